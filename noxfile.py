@@ -1,0 +1,133 @@
+"""Test sessions of the workspace. `nox -l` lists them; `./tools/test` prepares `.venv` and runs them all.
+
+Sessions use the environment that nox itself runs in (tools/workspace.py installs the built wheels there), so that
+the five packages are tested together, as the exact set that is pinned. `wheels` makes clean environments of its own.
+To test one package with nothing but its own requirements, run `tox` in its folder.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+ARCHS = ["gfx942", "gfx950", "gfx1201", "gfx1250"]
+PACKAGES = ["flydsl-layout", "flydsl-ir", "flydsl-runtime", "flydsl-compiler", "flydsl-kernels"]
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "typecheck", "layout", "ir", "filecheck", "runtime", "compiler"]
+
+
+def run_pytest(session: nox.Session, *paths: str, arch: str | None = None) -> None:
+    """pytest on ``paths`` in two processes; arguments after ``--`` are passed on."""
+    env = {"ARCH": arch, "FLYDSL_SIM_ARCH": arch} if arch else {}
+    session.run("python", "-m", "pytest", "-q", "-n", "2", *paths, *session.posargs, env=env)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff on everything, and the pins between the packages."""
+    session.run("python", "tools/versions.py", "check")
+    session.run("ruff", "check", ".")
+    strays = [str(p) for p in (ROOT / "packages").glob("*/**/flydsl/__init__.py") if "build" not in p.parts]
+    if strays:
+        session.error(f"flydsl is a namespace package, remove: {', '.join(strays)}")
+
+
+@nox.session
+def typecheck(session: nox.Session) -> None:
+    """mypy on the public packages."""
+    for package in ("flydsl-layout", "flydsl-runtime", "flydsl-compiler", "flydsl-kernels"):
+        session.run("mypy", "--explicit-package-bases", f"packages/{package}/src",
+                    env={"MYPYPATH": f"packages/{package}/src"})
+
+
+@nox.session
+def layout(session: nox.Session) -> None:
+    """flydsl-layout: property tests of the layout algebra."""
+    run_pytest(session, "packages/flydsl-layout/tests")
+
+
+@nox.session
+def ir(session: nox.Session) -> None:
+    """flydsl-ir: Python bindings and code generation."""
+    run_pytest(session, "packages/flydsl-ir/tests")
+
+
+@nox.session
+def filecheck(session: nox.Session) -> None:
+    """flydsl-ir: lit + FileCheck tests of dialects and passes, with the installed fly-opt."""
+    session.run("lit", "-v", "packages/flydsl-ir/test", *session.posargs,
+                env={"PATH": f"/usr/lib/llvm-22/bin:{os.environ['PATH']}"})
+
+
+@nox.session
+def runtime(session: nox.Session) -> None:
+    """flydsl-runtime: launch path, device detection and the simulator."""
+    run_pytest(session, "packages/flydsl-runtime/tests")
+
+
+@nox.session
+def compiler(session: nox.Session) -> None:
+    """flydsl-compiler: tracing, expressions, pipeline, cache."""
+    run_pytest(session, "packages/flydsl-compiler/tests")
+
+
+@nox.session
+@nox.parametrize("arch", ARCHS)
+def kernels(session: nox.Session, arch: str) -> None:
+    """flydsl-kernels on the simulated architecture."""
+    run_pytest(session, "packages/flydsl-kernels/tests", arch=arch)
+
+
+@nox.session
+@nox.parametrize("arch", ARCHS)
+def integration(session: nox.Session, arch: str) -> None:
+    """The packages together (tests/) and the examples, on the simulated architecture."""
+    run_pytest(session, "tests", arch=arch)
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Build all wheels, make them self-contained, install them in clean environments and run the example there."""
+    out = ROOT / "dist"
+    out.mkdir(exist_ok=True)
+    for old in out.glob("*.whl"):
+        old.unlink()
+    for package in PACKAGES:
+        built = sorted((ROOT / "build" / "wheels" / package).glob("*.whl"))
+        if built:  # the native wheel that tools/workspace.py built from this very tree
+            session.run("auditwheel", "repair", "--only-plat", "-w", str(out), str(built[-1]))
+        else:
+            session.run("python", "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q",
+                        "-w", str(out), f"packages/{package}")
+    with tempfile.TemporaryDirectory() as folder:
+        _clean_install(session, Path(folder) / "all", "numpy", *map(str, out.glob("*.whl")))
+        # Neither the workspace nor an installed LLVM may be needed: run from elsewhere, with a bare environment.
+        example = ROOT / "docs" / "examples" / "01_vector_add.py"
+        session.run(f"{folder}/all/bin/python", "-I", str(example), "--sizes", "100x1000", include_outer_env=False,
+                    env={"HOME": folder, "FLYDSL_RUNTIME_CACHE_DIR": f"{folder}/cache", "PATH": "/usr/bin:/bin"},
+                    external=True)
+        session.run(f"{folder}/all/bin/fly-opt", "--version", external=True, silent=True)
+        _clean_install(session, Path(folder) / "layout", *map(str, out.glob("flydsl_layout*.whl")))
+        session.run(f"{folder}/layout/bin/python", "-I", "-c",
+                    "from flydsl import layout as fl; a = fl.parse('(4,(2,8)):(2,(1,8))'); print(a, fl.size(a))",
+                    external=True)
+
+
+def _clean_install(session: nox.Session, venv: Path, *requirements: str) -> None:
+    session.run("python", "-m", "venv", str(venv))
+    session.run(f"{venv}/bin/python", "-m", "pip", "install", "-q", *requirements, external=True)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Generate the dialect reference and check that every link in docs/ resolves."""
+    session.run("python", "tools/build_docs.py")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """The measurements of tools/bench as a table (add `-- --json` for machines)."""
+    session.run("python", "tools/bench/run.py", *session.posargs)

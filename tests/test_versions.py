@@ -1,0 +1,69 @@
+"""tools/versions.py on small workspaces made for the test."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = importlib.util.spec_from_file_location("versions", ROOT / "tools" / "versions.py")
+versions = importlib.util.module_from_spec(SPEC)
+
+
+sys.modules["versions"] = versions
+SPEC.loader.exec_module(versions)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    def package(name, version, *requirements):
+        folder = tmp_path / "packages" / name
+        folder.mkdir(parents=True)
+        needs = "".join(f'    "{r}",\n' for r in requirements)
+        (folder / "pyproject.toml").write_text(
+            f'[project]\nname = "{name}"\nversion = "{version}"\ndependencies = [\n{needs}]\n'
+        )
+        (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version} (2026-01-01)\n\n- first\n")
+
+    package("flydsl-ir", "0.3.0")
+    package("flydsl-compiler", "0.2.9", "flydsl-ir==0.3.0", "numpy>=1.24")
+    return tmp_path
+
+
+def test_consistent_workspace_passes(workspace, capsys):
+    assert versions.main(["--root", str(workspace), "check"]) == 0
+    assert "flydsl-compiler    0.2.9" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("requirement", ["flydsl-ir==0.3.1", "flydsl-ir>=0.3.0", "flydsl-ir", "flydsl-ir[dev]==0.2.0"])
+def test_wrong_pin_is_reported_with_file_and_line(workspace, capsys, requirement):
+    path = workspace / "packages/flydsl-compiler/pyproject.toml"
+    path.write_text(path.read_text().replace("flydsl-ir==0.3.0", requirement))
+    assert versions.main(["--root", str(workspace), "check"]) == 1
+    error = capsys.readouterr().err
+    assert "packages/flydsl-compiler/pyproject.toml:5: flydsl-ir" in error
+    assert "flydsl-ir==0.3.0" in error
+
+
+def test_missing_changelog_entry_is_reported(workspace, capsys):
+    (workspace / "packages/flydsl-ir/CHANGELOG.md").write_text("# Changelog\n")
+    assert versions.main(["--root", str(workspace), "check"]) == 1
+    assert "packages/flydsl-ir/CHANGELOG.md:1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("part", "expected"), [("major", "1.0.0"), ("minor", "0.4.0"), ("patch", "0.3.1")])
+def test_bump_rewrites_version_pins_and_changelog(workspace, part, expected):
+    assert versions.main(["--root", str(workspace), "bump", "flydsl-ir", part]) == 0
+    assert versions.version_of(workspace / "packages/flydsl-ir") == expected
+    assert f"flydsl-ir=={expected}" in (workspace / "packages/flydsl-compiler/pyproject.toml").read_text()
+    assert versions.main(["--root", str(workspace), "check"]) == 0
+
+
+def test_bump_of_unknown_package_names_the_known_ones(workspace):
+    with pytest.raises(SystemExit, match="flydsl-compiler, flydsl-ir"):
+        versions.main(["--root", str(workspace), "bump", "flydsl-irr", "patch"])
+
+
+def test_this_workspace_is_consistent():
+    assert versions.problems(ROOT) == []

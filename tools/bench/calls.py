@@ -1,0 +1,39 @@
+"""First call of the vector add: cold cache, and from the disk cache in a new process."""
+
+import tempfile
+
+from figures import Figure, median_of
+
+CODE = """
+import json, sys, time
+sys.path.insert(0, "docs/examples")
+import importlib
+import numpy as np
+example = importlib.import_module("01_vector_add")
+import flydsl.runtime as rt
+rt.synchronize()
+a = np.ones((4, 128), np.float32); c = np.empty_like(a)
+start = time.perf_counter()
+example.add(a, a, c, 4, 128)
+rt.synchronize()
+print(json.dumps({"s": time.perf_counter() - start}))
+assert (c == 2).all()
+"""
+
+
+def measure() -> list[Figure]:
+    """Seconds from call to finished kernel on a tile of one workgroup."""
+
+    def cold() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            return median_of(CODE, "s", repeat=1, env={"FLYDSL_RUNTIME_CACHE_DIR": folder})
+
+    runs = sorted(cold() for _ in range(5))
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"FLYDSL_RUNTIME_CACHE_DIR": folder}
+        median_of(CODE, "s", repeat=1, env=env)
+        cached = median_of(CODE, "s", env=env)
+    return [
+        Figure("vector add, first call, cold cache", runs[2], "s", 0.15, note="trace, compile, launch on the simulator"),
+        Figure("vector add, first call, disk cache", cached * 1e3, "ms", 2, note="load, launch on the simulator"),
+    ]

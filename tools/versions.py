@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Check or bump the versions and the exact pins between the five packages.
+
+    tools/versions.py check              every pin equals the version in the tree (exit 1 otherwise)
+    tools/versions.py bump PACKAGE PART  raise PART (major, minor, patch) and rewrite all pins on PACKAGE
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION_LINE = re.compile(r'^version\s*=\s*"(?P<version>\d+\.\d+\.\d+)"', re.MULTILINE)
+# Any mention of one of our packages as a requirement, with whatever follows the name.
+REQUIREMENT = re.compile(r"""["'\s](?P<name>flydsl-[a-z]+)(?:\[[a-z,]+\])?(?P<spec>\s*(?:==|~=|>=|<=|!=|<|>)[^"',;\s]*|(?=["']))""")
+PARTS = ("major", "minor", "patch")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One inter-package requirement: where it stands and what it says."""
+
+    path: Path
+    line: int
+    name: str
+    spec: str
+
+
+def packages(root: Path) -> dict[str, Path]:
+    """Name -> folder of every package of the workspace."""
+    return {p.parent.name: p.parent for p in sorted((root / "packages").glob("*/pyproject.toml"))}
+
+
+def version_of(folder: Path) -> str:
+    """The version that the package's pyproject.toml declares."""
+    match = VERSION_LINE.search((folder / "pyproject.toml").read_text())
+    if match is None:
+        raise SystemExit(f"{folder / 'pyproject.toml'}: no line of the form version = \"X.Y.Z\"")
+    return match["version"]
+
+
+def pins(root: Path) -> Iterator[Pin]:
+    """Every requirement on one of our packages in the workspace's pyproject.toml and tox.ini files."""
+    known = packages(root)
+    for folder in known.values():
+        for path in (folder / "pyproject.toml", folder / "tox.ini"):
+            if not path.exists():
+                continue
+            for number, text in enumerate(path.read_text().splitlines(), 1):
+                if text.lstrip().startswith(("name", "#", "description")):
+                    continue
+                for match in REQUIREMENT.finditer(text):
+                    if match["name"] in known:
+                        yield Pin(path, number, match["name"], match["spec"].replace(" ", ""))
+
+
+def problems(root: Path) -> list[str]:
+    """What is inconsistent, one ``file:line: message`` each."""
+    versions = {name: version_of(folder) for name, folder in packages(root).items()}
+    found = []
+    for pin in pins(root):
+        want = f"=={versions[pin.name]}"
+        if pin.spec != want:
+            where = f"{pin.path.relative_to(root)}:{pin.line}"
+            found.append(f"{where}: {pin.name}{pin.spec or ' (no pin)'} must be pinned as {pin.name}{want}")
+    for name, folder in packages(root).items():
+        changelog = folder / "CHANGELOG.md"
+        if not changelog.exists() or f"## {versions[name]}" not in changelog.read_text():
+            found.append(f"{changelog.relative_to(root)}:1: no entry '## {versions[name]}' for the version in the tree")
+    return found
+
+
+def raised(version: str, part: str) -> str:
+    """``version`` with ``part`` raised by one and the smaller parts set to zero."""
+    numbers = [int(n) for n in version.split(".")]
+    at = PARTS.index(part)
+    return ".".join(map(str, numbers[:at] + [numbers[at] + 1] + [0] * (2 - at)))
+
+
+def bump(root: Path, name: str, part: str) -> str:
+    """Raise the version of ``name``; rewrite its pyproject.toml, every pin on it and its CHANGELOG."""
+    known = packages(root)
+    if name not in known:
+        raise SystemExit(f"unknown package {name!r}: expected one of {', '.join(known)}")
+    old = version_of(known[name])
+    new = raised(old, part)
+    for pin in [p for p in pins(root) if p.name == name]:
+        lines = pin.path.read_text().splitlines(keepends=True)
+        lines[pin.line - 1] = re.sub(rf"({name}(?:\[[a-z,]+\])?)\s*==\s*[\d.]+", rf"\g<1>=={new}", lines[pin.line - 1])
+        pin.path.write_text("".join(lines))
+    project = known[name] / "pyproject.toml"
+    project.write_text(VERSION_LINE.sub(f'version = "{new}"', project.read_text(), count=1))
+    changelog = known[name] / "CHANGELOG.md"
+    entry = f"## {new} ({datetime.date.today().isoformat()})\n\n- {name}: describe the change here.\n\n"
+    text = changelog.read_text()
+    changelog.write_text(text.replace(f"## {old}", f"{entry}## {old}", 1))
+    return new
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=ROOT, help="workspace folder (default: this one)")
+    sub = parser.add_subparsers(dest="command", required=True)
+    sub.add_parser("check", help="verify pins and changelogs")
+    bumper = sub.add_parser("bump", help="raise one package's version and the pins on it")
+    bumper.add_argument("package")
+    bumper.add_argument("part", choices=PARTS)
+    args = parser.parse_args(argv)
+    if args.command == "bump":
+        print(f"{args.package} is now {bump(args.root, args.package, args.part)}")
+        return 0
+    found = problems(args.root)
+    for problem in found:
+        print(problem, file=sys.stderr)
+    if not found:
+        for name, folder in packages(args.root).items():
+            print(f"{name:18} {version_of(folder)}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

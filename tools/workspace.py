@@ -1,0 +1,221 @@
+"""Set-up of the workspace: one list of steps that tools/quickstart and tools/test share.
+
+Each step has a fingerprint of its inputs; a step whose fingerprint was recorded by an earlier successful run is
+skipped, so a second run with nothing changed only checks. Needs the standard library alone: it runs before anything
+is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+STAMPS = VENV / ".flydsl-stamps"
+LOGS = ROOT / "build" / "logs"
+WHEELS = ROOT / "build" / "wheels"
+MIN_FREE_GIB = 6
+
+# The toolchain of flydsl-ir and flydsl-runtime; everything else comes as dependencies of these.
+APT_PACKAGES = (
+    "g++ cmake ninja-build ccache git ca-certificates python3-dev python3-venv "
+    "llvm-22-dev libmlir-22-dev mlir-22-tools liblld-22-dev lld-22 llvm-22-tools clang-22"
+).split()
+PURE = ("flydsl-layout", "flydsl-compiler", "flydsl-kernels")
+NATIVE = ("flydsl-ir", "flydsl-runtime")
+
+
+class SetupError(Exception):
+    """A step cannot go on; the message says why and what to do."""
+
+
+def fingerprint(*inputs: Path | str) -> str:
+    """Hash of texts and of the files below folders (names and contents; build products and caches left out)."""
+    digest = hashlib.sha256(sys.version.encode())
+    for item in inputs:
+        if isinstance(item, str):
+            digest.update(item.encode())
+            continue
+        for path in sorted(_files(item)):
+            digest.update(str(path.relative_to(ROOT)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    if folder.is_file():
+        return [folder]
+    skip = {"__pycache__", "build", "dist", "tests", "test", ".tox", ".pytest_cache", ".hypothesis"}
+    return [p for p in folder.rglob("*") if p.is_file() and not skip & set(p.relative_to(folder).parts)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One unit of set-up: what it is called, what it depends on, how it is done."""
+
+    title: str
+    key: Callable[[], str]
+    run: Callable[[], None]
+    hint: str
+
+
+def run_logged(name: str, command: list[str], hint: str, env: dict[str, str] | None = None) -> None:
+    """Run ``command`` with its output in build/logs/NAME.log and a line of progress every few seconds."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{name}.log"
+    start = time.monotonic()
+    tty = sys.stdout.isatty()
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env
+        )
+        shown = 0.0
+        while process.poll() is None:
+            time.sleep(0.1)
+            passed = time.monotonic() - start
+            if passed - shown >= (1 if tty else 20):
+                shown = passed
+                text = f"      {passed:4.0f} s  {_last_line(log)}"
+                print(f"\r{text:<110}" if tty else text, end="" if tty else "\n", flush=True)
+    if tty and shown:
+        print("\r" + " " * 110 + "\r", end="")
+    if process.returncode:
+        tail = "\n".join("      | " + line for line in log.read_text(errors="replace").splitlines()[-25:])
+        raise SetupError(f"'{' '.join(command[:4])} ...' failed (exit {process.returncode}).\n{tail}\n"
+                         f"      full log: {log.relative_to(ROOT)}\n      {hint}")
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as handle:
+        handle.seek(0, os.SEEK_END)
+        handle.seek(max(0, handle.tell() - 400))
+        lines = handle.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:95]
+
+
+def check_system() -> None:
+    """Refuse early, and say why, where the set-up cannot work."""
+    if sys.platform != "linux" or not shutil.which("apt-get"):
+        raise SetupError("this script prepares Debian 12 (or a relative with apt). Elsewhere, install "
+                         "LLVM/MLIR/LLD 22.1 and a C++17 compiler and `pip install` the packages/ folders in order.")
+    if sys.version_info < (3, 10):
+        raise SetupError(f"Python 3.10 or newer is needed, this is {sys.version.split()[0]}")
+    free = shutil.disk_usage(ROOT).free / 2**30
+    needed = MIN_FREE_GIB if not VENV.exists() else 1
+    if free < needed:
+        raise SetupError(f"{free:.1f} GiB free on the disk of {ROOT}, {needed} GiB needed for toolchain and build")
+
+
+def missing_apt_packages() -> list[str]:
+    """The toolchain packages that dpkg does not list as installed."""
+    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *APT_PACKAGES]
+    listed = subprocess.run(query, capture_output=True, text=True).stdout.split("\n")
+    installed = {line.split()[0] for line in listed if line.endswith(" installed")}
+    return [p for p in APT_PACKAGES if p not in installed]
+
+
+def install_apt() -> None:
+    """Install what is missing of the toolchain, as root or through sudo."""
+    missing = missing_apt_packages()
+    if not missing:
+        return
+    prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    if prefix and not shutil.which("sudo"):
+        raise SetupError(f"not root and no sudo. As root: apt-get install --no-install-recommends {' '.join(missing)}")
+    hint = "No network, or no repository with LLVM 22? Check `apt-get update` and /etc/apt/sources.list*."
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run_logged("apt-update", [*prefix, "apt-get", "update"], hint, env)
+    run_logged("apt-install", [*prefix, "apt-get", "install", "-y", "--no-install-recommends", *missing], hint, env)
+
+
+def pip(name: str, *arguments: str) -> None:
+    """Run the venv's pip."""
+    hint = "No network, or the package index is out of reach? Check `pip download six`."
+    env = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+    run_logged(name, [str(VENV / "bin" / "python"), "-m", "pip", *arguments], hint, env)
+
+
+def make_venv() -> None:
+    """A virtual environment with the pinned build and development tools."""
+    if not (VENV / "bin" / "python").exists():
+        run_logged("venv", [sys.executable, "-m", "venv", str(VENV)], "Is python3-venv installed?")
+    pip("pip-dev", "install", "-r", "tools/requirements-dev.txt")
+
+
+def install_native(package: str) -> None:
+    """Build the wheel of a C++ package in a build folder that is kept, and install that wheel."""
+    out = WHEELS / package
+    shutil.rmtree(out, ignore_errors=True)
+    # The tools of the venv (cmake's ninja, nanobind) must be found first; ccache makes a later rebuild cheap.
+    pip(f"wheel-{package}", "wheel", "--no-deps", "--no-build-isolation", "-w", str(out),
+        "-C", f"build-dir={ROOT / 'build' / package}", f"packages/{package}")
+    wheel = next(out.glob("*.whl"))
+    pip(f"install-{package}", "install", "--no-deps", "--force-reinstall", str(wheel))
+
+
+def install_pure() -> None:
+    """The three pure-Python packages, editable."""
+    editable = [a for package in PURE for a in ("-e", f"packages/{package}")]
+    pip("install-pure", "install", "--no-deps", "--no-build-isolation", *editable)
+
+
+def steps() -> list[Step]:
+    """The set-up in order."""
+    native = [
+        Step(f"build and install {p}", lambda p=p: fingerprint(ROOT / "packages" / p),
+             lambda p=p: install_native(p), "C++ build")
+        for p in NATIVE
+    ]
+    return [
+        Step("apt toolchain", lambda: "" if missing_apt_packages() else fingerprint(" ".join(APT_PACKAGES)),
+             install_apt, "apt"),
+        Step("Python environment .venv", lambda: fingerprint(ROOT / "tools" / "requirements-dev.txt"), make_venv, "pip"),
+        *native,
+        Step("install the pure-Python packages",
+             lambda: fingerprint(*(ROOT / "packages" / p / "pyproject.toml" for p in PURE)), install_pure, "pip"),
+    ]
+
+
+def prepare() -> None:
+    """Bring the workspace up to date; prints one line a step. Raises SetupError."""
+    check_system()
+    todo = steps()
+    for number, step in enumerate(todo, 1):
+        label = f"[{number}/{len(todo)}] {step.title}"
+        stamp = STAMPS / step.title.replace(" ", "-").replace("/", "-")
+        key = step.key()
+        if key and stamp.exists() and stamp.read_text() == key:
+            print(f"{label}: up to date", flush=True)
+            continue
+        print(f"{label} ...", flush=True)
+        start = time.monotonic()
+        step.run()
+        STAMPS.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(step.key())
+        print(f"{label}: done in {time.monotonic() - start:.0f} s", flush=True)
+
+
+def environment() -> dict[str, str]:
+    """Environment for child processes: the venv's tools first."""
+    path = f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"
+    return {**os.environ, "VIRTUAL_ENV": str(VENV), "PATH": path}
+
+
+def guarded(main: Callable[[], int]) -> int:
+    """Run ``main``; a SetupError or an interrupt becomes a message and an exit status."""
+    try:
+        return main()
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on where it stopped", file=sys.stderr)
+        return 130
