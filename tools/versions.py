@@ -18,7 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VERSION_LINE = re.compile(r'^version\s*=\s*"(?P<version>\d+\.\d+\.\d+)"', re.MULTILINE)
 # Any mention of one of our packages as a requirement, with whatever follows the name.
-REQUIREMENT = re.compile(r"""["'\s](?P<name>flydsl-[a-z]+)(?:\[[a-z,]+\])?(?P<spec>\s*(?:==|~=|>=|<=|!=|<|>)[^"',;\s]*|(?=["']))""")
+REQUIREMENT = re.compile(
+    r"""["'\s](?P<name>flydsl-[a-z]+)(?:\[[a-z,]+\])?(?P<spec>\s*(?:==|~=|>=|<=|!=|<|>)[^"',;\s]*|(?=["']))"""
+)
 PARTS = ("major", "minor", "patch")
 
 

@@ -64,7 +64,6 @@ class Step:
     title: str
     key: Callable[[], str]
     run: Callable[[], None]
-    hint: str
 
 
 def run_logged(name: str, command: list[str], hint: str, env: dict[str, str] | None = None) -> None:
@@ -106,7 +105,7 @@ def check_system() -> None:
     if sys.platform != "linux" or not shutil.which("apt-get"):
         raise SetupError("this script prepares Debian 12 (or a relative with apt). Elsewhere, install "
                          "LLVM/MLIR/LLD 22.1 and a C++17 compiler and `pip install` the packages/ folders in order.")
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036 (the script may be started by any python3)
         raise SetupError(f"Python 3.10 or newer is needed, this is {sys.version.split()[0]}")
     free = shutil.disk_usage(ROOT).free / 2**30
     needed = MIN_FREE_GIB if not VENV.exists() else 1
@@ -171,16 +170,16 @@ def steps() -> list[Step]:
     """The set-up in order."""
     native = [
         Step(f"build and install {p}", lambda p=p: fingerprint(ROOT / "packages" / p),
-             lambda p=p: install_native(p), "C++ build")
+             lambda p=p: install_native(p))
         for p in NATIVE
     ]
     return [
         Step("apt toolchain", lambda: "" if missing_apt_packages() else fingerprint(" ".join(APT_PACKAGES)),
-             install_apt, "apt"),
-        Step("Python environment .venv", lambda: fingerprint(ROOT / "tools" / "requirements-dev.txt"), make_venv, "pip"),
+             install_apt),
+        Step("Python environment .venv", lambda: fingerprint(ROOT / "tools" / "requirements-dev.txt"), make_venv),
         *native,
         Step("install the pure-Python packages",
-             lambda: fingerprint(*(ROOT / "packages" / p / "pyproject.toml" for p in PURE)), install_pure, "pip"),
+             lambda: fingerprint(*(ROOT / "packages" / p / "pyproject.toml" for p in PURE)), install_pure),
     ]
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 
 import _common as common
-
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 

@@ -6,9 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 import flydsl.runtime as rt
+import numpy as np
 
 
 def describe_device() -> str:

@@ -34,6 +34,6 @@ def measure() -> list[Figure]:
         median_of(CODE, "s", repeat=1, env=env)
         cached = median_of(CODE, "s", env=env)
     return [
-        Figure("vector add, first call, cold cache", runs[2], "s", 0.15, note="trace, compile, launch on the simulator"),
+        Figure("vector add, first call, cold cache", runs[2], "s", 0.15, note="compile and launch on the simulator"),
         Figure("vector add, first call, disk cache", cached * 1e3, "ms", 2, note="load, launch on the simulator"),
     ]
