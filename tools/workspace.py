@@ -166,13 +166,18 @@ def install_pure() -> None:
     pip("install-pure", "install", "--no-deps", "--no-build-isolation", *editable)
 
 
-def steps() -> list[Step]:
+# An unpinned torch may pull gigabytes of GPU libraries; torch is optional for everything but the torch ops.
+TORCH = "torch==2.13.0"
+
+
+def steps(with_torch: bool = False) -> list[Step]:
     """The set-up in order."""
     native = [
         Step(f"build and install {p}", lambda p=p: fingerprint(ROOT / "packages" / p),
              lambda p=p: install_native(p))
         for p in NATIVE
     ]
+    torch = [Step("install torch", lambda: TORCH, lambda: pip("install-torch", "install", TORCH))]
     return [
         Step("apt toolchain", lambda: "" if missing_apt_packages() else fingerprint(" ".join(APT_PACKAGES)),
              install_apt),
@@ -180,13 +185,14 @@ def steps() -> list[Step]:
         *native,
         Step("install the pure-Python packages",
              lambda: fingerprint(*(ROOT / "packages" / p / "pyproject.toml" for p in PURE)), install_pure),
+        *(torch if with_torch else []),
     ]
 
 
-def prepare() -> None:
+def prepare(with_torch: bool = False) -> None:
     """Bring the workspace up to date; prints one line a step. Raises SetupError."""
     check_system()
-    todo = steps()
+    todo = steps(with_torch)
     for number, step in enumerate(todo, 1):
         label = f"[{number}/{len(todo)}] {step.title}"
         stamp = STAMPS / step.title.replace(" ", "-").replace("/", "-")
