@@ -1,0 +1,167 @@
+"""The command line: ``flydsl-layout`` or ``python -m flydsl.layout``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import flydsl.layout as fl
+
+from .errors import LayoutError
+
+DIVIDES = ("logical", "zipped", "tiled", "flat")
+PRODUCTS = ("logical", "zipped", "tiled", "flat", "blocked", "raked")
+
+
+def _layout(text: str) -> Any:
+    x = fl.parse(text)
+    if isinstance(x, (int, tuple)):
+        return fl.Layout(x)
+    return x
+
+
+def _tiler(text: str) -> Any:
+    return fl.parse_tile(text) if text.lstrip().startswith("[") or ":" not in text else _layout(text)
+
+
+def _facts(x: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"text": str(x)}
+    if isinstance(x, (fl.Layout, fl.ComposedLayout)) and x.is_static:
+        facts |= {"size": fl.size(x), "cosize": fl.cosize(x), "rank": x.rank, "depth": x.depth}
+        if isinstance(x, fl.Layout) and fl.size(x) <= 1 << 16 and isinstance(fl.coprofile(x), int):
+            facts["injective"] = fl.is_injective(x)
+    return facts
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="flydsl-layout", description="Layout algebra on the command line.")
+    p.add_argument("--version", action="version", version=fl.__version__)
+    sub = p.add_subparsers(dest="command", required=True)
+
+    def add(name: str, text: str, *operands: tuple[str, str]) -> argparse.ArgumentParser:
+        q = sub.add_parser(name, help=text, description=text)
+        for operand, what in operands:
+            q.add_argument(operand, help=what)
+        q.add_argument("--svg", metavar="FILE", help="also write a picture")
+        q.add_argument("--json", action="store_true", help="print JSON")
+        return q
+
+    layout = ("layout", "e.g. '(4,(2,8)):(2,(1,8))'")
+    q = add("show", "show a layout or swizzle as a table", layout)
+    q.add_argument("--tv", metavar="TILE", help="treat it as a (thread, value) layout on this tile, e.g. '(16,16)'")
+    q.add_argument("--tile", metavar="TILER", help="outline the tiles of this tiler, e.g. '[4|8]'")
+    add("compose", "composition A o B", ("a", "layout or swizzle"), ("b", "layout or tile"))
+    q = add("divide", "divide a layout by a tiler", layout, ("tiler", "e.g. '[4|8]' or '4:2'"))
+    q.add_argument("--kind", choices=DIVIDES, default="logical")
+    q.add_argument("--strict", action="store_true", help="fail where the tiler does not divide evenly")
+    q = add("product", "repeat a layout", layout, ("tiler", "layout of the repetitions"))
+    q.add_argument("--kind", choices=PRODUCTS, default="logical")
+    q = add("complement", "complement of a layout", layout)
+    q.add_argument("size", nargs="?", type=int, help="codomain size (default: cosize)")
+    q = add("inverse", "inverse of a layout", layout)
+    q.add_argument("--side", choices=("right", "left"), default="right")
+    q = add("coalesce", "coalesce a layout", layout)
+    q.add_argument("--by", metavar="PROFILE", help="coalesce within the terminals of this profile")
+    q = add("banks", "LDS bank conflicts of a lane (or lane, value) to element layout", layout)
+    q.add_argument("--arch", default="gfx942")
+    q.add_argument("--bits", type=int, default=128, help="access width per lane")
+    q.add_argument("--element-bits", type=int, default=16)
+    q.add_argument("--op", choices=("read", "write"), default="read")
+    q.add_argument("--fix", action="store_true", help="search the smallest swizzle that removes the conflicts")
+    q = sub.add_parser("mma", help="thread-value layouts of matrix instructions")
+    q.add_argument("name", nargs="?", help="e.g. mfma_f32_16x16x16_f16")
+    q.add_argument("--list", action="store_true", help="list the instructions")
+    q.add_argument("--arch")
+    q.add_argument("--svg", metavar="FILE")
+    q.add_argument("--json", action="store_true")
+    return p
+
+
+def _show(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str]]:
+    x = _layout(a.layout)
+    options: dict[str, Any] = {}
+    if a.tv:
+        options["tile"] = fl.parse_int_tuple(a.tv)
+    elif a.tile:
+        options["tiler"] = _tiler(a.tile)
+    return x, fl.to_table(x, **options), lambda: fl.to_svg(x, **options)
+
+
+def _banks(a: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    x = _layout(a.layout)
+    kw: dict[str, Any] = {"arch": a.arch, "bits": a.bits, "element_bits": a.element_bits, "op": a.op}
+    r = fl.bank_conflicts(x, **kw)
+    data = {"layout": str(x), "cycles": r.cycles, "ideal": r.ideal, "degree": r.degree}
+    data["phases"] = list(r.cycles_per_phase)
+    text = f"{r}\ncycles per phase: {' '.join(map(str, r.cycles_per_phase))}"
+    if a.fix and not r.conflict_free:
+        f = fl.find_swizzle(x, **kw)
+        data |= {"swizzle_bytes": str(f.swizzle), "swizzle_elements": str(f.element_swizzle)}
+        data["cycles_after"] = f.after.cycles
+        text += f"\nwith {f.swizzle} on byte addresses ({f.element_swizzle} on elements): {f.after}"
+    return data, text
+
+
+def _mma(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
+    if a.list or a.name is None:
+        infos = fl.mma_atoms(a.arch)
+        data: Any = [{"name": i.name, "archs": list(i.archs)} for i in infos]
+        return data, "\n".join(f"{i.name:44} {' '.join(i.archs)}" for i in infos), None
+    i = fl.mma_atom(a.name, a.arch)
+    data = {
+        "name": i.name, "archs": list(i.archs), "shape_mnk": list(i.shape_mnk), "threads": str(i.atom.thr),
+        "a": str(i.atom.a), "b": str(i.atom.b), "c": str(i.atom.c),
+        "hardware_a": str(i.hardware_a), "hardware_b": str(i.hardware_b),
+    }  # fmt: skip
+    return data, "\n".join(f"{k:11} {v}" for k, v in data.items()), lambda: fl.to_svg(i)
+
+
+def _run(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
+    if a.command == "show":
+        x, text, draw = _show(a)
+        return _facts(x), text, draw
+    if a.command == "banks":
+        data, text = _banks(a)
+        x = _layout(a.layout)
+        return data, text, lambda: fl.to_svg(x)
+    if a.command == "mma":
+        return _mma(a)
+    options: dict[str, Any] = {}
+    source: Any = None
+    if a.command == "compose":
+        r = fl.composition(_layout(a.a), _tiler(a.b))
+    elif a.command == "divide":
+        source, tiler = _layout(a.layout), _tiler(a.tiler)
+        if a.strict:
+            fl.logical_divide(source, tiler, strict=True)
+        r = getattr(fl, f"{a.kind}_divide")(source, tiler)
+        options = {"tiler": tiler}
+    elif a.command == "product":
+        r = getattr(fl, f"{a.kind}_product")(_layout(a.layout), _layout(a.tiler))
+    elif a.command == "complement":
+        r = fl.complement(_layout(a.layout), a.size)
+    elif a.command == "inverse":
+        r = getattr(fl, f"{a.side}_inverse")(_layout(a.layout))
+    else:
+        r = fl.coalesce(_layout(a.layout), fl.parse_int_tuple(a.by) if a.by else None)
+    return _facts(r), str(r), lambda: fl.to_svg(r if source is None else source, **options)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status (1 with a message for an inadmissible operation)."""
+    a = _parser().parse_args(argv)
+    try:
+        data, text, draw = _run(a)
+        if a.svg:
+            if draw is None:
+                raise LayoutError("there is no picture of a list")
+            Path(a.svg).write_text(draw(), encoding="utf-8")
+    except LayoutError as e:
+        print(f"flydsl-layout: {e}", file=sys.stderr)
+        return 1
+    print(json.dumps(data, indent=2) if a.json else text)
+    return 0

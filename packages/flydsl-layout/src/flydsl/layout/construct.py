@@ -1,0 +1,351 @@
+"""Constructors, structure of layouts, recast."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+from . import coords
+from . import inttuple as it
+from . import scalar as sc
+from .algebra import Pair, linear_of, rewrap
+from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, make_pair
+from .divide import tiled_product
+from .errors import LayoutError
+from .scalar import IntTuple, Leaf
+
+# --------------------------------------------------------------------------------------------------------------------
+# Constructors
+
+
+def make_layout(shape: Any, stride: Any = None, *more: Layout) -> Layout:
+    """A layout of shape and (congruent) stride; column-major without stride; or the concatenation of layouts.
+
+    ``make_layout(a, b, c)`` with Layout arguments is the layout whose modes are a, b and c.
+    """
+    if isinstance(shape, Layout):
+        parts = [p for p in (shape, stride, *more) if p is not None]
+        if any(not isinstance(p, Layout) for p in parts):
+            raise LayoutError("make_layout concatenates Layouts only")
+        return make_pair(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+    r = Layout(shape, stride)
+    if not it.congruent(r.shape, r.stride):
+        raise LayoutError(f"shape {it.to_text(r.shape)} and stride {it.to_text(r.stride)} are not congruent")
+    return r
+
+
+def make_ordered_layout(shape: Any, order: Any) -> Layout:
+    """Compact layout in which parts of smaller order are faster; a leaf order means column-major."""
+    base = Layout(shape, 0)
+    return make_pair(base.shape, coords.ordered(base.shape, it.normalize(order)))
+
+
+def make_column_major(shape: Any) -> Layout:
+    """Compact layout, mode 0 fastest."""
+    return Layout(shape)
+
+
+def make_row_major(shape: Any) -> Layout:
+    """Compact layout, the last leaf fastest."""
+    base = Layout(shape, 0)
+    return make_pair(base.shape, coords.compact_row_major(base.shape))
+
+
+def make_identity_layout(shape: Any) -> Layout:
+    """The layout that maps a coordinate to itself: strides are basis vectors ``1E<path>``."""
+    base = Layout(shape, 0)
+    return make_pair(base.shape, coords.identity_stride(base.shape))
+
+
+def make_layout_like(layout: Layout) -> Layout:
+    """Compact layout of the same shape whose strides are ordered like the input's; zero-stride modes take no room."""
+    room = it.filter_zero(layout.stride, layout.shape)
+    return make_pair(layout.shape, coords.ordered(room, layout.stride))
+
+
+def make_fragment_layout_like(layout: Layout | ComposedLayout) -> Layout:
+    """Register image: mode 0 innermost and compact, the other modes packed after it in the order of their strides."""
+    a = linear_of(layout)
+    if not it.is_static(a.shape):
+        raise LayoutError(f"a fragment layout needs a static shape: {a}")
+    if a.rank == 1:
+        return make_pair(a.shape, coords.compact(a.shape))
+    first = make_pair(a.shape[0], coords.compact(it.filter_zero(a.stride[0], a.shape[0])))
+    rest_s, rest_d = it.bare(a.shape[1:]), it.bare(a.stride[1:])
+    return tiled_product(first, make_pair(rest_s, coords.ordered(rest_s, rest_d)))  # type: ignore[no-any-return]
+
+
+def make_composed_layout(inner: Any, offset: Any, outer: Any = None) -> ComposedLayout:
+    """``inner o offset o outer``; with two arguments the offset is zero in the codomain profile of ``outer``."""
+    if outer is None:
+        outer = offset
+        offset = coords.coprofile(linear_of(outer).stride)
+    return ComposedLayout(inner, offset, outer)
+
+
+def make_tile(*items: Any) -> Tile:
+    """A bracketed tile of the given entries."""
+    return Tile(*items)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Structure: the functions below act on int tuples and on the (plain outer) layout alike
+
+
+def _both(x: Any, f: Any) -> Any:
+    if isinstance(x, (Layout, ComposedLayout)):
+        lin = linear_of(x)
+        return rewrap(x, make_pair(f(lin.shape), f(lin.stride)))
+    return f(it.normalize(x))
+
+
+def shape(x: Any, *path: int) -> IntTuple:
+    """The shape of a layout (of its mode at ``path``)."""
+    return it.get(linear_of(x).shape, *path)
+
+
+def stride(x: Any, *path: int) -> IntTuple:
+    """The stride of a plain layout (of its mode at ``path``)."""
+    return it.get(x.stride, *path)
+
+
+def _tuple_of(x: Any) -> IntTuple:
+    return linear_of(x).shape if isinstance(x, (Layout, ComposedLayout)) else it.normalize(x)
+
+
+def rank(x: Any, *path: int) -> int:
+    """Number of top-level modes; 1 for a leaf."""
+    return x.rank if isinstance(x, Tile) else it.rank(it.get(_tuple_of(x), *path))
+
+
+def depth(x: Any, *path: int) -> int:
+    """Nesting depth; 0 for a leaf."""
+    return it.depth(it.get(_tuple_of(x), *path))
+
+
+def size(x: Any, *path: int) -> Leaf:
+    """Product of the shape (of the mode at ``path``)."""
+    return it.product(it.get(_tuple_of(x), *path))
+
+
+def cosize(x: Any) -> Leaf:
+    """Product of the :func:`coshape`; swizzles and inner functions are ignored, as in the ``fly`` dialect."""
+    return it.product(coshape(x))
+
+
+def coshape(x: Any) -> IntTuple:
+    """``1 + sum (shape-1)*stride`` per codomain mode of the linear layout."""
+    lin = linear_of(x)
+    return coords.coshape(lin.shape, lin.stride)
+
+
+def coprofile(x: Any) -> IntTuple:
+    """Zero for integer strides, a tuple of zeros in the profile of the codomain for basis strides."""
+    return coords.coprofile(linear_of(x).stride)
+
+
+def get(x: Any, *path: int) -> Any:
+    """The mode at ``path``."""
+    return x[path] if isinstance(x, (Layout, ComposedLayout)) else it.get(it.normalize(x), *path)
+
+
+def take(x: Any, begin: int, end: int = -1) -> Any:
+    """Modes ``begin`` to ``end`` (exclusive; -1 = rank); a single mode comes bare."""
+    return _both(x, lambda t: it.take(t, begin, end))
+
+
+def select(x: Any, *indices: int) -> Any:
+    """The listed modes, in that order; a single one comes bare."""
+    return _both(x, lambda t: it.select(t, *indices))
+
+
+def group(x: Any, begin: int, end: int = -1) -> Any:
+    """Wrap modes ``begin`` to ``end`` into one mode."""
+    return _both(x, lambda t: it.group(t, begin, end))
+
+
+def flatten(x: Any) -> Any:
+    """Remove all nesting."""
+    return _both(x, it.flatten)
+
+
+def unflatten(x: Any, profile: Any) -> Any:
+    """Give the leaves the nesting of ``profile``."""
+    return _both(x, lambda t: it.unflatten(t, it.normalize(profile)))
+
+
+def expand(x: Any, *indices: int) -> Any:
+    """Splice the children of the listed modes into the parent."""
+    return _both(x, lambda t: it.expand(t, indices))
+
+
+def _with_elem(x: Any, elem: Any, f: Any) -> Any:
+    if isinstance(x, (Layout, ComposedLayout)):
+        if not isinstance(elem, Layout):
+            raise LayoutError(f"a layout can only be extended by a Layout, got {elem!r}")
+        lin = linear_of(x)
+        return rewrap(x, make_pair(f(lin.shape, elem.shape), f(lin.stride, elem.stride)))
+    return f(it.normalize(x), it.normalize(elem))
+
+
+def append(x: Any, elem: Any, n: int | None = None) -> Any:
+    """Append a mode once, or until the rank is ``n``."""
+    return _with_elem(x, elem, lambda t, e: it.append(t, e, n))
+
+
+def prepend(x: Any, elem: Any, n: int | None = None) -> Any:
+    """Prepend a mode once, or until the rank is ``n``."""
+    return _with_elem(x, elem, lambda t, e: it.prepend(t, e, n))
+
+
+def replace(x: Any, mode: int, elem: Any) -> Any:
+    """Replace one top-level mode."""
+    return _with_elem(x, elem, lambda t, e: it.replace(t, mode, e))
+
+
+def slice_(x: Any, coord: Any) -> Any:
+    """Keep what faces a hole of ``coord``.  For a composed layout the fixed part moves into the offset."""
+    coord = it.normalize(coord)
+    if isinstance(x, ComposedLayout):
+        return x.sliced(coord)
+    return _both(x, lambda t: it.slice_(t, coord))
+
+
+def slice_and_offset(x: Layout, coord: Any) -> tuple[Layout, IntTuple]:
+    """The sliced layout and the index of the fixed part of the coordinate."""
+    coord = it.normalize(coord)
+    return slice_(x, coord), coords.crd2idx(coord, x.shape, x.stride)
+
+
+def dice(x: Any, coord: Any) -> Any:
+    """Keep what faces an integer of ``coord``."""
+    coord = it.normalize(coord)
+    return _both(x, lambda t: it.dice(t, coord))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Coordinates
+
+
+def crd2idx(coord: Any, layout: Any) -> IntTuple:
+    """Index of a coordinate in a layout, composed layout, swizzle or coordinate swizzle; holes count as zero."""
+    coord = it.normalize(coord)
+    if isinstance(layout, ComposedLayout):
+        t = it.add(layout.offset, crd2idx(coord, layout.outer))
+        return crd2idx(t, layout.inner)
+    if isinstance(layout, (Swizzle, CoordSwizzle)):
+        return layout(coord)
+    return coords.crd2idx(coord, layout.shape, layout.stride)
+
+
+def idx2crd(index: Any, layout: Any) -> IntTuple:
+    """Hierarchical coordinate of an index: per leaf ``(index / stride) mod shape``.  ``layout`` may be a shape."""
+    if not isinstance(layout, Layout):
+        s = it.normalize(layout)
+        return coords.idx2crd(it.normalize(index), s, coords.compact(s))
+    return coords.idx2crd(it.normalize(index), layout.shape, layout.stride)
+
+
+def get_flat_coord(index: Any, layout: Layout) -> IntTuple:
+    """:func:`idx2crd` with one integer per top-level mode."""
+    crd = idx2crd(index, layout)
+    if layout.is_leaf:
+        return crd
+    return coords.crd2crd(crd, layout.shape, (1,) * layout.rank)
+
+
+def get_1d_coord(index: Any, layout: Layout) -> Leaf:
+    """Linear (colexicographic) coordinate of an index."""
+    return coords.colex_index(idx2crd(index, layout), layout.shape)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Recast
+
+
+def _upcast_leaf(s: Leaf, d: Leaf, f: int) -> Pair:
+    if sc.is_zero(d):
+        return s, d
+    if type(d) is sc.Basis:
+        value = _upcast_leaf(s, d.value, f)
+        return value[0], sc.Basis(value[1], d.modes)
+    if type(d) is not int:
+        return s, sc.safe_div(d, f)
+    a = abs(d)
+    if f % a and a % f:
+        raise LayoutError(
+            f"upcast by {f}: the stride of the mode {it.to_text(s)}:{d} neither divides it nor is a multiple"
+        )
+    small = sc.ceil_div(f, a)
+    if type(s) is int and a < f and s % small and small % s:
+        raise LayoutError(
+            f"upcast by {f}: the extent {s} of the mode {s}:{d} neither divides nor is a multiple of {small}"
+        )
+    return sc.ceil_div(s, small), sc.ceil_div(a, f) * (1 if d > 0 else -1)
+
+
+def _leafwise(a: Layout, f: Any) -> Layout:
+    def go(s: IntTuple, d: IntTuple) -> Pair:
+        if type(s) is not tuple:
+            return f(s, d)  # type: ignore[no-any-return]
+        if type(d) is not tuple or len(d) != len(s):
+            raise LayoutError(f"shape {it.to_text(s)} and stride {it.to_text(d)} are not congruent")
+        parts = [go(x, y) for x, y in zip(s, d, strict=True)]
+        return tuple(p[0] for p in parts), tuple(p[1] for p in parts)
+
+    return make_pair(*go(a.shape, a.stride))
+
+
+def _downcast_leaf(s: Leaf, d: Leaf, f: int) -> Pair:
+    if type(d) is int and abs(d) == 1:
+        return sc.mul(s, f), d
+    return s, sc.mul(d, f)
+
+
+def _scaled(x: Any, f: int, up: bool) -> Any:
+    if isinstance(x, Layout):
+        return _leafwise(x, (lambda s, d: _upcast_leaf(s, d, f)) if up else (lambda s, d: _downcast_leaf(s, d, f)))
+    log2 = f.bit_length() - 1
+    if isinstance(x, (Swizzle, CoordSwizzle)):
+        if f != 1 << log2:
+            raise LayoutError(f"recast of the swizzle {x} by {f}: not a power of two")
+        shift = -log2 if up else log2
+        bases = (x.base,) if isinstance(x, Swizzle) else (x.base_row, x.base_col)
+        if x.mask and min(bases) + shift < 0:
+            raise LayoutError(f"upcast of the swizzle {x} by {f}: its base is below {log2}")
+        if isinstance(x, Swizzle):
+            return Swizzle(x.mask, max(x.base + shift, 0), x.shift)
+        return CoordSwizzle(x.mask, max(x.base_row + shift, 0), x.mode_row, max(x.base_col + shift, 0), x.mode_col)
+    if isinstance(x, ComposedLayout):
+        op = sc.safe_div if up else sc.mul
+        offset = it.transform_leaf(lambda v: op(v, f), x.offset)
+        return ComposedLayout(_scaled(x.inner, f, up), offset, _scaled(x.outer, f, up))
+    raise LayoutError(f"cannot recast {x!r}")
+
+
+def upcast(layout: Any, factor: int) -> Any:
+    """Re-express a layout of small elements in elements ``factor`` times as wide."""
+    _check_factor(factor)
+    return _scaled(layout, factor, True)
+
+
+def downcast(layout: Any, factor: int) -> Any:
+    """Re-express a layout in elements ``factor`` times as narrow."""
+    _check_factor(factor)
+    return _scaled(layout, factor, False)
+
+
+def _check_factor(factor: int) -> None:
+    if type(factor) is not int or factor <= 0:
+        raise LayoutError(f"the recast factor must be a positive int, got {factor!r}")
+
+
+def recast_layout(layout: Any, old_bits: int, new_bits: int) -> Any:
+    """Change the element width of a layout from ``old_bits`` to ``new_bits`` (unchanged if a width is not positive)."""
+    if old_bits <= 0 or new_bits <= 0 or old_bits == new_bits:
+        return layout
+    g = gcd(old_bits, new_bits)
+    n, m = new_bits // g, old_bits // g
+    if n != 1:
+        layout = upcast(layout, n)
+    return layout if m == 1 else downcast(layout, m)

@@ -1,0 +1,193 @@
+"""Questions about layouts, answered exactly; the brute-force oracle; substitution of symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from . import coords
+from . import inttuple as it
+from . import scalar as sc
+from .algebra import coalesce, linear_of, right_inverse
+from .composition import compose_layouts, composition
+from .core import ComposedLayout, Layout, make_pair, static_flat
+from .errors import LayoutError
+from .scalar import IntTuple
+
+#: Largest domain the enumerating queries accept.
+MAX_ENUMERATION = 1 << 24
+
+
+def _static_size(layout: Any) -> int:
+    n = it.product(linear_of(layout).shape)
+    if type(n) is not int:
+        raise LayoutError(f"{layout} has a dynamic size and cannot be enumerated")
+    if n > MAX_ENUMERATION:
+        raise LayoutError(f"{layout} has {n} coordinates, more than can be enumerated ({MAX_ENUMERATION})")
+    return n
+
+
+def enumerate_map(layout: Any) -> Iterator[tuple[IntTuple, IntTuple]]:
+    """All (natural coordinate, index) pairs in colexicographic order: the layout's definition, spelt out."""
+    shape = linear_of(layout).shape
+    for i in range(_static_size(layout)):
+        c = coords.colex_coord(i, shape)
+        yield c, layout(c)
+
+
+def assert_same_map(layout: Any, function: Callable[[Any], Any] | Any) -> None:
+    """Assert that a layout equals a function (or layout) of its natural coordinates, at every coordinate.
+
+    Raises ``AssertionError`` that names the first coordinate where they differ.  ``function`` may also be a layout of
+    another profile of the same size; it is then compared by linear coordinate.
+    """
+    other = isinstance(function, (Layout, ComposedLayout))
+    if other and _static_size(function) != _static_size(layout):
+        raise AssertionError(f"{layout} has {_static_size(layout)} coordinates, {function} {_static_size(function)}")
+    for i, (c, got) in enumerate(enumerate_map(layout)):
+        want = function(i) if other else function(c)
+        if got != want:
+            raise AssertionError(f"{layout} maps {it.to_text(c)} to {it.to_text(got)}, expected {it.to_text(want)}")
+
+
+def same_map(a: Any, b: Any) -> bool:
+    """Functional equality by linear coordinate: same size and same index everywhere."""
+    if type(a) is Layout and type(b) is Layout and static_flat(a) is not None and static_flat(b) is not None:
+        # Coalesced static layouts are unique representatives of their functions (up to rank-1 wrappers).
+        fa, fb = coalesce(a), coalesce(b)
+        same_shape = [*it.leaves(fa.shape)] == [*it.leaves(fb.shape)]
+        return same_shape and [*it.leaves(fa.stride)] == [*it.leaves(fb.stride)]
+    if _static_size(a) != _static_size(b):
+        return False
+    return all(a(i) == b(i) for i in range(_static_size(a)))
+
+
+def image(layout: Any) -> set[Any]:
+    """The set of indices the layout takes."""
+    return {v for _, v in enumerate_map(layout)}
+
+
+def is_injective(layout: Any) -> bool:
+    """Whether no two coordinates share an index."""
+    if type(layout) is Layout and (flat := static_flat(layout)) is not None:
+        modes = sorted((abs(d), s) for s, d in zip(*flat, strict=True) if s > 1)
+        if any(d == 0 for d, _ in modes):
+            return False
+        reach = 0
+        for d, s in modes:
+            if d <= reach:
+                break
+            reach += d * (s - 1)
+        else:
+            return True
+    return len(image(layout)) == _static_size(layout)
+
+
+def is_surjective(layout: Any, codomain: int | None = None) -> bool:
+    """Whether every index in ``[0, codomain)`` is taken (default codomain: up to the largest index)."""
+    img = image(layout)
+    if codomain is None:
+        codomain = max(img) + 1
+    return all(i in img for i in range(codomain)) and min(img) >= 0
+
+
+def is_bijective(layout: Any) -> bool:
+    """Whether the layout is a permutation of ``[0, size)``."""
+    n = _static_size(layout)
+    return image(layout) == set(range(n))
+
+
+def is_contiguous(layout: Any) -> bool:
+    """Whether the image is a gap-free range of indices (in any order)."""
+    img = image(layout)
+    return bool(max(img) - min(img) + 1 == len(img))
+
+
+def nullspace(layout: Layout) -> Layout:
+    """A layout of the linear coordinates along the zero-stride modes: ``layout(nullspace(i)) == layout(0)``."""
+    shapes: list[Any] = []
+    strides: list[Any] = []
+    running: Any = 1
+    for s, d in zip(it.leaves(layout.shape), it.leaves(layout.stride), strict=True):
+        if sc.is_zero(d) and not sc.is_one(s):
+            shapes.append(s)
+            strides.append(running)
+        running = sc.mul(running, s)
+    if not shapes:
+        return make_pair(1, 0)
+    return make_pair(coords.bare_tuple(shapes), coords.bare_tuple(strides))
+
+
+def max_common_layout(a: Layout, b: Layout) -> Layout:
+    """The largest contiguous run of linear coordinates that both layouts keep contiguous, as a coordinate layout.
+
+    With ``R`` the result: ``a(R(i)) == b(R(i)) == i``; ``1:0`` if there is none.
+    """
+    inv = right_inverse(b)
+    n = _common(a, inv)
+    return compose_layouts(inv, Layout(n)) if n > 1 else make_pair(1, 0)
+
+
+def max_common_vector(a: Layout, b: Layout) -> int:
+    """Number of elements of :func:`max_common_layout`: the widest vector move between two layouts."""
+    return _common(a, right_inverse(b))
+
+
+def _common(a: Layout, inv: Layout) -> int:
+    size = inv.size()
+    if type(size) is not int:
+        return 1
+    limit = a.size()
+    try:
+        if type(limit) is int and limit < size:
+            raise LayoutError("coordinates outside a: enumerate")
+        c = coalesce(composition(a, inv))
+        s, d = next(it.leaves(c.shape)), next(it.leaves(c.stride))
+        return s if type(s) is int and d == 1 else 1
+    except LayoutError:
+        n = next((i for i in range(size) if inv(i) >= limit or a(inv(i)) != i), size)
+        return next(k for k in range(max(n, 1), 0, -1) if size % k == 0)
+
+
+def widest_vector(layout: Any, element_bits: int, alignment: int, max_bits: int = 128) -> int:
+    """Elements of the widest vector access the layout allows at every multiple of itself.
+
+    ``alignment`` is the pointer's alignment in bytes.  The vector runs along the contiguous leading coordinates; every
+    other stride (and, for swizzled layouts, the swizzle's base) must keep its alignment.
+    """
+    n = max_bits // element_bits
+    while n > 1:
+        if n * element_bits <= alignment * 8 and n * element_bits % 8 == 0 and _vector_ok(layout, n):
+            return n
+        n -= 1
+    return 1
+
+
+def _vector_ok(layout: Any, n: int) -> bool:
+    if type(layout) is ComposedLayout and not layout.is_static:
+        return False
+    if type(layout) is Layout:
+        c = coalesce(layout)
+        s, d = tuple(it.leaves(c.shape)), tuple(it.leaves(c.stride))
+        first = s[0] if type(s[0]) is int else s[0].div
+        aligned = all(type(x) is not sc.Basis and sc.div_of(x) % n == 0 for x in d[1:])
+        return bool(d[0] == 1 and first % n == 0 and aligned)
+    size = _static_size(layout)
+    if size % n:
+        return False
+    for i in range(0, size, n):
+        base = layout(i)
+        if base % n or any(layout(i + k) != base + k for k in range(1, n)):
+            return False
+    return True
+
+
+def substitute(x: Any, values: Mapping[str, int] | None = None, **named: int) -> Any:
+    """Replace the named symbols (:func:`flydsl.layout.sym`) of an int tuple or layout by numbers."""
+    env = {**(values or {}), **named}
+    if isinstance(x, Layout):
+        return Layout(substitute(x.shape, env), substitute(x.stride, env))
+    if isinstance(x, ComposedLayout):
+        inner = substitute(x.inner, env) if isinstance(x.inner, (Layout, ComposedLayout)) else x.inner
+        return ComposedLayout(inner, substitute(x.offset, env), substitute(x.outer, env))
+    return it.transform_leaf(lambda leaf: sc.evaluate(leaf, env), it.normalize(x))

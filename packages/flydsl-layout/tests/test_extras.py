@@ -1,0 +1,259 @@
+"""TV layouts, matrix instructions, banks, GF(2) forms, pictures and the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flydsl.layout as L
+from flydsl.layout import (
+    ComposedLayout,
+    CopyAtom,
+    Layout,
+    LayoutError,
+    Swizzle,
+    Tile,
+    TiledMma,
+    bank_conflicts,
+    find_swizzle,
+    from_linear,
+    is_bijective,
+    mma_atom,
+    mma_atoms,
+    parse,
+    to_html,
+    to_latex,
+    to_linear,
+    to_svg,
+    to_table,
+)
+from flydsl.layout.banks import PHASES
+from flydsl.layout.cli import main
+
+
+@pytest.mark.parametrize("info", mma_atoms(), ids=lambda i: f"{i.name}-{i.archs[0]}")
+def test_mma_layouts_cover_their_tiles_once(info: Any) -> None:
+    m, n, k = info.shape_mnk
+    for layout, size in (
+        (info.atom.a, m * k), (info.atom.b, n * k), (info.atom.c, m * n),
+        (info.hardware_a, m * k), (info.hardware_b, n * k),
+    ):  # fmt: skip
+        assert layout.size() == size and is_bijective(layout)
+        assert L.size(layout, 0) == info.atom.thr.size()
+
+
+def test_mma_facts() -> None:
+    """Lane and slot formulas of the ISA manuals."""
+    a = mma_atom("v_mfma_f32_32x32x8_f16").atom.a
+    c = mma_atom("mfma_f32_32x32x8_f16").atom.c
+    for lane in range(64):
+        for v in range(4):
+            assert a(lane, v) == lane % 32 + 32 * (4 * (lane // 32) + v)
+        for reg in range(16):
+            assert c(lane, reg) == 8 * (reg // 4) + 4 * (lane // 32) + reg % 4 + 32 * (lane % 32)
+    h = mma_atom("mfma_scale_f32_16x16x128_f8E4M3FN").hardware_a
+    for k in range(128):
+        for i in range(16):
+            assert h(i + 16 * ((k // 16) % 4), 16 * (k // 64) + k % 16) == i + 16 * k
+    w = mma_atom("wmma_f32_16x16x64_fp8_fp8", "gfx1250").hardware_a
+    for lane in range(32):
+        for s in range(32):
+            assert w(lane, s) == lane % 16 + 16 * (32 * (s // 16) + 16 * (lane // 16) + s % 16)
+    big = mma_atom("wmma_scale_f32_32x16x128_f4E2M1FN").atom
+    for lane in range(32):
+        for reg in range(16):
+            assert big.c(lane, reg) == 16 * (reg // 8) + 8 * (lane // 16) + reg % 8 + 32 * (lane % 16)
+
+
+def test_mma_lookup_errors() -> None:
+    with pytest.raises(LayoutError, match="unknown matrix instruction"):
+        mma_atom("mfma_f32_16x16x17_f16")
+    with pytest.raises(LayoutError, match="does not exist on gfx942"):
+        mma_atom("mfma_f32_16x16x32_f16", "gfx942")
+    with pytest.raises(LayoutError, match="known architectures"):
+        mma_atoms("gfx803")
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_tiled_mma_covers_the_tile(arch: str) -> None:
+    for info in mma_atoms(arch):
+        mma = TiledMma(info.atom, parse("(2,2,1):(1,2,0)"))
+        m, n, k = mma.tile_size_mnk
+        c = mma.tv_layout("c")
+        assert c.size() == m * n and is_bijective(c)
+        for operand, rows in (("a", m), ("b", n)):
+            tv = mma.tv_layout(operand)
+            assert len(L.image(tv)) == rows * k
+            assert L.size(tv, 0) == 4 * info.atom.thr.size()
+        out = Layout((2 * m, 2 * n), (2 * n, 1))
+        seen: set[int] = set()
+        for t in range(4 * info.atom.thr.size()):
+            part, offset = mma.partition("c", out, t)
+            mine = {part(i) + offset for i in range(part.size())}
+            assert not mine & seen
+            seen |= mine
+        assert seen == set(range(4 * m * n))
+
+
+def test_tiled_copy_covers_the_tensor() -> None:
+    copy = L.make_tiled_copy_tv(CopyAtom.universal(128, 16), Layout((16, 8), (8, 1)), Layout((1, 8), (8, 1)))
+    tensor = Layout((32, 128), (128, 1))
+    seen: list[int] = []
+    for t in range(128):
+        part, offset = copy.partition_src(tensor, t)
+        assert [part((i, 0, 0)) for i in range(8)] == list(range(8))
+        seen += [part(i) + offset for i in range(part.size())]
+    assert sorted(seen) == list(range(32 * 128))
+
+
+def test_transposing_lds_read() -> None:
+    src, dst = parse("(16,64):(64,1)"), parse("(16,(16,4)):(16,(1,256))")
+    atom = CopyAtom.from_bits(Layout(16), src, 16, dst)
+    assert (str(atom.src), str(atom.dst)) == ("(16,4):(4,1)", "(16,(1,4)):(1,(1,16))")
+    assert all(atom.dst(t, v) == t + 16 * v and atom.src(t, v) == 4 * t + v for t in range(16) for v in range(4))
+
+
+def test_bank_phases_cover_every_lane_once() -> None:
+    for (arch, _, _), (_, phases) in PHASES.items():
+        lanes = sorted(x for p in phases for x in p)
+        assert lanes == list(range(64 if arch in ("gfx942", "gfx950") else 32))
+
+
+def test_bank_conflicts() -> None:
+    assert bank_conflicts(Layout(64, 8)).conflict_free
+    r = bank_conflicts(Layout(64, 64))
+    assert (r.degree, r.cycles, r.ideal) == (8, 64, 8)
+    assert bank_conflicts(Layout(64, 0), bits=32).conflict_free  # broadcast
+    assert bank_conflicts(Layout(64, 64), bits=32, arch="gfx950").degree > 1
+    f = find_swizzle(Layout(64, 64))
+    assert (str(f.swizzle), str(f.element_swizzle)) == ("S<3,4,3>", "S<3,3,3>")
+    assert f.after.conflict_free and f.element_swizzle is not None
+    again = bank_conflicts(ComposedLayout(f.element_swizzle, 0, Layout(64, 64)))
+    assert again.conflict_free
+    with pytest.raises(LayoutError, match="not aligned"):
+        bank_conflicts(Layout(64, 1))
+    with pytest.raises(LayoutError, match="no bank model"):
+        bank_conflicts(Layout(64, 8), arch="gfx000")
+    with pytest.raises(LayoutError, match="lanes"):
+        bank_conflicts(Layout(32, 8))
+
+
+def power_layout(strides: list[int]) -> Layout:
+    return Layout((2,) * len(strides), tuple(1 << s for s in strides))
+
+
+@settings(deadline=None)
+@given(st.permutations(range(6)), st.integers(0, 2), st.integers(0, 2), st.integers(0, 3))
+def test_linear_round_trip(bits: Any, mask: int, base: int, shift: int) -> None:
+    x = ComposedLayout(Swizzle(mask, base, max(shift, mask)), 0, power_layout(bits))
+    f = to_linear(x)
+    assert [f(i) for i in range(64)] == [x(i) for i in range(64)]
+    back = from_linear(f)
+    assert [back(i) for i in range(64)] == [x(i) for i in range(64)]
+    if max(f.bases) < 64:
+        inv = f.inverse()
+        assert [inv(f(i)) for i in range(64)] == list(range(64))
+
+
+def test_linear_refusals() -> None:
+    for text in ("6:1", "(4,4):(1,2)", "4:-1", "4:?", "S<1,0,1> o 1 o 4:1"):
+        with pytest.raises(LayoutError):
+            to_linear(parse(text))
+    with pytest.raises(LayoutError):
+        L.LinearLayout((1, 1)).inverse()
+
+
+PICTURES: list[tuple[str, Any, dict[str, Any]]] = [
+    ("layout", parse("(8,8):(8,1)"), {}),
+    ("nested", parse("((2,4),(4,2)):((1,16),(2,8))"), {}),
+    ("row", parse("8:3"), {}),
+    ("wide", parse("(64,64):(64,1)"), {}),
+    ("identity", L.make_identity_layout((4, 8)), {}),
+    ("swizzled", parse("S<3,0,3> o 0 o (8,8):(8,1)"), {}),
+    ("divide", parse("(8,8):(8,1)"), {"tiler": Tile(4, 2)}),
+    ("uneven", parse("(10,8):(8,1)"), {"tiler": Tile(4, 2)}),
+    ("by layout", parse("24:1"), {"tiler": parse("(2,3):(6,1)")}),
+    ("tv", parse("((16,8),4):((32,1),8)"), {"tile": (8, 64)}),
+    ("swizzle", Swizzle(3, 0, 3), {}),
+    ("swizzle based", Swizzle(2, 4, 3), {}),
+]
+
+
+@pytest.mark.parametrize("x,options", [(p[1], p[2]) for p in PICTURES], ids=[p[0] for p in PICTURES])
+def test_pictures(x: Any, options: dict[str, Any]) -> None:
+    root = ET.fromstring(to_svg(x, **options))
+    assert root.tag.endswith("svg") and float(root.get("width", "0")) > 0
+    ET.fromstring(to_html(x, **options).replace("<br>", "<br/>"))
+    assert "tikzpicture" in to_latex(x, **options)
+    table = to_table(x, **options)
+    assert len({len(line) for line in table.splitlines()[2:]}) == 1
+    if not options:
+        ET.fromstring(x._repr_svg_())
+
+
+def test_pictures_of_atoms() -> None:
+    info = mma_atom("mfma_f32_16x16x16_f16")
+    mma = TiledMma(info.atom, parse("(2,1,1):(1,0,0)"))
+    copy = L.make_tiled_copy_tv(CopyAtom.universal(64, 16), Layout((4, 4), (4, 1)), Layout((1, 4)))
+    for x in (info, info.atom, mma, copy):
+        ET.fromstring(to_svg(x))
+    assert Layout(L.Dyn())._repr_svg_() is None
+    assert Layout((512, 512))._repr_svg_() is None
+    with pytest.raises(LayoutError):
+        to_svg(3)
+
+
+def run(capsys: Any, *argv: str) -> tuple[int, str, str]:
+    status = main(list(argv))
+    out = capsys.readouterr()
+    return status, out.out.strip(), out.err.strip()
+
+
+@pytest.mark.parametrize(
+    "argv,expected",
+    [
+        (("compose", "(6,5):(5,1)", "10:3"), "(2,5):(15,1)"),
+        (("compose", "(10,12):(12,1)", "[[5|2]|4]"), "(5,4):(12,1)"),
+        (("divide", "24:1", "(2,3):(6,1)"), "((2,3),(2,2)):((6,1),(3,12))"),
+        (("divide", "40:1", "8", "--kind", "zipped"), "(8,5):(1,8)"),
+        (("product", "(3,2):(2,1)", "(4,5):(1,4)", "--kind", "raked"), "((4,3),(5,2)):((6,2),(24,1))"),
+        (("complement", "6:5", "70"), "(5,3):(1,30)"),
+        (("inverse", "(6,4):(4,1)"), "(4,6):(6,1)"),
+        (("inverse", "4:2", "--side", "left"), "(2,4):(0,1)"),
+        (("coalesce", "(2,(1,6)):(1,(6,2))"), "12:1"),
+        (("coalesce", "(2,(1,6)):(1,(6,2))", "--by", "(1,1)"), "(2,6):(1,2)"),
+    ],
+)
+def test_cli(capsys: Any, tmp_path: Any, argv: tuple[str, ...], expected: str) -> None:
+    assert run(capsys, *argv) == (0, expected, "")
+    status, out, _ = run(capsys, *argv, "--json", "--svg", str(tmp_path / "x.svg"))
+    assert status == 0 and json.loads(out)["text"] == expected
+    ET.parse(tmp_path / "x.svg")
+
+
+def test_cli_show_banks_mma(capsys: Any, tmp_path: Any) -> None:
+    status, out, _ = run(capsys, "show", "(4,2):(2,1)", "--svg", str(tmp_path / "a.svg"))
+    assert status == 0 and "│" in out
+    assert json.loads(run(capsys, "show", "(4,2):(2,1)", "--json")[1])["injective"] is True
+    assert "8-way conflict" in run(capsys, "banks", "64:64", "--fix")[1]
+    assert json.loads(run(capsys, "banks", "64:64", "--fix", "--json")[1])["cycles_after"] == 8
+    assert "((16,4),4):((1,64),16)" in run(capsys, "mma", "mfma_f32_16x16x16_f16", "--svg", str(tmp_path / "m.svg"))[1]
+    assert len(run(capsys, "mma", "--list")[1].splitlines()) == len(mma_atoms())
+    status, _, err = run(capsys, "compose", "(4,6):(1,10)", "8:3")
+    assert status == 1 and "no layout answer" in err
+    assert run(capsys, "show", "oops")[0] == 1
+
+
+def test_import_is_quick_and_standard_library_only() -> None:
+    code = (
+        "import sys, time; t=time.perf_counter(); import flydsl.layout; d=time.perf_counter()-t;"
+        "assert d < 0.5, d; bad=[m for m in ('numpy','torch','hypothesis') if m in sys.modules]; assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
