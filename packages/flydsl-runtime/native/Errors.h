@@ -1,0 +1,22 @@
+//===- Errors.h - C++ failures as Python exceptions -------------*- C++ -*-===//
+
+#ifndef FLYDSL_RUNTIME_ERRORS_H
+#define FLYDSL_RUNTIME_ERRORS_H
+
+#include <exception>
+
+namespace flydsl::runtime {
+
+/// Sets the Python error that stands for \p failure: HipFailure becomes HipError or
+/// SimulatorError, PlanFailure an AssertionError, ZeroDivisionError or ValueError, LibraryError a
+/// HipError, a Python error itself. Needs the GIL.
+void setPythonError(std::exception_ptr failure) noexcept;
+
+/// The library in use; asks flydsl.runtime._provider to choose one on first use. Needs the GIL.
+/// \throws nanobind::python_error
+struct HipApi;
+HipApi &requireApi();
+
+} // namespace flydsl::runtime
+
+#endif // FLYDSL_RUNTIME_ERRORS_H

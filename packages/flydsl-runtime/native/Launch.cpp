@@ -1,0 +1,136 @@
+//===- Launch.cpp - Launching the kernels of a plan --------------------------===//
+
+#include "Launch.h"
+
+#include <cstring>
+
+namespace flydsl::runtime {
+
+namespace {
+
+constexpr size_t kInlineKernargBytes = 1024;
+
+// HIP counts the work-items of a dimension in 32 bits.
+constexpr int64_t kMaxWorkItems = UINT32_MAX;
+
+std::string triple(const int64_t (&values)[3]) {
+  return "(" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
+         std::to_string(values[2]) + ")";
+}
+
+/// "f(): launch of kernel 'k' with grid (..), block (..), 0 bytes of dynamic LDS".
+std::string describe(const Plan &plan, const ResolvedLaunch &launch) {
+  std::string text = plan.name + "(): launch of kernel '" + *launch.kernel + "' with grid " +
+                     triple(launch.grid) + ", block " + triple(launch.block);
+  if (launch.hasCluster)
+    text += ", cluster " + triple(launch.cluster);
+  return text + ", " + std::to_string(launch.smem) + " bytes of dynamic LDS";
+}
+
+[[noreturn]] void fail(const Plan &plan, const ResolvedLaunch &launch, const std::string &what) {
+  throw PlanFailure(PlanFailure::Kind::Launch, describe(plan, launch) + ": " + what);
+}
+
+} // namespace
+
+ResolvedLaunch resolveLaunch(const Plan &plan, const LaunchSpec &spec, const int64_t *regs) {
+  ResolvedLaunch launch;
+  launch.kernel = &plan.kernels[spec.kernel];
+  launch.hasCluster = spec.hasCluster;
+  launch.smem = spec.smem < 0 ? 0 : regs[spec.smem];
+  launch.stream = spec.stream < 0 ? 0 : static_cast<uint64_t>(regs[spec.stream]);
+  for (int i = 0; i < 3; ++i) {
+    launch.grid[i] = regs[spec.grid[i]];
+    launch.block[i] = regs[spec.block[i]];
+    launch.cluster[i] = spec.hasCluster ? regs[spec.cluster[i]] : 1;
+  }
+  for (int i = 0; i < 3; ++i) {
+    const std::string axis(1, "xyz"[i]);
+    if (launch.grid[i] <= 0 || launch.block[i] <= 0)
+      fail(plan, launch, "grid and block sizes must be positive (" + axis + ")");
+    if (launch.block[i] > kMaxWorkItems || launch.grid[i] > kMaxWorkItems / launch.block[i])
+      fail(plan, launch, "grid times block exceeds 2^32 - 1 work-items (" + axis + ")");
+    if (launch.cluster[i] <= 0 || launch.grid[i] % launch.cluster[i] != 0)
+      fail(plan, launch, "the grid must be a multiple of the cluster (" + axis + ")");
+  }
+  if (launch.smem < 0 || launch.smem > INT32_MAX)
+    fail(plan, launch, "the dynamic LDS size is out of range");
+  return launch;
+}
+
+void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer) {
+  std::memset(buffer, 0, spec.kernargBytes);
+  for (const KernelArg &arg : spec.args) // little-endian: the low bytes come first
+    std::memcpy(buffer + arg.offset, &regs[arg.reg], arg.size);
+}
+
+void DeviceSink::checkLimits(const ResolvedLaunch &launch) const {
+  const DeviceLimits &limits = kernels.limits;
+  const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  for (int i = 0; i < 3; ++i) {
+    const std::string axis(1, "xyz"[i]);
+    if (launch.block[i] > limits.maxBlock[i])
+      fail(plan, launch, "the device's limit for block." + axis + " is " +
+                             std::to_string(limits.maxBlock[i]));
+    if (launch.grid[i] > limits.maxGrid[i])
+      fail(plan, launch, "the device's limit for grid." + axis + " is " +
+                             std::to_string(limits.maxGrid[i]));
+  }
+  if (threads > limits.maxThreadsPerBlock)
+    fail(plan, launch, "a block of " + std::to_string(threads) +
+                           " work-items exceeds the device's limit of " +
+                           std::to_string(limits.maxThreadsPerBlock));
+  if (launch.smem > limits.maxSharedMemory)
+    fail(plan, launch, "the device's limit of LDS per work-group is " +
+                           std::to_string(limits.maxSharedMemory) + " bytes");
+}
+
+void DeviceSink::launch(const LaunchSpec &spec, const int64_t *regs) {
+  const ResolvedLaunch launch = resolveLaunch(plan, spec, regs);
+  checkLimits(launch);
+
+  alignas(64) char inlineBuffer[kInlineKernargBytes];
+  std::vector<char> heapBuffer;
+  char *buffer = inlineBuffer;
+  if (spec.kernargBytes > kInlineKernargBytes) {
+    heapBuffer.resize(spec.kernargBytes);
+    buffer = heapBuffer.data();
+  }
+  packKernelArgs(spec, regs, buffer);
+  size_t size = spec.kernargBytes;
+  void *extra[] = {kLaunchParamBufferPointer, buffer, kLaunchParamBufferSize, &size,
+                   kLaunchParamEnd};
+
+  auto dim = [](int64_t value) { return static_cast<unsigned>(value); };
+  HipFunction function = kernels.functions[spec.kernel];
+  auto stream = reinterpret_cast<HipStream>(launch.stream);
+  const bool clustered = launch.cluster[0] * launch.cluster[1] * launch.cluster[2] != 1;
+  int status;
+  const char *call;
+  if (clustered) {
+    // Without the entry point a plain launch would silently run the kernel without its cluster.
+    if (!api.drvLaunchKernelEx)
+      throw LibraryError(describe(plan, launch) + ": the HIP library '" + api.path +
+                         "' has no cluster launch (hipDrvLaunchKernelEx)");
+    HipLaunchAttribute attribute = {};
+    attribute.id = kLaunchAttributeClusterDimension;
+    attribute.value.clusterDim = {dim(launch.cluster[0]), dim(launch.cluster[1]),
+                                  dim(launch.cluster[2])};
+    HipLaunchConfig config = {dim(launch.grid[0]),  dim(launch.grid[1]),  dim(launch.grid[2]),
+                              dim(launch.block[0]), dim(launch.block[1]), dim(launch.block[2]),
+                              dim(launch.smem),     stream,               &attribute,
+                              1};
+    call = "hipDrvLaunchKernelEx";
+    status = api.drvLaunchKernelEx(&config, function, nullptr, extra);
+  } else {
+    call = "hipModuleLaunchKernel";
+    status = api.moduleLaunchKernel(function, dim(launch.grid[0]), dim(launch.grid[1]),
+                                    dim(launch.grid[2]), dim(launch.block[0]),
+                                    dim(launch.block[1]), dim(launch.block[2]), dim(launch.smem),
+                                    stream, nullptr, extra);
+  }
+  if (status != kHipSuccess)
+    throw makeHipFailure(api, status, call, describe(plan, launch));
+}
+
+} // namespace flydsl::runtime

@@ -1,0 +1,343 @@
+//===- Launcher.cpp - The Python type flydsl.runtime.Launcher ----------------===//
+//
+// A type of the C API with the vectorcall protocol: a call builds no argument
+// tuple and looks nothing up.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Launcher.h"
+
+#include "Arguments.h"
+#include "Errors.h"
+#include "Launch.h"
+#include "PlanParser.h"
+
+#include <cstddef>
+#include <memory>
+#include <nanobind/stl/string.h>
+#include <structmember.h>
+
+namespace nb = nanobind;
+
+namespace flydsl::runtime {
+
+namespace {
+
+struct LauncherState {
+  LauncherState(Plan plan, std::string codeObject, std::string arch)
+      : plan(std::move(plan)), kernels(std::move(codeObject), std::move(arch)) {}
+  Plan plan;
+  LoadedKernels kernels;
+};
+
+struct LauncherObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  LauncherState *state;
+};
+
+LauncherState &stateOf(PyObject *self) { return *reinterpret_cast<LauncherObject *>(self)->state; }
+
+/// Runs \p body; a C++ exception becomes the Python error and null is returned.
+template <typename Body> PyObject *guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    setPythonError(std::current_exception());
+    return nullptr;
+  }
+}
+
+/// Lets Ctrl-C end a host loop of a plan. Called without the GIL.
+void checkInterrupt() {
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0)
+    throw nb::python_error();
+}
+
+const DeviceKernels &kernelsOnCurrentDevice(LauncherState &state, const HipApi &api) {
+  int device = 0;
+  checkHip(api, api.getDevice(&device), "hipGetDevice");
+  return state.kernels.get(api, state.plan, device);
+}
+
+PyObject *callLauncher(PyObject *self, PyObject *const *args, size_t flags,
+                       PyObject *keywords) noexcept {
+  return guarded([&]() -> PyObject * {
+    LauncherState &state = stateOf(self);
+    const size_t count = PyVectorcall_NARGS(flags);
+    if (keywords && PyTuple_GET_SIZE(keywords) > 0) {
+      PyErr_Format(PyExc_TypeError, "%s(): a launcher takes positional arguments only, got '%U'",
+                   state.plan.name.c_str(), PyTuple_GET_ITEM(keywords, 0));
+      return nullptr;
+    }
+    if (count != state.plan.args.size())
+      raiseCountError(state.plan, count);
+
+    const HipApi &api = requireApi();
+    DevicePolicy policy;
+    policy.check = true;
+    policy.hostMemory = api.isSimulator();
+    checkHip(api, api.getDevice(&policy.device), "hipGetDevice");
+    BoundArguments bound(state.plan);
+    bound.bind(args, policy);
+
+    // A kernel may take long (the simulator runs it here) and the queue may be full.
+    nb::gil_scoped_release release;
+    const DeviceKernels &kernels = state.kernels.get(api, state.plan, policy.device);
+    DeviceSink sink(api, state.plan, kernels, checkInterrupt);
+    evaluate(state.plan, bound.values(), sink);
+    return Py_None;
+  });
+}
+
+/// callLauncher with the reference to None that a call returns.
+PyObject *launcherVectorcall(PyObject *self, PyObject *const *args, size_t flags,
+                             PyObject *keywords) {
+  PyObject *result = callLauncher(self, args, flags, keywords);
+  Py_XINCREF(result);
+  return result;
+}
+
+/// Collects launches as Python dictionaries.
+class RecordingSink final : public LaunchSink {
+public:
+  explicit RecordingSink(const Plan &plan) : plan(plan) {}
+
+  void launch(const LaunchSpec &spec, const int64_t *regs) override {
+    const ResolvedLaunch launch = resolveLaunch(plan, spec, regs);
+    std::string kernargs(spec.kernargBytes, '\0');
+    packKernelArgs(spec, regs, kernargs.data());
+    nb::dict record;
+    record["kernel"] = *launch.kernel;
+    record["grid"] = nb::make_tuple(launch.grid[0], launch.grid[1], launch.grid[2]);
+    record["block"] = nb::make_tuple(launch.block[0], launch.block[1], launch.block[2]);
+    record["cluster"] = launch.hasCluster ? nb::object(nb::make_tuple(
+                                                launch.cluster[0], launch.cluster[1],
+                                                launch.cluster[2]))
+                                          : nb::object(nb::none());
+    record["smem"] = launch.smem;
+    record["stream"] = launch.stream;
+    record["kernargs"] = nb::bytes(kernargs.data(), kernargs.size());
+    records.append(record);
+  }
+
+  void poll() override {
+    if (PyErr_CheckSignals() != 0)
+      throw nb::python_error();
+  }
+
+  nb::list records;
+
+private:
+  const Plan &plan;
+};
+
+PyObject *evaluateMethod(PyObject *self, PyObject *const *args, Py_ssize_t count) noexcept {
+  return guarded([&]() -> PyObject * {
+    LauncherState &state = stateOf(self);
+    if (static_cast<size_t>(count) != state.plan.args.size())
+      raiseCountError(state.plan, count);
+    BoundArguments bound(state.plan);
+    bound.bind(args, DevicePolicy{});
+    RecordingSink sink(state.plan);
+    evaluate(state.plan, bound.values(), sink);
+    return sink.records.release().ptr();
+  });
+}
+
+PyObject *loadMethod(PyObject *self, PyObject *) noexcept {
+  return guarded([&]() -> PyObject * {
+    const HipApi &api = requireApi();
+    {
+      nb::gil_scoped_release release;
+      kernelsOnCurrentDevice(stateOf(self), api);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+int kernelIndex(const Plan &plan, const std::string &kernel) {
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    if (plan.kernels[i] == kernel)
+      return static_cast<int>(i);
+  throw nb::key_error((plan.name + "(): no kernel '" + kernel + "' in this plan").c_str());
+}
+
+PyObject *kernelAttributesMethod(PyObject *self, PyObject *argument) noexcept {
+  return guarded([&]() -> PyObject * {
+    LauncherState &state = stateOf(self);
+    const HipApi &api = requireApi();
+    int index = kernelIndex(state.plan, nb::cast<std::string>(nb::handle(argument)));
+    if (!api.funcGetAttribute)
+      throw LibraryError("the HIP library '" + api.path + "' has no hipFuncGetAttribute");
+    // hipFunction_attribute values.
+    static constexpr struct {
+      const char *name;
+      int attribute;
+    } kAttributes[] = {{"max_threads_per_block", 0}, {"shared_bytes", 1}, {"const_bytes", 2},
+                       {"local_bytes", 3},           {"num_regs", 4}};
+    HipFunction function;
+    {
+      nb::gil_scoped_release release;
+      function = kernelsOnCurrentDevice(state, api).functions[index];
+    }
+    nb::dict result;
+    for (auto [name, attribute] : kAttributes) {
+      int value = 0;
+      checkHip(api, api.funcGetAttribute(&value, attribute, function), "hipFuncGetAttribute");
+      result[name] = value;
+    }
+    return result.release().ptr();
+  });
+}
+
+PyObject *maxActiveBlocksMethod(PyObject *self, PyObject *args) noexcept {
+  return guarded([&]() -> PyObject * {
+    const char *kernel;
+    int threads;
+    Py_ssize_t smem = 0;
+    if (!PyArg_ParseTuple(args, "si|n:max_active_blocks", &kernel, &threads, &smem))
+      return nullptr;
+    LauncherState &state = stateOf(self);
+    const HipApi &api = requireApi();
+    int index = kernelIndex(state.plan, kernel);
+    if (!api.occupancyMaxActiveBlocks)
+      throw LibraryError("the HIP library '" + api.path +
+                         "' has no hipModuleOccupancyMaxActiveBlocksPerMultiprocessor");
+    int blocks = 0;
+    {
+      nb::gil_scoped_release release;
+      HipFunction function = kernelsOnCurrentDevice(state, api).functions[index];
+      checkHip(api, api.occupancyMaxActiveBlocks(&blocks, function, threads, smem),
+               "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor");
+    }
+    return PyLong_FromLong(blocks);
+  });
+}
+
+PyObject *newLauncher(PyTypeObject *type, PyObject *args, PyObject *keywords) noexcept {
+  return guarded([&]() -> PyObject * {
+    static const char *names[] = {"plan", "hsaco", "arch", nullptr};
+    PyObject *plan;
+    Py_buffer hsaco;
+    const char *arch = "";
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!y*|$s:Launcher",
+                                     const_cast<char **>(names), &PyDict_Type, &plan, &hsaco,
+                                     &arch))
+      return nullptr;
+    std::string codeObject(static_cast<const char *>(hsaco.buf), hsaco.len);
+    PyBuffer_Release(&hsaco);
+    auto state = std::make_unique<LauncherState>(parsePlan(nb::borrow<nb::dict>(plan)),
+                                                 std::move(codeObject), arch);
+    auto *self = reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0));
+    if (!self)
+      return nullptr;
+    self->vectorcall = launcherVectorcall;
+    self->state = state.release();
+    return reinterpret_cast<PyObject *>(self);
+  });
+}
+
+void deallocLauncher(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  LauncherState *state = reinterpret_cast<LauncherObject *>(self)->state;
+  if (!state->kernels.loaded())
+    delete state;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject *reprLauncher(PyObject *self) {
+  LauncherState &state = stateOf(self);
+  return PyUnicode_FromFormat("<flydsl.runtime.Launcher %s for %s: %zd arguments, %zd kernels>",
+                              state.plan.name.c_str(), state.kernels.architecture().c_str(),
+                              state.plan.args.size(), state.plan.kernels.size());
+}
+
+PyObject *nameGetter(PyObject *self, void *) {
+  return PyUnicode_FromString(stateOf(self).plan.name.c_str());
+}
+
+PyObject *archGetter(PyObject *self, void *) {
+  return PyUnicode_FromString(stateOf(self).kernels.architecture().c_str());
+}
+
+PyObject *kernelsGetter(PyObject *self, void *) {
+  return guarded([&] {
+    nb::list result;
+    for (const std::string &kernel : stateOf(self).plan.kernels)
+      result.append(kernel);
+    return nb::tuple(result).release().ptr();
+  });
+}
+
+PyObject *argumentNamesGetter(PyObject *self, void *) {
+  return guarded([&] {
+    nb::list result;
+    for (const ArgSpec &spec : stateOf(self).plan.args)
+      result.append(spec.name);
+    return nb::tuple(result).release().ptr();
+  });
+}
+
+PyMethodDef launcherMethods[] = {
+    {"evaluate", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(evaluateMethod)),
+     METH_FASTCALL,
+     "evaluate(*args) -> list[dict]\n\n"
+     "Run the plan without a device and return what it would launch: kernel, grid, block, cluster,\n"
+     "smem (bytes), stream (handle) and kernargs (bytes) of each launch."},
+    {"load", loadMethod, METH_NOARGS,
+     "load() -> None\n\nLoad the code object on the current device now (it must be loaded before a\n"
+     "graph capture). Raises HipError."},
+    {"kernel_attributes", kernelAttributesMethod, METH_O,
+     "kernel_attributes(kernel) -> dict[str, int]\n\nRegisters, static LDS, scratch and the thread\n"
+     "limit of a loaded kernel on the current device."},
+    {"max_active_blocks", maxActiveBlocksMethod, METH_VARARGS,
+     "max_active_blocks(kernel, block_threads, smem=0) -> int\n\nWork-groups of the kernel that fit\n"
+     "on one compute unit of the current device at a time."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef launcherProperties[] = {
+    {"name", nameGetter, nullptr, "Name of the compiled function.", nullptr},
+    {"arch", archGetter, nullptr, "Architecture that the code object is for.", nullptr},
+    {"kernels", kernelsGetter, nullptr, "Symbols of the kernels the plan launches.", nullptr},
+    {"argument_names", argumentNamesGetter, nullptr, "Names of the arguments in order.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMemberDef launcherMembers[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(LauncherObject, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+constexpr const char *kLauncherDoc =
+    "Launcher(plan, hsaco, *, arch='')\n--\n\n"
+    "A compiled function that can be called.\n\n"
+    "plan is the launch plan (a dictionary, see the README), hsaco the code object and arch its\n"
+    "architecture. Calling the launcher checks the arguments in place, evaluates the plan and\n"
+    "launches its kernels on the current device without waiting for them; the code object is\n"
+    "loaded on first use of each device. Safe to call from several threads.\n\n"
+    "Raises ValueError for an invalid plan; a call raises TypeError, ValueError or OverflowError\n"
+    "for an argument that does not fit (the message names it, what was expected and found),\n"
+    "ValueError for a bad launch size, HipError or SimulatorError if the device reports an error.";
+
+PyType_Slot launcherSlots[] = {
+    {Py_tp_new, reinterpret_cast<void *>(newLauncher)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(deallocLauncher)},
+    {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+    {Py_tp_repr, reinterpret_cast<void *>(reprLauncher)},
+    {Py_tp_methods, launcherMethods},
+    {Py_tp_getset, launcherProperties},
+    {Py_tp_members, launcherMembers},
+    {Py_tp_doc, const_cast<char *>(kLauncherDoc)},
+    {0, nullptr}};
+
+PyType_Spec launcherSpec = {"flydsl.runtime.Launcher", sizeof(LauncherObject), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, launcherSlots};
+
+} // namespace
+
+void registerLauncher(nb::module_ &m) {
+  m.attr("Launcher") = nb::steal(PyType_FromSpec(&launcherSpec));
+}
+
+} // namespace flydsl::runtime

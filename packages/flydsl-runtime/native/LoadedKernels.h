@@ -1,0 +1,61 @@
+//===- LoadedKernels.h - A code object on the devices -----------*- C++ -*-===//
+
+#ifndef FLYDSL_RUNTIME_LOADEDKERNELS_H
+#define FLYDSL_RUNTIME_LOADEDKERNELS_H
+
+#include "HipApi.h"
+#include "Plan.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+namespace flydsl::runtime {
+
+/// The code object of one plan as loaded on one device.
+struct DeviceKernels {
+  std::vector<HipFunction> functions; ///< by Plan::kernels index
+  DeviceLimits limits;
+};
+
+/// Loads a code object on each device when it is first needed there: a HIP module belongs to the
+/// device that is current when it is loaded. Loaded modules stay until the process ends, because
+/// captured graphs and launches in flight may still use them.
+class LoadedKernels {
+public:
+  LoadedKernels(std::string codeObject, std::string arch)
+      : codeObject(std::move(codeObject)), arch(std::move(arch)) {}
+
+  /// The kernels on \p device, which must be the calling thread's current device. Thread safe;
+  /// call without the GIL.
+  const DeviceKernels &get(const HipApi &api, const Plan &plan, int device) {
+    if (device >= 0 && device < kMaxDevices)
+      if (DeviceKernels *loaded = devices[device].load(std::memory_order_acquire))
+        return *loaded;
+    return load(api, plan, device);
+  }
+
+  const std::string &architecture() const { return arch; }
+
+  /// True once a device holds the code object. HIP may go on reading the image it was given, so
+  /// this object must then stay alive as well.
+  bool loaded() const {
+    for (const std::atomic<DeviceKernels *> &device : devices)
+      if (device.load(std::memory_order_acquire))
+        return true;
+    return false;
+  }
+
+private:
+  const DeviceKernels &load(const HipApi &api, const Plan &plan, int device);
+
+  static constexpr int kMaxDevices = 64;
+  std::string codeObject;
+  std::string arch;
+  std::mutex mutex;
+  std::array<std::atomic<DeviceKernels *>, kMaxDevices> devices{};
+};
+
+} // namespace flydsl::runtime
+
+#endif // FLYDSL_RUNTIME_LOADEDKERNELS_H

@@ -1,0 +1,72 @@
+"""``python -m flydsl.runtime``: facts of the devices and the simulator."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+
+def collect_info() -> dict[str, Any]:
+    """What ``info`` prints, as data. Raises HipError if no HIP library can be used."""
+    from . import __version__, _devices, _provider, device
+
+    kind = _provider.kind()
+    library = _provider.library_info()
+    return {
+        "version": __version__,
+        "kind": kind,
+        "library": library["path"],
+        "hip_version": library["hip_version"],
+        "simulator_version": library["simulator_version"],
+        "compile_arch": device.get_rocm_arch(),
+        "devices": [asdict(_devices.device_info(i)) for i in range(_devices.device_count())],
+    }
+
+
+def format_info(info: dict[str, Any]) -> str:
+    """The data of :func:`collect_info` for people."""
+    lines = [
+        f"flydsl.runtime {info['version']}",
+        f"kind           {info['kind']}",
+        f"library        {info['library']}",
+        f"default arch   {info['compile_arch']}",
+    ]
+    for entry in info["devices"]:
+        gib = entry["total_memory"] / 2**30
+        lines += [
+            f"device {entry['index']}       {entry['name']}",
+            f"  arch         {entry['arch']}",
+            f"  limits       {entry['compute_units']} compute units, wave {entry['warp_size']}, "
+            f"{entry['max_threads_per_block']} work-items and {entry['lds_bytes']} bytes of LDS per work-group",
+            f"  memory       {gib:.1f} GiB",
+        ]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m flydsl.runtime", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    info = commands.add_parser("info", help="print kind, library, devices and limits")
+    info.add_argument("--json", action="store_true", help="print as JSON")
+    commands.add_parser("sim-lib-dir", help="print the folder of the simulator library, for LD_LIBRARY_PATH")
+    options = parser.parse_args(argv)
+    try:
+        if options.command == "sim-lib-dir":
+            from ._provider import simulator_directory
+
+            print(simulator_directory())
+        else:
+            facts = collect_info()
+            print(json.dumps(facts, indent=2) if options.json else format_info(facts))
+    except (RuntimeError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
