@@ -1,0 +1,42 @@
+# Step 4: one shared library holds all the C++ and exports C functions only, so that there is one
+# copy of every MLIR TypeID and no C++ symbol that could clash with another package's LLVM.
+set(FLY_PYTHON_PACKAGE_DIR "${CMAKE_BINARY_DIR}/python_packages/flydsl/_mlir")
+set(FLY_LIBS_INSTALL_DIR flydsl/_mlir/_mlir_libs)
+
+# The C functions must be compiled into the shared library itself: from an archive the linker would
+# drop them, since nothing inside refers to them.
+set(fly_core_only "${fly_all_sources}")
+set(fly_all_sources "")
+fly_add_sources(lib/CAPI)
+set(fly_capi_sources "${fly_all_sources}")
+set(fly_all_sources "${fly_core_only}")
+
+add_library(FlyPythonCAPI SHARED ${fly_capi_sources}
+  lib/codegen/CAPI.cpp lib/codegen/FlyOptMain.cpp)
+if(fly_tablegen_targets)
+  add_dependencies(FlyPythonCAPI ${fly_tablegen_targets})
+endif()
+foreach(name IR Debug Interfaces Transforms Target Arith ControlFlow Func GPU LLVM Math MemRef
+             ROCDL AMDGPU SCF Vector)
+  get_target_property(deps MLIRCAPI${name} INTERFACE_LINK_LIBRARIES)
+  target_link_libraries(FlyPythonCAPI PRIVATE
+    "-Wl,--whole-archive" "$<TARGET_FILE:MLIRCAPI${name}>" "-Wl,--no-whole-archive" ${deps})
+endforeach()
+target_link_libraries(FlyPythonCAPI PRIVATE FlyCore)
+
+set(fly_map "${CMAKE_SOURCE_DIR}/cmake/flycapi.map")
+target_link_options(FlyPythonCAPI PRIVATE "LINKER:--version-script=${fly_map}"
+  "LINKER:--gc-sections" "LINKER:--as-needed" "LINKER:-z,defs")
+set_target_properties(FlyPythonCAPI PROPERTIES
+  LINK_DEPENDS "${fly_map}"
+  LIBRARY_OUTPUT_DIRECTORY "${FLY_PYTHON_PACKAGE_DIR}/_mlir_libs"
+  INSTALL_RPATH "\$ORIGIN")
+install(TARGETS FlyPythonCAPI LIBRARY DESTINATION ${FLY_LIBS_INSTALL_DIR}
+  COMPONENT FlyPythonModules)
+
+add_executable(fly-opt tools/fly-opt.cpp)
+target_link_libraries(fly-opt PRIVATE FlyPythonCAPI)
+set_target_properties(fly-opt PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin"
+  INSTALL_RPATH "\$ORIGIN/../_mlir/_mlir_libs")
+install(TARGETS fly-opt RUNTIME DESTINATION flydsl/_bin COMPONENT FlyPythonModules)

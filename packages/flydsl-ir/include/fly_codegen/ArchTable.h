@@ -1,0 +1,76 @@
+//===- ArchTable.h - What each AMD GPU architecture has ---------*- C++ -*-===//
+//
+// The one table of architecture facts of this package. Code that depends on the target asks the
+// table for a feature or a limit and never compares architecture names.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLY_CODEGEN_ARCHTABLE_H
+#define FLY_CODEGEN_ARCHTABLE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+#include <string>
+
+namespace mlir::fly {
+
+/// Instruction groups and conventions an architecture may have. The names printed by
+/// `archFeatureName` are what Python and pass options see.
+enum class ArchFeature : unsigned {
+  MFMA,             ///< wave64 matrix instructions of CDNA3
+  MFMAWideK,        ///< double-K f16/bf16 forms of CDNA4
+  MFMAScale,        ///< MX-scaled f8f6f4 matrix instructions, wave64
+  WMMAGfx11,        ///< RDNA3 wave matrix instructions
+  WMMAGfx120x,      ///< RDNA4 wave matrix instructions
+  WMMAGfx1250,      ///< gfx1250 wave matrix instructions
+  WMMAScale,        ///< MX-scaled wave matrix instructions, wave32
+  BufferRsrcRDNA,   ///< buffer descriptor with the RDNA flag layout
+  BufferLdsDMA32,   ///< buffer load to LDS, 4 bytes a lane
+  BufferLdsDMA128,  ///< buffer load to LDS, 12 and 16 bytes a lane
+  LdsReadTranspose, ///< ds_read_*_tr_*
+  TensorDataMover,  ///< tensor_load_to_lds / tensor_store_from_lds
+  Clusters,         ///< workgroup clusters
+  SplitWaitCounters,///< s_wait_loadcnt and relatives in place of s_waitcnt
+  LegacyWaitCounter,///< s_waitcnt
+  FP8IsFNUZ,        ///< 8-bit floats use the FNUZ encodings
+  NativeTanh,       ///< v_tanh
+  NativeBF16Arith,  ///< packed bf16 arithmetic
+  NumFeatures
+};
+
+/// One architecture. Sizes are bytes unless named otherwise.
+struct ArchInfo {
+  const char *name;
+  const char *family;
+  uint32_t waveSize;               ///< lanes in a wave of compiled kernels
+  uint32_t ldsBytes;               ///< largest LDS allocation of a workgroup
+  uint32_t ldsBanks;               ///< banks of 4 bytes
+  uint32_t maxThreadsPerBlock;     ///< work-items in a workgroup
+  uint32_t maxWavesPerSimd;
+  uint32_t simdsPerCU;
+  uint32_t vgprsPerWave;           ///< registers one wave can name, AGPRs included
+  uint32_t vgprsPerSimd;           ///< registers a lane of a SIMD
+  uint32_t bufferRsrcFlags;        ///< descriptor word 3, default size
+  uint32_t bufferRsrcFlagsChecked; ///< descriptor word 3, explicit size
+  uint64_t features;               ///< bit set of ArchFeature
+
+  bool has(ArchFeature feature) const {
+    return features >> static_cast<unsigned>(feature) & 1;
+  }
+};
+
+/// All known architectures, in order of name.
+llvm::ArrayRef<ArchInfo> archTable();
+
+/// The entry of `name`, or null. A target-id suffix (`gfx942:sramecc+`) is ignored.
+const ArchInfo *lookupArch(llvm::StringRef name);
+
+/// Stable text name of a feature, e.g. "mfma_scale".
+llvm::StringRef archFeatureName(ArchFeature feature);
+
+/// Comma-separated names of the table, for messages.
+std::string knownArchNames();
+
+} // namespace mlir::fly
+
+#endif // FLY_CODEGEN_ARCHTABLE_H

@@ -1,0 +1,46 @@
+//===- Passes.td - passes for AMD GPUs --------------------------*- tablegen -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===--------------------------------------------------------------------------===//
+
+#ifndef FLY_ROCDL_PASSES_TD
+#define FLY_ROCDL_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ConvertFlyToROCDLPass : Pass<"convert-fly-to-rocdl"> {
+  let summary = "lowers what the layout lowering leaves of fly to the LLVM and ROCDL dialects";
+  let description = [{
+    Pointers and memrefs become bare LLVM pointers (a buffer pointer: resource and element offset),
+    atoms become the struct of their state, atom calls become instructions.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect",
+                           "::mlir::ROCDL::ROCDLDialect"];
+}
+
+def FlyROCDLClusterAttrPass : Pass<"fly-rocdl-cluster-attr", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "turns rocdl.cluster_dims into the function attribute the back end reads";
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def ConvertROCDLFastmathOpsPass
+    : Pass<"convert-rocdl-fastmath-ops", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "math.exp2 on f32 with the afn flag becomes rocdl.exp2";
+  let dependentDialects = ["::mlir::ROCDL::ROCDLDialect", "::mlir::ub::UBDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def FlyExpandMathPass : Pass<"fly-expand-math"> {
+  let summary = "expands math operations so that no device library is needed";
+  let description = [{
+    Operations that the AMDGPU back end does not lower are written in terms of those it does; then
+    the rest of the math dialect becomes LLVM intrinsics. An operation without an expansion is an
+    error that names it. Device code only: functions inside gpu.module.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // FLY_ROCDL_PASSES_TD

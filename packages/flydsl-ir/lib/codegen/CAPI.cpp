@@ -1,0 +1,95 @@
+//===- CAPI.cpp - C interface of the code generator -----------------------===//
+#include "fly_codegen/CodegenCAPI.h"
+
+#include "fly_codegen/ArchTable.h"
+#include "fly_codegen/Codegen.h"
+
+#include "mlir/CAPI/IR.h"
+#include "mlir/CAPI/Support.h"
+#include "llvm/Config/llvm-config.h"
+
+using namespace mlir;
+using namespace mlir::fly;
+
+namespace {
+
+CodegenOptions unwrapOptions(const FlyCodegenOptions &options) {
+  CodegenOptions result;
+  result.arch = unwrap(options.arch).str();
+  result.features = unwrap(options.features).str();
+  result.optLevel = options.optLevel;
+  result.output = static_cast<CodegenOutput>(options.output);
+  return result;
+}
+
+MlirLogicalResult fail(llvm::Error error, MlirStringCallback callback, void *data) {
+  std::string message = llvm::toString(std::move(error));
+  callback(mlirStringRefCreate(message.data(), message.size()), data);
+  return mlirLogicalResultFailure();
+}
+
+MlirLogicalResult finish(llvm::Expected<CodegenResult> result, MlirStringCallback output,
+                         void *outputData, MlirStringCallback diagnostics,
+                         void *diagnosticsData) {
+  if (!result)
+    return fail(result.takeError(), diagnostics, diagnosticsData);
+  if (!result->warnings.empty())
+    diagnostics(wrap(StringRef(result->warnings)), diagnosticsData);
+  output(mlirStringRefCreate(result->bytes.data(), result->bytes.size()), outputData);
+  return mlirLogicalResultSuccess();
+}
+
+} // namespace
+
+MlirLogicalResult flyCodegenCompileOperation(MlirOperation op, FlyCodegenOptions options,
+                                             MlirStringCallback output, void *outputData,
+                                             MlirStringCallback diagnostics,
+                                             void *diagnosticsData) {
+  return finish(compileOperation(unwrap(op), unwrapOptions(options)), output, outputData,
+                diagnostics, diagnosticsData);
+}
+
+MlirLogicalResult flyCodegenCompileLLVMIR(MlirStringRef text, FlyCodegenOptions options,
+                                          MlirStringCallback output, void *outputData,
+                                          MlirStringCallback diagnostics,
+                                          void *diagnosticsData) {
+  return finish(compileLLVMIR(unwrap(text), unwrapOptions(options)), output, outputData,
+                diagnostics, diagnosticsData);
+}
+
+MlirLogicalResult flyCodegenDisassemble(MlirStringRef object, MlirStringCallback output,
+                                        void *outputData, MlirStringCallback diagnostics,
+                                        void *diagnosticsData) {
+  llvm::Expected<std::string> text = disassemble(unwrap(object));
+  if (!text)
+    return fail(text.takeError(), diagnostics, diagnosticsData);
+  output(wrap(StringRef(*text)), outputData);
+  return mlirLogicalResultSuccess();
+}
+
+intptr_t flyArchCount(void) { return archTable().size(); }
+
+FlyArchInfo flyArchGet(intptr_t index) {
+  const ArchInfo &info = archTable()[index];
+  return {wrap(StringRef(info.name)),
+          wrap(StringRef(info.family)),
+          info.waveSize,
+          info.ldsBytes,
+          info.ldsBanks,
+          info.maxThreadsPerBlock,
+          info.maxWavesPerSimd,
+          info.simdsPerCU,
+          info.vgprsPerWave,
+          info.vgprsPerSimd,
+          info.bufferRsrcFlags,
+          info.bufferRsrcFlagsChecked,
+          info.features};
+}
+
+MlirStringRef flyArchFeatureName(intptr_t index) {
+  if (index < 0 || index >= static_cast<intptr_t>(ArchFeature::NumFeatures))
+    return mlirStringRefCreate(nullptr, 0);
+  return wrap(archFeatureName(static_cast<ArchFeature>(index)));
+}
+
+MlirStringRef flyLLVMVersion(void) { return wrap(StringRef(LLVM_VERSION_STRING)); }

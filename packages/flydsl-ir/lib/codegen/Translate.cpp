@@ -1,0 +1,77 @@
+//===- Translate.cpp - LLVM dialect to LLVM IR ----------------------------===//
+#include "CompileModule.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+using namespace mlir;
+using namespace mlir::fly;
+
+namespace {
+
+/// The operation to translate: the gpu.module in `op`, or `op` itself.
+llvm::Expected<Operation *> findTranslatable(Operation *op) {
+  if (isa<gpu::GPUModuleOp>(op))
+    return op;
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    return llvm::createStringError("expected a gpu.module or a builtin.module, got '" +
+                                   op->getName().getStringRef().str() + "'");
+  auto gpuModules = llvm::to_vector(module.getOps<gpu::GPUModuleOp>());
+  if (gpuModules.size() > 1)
+    return llvm::createStringError("the module holds " + llvm::Twine(gpuModules.size()) +
+                                   " gpu.module ops; pass the one to compile");
+  return gpuModules.empty() ? op : gpuModules.front().getOperation();
+}
+
+/// The first operation that has no translation, which usually names the lowering that is missing.
+llvm::Error checkLowered(Operation *op) {
+  Operation *bad = nullptr;
+  op->walk([&](Operation *inner) {
+    if (isa<ModuleOp, gpu::GPUModuleOp>(inner))
+      return WalkResult::advance();
+    StringRef dialect = inner->getName().getDialectNamespace();
+    if (dialect == "llvm" || dialect == "rocdl")
+      return WalkResult::advance();
+    bad = inner;
+    return WalkResult::interrupt();
+  });
+  if (!bad)
+    return llvm::Error::success();
+  std::string message;
+  llvm::raw_string_ostream os(message);
+  os << "cannot generate code for '" << bad->getName() << "' at " << bad->getLoc()
+     << ": it was not lowered to the LLVM dialect";
+  return llvm::createStringError(message);
+}
+
+} // namespace
+
+llvm::Expected<CodegenResult> mlir::fly::compileOperation(Operation *op,
+                                                          const CodegenOptions &options) {
+  auto target = findTranslatable(op);
+  if (!target)
+    return target.takeError();
+  if (llvm::Error error = checkLowered(*target))
+    return std::move(error);
+
+  std::string messages;
+  llvm::raw_string_ostream os(messages);
+  auto context = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> module;
+  {
+    ScopedDiagnosticHandler collect(op->getContext(), [&](Diagnostic &diagnostic) {
+      os << (messages.empty() ? "" : "\n") << diagnostic.getLocation() << ": " << diagnostic;
+      return success();
+    });
+    module = translateModuleToLLVMIR(*target, *context);
+  }
+  if (!module)
+    return llvm::createStringError("translation to LLVM IR failed: " + messages);
+  return compileModule(std::move(context), std::move(module), options);
+}

@@ -1,0 +1,11 @@
+# Code generator: LLVM dialect to code objects, in process.
+list(APPEND FLY_CORE_SOURCES
+  ArchTable.cpp
+  Compile.cpp
+  CrashGuard.cpp
+  Disassemble.cpp
+  InitAll.cpp
+  Link.cpp
+  PollyStub.cpp
+  ROCDLTarget.cpp
+  Translate.cpp)

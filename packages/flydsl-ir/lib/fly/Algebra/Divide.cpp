@@ -1,0 +1,256 @@
+//===- Divide.cpp - divides, products, derived layouts, recasts -------------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "fly/Algebra/Algebra.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::fly;
+
+//===------------------------------------------------------------------------===//
+// Divides
+//===------------------------------------------------------------------------===//
+
+Layout Algebra::logicalDivide(const Layout &l, const Layout &divisor) {
+  Tuple bound = size(coalesce(l));
+  Layout rest = complement(divisor, bound);
+  return composition(l, makeTuple({divisor, rest}));
+}
+
+Layout Algebra::logicalDivide(const Layout &l, TileAttr tile) {
+  auto divideBy = [&](const Layout &mode, Attribute entry) -> Layout {
+    auto size = dyn_cast<IntAttr>(entry);
+    if (size && size.isNone())
+      return mode;
+    if (auto nested = dyn_cast<TileAttr>(entry))
+      return logicalDivide(mode, nested);
+    return logicalDivide(mode, fromTile(entry));
+  };
+  if (tile.isLeaf())
+    return divideBy(l, tile.at(0));
+  SmallVector<Layout> modes;
+  for (int32_t i = 0; i < l.rank(); ++i) {
+    Attribute entry = tile.at(i);
+    Layout mode = at(l, i);
+    modes.push_back(entry ? divideBy(mode, entry) : mode);
+  }
+  return makeTuple(modes);
+}
+
+Layout Algebra::logicalDivide(const Layout &l, Attribute divisor) {
+  if (auto tile = dyn_cast<TileAttr>(divisor))
+    return logicalDivide(l, tile);
+  return logicalDivide(l, fromAttr(cast<LayoutAttr>(divisor)));
+}
+
+Layout Algebra::zippedDivide(const Layout &l, const Layout &divisor) {
+  Layout divided = logicalDivide(l, divisor);
+  return {zip2By(divided.shape, {}), zip2By(divided.stride, {})};
+}
+
+Layout Algebra::zippedDivide(const Layout &l, Attribute divisor) {
+  auto tile = dyn_cast<TileAttr>(divisor);
+  if (!tile)
+    return zippedDivide(l, fromAttr(cast<LayoutAttr>(divisor)));
+  Layout divided = logicalDivide(l, tile);
+  return {zip2By(divided.shape, tile), zip2By(divided.stride, tile)};
+}
+
+Layout Algebra::tiledDivide(const Layout &l, Attribute divisor) {
+  return expand(zippedDivide(l, divisor), {1});
+}
+
+Layout Algebra::flatDivide(const Layout &l, Attribute divisor) {
+  return expand(zippedDivide(l, divisor), {0, 1});
+}
+
+//===------------------------------------------------------------------------===//
+// Products
+//===------------------------------------------------------------------------===//
+
+Layout Algebra::logicalProduct(const Layout &a, const Layout &t) {
+  Tuple bound = mul(size(a), cosize(t));
+  Layout repeated = composition(complement(a, bound), t);
+  return canon(makeTuple({a, repeated}));
+}
+
+Layout Algebra::tiledProduct(const Layout &a, const Layout &t) {
+  return expand(logicalProduct(a, t), {1});
+}
+
+Layout Algebra::flatProduct(const Layout &a, const Layout &t) {
+  return expand(logicalProduct(a, t), {0, 1});
+}
+
+Layout Algebra::blockedProduct(const Layout &a, const Layout &t, bool raked) {
+  int32_t rank = std::max(a.rank(), t.rank());
+  auto pad = [&](const Layout &l) -> Layout {
+    if (l.rank() == rank)
+      return l;
+    return {append(l.shape, Tuple(1), rank), append(l.stride, Tuple(0), rank)};
+  };
+  Layout product = logicalProduct(pad(a), pad(t));
+  auto pair = [&](const Tuple &p) {
+    Tuple block = at(p, 0), rest = at(p, 1);
+    return zip(raked ? Tuple::of({rest, block}) : Tuple::of({block, rest}));
+  };
+  if (failed() || product.rank() != 2)
+    return product;
+  return {pair(product.shape), pair(product.stride)};
+}
+
+Layout Algebra::tileToShape(const Layout &block, const Tuple &target, const Tuple &order) {
+  int32_t rank = target.rank();
+  Layout padded = block;
+  if (block.rank() < rank)
+    padded = {append(block.shape, Tuple(1), rank), append(block.stride, Tuple(0), rank)};
+  else if (block.rank() > rank)
+    fail("tile_to_shape: the block has rank " + Twine(block.rank()) +
+         " but the target shape has rank " + Twine(rank));
+  if (failed())
+    return block;
+  Tuple repeats = tupleDiv(&Algebra::ceilDiv, productEach(target), productEach(padded.shape));
+  return blockedProduct(padded, {repeats, ordered(repeats, order)});
+}
+
+Layout Algebra::layoutLike(const Layout &l) {
+  return {l.shape, ordered(filterZero(l.stride, l.shape), l.stride)};
+}
+
+Layout Algebra::fragment(const Layout &l) {
+  if (l.rank() <= 1)
+    return {l.shape, compact(l.shape)};
+  if (l.stride.isLeaf || l.stride.rank() != l.rank()) {
+    fail("shape and stride are not congruent");
+    return l;
+  }
+  const Tuple &shape0 = l.shape.kids[0];
+  Layout first{shape0, compact(filterZero(l.stride.kids[0], shape0))};
+  Tuple restShape = take(l.shape, 1, -1), restOrder = take(l.stride, 1, -1);
+  return tiledProduct(first, {restShape, ordered(restShape, restOrder)});
+}
+
+//===------------------------------------------------------------------------===//
+// Recasts
+//===------------------------------------------------------------------------===//
+
+namespace {
+/// new = old * down / up elements of the new width for each old one.
+struct RecastFactors {
+  int32_t up = 1, down = 1;
+};
+} // namespace
+
+static RecastFactors recastFactors(int32_t oldBits, int32_t newBits) {
+  if (oldBits <= 0 || newBits <= 0 || oldBits == newBits)
+    return {};
+  int32_t common = std::gcd(oldBits, newBits);
+  return {newBits / common, oldBits / common};
+}
+
+static Layout upcast(Algebra &algebra, const Layout &l, int32_t f) {
+  if (!l.shape.isLeaf) {
+    SmallVector<Layout> modes;
+    for (int32_t i = 0; i < l.rank(); ++i)
+      modes.push_back(upcast(algebra, algebra.at(l, i), f));
+    return algebra.makeTuple(modes);
+  }
+  if (!l.stride.isLeaf || l.stride.is(0))
+    return l;
+  Int factor = Int::constant(f);
+  const Int &d = l.stride.num;
+  if (!d.isStatic)
+    return {l.shape, Tuple(algebra.safeDiv(d, factor), l.stride.modes)};
+  int64_t magnitude = std::abs(int64_t(d.value));
+  if (magnitude == 0)
+    return l;
+  if (magnitude % f != 0 && f % magnitude != 0) {
+    algebra.fail("recast: stride " + Twine(d.value) + " and the factor " + Twine(f) +
+                 " do not divide each other");
+    return l;
+  }
+  Int step = Int::constant(llvm::divideCeil(f, magnitude));
+  int32_t stride = llvm::divideCeil(magnitude, f);
+  return {algebra.ceilDiv(l.shape.num, step),
+          Tuple(Int::constant(d.value < 0 ? -stride : stride), l.stride.modes)};
+}
+
+static Layout downcast(Algebra &algebra, const Layout &l, int32_t f) {
+  if (!l.shape.isLeaf) {
+    SmallVector<Layout> modes;
+    for (int32_t i = 0; i < l.rank(); ++i)
+      modes.push_back(downcast(algebra, algebra.at(l, i), f));
+    return algebra.makeTuple(modes);
+  }
+  if (!l.stride.isLeaf)
+    return l;
+  const Int &d = l.stride.num;
+  if (d.is(1) || d.is(-1))
+    return {algebra.mul(l.shape.num, Int::constant(f)), l.stride};
+  return {l.shape, algebra.scale(l.stride, Tuple(f))};
+}
+
+Layout Algebra::recast(const Layout &l, int32_t oldBits, int32_t newBits) {
+  RecastFactors factors = recastFactors(oldBits, newBits);
+  Layout result = factors.up > 1 ? upcast(*this, l, factors.up) : l;
+  return factors.down > 1 && !failed() ? downcast(*this, result, factors.down) : result;
+}
+
+static Tuple mapInts(const Tuple &t, function_ref<Int(const Int &)> fn) {
+  if (t.isLeaf)
+    return Tuple(fn(t.num), t.modes);
+  std::vector<Tuple> kids;
+  for (const Tuple &kid : t.kids)
+    kids.push_back(mapInts(kid, fn));
+  return Tuple(std::move(kids));
+}
+
+Tuple Algebra::recastOffset(const Tuple &offset, int32_t oldBits, int32_t newBits) {
+  RecastFactors factors = recastFactors(oldBits, newBits);
+  return mapInts(offset, [&](const Int &num) {
+    Int scaled = factors.up > 1 ? safeDiv(num, Int::constant(factors.up)) : num;
+    return factors.down > 1 ? mul(scaled, Int::constant(factors.down)) : scaled;
+  });
+}
+
+// Swizzle bases move by the logarithm of the factor.
+static int32_t recastBase(Algebra &algebra, int32_t base, RecastFactors factors) {
+  if (!llvm::isPowerOf2_32(factors.up) || !llvm::isPowerOf2_32(factors.down)) {
+    algebra.fail("recast: a swizzle can only be recast by a power of two");
+    return base;
+  }
+  int32_t result = base - int32_t(llvm::Log2_32(factors.up)) + int32_t(llvm::Log2_32(factors.down));
+  if (result < 0)
+    algebra.fail("recast: the swizzle works on bits smaller than the new element");
+  return std::max(result, 0);
+}
+
+Attribute Algebra::recast(Attribute map, int32_t oldBits, int32_t newBits) {
+  if (auto layout = dyn_cast<LayoutAttr>(map))
+    return toAttr(recast(fromAttr(layout), oldBits, newBits));
+  RecastFactors factors = recastFactors(oldBits, newBits);
+  if (auto swizzle = dyn_cast<SwizzleAttr>(map)) {
+    int32_t base = recastBase(*this, swizzle.getBase(), factors);
+    if (base + swizzle.getMask() + swizzle.getShift() > 31)
+      fail("recast: the swizzle reaches beyond bit 30");
+    return failed() ? map : SwizzleAttr::get(ctx, swizzle.getMask(), base, swizzle.getShift());
+  }
+  if (auto swizzle = dyn_cast<CoordSwizzleAttr>(map)) {
+    int32_t row = recastBase(*this, swizzle.getBaseRow(), factors);
+    int32_t col = recastBase(*this, swizzle.getBaseCol(), factors);
+    if (std::max(row, col) + swizzle.getMask() > 31)
+      fail("recast: the swizzle reaches beyond bit 30");
+    return failed() ? map
+                    : CoordSwizzleAttr::get(ctx, swizzle.getMask(), row, swizzle.getModeRow(), col,
+                                            swizzle.getModeCol());
+  }
+  auto composed = cast<ComposedLayoutAttr>(map);
+  Attribute inner = recast(composed.getInner(), oldBits, newBits);
+  Tuple offset = recastOffset(fromAttr(composed.getOffset()), oldBits, newBits);
+  Attribute outer = recast(composed.getOuter(), oldBits, newBits);
+  return ComposedLayoutAttr::get(inner, toAttr(offset), outer);
+}

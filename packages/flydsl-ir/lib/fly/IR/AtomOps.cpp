@@ -1,0 +1,249 @@
+//===- AtomOps.cpp - copy and MMA atoms, tiled operations -------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "InferMacros.h"
+
+using namespace mlir;
+using namespace mlir::fly;
+
+//===------------------------------------------------------------------------===//
+// Syntax
+//===------------------------------------------------------------------------===//
+
+// One operand is bare, several stand in brackets.
+static ParseResult parseOperandGroup(OpAsmParser &parser,
+                                     SmallVectorImpl<OpAsmParser::UnresolvedOperand> &operands) {
+  if (succeeded(parser.parseOptionalLSquare()))
+    return failure(parser.parseOperandList(operands) || parser.parseRSquare());
+  return parser.parseOperand(operands.emplace_back());
+}
+
+static void printOperandGroup(OpAsmPrinter &printer, Operation *, OperandRange operands) {
+  if (operands.size() == 1) {
+    printer << operands.front();
+    return;
+  }
+  printer << '[' << operands << ']';
+}
+
+// `traversalLayout = %l`, also accepted in brackets.
+static ParseResult
+parseTraversalLayout(OpAsmParser &parser, std::optional<OpAsmParser::UnresolvedOperand> &layout) {
+  bool bracket = succeeded(parser.parseOptionalLSquare());
+  if (failed(parser.parseOptionalKeyword("traversalLayout")))
+    return bracket ? parser.emitError(parser.getCurrentLocation(), "expected 'traversalLayout'")
+                   : ParseResult(success());
+  OpAsmParser::UnresolvedOperand operand;
+  if (parser.parseEqual() || parser.parseOperand(operand) || (bracket && parser.parseRSquare()))
+    return failure();
+  layout = operand;
+  return success();
+}
+
+static void printTraversalLayout(OpAsmPrinter &printer, Operation *, Value layout) {
+  if (layout)
+    printer << " traversalLayout = " << layout;
+}
+
+static ParseResult parseStrippedMemRef(OpAsmParser &parser, Type &type) {
+  SMLoc loc = parser.getCurrentLocation();
+  OptionalParseResult full = parser.parseOptionalType(type);
+  if (!full.has_value())
+    type = fly::MemRefType::parse(parser);
+  else if (failed(*full))
+    return failure();
+  if (type && !isa<fly::MemRefType>(type))
+    return parser.emitError(loc, "expected a memref type");
+  return success(static_cast<bool>(type));
+}
+
+static void printStrippedMemRef(OpAsmPrinter &printer, Operation *, Type type) {
+  cast<fly::MemRefType>(type).print(printer);
+}
+
+#define GET_OP_CLASSES
+#include "fly/IR/FlyOps.cpp.inc"
+
+void FlyDialect::registerOps() {
+  addOperations<
+#define GET_OP_LIST
+#include "fly/IR/FlyOps.cpp.inc"
+      >();
+}
+
+//===------------------------------------------------------------------------===//
+// Atoms
+//===------------------------------------------------------------------------===//
+
+LogicalResult MakeCopyAtomOp::verify() {
+  if (getValBits() != static_cast<uint32_t>(getType().getValBits()))
+    return emitOpError("valBits = ") << getValBits() << " differs from the type's "
+                                     << getType().getValBits();
+  return success();
+}
+
+FLY_INFER(AtomSetValueOp, adaptor.getAtom().getType())
+FLY_INFER(GetCopyAtomOp, cast<TiledCopyType>(adaptor.getTiledCopy().getType()).getCopyAtom())
+FLY_INFER(GetMmaAtomOp, cast<TiledMmaType>(adaptor.getTiledMma().getType()).getMmaAtom())
+
+FLY_INFER_BODY(MakeTiledCopyOp) {
+  auto layout = cast<LayoutType>(adaptor.getLayoutThrVal().getType());
+  if (!layout.isStatic())
+    return emitOptionalError(loc, "layoutThrVal of a tiled copy must be static, got ", layout);
+  types.push_back(TiledCopyType::get(adaptor.getCopyAtom().getType(), layout,
+                                     cast<TileType>(adaptor.getTileMN().getType())));
+  return success();
+}
+
+FLY_INFER_BODY(MakeTiledMmaOp) {
+  auto layout = cast<LayoutType>(adaptor.getAtomLayout().getType());
+  if (!isa<MmaAtomType>(adaptor.getMmaAtom().getType()))
+    return emitOptionalError(loc, "make_tiled_mma needs an MMA atom, got ",
+                             adaptor.getMmaAtom().getType());
+  if (!layout.isStatic())
+    return emitOptionalError(loc, "atomLayout of a tiled MMA must be static, got ", layout);
+  TileType permutation;
+  if (adaptor.getPermutation())
+    permutation = cast<TileType>(adaptor.getPermutation().getType());
+  types.push_back(TiledMmaType::get(adaptor.getMmaAtom().getType(), layout, permutation));
+  return success();
+}
+
+//===------------------------------------------------------------------------===//
+// Tiled copies
+//===------------------------------------------------------------------------===//
+
+static Type inferCopyPartition(Algebra &alg, TiledCopyType tiled, Type tensor, Tuple coord,
+                               Algebra::CopySide side) {
+  Layout view = alg.copyView(tiled, side, alg.fromAttr(getLinearLayout(tensor)));
+  Layout expanded = alg.expand(view, {2});
+  if (alg.failed())
+    return tensor;
+  Layout part = alg.slice(expanded, firstModeCoord(coord, expanded.rank()));
+  Tuple offset = alg.crd2idx(coord, alg.at(view, 0));
+  return alg.failed() ? tensor : offsetTensor(alg, tensor, offset, part);
+}
+
+FLY_INFER(TiledCopyPartitionSrcOp,
+          inferCopyPartition(alg, cast<TiledCopyType>(adaptor.getTiledCopy().getType()),
+                             adaptor.getSrc().getType(), alg.fromAttr(tupleAttr(adaptor.getCoord())),
+                             Algebra::CopySide::Src))
+FLY_INFER(TiledCopyPartitionDstOp,
+          inferCopyPartition(alg, cast<TiledCopyType>(adaptor.getTiledCopy().getType()),
+                             adaptor.getDst().getType(), alg.fromAttr(tupleAttr(adaptor.getCoord())),
+                             Algebra::CopySide::Dst))
+
+FLY_INFER_BODY(TiledCopyRetileOp) {
+  auto memref = cast<fly::MemRefType>(adaptor.getInput().getType());
+  if (!memref.hasPlainLayout())
+    return emitOptionalError(loc, "retile needs a plain layout, got ", memref);
+  Layout layout = alg.retile(cast<TiledCopyType>(adaptor.getTiledCopy().getType()),
+                             alg.fromAttr(memref.getLinearLayout()));
+  return finishInference(loc, alg, withLayout(memref, alg.toAttr(layout)), types);
+}
+
+//===------------------------------------------------------------------------===//
+// Tiled MMAs
+//===------------------------------------------------------------------------===//
+
+// The value part of an operand's view after the thread coordinate is fixed.
+static Layout mmaPart(Algebra &alg, const Layout &view, const Tuple &coord) {
+  Layout part = alg.slice(view, Tuple::of({coord, Tuple(Int::none())}));
+  return alg.failed() ? view : alg.expand(part, {1});
+}
+
+FLY_INFER_BODY(TiledMmaPartitionOp) {
+  Type tensor = adaptor.getInput().getType();
+  Tuple coord = alg.fromAttr(tupleAttr(adaptor.getCoord()));
+  Layout view = alg.mmaView(cast<TiledMmaType>(adaptor.getTiledMma().getType()),
+                            adaptor.getOperandId(), alg.fromAttr(getLinearLayout(tensor)));
+  if (alg.failed())
+    return emitOptionalError(loc, alg.message());
+  Layout part = mmaPart(alg, view, coord);
+  Tuple offset = alg.crd2idx(coord, alg.at(view, 0));
+  Type type = alg.failed() ? tensor : offsetTensor(alg, tensor, offset, part);
+  return finishInference(loc, alg, type, types);
+}
+
+FLY_INFER_BODY(TiledMmaPartitionShapeOp) {
+  Tuple shape = alg.fromAttr(tupleAttr(adaptor.getShape()));
+  Layout view = alg.mmaView(cast<TiledMmaType>(adaptor.getTiledMma().getType()),
+                            adaptor.getOperandId(), {shape, alg.compact(shape)});
+  if (alg.failed())
+    return emitOptionalError(loc, alg.message());
+  Tuple part = alg.expand(alg.at(view.shape, 1), {1});
+  return finishInference(loc, alg, IntTupleType::get(alg.toAttr(part)), types);
+}
+
+FLY_INFER_BODY(MmaMakeFragmentOp) {
+  auto tiled = cast<TiledMmaType>(adaptor.getTiledMma().getType());
+  Layout layout = alg.fromAttr(getLinearLayout(adaptor.getInput().getType()));
+  if (std::optional<uint32_t> stages = adaptor.getStages()) {
+    if (static_cast<int32_t>(*stages) <= 0)
+      return emitOptionalError(loc, "stages must be positive, got ", static_cast<int32_t>(*stages));
+    if (layout.rank() < 2)
+      return emitOptionalError(loc, "stages needs an input of rank 2 or more");
+    // The unknown stride puts the stage mode last.
+    layout = alg.makeTuple({alg.at(layout, 0), alg.at(layout, 1),
+                            {Tuple(static_cast<int32_t>(*stages)), Tuple(Int::dynamic(32, 1))}});
+  }
+  Layout view = alg.mmaView(tiled, adaptor.getOperandId(), layout);
+  if (alg.failed())
+    return emitOptionalError(loc, alg.message());
+  Layout part = mmaPart(alg, view, Tuple(0));
+  if (!alg.failed() && !part.shape.isStatic())
+    alg.fail("a fragment needs a static shape");
+  Type elemTy = cast<MmaAtomType>(tiled.getMmaAtom()).getValType(adaptor.getOperandId());
+  if (alg.failed() || !elemTy)
+    return emitOptionalError(loc, alg.failed() ? alg.message() : "the atom has no value type");
+  LayoutAttr fragment = alg.toAttr(alg.fragment(part));
+  return finishInference(loc, alg, fly::MemRefType::get(elemTy, AddressSpace::Register, fragment),
+                         types);
+}
+
+//===------------------------------------------------------------------------===//
+// Copy and gemm
+//===------------------------------------------------------------------------===//
+
+LogicalResult CopyOp::verify() {
+  if (!isa<CopyAtomType, TiledCopyType>(getCopyAtom().getType()))
+    return emitOpError("needs a copy atom or a tiled copy, got ") << getCopyAtom().getType();
+  return success();
+}
+
+LogicalResult GemmOp::verify() {
+  if (!isa<MmaAtomType, TiledMmaType>(getMmaAtom().getType()))
+    return emitOpError("needs an MMA atom or a tiled MMA, got ") << getMmaAtom().getType();
+  if (getA().empty() || getB().empty())
+    return emitOpError("needs at least one A and one B operand");
+  return success();
+}
+
+LogicalResult MmaAtomCall::verify() {
+  if (getA().empty() || getB().empty())
+    return emitOpError("needs at least one A and one B operand");
+  return success();
+}
+
+LogicalResult CopyAtomCallSSA::verify() {
+  if (getNumResults() > 1)
+    return emitOpError("has at most one result");
+  if (getNumResults() == 0 && !getDst())
+    return emitOpError("needs a destination or a result");
+  if (getNumResults() == 1 && getDst() && !getPred())
+    return emitOpError("takes the old destination only together with a predicate");
+  return success();
+}
+
+LogicalResult MmaAtomCallSSA::verify() {
+  if (getNumResults() > 1)
+    return emitOpError("has at most one result");
+  if ((getNumResults() == 1) == static_cast<bool>(getD()))
+    return emitOpError("has either a result or a destination");
+  if (getA().empty() || getB().empty())
+    return emitOpError("needs at least one A and one B operand");
+  return success();
+}

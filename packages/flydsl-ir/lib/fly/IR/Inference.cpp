@@ -1,0 +1,88 @@
+//===- Inference.cpp - building blocks of result type inference -------------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "fly/IR/Inference.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::fly;
+
+Attribute mlir::fly::replaceLinear(Attribute layout, LayoutAttr linear) {
+  auto composed = dyn_cast<ComposedLayoutAttr>(layout);
+  if (!composed)
+    return linear;
+  return ComposedLayoutAttr::get(composed.getInner(), composed.getOffset(),
+                                 replaceLinear(composed.getOuter(), linear));
+}
+
+Type mlir::fly::withLayout(Type type, Attribute layout) {
+  if (auto memref = dyn_cast<fly::MemRefType>(type))
+    return fly::MemRefType::get(memref.getPointerType(), layout);
+  if (auto tensor = dyn_cast<CoordTensorType>(type))
+    return CoordTensorType::get(tensor.getBase(), layout);
+  return getTypeFor(layout);
+}
+
+PointerType mlir::fly::offsetPointer(PointerType ptr, const Int &offset) {
+  int64_t known = std::abs(int64_t(offset.isStatic ? offset.value : offset.div));
+  int64_t div = ptr.getValueDivisibility();
+  if (known != 0)
+    div = std::gcd(div, known);
+  return PointerType::get(ptr.getElemTy(), ptr.getAddressSpace(),
+                          AlignAttr::get(ptr.getElemTy(), div), ptr.getSwizzle());
+}
+
+Type mlir::fly::offsetTensor(Algebra &algebra, Type tensor, const Tuple &offset,
+                             const Layout &linear) {
+  Attribute layout = getLayoutAttr(tensor);
+  LayoutAttr plain = algebra.toAttr(linear);
+  if (auto composed = dyn_cast<ComposedLayoutAttr>(layout)) {
+    Tuple moved = algebra.addTuples(algebra.fromAttr(composed.getOffset()), offset);
+    return withLayout(tensor, ComposedLayoutAttr::get(composed.getInner(), algebra.toAttr(moved),
+                                                      replaceLinear(composed.getOuter(), plain)));
+  }
+  if (auto memref = dyn_cast<fly::MemRefType>(tensor)) {
+    if (!offset.isInt()) {
+      algebra.fail("the offset of a pointer must be an integer, not a coordinate");
+      return tensor;
+    }
+    return fly::MemRefType::get(offsetPointer(memref.getPointerType(), offset.num), plain);
+  }
+  auto coords = cast<CoordTensorType>(tensor);
+  Tuple base = algebra.coordAdd(algebra.fromAttr(coords.getBase()), offset);
+  return CoordTensorType::get(algebra.toAttr(base), plain);
+}
+
+Attribute mlir::fly::sliceLayout(Algebra &algebra, Attribute layout, const Tuple &coord) {
+  if (auto plain = dyn_cast<LayoutAttr>(layout))
+    return algebra.toAttr(algebra.slice(algebra.fromAttr(plain), coord));
+  auto composed = cast<ComposedLayoutAttr>(layout);
+  Attribute outer = sliceLayout(algebra, composed.getOuter(), coord);
+  IntTupleAttr offset = composed.getOffset();
+  if (auto plain = dyn_cast<LayoutAttr>(composed.getOuter()))
+    offset = algebra.toAttr(algebra.addTuples(algebra.fromAttr(offset),
+                                              algebra.crd2idx(coord, algebra.fromAttr(plain))));
+  return ComposedLayoutAttr::get(composed.getInner(), offset, outer);
+}
+
+Type mlir::fly::inferSlice(Algebra &algebra, Type src, IntTupleAttr coordAttr) {
+  Tuple coord = algebra.fromAttr(coordAttr);
+  if (auto tuple = dyn_cast<IntTupleType>(src))
+    return IntTupleType::get(algebra.toAttr(algebra.slice(algebra.fromAttr(tuple.getAttr()), coord)));
+  Attribute layout = getLayoutAttr(src);
+  auto plain = dyn_cast<LayoutAttr>(layout);
+  if (!plain || isa<LayoutType>(src))
+    return withLayout(src, sliceLayout(algebra, layout, coord));
+  Layout linear = algebra.fromAttr(plain);
+  return offsetTensor(algebra, src, algebra.crd2idx(coord, linear), algebra.slice(linear, coord));
+}
+
+Tuple mlir::fly::firstModeCoord(const Tuple &coord, int32_t rank) {
+  std::vector<Tuple> kids(rank, Tuple(Int::none()));
+  kids.front() = coord;
+  return Tuple(std::move(kids));
+}

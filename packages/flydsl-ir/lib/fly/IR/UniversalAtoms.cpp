@@ -1,0 +1,222 @@
+//===- UniversalAtoms.cpp - code for the universal operations ---------------===//
+//
+// Operands arrive as LLVM pointers (memory) or scalars and vectors (registers).
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "fly/IR/FlyDialect.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::fly;
+
+// The address after the swizzle of the pointer or memref type `type`.
+static Value swizzledAddress(OpBuilder &b, Location loc, Value ptr, Type type) {
+  SwizzleAttr swizzle;
+  if (auto memref = dyn_cast<fly::MemRefType>(type))
+    swizzle = memref.getSwizzle();
+  else if (auto pointer = dyn_cast<PointerType>(type))
+    swizzle = pointer.getSwizzle();
+  if (!swizzle || swizzle.isTrivial())
+    return ptr;
+  Type i64 = b.getI64Type();
+  auto constant = [&](int64_t value) -> Value {
+    return LLVM::ConstantOp::create(b, loc, i64, b.getI64IntegerAttr(value));
+  };
+  Value address = LLVM::PtrToIntOp::create(b, loc, i64, ptr);
+  int64_t bits = ((int64_t(1) << swizzle.getMask()) - 1) << (swizzle.getBase() + swizzle.getShift());
+  Value picked = LLVM::AndOp::create(b, loc, address, constant(bits));
+  picked = LLVM::LShrOp::create(b, loc, picked, constant(swizzle.getShift()));
+  Value moved = LLVM::XOrOp::create(b, loc, address, picked);
+  return LLVM::IntToPtrOp::create(b, loc, ptr.getType(), moved);
+}
+
+// Alignment of an access: the largest power of two the type promises, also after its swizzle.
+static unsigned accessAlignment(Type type) {
+  auto memref = dyn_cast<fly::MemRefType>(type);
+  if (!memref)
+    return 1;
+  int64_t align = memref.getAlignment().getAlignment();
+  if (!memref.getSwizzle().isTrivial())
+    align = std::gcd(align, int64_t(1) << memref.getSwizzle().getBase());
+  return align & -align;
+}
+
+static Value loadPredicate(OpBuilder &b, Location loc, Type predTy, Value pred) {
+  if (!isa<LLVM::LLVMPointerType>(pred.getType()))
+    return pred;
+  Value address = swizzledAddress(b, loc, pred, predTy);
+  return LLVM::LoadOp::create(b, loc, b.getI1Type(), address, /*alignment=*/1);
+}
+
+// Emits `body` under the predicate; with a result, `other` is yielded when it is false.
+static FailureOr<Value> guarded(OpBuilder &b, Location loc, Type predTy, Value pred, Value other,
+                                function_ref<FailureOr<Value>(OpBuilder &)> body) {
+  if (!pred)
+    return body(b);
+  Value condition = loadPredicate(b, loc, predTy, pred);
+  SmallVector<Type> results;
+  if (other)
+    results.push_back(other.getType());
+  auto ifOp = scf::IfOp::create(b, loc, results, condition, /*withElseRegion=*/other != nullptr);
+  OpBuilder then = ifOp.getThenBodyBuilder(b.getListener());
+  FailureOr<Value> result = body(then);
+  if (failed(result))
+    return failure();
+  if (!other)
+    return Value();
+  if (*result == Value() || (*result).getType() != other.getType())
+    return failure();
+  scf::YieldOp::create(then, loc, *result);
+  OpBuilder otherwise = ifOp.getElseBodyBuilder(b.getListener());
+  scf::YieldOp::create(otherwise, loc, other);
+  return ifOp.getResult(0);
+}
+
+//===------------------------------------------------------------------------===//
+// universal_copy
+//===------------------------------------------------------------------------===//
+
+LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location loc, Type,
+                                                    Type srcTy, Type dstTy, Type predTy, Value,
+                                                    Value src, Value dst, Value pred) const {
+  int32_t bytes = getBitSize() / 8;
+  if (getBitSize() % 8 != 0)
+    return emitError(loc, "a universal copy through memory needs whole bytes, got ")
+           << getBitSize() << " bits";
+  return guarded(builder, loc, predTy, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
+    Value size = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(bytes));
+    LLVM::MemcpyOp::create(b, loc, swizzledAddress(b, loc, dst, dstTy),
+                           swizzledAddress(b, loc, src, srcTy), size, /*isVolatile=*/false);
+    return Value();
+  });
+}
+
+FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Location loc,
+                                                          Type resultTy, Type, Type srcTy,
+                                                          Type dstTy, Type predTy, Value, Value src,
+                                                          Value dst, Value pred) const {
+  Value other = resultTy && pred ? dst : Value();
+  return guarded(builder, loc, predTy, pred, other, [&](OpBuilder &b) -> FailureOr<Value> {
+    Value value = src;
+    if (isa<LLVM::LLVMPointerType>(src.getType())) {
+      Type type = resultTy ? resultTy : Type(b.getIntegerType(getBitSize()));
+      value = LLVM::LoadOp::create(b, loc, type, swizzledAddress(b, loc, src, srcTy),
+                                   accessAlignment(srcTy));
+    }
+    if (resultTy)
+      return value;
+    LLVM::StoreOp::create(b, loc, value, swizzledAddress(b, loc, dst, dstTy),
+                          accessAlignment(dstTy));
+    return Value();
+  });
+}
+
+//===------------------------------------------------------------------------===//
+// universal_atomic
+//===------------------------------------------------------------------------===//
+
+static std::optional<LLVM::AtomicBinOp> atomicBinOp(AtomicOp op, Type type) {
+  bool isFloat = isa<FloatType>(type);
+  bool isUnsigned = type.isUnsignedInteger();
+  switch (op) {
+  case AtomicOp::Add:
+    return isFloat ? LLVM::AtomicBinOp::fadd : LLVM::AtomicBinOp::add;
+  case AtomicOp::Max:
+    return isFloat      ? LLVM::AtomicBinOp::fmax
+           : isUnsigned ? LLVM::AtomicBinOp::umax
+                        : LLVM::AtomicBinOp::max;
+  case AtomicOp::Min:
+    return isFloat      ? LLVM::AtomicBinOp::fmin
+           : isUnsigned ? LLVM::AtomicBinOp::umin
+                        : LLVM::AtomicBinOp::min;
+  case AtomicOp::And:
+    return isFloat ? std::nullopt : std::optional(LLVM::AtomicBinOp::_and);
+  case AtomicOp::Or:
+    return isFloat ? std::nullopt : std::optional(LLVM::AtomicBinOp::_or);
+  case AtomicOp::Inc:
+    return isFloat ? std::nullopt : std::optional(LLVM::AtomicBinOp::uinc_wrap);
+  case AtomicOp::Dec:
+    return isFloat ? std::nullopt : std::optional(LLVM::AtomicBinOp::udec_wrap);
+  }
+  return std::nullopt;
+}
+
+static FailureOr<Value> emitAtomic(CopyOpUniversalAtomicType type, OpBuilder &builder, Location loc,
+                                   Type srcTy, Type dstTy, Type predTy, Value src, Value dst,
+                                   Value pred) {
+  std::optional<LLVM::AtomicBinOp> op =
+      atomicBinOp(type.getAtomicOp().getValue(), type.getValType());
+  if (!op)
+    return emitError(loc, "universal atomic ")
+           << stringifyAtomicOp(type.getAtomicOp().getValue()) << " does not work on "
+           << type.getValType();
+  if (!dst || !isa<LLVM::LLVMPointerType>(dst.getType()))
+    return emitError(loc, "the destination of a universal atomic must be in memory");
+  return guarded(builder, loc, predTy, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
+    Value value = src;
+    if (isa<LLVM::LLVMPointerType>(src.getType()))
+      value = LLVM::LoadOp::create(b, loc, type.getValType(), swizzledAddress(b, loc, src, srcTy),
+                                   accessAlignment(srcTy));
+    LLVM::AtomicRMWOp::create(b, loc, *op, swizzledAddress(b, loc, dst, dstTy), value,
+                              LLVM::AtomicOrdering::monotonic, type.getSyncscope());
+    return Value();
+  });
+}
+
+LogicalResult CopyOpUniversalAtomicType::emitAtomCall(OpBuilder &builder, Location loc, Type,
+                                                      Type srcTy, Type dstTy, Type predTy, Value,
+                                                      Value src, Value dst, Value pred) const {
+  return emitAtomic(*this, builder, loc, srcTy, dstTy, predTy, src, dst, pred);
+}
+
+FailureOr<Value> CopyOpUniversalAtomicType::emitAtomCallSSA(OpBuilder &builder, Location loc,
+                                                            Type resultTy, Type, Type srcTy,
+                                                            Type dstTy, Type predTy, Value,
+                                                            Value src, Value dst,
+                                                            Value pred) const {
+  if (resultTy)
+    return emitError(loc, "the destination of a universal atomic must be in memory");
+  return emitAtomic(*this, builder, loc, srcTy, dstTy, predTy, src, dst, pred);
+}
+
+//===------------------------------------------------------------------------===//
+// universal_fma
+//===------------------------------------------------------------------------===//
+
+FailureOr<Value> MmaOpUniversalFMAType::emitAtomCallSSA(OpBuilder &b, Location loc, Type resultTy,
+                                                        Type, Type dTy, TypeRange, TypeRange, Type,
+                                                        Value, Value d, ValueRange as,
+                                                        ValueRange bs, Value c) const {
+  if (as.size() != 1 || bs.size() != 1)
+    return emitError(loc, "a universal FMA takes one A and one B operand");
+  if (!isa<FloatType>(getElemTy()))
+    return emitError(loc, "a universal FMA needs a float type, got ") << getElemTy();
+  Value product = LLVM::FMulOp::create(b, loc, as.front(), bs.front());
+  Value sum = LLVM::FAddOp::create(b, loc, product, c);
+  if (resultTy)
+    return sum;
+  LLVM::StoreOp::create(b, loc, sum, swizzledAddress(b, loc, d, dTy), accessAlignment(dTy));
+  return Value();
+}
+
+LogicalResult MmaOpUniversalFMAType::emitAtomCall(OpBuilder &b, Location loc, Type mmaAtomTy,
+                                                  Type dTy, TypeRange aTys, TypeRange bTys,
+                                                  Type cTy, Value atom, Value d, ValueRange as,
+                                                  ValueRange bs, Value c) const {
+  auto load = [&](Value ptr, Type type) -> Value {
+    return LLVM::LoadOp::create(b, loc, getElemTy(), swizzledAddress(b, loc, ptr, type),
+                                accessAlignment(type));
+  };
+  if (as.size() != 1 || bs.size() != 1)
+    return emitError(loc, "a universal FMA takes one A and one B operand");
+  Value av = load(as.front(), aTys.front()), bv = load(bs.front(), bTys.front());
+  Value cv = load(c, cTy);
+  return emitAtomCallSSA(b, loc, Type(), mmaAtomTy, dTy, aTys, bTys, cTy, atom, d, av, bv, cv);
+}

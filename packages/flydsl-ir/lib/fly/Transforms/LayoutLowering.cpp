@@ -1,0 +1,75 @@
+//===- LayoutLowering.cpp - fly-layout-lowering -----------------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "Lowering/Lowering.h"
+#include "fly/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace mlir::fly {
+#define GEN_PASS_DEF_FLYLAYOUTLOWERINGPASS
+#include "fly/Transforms/Passes.h.inc"
+} // namespace mlir::fly
+
+using namespace mlir;
+using namespace mlir::fly;
+
+namespace {
+
+// Operands may have become sharper (alignment, divisibility): infer the result types again.
+struct RefreshInferredType : RewritePattern {
+  RefreshInferredType(MLIRContext *ctx) : RewritePattern(MatchAnyOpTypeTag(), 0, ctx) {}
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isa<FlyDialect>(op->getDialect()) || op->getNumResults() != 1)
+      return failure();
+    auto infer = dyn_cast<InferTypeOpInterface>(op);
+    SmallVector<Type> types;
+    if (!infer ||
+        failed(infer.inferReturnTypes(op->getContext(), std::nullopt, op->getOperands(),
+                                      op->getDiscardableAttrDictionary(),
+                                      op->getPropertiesStorage(), op->getRegions(), types)) ||
+        types.size() != 1 || types.front() == op->getResult(0).getType())
+      return failure();
+    lowering::refineType(rewriter, op->getResult(0), types.front());
+    return success();
+  }
+};
+
+struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLoweringPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RefreshInferredType>(&getContext());
+    lowering::populateEvaluate(patterns);
+    lowering::populateForward(patterns);
+    lowering::populateDistribute(patterns);
+    lowering::populateMemory(patterns);
+    lowering::populateVectorAccess(patterns);
+    lowering::populatePartition(patterns);
+    lowering::populateCopyGemm(patterns);
+    GreedyRewriteConfig config;
+    config.setUseTopDownTraversal(true);
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    config.setMaxIterations(GreedyRewriteConfig::kNoLimit);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      return signalPassFailure();
+    // A bulk operation that is left over had its reason reported by the pattern.
+    WalkResult leftOver = getOperation()->walk([](Operation *op) {
+      return isa<CopyOp, GemmOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (leftOver.wasInterrupted())
+      return signalPassFailure();
+    IRRewriter rewriter(&getContext());
+    DominanceInfo dominance(getOperation());
+    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
+  }
+};
+
+} // namespace

@@ -1,0 +1,230 @@
+//===- CopyGemm.cpp - fly.copy and fly.gemm as atom calls -------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace mlir::fly;
+using namespace mlir::fly::lowering;
+
+static LayoutAttr linearOf(Value tensor) { return getLinearLayout(tensor.getType()); }
+
+static Value sliceAt(PatternRewriter &rewriter, Location loc, Value tensor,
+                     ArrayRef<int32_t> coordinate) {
+  std::vector<Tuple> kids{Tuple(Int::none())};
+  for (int32_t c : coordinate)
+    kids.push_back(Tuple(c));
+  Value coord = staticTuple(rewriter, loc, Tuple(std::move(kids)));
+  return make<SliceOp>(rewriter, loc, {tensor, coord});
+}
+
+//===------------------------------------------------------------------------===//
+// Copy
+//===------------------------------------------------------------------------===//
+
+static Value copyAtomOf(PatternRewriter &rewriter, Location loc, Value atom) {
+  if (!isa<TiledCopyType>(atom.getType()))
+    return atom;
+  return make<GetCopyAtomOp>(rewriter, loc, atom);
+}
+
+// A predicate that lacks the value mode applies to the whole of it.
+static Value withValueMode(PatternRewriter &rewriter, Location loc, Value pred) {
+  Value layout = make<GetLayoutOp>(rewriter, loc, pred);
+  Value iter = make<GetIterOp>(rewriter, loc, pred);
+  Algebra alg(rewriter.getContext());
+  Value one = LayoutType::get(alg.toAttr(Layout{Tuple(1), Tuple(0)}))
+                  .rebuildStaticValue(rewriter, loc, Value());
+  Value extended = make<PrependOp>(rewriter, loc, {layout, one});
+  return extended ? make<MakeViewOp>(rewriter, loc, {iter, extended}) : Value();
+}
+
+static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewriter) {
+  Location loc = op.getLoc();
+  if (linearOf(op.getSrc()).isLeaf() && linearOf(op.getDst()).isLeaf()) {
+    Value src = make<DecompositionOp>(rewriter, loc, op.getSrc());
+    Value dst = make<DecompositionOp>(rewriter, loc, op.getDst());
+    if (!src || !dst)
+      return failure();
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, op.getPred());
+    return success();
+  }
+  NamedAttribute mode = rewriter.getNamedAttr("mode", rewriter.getDenseI32ArrayAttr({0}));
+  auto unwrap = [&](Value tensor) -> Value {
+    if (!tensor || linearOf(tensor).isLeaf())
+      return tensor;
+    return make<GetOp>(rewriter, loc, tensor, mode);
+  };
+  Value src = unwrap(op.getSrc()), dst = unwrap(op.getDst()), pred = unwrap(op.getPred());
+  if (!src || !dst)
+    return failure();
+  rewriter.replaceOpWithNewOp<CopyOp>(op, atom, src, dst, pred);
+  return success();
+}
+
+static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter) {
+  Location loc = op.getLoc();
+  Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
+  Value src = op.getSrc(), dst = op.getDst(), pred = op.getPred();
+  auto atomType = dyn_cast<CopyAtomType>(atom.getType());
+  if (!atomType)
+    return failure();
+  if (atomType.getCopyOp().hasTrait<WholeTileCopy>()) {
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, pred);
+    return success();
+  }
+  int32_t rank = linearOf(src).rank();
+  if (linearOf(dst).rank() != rank)
+    return op.emitOpError("source has rank ") << rank << " but destination has rank "
+                                              << linearOf(dst).rank();
+  if (pred && linearOf(pred).rank() + 1 == rank)
+    pred = withValueMode(rewriter, loc, pred);
+  if (pred && linearOf(pred).rank() != rank)
+    return op.emitOpError("predicate has rank ")
+           << linearOf(pred).rank() << ", expected " << rank << " or " << rank - 1;
+  if (rank == 1)
+    return copyRankOne(op, atom, rewriter);
+
+  Algebra alg(rewriter.getContext());
+  auto restSize = [&](Value tensor) {
+    return alg.product(alg.take(alg.fromAttr(linearOf(tensor).getShape()), 1, -1));
+  };
+  Int count = restSize(src), dstCount = restSize(dst);
+  if (alg.failed() || !count.isStatic || !dstCount.isStatic || count.value != dstCount.value)
+    return op.emitOpError("modes 1... of source and destination need the same static size, got ")
+           << src.getType() << " and " << dst.getType();
+  auto grouped = [&](Value tensor) -> Value {
+    if (!tensor || rank == 2)
+      return tensor;
+    SmallVector<NamedAttribute> range{
+        rewriter.getNamedAttr("begin", rewriter.getI32IntegerAttr(1)),
+        rewriter.getNamedAttr("end", rewriter.getI32IntegerAttr(-1))};
+    return make<GroupOp>(rewriter, loc, tensor, range);
+  };
+  src = grouped(src);
+  dst = grouped(dst);
+  pred = grouped(pred);
+  for (int32_t i = 0; i < count.value; ++i) {
+    Value srcPart = sliceAt(rewriter, loc, src, i), dstPart = sliceAt(rewriter, loc, dst, i);
+    Value predPart = pred ? sliceAt(rewriter, loc, pred, i) : Value();
+    if (!srcPart || !dstPart || (pred && !predPart))
+      return failure();
+    CopyOp::create(rewriter, loc, atom, srcPart, dstPart, predPart);
+  }
+  rewriter.eraseOp(op);
+  return success();
+}
+
+//===------------------------------------------------------------------------===//
+// Gemm
+//===------------------------------------------------------------------------===//
+
+namespace {
+using Step = std::array<int32_t, 3>; // m, n, k
+} // namespace
+
+// Loop dimensions (0 = M, 1 = N, 2 = K), innermost first, and whether the loops go back and forth.
+static std::pair<std::array<int, 3>, bool> loopOrder(GemmTraversalOrder order) {
+  static const std::array<int, 3> orders[6] = {{2, 0, 1}, {2, 1, 0}, {0, 2, 1},
+                                               {0, 1, 2}, {1, 2, 0}, {1, 0, 2}};
+  auto index = static_cast<uint32_t>(order);
+  return {orders[index % 6], index >= 6};
+}
+
+static SmallVector<Step> traverse(const Step &extents, GemmTraversalOrder order) {
+  auto [dims, serpentine] = loopOrder(order);
+  SmallVector<Step> steps;
+  int32_t inner = extents[dims[0]], middle = extents[dims[1]], outer = extents[dims[2]];
+  for (int32_t o = 0; o < outer; ++o)
+    for (int32_t j = 0; j < middle; ++j)
+      for (int32_t i = 0; i < inner; ++i) {
+        bool middleBack = serpentine && o % 2 == 1;
+        bool innerBack = serpentine && (o * middle + j) % 2 == 1;
+        Step step;
+        step[dims[2]] = o;
+        step[dims[1]] = middleBack ? middle - 1 - j : j;
+        step[dims[0]] = innerBack ? inner - 1 - i : i;
+        steps.push_back(step);
+      }
+  return steps;
+}
+
+static LogicalResult gemmSteps(GemmOp op, const Step &extents, SmallVectorImpl<Step> &steps) {
+  Value layoutValue = op.getTraversalLayout();
+  if (!layoutValue) {
+    steps = traverse(extents, op.getTraversalOrder().value_or(GemmTraversalOrder::NMK));
+    return success();
+  }
+  Algebra alg(op.getContext());
+  Layout layout = alg.fromAttr(cast<LayoutType>(layoutValue.getType()).getAttr());
+  int64_t count = int64_t(extents[0]) * extents[1] * extents[2];
+  Int cosize = alg.cosize(layout), size = alg.size(layout);
+  if (alg.failed() || !layout.isStatic() || cosize.value != count || size.value != count)
+    return op.emitOpError("traversalLayout must be a static permutation of the ")
+           << count << " steps, got " << layoutValue.getType();
+  for (int32_t i = 0; i < count; ++i) {
+    int32_t linear = alg.crd2idx(Tuple(i), layout).num.value;
+    steps.push_back({linear % extents[0], linear / extents[0] % extents[1],
+                     linear / (extents[0] * extents[1])});
+  }
+  return success();
+}
+
+static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter) {
+  Location loc = op.getLoc();
+  Value atom = op.getMmaAtom(), d = op.getD(), c = op.getC();
+  if (isa<TiledMmaType>(atom.getType()))
+    atom = make<GetMmaAtomOp>(rewriter, loc, atom);
+  auto rankOf = [](Value tensor) { return linearOf(tensor).rank(); };
+  auto allRank = [&](ValueRange tensors, int32_t rank) {
+    return llvm::all_of(tensors, [&](Value tensor) { return rankOf(tensor) == rank; });
+  };
+  if (rankOf(d) == 1 && rankOf(c) == 1 && allRank(op.getA(), 1) && allRank(op.getB(), 1)) {
+    MmaAtomCall::create(rewriter, loc, atom, d, op.getA(), op.getB(), c);
+    rewriter.eraseOp(op);
+    return success();
+  }
+  bool hasK = rankOf(op.getA().front()) == 3;
+  int32_t abRank = hasK ? 3 : 2;
+  if (rankOf(d) != 3 || rankOf(c) != 3 || !allRank(op.getA(), abRank) || !allRank(op.getB(), abRank))
+    return rewriter.notifyMatchFailure(op, "operands need the modes (V,M,N) and (V,M[,K])");
+  Algebra alg(rewriter.getContext());
+  auto extent = [&](Value tensor, int32_t mode) {
+    Int size = alg.size(alg.at(alg.fromAttr(linearOf(tensor).getShape()), mode));
+    if (!size.isStatic)
+      alg.fail("the extents of a gemm must be static");
+    return size.value;
+  };
+  Step extents{extent(d, 1), extent(d, 2), hasK ? extent(op.getA().front(), 2) : 1};
+  SmallVector<Step> steps;
+  if (alg.failed())
+    return op.emitOpError(alg.message());
+  if (failed(gemmSteps(op, extents, steps)))
+    return failure();
+  llvm::DenseSet<std::pair<int32_t, int32_t>> visited;
+  for (const Step &step : steps) {
+    int32_t m = step[0], n = step[1], k = step[2];
+    auto slices = [&](ValueRange tensors, int32_t i) {
+      SmallVector<Value> parts;
+      for (Value tensor : tensors)
+        parts.push_back(hasK ? sliceAt(rewriter, loc, tensor, {i, k})
+                             : sliceAt(rewriter, loc, tensor, {i}));
+      return parts;
+    };
+    bool first = visited.insert({m, n}).second;
+    Value dPart = sliceAt(rewriter, loc, d, {m, n});
+    Value cPart = first ? sliceAt(rewriter, loc, c, {m, n}) : dPart;
+    MmaAtomCall::create(rewriter, loc, atom, dPart, slices(op.getA(), m), slices(op.getB(), n),
+                        cPart);
+  }
+  rewriter.eraseOp(op);
+  return success();
+}
+
+void lowering::populateCopyGemm(RewritePatternSet &patterns) {
+  addPattern<CopyOp>(patterns, lowerCopy);
+  addPattern<GemmOp>(patterns, lowerGemm);
+}

@@ -1,0 +1,302 @@
+//===- PromoteRegMemToVectorSSA.cpp - register memory as vector values ------===//
+//
+// "mem2reg" for register allocations. An allocation is promoted if every access to it is a load
+// or store at a static offset and every region between an access and the allocation is an
+// scf.if, scf.for or scf.while; otherwise it stays memory.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "fly/IR/FlyOps.h"
+#include "fly/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace mlir::fly {
+#define GEN_PASS_DEF_FLYPROMOTEREGMEMTOVECTORSSAPASS
+#include "fly/Transforms/Passes.h.inc"
+} // namespace mlir::fly
+
+using namespace mlir;
+using namespace mlir::fly;
+
+namespace {
+
+/// One load or store: which allocation, at which element.
+struct Access {
+  Operation *root;
+  int64_t offset;
+};
+
+Type stateElementType(Type element) {
+  unsigned bits = getElementBitWidth(element);
+  if (isa<FloatType>(element) && bits < 16)
+    return IntegerType::get(element.getContext(), bits);
+  return element;
+}
+
+std::optional<int64_t> staticOffset(AddOffsetOp op) {
+  IntTupleAttr offset = cast<IntTupleType>(op.getOffset().getType()).getAttr();
+  if (!offset.isLeafInt() || !offset.isStatic())
+    return std::nullopt;
+  return offset.extractIntFromLeaf().getValue();
+}
+
+/// Finds the allocations of a function that can be promoted, and their accesses.
+class Analysis {
+public:
+  explicit Analysis(gpu::GPUFuncOp func) {
+    func.walk([&](MakePtrOp op) {
+      VectorType state = stateType(op);
+      SmallVector<std::pair<Operation *, int64_t>> found;
+      if (!state || !collect(op, op.getResult(), 0, state, found))
+        return;
+      roots[op] = state;
+      for (auto [access, offset] : found)
+        accesses[access] = {op, offset};
+    });
+  }
+
+  /// Promotable allocations in program order, with the type of their state.
+  llvm::MapVector<Operation *, VectorType> roots;
+  DenseMap<Operation *, Access> accesses;
+
+  /// The allocations outside of `op` that are accessed inside, in allocation order.
+  SmallVector<Operation *> touchedIn(Operation *op) const {
+    SmallPtrSet<Operation *, 8> seen;
+    op->walk([&](Operation *inner) {
+      if (auto it = accesses.find(inner); it != accesses.end())
+        if (!op->isProperAncestor(it->second.root))
+          seen.insert(it->second.root);
+    });
+    SmallVector<Operation *> touched;
+    for (const auto &entry : roots)
+      if (seen.contains(entry.first))
+        touched.push_back(entry.first);
+    return touched;
+  }
+
+private:
+  static VectorType stateType(MakePtrOp op) {
+    auto type = cast<PointerType>(op.getResult().getType());
+    if (!type.isInSpace(AddressSpace::Register) || !op.getDictAttrsAttr())
+      return {};
+    auto size = op.getDictAttrsAttr().getAs<IntegerAttr>("allocSize");
+    if (!size || size.getInt() <= 0)
+      return {};
+    return VectorType::get({size.getInt()}, stateElementType(type.getElemTy()));
+  }
+
+  /// True if all uses of `ptr`, which is `offset` elements into `root`, can be promoted.
+  static bool collect(Operation *root, Value ptr, int64_t offset, VectorType state,
+                      SmallVectorImpl<std::pair<Operation *, int64_t>> &found) {
+    for (OpOperand &use : ptr.getUses()) {
+      Operation *user = use.getOwner();
+      if (auto add = dyn_cast<AddOffsetOp>(user)) {
+        std::optional<int64_t> step = staticOffset(add);
+        if (!step || !collect(root, add.getResult(), offset + *step, state, found))
+          return false;
+        continue;
+      }
+      if (isa<MakeViewOp>(user) && user->use_empty())
+        continue;
+      Type accessed;
+      if (auto load = dyn_cast<PtrLoadOp>(user))
+        accessed = load.getResult().getType();
+      else if (auto store = dyn_cast<PtrStoreOp>(user); store && store.getPtr() == ptr)
+        accessed = store.getValue().getType();
+      if (!accessed || !fits(accessed, offset, state) || !onlyStructuredBetween(root, user))
+        return false;
+      found.push_back({user, offset});
+    }
+    return true;
+  }
+
+  static bool fits(Type accessed, int64_t offset, VectorType state) {
+    auto vector = dyn_cast<VectorType>(accessed);
+    if (vector && vector.getRank() != 1)
+      return false;
+    int64_t count = vector ? vector.getNumElements() : 1;
+    Type element = vector ? vector.getElementType() : accessed;
+    return element.isIntOrFloat() &&
+           element.getIntOrFloatBitWidth() == state.getElementTypeBitWidth() && offset >= 0 &&
+           offset + count <= state.getNumElements();
+  }
+
+  static bool onlyStructuredBetween(Operation *root, Operation *user) {
+    Region *region = user->getParentRegion();
+    for (; region != root->getParentRegion(); region = region->getParentRegion()) {
+      if (!region || !region->hasOneBlock() ||
+          !isa<scf::IfOp, scf::ForOp, scf::WhileOp>(region->getParentOp()))
+        return false;
+    }
+    return region->hasOneBlock();
+  }
+};
+
+/// Replaces the accesses of the analysed allocations block by block, in program order.
+class Promoter {
+public:
+  Promoter(Analysis &analysis, MLIRContext *ctx) : analysis(analysis), builder(ctx) {}
+
+  using State = DenseMap<Operation *, Value>;
+
+  void run(Block &block, State &state) {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      builder.setInsertionPoint(&op);
+      if (auto it = analysis.roots.find(&op); it != analysis.roots.end())
+        state[&op] = ub::PoisonOp::create(builder, op.getLoc(), it->second,
+                                          ub::PoisonAttr::get(op.getContext()));
+      else if (auto access = analysis.accesses.find(&op); access != analysis.accesses.end())
+        replaceAccess(&op, access->second, state);
+      else if (op.getNumRegions() != 0)
+        replaceRegions(&op, state);
+    }
+  }
+
+private:
+  void replaceAccess(Operation *op, Access access, State &state) {
+    Location loc = op->getLoc();
+    analysis.accesses.erase(op); // its address may be used again
+    Value &current = state[access.root];
+    Type element = cast<VectorType>(current.getType()).getElementType();
+    if (auto load = dyn_cast<PtrLoadOp>(op)) {
+      Type type = load.getResult().getType();
+      Value value;
+      if (auto vector = dyn_cast<VectorType>(type))
+        value = vector::ExtractStridedSliceOp::create(
+            builder, loc, current, ArrayRef<int64_t>{access.offset},
+            ArrayRef<int64_t>{vector.getNumElements()}, ArrayRef<int64_t>{1});
+      else
+        value = vector::ExtractOp::create(builder, loc, current, access.offset);
+      load.getResult().replaceAllUsesWith(bitcast(loc, value, type));
+    } else {
+      auto store = cast<PtrStoreOp>(op);
+      Value value = store.getValue();
+      if (auto vector = dyn_cast<VectorType>(value.getType())) {
+        value = bitcast(loc, value, vector.clone(element));
+        current = vector::InsertStridedSliceOp::create(builder, loc, value, current,
+                                                       ArrayRef<int64_t>{access.offset},
+                                                       ArrayRef<int64_t>{1});
+      } else {
+        value = bitcast(loc, value, element);
+        current = vector::InsertOp::create(builder, loc, value, current, access.offset);
+      }
+    }
+    op->erase();
+  }
+
+  Value bitcast(Location loc, Value value, Type type) {
+    if (value.getType() == type)
+      return value;
+    return arith::BitcastOp::create(builder, loc, type, value);
+  }
+
+  /// Carries the state that `op` touches through its regions.
+  void replaceRegions(Operation *op, State &state) {
+    SmallVector<Operation *> carried = analysis.touchedIn(op);
+    if (!carried.empty())
+      op = withExtraResults(op, carried, state);
+    if (auto ifOp = dyn_cast<scf::IfOp>(op)) {
+      if (!carried.empty() && ifOp.getElseRegion().empty()) {
+        Block &block = ifOp.getElseRegion().emplaceBlock();
+        builder.setInsertionPointToEnd(&block);
+        scf::YieldOp::create(builder, op->getLoc());
+      }
+      for (Region *region : ifOp.getRegions())
+        if (!region->empty())
+          runRegion(region->front(), carried, state, /*asArguments=*/false);
+    } else if (isa<scf::ForOp, scf::WhileOp>(op)) {
+      for (Region &region : op->getRegions())
+        runRegion(region.front(), carried, state, /*asArguments=*/true);
+    } else {
+      // Accesses to allocations outside were ruled out; those inside have their own state.
+      for (Region &region : op->getRegions())
+        for (Block &block : region) {
+          State inner;
+          run(block, inner);
+        }
+    }
+    for (auto [root, result] : llvm::zip(carried, op->getResults().take_back(carried.size())))
+      state[root] = result;
+  }
+
+  void runRegion(Block &block, ArrayRef<Operation *> carried, const State &outer,
+                 bool asArguments) {
+    State inner = outer;
+    if (asArguments)
+      for (Operation *root : carried)
+        inner[root] = block.addArgument(analysis.roots[root], root->getLoc());
+    run(block, inner);
+    SmallVector<Value> yielded;
+    for (Operation *root : carried)
+      yielded.push_back(inner[root]);
+    Operation *terminator = block.getTerminator(); // scf.yield or scf.condition
+    terminator->insertOperands(terminator->getNumOperands(), yielded);
+  }
+
+  Operation *withExtraResults(Operation *op, ArrayRef<Operation *> carried, const State &state) {
+    OperationState fresh(op->getLoc(), op->getName());
+    fresh.addOperands(op->getOperands());
+    if (!isa<scf::IfOp>(op))
+      for (Operation *root : carried)
+        fresh.addOperands(state.lookup(root));
+    fresh.addTypes(op->getResultTypes());
+    for (Operation *root : carried)
+      fresh.addTypes(analysis.roots[root]);
+    fresh.addAttributes(op->getAttrs());
+    for (Region &region : op->getRegions())
+      fresh.addRegion()->takeBody(region);
+    builder.setInsertionPoint(op);
+    Operation *result = builder.create(fresh);
+    op->replaceAllUsesWith(result->getResults().take_front(op->getNumResults()));
+    op->erase();
+    return result;
+  }
+
+  Analysis &analysis;
+  OpBuilder builder;
+};
+
+/// Erases what stood between an allocation and its accesses, and then the allocation.
+void eraseAllocation(Operation *op) {
+  for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
+    eraseAllocation(user);
+  if (op->use_empty())
+    op->erase();
+}
+
+class PromoteRegMemToVectorSSA
+    : public fly::impl::FlyPromoteRegMemToVectorSSAPassBase<PromoteRegMemToVectorSSA> {
+  void runOnOperation() override {
+    getOperation()->walk([](gpu::GPUFuncOp func) {
+      if (!func.getBody().hasOneBlock())
+        return;
+      Analysis analysis(func);
+      if (analysis.roots.empty())
+        return;
+      SmallVector<Operation *> roots;
+      for (const auto &entry : analysis.roots)
+        roots.push_back(entry.first);
+      Promoter::State state;
+      Promoter(analysis, func.getContext()).run(func.getBody().front(), state);
+      for (Operation *root : roots)
+        eraseAllocation(root);
+    });
+    IRRewriter rewriter(&getContext());
+    DominanceInfo dominance(getOperation());
+    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
+  }
+};
+
+} // namespace

@@ -1,0 +1,106 @@
+//===- RewriteFuncSignature.cpp - fly-rewrite-func-signature ----------------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "SignatureCarriers.h"
+#include "fly/IR/FlyOps.h"
+#include "fly/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Func/Transforms/FuncConversions.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace mlir::fly {
+#define GEN_PASS_DEF_FLYREWRITEFUNCSIGNATUREPASS
+#include "fly/Transforms/Passes.h.inc"
+} // namespace mlir::fly
+
+using namespace mlir;
+using namespace mlir::fly;
+
+//===------------------------------------------------------------------------===//
+// Pass
+//===------------------------------------------------------------------------===//
+
+namespace {
+
+SmallVector<Value> flattenRanges(ArrayRef<ValueRange> ranges) {
+  SmallVector<Value> flat;
+  for (ValueRange range : ranges)
+    llvm::append_range(flat, range);
+  return flat;
+}
+
+struct ConvertLaunch : OpConversionPattern<gpu::LaunchFuncOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(gpu::LaunchFuncOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    SmallVector<Value> operands = flattenRanges(adaptor.getKernelOperands());
+    rewriter.modifyOpInPlace(op, [&] { op.getKernelOperandsMutable().assign(operands); });
+    return success();
+  }
+};
+
+struct ConvertGPUReturn : OpConversionPattern<gpu::ReturnOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(gpu::ReturnOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<gpu::ReturnOp>(op, flattenRanges(adaptor.getOperands()));
+    return success();
+  }
+};
+
+struct FlyRewriteFuncSignaturePass
+    : fly::impl::FlyRewriteFuncSignaturePassBase<FlyRewriteFuncSignaturePass> {
+  void runOnOperation() override {
+    MLIRContext *ctx = &getContext();
+    TypeConverter converter;
+    converter.addConversion(
+        [](Type type, SmallVectorImpl<Type> &carriers) -> std::optional<LogicalResult> {
+          if (std::optional<SmallVector<Type>> types = getCarrierTypes(type))
+            carriers.append(types->begin(), types->end());
+          else
+            carriers.push_back(type);
+          return success();
+        });
+    converter.addSourceMaterialization(
+        [](OpBuilder &b, Type type, ValueRange carriers, Location loc) {
+          return unpackCarriers(b, loc, type, carriers);
+        });
+    converter.addTargetMaterialization([](OpBuilder &b, TypeRange, ValueRange inputs, Location loc,
+                                          Type) -> SmallVector<Value> {
+      if (inputs.size() != 1)
+        return {};
+      return packCarriers(b, loc, inputs.front());
+    });
+
+    RewritePatternSet patterns(ctx);
+    ConversionTarget target(*ctx);
+    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    target.addDynamicallyLegalOp<func::FuncOp>([&](func::FuncOp op) {
+      return converter.isSignatureLegal(op.getFunctionType()) && converter.isLegal(&op.getBody());
+    });
+    target.addDynamicallyLegalOp<gpu::GPUFuncOp>([&](gpu::GPUFuncOp op) {
+      return converter.isSignatureLegal(op.getFunctionType()) && converter.isLegal(&op.getBody());
+    });
+    target.addDynamicallyLegalOp<func::ReturnOp, func::CallOp, gpu::ReturnOp, gpu::LaunchFuncOp>(
+        [&](Operation *op) { return converter.isLegal(op); });
+    populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns, converter);
+    populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
+    populateReturnOpTypeConversionPattern(patterns, converter);
+    populateCallOpTypeConversionPattern(patterns, converter);
+    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
+    patterns.add<ConvertLaunch, ConvertGPUReturn>(converter, ctx);
+    if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace

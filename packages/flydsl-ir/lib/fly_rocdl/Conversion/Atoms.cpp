@@ -1,0 +1,176 @@
+//===- Atoms.cpp - atoms and their calls ----------------------------------===//
+//
+// Instructions are emitted by the operation types through their interfaces.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "Patterns.h"
+
+#include "fly_rocdl/IR/FlyROCDLDialect.h"
+
+using namespace mlir;
+using namespace mlir::fly_rocdl;
+
+/// The copy or MMA operation inside an atom type.
+static Type getAtomOperation(Type atom) {
+  if (auto copy = dyn_cast<fly::CopyAtomType>(atom))
+    return copy.getCopyOp();
+  if (auto mma = dyn_cast<fly::MmaAtomType>(atom))
+    return mma.getMmaOp();
+  return {};
+}
+
+/// Names the atom of a call that failed; the operation type has said why.
+static LogicalResult failCall(Operation *op, Type operation) {
+  return op->emitOpError() << "cannot emit " << operation;
+}
+
+static Type typeOf(Value value) { return value ? value.getType() : Type(); }
+
+namespace {
+
+/// make_copy_atom and make_mma_atom: the initial state.
+template <typename OpT>
+struct MakeAtomPattern : OpConversionPattern<OpT> {
+  using OpConversionPattern<OpT>::OpConversionPattern;
+  LogicalResult matchAndRewrite(OpT op, typename OpT::Adaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (op->getNumOperands() != 0)
+      return op.emitOpError("with construction operands is not supported by this target");
+    Type operation = getAtomOperation(op.getType());
+    if (auto stateful = dyn_cast<fly::StatefulOpTypeInterface>(operation)) {
+      rewriter.replaceOp(op, stateful.getDefaultState(rewriter, op.getLoc()));
+      return success();
+    }
+    rewriter.replaceOpWithNewOp<LLVM::UndefOp>(op,
+                                               this->getTypeConverter()->convertType(op.getType()));
+    return success();
+  }
+};
+
+/// Operations whose result is their first operand, which is the atom.
+template <typename OpT>
+struct ForwardAtomPattern : OpConversionPattern<OpT> {
+  using OpConversionPattern<OpT>::OpConversionPattern;
+  LogicalResult matchAndRewrite(OpT op, typename OpT::Adaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOp(op, adaptor.getOperands().front());
+    return success();
+  }
+};
+
+struct AtomSetValuePattern : OpConversionPattern<fly::AtomSetValueOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(fly::AtomSetValueOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Type operation = getAtomOperation(op.getAtom().getType());
+    auto stateful = dyn_cast_or_null<fly::StatefulOpTypeInterface>(operation);
+    if (!stateful)
+      return op.emitOpError() << "the atom of " << op.getAtom().getType() << " has no state";
+    Value state = stateful.setAtomState(rewriter, op.getLoc(), adaptor.getAtom(),
+                                        op.getFieldAttr(), adaptor.getValue());
+    if (!state)
+      return op.emitOpError() << "cannot set " << op.getFieldAttr() << " of " << operation;
+    rewriter.replaceOp(op, state);
+    return success();
+  }
+};
+
+struct CopyAtomCallPattern : OpConversionPattern<fly::CopyAtomCall> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(fly::CopyAtomCall op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Type operation = getAtomOperation(op.getCopyAtom().getType());
+    auto copy = dyn_cast<fly::CopyOpTypeInterface>(operation);
+    auto src = op.getSrc().getType(), dst = op.getDst().getType();
+    if (src.getElemTy() != dst.getElemTy())
+      return op.emitOpError() << "src/dst element types mismatch: " << src.getElemTy() << " and "
+                              << dst.getElemTy();
+    if (!copy || failed(copy.emitAtomCall(rewriter, op.getLoc(), op.getCopyAtom().getType(), src,
+                                          dst, typeOf(op.getPred()), adaptor.getCopyAtom(),
+                                          adaptor.getSrc(), adaptor.getDst(),
+                                          adaptor.getPred())))
+      return failCall(op, operation);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CopyAtomCallSSAPattern : OpConversionPattern<fly::CopyAtomCallSSA> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(fly::CopyAtomCallSSA op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Type operation = getAtomOperation(op.getCopyAtom().getType());
+    auto copy = dyn_cast<fly::CopyOpTypeInterface>(operation);
+    if (!copy)
+      return failCall(op, operation);
+    bool hasResult = op->getNumResults() != 0;
+    Type resultTy =
+        hasResult ? getTypeConverter()->convertType(op->getResult(0).getType()) : Type();
+    FailureOr<Value> result = copy.emitAtomCallSSA(
+        rewriter, op.getLoc(), resultTy, op.getCopyAtom().getType(), op.getSrc().getType(),
+        typeOf(op.getDst()), typeOf(op.getPred()), adaptor.getCopyAtom(), adaptor.getSrc(),
+        adaptor.getDst(), adaptor.getPred());
+    if (failed(result))
+      return failCall(op, operation);
+    if (hasResult)
+      rewriter.replaceOp(op, *result);
+    else
+      rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct MmaAtomCallPattern : OpConversionPattern<fly::MmaAtomCall> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(fly::MmaAtomCall op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Type operation = getAtomOperation(op.getMmaAtom().getType());
+    auto mma = dyn_cast<fly::MmaOpTypeInterface>(operation);
+    if (!mma || failed(mma.emitAtomCall(rewriter, op.getLoc(), op.getMmaAtom().getType(),
+                                        op.getD().getType(), op.getA().getTypes(),
+                                        op.getB().getTypes(), op.getC().getType(),
+                                        adaptor.getMmaAtom(), adaptor.getD(), adaptor.getA(),
+                                        adaptor.getB(), adaptor.getC())))
+      return failCall(op, operation);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct MmaAtomCallSSAPattern : OpConversionPattern<fly::MmaAtomCallSSA> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(fly::MmaAtomCallSSA op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Type operation = getAtomOperation(op.getMmaAtom().getType());
+    auto mma = dyn_cast<fly::MmaOpTypeInterface>(operation);
+    if (!mma)
+      return failCall(op, operation);
+    bool hasResult = op->getNumResults() != 0;
+    Type resultTy =
+        hasResult ? getTypeConverter()->convertType(op->getResult(0).getType()) : Type();
+    FailureOr<Value> result = mma.emitAtomCallSSA(
+        rewriter, op.getLoc(), resultTy, op.getMmaAtom().getType(), typeOf(op.getD()),
+        op.getA().getTypes(), op.getB().getTypes(), op.getC().getType(), adaptor.getMmaAtom(),
+        adaptor.getD(), adaptor.getA(), adaptor.getB(), adaptor.getC());
+    if (failed(result))
+      return failCall(op, operation);
+    if (hasResult)
+      rewriter.replaceOp(op, *result);
+    else
+      rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void fly_rocdl::populateAtomPatterns(const TypeConverter &converter, RewritePatternSet &patterns) {
+  patterns.add<MakeAtomPattern<fly::MakeCopyAtomOp>, MakeAtomPattern<fly::MakeMmaAtomOp>,
+               ForwardAtomPattern<fly::MakeTiledCopyOp>, ForwardAtomPattern<fly::MakeTiledMmaOp>,
+               ForwardAtomPattern<fly::GetCopyAtomOp>, ForwardAtomPattern<fly::GetMmaAtomOp>,
+               AtomSetValuePattern, CopyAtomCallPattern, CopyAtomCallSSAPattern,
+               MmaAtomCallPattern, MmaAtomCallSSAPattern>(converter, patterns.getContext());
+}

@@ -1,0 +1,46 @@
+//===- FlyToROCDL.cpp - the pass convert-fly-to-rocdl ---------------------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "Patterns.h"
+
+#include "fly_rocdl/IR/FlyROCDLDialect.h"
+#include "fly_rocdl/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::fly_rocdl {
+#define GEN_PASS_DEF_CONVERTFLYTOROCDLPASS
+#include "fly_rocdl/Passes.h.inc"
+} // namespace mlir::fly_rocdl
+
+using namespace mlir;
+using namespace mlir::fly_rocdl;
+
+namespace {
+
+struct ConvertFlyToROCDL : fly_rocdl::impl::ConvertFlyToROCDLPassBase<ConvertFlyToROCDL> {
+  void runOnOperation() override {
+    MLIRContext *ctx = &getContext();
+    FlyToROCDLTypeConverter converter(ctx);
+    ConversionTarget target(*ctx);
+    target.addLegalDialect<arith::ArithDialect, scf::SCFDialect, vector::VectorDialect,
+                           gpu::GPUDialect, func::FuncDialect, LLVM::LLVMDialect,
+                           ROCDL::ROCDLDialect>();
+    target.addIllegalDialect<fly::FlyDialect, FlyROCDLDialect>();
+    // Constructors without effect: dead afterwards, or read by index arithmetic already emitted.
+    target.addLegalOp<fly::StaticOp, fly::MakeIntTupleOp, fly::MakeLayoutOp,
+                      fly::MakeComposedLayoutOp>();
+
+    RewritePatternSet patterns(ctx);
+    populateMemoryPatterns(converter, patterns);
+    populateAtomPatterns(converter, patterns);
+    populateFunctionPatterns(converter, patterns, target);
+    if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,166 @@
+//===- EmitUtils.cpp - what the emission of instructions shares -----------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "EmitUtils.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::fly_rocdl;
+
+Value fly_rocdl::createI32(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 32);
+}
+
+Value fly_rocdl::createI64(OpBuilder &builder, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 64);
+}
+
+int64_t fly_rocdl::getTotalBits(Type type) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.getNumElements() * fly::getElementBitWidth(vector.getElementType());
+  return fly::getElementBitWidth(type);
+}
+
+Value fly_rocdl::bitcastTo(OpBuilder &builder, Location loc, Value value, Type type) {
+  if (value.getType() == type)
+    return value;
+  if (getTotalBits(value.getType()) != getTotalBits(type))
+    return {};
+  return LLVM::BitcastOp::create(builder, loc, type, value);
+}
+
+Type fly_rocdl::getStorageType(Type elemTy) {
+  auto floatTy = dyn_cast<FloatType>(elemTy);
+  if (floatTy && floatTy.getWidth() < 16)
+    return IntegerType::get(elemTy.getContext(), floatTy.getWidth());
+  // LLVM knows signless integers only.
+  if (auto intTy = dyn_cast<IntegerType>(elemTy))
+    return IntegerType::get(elemTy.getContext(), intTy.getWidth());
+  return elemTy;
+}
+
+Type fly_rocdl::getRegisterValueType(fly::MemRefType type) {
+  fly::LayoutAttr layout = type.getLinearLayout();
+  if (!layout || !layout.isStatic())
+    return {};
+  SmallVector<int64_t> shape, stride;
+  auto collect = [](fly::IntTupleAttr tuple, SmallVectorImpl<int64_t> &out) {
+    tuple.walkLeaves([&](fly::IntTupleAttr leaf) {
+      fly::IntAttr value = leaf.extractIntFromLeaf();
+      out.push_back(value ? value.getValue() : 0);
+    });
+  };
+  collect(layout.getShape(), shape);
+  collect(layout.getStride(), stride);
+  if (shape.size() != stride.size())
+    return {};
+  int64_t count = 1;
+  for (auto [extent, step] : llvm::zip(shape, stride))
+    count += (extent - 1) * step;
+  Type elem = getStorageType(type.getElemTy());
+  return count == 1 ? elem : VectorType::get(count, elem);
+}
+
+Value fly_rocdl::applySwizzle(OpBuilder &builder, Location loc, Value address,
+                              fly::SwizzleAttr swizzle) {
+  if (!swizzle || swizzle.isTrivial())
+    return address;
+  Type type = address.getType();
+  int64_t bits = ((int64_t(1) << swizzle.getMask()) - 1)
+                 << (swizzle.getBase() + swizzle.getShift());
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(builder, loc, IntegerAttr::get(type, value));
+  };
+  Value masked = arith::AndIOp::create(builder, loc, address, constant(bits));
+  Value shifted = arith::ShRUIOp::create(builder, loc, masked, constant(swizzle.getShift()));
+  return arith::XOrIOp::create(builder, loc, address, shifted);
+}
+
+Value fly_rocdl::applyPointerSwizzle(OpBuilder &builder, Location loc, Value pointer,
+                                     fly::SwizzleAttr swizzle) {
+  if (!swizzle || swizzle.isTrivial())
+    return pointer;
+  Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), pointer);
+  Value swizzled = applySwizzle(builder, loc, address, swizzle);
+  return LLVM::IntToPtrOp::create(builder, loc, pointer.getType(), swizzled);
+}
+
+unsigned fly_rocdl::getAccessAlignment(fly::AlignAttr alignment, fly::SwizzleAttr swizzle) {
+  int64_t align = alignment ? alignment.getAlignment() : 0;
+  if (align <= 0)
+    return 0;
+  if (swizzle && !swizzle.isTrivial())
+    align = std::gcd(align, int64_t(1) << swizzle.getBase());
+  return align & -align; // the largest power of two that divides it
+}
+
+Value fly_rocdl::elementsToBytes(OpBuilder &builder, Location loc, Value elements,
+                                 unsigned elemBits) {
+  if (elemBits == 8)
+    return elements;
+  if (elemBits % 8 == 0)
+    return arith::MulIOp::create(builder, loc, elements, createI32(builder, loc, elemBits / 8));
+  Value bits = arith::MulIOp::create(builder, loc, elements, createI32(builder, loc, elemBits));
+  return arith::DivUIOp::create(builder, loc, bits, createI32(builder, loc, 8));
+}
+
+BufferAddress fly_rocdl::unpackBuffer(OpBuilder &builder, Location loc, Value fatPointer,
+                                      Type elemTy, fly::SwizzleAttr swizzle) {
+  BufferAddress address;
+  address.resource = LLVM::ExtractValueOp::create(builder, loc, fatPointer, ArrayRef<int64_t>{0});
+  Value offset = LLVM::ExtractValueOp::create(builder, loc, fatPointer, ArrayRef<int64_t>{1});
+  Value bytes = elementsToBytes(builder, loc, offset, fly::getElementBitWidth(elemTy));
+  address.voffset = applySwizzle(builder, loc, bytes, swizzle);
+  return address;
+}
+
+Value fly_rocdl::loadPredicate(OpBuilder &builder, Location loc, Value predPointer) {
+  return LLVM::LoadOp::create(builder, loc, builder.getI1Type(), predPointer);
+}
+
+LogicalResult fly_rocdl::emitPredicated(OpBuilder &builder, Location loc, Value pred,
+                                        function_ref<LogicalResult(OpBuilder &)> body) {
+  if (!pred)
+    return body(builder);
+  OpBuilder::InsertionGuard guard(builder);
+  auto ifOp = scf::IfOp::create(builder, loc, pred, /*withElseRegion=*/false);
+  builder.setInsertionPointToStart(ifOp.thenBlock());
+  return body(builder);
+}
+
+FailureOr<Value>
+fly_rocdl::emitPredicatedValue(OpBuilder &builder, Location loc, Value pred, Value otherwise,
+                               function_ref<FailureOr<Value>(OpBuilder &)> body) {
+  if (!pred)
+    return body(builder);
+  if (!otherwise) {
+    emitError(loc) << "a predicated copy into registers needs the old register content";
+    return failure();
+  }
+  OpBuilder::InsertionGuard guard(builder);
+  auto ifOp = scf::IfOp::create(builder, loc, otherwise.getType(), pred, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(ifOp.thenBlock());
+  FailureOr<Value> value = body(builder);
+  if (failed(value))
+    return failure();
+  scf::YieldOp::create(builder, loc, *value);
+  builder.setInsertionPointToStart(ifOp.elseBlock());
+  scf::YieldOp::create(builder, loc, otherwise);
+  return ifOp.getResult(0);
+}
+
+Value fly_rocdl::callIntrinsic(OpBuilder &builder, Location loc, StringRef name, Type resultTy,
+                               ValueRange operands) {
+  StringAttr intrinsic = builder.getStringAttr(name);
+  if (resultTy)
+    return LLVM::CallIntrinsicOp::create(builder, loc, resultTy, intrinsic, operands).getResults();
+  LLVM::CallIntrinsicOp::create(builder, loc, intrinsic, operands);
+  return {};
+}

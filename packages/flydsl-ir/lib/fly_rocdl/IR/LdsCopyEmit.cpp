@@ -1,0 +1,188 @@
+//===- LdsCopyEmit.cpp - copies into LDS and transposing LDS reads --------===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "EmitUtils.h"
+#include "State.h"
+#include "fly_rocdl/IR/FlyROCDLDialect.h"
+
+using namespace mlir;
+using namespace mlir::fly_rocdl;
+
+template <fly::AddressSpace Space>
+static fly::MemRefType asMemRefIn(Type type) {
+  auto memref = dyn_cast_or_null<fly::MemRefType>(type);
+  return memref && isGenericAddressSpace<Space>(memref.getAddressSpace()) ? memref
+                                                                          : fly::MemRefType();
+}
+
+/// Lane L of a wave writes at the wave's LDS base plus L times the size: an address that is swizzled
+/// a lane at a time cannot be reached.
+static LogicalResult verifyLdsDestination(Location loc, fly::MemRefType lds) {
+  if (!lds.getSwizzle() || lds.getSwizzle().isTrivial())
+    return success();
+  return emitError(loc) << "a copy into LDS cannot apply the swizzle of its destination " << lds
+                        << "; permute the source instead";
+}
+
+//===------------------------------------------------------------------------===//
+// Copies into LDS
+//===------------------------------------------------------------------------===//
+
+static LogicalResult emitBufferToLds(OpBuilder &builder, Location loc, Type opTy, int32_t bits,
+                                     Type srcTy, Type dstTy, Value atom, Value src, Value dst,
+                                     Value pred) {
+  auto buffer = dyn_cast<fly::MemRefType>(srcTy);
+  fly::MemRefType lds = asMemRefIn<fly::AddressSpace::Shared>(dstTy);
+  if (!lds || !buffer ||
+      !isTargetAddressSpace<BufferDescAddressAttr>(buffer.getAddressSpace()))
+    return emitError(loc) << "this copy goes from #fly_rocdl.buffer_desc to shared memory, got "
+                          << srcTy << " to " << dstTy;
+  if (buffer.getElemTy() != lds.getElemTy())
+    return emitError(loc) << "src/dst element types mismatch: " << buffer.getElemTy() << " and "
+                          << lds.getElemTy();
+  if (failed(verifyLdsDestination(loc, lds)))
+    return failure();
+  return emitPredicated(builder, loc, pred, [&](OpBuilder &b) {
+    BufferAddress address =
+        unpackBuffer(b, loc, src, buffer.getElemTy(), buffer.getSwizzle());
+    StateFields fields = getStateFields(opTy);
+    Value soffset = elementsToBytes(b, loc, fields.get(b, loc, atom, "soffset"),
+                                    fly::getElementBitWidth(buffer.getElemTy()));
+    Value offset = fields.get(b, loc, atom, "imm_offset");
+    ROCDL::RawPtrBufferLoadLdsOp::create(b, loc, TypeRange(),
+                                         {address.resource, dst, createI32(b, loc, bits / 8),
+                                          address.voffset, soffset, offset,
+                                          createI32(b, loc, 0)});
+    return success();
+  });
+}
+
+// LLVM 22 has no asynchronous form with explicit completion marks: the asynchronous operations are
+// emitted as the synchronous ones, for which the back end inserts the waits.
+#define FLY_ROCDL_BUFFER_TO_LDS(TYPE)                                                              \
+  LogicalResult TYPE::emitAtomCall(OpBuilder &builder, Location loc, Type copyAtomTy, Type srcTy,  \
+                                   Type dstTy, Type predTy, Value atomVal, Value src, Value dst,   \
+                                   Value pred) const {                                             \
+    Value condition = pred ? loadPredicate(builder, loc, pred) : Value();                          \
+    return emitBufferToLds(builder, loc, *this, getBitSize(), srcTy, dstTy, atomVal, src, dst,     \
+                           condition);                                                             \
+  }                                                                                                \
+  FailureOr<Value> TYPE::emitAtomCallSSA(                                                          \
+      OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,    \
+      Type predTy, Value atomVal, Value src, Value dst, Value pred) const {                        \
+    if (failed(emitBufferToLds(builder, loc, *this, getBitSize(), srcTy, dstTy, atomVal, src, dst, \
+                               pred)))                                                             \
+      return failure();                                                                            \
+    return Value();                                                                                \
+  }
+
+FLY_ROCDL_BUFFER_TO_LDS(CopyOpCDNA3BufferCopyLDSType)
+FLY_ROCDL_BUFFER_TO_LDS(CopyOpCDNA4BufferLoadAsyncLDSType)
+#undef FLY_ROCDL_BUFFER_TO_LDS
+
+static LogicalResult emitGlobalToLds(OpBuilder &builder, Location loc, int32_t bits, Type srcTy,
+                                     Type dstTy, Value src, Value dst, Value pred) {
+  fly::MemRefType global = asMemRefIn<fly::AddressSpace::Global>(srcTy);
+  fly::MemRefType lds = asMemRefIn<fly::AddressSpace::Shared>(dstTy);
+  if (!global || !lds)
+    return emitError(loc) << "this copy goes from global to shared memory, got " << srcTy << " to "
+                          << dstTy;
+  if (global.getElemTy() != lds.getElemTy())
+    return emitError(loc) << "src/dst element types mismatch: " << global.getElemTy() << " and "
+                          << lds.getElemTy();
+  if (failed(verifyLdsDestination(loc, lds)))
+    return failure();
+  return emitPredicated(builder, loc, pred, [&](OpBuilder &b) {
+    Value pointer = applyPointerSwizzle(b, loc, src, global.getSwizzle());
+    ROCDL::GlobalLoadLDSOp::create(b, loc, pointer, dst, bits / 8, 0, 0, ArrayAttr(), ArrayAttr(),
+                                   ArrayAttr());
+    return success();
+  });
+}
+
+LogicalResult CopyOpCDNA4GlobalLoadAsyncLDSType::emitAtomCall(
+    OpBuilder &builder, Location loc, Type copyAtomTy, Type srcTy, Type dstTy, Type predTy,
+    Value atomVal, Value src, Value dst, Value pred) const {
+  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
+  return emitGlobalToLds(builder, loc, getBitSize(), srcTy, dstTy, src, dst, condition);
+}
+
+FailureOr<Value> CopyOpCDNA4GlobalLoadAsyncLDSType::emitAtomCallSSA(
+    OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,
+    Type predTy, Value atomVal, Value src, Value dst, Value pred) const {
+  if (failed(emitGlobalToLds(builder, loc, getBitSize(), srcTy, dstTy, src, dst, pred)))
+    return failure();
+  return Value();
+}
+
+//===------------------------------------------------------------------------===//
+// Transposing LDS reads
+//===------------------------------------------------------------------------===//
+
+static FailureOr<Value> emitTransposeRead(OpBuilder &builder, Location loc,
+                                          CopyOpCDNA4LdsReadTransposeType op, Type resultTy,
+                                          Type srcTy, Value src) {
+  fly::MemRefType lds = asMemRefIn<fly::AddressSpace::Shared>(srcTy);
+  if (!lds)
+    return emitError(loc) << "a transposing read takes shared memory, got " << srcTy;
+  fly::SwizzleAttr swizzle = lds.getSwizzle();
+  // A lane reads this many consecutive bytes, so the swizzle must not split them.
+  if (swizzle && !swizzle.isTrivial() && swizzle.getBase() < 3)
+    return emitError(loc) << "the swizzle of " << lds
+                          << " splits the 8 bytes that one lane of a transposing read takes";
+  Value pointer = applyPointerSwizzle(builder, loc, src, swizzle);
+  Type i32 = builder.getI32Type(), i16 = builder.getI16Type();
+  Value raw;
+  switch (op.getTransGranularity()) {
+  case 4:
+    raw = ROCDL::ds_read_tr4_b64::create(builder, loc, TypeRange(VectorType::get(2, i32)), pointer);
+    break;
+  case 6:
+    raw = ROCDL::ds_read_tr6_b96::create(builder, loc, TypeRange(VectorType::get(3, i32)), pointer);
+    break;
+  case 8:
+    raw = ROCDL::ds_read_tr8_b64::create(builder, loc, TypeRange(VectorType::get(2, i32)), pointer);
+    break;
+  default:
+    raw =
+        ROCDL::ds_read_tr16_b64::create(builder, loc, TypeRange(VectorType::get(4, i16)), pointer);
+    break;
+  }
+  if (Value value = bitcastTo(builder, loc, raw, resultTy))
+    return value;
+  return emitError(loc) << "the atom reads " << op.getBitSize() << " bits, but the result is "
+                        << resultTy;
+}
+
+LogicalResult CopyOpCDNA4LdsReadTransposeType::emitAtomCall(OpBuilder &builder, Location loc,
+                                                            Type copyAtomTy, Type srcTy,
+                                                            Type dstTy, Type predTy, Value atomVal,
+                                                            Value src, Value dst,
+                                                            Value pred) const {
+  fly::MemRefType registers = asMemRefIn<fly::AddressSpace::Register>(dstTy);
+  Type valueTy = registers ? getRegisterValueType(registers) : Type();
+  if (!valueTy)
+    return emitError(loc) << "a transposing read goes to registers with a static layout, got "
+                          << dstTy;
+  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
+  return emitPredicated(builder, loc, condition, [&](OpBuilder &b) -> LogicalResult {
+    FailureOr<Value> value = emitTransposeRead(b, loc, *this, valueTy, srcTy, src);
+    if (failed(value))
+      return failure();
+    LLVM::StoreOp::create(b, loc, *value, dst);
+    return success();
+  });
+}
+
+FailureOr<Value> CopyOpCDNA4LdsReadTransposeType::emitAtomCallSSA(
+    OpBuilder &builder, Location loc, Type resultTy, Type copyAtomTy, Type srcTy, Type dstTy,
+    Type predTy, Value atomVal, Value src, Value dst, Value pred) const {
+  if (!resultTy)
+    return emitError(loc) << "a transposing read needs a result in registers";
+  return emitPredicatedValue(builder, loc, pred, dst, [&](OpBuilder &b) {
+    return emitTransposeRead(b, loc, *this, resultTy, srcTy, src);
+  });
+}

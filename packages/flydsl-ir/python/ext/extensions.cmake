@@ -1,0 +1,31 @@
+# C++ extensions of flydsl._mlir._mlir_libs, and the generated enums of our dialects.
+
+# Registers dialects and passes. It is apart from the type classes, because the module that
+# initialises the package must not import `flydsl._mlir.ir`.
+fly_ext(_flyRegister "${CMAKE_SOURCE_DIR}/python/ext" FlyRegister.cpp)
+
+# Type classes (submodules `fly` and `fly_rocdl`) and helper functions.
+fly_ext(_flyDialects "${CMAKE_SOURCE_DIR}/python/ext"
+  FlyDialects.cpp
+  IntTupleArgument.cpp
+  LayoutTypes.cpp
+  TensorTypes.cpp
+  AtomTypes.cpp
+  FlyROCDLTypes.cpp
+  Helpers.cpp
+  DLTensor.cpp)
+
+# dialects/_<dialect>_enum_gen.py
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/dialects")
+foreach(entry "fly|FlyEnums.td" "fly_rocdl|FlyROCDLEnums.td")
+  string(REPLACE "|" ";" entry "${entry}")
+  list(GET entry 0 dialect)
+  list(GET entry 1 td)
+  if(EXISTS "${CMAKE_SOURCE_DIR}/python/mlir_fly/dialects/${td}") # BRING-UP GUARD
+    set(LLVM_TARGET_DEFINITIONS "${CMAKE_SOURCE_DIR}/python/mlir_fly/dialects/${td}")
+    mlir_tablegen(dialects/_${dialect}_enum_gen.py -gen-python-enum-bindings)
+    add_public_tablegen_target(FlyPy.${dialect}.enum_tablegen)
+    declare_mlir_python_sources(FlyPy.${dialect}.enum_gen ROOT_DIR "${CMAKE_BINARY_DIR}"
+      ADD_TO_PARENT FlyPy SOURCES dialects/_${dialect}_enum_gen.py)
+  endif()
+endforeach()

@@ -1,0 +1,35 @@
+"""Finds the files that the wheel installs beside the Python modules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def library_dir() -> Path:
+    """The folder of the native library and the extension modules."""
+    # Not relative to this file: with an editable install the sources are elsewhere.
+    from flydsl._mlir import _mlir_libs
+
+    return Path(next(iter(_mlir_libs.__path__))).resolve()
+
+
+def find_tool(name: str = "fly-opt") -> Path:
+    """The path of an executable of this package.
+
+    Raises ``FileNotFoundError`` if the installation lacks it.
+    """
+    libs = library_dir()
+    # Installed: flydsl/_bin beside flydsl/_mlir; build tree: <build>/bin above python_packages.
+    candidates = [libs.parents[1] / "_bin" / name, libs.parents[3] / "bin" / name]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"{name} not found; looked at: {', '.join(map(str, candidates))}")
+
+
+def fly_opt() -> None:
+    """Entry point of the console script ``fly-opt``: replaces this process by the tool."""
+    path = find_tool("fly-opt")
+    os.execv(path, [str(path), *sys.argv[1:]])
