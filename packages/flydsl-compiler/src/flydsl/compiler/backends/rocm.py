@@ -1,0 +1,112 @@
+"""The ROCm backend: fly dialects to ROCDL for AMD GPUs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flydsl.runtime.device import get_rocm_arch, get_warp_size
+from flydsl.utils import env
+
+from .base import BaseBackend, GPUTarget
+
+_ARCH = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?(:[a-z]+[+-])*")
+_SUPPORTED = ("gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250", "gfx1250-strict")
+_SPACES = {"generic": 0, "global": 1, "shared": 3, "register": 5}
+
+
+class RocmBackend(BaseBackend):
+    """AMD GPUs through the AMDGPU code generator, in process."""
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return target.backend == "rocm"
+
+    @staticmethod
+    def detect_target() -> GPUTarget:
+        return RocmBackend.make_target(env.compile.arch or get_rocm_arch())
+
+    @classmethod
+    def make_target(cls, arch: str) -> GPUTarget:
+        arch = arch.strip().lower()
+        if not _ARCH.fullmatch(arch) or arch.split(":")[0] not in _SUPPORTED:
+            raise ValueError(
+                f"unknown architecture {arch!r} (from ARCH or device detection); known: {', '.join(_SUPPORTED)}"
+            )
+        return GPUTarget("rocm", arch, get_warp_size(arch))
+
+    @classmethod
+    def llvm_address_space(cls, space: Any) -> int:
+        name = str(space).rpartition(".")[2].lower()
+        if name not in _SPACES:
+            raise ValueError(f"no LLVM address space for {space}")
+        return _SPACES[name]
+
+    @property
+    def chip(self) -> str:
+        """The processor, without variant and feature suffixes."""
+        return re.split(r"[-:]", self.target.arch)[0]
+
+    def pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> list[str]:
+        device = (
+            f"gpu.module(convert-scf-to-cf,cse,convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=HIP "
+            "use-bare-ptr-memref-call-conv=true}},fly-rocdl-cluster-attr)"
+        ).replace("}}", "}")
+        return [
+            "fly-rewrite-func-signature",
+            "fly-canonicalize",
+            "fly-layout-lowering",
+            "fly-int-swizzle-simplify",
+            "canonicalize",
+            "fly-convert-atom-call-to-ssa-form",
+            "fly-promote-regmem-to-vectorssa",
+            "convert-fly-to-rocdl",
+            "canonicalize",
+            device,
+            "convert-scf-to-cf",
+            "gpu.module(convert-vector-to-llvm,convert-arith-to-llvm,reconcile-unrealized-casts)",
+        ]
+
+    def lower_compile_hints(self, module: Any, *, compile_hints: dict[str, Any]) -> None:
+        waves = compile_hints.get("waves_per_eu")
+        if waves is None or waves == 0:
+            return
+        from flydsl._mlir import ir
+
+        attribute, value = "rocdl.waves_per_eu", waves_per_eu(waves)
+        if "," in value:
+            # The ROCDL attribute takes one number; a range is an attribute of the LLVM function.
+            attribute, entry = "passthrough", [ir.StringAttr.get("amdgpu-waves-per-eu"), ir.StringAttr.get(value)]
+            encoded: Any = ir.ArrayAttr.get([ir.ArrayAttr.get(entry)])
+        else:
+            encoded = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), int(value))
+        for gpu_module in module.body.operations:
+            if gpu_module.operation.name != "gpu.module":
+                continue
+            for op in gpu_module.regions[0].blocks[0].operations:
+                if op.operation.name == "gpu.func" and ("gpu.kernel" in op.attributes or "kernel" in op.attributes):
+                    op.attributes[attribute] = encoded
+
+    def gpu_module_targets(self) -> list[str]:
+        return [f'#rocdl.target<chip = "{self.chip}">']
+
+    def native_lib_patterns(self) -> list[str]:
+        return ["_mlir/_mlir_libs/libFlyPythonCAPI.so*", "_mlir/_mlir_libs/_fly*.so", "_mlir/_mlir_libs/_mlir.*.so"]
+
+    def jit_runtime_lib_basenames(self) -> list[str]:
+        return []
+
+
+def waves_per_eu(value: Any) -> str:
+    """The attribute text of a ``waves_per_eu`` hint. TypeError/ValueError name the hint."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple) and len(value) == 2 and all(type(v) is int for v in value):
+        if value[0] < 0 or value[0] > value[1]:
+            raise ValueError(f"waves_per_eu={value!r}: need 0 <= min <= max")
+        return f"{value[0]},{value[1]}"
+    if type(value) is not int:
+        raise TypeError(f"waves_per_eu must be an int, (min, max) or a string, got {value!r}")
+    if value < 0:
+        raise ValueError(f"waves_per_eu must not be negative, got {value}")
+    return str(value)

@@ -1,0 +1,576 @@
+"""What rewritten control flow calls while tracing: static operands stay Python, dynamic ones become `scf` ops.
+
+The rewriter (`ast_rewriter`) turns branch and loop bodies into functions of the names they write; the
+dispatchers here run those functions once each, inside the regions of the op they build.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .diagnostics import DSLTypeError, current_user_frames, fail
+from .state import Carried, Unbound, holds_ir_values, is_carriable, is_dynamic, promote
+from .state import flatten as flatten_values
+
+_COMPARE = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+}  # fmt: skip
+
+
+def _ir() -> Any:
+    from flydsl._mlir import ir
+
+    return ir
+
+
+def raw(value: Any) -> Any:
+    """The one `ir.Value` of a dynamic scalar."""
+    return value if isinstance(value, _ir().Value) else value.value
+
+
+def _here() -> Any:
+    from flydsl.expr.meta import capture_user_location
+
+    return capture_user_location()
+
+
+# ---- boolean operators -------------------------------------------------------------------------------------------
+
+
+def dsl_not_(value: Any) -> Any:
+    """``not value``."""
+    method = getattr(value, "__dsl_not__", None)
+    return method() if method is not None else not value
+
+
+def dsl_and_(lhs: Any, rhs: Any) -> Any:
+    """``lhs and rhs`` of evaluated operands."""
+    return _combine("__dsl_and__", lhs, rhs, lambda: lhs and rhs)
+
+
+def dsl_or_(lhs: Any, rhs: Any) -> Any:
+    """``lhs or rhs`` of evaluated operands."""
+    return _combine("__dsl_or__", lhs, rhs, lambda: lhs or rhs)
+
+
+def _combine(method: str, lhs: Any, rhs: Any, python: Callable[[], Any]) -> Any:
+    if hasattr(lhs, method):
+        return getattr(lhs, method)(rhs)
+    if hasattr(rhs, method):
+        return getattr(rhs, method)(lhs)
+    return python()
+
+
+def dsl_boolop_(is_and: bool, first: Any, *rest: Callable[[], Any]) -> Any:
+    """``a and b and ...``: each operand is evaluated at most once, a static left operand short-circuits."""
+    bail = not is_and
+    result = first
+    for thunk in rest:
+        if not is_dynamic(result) and not hasattr(result, "__dsl_and__") and bool(result) == bail:
+            return result
+        result = (dsl_and_ if is_and else dsl_or_)(result, thunk())
+    return result
+
+
+def dsl_compare_chain_(first: Any, *rest: Any) -> Any:
+    """``a < b < c``; ``rest`` alternates operator text and a function that evaluates the operand."""
+    result, left = True, first
+    for text, thunk in zip(rest[::2], rest[1::2], strict=True):
+        right = thunk()
+        result = dsl_and_(result, _COMPARE[text](left, right)) if result is not True else _COMPARE[text](left, right)
+        if not is_dynamic(result) and not result:
+            return result
+        left = right
+    return result
+
+
+# ---- names -------------------------------------------------------------------------------------------------------
+
+
+def check_local_var(name: str, names: dict[str, Any], line: int = 0, kind: str = "construct") -> Any:
+    """The value of a local name, or a stand-in that raises when it is used."""
+    if name in names:
+        return names[name]
+    return Unbound(name, f"it gets its first value inside the {kind} at line {line}")
+
+
+def require_static_(cond: Any, what: str) -> bool:
+    """The truth of a condition that must be known while tracing, because its body leaves the construct (``what``)."""
+    if is_dynamic(cond):
+        fail(
+            f"{what} under a condition that is known only on the device cannot be lowered. Write the remaining "
+            "statements in the other branch, carry a flag, or make the condition static with const_expr(...)."
+        )
+    return bool(cond)
+
+
+def const_expr(value: Any) -> Any:
+    """Identity; marks a condition as decided while tracing. A device value is an error."""
+    if is_dynamic(value):
+        fail("const_expr(...) needs a value that is known while tracing; this one is only known on the device")
+    return value
+
+
+# ---- bodies ------------------------------------------------------------------------------------------------------
+
+
+def scf_if_collect_results(names: tuple[str, ...], scope: dict[str, Any]) -> dict[str, Any]:
+    """Values of the carried names at the end of a body."""
+    return {name: scope[name] for name in names if name in scope}
+
+
+scf_for_collect_results = scf_if_collect_results
+scf_while_collect_results = scf_if_collect_results
+
+
+def _wants_names(function: Callable[..., Any], count: int) -> bool:
+    """Whether a body takes ``(names, *values)`` rather than ``(*values)``."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return True
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(positional) >= count + 1
+
+
+def _run_body(
+    function: Callable[..., Any], head: tuple[Any, ...], names: tuple[str, ...], values: list[Any]
+) -> list[Any]:
+    """Call a body and return its values in the order of ``names``; missing names keep their input."""
+    with_names = _wants_names(function, len(values) + len(head))
+    out = function(*head, names, *values) if with_names else function(*head, *values)
+    if out is None:
+        return list(values)
+    if isinstance(out, dict) and set(out) <= set(names):
+        return [out.get(name, value) for name, value in zip(names, values, strict=True)]
+    if len(names) == 1 and not (
+        isinstance(out, (tuple, list)) and len(out) == 1 and not isinstance(values[0], (tuple, list))
+    ):
+        return [out]
+    if isinstance(out, (tuple, list)) and len(out) == len(names):
+        return list(out)
+    fail(f"a body returned {type(out).__name__} for the variables {', '.join(names) or '(none)'}", DSLTypeError)
+
+
+def _pack(values: list[Any]) -> Any:
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _select(names: tuple[str, ...], values: tuple[Any, ...], invoked: tuple[str, ...]) -> list[int]:
+    """Indexes of the variables that a dynamic construct carries.
+
+    Names without a value are local to the construct. An object that is only called upon (``cfg.f(x)``) is
+    carried when it has SSA values that the call could change.
+    """
+    return [
+        i for i, (name, value) in enumerate(zip(names, values, strict=True))
+        if not isinstance(value, Unbound) and (name not in invoked or (is_carriable(value) and holds_ir_values(value)))
+    ]  # fmt: skip
+
+
+def _check_lengths(names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+    if len(names) != len(values):
+        raise ValueError(f"{len(names)} names for {len(values)} values: {', '.join(names)}")
+
+
+def _condition(cond: Any) -> Any:
+    value = raw(cond)
+    if str(value.type) != "i1":
+        fail(f"the condition has type {value.type}, not a boolean: compare with 0, e.g. `if n != 0:`", DSLTypeError)
+    return value
+
+
+def _yield(values: list[Any]) -> None:
+    _ir().Operation.create("scf.yield", operands=values)
+
+
+# ---- if ----------------------------------------------------------------------------------------------------------
+
+
+def scf_if_dispatch(
+    cond: Any,
+    then_fn: Callable[..., Any],
+    else_fn: Callable[..., Any] | None = None,
+    *,
+    result_names: tuple[str, ...] = (),
+    result_values: tuple[Any, ...] = (),
+    state_names: tuple[str, ...] = (),
+    state_values: tuple[Any, ...] = (),
+    auto_else: bool = False,
+    invoked: tuple[str, ...] = (),
+) -> Any:
+    """Run or build an ``if``. Returns one value for one name, a tuple for several, None for none.
+
+    ``state_*`` are aliases used when ``result_*`` are empty. A branch takes ``(names, *values)`` or
+    ``(*values)`` and returns a dict, a sequence, a single value, or None (unchanged).
+    """
+    names = tuple(result_names or state_names)
+    values = tuple(result_values if result_names else state_values)
+    _check_lengths(names, values)
+    if not is_dynamic(cond):
+        function = then_fn if cond else else_fn
+        return _pack(list(values) if function is None else _run_body(function, (), names, list(values)))
+    condition = _condition(cond)
+    chosen = _select(names, values, invoked)
+    carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen))
+
+    def branch(function: Callable[..., Any] | None) -> Callable[[], list[Any]]:
+        def run() -> list[Any]:
+            inputs = list(values)
+            # Fresh containers for each branch: a mutation in one must not be seen in the other.
+            for i, value in zip(chosen, carried.rebuild(carried.initial), strict=True):
+                inputs[i] = value
+            return inputs if function is None else _run_body(function, (), names, inputs)
+
+        return run
+
+    has_else = else_fn is not None and not auto_else
+    fresh = [i for i in range(len(names)) if isinstance(values[i], Unbound)]
+    results = _build_if(condition, branch(then_fn), branch(else_fn), carried, chosen, fresh, names, has_else)
+    out = list(values)
+    for i, value in results.items():
+        out[i] = value
+    return _pack(out)
+
+
+def _build_if(
+    condition: Any,
+    then_run: Callable[[], list[Any]],
+    else_run: Callable[[], list[Any]],
+    carried: Carried,
+    chosen: list[int],
+    fresh: list[int],
+    names: tuple[str, ...],
+    has_else: bool,
+) -> dict[int, Any]:
+    """Build `scf.if`. Result types are known only after both branches ran, so they run in a provisional op."""
+    ir = _ir()
+    with _here() as location:
+        provisional = ir.Operation.create("scf.if", operands=[condition], regions=2)
+        try:
+            blocks, produced, leaves = [], [], []
+            for region, run, place in zip(
+                provisional.regions, (then_run, else_run), ("then-branch", "else-branch"), strict=True
+            ):
+                block = ir.Block.create_at_start(region, [])
+                blocks.append(block)
+                with ir.InsertionPoint(block), location:
+                    values = run()
+                    produced.append(values)
+                    leaves.append(carried.flatten([values[i] for i in chosen], place))
+            new = _bound_in_both(fresh, produced, blocks)
+            types = carried.types + [t for _, _, ts, _ in new for t in ts]
+            needs_else = bool(types) or has_else
+            op = ir.Operation.create("scf.if", results=types, operands=[condition], regions=2)
+            for k, block in enumerate(blocks):
+                with ir.InsertionPoint(block):
+                    _yield(leaves[k] + [v for entry in new for v in entry[3][k]])
+                if k == 0 or needs_else:
+                    block.append_to(op.regions[k])
+        finally:
+            provisional.erase()
+    results = list(op.results)
+    out = dict(zip(chosen, carried.rebuild(results[: len(carried.types)]), strict=True))
+    start = len(carried.types)
+    for index, exemplar, ts, _ in new:
+        from .state import rebuild
+
+        out[index] = rebuild(exemplar, results[start : start + len(ts)])
+        start += len(ts)
+    return out
+
+
+def _bound_in_both(
+    fresh: list[int], produced: list[list[Any]], blocks: list[Any]
+) -> list[tuple[int, Any, list[Any], list[list[Any]]]]:
+    """Variables that had no value before and get the same types in both branches: they become results too."""
+    ir = _ir()
+    found = []
+    for i in fresh:
+        sides = [values[i] for values in produced]
+        if any(isinstance(s, Unbound) or s is None or not is_carriable(s) for s in sides):
+            continue
+        leaves, exemplar = [], None
+        for side, block in zip(sides, blocks, strict=True):
+            with ir.InsertionPoint(block):
+                promoted = promote(side)
+                leaves.append(flatten_values(promoted))
+            exemplar = promoted if exemplar is None else exemplar
+        types = [[v.type for v in leaf] for leaf in leaves]
+        if types[0] == types[1]:
+            found.append((i, exemplar, types[0], leaves))
+    return found
+
+
+def scf_ifexp_dispatch(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) -> Any:
+    """``a if cond else b``; each branch is evaluated once."""
+    if not is_dynamic(cond):
+        return then_fn() if cond else else_fn()
+    from .state import flatten_like, rebuild
+
+    condition = _condition(cond)
+    ir = _ir()
+    with _here() as location:
+        provisional = ir.Operation.create("scf.if", operands=[condition], regions=2)
+        try:
+            blocks, leaves, exemplar = [], [], None
+            for region, function in zip(provisional.regions, (then_fn, else_fn), strict=True):
+                block = ir.Block.create_at_start(region, [])
+                blocks.append(block)
+                with ir.InsertionPoint(block), location:
+                    value = promote(function())
+                    if exemplar is None:
+                        leaf = flatten_values(value)
+                        exemplar = rebuild(value, leaf)
+                    else:
+                        leaf = flatten_like(exemplar, value, "dynamic ifexp else-branch", "value")
+                    leaves.append(leaf)
+            op = ir.Operation.create("scf.if", results=[v.type for v in leaves[0]], operands=[condition], regions=2)
+            for k, block in enumerate(blocks):
+                with ir.InsertionPoint(block):
+                    _yield(leaves[k])
+                block.append_to(op.regions[k])
+        finally:
+            provisional.erase()
+    return rebuild(exemplar, list(op.results))
+
+
+# ---- loops -------------------------------------------------------------------------------------------------------
+
+
+def _constant(value: int, type_: Any) -> Any:
+    ir = _ir()
+    op = ir.Operation.create("arith.constant", results=[type_], attributes={"value": ir.IntegerAttr.get(type_, value)})
+    return op.result
+
+
+def _check_step(step: Any) -> None:
+    known = step if isinstance(step, int) else getattr(step, "value", None)
+    if isinstance(known, int) and known <= 0:
+        fail(f"the step of a run-time range must be positive, got {known}: count upwards and compute the index from it")
+
+
+def _i32_bound(what: str, value: Any) -> Any:
+    ir = _ir()
+    i32 = ir.IntegerType.get_signless(32)
+    if isinstance(value, Unbound):
+        value._raise()
+    if isinstance(value, bool) or isinstance(value, int):
+        return _constant(int(value), i32)
+    if not is_dynamic(value):
+        static = getattr(value, "value", None)
+        if isinstance(static, int) and getattr(type(value), "width", 32) == 32:
+            return _constant(static, i32)
+        fail(f"{what} of a run-time range must be a 32-bit integer, got {type(value).__name__}", DSLTypeError)
+    value = raw(value)
+    if isinstance(value.type, ir.IndexType):
+        from flydsl.utils import log
+
+        log().warning("%s of a range has type index; it is cast to i32", what)
+        return ir.Operation.create("arith.index_cast", results=[i32], operands=[value]).result
+    if value.type != i32:
+        fail(
+            f"{what} of a run-time range must be a 32-bit integer, got {value.type}: convert with fx.Int32(...)",
+            DSLTypeError,
+        )
+    return value
+
+
+def _unroll_annotation(unroll: Any, unroll_full: Any) -> Any:
+    if unroll is None and not unroll_full:
+        return None
+    if unroll is not None and (isinstance(unroll, bool) or not isinstance(unroll, int)):
+        raise TypeError(f"unroll= must be a Python int, got {type(unroll).__name__}")
+    if not isinstance(unroll_full, bool):
+        raise TypeError(f"unroll_full= must be a Python bool, got {type(unroll_full).__name__}")
+    if unroll is not None and unroll_full:
+        raise ValueError("unroll= and unroll_full= are mutually exclusive")
+    if unroll == -1:
+        return None
+    if unroll is not None and unroll < 1:
+        raise ValueError(f"unroll= must be at least 1, got {unroll}")
+    if unroll_full:
+        body = "full = true"
+    else:
+        body = "count = 1 : i32, disable = true" if unroll == 1 else f"count = {unroll} : i32"
+    return _ir().Attribute.parse(f"#llvm.loop_annotation<unroll = <{body}>>")
+
+
+def _loop_op(
+    bounds: list[Any], carried_values: list[Any], types: list[Any], annotation: Any, location: Any
+) -> tuple[Any, Any]:
+    ir = _ir()
+    attributes = {} if annotation is None else {"loop_annotation": annotation}
+    op = ir.Operation.create(
+        "scf.for", results=types, operands=[*bounds, *carried_values], regions=1, attributes=attributes
+    )
+    arguments = [bounds[0].type, *types]
+    block = ir.Block.create_at_start(op.regions[0], arguments, [location] * len(arguments))
+    return op, block
+
+
+def scf_for_dispatch(
+    start: Any,
+    stop: Any,
+    step: Any,
+    body_fn: Callable[..., Any],
+    *,
+    result_names: tuple[str, ...] = (),
+    result_values: tuple[Any, ...] = (),
+    invoked: tuple[str, ...] = (),
+    unroll: Any = None,
+    unroll_full: Any = False,
+) -> Any:
+    """Build ``for i in range(start, stop, step)`` with automatically carried variables."""
+    names, values = tuple(result_names), tuple(result_values)
+    _check_lengths(names, values)
+    _check_step(step)
+    ir = _ir()
+    chosen = _select(names, values, invoked)
+    with _here() as location:
+        bounds = [_i32_bound(w, b) for w, b in (("start", start), ("stop", stop), ("step", step))]
+        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen))
+        annotation = _unroll_annotation(unroll, unroll_full)
+        op, block = _loop_op(bounds, carried.initial, carried.types, annotation, location)
+        with ir.InsertionPoint(block):
+            arguments = list(block.arguments)
+            inputs = list(values)
+            for i, value in zip(chosen, carried.rebuild(arguments[1:]), strict=True):
+                inputs[i] = value
+            out = _run_body(body_fn, (arguments[0],), names, inputs)
+            _yield(carried.flatten([out[i] for i in chosen], "for-body"))
+    result = list(values)
+    for i, value in zip(chosen, carried.rebuild(list(op.results)), strict=True):
+        result[i] = value
+    return _pack(result)
+
+
+class _Explicit:
+    """State of one explicit loop while its body is traced."""
+
+    def __init__(self, op: Any, types: list[Any]) -> None:
+        self.op, self.types, self.yielded = op, types, False
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.loops: list[_Explicit] = []
+
+
+_explicit_stack = _Stack()
+
+
+def _index_bound(value: Any) -> Any:
+    ir = _ir()
+    index = ir.IndexType.get()
+    if isinstance(value, int):
+        return _constant(value, index)
+    if not is_dynamic(value):
+        return _constant(int(value.value), index)
+    value = raw(value)
+    if isinstance(value.type, ir.IndexType):
+        return value
+    return ir.Operation.create("arith.index_cast", results=[index], operands=[value]).result
+
+
+def scf_range(
+    start: Any, stop: Any = None, step: Any = None, *, init: Any = None, unroll: Any = None, unroll_full: Any = False
+) -> Iterator[Any]:
+    """The explicit loop ``for iv, state in range(start, stop, step, init=[...])``: yields once."""
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    _check_step(step)
+    ir = _ir()
+    with _here() as location:
+        bounds = [_index_bound(b) for b in (start, stop, step)]
+        initial = [] if init is None else [v for item in init for v in flatten_values(promote(item))]
+        types = [v.type for v in initial]
+        op, block = _loop_op(bounds, initial, types, _unroll_annotation(unroll, unroll_full), location)
+    state = _Explicit(op, types)
+    _explicit_stack.loops.append(state)
+    try:
+        with ir.InsertionPoint(block):
+            arguments = list(block.arguments)
+            yield arguments[0] if init is None else (arguments[0], arguments[1:])
+            if not state.yielded:
+                if types:
+                    fail(f"the loop carries {len(types)} values but its body does not end in `yield [...]`")
+                _yield([])
+    finally:
+        _explicit_stack.loops.pop()
+
+
+def scf_yield_(value: Any = ()) -> Any:
+    """``yield [...]`` at the end of an explicit loop body; evaluates to the results of the loop."""
+    if not _explicit_stack.loops:
+        fail("yield is only meaningful at the end of a `for ... in range(..., init=[...])` body")
+    loop = _explicit_stack.loops[-1]
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    leaves = [v for item in items for v in flatten_values(promote(item))]
+    if [v.type for v in leaves] != loop.types:
+        have, want = (", ".join(map(str, t)) or "nothing" for t in ([v.type for v in leaves], loop.types))
+        fail(f"yield gives {have} but the loop carries {want} (does not match the region entry)", DSLTypeError)
+    _yield(leaves)
+    loop.yielded = True
+    results = list(loop.op.results)
+    return results[0] if len(results) == 1 else results
+
+
+def scf_while_dispatch(
+    before_fn: Callable[..., Any],
+    after_fn: Callable[..., Any],
+    *,
+    result_names: tuple[str, ...] = (),
+    result_values: tuple[Any, ...] = (),
+    invoked: tuple[str, ...] = (),
+) -> Any:
+    """Build ``while cond:``; the condition is re-evaluated on the carried values."""
+    names, values = tuple(result_names), tuple(result_values)
+    _check_lengths(names, values)
+    ir = _ir()
+    chosen = _select(names, values, invoked)
+    with _here() as location:
+        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen))
+        op = ir.Operation.create("scf.while", results=carried.types, operands=carried.initial, regions=2)
+        locations = [location] * len(carried.types)
+        before = ir.Block.create_at_start(op.regions[0], carried.types, locations)
+        after = ir.Block.create_at_start(op.regions[1], carried.types, locations)
+
+        def inputs_of(block: Any) -> list[Any]:
+            inputs = list(values)
+            for i, value in zip(chosen, carried.rebuild(list(block.arguments)), strict=True):
+                inputs[i] = value
+            return inputs
+
+        with ir.InsertionPoint(before):
+            inputs = inputs_of(before)
+            wants = _wants_names(before_fn, len(inputs))
+            cond = before_fn(names, *inputs) if wants else before_fn(*inputs)
+            if not is_dynamic(cond) and cond is True:
+                fail("`while True:` never ends on the device (there is no break): give a condition over carried values")
+            if not is_dynamic(cond):
+                from flydsl.expr import numeric
+
+                cond = numeric.Boolean(bool(cond))
+            leaf = _condition(cond) if is_dynamic(cond) else flatten_values(cond)[0]
+            ir.Operation.create("scf.condition", operands=[leaf, *before.arguments])
+        with ir.InsertionPoint(after):
+            out = _run_body(after_fn, (), names, inputs_of(after))
+            _yield(carried.flatten([out[i] for i in chosen], "while-body"))
+    result = list(values)
+    for i, value in zip(chosen, carried.rebuild(list(op.results)), strict=True):
+        result[i] = value
+    return _pack(result)
+
+
+def user_line() -> int:
+    """Line of the running user frame, for messages."""
+    frames = current_user_frames()
+    return frames[0].line if frames else 0

@@ -1,0 +1,258 @@
+"""`flyc.kernel`: a device function, emitted into the GPU module when it is launched."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .ast_rewriter import ASTRewriter
+from .context import (
+    CompilationContext,
+    create_gpu_func,
+    create_gpu_module,
+    current_kernel,
+    effective_fastmath_hint,
+    get_gpu_module_body,
+    merge_compile_hints,
+    tracing_kernel,
+)
+from .diagnostics import DSLTypeError, fail, install_excepthook
+from .launch import attribute_dict, dims, emit_launch, resolve_block, static_int, validate_block_size
+from .protocol import construct_from_ir_values, extract_to_ir_values
+from .signature import Parameters, is_compile_time
+from .state import is_dynamic
+
+__all__ = [
+    "CompilationContext", "KernelFunction", "KernelLauncher", "create_gpu_func", "create_gpu_module",
+    "effective_fastmath_hint", "get_gpu_module_body", "kernel", "merge_compile_hints",
+]  # fmt: skip
+
+
+class KernelFunction:
+    """A function decorated with ``@flyc.kernel``. Calling it while a jit function is traced records the call."""
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        name: str | None = None,
+        known_block_size: Any = None,
+        bound_self: Any = None,
+        original: Any = None,
+    ) -> None:
+        install_excepthook()
+        self._original = original if original is not None else _snapshot(func)
+        self._func = ASTRewriter.transform(func) if original is None else func
+        self._name = name
+        self._bound_self = bound_self
+        self.known_block_size = validate_block_size(known_block_size)
+        self._parameters: Parameters | None = None
+        self.__wrapped__ = self._func
+        for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(self, attribute, getattr(func, attribute, None))
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The rewritten function."""
+        return self._func
+
+    @property
+    def name(self) -> str:
+        return self._name or self._func.__name__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return KernelFunction(
+            self._func, self._name, self.known_block_size, bound_self=instance, original=self._original
+        )
+
+    @staticmethod
+    def get_current() -> Any:
+        """The `KernelLauncher` emission in progress on this thread, or None."""
+        return current_kernel()
+
+    def __call__(
+        self, *args: Any, unit_attrs: list[str] | None = None, value_attrs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> KernelLauncher:
+        context = CompilationContext.get_current()
+        if context is None:
+            raise RuntimeError(
+                f"kernel {self.name!r} was called outside a jit function: call it inside a function decorated with "
+                "@flyc.jit, followed by .launch(grid=..., block=...)"
+            )
+        if current_kernel() is not None:
+            fail(f"kernel {self.name!r} is called inside kernel {current_kernel().kernel.name!r}: kernels are "
+                 f"launched from "
+                 "jit functions only; make the callee a @flyc.jit helper")  # fmt: skip
+        if self._parameters is None:
+            self._parameters = Parameters(self._func)
+        head = () if self._bound_self is None else (self._bound_self,)
+        return KernelLauncher(self, self._parameters.bind((*head, *args), kwargs), unit_attrs, value_attrs)
+
+
+def _snapshot(func: Callable[..., Any]) -> Any:
+    """What the cache key needs of the function before it is rewritten."""
+    from .key import FunctionSnapshot
+
+    return FunctionSnapshot.of(func)
+
+
+class KernelLauncher:
+    """A recorded kernel call; nothing is emitted until `launch`."""
+
+    def __init__(self, kernel_: KernelFunction, arguments: dict[str, Any], unit_attrs: Any, value_attrs: Any) -> None:
+        self.kernel = kernel_
+        self.arguments = arguments
+        self._unit_attrs, self._value_attrs = unit_attrs, value_attrs
+        self._emitted: dict[Any, tuple[str, list[Any], Any]] = {}
+
+    def launch(
+        self,
+        *,
+        grid: Any = (1, 1, 1),
+        block: Any = (1, 1, 1),
+        smem: Any = None,
+        stream: Any = None,
+        cluster: Any = None,
+        unit_attrs: list[str] | None = None,
+        value_attrs: dict[str, Any] | None = None,
+    ) -> None:
+        """Emit the kernel (once per block size) and its launch.
+
+        Args:
+            grid, block, cluster: an int, an integer DSL value, or 1 to 3 of those.
+            smem: dynamic LDS bytes; None: what the kernel's dynamic allocator asked for.
+            stream: a `fx.Stream` parameter, its ``value``, or None for the jit function's implicit stream.
+        """
+        from flydsl.expr.meta import capture_user_location
+
+        context = CompilationContext.get_current()
+        if context is None:
+            raise RuntimeError(f"kernel {self.kernel.name!r}: .launch(...) outside a jit function")
+        name = self.kernel.name
+        grid_dims, block_dims = dims(grid, "grid", name), dims(block, "block", name)
+        cluster_dims = None if cluster is None else dims(cluster, "cluster", name)
+        size = resolve_block(block_dims, self.kernel.known_block_size, name)
+        with capture_user_location():
+            operands = self._operands()
+            if size not in self._emitted:
+                self._emitted[size] = self._emit(context, operands, size)
+            symbol, emitted_types, wanted = self._emitted[size]
+            if emitted_types != [v.type for v in operands]:
+                fail(f"{name}: the launch passes other types than the kernel was traced with", DSLTypeError)
+            emit_launch(symbol, grid_dims, block_dims, operands, smem=self._smem(smem, wanted), cluster=cluster_dims,
+                        stream=self._stream(context, stream), attributes=attribute_dict(unit_attrs,
+                        value_attrs))  # fmt: skip
+
+    def _operands(self) -> list[Any]:
+        values: list[Any] = []
+        for name, value in self._runtime():
+            self._check(name, value)
+            values += extract_to_ir_values(value)
+        return values
+
+    def _runtime(self) -> list[tuple[str, Any]]:
+        annotations = self.kernel._parameters.annotations  # type: ignore[union-attr]
+        skip = self.kernel._parameters.method_self  # type: ignore[union-attr]
+        return [(n, v) for n, v in self.arguments.items() if n != skip and not is_compile_time(annotations.get(n))]
+
+    def _check(self, name: str, value: Any) -> None:
+        from flydsl._mlir import ir
+
+        if isinstance(value, (bool, int, float)):
+            fail(f"{self.kernel.name}: argument {name!r} is the bare Python value {value!r}: wrap it, e.g. "
+                 f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)  # fmt: skip
+        if (
+            type(value) is ir.Value
+            or isinstance(value, ir.Value)
+            and getattr(value, "__get_ir_types__", None) is None
+            and getattr(type(value), "__construct_from_ir_values__", None) is None
+        ):
+            fail(f"{self.kernel.name}: argument {name!r} is a raw value of type {value.type}: wrap it, e.g. "
+                 f"fx.Int32({name})",
+                 DSLTypeError)  # fmt: skip
+
+    def _emit(self, context: CompilationContext, operands: list[Any], size: Any) -> tuple[str, list[Any], Any]:
+        from flydsl._mlir import ir
+        from flydsl.expr.meta import kernel_scope, tracing_context
+
+        kernel_ = self.kernel
+        number = context.next_kernel_id()
+        symbol = context.unique_kernel_name(kernel_._name or f"{kernel_._func.__name__}_{number}", number)
+        attributes = attribute_dict(self._unit_attrs, self._value_attrs)
+        if size is not None:
+            attributes["known_block_size"] = ir.DenseI32ArrayAttr.get(list(size))
+        code = kernel_._func.__code__
+        location = ir.Location.file(code.co_filename, code.co_firstlineno, 1)
+        types = [v.type for v in operands]
+        with ir.InsertionPoint(context.gpu_module_body):
+            op, block = create_gpu_func(symbol, types, attributes, location)
+        fastmath = effective_fastmath_hint(CompilationContext.get_compile_hints())
+        try:
+            with ir.InsertionPoint(block), tracing_kernel(self), location:
+                with tracing_context(kernel_._func, fastmath=fastmath, known_block_size=size):
+                    scope = kernel_scope() or {}
+                    arguments = self._rebuild(list(block.arguments))
+                    returned = (
+                        kernel_._func(**arguments) if _by_keyword(kernel_._func) else kernel_._func(*arguments.values())
+                    )
+                    if returned is not None:
+                        fail(
+                            f"kernel {kernel_.name!r} returns a value; kernels return nothing, write results to memory"
+                        )
+                    ir.Operation.create("gpu.return")
+        except BaseException:
+            op.erase()
+            raise
+        allocator = scope.get("shared_allocator")
+        dynamic = allocator is not None and not allocator.is_static
+        return symbol, types, allocator.allocated_bytes if dynamic else None
+
+    def _rebuild(self, values: list[Any]) -> dict[str, Any]:
+        arguments = dict(self.arguments)
+        start = 0
+        for name, value in self._runtime():
+            count = len(extract_to_ir_values(value))
+            arguments[name] = construct_from_ir_values(type(value), value, values[start : start + count])
+            start += count
+        return arguments
+
+    def _smem(self, smem: Any, wanted: Any) -> Any:
+        if smem is None:
+            return wanted
+        given = static_int(smem)
+        if given is not None and wanted is not None and given < wanted:
+            raise ValueError(
+                f"{self.kernel.name}: smem={given} bytes is smaller than the {wanted} bytes the kernel allocates"
+            )
+        return smem
+
+    def _stream(self, context: CompilationContext, stream: Any) -> Any:
+        from flydsl._mlir import ir
+
+        if stream is None:
+            return None if context.has_explicit_stream else context.stream_arg
+        value = stream if isinstance(stream, ir.Value) else getattr(stream, "value", None)
+        if not is_dynamic(value):
+            fail(
+                f"{self.kernel.name}: stream= must be a parameter of the jit function annotated fx.Stream", DSLTypeError
+            )
+        return value
+
+
+def _by_keyword(function: Callable[..., Any]) -> bool:
+    kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+    return inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.POSITIONAL_ONLY not in kinds
+
+
+def kernel(func: Any = None, *, name: str | None = None, known_block_size: Any = None) -> Any:
+    """Decorator of device functions.
+
+    Args:
+        name: symbol of the kernel, shown by profilers; default ``<function name>_<number>``.
+        known_block_size: three positive ints; a launch with another static block is an error.
+    """
+    if func is None:
+        return lambda f: KernelFunction(f, name, known_block_size)
+    return KernelFunction(func, name, known_block_size)

@@ -1,0 +1,165 @@
+"""The pass pipeline: traced module in, launch plan and code object out; with IR dumps."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from flydsl.utils import env, log
+
+from .artifact import CompiledArtifact
+from .backends import get_backend
+from .diagnostics import DSLCompileError, dsl_ir_diagnostics
+from .plan import PlanBuilder
+
+__all__ = ["MlirCompiler", "stage_label"]
+
+
+def stage_label(fragment: str) -> str:
+    """File label of a pipeline fragment: ``gpu.module(a,b{c})`` -> ``a_b``."""
+    text = fragment
+    if text.startswith("gpu.module(") and text.endswith(")"):
+        text = text[len("gpu.module(") : -1]
+    text = re.sub(r"[^A-Za-z0-9]+", "_", text.split("{", 1)[0]).strip("_").lower()
+    return text or "stage"
+
+
+class _Dump:
+    """Numbered files in the dump directory of one compile."""
+
+    def __init__(self, sub: str) -> None:
+        safe = re.sub(r"[^A-Za-z0-9_.-]", "_", sub)
+        self.directory = Path(env.debug.dump_dir).expanduser() / safe
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.number = 0
+        sys.stdout.write(f"[flydsl.compile] FLYDSL_DUMP_IR=1 dir={self.directory}\n")
+
+    def write(self, label: str, text: str, suffix: str = ".mlir") -> None:
+        path = self.directory / f"{self.number:02d}_{label}{suffix}"
+        path.write_text(text)
+        sys.stdout.write(f"[flydsl.compile] dump {label} -> {path}\n")
+        self.number += 1
+
+
+def _text(module: Any) -> str:
+    return module.operation.get_asm(enable_debug_info=True)
+
+
+def _kernels(module: Any) -> list[Any]:
+    """The lone ``gpu.module``'s kernel operations."""
+    found = []
+    for op in module.body.operations:
+        if op.operation.name == "gpu.module":
+            for inner in op.operation.regions[0].blocks[0].operations:
+                inner = inner.operation
+                if inner.name == "gpu.func" and ("gpu.kernel" in inner.attributes or "kernel" in inner.attributes):
+                    found.append(inner)
+    return found
+
+
+def _symbol(op: Any) -> str:
+    return str(op.attributes["sym_name"]).strip('"')
+
+
+class MlirCompiler:
+    """Runs the stages of a backend over a traced module."""
+
+    @classmethod
+    def compile(
+        cls,
+        module: Any,
+        *,
+        arch: str = "",
+        func_name: str = "",
+        link_libs: list[str] | None = None,
+        compile_hints: dict[str, Any] | None = None,
+        arguments: list[dict[str, Any]] | None = None,
+    ) -> CompiledArtifact:
+        """Lower a traced module and generate code.
+
+        Args:
+            arch: target; default: the detected one.
+            func_name: host function of the launch plan.
+            arguments: launch plan entries of its arguments.
+
+        Raises:
+            DSLCompileError: verification or a pass failed; carries the user's lines.
+        """
+        from flydsl._mlir import ir
+
+        started = time.perf_counter()
+        hints = compile_hints or {}
+        backend = get_backend(arch=arch)
+        cls._reject_unsupported(hints, link_libs)
+        with dsl_ir_diagnostics("MLIR verification failed"):
+            module.operation.verify()
+        if env.debug.print_origin_ir:
+            log().info("%s", _text(module))
+        kernels = _kernels(module)
+        if not kernels:
+            raise DSLCompileError(f"{func_name}: no kernel is launched, so there is nothing to compile")
+        names = [_symbol(k) for k in kernels]
+        dump = _Dump(names[0] if len(names) == 1 else func_name or "module") if env.debug.dump_ir else None
+        if dump is not None:
+            dump.write("origin", _text(module))
+        # Through text: a module of its own, whose locations survive for errors of the passes.
+        module = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
+        backend.lower_compile_hints(module, compile_hints=hints)
+        cls._run(module, backend.pipeline_fragments(compile_hints=hints), dump)
+        plan = cls._plan(module, func_name, arguments or [])
+        hsaco = cls._codegen(module, backend, dump)
+        metadata = {"kernels": names, "compile_seconds": time.perf_counter() - started}
+        return CompiledArtifact(func_name, backend.target.arch, plan, hsaco, metadata=metadata)
+
+    @staticmethod
+    def _reject_unsupported(hints: dict[str, Any], link_libs: list[str] | None) -> None:
+        if link_libs:
+            raise NotImplementedError("linking external bitcode")
+        if env.compile.llvm_dir:
+            raise NotImplementedError("external code generation (FLYDSL_COMPILE_LLVM_DIR)")
+        if hints.get("llvm_options"):
+            raise NotImplementedError("the compile hint llvm_options")
+        if "maxnreg" in hints:
+            raise ValueError("the compile hint maxnreg has no effect on AMD GPUs; use waves_per_eu")
+
+    @staticmethod
+    def _run(module: Any, fragments: list[str], dump: _Dump | None) -> None:
+        from flydsl._mlir import passmanager
+
+        groups = [[f] for f in fragments] if dump is not None else [fragments]
+        for group in groups:
+            manager = passmanager.PassManager.parse(f"builtin.module({','.join(group)})")
+            manager.enable_verifier(env.debug.enable_verifier)
+            if env.debug.print_after_all:
+                manager.enable_ir_printing()
+            with dsl_ir_diagnostics("a compiler pass failed"):
+                manager.run(module.operation)
+            if dump is not None:
+                dump.write(stage_label(group[0]), _text(module))
+
+    @staticmethod
+    def _plan(module: Any, func_name: str, arguments: list[dict[str, Any]]) -> dict[str, Any]:
+        for op in module.body.operations:
+            if op.operation.name == "func.func" and _symbol(op) == func_name:
+                return PlanBuilder(func_name, arguments).build(op.operation)
+        raise DSLCompileError(f"the traced module has no host function {func_name!r}")
+
+    @staticmethod
+    def _codegen(module: Any, backend: Any, dump: _Dump | None) -> bytes:
+        import flydsl.ir as fly_ir
+
+        gpu_modules = [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
+        arch = backend.target.arch.split("-")[0]
+        level = env.compile.opt_level
+        try:
+            if dump is not None:
+                dump.write("llvm_ir", fly_ir.emit_llvm_ir(gpu_modules[0], arch), ".ll")
+            if dump is not None or env.debug.dump_asm:
+                dump = dump or _Dump(_symbol(gpu_modules[0]))
+                dump.write("final_isa", fly_ir.emit_isa(gpu_modules[0], arch, level), ".s")
+            return fly_ir.compile_hsaco(gpu_modules[0], arch, level)
+        except fly_ir.CodegenError as error:
+            raise DSLCompileError(f"code generation for {arch} failed: {error}") from None

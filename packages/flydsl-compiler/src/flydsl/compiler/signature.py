@@ -1,0 +1,122 @@
+"""Parameters of traced functions: annotations resolved, arguments bound."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+__all__ = ["Parameters", "is_compile_time", "is_stream", "is_type_param_annotation"]
+
+
+def is_type_param_annotation(annotation: Any) -> bool:
+    """Whether an annotation is ``type``, ``Type``, ``type[T]`` or ``Type[T]``: the argument is a compile-time type."""
+    return annotation is type or annotation is typing.Type or typing.get_origin(annotation) is type  # noqa: UP006
+
+
+def is_constexpr(annotation: Any) -> bool:
+    """Whether an annotation is ``fx.Constexpr`` or ``fx.Constexpr[T]``."""
+    if annotation is None or annotation is inspect.Parameter.empty:
+        return False
+    from flydsl.expr.values.params import Constexpr
+
+    return isinstance(annotation, type) and issubclass(annotation, Constexpr)
+
+
+def is_compile_time(annotation: Any) -> bool:
+    """Whether the parameter's value is known while tracing and enters the cache key."""
+    if isinstance(annotation, str):
+        # Unresolvable annotation text: its spelling is all there is to go by.
+        return annotation.split(".")[-1].split("[")[0] in ("Constexpr", "Type", "type")
+    return is_constexpr(annotation) or is_type_param_annotation(annotation)
+
+
+def is_stream(annotation: Any) -> bool:
+    """Whether an annotation is ``fx.Stream``."""
+    return hasattr(annotation, "_is_stream_param")
+
+
+def _resolve(function: Callable[..., Any]) -> dict[str, Any]:
+    raw = dict(getattr(function, "__annotations__", {}))
+    raw.pop("return", None)
+    if not any(isinstance(a, str) for a in raw.values()):
+        return raw
+    names = dict(getattr(function, "__globals__", {}))
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)  # type: ignore[attr-defined]
+    for name, cell in cells:
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            continue
+    resolved, failed = {}, []
+    for name, annotation in raw.items():
+        try:
+            resolved[name] = eval(annotation, names) if isinstance(annotation, str) else annotation
+        except NameError:
+            resolved[name] = annotation
+            failed.append(name)
+    if failed:
+        warnings.warn(
+            f"{function.__name__}: the annotations of {', '.join(failed)} cannot be evaluated; they are taken as "
+            f"written",
+            UserWarning, stacklevel=5)  # fmt: skip
+    return resolved
+
+
+class Parameters:
+    """The signature of a traced function.
+
+    Attributes:
+        names: parameters in order, without ``self``.
+        annotations: resolved annotation of each annotated parameter.
+        method_self: ``"self"`` when the function is a method, else None.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(function)
+        self.annotations = _resolve(function)
+        parameters = list(self.signature.parameters.values())
+        self.function_name = function.__name__
+        self.method_self = parameters[0].name if parameters and parameters[0].name == "self" else None
+        self.names = [p.name for p in parameters if p.name != self.method_self]
+        self._positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self.simple = len(self._positional) == len(parameters)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by parameter name, defaults applied, in signature order. TypeError as for a Python call."""
+        if not kwargs and self.simple and len(args) == len(self._positional):
+            return dict(zip(self._positional, args, strict=True))
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.function_name}(): {error}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    @functools.cached_property
+    def compile_time_names(self) -> frozenset[str]:
+        """Parameters whose value enters the key and never becomes a runtime argument."""
+        return frozenset(n for n in self.names if is_compile_time(self.annotations.get(n)))
+
+    def odd_annotations(self) -> dict[str, Any]:
+        """Runtime parameters whose annotation is no DSL type."""
+        odd = {}
+        for name in self.names:
+            annotation = self.annotations.get(name)
+            if annotation is None or isinstance(annotation, str) or is_compile_time(annotation):
+                continue
+            is_dsl = hasattr(annotation, "__construct_from_ir_values__") or hasattr(annotation, "__c_abi_spec__")
+            if not is_dsl and annotation is not SimpleNamespace and is_plain(annotation):
+                odd[name] = annotation
+        return odd
+
+
+def is_plain(annotation: Any) -> bool:
+    """Whether an annotation is an ordinary Python class or typing form."""
+    module = getattr(annotation, "__module__", "")
+    return not module.startswith("flydsl.")

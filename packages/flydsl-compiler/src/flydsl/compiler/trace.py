@@ -1,0 +1,107 @@
+"""Tracing of a jit function: arguments become IR values, the Python function runs, a module comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .context import CompilationContext, create_gpu_module, effective_fastmath_hint
+from .diagnostics import DSLCompileError, dsl_ir_diagnostics
+from .jit_argument import dsl_type_of
+from .protocol import construct_from_ir_values, get_ir_types
+from .signature import Parameters, is_compile_time, is_stream
+
+
+def _is_stream_argument(argument: Any, annotation: Any) -> bool:
+    return is_stream(annotation) or is_stream(type(argument))
+
+
+def plan_entry(name: str, argument: Any, annotation: Any) -> dict[str, Any]:
+    """The launch plan entry of one runtime argument. TypeError names the parameter."""
+    if hasattr(argument, "plan_entry"):
+        return argument.plan_entry(name)
+    if _is_stream_argument(argument, annotation):
+        return {"kind": "stream", "name": name}
+    cls = type(argument)
+    if hasattr(cls, "width") and hasattr(cls, "signed"):
+        return {"kind": "scalar", "name": name, "type": _scalar_type(cls)}
+    raise NotImplementedError(f"argument {name!r}: launch plans do not take {cls.__name__} arguments yet")
+
+
+def _scalar_type(cls: Any) -> str:
+    named = {"Boolean": "i1", "Index": "index", "BFloat16": "bf16"}.get(cls.__name__)
+    if named is not None:
+        return named
+    if cls.signed is None:
+        return f"f{cls.width}"
+    return f"{'i' if cls.signed else 'u'}{cls.width}"
+
+
+def trace(
+    function: Any, parameters: Parameters, arguments: dict[str, Any], target: Any, hints: dict[str, Any]
+) -> tuple[Any, list[dict[str, Any]], str]:
+    """Run the rewritten function with symbolic arguments.
+
+    Must be called with a current MLIR context.
+
+    Returns:
+        the traced module, the launch plan entries of the runtime arguments, the host function's name.
+    """
+    from flydsl._mlir import ir
+    from flydsl.expr.meta import tracing_context
+
+    code = function.__code__
+    location = ir.Location.file(code.co_filename, code.co_firstlineno, 1)
+    runtime = [
+        (n, a) for n, a in arguments.items()
+        if n != parameters.method_self and not is_compile_time(parameters.annotations.get(n))
+    ]  # fmt: skip
+    name = function.__name__
+    with location, CompilationContext.create() as context:
+        module = ir.Module.create()
+        module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+        context.target = target
+        types = [(n, a, get_ir_types(a)) for n, a in runtime]
+        flat = [t for _, _, ts in types for t in ts]
+        context.has_explicit_stream = any(_is_stream_argument(a, parameters.annotations.get(n)) for n, a in runtime)
+        if not context.has_explicit_stream:
+            flat.append(ir.Type.parse("!gpu.async.token"))
+        with ir.InsertionPoint(module.body):
+            context.gpu_module_op = create_gpu_module()
+            host = ir.Operation.create(
+                "func.func", regions=1,
+                attributes={"sym_name": ir.StringAttr.get(name), "llvm.emit_c_interface": ir.UnitAttr.get(),
+                            "function_type": ir.TypeAttr.get(ir.FunctionType.get(flat, []))})  # fmt: skip
+        block = ir.Block.create_at_start(host.regions[0], flat, [location] * len(flat))
+        values = list(block.arguments)
+        if not context.has_explicit_stream:
+            context.stream_arg = values[-1]
+        bound, start = dict(arguments), 0
+        fastmath = effective_fastmath_hint(hints)
+        with ir.InsertionPoint(block), CompilationContext.compile_hints(hints):
+            with tracing_context(function, fastmath=fastmath, arch=target.arch), dsl_ir_diagnostics("invalid IR"):
+                for n, argument, ts in types:
+                    bound[n] = construct_from_ir_values(
+                        dsl_type_of(argument), argument, values[start : start + len(ts)]
+                    )
+                    start += len(ts)
+                _call(function, parameters, bound)
+                ir.Operation.create("func.return")
+        entries = [plan_entry(n, a, parameters.annotations.get(n)) for n, a in runtime]
+    return module, entries, name
+
+
+def _call(function: Any, parameters: Parameters, bound: dict[str, Any]) -> None:
+    positional, keywords = [], {}
+    for name, parameter in parameters.signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional += list(bound.get(name, ()))
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            keywords.update(bound.get(name, {}))
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            keywords[name] = bound[name]
+        else:
+            positional.append(bound[name])
+    try:
+        function(*positional, **keywords)
+    except DSLCompileError:
+        raise

@@ -1,0 +1,54 @@
+"""`fx`: the expression language of FlyDSL kernels.
+
+Every name of the `__all__` lists of the modules below is available flat (``fx.Float32``) and through its
+module (``fx.numeric.Float32``). Backend namespaces load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# isort: off
+from .numeric import *  # noqa: F403
+from .typing import *  # noqa: F403
+from .enum import *  # noqa: F403
+from .primitive import *  # noqa: F403
+from .gpu import *  # noqa: F403
+from .derived import *  # noqa: F403
+from .struct import *  # noqa: F403
+from .arith import *  # noqa: F403
+from .math import *  # noqa: F403
+from . import arith as arith, gpu as gpu, math as math, utils as utils
+from .struct import struct as struct
+from .compat import vec_broadcast as vec_broadcast, vec_select as vec_select
+# isort: on
+
+_LAZY = {
+    "rocdl": "flydsl.expr.rocdl",
+    "tdm_ops": "flydsl.expr.rocdl.tdm_ops",
+    "coop": "flydsl.expr.coop",
+    "random": "flydsl.expr.random",
+    "buffer_ops": "flydsl.expr.buffer_ops",
+    "vector": "flydsl.expr.vector",
+    "extern": "flydsl.expr.extern",
+    "fmath": "flydsl.expr.math",
+}
+
+
+def __getattr__(name: str) -> Any:
+    target = _LAZY.get(name)
+    if target is None:
+        from .compat import legacy
+
+        if name in legacy:
+            return legacy[name]()
+        raise AttributeError(f"module 'flydsl.expr' has no attribute '{name}'")
+    try:
+        module = importlib.import_module(target)
+    except ModuleNotFoundError as error:
+        if error.name != target:
+            raise
+        raise AttributeError(f"module 'flydsl.expr' has no attribute '{name}'") from error
+    globals()[name] = module
+    return module

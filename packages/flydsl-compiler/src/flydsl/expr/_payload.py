@@ -1,0 +1,75 @@
+"""Payload conversion of the numeric constructors: what ``C(x)`` stores for every kind of `x`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flydsl._mlir import ir
+
+from . import _emit
+from ._lazy import arith
+
+
+def _is_numeric(x: Any) -> bool:
+    from .numeric import Numeric
+
+    return isinstance(x, Numeric)
+
+
+def numpy_scalar(x: Any) -> Any:
+    """A NumPy scalar as a Python number; anything else unchanged."""
+    return x.item() if type(x).__module__ == "numpy" and hasattr(x, "item") and getattr(x, "ndim", 1) == 0 else x
+
+
+def integer_payload(cls: Any, x: Any) -> Any:
+    if type(x) is cls:
+        return x.value
+    if _is_numeric(x) and x.is_static():
+        x = x.value
+    x = numpy_scalar(x)
+    if isinstance(x, (bool, int)):
+        return _emit.fold_to_width(int(x), cls.width, bool(cls.signed))
+    if isinstance(x, float):
+        if math.isnan(x):
+            raise ValueError(f"cannot convert float NaN to {cls.__name__}")
+        return _emit.fold_to_width(math.trunc(x), cls.width, bool(cls.signed))  # inf: OverflowError
+    if _is_numeric(x) and type(x).is_integer:
+        return _emit.int_resize(x.value, cls.ir_type, type(x).signed)
+    if _is_numeric(x) and type(x).is_float:
+        return _emit.float_to_int(x.value, cls.ir_type, bool(cls.signed))
+    if isinstance(x, ir.Value) and not isinstance(x.type, ir.VectorType):
+        if _emit.is_float_type(x.type):
+            return _emit.float_to_int(x, cls.ir_type, bool(cls.signed))
+        if _emit.is_integer_type(x.type) or _emit.is_index_type(x.type):
+            return _emit.int_resize(x, cls.ir_type, bool(cls.signed))
+    raise ValueError(f"{type(x).__name__} to integer conversion is not supported ({cls.__name__}({x!r}))")
+
+
+def float_payload(cls: Any, x: Any) -> Any:
+    if type(x) is cls:
+        return x.value
+    if _is_numeric(x) and x.is_static():
+        x = x.value
+    x = numpy_scalar(x)
+    if isinstance(x, (bool, int, float)):
+        return float(x)
+    if _is_numeric(x) and type(x).is_integer:
+        return _emit.to_float(x.value, cls.ir_type, type(x).signed)
+    value = x.value if _is_numeric(x) and type(x).is_float else x
+    if isinstance(value, ir.Value) and isinstance(value.type, ir.FloatType):
+        return _emit.float_to_float(value, cls.ir_type)
+    if isinstance(value, ir.Value):
+        raise ValueError(
+            f"cannot convert a raw {value.type} value to {cls.__name__}: wrap it in a typed integer first, "
+            "for example fx.Int32(v)"
+        )
+    raise ValueError(f"{type(x).__name__} to float conversion is not supported ({cls.__name__}({x!r}))")
+
+
+def check_rounding_mode(source: Any, target: Any, mode: Any) -> None:
+    """TypeError unless `mode` is a RoundingMode and both classes are floats."""
+    if not isinstance(mode, arith.RoundingMode):
+        raise TypeError(f"rounding_mode must be an fx.RoundingMode, got {type(mode).__name__}")
+    if not (source.is_float and target.is_float):
+        raise TypeError("rounding_mode applies to conversions between float types only")

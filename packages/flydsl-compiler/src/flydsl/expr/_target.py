@@ -1,0 +1,29 @@
+"""The architecture that the current trace is compiled for."""
+
+from __future__ import annotations
+
+from ._lazy import LazyModule
+from .meta import tracing_option
+
+_context = LazyModule("flydsl.compiler.context")
+_device = LazyModule("flydsl.runtime.device")
+
+
+def target_arch() -> str:
+    """Arch of the compile target: the ambient ``arch`` option, else that of the trace, else the device's."""
+    arch = tracing_option("arch")
+    if arch:
+        return str(arch)
+    trace = _context.CompilationContext.get_current()
+    target = None if trace is None else trace.target
+    return str(getattr(target, "arch", None) or _device.get_rocm_arch())
+
+
+def target_warp_size() -> int:
+    """Threads of a wave: 64 on CDNA (gfx9xx), 32 on RDNA and gfx1250."""
+    return 64 if target_arch().startswith("gfx9") else 32
+
+
+def is_rdna(arch: str) -> bool:
+    """Whether buffer descriptors follow the RDNA encoding (gfx10, gfx11, gfx120x)."""
+    return arch.startswith(("gfx10", "gfx11", "gfx120"))

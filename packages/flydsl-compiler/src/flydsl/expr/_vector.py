@@ -1,0 +1,561 @@
+"""`Vector`: a register vector with value semantics, a static (possibly nested) shape and a Numeric element type."""
+
+from __future__ import annotations
+
+import functools
+import math as _pymath
+from collections.abc import Iterator
+from typing import Any
+
+from flydsl._mlir import ir
+
+from . import _emit
+from ._emit import OPERATORS
+from ._lazy import arith, vector
+from ._payload import check_rounding_mode
+from .meta import dsl_loc_tracing
+from .numeric import Boolean, Numeric, NumericMeta, as_numeric
+from .promotion import common_type, operand_and_result_types
+from .utils import lazy_classattr
+from .utils.arith import ArithValue
+
+DYNAMIC_SENTINEL = -(2**63)
+
+
+def normalize_shape(shape: Any) -> tuple[Any, ...]:
+    """`shape` as nested tuples of ints; an int means a one-mode shape."""
+    if hasattr(shape, "to_py_value"):
+        shape = shape.to_py_value()
+    if isinstance(shape, int) and not isinstance(shape, bool):
+        return (shape,)
+    if isinstance(shape, (tuple, list)):
+        return tuple(s if isinstance(s, int) else normalize_shape(s) for s in shape)
+    if isinstance(shape, Numeric) and shape.is_static():
+        return (int(shape),)
+    raise ValueError(f"a vector shape must be static ints or tuples, got {shape!r}")
+
+
+def flatten_shape(shape: Any) -> tuple[int, ...]:
+    if isinstance(shape, int):
+        return (shape,)
+    return tuple(leaf for mode in shape for leaf in flatten_shape(mode))
+
+
+def numel(shape: Any) -> int:
+    return _pymath.prod(flatten_shape(shape))
+
+
+def broadcast_shapes(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Common shape of two operands; ValueError when they do not broadcast."""
+    if a == b or numel(b) == 1:
+        return a
+    if numel(a) == 1:
+        return b
+    flat_a, flat_b = flatten_shape(a), flatten_shape(b)
+    rank = max(len(flat_a), len(flat_b))
+    flat_a = (1,) * (rank - len(flat_a)) + flat_a
+    flat_b = (1,) * (rank - len(flat_b)) + flat_b
+    out = []
+    for x, y in zip(flat_a, flat_b, strict=True):
+        if x != y and 1 not in (x, y):
+            raise ValueError(f"vector shapes {a} and {b} do not broadcast")
+        out.append(max(x, y))
+    return tuple(out)
+
+
+def _broadcast_mask(source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+    """Row-major lane of `source` for every lane of `target`."""
+    source = (1,) * (len(target) - len(source)) + source
+    mask = []
+    for lane in range(_pymath.prod(target)):
+        index, stride, rest = 0, 1, lane
+        for s, t in zip(reversed(source), reversed(target), strict=True):
+            coordinate, rest = rest % t, rest // t
+            index += (coordinate if s != 1 else 0) * stride
+            stride *= s
+        mask.append(index)
+    return mask
+
+
+class Vector(ArithValue):
+    """A flat MLIR ``vector<N x T>`` value with a logical `shape` and a Numeric `dtype`."""
+
+    shape: tuple[Any, ...]
+    dtype: Any
+
+    def __init__(self, value: Any, shape: Any = None, dtype: Any = None) -> None:
+        raw = value if isinstance(value, ir.Value) else value.ir_value()
+        if not isinstance(raw.type, ir.VectorType):
+            raise ValueError(f"Vector expects a vector value, got {raw.type}")
+        if dtype is None:
+            dtype = getattr(value, "dtype", None) or Numeric.from_ir_type(raw.type.element_type)
+        if dtype.ir_type != raw.type.element_type:
+            raise ValueError(f"Vector: dtype {dtype} does not match the element type {raw.type.element_type}")
+        super().__init__(raw, bool(dtype.signed))
+        if shape is None:
+            shape = value.shape if isinstance(value, Vector) else tuple(raw.type.shape)
+        shape = normalize_shape(shape)
+        lanes = _pymath.prod(raw.type.shape)
+        if numel(shape) != lanes:
+            raise ValueError(f"Vector: shape {shape} does not have the {lanes} lanes of the value")
+        self.shape = shape
+        self.dtype = dtype
+
+    def __class_getitem__(cls, params: Any) -> Any:
+        dtype, lanes = params
+        return VectorAlias(dtype, lanes)
+
+    # ---------------------------------------------------------------- construction
+
+    @staticmethod
+    def make_type(shape: Any, dtype: Any) -> ir.Type:
+        """``vector<numel x T>``."""
+        return ir.VectorType.get([numel(normalize_shape(shape))], dtype.ir_type)
+
+    @classmethod
+    @dsl_loc_tracing
+    def filled(cls, shape: Any, value: Any, dtype: Any) -> Vector:
+        """A vector whose lanes all hold `value` (a Python number or Numeric), converted to `dtype`."""
+        if isinstance(value, ir.Value):
+            raise ValueError("fill value must be a Python number or a Numeric; wrap a raw value, e.g. fx.Float32(v)")
+        shape = normalize_shape(shape)
+        return Vector(cls._as_operand(value, dtype, shape), shape, dtype)
+
+    @classmethod
+    def filled_like(cls, template: Any, value: Any, dtype: Any = None) -> Vector:
+        """Like `filled`, with the shape and (by default) the dtype of `template`."""
+        return cls.filled(template.shape, value, dtype if dtype is not None else template.dtype)
+
+    @classmethod
+    def zeros_like(cls, template: Any, dtype: Any = None) -> Vector:
+        return cls.filled_like(template, 0, dtype)
+
+    @classmethod
+    @dsl_loc_tracing
+    def from_elements(cls, elements: Any, dtype: Any = None) -> Vector:
+        """A vector of the given scalars, each converted to `dtype` (default: the first element's type)."""
+        elements = list(elements)
+        if not elements:
+            raise ValueError("from_elements needs at least one element")
+        dtype = dtype if dtype is not None else type(as_numeric(elements[0]))
+        values = [dtype(e).ir_value() for e in elements]
+        ty = ir.VectorType.get([len(values)], dtype.ir_type)
+        return Vector(vector.from_elements(ty, values), (len(values),), dtype)
+
+    @classmethod
+    @dsl_loc_tracing
+    def load(cls, result_type: ir.Type, memref: Any, indices: Any) -> Vector:
+        """`vector.load` from a builtin memref; Python ints become index constants."""
+        return Vector(vector.load(result_type, memref, index_operands(indices)))
+
+    @staticmethod
+    def _as_operand(x: Any, dtype: Any, shape: tuple[Any, ...]) -> ir.Value:
+        """`x` converted to `dtype` and broadcast to `shape`, as a plain vector value."""
+        ty = ir.VectorType.get([numel(shape)], dtype.ir_type)
+        if isinstance(x, Vector):
+            return x.to(dtype).broadcast_to(shape)
+        scalar = dtype(as_numeric(x))
+        if scalar.is_static():
+            return _emit.constant(ty, scalar.value)
+        return vector.broadcast(ty, scalar.ir_value())
+
+    # ---------------------------------------------------------------- properties
+
+    @property
+    def element_type(self) -> Any:
+        return self.dtype
+
+    @property
+    def numel(self) -> int:
+        return numel(self.shape)
+
+    def __len__(self) -> int:
+        return self.numel
+
+    def ir_value(self) -> Vector:
+        return self
+
+    def __hash__(self) -> int:
+        return ir.Value.__hash__(self)
+
+    def __str__(self) -> str:
+        return f"Vector({self.type} o {self.shape}, {self.dtype})"
+
+    __repr__ = __str__
+
+    # ---------------------------------------------------------------- indexing
+
+    @dsl_loc_tracing
+    def __getitem__(self, index: Any) -> Any:
+        """A lane by flat index (int or dynamic), or by a full tuple (row-major); `None` keeps a mode."""
+        if index is None:
+            return self
+        if isinstance(index, (slice, str)):
+            raise TypeError(f"Vector indices are integers, values or tuples, not {type(index).__name__}")
+        if isinstance(index, (tuple, list)):
+            return self._tuple_item(tuple(index))
+        if isinstance(index, Numeric) and index.is_static():
+            index = int(index)
+        if isinstance(index, int):
+            lane = index + self.numel if index < 0 else index
+            if not 0 <= lane < self.numel:
+                raise IndexError(f"lane {index} is out of range for a vector of {self.numel} lanes")
+            return self._lane(lane)
+        position = _emit.to_index(index if isinstance(index, ir.Value) else index.ir_value())
+        return self.dtype._wrap(vector.extract(self._flat(), [position], [DYNAMIC_SENTINEL]))
+
+    def _flat(self) -> ir.Value:
+        if len(self.type.shape) == 1:
+            return self
+        return vector.shape_cast(ir.VectorType.get([self.numel], self.type.element_type), self)
+
+    def _lane(self, lane: int) -> Any:
+        return self.dtype._wrap(vector.extract(self._flat(), [], [lane]))
+
+    def _tuple_item(self, index: tuple[Any, ...]) -> Any:
+        flat_index = _flatten_index(index, self.shape)
+        sizes = flatten_shape(self.shape)
+        if None not in flat_index:
+            lane = 0
+            for i, size in zip(flat_index, sizes, strict=True):
+                lane = lane * size + _checked_coordinate(i, size)
+            return self._lane(lane)
+        fixed = [None if i is None else _checked_coordinate(i, s) for i, s in zip(flat_index, sizes, strict=True)]
+        offsets = [0 if i is None else i for i in fixed]
+        extents = [s if i is None else 1 for i, s in zip(fixed, sizes, strict=True)]
+        full = vector.shape_cast(ir.VectorType.get(list(sizes), self.type.element_type), self)
+        sub_ty = ir.VectorType.get(extents, self.type.element_type)
+        sub = vector.extract_strided_slice(sub_ty, full, offsets, extents, [1] * len(sizes))
+        kept = _kept_shape(index, self.shape)
+        flat_ty = ir.VectorType.get([numel(kept)], self.type.element_type)
+        return Vector(vector.shape_cast(flat_ty, sub), kept, self.dtype)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(self.numel))
+
+    # ---------------------------------------------------------------- shape and conversion
+
+    def reshape(self, shape: Any) -> Vector:
+        """The same lanes under another logical shape."""
+        return Vector(self, normalize_shape(shape), self.dtype)
+
+    @dsl_loc_tracing
+    def broadcast_to(self, shape: Any) -> Vector:
+        """Splat of a one-lane vector, or NumPy-style broadcast of the flattened shapes."""
+        shape = normalize_shape(shape)
+        if numel(shape) == self.numel and (shape == self.shape or self.numel == 1):
+            return Vector(self, shape, self.dtype)
+        if self.numel == 1:
+            ty = ir.VectorType.get([numel(shape)], self.type.element_type)
+            return Vector(vector.broadcast(ty, self._lane(0).ir_value()), shape, self.dtype)
+        source, target = flatten_shape(self.shape), flatten_shape(shape)
+        if flatten_shape(broadcast_shapes(self.shape, shape)) != target:
+            raise ValueError(f"cannot broadcast a vector of shape {self.shape} to {shape}")
+        if source == target:
+            return Vector(self, shape, self.dtype)
+        return Vector(vector.shuffle(self, self, _broadcast_mask(source, target)), shape, self.dtype)
+
+    @dsl_loc_tracing
+    def to(self, dtype: Any, *, rounding_mode: Any = None) -> Any:
+        """Lane-wise conversion to a Numeric class; the shape is kept."""
+        if dtype is ir.Value:
+            return self
+        if not isinstance(dtype, NumericMeta):
+            raise TypeError(f"Vector.to expects a Numeric class, got {dtype!r}")
+        if rounding_mode is not None:
+            check_rounding_mode(self.dtype, dtype, rounding_mode)
+        if dtype is self.dtype:
+            return self
+        return Vector(self._converted(dtype, rounding_mode), self.shape, dtype)
+
+    def _converted(self, dtype: Any, rounding_mode: Any) -> ir.Value:
+        source = self.dtype
+        if dtype is Boolean:
+            return _emit.to_i1(self)
+        if source.is_float and dtype.is_float:
+            return _emit.float_to_float(self, dtype.ir_type, rounding_mode)
+        if source.is_float:
+            return _emit.float_to_int(self, dtype.ir_type, bool(dtype.signed))
+        if dtype.is_float:
+            return _emit.to_float(self, dtype.ir_type, source.signed)
+        return _emit.int_resize(self, dtype.ir_type, source.signed)
+
+    @dsl_loc_tracing
+    def bitcast(self, dtype: Any) -> Any:
+        """Reinterpret the bits; the result has shape ``(total_bits // dtype.width,)``."""
+        if isinstance(dtype, ir.Type):
+            return vector.bitcast(dtype, self)
+        bits = self.numel * self.dtype.width
+        if bits % dtype.width:
+            raise ValueError(f"cannot bitcast {bits} bits to lanes of {dtype.width} bits")
+        lanes = bits // dtype.width
+        return Vector(vector.bitcast(ir.VectorType.get([lanes], dtype.ir_type), self._flat()), (lanes,), dtype)
+
+    @dsl_loc_tracing
+    def shuffle(self, other: Any, mask: Any) -> Vector:
+        """Lanes picked by `mask` (static ints) from the concatenation of this and `other`."""
+        mask = [int(m) for m in mask]
+        return Vector(vector.shuffle(self, other, mask), (len(mask),), self.dtype)
+
+    @dsl_loc_tracing
+    def select(self, a: Any, b: Any) -> Any:
+        """Lane-wise choice with this vector as the condition; scalar branches are splat."""
+        types = [x.dtype if isinstance(x, Vector) else type(as_numeric(x)) for x in (a, b)]
+        common = common_type(*types)
+        a, b = (Vector._as_operand(x, common, self.shape) for x in (a, b))
+        return Vector(arith.select(self.to(Boolean), a, b), self.shape, common)
+
+    @dsl_loc_tracing
+    def store(self, memref: Any, indices: Any, *, alignment: int | None = None) -> None:
+        """`vector.store` to a builtin memref."""
+        vector.store(self, memref, index_operands(indices), alignment=alignment)
+
+    @dsl_loc_tracing
+    def reduce(self, op: Any, init_val: Any = None, reduction_profile: Any = None, *, fastmath: Any = None) -> Any:
+        """Reduce all lanes with `op` (a ReductionOp, its name, or a CombiningKind) to one scalar of `dtype`."""
+        kind = ir.Attribute.parse(f"#vector.kind<{_combining_kind(op, self.dtype)}>")
+        acc = None if init_val is None else self.dtype(init_val).ir_value()
+        fm = _emit.fastmath_attr(fastmath) if self.dtype.is_float else None
+        return self.dtype._wrap(vector.reduction(self.dtype.ir_type, kind, self._flat(), acc=acc, fastmath=fm))
+
+    # ---------------------------------------------------------------- operators
+
+    def apply_op(self, op: Any, other: Any, flip: bool = False) -> Any:
+        """Dispatch a function of the `operator` module."""
+        return self._binary(op.__name__, other, flip)
+
+    @dsl_loc_tracing
+    def _binary(self, name: str, other: Any, flip: bool = False, fastmath: Any = None) -> Any:
+        if not isinstance(other, (Vector, Numeric, bool, int, float, ArithValue)):
+            return NotImplemented
+        op = OPERATORS[name]
+        if isinstance(other, Vector):
+            shape, other_type = broadcast_shapes(self.shape, other.shape), other.dtype
+        else:
+            other = as_numeric(other)
+            shape, other_type = self.shape, type(other)
+        flip = flip and name not in _emit.COMMUTATIVE
+        types = (other_type, self.dtype) if flip else (self.dtype, other_type)
+        operand, result = operand_and_result_types(op, *types)
+        a, b = Vector._as_operand(self, operand, shape), Vector._as_operand(other, operand, shape)
+        if flip:
+            a, b = b, a
+        signed = operand.signed if operand is not Boolean else False
+        return Vector(_emit.emit_binary(op, a, b, signed, fastmath), shape, result)
+
+    @dsl_loc_tracing
+    def __neg__(self) -> Vector:
+        return Vector(_emit.emit_neg(self), self.shape, self.dtype)
+
+    @dsl_loc_tracing
+    def __abs__(self) -> Vector:
+        return self if self.dtype.signed is False else Vector(_emit.emit_abs(self), self.shape, self.dtype)
+
+    @dsl_loc_tracing
+    def __invert__(self) -> Vector:
+        return Vector(_emit.emit_invert(self), self.shape, self.dtype)
+
+    def _float_op(self, name: str, other: Any, fastmath: Any) -> Any:
+        literal = isinstance(other, (int, float))
+        value = Vector._as_operand(other, self.dtype, self.shape) if literal else self._coerce(other)
+        result = getattr(arith, name)(self, value, fastmath=_emit.fastmath_attr(fastmath))
+        return Vector(result, self.shape, self.dtype)
+
+    def __dsl_not__(self) -> Any:
+        return ~self.to(Boolean)
+
+    # ---------------------------------------------------------------- protocol
+
+    @classmethod
+    def __construct_from_ir_values__(cls, values: list[ir.Value], exemplar: Any = None) -> Any:
+        if len(values) != 1:
+            raise ValueError(f"Vector: expected 1 ir.Values, got {len(values)}")
+        if isinstance(exemplar, Vector):
+            return Vector(values[0], exemplar.shape, exemplar.dtype)
+        return cls(values[0])
+
+
+def _flatten_index(index: Any, shape: Any) -> list[Any]:
+    if index is None:
+        return [None] * len(flatten_shape(shape))
+    if isinstance(shape, int):
+        if isinstance(index, Numeric) and index.is_static():
+            index = int(index)
+        if not isinstance(index, int):
+            raise ValueError(f"vector tuple indices must be static ints or None, got {index!r}")
+        return [index]
+    if not isinstance(index, (tuple, list)) or len(index) != len(shape):
+        raise ValueError(f"vector index {index!r} does not match the shape {shape}")
+    return [leaf for i, s in zip(index, shape, strict=True) for leaf in _flatten_index(i, s)]
+
+
+def _checked_coordinate(i: int, size: int) -> int:
+    coordinate = i + size if i < 0 else i
+    if not 0 <= coordinate < size:
+        raise IndexError(f"vector coordinate {i} is out of range for extent {size}")
+    return coordinate
+
+
+def _kept_shape(index: Any, shape: Any) -> tuple[Any, ...]:
+    kept = []
+    for i, s in zip(index, shape, strict=True):
+        if i is None:
+            kept.append(s)
+        elif isinstance(i, (tuple, list)):
+            inner = _kept_shape(i, s)
+            if inner:
+                kept.append(inner)
+    return tuple(kept)
+
+
+def index_operands(indices: Any) -> list[ir.Value]:
+    """Indices for builtin memref ops: ints, Numerics or values as index values."""
+    if not isinstance(indices, (tuple, list)):
+        indices = [indices]
+    out = []
+    for i in indices:
+        if isinstance(i, int):
+            out.append(_emit.constant(ir.IndexType.get(), i))
+        else:
+            out.append(_emit.to_index(i if isinstance(i, ir.Value) else i.ir_value()))
+    return out
+
+
+_KINDS = {
+    "add": ("add", "add", "add"), "mul": ("mul", "mul", "mul"),
+    "max": ("maxnumf", "maxsi", "maxui"), "min": ("minimumf", "minsi", "minui"),
+}  # fmt: skip
+
+
+def _combining_kind(op: Any, dtype: Any) -> str:
+    """Text of the combining kind for a reduction of lanes of `dtype`."""
+    name = op if isinstance(op, str) else getattr(op, "value", None) if isinstance(op, ReductionOp) else None
+    if name is None:
+        if type(op).__name__ == "CombiningKind":
+            return str(op)
+        raise TypeError(f"reduction op must be an fx.ReductionOp or its name, got {type(op).__name__}")
+    if name.lower() not in _KINDS:
+        raise ValueError(f"unknown reduction {name!r}; expected one of {', '.join(_KINDS)}")
+    flt, signed, unsigned = _KINDS[name.lower()]
+    return flt if dtype.is_float else signed if dtype.signed and dtype is not Boolean else unsigned
+
+
+class ReductionOp:
+    """Reductions of `Vector.reduce`."""
+
+    ADD: ReductionOp
+    MUL: ReductionOp
+    MAX: ReductionOp
+    MIN: ReductionOp
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    @property
+    def name(self) -> str:
+        return self.value.upper()
+
+    def __repr__(self) -> str:
+        return f"ReductionOp.{self.name}"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+for _name in _KINDS:
+    setattr(ReductionOp, _name.upper(), ReductionOp(_name))
+
+
+# --------------------------------------------------------------------------- aliases
+
+
+@functools.cache
+def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
+    lanes = numel(shape)
+
+    def __init__(self: Any, value: Any, shape_: Any = None, dtype_: Any = None) -> None:
+        if shape_ is not None and numel(normalize_shape(shape_)) != lanes:
+            raise ValueError(f"{name}: shape {shape_} does not have {lanes} lanes")
+        if dtype_ is not None and dtype_ is not dtype:
+            raise ValueError(f"{name}: dtype must be {dtype}, got {dtype_}")
+        if isinstance(value, (tuple, list)):
+            if len(value) != lanes:
+                raise ValueError(f"{name}: expected {lanes} elements, got {len(value)}")
+            value = Vector.from_elements(value, dtype)
+        elif not (isinstance(value, ir.Value) and isinstance(value.type, ir.VectorType)):
+            value = Vector._as_operand(value, dtype, shape)
+        if _pymath.prod(value.type.shape) != lanes:
+            raise ValueError(f"{name}: expected {lanes} lanes, got {value.type}")
+        Vector.__init__(self, value, shape, dtype)
+
+    def peek(cls: Any, ptr: Any) -> Any:
+        from .primitive import ptr_load, recast_iter
+
+        return ptr_load(recast_iter(dtype, ptr), cls)
+
+    def poke(cls: Any, ptr: Any, value: Any) -> None:
+        from .primitive import ptr_store, recast_iter
+
+        ptr_store(cls(value), recast_iter(dtype, ptr))
+
+    def size_of(cls: Any) -> int:
+        if lanes * dtype.width % 8:
+            raise TypeError(f"{name} is not a whole number of bytes and not Storable")
+        return lanes * dtype.width // 8
+
+    namespace = {
+        "__init__": __init__,
+        "__doc__": f"Vector of {lanes} {dtype} lanes.",
+        "ir_type": lazy_classattr(lambda cls: ir.VectorType.get([lanes], dtype.ir_type)),
+        "alias_dtype": dtype,
+        "alias_shape": shape,
+        "__dsl_size_of__": classmethod(size_of),
+        "__dsl_align_of__": classmethod(lambda cls: max(1, dtype.width // 8)),
+        "__peek_from_ptr__": classmethod(peek),
+        "__poke_into_ptr__": classmethod(poke),
+    }
+    return type(Vector)(name, (Vector,), namespace)
+
+
+def VectorAlias(dtype: Any, lanes: Any) -> Any:  # noqa: N802 - makes a class
+    """The cached `Vector` subclass ``<dtype>x<lanes>`` with a fixed shape and element type."""
+    shape = normalize_shape(lanes)
+    text = str(lanes) if isinstance(lanes, int) else "x".join(str(n) for n in flatten_shape(shape))
+    return _vector_alias(dtype, shape, f"{dtype.__name__}x{text}")
+
+
+def _cast(value: ir.Value) -> Any:
+    try:
+        return Vector(value)
+    except ValueError:  # an element type outside the numeric tower, e.g. a vector of pointers
+        return ArithValue(value)
+
+
+ir.register_value_caster(ir.VectorType.static_typeid, replace=True)(_cast)
+
+
+# --------------------------------------------------------------------------- functions
+
+
+def full(shape: Any, value: Any, dtype: Any) -> Vector:
+    """`Vector.filled`."""
+    return Vector.filled(shape, value, dtype)
+
+
+def full_like(template: Any, value: Any, dtype: Any = None) -> Vector:
+    """`Vector.filled_like`."""
+    return Vector.filled_like(template, value, dtype)
+
+
+def zeros_like(template: Any, dtype: Any = None) -> Vector:
+    return Vector.filled_like(template, 0, dtype)
+
+
+def ones_like(template: Any, dtype: Any = None) -> Vector:
+    return Vector.filled_like(template, 1, dtype)
+
+
+def empty_like(template: Any, dtype: Any = None) -> Vector:
+    """A vector of zeros (registers have no uninitialised form)."""
+    return Vector.filled_like(template, 0, dtype)
+

@@ -1,0 +1,159 @@
+"""Thread and block indices, barrier, shuffles, and the shared-memory allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flydsl._mlir import ir
+
+from . import _emit
+from ._lazy import gpu as _gpu
+from ._shared import SharedAllocator
+from .meta import dsl_loc_tracing, tracing_option
+from .numeric import Int32, Numeric
+from .utils.arith import gpu_shuffle_mode, i32_operand
+
+__all__ = [
+    "thread_idx", "block_idx", "block_dim", "grid_dim", "lane_id", "barrier", "shuffle_xor", "shuffle_up",
+    "shuffle_down", "shuffle_idx", "known_block_size", "num_warp_threads", "SharedAllocator",
+]  # fmt: skip
+
+
+def _dimension(axis: str) -> ir.Attribute:
+    return ir.Attribute.parse(f"#gpu<dim {axis}>")
+
+
+class Tuple3D:
+    """Three Int32 values `.x`, `.y`, `.z`, each emitted when read; iterable."""
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        object.__setattr__(self, "_read", read)
+
+    def __getattr__(self, axis: str) -> Any:
+        if axis not in ("x", "y", "z"):
+            raise AttributeError(f"a 3-D index has the attributes x, y and z, not {axis!r}")
+        return self._read(axis)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("GPU indices cannot be assigned")
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._read(axis) for axis in ("x", "y", "z"))
+
+    def __repr__(self) -> str:
+        return "Tuple3D(x, y, z)"
+
+
+def _reader(op: str) -> Tuple3D:
+    @dsl_loc_tracing
+    def read(axis: str) -> Any:
+        return Int32(getattr(_gpu, op)(_dimension(axis)))
+
+    return Tuple3D(read)
+
+
+thread_idx = _reader("thread_id")
+block_idx = _reader("block_id")
+block_dim = _reader("block_dim")
+grid_dim = _reader("grid_dim")
+
+
+@dsl_loc_tracing
+def thread_id(axis: str) -> Any:
+    """Index-typed raw thread id."""
+    return _gpu.thread_id(_dimension(axis))
+
+
+@dsl_loc_tracing
+def block_id(axis: str) -> Any:
+    """Index-typed raw block id."""
+    return _gpu.block_id(_dimension(axis))
+
+
+@dsl_loc_tracing
+def lane_id() -> Any:
+    """Lane in the wave: Int32 in ``[0, num_warp_threads())``."""
+    return Int32(_gpu.lane_id())
+
+
+@dsl_loc_tracing
+def barrier() -> None:
+    """Workgroup barrier with memory fence."""
+    _gpu.barrier()
+
+
+def num_warp_threads() -> int:
+    """Threads of a wave of the compile target: 64 on CDNA, 32 on RDNA and gfx1250."""
+    from ._target import target_warp_size
+
+    return target_warp_size()
+
+
+def known_block_size() -> tuple[int, int, int]:
+    """Compile-time block size. RuntimeError outside a kernel or for a dynamic size."""
+    size = tracing_option("known_block_size")
+    if size is None:
+        raise RuntimeError("no compile-time block size: use a static block or @flyc.kernel(known_block_size=[x, y, z])")
+    return tuple(int(n) for n in size)  # type: ignore[return-value]
+
+
+_SHUFFLE_MODES = ("xor", "up", "down", "idx")
+
+
+@dsl_loc_tracing
+def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
+    """Exchange a value between lanes; the result has exactly the class, dtype and shape of `value`."""
+    if mode not in _SHUFFLE_MODES:
+        raise ValueError(f"shuffle mode must be one of {', '.join(_SHUFFLE_MODES)}, got {mode!r}")
+    raw = value if isinstance(value, ir.Value) else value.ir_value()
+    result = _shuffle_raw(raw, i32_operand(offset), i32_operand(width), gpu_shuffle_mode(mode))
+    from ._vector import Vector
+
+    if isinstance(value, Numeric):
+        return type(value)._wrap(result)
+    if isinstance(value, Vector):
+        return Vector(result, value.shape, value.dtype)
+    return result.with_signedness(raw.signed) if hasattr(raw, "signed") else result
+
+
+def _shuffle_raw(raw: ir.Value, offset: ir.Value, width: ir.Value, mode: ir.Attribute) -> Any:
+    """`gpu.shuffle` takes 32- and 64-bit values; narrower ones travel as i32."""
+    ty = raw.type
+    bits = _emit.bit_width(ty)
+    if isinstance(ty, ir.VectorType) or bits >= 32:
+        return _gpu.shuffle(raw, offset, width, mode)[0]
+    from ._lazy import arith
+
+    i32, narrow = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(bits)
+    as_int = raw if ty == narrow else arith.bitcast(narrow, raw)
+    moved = arith.trunci(narrow, _gpu.shuffle(arith.extui(i32, as_int), offset, width, mode)[0])
+    return moved if ty == narrow else arith.bitcast(ty, moved)
+
+
+def shuffle_xor(value: Any, offset: Any, width: Any) -> Any:
+    """Value of lane ``k ^ offset``."""
+    return shuffle(value, offset, width, "xor")
+
+
+def shuffle_up(value: Any, offset: Any, width: Any) -> Any:
+    """Value of lane ``k - offset``."""
+    return shuffle(value, offset, width, "up")
+
+
+def shuffle_down(value: Any, offset: Any, width: Any) -> Any:
+    """Value of lane ``k + offset``."""
+    return shuffle(value, offset, width, "down")
+
+
+def shuffle_idx(value: Any, lane: Any, width: Any) -> Any:
+    """Value of lane `lane`."""
+    return shuffle(value, lane, width, "idx")
+
+
+def smem_space(int: bool = False) -> Any:  # noqa: A002 - the published parameter name
+    """Workgroup address space, as an attribute or a number."""
+    return 2 if int else ir.Attribute.parse("#gpu.address_space<workgroup>")
+
+
+lds_space = smem_space

@@ -1,0 +1,223 @@
+"""Copy and MMA atoms, tiled operations, and the ops that execute them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flydsl._mlir import ir
+from flydsl._mlir.dialects import fly
+
+from ..meta import dsl_loc_tracing
+from ..numeric import Numeric, as_numeric
+from ..utils.convert import as_ir_value, bit_width
+from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
+from ..values.int_tuple import to_int_tuple
+from ..values.layout import Tile, static_layout
+from ..values.tensor import Tensor
+from .layouts import make_tile
+
+
+@dsl_loc_tracing
+def make_copy_atom(op: ir.Type, elem: Any) -> CopyAtom:
+    """Atom of a copy op; `elem` (Numeric class, MLIR type or bit count) gives the width of one value."""
+    bits = bit_width(elem)
+    ty = fly.CopyAtomType.get(op, bits)
+    return fly.make_copy_atom(ty, [], bits)
+
+
+@dsl_loc_tracing
+def make_mma_atom(op: ir.Type) -> MmaAtom:
+    """Atom of an MMA op."""
+    return fly.make_mma_atom(fly.MmaAtomType.get(op))
+
+
+def _field_name(field: Any) -> str:
+    return field if isinstance(field, str) else str(field)
+
+
+@dsl_loc_tracing
+def atom_set_value(atom: Any, field: Any, value: Any) -> Any:
+    """A new atom with a state field set. ValueError when the atom has no such field."""
+    name = _field_name(field)
+    check_state_field(atom.type, name)
+    if isinstance(value, (bool, int, float)):
+        value = as_numeric(value)
+    raw = value.ir_value() if isinstance(value, Numeric) else as_ir_value(value)
+    return fly.atom_set_value(atom, name, raw)
+
+
+def _with_state(atom: Any, state: dict[str, Any]) -> Any:
+    for field, value in state.items():
+        atom = atom_set_value(atom, field, value)
+    return atom
+
+
+# --------------------------------------------------------------------------- tiled objects
+
+
+def _tile(tile: Any) -> Tile:
+    return tile if isinstance(tile, Tile) else make_tile(*tile)
+
+
+@dsl_loc_tracing
+def make_tiled_copy(copy_atom: CopyAtom, layout_tv: Any, tile_mn: Any) -> TiledCopy:
+    """Tiled copy from a static layout (thread, value) -> colexicographic position in the tile."""
+    return fly.make_tiled_copy(copy_atom, static_layout(layout_tv, "layout_tv"), _tile(tile_mn))
+
+
+@dsl_loc_tracing
+def make_tiled_mma(mma_atom: MmaAtom, atom_layout: Any, permutation: Any = None) -> TiledMma:
+    """Tiled MMA from a static (M, N, K) arrangement of atoms; `permutation` reorders the modes of the tile."""
+    perm = None if permutation is None else _tile(permutation)
+    return fly.make_tiled_mma(mma_atom, static_layout(atom_layout, "atom_layout"), permutation=perm)
+
+
+def _tensor(value: Any, what: str) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{what} must be a Tensor, got {type(value).__name__}")
+    return value
+
+
+@dsl_loc_tracing
+def tiled_copy_partition_src(tiled_copy: TiledCopy, tensor: Any, thr: Any) -> Tensor:
+    """Source elements of thread `thr`: ``((AtomV, TV), Rest...)``."""
+    return fly.tiled_copy_partition_src(tiled_copy, _tensor(tensor, "source"), to_int_tuple(thr))
+
+
+@dsl_loc_tracing
+def tiled_copy_partition_dst(tiled_copy: TiledCopy, tensor: Any, thr: Any) -> Tensor:
+    """Destination elements of thread `thr`: ``((AtomV, TV), Rest...)``."""
+    return fly.tiled_copy_partition_dst(tiled_copy, _tensor(tensor, "destination"), to_int_tuple(thr))
+
+
+@dsl_loc_tracing
+def tiled_copy_retile(tiled_copy: TiledCopy, tensor: Any) -> Tensor:
+    """The same fragment in the copy's value order; storage is shared."""
+    return fly.tiled_copy_retile(tiled_copy, _tensor(tensor, "fragment"))
+
+
+@dsl_loc_tracing
+def tiled_mma_partition(operand: Any, tiled_mma: TiledMma, tensor: Any, thr: Any) -> Tensor:
+    """Elements of an operand that thread `thr` holds."""
+    return fly.tiled_mma_partition(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), to_int_tuple(thr))
+
+
+@dsl_loc_tracing
+def tiled_mma_partition_shape(operand: Any, tiled_mma: TiledMma, shape: Any) -> Any:
+    """Shape of `tiled_mma_partition` for a tensor of `shape`."""
+    return fly.tiled_mma_partition_shape(_mma_operand(operand), tiled_mma, to_int_tuple(shape))
+
+
+@dsl_loc_tracing
+def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages: int | None = None) -> Tensor:
+    """Register fragment for an operand, in the atom's element type; `stages` appends a slowest mode."""
+    if stages is not None and (not isinstance(stages, int) or stages < 1):
+        raise ValueError(f"stages must be a positive int, got {stages!r}")
+    return fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
+
+
+def _mma_operand(operand: Any) -> Any:
+    return fly.MmaOperand(int(operand))
+
+
+# --------------------------------------------------------------------------- execution
+
+
+def _copy_atom_of(atom: Any) -> Any:
+    if isinstance(atom, TiledCopy):
+        return atom.copy_atom
+    if not isinstance(atom, CopyAtom):
+        raise TypeError(f"copy expects a CopyAtom, TiledCopy or ThrCopy, got {type(atom).__name__}")
+    return atom
+
+
+def _check_predicate(pred: Any) -> Any:
+    if pred is None:
+        return None
+    _tensor(pred, "pred")
+    if str(pred.type.element_type) != "i1":
+        raise TypeError(f"pred must be a register tensor of Boolean, got {pred}")
+    return pred
+
+
+@dsl_loc_tracing
+def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
+    """Copy a tensor with one atom call per piece; `state` sets atom fields first.
+
+    `src` and `dst` have equal rank: mode 0 holds the values of an atom, the others are iterated. A false
+    entry of `pred` (Boolean register tensor) skips its access: a register destination keeps its contents.
+    """
+    atom = _with_state(_copy_atom_of(copy_atom), state)
+    src, dst = _tensor(src, "src"), _tensor(dst, "dst")
+    if src.rank != dst.rank:
+        raise ValueError(f"copy: src has rank {src.rank} and dst has rank {dst.rank} ({src} -> {dst})")
+    fly.copy(atom, src, dst, pred=_check_predicate(pred))
+
+
+@dsl_loc_tracing
+def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
+    """Exactly one atom call between rank-1 views of contiguous elements."""
+    atom = _with_state(_copy_atom_of(copy_atom), state)
+    fly.copy_atom_call(atom, _tensor(src, "src"), _tensor(dst, "dst"), pred=_check_predicate(pred))
+
+
+def _mma_atom_of(mma: Any, state: dict[str, Any]) -> Any:
+    if isinstance(mma, TiledMma) and state:
+        return _with_state(fly.get_mma_atom(mma), state)
+    if not isinstance(mma, (MmaAtom, TiledMma)):
+        raise TypeError(f"an MmaAtom, TiledMma or ThrMma expected, got {type(mma).__name__}")
+    return _with_state(mma, state)
+
+
+@dsl_loc_tracing
+def gemm(
+    mma: Any,
+    d: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    *,
+    traversal_order: Any = None,
+    traversal_layout: Any = None,
+    atom_callback: Callable[[Any, tuple[int, int, int]], Any] | None = None,
+    **state: Any,
+) -> None:
+    """``d = a * b + c`` over fragments: D, C ``(V,M,N)`` with A ``(V,M[,K])``, B ``(V,N[,K])``, or all rank 1.
+
+    `traversal_order` is a GemmTraversalOrder (default NMK: N innermost, K outermost), `traversal_layout` a
+    static layout step -> linear (m, n, k) index; giving both is a ValueError.
+    """
+    if traversal_order is not None and traversal_layout is not None:
+        raise ValueError("gemm takes traversal_order or traversal_layout, not both")
+    if atom_callback is not None:
+        raise NotImplementedError("gemm: atom_callback")
+    d, c = _tensor(d, "d"), _tensor(c, "c")
+    groups = [_operand_group(a, "a"), _operand_group(b, "b")]
+    _check_gemm_ranks(d, groups[0][0], groups[1][0], c)
+    order = None if traversal_order is None else fly.GemmTraversalOrder(int(traversal_order))
+    layout = None if traversal_layout is None else static_layout(traversal_layout, "traversal_layout")
+    fly.gemm(_mma_atom_of(mma, state), d, *groups, c, traversal_order=order, traversal_layout=layout)
+
+
+def _operand_group(operand: Any, what: str) -> list[Tensor]:
+    """The fragment and, for block-scaled MMA, its scale fragment."""
+    group = list(operand) if isinstance(operand, (list, tuple)) else [operand]
+    if len(group) not in (1, 2):
+        raise ValueError(f"gemm: operand {what} is a fragment or [fragment, scales], got {len(group)} entries")
+    return [_tensor(x, what) for x in group]
+
+
+def _check_gemm_ranks(d: Tensor, a: Tensor, b: Tensor, c: Tensor) -> None:
+    ranks = (d.rank, a.rank, b.rank, c.rank)
+    if ranks not in ((1, 1, 1, 1), (3, 2, 2, 3), (3, 3, 3, 3)):
+        raise ValueError(
+            f"gemm: ranks of d, a, b, c are {ranks}; expected (1,1,1,1), or d, c (V,M,N) with a (V,M[,K]), b (V,N[,K])"
+        )
+
+
+@dsl_loc_tracing
+def mma_atom_call(atom: Any, d: Any, a: Any, b: Any, c: Any, **state: Any) -> None:
+    """One MMA atom: ``d = a * b + c``."""
+    groups = [_operand_group(a, "a"), _operand_group(b, "b")]
+    fly.mma_atom_call(_mma_atom_of(atom, state), _tensor(d, "d"), *groups, _tensor(c, "c"))

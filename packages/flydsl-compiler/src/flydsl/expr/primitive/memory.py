@@ -1,0 +1,255 @@
+"""Pointers, views, register fragments and element access."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+from flydsl._mlir.dialects import fly
+
+from .. import _emit
+from .._vector import Vector, numel
+from ..meta import dsl_loc_tracing
+from ..numeric import Numeric, NumericMeta
+from ..utils.convert import as_ir_value, mlir_type
+from ..values.base import FlyValue
+from ..values.int_tuple import IntTuple, check_profile, is_congruent, to_int_tuple
+from ..values.layout import ComposedLayout, Layout, Swizzle
+from ..values.tensor import Pointer, Tensor, address_space_of, convert_for_store, element_class
+
+# AMDGPU LLVM address spaces.
+_LLVM_SPACE = {"Generic": 0, "Global": 1, "Shared": 3, "Register": 5}
+
+
+def _require(value: Any, cls: type, what: str) -> Any:
+    if not isinstance(value, cls):
+        raise TypeError(f"{what} must be a {cls.__name__}, got {type(value).__name__}")
+    return value
+
+
+def _space_name(pointer: Pointer) -> str:
+    """Name of the generic address space; empty for a target-specific one."""
+    space = address_space_of(pointer.type)
+    return space.name if isinstance(space, fly.AddressSpace) else ""
+
+
+# --------------------------------------------------------------------------- pointers
+
+
+def attribute(value: Any) -> ir.Attribute:
+    """A Python value as an MLIR attribute (ints are i64)."""
+    if isinstance(value, ir.Attribute):
+        return value
+    if isinstance(value, bool):
+        return ir.BoolAttr.get(value)
+    if isinstance(value, int):
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    raise TypeError(f"cannot make an attribute from {type(value).__name__}")
+
+
+@dsl_loc_tracing
+def make_ptr(result_type: ir.Type, args: Any, *, dict_attrs: Any = None) -> Pointer:
+    """Target-specific pointer construction or allocation; `dict_attrs` are its parameters."""
+    attrs = None
+    if dict_attrs is not None:
+        attrs = dict_attrs if isinstance(dict_attrs, ir.Attribute) else ir.DictAttr.get(
+            {name: attribute(value) for name, value in dict_attrs.items()}
+        )  # fmt: skip
+    return fly.make_ptr(result_type, [as_ir_value(a) for a in args], dict_attrs=attrs)
+
+
+@dsl_loc_tracing
+def get_dyn_shared(dtype: Any = None) -> Pointer:
+    """Base of dynamic shared memory: i8 aligned to 1024 bytes, recast to `dtype` when given."""
+    base = fly.get_dyn_shared()
+    return base if dtype is None else recast_iter(dtype, base)
+
+
+@dsl_loc_tracing
+def inttoptr(ptr_type: ir.Type, value: Any) -> Pointer:
+    """Pointer from an integer address. ValueError for register pointers."""
+    if str(address_space_of(ptr_type)) == str(fly.AddressSpace.Register):
+        raise ValueError("inttoptr: register memory has no address")
+    return fly.inttoptr(ptr_type, as_ir_value(value))
+
+
+@dsl_loc_tracing
+def ptrtoint(pointer: Pointer) -> Any:
+    """Address as Int32 (shared) or Int64 (global). ValueError for other spaces."""
+    _require(pointer, Pointer, "ptrtoint's operand")
+    if _space_name(pointer) not in ("Shared", "Global"):
+        raise ValueError(f"ptrtoint supports shared and global pointers, got {pointer}")
+    return Numeric.from_python_value(fly.ptrtoint(pointer))
+
+
+@dsl_loc_tracing
+def to_llvm_ptr(pointer: Pointer) -> ir.Value:
+    """``!llvm.ptr`` in the AMDGPU address space. ValueError for target-specific spaces."""
+    name = _space_name(_require(pointer, Pointer, "to_llvm_ptr's operand"))
+    if not name:
+        raise ValueError(f"to_llvm_ptr: {pointer} is in a target-specific address space")
+    return fly.to_llvm_ptr(pointer, _LLVM_SPACE[name])
+
+
+@dsl_loc_tracing
+def add_offset(base: Any, offset: Any) -> Any:
+    """Advance a pointer by elements, or add a coordinate to an int-tuple."""
+    offset = to_int_tuple(offset)
+    if isinstance(base, Pointer) and not offset.is_leaf:
+        raise ValueError(f"a pointer offset is a single integer, got {offset}")
+    return fly.add_offset(base if isinstance(base, FlyValue) else to_int_tuple(base), offset)
+
+
+@dsl_loc_tracing
+def apply_swizzle(pointer: Pointer, swizzle: Swizzle) -> Pointer:
+    """Attach a swizzle to the pointer type."""
+    return fly.apply_swizzle(_require(pointer, Pointer, "pointer"), _require(swizzle, Swizzle, "swizzle"))
+
+
+@dsl_loc_tracing
+def recast_iter(target: Any, pointer: Pointer) -> Pointer:
+    """Reinterpret the element type; space and alignment are kept.
+
+    `target` is a Numeric class or a pointer type. ValueError when the alignment is too small.
+    """
+    if isinstance(target, fly.PointerType):
+        return fly.recast_iter(target, pointer)
+    element = getattr(target, "alias_dtype", target)
+    if not isinstance(element, NumericMeta):
+        raise TypeError(f"recast_iter expects a Numeric class or a pointer type, got {target!r}")
+    source = _require(pointer, Pointer, "recast_iter's operand").type
+    size = max(1, element.width // 8)
+    if source.alignment % size:
+        raise ValueError(f"recast_iter: {pointer} is aligned to {source.alignment} bytes, {element} needs {size}")
+    ty = fly.PointerType.get(element.ir_type, source.address_space, source.alignment)
+    return pointer if ty == source else fly.recast_iter(ty, pointer)
+
+
+@dsl_loc_tracing
+def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
+    """Load a scalar, or a vector for a Vector alias or vector type; the requested class is kept."""
+    _require(pointer, Pointer, "ptr_load's operand")
+    if result_type is None:
+        result_type = element_class(pointer.type.element_type)
+    value = fly.ptr_load(mlir_type(result_type), pointer)
+    if isinstance(result_type, ir.Type):
+        return value if isinstance(value, Vector) else Numeric.from_python_value(value)
+    return result_type(value)
+
+
+@dsl_loc_tracing
+def ptr_store(value: Any, pointer: Pointer) -> None:
+    """Store a scalar or vector; literals take the element type, nothing else is converted."""
+    element = _require(pointer, Pointer, "ptr_store's pointer").type.element_type
+    fly.ptr_store(convert_for_store(value, element), pointer)
+
+
+# --------------------------------------------------------------------------- views and fragments
+
+
+@dsl_loc_tracing
+def make_view(iterator: Any, layout: Any) -> Tensor:
+    """Tensor at a pointer, or coordinate tensor at an int-tuple."""
+    if not isinstance(layout, (Layout, ComposedLayout)):
+        raise TypeError(f"make_view's layout must be a Layout or ComposedLayout, got {type(layout).__name__}")
+    return fly.make_view(iterator if isinstance(iterator, Pointer) else to_int_tuple(iterator), layout)
+
+
+def _source_layout_type(x: Any) -> Any:
+    return x.type.layout if isinstance(x, Tensor) else x.type
+
+
+@dsl_loc_tracing
+def make_fragment_like(x: Any, dtype: Any = None) -> Tensor:
+    """New register tensor with the fragment layout of `x`; `dtype` defaults to the tensor's element type."""
+    if not isinstance(x, (Layout, Tensor)):
+        raise TypeError(f"make_fragment_like expects a Tensor or Layout, got {type(x).__name__}")
+    if dtype is None and (isinstance(x, Layout) or x.is_coord_tensor):
+        raise ValueError("make_fragment_like of a layout or coordinate tensor needs a dtype")
+    layout_type = _source_layout_type(x)
+    while isinstance(layout_type, fly.ComposedLayoutType):
+        layout_type = layout_type.outer
+    if not layout_type.is_static_shape:
+        raise ValueError(f"make_fragment_like needs a static shape, got {x}")
+    attr = None if dtype is None else ir.TypeAttr.get(mlir_type(dtype))
+    return fly.make_fragment_like(x, dtype=attr)
+
+
+# --------------------------------------------------------------------------- memory references
+
+
+@dsl_loc_tracing
+def memref_alloca(memref_type: ir.Type, layout: Any) -> Tensor:
+    """Uninitialised register storage; `layout` must match the type."""
+    if memref_type.layout != layout.type:
+        raise ValueError(f"memref_alloca: the layout {layout} does not match the type {memref_type}")
+    return fly.memref_alloca(memref_type, layout)
+
+
+def _access_index(memref: Tensor, idx: Any) -> IntTuple:
+    if isinstance(idx, IntTuple):
+        return idx
+    index = to_int_tuple(idx)
+    if not index.is_leaf and not is_congruent(index, memref, weak=True):
+        rank = memref.rank
+        raise ValueError(f"index {idx!r} does not match the profile of {memref} (rank {rank})")
+    check_profile(index, memref, weak=True)
+    return index
+
+
+@dsl_loc_tracing
+def memref_load(memref: Tensor, idx: Any) -> Any:
+    """Element at a coordinate; one integer is the colexicographic linear coordinate."""
+    _require(memref, Tensor, "memref_load's operand")
+    value = fly.memref_load(memref, _access_index(memref, idx))
+    if isinstance(value, (IntTuple, Vector)):
+        return value
+    return Numeric.from_python_value(value)
+
+
+@dsl_loc_tracing
+def memref_store(value: Any, memref: Tensor, idx: Any) -> None:
+    """Store an element; literals take the element type, typed values must already have it."""
+    element = _require(memref, Tensor, "memref_store's target")._memref_type("storage").element_type
+    fly.memref_store(convert_for_store(value, element), memref, _access_index(memref, idx))
+
+
+def _static_plain_shape(memref: Tensor, what: str) -> Any:
+    layout = memref.type.layout
+    if isinstance(layout, fly.ComposedLayoutType):
+        raise ValueError(f"{what} needs a plain layout, got {memref}")
+    if not layout.is_static_shape:
+        raise ValueError(f"{what} needs a static shape, got {memref}")
+    return fly.get_shape(memref).to_py_value()
+
+
+@dsl_loc_tracing
+def memref_load_vec(memref: Tensor) -> Vector:
+    """All elements as a Vector; lane k is the element at colexicographic coordinate k."""
+    shape = _static_plain_shape(_require(memref, Tensor, "memref_load_vec's operand"), "a vector load")
+    return Vector(fly.memref_load_vec(memref), shape)
+
+
+@dsl_loc_tracing
+def memref_store_vec(vector: Any, memref: Tensor) -> None:
+    """Inverse of `memref_load_vec`; ValueError unless lane count and element type match."""
+    element = _require(memref, Tensor, "memref_store_vec's target")._memref_type("storage").element_type
+    shape = _static_plain_shape(memref, "a vector store")
+    value = vector if isinstance(vector, ir.Value) else vector.ir_value()
+    if not isinstance(value.type, ir.VectorType):
+        raise ValueError(f"a vector store needs a Vector, got {type(vector).__name__}")
+    if value.type.element_type != element:
+        raise ValueError(f"cannot store lanes of {value.type.element_type} to {memref}; convert with .to() first")
+    lanes = 1
+    for extent in value.type.shape:
+        lanes *= extent
+    if lanes != numel(shape):
+        raise ValueError(f"cannot store {lanes} lanes to the {numel(shape)} elements of {memref}")
+    fly.memref_store_vec(value, memref)
+
+
+def element_bits(tensor: Tensor) -> int:
+    """Width of the tensor's elements in bits."""
+    return _emit.bit_width(tensor.type.element_type)

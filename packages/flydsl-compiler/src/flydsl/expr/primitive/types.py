@@ -1,0 +1,112 @@
+"""Enums and type classes of the `fly` dialect, and the universal op descriptors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+from flydsl._mlir.dialects.fly import (
+    AddressSpace,
+    AtomicOp,
+    BasisType,
+    CachePolicy,
+    ComposedLayoutType,
+    CoordSwizzleType,
+    CoordTensorType,
+    CopyAtomType,
+    CopyOpUniversalAtomicType,
+    CopyOpUniversalCopyType,
+    GemmTraversalOrder,
+    IntTupleType,
+    LayoutType,
+    MemRefType,
+    MmaAtomType,
+    MmaOperand,
+    MmaOpUniversalFMAType,
+    PointerType,
+    SwizzleType,
+    TiledCopyType,
+    TiledMmaType,
+    TileType,
+)  # fmt: skip
+
+from ..enum import SyncScope
+from ..utils.convert import mlir_type
+
+__all__ = [
+    "AddressSpace", "AtomicOp", "BasisType", "CachePolicy", "ComposedLayoutType", "CoordSwizzleType",
+    "CoordTensorType", "CopyAtomType", "CopyOpUniversalAtomicType", "CopyOpUniversalCopyType", "GemmTraversalOrder",
+    "IntTupleType", "LayoutType", "MemRefType", "MmaAtomType", "MmaOpUniversalFMAType", "MmaOperand", "PointerType",
+    "SwizzleType", "TileType", "TiledCopyType", "TiledMmaType",
+]  # fmt: skip
+
+
+def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spelled like types
+    """Copy of `bits` contiguous bits by one thread, between any two memory spaces."""
+    return CopyOpUniversalCopyType.get(int(bits))
+
+
+def UniversalCopy8b() -> ir.Type:  # noqa: N802
+    return UniversalCopy(8)
+
+
+def UniversalCopy16b() -> ir.Type:  # noqa: N802
+    return UniversalCopy(16)
+
+
+def UniversalCopy32b() -> ir.Type:  # noqa: N802
+    return UniversalCopy(32)
+
+
+def UniversalCopy64b() -> ir.Type:  # noqa: N802
+    return UniversalCopy(64)
+
+
+def UniversalCopy128b() -> ir.Type:  # noqa: N802
+    return UniversalCopy(128)
+
+
+def UniversalAtomic(op: Any, cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic read-modify-write from registers to memory; the old value is not returned.
+
+    And, Or, Inc and Dec take integers only (ValueError).
+    """
+    op = AtomicOp(int(op))
+    ty = mlir_type(cls)
+    integer_only = (AtomicOp.And, AtomicOp.Or, AtomicOp.Inc, AtomicOp.Dec)
+    if op in integer_only and not isinstance(ty, ir.IntegerType):
+        raise ValueError(f"atomic {op.name} needs an integer type, got {ty}")
+    return CopyOpUniversalAtomicType.get(int(op), ty, syncscope)
+
+
+def UniversalAtomicAdd(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    return UniversalAtomic(AtomicOp.Add, cls, syncscope)
+
+
+def UniversalAtomicMax(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    return UniversalAtomic(AtomicOp.Max, cls, syncscope)
+
+
+def UniversalAtomicMin(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    return UniversalAtomic(AtomicOp.Min, cls, syncscope)
+
+
+def UniversalAtomicAnd(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    return UniversalAtomic(AtomicOp.And, cls, syncscope)
+
+
+def UniversalAtomicOr(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    return UniversalAtomic(AtomicOp.Or, cls, syncscope)
+
+
+def UniversalAtomicInc(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    return UniversalAtomic(AtomicOp.Inc, cls, syncscope)
+
+
+def UniversalAtomicDec(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    return UniversalAtomic(AtomicOp.Dec, cls, syncscope)
+
+
+def UniversalFMA(cls: Any) -> ir.Type:  # noqa: N802
+    """1x1x1 MMA: ``d = a * b + c``."""
+    return MmaOpUniversalFMAType.get(mlir_type(cls))

@@ -1,0 +1,52 @@
+"""`fx.rocdl`: the AMD backend namespace.
+
+Every builder of the MLIR `rocdl` dialect is an attribute of this module, except where a wrapper below takes
+its name; the raw builder stays reachable through ``flydsl._mlir.dialects.rocdl``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+# isort: off
+from flydsl._mlir.dialects.rocdl import *  # noqa: F403 - the documented re-export
+from ..primitive.types import AddressSpace
+from .enum import SyncScope, TargetAddressSpace
+from . import cdna3, cdna4, rdna3, rdna4
+from .atoms import (
+    MFMA, WMMA, BufferAtomic, BufferAtomicAdd, BufferAtomicMax, BufferAtomicMin, BufferAtomicPkAdd, BufferCopy,
+    BufferCopy8b, BufferCopy16b, BufferCopy32b, BufferCopy64b, BufferCopy128b, BufferCopyLDS, BufferCopyLDS32b,
+    BufferCopyLDS64b, BufferCopyLDS128b,
+)  # fmt: skip
+from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
+from . import matrix as _matrix
+from .inline_asm import cvt_off_f32_i4, cvt_pk_bf16_f32
+from .universal import *  # noqa: F403
+from .waits import asyncmark, s_wait_asynccnt, s_waitcnt, wait_asyncmark
+# isort: on
+
+from .universal import sched_dsrd, sched_dswr, sched_mfma, sched_vmem
+
+__all__ = [
+    "cdna3", "cdna4", "rdna3", "rdna4", "SyncScope", "s_waitcnt", "asyncmark", "wait_asyncmark", "BufferCopy",
+    "BufferCopy8b", "BufferCopy16b", "BufferCopy32b", "BufferCopy64b", "BufferCopy128b", "BufferCopyLDS",
+    "BufferCopyLDS32b", "BufferCopyLDS64b", "BufferCopyLDS128b", "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax",
+    "BufferAtomicMin", "BufferAtomicPkAdd", "MFMA", "WMMA", "make_buffer_ptr", "make_buffer_tensor",
+    "get_buffer_rsrc", "sched_mfma", "sched_vmem", "sched_dsrd", "sched_dswr",
+]  # fmt: skip
+
+# The dialect module names its op classes like the instructions; the function forms take their place.
+globals().update({name: _matrix.wrapper(name) for name in _matrix.WRAPPED})
+
+# Wrappers outside the stable list.
+UNSTABLE = (AddressSpace, TargetAddressSpace, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt)
+
+_LAZY = ("cdna5", "cluster", "tdm_ops", "experimental")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'flydsl.expr.rocdl' has no attribute '{name}'")

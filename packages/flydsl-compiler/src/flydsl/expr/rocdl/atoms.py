@@ -1,0 +1,125 @@
+"""Constructors of the AMD copy and MMA op descriptors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .._lazy import fly_rocdl
+from .._target import target_arch
+from ..primitive.types import AtomicOp
+from ..utils.convert import mlir_type
+
+__all__ = [
+    "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax", "BufferAtomicMin", "BufferAtomicPkAdd", "BufferCopy",
+    "BufferCopy128b", "BufferCopy16b", "BufferCopy32b", "BufferCopy64b", "BufferCopy8b", "BufferCopyLDS",
+    "BufferCopyLDS128b", "BufferCopyLDS32b", "BufferCopyLDS64b", "MFMA", "WMMA", "WMMAScale", "accumulator",
+]  # fmt: skip
+# ruff: noqa: N802 - op descriptors are spelled like types
+
+
+def accumulator(elem_ty_acc: Any) -> ir.Type:
+    """The accumulator type; f32 by default."""
+    return ir.F32Type.get() if elem_ty_acc is None else mlir_type(elem_ty_acc)
+
+
+def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
+    """Copy of `bit_size` bits to or from a buffer tensor. State: ``soffset`` (elements)."""
+    if bit_size not in (8, 16, 32, 64, 96, 128):
+        raise ValueError(f"BufferCopy supports 8, 16, 32, 64, 96 and 128 bits, got {bit_size}")
+    return fly_rocdl.CopyOpCDNA3BufferCopyType.get(bit_size, cache_modifier)
+
+
+def BufferCopy8b(cache_modifier: int = 0) -> ir.Type:
+    return BufferCopy(8, cache_modifier)
+
+
+def BufferCopy16b(cache_modifier: int = 0) -> ir.Type:
+    return BufferCopy(16, cache_modifier)
+
+
+def BufferCopy32b(cache_modifier: int = 0) -> ir.Type:
+    return BufferCopy(32, cache_modifier)
+
+
+def BufferCopy64b(cache_modifier: int = 0) -> ir.Type:
+    return BufferCopy(64, cache_modifier)
+
+
+def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
+    return BufferCopy(128, cache_modifier)
+
+
+def BufferCopyLDS(bit_size: int) -> ir.Type:
+    """Direct copy from a buffer tensor to LDS. State: ``soffset`` (elements), ``imm_offset`` (bytes)."""
+    arch = target_arch()
+    if arch.startswith(("gfx11", "gfx120")):
+        raise ValueError(f"BufferCopyLDS is not supported on target arch {arch!r}: it has no LDS DMA")
+    if bit_size not in (32, 128):
+        raise ValueError(f"unsupported bitSize = {bit_size}: BufferCopyLDS moves 32 or 128 bits")
+    return fly_rocdl.CopyOpCDNA3BufferCopyLDSType.get(bit_size)
+
+
+def BufferCopyLDS32b() -> ir.Type:
+    return BufferCopyLDS(32)
+
+
+def BufferCopyLDS64b() -> ir.Type:
+    """Deprecated: always a ValueError."""
+    raise ValueError("there is no 8-byte LDS DMA: use BufferCopyLDS32b, or BufferCopyLDS128b on gfx950")
+
+
+def BufferCopyLDS128b() -> ir.Type:
+    return BufferCopyLDS(128)
+
+
+def BufferAtomic(atomic_op: Any, val_type: Any) -> ir.Type:
+    """Atomic read-modify-write of a buffer tensor from registers. State: ``soffset``."""
+    return fly_rocdl.CopyOpCDNA3BufferAtomicType.get(int(AtomicOp(int(atomic_op))), mlir_type(val_type))
+
+
+def BufferAtomicAdd(val_type: Any) -> ir.Type:
+    return BufferAtomic(AtomicOp.Add, val_type)
+
+
+def BufferAtomicMax(val_type: Any) -> ir.Type:
+    return BufferAtomic(AtomicOp.Max, val_type)
+
+
+def BufferAtomicMin(val_type: Any) -> ir.Type:
+    return BufferAtomic(AtomicOp.Min, val_type)
+
+
+def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
+    """Packed add of two 16-bit lanes."""
+    return BufferAtomic(AtomicOp.Add, ir.VectorType.get([2], mlir_type(val_type)))
+
+
+def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir.Type:
+    """Wave64 matrix instruction of CDNA: A and B of one type, accumulator f32 by default."""
+    ab = mlir_type(elem_ty_ab)
+    return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc))
+
+
+def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, elem_ty_b: Any = None,
+         **options: Any) -> ir.Type:  # fmt: skip
+    """Wave32 matrix instruction of the target; options ``sign_a``, ``sign_b``, ``clamp`` (and ``mod_c`` on gfx1250)."""
+    arch = target_arch()
+    for prefix, name in (("gfx1250", "GFX1250"), ("gfx120", "GFX120X"), ("gfx11", "GFX11")):
+        if arch.startswith(prefix):
+            cls = getattr(fly_rocdl, f"MmaOp{name}_WMMAType")
+            break
+    else:
+        raise ValueError(f"WMMA is not available on target arch {arch!r}")
+    a = mlir_type(elem_ty_ab)
+    b = a if elem_ty_b is None else mlir_type(elem_ty_b)
+    return cls.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
+
+
+def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None,
+              **options: Any) -> ir.Type:  # fmt: skip
+    """Block-scaled matrix instruction of gfx1250. State: ``scale_a``, ``scale_b``."""
+    a = mlir_type(elem_ty_a)
+    b = a if elem_ty_b is None else mlir_type(elem_ty_b)
+    return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)

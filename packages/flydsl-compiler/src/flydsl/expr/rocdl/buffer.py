@@ -1,0 +1,72 @@
+"""Buffer resources: pointers and tensors whose accesses the hardware bounds-checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .. import _emit
+from .._lazy import fly_rocdl
+from .._target import is_rdna, target_arch
+from ..meta import dsl_loc_tracing
+from ..numeric import Int64
+from ..primitive import cosize, get_iter, get_layout, get_scalar, make_ptr, make_view
+from ..values.tensor import Pointer, Tensor, address_space_of
+from .enum import TargetAddressSpace
+
+__all__ = ["MAX_RECORDS", "buffer_flags", "get_buffer_rsrc", "make_buffer_ptr", "make_buffer_tensor"]
+
+MAX_RECORDS = 0xFFFFFFFF
+
+def buffer_flags(arch: str, checked: bool) -> int:
+    """Word 3 of the descriptor. `checked`: an explicit size, so that RDNA checks bounds as well."""
+    flags = 7 << 12 | 4 << 15
+    if is_rdna(arch):
+        flags |= 1 << 24 | (3 if checked else 2) << 28
+    return flags
+
+def _int_type(bits: int) -> ir.Type:
+    return ir.IntegerType.get_signless(bits)
+
+@dsl_loc_tracing
+def make_buffer_ptr(ptr: Pointer, num_records_bytes: Any = None) -> Pointer:
+    """Buffer pointer from a global one; `num_records_bytes` is the size that accesses are checked against."""
+    from flydsl._mlir.dialects import fly
+
+    if not isinstance(ptr, Pointer) or address_space_of(ptr.type) != fly.AddressSpace.Global:
+        raise ValueError(f"make_buffer_ptr requires a global-address-space pointer, got {ptr}")
+    if num_records_bytes is None:
+        records = _emit.constant(_int_type(64), MAX_RECORDS)
+    elif isinstance(num_records_bytes, int):
+        records = _emit.constant(_int_type(64), min(max(num_records_bytes, 0), MAX_RECORDS))
+    else:
+        records = Int64(num_records_bytes).ir_value()
+    flags = buffer_flags(target_arch(), num_records_bytes is not None)
+    args = [ptr, _emit.constant(_int_type(16), 0), records, _emit.constant(_int_type(32), flags)]
+    ty = fly.PointerType.get(ptr.type.element_type, TargetAddressSpace.BufferDesc, ptr.type.alignment)
+    return make_ptr(ty, args)
+
+@dsl_loc_tracing
+def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_bytes: Any = None) -> Tensor:
+    """The tensor through a buffer resource, same layout.
+
+    `num_records_bytes` is the checked size; with ``max_size=False`` it is derived from the layout's cosize.
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"make_buffer_tensor expects a Tensor, got {type(tensor).__name__}")
+    layout = get_layout(tensor)
+    if num_records_bytes is None and not max_size:
+        bits = _emit.bit_width(tensor.type.element_type)
+        elements = get_scalar(cosize(layout))
+        # In 64 bits: tensors over 2 GiB must not wrap.
+        elements = elements if isinstance(elements, int) else Int64(elements)
+        num_records_bytes = (elements * bits + 7) // 8 if bits % 8 else elements * (bits // 8)
+    return make_view(make_buffer_ptr(get_iter(tensor), num_records_bytes), layout)
+
+@dsl_loc_tracing
+def get_buffer_rsrc(ptr: Pointer) -> ir.Value:
+    """The ``!llvm.ptr<8>`` resource of a buffer pointer; its offset is not included."""
+    if not isinstance(ptr, Pointer) or str(ptr.type.address_space) != str(TargetAddressSpace.BufferDesc):
+        raise ValueError(f"get_buffer_rsrc requires a buffer_desc pointer, got {ptr}")
+    return fly_rocdl.get_buffer_rsrc(ptr)

@@ -1,0 +1,56 @@
+"""Workgroup clusters (gfx1250)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .._emit import to_index
+from .._lazy import arith, rocdl, scf
+from .._lazy import gpu as gpu_dialect
+from ..meta import dsl_loc_tracing
+from . import universal
+from .utils import i32_type, operand
+
+__all__ = [
+    "CLUSTER_BARRIER_ID", "CLUSTER_WAIT_ALL", "cluster_barrier", "cluster_signal_once_per_wg", "cluster_wait",
+    "compute_cluster_position", "is_wave_leader",
+]  # fmt: skip
+
+CLUSTER_BARRIER_ID = -3
+CLUSTER_WAIT_ALL = -3
+
+
+@dsl_loc_tracing
+def is_wave_leader() -> Any:
+    """Whether this is wave 0 of the workgroup: raw i1."""
+    return arith.cmpi(arith.CmpIPredicate.eq, universal.wave_id(), operand(0))
+
+
+@dsl_loc_tracing
+def cluster_signal_once_per_wg() -> None:
+    """Wave 0 signals the cluster barrier."""
+    branch = scf.IfOp(is_wave_leader())
+    with ir.InsertionPoint(branch.then_block):
+        rocdl.s_barrier_signal(ir.IntegerAttr.get(i32_type(), CLUSTER_BARRIER_ID))
+        scf.yield_([])
+
+
+@dsl_loc_tracing
+def cluster_wait() -> None:
+    rocdl.s_barrier_wait(ir.IntegerAttr.get(ir.IntegerType.get_signless(16), CLUSTER_WAIT_ALL))
+
+
+@dsl_loc_tracing
+def cluster_barrier() -> None:
+    """Barrier over all workgroups of the cluster."""
+    gpu_dialect.barrier()
+    cluster_signal_once_per_wg()
+    cluster_wait()
+
+
+@dsl_loc_tracing
+def compute_cluster_position() -> tuple[Any, Any]:
+    """Position of the workgroup in its cluster along x and y, as index values."""
+    return to_index(universal.cluster_workgroup_id_x()), to_index(universal.cluster_workgroup_id_y())

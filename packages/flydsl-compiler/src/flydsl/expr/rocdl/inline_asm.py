@@ -1,0 +1,32 @@
+"""Instructions that only inline assembly reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .._lazy import llvm
+from ..meta import dsl_loc_tracing
+from .utils import i32_type, operand
+
+__all__ = ["cvt_off_f32_i4", "cvt_pk_bf16_f32"]
+
+
+def _asm(result: ir.Type, operands: list[Any], text: str, constraints: str) -> Any:
+    return llvm.inline_asm(result, [operand(o) for o in operands], text, constraints, has_side_effects=False)
+
+
+@dsl_loc_tracing
+def cvt_off_f32_i4(src: Any, byte_sel: int | None = None) -> Any:
+    """Low nibble of a byte of `src`, as a float with the offset of the instruction (gfx9)."""
+    text = "v_cvt_off_f32_i4 $0, $1"
+    if byte_sel is not None:
+        text = f"v_cvt_off_f32_i4_sdwa $0, $1 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_{byte_sel}"
+    return _asm(ir.F32Type.get(), [src], text, "=v,v")
+
+
+@dsl_loc_tracing
+def cvt_pk_bf16_f32(a: Any, b: Any) -> Any:
+    """Two f32 as packed bf16, `a` in the low half (gfx950)."""
+    return _asm(i32_type(), [a, b], "v_cvt_pk_bf16_f32 $0, $1, $2", "=v,v,v")

@@ -1,0 +1,43 @@
+"""Matrix instructions on raw vectors: ``rocdl.mfma_*(result_type, [a, b, c, controls...])``."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .._lazy import rocdl
+from ..meta import dsl_loc_tracing
+from .utils import operand
+
+_DEFAULT_CONTROLS = 3  # cbsz, abid, blgp
+
+WRAPPED = (
+    "mfma_f32_32x32x8f16", "mfma_f32_32x32x8bf16_1k", "mfma_f32_32x32x16_f16", "mfma_f32_32x32x16_bf16",
+    "mfma_f32_16x16x16f16", "mfma_f32_16x16x16bf16_1k", "mfma_f32_16x16x32_fp8_fp8", "mfma_i32_16x16x32_i8",
+    "mfma_f32_16x16x32_f16", "mfma_f32_16x16x32_bf16", "mfma_scale_f32_16x16x128_f8f6f4",
+    "mfma_scale_f32_32x32x64_f8f6f4", "wmma_scale_f32_16x16x128_f8f6f4", "wmma_scale_f32_32x16x128_f4",
+    "wmma_f32_16x16x128_fp8_fp8",
+)  # fmt: skip
+
+
+@functools.cache
+def wrapper(name: str) -> Any:
+    """Function form of a matrix op. Calling it raises AttributeError when the dialect lacks the op."""
+
+    @dsl_loc_tracing
+    def call(result_type: ir.Type, operands: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            builder = getattr(rocdl, name + "_")
+        except AttributeError:
+            raise AttributeError(f"ROCDL op not found: {name}") from None
+        if not name.startswith("mfma_"):
+            return builder(result_type, *(operand(o) for o in (operands, *args)), **kwargs)
+        values = [operand(o) for o in operands]
+        if not name.startswith("mfma_scale"):
+            values += [operand(0) for _ in range(3 + _DEFAULT_CONTROLS - len(values))]
+        return builder(result_type, values)
+
+    call.__name__ = call.__qualname__ = name
+    return call

@@ -1,0 +1,58 @@
+"""Operand conversion and target queries of the backend namespace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .._emit import constant
+from .._lazy import llvm
+from .._target import target_arch
+from ..numeric import Integer, Numeric
+
+__all__ = ["call_intrinsic", "i32_type", "operand", "require_arch", "static_int"]
+
+
+def i32_type() -> ir.Type:
+    return ir.IntegerType.get_signless(32)
+
+
+def operand(value: Any, ty: ir.Type | None = None) -> ir.Value:
+    """IR value of an operand: values, DSL scalars, ints (i32 unless `ty`) and floats (f32 unless `ty`)."""
+    if isinstance(value, ir.Value):
+        return value
+    if isinstance(value, Numeric) and not (value.is_static() and ty is not None):
+        return value.ir_value()
+    if isinstance(value, Numeric):
+        value = value.value
+    if isinstance(value, (bool, int)):
+        return constant(ty if ty is not None else i32_type(), int(value))
+    if isinstance(value, float):
+        return constant(ty if ty is not None else ir.F32Type.get(), value)
+    raise TypeError(f"a value, DSL scalar, int or float expected, got {type(value).__name__}")
+
+
+def static_int(value: Any, what: str) -> int:
+    """A compile-time integer: int, static DSL integer or IntegerAttr. TypeError for run-time values."""
+    if isinstance(value, ir.IntegerAttr):
+        return value.value
+    if isinstance(value, Integer) and value.is_static():
+        return int(value.value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise TypeError(f"{what} must be a static Python int or Integer, got {type(value).__name__}")
+
+
+def require_arch(what: str, *prefixes: str) -> str:
+    """The target arch; ValueError when it has none of the prefixes."""
+    arch = target_arch()
+    if not arch.startswith(prefixes):
+        raise ValueError(f"{what} is not supported on target arch {arch!r}: it needs {' or '.join(prefixes)}")
+    return arch
+
+
+def call_intrinsic(name: str, operands: list[Any], result: ir.Type | None = None) -> Any:
+    """`llvm.call_intrinsic` of an AMDGPU intrinsic."""
+    out = llvm.call_intrinsic(result, name, [operand(o) for o in operands], [], [])
+    return out if result is not None else None

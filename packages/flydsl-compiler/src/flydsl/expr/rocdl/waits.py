@@ -1,0 +1,66 @@
+"""Wait counters and asynchronous groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .._lazy import rocdl
+from .._target import target_arch
+from ..meta import dsl_loc_tracing
+from .utils import static_int
+
+__all__ = ["asyncmark", "emit_waitcnt", "s_wait_asynccnt", "s_waitcnt", "wait_asyncmark", "wait_field"]
+
+
+def wait_field(count: Any, maximum: int, name: str) -> int:
+    """A counter value; None is the maximum (no wait)."""
+    if count is None:
+        return maximum
+    count = static_int(count, name)
+    if not 0 <= count <= maximum:
+        raise ValueError(f"{name} must be in [0, {maximum}], got {count}")
+    return count
+
+
+@dsl_loc_tracing
+def emit_waitcnt(bitfield: int) -> None:
+    i32 = ir.IntegerType.get_signless(32)
+    rocdl.s_waitcnt(ir.IntegerAttr.get(i32, bitfield))
+
+
+def s_waitcnt(bitfield: Any = None, *, vmcnt: Any = None, lgkmcnt: Any = None, expcnt: Any = None) -> None:
+    """Wait by raw 16-bit field, or by named counters (None: do not wait) encoded for the target."""
+    named = any(count is not None for count in (vmcnt, lgkmcnt, expcnt))
+    if bitfield is not None:
+        if named:
+            raise TypeError("s_waitcnt takes a raw bit field or named counters, not both")
+        emit_waitcnt(static_int(bitfield, "bitfield"))
+        return
+    from . import cdna3, rdna3, rdna4
+
+    arch = target_arch()
+    for prefixes, module in ((("gfx9",), cdna3), (("gfx11",), rdna3), (("gfx120",), rdna4)):
+        if arch.startswith(prefixes):
+            module.s_waitcnt(vmcnt, lgkmcnt, expcnt)
+            return
+    raise ValueError(f"s_waitcnt is not available on target arch {arch!r}; use the split counters, e.g. s_wait_dscnt")
+
+
+def asyncmark() -> None:
+    """End a group of asynchronous LDS copies. The copies are synchronous on this LLVM: nothing to mark."""
+
+
+def wait_asyncmark(count: Any = 0) -> None:
+    """Wait until at most `count` marked groups are outstanding; conservatively, for all vector memory operations."""
+    if count is not None:
+        static_int(count, "count")
+        s_waitcnt(vmcnt=0)
+
+
+@dsl_loc_tracing
+def s_wait_asynccnt(count: Any = 0) -> None:
+    """gfx1250: wait until at most `count` asynchronous copies are outstanding."""
+    i16 = ir.IntegerType.get_signless(16)
+    rocdl.s_wait_asynccnt(ir.IntegerAttr.get(i16, static_int(count, "count")))

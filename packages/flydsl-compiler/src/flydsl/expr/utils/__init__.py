@@ -1,0 +1,27 @@
+"""Helpers around the expression types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["lazy_classattr", "print_typst"]
+
+
+class lazy_classattr:  # noqa: N801 - used like a decorator
+    """A class attribute that is computed at every access (MLIR types belong to one context)."""
+
+    def __init__(self, func: Callable[[Any], Any]) -> None:
+        self.func = func
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self.func(owner if owner is not None else type(instance))
+
+
+def print_typst(obj: Any, *, color: Callable[..., str] | None = None, file: str | None = None) -> None:
+    """Typst markup of a static layout, MMA or tiled copy.
+
+    Raises:
+        NotImplementedError: always, until the pictures of `flydsl.layout` are reachable from traced values.
+    """
+    raise NotImplementedError("print_typst; use the pictures of flydsl.layout for static layouts")

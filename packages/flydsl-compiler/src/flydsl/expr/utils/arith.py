@@ -1,0 +1,278 @@
+"""`ArithValue`: an MLIR integer, index, float or vector value with Python operators and no promotion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+
+from .. import _emit
+from .._emit import OPERATORS
+from .._lazy import arith, gpu, math
+from ..meta import dsl_loc_tracing
+
+__all__ = ["ArithValue"]
+
+
+def _op_name(value: ir.Value) -> str:
+    owner = value.owner
+    return "block_arg" if isinstance(owner, ir.Block) else f"op={owner.name}"
+
+
+class ArithValue(ir.Value):
+    """A raw SSA value; literals take *its* type, and signedness may be unknown (``signed is None``).
+
+    Unknown signedness compares and divides signed, but shifts right logically and converts to float
+    unsigned. Wrap the value in a Numeric class (``fx.Int32(v)``) to get promotion and known signedness.
+    """
+
+    signed: bool | None
+
+    def __init__(self, value: Any, signed: bool | None = None) -> None:
+        super().__init__(value)
+        self.signed = signed
+
+    @property
+    def is_float(self) -> bool:
+        return _emit.is_float_type(self.type)
+
+    def with_signedness(self, signed: bool | None) -> ArithValue:
+        """The same value marked signed, unsigned or unknown."""
+        return ArithValue(self, signed)
+
+    def __hash__(self) -> int:
+        return ir.Value.__hash__(self)
+
+    def __str__(self) -> str:
+        return f"ArithValue(type={self.type}, {_op_name(self)})"
+
+    __repr__ = __str__
+
+    # ---------------------------------------------------------------- operators
+
+    def _coerce(self, other: Any) -> ir.Value | None:
+        """`other` as a value of this value's type, or None when it is no operand."""
+        if isinstance(other, (bool, int, float)):
+            return _emit.constant(self.type, other)
+        value = other if isinstance(other, ir.Value) else None
+        if value is None and hasattr(other, "ir_value"):
+            value = other.ir_value()
+        if value is None:
+            return None
+        if isinstance(self.type, ir.VectorType) and not isinstance(value.type, ir.VectorType):
+            value = _emit.splat(value, self.type.shape)
+        return value
+
+    @dsl_loc_tracing
+    def _binary(self, name: str, other: Any, flip: bool = False, fastmath: Any = None) -> Any:
+        value = self._coerce(other)
+        if value is None:
+            return NotImplemented
+        if name in _emit.COMMUTATIVE:
+            flip = False
+        a, b = (value, self) if flip else (self, value)
+        result = _emit.emit_binary(OPERATORS[name], a, b, self.signed, fastmath)
+        if OPERATORS[name].group in ("compare", "div") or not isinstance(result, ArithValue):
+            return result
+        return result if result.signed is self.signed else result.with_signedness(self.signed)
+
+    @dsl_loc_tracing
+    def __neg__(self) -> Any:
+        return _emit.emit_neg(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    @dsl_loc_tracing
+    def __abs__(self) -> Any:
+        return self if self.signed is False and not self.is_float else _emit.emit_abs(self)
+
+    @dsl_loc_tracing
+    def __invert__(self) -> Any:
+        return _emit.emit_invert(self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __bool__(self) -> bool:
+        raise RuntimeError(
+            f"cannot evaluate dynamic '{self.type}' value as Python bool; it is only known when the kernel runs"
+        )
+
+    def __int__(self) -> int:
+        raise RuntimeError(f"cannot evaluate dynamic '{self.type}' value as Python int")
+
+    __index__ = __int__
+
+    def __float__(self) -> float:
+        raise RuntimeError(f"cannot evaluate dynamic '{self.type}' value as Python float")
+
+    # `not`, `and`, `or` of the AST rewriter go through the typed view.
+    def _typed(self) -> Any:
+        from ..numeric import as_numeric
+
+        return as_numeric(self)
+
+    def __dsl_bool__(self) -> Any:
+        return self._typed().__dsl_bool__()
+
+    def __dsl_not__(self) -> Any:
+        return self._typed().__dsl_not__()
+
+    def __dsl_and__(self, other: Any) -> Any:
+        return self._typed().__dsl_and__(other)
+
+    def __dsl_or__(self, other: Any) -> Any:
+        return self._typed().__dsl_or__(other)
+
+    # ---------------------------------------------------------------- conversions (MLIR types)
+
+    @dsl_loc_tracing
+    def extf(self, ty: ir.Type) -> Any:
+        return arith.extf(ty, self, fastmath=_emit.fastmath_attr())
+
+    @dsl_loc_tracing
+    def truncf(self, ty: ir.Type) -> Any:
+        return arith.truncf(ty, self, fastmath=_emit.fastmath_attr())
+
+    @dsl_loc_tracing
+    def extui(self, ty: ir.Type) -> Any:
+        return arith.extui(ty, self)
+
+    @dsl_loc_tracing
+    def extsi(self, ty: ir.Type) -> Any:
+        return arith.extsi(ty, self)
+
+    @dsl_loc_tracing
+    def trunci(self, ty: ir.Type) -> Any:
+        return arith.trunci(ty, self)
+
+    @dsl_loc_tracing
+    def bitcast(self, ty: ir.Type) -> Any:
+        return arith.bitcast(ty, self)
+
+    @dsl_loc_tracing
+    def index_cast(self, ty: ir.Type) -> Any:
+        return arith.index_cast(ty, self)
+
+    # ---------------------------------------------------------------- methods
+
+    @dsl_loc_tracing
+    def select(self, a: Any, b: Any) -> Any:
+        """`arith.select` with this value as the condition; a literal takes the other branch's type."""
+        return raw_select(_emit.to_i1(self), a, b)
+
+    @dsl_loc_tracing
+    def shrui(self, n: Any) -> Any:
+        result = arith.shrui(self, self._coerce(n))
+        return result.with_signedness(self.signed) if type(result) is ArithValue else result
+
+    def addf(self, other: Any, fastmath: Any = None) -> Any:
+        return self._float_op("addf", other, fastmath)
+
+    def maximumf(self, other: Any, fastmath: Any = None) -> Any:
+        return self._float_op("maximumf", other, fastmath)
+
+    def minimumf(self, other: Any, fastmath: Any = None) -> Any:
+        return self._float_op("minimumf", other, fastmath)
+
+    @dsl_loc_tracing
+    def _float_op(self, name: str, other: Any, fastmath: Any) -> Any:
+        return getattr(arith, name)(self, self._coerce(other), fastmath=_emit.fastmath_attr(fastmath))
+
+    @dsl_loc_tracing
+    def rsqrt(self, fastmath: Any = None) -> Any:
+        return math.rsqrt(self, fastmath=_emit.fastmath_attr(fastmath))
+
+    @dsl_loc_tracing
+    def exp2(self, fastmath: Any = None) -> Any:
+        return math.exp2(self, fastmath=_emit.fastmath_attr(fastmath))
+
+    @dsl_loc_tracing
+    def shuffle_xor(self, offset: Any, width: Any) -> Any:
+        """`gpu.shuffle xor`; plain ints become i32 constants."""
+        result = gpu.shuffle(self, i32_operand(offset), i32_operand(width), gpu_shuffle_mode("xor"))[0]
+        return result.with_signedness(self.signed) if type(result) is ArithValue else result
+
+    # ---------------------------------------------------------------- protocol
+
+    def ir_value(self) -> ir.Value:
+        return self
+
+    def __extract_to_ir_values__(self) -> list[ir.Value]:
+        return [self]
+
+    @classmethod
+    def __construct_from_ir_values__(cls, values: list[ir.Value], exemplar: Any = None) -> Any:
+        (value,) = values
+        return ArithValue(value, getattr(exemplar, "signed", None))
+
+
+def _install_operators(cls: type) -> None:
+    for name, op in OPERATORS.items():
+        dunder = f"__{name.rstrip('_')}__"
+
+        def forward(self: Any, other: Any, _n: str = name) -> Any:
+            return self._binary(_n, other)
+
+        def backward(self: Any, other: Any, _n: str = name) -> Any:
+            return self._binary(_n, other, True)
+
+        setattr(cls, dunder, forward)
+        if op.group != "compare":
+            setattr(cls, f"__r{name.rstrip('_')}__", backward)
+
+
+_install_operators(ArithValue)
+
+
+def i32_operand(value: Any) -> ir.Value:
+    """`value` (int, Numeric or raw) as an i32 value."""
+    i32 = ir.IntegerType.get_signless(32)
+    if isinstance(value, int):
+        return _emit.constant(i32, value)
+    raw = value if isinstance(value, ir.Value) else value.ir_value()
+    return _emit.int_resize(raw, i32, getattr(raw, "signed", None))
+
+
+def gpu_shuffle_mode(mode: str) -> ir.Attribute:
+    return ir.Attribute.parse(f"#gpu<shuffle_mode {mode}>")
+
+
+def raw_operand(value: Any) -> Any:
+    """The single IR value behind a DSL value; Python numbers and raw values pass."""
+    if value is None or isinstance(value, (ir.Value, bool, int, float)):
+        return value
+    return value.ir_value() if hasattr(value, "ir_value") else value
+
+
+def raw_select(condition: ir.Value, a: Any, b: Any) -> Any:
+    """`arith.select`; a Python number takes the other branch's type, a scalar is splat against a vector."""
+    a, b = raw_operand(a), raw_operand(b)
+    if not isinstance(a, ir.Value) and not isinstance(b, ir.Value):
+        ty = ir.F32Type.get() if isinstance(a, float) or isinstance(b, float) else ir.IntegerType.get_signless(32)
+        a, b = _emit.constant(ty, a), _emit.constant(ty, b)
+    elif not isinstance(a, ir.Value):
+        a = _emit.constant(b.type, a)
+    elif not isinstance(b, ir.Value):
+        b = _emit.constant(a.type, b)
+    if isinstance(a.type, ir.VectorType) and not isinstance(b.type, ir.VectorType):
+        b = _emit.splat(b, a.type.shape)
+    elif isinstance(b.type, ir.VectorType) and not isinstance(a.type, ir.VectorType):
+        a = _emit.splat(a, b.type.shape)
+    return arith.select(condition, a, b)
+
+
+def register_casters() -> None:
+    """Make results of integer, index and float type come back as `ArithValue`."""
+    for name in (
+        "IntegerType IndexType F16Type BF16Type F32Type F64Type FloatTF32Type Float8E5M2Type Float8E4M3Type "
+        "Float8E4M3FNType Float8E4M3FNUZType Float8E4M3B11FNUZType Float8E5M2FNUZType Float8E8M0FNUType "
+        "Float6E2M3FNType Float6E3M2FNType Float4E2M1FNType"
+    ).split():
+        ty = getattr(ir, name, None)
+        if ty is not None:
+            ir.register_value_caster(ty.static_typeid, replace=True)(ArithValue)
+
+
+register_casters()

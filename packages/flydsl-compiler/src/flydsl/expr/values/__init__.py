@@ -1,0 +1,1 @@
+"""Value classes over the `fly` dialect types, registered as MLIR value casters."""

@@ -1,0 +1,200 @@
+"""Copy and MMA atoms, and tiled copies and MMAs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir.dialects import fly
+
+from ..meta import dsl_loc_tracing
+from .base import FlyValue, caster_for
+
+# State fields by op mnemonic: the vocabulary of `atom.set_value`. TDM adds indexed names.
+_TDM_FIELDS = {"workgroup_mask", "imm_offset", *(f"extent_{i}" for i in range(5)), *(f"stride_{i}" for i in range(4))}
+_STATE_FIELDS = {
+    "cdna3.buffer_copy": {"soffset"},
+    "cdna3.buffer_copy_lds": {"soffset", "imm_offset"},
+    "cdna3.buffer_atomic": {"soffset"},
+    "cdna4.buffer_load_async_lds": {"soffset", "imm_offset"},
+    "cdna4.mfma_scale": {"scale_a", "scale_b"},
+    "gfx1250.wmma_scale": {"scale_a", "scale_b"},
+    "gfx1250.tdm": _TDM_FIELDS,
+}
+_STATELESS = ("universal_", "cdna3.mfma", "gfx11.wmma", "gfx120x.wmma", "gfx1250.wmma", "cdna4.lds_read_trans",
+              "cdna4.global_load_async_lds")  # fmt: skip
+
+
+def check_state_field(atom_type: Any, field: str) -> None:
+    """ValueError when the atom's op has no state field of that name. Unknown ops are left to lowering."""
+    text = str(atom_type)
+    start = text.rfind("!fly", 0, text.find("<", text.find("<") + 1) + 1)
+    name = text[start:].split("<", 1)[0].removeprefix("!fly_rocdl.").removeprefix("!fly.")
+    fields = _STATE_FIELDS.get(name)
+    if fields is None and not name.startswith(_STATELESS):
+        return
+    if field not in (fields or ()):
+        known = ", ".join(sorted(fields)) if fields else "none"
+        raise ValueError(f"atom {name} has no state field {field!r} (its fields: {known})")
+
+
+class _Stateful(FlyValue):
+    @dsl_loc_tracing
+    def set_value(self, field: Any, value: Any = None) -> Any:
+        """A new atom with a state field (or every field of a dict) set; this atom is unchanged."""
+        from ..primitive import atom_set_value
+
+        if not isinstance(field, dict):
+            return atom_set_value(self, field, value)
+        atom: Any = self
+        for name, field_value in field.items():
+            atom = atom_set_value(atom, name, field_value)
+        return atom
+
+
+@caster_for(fly.CopyAtomType)
+class CopyAtom(_Stateful):
+    """One copy instruction, with its thread-value layouts."""
+
+    @property
+    def val_bits(self) -> int:
+        return self.type.val_bits
+
+    @property
+    def thr_layout(self) -> Any:
+        return fly.static(self.type.thr_layout)
+
+    thr_id = thr_layout
+
+    @property
+    def layout_src_tv(self) -> Any:
+        return fly.static(self.type.tv_layout_src)
+
+    @property
+    def layout_dst_tv(self) -> Any:
+        return fly.static(self.type.tv_layout_dst)
+
+    @property
+    def layout_ref_tv(self) -> Any:
+        return fly.static(self.type.tv_layout_ref)
+
+
+@caster_for(fly.MmaAtomType)
+class MmaAtom(_Stateful):
+    """One matrix instruction, with its thread-value layouts."""
+
+    @property
+    def thr_layout(self) -> Any:
+        return fly.static(self.type.thr_layout)
+
+    thr_id = thr_layout
+
+    @property
+    def shape_mnk(self) -> Any:
+        return fly.static(self.type.shape_mnk)
+
+    @property
+    def layout_A_tv(self) -> Any:  # noqa: N802
+        return fly.static(self.type.tv_layout_a)
+
+    @property
+    def layout_B_tv(self) -> Any:  # noqa: N802
+        return fly.static(self.type.tv_layout_b)
+
+    @property
+    def layout_C_tv(self) -> Any:  # noqa: N802
+        return fly.static(self.type.tv_layout_c)
+
+
+@caster_for(fly.TiledCopyType)
+class TiledCopy(FlyValue):
+    """A copy atom repeated over threads and values to cover a tile."""
+
+    @property
+    def copy_atom(self) -> Any:
+        """The atom as a value."""
+        return fly.get_copy_atom(self)
+
+    @property
+    def tile_mn(self) -> Any:
+        return fly.static(self.type.tile_mn)
+
+    @property
+    def layout_tv_tiled(self) -> Any:
+        return fly.static(self.type.layout_thr_val)
+
+    @property
+    def layout_src_tv_tiled(self) -> Any:
+        return fly.static(self.type.tiled_tv_layout_src)
+
+    @property
+    def layout_dst_tv_tiled(self) -> Any:
+        return fly.static(self.type.tiled_tv_layout_dst)
+
+    def get_slice(self, thr: Any) -> Any:
+        """The part of thread `thr`: a `ThrCopy`."""
+        from ..derived import ThrCopy
+
+        return ThrCopy(self, thr)
+
+    thr_slice = get_slice
+
+
+@caster_for(fly.TiledMmaType)
+class TiledMma(FlyValue):
+    """An MMA atom repeated over wave groups, with an optional permutation of its M, N and K modes."""
+
+    @property
+    def mma_atom(self) -> Any:
+        """The atom *type*."""
+        return self.type.mma_atom
+
+    @property
+    def atom_layout(self) -> Any:
+        return fly.static(self.type.atom_layout)
+
+    @property
+    def permutation_mnk(self) -> Any:
+        return fly.static(self.type.permutation)
+
+    @property
+    def tile_size_mnk(self) -> Any:
+        return fly.static(self.type.tile_size_mnk)
+
+    @property
+    def thr_layout_vmnk(self) -> Any:
+        return fly.static(self.type.thr_layout_vmnk)
+
+    @property
+    def tv_layout_A_tiled(self) -> Any:  # noqa: N802
+        return fly.static(self.type.tiled_tv_layout_a)
+
+    @property
+    def tv_layout_B_tiled(self) -> Any:  # noqa: N802
+        return fly.static(self.type.tiled_tv_layout_b)
+
+    @property
+    def tv_layout_C_tiled(self) -> Any:  # noqa: N802
+        return fly.static(self.type.tiled_tv_layout_c)
+
+    def get_slice(self, thr: Any) -> Any:
+        """The part of thread `thr`: a `ThrMma`."""
+        from ..derived import ThrMma
+
+        return ThrMma(self, thr)
+
+    thr_slice = get_slice
+
+    def _fragment(self, operand: str, tensor: Any, stages: int | None) -> Any:
+        from ..primitive import MmaOperand, mma_make_fragment
+
+        return mma_make_fragment(getattr(MmaOperand, operand), self, tensor, stages=stages)
+
+    def make_fragment_A(self, tensor: Any, *, stages: int | None = None) -> Any:  # noqa: N802
+        """Register fragment for operand A of the partitioned `tensor`, in the atom's element type."""
+        return self._fragment("A", tensor, stages)
+
+    def make_fragment_B(self, tensor: Any, *, stages: int | None = None) -> Any:  # noqa: N802
+        return self._fragment("B", tensor, stages)
+
+    def make_fragment_C(self, tensor: Any, *, stages: int | None = None) -> Any:  # noqa: N802
+        return self._fragment("C", tensor, stages)

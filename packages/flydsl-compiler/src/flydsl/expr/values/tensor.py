@@ -1,0 +1,225 @@
+"""`Pointer` and `Tensor`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flydsl._mlir import ir
+from flydsl._mlir.dialects import fly
+
+from .._vector import Vector
+from ..meta import dsl_loc_tracing
+from ..numeric import Integer, Numeric, as_numeric
+from .base import FlyValue, caster_for
+from .int_tuple import IntTuple, contains_none
+
+
+def element_class(ty: ir.Type) -> Any:
+    """Numeric class of an element type; for vector elements the Vector alias."""
+    if isinstance(ty, ir.VectorType):
+        from .._vector import VectorAlias
+
+        return VectorAlias(Numeric.from_ir_type(ty.element_type), tuple(ty.shape)[0])
+    return Numeric.from_ir_type(ty)
+
+
+def address_space_of(ty: Any) -> Any:
+    """The generic `AddressSpace`, or a target attribute as it is."""
+    space = ty.address_space
+    if isinstance(space, int):
+        return fly.AddressSpace(int(space))
+    text = str(space)
+    for member in fly.AddressSpace:
+        if text in (f"#fly<address_space {member}>", str(member)):
+            return member
+    return space
+
+
+def convert_for_store(value: Any, element: ir.Type) -> Any:
+    """A literal as a constant of the element type; a typed value must already have it."""
+    if isinstance(value, (bool, int, float)) or isinstance(value, Numeric) and value.is_static():
+        literal = value.value if isinstance(value, Numeric) else value
+        return element_class(element)(literal).ir_value()
+    raw = value if isinstance(value, ir.Value) else value.ir_value()
+    found = raw.type.element_type if isinstance(raw.type, ir.VectorType) else raw.type
+    if found != element and raw.type != element:
+        raise ValueError(f"cannot store a {raw.type} value to elements of type {element}; convert it with .to() first")
+    return raw
+
+
+def _is_integer(x: Any) -> bool:
+    if isinstance(x, bool):
+        return False
+    if isinstance(x, (int, Integer)):
+        return True
+    return isinstance(x, ir.Value) and isinstance(x.type, (ir.IntegerType, ir.IndexType))
+
+
+@caster_for(fly.PointerType)
+class Pointer(FlyValue):
+    """A typed address; arithmetic counts elements."""
+
+    @property
+    def element_type(self) -> Any:
+        return element_class(self.type.element_type)
+
+    dtype = element_type
+    value_type = element_type
+
+    @property
+    def address_space(self) -> Any:
+        return address_space_of(self.type)
+
+    memspace = address_space
+
+    @property
+    def alignment(self) -> int:
+        """Known alignment in bytes."""
+        return self.type.alignment
+
+    @property
+    def llvm_ptr(self) -> Any:
+        return _primitive().to_llvm_ptr(self)
+
+    def __add__(self, offset: Any) -> Any:
+        if not (_is_integer(offset) or isinstance(offset, IntTuple)):
+            return NotImplemented
+        return _primitive().add_offset(self, offset)
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: Any) -> Any:
+        if not _is_integer(offset):
+            return NotImplemented
+        return _primitive().add_offset(self, -offset if isinstance(offset, int) else -as_numeric(offset))
+
+    def load(self, dtype: Any = None) -> Any:
+        """The element here, or a value of `dtype` (Numeric class, Vector alias or MLIR type)."""
+        return _primitive().ptr_load(self, dtype)
+
+    def store(self, value: Any) -> None:
+        _primitive().ptr_store(value, self)
+
+    def __getitem__(self, i: Any) -> Any:
+        return (self + i).load()
+
+    def __setitem__(self, i: Any, value: Any) -> None:
+        (self + i).store(value)
+
+    def view(self, layout: Any) -> Any:
+        return _primitive().make_view(self, layout)
+
+
+@caster_for(fly.MemRefType, fly.CoordTensorType)
+class Tensor(FlyValue):
+    """A pointer with a layout, or (coordinate tensor) a base coordinate with a layout."""
+
+    @property
+    def is_coord_tensor(self) -> bool:
+        return isinstance(self.type, fly.CoordTensorType)
+
+    def _memref_type(self, what: str) -> Any:
+        if self.is_coord_tensor:
+            raise TypeError(f"a coordinate tensor has no {what}")
+        return self.type
+
+    @property
+    def element_type(self) -> Any:
+        """Numeric class of the elements (the IR is signless: integers report as signed)."""
+        return element_class(self._memref_type("element type").element_type)
+
+    dtype = element_type
+    value_type = element_type
+
+    @property
+    def address_space(self) -> Any:
+        return address_space_of(self._memref_type("address space"))
+
+    memspace = address_space
+
+    @property
+    def alignment(self) -> int:
+        """Known alignment of the first element in bytes."""
+        return self._memref_type("alignment").alignment
+
+    @property
+    def leading_dim(self) -> Any:
+        """First mode with static stride 1: an int, a path, or None."""
+        return self._memref_type("leading dimension").leading_dim
+
+    @property
+    def layout(self) -> Any:
+        return _primitive().get_layout(self)
+
+    @property
+    def iter(self) -> Any:
+        """The pointer, or the base coordinate of a coordinate tensor."""
+        return _primitive().get_iter(self)
+
+    @property
+    def shape(self) -> IntTuple:
+        return _primitive().get_shape(self)
+
+    @property
+    def stride(self) -> IntTuple:
+        return _primitive().get_stride(self)
+
+    @property
+    def rank(self) -> int:
+        return fly.rank(self)
+
+    @property
+    def depth(self) -> int:
+        return fly.depth(self)
+
+    def _check_coordinate(self, c: Any) -> None:
+        if c is None:
+            raise ValueError("t[None] is not supported: use one index per mode, with None for the modes to keep")
+        if isinstance(c, slice):
+            raise TypeError("Python slices do not index tensors: use None to keep a mode")
+        if isinstance(c, (tuple, list)):
+            if len(c) != self.rank:
+                raise ValueError(f"coordinate {c!r} has {len(c)} entries for a tensor of rank {self.rank} ({self})")
+            for entry in c:
+                if isinstance(entry, slice):
+                    raise TypeError("Python slices do not index tensors: use None to keep a mode")
+
+    @dsl_loc_tracing
+    def __getitem__(self, c: Any) -> Any:
+        """A scalar, or with ``None`` in the coordinate a view of the kept modes.
+
+        One integer is the colexicographic linear coordinate; a coordinate tensor gives its coordinate.
+        """
+        self._check_coordinate(c)
+        if contains_none(c):
+            return _primitive().slice(self, c)
+        return _primitive().memref_load(self, c)
+
+    @dsl_loc_tracing
+    def __setitem__(self, c: Any, value: Any) -> None:
+        self._check_coordinate(c)
+        if contains_none(c):
+            _primitive().slice(self, c).store(value)
+        else:
+            _primitive().memref_store(value, self, c)
+
+    @dsl_loc_tracing
+    def load(self) -> Vector:
+        """All elements as a `Vector` of this tensor's shape, lanes in colexicographic order."""
+        return _primitive().memref_load_vec(self)
+
+    @dsl_loc_tracing
+    def store(self, vector: Any) -> None:
+        """Store a vector of as many lanes and exactly this element type."""
+        _primitive().memref_store_vec(vector, self)
+
+    @dsl_loc_tracing
+    def fill(self, value: Any) -> None:
+        """Set every element; the shape must be static."""
+        self.store(Vector.filled(self.shape.to_py_value(), value, self.dtype))
+
+
+def _primitive() -> Any:
+    from .. import primitive
+
+    return primitive

@@ -1,0 +1,258 @@
+"""Typed settings: every environment variable of the compiler, in one table.
+
+A setting is read on every access (tests and notebooks change the environment while they run), in this
+order: an enclosing :func:`override`, the environment, the default. Traced code never reads a setting.
+
+>>> from flydsl.utils import env
+>>> with env.override(dump_ir=True):
+...     env.debug.dump_ir
+True
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import difflib
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+__all__ = [
+    "EnvManager", "Option", "autotune", "compile", "debug", "describe", "ktrace", "managers", "override", "runtime",
+    "warn_unknown_variables",
+]  # fmt: skip
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off", ""})
+_overrides: contextvars.ContextVar[dict[str, Any] | None] = contextvars.ContextVar("flydsl_settings", default=None)
+_warned: set[tuple[str, str]] = set()
+
+
+class Option:
+    """One setting: a descriptor that reads its environment variable on each access.
+
+    Args:
+        kind: ``bool``, ``int``, ``str`` or ``list``.
+        default: value when nothing sets it.
+        doc: one line for the table of settings.
+        var: variable name; default ``FLYDSL_<GROUP>_<NAME>``.
+        choices: accepted strings. minimum, maximum: accepted integers.
+    """
+
+    def __init__(
+        self,
+        kind: type,
+        default: Any,
+        doc: str,
+        *,
+        var: str | None = None,
+        choices: tuple[str, ...] | None = None,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        separator: str = ",",
+        element: type = str,
+    ) -> None:
+        self.kind, self.default, self.doc, self.var = kind, default, doc, var
+        self.choices, self.minimum, self.maximum = choices, minimum, maximum
+        self.separator, self.element = separator, element
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        if self.var is None:
+            self.var = f"FLYDSL_{owner.group.upper()}_{name.upper()}"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        over = _overrides.get()
+        if over is not None and self.name in over:
+            return over[self.name]
+        text = os.environ.get(self.var)
+        return self.default if text is None else self.parse(text)
+
+    def source(self) -> str:
+        """Where the current value comes from: ``override``, ``environment`` or ``default``."""
+        over = _overrides.get()
+        if over is not None and self.name in over:
+            return "override"
+        return "environment" if self.var in os.environ else "default"
+
+    def parse(self, text: str) -> Any:
+        """The typed value of a variable's text. ValueError names the variable and the text."""
+        if self.kind is bool:
+            word = text.strip().lower()
+            if word not in _TRUE and word not in _FALSE:
+                _warn_once(
+                    self.var, text, f"{self.var}={text!r} is taken as false; use 1/true/yes/on or 0/false/no/off"
+                )
+            return word in _TRUE
+        if self.kind is list:
+            parts = [p.strip() for p in text.split(self.separator) if p.strip()]
+            try:
+                return [self.element(p) for p in parts]
+            except ValueError:
+                raise ValueError(f"{self.var}={text!r}: every entry must be a {self.element.__name__}") from None
+        if self.kind is int:
+            try:
+                value = int(text.strip())
+            except ValueError:
+                raise ValueError(f"{self.var}={text!r} is not an integer") from None
+            if self.minimum is not None and value < self.minimum or self.maximum is not None and value > self.maximum:
+                raise ValueError(f"{self.var}={text!r} is out of range ({self._range()})")
+            return value
+        if self.choices is not None:
+            for choice in self.choices:
+                if choice.lower() == text.strip().lower():
+                    return choice
+            raise ValueError(f"{self.var}={text!r} is not one of {', '.join(self.choices)}")
+        return text
+
+    def _range(self) -> str:
+        low = "" if self.minimum is None else f"{self.minimum} <= "
+        high = "" if self.maximum is None else f" <= {self.maximum}"
+        return f"{low}value{high}"
+
+
+def _warn_once(var: str, text: str, message: str) -> None:
+    if (var, text) not in _warned:
+        _warned.add((var, text))
+        warnings.warn(message, UserWarning, stacklevel=4)
+
+
+class EnvManager:
+    """A group of settings."""
+
+    group = ""
+    options: dict[str, Option] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.options = {k: v for k, v in vars(cls).items() if isinstance(v, Option)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Current value of every setting of the group."""
+        return {name: getattr(self, name) for name in self.options}
+
+    @classmethod
+    def help(cls) -> str:
+        """One line per setting: variable, type, default, meaning."""
+        return "\n".join(f"{o.var} ({o.kind.__name__}, default {o.default!r}): {o.doc}" for o in cls.options.values())
+
+
+class _Compile(EnvManager):
+    group = "compile"
+    opt_level = Option(int, 2, "optimisation level of the code generator", minimum=0, maximum=3)
+    compile_only = Option(bool, False, "compile and cache, never touch a device; calls return None", var="COMPILE_ONLY")
+    arch = Option(str, "", "target architecture of compilation; beats all detection", var="ARCH")
+    backend = Option(str, "rocm", "compile backend id")
+    llvm_dir = Option(str, "", "external LLVM/MLIR prefix for the final code generation")
+    extra_source_dirs = Option(
+        list, [], "directories hashed into the toolchain fingerprint", var="FLYDSL_EXTRA_SOURCE_DIRS", separator=":"
+    )
+
+
+class _Debug(EnvManager):
+    group = "debug"
+    dump_ir = Option(bool, False, "write the IR after each stage", var="FLYDSL_DUMP_IR")
+    dump_dir = Option(str, "~/.flydsl/debug", "directory of the dumps", var="FLYDSL_DUMP_DIR")
+    dump_asm = Option(bool, False, "write only the final assembly")
+    ast_diff = Option(bool, False, "log a diff of each rewriting step (needs INFO logging)")
+    log_level = Option(str, "WARNING", "level of the log handlers", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    log_to_file = Option(str, "", "log file, overwritten")
+    log_to_console = Option(bool, False, "log to stderr")
+    print_origin_ir = Option(bool, False, "log the traced module")
+    print_after_all = Option(bool, False, "print the IR after each pass")
+    enable_debug_info = Option(bool, False, "line tables in the code object; part of the cache key")
+    enable_verifier = Option(bool, True, "verify the IR after each pass")
+    show_stacktrace = Option(bool, False, "raw tracebacks for compile errors")
+    max_loc_depth = Option(int, 5, "frames kept in a location chain", minimum=1)
+
+
+class _Runtime(EnvManager):
+    group = "runtime"
+    kind = Option(str, "", "device runtime: rocm or sim; empty: rocm when a GPU is visible, else sim")
+    cache_dir = Option(str, "~/.flydsl/cache", "root of the disk cache; empty disables it")
+    enable_cache = Option(bool, True, "disk cache on or off")
+    run_only = Option(bool, False, "only run cached artifacts, never compile")
+
+
+class _Autotune(EnvManager):
+    group = "autotune"
+    config_dir = Option(str, "", "offline configuration artifacts; empty disables them")
+    force = Option(bool, False, "always search", var="FLYDSL_AUTOTUNE")
+    cache_dir = Option(str, "~/.flydsl/autotune", "cache of searched winners")
+
+
+class _Ktrace(EnvManager):
+    group = "ktrace"
+    enable = Option(bool, False, "instrument kernels (gfx942, gfx950)")
+    buffer_bytes = Option(int, 67108864, "device trace buffer", minimum=4096, maximum=2**31)
+    blocks = Option(str, "", "filter: x,y,z or xcc:N")
+    dump_dir = Option(str, "", "trace output directory; empty = current directory")
+
+
+compile = _Compile()
+debug = _Debug()
+runtime = _Runtime()
+autotune = _Autotune()
+ktrace = _Ktrace()
+managers: tuple[EnvManager, ...] = (compile, debug, runtime, autotune, ktrace)
+
+# Read by other packages of the stack; listed so that a typo is recognised and the table is whole.
+_FOREIGN = {
+    "FLYDSL_GPU_ARCH": "architecture reported by get_rocm_arch()",
+    "FLYDSL_ROCM_AGENT_TIMEOUT": "seconds for the architecture query tool",
+    "FLYDSL_SIM_ARCH": "architecture of the simulated device",
+    "FLYDSL_SIM_CHECK": "simulator checks: oob,race,uninit",
+    "FLYDSL_SIM_STATS": "simulator counters",
+    "FLYDSL_SIM_TRACE": "simulator trace file",
+    "FLYDSL_SIM_THREADS": "worker threads of the simulator",
+    "FLYDSL_HIP_LIBRARY": "path of the HIP library to load",
+}
+
+
+@contextlib.contextmanager
+def override(**values: Any) -> Iterator[None]:
+    """Set settings for the current thread or task by name, e.g. ``override(dump_ir=True, arch="gfx950")``.
+
+    Raises:
+        ValueError: unknown setting; the message has the nearest known names.
+    """
+    known = {name for m in managers for name in m.options}
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            raise ValueError(f"unknown setting {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+    token = _overrides.set({**(_overrides.get() or {}), **values})
+    try:
+        yield
+    finally:
+        _overrides.reset(token)
+
+
+def describe() -> list[dict[str, Any]]:
+    """The table of settings: variable, type, default, current value, where it came from, meaning."""
+    return [
+        {"group": m.group, "name": name, "variable": o.var, "type": o.kind.__name__, "default": o.default,
+         "value": getattr(m, name), "source": o.source(), "doc": o.doc}
+        for m in managers for name, o in m.options.items()
+    ]  # fmt: skip
+
+
+def warn_unknown_variables(emit: Callable[[str], None] | None = None) -> list[str]:
+    """Warn once for a ``FLYDSL_*`` variable that is almost the name of a setting; returns the messages."""
+    known = {o.var for m in managers for o in m.options.values()} | set(_FOREIGN)
+    messages = []
+    for var in os.environ:
+        if not var.startswith("FLYDSL_") or var in known or (var, "?") in _warned:
+            continue
+        # Kernels have switches of their own, so only a near miss is worth a word.
+        near = ["COMPILE_ONLY"] if var == "FLYDSL_COMPILE_ONLY" else difflib.get_close_matches(var, known, 1, 0.88)
+        if near:
+            _warned.add((var, "?"))
+            messages.append(f"environment variable {var} is not known; did you mean {near[0]}?")
+    for message in messages:
+        (emit or (lambda m: warnings.warn(m, UserWarning, stacklevel=3)))(message)
+    return messages

@@ -1,0 +1,77 @@
+"""Artifacts and the disk cache: nothing on disk can make a call fail or serve other code."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flydsl.compiler import cache
+from flydsl.compiler.artifact import CompiledArtifact
+from flydsl.compiler.cache import FileLock, JitCacheManager
+
+ARTIFACT = CompiledArtifact(
+    "f", "gfx942", {"version": 1, "code": [["ret"]]}, b"\x7fELF" + bytes(100), "k" * 32, {"kernels": ["k"]}
+)
+
+
+def test_round_trip() -> None:
+    again = CompiledArtifact.from_bytes(ARTIFACT.to_bytes(), key="k" * 32)
+    assert again == ARTIFACT
+    assert CompiledArtifact.from_bytes(ARTIFACT.to_bytes(), key="other") is None
+
+
+@given(st.data())
+def test_any_damage_is_a_miss(data: Any) -> None:
+    good = ARTIFACT.to_bytes()
+    position = data.draw(st.integers(0, len(good) - 1))
+    if data.draw(st.booleans()):
+        bad = good[:position]
+    else:
+        bad = good[:position] + bytes([good[position] ^ data.draw(st.integers(1, 255))]) + good[position + 1 :]
+    assert CompiledArtifact.from_bytes(bad) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04\x95pickle", b"x" * 1000])
+def test_foreign_file_is_a_miss(tmp_path: Path, content: bytes) -> None:
+    manager = JitCacheManager(tmp_path, "f", "id")
+    assert manager.store(ARTIFACT.key, ARTIFACT)
+    assert manager.load(ARTIFACT.key) == ARTIFACT
+    manager.path(ARTIFACT.key).write_bytes(content)
+    assert manager.load(ARTIFACT.key) is None
+    info = manager.info()
+    assert (info.hits, info.misses, info.disk_size) == (1, 1, 1)
+
+
+def test_unwritable_root_warns_once(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    manager = JitCacheManager(blocker / "cache", "f", "id")
+    with pytest.warns(UserWarning, match="FLYDSL_RUNTIME_CACHE_DIR"):
+        with manager.compiling(ARTIFACT.key):
+            assert not manager.store(ARTIFACT.key, ARTIFACT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not manager.store(ARTIFACT.key, ARTIFACT)
+    assert manager.load(ARTIFACT.key) is None
+
+
+def test_lock_timeout(tmp_path: Path) -> None:
+    with FileLock(tmp_path / "x.lock"):
+        with pytest.raises(RuntimeError, match="timeout"):
+            with FileLock(tmp_path / "x.lock", timeout=0.01):
+                pass
+
+
+def test_stats_and_clear() -> None:
+    root = cache.cache_root()
+    assert root is not None
+    manager = JitCacheManager(root, "f", "id")
+    manager.store(ARTIFACT.key, ARTIFACT)
+    assert cache.stats()["files"] == 1
+    assert cache.clear() == 1
+    assert cache.stats()["files"] == 0

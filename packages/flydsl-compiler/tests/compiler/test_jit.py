@@ -1,0 +1,294 @@
+"""Kernels and jit functions through a recording launcher: no device, real code generation."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flydsl._mlir.dialects.fly")
+
+import flydsl.compiler as flyc  # noqa: E402
+import flydsl.expr as fx  # noqa: E402
+from flydsl.compiler.diagnostics import DSLCompileError  # noqa: E402
+from flydsl.compiler.launch import validate_block_size  # noqa: E402
+from flydsl.compiler.pipeline import stage_label  # noqa: E402
+
+SOURCE = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+FACTOR = 3
+
+@flyc.kernel
+def k(n: fx.Int32, c: fx.Constexpr[int]):
+    i = fx.block_idx.x * c + fx.thread_idx.x
+    if i < n * FACTOR:
+        fx.barrier() if False else None
+
+@flyc.jit
+def run(n: fx.Int32, c: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
+    k(n, c).launch(grid=((n + c - 1) // c,), block=c, stream=stream)
+"""
+
+
+class Recorder:
+    """Stands for the runtime's Launcher."""
+
+    made: list[Recorder] = []
+
+    def __init__(self, plan: dict[str, Any], hsaco: bytes, *, arch: str) -> None:
+        self.plan, self.hsaco, self.arch, self.calls = plan, hsaco, arch, []
+        Recorder.made.append(self)
+
+    def __call__(self, *args: Any) -> None:
+        self.calls.append(args)
+
+
+@pytest.fixture(autouse=True)
+def recorder(monkeypatch: pytest.MonkeyPatch) -> list[Recorder]:
+    import flydsl.runtime
+
+    monkeypatch.setitem(flydsl.runtime.__dict__, "Launcher", Recorder)
+    Recorder.made = []
+    return Recorder.made
+
+
+def test_compile_and_launch(load: Any, recorder: list[Recorder]) -> None:
+    module = load(SOURCE)
+    assert module.run(100, 64) is None
+    (launcher,) = recorder
+    assert launcher.hsaco.startswith(b"\x7fELF") and launcher.arch == "gfx942"
+    assert launcher.calls == [(100, None)]
+    module.run(7, 64)
+    assert len(recorder) == 1 and launcher.calls[-1] == (7, None)
+    module.run(7, 32)
+    assert len(recorder) == 2
+
+
+def test_disk_cache_across_instances(load: Any, recorder: list[Recorder], monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load(SOURCE)
+    module.run(1, 64)
+    assert module.run.cache_info()[:2] == (0, 1)
+    second = load_again(module)
+    monkeypatch.setattr(type(second.run), "_compile", _must_not_compile)
+    second.run(1, 64)
+    assert second.run.cache_info().hits == 1
+
+
+def load_again(module: Any) -> Any:
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(module.__name__, module.__file__)
+    assert spec is not None and spec.loader is not None
+    fresh = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    return fresh
+
+
+def _must_not_compile(*args: Any) -> None:
+    raise AssertionError("compiled although the cache has it")
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "foreign"])
+def test_damaged_cache_file_is_compiled_again(load: Any, damage: str) -> None:
+    module = load(SOURCE)
+    module.run(1, 64)
+    (path,) = Path(os.environ["FLYDSL_RUNTIME_CACHE_DIR"]).glob("*/*.fly")
+    good = path.read_bytes()
+    path.write_bytes(
+        {"truncate": good[:-50], "flip": good[:300] + b"\xff" + good[301:], "empty": b"", "foreign": b"PK" * 500}[
+            damage
+        ]
+    )
+    second = load_again(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second.run(1, 64)
+    assert second.run.cache_info().misses == 1
+    assert path.read_bytes()[:8] == good[:8]
+
+
+def test_unwritable_cache_directory_only_warns(
+    load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorder: list[Recorder]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    module = load(SOURCE)
+    with pytest.warns(UserWarning, match="cannot be written"):
+        module.run(1, 64)
+    assert recorder
+
+
+def test_changed_global_is_not_served_from_the_cache(load: Any, recorder: list[Recorder]) -> None:
+    module = load(SOURCE)
+    module.run(1, 64)
+    module.FACTOR = 4
+    module.run(1, 64)
+    assert len(recorder) == 2
+
+
+def test_cache_off_and_run_only(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load(SOURCE)
+    monkeypatch.setenv("FLYDSL_RUNTIME_RUN_ONLY", "1")
+    with pytest.raises(RuntimeError, match="FLYDSL_RUNTIME_RUN_ONLY.*run"):
+        module.run(1, 64)
+    monkeypatch.delenv("FLYDSL_RUNTIME_RUN_ONLY")
+    monkeypatch.setenv("FLYDSL_RUNTIME_ENABLE_CACHE", "0")
+    module.run(1, 64)
+    assert module.run.cache_info() is None
+    assert not list(Path(os.environ["FLYDSL_RUNTIME_CACHE_DIR"]).glob("*/*.fly"))
+
+
+def test_compile_only_then_other_architectures(
+    load: Any, monkeypatch: pytest.MonkeyPatch, recorder: list[Recorder]
+) -> None:
+    module = load(SOURCE)
+    monkeypatch.setenv("COMPILE_ONLY", "1")
+    for arch in ("gfx942", "gfx950", "gfx1201"):
+        monkeypatch.setenv("ARCH", arch)
+        assert module.run(1, 64) is None
+        assert module.run._last_compiled.artifact.arch == arch
+    assert recorder == []
+
+
+def test_unknown_architecture(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCH", "gfx1")
+    with pytest.raises(ValueError, match="unknown architecture 'gfx1'.*ARCH.*gfx942"):
+        load(SOURCE).run(1, 64)
+
+
+def test_compile_object(load: Any, recorder: list[Recorder]) -> None:
+    module = load(SOURCE)
+    compiled = flyc.compile[{"waves_per_eu": 2}](module.run, 5, 64)
+    compiled(9, 64, 0)
+    assert recorder[0].calls == [(5, None), (9, 0)]
+    with pytest.raises(IndexError):
+        compiled(9)
+    with pytest.raises(TypeError):
+        compiled(n=9)
+    with pytest.raises(TypeError, match="expects a dict"):
+        flyc.compile[3]
+    with pytest.raises(TypeError):
+        flyc.compile(print, 1)
+    assert flyc.compile(module.run) is module.run
+
+
+def test_kernel_outside_jit(load: Any) -> None:
+    module = load(SOURCE)
+    with pytest.raises(RuntimeError, match="kernel 'k' was called outside a jit function"):
+        module.k(1, 64)
+
+
+def test_errors_of_a_trace_leave_no_context(load: Any) -> None:
+    from flydsl._mlir import ir
+
+    module = load(
+        SOURCE
+        + """
+@flyc.jit
+def bad(n: fx.Int32):
+    k(n, 3, 4).launch()
+
+@flyc.jit
+def bare(n: fx.Int32):
+    k(5, 64).launch()
+
+@flyc.kernel
+def inner(n: fx.Int32):
+    k(n, 64)
+
+@flyc.jit
+def nested(n: fx.Int32):
+    inner(n).launch(block=64)
+"""
+    )
+    with pytest.raises(TypeError, match="k\\(\\)"):
+        module.bad(1)
+    with pytest.raises(TypeError, match="bare Python value 5.*fx.Int32"):
+        module.bare(1)
+    with pytest.raises(DSLCompileError, match="launched from jit functions only"):
+        module.nested(1)
+    assert ir.Context.current is None
+    module.run(1, 64)
+
+
+def test_block_size_rules(load: Any) -> None:
+    for size, error, text in (
+        (64, TypeError, "sequence of 3 positive integers"),
+        ([1, 2], ValueError, "exactly 3"),
+        ([1, 2, 0], ValueError, "must be positive"),
+        ([1, 2, "3"], TypeError, "must be an int"),
+    ):
+        with pytest.raises(error, match=text):
+            validate_block_size(size)
+    module = load(SOURCE.replace("@flyc.kernel", "@flyc.kernel(known_block_size=[32, 1, 1])"))
+    with pytest.raises(ValueError, match="differs from known_block_size"):
+        module.run(1, 64)
+    with pytest.raises(DSLCompileError, match="exceeds the limit of 1024"):
+        load(SOURCE).run(1, 2048)
+
+
+def test_scalar_arguments_are_checked(load: Any) -> None:
+    module = load(SOURCE)
+    with pytest.raises(OverflowError, match="'n'.*Int32"):
+        module.run(2**40, 64)
+    with pytest.raises(TypeError, match="'n'.*float 1.5"):
+        module.run(1.5, 64)
+    with pytest.raises(TypeError, match="'n'"):
+        module.run("1", 64)
+    with pytest.raises(TypeError, match="'c'"):
+        module.run(1, [64])
+
+
+def test_tensor_arguments() -> None:
+    arg = flyc.from_dlpack(np.zeros((4, 8), np.float32))
+    assert arg.__cache_signature__()[4:] == ((4, 8), (8, 1))
+    assert arg.mark_layout_dynamic(divisibility=4).__cache_signature__()[4:] == ((-1, -1), (-4, 1))
+    raw = flyc.JitArgumentRegistry and __import__("flydsl.compiler.jit_argument", fromlist=["x"]).resolve_argument
+    assert raw("A", fx.Tensor, np.zeros((4, 8), np.float32)).spec.stride == (-1, 1)
+    with pytest.raises(RuntimeError, match="auto-mark layout-dynamic"):
+        raw("A", fx.Tensor, np.zeros((4, 8), np.float32)[:, ::2])
+    with pytest.raises(TypeError):
+        raw("A", fx.Tensor, np.zeros(4, np.complex64))
+    with pytest.raises(TypeError, match="'A' of type NoneType"):
+        raw("A", fx.Tensor, None)
+    with pytest.raises(ValueError):
+        flyc.from_dlpack(np.zeros((), np.float32))
+    for args, text in (
+        ((0, [2]), "must be an int"),
+        (([0, 1], [2]), "equal length"),
+        ((5,), "out of range"),
+        ((0, 3), "power of two"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            flyc.from_dlpack(np.zeros((4, 8), np.float32)).mark_shape_dynamic(*args)
+
+
+def test_dumps(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FLYDSL_DUMP_IR", "1")
+    monkeypatch.setenv("FLYDSL_DUMP_DIR", str(tmp_path / "dumps"))
+    load(SOURCE).run(1, 64)
+    names = sorted(p.name for p in (tmp_path / "dumps" / "k_0").iterdir())
+    assert names[0] == "00_origin.mlir" and names[-1].endswith("_final_isa.s") and names[-2].endswith("_llvm_ir.ll")
+    assert "10_convert_scf_to_cf_cse_convert_gpu_to_rocdl.mlir" in names
+    assert "[flydsl.compile] dump origin ->" in capsys.readouterr().out
+
+
+def test_stage_label() -> None:
+    assert (
+        stage_label("gpu.module(convert-scf-to-cf,cse,convert-gpu-to-rocdl{chipset=x})")
+        == "convert_scf_to_cf_cse_convert_gpu_to_rocdl"
+    )
+    assert stage_label("{}") == "stage"
+
+
+def test_imports_stay_light() -> None:
+    code = "import sys, flydsl.compiler; assert 'flydsl._mlir' not in sys.modules and 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

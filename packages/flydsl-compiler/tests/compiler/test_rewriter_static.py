@@ -1,0 +1,136 @@
+"""Rewritten functions with static operands keep Python's meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flydsl.compiler.ast_rewriter import ASTRewriter, ReplaceIfWithDispatch
+from flydsl.compiler.diagnostics import DSLCompileError
+
+
+def branches(flag: bool, n: int) -> Any:
+    out = []
+    for i in (0, 1, 2, 3):
+        if i == 1:
+            continue
+        if flag:
+            t = i * 2
+        elif n > i:
+            t = -i
+        else:
+            t = 100
+        out.append(t)
+        if i > 2:
+            break
+    if n < 0:
+        return "negative"
+    word = "yes" if flag else "no"
+    return out, word, not flag, (flag and n), 0 < n <= 3
+
+
+def locals_of_a_branch(flag: bool) -> Any:
+    if flag:
+        fresh = 1
+    return fresh
+
+
+branches_rewritten = ASTRewriter.transform(type(branches)(branches.__code__, globals(), "branches"))
+locals_rewritten = ASTRewriter.transform(type(branches)(locals_of_a_branch.__code__, globals(), "locals_of_a_branch"))
+
+
+@given(st.booleans(), st.integers(-3, 5))
+def test_same_as_python(flag: bool, n: int) -> None:
+    assert branches_rewritten(flag, n) == branches(flag, n)
+
+
+def test_names_of_a_static_branch_are_visible() -> None:
+    assert locals_rewritten(True) == 1
+
+
+def test_unbound_name_says_where_it_was_bound() -> None:
+    value = locals_rewritten(False)
+    with pytest.raises(NameError, match="fresh.*branch at line"):
+        value + 1
+
+
+def test_operands_are_evaluated_once() -> None:
+    calls = []
+
+    def see(x: Any) -> Any:
+        calls.append(x)
+        return x
+
+    def f() -> Any:
+        return see(1) < see(2) < see(3), (see(0) or see(4) or see(5)), (see(6) if see(True) else see(7))
+
+    assert ASTRewriter.transform(f)() == (True, 4, 6)
+    assert calls == [1, 2, 3, 0, 4, True, 6]
+
+
+def test_walrus_stays_in_the_function() -> None:
+    def f(n: int) -> Any:
+        if n > 0 and (m := n * 2) > 4:
+            return m
+        return -1
+
+    g = ASTRewriter.transform(f)
+    assert (g(3), g(1)) == (6, -1)
+
+
+def test_closures_and_defaults_survive() -> None:
+    base = 10
+
+    def f(x: int, y: int = 2, *, z: int = 3) -> int:
+        if x:
+            return base + x + y + z
+        return base
+
+    g = ASTRewriter.transform(f)
+    assert g(1) == 16 and g(0) == 10
+
+
+def test_dispatcher_accepts_the_documented_forms() -> None:
+    dispatch = ReplaceIfWithDispatch.scf_if_dispatch
+    assert dispatch(True, lambda x: x + 1, state_names=("x",), state_values=(1,)) == 2
+    assert dispatch(False, lambda x: x + 1, state_names=("x",), state_values=(1,)) == 1
+    assert dispatch(True, lambda names, x, y: {"y": 5}, result_names=("x", "y"), result_values=(1, 2)) == (1, 5)
+    with pytest.raises(ValueError):
+        dispatch(True, lambda: None, result_names=("x",), result_values=())
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "column", "text"),
+    [
+        ("for i in range(n):\n        break", 3, 8, "'break' outside loop"),
+        ("for i in range(n):\n        return i", 3, 8, "'return'"),
+        ("while n:\n        continue", 3, 8, "'continue' outside loop"),
+        ("for i in range(n):\n        pass\n    else:\n        n = 1", 5, 8, "else"),
+        ("while True:\n        n = 1", 2, 4, "never ends"),
+        ("x = yield n", 2, 8, "yield"),
+        ("for i in range(n):\n        del n", 3, 12, "del"),
+    ],
+)
+def test_rejected_at_the_line(load: Any, body: str, line: int, column: int, text: str) -> None:
+    module = load(f"def f(n):\n    {body}\n")
+    with pytest.raises(SyntaxError, match=text) as info:
+        ASTRewriter.transform(module.f)
+    frame = info.value.diagnostics[0].chain[0]
+    assert (frame.line, frame.col) == (line, column)
+    assert isinstance(info.value, DSLCompileError) and module.__file__ in str(info.value) and "^" in str(info.value)
+
+
+def test_while_else_is_not_implemented(load: Any) -> None:
+    module = load("def f(n):\n    while n:\n        n = 0\n    else:\n        n = 1\n")
+    with pytest.raises(NotImplementedError):
+        ASTRewriter.transform(module.f)
+
+
+def test_function_without_source() -> None:
+    scope: dict[str, Any] = {}
+    exec("def f(n):\n    return n\n", scope)
+    with pytest.raises(OSError, match="linecache"):
+        ASTRewriter.transform(scope["f"])

@@ -1,0 +1,125 @@
+"""The backend namespace: waits, hints, lanes, descriptors of buffers and matrix ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.expr as fx
+import pytest
+from flydsl._mlir import ir
+from flydsl.expr.meta import tracing_context
+from flydsl.expr.rocdl import cdna3, rdna3
+from flydsl.expr.rocdl.buffer import buffer_flags
+
+pytestmark = pytest.mark.l1b_target_dialect
+
+
+@pytest.mark.parametrize(
+    ("counts", "gfx9", "gfx11"),
+    [((3, None, None), 3955, 4087), ((None, 0, None), 49279, 64519), ((20, 1, 2), 16676, 20498)],
+)
+def test_wait_fields(counts: Any, gfx9: int, gfx11: int) -> None:
+    assert cdna3.encode(*counts) == gfx9
+    assert rdna3.encode(*counts) == gfx11
+
+
+def test_waits(trace: Any) -> None:
+    for arch, field in (("gfx942", 3955), ("gfx1100", 4087), ("gfx1201", 4087)):
+        with tracing_context(arch=arch):
+            fx.rocdl.s_waitcnt(vmcnt=3)
+        assert f"rocdl.s.waitcnt {field}" in trace.text()
+    with tracing_context(arch="gfx1250"), pytest.raises(ValueError, match="gfx1250"):
+        fx.rocdl.s_waitcnt(vmcnt=3)
+    with tracing_context(arch="gfx942"):
+        with pytest.raises(ValueError, match=r"must be in \[0, 63\]"):
+            fx.rocdl.s_waitcnt(vmcnt=64)
+        with pytest.raises(TypeError, match="must be a static Python int or Integer"):
+            fx.rocdl.s_waitcnt(vmcnt=trace.arg(fx.Int32))
+        with pytest.raises(TypeError):
+            fx.rocdl.s_waitcnt(0, vmcnt=1)
+        fx.rocdl.wait_asyncmark(1)
+
+
+def test_hints(trace: Any) -> None:
+    r = fx.rocdl
+    r.sched_barrier()
+    r.sched_barrier("valu|ds_read")
+    r.sched_mfma(4)
+    r.sched_vmem(1)
+    r.sched_dsrd(2)
+    r.sched_dswr(3)
+    r.s_setprio(1)
+    r.s_barrier()
+    r.s_wait_dscnt(0)
+    text = trace.text()
+    for line in ("rocdl.sched.barrier 258", "rocdl.sched.group.barrier 8, 4, 0", "rocdl.sched.group.barrier 512, 3, 0",
+                 "rocdl.s.setprio 1", "rocdl.s.barrier"):  # fmt: skip
+        assert line in text, line
+    with pytest.raises(ValueError, match="unknown scheduling mask"):
+        r.sched_barrier("all")
+
+
+def test_lanes_and_conversions(trace: Any) -> None:
+    r, i, f = fx.rocdl, trace.arg(fx.Int32), trace.arg(fx.Float32)
+    assert str(r.readfirstlane(fx.T.i32, i).type) == "i32"
+    assert str(r.readlane(fx.T.i32, i, 3).type) == "i32"
+    assert str(r.ds_bpermute(fx.T.i32, i * 4, i).type) == "i32"
+    assert str(r.ballot(fx.T.i64, i < 3).type) == "i64"
+    assert str(r.perm_b32(i, i, 0x01020304).type) == "i32"
+    assert str(r.rcp(fx.T.f32, f).type) == "f32"
+    assert str(r.exp2(fx.T.f32, f.ir_value()).type) == "f32"
+    assert str(r.cvt_pk_fp8_f32(fx.T.i32, f, 1.0, 0, False).type) == "i32"
+    assert str(r.cvt_pk_bf16_f32(f, f).type) == "i32"
+    assert str(r.cvt_off_f32_i4(i, 2).type) == "f32"
+    assert type(r.cdna4.cvt_sr_f32_to_bf16(f, i)) is fx.BFloat16
+    text = trace.text()
+    assert 'llvm.call_intrinsic "llvm.amdgcn.perm"' in text and "v_cvt_off_f32_i4_sdwa" in text
+
+
+def test_matrix_wrapper(trace: Any) -> None:
+    a, c = trace.vector(4, fx.Float16), trace.vector(4, fx.Float32)
+    d = fx.rocdl.mfma_f32_16x16x16f16(c.type, [a, a, c, 0, 0, 0])
+    assert isinstance(d, fx.Vector)
+    from flydsl.expr.rocdl.matrix import wrapper
+
+    with pytest.raises(AttributeError, match="ROCDL op not found: mfma_none"):
+        wrapper("mfma_none")(c.type, [a, a, c])
+
+
+def test_buffer_flags() -> None:
+    assert buffer_flags("gfx942", False) == buffer_flags("gfx1250", True) == 0x27000
+    assert buffer_flags("gfx1201", False) == 0x21027000
+    assert buffer_flags("gfx1201", True) == 0x31027000
+
+
+def test_constructor_errors() -> None:
+    with ir.Context():
+        with pytest.raises(ValueError, match="8-byte"):
+            fx.rocdl.BufferCopyLDS64b()
+        with tracing_context(arch="gfx1100"), pytest.raises(ValueError, match="gfx1100"):
+            fx.rocdl.BufferCopyLDS32b()
+        with tracing_context(arch="gfx942"):
+            with pytest.raises(ValueError, match="WMMA is not available on target arch"):
+                fx.rocdl.WMMA(16, 16, 16, fx.Float16)
+            with pytest.raises(ValueError, match="unsupported bitSize = 64"):
+                fx.rocdl.BufferCopyLDS(64)
+
+
+def test_buffer_ops(trace: Any) -> None:
+    from flydsl.expr import buffer_ops
+
+    i = trace.arg(fx.Int32)
+    with tracing_context(arch="gfx942"):
+        rsrc = buffer_ops.create_buffer_resource_from_addr(trace.arg(fx.Int64), num_records_bytes=4096)
+    v = buffer_ops.buffer_load(rsrc, i, vec_width=4, dtype=fx.Float32, mask=i < 10)
+    assert isinstance(v, fx.Vector) and v.dtype is fx.Float32
+    buffer_ops.buffer_store(v, rsrc, i, mask=i < 10)
+    buffer_ops.buffer_store(fx.Float16(1.0), rsrc, 3, soffset_bytes=i, offset_is_bytes=True)
+    assert str(buffer_ops.buffer_load(rsrc, i, 1, fx.Int32, is_scalar=True).type) == "i32"
+    with pytest.raises(ValueError):
+        buffer_ops.buffer_load(rsrc, i, 1, fx.Int32, mask=i < 3, is_scalar=True)
+    with pytest.raises(TypeError):
+        buffer_ops.get_element_ptr(buffer_ops.create_llvm_ptr(i, 1), static_byte_offset=1.0)
+    buffer_ops.get_element_ptr(buffer_ops.create_llvm_ptr(i, 1), i, 16)
+    text = trace.text()
+    assert "rocdl.raw.ptr.buffer.load" in text and "rocdl.make.buffer.rsrc" in text and "159744" in text
