@@ -1,0 +1,569 @@
+//===- Decoder.cpp - bytes to pre-decoded instructions --------------------===//
+
+#include "decode/Disassembler.h"
+#include "decode/Program.h"
+#include "exec/OpTable.h"
+#include "exec/Special.h"
+#include "exec/Wave.h"
+#include "support/Error.h"
+
+#include <cctype>
+#include <cstring>
+
+namespace flysim {
+
+namespace {
+
+/// Bits of srcN_modifiers (SISrcMods in LLVM).
+enum : int64_t { kModNeg = 1, kModAbs = 2, kModOpSel = 4, kModOpSelHi = 8 };
+
+bool startsWith(const std::string &s, const char *prefix) {
+  return s.compare(0, strlen(prefix), prefix) == 0;
+}
+bool contains(const std::string &s, const char *part) {
+  return s.find(part) != std::string::npos;
+}
+
+class InstDecoder {
+public:
+  InstDecoder(Program &program, const RawInst &raw, Inst &inst)
+      : program(program), raw(raw), inst(inst) {}
+
+  void run() {
+    const std::string &m = raw.mnemonic;
+    if (startsWith(m, "v_dual_"))
+      return decodeDual();
+    const OpDef *def = OpTable::instance().find(m);
+    if (!def) {
+      inst.exec = execUnsupported;
+      return;
+    }
+    inst.def = def;
+    inst.exec = def->exec;
+    inst.lane = def->lane;
+    if (m[0] == 's' && m[1] == '_')
+      decodeScalar();
+    else if (m[0] == 'v' && m[1] == '_')
+      decodeVector();
+    else
+      decodeMemory();
+  }
+
+private:
+  const ArchInfo &arch() const { return *program.arch; }
+  InstExt &ext() {
+    if (!inst.ext) {
+      program.exts.emplace_back();
+      inst.ext = &program.exts.back();
+    }
+    return const_cast<InstExt &>(*inst.ext);
+  }
+
+  Operand constant(int64_t value) {
+    Operand o;
+    o.kind = OperandKind::Const;
+    o.row = program.constant(static_cast<uint64_t>(value));
+    return o;
+  }
+
+  /// A source operand; `wide` asks for a 64-bit constant.
+  Operand source(const RawOperand &r, Num type, uint8_t msb) {
+    Operand o;
+    if (!r.present)
+      return o;
+    if (!r.isReg) {
+      int64_t v = r.imm;
+      if (type == Num::PkF32 || type == Num::PkB32)
+        v = static_cast<int64_t>((static_cast<uint64_t>(v) & 0xffffffffu) |
+                                 static_cast<uint64_t>(v) << 32);
+      return constant(v);
+    }
+    o.count = r.count;
+    o.msb = msb;
+    if (r.vgpr || r.agpr) {
+      o.kind = OperandKind::Vgpr;
+      o.reg = static_cast<uint16_t>(r.encoding % 256 + (r.agpr ? 256 : 0));
+      if (r.vgpr && r.encoding >= 256)
+        o.reg = r.encoding;
+      return o;
+    }
+    if (r.null)
+      return constant(0);
+    o.kind = OperandKind::Sgpr;
+    o.reg = r.encoding;
+    switch (r.encoding) {
+    case 235:
+      return constant(static_cast<int64_t>(uint64_t(kSharedAperture) << 32));
+    case 236:
+      return constant(static_cast<int64_t>(uint64_t(kSharedAperture) << 32 | 0xffffffffu));
+    case 237:
+      return constant(static_cast<int64_t>(uint64_t(kPrivateAperture) << 32));
+    case 238:
+      return constant(static_cast<int64_t>(uint64_t(kPrivateAperture) << 32 | 0xffffffffu));
+    case 251:
+      o.kind = OperandKind::Vccz;
+      break;
+    case 252:
+      o.kind = OperandKind::Execz;
+      break;
+    case 253:
+      o.kind = OperandKind::Scc;
+      break;
+    default:
+      break;
+    }
+    return o;
+  }
+
+  Operand destination(const RawOperand &r) {
+    Operand o = source(r, Num::B32, 3);
+    if (r.present && r.isReg && r.null) {
+      o = Operand();
+      o.kind = OperandKind::Sgpr;
+      o.reg = kSink;
+    }
+    return o;
+  }
+
+  Operand scalar(unsigned encoding) {
+    Operand o;
+    o.kind = OperandKind::Sgpr;
+    o.reg = static_cast<uint16_t>(encoding);
+    return o;
+  }
+
+  void decodeScalar() {
+    bool named = raw.has(OpName::sdst) || raw.has(OpName::src0) || raw.has(OpName::simm16) ||
+                 raw.has(OpName::sbase) || raw.has(OpName::imm);
+    if (raw.has(OpName::sbase)) {
+      inst.dst = destination(raw.operand(raw.has(OpName::sdst) ? OpName::sdst : OpName::sdata));
+      inst.src[0] = source(raw.operand(OpName::sbase), Num::B64, 0);
+      if (raw.has(OpName::soffset))
+        inst.src[1] = source(raw.operand(OpName::soffset), Num::B32, 0);
+      inst.imm = raw.imm(OpName::offset);
+      return;
+    }
+    if (named) {
+      inst.dst = destination(raw.operand(OpName::sdst));
+      inst.src[0] = source(raw.operand(OpName::src0), Num::B32, 0);
+      inst.src[1] = source(raw.operand(OpName::src1), Num::B32, 0);
+      inst.src[2] = source(raw.operand(OpName::src2), Num::B32, 0);
+      if (raw.has(OpName::imm) && !inst.src[2])
+        inst.src[2] = constant(raw.imm(OpName::imm));
+      inst.imm = static_cast<int16_t>(raw.imm(OpName::simm16));
+    } else {
+      unsigned next = 0;
+      if (raw.numDefs() && raw.numOperands())
+        inst.dst = destination(raw.at(next++));
+      for (unsigned i = 0; i < 3 && next < raw.numOperands(); ++i, ++next)
+        inst.src[i] = source(raw.at(next), Num::B32, 0);
+      if (!inst.dst && raw.numOperands() && !raw.at(0).isReg)
+        inst.imm = raw.at(0).imm;
+    }
+    // Branch targets become instruction indexes once all instructions are known.
+  }
+
+  /// Reads srcN and srcN_modifiers.
+  void vectorSource(unsigned n, OpName name, OpName modName) {
+    Num type = inst.def->src[n];
+    RawOperand r = raw.operand(name);
+    if (!r.present)
+      return;
+    inst.src[n] = source(r, type, static_cast<uint8_t>(n));
+    int64_t mods = raw.imm(modName);
+    bool packed = type == Num::PkF16 || type == Num::PkB16 || type == Num::PkBF16 ||
+                  type == Num::PkF32 || type == Num::PkB32 || type == Num::Mix ||
+                  type == Num::MixBF;
+    if (packed) {
+      inst.negLo |= (mods & kModNeg ? 1 : 0) << n;
+      inst.negHi |= (mods & kModAbs ? 1 : 0) << n;
+      inst.opSel |= (mods & kModOpSel ? 1 : 0) << n;
+      inst.opSelHi |= (mods & kModOpSelHi ? 1 : 0) << n;
+      return;
+    }
+    if (raw.isSdwa && (type == Num::B32 || type == Num::U16)) {
+      inst.src[n].mods = mods & 1 ? kSext : 0;
+    } else {
+      inst.src[n].mods = static_cast<uint8_t>((mods & kModNeg ? kNeg : 0) |
+                                              (mods & kModAbs ? kAbs : 0));
+      // Raw bits for instructions that give them a meaning of their own.
+      inst.negLo |= (mods & kModNeg ? 1 : 0) << n;
+      inst.negHi |= (mods & kModAbs ? 1 : 0) << n;
+      inst.opSelHi |= (mods & kModOpSelHi ? 1 : 0) << n;
+    }
+    inst.opSel |= (mods & kModOpSel ? 1 : 0) << n;
+    if (n == 0 && (mods & kModOpSelHi))
+      inst.opSel |= 8;
+  }
+
+  void decodeVector() {
+    const OpDef &def = *inst.def;
+    RawOperand vdst = raw.operand(OpName::vdst);
+    if (!vdst.present && !raw.has(OpName::vdst) && !raw.has(OpName::src0))
+      return decodeUnnamedVector();
+    inst.dst = destination(vdst);
+    inst.sdst = destination(raw.operand(OpName::sdst));
+    vectorSource(0, OpName::src0, OpName::src0_modifiers);
+    vectorSource(1, OpName::src1, OpName::src1_modifiers);
+    vectorSource(2, OpName::src2, OpName::src2_modifiers);
+    if (raw.has(OpName::imm))
+      inst.src[2] = constant(raw.imm(OpName::imm));
+    if ((def.flags & kTied) && def.nsrc >= 1) {
+      inst.src[def.nsrc - 1] = inst.dst;
+    }
+    if (raw.has(OpName::vdst1))
+      inst.sdst = destination(raw.operand(OpName::vdst1));
+    if (def.flags & (kCarryOut | kCompare)) {
+      if (!inst.sdst)
+        inst.sdst = scalar(def.flags & kCompareX && arch().gfx12() ? unsigned(kExec)
+                                                                   : unsigned(kVcc));
+    }
+    if (def.flags & kCarryIn)
+      inst.data = inst.src[2] && !(def.flags & kUsesVccIn) ? inst.src[2] : scalar(kVcc);
+    inst.clamp = static_cast<uint8_t>(raw.imm(OpName::clamp));
+    inst.omod = static_cast<uint8_t>(raw.imm(OpName::omod));
+    if (inst.clamp && def.laneSat)
+      inst.lane = def.laneSat;
+    decodeDpp();
+    decodeSdwa();
+    decodeMatrix();
+    if (raw.has(OpName::bitop3))
+      inst.imm = raw.imm(OpName::bitop3);
+    if (raw.has(OpName::byte_sel))
+      inst.imm = raw.imm(OpName::byte_sel);
+    if (raw.has(OpName::scale_sel))
+      inst.imm = raw.imm(OpName::scale_sel);
+    inst.plain = isPlain();
+  }
+
+  void decodeUnnamedVector() {
+    unsigned next = 0;
+    if (raw.numDefs() && raw.numOperands())
+      inst.dst = destination(raw.at(next++));
+    for (unsigned i = 0; i < 3 && next < raw.numOperands(); ++i, ++next)
+      inst.src[i] = source(raw.at(next), inst.def->src[i], static_cast<uint8_t>(i));
+    inst.plain = isPlain();
+  }
+
+  bool sixteenBit() const {
+    Num d = inst.def->dst;
+    return d == Num::F16 || d == Num::U16 || d == Num::BF16;
+  }
+
+  bool isPlain() {
+    const OpDef &def = *inst.def;
+    if (inst.ext && (inst.ext->dpp || inst.ext->sdwa))
+      return false;
+    if (inst.clamp && !def.laneSat)
+      return false;
+    if (inst.omod)
+      return false;
+    if (sixteenBit() && (arch().gfx12() || (inst.opSel & 8) || (def.flags & kKeepHigh)))
+      return false;
+    return true;
+  }
+
+  void decodeDpp() {
+    bool dpp16 = raw.has(OpName::dpp_ctrl), dpp8 = raw.has(OpName::dpp8);
+    if (!dpp16 && !dpp8)
+      return;
+    InstExt &e = ext();
+    e.dpp = true;
+    e.fi = (raw.imm(OpName::fi) & 1) != 0;
+    if (dpp8) {
+      uint32_t sel = static_cast<uint32_t>(raw.imm(OpName::dpp8));
+      e.boundCtrl = true;
+      e.inRange = ~0ull;
+      for (unsigned l = 0; l < 64; ++l)
+        e.perm[l] = static_cast<uint8_t>((l & ~7u) + ((sel >> (3 * (l & 7))) & 7));
+      // LLVM keeps the encoding (233 or 234) of DPP8's fetch-inactive bit here.
+      e.fi = raw.imm(OpName::fi) == 234 || raw.imm(OpName::fi) == 1;
+      return;
+    }
+    uint32_t ctrl = static_cast<uint32_t>(raw.imm(OpName::dpp_ctrl));
+    e.boundCtrl = (raw.imm(OpName::bound_ctrl) & 1) != 0;
+    uint32_t rows = static_cast<uint32_t>(raw.imm(OpName::row_mask, 15));
+    uint32_t banks = static_cast<uint32_t>(raw.imm(OpName::bank_mask, 15));
+    e.writable = 0;
+    for (unsigned l = 0; l < 64; ++l) {
+      if ((rows >> (l / 16) & 1) && (banks >> (l % 16 / 4) & 1))
+        e.writable |= 1ull << l;
+      int source = dppSource(ctrl, l);
+      e.perm[l] = static_cast<uint8_t>(source < 0 ? l : source);
+      if (source >= 0)
+        e.inRange |= 1ull << l;
+    }
+  }
+
+  /// Source lane for DPP16 control word `ctrl`, or -1 when it lies outside the row.
+  static int dppSource(uint32_t ctrl, unsigned l) {
+    unsigned row = l & ~15u, i = l & 15, n = ctrl & 15;
+    if (ctrl < 0x100)
+      return static_cast<int>((l & ~3u) + ((ctrl >> (2 * (l & 3))) & 3));
+    switch (ctrl & ~15u) {
+    case 0x100:
+      return i + n > 15 ? -1 : static_cast<int>(l + n);
+    case 0x110:
+      return i < n ? -1 : static_cast<int>(l - n);
+    case 0x120:
+      return static_cast<int>(row + ((i - n) & 15));
+    case 0x150:
+      return static_cast<int>(row + n);
+    case 0x160:
+      return static_cast<int>(row + (i ^ n));
+    default:
+      break;
+    }
+    switch (ctrl) {
+    case 0x130:
+      return l == 63 ? -1 : static_cast<int>(l + 1);
+    case 0x134:
+      return static_cast<int>((l + 1) & 63);
+    case 0x138:
+      return static_cast<int>(l) - 1;
+    case 0x13c:
+      return static_cast<int>((l - 1) & 63);
+    case 0x140:
+      return static_cast<int>(row + 15 - i);
+    case 0x141:
+      return static_cast<int>(row + (i & 8) + 7 - (i & 7));
+    case 0x142:
+      return l < 16 ? -1 : static_cast<int>(row - 1);
+    case 0x143:
+      return l < 32 ? -1 : 31;
+    default:
+      return -1;
+    }
+  }
+
+  void decodeSdwa() {
+    if (!raw.isSdwa)
+      return;
+    InstExt &e = ext();
+    e.sdwa = true;
+    e.dstSel = static_cast<uint8_t>(raw.imm(OpName::dst_sel, 6));
+    e.dstUnused = static_cast<uint8_t>(raw.imm(OpName::dst_unused, 0));
+    e.srcSel[0] = static_cast<uint8_t>(raw.imm(OpName::src0_sel, 6));
+    e.srcSel[1] = static_cast<uint8_t>(raw.imm(OpName::src1_sel, 6));
+  }
+
+  void decodeMatrix() {
+    static const OpName kNames[] = {OpName::cbsz, OpName::idx, OpName::scale_src0,
+                                    OpName::matrix_a_fmt, OpName::index_key_8bit,
+                                    OpName::index_key_16bit, OpName::index_key_32bit};
+    bool any = false;
+    for (OpName n : kNames)
+      any |= raw.has(n);
+    if (!any)
+      return;
+    InstExt &e = ext();
+    e.cbsz = static_cast<uint8_t>(raw.imm(OpName::cbsz));
+    e.abid = static_cast<uint8_t>(raw.imm(OpName::abid));
+    e.blgp = static_cast<uint8_t>(raw.imm(OpName::blgp));
+    e.aFmt = static_cast<uint8_t>(raw.imm(OpName::matrix_a_fmt));
+    e.bFmt = static_cast<uint8_t>(raw.imm(OpName::matrix_b_fmt));
+    e.aScale = static_cast<uint8_t>(raw.imm(OpName::matrix_a_scale));
+    e.bScale = static_cast<uint8_t>(raw.imm(OpName::matrix_b_scale));
+    e.aScaleFmt = static_cast<uint8_t>(raw.imm(OpName::matrix_a_scale_fmt));
+    e.bScaleFmt = static_cast<uint8_t>(raw.imm(OpName::matrix_b_scale_fmt));
+    e.indexKey = static_cast<uint32_t>(raw.imm(OpName::index_key_8bit) +
+                                       raw.imm(OpName::index_key_16bit) +
+                                       raw.imm(OpName::index_key_32bit));
+    e.index = source(raw.operand(OpName::idx), Num::B32, 2);
+    // Scale operands are always named with the low 256 registers.
+    e.scale[0] = source(raw.operand(OpName::scale_src0), Num::B32, 0);
+    e.scale[1] = source(raw.operand(OpName::scale_src1), Num::B32, 1);
+  }
+
+  void decodeMemory() {
+    const std::string &m = raw.mnemonic;
+    bool ds = startsWith(m, "ds_");
+    inst.cpol = static_cast<uint8_t>(raw.imm(OpName::cpol) & 1);
+    inst.imm = raw.imm(OpName::offset);
+    if (ds) {
+      inst.dst = destination(raw.operand(OpName::vdst));
+      inst.src[0] = source(raw.operand(OpName::addr), Num::B32, 0);
+      inst.src[1] = source(raw.operand(OpName::data0), Num::B32, 1);
+      inst.src[2] = source(raw.operand(OpName::data1), Num::B32, 2);
+      if (raw.has(OpName::offset0)) {
+        inst.imm = raw.imm(OpName::offset0) & 0xff;
+        inst.offset2 = static_cast<uint32_t>(raw.imm(OpName::offset1) & 0xff);
+      } else {
+        inst.imm &= 0xffff;
+      }
+      return;
+    }
+    if (startsWith(m, "tensor_")) {
+      static const OpName kGroups[] = {OpName(55), OpName(56), OpName(57), OpName(58)};
+      for (unsigned i = 0; i < 3; ++i)
+        inst.src[i] = source(raw.operand(kGroups[i]), Num::B32, 0);
+      inst.data = source(raw.operand(kGroups[3]), Num::B32, 0);
+      return;
+    }
+    bool buffer = startsWith(m, "buffer_") || startsWith(m, "tbuffer_");
+    inst.dst = destination(raw.operand(OpName::vdst));
+    inst.data = source(raw.operand(OpName::vdata), Num::B32, buffer ? 3 : 1);
+    if (buffer && !inst.dst)
+      inst.dst = inst.data;
+    inst.src[0] = source(raw.operand(OpName::vaddr), Num::B64, 0);
+    if (buffer) {
+      inst.src[1] = source(raw.operand(OpName::srsrc), Num::B32, 0);
+      inst.src[2] = source(raw.operand(OpName::soffset), Num::B32, 0);
+      const std::string &op = raw.opcode;
+      inst.addrMode = contains(op, "_BOTHEN")  ? 3
+                      : contains(op, "_OFFEN") ? 1
+                      : contains(op, "_IDXEN") ? 2
+                                               : 0;
+      inst.lds = contains(op, "_LDS_");
+      if (inst.lds)
+        inst.dst = Operand();
+    } else {
+      inst.src[1] = source(raw.operand(OpName::saddr), Num::B64, 0);
+      if (raw.has(OpName::saddr) && !inst.src[1])
+        inst.src[1] = Operand();
+      // scale_offset (gfx1250) is bit 11 of LLVM's cache policy operand.
+      if (arch().gfx1250() && (raw.imm(OpName::cpol) & 0x800))
+        inst.addrMode |= 8;
+    }
+  }
+
+  //===--- VOPD -----------------------------------------------------------===//
+
+  void decodeDual() {
+    const std::string &op = raw.opcode;
+    size_t middle = op.find("_X_"), end = op.find("_gfx", middle);
+    std::string x = dualName(op.substr(7, middle - 7));
+    std::string y = dualName(op.substr(middle + 3, end - middle - 3));
+    const OpDef *dx = OpTable::instance().find(x), *dy = OpTable::instance().find(y);
+    if (!dx || !dy) {
+      inst.exec = execUnsupported;
+      return;
+    }
+    program.halves.emplace_back();
+    Inst &second = program.halves.back();
+    bool wide = contains(op, "_e96");
+    half(inst, *dx, OpName::vdstX, OpName::src0X, OpName::vsrc1X, OpName(134),
+         OpName::src0X_modifiers, OpName::vsrc1X_modifiers, OpName(137), x, wide);
+    half(second, *dy, OpName::vdstY, OpName::src0Y, OpName::vsrc1Y, OpName(131),
+         OpName::src0Y_modifiers, OpName::vsrc1Y_modifiers, OpName(133), y, wide);
+    ext().second = &second;
+    inst.exec = OpTable::instance().find("v_dual")->exec;
+  }
+
+  static std::string dualName(const std::string &part) {
+    std::string name = "v_";
+    for (char c : part)
+      name += static_cast<char>(tolower(c));
+    size_t tail = name.find("_e96");
+    if (tail != std::string::npos)
+      name.erase(tail);
+    return baseMnemonic(name);
+  }
+
+  void half(Inst &h, const OpDef &def, OpName vdst, OpName src0, OpName src1, OpName src2,
+            OpName mod0, OpName mod1, OpName mod2, const std::string &name, bool wide) {
+    h.def = &def;
+    h.exec = def.exec;
+    h.lane = def.lane;
+    h.pc = inst.pc;
+    h.length = inst.length;
+    h.dst = destination(raw.operand(vdst));
+    const OpName names[3] = {src0, src1, src2}, mods[3] = {mod0, mod1, mod2};
+    for (unsigned n = 0; n < 3; ++n) {
+      RawOperand r = raw.operand(names[n]);
+      if (!r.present)
+        continue;
+      h.src[n] = source(r, def.src[n], static_cast<uint8_t>(n));
+      int64_t m = raw.imm(mods[n]);
+      h.src[n].mods = static_cast<uint8_t>((m & kModNeg ? kNeg : 0) | (m & kModAbs ? kAbs : 0));
+    }
+    if (contains(name, "fmaak") || contains(name, "fmamk"))
+      h.src[2] = constant(raw.imm(OpName::imm));
+    if (def.flags & kTied)
+      h.src[def.nsrc - 1] = h.dst;
+    if (def.flags & kCarryIn)
+      h.data = wide && h.src[2] ? h.src[2] : scalar(kVcc);
+    h.plain = true;
+  }
+
+  Program &program;
+  const RawInst &raw;
+  Inst &inst;
+};
+
+void resolveBranches(Program &p) {
+  for (Inst &i : p.insts) {
+    if (!i.def || !(i.def->flags & kBranch))
+      continue;
+    int64_t target = static_cast<int64_t>(i.pc) + i.length + i.imm * 4;
+    if (target < 0 || static_cast<uint64_t>(target) >= p.size || p.indexAt[target / 4] < 0)
+      i.exec = execBadBranch;
+    else
+      i.imm = p.indexAt[target / 4];
+  }
+}
+
+} // namespace
+
+const uint32_t *Program::constant(uint64_t value) {
+  auto it = constantAt.find(value);
+  if (it != constantAt.end())
+    return it->second;
+  constants.emplace_back();
+  ConstRow &row = constants.back();
+  for (unsigned i = 0; i < kRow; ++i) {
+    row.lanes[i] = static_cast<uint32_t>(value);
+    row.lanes[kRow + i] = static_cast<uint32_t>(value >> 32);
+  }
+  constantAt[value] = row.lanes;
+  return row.lanes;
+}
+
+uint32_t Program::indexOf(uint64_t addr) const {
+  uint64_t offset = addr - base;
+  if (addr < base || offset >= size || offset % 4 || indexAt[offset / 4] < 0)
+    raise(FaultKind::IllegalAddress,
+          format("jump to 0x%llx, where there is no instruction", (unsigned long long)addr));
+  return static_cast<uint32_t>(indexAt[offset / 4]);
+}
+
+std::string Program::text(const Inst &i) const {
+  return disassembler->print(reinterpret_cast<const uint8_t *>(base + i.pc), size - i.pc,
+                             base + i.pc);
+}
+
+std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &range,
+                                       const ArchInfo &arch, bool wave32) {
+  auto program = std::make_unique<Program>();
+  program->arch = &arch;
+  program->wave32 = wave32;
+  program->base = range.addr;
+  program->size = range.size & ~uint64_t(3);
+  program->disassembler = std::make_shared<Disassembler>(arch, wave32);
+  program->indexAt.assign(program->size / 4, -1);
+  program->insts.reserve(program->size / 6 + 16);
+  auto *bytes = reinterpret_cast<const uint8_t *>(range.addr);
+  RawInst raw;
+  for (uint64_t pc = 0; pc < program->size;) {
+    program->indexAt[pc / 4] = static_cast<int32_t>(program->insts.size());
+    program->insts.emplace_back();
+    Inst &inst = program->insts.back();
+    inst.pc = static_cast<uint32_t>(pc);
+    if (program->disassembler->decode(bytes + pc, program->size - pc, range.addr + pc, raw)) {
+      inst.length = static_cast<uint8_t>(raw.length);
+      InstDecoder(*program, raw, inst).run();
+    } else {
+      inst.length = 4;
+      inst.exec = execIllegal;
+    }
+    pc += inst.length;
+  }
+  // Running off the end must fault rather than read past the vector.
+  program->insts.emplace_back();
+  program->insts.back().pc = static_cast<uint32_t>(program->size);
+  program->insts.back().exec = execIllegal;
+  resolveBranches(*program);
+  return program;
+}
+
+} // namespace flysim

@@ -1,0 +1,244 @@
+//===- Disassembler.cpp - LLVM's AMDGPU disassembler ----------------------===//
+
+#include "decode/Disassembler.h"
+
+#include "support/Error.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/MC/MCAsmInfo.h"
+#include "llvm/MC/MCContext.h"
+#include "llvm/MC/MCDisassembler/MCDisassembler.h"
+#include "llvm/MC/MCExpr.h"
+#include "llvm/MC/MCInst.h"
+#include "llvm/MC/MCInstPrinter.h"
+#include "llvm/MC/MCInstrInfo.h"
+#include "llvm/MC/MCRegisterInfo.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/MCTargetOptions.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <mutex>
+#include <vector>
+
+extern "C" {
+void LLVMInitializeAMDGPUTargetInfo();
+void LLVMInitializeAMDGPUTargetMC();
+void LLVMInitializeAMDGPUDisassembler();
+}
+
+namespace flysim {
+
+using namespace llvm;
+
+namespace {
+
+/// Register encodings carry flags above the index (SIDefines.h, HWEncoding).
+enum : unsigned { kIndexMask = 0x3ff, kIsVgpr = 1u << 10, kIsAgpr = 1u << 11, kIsHi16 = 1u << 12 };
+
+struct RegFacts {
+  uint16_t encoding;
+  uint8_t count;
+  bool vgpr, agpr, null, hi16;
+};
+
+const Target &target() {
+  static const Target *result = [] {
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUDisassembler();
+    std::string error;
+    return TargetRegistry::lookupTarget(Triple("amdgcn-amd-amdhsa"), error);
+  }();
+  if (!result)
+    raise(FaultKind::InvalidConfiguration, "LLVM has no AMDGPU target");
+  return *result;
+}
+
+std::vector<RegFacts> buildRegisterTable(const MCRegisterInfo &mri) {
+  std::vector<RegFacts> table(mri.getNumRegs());
+  for (unsigned r = 1; r < mri.getNumRegs(); ++r) {
+    unsigned enc = mri.getEncodingValue(r);
+    StringRef name = mri.getName(r);
+    RegFacts &f = table[r];
+    f.encoding = enc & kIndexMask;
+    f.vgpr = (enc & kIsVgpr) != 0;
+    f.agpr = (enc & kIsAgpr) != 0;
+    f.hi16 = (enc & kIsHi16) != 0;
+    f.null = name.starts_with("SGPR_NULL");
+    unsigned words = 0;
+    for (MCSubRegIterator sub(r, &mri); sub.isValid(); ++sub) {
+      // Count 32-bit leaves: registers whose own parts are 16-bit halves.
+      StringRef s = mri.getName(*sub);
+      if (!s.ends_with("_LO16") && !s.ends_with("_HI16") &&
+          s.count("GPR") + s.count("TTMP") <= 1 && s != name)
+        ++words;
+    }
+    bool tuple = name.count("GPR") + name.count("TTMP") > 1;
+    f.count = static_cast<uint8_t>(tuple ? words : (name == "VCC" || name == "EXEC" ? 2 : 1));
+  }
+  return table;
+}
+
+const std::vector<RegFacts> &registerTable(const MCRegisterInfo &mri) {
+  static const std::vector<RegFacts> table = buildRegisterTable(mri);
+  return table;
+}
+
+} // namespace
+
+struct Disassembler::Impl {
+  Triple triple{"amdgcn-amd-amdhsa"};
+  MCTargetOptions options;
+  std::unique_ptr<MCRegisterInfo> mri;
+  std::unique_ptr<MCAsmInfo> mai;
+  std::unique_ptr<MCSubtargetInfo> sti;
+  std::unique_ptr<MCInstrInfo> mii;
+  std::unique_ptr<MCContext> context;
+  std::unique_ptr<MCDisassembler> dis;
+  std::unique_ptr<MCInstPrinter> printer;
+  MCInst inst;
+  std::mutex mutex;
+
+  /// Looks up an opcode whose operand positions are known, to detect an LLVM whose
+  /// operand-name ids differ from OperandNames.h.
+  void checkOperandNames() {
+    for (unsigned op = 0; op < mii->getNumOpcodes(); ++op) {
+      if (mii->getName(op) != "V_FMA_F32_e64_vi" && mii->getName(op) != "V_FMA_F32_vi")
+        continue;
+      auto at = [&](OpName n) { return AMDGPU::getNamedOperandIdx(op, n); };
+      if (at(OpName::vdst) == 0 && at(OpName::src0_modifiers) == 1 && at(OpName::src0) == 2 &&
+          at(OpName::src1) == 4 && at(OpName::src2_modifiers) == 5 && at(OpName::src2) == 6 &&
+          at(OpName::clamp) == 7 && at(OpName::omod) == 8 && at(OpName::vdata) == -1)
+        return;
+    }
+    raise(FaultKind::InvalidConfiguration,
+          "the simulator was built with an LLVM whose operand names it does not know");
+  }
+};
+
+Disassembler::Disassembler(const ArchInfo &arch, bool wave32) : impl(new Impl) {
+  const Target &t = target();
+  impl->mri.reset(t.createMCRegInfo(impl->triple));
+  impl->mai.reset(t.createMCAsmInfo(*impl->mri, impl->triple, impl->options));
+  std::string features;
+  if (arch.gfx12() && !arch.gfx1250())
+    features = wave32 ? "+wavefrontsize32" : "+wavefrontsize64";
+  impl->sti.reset(t.createMCSubtargetInfo(impl->triple, arch.name, features));
+  impl->mii.reset(t.createMCInstrInfo());
+  impl->context.reset(new MCContext(impl->triple, impl->mai.get(), impl->mri.get(),
+                                    impl->sti.get()));
+  impl->dis.reset(t.createMCDisassembler(*impl->sti, *impl->context));
+  impl->printer.reset(
+      t.createMCInstPrinter(impl->triple, 0, *impl->mai, *impl->mii, *impl->mri));
+  if (!impl->dis || !impl->printer)
+    raise(FaultKind::InvalidConfiguration, "LLVM has no AMDGPU disassembler");
+  impl->checkOperandNames();
+}
+
+Disassembler::~Disassembler() = default;
+
+bool Disassembler::decode(const uint8_t *bytes, uint64_t size, uint64_t address, RawInst &out) {
+  impl->inst = MCInst();
+  uint64_t length = 0;
+  auto status = impl->dis->getInstruction(impl->inst, length, ArrayRef<uint8_t>(bytes, size),
+                                          address, nulls());
+  out.length = static_cast<unsigned>(length);
+  if (status != MCDisassembler::Success || length == 0)
+    return false;
+  out.owner = this;
+  out.opcode = impl->mii->getName(impl->inst.getOpcode()).str();
+  const char *mnemonic = impl->printer->getMnemonic(impl->inst).first;
+  std::string full = mnemonic ? mnemonic : "";
+  full.erase(full.find_last_not_of(" \t") + 1);
+  out.isE32 = full.size() > 4 && full.compare(full.size() - 4, 4, "_e32") == 0;
+  out.isSdwa = full.find("_sdwa") != std::string::npos;
+  out.mnemonic = baseMnemonic(full);
+  return true;
+}
+
+std::string Disassembler::print(const uint8_t *bytes, uint64_t size, uint64_t address) {
+  std::lock_guard<std::mutex> lock(impl->mutex);
+  MCInst inst;
+  uint64_t length = 0;
+  auto status = impl->dis->getInstruction(inst, length, ArrayRef<uint8_t>(bytes, size), address,
+                                          nulls());
+  if (status != MCDisassembler::Success) {
+    uint32_t word = 0;
+    memcpy(&word, bytes, size < 4 ? size : 4);
+    return format(".long 0x%08x", word);
+  }
+  std::string text;
+  raw_string_ostream os(text);
+  impl->printer->printInst(&inst, address, "", *impl->sti, os);
+  size_t start = text.find_first_not_of(" \t");
+  for (char &c : text)
+    if (c == '\t')
+      c = ' ';
+  return start == std::string::npos ? text : text.substr(start);
+}
+
+std::string baseMnemonic(std::string m) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const char *suffix : {"_e32", "_e64", "_dpp", "_sdwa", "_dpp8"}) {
+      std::string s = suffix;
+      if (m.size() > s.size() && m.compare(m.size() - s.size(), s.size(), s) == 0) {
+        m.erase(m.size() - s.size());
+        again = true;
+      }
+    }
+  }
+  return m;
+}
+
+RawOperand RawInst::at(unsigned index) const {
+  RawOperand r;
+  const MCInst &inst = owner->impl->inst;
+  if (index >= inst.getNumOperands())
+    return r;
+  const MCOperand &op = inst.getOperand(index);
+  if (op.isReg()) {
+    if (!op.getReg())
+      return r;
+    const RegFacts &f = registerTable(*owner->impl->mri)[op.getReg().id()];
+    r.isReg = true;
+    r.encoding = f.encoding;
+    r.count = f.count;
+    r.vgpr = f.vgpr;
+    r.agpr = f.agpr;
+    r.null = f.null;
+    r.hi16 = f.hi16;
+  } else if (op.isImm()) {
+    r.imm = op.getImm();
+  } else if (op.isExpr()) {
+    if (!op.getExpr()->evaluateAsAbsolute(r.imm))
+      return r;
+  } else {
+    return r;
+  }
+  r.present = true;
+  return r;
+}
+
+RawOperand RawInst::operand(OpName name) const {
+  int index = AMDGPU::getNamedOperandIdx(owner->impl->inst.getOpcode(), name);
+  return index < 0 ? RawOperand{} : at(index);
+}
+
+bool RawInst::has(OpName name) const {
+  return AMDGPU::getNamedOperandIdx(owner->impl->inst.getOpcode(), name) >= 0;
+}
+
+int64_t RawInst::imm(OpName name, int64_t otherwise) const {
+  RawOperand r = operand(name);
+  return r.present && !r.isReg ? r.imm : otherwise;
+}
+
+unsigned RawInst::numOperands() const { return owner->impl->inst.getNumOperands(); }
+
+unsigned RawInst::numDefs() const {
+  return owner->impl->mii->get(owner->impl->inst.getOpcode()).getNumDefs();
+}
+
+} // namespace flysim

@@ -1,0 +1,73 @@
+//===- Disassembler.h - LLVM's AMDGPU disassembler -------------*- C++ -*-===//
+//
+// The only part of the simulator that sees LLVM's MC classes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_DECODE_DISASSEMBLER_H
+#define FLYSIM_DECODE_DISASSEMBLER_H
+
+#include "decode/OperandNames.h"
+#include "support/Arch.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace flysim {
+
+using OpName = llvm::AMDGPU::OpName;
+
+/// One operand as the disassembler reports it.
+struct RawOperand {
+  bool present = false, isReg = false;
+  int64_t imm = 0;
+  uint16_t encoding = 0; ///< hardware encoding of the (first) register
+  uint8_t count = 1;     ///< 32-bit registers in the tuple
+  bool vgpr = false, agpr = false, null = false, hi16 = false;
+};
+
+class Disassembler;
+
+/// One disassembled instruction. Valid until the next decode() of its Disassembler.
+class RawInst {
+public:
+  std::string mnemonic;   ///< without encoding suffix
+  std::string opcode;     ///< MCInstrInfo name
+  unsigned length = 0;
+  bool isE32 = false, isSdwa = false;
+
+  RawOperand operand(OpName name) const;
+  bool has(OpName name) const;
+  /// Immediate value of `name`, or `otherwise`.
+  int64_t imm(OpName name, int64_t otherwise = 0) const;
+  unsigned numOperands() const;
+  unsigned numDefs() const;
+  RawOperand at(unsigned index) const;
+
+private:
+  friend class Disassembler;
+  const Disassembler *owner = nullptr;
+};
+
+class Disassembler {
+public:
+  Disassembler(const ArchInfo &arch, bool wave32);
+  ~Disassembler();
+
+  /// Decodes the instruction at `bytes`; false if it is none.
+  bool decode(const uint8_t *bytes, uint64_t size, uint64_t address, RawInst &out);
+  /// Text of the instruction at `bytes`, or ".long 0x..." words.
+  std::string print(const uint8_t *bytes, uint64_t size, uint64_t address);
+
+private:
+  friend class RawInst;
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+/// Strips the encoding suffixes (_e32, _e64, _dpp, ...) from a mnemonic.
+std::string baseMnemonic(std::string mnemonic);
+
+} // namespace flysim
+
+#endif

@@ -1,0 +1,53 @@
+//===- Program.h - decoded code of one code object -------------*- C++ -*-===//
+#ifndef FLYSIM_DECODE_PROGRAM_H
+#define FLYSIM_DECODE_PROGRAM_H
+
+#include "exec/Inst.h"
+#include "loader/CodeObject.h"
+#include "support/Arch.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace flysim {
+
+class Disassembler;
+
+/// The instructions of one executable range in address order.
+struct Program {
+  const ArchInfo *arch = nullptr;
+  bool wave32 = false;
+  uint64_t base = 0, size = 0;
+  std::vector<Inst> insts;
+  std::vector<int32_t> indexAt; ///< dword offset -> instruction, -1 inside one
+
+  /// Index of the instruction at `addr`; raises IllegalAddress if there is none.
+  uint32_t indexOf(uint64_t addr) const;
+  uint64_t addressOf(const Inst &i) const { return base + i.pc; }
+  /// Assembly text of an instruction (disassembled again on demand).
+  std::string text(const Inst &i) const;
+
+  std::shared_ptr<Disassembler> disassembler;
+  std::deque<InstExt> exts;
+  std::deque<Inst> halves; ///< second operations of VOPD
+  std::deque<OpDef> localDefs;
+  struct ConstRow {
+    alignas(64) uint32_t lanes[2 * kRow];
+  };
+  std::deque<ConstRow> constants;
+  std::map<uint64_t, const uint32_t *> constantAt;
+  /// A broadcast row pair for `value`, shared between uses.
+  const uint32_t *constant(uint64_t value);
+};
+
+/// Decodes every instruction in `range`. Unknown bytes become instructions that
+/// fault when executed.
+std::unique_ptr<Program> decodeProgram(const CodeObject &object, const CodeRange &range,
+                                       const ArchInfo &arch, bool wave32);
+
+} // namespace flysim
+
+#endif

@@ -1,0 +1,261 @@
+//===- Buffer.cpp - buffer memory (MUBUF, VBUFFER) ------------------------===//
+
+#include "exec/Atomics.h"
+#include "exec/MemInline.h"
+#include "exec/Register.h"
+
+#include "decode/Program.h"
+
+namespace flysim {
+namespace {
+
+/// A buffer resource descriptor (V#), decoded.
+struct Resource {
+  uint64_t base, records;
+  uint32_t stride, indexStride, elementSize, oobSelect;
+  bool swizzle, addTid, gfx12;
+};
+
+Resource decodeResource(const Wave &w, const Operand &o) {
+  const uint32_t *d = &w.s[o.reg];
+  const ArchInfo &arch = *w.program->arch;
+  Resource r;
+  r.gfx12 = arch.gfx12();
+  if (arch.gfx1250()) {
+    r.base = d[0] | uint64_t(d[1] & 0x01ffffff) << 32;
+    r.records = (uint64_t(d[1]) >> 25 | uint64_t(d[2]) << 7 | uint64_t(d[3] & 0x3f) << 39);
+    r.stride = d[3] >> 12 & 0xffff;
+    r.swizzle = r.addTid = false;
+    r.indexStride = 8;
+    r.elementSize = 4;
+    r.oobSelect = 3;
+    return r;
+  }
+  uint64_t base = d[0] | uint64_t(d[1] & 0xffff) << 32;
+  r.base = static_cast<uint64_t>(static_cast<int64_t>(base << 16) >> 16);
+  r.stride = d[1] >> 16 & 0x3fff;
+  r.records = d[2];
+  r.indexStride = 8u << (d[3] >> 21 & 3);
+  r.addTid = d[3] >> 23 & 1;
+  unsigned swizzle = d[1] >> 30;
+  r.swizzle = r.gfx12 ? swizzle != 0 : (swizzle & 2) != 0;
+  r.elementSize = r.gfx12 && swizzle == 3 ? 16 : 4;
+  r.oobSelect = d[3] >> 28 & 3;
+  return r;
+}
+
+/// One lane's access: where, and how many leading bytes are in range.
+struct Access {
+  uint64_t addr;
+  unsigned valid;
+};
+
+Access locate(const Resource &r, uint64_t index, uint32_t offset, uint32_t soffset, unsigned bytes,
+              bool idxen, bool atomic) {
+  Access a;
+  if (r.swizzle && r.stride) {
+    uint64_t is = r.indexStride, es = r.elementSize;
+    a.addr = r.base + soffset + ((index / is) * r.stride + (offset / es) * es) * is +
+             (index % is) * es + offset % es;
+  } else {
+    a.addr = r.base + soffset + index * r.stride + offset;
+  }
+  a.valid = bytes;
+  auto rawRange = [&] {
+    // Each dword (or the whole sub-dword) is checked on its own.
+    uint64_t at = uint64_t(offset) + soffset;
+    unsigned step = bytes < 4 || atomic ? bytes : 4;
+    unsigned ok = 0;
+    while (ok < bytes && at + ok + step <= r.records)
+      ok += step;
+    a.valid = ok;
+  };
+  if (!r.gfx12) {
+    if (r.addTid && !idxen)
+      return a;
+    if (idxen && r.stride) {
+      if (index >= r.records)
+        a.valid = 0;
+    } else {
+      rawRange();
+    }
+    return a;
+  }
+  unsigned mode = r.oobSelect;
+  if (mode == 3 && r.swizzle && r.stride)
+    mode = 0;
+  if (mode == 0)
+    a.valid = index < r.records && (!r.stride || uint64_t(offset) + bytes <= r.stride) ? bytes : 0;
+  else if (mode == 1)
+    a.valid = index < r.records ? bytes : 0;
+  else if (mode == 2)
+    a.valid = r.records ? bytes : 0;
+  else
+    rawRange();
+  return a;
+}
+
+/// The addressing operands of a buffer instruction.
+class Addressing {
+public:
+  Addressing(Wave &w, const Inst &i) : r(decodeResource(w, i.src[1])) {
+    soffset = i.src[2] ? read32(w, i.src[2]) : 0;
+    imm = static_cast<uint32_t>(i.imm);
+    offen = i.addrMode & 1;
+    idxen = i.addrMode & 2;
+    const uint32_t *v = i.src[0] ? row(w, i.src[0]) : nullptr;
+    index = idxen ? v : nullptr;
+    offset = offen ? (idxen ? v + kRow : v) : nullptr;
+  }
+  Access at(unsigned lane, unsigned bytes, bool atomic = false) const {
+    uint64_t n = (index ? index[lane] : 0) + (r.addTid ? lane : 0);
+    return locate(r, n, (offset ? offset[lane] : 0) + imm, soffset, bytes, idxen, atomic);
+  }
+
+private:
+  Resource r;
+  uint32_t soffset, imm;
+  bool offen, idxen;
+  const uint32_t *index = nullptr, *offset = nullptr;
+};
+
+/// Finds every lane's address; true if all lanes are active and fully in range.
+bool locateAll(Wave &w, const Addressing &a, unsigned bytes, unsigned *valid) {
+  uint64_t exec = w.exec();
+  bool all = exec == w.fullMask;
+  for (unsigned l = 0; l < w.lanes; ++l) {
+    if (!(exec >> l & 1))
+      continue;
+    Access x = a.at(l, bytes);
+    w.tmp->addr[l] = x.addr;
+    valid[l] = x.valid;
+    all &= x.valid == bytes;
+  }
+  return all;
+}
+
+void copyIn(Wave &w, uint8_t *to, unsigned lane, unsigned bytes, unsigned valid) {
+  memset(to, 0, 16);
+  if (!valid)
+    return;
+  unsigned n = valid < bytes ? valid : bytes;
+  if (!w.mem->check(w.tmp->addr[lane], n, false))
+    badAddress(w.tmp->addr[lane], n, false, static_cast<int>(lane));
+  memcpy(to, reinterpret_cast<const void *>(w.tmp->addr[lane]), n);
+}
+
+void loadLds(Wave &w, const Inst &i, const MemShape &s) {
+  Addressing a(w, i);
+  unsigned valid[kRow];
+  locateAll(w, a, s.bytes, valid);
+  unsigned slot = s.bytes < 4 ? 4 : s.bytes;
+  uint32_t base = (w.s[w.m0Index] & 0xffff) + static_cast<uint32_t>(i.imm);
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    uint8_t word[16];
+    copyIn(w, word, l, s.bytes, valid[l]);
+    if (s.sign && s.bytes < 4) {
+      int32_t v = s.bytes == 1 ? static_cast<int8_t>(word[0]) : int16_t(word[0] | word[1] << 8);
+      memcpy(word, &v, 4);
+    }
+    uint32_t at = base + l * slot;
+    if (uint64_t(at) + slot <= w.wg->ldsSize)
+      memcpy(w.wg->lds + at, word, slot);
+  }
+}
+
+void load(Wave &w, const Inst &i) {
+  MemShape s = shapeOf(i.def->aux);
+  if (i.lds)
+    return loadLds(w, i, s);
+  Addressing a(w, i);
+  unsigned valid[kRow];
+  uint32_t *d = row(w, i.dst);
+  if (locateAll(w, a, s.bytes, valid))
+    return vectorLoad(w, d, w.tmp->addr, s);
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    uint8_t word[16];
+    copyIn(w, word, l, s.bytes, valid[l]);
+    storeLoaded(d, l, word, s);
+  }
+}
+
+void store(Wave &w, const Inst &i) {
+  MemShape s = shapeOf(i.def->aux);
+  Addressing a(w, i);
+  unsigned valid[kRow];
+  const uint32_t *d = row(w, i.data);
+  if (locateAll(w, a, s.bytes, valid))
+    return vectorStore(w, d, w.tmp->addr, s);
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    if (!valid[l])
+      continue;
+    uint8_t word[16];
+    fetchStored(d, l, word, s);
+    if (!w.mem->check(w.tmp->addr[l], valid[l], true))
+      badAddress(w.tmp->addr[l], valid[l], true, static_cast<int>(l));
+    memcpy(reinterpret_cast<void *>(w.tmp->addr[l]), word, valid[l]);
+  }
+}
+
+template <class T> void atomic(Wave &w, const Inst &i) {
+  auto op = static_cast<Rmw>(i.def->aux);
+  Addressing a(w, i);
+  uint32_t *d = row(w, i.data);
+  constexpr unsigned words = sizeof(T) / 4;
+  auto value = [&](unsigned from, unsigned l) {
+    uint64_t v = d[from * kRow + l];
+    if (words == 2)
+      v |= uint64_t(d[(from + 1) * kRow + l]) << 32;
+    return static_cast<T>(v);
+  };
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    Access x = a.at(l, sizeof(T), true);
+    T old = 0;
+    if (x.valid) {
+      if (x.addr % sizeof(T))
+        raise(FaultKind::MisalignedAddress,
+              format("atomic of %zu bytes at the misaligned address 0x%llx", sizeof(T),
+                     (unsigned long long)x.addr),
+              static_cast<int>(l));
+      if (!w.mem->check(x.addr, sizeof(T), true))
+        badAddress(x.addr, sizeof(T), true, static_cast<int>(l));
+      T compare = op == Rmw::CmpSwap ? value(words, l) : T(0);
+      old = rmwMemory<T>(op, reinterpret_cast<uint8_t *>(x.addr), value(0, l), compare);
+    }
+    if (i.cpol) {
+      d[l] = static_cast<uint32_t>(old);
+      if (words == 2)
+        d[kRow + l] = static_cast<uint32_t>(uint64_t(old) >> 32);
+    }
+  }
+}
+
+} // namespace
+
+void FLYSIM_LEVEL::registerBuffer(OpTable &t) {
+  OpDef d;
+  for (const MemName &m : kLoads) {
+    d.exec = load;
+    d.aux = packShape(m.shape);
+    for (const char *name : {m.gfx9, m.gfx12})
+      t.add((std::string("buffer_load_") + name).c_str(), d);
+  }
+  for (const MemName &m : kStores) {
+    d.exec = store;
+    d.aux = packShape(m.shape);
+    for (const char *name : {m.gfx9, m.gfx12})
+      t.add((std::string("buffer_store_") + name).c_str(), d);
+  }
+  for (const RmwName &r : kRmw) {
+    d.exec = r.bytes == 4 ? ExecFn(atomic<uint32_t>) : ExecFn(atomic<uint64_t>);
+    d.aux = static_cast<uint32_t>(r.op);
+    for (const char *name : {r.gfx9, r.gfx12})
+      t.add((std::string("buffer_atomic_") + name).c_str(), d);
+  }
+}
+
+} // namespace flysim

@@ -1,0 +1,99 @@
+//===- FloatFormats.h - conversions between number formats -----*- C++ -*-===//
+//
+// Branch-free scalar code that the compiler vectorises inside lane loops. All
+// conversions round to nearest even unless they say otherwise.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_EXEC_FLOATFORMATS_H
+#define FLYSIM_EXEC_FLOATFORMATS_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace flysim {
+namespace {
+
+inline float asFloat(uint32_t b) {
+  float f;
+  memcpy(&f, &b, 4);
+  return f;
+}
+inline uint32_t asBits(float f) {
+  uint32_t b;
+  memcpy(&b, &f, 4);
+  return b;
+}
+inline double asDouble(uint64_t b) {
+  double f;
+  memcpy(&f, &b, 8);
+  return f;
+}
+inline uint64_t asBits(double f) {
+  uint64_t b;
+  memcpy(&b, &f, 8);
+  return b;
+}
+
+/// IEEE half to float, exact.
+inline float halfToFloat(uint32_t h) {
+  uint32_t em = (h & 0x7fff) << 13;
+  // The multiplication renormalises denormals: 2^(127-15).
+  uint32_t r = asBits(asFloat(em) * 0x1p112f);
+  r = (h & 0x7fff) >= 0x7c00 ? (em | 0x7f800000) : r;
+  return asFloat(r | (h & 0x8000) << 16);
+}
+
+/// Float to IEEE half, round to nearest even; NaNs stay quiet.
+inline uint32_t floatToHalf(float f) {
+  uint32_t u = asBits(f), sign = u >> 16 & 0x8000;
+  u &= 0x7fffffff;
+  uint32_t nan = 0x7e00 | (u >> 13 & 0x3ff);
+  uint32_t denorm = asBits(asFloat(u) + 0.5f) - 0x3f000000;
+  uint32_t norm = (u + 0xfff + (u >> 13 & 1) - (112u << 23)) >> 13;
+  uint32_t r = u < 0x38800000 ? denorm : norm;
+  r = u >= 0x47800000 ? 0x7c00 : r;
+  r = u > 0x7f800000 ? nan : r;
+  return r | sign;
+}
+
+/// Double to IEEE half with one rounding.
+inline uint32_t doubleToHalf(double d) {
+  // Rounding to odd in float keeps the information that the second rounding needs.
+  float f = static_cast<float>(d);
+  uint32_t u = asBits(f);
+  double back = f;
+  if (back != d && !(u & 1) && back == back) {
+    bool tooBig = std::fabs(back) > std::fabs(d);
+    u = tooBig ? u - 1 : u + 1;
+  }
+  return floatToHalf(asFloat(u));
+}
+
+/// Float to IEEE half, toward zero (v_cvt_pkrtz_f16_f32): overflow gives 65504.
+inline uint32_t floatToHalfRtz(float f) {
+  uint32_t u = asBits(f), sign = u >> 16 & 0x8000;
+  u &= 0x7fffffff;
+  uint32_t nan = 0x7e00 | (u >> 13 & 0x3ff);
+  int shift = 126 - static_cast<int>(u >> 23); // denormals: 0x1.m * 2^e -> integer of 2^-24
+  uint32_t mant = (u & 0x7fffff) | 0x800000;
+  uint32_t denorm = shift > 24 || shift < 0 ? 0 : mant >> (shift > 31 ? 31 : shift);
+  uint32_t r = u < 0x38800000 ? denorm : (u - (112u << 23)) >> 13;
+  r = u >= 0x47800000 ? 0x7bff : r;
+  r = u == 0x7f800000 ? 0x7c00 : r;
+  r = u > 0x7f800000 ? nan : r;
+  return r | sign;
+}
+
+inline float bf16ToFloat(uint32_t b) { return asFloat(b << 16); }
+
+inline uint32_t floatToBf16(float f) {
+  uint32_t u = asBits(f);
+  uint32_t r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+  return (u & 0x7fffffff) > 0x7f800000 ? (u >> 16 | 0x40) & 0xffff : r;
+}
+
+} // namespace
+} // namespace flysim
+
+#endif

@@ -1,0 +1,237 @@
+//===- Flow.cpp - branches, barriers, waits and messages ------------------===//
+
+#include "exec/ExecInline.h"
+#include "exec/Register.h"
+#include "exec/Special.h"
+
+#include "decode/Program.h"
+
+#include <chrono>
+
+namespace flysim {
+namespace {
+
+void nop(Wave &, const Inst &) {}
+
+void endProgram(Wave &w, const Inst &) { w.state = WaveState::Ended; }
+
+void jump(Wave &w, const Inst &i) { w.pc = static_cast<uint32_t>(i.imm); }
+
+template <class F> void branchIf(Wave &w, const Inst &i, F condition) {
+  if (condition(w))
+    jump(w, i);
+}
+
+uint64_t vcc(const Wave &w) {
+  return w.lanes == 32 ? w.s[kVcc] : w.s[kVcc] | uint64_t(w.s[kVcc + 1]) << 32;
+}
+
+uint64_t nextAddress(const Wave &w, const Inst &i) {
+  return w.program->addressOf(i) + i.length;
+}
+
+void barrier(Wave &w, const Inst &) {
+  if (w.wg->numWaves > 1)
+    w.state = WaveState::AtBarrier;
+}
+
+/// Barrier operand: immediate id, or M0[4:0] for the register form.
+int barrierId(const Wave &w, const Inst &i) {
+  if (i.src[0] && i.src[0].kind == OperandKind::Const)
+    return static_cast<int>(i.src[0].row[0]);
+  if (i.src[0])
+    return static_cast<int>(w.s[w.m0Index] & 63);
+  return static_cast<int>(i.imm);
+}
+
+/// Slot of a barrier id in the work-group's table; -1 (work-group) is slot 0.
+Barrier &barrierSlot(Wave &w, int id) {
+  if (id == 0 || id > 16 || id < -4)
+    raise(FaultKind::BarrierDivergence, format("barrier id %d does not exist", id));
+  return w.wg->barriers[id > 0 ? id : (id == -1 ? 0 : 16 - id)];
+}
+
+void signal(Wave &w, const Inst &i, bool isFirst) {
+  int id = barrierId(w, i);
+  if (id == 0)
+    return;
+  if (id == -3) {
+    // Clusters of one work-group: the cluster barrier has a single member.
+    for (unsigned k = 0; k < w.wg->numWaves; ++k)
+      w.wg->waves[k].barrierDone |= 1u << 19;
+    return;
+  }
+  Barrier &b = barrierSlot(w, id);
+  if (isFirst)
+    w.scc = b.signals == 0;
+  ++b.signals;
+  uint32_t members = b.members;
+  if (id == -1) {
+    members = 0;
+    for (unsigned k = 0; k < w.wg->numWaves; ++k)
+      members += w.wg->waves[k].state != WaveState::Ended;
+  }
+  if (b.signals < members)
+    return;
+  b.signals = 0;
+  uint32_t bit = 1u << (id > 0 ? id : (id == -1 ? 0 : 16 - id));
+  for (unsigned k = 0; k < w.wg->numWaves; ++k)
+    w.wg->waves[k].barrierDone |= bit;
+}
+
+void wait(Wave &w, const Inst &i) {
+  int id = static_cast<int16_t>(i.imm);
+  if (id == 0)
+    return;
+  if (id > 0)
+    id = static_cast<int>(w.joinedBarrier ? w.joinedBarrier : id);
+  uint32_t bit = 1u << (id > 0 ? id : (id == -1 ? 0 : 16 - id));
+  if (w.barrierDone & bit) {
+    w.barrierDone &= ~bit;
+    return;
+  }
+  // Try again when the other waves have run.
+  w.barrierWait = id;
+  w.state = WaveState::AtBarrier;
+}
+
+void trap(Wave &, const Inst &i) {
+  raise(FaultKind::Trap, format("s_trap %d: the kernel aborted (llvm.trap or an assertion)",
+                                static_cast<int>(i.imm)));
+}
+
+uint64_t clockTicks(double perSecond) {
+  using namespace std::chrono;
+  double t = duration<double>(steady_clock::now().time_since_epoch()).count();
+  return static_cast<uint64_t>(t * perSecond);
+}
+
+void setFpMode(Wave &w, uint32_t mode) {
+  w.mode = mode;
+  w.fpSpecial = (mode & 0xff) != 0xf0;
+}
+
+uint32_t readHwreg(Wave &w, uint32_t id) {
+  bool gfx12 = w.m0Index == 125;
+  switch (id) {
+  case 1:
+    return w.mode;
+  case 2:
+    return w.scc | (w.exec() == 0) << 9 | (vcc(w) == 0) << 10;
+  case 20:
+    return gfx12 ? w.s[kFlatScratchBase] : 0;
+  case 21:
+    return gfx12 ? w.s[kFlatScratchBase + 1] : 0;
+  case 29:
+    return static_cast<uint32_t>(clockTicks(1e9));
+  case 30:
+    return static_cast<uint32_t>(clockTicks(1e9) >> 32);
+  default:
+    return 0;
+  }
+}
+
+void getreg(Wave &w, const Inst &i) {
+  uint32_t id = i.imm & 63, offset = i.imm >> 6 & 31, size = (i.imm >> 11 & 31) + 1;
+  uint32_t v = readHwreg(w, id) >> offset;
+  write32(w, i.dst, size == 32 ? v : v & ((1u << size) - 1));
+}
+
+void setField(Wave &w, const Inst &i, uint32_t value) {
+  uint32_t id = i.imm & 63, offset = i.imm >> 6 & 31, size = (i.imm >> 11 & 31) + 1;
+  uint32_t mask = (size == 32 ? ~0u : (1u << size) - 1) << offset;
+  if (id == 1)
+    setFpMode(w, (w.mode & ~mask) | (value << offset & mask));
+}
+
+void setVgprMsb(Wave &w, const Inst &i) {
+  for (unsigned k = 0; k < 4; ++k)
+    w.msb[k] = static_cast<uint32_t>(i.imm >> (2 * k) & 3) * 256;
+}
+
+void sleep(Wave &w, const Inst &) { w.state = WaveState::Yield; }
+
+} // namespace
+
+void FLYSIM_LEVEL::registerFlow(OpTable &t) {
+  auto add = [&](const char *name, ExecFn exec, uint32_t flags = 0) {
+    OpDef d;
+    d.exec = exec;
+    d.flags = flags;
+    t.add(name, d);
+  };
+  for (const char *name :
+       {"s_nop", "s_waitcnt", "s_setprio", "s_clause", "s_delay_alu", "s_wait_alu", "s_code_end",
+        "s_icache_inv", "s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol",
+        "s_wait_loadcnt", "s_wait_storecnt", "s_wait_samplecnt", "s_wait_bvhcnt", "s_wait_expcnt",
+        "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt_dscnt",
+        "s_wait_asynccnt", "s_wait_tensorcnt", "s_wait_xcnt", "s_wait_idle", "s_wait_event",
+        "s_waitcnt_depctr", "s_waitcnt_vscnt", "s_inst_prefetch", "s_set_inst_prefetch_distance",
+        "s_sendmsg", "s_sethalt", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel",
+        "s_decperflevel", "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data",
+        "s_prefetch_data_pc_rel", "s_buffer_prefetch_data", "s_setkill", "s_wakeup",
+        "s_barrier_leave", "s_wakeup_barrier", "s_setprio_inc_wg", "s_monitor_sleep", "v_nop",
+        "buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "global_wb",
+        "global_inv", "global_wbinv", "global_prefetch_b8", "ds_nop", "s_sched_barrier"})
+    add(name, nop);
+  add("s_endpgm", endProgram);
+  add("s_endpgm_saved", endProgram);
+  add("s_sleep", sleep);
+  add("s_sleep_var", sleep);
+  add("s_branch", jump, kBranch);
+  add("s_cbranch_scc0", [](Wave &w, const Inst &i) {
+    branchIf(w, i, [](Wave &x) { return !x.scc; }); }, kBranch);
+  add("s_cbranch_scc1", [](Wave &w, const Inst &i) {
+    branchIf(w, i, [](Wave &x) { return x.scc != 0; }); }, kBranch);
+  add("s_cbranch_vccz", [](Wave &w, const Inst &i) {
+    branchIf(w, i, [](Wave &x) { return vcc(x) == 0; }); }, kBranch);
+  add("s_cbranch_vccnz", [](Wave &w, const Inst &i) {
+    branchIf(w, i, [](Wave &x) { return vcc(x) != 0; }); }, kBranch);
+  add("s_cbranch_execz", [](Wave &w, const Inst &i) {
+    branchIf(w, i, [](Wave &x) { return x.exec() == 0; }); }, kBranch);
+  add("s_cbranch_execnz", [](Wave &w, const Inst &i) {
+    branchIf(w, i, [](Wave &x) { return x.exec() != 0; }); }, kBranch);
+  add("s_call_b64", [](Wave &w, const Inst &i) {
+    write64(w, i.dst, nextAddress(w, i));
+    jump(w, i); }, kBranch);
+  add("s_getpc_b64", [](Wave &w, const Inst &i) { write64(w, i.dst, nextAddress(w, i)); });
+  add("s_setpc_b64", [](Wave &w, const Inst &i) {
+    w.pc = w.program->indexOf(read64(w, i.src[0])); });
+  add("s_swappc_b64", [](Wave &w, const Inst &i) {
+    uint64_t target = read64(w, i.src[0]);
+    write64(w, i.dst, nextAddress(w, i));
+    w.pc = w.program->indexOf(target); });
+  t.alias("s_set_pc_i64", "s_setpc_b64");
+  t.alias("s_swap_pc_i64", "s_swappc_b64");
+  t.alias("s_get_pc_i64", "s_getpc_b64");
+  t.alias("s_call_i64", "s_call_b64");
+  add("s_barrier", barrier);
+  add("s_barrier_signal", [](Wave &w, const Inst &i) { signal(w, i, false); });
+  add("s_barrier_signal_isfirst", [](Wave &w, const Inst &i) { signal(w, i, true); });
+  add("s_barrier_wait", wait);
+  add("s_barrier_init", [](Wave &w, const Inst &i) {
+    uint32_t m0 = w.s[w.m0Index];
+    Barrier &b = barrierSlot(w, barrierId(w, i));
+    b.members = m0 >> 16 & 63;
+    b.signals = 0;
+    b.valid = true; });
+  add("s_barrier_join", [](Wave &w, const Inst &i) {
+    w.joinedBarrier = static_cast<uint32_t>(barrierId(w, i)); });
+  add("s_trap", trap);
+  add("s_getreg_b32", getreg);
+  add("s_setreg_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.dst)); });
+  add("s_setreg_imm32_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.src[2])); });
+  add("s_round_mode", [](Wave &w, const Inst &i) {
+    setFpMode(w, (w.mode & ~0xfu) | (i.imm & 15)); });
+  add("s_denorm_mode", [](Wave &w, const Inst &i) {
+    setFpMode(w, (w.mode & ~0xf0u) | (i.imm & 15) << 4); });
+  add("s_set_vgpr_msb", setVgprMsb);
+  add("s_memtime", [](Wave &w, const Inst &i) { write64(w, i.dst, clockTicks(1e9)); });
+  add("s_memrealtime", [](Wave &w, const Inst &i) { write64(w, i.dst, clockTicks(1e8)); });
+  add("s_sendmsg_rtn_b32", [](Wave &w, const Inst &i) { write32(w, i.dst, 0); });
+  add("s_sendmsg_rtn_b64", [](Wave &w, const Inst &i) {
+    uint32_t id = i.src[0] ? read32(w, i.src[0]) : 0;
+    write64(w, i.dst, id == 0x83 ? clockTicks(1e8) : 0); });
+}
+
+} // namespace flysim

@@ -1,0 +1,28 @@
+//===- Level.cpp - the instruction table of one CPU feature level ---------===//
+
+#include "exec/Register.h"
+
+namespace flysim {
+class OpTable;
+namespace FLYSIM_LEVEL {
+
+void buildTable(OpTable &table);
+void buildTable(OpTable &table) {
+  registerSalu(table);
+  registerFlow(table);
+  registerSmem(table);
+  registerValuFloat(table);
+  registerValuHalf(table);
+  registerValuInt(table);
+  registerValuCompare(table);
+  registerValuConvert(table);
+  registerValuSpecial(table);
+  registerDual(table);
+  registerGlobal(table);
+  registerBuffer(table);
+  registerLds(table);
+  registerMatrix(table);
+}
+
+} // namespace FLYSIM_LEVEL
+} // namespace flysim

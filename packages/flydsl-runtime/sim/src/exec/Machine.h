@@ -1,0 +1,34 @@
+//===- Machine.h - running a grid ------------------------------*- C++ -*-===//
+#ifndef FLYSIM_EXEC_MACHINE_H
+#define FLYSIM_EXEC_MACHINE_H
+
+#include "decode/Program.h"
+#include "loader/CodeObject.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace flysim {
+
+/// A kernel launch in the terms of the hardware.
+struct Dispatch {
+  const CodeObject *object = nullptr;
+  const KernelInfo *kernel = nullptr;
+  const Program *program = nullptr;
+  uint32_t grid[3] = {1, 1, 1};  ///< work-groups
+  uint32_t block[3] = {1, 1, 1}; ///< work-items of a work-group
+  uint32_t dynamicLds = 0;
+  const std::vector<uint8_t> *kernarg = nullptr; ///< the whole segment, hidden arguments included
+};
+
+/// Runs the grid to completion on the worker threads. A fault is raised again in the
+/// caller with the text that names kernel, instruction, work-group, wave and lane.
+void runDispatch(const Dispatch &dispatch);
+
+/// Number of worker threads (FLYDSL_SIM_THREADS, default: all CPUs).
+unsigned workerCount();
+
+} // namespace flysim
+
+#endif

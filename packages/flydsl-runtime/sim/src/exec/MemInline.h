@@ -1,0 +1,196 @@
+//===- MemInline.h - vector memory access ----------------------*- C++ -*-===//
+#ifndef FLYSIM_EXEC_MEMINLINE_H
+#define FLYSIM_EXEC_MEMINLINE_H
+
+#include "exec/ExecInline.h"
+
+namespace flysim {
+namespace {
+
+/// How an access moves data between memory and registers.
+struct MemShape {
+  uint8_t bytes;   ///< per lane
+  bool sign;       ///< sign-extend 1- and 2-byte loads
+  bool d16;        ///< a 16-bit half, the other half is kept
+  bool high;       ///< ... the high half
+};
+
+constexpr uint32_t packShape(MemShape s) {
+  return s.bytes | uint32_t(s.sign) << 8 | uint32_t(s.d16) << 9 | uint32_t(s.high) << 10;
+}
+inline MemShape shapeOf(uint32_t aux) {
+  return {static_cast<uint8_t>(aux), (aux >> 8 & 1) != 0, (aux >> 9 & 1) != 0,
+          (aux >> 10 & 1) != 0};
+}
+
+/// Bounds of the addresses of all lanes; true if lane i is at addr[0] + i*bytes.
+inline bool scan(const uint64_t *addr, unsigned lanes, unsigned bytes, uint64_t &lo,
+                 uint64_t &hi) {
+  uint64_t low = addr[0], high = addr[0], base = addr[0], diff = 0;
+  for (unsigned i = 0; i < lanes; ++i) {
+    low = addr[i] < low ? addr[i] : low;
+    high = addr[i] > high ? addr[i] : high;
+    diff |= addr[i] ^ (base + uint64_t(i) * bytes);
+  }
+  lo = low;
+  hi = high;
+  return diff == 0;
+}
+
+inline void storeLoaded(uint32_t *d, unsigned lane, const uint8_t *p, const MemShape &s) {
+  if (s.bytes >= 4) {
+    for (unsigned k = 0; k < s.bytes / 4u; ++k)
+      memcpy(&d[k * kRow + lane], p + 4 * k, 4);
+    return;
+  }
+  uint32_t v;
+  if (s.bytes == 1) {
+    v = s.sign ? static_cast<uint32_t>(static_cast<int32_t>(static_cast<int8_t>(*p))) : *p;
+  } else {
+    uint16_t h;
+    memcpy(&h, p, 2);
+    v = s.sign ? static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(h))) : h;
+  }
+  if (s.d16)
+    v = s.high ? (d[lane] & 0xffff) | v << 16 : (d[lane] & 0xffff0000) | (v & 0xffff);
+  d[lane] = v;
+}
+
+inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemShape &m) {
+  if (m.bytes >= 4) {
+    for (unsigned k = 0; k < m.bytes / 4u; ++k)
+      memcpy(p + 4 * k, &s[k * kRow + lane], 4);
+    return;
+  }
+  uint32_t v = m.high ? s[lane] >> 16 : s[lane];
+  memcpy(p, &v, m.bytes);
+}
+
+/// Contiguous loads of N dwords a lane: array of structures to rows.
+template <unsigned N> inline void deinterleave(uint32_t *d, const uint8_t *p, unsigned blocks) {
+  const unsigned lanes = blocks * 32;
+  if constexpr (N == 1) {
+    memcpy(d, p, lanes * 4);
+  } else {
+    // Through an aligned local copy, so that the loop vectorises without alias checks.
+    alignas(64) uint32_t flat[N * kRow];
+    memcpy(flat, p, lanes * N * 4);
+    for (unsigned k = 0; k < N; ++k)
+      for (unsigned i = 0; i < lanes; ++i)
+        d[k * kRow + i] = flat[i * N + k];
+  }
+}
+template <unsigned N> inline void interleave(uint8_t *p, const uint32_t *s, unsigned blocks) {
+  const unsigned lanes = blocks * 32;
+  if constexpr (N == 1) {
+    memcpy(p, s, lanes * 4);
+  } else {
+    alignas(64) uint32_t flat[N * kRow];
+    for (unsigned k = 0; k < N; ++k)
+      for (unsigned i = 0; i < lanes; ++i)
+        flat[i * N + k] = s[k * kRow + i];
+    memcpy(p, flat, lanes * N * 4);
+  }
+}
+
+/// Loads to `d` under EXEC from the lanes' addresses.
+inline void vectorLoad(Wave &w, uint32_t *d, const uint64_t *addr, const MemShape &s) {
+  uint64_t exec = w.exec();
+  if (exec == w.fullMask) {
+    uint64_t lo, hi;
+    bool dense = scan(addr, w.lanes, s.bytes, lo, hi);
+    if (w.mem->check(lo, hi - lo + s.bytes, false)) {
+      if (dense && s.bytes >= 4) {
+        auto *p = reinterpret_cast<const uint8_t *>(lo);
+        switch (s.bytes) {
+        case 4:
+          return deinterleave<1>(d, p, w.blocks);
+        case 8:
+          return deinterleave<2>(d, p, w.blocks);
+        case 12:
+          return deinterleave<3>(d, p, w.blocks);
+        default:
+          return deinterleave<4>(d, p, w.blocks);
+        }
+      }
+      for (unsigned i = 0; i < w.lanes; ++i)
+        storeLoaded(d, i, reinterpret_cast<const uint8_t *>(addr[i]), s);
+      return;
+    }
+  }
+  for (uint64_t m = exec; m; m &= m - 1) {
+    unsigned i = static_cast<unsigned>(__builtin_ctzll(m));
+    if (!w.mem->check(addr[i], s.bytes, false))
+      badAddress(addr[i], s.bytes, false, static_cast<int>(i));
+    storeLoaded(d, i, reinterpret_cast<const uint8_t *>(addr[i]), s);
+  }
+}
+
+inline void vectorStore(Wave &w, const uint32_t *s, const uint64_t *addr, const MemShape &m) {
+  uint64_t exec = w.exec();
+  if (exec == w.fullMask) {
+    uint64_t lo, hi;
+    bool dense = scan(addr, w.lanes, m.bytes, lo, hi);
+    if (w.mem->check(lo, hi - lo + m.bytes, true)) {
+      if (dense && m.bytes >= 4) {
+        auto *p = reinterpret_cast<uint8_t *>(lo);
+        switch (m.bytes) {
+        case 4:
+          return interleave<1>(p, s, w.blocks);
+        case 8:
+          return interleave<2>(p, s, w.blocks);
+        case 12:
+          return interleave<3>(p, s, w.blocks);
+        default:
+          return interleave<4>(p, s, w.blocks);
+        }
+      }
+      for (unsigned i = 0; i < w.lanes; ++i)
+        fetchStored(s, i, reinterpret_cast<uint8_t *>(addr[i]), m);
+      return;
+    }
+  }
+  for (uint64_t e = exec; e; e &= e - 1) {
+    unsigned i = static_cast<unsigned>(__builtin_ctzll(e));
+    if (!w.mem->check(addr[i], m.bytes, true))
+      badAddress(addr[i], m.bytes, true, static_cast<int>(i));
+    fetchStored(s, i, reinterpret_cast<uint8_t *>(addr[i]), m);
+  }
+}
+
+/// Sizes and names of loads and stores, shared by global, flat, scratch and buffer.
+struct MemName {
+  const char *gfx9, *gfx12;
+  MemShape shape;
+};
+constexpr MemName kLoads[] = {
+    {"ubyte", "u8", {1, false, false, false}},
+    {"sbyte", "i8", {1, true, false, false}},
+    {"ushort", "u16", {2, false, false, false}},
+    {"sshort", "i16", {2, true, false, false}},
+    {"dword", "b32", {4, false, false, false}},
+    {"dwordx2", "b64", {8, false, false, false}},
+    {"dwordx3", "b96", {12, false, false, false}},
+    {"dwordx4", "b128", {16, false, false, false}},
+    {"ubyte_d16", "d16_u8", {1, false, true, false}},
+    {"ubyte_d16_hi", "d16_hi_u8", {1, false, true, true}},
+    {"sbyte_d16", "d16_i8", {1, true, true, false}},
+    {"sbyte_d16_hi", "d16_hi_i8", {1, true, true, true}},
+    {"short_d16", "d16_b16", {2, false, true, false}},
+    {"short_d16_hi", "d16_hi_b16", {2, false, true, true}},
+};
+constexpr MemName kStores[] = {
+    {"byte", "b8", {1, false, false, false}},
+    {"short", "b16", {2, false, false, false}},
+    {"dword", "b32", {4, false, false, false}},
+    {"dwordx2", "b64", {8, false, false, false}},
+    {"dwordx3", "b96", {12, false, false, false}},
+    {"dwordx4", "b128", {16, false, false, false}},
+    {"byte_d16_hi", "d16_hi_b8", {1, false, false, true}},
+    {"short_d16_hi", "d16_hi_b16", {2, false, false, true}},
+};
+
+} // namespace
+} // namespace flysim
+
+#endif

@@ -1,0 +1,26 @@
+//===- Register.h - the parts of the instruction table ---------*- C++ -*-===//
+#ifndef FLYSIM_EXEC_REGISTER_H
+#define FLYSIM_EXEC_REGISTER_H
+
+namespace flysim {
+class OpTable;
+
+namespace FLYSIM_LEVEL {
+void registerSalu(OpTable &);
+void registerFlow(OpTable &);
+void registerSmem(OpTable &);
+void registerValuFloat(OpTable &);
+void registerValuHalf(OpTable &);
+void registerValuInt(OpTable &);
+void registerValuCompare(OpTable &);
+void registerValuConvert(OpTable &);
+void registerValuSpecial(OpTable &);
+void registerDual(OpTable &);
+void registerGlobal(OpTable &);
+void registerBuffer(OpTable &);
+void registerLds(OpTable &);
+void registerMatrix(OpTable &);
+} // namespace FLYSIM_LEVEL
+} // namespace flysim
+
+#endif

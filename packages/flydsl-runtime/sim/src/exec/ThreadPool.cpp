@@ -1,0 +1,74 @@
+//===- ThreadPool.cpp - worker threads ------------------------------------===//
+
+#include "exec/ThreadPool.h"
+
+#include "exec/Machine.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace flysim {
+
+unsigned workerCount() {
+  static unsigned count = [] {
+    const char *text = getenv("FLYDSL_SIM_THREADS");
+    int n = text ? atoi(text) : 0;
+    return n > 0 ? static_cast<unsigned>(n) : std::max(1u, std::thread::hardware_concurrency());
+  }();
+  return count;
+}
+
+ThreadPool &ThreadPool::instance() {
+  // Leaked on purpose: joining in a static destructor would hang or crash when the
+  // host process exits while a thread of a forked child is missing.
+  static ThreadPool *pool = new ThreadPool;
+  if (pool->owner != getpid()) {
+    if (pool->owner)
+      pool = new ThreadPool;
+    pool->owner = getpid();
+  }
+  return *pool;
+}
+
+void ThreadPool::run(unsigned count, const std::function<void()> &body) {
+  unsigned extra = count > 1 ? count - 1 : 0;
+  if (extra) {
+    std::lock_guard<std::mutex> lock(mutex);
+    // Signals of the host program belong to its own threads.
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (threads.size() < extra)
+      threads.emplace_back([this] { loop(); });
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    job = &body;
+    wanted = extra;
+    wake.notify_all();
+  }
+  body();
+  if (extra) {
+    std::unique_lock<std::mutex> lock(mutex);
+    wanted = 0; // threads that have not started are not needed any more
+    done.wait(lock, [this] { return active == 0; });
+    job = nullptr;
+  }
+}
+
+void ThreadPool::loop() {
+  std::unique_lock<std::mutex> lock(mutex);
+  for (;;) {
+    wake.wait(lock, [this] { return wanted > 0; });
+    --wanted;
+    ++active;
+    const std::function<void()> *body = job;
+    lock.unlock();
+    (*body)();
+    lock.lock();
+    if (--active == 0)
+      done.notify_all();
+  }
+}
+
+} // namespace flysim

@@ -1,0 +1,350 @@
+//===- Vop.cpp - the generic VALU path ------------------------------------===//
+//
+// Fetches operands (with modifiers, DPP and SDWA), runs the lane loop, and writes
+// the result back under EXEC. Instructions with plain operands and a full EXEC run
+// the loop directly on the register file.
+//
+//===----------------------------------------------------------------------===//
+
+#include "exec/Register.h"
+#include "exec/Valu.h"
+
+namespace flysim {
+namespace {
+
+/// Applies a MODE with non-default rounding or denormal handling to the host's
+/// floating-point unit for the duration of one instruction.
+class HostFpMode {
+public:
+  HostFpMode(uint32_t mode, Num type) {
+#if defined(__SSE2__)
+    saved = _mm_getcsr();
+    bool single = type == Num::F32 || type == Num::PkF32;
+    uint32_t round = single ? mode & 3 : mode >> 2 & 3;
+    uint32_t denorm = single ? mode >> 4 & 3 : mode >> 6 & 3;
+    static const uint32_t kRound[4] = {0, 2, 1, 3}; // nearest, +inf, -inf, zero
+    // MODE: 0 flushes sources and results, 1 flushes results, 2 sources, 3 none.
+    uint32_t csr = (saved & ~0xe040u) | kRound[round] << 13;
+    csr |= (denorm & 2 ? 0 : 0x8000u) | (denorm & 1 ? 0 : 0x0040u);
+    _mm_setcsr(csr);
+#else
+    (void)mode;
+    (void)type;
+#endif
+  }
+  ~HostFpMode() {
+#if defined(__SSE2__)
+    _mm_setcsr(saved);
+#endif
+  }
+
+private:
+  unsigned saved = 0;
+};
+
+void copyRows(uint32_t *d, const uint32_t *s, unsigned words) {
+  memcpy(d, s, words * kRow * 4);
+}
+
+void selectSdwa(uint32_t *d, unsigned sel, bool sext) {
+  unsigned shift = sel < 4 ? sel * 8 : (sel == 5 ? 16 : 0);
+  uint32_t mask = sel < 4 ? 0xff : (sel < 6 ? 0xffff : 0xffffffff);
+  uint32_t sign = sel < 4 ? 0x80 : 0x8000;
+  for (unsigned i = 0; i < kRow; ++i)
+    d[i] = d[i] >> shift & mask;
+  if (sext && sel < 6)
+    for (unsigned i = 0; i < kRow; ++i)
+      d[i] = (d[i] ^ sign) - sign;
+}
+
+void applySign(uint32_t *d, Num type, uint8_t mods) {
+  uint32_t sign = type == Num::F16 || type == Num::BF16 ? 0x8000u : 0x80000000u;
+  uint32_t *word = type == Num::F64 ? d + kRow : d;
+  uint32_t keep = mods & kAbs ? ~sign : ~0u, flip = mods & kNeg ? sign : 0;
+  for (unsigned i = 0; i < kRow; ++i)
+    word[i] = (word[i] & keep) ^ flip;
+}
+
+/// Operands made of two halves: op_sel and op_sel_hi pick the halves, neg_lo and
+/// neg_hi negate them.
+const uint32_t *fetchPacked(const Inst &in, unsigned n, Num type, const uint32_t *s,
+                            uint32_t *tmp) {
+  bool lo = in.opSel >> n & 1, hi = in.opSelHi >> n & 1;
+  bool negLo = in.negLo >> n & 1, negHi = in.negHi >> n & 1;
+  if (!lo && hi && !negLo && !negHi)
+    return s;
+  if (type == Num::PkF32 || type == Num::PkB32) {
+    uint32_t a[kRow], b[kRow];
+    uint32_t fl = negLo && type == Num::PkF32 ? 0x80000000u : 0;
+    uint32_t fh = negHi && type == Num::PkF32 ? 0x80000000u : 0;
+    const uint32_t *sl = s + (lo ? kRow : 0), *sh = s + (hi ? kRow : 0);
+    for (unsigned i = 0; i < kRow; ++i)
+      a[i] = sl[i] ^ fl;
+    for (unsigned i = 0; i < kRow; ++i)
+      b[i] = sh[i] ^ fh;
+    copyRows(tmp, a, 1);
+    copyRows(tmp + kRow, b, 1);
+    return tmp;
+  }
+  unsigned sl = lo ? 16 : 0, sh = hi ? 16 : 0;
+  uint32_t flip = (negLo ? 0x8000u : 0) | (negHi ? 0x80000000u : 0);
+  if (type == Num::PkB16)
+    flip = 0;
+  for (unsigned i = 0; i < kRow; ++i)
+    tmp[i] = ((s[i] >> sl & 0xffff) | (s[i] >> sh) << 16) ^ flip;
+  return tmp;
+}
+
+const uint32_t *fetchMix(const Inst &in, unsigned n, bool bf, const uint32_t *s, uint32_t *tmp) {
+  bool half = in.opSelHi >> n & 1, high = in.opSel >> n & 1;
+  bool neg = in.negLo >> n & 1, abs = in.negHi >> n & 1;
+  if (!half && !neg && !abs)
+    return s;
+  unsigned shift = high ? 16 : 0;
+  uint32_t keep = abs ? 0x7fffffffu : ~0u, flip = neg ? 0x80000000u : 0;
+  for (unsigned i = 0; i < kRow; ++i) {
+    uint32_t v = s[i];
+    if (half)
+      v = asBits(bf ? bf16ToFloat(v >> shift & 0xffff) : halfToFloat(v >> shift & 0xffff));
+    tmp[i] = (v & keep) ^ flip;
+  }
+  return tmp;
+}
+
+const uint32_t *fetchDpp(Wave &w, const InstExt &e, const uint32_t *s, unsigned words,
+                         uint32_t *tmp, uint64_t valid) {
+  uint32_t out[2 * kRow];
+  for (unsigned k = 0; k < words; ++k)
+    for (unsigned i = 0; i < w.lanes; ++i)
+      out[k * kRow + i] = valid >> i & 1 ? s[k * kRow + (e.perm[i] & (w.lanes - 1))] : 0;
+  copyRows(tmp, out, words);
+  return tmp;
+}
+
+/// Lanes whose DPP source lane exists and is enabled.
+uint64_t dppValid(const Wave &w, const InstExt &e) {
+  if (e.fi)
+    return e.inRange;
+  uint64_t exec = w.exec(), valid = 0;
+  for (unsigned i = 0; i < w.lanes; ++i)
+    if ((e.inRange >> i & 1) && (exec >> (e.perm[i] & (w.lanes - 1)) & 1))
+      valid |= 1ull << i;
+  return valid;
+}
+
+const uint32_t *fetch(Wave &w, const Inst &in, unsigned n, uint64_t valid) {
+  const Operand &o = in.src[n];
+  Num type = in.def->src[n];
+  unsigned words = dwords(type);
+  uint32_t *tmp = w.tmp->src[n];
+  const uint32_t *s = fetchRaw(w, o, words, tmp);
+  if (in.ext) {
+    if (in.ext->dpp && n == 0)
+      s = fetchDpp(w, *in.ext, s, words, tmp, valid);
+    if (in.ext->sdwa && n < 2 && in.ext->srcSel[n] != 6) {
+      if (s != tmp)
+        copyRows(tmp, s, words);
+      selectSdwa(tmp, in.ext->srcSel[n], (o.mods & kSext) != 0);
+      s = tmp;
+    }
+  }
+  switch (type) {
+  case Num::PkB16:
+  case Num::PkF16:
+  case Num::PkBF16:
+  case Num::PkF32:
+  case Num::PkB32:
+    return fetchPacked(in, n, type, s, tmp);
+  case Num::Mix:
+  case Num::MixBF:
+    return fetchMix(in, n, type == Num::MixBF, s, tmp);
+  case Num::F16:
+  case Num::BF16:
+  case Num::U16:
+    if (in.opSel >> n & 1) {
+      for (unsigned i = 0; i < kRow; ++i)
+        tmp[i] = s[i] >> 16;
+      s = tmp;
+    }
+    break;
+  default:
+    break;
+  }
+  if (o.mods & (kNeg | kAbs)) {
+    if (s != tmp)
+      copyRows(tmp, s, words);
+    applySign(tmp, type, o.mods);
+    return tmp;
+  }
+  return s;
+}
+
+//===--- results -----------------------------------------------------------===//
+
+float scaleOmod(unsigned omod) { return omod == 1 ? 2.0f : omod == 2 ? 4.0f : 0.5f; }
+
+void applyOutputModifiers(const Inst &in, uint32_t *d) {
+  Num type = in.def->dst;
+  bool clamp = in.clamp && !in.def->laneSat;
+  for (unsigned i = 0; i < kRow; ++i) {
+    if (type == Num::F32) {
+      float f = asFloat(d[i]);
+      if (in.omod)
+        f *= scaleOmod(in.omod);
+      if (clamp)
+        f = f > 0 ? (f < 1 ? f : 1.0f) : 0.0f;
+      d[i] = asBits(f);
+    } else if (type == Num::F16 || type == Num::BF16) {
+      bool bf = type == Num::BF16;
+      float f = bf ? bf16ToFloat(d[i]) : halfToFloat(d[i]);
+      if (in.omod)
+        f *= scaleOmod(in.omod);
+      if (clamp)
+        f = f > 0 ? (f < 1 ? f : 1.0f) : 0.0f;
+      d[i] = bf ? floatToBf16(f) : floatToHalf(f);
+    } else if (type == Num::PkF16) {
+      float lo = halfToFloat(d[i] & 0xffff), hi = halfToFloat(d[i] >> 16);
+      if (clamp) {
+        lo = lo > 0 ? (lo < 1 ? lo : 1.0f) : 0.0f;
+        hi = hi > 0 ? (hi < 1 ? hi : 1.0f) : 0.0f;
+      }
+      d[i] = floatToHalf(lo) | floatToHalf(hi) << 16;
+    } else if (type == Num::PkF32) {
+      for (unsigned k = 0; k < 2 && clamp; ++k) {
+        float f = asFloat(d[i + k * kRow]);
+        d[i + k * kRow] = asBits(f > 0 ? (f < 1 ? f : 1.0f) : 0.0f);
+      }
+    } else if (type == Num::F64) {
+      double f = asDouble(d[i] | uint64_t(d[i + kRow]) << 32);
+      if (in.omod)
+        f *= scaleOmod(in.omod);
+      if (clamp)
+        f = f > 0 ? (f < 1 ? f : 1.0) : 0.0;
+      uint64_t bits = asBits(f);
+      d[i] = static_cast<uint32_t>(bits);
+      d[i + kRow] = static_cast<uint32_t>(bits >> 32);
+    }
+  }
+}
+
+/// Merges a 16-bit or SDWA result with the old register contents.
+void mergePartial(const Wave &w, const Inst &in, uint32_t *d, const uint32_t *old) {
+  const InstExt *e = in.ext;
+  if (e && e->sdwa && e->dstSel != 6) {
+    unsigned sel = e->dstSel, shift = sel < 4 ? sel * 8 : (sel == 5 ? 16 : 0);
+    uint32_t field = sel < 4 ? 0xff : 0xffff, sign = sel < 4 ? 0x80 : 0x8000;
+    for (unsigned i = 0; i < kRow; ++i) {
+      uint32_t v = d[i] & field, placed = v << shift;
+      if (e->dstUnused == 2)
+        placed |= old[i] & ~(field << shift);
+      else if (e->dstUnused == 1 && (v & sign))
+        placed |= ~((field << shift) | ((1u << shift) - 1));
+      d[i] = placed;
+    }
+    return;
+  }
+  Num type = in.def->dst;
+  if (type != Num::F16 && type != Num::BF16 && type != Num::U16)
+    return;
+  bool high = (in.opSel & 8) || (in.def->flags & kMixHigh);
+  bool keep = w.m0Index == 125 || (in.def->flags & kKeepHigh);
+  for (unsigned i = 0; i < kRow; ++i)
+    d[i] = high ? (old[i] & 0xffff) | d[i] << 16
+                : (keep ? (old[i] & 0xffff0000) | (d[i] & 0xffff) : d[i] & 0xffff);
+}
+
+/// Results of one VALU operation before they are committed.
+struct Computed {
+  const uint32_t *d;
+  uint64_t writable;
+};
+
+Computed compute(Wave &w, const Inst &in, uint32_t *d) {
+  const OpDef &def = *in.def;
+  uint64_t writable = w.exec(), valid = ~0ull;
+  if (in.ext && in.ext->dpp) {
+    const InstExt &e = *in.ext;
+    valid = dppValid(w, e);
+    writable &= e.writable;
+    if (!e.boundCtrl)
+      writable &= valid;
+  }
+  LaneArgs a;
+  a.d = d;
+  a.carry = w.tmp->carry;
+  a.cin = w.tmp->cin;
+  a.blocks = w.blocks;
+  a.imm = static_cast<uint32_t>(in.imm);
+  a.mode = w.mode;
+  for (unsigned n = 0; n < def.nsrc; ++n)
+    a.s[n] = fetch(w, in, n, valid);
+  if (def.flags & kCarryIn)
+    expandMask(w.tmp->cin, readMask(w, in.data));
+  if (__builtin_expect(w.fpSpecial, 0)) {
+    HostFpMode mode(w.mode, def.dst == Num::F32 || def.dst == Num::PkF32 ? def.dst : def.src[0]);
+    in.lane(a);
+  } else {
+    in.lane(a);
+  }
+  return {d, writable};
+}
+
+void writeCarry(Wave &w, const Inst &in, uint64_t writable) {
+  uint64_t bits = packMask(w.tmp->carry, w.lanes);
+  writeMask(w, in.sdst, bits & writable);
+}
+
+void commit(Wave &w, const Inst &in, uint32_t *d, uint64_t writable) {
+  uint32_t *old = row(w, in.dst);
+  if (!in.plain) {
+    if (in.omod || in.clamp)
+      applyOutputModifiers(in, d);
+    mergePartial(w, in, d, old);
+  }
+  for (unsigned k = 0; k < dwords(in.def->dst); ++k)
+    blend(old + k * kRow, d + k * kRow, writable, w.lanes);
+}
+
+} // namespace
+
+namespace FLYSIM_LEVEL {
+
+void execVop(Wave &w, const Inst &in) {
+  if (in.plain && w.exec() == w.fullMask) {
+    Computed c = compute(w, in, row(w, in.dst));
+    if (in.def->flags & kCarryOut)
+      writeCarry(w, in, c.writable);
+    return;
+  }
+  Computed c = compute(w, in, w.tmp->dst);
+  commit(w, in, w.tmp->dst, c.writable);
+  if (in.def->flags & kCarryOut)
+    writeCarry(w, in, c.writable);
+}
+
+void execCmp(Wave &w, const Inst &in) {
+  Computed c = compute(w, in, w.tmp->dst);
+  uint64_t bits = packMask(w.tmp->carry, w.lanes) & c.writable;
+  writeMask(w, in.sdst, bits);
+  if (in.def->flags & kCompareX)
+    w.setExec(bits);
+}
+
+/// VOPD: both halves read their sources before either writes.
+static void execDual(Wave &w, const Inst &in) {
+  const Inst &second = *in.ext->second;
+  alignas(64) uint32_t first[2 * kRow];
+  Computed a = compute(w, in, first);
+  Computed b = compute(w, second, w.tmp->dst);
+  commit(w, in, first, a.writable);
+  commit(w, second, w.tmp->dst, b.writable);
+}
+
+void registerDual(OpTable &table) {
+  OpDef d;
+  d.exec = execDual;
+  table.add("v_dual", d);
+}
+
+} // namespace FLYSIM_LEVEL
+} // namespace flysim

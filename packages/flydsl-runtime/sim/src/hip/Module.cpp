@@ -1,0 +1,379 @@
+//===- Module.cpp - modules, functions and launches -----------------------===//
+
+#include "hip/Runtime.h"
+
+#include "exec/Machine.h"
+#include "memory/Memory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+namespace flysim {
+
+const Program *Module::programFor(const KernelInfo &kernel) {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (const CodeRange &range : object->code) {
+    if (kernel.entryAddr < range.addr || kernel.entryAddr >= range.addr + range.size)
+      continue;
+    auto &slot = programs[{range.addr, kernel.wave32}];
+    if (!slot)
+      slot = decodeProgram(*object, range, *findArch(object->arch), kernel.wave32);
+    return slot.get();
+  }
+  raise(FaultKind::InvalidImage, "kernel " + kernel.name + " has its entry outside the code");
+}
+
+namespace {
+
+void putHidden(std::vector<uint8_t> &seg, const KernelArg &a, const uint32_t grid[3],
+               const uint32_t block[3], uint32_t dynamicLds) {
+  auto put = [&](uint64_t v) { memcpy(&seg[a.offset], &v, std::min<uint32_t>(a.size, 8)); };
+  const std::string &k = a.kind;
+  for (unsigned i = 0; i < 3; ++i) {
+    char axis = static_cast<char>('x' + i);
+    if (k == std::string("hidden_block_count_") + axis)
+      put(grid[i]);
+    else if (k == std::string("hidden_group_size_") + axis)
+      put(block[i]);
+    else if (k == std::string("hidden_remainder_") + axis ||
+             k == std::string("hidden_global_offset_") + axis)
+      put(0);
+  }
+  if (k == "hidden_grid_dims")
+    put(grid[2] * block[2] > 1 ? 3 : grid[1] * block[1] > 1 ? 2 : 1);
+  else if (k == "hidden_dynamic_lds_size")
+    put(dynamicLds);
+  else if (k == "hidden_private_base")
+    put(0x80020000u);
+  else if (k == "hidden_shared_base")
+    put(0x80010000u);
+}
+
+/// The kernarg segment: explicit arguments from either argument form, hidden ones
+/// computed.
+std::vector<uint8_t> packArguments(const KernelInfo &k, const uint32_t grid[3],
+                                   const uint32_t block[3], uint32_t dynamicLds, void **params,
+                                   void **extra) {
+  std::vector<uint8_t> seg(k.kernargBytes);
+  const uint8_t *buffer = nullptr;
+  size_t bufferSize = 0;
+  if (extra) {
+    // Pairs of tag and value: 1 buffer, 2 pointer to its size, 3 ends the list.
+    for (unsigned i = 0; extra[i] != reinterpret_cast<void *>(3); i += 2) {
+      if (extra[i] == reinterpret_cast<void *>(1))
+        buffer = static_cast<const uint8_t *>(extra[i + 1]);
+      else if (extra[i] == reinterpret_cast<void *>(2))
+        bufferSize = *static_cast<size_t *>(extra[i + 1]);
+      else
+        raise(FaultKind::InvalidConfiguration, "malformed 'extra' launch arguments");
+    }
+    size_t needed = 0;
+    for (const KernelArg &a : k.args)
+      if (a.kind.compare(0, 7, "hidden_") != 0)
+        needed = std::max<size_t>(needed, a.offset + a.size);
+    if (!buffer || bufferSize < needed)
+      raise(FaultKind::InvalidConfiguration,
+            format("kernel %s: %zu bytes of arguments given, %zu needed", k.name.c_str(),
+                   bufferSize, needed));
+    memcpy(seg.data(), buffer, std::min(bufferSize, seg.size()));
+  }
+  unsigned next = 0;
+  for (const KernelArg &a : k.args) {
+    if (a.kind.compare(0, 7, "hidden_") == 0) {
+      putHidden(seg, a, grid, block, dynamicLds);
+    } else if (!extra) {
+      if (!params || !params[next])
+        raise(FaultKind::InvalidConfiguration,
+              format("kernel %s: argument %u is missing", k.name.c_str(), next));
+      memcpy(&seg[a.offset], params[next++], a.size);
+    }
+  }
+  return seg;
+}
+
+Function *checkedFunction(const void *handle) {
+  Runtime &r = Runtime::instance();
+  std::lock_guard<std::mutex> lock(r.functionMutex);
+  auto *f = static_cast<const Function *>(handle);
+  return r.functions.count(f) ? const_cast<Function *>(f) : nullptr;
+}
+
+hipError_t loadImage(void **out, const void *image, size_t size) {
+  if (!out || !image)
+    return fail(hipErrorInvalidValue, "hipModuleLoadData: null pointer");
+  *out = nullptr;
+  return guarded([&]() -> hipError_t {
+    Runtime &r = Runtime::instance();
+    const ArchInfo &arch = r.arch();
+    std::string why;
+    auto found = selectImage(image, size, arch.name, why);
+    if (!found.first)
+      return fail(why.empty() ? hipErrorInvalidImage : hipErrorNoBinaryForGpu,
+                  why.empty() ? "the image is neither an ELF file nor an offload bundle" : why);
+    if (!found.second)
+      return fail(hipErrorInvalidImage, "the image is neither an ELF file nor an offload bundle");
+    auto module = std::make_unique<Module>();
+    module->object = CodeObject::load(found.first, found.second);
+    if (module->object->arch != arch.name)
+      return fail(hipErrorNoBinaryForGpu, "the code object is for " + module->object->arch +
+                                              ", the simulated device is " + arch.name);
+    for (const auto &k : module->object->kernels)
+      module->functions[k.first] = Function{module.get(), &k.second};
+    {
+      std::lock_guard<std::mutex> lock(r.functionMutex);
+      for (const auto &f : module->functions)
+        r.functions.insert(&f.second);
+    }
+    *out = r.modules.add(std::move(module));
+    return hipSuccess;
+  });
+}
+
+} // namespace
+
+hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
+                        uint32_t dynamicLds, void *stream, void **params, void **extra) {
+  Function *f = checkedFunction(function);
+  if (!f)
+    return fail(hipErrorInvalidHandle, "launch: the function is not from a loaded module");
+  if (!validStream(stream))
+    return fail(hipErrorInvalidHandle, "launch: invalid stream");
+  return guarded([&] {
+    for (unsigned i = 0; i < 3; ++i)
+      if (grid[i] == 0 || block[i] == 0)
+        raise(FaultKind::InvalidConfiguration,
+              format("kernel %s: empty grid or block (%u,%u,%u) x (%u,%u,%u)",
+                     f->kernel->name.c_str(), grid[0], grid[1], grid[2], block[0], block[1],
+                     block[2]));
+    const KernelInfo *kernel = f->kernel;
+    Dispatch d;
+    d.object = f->module->object.get();
+    d.kernel = kernel;
+    d.program = f->module->programFor(*kernel);
+    std::copy(grid, grid + 3, d.grid);
+    std::copy(block, block + 3, d.block);
+    d.dynamicLds = dynamicLds;
+    auto args = std::make_shared<std::vector<uint8_t>>(
+        packArguments(*kernel, grid, block, dynamicLds, params, extra));
+    return enqueue(stream, "kernel", [d, args]() mutable {
+      d.kernarg = args.get();
+      runDispatch(d);
+    });
+  });
+}
+
+} // namespace flysim
+
+using namespace flysim;
+
+FLYSIM_API hipError_t hipModuleLoadData(void **module, const void *image) {
+  return loadImage(module, image, 0);
+}
+FLYSIM_API hipError_t hipModuleLoadDataEx(void **module, const void *image, unsigned, int *,
+                                          void **) {
+  return loadImage(module, image, 0);
+}
+/// As hipModuleLoadData with the size of the image, so that a truncated file is
+/// detected instead of read past its end.
+FLYSIM_API hipError_t flysimModuleLoadSized(void **module, const void *image, size_t size) {
+  return loadImage(module, image, size);
+}
+FLYSIM_API hipError_t hipModuleLoad(void **module, const char *path) {
+  if (!path)
+    return fail(hipErrorInvalidValue, "hipModuleLoad: null path");
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return fail(hipErrorFileNotFound, std::string("cannot open ") + path);
+  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return loadImage(module, bytes.data(), bytes.size());
+}
+FLYSIM_API hipError_t hipModuleUnload(void *module) {
+  Runtime &r = Runtime::instance();
+  if (!r.modules.contains(module))
+    return fail(hipErrorInvalidHandle, "hipModuleUnload: invalid module");
+  {
+    std::lock_guard<std::mutex> lock(r.functionMutex);
+    for (const auto &f : static_cast<Module *>(module)->functions)
+      r.functions.erase(&f.second);
+  }
+  r.modules.destroy(module);
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipModuleGetFunction(void **function, void *module, const char *name) {
+  if (!function || !name)
+    return fail(hipErrorInvalidValue, "hipModuleGetFunction: null pointer");
+  if (!Runtime::instance().modules.contains(module))
+    return fail(hipErrorInvalidHandle, "hipModuleGetFunction: invalid module");
+  auto *m = static_cast<Module *>(module);
+  auto it = m->functions.find(name);
+  if (it == m->functions.end()) {
+    std::string names;
+    for (const auto &f : m->functions)
+      names += (names.empty() ? "" : ", ") + f.first;
+    return fail(hipErrorNotFound,
+                std::string("no kernel '") + name + "' in the module (it has " + names + ")");
+  }
+  *function = &it->second;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipModuleGetFunctionCount(unsigned *count, void *module) {
+  if (!count || !Runtime::instance().modules.contains(module))
+    return fail(hipErrorInvalidHandle, "hipModuleGetFunctionCount: invalid module");
+  *count = static_cast<unsigned>(static_cast<Module *>(module)->functions.size());
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module,
+                                         const char *name) {
+  if (!name || !Runtime::instance().modules.contains(module))
+    return fail(hipErrorInvalidHandle, "hipModuleGetGlobal: invalid module");
+  auto &globals = static_cast<Module *>(module)->object->globals;
+  auto it = globals.find(name);
+  if (it == globals.end())
+    return fail(hipErrorNotFound, std::string("no global '") + name + "' in the module");
+  if (address)
+    *address = reinterpret_cast<void *>(it->second.addr);
+  if (bytes)
+    *bytes = it->second.size;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *function) {
+  Function *f = checkedFunction(function);
+  if (!f || !value)
+    return fail(hipErrorInvalidHandle, "hipFuncGetAttribute: invalid function");
+  const KernelInfo &k = *f->kernel;
+  switch (attribute) {
+  case 0:
+    *value = static_cast<int>(k.maxWorkgroup);
+    return hipSuccess;
+  case 1:
+    *value = static_cast<int>(k.ldsBytes);
+    return hipSuccess;
+  case 2:
+    *value = 0;
+    return hipSuccess;
+  case 3:
+    *value = static_cast<int>(k.scratchBytes);
+    return hipSuccess;
+  case 4:
+    *value = static_cast<int>(k.vgprs);
+    return hipSuccess;
+  case 8:
+    *value = static_cast<int>(Runtime::instance().arch().ldsPerWorkgroup - k.ldsBytes);
+    return hipSuccess;
+  default:
+    *value = 0;
+    return attribute >= 0 && attribute < 10
+               ? hipSuccess
+               : fail(hipErrorInvalidValue, format("function attribute %d", attribute));
+  }
+}
+FLYSIM_API hipError_t hipFuncSetAttribute(const void *, int, int) { return hipSuccess; }
+FLYSIM_API hipError_t hipFuncSetCacheConfig(const void *, int) { return hipSuccess; }
+FLYSIM_API hipError_t hipFuncSetSharedMemConfig(const void *, int) { return hipSuccess; }
+
+FLYSIM_API hipError_t hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz,
+                                            unsigned bx, unsigned by, unsigned bz, unsigned lds,
+                                            void *stream, void **params, void **extra) {
+  const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+  return launchKernel(f, grid, block, lds, stream, params, extra);
+}
+FLYSIM_API hipError_t hipExtModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz,
+                                               unsigned bx, unsigned by, unsigned bz, size_t lds,
+                                               void *stream, void **params, void **extra,
+                                               void *start, void *stop, unsigned) {
+  // Sizes are in work-items here.
+  if (!bx || !by || !bz || gx % bx || gy % by || gz % bz)
+    return fail(hipErrorInvalidConfiguration,
+                "hipExtModuleLaunchKernel: the global size is no multiple of the work-group size");
+  Runtime &r = Runtime::instance();
+  auto record = [&](void *event) {
+    if (event && r.events.contains(event)) {
+      static_cast<Event *>(event)->recorded = true;
+      static_cast<Event *>(event)->when = std::chrono::steady_clock::now();
+    }
+  };
+  const uint32_t grid[3] = {gx / bx, gy / by, gz / bz}, block[3] = {bx, by, bz};
+  record(start);
+  hipError_t e = launchKernel(f, grid, block, static_cast<uint32_t>(lds), stream, params, extra);
+  record(stop);
+  return e;
+}
+FLYSIM_API hipError_t hipHccModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz,
+                                               unsigned bx, unsigned by, unsigned bz, size_t lds,
+                                               void *stream, void **params, void **extra,
+                                               void *start, void *stop) {
+  return hipExtModuleLaunchKernel(f, gx, gy, gz, bx, by, bz, lds, stream, params, extra, start,
+                                  stop, 0);
+}
+FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, void **params,
+                                           void **extra) {
+  if (!c)
+    return fail(hipErrorInvalidValue, "hipDrvLaunchKernelEx: null configuration");
+  for (unsigned i = 0; i < c->numAttrs; ++i) {
+    const hipLaunchAttribute &a = c->attrs[i];
+    if (a.id == hipLaunchAttributeClusterDimension &&
+        a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z > 1)
+      return fail(hipErrorNotSupported,
+                  format("clusters (%u,%u,%u) are not simulated", a.value.clusterDim.x,
+                         a.value.clusterDim.y, a.value.clusterDim.z));
+  }
+  const uint32_t grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
+  const uint32_t block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
+  return launchKernel(f, grid, block, c->sharedMemBytes, c->hStream, params, extra);
+}
+FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy,
+                                                       unsigned gz, unsigned bx, unsigned by,
+                                                       unsigned bz, unsigned lds, void *stream,
+                                                       void **params) {
+  const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+  return launchKernel(f, grid, block, lds, stream, params, nullptr);
+}
+
+//===--- occupancy ----------------------------------------------------------===//
+
+static unsigned workgroupsPerCu(const KernelInfo &k, unsigned block, size_t lds) {
+  const ArchInfo &a = Runtime::instance().arch();
+  unsigned waves = (block + k.waveSize() - 1) / k.waveSize();
+  unsigned regs = std::max(1u, k.vgprs);
+  unsigned file = a.gfx1250() ? 1024 : a.gfx12() ? (k.wave32 ? 1536 : 768) : 512;
+  unsigned granule = a.gfx1250() ? 16 : a.gfx12() ? (k.wave32 ? 24 : 12) : 8;
+  unsigned perSimd = std::min(a.gfx12() ? 16u : 8u,
+                              file / ((regs + granule - 1) / granule * granule));
+  unsigned limit = perSimd * 4 / std::max(1u, waves);
+  size_t total = k.ldsBytes + lds;
+  if (total)
+    limit = std::min<unsigned>(limit, static_cast<unsigned>(a.ldsPerCu / total));
+  return limit;
+}
+FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *f,
+                                                                         int block, size_t lds) {
+  Function *fn = checkedFunction(f);
+  if (!fn || !blocks || block <= 0)
+    return fail(hipErrorInvalidValue, "occupancy: invalid function or block size");
+  return guarded([&] {
+    *blocks = static_cast<int>(workgroupsPerCu(*fn->kernel, static_cast<unsigned>(block), lds));
+    return hipSuccess;
+  });
+}
+FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *blocks, void *f, int block, size_t lds, unsigned) {
+  return hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds);
+}
+FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *block, void *f,
+                                                              size_t lds, int limit) {
+  Function *fn = checkedFunction(f);
+  if (!fn || !grid || !block)
+    return fail(hipErrorInvalidValue, "occupancy: invalid function");
+  return guarded([&] {
+    unsigned best = fn->kernel->maxWorkgroup;
+    if (limit > 0)
+      best = std::min(best, static_cast<unsigned>(limit));
+    *block = static_cast<int>(best);
+    *grid = static_cast<int>(workgroupsPerCu(*fn->kernel, best, lds) *
+                             Runtime::instance().arch().computeUnits);
+    return hipSuccess;
+  });
+}

@@ -1,0 +1,152 @@
+//===- Runtime.h - state behind the HIP entry points -----------*- C++ -*-===//
+#ifndef FLYSIM_HIP_RUNTIME_H
+#define FLYSIM_HIP_RUNTIME_H
+
+#include "decode/Program.h"
+#include "hip/HipTypes.h"
+#include "loader/CodeObject.h"
+#include "support/Arch.h"
+#include "support/Error.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#define FLYSIM_API extern "C" __attribute__((visibility("default")))
+
+namespace flysim {
+
+struct Module;
+
+/// hipFunction_t points to one of these.
+struct Function {
+  Module *module = nullptr;
+  const KernelInfo *kernel = nullptr;
+};
+
+/// hipModule_t points to one of these.
+struct Module {
+  std::unique_ptr<CodeObject> object;
+  std::map<std::string, Function> functions;
+  /// Decoded code: per executable range and wave size.
+  const Program *programFor(const KernelInfo &kernel);
+
+private:
+  std::mutex mutex;
+  std::map<std::pair<uint64_t, bool>, std::unique_ptr<Program>> programs;
+};
+
+/// A recorded operation of a graph.
+struct GraphNode {
+  std::function<void()> run;
+  std::string kind;
+};
+struct Graph {
+  std::vector<GraphNode> nodes;
+};
+
+/// hipStream_t. Work runs to completion when it is enqueued, so order on and between
+/// streams is program order.
+struct Stream {
+  unsigned flags = 0;
+  int priority = 0;
+  std::unique_ptr<Graph> capture;
+  unsigned long long captureId = 0;
+};
+
+struct Event {
+  unsigned flags = 0;
+  bool recorded = false;
+  std::chrono::steady_clock::time_point when;
+};
+
+/// Handles that are alive, so that a stale or foreign one is an error and not a crash.
+template <class T> class HandleSet {
+public:
+  T *add(std::unique_ptr<T> object) {
+    std::lock_guard<std::mutex> lock(mutex);
+    T *raw = object.release();
+    alive.insert(raw);
+    return raw;
+  }
+  bool contains(const void *handle) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return alive.count(static_cast<T *>(const_cast<void *>(handle))) != 0;
+  }
+  bool destroy(const void *handle) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto it = alive.find(static_cast<T *>(const_cast<void *>(handle)));
+    if (it == alive.end())
+      return false;
+    delete *it;
+    alive.erase(it);
+    return true;
+  }
+
+private:
+  std::mutex mutex;
+  std::set<T *> alive;
+};
+
+struct Runtime {
+  static Runtime &instance();
+  /// The simulated architecture; fixed by first use.
+  const ArchInfo &arch();
+  /// False with a message when the name is unknown or the device is in use.
+  bool setArch(const char *name);
+  int deviceCount();
+
+  HandleSet<Module> modules;
+  HandleSet<Stream> streams;
+  HandleSet<Event> events;
+  HandleSet<Graph> graphs;
+  HandleSet<Graph> graphExecs;
+  std::mutex functionMutex;
+  std::set<const Function *> functions;
+
+private:
+  std::mutex mutex;
+  const ArchInfo *chosen = nullptr;
+  std::string requested;
+};
+
+int currentDevice();
+void setCurrentDevice(int device);
+
+/// Records `code` as the thread's last error with a message.
+hipError_t fail(hipError_t code, std::string text);
+hipError_t errorCode(FaultKind kind);
+const char *errorName(hipError_t code);
+const char *errorString(hipError_t code);
+
+/// Runs `body`, turning faults and host exceptions into an error code.
+template <class F> hipError_t guarded(F body) {
+  try {
+    return body();
+  } catch (const Fault &f) {
+    return fail(errorCode(f.kind), f.text);
+  } catch (const std::bad_alloc &) {
+    return fail(hipErrorOutOfMemory, "the host is out of memory");
+  } catch (const std::exception &e) {
+    return fail(hipErrorUnknown, e.what());
+  }
+}
+
+/// Null, the legacy and the per-thread stream are valid besides created ones.
+bool validStream(void *stream);
+/// The stream if it is being captured, else null.
+Stream *capturing(void *stream);
+/// Runs `work` now, or records it when the stream is being captured.
+hipError_t enqueue(void *stream, const char *kind, std::function<void()> work);
+
+/// A launch with arguments already copied, so that it can be replayed.
+hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
+                        uint32_t dynamicLds, void *stream, void **params, void **extra);
+
+} // namespace flysim
+
+#endif

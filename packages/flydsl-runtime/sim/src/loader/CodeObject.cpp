@@ -1,0 +1,372 @@
+//===- CodeObject.cpp - AMDHSA code objects -------------------------------===//
+
+#include "loader/CodeObject.h"
+
+#include "loader/MsgPack.h"
+#include "memory/Memory.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <elf.h>
+
+namespace flysim {
+
+namespace {
+
+constexpr uint16_t kMachineAmdgpu = 224;
+constexpr uint8_t kOsAbiHsa = 64;
+constexpr uint32_t kNoteMetadata = 32;
+enum : uint32_t { kRelocAbs64 = 3, kRelocRelative64 = 13 };
+
+[[noreturn]] void bad(std::string why) {
+  raise(FaultKind::InvalidImage, "invalid code object: " + std::move(why));
+}
+
+const char *machName(uint32_t flags) {
+  switch (flags & 0xff) {
+  case 0x3f:
+    return "gfx90a";
+  case 0x4c:
+    return "gfx942";
+  case 0x4f:
+    return "gfx950";
+  case 0x48:
+    return "gfx1200";
+  case 0x4e:
+    return "gfx1201";
+  case 0x49:
+    return "gfx1250";
+  case 0x5a:
+    return "gfx1251";
+  default:
+    return nullptr;
+  }
+}
+
+/// Bounds-checked view of the file.
+class Image {
+public:
+  Image(const uint8_t *data, size_t size) : data(data), size(size) {}
+
+  template <typename T> T read(uint64_t offset) const {
+    if (offset > size || size - offset < sizeof(T))
+      bad(format("truncated (needs byte %llu of %zu)", (unsigned long long)offset, size));
+    T value;
+    memcpy(&value, data + offset, sizeof(T));
+    return value;
+  }
+  const uint8_t *bytes(uint64_t offset, uint64_t count) const {
+    if (offset > size || size - offset < count)
+      bad(format("truncated (needs %llu bytes at %llu of %zu)", (unsigned long long)count,
+                 (unsigned long long)offset, size));
+    return data + offset;
+  }
+  std::string text(uint64_t offset) const {
+    if (offset >= size)
+      bad("string outside the file");
+    const void *nul = memchr(data + offset, 0, size - offset);
+    if (!nul)
+      bad("unterminated string");
+    return std::string(reinterpret_cast<const char *>(data + offset));
+  }
+
+private:
+  const uint8_t *data;
+  size_t size;
+};
+
+struct Symbol {
+  std::string name;
+  Elf64_Sym sym;
+};
+
+struct Loader {
+  Image image;
+  CodeObject &object;
+  Elf64_Ehdr header;
+  std::vector<Elf64_Phdr> segments;
+  std::vector<Elf64_Shdr> sections;
+
+  Loader(const Image &img, CodeObject &obj) : image(img), object(obj) {}
+
+  void readHeaders() {
+    header = image.read<Elf64_Ehdr>(0);
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+      bad("not a 64-bit ELF file");
+    if (header.e_machine != kMachineAmdgpu)
+      bad(format("ELF machine %u is not AMDGPU", header.e_machine));
+    if (header.e_ident[EI_OSABI] != kOsAbiHsa)
+      bad(format("ELF OS ABI %u is not AMDHSA", header.e_ident[EI_OSABI]));
+    if (header.e_type != ET_DYN)
+      bad("not a linked (ET_DYN) code object");
+    const char *name = machName(header.e_flags);
+    if (!name)
+      bad(format("unknown machine 0x%x in e_flags", header.e_flags & 0xff));
+    object.arch = name;
+    for (unsigned i = 0; i < header.e_phnum; ++i)
+      segments.push_back(image.read<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr)));
+    for (unsigned i = 0; i < header.e_shnum; ++i)
+      sections.push_back(image.read<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)));
+  }
+
+  void mapSegments() {
+    uint64_t lo = UINT64_MAX, hi = 0;
+    for (const Elf64_Phdr &p : segments) {
+      if (p.p_type != PT_LOAD)
+        continue;
+      if (p.p_memsz < p.p_filesz || p.p_vaddr + p.p_memsz < p.p_vaddr ||
+          p.p_memsz > (uint64_t(1) << 32))
+        bad("bad segment size");
+      lo = std::min(lo, p.p_vaddr & ~uint64_t(0xfff));
+      hi = std::max(hi, p.p_vaddr + p.p_memsz);
+    }
+    if (lo >= hi || hi - lo > (uint64_t(1) << 32))
+      bad("no loadable segment");
+    // Instruction prefetch and s_load may touch a little past the last byte.
+    object.loadSize = hi - lo + 256;
+    object.loadBase = AddressSpace::instance().allocate(object.loadSize, MemKind::Module, 0);
+    if (!object.loadBase)
+      raise(FaultKind::OutOfMemory, "no memory for the code object");
+    object.bias = object.loadBase - lo;
+    for (const Elf64_Phdr &p : segments) {
+      if (p.p_type != PT_LOAD)
+        continue;
+      memcpy(reinterpret_cast<void *>(object.bias + p.p_vaddr),
+             image.bytes(p.p_offset, p.p_filesz), p.p_filesz);
+      if (p.p_flags & PF_X)
+        object.code.push_back(CodeRange{object.bias + p.p_vaddr, p.p_filesz});
+    }
+  }
+
+  uint8_t *at(uint64_t vaddr, uint64_t size) {
+    uint64_t addr = object.bias + vaddr;
+    if (addr < object.loadBase || addr + size > object.loadBase + object.loadSize ||
+        addr + size < addr)
+      bad(format("address 0x%llx outside the image", (unsigned long long)vaddr));
+    return reinterpret_cast<uint8_t *>(addr);
+  }
+
+  std::vector<Symbol> readSymbols() {
+    std::vector<Symbol> symbols;
+    for (uint32_t wanted : {SHT_DYNSYM, SHT_SYMTAB}) {
+      for (const Elf64_Shdr &s : sections) {
+        if (s.sh_type != wanted || s.sh_link >= sections.size())
+          continue;
+        const Elf64_Shdr &strings = sections[s.sh_link];
+        for (uint64_t off = 0; off + sizeof(Elf64_Sym) <= s.sh_size; off += sizeof(Elf64_Sym)) {
+          auto sym = image.read<Elf64_Sym>(s.sh_offset + off);
+          symbols.push_back(Symbol{image.text(strings.sh_offset + sym.st_name), sym});
+        }
+      }
+      // The dynamic table is complete for what a launch needs; the static one only
+      // names local functions.
+    }
+    return symbols;
+  }
+
+  void relocate() {
+    for (const Elf64_Shdr &s : sections) {
+      if (s.sh_type != SHT_RELA || !(s.sh_flags & SHF_ALLOC))
+        continue;
+      if (s.sh_link >= sections.size())
+        bad("relocations without symbol table");
+      const Elf64_Shdr &table = sections[s.sh_link];
+      for (uint64_t off = 0; off + sizeof(Elf64_Rela) <= s.sh_size; off += sizeof(Elf64_Rela)) {
+        auto rela = image.read<Elf64_Rela>(s.sh_offset + off);
+        uint32_t type = ELF64_R_TYPE(rela.r_info), index = ELF64_R_SYM(rela.r_info);
+        uint64_t value;
+        if (type == kRelocRelative64) {
+          value = object.bias + rela.r_addend;
+        } else if (type == kRelocAbs64) {
+          auto sym = image.read<Elf64_Sym>(table.sh_offset + uint64_t(index) * sizeof(Elf64_Sym));
+          if (sym.st_shndx == SHN_UNDEF) {
+            const Elf64_Shdr &strings = sections.at(std::min<size_t>(table.sh_link,
+                                                                     sections.size() - 1));
+            bad("undefined symbol " + image.text(strings.sh_offset + sym.st_name));
+          }
+          value = object.bias + sym.st_value + rela.r_addend;
+        } else {
+          bad(format("unsupported dynamic relocation type %u", type));
+        }
+        memcpy(at(rela.r_offset, 8), &value, 8);
+      }
+    }
+  }
+
+  MsgValue readMetadata() {
+    for (const Elf64_Phdr &p : segments) {
+      if (p.p_type != PT_NOTE)
+        continue;
+      uint64_t off = p.p_offset, end = p.p_offset + p.p_filesz;
+      while (off + sizeof(Elf64_Nhdr) <= end) {
+        auto note = image.read<Elf64_Nhdr>(off);
+        uint64_t name = off + sizeof(Elf64_Nhdr);
+        uint64_t desc = name + ((uint64_t(note.n_namesz) + 3) & ~uint64_t(3));
+        if (note.n_type == kNoteMetadata) {
+          MsgValue root;
+          if (!parseMsgPack(image.bytes(desc, note.n_descsz), note.n_descsz, root))
+            bad("malformed metadata note");
+          return root;
+        }
+        off = desc + ((uint64_t(note.n_descsz) + 3) & ~uint64_t(3));
+      }
+    }
+    return {};
+  }
+
+  void readDescriptor(const Symbol &s) {
+    const uint8_t *kd = at(s.sym.st_value, 64);
+    auto word = [&](unsigned off) {
+      uint32_t v;
+      memcpy(&v, kd + off, 4);
+      return v;
+    };
+    KernelInfo k;
+    k.name = s.name.substr(0, s.name.size() - 3);
+    k.descriptorAddr = object.bias + s.sym.st_value;
+    k.ldsBytes = word(0);
+    k.scratchBytes = word(4);
+    k.kernargBytes = word(8);
+    int64_t entry;
+    memcpy(&entry, kd + 16, 8);
+    k.entryAddr = k.descriptorAddr + entry;
+    k.rsrc3 = word(44);
+    k.rsrc1 = word(48);
+    k.rsrc2 = word(52);
+    k.properties = static_cast<uint16_t>(word(56));
+    k.preload = static_cast<uint16_t>(word(56) >> 16);
+    k.wave32 = (k.properties >> 10) & 1;
+    k.dynamicStack = (k.properties >> 11) & 1;
+    object.kernels[k.name] = k;
+  }
+
+  void addMetadata(const MsgValue &root) {
+    const MsgValue *list = root.get("amdhsa.kernels");
+    if (!list)
+      return;
+    for (const MsgValue &m : list->items) {
+      std::string symbol = m.getStr(".symbol");
+      if (symbol.size() < 3)
+        continue;
+      auto it = object.kernels.find(symbol.substr(0, symbol.size() - 3));
+      if (it == object.kernels.end())
+        continue;
+      KernelInfo &k = it->second;
+      k.maxWorkgroup = static_cast<uint32_t>(m.getInt(".max_flat_workgroup_size", 1024));
+      k.kernargBytes = static_cast<uint32_t>(m.getInt(".kernarg_segment_size", k.kernargBytes));
+      k.vgprs = static_cast<uint32_t>(m.getInt(".vgpr_count"));
+      k.sgprs = static_cast<uint32_t>(m.getInt(".sgpr_count"));
+      k.agprs = static_cast<uint32_t>(m.getInt(".agpr_count"));
+      auto triple = [&](const char *key, uint32_t *out) {
+        const MsgValue *v = m.get(key);
+        for (unsigned i = 0; v && i < 3 && i < v->items.size(); ++i)
+          out[i] = static_cast<uint32_t>(v->items[i].integer);
+      };
+      triple(".reqd_workgroup_size", k.reqdWorkgroup);
+      triple(".cluster_dims", k.clusterDims);
+      if (const MsgValue *args = m.get(".args"))
+        for (const MsgValue &a : args->items) {
+          KernelArg arg{static_cast<uint32_t>(a.getInt(".offset")),
+                        static_cast<uint32_t>(a.getInt(".size")), a.getStr(".name"),
+                        a.getStr(".value_kind")};
+          if (uint64_t(arg.offset) + arg.size > k.kernargBytes)
+            bad("argument outside the kernarg segment of " + k.name);
+          k.args.push_back(arg);
+        }
+    }
+  }
+
+  void run() {
+    readHeaders();
+    mapSegments();
+    relocate();
+    for (const Symbol &s : readSymbols()) {
+      if (s.sym.st_shndx == SHN_UNDEF || s.sym.st_shndx == SHN_ABS)
+        continue;
+      unsigned type = ELF64_ST_TYPE(s.sym.st_info);
+      bool isDescriptor = s.name.size() > 3 && s.name.compare(s.name.size() - 3, 3, ".kd") == 0;
+      if (type == STT_FUNC)
+        object.functions[object.bias + s.sym.st_value] = s.name;
+      else if (isDescriptor && type == STT_OBJECT && s.sym.st_size == 64)
+        readDescriptor(s);
+      else if (type == STT_OBJECT && !s.name.empty())
+        object.globals[s.name] = GlobalSymbol{object.bias + s.sym.st_value, s.sym.st_size};
+    }
+    addMetadata(readMetadata());
+  }
+};
+
+} // namespace
+
+std::unique_ptr<CodeObject> CodeObject::load(const void *data, size_t size) {
+  std::unique_ptr<CodeObject> object(new CodeObject);
+  auto *bytes = static_cast<const uint8_t *>(data);
+  object->elf.assign(bytes, bytes + size);
+  Loader(Image(object->elf.data(), size), *object).run();
+  return object;
+}
+
+CodeObject::~CodeObject() {
+  if (loadBase)
+    AddressSpace::instance().release(loadBase);
+}
+
+size_t elfSize(const void *data) {
+  Elf64_Ehdr h;
+  memcpy(&h, data, sizeof h);
+  if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64)
+    return 0;
+  auto *bytes = static_cast<const uint8_t *>(data);
+  uint64_t end = h.e_shoff + uint64_t(h.e_shnum) * sizeof(Elf64_Shdr);
+  for (unsigned i = 0; i < h.e_phnum; ++i) {
+    Elf64_Phdr p;
+    memcpy(&p, bytes + h.e_phoff + i * sizeof p, sizeof p);
+    end = std::max<uint64_t>(end, p.p_offset + p.p_filesz);
+  }
+  for (unsigned i = 0; i < h.e_shnum; ++i) {
+    Elf64_Shdr s;
+    memcpy(&s, bytes + h.e_shoff + i * sizeof s, sizeof s);
+    if (s.sh_type != SHT_NOBITS)
+      end = std::max<uint64_t>(end, s.sh_offset + s.sh_size);
+  }
+  return end;
+}
+
+std::pair<const uint8_t *, size_t> selectImage(const void *data, size_t knownSize,
+                                               const std::string &arch, std::string &why) {
+  static const char kBundleMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
+  constexpr size_t kMagicSize = sizeof kBundleMagic - 1;
+  auto *bytes = static_cast<const uint8_t *>(data);
+  if (knownSize && knownSize < sizeof(Elf64_Ehdr)) {
+    why = "the image is too small to be a code object";
+    return {nullptr, 0};
+  }
+  if (memcmp(bytes, kBundleMagic, kMagicSize) != 0)
+    return {bytes, knownSize ? knownSize : elfSize(data)};
+  uint64_t count;
+  memcpy(&count, bytes + kMagicSize, 8);
+  size_t pos = kMagicSize + 8;
+  std::string seen;
+  for (uint64_t i = 0; i < count && i < 64; ++i) {
+    uint64_t entry[3];
+    if (knownSize && pos + sizeof entry > knownSize)
+      break;
+    memcpy(entry, bytes + pos, sizeof entry);
+    pos += sizeof entry;
+    if (entry[2] > 256 || (knownSize && pos + entry[2] > knownSize))
+      break;
+    std::string triple(reinterpret_cast<const char *>(bytes + pos), entry[2]);
+    pos += entry[2];
+    size_t dash = triple.rfind("gfx");
+    std::string target = dash == std::string::npos ? "" : triple.substr(dash);
+    target = target.substr(0, target.find(':'));
+    seen += (seen.empty() ? "" : ", ") + triple;
+    if (target == arch && (!knownSize || (entry[0] <= knownSize && entry[1] <= knownSize - entry[0])))
+      return {bytes + entry[0], entry[1]};
+  }
+  why = "the offload bundle has no code object for " + arch + " (it has " + seen + ")";
+  return {nullptr, 0};
+}
+
+} // namespace flysim

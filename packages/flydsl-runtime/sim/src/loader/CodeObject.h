@@ -1,0 +1,83 @@
+//===- CodeObject.h - AMDHSA code objects ----------------------*- C++ -*-===//
+//
+// ELF loading, relocation and kernel metadata. A loaded code object lives in
+// simulated device memory, so that kernels may take addresses of its globals.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_LOADER_CODEOBJECT_H
+#define FLYSIM_LOADER_CODEOBJECT_H
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace flysim {
+
+/// One kernel argument as the metadata describes it.
+struct KernelArg {
+  uint32_t offset = 0, size = 0;
+  std::string name, kind; ///< kind: "by_value", "global_buffer", "hidden_..."
+};
+
+/// The fields of the 64-byte kernel descriptor plus the kernel's metadata.
+struct KernelInfo {
+  std::string name;
+  uint64_t descriptorAddr = 0;
+  uint64_t entryAddr = 0;
+  uint32_t ldsBytes = 0, scratchBytes = 0, kernargBytes = 0;
+  uint32_t rsrc1 = 0, rsrc2 = 0, rsrc3 = 0;
+  uint16_t properties = 0, preload = 0;
+  uint32_t maxWorkgroup = 1024;
+  uint32_t reqdWorkgroup[3] = {0, 0, 0};
+  uint32_t vgprs = 0, sgprs = 0, agprs = 0;
+  uint32_t clusterDims[3] = {0, 0, 0};
+  bool wave32 = false, dynamicStack = false;
+  std::vector<KernelArg> args;
+
+  uint32_t userSgprs(bool gfx1250) const { return (rsrc2 >> 1) & (gfx1250 ? 63 : 31); }
+  unsigned waveSize() const { return wave32 ? 32 : 64; }
+};
+
+struct GlobalSymbol {
+  uint64_t addr = 0, size = 0;
+};
+
+/// A range of executable code inside the loaded image.
+struct CodeRange {
+  uint64_t addr = 0, size = 0;
+};
+
+class CodeObject {
+public:
+  /// Loads an ELF image; raises FaultKind::InvalidImage with the reason.
+  static std::unique_ptr<CodeObject> load(const void *data, size_t size);
+  ~CodeObject();
+
+  std::string arch;                          ///< "gfx942"
+  std::map<std::string, KernelInfo> kernels; ///< by name without ".kd"
+  std::map<std::string, GlobalSymbol> globals;
+  std::vector<CodeRange> code;
+  std::map<uint64_t, std::string> functions; ///< address -> symbol
+  std::vector<uint8_t> elf;                  ///< the file, for debug information
+  uint64_t loadBase = 0, loadSize = 0;
+  /// image address = ELF virtual address + bias
+  uint64_t bias = 0;
+
+private:
+  CodeObject() = default;
+};
+
+/// Size of the ELF file at `data` from its headers (module loading from a pointer
+/// has no size argument). 0 when it is no ELF.
+size_t elfSize(const void *data);
+
+/// Picks the code object for `arch` from an ELF or a clang offload bundle. Returns
+/// {nullptr, 0} and fills `why` when there is none.
+std::pair<const uint8_t *, size_t> selectImage(const void *data, size_t knownSize,
+                                               const std::string &arch, std::string &why);
+
+} // namespace flysim
+
+#endif

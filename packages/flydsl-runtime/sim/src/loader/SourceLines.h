@@ -1,0 +1,15 @@
+//===- SourceLines.h - DWARF line information ------------------*- C++ -*-===//
+#ifndef FLYSIM_LOADER_SOURCELINES_H
+#define FLYSIM_LOADER_SOURCELINES_H
+
+#include "loader/CodeObject.h"
+
+namespace flysim {
+
+/// "file:line" of the instruction at ELF address `address`, or "" without debug
+/// information.
+std::string sourceLine(const CodeObject &object, uint64_t address);
+
+} // namespace flysim
+
+#endif

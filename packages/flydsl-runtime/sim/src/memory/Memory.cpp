@@ -1,0 +1,188 @@
+//===- Memory.cpp - the simulated device's address space ------------------===//
+
+#include "memory/Memory.h"
+
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace flysim {
+
+namespace {
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t roundUp(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
+} // namespace
+
+AddressSpace &AddressSpace::instance() {
+  // Never destroyed: worker threads and atexit handlers of the host program may
+  // still use device memory while static objects are torn down.
+  static AddressSpace *space = new AddressSpace;
+  return *space;
+}
+
+uint64_t AddressSpace::allocate(uint64_t size, MemKind kind, int device) {
+  uint64_t body = roundUp(std::max<uint64_t>(size, 1), kPage);
+  if (body < size || body > (uint64_t(1) << 46))
+    return 0;
+  uint64_t total = body + 2 * kPage;
+  void *map = mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED)
+    return 0;
+  auto start = reinterpret_cast<uint64_t>(map);
+  if (mprotect(reinterpret_cast<void *>(start + kPage), body, PROT_READ | PROT_WRITE)) {
+    munmap(map, total);
+    return 0;
+  }
+  Allocation a{start + kPage, size, start, total, kind, device};
+  std::unique_lock lock(mutex);
+  allocations[start] = a;
+  inUse += size;
+  return a.base;
+}
+
+bool AddressSpace::release(uint64_t base) {
+  std::unique_lock lock(mutex);
+  auto it = allocations.find(base - kPage);
+  if (it == allocations.end())
+    return false;
+  munmap(reinterpret_cast<void *>(it->second.mapBase), it->second.mapSize);
+  inUse -= it->second.size;
+  allocations.erase(it);
+  gen.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+void AddressSpace::registerHost(uint64_t base, uint64_t size) {
+  std::unique_lock lock(mutex);
+  registered[base] = Allocation{base, size, 0, 0, MemKind::HostRegistered, 0};
+}
+
+bool AddressSpace::unregisterHost(uint64_t base) {
+  std::unique_lock lock(mutex);
+  return registered.erase(base) != 0;
+}
+
+bool AddressSpace::find(uint64_t addr, Allocation &out) const {
+  std::shared_lock lock(mutex);
+  for (const auto *table : {&allocations, &registered}) {
+    auto it = table->upper_bound(addr);
+    if (it == table->begin())
+      continue;
+    const Allocation &a = std::prev(it)->second;
+    if (addr >= a.base && addr < a.base + std::max<uint64_t>(a.size, 1)) {
+      out = a;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool AddressSpace::lookup(uint64_t addr, uint64_t size, bool write, Region &out) {
+  if (addr + size < addr)
+    return false;
+  {
+    std::shared_lock lock(mutex);
+    auto it = allocations.upper_bound(addr);
+    if (it != allocations.begin()) {
+      const Allocation &a = std::prev(it)->second;
+      if (addr < a.mapBase + a.mapSize) {
+        if (addr < a.base || addr + size > a.base + a.size)
+          return false;
+        out = Region{a.base, a.base + a.size, true};
+        return true;
+      }
+    }
+  }
+  return lookupHost(addr, size, write, out);
+}
+
+bool AddressSpace::lookupHost(uint64_t addr, uint64_t size, bool write, Region &out) {
+  std::unique_lock lock(mutex);
+  // The snapshot of the host's mappings goes stale as the host allocates and frees,
+  // so a miss reads it again before it counts as a fault.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (attempt == 1 || hostMaps.empty())
+      readHostMaps();
+    auto it = std::upper_bound(hostMaps.begin(), hostMaps.end(), addr,
+                               [](uint64_t v, const Region &r) { return v < r.lo; });
+    if (it == hostMaps.begin())
+      continue;
+    const Region &r = *std::prev(it);
+    if (addr + size <= r.hi && (r.writable || !write)) {
+      out = r;
+      return true;
+    }
+  }
+  return false;
+}
+
+void AddressSpace::readHostMaps() {
+  hostMaps.clear();
+  FILE *file = fopen("/proc/self/maps", "re");
+  if (!file)
+    return;
+  char line[1024];
+  while (fgets(line, sizeof line, file)) {
+    unsigned long lo, hi;
+    char perms[8];
+    if (sscanf(line, "%lx-%lx %7s", &lo, &hi, perms) != 3 || perms[0] != 'r')
+      continue;
+    bool writable = perms[1] == 'w';
+    if (!hostMaps.empty() && hostMaps.back().hi == lo && hostMaps.back().writable == writable)
+      hostMaps.back().hi = hi;
+    else
+      hostMaps.push_back(Region{lo, hi, writable});
+  }
+  fclose(file);
+}
+
+std::string AddressSpace::describe(uint64_t addr) const {
+  std::shared_lock lock(mutex);
+  const Allocation *best = nullptr;
+  uint64_t bestDistance = uint64_t(1) << 40;
+  for (const auto &entry : allocations) {
+    const Allocation &a = entry.second;
+    uint64_t distance = addr < a.base ? a.base - addr
+                                      : (addr >= a.base + a.size ? addr - (a.base + a.size) : 0);
+    if (distance < bestDistance) {
+      bestDistance = distance;
+      best = &a;
+    }
+  }
+  if (!best)
+    return addr < kPage ? "near the null pointer" : "not in any allocation";
+  const char *side = addr < best->base ? "before the start" : "past the end";
+  if (addr >= best->base && addr < best->base + best->size)
+    return format("%llu bytes into the allocation of %llu bytes at 0x%llx",
+                  (unsigned long long)(addr - best->base), (unsigned long long)best->size,
+                  (unsigned long long)best->base);
+  return format("%llu bytes %s of the allocation of %llu bytes at 0x%llx",
+                (unsigned long long)bestDistance, side, (unsigned long long)best->size,
+                (unsigned long long)best->base);
+}
+
+void AccessCache::refresh() {
+  uint64_t now = AddressSpace::instance().generation();
+  // Host mappings can vanish without notice, so no entry outlives a launch.
+  for (Region &r : entries)
+    r = Region{};
+  gen = now;
+}
+
+bool AccessCache::miss(uint64_t addr, uint64_t size, bool write) {
+  AddressSpace &space = AddressSpace::instance();
+  if (space.generation() != gen)
+    refresh();
+  Region r;
+  if (!space.lookup(addr, size, write, r))
+    return false;
+  entries[next] = r;
+  next = (next + 1) % kEntries;
+  return true;
+}
+
+} // namespace flysim

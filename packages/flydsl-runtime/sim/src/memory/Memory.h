@@ -1,0 +1,99 @@
+//===- Memory.h - the simulated device's address space ---------*- C++ -*-===//
+//
+// Device addresses are host addresses. Device allocations are mapped between
+// guard pages and checked to the byte; any other address is accepted if the host
+// process has it mapped with the right permission (NumPy arrays, stack buffers).
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_MEMORY_MEMORY_H
+#define FLYSIM_MEMORY_MEMORY_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+namespace flysim {
+
+/// What a device allocation is for (reported by hipPointerGetAttributes).
+enum class MemKind : uint8_t { Device, HostPinned, HostRegistered, Managed, Module };
+
+struct Allocation {
+  uint64_t base = 0;     ///< first usable byte
+  uint64_t size = 0;     ///< bytes that the program asked for
+  uint64_t mapBase = 0;  ///< start of the mapping including guards (0: not ours)
+  uint64_t mapSize = 0;
+  MemKind kind = MemKind::Device;
+  int device = 0;
+};
+
+/// An address range that accesses may use without asking again.
+struct Region {
+  uint64_t lo = 1, hi = 0;
+  bool writable = false;
+};
+
+/// The allocation table. Thread safe.
+class AddressSpace {
+public:
+  static AddressSpace &instance();
+
+  /// Maps `size` bytes (256-byte aligned, zero filled) with a guard page at each
+  /// end. Returns 0 when the host has no memory.
+  uint64_t allocate(uint64_t size, MemKind kind, int device);
+  /// Frees the allocation that starts at `base`; false if there is none.
+  bool release(uint64_t base);
+  /// Records host memory that the program registered.
+  void registerHost(uint64_t base, uint64_t size);
+  bool unregisterHost(uint64_t base);
+
+  /// The allocation that contains `addr` (registered host memory too).
+  bool find(uint64_t addr, Allocation &out) const;
+  /// The range around `addr` that may be accessed; false for a wild address.
+  bool lookup(uint64_t addr, uint64_t size, bool write, Region &out);
+  /// Words that describe where `addr` lies, for error messages.
+  std::string describe(uint64_t addr) const;
+
+  uint64_t bytesInUse() const { return inUse; }
+  /// Changes whenever a region may have disappeared; caches compare it.
+  uint64_t generation() const { return gen.load(std::memory_order_acquire); }
+
+private:
+  bool lookupHost(uint64_t addr, uint64_t size, bool write, Region &out);
+  void readHostMaps();
+
+  mutable std::shared_mutex mutex;
+  std::map<uint64_t, Allocation> allocations; ///< key: start of the mapping
+  std::map<uint64_t, Allocation> registered;  ///< key: base
+  std::vector<Region> hostMaps;
+  std::atomic<uint64_t> gen{1};
+  std::atomic<uint64_t> inUse{0};
+};
+
+/// Per-thread cache in front of AddressSpace::lookup.
+class AccessCache {
+public:
+  /// True if [addr, addr+size) may be accessed.
+  inline bool check(uint64_t addr, uint64_t size, bool write) {
+    for (const Region &r : entries)
+      if (addr >= r.lo && addr + size <= r.hi && addr + size >= addr && (r.writable || !write))
+        return true;
+    return miss(addr, size, write);
+  }
+  /// Drops every entry if the table changed; called at the start of a launch.
+  void refresh();
+
+private:
+  bool miss(uint64_t addr, uint64_t size, bool write);
+  static constexpr unsigned kEntries = 4;
+  Region entries[kEntries];
+  unsigned next = 0;
+  uint64_t gen = 0;
+};
+
+} // namespace flysim
+
+#endif

@@ -1,0 +1,49 @@
+//===- Error.h - simulator faults ------------------------------*- C++ -*-===//
+//
+// A fault raised while a simulated kernel runs. It travels as a C++ exception to
+// the launch, which turns it into a HIP error code plus the text that
+// flysimLastErrorMessage() returns.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_SUPPORT_ERROR_H
+#define FLYSIM_SUPPORT_ERROR_H
+
+#include <cstdint>
+#include <string>
+
+namespace flysim {
+
+/// What went wrong; mapped to a hipError_t by the HIP layer.
+enum class FaultKind {
+  InvalidImage,
+  UnsupportedInstruction,
+  IllegalAddress,
+  MisalignedAddress,
+  IllegalInstruction,
+  BarrierDivergence,
+  InstructionLimit,
+  Trap,
+  InvalidConfiguration,
+  OutOfMemory,
+};
+
+/// A fault with the text known where it was raised. `lane` is -1 when the fault is
+/// not specific to one lane.
+struct Fault {
+  FaultKind kind;
+  std::string text;
+  int lane = -1;
+};
+
+[[noreturn]] void raise(FaultKind kind, std::string text, int lane = -1);
+
+/// printf-style formatting into a std::string.
+std::string format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/// The message of the calling thread's last failed call ("" if none).
+void setLastErrorMessage(std::string text);
+const char *lastErrorMessage();
+
+} // namespace flysim
+
+#endif
