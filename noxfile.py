@@ -57,8 +57,8 @@ def ir(session: nox.Session) -> None:
 
 @nox.session
 def filecheck(session: nox.Session) -> None:
-    """flydsl-ir: lit + FileCheck tests of dialects and passes, with the installed fly-opt."""
-    session.run("lit", "-v", "packages/flydsl-ir/test", *session.posargs,
+    """flydsl-ir: lit + FileCheck tests of dialects and passes, in the build folder of the wheel."""
+    session.run("lit", "-v", "build/flydsl-ir/test", *session.posargs,
                 env={"PATH": f"/usr/lib/llvm-22/bin:{os.environ['PATH']}"})
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 import _common as common
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 

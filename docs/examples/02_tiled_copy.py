@@ -9,6 +9,7 @@ give a thread its part of the source and of the destination tile; a fragment in 
 from __future__ import annotations
 
 import _common as common
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 

@@ -6,8 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 
-import flydsl.runtime as rt
 import numpy as np
+
+import flydsl.runtime as rt
 
 
 def describe_device() -> str:

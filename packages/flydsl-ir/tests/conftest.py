@@ -1,6 +1,7 @@
 """Fixtures: a context and an insertion point in an empty module."""
 
 import pytest
+
 from flydsl._mlir import ir
 
 

@@ -1,6 +1,7 @@
 """Type classes, enums and ops of the fly_rocdl dialect."""
 
 import pytest
+
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly, fly_rocdl
 from flydsl._mlir.dialects import fly_rocdl as r

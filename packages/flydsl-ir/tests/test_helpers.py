@@ -4,6 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
+
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import arith, fly
 

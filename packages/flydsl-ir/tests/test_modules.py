@@ -4,8 +4,9 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-import flydsl._mlir._mlir_libs as libs
 import pytest
+
+import flydsl._mlir._mlir_libs as libs
 from flydsl._mlir import dialects, ir, passmanager
 
 LIBS_DIR = Path(libs.__file__).parent

@@ -1,6 +1,7 @@
 """Op builders of the fly dialect: names, argument order, inferred results, enums."""
 
 import pytest
+
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import arith, fly
 from flydsl._mlir.dialects.fly import IntTupleType, LayoutType, MemRefType, PointerType, TileType

@@ -1,6 +1,7 @@
 """Text of types: what is printed parses to the same type, and bad text is an error."""
 
 import pytest
+
 from flydsl._mlir import ir
 
 SAME = [

@@ -1,6 +1,7 @@
 """Type classes of the fly dialect: construction, properties, text."""
 
 import pytest
+
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import arith, fly
 from flydsl._mlir.dialects.fly import (

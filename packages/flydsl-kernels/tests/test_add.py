@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from flydsl.kernels import ops
 from flydsl.kernels.elementwise import build_add_module
 

@@ -23,7 +23,6 @@ def clean_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 def mlir() -> Any:
     """A current context, location and insertion point in a function with two i32 and one i1 argument."""
     from flydsl._mlir import ir
-
     from flydsl.compiler.jit_function import _mlir_context
 
     class Scope:

@@ -25,7 +25,6 @@ LAYOUT = "!llvm.struct<packed (struct<packed (i32, i32)>, struct<packed (i64)>)>
 
 def build(body: str, parameters: str, entries: list[dict[str, Any]], kernel: str = "%n: i32") -> dict[str, Any]:
     from flydsl._mlir import ir, passmanager
-
     from flydsl.compiler.jit_function import _mlir_context
 
     text = f"""module attributes {{gpu.container_module}} {{

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import flydsl.expr as fx
 
 pytestmark = pytest.mark.l0_backend_agnostic
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
+
+import flydsl.expr as fx
 from flydsl.expr.meta import tracing_context
 
 pytestmark = pytest.mark.l1a_compile_no_target_dialect
@@ -119,7 +120,8 @@ def test_gather_scatter(trace: Any) -> None:
 
 
 def test_mma(trace: Any) -> None:
-    mma = fx.make_tiled_mma(fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 4, fx.Float32)), fx.make_layout((2, 2, 1), (1, 2, 0)))
+    atom = fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 4, fx.Float32))
+    mma = fx.make_tiled_mma(atom, fx.make_layout((2, 2, 1), (1, 2, 0)))
     assert mma.tile_size_mnk.unpack() == (32, 32, 4)
     a = global_tensor(trace, fx.Float32, (64, 8), (8, 1))
     c = global_tensor(trace, fx.Float32, (64, 64), (64, 1))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
+
+import flydsl.expr as fx
 
 pytestmark = pytest.mark.l1a_compile_no_target_dialect
 

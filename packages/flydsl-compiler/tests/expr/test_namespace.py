@@ -8,8 +8,9 @@ import importlib.util
 import subprocess
 import sys
 
-import flydsl.expr as fx
 import pytest
+
+import flydsl.expr as fx
 
 pytestmark = pytest.mark.l0_backend_agnostic
 
@@ -89,7 +90,7 @@ def test_lazy_namespaces() -> None:
 
 def test_tuple3d() -> None:
     with pytest.raises(AttributeError):
-        fx.thread_idx.w
+        _ = fx.thread_idx.w
     with pytest.raises(RuntimeError, match="no compile-time block size"):
         fx.known_block_size()
 

@@ -6,11 +6,12 @@ import math
 import operator
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
-from flydsl._mlir import ir
 from hypothesis import given
 from hypothesis import strategies as st
+
+import flydsl.expr as fx
+from flydsl._mlir import ir
 
 pytestmark = pytest.mark.l0_backend_agnostic
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-import flydsl.expr as fx
 import pytest
+
+import flydsl.expr as fx
 from flydsl.expr.promotion import common_type
 
 pytestmark = pytest.mark.l0_backend_agnostic

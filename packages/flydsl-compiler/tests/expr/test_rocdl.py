@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
+
+import flydsl.expr as fx
 from flydsl._mlir import ir
 from flydsl.expr.meta import tracing_context
 from flydsl.expr.rocdl import cdna3, rdna3

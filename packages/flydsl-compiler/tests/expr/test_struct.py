@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
+
+import flydsl.expr as fx
 from flydsl.compiler import protocol
 
 pytestmark = pytest.mark.l0_backend_agnostic

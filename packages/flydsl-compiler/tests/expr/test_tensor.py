@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
+
+import flydsl.expr as fx
 from flydsl.expr.meta import tracing_context
 
 pytestmark = pytest.mark.l1a_compile_no_target_dialect

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import flydsl.expr as fx
 import pytest
-from flydsl._mlir import ir
-from flydsl.expr._vector import _broadcast_mask, broadcast_shapes
 from hypothesis import given
 from hypothesis import strategies as st
+
+import flydsl.expr as fx
+from flydsl._mlir import ir
+from flydsl.expr._vector import _broadcast_mask, broadcast_shapes
 
 pytestmark = pytest.mark.l0_backend_agnostic
 
@@ -92,7 +93,7 @@ def test_operators_promote(trace: Any) -> None:
     assert (i / 2).dtype is fx.Float32
     assert (-f).shape == (4,)
     with pytest.raises(TypeError):
-        ~f
+        _ = ~f
     with pytest.raises(ValueError):
         trace.vector(3, fx.Int32) + i
     u = fx.Vector(i, dtype=fx.Uint32)

@@ -21,7 +21,14 @@ void mlirRegisterFlyPasses(void) { mlir::fly::registerFlyPasses(); }
 
 #ifdef FLY_HAVE_FLY_ROCDL
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
+#include "fly_rocdl/Passes.h"
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(FlyROCDL, fly_rocdl, mlir::fly_rocdl::FlyROCDLDialect)
+void mlirRegisterFlyToROCDLConversionPass(void) {
+  mlir::fly_rocdl::registerConvertFlyToROCDLPass();
+}
+void mlirRegisterFlyROCDLClusterAttrPass(void) {
+  mlir::fly_rocdl::registerFlyROCDLClusterAttrPass();
+}
 #endif
 
 void flyRegisterAllDialects(MlirDialectRegistry registry) {

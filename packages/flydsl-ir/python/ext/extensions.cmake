@@ -29,3 +29,15 @@ foreach(entry "fly|FlyEnums.td" "fly_rocdl|FlyROCDLEnums.td")
       ADD_TO_PARENT FlyPy SOURCES dialects/_${dialect}_enum_gen.py)
   endif()
 endforeach()
+
+# Type stubs of _flyDialects, written by importing it: `ninja fly-stubs`, after which they are
+# installed with the package.
+set(fly_stub_dir "${FLY_PYTHON_PACKAGE_DIR}/_mlir_libs")
+add_custom_target(fly-stubs
+  COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${CMAKE_BINARY_DIR}/python_packages"
+    "${Python3_EXECUTABLE}" -m nanobind.stubgen --quiet --recursive
+    -m flydsl._mlir._mlir_libs._flyDialects -O "${fly_stub_dir}"
+  COMMENT "Writing type stubs of _flyDialects" VERBATIM)
+add_dependencies(fly-stubs FlyPythonModules)
+install(DIRECTORY "${fly_stub_dir}/_flyDialects" DESTINATION "${FLY_LIBS_INSTALL_DIR}"
+  COMPONENT FlyPythonModules OPTIONAL FILES_MATCHING PATTERN "*.pyi")

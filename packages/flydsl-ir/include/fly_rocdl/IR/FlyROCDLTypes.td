@@ -160,7 +160,7 @@ def FlyROCDL_MmaOpGFX1250_WMMAType
                             DefaultValuedParameter<"int32_t", "0">:$modC,
                             DefaultValuedParameter<"bool", "false">:$reuseA,
                             DefaultValuedParameter<"bool", "false">:$reuseB),
-                       FlyROCDL_WmmaFlags # " custom<WmmaTail>($modC, $reuseA, $reuseB)"> {
+                       FlyROCDL_WmmaFlags # " `` custom<WmmaTail>($modC, $reuseA, $reuseB)"> {
   let summary = "wave32 matrix multiply-accumulate of gfx1250";
 }
 

@@ -125,14 +125,12 @@ Layout Algebra::retile(TiledCopyType type, const Layout &l) {
   Layout z = zippedDivide(l, Attribute(tileOf(ctx, entries)));
   if (failed())
     return l;
-  Layout inner = composition(at(z, 0), k), rest = at(z, 1);
-  SmallVector<Layout> modes;
-  for (int32_t i = 0; i < inner.rank(); ++i)
-    modes.push_back(at(inner, i));
-  // (value part, rest of the value part), then the rests of the other modes.
-  Layout result = makeTuple(modes);
+  // ((value part, rest of the value part), then the rests of the other modes).
+  Layout rest = at(z, 1);
+  SmallVector<Layout> modes{composition(at(z, 0), k)};
   for (int32_t i = 1; i < rest.rank(); ++i)
-    result = {append(result.shape, at(rest.shape, i)), append(result.stride, at(rest.stride, i))};
+    modes.push_back(at(rest, i));
+  Layout result = makeTuple(modes);
   return result;
 }
 

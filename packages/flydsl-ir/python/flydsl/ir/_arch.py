@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType
 
 from flydsl._mlir._mlir_libs import _flyCodegen
@@ -39,7 +39,7 @@ class Arch:
         return feature in self.features
 
 
-@lru_cache(maxsize=None)
+@cache
 def arch_table() -> Mapping[str, Arch]:
     """All known architectures by name, for example ``arch_table()["gfx942"].lds_bytes``."""
     rows = _flyCodegen.arch_table()

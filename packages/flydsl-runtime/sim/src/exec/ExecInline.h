@@ -141,7 +141,7 @@ inline const uint32_t *fetchRaw(Wave &w, const Operand &o, unsigned words, uint3
   }
 }
 
-[[noreturn]] __attribute__((noinline)) void badAddress(uint64_t addr, unsigned size, bool write,
+[[noreturn, maybe_unused]] __attribute__((noinline)) void badAddress(uint64_t addr, unsigned size, bool write,
                                                        int lane) {
   raise(FaultKind::IllegalAddress,
         format("%s of %u bytes at 0x%llx, %s", write ? "write" : "read", size,

@@ -1,0 +1,111 @@
+"""Compiled kernels on the device of this machine: a GPU, or the simulator."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flydsl._mlir.dialects.fly")
+
+import flydsl.compiler as flyc  # noqa: E402
+import flydsl.expr as fx  # noqa: E402
+
+SOURCE = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def clip(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, lo: fx.Constexpr[float]):
+    i = fx.block_idx.x * 128 + fx.thread_idx.x
+    if i < n:
+        v = X[i]
+        if v < lo:
+            v = fx.Float32(lo)
+        Y[i] = v
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, lo: fx.Constexpr[float], stream: fx.Stream = fx.Stream(None)):
+    clip(X, Y, n, lo).launch(grid=((n + 127) // 128,), block=128, stream=stream)
+"""
+
+
+@pytest.fixture(autouse=True)
+def device() -> None:
+    import flydsl.runtime
+
+    try:
+        flydsl.runtime.device_count()
+    except flydsl.runtime.HipError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("n", [1, 128, 1000])
+def test_clip(load: Any, n: int) -> None:
+    x = np.linspace(-1, 1, n, dtype=np.float32)
+    y = np.zeros_like(x)
+    module = load(SOURCE)
+    module.run(x, y, n, 0.25)
+    np.testing.assert_array_equal(y, np.maximum(x, np.float32(0.25)))
+    compiled = flyc.compile(module.run, x, y, n, 0.5)
+    y[:] = 0
+    compiled(x, y, n, 0.5, None)
+    np.testing.assert_array_equal(y, np.maximum(x, np.float32(0.5)))
+
+
+def test_compiled_function_checks_its_tensors(load: Any) -> None:
+    module = load(SOURCE)
+    x = np.zeros(8, np.float32)
+    compiled = flyc.compile(module.run, x, x.copy(), 8, 0.5)
+    with pytest.raises((TypeError, ValueError), match="X"):
+        compiled(np.zeros(8, np.float16), x, 8, 0.5, None)
+    with pytest.raises((TypeError, ValueError), match="X"):
+        compiled(np.zeros((8, 8), np.float32), x, 8, 0.5, None)
+
+
+def test_loop_carried_value(load: Any) -> None:
+    module = load(
+        SOURCE
+        + """
+@flyc.kernel
+def total(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    acc = fx.Float32(0.0)
+    for i in range(n):
+        acc = acc + X[i]
+    Y[fx.thread_idx.x] = acc
+
+@flyc.jit
+def run_total(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    total(X, Y, n).launch(block=64)
+"""
+    )
+    x, y = np.arange(10, dtype=np.float32), np.zeros(64, np.float32)
+    module.run_total(x, y, 10)
+    assert (y == 45).all()
+
+
+def test_second_process_starts_from_the_disk_cache(tmp_path: Any) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        SOURCE
+        + """
+import numpy as np
+x = np.linspace(-1, 1, 300, dtype=np.float32); y = np.zeros_like(x)
+run(x, y, 300, 0.25)
+assert (y == np.maximum(x, np.float32(0.25))).all()
+print("hits", run.cache_info().hits)
+"""
+    )
+    for hits in (0, 1):
+        out = subprocess.run(
+            [sys.executable, str(script)], check=True, capture_output=True, text=True, env=os.environ.copy()
+        )
+        assert f"hits {hits}" in out.stdout
+
+
+def test_fx_is_importable_without_device_work() -> None:
+    assert fx.Int32(3).value == 3

@@ -1,0 +1,91 @@
+// RUN: fly-opt %s -split-input-file --convert-fly-to-rocdl --canonicalize | FileCheck %s
+
+// A cached buffer load; soffset counts elements.
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<64, cache = 2>, 16>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @buffer_load
+  // CHECK-SAME: (%[[S:.*]]: !llvm.struct<(ptr<8>, i32)>, %[[D:.*]]: !llvm.ptr<5>, %[[N:.*]]: i32)
+  // CHECK-DAG: %[[C2:.*]] = arith.constant 2 : i32
+  // CHECK-DAG: %[[R:.*]] = llvm.extractvalue %[[S]][0]
+  // CHECK-DAG: %[[O:.*]] = llvm.extractvalue %[[S]][1]
+  // CHECK-DAG: %[[V:.*]] = arith.muli %[[O]], %[[C2]]
+  // CHECK-DAG: %[[SO:.*]] = arith.muli %[[N]], %[[C2]]
+  // CHECK: %[[L:.*]] = rocdl.raw.ptr.buffer.load %[[R]], %[[V]], %[[SO]], %[[C2]] : i64
+  // CHECK: %[[B:.*]] = llvm.bitcast %[[L]] : i64 to vector<4xf16>
+  // CHECK: llvm.store %[[B]], %[[D]] : vector<4xf16>, !llvm.ptr<5>
+  gpu.func @buffer_load(%s: !fly.memref<f16, #fly_rocdl.buffer_desc, 4:1>, %d: !fly.memref<f16, register, 4:1>, %n: i32) kernel {
+    %a = fly.make_copy_atom {valBits = 16 : i32} : !at
+    %b = fly.atom.set_value(%a, "soffset", %n) : (!at, i32) -> !at
+    fly.copy_atom_call(%b, %s, %d) : (!at, !fly.memref<f16, #fly_rocdl.buffer_desc, 4:1>, !fly.memref<f16, register, 4:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// LDS DMA with an immediate offset in bytes.
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy_lds<32>, 32>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @buffer_lds
+  // CHECK-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // CHECK-DAG: %[[C4:.*]] = arith.constant 4 : i32
+  // CHECK-DAG: %[[C64:.*]] = arith.constant 64 : i32
+  // CHECK: rocdl.raw.ptr.buffer.load.lds %{{.*}}, %{{.*}}, %[[C4]], %{{.*}}, %{{.*}}, %[[C64]], %[[C0]]
+  gpu.func @buffer_lds(%s: !fly.memref<i32, #fly_rocdl.buffer_desc, 1:1>, %d: !fly.memref<i32, shared, 1:1>) kernel {
+    %c64 = arith.constant 64 : i32
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    %b = fly.atom.set_value(%a, "imm_offset", %c64) : (!at, i32) -> !at
+    fly.copy_atom_call(%b, %s, %d) : (!at, !fly.memref<i32, #fly_rocdl.buffer_desc, 1:1>, !fly.memref<i32, shared, 1:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// A predicated load keeps the old value.
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<128>, 32>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @predicated
+  // CHECK: %[[V:.*]] = scf.if %{{.*}} -> (vector<4xf32>) {
+  // CHECK: rocdl.raw.ptr.buffer.load {{.*}} : i128
+  // CHECK: } else {
+  // CHECK: scf.yield %[[OLD:.*]] : vector<4xf32>
+  gpu.func @predicated(%s: !fly.memref<f32, #fly_rocdl.buffer_desc, 4:1>, %old: vector<4xf32>, %p: i1, %o: !llvm.ptr<1>) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    %v = fly.copy_atom_call_ssa(%a, %s, %old, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!at, !fly.memref<f32, #fly_rocdl.buffer_desc, 4:1>, vector<4xf32>, i1) -> vector<4xf32>
+    llvm.store %v, %o : vector<4xf32>, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
+// A predicated packed atomic.
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_atomic<add, vector<2xf16>>, 16>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @atomic
+  // CHECK: scf.if
+  // CHECK: rocdl.raw.ptr.buffer.atomic.fadd %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : vector<2xf16>
+  // CHECK-NOT: else
+  gpu.func @atomic(%v: vector<2xf16>, %d: !fly.memref<f16, #fly_rocdl.buffer_desc, 2:1>, %p: i1) kernel {
+    %a = fly.make_copy_atom {valBits = 16 : i32} : !at
+    fly.copy_atom_call_ssa(%a, %v, %d, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!at, vector<2xf16>, !fly.memref<f16, #fly_rocdl.buffer_desc, 2:1>, i1) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// A transposing LDS read.
+!at = !fly.copy_atom<!fly_rocdl.cdna4.lds_read_trans<trans = 8b, 64>, 8>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @transpose
+  // CHECK: %[[R:.*]] = rocdl.ds.read.tr8.b64 %{{.*}} : <3> -> vector<2xi32>
+  // CHECK: llvm.bitcast %[[R]] : vector<2xi32> to vector<8xi8>
+  gpu.func @transpose(%s: !fly.memref<i8, shared, 8:1>, %o: !llvm.ptr<1>) kernel {
+    %a = fly.make_copy_atom {valBits = 8 : i32} : !at
+    %v = fly.copy_atom_call_ssa(%a, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!at, !fly.memref<i8, shared, 8:1>) -> vector<8xi8>
+    llvm.store %v, %o : vector<8xi8>, !llvm.ptr<1>
+    gpu.return
+  }
+}

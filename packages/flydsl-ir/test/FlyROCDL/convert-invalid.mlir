@@ -1,0 +1,47 @@
+// RUN: fly-opt %s -split-input-file -verify-diagnostics --convert-fly-to-rocdl
+
+gpu.module @m {
+  gpu.func @swizzle_granularity(%p: !fly.ptr<f16, shared, align<64>, S<3,3,3>>) kernel {
+    // expected-error@+2 {{byte size must divide swizzle base granularity: 16 bytes, granularity 8}}
+    // expected-error@+1 {{failed to legalize operation}}
+    %v = fly.ptr.load(%p) : (!fly.ptr<f16, shared, align<64>, S<3,3,3>>) -> vector<8xf16>
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<32>, 32>
+gpu.module @m {
+  gpu.func @no_buffer(%s: !fly.memref<f32, global, 1:1>, %d: !fly.memref<f32, register, 1:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error@+3 {{a buffer copy goes between #fly_rocdl.buffer_desc and registers}}
+    // expected-error@+2 {{cannot emit '!fly_rocdl.cdna3.buffer_copy<32>'}}
+    // expected-error@+1 {{failed to legalize operation}}
+    fly.copy_atom_call(%a, %s, %d) : (!at, !fly.memref<f32, global, 1:1>, !fly.memref<f32, register, 1:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<32>, 32>
+gpu.module @m {
+  gpu.func @no_field(%n: i32) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error@+3 {{this atom has no state field "imm_offset"; it has 'soffset'}}
+    // expected-error@+2 {{cannot set "imm_offset"}}
+    // expected-error@+1 {{failed to legalize operation}}
+    %b = fly.atom.set_value(%a, "imm_offset", %n) : (!at, i32) -> !at
+    gpu.return
+  }
+}
+
+// -----
+
+func.func @outside() {
+  // expected-error@+2 {{shared make_ptr must be inside a gpu.module}}
+  // expected-error@+1 {{failed to legalize operation}}
+  %p = fly.make_ptr() {dictAttrs = {allocBytes = 96 : i64, allocAlign = 32 : i64}} : () -> !fly.ptr<i8, shared, align<32>>
+  return
+}

@@ -1,0 +1,25 @@
+// RUN: fly-opt %s --fly-expand-math | FileCheck %s
+
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @f
+  // CHECK-NOT: math.
+  // CHECK: llvm.intr.exp2
+  // CHECK-NOT: math.
+  gpu.func @f(%x: f32, %h: f16, %v: vector<4xf32>, %o: !llvm.ptr<1>) kernel {
+    %0 = math.tanh %x : f32
+    %1 = math.exp2 %0 : f32
+    %2 = math.erf %h : f16
+    %3 = math.tan %v : vector<4xf32>
+    llvm.store %1, %o : f32, !llvm.ptr<1>
+    llvm.store %2, %o : f16, !llvm.ptr<1>
+    llvm.store %3, %o : vector<4xf32>, !llvm.ptr<1>
+    gpu.return
+  }
+}
+// Host code keeps its operations.
+// CHECK-LABEL: func.func @host
+// CHECK: math.tanh
+func.func @host(%x: f32) -> f32 {
+  %0 = math.tanh %x : f32
+  return %0 : f32
+}
