@@ -30,6 +30,7 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/Lowering/Forward.cpp
   Transforms/Lowering/Memory.cpp
   Transforms/Lowering/Partition.cpp
+  Transforms/Lowering/Print.cpp
   Transforms/Lowering/Support.cpp
   Transforms/Lowering/VectorAccess.cpp
   Transforms/Passes.cpp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ def _run(command: list[str], text: str) -> None:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr}\n{text}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def compile_ir(text: str, arch: str, tmp: str, opt: str = "3") -> bytes:
     """LLVM IR text to a linked code object."""
     base = Path(tmp) / f"{abs(hash((text, arch, opt))):x}"
@@ -49,7 +49,7 @@ def compile_ir(text: str, arch: str, tmp: str, opt: str = "3") -> bytes:
     return Path(f"{base}.hsaco").read_bytes()
 
 
-@lru_cache(maxsize=None)
+@cache
 def assemble(text: str, arch: str, tmp: str) -> bytes:
     """Assembly text (with .amdhsa directives) to a linked code object."""
     base = Path(tmp) / f"{abs(hash((text, arch))):x}"

@@ -159,8 +159,8 @@ class _Transformer(ast.NodeTransformer):
             defaults=[],
         )
         function = ast.FunctionDef(name, arguments, body + tail, [], None, None)
-        if "type_params" in ast.FunctionDef._fields:
-            function.type_params = []
+        if "type_params" in ast.FunctionDef._fields:  # Python 3.12
+            setattr(function, "type_params", [])  # noqa: B010
         return ast.copy_location(function, at)
 
     def assign(self, names: tuple[str, ...], call: ast.Call, at: ast.AST) -> ast.stmt:
@@ -279,7 +279,7 @@ class _Transformer(ast.NodeTransformer):
             first = (leaving or writes.deleted)[0]
             what = {ast.Return: "return", ast.Break: "break", ast.Continue: "continue"}.get(type(first), "del")
             self.generic_visit_statement(node)
-            text = ast.Constant(f"`{what}` (line {first.lineno})")
+            text = ast.Constant(f"`{what}` (line {getattr(first, 'lineno', '?')})")
             node.test = ast.copy_location(_call("__require_static", node.test, text), node.test)
             return node
         return self._if_dispatch(node, writes)
@@ -301,7 +301,8 @@ class _Transformer(ast.NodeTransformer):
         otherwise: ast.expr = ast.Constant(None)
         keywords = self.state(writes, names, "branch", node)
         if node.orelse or names:
-            body = self.body_of(node.orelse) if node.orelse else [ast.copy_location(ast.Pass(), node)]
+            empty: list[ast.stmt] = [ast.copy_location(ast.Pass(), node)]
+            body = self.body_of(node.orelse) if node.orelse else empty
             out.append(
                 self.make_function(f"__else_{n}", [], names, body, node.orelse[0] if node.orelse else node, collect)
             )
@@ -478,9 +479,9 @@ def _source_of(function: Callable[..., Any]) -> tuple[ast.FunctionDef, str, int]
     node = tree.body[0]
     assert isinstance(node, ast.FunctionDef), "only plain `def` functions can be traced (no lambda, no async def)"
     for child in ast.walk(node):
-        if hasattr(child, "col_offset"):
+        if isinstance(child, (ast.stmt, ast.expr, ast.excepthandler, ast.arg, ast.keyword, ast.alias)):
             child.col_offset += indent
-            child.end_col_offset += indent  # type: ignore[operator]
+            child.end_col_offset = (child.end_col_offset or 0) + indent
     ast.increment_lineno(node, first - 1)
     return node, dedented, first
 
@@ -550,15 +551,17 @@ def _compile(node: ast.FunctionDef, function: FunctionType) -> CodeType:
         None,
         None,
     )
-    if "type_params" in ast.FunctionDef._fields:
-        outer.type_params = []
+    if "type_params" in ast.FunctionDef._fields:  # Python 3.12
+        setattr(outer, "type_params", [])  # noqa: B010
     ast.copy_location(outer, node)
     module = ast.fix_missing_locations(ast.Module([outer], []))
     flags = function.__code__.co_flags & 0x1000000  # from __future__ import annotations
     compiled = compile(module, filename, "exec", flags=flags, dont_inherit=True)
     code = _find_code(compiled, node.name)
     assert code is not None
-    return code.replace(co_qualname=function.__qualname__) if hasattr(code, "co_qualname") else code
+    if hasattr(code, "co_qualname"):  # Python 3.11
+        return code.replace(**{"co_qualname": function.__qualname__})  # type: ignore[arg-type]
+    return code
 
 
 def _with_cells(function: FunctionType, code: CodeType) -> FunctionType:

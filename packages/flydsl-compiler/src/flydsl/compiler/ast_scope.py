@@ -141,8 +141,8 @@ def escapes(statements: Iterable[ast.stmt]) -> list[ast.stmt]:
             for child in node.orelse:
                 visit(child, in_loop)
         elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            for child in ast.iter_child_nodes(node):
-                visit(child, in_loop)
+            for inner in ast.iter_child_nodes(node):
+                visit(inner, in_loop)
 
     for statement in statements:
         visit(statement, False)

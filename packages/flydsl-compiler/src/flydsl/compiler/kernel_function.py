@@ -206,8 +206,9 @@ class KernelLauncher:
             op.erase()
             raise
         allocator = scope.get("shared_allocator")
-        dynamic = allocator is not None and not allocator.is_static
-        return symbol, types, allocator.allocated_bytes if dynamic else None
+        if allocator is None or allocator.is_static:
+            return symbol, types, None
+        return symbol, types, allocator.allocated_bytes
 
     def _rebuild(self, values: list[Any]) -> dict[str, Any]:
         arguments = dict(self.arguments)

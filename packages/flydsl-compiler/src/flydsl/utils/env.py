@@ -54,15 +54,17 @@ class Option:
         separator: str = ",",
         element: type = str,
     ) -> None:
-        self.kind, self.default, self.doc, self.var = kind, default, doc, var
+        self.kind, self.default, self.doc = kind, default, doc
+        self.var = var or ""  # named after group and attribute unless given
         self.choices, self.minimum, self.maximum = choices, minimum, maximum
         self.separator, self.element = separator, element
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
-        if self.var is None:
-            self.var = f"FLYDSL_{owner.group.upper()}_{name.upper()}"
+        if not self.var:
+            group = getattr(owner, "group")  # noqa: B009 (every settings class has one)
+            self.var = f"FLYDSL_{group.upper()}_{name.upper()}"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:

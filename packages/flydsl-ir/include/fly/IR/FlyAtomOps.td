@@ -21,7 +21,7 @@ def Fly_MakeMmaAtomOp : Fly_Op<"make_mma_atom", [Pure]> {
     ```
   }];
   let results = (outs Fly_MmaAtomType:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }
 
 def Fly_MakeCopyAtomOp : Fly_Op<"make_copy_atom", [Pure]> {
@@ -33,7 +33,7 @@ def Fly_MakeCopyAtomOp : Fly_Op<"make_copy_atom", [Pure]> {
   }];
   let arguments = (ins Variadic<AnyType>:$args, I32Attr:$valBits);
   let results = (outs Fly_CopyAtomType:$result);
-  let assemblyFormat = "(`(` $args^ `:` type($args) `)`)? attr-dict `:` type($result)";
+  let assemblyFormat = "(`(` $args^ `:` type($args) `)`)? attr-dict `:` qualified(type($result))";
   let builders = [
     OpBuilder<(ins "::mlir::fly::CopyAtomType":$type), [{
       build($_builder, $_state, type, ::mlir::ValueRange(), type.getValBits());

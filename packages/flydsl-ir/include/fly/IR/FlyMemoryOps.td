@@ -31,7 +31,7 @@ def Fly_GetDynSharedOp : Fly_PureOp<"get_dyn_shared"> {
     ```
   }];
   let results = (outs Fly_PointerType:$result);
-  let assemblyFormat = "`(` `)` attr-dict `:` type($result)";
+  let assemblyFormat = "`(` `)` attr-dict `:` qualified(type($result))";
 }
 
 def Fly_IntToPtrOp : Fly_Op<"inttoptr", [Pure]> {

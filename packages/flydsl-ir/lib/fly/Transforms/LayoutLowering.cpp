@@ -54,6 +54,7 @@ struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLow
     lowering::populateVectorAccess(patterns);
     lowering::populatePartition(patterns);
     lowering::populateCopyGemm(patterns);
+    lowering::populatePrint(patterns);
     GreedyRewriteConfig config;
     config.setUseTopDownTraversal(true);
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
@@ -62,7 +63,7 @@ struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLow
       return signalPassFailure();
     // A bulk operation that is left over had its reason reported by the pattern.
     WalkResult leftOver = getOperation()->walk([](Operation *op) {
-      return isa<CopyOp, GemmOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+      return isa<CopyOp, GemmOp, PrintOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (leftOver.wasInterrupted())
       return signalPassFailure();

@@ -446,6 +446,8 @@ private:
          OpName::src0X_modifiers, OpName::vsrc1X_modifiers, OpName(137), x, wide);
     half(second, *dy, OpName::vdstY, OpName::src0Y, OpName::vsrc1Y, OpName(131),
          OpName::src0Y_modifiers, OpName::vsrc1Y_modifiers, OpName(133), y, wide);
+    // v_dual_bitop2_b32 is the only half with an immediate.
+    inst.imm = second.imm = raw.imm(OpName::bitop3);
     ext().second = &second;
     inst.exec = OpTable::instance().find("v_dual")->exec;
   }

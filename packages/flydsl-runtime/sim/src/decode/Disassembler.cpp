@@ -66,16 +66,9 @@ std::vector<RegFacts> buildRegisterTable(const MCRegisterInfo &mri) {
     f.agpr = (enc & kIsAgpr) != 0;
     f.hi16 = (enc & kIsHi16) != 0;
     f.null = name.starts_with("SGPR_NULL");
-    unsigned words = 0;
-    for (MCSubRegIterator sub(r, &mri); sub.isValid(); ++sub) {
-      // Count 32-bit leaves: registers whose own parts are 16-bit halves.
-      StringRef s = mri.getName(*sub);
-      if (!s.ends_with("_LO16") && !s.ends_with("_HI16") &&
-          s.count("GPR") + s.count("TTMP") <= 1 && s != name)
-        ++words;
-    }
-    bool tuple = name.count("GPR") + name.count("TTMP") > 1;
-    f.count = static_cast<uint8_t>(tuple ? words : (name == "VCC" || name == "EXEC" ? 2 : 1));
+    // A tuple's name lists its registers: VGPR0_VGPR1_VGPR2.
+    size_t parts = name.count("GPR") + name.count("TTMP");
+    f.count = static_cast<uint8_t>(parts > 1 ? parts : (name == "VCC" || name == "EXEC" ? 2 : 1));
   }
   return table;
 }

@@ -200,6 +200,15 @@ void logic(ValuBuilder &v) {
   });
 }
 
+/// Truth table of two operands; the third of v_bitop3 reads as zero.
+void bitop2(const LaneArgs &a) {
+  const uint32_t table = a.imm;
+  const u32 m0 = table & 1 ? ~0u : 0, m1 = table & 4 ? ~0u : 0, m2 = table & 16 ? ~0u : 0,
+            m3 = table & 64 ? ~0u : 0;
+  FLYSIM_LANES(u32 x = a.s[0][i]; u32 y = a.s[1][i];
+               a.d[i] = (~x & ~y & m0) | (~x & y & m1) | (x & ~y & m2) | (x & y & m3););
+}
+
 void multiply(ValuBuilder &v) {
   v.op("v_mul_lo_u32", [](u32 a, u32 b) { return a * b; });
   v.op("v_mul_hi_u32", [](u32 a, u32 b) { return u32(u64(a) * b >> 32); });
@@ -378,6 +387,12 @@ void FLYSIM_LEVEL::registerValuInt(OpTable &table) {
   ValuBuilder v(table);
   addSub(v);
   logic(v);
+  OpDef two;
+  two.exec = execVop;
+  two.lane = bitop2;
+  two.dst = two.src[0] = two.src[1] = Num::B32;
+  two.nsrc = 2;
+  table.add("v_bitop2_b32", two);
   multiply(v);
   minMax(v);
   shortInts(v);

@@ -111,8 +111,7 @@ hipError_t loadImage(void **out, const void *image, size_t size) {
     std::string why;
     auto found = selectImage(image, size, arch.name, why);
     if (!found.first)
-      return fail(why.empty() ? hipErrorInvalidImage : hipErrorNoBinaryForGpu,
-                  why.empty() ? "the image is neither an ELF file nor an offload bundle" : why);
+      return fail(hipErrorNoBinaryForGpu, why);
     if (!found.second)
       return fail(hipErrorInvalidImage, "the image is neither an ELF file nor an offload bundle");
     auto module = std::make_unique<Module>();

@@ -338,10 +338,8 @@ std::pair<const uint8_t *, size_t> selectImage(const void *data, size_t knownSiz
   static const char kBundleMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
   constexpr size_t kMagicSize = sizeof kBundleMagic - 1;
   auto *bytes = static_cast<const uint8_t *>(data);
-  if (knownSize && knownSize < sizeof(Elf64_Ehdr)) {
-    why = "the image is too small to be a code object";
-    return {nullptr, 0};
-  }
+  if (knownSize && knownSize < sizeof(Elf64_Ehdr))
+    return {bytes, 0};
   if (memcmp(bytes, kBundleMagic, kMagicSize) != 0)
     return {bytes, knownSize ? knownSize : elfSize(data)};
   uint64_t count;

@@ -71,8 +71,8 @@ def simulator_directory() -> Path:
     from . import __path__ as portions
 
     # An editable install has the native parts in a folder that is no portion of the package.
-    for portion in (*portions, Path(_native.__file__).parent):
-        directory = Path(portion) / "_sim"
+    for portion in (*portions, Path(str(_native.__file__)).parent):
+        directory = Path(str(portion)) / "_sim"
         if (directory / SIMULATOR_LIBRARY).exists():
             return directory
     raise HipError(f"the simulator library {SIMULATOR_LIBRARY} is not part of this installation")
