@@ -24,6 +24,14 @@ def test_extension_imports(name):
     importlib.import_module(f"flydsl._mlir._mlir_libs.{name}")
 
 
+def test_native_parts_have_the_upstream_names():
+    from flydsl._mlir._mlir_libs import _mlirDialectsFly, _mlirDialectsFlyROCDL
+    from flydsl._mlir.dialects import fly, fly_rocdl
+
+    assert _mlirDialectsFly.LayoutType is fly.LayoutType
+    assert _mlirDialectsFlyROCDL.MmaOpCDNA3_MFMAType is fly_rocdl.MmaOpCDNA3_MFMAType
+
+
 def test_our_dialects_are_present():
     assert {"fly", "fly_rocdl", "rocdl", "llvm", "gpu"} <= set(DIALECTS)
 

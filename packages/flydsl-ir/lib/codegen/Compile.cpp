@@ -14,6 +14,7 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -165,65 +166,79 @@ void printText(const llvm::Module &module, SmallVectorImpl<char> &out) {
 
 } // namespace
 
-Expected<CodegenResult> mlir::fly::compileModule(std::unique_ptr<LLVMContext> context,
-                                                 std::unique_ptr<llvm::Module> module,
-                                                 const CodegenOptions &options) {
-  auto machine = makeTargetMachine(options);
-  if (!machine)
-    return machine.takeError();
-  auto diagnostics = std::make_unique<Diagnostics>();
-  context->setDiagnosticHandlerCallBack(Diagnostics::handle, diagnostics.get());
-  module->setTargetTriple((*machine)->getTargetTriple());
-  module->setDataLayout((*machine)->createDataLayout());
-  if (!module->getModuleFlag("amdhsa_code_object_version"))
-    module->addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
+OwnedModule::OwnedModule() : context(std::make_unique<LLVMContext>()) {}
+OwnedModule::~OwnedModule() = default;
 
+namespace {
+
+/// Everything one compilation works on. A crash leaves it in an unknown state: then it is given up,
+/// not destroyed.
+struct Compilation {
+  Diagnostics diagnostics;
+  OwnedModule owned;
+  std::unique_ptr<TargetMachine> machine;
+  SmallVector<char, 0> output;
+  bool unsupportedKind = false;
+
+  explicit Compilation(OwnedModule owned) : owned(std::move(owned)) {}
+
+  Error prepare(const CodegenOptions &options);
+  void run(const CodegenOptions &options);
+};
+
+} // namespace
+
+Error Compilation::prepare(const CodegenOptions &options) {
+  auto made = makeTargetMachine(options);
+  if (!made)
+    return made.takeError();
+  machine = std::move(*made);
+  llvm::Module &module = *owned.module;
+  owned.context->setDiagnosticHandlerCallBack(Diagnostics::handle, &diagnostics);
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
+  if (!module.getModuleFlag("amdhsa_code_object_version"))
+    module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
   std::string broken;
-  raw_string_ostream brokenStream(broken);
-  if (verifyModule(*module, &brokenStream))
+  raw_string_ostream os(broken);
+  if (verifyModule(module, &os))
     return createStringError("invalid LLVM IR: " + StringRef(broken).trim().str());
+  return Error::success();
+}
+
+void Compilation::run(const CodegenOptions &options) {
+  llvm::Module &module = *owned.module;
+  if (options.output == CodegenOutput::LLVMIR)
+    return printText(module, output);
+  optimize(module, *machine, options.optLevel);
+  if (options.output == CodegenOutput::OptLLVMIR)
+    return printText(module, output);
+  CodeGenFileType kind = options.output == CodegenOutput::Assembly ? CodeGenFileType::AssemblyFile
+                                                                   : CodeGenFileType::ObjectFile;
+  unsupportedKind = emit(module, *machine, kind, output);
+}
+
+Expected<CodegenResult> mlir::fly::compileModule(OwnedModule owned,
+                                                 const CodegenOptions &options) {
+  auto compilation = std::make_unique<Compilation>(std::move(owned));
+  if (Error error = compilation->prepare(options))
+    return std::move(error);
+  std::string what = "compiling for " + options.arch;
+  if (Error crash = runGuarded(what, [&] { compilation->run(options); })) {
+    std::string errors = compilation.release()->diagnostics.errors;
+    if (errors.empty())
+      return std::move(crash);
+    return joinErrors(std::move(crash), createStringError(errors));
+  }
+  if (compilation->unsupportedKind)
+    return createStringError("the AMDGPU target cannot emit this kind of output");
+  if (!compilation->diagnostics.errors.empty())
+    return createStringError(what + ": " + compilation->diagnostics.errors);
 
   CodegenResult result;
-  bool unsupportedKind = false;
-  // A crash leaves the objects in an unknown state: they are given up, not destroyed.
-  LLVMContext *ctx = context.release();
-  llvm::Module *mod = module.release();
-  TargetMachine *tm = machine->release();
-  Diagnostics *diags = diagnostics.release();
-  auto buffer = std::make_unique<SmallVector<char, 0>>();
-  SmallVector<char, 0> *out = buffer.release();
-  Error crash = runGuarded("compiling for " + options.arch, [&] {
-    if (options.output == CodegenOutput::LLVMIR)
-      return printText(*mod, *out);
-    optimize(*mod, *tm, options.optLevel);
-    if (options.output == CodegenOutput::OptLLVMIR)
-      return printText(*mod, *out);
-    CodeGenFileType kind = options.output == CodegenOutput::Assembly
-                               ? CodeGenFileType::AssemblyFile
-                               : CodeGenFileType::ObjectFile;
-    unsupportedKind = emit(*mod, *tm, kind, *out);
-  });
-  if (crash) {
-    if (!diags->errors.empty())
-      return joinErrors(std::move(crash), createStringError(diags->errors));
-    return std::move(crash);
-  }
-  buffer.reset(out);
-  diagnostics.reset(diags);
-  module.reset(mod);
-  machine->reset(tm);
-  context.reset(ctx);
-  result.bytes = std::move(*buffer);
-  result.warnings = diagnostics->warnings;
-  std::string errors = diagnostics->errors;
-  // The context is the owner of everything in the module, so it goes last.
-  module.reset();
-  context.reset();
-
-  if (unsupportedKind)
-    return createStringError("the AMDGPU target cannot emit this kind of output");
-  if (!errors.empty())
-    return createStringError("compiling for " + options.arch + ": " + errors);
+  result.warnings = std::move(compilation->diagnostics.warnings);
+  result.bytes = std::move(compilation->output);
+  compilation.reset();
   if (options.output != CodegenOutput::HSACO)
     return std::move(result);
   auto linked = linkObject(StringRef(result.bytes.data(), result.bytes.size()));
@@ -234,14 +249,16 @@ Expected<CodegenResult> mlir::fly::compileModule(std::unique_ptr<LLVMContext> co
 }
 
 Expected<CodegenResult> mlir::fly::compileLLVMIR(StringRef text, const CodegenOptions &options) {
-  auto context = std::make_unique<LLVMContext>();
+  OwnedModule owned;
   SMDiagnostic diagnostic;
-  std::unique_ptr<llvm::Module> module = parseAssemblyString(text, diagnostic, *context);
-  if (!module) {
+  // The lexer wants a terminated buffer.
+  std::unique_ptr<MemoryBuffer> buffer = MemoryBuffer::getMemBufferCopy(text, "LLVM IR");
+  owned.module = parseAssembly(*buffer, diagnostic, *owned.context);
+  if (!owned.module) {
     std::string message;
     raw_string_ostream os(message);
-    diagnostic.print("LLVM IR", os, /*ShowColors=*/false);
+    diagnostic.print("", os, /*ShowColors=*/false);
     return createStringError(StringRef(message).trim().str());
   }
-  return compileModule(std::move(context), std::move(module), options);
+  return compileModule(std::move(owned), options);
 }

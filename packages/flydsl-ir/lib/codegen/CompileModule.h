@@ -6,10 +6,18 @@
 
 namespace mlir::fly {
 
-/// Optimises, compiles and links a module that the caller made; both arguments are consumed.
-llvm::Expected<CodegenResult> compileModule(std::unique_ptr<llvm::LLVMContext> context,
-                                            std::unique_ptr<llvm::Module> module,
-                                            const CodegenOptions &options);
+/// An LLVM module and the context that owns its types; the module goes first.
+struct OwnedModule {
+  OwnedModule();
+  ~OwnedModule();
+  OwnedModule(OwnedModule &&) = default;
+
+  std::unique_ptr<llvm::LLVMContext> context;
+  std::unique_ptr<llvm::Module> module;
+};
+
+/// Optimises, compiles and links a module that the caller made.
+llvm::Expected<CodegenResult> compileModule(OwnedModule owned, const CodegenOptions &options);
 
 } // namespace mlir::fly
 

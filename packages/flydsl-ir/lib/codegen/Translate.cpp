@@ -62,16 +62,15 @@ llvm::Expected<CodegenResult> mlir::fly::compileOperation(Operation *op,
 
   std::string messages;
   llvm::raw_string_ostream os(messages);
-  auto context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> module;
+  OwnedModule owned;
   {
     ScopedDiagnosticHandler collect(op->getContext(), [&](Diagnostic &diagnostic) {
       os << (messages.empty() ? "" : "\n") << diagnostic.getLocation() << ": " << diagnostic;
       return success();
     });
-    module = translateModuleToLLVMIR(*target, *context);
+    owned.module = translateModuleToLLVMIR(*target, *owned.context);
   }
-  if (!module)
+  if (!owned.module)
     return llvm::createStringError("translation to LLVM IR failed: " + messages);
-  return compileModule(std::move(context), std::move(module), options);
+  return compileModule(std::move(owned), options);
 }

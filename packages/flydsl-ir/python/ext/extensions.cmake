@@ -21,13 +21,11 @@ foreach(entry "fly|FlyEnums.td" "fly_rocdl|FlyROCDLEnums.td")
   string(REPLACE "|" ";" entry "${entry}")
   list(GET entry 0 dialect)
   list(GET entry 1 td)
-  if(EXISTS "${CMAKE_SOURCE_DIR}/python/mlir_fly/dialects/${td}") # BRING-UP GUARD
-    set(LLVM_TARGET_DEFINITIONS "${CMAKE_SOURCE_DIR}/python/mlir_fly/dialects/${td}")
-    mlir_tablegen(dialects/_${dialect}_enum_gen.py -gen-python-enum-bindings)
-    add_public_tablegen_target(FlyPy.${dialect}.enum_tablegen)
-    declare_mlir_python_sources(FlyPy.${dialect}.enum_gen ROOT_DIR "${CMAKE_BINARY_DIR}"
-      ADD_TO_PARENT FlyPy SOURCES dialects/_${dialect}_enum_gen.py)
-  endif()
+  set(LLVM_TARGET_DEFINITIONS "${CMAKE_SOURCE_DIR}/python/mlir_fly/dialects/${td}")
+  mlir_tablegen(dialects/_${dialect}_enum_gen.py -gen-python-enum-bindings)
+  add_public_tablegen_target(FlyPy.${dialect}.enum_tablegen)
+  declare_mlir_python_sources(FlyPy.${dialect}.enum_gen ROOT_DIR "${CMAKE_BINARY_DIR}"
+    ADD_TO_PARENT FlyPy SOURCES dialects/_${dialect}_enum_gen.py)
 endforeach()
 
 # Type stubs of _flyDialects, written by importing it: `ninja fly-stubs`, after which they are

@@ -78,3 +78,8 @@ func.func private @f(!fly.universal_atomic<xor, i32>)
 
 // expected-error @+1 {{valBits of a copy atom must be positive, got 0}}
 func.func private @f(!fly.copy_atom<!fly.universal_copy<64>, 0>)
+
+// -----
+
+// expected-error @+1 {{nested deeper than 64 levels}}
+func.func private @f(!fly.int_tuple<((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))>)

@@ -58,7 +58,7 @@ gpu.module @m {
   // CHECK: llvm.store %[[R]], %{{.*}} : vector<8xf32>, !llvm.ptr<5>
   gpu.func @wmma(%d: !fly.memref<f32, register, 8:1>, %a: vector<8xbf16>, %b: vector<8xbf16>, %c: vector<8xf32>) kernel {
     %m = fly.make_mma_atom : !at
-    fly.mma_atom_call_ssa(%m, %a, %b, %c) dst = %d : (!at, vector<8xbf16>, vector<8xbf16>, vector<8xf32>, !fly.memref<f32, register, 8:1>) -> ()
+    fly.mma_atom_call_ssa(%m, %a, %b, %c) dst = %d : (!at, !fly.memref<f32, register, 8:1>, vector<8xbf16>, vector<8xbf16>, vector<8xf32>) -> ()
     gpu.return
   }
 }

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
-from hiplib import LLVM, Sim, find_library, have_toolchain
+
+sys.path.insert(0, str(Path(__file__).parent))  # hiplib.py, however pytest imports this file
+
+from hiplib import LLVM, Sim, find_library, have_toolchain  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -98,11 +98,23 @@ static ParseResult parseOptionalBasisSuffix(AsmParser &parser, SmallVectorImpl<i
   return success();
 }
 
-IntTupleAttr syntax::parseIntTuple(AsmParser &parser) {
+// Nesting is bounded, as it is handled by recursion everywhere.
+static constexpr int maxDepth = 64;
+
+static ParseResult checkDepth(AsmParser &parser, int depth) {
+  if (depth < maxDepth)
+    return success();
+  return parser.emitError(parser.getCurrentLocation(), "nested deeper than ")
+         << maxDepth << " levels";
+}
+
+static IntTupleAttr parseIntTupleAt(AsmParser &parser, int depth) {
   if (succeeded(parser.parseOptionalLParen())) {
     SmallVector<Attribute> children;
+    if (checkDepth(parser, depth))
+      return {};
     do {
-      IntTupleAttr child = parseIntTuple(parser);
+      IntTupleAttr child = parseIntTupleAt(parser, depth + 1);
       if (!child)
         return {};
       children.push_back(child);
@@ -111,7 +123,7 @@ IntTupleAttr syntax::parseIntTuple(AsmParser &parser) {
       return {};
     return IntTupleAttr::get(ArrayAttr::get(parser.getContext(), children));
   }
-  IntAttr value = parseScalar(parser);
+  IntAttr value = syntax::parseScalar(parser);
   SmallVector<int32_t, 4> modes;
   if (!value || parseOptionalBasisSuffix(parser, modes))
     return {};
@@ -119,6 +131,8 @@ IntTupleAttr syntax::parseIntTuple(AsmParser &parser) {
     return IntTupleAttr::get(value);
   return IntTupleAttr::get(BasisAttr::get(parser.getContext(), value, modes));
 }
+
+IntTupleAttr syntax::parseIntTuple(AsmParser &parser) { return parseIntTupleAt(parser, 0); }
 
 LayoutAttr syntax::parseLayout(AsmParser &parser) {
   IntTupleAttr shape = parseIntTuple(parser);
@@ -167,12 +181,15 @@ static Attribute parseComposedInner(AsmParser &parser) {
   return syntax::parseLayout(parser);
 }
 
-static Attribute parseComposedOuter(AsmParser &parser) {
+static Attribute parseComposedAt(AsmParser &parser, int depth);
+
+static Attribute parseComposedOuter(AsmParser &parser, int depth) {
   if (failed(parser.parseOptionalLSquare()))
     return syntax::parseLayout(parser);
   SMLoc loc = parser.getCurrentLocation();
-  Attribute outer = syntax::parseComposed(parser);
-  if (!outer || parser.parseRSquare())
+  Attribute outer;
+  if (checkDepth(parser, depth) || !(outer = parseComposedAt(parser, depth + 1)) ||
+      parser.parseRSquare())
     return {};
   if (!isa<LayoutAttr, ComposedLayoutAttr>(outer)) {
     parser.emitError(loc, "the outer part of a composition must be a layout");
@@ -181,13 +198,15 @@ static Attribute parseComposedOuter(AsmParser &parser) {
   return outer;
 }
 
-Attribute syntax::parseComposed(AsmParser &parser) {
+static Attribute parseComposedAt(AsmParser &parser, int depth) {
   Attribute result = parseComposedInner(parser);
-  while (result && succeeded(parser.parseOptionalKeyword("o"))) {
-    IntTupleAttr offset = parseIntTuple(parser);
+  for (int chain = depth; result && succeeded(parser.parseOptionalKeyword("o")); ++chain) {
+    if (checkDepth(parser, chain))
+      return {};
+    IntTupleAttr offset = syntax::parseIntTuple(parser);
     if (!offset || parser.parseKeyword("o"))
       return {};
-    Attribute outer = parseComposedOuter(parser);
+    Attribute outer = parseComposedOuter(parser, depth);
     if (!outer)
       return {};
     result = ComposedLayoutAttr::get(result, offset, outer);
@@ -195,13 +214,17 @@ Attribute syntax::parseComposed(AsmParser &parser) {
   return result;
 }
 
+Attribute syntax::parseComposed(AsmParser &parser) { return parseComposedAt(parser, 0); }
+
 // An element of a tile: TileAttr for a bracketed list, LayoutAttr or IntAttr.
-static Attribute parseTileElement(AsmParser &parser) {
+static Attribute parseTileElement(AsmParser &parser, int depth) {
   MLIRContext *ctx = parser.getContext();
   if (succeeded(parser.parseOptionalLSquare())) {
     SmallVector<Attribute> elements;
+    if (checkDepth(parser, depth))
+      return {};
     do {
-      Attribute element = parseTileElement(parser);
+      Attribute element = parseTileElement(parser, depth + 1);
       if (!element)
         return {};
       elements.push_back(element);
@@ -226,7 +249,7 @@ static Attribute parseTileElement(AsmParser &parser) {
 }
 
 TileAttr syntax::parseTile(AsmParser &parser) {
-  Attribute element = parseTileElement(parser);
+  Attribute element = parseTileElement(parser, 0);
   if (!element)
     return {};
   if (auto tile = dyn_cast<TileAttr>(element))

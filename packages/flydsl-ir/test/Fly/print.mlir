@@ -1,0 +1,23 @@
+// fly.print as gpu.printf in kernels and vector.print on the host.
+// RUN: fly-opt %s --fly-canonicalize --fly-layout-lowering | FileCheck %s
+
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @k(
+  // CHECK: gpu.printf "at (%d,%d) of (4,8):(8,1): %.2f\0A", %{{.*}}, %{{.*}}, %{{.*}} : i32, i32, f32
+  gpu.func @k(%i: i32, %f: f32) kernel {
+    %t = fly.make_int_tuple(%i) : (i32) -> !fly.int_tuple<(?,4)>
+    %l = fly.static : !fly.layout<(4,8):(8,1)>
+    fly.print(%t, %l, %f) {format = "at {} of {}: {}"} : (!fly.int_tuple<(?,4)>, !fly.layout<(4,8):(8,1)>, f32) -> ()
+    gpu.return
+  }
+}
+
+// CHECK-LABEL: func.func @host(
+// CHECK: vector.print %{{.*}} : i32 punctuation <no_punctuation>
+// CHECK: vector.print str " (1,2)"
+// CHECK-NEXT: vector.print{{$}}
+func.func @host(%i: i32) {
+  %t = fly.make_int_tuple() : () -> !fly.int_tuple<(1,2)>
+  fly.print(%i, %t) {format = ""} : (i32, !fly.int_tuple<(1,2)>) -> ()
+  return
+}
