@@ -5,17 +5,10 @@ set(FLY_LIBS_INSTALL_DIR flydsl/_mlir/_mlir_libs)
 
 # The C functions must be compiled into the shared library itself: from an archive the linker would
 # drop them, since nothing inside refers to them.
-set(fly_core_only "${fly_all_sources}")
-set(fly_all_sources "")
-fly_add_sources(lib/CAPI)
-set(fly_capi_sources "${fly_all_sources}")
-set(fly_all_sources "${fly_core_only}")
-
+fly_collect_sources(fly_capi_sources lib/CAPI)
 add_library(FlyPythonCAPI SHARED ${fly_capi_sources}
   lib/codegen/CAPI.cpp lib/codegen/FlyOptMain.cpp)
-if(fly_tablegen_targets)
-  add_dependencies(FlyPythonCAPI ${fly_tablegen_targets})
-endif()
+add_dependencies(FlyPythonCAPI ${fly_tablegen_targets})
 foreach(name IR Debug Interfaces Transforms Target Arith ControlFlow Func GPU LLVM Math MemRef
              ROCDL AMDGPU SCF Vector)
   get_target_property(deps MLIRCAPI${name} INTERFACE_LINK_LIBRARIES)

@@ -35,12 +35,6 @@ declare_mlir_python_extension(FlyPy.Support _PRIVATE_SUPPORT_LIB MODULE_NAME MLI
 
 # fly_ext(MODULE ROOT SOURCES...): one extension module in flydsl._mlir._mlir_libs.
 function(fly_ext module root)
-  foreach(file ${ARGN}) # BRING-UP GUARD
-    if(NOT EXISTS "${root}/${file}")
-      message(WARNING "missing ${root}/${file}: no extension ${module}")
-      return()
-    endif()
-  endforeach()
   declare_mlir_python_extension(FlyPy.ext.${module} MODULE_NAME ${module} ADD_TO_PARENT FlyPy
     ROOT_DIR "${root}" SOURCES ${ARGN} PRIVATE_LINK_LIBS LLVMSupport)
 endfunction()
@@ -55,27 +49,18 @@ fly_ext(_flyCodegen "${CMAKE_SOURCE_DIR}/python/codegen" FlyCodegen.cpp)
 
 # Our dialects: python/ext/extensions.cmake calls fly_ext for each C++ extension there;
 # python/mlir_fly mirrors the package tree of flydsl._mlir.
-set(fly_ext_dir "${CMAKE_SOURCE_DIR}/python/ext")
-if(EXISTS "${fly_ext_dir}/extensions.cmake")
-  include("${fly_ext_dir}/extensions.cmake")
-else()
-  message(WARNING "missing python/ext/extensions.cmake") # BRING-UP GUARD
-endif()
+include("${CMAKE_SOURCE_DIR}/python/ext/extensions.cmake")
 set(fly_py_dir "${CMAKE_SOURCE_DIR}/python/mlir_fly")
 file(GLOB_RECURSE fly_py_files CONFIGURE_DEPENDS RELATIVE "${fly_py_dir}"
   "${fly_py_dir}/*.py" "${fly_py_dir}/*.pyi")
-if(fly_py_files)
-  declare_mlir_python_sources(FlyPy.sources ROOT_DIR "${fly_py_dir}" ADD_TO_PARENT FlyPy
-    SOURCES ${fly_py_files})
-endif()
+declare_mlir_python_sources(FlyPy.sources ROOT_DIR "${fly_py_dir}" ADD_TO_PARENT FlyPy
+  SOURCES ${fly_py_files})
 foreach(entry "fly|FlyOps.td" "fly_rocdl|FlyROCDLOps.td")
   string(REPLACE "|" ";" entry "${entry}")
   list(GET entry 0 dialect)
   list(GET entry 1 td)
-  if(EXISTS "${fly_py_dir}/dialects/${td}") # BRING-UP GUARD
-    declare_mlir_dialect_python_bindings(ADD_TO_PARENT FlyPy DIALECT_NAME ${dialect}
-      ROOT_DIR "${fly_py_dir}" TD_FILE dialects/${td})
-  endif()
+  declare_mlir_dialect_python_bindings(ADD_TO_PARENT FlyPy DIALECT_NAME ${dialect}
+    ROOT_DIR "${fly_py_dir}" TD_FILE dialects/${td})
 endforeach()
 
 add_mlir_python_modules(FlyPythonModules ROOT_PREFIX "${FLY_PYTHON_PACKAGE_DIR}"

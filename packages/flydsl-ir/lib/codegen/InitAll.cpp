@@ -1,22 +1,18 @@
 //===- InitAll.cpp - Registration of everything in this library -----------===//
 #include "fly_codegen/InitAll.h"
 
-#ifdef FLY_HAVE_FLY
 #include "fly/IR/FlyDialect.h"
 #include "fly/Transforms/Passes.h"
-#endif
-#ifdef FLY_HAVE_FLY_ROCDL
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 #include "fly_rocdl/Passes.h"
-#endif
 
-#include "mlir/Conversion/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
 #include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/Passes.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/AMDGPU/IR/AMDGPUDialect.h"
@@ -54,12 +50,8 @@ void mlir::fly::registerAllDialects(DialectRegistry &registry) {
                   index::IndexDialect, LLVM::LLVMDialect, math::MathDialect,
                   memref::MemRefDialect, ROCDL::ROCDLDialect, scf::SCFDialect, ub::UBDialect,
                   vector::VectorDialect>();
-#ifdef FLY_HAVE_FLY
   registerFlyDialect(registry);
-#endif
-#ifdef FLY_HAVE_FLY_ROCDL
   fly_rocdl::registerFlyROCDLDialect(registry);
-#endif
   arith::registerConvertArithToLLVMInterface(registry);
   cf::registerConvertControlFlowToLLVMInterface(registry);
   index::registerConvertIndexToLLVMInterface(registry);
@@ -101,11 +93,7 @@ void mlir::fly::registerAllPasses() {
   static std::once_flag once;
   std::call_once(once, [] {
     registerUpstreamPasses();
-#ifdef FLY_HAVE_FLY
     registerFlyPasses();
-#endif
-#ifdef FLY_HAVE_FLY_ROCDL
     fly_rocdl::registerFlyROCDLPasses();
-#endif
   });
 }
