@@ -106,7 +106,7 @@ def wheels(session: nox.Session) -> None:
         _clean_install(session, Path(folder) / "all", "numpy", *map(str, out.glob("*.whl")))
         # Neither the workspace nor an installed LLVM may be needed: run from elsewhere, with a bare environment.
         example = ROOT / "docs" / "examples" / "01_vector_add.py"
-        session.run(f"{folder}/all/bin/python", "-I", str(example), "--sizes", "100x1000", include_outer_env=False,
+        session.run(f"{folder}/all/bin/python", str(example), "--sizes", "100x1000", include_outer_env=False,
                     env={"HOME": folder, "FLYDSL_RUNTIME_CACHE_DIR": f"{folder}/cache", "PATH": "/usr/bin:/bin"},
                     external=True)
         session.run(f"{folder}/all/bin/fly-opt", "--version", external=True, silent=True)
