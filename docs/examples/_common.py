@@ -21,12 +21,27 @@ def describe_device() -> str:
 
 def random_f32(shape: tuple[int, ...], seed: int):
     """Standard-normal float32 data: a torch tensor if torch is installed, else a NumPy array."""
-    data = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return to_device(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def to_device(data: np.ndarray):
+    """``data`` where a kernel can use it: a torch tensor (on the GPU if there is one), or the array itself on the
+    simulator, whose memory is the host's."""
     try:
         import torch
     except ImportError:
         return data
-    return torch.from_numpy(data)
+    return torch.from_numpy(data).to("cuda") if rt.kind() == "rocm" else torch.from_numpy(data)
+
+
+def to_host(data) -> np.ndarray:
+    """A NumPy array of a result."""
+    return data.cpu().numpy() if hasattr(data, "cpu") else np.asarray(data)
+
+
+def synchronize() -> None:
+    """Wait for the device."""
+    rt.synchronize()
 
 
 def poisoned_like(array):
@@ -44,9 +59,19 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def compiled(function, *arguments):
+    """``flyc.compile(function, *arguments)`` and a text that says how long it took: compile or cached start."""
+    hits = function.cache_info().hits
+    start = time.perf_counter()
+    result = flyc.compile(function, *arguments)
+    took = (time.perf_counter() - start) * 1e3
+    how = "cached start" if function.cache_info().hits > hits else "compile"
+    return result, f"{how} {took:.1f} ms"
+
+
 def check(name: str, got, want, tolerance: float = 0.0) -> None:
     """Print the maximum error and PASS; exit with status 1 on a wrong result."""
-    got, want = np.asarray(got), np.asarray(want)
+    got, want = to_host(got), to_host(want)
     error = float(np.max(np.abs(got.astype(np.float64) - want.astype(np.float64)))) if got.size else 0.0
     passed = error <= tolerance  # False for NaN: a poisoned element that nobody wrote
     print(f"{name}: maximum error {error:g}  {'PASS' if passed else 'FAIL'}", flush=True)
