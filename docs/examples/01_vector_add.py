@@ -65,9 +65,10 @@ def run(rows: int, cols: int) -> None:
     """Add two random matrices and compare with NumPy."""
     a, b = common.random_f32((rows, cols), 1), common.random_f32((rows, cols), 2)
     c = common.poisoned_like(a)
-    compiled, start = common.compiled(add, a, b, c, rows, cols)
-    compiled(a, b, c, rows, cols)  # loads the code object onto the device
-    launch = common.timed(lambda: compiled(a, b, c, rows, cols))
+    arguments = (a, b, c, rows, cols, fx.Stream(None))  # a compiled object takes all of them, in order
+    compiled, start = common.compiled(add, *arguments)
+    compiled(*arguments)  # loads the code object onto the device
+    launch = common.timed(lambda: compiled(*arguments))
     print(f"{rows}x{cols} float32 on {common.describe_device()}: {start}, launch and run {launch * 1e3:.2f} ms")
     common.check(f"{rows}x{cols}", c, a + b)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+import flydsl.compiler as flyc
 import flydsl.runtime as rt
 
 
@@ -61,12 +62,16 @@ def timed(call: Callable[[], object]) -> float:
 
 def compiled(function, *arguments):
     """``flyc.compile(function, *arguments)`` and a text that says how long it took: compile or cached start."""
-    hits = function.cache_info().hits
+
+    def disk_hits() -> int:
+        info = function.cache_info()
+        return info.hits if info else 0
+
+    hits = disk_hits()
     start = time.perf_counter()
     result = flyc.compile(function, *arguments)
     took = (time.perf_counter() - start) * 1e3
-    how = "cached start" if function.cache_info().hits > hits else "compile"
-    return result, f"{how} {took:.1f} ms"
+    return result, f"{'cached start' if disk_hits() > hits else 'compile'} {took:.1f} ms"
 
 
 def check(name: str, got, want, tolerance: float = 0.0) -> None:
