@@ -78,7 +78,11 @@ def check(name: str, got, want, tolerance: float = 0.0) -> None:
     """Print the maximum error and PASS; exit with status 1 on a wrong result."""
     got, want = to_host(got), to_host(want)
     error = float(np.max(np.abs(got.astype(np.float64) - want.astype(np.float64)))) if got.size else 0.0
-    passed = error <= tolerance  # False for NaN: a poisoned element that nobody wrote
-    print(f"{name}: maximum error {error:g}  {'PASS' if passed else 'FAIL'}", flush=True)
-    if not passed:
+    expect(f"{name}: maximum error {error:g} ", error <= tolerance)  # False for NaN: an element that nobody wrote
+
+
+def expect(statement: str, true: bool) -> None:
+    """Print whether a statement holds; exit with status 1 if it does not."""
+    print(f"{statement} {'PASS' if true else 'FAIL'}", flush=True)
+    if not true:
         sys.exit(1)
