@@ -25,6 +25,11 @@ def random_f32(shape: tuple[int, ...], seed: int):
     return to_device(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
+def random_f16(shape: tuple[int, ...], seed: int):
+    """As `random_f32`, rounded to float16."""
+    return to_device(np.random.default_rng(seed).standard_normal(shape).astype(np.float16))
+
+
 def to_device(data: np.ndarray):
     """``data`` where a kernel can use it: a torch tensor (on the GPU if there is one), or the array itself on the
     simulator, whose memory is the host's."""
@@ -61,17 +66,20 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def compiled(function, *arguments):
-    """``flyc.compile(function, *arguments)`` and a text that says how long it took: compile or cached start."""
+    """``flyc.compile(function, *arguments)`` and a text that says where the code came from and how long it took."""
 
-    def disk_hits() -> int:
+    def counts() -> tuple[int, int]:
         info = function.cache_info()
-        return info.hits if info else 0
+        return (info.hits, info.misses) if info else (0, 0)
 
-    hits = disk_hits()
+    hits, misses = counts()
     start = time.perf_counter()
     result = flyc.compile(function, *arguments)
     took = (time.perf_counter() - start) * 1e3
-    return result, f"{'cached start' if disk_hits() > hits else 'compile'} {took:.1f} ms"
+    now_hits, now_misses = counts()
+    if now_hits > hits:
+        return result, f"cached start {took:.1f} ms"
+    return result, f"compile {took:.1f} ms" if now_misses > misses else f"compiled already ({took:.1f} ms)"
 
 
 def check(name: str, got, want, tolerance: float = 0.0) -> None:
