@@ -36,7 +36,7 @@ class _Writes(ast.NodeVisitor):
         self.stored: list[str] = []  # an object reached through the name is written
         self.invoked: list[str] = []
         self.deleted: list[ast.AST] = []
-        self.foreign: set[str] = set()  # global and nonlocal names
+        self.foreign: set[str] = set()  # global names; nonlocal ones are handed on like locals
 
     def _add(self, names: list[str], name: str | None) -> None:
         if name is not None and name not in names and name != "_":
@@ -76,10 +76,8 @@ class _Writes(ast.NodeVisitor):
 
     visit_ImportFrom = visit_Import  # noqa: N815
 
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
+    def visit_Global(self, node: ast.Global) -> None:
         self.foreign.update(node.names)
-
-    visit_Nonlocal = visit_Global  # noqa: N815
 
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         self._add(self.bound, node.name)
@@ -147,6 +145,16 @@ def escapes(statements: Iterable[ast.stmt]) -> list[ast.stmt]:
     for statement in statements:
         visit(statement, False)
     return found
+
+
+def always_returns(statements: list[ast.stmt]) -> bool:
+    """Whether a block ends in `return` or `raise` on every path."""
+    if not statements:
+        return False
+    last = statements[-1]
+    if isinstance(last, ast.If):
+        return always_returns(last.body) and always_returns(last.orelse)
+    return isinstance(last, (ast.Return, ast.Raise))
 
 
 def binds_in_expression(node: ast.AST) -> bool:

@@ -13,7 +13,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .diagnostics import DSLTypeError, current_user_frames, fail
-from .state import Carried, Unbound, holds_ir_values, is_carriable, is_dynamic, promote
+from .mutation import watching
+from .state import (
+    Carried,
+    Unbound,
+    copy_containers,
+    flatten_like,
+    holds_ir_values,
+    is_carriable,
+    is_dynamic,
+    promote,
+    rebuild,
+)
 from .state import flatten as flatten_values
 
 _COMPARE = {
@@ -204,6 +215,7 @@ def scf_if_dispatch(
     state_values: tuple[Any, ...] = (),
     auto_else: bool = False,
     invoked: tuple[str, ...] = (),
+    where: dict[str, tuple[int, int]] | None = None,
 ) -> Any:
     """Run or build an ``if``. Returns one value for one name, a tuple for several, None for none.
 
@@ -218,7 +230,7 @@ def scf_if_dispatch(
         return _pack(list(values) if function is None else _run_body(function, (), names, list(values)))
     condition = _condition(cond)
     chosen = _select(names, values, invoked)
-    carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen))
+    carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
 
     def branch(function: Callable[..., Any] | None) -> Callable[[], list[Any]]:
         def run() -> list[Any]:
@@ -260,7 +272,7 @@ def _build_if(
             ):
                 block = ir.Block.create_at_start(region, [])
                 blocks.append(block)
-                with ir.InsertionPoint(block), location:
+                with ir.InsertionPoint(block), location, watching():
                     values = run()
                     produced.append(values)
                     leaves.append(carried.flatten([values[i] for i in chosen], place))
@@ -279,8 +291,6 @@ def _build_if(
     out = dict(zip(chosen, carried.rebuild(results[: len(carried.types)]), strict=True))
     start = len(carried.types)
     for index, exemplar, ts, _ in new:
-        from .state import rebuild
-
         out[index] = rebuild(exemplar, results[start : start + len(ts)])
         start += len(ts)
     return out
@@ -308,28 +318,59 @@ def _bound_in_both(
     return found
 
 
+def scf_return_dispatch(
+    cond: Any,
+    then_fn: Callable[..., Any],
+    else_fn: Callable[..., Any],
+    line: int,
+    *,
+    names: tuple[str, ...] = (),
+    values: tuple[Any, ...] = (),
+) -> Any:
+    """``if cond: ... return`` in tail position; each branch is the rest of the function and returns its value.
+
+    Both branches return nothing, or values of one shape and one set of types.
+    """
+    if not is_dynamic(cond):
+        return (then_fn if cond else else_fn)(names, *values)
+
+    def branch(function: Callable[..., Any]) -> Callable[[], Any]:
+        # Fresh containers for each branch: a mutation in one must not be seen in the other.
+        return lambda: function(names, *[copy_containers(v) for v in values])
+
+    return _if_values(cond, branch(then_fn), branch(else_fn), f"the other return of the branch at line {line}", "value")
+
+
 def scf_ifexp_dispatch(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]) -> Any:
     """``a if cond else b``; each branch is evaluated once."""
     if not is_dynamic(cond):
         return then_fn() if cond else else_fn()
-    from .state import flatten_like, rebuild
+    return _if_values(cond, then_fn, else_fn, "dynamic ifexp else-branch", "value")
 
+
+def _if_values(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any], place: str, path: str) -> Any:
+    """An `scf.if` whose results are what its branches return; None from both: no results."""
     condition = _condition(cond)
     ir = _ir()
     with _here() as location:
         provisional = ir.Operation.create("scf.if", operands=[condition], regions=2)
         try:
             blocks, leaves, exemplar = [], [], None
-            for region, function in zip(provisional.regions, (then_fn, else_fn), strict=True):
+            for k, (region, function) in enumerate(zip(provisional.regions, (then_fn, else_fn), strict=True)):
                 block = ir.Block.create_at_start(region, [])
                 blocks.append(block)
-                with ir.InsertionPoint(block), location:
-                    value = promote(function())
-                    if exemplar is None:
+                with ir.InsertionPoint(block), location, watching():
+                    value = function()
+                    if k and (value is None) != (exemplar is None):
+                        fail(f"{place}: one path gives a value and the other one nothing", DSLTypeError)
+                    value = promote(value)
+                    if value is None:
+                        leaf = []
+                    elif exemplar is None:
                         leaf = flatten_values(value)
                         exemplar = rebuild(value, leaf)
                     else:
-                        leaf = flatten_like(exemplar, value, "dynamic ifexp else-branch", "value")
+                        leaf = flatten_like(exemplar, value, place, path)
                     leaves.append(leaf)
             op = ir.Operation.create("scf.if", results=[v.type for v in leaves[0]], operands=[condition], regions=2)
             for k, block in enumerate(blocks):
@@ -338,7 +379,7 @@ def scf_ifexp_dispatch(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[
                 block.append_to(op.regions[k])
         finally:
             provisional.erase()
-    return rebuild(exemplar, list(op.results))
+    return None if exemplar is None else rebuild(exemplar, list(op.results))
 
 
 # ---- loops -------------------------------------------------------------------------------------------------------
@@ -424,6 +465,7 @@ def scf_for_dispatch(
     result_names: tuple[str, ...] = (),
     result_values: tuple[Any, ...] = (),
     invoked: tuple[str, ...] = (),
+    where: dict[str, tuple[int, int]] | None = None,
     unroll: Any = None,
     unroll_full: Any = False,
 ) -> Any:
@@ -435,10 +477,10 @@ def scf_for_dispatch(
     chosen = _select(names, values, invoked)
     with _here() as location:
         bounds = [_i32_bound(w, b) for w, b in (("start", start), ("stop", stop), ("step", step))]
-        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen))
+        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
         annotation = _unroll_annotation(unroll, unroll_full)
         op, block = _loop_op(bounds, carried.initial, carried.types, annotation, location)
-        with ir.InsertionPoint(block):
+        with ir.InsertionPoint(block), watching():
             arguments = list(block.arguments)
             inputs = list(values)
             for i, value in zip(chosen, carried.rebuild(arguments[1:]), strict=True):
@@ -530,6 +572,7 @@ def scf_while_dispatch(
     result_names: tuple[str, ...] = (),
     result_values: tuple[Any, ...] = (),
     invoked: tuple[str, ...] = (),
+    where: dict[str, tuple[int, int]] | None = None,
 ) -> Any:
     """Build ``while cond:``; the condition is re-evaluated on the carried values."""
     names, values = tuple(result_names), tuple(result_values)
@@ -537,7 +580,7 @@ def scf_while_dispatch(
     ir = _ir()
     chosen = _select(names, values, invoked)
     with _here() as location:
-        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen))
+        carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
         op = ir.Operation.create("scf.while", results=carried.types, operands=carried.initial, regions=2)
         locations = [location] * len(carried.types)
         before = ir.Block.create_at_start(op.regions[0], carried.types, locations)
@@ -561,7 +604,7 @@ def scf_while_dispatch(
                 cond = numeric.Boolean(bool(cond))
             leaf = _condition(cond) if is_dynamic(cond) else flatten_values(cond)[0]
             ir.Operation.create("scf.condition", operands=[leaf, *before.arguments])
-        with ir.InsertionPoint(after):
+        with ir.InsertionPoint(after), watching():
             out = _run_body(after_fn, (), names, inputs_of(after))
             _yield(carried.flatten([out[i] for i in chosen], "while-body"))
     result = list(values)

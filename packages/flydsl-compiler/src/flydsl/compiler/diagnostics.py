@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import linecache
-import os
 import sys
 import traceback
 import warnings
@@ -14,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NoReturn
+
+from flydsl.utils.frames import is_framework_file
 
 __all__ = [
     "DSLCompileError", "DSLSyntaxError", "DiagRecord", "SourceFrame", "current_user_frames",
@@ -70,6 +71,13 @@ class DSLCompileError(RuntimeError):
         self.diagnostics = list(diagnostics)
         super().__init__("\n\n".join(r.render() for r in self.diagnostics) if self.diagnostics else message)
 
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the user's frames and the message, no internal frames."""
+        return _report(type(self), self, self.__traceback__).splitlines()
+
 
 class DSLSyntaxError(DSLCompileError, SyntaxError):
     """A statement that cannot be lowered, found while the function is decorated."""
@@ -92,22 +100,40 @@ class DSLNameError(DSLCompileError, NameError):
     """A name that has no value on every path."""
 
 
-@functools.cache
-def _framework_roots() -> tuple[str, ...]:
-    import flydsl
-
-    return tuple(os.path.join(p, "") for p in flydsl.__path__)
+class DSLNotImplementedError(DSLSyntaxError, NotImplementedError):
+    """A statement that has a meaning but no lowering."""
 
 
-@functools.lru_cache(maxsize=4096)
-def is_framework_file(filename: str) -> bool:
-    """Whether frames of this file are ours. Kernels that ship with FlyDSL count as user code."""
-    if filename.startswith("<"):
-        return filename not in linecache.cache
-    return any(
-        filename.startswith(root) and not filename.startswith(os.path.join(root, "kernels", ""))
-        for root in _framework_roots()
-    )
+class DSLValueError(DSLCompileError, ValueError):
+    """A value that an operation does not take."""
+
+
+class DSLIndexError(DSLCompileError, IndexError):
+    """An index out of range."""
+
+
+class DSLAttributeError(DSLCompileError, AttributeError):
+    """A name that an object of the DSL does not have."""
+
+
+class DSLKeyError(DSLCompileError, KeyError):
+    """A missing key."""
+
+
+class DSLArithmeticError(DSLCompileError, ZeroDivisionError, OverflowError):
+    """A static computation without a result."""
+
+
+class DSLUnsupportedError(DSLCompileError, NotImplementedError):
+    """An operation that has a meaning but is not implemented."""
+
+
+# What an error raised by an operation becomes when it leaves the traced function.
+_LOCATED: dict[type, type[DSLCompileError]] = {
+    TypeError: DSLTypeError, ValueError: DSLValueError, RuntimeError: DSLCompileError, IndexError: DSLIndexError,
+    AttributeError: DSLAttributeError, KeyError: DSLKeyError, NameError: DSLNameError,
+    NotImplementedError: DSLUnsupportedError, ZeroDivisionError: DSLArithmeticError, OverflowError: DSLArithmeticError,
+}  # fmt: skip
 
 
 def _position(code: CodeType, lasti: int, lineno: int) -> SourceFrame:
@@ -125,15 +151,97 @@ def frame_position(frame: FrameType) -> SourceFrame:
 
 
 def current_user_frames(limit: int = 5) -> tuple[SourceFrame, ...]:
-    """The innermost user frames of the running call, innermost first."""
+    """User frames of the running call, innermost first, up to the traced function."""
     frames: list[SourceFrame] = []
+    boundary = _boundary()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(frames) < limit:
         if not is_framework_file(frame.f_code.co_filename):
-            frames.append(frame_position(frame))
-            break
+            _append_frame(frames, frame_position(frame))
+            if boundary is None or frame.f_code is boundary:
+                break
         frame = frame.f_back
     return tuple(frames)
+
+
+def _append_frame(frames: list[SourceFrame], new: SourceFrame) -> None:
+    """Add a frame further out. The generated function of a branch and the function that calls it are one place."""
+    if not any(f.filename == new.filename and f.line == new.line for f in frames):
+        frames.append(new)
+
+
+def _boundary() -> CodeType | None:
+    """Code of the kernel or jit function that this thread traces."""
+    meta = sys.modules.get("flydsl.expr.meta")
+    return meta.boundary_code() if meta is not None else None
+
+
+def located(error: BaseException) -> BaseException:
+    """The same error with the user's file, line and caret, when an operation of ours raised it; else ``error``.
+
+    Errors that the user's own code raises are left alone.
+    """
+    kind = _LOCATED.get(type(error))
+    entries = []
+    tb = error.__traceback__
+    while tb is not None:
+        entries.append((tb.tb_frame.f_code, tb.tb_lasti, tb.tb_lineno))
+        tb = tb.tb_next
+    if kind is None or not entries or not is_framework_file(entries[-1][0].co_filename):
+        return error
+    frames: list[SourceFrame] = []
+    for code, lasti, line in reversed(entries):
+        if not is_framework_file(code.co_filename):
+            _append_frame(frames, _position(code, lasti, line))
+    message = str(error.args[0]) if len(error.args) == 1 else str(error)
+    return kind(message, [DiagRecord(message, tuple(frames[:5]))])
+
+
+@contextlib.contextmanager
+def locating_errors() -> Iterator[None]:
+    """Give errors that operations raise in the block the user's location (see :func:`located`)."""
+    from flydsl.utils import env
+
+    try:
+        yield
+    except DSLCompileError:
+        raise
+    except Exception as error:
+        new = located(error)
+        if new is error:
+            raise
+        if env.debug.show_stacktrace:
+            raise new from error
+        raise new from None
+
+
+# Source spans (file, first line, last line) of functions whose control flow was rewritten.
+rewritten_spans: set[tuple[str, int, int]] = set()
+
+
+def _is_rewritten(code: CodeType) -> bool:
+    return any(f == code.co_filename and a <= code.co_firstlineno <= b for f, a, b in rewritten_spans)
+
+
+def fail_dynamic(kind: str, what: str) -> NoReturn:
+    """A device value (of type ``kind``) is used where Python needs a ``what`` (bool, int, index, float) now."""
+    text = f"cannot evaluate dynamic '{kind}' as Python {what}: its value is only known at run time. "
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_framework_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    code = frame.f_code if frame is not None else None
+    if what == "bool" and code is not None and not _is_rewritten(code):
+        text += (f"{code.co_name!r} (line {code.co_firstlineno}) is not a traced function, so its `if`, `while` and "
+                 "boolean operators are plain Python: decorate it with @flyc.jit")  # fmt: skip
+    elif what == "bool":
+        text += ("`in`, `match`, comprehension filters and bool(...) need a value known while tracing; compare with "
+                 "== and combine with `or`/`and`, or branch with `if`")  # fmt: skip
+    elif what in ("int", "index"):
+        text += ("A run-time loop variable or argument cannot index a Python list or bound range_constexpr: unroll "
+                 "with fx.range_constexpr over static bounds, or pass the value as fx.Constexpr")  # fmt: skip
+    else:
+        text += "Pass it as fx.Constexpr, or keep it a DSL value"
+    fail(text)
 
 
 def fail(message: str, kind: type[DSLCompileError] = DSLCompileError) -> NoReturn:
@@ -171,11 +279,29 @@ def diag_records_from_mlir_error(error: Any) -> list[DiagRecord]:
     """Records of an ``MLIRError`` (or of one ``DiagnosticInfo``)."""
     infos = getattr(error, "error_diagnostics", None)
     infos = [error] if infos is None else infos
-    return [
-        DiagRecord(_elide(str(info.message)), _chain_of(info.location),
-                   tuple(_elide(str(n.message)) for n in getattr(info, "notes", ())))
-        for info in infos
-    ]  # fmt: skip
+    return [_record(info) for info in infos]
+
+
+def _record(info: Any) -> DiagRecord:
+    message, chain = _elide(str(info.message)), _chain_of(info.location)
+    notes = list(getattr(info, "notes", ()))
+    if "does not dominate this use" in message:
+        return _dominance_record(chain, notes)
+    if "using value defined outside the region" in message:
+        text = ("a value of the host function is used inside the kernel: pass it as a kernel argument, or make it a "
+                "compile-time constant (fx.Constexpr)")  # fmt: skip
+        return DiagRecord(text, chain)
+    return DiagRecord(message, chain, tuple(_elide(str(n.message)) for n in notes))
+
+
+def _dominance_record(chain: tuple[SourceFrame, ...], notes: list[Any]) -> DiagRecord:
+    """A value of a region used after it, in the user's terms."""
+    made = next((c for n in notes if (c := _chain_of(n.location)) and "defined here" in str(n.message)), ())
+    where = f" at line {made[0].line}" if made else ""
+    text = (f"a value computed inside a run-time branch or loop{where} is used outside of it, where it does not exist. "
+            "A Python object (a list, dict, attribute or nonlocal variable) carried it out. Assign it to a local "
+            "variable that has a value before the branch or loop, or compute it outside")  # fmt: skip
+    return DiagRecord(text, chain, tuple(f"computed here: {f.filename}:{f.line}" for f in made[:1]))
 
 
 @contextlib.contextmanager
@@ -198,14 +324,18 @@ def _user_traceback(tb: TracebackType | None) -> list[str]:
     return traceback.format_list(kept)
 
 
+def _report(kind: type, error: BaseException, tb: TracebackType | None) -> str:
+    lines = ["Traceback (most recent call last):\n", *_user_traceback(tb), "-" * 40 + "\n"]
+    return "".join(lines) + f"{kind.__name__}: {error}\n"
+
+
 def _hook(previous: Callable[..., Any], kind: type, error: BaseException, tb: TracebackType | None) -> None:
     from flydsl.utils import env
 
     if not isinstance(error, DSLCompileError) or env.debug.show_stacktrace:
         previous(kind, error, tb)
         return
-    lines = ["Traceback (most recent call last):\n", *_user_traceback(tb), "-" * 40 + "\n"]
-    sys.stderr.write("".join(lines) + f"{kind.__name__}: {error}\n")
+    sys.stderr.write(_report(kind, error, tb))
 
 
 def install_excepthook() -> None:

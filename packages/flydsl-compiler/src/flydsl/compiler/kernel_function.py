@@ -17,7 +17,7 @@ from .context import (
     merge_compile_hints,
     tracing_kernel,
 )
-from .diagnostics import DSLTypeError, fail, install_excepthook
+from .diagnostics import DSLTypeError, fail, install_excepthook, locating_errors
 from .launch import attribute_dict, dims, emit_launch, resolve_block, static_int, validate_block_size
 from .protocol import construct_from_ir_values, extract_to_ir_values
 from .signature import Parameters, is_compile_time
@@ -42,7 +42,7 @@ class KernelFunction:
     ) -> None:
         install_excepthook()
         self._original = original if original is not None else _snapshot(func)
-        self._func = ASTRewriter.transform(func) if original is None else func
+        self._func = ASTRewriter.transform(func, kernel=True) if original is None else func
         self._name = name
         self._bound_self = bound_self
         self.known_block_size = validate_block_size(known_block_size)
@@ -191,7 +191,7 @@ class KernelLauncher:
         fastmath = effective_fastmath_hint(CompilationContext.get_compile_hints())
         try:
             with ir.InsertionPoint(block), tracing_kernel(self), location:
-                with tracing_context(kernel_._func, fastmath=fastmath, known_block_size=size):
+                with tracing_context(kernel_._func, fastmath=fastmath, known_block_size=size), locating_errors():
                     scope = kernel_scope() or {}
                     arguments = self._rebuild(list(block.arguments))
                     returned = (

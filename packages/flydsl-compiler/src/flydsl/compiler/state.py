@@ -110,6 +110,17 @@ def promote(value: Any) -> Any:
     return value
 
 
+def copy_containers(value: Any) -> Any:
+    """The same leaves in fresh lists, dicts and namespaces."""
+    if isinstance(value, SimpleNamespace):
+        return SimpleNamespace(**{k: copy_containers(v) for k, v in vars(value).items()})
+    if type(value) is dict:
+        return {k: copy_containers(v) for k, v in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(copy_containers(v) for v in value)
+    return value
+
+
 def flatten(value: Any) -> list[Any]:
     """The SSA values of a promoted tree, depth first."""
     return extract_to_ir_values(value)
@@ -130,11 +141,19 @@ def _describe(value: Any) -> str:
     return type(value).__name__
 
 
+def spelling(value: Any) -> str:
+    """A value's type as the user writes it, with the IR types."""
+    types = ", ".join(str(v.type) for v in flatten(value))
+    name = type(value).__name__
+    return types if isinstance(value, value_class()) and name in ("Value", "ArithValue") else f"{name} ({types})"
+
+
 def _mismatch(place: str, path: str, expected: str, produced: str) -> None:
     hint = ""
-    if expected.startswith("f") and produced.startswith("i"):
+    floats, integers = ("Float", "BFloat"), ("Int", "Uint", "Boolean")
+    if expected.startswith(floats) and produced.startswith(integers):
         hint = "; write a float literal (2.0) or convert, e.g. fx.Float32(x)"
-    elif expected.startswith("i") and produced.startswith("f"):
+    elif expected.startswith(integers) and produced.startswith(floats):
         hint = "; give the variable a float initial value, e.g. fx.Float32(0)"
     fail(f"{place}: variable {path} does not match the region entry: expected {expected}, produced {produced}{hint}",
          DSLTypeError)  # fmt: skip
@@ -156,10 +175,10 @@ def flatten_like(exemplar: Any, produced: Any, place: str, path: str) -> list[An
         return [v for i, (e, p) in enumerate(pairs) for v in flatten_like(e, p, place, f"{path}[{i}]")]
     if produced is None or not is_carriable(produced):
         _mismatch(place, path, type(exemplar).__name__, "None" if produced is None else type(produced).__name__)
-    values = flatten(promote(produced))
-    expected = [v.type for v in flatten(exemplar)]
-    if [v.type for v in values] != expected:
-        _mismatch(place, path, ", ".join(map(str, expected)), ", ".join(str(v.type) for v in values))
+    promoted = promote(produced)
+    values = flatten(promoted)
+    if [v.type for v in values] != [v.type for v in flatten(exemplar)]:
+        _mismatch(place, path, spelling(exemplar), spelling(promoted))
     return values
 
 
@@ -179,7 +198,10 @@ def _flatten_mapping(exemplar: Any, produced: Any, place: str, path: str) -> lis
 class Carried:
     """The carried variables of one construct: names, promoted initial values, their SSA values and types."""
 
-    def __init__(self, names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+    def __init__(
+        self, names: tuple[str, ...], values: tuple[Any, ...], where: dict[str, tuple[int, int]] | None = None
+    ) -> None:
+        self.where = where or {}
         none = [name for name, value in zip(names, values, strict=True) if value is None]
         if none:
             fail(f"the initial value of {', '.join(none)} is None, which a run-time construct cannot carry: give a "
@@ -210,5 +232,11 @@ class Carried:
         """SSA values that a region hands on, checked against the entry."""
         return [
             v for name, e, p in zip(self.names, self.exemplars, produced, strict=True)
-            for v in flatten_like(e, p, place, name)
+            for v in flatten_like(e, p, self._place(name, place), name)
         ]  # fmt: skip
+
+    def _place(self, name: str, place: str) -> str:
+        before, inside = self.where.get(name, (0, 0))
+        if not inside:
+            return place
+        return f"{place} (assigned at line {inside}{f', before at line {before}' if before else ''})"

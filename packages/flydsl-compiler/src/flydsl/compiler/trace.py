@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .context import CompilationContext, create_gpu_module, effective_fastmath_hint
-from .diagnostics import DSLCompileError, dsl_ir_diagnostics
+from .diagnostics import dsl_ir_diagnostics, locating_errors
 from .jit_argument import dsl_type_of
 from .protocol import construct_from_ir_values, get_ir_types
 from .signature import Parameters, is_compile_time, is_stream
@@ -101,7 +101,5 @@ def _call(function: Any, parameters: Parameters, bound: dict[str, Any]) -> None:
             keywords[name] = bound[name]
         else:
             positional.append(bound[name])
-    try:
+    with locating_errors():
         function(*positional, **keywords)
-    except DSLCompileError:
-        raise

@@ -46,3 +46,4 @@ fly = dialect("fly")
 fly_rocdl = dialect("fly_rocdl")
 # The protocol functions belong to the compiler package, which itself imports `flydsl.expr`.
 protocol = LazyModule("flydsl.compiler.protocol")
+diagnostics = LazyModule("flydsl.compiler.diagnostics")

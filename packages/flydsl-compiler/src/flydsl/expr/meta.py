@@ -8,7 +8,6 @@ captures the user's source location once, and everything built inside carries it
 from __future__ import annotations
 
 import functools
-import linecache
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from flydsl._mlir import ir
+from flydsl.utils.frames import is_framework_file
 
 __all__ = ["capture_user_location", "dsl_loc_tracing", "dsl_wrap_result", "tracing_context", "tracing_option"]
 
@@ -81,24 +81,6 @@ def kernel_scope() -> dict[str, Any] | None:
     return None
 
 
-@functools.cache
-def _framework_roots() -> tuple[str, ...]:
-    import flydsl
-
-    return tuple(p.rstrip("/") + "/" for p in flydsl.__path__)
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_framework_file(filename: str) -> bool:
-    """Whether a frame of this file is ours. Kernels that ship with FlyDSL count as user code."""
-    if filename.startswith("<"):
-        return filename not in linecache.cache
-    for root in _framework_roots():
-        if filename.startswith(root):
-            return not filename.startswith(root + "kernels/")
-    return False
-
-
 @functools.lru_cache(maxsize=16384)
 def _position(code: CodeType, lasti: int) -> tuple[int, int]:
     if hasattr(code, "co_positions"):
@@ -118,13 +100,18 @@ def _max_depth() -> int:
     return value if value is not None else _DEFAULT_LOC_DEPTH
 
 
+def boundary_code() -> CodeType | None:
+    """Code of the traced function that bounds locations."""
+    return _state.frames[-1][0] if _state.frames else None
+
+
 def user_frames() -> list[FrameType]:
     """User frames of the current call, innermost first, up to the boundary function."""
     boundary = _state.frames[-1][0] if _state.frames else None
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _is_framework_file(frame.f_code.co_filename):
+        if not is_framework_file(frame.f_code.co_filename):
             frames.append(frame)
             if frame.f_code is boundary:
                 break

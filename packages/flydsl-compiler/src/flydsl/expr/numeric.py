@@ -9,7 +9,7 @@ from flydsl._mlir import ir
 from . import _emit
 from ._abi import c_abi_entry
 from ._emit import OPERATORS
-from ._lazy import arith
+from ._lazy import arith, diagnostics
 from ._payload import check_rounding_mode, float_payload, integer_payload, numpy_scalar
 from .meta import dsl_loc_tracing
 from .promotion import common_type, operand_and_result_types
@@ -217,9 +217,7 @@ class Numeric(metaclass=NumericMeta):
 
     def _require_static(self, what: str) -> Any:
         if not self.is_static():
-            raise RuntimeError(
-                f"cannot evaluate dynamic '{type(self).__name__}' as Python {what}: its value is only known at run time"
-            )
+            diagnostics.fail_dynamic(type(self).__name__, what)
         return self.value
 
     def __bool__(self) -> bool:

@@ -8,7 +8,7 @@ from flydsl._mlir import ir
 
 from .. import _emit
 from .._emit import OPERATORS
-from .._lazy import arith, gpu, math
+from .._lazy import arith, diagnostics, gpu, math
 from ..meta import dsl_loc_tracing
 
 __all__ = ["ArithValue"]
@@ -95,17 +95,16 @@ class ArithValue(ir.Value):
         return self // other, self % other
 
     def __bool__(self) -> bool:
-        raise RuntimeError(
-            f"cannot evaluate dynamic '{self.type}' value as Python bool; it is only known when the kernel runs"
-        )
+        return diagnostics.fail_dynamic(str(self.type), "bool")
 
     def __int__(self) -> int:
-        raise RuntimeError(f"cannot evaluate dynamic '{self.type}' value as Python int")
+        return diagnostics.fail_dynamic(str(self.type), "int")
 
-    __index__ = __int__
+    def __index__(self) -> int:
+        return diagnostics.fail_dynamic(str(self.type), "index")
 
     def __float__(self) -> float:
-        raise RuntimeError(f"cannot evaluate dynamic '{self.type}' value as Python float")
+        return diagnostics.fail_dynamic(str(self.type), "float")
 
     # `not`, `and`, `or` of the AST rewriter go through the typed view.
     def _typed(self) -> Any:
