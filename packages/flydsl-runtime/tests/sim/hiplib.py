@@ -50,11 +50,19 @@ def compile_ir(text: str, arch: str, tmp: str, opt: str = "3") -> bytes:
 
 
 @cache
-def assemble(text: str, arch: str, tmp: str) -> bytes:
+def assemble(text: str, arch: str, tmp: str, options: tuple[str, ...] = ()) -> bytes:
     """Assembly text (with .amdhsa directives) to a linked code object."""
-    base = Path(tmp) / f"{abs(hash((text, arch))):x}"
+    base = Path(tmp) / f"{abs(hash((text, arch, options))):x}"
     _run(
-        [str(LLVM / "llvm-mc"), "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-filetype=obj", "-o", f"{base}.o"],
+        [
+            str(LLVM / "llvm-mc"),
+            "-triple=amdgcn-amd-amdhsa",
+            f"-mcpu={arch}",
+            *options,
+            "-filetype=obj",
+            "-o",
+            f"{base}.o",
+        ],
         text,
     )
     _run([str(LLVM / "ld.lld"), "-shared", f"{base}.o", "-o", f"{base}.hsaco"], "")

@@ -87,6 +87,51 @@ inline uint32_t floatToHalfRtz(float f) {
 
 inline float bf16ToFloat(uint32_t b) { return asFloat(b << 16); }
 
+//===--- 8-, 6- and 4-bit formats ------------------------------------------===//
+
+/// Special values of a small format.
+enum class Small : uint8_t {
+  Finite, ///< every code is a number (fp6, bf6, fp4)
+  Ocp,    ///< e4m3fn: all ones is NaN
+  Ieee,   ///< e5m2: the largest exponent means infinity and NaN
+  Fnuz,   ///< the code of -0 is the only NaN
+};
+
+/// Format facts: exponent and mantissa bits, bias, special values.
+template <unsigned E, unsigned M, int B, Small S> struct SmallFormat {
+  static constexpr unsigned exponent = E, mantissa = M, width = 1 + E + M;
+  static constexpr int bias = B;
+  static constexpr Small special = S;
+};
+using Fp8Ocp = SmallFormat<4, 3, 7, Small::Ocp>;
+using Bf8Ocp = SmallFormat<5, 2, 15, Small::Ieee>;
+using Fp8Fnuz = SmallFormat<4, 3, 8, Small::Fnuz>;
+using Bf8Fnuz = SmallFormat<5, 2, 16, Small::Fnuz>;
+using Fp6E2m3 = SmallFormat<2, 3, 1, Small::Finite>;
+using Bf6E3m2 = SmallFormat<3, 2, 3, Small::Finite>;
+using Fp4E2m1 = SmallFormat<2, 1, 1, Small::Finite>;
+
+/// The value of a code given in the lowest bits (higher bits are ignored), exact.
+template <class F> inline float smallToFloat(uint32_t code) {
+  constexpr unsigned shift = 23 - F::mantissa, sign = F::width - 1;
+  constexpr uint32_t mask = (1u << sign) - 1;
+  uint32_t mag = code & mask;
+  // Denormals get the smallest normal exponent and lose their leading one again: no
+  // float denormal appears, which MODE could flush and some CPUs handle slowly.
+  uint32_t tiny = mag >> F::mantissa ? 0 : 1;
+  uint32_t moved = (mag << shift) + ((uint32_t(127 - F::bias) + tiny) << 23);
+  uint32_t r = asBits(asFloat(moved) - asFloat(tiny * (uint32_t(128 - F::bias) << 23)));
+  if constexpr (F::special == Small::Ocp)
+    r = mag == mask ? 0x7fc00000u : r;
+  if constexpr (F::special == Small::Ieee)
+    if (mag >= ((mask >> F::mantissa) << F::mantissa))
+      r = (mag & ((1u << F::mantissa) - 1)) ? 0x7fc00000u | mag << shift : 0x7f800000u;
+  r |= (code >> sign & 1) << 31;
+  if constexpr (F::special == Small::Fnuz)
+    r = r == 0x80000000u ? 0x7fc00000u : r;
+  return asFloat(r);
+}
+
 inline uint32_t floatToBf16(float f) {
   uint32_t u = asBits(f);
   uint32_t r = (u + 0x7fff + (u >> 16 & 1)) >> 16;

@@ -1,5 +1,169 @@
-#include "exec/ExecInline.h"
+//===- Matrix.cpp - dense matrix instructions -----------------------------===//
+//
+// MFMA and WMMA whose operands have one format each. EXEC is ignored, as on the
+// hardware (gfx12 requires all lanes active).
+//
+//===----------------------------------------------------------------------===//
+
+#include "exec/Matrix.h"
+
+#include "exec/MatrixInline.h"
+#include "exec/MatrixVector.h"
 #include "exec/Register.h"
+
 namespace flysim {
-void FLYSIM_LEVEL::registerMatrix(OpTable &) {}
+namespace {
+
+/// Most elements a lane holds: 16 registers of bytes.
+constexpr unsigned kMaxSlots = 64;
+
+struct Sources {
+  const uint32_t *a, *b;
+};
+
+/// The rows of A and B after lane swizzles.
+Sources fetchSources(Wave &w, const Inst &in, const MatrixPlan &p, uint32_t *tmpA,
+                     uint32_t *tmpB) {
+  const MatrixDesc &d = *p.desc;
+  Sources s{row(w, in.src[0]), row(w, in.src[1])};
+  if (d.gfx9() && in.ext) {
+    s.a = broadcastBlocks(*in.ext, s.a, p.aRegs(), tmpA);
+    if (d.a != Elem::F64)
+      s.b = swizzleLanes(*in.ext, s.b, p.bRegs(), tmpB);
+  }
+  return s;
+}
+
+/// Runs `multiply` on every block of a dense instruction.
+template <class T, class Multiply>
+void forBlocks(const MatrixPlan &p, const T *a, const T *b, const uint16_t *aAt,
+               const uint16_t *bAt, unsigned steps, const Accumulator &acc, Multiply multiply) {
+  const MatrixDesc &d = *p.desc;
+  TileArgs<T> t{a, b, aAt, bAt, steps, reinterpret_cast<const T *>(acc.c()),
+                reinterpret_cast<T *>(acc.d()), p.c.data(), d.m};
+  for (unsigned block = 0; block < d.blocks; ++block) {
+    multiply(t, d.n);
+    t.a += d.m;
+    t.b += d.n;
+    t.at += d.m;
+  }
+}
+
+void denseFloat(Wave &w, const Inst &in) {
+  const MatrixPlan &p = planOf(w, in);
+  const MatrixDesc &d = *p.desc;
+  alignas(64) uint32_t swizzled[2][8 * kRow];
+  alignas(64) float a[kMaxSlots * kRow], b[kMaxSlots * kRow];
+  alignas(64) uint32_t c[32 * kRow];
+  Sources s = fetchSources(w, in, p, swizzled[0], swizzled[1]);
+  bool fnuz = fnuzFloats(w);
+  unpackFloat(d.a, fnuz, a, s.a, p.aSlots, p.lanes);
+  unpackFloat(d.b, fnuz, b, s.b, p.bSlots, p.lanes);
+  if (!d.gfx9() && elemBits(d.a) >= 16 && ((in.negLo | in.negHi) & 3)) {
+    negateHalves(in, 0, a, p.aSlots);
+    negateHalves(in, 1, b, p.bSlots);
+  }
+  Accumulator acc(w, in, p, in.src[2], c);
+  forBlocks(p, a, b, p.a.data(), p.b.data(), d.k, acc, tileFloat);
+  acc.finish();
+}
+
+/// Elements with saturation of the final sum, one at a time (clamp, rarely used).
+void denseSaturated(const MatrixPlan &p, const Inst &in, const Sources &s,
+                    const Accumulator &acc) {
+  const MatrixDesc &d = *p.desc;
+  bool signA = in.negLo & 1, signB = in.negLo & 2;
+  auto at = [](uint16_t offset, unsigned i) { return offset % kRow + i; };
+  for (unsigned i = 0; i < d.m; ++i)
+    for (unsigned j = 0; j < d.n; ++j) {
+      unsigned where = p.c[i] + j;
+      int64_t sum = static_cast<int32_t>(acc.c()[where]);
+      for (unsigned k = 0; k < d.k; ++k)
+        sum += int64_t(integerAt(d.a, signA, s.a, at(p.a[k], i), p.a[k] / kRow)) *
+               integerAt(d.b, signB, s.b, at(p.b[k], j), p.b[k] / kRow);
+      sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+      acc.d()[where] = static_cast<uint32_t>(sum);
+    }
+}
+
+void denseInt(Wave &w, const Inst &in) {
+  const MatrixPlan &p = planOf(w, in);
+  const MatrixDesc &d = *p.desc;
+  alignas(64) uint32_t swizzled[2][8 * kRow];
+  alignas(64) uint32_t a[kMaxSlots / 2 * kRow], b[kMaxSlots / 2 * kRow], c[32 * kRow];
+  Sources s = fetchSources(w, in, p, swizzled[0], swizzled[1]);
+  Accumulator acc(w, in, p, in.src[2], c);
+  if (in.clamp)
+    return denseSaturated(p, in, s, acc);
+  // MFMA is signed; WMMA takes the signs from neg_lo.
+  bool signA = d.gfx9() || (in.negLo & 1), signB = d.gfx9() || (in.negLo & 2);
+  unpackPairs(d.a, signA, a, s.a, p.aRegs(), p.lanes);
+  unpackPairs(d.b, signB, b, s.b, p.bRegs(), p.lanes);
+  // Both operands pair their elements the same way, so the order of k is free.
+  uint16_t at[kMaxSlots * 2], steps = 0;
+  unsigned groups = p.lanes / (d.m * d.blocks);
+  for (unsigned g = 0; g < groups; ++g)
+    for (unsigned pair = 0; pair < p.aSlots / 2; ++pair)
+      at[steps++] = static_cast<uint16_t>(pair * kRow + g * d.m * d.blocks);
+  forBlocks(p, reinterpret_cast<const int32_t *>(a), reinterpret_cast<const int32_t *>(b), at, at,
+            steps, acc, tileInt);
+}
+
+double pairToDouble(const uint32_t *rows, unsigned lane) {
+  return asDouble(rows[lane] | uint64_t(rows[lane + kRow]) << 32);
+}
+
+/// v_mfma_f64: fused multiply-adds in ascending k; blgp negates A, B and C.
+void denseDouble(Wave &w, const Inst &in) {
+  const MatrixPlan &p = planOf(w, in);
+  const MatrixDesc &d = *p.desc;
+  alignas(64) uint32_t swizzled[2][2 * kRow], result[8 * kRow];
+  Sources s = fetchSources(w, in, p, swizzled[0], swizzled[1]);
+  unsigned negate = in.ext ? in.ext->blgp : 0;
+  const Operand &co = in.src[2];
+  const uint32_t *c = co.kind == OperandKind::Vgpr ? row(w, co) : nullptr;
+  uint64_t constant = c ? 0 : read64(w, co);
+  for (unsigned block = 0; block < d.blocks; ++block)
+    for (unsigned i = 0; i < d.m; ++i)
+      for (unsigned j = 0; j < d.n; ++j) {
+        unsigned where = p.c[block * d.m + i] + j, lane = where % kRow;
+        unsigned reg = where / kRow * 2;
+        double sum = c ? pairToDouble(c + reg * kRow, lane) : asDouble(constant);
+        sum = negate & 4 ? -sum : sum;
+        for (unsigned k = 0; k < d.k; ++k) {
+          double x = pairToDouble(s.a, p.a[k] + block * d.m + i);
+          double y = pairToDouble(s.b, p.b[k] + block * d.n + j);
+          sum = std::fma(negate & 1 ? -x : x, negate & 2 ? -y : y, sum);
+        }
+        uint64_t bits = sum != sum ? 0x7ff8000000000000ull : asBits(sum);
+        result[reg * kRow + lane] = static_cast<uint32_t>(bits);
+        result[(reg + 1) * kRow + lane] = static_cast<uint32_t>(bits >> 32);
+      }
+  memcpy(row(w, in.dst), result, size_t(p.dRegs()) * kRow * 4);
+}
+
+ExecFn executorOf(const MatrixDesc &d) {
+  using namespace FLYSIM_LEVEL;
+  if (d.sparse() || d.mixed())
+    return nullptr;
+  if (d.a == Elem::F64)
+    return denseDouble;
+  return d.c == Elem::I32 ? denseInt : denseFloat;
+}
+
+} // namespace
+
+void FLYSIM_LEVEL::registerMatrix(OpTable &table) {
+  for (const MatrixInst &m : matrixInstructions()) {
+    OpDef d;
+    d.exec = executorOf(m.desc);
+    if (!d.exec)
+      continue;
+    d.nsrc = 3;
+    d.table = &m;
+    d.flags = m.desc.c == Elem::I32 ? 0u : uint32_t(kApprox);
+    table.add(m.desc.name, d);
+  }
+}
+
 } // namespace flysim

@@ -1,0 +1,190 @@
+//===- MatrixUnpack.h - register rows to element planes --------*- C++ -*-===//
+#ifndef FLYSIM_EXEC_MATRIXUNPACK_H
+#define FLYSIM_EXEC_MATRIXUNPACK_H
+
+#include "exec/FloatFormats.h"
+#include "exec/Matrix.h"
+#include "exec/Valu.h"
+
+namespace flysim {
+namespace {
+
+//===--- 16-bit formats -----------------------------------------------------===//
+
+/// Two planes (low and high halves) per register.
+inline void unpackBf16(float *planes, const uint32_t *rows, unsigned regs, unsigned lanes) {
+  for (unsigned r = 0; r < regs; ++r, rows += kRow, planes += 2 * kRow) {
+    auto *lo = reinterpret_cast<uint32_t *>(planes), *hi = lo + kRow;
+    for (unsigned i = 0; i < lanes; ++i) {
+      lo[i] = rows[i] << 16;
+      hi[i] = rows[i] & 0xffff0000u;
+    }
+  }
+}
+
+#if defined(__AVX2__) && defined(__F16C__)
+/// Eight dwords of two halves each: the low halves to `lo`, the high ones to `hi`.
+inline void splitHalves(__m256i v, __m256 &lo, __m256 &hi) {
+  const __m256i order =
+      _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12,
+                       13, 2, 3, 6, 7, 10, 11, 14, 15);
+  __m256i s = _mm256_shuffle_epi8(v, order);
+  __m256 first = _mm256_cvtph_ps(_mm256_castsi256_si128(s));
+  __m256 second = _mm256_cvtph_ps(_mm256_extracti128_si256(s, 1));
+  lo = _mm256_permute2f128_ps(first, second, 0x20);
+  hi = _mm256_permute2f128_ps(first, second, 0x31);
+}
+#endif
+
+inline void unpackF16(float *planes, const uint32_t *rows, unsigned regs, unsigned lanes) {
+  for (unsigned r = 0; r < regs; ++r, rows += kRow, planes += 2 * kRow) {
+    float *lo = planes, *hi = planes + kRow;
+#if defined(__AVX2__) && defined(__F16C__)
+    for (unsigned i = 0; i < lanes; i += 8) {
+      __m256 l, h;
+      splitHalves(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows + i)), l, h);
+      _mm256_storeu_ps(lo + i, l);
+      _mm256_storeu_ps(hi + i, h);
+    }
+#else
+    for (unsigned i = 0; i < lanes; ++i) {
+      lo[i] = halfToFloat(rows[i] & 0xffff);
+      hi[i] = halfToFloat(rows[i] >> 16);
+    }
+#endif
+  }
+}
+
+//===--- 8-bit formats ------------------------------------------------------===//
+
+#if defined(__AVX2__) && defined(__F16C__)
+/// 16-bit fields holding a code in their high byte to halves of the same value times
+/// 2^(bias - 15); the caller undoes the factor. Low bytes are ignored.
+template <class F> inline __m256i smallToHalf(__m256i x) {
+  constexpr unsigned down = F::exponent == 4 ? 1 : 0;
+  const __m256i signBit = _mm256_set1_epi16(int16_t(0x8000));
+  const __m256i field = _mm256_set1_epi16(int16_t(0x7f00 >> down));
+  __m256i mag = _mm256_and_si256(_mm256_srli_epi16(x, down), field);
+  __m256i sign = _mm256_and_si256(x, signBit);
+  __m256i r = _mm256_or_si256(mag, sign);
+  if constexpr (F::special == Small::Ocp)
+    r = _mm256_or_si256(r, _mm256_and_si256(_mm256_cmpeq_epi16(mag, field),
+                                            _mm256_set1_epi16(0x7e00)));
+  if constexpr (F::special == Small::Fnuz)
+    r = _mm256_or_si256(r, _mm256_and_si256(_mm256_cmpeq_epi16(r, signBit),
+                                            _mm256_set1_epi16(0x7e00)));
+  return r;
+}
+#endif
+
+/// Four planes per register, byte by byte.
+template <class F>
+inline void unpackSmall8(float *planes, const uint32_t *rows, unsigned regs, unsigned lanes) {
+  for (unsigned r = 0; r < regs; ++r, rows += kRow, planes += 4 * kRow) {
+#if defined(__AVX2__) && defined(__F16C__)
+    if constexpr (F::exponent == 4 || F::special == Small::Ieee) {
+      const __m256 scale = _mm256_set1_ps(asFloat(uint32_t(127 + 15 - F::bias) << 23));
+      for (unsigned i = 0; i < lanes; i += 8) {
+        __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows + i));
+        __m256 p[4];
+        splitHalves(smallToHalf<F>(_mm256_slli_epi16(v, 8)), p[0], p[2]);
+        splitHalves(smallToHalf<F>(v), p[1], p[3]);
+        for (unsigned k = 0; k < 4; ++k)
+          _mm256_storeu_ps(planes + k * kRow + i, F::bias == 15 ? p[k] : _mm256_mul_ps(p[k], scale));
+      }
+      continue;
+    }
+#endif
+    for (unsigned k = 0; k < 4; ++k)
+      for (unsigned i = 0; i < lanes; ++i)
+        planes[k * kRow + i] = smallToFloat<F>(rows[i] >> (8 * k) & 0xff);
+  }
+}
+
+//===--- 6- and 4-bit formats -----------------------------------------------===//
+
+/// Element `slot` of densely packed `width`-bit fields in one lane.
+inline uint32_t packedField(const uint32_t *rows, unsigned lane, unsigned slot, unsigned width) {
+  unsigned bit = slot * width, reg = bit / 32, shift = bit % 32;
+  uint32_t v = rows[reg * kRow + lane] >> shift;
+  if (shift + width > 32)
+    v |= rows[(reg + 1) * kRow + lane] << (32 - shift);
+  return v & ((1u << width) - 1);
+}
+
+template <class F>
+inline void unpackPacked(float *planes, const uint32_t *rows, unsigned slots, unsigned lanes) {
+  for (unsigned s = 0; s < slots; ++s)
+    for (unsigned i = 0; i < lanes; ++i)
+      planes[s * kRow + i] = smallToFloat<F>(packedField(rows, i, s, F::width));
+}
+
+//===--- dispatch on the format ---------------------------------------------===//
+
+inline uint32_t roundXf32(uint32_t u) {
+  // 10 mantissa bits, round to nearest even; NaN stays NaN.
+  uint32_t r = (u + 0xfff + (u >> 13 & 1)) & ~0x1fffu;
+  return (u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : r;
+}
+
+/// Elements of a float operand as floats. `fnuz` selects gfx942's 8-bit formats.
+inline void unpackFloat(Elem e, bool fnuz, float *planes, const uint32_t *rows, unsigned slots,
+                        unsigned lanes) {
+  switch (e) {
+  case Elem::F16:
+    return unpackF16(planes, rows, slots / 2, lanes);
+  case Elem::Bf16:
+    return unpackBf16(planes, rows, slots / 2, lanes);
+  case Elem::Fp8:
+    return fnuz ? unpackSmall8<Fp8Fnuz>(planes, rows, slots / 4, lanes)
+                : unpackSmall8<Fp8Ocp>(planes, rows, slots / 4, lanes);
+  case Elem::Bf8:
+    return fnuz ? unpackSmall8<Bf8Fnuz>(planes, rows, slots / 4, lanes)
+                : unpackSmall8<Bf8Ocp>(planes, rows, slots / 4, lanes);
+  case Elem::Fp6:
+    return unpackPacked<Fp6E2m3>(planes, rows, slots, lanes);
+  case Elem::Bf6:
+    return unpackPacked<Bf6E3m2>(planes, rows, slots, lanes);
+  case Elem::Fp4:
+    return unpackPacked<Fp4E2m1>(planes, rows, slots, lanes);
+  case Elem::Xf32:
+    for (unsigned i = 0; i < slots * kRow; ++i)
+      planes[i] = asFloat(roundXf32(rows[i]));
+    return;
+  default:
+    memcpy(planes, rows, size_t(slots) * kRow * 4);
+  }
+}
+
+/// Elements of an integer operand as pairs of 16-bit values: the pairs of a register
+/// are (0,2), (1,3) for bytes and (0,4), (1,5), (2,6), (3,7) for nibbles.
+inline void unpackPairs(Elem e, bool isSigned, uint32_t *planes, const uint32_t *rows,
+                        unsigned regs, unsigned lanes) {
+  unsigned width = elemBits(e), pairs = 16 / width;
+  for (unsigned r = 0; r < regs; ++r, rows += kRow)
+    for (unsigned p = 0; p < pairs; ++p, planes += kRow) {
+      unsigned up = 16 - width * (p + 1), down = 16 - width;
+      uint32_t keep = (0xffffu << down & 0xffff) * 0x10001u;
+      for (unsigned i = 0; i < lanes; ++i) {
+        uint32_t x = rows[i] << up & keep;
+        uint32_t lo = isSigned ? uint32_t(int32_t(x << 16) >> (16 + down)) & 0xffff
+                               : (x & 0xffff) >> down;
+        uint32_t hi = isSigned ? uint32_t(int32_t(x) >> (16 + down)) << 16
+                               : x >> (16 + down) << 16;
+        planes[i] = lo | hi;
+      }
+    }
+}
+
+/// One element of an integer operand.
+inline int32_t integerAt(Elem e, bool isSigned, const uint32_t *rows, unsigned lane,
+                         unsigned slot) {
+  unsigned width = elemBits(e);
+  uint32_t v = packedField(rows, lane, slot, width);
+  return isSigned ? int32_t(v << (32 - width)) >> (32 - width) : int32_t(v);
+}
+
+} // namespace
+} // namespace flysim
+
+#endif

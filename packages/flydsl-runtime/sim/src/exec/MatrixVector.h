@@ -1,0 +1,200 @@
+//===- MatrixVector.h - rows of an output tile and their inner loops -*- C++ -*-===//
+//
+// A row type holds 16 or 4 neighbouring columns. The float rows accumulate with one
+// fused multiply-add per step, in ascending k: products are exact, every step rounds
+// once to float (nearest even). The integer rows take two steps at a time, as pairs of
+// 16-bit values, and wrap around. Results do not depend on the CPU.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_EXEC_MATRIXVECTOR_H
+#define FLYSIM_EXEC_MATRIXVECTOR_H
+
+#include "exec/ExecInline.h"
+
+#include <cmath>
+
+namespace flysim {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr unsigned kRowsAtOnce = 8;
+struct F32x16 {
+  __m512 v;
+  static F32x16 load(const float *p) { return {_mm512_loadu_ps(p)}; }
+  void fma(float a, const F32x16 &b) { v = _mm512_fmadd_ps(_mm512_set1_ps(a), b.v, v); }
+  /// Stores with NaNs in their canonical form.
+  void store(float *p) const {
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    _mm512_storeu_ps(p, _mm512_mask_mov_ps(v, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000))));
+  }
+};
+#elif defined(__AVX2__) && defined(__FMA__)
+constexpr unsigned kRowsAtOnce = 4;
+struct F32x16 {
+  __m256 lo, hi;
+  static F32x16 load(const float *p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+  void fma(float a, const F32x16 &b) {
+    __m256 s = _mm256_set1_ps(a);
+    lo = _mm256_fmadd_ps(s, b.lo, lo);
+    hi = _mm256_fmadd_ps(s, b.hi, hi);
+  }
+  static __m256 canonical(__m256 v) {
+    __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    return _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  }
+  void store(float *p) const {
+    _mm256_storeu_ps(p, canonical(lo));
+    _mm256_storeu_ps(p + 8, canonical(hi));
+  }
+};
+#else
+constexpr unsigned kRowsAtOnce = 2;
+struct F32x16 {
+  float v[16];
+  static F32x16 load(const float *p) {
+    F32x16 r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+  }
+  void fma(float a, const F32x16 &b) {
+    for (unsigned i = 0; i < 16; ++i)
+      v[i] = std::fma(a, b.v[i], v[i]);
+  }
+  void store(float *p) const {
+    for (unsigned i = 0; i < 16; ++i)
+      p[i] = v[i] != v[i] ? bitCast<float>(0x7fc00000u) : v[i];
+  }
+};
+#endif
+
+struct F32x4 {
+#if defined(__FMA__)
+  __m128 v;
+  static F32x4 load(const float *p) { return {_mm_loadu_ps(p)}; }
+  void fma(float a, const F32x4 &b) { v = _mm_fmadd_ps(_mm_set1_ps(a), b.v, v); }
+  void store(float *p) const {
+    __m128 nan = _mm_cmpunord_ps(v, v), q = _mm_castsi128_ps(_mm_set1_epi32(0x7fc00000));
+    _mm_storeu_ps(p, _mm_or_ps(_mm_and_ps(nan, q), _mm_andnot_ps(nan, v)));
+  }
+#else
+  float v[4];
+  static F32x4 load(const float *p) {
+    F32x4 r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+  }
+  void fma(float a, const F32x4 &b) {
+    for (unsigned i = 0; i < 4; ++i)
+      v[i] = std::fma(a, b.v[i], v[i]);
+  }
+  void store(float *p) const {
+    for (unsigned i = 0; i < 4; ++i)
+      p[i] = v[i] != v[i] ? bitCast<float>(0x7fc00000u) : v[i];
+  }
+#endif
+};
+
+/// Pairs of 16-bit steps in each 32-bit element: acc += a.lo * b.lo + a.hi * b.hi.
+struct I32x16 {
+#if defined(__AVX512BW__)
+  __m512i v;
+  static I32x16 load(const int32_t *p) { return {_mm512_loadu_si512(p)}; }
+  void fma(int32_t a, const I32x16 &b) {
+    v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_set1_epi32(a), b.v));
+  }
+  void store(int32_t *p) const { _mm512_storeu_si512(p, v); }
+#elif defined(__AVX2__)
+  __m256i lo, hi;
+  static I32x16 load(const int32_t *p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)),
+            _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p + 8))};
+  }
+  void fma(int32_t a, const I32x16 &b) {
+    __m256i s = _mm256_set1_epi32(a);
+    lo = _mm256_add_epi32(lo, _mm256_madd_epi16(s, b.lo));
+    hi = _mm256_add_epi32(hi, _mm256_madd_epi16(s, b.hi));
+  }
+  void store(int32_t *p) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), lo);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p + 8), hi);
+  }
+#else
+  uint32_t v[16];
+  static I32x16 load(const int32_t *p) {
+    I32x16 r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+  }
+  void fma(int32_t a, const I32x16 &b) {
+    for (unsigned i = 0; i < 16; ++i) {
+      auto x = static_cast<int32_t>(b.v[i]);
+      v[i] += static_cast<uint32_t>(int16_t(a) * int16_t(x)) +
+              static_cast<uint32_t>((a >> 16) * (x >> 16));
+    }
+  }
+  void store(int32_t *p) const { memcpy(p, v, sizeof v); }
+#endif
+};
+
+struct I32x4 {
+  uint32_t v[4];
+  static I32x4 load(const int32_t *p) {
+    I32x4 r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+  }
+  void fma(int32_t a, const I32x4 &b) {
+    for (unsigned i = 0; i < 4; ++i) {
+      auto x = static_cast<int32_t>(b.v[i]);
+      v[i] += static_cast<uint32_t>(int16_t(a) * int16_t(x)) +
+              static_cast<uint32_t>((a >> 16) * (x >> 16));
+    }
+  }
+  void store(int32_t *p) const { memcpy(p, v, sizeof v); }
+};
+
+/// One block: rows `0..m` of the output at c/d + at[i].
+template <class T> struct TileArgs {
+  const T *a, *b; ///< planes, at row (column) 0 of the block
+  const uint16_t *aAt, *bAt; ///< plane offsets per step
+  unsigned steps;
+  const T *c;
+  T *d;
+  const uint16_t *at;
+  unsigned m;
+};
+
+template <class RowT, unsigned kRows, class T>
+inline void tileRows(const TileArgs<T> &t, unsigned i) {
+  RowT acc[kRows];
+#pragma GCC unroll 16
+  for (unsigned r = 0; r < kRows; ++r)
+    acc[r] = RowT::load(t.c + t.at[i + r]);
+  for (unsigned k = 0; k < t.steps; ++k) {
+    RowT b = RowT::load(t.b + t.bAt[k]);
+    const T *a = t.a + t.aAt[k] + i;
+#pragma GCC unroll 16
+    for (unsigned r = 0; r < kRows; ++r)
+      acc[r].fma(a[r], b);
+  }
+#pragma GCC unroll 16
+  for (unsigned r = 0; r < kRows; ++r)
+    acc[r].store(t.d + t.at[i + r]);
+}
+
+/// The product of one block with `n` columns (4 or a multiple of 16).
+template <class Wide, class Narrow, class T> inline void tile(TileArgs<T> t, unsigned n) {
+  if (n == 4)
+    return tileRows<Narrow, 4>(t, 0);
+  for (unsigned j = 0; j < n; j += 16, t.b += 16, t.c += 16, t.d += 16)
+    for (unsigned i = 0; i < t.m; i += kRowsAtOnce)
+      tileRows<Wide, kRowsAtOnce>(t, i);
+}
+
+inline void tileFloat(const TileArgs<float> &t, unsigned n) { tile<F32x16, F32x4>(t, n); }
+inline void tileInt(const TileArgs<int32_t> &t, unsigned n) { tile<I32x16, I32x4>(t, n); }
+
+} // namespace
+} // namespace flysim
+
+#endif
