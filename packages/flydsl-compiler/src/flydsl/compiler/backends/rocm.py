@@ -49,8 +49,7 @@ class RocmBackend(BaseBackend):
 
     def pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> list[str]:
         device = (
-            "gpu.module(convert-scf-to-cf,cse,convert-rocdl-fastmath-ops,fly-expand-math,"
-            f"convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=HIP "
+            f"gpu.module(convert-scf-to-cf,cse,convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=HIP "
             "use-bare-ptr-memref-call-conv=true}},fly-rocdl-cluster-attr)"
         ).replace("}}", "}")
         return [
@@ -62,7 +61,8 @@ class RocmBackend(BaseBackend):
             "fly-convert-atom-call-to-ssa-form",
             "fly-promote-regmem-to-vectorssa",
             "convert-fly-to-rocdl",
-            "canonicalize",
+            # One stage with the canonicalizer, whose braces end the stage's name: dumps keep their numbers.
+            "canonicalize{max-iterations=10},gpu.module(convert-rocdl-fastmath-ops,fly-expand-math)",
             device,
             "convert-scf-to-cf",
             "gpu.module(convert-vector-to-llvm,convert-arith-to-llvm,reconcile-unrealized-casts)",
