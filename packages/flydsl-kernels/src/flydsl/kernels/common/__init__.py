@@ -1,0 +1,1 @@
+"""What the kernels share: architectures, element types, rows of matrices, reductions, conversions."""

@@ -1,0 +1,60 @@
+"""Conversions of f32 vectors to the narrow storage types of quantised tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.expr as fx
+
+from .arch import target
+
+__all__ = ["INT8_MAX", "ROUNDINGS", "quantised_max", "to_quantised"]
+
+INT8_MAX = 127.0
+ROUNDINGS = ("nearest", "trunc")
+
+
+def quantised_max(name: str, arch: str | None = None) -> float:
+    """Largest magnitude that per-row quantisation maps to: 127 for ``"i8"``, 448 or 240 for ``"fp8"``."""
+    return INT8_MAX if name == "i8" else target(arch).fp8_max
+
+
+def _clamp(x: Any, limit: float) -> Any:
+    high = fx.full_like(x, limit)
+    return fx.minimumf(fx.maximumf(x, -high), high)
+
+
+def _round_half_even(x: Any) -> Any:
+    """Nearest integer, ties to even, of |x| < 2**22: adding 1.5 * 2**23 leaves no fraction bits."""
+    big = fx.full_like(x, 1.5 * 2.0**23)
+    with fx.fastmath("none"):
+        return (x + big) - big
+
+
+def _to_fp8(x: Any, element: Any) -> Any:
+    if x.numel % 4:
+        pad = fx.zeros_like(x)
+        lanes = [x[i] if i < x.numel else pad[0] for i in range(4)]
+        wide = _to_fp8(fx.Vector.from_elements(lanes, fx.Float32), element)
+        return wide.shuffle(wide, list(range(x.numel)))
+    words = []
+    for i in range(0, x.numel, 4):
+        word = fx.Int32(0)
+        for half in (0, 1):
+            low, high = x[i + 2 * half], x[i + 2 * half + 1]
+            word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low, high, word, bool(half)))
+        words.append(word)
+    return fx.Vector.from_elements(words, fx.Int32).bitcast(element)
+
+
+def to_quantised(x: Any, name: str, rounding: str = "nearest") -> Any:
+    """Vector of ``"i8"`` (rounded as told) or of the native ``"fp8"`` (nearest even) from scaled f32 values.
+
+    Values beyond the range saturate.
+    """
+    if name == "fp8":
+        found = target()
+        return _to_fp8(_clamp(x, found.fp8_max), found.fp8)
+    if rounding == "nearest":
+        x = _round_half_even(x)
+    return _clamp(x, INT8_MAX).to(fx.Int8)

@@ -1,0 +1,39 @@
+"""Names of element types, as builders take them, and their classes."""
+
+from __future__ import annotations
+
+import flydsl.expr as fx
+
+__all__ = ["FLOATS", "dtype_name", "element_of", "float_dtype"]
+
+FLOATS = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
+
+_ARRAY_NAMES = {
+    "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "uint8": "u8", "int32": "i32",
+    "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8",
+}  # fmt: skip
+
+
+def float_dtype(name: str, where: str) -> str:
+    """`name` if it is ``"f32"``, ``"f16"`` or ``"bf16"``; ValueError that names the builder otherwise."""
+    if name not in FLOATS:
+        raise ValueError(f"{where}: dtype must be one of {', '.join(FLOATS)}, got {name!r}")
+    return name
+
+
+def element_of(name: str, arch: str | None = None) -> type:
+    """The element class of a dtype name; ``"fp8"`` is the variant of `arch`."""
+    if name == "fp8":
+        from .arch import target
+
+        return target(arch).fp8
+    return {**FLOATS, "i8": fx.Int8, "u8": fx.Uint8, "i32": fx.Int32}[name]
+
+
+def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOATS)) -> str:
+    """dtype name of a NumPy array or torch tensor; TypeError if it is not one of `allowed`."""
+    full = str(array.dtype).rpartition(".")[2]  # type: ignore[attr-defined]
+    name = _ARRAY_NAMES.get(full, full)
+    if name not in allowed:
+        raise TypeError(f"{where}: dtype {full} is not supported: expected one of {', '.join(allowed)}")
+    return name

@@ -1,0 +1,76 @@
+"""Reductions over the lanes that share a row; several values go together and share the barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from .rows import Place
+
+__all__ = ["Lds", "add", "block_reduce", "fmax", "reduce_rows", "wave_reduce"]
+
+
+class Lds:
+    """Static LDS of a kernel; make one at its start."""
+
+    def __init__(self) -> None:
+        self._allocator = fx.SharedAllocator()
+
+    def array(self, element: Any, count: int, align: int = 16) -> Any:
+        """An uninitialised array of `count` elements."""
+        return self._allocator.allocate(fx.Array[element, count, align]).peek()
+
+
+def add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def fmax(a: Any, b: Any) -> Any:
+    """The larger value; a NaN operand loses."""
+    return fx.maxnumf(a, b)
+
+
+def wave_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], width: int) -> list[Any]:
+    """Combine each value over groups of `width` lanes; every lane gets the result."""
+    out = list(values)
+    step = width // 2
+    while step:
+        out = [op(v, fx.shuffle_xor(v, step, width)) for v in out]
+        step //= 2
+    return out
+
+
+@flyc.jit
+def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: Any, threads: int, lds: Lds) -> list:
+    """Combine each value over the workgroup; every lane gets the result. One barrier.
+
+    Uses fresh LDS, so consecutive reductions need no barrier between them.
+    """
+    wave = fx.num_warp_threads()
+    waves = threads // wave
+    partial = wave_reduce(values, op, wave)
+    if fx.const_expr(waves == 1):
+        return partial
+    slots = [lds.array(fx.Float32, waves) for _ in partial]
+    if thread % wave == 0:
+        for i in fx.range_constexpr(len(partial)):
+            slots[i][thread // wave] = partial[i]
+    fx.barrier()
+    results = []
+    for slot in slots:
+        total = slot[0]
+        for w in fx.range_constexpr(1, waves):
+            total = op(total, slot[w])
+        results.append(total)
+    return results
+
+
+def reduce_rows(place: Place, values: Sequence[Any], op: Callable[[Any, Any], Any], lds: Lds) -> list[Any]:
+    """Combine each value over the lanes of a row; every lane of the row gets the result."""
+    plan = place.plan
+    if plan.rows > 1 or plan.lanes <= fx.num_warp_threads():
+        return wave_reduce(values, op, plan.lanes)
+    return block_reduce(values, op, place.thread, plan.lanes, lds)

@@ -1,0 +1,82 @@
+"""What a norm kernel computes, as one frozen value, and the checks of the builders' arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import flydsl.expr as fx
+
+from ..common.arch import target
+from ..common.convert import ROUNDINGS
+from ..common.dtypes import FLOATS, float_dtype
+from ..common.rows import RowPlan, fits_registers, plan_rows
+
+__all__ = ["BLOCK_THREADS", "EPS", "NormConfig", "make_config"]
+
+BLOCK_THREADS = 256
+EPS = 1e-5
+BLOCK_SIZES = (64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class NormConfig:
+    """A forward or backward norm kernel.
+
+    Attributes:
+        n: columns.
+        centered: subtract the mean and add a bias (layer norm); else RMS norm.
+        dtype, weight_dtype: of the activations; of weight and bias.
+        eps: added to the mean square.
+        fused: add a residual first.
+        stats: write rstd (and the mean) of each row.
+        quant: ``""``, ``"i8"`` or ``"fp8"``: type of the output, with one scale a row.
+        smooth: multiply by a column scale before quantising.
+        rounding: of int8, ``"nearest"`` or ``"trunc"``.
+        threads: of the workgroup of a long row.
+        plan: filled in while tracing, when the wave size is known.
+        keep: the row stays in registers.
+    """
+
+    n: int
+    centered: bool
+    dtype: str
+    weight_dtype: str
+    eps: float = EPS
+    fused: bool = False
+    stats: bool = False
+    quant: str = ""
+    smooth: bool = False
+    rounding: str = "nearest"
+    threads: int = BLOCK_THREADS
+    plan: RowPlan | None = None
+    keep: bool = True
+
+    def planned(self) -> NormConfig:
+        """The same with the plan for the architecture that is being traced."""
+        plan = plan_rows(self.n, FLOATS[self.dtype].width, fx.num_warp_threads(), self.threads)
+        return replace(self, plan=plan, keep=fits_registers(self.n))
+
+
+def make_config(where: str, n: int, dtype: str, *, weight_dtype: str | None = None, eps: float = EPS,
+                quant: str = "", rounding: str = "nearest", threads: int = BLOCK_THREADS,
+                centered: bool = False, fused: bool = False, stats: bool = False,
+                smooth: bool = False) -> NormConfig:  # fmt: skip
+    """A checked configuration. ValueError names the builder and what it supports."""
+    if not isinstance(n, int) or n < 1:
+        raise ValueError(f"{where}: N must be a positive int, got {n!r}")
+    float_dtype(dtype, where)
+    weight_dtype = weight_dtype or dtype
+    if weight_dtype != dtype and weight_dtype != "f32":
+        raise ValueError(f"{where}: the weight dtype must be that of the activations ({dtype}) or f32, "
+                         f"got {weight_dtype!r}")  # fmt: skip
+    if quant not in ("", "i8", "fp8"):
+        raise ValueError(f"{where}: quant_dtype_str must be 'i8' or 'fp8', got {quant!r}")
+    if quant == "fp8" and target().fp8_name is None:
+        raise ValueError(f"{where}: {target().arch} has no fp8 type")
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"{where}: rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
+    if threads not in BLOCK_SIZES:
+        raise ValueError(f"{where}: BLOCK_THREADS must be one of {', '.join(map(str, BLOCK_SIZES))}, got {threads!r}")
+    if not eps >= 0.0:
+        raise ValueError(f"{where}: eps must not be negative, got {eps!r}")
+    return NormConfig(n, centered, dtype, weight_dtype, float(eps), fused, stats, quant, smooth, rounding, threads)

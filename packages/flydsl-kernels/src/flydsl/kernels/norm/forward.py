@@ -1,0 +1,124 @@
+"""The forward norm kernel: RMS or layer norm, with residual add, statistics and quantised output as configured.
+
+A row is read once and stays in registers; statistics and the affine step are f32 and there is one rounding at the
+store. The variance is the mean of squared differences from the mean, taken from the registers, so a large mean
+costs no accuracy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..common.convert import quantised_max, to_quantised
+from ..common.dtypes import FLOATS, element_of
+from ..common.mathx import rsqrt
+from ..common.reduce import Lds, add, fmax, reduce_rows
+from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, fold
+from .config import NormConfig
+
+__all__ = ["launch_norm", "norm_kernel"]
+
+STREAMED = 2  # cache modifier of data that are not read again
+
+
+def _input(tensors: dict[str, Any], config: NormConfig, place: Place) -> Held:
+    """The row to normalise, in the activation dtype: the input, or the rounded sum, which is stored on the way."""
+    element, tiles = FLOATS[config.dtype], config.plan.tiles
+    x = Rows(tensors["Input"], element, place)
+    if not config.fused:
+        return Held(x.load, tiles, config.keep)
+    residual = Rows(tensors["ResidualIn"], element, place)
+    out = Rows(tensors["ResidualOut"], element, place)
+
+    def total(i: Any) -> Any:
+        return (x.load(i).to(fx.Float32) + residual.load(i).to(fx.Float32)).to(element)
+
+    row = Held(total, tiles, config.keep)
+    each(tiles, config.keep, lambda i: out.store(i, row[i]))
+    return row
+
+
+def _statistics(row: Held, config: NormConfig, place: Place, lds: Lds) -> tuple[Any, Any]:
+    """(mean, rstd) of the row; the mean is None for RMS norm."""
+    tiles, keep, n = config.plan.tiles, config.keep, float(config.n)
+    zero = fx.full(config.plan.vec, 0.0, fx.Float32)
+
+    def squares(total: Any, i: Any) -> Any:
+        x = row[i].to(fx.Float32)
+        if mean is not None:
+            x = place.masked(i, x - mean, 0.0)
+        return total + x * x
+
+    mean = None
+    if config.centered:
+        total = fold(tiles, keep, zero, lambda total, i: total + row[i].to(fx.Float32))
+        mean = reduce_rows(place, [total.reduce("add")], add, lds)[0] * (1.0 / n)
+    square = fold(tiles, keep, zero, squares)
+    (square,) = reduce_rows(place, [square.reduce("add")], add, lds)
+    return mean, rsqrt(square * (1.0 / n) + config.eps)
+
+
+@flyc.kernel
+def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
+    """One workgroup normalises ``config.plan.rows`` rows."""
+    plan, lds = config.plan, Lds()
+    tiles, keep = plan.tiles, config.keep
+    place = Place(plan, m)
+    weight = FLOATS[config.weight_dtype]
+    gamma = Columns(tensors["Gamma"], weight, place)
+    with fx.fastmath("contract"):
+        row = _input(tensors, config, place)
+        mean, rstd = _statistics(row, config, place, lds)
+
+        def affine(i):
+            x = row[i].to(fx.Float32)
+            if fx.const_expr(config.centered):
+                x = x - mean
+            y = x * rstd * gamma.load(i).to(fx.Float32)
+            if fx.const_expr(config.centered):
+                y = y + beta.load(i).to(fx.Float32)
+            if fx.const_expr(config.smooth):
+                y = y * x_scale.load(i).to(fx.Float32)
+            return y
+
+        if fx.const_expr(config.centered):
+            beta = Columns(tensors["Beta"], weight, place)
+        if fx.const_expr(config.smooth):
+            x_scale = Columns(tensors["XScale"], fx.Float32 if config.dtype == "f32" else weight, place)
+        if fx.const_expr(config.stats):
+            if place.lane == 0:
+                RowScalars(tensors["Rstd"], fx.Float32, place).store(rstd)
+                if fx.const_expr(config.centered):
+                    RowScalars(tensors["Mean"], fx.Float32, place).store(mean)
+        if fx.const_expr(not config.quant):
+            out = Rows(tensors["Output"], FLOATS[config.dtype], place, STREAMED)
+            each(tiles, keep, lambda i: out.store(i, affine(i)))
+        else:
+            y = Held(affine, tiles, keep)
+            store_quantised(tensors, place, y, config.quant, config.rounding, keep, lds)
+
+
+@flyc.jit
+def store_quantised(tensors, place, row, quant, rounding, keep, lds):
+    """Store a row with one scale: ``scale = max|y| / Qmax`` (1 if zero) in YScale, ``y / scale`` in Output."""
+    tiles, limit = place.plan.tiles, quantised_max(quant)
+    zero = fx.full(place.plan.vec, 0.0, fx.Float32)
+    top = fold(tiles, keep, zero, lambda total, i: fmax(total, place.masked(i, abs(row[i]), 0.0)))
+    (top,) = reduce_rows(place, [top.reduce("max")], fmax, lds)
+    scale = (top == 0.0).select(1.0, top / limit)
+    inverse = 1.0 / scale
+    if place.lane == 0:
+        RowScalars(tensors["YScale"], fx.Float32, place).store(scale)
+    out = Rows(tensors["Output"], element_of(quant), place, STREAMED)
+    each(tiles, keep, lambda i: out.store(i, to_quantised(row[i] * inverse, quant, rounding)))
+
+
+def launch_norm(tensors: dict[str, Any], m: Any, config: NormConfig, stream: Any) -> None:
+    """Launch from a jit function."""
+    planned = config.planned()
+    norm_kernel(tensors, m, planned).launch(
+        grid=fx.ceildiv(m, planned.plan.rows), block=planned.plan.threads, stream=stream
+    )
