@@ -69,7 +69,8 @@ def reduce_kernel(X: fx.Tensor, Sum: fx.Tensor, Max: fx.Tensor, cols: fx.Int32):
     if wave == 0:
         live = lane < waves
         slot = live.select(lane, 0)
-        total, largest = across_wave(live.select(partials.sum[slot], 0.0), live.select(partials.max[slot], LOWEST), waves)
+        total, largest = live.select(partials.sum[slot], 0.0), live.select(partials.max[slot], LOWEST)
+        total, largest = across_wave(total, largest, waves)
         if lane == 0:
             Sum[row] = total
             Max[row] = largest
