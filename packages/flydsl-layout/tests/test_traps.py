@@ -25,7 +25,7 @@ from flydsl.layout import coalesce as coalesce_
         (composition, "(4,6):(1,10)", "5:1"),
         (composition, "(4,6):(1,10)", "(2,2):(3,3)"),
         (composition, "(4,6):(1E0,1E1)", "(2,2):(3,3)"),
-        (composition, "(4,6):(1,10)", "3:-1"),
+        (composition, "(4,6):(1,10)", "5:-1"),
         (logical_product, "(4,4):(1,2)", "2:1"),
         (logical_divide, "(4,5):(1,10)", "3:1"),
     ],

@@ -157,19 +157,32 @@ def filter_(layout: L, profile: IntTuple = None) -> L:
 # Complement and inverses
 
 
+def _clears(modes: list[tuple[int, int]], reach: int) -> bool:
+    """Whether the copies that the remaining modes (stride, extent) make of ``[0, reach)`` do not overlap."""
+    for d, s in modes:
+        if s > 1:
+            if d < reach:
+                return False
+            reach += d * (s - 1)
+    return True
+
+
 def _complement_static(shapes: list[int], strides: list[int], m: int, layout: Layout) -> Layout:
     if m <= 0:
         raise LayoutError(f"complement({layout}, {m}): the codomain size must be positive")
     out_s: list[int] = []
     out_d: list[int] = []
     last = 1
-    for d, s in sorted(zip(strides, shapes)):  # noqa: B905  (lengths are equal; this is the inner loop)
+    modes = sorted(zip(strides, shapes))  # noqa: B905  (lengths are equal; this is the inner loop)
+    for k, (d, s) in enumerate(modes):
         if s == 1 or d == 0:
             continue
         if d == last:
             last = d * s
             continue
         if d < 0 or d % last:
+            if _clears(modes[k:], -(-m // last) * last):
+                break
             raise LayoutError(
                 f"complement({layout}, {m}): the mode {s}:{d} does not start at a multiple of {last}, where the modes"
                 " of smaller stride end, so no layout enumerates the gaps (the layout may not be injective)"
@@ -200,6 +213,8 @@ def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
     if codomain is None:
         codomain = it.product(coords.coshape(shape, stride))
     fs, fd = it.flatten(shape), it.flatten(stride)
+    if type(codomain) is int and codomain <= 0:
+        raise LayoutError(f"complement({layout}, {codomain}): the codomain size must be positive")
     if type(fd) is not tuple and sc.is_zero(fd):
         return make_pair(codomain, 1)
     modes = list(zip(it.modes_of(fd), it.modes_of(fs), strict=True))
@@ -212,7 +227,7 @@ def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
     out: list[Pair] = []
     last: Leaf = 1
     for d, s in modes:
-        if type(d) is int and (d <= 0 or (type(last) is int and d % last)):
+        if type(d) is int and (d <= 0 or (type(last) is int and (last <= 0 or d % last))):
             raise LayoutError(f"complement({layout}): the mode {s}:{d} does not start at a multiple of {last}")
         out.append((sc.div(d, last), last))
         last = sc.mul(d, s)
@@ -250,7 +265,7 @@ def _static_stride(d: Leaf) -> int | None:
 
 def right_inverse(layout: Layout) -> Layout:
     """The longest chain layout ``R`` with ``layout(R(i)) == i`` for ``i < size(R)``, built from the compact modes."""
-    _plain(layout, "right_inverse")
+    plain(layout, "right_inverse")
     prefix: list[Leaf] = [1]
     modes = _leaf_list(layout)
     for s, _ in modes:
@@ -277,7 +292,7 @@ def left_inverse(layout: Layout) -> Layout:
     Raises :class:`LayoutError` if the layout is not injective or a stride does not start at a multiple of the
     previous one.
     """
-    _plain(layout, "left_inverse")
+    plain(layout, "left_inverse")
     prefix: list[Leaf] = [1]
     modes = _leaf_list(layout)
     for s, _ in modes:
@@ -308,7 +323,17 @@ def left_inverse(layout: Layout) -> Layout:
     return make_pair(*coalesce_pair(tuple(shapes), tuple(strides)))
 
 
-def _plain(layout: Any, name: str) -> None:
+def plain(layout: Any, name: str) -> None:
+    """Demand a plain, congruent Layout."""
     if type(layout) is not Layout:
         raise LayoutError(f"{name} needs a plain Layout, got {layout!r}")
-    static_flat(layout)
+    if static_flat(layout) is None and not it.congruent(layout.shape, layout.stride):
+        raise LayoutError(f"{name}: shape and stride of {layout} are not congruent")
+
+
+def mode_pairs(layout: Layout) -> list[Pair]:
+    """The top-level (shape, stride) modes."""
+    shapes, strides = it.modes_of(layout.shape), it.modes_of(layout.stride)
+    if len(shapes) != len(strides):
+        raise LayoutError(f"shape and stride of {layout} are not congruent")
+    return list(zip(shapes, strides, strict=True))

@@ -8,7 +8,7 @@ from typing import Any
 from . import coords
 from . import inttuple as it
 from . import scalar as sc
-from .algebra import Pair, linear_of, rewrap
+from .algebra import Pair, linear_of, plain, rewrap
 from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, make_pair
 from .divide import tiled_product
 from .errors import LayoutError
@@ -59,6 +59,7 @@ def make_identity_layout(shape: Any) -> Layout:
 
 def make_layout_like(layout: Layout) -> Layout:
     """Compact layout of the same shape whose strides are ordered like the input's; zero-stride modes take no room."""
+    plain(layout, "make_layout_like")
     room = it.filter_zero(layout.stride, layout.shape)
     return make_pair(layout.shape, coords.ordered(room, layout.stride))
 
@@ -66,6 +67,7 @@ def make_layout_like(layout: Layout) -> Layout:
 def make_fragment_layout_like(layout: Layout | ComposedLayout) -> Layout:
     """Register image: mode 0 innermost and compact, the other modes packed after it in the order of their strides."""
     a = linear_of(layout)
+    plain(a, "make_fragment_layout_like")
     if not it.is_static(a.shape):
         raise LayoutError(f"a fragment layout needs a static shape: {a}")
     if a.rank == 1:
@@ -296,15 +298,31 @@ def _leafwise(a: Layout, f: Any) -> Layout:
     return make_pair(*go(a.shape, a.stride))
 
 
-def _downcast_leaf(s: Leaf, d: Leaf, f: int) -> Pair:
-    if type(d) is int and abs(d) == 1:
-        return sc.mul(s, f), d
-    return s, sc.mul(d, f)
+def _downcast_layout(a: Layout, f: int) -> Layout:
+    """Only one mode can run through the parts of an element: the one of stride 1.
+
+    An extent-1 mode has no stride to speak of, so it is taken only where no longer mode has stride 1.
+    """
+    units = [s for s, d in zip(it.leaves(a.shape), it.leaves(a.stride), strict=False) if type(d) is int and abs(d) == 1]
+    long = [s for s in units if not sc.is_one(s)]
+    if len(long) > 1:
+        raise LayoutError(f"downcast of {a} by {f}: {len(long)} modes of stride 1 would all run through one element")
+    left = 1 if long else len(units)
+
+    def leaf(s: Leaf, d: Leaf) -> Pair:
+        nonlocal left
+        if type(d) is int and abs(d) == 1 and not (long and sc.is_one(s)):
+            left -= 1
+            if left == 0:
+                return sc.mul(s, f), d
+        return s, sc.mul(d, f)
+
+    return _leafwise(a, leaf)
 
 
 def _scaled(x: Any, f: int, up: bool) -> Any:
     if isinstance(x, Layout):
-        return _leafwise(x, (lambda s, d: _upcast_leaf(s, d, f)) if up else (lambda s, d: _downcast_leaf(s, d, f)))
+        return _leafwise(x, lambda s, d: _upcast_leaf(s, d, f)) if up else _downcast_layout(x, f)
     log2 = f.bit_length() - 1
     if isinstance(x, (Swizzle, CoordSwizzle)):
         if f != 1 << log2:

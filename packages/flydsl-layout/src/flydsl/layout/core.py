@@ -23,7 +23,7 @@ def _immutable(self: object, name: str, value: object = None) -> NoReturn:
     raise AttributeError(f"{type(self).__name__} is immutable")
 
 
-def _check_extents(shape: IntTuple) -> None:
+def check_extents(shape: IntTuple) -> None:
     for s in it.leaves(shape):
         if type(s) is int:
             if s <= 0:
@@ -54,7 +54,7 @@ class Layout:
 
     def __init__(self, shape: Any, stride: Any = None) -> None:
         shape = it.normalize(shape)
-        _check_extents(shape)
+        check_extents(shape)
         _set(self, "shape", shape)
         _set(self, "stride", coords.compact(shape) if stride is None else it.normalize(stride))
         _set(self, "_flat", None)

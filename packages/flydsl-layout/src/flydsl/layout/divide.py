@@ -12,11 +12,12 @@ from .algebra import (
     canon,
     complement_layout,
     linear_of,
+    mode_pairs,
     pair_of,
     rewrap,
 )
 from .composition import compose_layouts
-from .core import Layout, Tile, as_tiler, make_pair, static_flat
+from .core import Layout, Tile, as_tiler, check_extents, make_pair, static_flat
 from .errors import LayoutError
 from .scalar import IntTuple
 
@@ -38,7 +39,7 @@ def _divide_tile(a: Layout, tile: Tile) -> Layout:
     shapes: list[IntTuple] = []
     strides: list[IntTuple] = []
     items = tile.items
-    for i, (s, d) in enumerate(zip(it.modes_of(a.shape), it.modes_of(a.stride), strict=True)):
+    for i, (s, d) in enumerate(mode_pairs(a)):
         entry = items[i] if i < len(items) else None
         if entry is not None:
             mode = make_pair(s, d)
@@ -172,6 +173,8 @@ def _by_mode_product(a: Layout, tiler: Layout, block_first: bool) -> Layout:
     p = _logical_product(_padded(a, n), _padded(tiler, n))
     order = (0, 1) if block_first else (1, 0)
     parts = [p[i] for i in order]
+    if n == 1:  # the one mode is the pair itself
+        return make_pair(tuple(x.shape for x in parts), tuple(x.stride for x in parts))
     return make_pair(it.zip_(tuple(x.shape for x in parts)), it.zip_(tuple(x.stride for x in parts)))
 
 
@@ -188,6 +191,7 @@ def raked_product(layout: Any, tiler: Any) -> Any:
 def tile_to_shape(block: Any, target: Any, order: Any = 0) -> Any:
     """Repeat ``block`` until it covers the shape ``target``, visiting the modes in ``order`` (0: column-major)."""
     target, order = it.normalize(target), it.normalize(order)
+    check_extents(target)
     a = linear_of(block)
     if a.rank > it.rank(target):
         raise LayoutError(f"tile_to_shape: the block {a} has more modes than the target {it.to_text(target)}")

@@ -8,7 +8,7 @@ from typing import Any
 from . import coords
 from . import inttuple as it
 from . import scalar as sc
-from .algebra import coalesce, linear_of, right_inverse
+from .algebra import coalesce, linear_of, plain, right_inverse
 from .composition import compose_layouts, composition
 from .core import ComposedLayout, Layout, make_pair, static_flat
 from .errors import LayoutError
@@ -83,9 +83,16 @@ def is_injective(layout: Any) -> bool:
     return len(image(layout)) == _static_size(layout)
 
 
+def _integers(layout: Any, name: str) -> set[int]:
+    img = image(layout)
+    if any(type(v) is not int for v in img):
+        raise LayoutError(f"{name}({layout}): asks for integer indices, not coordinates or dynamic values")
+    return img
+
+
 def is_surjective(layout: Any, codomain: int | None = None) -> bool:
     """Whether every index in ``[0, codomain)`` is taken (default codomain: up to the largest index)."""
-    img = image(layout)
+    img = _integers(layout, "is_surjective")
     if codomain is None:
         codomain = max(img) + 1
     return all(i in img for i in range(codomain)) and min(img) >= 0
@@ -93,18 +100,18 @@ def is_surjective(layout: Any, codomain: int | None = None) -> bool:
 
 def is_bijective(layout: Any) -> bool:
     """Whether the layout is a permutation of ``[0, size)``."""
-    n = _static_size(layout)
-    return image(layout) == set(range(n))
+    return _integers(layout, "is_bijective") == set(range(_static_size(layout)))
 
 
 def is_contiguous(layout: Any) -> bool:
     """Whether the image is a gap-free range of indices (in any order)."""
-    img = image(layout)
+    img = _integers(layout, "is_contiguous")
     return bool(max(img) - min(img) + 1 == len(img))
 
 
 def nullspace(layout: Layout) -> Layout:
     """A layout of the linear coordinates along the zero-stride modes: ``layout(nullspace(i)) == layout(0)``."""
+    plain(layout, "nullspace")
     shapes: list[Any] = []
     strides: list[Any] = []
     running: Any = 1
@@ -118,11 +125,21 @@ def nullspace(layout: Layout) -> Layout:
     return make_pair(coords.bare_tuple(shapes), coords.bare_tuple(strides))
 
 
+def kernel(layout: Any) -> set[int]:
+    """All linear coordinates that share the index of coordinate 0, found by enumeration.
+
+    :func:`nullspace` gives the part of it that is a layout along the zero-stride modes, at any size.
+    """
+    zero = layout(0)
+    return {i for i in range(_static_size(layout)) if layout(i) == zero}
+
+
 def max_common_layout(a: Layout, b: Layout) -> Layout:
     """The largest contiguous run of linear coordinates that both layouts keep contiguous, as a coordinate layout.
 
     With ``R`` the result: ``a(R(i)) == b(R(i)) == i``; ``1:0`` if there is none.
     """
+    plain(a, "max_common_layout")
     inv = right_inverse(b)
     n = _common(a, inv)
     return compose_layouts(inv, Layout(n)) if n > 1 else make_pair(1, 0)
@@ -130,12 +147,13 @@ def max_common_layout(a: Layout, b: Layout) -> Layout:
 
 def max_common_vector(a: Layout, b: Layout) -> int:
     """Number of elements of :func:`max_common_layout`: the widest vector move between two layouts."""
+    plain(a, "max_common_vector")
     return _common(a, right_inverse(b))
 
 
 def _common(a: Layout, inv: Layout) -> int:
     size = inv.size()
-    if type(size) is not int:
+    if type(size) is not int or any(type(d) is sc.Basis for x in (a, inv) for d in it.leaves(x.stride)):
         return 1
     limit = a.size()
     try:
@@ -145,6 +163,8 @@ def _common(a: Layout, inv: Layout) -> int:
         s, d = next(it.leaves(c.shape)), next(it.leaves(c.stride))
         return s if type(s) is int and d == 1 else 1
     except LayoutError:
+        if type(limit) is not int or not inv.is_static or not a.is_static:
+            return 1
         n = next((i for i in range(size) if inv(i) >= limit or a(inv(i)) != i), size)
         return next(k for k in range(max(n, 1), 0, -1) if size % k == 0)
 

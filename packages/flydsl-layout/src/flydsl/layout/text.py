@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from . import inttuple as it
-from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, _check_extents, make_pair
+from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, check_extents, make_pair
 from .errors import LayoutError
 from .scalar import Basis, Dyn, IntTuple, Leaf
 
@@ -113,7 +113,7 @@ class _Parser:
         return self.layout_rest(shape)
 
     def layout_rest(self, shape: IntTuple) -> Layout:
-        _check_extents(shape)
+        check_extents(shape)
         return make_pair(shape, self.int_tuple())
 
     def swizzle(self) -> Swizzle:
