@@ -19,6 +19,7 @@ from .derived import *  # noqa: F403
 from .struct import *  # noqa: F403
 from .arith import *  # noqa: F403
 from .math import *  # noqa: F403
+from .llvm import *  # noqa: F403
 from . import arith as arith, gpu as gpu, math as math, utils as utils
 from .struct import struct as struct
 from .compat import vec_broadcast as vec_broadcast, vec_select as vec_select
@@ -29,6 +30,7 @@ _LAZY = {
     "tdm_ops": "flydsl.expr.rocdl.tdm_ops",
     "coop": "flydsl.expr.coop",
     "random": "flydsl.expr.random",
+    "ktrace": "flydsl.expr.ktrace",
     "buffer_ops": "flydsl.expr.buffer_ops",
     "vector": "flydsl.expr.vector",
     "extern": "flydsl.expr.extern",

@@ -558,4 +558,3 @@ def ones_like(template: Any, dtype: Any = None) -> Vector:
 def empty_like(template: Any, dtype: Any = None) -> Vector:
     """A vector of zeros (registers have no uninitialised form)."""
     return Vector.filled_like(template, 0, dtype)
-

@@ -25,6 +25,7 @@ __all__ = [
     "FastMathFlags", "RoundingMode", "fastmath", "max", "min", "maxnumf", "maximumf", "minimumf", "ceildiv", "shrui",
     "cmpi", "cmpf", "index_cast", "constant_vector",
 ]  # fmt: skip
+__all__ += ["minnumf"]  # since 0.4
 
 
 @contextmanager
@@ -139,6 +140,11 @@ def _float_pair(name: str, a: Any, b: Any, flags: Any) -> Any:
 def maxnumf(a: Any, b: Any, *, fastmath: Any = None) -> Any:
     """Larger of two floats; the other operand where one is NaN."""
     return _float_pair("maxnumf", a, b, fastmath)
+
+
+def minnumf(a: Any, b: Any, *, fastmath: Any = None) -> Any:
+    """Smaller of two floats; the other operand where one is NaN."""
+    return _float_pair("minnumf", a, b, fastmath)
 
 
 def maximumf(a: Any, b: Any, *, fastmath: Any = None) -> Any:

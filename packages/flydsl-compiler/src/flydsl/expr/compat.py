@@ -71,4 +71,3 @@ legacy: dict[str, Callable[[], Any]] = {
                      "unwrap", "xori")
     },
 }  # fmt: skip
-

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
+from .primitive.types import AtomicOp
+
 __all__ = ["SyncScope"]
+__all__ += ["AtomicOp", "AtomicOrdering"]  # since 0.4
 
 
 class SyncScope:
@@ -10,3 +15,15 @@ class SyncScope:
 
     System = ""
     SingleThread = "singlethread"
+
+
+class AtomicOrdering(IntEnum):
+    """Memory orders of LLVM, from weakest to strongest."""
+
+    NotAtomic = 0
+    Unordered = 1
+    Monotonic = 2
+    Acquire = 3
+    Release = 4
+    AcqRel = 5
+    SeqCst = 6

@@ -333,5 +333,3 @@ def recast_layout(layout: Any, old_bits: Any, new_bits: Any) -> Any:
 def tile_to_shape(block: Any, trg_shape: Any, ord_shape: Any) -> Any:
     """Repeat `block` over the target shape, in the given order of modes."""
     return fly.tile_to_shape(block, to_int_tuple(trg_shape), to_int_tuple(ord_shape))
-
-

@@ -27,6 +27,7 @@ from .universal import *  # noqa: F403
 from .waits import asyncmark, s_wait_asynccnt, s_waitcnt, wait_asyncmark
 # isort: on
 
+from ._raw import function_builders as _function_builders
 from .universal import sched_dsrd, sched_dswr, sched_mfma, sched_vmem
 
 __all__ = [
@@ -36,6 +37,11 @@ __all__ = [
     "BufferAtomicMin", "BufferAtomicPkAdd", "MFMA", "WMMA", "make_buffer_ptr", "make_buffer_tensor",
     "get_buffer_rsrc", "sched_mfma", "sched_vmem", "sched_dsrd", "sched_dswr",
 ]  # fmt: skip
+
+# Generated builders take IR values only; theirs take DSL values. Wrappers of this package keep their names.
+globals().update(
+    {n: f for n, f in _function_builders().items() if getattr(globals().get(n), "__module__", "").endswith("_ops_gen")}
+)
 
 # The dialect module names its op classes like the instructions; the function forms take their place.
 globals().update({name: _matrix.wrapper(name) for name in _matrix.WRAPPED})

@@ -19,6 +19,7 @@ __all__ = ["MAX_RECORDS", "buffer_flags", "get_buffer_rsrc", "make_buffer_ptr", 
 
 MAX_RECORDS = 0xFFFFFFFF
 
+
 def buffer_flags(arch: str, checked: bool) -> int:
     """Word 3 of the descriptor. `checked`: an explicit size, so that RDNA checks bounds as well."""
     flags = 7 << 12 | 4 << 15
@@ -26,8 +27,10 @@ def buffer_flags(arch: str, checked: bool) -> int:
         flags |= 1 << 24 | (3 if checked else 2) << 28
     return flags
 
+
 def _int_type(bits: int) -> ir.Type:
     return ir.IntegerType.get_signless(bits)
+
 
 @dsl_loc_tracing
 def make_buffer_ptr(ptr: Pointer, num_records_bytes: Any = None) -> Pointer:
@@ -47,6 +50,7 @@ def make_buffer_ptr(ptr: Pointer, num_records_bytes: Any = None) -> Pointer:
     ty = fly.PointerType.get(ptr.type.element_type, TargetAddressSpace.BufferDesc, ptr.type.alignment)
     return make_ptr(ty, args)
 
+
 @dsl_loc_tracing
 def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_bytes: Any = None) -> Tensor:
     """The tensor through a buffer resource, same layout.
@@ -63,6 +67,7 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_byt
         elements = elements if isinstance(elements, int) else Int64(elements)
         num_records_bytes = (elements * bits + 7) // 8 if bits % 8 else elements * (bits // 8)
     return make_view(make_buffer_ptr(get_iter(tensor), num_records_bytes), layout)
+
 
 @dsl_loc_tracing
 def get_buffer_rsrc(ptr: Pointer) -> ir.Value:

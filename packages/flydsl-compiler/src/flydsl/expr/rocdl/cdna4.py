@@ -20,6 +20,7 @@ __all__ = [
 ]  # fmt: skip
 # ruff: noqa: N802 - op descriptors are spelled like types
 
+
 def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
                opsel_a: int = 0, opsel_b: int = 0) -> ir.Type:  # fmt: skip
     """MX-scaled MFMA. State: ``scale_a``, ``scale_b``."""
@@ -27,7 +28,9 @@ def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, el
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpCDNA4_MFMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b)
 
+
 MFMAScale = MFMA_Scale
+
 
 def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
     """Transposing LDS read: granularity and bits of (4, 64), (8, 64), (6, 96) or (16, 64)."""
@@ -35,48 +38,62 @@ def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
         raise ValueError(f"LDSReadTrans has no form ({trans_granularity}, {bit_size})")
     return fly_rocdl.CopyOpCDNA4LdsReadTransposeType.get(trans_granularity, bit_size)
 
+
 def LDSReadTrans4_64b() -> ir.Type:
     return LDSReadTrans(4, 64)
+
 
 def LDSReadTrans8_64b() -> ir.Type:
     return LDSReadTrans(8, 64)
 
+
 def LDSReadTrans6_96b() -> ir.Type:
     return LDSReadTrans(6, 96)
 
+
 def LDSReadTrans16_64b() -> ir.Type:
     return LDSReadTrans(16, 64)
+
 
 def _check_async(bits: int) -> int:
     if bits not in (32, 96, 128):
         raise ValueError(f"asynchronous LDS copies move 32, 96 or 128 bits, got {bits}")
     return bits
 
+
 def BufferLoadAsyncLDS(bit_size: int) -> ir.Type:
     """Asynchronous copy from a buffer tensor to LDS. State: ``soffset``, ``imm_offset``."""
     return fly_rocdl.CopyOpCDNA4BufferLoadAsyncLDSType.get(_check_async(bit_size))
 
+
 def BufferLoadAsyncLDS32b() -> ir.Type:
     return BufferLoadAsyncLDS(32)
+
 
 def BufferLoadAsyncLDS96b() -> ir.Type:
     return BufferLoadAsyncLDS(96)
 
+
 def BufferLoadAsyncLDS128b() -> ir.Type:
     return BufferLoadAsyncLDS(128)
+
 
 def GlobalLoadAsyncLDS(bit_size: int) -> ir.Type:
     """Asynchronous copy from global memory to LDS."""
     return fly_rocdl.CopyOpCDNA4GlobalLoadAsyncLDSType.get(_check_async(bit_size))
 
+
 def GlobalLoadAsyncLDS32b() -> ir.Type:
     return GlobalLoadAsyncLDS(32)
+
 
 def GlobalLoadAsyncLDS96b() -> ir.Type:
     return GlobalLoadAsyncLDS(96)
 
+
 def GlobalLoadAsyncLDS128b() -> ir.Type:
     return GlobalLoadAsyncLDS(128)
+
 
 @dsl_loc_tracing
 def cvt_sr_f32_to_bf16(x: Any, rand: Any) -> Any:

@@ -9,6 +9,7 @@ from .waits import emit_waitcnt
 
 __all__ = ["s_waitcnt"]
 
+
 def s_waitcnt(vmcnt: Any = None, lgkmcnt: Any = None, expcnt: Any = None) -> None:
     """Wait until at most the given numbers of operations are outstanding."""
     emit_waitcnt(encode(vmcnt, lgkmcnt, expcnt))

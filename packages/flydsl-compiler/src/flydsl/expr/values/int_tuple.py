@@ -209,5 +209,3 @@ def _unpack(ty: Any, dynamic: Iterator[ir.Value]) -> Any:
     if ty.is_leaf_int:
         return ty.get_static_leaf_int if ty.is_static else typed_leaf(next(dynamic))
     return None
-
-

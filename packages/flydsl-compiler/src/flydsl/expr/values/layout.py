@@ -208,8 +208,6 @@ def static_layout(value: Any, what: str) -> Any:
     return value
 
 
-
-
 def _primitive() -> Any:
     from .. import primitive
 

@@ -1,0 +1,75 @@
+"""Wave and workgroup reductions and scans, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+OPS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
+
+
+def _values(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-5, 6, count).astype(np.int32)
+
+
+@pytest.mark.parametrize("op", list(OPS))
+@pytest.mark.parametrize("width", [None, 16])
+def test_wave(run: Any, op: str, width: int | None) -> None:
+    x = _values(64)
+    rows = x.reshape(-1, width or 64)
+    call = f"(X[t], fx.ReductionOp.{op}, width={width})"
+    total = np.repeat(OPS[op].reduce(rows, axis=1), rows.shape[1])
+    np.testing.assert_array_equal(run(f"Y[t] = fx.coop.warp_reduce{call}", x=x), total)
+    inclusive = OPS[op].accumulate(rows, axis=1).reshape(-1)
+    np.testing.assert_array_equal(run(f"Y[t] = fx.coop.warp_inclusive_scan{call}", x=x), inclusive)
+    started = OPS[op].accumulate(np.insert(rows, 0, 3, axis=1), axis=1)[:, :-1].reshape(-1)
+    body = f"Y[t] = fx.coop.warp_exclusive_scan(X[t], fx.ReductionOp.{op}, width={width}, init=3)"
+    np.testing.assert_array_equal(run(body, x=x), started)
+
+
+def test_wave_scan_with_aggregate(run: Any) -> None:
+    x = _values(64)
+    body = "i, e, a = fx.coop.warp_scan_with_aggregate(X[t], 'add')\nY[t] = i * 10000 + e * 100 + a"
+    c = np.cumsum(x)
+    np.testing.assert_array_equal(run(body, x=x), c * 10000 + (c - x) * 100 + c[-1])
+
+
+@pytest.mark.parametrize("block", [64, 96, 256])
+@pytest.mark.parametrize("algorithm", ["WARP_REDUCTIONS", "RAKING"])
+@pytest.mark.parametrize("op", ["ADD", "MIN"])
+def test_block_reduce(run: Any, block: int, algorithm: str, op: str) -> None:
+    x = _values(block)
+    body = f"""
+    Reduce = fx.coop.BlockReduce[fx.Int32, {block}, fx.coop.BlockReduceAlgorithm.{algorithm}]
+    space = fx.SharedAllocator().allocate(Reduce.SharedStorage)
+    once = Reduce(X[t], fx.ReductionOp.{op}, storage=space)
+    Y[t] = once + Reduce(X[t] * 2, fx.ReductionOp.{op}, storage=space)
+    """
+    total = OPS[op].reduce(x) + OPS[op].reduce(x * 2)
+    np.testing.assert_array_equal(run(body, x=x, block=block), np.full(block, total))
+
+
+@pytest.mark.parametrize("block", [64, 160, 256])
+def test_block_scan(run: Any, block: int) -> None:
+    x = _values(block)
+    body = f"""
+    Scan = fx.coop.BlockScan[fx.Int32, {block}]
+    space = fx.SharedAllocator().allocate(Scan.SharedStorage)
+    i = Scan.inclusive(X[t], fx.ReductionOp.ADD, storage=space)
+    e, a = Scan.exclusive_with_aggregate(X[t], fx.ReductionOp.MAX, storage=space, init=-9)
+    Y[t] = i * 10000 + e * 100 + a
+    """
+    before = np.maximum.accumulate(np.insert(x, 0, -9))[:-1]
+    expected = np.cumsum(x) * 10000 + before * 100 + x.max()
+    np.testing.assert_array_equal(run(body, x=x, block=block), expected)
+
+
+def test_the_block_must_be_the_declared_one(run: Any) -> None:
+    body = """
+    Reduce = fx.coop.BlockReduce[fx.Int32, 128]
+    Y[t] = Reduce(X[t], fx.ReductionOp.ADD, storage=fx.SharedAllocator().allocate(Reduce.SharedStorage))
+    """
+    with pytest.raises(ValueError, match="for 128 threads, the kernel's block has 64"):
+        run(body, x=_values(64))
