@@ -25,6 +25,11 @@ class Stream:
         """The HIP handle."""
         return self._handle
 
+    @property
+    def cuda_stream(self) -> int:
+        """The HIP handle, by the name that frameworks give it; so a jit call takes this stream like a framework's."""
+        return self._handle
+
     def synchronize(self) -> None:
         """Wait for all work queued so far. Raises HipError if some of it failed."""
         _native.stream_synchronize(self._handle)
