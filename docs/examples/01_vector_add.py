@@ -12,9 +12,12 @@ from __future__ import annotations
 import argparse
 
 import _common as common
+import _hip as hip
+import numpy as np
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+import flydsl.runtime as rt
 
 THREADS = (4, 32)  # rows x columns of threads in a workgroup
 VECTOR = 4         # consecutive float32 of one thread: 128 bits
@@ -73,6 +76,22 @@ def run(rows: int, cols: int) -> None:
     common.check(f"{rows}x{cols}", c, a + b)
 
 
+def run_captured(rows: int, cols: int) -> None:
+    """Record a launch in a graph, and replay it on new data in the same buffers."""
+    a, b = common.random_f32((rows, cols), 1), common.random_f32((rows, cols), 2)
+    c = common.poisoned_like(a)
+    stream = rt.Stream()
+    add(a, b, c, rows, cols, stream=stream)  # compiles and loads, which a capture must not
+    stream.synchronize()
+    c[...] = float("nan")
+    graph = hip.Graph(stream, lambda: add(a, b, c, rows, cols, stream=stream))
+    common.expect("recording runs nothing:", bool(np.isnan(common.to_host(c)).all()))
+    for seed in (3, 4):
+        a[...] = common.random_f32((rows, cols), seed)
+        graph.replay()
+        common.check(f"replay with data {seed}", c, a + b)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -80,6 +99,7 @@ def main() -> None:
     for size in parser.parse_args().sizes:
         rows, cols = map(int, size.split("x"))
         run(rows, cols)
+        run_captured(rows, cols)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,13 @@ AMD GPU is the simulator's.
 from __future__ import annotations
 
 import argparse
-import ctypes
 
 import _common as common
+import _hip as hip
 import numpy as np
 
 import flydsl.compiler as flyc
 import flydsl.ir
-import flydsl.runtime as rt
 from flydsl._mlir import ir, passmanager
 from flydsl._mlir.dialects import arith, fly, gpu
 from flydsl.runtime.device import get_rocm_arch
@@ -95,29 +94,6 @@ def compile_module(module: ir.Module, arch: str) -> bytes:
     return flydsl.ir.compile_hsaco(module, arch)
 
 
-class HipModule:
-    """A loaded code object, through the C functions that any HIP program uses."""
-
-    def __init__(self, code_object: bytes) -> None:
-        rt.device_info()  # opens the HIP library: ROCm's, or the simulator's
-        self.hip, self.module = ctypes.CDLL(rt.library_path()), ctypes.c_void_p()
-        self._call("hipModuleLoadData", ctypes.byref(self.module), code_object)
-
-    def _call(self, function: str, *arguments) -> None:
-        status = getattr(self.hip, function)(*arguments)
-        if status != 0:
-            raise RuntimeError(f"{function} returned {status}")
-
-    def launch(self, name: str, grid: int, block: int, *tensors) -> None:
-        """Launch a kernel whose arguments are pointers."""
-        function = ctypes.c_void_p()
-        self._call("hipModuleGetFunction", ctypes.byref(function), self.module, name.encode())
-        pointers = [ctypes.c_void_p(rt.describe_tensor(t).data) for t in tensors]
-        parameters = (ctypes.c_void_p * len(pointers))(*[ctypes.addressof(p) for p in pointers])
-        self._call("hipModuleLaunchKernel", function, grid, 1, 1, block, 1, 1, 0, None, parameters, None)
-        rt.synchronize()
-
-
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -141,7 +117,7 @@ def main() -> None:
 
     a, b = (common.random_f32((BLOCKS * THREADS * VECTOR,), seed) for seed in (1, 2))
     c = common.poisoned_like(a)
-    HipModule(code_object).launch(KERNEL, BLOCKS, THREADS, a, b, c)
+    hip.Module(code_object).launch(KERNEL, BLOCKS, THREADS, a, b, c)
     print(f"{len(code_object)} bytes of code object on {common.describe_device()}")
     common.check("add + ReLU", c, np.maximum(common.to_host(a) + common.to_host(b), 0))
 

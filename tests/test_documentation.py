@@ -1,0 +1,90 @@
+"""Every Python block of the documentation runs, every link leads somewhere, and the pictures are current.
+
+The blocks of a page are one program, in order. A block that shows a fragment or an error is marked
+```` ```python norun ````: it is then only parsed. A block in ```` ```sh ```` is checked for the scripts it names.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted(
+    p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
+    if "reference/dialects" not in p.as_posix()
+)  # fmt: skip
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.M | re.S)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str, str]]:
+    """(line, words after the language, text) of the fenced blocks of a page."""
+    text = page.read_text()
+    return [(text[: m.start()].count("\n") + 1, m[2].strip(), m[3]) for m in BLOCK.finditer(text) if m[1] == language]
+
+
+WITH_PYTHON = [p for p in PAGES if blocks(p, "python")]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+def test_python_blocks_run(page, tmp_path):
+    program, line = [], 0
+    for start, words, text in blocks(page, "python"):
+        ast.parse(text, filename=f"{name_of(page)}:{start}")
+        if "norun" not in words.split():
+            # The lines keep their numbers, so a traceback points into the page.
+            program.append("\n" * (start - line) + text)
+            line = start + text.count("\n")
+    script = tmp_path / "page.py"
+    script.write_text("".join(program))
+    env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache")}
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert result.returncode == 0, f"{name_of(page)}:\n{result.stdout[-2000:]}{result.stderr[-3000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page if not path else page.parent / path
+        if path == "" or not (ROOT / "docs/reference/dialects") in file.resolve().parents:
+            assert file.exists(), f"{name_of(page)} links to {target}"
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), f"{name_of(page)} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a renderer makes of the headings."""
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "sh")], ids=name_of)
+def test_commands_name_files_that_exist(page):
+    for _, _, text in blocks(page, "sh"):
+        for path in re.findall(r"(?:^|\s)\.?/?((?:tools|docs|tests|packages)/[\w./-]+)", text):
+            assert (ROOT / path).exists() or (page.parent / path).exists(), f"{name_of(page)}: {path}"
+
+
+def test_pictures_are_current():
+    script = ROOT / "docs" / "examples" / "pictures.py"
+    result = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    assert result.returncode == 0, f"{result.stdout}{result.stderr}run python docs/examples/pictures.py"
+
+
+def test_every_example_is_explained_and_pictured():
+    page = (ROOT / "docs" / "examples.md").read_text()
+    for script in (ROOT / "docs" / "examples").glob("[0-9]*.py"):
+        assert f"examples/{script.name})" in page
+        assert re.search(rf"!\[[^]]+\]\(examples/pictures/{script.name[:2]}_", page), f"no picture of {script.name}"
