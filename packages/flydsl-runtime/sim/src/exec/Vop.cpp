@@ -70,6 +70,8 @@ void applySign(uint32_t *d, Num type, uint8_t mods) {
 const uint32_t *fetchPacked(const Inst &in, unsigned n, Num type, const uint32_t *s,
                             uint32_t *tmp) {
   bool lo = in.opSel >> n & 1, hi = in.opSelHi >> n & 1;
+  if (type == Num::PkB32) // v_pk_mov_b32: op_sel alone picks the dword of either source
+    hi = lo;
   bool negLo = in.negLo >> n & 1, negHi = in.negHi >> n & 1;
   if (!lo && hi && !negLo && !negHi)
     return s;
@@ -340,10 +342,21 @@ static void execDual(Wave &w, const Inst &in) {
   commit(w, second, w.tmp->dst, b.writable);
 }
 
+/// v_s_*: one value, whatever EXEC says.
+static void execScalarResult(Wave &w, const Inst &in) {
+  compute(w, in, w.tmp->dst);
+  if (in.omod || in.clamp)
+    applyOutputModifiers(in, w.tmp->dst);
+  bool half = in.def->dst == Num::F16;
+  write32(w, in.dst, half ? w.tmp->dst[0] & 0xffff : w.tmp->dst[0]);
+}
+
 void registerDual(OpTable &table) {
   OpDef d;
   d.exec = execDual;
   table.add("v_dual", d);
+  d.exec = execScalarResult;
+  table.add("v_scalar", d);
 }
 
 } // namespace FLYSIM_LEVEL
