@@ -18,9 +18,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from .dtypes import FLOATS
+
 __all__ = [
-    "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "fold", "pointer",
-    "plan_rows",
+    "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "float_element", "fold",
+    "pointer", "plan_rows",
 ]  # fmt: skip
 
 ACCESS_BITS = 128
@@ -86,9 +88,25 @@ def fits_registers(n: int) -> bool:
 
 
 def pointer(data: Any, element: Any) -> Any:
-    """Global pointer to the storage of a tensor or pointer argument, seen as elements of `element`."""
+    """Global pointer to the storage of a tensor or pointer argument, seen as elements of `element`.
+
+    Integers stand for any type of their bytes (fp8 as int8, int32 as float32). TypeError if one of f32, f16 and bf16 is
+    passed for another: that would be a wrong launch.
+    """
     start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
-    return start if start.element_type is element else fx.recast_iter(element, start)
+    given = start.element_type
+    if given is element:
+        return start
+    floats = tuple(FLOATS.values())
+    if given in floats and element in floats:
+        raise TypeError(f"the kernel was built for {element.__name__}, but an argument holds {given.__name__}")
+    return fx.recast_iter(element, start)
+
+
+def float_element(data: Any, default: Any) -> Any:
+    """Element class of a float argument as it was passed; `default` if it is not f32, f16 or bf16."""
+    start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
+    return start.element_type if start.element_type in FLOATS.values() else default
 
 
 class _Bounded:

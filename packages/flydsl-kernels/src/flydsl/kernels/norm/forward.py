@@ -16,7 +16,7 @@ from ..common.convert import quantised_max, to_quantised
 from ..common.dtypes import FLOATS, element_of
 from ..common.mathx import rsqrt
 from ..common.reduce import Lds, add, fmax, reduce_rows
-from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, fold
+from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold
 from .config import NormConfig
 
 __all__ = ["launch_norm", "norm_kernel"]
@@ -87,7 +87,7 @@ def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         if fx.const_expr(config.centered):
             beta = Columns(tensors["Beta"], weight, place)
         if fx.const_expr(config.smooth):
-            x_scale = Columns(tensors["XScale"], fx.Float32 if config.dtype == "f32" else weight, place)
+            x_scale = Columns(tensors["XScale"], float_element(tensors["XScale"], weight), place)
         if fx.const_expr(config.stats):
             if place.lane == 0:
                 RowScalars(tensors["Rstd"], fx.Float32, place).store(rstd)
