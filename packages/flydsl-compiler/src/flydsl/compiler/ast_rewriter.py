@@ -18,6 +18,7 @@ from typing import Any
 from flydsl.utils import env, log
 
 from . import control_flow as flow
+from . import control_loops as loops
 from .ast_transformer import Transformer, plain_bindings
 from .diagnostics import rewritten_spans
 
@@ -46,21 +47,21 @@ class ReplaceIfWithDispatch:
 class InsertEmptyYieldForSCFFor:
     """Namespace of the loop dispatchers."""
 
-    scf_range = staticmethod(flow.scf_range)
-    scf_for_dispatch = staticmethod(flow.scf_for_dispatch)
+    scf_range = staticmethod(loops.scf_range)
+    scf_for_dispatch = staticmethod(loops.scf_for_dispatch)
     scf_for_collect_results = staticmethod(flow.scf_for_collect_results)
 
 
 class ReplaceYieldWithSCFYield:
     """Namespace of the explicit yield."""
 
-    scf_yield_ = staticmethod(flow.scf_yield_)
+    scf_yield_ = staticmethod(loops.scf_yield_)
 
 
 class CanonicalizeWhile:
     """Namespace of the while dispatchers."""
 
-    scf_while_dispatch = staticmethod(flow.scf_while_dispatch)
+    scf_while_dispatch = staticmethod(loops.scf_while_dispatch)
     scf_while_collect_results = staticmethod(flow.scf_while_collect_results)
 
 
@@ -77,15 +78,16 @@ _HELPERS: dict[str, Any] = {
     "__check_local_var": flow.check_local_var,
     "__require_static": flow.require_static_,
     "__const_expr": flow.const_expr,
+    "__check_raise": flow.check_raise,
     "scf_if_dispatch": flow.scf_if_dispatch,
     "scf_return_dispatch": flow.scf_return_dispatch,
     "scf_ifexp_dispatch": flow.scf_ifexp_dispatch,
     "scf_if_collect_results": flow.scf_if_collect_results,
-    "scf_range": flow.scf_range,
-    "scf_for_dispatch": flow.scf_for_dispatch,
+    "scf_range": loops.scf_range,
+    "scf_for_dispatch": loops.scf_for_dispatch,
     "scf_for_collect_results": flow.scf_for_collect_results,
-    "scf_yield_": flow.scf_yield_,
-    "scf_while_dispatch": flow.scf_while_dispatch,
+    "scf_yield_": loops.scf_yield_,
+    "scf_while_dispatch": loops.scf_while_dispatch,
     "scf_while_collect_results": flow.scf_while_collect_results,
 }
 

@@ -21,7 +21,7 @@ from .ast_scope import (
     function_locals,
     is_const_expr,
 )
-from .diagnostics import DSLNotImplementedError, DSLSyntaxError, SourceFrame
+from .diagnostics import DiagRecord, DSLNotImplementedError, DSLSyntaxError, DSLTypeError, SourceFrame
 
 _NAMES = "__ret_names"
 _counter = itertools.count()
@@ -55,6 +55,9 @@ class Transformer(ast.NodeTransformer):
         self.plain_bound = plain_bound
         self.kernel = kernel
         self.stores: list[dict[str, list[int]]] = []
+        self.globals: list[set[str]] = []
+        self.nonlocals: list[set[str]] = []
+        self.decided = False  # the innermost `if` around is a const_expr one
         self.locals: list[set[str]] = []
         self.explicit_depth = 0
         self.python_loops = 0
@@ -63,9 +66,12 @@ class Transformer(ast.NodeTransformer):
 
     # ---- helpers
 
+    def _frame(self, node: Any) -> SourceFrame:
+        end = node.end_col_offset if node.end_lineno == node.lineno else None
+        return SourceFrame(self.filename, node.lineno, node.col_offset, end)
+
     def reject(self, node: ast.AST, message: str) -> None:
-        end = node.end_col_offset if node.end_lineno == node.lineno else None  # type: ignore[attr-defined]
-        raise DSLSyntaxError(message, SourceFrame(self.filename, node.lineno, node.col_offset, end))  # type: ignore[attr-defined]
+        raise DSLSyntaxError(message, self._frame(node))
 
     def body_of(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
@@ -134,12 +140,15 @@ class Transformer(ast.NodeTransformer):
         self.occurrences.append(_name_counts([node]))
         self.parameters.append({a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)})
         self.stores.append(_store_lines(node))
+        self.globals.append({n for st in ast.walk(node) if isinstance(st, ast.Global) for n in st.names})
+        self.nonlocals.append({n for st in ast.walk(node) if isinstance(st, ast.Nonlocal) for n in st.names})
         if self.kernel and len(self.locals) == 1:
             self._reject_returned_values(node)
-        outer, self.explicit_depth, self.python_loops = (self.explicit_depth, self.python_loops), 0, 0
+        outer = self.explicit_depth, self.python_loops, self.decided
+        self.explicit_depth, self.python_loops, self.decided = 0, 0, False
         node.body = self.tail_body(node.body)
-        self.explicit_depth, self.python_loops = outer
-        for stack in (self.locals, self.occurrences, self.parameters, self.stores):
+        self.explicit_depth, self.python_loops, self.decided = outer
+        for stack in (self.locals, self.occurrences, self.parameters, self.stores, self.globals, self.nonlocals):
             stack.pop()
         return node
 
@@ -249,7 +258,7 @@ class Transformer(ast.NodeTransformer):
     # ---- statements
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        what = "assert (a device-side check needs an explicit branch and fx.printf)"
+        what = "`assert`: a device-side check is a branch that reports with fx.printf; it"
         node.test = ast.copy_location(_call("__require_static", self.visit(node.test), ast.Constant(what)), node.test)
         if node.msg is not None:
             node.msg = self.visit(node.msg)
@@ -258,9 +267,22 @@ class Transformer(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         if is_const_expr(node.test):
             assert isinstance(node.test, ast.Call)
+            outer, self.decided = self.decided, True
             self.generic_visit_statement(node)
+            self.decided = outer
             node.test.func = ast.copy_location(_name("__const_expr"), node.test.func)
             return node
+        outer, self.decided = self.decided, False
+        result = self._plain_if(node)
+        self.decided = outer
+        return result
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        self.generic_visit(node)
+        check = ast.Expr(_call("__check_raise"))
+        return node if self.decided else [ast.copy_location(check, node), node]
+
+    def _plain_if(self, node: ast.If) -> Any:
         leaving = escapes([*node.body, *node.orelse])
         writes = BlockWrites([*node.body, *node.orelse], self.locals[-1])
         if leaving or writes.deleted:
@@ -281,8 +303,15 @@ class Transformer(ast.NodeTransformer):
         self.python_loops -= loop
         node.orelse = self.body_of(node.orelse)
 
+    def _reject_global_writes(self, writes: BlockWrites, node: ast.AST) -> None:
+        for name in writes.bound:
+            if name in self.globals[-1]:
+                self.reject(node, f"global name {name!r} is assigned in a branch or loop that may run on the device; "
+                            "use a local variable, and return or store the result")  # fmt: skip
+
     def _if_dispatch(self, node: ast.If, writes: BlockWrites) -> list[ast.stmt]:
         n = next(_counter)
+        self._reject_global_writes(writes, node)
         names = self._visible(writes, node)
         test = self.visit(node.test)
         collect = "scf_if_collect_results"
@@ -308,7 +337,10 @@ class Transformer(ast.NodeTransformer):
             return writes.names  # a later iteration may read what this one bound
         inside, everywhere = _name_counts([*node.body, *node.orelse]), self.occurrences[-1]
         parameters = self.parameters[-1]
-        return tuple(n for n in writes.names if n not in writes.bound or n in parameters or everywhere[n] > inside[n])
+        return tuple(
+            n for n in writes.names
+            if n not in writes.bound or n in parameters or n in self.nonlocals[-1] or everywhere[n] > inside[n]
+        )  # fmt: skip
 
     def visit_While(self, node: ast.While) -> Any:
         if is_const_expr(node.test):
@@ -328,6 +360,7 @@ class Transformer(ast.NodeTransformer):
         n = next(_counter)
         writes = BlockWrites([*node.body, node.test], self.locals[-1])
         self._reject_del(writes)
+        self._reject_global_writes(writes, node)
         test = ast.copy_location(ast.Return(self.visit(node.test)), node.test)
         before = self.make_function(f"__while_before_{n}", [], writes.names, [test], node, None)
         after = self.make_function(f"__while_after_{n}", [], writes.names, self.body_of(node.body), node,
@@ -394,14 +427,14 @@ class Transformer(ast.NodeTransformer):
 
     def _auto_for(self, node: ast.For, iterable: ast.Call, keywords: dict[str | None, ast.expr]) -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
-            raise TypeError(
-                f"{self.filename}:{node.lineno}: the target of a run-time range must be one name; "
-                "to carry values write `for i, state in range(..., init=[...])`"
-            )
+            text = ("the target of a run-time range must be one name; to carry values write "
+                    "`for i, state in range(..., init=[...])`")  # fmt: skip
+            raise DSLTypeError(text, [DiagRecord(text, (self._frame(node.target),))])
         n = next(_counter)
         induction = node.target.id
         writes = BlockWrites(node.body, self.locals[-1])
         self._reject_del(writes)
+        self._reject_global_writes(writes, node)
         names = writes.names
         if induction not in names and induction in self.plain_bound:
             # The name has a meaning before the loop, so its last value is carried out.

@@ -19,9 +19,28 @@ from .derived import *  # noqa: F403
 from .struct import *  # noqa: F403
 from .arith import *  # noqa: F403
 from .math import *  # noqa: F403
-from .llvm import *  # noqa: F403
 from . import arith as arith, gpu as gpu, math as math, utils as utils
 from .struct import struct as struct
+
+# Additions of 0.4: not in the `__all__` lists, which are the stable names of 0.3.
+from .enum import AtomicOrdering as AtomicOrdering
+from .arith import minnumf as minnumf
+from .llvm import (
+    atomic_add as atomic_add,
+    atomic_and as atomic_and,
+    atomic_cas as atomic_cas,
+    atomic_fmax as atomic_fmax,
+    atomic_fmin as atomic_fmin,
+    atomic_max as atomic_max,
+    atomic_min as atomic_min,
+    atomic_or as atomic_or,
+    atomic_sub as atomic_sub,
+    atomic_xchg as atomic_xchg,
+    atomic_xor as atomic_xor,
+    generic_load as generic_load,
+    generic_store as generic_store,
+    memory_fence as memory_fence,
+)
 from .compat import vec_broadcast as vec_broadcast, vec_select as vec_select
 # isort: on
 

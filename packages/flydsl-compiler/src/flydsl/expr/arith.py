@@ -25,7 +25,6 @@ __all__ = [
     "FastMathFlags", "RoundingMode", "fastmath", "max", "min", "maxnumf", "maximumf", "minimumf", "ceildiv", "shrui",
     "cmpi", "cmpf", "index_cast", "constant_vector",
 ]  # fmt: skip
-__all__ += ["minnumf"]  # since 0.4
 
 
 @contextmanager

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from .primitive.types import AtomicOp
+from .primitive.types import AtomicOp as AtomicOp
 
 __all__ = ["SyncScope"]
-__all__ += ["AtomicOp", "AtomicOrdering"]  # since 0.4
 
 
 class SyncScope:

@@ -94,8 +94,10 @@ def _define(kind: str, text: str) -> Any:
         return _rmw(kind, ptr, value, syncscope, ordering)
 
     operation.__name__ = operation.__qualname__ = f"atomic_{kind}"
-    operation.__doc__ = (f"{text}; returns the previous value in the type of `value`.\n\n"
-                         "Raises:\n    TypeError: `value` has another type than the pointer, or one without this atomic.")  # fmt: skip
+    operation.__doc__ = (
+        f"{text}; returns the previous value in the type of `value`.\n\n"
+        "Raises:\n    TypeError: `value` has another type than the pointer, or one without this atomic."
+    )
     return operation
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,8 @@ class Stream:
     """
 
     _is_stream_param = True
+    #: The handle under the name that other libraries' streams have, where the launcher looks first.
+    cuda_stream = property(operator.attrgetter("value"))
 
     def __init__(self, value: Any = None) -> None:
         if isinstance(value, Stream):
