@@ -1,0 +1,31 @@
+"""The signed immediate offset of global loads, over its whole range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from asmlib import FIRST, Bench, Program
+
+RANGES = {"gfx942": 1 << 12, "gfx950": 1 << 12, "gfx1201": 1 << 23, "gfx1250": 1 << 23}
+
+
+@pytest.mark.parametrize("arch", sorted(RANGES))
+def test_offset_is_signed(sim, build_dir, arch):
+    """Lanes load data[lane + k]; base and offset are chosen so that only a sign-extended offset lands there."""
+    limit = RANGES[arch]
+    gfx12 = arch.startswith("gfx12")
+    load = "global_load_b32" if gfx12 else "global_load_dword"
+    wait = "s_wait_loadcnt 0x0" if gfx12 else "s_waitcnt vmcnt(0)"
+    offsets = [-limit, -limit + 4, -2048, -4, 0, 4, limit - 4]
+    programs = []
+    for n, offset in enumerate(offsets):
+        # The two input registers hold the address that, with the offset added, is the lane's own element.
+        code = f"  {load} v2, v[{FIRST}:{FIRST + 1}], off offset:{offset}\n  {wait}"
+        programs.append(Program(f"load{n}", code, 2, 2, 1))
+    bench = Bench(sim, arch, programs, build_dir)
+    lanes = bench.wave
+    data = np.random.default_rng(5).integers(0, 2**32, lanes, np.uint32)
+    for n, offset in enumerate(offsets):
+        address = (data.ctypes.data + 4 * np.arange(lanes, dtype=np.int64) - offset).astype(np.uint64)
+        rows = np.stack([address & np.uint64(0xFFFFFFFF), address >> np.uint64(32)]).astype(np.uint32)
+        np.testing.assert_array_equal(bench.run(f"load{n}", rows)[0], data, err_msg=f"offset {offset}")
