@@ -1,5 +1,6 @@
 //===- Decoder.cpp - bytes to pre-decoded instructions --------------------===//
 
+#include "decode/Coverage.h"
 #include "decode/Disassembler.h"
 #include "decode/Program.h"
 #include "exec/OpTable.h"
@@ -141,6 +142,10 @@ private:
       if (raw.has(OpName::soffset))
         inst.src[1] = source(raw.operand(OpName::soffset), Num::B32, 0);
       inst.imm = raw.imm(OpName::offset);
+      // Atomics: the data registers are also the result when it is returned.
+      inst.cpol = raw.has(OpName::sdst) && raw.has(OpName::sdata);
+      if (arch().gfx1250() && (raw.imm(OpName::cpol) & 0x800))
+        inst.addrMode |= 8;
       return;
     }
     if (named) {
@@ -174,6 +179,10 @@ private:
     bool packed = type == Num::PkF16 || type == Num::PkB16 || type == Num::PkBF16 ||
                   type == Num::PkF32 || type == Num::PkB32 || type == Num::Mix ||
                   type == Num::MixBF;
+    if (inst.def->flags & kRawMods) {
+      inst.negLo |= (mods & kModNeg ? 1 : 0) << n;
+      return;
+    }
     if (packed) {
       inst.negLo |= (mods & kModNeg ? 1 : 0) << n;
       inst.negHi |= (mods & kModAbs ? 1 : 0) << n;
@@ -233,7 +242,12 @@ private:
       inst.imm = raw.imm(OpName::byte_sel);
     if (raw.has(OpName::scale_sel))
       inst.imm = raw.imm(OpName::scale_sel);
+    if (def.flags & kRawMods)
+      inst.imm = inst.negLo;
     inst.plain = isPlain();
+    // v_s_* run on the vector unit with scalar operands.
+    if (inst.dst.kind == OperandKind::Sgpr && inst.exec == OpTable::instance().find("v_rcp_f32")->exec)
+      inst.exec = OpTable::instance().find("v_scalar")->exec;
   }
 
   void decodeUnnamedVector() {
@@ -415,12 +429,17 @@ private:
                       : contains(op, "_IDXEN") ? 2
                                                : 0;
       inst.lds = contains(op, "_LDS_");
+      if (raw.has(OpName::format))
+        inst.offset2 = static_cast<uint32_t>(raw.imm(OpName::format));
       if (inst.lds)
         inst.dst = Operand();
     } else {
       inst.src[1] = source(raw.operand(OpName::saddr), Num::B64, 0);
       if (raw.has(OpName::saddr) && !inst.src[1])
         inst.src[1] = Operand();
+      // LLVM keeps the encoded field: two's complement in 24 bits, or 13 bits on gfx9.
+      unsigned bits = arch().gfx12() ? 24 : 13;
+      inst.imm = (inst.imm & ((1ll << bits) - 1)) - ((inst.imm >> (bits - 1) & 1) << bits);
       // scale_offset (gfx1250) is bit 11 of LLVM's cache policy operand.
       if (arch().gfx1250() && (raw.imm(OpName::cpol) & 0x800))
         inst.addrMode |= 8;
@@ -534,6 +553,16 @@ std::string Program::text(const Inst &i) const {
                              base + i.pc);
 }
 
+Fidelity decodeInstruction(Program &program, const RawInst &raw, Inst &inst) {
+  InstDecoder(program, raw, inst).run();
+  if (inst.exec == execUnsupported)
+    return Fidelity::Missing;
+  bool approximate = inst.def && (inst.def->flags & (kApprox | kUncertain));
+  if (inst.ext && inst.ext->second)
+    approximate |= (inst.ext->second->def->flags & kApprox) != 0;
+  return approximate ? Fidelity::Approximate : Fidelity::Exact;
+}
+
 std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &range,
                                        const ArchInfo &arch, bool wave32) {
   auto program = std::make_unique<Program>();
@@ -553,7 +582,7 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
     inst.pc = static_cast<uint32_t>(pc);
     if (program->disassembler->decode(bytes + pc, program->size - pc, range.addr + pc, raw)) {
       inst.length = static_cast<uint8_t>(raw.length);
-      InstDecoder(*program, raw, inst).run();
+      decodeInstruction(*program, raw, inst);
     } else {
       inst.length = 4;
       inst.exec = execIllegal;

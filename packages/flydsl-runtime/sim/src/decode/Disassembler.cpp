@@ -2,6 +2,7 @@
 
 #include "decode/Disassembler.h"
 
+#include "support/CrashGuard.h"
 #include "support/Error.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -18,6 +19,7 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -93,6 +95,25 @@ struct Disassembler::Impl {
   MCInst inst;
   std::mutex mutex;
 
+  /// False for reserved values of enumerated operands, which LLVM's disassembler accepts and its
+  /// printer does not survive.
+  bool operandsValid(const MCInst &i) const {
+    static const struct {
+      OpName name;
+      int64_t max;
+    } kEnums[] = {{OpName::matrix_a_fmt, 4}, {OpName::matrix_b_fmt, 4}, {OpName::dst_sel, 6},
+                  {OpName::src0_sel, 6},     {OpName::src1_sel, 6},     {OpName::dst_unused, 2}};
+    for (const auto &e : kEnums) {
+      int at = AMDGPU::getNamedOperandIdx(i.getOpcode(), e.name);
+      if (at < 0)
+        continue;
+      if (unsigned(at) >= i.getNumOperands() || !i.getOperand(at).isImm() ||
+          i.getOperand(at).getImm() < 0 || i.getOperand(at).getImm() > e.max)
+        return false;
+    }
+    return true;
+  }
+
   /// Looks up an opcode whose operand positions are known, to detect an LLVM whose
   /// operand-name ids differ from OperandNames.h.
   void checkOperandNames() {
@@ -111,6 +132,7 @@ struct Disassembler::Impl {
 };
 
 Disassembler::Disassembler(const ArchInfo &arch, bool wave32) : impl(new Impl) {
+  installCrashHandler();
   const Target &t = target();
   impl->mri.reset(t.createMCRegInfo(impl->triple));
   impl->mai.reset(t.createMCAsmInfo(*impl->mri, impl->triple, impl->options));
@@ -133,19 +155,32 @@ Disassembler::~Disassembler() = default;
 
 bool Disassembler::decode(const uint8_t *bytes, uint64_t size, uint64_t address, RawInst &out) {
   impl->inst = MCInst();
-  uint64_t length = 0;
-  auto status = impl->dis->getInstruction(impl->inst, length, ArrayRef<uint8_t>(bytes, size),
-                                          address, nulls());
+  uint64_t length = 0, crashAddress = 0;
+  auto status = MCDisassembler::Fail;
+  // Reserved encodings can crash LLVM (a literal where an instruction allows none).
+  bool survived = protectedCall(
+      [&] {
+        status = impl->dis->getInstruction(impl->inst, length, ArrayRef<uint8_t>(bytes, size),
+                                           address, nulls());
+      },
+      crashAddress);
+  if (!survived)
+    return false;
   out.length = static_cast<unsigned>(length);
-  if (status != MCDisassembler::Success || length == 0)
+  if (status != MCDisassembler::Success || length == 0 || !impl->operandsValid(impl->inst))
+    return false;
+  out.opcodeId = impl->inst.getOpcode();
+  if (out.skipOpcodes && out.skipOpcodes->count(out.opcodeId))
     return false;
   out.owner = this;
   out.opcode = impl->mii->getName(impl->inst.getOpcode()).str();
   const char *mnemonic = impl->printer->getMnemonic(impl->inst).first;
   std::string full = mnemonic ? mnemonic : "";
-  full.erase(full.find_last_not_of(" \t") + 1);
+  // Some assembly strings go on with a fixed operand ("buffer_load_dword off, ").
+  full.erase(std::min(full.size(), full.find_first_of(" \t")));
   out.isE32 = full.size() > 4 && full.compare(full.size() - 4, 4, "_e32") == 0;
-  out.isSdwa = full.find("_sdwa") != std::string::npos;
+  // The printer adds "_sdwa" itself; only the opcode says it.
+  out.isSdwa = out.opcode.find("_sdwa") != std::string::npos;
   out.mnemonic = baseMnemonic(full);
   return true;
 }
@@ -153,17 +188,23 @@ bool Disassembler::decode(const uint8_t *bytes, uint64_t size, uint64_t address,
 std::string Disassembler::print(const uint8_t *bytes, uint64_t size, uint64_t address) {
   std::lock_guard<std::mutex> lock(impl->mutex);
   MCInst inst;
-  uint64_t length = 0;
-  auto status = impl->dis->getInstruction(inst, length, ArrayRef<uint8_t>(bytes, size), address,
-                                          nulls());
-  if (status != MCDisassembler::Success) {
+  uint64_t length = 0, crashAddress = 0;
+  auto status = MCDisassembler::Fail;
+  std::string text;
+  raw_string_ostream os(text);
+  bool survived = protectedCall(
+      [&] {
+        status = impl->dis->getInstruction(inst, length, ArrayRef<uint8_t>(bytes, size), address,
+                                           nulls());
+        if (status == MCDisassembler::Success && impl->operandsValid(inst))
+          impl->printer->printInst(&inst, address, "", *impl->sti, os);
+      },
+      crashAddress);
+  if (!survived || status != MCDisassembler::Success || !impl->operandsValid(inst)) {
     uint32_t word = 0;
     memcpy(&word, bytes, size < 4 ? size : 4);
     return format(".long 0x%08x", word);
   }
-  std::string text;
-  raw_string_ostream os(text);
-  impl->printer->printInst(&inst, address, "", *impl->sti, os);
   size_t start = text.find_first_not_of(" \t");
   for (char &c : text)
     if (c == '\t')

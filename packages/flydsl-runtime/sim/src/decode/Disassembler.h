@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 namespace flysim {
@@ -34,6 +35,9 @@ public:
   std::string mnemonic;   ///< without encoding suffix
   std::string opcode;     ///< MCInstrInfo name
   unsigned length = 0;
+  unsigned opcodeId = 0;  ///< LLVM's opcode number
+  /// Opcode numbers that decode() is to reject (used by the coverage survey).
+  const std::set<unsigned> *skipOpcodes = nullptr;
   bool isE32 = false, isSdwa = false;
 
   RawOperand operand(OpName name) const;

@@ -43,6 +43,11 @@ struct Program {
   const uint32_t *constant(uint64_t value);
 };
 
+class RawInst;
+enum class Fidelity : uint8_t;
+/// Resolves one disassembled instruction into `inst`.
+Fidelity decodeInstruction(Program &program, const RawInst &raw, Inst &inst);
+
 /// Decodes every instruction in `range`. Unknown bytes become instructions that
 /// fault when executed.
 std::unique_ptr<Program> decodeProgram(const CodeObject &object, const CodeRange &range,

@@ -39,9 +39,8 @@ void barrier(Wave &w, const Inst &) {
 int barrierId(const Wave &w, const Inst &i) {
   if (i.src[0] && i.src[0].kind == OperandKind::Const)
     return static_cast<int>(i.src[0].row[0]);
-  if (i.src[0])
-    return static_cast<int>(w.s[w.m0Index] & 63);
-  return static_cast<int>(i.imm);
+  // The form with M0 has no operand at all.
+  return static_cast<int>(w.s[w.m0Index] & 63);
 }
 
 /// Slot of a barrier id in the work-group's table; -1 (work-group) is slot 0.
@@ -49,6 +48,33 @@ Barrier &barrierSlot(Wave &w, int id) {
   if (id == 0 || id > 16 || id < -4)
     raise(FaultKind::BarrierDivergence, format("barrier id %d does not exist", id));
   return w.wg->barriers[id > 0 ? id : (id == -1 ? 0 : 16 - id)];
+}
+
+uint32_t liveWaves(const Wave &w) {
+  uint32_t live = 0;
+  for (unsigned k = 0; k < w.wg->numWaves; ++k)
+    live += w.wg->waves[k].state != WaveState::Ended;
+  return live;
+}
+
+void complete(Wave &w, Barrier &b, uint32_t bit) {
+  b.signals = 0;
+  for (unsigned k = 0; k < w.wg->numWaves; ++k)
+    w.wg->waves[k].barrierDone |= bit;
+}
+
+/// s_barrier_leave: the wave no longer takes part in its named barrier, and SCC says
+/// whether it had joined one.
+void leave(Wave &w) {
+  w.scc = w.joinedBarrier != 0;
+  if (!w.joinedBarrier)
+    return;
+  Barrier &b = w.wg->barriers[w.joinedBarrier];
+  if (b.members)
+    --b.members;
+  if (b.signals && b.signals >= b.members)
+    complete(w, b, 1u << w.joinedBarrier);
+  w.joinedBarrier = 0;
 }
 
 void signal(Wave &w, const Inst &i, bool isFirst) {
@@ -170,9 +196,11 @@ void FLYSIM_LEVEL::registerFlow(OpTable &t) {
         "s_sendmsg", "s_sethalt", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel",
         "s_decperflevel", "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data",
         "s_prefetch_data_pc_rel", "s_buffer_prefetch_data", "s_setkill", "s_wakeup",
-        "s_barrier_leave", "s_wakeup_barrier", "s_setprio_inc_wg", "s_monitor_sleep", "v_nop",
+        "s_wakeup_barrier", "s_setprio_inc_wg", "s_monitor_sleep", "v_nop",
         "buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "global_wb",
-        "global_inv", "global_wbinv", "global_prefetch_b8", "ds_nop", "s_sched_barrier"})
+        "global_inv", "global_wbinv", "global_prefetch_b8", "ds_nop", "s_sched_barrier", "s_sendmsghalt",
+        "s_atc_probe", "s_atc_probe_buffer", "s_dcache_discard", "s_dcache_discard_x2",
+        "flat_prefetch_b8", "v_pipeflush", "v_clrexcp"})
     add(name, nop);
   add("s_endpgm", endProgram);
   add("s_endpgm_saved", endProgram);
@@ -217,6 +245,17 @@ void FLYSIM_LEVEL::registerFlow(OpTable &t) {
     b.valid = true; });
   add("s_barrier_join", [](Wave &w, const Inst &i) {
     w.joinedBarrier = static_cast<uint32_t>(barrierId(w, i)); });
+  add("s_barrier_leave", [](Wave &w, const Inst &) { leave(w); });
+  add("s_get_barrier_state", [](Wave &w, const Inst &i) {
+    int id = barrierId(w, i);
+    Barrier b = id == 0 ? Barrier{} : barrierSlot(w, id);
+    uint32_t members = id == -1 ? liveWaves(w) : b.members;
+    write32(w, i.dst, (b.signals & 127) << 16 | (members & 127) << 4 | (b.valid || id == -1)); });
+  add("s_alloc_vgpr", [](Wave &w, const Inst &) { w.scc = 1; });
+  add("s_get_shader_cycles_u64", [](Wave &w, const Inst &i) {
+    write64(w, i.dst, clockTicks(1e9)); });
+  add("s_add_pc_i64", [](Wave &w, const Inst &i) {
+    w.pc = w.program->indexOf(nextAddress(w, i) + read64(w, i.src[0])); });
   add("s_trap", trap);
   add("s_getreg_b32", getreg);
   add("s_setreg_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.dst)); });

@@ -87,6 +87,9 @@ enum : uint32_t {
   kMixHigh = 512,     ///< result goes to the high half (mixhi)
   kBranch = 1024,     ///< ends a straight run; imm is the target
   kSdwaOperand = 2048,
+  kRawMods = 4096,    ///< neg bits have a meaning of their own: they arrive as the immediate
+  kUncertain = 8192,  ///< semantics not confirmed by a public source; listed as approximate
+  kScalarResult = 16384, ///< VALU operation on SGPRs (v_s_*)
 };
 
 /// Semantics of one mnemonic.

@@ -17,10 +17,16 @@ void buildTable(OpTable &table) {
   registerValuCompare(table);
   registerValuConvert(table);
   registerValuSpecial(table);
+  registerValuExtra(table);
+  registerMoveRel(table);
+  registerSaluHalf(table);
   registerDual(table);
   registerGlobal(table);
   registerBuffer(table);
   registerLds(table);
+  registerBufferFormat(table);
+  registerLdsExtra(table);
+  registerAsync(table);
   registerMatrix(table);
 }
 

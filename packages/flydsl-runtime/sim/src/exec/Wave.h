@@ -41,6 +41,7 @@ struct Wave {
   uint64_t fullMask = ~0ull;
   uint32_t pc = 0; ///< index of the next instruction
   WaveState state = WaveState::Running;
+  bool laneInAperture = false; ///< flat private addresses hold the lane in bits 56:52 (gfx1250)
   bool fpSpecial = false; ///< MODE has a non-default rounding or denormal setting
   uint32_t scc = 0;
   uint32_t mode = 0;
@@ -81,6 +82,8 @@ struct Workgroup {
   unsigned numWaves = 0;
   uint32_t id[3] = {0, 0, 0};
   Barrier barriers[32]; ///< [0] is the work-group barrier
+  Workgroup *cluster = nullptr; ///< the work-groups of the cluster, this one included
+  unsigned clusterSize = 1, clusterIndex = 0;
 };
 
 /// Flat address apertures (high dwords). Any values that user space never maps.

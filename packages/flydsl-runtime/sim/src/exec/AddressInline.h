@@ -1,0 +1,79 @@
+//===- AddressInline.h - lane addresses of global, flat and scratch -------===//
+#ifndef FLYSIM_EXEC_ADDRESSINLINE_H
+#define FLYSIM_EXEC_ADDRESSINLINE_H
+
+#include "exec/ExecInline.h"
+
+namespace flysim {
+namespace {
+
+enum Space { kGlobal, kFlat, kScratch };
+
+/// Lane addresses in w.tmp->addr. Flat and scratch addresses are translated to host
+/// addresses; bytes outside LDS or the lane's scratch fault.
+template <Space space> void addresses(Wave &w, const Inst &i, unsigned bytes) {
+  uint64_t *addr = w.tmp->addr;
+  if constexpr (space == kScratch) {
+    uint32_t base = static_cast<uint32_t>(i.imm);
+    if (i.src[1])
+      base += read32(w, i.src[1]);
+    const uint32_t *v = i.src[0] ? row(w, i.src[0]) : nullptr;
+    uint64_t exec = w.exec();
+    for (unsigned l = 0; l < w.lanes; ++l) {
+      uint32_t offset = base + (v ? v[l] : 0);
+      addr[l] = reinterpret_cast<uint64_t>(w.scratch) + uint64_t(l) * w.scratchPerLane + offset;
+      if ((exec >> l & 1) && uint64_t(offset) + bytes > w.scratchPerLane)
+        raise(FaultKind::IllegalAddress,
+              format("scratch access of %u bytes at offset %u of %u", bytes, offset,
+                     w.scratchPerLane),
+              static_cast<int>(l));
+    }
+    return;
+  }
+  if (i.src[1]) {
+    uint64_t base = read64(w, i.src[1]) + static_cast<uint64_t>(i.imm);
+    unsigned scale = i.addrMode & 8 ? bytes : 1;
+    const uint32_t *v = i.src[0] ? row(w, i.src[0]) : nullptr;
+    for (unsigned l = 0; l < w.lanes; ++l)
+      addr[l] = base + uint64_t(v ? v[l] : 0) * scale;
+  } else {
+    const uint32_t *lo = row(w, i.src[0]), *hi = lo + kRow;
+    uint64_t offset = static_cast<uint64_t>(i.imm);
+    for (unsigned l = 0; l < w.lanes; ++l)
+      addr[l] = (lo[l] | uint64_t(hi[l]) << 32) + offset;
+  }
+  if constexpr (space == kFlat) {
+    uint64_t exec = w.exec();
+    for (unsigned l = 0; l < w.lanes; ++l) {
+      if (!(exec >> l & 1))
+        continue;
+      uint32_t aperture = static_cast<uint32_t>(addr[l] >> 32);
+      uint64_t low = static_cast<uint32_t>(addr[l]);
+      unsigned owner = l;
+      if (w.laneInAperture && (aperture & 0xfe0fffffu) == kPrivateAperture) {
+        owner = aperture >> 20 & 31;
+        aperture = kPrivateAperture;
+      }
+      if (aperture == kSharedAperture) {
+        if (low + bytes > w.wg->ldsSize)
+          raise(FaultKind::IllegalAddress,
+                format("flat access of %u bytes at LDS offset %llu of %u", bytes,
+                       (unsigned long long)low, w.wg->ldsSize),
+                static_cast<int>(l));
+        addr[l] = reinterpret_cast<uint64_t>(w.wg->lds) + low;
+      } else if (aperture == kPrivateAperture) {
+        if (low + bytes > w.scratchPerLane)
+          raise(FaultKind::IllegalAddress,
+                format("flat access of %u bytes at scratch offset %llu of %u", bytes,
+                       (unsigned long long)low, w.scratchPerLane),
+                static_cast<int>(l));
+        addr[l] = reinterpret_cast<uint64_t>(w.scratch) + uint64_t(owner) * w.scratchPerLane + low;
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace flysim
+
+#endif

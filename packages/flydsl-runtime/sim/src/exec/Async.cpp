@@ -1,0 +1,329 @@
+//===- Async.cpp - copies between memory and LDS, tensor data mover -------===//
+//
+// The asynchronous copies of gfx1250 happen at once; the counters that programs wait
+// for are always zero. Multicast forms write the LDS of the cluster's work-groups that
+// the mask selects.
+//
+//===----------------------------------------------------------------------===//
+
+#include "exec/AddressInline.h"
+#include "exec/MemInline.h"
+#include "exec/Register.h"
+
+#include "decode/Program.h"
+
+namespace flysim {
+namespace {
+
+//===--- per-lane copies ---------------------------------------------------===//
+
+void checkedRead(Wave &w, uint64_t from, void *to, unsigned bytes, int lane) {
+  if (!w.mem->check(from, bytes, false))
+    badAddress(from, bytes, false, lane);
+  memcpy(to, reinterpret_cast<const void *>(from), bytes);
+}
+
+/// Lane addresses of the global side; flat addresses are not allowed.
+void globalSide(Wave &w, const Inst &i, unsigned bytes) { addresses<kGlobal>(w, i, bytes); }
+
+[[noreturn]] void badLds(uint64_t at, unsigned bytes, uint32_t size, int lane) {
+  raise(FaultKind::IllegalAddress,
+        format("asynchronous copy of %u bytes at LDS offset %llu of %u", bytes,
+               (unsigned long long)at, size),
+        lane);
+}
+
+/// global_load_async_to_lds_*; with `multicast`, to every work-group in M0[15:0].
+template <unsigned bytes, bool multicast> void asyncLoad(Wave &w, const Inst &i) {
+  globalSide(w, i, bytes);
+  const uint32_t *lds = row(w, i.dst ? i.dst : i.data);
+  uint32_t mask = multicast ? w.s[w.m0Index] & 0xffff : 0;
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    uint8_t word[16];
+    checkedRead(w, w.tmp->addr[l], word, bytes, static_cast<int>(l));
+    uint64_t at = uint64_t(lds[l]) + static_cast<uint64_t>(i.imm);
+    if (at + bytes > w.wg->ldsSize)
+      badLds(at, bytes, w.wg->ldsSize, static_cast<int>(l));
+    if (!mask) {
+      memcpy(w.wg->lds + at, word, bytes);
+      continue;
+    }
+    for (unsigned k = 0; k < w.wg->clusterSize; ++k)
+      if (mask >> k & 1)
+        memcpy(w.wg->cluster[k].lds + at, word, bytes);
+  }
+}
+
+template <unsigned bytes> void asyncStore(Wave &w, const Inst &i) {
+  globalSide(w, i, bytes);
+  const uint32_t *lds = row(w, i.data ? i.data : i.dst);
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    uint64_t at = uint64_t(lds[l]) + static_cast<uint64_t>(i.imm);
+    if (at + bytes > w.wg->ldsSize)
+      badLds(at, bytes, w.wg->ldsSize, static_cast<int>(l));
+    if (!w.mem->check(w.tmp->addr[l], bytes, true))
+      badAddress(w.tmp->addr[l], bytes, true, static_cast<int>(l));
+    memcpy(reinterpret_cast<void *>(w.tmp->addr[l]), w.wg->lds + at, bytes);
+  }
+}
+
+//===--- block and add-tid forms -------------------------------------------===//
+
+/// global_load_addtid_b32: scalar base + offset + 4 * lane.
+uint64_t tidAddress(Wave &w, const Inst &i, unsigned l) {
+  return (i.src[1] ? read64(w, i.src[1]) : 0) + static_cast<uint64_t>(i.imm) + 4 * l;
+}
+void loadAddTid(Wave &w, const Inst &i) {
+  for (unsigned l = 0; l < w.lanes; ++l)
+    w.tmp->addr[l] = tidAddress(w, i, l);
+  vectorLoad(w, row(w, i.dst), w.tmp->addr, MemShape{4, false, false, false});
+}
+void storeAddTid(Wave &w, const Inst &i) {
+  for (unsigned l = 0; l < w.lanes; ++l)
+    w.tmp->addr[l] = tidAddress(w, i, l);
+  vectorStore(w, row(w, i.data), w.tmp->addr, MemShape{4, false, false, false});
+}
+
+/// {global,scratch}_{load,store}_block: register k <-> dword k for the bits of M0.
+template <Space space, bool isStore> void block(Wave &w, const Inst &i) {
+  uint32_t mask = w.s[w.m0Index];
+  addresses<space>(w, i, mask ? 4 * (32 - static_cast<unsigned>(__builtin_clz(mask))) : 0);
+  uint64_t addr[kRow];
+  memcpy(addr, w.tmp->addr, sizeof addr);
+  uint32_t *v = row(w, isStore ? i.data : i.dst);
+  for (unsigned k = 0; k < 32; ++k) {
+    if (!(mask >> k & 1))
+      continue;
+    for (unsigned l = 0; l < w.lanes; ++l)
+      w.tmp->addr[l] = addr[l] + 4 * k;
+    if (isStore)
+      vectorStore(w, v + k * kRow, w.tmp->addr, MemShape{4, false, false, false});
+    else
+      vectorLoad(w, v + k * kRow, w.tmp->addr, MemShape{4, false, false, false});
+  }
+}
+
+/// scratch_load_lds_*: as global_load_lds with the lane's scratch as source.
+void scratchToLds(Wave &w, const Inst &i) {
+  MemShape s = shapeOf(i.def->aux);
+  addresses<kScratch>(w, i, s.bytes);
+  uint32_t base = (w.s[w.m0Index] & 0xffff) + static_cast<uint32_t>(i.imm);
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    uint8_t word[4] = {};
+    memcpy(word, reinterpret_cast<const void *>(w.tmp->addr[l]), s.bytes);
+    if (s.sign && s.bytes < 4) {
+      int32_t v = s.bytes == 1 ? static_cast<int8_t>(word[0]) : int16_t(word[0] | word[1] << 8);
+      memcpy(word, &v, 4);
+    }
+    uint32_t at = base + 4 * l;
+    if (uint64_t(at) + 4 <= w.wg->ldsSize)
+      memcpy(w.wg->lds + at, word, 4);
+  }
+}
+
+//===--- tensor data mover -------------------------------------------------===//
+
+/// The descriptor groups of a tensor transfer, decoded.
+struct Tensor {
+  bool valid = false, gather = false, wideIndex = false, iterate = false, pad = false,
+       barrier = false;
+  uint32_t lds = 0, mask = 0, elementBytes = 1, padInterval = 0, padBytes = 0, barrierAt = 0;
+  uint64_t global = 0;
+  uint64_t dim[5] = {}, tile[5] = {}, stride[5] = {1, 0, 0, 0, 0};
+  uint32_t iterations = 1, ldsIncrement = 0;
+  uint64_t globalIncrement = 0;
+  uint32_t index[8] = {};
+};
+
+uint64_t bitField(const uint32_t *words, unsigned at, unsigned count) {
+  uint64_t v = 0;
+  for (unsigned k = 0; k < count; ++k)
+    v |= uint64_t(words[(at + k) / 32] >> ((at + k) % 32) & 1) << k;
+  return v;
+}
+
+Tensor decodeTensor(Wave &w, const Inst &i) {
+  uint32_t g0[4] = {}, g1[8] = {}, g2[4] = {}, g3[4] = {};
+  auto fetch = [&](const Operand &o, uint32_t *to, unsigned words) {
+    if (o.kind == OperandKind::Sgpr)
+      memcpy(to, &w.s[o.reg], words * 4);
+  };
+  fetch(i.src[0], g0, 4);
+  fetch(i.src[1], g1, 8);
+  fetch(i.src[2], g2, 4);
+  fetch(i.data, g3, 4);
+  Tensor t;
+  t.valid = (g0[0] & 3) != 0;
+  t.wideIndex = g0[0] >> 30 & 1;
+  t.gather = g0[0] >> 31;
+  t.lds = g0[1];
+  t.global = bitField(g0, 64, 57);
+  t.mask = g1[0] & 0xffff;
+  t.elementBytes = 1u << (g1[0] >> 16 & 3);
+  t.barrier = g1[0] >> 18 & 1;
+  t.iterate = g1[0] >> 19 & 1;
+  t.pad = g1[0] >> 20 & 1;
+  t.padInterval = 4u << ((g1[0] >> 22 & 7) + 1);
+  t.padBytes = 4 * ((g1[0] >> 25) + 1);
+  t.barrierAt = static_cast<uint32_t>(bitField(g1, 32, 16)) << 3;
+  t.dim[0] = bitField(g1, 48, 32);
+  t.dim[1] = bitField(g1, 80, 32);
+  t.tile[0] = bitField(g1, 112, 16);
+  t.tile[1] = bitField(g1, 128, 16);
+  t.tile[2] = bitField(g1, 144, 16);
+  t.stride[1] = bitField(g1, 160, 48);
+  t.stride[2] = bitField(g1, 208, 48);
+  if (t.gather) {
+    memcpy(t.index, g2, 16);
+    memcpy(t.index + 4, g3, 16);
+    return t;
+  }
+  t.dim[2] = g2[0];
+  if (t.iterate) {
+    t.ldsIncrement = g2[1] * t.elementBytes;
+    t.globalIncrement = bitField(g2, 64, 48) * t.elementBytes;
+    t.iterations = static_cast<uint32_t>(bitField(g2, 112, 16)) + 1;
+    return t;
+  }
+  t.dim[3] = g2[1];
+  t.stride[3] = bitField(g2, 64, 48);
+  t.tile[3] = bitField(g2, 112, 16);
+  t.stride[4] = bitField(g3, 0, 48);
+  t.dim[4] = bitField(g3, 48, 32);
+  t.tile[4] = bitField(g3, 80, 16);
+  return t;
+}
+
+/// Calls f(address or 0 when out of bounds, LDS byte) for every element of the tile.
+template <class F> void forElements(const Tensor &t, uint64_t global, uint32_t lds, bool padded,
+                                    F f) {
+  unsigned rank = 1;
+  for (unsigned d = 1; d < 5; ++d)
+    if (t.tile[d])
+      rank = d + 1;
+  uint64_t count[5], at[5] = {}, dense = 0;
+  for (unsigned d = 0; d < 5; ++d)
+    count[d] = d < rank ? t.tile[d] : 1;
+  for (unsigned d = 0; d < rank; ++d)
+    if (count[d] == 0)
+      return;
+  for (;;) {
+    bool inside = at[0] < t.dim[0];
+    uint64_t offset = at[0];
+    for (unsigned d = 1; d < rank; ++d) {
+      uint64_t coordinate = at[d];
+      if (d == 1 && t.gather) {
+        unsigned n = static_cast<unsigned>(at[1]);
+        coordinate = t.wideIndex ? t.index[n & 7]
+                                 : t.index[n / 2 & 7] >> (16 * (n & 1)) & 0xffff;
+      }
+      inside &= coordinate < t.dim[d];
+      offset += coordinate * t.stride[d];
+    }
+    uint64_t to = lds + dense + (padded ? dense / t.padInterval * t.padBytes : 0);
+    f(inside ? global + offset * t.elementBytes : 0, to);
+    dense += t.elementBytes;
+    unsigned d = 0;
+    while (d < rank && ++at[d] == count[d])
+      at[d++] = 0;
+    if (d == rank)
+      return;
+  }
+}
+
+void arrive(Wave &w, uint32_t at) {
+  if (uint64_t(at) + 8 > w.wg->ldsSize)
+    return;
+  uint64_t cell;
+  memcpy(&cell, w.wg->lds + at, 8);
+  uint64_t pending = cell & 0xffff, phase = cell >> 16 & 0xffff, init = cell >> 32 & 0xffff;
+  if (pending == 0) {
+    pending = init;
+    phase = (phase - 1) & 0xffff;
+  } else {
+    --pending;
+  }
+  cell = (cell & ~uint64_t(0xffffffff)) | phase << 16 | pending;
+  memcpy(w.wg->lds + at, &cell, 8);
+}
+
+template <bool isLoad> void tensor(Wave &w, const Inst &i) {
+  Tensor t = decodeTensor(w, i);
+  if (!t.valid)
+    return;
+  for (uint32_t n = 0; n < t.iterations; ++n) {
+    forElements(t, t.global + n * t.globalIncrement, t.lds + n * t.ldsIncrement, isLoad && t.pad,
+                [&](uint64_t address, uint64_t lds) {
+      if (lds + t.elementBytes > w.wg->ldsSize)
+        badLds(lds, t.elementBytes, w.wg->ldsSize, -1);
+      uint8_t element[8] = {};
+      if (!isLoad) {
+        if (!address)
+          return;
+        if (!w.mem->check(address, t.elementBytes, true))
+          badAddress(address, t.elementBytes, true, -1);
+        memcpy(reinterpret_cast<void *>(address), w.wg->lds + lds, t.elementBytes);
+        return;
+      }
+      if (address)
+        checkedRead(w, address, element, t.elementBytes, -1);
+      if (!t.mask) {
+        memcpy(w.wg->lds + lds, element, t.elementBytes);
+        return;
+      }
+      for (unsigned k = 0; k < w.wg->clusterSize; ++k)
+        if (t.mask >> k & 1)
+          memcpy(w.wg->cluster[k].lds + lds, element, t.elementBytes);
+    });
+  }
+  if (t.barrier)
+    arrive(w, t.barrierAt);
+}
+
+} // namespace
+
+void FLYSIM_LEVEL::registerAsync(OpTable &t) {
+  auto add = [&](const std::string &name, ExecFn exec, uint32_t aux = 0, uint32_t flags = 0) {
+    OpDef d;
+    d.exec = exec;
+    d.aux = aux;
+    d.flags = flags;
+    t.add(name.c_str(), d);
+  };
+  add("global_load_async_to_lds_b8", asyncLoad<1, false>);
+  add("global_load_async_to_lds_b32", asyncLoad<4, false>);
+  add("global_load_async_to_lds_b64", asyncLoad<8, false>);
+  add("global_load_async_to_lds_b128", asyncLoad<16, false>);
+  add("cluster_load_async_to_lds_b8", asyncLoad<1, true>);
+  add("cluster_load_async_to_lds_b32", asyncLoad<4, true>);
+  add("cluster_load_async_to_lds_b64", asyncLoad<8, true>);
+  add("cluster_load_async_to_lds_b128", asyncLoad<16, true>);
+  add("global_store_async_from_lds_b8", asyncStore<1>);
+  add("global_store_async_from_lds_b32", asyncStore<4>);
+  add("global_store_async_from_lds_b64", asyncStore<8>);
+  add("global_store_async_from_lds_b128", asyncStore<16>);
+  add("global_load_addtid_b32", loadAddTid);
+  add("global_store_addtid_b32", storeAddTid);
+  add("global_load_block", block<kGlobal, false>);
+  add("global_store_block", block<kGlobal, true>);
+  add("scratch_load_block", block<kScratch, false>);
+  add("scratch_store_block", block<kScratch, true>);
+  for (const MemName &m : kLoads)
+    if (!m.shape.d16 && m.shape.bytes <= 4)
+      add(std::string("scratch_load_lds_") + m.gfx9, scratchToLds, packShape(m.shape));
+  for (const char *bits : {"b32", "b64", "b128"}) {
+    t.alias((std::string("cluster_load_") + bits).c_str(),
+            (std::string("global_load_") + bits).c_str());
+    t.alias((std::string("global_load_monitor_") + bits).c_str(),
+            (std::string("global_load_") + bits).c_str());
+    t.alias((std::string("flat_load_monitor_") + bits).c_str(),
+            (std::string("flat_load_") + bits).c_str());
+  }
+  add("tensor_load_to_lds", tensor<true>);
+  add("tensor_store_from_lds", tensor<false>);
+}
+
+} // namespace flysim

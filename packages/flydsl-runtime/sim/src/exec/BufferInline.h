@@ -1,0 +1,127 @@
+//===- BufferInline.h - addressing of buffer memory ------------*- C++ -*-===//
+#ifndef FLYSIM_EXEC_BUFFERINLINE_H
+#define FLYSIM_EXEC_BUFFERINLINE_H
+
+#include "decode/Program.h"
+#include "exec/ExecInline.h"
+
+namespace flysim {
+namespace {
+
+/// A buffer resource descriptor (V#), decoded.
+struct Resource {
+  uint64_t base, records;
+  uint32_t stride, indexStride, elementSize, oobSelect;
+  bool swizzle, addTid, gfx12, wide; ///< wide: the 57-bit layout of gfx1250
+};
+
+Resource decodeResource(const Wave &w, const Operand &o) {
+  const uint32_t *d = &w.s[o.reg];
+  const ArchInfo &arch = *w.program->arch;
+  Resource r;
+  r.gfx12 = arch.gfx12();
+  r.wide = arch.gfx1250();
+  if (arch.gfx1250()) {
+    r.base = d[0] | uint64_t(d[1] & 0x01ffffff) << 32;
+    r.records = (uint64_t(d[1]) >> 25 | uint64_t(d[2]) << 7 | uint64_t(d[3] & 0x3f) << 39);
+    r.stride = d[3] >> 12 & 0xffff;
+    r.swizzle = r.addTid = false;
+    r.indexStride = 8;
+    r.elementSize = 4;
+    r.oobSelect = 3;
+    return r;
+  }
+  uint64_t base = d[0] | uint64_t(d[1] & 0xffff) << 32;
+  r.base = static_cast<uint64_t>(static_cast<int64_t>(base << 16) >> 16);
+  r.stride = d[1] >> 16 & 0x3fff;
+  r.records = d[2];
+  r.indexStride = 8u << (d[3] >> 21 & 3);
+  r.addTid = d[3] >> 23 & 1;
+  unsigned swizzle = d[1] >> 30;
+  r.swizzle = r.gfx12 ? swizzle != 0 : (swizzle & 2) != 0;
+  r.elementSize = r.gfx12 && swizzle == 3 ? 16 : 4;
+  r.oobSelect = d[3] >> 28 & 3;
+  return r;
+}
+
+/// One lane's access: where, and how many leading bytes are in range.
+struct Access {
+  uint64_t addr;
+  unsigned valid;
+};
+
+Access locate(const Resource &r, uint64_t index, uint32_t offset, uint32_t soffset, unsigned bytes,
+              bool idxen, bool atomic) {
+  Access a;
+  if (r.swizzle && r.stride) {
+    uint64_t is = r.indexStride, es = r.elementSize;
+    a.addr = r.base + soffset + ((index / is) * r.stride + (offset / es) * es) * is +
+             (index % is) * es + offset % es;
+  } else {
+    a.addr = r.base + soffset + index * r.stride + offset;
+  }
+  a.valid = bytes;
+  auto rawRange = [&] {
+    // Each dword (or the whole sub-dword) is checked on its own.
+    uint64_t at = uint64_t(offset) + soffset;
+    unsigned step = bytes < 4 || atomic ? bytes : 4;
+    unsigned ok = 0;
+    while (ok < bytes && at + ok + step <= r.records)
+      ok += step;
+    a.valid = ok;
+  };
+  if (!r.gfx12) {
+    if (r.addTid && !idxen)
+      return a;
+    if (idxen && r.stride) {
+      if (index >= r.records)
+        a.valid = 0;
+    } else {
+      rawRange();
+    }
+    return a;
+  }
+  unsigned mode = r.oobSelect;
+  if (mode == 3 && r.swizzle && r.stride)
+    mode = 0;
+  if (mode == 0)
+    a.valid = index < r.records && (!r.stride || uint64_t(offset) + bytes <= r.stride) ? bytes : 0;
+  else if (mode == 1)
+    a.valid = index < r.records ? bytes : 0;
+  else if (mode == 2)
+    a.valid = r.records ? bytes : 0;
+  else
+    rawRange();
+  return a;
+}
+
+/// The addressing operands of a buffer instruction.
+class Addressing {
+public:
+  Addressing(Wave &w, const Inst &i) : r(decodeResource(w, i.src[1])) {
+    soffset = i.src[2] ? read32(w, i.src[2]) : 0;
+    imm = static_cast<uint32_t>(i.imm);
+    offen = i.addrMode & 1;
+    idxen = i.addrMode & 2;
+    const uint32_t *v = i.src[0] ? row(w, i.src[0]) : nullptr;
+    index = idxen ? v : nullptr;
+    offset = offen ? (idxen ? v + kRow : v) : nullptr;
+  }
+  Access at(unsigned lane, unsigned bytes, bool atomic = false) const {
+    uint64_t n = (index ? index[lane] : 0) + (r.addTid ? lane : 0);
+    return locate(r, n, (offset ? offset[lane] : 0) + imm, soffset, bytes, idxen, atomic);
+  }
+
+  const Resource &resource() const { return r; }
+
+private:
+  Resource r;
+  uint32_t soffset, imm;
+  bool offen, idxen;
+  const uint32_t *index = nullptr, *offset = nullptr;
+};
+
+} // namespace
+} // namespace flysim
+
+#endif

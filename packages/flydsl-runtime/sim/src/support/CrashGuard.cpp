@@ -1,0 +1,62 @@
+//===- CrashGuard.cpp - host memory faults as errors ----------------------===//
+
+#include "support/CrashGuard.h"
+
+#include <csignal>
+#include <cstring>
+#include <mutex>
+
+namespace flysim {
+
+namespace {
+
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL};
+struct sigaction previous[3];
+
+void handler(int signal, siginfo_t *info, void *context) {
+  if (CrashGuard *guard = activeGuard()) {
+    guard->address = reinterpret_cast<uint64_t>(info->si_addr);
+    siglongjmp(guard->env, 1);
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (kSignals[i] != signal)
+      continue;
+    const struct sigaction &old = previous[i];
+    if (old.sa_flags & SA_SIGINFO) {
+      old.sa_sigaction(signal, info, context);
+    } else if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
+      // Running the faulting instruction again under the default action ends the
+      // process as if we had never been here.
+      ::signal(signal, SIG_DFL);
+    } else {
+      old.sa_handler(signal);
+    }
+  }
+}
+
+} // namespace
+
+CrashGuard *&activeGuard() {
+  static thread_local CrashGuard *active = nullptr;
+  return active;
+}
+
+void installCrashHandler() {
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  for (int i = 0; i < 3; ++i) {
+    struct sigaction now;
+    if (sigaction(kSignals[i], nullptr, &now) || now.sa_sigaction == handler)
+      continue;
+    previous[i] = now;
+    struct sigaction ours;
+    memset(&ours, 0, sizeof ours);
+    ours.sa_sigaction = handler;
+    // Not deferred: the handler leaves by siglongjmp, which restores no mask.
+    ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    sigemptyset(&ours.sa_mask);
+    sigaction(kSignals[i], &ours, nullptr);
+  }
+}
+
+} // namespace flysim
