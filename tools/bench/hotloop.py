@@ -168,6 +168,7 @@ def main() -> int:
     parser.add_argument("--example", help="compile this example instead")
     parser.add_argument("--arch", default="gfx942")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--save", type=Path, help="also write the code object of the example to this file")
     parser.add_argument("--loop", action="store_true", help="print the hot loop")
     args = parser.parse_args()
     if (args.hsaco is None) == (args.example is None):
@@ -179,6 +180,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = args.hsaco or Path(folder) / "example.hsaco"
         if args.example:
+            path = args.save or path
             path.write_bytes(compile_example(args.example, args.arch))
         disassembly, kernels = flydsl.ir.disassemble(path.read_bytes()), metadata(path)
     arch = disassembly.splitlines()[0].removeprefix(";").strip()

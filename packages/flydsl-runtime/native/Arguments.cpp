@@ -2,6 +2,7 @@
 
 #include "Arguments.h"
 
+#include "LauncherObject.h"
 #include "Scalars.h"
 #include "TensorView.h"
 
@@ -13,40 +14,6 @@ namespace nb = nanobind;
 namespace flydsl::runtime {
 
 namespace {
-
-std::string argumentPrefix(const Plan &plan, size_t index) {
-  return plan.name + "(): argument '" + plan.args[index].name + "' (position " +
-         std::to_string(index + 1) + "): ";
-}
-
-/// Puts the argument in front of the message of the Python error that is set, keeping its type
-/// and chaining the original where its type cannot be rebuilt from a message.
-[[noreturn]] void raiseWithPrefix(const Plan &plan, size_t index) {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError;
-  PyObject *text = value ? PyObject_Str(value) : nullptr;
-  const char *utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
-  // Some libraries put a C++ back trace behind the first line; the cause keeps it.
-  std::string message = utf8 ? utf8 : "unreadable error";
-  message = argumentPrefix(plan, index) + message.substr(0, message.find('\n'));
-  PyErr_Clear();
-  PyErr_SetString(plain ? type : PyExc_TypeError, message.c_str());
-  Py_XDECREF(text);
-  if (!plain && value) {
-    PyObject *newType, *newValue, *newTraceback;
-    PyErr_Fetch(&newType, &newValue, &newTraceback);
-    PyErr_NormalizeException(&newType, &newValue, &newTraceback);
-    Py_INCREF(value);
-    PyException_SetCause(newValue, value); // steals
-    PyErr_Restore(newType, newValue, newTraceback);
-  }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
-  throw nb::python_error();
-}
 
 std::string extentsText(const int64_t *values, int rank) {
   std::string text = "(";
@@ -84,8 +51,43 @@ std::string deviceProblem(dlpack::Device device, const DevicePolicy &policy) {
 
 } // namespace
 
-void raiseArgumentError(PyObject *type, const Plan &plan, size_t index, const std::string &what) {
-  PyErr_SetString(type, (argumentPrefix(plan, index) + what).c_str());
+std::string BoundArguments::prefix(size_t index) const {
+  const size_t position = launcher.positions.empty() ? index : launcher.positions[index];
+  return plan.name + "(): argument '" + plan.args[index].name + "' (position " +
+         std::to_string(position + 1) + "): ";
+}
+
+void BoundArguments::fail(PyObject *type, size_t index, const std::string &what) const {
+  PyErr_SetString(type, (prefix(index) + what).c_str());
+  throw nb::python_error();
+}
+
+/// Puts the argument in front of the message of the Python error that is set, keeping its type
+/// and chaining the original where its type cannot be rebuilt from a message.
+void BoundArguments::raiseWithPrefix(size_t index) const {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  bool plain = type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError;
+  PyObject *text = value ? PyObject_Str(value) : nullptr;
+  const char *utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
+  // Some libraries put a C++ back trace behind the first line; the cause keeps it.
+  std::string message = utf8 ? utf8 : "unreadable error";
+  message = prefix(index) + message.substr(0, message.find('\n'));
+  PyErr_Clear();
+  PyErr_SetString(plain ? type : PyExc_TypeError, message.c_str());
+  Py_XDECREF(text);
+  if (!plain && value) {
+    PyObject *newType, *newValue, *newTraceback;
+    PyErr_Fetch(&newType, &newValue, &newTraceback);
+    PyErr_NormalizeException(&newType, &newValue, &newTraceback);
+    Py_INCREF(value);
+    PyException_SetCause(newValue, value); // steals
+    PyErr_Restore(newType, newValue, newTraceback);
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
   throw nb::python_error();
 }
 
@@ -99,7 +101,8 @@ void raiseCountError(const Plan &plan, size_t found) {
   throw nb::python_error();
 }
 
-BoundArguments::BoundArguments(const Plan &plan) : plan(plan), slots(inlineSlots), dims(inlineDims) {
+BoundArguments::BoundArguments(const LauncherState &launcher)
+    : launcher(launcher), plan(launcher.plan), slots(inlineSlots), dims(inlineDims) {
   if (plan.args.size() > kInlineSlots) {
     heapSlots = std::make_unique<ArgValue[]>(plan.args.size());
     slots = heapSlots.get();
@@ -116,7 +119,6 @@ BoundArguments::~BoundArguments() {
 }
 
 void BoundArguments::bindTensor(size_t index, PyObject *object, const DevicePolicy &policy) {
-  const ArgSpec &spec = plan.args[index];
   TensorView view;
   ViewResult result = viewTensor(object, view);
   if (result == ViewResult::Wrapper) {
@@ -132,14 +134,18 @@ void BoundArguments::bindTensor(size_t index, PyObject *object, const DevicePoli
   if (view.owner)
     keep(view.owner);
   if (result == ViewResult::Error)
-    raiseWithPrefix(plan, index);
-  auto fail = [&](PyObject *type, const std::string &what) {
-    raiseArgumentError(type, plan, index, what);
-  };
+    raiseWithPrefix(index);
   if (result != ViewResult::Ok)
-    fail(PyExc_TypeError, "expected a " + spec.dtype.str() +
-                              " tensor (NumPy array, torch tensor or DLPack producer), got '" +
-                              Py_TYPE(object)->tp_name + "'");
+    fail(PyExc_TypeError, index,
+         "expected a " + plan.args[index].dtype.str() +
+             " tensor (NumPy array, torch tensor or DLPack producer), got '" +
+             Py_TYPE(object)->tp_name + "'");
+  bindView(index, view, policy);
+}
+
+void BoundArguments::bindView(size_t index, const TensorView &view, const DevicePolicy &policy) {
+  const ArgSpec &spec = plan.args[index];
+  auto fail = [&](PyObject *type, const std::string &what) { this->fail(type, index, what); };
   if (!accepts(spec.dtype, view.dtype))
     fail(PyExc_TypeError,
          "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str());
@@ -213,42 +219,57 @@ void BoundArguments::bindTensor(size_t index, PyObject *object, const DevicePoli
   slots[index] = {address, shape, strides};
 }
 
-void BoundArguments::bind(PyObject *const *args, const DevicePolicy &policy) {
+void BoundArguments::bindObject(size_t index, PyObject *object, const DevicePolicy &policy) {
+  const ArgSpec &spec = plan.args[index];
+  if (spec.kind == ArgKind::Tensor)
+    return bindTensor(index, object, policy);
+  uint64_t &bits = slots[index].bits;
+  auto read = [&](PyObject *value) {
+    switch (spec.kind) {
+    case ArgKind::Scalar: return readScalar(value, spec.scalar, bits);
+    case ArgKind::Pointer: return readPointer(value, bits);
+    default: return readStream(value, bits);
+    }
+  };
+  if (!read(object)) {
+    // Wrappers are rare here, so they are looked at only when the object itself is no value.
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *inner = unwrapArgument(object);
+    bool unwrapped = inner && inner != object;
+    if (inner)
+      keep(inner);
+    if (inner && !unwrapped) {
+      PyErr_Restore(type, value, traceback);
+    } else {
+      Py_XDECREF(type);
+      Py_XDECREF(value);
+      Py_XDECREF(traceback);
+      unwrapped = unwrapped && read(inner);
+    }
+    if (!unwrapped)
+      raiseWithPrefix(index);
+  }
+  if (spec.kind == ArgKind::Pointer && bits % static_cast<uint64_t>(spec.align) != 0)
+    fail(PyExc_ValueError, index,
+         "expected a pointer aligned to " + std::to_string(spec.align) + " bytes");
+}
+
+void BoundArguments::bind(PyObject *const *args, const TensorView *const *views,
+                          const DevicePolicy &policy) {
   for (size_t i = 0; i < plan.args.size(); ++i) {
-    const ArgSpec &spec = plan.args[i];
-    if (spec.kind == ArgKind::Tensor) {
-      bindTensor(i, args[i], policy);
+    const size_t position = launcher.positions.empty() ? i : launcher.positions[i];
+    PyObject *object = args[position];
+    if (!launcher.converters.empty() && launcher.converters[i]) {
+      object = PyObject_CallOneArg(launcher.converters[i], object);
+      if (!object)
+        raiseWithPrefix(i);
+      keep(object);
+    } else if (views && views[position] && plan.args[i].kind == ArgKind::Tensor) {
+      bindView(i, *views[position], policy);
       continue;
     }
-    auto read = [&](PyObject *object) {
-      switch (spec.kind) {
-      case ArgKind::Scalar: return readScalar(object, spec.scalar, slots[i].bits);
-      case ArgKind::Pointer: return readPointer(object, slots[i].bits);
-      default: return readStream(object, slots[i].bits);
-      }
-    };
-    if (!read(args[i])) {
-      // Wrappers are rare here, so they are looked at only when the object itself is no value.
-      PyObject *type, *value, *traceback;
-      PyErr_Fetch(&type, &value, &traceback);
-      PyObject *inner = unwrapArgument(args[i]);
-      bool unwrapped = inner && inner != args[i];
-      if (inner)
-        keep(inner);
-      if (inner && !unwrapped) {
-        PyErr_Restore(type, value, traceback);
-      } else {
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-        unwrapped = unwrapped && read(inner);
-      }
-      if (!unwrapped)
-        raiseWithPrefix(plan, i);
-    }
-    if (spec.kind == ArgKind::Pointer && slots[i].bits % static_cast<uint64_t>(spec.align) != 0)
-      raiseArgumentError(PyExc_ValueError, plan, i,
-                         "expected a pointer aligned to " + std::to_string(spec.align) + " bytes");
+    bindObject(i, object, policy);
   }
 }
 

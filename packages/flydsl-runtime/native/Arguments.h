@@ -4,12 +4,15 @@
 #define FLYDSL_RUNTIME_ARGUMENTS_H
 
 #include "Plan.h"
+#include "TensorView.h"
 
 #include <Python.h>
 #include <memory>
 #include <vector>
 
 namespace flydsl::runtime {
+
+struct LauncherState;
 
 /// Where tensors must live for the launch.
 struct DevicePolicy {
@@ -22,26 +25,33 @@ struct DevicePolicy {
 /// are kept until destruction, which needs the GIL.
 class BoundArguments {
 public:
-  explicit BoundArguments(const Plan &plan);
+  explicit BoundArguments(const LauncherState &launcher);
   ~BoundArguments();
   BoundArguments(const BoundArguments &) = delete;
   BoundArguments &operator=(const BoundArguments &) = delete;
 
-  /// Reads \p args (as many as the plan has) and checks them against the plan.
+  /// Reads the launcher's parameters \p args and checks them against the plan; \p views holds views
+  /// of them that exist already (or nulls), or is null.
   /// \throws nanobind::python_error: TypeError for a wrong kind or dtype, ValueError for a wrong
   /// rank, extent, stride, alignment or device, OverflowError for a scalar out of range. The
   /// message names function, argument, expected and found.
-  void bind(PyObject *const *args, const DevicePolicy &policy);
+  void bind(PyObject *const *args, const TensorView *const *views, const DevicePolicy &policy);
 
   const ArgValue *values() const { return slots; }
 
 private:
+  void bindObject(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindTensor(size_t index, PyObject *object, const DevicePolicy &policy);
+  void bindView(size_t index, const TensorView &view, const DevicePolicy &policy);
+  [[noreturn]] void fail(PyObject *type, size_t index, const std::string &what) const;
+  std::string prefix(size_t index) const;
+  [[noreturn]] void raiseWithPrefix(size_t index) const;
   void keep(PyObject *object) { kept.push_back(object); }
 
   static constexpr size_t kInlineSlots = 16;
   static constexpr size_t kInlineDims = 64;
 
+  const LauncherState &launcher;
   const Plan &plan;
   ArgValue *slots;
   int64_t *dims;
@@ -51,10 +61,6 @@ private:
   std::unique_ptr<int64_t[]> heapDims;
   std::vector<PyObject *> kept;
 };
-
-/// Raises \p type with "name(): argument 'x' (position 2): " in front of \p what.
-[[noreturn]] void raiseArgumentError(PyObject *type, const Plan &plan, size_t index,
-                                     const std::string &what);
 
 /// Raises TypeError that \p found arguments were passed.
 [[noreturn]] void raiseCountError(const Plan &plan, size_t found);

@@ -3,6 +3,7 @@
 #ifndef FLYDSL_RUNTIME_ERRORS_H
 #define FLYDSL_RUNTIME_ERRORS_H
 
+#include <Python.h>
 #include <exception>
 
 namespace flydsl::runtime {
@@ -11,6 +12,17 @@ namespace flydsl::runtime {
 /// SimulatorError, PlanFailure an AssertionError, ZeroDivisionError or ValueError, LibraryError a
 /// HipError, a Python error itself. Needs the GIL.
 void setPythonError(std::exception_ptr failure) noexcept;
+
+/// Runs \p body, a function that returns a new reference; a C++ exception becomes the Python error
+/// and null is returned.
+template <typename Body> PyObject *guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    setPythonError(std::current_exception());
+    return nullptr;
+  }
+}
 
 /// The library in use; asks flydsl.runtime._provider to choose one on first use. Needs the GIL.
 /// \throws nanobind::python_error

@@ -10,6 +10,7 @@
 #include "Arguments.h"
 #include "Errors.h"
 #include "Launch.h"
+#include "LauncherObject.h"
 #include "PlanParser.h"
 
 #include <cstddef>
@@ -23,13 +24,6 @@ namespace flydsl::runtime {
 
 namespace {
 
-struct LauncherState {
-  LauncherState(Plan plan, std::string codeObject, std::string arch)
-      : plan(std::move(plan)), kernels(std::move(codeObject), std::move(arch)) {}
-  Plan plan;
-  LoadedKernels kernels;
-};
-
 struct LauncherObject {
   PyObject_HEAD
   vectorcallfunc vectorcall;
@@ -37,16 +31,6 @@ struct LauncherObject {
 };
 
 LauncherState &stateOf(PyObject *self) { return *reinterpret_cast<LauncherObject *>(self)->state; }
-
-/// Runs \p body; a C++ exception becomes the Python error and null is returned.
-template <typename Body> PyObject *guarded(Body body) noexcept {
-  try {
-    return body();
-  } catch (...) {
-    setPythonError(std::current_exception());
-    return nullptr;
-  }
-}
 
 /// Lets Ctrl-C end a host loop of a plan. Called without the GIL.
 void checkInterrupt() {
@@ -61,42 +45,30 @@ const DeviceKernels &kernelsOnCurrentDevice(LauncherState &state, const HipApi &
   return state.kernels.get(api, state.plan, device);
 }
 
-PyObject *callLauncher(PyObject *self, PyObject *const *args, size_t flags,
-                       PyObject *keywords) noexcept {
-  return guarded([&]() -> PyObject * {
-    LauncherState &state = stateOf(self);
-    const size_t count = PyVectorcall_NARGS(flags);
-    if (keywords && PyTuple_GET_SIZE(keywords) > 0) {
-      PyErr_Format(PyExc_TypeError, "%s(): a launcher takes positional arguments only, got '%U'",
-                   state.plan.name.c_str(), PyTuple_GET_ITEM(keywords, 0));
-      return nullptr;
-    }
-    if (count != state.plan.args.size())
-      raiseCountError(state.plan, count);
-
-    const HipApi &api = requireApi();
-    DevicePolicy policy;
-    policy.check = true;
-    policy.hostMemory = api.isSimulator();
-    checkHip(api, api.getDevice(&policy.device), "hipGetDevice");
-    BoundArguments bound(state.plan);
-    bound.bind(args, policy);
-
-    // A kernel may take long (the simulator runs it here) and the queue may be full.
-    nb::gil_scoped_release release;
-    const DeviceKernels &kernels = state.kernels.get(api, state.plan, policy.device);
-    DeviceSink sink(api, state.plan, kernels, checkInterrupt);
-    evaluate(state.plan, bound.values(), sink);
-    return Py_None;
-  });
+/// Number of positional arguments fits; keywords and too few are errors.
+void checkCall(const LauncherState &state, size_t count, PyObject *keywords) {
+  if (keywords && PyTuple_GET_SIZE(keywords) > 0) {
+    PyErr_Format(PyExc_TypeError, "%s(): a launcher takes positional arguments only, got '%U'",
+                 state.plan.name.c_str(), PyTuple_GET_ITEM(keywords, 0));
+    throw nb::python_error();
+  }
+  if (state.positions.empty() && count != state.parameterCount)
+    raiseCountError(state.plan, count);
+  if (count < state.parameterCount) {
+    PyErr_Format(PyExc_IndexError, "%s needs %zu arguments, got %zu", state.plan.name.c_str(),
+                 state.parameterCount, count);
+    throw nb::python_error();
+  }
 }
 
-/// callLauncher with the reference to None that a call returns.
 PyObject *launcherVectorcall(PyObject *self, PyObject *const *args, size_t flags,
                              PyObject *keywords) {
-  PyObject *result = callLauncher(self, args, flags, keywords);
-  Py_XINCREF(result);
-  return result;
+  return guarded([&]() -> PyObject * {
+    LauncherState &state = stateOf(self);
+    checkCall(state, PyVectorcall_NARGS(flags), keywords);
+    runLauncher(state, args, nullptr);
+    Py_RETURN_NONE;
+  });
 }
 
 /// Collects launches as Python dictionaries.
@@ -136,10 +108,9 @@ private:
 PyObject *evaluateMethod(PyObject *self, PyObject *const *args, Py_ssize_t count) noexcept {
   return guarded([&]() -> PyObject * {
     LauncherState &state = stateOf(self);
-    if (static_cast<size_t>(count) != state.plan.args.size())
-      raiseCountError(state.plan, count);
-    BoundArguments bound(state.plan);
-    bound.bind(args, DevicePolicy{});
+    checkCall(state, count, nullptr);
+    BoundArguments bound(state);
+    bound.bind(args, nullptr, DevicePolicy{});
     RecordingSink sink(state.plan);
     evaluate(state.plan, bound.values(), sink);
     return sink.records.release().ptr();
@@ -216,20 +187,46 @@ PyObject *maxActiveBlocksMethod(PyObject *self, PyObject *args) noexcept {
   });
 }
 
+/// Reads the optional mapping from a call's arguments to the plan's.
+void readMapping(LauncherState &state, PyObject *positions, Py_ssize_t parameters,
+                 PyObject *converters) {
+  const size_t count = state.plan.args.size();
+  state.parameterCount = count;
+  if (positions != Py_None) {
+    state.parameterCount = static_cast<size_t>(parameters);
+    for (nb::handle position : nb::borrow<nb::object>(positions))
+      state.positions.push_back(nb::cast<uint32_t>(position));
+    for (uint32_t position : state.positions)
+      if (parameters < 0 || position >= state.parameterCount)
+        throw nb::value_error("positions: out of range of the parameters");
+    if (state.positions.size() != count)
+      throw nb::value_error("positions: one entry for each argument of the plan is needed");
+  }
+  if (converters == Py_None)
+    return;
+  for (nb::handle converter : nb::borrow<nb::object>(converters))
+    state.converters.push_back(converter.is_none() ? nullptr : converter.inc_ref().ptr());
+  if (state.converters.size() != count)
+    throw nb::value_error("converters: one entry for each argument of the plan is needed");
+}
+
 PyObject *newLauncher(PyTypeObject *type, PyObject *args, PyObject *keywords) noexcept {
   return guarded([&]() -> PyObject * {
-    static const char *names[] = {"plan", "hsaco", "arch", nullptr};
-    PyObject *plan;
+    static const char *names[] = {"plan",       "hsaco",      "arch", "positions",
+                                  "parameters", "converters", nullptr};
+    PyObject *plan, *positions = Py_None, *converters = Py_None;
+    Py_ssize_t parameters = -1;
     Py_buffer hsaco;
     const char *arch = "";
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!y*|$s:Launcher",
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!y*|$sOnO:Launcher",
                                      const_cast<char **>(names), &PyDict_Type, &plan, &hsaco,
-                                     &arch))
+                                     &arch, &positions, &parameters, &converters))
       return nullptr;
     std::string codeObject(static_cast<const char *>(hsaco.buf), hsaco.len);
     PyBuffer_Release(&hsaco);
     auto state = std::make_unique<LauncherState>(parsePlan(nb::borrow<nb::dict>(plan)),
                                                  std::move(codeObject), arch);
+    readMapping(*state, positions, parameters, converters);
     auto *self = reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0));
     if (!self)
       return nullptr;
@@ -310,12 +307,15 @@ PyMemberDef launcherMembers[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 constexpr const char *kLauncherDoc =
-    "Launcher(plan, hsaco, *, arch='')\n--\n\n"
+    "Launcher(plan, hsaco, *, arch='', positions=None, parameters=-1, converters=None)\n--\n\n"
     "A compiled function that can be called.\n\n"
     "plan is the launch plan (a dictionary, see the README), hsaco the code object and arch its\n"
     "architecture. Calling the launcher checks the arguments in place, evaluates the plan and\n"
     "launches its kernels on the current device without waiting for them; the code object is\n"
     "loaded on first use of each device. Safe to call from several threads.\n\n"
+    "positions gives for each argument of the plan its position among the parameters of a call,\n"
+    "which may be more (the others are ignored); converters gives for each a callable that turns\n"
+    "the object passed into a number or pointer, or None.\n\n"
     "Raises ValueError for an invalid plan; a call raises TypeError, ValueError or OverflowError\n"
     "for an argument that does not fit (the message names it, what was expected and found),\n"
     "ValueError for a bad launch size, HipError or SimulatorError if the device reports an error.";
@@ -332,12 +332,37 @@ PyType_Slot launcherSlots[] = {
     {0, nullptr}};
 
 PyType_Spec launcherSpec = {"flydsl.runtime.Launcher", sizeof(LauncherObject), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, launcherSlots};
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+                                Py_TPFLAGS_HAVE_VECTORCALL,
+                            launcherSlots};
+
+PyTypeObject *launcherType = nullptr;
 
 } // namespace
 
+LauncherState *launcherStateOf(PyObject *object) {
+  return PyObject_TypeCheck(object, launcherType) ? &stateOf(object) : nullptr;
+}
+
+void runLauncher(LauncherState &state, PyObject *const *args, const TensorView *const *views) {
+  const HipApi &api = requireApi();
+  DevicePolicy policy;
+  policy.check = true;
+  policy.hostMemory = api.isSimulator();
+  checkHip(api, api.getDevice(&policy.device), "hipGetDevice");
+  BoundArguments bound(state);
+  bound.bind(args, views, policy);
+
+  // A kernel may take long (the simulator runs it here) and the queue may be full.
+  nb::gil_scoped_release release;
+  const DeviceKernels &kernels = state.kernels.get(api, state.plan, policy.device);
+  DeviceSink sink(api, state.plan, kernels, checkInterrupt);
+  evaluate(state.plan, bound.values(), sink);
+}
+
 void registerLauncher(nb::module_ &m) {
-  m.attr("Launcher") = nb::steal(PyType_FromSpec(&launcherSpec));
+  launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));
+  m.attr("Launcher") = nb::handle(reinterpret_cast<PyObject *>(launcherType));
 }
 
 } // namespace flydsl::runtime

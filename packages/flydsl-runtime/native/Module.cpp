@@ -12,5 +12,6 @@ NB_MODULE(_native, m) {
       [](const std::exception_ptr &failure, void *) { flydsl::runtime::setPythonError(failure); });
   m.attr("PLAN_VERSION") = flydsl::runtime::kPlanVersion;
   flydsl::runtime::registerLauncher(m);
+  flydsl::runtime::registerDispatcher(m);
   flydsl::runtime::registerDeviceFunctions(m);
 }

@@ -42,6 +42,7 @@ enum class Source { None, Wrapper, Numpy, TorchAttributes, ExchangeApi, DlpackMe
 struct TypeInfo {
   PyTypeObject *type = nullptr; ///< kept alive, so that its address is not reused
   Source source = Source::None;
+  bool custom = false;
   const dlpack::ExchangeApi *api = nullptr;
 };
 
@@ -151,17 +152,28 @@ Source classify(PyTypeObject *type, const dlpack::ExchangeApi *&api) {
   return typeHas(type, n.dlpack) ? Source::DlpackMethod : Source::None;
 }
 
+std::vector<TypeInfo> &typeCache() {
+  static auto *cache = new std::vector<TypeInfo>; // few types in practice: a linear scan is fastest
+  return *cache;
+}
+
+std::vector<PyTypeObject *> &reservedTypes() {
+  static auto *types = new std::vector<PyTypeObject *>;
+  return *types;
+}
+
 TypeInfo lookUp(PyTypeObject *type) {
-  static std::vector<TypeInfo> cache; // few types in practice: a linear scan is fastest
+  std::vector<TypeInfo> &cache = typeCache();
   for (const TypeInfo &entry : cache)
     if (entry.type == type)
       return entry;
   TypeInfo entry;
   entry.type = type;
   entry.source = classify(type, entry.api);
-  // A type that is no tensor is not remembered: NumPy may be imported later, and programs that
-  // pass ever new classes must not grow the cache.
-  if (entry.source != Source::None && cache.size() < 256) {
+  for (PyTypeObject *reserved : reservedTypes())
+    entry.custom |= PyType_IsSubtype(type, reserved) != 0;
+  // Programs that pass ever new classes must not grow the cache.
+  if (cache.size() < 256) {
     Py_INCREF(type);
     cache.push_back(entry);
   }
@@ -379,6 +391,24 @@ ViewResult viewTensor(PyObject *object, TensorView &view) {
   case Source::None: return ViewResult::NotATensor;
   }
   return ViewResult::NotATensor;
+}
+
+ValueKind valueKind(PyObject *object) {
+  TypeInfo info = lookUp(Py_TYPE(object));
+  if (info.custom)
+    return ValueKind::Custom;
+  switch (info.source) {
+  case Source::None: return ValueKind::Other;
+  case Source::Wrapper: return ValueKind::Wrapper;
+  default: return ValueKind::Tensor;
+  }
+}
+
+void reserveType(PyTypeObject *type) {
+  Py_INCREF(type);
+  reservedTypes().push_back(type);
+  for (TypeInfo &entry : typeCache())
+    entry.custom |= PyType_IsSubtype(entry.type, type) != 0;
 }
 
 PyObject *unwrapArgument(PyObject *object) {

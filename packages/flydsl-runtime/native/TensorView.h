@@ -38,6 +38,19 @@ enum class ViewResult {
 /// `__dlpack__` or a capsule). Known types take no Python call or few; a type is classified once.
 ViewResult viewTensor(PyObject *object, TensorView &view);
 
+/// How a value takes part in the key of a call, see Dispatcher.
+enum class ValueKind {
+  Tensor,  ///< viewTensor gives Ok or an error
+  Wrapper, ///< offers `__flydsl_runtime_arg__`
+  Other,   ///< nothing known but its type
+  Custom,  ///< its type, or a base of it, was given to reserveType
+};
+ValueKind valueKind(PyObject *object);
+
+/// Excludes values of \p type and its subclasses from being keyed by what they are: the front end
+/// has a conversion of its own for them.
+void reserveType(PyTypeObject *type);
+
 /// The value an argument stands for: follows `__flydsl_runtime_arg__`, by which wrappers offer
 /// the wrapped object. Returns a new reference, or null with a Python error set; gives the object
 /// itself if it is no wrapper.

@@ -126,6 +126,6 @@ def test_stub_lists_the_native_names() -> None:
 
     stub = ast.parse((Path(device.__file__).parent / "_native.pyi").read_text())
     assert names(stub.body) == {name for name in vars(_native) if not name.startswith("__")}
-    launcher = next(node for node in stub.body if isinstance(node, ast.ClassDef))
-    methods = {name for name in vars(_native.Launcher) if not name.startswith("__")}
-    assert names(launcher.body) - {"__new__", "__call__"} == methods
+    for described in (node for node in stub.body if isinstance(node, ast.ClassDef)):
+        methods = {name for name in vars(getattr(_native, described.name)) if not name.startswith("__")}
+        assert names(described.body) - {"__new__", "__call__"} == methods, described.name

@@ -7,11 +7,12 @@ warning and never a failure.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from .artifact import CompiledArtifact
 __all__ = ["CacheInfo", "FileLock", "JitCacheManager", "clear", "stats"]
 
 SUFFIX = ".fly"
+READS = "environment.json"
 _POLL = 0.05
 _warned_roots: set[str] = set()
 
@@ -122,10 +124,26 @@ class JitCacheManager:
         """Look again without counting: another process may have compiled it meanwhile."""
         return self._read(key)
 
-    def store(self, key: str, artifact: CompiledArtifact) -> bool:
-        """Write an artifact. A failure is one warning per cache root; returns whether it was written."""
+    def environment_reads(self) -> set[str]:
+        """Names of the environment variables that the traced code of this identity is known to read."""
+        try:
+            names = json.loads((self.directory / READS).read_bytes())
+        except (OSError, ValueError):
+            return set()
+        return {n for n in names if isinstance(n, str)} if isinstance(names, list) else set()
+
+    def store(self, key: str, artifact: CompiledArtifact, reads: Collection[str] = ()) -> bool:
+        """Write an artifact. A failure is one warning per cache root; returns whether it was written.
+
+        ``reads`` are the variables that its key includes because the traced code reads them.
+        """
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
+            missing = set(reads) - self.environment_reads() if reads else set()
+            if missing:
+                # First, so that whoever finds the artifact knows what its key is made of.
+                with atomic_write(self.directory / READS) as handle:
+                    json.dump(sorted(set(reads) | self.environment_reads()), handle)
             with atomic_write(self.path(key), mode="wb") as handle:
                 handle.write(artifact.to_bytes())
         except OSError as error:

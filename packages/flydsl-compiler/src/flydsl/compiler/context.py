@@ -22,6 +22,22 @@ class _ThreadState(threading.local):
 _state = _ThreadState()
 
 
+class _Activity:
+    """How many traces and hint scopes are open in all threads: while none is, a launch need not look for its own."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def change(self, by: int) -> None:
+        """Count a scope that opens (1) or closes (-1)."""
+        with self._lock:
+            self.count += by
+
+
+activity = _Activity()
+
+
 def merge_compile_hints(*levels: dict[str, Any] | None) -> dict[str, Any]:
     """Shallow merge; later levels win, except that their ``None`` values leave an earlier value in place."""
     merged: dict[str, Any] = {}
@@ -65,9 +81,11 @@ class CompilationContext:
         """Push a fresh context for the duration of the block."""
         context = cls()
         _state.contexts.append(context)
+        activity.change(1)
         try:
             yield context
         finally:
+            activity.change(-1)
             _state.contexts.pop()
 
     @classmethod
@@ -75,9 +93,11 @@ class CompilationContext:
     def compile_hints(cls, hints: dict[str, Any]) -> Iterator[None]:
         """Merge ``hints`` over the enclosing ones of this thread."""
         _state.hints.append(merge_compile_hints(cls.get_compile_hints(), hints))
+        activity.change(1)
         try:
             yield
         finally:
+            activity.change(-1)
             _state.hints.pop()
 
     @classmethod

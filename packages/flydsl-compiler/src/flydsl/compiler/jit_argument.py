@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-try:
-    # At import rather than in the first call, whose latency is a budget.
-    from flydsl.runtime.memory import describe_tensor
-except ImportError:
-    describe_tensor = None  # type: ignore[assignment]
+# At import rather than in the first call, whose latency is a budget.
+from flydsl.runtime._native import reserve_type
+from flydsl.runtime.memory import describe_tensor
 
 from .signature import Parameters, is_compile_time, is_type_param_annotation
 
@@ -65,6 +64,9 @@ class MemRefSpec:
     use_32bit_stride: bool
 
 
+_interned: dict[Any, Any] = {}
+
+
 def _power_of_two(value: int) -> bool:
     return isinstance(value, int) and value > 0 and value & (value - 1) == 0
 
@@ -95,6 +97,7 @@ class MemRefJitArg:
             )
         self.alignment = assumed_align or max(1, dtype_bits(self.dtype) // 8)
         self.use_32bit_stride = use_32bit_stride
+        self._runtime_key: Any = None
         self._shape, self._stride = list(self.real_shape), list(self.real_stride)
         if dynamic_layout:
             if 1 not in self.real_stride:
@@ -146,12 +149,24 @@ class MemRefJitArg:
         factors = [divisibility] * len(dims) if isinstance(divisibility, int) else list(divisibility)
         if len(factors) != len(dims):
             raise ValueError(f"dims and divisibility must have equal length, got {len(dims)} and {len(factors)}")
+        self._runtime_key = None
         for dim, factor in zip(dims, factors, strict=True):
             if not _power_of_two(factor):
                 raise ValueError(f"divisibility must be a power of two, got {factor}")
             target[self._axis(dim)] = -factor
 
     # ---- protocol
+
+    #: What the launcher reads.
+    __flydsl_runtime_arg__ = property(operator.attrgetter("tensor"))
+
+    @property
+    def __flydsl_runtime_key__(self) -> Any:
+        """One object for each signature: wrappers with the same one share a specialisation."""
+        if self._runtime_key is None:
+            signature = self.__cache_signature__()
+            self._runtime_key = _interned.setdefault(signature, signature)
+        return self._runtime_key
 
     @property
     def spec(self) -> MemRefSpec:
@@ -196,8 +211,6 @@ class MemRefJitArg:
 
 
 def _describe(tensor: Any) -> tuple[Any, ...]:
-    if describe_tensor is None:
-        raise ImportError("tensor arguments need the native part of flydsl-runtime, which is not installed")
     info = describe_tensor(tensor)
     if info is None:
         raise TypeError(f"{type(tensor).__name__} is not a tensor: it has no __dlpack__")
@@ -228,6 +241,17 @@ class PointerJitArg:
         self.address_space = address_space
         self.alignment = assumed_align or max(1, -(-getattr(element_type, "width", 8) // 8))
 
+    @property
+    def __flydsl_runtime_arg__(self) -> int:
+        """What the launcher reads."""
+        return self.pointer or 0
+
+    @property
+    def __flydsl_runtime_key__(self) -> Any:
+        """One object for each signature."""
+        signature = self.__cache_signature__()
+        return _interned.setdefault(signature, signature)
+
     def __get_ir_types__(self) -> list[Any]:
         from flydsl._mlir.dialects import fly
 
@@ -244,7 +268,7 @@ class PointerJitArg:
 
     def plan_entry(self, name: str) -> dict[str, Any]:
         """The argument's entry in the launch plan."""
-        return {"kind": "pointer", "name": name}
+        return {"kind": "pointer", "name": name, "align": self.alignment}
 
     def __c_abi_spec__(self) -> list[tuple[Any, Any]]:
         def fill(argument: Any, slot: Any) -> None:
@@ -289,9 +313,10 @@ class JitArgumentRegistry:
                 if not hasattr(constructor, "__construct_from_ir_values__"):
                     raise ValueError(f"{constructor.__name__}: dsl_type is required, the class is no DslType itself")
                 kind = constructor
-            if py_type in cls._by_type:
+            if py_type in cls._by_type or _builtin_registration(py_type) is not None:
                 raise ValueError(f"{py_type.__name__} is already registered")
             cls._by_type[py_type] = (constructor, kind)
+            reserve_type(py_type)
             cls._dsl_types.setdefault(constructor, kind)
             return constructor
 
@@ -308,6 +333,9 @@ class JitArgumentRegistry:
         for base in py_type.__mro__:
             if base in cls._by_type:
                 return cls._by_type[base]
+            builtin = _builtin_registration(base)
+            if builtin is not None:
+                return builtin
         return None, None
 
     @classmethod
@@ -316,7 +344,36 @@ class JitArgumentRegistry:
         for base in jit_arg_class.__mro__:
             if base in cls._dsl_types:
                 return cls._dsl_types[base]
+        if issubclass(jit_arg_class, MemRefJitArg):
+            from flydsl.expr.values.tensor import Tensor
+
+            return Tensor
+        if issubclass(jit_arg_class, PointerJitArg):
+            from flydsl.expr.values.tensor import Pointer
+
+            return Pointer
         return None
+
+
+def _builtin_registration(py_type: type) -> tuple[Any, Any] | None:
+    """(constructor, DSL type) of the types that are arguments without being registered; torch is not imported."""
+    module, name = py_type.__module__, py_type.__name__
+    if module == "builtins" and name in ("bool", "int", "float"):
+        from flydsl.expr import numeric
+
+        kind = {"bool": numeric.Boolean, "int": numeric.Int32, "float": numeric.Float32}[name]
+        return kind, kind
+    if module.partition(".")[0] != "torch":
+        return None
+    if name == "Tensor" and module == "torch":
+        from flydsl.expr.values.tensor import Tensor
+
+        return TorchTensorJitArg, Tensor
+    if name == "Stream" and module.startswith("torch.cuda"):
+        from flydsl.expr.values.params import Stream
+
+        return Stream, Stream
+    return None
 
 
 def _check_scalar(name: str, annotation: Any, value: Any) -> None:
@@ -352,23 +409,15 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
             ) from None
     constructor, _ = JitArgumentRegistry.get(type(value))
     if constructor is not None:
+        if type(value) in (bool, int, float):
+            _check_scalar(name, constructor, value)
         return constructor(value)
-    if type(value) in (bool, int, float):
-        from flydsl.expr import numeric
-
-        kind = {bool: numeric.Boolean, int: numeric.Int32, float: numeric.Float32}[type(value)]
-        _check_scalar(name, kind, value)
-        return kind(value)
     if hasattr(value, "cuda_stream"):
         from flydsl.expr.values.params import Stream
 
         return Stream(value)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
-        return (
-            TorchTensorJitArg(value)
-            if type(value).__module__.startswith("torch")
-            else MemRefJitArg(value, dynamic_layout=True)
-        )
+        return MemRefJitArg(value, dynamic_layout=True)
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "
                     f"expected a "
                     "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")  # fmt: skip
@@ -381,14 +430,6 @@ def dsl_type_of(argument: Any) -> Any:
     found = JitArgumentRegistry.get_dsl_type(type(argument))
     if found is not None:
         return found
-    if isinstance(argument, MemRefJitArg):
-        from flydsl.expr.values.tensor import Tensor
-
-        return Tensor
-    if isinstance(argument, PointerJitArg):
-        from flydsl.expr.values.tensor import Pointer
-
-        return Pointer
     raise TypeError(f"no DSL type is registered for {type(argument).__name__}")
 
 

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
 from flydsl.utils import env
 
 from .artifact import CompiledArtifact
 from .ast_rewriter import ASTRewriter
 from .backends import get_backend
 from .cache import CacheInfo, FileLock, JitCacheManager, cache_root
-from .context import CompilationContext, merge_compile_hints
+from .call import Call, constexpr_signature, stable_signature
+from .compiled import CompiledFunction
+from .context import CompilationContext, activity, merge_compile_hints
 from .diagnostics import install_excepthook
-from .jit_argument import MemRefJitArg, PointerJitArg, resolve_argument
-from .key import FunctionSnapshot, Identity, digest_of, stable_digest, toolchain_fingerprint
+from .dispatch import FastPath
+from .environment import key_environment, recorded_reads
+from .jit_argument import resolve_argument
+from .key import FunctionSnapshot, Identity, digest_of
+from .lowered import LoweredModules
 from .pipeline import MlirCompiler
+from .plan_entries import converters, positions
 from .protocol import cache_signature
 from .signature import Parameters
+from .toolchain import EXTRA_SOURCE_DIRS, toolchain_fingerprint
 
 __all__ = [
     "CacheInfo", "CompileCallable", "CompiledFunction", "EXTRA_SOURCE_DIRS", "FileLock", "JitCacheManager",
@@ -29,77 +38,32 @@ __all__ = [
     "MlirCompiler", "compile", "jit",
 ]  # fmt: skip
 
-EXTRA_SOURCE_DIRS: list[str] = []
-_KEY_VARIABLES = (
-    "FLYDSL_COMPILE_OPT_LEVEL", "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO",
-    "FLYDSL_EXTRA_SOURCE_DIRS", "FLYDSL_KTRACE_ENABLE", "FLYDSL_KTRACE_BLOCKS", "FLYDSL_KTRACE_BUFFER_BYTES",
-)  # fmt: skip
-
-
 def _active_context() -> bool:
     """Whether a trace is running on this thread: then a jit function is an inlined helper."""
     return CompilationContext.get_current() is not None
 
 
-def _constexpr_signature(name: str, value: Any) -> Any:
-    """Type and value of a compile-time argument; TypeError names a value that cannot enter the key."""
-    if type(value) in (bool, int, float, str):
-        return (type(value).__name__, value)
-    if isinstance(value, tuple):
-        return ("tuple", tuple(_constexpr_signature(name, v) for v in value))
-    if isinstance(value, type):
-        return ("type", f"{value.__module__}.{value.__qualname__}")
-    code = getattr(value, "__code__", None)
-    if code is not None and value.__name__ == "<lambda>":
-        if code.co_freevars or value.__kwdefaults__:
-            raise TypeError(f"compile-time argument {name!r}: a lambda with captured variables or keyword-only "
-                            f"defaults cannot "
-                            "be part of a cache key; pass the values as arguments")  # fmt: skip
-        return ("lambda", stable_digest(value))
-    raise TypeError(f"compile-time argument {name!r} of type {type(value).__name__} is not supported: use int, bool, "
-                    f"float, "
-                    "str, a tuple of those, or a lambda without captured variables")  # fmt: skip
+def _undecided(*args: Any, **kwargs: Any) -> Any:
+    """The dispatcher of a function that was not called yet."""
+    return NotImplemented
 
 
-class CompiledFunction:
-    """A specialisation that is ready to launch. Positional arguments only; compile-time ones are ignored."""
+class _Bound:
+    """What belongs to one owner of a jit function: none for a plain function, the instance for a method."""
 
-    def __init__(self, artifact: CompiledArtifact, runtime_positions: list[int], count: int) -> None:
-        self.artifact = artifact
-        self._positions, self._count = runtime_positions, count
-        self._launcher: Any = None
-        self._lock = threading.Lock()
-        self._all = runtime_positions == list(range(count))
-
-    def _make(self) -> Any:
-        with self._lock:
-            if self._launcher is None:
-                from flydsl.runtime import Launcher
-
-                self._launcher = Launcher(self.artifact.plan, self.artifact.hsaco, arch=self.artifact.arch)
-        return self._launcher
-
-    def __call__(self, *args: Any) -> None:
-        if len(args) < self._count:
-            raise IndexError(f"{self.artifact.name} needs {self._count} arguments, got {len(args)}")
-        launcher = self._launcher or self._make()
-        values = [args[i] for i in self._positions]
-        launcher(*[_unwrap(v) for v in values])
-
-
-def _unwrap(value: Any) -> Any:
-    """What the runtime reads: the tensor in a wrapper, the number in a DSL scalar, the handle of a stream."""
-    if isinstance(value, MemRefJitArg):
-        return value.tensor
-    if isinstance(value, PointerJitArg):
-        return value.pointer or 0
-    if type(value).__module__.startswith("flydsl.expr"):
-        return value.value
-    return value
+    def __init__(self, function: JitFunction, instance: Any) -> None:
+        self.identity = Identity(function._original, instance)
+        self.fast: FastPath | None = None
+        self.dispatch: Callable[..., Any] = _undecided
 
 
 class JitFunction:
-    """A function decorated with ``@flyc.jit``."""
+    """A function decorated with ``@flyc.jit``.
+
+    Attributes:
+        func: the rewritten function.
+        compile_hints: hints of every call of this function; may be assigned and changed.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         install_excepthook()
@@ -108,9 +72,13 @@ class JitFunction:
         self.compile_hints: dict[str, Any] = {}
         self._parameters: Parameters | None = None
         self._compiled: dict[Any, CompiledFunction] = {}
+        self._lowered = LoweredModules()
         self._lock = threading.RLock()
-        self._identity = Identity(self._original)
+        self._plain = _Bound(self, None)
+        self._dispatch: Callable[..., Any] = _undecided
+        self._instances: weakref.WeakKeyDictionary[Any, _Bound] = weakref.WeakKeyDictionary()
         self._managers: dict[str, JitCacheManager] = {}
+        self._environment_reads: set[str] = set()
         self._last_compiled: CompiledFunction | None = None
         self.__wrapped__ = self.func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -123,11 +91,16 @@ class JitFunction:
         if self._parameters is None:
             from .diagnostics import warn_invalid_annotations
 
-            self._parameters = Parameters(self.func)
-            odd = self._parameters.odd_annotations()
+            parameters = Parameters(self.func)
+            odd = parameters.odd_annotations()
             if odd:
                 warn_invalid_annotations(self.func.__name__, odd)
+            self._parameters = parameters
         return self._parameters
+
+    @property
+    def _sig(self) -> Any:
+        return self._ensure_sig().signature
 
     def _effective_compile_hints(self) -> dict[str, Any]:
         return merge_compile_hints(self.compile_hints, CompilationContext.get_compile_hints())
@@ -135,68 +108,98 @@ class JitFunction:
     # ---- calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not activity.count and self._dispatch(*args, **kwargs) is None:
+            return None
         if _active_context():
             return self.func(*args, **kwargs)
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         compiled, values = self._specialise(args, kwargs)
-        if env.compile.compile_only:
-            return None
-        compiled(*values)
-        return None
+        if not env.compile.compile_only:
+            compiled(*values)
+
+    def _bound(self, instance: Any) -> _Bound:
+        if instance is None:
+            return self._plain
+        try:
+            found = self._instances.get(instance)
+            if found is None:
+                found = self._instances[instance] = _Bound(self, instance)
+        except TypeError:  # not hashable or without weak references: nothing can be remembered
+            found = _Bound(self, instance)
+        return found
 
     def _specialise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CompiledFunction, list[Any]]:
+        """The specialisation of a call, compiled if need be, and the values of its parameters as passed."""
         parameters = self._ensure_sig()
-        bound = parameters.bind(args, kwargs)
-        arguments, signature = self._resolve(parameters, bound)
-        hints = self._effective_compile_hints()
-        backend = get_backend()
-        owner = bound.get(parameters.method_self) if parameters.method_self else None
-        key = (self._environment(), backend.target, _hints_signature(hints), self._current_identity(owner), signature)
-        compiled = self._compiled.get(key)
+        bound_arguments = parameters.bind(args, kwargs)
+        owner = self._bound(bound_arguments.get(parameters.method_self) if parameters.method_self else None)
+        if owner.fast is None:
+            owner.fast = FastPath(parameters, self)
+            if owner.fast.dispatcher is not None:
+                owner.dispatch = owner.fast.dispatcher
+                if owner is self._plain:
+                    self._dispatch = owner.dispatch
+        call = self._resolve(owner, bound_arguments)
+        compiled = self._compiled.get(call.key)
         if compiled is None:
             with self._lock:
-                compiled = self._compiled.get(key)
+                compiled = self._compiled.get(call.key)
                 if compiled is None:
-                    compiled = self._build(parameters, arguments, key, hints, backend)
-                    self._compiled[key] = compiled
+                    compiled = self._build(call)
+                    # Tracing may have found that the code reads the environment, which then is part of the key.
+                    call = self._resolve(owner, bound_arguments)
+                    self._compiled[call.key] = compiled
         self._last_compiled = compiled
-        values = [arguments[n] if n in arguments else bound[n] for n in parameters.names]
+        values = [bound_arguments[n] for n in parameters.names]
+        if not env.compile.compile_only:
+            owner.fast.add(call.guards, owner.identity, values, compiled)
         return compiled, values
 
-    def _resolve(self, parameters: Parameters, bound: dict[str, Any]) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    def _resolve(self, owner: _Bound, bound: dict[str, Any]) -> Call:
+        """Everything that decides what a call runs."""
+        parameters = self._ensure_sig()
         static = parameters.compile_time_names
+        assert owner.fast is not None
+        guards = owner.fast.guards(self._environment_reads)
+        backend = get_backend()
+        if not env.compile.compile_only:
+            ensure_compile_runtime_pairing_from_env(backend.target.backend)
         arguments, signature = {}, []
         for name, value in bound.items():
-            if name == parameters.method_self:
-                arguments[name] = value
-                continue
+            argument = value
             if name in static:
-                arguments[name] = value
-                signature.append((name, _constexpr_signature(name, value)))
-                continue
-            argument = resolve_argument(name, parameters.annotations.get(name), value, parameters.function_name)
+                annotation = parameters.annotations.get(name)
+                signature.append((name, constexpr_signature(name, annotation, value, parameters.function_name)))
+            elif name != parameters.method_self:
+                argument = resolve_argument(name, parameters.annotations.get(name), value, parameters.function_name)
+                signature.append((name, stable_signature(cache_signature(argument))))
             arguments[name] = argument
-            signature.append((name, _stable_signature(cache_signature(argument))))
-        return arguments, tuple(signature)
+        return Call(
+            parameters=parameters, arguments=arguments, signature=tuple(signature), backend=backend, guards=guards,
+            hints=self._effective_compile_hints(), identity=owner.identity.digest(), parts=owner.identity.parts,
+            environment=key_environment(backend.target.arch, self._environment_reads),
+        )  # fmt: skip
 
-    @staticmethod
-    def _environment() -> tuple[Any, ...]:
-        get = os.environ.get
-        return tuple(get(v, "") for v in _KEY_VARIABLES)
+    # ---- caches
 
-    def _current_identity(self, owner: Any) -> str:
-        """Digest of the function as it is now, and for a method of its class and instance."""
-        if owner is None:
-            return self._identity.digest()
-        return digest_of(self._identity.digest(), stable_digest(type(owner)), stable_digest(owner))
+    @property
+    def _mem_cache(self) -> dict[Any, CompiledArtifact]:
+        """Artifacts of this process by key."""
+        return {key: compiled.artifact for key, compiled in self._compiled.items()}
+
+    @property
+    def _call_state_cache(self) -> dict[Any, CompiledFunction]:
+        """Ready launchers of this process by key."""
+        return self._compiled
 
     @property
     def manager_key(self) -> str:
         """Identity of the function together with the toolchain: the name of its cache directory."""
-        return digest_of(toolchain_fingerprint(get_backend()), self._current_identity(None))
+        return digest_of(toolchain_fingerprint(get_backend()), self._plain.identity.digest())
 
-    # ---- compiling
-
-    def _manager(self, backend: Any) -> JitCacheManager | None:
+    def _manager(self, backend: Any, identity: str) -> JitCacheManager | None:
         root = cache_root()
         if env.runtime.run_only and root is None:
             raise RuntimeError("FLYDSL_RUNTIME_RUN_ONLY is set but FLYDSL_RUNTIME_CACHE_DIR is empty")
@@ -208,37 +211,38 @@ class JitFunction:
             return None
         if root is None:
             return None
-        key = digest_of(str(root), toolchain_fingerprint(backend), self._current_identity(None))
+        name = digest_of(toolchain_fingerprint(backend), identity)
+        key = f"{root}/{name}"
         if key not in self._managers:
-            identity = digest_of(toolchain_fingerprint(backend), self._current_identity(None))
-            self._managers[key] = JitCacheManager(root, self.func.__name__, identity)
+            self._managers[key] = JitCacheManager(root, self.func.__name__, name)
         return self._managers[key]
 
     @property
     def cache_manager(self) -> JitCacheManager | None:
-        return self._manager(get_backend())
+        return self._manager(get_backend(), self._plain.identity.digest())
 
     def cache_info(self) -> CacheInfo | None:
         """Disk cache counts of this function; None when the disk cache is off."""
         if cache_root() is None:
             return None
-        infos = [m.info() for m in self._managers.values()] or [self._manager(get_backend()).info()]  # type: ignore[union-attr]
-        return CacheInfo(*(sum(column) for column in zip(*infos, strict=True)))
+        managers = list(self._managers.values()) or [m for m in (self.cache_manager,) if m is not None]
+        return CacheInfo(*(sum(column) for column in zip(*(m.info() for m in managers), strict=True)))
 
-    def _build(
-        self,
-        parameters: Parameters,
-        arguments: dict[str, Any],
-        key: tuple[Any, ...],
-        hints: dict[str, Any],
-        backend: Any,
-    ) -> CompiledFunction:
-        manager = self._manager(backend)
+    # ---- compiling
+
+    def _build(self, call: Call) -> CompiledFunction:
+        """The specialisation from the disk cache, or compiled and stored there."""
+        manager = self._manager(call.backend, call.identity)
         artifact = None
         if manager is None:
-            artifact = self._compile(parameters, arguments, hints, backend)
+            artifact = self._compile(call)
         else:
-            digest = digest_of(toolchain_fingerprint(backend), repr(key))
+            reads = manager.environment_reads() - self._environment_reads
+            if reads:
+                # Another process traced this function and saw what it reads.
+                self._environment_reads |= reads
+                call.environment = key_environment(call.backend.target.arch, self._environment_reads)
+            digest = call.digest(toolchain_fingerprint(call.backend))
             artifact = manager.load(digest)
             if artifact is None and env.runtime.run_only:
                 raise RuntimeError(
@@ -250,23 +254,41 @@ class JitFunction:
                 with manager.compiling(digest):
                     artifact = manager.reload(digest)
                     if artifact is None:
-                        artifact = self._compile(parameters, arguments, hints, backend)
+                        artifact = self._compile(call)
+                        digest = call.digest(toolchain_fingerprint(call.backend))
                         artifact.key = digest
-                        manager.store(digest, artifact)
-        static = parameters.compile_time_names
-        positions = [i for i, n in enumerate(parameters.names) if n not in static]
-        return CompiledFunction(artifact, positions, len(parameters.names))
+                        artifact.metadata["inputs"] = call.inputs(toolchain_fingerprint(call.backend))
+                        if artifact.metadata.pop("storable", True):
+                            manager.store(digest, artifact, self._environment_reads)
+        return CompiledFunction(artifact, converters(call.runtime()))
 
-    def _compile(
-        self, parameters: Parameters, arguments: dict[str, Any], hints: dict[str, Any], backend: Any
-    ) -> CompiledArtifact:
+    def _compile(self, call: Call) -> CompiledArtifact:
+        """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
         from .trace import trace
 
+        front = call.front_key()
+        lowered = self._lowered.get(front)
         with _mlir_context():
-            module, entries, name = trace(self.func, parameters, arguments, backend.target, hints)
-            return MlirCompiler.compile(
-                module, arch=backend.target.arch, func_name=name, compile_hints=hints, arguments=entries
-            )
+            if lowered is None:
+                start = time.perf_counter()
+                with recorded_reads() as reads:
+                    module, entries, name = trace(
+                        self.func, call.parameters, call.arguments, call.backend.target, call.hints
+                    )
+                traced = time.perf_counter() - start
+                if reads - self._environment_reads:
+                    self._environment_reads |= reads
+                    call.environment = key_environment(call.backend.target.arch, self._environment_reads)
+                    front = call.front_key()
+                lowered = MlirCompiler.lower(
+                    module, arch=call.backend.target.arch, func_name=name, compile_hints=call.hints, arguments=entries
+                )
+                lowered.phases["trace"] = traced
+                self._lowered.put(front, lowered)
+            artifact = MlirCompiler.generate(lowered, compile_hints=call.hints)
+        artifact.parameters = call.parameters.names
+        artifact.positions = positions(call.runtime(), call.parameters.names)
+        return artifact
 
 
 @contextlib.contextmanager
@@ -281,19 +303,6 @@ def _mlir_context() -> Iterator[Any]:
         yield context
 
 
-def _hints_signature(hints: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(sorted((k, type(v).__module__, type(v).__qualname__, repr(v)) for k, v in hints.items()))
-
-
-def _stable_signature(value: Any) -> Any:
-    """A signature whose ``repr`` is the same in every process: classes by name."""
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, tuple):
-        return tuple(_stable_signature(v) for v in value)
-    return value
-
-
 class BoundJitFunction:
     """A jit method bound to an instance."""
 
@@ -301,7 +310,10 @@ class BoundJitFunction:
         self.__func__, self.__self__ = function, instance
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__func__(self.__self__, *args, **kwargs)
+        function = self.__func__
+        if not activity.count and function._bound(self.__self__).dispatch(*args, **kwargs) is None:
+            return None
+        return function(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
@@ -324,10 +336,14 @@ class CompileCallable:
         return CompileCallable(hints)
 
     def __call__(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """Specialise for the arguments, run once, return the `CompiledFunction`.
+        """Specialise for the arguments and return the `CompiledFunction`. Nothing is launched.
 
-        Without arguments the function itself is returned (with the hints merged into it). With
-        ``COMPILE_ONLY`` set nothing runs and the result is None.
+        The arguments only say what to compile for: host tensors, ``None`` streams and null pointers do as well
+        as those of a later call. Without arguments the function itself is returned (with the hints merged into
+        it). With ``COMPILE_ONLY`` set the artifact is cached and the result is None.
+
+        Raises:
+            TypeError: ``func`` is no jit function, or an argument does not fit.
         """
         target = func.__func__ if isinstance(func, BoundJitFunction) else func
         if not isinstance(target, JitFunction):
@@ -338,10 +354,10 @@ class CompileCallable:
             return func
         if isinstance(func, BoundJitFunction):
             args = (func.__self__, *args)
-        compiled, values = target._specialise(args, kwargs)
+        compiled, _ = target._specialise(args, kwargs)
         if env.compile.compile_only:
             return None
-        compiled(*values)
+        compiled._load_if_possible()
         return compiled
 
 

@@ -1,8 +1,10 @@
 """Identity of a traced function: its code and everything that the code reaches.
 
-Reached means: globals that the bytecode loads (through modules too), closure cells, defaults, helpers and
-classes found that way, recursively and wherever they live. FlyDSL itself and the standard library are
-covered by the toolchain fingerprint and the version instead.
+Reached means: globals that the bytecode loads (through modules too), closure cells, defaults, annotations,
+helpers and classes found that way, recursively and wherever they live. FlyDSL itself and the standard
+library are covered by the toolchain fingerprint and the Python version instead.
+
+Code enters as bytecode, so that comments, formatting and the place in the file do not matter.
 """
 
 from __future__ import annotations
@@ -10,27 +12,26 @@ from __future__ import annotations
 import dataclasses
 import dis
 import enum
-import fnmatch
 import functools
 import hashlib
-import inspect
-import json
 import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from flydsl.utils import env
 
-from .artifact import FORMAT
-
-__all__ = ["FunctionSnapshot", "digest_of", "stable_digest", "toolchain_fingerprint"]
+__all__ = ["FunctionSnapshot", "Identity", "digest_of", "stable_digest"]
 
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
 _OPAQUE_LIBRARIES = frozenset({"numpy", "torch", "jax", "pytest", "_pytest", "hypothesis"})
-
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType,
+                types.MethodDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)  # fmt: skip
+# Members of a class that say where it is or cache something, and nothing of what it does.
+_CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__",
+                          "__static_attributes__", "__abstractmethods__", "_abc_impl"})  # fmt: skip
+_ARRAY_LIMIT = 1 << 24  # bytes of a captured tensor that are worth hashing
 
 _ABSENT = object()
 
@@ -44,9 +45,10 @@ def _content(cell: types.CellType) -> Any:
 
 def digest_of(*parts: str) -> str:
     """32 hex digits over the parts."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_library(module: str | None) -> bool:
     """Whether code of this module is covered by versions and the toolchain fingerprint."""
     if not module:
@@ -57,14 +59,27 @@ def _is_library(module: str | None) -> bool:
     return top in sys.stdlib_module_names or top in _OPAQUE_LIBRARIES
 
 
-def _code_text(code: types.CodeType) -> str:
-    """A text that changes when the behaviour of the code could; line numbers do not enter."""
-    constants = [
-        _code_text(c) if isinstance(c, types.CodeType) else f"{type(c).__name__}:{c!r}" for c in code.co_consts
-    ]
-    return "|".join(
-        [code.co_code.hex(), repr(code.co_names), repr(code.co_varnames), repr(code.co_freevars), *constants]
-    )
+def _code_text(code: types.CodeType, lines: bool) -> str:
+    """A text that changes when the behaviour of the code could.
+
+    Docstrings do not enter, and positions in the file only with ``lines`` (code objects with line tables).
+    """
+    constants = list(code.co_consts)
+    if constants and isinstance(constants[0], str) and code.co_flags & 0x2:  # a function's docstring, or unused
+        constants[0] = None
+    texts = [_code_text(c, lines) if isinstance(c, types.CodeType) else _constant_text(c) for c in constants]
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    text = "|".join([code.co_name, repr(counts), code.co_code.hex(), repr(code.co_names), repr(code.co_varnames),
+                     repr(code.co_cellvars), repr(code.co_freevars), *texts])  # fmt: skip
+    if lines:
+        text += f"|{code.co_filename}:{list(code.co_lines())!r}"
+    return text
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, frozenset):  # its order depends on the hash seed
+        return f"frozenset:{sorted(map(repr, value))}"
+    return f"{type(value).__name__}:{value!r}"
 
 
 def _global_reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
@@ -93,78 +108,77 @@ class FunctionSnapshot:
     """A function before it was rewritten.
 
     Attributes:
-        code: the original code object. source: its text, empty when it cannot be read.
-        function: the live function, for its globals, cells and defaults.
+        code: the original code object.
+        function: the live function, for its globals, cells, defaults and annotations.
     """
 
     code: types.CodeType
-    source: str
     function: Callable[..., Any]
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> FunctionSnapshot:
         """Snapshot of a function that is about to be rewritten."""
-        try:
-            source = inspect.getsource(function)
-        except (OSError, TypeError):
-            source = ""
-        return cls(function.__code__, source, function)
+        return cls(function.__code__, function)
 
     @functools.cached_property
     def reads(self) -> tuple[tuple[str, ...], ...]:
         """Distinct chains of globals that the code loads."""
         return tuple(dict.fromkeys(_global_reads(self.code)))
 
-    def watch(self) -> list[tuple[dict[str, Any], str, Any]]:
-        """(namespace, name, value) of every global that the code reads: compared by identity on each call."""
-        entries = []
+    @property
+    def code_text(self) -> str:
+        """Text of the code, see `_code_text`."""
+        texts = vars(self).setdefault("_texts", {})
+        lines = bool(env.debug.enable_debug_info)
+        if lines not in texts:
+            texts[lines] = _code_text(self.code, lines)
+        return texts[lines]
+
+    def scope(self, watch: list[tuple[Any, ...]]) -> dict[str, Any]:
+        """The reached objects by name, as they are now; appends guards of where they were found to ``watch``."""
+        function: Any = self.function
+        found: dict[str, Any] = {}
         for chain in self.reads:
-            names = self.function.__globals__  # type: ignore[attr-defined]
+            names, value, used = function.__globals__, _ABSENT, []
             for part in chain:
                 value = names.get(part, _ABSENT)
-                entries.append((names, part, value))
+                watch.append(("item", names, part) if value is _ABSENT else ("item", names, part, value))
+                used.append(part)
                 if not isinstance(value, types.ModuleType) or _is_library(value.__name__):
                     break
                 names = value.__dict__
-        return entries
-
-    def cells(self) -> list[tuple[types.CellType, Any]]:
-        """Closure cells and their present values."""
-        return [(cell, _content(cell)) for cell in self.function.__closure__ or ()]  # type: ignore[attr-defined]
-
-    def scope(self) -> dict[str, Any]:
-        """The reached objects by name, as they are now."""
-        found: dict[str, Any] = {}
-        names = self.function.__globals__  # type: ignore[attr-defined]
-        for chain in self.reads:
-            if chain[0] not in names:
-                continue
-            value, used = names[chain[0]], [chain[0]]
-            for attribute in chain[1:]:
-                if not isinstance(value, types.ModuleType) or _is_library(value.__name__):
-                    break
-                value = getattr(value, attribute, None)
-                used.append(attribute)
-            found[".".join(used)] = value
-        cells = self.function.__closure__ or ()  # type: ignore[attr-defined]
-        for name, cell in zip(self.code.co_freevars, cells, strict=False):
-            try:
-                found[f"<closure>.{name}"] = cell.cell_contents
-            except ValueError:
-                found[f"<closure>.{name}"] = None
-        for i, default in enumerate(self.function.__defaults__ or ()):  # type: ignore[attr-defined]
+            if value is not _ABSENT:
+                found[".".join(used)] = value
+        for name, cell in zip(self.code.co_freevars, function.__closure__ or (), strict=False):
+            value = _content(cell)
+            watch.append(("cell", cell) if value is _ABSENT else ("cell", cell, value))
+            found[f"<closure>.{name}"] = None if value is _ABSENT else value
+        watch.append(("attr", function, "__defaults__", function.__defaults__))
+        watch.append(("attr", function, "__kwdefaults__", function.__kwdefaults__))
+        for i, default in enumerate(function.__defaults__ or ()):
             found[f"<default>.{i}"] = default
+        for name, default in (function.__kwdefaults__ or {}).items():
+            found[f"<default>.{name}"] = default
+        for name, annotation in function.__annotations__.items():
+            found[f"<annotation>.{name}"] = annotation
         return found
 
 
 class _Walker:
-    """Builds one text for an object graph; cycles become back references."""
+    """Builds one text for an object graph; cycles become back references.
+
+    Attributes:
+        watch: guards (for `flydsl.runtime._native.Guards`) of everything mutable that was looked at.
+        unguarded: something was reached whose changes no guard can see (the content of an array).
+        parts: digest of each function and each value reached, by name, for explanations.
+    """
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
         self.keep: list[Any] = []
-        self.snapshots: list[FunctionSnapshot] = []
-        self.mutable = False
+        self.watch: list[tuple[Any, ...]] = []
+        self.parts: dict[str, str] = {}
+        self.unguarded = False
 
     def text(self, value: Any) -> str:
         if isinstance(value, _SCALARS) and type(value) in _SCALARS:
@@ -178,53 +192,96 @@ class _Walker:
         return self._compound(value)
 
     def _compound(self, value: Any) -> str:
-        self.mutable = self.mutable or isinstance(value, (list, dict, set))
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, list):
+            self.watch.append(("list", value, tuple(value)))
+            return f"{type(value).__name__}[{','.join(self.text(v) for v in value)}]"
+        if isinstance(value, tuple):
             return f"{type(value).__name__}[{','.join(self.text(v) for v in value)}]"
         if isinstance(value, (set, frozenset)):
+            if isinstance(value, set):
+                self.watch.append(("set", value, set(value)))
             return f"set[{','.join(sorted(self.text(v) for v in value))}]"
+        if isinstance(value, types.MappingProxyType):
+            self.unguarded = self.unguarded or bool(value)
+            return self._items("proxy", dict(value))
         if isinstance(value, dict):
-            return f"dict[{','.join(f'{self.text(k)}={self.text(v)}' for k, v in value.items())}]"
+            self.watch.append(("dict", value, dict(value)))
+            return self._items("dict", value)
         if isinstance(value, types.ModuleType):
             return f"module:{value.__name__}"
-        snapshot = getattr(value, "_original", None)
-        if isinstance(snapshot, FunctionSnapshot):
-            return self.function(
-                snapshot, repr(getattr(value, "known_block_size", None)) + repr(getattr(value, "_name", None))
-            )
         if isinstance(value, types.MethodType):
             return f"method:{self.text(value.__func__)}:{self.text(value.__self__)}"
         if isinstance(value, types.FunctionType):
             return self._plain_function(value)
         if isinstance(value, type):
             return self._class(value)
-        if isinstance(value, functools.partial):
-            return f"partial:{self.text(value.func)}:{self.text(value.args)}:{self.text(value.keywords)}"
-        return self._object(value)
+        snapshot = getattr(value, "_original", None)
+        if isinstance(snapshot, FunctionSnapshot):
+            return self._decorated(value, snapshot)
+        return self._special(value)
+
+    def _items(self, kind: str, value: dict[Any, Any]) -> str:
+        return f"{kind}[{','.join(f'{self.text(k)}={self.text(v)}' for k, v in value.items())}]"
+
+    def _decorated(self, value: Any, snapshot: FunctionSnapshot) -> str:
+        """A jit function or kernel: what the decorator was given, and a bound instance, belong to it."""
+        extra = [repr(getattr(value, "known_block_size", None)), repr(getattr(value, "_name", None))]
+        bound = getattr(value, "_bound_self", None)
+        if bound is not None:
+            extra.append(self.text(bound))
+        hints = getattr(value, "compile_hints", None)
+        if hints:
+            extra.append(self.text(hints))
+        return self.function(snapshot, ",".join(extra))
 
     def function(self, snapshot: FunctionSnapshot, extra: str = "") -> str:
-        self.snapshots.append(snapshot)
-        body = snapshot.source or _code_text(snapshot.code)
-        scope = ",".join(f"{name}={self.text(value)}" for name, value in sorted(snapshot.scope().items()))
-        return f"function:{extra}:{digest_of(body)}({scope})"
+        """A function with everything that it reaches."""
+        function: Any = snapshot.function
+        name = f"{function.__module__}.{function.__qualname__}"
+        body = digest_of(snapshot.code_text)
+        self.parts[name] = digest_of(body, extra)
+        texts = []
+        for key, value in sorted(snapshot.scope(self.watch).items()):
+            text = self.text(value)
+            texts.append(f"{key}={text}")
+            if not callable(value) and not isinstance(value, types.ModuleType):
+                self.parts[f"{name}: {key}"] = text if len(text) <= 60 else digest_of(text)
+        return f"function:{extra}:{body}({','.join(texts)})"
 
     def _plain_function(self, function: types.FunctionType) -> str:
         if _is_library(function.__module__):
             return f"library:{function.__module__}.{function.__qualname__}"
-        code = function.__dict__.get("__fly_original__", function.__code__)
-        return self.function(FunctionSnapshot(code, "", function))
+        code = function.__dict__.get("__fly_original__")
+        if code is None:
+            code = function.__code__
+            self.watch.append(("attr", function, "__code__", code))
+        return self.function(FunctionSnapshot(code, function))
 
     def _class(self, cls: type) -> str:
         name = f"{cls.__module__}.{cls.__qualname__}"
         if _is_library(cls.__module__):
             return f"class:{name}"
-        members = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", "__doc__", "__module__")}
-        texts = [
-            f"{k}={self.text(getattr(v, '__func__', v))}"
-            for k, v in sorted(members.items())
-            if not k.startswith("__abc")
-        ]
-        return f"class:{name}({','.join(texts)})"
+        self.watch.append(("type", cls, dict(vars(cls))))
+        members = sorted((k, v) for k, v in vars(cls).items() if k not in _CLASS_NOISE)
+        bases = ",".join(self.text(base) for base in cls.__bases__ if base is not object)
+        return f"class:{name}({bases})({','.join(f'{k}={self.text(v)}' for k, v in members)})"
+
+    def _special(self, value: Any) -> str:
+        """Objects whose meaning is not in their attributes."""
+        if isinstance(value, (staticmethod, classmethod)):
+            return f"{type(value).__name__}:{self.text(value.__func__)}"
+        if isinstance(value, property):
+            return f"property:{self.text(value.fget)}:{self.text(value.fset)}"
+        if isinstance(value, functools.cached_property):
+            return f"cached_property:{self.text(value.func)}"
+        if isinstance(value, functools.partial):
+            return f"partial:{self.text(value.func)}:{self.text(value.args)}:{self.text(value.keywords)}"
+        if isinstance(value, _DESCRIPTORS):
+            owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
+            return f"builtin:{getattr(owner, '__name__', '')}.{value.__name__}"
+        if isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+            return f"wrapper:{type(value).__qualname__}:{self.text(value.__wrapped__)}"
+        return self._object(value)
 
     def _object(self, value: Any) -> str:
         cls = type(value)
@@ -232,21 +289,59 @@ class _Walker:
         signature = getattr(value, "__cache_signature__", None)
         if signature is not None and not _holds_ir(value):
             return f"dsl:{name}:{signature()!r}:{getattr(value, 'value', None)!r}"
-        if hasattr(value, "__array_interface__") and hasattr(value, "tobytes"):
-            return f"array:{value.dtype}:{value.shape}:{hashlib.sha256(value.tobytes()).hexdigest()}"
-        if callable(value) and not hasattr(value, "__dict__"):
-            return f"callable:{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', name)}"
-        self.mutable = self.mutable or not _is_frozen(value)
+        array = _array_text(value)
+        if array is not None:
+            self.unguarded = True
+            return array
         fields = _fields(value)
+        if cls is not object and (_is_library(cls.__module__) or not fields):
+            reduced = _reduced(value)
+            if reduced is not None:
+                # Content of library objects may change without a guard seeing it, if they have any state.
+                self.unguarded = self.unguarded or not isinstance(reduced, str) and len(reduced) > 2
+                return f"reduced:{name}:{self.text(reduced)}"
         if fields is None:
             # Nothing of the object can be compared, so nothing may be shared across processes.
             return f"opaque:{name}:{os.getpid()}:{id(value)}"
-        return f"object:{name}({','.join(f'{k}={self.text(v)}' for k, v in sorted(fields.items()))})"
+        self._watch_fields(value, fields)
+        attributes = ",".join(f"{k}={self.text(v)}" for k, v in sorted(fields.items()))
+        return f"object:{name}({attributes}){self.text(cls)}"
+
+    def _watch_fields(self, value: Any, fields: dict[str, Any]) -> None:
+        own = getattr(value, "__dict__", None)
+        if type(own) is dict and value.__dict__ is own:
+            self.watch.append(("dict", own, dict(own)))
+        else:
+            self.unguarded = self.unguarded or own is not None
+            own = {}
+        for field, content in fields.items():
+            if field not in own:
+                self.watch.append(("attr", value, field, content))
 
 
-def _is_frozen(value: Any) -> bool:
-    parameters = getattr(type(value), "__dataclass_params__", None)
-    return parameters is not None and parameters.frozen
+def _array_text(value: Any) -> str | None:
+    """Text of a captured array or tensor by content; None for anything else."""
+    if hasattr(value, "__array_interface__") and hasattr(value, "tobytes"):
+        if value.nbytes > _ARRAY_LIMIT or value.dtype.hasobject:
+            return f"array:{value.dtype}:{value.shape}:{os.getpid()}:{id(value)}"
+        return f"array:{value.dtype}:{value.shape}:{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if hasattr(value, "data_ptr") and hasattr(value, "stride") and hasattr(value, "dtype"):
+        head = f"tensor:{value.dtype}:{tuple(value.shape)}:{tuple(value.stride())}:{value.device}"
+        # Reading device memory would synchronise, so such a tensor is itself and nothing else.
+        return f"{head}:{os.getpid()}:{id(value)}:{getattr(value, '_version', 0)}"
+    return None
+
+
+def _reduced(value: Any) -> Any:
+    """What copying the object would copy: its type's own account of its content; None if it has none."""
+    try:
+        found = value.__reduce_ex__(2)
+    except Exception:  # whatever it raises, the object declines to be copied
+        return None
+    if isinstance(found, tuple):
+        # Iterators of list and dict items would be consumed by looking.
+        found = tuple(list(f) if hasattr(f, "__next__") else f for f in found)
+    return found
 
 
 def _holds_ir(value: Any) -> bool:
@@ -273,129 +368,32 @@ def stable_digest(value: Any) -> str:
 
 
 class Identity:
-    """Digest of a function and of everything it reaches, recomputed when any of it was rebound or may have changed."""
+    """Digest of a function and of everything it reaches, recomputed when any of it was rebound or may have changed.
 
-    def __init__(self, snapshot: FunctionSnapshot) -> None:
-        self._snapshot = snapshot
+    Args:
+        snapshot: the function.
+        instance: the object that a method is bound to; its class and attributes belong to the identity.
+    """
+
+    def __init__(self, snapshot: FunctionSnapshot, instance: Any = None) -> None:
+        self._snapshot, self._instance = snapshot, instance
         self._digest = ""
-        self._watch: list[tuple[dict[str, Any], str, Any]] = []
-        self._cells: list[tuple[types.CellType, Any]] = []
-        self._mutable = True
-
-    def _rebound(self) -> bool:
-        return any(names.get(name, _ABSENT) is not value for names, name, value in self._watch) or any(
-            _content(cell) is not value for cell, value in self._cells
-        )
+        self._debug: Any = None
+        self.guards: Any = None
+        self.parts: dict[str, str] = {}
 
     def digest(self) -> str:
         """The digest as of now."""
-        if self._mutable or self._rebound():
-            walker = _Walker()
-            self._digest = digest_of(walker.function(self._snapshot))
-            self._watch = [entry for s in walker.snapshots for entry in s.watch()]
-            self._cells = [entry for s in walker.snapshots for entry in s.cells()]
-            self._mutable = walker.mutable
+        debug = env.debug.enable_debug_info
+        if self.guards is not None and debug == self._debug and self.guards.unchanged():
+            return self._digest
+        from flydsl.runtime._native import Guards
+
+        walker = _Walker()
+        text = walker.function(self._snapshot)
+        if self._instance is not None:
+            text += walker.text(self._instance)
+        self._digest, self._debug, self.parts = digest_of(text), debug, walker.parts
+        # Without guards the digest is computed on each call, which is slow but never stale.
+        self.guards = None if walker.unguarded else Guards(walker.watch)
         return self._digest
-
-
-# ---- toolchain ---------------------------------------------------------------------------------------------------
-
-_PYTHON_PARTS = ("compiler", "expr", "extension", "runtime", "utils", "ir")
-
-
-def _walk(directory: str, keep: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-    """Files below a directory with their status. `pathlib` would take longer than the rest of a cached start."""
-    try:
-        entries = list(os.scandir(directory))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                yield from _walk(entry.path, keep)
-        elif keep(entry.name):
-            yield entry.path, entry.stat()
-
-
-def _toolchain_files(patterns: tuple[str, ...], extra: tuple[str, ...]) -> list[tuple[str, str, int, int]]:
-    """(relative name, path, size, time) of the files that decide what a compile produces."""
-    import flydsl
-
-    found = []
-
-    def add(base: str, directory: str, keep: Callable[[str], bool]) -> None:
-        for path, status in _walk(directory, keep):
-            found.append((os.path.relpath(path, base), path, status.st_size, status.st_mtime_ns))
-
-    def is_python(name: str) -> bool:
-        return name.endswith(".py")
-
-    for root in flydsl.__path__:
-        for part in _PYTHON_PARTS:
-            add(root, os.path.join(root, part), is_python)
-        for pattern in patterns:
-            folder, name = os.path.split(pattern)
-            add(root, os.path.join(root, folder), functools.partial(_matches, name))
-    for directory in extra:
-        add(directory, directory, is_python)
-    return sorted(found)
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern)
-
-
-@functools.lru_cache(maxsize=4)
-def _fingerprint(
-    root: str | None, version: str, backend: str, patterns: tuple[str, ...], extra: tuple[str, ...]
-) -> str:
-    files = _toolchain_files(patterns, extra)
-    stats = [(name, size, time) for name, _, size, time in files]
-    # Hashing 100 MB of libraries takes longer than a whole cached start, so the content hash is remembered
-    # for an unchanged set of sizes and times.
-    stamp = digest_of(json.dumps(stats))
-    memo = None if root is None else Path(root) / f"toolchain-{stamp[:16]}.json"
-    content = _read_memo(memo, stamp)
-    if content is None:
-        sha = hashlib.sha256()
-        for name, path, _, _ in files:
-            sha.update(name.encode())
-            with open(path, "rb") as handle:
-                for block in iter(lambda: handle.read(1 << 20), b""):
-                    sha.update(block)
-        content = sha.hexdigest()
-        _write_memo(memo, stamp, content)
-    return f"flydsl:{version}:{FORMAT}:{backend}-{content}"
-
-
-def _read_memo(memo: Path | None, stamp: str) -> str | None:
-    if memo is None:
-        return None
-    try:
-        data = json.loads(memo.read_text())
-        return data["content"] if data["stamp"] == stamp and len(data["content"]) == 64 else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
-    if memo is None:
-        return
-    from flydsl.utils.file import atomic_write
-
-    try:
-        memo.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(memo) as handle:
-            json.dump({"stamp": stamp, "content": content}, handle)
-    except OSError:
-        return
-
-
-def toolchain_fingerprint(backend: Any) -> str:
-    """Identity of everything that turns a function into an artifact: versions, sources, libraries, backend."""
-    from . import __version__
-    from .cache import cache_root
-
-    root = cache_root()
-    return _fingerprint(None if root is None else str(root), __version__, backend.hash(),
-                        tuple(backend.native_lib_patterns()), tuple(env.compile.extra_source_dirs))  # fmt: skip

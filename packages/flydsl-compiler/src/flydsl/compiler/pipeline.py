@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import sys
 import time
@@ -13,6 +15,8 @@ from flydsl.utils import env, log
 from .artifact import CompiledArtifact
 from .backends import get_backend
 from .diagnostics import DSLCompileError, dsl_ir_diagnostics
+from .llvm_options import llvm_options
+from .lowered import LoweredModule
 from .plan import PlanBuilder
 
 __all__ = ["MlirCompiler", "stage_label"]
@@ -88,6 +92,24 @@ class MlirCompiler:
         Raises:
             DSLCompileError: verification or a pass failed; carries the user's lines.
         """
+        lowered = cls.lower(
+            module, arch=arch, func_name=func_name, link_libs=link_libs, compile_hints=compile_hints,
+            arguments=arguments,
+        )  # fmt: skip
+        return cls.generate(lowered, compile_hints=compile_hints)
+
+    @classmethod
+    def lower(
+        cls,
+        module: Any,
+        *,
+        arch: str = "",
+        func_name: str = "",
+        link_libs: list[str] | None = None,
+        compile_hints: dict[str, Any] | None = None,
+        arguments: list[dict[str, Any]] | None = None,
+    ) -> LoweredModule:
+        """Run the passes over a traced module. The result does not depend on `call.BACKEND_HINTS`."""
         from flydsl._mlir import ir
 
         started = time.perf_counter()
@@ -107,12 +129,36 @@ class MlirCompiler:
             dump.write("origin", _text(module))
         # Through text: a module of its own, whose locations survive for errors of the passes.
         module = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
-        backend.lower_compile_hints(module, compile_hints=hints)
         cls._run(module, backend.pipeline_fragments(compile_hints=hints), dump)
         plan = cls._plan(module, func_name, arguments or [])
-        hsaco = cls._codegen(module, backend, dump)
-        metadata = {"kernels": names, "compile_seconds": time.perf_counter() - started}
-        return CompiledArtifact(func_name, backend.target.arch, plan, hsaco, metadata=metadata)
+        buffer = io.BytesIO()
+        module.operation.write_bytecode(buffer)
+        phases = {"passes": time.perf_counter() - started}
+        return LoweredModule(
+            func_name, backend.target.arch, plan, names, buffer.getvalue(), module, list(link_libs or ()), [], phases,
+            dump,
+        )  # fmt: skip
+
+    @classmethod
+    def generate(cls, lowered: LoweredModule, *, compile_hints: dict[str, Any] | None = None) -> CompiledArtifact:
+        """Generate code for a lowered module, with the options that only code generation reads."""
+        from flydsl._mlir import ir
+
+        started = time.perf_counter()
+        hints = compile_hints or {}
+        cls._reject_unsupported(hints, None)
+        backend = get_backend(arch=lowered.arch)
+        module = lowered.module if lowered.module is not None else ir.Module.parse(lowered.bytecode)
+        backend.lower_compile_hints(module, compile_hints=hints)
+        options = hints.get("llvm_options")
+        with llvm_options(options) if options else contextlib.nullcontext():
+            hsaco = cls._codegen(module, backend, lowered.dump)
+        phases = {**lowered.phases, "codegen": time.perf_counter() - started}
+        if env.debug.timing:
+            show = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in phases.items())
+            sys.stderr.write(f"[flydsl.compile] {lowered.name} for {lowered.arch}: {show}\n")
+        metadata = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": sum(phases.values())}
+        return CompiledArtifact(lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata)
 
     @staticmethod
     def _reject_unsupported(hints: dict[str, Any], link_libs: list[str] | None) -> None:
@@ -120,8 +166,6 @@ class MlirCompiler:
             raise NotImplementedError("linking external bitcode")
         if env.compile.llvm_dir:
             raise NotImplementedError("external code generation (FLYDSL_COMPILE_LLVM_DIR)")
-        if hints.get("llvm_options"):
-            raise NotImplementedError("the compile hint llvm_options")
         if "maxnreg" in hints:
             raise ValueError("the compile hint maxnreg has no effect on AMD GPUs; use waves_per_eu")
 

@@ -86,6 +86,8 @@ class Parameters:
         self._positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self.simple = len(self._positional) == len(parameters)
+        self.simple_kinds = all(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY) for p in parameters)
+        self.positional_count = len(self._positional) - (self.method_self is not None)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults applied, in signature order. TypeError as for a Python call."""

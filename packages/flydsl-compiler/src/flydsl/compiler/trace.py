@@ -7,33 +7,13 @@ from typing import Any
 from .context import CompilationContext, create_gpu_module, effective_fastmath_hint
 from .diagnostics import dsl_ir_diagnostics, locating_errors
 from .jit_argument import dsl_type_of
+from .plan_entries import plan_entries
 from .protocol import construct_from_ir_values, get_ir_types
 from .signature import Parameters, is_compile_time, is_stream
 
 
 def _is_stream_argument(argument: Any, annotation: Any) -> bool:
     return is_stream(annotation) or is_stream(type(argument))
-
-
-def plan_entry(name: str, argument: Any, annotation: Any) -> dict[str, Any]:
-    """The launch plan entry of one runtime argument. TypeError names the parameter."""
-    if hasattr(argument, "plan_entry"):
-        return argument.plan_entry(name)
-    if _is_stream_argument(argument, annotation):
-        return {"kind": "stream", "name": name}
-    cls = type(argument)
-    if hasattr(cls, "width") and hasattr(cls, "signed"):
-        return {"kind": "scalar", "name": name, "type": _scalar_type(cls)}
-    raise NotImplementedError(f"argument {name!r}: launch plans do not take {cls.__name__} arguments yet")
-
-
-def _scalar_type(cls: Any) -> str:
-    named = {"Boolean": "i1", "Index": "index", "BFloat16": "bf16"}.get(cls.__name__)
-    if named is not None:
-        return named
-    if cls.signed is None:
-        return f"f{cls.width}"
-    return f"{'i' if cls.signed else 'u'}{cls.width}"
 
 
 def trace(
@@ -86,7 +66,7 @@ def trace(
                     start += len(ts)
                 _call(function, parameters, bound)
                 ir.Operation.create("func.return")
-        entries = [plan_entry(n, a, parameters.annotations.get(n)) for n, a in runtime]
+        entries = [e for n, a in runtime for e in plan_entries(n, a, parameters.annotations.get(n))]
     return module, entries, name
 
 

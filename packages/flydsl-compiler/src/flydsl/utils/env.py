@@ -168,6 +168,7 @@ class _Debug(EnvManager):
     print_after_all = Option(bool, False, "print the IR after each pass")
     enable_debug_info = Option(bool, False, "line tables in the code object; part of the cache key")
     enable_verifier = Option(bool, True, "verify the IR after each pass")
+    timing = Option(bool, False, "print the seconds of each compile phase to stderr")
     show_stacktrace = Option(bool, False, "raw tracebacks for compile errors")
     max_loc_depth = Option(int, 5, "frames kept in a location chain", minimum=1)
 
@@ -177,6 +178,9 @@ class _Runtime(EnvManager):
     kind = Option(str, "", "device runtime: rocm or sim; empty: rocm when a GPU is visible, else sim")
     cache_dir = Option(str, "~/.flydsl/cache", "root of the disk cache; empty disables it")
     enable_cache = Option(bool, True, "disk cache on or off")
+    cache_size_mb = Option(
+        int, 4096, "bound of the disk cache in MiB; the least recently used artifacts go first; 0: unbounded", minimum=0
+    )
     run_only = Option(bool, False, "only run cached artifacts, never compile")
 
 
@@ -194,6 +198,9 @@ class _Ktrace(EnvManager):
     blocks = Option(str, "", "filter: x,y,z or xcc:N")
     dump_dir = Option(str, "", "trace output directory; empty = current directory")
 
+
+#: Context variable behind `override`; None when no setting is overridden.
+override_variable = _overrides
 
 compile = _Compile()
 debug = _Debug()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ._errors import HipError, SimulatorError
     from ._native import Launcher
     from ._provider import kind, library_path, simulator_directory
+    from .artifact import Artifact, ArtifactError, load_artifact
     from .device_runtime import (
         COMPILE_BACKEND_TO_RUNTIME_KIND,
         DeviceRuntime,
@@ -50,6 +51,9 @@ _HOME = {
     "kind": "_provider",
     "library_path": "_provider",
     "simulator_directory": "_provider",
+    "Artifact": "artifact",
+    "ArtifactError": "artifact",
+    "load_artifact": "artifact",
     "COMPILE_BACKEND_TO_RUNTIME_KIND": "device_runtime",
     "DeviceRuntime": "device_runtime",
     "RocmDeviceRuntime": "device_runtime",
@@ -71,6 +75,8 @@ _HOME = {
 }
 
 __all__ = [
+    "Artifact",
+    "ArtifactError",
     "COMPILE_BACKEND_TO_RUNTIME_KIND",
     "Device",
     "DeviceArray",
@@ -93,6 +99,7 @@ __all__ = [
     "get_device_runtime",
     "kind",
     "library_path",
+    "load_artifact",
     "malloc",
     "memcpy",
     "memset",

@@ -69,24 +69,25 @@ class RocmBackend(BaseBackend):
         ]
 
     def lower_compile_hints(self, module: Any, *, compile_hints: dict[str, Any]) -> None:
+        from flydsl._mlir import ir
+
+        if compile_hints.get("unsafe_fp_math"):
+            for function in _kernel_functions(module):
+                _add_passthrough(function, "unsafe-fp-math", "true")
         waves = compile_hints.get("waves_per_eu")
         if waves is None or waves == 0:
             return
-        from flydsl._mlir import ir
 
-        attribute, value = "rocdl.waves_per_eu", waves_per_eu(waves)
-        if "," in value:
-            # The ROCDL attribute takes one number; a range is an attribute of the LLVM function.
-            attribute, entry = "passthrough", [ir.StringAttr.get("amdgpu-waves-per-eu"), ir.StringAttr.get(value)]
-            encoded: Any = ir.ArrayAttr.get([ir.ArrayAttr.get(entry)])
-        else:
-            encoded = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), int(value))
-        for gpu_module in module.body.operations:
-            if gpu_module.operation.name != "gpu.module":
-                continue
-            for op in gpu_module.regions[0].blocks[0].operations:
-                if op.operation.name == "gpu.func" and ("gpu.kernel" in op.attributes or "kernel" in op.attributes):
-                    op.attributes[attribute] = encoded
+        value = waves_per_eu(waves)
+        for function in _kernel_functions(module):
+            if "," in value:
+                # The ROCDL attribute takes one number; a range is an attribute of the LLVM function.
+                _add_passthrough(function, "amdgpu-waves-per-eu", value)
+                if "rocdl.waves_per_eu" in function.attributes:
+                    del function.attributes["rocdl.waves_per_eu"]
+            else:
+                number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), int(value))
+                function.attributes["rocdl.waves_per_eu"] = number
 
     def gpu_module_targets(self) -> list[str]:
         return [f'#rocdl.target<chip = "{self.chip}">']
@@ -98,16 +99,52 @@ class RocmBackend(BaseBackend):
         return []
 
 
+def _kernel_functions(module: Any) -> list[Any]:
+    """The kernel entries of a module, before or after lowering."""
+    found = []
+    for gpu_module in module.body.operations:
+        if gpu_module.operation.name != "gpu.module":
+            continue
+        for op in gpu_module.regions[0].blocks[0].operations:
+            inner = op.operation
+            marks = ("gpu.kernel", "kernel", "rocdl.kernel")
+            if inner.name in ("gpu.func", "llvm.func") and any(mark in inner.attributes for mark in marks):
+                found.append(inner)
+    return found
+
+
+def _add_passthrough(function: Any, key: str, value: str) -> None:
+    """Give the LLVM function an attribute; one of the same name that it had is replaced."""
+    from flydsl._mlir import ir
+
+    entries = []
+    if "passthrough" in function.attributes:
+        for entry in ir.ArrayAttr(function.attributes["passthrough"]):
+            pair = isinstance(entry, ir.ArrayAttr)
+            if (str(entry[0]) if pair else str(entry)).strip('"') != key:
+                entries.append(entry)
+    entries.append(ir.ArrayAttr.get([ir.StringAttr.get(key), ir.StringAttr.get(value)]))
+    function.attributes["passthrough"] = ir.ArrayAttr.get(entries)
+
+
 def waves_per_eu(value: Any) -> str:
-    """The attribute text of a ``waves_per_eu`` hint. TypeError/ValueError name the hint."""
+    """The attribute text of a ``waves_per_eu`` hint: ``"min"`` or ``"min,max"``.
+
+    Raises:
+        TypeError: not an int, a pair of ints or a string. ValueError: negative, or min > max.
+    """
+    parts: Any = value
     if isinstance(value, str):
-        return value
-    if isinstance(value, tuple) and len(value) == 2 and all(type(v) is int for v in value):
-        if value[0] < 0 or value[0] > value[1]:
-            raise ValueError(f"waves_per_eu={value!r}: need 0 <= min <= max")
-        return f"{value[0]},{value[1]}"
-    if type(value) is not int:
+        try:
+            parts = tuple(int(part) for part in value.split(","))
+        except ValueError:
+            raise ValueError(f"waves_per_eu={value!r} is not 'min' or 'min,max'") from None
+    elif type(value) is int:
+        parts = (value,)
+    if not isinstance(parts, tuple) or not 1 <= len(parts) <= 2 or any(type(part) is not int for part in parts):
         raise TypeError(f"waves_per_eu must be an int, (min, max) or a string, got {value!r}")
-    if value < 0:
-        raise ValueError(f"waves_per_eu must not be negative, got {value}")
-    return str(value)
+    if any(part < 0 for part in parts):
+        raise ValueError(f"waves_per_eu must not be negative, got {value!r}")
+    if len(parts) == 2 and parts[0] > parts[1]:
+        raise ValueError(f"waves_per_eu={value!r}: min is greater than max")
+    return ",".join(str(part) for part in parts)

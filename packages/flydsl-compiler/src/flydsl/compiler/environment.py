@@ -1,0 +1,112 @@
+"""Environment variables of a call: those of the compiler, and those that traced code reads.
+
+Traced code that reads an environment variable compiles to something that depends on it. The reads are
+recorded while tracing, and the variables belong to the cache key of the function from then on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from .key import _is_library
+
+__all__ = ["KEY_VARIABLES", "environment_guards", "key_environment", "recorded_reads"]
+
+#: Variables whose value belongs to every key.
+KEY_VARIABLES = (
+    "FLYDSL_COMPILE_OPT_LEVEL", "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO",
+    "FLYDSL_EXTRA_SOURCE_DIRS", "FLYDSL_KTRACE_ENABLE", "FLYDSL_KTRACE_BLOCKS", "FLYDSL_KTRACE_BUFFER_BYTES",
+)  # fmt: skip
+# Variables that decide what a call does without being part of the key.
+_CALL_VARIABLES = ("COMPILE_ONLY", "ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION", "FLYDSL_RUNTIME_KIND",
+                   "LLVM_GFX1250_ANY_XNACK_CODEGEN")  # fmt: skip
+
+#: Stands for code that looked at the whole environment.
+ALL = "*"
+
+
+def key_environment(arch: str, reads: frozenset[str] | set[str]) -> tuple[Any, ...]:
+    """Values of the variables that belong to the key of a function whose traced code has read ``reads``."""
+    get = os.environ.get
+    values: list[Any] = [get(v, "") for v in KEY_VARIABLES]
+    if arch.startswith("gfx1250"):
+        values.append(get("LLVM_GFX1250_ANY_XNACK_CODEGEN", ""))
+    if ALL in reads:
+        return (*values, tuple(sorted(os.environ.items())))
+    return (*values, tuple((name, get(name)) for name in sorted(reads)))
+
+
+def environment_guards(reads: frozenset[str] | set[str]) -> list[tuple[Any, ...]]:
+    """Guards of every variable that matters to a call."""
+    environ = os.environ
+    data = getattr(environ, "_data", None)
+    guards: list[tuple[Any, ...]] = [("item", vars(os), "environ", environ)]
+    if type(data) is not dict:
+        # A replaced os.environ has no known storage: its variables are looked up one by one.
+        return [*guards, ("attr", os, "__flydsl_no_environment__", None)]
+    if ALL in reads:
+        return [*guards, ("dict", data, dict(data))]
+    for name in (*KEY_VARIABLES, *_CALL_VARIABLES, *sorted(reads)):
+        key = environ.encodekey(name)  # type: ignore[attr-defined]
+        guards.append(("item", data, key, data[key]) if key in data else ("item", data, key))
+    return guards
+
+
+class _Recorder(threading.local):
+    def __init__(self) -> None:
+        self.reads: list[set[str]] = []
+
+
+_recorder = _Recorder()
+_lock = threading.Lock()
+_active = 0
+
+
+class _RecordingEnviron(os._Environ):  # type: ignore[type-arg]
+    """`os.environ` while something is traced: remembers what user code reads on this thread."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if _recorder.reads and _read_by_user():
+            _recorder.reads[-1].add(str(key))
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Any:
+        if _recorder.reads and _read_by_user():
+            _recorder.reads[-1].add(ALL)
+        return super().__iter__()
+
+
+def _read_by_user() -> bool:
+    """Whether the innermost frame outside of `os` and the mapping helpers is user code."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name not in ("os", "_collections_abc", "collections.abc"):
+            return not _is_library(name)
+        frame = frame.f_back
+    return False
+
+
+@contextlib.contextmanager
+def recorded_reads() -> Iterator[set[str]]:
+    """Collect the names of the environment variables that user code reads in the block, on this thread."""
+    global _active
+    found: set[str] = set()
+    with _lock:
+        _active += 1
+        if _active == 1 and type(os.environ) is os._Environ:
+            os.environ.__class__ = _RecordingEnviron
+    _recorder.reads.append(found)
+    try:
+        yield found
+    finally:
+        _recorder.reads.pop()
+        with _lock:
+            _active -= 1
+            if _active == 0 and type(os.environ) is _RecordingEnviron:
+                os.environ.__class__ = os._Environ  # type: ignore[assignment]

@@ -1,0 +1,133 @@
+"""The compiled artifact: one self-describing file, checked on every read, launched without a compiler.
+
+Layout: magic (8 bytes), header length (8 bytes, little endian), header (JSON, UTF-8), code object,
+SHA-256 of everything before. Nothing in the file is executed by reading it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["FORMAT", "Artifact", "ArtifactError", "load_artifact"]
+
+MAGIC = b"FLYDSL\x00\x01"
+FORMAT = 2
+_DIGEST = 32
+
+
+class ArtifactError(ValueError):
+    """A file that is no intact artifact of this version."""
+
+
+@dataclass
+class Artifact:
+    """A compiled function: launch plan and code object.
+
+    Attributes:
+        name: the function's name.
+        arch: architecture of the code object.
+        plan: launch plan (data for `flydsl.runtime.Launcher`).
+        hsaco: AMDHSA code object.
+        key: digest of what it was compiled from.
+        metadata: whatever else describes it (kernel names, times, versions, inputs).
+        parameters: names of the function's parameters in order.
+        positions: for each argument of the plan its position among the parameters.
+    """
+
+    name: str
+    arch: str
+    plan: dict[str, Any]
+    hsaco: bytes
+    key: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    parameters: list[str] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+
+    def to_bytes(self) -> bytes:
+        """The file content."""
+        header = {
+            "format": FORMAT, "name": self.name, "arch": self.arch, "plan": self.plan, "key": self.key,
+            "parameters": self.parameters, "positions": self.positions, "metadata": self.metadata,
+            "hsaco_size": len(self.hsaco),
+        }  # fmt: skip
+        text = json.dumps(header, separators=(",", ":")).encode()
+        body = MAGIC + len(text).to_bytes(8, "little") + text + self.hsaco
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, key: str | None = None) -> Artifact | None:
+        """The artifact, or None for anything that is not an intact artifact of this format (and key)."""
+        try:
+            artifact = cls.parse(data)
+        except ArtifactError:
+            return None
+        return artifact if key is None or artifact.key == key else None
+
+    @classmethod
+    def parse(cls, data: bytes) -> Artifact:
+        """The artifact in a file's content. ArtifactError says what is wrong with it."""
+        if len(data) < len(MAGIC) + 8 + _DIGEST or not data.startswith(MAGIC):
+            raise ArtifactError("not a FlyDSL artifact")
+        view = memoryview(data)
+        if hashlib.sha256(view[:-_DIGEST]).digest() != data[-_DIGEST:]:
+            raise ArtifactError("damaged: the checksum does not match")
+        start = len(MAGIC) + 8
+        end = start + int.from_bytes(data[len(MAGIC) : start], "little")
+        try:
+            header = json.loads(data[start:end])
+        except (ValueError, UnicodeDecodeError):
+            raise ArtifactError("damaged: the header is no JSON") from None
+        hsaco = bytes(view[end:-_DIGEST])
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            found = header.get("format") if isinstance(header, dict) else None
+            raise ArtifactError(f"format {found} is not the format {FORMAT} of this version")
+        if header.get("hsaco_size") != len(hsaco):
+            raise ArtifactError("damaged: the code object has another size than the header says")
+        try:
+            return cls(header["name"], header["arch"], header["plan"], hsaco, header["key"],
+                       header.get("metadata", {}), header["parameters"], header["positions"])  # fmt: skip
+        except KeyError as error:
+            raise ArtifactError(f"damaged: the header has no {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the artifact to a file (replaced in one step). OSError if that fails."""
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_bytes(self.to_bytes())
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return target
+
+    def launcher(self) -> Any:
+        """A callable that takes the function's parameters by position; compile-time ones are ignored.
+
+        Nothing is loaded on a device before the first call. Raises ValueError for a plan that this version
+        of the runtime does not know.
+        """
+        from ._native import Launcher
+
+        if not self.parameters and not self.positions:
+            return Launcher(self.plan, self.hsaco, arch=self.arch)
+        return Launcher(self.plan, self.hsaco, arch=self.arch, positions=self.positions,
+                        parameters=len(self.parameters))  # fmt: skip
+
+
+def load_artifact(path: str | os.PathLike[str]) -> Any:
+    """A launcher for an artifact file, for example one that ``CompiledFunction.save`` wrote.
+
+    Needs no compiler. Calling it takes the parameters of the compiled function by position.
+
+    Raises:
+        OSError: the file cannot be read. ArtifactError: it is no intact artifact of this version.
+    """
+    try:
+        return Artifact.parse(Path(path).read_bytes()).launcher()
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from None
