@@ -7,6 +7,7 @@
 
 #include "exec/Matrix.h"
 
+#include "exec/MatrixExec.h"
 #include "exec/MatrixInline.h"
 #include "exec/MatrixVector.h"
 #include "exec/Register.h"
@@ -97,13 +98,22 @@ void denseInt(Wave &w, const Inst &in) {
     return denseSaturated(p, in, s, acc);
   // MFMA is signed; WMMA takes the signs from neg_lo.
   bool signA = d.gfx9() || (in.negLo & 1), signB = d.gfx9() || (in.negLo & 2);
+  unsigned pairs = p.aRegs() * 16 / elemBits(d.a);
+  if (pairs * 2 > p.aSlots) { // iu4 K=16 of wave64 fills only half of a register
+    auto low = [](const uint32_t *from, uint32_t *to) {
+      for (unsigned l = 0; l < kRow; ++l)
+        to[l] = from[l] & 0xffff;
+      return to;
+    };
+    s = {low(s.a, swizzled[0]), low(s.b, swizzled[1])};
+  }
   unpackPairs(d.a, signA, a, s.a, p.aRegs(), p.lanes);
   unpackPairs(d.b, signB, b, s.b, p.bRegs(), p.lanes);
   // Both operands pair their elements the same way, so the order of k is free.
   uint16_t at[kMaxSlots * 2], steps = 0;
   unsigned groups = p.lanes / (d.m * d.blocks);
   for (unsigned g = 0; g < groups; ++g)
-    for (unsigned pair = 0; pair < p.aSlots / 2; ++pair)
+    for (unsigned pair = 0; pair < pairs; ++pair)
       at[steps++] = static_cast<uint16_t>(pair * kRow + g * d.m * d.blocks);
   forBlocks(p, reinterpret_cast<const int32_t *>(a), reinterpret_cast<const int32_t *>(b), at, at,
             steps, acc, tileInt);
@@ -143,9 +153,10 @@ void denseDouble(Wave &w, const Inst &in) {
 }
 
 ExecFn executorOf(const MatrixDesc &d) {
-  using namespace FLYSIM_LEVEL;
-  if (d.sparse() || d.mixed())
-    return nullptr;
+  if (d.sparse())
+    return FLYSIM_LEVEL::sparseExecutor(d);
+  if (d.mixed())
+    return FLYSIM_LEVEL::mixedExecutor(d);
   if (d.a == Elem::F64)
     return denseDouble;
   return d.c == Elem::I32 ? denseInt : denseFloat;
@@ -157,8 +168,6 @@ void FLYSIM_LEVEL::registerMatrix(OpTable &table) {
   for (const MatrixInst &m : matrixInstructions()) {
     OpDef d;
     d.exec = executorOf(m.desc);
-    if (!d.exec)
-      continue;
     d.nsrc = 3;
     d.table = &m;
     d.flags = m.desc.c == Elem::I32 ? 0u : uint32_t(kApprox);

@@ -85,6 +85,7 @@ struct MatrixPlan {
   unsigned lanes = 64;
   unsigned aSlots = 0, bSlots = 0, cSlots = 0; ///< elements per lane
   std::vector<uint16_t> a, b; ///< per k: plane offset of row (column) 0 of block 0
+  std::vector<uint16_t> mixed[3]; ///< the same for 8-, 6- and 4-bit operands of f8f6f4 forms
   std::vector<uint16_t> c;    ///< per block and row: plane offset of column 0
 
   unsigned aRegs() const { return regs(aSlots, desc->a); }

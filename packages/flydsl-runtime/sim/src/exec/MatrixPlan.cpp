@@ -67,6 +67,9 @@ MatrixPlan makePlan(const MatrixDesc &d, unsigned lanes) {
     p.a = operandOffsets(d, lanes, d.m, d.k, elemBits(d.a));
     p.b = operandOffsets(d, lanes, d.n, d.k, elemBits(d.b));
   }
+  if (d.mixed())
+    for (unsigned f = 0; f < 3; ++f)
+      p.mixed[f] = operandOffsets(d, lanes, d.n, d.k, 8 - 2 * f);
   for (unsigned b = 0; b < d.blocks; ++b)
     for (unsigned i = 0; i < d.m; ++i)
       p.c.push_back(static_cast<uint16_t>(outputOffset(d, lanes, b, i)));
