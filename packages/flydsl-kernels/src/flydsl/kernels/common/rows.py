@@ -19,6 +19,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from .dtypes import FLOATS
+from .index import div, mod
 
 __all__ = [
     "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "float_element", "fold",
@@ -100,7 +101,10 @@ def pointer(data: Any, element: Any) -> Any:
     floats = tuple(FLOATS.values())
     if given in floats and element in floats:
         raise TypeError(f"the kernel was built for {element.__name__}, but an argument holds {given.__name__}")
-    return fx.recast_iter(element, start)
+    if start.alignment >= element.width // 8:
+        return fx.recast_iter(element, start)
+    space = fx.AddressSpace.Global
+    return fx.inttoptr(fx.PointerType.get(element.ir_type, space, element.width // 8), fx.ptrtoint(start))
 
 
 def float_element(data: Any, default: Any) -> Any:
@@ -164,7 +168,7 @@ class Place:
         if plan.rows == 1:
             self.row, self.lane, self.count = None, thread, 1
         else:
-            self.row, self.lane = thread // plan.lanes, thread % plan.lanes
+            self.row, self.lane = div(thread, plan.lanes), mod(thread, plan.lanes)
             self.count = fx.min(m - self.first, plan.rows)
         self.thread = thread
 

@@ -1,0 +1,78 @@
+"""16-byte accesses of global buffers and LDS: the unit in which the GEMMs move data, as vectors of four i32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.expr as fx
+
+from .rows import pointer
+
+__all__ = ["Buffer", "WORDS", "lds_read", "lds_write"]
+
+WORDS = 4  # i32 of a chunk
+
+
+class Buffer:
+    """Bounded view of global memory, addressed in elements of one type.
+
+    Args:
+        data: tensor or pointer argument.
+        element: element class.
+        start: first element (64 bits), or None.
+        count: elements that may be accessed; reads beyond give zero, writes are dropped.
+    """
+
+    def __init__(self, data: Any, element: Any, start: Any, count: Any) -> None:
+        base = pointer(data, element)
+        base = base if start is None else base + start
+        records = count * element.width // 8 if isinstance(count, int) else fx.Int64(count) * (element.width // 8)
+        self.element, self.base = element, fx.rocdl.make_buffer_ptr(base, records)
+
+    def view(self, at: Any, n: int) -> Any:
+        """`n` elements at `at`."""
+        return fx.make_view(self.base + at, fx.make_layout(n, 1))
+
+    def load(self, at: Any, n: int, soffset: Any = None, cache: int = 0) -> Any:
+        """Vector of `n` elements at `at`, plus the wave-uniform `soffset`."""
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopy(n * self.element.width, cache), self.element)
+        register = fx.make_rmem_tensor(n, self.element)
+        if soffset is None:
+            fx.copy(atom, self.view(at, n), register)
+        else:
+            fx.copy(atom, self.view(at, n), register, soffset=soffset)
+        return register.load()
+
+    def store(self, at: Any, value: Any, cache: int = 0) -> None:
+        """Store a vector of the element type."""
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopy(value.numel * self.element.width, cache), self.element)
+        register = fx.make_rmem_tensor(value.numel, self.element)
+        register.store(value)
+        fx.copy(atom, register, self.view(at, value.numel))
+
+    def store_one(self, at: Any, value: Any) -> None:
+        """Store one value, converted to the element type."""
+        self.store(at, fx.Vector.from_elements([value.to(self.element)], self.element))
+
+
+
+def _lds_view(base: Any, at: Any, n: int) -> Any:
+    return fx.make_view(base + at, fx.make_layout(n, 1))
+
+
+def lds_read(base: Any, at: Any, n: int = WORDS) -> Any:
+    """Vector of `n` elements of LDS at `at`, read at once."""
+    element = base.element_type
+    register = fx.make_rmem_tensor(n, element)
+    atom = fx.make_copy_atom(fx.UniversalCopy(n * element.width), element)
+    fx.copy(atom, _lds_view(base, at, n), register)
+    return register.load()
+
+
+def lds_write(base: Any, at: Any, value: Any) -> None:
+    """Store a vector in LDS at `at`, at once."""
+    element, n = base.element_type, value.numel
+    register = fx.make_rmem_tensor(n, element)
+    register.store(value)
+    atom = fx.make_copy_atom(fx.UniversalCopy(n * element.width), element)
+    fx.copy(atom, register, _lds_view(base, at, n))

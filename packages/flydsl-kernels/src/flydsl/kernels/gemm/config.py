@@ -1,0 +1,150 @@
+"""The static arguments of the preshuffle GEMMs as one frozen value, and their checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import flydsl.expr as fx
+
+from ..common.arch import Target, require_arch
+from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
+from .tiles import RowTile
+
+__all__ = ["ACTIVATIONS", "EPILOGUES", "IN_DTYPES", "OUT_DTYPES", "PreshuffleConfig", "preshuffle_config"]
+
+IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "bf16": "bf16"}
+OUT_DTYPES = {"bf16": fx.BFloat16, "fp16": fx.Float16, "f16": fx.Float16}
+ACTIVATIONS = ("none", "bias", "bias_relu", "bias_silu", "bias_gelu")
+EPILOGUES = ACTIVATIONS
+THREADS = 256
+WAVES = 4
+SCALE_BLOCK = 128
+
+
+@dataclass(frozen=True)
+class PreshuffleConfig:
+    """A preshuffle GEMM ``C[M, N] = A[M, K] B[N, K]^T``; sizes in elements unless said.
+
+    Attributes:
+        block_scale: scales per (row, 128 k) and (128 columns, 128 k) instead of per row and column.
+        epilogue: one of ``ACTIVATIONS``.
+        preload: LDS reads and global loads before the first matrix instruction of a tile.
+        stages: LDS buffers of A.
+    """
+
+    n: int
+    k: int
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    in_dtype: str
+    out_dtype: str
+    target: Target
+    epilogue: str = "none"
+    block_scale: bool = False
+    scheduled: bool = True
+    use_async: bool = False
+    cshuffle: bool = False
+    xcd_swizzle: int = 0
+    stages: int = 2
+    preload: tuple[int, int] = (0, 0)
+
+    @property
+    def op(self) -> MatrixOp:
+        """The matrix instruction: scaled where a tile is a whole number of its k."""
+        scaled = self.in_dtype == "fp8" and self.target.mx and self.tile_k % 128 == 0
+        return matrix_op(self.target, IN_DTYPES[self.in_dtype], scaled)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of k of a tile, of A."""
+        return self.tile_k * self.op.element_bytes
+
+    @property
+    def a_tile(self) -> RowTile:
+        return RowTile(self.tile_m, self.row_bytes, THREADS, 256 if self.target.mx else 128)
+
+    @property
+    def m_repeat(self) -> int:
+        return self.tile_m // 16
+
+    @property
+    def n_repeat(self) -> int:
+        """16-column tiles of a wave."""
+        return self.tile_n // (16 * WAVES)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of k (64 bytes) of a tile."""
+        return self.row_bytes // self.op.block_bytes
+
+    @property
+    def k_tiles(self) -> int:
+        return self.k // self.tile_k
+
+    @property
+    def int4(self) -> bool:
+        return self.in_dtype == "int4"
+
+
+# tile_m -> (default preload, exceptions by (tile_n, tile_k)) of 8-bit data on gfx950; None stands for any size.
+_PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
+    16: (2, {(64, 512): 4}), 32: (6, {(64, 512): 2}), 48: (6, {(64, 128): 8, (64, 256): 2}), 64: (8, {(64, None): 4}),
+    80: (8, {(64, 256): 4}), 96: (8, {(64, None): 6, (128, 256): 6}), 112: (8, {(128, 256): 4}),
+    128: (0, {(64, 256): 8, (128, 128): 8, (192, None): 8, (64, 128): 6, (256, 128): 6, (128, 64): 4, (128, 256): 4,
+              (256, 256): 4}),
+    160: (0, {(192, 128): 8}), 192: (6, {}), 224: (6, {(64, 128): 4}),
+    256: (0, {(64, 128): 4, (256, 128): 4, (128, 128): 6, (192, 128): 6}),
+}  # fmt: skip
+_USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
+
+
+def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
+    """Starting point of tuning; (0, 0) where nothing is known."""
+    if not (config.target.arch == "gfx950" and config.op.element_bytes == 1):
+        return (0, 0)
+    usual, exceptions = _PRELOADS.get(config.tile_m, (0, {}))
+    for key in ((config.tile_n, config.tile_k), (config.tile_n, None)):
+        if key in exceptions:
+            return (exceptions[key],) * 2
+    known = config.tile_n in _USUAL_N and config.tile_k in _USUAL_K
+    return (usual, usual) if known else (0, 0)
+
+
+def _require(where: str, ok: bool, text: str) -> None:
+    if not ok:
+        raise ValueError(f"{where}: {text}")
+
+
+def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, tile_k: int, in_dtype: str,
+                      out_dtype: str, epilogue: str = "none", block_scale: bool = False, scheduled: bool = True,
+                      use_async: bool = False, cshuffle: bool = False, xcd_swizzle: int = 0, stages: int = 2,
+                      preload: tuple[int, int] | None = None) -> PreshuffleConfig:  # fmt: skip
+    """A checked configuration for the current architecture. ValueError says what is not supported."""
+    target = require_arch(where, "gfx942", "gfx950")
+    _require(where, in_dtype in IN_DTYPES, f"in_dtype must be one of {', '.join(IN_DTYPES)}, got {in_dtype!r}")
+    _require(where, out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {out_dtype!r}")
+    _require(where, epilogue in ACTIVATIONS, f"epilogue must be one of {', '.join(ACTIVATIONS)}, got {epilogue!r}")
+    _require(where, stages in (1, 2), f"lds_stage must be 1 or 2, got {stages!r}")
+    for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 64)):
+        _require(where, value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
+    config = PreshuffleConfig(n, k, tile_m, tile_n, tile_k, in_dtype, "fp16" if out_dtype == "f16" else out_dtype,
+                              target, epilogue, block_scale, scheduled, use_async, cshuffle, xcd_swizzle,
+                              stages)  # fmt: skip
+    size = config.op.element_bytes
+    _require(where, tile_k > 0 and tile_k * size % 64 == 0, f"tile_k must be a multiple of {64 // size}, got {tile_k}")
+    unit = THREADS * CHUNK_BYTES
+    _require(where, tile_m * tile_k * size % unit == 0,
+             f"a tile of A (tile_m x tile_k = {tile_m} x {tile_k}) must be a multiple of {unit} bytes")  # fmt: skip
+    _require(where, n > 0 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
+    _require(where, k > 0 and k % tile_k == 0, f"K = {k} must be a multiple of tile_k = {tile_k}")
+    _require(where, not use_async or target.dma128, f"use_async_copy needs gfx950, the target is {target.arch}")
+    lds = config.a_tile.bytes * stages
+    _require(where, lds <= target.lds_bytes, f"the tile needs {lds} bytes of LDS, {target.arch} has {target.lds_bytes}")
+    if block_scale:
+        _require(where, in_dtype == "fp8", f"block scales need fp8, got {in_dtype!r}")
+        _require(where, tile_k % SCALE_BLOCK == 0, f"tile_k must be a multiple of {SCALE_BLOCK}, got {tile_k}")
+    found = default_preload(config) if preload is None else preload
+    from dataclasses import replace
+
+    return replace(config, preload=tuple(found))

@@ -1,0 +1,159 @@
+"""The matrix instructions as the GEMMs use them: one row a type and architecture family.
+
+Operands come in chunks: the 16 bytes that a lane holds of one row of A (or of B transposed). Lane group ``g = lane // 16``
+holds bytes ``16 g ... 16 g + 15`` of a block of ``16 * groups`` bytes of k, in row ``lane % 16``. An instruction with a shorter k
+takes a part of the chunk; since A and B are cut alike, which k it is does not matter. The result of a 16 x 16 tile is
+``acc_len`` values a lane: rows ``acc_len * g + i``, column ``lane % 16``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..common.arch import Target
+
+__all__ = ["CHUNK_BYTES", "MatrixOp", "matrix_op"]
+
+CHUNK_BYTES = 16
+
+
+@dataclass(frozen=True)
+class MatrixOp:
+    """Multiply-accumulate of one chunk of A and one of B.
+
+    Attributes:
+        dtype: ``"f16"``, ``"bf16"``, ``"fp8"`` or ``"i8"``.
+        element_bytes: of A and B.
+        groups: lane groups; a block of k has ``16 * groups`` bytes.
+        acc_len: accumulator values of a lane.
+        integer: the accumulator is i32 rather than f32.
+        instructions: matrix instructions of one call of `multiply`.
+        blocks: blocks of k of one call.
+        multiply: ``(a, b, acc) -> acc``; a and b are lists of `blocks` vectors of four i32.
+    """
+
+    dtype: str
+    element_bytes: int
+    groups: int
+    acc_len: int
+    integer: bool
+    instructions: int
+    blocks: int
+    multiply: Callable[[list[Any], list[Any], Any], Any]
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of k of a block."""
+        return CHUNK_BYTES * self.groups
+
+    @property
+    def accumulator(self) -> Any:
+        """Element class of the accumulator."""
+        return fx.Int32 if self.integer else fx.Float32
+
+    def zero(self) -> Any:
+        """A cleared accumulator."""
+        return fx.full(self.acc_len, 0 if self.integer else 0.0, self.accumulator)
+
+
+def _vector(result: Any, like: Any) -> Any:
+    return fx.Vector(result, like.shape, like.dtype)
+
+
+def _parts(chunk: Any, element: Any, count: int) -> list[Any]:
+    """The chunk as `count` vectors of `element`."""
+    whole = chunk.bitcast(element)
+    if count == 1:
+        return [whole]
+    n = whole.numel // count
+    return [whole.shuffle(whole, list(range(i * n, (i + 1) * n))) for i in range(count)]
+
+
+def _mfma_half(name: str, element: Any, operand: Any, count: int) -> Callable[..., Any]:
+    """16-bit MFMA; `operand` is the element class that the instruction's vectors are spelled with."""
+
+    def multiply(a: list[Any], b: list[Any], acc: Any) -> Any:
+        instruction = getattr(fx.rocdl, name)
+        for x, y in zip(_parts(a[0], element, count), _parts(b[0], element, count), strict=True):
+            x, y = (v if operand is element else v.bitcast(operand) for v in (x, y))
+            acc = _vector(instruction(fx.T.f32x4, [x, y, acc]), acc)
+        return acc
+
+    return multiply
+
+
+def _mfma_byte(name: str, result: str) -> Callable[..., Any]:
+    """8-bit MFMA with K = 32: the two 8-byte halves of the chunk."""
+
+    def multiply(a: list[Any], b: list[Any], acc: Any) -> Any:
+        instruction = getattr(fx.rocdl, name)
+        left, right = a[0].bitcast(fx.Int64), b[0].bitcast(fx.Int64)
+        for i in range(2):
+            acc = _vector(instruction(getattr(fx.T, result), [left[i], right[i], acc]), acc)
+        return acc
+
+    return multiply
+
+
+UNIT_SCALE = 0x7F7F7F7F  # e8m0 bytes of 1.0
+FP8_FORMAT = 0
+
+
+def _mfma_scaled(a: list[Any], b: list[Any], acc: Any) -> Any:
+    """Scaled MFMA with K = 128 and unit scales: two chunks of each operand."""
+    wide = [x[0].shuffle(x[1], list(range(8))) for x in (a, b)]
+    scale = fx.Int32(UNIT_SCALE)
+    result = fx.rocdl.mfma_scale_f32_16x16x128_f8f6f4(
+        fx.T.f32x4, [*wide, acc, FP8_FORMAT, FP8_FORMAT, 0, scale, 0, scale])  # fmt: skip
+    return _vector(result, acc)
+
+
+def _wmma_half(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
+    """gfx12 16-bit WMMA with K = 16: one instruction a chunk."""
+
+    def multiply(a: list[Any], b: list[Any], acc: Any) -> Any:
+        atom = fx.make_mma_atom(kind())
+        left, right = (fx.make_rmem_tensor(8, element) for _ in range(2))
+        total = fx.make_rmem_tensor(8, fx.Float32)
+        left.store(a[0].bitcast(element))
+        right.store(b[0].bitcast(element))
+        total.store(acc)
+        fx.mma_atom_call(atom, total, left, right, total)
+        return total.load()
+
+    return multiply
+
+
+def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
+    """The instruction for 16 x 16 tiles of `dtype` on `target`.
+
+    Args:
+        dtype: ``"f16"``, ``"bf16"``, ``"fp8"`` or ``"i8"``.
+        scaled: prefer the scaled instruction with K = 128 (fp8 on gfx950; two blocks a call).
+
+    Raises:
+        ValueError: the architecture has no such instruction, or the kernels do not use it.
+    """
+    if target.matrix == "mfma":
+        if dtype in ("f16", "bf16"):
+            half = fx.Float16 if dtype == "f16" else fx.BFloat16
+            if target.bf16_k32:
+                call = _mfma_half(f"mfma_f32_16x16x32_{dtype}", half, half, 1)
+                return MatrixOp(dtype, 2, 4, 4, False, 1, 1, call)
+            name = "mfma_f32_16x16x16f16" if dtype == "f16" else "mfma_f32_16x16x16bf16_1k"
+            call = _mfma_half(name, half, half if dtype == "f16" else fx.Int16, 2)
+            return MatrixOp(dtype, 2, 4, 4, False, 2, 1, call)
+        if dtype == "fp8":
+            if scaled and target.mx:
+                return MatrixOp(dtype, 1, 4, 4, False, 1, 2, _mfma_scaled)
+            return MatrixOp(dtype, 1, 4, 4, False, 2, 1, _mfma_byte("mfma_f32_16x16x32_fp8_fp8", "f32x4"))
+        if dtype == "i8":
+            return MatrixOp(dtype, 1, 4, 4, True, 2, 1, _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"))
+    elif target.arch == "gfx120" and dtype in ("f16", "bf16"):
+        half = fx.Float16 if dtype == "f16" else fx.BFloat16
+        return MatrixOp(dtype, 2, 2, 8, False, 1, 1, _wmma_half(lambda: fx.rocdl.WMMA(16, 16, 16, half), half))
+    raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")

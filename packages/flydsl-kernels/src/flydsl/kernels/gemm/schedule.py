@@ -1,0 +1,125 @@
+"""The instruction order of a hot loop, derived from its tile, as scheduling hints for the compiler.
+
+A :class:`Counts` says how many matrix instructions, LDS reads, LDS writes and global loads one tile has. A
+:class:`Schedule` is the order in which they should issue. The kernel counts what it emits while it is traced and hands
+the result to :meth:`Schedule.emit`, which refuses hints that were made for another tile: a stale schedule would silently
+leave instructions at the end of the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import flydsl.expr as fx
+
+__all__ = ["Counts", "Schedule", "ScheduleError", "Tally", "hot_loop_schedule"]
+
+KINDS = ("mfma", "ds_read", "ds_write", "vmem")
+
+
+class ScheduleError(ValueError):
+    """Scheduling hints do not fit the loop that they are used with."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Instructions of one tile of the main loop."""
+
+    mfma: int
+    ds_read: int
+    ds_write: int
+    vmem: int
+
+
+@dataclass
+class Tally:
+    """Counts the instructions that a kernel emits for a tile."""
+
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+
+    def add(self, kind: str, n: int = 1) -> None:
+        self.counts[kind] += n
+
+    def reset(self) -> None:
+        self.counts = dict.fromkeys(KINDS, 0)
+
+    def take(self) -> Counts:
+        """The counts so far; starts again at zero."""
+        counts = Counts(**self.counts)
+        self.reset()
+        return counts
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Groups of instructions in issue order: (kind, number)."""
+
+    groups: tuple[tuple[str, int], ...]
+
+    def counts(self) -> Counts:
+        total = dict.fromkeys(KINDS, 0)
+        for kind, n in self.groups:
+            total[kind] += n
+        return Counts(**total)
+
+    def check(self, emitted: Counts) -> None:
+        """ScheduleError unless the hints cover exactly the emitted instructions."""
+        mine = self.counts()
+        if mine != emitted:
+            wrong = [f"{k}: schedule {getattr(mine, k)}, loop {getattr(emitted, k)}" for k in KINDS
+                     if getattr(mine, k) != getattr(emitted, k)]  # fmt: skip
+            raise ScheduleError(f"the schedule does not fit the tile ({'; '.join(wrong)}); derive it with "
+                                f"hot_loop_schedule from the counts of this tile")  # fmt: skip
+
+    def emit(self, emitted: Counts) -> None:
+        """Check, then write the hints at the end of the tile."""
+        self.check(emitted)
+        hint = {"mfma": fx.rocdl.sched_mfma, "ds_read": fx.rocdl.sched_dsrd, "ds_write": fx.rocdl.sched_dswr,
+                "vmem": fx.rocdl.sched_vmem}  # fmt: skip
+        for kind, n in self.groups:
+            hint[kind](n)
+
+
+def _spread(total: int, slots: int) -> list[int]:
+    """`total` things over `slots`, evenly, early ones first."""
+    def ceil(i: int) -> int:
+        return -(-i * total // slots)
+
+    return [ceil(i + 1) - ceil(i) for i in range(slots)]
+
+
+def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Schedule:
+    """The order of a tile: one matrix instruction at a time with memory operations between.
+
+    `preload` LDS reads and global loads come first. The other LDS reads are spread evenly over the matrix instructions,
+    global loads go one after each of the first (or are spread, if there are more), and LDS writes go one after each of
+    the last, once the loads that feed them have had time to return.
+
+    Args:
+        counts: of the tile; there must be a matrix instruction.
+        preload: (LDS reads, global loads) before the first matrix instruction.
+    """
+    if counts.mfma < 1:
+        raise ScheduleError("a hot loop without matrix instructions has no schedule")
+    early_reads, early_loads = min(preload[0], counts.ds_read), min(preload[1], counts.vmem)
+    groups: list[tuple[str, int]] = [("ds_read", early_reads), ("vmem", early_loads)]
+    n = counts.mfma
+    reads = _spread(counts.ds_read - early_reads, n)
+    left = counts.vmem - early_loads
+    loads = [int(i < left) for i in range(n)] if left <= n else _spread(left, n)
+    last_read = max((i for i, r in enumerate(reads) if r), default=-1)
+    first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))
+    writes = [0] * n
+    for i in range(counts.ds_write):
+        writes[min(first_write + i, n - 1)] += 1
+    for i in range(n):
+        groups += [("mfma", 1), ("ds_read", reads[i]), ("vmem", loads[i]), ("ds_write", writes[i])]
+    merged: list[tuple[str, int]] = []
+    for kind, count in groups:
+        if count == 0:
+            continue
+        if merged and merged[-1][0] == kind:
+            merged[-1] = (kind, merged[-1][1] + count)
+        else:
+            merged.append((kind, count))
+    return Schedule(tuple(merged))

@@ -1,0 +1,107 @@
+"""LDS tiles of the GEMMs: rows of 16-byte chunks, placed so that the reads of a wave hit every bank once.
+
+Chunk c of row r lies at chunk ``c ^ swizzle(r)`` of the row. The writer and the reader apply the same exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..common.index import div, mod
+from ..common.memory import WORDS, Buffer, lds_read, lds_write
+from .matrix import CHUNK_BYTES
+
+__all__ = ["RowTile"]
+
+
+@dataclass(frozen=True)
+class RowTile:
+    """A tile of `rows` x `row_bytes` of a k-contiguous operand, moved by `threads` threads.
+
+    Attributes:
+        rows, row_bytes: size; a row is a whole number of chunks.
+        threads: of the workgroup; the tile's chunks are a multiple of it.
+        bank_bytes: bytes that LDS delivers in one cycle (128, or 256 on gfx950).
+    """
+
+    rows: int
+    row_bytes: int
+    threads: int
+    bank_bytes: int = 128
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of a row."""
+        return self.row_bytes // CHUNK_BYTES
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
+    @property
+    def words(self) -> int:
+        """Size in i32."""
+        return self.bytes // 4
+
+    @property
+    def loads(self) -> int:
+        """Chunks that a thread moves."""
+        return self.rows * self.chunks // self.threads
+
+    def swizzle(self, row: Any) -> Any:
+        """What the chunk numbers of `row` are exchanged with."""
+        slots = self.bank_bytes // CHUNK_BYTES
+        span = min(self.chunks & -self.chunks, slots)  # a power of two that divides the row
+        if span == 1:
+            return 0
+        every = max(slots // self.chunks, 1)
+        return mod(div(row, every), span)
+
+    def at(self, row: Any, chunk: Any) -> Any:
+        """Word offset of a chunk."""
+        return row * (self.row_bytes // 4) + (chunk ^ self.swizzle(row)) * WORDS
+
+    def part(self, thread: Any, index: int) -> tuple[Any, Any]:
+        """(row, chunk) of the thread's chunk number `index`."""
+        linear = thread + index * self.threads
+        return div(linear, self.chunks), mod(linear, self.chunks)
+
+    def fetch(self, source: Buffer, stride: int, thread: Any, soffset: Any) -> list[Any]:
+        """Start loading this thread's chunks: rows `stride` words apart, `soffset` words further on."""
+        out = []
+        for i in range(self.loads):
+            row, chunk = self.part(thread, i)
+            out.append(source.load(row * stride + chunk * WORDS, WORDS, soffset))
+        return out
+
+    def commit(self, base: Any, thread: Any, chunks: list[Any]) -> None:
+        """Write the fetched chunks to LDS."""
+        for i, value in enumerate(chunks):
+            lds_write(base, self.at(*self.part(thread, i)), value)
+
+    def copy_async(self, source: Buffer, stride: int, base: Any, thread: Any, wave: int, soffset: Any) -> None:
+        """Copy global memory to LDS without registers: a lane's LDS place is fixed, so its source is exchanged."""
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int32)
+        first = fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, wave) * (wave * WORDS)))
+        for i in range(self.loads):
+            row, chunk = self.part(thread, i)
+            at = row * stride + (chunk ^ self.swizzle(row)) * WORDS
+            place = fx.make_view(base + (first + i * self.threads * WORDS), fx.make_layout(WORDS, 1))
+            fx.copy(atom, source.view(at, WORDS), place, soffset=soffset)
+
+    def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, int], Any]:
+        """``read(tile, block)``: the chunk of this lane in row ``16 * tile + lane_row``, block of `groups` chunks.
+
+        The exchange of a row repeats every 16 rows, so the address of a tile differs by a constant only.
+        """
+        start, key = lane_row * (self.row_bytes // 4), group ^ self.swizzle(lane_row)
+        places = [start + (key ^ (block * groups)) * WORDS for block in range(self.chunks // groups)]
+
+        def read(tile: int, block: int, offset: Any = 0) -> Any:
+            return lds_read(base, places[block] + (tile * 16 * (self.row_bytes // 4) + offset))
+
+        return read
