@@ -20,10 +20,13 @@ class LazyModule:
         self._name = name
         self._module: ModuleType | None = None
 
-    def __getattr__(self, attr: str) -> Any:
+    def _load(self) -> ModuleType:
         if self._module is None:
             self._module = importlib.import_module(self._name)
-        return getattr(self._module, attr)
+        return self._module
+
+    def __getattr__(self, attr: str) -> Any:
+        return getattr(self._load(), attr)
 
     def __repr__(self) -> str:
         return f"LazyModule({self._name!r})"

@@ -10,8 +10,10 @@ import importlib
 import importlib.util
 from typing import Any
 
+if importlib.util.find_spec("flydsl._mlir.dialects.rocdl") is None:
+    raise ModuleNotFoundError("the ROCDL bindings are not installed", name=__name__)
+
 # isort: off
-from flydsl._mlir.dialects.rocdl import *  # noqa: F403 - the documented re-export
 from ..primitive.types import AddressSpace
 from .enum import SyncScope, TargetAddressSpace
 from . import cdna3, cdna4, rdna3, rdna4
@@ -27,7 +29,7 @@ from .universal import *  # noqa: F403
 from .waits import asyncmark, s_wait_asynccnt, s_waitcnt, wait_asyncmark
 # isort: on
 
-from ._raw import function_builders as _function_builders
+from .cdna5 import *  # noqa: F403
 from .universal import sched_dsrd, sched_dswr, sched_mfma, sched_vmem
 
 __all__ = [
@@ -38,21 +40,33 @@ __all__ = [
     "get_buffer_rsrc", "sched_mfma", "sched_vmem", "sched_dsrd", "sched_dswr",
 ]  # fmt: skip
 
-# Generated builders take IR values only; theirs take DSL values. Wrappers of this package keep their names.
-globals().update(
-    {n: f for n, f in _function_builders().items() if getattr(globals().get(n), "__module__", "").endswith("_ops_gen")}
-)
-
 # The dialect module names its op classes like the instructions; the function forms take their place.
 globals().update({name: _matrix.wrapper(name) for name in _matrix.WRAPPED})
 
 # Wrappers outside the stable list.
 UNSTABLE = (AddressSpace, TargetAddressSpace, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt)
 
-_LAZY = ("cdna5", "cluster", "tdm_ops", "experimental")
+_LAZY = ("cluster", "tdm_ops", "experimental")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+    if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
+    # The generated builders: the module is loaded when the first of them is used.
+    if not name.startswith("__"):
+        from ._raw import lookup
+
+        try:
+            value = lookup(name)
+        except AttributeError:
+            pass
+        else:
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'flydsl.expr.rocdl' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    from ._raw import names
+
+    return sorted({*globals(), *_LAZY, *names()})

@@ -14,13 +14,13 @@ from types import FunctionType
 from typing import Any
 
 from flydsl._mlir import ir
-from flydsl._mlir.dialects import rocdl as dialect
 
+from .._lazy import rocdl as dialect
 from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, NumericMeta
 from .utils import operand
 
-__all__ = ["function_builders", "wrap"]
+__all__ = ["lookup", "names", "wrap"]
 
 
 def _normal(name: str) -> str:
@@ -70,10 +70,15 @@ def wrap(builder: FunctionType) -> Callable[..., Any]:
     return dsl_loc_tracing(call)
 
 
-def function_builders() -> dict[str, Callable[..., Any]]:
-    """Every generated function builder, wrapped, by name."""
-    return {
-        name: wrap(value)
-        for name, value in vars(dialect).items()
-        if isinstance(value, FunctionType) and not name.startswith("_") and value.__module__.endswith("_ops_gen")
-    }
+@functools.cache
+def lookup(name: str) -> Any:
+    """A public name of the generated dialect module; function builders come wrapped. AttributeError if absent."""
+    value = getattr(dialect, name)
+    if isinstance(value, FunctionType) and value.__module__.endswith("_ops_gen"):
+        return wrap(value)
+    return value
+
+
+def names() -> list[str]:
+    """Public names of the generated dialect module."""
+    return [n for n in dir(dialect._load()) if not n.startswith("_")]

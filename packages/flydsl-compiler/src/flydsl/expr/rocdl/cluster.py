@@ -15,7 +15,7 @@ from .utils import i32_type, operand
 
 __all__ = [
     "CLUSTER_BARRIER_ID", "CLUSTER_WAIT_ALL", "cluster_barrier", "cluster_signal_once_per_wg", "cluster_wait",
-    "compute_cluster_position", "is_wave_leader",
+    "compute_cluster_position", "compute_mcast_masks", "is_wave_leader",
 ]  # fmt: skip
 
 CLUSTER_BARRIER_ID = -3
@@ -54,3 +54,18 @@ def cluster_barrier() -> None:
 def compute_cluster_position() -> tuple[Any, Any]:
     """Position of the workgroup in its cluster along x and y, as index values."""
     return to_index(universal.cluster_workgroup_id_x()), to_index(universal.cluster_workgroup_id_y())
+
+
+@dsl_loc_tracing
+def compute_mcast_masks(local_x: Any, local_y: Any, cluster_m: int, cluster_n: int) -> tuple[Any, Any]:
+    """Multicast masks of a workgroup at (`local_x`, `local_y`) of an ``cluster_m x cluster_n`` cluster, i32.
+
+    Workgroup (x, y) has bit ``x * cluster_n + y``. The first mask has the workgroups of the same row x (they
+    share an A tile), the second those of the same column y (they share a B tile).
+    """
+    i32 = i32_type()
+    row, column = (arith.index_cast(i32, v) if str(v.type) == "index" else v for v in map(operand, (local_x, local_y)))
+    row_bits = operand((1 << cluster_n) - 1)
+    a_mask = arith.shli(row_bits, arith.muli(row, operand(cluster_n)))
+    column_bits = operand(sum(1 << (m * cluster_n) for m in range(cluster_m)))
+    return a_mask, arith.shli(column_bits, column)

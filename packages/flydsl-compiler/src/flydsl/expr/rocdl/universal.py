@@ -9,8 +9,9 @@ from flydsl._mlir import ir
 from .. import _emit
 from .._lazy import arith, rocdl
 from ..meta import dsl_loc_tracing
+from ..utils.convert import mlir_type
 from .atoms import WMMAScale
-from .utils import call_intrinsic, i32_type, operand, static_int
+from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int
 
 __all__ = [
     "WMMAScale", "ballot", "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
@@ -18,6 +19,7 @@ __all__ = [
     "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
     "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
     "s_wait_expcnt", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_tensorcnt", "sched_barrier", "sched_dsrd",
+    "cluster_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch", "lds_transpose_load", "rsq", "s_buffer_load",
     "sched_dswr", "sched_group_barrier", "sched_mfma", "sched_vmem", "wave_barrier", "wave_id",
 ]  # fmt: skip
 
@@ -60,13 +62,14 @@ def _mask(mask: Any) -> ir.Attribute:
 @dsl_loc_tracing
 def sched_barrier(mask: Any = 0) -> None:
     """Nothing but the instruction kinds in `mask` moves across this point."""
-    rocdl.sched_barrier(_mask(mask))
+    emit("sched.barrier", attributes={"mask": _mask(mask)})
 
 
 @dsl_loc_tracing
 def sched_group_barrier(mask: Any, size: int, group_id: int = 0) -> None:
     """Schedule a group of `size` instructions of the kinds in `mask` here."""
-    rocdl.sched_group_barrier(_mask(mask), _i32(size, "size"), _i32(group_id, "group_id"))
+    fields = {"mask": _mask(mask), "size": _i32(size, "size"), "groupId": _i32(group_id, "group_id")}
+    emit("sched.group.barrier", attributes=fields)
 
 
 def sched_mfma(n: int) -> None:
@@ -92,34 +95,34 @@ def sched_dswr(n: int) -> None:
 @dsl_loc_tracing
 def s_setprio(priority: int) -> None:
     """Wave priority 0..3."""
-    rocdl.s_setprio(_i16(priority, "priority"))
+    emit("s.setprio", attributes={"priority": _i16(priority, "priority")})
 
 
 @dsl_loc_tracing
 def iglp_opt(variant: int) -> None:
-    rocdl.iglp_opt(_i32(variant, "variant"))
+    emit("iglp.opt", attributes={"variant": _i32(variant, "variant")})
 
 
 @dsl_loc_tracing
 def s_nop(count: int) -> None:
-    rocdl.s_nop(_i16(count, "count"))
+    emit("s.nop", attributes={"count": _i16(count, "count")})
 
 
 @dsl_loc_tracing
 def s_sleep(count: int) -> None:
-    rocdl.s_sleep(_i32(count, "count"))
+    emit("s.sleep", attributes={"count": _i32(count, "count")})
 
 
 @dsl_loc_tracing
 def s_barrier() -> None:
     """Execution barrier of the workgroup, without a memory fence."""
-    rocdl.s_barrier()
+    emit("s.barrier")
 
 
 def _split_counter(name: str) -> Any:
     @dsl_loc_tracing
     def wait(count: Any = 0) -> None:
-        getattr(rocdl, name)(_i16(count, "count"))
+        emit(name.replace("_", ".", 2), attributes={"count": _i16(count, "count")})
 
     wait.__name__ = wait.__qualname__ = name
     wait.__doc__ = f"`rocdl.{name}`: wait until at most `count` operations are outstanding (gfx12)."
@@ -165,18 +168,18 @@ cluster_workgroup_id_z = _cluster_id("z")
 @dsl_loc_tracing
 def readfirstlane(res: ir.Type, src: Any) -> Any:
     """Value of the first active lane, as a scalar."""
-    return rocdl.readfirstlane(res, operand(src))
+    return emit("readfirstlane", [operand(src)], result=mlir_type(res))
 
 
 @dsl_loc_tracing
 def readlane(res: ir.Type, src: Any, lane: Any) -> Any:
-    return rocdl.readlane(res, operand(src), operand(lane))
+    return emit("readlane", [operand(src), operand(lane)], result=mlir_type(res))
 
 
 @dsl_loc_tracing
 def ds_bpermute(res: ir.Type, index: Any, src: Any) -> Any:
     """Value of the lane at *byte* address `index` (lane * 4)."""
-    return rocdl.ds_bpermute(res, operand(index), operand(src))
+    return emit("ds_bpermute", [operand(index), operand(src)], result=mlir_type(res))
 
 
 @dsl_loc_tracing
@@ -184,7 +187,7 @@ def ballot(res: ir.Type, pred: Any) -> Any:
     """Bit mask of the lanes where `pred` holds: i32 on wave32, i64 on wave64."""
     value = operand(pred)
     i1 = ir.IntegerType.get_signless(1)
-    return rocdl.ballot(res, value if value.type == i1 else arith.trunci(i1, value))
+    return rocdl.ballot(mlir_type(res), value if value.type == i1 else arith.trunci(i1, value))
 
 
 @dsl_loc_tracing
@@ -199,7 +202,7 @@ def perm_b32(hi: Any, lo: Any, sel: Any) -> Any:
 @dsl_loc_tracing
 def rcp(res: ir.Type, arg: Any) -> Any:
     """Approximate reciprocal."""
-    return rocdl.rcp(res, operand(arg))
+    return emit("rcp", [operand(arg)], result=mlir_type(res))
 
 
 @dsl_loc_tracing
@@ -245,3 +248,80 @@ def buffer_load_to_lds(rsrc: Any, lds_ptr: Any, voffset: Any, size_bytes: int = 
                        offset: Any = 0) -> None:  # fmt: skip
     """LDS DMA of `size_bytes` a lane."""
     raw_ptr_buffer_load_lds(rsrc, lds_ptr, size_bytes, voffset, soffset, offset)
+
+
+_ASYNC_BYTES = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}
+
+
+@dsl_loc_tracing
+def cluster_load_async_to_lds(global_ptr: Any, lds_ptr: Any, size_bytes: int, offset: int = 0, cpol: int = 0,
+                              mask: Any = None) -> None:  # fmt: skip
+    """gfx1250: asynchronous copy of 1, 4, 8 or 16 bytes a lane to the LDS of the workgroups in `mask`."""
+    if size_bytes not in _ASYNC_BYTES:
+        raise ValueError(f"cluster_load_async_to_lds moves 1, 4, 8 or 16 bytes, got {size_bytes}")
+    fields = {"offset": _i32(offset, "offset"), "cpol": _i32(cpol, "cpol")}
+    emit(f"cluster.load.async.to.lds.{_ASYNC_BYTES[size_bytes]}",
+         [global_ptr, lds_ptr, operand(0 if mask is None else mask)], fields)  # fmt: skip
+
+
+@dsl_loc_tracing
+def lds_transpose_load(result_type: Any, lds_memref: Any, elem_offset: Any, elem_bytes: int) -> Any:
+    """gfx12: transposing 128-bit LDS read at ``elem_offset`` elements of a builtin LDS memref."""
+    from .._lazy import llvm, memref
+
+    base = memref.extract_aligned_pointer_as_index(lds_memref)
+    address = arith.addi(arith.index_cast(i32_type(), base), arith.muli(_as_i32(elem_offset), operand(elem_bytes)))
+    pointer = llvm.inttoptr(ir.Type.parse("!llvm.ptr<3>"), address)
+    return emit("ds.load.tr16.b128", [pointer], result=mlir_type(result_type))
+
+
+def _as_i32(value: Any) -> ir.Value:
+    return _emit.int_resize(operand(value), i32_type(), True)
+
+
+@dsl_loc_tracing
+def global_prefetch(ptr: Any, scope: int = 0) -> None:
+    """gfx1250: prefetch the cache line of a global address. (The dialect's op counts as a plain read, which the
+    canonicalizer removes, so this is the intrinsic.)"""
+    call_intrinsic("llvm.amdgcn.global.prefetch", [ptr, operand(static_int(scope, "scope"))])
+
+
+@dsl_loc_tracing
+def rsq(res: Any, arg: Any) -> Any:
+    """Approximate reciprocal square root."""
+    value = operand(arg)
+    return call_intrinsic(f"llvm.amdgcn.rsq.{value.type}", [value], mlir_type(res))
+
+
+@dsl_loc_tracing
+def disable_xdl_arb_stall() -> None:
+    """gfx1250: let matrix instructions issue without the arbitration stall (SCHED_MODE bit 2)."""
+    require_arch("disable_xdl_arb_stall", "gfx1250")
+    call_intrinsic("llvm.amdgcn.s.setreg", [operand(_SCHED_MODE_BIT2), operand(1)])
+
+
+_SCHED_MODE_BIT2 = 154  # hwreg 26, offset 2, size 1
+
+
+@dsl_loc_tracing
+def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int = 0) -> Any:
+    """Wave-uniform scalar load of `count` (1 or 4) i32 words from a buffer pointer, at `offset` words.
+
+    Returns `Int32` or a vector of four. The pointer's own offset is ignored.
+    """
+    from .._lazy import llvm
+    from .._vector import Vector
+    from ..numeric import Int32
+    from .buffer import get_buffer_rsrc
+
+    if count not in (1, 4):
+        raise ValueError(f"s_buffer_load loads 1 or 4 words, got {count}")
+    resource = get_buffer_rsrc(ptr)
+    words = ir.VectorType.get([4], i32_type())
+    as_integer = llvm.ptrtoint(ir.IntegerType.get_signless(128), resource)
+    descriptor = llvm.bitcast(words, as_integer)
+    byte_offset = arith.muli(_as_i32(offset), operand(4))
+    name = "llvm.amdgcn.s.buffer.load." + ("i32" if count == 1 else "v4i32")
+    result = i32_type() if count == 1 else words
+    raw = call_intrinsic(name, [descriptor, byte_offset, operand(static_int(cache_modifier, "cache_modifier"))], result)
+    return Int32(raw) if count == 1 else Vector(raw, (4,), Int32)

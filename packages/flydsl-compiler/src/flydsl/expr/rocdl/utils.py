@@ -11,7 +11,7 @@ from .._lazy import llvm
 from .._target import target_arch
 from ..numeric import Integer, Numeric
 
-__all__ = ["call_intrinsic", "i32_type", "operand", "require_arch", "static_int"]
+__all__ = ["call_intrinsic", "emit", "i32_type", "operand", "require_arch", "static_int"]
 
 
 def i32_type() -> ir.Type:
@@ -56,3 +56,11 @@ def call_intrinsic(name: str, operands: list[Any], result: ir.Type | None = None
     """`llvm.call_intrinsic` of an AMDGPU intrinsic."""
     out = llvm.call_intrinsic(result, name, [operand(o) for o in operands], [], [])
     return out if result is not None else None
+
+
+def emit(name: str, operands: Any = (), attributes: dict[str, ir.Attribute] | None = None,
+         result: ir.Type | None = None) -> Any:  # fmt: skip
+    """Build ``rocdl.<name>`` without the generated Python builders, which take long to import."""
+    results = [] if result is None else [result]
+    op = ir.Operation.create(f"rocdl.{name}", results=results, operands=list(operands), attributes=attributes or {})
+    return None if result is None else op.result.maybe_downcast()

@@ -6,10 +6,9 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from .._lazy import rocdl
 from .._target import target_arch
 from ..meta import dsl_loc_tracing
-from .utils import static_int
+from .utils import emit, static_int
 
 __all__ = ["asyncmark", "emit_waitcnt", "s_wait_asynccnt", "s_waitcnt", "wait_asyncmark", "wait_field"]
 
@@ -27,7 +26,7 @@ def wait_field(count: Any, maximum: int, name: str) -> int:
 @dsl_loc_tracing
 def emit_waitcnt(bitfield: int) -> None:
     i32 = ir.IntegerType.get_signless(32)
-    rocdl.s_waitcnt(ir.IntegerAttr.get(i32, bitfield))
+    emit("s.waitcnt", attributes={"bitfield": ir.IntegerAttr.get(i32, bitfield)})
 
 
 def s_waitcnt(bitfield: Any = None, *, vmcnt: Any = None, lgkmcnt: Any = None, expcnt: Any = None) -> None:
@@ -63,4 +62,4 @@ def wait_asyncmark(count: Any = 0) -> None:
 def s_wait_asynccnt(count: Any = 0) -> None:
     """gfx1250: wait until at most `count` asynchronous copies are outstanding."""
     i16 = ir.IntegerType.get_signless(16)
-    rocdl.s_wait_asynccnt(ir.IntegerAttr.get(i16, static_int(count, "count")))
+    emit("s.wait.asynccnt", attributes={"count": ir.IntegerAttr.get(i16, static_int(count, "count"))})

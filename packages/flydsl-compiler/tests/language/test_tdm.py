@@ -1,0 +1,88 @@
+"""gfx1250 tensor data mover: descriptor words as specified, and code generation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flydsl.expr.rocdl import tdm_ops
+
+
+def test_padding_encoding() -> None:
+    assert tdm_ops.compute_padding_encoding(64, 8, 16) == (4, 3)
+    assert tdm_ops.compute_padding_encoding(0, 8) == (0, 0)
+    with pytest.raises(AssertionError):
+        tdm_ops.compute_padding_encoding(48, 8, 16)
+    assert tdm_ops._control_word(0, 2, False, False, (4, 3, True)) == 118554624
+    assert tdm_ops._control_word(0, 2, True, True, (0, 0, False)) == 2424832
+
+
+@pytest.mark.parametrize(
+    ("tile", "waves", "expected"),
+    [
+        ((128, 64), 4, ((4, 1), (32, 64))),
+        ((2, 64), 8, ((2, 4), (1, 16))),
+        ((1, 64), 4, ((1, 4), (1, 16))),
+        ((16, 16), 1, ((1, 1), (16, 16))),
+        ((3, 2), 8, ((2, 4), (2, 1))),
+    ],
+)
+def test_warp_distribution(tile: Any, waves: int, expected: Any) -> None:
+    assert tdm_ops.compute_warp_distribution(tile, waves) == expected
+
+
+def _compile(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, body: str) -> str:
+    """Assembly of a gfx1250 kernel with tensors A and an LDS pointer ``lds``."""
+    import numpy as np
+
+    for name, value in {"ARCH": "gfx1250", "COMPILE_ONLY": "1", "FLYDSL_DUMP_IR": "1",
+                        "FLYDSL_DUMP_DIR": str(tmp_path / "dump")}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    text = "\n".join("    " + line for line in body.strip().splitlines())
+    module = load("from flydsl.expr.rocdl import tdm_ops\n@flyc.kernel\ndef k(A: fx.Tensor, n: fx.Int32):\n"
+                  "    lds = fx.SharedAllocator().allocate(16384).peek().ptr\n" + text +
+                  "\n@flyc.jit\ndef run(A: fx.Tensor, n: fx.Int32):\n    k(A, n).launch(grid=1, block=128)\n")  # fmt: skip
+    module.run(np.zeros((128, 64), np.float16), 3)
+    (assembly,) = (tmp_path / "dump" / "k_0").glob("*_final_isa.s")
+    return assembly.read_text()
+
+
+def test_two_dimensional_load_and_store(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    body = """
+d = tdm_ops.make_tensor_descriptor_2d(A, lds, (n * 16, 0), (128, 64), (64, 1), (32, 64), num_warps=4,
+                                      pad_interval=64, pad_amount=8, oob_outer_bound=n * 20)
+tdm_ops.tensor_load_2d(d)
+tdm_ops.tensor_wait(0)
+d = tdm_ops.update_tensor_descriptor_2d_addr64(d, tdm_ops._lane(d.dgroup0, 2), tdm_ops._lane(d.dgroup0, 3), 64)
+tdm_ops.tensor_store_2d(tdm_ops.update_tensor_descriptor_2d_lds_addr(d, 128))
+tdm_ops.l2_prefetch_tile(A, (0, 0), (32, 64), (64, 1))
+"""
+    text = _compile(load, monkeypatch, tmp_path, body)
+    for instruction in ("tensor_load_to_lds", "tensor_store_from_lds", "s_wait_tensorcnt 0x0", "global_prefetch"):
+        assert instruction in text
+
+
+@pytest.mark.parametrize("bits", [32, 16])
+def test_gather(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, bits: int) -> None:
+    body = f"""
+d = tdm_ops.make_tensor_gather_descriptor(A, lds, [n, 5, n + 1], 64, 64, n * 9, 64, elem_bytes=2, index_size={bits})
+tdm_ops.tensor_load_gather(d)
+tdm_ops.tensor_wait()
+"""
+    assert "tensor_load_to_lds" in _compile(load, monkeypatch, tmp_path, body)
+
+
+def test_tdm_atom_checks_its_arguments(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for call, text in (
+        ("fx.rocdl.make_tdm_atom(A, [n] * 6, num_warps=4)", "1 to 5 modes"),
+        ("fx.rocdl.make_tdm_atom(A, [n, 64], [64, 1], num_warps=4)", "need 1 strides, got 2"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            _compile(load, monkeypatch, tmp_path, call)
+    monkeypatch.setenv("ARCH", "gfx942")
+
+
+def test_tdm_needs_gfx1250(run: Any) -> None:
+    with pytest.raises(ValueError, match="gfx942"):
+        run("fx.rocdl.TDM(2, 4)")
