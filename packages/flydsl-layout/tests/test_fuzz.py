@@ -307,7 +307,9 @@ def test_logical_divide(r: Random) -> None:
         return
     for j, offset in enumerate(rest):
         for i, v in enumerate(linear(t)):
-            assert value(got, (i, j)) == value(a, v + offset), f"logical_divide({a}, {t}) = {got}"
+            # Coordinates beyond the layout run on, but not into a trailing mode of extent 1.
+            if v + offset < n or leaves(a.shape)[-1] != 1:
+                assert value(got, (i, j)) == value(a, v + offset), f"logical_divide({a}, {t}) = {got}"
     assert L.divides_evenly(a, t) == (size(got.shape) == n)
     zipped = L.zipped_divide(a, t)
     assert zipped == got
@@ -335,6 +337,8 @@ def test_divide_by_tile(r: Random) -> None:
     for rest in grid([len(x) for x in (*rests, *tail)]):
         for c in grid([len(x) for x in tiles]):
             where = [tiles[i][c[i]] + rests[i][rest[i]] for i in range(k)] + list(rest[k:])
+            if any(x >= size(m.shape) and leaves(m.shape)[-1] == 1 for m, x in zip(subs, where, strict=True)):
+                continue
             want = sum(value(m, x) for m, x in zip(subs, where, strict=True))
             assert value(got, (c, rest)) == want, f"zipped_divide({a}, {t}) = {got}"
             assert value(tiled, (c, *rest)) == want == value(flat, (*c, *rest))
@@ -502,6 +506,10 @@ def _sums(parts: list[list[int]]) -> list[tuple[int, ...]]:
     return out
 
 
+def flat_modes(a: Layout) -> list[tuple[int, int]]:
+    return list(zip(leaves(a.shape), leaves(a.stride), strict=True))
+
+
 @fuzz
 def test_recast(r: Random) -> None:
     a, f = r.layout(64), r.choice(2, 3, 4)
@@ -514,9 +522,16 @@ def test_recast(r: Random) -> None:
     assert wide == sorted(set(linear(a))), f"downcast({a}, {f}) = {down}"
     up = attempt(L.upcast, a, f)
     if up is not None:
-        assert set(linear(up)) <= set(v // f for v in linear(a)), f"upcast({a}, {f}) = {up}"
+        assert set(linear(up)) == set(v // f for v in linear(a)), f"upcast({a}, {f}) = {up}"
         if all(d % f == 0 for d in leaves(a.stride)):
             assert [f * v for v in linear(up)] == linear(a)
+    both = attempt(L.recast_layout, a, 16, 24)
+    if both is not None and len(set(linear(a))) == size(a.shape):
+        bits = {16 * v + k for v in linear(a) for k in range(16)}
+        assert set(linear(both)) == {x // 24 for x in bits} or not any(1 < s and d == 1 for s, d in flat_modes(a)), (
+            a,
+            both,
+        )
     if sum(1 for s, d in zip(leaves(a.shape), leaves(a.stride), strict=True) if d == 1) == 1:
         narrow = sorted(set(linear(down)))
         assert narrow == sorted({v * f + k for v in linear(a) for k in range(f)})

@@ -192,7 +192,7 @@ def _complement_static(shapes: list[int], strides: list[int], m: int, layout: La
         last = d * s
     top = -(-m // last)
     if not out_s:
-        return make_pair(top, last) if top > 1 else make_pair(1, 0)
+        return make_pair(top, last) if top > 1 or last == 1 else make_pair(1, 0)
     if top > 1:
         out_s.append(top)
         out_d.append(last)
@@ -220,7 +220,7 @@ def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
     modes = list(zip(it.modes_of(fd), it.modes_of(fs), strict=True))
     if any(type(d) is Basis for d, _ in modes):
         raise LayoutError(f"complement({layout}): needs integer strides")
-    if type(fd) is tuple:
+    if len(modes) > 1:
         if any(type(d) is not int for d, _ in modes):
             raise LayoutError(f"complement({layout}): a layout of several modes needs static strides")
         modes.sort(key=lambda m: m[0])

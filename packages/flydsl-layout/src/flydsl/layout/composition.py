@@ -196,11 +196,13 @@ def _mixed_witness(a: Layout, b: Layout) -> str | None:
 class _Symbolic:
     """Composition with a layout that has dynamic leaves or basis strides, by the dialect's inference rules.
 
-    Where the leaves involved are static, what the rules do not decide is decided by the carries.
+    Where both layouts are static, what the rules do not decide is decided by the carries.  With dynamic leaves it is
+    refused, as the dialect does, so that the types that the compiler infers are the ones computed here.
     """
 
-    def __init__(self, a: Layout) -> None:
+    def __init__(self, a: Layout, b: Layout) -> None:
         self.a = a
+        self.static = a.is_static and b.is_static
         self.parts: dict[tuple[int, ...], Pair] = {}
         self.carries: dict[tuple[int, ...], tuple[Carries, list[tuple[int, ...]]] | None] = {}
         self.steps: dict[tuple[int, ...], list[tuple[int, int]]] = {}
@@ -218,7 +220,7 @@ class _Symbolic:
             a = self.a
             part = coalesce_pair(it.get(a.shape, *path), it.get(a.stride, *path), extended=True)
             self.parts[path] = part
-            self.carries[path] = _directions(*part)
+            self.carries[path] = _directions(*part) if self.static else None
         return self.leaf(path, shape, stride)
 
     def leaf(self, path: tuple[int, ...], s: Leaf, d: Leaf) -> Pair:
@@ -253,12 +255,11 @@ class _Symbolic:
                 rd = next_rd
                 continue
             size = sc.minimum(count, rs)
-            if type(rs) is int and type(size) is int:
-                uneven = type(n) is int and type(rd) is int and n % rd and (rs - 1) * rd >= n
-                if rs % size or uneven:
-                    if exact is not None:
-                        return self.by_carries(exact, path, s, d)
-                    raise LayoutError(f"{why}: the mode crosses the extent {n} unevenly")
+            uneven = type(n) is int and type(rd) is int and n % rd and (type(rs) is not int or (rs - 1) * rd >= n)
+            if uneven or (type(rs) is int and type(size) is int and rs % size):
+                if exact is not None:
+                    return self.by_carries(exact, path, s, d)
+                raise LayoutError(f"{why}: the mode crosses the extent {n} unevenly, or is not known not to")
             if type(size) is int and type(rd) is int and type(n) is int:
                 total = self.used.get((path, k), (0, n))[0]
                 self.used[(path, k)] = total + (size - 1) * rd, n
@@ -322,11 +323,9 @@ def _negated_pair(p: Pair) -> Pair:
     return p[0], it.transform_leaf(lambda d: sc.mul(d, -1), p[1])
 
 
-def _directions(shape: IntTuple, stride: IntTuple) -> tuple[Carries, list[tuple[int, ...]]] | None:
-    """Carries of static flat modes and the directions of their strides (``()`` for integers); None if not static."""
+def _directions(shape: IntTuple, stride: IntTuple) -> tuple[Carries, list[tuple[int, ...]]]:
+    """Carries of static flat modes and the directions of their strides (``()`` for integers)."""
     shapes, strides = it.modes_of(shape), it.modes_of(stride)
-    if any(type(s) is not int for s in shapes[:-1]) or not it.is_static(stride):
-        return None
     path_of = [d.modes if type(d) is Basis else () for d in strides]
     value_of = [d.value if type(d) is Basis else d or 0 for d in strides]
     paths = sorted(set(path_of))
@@ -350,7 +349,7 @@ def compose_layouts(a: Layout, b: Layout) -> Layout:
             return r
         except _NotStatic:
             pass
-    symbolic = _Symbolic(a)
+    symbolic = _Symbolic(a, b)
     r = make_pair(*canon(*symbolic.compose(b.shape, b.stride)))
     symbolic.check(b)
     return r

@@ -265,25 +265,43 @@ def get_1d_coord(index: Any, layout: Layout) -> Leaf:
 # Recast
 
 
-def _upcast_leaf(s: Leaf, d: Leaf, f: int) -> Pair:
-    if sc.is_zero(d):
-        return s, d
-    if type(d) is sc.Basis:
-        value = _upcast_leaf(s, d.value, f)
-        return value[0], sc.Basis(value[1], d.modes)
-    if type(d) is not int:
-        return s, sc.safe_div(d, f)
-    a = abs(d)
-    if f % a and a % f:
+def _upcast_layout(a: Layout, f: int, even: bool) -> Layout:
+    """Modes with a stride below ``f`` shrink; together they must stay inside one wide element.
+
+    An extent that does not fill its last wide element is rounded up, unless ``even`` asks for whole elements (when
+    they are to be cut into narrower ones afterwards).
+    """
+    inside = 0
+
+    def leaf(s: Leaf, d: Leaf) -> Pair:
+        nonlocal inside
+        if sc.is_zero(d):
+            return s, d
+        if type(d) is sc.Basis:
+            value = leaf(s, d.value)
+            return value[0], sc.Basis(value[1], d.modes)
+        if type(d) is not int:
+            return s, sc.safe_div(d, f)
+        a = abs(d)
+        if f % a and a % f:
+            raise LayoutError(
+                f"upcast by {f}: the stride of the mode {it.to_text(s)}:{d} neither divides it nor is a multiple"
+            )
+        small = sc.ceil_div(f, a)
+        if type(s) is int:
+            if even and s > 1 and s % small:
+                raise LayoutError(
+                    f"recast: the extent of the mode {s}:{d} does not fill whole elements ({small} to one)"
+                )
+            inside += a * (min(s, small) - 1)
+        return sc.ceil_div(s, small), sc.ceil_div(a, f) * (1 if d > 0 else -1)
+
+    r = _leafwise(a, leaf)
+    if inside >= f and it.is_static(a.stride) and not any(type(d) is sc.Basis for d in it.leaves(a.stride)):
         raise LayoutError(
-            f"upcast by {f}: the stride of the mode {it.to_text(s)}:{d} neither divides it nor is a multiple"
+            f"upcast of {a} by {f}: modes of small stride reach {inside} together and carry into the next element"
         )
-    small = sc.ceil_div(f, a)
-    if type(s) is int and a < f and s % small and small % s:
-        raise LayoutError(
-            f"upcast by {f}: the extent {s} of the mode {s}:{d} neither divides nor is a multiple of {small}"
-        )
-    return sc.ceil_div(s, small), sc.ceil_div(a, f) * (1 if d > 0 else -1)
+    return r
 
 
 def _leafwise(a: Layout, f: Any) -> Layout:
@@ -320,9 +338,9 @@ def _downcast_layout(a: Layout, f: int) -> Layout:
     return _leafwise(a, leaf)
 
 
-def _scaled(x: Any, f: int, up: bool) -> Any:
+def _scaled(x: Any, f: int, up: bool, even: bool = False) -> Any:
     if isinstance(x, Layout):
-        return _leafwise(x, lambda s, d: _upcast_leaf(s, d, f)) if up else _downcast_layout(x, f)
+        return _upcast_layout(x, f, even) if up else _downcast_layout(x, f)
     log2 = f.bit_length() - 1
     if isinstance(x, (Swizzle, CoordSwizzle)):
         if f != 1 << log2:
@@ -337,12 +355,15 @@ def _scaled(x: Any, f: int, up: bool) -> Any:
     if isinstance(x, ComposedLayout):
         op = sc.safe_div if up else sc.mul
         offset = it.transform_leaf(lambda v: op(v, f), x.offset)
-        return ComposedLayout(_scaled(x.inner, f, up), offset, _scaled(x.outer, f, up))
+        return ComposedLayout(_scaled(x.inner, f, up, even), offset, _scaled(x.outer, f, up, even))
     raise LayoutError(f"cannot recast {x!r}")
 
 
 def upcast(layout: Any, factor: int) -> Any:
-    """Re-express a layout of small elements in elements ``factor`` times as wide."""
+    """Re-express a layout of small elements in elements ``factor`` times as wide.
+
+    Where a mode does not fill its last wide element, its extent is rounded up.
+    """
     _check_factor(factor)
     return _scaled(layout, factor, True)
 
@@ -365,5 +386,5 @@ def recast_layout(layout: Any, old_bits: int, new_bits: int) -> Any:
     g = gcd(old_bits, new_bits)
     n, m = new_bits // g, old_bits // g
     if n != 1:
-        layout = upcast(layout, n)
+        layout = _scaled(layout, n, True, m != 1)
     return layout if m == 1 else downcast(layout, m)

@@ -17,6 +17,8 @@ from .scalar import Basis, IntTuple, Leaf
 
 def crd2idx(crd: IntTuple, shape: IntTuple, stride: IntTuple) -> IntTuple:
     """Index of a coordinate: an integer, or a coordinate tuple if the strides are basis vectors.  Holes count 0."""
+    if crd is None:
+        return 0
     if type(crd) is not tuple:
         if type(shape) is not tuple:
             if type(stride) is tuple:
@@ -196,6 +198,8 @@ def coshape(shape: IntTuple, stride: IntTuple) -> IntTuple:
         total = it.coord_add(total, sc.mul(sc.sub(s, 1), d))
 
     it.transform_leaf(visit, shape, stride)
+    if type(total) is Basis:
+        total = it.basis_to_tuple(total)
     return it.transform_leaf(lambda x: sc.add(x, 1), total)
 
 

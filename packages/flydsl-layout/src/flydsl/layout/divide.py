@@ -10,6 +10,7 @@ from . import inttuple as it
 from .algebra import (
     Pair,
     canon,
+    coalesce,
     complement_layout,
     linear_of,
     mode_pairs,
@@ -32,7 +33,16 @@ def _divide_layout(a: Layout, b: Layout) -> Layout:
         rest = complement_layout(b, size)
     except LayoutError as e:
         raise LayoutError(f"logical_divide({a}, {b}): {e}") from None
-    return compose_layouts(a, make_pair((b.shape, rest.shape), (b.stride, rest.stride)))
+    both = make_pair((b.shape, rest.shape), (b.stride, rest.stride))
+    try:
+        return compose_layouts(a, both)
+    except LayoutError:
+        # Where the number of tiles is rounded up, only coordinates inside the layout matter; there it equals its
+        # coalesced form, which has no trailing extent-1 mode that the coordinates beyond would run into.
+        *_, last = it.leaves(a.shape)
+        if type(last) is not int or last != 1:
+            raise
+        return compose_layouts(coalesce(a), both)
 
 
 def _divide_tile(a: Layout, tile: Tile) -> Layout:

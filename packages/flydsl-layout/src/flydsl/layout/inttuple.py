@@ -301,11 +301,11 @@ def product(x: IntTuple) -> Leaf:
     """Product of all leaves (a leaf is its own product)."""
     if type(x) is not tuple:
         return x
-    r: Any = None
-    for e in x:
+    r: Any = product(x[0]) if type(x[0]) is tuple else x[0]
+    for e in x[1:]:
         p = product(e) if type(e) is tuple else e
-        r = p if r is None else r * p if type(r) is int and type(p) is int else sc.mul(r, p)
-    return 0 if r is None else r
+        r = r * p if type(r) is int and type(p) is int else sc.mul(r, p)
+    return r
 
 
 def product_each(x: IntTuple) -> IntTuple:
@@ -332,7 +332,7 @@ def _zip_with(f: Callable[[Leaf, Leaf], Leaf], a: IntTuple, b: IntTuple) -> IntT
     return both + a[len(bm) :] + bm[len(a) :]
 
 
-def _basis_to_tuple(b: Basis) -> IntTuple:
+def basis_to_tuple(b: Basis) -> IntTuple:
     r: IntTuple = b.value
     for m in reversed(b.modes):
         r = (0,) * m + (r,)
@@ -353,8 +353,8 @@ def coord_add(a: IntTuple, b: IntTuple) -> IntTuple:
         if sc.is_zero(b):
             return a
         raise LayoutError(f"cannot add the integer {to_text(b)} to the coordinate {to_text(a)}")
-    ta: IntTuple = _basis_to_tuple(a) if type(a) is Basis else a
-    tb: IntTuple = _basis_to_tuple(b) if type(b) is Basis else b
+    ta: IntTuple = basis_to_tuple(a) if type(a) is Basis else a
+    tb: IntTuple = basis_to_tuple(b) if type(b) is Basis else b
     n = min(len(ta), len(tb))
     return tuple(coord_add(x, y) for x, y in zip(ta, tb, strict=False)) + ta[n:] + tb[n:]
 
@@ -368,12 +368,14 @@ def tuple_sum(x: IntTuple) -> IntTuple:
 
 
 def add(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Leaf-wise sum; surplus modes stay, and basis leaves add as coordinates."""
     if type(a) is Basis or type(b) is Basis:
         return coord_add(a, b)
     if type(a) is not tuple and type(b) is not tuple:
         return sc.add(a, b)
-    if type(a) is not tuple or type(b) is not tuple:
+    if type(a) is not tuple:
         return coord_add(a, b)
+    b = modes_of(b)  # a leaf is its own only mode
     n = min(len(a), len(b))
     return tuple(add(x, y) for x, y in zip(a, b, strict=False)) + a[n:] + b[n:]
 

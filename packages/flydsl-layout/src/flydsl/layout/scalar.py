@@ -213,13 +213,20 @@ def div(a: Leaf, b: Leaf) -> Leaf:
     a, b = _num("div", a), _num("div", b)
     if type(a) is int and type(b) is int:
         return tdiv(a, b)
+    _nonzero("div", a, b)
     return 0 if is_zero(a) else _dyn("div", a, b, 1)
+
+
+def _nonzero(op: str, a: Leaf, b: Leaf) -> None:
+    if type(b) is int and b == 0:
+        raise LayoutError(f"{op}: division by zero: {a} / 0")
 
 
 def mod(a: Leaf, b: Leaf) -> Leaf:
     a, b = _num("mod", a), _num("mod", b)
     if type(a) is int and type(b) is int:
         return trem(a, b)
+    _nonzero("mod", a, b)
     return 0 if is_zero(a) or is_one(b) else _dyn("mod", a, b, gcd(div_of(a), div_of(b)))
 
 
@@ -248,19 +255,27 @@ def safe_div(a: Leaf, b: Leaf) -> Leaf:
 def ceil_div(a: Leaf, b: Leaf) -> Leaf:
     if type(a) is Basis:
         return Basis(ceil_div(a.value, b), a.modes)
+    hole = a is None
     a, b = _num("ceil_div", a), _num("ceil_div", b)
     if type(a) is int and type(b) is int:
         return tdiv(a + b - 1, b)
+    _nonzero("ceil_div", a, b)
+    if hole:
+        return None
     return a if is_zero(a) or is_one(a) else _dyn("ceil_div", a, b, 1)
 
 
 def shape_div(a: Leaf, b: Leaf) -> Leaf:
     """``ceil_div`` that demands that one operand divides the other."""
+    hole = a is None
     a, b = _num("shape_div", a), _num("shape_div", b)
     if type(a) is int and type(b) is int:
-        if a == 0 or b == 0 or (a % b and b % a):
+        if b == 0 or (a % b and (a == 0 or b % a)):
             raise LayoutError(f"shape_div({a}, {b}): neither divides the other")
         return tdiv(a + b - 1, b)
+    _nonzero("shape_div", a, b)
+    if hole:
+        return None
     return a if is_zero(a) or is_one(a) else _dyn("ceil_div", a, b, 1)
 
 
