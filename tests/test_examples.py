@@ -19,20 +19,76 @@ def run(script, cache, *arguments, **env):
     )
 
 
+def passed(result):
+    """The output of a run that must have passed; a script that says its device lacks something is a skip."""
+    assert result.returncode == 0, result.stdout + result.stderr
+    if result.stdout.startswith("SKIP"):
+        pytest.skip(result.stdout.strip())
+    assert "PASS" in result.stdout
+    assert "FAIL" not in result.stdout
+    return result.stdout
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_example_passes_cold_and_cached(script, tmp_path):
     for _ in range(2):
-        result = run(script, tmp_path)
-        assert result.returncode == 0, result.stdout + result.stderr
-        assert "PASS" in result.stdout
-        assert "FAIL" not in result.stdout
-    assert "gfx" in result.stdout  # says on which device it ran
+        output = passed(run(script, tmp_path))
+    assert "gfx" in output  # says on which device it ran
+
+
+ALL_IN_ONE = """
+import runpy, sys
+for script in sys.argv[1:]:
+    print("==", script, flush=True)
+    sys.argv = [script]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as stop:
+        if stop.code:
+            raise
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx950", "gfx1201", "gfx1250"])
+def test_examples_pass_in_one_process_on_other_architectures(arch, tmp_path):
+    scripts = [str(EXAMPLES / script) for script in SCRIPTS]
+    env = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(
+        [str(EXAMPLES), os.environ.get("PYTHONPATH", "")]), "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_SIM_ARCH": arch}
+    result = subprocess.run([sys.executable, "-c", ALL_IN_ONE, *scripts], capture_output=True, text=True, env=env)
+    assert result.returncode == 0, result.stdout + result.stderr
+    parts = result.stdout.split("== ")[1:]
+    assert len(parts) == len(SCRIPTS)
+    for part in parts:
+        assert f"simulated {arch}" in part
+        assert ("PASS" in part and "FAIL" not in part) or "\nSKIP" in part
 
 
 def test_vector_add_with_ragged_edges(tmp_path):
     result = run("01_vector_add.py", tmp_path, "--sizes", "1x4", "5x132", "100x1000")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert len(re.findall(r"maximum error 0 +PASS", result.stdout)) == 3
+    assert len(re.findall(r"^\d+x\d+: maximum error 0 +PASS", result.stdout, re.M)) == 3
+
+
+@pytest.mark.parametrize("sizes", [("1x4",), ("9x516", "8x128"), ("200x12",)])
+def test_gather_and_scatter_with_ragged_edges(sizes, tmp_path):
+    output = passed(run("05_gather_scatter.py", tmp_path, "--sizes", *sizes))
+    assert output.count("PASS") == 3 * len(sizes)
+
+
+@pytest.mark.parametrize("sizes", [("1x4", "2x1020", "1x1024", "7x1028", "2x20000")])
+def test_reduction_of_short_and_long_rows(sizes, tmp_path):
+    output = passed(run("06_block_reduction.py", tmp_path, "--sizes", *sizes))
+    assert output.count("PASS") == 2 * len(sizes)
+
+
+def test_tiled_mma_of_several_shapes(tmp_path):
+    output = passed(run("03_tiled_mma.py", tmp_path, "--sizes", "64x64x32", "192x128x160", "64x256x32"))
+    assert output.count("PASS") == 3
+
+
+def test_preshuffle_gemm_of_several_shapes(tmp_path):
+    output = passed(run("04_preshuffle_gemm.py", tmp_path, "--sizes", "128x128x128", "256x128x384", "128x384x256"))
+    assert output.count("PASS") == 3
 
 
 def test_examples_fail_loudly(tmp_path):
@@ -41,5 +97,19 @@ def test_examples_fail_loudly(tmp_path):
         "_common.check('x', np.array([1.0, np.nan]), np.array([1.0, 2.0]))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "FAIL" in result.stdout
+
+
+def test_a_wrong_kernel_is_noticed(tmp_path):
+    """The example's own check finds a kernel that leaves one element out."""
+    source = (EXAMPLES / "01_vector_add.py").read_text()
+    wrong = source.replace("fx.elem_less(at[i], (rows, cols))", "fx.elem_less(at[i], (rows - 1, cols))")
+    assert wrong != source
+    for name in ("_common.py", "_hip.py"):
+        (tmp_path / name).write_text((EXAMPLES / name).read_text())
+    (tmp_path / "wrong.py").write_text(wrong)
+    env = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache")}
+    result = subprocess.run([sys.executable, str(tmp_path / "wrong.py")], capture_output=True, text=True, env=env)
     assert result.returncode == 1
     assert "FAIL" in result.stdout

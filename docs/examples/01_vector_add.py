@@ -92,6 +92,12 @@ def run_captured(rows: int, cols: int) -> None:
         common.check(f"replay with data {seed}", c, a + b)
 
 
+def example_call() -> tuple:
+    """A call of `add` for tools that compile it without running it."""
+    a = np.zeros((8, 128), np.float32)
+    return add, a, a, a, 8, 128, fx.Stream(None)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -4,7 +4,8 @@ A *tiled MMA* repeats one matrix instruction over the waves of a workgroup: here
 32 x 32 x 16 of a tile of 64 x 64 x 32. `make_tiled_copy_A/B/C` build the copies that move exactly the values which the
 instruction wants in each lane; `retile` shows a fragment in the copy's order, without moving anything.
 
-The instruction is MFMA 16x16x16 on CDNA (gfx942, gfx950) and WMMA 16x16x16 on RDNA 4 (gfx1201); nothing else differs.
+The instruction is MFMA 16x16x16 on gfx942 and gfx950, WMMA 16x16x16 on gfx1201 and WMMA 16x16x32 on gfx1250; nothing
+else differs.
 
     python docs/examples/03_tiled_mma.py --sizes 128x64x96
     FLYDSL_SIM_ARCH=gfx1201 python docs/examples/03_tiled_mma.py
@@ -19,7 +20,7 @@ import numpy as np
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.runtime.device import is_rdna_arch
+from flydsl.runtime.device import get_rocm_arch
 
 BM, BN, BK = 64, 64, 32  # tile of a workgroup
 
@@ -54,12 +55,12 @@ def matmul_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, k_tiles: fx.Int32, m
 
 @flyc.jit
 def matmul(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, m: fx.Int32, n: fx.Int32, k: fx.Int32,
-           rdna: fx.Constexpr[bool], stream: fx.Stream = fx.Stream(None)):
+           arch: fx.Constexpr[str], stream: fx.Stream = fx.Stream(None)):
     """C[m, n] = A[m, k] . B[n, k]^T, row-major; m and n are multiples of 64, k of 32."""
-    if fx.const_expr(rdna):
-        instruction = fx.rocdl.WMMA(16, 16, 16, fx.Float16)
-    else:
+    if fx.const_expr(arch.startswith("gfx9")):
         instruction = fx.rocdl.MFMA(16, 16, 16, fx.Float16)
+    else:
+        instruction = fx.rocdl.WMMA(16, 16, 32 if arch == "gfx1250" else 16, fx.Float16)
     mma = fx.make_tiled_mma(fx.make_mma_atom(instruction), fx.make_layout((2, 2, 1), (1, 2, 0)))
     threads = fx.size(mma.thr_layout_vmnk).unpack()
     matmul_kernel(A, B, C, k // BK, mma).launch(grid=(m // BM, n // BN, 1), block=threads, stream=stream)
@@ -69,7 +70,7 @@ def run(m: int, n: int, k: int) -> None:
     """Multiply random matrices and compare with NumPy in double precision."""
     a, b = common.random_f16((m, k), 1), common.random_f16((n, k), 2)
     c = common.poisoned_like(common.random_f32((m, n), 3))
-    matmul(a, b, c, m, n, k, is_rdna_arch())
+    matmul(a, b, c, m, n, k, get_rocm_arch().split(":")[0])
     common.synchronize()
     exact_a, exact_b = common.to_host(a).astype(np.float64), common.to_host(b).astype(np.float64)
     # A dot product of length k rounds at most k times, each time by half a unit in the last place of the sum so far.

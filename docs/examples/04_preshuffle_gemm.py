@@ -202,6 +202,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["512x512x512"], help="MxNxK, multiples of 128")
+    common.require_arch("gfx942", "gfx950")
     for size in parser.parse_args().sizes:
         run(*map(int, size.split("x")))
 

@@ -20,6 +20,15 @@ def describe_device() -> str:
     return f"{label}{get_rocm_arch()}"
 
 
+def require_arch(*archs: str) -> None:
+    """End the script, saying so, on a device that lacks what the example shows."""
+    from flydsl.runtime.device import get_rocm_arch
+
+    if get_rocm_arch().split(":")[0] not in archs:
+        print(f"SKIP: needs {' or '.join(archs)}, this is {describe_device()}")
+        sys.exit(0)
+
+
 def random_f32(shape: tuple[int, ...], seed: int):
     """Standard-normal float32 data: a torch tensor if torch is installed, else a NumPy array."""
     return to_device(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
