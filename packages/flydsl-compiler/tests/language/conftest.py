@@ -54,6 +54,12 @@ def kernel_source(body: str, prelude: str = "", block: int = 64) -> str:
 
 
 @pytest.fixture
+def kernel_text() -> Callable[..., str]:
+    """`kernel_source`."""
+    return kernel_source
+
+
+@pytest.fixture
 def device() -> None:
     """Skip where no device (GPU or simulator) can be opened."""
     import flydsl.runtime

@@ -254,15 +254,13 @@ def test_supported(run: Any, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", list(REJECTED))
-def test_rejected(load: Any, form: str) -> None:
-    from conftest import kernel_source
-
+def test_rejected(load: Any, kernel_text: Any, form: str) -> None:
     from flydsl.compiler.diagnostics import DSLCompileError
 
     body, place, kind = REJECTED[form]
     message = re.fullmatch(r"`(.+)`", table()[form].split(" — ")[0])
     assert message is not None, f"the table gives no message for {form}"
-    source = kernel_source(body, PRELUDE)
+    source = kernel_text(body, PRELUDE)
     with pytest.raises(kind) as info:
         load(source).run(np.zeros(64, np.float32), np.zeros(64, np.float32), 40)
     error = info.value

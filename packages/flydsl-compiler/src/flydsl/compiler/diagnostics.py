@@ -249,7 +249,7 @@ def fail(message: str, kind: type[DSLCompileError] = DSLCompileError) -> NoRetur
     raise kind(message, [DiagRecord(message, current_user_frames())])
 
 
-def _chain_of(location: Any) -> tuple[SourceFrame, ...]:
+def location_frames(location: Any) -> tuple[SourceFrame, ...]:
     """User frames of an MLIR location, innermost first."""
     frames: list[SourceFrame] = []
     pending = [location]
@@ -283,7 +283,7 @@ def diag_records_from_mlir_error(error: Any) -> list[DiagRecord]:
 
 
 def _record(info: Any) -> DiagRecord:
-    message, chain = _elide(str(info.message)), _chain_of(info.location)
+    message, chain = _elide(str(info.message)), location_frames(info.location)
     notes = list(getattr(info, "notes", ()))
     if "does not dominate this use" in message:
         return _dominance_record(chain, notes)
@@ -296,7 +296,7 @@ def _record(info: Any) -> DiagRecord:
 
 def _dominance_record(chain: tuple[SourceFrame, ...], notes: list[Any]) -> DiagRecord:
     """A value of a region used after it, in the user's terms."""
-    made = next((c for n in notes if (c := _chain_of(n.location)) and "defined here" in str(n.message)), ())
+    made = next((c for n in notes if (c := location_frames(n.location)) and "defined here" in str(n.message)), ())
     where = f" at line {made[0].line}" if made else ""
     text = (f"a value computed inside a run-time branch or loop{where} is used outside of it, where it does not exist. "
             "A Python object (a list, dict, attribute or nonlocal variable) carried it out. Assign it to a local "

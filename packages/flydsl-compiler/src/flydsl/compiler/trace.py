@@ -7,6 +7,7 @@ from typing import Any
 from .context import CompilationContext, create_gpu_module, effective_fastmath_hint
 from .diagnostics import dsl_ir_diagnostics, locating_errors
 from .jit_argument import dsl_type_of
+from .lds_budget import check as check_lds
 from .plan_entries import plan_entries
 from .protocol import construct_from_ir_values, get_ir_types
 from .signature import Parameters, is_compile_time, is_stream
@@ -66,6 +67,7 @@ def trace(
                     start += len(ts)
                 _call(function, parameters, bound)
                 ir.Operation.create("func.return")
+        check_lds(module, target.arch)
         entries = [e for n, a in runtime for e in plan_entries(n, a, parameters.annotations.get(n))]
     return module, entries, name
 
