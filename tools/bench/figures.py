@@ -46,9 +46,12 @@ class Figure:
 
 
 def python_json(code: str, env: dict[str, str] | None = None) -> dict:
-    """Run ``code`` in a new interpreter; its last line of output is JSON."""
+    """Run ``code`` in a new interpreter; its last line of output is JSON.
+
+    Byte code may be written, as for a user: compiling the sources of MLIR's bindings takes longer than a kernel.
+    """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT,
-                            env={**os.environ, **(env or {})})
+                            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **(env or {})})
     if result.returncode:
         raise RuntimeError(f"bench process failed:\n{result.stderr[-2000:]}")
     return json.loads(result.stdout.strip().splitlines()[-1])

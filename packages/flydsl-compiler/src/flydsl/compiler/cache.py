@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 import warnings
 from collections.abc import Collection, Iterator
@@ -95,7 +94,7 @@ class JitCacheManager:
     """Artifacts of one function identity in one cache root."""
 
     def __init__(self, root: Path, name: str, identity: str) -> None:
-        safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+        safe = "".join(c if c.isalnum() and c.isascii() or c in "_.-" else "_" for c in name)
         self.root, self.directory = root, root / f"{safe}_{identity}"
         self._counts = _Counts()
 

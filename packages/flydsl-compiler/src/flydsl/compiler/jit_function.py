@@ -147,9 +147,11 @@ class JitFunction:
             with self._lock:
                 compiled = self._compiled.get(call.key)
                 if compiled is None:
+                    reads = len(self._environment_reads)
                     compiled = self._build(call)
-                    # Tracing may have found that the code reads the environment, which then is part of the key.
-                    call = self._resolve(owner, bound_arguments)
+                    if len(self._environment_reads) != reads:
+                        # The code reads the environment, which is part of the key and of the guards from now on.
+                        call = self._resolve(owner, bound_arguments)
                     self._compiled[call.key] = compiled
         self._last_compiled = compiled
         values = [bound_arguments[n] for n in parameters.names]

@@ -82,20 +82,61 @@ def _constant_text(value: Any) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
+def _opcodes() -> tuple[dict[int, tuple[bool, int]], frozenset[int]] | None:
+    """({opcode: (starts a chain, shift of its name index)}, opcodes to skip) of this Python; None if unknown."""
+    if not (3, 10) <= sys.version_info[:2] <= (3, 14):
+        return None
+    number = dis.opmap.get
+    shift_global = 1 if sys.version_info >= (3, 11) else 0
+    shift_attribute = 1 if sys.version_info >= (3, 12) else 0
+    named = {
+        number("LOAD_GLOBAL"): (True, shift_global), number("LOAD_NAME"): (True, 0),
+        number("LOAD_ATTR"): (False, shift_attribute), number("LOAD_METHOD"): (False, 0),
+    }  # fmt: skip
+    skipped = frozenset(n for n in map(number, ("PRECALL", "CACHE", "PUSH_NULL")) if n is not None)
+    return {code: how for code, how in named.items() if code is not None}, skipped
+
+
+_OPCODES = _opcodes()
+
+
+def _name_loads(code: types.CodeType) -> Iterator[tuple[bool, str] | None]:
+    """(starts a chain, name) of each load of a global or an attribute, None for other instructions."""
+    if _OPCODES is None:
+        for instruction in dis.get_instructions(code):
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
+                yield instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"), str(instruction.argval)
+            elif instruction.opname not in ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"):
+                yield None
+        return
+    # A cached start spends most of its time here, and `dis` is ten times slower.
+    named, skipped = _OPCODES
+    data, names, extended = code.co_code, code.co_names, 0
+    extended_arg = dis.EXTENDED_ARG
+    for position in range(0, len(data), 2):
+        opcode = data[position]
+        if opcode in skipped:
+            continue
+        argument = data[position + 1] | extended
+        if opcode == extended_arg:
+            extended = argument << 8
+            continue
+        extended = 0
+        how = named.get(opcode)
+        yield None if how is None else (how[0], names[argument >> how[1]])
+
+
 def _global_reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
     """Chains of loaded globals: ``("helpers", "scale")`` for ``helpers.scale(x)``."""
     chain: list[str] = []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+    for load in _name_loads(code):
+        if load is not None and not load[0]:
             if chain:
-                yield tuple(chain)
-            chain = [str(instruction.argval)]
-        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
-            chain.append(str(instruction.argval))
-        elif instruction.opname not in ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"):
-            if chain:
-                yield tuple(chain)
-            chain = []
+                chain.append(load[1])
+            continue
+        if chain:
+            yield tuple(chain)
+        chain = [] if load is None else [load[1]]
     if chain:
         yield tuple(chain)
     for constant in code.co_consts:

@@ -14,6 +14,7 @@ from flydsl.utils import env, log
 
 from .artifact import CompiledArtifact
 from .backends import get_backend
+from .device_printf import define_allocator
 from .diagnostics import DSLCompileError, dsl_ir_diagnostics
 from .llvm_options import llvm_options
 from .lowered import LoweredModule
@@ -130,6 +131,7 @@ class MlirCompiler:
         # Through text: a module of its own, whose locations survive for errors of the passes.
         module = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
         cls._run(module, backend.pipeline_fragments(compile_hints=hints), dump)
+        define_allocator(module)
         plan = cls._plan(module, func_name, arguments or [])
         buffer = io.BytesIO()
         module.operation.write_bytecode(buffer)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+import struct
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,54 +18,132 @@ from flydsl.utils import env
 from .artifact import FORMAT
 from .key import digest_of
 
-__all__ = ["EXTRA_SOURCE_DIRS", "toolchain_fingerprint"]
+__all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "toolchain_fingerprint"]
 
 #: Directories whose Python files enter the fingerprint, besides those in FLYDSL_EXTRA_SOURCE_DIRS.
 EXTRA_SOURCE_DIRS: list[str] = []
 
-_PYTHON_PARTS = ("compiler", "expr", "extension", "runtime", "utils", "ir")
+# Parts of the namespace whose Python files decide what a compile produces. `flydsl.kernels` is user code to
+# the compiler: what a kernel reaches there belongs to its own identity.
+_PYTHON_PARTS = ("compiler", "expr", "extension", "ir", "layout", "runtime", "utils")
+_PACKAGES = ("compiler", "ir", "kernels", "layout", "runtime")
+_VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 
 
-def _walk(directory: str, keep: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-    """Files below a directory with their status. `pathlib` would take longer than the rest of a cached start."""
+def _walk(directory: str, suffix: str, prefix: str) -> Iterator[tuple[str, str, int, int]]:
+    """(relative name, path, size, time) of the files below a directory.
+
+    Written for speed: it is part of a cached start.
+    """
     try:
         entries = list(os.scandir(directory))
     except OSError:
         return
     for entry in entries:
-        if entry.is_dir():
-            if entry.name != "__pycache__":
-                yield from _walk(entry.path, keep)
-        elif keep(entry.name):
-            yield entry.path, entry.stat()
+        name = entry.name
+        if name.endswith(suffix):
+            status = entry.stat()
+            yield prefix + name, entry.path, status.st_size, status.st_mtime_ns
+        elif "." not in name and name != "__pycache__" and entry.is_dir():
+            yield from _walk(entry.path, suffix, f"{prefix}{name}/")
 
 
 def _toolchain_files(patterns: tuple[str, ...], extra: tuple[str, ...]) -> list[tuple[str, str, int, int]]:
     """(relative name, path, size, time) of the files that decide what a compile produces."""
     import flydsl
 
-    found = []
-
-    def add(base: str, directory: str, keep: Callable[[str], bool]) -> None:
-        for path, status in _walk(directory, keep):
-            found.append((os.path.relpath(path, base), path, status.st_size, status.st_mtime_ns))
-
-    def is_python(name: str) -> bool:
-        return name.endswith(".py")
-
+    found: list[tuple[str, str, int, int]] = []
     for root in flydsl.__path__:
         for part in _PYTHON_PARTS:
-            add(root, os.path.join(root, part), is_python)
-        for pattern in patterns:
-            folder, name = os.path.split(pattern)
-            add(root, os.path.join(root, folder), functools.partial(_matches, name))
+            found += _walk(f"{root}/{part}", ".py", f"{part}/")
+        for folder in sorted({os.path.dirname(pattern) for pattern in patterns}):
+            names = [os.path.basename(p) for p in patterns if os.path.dirname(p) == folder]
+            found += [f for f in _files(f"{root}/{folder}", folder) if any(_matches(f[0], folder, n) for n in names)]
     for directory in extra:
-        add(directory, directory, is_python)
+        found += _walk(directory, ".py", "")
     return sorted(found)
 
 
-def _matches(pattern: str, name: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern)
+def _files(directory: str, prefix: str) -> list[tuple[str, str, int, int]]:
+    """The files of one folder, without those below it."""
+    try:
+        entries = [e for e in os.scandir(directory) if ".so" in e.name]
+    except OSError:
+        return []
+    return [(f"{prefix}/{e.name}", e.path, e.stat().st_size, e.stat().st_mtime_ns) for e in entries]
+
+
+def _matches(name: str, folder: str, pattern: str) -> bool:
+    """``fnmatch`` for the one form that backends use: a name with stars."""
+    head, *rest = pattern.split("*")
+    text = name[len(folder) + 1 :]
+    if not text.startswith(head):
+        return False
+    position = len(head)
+    for part in rest:
+        position = text.find(part, position) + len(part) if part else len(text)
+        if position < len(part):
+            return False
+    return not rest or not rest[-1] or text.endswith(rest[-1])
+
+
+def build_id(path: str) -> str | None:
+    """The GNU build ID of an ELF64 file as hex digits, None if it has none."""
+    with open(path, "rb") as handle:
+        header = handle.read(64)
+        if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
+            return None
+        (offset,) = struct.unpack_from("<Q", header, 32)
+        entry_size, count = struct.unpack_from("<HH", header, 54)
+        handle.seek(offset)
+        table = handle.read(entry_size * count)
+        for i in range(count):
+            kind, _, start, _, _, size = struct.unpack_from("<IIQQQQ", table, i * entry_size)
+            if kind != 4:  # PT_NOTE
+                continue
+            handle.seek(start)
+            found = _build_id_note(handle.read(size))
+            if found:
+                return found
+    return None
+
+
+def _build_id_note(notes: bytes) -> str | None:
+    position = 0
+    while position + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, position)
+        name = position + 12
+        content = name + (name_size + 3 & ~3)
+        if kind == 3 and notes[name : name + 4] == b"GNU\0":  # NT_GNU_BUILD_ID
+            return notes[content : content + size].hex()
+        position = content + (size + 3 & ~3)
+    return None
+
+
+@functools.cache
+def _version_on_disk(package: str) -> str:
+    """``__version__`` in the source of a package that is not imported; empty when it is not installed."""
+    import flydsl
+
+    for root in flydsl.__path__:
+        try:
+            with open(f"{root}/{package}/__init__.py", encoding="utf-8") as handle:
+                found = _VERSION.search(handle.read())
+        except OSError:
+            continue
+        if found:
+            return found.group(1)
+    return ""
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the five packages, empty for one that is not installed. Imports none of them."""
+    found = {}
+    for package in _PACKAGES:
+        module = sys.modules.get(f"flydsl.{package}")
+        version = vars(module).get("__version__") if module is not None else None
+        found[f"flydsl-{package}"] = version or _version_on_disk(package)
+    return found
 
 
 @functools.lru_cache(maxsize=4)
@@ -79,8 +159,13 @@ def _fingerprint(
     content = _read_memo(memo, stamp)
     if content is None:
         sha = hashlib.sha256()
-        for name, path, _, _ in files:
+        for name, path, size, _ in files:
             sha.update(name.encode())
+            build = None if name.endswith(".py") else build_id(path)
+            if build:
+                # The linker's own digest of a library of 150 MB, whose content takes longer to hash than to compile.
+                sha.update(f"{size}:{build}".encode())
+                continue
             with open(path, "rb") as handle:
                 for block in iter(lambda: handle.read(1 << 20), b""):
                     sha.update(block)
@@ -114,10 +199,10 @@ def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
 
 def toolchain_fingerprint(backend: Any) -> str:
     """Identity of everything that turns a function into an artifact: versions, sources, libraries, backend."""
-    from . import __version__
     from .cache import cache_root
 
     root = cache_root()
-    return _fingerprint(None if root is None else str(root), __version__, backend.hash(),
+    versions = ",".join(f"{name}={version}" for name, version in package_versions().items())
+    return _fingerprint(None if root is None else str(root), versions, backend.hash(),
                         tuple(backend.native_lib_patterns()),
                         (*EXTRA_SOURCE_DIRS, *env.compile.extra_source_dirs))  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 from typing import Any
 
 from flydsl.utils import env
@@ -34,6 +33,9 @@ def _builtin() -> None:
 
 @functools.cache
 def _third_party() -> None:
+    # Slow to import, and needed only for a backend that is not built in.
+    import importlib.metadata
+
     for point in importlib.metadata.entry_points(group="flydsl.backends"):
         if point.name.lower() in _registry:
             continue

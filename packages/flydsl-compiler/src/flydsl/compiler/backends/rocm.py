@@ -49,7 +49,7 @@ class RocmBackend(BaseBackend):
 
     def pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> list[str]:
         device = (
-            f"gpu.module(convert-scf-to-cf,cse,convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=HIP "
+            f"gpu.module(convert-scf-to-cf,cse,convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=OpenCL "
             "use-bare-ptr-memref-call-conv=true}},fly-rocdl-cluster-attr)"
         ).replace("}}", "}")
         return [
