@@ -26,6 +26,9 @@ __all__ = ["CacheInfo", "FileLock", "JitCacheManager", "clear", "stats"]
 SUFFIX = ".fly"
 READS = "environment.json"
 _POLL = 0.05
+_TOUCH_AFTER = 3600.0  # seconds; the time of use is kept no more precisely than this
+_PRUNE_EVERY = 64  # stores of this process between looks at the size of the cache
+_stores = 0
 _warned_roots: set[str] = set()
 
 
@@ -114,10 +117,16 @@ class JitCacheManager:
 
     def _read(self, key: str) -> CompiledArtifact | None:
         try:
-            data = self.path(key).read_bytes()
+            with open(self.path(key), "rb") as handle:
+                data = handle.read()
+                old = time.time() - os.fstat(handle.fileno()).st_mtime > _TOUCH_AFTER
         except OSError:
             return None
-        return CompiledArtifact.from_bytes(data, key=key)
+        artifact = CompiledArtifact.from_bytes(data, key=key)
+        if artifact is not None and old:
+            with contextlib.suppress(OSError):  # the time of the last use decides what the size bound drops
+                os.utime(self.path(key))
+        return artifact
 
     def reload(self, key: str) -> CompiledArtifact | None:
         """Look again without counting: another process may have compiled it meanwhile."""
@@ -149,7 +158,17 @@ class JitCacheManager:
             self._warn(error)
             return False
         self._counts.entries += 1
+        self._bound_size()
         return True
+
+    def _bound_size(self) -> None:
+        global _stores
+        _stores += 1
+        limit = env.runtime.cache_size_mb
+        if limit and _stores % _PRUNE_EVERY == 1:
+            from .disk_cache import DiskCache
+
+            DiskCache(self.root).prune(limit << 20, keep=self.directory)
 
     @contextlib.contextmanager
     def compiling(self, key: str) -> Iterator[None]:
@@ -181,22 +200,14 @@ class JitCacheManager:
 
 
 def stats() -> dict[str, object]:
-    """Files and bytes in the disk cache."""
-    root = cache_root()
-    files = list(root.glob(f"*/*{SUFFIX}")) if root is not None and root.is_dir() else []
-    return {
-        "root": None if root is None else str(root),
-        "files": len(files),
-        "bytes": sum(f.stat().st_size for f in files),
-    }
+    """Files and bytes in the disk cache, see `disk_cache.DiskCache`."""
+    from .disk_cache import DiskCache
+
+    return DiskCache().stats()
 
 
 def clear() -> int:
     """Delete every artifact of the disk cache; the number of files deleted."""
-    root = cache_root()
-    count = 0
-    for file in root.glob(f"*/*{SUFFIX}") if root is not None and root.is_dir() else ():
-        with contextlib.suppress(OSError):
-            file.unlink()
-            count += 1
-    return count
+    from .disk_cache import DiskCache
+
+    return DiskCache().clear()

@@ -133,14 +133,7 @@ class JitFunction:
     def _specialise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CompiledFunction, list[Any]]:
         """The specialisation of a call, compiled if need be, and the values of its parameters as passed."""
         parameters = self._ensure_sig()
-        bound_arguments = parameters.bind(args, kwargs)
-        owner = self._bound(bound_arguments.get(parameters.method_self) if parameters.method_self else None)
-        if owner.fast is None:
-            owner.fast = FastPath(parameters, self)
-            if owner.fast.dispatcher is not None:
-                owner.dispatch = owner.fast.dispatcher
-                if owner is self._plain:
-                    self._dispatch = owner.dispatch
+        owner, bound_arguments = self._bind(args, kwargs)
         call = self._resolve(owner, bound_arguments)
         compiled = self._compiled.get(call.key)
         if compiled is None:
@@ -155,9 +148,42 @@ class JitFunction:
                     self._compiled[call.key] = compiled
         self._last_compiled = compiled
         values = [bound_arguments[n] for n in parameters.names]
-        if not env.compile.compile_only:
+        if owner.fast is not None and not env.compile.compile_only:
             owner.fast.add(call.guards, owner.identity, values, compiled)
         return compiled, values
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Bound, dict[str, Any]]:
+        """The owner of a call with its fast path, and the arguments by name."""
+        parameters = self._ensure_sig()
+        bound_arguments = parameters.bind(args, kwargs)
+        owner = self._bound(bound_arguments.get(parameters.method_self) if parameters.method_self else None)
+        if owner.fast is None:
+            owner.fast = FastPath(parameters, self)
+            if owner.fast.dispatcher is not None:
+                owner.dispatch = owner.fast.dispatcher
+                if owner is self._plain:
+                    self._dispatch = owner.dispatch
+        return owner, bound_arguments
+
+    def resolve_call(self, *args: Any, **kwargs: Any) -> Call:
+        """What a call with these arguments depends on; compiles nothing. TypeError for arguments that do not fit."""
+        return self._resolve(*self._bind(args, kwargs))
+
+    def manager_of(self, call: Call) -> JitCacheManager | None:
+        """The disk cache of a call's artifact, None when it is off. Adds what other processes know of the key."""
+        manager = self._manager(call.backend, call.identity)
+        reads = manager.environment_reads() - self._environment_reads if manager is not None else set()
+        if reads:
+            # Another process traced this function and saw what it reads.
+            self._environment_reads |= reads
+            call.environment = key_environment(call.backend.target.arch, self._environment_reads)
+        return manager
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """Why a call with these arguments finds its artifact or not: a `disk_cache.Explanation`."""
+        from .disk_cache import DiskCache
+
+        return DiskCache().explain(self, *args, **kwargs)
 
     def _resolve(self, owner: _Bound, bound: dict[str, Any]) -> Call:
         """Everything that decides what a call runs."""
@@ -234,16 +260,11 @@ class JitFunction:
 
     def _build(self, call: Call) -> CompiledFunction:
         """The specialisation from the disk cache, or compiled and stored there."""
-        manager = self._manager(call.backend, call.identity)
+        manager = self.manager_of(call)
         artifact = None
         if manager is None:
             artifact = self._compile(call)
         else:
-            reads = manager.environment_reads() - self._environment_reads
-            if reads:
-                # Another process traced this function and saw what it reads.
-                self._environment_reads |= reads
-                call.environment = key_environment(call.backend.target.arch, self._environment_reads)
             digest = call.digest(toolchain_fingerprint(call.backend))
             artifact = manager.load(digest)
             if artifact is None and env.runtime.run_only:
