@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import flydsl.expr as fx
@@ -12,11 +13,35 @@ from ..common.memory import Buffer
 from ..common.rows import float_element
 from .matrix import MatrixOp
 
-__all__ = ["ACTIVATE", "Epilogue", "store_tile"]
+__all__ = ["ACTIVATE", "FAR", "Epilogue", "TilePlace", "store_tile"]
+
+FAR = 1 << 30  # a byte offset beyond any tile of C
 
 ACTIVATE: dict[str, Callable[[Any], Any]] = {
     "none": lambda x: x, "bias": lambda x: x, "bias_relu": relu, "bias_silu": silu, "bias_gelu": gelu,
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TilePlace:
+    """Where the accumulators of a lane belong in C.
+
+    Attributes:
+        m, n: size of C; `row` is the first row of the workgroup, `rows` how many of them exist.
+        tile_rows: first row of each 16-row tile of the wave, from `row`.
+        columns: column of this lane in each of its 16-column tiles.
+        group: lane group, ``lane // 16``.
+        ragged: columns may be past the end.
+    """
+
+    m: Any
+    n: int
+    row: Any
+    rows: Any
+    tile_rows: list[Any]
+    columns: list[Any]
+    group: Any
+    ragged: bool = False
 
 
 class Epilogue:
@@ -61,22 +86,21 @@ class Epilogue:
         return ACTIVATE[self._activation](value)
 
 
-def store_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: MatrixOp, config: Any, m: Any, row: Any,
-               column: Any, wave: Any, lane_row: Any, group: Any) -> None:  # fmt: skip
-    """Store the accumulators ``[mi * n_repeat + ni]`` of waves that interleave strips of 16 columns.
+def store_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: MatrixOp, place: TilePlace) -> None:
+    """Store the accumulators ``[mi * len(place.columns) + ni]``, one element a lane at a time.
 
-    Rows past `m` are dropped by the bounds of C.
+    Rows past the end are dropped by the bounds of C, columns past the end by an offset beyond them.
     """
-    waves = config.tile_n // (16 * config.n_repeat)
-    rows = fx.min(m - row, config.tile_m)
-    out = Buffer(c, element, fx.Int64(row) * config.n, rows * config.n)
-    columns = [column + (ni * waves + wave) * 16 + lane_row for ni in range(config.n_repeat)]
-    terms = [epilogue.column_terms(col) for col in columns]
+    out = Buffer(c, element, fx.Int64(place.row) * place.n, place.rows * place.n)
+    terms = [epilogue.column_terms(column) for column in place.columns]
     with fx.fastmath("contract"):
-        for mi in range(config.m_repeat):
-            first = mi * 16 + group * op.acc_len
-            factors = epilogue.row_factors(m, row + first, op.acc_len) or [None] * op.acc_len
-            for ni, col in enumerate(columns):
+        for mi, tile_row in enumerate(place.tile_rows):
+            first = tile_row + place.group * op.acc_len
+            factors = epilogue.row_factors(place.m, place.row + first, op.acc_len) or [None] * op.acc_len
+            for ni, column in enumerate(place.columns):
                 for i in range(op.acc_len):
-                    value = epilogue.apply(acc[mi * config.n_repeat + ni][i], factors[i], *terms[ni])
-                    out.store_one((first + i) * config.n + col, value)
+                    value = epilogue.apply(acc[mi * len(place.columns) + ni][i], factors[i], *terms[ni])
+                    at = (first + i) * place.n + column
+                    if place.ragged:
+                        at = (column < place.n).select(at, FAR // (element.width // 8))
+                    out.store_one(at, value)

@@ -16,7 +16,7 @@ from ..common.index import div, mod, xcd_remap_bx_by
 from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
 from .config import OUT_DTYPES, SCALE_BLOCK, THREADS, WAVES, PreshuffleConfig
-from .epilogue import Epilogue, store_tile
+from .epilogue import Epilogue, TilePlace, store_tile
 from .matrix import CHUNK_BYTES
 from .schedule import Tally, hot_loop_schedule
 
@@ -198,9 +198,10 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         last += 1
     acc = compute(acc, b, last % 2 % config.stages, fx.Int32(last))
     epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale)
-    store_tile(
-        tensors["C"], OUT_DTYPES[config.out_dtype], acc, epilogue, op, config, m, row, column, wave, lane_row, group
-    )
+    place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
+                      [column + (ni * WAVES + wave) * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
+                      group)  # fmt: skip
+    store_tile(tensors["C"], OUT_DTYPES[config.out_dtype], acc, epilogue, op, place)
 
 
 def regroup(values: list[Any], size: int) -> list[list[Any]]:

@@ -93,15 +93,20 @@ class RowTile:
             place = fx.make_view(base + (first + i * self.threads * WORDS), fx.make_layout(WORDS, 1))
             fx.copy(atom, source.view(at, WORDS), place, soffset=soffset)
 
-    def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, int], Any]:
+    def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
         """``read(tile, block)``: the chunk of this lane in row ``16 * tile + lane_row``, block of `groups` chunks.
 
         The exchange of a row repeats every 16 rows, so the address of a tile differs by a constant only.
         """
         start, key = lane_row * (self.row_bytes // 4), group ^ self.swizzle(lane_row)
-        places = [start + (key ^ (block * groups)) * WORDS for block in range(self.chunks // groups)]
 
-        def read(tile: int, block: int, offset: Any = 0) -> Any:
-            return lds_read(base, places[block] + (tile * 16 * (self.row_bytes // 4) + offset))
+        def place(block: Any) -> Any:
+            return start + (key ^ (block * groups)) * WORDS
+
+        places = [place(block) for block in range(self.chunks // groups)]
+
+        def read(tile: int, block: Any) -> Any:
+            at = places[block] if isinstance(block, int) else place(block)
+            return lds_read(base, at + tile * 16 * (self.row_bytes // 4))
 
         return read

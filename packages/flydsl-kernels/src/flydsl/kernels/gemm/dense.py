@@ -1,0 +1,228 @@
+"""The general f16/bf16 GEMM: builder, functional form, and the names of the split-K half GEMM."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..common.arch import target
+from ..common.arrays import empty, launch
+from ..common.dtypes import dtype_name
+from .dense_config import LAYOUTS, dense_config
+from .dense_kernel import launch_dense
+
+__all__ = [
+    "SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "compile_hgemm_kernel", "create_wmma_gemm_module", "gemm_a16w16",
+    "get_default_kwargs", "hgemm_splitk_",
+]  # fmt: skip
+
+SPLIT_K_SEMAPHORE_MAX_LEN = 256  # tiles of a split-K call in the older interface; this one has no such limit
+_KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_waves", "k_waves", "group_m")
+
+
+@functools.lru_cache
+def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | None = None, layout: str = "nt",
+                      bias: bool = False, use_async_copy: bool | None = None, scheduled: bool = True,
+                      **knobs: int):  # noqa: N803 # fmt: skip
+    """``launch(C, A, B, bias, workspace, M, stream=None)``: ``C[M, N] = op(A) op(B) + bias`` with f32 accumulation.
+
+    A and B are row-major storage of what `layout` says: ``n`` the operand itself (M x K, K x N), ``t`` its transpose
+    (K x M, N x K). `bias` and `workspace` are always passed (any tensor if unused); the workspace of split_k is
+    f32[split_k * M * N].
+
+    Args:
+        N, K: K is a multiple of 8 (except for layout "tn"); N is one if B is row-major, M if A is column-major.
+        dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default) or ``"f32"``.
+        use_async_copy: operands go to LDS without registers; by default where the chip and the layout allow it.
+        knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m.
+
+    Raises:
+        ValueError: an argument or the architecture is not supported.
+    """
+    unknown = set(knobs) - set(_KNOBS)
+    if unknown:
+        raise ValueError(f"build_gemm_module: unknown options {', '.join(sorted(unknown))}; known: {', '.join(_KNOBS)}")
+    fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
+                                  bias=bias, scheduled=scheduled, **knobs)  # fmt: skip
+    config = dense_config("build_gemm_module", **fields)
+    fits = layout == "nt" and config.slice_k * config.split_k == K and target().dma128
+    if use_async_copy is None:
+        use_async_copy = fits
+    if use_async_copy and not fits:
+        raise ValueError("build_gemm_module: direct copies to LDS need gfx950, layout 'nt' and K a multiple of "
+                         "block_k * split_k")  # fmt: skip
+    config = dense_config("build_gemm_module", use_async=use_async_copy, **fields)
+
+    @flyc.jit
+    def gemm(C, A, B, bias, workspace, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
+        launch_dense({"c": C, "a": A, "b": B, "bias": bias, "workspace": workspace}, M, config, stream)
+
+    gemm.config = config
+    return gemm
+
+
+def _waves(block_m: int, block_n: int, block_k: int) -> tuple[int, int, int]:
+    """Waves along m, n and k such that each loader thread has whole chunks."""
+    wave = target().wave
+    for m_waves, n_waves in ((2, 2), (2, 1), (1, 2), (1, 1)):
+        threads = m_waves * n_waves * wave
+        sizes = (block_m % (16 * m_waves), block_n % (16 * n_waves), block_m * block_k % (threads * 8),
+                 block_n * block_k % (threads * 8))  # fmt: skip
+        if not any(sizes):
+            return m_waves, n_waves, 1
+    raise ValueError(f"no arrangement of waves fits a tile of {block_m} x {block_n} x {block_k}")
+
+
+def get_default_kwargs(m: int, n: int, k: int) -> dict[str, int]:
+    """Knobs for a problem size: smaller tiles and a split reduction where there are too few of the large ones."""
+    found = target()
+    block_k = 64 if found.matrix == "mfma" else 32
+    block_m = 128 if m > 64 else 64 if m > 32 else 32
+    block_n = 128 if n >= 128 and m > 32 else 64
+    tiles = -(-m // block_m) * -(-n // block_n)
+    split = 1
+    while split < 16 and tiles * split * 2 <= found.compute_units and k // (split * 2) >= 8 * block_k:
+        split *= 2
+    m_waves, n_waves, k_waves = _waves(block_m, block_n, block_k)
+    return dict(block_m=block_m, block_n=block_n, block_k=block_k, stages=2, split_k=split, m_waves=m_waves,
+                n_waves=n_waves, k_waves=k_waves, group_m=0)  # fmt: skip
+
+
+def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
+    if layout not in LAYOUTS:
+        raise ValueError(f"gemm_a16w16: layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise ValueError(f"gemm_a16w16: operands must be matrices, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
+    (m, k), (k2, n) = (tuple(a.shape) if layout[0] == "n" else tuple(a.shape)[::-1],
+                       tuple(b.shape) if layout[1] == "n" else tuple(b.shape)[::-1])  # fmt: skip
+    if k != k2:
+        raise ValueError(f"gemm_a16w16: the reduction lengths differ ({k} and {k2}) for layout {layout!r} and shapes "
+                         f"{tuple(a.shape)}, {tuple(b.shape)}")  # fmt: skip
+    return m, n, k
+
+
+def _contiguous(array: Any) -> Any:
+    if hasattr(array, "contiguous"):
+        return array.contiguous()
+    import numpy as np
+
+    return np.ascontiguousarray(array)
+
+
+def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: dict[str, Any] | None = None,
+                stream: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:  # fmt: skip
+    """``op(a) op(b) + bias`` for f16 or bf16 matrices (M, N), f32 accumulation.
+
+    Args:
+        a, b: stored matrices; with layout letter ``n`` the operand itself (M x K, K x N), with ``t`` its transpose.
+            "nt" is the usual (M, K) times a weight (N, K).
+        out: matrix to write; a new one by default.
+        bias: f32 or the operands' dtype, (N,).
+        user_kwargs: knobs that replace the chosen ones: block_m, block_n, block_k, stages, split_k, m_waves, n_waves,
+            k_waves, group_m (and use_half_tile_interleaved, which is accepted and has no effect).
+        out_dtype: the operands' dtype (default) or float32: a name or a dtype.
+
+    Returns:
+        out.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: shapes do not agree or are not supported.
+    """
+    dtype = dtype_name(a, "gemm_a16w16", ("f16", "bf16"))
+    if dtype_name(b, "gemm_a16w16", ("f16", "bf16")) != dtype:
+        raise TypeError(f"gemm_a16w16: operands must have one dtype, got {a.dtype} and {b.dtype}")
+    m, n, k = _operands(a, b, layout)
+    result = "f32" if str(out_dtype).rpartition(".")[2] in ("f32", "float32") else dtype
+    if out is None:
+        out = empty(a, (m, n), result)
+    elif tuple(out.shape) != (m, n):
+        raise ValueError(f"gemm_a16w16: out must have shape {(m, n)}, got {tuple(out.shape)}")
+    else:
+        result = dtype_name(out, "gemm_a16w16: out", (dtype, "f32"))
+    if bias is not None and tuple(bias.shape) != (n,):
+        raise ValueError(f"gemm_a16w16: bias must have shape {(n,)}, got {tuple(bias.shape)}")
+    if m == 0 or n == 0:
+        return out
+    knobs = get_default_kwargs(m, n, k)
+    given = dict(user_kwargs or {})
+    given.pop("use_half_tile_interleaved", None)
+    if any(x in given for x in ("block_m", "block_n", "block_k")) and not any("waves" in x for x in given):
+        sizes = [given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k")]
+        knobs.update(zip(("m_waves", "n_waves", "k_waves"), _waves(*sizes), strict=True))
+    knobs.update(given)
+    if layout[0] == "t" and m % 8:
+        raise ValueError(f"gemm_a16w16: M must be a multiple of 8 where a is column-major, got {m}")
+    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, **knobs)
+    workspace = empty(a, (knobs["split_k"] * m * n,), "f32") if knobs["split_k"] > 1 else out
+    launch(run, a, out, _contiguous(a), _contiguous(b), out if bias is None else bias, workspace, m, stream=stream)
+    return out
+
+
+def compile_hgemm_kernel(dtype: str, n: int, k: int, TILE_M: int = 128, TILE_N: int = 128, TILE_K: int = 64,
+                         STAGES: int = 2, SPLIT_K: int = 1, BLOCK_M_WARPS: int = 2, BLOCK_N_WARPS: int = 2,
+                         BLOCK_K_WARPS: int = 1, B_TO_LDS: bool = False,
+                         HAS_BIAS: bool = False):  # noqa: N803 # fmt: skip
+    """The older spelling of :func:`build_gemm_module` with layout "nt"; B_TO_LDS has no effect (B goes through LDS)."""
+    return build_gemm_module(n, k, dtype, None, "nt", HAS_BIAS, block_m=TILE_M, block_n=TILE_N, block_k=TILE_K,
+                             stages=STAGES, split_k=SPLIT_K, m_waves=BLOCK_M_WARPS, n_waves=BLOCK_N_WARPS,
+                             k_waves=BLOCK_K_WARPS)  # fmt: skip
+
+
+_OLD_KNOBS = {"TILE_M": "block_m", "TILE_N": "block_n", "TILE_K": "block_k", "STAGES": "stages", "SPLIT_K": "split_k",
+              "BLOCK_M_WARPS": "m_waves", "BLOCK_N_WARPS": "n_waves", "BLOCK_K_WARPS": "k_waves"}  # fmt: skip
+
+
+def hgemm_splitk_(c: Any, a: Any, b: Any, bias: Any = None, hgemm_kwargs: dict[str, Any] | None = None,
+                  stream: Any = None) -> None:  # fmt: skip
+    """``c = a b^T + bias`` in place, with the older names of the knobs (TILE_M, SPLIT_K, ...) or the new ones."""
+    given = {_OLD_KNOBS.get(key, key): value for key, value in (hgemm_kwargs or {}).items() if key != "B_TO_LDS"}
+    gemm_a16w16(a, b, c, bias, given, stream)
+
+
+@functools.lru_cache
+def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_dtype: str = "bf16", *,
+                            rounding: str = "rn", reg_m: int = 4, reg_n: int = 4, reg_k: int = 2, waves_m: int = 2,
+                            waves_n: int = 2, group_m: int = 8, a_k_pad: int = 8, b_k_pad: int = 8):  # noqa: N803 # fmt: skip
+    """RDNA4 GEMM ``C = A Bt^T``: ``(launch(c, a, bt, stream=None, sr_seed=0), BM, BN, BK)``.
+
+    Args:
+        M, N, K: multiples of BM = 16 reg_m waves_m, BN = 16 reg_n waves_n, BK = 16 reg_k; at least two k tiles.
+        in_dtype, out_dtype: ``"bf16"``, ``"fp16"`` (or ``"f16"``); out_dtype also ``"f32"``.
+        rounding: ``"rn"`` nearest even, ``"rs"`` stochastic (bf16 out).
+        group_m: block rows of a group in the launch order.
+        a_k_pad, b_k_pad: accepted; LDS rows are exchanged rather than padded.
+
+    Raises:
+        ValueError: the architecture, a size or a dtype is not supported.
+    """
+    from ..common.arch import require_arch
+
+    where = "create_wmma_gemm_module"
+    require_arch(where, "gfx120")
+    names = {"fp16": "f16"}
+    config = dense_config(where, n=N, k=K, dtype=names.get(in_dtype, in_dtype), layout="nt",
+                          out_dtype=names.get(out_dtype, out_dtype), block_m=16 * reg_m * waves_m,
+                          block_n=16 * reg_n * waves_n, block_k=16 * reg_k, m_waves=waves_m, n_waves=waves_n,
+                          group_m=group_m, stochastic=rounding == "rs")  # fmt: skip
+    sizes = (("M", M, config.block_m), ("N", N, config.block_n), ("K", K, config.block_k))
+    for name, size, tile in sizes:
+        if size < tile or size % tile:
+            raise ValueError(f"{where}: {name} = {size} must be a multiple of the tile's {tile}")
+    if K // config.block_k < 2:
+        raise ValueError(f"{where}: at least two tiles of k are needed, got K = {K}, BK = {config.block_k}")
+    if rounding not in ("rn", "rs"):
+        raise ValueError(f"{where}: rounding must be 'rn' or 'rs', got {rounding!r}")
+    if rounding == "rs" and config.out_dtype != "bf16":
+        raise ValueError(f"{where}: stochastic rounding is for bf16 output, got {out_dtype!r}")
+
+    @flyc.jit
+    def wmma_gemm(c, a, bt, stream: fx.Stream = fx.Stream(None), sr_seed: fx.Int32 = 0):
+        launch_dense({"c": c, "a": a, "b": bt, "seed": sr_seed}, fx.Int32(M), config, stream)
+
+    return wmma_gemm, config.block_m, config.block_n, config.block_k
+
+

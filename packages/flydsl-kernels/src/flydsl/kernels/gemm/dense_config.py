@@ -1,0 +1,142 @@
+"""Static arguments of the general f16/bf16 GEMM as one frozen value, and their checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..common.arch import Target, require_arch
+from .matrix import MatrixOp, matrix_op
+from .tiles import RowTile
+
+__all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
+
+LAYOUTS = ("nt", "nn", "tn", "tt")
+ELEMENT_BYTES = 2
+
+
+@dataclass(frozen=True)
+class DenseConfig:
+    """``C[M, N] = op(a) op(b)``, f16 or bf16 with f32 accumulation.
+
+    Attributes:
+        n, k: columns of C and reduction length; M is given at the launch.
+        layout: a letter per operand, ``n`` row-major and ``t`` column-major.
+        block_m, block_n, block_k: tile of a workgroup.
+        m_waves, n_waves, k_waves: arrangement of the waves; `k_waves` groups share a tile's k.
+        stages: LDS buffers.
+        split_k: workgroups that share a tile's reduction.
+        bias: add ``bias[N]``.
+        use_async: operands go to LDS without registers.
+        group_m: block rows of a group in the launch order; 0: plain.
+    """
+
+    n: int
+    k: int
+    dtype: str
+    out_dtype: str
+    layout: str
+    target: Target
+    block_m: int = 128
+    block_n: int = 128
+    block_k: int = 64
+    m_waves: int = 2
+    n_waves: int = 2
+    k_waves: int = 1
+    stages: int = 2
+    split_k: int = 1
+    bias: bool = False
+    use_async: bool = False
+    scheduled: bool = True
+    group_m: int = 0
+    stochastic: bool = False
+
+    @property
+    def op(self) -> MatrixOp:
+        return matrix_op(self.target, self.dtype)
+
+    @property
+    def wave(self) -> int:
+        return self.target.wave
+
+    @property
+    def waves(self) -> int:
+        return self.m_waves * self.n_waves * self.k_waves
+
+    @property
+    def threads(self) -> int:
+        return self.waves * self.wave
+
+    def _tile(self, rows: int) -> RowTile:
+        return RowTile(rows, self.block_k * ELEMENT_BYTES, self.threads, 256 if self.target.mx else 128)
+
+    @property
+    def a_tile(self) -> RowTile:
+        return self._tile(self.block_m)
+
+    @property
+    def b_tile(self) -> RowTile:
+        return self._tile(self.block_n)
+
+    @property
+    def m_repeat(self) -> int:
+        return self.block_m // self.m_waves // 16
+
+    @property
+    def n_repeat(self) -> int:
+        return self.block_n // self.n_waves // 16
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of k that a wave computes of a tile."""
+        return self.block_k * ELEMENT_BYTES // self.op.block_bytes // self.k_waves
+
+    @property
+    def slice_k(self) -> int:
+        """Reduction length of one workgroup, a multiple of block_k."""
+        tiles = -(-self.k // self.block_k)
+        return -(-tiles // self.split_k) * self.block_k
+
+    @property
+    def lds_bytes(self) -> int:
+        pipeline = self.stages * (self.a_tile.bytes + self.b_tile.bytes)
+        reduction = (self.k_waves - 1) * self.block_m * self.block_n * 4
+        return max(pipeline, reduction)
+
+
+def dense_config(where: str, **fields: object) -> DenseConfig:
+    """A checked configuration for the current architecture. ValueError says what is not supported."""
+    target = require_arch(where, "gfx942", "gfx950", "gfx120")
+    config = DenseConfig(target=target, **fields)  # type: ignore[arg-type]
+
+    def require(ok: bool, text: str) -> None:
+        if not ok:
+            raise ValueError(f"{where}: {text}")
+
+    require(config.dtype in ("f16", "bf16"), f"the dtype must be 'f16' or 'bf16', got {config.dtype!r}")
+    require(config.out_dtype in (config.dtype, "f32"),
+            f"the output dtype must be {config.dtype} or f32, got {config.out_dtype!r}")  # fmt: skip
+    require(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
+    for name in ("m_waves", "n_waves", "k_waves", "split_k"):
+        require(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
+    require(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
+    require(config.block_m > 0 and config.block_m % (16 * config.m_waves) == 0,
+            f"block_m must be a multiple of 16 * m_waves = {16 * config.m_waves}, got {config.block_m}")  # fmt: skip
+    require(config.block_n > 0 and config.block_n % (16 * config.n_waves) == 0,
+            f"block_n must be a multiple of 16 * n_waves = {16 * config.n_waves}, got {config.block_n}")  # fmt: skip
+    unit = config.op.block_bytes // ELEMENT_BYTES * config.k_waves
+    require(config.block_k > 0 and config.block_k % unit == 0, f"block_k must be a multiple of {unit}, "
+            f"got {config.block_k}")  # fmt: skip
+    for name in ("block_m", "block_n"):
+        tile = getattr(config, name) * config.block_k
+        require(tile % (config.threads * 8) == 0,
+                f"{name} * block_k must be a multiple of {config.threads * 8}, got {tile}")  # fmt: skip
+    require(config.n > 0 and config.k > 0, f"N and K must be positive, got {config.n} and {config.k}")
+    require(config.k % 8 == 0 or config.layout == "tn", f"K must be a multiple of 8 for layout {config.layout}, "
+            f"got {config.k}")  # fmt: skip
+    require(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
+            f"got {config.n}")  # fmt: skip
+    require(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
+    require(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
+    require(config.lds_bytes <= target.lds_bytes,
+            f"the tile needs {config.lds_bytes} bytes of LDS, {target.arch} has {target.lds_bytes}")  # fmt: skip
+    return config

@@ -1,0 +1,219 @@
+"""The general f16/bf16 GEMM kernel, for MFMA and WMMA alike: both operands through LDS.
+
+Without direct copies: while a tile is computed from one LDS buffer, the next is on its way to registers and is then
+written to the other buffer. With direct copies (gfx950): a ring of `stages` buffers is filled `stages - 1` tiles ahead,
+with one barrier a tile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..common.dtypes import FLOATS
+from ..common.index import div, mod, xcd_remap_bx_by
+from ..common.memory import lds_read, lds_write
+from ..common.reduce import Lds
+from ..common.rows import float_element, pointer
+from .dense_config import DenseConfig
+from .epilogue import Epilogue, TilePlace, store_tile
+from .operand import operand
+from .schedule import Tally, hot_loop_schedule
+
+__all__ = ["launch_dense"]
+
+
+@flyc.kernel
+def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
+    """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
+    op, element = config.op, FLOATS[config.dtype]
+    a_tile, b_tile = config.a_tile, config.b_tile
+    thread = fx.thread_idx.x
+    lane, wave = mod(thread, config.wave), div(thread, config.wave)
+    group, lane_row = div(lane, 16), mod(lane, 16)
+    wave_n, rest = mod(wave, config.n_waves), div(wave, config.n_waves)
+    wave_m, wave_k = mod(rest, config.m_waves), div(rest, config.m_waves)
+    bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.block_m, tile_n=config.block_n,
+                             N=-(-config.n // config.block_n) * config.block_n,
+                             xcd_swizzle=config.group_m, num_xcds=config.target.xcds)  # fmt: skip
+    row, column = bx * config.block_m, by * config.block_n
+    base_k = fx.block_idx.z * config.slice_k if config.split_k > 1 else fx.Int32(0)
+    a = operand(tensors["a"], config.layout[0] == "n", a_tile, element, m, row, config.k, thread)
+    b = operand(tensors["b"], config.layout[1] == "t", b_tile, element, fx.Int32(config.n), column, config.k, thread)
+    memory = Lds()
+    lds = memory.array(fx.Int32, config.lds_bytes // 4).ptr
+    stage_words = a_tile.words + b_tile.words
+    tally = Tally()
+    m_tiles, n_tiles = config.m_repeat, config.n_repeat
+    a_row, b_row = wave_m * (m_tiles * 16) + lane_row, wave_n * (n_tiles * 16) + lane_row
+    # The exchange of chunks repeats every 16 rows, so the first rows of a wave do not matter to it.
+    per_stage = []
+    for stage in fx.range_constexpr(config.stages):
+        start = stage * stage_words
+        at_a = lds + (start + (a_row - lane_row) * (a_tile.row_bytes // 4))
+        at_b = lds + (start + a_tile.words + (b_row - lane_row) * (b_tile.row_bytes // 4))
+        per_stage.append((a_tile.reader(at_a, lane_row, group, op.groups),
+                          b_tile.reader(at_b, lane_row, group, op.groups)))  # fmt: skip
+    total = config.slice_k // config.block_k
+    ragged = config.slice_k * config.split_k != config.k
+
+    def fetch(t):
+        first = base_k + t * config.block_k
+        tally.add("vmem", a.loads + b.loads)
+        return a.fetch(first, ragged), b.fetch(first, ragged)
+
+    def commit(chunks, stage):
+        at = lds + stage * stage_words
+        a.commit(at, chunks[0])
+        b.commit(at + a_tile.words, chunks[1])
+        tally.add("ds_write", a_tile.loads + b_tile.loads)
+
+    def copy(t, stage):
+        at = lds + stage * stage_words
+        first = base_k + t * config.block_k
+        a.copy_async(first, at, config.wave)
+        b.copy_async(first, at + a_tile.words, config.wave)
+        tally.add("vmem", a.loads + b.loads)
+
+    def compute(acc, stage):
+        read_a, read_b = per_stage[stage]
+        out = list(acc)
+        for i in fx.range_constexpr(config.blocks):
+            block = i if config.k_waves == 1 else wave_k * config.blocks + i
+            right = [read_b(ni, block) for ni in fx.range_constexpr(n_tiles)]
+            for mi in fx.range_constexpr(m_tiles):
+                left = read_a(mi, block)
+                for ni in fx.range_constexpr(n_tiles):
+                    at = mi * n_tiles + ni
+                    out[at] = op.multiply([left], [right[ni]], out[at])
+        tally.add("ds_read", config.blocks * (m_tiles + n_tiles))
+        tally.add("mfma", config.blocks * m_tiles * n_tiles * op.instructions)
+        return out
+
+    def hints():
+        counts = tally.take()
+        if fx.const_expr(config.scheduled and config.target.matrix == "mfma"):
+            hot_loop_schedule(counts).emit(counts)
+
+    def step(acc, t, stage):
+        """Compute tile t from buffer `stage` while a later tile is fetched."""
+        tally.reset()
+        if fx.const_expr(config.use_async):
+            fx.rocdl.s_waitcnt(vmcnt=(config.stages - 2) * (a.loads + b.loads))
+            fx.barrier()
+            tally.reset()
+            copy(t + (config.stages - 1), (stage + config.stages - 1) % config.stages)
+            acc = compute(acc, stage)
+            hints()
+            return acc
+        chunks = fetch(t + 1)
+        acc = compute(acc, stage)
+        commit(chunks, (stage + 1) % config.stages)
+        hints()
+        fx.barrier()
+        return acc
+
+    acc = [op.zero() for _ in fx.range_constexpr(m_tiles * n_tiles)]
+    ahead = config.stages - 1 if config.use_async else 1
+    if fx.const_expr(config.use_async):
+        for t in fx.range_constexpr(min(ahead, total)):
+            copy(fx.Int32(t), t)
+    else:
+        commit(fetch(fx.Int32(0)), 0)
+        fx.barrier()
+    turns = max(total - ahead, 0) // config.stages
+    if fx.const_expr(turns > 0):
+        for turn, state in range(0, turns, 1, init=acc):
+            acc_in = [fx.Vector(v, (op.acc_len,), op.accumulator) for v in state]
+            for stage in fx.range_constexpr(config.stages):
+                acc_in = step(acc_in, fx.Int32(turn) * config.stages + stage, stage)
+            results = yield acc_in
+        results = results if isinstance(results, (list, tuple)) else [results]
+        acc = [fx.Vector(v, (op.acc_len,), op.accumulator) for v in results]
+    t = turns * config.stages
+    for i in fx.range_constexpr(max(total - ahead - t, 0)):
+        acc = step(acc, fx.Int32(t + i), i)
+    for t in fx.range_constexpr(max(total - ahead, 0), total):
+        if fx.const_expr(config.use_async):
+            fx.rocdl.s_waitcnt(vmcnt=(total - 1 - t) * (a.loads + b.loads))
+            fx.barrier()
+        acc = compute(acc, t % config.stages)
+    acc = add_wave_slices(acc, lds, config, op, wave_k, wave, lane)
+    columns = [column + wave_n * (n_tiles * 16) + ni * 16 + lane_row for ni in fx.range_constexpr(n_tiles)]
+    tile_rows = [wave_m * (m_tiles * 16) + mi * 16 for mi in fx.range_constexpr(m_tiles)]
+    place = TilePlace(m, config.n, row, fx.min(m - row, config.block_m), tile_rows, columns, group,
+                      ragged=config.n % config.block_n != 0)  # fmt: skip
+    if fx.const_expr(config.k_waves > 1):
+        if wave_k == 0:
+            finish(tensors, acc, op, place, config)
+    else:
+        finish(tensors, acc, op, place, config)
+
+
+def finish(tensors: dict[str, Any], acc: list[Any], op: Any, place: TilePlace, config: DenseConfig) -> None:
+    """Store the tile in C, or this share of it in the workspace."""
+    if config.split_k > 1:
+        share = fx.Int64(fx.block_idx.z) * (fx.Int64(place.m) * config.n)
+        part = pointer(tensors["workspace"], fx.Float32) + share
+        store_tile(part, fx.Float32, acc, Epilogue(tensors, config.n, "none", False), op, place)
+        return
+    epilogue = Epilogue(tensors, config.n, "bias" if config.bias else "none", False)
+    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue, op, place)
+
+
+@flyc.jit
+def add_wave_slices(acc, lds, config, op, wave_k, wave, lane):
+    """Sum the accumulators of the waves that share a tile's k, into those of the first."""
+    if fx.const_expr(config.k_waves == 1):
+        return acc
+    waves = config.m_waves * config.n_waves
+    size = len(acc) * op.acc_len * config.wave
+    floats = fx.recast_iter(fx.Float32, lds)
+    position = mod(wave, waves) * size + lane * op.acc_len
+    fx.barrier()
+    if wave_k > 0:
+        start = (wave_k - 1) * (waves * size) + position
+        for i in fx.range_constexpr(len(acc)):
+            lds_write(floats, start + i * (config.wave * op.acc_len), acc[i])
+    fx.barrier()
+    out = []
+    for i in fx.range_constexpr(len(acc)):
+        value = acc[i]
+        for slice_ in fx.range_constexpr(config.k_waves - 1):
+            at = position + (slice_ * waves * size + i * config.wave * op.acc_len)
+            value = value + lds_read(floats, at, op.acc_len)
+        out.append(value)
+    return out
+
+
+REDUCE_THREADS = 256
+
+
+@flyc.kernel
+def split_sum_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
+    """Sum the shares in the workspace, in order, add the bias and convert."""
+    index = fx.Int64(fx.block_idx.x) * REDUCE_THREADS + fx.Int64(fx.thread_idx.x)
+    size = fx.Int64(m) * config.n
+    if index < size:
+        source = pointer(tensors["workspace"], fx.Float32) + index
+        total = fx.Float32(0.0)
+        for part in fx.range_constexpr(config.split_k):
+            total = total + (source + size * part).load()
+        if fx.const_expr(config.bias):
+            kind = float_element(tensors["bias"], fx.Float32)
+            total = total + (pointer(tensors["bias"], kind) + index % config.n).load().to(fx.Float32)
+        out = FLOATS[config.out_dtype]
+        (pointer(tensors["c"], out) + index).store(total.to(out))
+
+
+def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: Any) -> None:
+    """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32."""
+    grid = (fx.ceildiv(m, config.block_m), -(-config.n // config.block_n), config.split_k)
+    dense_kernel(tensors, m, config).launch(grid=grid, block=config.threads, stream=stream)
+    if config.split_k > 1:
+        blocks = fx.ceildiv(m * config.n, REDUCE_THREADS)
+        split_sum_kernel(tensors, m, config).launch(grid=blocks, block=REDUCE_THREADS, stream=stream)
+
+

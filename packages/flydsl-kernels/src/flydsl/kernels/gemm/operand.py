@@ -1,0 +1,115 @@
+"""How the general GEMM brings an operand to LDS: as rows of consecutive k, whichever way it lies in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..common.index import div, mod
+from ..common.memory import WORDS, Buffer, lds_write
+from .epilogue import FAR
+from .tiles import RowTile
+
+__all__ = ["KMajor", "RowMajor", "operand"]
+
+LANES = 8  # 16-bit elements of a chunk
+
+
+class RowMajor:
+    """An operand whose rows are consecutive in k.
+
+    Args:
+        data: tensor or pointer argument; `rows_total` rows of `k` elements.
+        row: first row of the tile; rows past the end read as zero.
+        k: length of a row, a multiple of 8; columns past it read as zero if the tile is `ragged`.
+    """
+
+    def __init__(self, data: Any, tile: RowTile, rows_total: Any, row: Any, k: int, thread: Any) -> None:
+        self._tile, self._thread, self._k = tile, thread, k
+        self.stride = k // 2
+        rows = fx.max(fx.min(rows_total - row, tile.rows), 0)
+        self.buffer = Buffer(data, fx.Int32, fx.Int64(row) * self.stride, rows * self.stride)
+
+    def fetch(self, first: Any, ragged: bool) -> list[Any]:
+        """Start loading the tile whose k begins at `first`."""
+        tile = self._tile
+        if not ragged:
+            return tile.fetch(self.buffer, self.stride, self._thread, div(first, 2))
+        out = []
+        for i in range(tile.loads):
+            row, chunk = tile.part(self._thread, i)
+            at = row * self.stride + chunk * WORDS + div(first, 2)
+            inside = first + chunk * LANES < self._k
+            out.append(self.buffer.load(inside.select(at, FAR // 4), WORDS))
+        return out
+
+    @property
+    def loads(self) -> int:
+        """Global loads of a thread for a tile."""
+        return self._tile.loads
+
+    def commit(self, base: Any, chunks: list[Any]) -> None:
+        self._tile.commit(base, self._thread, chunks)
+
+    def copy_async(self, first: Any, base: Any, wave: int) -> None:
+        """Copy the tile to LDS without registers."""
+        self._tile.copy_async(self.buffer, self.stride, base, self._thread, wave, div(first, 2))
+
+
+class KMajor:
+    """An operand stored (k, rows): consecutive in the row index. A thread turns blocks of 8 k x `width` rows around.
+
+    Args:
+        rows_total: rows, a multiple of `width`; rows past the end read as zero.
+    """
+
+    def __init__(self, data: Any, tile: RowTile, element: Any, rows_total: Any, row: Any, k: int, thread: Any) -> None:
+        self._tile, self._thread, self._element = tile, thread, element
+        blocks = tile.rows * tile.chunks
+        self.width = next(w for w in (8, 4, 2, 1) if tile.rows % w == 0 and blocks % (w * tile.threads) == 0)
+        self._count = blocks // (self.width * tile.threads)
+        self._stride, self._row, self._rows = rows_total, row, rows_total
+        self.buffer = Buffer(data, element, None, fx.Int64(rows_total) * k)
+        self._k = k
+
+    def _block(self, index: int) -> tuple[Any, Any]:
+        """(row, chunk) of the thread's block number `index`."""
+        linear, across = self._thread + index * self._tile.threads, self._tile.rows // self.width
+        return mod(linear, across) * self.width, div(linear, across)
+
+    def fetch(self, first: Any, ragged: bool) -> list[Any]:
+        """Start loading the tile whose k begins at `first`: for each block eight vectors of `width` rows."""
+        out = []
+        for i in range(self._count):
+            row, chunk = self._block(i)
+            column = self._row + row
+            inside = column < self._rows
+            for j in range(LANES):
+                k = first + chunk * LANES + j
+                at = inside.select(k * self._stride + column, FAR)
+                if ragged:
+                    at = (k < self._k).select(at, FAR)
+                out.append(self.buffer.load(at, self.width))
+        return out
+
+    @property
+    def loads(self) -> int:
+        return self._count * LANES
+
+    def commit(self, base: Any, vectors: list[Any]) -> None:
+        """Write chunks of eight consecutive k, one a row."""
+        for i in range(self._count):
+            row, chunk = self._block(i)
+            block = vectors[i * LANES : (i + 1) * LANES]
+            for r in range(self.width):
+                turned = fx.Vector.from_elements([v[r] for v in block], self._element)
+                lds_write(base, self._tile.at(row + r, chunk), turned.bitcast(fx.Int32))
+
+
+def operand(data: Any, consecutive_k: bool, tile: RowTile, element: Any, rows: Any, row: Any, k: int,
+            thread: Any) -> RowMajor | KMajor:  # fmt: skip
+    """The loader for an operand of `rows` x `k` elements."""
+    if consecutive_k:
+        return RowMajor(data, tile, rows, row, k, thread)
+    return KMajor(data, tile, element, rows, row, k, thread)
