@@ -81,8 +81,8 @@ def rowsum_k(X: fx.Tensor, Out: fx.Tensor, cols: fx.Constexpr[int]):
 
 
 @flyc.jit
-def rowsum(X: fx.Tensor, O: fx.Tensor, rows: fx.Int32, cols: fx.Constexpr[int]):
-    rowsum_k(X, O, cols).launch(grid=rows, block=256)
+def rowsum(X: fx.Tensor, Out: fx.Tensor, rows: fx.Int32, cols: fx.Constexpr[int]):
+    rowsum_k(X, Out, cols).launch(grid=rows, block=256)
 
 
 @flyc.kernel

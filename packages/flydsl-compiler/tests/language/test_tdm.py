@@ -40,9 +40,19 @@ def _compile(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, body: st
                         "FLYDSL_DUMP_DIR": str(tmp_path / "dump")}.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     text = "\n".join("    " + line for line in body.strip().splitlines())
-    module = load("from flydsl.expr.rocdl import tdm_ops\n@flyc.kernel\ndef k(A: fx.Tensor, n: fx.Int32):\n"
-                  "    lds = fx.SharedAllocator().allocate(16384).peek().ptr\n" + text +
-                  "\n@flyc.jit\ndef run(A: fx.Tensor, n: fx.Int32):\n    k(A, n).launch(grid=1, block=128)\n")  # fmt: skip
+    source = f"""
+from flydsl.expr.rocdl import tdm_ops
+
+@flyc.kernel
+def k(A: fx.Tensor, n: fx.Int32):
+    lds = fx.SharedAllocator().allocate(16384).peek().ptr
+{text}
+
+@flyc.jit
+def run(A: fx.Tensor, n: fx.Int32):
+    k(A, n).launch(grid=1, block=128)
+"""
+    module = load(source)
     module.run(np.zeros((128, 64), np.float16), 3)
     (assembly,) = (tmp_path / "dump" / "k_0").glob("*_final_isa.s")
     return assembly.read_text()

@@ -69,7 +69,7 @@ def _allocate_leaf(ty: Any, alignment: int) -> Any:
             # The alignment asked for concerns the start of the allocation.
             fields[name] = _allocate_leaf(field, max(protocol.dsl_align_of(field), alignment if offset == 0 else 1))
         return Storage[ty](None, fields)
-    element = core if isinstance(core, NumericMeta) else core.dtype if _is_array(core) else Int8
+    element = core if isinstance(core, NumericMeta) else core.dtype if _is_numeric_array(core) else Int8
     size = max(1, protocol.dsl_size_of(ty))
     pointer_type = fly.PointerType.get(element.ir_type, fly.AddressSpace.Shared, alignment)
     i64 = ir.IntegerType.get_signless(64)
@@ -77,5 +77,5 @@ def _allocate_leaf(ty: Any, alignment: int) -> Any:
     return Storage[ty](make_ptr(pointer_type, [], dict_attrs=attrs))
 
 
-def _is_array(ty: Any) -> bool:
-    return isinstance(ty, type) and issubclass(ty, Array)
+def _is_numeric_array(ty: Any) -> bool:
+    return isinstance(ty, type) and issubclass(ty, Array) and ty._is_numeric()

@@ -34,30 +34,50 @@ class Array:
         if not isinstance(params, tuple) or len(params) not in (2, 3):
             raise TypeError("Array takes [element type, length] or [element type, length, alignment]")
         dtype, size = params[:2]
-        if not isinstance(dtype, NumericMeta):
-            raise TypeError(f"Array elements must be a Numeric class, got {dtype!r}")
+        if not isinstance(dtype, NumericMeta) and not _is_storable(dtype):
+            raise TypeError(f"Array elements must be a Numeric class or a storable type, got {dtype!r}")
         for what, number in zip(("length", "alignment"), params[1:], strict=False):
             if not isinstance(number, int) or isinstance(number, bool) or number <= 0:
                 raise ValueError(f"Array {what} must be a positive int, got {number!r}")
-        align = params[2] if len(params) == 3 else max(1, dtype.width // 8)
-        return _array_of(dtype, size, align)
+        natural = max(1, dtype.width // 8) if isinstance(dtype, NumericMeta) else protocol.dsl_align_of(dtype)
+        return _array_of(dtype, size, params[2] if len(params) == 3 else natural)
 
     def __init__(self, ptr: Any) -> None:
         if not hasattr(type(self), "dtype"):
             raise TypeError("Array needs parameters: fx.Array[element type, length]")
-        self.ptr = p.recast_iter(self.dtype, ptr)
+        self.ptr = p.recast_iter(self.dtype if self._is_numeric() else Int8, ptr)
+
+    @classmethod
+    def _is_numeric(cls) -> bool:
+        return isinstance(cls.dtype, NumericMeta)
+
+    @classmethod
+    def _step(cls) -> int:
+        """Bytes from one element to the next."""
+        return align_up(protocol.dsl_size_of(cls.dtype), protocol.dsl_align_of(cls.dtype))
+
+    def _place(self, i: Any) -> Any:
+        # As an int tuple, so that the alignment of the elements is known for a dynamic index.
+        return p.add_offset(self.ptr, p.int_tuple_mul(p.make_int_tuple(i), self._step()))
 
     def __getitem__(self, i: Any) -> Any:
-        return self.dtype(self.ptr[i])
+        if self._is_numeric():
+            return self.dtype(self.ptr[i])
+        return protocol.peek_from_ptr(self.dtype, self._place(i))
 
     def __setitem__(self, i: Any, value: Any) -> None:
-        self.ptr[i] = value
+        if self._is_numeric():
+            self.ptr[i] = value
+        else:
+            protocol.poke_into_ptr(self.dtype, self._place(i), value)
 
     def __len__(self) -> int:
         return self.size
 
     def view(self, layout: Any) -> Any:
-        """Tensor over the elements."""
+        """Tensor over the elements; TypeError when they are not numbers."""
+        if not self._is_numeric():
+            raise TypeError(f"{type(self).__name__}.view: only arrays of numbers are tensors; index the elements")
         return p.make_view(self.ptr, layout)
 
     def __repr__(self) -> str:
@@ -76,6 +96,8 @@ class Array:
 
     @classmethod
     def __dsl_size_of__(cls) -> int:
+        if not cls._is_numeric():
+            return cls._step() * cls.size
         return max(1, cls.dtype.width * cls.size // 8)
 
     @classmethod
@@ -97,9 +119,17 @@ class Array:
         return value
 
 
+def _is_storable(ty: Any) -> bool:
+    return isinstance(ty, type) and all(
+        hasattr(ty, member)
+        for member in ("__dsl_size_of__", "__dsl_align_of__", "__peek_from_ptr__", "__poke_into_ptr__")
+    )
+
+
 @functools.cache
 def _array_of(dtype: Any, size: int, align: int) -> Any:
-    return type(f"Array[{dtype}, {size}, {align}]", (Array,), {"dtype": dtype, "size": size, "align": align})
+    shown = dtype if isinstance(dtype, NumericMeta) else dtype.__name__
+    return type(f"Array[{shown}, {size}, {align}]", (Array,), {"dtype": dtype, "size": size, "align": align})
 
 
 class Align:

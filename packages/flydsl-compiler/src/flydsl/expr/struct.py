@@ -363,6 +363,9 @@ union = _Declarator("union", _UnionType)
 Union = union
 
 
+Empty = struct(type("Empty", (), {"__annotations__": {}, "__doc__": "A struct without fields: size 0."}))
+
+
 def is_composite_type(ty: Any) -> bool:
     """Whether `ty` is a struct or union type."""
     return isinstance(ty, type) and issubclass(ty, _Composite)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
@@ -16,6 +18,7 @@ from ..values.int_tuple import to_int_tuple
 from ..values.layout import Tile, static_layout
 from ..values.tensor import Tensor
 from .layouts import make_tile
+from .types import GemmTraversalOrder
 
 
 @dsl_loc_tracing
@@ -186,18 +189,83 @@ def gemm(
     """``d = a * b + c`` over fragments: D, C ``(V,M,N)`` with A ``(V,M[,K])``, B ``(V,N[,K])``, or all rank 1.
 
     `traversal_order` is a GemmTraversalOrder (default NMK: N innermost, K outermost), `traversal_layout` a
-    static layout step -> linear (m, n, k) index; giving both is a ValueError.
+    static layout step -> linear (m, n, k) index; giving both is a ValueError. `atom_callback(atom, (m, n, k))`
+    returns the atom of each step. A and B may be ``[fragment, scales]`` for block-scaled MMA.
     """
     if traversal_order is not None and traversal_layout is not None:
         raise ValueError("gemm takes traversal_order or traversal_layout, not both")
-    if atom_callback is not None:
-        raise NotImplementedError("gemm: atom_callback")
     d, c = _tensor(d, "d"), _tensor(c, "c")
     groups = [_operand_group(a, "a"), _operand_group(b, "b")]
     _check_gemm_ranks(d, groups[0][0], groups[1][0], c)
     order = None if traversal_order is None else fly.GemmTraversalOrder(int(traversal_order))
     layout = None if traversal_layout is None else static_layout(traversal_layout, "traversal_layout")
-    fly.gemm(_mma_atom_of(mma, state), d, *groups, c, traversal_order=order, traversal_layout=layout)
+    atom = _mma_atom_of(mma, state)
+    if atom_callback is not None:
+        _gemm_steps(atom, d, groups, c, traversal_order, layout, atom_callback)
+        return
+    fly.gemm(atom, d, *groups, c, traversal_order=order, traversal_layout=layout)
+
+
+def _extents(fragment: Tensor) -> tuple[int, ...]:
+    """Sizes of the top-level modes of a fragment."""
+    shape = fragment.shape
+    return tuple(_size_of(shape[i].to_py_value()) for i in range(fragment.rank))
+
+
+def _size_of(shape: Any) -> int:
+    if isinstance(shape, tuple):
+        total = 1
+        for mode in shape:
+            total *= _size_of(mode)
+        return total
+    return int(shape)
+
+
+def _steps(extents: tuple[int, int, int], order: Any, layout: Any) -> list[tuple[int, int, int]]:
+    """The (m, n, k) of every step. An order lists its modes from fastest to slowest."""
+    m, n, k = extents
+    if layout is not None:
+        body = re.match(r"!fly\.layout<(.*)>$", str(layout.type))
+        assert body is not None
+        mapping = algebra.parse(body.group(1))
+        linear = [int(mapping(i)) for i in range(m * n * k)]
+        return [(i % m, i // m % n, i // (m * n)) for i in linear]
+    name = GemmTraversalOrder(int(order)).name if order is not None else "NMK"
+    letters, serpentine = name.split("_")[0], name.endswith("Serpentine")
+    fast, middle, slow = letters
+    size = dict(zip("MNK", extents, strict=True))
+    out = []
+    for s in range(size[slow]):
+        middles = range(size[middle])
+        for i, q in enumerate(reversed(middles) if serpentine and s % 2 else middles):
+            fasts = range(size[fast])
+            for f in reversed(fasts) if serpentine and (s * size[middle] + i) % 2 else fasts:
+                at = {fast: f, middle: q, slow: s}
+                out.append((at["M"], at["N"], at["K"]))
+    return out
+
+
+def _gemm_steps(atom: Any, d: Tensor, groups: list[list[Tensor]], c: Tensor, order: Any, layout: Any,
+                callback: Callable[[Any, tuple[int, int, int]], Any]) -> None:  # fmt: skip
+    """The atom calls of a gemm, one by one; the first visit of each (m, n) reads `c`, later ones `d`."""
+    if isinstance(atom, TiledMma):
+        atom = fly.get_mma_atom(atom)
+    if d.rank == 1:
+        fly.mma_atom_call(callback(atom, (0, 0, 0)), d, *groups, c)
+        return
+    a, b = groups[0][0], groups[1][0]
+    has_k = a.rank == 3
+    size_a, size_b, size_d = _extents(a), _extents(b), _extents(d)
+    extents = (size_d[1], size_d[2], size_a[2] if has_k else 1)
+    if size_a[1] != extents[0] or size_b[1] != extents[1] or (has_k and size_b[2] != extents[2]):
+        raise ValueError(f"gemm: extents of d {size_d}, a {size_a} and b {size_b} do not agree")
+    visited: set[tuple[int, int]] = set()
+    for m, n, k in _steps(extents, order, layout):
+        side_a = [x[(None, m, k) if has_k else (None, m)] for x in groups[0]]
+        side_b = [x[(None, n, k) if has_k else (None, n)] for x in groups[1]]
+        source = d if (m, n) in visited else c
+        visited.add((m, n))
+        fly.mma_atom_call(callback(atom, (m, n, k)), d[None, m, n], side_a, side_b, source[None, m, n])
 
 
 def _operand_group(operand: Any, what: str) -> list[Tensor]:

@@ -19,7 +19,8 @@ __all__ = [
     "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
     "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
     "s_wait_expcnt", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_tensorcnt", "sched_barrier", "sched_dsrd",
-    "cluster_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch", "lds_transpose_load", "rsq", "s_buffer_load",
+    "cluster_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch", "lds_transpose_load", "rsq",
+    "s_buffer_load",
     "sched_dswr", "sched_group_barrier", "sched_mfma", "sched_vmem", "wave_barrier", "wave_id",
 ]  # fmt: skip
 

@@ -18,10 +18,8 @@ class lazy_classattr:  # noqa: N801 - used like a decorator
         return self.func(owner if owner is not None else type(instance))
 
 
-def print_typst(obj: Any, *, color: Callable[..., str] | None = None, file: str | None = None) -> None:
-    """Typst markup of a static layout, MMA or tiled copy.
+def print_typst(obj: Any, *, color: Callable[..., str] | None = None, file: Any = None) -> None:
+    """Typst markup of a static layout, MMA or tiled copy; see `flydsl.expr.utils.typst`."""
+    from .typst import print_typst as implementation
 
-    Raises:
-        NotImplementedError: always, until the pictures of `flydsl.layout` are reachable from traced values.
-    """
-    raise NotImplementedError("print_typst; use the pictures of flydsl.layout for static layouts")
+    implementation(obj, color=color, file=file)

@@ -130,6 +130,10 @@ class TiledCopy(FlyValue):
     def layout_dst_tv_tiled(self) -> Any:
         return fly.static(self.type.tiled_tv_layout_dst)
 
+    def set_value(self, field: Any, value: Any = None) -> TiledCopy:
+        """A tiled copy whose atom has a state field (or every field of a dict) set; this one is unchanged."""
+        return fly.make_tiled_copy(self.copy_atom.set_value(field, value), self.layout_tv_tiled, self.tile_mn)
+
     def get_slice(self, thr: Any) -> Any:
         """The part of thread `thr`: a `ThrCopy`."""
         from ..derived import ThrCopy
@@ -175,6 +179,11 @@ class TiledMma(FlyValue):
     @property
     def tv_layout_C_tiled(self) -> Any:  # noqa: N802
         return fly.static(self.type.tiled_tv_layout_c)
+
+    def set_value(self, field: Any, value: Any = None) -> TiledMma:
+        """A tiled MMA whose atom has a state field (or every field of a dict) set; this one is unchanged."""
+        atom = fly.get_mma_atom(self).set_value(field, value)
+        return fly.make_tiled_mma(atom, self.atom_layout, self.permutation_mnk)
 
     def get_slice(self, thr: Any) -> Any:
         """The part of thread `thr`: a `ThrMma`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from flydsl._mlir import ir
@@ -9,7 +10,8 @@ from flydsl._mlir.dialects import fly
 
 from .._vector import Vector
 from ..meta import dsl_loc_tracing
-from ..numeric import Integer, Numeric, as_numeric
+from ..numeric import Integer, Numeric, NumericMeta, as_numeric
+from ..utils import lazy_classattr
 from .base import FlyValue, caster_for
 from .int_tuple import IntTuple, contains_none
 
@@ -57,7 +59,26 @@ def _is_integer(x: Any) -> bool:
 
 @caster_for(fly.PointerType)
 class Pointer(FlyValue):
-    """A typed address; arithmetic counts elements."""
+    """A typed address; arithmetic counts elements.
+
+    ``Pointer[dtype, space, alignment]`` is a class of pointers that can be stored: 8 bytes for Global, 4 for Shared.
+    """
+
+    def __class_getitem__(cls, params: Any) -> Any:
+        params = params if isinstance(params, tuple) else (params,)
+        if not 1 <= len(params) <= 3:
+            raise TypeError("Pointer takes [element class(, address space(, alignment in bytes))]")
+        dtype = params[0]
+        if not isinstance(dtype, NumericMeta):
+            raise TypeError(f"Pointer: the element must be a Numeric class, got {dtype!r}")
+        space = _primitive().AddressSpace(int(params[1])) if len(params) > 1 else _primitive().AddressSpace.Global
+        if space.name not in ("Global", "Shared"):
+            raise ValueError(f"Pointer[...]: only Global and Shared pointers can be stored, got {space.name}")
+        natural = max(1, dtype.width // 8)
+        alignment = params[2] if len(params) > 2 else natural
+        if isinstance(alignment, bool) or not isinstance(alignment, int) or alignment <= 0 or alignment % natural:
+            raise ValueError(f"Pointer: the alignment must be a positive multiple of {natural}, got {alignment!r}")
+        return _stored_pointer(dtype, space, alignment)
 
     @property
     def element_type(self) -> Any:
@@ -217,6 +238,42 @@ class Tensor(FlyValue):
     def fill(self, value: Any) -> None:
         """Set every element; the shape must be static."""
         self.store(Vector.filled(self.shape.to_py_value(), value, self.dtype))
+
+
+@functools.cache
+def _stored_pointer(dtype: Any, space: Any, alignment: int) -> Any:
+    """The class of pointers to `dtype` in `space` that structs and arrays can hold."""
+    from ..numeric import Int32, Int64
+
+    bits = Int64 if space.name == "Global" else Int32
+
+    def ir_type() -> ir.Type:
+        return _primitive().PointerType.get(dtype.ir_type, space, alignment)
+
+    def coerce(cls: Any, value: Any) -> Any:
+        if not isinstance(value, Pointer):
+            raise TypeError(f"expects {cls.__name__}, got {type(value).__name__}")
+        if value.type != ir_type():
+            raise TypeError(f"expects {ir_type()}, got {value.type}")
+        return value
+
+    def peek(cls: Any, ptr: Any) -> Any:
+        address = _primitive().ptr_load(_primitive().recast_iter(bits, ptr), bits)
+        return _primitive().inttoptr(ir_type(), address)
+
+    def poke(cls: Any, ptr: Any, value: Any) -> None:
+        address = _primitive().ptrtoint(coerce(cls, value))
+        _primitive().ptr_store(bits(address), _primitive().recast_iter(bits, ptr))
+
+    namespace = {
+        "__dsl_size_of__": classmethod(lambda cls: bits.width // 8),
+        "__dsl_align_of__": classmethod(lambda cls: bits.width // 8),
+        "__peek_from_ptr__": classmethod(peek),
+        "__poke_into_ptr__": classmethod(poke),
+        "__coerce__": classmethod(coerce),
+        "ir_type": lazy_classattr(lambda cls: ir_type()),
+    }
+    return type(f"Pointer[{dtype}, {space.name}, {alignment}]", (Pointer,), namespace)
 
 
 def _primitive() -> Any:
