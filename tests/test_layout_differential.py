@@ -25,7 +25,7 @@ fly = pytest.importorskip("flydsl._mlir.dialects.fly")
 #: Operations in which the dialect still returns a layout that is wrong somewhere, or refuses needlessly (joint carries
 #: in composition, overlaps in left_inverse, recast of several modes of stride 1).  A name leaves when it agrees.
 PENDING = {
-    "composition", "composition_by_tile", "left_inverse",
+    "composition", "composition_by_tile", "left_inverse", "tile_to_shape",
     *(f"{kind}_divide" for kind in ("logical", "zipped", "tiled", "flat")),
     *(f"{kind}_product" for kind in ("logical", "zipped", "tiled", "flat", "blocked", "raked")),
     *(f"recast_{pair}" for pair in ("16_32", "32_8", "16_24", "8_64", "4_16")),

@@ -14,7 +14,7 @@ from . import coords
 from . import inttuple as it
 from .algebra import coalesce, complement, linear_of, rewrap, right_inverse
 from .composition import composition
-from .construct import make_fragment_layout_like, recast_layout, slice_, upcast
+from .construct import cosize, make_fragment_layout_like, recast_layout, slice_, upcast
 from .core import ComposedLayout, Layout, Tile, make_pair, picture
 from .divide import logical_divide, logical_product, raked_product, tiled_product, zipped_divide
 from .errors import LayoutError
@@ -197,6 +197,15 @@ class TiledMma:
     atom: MmaAtom
     atom_layout: Layout
     permutation: Tile = field(default_factory=lambda: Tile(None, None, None))
+
+    def __post_init__(self) -> None:
+        m, n, k = self.atom.shape_mnk
+        for name, layout, size in (("a", self.atom.a, m * k), ("b", self.atom.b, n * k), ("c", self.atom.c, m * n)):
+            if cosize(layout) != size:
+                raise LayoutError(
+                    f"a tiled MMA needs an instruction of one dense block: {name} of {self.atom.name or 'the atom'}"
+                    f" covers {cosize(layout)} positions, its tile has {size}"
+                )
 
     def _repr_svg_(self) -> str | None:
         return picture(self)

@@ -1,0 +1,163 @@
+"""Matrix instructions against the lane and register formulas of the manuals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from brute import linear, size
+
+from flydsl.layout import Layout, LayoutError, is_bijective, mma_atom, mma_atoms
+
+ARCHS = ("gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1100")
+
+
+def at(layout: Layout, lane: int, slot: int) -> int:
+    return int(layout((lane, slot)))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_layouts_cover_their_tiles(arch: str) -> None:
+    for info in mma_atoms(arch):
+        m, n, k = info.shape_mnk
+        blocks, half = info.blocks, 2 if info.sparse else 1
+        copies = 2 if arch == "gfx1100" else 1
+        for layout, points, times in (
+            (info.atom.a, m * k // half, copies), (info.hardware_a, m * k // half, copies),
+            (info.atom.b, n * k, copies), (info.hardware_b, n * k, copies),
+            (info.atom.c, m * n, 1), (info.hardware_c, m * n, 1),
+        ):  # fmt: skip
+            assert Counter(linear(layout)) == dict.fromkeys(range(points * blocks), times), info.name
+            assert size(layout.shape[0]) == info.atom.thr.size(), info.name
+        if info.scale is not None:
+            rows = max(m, n) if arch == "gfx1250" else m
+            assert set(linear(info.scale)) == set(range(rows * (k // 16 if "scale16" in info.name else k // 32)))
+
+
+def test_counts() -> None:
+    """So many instructions each architecture has (formats of f8f6f4 counted one by one)."""
+    assert {a: len(mma_atoms(a)) for a in ARCHS} == {
+        "gfx942": 46, "gfx950": 164, "gfx1201": 22, "gfx1250": 115, "gfx1100": 4,
+    }  # fmt: skip
+    assert len({(i.name, a) for i in mma_atoms() for a in i.archs}) == sum(len(i.archs) for i in mma_atoms())
+
+
+def test_mfma_operands() -> None:
+    """lane = b*dim + (k/epg)*dim*blocks + i, slot = k % epg, for every dense instruction but the f8f6f4 ones."""
+    for info in mma_atoms():
+        if not info.name.startswith("mfma") or info.name.endswith(("FN", "M2")) or info.scale or info.shape_mnk[2] > 64:
+            continue
+        m, n, k = info.shape_mnk
+        for layout, dim in ((info.hardware_a, m), (info.hardware_b, n)):
+            per_lane = k // (64 // (dim * info.blocks))
+            for b in range(info.blocks):
+                for kk in range(k):
+                    for i in range(dim):
+                        lane = b * dim + kk // per_lane * dim * info.blocks + i
+                        assert at(layout, lane, kk % per_lane) == i + dim * kk + dim * k * b, info.name
+
+
+def test_mfma_accumulators() -> None:
+    """reg = b*(M*N/64) + (i/(4*mr))*4 + i%4, lane = (b % bpr)*N + ((i/4) % mr)*bpr*N + j."""
+    for info in mma_atoms():
+        if not info.name.startswith(("mfma", "smfmac")) or info.acc_type == "f64":
+            continue
+        m, n, _ = info.shape_mnk
+        mr, bpr = max(64 // n // max(1, 64 // (m * n // 4)), 1), -(-64 // (m * n // 4))
+        for b in range(info.blocks):
+            for j in range(n):
+                for i in range(m):
+                    reg = b // bpr * (m * n * bpr // 64) + i // (4 * mr) * 4 + i % 4
+                    lane = b % bpr * n + i // 4 % mr * bpr * n + j
+                    assert at(info.atom.c, lane, reg) == i + m * j + m * n * b, info.name
+
+
+TABLE: dict[str, tuple[str, Callable[[int, int], tuple[int, ...]]]] = {
+    # instruction: operand, (lane, slot) -> (row, column[, block])
+    "mfma_f32_4x4x4_16b_f16": ("c", lambda lane, r: (r, lane % 4, lane // 4)),
+    "mfma_f32_16x16x4_4b_f16": ("c", lambda lane, r: (4 * (lane // 16) + r % 4, lane % 16, r // 4)),
+    "mfma_f32_32x32x4_2b_f16": (
+        "c", lambda lane, r: (8 * (r % 16 // 4) + 4 * (lane // 32) + r % 4, lane % 32, r // 16),
+    ),
+    "mfma_f64_16x16x4_f64": ("c", lambda lane, r: (4 * r + lane // 16, lane % 16)),
+    "mfma_f64_4x4x4_4b_f64": ("c", lambda lane, r: (lane // 16, lane % 4, lane % 16 // 4)),
+    "mfma_f32_16x16x8_xf32": ("a", lambda lane, s: (lane % 16, 2 * (lane // 16) + s)),
+    "smfmac_f32_16x16x32_f16": ("a", lambda lane, s: (lane % 16, 4 * (lane // 16) + s)),
+    "smfmac_i32_32x32x32_i8": ("b", lambda lane, s: (lane % 32, 16 * (lane // 32) + s)),
+    "wmma_f32_16x16x16_f16": ("a", lambda lane, s: (lane % 16, 8 * (lane // 16) + s)),
+    "wmma_i32_16x16x32_i4": ("b", lambda lane, s: (lane % 16, 16 * (lane // 16) + s)),
+    "wmma_f16_16x16x16_f16": ("c", lambda lane, r: (8 * (lane // 16) + r, lane % 16)),
+    "swmmac_i32_16x16x64_i4": ("a", lambda lane, s: (lane % 16, 16 * (lane // 16) + s)),
+    "wmma_f32_16x16x32_f16": ("a", lambda lane, s: (lane % 16, 16 * (s // 8) + 8 * (lane // 16) + s % 8)),
+    "wmma_f32_16x16x128_fp8_bf8": ("b", lambda lane, s: (lane % 16, 32 * (s // 16) + 16 * (lane // 16) + s % 16)),
+    "wmma_f32_16x16x4_f32": ("a", lambda lane, s: (lane % 16, 2 * (lane // 16) + s)),
+    "wmma_f32_32x16x128_f4E2M1FN": (
+        "a", lambda lane, s: (lane % 16 + 16 * (s // 64), 64 * (s % 64 // 32) + 32 * (lane // 16) + s % 32),
+    ),
+    "wmma_scale_f32_16x16x128_f6E2M3FN": (
+        "a", lambda lane, s: (lane % 16, 64 * (s // 32) + 32 * (lane // 16) + s % 32),
+    ),
+    "mfma_scale_f32_16x16x128_f8E4M3FN_f4E2M1FN": (
+        "a", lambda lane, s: (lane % 16, 64 * (s // 16) + 16 * (lane // 16) + s % 16),
+    ),
+    "mfma_scale_f32_32x32x64_f4E2M1FN": ("b", lambda lane, s: (lane % 32, 32 * (lane // 32) + s)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_formulas(name: str) -> None:
+    info = mma_atom(name, "gfx1201" if "x16x16_" in name and "wmma" in name else None)
+    operand, formula = TABLE[name]
+    layout = getattr(info, f"hardware_{operand}")
+    m, n, k = info.shape_mnk
+    rows, columns = {"a": (m, k // (2 if info.sparse else 1)), "b": (n, k), "c": (m, n)}[operand]
+    for lane in range(info.atom.thr.size()):
+        for slot in range(size(layout.shape[1])):
+            i, j, *block = formula(lane, slot)
+            assert at(layout, lane, slot) == i + rows * j + rows * columns * sum(block), (lane, slot)
+
+
+@pytest.mark.parametrize("name", [i.name for i in mma_atoms() if i.sparse])
+def test_sparse_pairs_face_their_quads(name: str) -> None:
+    """A slots 2q, 2q+1 of a lane multiply B slots 4q...4q+3 of the same lane group: the same quad of k."""
+    info = mma_atom(name)
+    m, n, _ = info.shape_mnk
+    for lane in range(info.atom.thr.size()):
+        for slot in range(size(info.hardware_a.shape[1])):
+            quad_a = at(info.hardware_a, lane, slot) // m // 2
+            quad_b = {at(info.hardware_b, lane, 4 * (slot // 2) + e) // n // 4 for e in range(4)}
+            assert quad_b == {quad_a}, (lane, slot)
+
+
+@pytest.mark.parametrize(
+    "spelling,name",
+    [
+        ("v_mfma_f32_16x16x16_f16", "mfma_f32_16x16x16_f16"),
+        ("llvm.amdgcn.mfma.f32.16x16x16f16", "mfma_f32_16x16x16_f16"),
+        ("mfma_f32_32x32x8bf16_1k", "mfma_f32_32x32x8_bf16"),
+        ("rocdl.mfma.i32.16x16x64.i8", "mfma_i32_16x16x64_i8"),
+        ("v_mfma_f32_4x4x4_16B_f16", "mfma_f32_4x4x4_16b_f16"),
+        ("v_wmma_i32_16x16x16_iu8", "wmma_i32_16x16x16_i8"),
+        ("v_mfma_scale_f32_16x16x128_f8f6f4", "mfma_scale_f32_16x16x128_f8E4M3FN"),
+        ("v_wmma_scale16_f32_32x16x128_f4", "wmma_scale16_f32_32x16x128_f4E2M1FN"),
+        ("v_smfmac_f32_32x32x64_bf8_fp8", "smfmac_f32_32x32x64_bf8_fp8"),
+        ("v_swmmac_bf16f32_16x16x64_bf16", "swmmac_bf16f32_16x16x64_bf16"),
+    ],
+)
+def test_spellings(spelling: str, name: str) -> None:
+    assert mma_atom(spelling).name == name
+
+
+def test_same_name_on_two_architectures() -> None:
+    """16x16x16 f16 exists on RDNA3 and RDNA4 with different layouts."""
+    old, new = mma_atom("wmma_f32_16x16x16_f16", "gfx1100"), mma_atom("wmma_f32_16x16x16_f16", "gfx1201")
+    assert not is_bijective(old.atom.a) and is_bijective(new.atom.a)
+    for bad in ("", "x", "mfma", "mfma_f32_16x16x16_f16 ", None):
+        if bad is None:
+            with pytest.raises(LayoutError):
+                mma_atom(bad)  # type: ignore[arg-type]
+        elif bad.strip() != "mfma_f32_16x16x16_f16":
+            with pytest.raises(LayoutError):
+                mma_atom(bad)
+    assert {i.archs: i for i in mma_atoms("gfx1100")}
