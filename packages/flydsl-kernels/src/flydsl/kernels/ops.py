@@ -12,16 +12,18 @@ from .common.arrays import as_rows, empty, is_torch, launch
 from .common.dtypes import FLOATS, dtype_name
 from .elementwise import build_add_module
 from .elementwise.add import VECTOR_BITS
+from .moe import functional as _moe
 from .norm import functional as _norm
 from .norm.config import EPS
 from .quant import functional as _quant
 from .softmax import functional as _softmax
 
 __all__ = [
-    "add", "dequantize", "fused_add_layernorm", "fused_add_layernorm_quant", "fused_add_rmsnorm",
-    "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd", "fused_add_rmsnorm_quant", "layernorm", "layernorm_bwd",
-    "layernorm_fwd", "layernorm_quant", "quantize_per_block", "quantize_per_group", "quantize_per_tensor",
-    "quantize_per_token", "rmsnorm", "rmsnorm_bwd", "rmsnorm_fwd", "rmsnorm_quant", "softmax", "softmax_bwd",
+    "add", "blockscale_gemm", "dequantize", "fused_add_layernorm", "fused_add_layernorm_quant", "fused_add_rmsnorm",
+    "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd", "fused_add_rmsnorm_quant", "gemm", "layernorm", "layernorm_bwd",
+    "layernorm_fwd", "layernorm_quant", "linear", "preshuffle_gemm", "quantize_per_block", "quantize_per_group",
+    "quantize_per_tensor", "quantize_per_token", "rmsnorm", "rmsnorm_bwd", "rmsnorm_fwd", "rmsnorm_quant", "softmax",
+    "softmax_bwd", "topk_gating_softmax",
 ]  # fmt: skip
 
 
@@ -213,3 +215,51 @@ def quantize_per_tensor(x: Any, quant_dtype: str = "fp8") -> tuple[Any, Any]:
 def dequantize(q: Any, scale: Any, dtype: str = "f32") -> Any:
     """``q * scale`` in `dtype`: a scale for all, per row, or per row and equal group of columns."""
     return (_torch() if is_torch(q) else _quant).dequantize(q, scale, dtype)
+
+
+# ------------------------------------------------------------------------------------------- GEMM, gating
+
+
+def gemm(a: Any, b: Any, bias: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:
+    """``op(a) op(b) + bias`` of f16 or bf16 matrices with f32 accumulation; differentiable in torch.
+
+    A letter of `layout` per operand: ``n`` stored as it is (M x K, K x N), ``t`` stored transposed. "nt" is the usual
+    (M, K) activations with a weight (N, K). `out_dtype` float32 gives an f32 result (not differentiable).
+    """
+    if is_torch(a) and out_dtype is None:
+        return _torch().gemm(a, b, bias, layout)
+    from .gemm.dense import gemm_a16w16
+
+    return gemm_a16w16(a, b, None, bias, layout=layout, out_dtype=out_dtype)
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """``x weight^T + bias`` of f16 or bf16 torch tensors, x (..., K), weight (N, K).
+
+    Differentiable. Where no gradient is wanted and the size allows it, the preshuffle GEMM runs with a shuffled copy of
+    the weight, which is made again when the weight changes.
+    """
+    if _differentiated(x, weight, bias):
+        return _torch().linear(x, weight, bias)
+    return _torch().linear_inference(x, weight, bias)
+
+
+def preshuffle_gemm(a: Any, b: Any, scale_a: Any = None, scale_b: Any = None, bias: Any = None,
+                    activation: str = "none", out_dtype: Any = None) -> Any:  # fmt: skip
+    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a weight made by ``shuffle_weight``."""
+    import torch
+
+    return _torch().preshuffle_gemm(a, b, scale_a, scale_b, bias, activation, out_dtype or torch.bfloat16)
+
+
+def blockscale_gemm(a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
+    """fp8 GEMM with scales f32 (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight b."""
+    import torch
+
+    return _torch().blockscale_gemm(a, b, scale_a, scale_b, out_dtype or torch.bfloat16)
+
+
+def topk_gating_softmax(gating: Any, topk: int, renormalize: bool = True) -> tuple[Any, Any, Any]:
+    """``(weights, indices, token_expert_indices)`` of (tokens, E) gating values; of equal ones the lower expert first."""
+    run = _torch() if is_torch(gating) else _moe
+    return run.topk_gating_softmax(gating, topk, renormalize)

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.library import custom_op
 
 from .common.arrays import _dtype
+from .gemm import functional as gemm
+from .moe import functional as moe
 from .norm import functional as norm
 from .quant import functional as quant
 from .softmax import functional as softmax
@@ -321,3 +323,117 @@ def _dequantize(q: Tensor, scale: Tensor, dtype: str) -> Tensor:
 @_dequantize.register_fake
 def _(q: Tensor, scale: Tensor, dtype: str) -> Tensor:
     return q.new_empty(q.shape, dtype=_dtype(q, dtype))
+
+
+# ------------------------------------------------------------------------------------------- GEMM
+
+
+@_op("gemm")
+def _gemm(a: Tensor, b: Tensor, bias: Tensor | None, layout: str) -> Tensor:
+    return gemm.gemm(a, b, bias, layout)
+
+
+@_gemm.register_fake
+def _(a: Tensor, b: Tensor, bias: Tensor | None, layout: str) -> Tensor:
+    m = a.shape[0] if layout[0] == "n" else a.shape[1]
+    n = b.shape[1] if layout[1] == "n" else b.shape[0]
+    return a.new_empty((m, n))
+
+
+def _gemm_save(ctx: Any, inputs: Any, output: Tensor) -> None:
+    a, b, bias, ctx.layout = inputs
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(a, b)
+
+
+def _gemm_gradient(ctx: Any, g: Tensor) -> tuple:
+    # With C = A B: dA = G B^T, dB = A^T G, each stored as its operand is. A letter says how the stored matrix is read.
+    a, b = ctx.saved_tensors
+    g = g.contiguous()
+    a_letter, b_letter = ctx.layout
+    flip = {"n": "t", "t": "n"}
+    da = db = dbias = None
+    if ctx.needs_input_grad[0]:
+        da = _gemm(g, b, None, "n" + flip[b_letter]) if a_letter == "n" else _gemm(b, g, None, b_letter + "t")
+    if ctx.needs_input_grad[1]:
+        db = _gemm(a, g, None, flip[a_letter] + "n") if b_letter == "n" else _gemm(g, a, None, "t" + a_letter)
+    if ctx.bias_dtype is not None and ctx.needs_input_grad[2]:
+        dbias = g.sum(0, dtype=torch.float32).to(ctx.bias_dtype)
+    return da, db, dbias, None
+
+
+_gemm.register_autograd(_gemm_gradient, setup_context=_gemm_save)
+
+
+@_op("linear_inference")
+def _linear_inference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return gemm.linear(x, weight, bias, shuffle=True)
+
+
+@_linear_inference.register_fake
+def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+
+
+@_op("preshuffle_gemm")
+def _preshuffle_gemm(a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
+                     activation: str, out_dtype: torch.dtype) -> Tensor:  # fmt: skip
+    return gemm.preshuffle_gemm(a, b, scale_a, scale_b, bias, activation, out_dtype)
+
+
+@_preshuffle_gemm.register_fake
+def _(a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None, activation: str,
+      out_dtype: torch.dtype) -> Tensor:  # fmt: skip
+    return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
+
+
+@_op("blockscale_gemm")
+def _blockscale_gemm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return gemm.blockscale_gemm(a, b, scale_a, scale_b, out_dtype)
+
+
+@_blockscale_gemm.register_fake
+def _(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
+
+
+# ------------------------------------------------------------------------------------------- gating
+
+
+@_op("topk_gating_softmax")
+def _topk_gating_softmax(gating: Tensor, topk: int, renormalize: bool) -> tuple[Tensor, Tensor, Tensor]:
+    return moe.topk_gating_softmax(gating, topk, renormalize)
+
+
+@_topk_gating_softmax.register_fake
+def _(gating: Tensor, topk: int, renormalize: bool) -> tuple[Tensor, Tensor, Tensor]:
+    shape = (gating.shape[0], topk)
+    weights = gating.new_empty(shape, dtype=torch.float32)
+    return weights, gating.new_empty(shape, dtype=torch.int32), gating.new_empty(shape, dtype=torch.int32)
+
+
+# ------------------------------------------------------------------------------------------- short forms
+
+
+def _define_short_forms() -> Any:
+    """``rmsnorm``, ``layernorm`` and ``linear``: composites of the operators above."""
+    library = torch.library.Library("flydsl", "FRAGMENT")
+    forms: dict[str, tuple[str, Any]] = {
+        "rmsnorm": ("(Tensor x, Tensor weight, float eps=1e-5) -> Tensor",
+                    lambda x, weight, eps=EPS: _rmsnorm_fwd(x, weight, eps, True)[0]),
+        "layernorm": ("(Tensor x, Tensor weight, Tensor bias, float eps=1e-5) -> Tensor",
+                      lambda x, weight, bias, eps=EPS: _layernorm_fwd(x, weight, bias, eps, True)[0]),
+        "linear": ("(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor", _linear),
+    }  # fmt: skip
+    for name, (schema, function) in forms.items():
+        library.define(name + schema)
+        library.impl(name, function, "CompositeImplicitAutograd")
+        NAMES.append(name)
+    return library
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return _gemm(x.reshape(-1, x.shape[-1]), weight, bias, "nt").view(*x.shape[:-1], weight.shape[0])
+
+
+_LIBRARY = _define_short_forms()

@@ -1,0 +1,188 @@
+"""GEMMs of torch tensors: fresh tensors out, tiles chosen by size, weights preshuffled once and only as long as they live."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from ..common.arch import target
+from ..common.arrays import _dtype, launch
+from ..common.dtypes import dtype_name
+from .config import ACTIVATIONS
+from .dense import gemm_a16w16
+from .layouts import B_16X16, check_layout, layout_of, shuffle_weight
+from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_gemm
+
+__all__ = [
+    "blockscale_gemm", "clear_preshuffle_cache", "default_tiles", "gemm", "linear", "preshuffle_gemm",
+    "preshuffled", "takes_preshuffled",
+]  # fmt: skip
+
+_IN = {"i8": "int8", "fp8": "fp8", "f16": "fp16", "bf16": "bf16"}
+_OUT = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+_shuffled: dict[int, tuple[Any, tuple[Any, ...], torch.Tensor]] = {}
+
+
+def default_tiles(m: int, n: int, k: int, element_bytes: int) -> tuple[int, int, int]:
+    """(tile_m, tile_n, tile_k) of a preshuffle GEMM; ValueError if no tile divides N and K."""
+    wide = 256 if m <= 32 else 128
+    tile_k = next((t for t in (wide, 128, 64) if k * element_bytes % t == 0), 0) // element_bytes
+    if n % 64 or not tile_k:
+        raise ValueError(f"preshuffle GEMM: N must be a multiple of 64 and K of {64 // element_bytes}, got {n}, {k}")
+    tile_n = next(t for t in ((64,) if m <= 64 else (128, 64)) if n % t == 0)
+    floor = 4096 // (tile_k * element_bytes)
+    tile_m = 16 if m <= 16 else 32 if m <= 32 else 64 if m <= 512 else 128
+    return max(tile_m, floor), tile_n, tile_k
+
+
+def takes_preshuffled(n: int, k: int, element_bytes: int) -> bool:
+    """Whether the preshuffle GEMM runs a weight of n x k on the current architecture."""
+    return target().arch in ("gfx942", "gfx950") and n % 64 == 0 and k * element_bytes % 64 == 0
+
+
+def _matrix(x: torch.Tensor, k: int, where: str) -> torch.Tensor:
+    if x.shape[-1] != k:
+        raise ValueError(f"{where}: the last dimension of the activations must be {k}, got shape {tuple(x.shape)}")
+    return x.reshape(-1, k).contiguous()
+
+
+def _bytes(x: torch.Tensor) -> torch.Tensor:
+    return x.view(torch.int8) if x.element_size() == 1 else x
+
+
+def preshuffle_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None = None,
+                    scale_b: torch.Tensor | None = None, bias: torch.Tensor | None = None, activation: str = "none",
+                    out_dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:  # fmt: skip
+    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight.
+
+    Args:
+        a: (..., K) of fp8, int8, f16 or bf16.
+        b: (N, K) of the same dtype, made by ``shuffle_weight`` (its tag is checked).
+        scale_a, scale_b: f32 (rows,), (N,); for 8-bit data only.
+        bias: (N,), any float dtype.
+        activation: ``"none"``, ``"relu"``, ``"silu"`` or ``"gelu"``; the last three need a bias.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: the weight is not shuffled, or a shape is not supported.
+    """
+    where = "preshuffle_gemm"
+    check_layout(b, B_16X16, where)
+    dtype = dtype_name(a, where, tuple(_IN))
+    if b.dtype != a.dtype:
+        raise TypeError(f"{where}: operands must have one dtype, got {a.dtype} and {b.dtype}")
+    if dtype == "fp8" and a.dtype != _dtype(a, "fp8"):
+        raise TypeError(f"{where}: {target().arch} computes with {_dtype(a, 'fp8')}, got {a.dtype}")
+    if out_dtype not in _OUT:
+        raise TypeError(f"{where}: out_dtype must be bfloat16 or float16, got {out_dtype}")
+    n, k = b.shape
+    rows = _matrix(a, k, where)
+    m = rows.shape[0]
+    scaled = a.element_size() == 1
+    for name, scale, size in (("scale_a", scale_a, m), ("scale_b", scale_b, n)):
+        if scaled and (scale is None or scale.numel() != size or scale.dtype != torch.float32):
+            raise ValueError(f"{where}: {name} must be f32 with {size} elements for {a.dtype}")
+    if bias is not None and tuple(bias.shape) != (n,):
+        raise ValueError(f"{where}: bias must have shape {(n,)}, got {tuple(bias.shape)}")
+    epilogue = "bias" if bias is not None and activation == "none" else activation
+    if activation != "none":
+        epilogue = f"bias_{activation}"
+        if bias is None:
+            bias = torch.zeros(n, dtype=torch.float32, device=a.device)
+    if epilogue not in ACTIVATIONS:
+        raise ValueError(f"{where}: activation must be none, relu, silu or gelu, got {activation!r}")
+    out = a.new_empty((m, n), dtype=out_dtype)
+    if m and n:
+        tile_m, tile_n, tile_k = default_tiles(m, n, k, a.element_size())
+        run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype=_IN[dtype],
+                                      out_dtype=_OUT[out_dtype], epilogue=epilogue)  # fmt: skip
+        unused = out.view(-1)
+        launch(run, a, unused, _bytes(rows).view(-1), _bytes(b).view(-1),
+               scale_a.contiguous().view(-1) if scaled else unused, scale_b.contiguous().view(-1) if scaled else unused,
+               unused if bias is None else bias.contiguous(), m, n)  # fmt: skip
+    return out.view(*a.shape[:-1], n)
+
+
+def blockscale_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+                    out_dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:  # fmt: skip
+    """fp8 GEMM with a scale per (row, 128 k) of a and per (128 columns, 128 k) of b.
+
+    Args:
+        a: (M, K) fp8; K a multiple of 128.
+        b: (N, K) fp8, made by ``shuffle_weight``.
+        scale_a: f32 (K/128, M), as ``quantize_per_group(..., transposed_scale=True)`` gives it.
+        scale_b: f32 (ceil(N/128), K/128).
+    """
+    where = "blockscale_gemm"
+    check_layout(b, B_16X16, where)
+    if a.dtype != _dtype(a, "fp8") or b.dtype != a.dtype:
+        raise TypeError(f"{where}: operands must be {_dtype(a, 'fp8')}, got {a.dtype} and {b.dtype}")
+    n, k = b.shape
+    rows = _matrix(a, k, where)
+    m = rows.shape[0]
+    for name, scale, shape in (("scale_a", scale_a, (k // 128, m)), ("scale_b", scale_b, (-(-n // 128), k // 128))):
+        if tuple(scale.shape) != shape or scale.dtype != torch.float32:
+            raise ValueError(f"{where}: {name} must be f32 of shape {shape}, got {scale.dtype} {tuple(scale.shape)}")
+    if out_dtype not in _OUT:
+        raise TypeError(f"{where}: out_dtype must be bfloat16 or float16, got {out_dtype}")
+    out = a.new_empty((m, n), dtype=out_dtype)
+    if m:
+        tile_m = 32 if m <= 128 else 64
+        tile_n = 64 if m <= 128 or n % 128 else 128
+        run = compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=128,
+                                                 out_dtype=_OUT[out_dtype])  # fmt: skip
+        launch(run, a, out.view(-1), _bytes(rows).view(-1), _bytes(b).view(-1), scale_a.contiguous().view(-1),
+               scale_b.contiguous().view(-1), m, n)  # fmt: skip
+    return out.view(*a.shape[:-1], n)
+
+
+# ------------------------------------------------------------------------------------------- 16-bit
+
+
+def gemm(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, layout: str = "nt",
+         out_dtype: torch.dtype | None = None) -> torch.Tensor:  # fmt: skip
+    """``op(a) op(b) + bias`` of f16 or bf16 matrices; see :func:`gemm_a16w16`."""
+    return gemm_a16w16(a, b, None, bias, layout=layout, out_dtype=out_dtype)
+
+
+def preshuffled(weight: torch.Tensor) -> torch.Tensor:
+    """The shuffled form of a weight, made once for each content of the tensor.
+
+    It is made again when the tensor was changed in place (its version counter moved) or its storage was replaced, and
+    dropped when the tensor is gone. A change through ``weight.data`` does not move the counter: call
+    :func:`clear_preshuffle_cache` after one.
+    """
+    if layout_of(weight) is not None:
+        return weight
+    if weight.is_inference():  # no version counter to trust
+        return shuffle_weight(weight.detach())
+    key, state = id(weight), (weight._version, weight.data_ptr(), tuple(weight.shape), weight.dtype)
+    found = _shuffled.get(key)
+    if found is not None and found[0]() is weight and found[1] == state:
+        return found[2]
+    made = shuffle_weight(weight.detach())
+    _shuffled[key] = (weakref.ref(weight, lambda _: _shuffled.pop(key, None)), state, made)
+    return made
+
+
+def clear_preshuffle_cache() -> None:
+    """Forget all shuffled weights."""
+    _shuffled.clear()
+
+
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *,
+           shuffle: bool = False) -> torch.Tensor:  # fmt: skip
+    """``x weight^T + bias`` for f16 or bf16 x (..., K) and weight (N, K).
+
+    Args:
+        shuffle: use the preshuffle GEMM with a shuffled copy of the weight that is kept (:func:`preshuffled`); for
+            inference, where the architecture and the size allow it.
+    """
+    n, k = weight.shape
+    rows = _matrix(x, k, "linear")
+    dtype_name(x, "linear", ("f16", "bf16"))
+    if shuffle and takes_preshuffled(n, k, 2) and x.dtype in _OUT:
+        return preshuffle_gemm(x, preshuffled(weight), None, None, bias, "none", x.dtype)
+    return gemm_a16w16(rows, weight, None, bias).view(*x.shape[:-1], n)
