@@ -18,7 +18,7 @@ from flydsl.compiler.kernel_function import CompilationContext
 from flydsl.expr import arith, buffer_ops, const_expr, gpu, range_constexpr, rocdl, vector
 from flydsl.expr.typing import Int32, T
 from flydsl.expr.typing import Vector as Vec
-from flydsl.runtime.device import get_rocm_arch, is_rdna_arch
+from flydsl.runtime.device import get_rocm_arch
 from flydsl.utils.smem_allocator import SmemAllocator, SmemPtr
 
 RNG = np.random.default_rng(2024)
@@ -132,7 +132,7 @@ def raw_mfma(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, K: fx.Constexpr[int], str
 
 
 def program_raw_mfma():
-    if is_rdna_arch() or get_rocm_arch().startswith("gfx12"):
+    if not get_rocm_arch().startswith("gfx9"):
         return []
     a, b, c = normal(16, 64, dtype=np.float16), normal(16, 64, dtype=np.float16), poisoned(16, 16)
     raw_mfma(a, b, c, 64)
@@ -401,6 +401,114 @@ def program_atomics():
     expected = np.zeros(bins)
     np.add.at(expected, index, x)
     return [(out, expected, 0)]
+
+
+# --- pipelined product with dynamic shared memory: recast_iter, thr_slice, static shapes, scheduling hints -----------
+
+GM, GN, GK = 64, 128, 64
+
+
+@flyc.kernel
+def pipelined_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, mma: fx.TiledMma, copy_in: fx.TiledCopy,
+                     N: fx.Constexpr[int], K: fx.Constexpr[int]):
+    tid = fx.thread_idx.x
+    bx, by, _ = fx.block_idx
+    A, B, C = fx.rocdl.make_buffer_tensor(A), fx.rocdl.make_buffer_tensor(B), fx.rocdl.make_buffer_tensor(C)
+    order = fx.make_layout(((16, N // 16), (8, 4, K // 32)), ((8, 16 * K), (1, 128, 512)))
+    B = fx.Tensor(fx.make_view(fx.get_iter(B), order))
+    a_tiles = fx.flat_divide(A, fx.make_tile(GM, GK))[None, None, bx, None]
+    b_tiles = fx.flat_divide(B, fx.make_tile(GN, GK))[None, None, by, None]
+    c_tile = fx.flat_divide(C, fx.make_tile(GM, GN))[None, None, bx, by]
+    thr_mma, thr_in = mma.thr_slice(tid), copy_in.thr_slice(tid)
+    wide = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float16)
+    buffer = fx.make_copy_atom(fx.rocdl.BufferCopy128b(), fx.Float16)
+    narrow = fx.make_copy_atom(fx.rocdl.BufferCopy16b(), fx.Float16)
+    from_lds = fx.make_tiled_copy_A(wide, mma).get_slice(tid)
+    from_b = fx.make_tiled_copy_B(buffer, mma).get_slice(tid)
+    to_c = fx.make_tiled_copy_C(narrow, mma).get_slice(tid)
+
+    pointer_type = fx.PointerType.get(fx.Float16.ir_type, fx.AddressSpace.Shared, 512)
+    pointer = fx.recast_iter(pointer_type, fx.get_dyn_shared())
+    swizzle = fx.static(fx.SwizzleType.get(3, 3, 3))
+    lds = fx.make_view(pointer, fx.make_composed_layout(swizzle, fx.make_ordered_layout((GM, GK, 2), (1, 0, 2))))
+    a_in, a_lds, a_out = thr_in.partition_S(a_tiles), thr_in.partition_D(lds), from_lds.partition_S(lds)
+    b_in, c_out = from_b.partition_S(b_tiles), to_c.partition_S(c_tile)
+    staged = fx.make_fragment_like(a_lds[None, None, None, 0])
+    a, b = thr_mma.make_fragment_A(lds[None, None, 0]), thr_mma.make_fragment_B(b_tiles, stages=2)
+    acc = thr_mma.make_fragment_C(c_tile)
+    a_view, b_view = from_lds.retile(a), from_b.retile(b)
+    acc16 = fx.make_fragment_like(acc, fx.Float16.ir_type)
+    step = fx.get_scalar(a_tiles.stride[2])
+
+    def load(tile, stage):
+        tile = fx.Int32(tile)
+        fx.copy(buffer, a_in[None, None, None, 0], staged, soffset=tile * step)
+        fx.copy(buffer, b_in[None, None, None, 0], b_view[None, None, None, stage], soffset=tile * 16 * GK)
+
+    def run_stage(stage, following, more=True):
+        if fx.const_expr(more):
+            load(following, stage ^ 1)
+        for part in fx.range_constexpr(GK // 32):
+            fx.copy(wide, a_out[None, None, part, stage], a_view[None, None, part])
+            fx.gemm(mma, acc, a[None, None, (None, part)], b[None, None, (None, part), stage], acc)
+        fx.copy(wide, staged, a_lds[None, None, None, stage ^ 1])
+
+        def hints():
+            fx.rocdl.sched_dsrd(2)
+            for i in fx.range_constexpr(8):
+                fx.rocdl.sched_vmem(1)
+                fx.rocdl.sched_mfma(2)
+                fx.rocdl.sched_dsrd(1)
+                fx.rocdl.sched_mfma(2)
+                if fx.const_expr(i >= 5):
+                    fx.rocdl.sched_dswr(1)
+            fx.rocdl.sched_barrier(0)
+
+        hints()
+        fx.gpu.barrier()
+
+    acc.store(Vec.filled(acc.load().numel, 0.0, fx.Float32))
+    load(0, 0)
+    fx.copy(wide, staged, a_lds[None, None, None, 0])
+    fx.gpu.barrier()
+    for tile in range(0, K // GK - 2, 2):
+        run_stage(stage=0, following=tile + 1)
+        run_stage(stage=1, following=tile + 2)
+    run_stage(stage=0, following=K // GK - 1)
+    run_stage(stage=1, following=None, more=False)
+    total = acc.load()
+    acc16.store(fx.arith.trunc_f(T.vec(total.numel, T.f16), total))
+    fx.copy(narrow, to_c.retile(acc16), c_out)
+
+
+@flyc.jit
+def pipelined(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, M: fx.Constexpr[int], N: fx.Constexpr[int],
+              K: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
+    mma = fx.make_tiled_mma(
+        fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, fx.Float16)), fx.make_layout((1, 4, 1), (0, 1, 0)),
+        fx.make_tile(None, None, fx.make_layout((4, 4, 2), (1, 8, 4))),
+    )  # fmt: skip
+    columns, rows = GK // 8, 256 // (GK // 8)
+    copy_in = fx.make_tiled_copy(
+        fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float16),
+        fx.make_layout(((columns, rows), (1, 8)), ((rows * 8, 1), (1, rows))),
+        fx.make_tile(rows, GK),
+    )
+    pipelined_kernel(A, B, C, mma, copy_in, N, K).launch(
+        grid=(M // GM, N // GN, 1), block=(256, 1, 1), smem=2 * GM * GK * 2, stream=stream
+    )
+
+
+def program_pipelined_product():
+    if not get_rocm_arch().startswith("gfx9"):
+        return []
+    m, n, k = 128, 256, 384
+    a, b, c = normal(m, k, dtype=np.float16), normal(n, k, dtype=np.float16), poisoned(m, n, dtype=np.float16)
+    shuffled = np.ascontiguousarray(b.reshape(n // 16, 16, k // 32, 4, 8).transpose(0, 2, 3, 1, 4)).reshape(n, k)
+    pipelined(a, shuffled, c, m, n, k)
+    rt.synchronize()
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    return [(c, exact, np.abs(exact) * 2.0**-11 + 1e-3)]
 
 
 PROGRAMS = {name: value for name, value in list(globals().items()) if name.startswith("program_")}
