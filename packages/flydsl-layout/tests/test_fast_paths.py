@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from strategies import compact_layouts, layouts
 
-from flydsl.layout import Layout, LayoutError, complement, composition
-from flydsl.layout import inttuple as it
+from flydsl.layout import Layout, LayoutError, complement, composition, inttuple as it
 from flydsl.layout.algebra import canon, coalesce_pair
-from flydsl.layout.composition import _Symbolic
+from flydsl.layout.compose import _Symbolic
 
 settings.register_profile("fast", deadline=None, suppress_health_check=list(HealthCheck), max_examples=300)
 settings.load_profile("fast")
@@ -21,7 +19,7 @@ def test_coalesce_and_composition(a: Layout, b: Layout) -> None:
 
     c = coalesce(a)
     assert (c.shape, c.stride) == coalesce_pair(a.shape, a.stride)
-    general = _Symbolic(a)
+    general = _Symbolic(a, b)
     try:
         shape, stride = canon(*general.compose(b.shape, b.stride))
         general.check(b)

@@ -6,8 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 from strategies import compact_layouts, layouts, shapes, tiles
 
 from flydsl.layout import (

@@ -6,8 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from strategies import layouts, tiles
 
 from flydsl.layout import (

@@ -6,6 +6,7 @@ import pytest
 
 from flydsl.layout import (
     LayoutError,
+    coalesce as coalesce_,
     complement,
     composition,
     left_inverse,
@@ -15,7 +16,6 @@ from flydsl.layout import (
     parse,
     recast_layout,
 )
-from flydsl.layout import coalesce as coalesce_
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from . import coords
-from . import inttuple as it
-from . import scalar as sc
+from . import coords, inttuple as it, scalar as sc
 from .core import ComposedLayout, Layout, make_pair, static_flat
 from .errors import LayoutError
 from .scalar import Basis, Dyn, IntTuple, Leaf
@@ -201,8 +199,52 @@ def _complement_static(shapes: list[int], strides: list[int], m: int, layout: La
     return make_pair(tuple(out_s), tuple(out_d))
 
 
+def _complement_quick(shape: Any, stride: Any, m: int) -> Layout:
+    """The regular static case on a shape nested at most once.  TypeError: not that case, or nothing it can decide.
+
+    Dynamic, basis, deeper or missing leaves end in a TypeError by themselves: they neither compare nor divide.
+    """
+    if len(shape) != len(stride) or m <= 0:
+        raise TypeError
+    modes: list[tuple[int, int]] = []
+    for s, d in zip(shape, stride):  # noqa: B905  (lengths are equal; this is the inner loop)
+        if type(s) is tuple:
+            if len(s) != len(d):
+                raise TypeError
+            modes += zip(d, s)  # noqa: B905
+        else:
+            modes.append((d, s))
+    modes.sort()
+    out_s: list[int] = []
+    out_d: list[int] = []
+    last = 1
+    for d, s in modes:
+        if d == last:
+            last = d * s
+        elif s != 1 and d != 0:
+            if d < last or d % last:
+                raise TypeError
+            out_s.append(d // last)
+            out_d.append(last)
+            last = d * s
+    top = -(-m // last)
+    if top > 1:
+        out_s.append(top)
+        out_d.append(last)
+    if len(out_s) > 1:
+        return make_pair(tuple(out_s), tuple(out_d))
+    if not out_s:
+        raise TypeError
+    return make_pair(out_s[0], out_d[0])
+
+
 def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
     """Complement of a plain layout."""
+    if type(codomain) is int:
+        try:
+            return _complement_quick(layout.shape, layout.stride, codomain)
+        except TypeError:
+            pass
     flat = static_flat(layout)
     if flat is not None and (codomain is None or type(codomain) is int):
         if codomain is None:
@@ -243,7 +285,10 @@ def complement(layout: Layout | ComposedLayout, codomain_size: Any = None) -> An
     complement of its plain outer is returned in the same chain (the convention of the ``fly`` dialect).
     """
     if type(layout) is Layout and type(codomain_size) is int:
-        return complement_layout(layout, codomain_size)
+        try:
+            return _complement_quick(layout.shape, layout.stride, codomain_size)
+        except TypeError:
+            return complement_layout(layout, codomain_size)
     if codomain_size is not None:
         codomain_size = it.unwrap(it.normalize(codomain_size))
         if type(codomain_size) is tuple:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from math import gcd
 from typing import Any
 
-from . import coords
-from . import inttuple as it
-from . import scalar as sc
+from . import coords, inttuple as it, scalar as sc
 from .algebra import Pair, linear_of, plain, rewrap
-from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, make_pair
+from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, check_extents, make_pair
 from .divide import tiled_product
 from .errors import LayoutError
 from .scalar import IntTuple, Leaf
@@ -85,6 +83,26 @@ def make_composed_layout(inner: Any, offset: Any, outer: Any = None) -> Composed
     return ComposedLayout(inner, offset, outer)
 
 
+def make_int_tuple(x: Any) -> IntTuple:
+    """Check an int tuple: integers (also NumPy's), None, Dyn, Basis and nested tuples of these."""
+    return it.normalize(x)
+
+
+def make_coord(*items: Any) -> IntTuple:
+    """The tuple of the arguments; a single tuple is taken as it is (``make_coord(4)`` is ``(4,)``)."""
+    return it.normalize(items[0] if len(items) == 1 and isinstance(items[0], tuple) else items)
+
+
+def make_shape(*extents: Any) -> IntTuple:
+    """The shape of the arguments, which must be positive; a single tuple is taken as it is."""
+    s = make_coord(*extents)
+    check_extents(s)
+    return s
+
+
+make_stride = make_coord
+
+
 def make_tile(*items: Any) -> Tile:
     """A bracketed tile of the given entries."""
     return Tile(*items)
@@ -113,6 +131,40 @@ def stride(x: Any, *path: int) -> IntTuple:
 
 def _tuple_of(x: Any) -> IntTuple:
     return linear_of(x).shape if isinstance(x, (Layout, ComposedLayout)) else it.normalize(x)
+
+
+def get_scalar(x: Any) -> Leaf:
+    """The only leaf of an int tuple, through rank-1 wrappers."""
+    leaf = it.unwrap(it.normalize(x))
+    if type(leaf) is tuple:
+        raise LayoutError(f"{it.to_text(leaf)} has more than one leaf")
+    return leaf
+
+
+def get_leaves(x: Any, dynamic_only: bool = False) -> tuple[Leaf, ...]:
+    """All leaves of an int tuple, left to right; with ``dynamic_only`` those not known at compile time."""
+    return tuple(e for e in it.leaves(it.normalize(x)) if not dynamic_only or not sc.is_static(e))
+
+
+def _composed(x: Any) -> ComposedLayout:
+    if not isinstance(x, ComposedLayout):
+        raise LayoutError(f"expected a composed layout, got {x!r}")
+    return x
+
+
+def composed_get_inner(x: ComposedLayout) -> Any:
+    """The function applied last: a Layout, ComposedLayout, Swizzle or CoordSwizzle."""
+    return _composed(x).inner
+
+
+def composed_get_offset(x: ComposedLayout) -> IntTuple:
+    """What is added between outer and inner."""
+    return _composed(x).offset
+
+
+def composed_get_outer(x: ComposedLayout) -> Layout | ComposedLayout:
+    """The layout applied first."""
+    return _composed(x).outer
 
 
 def rank(x: Any, *path: int) -> int:
@@ -146,8 +198,9 @@ def coprofile(x: Any) -> IntTuple:
     return coords.coprofile(linear_of(x).stride)
 
 
-def get(x: Any, *path: int) -> Any:
-    """The mode at ``path``."""
+def get(x: Any, *path: Any) -> Any:
+    """The mode at ``path`` (integers, or one list of them)."""
+    path = _indices(path)
     return x[path] if isinstance(x, (Layout, ComposedLayout)) else it.get(it.normalize(x), *path)
 
 
@@ -156,8 +209,17 @@ def take(x: Any, begin: int, end: int = -1) -> Any:
     return _both(x, lambda t: it.take(t, begin, end))
 
 
-def select(x: Any, *indices: int) -> Any:
-    """The listed modes, in that order; a single one comes bare."""
+def _indices(args: tuple[Any, ...]) -> tuple[int, ...]:
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        args = tuple(args[0])
+    if any(type(i) is not int for i in args):
+        raise LayoutError(f"mode numbers must be ints, got {args}")
+    return args
+
+
+def select(x: Any, *indices: Any) -> Any:
+    """The listed modes (integers, or one list of them), in that order; a single one comes bare."""
+    indices = _indices(indices)
     return _both(x, lambda t: it.select(t, *indices))
 
 
@@ -176,8 +238,9 @@ def unflatten(x: Any, profile: Any) -> Any:
     return _both(x, lambda t: it.unflatten(t, it.normalize(profile)))
 
 
-def expand(x: Any, *indices: int) -> Any:
+def expand(x: Any, *indices: Any) -> Any:
     """Splice the children of the listed modes into the parent."""
+    indices = _indices(indices)
     return _both(x, lambda t: it.expand(t, indices))
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import inttuple as it
-from . import scalar as sc
+from . import inttuple as it, scalar as sc
 from .errors import LayoutError
 from .scalar import Basis, IntTuple, Leaf
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from . import coords
-from . import inttuple as it
-from . import scalar as sc
+from . import coords, inttuple as it, scalar as sc
 from .errors import LayoutError
 from .scalar import Dyn, IntTuple
 
@@ -134,6 +132,19 @@ class Layout:
         if it.has_none(crd):
             return make_pair(it.slice_(self.shape, crd), it.slice_(self.stride, crd))
         return coords.crd2idx(crd, self.shape, self.stride)
+
+    def get_hier_coord(self, index: Any) -> IntTuple:
+        """Hierarchical coordinate of an index (:func:`flydsl.layout.idx2crd`)."""
+        return coords.idx2crd(it.normalize(index), self.shape, self.stride)
+
+    def get_flat_coord(self, index: Any) -> IntTuple:
+        """Coordinate of an index with one integer per top-level mode."""
+        crd = self.get_hier_coord(index)
+        return coords.crd2crd(crd, self.shape, (1,) * self.rank) if type(self.shape) is tuple else crd
+
+    def get_1d_coord(self, index: Any) -> Any:
+        """Linear (colexicographic) coordinate of an index."""
+        return coords.colex_index(self.get_hier_coord(index), self.shape)
 
     def _repr_svg_(self) -> str | None:
         return picture(self)

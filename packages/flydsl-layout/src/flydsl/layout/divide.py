@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from . import coords
-from . import inttuple as it
+from . import coords, inttuple as it
 from .algebra import (
     Pair,
     canon,
@@ -17,7 +16,7 @@ from .algebra import (
     pair_of,
     rewrap,
 )
-from .composition import compose_layouts
+from .compose import compose_layouts
 from .core import Layout, Tile, as_tiler, check_extents, make_pair, static_flat
 from .errors import LayoutError
 from .scalar import IntTuple

@@ -381,18 +381,22 @@ def add(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def sub(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Leaf-wise difference; surplus modes stay."""
     return _zip_with(sc.sub, a, b)
 
 
 def mul(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Leaf-wise product; surplus modes stay."""
     return _zip_with(sc.mul, a, b)
 
 
 def div(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Leaf-wise quotient, truncating toward zero; surplus modes stay."""
     return _zip_with(sc.div, a, b)
 
 
 def mod(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Leaf-wise remainder, with the sign of the dividend; surplus modes stay."""
     return _zip_with(sc.mod, a, b)
 
 

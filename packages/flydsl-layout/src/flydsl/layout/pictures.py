@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import coords
-from . import inttuple as it
+from . import coords, inttuple as it
 from .algebra import linear_of
 from .atoms import MmaAtomInfo
 from .core import ComposedLayout, Layout, Swizzle, Tile, as_tiler, make_pair

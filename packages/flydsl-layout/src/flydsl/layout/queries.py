@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import coords
-from . import inttuple as it
-from . import scalar as sc
+from . import coords, inttuple as it, scalar as sc
 from .algebra import coalesce, linear_of, plain, right_inverse
-from .composition import compose_layouts, composition
+from .compose import compose_layouts, composition
 from .core import ComposedLayout, Layout, make_pair, static_flat
 from .errors import LayoutError
 from .scalar import IntTuple

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from .errors import LayoutError
 
-__all__ = ["Basis", "Dyn", "IntTuple", "Leaf", "sym"]
+__all__ = ["Basis", "Dyn", "E", "IntTuple", "Leaf", "sym"]
 
 #: A leaf: ``int | None | Dyn | Basis``.
 Leaf: TypeAlias = Any
@@ -94,6 +94,11 @@ class Basis:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable")
 
+    def __mul__(self, other: Leaf) -> Basis:
+        return Basis(mul(self.value, other), self.modes)
+
+    __rmul__ = __mul__
+
     def __eq__(self, other: object) -> bool:
         return type(other) is Basis and self.value == other.value and self.modes == other.modes
 
@@ -108,6 +113,12 @@ class Basis:
 
     def __repr__(self) -> str:
         return f"Basis({self.value!r}, {self.modes!r})"
+
+
+def E(*modes: int) -> Leaf:  # noqa: N802  (the mathematical name)
+    """The unit basis vector along a path: ``E(0)`` is ``1E0``, ``E(1, 0)`` is ``1E1E0``, ``E()`` is the integer 1."""
+    path = modes[0] if len(modes) == 1 and isinstance(modes[0], (tuple, list)) else modes
+    return Basis(1, tuple(path)) if path else 1
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import coords
-from . import inttuple as it
+from . import coords, inttuple as it
 from .algebra import coalesce, complement, linear_of, rewrap, right_inverse
-from .composition import composition
-from .construct import cosize, make_fragment_layout_like, recast_layout, slice_, upcast
+from .compose import composition
+from .construct import cosize, make_fragment_layout_like, recast_layout, upcast
 from .core import ComposedLayout, Layout, Tile, make_pair, picture
 from .divide import logical_divide, logical_product, raked_product, tiled_product, zipped_divide
 from .errors import LayoutError
@@ -313,13 +312,64 @@ def make_tiled_copy_for(operand: str, atom: CopyAtom, mma: TiledMma) -> TiledCop
     return TiledCopy(atom, mma.tv_layout(operand), Tile(Layout(sizes[i]), Layout(sizes[j])))
 
 
-__all__ = [
-    "CopyAtom",
-    "MmaAtom",
-    "TiledCopy",
-    "TiledMma",
-    "make_layout_tv",
-    "make_tiled_copy_for",
-    "make_tiled_copy_tv",
-    "slice_",
-]
+def make_tiled_copy(atom: CopyAtom, layout_tv: Layout, tile: Any) -> TiledCopy:
+    """A copy atom repeated over a static (thread, value) layout of a tile (a Tile, or its entries)."""
+    if not layout_tv.is_static:
+        raise LayoutError(f"a tiled copy needs a static thread-value layout, got {layout_tv}")
+    return TiledCopy(atom, layout_tv, tile if isinstance(tile, Tile) else Tile(*it.modes_of(tile)))
+
+
+def make_tiled_mma(atom: Any, atom_layout: Layout | None = None, permutation: Any = None) -> TiledMma:
+    """An MMA atom (or an entry of :func:`flydsl.layout.mma_atom`) repeated over an (M,N,K) arrangement."""
+    atom = getattr(atom, "atom", atom)
+    layout = Layout((1, 1, 1), (0, 0, 0)) if atom_layout is None else atom_layout
+    if not layout.is_static or layout.rank != 3:
+        raise LayoutError(f"the arrangement of atoms must be a static layout of the modes M, N and K, got {layout}")
+    if permutation is None:
+        return TiledMma(atom, layout)
+    return TiledMma(atom, layout, permutation if isinstance(permutation, Tile) else Tile(*permutation))
+
+
+def make_tiled_copy_A(atom: CopyAtom, mma: TiledMma) -> TiledCopy:  # noqa: N802
+    """The tiled copy whose threads and values are those of operand A."""
+    return make_tiled_copy_for("a", atom, mma)
+
+
+def make_tiled_copy_B(atom: CopyAtom, mma: TiledMma) -> TiledCopy:  # noqa: N802
+    """The tiled copy whose threads and values are those of operand B."""
+    return make_tiled_copy_for("b", atom, mma)
+
+
+def make_tiled_copy_C(atom: CopyAtom, mma: TiledMma) -> TiledCopy:  # noqa: N802
+    """The tiled copy whose threads and values are those of C."""
+    return make_tiled_copy_for("c", atom, mma)
+
+
+def tiled_copy_partition_src(copy: TiledCopy, layout: Any, thr: Any) -> tuple[Any, IntTuple]:
+    """What thread ``thr`` reads: ``((val, rest val), rest...)`` and its offset."""
+    return copy.partition(layout, thr, "src")
+
+
+def tiled_copy_partition_dst(copy: TiledCopy, layout: Any, thr: Any) -> tuple[Any, IntTuple]:
+    """What thread ``thr`` writes: ``((val, rest val), rest...)`` and its offset."""
+    return copy.partition(layout, thr, "dst")
+
+
+def tiled_copy_retile(copy: TiledCopy, layout: Layout) -> Layout:
+    """A thread's fragment (mode 0 = values of one instruction) in the value order of the copy."""
+    return copy.retile(layout)
+
+
+def tiled_mma_partition(operand: str, mma: TiledMma, layout: Any, thr: Any) -> tuple[Any, IntTuple]:
+    """What thread ``thr`` holds of an operand: ``(V, rest0, rest1, ...)`` and its offset."""
+    return mma.partition(operand, layout, thr)
+
+
+def tiled_mma_partition_shape(operand: str, mma: TiledMma, shape: Any) -> IntTuple:
+    """The shape of one thread's part of an operand of the given shape."""
+    return mma.partition_shape(operand, shape)
+
+
+def mma_make_fragment(operand: str, mma: TiledMma, layout: Layout, stages: int | None = None) -> Layout:
+    """Register layout of one thread's part of an operand."""
+    return mma.make_fragment(operand, layout, stages)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from itertools import product as grid
 from typing import Any
 
-from . import coords
-from . import inttuple as it
-from . import scalar as sc
+from . import coords, inttuple as it, scalar as sc
 from .algebra import Pair, canon, coalesce_pair, linear_of, mode_pairs, pair_of, rewrap
 from .carries import ENUMERATION_LIMIT, Carries, Digit
 from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, as_tiler, make_pair, set_cx, static_flat
