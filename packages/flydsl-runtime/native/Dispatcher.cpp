@@ -116,11 +116,15 @@ private:
   TensorView *storage = inlineViews;
 };
 
-/// The axis that stays static in a fully dynamic layout: the lowest with stride 1; -1 if none.
+/// The axis that stays static in a fully dynamic layout: the lowest with stride 1, else the lowest
+/// of extent 1, whose stride no access depends on; -1 if there is none.
 int leadingAxis(const TensorView &view) {
   if (view.strides) {
     for (int i = 0; i < view.rank; ++i)
       if (view.strides[i] == view.strideUnit)
+        return i;
+    for (int i = 0; i < view.rank; ++i)
+      if (view.shape[i] == 1)
         return i;
     return -1;
   }

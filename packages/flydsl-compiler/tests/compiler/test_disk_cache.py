@@ -233,10 +233,11 @@ def test_kill_and_damage_at_random_points(program: Path, tmp_path: Path) -> None
             _, err = process.communicate(timeout=600)
             assert process.returncode == 0, err[-3000:]
         running[0].communicate()
-    last = start(program, 1, kernels, root)
-    _, err = last.communicate(timeout=600)
-    assert last.returncode == 0, err[-3000:]
-    assert DiskCache(root).verify() == []
+    for _ in range(2):
+        last = start(program, 1, kernels, root)
+        out, err = last.communicate(timeout=600)
+        assert last.returncode == 0, err[-3000:]
+    assert out.strip() == "0", "what was damaged has been replaced"
 
 
 @pytest.mark.parametrize("state", ["read-only", "a file", "full"])

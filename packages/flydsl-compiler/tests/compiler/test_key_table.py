@@ -220,7 +220,7 @@ HIT = {
     "formatting": edit("X[0] = X[0]", "X[0] = (\n            X[0]\n        )"),
     "a docstring": edit('"""Helpers of the program."""', '"""Other words."""', "helpers"),
     "an unrelated function": edit("def not_reached():\n    return 1", "def not_reached():\n    return 2"),
-    "an unrelated function there": edit("def unrelated(x):\n    return x", "def unrelated(x):\n    return 1", "helpers"),
+    "an unrelated function there": edit("unrelated(x):\n    return x", "unrelated(x):\n    return 1", "helpers"),
     "a global that nothing reads": edit("NOT_READ = 5", "NOT_READ = 6"),
     "the place in the file": edit("BIAS = 1", "\n\n\nBIAS = 1"),
     "the folder": move,
@@ -345,6 +345,23 @@ def test_back_end_options_reuse_the_lowered_module(world: World, monkeypatch: py
     module.run.compile_hints = {"fastmath": "fast"}
     module.run(**world.arguments)
     assert len(traces) == 2
+
+
+def test_calls_under_other_settings_are_not_remembered_for_all(world: World) -> None:
+    """A call inside `override` or under hints of this thread says nothing of later calls."""
+    from flydsl.compiler.context import CompilationContext
+    from flydsl.utils import env
+
+    world.monkeypatch.delenv("COMPILE_ONLY")
+    module = world.load()
+    compiled = {}
+    with env.override(arch="gfx950"):
+        compiled["override"] = flyc.compile(module.run, **world.arguments)
+    with CompilationContext.compile_hints({"waves_per_eu": 2}):
+        compiled["hints"] = flyc.compile(module.run, **world.arguments)
+    assert not module.run._plain.fast.dispatcher.current()
+    compiled["plain"] = flyc.compile(module.run, **world.arguments)
+    assert len({id(c) for c in compiled.values()}) == 3 and compiled["plain"].artifact.arch == "gfx942"
 
 
 def test_two_architectures_in_one_process(world: World) -> None:

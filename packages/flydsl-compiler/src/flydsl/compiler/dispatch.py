@@ -8,6 +8,7 @@ from typing import Any
 from flydsl.runtime._native import MAX_DISPATCH_PARAMETERS, Dispatcher, Guards
 from flydsl.utils import env
 
+from .context import CompilationContext
 from .environment import environment_guards
 from .jit_argument import MemRefJitArg, PointerJitArg
 from .key import _Walker
@@ -55,6 +56,8 @@ class FastPath:
         """Let the dispatcher answer calls like this one, if it can tell them apart."""
         if self.dispatcher is None or identity.guards is None or not all(map(self._keyable, self._names, values)):
             return
+        if env.override_variable.get() is not None or CompilationContext.get_compile_hints():
+            return  # this call was made under settings that the next one need not have
         if not self.dispatcher.current():
             self.dispatcher.arm([*guards, identity.guards])
         self.dispatcher.add(tuple(values), launcher)

@@ -100,7 +100,7 @@ class MemRefJitArg:
         self._runtime_key: Any = None
         self._shape, self._stride = list(self.real_shape), list(self.real_stride)
         if dynamic_layout:
-            if 1 not in self.real_stride:
+            if self._leading() is None:
                 raise RuntimeError(
                     f"cannot auto-mark layout-dynamic a tensor of shape {self.real_shape} and strides "
                     f"{self.real_stride}: no "
@@ -114,11 +114,11 @@ class MemRefJitArg:
         """All extents dynamic, all strides but the leading one dynamic with ``divisibility``."""
         rank = len(self._shape)
         if leading_dim is None:
-            if 1 not in self.real_stride:
+            leading_dim = self._leading()
+            if leading_dim is None:
                 raise RuntimeError(f"no axis of the tensor has stride 1 (strides {self.real_stride})")
-            leading_dim = self.real_stride.index(1)
         leading_dim = self._axis(leading_dim)
-        if self.real_stride[leading_dim] != 1:
+        if self.real_stride[leading_dim] != 1 and self.real_shape[leading_dim] != 1:
             raise RuntimeError(f"leading_dim {leading_dim} has stride {self.real_stride[leading_dim]}, not 1")
         self.mark_shape_dynamic(list(range(rank)))
         others = [d for d in range(rank) if d != leading_dim]
@@ -134,6 +134,12 @@ class MemRefJitArg:
         """These strides dynamic, with a promised divisibility (a power of two)."""
         self._mark(self._stride, dims, divisibility)
         return self
+
+    def _leading(self) -> int | None:
+        """The lowest axis with stride 1, else the lowest of extent 1, whose stride no access depends on."""
+        if 1 in self.real_stride:
+            return self.real_stride.index(1)
+        return self.real_shape.index(1) if 1 in self.real_shape else None
 
     def _axis(self, dim: int) -> int:
         rank = len(self._shape)

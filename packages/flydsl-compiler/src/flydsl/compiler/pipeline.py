@@ -16,6 +16,7 @@ from .artifact import CompiledArtifact
 from .backends import get_backend
 from .device_printf import define_allocator
 from .diagnostics import DSLCompileError, dsl_ir_diagnostics
+from .ir_walk import children, kernel_functions
 from .llvm_options import llvm_options
 from .lowered import LoweredModule
 from .plan import PlanBuilder
@@ -51,18 +52,6 @@ class _Dump:
 
 def _text(module: Any) -> str:
     return module.operation.get_asm(enable_debug_info=True)
-
-
-def _kernels(module: Any) -> list[Any]:
-    """The lone ``gpu.module``'s kernel operations."""
-    found = []
-    for op in module.body.operations:
-        if op.operation.name == "gpu.module":
-            for inner in op.operation.regions[0].blocks[0].operations:
-                inner = inner.operation
-                if inner.name == "gpu.func" and ("gpu.kernel" in inner.attributes or "kernel" in inner.attributes):
-                    found.append(inner)
-    return found
 
 
 def _symbol(op: Any) -> str:
@@ -121,7 +110,7 @@ class MlirCompiler:
             module.operation.verify()
         if env.debug.print_origin_ir:
             log().info("%s", _text(module))
-        kernels = _kernels(module)
+        kernels = kernel_functions(module)
         if not kernels:
             raise DSLCompileError(f"{func_name}: no kernel is launched, so there is nothing to compile")
         names = [_symbol(k) for k in kernels]
@@ -188,16 +177,16 @@ class MlirCompiler:
 
     @staticmethod
     def _plan(module: Any, func_name: str, arguments: list[dict[str, Any]]) -> dict[str, Any]:
-        for op in module.body.operations:
-            if op.operation.name == "func.func" and _symbol(op) == func_name:
-                return PlanBuilder(func_name, arguments).build(op.operation)
+        for op in children(module):
+            if op.name == "func.func" and _symbol(op) == func_name:
+                return PlanBuilder(func_name, arguments).build(op)
         raise DSLCompileError(f"the traced module has no host function {func_name!r}")
 
     @staticmethod
     def _codegen(module: Any, backend: Any, dump: _Dump | None) -> bytes:
         import flydsl.ir as fly_ir
 
-        gpu_modules = [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
+        gpu_modules = [op for op in children(module) if op.name == "gpu.module"]
         arch = backend.target.arch.split("-")[0]
         level = env.compile.opt_level
         try:

@@ -10,6 +10,7 @@ import struct
 from typing import Any
 
 from .diagnostics import DSLCompileError
+from .ir_walk import children
 
 VERSION = 1
 _BINARY = {
@@ -70,10 +71,9 @@ class PlanBuilder:
         for block in blocks[1:]:
             for argument in block.arguments:
                 self._set(argument, self._reg())
-        for block in blocks:
-            self._labels[self._block_key(block)] = len(self.code)
-            for op in block.operations:
-                self._operation(op.operation)
+        for op in children(function):
+            self._labels.setdefault(self._block_key(op.block), len(self.code))
+            self._operation(op)
         for instruction, position, block in self._fixups:
             instruction[position] = self._labels[self._block_key(block)]
         return {"version": VERSION, "name": self.name, "args": self.arguments, "regs": self.regs, "code": self.code}

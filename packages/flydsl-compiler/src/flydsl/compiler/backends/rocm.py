@@ -8,6 +8,7 @@ from typing import Any
 from flydsl.runtime.device import get_rocm_arch, get_warp_size
 from flydsl.utils import env
 
+from ..ir_walk import kernel_functions
 from .base import BaseBackend, GPUTarget
 
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?(:[a-z]+[+-])*")
@@ -72,14 +73,14 @@ class RocmBackend(BaseBackend):
         from flydsl._mlir import ir
 
         if compile_hints.get("unsafe_fp_math"):
-            for function in _kernel_functions(module):
+            for function in kernel_functions(module):
                 _add_passthrough(function, "unsafe-fp-math", "true")
         waves = compile_hints.get("waves_per_eu")
         if waves is None or waves == 0:
             return
 
         value = waves_per_eu(waves)
-        for function in _kernel_functions(module):
+        for function in kernel_functions(module):
             if "," in value:
                 # The ROCDL attribute takes one number; a range is an attribute of the LLVM function.
                 _add_passthrough(function, "amdgpu-waves-per-eu", value)
@@ -97,20 +98,6 @@ class RocmBackend(BaseBackend):
 
     def jit_runtime_lib_basenames(self) -> list[str]:
         return []
-
-
-def _kernel_functions(module: Any) -> list[Any]:
-    """The kernel entries of a module, before or after lowering."""
-    found = []
-    for gpu_module in module.body.operations:
-        if gpu_module.operation.name != "gpu.module":
-            continue
-        for op in gpu_module.regions[0].blocks[0].operations:
-            inner = op.operation
-            marks = ("gpu.kernel", "kernel", "rocdl.kernel")
-            if inner.name in ("gpu.func", "llvm.func") and any(mark in inner.attributes for mark in marks):
-                found.append(inner)
-    return found
 
 
 def _add_passthrough(function: Any, key: str, value: str) -> None:

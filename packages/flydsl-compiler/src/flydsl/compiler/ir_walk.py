@@ -1,0 +1,42 @@
+"""Walking IR without its Python classes.
+
+Iterating a block makes an OpView of every operation, for which MLIR imports the module of its dialect; that
+of LLVM alone takes as long as a small compile. A walk hands out plain operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["children", "kernel_functions"]
+
+
+def children(op: Any) -> list[Any]:
+    """The operations directly inside ``op``, block by block, as plain `ir.Operation` objects."""
+    from flydsl._mlir import ir
+
+    found: list[Any] = []
+    entered = False
+
+    def visit(inner: Any) -> Any:
+        nonlocal entered
+        if not entered:
+            entered = True
+            return ir.WalkResult.ADVANCE
+        found.append(inner)
+        return ir.WalkResult.SKIP
+
+    op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def kernel_functions(module: Any) -> list[Any]:
+    """The kernel entries of a module, before or after lowering."""
+    marks = ("gpu.kernel", "kernel", "rocdl.kernel")
+    return [
+        inner
+        for op in children(module)
+        if op.name == "gpu.module"
+        for inner in children(op)
+        if inner.name in ("gpu.func", "llvm.func") and any(mark in inner.attributes for mark in marks)
+    ]
