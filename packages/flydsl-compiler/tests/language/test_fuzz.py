@@ -1,6 +1,6 @@
 """Random kernels on the device against a plain Python reading of the same source.
 
-``FLYDSL_FUZZ_PROGRAMS`` (default 24) is the number of programs, ``FLYDSL_FUZZ_SEED`` the first seed.
+``FLYDSL_FUZZ_PROGRAMS`` (default 16) is the number of programs, ``FLYDSL_FUZZ_SEED`` the first seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fuzz_kernels  # noqa: E402
 import fuzz_reference  # noqa: E402
 
-PROGRAMS = int(os.environ.get("FLYDSL_FUZZ_PROGRAMS", "24"))
+PROGRAMS = int(os.environ.get("FLYDSL_FUZZ_PROGRAMS", "16"))
 FIRST = int(os.environ.get("FLYDSL_FUZZ_SEED", "0"))
 BATCH = 8
 
