@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from asmlib import FIRST, Bench, Program
-from matrixref import BITS, Shape, decode, operand_place, pack, parse, registers, result_place, round_half, unpack
+from matrixref import BITS, decode, operand_place, pack, parse, registers, result_place, round_half, unpack
 
 F8 = [f"{x}_{y}" for x in ("fp8", "bf8") for y in ("fp8", "bf8")]
 
@@ -26,7 +26,9 @@ def _gfx9_common() -> list[str]:
 
 
 def _wmma(prefix: str, k: int, wide: bool) -> list[str]:
-    names = [f"{prefix}_{d}_16x16x{k}_{t}" for d, t in (("f32", "f16"), ("f32", "bf16"), ("f16", "f16"), ("bf16", "bf16"))]
+    names = [
+        f"{prefix}_{d}_16x16x{k}_{t}" for d, t in (("f32", "f16"), ("f32", "bf16"), ("f16", "f16"), ("bf16", "bf16"))
+    ]
     return names + ([f"{prefix}_bf16f32_16x16x{k}_bf16"] if wide else [])
 
 
@@ -167,7 +169,12 @@ def to_rows(case: Case, data: dict[str, np.ndarray], scale_select: tuple[int, in
     kept = data["a"].shape[2]
     blocks, m, n, k = range(s.blocks), range(s.m), range(s.n), range(s.k)
     place = operand_place
-    a = {place(arch, s, "a", case.a, i, q, x, wave): int(data["a"][x, i, q]) for x in blocks for i in m for q in range(kept)}
+    a = {
+        place(arch, s, "a", case.a, i, q, x, wave): int(data["a"][x, i, q])
+        for x in blocks
+        for i in m
+        for q in range(kept)
+    }
     b = {place(arch, s, "b", case.b, j, q, x, wave): int(data["b"][x, q, j]) for x in blocks for j in n for q in k}
     c = {result_place(arch, s, i, j, x, wave): int(data["c"][x, i, j]) for x in blocks for i in m for j in n}
     parts = [pack(a, BITS[case.a], case.regs[0]), pack(b, BITS[case.b], case.regs[1]), pack(c, BITS[s.c], case.regs[2])]
