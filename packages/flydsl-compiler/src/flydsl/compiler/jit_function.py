@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 import threading
 import time
@@ -118,6 +119,15 @@ class JitFunction:
         compiled, values = self._specialise(args, kwargs)
         if not env.compile.compile_only:
             compiled(*values)
+
+    def with_hints(self, hints: dict[str, Any]) -> JitFunction:
+        """The same function with other compile hints, sharing what was compiled."""
+        variant = copy.copy(self)
+        variant.compile_hints = dict(hints)
+        variant._plain = _Bound(variant, None)
+        variant._dispatch = _undecided
+        variant._instances = weakref.WeakKeyDictionary()
+        return variant
 
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:

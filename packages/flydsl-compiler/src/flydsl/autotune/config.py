@@ -1,11 +1,11 @@
-"""Autotuning: configurations of a jit function. Searching is not available yet."""
+"""One candidate of a search."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Config", "autotune", "do_bench"]
+__all__ = ["Config"]
 
 
 class Config:
@@ -13,7 +13,7 @@ class Config:
 
     Args:
         num_warps: passed as keyword ``num_warps``. waves_per_eu: compile hint.
-        pre_hook: called with the keyword arguments before each benchmark call; not serialised.
+        pre_hook: called with the arguments by name before each benchmark call; not serialised.
     """
 
     def __init__(
@@ -45,15 +45,10 @@ class Config:
         """The configuration of a `to_dict` result."""
         return cls(num_warps=data.get("num_warps"), waves_per_eu=data.get("waves_per_eu"), **data.get("kwargs", {}))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self.to_dict() == other.to_dict() and self.pre_hook is other.pre_hook
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{k}={v!r}' for k, v in {**self.all_kwargs(), **self.compiler_opts()}.items())})"
-
-
-def autotune(configs: Any, key: Any = None, **options: Any) -> Any:
-    """Decorator that picks a configuration per call. Raises NotImplementedError: the search is missing."""
-    raise NotImplementedError("flydsl.autotune.autotune (configuration search)")
-
-
-def do_bench(fn: Callable[[], Any], warmup: int = 5, rep: int = 25, quantiles: Any = None) -> Any:
-    """Time a call on the device. Raises NotImplementedError: device timing is missing."""
-    raise NotImplementedError("flydsl.autotune.do_bench (device timing)")

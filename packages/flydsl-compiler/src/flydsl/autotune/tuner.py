@@ -1,0 +1,404 @@
+"""The autotuner: which configuration a call runs with, and the search for it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from flydsl.compiler.backends import current_target, get_backend
+from flydsl.compiler.context import CompilationContext, merge_compile_hints
+from flydsl.compiler.environment import key_environment
+from flydsl.compiler.signature import Parameters
+from flydsl.compiler.toolchain import toolchain_fingerprint
+from flydsl.utils import env
+
+from .bench import copy_of, do_bench, fill_zero, on_stream, restore
+from .config import Config
+from .progress import Progress
+from .store import ARTIFACT_VERSION, OfflineConfigs, WinnerCache, validate_artifact_name
+
+__all__ = ["Autotuner", "autotune"]
+
+_EXACT = (bool, int, float, str)
+
+
+def _is_tensor(value: Any) -> bool:
+    tensor = getattr(value, "tensor", value)
+    return hasattr(tensor, "shape") and hasattr(tensor, "dtype")
+
+
+def _key_value(value: Any) -> Any:
+    """What of a key argument matters: the shape of a tensor, the dtype of something that has one, else the value."""
+    tensor = getattr(value, "tensor", value)
+    if _is_tensor(value):
+        return tuple(int(s) for s in tensor.shape)
+    return str(value.dtype) if hasattr(value, "dtype") else value
+
+
+def _stride_pattern(value: Any) -> str:
+    """Strides in elements, each as ``0``, ``1`` or ``s``."""
+    tensor = getattr(value, "tensor", value)
+    strides = tensor.stride() if callable(getattr(tensor, "stride", None)) else None
+    if strides is None and hasattr(tensor, "strides"):
+        strides = [s // tensor.dtype.itemsize if s % tensor.dtype.itemsize == 0 else s for s in tensor.strides]
+    return ",".join("01"[s] if s in (0, 1) else "s" for s in strides or ())
+
+
+def _device() -> dict[str, Any] | None:
+    """Name, architecture and compute units of the current device; None when there is none."""
+    from flydsl.runtime import HipError, device_info
+
+    try:
+        info = device_info()
+    except (HipError, ImportError, ValueError):
+        return None
+    return {"name": info.name, "arch": info.arch, "compute_units": info.compute_units}
+
+
+@dataclasses.dataclass
+class _Call:
+    """One call of a tuned function: arguments as passed and by name."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    by_name: dict[str, Any]
+
+    @property
+    def stream(self) -> Any:
+        value = self.by_name.get("stream")
+        return getattr(value, "value", value)
+
+
+class Autotuner:
+    """A jit function with configurations. Calling it picks one and runs the function, whose value it returns.
+
+    The order is: cache of winners (memory, then disk), offline artifact, ``default``, search. With
+    ``FLYDSL_AUTOTUNE`` set it always searches, and writes the artifact.
+    """
+
+    def __init__(
+        self,
+        fn: Any,
+        configs: Sequence[Config] | Callable[..., Iterable[Config]],
+        key: Sequence[str] | None = None,
+        warmup: int = 5,
+        rep: int = 25,
+        prune_configs_by: Callable[[list[Config], dict[str, Any]], list[Config]] | None = None,
+        reset_to_zero: Sequence[str] | None = None,
+        restore_value: Sequence[str] | None = None,
+        pre_hook: Callable[[dict[str, Any]], None] | None = None,
+        post_hook: Callable[[dict[str, Any]], None] | None = None,
+        do_bench: Callable[..., Any] | None = None,
+        default: Callable[..., Config] | None = None,
+        artifact_name: str | None = None,
+        validate_hook: Callable[[dict[str, Any]], Any] | None = None,
+        select_config: Callable[[list[tuple[Config, Any]]], tuple[Config, Any]] | None = None,
+    ) -> None:
+        self.fn, self.configs = fn, configs
+        self.keys = list(key or ())
+        self.warmup, self.rep = warmup, rep
+        self.prune_configs_by = prune_configs_by
+        self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
+        self.pre_hook, self.post_hook = pre_hook, post_hook
+        self.default, self.validate_hook, self.select_config = default, validate_hook, select_config
+        self._do_bench = do_bench
+        self._signature = inspect.signature(getattr(fn, "func", fn))
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
+        self.__doc__ = getattr(fn, "__doc__", None)
+        self.__wrapped__ = fn
+        self._artifacts: OfflineConfigs | None = None
+        if artifact_name is not None:
+            self._artifacts = OfflineConfigs(validate_artifact_name(artifact_name))
+            unknown = [k for k in self.keys if k not in self._signature.parameters]
+            if unknown or len(set(self.keys)) != len(self.keys):
+                raise ValueError(f"artifact keys must be unique parameter names, got {self.keys}")
+        self.cache = WinnerCache(self.__name__)
+        self._variants: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else _BoundAutotuner(self, instance)
+
+    # ---- calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = self._bind(args, kwargs)
+        config = self._resolve(call)
+        with on_stream(call.stream):
+            for name in self.reset_to_zero:
+                fill_zero(call.by_name[name])
+            return self._run(config, call)
+
+    def resolve_config(self, *args: Any, **kwargs: Any) -> Config:
+        """The configuration that a call would run with, searched if need be."""
+        return self._resolve(self._bind(args, kwargs))
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        bound = self._signature.bind_partial(*args, **kwargs)
+        by_name = dict(bound.arguments)
+        for name, parameter in self._signature.parameters.items():
+            if name not in by_name and parameter.default is not parameter.empty:
+                by_name[name] = parameter.default
+        return _Call(args, kwargs, by_name)
+
+    def _run(self, config: Config, call: _Call) -> Any:
+        arguments = {**call.kwargs, **config.all_kwargs()}
+        hints = config.compiler_opts()
+        if not hints:
+            return self.fn(*call.args, **arguments)
+        variant = self._variant(hints)
+        if variant is not None:
+            return variant(*call.args, **arguments)
+        with CompilationContext.compile_hints(hints):
+            return self.fn(*call.args, **arguments)
+
+    def _variant(self, hints: dict[str, Any]) -> Any:
+        """The jit function with these hints, which has a fast path of its own; None where there is none."""
+        make = getattr(self.fn, "with_hints", None)
+        if make is None:
+            return None
+        merged = merge_compile_hints(self.fn.compile_hints, hints)
+        text = repr(sorted(merged.items(), key=repr))
+        if text not in self._variants:
+            self._variants[text] = make(merged)
+        return self._variants[text]
+
+    # ---- which configuration
+
+    def _resolve(self, call: _Call) -> Config:
+        forced = env.autotune.force
+        key = self._key(call)
+        if not forced:
+            config = self.cache.get(key)
+            if config is None:
+                config = self._offline(call)
+            if config is None and self.default is not None:
+                config = self.default(*call.args, **call.kwargs)
+            if config is not None:
+                return config
+        with self._lock:
+            if not forced:
+                config = self.cache.get(key)  # another thread may have searched meanwhile
+                if config is not None:
+                    return config
+            config = self._search(call)
+            if forced and self._artifacts is not None and env.autotune.config_dir:
+                identity = self._identity(call)
+                self._artifacts.check(identity, config)
+                assert identity is not None
+                self._artifacts.store(identity, config)
+            self.cache.put(key, config)
+            return config
+
+    def _key(self, call: _Call) -> list[str]:
+        """What decides the winner, as strings; everything is read now."""
+        backend = get_backend()
+        tensors = {n: getattr(v, "tensor", v) for n, v in call.by_name.items() if _is_tensor(v)}
+        hints = merge_compile_hints(getattr(self.fn, "compile_hints", {}), CompilationContext.get_compile_hints())
+        key = [f"{name}={_key_value(call.by_name.get(name))!r}" for name in self.keys]
+        key += [f"{name}:{tensor.dtype}" for name, tensor in sorted(tensors.items())]
+        key += [f"{name}:{_stride_pattern(tensor)}" for name, tensor in sorted(tensors.items())]
+        key.append(f"_env_:{key_environment(backend.target.arch, frozenset())!r}")
+        key.append(f"_toolchain_:{toolchain_fingerprint(backend)}")
+        key.append(f"_arch_:{current_target().arch}")
+        key.append(f"_device_:{json.dumps(_device(), sort_keys=True)}")
+        if self._artifacts is not None:
+            key.append(f"_artifact_:{ARTIFACT_VERSION}:{self._artifacts.name}")
+        if hints:
+            key.append(f"_hints_:{sorted((k, type(v).__name__, repr(v)) for k, v in hints.items())!r}")
+        return key
+
+    # ---- offline artifacts
+
+    def _identity(self, call: _Call) -> dict[str, Any] | None:
+        assert self._artifacts is not None
+        key = {name: _key_value(call.by_name.get(name)) for name in self.keys}
+        return self._artifacts.identity(key, _device())
+
+    def _offline(self, call: _Call) -> Config | None:
+        if self._artifacts is None or not env.autotune.config_dir:
+            return None
+        identity = self._identity(call)
+        data = None if identity is None else self._artifacts.load(identity)
+        if data is None or identity is None:
+            return None
+        problem = self._problem(data, call)
+        if problem:
+            self._artifacts.ignore(self._artifacts.path(identity), problem)
+            return None
+        return Config.from_dict(data)
+
+    def _problem(self, data: dict[str, Any], call: _Call) -> str:
+        """Why a stored configuration does not fit this call; empty if it does."""
+        kwargs = dict(data.get("kwargs", {}))
+        if data.get("num_warps") is not None:
+            kwargs["num_warps"] = data["num_warps"]
+        for option in ("num_warps", "waves_per_eu"):
+            if data.get(option) is not None and type(data[option]) is not int:
+                return f"{option} is no int"
+        unknown = set(data) - {"kwargs", "num_warps", "waves_per_eu"}
+        if unknown:
+            return f"unknown compiler option {sorted(unknown)[0]!r}"
+        passed = set(self._signature.bind_partial(*call.args, **call.kwargs).arguments)
+        for name, value in kwargs.items():
+            if name not in self._signature.parameters:
+                return f"unknown parameter {name!r}"
+            if name in passed:
+                return f"it would override the argument {name!r}"
+            if name in self.keys:
+                return f"it would override the key {name!r}"
+            problem = self._type_problem(name, value)
+            if problem:
+                return problem
+        try:
+            self._signature.bind(*call.args, **call.kwargs, **kwargs)
+        except TypeError as error:
+            return f"it does not complete the call ({error})"
+        return ""
+
+    @functools.cache  # noqa: B019 (tuners live as long as the program)
+    def _annotations(self) -> dict[str, Any]:
+        return Parameters(getattr(self.fn, "func", self.fn)).annotations
+
+    def _type_problem(self, name: str, value: Any) -> str:
+        annotation = self._annotations().get(name)
+        coerce = getattr(annotation, "__coerce__", None)
+        if coerce is not None:
+            try:
+                coerce(value)
+            except (TypeError, ValueError) as error:
+                return f"parameter {name!r}: {error}"
+        elif annotation in _EXACT and type(value) is not annotation:
+            return f"parameter {name!r} is {annotation.__name__}, got {value!r}"
+        return ""
+
+    # ---- the search
+
+    def _candidates(self, call: _Call) -> list[Config]:
+        configs = list(self.configs(*call.args, **call.kwargs) if callable(self.configs) else self.configs)
+        if self.prune_configs_by is not None:
+            configs = list(self.prune_configs_by(configs, dict(call.by_name)))
+        if not configs:
+            raise ValueError(f"{self.__name__}: no configuration is left to choose from")
+        return configs
+
+    def _search(self, call: _Call) -> Config:
+        """The best of the candidates. RuntimeError when all fail, chained to the last failure."""
+        configs = self._candidates(call)
+        results: list[tuple[Config, Any]] = []
+        failures: list[tuple[Config, Exception]] = []
+        with on_stream(call.stream), Progress(self.__name__, len(configs), self._label()) as progress:
+            for config in configs:
+                try:
+                    time = self._measure(config, call)
+                except Exception as error:
+                    failures.append((config, error))
+                    progress.failed(config, error)
+                    continue
+                results.append((config, time))
+                progress.measured(config, time)
+            if results:
+                best = self._select(results)
+                progress.done(best[0], best[1], failures)
+        if not results:
+            raise RuntimeError(
+                f"{self.__name__}: all {len(configs)} configurations failed; the last: "
+                f"{configs[-1]}: {type(failures[-1][1]).__name__}: {failures[-1][1]}"
+            ) from failures[-1][1]
+        return best[0]
+
+    def _select(self, results: list[tuple[Config, Any]]) -> tuple[Config, Any]:
+        if self.select_config is None:
+            return min(results, key=lambda pair: pair[1][0] if isinstance(pair[1], list) else pair[1])
+        chosen = self.select_config(list(results))
+        for pair in results:
+            if pair is chosen or (pair[0] is chosen[0] and pair[1] == chosen[1]):
+                return pair
+        raise ValueError(f"{self.__name__}: select_config must return one of the measured (config, time) pairs")
+
+    def _label(self) -> str:
+        if self._do_bench is not None:
+            return "do_bench of the caller"
+        from flydsl.runtime.timing import default_timer
+
+        return default_timer().label
+
+    def _measure(self, config: Config, call: _Call) -> Any:
+        """Time of one candidate. The tensors in ``restore_value`` are as before afterwards."""
+        arguments = {**call.by_name, **config.all_kwargs()}
+        copies = {name: copy_of(call.by_name[name]) for name in self.restore_value}
+
+        def prepare() -> None:
+            for name, copy in copies.items():
+                restore(call.by_name[name], copy)
+            for name in self.reset_to_zero:
+                fill_zero(call.by_name[name])
+
+        def run() -> None:
+            prepare()
+            if config.pre_hook is not None:
+                config.pre_hook(arguments)
+            if self.pre_hook is not None:
+                self.pre_hook(arguments)
+            self._run(config, call)
+            if self.post_hook is not None:
+                self.post_hook(arguments)
+
+        try:
+            if self.validate_hook is not None:
+                prepare()
+                with _entered(self.validate_hook(arguments)):
+                    self._run(config, call)
+            if self._do_bench is not None:
+                return self._do_bench(run, warmup=self.warmup, rep=self.rep)
+            return do_bench(run, warmup=self.warmup, rep=self.rep, stream=call.stream)
+        finally:
+            for name, copy in copies.items():
+                restore(call.by_name[name], copy)
+
+
+@contextlib.contextmanager
+def _entered(manager: Any) -> Iterator[None]:
+    """A validate hook's context manager; a hook that returns none has checked already."""
+    if manager is None or not hasattr(manager, "__enter__"):
+        yield
+        return
+    with manager:
+        yield
+
+
+class _BoundAutotuner:
+    """A tuned method with its instance."""
+
+    def __init__(self, tuner: Autotuner, instance: Any) -> None:
+        self.__func__, self.__self__ = tuner, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__func__(self.__self__, *args, **kwargs)
+
+    def resolve_config(self, *args: Any, **kwargs: Any) -> Config:
+        return self.__func__.resolve_config(self.__self__, *args, **kwargs)
+
+
+def autotune(configs: Any, key: Sequence[str] | None = None, **options: Any) -> Callable[[Any], Autotuner]:
+    """Decorator of a ``@flyc.jit`` function that picks one of several configurations per call.
+
+    Args:
+        configs: `Config` objects, or a function of the call's arguments that gives them.
+        key: parameters on which the best configuration depends.
+        warmup, rep: runs before and during a measurement.
+        prune_configs_by: ``(configs, arguments by name) -> configs``.
+        reset_to_zero: tensors zeroed before every run. restore_value: tensors restored around every measured run.
+        pre_hook, post_hook: called with the arguments by name around each measured run.
+        do_bench: replacement of the measurement: ``(call, warmup=..., rep=...) -> comparable``.
+        default: heuristic choice instead of a search. artifact_name: enables offline artifacts.
+        validate_hook: context manager around one untimed run of each candidate; raising rejects it.
+        select_config: chooses among the measured ``(config, time)``; default: the least time.
+    """
+    return lambda fn: Autotuner(fn, configs, key, **options)

@@ -1,0 +1,335 @@
+"""The autotuner with functions whose times are known, and with a kernel on the device."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flydsl.autotune import Autotuner, Config, autotune, do_bench
+from flydsl.utils import env
+
+Calls = list[tuple[Any, ...]]
+
+
+def tuned(calls: Calls, **options: Any) -> Autotuner:
+    """A tuned Python function; the time of a configuration is its tile, 13 fails."""
+
+    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
+        call()
+        return float(calls[-1][1])
+
+    def add_one(x: Any, tile: int = 0, n: int = 1, num_warps: int = 0) -> str:
+        calls.append(("run", tile, n, num_warps))
+        if tile == 13:
+            raise ValueError("unlucky tile")
+        x += 1
+        return f"tile {tile}"
+
+    configs = options.pop("configs", [Config(tile=t) for t in (8, 2, 13, 4)])
+    options.setdefault("do_bench", bench)
+    return autotune(configs, **{"key": ["n"], **options})(add_one)
+
+
+def test_config_round_trip() -> None:
+    config = Config(num_warps=4, waves_per_eu=2, tile=64, name="a")
+    assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert config.all_kwargs() == {"tile": 64, "name": "a", "num_warps": 4}
+    assert config.compiler_opts() == {"waves_per_eu": 2}
+    with pytest.raises(TypeError, match="maxnreg"):
+        Config(maxnreg=3)
+
+
+def test_picks_the_best_and_remembers_it(capsys: pytest.CaptureFixture[str]) -> None:
+    calls: Calls = []
+    function = tuned(calls)
+    x = np.zeros(4)
+    assert function(x, n=5) == "tile 2"
+    assert [c[1] for c in calls] == [8, 2, 13, 4, 2]
+    out = capsys.readouterr().out
+    assert all(line.startswith("[autotune]") for line in out.splitlines())
+    assert "Config(tile=13): failed: ValueError: unlucky tile" in out and "best Config(tile=2)" in out
+    calls.clear()
+    assert function(x, n=5) == "tile 2" and len(calls) == 1
+    function(x, n=6)
+    assert len(calls) == 6  # another key value: searched again
+    calls.clear()
+    again = tuned(calls)  # another process: the winners are on disk
+    assert again(x, n=5) == "tile 2" and len(calls) == 1
+    assert capsys.readouterr().out.count("configurations") == 1
+
+
+def test_what_belongs_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Calls = []
+    function = tuned(calls, key=[])
+    x = np.zeros((4, 4))
+
+    def searched(*args: Any, **kwargs: Any) -> bool:
+        calls.clear()
+        function(*args, **kwargs)
+        return len(calls) > 1
+
+    assert searched(x) and not searched(x) and not searched(x=np.zeros((9, 2)))
+    assert searched(x.astype(np.float32)) and searched(x.T) and searched(np.broadcast_to(np.zeros(4), (4, 4)).copy().T)\
+        is False  # fmt: skip
+    monkeypatch.setenv("ARCH", "gfx950")
+    assert searched(x)
+    monkeypatch.setenv("FLYDSL_COMPILE_OPT_LEVEL", "1")
+    assert searched(x) and not searched(x)
+    (text, *_) = json.loads(function.cache.path.read_text())
+    assert all(mark in text for mark in ("_env_", "_toolchain_", "_device_", "_arch_"))
+
+
+def test_all_failing_is_an_error_with_its_cause() -> None:
+    calls: Calls = []
+    function = tuned(calls, configs=[Config(tile=13)])
+    with pytest.raises(RuntimeError, match="all 1 configurations failed.*unlucky") as error:
+        function(np.zeros(1))
+    assert isinstance(error.value.__cause__, ValueError)
+    assert not function.cache.path.exists()
+
+
+def test_order_of_hooks_and_state_of_tensors() -> None:
+    calls: Calls = []
+    seen: list[Any] = []
+
+    def note(what: str) -> Callable[[dict[str, Any]], None]:
+        return lambda kwargs: seen.append((what, kwargs["tile"], float(kwargs["x"][0]), float(kwargs["z"][0])))
+
+    def body(x: Any, z: Any, tile: int = 0) -> None:
+        seen.append(("kernel", tile, float(x[0]), float(z[0])))
+        x += tile
+        z += tile
+
+    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
+        for _ in range(3):
+            call()
+        return 1.0
+
+    configs = [Config(tile=3, pre_hook=note("config")), Config(tile=5)]
+    function = autotune(configs, restore_value=["x"], reset_to_zero=["z"], pre_hook=note("pre"),
+                        post_hook=note("post"), do_bench=bench)(body)  # fmt: skip
+    x, z = np.full(2, 10.0), np.full(2, 7.0)
+    function(x, z)
+    one = [("config", 3, 10, 0), ("pre", 3, 10, 0), ("kernel", 3, 10, 0), ("post", 3, 13, 3)]
+    assert seen[:12] == one * 3
+    assert seen[12:] == [("pre", 5, 10, 0), ("kernel", 5, 10, 0), ("post", 5, 15, 5)] * 3 + [("kernel", 3, 10, 0)]
+    assert x[0] == 13 and z[0] == 3  # run for real once
+    function(x, z)
+    assert x[0] == 16 and z[0] == 3  # reset on a cache hit too
+    assert calls == []
+
+
+def test_prune_default_callable_configs_select_and_validate() -> None:
+    calls: Calls = []
+    function = tuned(calls, prune_configs_by=lambda configs, args: [c for c in configs if c.kwargs["tile"] >= args["n"]])
+    assert function(np.zeros(1), n=4) == "tile 4"
+    calls.clear()
+    function = tuned(calls, key=["x"], configs=lambda x, **kw: [Config(tile=len(x)), Config(tile=9)])
+    assert function(np.zeros(5)) == "tile 5"
+    calls.clear()
+    function = tuned(calls, key=["n"], default=lambda x, n=1: Config(tile=n))
+    assert function(np.zeros(1), n=77) == "tile 77" and len(calls) == 1
+    function = tuned(calls, key=["x"], select_config=lambda results: max(results, key=lambda r: r[1]))
+    assert function(np.zeros(2)) == "tile 8"
+    function = tuned(calls, key=["x"], select_config=lambda results: (Config(tile=1), 0.0))
+    with pytest.raises(ValueError, match="select_config"):
+        function(np.zeros(3))
+
+    @contextlib.contextmanager
+    def validate(arguments: dict[str, Any]) -> Iterator[None]:
+        yield
+        if arguments["tile"] == 2:
+            raise AssertionError("wrong result")
+
+    function = tuned(calls, key=["x"], validate_hook=validate)
+    assert function(np.zeros(6)) == "tile 4"
+
+
+def test_forced_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Calls = []
+    function = tuned(calls, default=lambda x, n=1: Config(tile=8))
+    monkeypatch.setenv("FLYDSL_AUTOTUNE", "1")
+    assert function(np.zeros(1)) == "tile 2"
+    calls.clear()
+    assert function(np.zeros(1)) == "tile 2" and len(calls) == 5
+    monkeypatch.delenv("FLYDSL_AUTOTUNE")
+    assert function(np.zeros(1)) == "tile 2"  # the search updated the cache, which comes before the default
+
+
+# ---- offline artifacts
+
+
+@pytest.fixture
+def artifacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("FLYDSL_AUTOTUNE_CONFIG_DIR", str(tmp_path / "shipped"))
+    return tmp_path / "shipped"
+
+
+def make_artifact(monkeypatch: pytest.MonkeyPatch, folder: Path, **options: Any) -> Path:
+    with pytest.MonkeyPatch.context() as context:
+        context.setenv("FLYDSL_AUTOTUNE", "1")
+        tuned([], artifact_name="add.one", **options)(np.zeros(4), n=5)
+    (path,) = folder.glob("*.json")
+    return path
+
+
+def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **kwargs: Any) -> tuple[Any, list[str], Calls]:
+    """Result, warnings and calls of a process that has the artifact and no winners."""
+    monkeypatch.setenv("FLYDSL_AUTOTUNE_CACHE_DIR", str(tmp_path / f"fresh{len(list(tmp_path.iterdir()))}"))
+    calls: Calls = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = tuned(calls, artifact_name="add.one")(np.zeros(4), **{"n": 5, **kwargs})
+    return result, [str(w.message) for w in caught], calls
+
+
+def test_artifact_is_written_and_used(monkeypatch: pytest.MonkeyPatch, artifacts: Path, tmp_path: Path) -> None:
+    path = make_artifact(monkeypatch, artifacts)
+    data = json.loads(path.read_text())
+    assert path.name.startswith("add.one-") and path.read_text().endswith("}\n")
+    assert data["version"] == 1 and data["identity"]["name"] == "add.one" and data["identity"]["key"] == {"n": 5}
+    assert set(data["identity"]["device"]) == {"name", "arch", "compute_units"}
+    assert data["config"]["kwargs"] == {"tile": 2}
+    result, messages, calls = use(monkeypatch, tmp_path)
+    assert result == "tile 2" and messages == [] and len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda d: d.update(version=2), "version 2"),
+        (lambda d: d["identity"].update(name="other"), "another identity"),
+        (lambda d: d.update(config=[1]), "no object"),
+        (lambda d: d["config"]["kwargs"].update(banana=1), "unknown parameter 'banana'"),
+        (lambda d: d["config"]["kwargs"].update(x=1), "override the argument 'x'"),
+        (lambda d: d["config"]["kwargs"].update(n=1), "override the argument 'n'"),
+        (lambda d: d["config"]["kwargs"].update(tile="big"), "'tile' is int"),
+        (lambda d: d["config"].update(waves_per_eu="2"), "waves_per_eu is no int"),
+        (lambda d: d["config"].update(turbo=2), "unknown compiler option"),
+    ],
+)
+def test_unfit_artifacts_are_ignored_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, artifacts: Path, tmp_path: Path, change: Any, why: str
+) -> None:
+    path = make_artifact(monkeypatch, artifacts)
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    result, messages, calls = use(monkeypatch, tmp_path)
+    assert result == "tile 2" and len(calls) == 5
+    assert any(why in m and "ignored" in m for m in messages), messages
+
+
+def test_corrupt_and_missing_artifacts(monkeypatch: pytest.MonkeyPatch, artifacts: Path, tmp_path: Path) -> None:
+    make_artifact(monkeypatch, artifacts).write_text("{")
+    assert any("cannot be read" in m for m in use(monkeypatch, tmp_path)[1])
+    assert any("does not exist" in m for m in use(monkeypatch, tmp_path, n=6)[1])
+
+
+def test_artifact_names_and_what_cannot_be_shipped(monkeypatch: pytest.MonkeyPatch, artifacts: Path) -> None:
+    for name in ("", "a/b", "ü", "x" * 65):
+        with pytest.raises(ValueError, match="artifact_name"):
+            tuned([], artifact_name=name)
+    with pytest.raises(TypeError, match="artifact_name"):
+        tuned([], artifact_name=3)
+    for keys in (["n", "n"], ["nothing"]):
+        with pytest.raises(ValueError, match="artifact keys"):
+            tuned([], artifact_name="a", key=keys)
+    monkeypatch.setenv("FLYDSL_AUTOTUNE", "1")
+    hook = Config(tile=1, pre_hook=lambda kwargs: None)
+    for config, why in ((hook, "pre_hook"), (Config(tile=(1, 2)), "preserve their types")):
+        function = tuned([], artifact_name="a", configs=[config], do_bench=lambda call, warmup, rep: call() and 1 or 1)
+        with pytest.raises(ValueError, match=why):
+            function(np.zeros(1), n=5)
+        assert not function.cache.path.exists() and not list(artifacts.glob("*"))
+
+
+# ---- on the device
+
+
+def test_do_bench_validates() -> None:
+    for wrong in ({"rep": 0}, {"warmup": -1}, {"rep": 2.5}, {"quantiles": [2]}):
+        with pytest.raises(ValueError):
+            do_bench(lambda: None, **wrong)
+
+
+class Clock:
+    """A timer that reads a list."""
+
+    estimate, label = False, "test clock"
+
+    def __init__(self, times: list[float]) -> None:
+        self.times = times
+
+    def measure(self, call: Callable[[], Any], repeat: int, stream: int) -> list[float]:
+        return [(call(), self.times.pop(0))[1] for _ in range(repeat)]
+
+
+def test_do_bench_takes_the_median_of_batches() -> None:
+    pytest.importorskip("flydsl.runtime._native")
+    count = [0]
+
+    def call() -> None:
+        count[0] += 1
+
+    assert do_bench(call, warmup=2, rep=5, timer=Clock([1, 9, 2, 8, 3])) == 3
+    assert count[0] == 7
+    assert do_bench(call, rep=10, timer=Clock([1, 3, 5, 5, 5, 5, 5, 5, 100, 100])) == 5
+    assert do_bench(call, rep=3, timer=Clock([1, 2, 4]), quantiles=[0, 0.5, 1]) == [1, 2, 4]
+    assert env.autotune.force is False
+
+
+KERNEL = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def kernel(X: fx.Tensor, n: fx.Int32, work: fx.Constexpr[int]):
+    i = fx.block_idx.x * 64 + fx.thread_idx.x
+    if i < n:
+        v = X[i]
+        for j in range(work):
+            v = v * fx.Float32(1.0) + X[i]
+        X[i] = v
+
+@flyc.jit
+def run(X: fx.Tensor, n: fx.Int32, work: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
+    kernel(X, n, work).launch(grid=((n + 63) // 64,), block=64, stream=stream)
+"""
+
+
+def test_a_kernel_on_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of variants that do more and more work the one with the least wins, on a GPU and by the estimate."""
+    pytest.importorskip("flydsl._mlir.dialects.fly")
+    import importlib.util
+
+    path = tmp_path / "tuned_kernel.py"
+    path.write_text(KERNEL)
+    spec = importlib.util.spec_from_file_location("tuned_kernel", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    configs = [Config(work=w, waves_per_eu=e) for w, e in ((512, None), (1, 2), (64, 4))]
+    function = autotune(configs, key=["n"], restore_value=["X"])(module.run)
+    x = np.arange(1000, dtype=np.float32)
+    function(x, 1000)
+    np.testing.assert_array_equal(x, 2 * np.arange(1000, dtype=np.float32))
+    assert function.resolve_config(x, 1000) == configs[1]
+    out = capsys.readouterr().out
+    assert "3 configurations" in out
+    import flydsl.runtime
+
+    if flydsl.runtime.kind() == "sim":
+        assert "estimate" in out or "says nothing of a GPU" in out
+    launches = function._variants
+    assert len(launches) == 2
+    function(x, 1000)
+    variant = launches[next(k for k in launches if "2" in k)]
+    assert variant._plain.fast.dispatcher.current(), "a tuned call takes the fast path"

@@ -1,0 +1,14 @@
+"""Where simulated kernels spend their instructions, bytes and (estimated) cycles.
+
+    with flydsl.runtime.profile(timing=True) as result:
+        my_kernel(...)
+    print(result.table())
+
+Counts are exact for what the simulator executed. Cycles, times and rates are estimates of a model, never
+measurements of a GPU, and are labelled so wherever they are shown.
+"""
+
+from .collect import Profile, profile, start_from_environment
+from .model import Instruction, LaunchProfile, Timing
+
+__all__ = ["Instruction", "LaunchProfile", "Profile", "Timing", "profile", "start_from_environment"]

@@ -1,0 +1,77 @@
+"""Profiles as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .model import STALLS, LaunchProfile
+
+
+def size(count: float) -> str:
+    """A byte count with a binary unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def _rows(title: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = [f"  {title}"]
+    for row in rows:
+        cells = [cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("    " + "  ".join(cells).rstrip())
+    return lines
+
+
+def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
+    """One launch for people."""
+    raw, occ = launch.raw, launch.occupancy()
+    grid, block = "x".join(map(str, raw["grid"])), "x".join(map(str, raw["block"]))
+    lines = [f"{launch.kernel}  grid {grid}, block {block}, simulated {launch.arch}"]
+    lines.append(f"  registers {raw['vgprs']} VGPR ({raw['agprs']} of them AGPR), {raw['sgprs']} SGPR; LDS "
+                 f"{size(raw['lds_bytes'])}; scratch {size(raw['scratch_bytes'])}")
+    lines.append(f"  occupancy {occ['waves_per_simd']} waves per SIMD, {occ['groups_per_cu']} work-groups per compute "
+                 f"unit (limit: {occ['limit']})")
+    total = sum(launch.mix().values())
+    lines += _rows("wave instructions", [(unit, f"{n}", f"{100 * n / total:.1f} %") for unit, n in launch.mix().items()])
+    lines += _rows("bytes", [(k.replace("_", " "), size(v)) for k, v in launch.traffic().items() if v])
+    cycles, extra, degree = launch.lds_conflicts()
+    facts = [("active lanes", f"{100 * launch.active_lanes():.1f} %"), ("coalescing", f"{100 * launch.coalescing():.1f} %")]
+    if cycles:
+        facts.append(("LDS conflicts", f"{extra} of {cycles} clocks, degree {degree:.2f}"))
+    if launch.flops():
+        facts.append(("matrix operations", f"{launch.flops():.3g}"))
+    lines += _rows("shape", facts)
+    if launch.timing:
+        t = launch.timing
+        lines.append(f"  estimate (not a measurement): {t.cycles:.0f} clocks, {t.microseconds:.1f} us; "
+                     f"{t.sample_groups} work-groups replayed")
+        lines += _rows("busy (estimate)", [(k, f"{100 * v:.1f} %") for k, v in t.utilisation().items()])
+        stalled = sum(t.stall.values())
+        lines += _rows("stalled wave clocks (estimate)", [
+            (STALLS.get(k, k), f"{v}", f"{100 * v / stalled:.1f} %")
+            for k, v in sorted(t.stall.items(), key=lambda kv: -kv[1])])
+    key = (lambda i: (sum(i.stall.values()), i.issued)) if launch.timing else (lambda i: (i.issued,))
+    top = sorted(launch.instructions, key=key, reverse=True)[:hot]
+    lines += _rows("hot instructions", [
+        (i.text[:60], f"{i.issued}x", f"{sum(i.stall.values())} stalled" if launch.timing else "", i.source) for i in top])
+    return "\n".join(lines)
+
+
+def format_profile(launches: Sequence[LaunchProfile]) -> str:
+    """All launches; repeated launches of one kernel with one grid are shown once, with their number."""
+    if not launches:
+        return "no kernel was launched on the simulator"
+    groups: dict[tuple[str, str, str], list[LaunchProfile]] = {}
+    for launch in launches:
+        key = (launch.kernel, str(launch.raw["grid"]), str(launch.raw["block"]))
+        groups.setdefault(key, []).append(launch)
+    texts = []
+    for same in groups.values():
+        note = f"\n  {len(same)} launches; the last one is shown" if len(same) > 1 else ""
+        texts.append(format_launch(same[-1]) + note)
+    return "\n\n".join(texts)

@@ -1,0 +1,63 @@
+"""Chrome/Perfetto traces of the work-groups that the timing model replayed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .model import STALLS, LaunchProfile
+
+
+def trace_events(launch: LaunchProfile, pid: int) -> list[dict[str, Any]]:
+    """Trace events of one launch: a track per wave with instructions and stalls, and one per SIMD.
+
+    Times are microseconds at the model's clock. Raises ValueError if the profile has no events.
+    """
+    raw = launch.raw
+    if "events" not in raw:
+        raise ValueError("this profile has no trace: take it with profile(trace=True) or FLYDSL_SIM_TRACE")
+    scale = 1 / raw["machine"]["clock_mhz"]
+    texts, units = raw["event_text"], {i.text: i.unit for i in launch.instructions}
+    causes = ["none", *STALLS]
+    out: list[dict[str, Any]] = [
+        {"ph": "M", "pid": pid, "name": "process_name",
+         "args": {"name": f"{launch.kernel} on simulated {launch.arch} (estimate, one compute unit)"}}]
+    named: set[int] = set()
+    per_group = raw["waves_per_group"]
+    for inst, group, wave, simd, start, end, stalled, cause in raw["events"]:
+        text = texts[str(inst)]
+        unit = units.get(text, "")
+        tid = 100 + group * per_group + wave
+        if tid not in named:
+            named.add(tid)
+            out.append({"ph": "M", "pid": pid, "tid": tid, "name": "thread_name",
+                        "args": {"name": f"work-group {group} wave {wave} (SIMD {simd})"}})
+        if stalled:
+            out.append({"ph": "X", "pid": pid, "tid": tid, "ts": (start - stalled) * scale, "dur": stalled * scale,
+                        "cat": "stall", "name": f"stall: {STALLS.get(causes[cause], causes[cause])}",
+                        "args": {"before": text}})
+        mark = {"ph": "i", "s": "t"} if unit == "barrier" else {"ph": "X", "dur": (end - start) * scale}
+        out.append({**mark, "pid": pid, "tid": tid, "ts": start * scale, "cat": unit, "name": text})
+        if unit in ("valu", "trans", "matrix"):
+            track = 10 + 2 * simd + (unit == "matrix")
+            if track not in named:
+                named.add(track)
+                out.append({"ph": "M", "pid": pid, "tid": track, "name": "thread_name",
+                            "args": {"name": f"SIMD {simd} {'matrix unit' if unit == 'matrix' else 'vector ALU'}"}})
+            out.append({"ph": "X", "pid": pid, "tid": track, "ts": start * scale, "dur": (end - start) * scale,
+                        "cat": unit, "name": text})
+    return out
+
+
+def write_trace(launches: Sequence[LaunchProfile], path: str | os.PathLike[str]) -> None:
+    """Write the events of all launches to a JSON file."""
+    events = [event for pid, launch in enumerate(launches, 1) for event in trace_events(launch, pid)]
+    truncated = any(launch.raw.get("events_truncated") for launch in launches)
+    Path(path).write_text(json.dumps({
+        "traceEvents": events, "displayTimeUnit": "ns",
+        "otherData": {"note": "cycle estimates of the FlyDSL simulator, not a hardware measurement",
+                      "truncated": truncated},
+    }))

@@ -1,0 +1,117 @@
+"""Time of launches: HIP events on a GPU, the estimate of the timing model on the simulator."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+__all__ = ["EventTimer", "SimulatorTimer", "Timer", "default_timer", "set_default_timer"]
+
+
+class Timer(Protocol):
+    """Measures what a call puts on a stream.
+
+    Attributes:
+        estimate: the times are of a model and not measured.
+        label: what the times are, for reports.
+    """
+
+    estimate: bool
+    label: str
+
+    def measure(self, call: Callable[[], Any], repeat: int, stream: int) -> list[float]:
+        """Milliseconds of ``repeat`` calls on a stream (0: the default stream)."""
+        ...
+
+
+class EventTimer:
+    """HIP events around each call."""
+
+    estimate = False
+    label = "HIP events"
+
+    def measure(self, call: Callable[[], Any], repeat: int, stream: int) -> list[float]:
+        """Milliseconds of each call. Raises HipError if the device reports an error."""
+        from .streams import Event
+
+        pairs = []
+        for _ in range(repeat):
+            start, end = Event(), Event()
+            start.record(stream)
+            call()
+            end.record(stream)
+            pairs.append((start, end))
+        for _, end in pairs:
+            end.synchronize()
+        return [start.elapsed_time(end) for start, end in pairs]
+
+
+class SimulatorTimer:
+    """Estimated time of the simulated kernels. The model has no noise, so one call tells all."""
+
+    estimate = True
+    label = "estimate of the simulator's timing model"
+
+    _TIMING = 2  # of flysimProfile
+
+    def __init__(self) -> None:
+        self._library = _simulator()
+
+    def measure(self, call: Callable[[], Any], repeat: int, stream: int) -> list[float]:
+        """Estimated milliseconds of one call, ``repeat`` times. HipError: a launch failed."""
+        from ._devices import synchronize
+
+        synchronize()
+        before = self._library.flysimProfile(self._TIMING)
+        try:
+            self._library.flysimProfileTake()
+            call()
+            synchronize()
+            launches = json.loads(self._library.flysimProfileTake())
+        finally:
+            self._library.flysimProfile(before)
+        total = sum(launch["timing"]["microseconds"] for launch in launches) / 1e3
+        return [total] * repeat
+
+
+class _HostTimer(EventTimer):
+    """Events of a simulator library without a timing model: the time that simulating took."""
+
+    label = "time of the simulation on this CPU, which says nothing of a GPU"
+    estimate = True
+
+
+@functools.cache
+def _simulator() -> Any:
+    from ._provider import library_path
+
+    library = ctypes.CDLL(library_path())
+    library.flysimProfile.argtypes, library.flysimProfile.restype = [ctypes.c_uint], ctypes.c_uint
+    library.flysimProfileTake.restype = ctypes.c_char_p
+    return library
+
+
+_chosen: Timer | None = None
+
+
+def set_default_timer(timer: Timer | None) -> None:
+    """Use this timer from now on; None goes back to the choice by device."""
+    global _chosen
+    _chosen = timer
+
+
+def default_timer() -> Timer:
+    """The timer of the device in use: events on a GPU, the timing model on the simulator."""
+    from ._provider import kind
+
+    if _chosen is not None:
+        return _chosen
+    if kind() != "sim":
+        return EventTimer()
+    try:
+        return SimulatorTimer()
+    except AttributeError:
+        return _HostTimer()
