@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .ir_walk import children
+
 # The buffer starts with two words, the bytes used and the bytes available; records follow. Offset 72 of the
 # implicit arguments is `hidden_printf_buffer` (code object v5 and later).
 _ALLOCATOR = """
@@ -34,23 +36,16 @@ llvm.func @__printf_alloc(%bytes: i32) -> !llvm.ptr<1> attributes {passthrough =
 """
 
 
-def _symbols(gpu_module: Any) -> set[str]:
-    block = gpu_module.regions[0].blocks[0]
-    return {
-        op.attributes["sym_name"].value for op in block.operations if "sym_name" in op.attributes
-    }  # fmt: skip
-
-
 def define_allocator(module: Any) -> None:
     """Add the allocator to every GPU module of a lowered module that calls `printf`."""
     from flydsl._mlir import ir
 
-    for top in module.body.operations:
-        if top.operation.name != "gpu.module":
+    for top in children(module):
+        if top.name != "gpu.module":
             continue
-        symbols = _symbols(top.operation)
+        symbols = {op.attributes["sym_name"].value for op in children(top) if "sym_name" in op.attributes}
         if "printf" in symbols and "__printf_alloc" not in symbols:
             parsed = ir.Module.parse(_ALLOCATOR, context=module.context)
-            (function,) = parsed.body.operations
-            function.operation.detach_from_parent()
-            top.operation.regions[0].blocks[0].append(function.operation)
+            (function,) = children(parsed)
+            function.detach_from_parent()
+            top.regions[0].blocks[0].append(function)

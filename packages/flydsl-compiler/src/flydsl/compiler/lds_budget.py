@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .diagnostics import DiagRecord, DSLCompileError, SourceFrame, location_frames
+from .ir_walk import children
 
 # Ops that only compute another address of the allocation; one whose result is unused uses nothing.
 _ADDRESS_OPS = ("fly.recast_iter", "fly.add_offset", "fly.make_view", "fly.apply_swizzle", "memref.view",
@@ -24,12 +25,18 @@ def _align(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 
 
-def _walk(op: Any) -> Any:
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner.operation
-                yield from _walk(inner.operation)
+def _walk(op: Any) -> list[Any]:
+    """Every operation inside ``op``, as plain operations."""
+    from flydsl._mlir import ir
+
+    found: list[Any] = []
+
+    def visit(inner: Any) -> Any:
+        found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
 
 
 def _element_bytes(ty: Any) -> int:
@@ -81,18 +88,20 @@ def check(module: Any, arch: str) -> None:
     if limit is None:
         return
     functions, globals_ = {}, {}
-    for top in module.body.operations:
-        if top.operation.name != "gpu.module":
+    host = []
+    for top in children(module):
+        if top.name != "gpu.module":
+            host.append(top)
             continue
-        for op in top.operation.regions[0].blocks[0].operations:
-            kind = {"gpu.func": functions, "memref.global": globals_}.get(op.operation.name)
+        for op in children(top):
+            kind = {"gpu.func": functions, "memref.global": globals_}.get(op.name)
             if kind is not None:
-                kind[op.attributes["sym_name"].value] = op.operation
+                kind[op.attributes["sym_name"].value] = op
     if not functions:
         return
     sizes = {name: static_bytes(function, globals_) for name, function in functions.items()}
     launched: dict[str, int] = {}
-    for op in _walk(module.operation):
+    for op in (inner for function in host for inner in _walk(function)):
         if op.name == "gpu.launch_func":
             name = op.attributes["kernel"].value[-1]
             launched[name] = max(launched.get(name, 0), _dynamic_bytes(op))
