@@ -65,8 +65,24 @@ class CanonicalizeWhile:
     scf_while_collect_results = staticmethod(flow.scf_while_collect_results)
 
 
-class FallbackLocations:
-    """Marker of the per-statement locations: every DSL op captures its own location here."""
+class FallbackLocations(ast.NodeTransformer):
+    """Per-statement locations, with debug info on: ops that a raw builder makes without a location get their
+    statement's line. DSL operations capture their own, more exact location anyway."""
+
+    _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Assert)
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+
+    def visit(self, node: ast.AST) -> Any:
+        if not isinstance(node, self._SIMPLE) or isinstance(node, ast.AnnAssign) and node.value is None:
+            return self.generic_visit(node)
+        # A yield that suspends would leave its location current: explicit loops keep theirs.
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
+            return node
+        place = [ast.Constant(self.filename), ast.Constant(node.lineno), ast.Constant(node.col_offset + 1)]
+        enter = ast.Call(ast.Name("_flydsl_loc", ast.Load()), place, [])
+        return ast.copy_location(ast.With([ast.withitem(enter)], [node]), node)
 
 
 _HELPERS: dict[str, Any] = {
@@ -79,6 +95,7 @@ _HELPERS: dict[str, Any] = {
     "__require_static": flow.require_static_,
     "__const_expr": flow.const_expr,
     "__check_raise": flow.check_raise,
+    "_flydsl_loc": flow.statement_location,
     "scf_if_dispatch": flow.scf_if_dispatch,
     "scf_return_dispatch": flow.scf_return_dispatch,
     "scf_ifexp_dispatch": flow.scf_ifexp_dispatch,
@@ -173,6 +190,8 @@ def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool) -> Cod
         if isinstance(argument, ast.arg):
             argument.annotation = None
     node = Transformer(filename, plain_bindings(node), kernel).visit(node)
+    if env.debug.enable_debug_info:
+        node = FallbackLocations(filename).generic_visit(ast.fix_missing_locations(node))  # type: ignore[assignment]
     body: list[ast.stmt] = []
     for free in function.__code__.co_freevars:
         body.append(ast.Assign([ast.Name(free, ast.Store())], ast.Constant(None)))

@@ -51,6 +51,17 @@ def _here() -> Any:
     return capture_user_location()
 
 
+@contextlib.contextmanager
+def statement_location(filename: str, line: int, column: int) -> Iterator[None]:
+    """The location of a user statement for ops that are built without one; nothing outside a trace."""
+    ir = _ir()
+    if ir.Context.current is None:
+        yield
+        return
+    with ir.Location.file(filename, line, column):
+        yield
+
+
 # ---- boolean operators -------------------------------------------------------------------------------------------
 
 

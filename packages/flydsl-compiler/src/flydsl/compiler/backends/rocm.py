@@ -53,6 +53,11 @@ class RocmBackend(BaseBackend):
             f"gpu.module(convert-scf-to-cf,cse,convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=OpenCL "
             "use-bare-ptr-memref-call-conv=true}},fly-rocdl-cluster-attr)"
         ).replace("}}", "}")
+        lines = (
+            ["ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"]
+            if env.debug.enable_debug_info
+            else []
+        )
         return [
             "fly-rewrite-func-signature",
             "fly-canonicalize",
@@ -67,6 +72,7 @@ class RocmBackend(BaseBackend):
             device,
             "convert-scf-to-cf",
             "gpu.module(convert-vector-to-llvm,convert-arith-to-llvm,reconcile-unrealized-casts)",
+            *lines,
         ]
 
     def lower_compile_hints(self, module: Any, *, compile_hints: dict[str, Any]) -> None:
