@@ -1,7 +1,25 @@
 """Dense matrix products: ``C[M, N] = A[M, K] B[N, K]^T`` in the forms of the kernels' types and layouts."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from . import dense, preshuffle
 from .dense import *  # noqa: F403
 from .preshuffle import *  # noqa: F403
 
+# These need torch, which the builders do not.
+_TORCH = {
+    "shuffle_weight": "layouts", "shuffle_weight_w4": "layouts", "shuffle_scale_w4": "layouts",
+    "e8m0_shuffle": "layouts", "preshuffle_b_16x16": "layouts", "preshuffle_b_fp8": "layouts",
+    "shuffle_scale_for_int4": "layouts", "layout_of": "layouts", "preshuffle_gemm": "functional",
+    "blockscale_gemm": "functional", "linear": "functional", "preshuffled": "functional",
+    "clear_preshuffle_cache": "functional",
+}  # fmt: skip
+
 __all__ = [*preshuffle.__all__, *dense.__all__]
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _TORCH:
+        return getattr(_importlib.import_module(f"{__name__}.{_TORCH[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

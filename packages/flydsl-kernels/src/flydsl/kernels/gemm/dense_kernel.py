@@ -159,7 +159,8 @@ def finish(tensors: dict[str, Any], acc: list[Any], op: Any, place: TilePlace, c
         part = pointer(tensors["workspace"], fx.Float32) + share
         store_tile(part, fx.Float32, acc, Epilogue(tensors, config.n, "none", False), op, place)
         return
-    epilogue = Epilogue(tensors, config.n, "bias" if config.bias else "none", False)
+    seed = tensors["seed"] if config.stochastic else None
+    epilogue = Epilogue(tensors, config.n, "bias" if config.bias else "none", False, seed)
     store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue, op, place)
 
 

@@ -10,6 +10,7 @@ import flydsl.expr as fx
 
 from ..common.mathx import gelu, relu, silu
 from ..common.memory import Buffer
+from ..common.random import philox4x32, round_bf16_stochastic
 from ..common.rows import float_element
 from .matrix import MatrixOp
 
@@ -52,10 +53,12 @@ class Epilogue:
         n: columns of C.
         activation: one of ``ACTIVATE``.
         scaled: apply the scales.
+        seed: round to bf16 stochastically, with bits that depend on the seed and the place in C (at most eight
+            values of a lane and tile); None: to nearest even.
     """
 
-    def __init__(self, tensors: dict[str, Any], n: int, activation: str, scaled: bool) -> None:
-        self._tensors, self._n = tensors, n
+    def __init__(self, tensors: dict[str, Any], n: int, activation: str, scaled: bool, seed: Any = None) -> None:
+        self._tensors, self._n, self.seed = tensors, n, seed
         self._activation, self._scaled = activation, scaled
 
     def row_factors(self, m: Any, row: Any, count: int) -> Any:
@@ -98,8 +101,13 @@ def store_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: Mat
             first = tile_row + place.group * op.acc_len
             factors = epilogue.row_factors(place.m, place.row + first, op.acc_len) or [None] * op.acc_len
             for ni, column in enumerate(place.columns):
+                words = None
+                if epilogue.seed is not None:
+                    words = philox4x32(epilogue.seed, (place.row + first) * place.n + column)
                 for i in range(op.acc_len):
                     value = epilogue.apply(acc[mi * len(place.columns) + ni][i], factors[i], *terms[ni])
+                    if words is not None:
+                        value = round_bf16_stochastic(value, (words[i // 2] >> (16 * (i % 2))) & 0xFFFF)
                     at = (first + i) * place.n + column
                     if place.ragged:
                         at = (column < place.n).select(at, FAR // (element.width // 8))

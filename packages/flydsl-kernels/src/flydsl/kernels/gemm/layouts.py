@@ -6,8 +6,6 @@ refuse a weight with another tag.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 __all__ = [

@@ -48,8 +48,7 @@ def _softmax_kernel(X, Y, m: fx.Int32, config: fx.Constexpr):
         low, zero = (fx.full(plan.vec, v, fx.Float32) for v in (-math.inf, 0.0))
         top = fold(tiles, keep, low, lambda total, i: fmax(total, masked(i)))
         (top,) = reduce_rows(place, [top.reduce("max")], fmax, lds)
-        shift = top * LOG2E
-        power = Held(lambda i: exp2(masked(i) * LOG2E - shift), tiles, keep)
+        power = Held(lambda i: exp2((masked(i) - top) * LOG2E), tiles, keep)
         total = fold(tiles, keep, zero, lambda total, i: total + power[i])
         (total,) = reduce_rows(place, [total.reduce("add")], add, lds)
         scale = 1.0 / total

@@ -1,0 +1,143 @@
+"""The general GEMM in all layouts, split reductions, and the WMMA module."""
+
+import pytest
+from helpers import DTYPES, Guarded, cases, close_relative, needs, random, torch
+
+from flydsl.kernels import ops
+from flydsl.kernels.common.arch import target
+from flydsl.kernels.gemm import (
+    build_gemm_module,
+    compile_hgemm_kernel,
+    create_wmma_gemm_module,
+    gemm_a16w16,
+    get_default_kwargs,
+    hgemm_splitk_,
+)
+
+MFMA = target().matrix == "mfma"
+ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 1e-5}
+SHAPES = cases([(136, 200, 328), (8, 64, 64), (40, 136, 72)], [(264, 384, 1032), (512, 256, 512), (24, 5120, 256)])
+
+
+def run(m, n, k, dtype, layout="nt", bias=False, out=None, **knobs):
+    a, b = random(m, k, dtype=dtype), random(k, n, dtype=dtype, seed=1)
+    exact = a.double() @ b.double()
+    added = random(n, dtype=dtype, seed=2) if bias else None
+    exact = exact + added.double() if bias else exact
+    stored = [x if letter == "n" else x.T.contiguous() for x, letter in zip((a, b), layout, strict=True)]
+    c = Guarded(m, n, dtype=DTYPES[out or dtype])
+    gemm_a16w16(*stored, c.out, added, knobs, layout=layout)
+    close_relative(c.check(), exact, ROUNDING[out or dtype] * 1.01, f"{dtype} {layout} {knobs}")
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+def test_layouts(m, n, k, dtype, layout):
+    run(m, n, k, dtype, layout, bias=True)
+
+
+def test_f32_output():
+    run(70, 136, 256, "bf16", out="f32")
+    a, b = random(5, 64, dtype="f16"), random(16, 64, dtype="f16", seed=1)
+    assert ops.gemm(a, b, out_dtype=torch.float32).dtype == torch.float32
+
+
+@pytest.mark.parametrize("m", [1, 3, 17])
+def test_few_rows(m):
+    run(m, 384, 1024, "f16", bias=True)
+
+
+SPLIT = cases([dict(split_k=4, block_m=32, block_n=64), dict(split_k=3, block_m=64, block_n=64, block_k=32)],
+              [dict(split_k=8, block_m=32, block_n=64, block_k=64), dict(split_k=16, block_m=16, block_n=64, block_k=64)])  # fmt: skip
+
+
+@pytest.mark.parametrize("knobs", SPLIT)
+@pytest.mark.parametrize("layout", ["nt", "tn"])
+def test_split_reduction(knobs, layout):
+    run(48, 128, 520, "bf16", layout, bias=True, **knobs)
+
+
+@pytest.mark.skipif(not MFMA, reason="tiles of wave64")
+def test_waves_that_share_k():
+    run(16, 64, 512, "bf16", block_m=16, block_n=64, block_k=128, m_waves=1, n_waves=2, k_waves=2)
+    run(20, 128, 512, "f16", bias=True, block_m=32, block_n=64, block_k=128, m_waves=1, n_waves=1, k_waves=4)
+
+
+@pytest.mark.skipif(not target().dma128, reason="direct copies to LDS are gfx950's")
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize("k_tiles", [1, 2, 3, 7])
+def test_ring_of_buffers(stages, k_tiles):
+    run(130, 256, 64 * k_tiles, "bf16", stages=stages, block_m=64, block_n=64)
+
+
+def test_block_order():
+    run(300, 256, 128, "f16", group_m=2, block_m=64, block_n=64)
+
+
+def test_older_names():
+    a, b, bias = random(20, 128, dtype="f16"), random(64, 128, dtype="f16", seed=1), random(64, dtype="f16", seed=2)
+    c = torch.full((20, 64), float("nan")).half()
+    hgemm_splitk_(c, a, b, bias, {"SPLIT_K": 2, "TILE_M": 32, "TILE_N": 64, "TILE_K": 32, "BLOCK_M_WARPS": 1,
+                                  "BLOCK_N_WARPS": 1})  # fmt: skip
+    close_relative(c, a.double() @ b.double().T + bias.double(), 2.0**-11 * 1.01)
+    launch = compile_hgemm_kernel("f16", 64, 128, TILE_M=64, TILE_N=64)
+    c.fill_(float("nan"))
+    launch(c, a, b, c, c, 20)
+    close_relative(c, a.double() @ b.double().T, 2.0**-11 * 1.01)
+
+
+def test_default_knobs_are_accepted():
+    for size in ((1, 128, 4096), (4096, 4096, 4096), (32, 384, 7168), (100, 72, 64)):
+        knobs = get_default_kwargs(*size)
+        build_gemm_module(size[1], size[2], "bf16", **knobs)
+
+
+@needs("gfx120")
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("reg", cases([(4, 4, 2, 2, 2)], [(2, 2, 2, 2, 2), (4, 2, 4, 1, 2), (2, 4, 2, 2, 1)]))
+def test_wmma_module(dtype, reg):
+    names = dict(zip(("reg_m", "reg_n", "reg_k", "waves_m", "waves_n"), reg, strict=True))
+    m, n, k = 256, 256, 128
+    launch, bm, bn, bk = create_wmma_gemm_module(m, n, k, dtype, dtype, **names)
+    assert (bm, bn, bk) == (16 * reg[0] * reg[3], 16 * reg[1] * reg[4], 16 * reg[2])
+    a, b, c = random(m, k, dtype=dtype), random(n, k, dtype=dtype, seed=1), Guarded(m, n, dtype=DTYPES[dtype])
+    launch(c.out, a, b)
+    close_relative(c.check(), a.double() @ b.double().T, ROUNDING[dtype] * 1.01)
+
+
+@needs("gfx120")
+def test_wmma_stochastic_rounding():
+    m = n = k = 128
+    launch, *_ = create_wmma_gemm_module(m, n, k, rounding="rs")
+    a, b = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
+    exact, outs = a.double() @ b.double().T, []
+    for seed in range(4):
+        c = torch.full((m, n), float("nan"), dtype=torch.bfloat16)
+        launch(c, a, b, None, seed)
+        outs.append(c.double())
+    again = torch.empty(m, n, dtype=torch.bfloat16)
+    launch(again, a, b, None, 3)
+    assert torch.equal(again.double(), outs[3]) and not torch.equal(outs[0], outs[1])
+    close_relative(outs[0], exact, 2.0**-7)
+    # Unbiased: the mean over seeds is nearer than one result.
+    mean = torch.stack(outs).mean(0)
+    assert (mean - exact).norm() < 0.75 * (outs[0] - exact).norm()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: build_gemm_module(100, 64, "bf16", layout="nn"), "N must be a multiple of 8"),
+        (lambda: build_gemm_module(64, 60, "bf16"), "K must be a multiple of 8"),
+        (lambda: build_gemm_module(64, 64, "f32"), "'f16' or 'bf16'"),
+        (lambda: build_gemm_module(64, 64, "bf16", layout="xx"), "layout must be one of"),
+        (lambda: build_gemm_module(64, 64, "bf16", block_m=24), "block_m must be a multiple"),
+        (lambda: build_gemm_module(64, 64, "bf16", tile=3), "unknown options tile"),
+        (lambda: gemm_a16w16(random(4, 8, dtype="f16"), random(4, 16, dtype="f16")), "reduction lengths differ"),
+        (lambda: gemm_a16w16(random(8, 4, dtype="f16"), random(8, 16, dtype="f16"), layout="tn"), "M must be a multiple"),
+    ],
+)
+def test_unsupported_arguments(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()

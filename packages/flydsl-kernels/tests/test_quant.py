@@ -1,0 +1,140 @@
+"""Quantisation kernels against f64, and the torch reference quantisers against the formats' definitions."""
+
+import pytest
+from helpers import Guarded, cases, close_relative, fp8_dtype, random, torch
+
+from flydsl.kernels import ops
+from flydsl.kernels.common.convert import quantised_max
+from flydsl.kernels.quant import (
+    build_per_block_quant_module,
+    build_per_group_quant_module,
+    build_per_tensor_quant_module,
+    build_quant_module,
+)
+from flydsl.kernels.quant import reference as ref
+
+SHAPES = cases(
+    [(16, 2048, "f16"), (5, 131, "f32"), (7, 384, "bf16"), (130, 256, "f32"), (3, 4099, "bf16"), (200, 300, "f16")],
+    [(2048, 8192, "f16"), (33, 8192, "bf16"), (257, 1000, "f32"), (2, 70001, "f32"), (300, 640, "bf16")],
+)
+
+
+def kind_of(quant):
+    return torch.int8 if quant == "i8" else fp8_dtype()
+
+
+def assert_quantised(q, exact, quant):
+    """`q` is a nearest value of `exact` up to the rounding of the scale."""
+    error = (q.double() - exact).abs()
+    step = 0.5 + 1e-4 if quant == "i8" else (exact.abs() / 16 * 1.001).clamp_min(2.0**-9)
+    assert bool((error <= step).all())
+
+
+def assert_scale(scale, amax, quant):
+    expected = amax / quantised_max(quant)
+    expected = torch.where(expected == 0, torch.ones_like(expected), expected)
+    assert ((scale.double() - expected).abs() / expected).max() < 1e-6
+
+
+@pytest.mark.parametrize("quant", ["i8", "fp8"])
+@pytest.mark.parametrize(("m", "n", "dtype"), SHAPES)
+def test_all_granularities(m, n, dtype, quant):
+    kind, x = kind_of(quant), random(m, n, dtype=dtype)
+    x64 = x.double()
+    q, scale = Guarded(m, n, dtype=kind), Guarded(m)
+    run, config = build_quant_module(n, dtype, quant)
+    run(x, q.out, scale.out, m)
+    assert config["N"] == n
+    assert_scale(scale.check(), x64.abs().amax(-1), quant)
+    assert_quantised(q.check(), x64 / scale.out[:, None].double(), quant)
+    close_relative(ops.dequantize(q.out, scale.out), q.out.double() * scale.out[:, None].double(), 1e-6)
+
+    if n % 128 == 0:
+        for transposed in (False, True):
+            q, scale = Guarded(m, n, dtype=kind), Guarded(*((n // 128, m) if transposed else (m, n // 128)))
+            build_per_group_quant_module(n, dtype, quant, transposed_scale=transposed)(x, q.out, scale.out, m)
+            by_row = scale.check().T if transposed else scale.check()
+            assert_scale(by_row, x64.view(m, -1, 128).abs().amax(-1), quant)
+            assert_quantised(q.check(), x64 / by_row.repeat_interleave(128, 1).double(), quant)
+
+    rows, columns = -(-m // 128), -(-n // 128)
+    q, scale = Guarded(m, n, dtype=kind), Guarded(rows, columns)
+    build_per_block_quant_module(n, dtype, quant)(x, q.out, scale.out, m)
+    padded = torch.zeros(rows * 128, columns * 128, dtype=torch.float64)
+    padded[:m, :n] = x64.abs()
+    assert_scale(scale.check(), padded.view(rows, 128, columns, 128).amax((1, 3)), quant)
+    everywhere = scale.out.double().repeat_interleave(128, 0).repeat_interleave(128, 1)[:m, :n]
+    assert_quantised(q.check(), x64 / everywhere, quant)
+
+    q, scale, amax = Guarded(m, n, dtype=kind), Guarded(1), torch.zeros(1)
+    build_per_tensor_quant_module(n, dtype, quant)(x, q.out, scale.out, amax, m)
+    assert_scale(scale.check(), x64.abs().max().view(1), quant)
+    assert_quantised(q.check(), x64 / scale.out.double(), quant)
+
+
+def test_static_scale_of_a_tensor():
+    x, scale = random(4, 64), torch.tensor([0.05])
+    q = torch.zeros(4, 64, dtype=torch.int8)
+    build_per_tensor_quant_module(64, "f32", "i8", dynamic=False)(x, q, scale, torch.zeros(1), 4)
+    assert_quantised(q, (x.double() / 0.05).clamp(-127, 127), "i8")
+
+
+def test_zero_rows_and_truncation():
+    x = random(3, 256, dtype="f16")
+    x[1] = 0
+    q, scale = torch.zeros(3, 256, dtype=torch.int8), torch.zeros(3)
+    build_quant_module(256, rounding="trunc")[0](x, q, scale, 3)
+    assert scale[1] == 1 and bool((q[1] == 0).all())
+    expected, expected_scale = ref.pertoken_quant(x)
+    assert torch.allclose(scale, expected_scale[:, 0]) and bool(((q.int() - expected.int()).abs() <= 1).all())
+
+
+def test_unsupported_arguments():
+    with pytest.raises(ValueError, match="multiple of 128"):
+        build_per_group_quant_module(100, "bf16", "i8")
+    with pytest.raises(ValueError, match="'i8' or 'fp8'"):
+        build_quant_module(64, "f16", "i4")
+    with pytest.raises(ValueError, match="nearest, trunc"):
+        build_quant_module(64, rounding="up")
+
+
+# ------------------------------------------------------------------------------------------- references
+
+
+def test_fp4_codes_are_nearest():
+    x = torch.linspace(-7, 7, 2801)
+    codes = ref.f32_to_mxfp4(x)
+    table = torch.tensor([*ref.FP4_VALUES, *(-v for v in ref.FP4_VALUES)], dtype=torch.float64)
+    value = table[codes.long()]
+    best = (x.double()[:, None] - table).abs().amin(-1)
+    assert torch.equal((x.double() - value).abs(), best)
+    ties = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -0.25, -5.0])
+    assert ref.mxfp4_to_f32(ref.pack_fp4(ref.f32_to_mxfp4(torch.cat((ties, ties[:1]))))).tolist()[:9] == [
+        0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, -0.0, -4.0]  # fmt: skip
+
+
+def test_e8m0_rounding():
+    x = torch.tensor([1.0, 1.4999, 1.5, 1.75, 2.0, 3.0, 2.0**-126, 2.0**-127 * 1.9])
+    assert ref.f32_to_e8m0(x).tolist() == [127, 127, 128, 128, 128, 129, 1, 1]
+    for mode, limit in (("fp4", 6.0), ("fp8", 448.0)):
+        values = torch.rand(1000) * 1e3 + 1e-3
+        scale = ref.e8m0_to_f32(ref.e8m0_ceil(values, mode))
+        assert bool((values / scale <= limit * 1.000001).all()) and bool((values / scale > limit / 2.000001).all())
+
+
+@pytest.mark.parametrize(("quantise", "bits"), [(ref.per_1x32_f4_quant, 4), (ref.per_1x32_f8_quant, 8)])
+def test_mx_quantisers(quantise, bits):
+    x = random(6, 256) * torch.logspace(-3, 3, 6)[:, None]
+    q, scale = quantise(x)
+    assert q.shape == (6, 256 * bits // 8) and scale.shape == (6, 8)
+    values = ref.mxfp4_to_f32(q) if bits == 4 else ref.fp8_e4m3_to_f32(q)
+    back = values * ref.e8m0_to_f32(scale).repeat_interleave(32, -1)
+    relative = ((back - x).norm() / x.norm()).item()
+    assert relative < (0.2 if bits == 4 else 0.12)  # scales round down too: the largest values saturate
+
+
+def test_int4_order():
+    values = torch.randint(-8, 8, (5, 64), dtype=torch.int8)
+    packed = ref.pack_int4(values)
+    assert packed.shape == (5, 32) and torch.equal(ref.unpack_int4(packed), values)
+    assert packed[0, 0].item() == (int(values[0, 0]) & 15) | (int(values[0, 4]) & 15) << 4

@@ -1,0 +1,95 @@
+"""Derived schedules, weight orders, LDS tiles: host-side parts of the GEMMs."""
+
+import pytest
+from helpers import torch
+
+from flydsl.kernels.gemm.layouts import (
+    check_layout,
+    e8m0_shuffle,
+    layout_of,
+    preshuffle_b_fp8,
+    shuffle_scale_w4,
+    shuffle_weight,
+    shuffle_weight_w4,
+)
+from flydsl.kernels.gemm.schedule import Counts, Schedule, ScheduleError, hot_loop_schedule
+from flydsl.kernels.gemm.tiles import RowTile
+
+
+@pytest.mark.parametrize("counts", [Counts(64, 16, 8, 24), Counts(8, 8, 2, 12), Counts(4, 9, 5, 17), Counts(1, 0, 0, 0),
+                                    Counts(128, 32, 0, 40)])  # fmt: skip
+@pytest.mark.parametrize("preload", [(0, 0), (4, 2), (99, 99)])
+def test_a_derived_schedule_covers_its_loop(counts, preload):
+    schedule = hot_loop_schedule(counts, preload)
+    schedule.check(counts)
+    assert all(n > 0 for _, n in schedule.groups)
+    assert not any(a[0] == b[0] for a, b in zip(schedule.groups, schedule.groups[1:], strict=False))
+
+
+def test_a_stale_schedule_is_refused():
+    schedule = hot_loop_schedule(Counts(64, 16, 8, 24))
+    with pytest.raises(ScheduleError, match="mfma: schedule 64, loop 32"):
+        schedule.check(Counts(32, 16, 8, 24))
+    with pytest.raises(ScheduleError):
+        Schedule((("mfma", 3),)).check(Counts(3, 1, 0, 0))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(torch.int8, 1), (torch.float16, 2)])
+def test_shuffled_bytes_are_where_the_kernel_reads(dtype, size):
+    n, k = 48, 256 // size
+    w = torch.randint(-100, 100, (n, k)).to(dtype)
+    shuffled = shuffle_weight(w)
+    assert layout_of(shuffled) == "b_16x16" and shuffled.is_shuffled and layout_of(w) is None
+    flat, row_bytes = shuffled.view(torch.uint8).flatten(), k * size
+    original = w.view(torch.uint8)
+    rows = torch.arange(n)[:, None]
+    kb = torch.arange(row_bytes)[None, :]
+    at = (rows // 16) * 16 * row_bytes + (kb // 64) * 1024 + ((kb // 16) % 4) * 256 + (rows % 16) * 16 + kb % 16
+    assert torch.equal(flat[at], original)
+
+
+def test_scale_order():
+    rows, columns = 70, 12
+    scale = torch.randint(0, 255, (rows, columns), dtype=torch.uint8)
+    out = e8m0_shuffle(scale)
+    assert out.shape == (256, 16)
+    r, c = torch.arange(rows)[:, None], torch.arange(columns)[None, :]
+    at = ((r >> 5) * 32 * 16 + (c >> 3) * 256 + (c & 3) * 64 + (r & 15) * 4 + ((c >> 2) & 1) * 2 + ((r >> 4) & 1))
+    assert torch.equal(out.flatten()[at], scale)
+    exact = torch.randint(0, 255, (256, 16), dtype=torch.uint8)
+    assert torch.equal(shuffle_scale_w4(exact), e8m0_shuffle(exact))
+
+
+def test_fp4_and_rdna_orders():
+    w = torch.randint(0, 255, (32, 128), dtype=torch.uint8)
+    out = shuffle_weight_w4(w).flatten()
+    r, b = torch.arange(32)[:, None], torch.arange(128)[None, :]
+    at = (r // 16) * 16 * 128 + (b // 64) * 1024 + ((b // 16) % 4) * 256 + (r % 16) * 16 + b % 16
+    assert torch.equal(out[at], w)
+    b = torch.randint(-100, 100, (64, 48), dtype=torch.int8)
+    shuffled = preshuffle_b_fp8(b)
+    assert shuffled.shape == (3, 4, 2, 16, 8) and shuffled[2, 1, 1, 5, 3] == b[16 + 8 + 3, 32 + 5]
+
+
+def test_layout_errors():
+    with pytest.raises(ValueError, match="multiple of 16"):
+        shuffle_weight(torch.zeros(20, 64))
+    with pytest.raises(ValueError, match="tagged None"):
+        check_layout(torch.zeros(4), "b_16x16", "here")
+
+
+@pytest.mark.parametrize("bank_bytes", [128, 256])
+@pytest.mark.parametrize("row_bytes", [64, 128, 256, 512, 192])
+def test_tile_reads_hit_every_bank_once(row_bytes, bank_bytes):
+    """Lanes that LDS serves in one cycle (consecutive rows, one chunk) lie in different 16-byte columns of the banks."""
+    tile = RowTile(64, row_bytes, 256, bank_bytes)
+    together, seen = bank_bytes // 16, set()
+    for chunk in range(tile.chunks):
+        for first in range(0, 64, together):
+            words = [tile.at(first + i, chunk) for i in range(together)]
+            if row_bytes % bank_bytes == 0 or bank_bytes % row_bytes == 0:
+                assert len({w * 4 % bank_bytes for w in words}) == together
+    for row in range(64):
+        for chunk in range(tile.chunks):
+            seen.add(tile.at(row, chunk))
+    assert len(seen) == 64 * tile.chunks and max(seen) < tile.words

@@ -1,0 +1,176 @@
+"""torch.ops.flydsl.*: opcheck, gradients, torch.compile; patch(model)."""
+
+import numpy as np
+import pytest
+from helpers import close, random, torch
+
+import flydsl.kernels as kernels
+from flydsl.kernels import ops
+from flydsl.kernels.common.arch import target
+
+ops._torch()
+flydsl = torch.ops.flydsl
+F = torch.nn.functional
+
+
+def leaf(*shape, dtype="f32", seed=0):
+    return random(*shape, dtype=dtype, seed=seed).requires_grad_()
+
+
+def operator_cases():
+    x, w, b, r = leaf(3, 5, 96), leaf(96, seed=1), leaf(96, seed=2), leaf(3, 5, 96, seed=3)
+    plain = [t.detach() for t in (x, w, b, r)]
+    half = [leaf(16, 64, dtype="bf16"), leaf(32, 64, dtype="bf16", seed=1), leaf(32, dtype="bf16", seed=2)]
+    return {
+        "softmax": (x,), "softmax_bwd": (plain[0], plain[3]), "rmsnorm_fwd": (x, w, 1e-5, True),
+        "rmsnorm_bwd": (plain[0], plain[1], plain[3], torch.rand(3, 5)), "fused_add_rmsnorm_fwd": (x, r, w, 1e-5),
+        "fused_add_rmsnorm_bwd": (plain[0], plain[1], plain[3], torch.rand(3, 5), None),
+        "layernorm_fwd": (x, w, b, 1e-5, True),
+        "layernorm_bwd": (plain[0], plain[1], plain[3], torch.rand(3, 5), torch.rand(3, 5)),
+        "fused_add_layernorm_fwd": (plain[0], plain[3], plain[1], plain[2], 1e-5),
+        "rmsnorm_quant": (plain[0], plain[1], None, "i8", 1e-5),
+        "fused_add_rmsnorm_quant": (plain[0], plain[3], plain[1], plain[1], "i8", 1e-5),
+        "layernorm_quant": (plain[0], plain[1], plain[2], None, "i8", 1e-5),
+        "fused_add_layernorm_quant": (plain[0], plain[3], plain[1], plain[2], plain[1], "i8", 1e-5),
+        "quantize_per_token": (plain[0], "i8"), "quantize_per_group": (torch.rand(4, 256), "i8", True),
+        "quantize_per_block": (torch.rand(4, 256), "i8"), "quantize_per_tensor": (torch.rand(4, 256), "i8"),
+        "gemm": (*half, "nt"), "topk_gating_softmax": (torch.rand(4, 16), 2, True),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(operator_cases()))
+def test_opcheck(name):
+    result = torch.library.opcheck(getattr(flydsl, name).default, operator_cases()[name])
+    assert set(result.values()) == {"SUCCESS"}
+
+
+def gradients(function, *inputs):
+    for t in inputs:
+        t.grad = None
+    function(*inputs).backward()
+    return [t.grad.clone() for t in inputs]
+
+
+def test_gradients_equal_torch():
+    x, w, b, r = leaf(3, 8, 96), leaf(96, seed=1), leaf(96, seed=2), leaf(3, 8, 96, seed=3)
+
+    def ours(x, w, b, r):
+        y, added = ops.fused_add_rmsnorm(x, r, w)
+        return (ops.softmax(ops.layernorm(y + added, w, b)) * ops.rmsnorm(x, w)).pow(2).sum()
+
+    def theirs(x, w, b, r):
+        added = x + r
+        y = F.rms_norm(added, (96,), w, 1e-5)
+        return (F.softmax(F.layer_norm(y + added, (96,), w, b), -1) * F.rms_norm(x, (96,), w, 1e-5)).pow(2).sum()
+
+    for a, b_ in zip(gradients(ours, x, w, b, r), gradients(theirs, x, w, b, r), strict=True):
+        close(a, b_, 2e-4 * max(1.0, b_.abs().max().item()))
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_gemm_gradients(layout):
+    a = leaf(*((24, 64) if layout[0] == "n" else (64, 24)), dtype="bf16")
+    b = leaf(*((64, 40) if layout[1] == "n" else (40, 64)), dtype="bf16", seed=1)
+
+    def theirs(a, b):
+        return ((a if layout[0] == "n" else a.T) @ (b if layout[1] == "n" else b.T)).float().pow(2).sum()
+
+    expected = gradients(theirs, a, b)
+    for mine, theirs_ in zip(gradients(lambda a, b: ops.gemm(a, b, None, layout).float().pow(2).sum(), a, b), expected,
+                             strict=True):  # fmt: skip
+        close(mine, theirs_, 0.02 * theirs_.abs().max().item())
+
+
+def test_compiles_without_graph_break():
+    x, w, b = leaf(4, 64), leaf(64, seed=1), leaf(64, seed=2)
+
+    def function(x, w, b):
+        return ops.softmax(ops.layernorm(ops.rmsnorm(x, w), w, b)).pow(2).sum()
+
+    eager = gradients(function, x, w, b)
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for a, b_ in zip(eager, gradients(compiled, x, w, b), strict=True):
+        close(a, b_, 1e-6)
+
+
+def test_short_forms_and_numpy():
+    x, w = random(4, 40), random(40, seed=1)
+    assert torch.equal(flydsl.rmsnorm(x, w), ops.rmsnorm(x, w))
+    y = ops.rmsnorm(x.numpy(), w.numpy())
+    assert isinstance(y, np.ndarray) and np.array_equal(y, ops.rmsnorm(x, w).numpy())
+    assert np.array_equal(ops.softmax(x.numpy()), ops.softmax(x).numpy())
+
+
+def test_outputs_are_fresh_and_inputs_untouched():
+    x, w = random(4, 64), torch.ones(64)
+    copy = x.clone()
+    a, b = ops.rmsnorm(x, w), ops.rmsnorm(x, w)
+    assert a.data_ptr() != b.data_ptr() and torch.equal(x, copy)
+    strided = random(64, 8).T
+    close(ops.softmax(strided), torch.softmax(strided.double(), -1), 1e-6)
+
+
+class LlamaRMSNorm(torch.nn.Module):
+    """As language models write it."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.weight, self.variance_epsilon = torch.nn.Parameter(torch.ones(size)), 1e-6
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon) * self.weight
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.LayerNorm(64), torch.nn.Linear(64, 128), torch.nn.RMSNorm(128), LlamaRMSNorm(128), torch.nn.Softmax(-1),
+        torch.nn.Softmax(1), torch.nn.LayerNorm((4, 128), elementwise_affine=False), torch.nn.Linear(128, 5),
+    ).bfloat16()  # fmt: skip
+
+
+def test_patch_reports_and_undoes():
+    net, x = model(), random(4, 64, dtype="bf16")
+    net[6] = torch.nn.Identity()
+    expected = net(x)
+    report = kernels.patch(net)
+    close(net(x), expected, 2e-3)
+    assert [s.name for s in report.patched] == ["0", "1", "2", "3", "4"]
+    reasons = {s.name: s.reason for s in report.skipped}
+    assert "dim is 1" in reasons["5"] and "multiples of 8" in reasons["7"]
+    assert all(s.calls == 1 and not s.fallbacks for s in report.patched)
+    text = str(report)
+    assert f"on {target().arch}" in text and "flydsl::layernorm_fwd (1 calls)" in text
+    report.undo()
+    assert torch.equal(net(x), expected) and report.patched[0].calls == 1
+
+
+def test_patch_falls_back_loudly():
+    net = torch.nn.Sequential(torch.nn.LayerNorm(16))
+    report = kernels.patch(net)
+    x = torch.randn(2, 16, dtype=torch.float64)
+    net.double()
+    with pytest.warns(UserWarning, match="input dtype torch.float64"):
+        net(x)
+    net(x)
+    assert report.sites[0].fallbacks == {"input dtype torch.float64": 2}
+    report.undo()
+    kernels.patch(net, strict=True)
+    with pytest.raises(RuntimeError, match="cannot use flydsl::layernorm_fwd: input dtype"):
+        net(x)
+
+
+def test_patched_model_compiles_and_trains():
+    net, x = torch.nn.Sequential(torch.nn.LayerNorm(64), torch.nn.Linear(64, 64)).bfloat16(), leaf(8, 64, dtype="bf16")
+    expected = gradients(lambda x: net(x).float().pow(2).sum(), x)[0]
+    kernels.patch(net)
+    close(gradients(lambda x: net(x).float().pow(2).sum(), x)[0], expected, 0.05 * expected.abs().max().item())
+    torch._dynamo.reset()
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    close(compiled(x.detach()), net(x.detach()), 1e-6)
+
+
+def test_patch_only():
+    report = kernels.patch(model(), only=("Linear",))
+    assert {s.kind for s in report.patched} == {"Linear"}
