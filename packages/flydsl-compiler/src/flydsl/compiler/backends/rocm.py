@@ -49,15 +49,14 @@ class RocmBackend(BaseBackend):
         return re.split(r"[-:]", self.target.arch)[0]
 
     def pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> list[str]:
-        device = (
-            f"gpu.module(convert-scf-to-cf,cse,convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=OpenCL "
-            "use-bare-ptr-memref-call-conv=true}},fly-rocdl-cluster-attr)"
-        ).replace("}}", "}")
-        lines = (
-            ["ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"]
-            if env.debug.enable_debug_info
-            else []
+        # runtime=OpenCL concerns printf only: the back end lowers it without a device library.
+        to_rocdl = (
+            f"convert-gpu-to-rocdl{{chipset={self.chip} index-bitwidth=0 runtime=OpenCL "
+            "use-bare-ptr-memref-call-conv=true}"
         )
+        device = f"gpu.module(convert-scf-to-cf,cse,{to_rocdl},fly-rocdl-cluster-attr)"
+        line_tables = "ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"
+        lines = [line_tables] if env.debug.enable_debug_info else []
         return [
             "fly-rewrite-func-signature",
             "fly-canonicalize",
