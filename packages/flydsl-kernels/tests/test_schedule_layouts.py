@@ -81,7 +81,7 @@ def test_layout_errors():
 @pytest.mark.parametrize("bank_bytes", [128, 256])
 @pytest.mark.parametrize("row_bytes", [64, 128, 256, 512, 192])
 def test_tile_reads_hit_every_bank_once(row_bytes, bank_bytes):
-    """Lanes that LDS serves in one cycle (consecutive rows, one chunk) lie in different 16-byte columns of the banks."""
+    """Lanes that LDS serves in one cycle (consecutive rows, one chunk) lie in different 16-byte columns."""
     tile = RowTile(64, row_bytes, 256, bank_bytes)
     together, seen = bank_bytes // 16, set()
     for chunk in range(tile.chunks):

@@ -125,8 +125,8 @@ class LlamaRMSNorm(torch.nn.Module):
 def model():
     torch.manual_seed(0)
     return torch.nn.Sequential(
-        torch.nn.LayerNorm(64), torch.nn.Linear(64, 128), torch.nn.RMSNorm(128), LlamaRMSNorm(128), torch.nn.Softmax(-1),
-        torch.nn.Softmax(1), torch.nn.LayerNorm((4, 128), elementwise_affine=False), torch.nn.Linear(128, 5),
+        torch.nn.LayerNorm(64), torch.nn.Linear(64, 128), torch.nn.RMSNorm(128), LlamaRMSNorm(128),
+        torch.nn.Softmax(-1), torch.nn.Softmax(1), torch.nn.LayerNorm((4, 128), elementwise_affine=False), torch.nn.Linear(128, 5),
     ).bfloat16()  # fmt: skip
 
 

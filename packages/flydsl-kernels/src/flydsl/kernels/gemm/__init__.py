@@ -3,8 +3,9 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import dense, preshuffle
+from . import dense, mx, preshuffle
 from .dense import *  # noqa: F403
+from .mx import *  # noqa: F403
 from .preshuffle import *  # noqa: F403
 
 # These need torch, which the builders do not.
@@ -16,7 +17,7 @@ _TORCH = {
     "clear_preshuffle_cache": "functional",
 }  # fmt: skip
 
-__all__ = [*preshuffle.__all__, *dense.__all__]
+__all__ = [*preshuffle.__all__, *dense.__all__, *mx.__all__]
 
 
 def __getattr__(name: str) -> _Any:

@@ -93,6 +93,10 @@ class RowTile:
             place = fx.make_view(base + (first + i * self.threads * WORDS), fx.make_layout(WORDS, 1))
             fx.copy(atom, source.view(at, WORDS), place, soffset=soffset)
 
+    def read_at(self, base: Any, row: Any, chunk: Any) -> Any:
+        """One chunk from LDS."""
+        return lds_read(base, self.at(row, chunk))
+
     def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
         """``read(tile, block)``: the chunk of this lane in row ``16 * tile + lane_row``, block of `groups` chunks.
 

@@ -1,0 +1,88 @@
+"""GEMMs of microscaled operands on gfx950: fp4, fp6 or fp8 activations, fp4 or fp8 weights."""
+# ruff: noqa: N803 - the specified argument names
+
+from __future__ import annotations
+
+import functools
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..common.arch import require_arch
+from .config import OUT_DTYPES, THREADS
+from .mx_kernel import FORMATS, MxConfig, launch_mx
+
+__all__ = ["compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
+
+
+def _config(where: str, **fields: object) -> MxConfig:
+    target = require_arch(where, "gfx950")
+    config = MxConfig(target=target, **fields)  # type: ignore[arg-type]
+
+    def require(ok: bool, text: str) -> None:
+        if not ok:
+            raise ValueError(f"{where}: {text}")
+
+    require(config.a_dtype in FORMATS, f"a_dtype must be one of {', '.join(FORMATS)}, got {config.a_dtype!r}")
+    require(config.b_dtype in ("fp4", "fp8"), f"b_dtype must be 'fp4' or 'fp8', got {config.b_dtype!r}")
+    require(config.out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {config.out_dtype!r}")
+    require(config.tile_k in (128, 256), f"tile_k must be 128 or 256, got {config.tile_k}")
+    require(config.tile_m > 0 and config.tile_m % 16 == 0, f"tile_m must be a multiple of 16, got {config.tile_m}")
+    require(config.tile_n > 0 and config.tile_n % 64 == 0, f"tile_n must be a multiple of 64, got {config.tile_n}")
+    require(config.n % config.tile_n == 0, f"N = {config.n} must be a multiple of tile_n = {config.tile_n}")
+    require(config.k % config.tile_k == 0, f"K = {config.k} must be a multiple of tile_k = {config.tile_k}")
+    require(config.a_tile.bytes % (THREADS * 16) == 0,
+            f"a tile of A must be a multiple of {THREADS * 16} bytes, it has {config.a_tile.bytes}")  # fmt: skip
+    require(config.batch >= 1, f"batch must be positive, got {config.batch}")
+    require(2 * config.a_tile.bytes <= target.lds_bytes, "the tile of A does not fit LDS")
+    return config
+
+
+@flyc.jit
+def launch_gemm(c, a, b, sa, sb, m_in: fx.Int32, n_in: fx.Int32, stream: fx.Stream, N: fx.Constexpr[int],
+                K: fx.Constexpr[int], tile_m: fx.Constexpr[int], tile_n: fx.Constexpr[int], tile_k: fx.Constexpr[int],
+                a_dtype: fx.Constexpr[str] = "fp4", out_dtype: fx.Constexpr[str] = "bf16",
+                b_dtype: fx.Constexpr[str] = "fp4", batch: fx.Constexpr[int] = 1,
+                a_row_stride: fx.Constexpr[int] = -1, a_batch_stride: fx.Constexpr[int] = -1,
+                sca_row_stride: fx.Constexpr[int] = -1, sca_batch_stride: fx.Constexpr[int] = -1,
+                c_row_stride: fx.Constexpr[int] = -1, c_batch_stride: fx.Constexpr[int] = -1,
+                waves_per_eu: fx.Constexpr[int] = 0, xcd_swizzle: fx.Constexpr[int] = 0):  # fmt: skip
+    """``C[M, N] = A[M, K] B[N, K]^T`` of microscaled operands, f32 accumulation.
+
+    Args:
+        c, a, b: C row-major; A row-major bytes (K/2 of fp4, K of fp6 padded to 32 bytes a group, K of fp8); B in the
+            order of ``shuffle_weight_w4`` (fp4) or ``shuffle_weight`` (fp8).
+        sa, sb: e8m0 scales in the order of ``e8m0_shuffle``.
+        m_in, n_in: rows of this call; N again, not used.
+        N, K, tile_m, tile_n, tile_k: tile_k is 128 or 256.
+        a_dtype, b_dtype: ``"fp4"``, ``"fp6"``, ``"fp8"``; b_dtype not ``"fp6"``.
+        batch and strides: entries of a batch; -1 means contiguous.
+        waves_per_eu: accepted; the occupancy follows from the registers.
+
+    Raises:
+        ValueError: the architecture or an argument is not supported.
+    """
+    config = _config("launch_gemm", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
+                     b_dtype=b_dtype, out_dtype=out_dtype, batch=batch, a_row=a_row_stride, a_batch=a_batch_stride,
+                     scale_row=sca_row_stride, scale_batch=sca_batch_stride, c_row=c_row_stride,
+                     c_batch=c_batch_stride, xcd_swizzle=xcd_swizzle)  # fmt: skip
+    launch_mx({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, m_in, config, stream)
+
+
+@functools.lru_cache
+def compile_mxfp4_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4",
+                       b_dtype: str = "fp4", out_dtype: str = "bf16", xcd_swizzle: int = 0):  # fmt: skip
+    """``fn(c, a, b, sa, sb, M, N, stream=None)``: :func:`launch_gemm` with its static arguments fixed."""
+    config = _config("compile_mxfp4_gemm", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
+                     b_dtype=b_dtype, out_dtype=out_dtype, xcd_swizzle=xcd_swizzle)  # fmt: skip
+
+    @flyc.jit
+    def mx_gemm(c, a, b, sa, sb, M: fx.Int32, N: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        launch_mx({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)
+
+    return mx_gemm
+
+
+def compile_mxfp6_gemm(**options):
+    """:func:`compile_mxfp4_gemm` with fp6 activations."""
+    return compile_mxfp4_gemm(a_dtype="fp6", **options)
