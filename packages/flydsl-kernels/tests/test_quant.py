@@ -1,15 +1,18 @@
 """Quantisation kernels against f64, and the torch reference quantisers against the formats' definitions."""
 
 import pytest
-from helpers import Guarded, cases, close_relative, fp8_dtype, random, torch
+from helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.common.convert import quantised_max
 from flydsl.kernels.quant import (
+    build_per_1x32_mx_quant_module,
     build_per_block_quant_module,
     build_per_group_quant_module,
     build_per_tensor_quant_module,
     build_quant_module,
+    mxfp4_moe_scale_sort,
+    per_1x32_mx_quant,
 )
 from flydsl.kernels.quant import reference as ref
 
@@ -138,3 +141,40 @@ def test_int4_order():
     packed = ref.pack_int4(values)
     assert packed.shape == (5, 32) and torch.equal(ref.unpack_int4(packed), values)
     assert packed[0, 0].item() == (int(values[0, 0]) & 15) | (int(values[0, 4]) & 15) << 4
+
+
+# ------------------------------------------------------------------------------------------- gfx950
+
+
+@needs("gfx950")
+@pytest.mark.parametrize("mode", ["fp4", "fp8"])
+@pytest.mark.parametrize(("m", "n"), cases([(5, 256), (33, 96)], [(64, 8192), (257, 2048)]))
+def test_mx_quantiser(m, n, mode):
+    x = random(m, n, dtype="bf16") * torch.logspace(-4, 4, m)[:, None].bfloat16()
+    x[0, :32] = 0
+    y, scale = Guarded(m, n // 2 if mode == "fp4" else n, dtype=torch.uint8), Guarded(m, n // 32, dtype=torch.uint8)
+    run = build_per_1x32_mx_quant_module(n, mode)
+    run(x, y.out, scale.out, m, -(-m * n // 32 // 64))
+    groups = x.float().view(m, -1, 32)
+    expected = ref.e8m0_ceil(groups.abs().amax(-1).clamp_min(1e-10), mode)
+    assert torch.equal(scale.check(), expected)
+    scaled = groups / ref.e8m0_to_f32(expected)[..., None]
+    if mode == "fp4":
+        # The sign of a zero is not part of the value.
+        assert torch.equal(ref.mxfp4_to_f32(y.check()), ref.mxfp4_to_f32(ref.pack_fp4(ref.f32_to_mxfp4(scaled).flatten(1))))
+    else:
+        assert torch.equal(ref.fp8_e4m3_to_f32(y.check()), scaled.flatten(1).to(torch.float8_e4m3fn).float())
+    data, scales = per_1x32_mx_quant(x, mode)
+    assert torch.equal(data.view(torch.uint8), y.out) and torch.equal(scales, scale.out)
+
+
+@needs("gfx950")
+def test_sorted_scales():
+    tokens, cols, rows = 50, 512, 96
+    scale = torch.randint(0, 255, (tokens, cols // 32), dtype=torch.uint8)
+    ids = torch.randint(0, tokens + 3, (rows,), dtype=torch.int32) | (torch.randint(0, 4, (rows,), dtype=torch.int32) << 24)
+    valid = torch.tensor([64, tokens], dtype=torch.int32)
+    out = Guarded(rows, cols // 32, dtype=torch.uint8)
+    mxfp4_moe_scale_sort(out.out, scale, ids, valid, tokens, cols)
+    expected = ref.moe_mxfp4_sort(scale, ids, valid, tokens)
+    assert torch.equal(out.check()[:64], expected[:64]) and bool((out.out[64:] == 77).all())

@@ -3,8 +3,11 @@
 import importlib as _importlib
 from typing import Any as _Any
 
+from . import builders, mx
 from .builders import *  # noqa: F403
-from .builders import __all__
+from .mx import *  # noqa: F403
+
+__all__ = [*builders.__all__, *mx.__all__]
 
 
 def __getattr__(name: str) -> _Any:

@@ -11,7 +11,7 @@ import torch
 
 __all__ = [
     "FP4_VALUES", "dynamic_mxfp4_quant", "e8m0_ceil", "e8m0_to_f32", "f32_to_e8m0", "f32_to_mxfp4",
-    "fp8_e4m3_to_f32", "fp8_quantize_per_channel", "fp8_quantize_per_token", "mxfp4_to_f32", "pack_fp4", "pack_int4",
+    "fp8_e4m3_to_f32", "fp8_quantize_per_channel", "fp8_quantize_per_token", "moe_mxfp4_sort", "mxfp4_to_f32", "pack_fp4", "pack_int4",
     "per_1x32_f4_quant", "per_1x32_f6_quant", "per_1x32_f8_quant", "pertoken_quant", "random_e8m0", "unpack_fp4",
     "unpack_int4",
 ]  # fmt: skip
@@ -175,6 +175,21 @@ def per_1x32_f8_quant(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     scale = f32_to_e8m0(groups.abs().amax(-1) / 448.0)
     scaled = (groups / e8m0_to_f32(scale)[..., None]).clamp(-448.0, 448.0)
     return scaled.flatten(-2).to(torch.float8_e4m3fn), scale
+
+
+def moe_mxfp4_sort(scale: torch.Tensor, sorted_ids: torch.Tensor, num_valid_ids: torch.Tensor, token_num: int,
+                   block_size: int = 32) -> torch.Tensor:  # fmt: skip
+    """Scales (tokens, K/32) gathered by the low 24 bits of sorted_ids, in the order of ``e8m0_shuffle`` (unpadded).
+
+    Rows past ``num_valid_ids[0]``, rounded up to `block_size`, are zero.
+    """
+    tokens = (sorted_ids.long() & 0xFFFFFF).clamp_max(token_num - 1)
+    rows = -(-tokens.shape[0] // block_size) * block_size
+    gathered = torch.zeros(rows, scale.shape[1], dtype=torch.uint8, device=scale.device)
+    gathered[: tokens.shape[0]] = scale.view(torch.uint8)[tokens]
+    gathered[-(-int(num_valid_ids[0]) // block_size) * block_size :] = 0
+    view = gathered.view(rows // 32, 2, 16, scale.shape[1] // 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
+    return view.contiguous().view(rows, scale.shape[1])
 
 
 # ------------------------------------------------------------------------------------------- int4

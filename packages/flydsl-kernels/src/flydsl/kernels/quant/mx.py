@@ -1,0 +1,169 @@
+"""Microscaling quantiser of gfx950 and the gather of its scales into the sorted order of a mixture of experts."""
+# ruff: noqa: N803 - the specified argument names
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..common.arch import require_arch
+from ..common.index import div, mod
+from ..common.memory import Buffer
+from ..common.reduce import fmax
+from ..common.rows import pointer
+
+__all__ = [
+    "build_mxfp4_moe_scale_sort_module", "build_per_1x32_mx_quant_module", "mxfp4_moe_scale_sort", "per_1x32_mx_quant",
+]  # fmt: skip
+
+GROUP = 32
+THREADS = 64
+SMALLEST = 1e-10
+RECIPROCAL = {"fp4": 0x3E2AAAAB, "fp8": 0x3B124925}  # bits of 1/6 and 1/448
+SORT_THREADS, SORT_ROWS = 256, 32
+
+
+@flyc.kernel(known_block_size=[THREADS, 1, 1])
+def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
+    """A thread quantises one group of 32: a power of two not below max|x| / Qmax, then x divided by it."""
+    thread, first = fx.thread_idx.x, fx.Int64(fx.block_idx.x) * THREADS
+    count = fx.min(groups - first, fx.Int64(THREADS))
+    source = Buffer(X, fx.BFloat16, first * GROUP, count * GROUP)
+    values = []
+    for i in fx.range_constexpr(0, GROUP, 8):
+        loaded = source.load(thread * GROUP + i, 8).to(fx.Float32)
+        for j in fx.range_constexpr(8):
+            values.append(loaded[j])
+    top = fx.Float32(SMALLEST)
+    for value in values:
+        top = fmax(top, abs(value))
+    bits = (top * fx.Int32(RECIPROCAL[mode]).bitcast(fx.Float32)).bitcast(fx.Int32)
+    exponent = (bits >> 23) + ((bits & 0x7FFFFF) != 0).select(fx.Int32(1), fx.Int32(0))
+    exponent = fx.min(exponent, fx.Int32(255))
+    words = []
+    if fx.const_expr(mode == "fp4"):
+        scale = (exponent << 23).bitcast(fx.Float32)
+        for i in fx.range_constexpr(0, GROUP, 8):
+            word = fx.Int32(0)
+            for j in fx.range_constexpr(4):
+                pair = values[i + 2 * j].ir_value(), values[i + 2 * j + 1].ir_value()
+                word = fx.Int32(fx.rocdl.cvt_scalef32_pk_fp4_f32(
+                    fx.T.i32, word.ir_value(), *pair, scale.ir_value(), j))  # fmt: skip
+            words.append(word)
+    else:
+        factor = ((fx.Int32(254) - exponent) << 23).bitcast(fx.Float32)
+        for i in fx.range_constexpr(0, GROUP, 4):
+            word = fx.Int32(0)
+            for j in fx.range_constexpr(2):
+                low, high = values[i + 2 * j] * factor, values[i + 2 * j + 1] * factor
+                word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low, high, word, bool(j)))
+            words.append(word)
+    out = Buffer(Y, fx.Int32, first * len(words), count * len(words))
+    for i in fx.range_constexpr(0, len(words), 4):
+        out.store(thread * len(words) + i, fx.Vector.from_elements(words[i : i + 4], fx.Int32))
+    Buffer(Scale, fx.Int8, first, count).store_one(thread, exponent)
+
+
+@functools.lru_cache
+def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4"):
+    """``launch(x, y, scale, m, grid_blocks, stream=None)`` on gfx950.
+
+    x is bf16 (m, n), y packed fp4 (m, n/2) or e4m3fn (m, n) bytes, scale u8 (m, n/32); `grid_blocks` is
+    ``ceil(m * n / 32 / 64)``. Scales are ``max|x| / Qmax`` rounded up to a power of two.
+
+    Raises:
+        ValueError: the architecture, n or quant_mode is not supported.
+    """
+    where = "build_per_1x32_mx_quant_module"
+    require_arch(where, "gfx950")
+    if quant_mode not in RECIPROCAL:
+        raise ValueError(f"{where}: quant_mode must be 'fp4' or 'fp8', got {quant_mode!r}")
+    if n < 1 or n % GROUP:
+        raise ValueError(f"{where}: n must be a positive multiple of {GROUP}, got {n}")
+
+    @flyc.jit
+    def mx_quant(x, y, scale, m: fx.Int32, grid_blocks: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode).launch(
+            grid=grid_blocks, block=THREADS, stream=stream
+        )
+
+    return mx_quant
+
+
+def per_1x32_mx_quant(x: Any, quant_mode: str = "fp4", stream: Any = None) -> tuple[Any, Any]:
+    """``(y, scale)`` of a bf16 torch tensor (..., n): packed fp4 (..., n/2) or e4m3fn (..., n), and u8 (..., n/32)."""
+    import torch
+
+    from ..common.arrays import launch
+
+    if x.dtype != torch.bfloat16:
+        raise TypeError(f"per_1x32_mx_quant: the input must be bfloat16, got {x.dtype}")
+    n = x.shape[-1]
+    run = build_per_1x32_mx_quant_module(n, quant_mode)
+    rows = x.reshape(-1, n).contiguous()
+    m = rows.shape[0]
+    y = x.new_empty((*x.shape[:-1], n // 2 if quant_mode == "fp4" else n), dtype=torch.uint8)
+    scale = x.new_empty((*x.shape[:-1], n // GROUP), dtype=torch.uint8)
+    if m:
+        launch(run, x, rows, y, scale, m, -(-m * n // GROUP // THREADS), stream=stream)
+    return y.view(torch.float4_e2m1fn_x2 if quant_mode == "fp4" else torch.float8_e4m3fn), scale
+
+
+@flyc.kernel(known_block_size=[SORT_THREADS, 1, 1])
+def _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, tokens: fx.Int32, columns: fx.Constexpr[int]):
+    """32 sorted rows a workgroup: each dword gathers rows r and r + 16 of columns j and j + 4."""
+    thread, tile = fx.thread_idx.x, fx.block_idx.x
+    valid = pointer(num_valid, fx.Int32).load()
+    words = 8 * columns
+    if tile * SORT_ROWS < valid:
+        ids = pointer(sorted_ids, fx.Int32) + tile * SORT_ROWS
+        source = Buffer(scale, fx.Int8, None, fx.Int64(tokens) * columns)
+        out = Buffer(out_scale, fx.Int32, fx.Int64(tile) * words, words)
+        for i in fx.range_constexpr(0, words, SORT_THREADS):
+            at = thread + i
+            row, column = mod(at, 16), mod(div(at, 16), 4) + div(at, 64) * 8
+            word = fx.Int32(0)
+            for half in fx.range_constexpr(2):
+                token = fx.min((ids + row + 16 * half).load() & 0xFFFFFF, tokens - 1)
+                for k in fx.range_constexpr(2):
+                    byte = source.load(token * columns + column + 4 * k, 1)[0].to(fx.Int32) & 0xFF
+                    word = word | (byte << (8 * (2 * k + half)))
+            out.store_one(at, word)
+
+
+@functools.lru_cache
+def build_mxfp4_moe_scale_sort_module(cols: int):
+    """``launch(scale, sorted_ids, num_valid, out_scale, token_num, grid_tiles, stream=None)``.
+
+    Gathers activation scales u8 (tokens, cols/32) by the low 24 bits of sorted_ids (at most token_num - 1) and stores
+    them in the order of ``e8m0_shuffle``. Tiles of 32 rows past num_valid[0] are left alone.
+
+    Raises:
+        ValueError: cols/32 is not a multiple of 8, or the architecture is not gfx950.
+    """
+    where = "build_mxfp4_moe_scale_sort_module"
+    require_arch(where, "gfx950")
+    if cols < 1 or cols % (GROUP * 8):
+        raise ValueError(f"{where}: cols must be a multiple of {GROUP * 8}, got {cols}")
+
+    @flyc.jit
+    def scale_sort(scale, sorted_ids, num_valid, out_scale, token_num: fx.Int32, grid_tiles: fx.Int32,
+                   stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+        _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, token_num, cols // GROUP).launch(
+            grid=grid_tiles, block=SORT_THREADS, stream=stream
+        )
+
+    return scale_sort
+
+
+def mxfp4_moe_scale_sort(out_scale: Any, scale: Any, sorted_ids: Any, num_valid: Any, token_num: int, cols: int,
+                         stream: Any = None) -> None:  # fmt: skip
+    """Device form of ``moe_mxfp4_sort``: fills out_scale (rows of sorted_ids, cols/32)."""
+    from ..common.arrays import launch
+
+    tiles = -(-sorted_ids.shape[0] // SORT_ROWS)
+    run = build_mxfp4_moe_scale_sort_module(cols)
+    launch(run, scale, scale, sorted_ids, num_valid, out_scale, token_num, tiles, stream=stream)
