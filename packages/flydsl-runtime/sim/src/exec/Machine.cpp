@@ -6,6 +6,7 @@
 #include "exec/Wave.h"
 #include "loader/SourceLines.h"
 #include "memory/Memory.h"
+#include "observe/Observer.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -31,8 +32,10 @@ uint64_t instructionLimit() {
 /// Everything a worker needs to run one work-group at a time.
 class Worker {
 public:
-  Worker(const Dispatch &d, uint64_t kernarg, uint64_t packet, uint64_t limit)
-      : d(d), kernarg(kernarg), packet(packet), limit(limit) {
+  Worker(const Dispatch &d, uint64_t kernarg, uint64_t packet, uint64_t limit,
+         LaunchObserver *launch)
+      : d(d), kernarg(kernarg), packet(packet), limit(limit),
+        observer(launch ? launch->worker() : nullptr) {
     const ArchInfo &arch = *d.program->arch;
     lanes = d.kernel->waveSize();
     items = d.block[0] * d.block[1] * d.block[2];
@@ -74,7 +77,11 @@ public:
       b = Barrier{};
     for (unsigned i = 0; i < numWaves; ++i)
       start(waves[i], i);
+    if (observer)
+      observer->startGroup(wg, linear);
     schedule();
+    if (observer)
+      observer->endGroup(wg);
   }
 
   /// The place of the last fault: which wave was running.
@@ -106,6 +113,7 @@ private:
 
   const Dispatch &d;
   uint64_t kernarg, packet, limit;
+  std::unique_ptr<WorkerObserver> observer;
   unsigned lanes, items, numWaves, rows;
   uint32_t ldsSize, scratchPerLane;
   uint32_t *registers = nullptr;
@@ -135,6 +143,11 @@ void Worker::start(Wave &w, unsigned index) {
   w.mode = (d.kernel->rsrc1 >> 12 & 0xff) | (arch.gfx12() ? 0 : (d.kernel->rsrc1 >> 21 & 1) << 8 |
                                                                     (d.kernel->rsrc1 >> 23 & 1) << 9);
   w.fpSpecial = (w.mode & 0xff) != 0xf0;
+  if (arch.gfx12()) {
+    // Flat addresses of private memory: the aperture, on gfx1250 with the lane in bits 56:52.
+    w.laneInAperture = arch.gfx1250();
+    w.s[kFlatScratchBase + 1] = kPrivateAperture;
+  }
   unsigned first = index * lanes, count = std::min(lanes, items - first);
   w.setExec(count == 64 ? ~0ull : (1ull << count) - 1);
   initScalars(w);
@@ -202,11 +215,20 @@ void Worker::runSlice(Wave &w) {
   w.state = WaveState::Running;
   const Inst *code = d.program->insts.data();
   uint64_t budget = kSlice;
-  do {
-    const Inst &i = code[w.pc++];
-    w.cur = &i;
-    i.exec(w, i);
-  } while (w.state == WaveState::Running && --budget);
+  if (__builtin_expect(observer != nullptr, 0)) {
+    do {
+      const Inst &i = code[w.pc++];
+      w.cur = &i;
+      observer->instruction(w, i);
+      i.exec(w, i);
+    } while (w.state == WaveState::Running && --budget);
+  } else {
+    do {
+      const Inst &i = code[w.pc++];
+      w.cur = &i;
+      i.exec(w, i);
+    } while (w.state == WaveState::Running && --budget);
+  }
   w.executed += kSlice - budget;
   if (w.executed > limit)
     raise(FaultKind::InstructionLimit,
@@ -276,7 +298,10 @@ void Worker::schedule() {
     }
     if (!live)
       return;
-    if (!releaseBarriers() && !ran)
+    bool released = releaseBarriers();
+    if (released && observer)
+      observer->barrier(wg);
+    if (!released && !ran)
       deadlock();
   }
 }
@@ -364,9 +389,10 @@ void runDispatch(const Dispatch &dispatch) {
   std::mutex faultMutex;
   Fault first{FaultKind::Trap, "", -1};
   uint64_t limit = instructionLimit();
+  std::unique_ptr<LaunchObserver> observer = observerFor(dispatch);
   auto body = [&] {
     try {
-      Worker worker(dispatch, kernarg, packet, limit);
+      Worker worker(dispatch, kernarg, packet, limit, observer.get());
       try {
         for (uint64_t g; !failed.load(std::memory_order_relaxed) && (g = next++) < total;)
           worker.run(g);

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         register_device_runtime,
     )
     from .memory import DeviceArray, TensorInfo, describe_tensor, free, malloc, memcpy, memset
+    from .profiling import Profile, profile
     from .streams import Event, Stream
 
 # The submodule that defines each public name. Loading them on first access keeps
@@ -67,6 +68,8 @@ _HOME = {
     "TensorInfo": "memory",
     "describe_tensor": "memory",
     "free": "memory",
+    "Profile": "profiling",
+    "profile": "profiling",
     "malloc": "memory",
     "memcpy": "memory",
     "memset": "memory",
@@ -84,6 +87,7 @@ __all__ = [
     "Event",
     "HipError",
     "Launcher",
+    "Profile",
     "RocmDeviceRuntime",
     "SimDeviceRuntime",
     "SimulatorError",
@@ -103,6 +107,7 @@ __all__ = [
     "malloc",
     "memcpy",
     "memset",
+    "profile",
     "register_compile_runtime_mapping",
     "register_device_runtime",
     "set_device",

@@ -95,6 +95,10 @@ def ensure_loaded() -> None:
     with _lock:
         if _native.library_info() is None:
             _load(requested_kind(), os.environ.get("FLYDSL_HIP_LIBRARY", ""))
+    if os.environ.get("FLYDSL_SIM_STATS") or os.environ.get("FLYDSL_SIM_TRACE"):
+        from .profiling import start_from_environment
+
+        start_from_environment()
 
 
 def _load(wanted: str, library: str) -> None:

@@ -1,0 +1,183 @@
+//===- Access.cpp - the memory that an instruction is about to touch ------===//
+
+#include "observe/Access.h"
+
+#include "exec/AddressInline.h"
+#include "exec/BufferInline.h"
+
+namespace flysim {
+
+namespace {
+
+void fromTemps(Wave &w, MemoryAccess &out) {
+  out.lanes = w.exec() & w.fullMask;
+  memcpy(out.addr[0], w.tmp->addr, w.lanes * sizeof(uint64_t));
+}
+
+void buffer(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
+  Addressing addressing(w, i);
+  out.lanes = 0;
+  for (uint64_t m = w.exec() & w.fullMask; m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    flysim::Access a = addressing.at(l, info.bytes, info.atomic);
+    // Out of range reads zero and writes nothing: no memory is touched.
+    if (!a.valid)
+      continue;
+    out.addr[0][l] = a.addr;
+    out.lanes |= 1ull << l;
+  }
+}
+
+void lds(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
+  out.ldsSpace = true;
+  out.lanes = w.exec() & w.fullMask;
+  out.count = info.pairs;
+  const uint32_t *base = i.src[0] ? row(w, i.src[0]) : nullptr;
+  unsigned unit = 1;
+  uint32_t offsets[2] = {static_cast<uint32_t>(i.imm), i.offset2};
+  if (info.pairs == 2) {
+    unit = (i.def->aux & 0xff) * (i.def->aux & 0x100 ? 64 : 1);
+    offsets[0] *= unit;
+    offsets[1] *= unit;
+  }
+  for (unsigned k = 0; k < info.pairs; ++k)
+    for (unsigned l = 0; l < w.lanes; ++l)
+      out.addr[k][l] = (base ? base[l] : 0) + offsets[k];
+}
+
+/// Which lanes the LDS serves together, as groups of `width` in `order`.
+struct Phases {
+  const uint8_t *order;
+  unsigned width, banks;
+};
+
+constexpr uint8_t kIdentity[64] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+    22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+    44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+// Wide reads of gfx9 pair groups of four lanes from two halves of 32.
+constexpr uint8_t kEights[64] = {
+    0,  1,  2,  3,  20, 21, 22, 23, 4,  5,  6,  7,  16, 17, 18, 19, 8,  9,  10, 11, 28, 29,
+    30, 31, 12, 13, 14, 15, 24, 25, 26, 27, 32, 33, 34, 35, 52, 53, 54, 55, 36, 37, 38, 39,
+    48, 49, 50, 51, 40, 41, 42, 43, 60, 61, 62, 63, 44, 45, 46, 47, 56, 57, 58, 59};
+constexpr uint8_t kSixteens[64] = {
+    0,  1,  2,  3,  12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 26, 27, 4,  5,  6,  7,  8,  9,
+    10, 11, 16, 17, 18, 19, 28, 29, 30, 31, 32, 33, 34, 35, 44, 45, 46, 47, 52, 53, 54, 55,
+    56, 57, 58, 59, 36, 37, 38, 39, 40, 41, 42, 43, 48, 49, 50, 51, 60, 61, 62, 63};
+
+Phases phasesOf(unsigned bytes, bool read, const ArchInfo &arch) {
+  if (arch.gfx1250() || arch.gfx12())
+    return {kIdentity, bytes <= 4 ? 32u : (bytes <= 8 ? 16u : 8u), arch.gfx1250() ? 64u : 32u};
+  if (!read || bytes < 4)
+    return {kIdentity, bytes <= 4 ? 32u : (bytes <= 8 ? 16u : 8u), 32};
+  if (arch.gfx950()) {
+    if (bytes <= 4)
+      return {kIdentity, 64, 64};
+    if (bytes <= 8)
+      return {kIdentity, 32, 64};
+    return bytes == 12 ? Phases{kEights, 8, 32} : Phases{kSixteens, 16, 64};
+  }
+  if (bytes <= 8)
+    return {kIdentity, bytes <= 4 ? 32u : 16u, 32};
+  return {kEights, 8, 32};
+}
+
+/// Most distinct dwords that one bank serves for the lanes of a phase.
+unsigned phaseCycles(const uint64_t *addr, uint64_t lanes, const Phases &p, unsigned first,
+                     unsigned bytes) {
+  uint32_t dwords[64 * 4];
+  unsigned n = 0;
+  for (unsigned k = first; k < first + p.width; ++k) {
+    unsigned l = p.order[k];
+    if (!(lanes >> l & 1))
+      continue;
+    uint32_t from = static_cast<uint32_t>(addr[l]) / 4;
+    uint32_t to = (static_cast<uint32_t>(addr[l]) + bytes - 1) / 4;
+    for (uint32_t d = from; d <= to && n < 64 * 4; ++d)
+      dwords[n++] = d;
+  }
+  if (!n)
+    return 0;
+  // Distinct dwords per bank, with small chains instead of a sort.
+  uint8_t load[64] = {}, head[64], next[64 * 4];
+  memset(head, 255, sizeof head);
+  unsigned worst = 1;
+  for (unsigned k = 0; k < n; ++k) {
+    unsigned bank = dwords[k] & (p.banks - 1);
+    bool seen = false;
+    for (unsigned at = head[bank]; at != 255 && !seen; at = next[at])
+      seen = dwords[at] == dwords[k];
+    if (seen)
+      continue;
+    next[k] = head[bank];
+    head[bank] = static_cast<uint8_t>(k);
+    worst = ++load[bank] > worst ? load[bank] : worst;
+  }
+  return worst;
+}
+
+} // namespace
+
+bool describeAccess(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
+  out.count = 1;
+  out.bytes = info.bytes;
+  out.ldsSpace = false;
+  switch (info.space) {
+  case MemSpace::None:
+    return false;
+  case MemSpace::Global:
+    addresses<kGlobal>(w, i, info.bytes);
+    fromTemps(w, out);
+    return true;
+  case MemSpace::Flat:
+    addresses<kFlat>(w, i, info.bytes);
+    fromTemps(w, out);
+    return true;
+  case MemSpace::Scratch:
+    addresses<kScratch>(w, i, info.bytes);
+    fromTemps(w, out);
+    return true;
+  case MemSpace::Buffer:
+    buffer(w, i, info, out);
+    return true;
+  case MemSpace::Lds:
+    lds(w, i, info, out);
+    return true;
+  case MemSpace::Scalar:
+    out.lanes = 1;
+    out.addr[0][0] = i.src[0].kind == OperandKind::Sgpr
+                         ? (read64(w, i.src[0]) & 0xffffffffffffull) +
+                               (i.src[1] ? uint64_t(read32(w, i.src[1])) : 0) +
+                               static_cast<uint64_t>(i.imm)
+                         : 0;
+    return true;
+  }
+  return false;
+}
+
+unsigned ldsCycles(const MemoryAccess &a, const InstInfo &info, const ArchInfo &arch) {
+  Phases p = phasesOf(a.bytes, info.load, arch);
+  unsigned lanes = arch.gfx12() ? 32 : 64, total = 0;
+  for (unsigned k = 0; k < a.count; ++k)
+    for (unsigned first = 0; first < lanes; first += p.width)
+      total += phaseCycles(a.addr[k], a.lanes, p, first, a.bytes);
+  // gfx950 spends two clocks on a conflict-free dword access of 64 lanes.
+  unsigned least = arch.gfx950() && a.bytes <= 4 && info.load ? 2 * a.count : 1;
+  return total > least ? total : least;
+}
+
+unsigned ldsIdealCycles(const MemoryAccess &a, const InstInfo &info, const ArchInfo &arch) {
+  Phases p = phasesOf(a.bytes, info.load, arch);
+  unsigned lanes = arch.gfx12() ? 32 : 64, total = 0;
+  for (unsigned first = 0; first < lanes; first += p.width) {
+    bool any = false;
+    for (unsigned k = first; k < first + p.width && !any; ++k)
+      any = a.lanes >> p.order[k] & 1;
+    total += any;
+  }
+  total *= a.count;
+  unsigned least = arch.gfx950() && a.bytes <= 4 && info.load ? 2 * a.count : 1;
+  return total > least ? total : least;
+}
+
+} // namespace flysim

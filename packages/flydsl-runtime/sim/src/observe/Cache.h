@@ -1,0 +1,54 @@
+//===- Cache.h - tag-only caches -------------------------------*- C++ -*-===//
+//
+// Which lines a launch fetches at each level. Tags only: data always comes from
+// memory. Lines are 128 bytes, in sectors of 32 bytes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_OBSERVE_CACHE_H
+#define FLYSIM_OBSERVE_CACHE_H
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace flysim {
+
+constexpr unsigned kLineBytes = 128, kSectorBytes = 32;
+
+/// First-level vector cache of one compute unit: least recently used, one thread.
+class L1Cache {
+public:
+  explicit L1Cache(unsigned bytes);
+  /// True if the line is present; it is afterwards.
+  bool touch(uint64_t line);
+  void clear();
+
+private:
+  static constexpr unsigned kWays = 4;
+  std::vector<uint64_t> tags; ///< kWays per set, most recent first
+  unsigned sets;
+};
+
+/// The cache that all compute units share (L2 and, behind it, the memory-side
+/// cache), used by all worker threads at once. Races lose at most a hit.
+class SharedCache {
+public:
+  explicit SharedCache(uint64_t bytes);
+  /// Marks sectors of a line (bit per sector); returns those that were absent. With
+  /// `write`, returns the sectors that became dirty now.
+  unsigned touch(uint64_t line, unsigned sectors, bool write);
+
+private:
+  static constexpr unsigned kWays = 16;
+  struct Way {
+    std::atomic<uint64_t> tag{~0ull}; ///< line << 8 | dirty sectors << 4 | present sectors
+  };
+  std::unique_ptr<Way[]> ways;
+  std::unique_ptr<std::atomic<uint8_t>[]> next; ///< victim of each set
+  uint64_t sets;
+};
+
+} // namespace flysim
+
+#endif

@@ -1,0 +1,71 @@
+//===- Classify.h - what an instruction asks of the machine ----*- C++ -*-===//
+#ifndef FLYSIM_OBSERVE_CLASSIFY_H
+#define FLYSIM_OBSERVE_CLASSIFY_H
+
+#include "exec/Inst.h"
+#include "support/Arch.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace flysim {
+
+struct Program;
+
+/// The unit that executes an instruction; the categories of the issue logic.
+enum class Unit : uint8_t {
+  Valu,
+  Trans,    ///< transcendental and other quarter-rate vector operations
+  Matrix,   ///< MFMA, SMFMAC, WMMA, SWMMAC
+  Salu,
+  Smem,
+  Lds,
+  VmemLoad,
+  VmemStore, ///< stores and atomics
+  Branch,
+  Barrier,
+  Wait,
+  Internal, ///< s_nop, s_setprio and others that occupy no unit
+  Count
+};
+const char *unitName(Unit unit);
+
+/// Address space of a memory instruction.
+enum class MemSpace : uint8_t { None, Global, Flat, Scratch, Buffer, Lds, Scalar };
+
+/// Counters that memory operations increment and waits test.
+enum class Counter : uint8_t { Vm, Lgkm, Store, Ds, Km, Async, Tensor, Count };
+constexpr unsigned kCounters = static_cast<unsigned>(Counter::Count);
+constexpr uint8_t kNoWait = 255;
+
+/// A range of VGPR rows.
+struct RegRange {
+  uint16_t first = 0, count = 0;
+};
+
+/// What the profiler needs to know of one instruction, found once per program.
+struct InstInfo {
+  Unit unit = Unit::Valu;
+  MemSpace space = MemSpace::None;
+  bool load = false, store = false, atomic = false;
+  bool toLds = false;      ///< global or buffer load that writes LDS
+  bool xdl = true;         ///< matrix operation that lets other vector work issue beside it
+  uint16_t bytes = 0;      ///< per lane (per wave for scalar loads)
+  uint8_t pairs = 1;       ///< addresses per lane: 2 for read2/write2
+  uint16_t cycles = 1;     ///< clocks that its unit is busy, without conflicts
+  uint32_t flops = 0;      ///< matrix operations: 2*M*N*K*blocks
+  Counter counter = Counter::Count; ///< counter that it increments
+  uint8_t wait[kCounters]; ///< highest counts it lets pass, kNoWait where it does not wait
+  RegRange reads[4], writes[2];
+  InstInfo() {
+    for (uint8_t &w : wait)
+      w = kNoWait;
+  }
+};
+
+/// Information for every instruction of the program.
+std::vector<InstInfo> classify(const Program &program, unsigned waveSize);
+
+} // namespace flysim
+
+#endif

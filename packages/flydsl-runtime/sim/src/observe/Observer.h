@@ -1,0 +1,46 @@
+//===- Observer.h - watching a launch --------------------------*- C++ -*-===//
+//
+// The hook on which counters, timing, traces and checks are built. A launch without
+// an observer runs the plain loop: observation costs nothing unless it is asked for.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_OBSERVE_OBSERVER_H
+#define FLYSIM_OBSERVE_OBSERVER_H
+
+#include "exec/Wave.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace flysim {
+
+struct Dispatch;
+
+/// Sees what one worker thread executes. Work-groups come one after the other; the
+/// waves of a work-group in the order in which the machine interleaves them.
+class WorkerObserver {
+public:
+  virtual ~WorkerObserver() = default;
+  virtual void startGroup(Workgroup &, uint64_t /*linearId*/) {}
+  virtual void endGroup(Workgroup &) {}
+  /// Before `inst` runs on `wave`: registers and memory still hold the operands. A
+  /// barrier wait that does not complete is seen again when it is tried again.
+  virtual void instruction(Wave &wave, const Inst &inst) = 0;
+  /// All waves of the group have arrived at the work-group's barrier.
+  virtual void barrier(Workgroup &) {}
+};
+
+/// Sees one launch. `worker` is called once on each worker thread; the observer of a
+/// worker is destroyed, on that thread, before the launch ends.
+class LaunchObserver {
+public:
+  virtual ~LaunchObserver() = default;
+  virtual std::unique_ptr<WorkerObserver> worker() = 0;
+};
+
+/// The observer that the process asked for (profiling), or null.
+std::unique_ptr<LaunchObserver> observerFor(const Dispatch &dispatch);
+
+} // namespace flysim
+
+#endif

@@ -1,0 +1,63 @@
+//===- Profile.h - counters of a launch ------------------------*- C++ -*-===//
+#ifndef FLYSIM_OBSERVE_PROFILE_H
+#define FLYSIM_OBSERVE_PROFILE_H
+
+#include "exec/Machine.h"
+#include "observe/Cache.h"
+#include "observe/Classify.h"
+#include "observe/Observer.h"
+#include "observe/Trace.h"
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace flysim {
+
+/// What to collect. Timing and trace need the counters.
+enum : unsigned { kProfileCounters = 1, kProfileTiming = 2, kProfileTrace = 4 };
+
+/// Counts of one static instruction, over all waves of the launch.
+struct InstCounters {
+  uint64_t issued = 0;      ///< wave instructions
+  uint64_t lanes = 0;       ///< sum of active lanes
+  uint64_t bytes = 0;       ///< bytes that lanes asked for
+  uint64_t lines = 0;       ///< 128-byte lines, one per line and wave instruction
+  uint64_t l2Bytes = 0;     ///< between L1 and L2
+  uint64_t readBytes = 0;   ///< from memory
+  uint64_t writtenBytes = 0; ///< to memory
+  uint64_t ldsCycles = 0, ldsIdeal = 0;
+
+  void add(const InstCounters &o);
+};
+
+/// Everything that was found out about one launch.
+struct LaunchProfile {
+  std::string kernel;
+  const ArchInfo *arch = nullptr;
+  uint32_t grid[3], block[3];
+  unsigned waveSize = 64, wavesPerGroup = 1;
+  uint32_t vgprs = 0, sgprs = 0, agprs = 0, ldsBytes = 0, scratchBytes = 0;
+  unsigned what = 0;
+  std::vector<InstInfo> infos;
+  std::vector<InstCounters> counters;
+  std::vector<std::string> texts, sources; ///< of the instructions that ran, else empty
+  std::vector<uint64_t> addresses;
+  std::vector<GroupTrace> traces; ///< of the work-groups that the timing model replays
+};
+
+/// Observes a launch; hands the profile to `done` when the launch ends.
+std::unique_ptr<LaunchObserver> profileLaunch(const Dispatch &dispatch, unsigned what,
+                                              void (*done)(LaunchProfile &&));
+
+/// Resident waves and what limits them.
+struct Occupancy {
+  unsigned groupsPerCu = 0, wavesPerSimd = 0;
+  const char *limit = "";
+};
+Occupancy occupancy(const ArchInfo &arch, unsigned vgprs, unsigned sgprs, unsigned ldsBytes,
+                    unsigned wavesPerGroup, unsigned waveSize);
+
+} // namespace flysim
+
+#endif

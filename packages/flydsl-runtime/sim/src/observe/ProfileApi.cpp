@@ -1,0 +1,244 @@
+//===- ProfileApi.cpp - profiles as JSON, and the calls that ask for them -===//
+
+#include "hip/Runtime.h"
+#include "observe/Observer.h"
+#include "observe/Profile.h"
+#include "observe/Timing.h"
+#include "observe/TimingTable.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace flysim {
+
+namespace {
+
+constexpr size_t kMaxEvents = 400000;
+constexpr size_t kMaxLaunches = 10000;
+
+class Json {
+public:
+  Json &key(const char *name) {
+    comma();
+    quote(name);
+    text += ':';
+    fresh = true;
+    return *this;
+  }
+  Json &open(char c) {
+    comma();
+    text += c;
+    fresh = true;
+    return *this;
+  }
+  Json &close(char c) {
+    text += c;
+    fresh = false;
+    return *this;
+  }
+  Json &value(const std::string &s) {
+    comma();
+    quote(s);
+    return *this;
+  }
+  Json &value(const char *s) { return value(std::string(s)); }
+  Json &value(double v) {
+    comma();
+    char buffer[40];
+    snprintf(buffer, sizeof buffer, "%.6g", v);
+    text += buffer;
+    return *this;
+  }
+  Json &value(uint64_t v) {
+    comma();
+    text += std::to_string(v);
+    return *this;
+  }
+  Json &value(unsigned v) { return value(uint64_t(v)); }
+  Json &value(bool v) {
+    comma();
+    text += v ? "true" : "false";
+    return *this;
+  }
+  template <class T> Json &field(const char *name, T v) { return key(name).value(v); }
+
+  std::string text;
+
+private:
+  void comma() {
+    if (!fresh)
+      text += ',';
+    fresh = false;
+  }
+  void quote(const std::string &s) {
+    text += '"';
+    for (char c : s) {
+      if (c == '"' || c == '\\') {
+        text += '\\';
+        text += c;
+      } else if (static_cast<unsigned char>(c) < 32) {
+        text += ' ';
+      } else {
+        text += c;
+      }
+    }
+    text += '"';
+  }
+  bool fresh = true;
+};
+
+void stalls(Json &j, const std::array<uint64_t, kStalls> &values) {
+  j.key("stall").open('{');
+  for (unsigned k = 0; k < kStalls; ++k)
+    if (values[k])
+      j.field(stallName(static_cast<Stall>(k)), values[k]);
+  j.close('}');
+}
+
+void instruction(Json &j, const LaunchProfile &p, const TimingResult *r, size_t n) {
+  const InstCounters &c = p.counters[n];
+  const InstInfo &info = p.infos[n];
+  j.open('{');
+  j.field("address", p.addresses[n]).field("text", p.texts[n]).field("source", p.sources[n]);
+  j.field("unit", unitName(info.unit)).field("issued", c.issued).field("lanes", c.lanes);
+  if (info.flops)
+    j.field("flops", uint64_t(info.flops)).field("busy", uint64_t(info.cycles));
+  if (info.space != MemSpace::None) {
+    static const char *const kSpaces[] = {"", "global", "flat", "scratch", "buffer", "lds", "scalar"};
+    j.field("space", kSpaces[static_cast<unsigned>(info.space)]);
+    j.field("kind", info.load ? "load" : (info.store ? "store" : "atomic"));
+    j.field("bytes", c.bytes);
+    if (info.space == MemSpace::Lds)
+      j.field("lds_cycles", c.ldsCycles).field("lds_ideal", c.ldsIdeal);
+    else if (info.space != MemSpace::Scalar)
+      j.field("lines", c.lines).field("l2_bytes", c.l2Bytes).field("read_bytes", c.readBytes)
+          .field("written_bytes", c.writtenBytes);
+  }
+  if (r) {
+    const InstTiming &t = r->instructions[n];
+    j.field("sampled", t.issued);
+    stalls(j, t.stall);
+  }
+  j.close('}');
+}
+
+void timing(Json &j, const LaunchProfile &p, const TimingResult &r) {
+  const TimingTable &t = timingTable(*p.arch);
+  j.key("timing").open('{');
+  j.field("estimate", true).field("cycles", r.cycles);
+  j.field("microseconds", r.cycles / t.clockMhz).field("memory_cycles", r.memoryCycles);
+  j.field("sample_cycles", r.sampleCycles).field("sample_groups", r.sampleGroups);
+  j.field("groups_per_cu", r.groupsPerCu).field("wave_cycles", r.waveCycles);
+  j.field("simds", t.simdsPerCu).field("valu_busy", r.valuBusy).field("matrix_busy", r.matrixBusy);
+  j.field("lds_busy", r.ldsBusy).field("l1_busy", r.l1Busy).field("matrix_flops", r.matrixFlops);
+  stalls(j, r.stall);
+  j.close('}');
+}
+
+void machine(Json &j, const LaunchProfile &p) {
+  const TimingTable &t = timingTable(*p.arch);
+  Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
+  j.key("machine").open('{');
+  j.field("clock_mhz", t.clockMhz).field("memory_bytes_per_second", t.memoryBytesPerSec);
+  j.field("compute_units", p.arch->computeUnits).field("simds_per_cu", t.simdsPerCu);
+  j.field("peak_flops_per_clk", t.peakFlopsPerClk).field("lds_pool", t.ldsPool);
+  j.close('}');
+  j.key("occupancy").open('{');
+  j.field("waves_per_simd", o.wavesPerSimd).field("groups_per_cu", o.groupsPerCu);
+  j.field("limit", o.limit).close('}');
+}
+
+void traceEvents(Json &j, const LaunchProfile &p, const TimingResult &r) {
+  j.key("events").open('[');
+  for (const TimingEvent &e : r.events) {
+    j.open('[');
+    j.value(uint64_t(e.inst)).value(uint64_t(e.group)).value(uint64_t(e.wave)).value(uint64_t(e.simd));
+    j.value(e.start).value(e.end).value(uint64_t(e.stalled)).value(uint64_t(e.cause));
+    j.close(']');
+  }
+  j.close(']');
+  j.field("events_truncated", r.eventsTruncated);
+  j.key("event_text").open('{');
+  for (size_t n = 0; n < p.texts.size(); ++n)
+    if (!p.texts[n].empty())
+      j.key(std::to_string(n).c_str()).value(p.texts[n]);
+  j.close('}');
+}
+
+std::string launchJson(const LaunchProfile &p) {
+  TimingResult result;
+  bool timed = (p.what & kProfileTiming) != 0;
+  if (timed)
+    result = estimateTiming(p, (p.what & kProfileTrace) != 0, kMaxEvents);
+  Json j;
+  j.open('{');
+  j.field("kernel", p.kernel).field("arch", p.arch->name).field("simulated", true);
+  for (auto [name, dims] : {std::pair{"grid", p.grid}, std::pair{"block", p.block}}) {
+    j.key(name).open('[');
+    for (unsigned k = 0; k < 3; ++k)
+      j.value(uint64_t(dims[k]));
+    j.close(']');
+  }
+  j.field("wave_size", p.waveSize).field("waves_per_group", p.wavesPerGroup);
+  j.field("vgprs", uint64_t(p.vgprs)).field("sgprs", uint64_t(p.sgprs)).field("agprs", uint64_t(p.agprs));
+  j.field("lds_bytes", uint64_t(p.ldsBytes)).field("scratch_bytes", uint64_t(p.scratchBytes));
+  machine(j, p);
+  j.key("instructions").open('[');
+  for (size_t n = 0; n < p.counters.size(); ++n)
+    if (p.counters[n].issued)
+      instruction(j, p, timed ? &result : nullptr, n);
+  j.close(']');
+  if (timed)
+    timing(j, p, result);
+  if (p.what & kProfileTrace)
+    traceEvents(j, p, result);
+  j.close('}');
+  return j.text;
+}
+
+std::atomic<unsigned> wanted{0};
+std::mutex profilesMutex;
+std::vector<std::string> profiles;
+
+void keep(LaunchProfile &&p) {
+  std::string text = launchJson(p);
+  std::lock_guard<std::mutex> lock(profilesMutex);
+  if (profiles.size() < kMaxLaunches)
+    profiles.push_back(std::move(text));
+}
+
+} // namespace
+
+std::unique_ptr<LaunchObserver> observerFor(const Dispatch &dispatch) {
+  unsigned what = wanted.load(std::memory_order_relaxed);
+  return what ? profileLaunch(dispatch, what, keep) : nullptr;
+}
+
+} // namespace flysim
+
+using namespace flysim;
+
+/// Starts (1 counters, 2 timing, 4 trace; timing and trace include counters) or, with
+/// 0, stops profiling of later launches. Returns what was collected before.
+FLYSIM_API unsigned flysimProfile(unsigned what) {
+  if (what & (kProfileTiming | kProfileTrace))
+    what |= kProfileCounters;
+  if (what & kProfileTrace)
+    what |= kProfileTiming;
+  return wanted.exchange(what);
+}
+
+/// The profiles of the launches that ended since the last call, as a JSON list. The
+/// text belongs to the library and is valid until the calling thread calls again.
+FLYSIM_API const char *flysimProfileTake() {
+  static thread_local std::string text;
+  std::lock_guard<std::mutex> lock(profilesMutex);
+  text = "[";
+  for (const std::string &p : profiles)
+    text += (text.size() > 1 ? ",\n" : "") + p;
+  text += "]";
+  profiles.clear();
+  return text.c_str();
+}

@@ -1,0 +1,477 @@
+//===- Timing.cpp - cycle-approximate model of a compute unit -------------===//
+
+#include "observe/Timing.h"
+
+#include "observe/TimingTable.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+namespace flysim {
+
+const char *stallName(Stall stall) {
+  static const char *const kNames[] = {"none",   "dependency", "memory",    "lds",   "barrier",
+                                       "valu",   "matrix",     "lds_queue", "vmem_queue",
+                                       "issue",  "fetch"};
+  return kNames[static_cast<unsigned>(stall)];
+}
+
+namespace {
+
+constexpr unsigned kRows = 1024;
+constexpr unsigned kMaxSimds = 4;
+constexpr unsigned kGroupStart = 40; ///< clocks to start a work-group's waves
+
+struct ModelWave {
+  const std::vector<TraceOp> *ops = nullptr;
+  size_t next = 0;
+  unsigned group = 0, index = 0, simd = 0;
+  uint64_t age = 0;
+  uint64_t ready = 0;     ///< earliest clock of the next issue
+  Stall readyCause = Stall::None;
+  std::vector<uint64_t> outstanding[kCounters]; ///< completion clocks in issue order
+  std::vector<uint64_t> regReady, accReady;
+  unsigned arrivals = 0, waits = 0;
+  uint64_t parkedSince = 0;
+  bool parked = false, ended = false;
+};
+
+struct ModelGroup {
+  const GroupTrace *trace = nullptr;
+  std::vector<unsigned> waves;
+  std::vector<uint64_t> release; ///< clock of each completed barrier generation
+  unsigned live = 0;
+};
+
+/// A candidate issue, ordered by clock and then by age of the wave.
+struct Candidate {
+  uint64_t at, age;
+  unsigned wave;
+  bool operator<(const Candidate &o) const {
+    return at != o.at ? at > o.at : age > o.age; // priority_queue keeps the largest on top
+  }
+};
+
+struct Attempt {
+  uint64_t at;
+  Stall cause;
+  bool park = false;
+};
+
+class ComputeUnit {
+public:
+  ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk, bool wantEvents,
+              size_t maxEvents)
+      : p(p), t(timingTable(*p.arch)), gfx12(p.arch->gfx12()), resident(std::max(1u, resident)),
+        memoryBytesPerClk(memoryBytesPerClk), wantEvents(wantEvents), maxEvents(maxEvents) {
+    result.instructions.resize(p.infos.size());
+    groups.resize(p.traces.size());
+  }
+
+  TimingResult run() {
+    for (unsigned g = 0; g < std::min<size_t>(resident, groups.size()); ++g)
+      startGroup(g * 8);
+    while (!queue.empty()) {
+      Candidate c = queue.top();
+      queue.pop();
+      ModelWave &w = waves[c.wave];
+      Attempt a = attempt(w);
+      if (a.park) {
+        w.parked = true;
+        w.parkedSince = std::max(w.ready, c.at);
+        continue;
+      }
+      if (a.at > c.at) {
+        queue.push({a.at, w.age, c.wave});
+        continue;
+      }
+      issue(c.wave, a);
+    }
+    result.sampleCycles = static_cast<uint64_t>(last);
+    return std::move(result);
+  }
+
+  std::vector<uint64_t> finished; ///< clock at which each work-group ended
+
+private:
+  void startGroup(uint64_t clock) {
+    if (nextGroup >= groups.size())
+      return;
+    ModelGroup &g = groups[nextGroup];
+    g.trace = &p.traces[nextGroup];
+    for (const WaveTrace &trace : g.trace->waves) {
+      unsigned id = static_cast<unsigned>(waves.size());
+      waves.emplace_back();
+      ModelWave &w = waves.back();
+      w.ops = &trace.ops;
+      w.group = nextGroup;
+      w.index = static_cast<unsigned>(g.waves.size());
+      w.simd = nextSimd++ % t.simdsPerCu;
+      w.age = id;
+      w.ready = clock + kGroupStart;
+      w.regReady.assign(kRows, 0);
+      w.accReady.assign(kRows, 0);
+      g.waves.push_back(id);
+      if (trace.ops.empty()) {
+        w.ended = true;
+        continue;
+      }
+      ++g.live;
+      queue.push({w.ready, w.age, id});
+    }
+    ++nextGroup;
+  }
+
+  const InstInfo &infoOf(const ModelWave &w) const { return p.infos[(*w.ops)[w.next].inst]; }
+
+  uint64_t align(uint64_t clock, unsigned simd) const {
+    if (t.turn == 1)
+      return clock;
+    uint64_t phase = simd % t.turn;
+    return (clock + t.turn - 1 - phase) / t.turn * t.turn + phase;
+  }
+
+  static unsigned category(Unit u) {
+    switch (u) {
+    case Unit::Trans:
+    case Unit::Matrix:
+      return static_cast<unsigned>(Unit::Valu);
+    case Unit::VmemStore:
+      return static_cast<unsigned>(Unit::VmemLoad);
+    default:
+      return static_cast<unsigned>(u);
+    }
+  }
+
+  static bool occupiesSlot(Unit u) {
+    return u != Unit::Wait && u != Unit::Internal && u != Unit::Barrier;
+  }
+
+  /// When the wave's next instruction can issue, given everything issued so far.
+  Attempt attempt(ModelWave &w) {
+    const TraceOp &op = (*w.ops)[w.next];
+    const InstInfo &info = p.infos[op.inst];
+    Attempt a{w.ready, w.readyCause};
+    auto need = [&](uint64_t clock, Stall cause) {
+      if (clock > a.at)
+        a = {clock, cause};
+    };
+    for (const RegRange &r : info.reads)
+      for (unsigned k = 0; k < r.count && r.first + k < kRows; ++k) {
+        bool accumulate = info.unit == Unit::Matrix && info.writes[0].first == r.first &&
+                          info.writes[0].count == r.count;
+        need((accumulate ? w.accReady : w.regReady)[r.first + k], Stall::Dependency);
+      }
+    if (info.unit == Unit::Wait)
+      for (unsigned c = 0; c < kCounters; ++c)
+        if (info.wait[c] != kNoWait && w.outstanding[c].size() > info.wait[c]) {
+          uint64_t done = w.outstanding[c][w.outstanding[c].size() - 1 - info.wait[c]];
+          bool vm = c == unsigned(Counter::Vm) || c == unsigned(Counter::Store) ||
+                    c == unsigned(Counter::Async) || c == unsigned(Counter::Tensor);
+          need(done, vm ? Stall::Memory : Stall::Lds);
+        }
+    if (info.unit == Unit::Barrier && waitsAtBarrier(op)) {
+      ModelGroup &g = groups[w.group];
+      if (w.waits < g.release.size()) {
+        need(g.release[w.waits], Stall::Barrier);
+      } else if (w.arrivals <= w.waits) {
+        // s_barrier: arriving and waiting are one instruction; it issues to arrive.
+      } else {
+        a.park = true;
+        return a;
+      }
+    }
+    switch (info.unit) {
+    case Unit::Valu:
+    case Unit::Trans:
+      need(valuFree[w.simd], Stall::Valu);
+      if (info.unit == Unit::Trans)
+        need(transFree[w.simd], Stall::Valu);
+      break;
+    case Unit::Matrix:
+      need(valuFree[w.simd], Stall::Valu);
+      need(matrixFree[w.simd], Stall::Matrix);
+      break;
+    case Unit::Lds:
+      if (ldsFree > 64)
+        need(static_cast<uint64_t>(ldsFree) - 64, Stall::LdsBusy);
+      break;
+    case Unit::VmemLoad:
+    case Unit::VmemStore:
+      if (l1Free > 64)
+        need(static_cast<uint64_t>(l1Free) - 64, Stall::VmemBusy);
+      break;
+    default:
+      break;
+    }
+    a.at = align(a.at, w.simd);
+    if (occupiesSlot(info.unit) && lastIssue[w.simd][category(info.unit)] == a.at + 1) {
+      a.at += t.turn;
+      a.cause = Stall::Issue;
+    }
+    return a;
+  }
+
+  bool waitsAtBarrier(const TraceOp &op) const {
+    // Only the split form has a signal that does not wait.
+    return p.texts[op.inst].rfind("s_barrier_signal", 0) != 0;
+  }
+  bool arrivesAtBarrier(const TraceOp &op) const {
+    return p.texts[op.inst].rfind("s_barrier_wait", 0) != 0;
+  }
+
+  void arrive(ModelWave &w, uint64_t clock) {
+    ModelGroup &g = groups[w.group];
+    ++w.arrivals;
+    completeBarriers(g, clock);
+  }
+
+  void completeBarriers(ModelGroup &g, uint64_t clock) {
+    for (;;) {
+      bool all = g.live > 0;
+      for (unsigned id : g.waves)
+        all &= waves[id].ended || waves[id].arrivals > g.release.size();
+      if (!all)
+        return;
+      g.release.push_back(clock + t.barrierLatency);
+      for (unsigned id : g.waves) {
+        ModelWave &o = waves[id];
+        if (o.parked) {
+          o.parked = false;
+          queue.push({std::max(g.release.back(), o.ready), o.age, id});
+        }
+      }
+    }
+  }
+
+  void memoryOp(ModelWave &w, const InstInfo &info, const TraceOp &op, uint64_t at) {
+    double done;
+    if (info.unit == Unit::Lds) {
+      double start = std::max<double>(at, ldsFree), cost = std::max<unsigned>(1, op.cost);
+      ldsFree = start + cost;
+      result.ldsBusy += static_cast<uint64_t>(cost);
+      done = ldsFree + t.ldsLatency;
+    } else if (info.unit == Unit::Smem) {
+      done = at + t.scalarLatency;
+    } else {
+      double start = std::max<double>(at, l1Free);
+      double cost = std::max(1.0, op.cost * 64.0 / t.l1BytesPerClk);
+      l1Free = start + cost;
+      result.l1Busy += static_cast<uint64_t>(cost);
+      double q = l1Free;
+      unsigned latency = t.l1Latency;
+      if (op.l2Bytes32) {
+        l2Free = std::max(l2Free, q) + op.l2Bytes32 * 32.0 / t.l2BytesPerClk;
+        q = l2Free;
+        latency = t.l2Latency;
+      }
+      if (op.memBytes32) {
+        memoryFree = std::max(memoryFree, q) + op.memBytes32 * 32.0 / memoryBytesPerClk;
+        q = memoryFree;
+        latency = t.memoryLatency;
+      }
+      done = q + latency;
+      last = std::max(last, info.load ? done : q);
+    }
+    if (info.counter != Counter::Count) {
+      auto &list = w.outstanding[static_cast<unsigned>(info.counter)];
+      uint64_t clock = static_cast<uint64_t>(done);
+      list.push_back(list.empty() ? clock : std::max(clock, list.back()));
+      // What completed long ago cannot delay a wait: keep the list short.
+      if (list.size() > 256)
+        list.erase(list.begin(), list.begin() + 128);
+    }
+  }
+
+  /// Issue slots that gfx9 needs between a matrix result and a vector read of it.
+  unsigned matrixWait(const InstInfo &info) const {
+    unsigned passes = info.cycles / 4;
+    unsigned extra = p.arch->gfx950() ? 1 : 0;
+    if (!info.xdl)
+      return passes + 2;
+    return passes <= 2 ? 5 : passes + 3 + extra;
+  }
+
+  void vectorOp(ModelWave &w, const InstInfo &info, uint64_t at) {
+    uint64_t done = at + info.cycles;
+    unsigned s = w.simd;
+    uint64_t ready, acc;
+    if (info.unit == Unit::Matrix) {
+      matrixFree[s] = done;
+      valuFree[s] = info.xdl ? at + t.turn : done;
+      result.matrixBusy += info.cycles;
+      result.matrixFlops += info.flops;
+      if (gfx12) {
+        ready = acc = done + t.valuLatency;
+      } else {
+        ready = at + 4ull * (matrixWait(info) + 1);
+        acc = done + (info.cycles <= 8 ? 8 : 0);
+      }
+    } else {
+      bool separate = gfx12 && info.unit == Unit::Trans;
+      valuFree[s] = separate ? at + t.turn : done;
+      if (separate)
+        transFree[s] = done;
+      result.valuBusy += separate ? t.turn : info.cycles;
+      ready = acc = gfx12 ? at + std::max<unsigned>(t.valuLatency, info.cycles) : done;
+    }
+    for (const RegRange &r : info.writes)
+      for (unsigned k = 0; k < r.count && r.first + k < kRows; ++k) {
+        w.regReady[r.first + k] = ready;
+        w.accReady[r.first + k] = acc;
+      }
+  }
+
+  void issue(unsigned id, const Attempt &a) {
+    ModelWave &w = waves[id];
+    const TraceOp &op = (*w.ops)[w.next];
+    const InstInfo &info = p.infos[op.inst];
+    uint64_t stalled = a.at - w.ready, at = a.at;
+    account(w, op, info, a, stalled);
+    w.readyCause = Stall::None;
+    w.ready = at + t.turn;
+    if (occupiesSlot(info.unit))
+      lastIssue[w.simd][category(info.unit)] = at + 1;
+    switch (info.unit) {
+    case Unit::Valu:
+    case Unit::Trans:
+    case Unit::Matrix:
+      vectorOp(w, info, at);
+      break;
+    case Unit::Smem:
+    case Unit::Lds:
+    case Unit::VmemLoad:
+    case Unit::VmemStore:
+      memoryOp(w, info, op, at);
+      break;
+    case Unit::Internal:
+      w.ready = at + uint64_t(info.cycles) * t.turn;
+      break;
+    case Unit::Branch:
+      if (w.next + 1 < w.ops->size() && (*w.ops)[w.next + 1].inst != op.inst + 1) {
+        w.ready = at + t.branchPenalty;
+        w.readyCause = Stall::Fetch;
+      }
+      break;
+    case Unit::Barrier: {
+      bool both = arrivesAtBarrier(op) && waitsAtBarrier(op);
+      if (both && w.arrivals <= w.waits) {
+        // Arrive now; the same instruction completes when the others have arrived.
+        last = std::max<double>(last, at);
+        arrive(w, at);
+        queue.push({w.ready, w.age, id});
+        return;
+      }
+      if (waitsAtBarrier(op))
+        ++w.waits;
+      else
+        arrive(w, at);
+      break;
+    }
+    default:
+      break;
+    }
+    last = std::max<double>(last, at + 1);
+    if (++w.next == w.ops->size())
+      end(id, at + 1);
+    else
+      queue.push({w.ready, w.age, id});
+  }
+
+  void account(const ModelWave &w, const TraceOp &op, const InstInfo &info, const Attempt &a,
+               uint64_t stalled) {
+    InstTiming &it = result.instructions[op.inst];
+    ++it.issued;
+    result.waveCycles += stalled + t.turn;
+    it.stall[static_cast<unsigned>(a.cause)] += stalled;
+    result.stall[static_cast<unsigned>(a.cause)] += stalled;
+    if (!wantEvents)
+      return;
+    if (result.events.size() >= maxEvents) {
+      result.eventsTruncated = true;
+      return;
+    }
+    bool busy = info.unit == Unit::Matrix || info.unit == Unit::Valu || info.unit == Unit::Trans;
+    uint64_t cost = busy ? info.cycles : info.unit == Unit::Lds ? std::max<unsigned>(1, op.cost) : t.turn;
+    result.events.push_back({op.inst, static_cast<uint16_t>(w.group), static_cast<uint16_t>(w.index),
+                             static_cast<uint8_t>(w.simd), a.cause, a.at, a.at + cost,
+                             static_cast<uint32_t>(std::min<uint64_t>(stalled, 0xffffffffu))});
+  }
+
+  void end(unsigned id, uint64_t clock) {
+    ModelWave &w = waves[id];
+    w.ended = true;
+    w.regReady = {};
+    w.accReady = {};
+    ModelGroup &g = groups[w.group];
+    --g.live;
+    if (g.live) {
+      completeBarriers(g, clock);
+      return;
+    }
+    finished.push_back(clock);
+    startGroup(clock);
+  }
+
+  const LaunchProfile &p;
+  const TimingTable &t;
+  bool gfx12;
+  unsigned resident;
+  double memoryBytesPerClk;
+  bool wantEvents;
+  size_t maxEvents;
+  TimingResult result;
+  std::vector<ModelWave> waves;
+  std::vector<ModelGroup> groups;
+  std::priority_queue<Candidate> queue;
+  unsigned nextGroup = 0, nextSimd = 0;
+  uint64_t valuFree[kMaxSimds] = {}, transFree[kMaxSimds] = {}, matrixFree[kMaxSimds] = {};
+  uint64_t lastIssue[kMaxSimds][static_cast<unsigned>(Unit::Count)] = {};
+  double ldsFree = 0, l1Free = 0, l2Free = 0, memoryFree = 0, last = 0;
+};
+
+} // namespace
+
+TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents, size_t maxEvents) {
+  const TimingTable &t = timingTable(*p.arch);
+  uint64_t total = uint64_t(p.grid[0]) * p.grid[1] * p.grid[2];
+  uint64_t active = std::min<uint64_t>(total, p.arch->computeUnits);
+  double share = t.memoryBytesPerSec / (t.clockMhz * 1e6) / double(std::max<uint64_t>(1, active));
+  share = std::min<double>(share, t.l2BytesPerClk);
+  // gfx120x: two compute units share an LDS; this model follows one of them.
+  Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes,
+                          p.wavesPerGroup, p.waveSize);
+  unsigned resident = std::max(1u, o.groupsPerCu * t.simdsPerCu / t.simdsPerLds);
+  ComputeUnit cu(p, resident, share, wantEvents, maxEvents);
+  TimingResult r = cu.run();
+  r.sampleGroups = static_cast<unsigned>(p.traces.size());
+  r.groupsPerCu = (total + p.arch->computeUnits - 1) / p.arch->computeUnits;
+  r.cycles = static_cast<double>(r.sampleCycles);
+  size_t n = cu.finished.size();
+  if (r.groupsPerCu > n && n) {
+    // Steady state: from the end of the first batch to the start of the drain.
+    size_t first = n > 2 * resident ? resident - 1 : 0, end = n > 2 * resident ? n - resident : n - 1;
+    double rate = end > first ? double(cu.finished[end] - cu.finished[first]) / double(end - first)
+                              : double(r.sampleCycles) / double(n);
+    r.cycles += double(r.groupsPerCu - n) * rate;
+  }
+  uint64_t issued = 0, recorded = 0, bytes = 0;
+  for (const InstCounters &c : p.counters) {
+    issued += c.issued;
+    bytes += c.readBytes + c.writtenBytes;
+  }
+  for (const GroupTrace &g : p.traces)
+    for (const WaveTrace &w : g.waves)
+      recorded += w.ops.size();
+  // A recording that was cut off stands for all that the groups executed.
+  double perGroup = double(issued) / double(std::max<uint64_t>(1, total));
+  double kept = double(recorded) / double(std::max<size_t>(1, p.traces.size()));
+  if (kept > 0 && perGroup > 1.5 * kept)
+    r.cycles *= perGroup / kept;
+  r.memoryCycles = double(bytes) / t.memoryBytesPerSec * t.clockMhz * 1e6;
+  r.cycles = std::max(r.cycles, r.memoryCycles);
+  return r;
+}
+
+} // namespace flysim
