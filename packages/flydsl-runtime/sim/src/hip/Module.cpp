@@ -3,6 +3,7 @@
 #include "hip/Runtime.h"
 
 #include "exec/Machine.h"
+#include "hip/Printf.h"
 #include "memory/Memory.h"
 
 #include <algorithm>
@@ -159,7 +160,19 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
         packArguments(*kernel, grid, block, dynamicLds, params, extra));
     return enqueue(stream, "kernel", [d, args]() mutable {
       d.kernarg = args.get();
-      runDispatch(d);
+      std::unique_ptr<PrintfBuffer> output;
+      for (const KernelArg &a : d.kernel->args)
+        if (a.kind == "hidden_printf_buffer" && !d.object->printfFormats.empty())
+          output = std::make_unique<PrintfBuffer>(*d.object, a.offset, args->data());
+      try {
+        runDispatch(d);
+      } catch (...) {
+        if (output)
+          output->flush(); // what led to the fault
+        throw;
+      }
+      if (output)
+        output->flush();
     });
   });
 }

@@ -2,6 +2,7 @@
 
 #include "loader/CodeObject.h"
 
+#include "hip/Printf.h"
 #include "loader/MsgPack.h"
 #include "memory/Memory.h"
 #include "support/Error.h"
@@ -242,6 +243,14 @@ struct Loader {
   }
 
   void addMetadata(const MsgValue &root) {
+    if (const MsgValue *formats = root.get("amdhsa.printf"))
+      for (const MsgValue &entry : formats->items) {
+        uint32_t id;
+        PrintfFormat parsed;
+        if (!parsePrintfFormat(entry.str, id, parsed))
+          raise(FaultKind::InvalidImage, "malformed amdhsa.printf entry '" + entry.str + "'");
+        object.printfFormats[id] = parsed;
+      }
     const MsgValue *list = root.get("amdhsa.kernels");
     if (!list)
       return;

@@ -49,6 +49,12 @@ struct CodeRange {
   uint64_t addr = 0, size = 0;
 };
 
+/// A format of the device's printf: the sizes of its arguments and the text.
+struct PrintfFormat {
+  std::vector<uint32_t> sizes;
+  std::string text;
+};
+
 class CodeObject {
 public:
   /// Loads an ELF image; raises FaultKind::InvalidImage with the reason.
@@ -58,6 +64,7 @@ public:
   std::string arch;                          ///< "gfx942"
   std::map<std::string, KernelInfo> kernels; ///< by name without ".kd"
   std::map<std::string, GlobalSymbol> globals;
+  std::map<uint32_t, PrintfFormat> printfFormats; ///< by record id
   std::vector<CodeRange> code;
   std::map<uint64_t, std::string> functions; ///< address -> symbol
   std::vector<uint8_t> elf;                  ///< the file, for debug information
