@@ -58,6 +58,7 @@ HipApi *HipApi::load(const std::string &path) {
   optional(api->simLastErrorMessage, "flysimLastErrorMessage");
   optional(api->simSetArch, "flysimSetArch");
   optional(api->simVersion, "flysimVersion");
+  optional(api->simLaunchRanges, "flysimLaunchRanges");
   if (!missing.empty()) {
     dlclose(handle);
     throw LibraryError("'" + path + "' is not a usable HIP library; missing symbols: " + missing);

@@ -135,6 +135,8 @@ struct HipApi {
   const char *(*simLastErrorMessage)() = nullptr;
   int (*simSetArch)(const char *) = nullptr;
   const char *(*simVersion)() = nullptr;
+  /// Tells which host memory the calling thread's next launch may write: base and bytes of each.
+  void (*simLaunchRanges)(const void *const *, const size_t *, unsigned) = nullptr;
 
   /// File that the dynamic linker took the symbols from.
   std::string path;

@@ -64,6 +64,30 @@ void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer) {
     std::memcpy(buffer + arg.offset, &regs[arg.reg], arg.size);
 }
 
+TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
+  for (size_t i = 0; i < plan.args.size(); ++i) {
+    const ArgSpec &spec = plan.args[i];
+    if (spec.kind != ArgKind::Tensor)
+      continue;
+    int64_t low = 0, high = 1;
+    for (int d = 0; d < spec.rank; ++d) {
+      if (values[i].shape[d] == 0)
+        low = high = 0;
+      const int64_t last = (values[i].shape[d] - 1) * values[i].strides[d];
+      (last < 0 ? low : high) += high == 0 ? 0 : last;
+    }
+    if (high == 0)
+      continue;
+    if (count == kMaxRanges) {
+      count = 0;
+      return;
+    }
+    const int64_t size = spec.dtype.bytes();
+    bases[count] = reinterpret_cast<const char *>(values[i].bits) + low * size;
+    bytes[count++] = static_cast<size_t>((high - low) * size);
+  }
+}
+
 void DeviceSink::checkLimits(const ResolvedLaunch &launch) const {
   const DeviceLimits &limits = kernels.limits;
   const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
@@ -107,6 +131,8 @@ void DeviceSink::launch(const LaunchSpec &spec, const int64_t *regs) {
   const bool clustered = launch.cluster[0] * launch.cluster[1] * launch.cluster[2] != 1;
   int status;
   const char *call;
+  if (ranges)
+    ranges->announce(api);
   if (clustered) {
     // Without the entry point a plain launch would silently run the kernel without its cluster.
     if (!api.drvLaunchKernelEx)

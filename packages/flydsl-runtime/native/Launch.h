@@ -29,12 +29,27 @@ ResolvedLaunch resolveLaunch(const Plan &plan, const LaunchSpec &spec, const int
 /// Writes the kernel arguments of \p spec into \p buffer (spec.kernargBytes bytes).
 void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer);
 
+/// The memory of the tensor arguments of a call, for a simulator that checks writes to it.
+class TensorRanges {
+public:
+  TensorRanges(const Plan &plan, const ArgValue *values);
+  void announce(const HipApi &api) const { api.simLaunchRanges(bases, bytes, count); }
+
+private:
+  // Host tensors of a call; beyond that many nothing is announced and nothing is checked.
+  static constexpr unsigned kMaxRanges = 32;
+  const void *bases[kMaxRanges];
+  size_t bytes[kMaxRanges];
+  unsigned count = 0;
+};
+
 /// Launches through HIP.
 class DeviceSink final : public LaunchSink {
 public:
-  /// \p interrupt is called from poll().
-  DeviceSink(const HipApi &api, const Plan &plan, const DeviceKernels &kernels, void (*interrupt)())
-      : api(api), plan(plan), kernels(kernels), interrupt(interrupt) {}
+  /// \p interrupt is called from poll(), \p ranges (or null) are announced before each launch.
+  DeviceSink(const HipApi &api, const Plan &plan, const DeviceKernels &kernels, void (*interrupt)(),
+             const TensorRanges *ranges = nullptr)
+      : api(api), plan(plan), kernels(kernels), interrupt(interrupt), ranges(ranges) {}
 
   void launch(const LaunchSpec &spec, const int64_t *regs) override;
   void poll() override { interrupt(); }
@@ -46,6 +61,7 @@ private:
   const Plan &plan;
   const DeviceKernels &kernels;
   void (*interrupt)();
+  const TensorRanges *ranges;
 };
 
 } // namespace flydsl::runtime

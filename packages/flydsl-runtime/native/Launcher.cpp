@@ -356,6 +356,12 @@ void runLauncher(LauncherState &state, PyObject *const *args, const TensorView *
   // A kernel may take long (the simulator runs it here) and the queue may be full.
   nb::gil_scoped_release release;
   const DeviceKernels &kernels = state.kernels.get(api, state.plan, policy.device);
+  if (api.simLaunchRanges) {
+    const TensorRanges ranges(state.plan, bound.values());
+    DeviceSink sink(api, state.plan, kernels, checkInterrupt, &ranges);
+    evaluate(state.plan, bound.values(), sink);
+    return;
+  }
   DeviceSink sink(api, state.plan, kernels, checkInterrupt);
   evaluate(state.plan, bound.values(), sink);
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from runtime_fake_hip import build_fake_hip
+from runtime_fake_hip import FakeHip, build_fake_hip
 from runtime_plans import HSACO, launch, launch_plan, plan, scalar, tensor, values_plan
 
 import flydsl.runtime as rt
@@ -304,3 +304,16 @@ def test_stream_arguments() -> None:
         launcher.evaluate(Object())
     with pytest.raises(TypeError, match="expected a stream"):
         launcher.evaluate("stream")
+
+
+def test_memory_of_tensors_is_announced_to_the_simulator(fake_hip: FakeHip) -> None:
+    """Before each launch, the bytes that each view covers: strides of both signs, and nothing for empty ones."""
+    storage = np.zeros((8, 10), np.float32)
+    views = [storage[2:5, 1:4], storage[::-1], storage[:0]]
+    arguments = [tensor(f"t{i}") for i in range(3)]
+    code = [["ptr", 1, 0], launch(args=((1, 0, 8),), size=8), launch(args=((1, 0, 8),), size=8)]
+    Launcher(launch_plan(arguments, *code), HSACO)(*views)
+    first, second = views[0].ctypes.data, storage.ctypes.data
+    expected = [(first, (2 * 10 + 3) * 4), (second, 8 * 10 * 4)]
+    found = [dict(f.split("=") for f in line.split()[1:]) for line in fake_hip.lines("range")]
+    assert [(int(r["base"], 16), int(r["bytes"])) for r in found] == expected * 2

@@ -242,6 +242,12 @@ EXPORT const char *hipGetErrorString(int code) { return code == 719 ? "unspecifi
 #ifdef FAKE_HIP_SIMULATOR
 EXPORT const char *flysimVersion(void) { return "fake"; }
 EXPORT const char *flysimLastErrorMessage(void) { return last_message; }
+EXPORT void flysimLaunchRanges(const void *const *bases, const size_t *bytes, unsigned count) {
+  (void)bases;
+  (void)bytes;
+  for (unsigned i = 0; i < count; ++i)
+    RECORD("range base=%p bytes=%zu\n", bases[i], bytes[i]);
+}
 EXPORT int flysimSetArch(const char *name) {
   if (strncmp(name, "gfx", 3) != 0 || strcmp(name, "gfx000") == 0) {
     snprintf(last_message, sizeof(last_message), "architecture '%s' is not simulated", name);

@@ -36,6 +36,11 @@ class CacheEntry:
     compile_seconds: float = 0.0
     problem: str = ""
 
+    @property
+    def outdated(self) -> bool:
+        """Whether the file is from another version rather than damaged."""
+        return self.problem.startswith("format ")
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)

@@ -264,7 +264,9 @@ class JitFunction:
         if cache_root() is None:
             return None
         managers = list(self._managers.values()) or [m for m in (self.cache_manager,) if m is not None]
-        return CacheInfo(*(sum(column) for column in zip(*(m.info() for m in managers), strict=True)))
+        # While the IR is dumped there is no manager, and nothing is looked up.
+        infos = [m.info() for m in managers] or [CacheInfo(0, 0, 0, 0)]
+        return CacheInfo(*(sum(column) for column in zip(*infos, strict=True)))
 
     # ---- compiling
 
