@@ -51,7 +51,7 @@ def test_independent_matrix_operations_reach_the_peak(sim, build_dir, arch):
     body = "\n".join(
         f"  {op} v[{32 + 4 * k}:{35 + 4 * k}], v[8:{7 + width}], v[16:{15 + width}], v[{32 + 4 * k}:{35 + 4 * k}]"
         for k in range(16))
-    bench = Bench(sim, arch, [Program("peak", loop(body, 800), 1, 2, 1)], build_dir)
+    bench = Bench(sim, arch, [Program("peak", loop("\n".join([body] * 4), 200), 1, 2, 1)], build_dir)
     units = 304 if arch == "gfx942" else 256
     (p,) = profiled(sim, TIMING, lambda: run_waves(sim, bench, "peak", 8 * units))
     t = p["timing"]
