@@ -1,0 +1,40 @@
+"""Pages that are made from the code: the settings, and the messages of the troubleshooting page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flydsl.utils.settings_page import page
+
+ROOT = Path(__file__).parents[4]
+PAGES = ROOT / "docs" / "language"
+SOURCES = Path(__file__).parents[2] / "src" / "flydsl"
+
+
+def test_settings_page_is_generated() -> None:
+    assert (PAGES / "settings.md").read_text() == page()
+
+
+def _messages() -> list[str]:
+    text = (PAGES / "troubleshooting.md").read_text()
+    return re.findall(r"^\| `([^`]+)` \|", text, re.M)
+
+
+def _code() -> str:
+    """All string text of the package, with the seams of wrapped literals removed."""
+    text = "\n".join(p.read_text() for p in sorted(SOURCES.rglob("*.py")))
+    return re.sub(r'"\s*\n\s*f?"', "", text)
+
+
+@pytest.mark.parametrize("message", _messages())
+def test_messages_exist_in_the_code(message: str) -> None:
+    code = _code()
+    pieces = [p.strip() for p in message.split("...") if p.strip(" ':")]
+    assert all(p.strip("' ") in code for p in pieces), message
+
+
+def test_the_page_has_messages() -> None:
+    assert len(_messages()) >= 20
