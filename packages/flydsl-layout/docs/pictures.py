@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
-from flydsl.layout import Layout, Swizzle, Tile, make_layout_tv, mma_atom, to_svg
+from flydsl.layout import Layout, Swizzle, Tile, blocked_product, make_layout_tv, mma_atom, raked_product, to_svg
 
 HERE = Path(__file__).parent / "pictures"
 
 
 def pictures() -> dict[str, str]:
     tile, tv = make_layout_tv(Layout((4, 8), (8, 1)), Layout((1, 2), (0, 1)))
+    a, t = Layout((2, 3), (3, 1)), Layout((3, 4), (4, 1))
     return {
+        "blocked": to_svg(blocked_product(a, t), product_of=(a, t)),
+        "raked": to_svg(raked_product(a, t), product_of=(a, t)),
         "row_major": to_svg(Layout((4, 8), (8, 1))),
         "divide": to_svg(Layout((8, 8), (8, 1)), tiler=Tile(4, 2)),
         "tv": to_svg(tv, tile=tile),

@@ -221,6 +221,69 @@ def test_cli_show_banks_mma(capsys: Any, tmp_path: Any) -> None:
     assert run(capsys, "show", "oops")[0] == 1
 
 
+@pytest.mark.parametrize(
+    "argv,status,message",
+    [
+        (("show", "((4,2"), 1, "parse error"),
+        (("show", ""), 1, "parse error"),
+        (("show", "[4|2]"), 1, "expected a layout"),
+        (("show", "(4,?):(1,4)"), 1, "static"),
+        (("show", "(4,2):1"), 1, "not congruent"),
+        (("show", "(8,8):(8,1)", "--tv", "(4,4)x"), 1, "parse error"),
+        (("compose", "8:1", "S<1,0,2>"), 1, "bare swizzle"),
+        (("divide", "10:1", "4:1", "--strict"), 1, "evenly"),
+        (("divide", "8:1", "0"), 1, "positive"),
+        (("product", "(4,4):(1,2)", "2:1"), 1, "logical_product"),
+        (("complement", "4:1", "0"), 1, "positive"),
+        (("inverse", "(2,2):(1,1)", "--side", "left"), 1, "left_inverse"),
+        (("coalesce", "8:1", "--by", "(1,1)"), 1, "profile"),
+        (("banks", "64:64", "--arch", "gfx1"), 1, "no bank model"),
+        (("banks", "64:64", "--element-bits", "0"), 1, "elements have"),
+        (("banks", "*"), 1, "expected a layout"),
+        (("mma", "nothing"), 1, "unknown matrix instruction"),
+        (("mma", "--list", "--svg", "x.svg"), 1, "no picture"),
+        (("show", "8:1", "--svg", "/nonexistent/folder/x.svg"), 1, "nonexistent"),
+        (("divide", "8:1", "99999999999999999999:1", "--svg", "x.svg"), 1, "too large to draw"),
+    ],
+)
+def test_cli_refuses(capsys: Any, argv: tuple[str, ...], status: int, message: str) -> None:
+    got, out, err = run(capsys, *argv)
+    assert (got, out) == (status, "") and err.startswith("flydsl-layout: ") and message in err
+
+
+@pytest.mark.parametrize(
+    "argv", [(), ("nothing",), ("show",), ("complement", "4:1", "x"), ("divide", "8:1", "2", "--kind", "q")]
+)
+def test_cli_usage(capsys: Any, argv: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as e:
+        main(list(argv))
+    assert e.value.code == 2 and "usage" in capsys.readouterr().err
+
+
+def test_pictures_of_products() -> None:
+    a, t = Layout((2, 3), (3, 1)), Layout((3, 4), (4, 1))
+    for kind in ("logical", "zipped", "tiled", "flat", "blocked", "raked"):
+        svg = to_svg(getattr(L, f"{kind}_product")(a, t), product_of=(a, t))
+        ET.fromstring(svg)
+        assert "copy 11" in svg and "<path" in svg
+    with pytest.raises(LayoutError, match="not a product"):
+        to_svg(Layout((6, 12)), product_of=(a, Layout(12, 2)))
+    table = to_table(L.blocked_product(a, t), product_of=(a, t))
+    assert table.splitlines()[5].count("─") > 10
+
+
+@pytest.mark.parametrize("name", ["mfma_f32_4x4x4_16b_f16", "smfmac_f32_16x16x32_f16", "wmma_f32_16x16x4_f32"])
+def test_pictures_show_every_value_of_an_instruction(name: str) -> None:
+    info = mma_atom(name)
+    svg = to_svg(info)
+    ET.fromstring(svg)
+    lanes = info.atom.thr.size()
+    for operand in "abc":
+        values = L.size(info.atom.operand(operand)[1])
+        assert svg.count(f">V{values - 1}<") >= lanes
+    assert ">-<" not in svg, "no empty cells"
+
+
 def test_import_is_quick_and_standard_library_only() -> None:
     code = (
         "import sys, time; t=time.perf_counter(); import flydsl.layout; d=time.perf_counter()-t;"

@@ -100,6 +100,8 @@ def lane_addresses(layout: Any, lanes: int, element_bits: int) -> list[int]:
     """Byte address of every lane: element offset at (lane) or (lane, value 0), times the element size."""
     out = []
     two = False
+    if not callable(layout) or isinstance(layout, (Swizzle, type)):
+        raise LayoutError(f"bank conflicts need a layout or a function of the lane, not {layout}")
     if isinstance(layout, (Layout, ComposedLayout)):
         lin = linear_of(layout)
         two = lin.rank == 2 and lin[0].size() == lanes
@@ -135,6 +137,8 @@ def bank_conflicts(
     any function of the lane will do.
     """
     banks, phases = _phase_table(arch, op, bits)
+    if type(element_bits) is not int or not 0 < element_bits <= 1024:
+        raise LayoutError(f"elements have between 1 and 1024 bits, not {element_bits!r}")
     lanes = sum(len(p) for p in phases)
     return _report(lane_addresses(layout, lanes, element_bits), arch, op, bits, banks, phases)
 

@@ -18,14 +18,18 @@ PRODUCTS = ("logical", "zipped", "tiled", "flat", "blocked", "raked")
 
 
 def _layout(text: str) -> Any:
+    """A layout, composed layout or swizzle; a shape stands for its column-major layout."""
     x = fl.parse(text)
-    if isinstance(x, (int, tuple)):
+    if isinstance(x, (int, tuple, fl.Dyn)):
         return fl.Layout(x)
+    if not isinstance(x, (fl.Layout, fl.ComposedLayout, fl.Swizzle, fl.CoordSwizzle)):
+        raise LayoutError(f"expected a layout, got {text!r}")
     return x
 
 
 def _tiler(text: str) -> Any:
-    return fl.parse_tile(text) if text.lstrip().startswith("[") or ":" not in text else _layout(text)
+    start = text.lstrip()[:1]
+    return fl.parse_tile(text) if start == "[" or (":" not in text and start not in ("S", "C", "!")) else _layout(text)
 
 
 def _facts(x: Any) -> dict[str, Any]:
@@ -141,7 +145,9 @@ def _run(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
         r = getattr(fl, f"{a.kind}_divide")(source, tiler)
         options = {"tiler": tiler}
     elif a.command == "product":
-        r = getattr(fl, f"{a.kind}_product")(_layout(a.layout), _layout(a.tiler))
+        block, tiler = _layout(a.layout), _layout(a.tiler)
+        r = getattr(fl, f"{a.kind}_product")(block, tiler)
+        options = {"product_of": (block, tiler)}
     elif a.command == "complement":
         r = fl.complement(_layout(a.layout), a.size)
     elif a.command == "inverse":
@@ -152,7 +158,9 @@ def _run(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status (1 with a message for an inadmissible operation)."""
+    """Entry point; the exit status is 0, 1 (inadmissible operation, unreadable text, file that cannot be written; with
+    a message) or 2 (wrong usage).
+    """
     a = _parser().parse_args(argv)
     try:
         data, text, draw = _run(a)
@@ -160,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if draw is None:
                 raise LayoutError("there is no picture of a list")
             Path(a.svg).write_text(draw(), encoding="utf-8")
-    except LayoutError as e:
+    except (LayoutError, OSError) as e:
         print(f"flydsl-layout: {e}", file=sys.stderr)
         return 1
     print(json.dumps(data, indent=2) if a.json else text)

@@ -7,10 +7,11 @@ from typing import Any
 from . import coords, inttuple as it
 from .algebra import linear_of
 from .atoms import MmaAtomInfo
+from .construct import cosize
 from .core import ComposedLayout, Layout, Swizzle, Tile, as_tiler, make_pair
-from .divide import zipped_divide
+from .divide import logical_product, zipped_divide
 from .errors import LayoutError
-from .svg import Grid, category_colour, grids, ramp_colour
+from .svg import Grid, category_colour, font_for, grids, ramp_colour
 from .tv import MmaAtom, TiledCopy, TiledMma
 
 #: More cells than this are not drawn.
@@ -35,23 +36,33 @@ def _show(v: Any) -> str:
     return str(v) if type(v) is int else it.to_text(v)
 
 
-def layout_grid(x: Any, tiler: Any = None, title: str | None = None) -> Grid:
-    """The grid of a layout's indices: light to dark with the index; with ``tiler`` coloured and outlined by tile."""
+def layout_grid(x: Any, tiler: Any = None, title: str | None = None, product_of: Any = None) -> Grid:
+    """The grid of a layout's indices: light to dark with the index.
+
+    With ``tiler`` it is coloured and outlined by tile; with ``product_of=(layout, tiler)``, of which it is a product,
+    by the copies of that layout.
+    """
     rows, cols, values = _table(x)
     lin = linear_of(x)
     names = ("", "coordinate") if lin.rank == 1 else ("mode 0", "mode 1" if lin.rank == 2 else "modes 1...")
     title = str(x) if title is None else title
-    if tiler is not None:
-        tile_of = _tile_ids(lin, tiler)
+    if tiler is not None or product_of is not None:
+        if product_of is None:
+            tile_of, what = _tile_ids(lin, tiler), "tile"
+            title = f"{title}  by  {as_tiler(tiler)}"
+        else:
+            tile_of, what = _copy_ids(lin, *product_of), "copy"
 
         def where(r: int, c: int) -> int:
             return tile_of.get(r + rows * c, -1)
 
         used = sorted(set(tile_of.values()))
-        legend = [(f"tile {i}", category_colour(i)) for i in used[:16]]
+        legend = [(f"{what} {i}", category_colour(i)) for i in used[:15]]
+        if len(used) > 15:
+            legend.append((f"... {used[-1]}", category_colour(used[-1])))
         return Grid(
             rows, cols, lambda r, c: _show(values[r][c]), lambda r, c: category_colour(where(r, c)),
-            f"{title}  by  {as_tiler(tiler)}", where, *names, legend,
+            title, where, *names, legend,
         )  # fmt: skip
     flat = [v for row in values for v in row]
     if all(type(v) is int for v in flat):
@@ -67,14 +78,31 @@ def layout_grid(x: Any, tiler: Any = None, title: str | None = None) -> Grid:
 
 def _tile_ids(lin: Layout, tiler: Any) -> dict[int, int]:
     """Linear coordinate to the number of the tile that holds it."""
+    if not it.is_static(lin.shape):
+        raise LayoutError(f"a picture needs a static shape: {lin}")
     ids = zipped_divide(make_pair(lin.shape, coords.compact(lin.shape)), tiler)
+    if not ids.is_static:
+        raise LayoutError(f"a picture needs a static tiler: {tiler}")
     size, n = it.product(lin.shape), it.product(ids.shape[0])
+    if it.product(ids.shape) > 16 * MAX_CELLS:
+        raise LayoutError(f"the tiler {tiler} is too large to draw on {lin}")
     out: dict[int, int] = {}
     for j in range(it.product(ids.shape[1])):
         for i in range(n):
             linear = coords.crd2idx(i + n * j, ids.shape, ids.stride)
             if linear < size:
                 out[linear] = j
+    return out
+
+
+def _copy_ids(lin: Layout, block: Layout, tiler: Layout) -> dict[int, int]:
+    """Linear coordinate of a product to the number of the copy of ``block`` that holds it."""
+    plain = logical_product(linear_of(block), tiler)
+    n = it.product(plain.shape[0])
+    copy_of = {plain(i): i // n for i in range(plain.size())}
+    out = {i: copy_of.get(lin(i), -1) for i in range(lin.size())}
+    if -1 in out.values() or len(copy_of) != plain.size():
+        raise LayoutError(f"{lin} is not a product of {block} and {tiler} in which the copies do not overlap")
     return out
 
 
@@ -86,6 +114,8 @@ def tv_grid(tv: Layout, tile: Any, title: str | None = None, transpose: bool = F
         raise LayoutError(f"cannot draw a TV layout on the tile {it.to_text(tile)}")
     if linear_of(tv).rank != 2:
         raise LayoutError(f"a TV layout has the modes (thread, value), got {tv}")
+    if not linear_of(tv).is_static:
+        raise LayoutError(f"a picture needs a static layout: {tv}")
     threads, values = it.product(tv.shape[0]), it.product(tv.shape[1])
     owners: dict[int, list[tuple[int, int]]] = {}
     for t in range(threads):
@@ -136,24 +166,42 @@ def swizzle_grid(s: Swizzle) -> Grid:
     )  # fmt: skip
 
 
-def mma_svg(atom: MmaAtom, title: str = "") -> str:
-    """A, B and C of a matrix instruction in the usual arrangement: A left of C, B above C."""
-    m, n, k = atom.shape_mnk
-    a = tv_grid(atom.a, (m, k), f"A  {atom.a}")
-    b = tv_grid(atom.b, (n, k), f"B  {atom.b}", transpose=True)
-    c = tv_grid(atom.c, (m, n), f"C  {atom.c}")
+def mma_svg(atom: MmaAtom, title: str = "", notes: tuple[str, ...] = ()) -> str:
+    """A, B and C of a matrix instruction in the usual arrangement: A left of C, B above C.
+
+    The blocks of an instruction of several stand side by side; the A of a sparse one has half of the columns.
+    """
+    m, n, _ = atom.shape_mnk
+    ka, kb, nc = (cosize(x) // rows for x, rows in ((atom.a, m), (atom.b, n), (atom.c, m)))
+    a = tv_grid(atom.a, (m, ka), f"A  {atom.a}")
+    b = tv_grid(atom.b, (n, kb), f"B  {atom.b}", transpose=True)
+    c = tv_grid(atom.c, (m, nc), f"C  {atom.c}")
+    a.font = b.font = c.font = font_for(max(m, n, ka, kb, nc))  # so that the columns of B stand above those of C
     a.row_name, a.col_name = "m", "k"
     b.row_name, b.col_name = "k", "n"
     c.row_name, c.col_name = "m", "n"
     (aw, _), (_, bh) = a.size(), b.size()
-    x, y = aw + 16, bh + 8
-    return grids([(b, x, 0), (a, 0, y), (c, x, y)], title or atom.name or "MMA atom", heading=True)
+    shown = (*notes, f"threads  {atom.thr}", "T thread (lane), V value (register slot)")
+    x, y = max(aw, 9 * max(map(len, (title, *shown)))) + 16, bh + 8
+    return grids([(b, x, 0), (a, 0, y), (c, x, y)], title or atom.name or "MMA atom", heading=True, notes=shown)
 
 
-def to_svg(x: Any, *, tiler: Any = None, tile: Any = None, title: str | None = None) -> str:
-    """SVG of a layout, swizzle, TV layout (give ``tile``), divide (give ``tiler``), MMA atom or tiled operation."""
+def _notes(x: MmaAtomInfo) -> tuple[str, ...]:
+    m, n, k = x.shape_mnk
+    blocks = f", {x.blocks} blocks" if x.blocks > 1 else ""
+    return (
+        ", ".join(x.archs),
+        f"M {m}, N {n}, K {k}{blocks}" + (", A sparse 2 of 4" if x.sparse else ""),
+        f"A {x.a_type}, B {x.b_type}, C {x.acc_type}",
+    )
+
+
+def to_svg(x: Any, *, tiler: Any = None, tile: Any = None, title: str | None = None, product_of: Any = None) -> str:
+    """SVG of a layout, swizzle, TV layout (give ``tile``), divide (give ``tiler``), product (give
+    ``product_of=(layout, tiler)``), MMA atom or tiled operation.
+    """
     if isinstance(x, MmaAtomInfo):
-        return mma_svg(x.atom, f"{x.name} ({', '.join(x.archs)})")
+        return mma_svg(x.atom, title or x.name, _notes(x))
     if isinstance(x, MmaAtom):
         return mma_svg(x, title or "")
     if isinstance(x, TiledMma):
@@ -169,23 +217,23 @@ def to_svg(x: Any, *, tiler: Any = None, tile: Any = None, title: str | None = N
     if isinstance(x, Swizzle):
         g = swizzle_grid(x)
     elif isinstance(x, (Layout, ComposedLayout)):
-        g = layout_grid(x, tiler, title) if tile is None else tv_grid(linear_of(x), tile, title)
+        g = layout_grid(x, tiler, title, product_of) if tile is None else tv_grid(linear_of(x), tile, title)
     else:
         raise LayoutError(f"no picture of {x!r}")
     return grids([(g, 0, 0)], g.title)
 
 
-def _grid_of(x: Any, tiler: Any, tile: Any) -> Grid:
+def _grid_of(x: Any, tiler: Any, tile: Any, product_of: Any) -> Grid:
     if isinstance(x, Swizzle):
         return swizzle_grid(x)
     if isinstance(x, (Layout, ComposedLayout)):
-        return layout_grid(x, tiler) if tile is None else tv_grid(linear_of(x), tile)
+        return layout_grid(x, tiler, None, product_of) if tile is None else tv_grid(linear_of(x), tile)
     raise LayoutError(f"no table of {x!r}")
 
 
-def to_html(x: Any, *, tiler: Any = None, tile: Any = None) -> str:
+def to_html(x: Any, *, tiler: Any = None, tile: Any = None, product_of: Any = None) -> str:
     """An HTML ``<table>`` with inline styles."""
-    g = _grid_of(x, tiler, tile)
+    g = _grid_of(x, tiler, tile, product_of)
     from html import escape
 
     from .svg import ink
@@ -205,9 +253,9 @@ def to_html(x: Any, *, tiler: Any = None, tile: Any = None) -> str:
     )
 
 
-def to_latex(x: Any, *, tiler: Any = None, tile: Any = None) -> str:
+def to_latex(x: Any, *, tiler: Any = None, tile: Any = None, product_of: Any = None) -> str:
     """A TikZ picture (needs the ``tikz`` package)."""
-    g = _grid_of(x, tiler, tile)
+    g = _grid_of(x, tiler, tile, product_of)
     colours: dict[str, str] = {}
     body = []
     for r in range(g.rows):
@@ -222,9 +270,9 @@ def to_latex(x: Any, *, tiler: Any = None, tile: Any = None) -> str:
     return "\n".join([*defs, "\\begin{tikzpicture}", *body, "\\end{tikzpicture}"])
 
 
-def to_table(x: Any, *, tiler: Any = None, tile: Any = None) -> str:
+def to_table(x: Any, *, tiler: Any = None, tile: Any = None, product_of: Any = None) -> str:
     """A table for the terminal; tile boundaries are drawn as lines."""
-    g = _grid_of(x, tiler, tile)
+    g = _grid_of(x, tiler, tile, product_of)
     cell = [[g.label(r, c).replace("\n", "") for c in range(g.cols)] for r in range(g.rows)]
     w = max(len(s) for row in (*cell, [str(g.cols - 1)]) for s in row)
     left = len(str(g.rows - 1))

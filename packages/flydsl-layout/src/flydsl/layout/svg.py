@@ -38,6 +38,11 @@ def ink(fill: str) -> str:
     return "#ffffff" if 0.299 * r + 0.587 * g + 0.114 * b < 135 else "#1a1a1a"
 
 
+def font_for(cells: int) -> float:
+    """Font size for so many cells along the longer side."""
+    return 13.0 if cells <= 16 else 11.0 if cells <= 32 else 9.0
+
+
 @dataclass
 class Grid:
     """A table of coloured cells.  ``label`` may have two lines (newline between); ``group`` draws tile outlines."""
@@ -51,6 +56,7 @@ class Grid:
     row_name: str = ""
     col_name: str = ""
     legend: list[tuple[str, str]] = field(default_factory=list)
+    font: float | None = None
 
     def cell(self) -> tuple[int, int, float]:
         """Width, height and font size of a cell, from the number of cells and the longest label."""
@@ -60,8 +66,7 @@ class Grid:
         lines = [line for r, c in corner for line in self.label(r, c).split("\n")]
         longest = max(map(len, lines))
         height = max(self.label(r, c).count("\n") for r, c in corner) + 1
-        big = max(self.rows, self.cols)
-        font = 13.0 if big <= 16 else 11.0 if big <= 32 else 9.0
+        font = self.font or font_for(max(self.rows, self.cols))
         w = max(round(font * 0.62 * longest + 8), round(font * 2.1))
         h = max(round(font * 1.25 * height + 5), round(font * 2.0))
         return (max(w, h), h, font) if height == 1 else (max(w, h), max(h, round(font * 2.6)), font)
@@ -170,9 +175,15 @@ def document(body: list[str], width: float, height: float, title: str) -> str:
     )
 
 
-def grids(items: Sequence[tuple[Grid, float, float]], title: str, heading: bool = False) -> str:
-    """Several grids at given positions in one document; ``heading`` writes the title into the free top left corner."""
+def grids(
+    items: Sequence[tuple[Grid, float, float]], title: str, heading: bool = False, notes: Sequence[str] = ()
+) -> str:
+    """Several grids at given positions in one document.
+
+    ``heading`` writes the title into the free top left corner, and ``notes`` below it, a line each.
+    """
     body: list[str] = [_text(6, 20, title, 16, "start", "#1a1a1a", bold=True)] if heading else []
+    body += [_text(6, 44 + 18 * i, note, 12, "start", "#555555") for i, note in enumerate(notes)]
     width = height = 0.0
     for g, x, y in items:
         body += g.draw(x, y)
