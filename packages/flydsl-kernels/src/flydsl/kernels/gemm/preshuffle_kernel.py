@@ -17,8 +17,8 @@ from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
 from .config import OUT_DTYPES, SCALE_BLOCK, THREADS, WAVES, PreshuffleConfig
 from .epilogue import Epilogue, TilePlace, store_tile
-from .matrix import CHUNK_BYTES
-from .schedule import Tally, hot_loop_schedule
+from .mainloop import finish_tile, part_rows, run_tile
+from .schedule import Tally
 
 __all__ = ["launch_preshuffle"]
 
@@ -66,30 +66,35 @@ class _Weights:
 
 
 class _BlockScales:
-    """Scales of a 128-k block: sa[k/128, M] of the rows of a lane times sb[N/128, K/128] of its columns."""
+    """Scales of a 128-k block: sa[k/128, M] of the rows of a lane and sb[N/128, K/128] of its columns."""
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
-                 wave: Any, group: Any) -> None:  # fmt: skip
-        self._config, self._m = config, m
-        blocks = config.k // SCALE_BLOCK
-        self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * blocks)
-        self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * blocks)
+                 wave: Any, group: Any, tally: Tally) -> None:  # fmt: skip
+        self._config, self._m, self._tally = config, m, tally
+        self._blocks = config.k // SCALE_BLOCK
+        self._per_tile = config.tile_k // SCALE_BLOCK
+        self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
+        self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
         self._row, self._column = row + group * 4, column + wave * 16
 
-    def products(self, block: Any) -> list[list[Any]]:
-        """``[mi][ni]``: vectors of four rows for scale block number `block`."""
+    def fetch(self, tile: Any) -> list[Any]:
+        """Start loading the scales of k tile `tile`: for each block the rows' vectors, then the columns' vectors."""
+        config, out = self._config, []
+        for i in range(self._per_tile):
+            block = tile * self._per_tile + i
+            # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
+            out += [self._a.load(block * self._m + self._row + mi * 16, 4) for mi in range(config.m_repeat)]
+            for ni in range(config.n_repeat):
+                strip = div(self._column + ni * WAVES * 16, SCALE_BLOCK)
+                out.append(self._b.load(strip * self._blocks + block, 1))
+        self._tally.add("vmem", len(out))
+        return out
+
+    def of(self, values: list[Any], block: int, mi: int, ni: int) -> Any:
+        """Four rows' factors in column strip ni, for block `block` of the tile."""
         config = self._config
-        rows = []
-        for mi in range(config.m_repeat):
-            # One by one: M need not be a multiple of four.
-            at = block * self._m + self._row + mi * 16
-            rows.append(fx.Vector.from_elements([self._a.load(at + i, 1)[0] for i in range(4)], fx.Float32))
-        blocks = config.k // SCALE_BLOCK
-        columns = []
-        for ni in range(config.n_repeat):
-            strip = div(self._column + ni * WAVES * 16, SCALE_BLOCK)
-            columns.append(self._b.load(strip * blocks + block, 1)[0])
-        return [[row * column for column in columns] for row in rows]
+        first = block * (config.m_repeat + config.n_repeat)
+        return values[first + mi] * values[first + config.m_repeat + ni][0]
 
 
 @flyc.kernel(known_block_size=[THREADS, 1, 1])
@@ -110,9 +115,11 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     weights = _Weights(tensors["B"], config, column, wave, lane, tally)
     scales = None
     if fx.const_expr(config.block_scale):
-        scales = _BlockScales(tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, group)
+        scales = _BlockScales(tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, group, tally)
     readers = [tile.reader(lds + s * tile.words, lane_row, group, op.groups) for s in fx.range_constexpr(config.stages)]
-    calls = config.blocks // op.blocks
+    calls, size = config.blocks // op.blocks, part_rows(config.m_repeat)
+    groups = config.m_repeat // size
+    parts = calls * groups
     per_scale = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)
 
     def fetch_a(t, stage):
@@ -128,75 +135,100 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             tally.add("ds_write", tile.loads)
             tile.commit(lds + stage * tile.words, thread, chunks)
 
-    def compute(acc, b, stage, t):
-        """All products of a tile: accumulators ``[mi * n_repeat + ni]``."""
-        read = readers[stage]
-        out, partial = list(acc), None
-        for call in fx.range_constexpr(calls):
-            if config.block_scale and call % per_scale == 0:
-                partial = [op.zero() for _ in out]
-                factor = scales.products(t * (config.tile_k // SCALE_BLOCK) + call // per_scale)
-            target = partial if config.block_scale else out
-            blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
-            right = [[weights.ready(b[ni][i]) for i in blocks] for ni in fx.range_constexpr(config.n_repeat)]
-            for mi in fx.range_constexpr(config.m_repeat):
-                left = [read(mi, i) for i in blocks]
-                tally.add("ds_read", op.blocks)
-                for ni in fx.range_constexpr(config.n_repeat):
-                    at = mi * config.n_repeat + ni
-                    target[at] = op.multiply(left, right[ni], target[at])
-                    tally.add("mfma", op.instructions)
-            if config.block_scale and call % per_scale == per_scale - 1:
-                for at in fx.range_constexpr(len(out)):
-                    out[at] = fx.math.fma(partial[at], factor[at // config.n_repeat][at % config.n_repeat], out[at])
-        return out
+    def side_of(t):
+        """What a tile needs besides A: B fragments, and scales."""
+        strips = weights.fetch(t)
+        return strips, scales.fetch(t) if config.block_scale else []
 
-    def step(acc, b, t, stage):
-        """Compute tile t from LDS buffer `stage` while tile t + 1 is fetched."""
+    def reader(stage):
+        def read(part):
+            call, first = part // groups, part % groups * size
+            blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
+            tally.add("ds_read", size * op.blocks)
+            return [[readers[stage](first + i, b) for b in blocks] for i in fx.range_constexpr(size)]
+
+        return read
+
+    def multiplier(strips, factors):
+        """``multiply(acc, part, fragments)``: the state is the accumulators and, with block scales, partial sums."""
+        def multiply(state, part, fragments):
+            total, partial = state
+            call, first = part // groups, part % groups * size
+            blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
+            right = [[weights.ready(strips[ni][b]) for b in blocks] for ni in fx.range_constexpr(config.n_repeat)]
+            if config.block_scale and call % per_scale == 0 and first == 0:
+                partial = [op.zero() for _ in total]
+            sums = list(partial) if config.block_scale else list(total)
+            total = list(total) if config.block_scale else sums
+            for i in fx.range_constexpr(size):
+                for ni in fx.range_constexpr(config.n_repeat):
+                    at = (first + i) * config.n_repeat + ni
+                    sums[at] = op.multiply(fragments[i], right[ni], sums[at])
+                    if config.block_scale and call % per_scale == per_scale - 1:
+                        factor = scales.of(factors, call // per_scale, first + i, ni)
+                        total[at] = fx.math.fma(sums[at], factor, total[at])
+            tally.add("mfma", size * config.n_repeat * op.instructions)
+            return total, sums if config.block_scale else []
+
+        return multiply
+
+    def step(acc, side, first, t, stage):
+        """Multiply tile t from LDS buffer `stage` while tile t + 1 is fetched."""
         other = (stage + 1) % config.stages
         tally.reset()
         chunks = fetch_a(t + 1, other)
-        following = weights.fetch(t + 1)
-        acc = compute(acc, b, stage, t)
-        if fx.const_expr(config.stages == 1):
+        following = side_of(t + 1)
+
+        def turn(hints):
+            if fx.const_expr(config.stages == 1):
+                fx.barrier()
+            commit_a(chunks, other)
+            hints()
+            if fx.const_expr(config.use_async):
+                fx.rocdl.s_waitcnt(vmcnt=0)
             fx.barrier()
-        commit_a(chunks, other)
-        if fx.const_expr(config.scheduled):
-            counts = tally.take()
-            if fx.const_expr(not config.block_scale):
-                hot_loop_schedule(counts, config.preload).emit(counts)
-        if fx.const_expr(config.use_async):
-            fx.rocdl.s_waitcnt(vmcnt=0)
-        fx.barrier()
-        return acc, following
+            return lambda: reader(other)(0)
+
+        state, first = run_tile((acc, []), first, parts, reader(stage), multiplier(*side), turn, tally,
+                                config.scheduled, config.preload)  # fmt: skip
+        return state[0], following, first
+
+    def flat(acc, side, first):
+        return [*acc, *(v for strip in side[0] for v in strip), *side[1], *(v for row_ in first for v in row_)]
+
+    def unflat(state, kinds):
+        values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
+        acc, values = values[:count], values[count:]
+        strips, values = values[: config.n_repeat * config.blocks], values[config.n_repeat * config.blocks :]
+        factors, values = values[: len(values) - size * op.blocks], values[len(values) - size * op.blocks :]
+        return acc, (regroup(strips, config.blocks), factors), regroup(values, op.blocks)
 
     count = config.m_repeat * config.n_repeat
     acc = [op.zero() for _ in fx.range_constexpr(count)]
     chunks = fetch_a(fx.Int32(0), 0)
-    b = weights.fetch(fx.Int32(0))
+    side = side_of(fx.Int32(0))
     commit_a(chunks, 0)
     if fx.const_expr(config.use_async):
         fx.rocdl.s_waitcnt(vmcnt=0)
     fx.barrier()
+    first = reader(0)(0)
     turns = (config.k_tiles - 1) // 2
-    if fx.const_expr(turns > 0):
-        with fx.fastmath("contract"):
-            flat = [*acc, *(chunk for strip in b for chunk in strip)]
-            kinds = [(v.shape, v.dtype) for v in flat]
-            for turn, state in range(0, turns, 1, init=flat):
-                values = [fx.Vector(v, shape, dtype) for v, (shape, dtype) in zip(state, kinds, strict=True)]
-                acc_in, b_in = values[:count], regroup(values[count:], config.blocks)
+    with fx.fastmath("contract"):
+        if fx.const_expr(turns > 0):
+            start = flat(acc, side, first)
+            kinds = [(v.shape, v.dtype) for v in start]
+            for turn, state in range(0, turns, 1, init=start):
+                acc_in, side_in, first_in = unflat(state, kinds)
                 t = fx.Int32(turn) * 2
-                acc_in, b_in = step(acc_in, b_in, t, 0)
-                acc_in, b_in = step(acc_in, b_in, t + 1, 1 % config.stages)
-                results = yield [*acc_in, *(chunk for strip in b_in for chunk in strip)]
-        values = [fx.Vector(v, shape, dtype) for v, (shape, dtype) in zip(results, kinds, strict=True)]
-        acc, b = values[:count], regroup(values[count:], config.blocks)
-    last = 2 * turns
-    if fx.const_expr(last < config.k_tiles - 1):
-        acc, b = step(acc, b, fx.Int32(last), 0)
-        last += 1
-    acc = compute(acc, b, last % 2 % config.stages, fx.Int32(last))
+                acc_in, side_in, first_in = step(acc_in, side_in, first_in, t, 0)
+                acc_in, side_in, first_in = step(acc_in, side_in, first_in, t + 1, 1 % config.stages)
+                results = yield flat(acc_in, side_in, first_in)
+            acc, side, first = unflat(results, kinds)
+        last = 2 * turns
+        if fx.const_expr(last < config.k_tiles - 1):
+            acc, side, first = step(acc, side, first, fx.Int32(last), 0)
+            last += 1
+        acc, _ = finish_tile((acc, []), first, parts, reader(last % 2 % config.stages), multiplier(*side))
     epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale)
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [column + (ni * WAVES + wave) * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
@@ -211,7 +243,6 @@ def regroup(values: list[Any], size: int) -> list[list[Any]]:
 
 def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
     """Launch from a jit function."""
-    assert CHUNK_BYTES == WORDS * 4
     preshuffle_kernel(tensors, m, config).launch(
         grid=(fx.ceildiv(m, config.tile_m), config.n // config.tile_n), block=THREADS, stream=stream
     )
