@@ -1,0 +1,303 @@
+"""Launches: several kernels, nested jit functions, methods, streams, tensors of every kind, custom arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+pytestmark = pytest.mark.usefixtures("device")
+X = np.arange(64, dtype=np.float32)
+
+KERNELS = """
+@flyc.kernel
+def add(X: fx.Tensor, Y: fx.Tensor, v: fx.Float32):
+    t = fx.block_idx.x * 64 + fx.thread_idx.x
+    Y[t] = X[t] + v
+
+@flyc.kernel
+def double(Y: fx.Tensor):
+    t = fx.block_idx.x * 64 + fx.thread_idx.x
+    Y[t] = Y[t] * 2.0
+"""
+
+
+def test_several_kernels_in_order_and_host_control_flow(load: Any) -> None:
+    module = load(
+        KERNELS
+        + """
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, twice: fx.Int32):
+    add(X, Y, fx.Float32(1.0)).launch(grid=n // 64, block=64)
+    for i in range(twice):
+        double(Y).launch(grid=(n // 64, 1), block=(64, 1, 1))
+    if twice > 2:
+        add(Y, Y, fx.Float32(0.5)).launch(grid=n // 64, block=64)
+"""
+    )
+    x = np.arange(128, dtype=np.float32)
+    for twice in (0, 1, 3):
+        y = np.zeros_like(x)
+        module.run(x, y, 128, twice)
+        np.testing.assert_array_equal(y, (x + 1) * 2**twice + (0.5 if twice > 2 else 0))
+
+
+def test_nested_jit_functions_are_inlined(load: Any) -> None:
+    module = load(
+        KERNELS
+        + """
+@flyc.jit
+def inner(Y: fx.Tensor):
+    double(Y).launch(grid=1, block=64)
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    add(X, Y, fx.Float32(1.0)).launch(grid=1, block=64)
+    inner(Y)
+    inner(Y)
+"""
+    )
+    y = np.zeros(64, np.float32)
+    module.run(X, y)
+    np.testing.assert_array_equal(y, (X + 1) * 4)
+
+
+def test_methods_and_instance_values(load: Any) -> None:
+    module = load("""
+class Scaler:
+    def __init__(self, factor):
+        self.factor = factor
+
+    @flyc.kernel
+    def kernel(self, X: fx.Tensor, Y: fx.Tensor):
+        t = fx.thread_idx.x
+        Y[t] = self.scaled(X[t])
+
+    @flyc.jit
+    def scaled(self, v):
+        return v * self.factor
+
+    @flyc.jit
+    def __call__(self, X: fx.Tensor, Y: fx.Tensor):
+        self.kernel(X, Y).launch(grid=1, block=64)
+
+    @staticmethod
+    @flyc.jit
+    def static(X: fx.Tensor, Y: fx.Tensor):
+        Scaler(7.0).kernel(X, Y).launch(grid=1, block=64)
+""")
+    for factor in (2.0, 3.0):
+        y = np.zeros(64, np.float32)
+        module.Scaler(factor)(X, y)
+        np.testing.assert_array_equal(y, X * factor)
+    module.Scaler.static(X, y)
+    np.testing.assert_array_equal(y, X * 7)
+
+
+def test_keywords_defaults_and_keyword_only_parameters(load: Any) -> None:
+    module = load("""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor, a: fx.Float32, *, b: fx.Constexpr[float] = 1.0):
+    t = fx.thread_idx.x
+    Y[t] = X[t] * a + b
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, a: fx.Float32 = 2.0, *, b: fx.Constexpr[float] = 0.5):
+    k(X, Y, a=a, b=b).launch(grid=1, block=64)
+""")
+    y = np.zeros(64, np.float32)
+    module.run(X, y)
+    np.testing.assert_array_equal(y, X * 2 + 0.5)
+    module.run(X, Y=y, b=4.0, a=3.0)
+    np.testing.assert_array_equal(y, X * 3 + 4)
+
+
+def test_streams(load: Any) -> None:
+    from flydsl import runtime
+
+    module = load(
+        KERNELS
+        + """
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, Z: fx.Tensor, a: fx.Stream, b: fx.Stream):
+    add(X, Y, fx.Float32(1.0)).launch(grid=1, block=64, stream=a)
+    add(X, Z, fx.Float32(2.0)).launch(grid=1, block=64, stream=b.value)
+
+@flyc.jit
+def one(X: fx.Tensor, Y: fx.Tensor, stream: fx.Stream = fx.Stream(None)):
+    add(X, Y, fx.Float32(1.0)).launch(grid=1, block=64, stream=stream)
+"""
+    )
+    first, second = runtime.Stream(), runtime.Stream()
+    y, z = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    module.run(X, y, z, first, second)
+    first.synchronize()
+    second.synchronize()
+    np.testing.assert_array_equal(y, X + 1)
+    np.testing.assert_array_equal(z, X + 2)
+
+    class External:
+        cuda_stream = first.cuda_stream
+
+    for stream in (None, 0, External(), fx.Stream(first)):
+        y[:] = 0
+        module.one(X, y, stream)
+        runtime.synchronize()
+        np.testing.assert_array_equal(y, X + 1)
+
+
+@pytest.mark.parametrize("kind", ["static", "layout", "shape", "stride", "raw"])
+def test_static_and_dynamic_layouts(load: Any, kind: str) -> None:
+    module = load("""
+@flyc.kernel
+def k(A: fx.Tensor, B: fx.Tensor, seen: fx.Constexpr[tuple]):
+    t = fx.thread_idx.x
+    for i in fx.range_constexpr(3):
+        B[t % 4, t // 4, i] = A[t % 4, t // 4, i] * 2.0
+
+TYPES = []
+
+@flyc.jit
+def run(A: fx.Tensor, B: fx.Tensor):
+    TYPES.append(str(A.type))
+    k(A, B, ()).launch(grid=1, block=64)
+""")
+    for columns in (16, 20):
+        a = np.random.default_rng(1).standard_normal((4, columns, 3)).astype(np.float32)
+        b = np.zeros_like(a)
+        arguments = [a, b]
+        if kind != "raw":
+            arguments = [flyc.from_dlpack(v) for v in arguments]
+        for v in arguments:
+            if kind == "layout":
+                v.mark_layout_dynamic()
+            elif kind == "shape":
+                v.mark_shape_dynamic([1], 4)
+            elif kind == "stride":
+                v.mark_stride_dynamic([0], divisibility=4)
+        module.run(*arguments)
+        np.testing.assert_array_equal(b[:, :16], a[:, :16] * 2)
+    texts = module.TYPES
+    assert {"static": "(4,16,3):(48,3,1)" in texts[0] and len(set(texts)) == 2,
+            "layout": "(?,?,?):(?{i64},?{i64},1)" in texts[0] and len(set(texts)) == 1,
+            "shape": "(4,?{div=4},3):(48,3,1)" in texts[0] and len(set(texts)) == 2,
+            "stride": "(4,16,3):(?{i64 div=4},3,1)" in texts[0] and len(set(texts)) == 2,
+            "raw": "(?,?,?):(?{i64},?{i64},1)" in texts[0] and len(set(texts)) == 1}[kind], texts  # fmt: skip
+
+
+def test_tensors_of_other_libraries(load: Any) -> None:
+    module = load(
+        KERNELS
+        + """
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    add(X, Y, fx.Float32(1.0)).launch(grid=1, block=64)
+"""
+    )
+
+    class Producer:
+        """What JAX and others offer: DLPack, without keyword arguments."""
+
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def __dlpack__(self) -> Any:
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    y = np.zeros(64, np.float32)
+    module.run(Producer(X), Producer(y))
+    np.testing.assert_array_equal(y, X + 1)
+    torch = pytest.importorskip("torch")
+    out = torch.zeros(64)
+    module.run(torch.nn.Parameter(torch.arange(64.0)), out)
+    np.testing.assert_array_equal(out.numpy(), X + 1)
+    strided = torch.zeros(64, 2)[:, 0]
+    with pytest.raises((RuntimeError, TypeError, ValueError), match="stride"):
+        module.run(torch.arange(64.0), strided)
+
+
+def test_custom_argument_types(load: Any) -> None:
+    class Half2:
+        """A host object that becomes one 32-bit word."""
+
+        def __init__(self, low: float, high: float) -> None:
+            self.word = int(np.array([low, high], np.float16).view(np.uint32)[0])
+
+    @flyc.JitArgumentRegistry.register(Half2, dsl_type=fx.Uint32)
+    class Half2Argument:
+        def __init__(self, value: Half2) -> None:
+            self.value = value
+
+        def __get_ir_types__(self) -> list[Any]:
+            return [fx.Uint32.ir_type]
+
+        def __cache_signature__(self) -> Any:
+            return ("Half2",)
+
+        def __c_abi_spec__(self) -> list[Any]:
+            def fill(argument: Any, slot: Any) -> None:
+                slot.value = (argument.value if isinstance(argument, Half2Argument) else argument).word
+
+            return [(ctypes.c_uint32, fill)]
+
+    module = load("""
+@flyc.kernel
+def k(Y: fx.Tensor, pair: fx.Uint32):
+    v = fx.Vector.from_elements([pair]).bitcast(fx.Float16).to(fx.Float32)
+    Y[0] = v[0]
+    Y[1] = v[1]
+
+@flyc.jit
+def run(Y: fx.Tensor, pair):
+    k(Y, pair).launch(grid=1, block=1)
+""")
+    y = np.zeros(2, np.float32)
+    for low, high in ((1.5, -2.0), (3.0, 0.25)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module.run(y, Half2(low, high))
+        np.testing.assert_array_equal(y, [low, high])
+
+
+def test_dynamic_shared_memory(load: Any) -> None:
+    module = load("""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    t = fx.thread_idx.x
+    s = fx.make_view(fx.get_dyn_shared(fx.Float32), fx.make_layout(64, 1))
+    s[t] = X[t]
+    fx.barrier()
+    Y[t] = s[63 - t]
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, bytes_: fx.Int32):
+    k(X, Y).launch(grid=1, block=64, smem=bytes_)
+""")
+    y = np.zeros(64, np.float32)
+    module.run(X, y, 256)
+    np.testing.assert_array_equal(y, X[::-1])
+
+
+def test_event_tracing_does_nothing_when_off(run: Any) -> None:
+    body = """
+    token = fx.ktrace.range_start("all", t)
+    with fx.ktrace.range("load"):
+        fx.ktrace.mark("here", X[t])
+        Y[t] = X[t]
+    for i in range(n):
+        fx.ktrace.range_push("step")
+        fx.ktrace.range_pop()
+    fx.ktrace.range_stop(token)
+    """
+    np.testing.assert_array_equal(run(body), X)
+    with pytest.raises(NotImplementedError, match="capture"):
+        fx.ktrace.capture()
