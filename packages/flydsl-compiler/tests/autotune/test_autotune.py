@@ -128,7 +128,7 @@ def test_order_of_hooks_and_state_of_tensors() -> None:
 
 def test_prune_default_callable_configs_select_and_validate() -> None:
     calls: Calls = []
-    function = tuned(calls, prune_configs_by=lambda configs, args: [c for c in configs if c.kwargs["tile"] >= args["n"]])
+    function = tuned(calls, prune_configs_by=lambda cs, args: [c for c in cs if c.kwargs["tile"] >= args["n"]])
     assert function(np.zeros(1), n=4) == "tile 4"
     calls.clear()
     function = tuned(calls, key=["x"], configs=lambda x, **kw: [Config(tile=len(x)), Config(tile=9)])
