@@ -19,8 +19,9 @@ from ..common.reduce import Lds
 from ..common.rows import float_element, pointer
 from .dense_config import DenseConfig
 from .epilogue import Epilogue, TilePlace, store_tile
+from .mainloop import finish_tile, part_rows, run_tile
 from .operand import operand
-from .schedule import Tally, hot_loop_schedule
+from .schedule import Tally
 
 __all__ = ["launch_dense"]
 
@@ -77,69 +78,100 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         b.copy_async(first, at + a_tile.words, config.wave)
         tally.add("vmem", a.loads + b.loads)
 
-    def compute(acc, stage):
+    size = part_rows(m_tiles)
+    groups = m_tiles // size
+    parts = config.blocks * groups
+
+    def reader(stage):
+        """``read(part)``: rows of A, and before a block's first products the fragments of B."""
         read_a, read_b = per_stage[stage]
-        out = list(acc)
-        for i in fx.range_constexpr(config.blocks):
-            block = i if config.k_waves == 1 else wave_k * config.blocks + i
-            right = [read_b(ni, block) for ni in fx.range_constexpr(n_tiles)]
-            for mi in fx.range_constexpr(m_tiles):
-                left = read_a(mi, block)
-                for ni in fx.range_constexpr(n_tiles):
-                    at = mi * n_tiles + ni
-                    out[at] = op.multiply([left], [right[ni]], out[at])
-        tally.add("ds_read", config.blocks * (m_tiles + n_tiles))
-        tally.add("mfma", config.blocks * m_tiles * n_tiles * op.instructions)
-        return out
 
-    def hints():
-        counts = tally.take()
-        if fx.const_expr(config.scheduled and config.target.matrix == "mfma"):
-            hot_loop_schedule(counts).emit(counts)
+        def read(part):
+            block, first = part // groups, part % groups * size
+            block = block if config.k_waves == 1 else wave_k * config.blocks + block
+            right = [read_b(ni, block) for ni in fx.range_constexpr(n_tiles)] if first == 0 else []
+            tally.add("ds_read", size + len(right))
+            return [read_a(first + i, block) for i in fx.range_constexpr(size)], right
 
-    def step(acc, t, stage):
-        """Compute tile t from buffer `stage` while a later tile is fetched."""
+        return read
+
+    def multiply(state, part, fragments):
+        out, right = list(state[0]), fragments[1] or state[1]
+        first = part % groups * size
+        for i in fx.range_constexpr(size):
+            for ni in fx.range_constexpr(n_tiles):
+                at = (first + i) * n_tiles + ni
+                out[at] = op.multiply([fragments[0][i]], [right[ni]], out[at])
+        tally.add("mfma", size * n_tiles * op.instructions)
+        return out, right
+
+    def turn_of(t, stage, chunks):
+        """Make tile t + 1 readable in the next buffer; with direct copies also start that of a later tile."""
+        other = (stage + 1) % config.stages
+
+        def turn(hints):
+            if fx.const_expr(config.use_async):
+                hints()
+                fx.rocdl.s_waitcnt(vmcnt=(config.stages - 2) * (a.loads + b.loads))
+                fx.barrier()
+                copy(t + config.stages, stage)
+            else:
+                commit(chunks, other)
+                hints()
+                fx.barrier()
+            return lambda: reader(other)(0)
+
+        return turn
+
+    def step(acc, first, t, stage):
+        """Multiply tile t from buffer `stage` while a later tile is fetched."""
         tally.reset()
-        if fx.const_expr(config.use_async):
-            fx.rocdl.s_waitcnt(vmcnt=(config.stages - 2) * (a.loads + b.loads))
-            fx.barrier()
-            tally.reset()
-            copy(t + (config.stages - 1), (stage + config.stages - 1) % config.stages)
-            acc = compute(acc, stage)
-            hints()
-            return acc
-        chunks = fetch(t + 1)
-        acc = compute(acc, stage)
-        commit(chunks, (stage + 1) % config.stages)
-        hints()
-        fx.barrier()
-        return acc
+        chunks = None if config.use_async else fetch(t + 1)
+        state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn_of(t, stage, chunks), tally,
+                                config.scheduled and config.target.matrix == "mfma")  # fmt: skip
+        return state[0], first
 
-    acc = [op.zero() for _ in fx.range_constexpr(m_tiles * n_tiles)]
-    ahead = config.stages - 1 if config.use_async else 1
+    def tail(acc, first, remaining, stage):
+        """The last tiles of a ring of direct copies: nothing more is fetched."""
+        def turn(hints):
+            hints()
+            fx.rocdl.s_waitcnt(vmcnt=(remaining - 2) * (a.loads + b.loads))
+            fx.barrier()
+            return lambda: reader((stage + 1) % config.stages)(0)
+
+        tally.reset()
+        state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, False)
+        return state[0], first
+
+    count = m_tiles * n_tiles
+    acc = [op.zero() for _ in fx.range_constexpr(count)]
+    ahead = config.stages if config.use_async else 1
     if fx.const_expr(config.use_async):
         for t in fx.range_constexpr(min(ahead, total)):
             copy(fx.Int32(t), t)
+        fx.rocdl.s_waitcnt(vmcnt=(min(ahead, total) - 1) * (a.loads + b.loads))
     else:
         commit(fetch(fx.Int32(0)), 0)
-        fx.barrier()
+    fx.barrier()
+    first = reader(0)(0)
     turns = max(total - ahead, 0) // config.stages
     if fx.const_expr(turns > 0):
-        for turn, state in range(0, turns, 1, init=acc):
-            acc_in = [fx.Vector(v, (op.acc_len,), op.accumulator) for v in state]
+        start = [*acc, *first[0], *first[1]]
+        kinds = [(v.shape, v.dtype) for v in start]
+        for turn, state in range(0, turns, 1, init=start):
+            values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
+            acc_in, first_in = values[:count], (values[count : count + size], values[count + size :])
             for stage in fx.range_constexpr(config.stages):
-                acc_in = step(acc_in, fx.Int32(turn) * config.stages + stage, stage)
-            results = yield acc_in
-        results = results if isinstance(results, (list, tuple)) else [results]
-        acc = [fx.Vector(v, (op.acc_len,), op.accumulator) for v in results]
-    t = turns * config.stages
-    for i in fx.range_constexpr(max(total - ahead - t, 0)):
-        acc = step(acc, fx.Int32(t + i), i)
-    for t in fx.range_constexpr(max(total - ahead, 0), total):
-        if fx.const_expr(config.use_async):
-            fx.rocdl.s_waitcnt(vmcnt=(total - 1 - t) * (a.loads + b.loads))
-            fx.barrier()
-        acc = compute(acc, t % config.stages)
+                acc_in, first_in = step(acc_in, first_in, fx.Int32(turn) * config.stages + stage, stage)
+            results = yield [*acc_in, *first_in[0], *first_in[1]]
+        values = [fx.Vector(v, *kind) for v, kind in zip(results, kinds, strict=True)]
+        acc, first = values[:count], (values[count : count + size], values[count + size :])
+    done = turns * config.stages
+    for i in fx.range_constexpr(max(total - ahead - done, 0)):
+        acc, first = step(acc, first, fx.Int32(done + i), i % config.stages)
+    for t in fx.range_constexpr(max(total - ahead, 0), total - 1):
+        acc, first = tail(acc, first, total - t, t % config.stages)
+    acc, _ = finish_tile((acc, []), first, parts, reader((total - 1) % config.stages), multiply)
     acc = add_wave_slices(acc, lds, config, op, wave_k, wave, lane)
     columns = [column + wave_n * (n_tiles * 16) + ni * 16 + lane_row for ni in fx.range_constexpr(n_tiles)]
     tile_rows = [wave_m * (m_tiles * 16) + mi * 16 for mi in fx.range_constexpr(m_tiles)]
