@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         register_compile_runtime_mapping,
         register_device_runtime,
     )
+    from .disassembly import disasm
     from .memory import DeviceArray, TensorInfo, describe_tensor, free, malloc, memcpy, memset
     from .profiling import Profile, profile
     from .streams import Event, Stream
@@ -68,6 +69,7 @@ _HOME = {
     "TensorInfo": "memory",
     "describe_tensor": "memory",
     "free": "memory",
+    "disasm": "disassembly",
     "Profile": "profiling",
     "profile": "profiling",
     "malloc": "memory",
@@ -97,6 +99,7 @@ __all__ = [
     "describe_tensor",
     "device_count",
     "device_info",
+    "disasm",
     "ensure_compile_runtime_compatible",
     "ensure_compile_runtime_pairing_from_env",
     "free",

@@ -53,16 +53,35 @@ def main(argv: list[str] | None = None) -> int:
     info = commands.add_parser("info", help="print kind, library, devices and limits")
     info.add_argument("--json", action="store_true", help="print as JSON")
     commands.add_parser("sim-lib-dir", help="print the folder of the simulator library, for LD_LIBRARY_PATH")
+    report = commands.add_parser("report", help="HTML page from a profile that FLYDSL_SIM_STATS=FILE.json saved")
+    report.add_argument("profile", help="JSON file of the profile")
+    report.add_argument("-o", "--output", default="profile.html", help="page to write (default: profile.html)")
+    report.add_argument("--compare", help="profile of an earlier run to compare with")
+    disassemble = commands.add_parser("disasm", help="print a code object with its source lines")
+    disassemble.add_argument("code_object", help="HSACO file")
     options = parser.parse_args(argv)
     try:
         if options.command == "sim-lib-dir":
             from ._provider import simulator_directory
 
             print(simulator_directory())
+        elif options.command == "report":
+            from pathlib import Path
+
+            from .profiling import Profile
+            from .profiling.report import render
+
+            earlier = Profile.load(options.compare).launches if options.compare else None
+            Path(options.output).write_text(render(Profile.load(options.profile).launches, earlier))
+            print(options.output)
+        elif options.command == "disasm":
+            from .disassembly import disasm
+
+            print(disasm(options.code_object))
         else:
             facts = collect_info()
             print(json.dumps(facts, indent=2) if options.json else format_info(facts))
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

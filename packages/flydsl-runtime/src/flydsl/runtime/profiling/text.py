@@ -22,7 +22,7 @@ def _rows(title: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = [f"  {title}"]
     for row in rows:
-        cells = [cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
         lines.append("    " + "  ".join(cells).rstrip())
     return lines
 
@@ -37,10 +37,12 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
     lines.append(f"  occupancy {occ['waves_per_simd']} waves per SIMD, {occ['groups_per_cu']} work-groups per compute "
                  f"unit (limit: {occ['limit']})")
     total = sum(launch.mix().values())
-    lines += _rows("wave instructions", [(unit, f"{n}", f"{100 * n / total:.1f} %") for unit, n in launch.mix().items()])
+    mix = [(unit, f"{n}", f"{100 * n / total:.1f} %") for unit, n in launch.mix().items()]
+    lines += _rows("wave instructions", mix)
     lines += _rows("bytes", [(k.replace("_", " "), size(v)) for k, v in launch.traffic().items() if v])
     cycles, extra, degree = launch.lds_conflicts()
-    facts = [("active lanes", f"{100 * launch.active_lanes():.1f} %"), ("coalescing", f"{100 * launch.coalescing():.1f} %")]
+    facts = [("active lanes", f"{100 * launch.active_lanes():.1f} %"),
+             ("coalescing", f"{100 * launch.coalescing():.1f} %")]
     if cycles:
         facts.append(("LDS conflicts", f"{extra} of {cycles} clocks, degree {degree:.2f}"))
     if launch.flops():
@@ -58,7 +60,8 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
     key = (lambda i: (sum(i.stall.values()), i.issued)) if launch.timing else (lambda i: (i.issued,))
     top = sorted(launch.instructions, key=key, reverse=True)[:hot]
     lines += _rows("hot instructions", [
-        (i.text[:60], f"{i.issued}x", f"{sum(i.stall.values())} stalled" if launch.timing else "", i.source) for i in top])
+        (i.text[:60], f"{i.issued}x", f"{sum(i.stall.values())} stalled" if launch.timing else "", i.source)
+        for i in top])
     return "\n".join(lines)
 
 

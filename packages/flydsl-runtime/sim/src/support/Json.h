@@ -1,0 +1,85 @@
+//===- Json.h - writing JSON -----------------------------------*- C++ -*-===//
+#ifndef FLYSIM_SUPPORT_JSON_H
+#define FLYSIM_SUPPORT_JSON_H
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace flysim {
+
+/// Appends values to `text`; commas come by themselves.
+class Json {
+public:
+  Json &key(const char *name) {
+    comma();
+    quote(name);
+    text += ':';
+    fresh = true;
+    return *this;
+  }
+  Json &open(char c) {
+    comma();
+    text += c;
+    fresh = true;
+    return *this;
+  }
+  Json &close(char c) {
+    text += c;
+    fresh = false;
+    return *this;
+  }
+  Json &value(const std::string &s) {
+    comma();
+    quote(s);
+    return *this;
+  }
+  Json &value(const char *s) { return value(std::string(s)); }
+  Json &value(double v) {
+    comma();
+    char buffer[40];
+    snprintf(buffer, sizeof buffer, "%.6g", v);
+    text += buffer;
+    return *this;
+  }
+  Json &value(uint64_t v) {
+    comma();
+    text += std::to_string(v);
+    return *this;
+  }
+  Json &value(unsigned v) { return value(uint64_t(v)); }
+  Json &value(bool v) {
+    comma();
+    text += v ? "true" : "false";
+    return *this;
+  }
+  template <class T> Json &field(const char *name, T v) { return key(name).value(v); }
+
+  std::string text;
+
+private:
+  void comma() {
+    if (!fresh)
+      text += ',';
+    fresh = false;
+  }
+  void quote(const std::string &s) {
+    text += '"';
+    for (char c : s) {
+      if (c == '"' || c == '\\') {
+        text += '\\';
+        text += c;
+      } else if (static_cast<unsigned char>(c) < 32) {
+        text += ' ';
+      } else {
+        text += c;
+      }
+    }
+    text += '"';
+  }
+  bool fresh = true;
+};
+
+} // namespace flysim
+
+#endif

@@ -1,0 +1,62 @@
+"""Code objects as text, by the simulator's disassembler (LLVM's AMDGPU tables)."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import linecache
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class DisassembledInstruction:
+    """One instruction: ELF address, function it belongs to, assembly text, ``file:line`` or ""."""
+
+    address: int
+    function: str
+    text: str
+    source: str
+
+
+class Disassembly(tuple[DisassembledInstruction, ...]):
+    """The instructions of a code object in address order; ``str()`` interleaves the source lines."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        function = source = ""
+        for i in self:
+            if i.function != function:
+                function, source = i.function, ""
+                lines.append(f"{function}:")
+            if i.source and i.source != source:
+                source = i.source
+                lines.append(f"  ; {source}  {source_text(source)}".rstrip())
+            lines.append(f"    {i.address:6x}  {i.text}")
+        return "\n".join(lines)
+
+
+def source_text(location: str) -> str:
+    """The line of source at ``file:line``, stripped; "" if the file is not there."""
+    file, _, line = location.rpartition(":")
+    return linecache.getline(file, int(line)).strip() if file and line.isdigit() else ""
+
+
+def disasm(code_object: bytes | str | Path) -> Disassembly:
+    """Disassemble a code object.
+
+    :param code_object: ELF bytes, or the name of a file that holds them
+    :raises ValueError: it is no AMDGPU code object of a simulated architecture
+    """
+    from ._provider import SIMULATOR_LIBRARY, simulator_directory
+
+    data = code_object if isinstance(code_object, bytes) else Path(code_object).read_bytes()
+    library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
+    library.flysimLastErrorMessage.restype = ctypes.c_char_p
+    text = ctypes.c_char_p()
+    if library.flysimDisassemble(data, ctypes.c_size_t(len(data)), ctypes.byref(text)):
+        raise ValueError(f"cannot disassemble: {library.flysimLastErrorMessage().decode()}")
+    assert text.value is not None
+    return Disassembly(DisassembledInstruction(**entry) for entry in json.loads(text.value))

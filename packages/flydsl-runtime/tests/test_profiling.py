@@ -1,0 +1,156 @@
+"""Profiles, traces, reports and disassembly of a kernel on the simulator, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from test_simulator import CLANG, RUN, SIMULATOR, compile_kernel, run
+
+from flydsl.runtime import Profile, disasm
+from flydsl.runtime.profiling.model import STALLS, LaunchProfile
+from flydsl.runtime.profiling.report import render
+
+pytestmark = [
+    pytest.mark.l2_device,
+    pytest.mark.skipif(SIMULATOR is None, reason="this build has no simulator library"),
+    pytest.mark.skipif(not Path(CLANG).exists(), reason="no clang with the AMDGPU target"),
+]
+
+PROFILE = RUN.split("try:", 1)[0] + """
+from flydsl.runtime import profile
+with profile(timing=True) as result:
+    launcher(y, x, 2.0)
+print(result.table())
+result.save(sys.argv[2])
+with profile() as outer:
+    try:
+        with profile():
+            pass
+    except RuntimeError as error:
+        print("nested:", error)
+assert len(outer) == 0
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Path]:
+    """Saved profile of one launch over 1000 elements, the printed table, and the code object."""
+    folder = tmp_path_factory.mktemp("profile")
+    image = folder / "axpy.hsaco"
+    image.write_bytes(compile_kernel(folder))
+    done = run("-c", PROFILE, str(image), str(folder / "p.json"), FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH="gfx942")
+    assert done.returncode == 0, done.stderr
+    return folder / "p.json", done.stdout, image
+
+
+def test_counts_follow_from_the_launch(saved: tuple[Path, str, Path]) -> None:
+    """1000 elements in four work-groups of four waves: bytes and lanes are arithmetic."""
+    path, table, _ = saved
+    (launch,) = Profile.load(path).launches
+    assert launch.kernel == "axpy" and launch.waves == 16
+    traffic = launch.traffic()
+    assert traffic["loaded"] == 2 * 4000 and traffic["stored"] == 4000
+    stores = [i for i in launch.instructions if i.kind == "store"]
+    assert sum(i.lanes for i in stores) == 1000
+    # 15 full waves and one of 40 lanes reach the store.
+    assert sum(i.issued for i in stores) == 16
+    assert "estimate" in table and "axpy" in table and "nested: a profile is already" in table
+
+
+def test_timing_is_consistent(saved: tuple[Path, str, Path]) -> None:
+    (launch,) = Profile.load(saved[0]).launches
+    timing = launch.timing
+    assert timing is not None and timing.estimate
+    assert timing.cycles >= timing.memory_cycles > 0
+    assert timing.microseconds == pytest.approx(timing.cycles / launch.raw["machine"]["clock_mhz"], rel=1e-4)
+    assert all(0 <= share <= 1 for share in timing.utilisation().values())
+    assert set(timing.stall) <= {*STALLS, "none"}
+    per_instruction = sum(sum(i.stall.values()) for i in launch.instructions)
+    assert per_instruction == sum(timing.stall.values())
+
+
+class _Tags(HTMLParser):
+    """Checks that every opened element is closed and collects the text."""
+
+    VOID = {"meta", "br", "input", "rect", "line", "circle", "polyline"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_report_is_one_well_formed_page(saved: tuple[Path, str, Path], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = run("-m", "flydsl.runtime", "report", str(saved[0]), "-o", str(page), "--compare", str(saved[0]))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.open == []
+    words = " ".join(tags.words)
+    for part in ("axpy", "estimates of a model", "Instruction mix", "Hot spots", "Comparison", "1.00x"):
+        assert part in words
+    assert "http" not in text.replace("http-equiv", "")  # self-contained: nothing is fetched
+
+
+def test_report_escapes_names() -> None:
+    raw = {"kernel": "<script>", "arch": "gfx942", "grid": [1, 1, 1], "block": [64, 1, 1], "waves_per_group": 1,
+           "wave_size": 64, "vgprs": 1, "agprs": 0, "sgprs": 1, "lds_bytes": 0, "scratch_bytes": 0, "instructions": [],
+           "occupancy": {"waves_per_simd": 8, "groups_per_cu": 16, "limit": "x"}}
+    assert "<code><script>" not in render([LaunchProfile.from_json(raw)])
+
+
+def test_trace_for_perfetto(saved: tuple[Path, str, Path], tmp_path: Path) -> None:
+    trace, stats = tmp_path / "trace.json", tmp_path / "stats.json"
+    code = RUN.split("try:", 1)[0]
+    done = run("-c", code, str(saved[2]), FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH="gfx942",
+               FLYDSL_SIM_TRACE=str(trace), FLYDSL_SIM_STATS=str(stats))
+    assert done.returncode == 0, done.stderr
+    data = json.loads(trace.read_text())
+    names = {e["name"] for e in data["traceEvents"]}
+    assert any(name.startswith("global_load") for name in names) and any(name.startswith("stall: ") for name in names)
+    assert all(e.get("dur", 0) >= 0 and "pid" in e for e in data["traceEvents"])
+    assert "not a hardware measurement" in data["otherData"]["note"]
+    assert len(Profile.load(stats)) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{}x", '[{"kernel": 1}]', "[1]"])
+def test_a_foreign_file_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(content)
+    with pytest.raises(ValueError, match="is not a saved profile"):
+        Profile.load(file)
+    done = run("-m", "flydsl.runtime", "report", str(file))
+    assert done.returncode == 1 and "is not a saved profile" in done.stderr
+
+
+def test_disassembly_names_functions_and_instructions(saved: tuple[Path, str, Path]) -> None:
+    listing = disasm(saved[2].read_bytes())
+    assert {i.function for i in listing} >= {"axpy"}
+    texts = [i.text for i in listing]
+    assert any(t.startswith("global_store_dword") for t in texts) and "s_endpgm" in texts
+    assert listing == disasm(saved[2]) and "axpy:" in str(listing)
+    done = run("-m", "flydsl.runtime", "disasm", str(saved[2]))
+    assert done.returncode == 0 and "s_endpgm" in done.stdout
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF", b"no code object at all" * 10])
+def test_disassembly_of_something_else(data: bytes) -> None:
+    with pytest.raises(ValueError, match="cannot disassemble"):
+        disasm(data)
+
