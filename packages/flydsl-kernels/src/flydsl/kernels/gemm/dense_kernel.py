@@ -1,8 +1,8 @@
 """The general f16/bf16 GEMM kernel, for MFMA and WMMA alike: both operands through LDS.
 
 Without direct copies: while a tile is computed from one LDS buffer, the next is on its way to registers and is then
-written to the other buffer. With direct copies (gfx950): a ring of `stages` buffers is filled `stages - 1` tiles ahead,
-with one barrier a tile.
+written to the other buffer. With direct copies (gfx950): a ring of `stages` buffers is filled ahead, with one barrier a
+tile. Either way fragments are read one part ahead (see `mainloop`).
 """
 
 from __future__ import annotations

@@ -21,14 +21,15 @@ class RowMajor:
 
     Args:
         data: tensor or pointer argument; `rows_total` rows of `k` elements.
-        row: first row of the tile; rows past the end read as zero.
+        row: first row of the tile, one that exists; rows past the end read as zero.
         k: length of a row, a multiple of 8; columns past it read as zero if the tile is `ragged`.
     """
 
     def __init__(self, data: Any, tile: RowTile, rows_total: Any, row: Any, k: int, thread: Any) -> None:
         self._tile, self._thread, self._k = tile, thread, k
         self.stride = k // 2
-        rows = fx.max(fx.min(rows_total - row, tile.rows), 0)
+        # Not clamped at zero: min and max together become a vector instruction, and the descriptor a loop over lanes.
+        rows = fx.min(rows_total - row, tile.rows)
         self.buffer = Buffer(data, fx.Int32, fx.Int64(row) * self.stride, rows * self.stride)
 
     def fetch(self, first: Any, ragged: bool) -> list[Any]:
