@@ -13,7 +13,8 @@ SELECTS = [(a, b) for a in (0, 1) for b in (0, 1)]
 def test_pk_mov_takes_each_dword_by_op_sel_alone(sim, build_dir, arch):
     """D.lo = S0[op_sel[0]], D.hi = S1[op_sel[1]], whatever op_sel_hi says."""
     programs = [
-        Program(f"mov{a}{b}{h}", f"  v_pk_mov_b32 v[2:3], v[8:9], v[10:11] op_sel:[{a},{b}] op_sel_hi:[{h},{h}]", 4, 2, 2)
+        Program(f"mov{a}{b}{h}", f"  v_pk_mov_b32 v[2:3], v[8:9], v[10:11] op_sel:[{a},{b}] op_sel_hi:[{h},{h}]",
+                4, 2, 2)
         for a, b in SELECTS
         for h in (0, 1)
     ]
