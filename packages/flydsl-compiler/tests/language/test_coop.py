@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flydsl.runtime.device import get_warp_size
+
+WAVE = get_warp_size()
 OPS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
 
 
@@ -18,7 +21,7 @@ def _values(count: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("width", [None, 16])
 def test_wave(run: Any, op: str, width: int | None) -> None:
     x = _values(64)
-    rows = x.reshape(-1, width or 64)
+    rows = x.reshape(-1, width or WAVE)
     call = f"(X[t], fx.ReductionOp.{op}, width={width})"
     total = np.repeat(OPS[op].reduce(rows, axis=1), rows.shape[1])
     np.testing.assert_array_equal(run(f"Y[t] = fx.coop.warp_reduce{call}", x=x), total)
@@ -32,8 +35,9 @@ def test_wave(run: Any, op: str, width: int | None) -> None:
 def test_wave_scan_with_aggregate(run: Any) -> None:
     x = _values(64)
     body = "i, e, a = fx.coop.warp_scan_with_aggregate(X[t], 'add')\nY[t] = i * 10000 + e * 100 + a"
-    c = np.cumsum(x)
-    np.testing.assert_array_equal(run(body, x=x), c * 10000 + (c - x) * 100 + c[-1])
+    rows = x.reshape(-1, WAVE)
+    c = np.cumsum(rows, axis=1)
+    np.testing.assert_array_equal(run(body, x=x), (c * 10000 + (c - rows) * 100 + c[:, -1:]).reshape(-1))
 
 
 @pytest.mark.parametrize("block", [64, 96, 256])

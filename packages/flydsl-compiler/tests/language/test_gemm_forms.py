@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import flydsl.compiler as flyc
+from flydsl.runtime.device import get_warp_size
+
+pytestmark = pytest.mark.skipif(get_warp_size() != 64, reason="needs MFMA")
 
 SOURCE = """
 STEPS = []

@@ -9,8 +9,13 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.runtime.device import get_warp_size
 
-pytestmark = pytest.mark.usefixtures("device")
+# The idioms are those of CDNA: waves of 64 threads, MFMA.
+pytestmark = [
+    pytest.mark.usefixtures("device"),
+    pytest.mark.skipif(get_warp_size() != 64, reason="needs waves of 64 threads"),
+]
 RNG = np.random.default_rng(7)
 # ruff: noqa: E731 - the idioms are quoted as published
 

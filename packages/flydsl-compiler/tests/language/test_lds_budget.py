@@ -41,8 +41,14 @@ def test_the_limit_itself_fits(load: Any, device: None) -> None:
     np.testing.assert_array_equal(_run(load, 8192), np.arange(63, -1, -1))
 
 
+@pytest.fixture
+def gfx942(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARCH", "gfx942")
+    monkeypatch.setenv("COMPILE_ONLY", "1")
+
+
 @pytest.mark.parametrize("static", [True, False])
-def test_more_than_the_limit(load: Any, static: bool) -> None:
+def test_more_than_the_limit(load: Any, gfx942: None, static: bool) -> None:
     with pytest.raises(RuntimeError, match=r"k_0.*needs 65552 bytes.*gfx942 has 65536") as info:
         _run(load, 8196, static)
     if static:
@@ -51,7 +57,7 @@ def test_more_than_the_limit(load: Any, static: bool) -> None:
         assert "tiles = fx.SharedAllocator" in text
 
 
-def test_static_and_dynamic_memory_add_up(load: Any) -> None:
+def test_static_and_dynamic_memory_add_up(load: Any, gfx942: None) -> None:
     with pytest.raises(RuntimeError, match=r"needs 66560 bytes .*65536 allocated in the kernel and 1024 dynamic"):
         _run(load, 8192, smem=1024)
 
@@ -69,7 +75,7 @@ def test_the_limit_is_that_of_the_target(load: Any, monkeypatch: pytest.MonkeyPa
         _run(load, 20000)
 
 
-def test_older_allocator(load: Any) -> None:
+def test_older_allocator(load: Any, gfx942: None) -> None:
     text = """
 from flydsl.utils.smem_allocator import SmemAllocator, SmemPtr
 from flydsl.compiler.kernel_function import CompilationContext
