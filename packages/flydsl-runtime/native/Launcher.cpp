@@ -210,23 +210,36 @@ void readMapping(LauncherState &state, PyObject *positions, Py_ssize_t parameter
     throw nb::value_error("converters: one entry for each argument of the plan is needed");
 }
 
+/// Has \p processors (a tuple of callables) called with the handle of each module that is loaded.
+void setProcessors(LauncherState &state, PyObject *processors) {
+  if (processors == Py_None || PyObject_IsTrue(processors) != 1)
+    return;
+  Py_INCREF(processors); // kept as long as the loaded code, which is for ever
+  state.kernels.onLoaded = [processors](HipModule module) {
+    nb::gil_scoped_acquire gil;
+    for (nb::handle processor : nb::borrow<nb::object>(processors))
+      processor(reinterpret_cast<uintptr_t>(module));
+  };
+}
+
 PyObject *newLauncher(PyTypeObject *type, PyObject *args, PyObject *keywords) noexcept {
   return guarded([&]() -> PyObject * {
-    static const char *names[] = {"plan",       "hsaco",      "arch", "positions",
-                                  "parameters", "converters", nullptr};
-    PyObject *plan, *positions = Py_None, *converters = Py_None;
+    static const char *names[] = {"plan",       "hsaco",      "arch",      "positions",
+                                  "parameters", "converters", "post_load", nullptr};
+    PyObject *plan, *positions = Py_None, *converters = Py_None, *processors = Py_None;
     Py_ssize_t parameters = -1;
     Py_buffer hsaco;
     const char *arch = "";
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!y*|$sOnO:Launcher",
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!y*|$sOnOO:Launcher",
                                      const_cast<char **>(names), &PyDict_Type, &plan, &hsaco,
-                                     &arch, &positions, &parameters, &converters))
+                                     &arch, &positions, &parameters, &converters, &processors))
       return nullptr;
     std::string codeObject(static_cast<const char *>(hsaco.buf), hsaco.len);
     PyBuffer_Release(&hsaco);
     auto state = std::make_unique<LauncherState>(parsePlan(nb::borrow<nb::dict>(plan)),
                                                  std::move(codeObject), arch);
     readMapping(*state, positions, parameters, converters);
+    setProcessors(*state, processors);
     auto *self = reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0));
     if (!self)
       return nullptr;
@@ -307,7 +320,8 @@ PyMemberDef launcherMembers[] = {
     {nullptr, 0, 0, 0, nullptr}};
 
 constexpr const char *kLauncherDoc =
-    "Launcher(plan, hsaco, *, arch='', positions=None, parameters=-1, converters=None)\n--\n\n"
+    "Launcher(plan, hsaco, *, arch='', positions=None, parameters=-1, converters=None,\n"
+    "         post_load=None)\n--\n\n"
     "A compiled function that can be called.\n\n"
     "plan is the launch plan (a dictionary, see the README), hsaco the code object and arch its\n"
     "architecture. Calling the launcher checks the arguments in place, evaluates the plan and\n"
@@ -315,7 +329,8 @@ constexpr const char *kLauncherDoc =
     "loaded on first use of each device. Safe to call from several threads.\n\n"
     "positions gives for each argument of the plan its position among the parameters of a call,\n"
     "which may be more (the others are ignored); converters gives for each a callable that turns\n"
-    "the object passed into a number or pointer, or None.\n\n"
+    "the object passed into a number or pointer, or None. post_load is a sequence of callables that\n"
+    "get the handle of each loaded module before anything of it is launched.\n\n"
     "Raises ValueError for an invalid plan; a call raises TypeError, ValueError or OverflowError\n"
     "for an argument that does not fit (the message names it, what was expected and found),\n"
     "ValueError for a bad launch size, HipError or SimulatorError if the device reports an error.";

@@ -59,6 +59,14 @@ const DeviceKernels &LoadedKernels::load(const HipApi &api, const Plan &plan, in
     loaded->functions.push_back(function);
   }
   loaded->limits = DeviceLimits::query(api, device);
+  if (onLoaded) {
+    try {
+      onLoaded(module);
+    } catch (...) {
+      (void)api.moduleUnload(module);
+      throw;
+    }
+  }
   devices[device].store(loaded.get(), std::memory_order_release);
   return *loaded.release();
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <mutex>
 
 namespace flydsl::runtime {
@@ -36,6 +37,10 @@ public:
   }
 
   const std::string &architecture() const { return arch; }
+
+  /// Called with each module after it is loaded and before anything of it is launched; without the
+  /// GIL. Set before the first use.
+  std::function<void(HipModule)> onLoaded;
 
   /// True once a device holds the code object. HIP may go on reading the image it was given, so
   /// this object must then stay alive as well.

@@ -317,3 +317,21 @@ def test_memory_of_tensors_is_announced_to_the_simulator(fake_hip: FakeHip) -> N
     expected = [(first, (2 * 10 + 3) * 4), (second, 8 * 10 * 4)]
     found = [dict(f.split("=") for f in line.split()[1:]) for line in fake_hip.lines("range")]
     assert [(int(r["base"], 16), int(r["bytes"])) for r in found] == expected * 2
+
+
+def test_post_load_processors_run_once_per_device_before_the_launch(fake_hip: FakeHip) -> None:
+    seen: list[tuple[int, int]] = []
+    target = Launcher(launch_plan([], launch()), HSACO, post_load=[lambda h: seen.append((h, len(fake_hip.launches())))])
+    assert seen == []
+    target()
+    target()
+    ((handle, launches),) = seen
+    assert handle and launches == 0 and len(fake_hip.launches()) == 2
+
+    def fail(handle: int) -> None:
+        raise KeyError("no symbol")
+
+    broken = Launcher(launch_plan([], launch()), HSACO, post_load=[fail])
+    for _ in range(2):
+        with pytest.raises(KeyError, match="no symbol"):
+            broken()

@@ -44,7 +44,7 @@ class Recorder(CompiledFunction):
 
     made: list[Recorder] = []
 
-    def __new__(cls, artifact: Any, converters: Any = ()) -> Any:
+    def __new__(cls, artifact: Any, converters: Any = (), processors: Any = ()) -> Any:
         self = super().__new__(cls, artifact, converters)
         self.plan, self.hsaco, self.calls = artifact.plan, artifact.hsaco, []
         Recorder.made.append(self)

@@ -30,12 +30,16 @@ class CompiledFunction(Launcher):
     _converters: tuple[Any, ...]
 
     def __new__(
-        cls, artifact: CompiledArtifact, converters: Sequence[Callable[[Any], Any] | None] = ()
+        cls,
+        artifact: CompiledArtifact,
+        converters: Sequence[Callable[[Any], Any] | None] = (),
+        processors: Sequence[Callable[[int], Any]] = (),
     ) -> CompiledFunction:
         some = any(c is not None for c in converters)
         self = super().__new__(
             cls, artifact.plan, artifact.hsaco, arch=artifact.arch, positions=artifact.positions,
             parameters=len(artifact.parameters), converters=tuple(converters) if some else None,
+            **({"post_load": tuple(processors)} if processors else {}),
         )  # fmt: skip
         self.artifact = artifact
         self._converters = tuple(converters) if some else ()
@@ -57,6 +61,8 @@ class CompiledFunction(Launcher):
             NotImplementedError: an argument type converts its values in Python, which a file cannot hold.
             OSError: the file cannot be written.
         """
+        if not self.artifact.metadata.get("storable", True):
+            raise NotImplementedError(f"{self.artifact.name}: linked bitcode or module initialisers cannot be saved")
         if self._converters:
             raise NotImplementedError(
                 f"{self.artifact.name}: an artifact with arguments of registered Python types cannot be saved; "
@@ -77,6 +83,8 @@ class CompiledFunction(Launcher):
         """Write ``<file_path>/<file_name>.o`` and ``.h`` for C and C++ programs, see `flydsl.compiler.export`."""
         from .export import export_to_c
 
+        if not self.artifact.metadata.get("storable", True):
+            raise NotImplementedError(f"{self.artifact.name}: functions with module initialisers cannot be exported")
         if self._converters:
             raise NotImplementedError(f"{self.artifact.name}: arguments with Python conversions cannot be exported")
         export_to_c(self.artifact, file_path, file_name, function_prefix)

@@ -248,7 +248,7 @@ class PointerJitArg:
         self.alignment = assumed_align or max(1, -(-getattr(element_type, "width", 8) // 8))
 
     @property
-    def __flydsl_runtime_arg__(self) -> int:
+    def __flydsl_runtime_arg__(self) -> Any:
         """What the launcher reads."""
         return self.pointer or 0
 

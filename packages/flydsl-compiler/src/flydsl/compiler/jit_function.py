@@ -80,6 +80,7 @@ class JitFunction:
         self._instances: weakref.WeakKeyDictionary[Any, _Bound] = weakref.WeakKeyDictionary()
         self._managers: dict[str, JitCacheManager] = {}
         self._environment_reads: set[str] = set()
+        self._processors: dict[int, list[Any]] = {}
         self._last_compiled: CompiledFunction | None = None
         self.__wrapped__ = self.func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -293,9 +294,10 @@ class JitFunction:
                         digest = call.digest(toolchain_fingerprint(call.backend))
                         artifact.key = digest
                         artifact.metadata["inputs"] = call.inputs(toolchain_fingerprint(call.backend))
-                        if artifact.metadata.pop("storable", True):
+                        if artifact.metadata.get("storable", True):
                             manager.store(digest, artifact, self._environment_reads)
-        return CompiledFunction(artifact, converters(call.runtime()))
+        processors = self._processors.pop(id(artifact), [])
+        return CompiledFunction(artifact, converters(call.runtime()), processors)
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
@@ -307,7 +309,7 @@ class JitFunction:
             if lowered is None:
                 start = time.perf_counter()
                 with recorded_reads() as reads:
-                    module, entries, name = trace(
+                    module, entries, name, context = trace(
                         self.func, call.parameters, call.arguments, call.backend.target, call.hints
                     )
                 traced = time.perf_counter() - start
@@ -316,11 +318,17 @@ class JitFunction:
                     call.environment = key_environment(call.backend.target.arch, self._environment_reads)
                     front = call.front_key()
                 lowered = MlirCompiler.lower(
-                    module, arch=call.backend.target.arch, func_name=name, compile_hints=call.hints, arguments=entries
-                )
+                    module, arch=call.backend.target.arch, func_name=name, compile_hints=call.hints, arguments=entries,
+                    link_libs=context.link_libs,
+                )  # fmt: skip
+                lowered.processors = list(context.post_load_processors)
                 lowered.phases["trace"] = traced
                 self._lowered.put(front, lowered)
             artifact = MlirCompiler.generate(lowered, compile_hints=call.hints)
+        if lowered.link_libs or lowered.processors:
+            # What is linked or run belongs to this process: the files may change, the functions are Python's.
+            artifact.metadata["storable"] = False
+            self._processors[id(artifact)] = lowered.processors
         artifact.parameters = call.parameters.names
         artifact.positions = positions(call.runtime(), call.parameters.names)
         return artifact

@@ -14,6 +14,7 @@ from flydsl.utils import env, log
 
 from .artifact import CompiledArtifact
 from .backends import get_backend
+from .codegen import generate_code
 from .device_printf import define_allocator
 from .diagnostics import DSLCompileError, dsl_ir_diagnostics
 from .ir_walk import children, kernel_functions
@@ -36,7 +37,8 @@ def stage_label(fragment: str) -> str:
 class _Dump:
     """Numbered files in the dump directory of one compile."""
 
-    def __init__(self, sub: str) -> None:
+    def __init__(self, sub: str, assembly_only: bool = False) -> None:
+        self.assembly_only = assembly_only
         safe = re.sub(r"[^A-Za-z0-9_.-]", "_", sub)
         self.directory = Path(env.debug.dump_dir).expanduser() / safe
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -105,7 +107,7 @@ class MlirCompiler:
         started = time.perf_counter()
         hints = compile_hints or {}
         backend = get_backend(arch=arch)
-        cls._reject_unsupported(hints, link_libs)
+        cls._reject_unsupported(hints)
         with dsl_ir_diagnostics("MLIR verification failed"):
             module.operation.verify()
         if env.debug.print_origin_ir:
@@ -137,26 +139,28 @@ class MlirCompiler:
 
         started = time.perf_counter()
         hints = compile_hints or {}
-        cls._reject_unsupported(hints, None)
+        cls._reject_unsupported(hints)
         backend = get_backend(arch=lowered.arch)
         module = lowered.module if lowered.module is not None else ir.Module.parse(lowered.bytecode)
         backend.lower_compile_hints(module, compile_hints=hints)
         options = hints.get("llvm_options")
-        with llvm_options(options) if options else contextlib.nullcontext():
-            hsaco = cls._codegen(module, backend, lowered.dump)
-        phases = {**lowered.phases, "codegen": time.perf_counter() - started}
+        dump = lowered.dump
+        if dump is None and env.debug.dump_asm:
+            dump = _Dump(lowered.kernels[0] if len(lowered.kernels) == 1 else lowered.name, assembly_only=True)
+        detail: dict[str, float] = {}
+        in_process = options and not env.compile.llvm_dir
+        with llvm_options(options) if in_process else contextlib.nullcontext():
+            hsaco = generate_code(module, backend, hints, lowered.link_libs, dump, detail)
+        phases = {**lowered.phases, "codegen": time.perf_counter() - started, **detail}
         if env.debug.timing:
             show = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in phases.items())
             sys.stderr.write(f"[flydsl.compile] {lowered.name} for {lowered.arch}: {show}\n")
-        metadata = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": sum(phases.values())}
+        total = sum(phases.values()) - sum(detail.values())
+        metadata = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": total}
         return CompiledArtifact(lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata)
 
     @staticmethod
-    def _reject_unsupported(hints: dict[str, Any], link_libs: list[str] | None) -> None:
-        if link_libs:
-            raise NotImplementedError("linking external bitcode")
-        if env.compile.llvm_dir:
-            raise NotImplementedError("external code generation (FLYDSL_COMPILE_LLVM_DIR)")
+    def _reject_unsupported(hints: dict[str, Any]) -> None:
         if "maxnreg" in hints:
             raise ValueError("the compile hint maxnreg has no effect on AMD GPUs; use waves_per_eu")
 
@@ -181,20 +185,3 @@ class MlirCompiler:
             if op.name == "func.func" and _symbol(op) == func_name:
                 return PlanBuilder(func_name, arguments).build(op)
         raise DSLCompileError(f"the traced module has no host function {func_name!r}")
-
-    @staticmethod
-    def _codegen(module: Any, backend: Any, dump: _Dump | None) -> bytes:
-        import flydsl.ir as fly_ir
-
-        gpu_modules = [op for op in children(module) if op.name == "gpu.module"]
-        arch = backend.target.arch.split("-")[0]
-        level = env.compile.opt_level
-        try:
-            if dump is not None:
-                dump.write("llvm_ir", fly_ir.emit_llvm_ir(gpu_modules[0], arch), ".ll")
-            if dump is not None or env.debug.dump_asm:
-                dump = dump or _Dump(_symbol(gpu_modules[0]))
-                dump.write("final_isa", fly_ir.emit_isa(gpu_modules[0], arch, level), ".s")
-            return fly_ir.compile_hsaco(gpu_modules[0], arch, level)
-        except fly_ir.CodegenError as error:
-            raise DSLCompileError(f"code generation for {arch} failed: {error}") from None

@@ -16,6 +16,7 @@ from typing import Any
 from flydsl.utils import env
 
 from .artifact import FORMAT
+from .external_llvm import external_fingerprint
 from .key import digest_of
 
 __all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "toolchain_fingerprint"]
@@ -202,7 +203,8 @@ def toolchain_fingerprint(backend: Any) -> str:
     from .cache import cache_root
 
     root = cache_root()
+    external = external_fingerprint(env.compile.llvm_dir)
     versions = ",".join(f"{name}={version}" for name, version in package_versions().items())
-    return _fingerprint(None if root is None else str(root), versions, backend.hash(),
+    return _fingerprint(None if root is None else str(root), versions, backend.hash() + external,
                         tuple(backend.native_lib_patterns()),
                         (*EXTRA_SOURCE_DIRS, *env.compile.extra_source_dirs))  # fmt: skip

@@ -19,13 +19,14 @@ def _is_stream_argument(argument: Any, annotation: Any) -> bool:
 
 def trace(
     function: Any, parameters: Parameters, arguments: dict[str, Any], target: Any, hints: dict[str, Any]
-) -> tuple[Any, list[dict[str, Any]], str]:
+) -> tuple[Any, list[dict[str, Any]], str, CompilationContext]:
     """Run the rewritten function with symbolic arguments.
 
     Must be called with a current MLIR context.
 
     Returns:
-        the traced module, the launch plan entries of the runtime arguments, the host function's name.
+        the traced module, the launch plan entries of the runtime arguments, the host function's name, and the
+        context with the external bitcode and the module initialisers that the trace asked for.
     """
     from flydsl._mlir import ir
     from flydsl.expr.meta import tracing_context
@@ -69,7 +70,7 @@ def trace(
                 ir.Operation.create("func.return")
         check_lds(module, target.arch)
         entries = [e for n, a in runtime for e in plan_entries(n, a, parameters.annotations.get(n))]
-    return module, entries, name
+    return module, entries, name, context
 
 
 def _call(function: Any, parameters: Parameters, bound: dict[str, Any]) -> None:

@@ -95,6 +95,23 @@ class RocmBackend(BaseBackend):
                 number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), int(value))
                 function.attributes["rocdl.waves_per_eu"] = number
 
+    def attach_fragment(self, compile_hints: dict[str, Any]) -> str:
+        """The pass that attaches the target with its options to the ``gpu.module``."""
+
+        def flag(value: Any) -> str:
+            return str(bool(value)).lower()
+
+        fast, unsafe = flag(compile_hints.get("fast_fp_math")), flag(compile_hints.get("unsafe_fp_math"))
+        return (
+            f"rocdl-attach-target{{O={env.compile.opt_level} abi=600 chip={self.chip} correct-sqrt=true daz=false "
+            f"fast={fast} features= finite-only=false module= triple=amdgcn-amd-amdhsa unsafe-math={unsafe} "
+            f"wave64={flag(self.target.warp_size == 64)}}}"
+        )
+
+    def external_binary_pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> tuple[list[str], str]:
+        before = [*self.pipeline_fragments(compile_hints=compile_hints), self.attach_fragment(compile_hints)]
+        return before, "gpu-module-to-binary{format=fatbin}"
+
     def gpu_module_targets(self) -> list[str]:
         return [f'#rocdl.target<chip = "{self.chip}">']
 

@@ -118,7 +118,7 @@ def run_explain(options: argparse.Namespace, output: Output) -> int:
         inputs = artifact.metadata.get("inputs", {})
         output.data({"file": str(file), "name": artifact.name, "arch": artifact.arch, "inputs": inputs})
         output.line(f"{artifact.name} for {artifact.arch}, kernels {', '.join(artifact.metadata.get('kernels', ()))}")
-        rows = []
+        rows: list[tuple[str, Any]] = []
         for key, value in inputs.items():
             rows += [(key, f"{k} = {v}") for k, v in value.items()] if isinstance(value, dict) else [(key, value)]
         output.table(("input", "value"), rows)

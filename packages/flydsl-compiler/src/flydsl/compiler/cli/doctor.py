@@ -64,9 +64,9 @@ def _packages(problems: list[dict[str, str]]) -> dict[str, Any]:
         if not version and name != "flydsl-kernels":
             _report(problems, f"{name} is not installed", f"pip install {name}=={versions['flydsl-compiler']}")
         for pinned, wanted in _pins(name).items():
-            found = versions.get(pinned, "")
-            if found and found != wanted:
-                _report(problems, f"{name} needs {pinned} {wanted}, found {found}", f"pip install {pinned}=={wanted}")
+            present = versions.get(pinned, "")
+            if present and present != wanted:
+                _report(problems, f"{name} needs {pinned} {wanted}, found {present}", f"pip install {pinned}=={wanted}")
     found: dict[str, Any] = {name: version or "not installed" for name, version in versions.items()}
     found["python"] = platform.python_version()
     for name in ("numpy", "torch", "rich"):
