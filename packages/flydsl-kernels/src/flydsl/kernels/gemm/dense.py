@@ -25,7 +25,7 @@ _KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_wa
 
 @functools.lru_cache
 def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | None = None, layout: str = "nt",
-                      bias: bool = False, use_async_copy: bool | None = None, scheduled: bool = True,
+                      bias: bool = False, use_async_copy: bool = False, scheduled: bool = True,
                       **knobs: int):  # noqa: N803 # fmt: skip
     """``launch(C, A, B, bias, workspace, M, stream=None)``: ``C[M, N] = op(A) op(B) + bias`` with f32 accumulation.
 
@@ -36,7 +36,7 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     Args:
         N, K: K is a multiple of 8 (except for layout "tn"); N is one if B is row-major, M if A is column-major.
         dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default) or ``"f32"``.
-        use_async_copy: operands go to LDS without registers; by default where the chip and the layout allow it.
+        use_async_copy: operands go to LDS without registers (gfx950, layout "nt").
         knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m.
 
     Raises:
@@ -49,8 +49,6 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
                                   bias=bias, scheduled=scheduled, **knobs)  # fmt: skip
     config = dense_config("build_gemm_module", **fields)
     fits = layout == "nt" and config.slice_k * config.split_k == K and target().dma128
-    if use_async_copy is None:
-        use_async_copy = fits
     if use_async_copy and not fits:
         raise ValueError("build_gemm_module: direct copies to LDS need gfx950, layout 'nt' and K a multiple of "
                          "block_k * split_k")  # fmt: skip
@@ -82,6 +80,9 @@ def get_default_kwargs(m: int, n: int, k: int) -> dict[str, int]:
     block_k = 64 if found.matrix == "mfma" else 32
     block_m = 128 if m > 64 else 64 if m > 32 else 32
     block_n = 128 if n >= 128 and m > 32 else 64
+    if found.dma128 and -(-m // 256) * (n // 256) >= found.compute_units // 2:
+        return dict(block_m=256, block_n=256, block_k=64, stages=2, split_k=1, m_waves=2, n_waves=4, k_waves=1,
+                    group_m=4)  # fmt: skip
     tiles = -(-m // block_m) * -(-n // block_n)
     split = 1
     while split < 16 and tiles * split * 2 <= found.compute_units and k // (split * 2) >= 8 * block_k:
