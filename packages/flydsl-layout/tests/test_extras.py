@@ -260,6 +260,14 @@ def test_cli_usage(capsys: Any, argv: tuple[str, ...]) -> None:
     assert e.value.code == 2 and "usage" in capsys.readouterr().err
 
 
+def test_narrow_accesses_share_their_dwords() -> None:
+    assert bank_conflicts(Layout(64, 1), bits=16, element_bits=16).conflict_free
+    assert bank_conflicts(Layout(64, 64), bits=16, element_bits=16).degree == 32
+    assert bank_conflicts(Layout(64, 1), bits=8, element_bits=8, arch="gfx950").cycles == 1
+    with pytest.raises(LayoutError, match="no bank model"):
+        bank_conflicts(Layout(64, 1), bits=24)
+
+
 def test_pictures_of_products() -> None:
     a, t = Layout((2, 3), (3, 1)), Layout((3, 4), (4, 1))
     for kind in ("logical", "zipped", "tiled", "flat", "blocked", "raked"):

@@ -581,6 +581,9 @@ def test_linear_layouts(r: Random) -> None:
         back = L.from_linear(f)
         assert linear(back) == linear(x), x
         assert f.is_injective == (len(set(linear(x))) == f.size)
+    w = r.swizzle()
+    f = L.to_linear(w)
+    assert f.size == w.period and [f(i) for i in range(f.size)] == [value(w, i) for i in range(f.size)], w
     if sorted(linear(a)) == list(range(size(shape))):
         g = L.to_linear(a).inverse()
         assert all(g(v) == i for i, v in enumerate(linear(a)))

@@ -116,11 +116,14 @@ def lane_addresses(layout: Any, lanes: int, element_bits: int) -> list[int]:
 
 
 def _phase_table(arch: str, op: str, bits: int) -> tuple[int, Phases]:
+    # Bytes and halves are served like the dwords that hold them.
+    key = (arch, op, 32 if bits in (8, 16) else bits)
     try:
-        return PHASES[(arch, op, bits)]
-    except KeyError:
+        return PHASES[key]
+    except (KeyError, TypeError):
         have = ", ".join(sorted({k[0] for k in PHASES}))
-        raise LayoutError(f"no bank model for {op} of {bits} bits on {arch!r}; known: {have}; 32/64/96/128") from None
+        widths = "8, 16, 32, 64, 96 or 128"
+        raise LayoutError(f"no bank model for {op} of {bits} bits on {arch!r}; known: {have}; {widths} bits") from None
 
 
 def bank_conflicts(
@@ -144,7 +147,7 @@ def bank_conflicts(
 
 
 def _report(addresses: list[int], arch: str, op: str, bits: int, banks: int, phases: Phases) -> BankReport:
-    words = bits // 32
+    words = max(bits // 32, 1)
     align = 8 if bits == 96 else bits // 8
     cycles: list[int] = []
     ideal: list[int] = []
