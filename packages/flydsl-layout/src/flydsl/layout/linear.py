@@ -78,7 +78,8 @@ def _reduce(vectors: tuple[int, ...]) -> list[int]:
 def to_linear(layout: Any) -> LinearLayout:
     """The GF(2) form of a layout, swizzle composition or chain of them, by linear coordinate.
 
-    A bare swizzle gives its map on one period.  Raises :class:`LayoutError` if an extent is not a power of two or sums carry between bits.
+    A bare swizzle gives its map on one period.  Raises :class:`LayoutError` if an extent is not a power of two or sums
+    carry between bits.
     """
     if isinstance(layout, Swizzle):
         return LinearLayout(tuple(layout(1 << k) for k in range(layout.period.bit_length() - 1)))
