@@ -71,13 +71,13 @@ def test_an_external_llvm_generates_the_code(load: Any, prefix: Path, monkeypatc
 
     module = load(SOURCE)
     x = np.zeros(64, np.float32)
-    module.run.compile_hints = {"llvm_options": {"enable-post-misched": False, "lsr-drop-solution": True}}
+    module.run.compile_hints = {"llvm_options": {"enable-post-misched": False, "disable-machine-sink": True}}
     module.run(x)
     rt.synchronize()
     assert (x == 1).all()
     (call,) = (prefix / "bin" / "calls.txt").read_text().splitlines()
     assert "--pass-pipeline=builtin.module(gpu-module-to-binary" in call
-    assert call.endswith("--enable-post-misched=false --lsr-drop-solution=true")
+    assert call.endswith("--enable-post-misched=false --disable-machine-sink=true")
     external = module.run.manager_key
     monkeypatch.delenv("FLYDSL_COMPILE_LLVM_DIR")
     assert module.run.manager_key != external

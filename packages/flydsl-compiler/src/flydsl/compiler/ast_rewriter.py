@@ -80,7 +80,11 @@ class FallbackLocations(ast.NodeTransformer):
         # A yield that suspends would leave its location current: explicit loops keep theirs.
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
             return node
-        place = [ast.Constant(self.filename), ast.Constant(node.lineno), ast.Constant(node.col_offset + 1)]
+        place: list[ast.expr] = [
+            ast.Constant(self.filename),
+            ast.Constant(node.lineno),
+            ast.Constant(node.col_offset + 1),
+        ]
         enter = ast.Call(ast.Name("_flydsl_loc", ast.Load()), place, [])
         return ast.copy_location(ast.With([ast.withitem(enter)], [node]), node)
 

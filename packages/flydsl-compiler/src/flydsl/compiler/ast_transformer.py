@@ -123,7 +123,10 @@ class Transformer(ast.NodeTransformer):
             keywords["invoked"] = _strings(invoked)
         where = {n: lines for n in names if (lines := self._assignments(n, at))}
         if where:
-            keywords["where"] = ast.Dict([ast.Constant(n) for n in where], [ast.Constant(v) for v in where.values()])
+            pairs: list[ast.expr] = [
+                ast.Tuple([ast.Constant(a), ast.Constant(b)], ast.Load()) for a, b in where.values()
+            ]
+            keywords["where"] = ast.Dict([ast.Constant(n) for n in where], pairs)
         return keywords
 
     def _assignments(self, name: str, at: ast.AST) -> tuple[int, int] | None:

@@ -87,7 +87,8 @@ def check(module: Any, arch: str) -> None:
     limit = SMEM_CAPACITY_MAP.get(arch.split(":")[0], SMEM_CAPACITY_MAP.get(arch.split(":")[0].split("-")[0]))
     if limit is None:
         return
-    functions, globals_ = {}, {}
+    functions: dict[str, Any] = {}
+    globals_: dict[str, Any] = {}
     host = []
     for top in children(module):
         if top.name != "gpu.module":
@@ -124,9 +125,10 @@ def _fail(
     parts = f"{static} allocated in the kernel" + (f" and {dynamic} dynamic" if dynamic else "")
     text = (f"kernel {name!r} needs {total} bytes of LDS per workgroup ({parts}), but {arch} has {limit}: use smaller "
             "tiles or fewer stages, or reuse space with fx.union")  # fmt: skip
-    notes, chain = [], ()
+    notes: list[str] = []
+    chain: tuple[SourceFrame, ...] = ()
     for size, location in sorted(places, key=lambda p: -p[0]):
-        frames: tuple[SourceFrame, ...] = location_frames(location)
+        frames = location_frames(location)
         if frames:
             chain = chain or frames
             notes.append(f"{size} bytes allocated here: {frames[0].filename}:{frames[0].line}")

@@ -27,7 +27,8 @@ def llvm_options(options: dict[str, bool | int | str]) -> Iterator[None]:
                 try:
                     previous.append((setter, name, setter(name, value)))
                 except RuntimeError as error:
-                    raise RuntimeError(f"Unknown LLVM option {name!r}: {error}") from None
+                    # LLVM knows the option by this name, or with this type of value, or neither.
+                    raise RuntimeError(f"Unknown LLVM option {name!r} for the value {value!r}: {error}") from None
             yield
         finally:
             for setter, name, value in reversed(previous):
