@@ -68,13 +68,13 @@ def _allocate_leaf(ty: Any, alignment: int) -> Any:
             field = core.__dsl_fields__[name]
             # The alignment asked for concerns the start of the allocation.
             fields[name] = _allocate_leaf(field, max(protocol.dsl_align_of(field), alignment if offset == 0 else 1))
-        return Storage[ty](None, fields)
+        return Storage[ty](None, fields)  # type: ignore[misc]
     element = core if isinstance(core, NumericMeta) else core.dtype if _is_numeric_array(core) else Int8
     size = max(1, protocol.dsl_size_of(ty))
     pointer_type = fly.PointerType.get(element.ir_type, fly.AddressSpace.Shared, alignment)
     i64 = ir.IntegerType.get_signless(64)
     attrs = {"allocBytes": ir.IntegerAttr.get(i64, size), "allocAlign": ir.IntegerAttr.get(i64, alignment)}
-    return Storage[ty](make_ptr(pointer_type, [], dict_attrs=attrs))
+    return Storage[ty](make_ptr(pointer_type, [], dict_attrs=attrs))  # type: ignore[misc]
 
 
 def _is_numeric_array(ty: Any) -> bool:

@@ -213,7 +213,7 @@ class Storage:
             raise AttributeError(f"{type(self).__name__} has no stored field {name!r}")
         if self._fields is not None:
             return self._fields[name]
-        return Storage[composite.__dsl_fields__[name]](byte_offset(self._ptr, offsets()[name]))
+        return Storage[composite.__dsl_fields__[name]](byte_offset(self._ptr, offsets()[name]))  # type: ignore[misc]
 
     @dsl_loc_tracing
     def peek(self) -> Any:
@@ -269,7 +269,7 @@ class Arena:
             if what <= 0:
                 raise ValueError(f"allocation size must be > 0 bytes, got {what}")
             alignment = alignment or self.base_alignment
-            what = Array[Uint8, what, alignment]
+            what = Array[Uint8, what, alignment]  # type: ignore[misc]
         natural = protocol.dsl_align_of(what)
         alignment = max(natural, alignment or natural)
         offset = align_up(self._cursor, alignment)
@@ -277,4 +277,4 @@ class Arena:
         return self._place(what, offset, alignment)
 
     def _place(self, ty: Any, offset: int, alignment: int) -> Any:
-        return Storage[ty](byte_offset(self.base_ptr, offset))
+        return Storage[ty](byte_offset(self.base_ptr, offset))  # type: ignore[misc]

@@ -514,7 +514,7 @@ def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
         "__peek_from_ptr__": classmethod(peek),
         "__poke_into_ptr__": classmethod(poke),
     }
-    return type(Vector)(name, (Vector,), namespace)
+    return type(Vector)(name, (Vector,), namespace)  # type: ignore[misc]
 
 
 def VectorAlias(dtype: Any, lanes: Any) -> Any:  # noqa: N802 - makes a class

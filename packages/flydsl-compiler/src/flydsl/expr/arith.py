@@ -163,7 +163,7 @@ def minimumf(a: Any, b: Any, *, fastmath: Any = None) -> Any:
 def ceildiv(a: Any, b: Any) -> Any:
     """Integer quotient rounded up, in the common type; TypeError for Boolean, Index and floats."""
     a, b = (x if isinstance(x, Vector) else as_numeric(x) for x in (a, b))
-    classes = [x.dtype if isinstance(x, Vector) else type(x) for x in (a, b)]
+    classes: list[Any] = [x.dtype if isinstance(x, Vector) else type(x) for x in (a, b)]
     for cls in classes:
         if cls in (Boolean, Index) or not cls.is_integer:
             raise TypeError(f"ceildiv needs integers, got {cls}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,7 @@ def select_by_index(index: Any, values: Any) -> Any:
     values = list(values)
     result = values[0]
     for i, value in enumerate(values[1:], 1):
-        result = (as_numeric(index) == i).select(value, result)
+        result = Boolean(as_numeric(index) == i).select(value, result)
     return result
 
 
@@ -66,7 +67,7 @@ legacy: dict[str, Callable[[], Any]] = {
     "block_product": _block_product,
     "default_f8_type": _default_f8,
     **{
-        name: (lambda name=name: getattr(arith, name))
+        name: functools.partial(getattr, arith, name)
         for name in ("ArithValue", "_to_raw", "andi", "constant", "index", "int_to_fp", "shli", "sitofp", "trunc_f",
                      "unwrap", "xori")
     },

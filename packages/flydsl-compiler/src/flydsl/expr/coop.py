@@ -195,6 +195,7 @@ class _Block:
     _default: Any
 
     def __class_getitem__(cls, params: Any) -> Any:
+        generic: Any = cls
         params = params if isinstance(params, tuple) else (params,)
         if not 2 <= len(params) <= 3:
             raise TypeError(f"{cls.__name__}[dtype, block_size(, algorithm)] expected")
@@ -204,7 +205,7 @@ class _Block:
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 1024:
             raise TypeError(f"{cls.__name__}: block_size must be an int from 1 to 1024, got {size!r}")
         algorithm = params[2] if len(params) == 3 else cls._default
-        return _specialise(cls, dtype, size, type(cls._default)(algorithm))
+        return _specialise(generic, dtype, size, type(cls._default)(algorithm))
 
     @classmethod
     def _check(cls) -> tuple[Any, int]:
@@ -226,7 +227,7 @@ def _specialise(base: Any, dtype: Any, size: int, algorithm: Any) -> Any:
     # One slot a thread for raking, else one a wave; waves have at least 32 lanes.
     slots = size if algorithm == BlockReduceAlgorithm.RAKING and base is BlockReduce else -(-size // 32)
     name = f"{base.__name__}[{dtype}, {size}, {algorithm.name}]"
-    body = {"__annotations__": {"slots": Array[dtype, slots]}, "__module__": __name__}
+    body = {"__annotations__": {"slots": Array[dtype, slots]}, "__module__": __name__}  # type: ignore[misc]
     shared = struct(type("SharedStorage", (), body))
     return type(name, (base,), {"dtype": dtype, "block_size": size, "algorithm": algorithm, "SharedStorage": shared})
 

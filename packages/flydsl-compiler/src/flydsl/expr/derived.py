@@ -22,12 +22,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _thread_slice(cls: type) -> type:
+def _thread_slice(cls: type) -> Any:
     """Class decorator: a tiled object with a thread index. Binding classes allow no mixin bases."""
     base = cls.__mro__[1]
 
     def __init__(self: Any, tiled: Any, thr: Any) -> None:
-        base.__init__(self, tiled)
+        base.__init__(self, tiled)  # type: ignore[misc]
         self.thr_idx = thr
 
     def construct(owner: Any, values: list[ir.Value], exemplar: Any = None) -> Any:

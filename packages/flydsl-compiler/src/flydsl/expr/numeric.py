@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flydsl._mlir import ir
 
@@ -32,6 +32,8 @@ class NumericMeta(type):
 
     _width: int
     _signed: bool | None
+    _numpy_name: str | None
+    _wrap: Any
 
     def __str__(cls) -> str:
         return cls.__name__
@@ -82,6 +84,14 @@ class NumericMeta(type):
 
 class Numeric(metaclass=NumericMeta):
     """A scalar: `value` holds a Python number (static) or an `ir.Value` (dynamic)."""
+
+    if TYPE_CHECKING:  # set by the subclasses and by the operator table
+
+        def __init__(self, x: Any) -> None: ...
+        def __and__(self, other: Any) -> Any: ...
+        def __or__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
 
     _width: ClassVar[int] = 32
     _signed: ClassVar[bool | None] = None

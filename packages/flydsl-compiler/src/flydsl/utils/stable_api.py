@@ -36,13 +36,17 @@ def _literal_all(tree: ast.Module, where: str) -> list[str]:
     """The names of a literal ``__all__`` list, extended with literal ``+=`` at most."""
     names: list[str] = []
     for node in tree.body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if not isinstance(node, (ast.Assign, ast.AugAssign)):
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         if not (isinstance(target, ast.Name) and target.id == "__all__"):
             continue
-        value = node.value  # type: ignore[union-attr]
-        if not isinstance(value, ast.List) or not all(isinstance(e, ast.Constant) for e in value.elts):
+        value = node.value
+        elements = value.elts if isinstance(value, ast.List) else [value]
+        literals = [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+        if not isinstance(value, ast.List) or len(literals) != len(elements):
             raise ValueError(f"{where}.__all__ is not a literal list of strings")
-        names += [str(e.value) for e in value.elts]  # type: ignore[attr-defined]
+        names += literals
     return names
 
 

@@ -232,7 +232,7 @@ def _steps(extents: tuple[int, int, int], order: Any, layout: Any) -> list[tuple
         return [(i % m, i // m % n, i // (m * n)) for i in linear]
     name = GemmTraversalOrder(int(order)).name if order is not None else "NMK"
     letters, serpentine = name.split("_")[0], name.endswith("Serpentine")
-    fast, middle, slow = letters
+    fast, middle, slow = letters[0], letters[1], letters[2]
     size = dict(zip("MNK", extents, strict=True))
     out = []
     for s in range(size[slow]):

@@ -138,7 +138,7 @@ class TiledCopy(FlyValue):
         """The part of thread `thr`: a `ThrCopy`."""
         from ..derived import ThrCopy
 
-        return ThrCopy(self, thr)
+        return ThrCopy(self, thr)  # type: ignore[call-arg]
 
     thr_slice = get_slice
 
@@ -189,7 +189,7 @@ class TiledMma(FlyValue):
         """The part of thread `thr`: a `ThrMma`."""
         from ..derived import ThrMma
 
-        return ThrMma(self, thr)
+        return ThrMma(self, thr)  # type: ignore[call-arg]
 
     thr_slice = get_slice
 

@@ -71,7 +71,7 @@ class Stream:
 
     def __init__(self, value: Any = None) -> None:
         if isinstance(value, Stream):
-            value = value.value
+            value = value.value  # type: ignore[has-type]
         elif hasattr(value, "cuda_stream"):
             value = value.cuda_stream
         if isinstance(value, bool) or not (value is None or isinstance(value, (int, ir.Value))):
