@@ -185,6 +185,31 @@ def test_compile_object(load: Any, recorder: list[Recorder]) -> None:
     assert flyc.compile(module.run) is module.run
 
 
+def test_unknown_hints_and_variables_are_named(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flydsl.compiler import call
+    from flydsl.utils import env
+
+    monkeypatch.setattr(call, "_warned_hints", set())
+    monkeypatch.setattr(env, "_warned", set())
+    monkeypatch.setenv("FLYDSL_RUNTIME_ENABLE_CACH", "0")
+    module = load(SOURCE)
+    module.run.compile_hints = {"wave_per_eu": 2}
+    with pytest.warns(UserWarning) as caught:
+        module.run(1, 64)
+    messages = [str(w.message) for w in caught]
+    assert any("'wave_per_eu' has no effect; did you mean 'waves_per_eu'?" in m for m in messages), messages
+    assert any("did you mean FLYDSL_RUNTIME_ENABLE_CACHE?" in m for m in messages), messages
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.run(1, 32)
+
+
+def test_a_launch_without_the_declared_stream_is_named(load: Any) -> None:
+    module = load(SOURCE.replace(", stream=stream)", ")"))
+    with pytest.warns(UserWarning, match="k: launched without stream= .*default stream"):
+        module.run(1, 64)
+
+
 def test_kernel_outside_jit(load: Any) -> None:
     module = load(SOURCE)
     with pytest.raises(RuntimeError, match="kernel 'k' was called outside a jit function"):

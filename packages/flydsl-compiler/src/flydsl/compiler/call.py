@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections.abc
+import difflib
 import typing
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +13,7 @@ from .backends import BaseBackend
 from .key import digest_of, stable_digest
 from .signature import Parameters, is_type_param_annotation
 
-__all__ = ["BACKEND_HINTS", "Call", "constexpr_signature", "stable_signature"]
+__all__ = ["BACKEND_HINTS", "KNOWN_HINTS", "Call", "constexpr_signature", "stable_signature", "warn_unknown_hints"]
 
 #: Hints that only code generation reads: a change of them reuses the traced and lowered module.
 BACKEND_HINTS = frozenset({"waves_per_eu", "llvm_options", "unsafe_fp_math"})
@@ -68,6 +70,22 @@ def stable_signature(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(stable_signature(v) for v in value)
     return value
+
+
+#: Hints that mean something.
+KNOWN_HINTS = BACKEND_HINTS | {"maxnreg", "fast_fp_math", "fastmath", "ktrace", "ktrace_blocks"}
+_warned_hints: set[str] = set()
+
+
+def warn_unknown_hints(hints: dict[str, Any]) -> None:
+    """One warning for each hint that nothing reads, with the nearest known one."""
+    for name in hints:
+        if name in KNOWN_HINTS or name in _warned_hints:
+            continue
+        _warned_hints.add(name)
+        near = difflib.get_close_matches(str(name), KNOWN_HINTS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(KNOWN_HINTS))}"
+        warnings.warn(f"the compile hint {name!r} has no effect{hint}", UserWarning, stacklevel=7)
 
 
 def _hints_signature(hints: dict[str, Any]) -> tuple[Any, ...]:

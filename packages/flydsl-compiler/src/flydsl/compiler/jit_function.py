@@ -18,7 +18,7 @@ from .artifact import CompiledArtifact
 from .ast_rewriter import ASTRewriter
 from .backends import get_backend
 from .cache import CacheInfo, FileLock, JitCacheManager, cache_root
-from .call import Call, constexpr_signature, stable_signature
+from .call import Call, constexpr_signature, stable_signature, warn_unknown_hints
 from .compiled import CompiledFunction
 from .context import CompilationContext, activity, merge_compile_hints
 from .diagnostics import install_excepthook
@@ -273,6 +273,8 @@ class JitFunction:
 
     def _build(self, call: Call) -> CompiledFunction:
         """The specialisation from the disk cache, or compiled and stored there."""
+        warn_unknown_hints(call.hints)
+        env.warn_unknown_variables()
         manager = self.manager_of(call)
         artifact = None
         if manager is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -233,7 +234,12 @@ class KernelLauncher:
         from flydsl._mlir import ir
 
         if stream is None:
-            return None if context.has_explicit_stream else context.stream_arg
+            if context.has_explicit_stream:
+                warnings.warn(f"{self.kernel.name}: launched without stream= although the jit function has a stream "
+                              "parameter: the launch goes to the default stream",
+                              UserWarning, stacklevel=3)  # fmt: skip
+                return None
+            return context.stream_arg
         value = stream if isinstance(stream, ir.Value) else getattr(stream, "value", None)
         if not is_dynamic(value):
             fail(
