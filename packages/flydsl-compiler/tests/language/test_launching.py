@@ -301,3 +301,53 @@ def test_event_tracing_does_nothing_when_off(run: Any) -> None:
     np.testing.assert_array_equal(run(body), X)
     with pytest.raises(NotImplementedError, match="capture"):
         fx.ktrace.capture()
+
+
+LAUNCH_ERRORS = {
+    "k(X, Y, 5)": (TypeError, "argument 'n' is the bare Python value 5"),
+    "k(X, Y)": (TypeError, "missing a required argument: 'n'"),
+    "k(X, Y, n, n)": (TypeError, "argument 'c' is known only at run time but the parameter is fx.Constexpr"),
+    "k(X, Y, n, value_attrs={'a': object()})": (TypeError, "no attribute for object"),
+}
+GEOMETRY_ERRORS = {
+    "grid=1, block=2048": (RuntimeError, "2048 threads exceeds the limit of 1024"),
+    "grid=(1, 1, 1, 1), block=64": (RuntimeError, "takes 1 to 3 dimensions, got 4"),
+    "grid=-1, block=64": (RuntimeError, "grid.x must be positive"),
+    "grid=1.5, block=64": (TypeError, "grid.x must be an integer, got float"),
+    "grid=1, block=64, stream=5": (TypeError, "must be a parameter of the jit function"),
+    "grid=1, block=(64, 0)": (RuntimeError, "block.y must be positive"),
+}
+
+
+@pytest.mark.parametrize("call", [*LAUNCH_ERRORS, *GEOMETRY_ERRORS])
+def test_errors_show_the_launch(load: Any, call: str) -> None:
+    kind, text = {**LAUNCH_ERRORS, **GEOMETRY_ERRORS}[call]
+    launch = f"{call}.launch(grid=1, block=64)" if call in LAUNCH_ERRORS else f"k(X, Y, n).launch({call})"
+    module = load(f"""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, c: fx.Constexpr[int] = 3):
+    Y[0] = X[0]
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    {launch}
+""")
+    with pytest.raises(kind, match=text.replace("(", r"\(")) as info:
+        module.run(X, X.copy(), 3)
+    frame = info.value.diagnostics[0].chain[0]  # type: ignore[attr-defined]
+    assert frame.line == 10 and launch in str(info.value) and "^" in str(info.value)
+
+
+def test_a_run_time_value_of_the_launcher_in_a_kernel(load: Any) -> None:
+    module = load("""
+@flyc.jit
+def run(Y: fx.Tensor, n: fx.Int32):
+    @flyc.kernel
+    def k(Y: fx.Tensor):
+        Y[0] = fx.Float32(n)
+
+    k(Y).launch(grid=1, block=1)
+""")
+    with pytest.raises(RuntimeError, match="pass it as a kernel argument") as info:
+        module.run(np.zeros(1, np.float32), 3)
+    assert "Y[0] = fx.Float32(n)" in str(info.value)

@@ -146,7 +146,16 @@ class KernelLauncher:
                         stream=self._stream(context, stream), attributes=attribute_dict(unit_attrs,
                         value_attrs))  # fmt: skip
 
+    def _check_compile_time(self) -> None:
+        annotations = self.kernel._parameters.annotations  # type: ignore[union-attr]
+        for name, value in self.arguments.items():
+            if is_compile_time(annotations.get(name)) and is_dynamic(value):
+                fail(f"{self.kernel.name}: argument {name!r} is known only at run time but the parameter is "
+                     "fx.Constexpr: make it a runtime parameter (fx.Int32), or a compile-time parameter of the jit "
+                     "function as well", DSLTypeError)  # fmt: skip
+
     def _operands(self) -> list[Any]:
+        self._check_compile_time()
         values: list[Any] = []
         for name, value in self._runtime():
             self._check(name, value)

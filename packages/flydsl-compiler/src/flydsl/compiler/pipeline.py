@@ -143,7 +143,7 @@ class MlirCompiler:
         backend = get_backend(arch=lowered.arch)
         module = lowered.module if lowered.module is not None else ir.Module.parse(lowered.bytecode)
         backend.lower_compile_hints(module, compile_hints=hints)
-        options = hints.get("llvm_options")
+        options: Any = hints.get("llvm_options")
         dump = lowered.dump
         if dump is None and env.debug.dump_asm:
             dump = _Dump(lowered.kernels[0] if len(lowered.kernels) == 1 else lowered.name, assembly_only=True)
