@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 PAGE = Path(__file__).parents[4] / "docs" / "language" / "python-forms.md"
+if not PAGE.exists():
+    pytest.skip("the documentation is not part of this tree", allow_module_level=True)
+
 
 # Names in the expected expressions: x (float32 0..63), i (int 0..63), n (40), np, old (the untouched output).
 SUPPORTED: dict[str, tuple[str, str]] = {

@@ -6,9 +6,13 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flydsl.utils.stable_api import catalogue
 
 PAGE = Path(__file__).parents[4] / "docs" / "language" / "stable-api.md"
+if not PAGE.exists():
+    pytest.skip("the documentation is not part of this tree", allow_module_level=True)
 
 
 def test_the_page_is_the_catalogue() -> None:
