@@ -68,6 +68,8 @@ def matmul(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, m: fx.Int32, n: fx.Int32, k
 
 def run(m: int, n: int, k: int) -> None:
     """Multiply random matrices and compare with NumPy in double precision."""
+    if m % BM or n % BN or k % BK:
+        raise ValueError(f"{m}x{n}x{k}: M, N and K must be multiples of {BM}, {BN} and {BK}")
     a, b = common.random_f16((m, k), 1), common.random_f16((n, k), 2)
     c = common.poisoned_like(common.random_f32((m, n), 3))
     matmul(a, b, c, m, n, k, get_rocm_arch().split(":")[0])

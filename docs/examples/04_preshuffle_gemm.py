@@ -103,7 +103,7 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int
         fx.copy(lds, a_read[None, (None, rows), step, stage], a_view[None, (None, rows), step])
 
     def multiply(stage, part):
-        """Accumulate one part: 16 MFMAs of which no two neighbours add to the same values."""
+        """Accumulate one part: 8 MFMAs of which no two neighbours add to the same values."""
         rows, step = part % row_parts, part // row_parts
         c = accumulator_rows[None, (None, rows), None]
         fx.gemm(mma, c, a[None, (None, rows), (None, step)], b[None, None, (None, step), stage], c,
@@ -179,6 +179,8 @@ def gemm(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, m: fx.Int32, n: fx.Int32, k: 
 
 def run(m: int, n: int, k: int) -> None:
     """Multiply random matrices and compare with NumPy."""
+    if m % BM or n % BN or k % (STAGES * BK):
+        raise ValueError(f"{m}x{n}x{k}: M and N must be multiples of {BM}, K of {STAGES * BK}")
     a, b = common.random_f16((m, k), 1), common.random_f16((n, k), 2)
     c = common.poisoned_like(common.random_f16((m, n), 3))
     shuffled = common.to_device(preshuffle(common.to_host(b)))
