@@ -66,6 +66,8 @@ def add(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, rows: fx.Int32, cols: fx.Int32
 
 def run(rows: int, cols: int) -> None:
     """Add two random matrices and compare with NumPy."""
+    if cols % VECTOR:
+        raise ValueError(f"{rows}x{cols}: the columns must be a multiple of {VECTOR}")
     a, b = common.random_f32((rows, cols), 1), common.random_f32((rows, cols), 2)
     c = common.poisoned_like(a)
     arguments = (a, b, c, rows, cols, fx.Stream(None))  # a compiled object takes all of them, in order

@@ -102,6 +102,8 @@ def scatter_rows(Src: fx.Tensor, Index: fx.Tensor, Table: fx.Tensor, rows: fx.In
 
 def run(rows: int, cols: int) -> None:
     """Gather `rows` rows of a larger table (with repeats), scatter them to other places, compare bit for bit."""
+    if cols % VECTOR:
+        raise ValueError(f"{rows}x{cols}: the columns must be a multiple of {VECTOR}")
     rng = np.random.default_rng(rows)
     table = common.random_f32((2 * rows + 3, cols), 1)
     index = rng.integers(0, len(table), rows).astype(np.int32)

@@ -85,6 +85,8 @@ def reduce_rows(X: fx.Tensor, Sum: fx.Tensor, Max: fx.Tensor, rows: fx.Int32, co
 
 def run(rows: int, cols: int) -> None:
     """Reduce a random matrix and compare with NumPy in double precision."""
+    if cols % VECTOR:
+        raise ValueError(f"{rows}x{cols}: the columns must be a multiple of {VECTOR}")
     x = common.random_f32((rows, cols), 5)
     sums, largest = (common.poisoned_like(common.random_f32((rows,), 6)) for _ in range(2))
     reduce_rows(x, sums, largest, rows, cols)
