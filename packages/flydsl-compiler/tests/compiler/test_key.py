@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import gc
+import logging
+import pathlib
+import re
 import sys
+import threading
 import types
+import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 
 from flydsl.compiler.key import FunctionSnapshot, Identity, stable_digest
@@ -95,3 +102,81 @@ def test_instances_by_attributes() -> None:
     one, two = types.SimpleNamespace(a=1), types.SimpleNamespace(a=2)
     assert stable_digest(one) != stable_digest(two)
     assert stable_digest(one) == stable_digest(types.SimpleNamespace(a=1))
+
+
+METHODS = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+    def __eq__(self, other):
+        return isinstance(other, Scale)
+    def __hash__(self):
+        return 1
+    @flyc.kernel
+    def kernel(self, X: fx.Tensor):
+        X[fx.thread_idx.x] = X[fx.thread_idx.x] * fx.Float32(self.factor)
+    @flyc.jit
+    def __call__(self, X: fx.Tensor, stream: fx.Stream = fx.Stream(None)):
+        self.kernel(X).launch(grid=(1,), block=64, stream=stream)
+"""
+
+
+def test_instances_of_methods_by_identity_and_not_kept_alive(load: Any) -> None:
+    """Equal instances with other attributes get other code; the fast path serves each; none is kept alive."""
+    pytest.importorskip("flydsl._mlir.dialects.fly")
+    import flydsl.runtime as rt
+
+    module = load(METHODS)
+    two, three = module.Scale(2.0), module.Scale(3.0)
+    x = np.ones(64, np.float32)
+    for scale in (two, three, two, three):
+        scale(x)
+        rt.synchronize()
+    assert (x == 36).all()
+    function = module.Scale.__dict__["__call__"]
+    assert len(function._mem_cache) == 2 and len(function._instances) == 2
+    assert all(bound.fast.dispatcher.current() for bound in function._instances.values())
+    two.factor = 5.0
+    two(x)
+    rt.synchronize()
+    assert (x == 180).all() and len(function._mem_cache) == 3
+    gone = weakref.ref(two)
+    del two, scale
+    gc.collect()
+    assert gone() is None and len(function._instances) == 1
+
+
+def test_locks_wrappers_and_library_objects_have_a_stable_text() -> None:
+    class Tuner:
+        def __init__(self, fn: Any) -> None:
+            self.__wrapped__, self.lock = fn, threading.Lock()
+
+    def body(x: Any) -> Any:
+        return x
+
+    class Holder:
+        def __init__(self) -> None:
+            self.lock, self.path, self.pattern = threading.RLock(), pathlib.Path("a"), re.compile("b")
+            self.log, self.dtype = logging.getLogger("c"), np.dtype("f4")
+
+    assert stable_digest(Holder()) == stable_digest(Holder())
+    assert stable_digest(Tuner(body)) == stable_digest(Tuner(body))
+    other = Holder()
+    other.pattern = re.compile("c")
+    assert stable_digest(other) != stable_digest(Holder())
+
+
+def test_name_loads_agree_with_dis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick reading of bytecode finds what `dis` finds, over a library's functions."""
+    import argparse
+    import inspect
+
+    from flydsl.compiler import key
+
+    functions = [f for _, f in inspect.getmembers(argparse.ArgumentParser, inspect.isfunction)]
+    quick = [list(key._global_reads(f.__code__)) for f in functions]
+    monkeypatch.setattr(key, "_OPCODES", None)
+    assert quick == [list(key._global_reads(f.__code__)) for f in functions] and any(quick)

@@ -54,6 +54,7 @@ class _Bound:
 
     def __init__(self, function: JitFunction, instance: Any) -> None:
         self.identity = Identity(function._original, instance)
+        self.instance: Callable[[], Any] = lambda: None
         self.fast: FastPath | None = None
         self.dispatch: Callable[..., Any] = _undecided
 
@@ -77,7 +78,7 @@ class JitFunction:
         self._lock = threading.RLock()
         self._plain = _Bound(self, None)
         self._dispatch: Callable[..., Any] = _undecided
-        self._instances: weakref.WeakKeyDictionary[Any, _Bound] = weakref.WeakKeyDictionary()
+        self._instances: dict[int, _Bound] = {}
         self._managers: dict[str, JitCacheManager] = {}
         self._environment_reads: set[str] = set()
         self._processors: dict[int, list[Any]] = {}
@@ -127,19 +128,23 @@ class JitFunction:
         variant.compile_hints = dict(hints)
         variant._plain = _Bound(variant, None)
         variant._dispatch = _undecided
-        variant._instances = weakref.WeakKeyDictionary()
+        variant._instances = {}
         return variant
 
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:
             return self._plain
+        # By identity: instances that compare equal may differ in what the code reads.
+        found = self._instances.get(id(instance))
+        if found is not None and found.instance() is instance:
+            return found
+        bound, key, instances = _Bound(self, instance), id(instance), self._instances
         try:
-            found = self._instances.get(instance)
-            if found is None:
-                found = self._instances[instance] = _Bound(self, instance)
-        except TypeError:  # not hashable or without weak references: nothing can be remembered
-            found = _Bound(self, instance)
-        return found
+            bound.instance = weakref.ref(instance, lambda _: instances.pop(key, None))
+        except TypeError:  # without weak references nothing can be remembered safely
+            return bound
+        instances[key] = bound
+        return bound
 
     def _specialise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CompiledFunction, list[Any]]:
         """The specialisation of a call, compiled if need be, and the values of its parameters as passed."""

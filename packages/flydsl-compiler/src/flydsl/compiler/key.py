@@ -17,6 +17,7 @@ import hashlib
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -320,8 +321,11 @@ class _Walker:
         if isinstance(value, _DESCRIPTORS):
             owner = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
             return f"builtin:{getattr(owner, '__name__', '')}.{value.__name__}"
-        if isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
-            return f"wrapper:{type(value).__qualname__}:{self.text(value.__wrapped__)}"
+        wrapped = getattr(value, "__wrapped__", None)
+        if isinstance(wrapped, types.FunctionType) or isinstance(getattr(wrapped, "_original", None), FunctionSnapshot):
+            return f"wrapper:{type(value).__qualname__}:{self.text(wrapped)}"
+        if type(value).__module__ == "_thread":  # a lock has no say in what is compiled
+            return f"lock:{type(value).__qualname__}"
         return self._object(value)
 
     def _object(self, value: Any) -> str:
@@ -408,6 +412,14 @@ def stable_digest(value: Any) -> str:
     return digest_of(_Walker().text(value))
 
 
+def _weak(instance: Any) -> Callable[[], Any]:
+    """Gives the instance without keeping it alive, where its class allows that."""
+    try:
+        return weakref.ref(instance)
+    except TypeError:
+        return lambda: instance
+
+
 class Identity:
     """Digest of a function and of everything it reaches, recomputed when any of it was rebound or may have changed.
 
@@ -417,7 +429,7 @@ class Identity:
     """
 
     def __init__(self, snapshot: FunctionSnapshot, instance: Any = None) -> None:
-        self._snapshot, self._instance = snapshot, instance
+        self._snapshot, self._instance = snapshot, _weak(instance)
         self._digest = ""
         self._debug: Any = None
         self.guards: Any = None
@@ -432,8 +444,9 @@ class Identity:
 
         walker = _Walker()
         text = walker.function(self._snapshot)
-        if self._instance is not None:
-            text += walker.text(self._instance)
+        instance = self._instance()
+        if instance is not None:
+            text += walker.text(instance)
         self._digest, self._debug, self.parts = digest_of(text), debug, walker.parts
         # Without guards the digest is computed on each call, which is slow but never stale.
         self.guards = None if walker.unguarded else Guards(walker.watch)
