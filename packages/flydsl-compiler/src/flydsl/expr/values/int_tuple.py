@@ -184,14 +184,15 @@ class IntTuple(FlyValue):
 
     @dsl_loc_tracing
     def __getitem__(self, mode: Any) -> IntTuple:
-        """Sub-tuple at a mode number or a list of them (a path)."""
-        path = mode_path(mode)
-        ty = self.type
-        for m in path:
-            if m >= ty.rank or ty.is_leaf and m > 0:
+        """Sub-tuple at a mode number or a list of them (a path). Mode 0 of a leaf is the leaf itself."""
+        ty, path = self.type, []
+        for m in mode_path(mode):
+            if m >= ty.rank:
                 raise IndexError(f"mode {m} is out of range in {self}")
-            ty = ty if ty.is_leaf else ty.at(m)
-        return fly.get(self, path)
+            if not ty.is_leaf:
+                path.append(m)
+                ty = ty.at(m)
+        return fly.get(self, path) if path else self
 
     def __iter__(self) -> Iterator[IntTuple]:
         return (self[i] for i in range(self.rank))

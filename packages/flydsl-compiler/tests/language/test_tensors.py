@@ -1,0 +1,100 @@
+"""Tensors, pointers and copies of every kind, numerically."""
+# ruff: noqa: E501 - one case a line
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flydsl.runtime.device import get_rocm_arch
+
+I = np.arange(64)  # noqa: E741
+dma = pytest.mark.skipif(not get_rocm_arch().startswith("gfx9"), reason="needs LDS DMA")
+
+CASES: dict[str, tuple[str, Any]] = {
+    "buffer bounds": (
+        "B = fx.rocdl.make_buffer_tensor(X, num_records_bytes=n * 4)\nr = fx.make_rmem_tensor(1, fx.Float32)\n"
+        "fx.copy_atom_call(fx.make_copy_atom(fx.rocdl.BufferCopy32b(), fx.Float32),\n"
+        "                  fx.slice(fx.logical_divide(B, fx.make_layout(1, 1)), (None, t)), r)\nY[t] = r[0]",
+        np.where(I < 40, I, 0)),
+    "swizzled pointer": (
+        "a = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 64]).peek()\n"
+        "v = fx.make_view(fx.apply_swizzle(a.ptr, fx.static(fx.SwizzleType.get(2, 2, 3))), fx.make_layout(64, 1))\n"
+        "v[t] = X[t]\nfx.barrier()\nY[t] = v[63 - t]", 63 - I),
+    "composed view": (
+        "a = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 64]).peek()\n"
+        "l = fx.make_composed_layout(fx.static(fx.SwizzleType.get(2, 1, 2)), fx.make_layout((8, 8), (8, 1)))\n"
+        "v = a.view(l)\nv[t // 8, t % 8] = X[t]\nfx.barrier()\nY[t] = v[t % 8, t // 8]", I % 8 * 8 + I // 8),
+    "nested vector load": (
+        "r = fx.make_rmem_tensor(((2, 2), 2), fx.Float32)\nfor q in fx.range_constexpr(8):\n    r[q] = X[t] + q\n"
+        "v = r.load()\nassert v.shape == ((2, 2), 2)\nY[t] = v[5] * 100.0 + v[0]", (I + 5) * 100 + I),
+    "gather": (
+        "off = fx.make_rmem_tensor((1, 2), fx.Int32)\noff[0] = 63 - t\noff[1] = t\n"
+        "dst = fx.make_rmem_tensor(((1, 1), 2), fx.Float32)\n"
+        "fx.gather(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), fx.get_iter(X), off, dst)\n"
+        "Y[t] = dst[0] * 100.0 + dst[1]", (63 - I) * 100 + I),
+    "scatter": (
+        "off = fx.make_rmem_tensor((1, 1), fx.Int32)\noff[0] = 63 - t\nsrc = fx.make_rmem_tensor(((1, 1), 1), fx.Float32)\n"
+        "src[0] = X[t]\nfx.scatter(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), src, fx.get_iter(Y), off)",
+        63 - I),
+    "older helpers": (
+        "v = fx.vec_broadcast(X[t], 4)\nw = fx.vec_select(t > 3, v, 0.0)\nY[fx.Int32(fx.thread_id('x'))] = w[3]",
+        np.where(I > 3, I, 0)),
+    "vector module": (
+        "from flydsl.expr import vector\nv = vector.from_elements(fx.T.vec(2, fx.T.f32), [X[t], 1.0])\nY[t] = v[0] + v[1]",
+        I + 1),
+    "dynamic layout": ("A = fx.make_view(fx.get_iter(X), fx.make_layout((n // 5, 8), (8, 1)))\nY[t] = A[t // 8, t % 8]", I),
+    "shape of an argument": ("Y[t] = fx.Float32(fx.get_scalar(X.shape[0])) + X.shape.unpack().to(fx.Float32)", np.full(64, 128)),
+    "coordinates": (
+        "a, b = fx.idx2crd(t, fx.make_layout((4, 16), (16, 1))).unpack()\nY[t] = fx.Float32(a * 16 + b)", I),
+    "64-bit indices": ("Y[fx.Int64(t)] = X[fx.Int64(63) - t]", 63 - I),
+    "Booleans in registers": ("r = fx.make_rmem_tensor(4, fx.Boolean)\nr[2] = t > 3\nY[t] = r[2].select(1.0, 0.0)", I > 3),
+    "reinterpreted pointer": (
+        "q = fx.recast_iter(fx.Uint16, fx.get_iter(X))\n"
+        "Y[t] = (fx.Uint32(q[t * 2 + 1]) << 16 | fx.Uint32(q[t * 2])).bitcast(fx.Float32)", I),
+    "fp8 pair": (
+        "p = fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, (t % 8).to(fx.Float32) * 0.25, 1.0, 0, False)\n"
+        "v = fx.rocdl.cvt_pk_f32_fp8(fx.T.vec(2, fx.T.f32), p, False)\nY[t] = v[0] + v[1]", I % 8 * 0.25 + 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_on_the_device(run: Any, case: str) -> None:
+    body, expected = CASES[case]
+    np.testing.assert_array_equal(run(body), np.asarray(expected, np.float32))
+
+
+@dma
+def test_buffer_to_lds(run: Any) -> None:
+    body = """
+    s = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 16]).peek()
+    one = fx.make_layout(1, 1)
+    source = fx.logical_divide(fx.rocdl.make_buffer_tensor(X), one)
+    target = fx.logical_divide(s.view(fx.make_layout(64, 1)), one)
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
+    fx.copy(atom, fx.slice(source, (None, t)), fx.slice(target, (None, t)))
+    fx.rocdl.s_waitcnt(vmcnt=0)
+    fx.barrier()
+    Y[t] = s[63 - t]
+    """
+    np.testing.assert_array_equal(run(body), 63 - I)
+
+
+@pytest.mark.parametrize(
+    ("op", "reference", "target"),
+    [("UniversalAtomicAdd", np.sum, "Y"), ("UniversalAtomicMax", np.max, "Y"), ("UniversalAtomicMin", np.min, "Y"),
+     ("rocdl.BufferAtomicAdd", np.sum, "fx.rocdl.make_buffer_tensor(Y)")],
+)  # fmt: skip
+def test_atomic_copies(run: Any, op: str, reference: Any, target: str) -> None:
+    body = f"""
+    r = fx.make_rmem_tensor(1, fx.Float32)
+    r[0] = X[t]
+    where = fx.slice(fx.logical_divide({target}, fx.make_layout(1, 1)), (None, 0))
+    fx.copy_atom_call(fx.make_copy_atom(fx.{op}(fx.Float32), fx.Float32), r, where)
+    """
+    x = np.random.default_rng(0).integers(-50, 50, 64).astype(np.float32)
+    y = np.zeros(64, np.float32)
+    run(body, x=x, y=y)
+    assert y[0] == reference(np.append(x, 0)) and not y[1:].any()
