@@ -8,7 +8,7 @@ import flydsl.expr as fx
 
 from .arch import target
 
-__all__ = ["INT8_MAX", "ROUNDINGS", "quantised_max", "to_quantised"]
+__all__ = ["INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "to_quantised"]
 
 INT8_MAX = 127.0
 ROUNDINGS = ("nearest", "trunc")
@@ -58,3 +58,19 @@ def to_quantised(x: Any, name: str, rounding: str = "nearest") -> Any:
     if rounding == "nearest":
         x = _round_half_even(x)
     return _clamp(x, INT8_MAX).to(fx.Int8)
+
+
+def from_quantised(x: Any, name: str) -> Any:
+    """f32 vector of a vector of bytes (i8) that hold ``"i8"`` or the native ``"fp8"``."""
+    if name == "i8":
+        return x.to(fx.Float32)
+    count = x.numel
+    if count % 4:
+        zero = fx.Int8(0)
+        x = fx.Vector.from_elements([x[i] if i < count else zero for i in range(4)], fx.Int8)
+    values = []
+    for word in x.bitcast(fx.Int32):
+        for half in (False, True):
+            pair = fx.rocdl.cvt_pk_f32_fp8(fx.T.vec(2, fx.T.f32), word, half)
+            values += [fx.Float32(pair[i]) for i in range(2)]
+    return fx.Vector.from_elements(values[:count], fx.Float32)

@@ -12,7 +12,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.convert import quantised_max, to_quantised
+from ..common.convert import from_quantised, quantised_max, to_quantised
 from ..common.dtypes import element_of
 from ..common.reduce import Lds, block_reduce, fmax, reduce_rows
 from ..common.rows import Held, Place, RowPlan, Rows, RowScalars, each, fold, pointer
@@ -166,5 +166,5 @@ def dequant_kernel(Q, Scale, X, m: fx.Int32, per_tensor: fx.Constexpr[bool], con
         scale = pointer(Scale, fx.Float32).load()
     else:
         scale = RowScalars(Scale, fx.Float32, place).load()
-    q, out = Rows(Q, element_of(config.quant), place), Rows(X, element_of(config.dtype), place)
-    each(plan.tiles, config.keep, lambda i: out.store(i, q.load(i).to(fx.Float32) * scale))
+    q, out = Rows(Q, fx.Int8, place), Rows(X, element_of(config.dtype), place)
+    each(plan.tiles, config.keep, lambda i: out.store(i, from_quantised(q.load(i), config.quant) * scale))
