@@ -106,6 +106,27 @@ def test_constructor_errors() -> None:
                 fx.rocdl.BufferCopyLDS(64)
 
 
+def test_instructions_of_other_targets_are_refused() -> None:
+    f16, cdna4 = fx.Float16, fx.rocdl.cdna4
+    cases = [
+        ("gfx1201", lambda: fx.rocdl.MFMA(16, 16, 16, f16), "MFMA is not available on target arch 'gfx1201'"),
+        ("gfx942", lambda: fx.rocdl.MFMA(16, 16, 32, f16), "MFMA 16x16x32 f16.*'gfx942'.*use 16x16x16"),
+        ("gfx942", lambda: fx.rocdl.MFMA(32, 32, 16, fx.BFloat16), "MFMA 32x32x16 bf16.*only on gfx95"),
+        ("gfx942", lambda: fx.rocdl.BufferCopyLDS128b(), "BufferCopyLDS128b.*use BufferCopyLDS32b"),
+        ("gfx942", lambda: cdna4.LDSReadTrans16_64b(), "LDSReadTrans.*'gfx942'"),
+        ("gfx942", lambda: cdna4.GlobalLoadAsyncLDS128b(), "128 bits.*'gfx942'"),
+        ("gfx1201", lambda: cdna4.MFMA_Scale(16, 16, 128, fx.Float8E4M3FN), "MFMA_Scale.*'gfx1201'"),
+        ("gfx950", lambda: fx.rocdl.WMMAScale(16, 16, 128, fx.Float8E4M3FN), "WMMAScale.*only on gfx1250"),
+    ]
+    with ir.Context():
+        for arch, build, message in cases:
+            with tracing_context(arch=arch), pytest.raises(ValueError, match=message):
+                build()
+        with tracing_context(arch="gfx950"):
+            fx.rocdl.MFMA(16, 16, 32, f16), fx.rocdl.BufferCopyLDS128b(), cdna4.LDSReadTrans16_64b()
+        fx.rocdl.MFMA(16, 16, 32, f16)  # no target: only a type is built
+
+
 def test_buffer_ops(trace: Any) -> None:
     from flydsl.expr import buffer_ops
 

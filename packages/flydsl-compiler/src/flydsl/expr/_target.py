@@ -19,6 +19,18 @@ def target_arch() -> str:
     return str(getattr(target, "arch", None) or _device.get_rocm_arch())
 
 
+def require_arch(what: str, *prefixes: str, instead: str = "") -> None:
+    """ValueError if code for another architecture is being traced than those whose names start with ``prefixes``.
+
+    Without a trace or an ambient ``arch`` nothing is refused: then only IR is built.
+    """
+    trace = _context.CompilationContext.get_current()
+    arch = tracing_option("arch") or getattr(None if trace is None else trace.target, "arch", None)
+    if arch and not str(arch).startswith(prefixes):
+        known = ", ".join(f"{p}*" if len(p) < 6 else p for p in prefixes)
+        raise ValueError(f"{what} is not available on target arch {str(arch)!r}, only on {known}{instead}")
+
+
 def target_warp_size() -> int:
     """Threads of a wave: 64 on CDNA (gfx9xx), 32 on RDNA and gfx1250."""
     return 64 if target_arch().startswith("gfx9") else 32

@@ -7,6 +7,7 @@ from typing import Any
 from flydsl._mlir import ir
 
 from .._lazy import fly_rocdl, llvm
+from .._target import require_arch
 from .._vector import Vector
 from ..meta import dsl_loc_tracing
 from ..utils.convert import mlir_type
@@ -24,6 +25,7 @@ __all__ = [
 def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
                opsel_a: int = 0, opsel_b: int = 0) -> ir.Type:  # fmt: skip
     """MX-scaled MFMA. State: ``scale_a``, ``scale_b``."""
+    require_arch("MFMA_Scale", "gfx95")
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpCDNA4_MFMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b)
@@ -36,6 +38,7 @@ def LDSReadTrans(trans_granularity: int, bit_size: int) -> ir.Type:
     """Transposing LDS read: granularity and bits of (4, 64), (8, 64), (6, 96) or (16, 64)."""
     if (trans_granularity, bit_size) not in ((4, 64), (8, 64), (6, 96), (16, 64)):
         raise ValueError(f"LDSReadTrans has no form ({trans_granularity}, {bit_size})")
+    require_arch("LDSReadTrans", "gfx95")
     return fly_rocdl.CopyOpCDNA4LdsReadTransposeType.get(trans_granularity, bit_size)
 
 
@@ -58,6 +61,8 @@ def LDSReadTrans16_64b() -> ir.Type:
 def _check_async(bits: int) -> int:
     if bits not in (32, 96, 128):
         raise ValueError(f"asynchronous LDS copies move 32, 96 or 128 bits, got {bits}")
+    if bits > 32:
+        require_arch(f"an asynchronous LDS copy of {bits} bits", "gfx95", instead="; use 32 bits")
     return bits
 
 
