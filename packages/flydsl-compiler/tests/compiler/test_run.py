@@ -109,3 +109,43 @@ print("hits", run.cache_info().hits)
 
 def test_fx_is_importable_without_device_work() -> None:
     assert fx.Int32(3).value == 3
+
+
+LARGE = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def mark(X: fx.Tensor, row: fx.Int32, col: fx.Int32):
+    X[row, col] = X[row, col] + fx.Float32(7.0)
+
+@flyc.jit
+def run(X: fx.Tensor, row: fx.Int32, col: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+    mark(X, row, col).launch(grid=(1,), block=1, stream=stream)
+"""
+
+
+def test_offsets_over_four_gibibytes(load: Any) -> None:
+    """Strides are 64-bit, so an element 12 GiB away is reached; 32-bit strides that cannot say it are refused."""
+    import flydsl.runtime as rt
+
+    module = load(LARGE)
+    rows, columns = 4, 2**30  # 16 GiB of address space, of which two pages are touched
+    try:
+        storage = np.zeros((rows, columns), np.float32)
+    except MemoryError:
+        pytest.skip("no address space for a large array")
+    if rt.kind() != "sim":
+        pytest.skip("would copy 16 GiB to the device")
+    module.run(storage, 3, 5)
+    module.run(storage, 3, 5)
+    module.run(storage, 0, columns - 1)
+    rt.synchronize()
+    assert storage[3, 5] == 14 and storage[0, columns - 1] == 7 and storage[0, 5] == 0 and storage[1, 5] == 0
+    far = np.lib.stride_tricks.as_strided(storage, (2, 4), (3 * columns * 4, 4))
+    narrow = flyc.from_dlpack(far, use_32bit_stride=True).mark_layout_dynamic()
+    with pytest.raises(ValueError, match=r"stride \d+ of dimension 0 does not fit in 32 bits"):
+        module.run(narrow, 0, 0)
+    wide = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**31, 1), (0, 4))
+    with pytest.raises(ValueError, match="extent 2147483648 of dimension 0 does not fit in 32 bits"):
+        module.run(wide, 0, 0)
