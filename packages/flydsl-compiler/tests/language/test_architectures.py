@@ -19,7 +19,8 @@ def test_language_on(arch: str) -> None:
         str(HERE / name)
         for name in ("test_python_forms.py", "test_coop.py", "test_atomics.py", "test_lanes.py", "test_wmma.py")
     ]
-    select = f"(test_supported and ({FORMS})) or test_wave or test_block_scan or read_modify_write or float_add or exchange or product"
+    others = "test_wave or test_block_scan or read_modify_write or float_add or exchange or product"
+    select = f"(test_supported and ({FORMS})) or {others}"
     env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim"}
     for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
         env.pop(name, None)
