@@ -20,7 +20,7 @@ def bars(values: Mapping[str, float], labels: Mapping[str, str], width: int = 64
     total = sum(values.values()) or 1
     rows = sorted(values.items(), key=lambda kv: -kv[1])
     height = 24 * len(rows) + 4
-    out = [f'<svg viewBox="0 0 {width} {height}" role="img">']
+    out = [f'<svg viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img">']
     for n, (key, value) in enumerate(rows):
         y, length, colour = 24 * n + 2, (width - 330) * value / total, COLOURS[n % len(COLOURS)]
         out.append(f'<text x="215" y="{y + 15}" text-anchor="end">{html.escape(labels.get(key, key))}</text>'
@@ -50,7 +50,7 @@ def roofline(launches: Sequence[LaunchProfile], width: int = 640, height: int = 
         return height - 40 - (height - 60) * math.log(min(max(y, y0), y1) / y0) / math.log(y1 / y0)
 
     ridge = peak / band
-    out = [f'<svg viewBox="0 0 {width} {height}" role="img">',
+    out = [f'<svg viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img">',
            f'<polyline fill="none" stroke="#0072b2" stroke-width="2" points="{px(x0):.1f},{py(x0 * band):.1f} '
            f'{px(ridge):.1f},{py(peak):.1f} {px(x1):.1f},{py(peak):.1f}"/>',
            f'<text x="{px(ridge) + 6:.0f}" y="{py(peak) - 6:.0f}">{peak / 1e12:.0f} TFLOP/s (f16 peak)</text>',
@@ -81,7 +81,7 @@ def timeline(launch: LaunchProfile, clocks: int = 600, width: int = 960) -> str:
     rows = sorted({(e[3], e[1], e[2]) for e in inside})[:16]
     place = {row: n for n, row in enumerate(rows)}
     scale, height = (width - 150) / clocks, 22 * len(rows) + 30
-    out = [f'<svg viewBox="0 0 {width} {height}" role="img">']
+    out = [f'<svg viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img">']
     for row, n in place.items():
         name = "SIMD {} group {} wave {}".format(*row)
         out.append(f'<text x="140" y="{22 * n + 15}" text-anchor="end">{name}</text>')
