@@ -11,6 +11,7 @@ from .diagnostics import DSLCompileError, dsl_ir_diagnostics
 from .external_llvm import generate_externally
 from .ir_walk import children
 from .link_utils import check_bitcode_path
+from .unselectable import unselectable
 
 __all__ = ["generate_code"]
 
@@ -57,6 +58,9 @@ def _in_process(gpu_module: Any, backend: Any, link_libs: list[str], dump: Any, 
             dump.write("final_isa", fly_ir.emit_isa(gpu_module, arch, level), ".s")
         code = fly_ir.compile_to(gpu_module, arch, "hsaco", opt_level=level, **extra)
     except fly_ir.CodegenError as error:
+        known_cause = unselectable(str(error), gpu_module, arch)
+        if known_cause is not None:
+            raise known_cause from None
         raise DSLCompileError(f"code generation for {arch} failed: {error}") from None
     phases.update(times)
     return code

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["children", "kernel_functions"]
+__all__ = ["children", "kernel_functions", "walk"]
 
 
 def children(op: Any) -> list[Any]:
@@ -28,6 +28,20 @@ def children(op: Any) -> list[Any]:
 
     op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
+
+
+def walk(op: Any) -> list[Any]:
+    """All operations inside ``op`` at any depth, outer before inner, as plain `ir.Operation` objects."""
+    from flydsl._mlir import ir
+
+    found: list[Any] = []
+
+    def visit(inner: Any) -> Any:
+        found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found[1:]
 
 
 def kernel_functions(module: Any) -> list[Any]:
