@@ -263,6 +263,11 @@ def test_left_inverse_of_nested_strides_always_exists(a: Layout) -> None:
     left_inverse(a)
 
 
+def defined(a: Layout, i: int) -> bool:
+    """Divides run on beyond the layout where their number of tiles is rounded up, but not into a last extent of 1."""
+    return i < a.size() or list(leaves(a.shape))[-1] != 1
+
+
 @given(layouts(), compact_layouts(2, max_size=16))
 def test_logical_divide(a: Layout, t: Layout) -> None:
     d = attempt(logical_divide, a, t)
@@ -270,7 +275,8 @@ def test_logical_divide(a: Layout, t: Layout) -> None:
     assert rank(d) == 2 or (size(t) == 1 or size(rest) == 1)
     for i in range(t.size()):
         for j in range(rest.size()):
-            assert d((i, j)) == crd2idx(t(i) + rest(j), a)
+            if defined(a, t(i) + rest(j)):
+                assert d((i, j)) == crd2idx(t(i) + rest(j), a)
     assert divides_evenly(a, t) == (t.size() * rest.size() == a.size())
     if divides_evenly(a, t) and cosize(t) <= a.size():
         assert sorted(d(i) for i in range(d.size())) == sorted(linear(a))
@@ -288,6 +294,8 @@ def test_divides_by_mode(a: Layout, t: list[int]) -> None:
     for crd in _grid(t):
         for rest in _grid([-(-size(a, i) // t[i]) for i in range(n)]):
             where = tuple(c + r * e for c, r, e in zip(crd, rest, t, strict=True))
+            if not all(defined(a[i], x) for i, x in enumerate(where)):
+                continue
             full = (*where, *(0,) * (rank(a) - n))
             want = sum(crd2idx(x, a[i]) for i, x in enumerate(full))
             tail = (0,) * (rank(a) - n)
