@@ -181,8 +181,8 @@ def _paired(o: Operands) -> tuple[Any, Any]:
     return (a, o.like(a, o.leaf, 0.1)) if o.rng.random() < 0.6 else (a, o.tuple())
 
 
-def _sliced(o: Operands, holes: float) -> tuple[Any, Any]:
-    a = o.choice(o.layout(2, 2), o.layout(2, 3), o.composed(), o.shape(2, 2))
+def _sliced(o: Operands, holes: float, composed: bool = True) -> tuple[Any, Any]:
+    a = o.choice(o.layout(2, 2), o.layout(2, 3), o.composed() if composed else o.layout(2, 2), o.shape(2, 2))
     return a, o.coord(a if isinstance(a, tuple) else a.shape, holes)
 
 
@@ -262,7 +262,7 @@ OPERATIONS: dict[str, Case] = dict(
         _same("get_flat_coord", lambda o: (o.coord(0), o.layout())),
         _same("get_1d_coord", lambda o: (o.coord(0), o.layout())),
         _same("slice", lambda o: _sliced(o, 0.5), "slice_"),
-        _same("dice", lambda o: _sliced(o, 0.4)),
+        _same("dice", lambda o: _sliced(o, 0.4, composed=False)),  # the op takes plain layouts only
         _same("append", _appended),
         _same("prepend", _appended),
         _same("make_layout_like", lambda o: (o.layout(),)),
@@ -393,6 +393,6 @@ def test_python_agrees_with_the_dialect(name: str, inference: Inference) -> None
         r = compare(name, SEED * 1_000_003 + k, inference)
         if r is not None:
             found.setdefault(r[0], []).append(r[1])
-    if found and name in PENDING:
+    if found and name in PENDING and not os.environ.get("LAYOUT_PENDING"):
         pytest.xfail(f"{name}: {sum(map(len, found.values()))} of {CASES} cases differ")
     assert not found, "\n".join(f"{len(v)} of {CASES}: {kind}, e.g. {x}" for kind, v in found.items() for x in v[:4])

@@ -23,11 +23,39 @@ endforeach()
 foreach(group ${groups})
   set(root "${fly_py_src}/MLIRPythonSources.${group}")
   file(GLOB_RECURSE files RELATIVE "${root}" "${root}/*.py" "${root}/*.pyi" "${root}/*.typed")
+  list(REMOVE_ITEM files ir.py) # below
   if(files)
     declare_mlir_python_sources(FlyPy.${group} ROOT_DIR "${root}" ADD_TO_PARENT FlyPy
       SOURCES ${files})
   endif()
 endforeach()
+
+# Type stubs of the core extension.
+set(stub_root "${fly_py_src}/MLIRPythonExtension.Core.type_stub_gen")
+file(GLOB_RECURSE stubs RELATIVE "${stub_root}" "${stub_root}/*.pyi")
+if(stubs)
+  declare_mlir_python_sources(FlyPy.Core.stubs ROOT_DIR "${stub_root}" ADD_TO_PARENT FlyPy
+    SOURCES ${stubs})
+endif()
+
+# ir.py imports NumPy for a few attribute builders, which is half of the time of importing it. Here
+# NumPy is imported when one of them runs.
+file(READ "${fly_py_src}/MLIRPythonSources.Core.Python/ir.py" fly_ir_py)
+set(fly_numpy "    import numpy as np\n")
+string(FIND "${fly_ir_py}" "${fly_numpy}" fly_numpy_at)
+if(fly_numpy_at EQUAL -1)
+  message(FATAL_ERROR "ir.py of the MLIR bindings changed: it does not import numpy as expected")
+endif()
+string(CONCAT fly_lazy_numpy
+  "    class _LazyNumpy:\n"
+  "        def __getattr__(self, name):\n"
+  "            import numpy\n\n"
+  "            return getattr(numpy, name)\n\n"
+  "    np = _LazyNumpy()\n")
+string(REPLACE "${fly_numpy}" "${fly_lazy_numpy}" fly_ir_py "${fly_ir_py}")
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/patched/ir.py" CONTENT "${fly_ir_py}" @ONLY)
+declare_mlir_python_sources(FlyPy.Core.Python.ir ROOT_DIR "${CMAKE_BINARY_DIR}/patched"
+  ADD_TO_PARENT FlyPy SOURCES ir.py)
 
 declare_mlir_python_extension(FlyPy.Support _PRIVATE_SUPPORT_LIB MODULE_NAME MLIRPythonSupport
   ADD_TO_PARENT FlyPy ROOT_DIR "${fly_py_src}/MLIRPythonExtension.MLIRPythonSupport"

@@ -27,11 +27,19 @@ MLIR_CAPI_EXPORTED void flyRegisterAllPasses(void);
 /// Registers the passes of the Fly dialect only.
 MLIR_CAPI_EXPORTED void mlirRegisterFlyPasses(void);
 
+/// Attaches the translation of `#fly.explicit_module` (flyRegisterAllDialects does so too).
+MLIR_CAPI_EXPORTED void
+mlirRegisterFlyExplicitModuleOffloadingLLVMTranslation(MlirContext context);
+
 /// Registers `convert-fly-to-rocdl`.
 MLIR_CAPI_EXPORTED void mlirRegisterFlyToROCDLConversionPass(void);
 
 /// Registers `fly-rocdl-cluster-attr`.
 MLIR_CAPI_EXPORTED void mlirRegisterFlyROCDLClusterAttrPass(void);
+
+/// The dialect and the passes for AMD GPUs alone.
+MLIR_CAPI_EXPORTED void flydsl_register_rocdl_dialects(MlirDialectRegistry registry);
+MLIR_CAPI_EXPORTED void flydsl_register_rocdl_passes(void);
 
 #ifdef __cplusplus
 }

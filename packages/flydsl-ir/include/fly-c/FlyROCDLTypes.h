@@ -54,6 +54,23 @@ MLIR_CAPI_EXPORTED MlirType flyCopyOpGFX1250TDMTypeGet(MlirContext context, int3
                                                        int32_t padAmount, int32_t cacheModifier,
                                                        bool atomicBarrier, bool earlyTimeout);
 
+FLY_DECLARE_CAPI_TYPE(CopyOpCDNA5TensorLoad);
+/// `shape` holds the axes of the descriptor, outermost first; `tensor2tdm` is an int-tuple attribute.
+MLIR_CAPI_EXPORTED MlirType flyCopyOpCDNA5TensorLoadTypeGet(
+    intptr_t rank, const int32_t *shape, MlirType elemTy, MlirAttribute tensor2tdm,
+    bool atomicBarrier, int32_t cacheModifier, int32_t iterCount, int32_t padInterval,
+    int32_t padAmount);
+
+FLY_DECLARE_CAPI_TYPE(CopyOpCDNA5TensorStore);
+MLIR_CAPI_EXPORTED MlirType flyCopyOpCDNA5TensorStoreTypeGet(
+    intptr_t rank, const int32_t *shape, MlirType elemTy, MlirAttribute tensor2tdm,
+    bool atomicBarrier, int32_t cacheModifier, int32_t iterCount);
+
+/// The layout ((ATOM, ITER), WARP) -> index in the tile of a tensor copy that warps share; null, with
+/// a diagnostic, if there is none.
+MLIR_CAPI_EXPORTED MlirType flyTdmPartitionLayout(MlirType copyAtom, MlirType smemTensor,
+                                                  int32_t numWarps);
+
 //===----------------------------------------------------------------------===//
 // MMA operations
 //===----------------------------------------------------------------------===//

@@ -13,6 +13,8 @@
 #include "llvm/Support/Error.h"
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace llvm {
 class LLVMContext;
@@ -43,12 +45,25 @@ struct CodegenOptions {
   /// 0..3; the optimisation level of both the IR pipeline and the code generator.
   int optLevel = 3;
   CodegenOutput output = CodegenOutput::HSACO;
+  /// "min" or "min,max" waves on a SIMD, for every kernel; empty leaves it to the back end.
+  std::string wavesPerEU;
+  /// All fast-math flags on every floating-point instruction.
+  bool fastMath = false;
+  /// Line tables from the locations of MLIR operations.
+  bool debugInfo = false;
+  /// LLVM bitcode or IR text to take missing definitions from.
+  std::vector<std::string> libraries;
+  /// LLVM command-line options for this compilation, (name, value). They are process-wide, so such a
+  /// compilation runs alone.
+  std::vector<std::pair<std::string, std::string>> llvmOptions;
 };
 
 /// Bytes (or text) that a compilation produced, and the warnings that came with it.
 struct CodegenResult {
   llvm::SmallVector<char, 0> bytes;
   std::string warnings;
+  double compileSeconds = 0; ///< optimisation and code generation
+  double linkSeconds = 0;
 };
 
 /// Registers LLVM's AMDGPU target once.

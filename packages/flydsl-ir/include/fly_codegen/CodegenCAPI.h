@@ -23,6 +23,14 @@ typedef struct FlyCodegenOptions {
   MlirStringRef features; ///< more subtarget features, "+cumode,-xnack"
   int32_t optLevel;       ///< 0..3
   FlyCodegenOutput output;
+  MlirStringRef wavesPerEU; ///< "min" or "min,max"; may be empty
+  bool fastMath;
+  bool debugInfo;
+  intptr_t numLibraries; ///< LLVM bitcode or IR text that definitions are taken from
+  const MlirStringRef *libraries;
+  intptr_t numLLVMOptions; ///< names and values in turn: 2 * numLLVMOptions strings
+  const MlirStringRef *llvmOptions;
+  double *seconds; ///< null, or receives the seconds of compiling and of linking
 } FlyCodegenOptions;
 
 /// One row of the architecture table. The strings live as long as the library.

@@ -11,6 +11,8 @@ namespace mlir::fly {
 /// Makes `#rocdl.target` compile in process; see ROCDLTarget.cpp.
 void registerROCDLTargetModel(DialectRegistry &registry);
 
+/// Makes `#fly.explicit_module` translate gpu.binary and gpu.launch_func; see ExplicitModule.cpp.
+void registerExplicitModuleTranslation(DialectRegistry &registry);
 
 /// Registers fly, fly_rocdl, the upstream dialects that kernels use, their conversion and
 /// translation interfaces, and the in-process target model.

@@ -20,6 +20,17 @@ def ConvertFlyToROCDLPass : Pass<"convert-fly-to-rocdl"> {
                            "::mlir::ROCDL::ROCDLDialect"];
 }
 
+def FlyROCDLExpandOpsPass : Pass<"fly-rocdl-expand-ops"> {
+  let summary = "expands operations of fly_rocdl that stand for layout operations";
+  let description = [{
+    `make_tiled_tdm_load_atom` and `make_tiled_tdm_store_atom` become `fly.make_copy_atom` on the
+    address, strides and extents of the tensor, with a view of its coordinates; the field
+    `boundary_check` of such an atom is translated to its descriptor axes. Runs after
+    fly-canonicalize and before fly-layout-lowering.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::fly::FlyDialect"];
+}
+
 def FlyROCDLClusterAttrPass : Pass<"fly-rocdl-cluster-attr", "::mlir::gpu::GPUModuleOp"> {
   let summary = "turns rocdl.cluster_dims into the function attribute the back end reads";
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
@@ -40,7 +51,8 @@ def FlyExpandMathPass : Pass<"fly-expand-math"> {
     error that names it. Device code only: functions inside gpu.module.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
-                           "::mlir::vector::VectorDialect", "::mlir::LLVM::LLVMDialect"];
+                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::LLVM::LLVMDialect"];
 }
 
 #endif // FLY_ROCDL_PASSES_TD

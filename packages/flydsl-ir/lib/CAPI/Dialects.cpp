@@ -27,6 +27,12 @@ void flyRegisterAllPasses(void) { mlir::fly::registerAllPasses(); }
 
 void mlirRegisterFlyPasses(void) { mlir::fly::registerFlyPasses(); }
 
+void mlirRegisterFlyExplicitModuleOffloadingLLVMTranslation(MlirContext context) {
+  mlir::DialectRegistry registry;
+  mlir::fly::registerExplicitModuleTranslation(registry);
+  unwrap(context)->appendDialectRegistry(registry);
+}
+
 void mlirRegisterFlyToROCDLConversionPass(void) {
   mlir::fly_rocdl::registerConvertFlyToROCDLPass();
 }
@@ -34,3 +40,9 @@ void mlirRegisterFlyToROCDLConversionPass(void) {
 void mlirRegisterFlyROCDLClusterAttrPass(void) {
   mlir::fly_rocdl::registerFlyROCDLClusterAttrPass();
 }
+
+void flydsl_register_rocdl_dialects(MlirDialectRegistry registry) {
+  mlir::fly_rocdl::registerFlyROCDLDialect(*unwrap(registry));
+}
+
+void flydsl_register_rocdl_passes(void) { mlir::fly_rocdl::registerFlyROCDLPasses(); }

@@ -10,6 +10,7 @@
 #include "CAPIUtils.h"
 #include "fly-c/Attributes.h"
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
+#include "fly_rocdl/IR/TdmPartition.h"
 
 using namespace mlir;
 using namespace mlir::fly_rocdl;
@@ -85,6 +86,42 @@ MlirType flyCopyOpGFX1250TDMTypeGet(MlirContext context, int32_t rank, int32_t n
                                     bool atomicBarrier, bool earlyTimeout) {
   return getVerified<CopyOpGFX1250TDMType>(unwrap(context), rank, numWarps, padInterval, padAmount,
                                            cacheModifier, atomicBarrier, earlyTimeout);
+}
+
+FLY_DEFINE_CAPI_TYPE(CopyOpCDNA5TensorLoad, CopyOpCDNA5TensorLoadType)
+
+MlirType flyCopyOpCDNA5TensorLoadTypeGet(intptr_t rank, const int32_t *shape, MlirType elemTy,
+                                         MlirAttribute tensor2tdm, bool atomicBarrier,
+                                         int32_t cacheModifier, int32_t iterCount,
+                                         int32_t padInterval, int32_t padAmount) {
+  Type elem = unwrap(elemTy);
+  return getVerified<CopyOpCDNA5TensorLoadType>(
+      elem.getContext(), ArrayRef<int32_t>(shape, rank), elem,
+      cast<fly::IntTupleAttr>(unwrap(tensor2tdm)), atomicBarrier, cacheModifier, iterCount,
+      padInterval, padAmount);
+}
+
+FLY_DEFINE_CAPI_TYPE(CopyOpCDNA5TensorStore, CopyOpCDNA5TensorStoreType)
+
+MlirType flyCopyOpCDNA5TensorStoreTypeGet(intptr_t rank, const int32_t *shape, MlirType elemTy,
+                                          MlirAttribute tensor2tdm, bool atomicBarrier,
+                                          int32_t cacheModifier, int32_t iterCount) {
+  Type elem = unwrap(elemTy);
+  return getVerified<CopyOpCDNA5TensorStoreType>(
+      elem.getContext(), ArrayRef<int32_t>(shape, rank), elem,
+      cast<fly::IntTupleAttr>(unwrap(tensor2tdm)), atomicBarrier, cacheModifier, iterCount);
+}
+
+MlirType flyTdmPartitionLayout(MlirType copyAtom, MlirType smemTensor, int32_t numWarps) {
+  auto atom = dyn_cast<fly::CopyAtomType>(unwrap(copyAtom));
+  auto smem = dyn_cast<fly::MemRefType>(unwrap(smemTensor));
+  if (!atom || !smem) {
+    emitError(UnknownLoc::get(unwrap(copyAtom).getContext()))
+        << "expected a copy atom and a memref, got " << unwrap(copyAtom) << " and "
+        << unwrap(smemTensor);
+    return wrap(Type());
+  }
+  return wrap(Type(getTdmPartitionLayout(atom, smem, numWarps)));
 }
 
 //===----------------------------------------------------------------------===//

@@ -19,6 +19,14 @@ CodegenOptions unwrapOptions(const FlyCodegenOptions &options) {
   result.features = unwrap(options.features).str();
   result.optLevel = options.optLevel;
   result.output = static_cast<CodegenOutput>(options.output);
+  result.wavesPerEU = unwrap(options.wavesPerEU).str();
+  result.fastMath = options.fastMath;
+  result.debugInfo = options.debugInfo;
+  for (intptr_t i = 0; i < options.numLibraries; ++i)
+    result.libraries.push_back(unwrap(options.libraries[i]).str());
+  for (intptr_t i = 0; i < options.numLLVMOptions; ++i)
+    result.llvmOptions.emplace_back(unwrap(options.llvmOptions[2 * i]).str(),
+                                    unwrap(options.llvmOptions[2 * i + 1]).str());
   return result;
 }
 
@@ -28,11 +36,15 @@ MlirLogicalResult fail(llvm::Error error, MlirStringCallback callback, void *dat
   return mlirLogicalResultFailure();
 }
 
-MlirLogicalResult finish(llvm::Expected<CodegenResult> result, MlirStringCallback output,
-                         void *outputData, MlirStringCallback diagnostics,
-                         void *diagnosticsData) {
+MlirLogicalResult finish(llvm::Expected<CodegenResult> result, double *seconds,
+                         MlirStringCallback output, void *outputData,
+                         MlirStringCallback diagnostics, void *diagnosticsData) {
   if (!result)
     return fail(result.takeError(), diagnostics, diagnosticsData);
+  if (seconds) {
+    seconds[0] = result->compileSeconds;
+    seconds[1] = result->linkSeconds;
+  }
   if (!result->warnings.empty())
     diagnostics(wrap(StringRef(result->warnings)), diagnosticsData);
   output(mlirStringRefCreate(result->bytes.data(), result->bytes.size()), outputData);
@@ -45,16 +57,16 @@ MlirLogicalResult flyCodegenCompileOperation(MlirOperation op, FlyCodegenOptions
                                              MlirStringCallback output, void *outputData,
                                              MlirStringCallback diagnostics,
                                              void *diagnosticsData) {
-  return finish(compileOperation(unwrap(op), unwrapOptions(options)), output, outputData,
-                diagnostics, diagnosticsData);
+  return finish(compileOperation(unwrap(op), unwrapOptions(options)), options.seconds, output,
+                outputData, diagnostics, diagnosticsData);
 }
 
 MlirLogicalResult flyCodegenCompileLLVMIR(MlirStringRef text, FlyCodegenOptions options,
                                           MlirStringCallback output, void *outputData,
                                           MlirStringCallback diagnostics,
                                           void *diagnosticsData) {
-  return finish(compileLLVMIR(unwrap(text), unwrapOptions(options)), output, outputData,
-                diagnostics, diagnosticsData);
+  return finish(compileLLVMIR(unwrap(text), unwrapOptions(options)), options.seconds, output,
+                outputData, diagnostics, diagnosticsData);
 }
 
 MlirLogicalResult flyCodegenDisassemble(MlirStringRef object, MlirStringCallback output,

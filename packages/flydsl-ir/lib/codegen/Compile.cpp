@@ -1,16 +1,25 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
+#include "LLVMOptionScope.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
 
 #include "llvm/AsmParser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/DebugLoc.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/IR/Operator.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Linker/Linker.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -19,7 +28,11 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+#include <algorithm>
+#include <chrono>
 #include <mutex>
+#include <shared_mutex>
 
 using namespace llvm;
 using namespace mlir::fly;
@@ -171,6 +184,56 @@ OwnedModule::~OwnedModule() = default;
 
 namespace {
 
+/// A call of an intrinsic of the target, for messages.
+struct IntrinsicUse {
+  std::string name, function, location;
+};
+
+std::vector<IntrinsicUse> collectIntrinsics(const llvm::Module &module) {
+  std::vector<IntrinsicUse> uses;
+  for (const Function &function : module)
+    for (const Instruction &instruction : instructions(function)) {
+      auto *call = dyn_cast<CallInst>(&instruction);
+      const Function *callee = call ? call->getCalledFunction() : nullptr;
+      if (!callee || !callee->getName().starts_with("llvm.amdgcn."))
+        continue;
+      std::string location;
+      if (const DebugLoc &loc = instruction.getDebugLoc()) {
+        raw_string_ostream os(location);
+        loc.print(os);
+      }
+      uses.push_back({callee->getName().str(), function.getName().str(), location});
+    }
+  return uses;
+}
+
+/// Instruction selection reports what it cannot select by dumping its graph. Says instead which
+/// intrinsic it was, and where; other messages stay as they are.
+std::string describeFatal(StringRef message, StringRef arch, ArrayRef<IntrinsicUse> uses) {
+  auto [before, what] = message.split("Cannot select: ");
+  if (what.empty())
+    return message.str();
+  what = what.split('\n').first;
+  std::string name;
+  if (size_t at = what.find("%llvm."); at != StringRef::npos) {
+    name = what.substr(at + 1)
+               .take_while([](char c) { return isAlnum(c) || c == '.' || c == '_'; })
+               .str();
+  } else if (size_t at = what.find(" = "); at != StringRef::npos) {
+    StringRef node = what.substr(at + 3).take_until([](char c) { return c == '<' || c == ' '; });
+    name = node.rsplit("::").second.empty() ? node.str() : node.rsplit("::").second.lower();
+    std::replace(name.begin(), name.end(), '_', '.');
+  }
+  std::string result = (arch + " has no instruction for ").str();
+  auto use = find_if(uses, [&](const IntrinsicUse &u) {
+    return !name.empty() && StringRef(u.name).contains(name);
+  });
+  if (use == uses.end())
+    return result + (name.empty() ? what.str() : name);
+  result += use->name + " (kernel '" + use->function + "'";
+  return result + (use->location.empty() ? ")" : ", " + use->location + ")");
+}
+
 /// Everything one compilation works on. A crash leaves it in an unknown state: then it is given up,
 /// not destroyed.
 struct Compilation {
@@ -183,6 +246,8 @@ struct Compilation {
   explicit Compilation(OwnedModule owned) : owned(std::move(owned)) {}
 
   Error prepare(const CodegenOptions &options);
+  Error linkLibraries(ArrayRef<std::string> libraries);
+  Error applyAttributes(const CodegenOptions &options);
   void run(const CodegenOptions &options);
 };
 
@@ -199,10 +264,67 @@ Error Compilation::prepare(const CodegenOptions &options) {
   module.setDataLayout(machine->createDataLayout());
   if (!module.getModuleFlag("amdhsa_code_object_version"))
     module.addModuleFlag(llvm::Module::Error, "amdhsa_code_object_version", kCodeObjectVersion);
+  if (Error error = linkLibraries(options.libraries))
+    return error;
+  if (Error error = applyAttributes(options))
+    return error;
   std::string broken;
   raw_string_ostream os(broken);
   if (verifyModule(module, &os))
     return createStringError("invalid LLVM IR: " + StringRef(broken).trim().str());
+  return Error::success();
+}
+
+/// Takes the definitions that the module lacks, and makes them private to it.
+Error Compilation::linkLibraries(ArrayRef<std::string> libraries) {
+  llvm::Module &module = *owned.module;
+  Linker linker(module);
+  for (auto [number, library] : enumerate(libraries)) {
+    SMDiagnostic diagnostic;
+    std::string name = "library " + std::to_string(number);
+    auto part = parseIR(MemoryBufferRef(library, name), diagnostic, *owned.context);
+    if (!part) {
+      std::string message;
+      raw_string_ostream os(message);
+      diagnostic.print("", os, /*ShowColors=*/false);
+      return createStringError("cannot read " + name + ": " + StringRef(message).trim().str());
+    }
+    if (!part->getTargetTriple().isAMDGCN())
+      return createStringError(name + " is for '" + part->getTargetTriple().str() +
+                               "', not for amdgcn");
+    part->setDataLayout(module.getDataLayout());
+    part->setTargetTriple(module.getTargetTriple());
+    bool failed = linker.linkInModule(
+        std::move(part), Linker::LinkOnlyNeeded, [](llvm::Module &linked, const StringSet<> &names) {
+          internalizeModule(linked, [&](const GlobalValue &value) {
+            return !value.hasName() || !names.contains(value.getName());
+          });
+        });
+    if (failed)
+      return createStringError("cannot link " + name + ": " + diagnostics.errors);
+  }
+  return Error::success();
+}
+
+Error Compilation::applyAttributes(const CodegenOptions &options) {
+  if (!options.wavesPerEU.empty()) {
+    auto [low, high] = StringRef(options.wavesPerEU).split(',');
+    unsigned least = 0, most = 0;
+    if (low.getAsInteger(10, least) || least == 0 ||
+        (StringRef(options.wavesPerEU).contains(',') &&
+         (high.getAsInteger(10, most) || most < least)))
+      return createStringError("waves per EU must be \"min\" or \"min,max\", got '" +
+                               options.wavesPerEU + "'");
+  }
+  for (Function &function : *owned.module) {
+    if (!options.wavesPerEU.empty() && function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
+      function.addFnAttr("amdgpu-waves-per-eu", options.wavesPerEU);
+    if (!options.fastMath)
+      continue;
+    for (Instruction &instruction : instructions(function))
+      if (isa<FPMathOperator>(instruction))
+        instruction.setFast(true);
+  }
   return Error::success();
 }
 
@@ -220,11 +342,31 @@ void Compilation::run(const CodegenOptions &options) {
 
 Expected<CodegenResult> mlir::fly::compileModule(OwnedModule owned,
                                                  const CodegenOptions &options) {
+  // Options of LLVM are process-wide: a compilation that sets some keeps all others out.
+  static std::shared_mutex optionsMutex;
+  std::shared_lock<std::shared_mutex> others(optionsMutex, std::defer_lock);
+  std::unique_lock<std::shared_mutex> alone(optionsMutex, std::defer_lock);
+  LLVMOptionScope scope;
+  if (options.llvmOptions.empty()) {
+    others.lock();
+  } else {
+    initializeAMDGPUTarget();
+    alone.lock();
+    if (Error error = scope.set(options.llvmOptions))
+      return std::move(error);
+  }
+  auto start = std::chrono::steady_clock::now();
+  auto seconds = [&] {
+    auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(start, now)).count();
+  };
   auto compilation = std::make_unique<Compilation>(std::move(owned));
   if (Error error = compilation->prepare(options))
     return std::move(error);
   std::string what = "compiling for " + options.arch;
-  if (Error crash = runGuarded(what, [&] { compilation->run(options); })) {
+  std::vector<IntrinsicUse> intrinsics = collectIntrinsics(*compilation->owned.module);
+  if (Error fatal = runGuarded(what, [&] { compilation->run(options); })) {
+    Error crash = createStringError(describeFatal(toString(std::move(fatal)), options.arch, intrinsics));
     std::string errors = compilation.release()->diagnostics.errors;
     if (errors.empty())
       return std::move(crash);
@@ -239,12 +381,14 @@ Expected<CodegenResult> mlir::fly::compileModule(OwnedModule owned,
   result.warnings = std::move(compilation->diagnostics.warnings);
   result.bytes = std::move(compilation->output);
   compilation.reset();
+  result.compileSeconds = seconds();
   if (options.output != CodegenOutput::HSACO)
     return std::move(result);
   auto linked = linkObject(StringRef(result.bytes.data(), result.bytes.size()));
   if (!linked)
     return linked.takeError();
   result.bytes = std::move(*linked);
+  result.linkSeconds = seconds();
   return std::move(result);
 }
 

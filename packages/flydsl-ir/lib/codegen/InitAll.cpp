@@ -32,8 +32,10 @@
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Passes.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/Vector/Transforms/Passes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
@@ -66,6 +68,7 @@ void mlir::fly::registerAllDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
   registerROCDLDialectTranslation(registry);
   registerROCDLTargetModel(registry);
+  registerExplicitModuleTranslation(registry);
 }
 
 static void registerUpstreamPasses() {
@@ -85,6 +88,12 @@ static void registerUpstreamPasses() {
   registerLowerAffinePass();
   registerReconcileUnrealizedCastsPass();
   registerSCFToControlFlowPass();
+  registerConvertAMDGPUToROCDLPass();
+  registerConvertMathToROCDL();
+  registerConvertToLLVMPass();
+  registerConvertVectorToSCF();
+  registerSCFPasses();
+  vector::registerVectorPasses();
   registerUBToLLVMConversionPass();
   LLVM::registerDIScopeForLLVMFuncOpPass();
 }

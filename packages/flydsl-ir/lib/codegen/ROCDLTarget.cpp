@@ -7,6 +7,7 @@
 #include "fly_codegen/InitAll.h"
 
 #include "fly_codegen/Codegen.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
@@ -32,11 +33,17 @@ struct ROCDLTargetModel : gpu::TargetAttrInterface::FallbackModel<ROCDLTargetMod
   std::optional<SmallVector<char, 0>> serializeToObject(Attribute attribute, Operation *module,
                                                         const gpu::TargetOptions &options) const {
     auto target = cast<ROCDL::ROCDLTargetAttr>(attribute);
-    if (target.getLink()) {
-      module->emitError("linking bitcode libraries into device code is not supported");
-      return std::nullopt;
-    }
     CodegenOptions codegen;
+    for (Attribute path : target.getLink() ? target.getLink().getValue() : ArrayRef<Attribute>()) {
+      auto name = dyn_cast<StringAttr>(path);
+      auto buffer = llvm::MemoryBuffer::getFile(name ? name.getValue() : StringRef());
+      if (!buffer) {
+        module->emitError("cannot read the bitcode library ") << path;
+        return std::nullopt;
+      }
+      codegen.libraries.push_back((*buffer)->getBuffer().str());
+    }
+    codegen.fastMath = target.hasFastMath();
     codegen.arch = target.getChip().str();
     codegen.features = target.getFeatures().str();
     codegen.optLevel = target.getO();

@@ -3,8 +3,10 @@
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -50,6 +52,22 @@ llvm::Error checkLowered(Operation *op) {
   return llvm::createStringError(message);
 }
 
+/// A copy of `op`, owned by `owner`, whose functions have debug scopes: without them the translation
+/// drops the locations of operations.
+llvm::Expected<Operation *> addDebugScopes(Operation *op, OwningOpRef<ModuleOp> &owner) {
+  if (auto module = dyn_cast<ModuleOp>(op)) {
+    owner = cast<ModuleOp>(module->clone());
+  } else {
+    owner = ModuleOp::create(op->getLoc());
+    owner->push_back(op->clone());
+  }
+  PassManager passes(op->getContext());
+  passes.addPass(LLVM::createDIScopeForLLVMFuncOpPass());
+  if (failed(passes.run(*owner)))
+    return llvm::createStringError("cannot attach debug information");
+  return findTranslatable(*owner);
+}
+
 } // namespace
 
 llvm::Expected<CodegenResult> mlir::fly::compileOperation(Operation *op,
@@ -63,6 +81,13 @@ llvm::Expected<CodegenResult> mlir::fly::compileOperation(Operation *op,
   std::string messages;
   llvm::raw_string_ostream os(messages);
   OwnedModule owned;
+  OwningOpRef<ModuleOp> scoped;
+  if (options.debugInfo) {
+    auto withScopes = addDebugScopes(*target, scoped);
+    if (!withScopes)
+      return withScopes.takeError();
+    target = *withScopes;
+  }
   {
     ScopedDiagnosticHandler collect(op->getContext(), [&](Diagnostic &diagnostic) {
       os << (messages.empty() ? "" : "\n") << diagnostic.getLocation() << ": " << diagnostic;

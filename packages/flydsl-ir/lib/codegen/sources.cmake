@@ -4,8 +4,10 @@ list(APPEND FLY_CORE_SOURCES
   Compile.cpp
   CrashGuard.cpp
   Disassemble.cpp
+  ExplicitModule.cpp
   InitAll.cpp
   Link.cpp
+  LLVMOptionScope.cpp
   PollyStub.cpp
   ROCDLTarget.cpp
   Translate.cpp)

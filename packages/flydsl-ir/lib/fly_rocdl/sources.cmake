@@ -9,7 +9,12 @@ list(APPEND FLY_CORE_SOURCES
   IR/MfmaTypes.cpp
   IR/MmaEmit.cpp
   IR/State.cpp
+  IR/TdmDescriptor.cpp
   IR/TdmEmit.cpp
+  IR/TdmPartition.cpp
+  IR/TensorEmit.cpp
+  IR/TensorTypes.cpp
+  IR/TiledTdm.cpp
   IR/WmmaTypes.cpp
   Conversion/Atoms.cpp
   Conversion/FlyToROCDL.cpp
@@ -17,5 +22,8 @@ list(APPEND FLY_CORE_SOURCES
   Conversion/Memory.cpp
   Conversion/TypeConverter.cpp
   Transforms/ClusterAttr.cpp
+  Transforms/ExpandLaunchDims.cpp
   Transforms/ExpandMath.cpp
+  Transforms/ExpandOps.cpp
+  Transforms/ExpandSmallFloats.cpp
   Transforms/FastmathOps.cpp)

@@ -30,14 +30,43 @@ template <typename Compile> nb::tuple run(Compile compile) {
   return nb::make_tuple(nb::bytes(output.data(), output.size()), diagnostics);
 }
 
-FlyCodegenOptions makeOptions(const std::string &arch, const std::string &features,
-                              int optLevel, int output) {
-  if (output < FlyCodegenLLVMIR || output > FlyCodegenHSACO)
-    throw nb::value_error("unknown kind of output");
-  return {mlirStringRefCreate(arch.data(), arch.size()),
-          mlirStringRefCreate(features.data(), features.size()), optLevel,
-          static_cast<FlyCodegenOutput>(output)};
-}
+/// Options as Python gives them, and the views of their strings that the C interface takes.
+struct Options {
+  std::string arch, features, wavesPerEU;
+  std::vector<std::string> libraries, llvmOptions; // names and values in turn
+  std::vector<MlirStringRef> libraryRefs, llvmOptionRefs;
+  double seconds[2] = {0, 0};
+  FlyCodegenOptions c;
+
+  explicit Options(const nb::dict &from) {
+    arch = nb::cast<std::string>(from["arch"]);
+    features = nb::cast<std::string>(from["features"]);
+    wavesPerEU = nb::cast<std::string>(from["waves_per_eu"]);
+    for (nb::handle library : from["libraries"]) {
+      auto bytes = nb::cast<nb::bytes>(library);
+      libraries.emplace_back(bytes.c_str(), bytes.size());
+    }
+    for (nb::handle text : from["llvm_options"])
+      llvmOptions.push_back(nb::cast<std::string>(text));
+    for (const std::string &text : libraries)
+      libraryRefs.push_back(ref(text));
+    for (const std::string &text : llvmOptions)
+      llvmOptionRefs.push_back(ref(text));
+    int output = nb::cast<int>(from["output"]);
+    if (output < FlyCodegenLLVMIR || output > FlyCodegenHSACO)
+      throw nb::value_error("unknown kind of output");
+    c = {ref(arch), ref(features), nb::cast<int>(from["opt_level"]),
+         static_cast<FlyCodegenOutput>(output), ref(wavesPerEU),
+         nb::cast<bool>(from["fast_math"]), nb::cast<bool>(from["debug_info"]),
+         static_cast<intptr_t>(libraryRefs.size()), libraryRefs.data(),
+         static_cast<intptr_t>(llvmOptionRefs.size() / 2), llvmOptionRefs.data(), seconds};
+  }
+  Options(const Options &) = delete;
+
+  static MlirStringRef ref(const std::string &text) {
+    return mlirStringRefCreate(text.data(), text.size());
+  }
+};
 
 nb::list archTable() {
   nb::list table;
@@ -70,25 +99,26 @@ nb::list archTable() {
 
 NB_MODULE(_flyCodegen, m) {
   m.doc() = "AMDGPU code generation in process; use flydsl.ir.";
+  // Both give (bytes, warnings, seconds of compiling, seconds of linking).
   m.def(
       "compile_operation",
-      [](MlirOperation op, const std::string &arch, const std::string &features, int optLevel,
-         int output) {
-        FlyCodegenOptions options = makeOptions(arch, features, optLevel, output);
-        return run([&](auto... sinks) { return flyCodegenCompileOperation(op, options, sinks...); });
+      [](MlirOperation op, nb::dict from) {
+        Options options(from);
+        nb::tuple result = run(
+            [&](auto... sinks) { return flyCodegenCompileOperation(op, options.c, sinks...); });
+        return nb::make_tuple(result[0], result[1], options.seconds[0], options.seconds[1]);
       },
-      nb::arg("op"), nb::arg("arch"), nb::arg("features"), nb::arg("opt_level"),
-      nb::arg("output"));
+      nb::arg("op"), nb::arg("options"));
   m.def(
       "compile_llvm_ir",
-      [](const std::string &text, const std::string &arch, const std::string &features,
-         int optLevel, int output) {
-        FlyCodegenOptions options = makeOptions(arch, features, optLevel, output);
-        MlirStringRef ir = mlirStringRefCreate(text.data(), text.size());
-        return run([&](auto... sinks) { return flyCodegenCompileLLVMIR(ir, options, sinks...); });
+      [](const std::string &text, nb::dict from) {
+        Options options(from);
+        MlirStringRef ir = Options::ref(text);
+        nb::tuple result = run(
+            [&](auto... sinks) { return flyCodegenCompileLLVMIR(ir, options.c, sinks...); });
+        return nb::make_tuple(result[0], result[1], options.seconds[0], options.seconds[1]);
       },
-      nb::arg("text"), nb::arg("arch"), nb::arg("features"), nb::arg("opt_level"),
-      nb::arg("output"));
+      nb::arg("text"), nb::arg("options"));
   m.def(
       "disassemble",
       [](nb::bytes object) {

@@ -8,6 +8,7 @@
 #include "fly-c/FlyROCDLTypes.h"
 
 #include "Bindings.h"
+#include "IntTupleArgument.h"
 #include "PyUtils.h"
 #include "fly-c/Attributes.h"
 #include "fly-c/LayoutTypes.h"
@@ -23,6 +24,8 @@ FLY_PY_TYPE(CopyOpCDNA4LdsReadTranspose);
 FLY_PY_TYPE(CopyOpCDNA4BufferLoadAsyncLDS);
 FLY_PY_TYPE(CopyOpCDNA4GlobalLoadAsyncLDS);
 FLY_PY_TYPE(CopyOpGFX1250TDM);
+FLY_PY_TYPE(CopyOpCDNA5TensorLoad);
+FLY_PY_TYPE(CopyOpCDNA5TensorStore);
 FLY_PY_TYPE(MmaOpCDNA3_MFMA);
 FLY_PY_TYPE(MmaOpCDNA4_MFMAScale);
 FLY_PY_TYPE(MmaOpGFX11_WMMA);
@@ -113,6 +116,53 @@ void CopyOpGFX1250TDMType::bindDerived(ClassTy &cls) {
       nb::arg("early_timeout") = false);
 }
 
+/// An int-tuple attribute from a Python int tuple, an int_tuple type or a value of one.
+static MlirAttribute toIntTuple(const PyMlirContextRef &ref, nb::handle object) {
+  return flyIntTupleTypeGetAttr(IntTupleArgument(ref).convertOrType(object));
+}
+
+void CopyOpCDNA5TensorLoadType::bindDerived(ClassTy &cls) {
+  defIsInstance(cls);
+  cls.def_static(
+      "get",
+      [](std::vector<int32_t> shape, PyType &elemTy, nb::object tensor2tdm, bool atomicBarrier,
+         int32_t cacheModifier, int32_t iterCount, int32_t padInterval, int32_t padAmount,
+         PyMlirContext *context) {
+        PyMlirContextRef ref = resolveContext(context, {elemTy});
+        MlirAttribute tuple = toIntTuple(ref, tensor2tdm);
+        return CopyOpCDNA5TensorLoadType(ref, orValueError(ref->get(), [&] {
+                                           return flyCopyOpCDNA5TensorLoadTypeGet(
+                                               shape.size(), shape.data(), elemTy, tuple,
+                                               atomicBarrier, cacheModifier, iterCount,
+                                               padInterval, padAmount);
+                                         }));
+      },
+      nb::arg("tile_shape"), nb::arg("data_type"), nb::arg("tensor2tdm"),
+      nb::arg("atomic_barrier") = false, nb::arg("cache_modifier") = 0, nb::arg("iter_count") = 1,
+      nb::arg("pad_interval") = 0, nb::arg("pad_amount") = 0, nb::kw_only(), contextArg(),
+      "Tile load into LDS by the tensor data mover; `tile_shape` has the outermost axis first.");
+}
+
+void CopyOpCDNA5TensorStoreType::bindDerived(ClassTy &cls) {
+  defIsInstance(cls);
+  cls.def_static(
+      "get",
+      [](std::vector<int32_t> shape, PyType &elemTy, nb::object tensor2tdm, bool atomicBarrier,
+         int32_t cacheModifier, int32_t iterCount, PyMlirContext *context) {
+        PyMlirContextRef ref = resolveContext(context, {elemTy});
+        MlirAttribute tuple = toIntTuple(ref, tensor2tdm);
+        return CopyOpCDNA5TensorStoreType(ref, orValueError(ref->get(), [&] {
+                                            return flyCopyOpCDNA5TensorStoreTypeGet(
+                                                shape.size(), shape.data(), elemTy, tuple,
+                                                atomicBarrier, cacheModifier, iterCount);
+                                          }));
+      },
+      nb::arg("tile_shape"), nb::arg("data_type"), nb::arg("tensor2tdm"),
+      nb::arg("atomic_barrier") = false, nb::arg("cache_modifier") = 0, nb::arg("iter_count") = 1,
+      nb::kw_only(), contextArg(),
+      "Tile store from LDS by the tensor data mover; `tile_shape` has the outermost axis first.");
+}
+
 //===----------------------------------------------------------------------===//
 // MMA operations
 //===----------------------------------------------------------------------===//
@@ -199,6 +249,17 @@ void bindFlyROCDLTypes(nb::module_ &m) {
   CopyOpCDNA4BufferLoadAsyncLDSType::bind(m);
   CopyOpCDNA4GlobalLoadAsyncLDSType::bind(m);
   CopyOpGFX1250TDMType::bind(m);
+  CopyOpCDNA5TensorLoadType::bind(m);
+  CopyOpCDNA5TensorStoreType::bind(m);
+  m.def(
+      "tdm_partition_layout",
+      [](PyType &atomTy, PyType &smemTy, nb::handle, int32_t numWarps) {
+        PyMlirContextRef ref = atomTy.getContext();
+        return orValueError(ref->get(),
+                            [&] { return flyTdmPartitionLayout(atomTy, smemTy, numWarps); });
+      },
+      nb::arg("atom_ty"), nb::arg("stensor_ty"), nb::arg("tensor_ty"), nb::arg("num_warps"),
+      "The layout ((ATOM, ITER), WARP) -> index in the tile of a tensor copy that warps share.");
   MmaOpCDNA3_MFMAType::bind(m);
   MmaOpCDNA4_MFMAScaleType::bind(m);
   MmaOpGFX11_WMMAType::bind(m);

@@ -38,7 +38,7 @@ expect_error(lambda: ir.compile_hsaco("garbage", "gfx942"))
 # CHECK: CodegenError: linking the code object failed: {{.*}}undefined {{.*}}symbol: f
 expect_error(lambda: ir.compile_hsaco(kernel("call void @f()", "declare void @f()\n"), "gfx942"))
 # The instruction does not exist on this architecture.
-# CHECK: CodegenError: compiling for gfx1201:{{.*}}Cannot select
+# CHECK: CodegenError: gfx1201 has no instruction for llvm.amdgcn.{{.*}} (kernel 'k')
 expect_error(
     lambda: ir.compile_hsaco(
         kernel(

@@ -45,3 +45,30 @@ func.func @outside() {
   %p = fly.make_ptr() {dictAttrs = {allocBytes = 96 : i64, allocAlign = 32 : i64}} : () -> !fly.ptr<i8, shared, align<32>>
   return
 }
+
+// -----
+
+// The instruction takes consecutive elements, which these are not.
+!at = !fly.copy_atom<!fly.universal_copy<128>, 32>
+gpu.module @m {
+  gpu.func @strided(%s: !fly.memref<f32, global, 4:64, align<16>>, %d: !fly.memref<f32, register, 4:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+2 {{moves 128 consecutive bits, but the elements of '!fly.memref<f32, global, 4:64, align<16>>' are not consecutive}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %s, %d) : (!at, !fly.memref<f32, global, 4:64, align<16>>, !fly.memref<f32, register, 4:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+!at = !fly.copy_atom<!fly.universal_copy<128>, 32>
+gpu.module @m {
+  gpu.func @short(%s: !fly.memref<f32, global, 2:1, align<16>>, %d: !fly.memref<f32, register, 4:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+2 {{moves 128 bits, but '!fly.memref<f32, global, 2:1, align<16>>' holds only 64}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %s, %d) : (!at, !fly.memref<f32, global, 2:1, align<16>>, !fly.memref<f32, register, 4:1>) -> ()
+    gpu.return
+  }
+}

@@ -3,12 +3,12 @@
 // A swizzled vector load: the alignment is limited by the swizzle.
 gpu.module @m {
   // CHECK-LABEL: gpu.func @swizzled
-  // CHECK-DAG: %[[MASK:.*]] = arith.constant 896 : i64
-  // CHECK-DAG: %[[SHIFT:.*]] = arith.constant 3 : i64
+  // CHECK-DAG: %[[MASK:.*]] = llvm.mlir.constant(896 : i64) : i64
+  // CHECK-DAG: %[[SHIFT:.*]] = llvm.mlir.constant(3 : i64) : i64
   // CHECK: %[[A:.*]] = llvm.ptrtoint %{{.*}} : !llvm.ptr<3> to i64
-  // CHECK: %[[B:.*]] = arith.andi %[[A]], %[[MASK]]
-  // CHECK: %[[C:.*]] = arith.shrui %[[B]], %[[SHIFT]]
-  // CHECK: %[[D:.*]] = arith.xori %[[A]], %[[C]]
+  // CHECK: %[[B:.*]] = llvm.and %[[A]], %[[MASK]]
+  // CHECK: %[[C:.*]] = llvm.lshr %[[B]], %[[SHIFT]]
+  // CHECK: %[[D:.*]] = llvm.xor %[[A]], %[[C]]
   // CHECK: %[[P:.*]] = llvm.inttoptr %[[D]]
   // CHECK: llvm.load %[[P]] {alignment = 16 : i64} : !llvm.ptr<3> -> vector<8xf16>
   gpu.func @swizzled(%p: !fly.ptr<f16, shared, align<64>, S<3,4,3>>, %o: !llvm.ptr<1>) kernel {

@@ -3,7 +3,7 @@
 gpu.module @m {
   // CHECK-LABEL: gpu.func @f
   // CHECK-NOT: math.
-  // CHECK: llvm.intr.exp2
+  // CHECK: llvm.call_intrinsic "llvm.exp2"
   // CHECK-NOT: math.
   gpu.func @f(%x: f32, %h: f16, %v: vector<4xf32>, %o: !llvm.ptr<1>) kernel {
     %0 = math.tanh %x : f32

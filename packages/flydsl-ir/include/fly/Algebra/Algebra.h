@@ -184,7 +184,8 @@ private:
   Int dynamicResult(const Int &a, const Int &b, int64_t div);
   Layout coalesceImpl(const Layout &l, bool extended);
   Layout coalesceByProfile(const Layout &l, const Tuple &profile, bool extended);
-  Layout composeLeaf(const Layout &a, const Tuple &s, const Tuple &d);
+  Layout composeLeaf(const Layout &a, const Tuple &s, const Tuple &d, MutableArrayRef<int64_t> used);
+  void checkRecast(const Layout &l, int32_t up, int32_t down);
   void flattenInto(const Layout &l, std::vector<Tuple> &shapes, std::vector<Tuple> &strides);
   Layout fromTile(Attribute entry);
   bool isSmaller(const Tuple &a, size_t i, const Tuple &b, size_t j);

@@ -191,7 +191,7 @@ def Fly_CoalesceOp : Fly_PureOp<"coalesce"> {
     %r = fly.coalesce(%l) : (!fly.layout<(3,1,(2,5)):(2,9,(6,12))>) -> !fly.layout<30:2>
     ```
   }];
-  let arguments = (ins Fly_LayoutLike:$layout, Optional<Fly_IntTupleType>:$pattern);
+  let arguments = (ins Fly_LayoutLike:$layout, Fly_OptionalIntTuple:$pattern);
   let results = (outs Fly_LayoutLike:$result);
 }
 
@@ -215,7 +215,7 @@ def Fly_ComplementOp : Fly_PureOp<"complement"> {
         : (!fly.layout<6:5>, !fly.int_tuple<70>) -> !fly.layout<(5,3):(1,30)>
     ```
   }];
-  let arguments = (ins Fly_NarrowLayout:$layout, Optional<Fly_IntTupleType>:$codomain_size);
+  let arguments = (ins Fly_NarrowLayout:$layout, Fly_OptionalIntTuple:$codomain_size);
   let results = (outs Fly_NarrowLayout:$result);
 }
 

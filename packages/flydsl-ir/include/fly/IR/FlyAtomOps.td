@@ -103,7 +103,7 @@ def Fly_MakeTiledMmaOp : Fly_PureOp<"make_tiled_mma"> {
     ```
   }];
   let arguments = (ins AnyType:$mmaAtom, Fly_LayoutType:$atomLayout,
-                       Optional<Fly_TileType>:$permutation);
+                       Fly_OptionalTile:$permutation);
   let results = (outs Fly_TiledMmaType:$result);
 }
 
@@ -204,7 +204,7 @@ def Fly_CopyOp : Fly_Op<"copy"> {
         !fly.memref<i1, register, (1,4):(0,1)>) -> ()
     ```
   }];
-  let arguments = (ins AnyType:$copyAtom, Fly_MemRefType:$src, Fly_MemRefType:$dst,
+  let arguments = (ins AnyType:$copyAtom, Fly_TensorLike:$src, Fly_TensorLike:$dst,
                        Optional<Fly_MemRefType>:$pred);
   let hasVerifier = 1;
 }
@@ -231,12 +231,14 @@ def Fly_GemmOp : Fly_Op<"gemm", [AttrSizedOperandSegments]> {
 def Fly_CopyAtomCall : Fly_Op<"copy_atom_call"> {
   let summary = "one copy instruction";
   let description = [{
+    A tensor of coordinates stands for global memory that the atom knows itself.
+
     ```mlir
     fly.copy_atom_call(%a, %s, %d) : (!fly.copy_atom<!fly.universal_copy<32>, 32>,
         !fly.memref<f32, global, 1:1>, !fly.memref<f32, register, 1:1>) -> ()
     ```
   }];
-  let arguments = (ins Fly_CopyAtomType:$copyAtom, Fly_MemRefType:$src, Fly_MemRefType:$dst,
+  let arguments = (ins Fly_CopyAtomType:$copyAtom, Fly_TensorLike:$src, Fly_TensorLike:$dst,
                        Optional<Fly_MemRefType>:$pred);
 }
 

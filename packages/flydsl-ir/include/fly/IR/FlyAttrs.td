@@ -185,7 +185,13 @@ def Fly_TileAttr : Fly_Attr<"Tile", "tile"> {
   }];
 }
 
-def Fly_ExplicitModuleAttr : Fly_Attr<"ExplicitModule", "explicit_module"> {
+// Lets a gpu.binary name the attribute as its offloading handler.
+def Fly_OffloadingTranslation : NativeTrait<"OffloadingTranslationAttrTrait", ""> {
+  let cppNamespace = "::mlir::gpu";
+}
+
+def Fly_ExplicitModuleAttr
+    : Fly_Attr<"ExplicitModule", "explicit_module", [Fly_OffloadingTranslation]> {
   let summary = "offloading handler that leaves loading and launching to explicit calls";
 }
 

@@ -7,6 +7,7 @@
 #ifndef FLY_IR_FLYDIALECT_H
 #define FLY_IR_FLYDIALECT_H
 
+#include "mlir/Dialect/GPU/IR/CompilationInterfaces.h"
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"

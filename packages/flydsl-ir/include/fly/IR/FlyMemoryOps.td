@@ -154,7 +154,7 @@ def Fly_MemRefAllocaOp : Fly_Op<"memref.alloca"> {
   let hasVerifier = 1;
 }
 
-def Fly_MemRefLoadOp : Fly_Op<"memref.load", [InferTypeOpAdaptor]> {
+def Fly_MemRefLoadOp : Fly_InferredOp<"memref.load"> {
   let summary = "the element at a coordinate";
   let description = [{
     ```mlir
@@ -178,7 +178,7 @@ def Fly_MemRefStoreOp : Fly_Op<"memref.store"> {
   let hasVerifier = 1;
 }
 
-def Fly_MemRefLoadVecOp : Fly_Op<"memref.load_vec", [InferTypeOpAdaptor]> {
+def Fly_MemRefLoadVecOp : Fly_InferredOp<"memref.load_vec"> {
   let summary = "all elements in colexicographic order";
   let description = [{
     ```mlir

@@ -150,7 +150,7 @@ def Fly_MakeFragmentLikeOp : Fly_PureOp<"make_fragment_like"> {
        -> !fly.memref<i1, register, (4,6):(1,4)>
     ```
   }];
-  let arguments = (ins AnyTypeOf<[Fly_LayoutType, Fly_MemRefType, Fly_CoordTensorType]>:$src,
+  let arguments = (ins Fly_LayoutOrTensor:$src,
                        OptionalAttr<TypeAttr>:$dtype);
   let results = (outs Fly_MemRefType:$result);
   let assemblyFormat = [{
@@ -166,7 +166,7 @@ def Fly_MakeFragmentLayoutLikeOp : Fly_PureOp<"make_fragment_layout_like"> {
         : (!fly.layout<(4,3,5):(1,20,4)>) -> !fly.layout<(4,3,5):(1,20,4)>
     ```
   }];
-  let arguments = (ins AnyTypeOf<[Fly_LayoutType, Fly_MemRefType]>:$src);
+  let arguments = (ins Fly_LayoutOrMemRef:$src);
   let results = (outs Fly_LayoutType:$result);
 }
 

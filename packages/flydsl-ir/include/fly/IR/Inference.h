@@ -36,6 +36,11 @@ Attribute sliceLayout(Algebra &algebra, Attribute layout, const Tuple &coord);
 /// `(coord, *, *, ...)` with a `*` for every mode of `view` after the first.
 Tuple firstModeCoord(const Tuple &coord, int32_t rank);
 
+/// Checks operands against the kinds of an op's arguments (names of constraints in FlyOpBase.td;
+/// kinds of attributes are skipped).
+LogicalResult checkOperands(std::optional<Location> loc, ArrayRef<const char *> kinds,
+                            ValueRange operands);
+
 } // namespace mlir::fly
 
 #endif // FLY_IR_INFERENCE_H

@@ -7,7 +7,7 @@
 #ifndef FLY_ROCDL_IR_FLYROCDLDIALECT_H
 #define FLY_ROCDL_IR_FLYROCDLDIALECT_H
 
-#include "fly/IR/FlyDialect.h"
+#include "fly/IR/FlyOps.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

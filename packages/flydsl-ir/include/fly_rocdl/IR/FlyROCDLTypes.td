@@ -109,6 +109,35 @@ def FlyROCDL_CopyOpGFX1250TDMType
   }];
 }
 
+// A tile of `shape` (descriptor axes, outermost first) between global and shared memory. The global
+// side is a tensor of descriptor coordinates; `tensor2tdm` gives the axis of each tensor mode.
+class FlyROCDL_TensorCopyType<string name, string typeMnemonic, dag extra, string extraFormat>
+    : FlyROCDL_CopyType<name, typeMnemonic, [FlyROCDL_Stateful]> {
+  let parameters = !con((ins ArrayRefParameter<"int32_t">:$shape, "::mlir::Type":$elemTy,
+                             "::mlir::fly::IntTupleAttr":$tensor2tdm,
+                             DefaultValuedParameter<"bool", "false">:$atomicBarrier,
+                             DefaultValuedParameter<"int32_t", "0">:$cacheModifier,
+                             DefaultValuedParameter<"int32_t", "1">:$iterCount), extra);
+  let assemblyFormat = "`<` `shape` `=` `[` $shape `]` `,` `elem` `=` $elemTy `,` `tensor2tdm` `=` " #
+      "custom<BareIntTuple>($tensor2tdm) `` " # extraFormat # " `>`";
+}
+
+def FlyROCDL_CopyOpCDNA5TensorLoadType
+    : FlyROCDL_TensorCopyType<"CopyOpCDNA5TensorLoad", "cdna5.tensor_load",
+                              (ins DefaultValuedParameter<"int32_t", "0">:$padInterval,
+                                   DefaultValuedParameter<"int32_t", "0">:$padAmount),
+                              "custom<TensorLoadTail>($atomicBarrier, $cacheModifier, " #
+                              "$iterCount, $padInterval, $padAmount)"> {
+  let summary = "tile load from global memory into LDS by the tensor data mover";
+}
+
+def FlyROCDL_CopyOpCDNA5TensorStoreType
+    : FlyROCDL_TensorCopyType<"CopyOpCDNA5TensorStore", "cdna5.tensor_store", (ins),
+                              "custom<TensorStoreTail>($atomicBarrier, $cacheModifier, " #
+                              "$iterCount)"> {
+  let summary = "tile store from LDS to global memory by the tensor data mover";
+}
+
 //===--------------------------------------------------------------------------===//
 // Matrix operations
 //===--------------------------------------------------------------------------===//

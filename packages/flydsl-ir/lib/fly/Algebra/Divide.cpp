@@ -18,7 +18,19 @@ using namespace mlir::fly;
 Layout Algebra::logicalDivide(const Layout &l, const Layout &divisor) {
   Tuple bound = size(coalesce(l));
   Layout rest = complement(divisor, bound);
-  return composition(l, makeTuple({divisor, rest}));
+  Layout tiles = makeTuple({divisor, rest});
+  if (failed())
+    return l;
+  Layout result = composition(l, tiles);
+  if (!failed())
+    return result;
+  // A number of tiles that is rounded up reaches beyond l. What l means there is of no consequence,
+  // so a last mode of extent 1 need not be kept.
+  Int covered = mul(size(divisor), size(rest));
+  if (!bound.num.isStatic || !covered.isStatic || covered.value <= bound.num.value)
+    return result;
+  error.clear();
+  return composition(coalesce(l), tiles);
 }
 
 Layout Algebra::logicalDivide(const Layout &l, TileAttr tile) {
@@ -96,7 +108,8 @@ Layout Algebra::blockedProduct(const Layout &a, const Layout &t, bool raked) {
   Layout product = logicalProduct(pad(a), pad(t));
   auto pair = [&](const Tuple &p) {
     Tuple block = at(p, 0), rest = at(p, 1);
-    return zip(raked ? Tuple::of({rest, block}) : Tuple::of({block, rest}));
+    Tuple both = raked ? Tuple::of({rest, block}) : Tuple::of({block, rest});
+    return rank == 1 ? both : zip(both); // a single mode is the pair itself
   };
   if (failed() || product.rank() != 2)
     return product;
@@ -152,6 +165,22 @@ static RecastFactors recastFactors(int32_t oldBits, int32_t newBits) {
   return {newBits / common, oldBits / common};
 }
 
+namespace {
+struct FlatMode {
+  Int extent, stride;
+};
+} // namespace
+
+static void collectModes(const Layout &l, SmallVectorImpl<FlatMode> &modes) {
+  if (l.shape.isLeaf) {
+    if (l.stride.isLeaf)
+      modes.push_back({l.shape.num, l.stride.num});
+    return;
+  }
+  for (int32_t i = 0; i < l.rank() && !l.stride.isLeaf && i < l.stride.rank(); ++i)
+    collectModes({l.shape.kids[i], l.stride.kids[i]}, modes);
+}
+
 static Layout upcast(Algebra &algebra, const Layout &l, int32_t f) {
   if (!l.shape.isLeaf) {
     SmallVector<Layout> modes;
@@ -179,23 +208,71 @@ static Layout upcast(Algebra &algebra, const Layout &l, int32_t f) {
           Tuple(Int::constant(d.value < 0 ? -stride : stride), l.stride.modes)};
 }
 
-static Layout downcast(Algebra &algebra, const Layout &l, int32_t f) {
+// `growing` is the position of the mode that takes the new elements, -1 if there is none; `position`
+// counts the leaves.
+static Layout downcastAt(Algebra &algebra, const Layout &l, int32_t f, int growing, int &position) {
   if (!l.shape.isLeaf) {
     SmallVector<Layout> modes;
     for (int32_t i = 0; i < l.rank(); ++i)
-      modes.push_back(downcast(algebra, algebra.at(l, i), f));
+      modes.push_back(downcastAt(algebra, algebra.at(l, i), f, growing, position));
     return algebra.makeTuple(modes);
   }
+  int here = position++;
   if (!l.stride.isLeaf)
     return l;
   const Int &d = l.stride.num;
-  if (d.is(1) || d.is(-1))
+  if ((d.is(1) || d.is(-1)) && here == growing)
     return {algebra.mul(l.shape.num, Int::constant(f)), l.stride};
   return {l.shape, algebra.scale(l.stride, Tuple(f))};
 }
 
+static Layout downcast(Algebra &algebra, const Layout &l, int32_t f) {
+  SmallVector<FlatMode> modes;
+  collectModes(l, modes);
+  // The mode of stride 1; of modes of extent 1 the last, and only if no longer one has stride 1.
+  int growing = -1;
+  bool isLong = false;
+  for (auto [i, mode] : llvm::enumerate(modes)) {
+    if (!mode.stride.is(1) && !mode.stride.is(-1))
+      continue;
+    bool longer = !mode.extent.is(1);
+    if (growing < 0 || longer || !isLong)
+      growing = i;
+    isLong |= longer;
+  }
+  int position = 0;
+  return downcastAt(algebra, l, f, growing, position);
+}
+
+// Old elements that share a new one, or new ones that share an old one, must be whole: otherwise no
+// layout of the same profile describes the same bits.
+void Algebra::checkRecast(const Layout &l, int32_t up, int32_t down) {
+  SmallVector<FlatMode> modes;
+  collectModes(l, modes);
+  int64_t inside = 0; // old elements below the width of a new one
+  int unitModes = 0;
+  for (auto [i, mode] : llvm::enumerate(modes)) {
+    if (!mode.stride.isStatic || mode.stride.value == 0 || !mode.extent.isStatic)
+      continue;
+    int64_t step = std::abs(int64_t(mode.stride.value)), extent = mode.extent.value;
+    if (step < up) {
+      int64_t together = llvm::divideCeil(up, step);
+      inside += step * (std::min(extent, together) - 1);
+      if (down > 1 && extent != 1 && extent % together != 0)
+        fail("recast: the " + Twine(extent) + " elements of mode " + Twine(i) +
+             " are not a multiple of the " + Twine(together) + " that share a new one");
+    }
+    unitModes += step == 1 && extent > 1;
+  }
+  if (up > 1 && inside >= up)
+    fail("recast: several modes address elements inside of one new element");
+  if (down > 1 && up == 1 && unitModes > 1)
+    fail("recast: several modes have stride 1");
+}
+
 Layout Algebra::recast(const Layout &l, int32_t oldBits, int32_t newBits) {
   RecastFactors factors = recastFactors(oldBits, newBits);
+  checkRecast(l, factors.up, factors.down);
   Layout result = factors.up > 1 ? upcast(*this, l, factors.up) : l;
   return factors.down > 1 && !failed() ? downcast(*this, result, factors.down) : result;
 }
@@ -229,11 +306,22 @@ static int32_t recastBase(Algebra &algebra, int32_t base, RecastFactors factors)
   return std::max(result, 0);
 }
 
+// The base of a swizzle that does nothing, moved as far as it goes.
+static int32_t trivialBase(int32_t base, const RecastFactors &factors) {
+  for (int32_t f = factors.up; f > 1; f /= 2)
+    base = std::max(0, base - 1);
+  for (int32_t f = factors.down; f > 1; f /= 2)
+    base = std::min(30, base + 1);
+  return base;
+}
+
 Attribute Algebra::recast(Attribute map, int32_t oldBits, int32_t newBits) {
   if (auto layout = dyn_cast<LayoutAttr>(map))
     return toAttr(recast(fromAttr(layout), oldBits, newBits));
   RecastFactors factors = recastFactors(oldBits, newBits);
   if (auto swizzle = dyn_cast<SwizzleAttr>(map)) {
+    if (swizzle.isTrivial()) // of any base
+      return SwizzleAttr::get(ctx, 0, trivialBase(swizzle.getBase(), factors), swizzle.getShift());
     int32_t base = recastBase(*this, swizzle.getBase(), factors);
     if (base + swizzle.getMask() + swizzle.getShift() > 31)
       fail("recast: the swizzle reaches beyond bit 30");

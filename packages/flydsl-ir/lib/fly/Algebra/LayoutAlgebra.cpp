@@ -108,8 +108,11 @@ Layout Algebra::coalesce(const Layout &l, const Tuple &profile) {
 // Composition
 //===------------------------------------------------------------------------===//
 
-// a after (s:d), where a is a leaf or flat.
-Layout Algebra::composeLeaf(const Layout &a, const Tuple &s, const Tuple &d) {
+// a after (s:d), where a is a leaf or flat. `used` adds up the largest coordinate that the modes of the
+// inner layout reach in each mode of a: where the sum reaches the extent, coordinates carry into the
+// next mode, and the result would be wrong.
+Layout Algebra::composeLeaf(const Layout &a, const Tuple &s, const Tuple &d,
+                            MutableArrayRef<int64_t> used) {
   if (!s.isInt() || !d.isInt()) {
     fail("composition needs integer shapes and strides in the inner layout");
     return {s, Tuple(0)};
@@ -118,6 +121,10 @@ Layout Algebra::composeLeaf(const Layout &a, const Tuple &s, const Tuple &d) {
     return canon({s, Tuple(0)});
   if (a.shape.isLeaf)
     return canon({s, scale(d, a.stride)});
+  if (d.num.isStatic && d.num.value < 0 && !s.is(1)) {
+    fail("composition: the inner layout has the negative stride " + Twine(d.num.value));
+    return {s, Tuple(0)};
+  }
   Int restShape = s.num, restStride = d.num;
   std::vector<Tuple> shapes, strides;
   auto describe = [&] { return Twine(d.num.value).str(); };
@@ -125,7 +132,7 @@ Layout Algebra::composeLeaf(const Layout &a, const Tuple &s, const Tuple &d) {
     const Int &extent = a.shape.kids[i].num;
     bool known = extent.isStatic && restStride.isStatic;
     if (known && !restShape.is(1) && restStride.value >= extent.value &&
-        restStride.value % std::max(extent.value, 1) != 0)
+        int64_t(restStride.value) % std::max(extent.value, 1) != 0)
       fail("composition: stride " + describe() + " neither divides nor is divided by mode " +
            Twine(i) + " of extent " + Twine(extent.value));
     Int steps = ceilDiv(extent, restStride);
@@ -135,12 +142,22 @@ Layout Algebra::composeLeaf(const Layout &a, const Tuple &s, const Tuple &d) {
       continue;
     }
     Int taken = min(steps, restShape);
-    if (taken.isStatic && restShape.isStatic && restShape.value % taken.value != 0)
+    if (taken.is(0)) {
+      fail("composition: mode " + Twine(i) + " is empty");
+      break;
+    }
+    if (taken.isStatic && restShape.isStatic && int64_t(restShape.value) % taken.value != 0)
       fail("composition: the " + Twine(restShape.value) + " elements left do not divide into the " +
            Twine(taken.value) + " of mode " + Twine(i));
     Int left = div(restShape, taken);
+    if (taken.isStatic && restStride.isStatic) {
+      used[i] += (int64_t(taken.value) - 1) * restStride.value;
+      if (extent.isStatic && used[i] >= extent.value)
+        fail("composition: the modes of the inner layout together reach coordinate " +
+             Twine(used[i]) + " of mode " + Twine(i) + ", whose extent is " + Twine(extent.value));
+    }
     // A step that straddles the end of the mode gives wrong indices if more modes follow.
-    if (known && !left.is(1) && extent.value % std::max(restStride.value, 1) != 0)
+    if (known && !left.is(1) && int64_t(extent.value) % std::max(restStride.value, 1) != 0)
       fail("composition: stride " + Twine(restStride.value) + " does not divide mode " + Twine(i) +
            " of extent " + Twine(extent.value) + ", and the inner layout goes beyond it");
     shapes.push_back(taken);
@@ -157,10 +174,11 @@ Layout Algebra::composeLeaf(const Layout &a, const Tuple &s, const Tuple &d) {
 
 Layout Algebra::composition(const Layout &a, const Layout &b) {
   Layout flat = coalesceByProfile(a, coprofile(b), /*extended=*/true);
+  SmallVector<int64_t> used(flat.rank(), 0);
   std::function<Layout(const Tuple &, const Tuple &)> compose =
       [&](const Tuple &s, const Tuple &d) -> Layout {
     if (s.isLeaf)
-      return composeLeaf(flat, s, d);
+      return composeLeaf(flat, s, d, used);
     if (d.isLeaf || d.rank() != s.rank()) {
       fail("shape and stride are not congruent");
       return {s, d};
@@ -263,7 +281,7 @@ Layout Algebra::complement(const Layout &l, std::optional<Tuple> codomainSize) {
   for (size_t i : order) {
     const Int &stride = strides[i].num;
     if (stride.isStatic && last.isStatic &&
-        (stride.value < last.value || stride.value % last.value != 0))
+        (last.value <= 0 || stride.value < last.value || stride.value % last.value != 0))
       fail("complement: stride " + Twine(stride.value) + " of mode " + Twine(i) +
            " is not a multiple of " + Twine(last.value) + ", which the modes before it cover");
     outShapes.push_back(div(stride, last));
@@ -312,15 +330,23 @@ Layout Algebra::leftInverse(const Layout &l) {
   std::vector<Tuple> outShapes, outStrides{Tuple(0)};
   Int covered = Int::constant(1);
   Tuple lastShape(1);
+  int64_t end = 0; // of the indices that the modes before take, in one step of the next mode
   for (size_t i : sortByStride(strides)) {
     const Int &stride = strides[i].num;
     if (stride.is(0))
       continue;
-    if (covered.value == 0 || stride.value % covered.value != 0) {
+    if (covered.value <= 0 || int64_t(stride.value) % covered.value != 0) {
       fail("left inverse: stride " + Twine(stride.value) + " is not a multiple of the stride " +
            Twine(covered.value) + " before it");
       return {Tuple(1), Tuple(0)};
     }
+    if (end > stride.value) {
+      fail("left inverse: stride " + Twine(stride.value) + " does not clear the " + Twine(end) +
+           " indices of the modes of smaller stride");
+      return {Tuple(1), Tuple(0)};
+    }
+    if (shapes[i].num.isStatic)
+      end = int64_t(stride.value) * shapes[i].num.value;
     Int gap = div(stride, covered);
     outShapes.push_back(gap);
     outStrides.push_back(prefix[i]);

@@ -170,7 +170,7 @@ Int Algebra::safeDiv(const Int &a, const Int &b) {
   if (b.is(0))
     return fail("division by zero").num;
   int64_t known = a.isStatic ? a.value : a.div;
-  if (b.isStatic && known % b.value != 0)
+  if (b.isStatic && known % int64_t(b.value) != 0)
     return fail("division is not exact: " + Twine(b.value) + " does not divide " +
                 (a.isStatic ? "" : "a multiple of ") + Twine(known))
         .num;
@@ -192,8 +192,8 @@ Int Algebra::ceilDiv(const Int &a, const Int &b) {
 }
 
 Int Algebra::shapeDiv(const Int &a, const Int &b) {
-  if (a.isStatic && b.isStatic && !b.is(0) && !a.is(0) && a.value % b.value != 0 &&
-      b.value % a.value != 0)
+  int64_t x = a.value, y = b.value; // wide, as INT32_MIN / -1 overflows
+  if (a.isStatic && b.isStatic && y != 0 && x != 0 && x % y != 0 && y % x != 0)
     return fail("shape division: neither of " + Twine(a.value) + " and " + Twine(b.value) +
                 " divides the other")
         .num;

@@ -170,7 +170,7 @@ static std::optional<MmaExtents> mmaExtents(Algebra &algebra, TiledMmaType type)
   for (int32_t i = 0; i < 3; ++i) {
     extents.atom[i] = algebra.size(algebra.fromAttr(shape.at(i))).value;
     if (i < atoms.rank())
-      extents.atoms[i] = algebra.size(algebra.fromAttr(atoms.at(i))).value;
+      extents.atoms[i] = algebra.size(algebra.fromAttr(atoms.getShape().at(i))).value;
   }
   return extents;
 }

@@ -31,6 +31,9 @@ inline IntTupleAttr tupleAttr(Value value) { return cast<IntTupleType>(value.get
                                  OP::Adaptor adaptor, SmallVectorImpl<Type> &types, Algebra &alg); \
   LogicalResult OP::inferReturnTypes(MLIRContext *ctx, std::optional<Location> loc,                \
                                      Adaptor adaptor, SmallVectorImpl<Type> &types) {              \
+    if (failed(adaptor.verify(loc.value_or(UnknownLoc::get(ctx)))) ||                              \
+        failed(checkOperands(loc, OP::kArgumentKinds, adaptor.getOperands())))                     \
+      return failure();                                                                            \
     Algebra alg(ctx);                                                                              \
     return infer##OP(ctx, loc, adaptor, types, alg);                                               \
   }                                                                                                \

@@ -86,3 +86,82 @@ Tuple mlir::fly::firstModeCoord(const Tuple &coord, int32_t rank) {
   kids.front() = coord;
   return Tuple(std::move(kids));
 }
+
+//===------------------------------------------------------------------------===//
+// Operands
+//===------------------------------------------------------------------------===//
+
+namespace {
+struct OperandKind {
+  const char *name;
+  const char *description;
+  bool (*accepts)(Type);
+  bool isOptional = false;
+};
+} // namespace
+
+template <typename... Ts>
+static bool isAny(Type type) {
+  return isa<Ts...>(type);
+}
+
+static const OperandKind *lookupKind(StringRef name) {
+  static const OperandKind kinds[] = {
+      {"Fly_IntTupleType", "int_tuple", isAny<IntTupleType>},
+      {"Fly_OptionalIntTuple", "int_tuple", isAny<IntTupleType>, true},
+      {"Fly_LayoutType", "layout", isAny<LayoutType>},
+      {"Fly_SwizzleType", "swizzle", isAny<SwizzleType>},
+      {"Fly_TileType", "tile", isAny<TileType>},
+      {"Fly_OptionalTile", "tile", isAny<TileType>, true},
+      {"Fly_PointerType", "ptr", isAny<PointerType>},
+      {"Fly_MemRefType", "memref", isAny<fly::MemRefType>},
+      {"Fly_ComposedLayoutType", "composed_layout", isAny<ComposedLayoutType>},
+      {"Fly_CopyAtomType", "copy_atom", isAny<CopyAtomType>},
+      {"Fly_TiledCopyType", "tiled_copy", isAny<TiledCopyType>},
+      {"Fly_TiledMmaType", "tiled_mma", isAny<TiledMmaType>},
+      {"Fly_IteratorLike", "int_tuple or ptr", isAny<IntTupleType, PointerType>},
+      {"Fly_TensorLike", "coord_tensor or memref", isAny<CoordTensorType, fly::MemRefType>},
+      {"Fly_NarrowLayout", "layout or composed_layout", isAny<LayoutType, ComposedLayoutType>},
+      {"Fly_LayoutLike", "layout, composed_layout, coord_tensor or memref",
+       isAny<LayoutType, ComposedLayoutType, CoordTensorType, fly::MemRefType>},
+      {"Fly_IntTupleLike", "int_tuple, layout, composed_layout, coord_tensor or memref",
+       isAny<IntTupleType, LayoutType, ComposedLayoutType, CoordTensorType, fly::MemRefType>},
+      {"Fly_IntTupleOrNarrowLayout", "int_tuple, layout or composed_layout",
+       isAny<IntTupleType, LayoutType, ComposedLayoutType>},
+      {"Fly_IntTupleOrLayout", "int_tuple or layout", isAny<IntTupleType, LayoutType>},
+      {"Fly_LayoutOrMemRef", "layout or memref", isAny<LayoutType, fly::MemRefType>},
+      {"Fly_LayoutOrTensor", "layout, memref or coord_tensor",
+       isAny<LayoutType, fly::MemRefType, CoordTensorType>},
+      {"Fly_LayoutOrTile", "layout or tile", isAny<LayoutType, TileType>},
+      {"Fly_ComposedInner", "layout, swizzle, coord_swizzle or composed_layout",
+       isAny<LayoutType, SwizzleType, CoordSwizzleType, ComposedLayoutType>},
+      {"Fly_CoordMap", "layout, composed_layout, swizzle or coord_swizzle",
+       isAny<LayoutType, ComposedLayoutType, SwizzleType, CoordSwizzleType>},
+      {"AnyType", "any type", [](Type) { return true; }},
+  };
+  for (const OperandKind &kind : kinds)
+    if (name == kind.name)
+      return &kind;
+  return nullptr;
+}
+
+LogicalResult mlir::fly::checkOperands(std::optional<Location> loc, ArrayRef<const char *> kinds,
+                                       ValueRange operands) {
+  size_t next = 0;
+  for (StringRef name : kinds) {
+    const OperandKind *kind = lookupKind(name);
+    if (!kind || (kind->isOptional && next == operands.size()))
+      continue;
+    if (next == operands.size())
+      return emitOptionalError(loc, "operand #", next, " is missing: ", kind->description,
+                               " expected");
+    Type type = operands[next].getType();
+    if (!kind->accepts(type))
+      return emitOptionalError(loc, "operand #", next, " must be ", kind->description,
+                               ", but got ", type);
+    ++next;
+  }
+  if (next != operands.size())
+    return emitOptionalError(loc, "expected ", next, " operands, but found ", operands.size());
+  return success();
+}

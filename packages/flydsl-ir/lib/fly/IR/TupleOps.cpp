@@ -125,8 +125,11 @@ FLY_INFER_BODY(GetScalarOp) {
 }
 
 FLY_INFER_BODY(GetLeavesOp) {
+  // Inference may run before the default value of the attribute is filled in.
+  BoolAttr flag = adaptor.getDynamicOnlyAttr();
+  bool dynamicOnly = flag && flag.getValue();
   read(alg, adaptor.getInput()).walk([&](const Tuple &leaf) {
-    if (!adaptor.getDynamicOnly() || !leaf.num.isStatic)
+    if (!dynamicOnly || !leaf.num.isStatic)
       types.push_back(IntegerType::get(ctx, std::max(32, leaf.num.width)));
   });
   return success();

@@ -8,6 +8,7 @@
 
 #include "fly/IR/FlyDialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -37,22 +38,25 @@ static Value swizzledAddress(OpBuilder &b, Location loc, Value ptr, Type type) {
   return LLVM::IntToPtrOp::create(b, loc, ptr.getType(), moved);
 }
 
-// Alignment of an access: the largest power of two the type promises, also after its swizzle.
-static unsigned accessAlignment(Type type) {
+// Alignment attribute of an access to a `valueTy`: the largest power of two that the type promises,
+// also after its swizzle; none (0) where LLVM's default for the value is no stronger than that.
+static unsigned accessAlignment(Type type, Type valueTy) {
   auto memref = dyn_cast<fly::MemRefType>(type);
-  if (!memref)
-    return 1;
-  int64_t align = memref.getAlignment().getAlignment();
-  if (!memref.getSwizzle().isTrivial())
+  int64_t align = memref ? memref.getAlignment().getAlignment() : 1;
+  if (memref && !memref.getSwizzle().isTrivial())
     align = std::gcd(align, int64_t(1) << memref.getSwizzle().getBase());
-  return align & -align;
+  align = align & -align;
+  int64_t bits = getElementBitWidth(getElementTypeOrSelf(valueTy));
+  if (auto vector = dyn_cast<VectorType>(valueTy))
+    bits *= vector.getNumElements();
+  return align >= static_cast<int64_t>(llvm::PowerOf2Ceil((bits + 7) / 8)) ? 0 : align;
 }
 
 static Value loadPredicate(OpBuilder &b, Location loc, Type predTy, Value pred) {
   if (!isa<LLVM::LLVMPointerType>(pred.getType()))
     return pred;
   Value address = swizzledAddress(b, loc, pred, predTy);
-  return LLVM::LoadOp::create(b, loc, b.getI1Type(), address, /*alignment=*/1);
+  return LLVM::LoadOp::create(b, loc, b.getI1Type(), address);
 }
 
 // Emits `body` under the predicate; with a result, `other` is yielded when it is false.
@@ -91,7 +95,7 @@ LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location
     return emitError(loc, "a universal copy through memory needs whole bytes, got ")
            << getBitSize() << " bits";
   return guarded(builder, loc, predTy, pred, Value(), [&](OpBuilder &b) -> FailureOr<Value> {
-    Value size = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(bytes));
+    Value size = arith::ConstantIntOp::create(b, loc, bytes, 32);
     LLVM::MemcpyOp::create(b, loc, swizzledAddress(b, loc, dst, dstTy),
                            swizzledAddress(b, loc, src, srcTy), size, /*isVolatile=*/false);
     return Value();
@@ -108,12 +112,12 @@ FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Lo
     if (isa<LLVM::LLVMPointerType>(src.getType())) {
       Type type = resultTy ? resultTy : Type(b.getIntegerType(getBitSize()));
       value = LLVM::LoadOp::create(b, loc, type, swizzledAddress(b, loc, src, srcTy),
-                                   accessAlignment(srcTy));
+                                   accessAlignment(srcTy, type));
     }
     if (resultTy)
       return value;
     LLVM::StoreOp::create(b, loc, value, swizzledAddress(b, loc, dst, dstTy),
-                          accessAlignment(dstTy));
+                          accessAlignment(dstTy, value.getType()));
     return Value();
   });
 }
@@ -163,7 +167,7 @@ static FailureOr<Value> emitAtomic(CopyOpUniversalAtomicType type, OpBuilder &bu
     Value value = src;
     if (isa<LLVM::LLVMPointerType>(src.getType()))
       value = LLVM::LoadOp::create(b, loc, type.getValType(), swizzledAddress(b, loc, src, srcTy),
-                                   accessAlignment(srcTy));
+                                   accessAlignment(srcTy, type.getValType()));
     LLVM::AtomicRMWOp::create(b, loc, *op, swizzledAddress(b, loc, dst, dstTy), value,
                               LLVM::AtomicOrdering::monotonic, type.getSyncscope());
     return Value();
@@ -202,7 +206,8 @@ FailureOr<Value> MmaOpUniversalFMAType::emitAtomCallSSA(OpBuilder &b, Location l
   Value sum = LLVM::FAddOp::create(b, loc, product, c);
   if (resultTy)
     return sum;
-  LLVM::StoreOp::create(b, loc, sum, swizzledAddress(b, loc, d, dTy), accessAlignment(dTy));
+  LLVM::StoreOp::create(b, loc, sum, swizzledAddress(b, loc, d, dTy),
+                        accessAlignment(dTy, sum.getType()));
   return Value();
 }
 
@@ -212,7 +217,7 @@ LogicalResult MmaOpUniversalFMAType::emitAtomCall(OpBuilder &b, Location loc, Ty
                                                   ValueRange bs, Value c) const {
   auto load = [&](Value ptr, Type type) -> Value {
     return LLVM::LoadOp::create(b, loc, getElemTy(), swizzledAddress(b, loc, ptr, type),
-                                accessAlignment(type));
+                                accessAlignment(type, getElemTy()));
   };
   if (as.size() != 1 || bs.size() != 1)
     return emitError(loc, "a universal FMA takes one A and one B operand");

@@ -45,27 +45,36 @@ struct RefreshInferredType : RewritePattern {
 
 struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLoweringPass> {
   void runOnOperation() override {
+    lowering::Reasons reasons;
     RewritePatternSet patterns(&getContext());
     patterns.add<RefreshInferredType>(&getContext());
     lowering::populateEvaluate(patterns);
     lowering::populateForward(patterns);
     lowering::populateDistribute(patterns);
     lowering::populateMemory(patterns);
-    lowering::populateVectorAccess(patterns);
+    lowering::populateVectorAccess(patterns, reasons);
     lowering::populatePartition(patterns);
-    lowering::populateCopyGemm(patterns);
-    lowering::populatePrint(patterns);
+    lowering::populateCopyGemm(patterns, reasons);
+    lowering::populatePrint(patterns, reasons);
     GreedyRewriteConfig config;
     config.setUseTopDownTraversal(true);
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
     config.setMaxIterations(GreedyRewriteConfig::kNoLimit);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       return signalPassFailure();
-    // A bulk operation that is left over had its reason reported by the pattern.
-    WalkResult leftOver = getOperation()->walk([](Operation *op) {
-      return isa<CopyOp, GemmOp, PrintOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+    bool leftOver = false;
+    getOperation()->walk([&](Operation *op) {
+      auto reason = reasons.find(op);
+      bool isNoted = reason != reasons.end() && isa<MemRefLoadVecOp, MemRefStoreVecOp>(op);
+      if (!isa<CopyOp, GemmOp, PrintOp>(op) && !isNoted)
+        return;
+      op->emitOpError() << (reason == reasons.end()
+                                ? "cannot be lowered: run fly-canonicalize before, and make sure "
+                                  "that its operands are not block arguments"
+                                : StringRef(reason->second));
+      leftOver = true;
     });
-    if (leftOver.wasInterrupted())
+    if (leftOver)
       return signalPassFailure();
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());

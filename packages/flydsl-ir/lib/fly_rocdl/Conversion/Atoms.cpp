@@ -8,6 +8,9 @@
 
 #include "Patterns.h"
 
+#include "../IR/TensorCopy.h"
+#include "fly/Algebra/Algebra.h"
+
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
 using namespace mlir;
@@ -27,6 +30,45 @@ static LogicalResult failCall(Operation *op, Type operation) {
   return op->emitOpError() << "cannot emit " << operation;
 }
 
+/// Bits that one thread of a copy moves; 0 if that depends on the operands.
+static int64_t getAtomBits(fly::CopyOpTypeInterface copy) {
+  if (cast<Type>(copy).hasTrait<fly::WholeTileCopy>() || TensorCopy::isTensorCopy(copy))
+    return 0;
+  auto layout = dyn_cast_or_null<fly::LayoutAttr>(copy.getThrBitLayoutRef());
+  if (!layout || layout.rank() != 2)
+    return 0;
+  fly::Algebra algebra(layout.getContext());
+  fly::Int bits = algebra.size(algebra.fromAttr(layout.getShape().at(1)));
+  return algebra.failed() || !bits.isStatic ? 0 : bits.value;
+}
+
+/// An instruction moves consecutive elements, whatever the layout of its operand says. So a layout that
+/// is known to say otherwise is an error.
+static LogicalResult checkOperand(Operation *op, Type type, int64_t bits) {
+  auto memref = dyn_cast_or_null<fly::MemRefType>(type);
+  if (!memref || bits == 0)
+    return success();
+  int64_t elemBits = fly::getElementBitWidth(memref.getElemTy());
+  fly::LayoutAttr linear = memref.getLinearLayout();
+  if (elemBits == 0 || bits <= elemBits || !linear || !linear.getShape().isStatic())
+    return success();
+  fly::Algebra algebra(linear.getContext());
+  fly::Layout flat = algebra.coalesce(algebra.fromAttr(linear));
+  fly::Int size = algebra.size(flat);
+  if (algebra.failed() || !size.isStatic)
+    return success();
+  if (int64_t(size.value) * elemBits < bits)
+    return op->emitOpError() << "moves " << bits << " bits, but " << type << " holds only "
+                             << int64_t(size.value) * elemBits;
+  const fly::Tuple &extent = flat.shape.isLeaf ? flat.shape : flat.shape.kids.front();
+  const fly::Tuple &stride = flat.stride.isLeaf ? flat.stride : flat.stride.kids.front();
+  bool known = stride.isInt() && stride.num.isStatic && extent.num.isStatic;
+  if (known && (!stride.is(1) || int64_t(extent.num.value) * elemBits < bits))
+    return op->emitOpError() << "moves " << bits << " consecutive bits, but the elements of " << type
+                             << " are not consecutive";
+  return success();
+}
+
 static Type typeOf(Value value) { return value ? value.getType() : Type(); }
 
 namespace {
@@ -37,9 +79,17 @@ struct MakeAtomPattern : OpConversionPattern<OpT> {
   using OpConversionPattern<OpT>::OpConversionPattern;
   LogicalResult matchAndRewrite(OpT op, typename OpT::Adaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    if (op->getNumOperands() != 0)
-      return op.emitOpError("with construction operands is not supported by this target");
     Type operation = getAtomOperation(op.getType());
+    if (op->getNumOperands() != 0) {
+      if (!TensorCopy::isTensorCopy(operation))
+        return op.emitOpError() << operation << " takes no construction operands";
+      FailureOr<Value> state =
+          buildTensorState(rewriter, op.getLoc(), operation, adaptor.getOperands());
+      if (failed(state))
+        return failure();
+      rewriter.replaceOp(op, *state);
+      return success();
+    }
     if (auto stateful = dyn_cast<fly::StatefulOpTypeInterface>(operation)) {
       rewriter.replaceOp(op, stateful.getDefaultState(rewriter, op.getLoc()));
       return success();
@@ -84,10 +134,16 @@ struct CopyAtomCallPattern : OpConversionPattern<fly::CopyAtomCall> {
                                 ConversionPatternRewriter &rewriter) const override {
     Type operation = getAtomOperation(op.getCopyAtom().getType());
     auto copy = dyn_cast<fly::CopyOpTypeInterface>(operation);
-    auto src = op.getSrc().getType(), dst = op.getDst().getType();
-    if (src.getElemTy() != dst.getElemTy())
-      return op.emitOpError() << "src/dst element types mismatch: " << src.getElemTy() << " and "
-                              << dst.getElemTy();
+    Type src = op.getSrc().getType(), dst = op.getDst().getType();
+    auto srcMemRef = dyn_cast<fly::MemRefType>(src), dstMemRef = dyn_cast<fly::MemRefType>(dst);
+    if ((!srcMemRef || !dstMemRef) && !TensorCopy::isTensorCopy(operation))
+      return op.emitOpError() << "copies coordinates, which " << operation << " does not take";
+    if (copy && (failed(checkOperand(op, src, getAtomBits(copy))) ||
+                 failed(checkOperand(op, dst, getAtomBits(copy)))))
+      return failure();
+    if (srcMemRef && dstMemRef && srcMemRef.getElemTy() != dstMemRef.getElemTy())
+      return op.emitOpError() << "src/dst element types mismatch: " << srcMemRef.getElemTy()
+                              << " and " << dstMemRef.getElemTy();
     if (!copy || failed(copy.emitAtomCall(rewriter, op.getLoc(), op.getCopyAtom().getType(), src,
                                           dst, typeOf(op.getPred()), adaptor.getCopyAtom(),
                                           adaptor.getSrc(), adaptor.getDst(),
@@ -106,6 +162,9 @@ struct CopyAtomCallSSAPattern : OpConversionPattern<fly::CopyAtomCallSSA> {
     auto copy = dyn_cast<fly::CopyOpTypeInterface>(operation);
     if (!copy)
       return failCall(op, operation);
+    if (failed(checkOperand(op, op.getSrc().getType(), getAtomBits(copy))) ||
+        failed(checkOperand(op, typeOf(op.getDst()), getAtomBits(copy))))
+      return failure();
     bool hasResult = op->getNumResults() != 0;
     Type resultTy =
         hasResult ? getTypeConverter()->convertType(op->getResult(0).getType()) : Type();

@@ -34,11 +34,26 @@ struct ConvertFlyToROCDL : fly_rocdl::impl::ConvertFlyToROCDLPassBase<ConvertFly
     target.addLegalOp<fly::StaticOp, fly::MakeIntTupleOp, fly::MakeLayoutOp,
                       fly::MakeComposedLayoutOp>();
 
+    // Calls of tensor copies read the coordinates that are viewed.
+    target.addDynamicallyLegalOp<fly::MakeViewOp>([](fly::MakeViewOp op) {
+      return isa<fly::CoordTensorType>(op.getResult().getType());
+    });
+
     RewritePatternSet patterns(ctx);
     populateMemoryPatterns(converter, patterns);
     populateAtomPatterns(converter, patterns);
     populateFunctionPatterns(converter, patterns, target);
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
+      return signalPassFailure();
+    bool hasUses = false;
+    getOperation()->walk([&](fly::MakeViewOp op) {
+      hasUses |= !op->use_empty();
+      if (!op->use_empty())
+        op.emitOpError("of coordinates is still used; run fly-layout-lowering before");
+      else
+        op.erase();
+    });
+    if (hasUses)
       signalPassFailure();
   }
 };

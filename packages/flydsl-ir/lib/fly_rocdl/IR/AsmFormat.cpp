@@ -6,6 +6,8 @@
 
 #include "AsmFormat.h"
 
+#include "fly/IR/Syntax.h"
+
 using namespace mlir;
 using namespace mlir::fly_rocdl;
 
@@ -93,4 +95,72 @@ void fly_rocdl::printWmmaTail(AsmPrinter &printer, int32_t modC, bool reuseA, bo
     printer << ", reuseA = true";
   if (reuseB)
     printer << ", reuseB = true";
+}
+
+ParseResult fly_rocdl::parseBareIntTuple(AsmParser &parser, fly::IntTupleAttr &tuple) {
+  tuple = fly::syntax::parseIntTuple(parser);
+  return success(static_cast<bool>(tuple));
+}
+
+void fly_rocdl::printBareIntTuple(AsmPrinter &printer, fly::IntTupleAttr tuple) {
+  fly::syntax::print(printer.getStream(), tuple);
+}
+
+/// Parses `, name = value` parts in any order; `padding` is null for a store.
+static ParseResult parseTensorTail(AsmParser &parser, bool &atomicBarrier, int32_t &cacheModifier,
+                                   int32_t &iterCount, int32_t *padInterval, int32_t *padAmount) {
+  atomicBarrier = false;
+  cacheModifier = 0;
+  iterCount = 1;
+  while (succeeded(parser.parseOptionalComma())) {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef name;
+    if (parser.parseKeyword(&name) || parser.parseEqual())
+      return failure();
+    ParseResult value = success();
+    if (name == "atomicBarrier")
+      value = parseBool(parser, atomicBarrier);
+    else if (name == "cacheModifier")
+      value = parser.parseInteger(cacheModifier);
+    else if (name == "iterCount")
+      value = parser.parseInteger(iterCount);
+    else if (padInterval && name == "padInterval")
+      value = parser.parseInteger(*padInterval);
+    else if (padAmount && name == "padAmount")
+      value = parser.parseInteger(*padAmount);
+    else
+      return parser.emitError(loc, "unknown parameter '") << name << "'";
+    if (value)
+      return failure();
+  }
+  return success();
+}
+
+ParseResult fly_rocdl::parseTensorStoreTail(AsmParser &parser, bool &atomicBarrier,
+                                            int32_t &cacheModifier, int32_t &iterCount) {
+  return parseTensorTail(parser, atomicBarrier, cacheModifier, iterCount, nullptr, nullptr);
+}
+
+void fly_rocdl::printTensorStoreTail(AsmPrinter &printer, bool atomicBarrier,
+                                     int32_t cacheModifier, int32_t iterCount) {
+  if (atomicBarrier)
+    printer << ", atomicBarrier = true";
+  if (cacheModifier != 0)
+    printer << ", cacheModifier = " << cacheModifier;
+  if (iterCount != 1)
+    printer << ", iterCount = " << iterCount;
+}
+
+ParseResult fly_rocdl::parseTensorLoadTail(AsmParser &parser, bool &atomicBarrier,
+                                           int32_t &cacheModifier, int32_t &iterCount,
+                                           int32_t &padInterval, int32_t &padAmount) {
+  padInterval = padAmount = 0;
+  return parseTensorTail(parser, atomicBarrier, cacheModifier, iterCount, &padInterval, &padAmount);
+}
+
+void fly_rocdl::printTensorLoadTail(AsmPrinter &printer, bool atomicBarrier, int32_t cacheModifier,
+                                    int32_t iterCount, int32_t padInterval, int32_t padAmount) {
+  printTensorStoreTail(printer, atomicBarrier, cacheModifier, iterCount);
+  if (padInterval != 0 || padAmount != 0)
+    printer << ", padInterval = " << padInterval << ", padAmount = " << padAmount;
 }

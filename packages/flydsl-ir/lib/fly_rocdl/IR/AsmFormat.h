@@ -33,6 +33,21 @@ ParseResult parseWmmaTail(AsmParser &parser, int32_t &modC, bool &reuseA,
                           bool &reuseB);
 void printWmmaTail(AsmPrinter &printer, int32_t modC, bool reuseA, bool reuseB);
 
+/// An int tuple without its type, `(1E0,1E1)`.
+ParseResult parseBareIntTuple(AsmParser &parser, fly::IntTupleAttr &tuple);
+void printBareIntTuple(AsmPrinter &printer, fly::IntTupleAttr tuple);
+
+/// `[, atomicBarrier = true] [, cacheModifier = C] [, iterCount = N]`, parts at their default left
+/// out; a load adds `[, padInterval = I, padAmount = A]`.
+ParseResult parseTensorStoreTail(AsmParser &parser, bool &atomicBarrier, int32_t &cacheModifier,
+                                 int32_t &iterCount);
+void printTensorStoreTail(AsmPrinter &printer, bool atomicBarrier, int32_t cacheModifier,
+                          int32_t iterCount);
+ParseResult parseTensorLoadTail(AsmParser &parser, bool &atomicBarrier, int32_t &cacheModifier,
+                                int32_t &iterCount, int32_t &padInterval, int32_t &padAmount);
+void printTensorLoadTail(AsmPrinter &printer, bool atomicBarrier, int32_t cacheModifier,
+                         int32_t iterCount, int32_t padInterval, int32_t padAmount);
+
 } // namespace mlir::fly_rocdl
 
 #endif // FLY_ROCDL_LIB_IR_ASMFORMAT_H

@@ -163,15 +163,15 @@ FailureOr<Value> CopyOpCDNA3BufferCopyType::emitAtomCallSSA(
 // buffer_atomic
 //===------------------------------------------------------------------------===//
 
-/// Suffix of llvm.amdgcn.raw.ptr.buffer.atomic.*; integer min and max are signed.
-static StringRef getAtomicSuffix(fly::AtomicOp op, bool isFloat) {
+/// Suffix of llvm.amdgcn.raw.ptr.buffer.atomic.*; signless integers compare as signed ones.
+static StringRef getAtomicSuffix(fly::AtomicOp op, bool isFloat, bool isUnsigned) {
   switch (op) {
   case fly::AtomicOp::Add:
     return isFloat ? "fadd" : "add";
   case fly::AtomicOp::Max:
-    return isFloat ? "fmax" : "smax";
+    return isFloat ? "fmax" : isUnsigned ? "umax" : "smax";
   case fly::AtomicOp::Min:
-    return isFloat ? "fmin" : "smin";
+    return isFloat ? "fmin" : isUnsigned ? "umin" : "smin";
   case fly::AtomicOp::And:
     return "and";
   case fly::AtomicOp::Or:
@@ -195,9 +195,23 @@ static LogicalResult emitBufferAtomic(OpBuilder &builder, Location loc,
                           << value.getType();
   BufferCall call = makeBufferCall(builder, loc, op, atom, dstTy, dst, /*aux=*/0);
   Value operands[] = {data, call.address.resource, call.address.voffset, call.soffset, call.aux};
-  StringRef suffix = getAtomicSuffix(op.getAtomicOp().getValue(), isFloat);
+  StringRef suffix = getAtomicSuffix(op.getAtomicOp().getValue(), isFloat,
+                                     valTy.isUnsignedInteger());
+  // The ROCDL dialect has operations for some of them only.
   if (suffix == "fadd") {
     ROCDL::RawPtrBufferAtomicFaddOp::create(builder, loc, TypeRange(), operands);
+    return success();
+  }
+  if (suffix == "fmax") {
+    ROCDL::RawPtrBufferAtomicFmaxOp::create(builder, loc, TypeRange(), operands);
+    return success();
+  }
+  if (suffix == "smax") {
+    ROCDL::RawPtrBufferAtomicSmaxOp::create(builder, loc, TypeRange(), operands);
+    return success();
+  }
+  if (suffix == "umin") {
+    ROCDL::RawPtrBufferAtomicUminOp::create(builder, loc, TypeRange(), operands);
     return success();
   }
   std::string name = ("llvm.amdgcn.raw.ptr.buffer.atomic." + suffix).str();

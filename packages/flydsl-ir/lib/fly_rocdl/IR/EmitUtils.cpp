@@ -46,6 +46,9 @@ Type fly_rocdl::getStorageType(Type elemTy) {
   return elemTy;
 }
 
+// No more than a whole register file; also keeps the sum below far from overflow.
+static constexpr int64_t kMaxRegisters = 1 << 20;
+
 Type fly_rocdl::getRegisterValueType(fly::MemRefType type) {
   fly::LayoutAttr layout = type.getLinearLayout();
   if (!layout || !layout.isStatic())
@@ -62,8 +65,11 @@ Type fly_rocdl::getRegisterValueType(fly::MemRefType type) {
   if (shape.size() != stride.size())
     return {};
   int64_t count = 1;
-  for (auto [extent, step] : llvm::zip(shape, stride))
+  for (auto [extent, step] : llvm::zip(shape, stride)) {
     count += (extent - 1) * step;
+    if (count < 1 || count > kMaxRegisters)
+      return {};
+  }
   Type elem = getStorageType(type.getElemTy());
   return count == 1 ? elem : VectorType::get(count, elem);
 }
@@ -87,8 +93,16 @@ Value fly_rocdl::applyPointerSwizzle(OpBuilder &builder, Location loc, Value poi
                                      fly::SwizzleAttr swizzle) {
   if (!swizzle || swizzle.isTrivial())
     return pointer;
-  Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), pointer);
-  Value swizzled = applySwizzle(builder, loc, address, swizzle);
+  Type i64 = builder.getI64Type();
+  auto constant = [&](int64_t value) -> Value {
+    return LLVM::ConstantOp::create(builder, loc, i64, builder.getI64IntegerAttr(value));
+  };
+  int64_t bits = ((int64_t(1) << swizzle.getMask()) - 1)
+                 << (swizzle.getBase() + swizzle.getShift());
+  Value address = LLVM::PtrToIntOp::create(builder, loc, i64, pointer);
+  Value masked = LLVM::AndOp::create(builder, loc, address, constant(bits));
+  Value shifted = LLVM::LShrOp::create(builder, loc, masked, constant(swizzle.getShift()));
+  Value swizzled = LLVM::XOrOp::create(builder, loc, address, shifted);
   return LLVM::IntToPtrOp::create(builder, loc, pointer.getType(), swizzled);
 }
 

@@ -8,8 +8,11 @@
 #include "Layouts.h"
 #include "Mma.h"
 #include "State.h"
+#include "Tdm.h"
 
 #include "fly/IR/FlyOps.h"
+
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace mlir::fly_rocdl;
@@ -127,6 +130,24 @@ Value fly_rocdl::createMmaInstruction(OpBuilder &builder, Location loc, Type op,
 // Calls
 //===------------------------------------------------------------------------===//
 
+/// True if a scale certainly has its initial value, 0, which as E8M0 means 2^-127.
+static bool isUnsetScale(Value atom, Value group, const StateFields &fields, StringRef name) {
+  if (group)
+    return false;
+  Value value = traceStateField(atom, *fields.indexOf(name));
+  return value && matchPattern(value, m_Zero());
+}
+
+/// With both scales unset, the MFMA instruction is selected without scales (1.0). Any other unset
+/// scale makes the product vanish.
+static void warnUnsetScales(Location loc, Type op, bool unsetA, bool unsetB) {
+  bool unscaled = isa<MmaOpCDNA4_MFMAScaleType>(op) && unsetA && unsetB;
+  if (unscaled || (!unsetA && !unsetB))
+    return;
+  emitWarning(loc) << (unsetA && unsetB ? "both scales" : unsetA ? "scale_a" : "scale_b") << " of "
+                   << op << " left at the initial value 0, which means 2^-127";
+}
+
 /// Scales of a call: those of the operand groups, else those of the state.
 static LogicalResult getScales(OpBuilder &builder, Location loc, Type op, Value atom,
                                Value groupA, Value groupB, MmaOperands &operands) {
@@ -148,6 +169,8 @@ static LogicalResult getScales(OpBuilder &builder, Location loc, Type op, Value 
   };
   operands.scaleA = pick(groupA, "scale_a");
   operands.scaleB = pick(groupB, "scale_b");
+  warnUnsetScales(loc, op, isUnsetScale(atom, groupA, fields, "scale_a"),
+                  isUnsetScale(atom, groupB, fields, "scale_b"));
   return success(operands.scaleA && operands.scaleB);
 }
 

@@ -1,28 +1,221 @@
-//===- TdmEmit.cpp - copies by the tensor data mover ----------------------===//
+//===- TdmEmit.cpp - whole-tile copies by the tensor data mover -----------===//
+//
+// Every wave of the workgroup issues the copy and moves its share of the tile.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
 //===------------------------------------------------------------------------===//
 
+#include "EmitUtils.h"
+#include "State.h"
+#include "Tdm.h"
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fly_rocdl;
 
-static LogicalResult notImplemented(Location loc) {
-  return emitError(loc) << "lowering of !fly_rocdl.gfx1250.tdm copies is not implemented";
+namespace {
+
+/// The tile that a copy moves, in tensor order (outermost axis first).
+struct TdmTile {
+  fly::MemRefType global, lds;
+  bool isLoad;
+  SmallVector<int32_t> extents;
+  SmallVector<std::optional<int32_t>> strides; ///< of the memref; nullopt if dynamic
+  SmallVector<int32_t> warps, blocks;          ///< warps and elements a warp, by axis
+};
+
+} // namespace
+
+static FailureOr<TdmTile> getTile(Location loc, CopyOpGFX1250TDMType op, Type srcTy, Type dstTy) {
+  auto src = dyn_cast<fly::MemRefType>(srcTy), dst = dyn_cast<fly::MemRefType>(dstTy);
+  auto isIn = [](fly::MemRefType type, fly::AddressSpace space) {
+    auto attr = type ? dyn_cast<fly::AddressSpaceAttr>(type.getAddressSpace())
+                     : fly::AddressSpaceAttr();
+    return attr && attr.getValue() == space;
+  };
+  TdmTile tile;
+  tile.isLoad = isIn(src, fly::AddressSpace::Global) && isIn(dst, fly::AddressSpace::Shared);
+  bool isStore = isIn(src, fly::AddressSpace::Shared) && isIn(dst, fly::AddressSpace::Global);
+  if (!tile.isLoad && !isStore)
+    return emitError(loc) << "gfx1250 TDM copies between global and shared memory, got " << srcTy
+                          << " to " << dstTy;
+  tile.global = tile.isLoad ? src : dst;
+  tile.lds = tile.isLoad ? dst : src;
+  if (src.getElemTy() != dst.getElemTy())
+    return emitError(loc) << "src/dst element types mismatch: " << src.getElemTy() << " and "
+                          << dst.getElemTy();
+  unsigned bits = fly::getElementBitWidth(src.getElemTy());
+  if (bits < 8 || !llvm::isPowerOf2_32(bits) || bits > 64)
+    return emitError(loc) << "gfx1250 TDM moves elements of 1, 2, 4 or 8 bytes, got "
+                          << src.getElemTy();
+  for (fly::MemRefType type : {src, dst})
+    if (!type.getSwizzle().isTrivial())
+      return emitError(loc) << "gfx1250 TDM cannot apply the swizzle of " << type;
+  auto layout = dyn_cast<fly::LayoutAttr>(tile.global.getLayout());
+  int32_t rank = op.getRank();
+  auto reject = [&]() {
+    return emitError(loc) << "gfx1250 TDM of rank " << rank << " needs a global tensor with " << rank
+                          << " flat modes of static extent, got " << tile.global;
+  };
+  if (!layout || layout.rank() != rank || layout.getStride().rank() != rank)
+    return reject();
+  for (int32_t i = 0; i < rank; ++i) {
+    fly::IntTupleAttr extent = layout.getShape().at(i), stride = layout.getStride().at(i);
+    if (!extent.isLeafInt() || !extent.isStatic() || !stride.isLeafInt())
+      return reject();
+    int32_t size = extent.extractIntFromLeaf().getValue();
+    if (size < 1 || size > 0xFFFF)
+      return emitError(loc) << "gfx1250 TDM: extent " << size << " of mode " << i
+                            << " is not in 1..65535";
+    tile.extents.push_back(size);
+    tile.strides.push_back(stride.isStatic()
+                               ? std::optional(stride.extractIntFromLeaf().getValue())
+                               : std::nullopt);
+  }
+  if (tile.strides.back() && *tile.strides.back() != 1 && tile.extents.back() != 1)
+    return emitError(loc) << "gfx1250 TDM: the last mode of the global tensor must have stride 1, "
+                          << "got " << tile.global;
+  // Warps go to the outermost axes first, each getting at least one element.
+  int32_t left = op.getNumWarps();
+  tile.warps.assign(rank, 1);
+  for (int32_t i = 0; i < rank; ++i)
+    for (; left > 1 && 2 * tile.warps[i] <= tile.extents[i]; left /= 2)
+      tile.warps[i] *= 2;
+  tile.warps.back() *= left;
+  for (int32_t i = 0; i < rank; ++i)
+    tile.blocks.push_back(llvm::divideCeil(tile.extents[i], tile.warps[i]));
+  return tile;
+}
+
+/// First element of this wave's share, by axis; null where it is 0 for all waves.
+static SmallVector<Value> getStarts(OpBuilder &b, Location loc, const TdmTile &tile,
+                                    int32_t numWarps) {
+  SmallVector<Value> starts(tile.extents.size());
+  if (numWarps == 1)
+    return starts;
+  Value wave = callIntrinsic(b, loc, "llvm.amdgcn.wave.id", b.getI32Type(), {});
+  int32_t left = numWarps;
+  for (auto [i, warps] : llvm::enumerate(tile.warps)) {
+    if (warps == 1)
+      continue;
+    Value coord = arith::RemUIOp::create(b, loc, wave, createI32(b, loc, warps));
+    left /= warps;
+    if (left > 1)
+      wave = arith::DivUIOp::create(b, loc, wave, createI32(b, loc, warps));
+    starts[i] = arith::MulIOp::create(b, loc, coord, createI32(b, loc, tile.blocks[i]));
+  }
+  return starts;
+}
+
+/// Stride of tensor axis `i` in elements, as an i64.
+static FailureOr<Value> getStride(OpBuilder &b, Location loc, CopyOpGFX1250TDMType op,
+                                  const TdmTile &tile, Value atom, int32_t i) {
+  StateFields fields = getStateFields(op);
+  std::string name = "stride_" + std::to_string(i);
+  auto fromMemRef = [&]() -> FailureOr<Value> {
+    if (tile.strides[i])
+      return createI64(b, loc, *tile.strides[i]);
+    return emitError(loc) << "gfx1250 TDM: stride " << i << " of " << tile.global
+                          << " is dynamic, so the atom's field '" << name << "' must be set";
+  };
+  Value known = traceStateField(atom, *fields.indexOf(name));
+  APInt constant;
+  if (known && matchPattern(known, m_ConstantInt(&constant)) &&
+      constant.getSExtValue() == kStaticStride)
+    return fromMemRef();
+  Value state = known ? known : fields.get(b, loc, atom, name);
+  if (known || !tile.strides[i])
+    return state;
+  Value isUnset = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, state,
+                                        createI64(b, loc, kStaticStride));
+  return arith::SelectOp::create(b, loc, isUnset, createI64(b, loc, *tile.strides[i]), state)
+      .getResult();
+}
+
+static LogicalResult emitTile(OpBuilder &b, Location loc, CopyOpGFX1250TDMType op,
+                              const TdmTile &tile, Value atom, Value global, Value lds) {
+  StateFields fields = getStateFields(op);
+  int32_t rank = op.getRank();
+  SmallVector<Value> starts = getStarts(b, loc, tile, op.getNumWarps());
+  SmallVector<Value> strides(rank);
+  for (int32_t i = 0; i + 1 < rank; ++i) {
+    FailureOr<Value> stride = getStride(b, loc, op, tile, atom, i);
+    if (failed(stride))
+      return failure();
+    strides[i] = *stride;
+  }
+  TdmDescriptor d;
+  d.isLoad = tile.isLoad;
+  d.elemBits = fly::getElementBitWidth(tile.global.getElemTy());
+  d.cachePolicy = op.getCacheModifier();
+  d.padInterval = op.getPadInterval();
+  d.padAmount = op.getPadAmount();
+  d.barrier = op.getAtomicBarrier();
+  d.workgroupMask = fields.get(b, loc, atom, "workgroup_mask");
+  if (op.getEarlyTimeout())
+    d.earlyTimeout = createI32(b, loc, 1);
+
+  int32_t elemBytes = d.elemBits / 8;
+  Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), global);
+  address = arith::AddIOp::create(b, loc, address, fields.get(b, loc, atom, "imm_offset"));
+  Value ldsAddress = LLVM::PtrToIntOp::create(b, loc, b.getI32Type(), lds);
+  int64_t ldsStride = 1;
+  for (int32_t i = rank - 1; i >= 0; --i) {
+    if (i + 1 < rank)
+      ldsStride = i + 2 == rank
+                      ? tile.extents[i + 1] + (op.getPadInterval() ? op.getPadAmount() : 0)
+                      : tile.extents[i + 1] * ldsStride;
+    if (starts[i]) {
+      Value step = arith::ExtSIOp::create(b, loc, b.getI64Type(), starts[i]);
+      if (strides[i])
+        step = arith::MulIOp::create(b, loc, step, strides[i]);
+      step = arith::MulIOp::create(b, loc, step, createI64(b, loc, elemBytes));
+      address = arith::AddIOp::create(b, loc, address, step);
+      Value ldsStep =
+          arith::MulIOp::create(b, loc, starts[i], createI32(b, loc, ldsStride * elemBytes));
+      ldsAddress = arith::AddIOp::create(b, loc, ldsAddress, ldsStep);
+    }
+    Value extent = fields.get(b, loc, atom, "extent_" + std::to_string(i));
+    if (starts[i])
+      extent = arith::SubIOp::create(b, loc, extent, starts[i]);
+    extent = arith::MaxSIOp::create(b, loc, extent, createI32(b, loc, 0));
+    d.axes.push_back({extent, tile.blocks[i], strides[i]});
+  }
+  d.globalAddress = address;
+  d.ldsAddress = ldsAddress;
+  return emitTdm(b, loc, d);
+}
+
+static LogicalResult emitCopy(OpBuilder &builder, Location loc, CopyOpGFX1250TDMType op, Type srcTy,
+                              Type dstTy, Value atom, Value src, Value dst, Value pred) {
+  FailureOr<TdmTile> tile = getTile(loc, op, srcTy, dstTy);
+  if (failed(tile))
+    return failure();
+  return emitPredicated(builder, loc, pred, [&](OpBuilder &b) {
+    return emitTile(b, loc, op, *tile, atom, tile->isLoad ? src : dst, tile->isLoad ? dst : src);
+  });
 }
 
 LogicalResult CopyOpGFX1250TDMType::emitAtomCall(OpBuilder &builder, Location loc, Type copyAtomTy,
                                                  Type srcTy, Type dstTy, Type predTy,
                                                  Value atomVal, Value src, Value dst,
                                                  Value pred) const {
-  return notImplemented(loc);
+  Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
+  return emitCopy(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, condition);
 }
 
 FailureOr<Value> CopyOpGFX1250TDMType::emitAtomCallSSA(OpBuilder &builder, Location loc,
                                                        Type resultTy, Type copyAtomTy, Type srcTy,
                                                        Type dstTy, Type predTy, Value atomVal,
                                                        Value src, Value dst, Value pred) const {
-  return notImplemented(loc);
+  if (resultTy || !dst)
+    return emitError(loc) << "gfx1250 TDM copies between global and shared memory only";
+  if (failed(emitCopy(builder, loc, *this, srcTy, dstTy, atomVal, src, dst, pred)))
+    return failure();
+  return Value();
 }

@@ -6,6 +6,7 @@
 //
 //===------------------------------------------------------------------------===//
 
+#include "Expand.h"
 #include "fly_rocdl/Passes.h"
 
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
@@ -13,6 +14,7 @@
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/FloatingPointMode.h"
 
 namespace mlir::fly_rocdl {
 #define GEN_PASS_DEF_FLYEXPANDMATHPASS
@@ -83,6 +85,112 @@ static LogicalResult lowerToIntrinsics(Operation *func) {
   return applyPartialConversion(func, target, std::move(patterns));
 }
 
+/// Intrinsics that convert-gpu-to-rocdl rejects, in favour of calls of a device library, although the
+/// back end lowers them. As calls of an intrinsic they pass.
+static constexpr StringLiteral kRejected[] = {"llvm.intr.cos",   "llvm.intr.exp",   "llvm.intr.exp2",
+                                              "llvm.intr.ceil",  "llvm.intr.floor", "llvm.intr.log",
+                                              "llvm.intr.log10", "llvm.intr.log2",  "llvm.intr.pow",
+                                              "llvm.intr.sin"};
+
+static void callRejectedIntrinsics(Operation *func) {
+  func->walk([&](Operation *op) {
+    StringRef name = op->getName().getStringRef();
+    if (!llvm::is_contained(kRejected, name))
+      return;
+    // These two are accepted for a scalar f32.
+    if ((name == "llvm.intr.exp" || name == "llvm.intr.log") && op->getResult(0).getType().isF32())
+      return;
+    OpBuilder builder(op);
+    std::string intrinsic = ("llvm." + name.drop_front(strlen("llvm.intr."))).str();
+    auto call = LLVM::CallIntrinsicOp::create(builder, op->getLoc(), op->getResult(0).getType(),
+                                              builder.getStringAttr(intrinsic), op->getOperands());
+    if (auto flags = op->getAttrOfType<LLVM::FastmathFlagsAttr>("fastmathFlags"))
+      call.setFastmathFlagsAttr(flags);
+    op->replaceAllUsesWith(call->getResults());
+    op->erase();
+  });
+}
+
+/// x - trunc(x / y) * y, with one rounding at the end: exact while the quotient is below 2^24 (f32)
+/// or 2^53 (f64).
+static void expandRemainder(arith::RemFOp op) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Type type = op.getType();
+  Value x = op.getLhs(), y = op.getRhs();
+  bool widen = getElementTypeOrSelf(type).getIntOrFloatBitWidth() < 32;
+  Type wide = type;
+  if (widen) {
+    wide = b.getF32Type();
+    if (auto vector = dyn_cast<VectorType>(type))
+      wide = vector.clone(b.getF32Type());
+    x = arith::ExtFOp::create(b, loc, wide, x);
+    y = arith::ExtFOp::create(b, loc, wide, y);
+  }
+  Value quotient = math::TruncOp::create(b, loc, arith::DivFOp::create(b, loc, x, y));
+  Value result = math::FmaOp::create(b, loc, arith::NegFOp::create(b, loc, quotient), y, x);
+  if (widen)
+    result = arith::TruncFOp::create(b, loc, type, result);
+  op.replaceAllUsesWith(result);
+  op.erase();
+}
+
+/// isinf and isnormal, which the conversion to LLVM lacks.
+template <typename OpT>
+static void expandClass(OpT op, uint32_t mask) {
+  OpBuilder b(op);
+  Value result = LLVM::IsFPClass::create(b, op.getLoc(), op.getType(), op.getOperand(), mask);
+  op.replaceAllUsesWith(result);
+  op.erase();
+}
+
+/// Integer power by squaring, modulo 2^width. A negative exponent gives the truncated quotient: 0
+/// unless the base is 1 or -1.
+static void expandIntegerPower(math::IPowIOp op) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Type type = op.getType();
+  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  auto constant = [&](int64_t value) -> Value {
+    APInt number(width, static_cast<uint64_t>(value), /*isSigned=*/true, /*implicitTrunc=*/true);
+    if (auto vector = dyn_cast<VectorType>(type))
+      return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vector, number));
+    return arith::ConstantOp::create(b, loc, IntegerAttr::get(type, number));
+  };
+  Value zero = constant(0), one = constant(1), minusOne = constant(-1);
+  auto isOdd = [&](Value x) -> Value {
+    Value bit = arith::AndIOp::create(b, loc, x, one);
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, bit, zero);
+  };
+  auto indexOf = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(b, loc, value);
+  };
+  Value base = op.getLhs(), exponent = op.getRhs();
+  auto loop = scf::ForOp::create(b, loc, indexOf(0), indexOf(width), indexOf(1),
+                                 ValueRange{one, base, exponent});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value result = loop.getRegionIterArgs()[0], square = loop.getRegionIterArgs()[1];
+    Value rest = loop.getRegionIterArgs()[2];
+    Value product = arith::MulIOp::create(b, loc, result, square);
+    result = arith::SelectOp::create(b, loc, isOdd(rest), product, result);
+    square = arith::MulIOp::create(b, loc, square, square);
+    rest = arith::ShRUIOp::create(b, loc, rest, one);
+    scf::YieldOp::create(b, loc, ValueRange{result, square, rest});
+  }
+  auto isEqual = [&](Value x, Value y) -> Value {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, x, y);
+  };
+  Value sign = arith::SelectOp::create(b, loc, isOdd(exponent), minusOne, one);
+  Value negative = arith::SelectOp::create(b, loc, isEqual(base, minusOne), sign, zero);
+  negative = arith::SelectOp::create(b, loc, isEqual(base, one), one, negative);
+  Value isNegative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, exponent, zero);
+  op.replaceAllUsesWith(
+      arith::SelectOp::create(b, loc, isNegative, negative, loop.getResult(0)).getResult());
+  op.erase();
+}
+
 namespace {
 
 struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
@@ -93,6 +201,23 @@ struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
         functions.push_back(func);
     });
     for (Operation *func : functions) {
+      expandLaunchDims(func);
+      expandSmallFloats(func);
+      func->walk([](Operation *op) {
+        if (auto truncate = dyn_cast<arith::TruncFOp>(op)) {
+          // The only rounding that there is, so that the conversion to LLVM need not see it.
+          if (truncate.getRoundingmode() == arith::RoundingMode::to_nearest_even)
+            truncate.removeRoundingmodeAttr();
+        }
+        if (auto remainder = dyn_cast<arith::RemFOp>(op))
+          expandRemainder(remainder);
+        else if (auto power = dyn_cast<math::IPowIOp>(op))
+          expandIntegerPower(power);
+        else if (auto isInf = dyn_cast<math::IsInfOp>(op))
+          expandClass(isInf, llvm::fcInf);
+        else if (auto isNormal = dyn_cast<math::IsNormalOp>(op))
+          expandClass(isNormal, llvm::fcNormal);
+      });
       bool unsupported = false;
       bool hasMath = false;
       func->walk([&](Operation *op) {
@@ -105,6 +230,7 @@ struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
         continue;
       if (unsupported || failed(expand(func)) || failed(lowerToIntrinsics(func)))
         return signalPassFailure();
+      callRejectedIntrinsics(func);
     }
   }
 };

@@ -16,6 +16,7 @@ from flydsl.ir._codegen import (
     emit_llvm_ir,
     llvm_version,
 )
+from flydsl.ir._resources import KernelResources, kernel_resources
 from flydsl.ir._tools import find_tool, library_dir
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __all__ = [
     "ARCH_TABLE",
     "Arch",
     "CodegenError",
+    "KernelResources",
     "__version__",
     "arch_table",
     "compile_hsaco",
@@ -33,6 +35,7 @@ __all__ = [
     "emit_llvm_ir",
     "find_tool",
     "get_arch",
+    "kernel_resources",
     "library_dir",
     "llvm_version",
 ]

@@ -10,6 +10,18 @@ using namespace mlir;
 using namespace mlir::fly;
 using namespace mlir::fly::lowering;
 
+// Notes why `op` cannot be lowered.
+static LogicalResult reject(Reasons &reasons, Operation *op, const Twine &why) {
+  reasons[op] = why.str();
+  return failure();
+}
+
+static std::string typeText(Value value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value.getType();
+  return text;
+}
+
 static LayoutAttr linearOf(Value tensor) { return getLinearLayout(tensor.getType()); }
 
 static Value sliceAt(PatternRewriter &rewriter, Location loc, Value tensor,
@@ -65,7 +77,7 @@ static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewrite
   return success();
 }
 
-static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter) {
+static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op.getLoc();
   Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
   Value src = op.getSrc(), dst = op.getDst(), pred = op.getPred();
@@ -78,13 +90,13 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter) {
   }
   int32_t rank = linearOf(src).rank();
   if (linearOf(dst).rank() != rank)
-    return op.emitOpError("source has rank ") << rank << " but destination has rank "
-                                              << linearOf(dst).rank();
+    return reject(reasons, op, "source has rank " + Twine(rank) + " but destination has rank " +
+                                   Twine(linearOf(dst).rank()));
   if (pred && linearOf(pred).rank() + 1 == rank)
     pred = withValueMode(rewriter, loc, pred);
   if (pred && linearOf(pred).rank() != rank)
-    return op.emitOpError("predicate has rank ")
-           << linearOf(pred).rank() << ", expected " << rank << " or " << rank - 1;
+    return reject(reasons, op, "predicate has rank " + Twine(linearOf(pred).rank()) +
+                                   ", expected " + Twine(rank) + " or " + Twine(rank - 1));
   if (rank == 1)
     return copyRankOne(op, atom, rewriter);
 
@@ -94,8 +106,12 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter) {
   };
   Int count = restSize(src), dstCount = restSize(dst);
   if (alg.failed() || !count.isStatic || !dstCount.isStatic || count.value != dstCount.value)
-    return op.emitOpError("modes 1... of source and destination need the same static size, got ")
-           << src.getType() << " and " << dst.getType();
+    return reject(reasons, op,
+                  "modes 1... of source and destination need the same static size, got " +
+                      typeText(src) + " and " + typeText(dst));
+  if (count.value < 0 || count.value > kMaxUnrolled)
+    return reject(reasons, op, "would become " + Twine(count.value) + " atom calls, at most " +
+                                   Twine(kMaxUnrolled) + " are supported");
   auto grouped = [&](Value tensor) -> Value {
     if (!tensor || rank == 2)
       return tensor;
@@ -152,7 +168,14 @@ static SmallVector<Step> traverse(const Step &extents, GemmTraversalOrder order)
   return steps;
 }
 
-static LogicalResult gemmSteps(GemmOp op, const Step &extents, SmallVectorImpl<Step> &steps) {
+static LogicalResult gemmSteps(GemmOp op, const Step &extents, SmallVectorImpl<Step> &steps,
+                               Reasons &reasons) {
+  int64_t count = 1;
+  for (int32_t extent : extents) {
+    count *= std::clamp<int64_t>(extent, 0, kMaxUnrolled + 1);
+    if (extent < 0 || count > kMaxUnrolled)
+      return reject(reasons, op, "more than " + Twine(kMaxUnrolled) + " atom calls are not supported");
+  }
   Value layoutValue = op.getTraversalLayout();
   if (!layoutValue) {
     steps = traverse(extents, op.getTraversalOrder().value_or(GemmTraversalOrder::NMK));
@@ -160,11 +183,10 @@ static LogicalResult gemmSteps(GemmOp op, const Step &extents, SmallVectorImpl<S
   }
   Algebra alg(op.getContext());
   Layout layout = alg.fromAttr(cast<LayoutType>(layoutValue.getType()).getAttr());
-  int64_t count = int64_t(extents[0]) * extents[1] * extents[2];
   Int cosize = alg.cosize(layout), size = alg.size(layout);
   if (alg.failed() || !layout.isStatic() || cosize.value != count || size.value != count)
-    return op.emitOpError("traversalLayout must be a static permutation of the ")
-           << count << " steps, got " << layoutValue.getType();
+    return reject(reasons, op, "traversalLayout must be a static permutation of the " +
+                                   Twine(count) + " steps, got " + typeText(layoutValue));
   for (int32_t i = 0; i < count; ++i) {
     int32_t linear = alg.crd2idx(Tuple(i), layout).num.value;
     steps.push_back({linear % extents[0], linear / extents[0] % extents[1],
@@ -173,7 +195,28 @@ static LogicalResult gemmSteps(GemmOp op, const Step &extents, SmallVectorImpl<S
   return success();
 }
 
-static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter) {
+// Every operand must have the extents of the loops that index it.
+static LogicalResult checkExtents(GemmOp op, const Step &extents, Reasons &reasons) {
+  auto check = [&](Value tensor, int32_t mode, int32_t extent) {
+    Algebra alg(op.getContext());
+    Int size = alg.size(alg.at(alg.fromAttr(linearOf(tensor)).shape, mode));
+    if (!alg.failed() && size.is(extent))
+      return true;
+    (void)reject(reasons, op, "mode " + Twine(mode) + " of " + typeText(tensor) +
+                                  " must have extent " + Twine(extent));
+    return false;
+  };
+  bool ok = check(op.getC(), 1, extents[0]) && check(op.getC(), 2, extents[1]);
+  for (auto [group, extent] : {std::pair(op.getA(), extents[0]), std::pair(op.getB(), extents[1])})
+    for (Value tensor : group) {
+      ok = ok && check(tensor, 1, extent);
+      if (linearOf(tensor).rank() == 3)
+        ok = ok && check(tensor, 2, extents[2]);
+    }
+  return success(ok);
+}
+
+static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op.getLoc();
   Value atom = op.getMmaAtom(), d = op.getD(), c = op.getC();
   if (isa<TiledMmaType>(atom.getType()))
@@ -190,7 +233,8 @@ static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter) {
   bool hasK = rankOf(op.getA().front()) == 3;
   int32_t abRank = hasK ? 3 : 2;
   if (rankOf(d) != 3 || rankOf(c) != 3 || !allRank(op.getA(), abRank) || !allRank(op.getB(), abRank))
-    return rewriter.notifyMatchFailure(op, "operands need the modes (V,M,N) and (V,M[,K])");
+    return reject(reasons, op, "operands need the modes (V,M,N) for d and c, (V,M[,K]) for a and "
+                               "(V,N[,K]) for b");
   Algebra alg(rewriter.getContext());
   auto extent = [&](Value tensor, int32_t mode) {
     Int size = alg.size(alg.at(alg.fromAttr(linearOf(tensor).getShape()), mode));
@@ -201,8 +245,8 @@ static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter) {
   Step extents{extent(d, 1), extent(d, 2), hasK ? extent(op.getA().front(), 2) : 1};
   SmallVector<Step> steps;
   if (alg.failed())
-    return op.emitOpError(alg.message());
-  if (failed(gemmSteps(op, extents, steps)))
+    return reject(reasons, op, alg.message());
+  if (failed(gemmSteps(op, extents, steps, reasons)) || failed(checkExtents(op, extents, reasons)))
     return failure();
   llvm::DenseSet<std::pair<int32_t, int32_t>> visited;
   for (const Step &step : steps) {
@@ -224,7 +268,11 @@ static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-void lowering::populateCopyGemm(RewritePatternSet &patterns) {
-  addPattern<CopyOp>(patterns, lowerCopy);
-  addPattern<GemmOp>(patterns, lowerGemm);
+void lowering::populateCopyGemm(RewritePatternSet &patterns, Reasons &reasons) {
+  addPattern<CopyOp>(patterns, [&](CopyOp op, PatternRewriter &rewriter) {
+    return lowerCopy(op, rewriter, reasons);
+  });
+  addPattern<GemmOp>(patterns, [&](GemmOp op, PatternRewriter &rewriter) {
+    return lowerGemm(op, rewriter, reasons);
+  });
 }

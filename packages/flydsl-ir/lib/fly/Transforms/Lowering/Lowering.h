@@ -49,16 +49,27 @@ Value staticTuple(OpBuilder &builder, Location loc, const Tuple &tuple);
 Value mapLinearValue(PatternRewriter &rewriter, Location loc, Value layout,
                      function_ref<Layout(Algebra &, const Layout &)> fn);
 
+/// Runs `fn`; if it fails, erases the operations that it created. Otherwise the driver would take
+/// them for progress and try the same pattern for ever.
+LogicalResult runTransaction(PatternRewriter &rewriter, function_ref<LogicalResult()> fn);
+
 /// A pattern from a function.
 template <typename OpT>
 struct FnPattern : OpRewritePattern<OpT> {
   using Fn = std::function<LogicalResult(OpT, PatternRewriter &)>;
   FnPattern(MLIRContext *ctx, Fn fn) : OpRewritePattern<OpT>(ctx), fn(std::move(fn)) {}
   LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
-    return fn(op, rewriter);
+    return runTransaction(rewriter, [&] { return fn(op, rewriter); });
   }
   Fn fn;
 };
+
+/// Why bulk operations could not be lowered. Patterns run several times, so they only note the
+/// reason; the pass reports it once, for what is left at the end.
+using Reasons = llvm::DenseMap<Operation *, std::string>;
+
+/// Longest sequence of accesses or atom calls that one operation is expanded to.
+constexpr int64_t kMaxUnrolled = 1 << 16;
 
 template <typename OpT>
 void addPattern(RewritePatternSet &patterns, typename FnPattern<OpT>::Fn fn) {
@@ -69,10 +80,10 @@ void populateEvaluate(RewritePatternSet &patterns);
 void populateForward(RewritePatternSet &patterns);
 void populateDistribute(RewritePatternSet &patterns);
 void populateMemory(RewritePatternSet &patterns);
-void populateVectorAccess(RewritePatternSet &patterns);
+void populateVectorAccess(RewritePatternSet &patterns, Reasons &reasons);
 void populatePartition(RewritePatternSet &patterns);
-void populateCopyGemm(RewritePatternSet &patterns);
-void populatePrint(RewritePatternSet &patterns);
+void populateCopyGemm(RewritePatternSet &patterns, Reasons &reasons);
+void populatePrint(RewritePatternSet &patterns, Reasons &reasons);
 
 } // namespace mlir::fly::lowering
 

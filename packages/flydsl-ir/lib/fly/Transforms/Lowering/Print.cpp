@@ -99,6 +99,9 @@ void Renderer::tuple(const Tuple &t, Algebra &algebra, bool literal) {
   text(")");
 }
 
+// Longest vector that is printed: every element becomes an argument.
+static constexpr int64_t kMaxPrinted = 4096;
+
 bool Renderer::render(Value value) {
   Type type = value.getType();
   if (isa<IntTupleType>(type)) {
@@ -118,7 +121,7 @@ bool Renderer::render(Value value) {
   auto vector = dyn_cast<VectorType>(type);
   if (!vector)
     return scalar(value);
-  if (vector.getRank() != 1 || vector.isScalable())
+  if (vector.getRank() != 1 || vector.isScalable() || vector.getNumElements() > kMaxPrinted)
     return false;
   text("[");
   for (int64_t i = 0; i < vector.getNumElements(); ++i) {
@@ -160,7 +163,7 @@ static void emitHostPrint(PatternRewriter &rewriter, Location loc, ArrayRef<Piec
   vector::PrintOp::create(rewriter, loc, vector::PrintPunctuation::NewLine);
 }
 
-static LogicalResult lowerPrint(PrintOp op, PatternRewriter &rewriter) {
+static LogicalResult lowerPrint(PrintOp op, PatternRewriter &rewriter, Reasons &reasons) {
   for (Value value : op.getValues())
     if (isa<IntTupleType, LayoutType>(value.getType()) && !isReadable(value))
       return failure();
@@ -176,8 +179,11 @@ static LogicalResult lowerPrint(PrintOp op, PatternRewriter &rewriter) {
       renderer.text(before);
       format = after;
     }
-    if (!renderer.render(value))
-      return op.emitOpError("cannot print a value of type ") << value.getType();
+    if (!renderer.render(value)) {
+      llvm::raw_string_ostream(reasons[op] = "")
+          << "cannot print a value of type " << value.getType();
+      return failure();
+    }
   }
   renderer.text(format);
   llvm::erase_if(renderer.pieces, [](const Piece &p) { return !p.scalar && p.text.empty(); });
@@ -189,6 +195,8 @@ static LogicalResult lowerPrint(PrintOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-void lowering::populatePrint(RewritePatternSet &patterns) {
-  addPattern<PrintOp>(patterns, lowerPrint);
+void lowering::populatePrint(RewritePatternSet &patterns, Reasons &reasons) {
+  addPattern<PrintOp>(patterns, [&](PrintOp op, PatternRewriter &rewriter) {
+    return lowerPrint(op, rewriter, reasons);
+  });
 }

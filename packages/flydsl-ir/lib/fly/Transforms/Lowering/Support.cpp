@@ -57,6 +57,37 @@ static LogicalResult inferAgain(Operation *op, SmallVectorImpl<Type> &types) {
                                 op->getRegions(), types);
 }
 
+namespace {
+/// Notes the operations that appear while it listens.
+struct CreationRecorder : RewriterBase::ForwardingListener {
+  using ForwardingListener::ForwardingListener;
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint previous) override {
+    ForwardingListener::notifyOperationInserted(op, previous);
+    if (!previous.isSet())
+      created.push_back(op);
+  }
+  void notifyOperationErased(Operation *op) override {
+    llvm::erase(created, op);
+    ForwardingListener::notifyOperationErased(op);
+  }
+  SmallVector<Operation *> created;
+};
+} // namespace
+
+LogicalResult lowering::runTransaction(PatternRewriter &rewriter,
+                                       function_ref<LogicalResult()> fn) {
+  OpBuilder::Listener *listener = rewriter.getListener();
+  CreationRecorder recorder(listener);
+  rewriter.setListener(&recorder);
+  LogicalResult result = fn();
+  rewriter.setListener(listener);
+  if (failed(result))
+    for (Operation *op : llvm::reverse(recorder.created))
+      if (op->use_empty())
+        rewriter.eraseOp(op);
+  return result;
+}
+
 Operation *lowering::cloneWithOperand(PatternRewriter &rewriter, Operation *op, unsigned index,
                                       Value operand) {
   Operation *clone = rewriter.clone(*op);

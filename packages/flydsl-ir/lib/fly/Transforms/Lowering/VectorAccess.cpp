@@ -213,8 +213,28 @@ static LogicalResult loadCoordinates(MemRefLoadVecOp op, PatternRewriter &rewrit
   return success();
 }
 
-void lowering::populateVectorAccess(RewritePatternSet &patterns) {
-  addPattern<MemRefLoadVecOp>(patterns, lowerLoadVec);
-  addPattern<MemRefLoadVecOp>(patterns, loadCoordinates);
-  addPattern<MemRefStoreVecOp>(patterns, lowerStoreVec);
+// True (and noted) if the tensor has too many elements to access them one chunk at a time.
+static bool isTooLarge(Operation *op, Value tensor, Reasons &reasons) {
+  Algebra alg(op->getContext());
+  Int size = alg.size(alg.fromAttr(getLinearLayout(tensor.getType())));
+  if (alg.failed() || !size.isStatic || size.value <= kMaxUnrolled)
+    return false;
+  reasons[op] = ("tensor has " + Twine(size.value) + " elements, at most " + Twine(kMaxUnrolled) +
+                 " are supported")
+                    .str();
+  return true;
+}
+
+template <typename OpT>
+static void addBounded(RewritePatternSet &patterns, Reasons &reasons,
+                       LogicalResult (*lower)(OpT, PatternRewriter &)) {
+  addPattern<OpT>(patterns, [lower, &reasons](OpT op, PatternRewriter &rewriter) -> LogicalResult {
+    return isTooLarge(op, op.getMemref(), reasons) ? failure() : lower(op, rewriter);
+  });
+}
+
+void lowering::populateVectorAccess(RewritePatternSet &patterns, Reasons &reasons) {
+  addBounded<MemRefLoadVecOp>(patterns, reasons, lowerLoadVec);
+  addBounded<MemRefLoadVecOp>(patterns, reasons, loadCoordinates);
+  addBounded<MemRefStoreVecOp>(patterns, reasons, lowerStoreVec);
 }

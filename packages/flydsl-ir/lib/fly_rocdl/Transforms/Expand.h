@@ -1,0 +1,23 @@
+//===- Expand.h - parts of the pass fly-expand-math ---------------*- C++ -*-===//
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#ifndef FLY_ROCDL_LIB_TRANSFORMS_EXPAND_H
+#define FLY_ROCDL_LIB_TRANSFORMS_EXPAND_H
+
+#include "mlir/IR/Operation.h"
+
+namespace mlir::fly_rocdl {
+
+/// Rewrites arith.extf and arith.truncf from and to floats of at most 8 bits as integer arithmetic.
+void expandSmallFloats(Operation *func);
+
+/// Rewrites gpu.block_dim and gpu.grid_dim as constants, if the kernel states them, or as loads of the
+/// implicit kernel arguments.
+void expandLaunchDims(Operation *func);
+
+} // namespace mlir::fly_rocdl
+
+#endif // FLY_ROCDL_LIB_TRANSFORMS_EXPAND_H

@@ -1,0 +1,224 @@
+//===- ExpandSmallFloats.cpp - conversions of floats of at most 8 bits ----===//
+//
+// Bit-exact on every architecture: rounding to nearest even; what exceeds the largest number becomes
+// infinity if the format has one, else NaN, else the largest number. (f8E8M0FNU keeps the exponent.)
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+//===------------------------------------------------------------------------===//
+
+#include "Expand.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/APFloat.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::fly_rocdl;
+using llvm::APFloat;
+using llvm::APInt;
+
+namespace {
+
+constexpr int kF32Mantissa = 23, kF32Bias = 127;
+constexpr int64_t kF32Inf = 0x7F800000, kF32QuietNaN = 0x7FC00000;
+
+/// The encoding of a small float type.
+struct Format {
+  int width, mantissa, bias;
+  bool isExponentOnly;
+  int64_t signBit;  ///< 0 for a type without sign
+  int64_t largest;  ///< code of the largest number
+  int64_t infinity; ///< code, or -1
+  int64_t nan;      ///< code of a NaN, or -1
+  bool nanIsNegativeZero;
+
+  explicit Format(FloatType type);
+  int64_t magnitudeMask() const { return (int64_t(1) << (signBit ? width - 1 : width)) - 1; }
+};
+
+/// Creates arithmetic on i32, or on vectors of it.
+struct Bits {
+  OpBuilder &b;
+  Location loc;
+  Type like; ///< the type of the converted value, which gives the shape
+
+  Type shaped(Type elem) const {
+    auto vector = dyn_cast<VectorType>(like);
+    return vector ? Type(vector.clone(elem)) : elem;
+  }
+  Type i32() const { return shaped(b.getI32Type()); }
+  Type f32() const { return shaped(b.getF32Type()); }
+  Value constant(int64_t value) const {
+    APInt bits(32, static_cast<uint64_t>(value) & 0xFFFFFFFF);
+    return splat(IntegerAttr::get(b.getI32Type(), bits));
+  }
+  Value constantF32(double value) const { return splat(b.getF32FloatAttr(value)); }
+  Value splat(TypedAttr attr) const {
+    Type type = shaped(attr.getType());
+    if (auto vector = dyn_cast<VectorType>(type))
+      return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vector, Attribute(attr)));
+    return arith::ConstantOp::create(b, loc, attr);
+  }
+  template <typename OpT>
+  Value op(Value x, Value y) const {
+    return OpT::create(b, loc, x, y);
+  }
+  template <typename OpT>
+  Value op(Value x, int64_t y) const {
+    return OpT::create(b, loc, x, constant(y));
+  }
+  Value compare(arith::CmpIPredicate predicate, Value x, int64_t y) const {
+    return arith::CmpIOp::create(b, loc, predicate, x, constant(y));
+  }
+  Value select(Value condition, Value x, Value y) const {
+    return arith::SelectOp::create(b, loc, condition, x, y);
+  }
+  Value toF32(Value bits) const { return arith::BitcastOp::create(b, loc, f32(), bits); }
+  Value fromF32(Value value) const { return arith::BitcastOp::create(b, loc, i32(), value); }
+};
+
+} // namespace
+
+Format::Format(FloatType type) {
+  const llvm::fltSemantics &semantics = type.getFloatSemantics();
+  width = type.getWidth();
+  mantissa = APFloat::semanticsPrecision(semantics) - 1;
+  bias = 1 - APFloat::semanticsMinExponent(semantics);
+  isExponentOnly = isa<Float8E8M0FNUType>(type);
+  signBit = isExponentOnly ? 0 : int64_t(1) << (width - 1);
+  auto code = [](const APFloat &value) {
+    return static_cast<int64_t>(value.bitcastToAPInt().getZExtValue());
+  };
+  largest = code(APFloat::getLargest(semantics));
+  infinity = APFloat::semanticsHasInf(semantics) ? code(APFloat::getInf(semantics)) : -1;
+  nan = APFloat::semanticsHasNaN(semantics) ? code(APFloat::getNaN(semantics)) : -1;
+  nanIsNegativeZero = nan == signBit && signBit != 0;
+}
+
+/// The f32 value of a small float.
+static Value decode(OpBuilder &b, Location loc, Value value) {
+  auto type = cast<FloatType>(getElementTypeOrSelf(value.getType()));
+  Format format(type);
+  Bits bits{b, loc, value.getType()};
+  Value narrow = arith::BitcastOp::create(b, loc, bits.shaped(b.getIntegerType(format.width)), value);
+  Value code = arith::ExtUIOp::create(b, loc, bits.i32(), narrow);
+  if (format.isExponentOnly) {
+    Value result = bits.op<arith::ShLIOp>(code, kF32Mantissa);
+    // 2^-127 is subnormal in f32.
+    result = bits.select(bits.compare(arith::CmpIPredicate::eq, code, 0),
+                         bits.constant(0x00400000), result);
+    result = bits.select(bits.compare(arith::CmpIPredicate::eq, code, 255),
+                         bits.constant(kF32QuietNaN), result);
+    return bits.toF32(result);
+  }
+  Value magnitude = bits.op<arith::AndIOp>(code, format.magnitudeMask());
+  Value normal = bits.op<arith::ShLIOp>(magnitude, kF32Mantissa - format.mantissa);
+  normal = bits.op<arith::AddIOp>(normal, int64_t(kF32Bias - format.bias) << kF32Mantissa);
+  // A subnormal is a small integer times the smallest one.
+  Value count = arith::UIToFPOp::create(b, loc, bits.f32(), magnitude);
+  double smallest = std::ldexp(1.0, 1 - format.bias - format.mantissa);
+  Value subnormal = bits.fromF32(bits.op<arith::MulFOp>(count, bits.constantF32(smallest)));
+  Value result = bits.select(
+      bits.compare(arith::CmpIPredicate::ult, magnitude, int64_t(1) << format.mantissa), subnormal,
+      normal);
+  if (format.infinity >= 0) {
+    result = bits.select(bits.compare(arith::CmpIPredicate::eq, magnitude, format.infinity),
+                         bits.constant(kF32Inf), result);
+    result = bits.select(bits.compare(arith::CmpIPredicate::ugt, magnitude, format.infinity),
+                         bits.constant(kF32QuietNaN), result);
+  } else if (format.nan >= 0 && !format.nanIsNegativeZero) {
+    result = bits.select(bits.compare(arith::CmpIPredicate::ugt, magnitude, format.largest),
+                         bits.constant(kF32QuietNaN), result);
+  }
+  Value sign = bits.op<arith::AndIOp>(code, format.signBit);
+  sign = bits.op<arith::ShLIOp>(sign, 32 - format.width);
+  result = bits.op<arith::OrIOp>(result, sign);
+  if (format.nanIsNegativeZero)
+    result = bits.select(bits.compare(arith::CmpIPredicate::eq, code, format.nan),
+                         bits.constant(kF32QuietNaN), result);
+  return bits.toF32(result);
+}
+
+/// The small float nearest to an f32 value.
+static Value encode(OpBuilder &b, Location loc, Value value, Type target) {
+  Format format(cast<FloatType>(getElementTypeOrSelf(target)));
+  Bits bits{b, loc, value.getType()};
+  Value code = bits.fromF32(value);
+  Value magnitude = bits.op<arith::AndIOp>(code, 0x7FFFFFFF);
+  Value isNaN = bits.compare(arith::CmpIPredicate::ugt, magnitude, kF32Inf);
+  Value result;
+  if (format.isExponentOnly) {
+    result = bits.op<arith::ShRUIOp>(magnitude, kF32Mantissa);
+    result = bits.select(isNaN, bits.constant(format.nan), result);
+  } else {
+    int shift = kF32Mantissa - format.mantissa;
+    // Normal numbers: add half a unit, less one for an even neighbour, and cut.
+    Value odd = bits.op<arith::AndIOp>(bits.op<arith::ShRUIOp>(magnitude, shift), 1);
+    Value normal = bits.op<arith::AddIOp>(magnitude, (int64_t(1) << (shift - 1)) - 1);
+    normal = bits.op<arith::AddIOp>(normal, odd);
+    normal = bits.op<arith::ShRUIOp>(normal, shift);
+    normal = bits.op<arith::SubIOp>(normal, int64_t(kF32Bias - format.bias) << format.mantissa);
+    // Subnormal numbers: an addition that leaves the last place at the smallest one rounds them.
+    double aligner = std::ldexp(1.0, 1 - format.bias - format.mantissa + kF32Mantissa);
+    Value aligned = bits.op<arith::AddFOp>(bits.toF32(magnitude), bits.constantF32(aligner));
+    Value subnormal = bits.op<arith::SubIOp>(bits.fromF32(aligned),
+                                             bits.fromF32(bits.constantF32(aligner)));
+    int64_t smallestNormal = int64_t(kF32Bias + 1 - format.bias) << kF32Mantissa;
+    result = bits.select(bits.compare(arith::CmpIPredicate::ult, magnitude, smallestNormal),
+                         subnormal, normal);
+    int64_t overflow = format.infinity >= 0 ? format.infinity
+                       : format.nan >= 0    ? format.nan
+                                            : format.largest;
+    Value isLarge = bits.compare(arith::CmpIPredicate::sgt, result, format.largest);
+    result = bits.select(isLarge, bits.constant(overflow), result);
+    result = bits.select(isNaN, bits.constant(format.nan >= 0 ? format.nan : format.largest),
+                         result);
+    Value sign = bits.op<arith::ShRUIOp>(code, 32 - format.width);
+    sign = bits.op<arith::AndIOp>(sign, format.signBit);
+    Value withSign = bits.op<arith::OrIOp>(result, sign);
+    // Where minus zero means NaN, zero has no sign.
+    if (format.nanIsNegativeZero)
+      withSign = bits.select(bits.compare(arith::CmpIPredicate::eq, result, 0), result, withSign);
+    result = withSign;
+  }
+  Value narrow =
+      arith::TruncIOp::create(b, loc, bits.shaped(b.getIntegerType(format.width)), result);
+  return arith::BitcastOp::create(b, loc, target, narrow);
+}
+
+static bool isSmall(Type type) {
+  auto floatTy = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  return floatTy && floatTy.getWidth() <= 8;
+}
+
+static unsigned widthOf(Type type) { return getElementTypeOrSelf(type).getIntOrFloatBitWidth(); }
+
+void fly_rocdl::expandSmallFloats(Operation *func) {
+  func->walk([](Operation *op) {
+    if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
+      return;
+    Value source = op->getOperand(0);
+    Type from = source.getType(), to = op->getResult(0).getType();
+    // Two roundings, f64 to f32 to the result, would not be exact.
+    if ((!isSmall(from) && !isSmall(to)) || widthOf(from) > 32)
+      return;
+    OpBuilder b(op);
+    Location loc = op->getLoc();
+    Bits shape{b, loc, from};
+    Value value = source;
+    if (isSmall(from))
+      value = decode(b, loc, value);
+    else if (widthOf(from) < 32)
+      value = arith::ExtFOp::create(b, loc, shape.f32(), value);
+    if (isSmall(to))
+      value = encode(b, loc, value, to);
+    else if (widthOf(to) > 32)
+      value = arith::ExtFOp::create(b, loc, to, value);
+    else if (widthOf(to) < 32)
+      value = arith::TruncFOp::create(b, loc, to, value);
+    op->replaceAllUsesWith(ValueRange(value));
+    op->erase();
+  });
+}
