@@ -63,10 +63,10 @@ except RuntimeError as error:
 """
 
 
-def compile_kernel(directory: Path) -> bytes:
+def compile_kernel(directory: Path, *options: str) -> bytes:
     source, output = directory / "kernel.c", directory / "kernel.hsaco"
     source.write_text(KERNEL)
-    flags = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-O3"]
+    flags = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-O3", *options]
     subprocess.run([CLANG, *flags, source, "-o", output], check=True)
     return output.read_bytes()
 

@@ -1,6 +1,7 @@
 //===- ProfileApi.cpp - profiles as JSON, and the calls that ask for them -===//
 
 #include "hip/Runtime.h"
+#include "observe/Breakpoints.h"
 #include "observe/Observer.h"
 #include "observe/Profile.h"
 #include "observe/Timing.h"
@@ -140,6 +141,9 @@ void keep(LaunchProfile &&p) {
 } // namespace
 
 std::unique_ptr<LaunchObserver> observerFor(const Dispatch &dispatch) {
+  // Breakpoints first: whoever looks at single waves does not measure the launch.
+  if (std::unique_ptr<LaunchObserver> breaks = breakLaunch(dispatch))
+    return breaks;
   unsigned what = wanted.load(std::memory_order_relaxed);
   return what ? profileLaunch(dispatch, what, keep) : nullptr;
 }

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         register_device_runtime,
     )
     from .disassembly import disasm
+    from .inspection import ABANDON, CONTINUE, STEP, Breakpoint, breakpoints
     from .memory import DeviceArray, TensorInfo, describe_tensor, free, malloc, memcpy, memset
     from .profiling import Profile, profile
     from .streams import Event, Stream
@@ -70,6 +71,11 @@ _HOME = {
     "describe_tensor": "memory",
     "free": "memory",
     "disasm": "disassembly",
+    "ABANDON": "inspection",
+    "CONTINUE": "inspection",
+    "STEP": "inspection",
+    "Breakpoint": "inspection",
+    "breakpoints": "inspection",
     "Profile": "profiling",
     "profile": "profiling",
     "malloc": "memory",
@@ -80,8 +86,13 @@ _HOME = {
 }
 
 __all__ = [
+    "ABANDON",
     "Artifact",
     "ArtifactError",
+    "Breakpoint",
+    "CONTINUE",
+    "STEP",
+    "breakpoints",
     "COMPILE_BACKEND_TO_RUNTIME_KIND",
     "Device",
     "DeviceArray",
