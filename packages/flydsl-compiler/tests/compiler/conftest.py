@@ -23,13 +23,13 @@ def clean_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 def mlir() -> Any:
     """A current context, location and insertion point in a function with two i32 and one i1 argument."""
     from flydsl._mlir import ir
-    from flydsl.compiler.jit_function import _mlir_context
+    from flydsl.compiler.mlir_utils import mlir_context
 
     class Scope:
         pass
 
     scope = Scope()
-    with _mlir_context(), ir.Location.unknown():
+    with mlir_context(), ir.Location.unknown():
         i32, i1 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(1)
         types = [i32, i32, i1]
         module = ir.Module.create()

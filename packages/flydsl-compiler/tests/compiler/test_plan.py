@@ -25,12 +25,12 @@ LAYOUT = "!llvm.struct<packed (struct<packed (i32, i32)>, struct<packed (i64)>)>
 
 def build(body: str, parameters: str, entries: list[dict[str, Any]], kernel: str = "%n: i32") -> dict[str, Any]:
     from flydsl._mlir import ir, passmanager
-    from flydsl.compiler.jit_function import _mlir_context
+    from flydsl.compiler.mlir_utils import mlir_context
 
     text = f"""module attributes {{gpu.container_module}} {{
       gpu.module @kernels {{ gpu.func @k({kernel}) kernel {{ gpu.return }} }}
       func.func @f({parameters}) {{ {body} return }} }}"""
-    with _mlir_context():
+    with mlir_context():
         module = ir.Module.parse(text)
         passmanager.PassManager.parse("builtin.module(convert-scf-to-cf)").run(module.operation)
         function = module.body.operations[1].operation

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .artifact import CompiledArtifact
+from .backends import get_backend
 from .export_code import KEYWORDS, header_text, source_text
 
 __all__ = ["export_to_c"]
@@ -145,7 +146,8 @@ def _metadata(artifact: CompiledArtifact, symbol: str, slots: list[Slot]) -> dic
         "metadata_symbol": f"{symbol}__metadata", "backend": "rocm", "arch": artifact.arch,
         "host_triple": f"{platform.machine()}-unknown-linux-gnu",
         "flydsl_version": package_versions()["flydsl-compiler"],
-        "runtime_libraries": [{"link_name": "amdhip64"}], "linker_flags": ["-lamdhip64", "-pthread"],
+        "runtime_libraries": [{"link_name": "amdhip64"}],
+        "linker_flags": list(get_backend(arch=artifact.arch).aot_runtime_config().linker_flags),
         "return_abi": {"kind": "status", "ctype": "int32", "success": 0}, "abi": [slot.metadata() for slot in slots],
     }  # fmt: skip
 

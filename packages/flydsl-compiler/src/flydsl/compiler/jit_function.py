@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
@@ -27,6 +26,7 @@ from .environment import key_environment, recorded_reads
 from .jit_argument import resolve_argument
 from .key import FunctionSnapshot, Identity, digest_of
 from .lowered import LoweredModules
+from .mlir_utils import mlir_context
 from .pipeline import MlirCompiler
 from .plan_entries import converters, positions
 from .protocol import cache_signature
@@ -312,7 +312,7 @@ class JitFunction:
 
         front = call.front_key()
         lowered = self._lowered.get(front)
-        with _mlir_context():
+        with mlir_context():
             if lowered is None:
                 start = time.perf_counter()
                 with recorded_reads() as reads:
@@ -339,18 +339,6 @@ class JitFunction:
         artifact.parameters = call.parameters.names
         artifact.positions = positions(call.runtime(), call.parameters.names)
         return artifact
-
-
-@contextlib.contextmanager
-def _mlir_context() -> Iterator[Any]:
-    """A fresh context without threads; nothing of it stays active when the block fails."""
-    from flydsl._mlir import ir
-
-    context = ir.Context()
-    context.enable_multithreading(False)
-    with context:
-        context.load_all_available_dialects() if hasattr(context, "load_all_available_dialects") else None
-        yield context
 
 
 class BoundJitFunction:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import json
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -55,25 +53,16 @@ class SimulatorTimer:
     estimate = True
     label = "estimate of the simulator's timing model"
 
-    _TIMING = 2  # of flysimProfile
-
-    def __init__(self) -> None:
-        self._library = _simulator()
-
     def measure(self, call: Callable[[], Any], repeat: int, stream: int) -> list[float]:
-        """Estimated milliseconds of one call, ``repeat`` times. HipError: a launch failed."""
-        from ._devices import synchronize
+        """Estimated milliseconds of one call, ``repeat`` times.
 
-        synchronize()
-        before = self._library.flysimProfile(self._TIMING)
-        try:
-            self._library.flysimProfileTake()
+        Raises HipError if a launch fails, RuntimeError while the process takes another profile.
+        """
+        from .profiling import profile
+
+        with profile(timing=True) as found:
             call()
-            synchronize()
-            launches = json.loads(self._library.flysimProfileTake())
-        finally:
-            self._library.flysimProfile(before)
-        total = sum(launch["timing"]["microseconds"] for launch in launches) / 1e3
+        total = sum(launch.timing.microseconds for launch in found.launches if launch.timing) / 1e3
         return [total] * repeat
 
 
@@ -84,14 +73,10 @@ class _HostTimer(EventTimer):
     estimate = True
 
 
-@functools.cache
-def _simulator() -> Any:
+def _has_timing_model() -> bool:
     from ._provider import library_path
 
-    library = ctypes.CDLL(library_path())
-    library.flysimProfile.argtypes, library.flysimProfile.restype = [ctypes.c_uint], ctypes.c_uint
-    library.flysimProfileTake.restype = ctypes.c_char_p
-    return library
+    return hasattr(ctypes.CDLL(library_path()), "flysimProfileTake")
 
 
 _chosen: Timer | None = None
@@ -111,7 +96,4 @@ def default_timer() -> Timer:
         return _chosen
     if kind() != "sim":
         return EventTimer()
-    try:
-        return SimulatorTimer()
-    except AttributeError:
-        return _HostTimer()
+    return SimulatorTimer() if _has_timing_model() else _HostTimer()

@@ -16,6 +16,20 @@ class GPUTarget:
     warp_size: int
 
 
+@dataclass(frozen=True)
+class AOTRuntimeConfig:
+    """What a program that uses exported objects links with.
+
+    Attributes:
+        archive_basename: static library of the adapter to the device API; empty when every object has its own.
+        runtime_libraries: shared libraries. linker_flags: flags for the linker.
+    """
+
+    archive_basename: str
+    runtime_libraries: tuple[str, ...]
+    linker_flags: tuple[str, ...]
+
+
 class BaseBackend(ABC):
     """A way to lower traced IR for a target."""
 
@@ -60,6 +74,18 @@ class BaseBackend(ABC):
     @abstractmethod
     def gpu_module_targets(self) -> list[str]:
         """Target attributes of the traced ``gpu.module``."""
+
+    def aot_runtime_config(self) -> AOTRuntimeConfig:
+        """What exported objects link with."""
+        raise NotImplementedError(f"{type(self).__name__} exports no objects")
+
+    def aot_object_index(self, arch: str) -> int:
+        """Which object of a binary is for an architecture."""
+        return 0
+
+    def ktrace_backend(self) -> Any:
+        """What instruments kernels."""
+        raise NotImplementedError(f"{type(self).__name__} has no kernel tracing")
 
     def hash(self) -> str:
         """Identity of the backend for cache keys."""

@@ -9,7 +9,7 @@ from flydsl.runtime.device import get_rocm_arch, get_warp_size
 from flydsl.utils import env
 
 from ..ir_walk import kernel_functions
-from .base import BaseBackend, GPUTarget
+from .base import AOTRuntimeConfig, BaseBackend, GPUTarget
 
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?(:[a-z]+[+-])*")
 _SUPPORTED = ("gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250", "gfx1250-strict")
@@ -111,6 +111,10 @@ class RocmBackend(BaseBackend):
     def external_binary_pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> tuple[list[str], str]:
         before = [*self.pipeline_fragments(compile_hints=compile_hints), self.attach_fragment(compile_hints)]
         return before, "gpu-module-to-binary{format=fatbin}"
+
+    def aot_runtime_config(self) -> AOTRuntimeConfig:
+        # The adapter to the HIP API is part of each exported object.
+        return AOTRuntimeConfig("", ("libamdhip64.so",), ("-lamdhip64", "-pthread"))
 
     def gpu_module_targets(self) -> list[str]:
         return [f'#rocdl.target<chip = "{self.chip}">']

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         path, _ = split_target(options.script.partition(":")[0])
     simulated = bool(options.stats or options.check or options.trace or options.arch)
     settings = {
-        "ARCH": options.arch, "FLYDSL_SIM_ARCH": options.arch, "FLYDSL_SIM_STATS": "1" if options.stats else "",
+        "ARCH": options.arch, "FLYDSL_SIM_ARCH": options.arch, "FLYDSL_SIM_STATS": "timing" if options.stats else "",
         "FLYDSL_SIM_CHECK": options.check, "FLYDSL_SIM_TRACE": options.trace,
         "FLYDSL_DEBUG_TIMING": "1" if options.timing else "",
         # Checks, counters and another architecture are things that only the simulator has.
