@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from flydsl.kernels.common.arch import target  # noqa: E402
 
-FULL = os.environ.get("FLYDSL_KERNELS_FULL", "") not in ("", "0")  # the whole matrix of sizes, minutes instead of seconds
+FULL = os.environ.get("FLYDSL_KERNELS_FULL", "") not in ("", "0")  # all sizes: minutes instead of seconds
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 GUARD = 3  # rows before and after an output
 

@@ -161,7 +161,8 @@ def test_mx_quantiser(m, n, mode):
     scaled = groups / ref.e8m0_to_f32(expected)[..., None]
     if mode == "fp4":
         # The sign of a zero is not part of the value.
-        assert torch.equal(ref.mxfp4_to_f32(y.check()), ref.mxfp4_to_f32(ref.pack_fp4(ref.f32_to_mxfp4(scaled).flatten(1))))
+        packed = ref.pack_fp4(ref.f32_to_mxfp4(scaled).flatten(1))
+        assert torch.equal(ref.mxfp4_to_f32(y.check()), ref.mxfp4_to_f32(packed))
     else:
         assert torch.equal(ref.fp8_e4m3_to_f32(y.check()), scaled.flatten(1).to(torch.float8_e4m3fn).float())
     data, scales = per_1x32_mx_quant(x, mode)
@@ -172,7 +173,8 @@ def test_mx_quantiser(m, n, mode):
 def test_sorted_scales():
     tokens, cols, rows = 50, 512, 96
     scale = torch.randint(0, 255, (tokens, cols // 32), dtype=torch.uint8)
-    ids = torch.randint(0, tokens + 3, (rows,), dtype=torch.int32) | (torch.randint(0, 4, (rows,), dtype=torch.int32) << 24)
+    ids = torch.randint(0, tokens + 3, (rows,), dtype=torch.int32)
+    ids |= torch.randint(0, 4, (rows,), dtype=torch.int32) << 24
     valid = torch.tensor([64, tokens], dtype=torch.int32)
     out = Guarded(rows, cols // 32, dtype=torch.uint8)
     mxfp4_moe_scale_sort(out.out, scale, ids, valid, tokens, cols)

@@ -1,7 +1,7 @@
 """Production kernels: one subpackage an operation, functional forms in :mod:`flydsl.kernels.ops`.
 
-``patch(model)`` lets the modules of a torch model use them. The operators are registered as ``torch.ops.flydsl.*`` when torch
-was imported before this package, at the first use of :mod:`flydsl.kernels.ops` with a torch tensor, and by
+``patch(model)`` lets the modules of a torch model use them. The operators are registered as ``torch.ops.flydsl.*``
+when torch was imported before this package, at the first use of :mod:`flydsl.kernels.ops` with a torch tensor, and by
 ``register_torch_ops()``.
 """
 

@@ -1,7 +1,7 @@
 """Functional forms of the kernels: arrays in, fresh arrays out.
 
-Arrays are NumPy arrays or torch tensors. Torch tensors go through ``torch.ops.flydsl.*``, so that autograd, fake tensors
-and ``torch.compile`` see one operator; NumPy arrays launch directly.
+Arrays are NumPy arrays or torch tensors. Torch tensors go through ``torch.ops.flydsl.*``, so that autograd, fake
+tensors and ``torch.compile`` see one operator; NumPy arrays launch directly.
 """
 
 from __future__ import annotations
@@ -260,6 +260,6 @@ def blockscale_gemm(a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any =
 
 
 def topk_gating_softmax(gating: Any, topk: int, renormalize: bool = True) -> tuple[Any, Any, Any]:
-    """``(weights, indices, token_expert_indices)`` of (tokens, E) gating values; of equal ones the lower expert first."""
+    """``(weights, indices, token_expert_indices)`` of (tokens, E) values; of equal ones the lower expert first."""
     run = _torch() if is_torch(gating) else _moe
     return run.topk_gating_softmax(gating, topk, renormalize)

@@ -1,9 +1,9 @@
 """``flydsl.kernels.patch(model)``: modules of a torch model run the kernels where they can, and the report says where.
 
-A module keeps its class, parameters and state; only its ``forward`` is replaced, and ``PatchReport.undo`` puts it back. What
-cannot run a kernel keeps its own forward, with the reason in the report. A call that turns out not to fit (a dtype, a
-device) runs the original forward, is counted with its reason, and is announced once by a warning; with ``strict`` it is an
-error.
+A module keeps its class, parameters and state; only its ``forward`` is replaced, and ``PatchReport.undo`` puts it
+back. What cannot run a kernel keeps its own forward, with the reason in the report. A call that turns out not to fit
+(a dtype, a device) runs the original forward, is counted with its reason, and is announced once by a warning; with
+``strict`` it is an error.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def xcd_remap_bx_by(bx: Any, by: Any, c_m: Any, *, tile_m: int, tile_n: int, N: 
                     num_xcds: int = 8) -> tuple[Any, Any]:  # noqa: N803 # fmt: skip
     """Block coordinates (row, column) such that neighbours in memory run on one die.
 
-    Workgroups are dealt to the dies in turn. Each die gets a consecutive range of the linear order, and within it blocks
-    walk down `xcd_swizzle` block rows before the next column.
+    Workgroups are dealt to the dies in turn. Each die gets a consecutive range of the linear order, and within it
+    blocks walk down `xcd_swizzle` block rows before the next column.
 
     Args:
         bx, by: block row and block column as launched; `c_m` is the number of rows of the matrix.

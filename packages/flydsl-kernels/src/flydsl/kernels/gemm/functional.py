@@ -1,4 +1,4 @@
-"""GEMMs of torch tensors: fresh tensors out, tiles chosen by size, weights preshuffled once and only as long as they live."""
+"""GEMMs of torch tensors: fresh tensors out, tiles chosen by size, each weight preshuffled once while it lives."""
 
 from __future__ import annotations
 

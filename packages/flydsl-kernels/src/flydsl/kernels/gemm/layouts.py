@@ -39,7 +39,8 @@ def check_layout(tensor: torch.Tensor, name: str, where: str) -> None:
 
 
 def shuffle_weight(x: torch.Tensor, layout: tuple[int, int] = (16, 16), use_int4: bool = False) -> torch.Tensor:
-    """The (16, 16) preshuffle of a weight (..., N, K): a lane finds its operand of 64 bytes of k in 16 consecutive bytes.
+    """The (16, 16) preshuffle of a weight (..., N, K): a lane finds its operand of 64 bytes of k in 16 consecutive
+    bytes.
 
     Args:
         x: the weight; N is a multiple of 16, K (in storage elements) of 32.
@@ -68,8 +69,8 @@ def shuffle_weight_w4(src: torch.Tensor, NLane: int = 16, gate_up: bool = False,
                       moe_gemm: bool = False) -> torch.Tensor:  # noqa: N803 # fmt: skip
     """The order of packed fp4 weights (..., N, K/2 bytes): 16 rows x 64 bytes, a lane's 16 bytes together.
 
-    With `moe_gemm` and `gate_up`, x is (E, 2 * inter, bytes) with the gate rows first; a tile of 16 gate rows is followed by
-    the tile of 16 up rows.
+    With `moe_gemm` and `gate_up`, x is (E, 2 * inter, bytes) with the gate rows first; a tile of 16 gate rows is
+    followed by the tile of 16 up rows.
     """
     data = src.view(torch.uint8)
     n, kb = data.shape[-2:]
@@ -85,8 +86,8 @@ def shuffle_weight_w4(src: torch.Tensor, NLane: int = 16, gate_up: bool = False,
 def e8m0_shuffle(scale: torch.Tensor) -> torch.Tensor:
     """Scales (rows, K/32) in the order of the scaled MFMA, padded to multiples of 256 rows and 8 columns.
 
-    The byte of (row, col) is at ``(row>>5)*32*C + (col>>3)*256 + (col&3)*64 + (row&15)*4 + ((col>>2)&1)*2 + ((row>>4)&1)``
-    with C the padded columns.
+    The byte of (row, col) is at ``(row>>5)*32*C + (col>>3)*256 + (col&3)*64 + (row&15)*4 + ((col>>2)&1)*2 +
+    ((row>>4)&1)`` with C the padded columns.
     """
     m, n = scale.shape
     rows, cols = -(-m // 256) * 256, -(-n // 8) * 8

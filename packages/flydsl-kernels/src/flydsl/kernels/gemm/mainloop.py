@@ -1,8 +1,8 @@
 """One tile of a GEMM's main loop: fragments are read from LDS one part ahead of their use, over the barrier too.
 
-A tile is a sequence of parts, each a few rows of fragments and their products. While part p is multiplied, part p + 1 is
-read. The last part of a tile is multiplied after the barrier, while the first part of the next tile is read from the
-other buffer, so that the matrix unit does not wait for LDS at the turn of the loop.
+A tile is a sequence of parts, each a few rows of fragments and their products. While part p is multiplied, part p + 1
+is read. The last part of a tile is multiplied after the barrier, while the first part of the next tile is read from
+the other buffer, so that the matrix unit does not wait for LDS at the turn of the loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def _hints(tally: Tally, scheduled: bool, preload: tuple[int, int]) -> None:
 
 
 def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multiply: Callable[[Any, int, Any], Any],
-             turn: Callable[[Callable[[], None]], Any], tally: Tally, scheduled: bool, preload: tuple[int, int] = (0, 0)) -> Any:  # fmt: skip
+             turn: Callable[[Callable[[], None]], Any], tally: Tally, scheduled: bool,
+             preload: tuple[int, int] = (0, 0)) -> Any:  # fmt: skip
     """Multiply a tile; ``(acc, first part of the next tile)``.
 
     Args:

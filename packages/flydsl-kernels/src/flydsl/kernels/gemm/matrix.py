@@ -1,9 +1,9 @@
 """The matrix instructions as the GEMMs use them: one row a type and architecture family.
 
-Operands come in chunks: the 16 bytes that a lane holds of one row of A (or of B transposed). Lane group ``g = lane // 16``
-holds bytes ``16 g ... 16 g + 15`` of a block of ``16 * groups`` bytes of k, in row ``lane % 16``. An instruction with a shorter k
-takes a part of the chunk; since A and B are cut alike, which k it is does not matter. The result of a 16 x 16 tile is
-``acc_len`` values a lane: rows ``acc_len * g + i``, column ``lane % 16``.
+Operands come in chunks: the 16 bytes that a lane holds of one row of A (or of B transposed). Lane group ``g = lane //
+16`` holds bytes ``16 g ... 16 g + 15`` of a block of ``16 * groups`` bytes of k, in row ``lane % 16``. An instruction
+with a shorter k takes a part of the chunk; since A and B are cut alike, which k it is does not matter. The result of
+a 16 x 16 tile is ``acc_len`` values a lane: rows ``acc_len * g + i``, column ``lane % 16``.
 """
 
 from __future__ import annotations

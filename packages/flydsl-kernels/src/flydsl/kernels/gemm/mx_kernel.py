@@ -1,8 +1,8 @@
 """GEMM of microscaled operands (fp4, fp6, fp8 with one e8m0 scale per 32 k) by the scaled MFMA of gfx950.
 
-A goes through LDS, B (shuffled) and the scale words straight to registers. One scale word of a lane covers 32 rows and 256 k:
-byte ``2 * khalf + rowhalf`` belongs to 16 rows and 128 k. The word is shifted for the rows, which may depend on the wave, and
-the instruction's selector takes the half of k.
+A goes through LDS, B (shuffled) and the scale words straight to registers. One scale word of a lane covers 32 rows
+and 256 k: byte ``2 * khalf + rowhalf`` belongs to 16 rows and 128 k. The word is shifted for the rows, which may
+depend on the wave, and the instruction's selector takes the half of k.
 """
 
 from __future__ import annotations
@@ -176,6 +176,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     lds = Lds().array(fx.Int32, 2 * tile.words).ptr
     tally = Tally()
     step_blocks = kind_b.step_bytes // 64
+    tile_words = config.steps * step_blocks * WAVE * WORDS
     op = MatrixOp("mx", 1, LANE_GROUPS, 4, False, 1, 1, None)
 
     def fetch(t):
@@ -186,7 +187,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             strip = (wave * config.n_repeat + ni) * strip_words + lane * WORDS
             blocks = []
             for i in fx.range_constexpr(config.steps * step_blocks):
-                blocks.append(b.load(strip + i * (WAVE * WORDS), WORDS, t * (config.steps * step_blocks * WAVE * WORDS)))
+                blocks.append(b.load(strip + i * (WAVE * WORDS), WORDS, t * tile_words))
             strips.append(blocks)
         tally.add("vmem", config.n_repeat * config.steps * step_blocks)
         return chunks, strips
@@ -258,7 +259,8 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     element = OUT_DTYPES[config.out_dtype]
     c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
     place = TilePlace(m, config.c_row_elements, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
-                      [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)], group)  # fmt: skip
+                      [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
+                      group)  # fmt: skip
     c = pointer(tensors["c"], element) + fx.Int64(batch) * c_batch
     store_tile(c, element, acc, Epilogue(tensors, config.n, "none", False), op, place)
 

@@ -137,8 +137,8 @@ def compile_blockscale_preshuffle_gemm(*, M: int = 0, N: int, K: int, tile_m: in
                                        use_async_copy: bool = False):  # fmt: skip
     """fp8 GEMM with block scales: ``fn(C, A, B, scale_a, scale_b, M, N, stream=None)`` on gfx942 and gfx950.
 
-    ``C = sum over 128-k blocks of (A_block B_block^T) * scale_a[block, row] * scale_b[column // 128, block]``. B is in the
-    order of :func:`shuffle_weight`; scale_a is f32[K/128, M], scale_b f32[ceil(N/128), K/128]. M is free.
+    ``C = sum over 128-k blocks of (A_block B_block^T) * scale_a[block, row] * scale_b[column // 128, block]``. B is
+    in the order of :func:`shuffle_weight`; scale_a is f32[K/128, M], scale_b f32[ceil(N/128), K/128]. M is free.
 
     Raises:
         ValueError: the architecture or an argument is not supported.

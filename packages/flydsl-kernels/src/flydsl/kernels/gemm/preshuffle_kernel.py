@@ -1,8 +1,8 @@
 """The preshuffle GEMM kernel: A through LDS, B (shuffled by ``shuffle_weight``) straight to registers.
 
-Four waves lie along N and interleave strips of 16 columns: accumulator (mi, ni) of wave w covers rows ``16 mi`` and columns
-``16 (4 ni + w)``. While tile k is computed, A of tile k + 1 is on its way to the other LDS buffer and B of tile k + 1 to
-registers. Two tiles are one turn of the loop, so that the LDS buffers have fixed addresses.
+Four waves lie along N and interleave strips of 16 columns: accumulator (mi, ni) of wave w covers rows ``16 mi`` and
+columns ``16 (4 ni + w)``. While tile k is computed, A of tile k + 1 is on its way to the other LDS buffer and B of
+tile k + 1 to registers. Two tiles are one turn of the loop, so that the LDS buffers have fixed addresses.
 """
 
 from __future__ import annotations

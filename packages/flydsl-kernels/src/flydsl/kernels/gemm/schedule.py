@@ -2,8 +2,8 @@
 
 A :class:`Counts` says how many matrix instructions, LDS reads, LDS writes and global loads one tile has. A
 :class:`Schedule` is the order in which they should issue. The kernel counts what it emits while it is traced and hands
-the result to :meth:`Schedule.emit`, which refuses hints that were made for another tile: a stale schedule would silently
-leave instructions at the end of the loop.
+the result to :meth:`Schedule.emit`, which refuses hints that were made for another tile: a stale schedule would
+silently leave instructions at the end of the loop.
 """
 
 from __future__ import annotations

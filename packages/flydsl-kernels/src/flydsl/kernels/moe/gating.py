@@ -174,8 +174,8 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
         dtype_str: of gating: ``"f32"``, ``"f16"`` or ``"bf16"``.
         renormalize: divide the k weights by their sum.
 
-    weights is f32, indices and token_expert_indices i32 (or their bits as f32), all (num_tokens, k). Of equal values the
-    lower expert comes first; ``token_expert_indices[t, j] = j * num_tokens + t``.
+    weights is f32, indices and token_expert_indices i32 (or their bits as f32), all (num_tokens, k). Of equal values
+    the lower expert comes first; ``token_expert_indices[t, j] = j * num_tokens + t``.
 
     Raises:
         ValueError: an argument is not supported.

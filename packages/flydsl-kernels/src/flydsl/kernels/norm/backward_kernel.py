@@ -1,11 +1,11 @@
 """The gradient kernels of the norms.
 
-With ``xh = (x - mean) * rstd`` and ``w = dy * gamma``: ``dx = (w - xh * mean(w * xh) - mean(w)) * rstd`` (the last mean and
-the centring only in layer norm), ``dgamma = sum over rows of dy * xh``, ``dbeta = sum over rows of dy``.
+With ``xh = (x - mean) * rstd`` and ``w = dy * gamma``: ``dx = (w - xh * mean(w * xh) - mean(w)) * rstd`` (the last
+mean and the centring only in layer norm), ``dgamma = sum over rows of dy * xh``, ``dbeta = sum over rows of dy``.
 
-One stage: a workgroup handles one group of rows and adds its share of dgamma with f32 atomics. Two stages: a fixed number
-of programs walk over the rows with their share in registers and write it to a partial buffer, which a second kernel sums
-in a fixed order: deterministic.
+One stage: a workgroup handles one group of rows and adds its share of dgamma with f32 atomics. Two stages: a fixed
+number of programs walk over the rows with their share in registers and write it to a partial buffer, which a second
+kernel sums in a fixed order: deterministic.
 """
 
 from __future__ import annotations

@@ -146,7 +146,8 @@ def build_fused_add_rmsnorm_smoothquant_module(N: int, dtype_str: str, quant_dty
                                                weight_dtype_str: str | None = None):  # fmt: skip
     """``launch(Input, ResidualIn, Gamma, XScale, Output, ResidualOut, YScale, m_in, stream=None)``."""
     config = make_config("build_fused_add_rmsnorm_smoothquant_module", N, dtype_str, quant=quant_dtype_str,
-                         eps=eps, rounding=rounding, weight_dtype=weight_dtype_str, fused=True, smooth=True)  # fmt: skip
+                         eps=eps, rounding=rounding, weight_dtype=weight_dtype_str, fused=True,
+                         smooth=True)  # fmt: skip
 
     @flyc.jit
     def fused_add_rmsnorm_smoothquant(Input, ResidualIn, Gamma, XScale, Output, ResidualOut, YScale, m_in: fx.Int32,

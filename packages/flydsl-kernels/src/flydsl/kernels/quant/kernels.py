@@ -153,8 +153,11 @@ def tensor_quant_kernel(X, Q, Scale, Amax, m: fx.Int32, dynamic: fx.Constexpr[bo
         scale = pointer(Scale, fx.Float32).load()
     inverse = 1.0 / scale
     x, out = Rows(X, element_of(config.dtype), place), Rows(Q, element_of(config.quant), place)
-    each(plan.tiles, config.keep,
-         lambda i: out.store(i, to_quantised(x.load(i).to(fx.Float32) * inverse, config.quant, config.rounding)))  # fmt: skip
+
+    def quantised(i):
+        return to_quantised(x.load(i).to(fx.Float32) * inverse, config.quant, config.rounding)
+
+    each(plan.tiles, config.keep, lambda i: out.store(i, quantised(i)))
 
 
 @flyc.kernel

@@ -11,7 +11,8 @@ import torch
 
 __all__ = [
     "FP4_VALUES", "dynamic_mxfp4_quant", "e8m0_ceil", "e8m0_to_f32", "f32_to_e8m0", "f32_to_mxfp4",
-    "fp8_e4m3_to_f32", "fp8_quantize_per_channel", "fp8_quantize_per_token", "moe_mxfp4_sort", "mxfp4_to_f32", "pack_fp4", "pack_int4",
+    "fp8_e4m3_to_f32", "fp8_quantize_per_channel", "fp8_quantize_per_token", "moe_mxfp4_sort", "mxfp4_to_f32",
+    "pack_fp4", "pack_int4",
     "per_1x32_f4_quant", "per_1x32_f6_quant", "per_1x32_f8_quant", "pertoken_quant", "random_e8m0", "unpack_fp4",
     "unpack_int4",
 ]  # fmt: skip
@@ -25,7 +26,8 @@ _RECIPROCAL_BITS = {"fp4": 0x3E2AAAAB, "fp8": 0x3B124925}
 def pertoken_quant(x: torch.Tensor, scale: torch.Tensor | None = None, x_scale: torch.Tensor | None = None,
                    scale_dtype: torch.dtype = torch.float32, quant_dtype: torch.dtype = torch.int8,
                    dtypeMax: float | None = None) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: N803 # fmt: skip
-    """Quantise rows: ``(q, scale)`` with scale of shape (..., 1), ``max|x| / dtypeMax`` (1 for a zero row) unless given.
+    """Quantise rows: ``(q, scale)`` with scale of shape (..., 1), ``max|x| / dtypeMax`` (1 for a zero row) unless
+    given.
 
     Args:
         x: any shape, rows are the last dimension.

@@ -1,7 +1,7 @@
 """Row softmax and its gradient.
 
-Forward: ``p = exp2((x - max) * log2 e)``, ``p / sum p``. Backward: ``dx = y * (dy - sum(dy * y))``. All arithmetic is in
-f32 and one rounding happens at the store. A row is read once: it stays in registers between the passes, except
+Forward: ``p = exp2((x - max) * log2 e)``, ``p / sum p``. Backward: ``dx = y * (dy - sum(dy * y))``. All arithmetic
+is in f32 and one rounding happens at the store. A row is read once: it stays in registers between the passes, except
 rows that do not fit, which are read again.
 """
 
