@@ -351,3 +351,30 @@ def run(Y: fx.Tensor, n: fx.Int32):
     with pytest.raises(RuntimeError, match="pass it as a kernel argument") as info:
         module.run(np.zeros(1, np.float32), 3)
     assert "Y[0] = fx.Float32(n)" in str(info.value)
+
+
+def test_cluster_launch_of_gfx1250(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for name, value in {"ARCH": "gfx1250", "COMPILE_ONLY": "1", "FLYDSL_DUMP_IR": "1",
+                        "FLYDSL_DUMP_DIR": str(tmp_path / "dump")}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    module = load("""
+from flydsl.expr.rocdl import cluster
+
+@flyc.kernel
+def k(Y: fx.Tensor):
+    x, y = cluster.compute_cluster_position()
+    cluster.cluster_barrier()
+    Y[fx.block_idx.x] = fx.Int32(x) + fx.Int32(y)
+
+@flyc.jit
+def run(Y: fx.Tensor):
+    k(Y, value_attrs={"rocdl.cluster_dims": "2,2,1"}).launch(grid=(4, 2, 1), block=32, cluster=(2, 2, 1))
+""")
+    module.run(np.zeros(8, np.int32))
+    folder = tmp_path / "dump" / "k_0"
+    assert "clusters in" in (folder / "00_origin.mlir").read_text()
+    (assembly,) = folder.glob("*_final_isa.s")
+    text = assembly.read_text()
+    assert "s_barrier_signal -3" in text and "s_barrier_wait" in text
+    (llvm,) = folder.glob("*_llvm_ir.ll")
+    assert '"amdgpu-cluster-dims"="2,2,1"' in llvm.read_text()
