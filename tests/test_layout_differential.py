@@ -22,14 +22,9 @@ from flydsl.layout import Basis, ComposedLayout, CoordSwizzle, Dyn, Layout, Layo
 ir = pytest.importorskip("flydsl._mlir.ir")
 fly = pytest.importorskip("flydsl._mlir.dialects.fly")
 
-#: Operations in which the dialect still returns a layout that is wrong somewhere, or refuses needlessly (joint carries
-#: in composition, overlaps in left_inverse, recast of several modes of stride 1).  A name leaves when it agrees.
-PENDING = {
-    "composition", "composition_by_tile", "left_inverse", "tile_to_shape",
-    *(f"{kind}_divide" for kind in ("logical", "zipped", "tiled", "flat")),
-    *(f"{kind}_product" for kind in ("logical", "zipped", "tiled", "flat", "blocked", "raked")),
-    *(f"recast_{pair}" for pair in ("16_32", "32_8", "16_24", "8_64", "4_16")),
-}  # fmt: skip
+#: Recasts to narrower elements in which the dialect does not yet refuse two modes of stride 1 where one of them has a
+#: dynamic extent or gets its stride only on the way (16 to 24 bits).  A name leaves when it agrees.
+PENDING = {"recast_32_8", "recast_16_24"}
 
 CASES = int(os.environ.get("LAYOUT_DIFFERENTIAL", "300"))
 SEED = int(os.environ.get("LAYOUT_DIFFERENTIAL_SEED", "1"))
@@ -393,6 +388,6 @@ def test_python_agrees_with_the_dialect(name: str, inference: Inference) -> None
         r = compare(name, SEED * 1_000_003 + k, inference)
         if r is not None:
             found.setdefault(r[0], []).append(r[1])
-    if found and name in PENDING and not os.environ.get("LAYOUT_PENDING"):
+    if found and name in PENDING:
         pytest.xfail(f"{name}: {sum(map(len, found.values()))} of {CASES} cases differ")
     assert not found, "\n".join(f"{len(v)} of {CASES}: {kind}, e.g. {x}" for kind, v in found.items() for x in v[:4])

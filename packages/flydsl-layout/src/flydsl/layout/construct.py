@@ -334,14 +334,13 @@ def _upcast_layout(a: Layout, f: int, even: bool) -> Layout:
     An extent that does not fill its last wide element is rounded up, unless ``even`` asks for whole elements (when
     they are to be cut into narrower ones afterwards).
     """
-    inside = 0
+    inside: dict[tuple[int, ...], int] = {}
 
-    def leaf(s: Leaf, d: Leaf) -> Pair:
-        nonlocal inside
+    def leaf(s: Leaf, d: Leaf, direction: tuple[int, ...] = ()) -> Pair:
         if sc.is_zero(d):
             return s, d
         if type(d) is sc.Basis:
-            value = leaf(s, d.value)
+            value = leaf(s, d.value, d.modes)
             return value[0], sc.Basis(value[1], d.modes)
         if type(d) is not int:
             return s, sc.safe_div(d, f)
@@ -356,13 +355,14 @@ def _upcast_layout(a: Layout, f: int, even: bool) -> Layout:
                 raise LayoutError(
                     f"recast: the extent of the mode {s}:{d} does not fill whole elements ({small} to one)"
                 )
-            inside += a * (min(s, small) - 1)
+            inside[direction] = inside.get(direction, 0) + a * (min(s, small) - 1)
         return sc.ceil_div(s, small), sc.ceil_div(a, f) * (1 if d > 0 else -1)
 
     r = _leafwise(a, leaf)
-    if inside >= f and it.is_static(a.stride) and not any(type(d) is sc.Basis for d in it.leaves(a.stride)):
+    reach = max(inside.values(), default=0)
+    if reach >= f:
         raise LayoutError(
-            f"upcast of {a} by {f}: modes of small stride reach {inside} together and carry into the next element"
+            f"upcast of {a} by {f}: modes of small stride reach {reach} together and carry into the next element"
         )
     return r
 
@@ -406,7 +406,7 @@ def _scaled(x: Any, f: int, up: bool, even: bool = False) -> Any:
         return _upcast_layout(x, f, even) if up else _downcast_layout(x, f)
     log2 = f.bit_length() - 1
     if isinstance(x, (Swizzle, CoordSwizzle)):
-        if f != 1 << log2:
+        if x.mask and f != 1 << log2:
             raise LayoutError(f"recast of the swizzle {x} by {f}: not a power of two")
         shift = -log2 if up else log2
         bases = (x.base,) if isinstance(x, Swizzle) else (x.base_row, x.base_col)
