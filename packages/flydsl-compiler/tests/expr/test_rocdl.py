@@ -127,6 +127,19 @@ def test_instructions_of_other_targets_are_refused() -> None:
         fx.rocdl.MFMA(16, 16, 32, f16)  # no target: only a type is built
 
 
+def test_buffer_resource_of_a_given_size_is_checked_on_rdna(trace: Any) -> None:
+    """A masked access relies on the bounds check, which RDNA makes only when the descriptor asks for it."""
+    from flydsl.expr import buffer_ops
+
+    address = trace.arg(fx.Int64)
+    with tracing_context(arch="gfx1201"):
+        buffer_ops.create_buffer_resource_from_addr(address, num_records_bytes=4096)
+        assert f"arith.constant {0x31027000} : i32" in trace.text()
+        assert str(0x21027000) not in trace.text()
+        buffer_ops.create_buffer_resource_from_addr(address)
+        assert f"arith.constant {0x21027000} : i32" in trace.text()
+
+
 def test_buffer_ops(trace: Any) -> None:
     from flydsl.expr import buffer_ops
 

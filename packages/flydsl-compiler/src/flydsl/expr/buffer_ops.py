@@ -8,7 +8,7 @@ from flydsl._mlir import ir
 
 from . import _emit
 from ._lazy import arith, fly, llvm, memref, rocdl
-from ._target import is_rdna, target_arch
+from ._target import target_arch
 from .meta import dsl_loc_tracing
 from .numeric import Numeric
 from .rocdl.utils import call_intrinsic, operand
@@ -91,10 +91,11 @@ def _records(num_records_bytes: Any, memref_val: Any, max_size: bool) -> ir.Valu
     return _as_int(num_records_bytes, 64)
 
 
-def _descriptor(base: ir.Value, records: ir.Value, stride: Any = 0) -> ir.Value:
-    flags = 7 << 12 | 4 << 15
-    if is_rdna(target_arch()):
-        flags |= 1 << 24 | 2 << 28
+def _descriptor(base: ir.Value, records: ir.Value, stride: Any = 0, *, checked: bool = False) -> ir.Value:
+    from .rocdl.buffer import buffer_flags
+
+    # RDNA checks bounds only where the descriptor says so: with a size of the user's, masked accesses rely on it.
+    flags = buffer_flags(target_arch(), checked)
     rsrc = ir.Type.parse("!llvm.ptr<8>")
     return rocdl.make_buffer_rsrc(rsrc, base, _as_int(stride, 16), records, _emit.constant(_int(32), flags))
 
@@ -106,13 +107,15 @@ def create_buffer_resource(memref_val: Any, stride: Any = 0, max_size: bool = Tr
     base = _base_pointer(memref_val)
     if base_byte_offset is not None:
         base = get_element_ptr(base, base_byte_offset)
-    return _descriptor(base, _records(num_records_bytes, memref_val, max_size), stride)
+    records = _records(num_records_bytes, memref_val, max_size)
+    return _descriptor(base, records, stride, checked=num_records_bytes is not None)
 
 
 @dsl_loc_tracing
 def create_buffer_resource_from_addr(addr_i64: Any, *, num_records_bytes: Any = None) -> ir.Value:
     """Buffer descriptor of a raw 64-bit address."""
-    return _descriptor(create_llvm_ptr(addr_i64, 1), _records(num_records_bytes, None, True))
+    records = _records(num_records_bytes, None, True)
+    return _descriptor(create_llvm_ptr(addr_i64, 1), records, checked=num_records_bytes is not None)
 
 
 def _byte_offset(offset: Any, element: ir.Type, mask: Any, in_bytes: bool) -> ir.Value:
