@@ -296,8 +296,8 @@ def kernel(X: fx.Tensor, n: fx.Int32, work: fx.Constexpr[int]):
     if i < n:
         v = X[i]
         for j in range(work):
-            v = v * fx.Float32(1.0) + X[i]
-        X[i] = v
+            v = v * fx.Float32(1.0) + fx.Float32(0.0)
+        X[i] = v + X[i]
 
 @flyc.jit
 def run(X: fx.Tensor, n: fx.Int32, work: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):

@@ -173,7 +173,8 @@ def test_ir_and_asm(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_run_passes_status_arguments_and_settings(program: Path) -> None:
     result = flydsl("run", "--arch", "gfx950", "--timing", program)
     assert result.returncode == 0 and result.stdout == "sum 300.0 on gfx950\n"
-    assert re.search(r"\[flydsl.compile\] scale for gfx950: .*trace [\d.]+ ms.*codegen", result.stderr)
+    assert re.search(r"\[flydsl.compile\] scale for gfx950: .*trace [\d.]+ ms.*codegen.*llvm.*link", result.stderr)
+    assert re.search(r"\[flydsl.compile\] scale for gfx950: load [\d.]+ ms", result.stderr)
     result = flydsl("run", program, 7, "--stats")
     assert result.returncode == 7 and "7 --stats" in result.stdout
     program.write_text("raise ValueError('broken')")

@@ -134,3 +134,13 @@ def test_function_without_source() -> None:
     exec("def f(n):\n    return n\n", scope)
     with pytest.raises(OSError, match="linecache"):
         ASTRewriter.transform(scope["f"])
+
+
+def test_names_that_a_construct_may_change() -> None:
+    import ast
+
+    from flydsl.compiler.ast_rewriter import _collect_assigned_vars
+
+    tree = ast.parse("acc[0] = f(x)\ny = 1\nobj.go(x)\nself.go()\nnew = 2\nfor i in z:\n    w.a.b = i").body
+    active = [{"acc", "x", "y"}, {"obj", "self", "w", "i"}]
+    assert _collect_assigned_vars(tree, active) == ["y", "i", "acc", "w", "obj"]

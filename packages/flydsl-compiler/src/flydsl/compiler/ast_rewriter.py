@@ -19,6 +19,7 @@ from flydsl.utils import env, log
 
 from . import control_flow as flow
 from . import control_loops as loops
+from .ast_scope import BlockWrites
 from .ast_transformer import Transformer, plain_bindings
 from .diagnostics import rewritten_spans
 
@@ -111,6 +112,16 @@ _HELPERS: dict[str, Any] = {
     "scf_while_dispatch": loops.scf_while_dispatch,
     "scf_while_collect_results": flow.scf_while_collect_results,
 }
+
+
+def _collect_assigned_vars(
+    body: list[ast.stmt], active_scopes: list[set[str]], orelse: list[ast.stmt] | None = None,
+    test_expr: ast.expr | None = None,
+) -> list[str]:  # fmt: skip
+    """Active names that a construct may change: written ones in order of appearance, then those only called upon."""
+    active = set().union(*active_scopes)
+    nodes: list[ast.AST] = [*body, *(orelse or ()), *([test_expr] if test_expr is not None else ())]
+    return [name for name in BlockWrites(nodes, active).names if name in active]
 
 
 def _source_of(function: Callable[..., Any]) -> tuple[ast.FunctionDef, str, int]:

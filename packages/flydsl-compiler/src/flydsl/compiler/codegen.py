@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from flydsl.utils import env
@@ -34,35 +33,30 @@ def generate_code(
         check_bitcode_path(path)
     if env.compile.llvm_dir:
         return _external(module, backend, hints, link_libs, dump)
-    return _in_process(gpu_module, backend, link_libs, dump, phases)
+    return _in_process(gpu_module, backend, hints, link_libs, dump, phases)
 
 
-def _in_process(gpu_module: Any, backend: Any, link_libs: list[str], dump: Any, phases: dict[str, float]) -> bytes:
+def _in_process(
+    gpu_module: Any, backend: Any, hints: dict[str, Any], link_libs: list[str], dump: Any, phases: dict[str, float]
+) -> bytes:
     import flydsl.ir as fly_ir
 
     arch = backend.target.arch.split("-")[0]
     level = env.compile.opt_level
-    known = inspect.signature(fly_ir.compile_to).parameters
-    extra: dict[str, Any] = {}
-    if link_libs:
-        if "link_bitcode" not in known:
-            raise NotImplementedError("linking external bitcode: the installed flydsl-ir has no linker for it")
-        extra["link_bitcode"] = link_libs
-    times: dict[str, float] = {}
-    if "timings" in known:
-        extra["timings"] = times
     try:
         if dump is not None:
             if not dump.assembly_only:
                 dump.write("llvm_ir", fly_ir.emit_llvm_ir(gpu_module, arch), ".ll")
             dump.write("final_isa", fly_ir.emit_isa(gpu_module, arch, level), ".s")
-        code = fly_ir.compile_to(gpu_module, arch, "hsaco", opt_level=level, **extra)
+        code = fly_ir.compile_to(
+            gpu_module, arch, "hsaco", opt_level=level, fast_math=bool(hints.get("fast_fp_math")),
+            debug_info=env.debug.enable_debug_info, link_bitcode=link_libs, timings=phases,
+        )  # fmt: skip
     except fly_ir.CodegenError as error:
         known_cause = unselectable(str(error), gpu_module, arch)
         if known_cause is not None:
             raise known_cause from None
         raise DSLCompileError(f"code generation for {arch} failed: {error}") from None
-    phases.update(times)
     return code
 
 

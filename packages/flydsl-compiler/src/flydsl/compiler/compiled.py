@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,15 @@ class CompiledFunction(Launcher):
 
         with contextlib.suppress(HipError):  # another architecture: the first call says so
             self.load()
+
+    def load_timed(self) -> float:
+        """Load on the current device now, and note and print the seconds it took as the phase ``load``. HipError."""
+        start = time.perf_counter()
+        self.load()
+        seconds = time.perf_counter() - start
+        self.artifact.metadata.setdefault("phases", {})["load"] = seconds
+        sys.stderr.write(f"[flydsl.compile] {self.artifact.name} for {self.artifact.arch}: load {seconds * 1e3:.1f} ms\n")
+        return seconds
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a file that `flydsl.runtime.load_artifact` launches without the compiler.

@@ -1,6 +1,6 @@
 """External device functions with the bitcode that defines them.
 
-    scale = link_extern(fx.ffi("scale", ["float32"], "float32"), bitcode_path="scale.bc")
+    scale = link_extern(fx.extern.ffi("scale", ["float32"], "float32"), bitcode_path="scale.bc")
 
 Calling one in a kernel links its bitcode into the kernel's code object. ``module_init_fn(handle)`` runs once for
 each loaded GPU module, before its first launch.

@@ -120,6 +120,8 @@ class JitFunction:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         compiled, values = self._specialise(args, kwargs)
         if not env.compile.compile_only:
+            if env.debug.timing and "load" not in compiled.artifact.metadata.get("phases", {}):
+                compiled.load_timed()
             compiled(*values)
 
     def with_hints(self, hints: dict[str, Any]) -> JitFunction:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flydsl.utils import env
+
 from .context import CompilationContext, create_gpu_module, effective_fastmath_hint
 from .diagnostics import dsl_ir_diagnostics, locating_errors
 from .jit_argument import dsl_type_of
@@ -58,9 +60,12 @@ def trace(
         if not context.has_explicit_stream:
             context.stream_arg = values[-1]
         bound, start = dict(arguments), 0
-        fastmath = effective_fastmath_hint(hints)
+        fastmath, depth = effective_fastmath_hint(hints), env.debug.max_loc_depth
         with ir.InsertionPoint(block), CompilationContext.compile_hints(hints):
-            with tracing_context(function, fastmath=fastmath, arch=target.arch), dsl_ir_diagnostics("invalid IR"):
+            with (
+                tracing_context(function, fastmath=fastmath, arch=target.arch, max_loc_depth=depth),
+                dsl_ir_diagnostics("invalid IR"),
+            ):
                 for n, argument, ts in types:
                     bound[n] = construct_from_ir_values(
                         dsl_type_of(argument), argument, values[start : start + len(ts)]
