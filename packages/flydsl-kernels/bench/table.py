@@ -4,7 +4,7 @@
     python packages/flydsl-kernels/bench/table.py --arch gfx942 [--markdown] [--plot utilisation.svg] [--only gemm]
 
 Static: registers, LDS and spills from the code object; for GEMMs the share of the hot loop's cycles in which the matrix
-unit is busy, from the machine model of LLVM (llvm-mca; one wave, caches that always hit). Simulated: seconds of one launch
+unit is busy, from LLVM's machine model (llvm-mca; one wave, caches that always hit). Simulated: seconds of one launch
 on the simulator, which say nothing about a GPU. Nothing here was measured on a GPU.
 """
 

@@ -7,11 +7,13 @@ from flydsl.kernels import ops
 from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import (
     build_gemm_module,
+    compile_fp8_gemm,
     compile_hgemm_kernel,
     create_wmma_gemm_module,
     gemm_a16w16,
     get_default_kwargs,
     hgemm_splitk_,
+    preshuffle_b_fp8,
 )
 
 MFMA = target().matrix == "mfma"
@@ -145,3 +147,15 @@ def test_wmma_stochastic_rounding():
 def test_unsupported_arguments(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+@needs("gfx120")
+@pytest.mark.parametrize(("m", "n", "k"), cases([(32, 128, 256), (37, 256, 96)], [(300, 512, 1024), (1, 128, 32)]))
+def test_rdna_fp8(m, n, k):
+    a, b = (random(*s, seed=i).to(torch.float8_e4m3fn) for i, s in enumerate(((m, k), (k, n))))
+    scale_a, scale_b = torch.rand(m) + 0.5, torch.rand(n) + 0.5
+    c = Guarded(m, n, dtype=torch.bfloat16)
+    launch = compile_fp8_gemm(M=m, N=n, K=k)
+    launch(c.out, a.view(torch.int8), preshuffle_b_fp8(b).view(torch.int8), scale_a, scale_b)
+    exact = a.double() @ b.double() * scale_a[:, None].double() * scale_b.double()
+    close_relative(c.check(), exact, ROUNDING["bf16"] * 1.01)

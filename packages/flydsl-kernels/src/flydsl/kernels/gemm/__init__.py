@@ -3,10 +3,11 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import dense, mx, preshuffle
+from . import dense, mx, preshuffle, rdna_fp8
 from .dense import *  # noqa: F403
 from .mx import *  # noqa: F403
 from .preshuffle import *  # noqa: F403
+from .rdna_fp8 import *  # noqa: F403
 
 # These need torch, which the builders do not.
 _TORCH = {
@@ -17,7 +18,7 @@ _TORCH = {
     "clear_preshuffle_cache": "functional",
 }  # fmt: skip
 
-__all__ = [*preshuffle.__all__, *dense.__all__, *mx.__all__]
+__all__ = [*preshuffle.__all__, *dense.__all__, *mx.__all__, *rdna_fp8.__all__]
 
 
 def __getattr__(name: str) -> _Any:
