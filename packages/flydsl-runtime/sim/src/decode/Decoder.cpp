@@ -16,7 +16,7 @@ namespace flysim {
 namespace {
 
 /// Bits of srcN_modifiers (SISrcMods in LLVM).
-enum : int64_t { kModNeg = 1, kModAbs = 2, kModOpSel = 4, kModOpSelHi = 8 };
+enum : int64_t { kModNeg = 1, kModAbs = 2, kModOpSel = 4, kModOpSelHi = 8, kModSext = 16 };
 
 bool startsWith(const std::string &s, const char *prefix) {
   return s.compare(0, strlen(prefix), prefix) == 0;
@@ -39,6 +39,8 @@ public:
       inst.exec = execUnsupported;
       return;
     }
+    if ((def->flags & kFnuz) && arch().fnuz())
+      def = OpTable::instance().find(m + ".fnuz");
     inst.def = def;
     inst.exec = def->exec;
     inst.lane = def->lane;
@@ -176,6 +178,11 @@ private:
       return;
     inst.src[n] = source(r, type, static_cast<uint8_t>(n));
     int64_t mods = raw.imm(modName);
+    if (r.hi16) {
+      inst.opSel |= 1 << n;
+      if (type == Num::B32)
+        inst.src[n].mods = kHigh16;
+    }
     bool packed = type == Num::PkF16 || type == Num::PkB16 || type == Num::PkBF16 ||
                   type == Num::PkF32 || type == Num::PkB32 || type == Num::Mix ||
                   type == Num::MixBF;
@@ -191,10 +198,10 @@ private:
       return;
     }
     if (raw.isSdwa && (type == Num::B32 || type == Num::U16)) {
-      inst.src[n].mods = mods & 1 ? kSext : 0;
+      inst.src[n].mods = mods & kModSext ? kSext : 0;
     } else {
-      inst.src[n].mods = static_cast<uint8_t>((mods & kModNeg ? kNeg : 0) |
-                                              (mods & kModAbs ? kAbs : 0));
+      inst.src[n].mods |= static_cast<uint8_t>((mods & kModNeg ? kNeg : 0) |
+                                               (mods & kModAbs ? kAbs : 0));
       // Raw bits for instructions that give them a meaning of their own.
       inst.negLo |= (mods & kModNeg ? 1 : 0) << n;
       inst.negHi |= (mods & kModAbs ? 1 : 0) << n;
@@ -211,6 +218,8 @@ private:
     if (!vdst.present && !raw.has(OpName::vdst) && !raw.has(OpName::src0))
       return decodeUnnamedVector();
     inst.dst = destination(vdst);
+    if (vdst.hi16)
+      inst.opSel |= 8;
     inst.sdst = destination(raw.operand(OpName::sdst));
     vectorSource(0, OpName::src0, OpName::src0_modifiers);
     vectorSource(1, OpName::src1, OpName::src1_modifiers);
@@ -219,6 +228,8 @@ private:
       inst.src[2] = constant(raw.imm(OpName::imm));
     if ((def.flags & kTied) && def.nsrc >= 1) {
       inst.src[def.nsrc - 1] = inst.dst;
+      if (inst.opSel & 8)
+        inst.opSel |= 1 << (def.nsrc - 1);
     }
     if (raw.has(OpName::vdst1))
       inst.sdst = destination(raw.operand(OpName::vdst1));
@@ -238,6 +249,12 @@ private:
     decodeMatrix();
     if (raw.has(OpName::bitop3))
       inst.imm = raw.imm(OpName::bitop3);
+    if (def.flags & kByteDst)
+      inst.imm = (raw.imm(OpName::src0_modifiers) & kModOpSelHi ? 2 : 0) |
+                 (raw.imm(OpName::src2_modifiers) & kModOpSel ? 1 : 0);
+    if (def.flags & kByteSrc)
+      inst.imm = (raw.imm(OpName::src1_modifiers) & kModOpSel ? 2 : 0) |
+                 (raw.imm(OpName::src0_modifiers) & kModOpSel ? 1 : 0);
     if (raw.has(OpName::byte_sel))
       inst.imm = raw.imm(OpName::byte_sel);
     if (raw.has(OpName::scale_sel))
@@ -475,9 +492,11 @@ private:
     std::string name = "v_";
     for (char c : part)
       name += static_cast<char>(tolower(c));
-    size_t tail = name.find("_e96");
-    if (tail != std::string::npos)
-      name.erase(tail);
+    for (const char *extra : {"_e96", "_pseudo"}) {
+      size_t tail = name.find(extra);
+      if (tail != std::string::npos)
+        name.erase(tail);
+    }
     return baseMnemonic(name);
   }
 

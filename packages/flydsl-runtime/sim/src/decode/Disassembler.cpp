@@ -137,8 +137,12 @@ Disassembler::Disassembler(const ArchInfo &arch, bool wave32) : impl(new Impl) {
   impl->mri.reset(t.createMCRegInfo(impl->triple));
   impl->mai.reset(t.createMCAsmInfo(*impl->mri, impl->triple, impl->options));
   std::string features;
+  // The encodings of 16-bit operands can name both halves of a register whether or not the
+  // compiler makes use of that.
+  if (arch.gfx12())
+    features = "+real-true16";
   if (arch.gfx12() && !arch.gfx1250())
-    features = wave32 ? "+wavefrontsize32" : "+wavefrontsize64";
+    features += wave32 ? ",+wavefrontsize32" : ",+wavefrontsize64";
   impl->sti.reset(t.createMCSubtargetInfo(impl->triple, arch.name, features));
   impl->mii.reset(t.createMCInstrInfo());
   impl->context.reset(new MCContext(impl->triple, impl->mai.get(), impl->mri.get(),
@@ -153,14 +157,36 @@ Disassembler::Disassembler(const ArchInfo &arch, bool wave32) : impl(new Impl) {
 
 Disassembler::~Disassembler() = default;
 
-bool Disassembler::decode(const uint8_t *bytes, uint64_t size, uint64_t address, RawInst &out) {
+namespace {
+
+/// Newer LLVMs put the constant 0 into the unused third source of the prefix of scaled WMMA, where
+/// this LLVM's decoder wants v0. Copies such an instruction to `buffer` in the known spelling.
+ArrayRef<uint8_t> knownSpelling(const uint8_t *bytes, uint64_t size, uint8_t (&buffer)[16]) {
+  uint32_t words[4];
+  if (size < sizeof words)
+    return ArrayRef<uint8_t>(bytes, size);
+  memcpy(words, bytes, sizeof words);
+  uint32_t opcode = words[0] >> 16;
+  bool wmma = words[2] >> 24 == 0xcc; // the instruction that the prefix belongs to
+  if (!wmma || (opcode != 0xcc35 && opcode != 0xcc3a))
+    return ArrayRef<uint8_t>(bytes, size);
+  words[1] = (words[1] & ~(0x1ffu << 18)) | 0x100u << 18;
+  memcpy(buffer, words, sizeof words);
+  return ArrayRef<uint8_t>(buffer, sizeof words);
+}
+
+} // namespace
+
+bool Disassembler::decode(const uint8_t *code, uint64_t size, uint64_t address, RawInst &out) {
+  uint8_t buffer[16];
+  ArrayRef<uint8_t> bytes = knownSpelling(code, size, buffer);
   impl->inst = MCInst();
   uint64_t length = 0, crashAddress = 0;
   auto status = MCDisassembler::Fail;
   // Reserved encodings can crash LLVM (a literal where an instruction allows none).
   bool survived = protectedCall(
       [&] {
-        status = impl->dis->getInstruction(impl->inst, length, ArrayRef<uint8_t>(bytes, size),
+        status = impl->dis->getInstruction(impl->inst, length, bytes,
                                            address, nulls());
       },
       crashAddress);
@@ -185,7 +211,9 @@ bool Disassembler::decode(const uint8_t *bytes, uint64_t size, uint64_t address,
   return true;
 }
 
-std::string Disassembler::print(const uint8_t *bytes, uint64_t size, uint64_t address) {
+std::string Disassembler::print(const uint8_t *code, uint64_t size, uint64_t address) {
+  uint8_t buffer[16];
+  ArrayRef<uint8_t> bytes = knownSpelling(code, size, buffer);
   std::lock_guard<std::mutex> lock(impl->mutex);
   MCInst inst;
   uint64_t length = 0, crashAddress = 0;
@@ -194,7 +222,7 @@ std::string Disassembler::print(const uint8_t *bytes, uint64_t size, uint64_t ad
   raw_string_ostream os(text);
   bool survived = protectedCall(
       [&] {
-        status = impl->dis->getInstruction(inst, length, ArrayRef<uint8_t>(bytes, size), address,
+        status = impl->dis->getInstruction(inst, length, bytes, address,
                                            nulls());
         if (status == MCDisassembler::Success && impl->operandsValid(inst))
           impl->printer->printInst(&inst, address, "", *impl->sti, os);
@@ -202,7 +230,7 @@ std::string Disassembler::print(const uint8_t *bytes, uint64_t size, uint64_t ad
       crashAddress);
   if (!survived || status != MCDisassembler::Success || !impl->operandsValid(inst)) {
     uint32_t word = 0;
-    memcpy(&word, bytes, size < 4 ? size : 4);
+    memcpy(&word, code, size < 4 ? size : 4);
     return format(".long 0x%08x", word);
   }
   size_t start = text.find_first_not_of(" \t");

@@ -138,6 +138,57 @@ inline uint32_t floatToBf16(float f) {
   return (u & 0x7fffffff) > 0x7f800000 ? (u >> 16 | 0x40) & 0xffff : r;
 }
 
+//===--- encoding, with the scaling and stochastic rounding of conversions ---===//
+
+using HalfFormat = SmallFormat<5, 10, 15, Small::Ieee>;
+using Bf16Format = SmallFormat<8, 7, 127, Small::Ieee>;
+
+template <class F> struct SmallCodes {
+  static constexpr uint32_t all = (1u << (F::width - 1)) - 1;
+  static constexpr uint32_t top = all >> F::mantissa << F::mantissa;
+  static constexpr uint32_t largest = F::special == Small::Ieee  ? top - 1
+                                      : F::special == Small::Ocp ? all - 1
+                                                                 : all;
+  static constexpr uint32_t nan = F::special == Small::Ieee   ? top | 1u << (F::mantissa - 1)
+                                  : F::special == Small::Fnuz ? all + 1
+                                                              : all;
+  static constexpr uint32_t inf = F::special == Small::Ieee ? top : nan;
+};
+
+/// The code of `bits` / 2^down (bits of a float). Rounds to nearest even, or, if
+/// kStochastic, adds the highest bits of `random` to the bits that are dropped and
+/// truncates. Formats with only finite codes saturate (NaN gives the largest
+/// magnitude); others overflow to infinity, else to NaN, or to the largest number if
+/// `clampOverflow` (MODE.FP16_OVFL) is set and the source is finite.
+template <class F, bool kStochastic>
+inline uint32_t encodeSmall(uint32_t bits, int down, uint32_t random, bool clampOverflow) {
+  constexpr unsigned M = F::mantissa;
+  constexpr int lowest = 1 - F::bias;
+  using C = SmallCodes<F>;
+  uint32_t mag = bits & 0x7fffffff, sign = bits >> 31 << (F::width - 1);
+  bool tiny = mag < 0x00800000;
+  uint32_t norm = tiny ? asBits(float(int32_t(mag))) : mag; // a float denormal, times 2^149
+  int e = int(norm >> 23) - 127 - (tiny ? 149 : 0) - down;
+  uint32_t sig = mag ? (norm & 0x7fffff) | 0x800000 : 0;
+  int extra = lowest - e;
+  extra = extra < 0 ? 0 : extra;
+  int wanted = int(23 - M) + extra;
+  unsigned shift = unsigned(wanted > 31 ? 31 : wanted), lost = unsigned(wanted) - shift;
+  sig >>= lost > 31 ? 31 : lost;
+  uint32_t add = kStochastic ? random >> (32 - shift)
+                             : (1u << (shift - 1)) - 1 + (sig >> shift & 1);
+  uint32_t q = (sig + add) >> shift;
+  int above = e < lowest ? 0 : e - lowest;
+  uint32_t code = (uint32_t(above) << M) + q;
+  code = code > C::largest ? (F::special == Small::Finite || clampOverflow ? C::largest : C::inf)
+                           : code;
+  code = mag == 0x7f800000 ? C::inf : code;
+  code = mag > 0x7f800000 ? C::nan : code;
+  if constexpr (F::special == Small::Fnuz)
+    return code == 0 || code == C::nan ? code : code | sign;
+  return code | sign;
+}
+
 } // namespace
 } // namespace flysim
 

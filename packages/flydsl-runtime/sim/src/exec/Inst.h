@@ -48,7 +48,7 @@ enum class OperandKind : uint8_t { None, Vgpr, Sgpr, Const, Scc, Vccz, Execz, Of
 struct Operand {
   OperandKind kind = OperandKind::None;
   uint8_t msb = 0;  ///< which VGPR-MSB field applies (gfx1250): 0..2 sources, 3 destination
-  uint8_t mods = 0; ///< kNeg, kAbs, kSext
+  uint8_t mods = 0; ///< kNeg, kAbs, kSext, kHigh16
   uint8_t count = 1; ///< registers in the tuple
   uint16_t reg = 0; ///< row in the VGPR file (a0 is row 256), or SGPR encoding
   const uint32_t *row = nullptr; ///< Const: two rows, low and high dwords
@@ -56,7 +56,7 @@ struct Operand {
   explicit operator bool() const { return kind != OperandKind::None; }
 };
 
-enum : uint8_t { kNeg = 1, kAbs = 2, kSext = 4 };
+enum : uint8_t { kNeg = 1, kAbs = 2, kSext = 4, kHigh16 = 8 };
 
 /// Arguments of a lane loop. Row pointers; a 64-bit operand continues one row later.
 /// `n` is the number of lanes (32 or 64).
@@ -90,6 +90,9 @@ enum : uint32_t {
   kRawMods = 4096,    ///< neg bits have a meaning of their own: they arrive as the immediate
   kUncertain = 8192,  ///< semantics not confirmed by a public source; listed as approximate
   kScalarResult = 16384, ///< VALU operation on SGPRs (v_s_*)
+  kByteDst = 1 << 15, ///< op_sel[3:2] picks a byte of the result; it arrives as the immediate
+  kByteSrc = 1 << 16, ///< op_sel[1:0] picks a byte of src0
+  kFnuz = 1 << 17,    ///< has a variant named "<name>.fnuz" for gfx942
 };
 
 /// Semantics of one mnemonic.

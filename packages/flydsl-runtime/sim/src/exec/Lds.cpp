@@ -1,6 +1,7 @@
 //===- Lds.cpp - LDS memory and lane exchange through the LDS unit --------===//
 
 #include "exec/Atomics.h"
+#include "exec/LdsWide.h"
 #include "exec/MemInline.h"
 #include "exec/Register.h"
 
@@ -23,9 +24,12 @@ void read(Wave &w, const Inst &i) {
   // Addresses first: the destination may overlap the address register.
   memcpy(addr, row(w, i.src[0]), sizeof addr);
   uint32_t *d = row(w, i.dst);
+  auto offset = static_cast<uint32_t>(i.imm);
+  if (!s.d16 && s.bytes % 4 == 0 && allInLds(w, addr, offset, s.bytes))
+    return readRows(w.wg->lds, addr, offset, s.bytes / 4, d, w.lanes);
   forActive(w, [&](unsigned l) {
     uint8_t word[16] = {};
-    uint32_t at = addr[l] + static_cast<uint32_t>(i.imm);
+    uint32_t at = addr[l] + offset;
     if (inLds(w, at, s.bytes))
       memcpy(word, w.wg->lds + at, s.bytes);
     storeLoaded(d, l, word, s);
@@ -49,6 +53,11 @@ void read2(Wave &w, const Inst &i) {
   memcpy(addr, row(w, i.src[0]), sizeof addr);
   uint32_t *d = row(w, i.dst);
   const uint32_t offsets[2] = {static_cast<uint32_t>(i.imm) * unit, i.offset2 * unit};
+  if (allInLds(w, addr, offsets[0], bytes) && allInLds(w, addr, offsets[1], bytes)) {
+    for (unsigned k = 0; k < 2; ++k)
+      readRows(w.wg->lds, addr, offsets[k], bytes / 4, d + k * (bytes / 4) * kRow, w.lanes);
+    return;
+  }
   forActive(w, [&](unsigned l) {
     for (unsigned k = 0; k < 2; ++k) {
       uint8_t word[8] = {};

@@ -16,6 +16,8 @@ void buildTable(OpTable &table) {
   registerValuInt(table);
   registerValuCompare(table);
   registerValuConvert(table);
+  registerConvertSmall(table);
+  registerConvertScaled(table);
   registerValuSpecial(table);
   registerValuExtra(table);
   registerMoveRel(table);

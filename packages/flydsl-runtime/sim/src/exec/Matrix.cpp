@@ -119,37 +119,51 @@ void denseInt(Wave &w, const Inst &in) {
             steps, acc, tileInt);
 }
 
-double pairToDouble(const uint32_t *rows, unsigned lane) {
-  return asDouble(rows[lane] | uint64_t(rows[lane + kRow]) << 32);
+/// Register pairs to doubles, negated on request.
+void unpackDoubles(double *planes, const uint32_t *rows, unsigned slots, bool negate) {
+  uint64_t flip = negate ? uint64_t(1) << 63 : 0;
+  for (unsigned s = 0; s < slots; ++s, rows += 2 * kRow, planes += kRow)
+    for (unsigned l = 0; l < kRow; ++l)
+      planes[l] = asDouble((rows[l] | uint64_t(rows[l + kRow]) << 32) ^ flip);
 }
 
 /// v_mfma_f64: fused multiply-adds in ascending k; blgp negates A, B and C.
 void denseDouble(Wave &w, const Inst &in) {
   const MatrixPlan &p = planOf(w, in);
   const MatrixDesc &d = *p.desc;
-  alignas(64) uint32_t swizzled[2][2 * kRow], result[8 * kRow];
+  alignas(64) uint32_t swizzled[2][2 * kRow];
+  alignas(64) double a[kRow], b[kRow], c[4 * kRow];
   Sources s = fetchSources(w, in, p, swizzled[0], swizzled[1]);
   unsigned negate = in.ext ? in.ext->blgp : 0;
+  unpackDoubles(a, s.a, 1, negate & 1);
+  unpackDoubles(b, s.b, 1, negate & 2);
   const Operand &co = in.src[2];
-  const uint32_t *c = co.kind == OperandKind::Vgpr ? row(w, co) : nullptr;
-  uint64_t constant = c ? 0 : read64(w, co);
+  if (co.kind == OperandKind::Vgpr) {
+    unpackDoubles(c, row(w, co), p.cSlots, negate & 4);
+  } else {
+    double constant = asDouble(read64(w, co));
+    for (unsigned l = 0; l < p.cSlots * kRow; ++l)
+      c[l] = negate & 4 ? -constant : constant;
+  }
   for (unsigned block = 0; block < d.blocks; ++block)
-    for (unsigned i = 0; i < d.m; ++i)
-      for (unsigned j = 0; j < d.n; ++j) {
-        unsigned where = p.c[block * d.m + i] + j, lane = where % kRow;
-        unsigned reg = where / kRow * 2;
-        double sum = c ? pairToDouble(c + reg * kRow, lane) : asDouble(constant);
-        sum = negate & 4 ? -sum : sum;
-        for (unsigned k = 0; k < d.k; ++k) {
-          double x = pairToDouble(s.a, p.a[k] + block * d.m + i);
-          double y = pairToDouble(s.b, p.b[k] + block * d.n + j);
-          sum = std::fma(negate & 1 ? -x : x, negate & 2 ? -y : y, sum);
-        }
-        uint64_t bits = sum != sum ? 0x7ff8000000000000ull : asBits(sum);
-        result[reg * kRow + lane] = static_cast<uint32_t>(bits);
-        result[(reg + 1) * kRow + lane] = static_cast<uint32_t>(bits >> 32);
+    for (unsigned i = 0; i < d.m; ++i) {
+      double *sum = c + p.c[block * d.m + i];
+      for (unsigned k = 0; k < d.k; ++k) {
+        double x = a[p.a[k] + block * d.m + i];
+        const double *y = b + p.b[k] + block * d.n;
+#pragma GCC ivdep
+        for (unsigned j = 0; j < d.n; ++j)
+          sum[j] = __builtin_fma(x, y[j], sum[j]);
       }
-  memcpy(row(w, in.dst), result, size_t(p.dRegs()) * kRow * 4);
+    }
+  uint32_t *dst = row(w, in.dst);
+  for (unsigned slot = 0; slot < p.cSlots; ++slot, dst += 2 * kRow)
+    for (unsigned l = 0; l < kRow; ++l) {
+      double v = c[slot * kRow + l];
+      uint64_t bits = v != v ? 0x7ff8000000000000ull : asBits(v);
+      dst[l] = static_cast<uint32_t>(bits);
+      dst[l + kRow] = static_cast<uint32_t>(bits >> 32);
+    }
 }
 
 ExecFn executorOf(const MatrixDesc &d) {

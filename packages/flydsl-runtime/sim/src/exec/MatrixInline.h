@@ -14,7 +14,7 @@ inline const MatrixPlan &planOf(const Wave &w, const Inst &i) {
 
 /// True where 8-bit floats have the FNUZ encodings (gfx942).
 inline bool fnuzFloats(const Wave &w) {
-  return !w.program->arch->gfx12() && !w.program->arch->gfx950();
+  return w.program->arch->fnuz();
 }
 
 /// Where to read C from and write D to: in place when the registers allow, through

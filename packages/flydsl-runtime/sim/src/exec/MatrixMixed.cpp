@@ -85,12 +85,21 @@ void readScales(Wave &w, const Inst &in, const MatrixPlan &p, unsigned n, Side &
   const uint32_t *v = o.kind == OperandKind::Vgpr ? w.v + size_t(o.reg) * kRow
                                                   : fetchRaw(w, o, words, tmp);
   s.scaled = true;
+  if (d.gfx9()) { // one byte of every lane, e8m0 only
+    for (unsigned q = 0; q < blocks; ++q)
+      for (unsigned i = 0; i < s.dim; ++i) {
+        uint32_t byte = v[s.dim * q + i] >> (8 * sel) & 0xff;
+        uint32_t bits = byte == 0xff ? 0x7fc00000u : byte ? byte << 23 : 0x00400000u;
+        s.scale[q][i] = asFloat(bits);
+        s.huge |= byte > 127 + 100 && byte != 0xff;
+      }
+    return;
+  }
   for (unsigned q = 0; q < blocks; ++q)
     for (unsigned i = 0; i < s.dim; ++i) {
-      unsigned lane = d.gfx9() ? s.dim * q + i : s.dim > 16 ? i : i + 16 * (select & 1);
-      unsigned at = d.gfx9() ? sel : q;
-      uint32_t byte = v[at / 4 * kRow + lane] >> (at % 4 * 8) & 0xff;
-      float value = scaleValue(d.gfx9() ? 0 : format, byte);
+      unsigned lane = s.dim > 16 ? i : i + 16 * (select & 1);
+      uint32_t byte = v[q / 4 * kRow + lane] >> (q % 4 * 8) & 0xff;
+      float value = scaleValue(format, byte);
       s.scale[q][i] = value;
       s.huge |= value > 0x1p100f;
     }
@@ -98,10 +107,11 @@ void readScales(Wave &w, const Inst &in, const MatrixPlan &p, unsigned n, Side &
 
 /// Multiplies the scales into the planes: exact below 2^100.
 void applyScales(Side &s, unsigned k, unsigned block) {
-  for (unsigned step = 0; step < k; ++step)
-    for (unsigned i = 0; i < s.dim; i += 16) {
+  for (unsigned i = 0; i < s.dim; i += 16)
+    for (unsigned step = 0; step < k; ++step) {
       float *e = s.element(step, i);
       const float *f = s.scale[step / block] + i;
+#pragma GCC ivdep
       for (unsigned x = 0; x < 16; ++x)
         e[x] *= f[x];
     }

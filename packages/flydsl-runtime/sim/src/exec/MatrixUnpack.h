@@ -55,6 +55,65 @@ inline void unpackF16(float *planes, const uint32_t *rows, unsigned regs, unsign
   }
 }
 
+//===--- any small format ---------------------------------------------------===//
+
+#if defined(__AVX2__)
+/// Values of eight codes in the low bits of 32-bit lanes (higher bits are ignored).
+template <class F> inline __m256 smallToFloat8(__m256i code) {
+  constexpr unsigned sign = F::width - 1, shift = 23 - F::mantissa;
+  constexpr int mask = (1 << sign) - 1, top = mask >> F::mantissa << F::mantissa;
+  __m256i mag = _mm256_and_si256(code, _mm256_set1_epi32(mask));
+  __m256 r;
+  if constexpr (sign == 3) {
+    r = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6), mag);
+  } else {
+    __m256 normal = _mm256_castsi256_ps(_mm256_add_epi32(
+        _mm256_slli_epi32(mag, shift), _mm256_set1_epi32(int(127 - F::bias) << 23)));
+    __m256 unit = _mm256_set1_ps(asFloat(uint32_t(128 - F::bias - int(F::mantissa)) << 23));
+    __m256 denormal = _mm256_mul_ps(_mm256_cvtepi32_ps(mag), unit);
+    __m256i tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(1 << F::mantissa), mag);
+    r = _mm256_blendv_ps(normal, denormal, _mm256_castsi256_ps(tiny));
+  }
+  const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+  if constexpr (F::special == Small::Ocp)
+    r = _mm256_blendv_ps(
+        r, nan, _mm256_castsi256_ps(_mm256_cmpeq_epi32(mag, _mm256_set1_epi32(mask))));
+  if constexpr (F::special == Small::Ieee)
+    r = _mm256_or_ps(
+        r, _mm256_castsi256_ps(_mm256_and_si256(
+               _mm256_cmpgt_epi32(mag, _mm256_set1_epi32(top - 1)), _mm256_set1_epi32(0x7f800000))));
+  __m256i signs = _mm256_and_si256(_mm256_slli_epi32(code, 31 - sign),
+                                   _mm256_set1_epi32(int(0x80000000u)));
+  __m256i bits = _mm256_or_si256(_mm256_castps_si256(r), signs);
+  if constexpr (F::special == Small::Fnuz)
+    return _mm256_blendv_ps(
+        _mm256_castsi256_ps(bits), nan,
+        _mm256_castsi256_ps(_mm256_cmpeq_epi32(bits, _mm256_set1_epi32(int(0x80000000u)))));
+  return _mm256_castsi256_ps(bits);
+}
+#endif
+
+/// Decodes the fields at bit `shift` of `rows`; `next` supplies the bits that a field
+/// has beyond its register (or null).
+template <class F>
+inline void decodeFields(float *plane, const uint32_t *rows, const uint32_t *next, unsigned shift,
+                         unsigned lanes) {
+#if defined(__AVX2__)
+  const __m128i down = _mm_cvtsi32_si128(int(shift)), up = _mm_cvtsi32_si128(int(32 - shift));
+  for (unsigned i = 0; i < lanes; i += 8) {
+    __m256i v = _mm256_srl_epi32(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows + i)), down);
+    if (next)
+      v = _mm256_or_si256(
+          v, _mm256_sll_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(next + i)), up));
+    _mm256_storeu_ps(plane + i, smallToFloat8<F>(v));
+  }
+#else
+  for (unsigned i = 0; i < lanes; ++i)
+    plane[i] = smallToFloat<F>(rows[i] >> shift | (next ? next[i] << (32 - shift) : 0));
+#endif
+}
+
 //===--- 8-bit formats ------------------------------------------------------===//
 
 #if defined(__AVX2__) && defined(__F16C__)
@@ -96,8 +155,7 @@ inline void unpackSmall8(float *planes, const uint32_t *rows, unsigned regs, uns
     }
 #endif
     for (unsigned k = 0; k < 4; ++k)
-      for (unsigned i = 0; i < lanes; ++i)
-        planes[k * kRow + i] = smallToFloat<F>(rows[i] >> (8 * k) & 0xff);
+      decodeFields<F>(planes + k * kRow, rows, nullptr, 8 * k, lanes);
   }
 }
 
@@ -114,9 +172,12 @@ inline uint32_t packedField(const uint32_t *rows, unsigned lane, unsigned slot, 
 
 template <class F>
 inline void unpackPacked(float *planes, const uint32_t *rows, unsigned slots, unsigned lanes) {
-  for (unsigned s = 0; s < slots; ++s)
-    for (unsigned i = 0; i < lanes; ++i)
-      planes[s * kRow + i] = smallToFloat<F>(packedField(rows, i, s, F::width));
+  for (unsigned s = 0; s < slots; ++s) {
+    unsigned bit = s * F::width, shift = bit % 32;
+    const uint32_t *from = rows + bit / 32 * kRow;
+    decodeFields<F>(planes + s * kRow, from, shift + F::width > 32 ? from + kRow : nullptr, shift,
+                    lanes);
+  }
 }
 
 //===--- dispatch on the format ---------------------------------------------===//

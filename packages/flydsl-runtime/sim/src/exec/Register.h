@@ -14,6 +14,8 @@ void registerValuHalf(OpTable &);
 void registerValuInt(OpTable &);
 void registerValuCompare(OpTable &);
 void registerValuConvert(OpTable &);
+void registerConvertSmall(OpTable &);
+void registerConvertScaled(OpTable &);
 void registerValuSpecial(OpTable &);
 void registerValuExtra(OpTable &);
 void registerMoveRel(OpTable &);

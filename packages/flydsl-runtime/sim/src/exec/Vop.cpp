@@ -170,6 +170,12 @@ const uint32_t *fetch(Wave &w, const Inst &in, unsigned n, uint64_t valid) {
     }
     break;
   default:
+    // A 16-bit operand of an operation whose lane function takes the register's low half.
+    if (o.mods & kHigh16) {
+      for (unsigned i = 0; i < kRow; ++i)
+        tmp[i] = s[i] >> 16;
+      s = tmp;
+    }
     break;
   }
   if (o.mods & (kNeg | kAbs)) {

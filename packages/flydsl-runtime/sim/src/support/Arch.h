@@ -24,6 +24,8 @@ struct ArchInfo {
   bool gfx12() const { return major == 12; }
   bool gfx1250() const { return major == 12 && minor == 5; }
   bool gfx950() const { return major == 9 && minor == 5; }
+  /// 8-bit floats are the FNUZ formats, else OCP's.
+  bool fnuz() const { return major == 9 && minor == 4; }
 };
 
 /// The table entry for `name` ("gfx942", target ids with ":feature" accepted), or

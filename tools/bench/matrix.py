@@ -1,0 +1,58 @@
+"""Throughput of simulated matrix instructions: GEMM kernels compiled by clang, processor seconds of one thread.
+
+Needs LLVM's clang and ld.lld (FLYDSL_LLVM_BIN, /usr/lib/llvm-22/bin); without them there are no figures.
+"""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from figures import Figure, python_json
+
+LLVM = Path(os.environ.get("FLYDSL_LLVM_BIN", "/usr/lib/llvm-22/bin"))
+SIZE = 768  # M = N = K
+KINDS = (("f16", 2, 15.0), ("bf16", 2, 15.0), ("fp8", 1, 30.0), ("i8", 1, 30.0))
+
+RUN = """
+import ctypes, json, time
+import numpy as np
+from flydsl.runtime._provider import SIMULATOR_LIBRARY, simulator_directory
+lib = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
+check = lambda code: code and exit(f"HIP error {{code}}")
+n, kb = {size}, {size} * {element}
+rng = np.random.default_rng(0)
+operand = lambda: (rng.integers(0, 256, (n, kb), dtype=np.uint8) & 0x3b)  # finite in every format
+a, b, c = operand(), operand(), np.zeros((n, n), np.float32)
+module, function = ctypes.c_void_p(), ctypes.c_void_p()
+check(lib.flysimSetArch(b"gfx942"))
+check(lib.hipModuleLoad(ctypes.byref(module), {image!r}.encode()))
+check(lib.hipModuleGetFunction(ctypes.byref(function), module, b"gemm"))
+values = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)] + [ctypes.c_int(n), ctypes.c_int(kb)]
+pointers = (ctypes.c_void_p * 5)(*[ctypes.addressof(v) for v in values])
+best = 1e9
+for _ in range(4):
+    start = time.process_time()
+    check(lib.hipModuleLaunchKernel(function, n // 128, n // 128, 1, 256, 1, 1, 0, None, pointers, None))
+    check(lib.hipDeviceSynchronize())
+    best = min(best, time.process_time() - start)
+print(json.dumps({{"rate": 2 * n**3 / best / 1e9}}))
+"""
+
+
+def measure() -> list[Figure]:
+    """Giga-operations a second and core of a GEMM loop, per element type."""
+    if not (LLVM / "clang").exists():
+        return []
+    figures = []
+    source = Path(__file__).with_name("matrix_gemm.c")
+    with tempfile.TemporaryDirectory() as tmp:
+        for number, (name, element, budget) in enumerate(KINDS):
+            objects, image = f"{tmp}/{name}.o", f"{tmp}/{name}.hsaco"
+            subprocess.run([LLVM / "clang", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-O3",
+                            f"-DKIND={number}", "-c", source, "-o", objects], check=True)  # fmt: skip
+            subprocess.run([LLVM / "ld.lld", "-shared", objects, "-o", image], check=True)
+            code = RUN.format(size=SIZE, element=element, image=image)
+            rate = python_json(code, {"FLYDSL_SIM_THREADS": "1"})["rate"]
+            figures.append(Figure(f"simulated {name} MFMA GEMM, per core", rate, "Gop/s", budget, at_least=True))
+    return figures
