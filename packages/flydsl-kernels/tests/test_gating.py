@@ -1,7 +1,7 @@
 """Top-k gating softmax against a stable sort in f64."""
 
 import pytest
-from helpers import Guarded, cases, close, random, torch
+from kernel_helpers import Guarded, cases, close, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.moe import build_topk_gating_softmax_module

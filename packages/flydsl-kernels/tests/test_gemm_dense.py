@@ -1,7 +1,7 @@
 """The general GEMM in all layouts, split reductions, and the WMMA module."""
 
 import pytest
-from helpers import DTYPES, Guarded, cases, close_relative, needs, random, torch
+from kernel_helpers import DTYPES, Guarded, cases, close_relative, needs, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.common.arch import target

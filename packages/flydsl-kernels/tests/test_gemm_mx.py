@@ -1,7 +1,7 @@
 """GEMMs of microscaled operands against f64 products of the dequantised values."""
 
 import pytest
-from helpers import Guarded, cases, close_relative, needs, random, torch
+from kernel_helpers import Guarded, cases, close_relative, needs, random, torch
 
 from flydsl.kernels.gemm import compile_mxfp4_gemm, e8m0_shuffle, launch_gemm, shuffle_weight, shuffle_weight_w4
 from flydsl.kernels.quant import reference as ref

@@ -1,7 +1,7 @@
 """The preshuffle GEMMs in their types against f64."""
 
 import pytest
-from helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
+from kernel_helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.common.arch import target

@@ -1,7 +1,7 @@
 """RMS norm and layer norm, forward, fused and quantised, against f64 references."""
 
 import pytest
-from helpers import DTYPES, Guarded, cases, close, fp8_dtype, random, torch
+from kernel_helpers import DTYPES, Guarded, cases, close, fp8_dtype, random, torch
 
 from flydsl.kernels import norm, ops
 from flydsl.kernels.common.convert import quantised_max
@@ -158,3 +158,23 @@ def test_direct_form_and_pointers():
 def test_unsupported_arguments(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+def test_autotuned_form_uses_the_default():
+    from flydsl.kernels.norm import rmsnorm_autotuned, rmsnorm_configs
+
+    assert len(rmsnorm_configs(4096)) == 7 and len(rmsnorm_configs(2048)) == 1
+    x, weight, out = random(4, 4096), random(4096, seed=1), torch.full((4, 4096), float("nan"))
+    rmsnorm_autotuned(x, weight, out, 4)
+    check(out, reference(x, weight), "f32")
+
+
+def test_older_module_names():
+    import importlib
+
+    for module, name in (("softmax_kernel", "build_softmax_module"), ("rmsnorm_kernel", "build_rmsnorm_module"),
+                         ("layernorm_kernel", "build_layernorm_module"), ("quantization", "build_quant_module"),
+                         ("preshuffle_gemm", "compile_preshuffle_gemm"), ("hgemm_splitk", "hgemm_splitk_"),
+                         ("blockscale_preshuffle_gemm", "compile_blockscale_preshuffle_gemm"),
+                         ("kernels_common", "get_warp_size")):  # fmt: skip
+        assert callable(getattr(importlib.import_module(f"flydsl.kernels.{module}"), name))

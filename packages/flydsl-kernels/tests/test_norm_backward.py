@@ -1,7 +1,7 @@
 """Gradients of the norms against autograd in f64."""
 
 import pytest
-from helpers import DTYPES, Guarded, cases, close, random, torch
+from kernel_helpers import DTYPES, Guarded, cases, close, random, torch
 
 from flydsl.kernels import norm, ops
 from flydsl.kernels.norm import rmsnorm_bwd_programs

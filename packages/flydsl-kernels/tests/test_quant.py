@@ -1,7 +1,7 @@
 """Quantisation kernels against f64, and the torch reference quantisers against the formats' definitions."""
 
 import pytest
-from helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
+from kernel_helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.common.convert import quantised_max

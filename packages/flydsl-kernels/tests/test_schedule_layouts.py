@@ -1,7 +1,7 @@
 """Derived schedules, weight orders, LDS tiles: host-side parts of the GEMMs."""
 
 import pytest
-from helpers import torch
+from kernel_helpers import torch
 
 from flydsl.kernels.gemm.layouts import (
     check_layout,

@@ -1,7 +1,7 @@
 """Softmax forward and backward against torch in f64."""
 
 import pytest
-from helpers import DTYPES, Guarded, cases, close, close_relative, random, torch
+from kernel_helpers import DTYPES, Guarded, cases, close, close_relative, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.softmax import build_softmax_bwd_module, build_softmax_module, softmax_bwd_buffered_operands

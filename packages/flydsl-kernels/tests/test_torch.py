@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import close, random, torch
+from kernel_helpers import close, random, torch
 
 import flydsl.kernels as kernels
 from flydsl.kernels import ops

@@ -123,7 +123,7 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, config: fx.Constexpr):
 @functools.lru_cache
 def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | None = None, tile_k: int = 32,
                      k_unroll: int | None = None, group_m: int = 8):  # fmt: skip
-    """``launch(c, a, b_shuf, scale_a, scale_b, stream=None)`` on gfx120x: bf16 ``a b^T * scale_a[row] * scale_b[column]``.
+    """``launch(c, a, b_shuf, scale_a, scale_b, stream=None)`` on gfx120x: ``c = a b * scale_a[row] * scale_b[column]``.
 
     Args:
         M, N, K: M is any positive number, N a multiple of tile_n, K of the unrolled tile.
@@ -131,7 +131,7 @@ def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | 
         tile_k, k_unroll: k of a turn of the loop is their product; k_unroll is 2 by default where K allows it.
         group_m: block rows of a group in the launch order.
 
-    a is e4m3fn (M, K) row-major, b_shuf made by ``preshuffle_b_fp8`` from (K, N); scales are f32.
+    c is bf16, a is e4m3fn (M, K) row-major, b_shuf made by ``preshuffle_b_fp8`` from (K, N); scales are f32.
 
     Raises:
         ValueError: the architecture or a size is not supported.

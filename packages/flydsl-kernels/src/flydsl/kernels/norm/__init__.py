@@ -6,3 +6,11 @@ from .layernorm import *  # noqa: F403
 from .rmsnorm import *  # noqa: F403
 
 __all__ = [*rmsnorm.__all__, *layernorm.__all__, *backward.__all__]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("rmsnorm_autotuned", "rmsnorm_configs"):
+        import importlib
+
+        return getattr(importlib.import_module(f"{__name__}.autotuned"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""Older name of a part of :mod:`flydsl.kernels.gemm.dense`."""
+
+from .gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN, compile_hgemm_kernel, get_default_kwargs, hgemm_splitk_
+
+__all__ = ["SPLIT_K_SEMAPHORE_MAX_LEN", "compile_hgemm_kernel", "get_default_kwargs", "hgemm_splitk_"]

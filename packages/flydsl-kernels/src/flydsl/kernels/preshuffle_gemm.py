@@ -1,0 +1,3 @@
+"""Older name of :mod:`flydsl.kernels.gemm.preshuffle`."""
+
+from .gemm.preshuffle import *  # noqa: F403

@@ -1,0 +1,4 @@
+"""Older name of :mod:`flydsl.kernels.norm.rmsnorm`."""
+
+from .norm.backward import *  # noqa: F403
+from .norm.rmsnorm import *  # noqa: F403
