@@ -149,6 +149,17 @@ def test_instances_of_methods_by_identity_and_not_kept_alive(load: Any) -> None:
     assert gone() is None and len(function._instances) == 1
 
 
+def test_common_configuration_objects_are_guarded() -> None:
+    """Dataclasses, enums and namespaces must not send every call to the slow path."""
+    pytest.importorskip("flydsl.runtime._native")
+    ident, scope = identity("def f():\n    return C, M.A, N, M, Config\n", C=Config(3), M=Mode, Config=Config,
+                            N=types.SimpleNamespace(a=[1]))  # fmt: skip
+    before = ident.digest()
+    assert ident.guards is not None and ident.guards.unchanged()
+    scope["N"].a.append(2)
+    assert not ident.guards.unchanged() and ident.digest() != before
+
+
 def test_locks_wrappers_and_library_objects_have_a_stable_text() -> None:
     class Tuner:
         def __init__(self, fn: Any) -> None:

@@ -375,3 +375,32 @@ def test_two_architectures_in_one_process(world: World) -> None:
         found.setdefault(arch, module.run._last_compiled)
         assert module.run._last_compiled is found[arch] and found[arch].artifact.arch == arch
     assert len(module.run._mem_cache) == 2
+
+
+def test_hints_of_a_block_have_a_fast_path_of_their_own(world: World) -> None:
+    """Calls inside `CompilationContext.compile_hints` run what was compiled with the hints, others do not."""
+    from flydsl.compiler.context import CompilationContext
+
+    world.monkeypatch.delenv("COMPILE_ONLY")
+    world.program = world.program.replace("        X[0] = X[0]", "        X[0] = X[0] + X[0]")
+    module = world.load()
+    x = np.ones(8, np.float32)
+    call = {**world.arguments, "X": x, "n": 1}
+    for _ in range(2):
+        with CompilationContext.compile_hints({"waves_per_eu": 2}):
+            module.run(**call)
+        module.run(**call)
+    import flydsl.runtime as rt
+
+    rt.synchronize()
+    assert x[0] == 16 and len(module.run._mem_cache) == 2
+    (variant,) = module.run._variants.values()
+    for function in (variant, module.run):
+        fast, identity = function._plain.fast, function._plain.identity
+        assert fast.dispatcher.current(), [g.first_change() for g in (identity.guards, *fast.guards(set()))]
+    with CompilationContext.compile_hints({"waves_per_eu": 4}):
+        module.run(**call)
+    module.run.compile_hints["fastmath"] = "fast"
+    with CompilationContext.compile_hints({"waves_per_eu": 4}):
+        module.run(**call)
+    assert len(module.run._mem_cache) == 4

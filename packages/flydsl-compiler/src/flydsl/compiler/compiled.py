@@ -62,7 +62,8 @@ class CompiledFunction(Launcher):
         self.load()
         seconds = time.perf_counter() - start
         self.artifact.metadata.setdefault("phases", {})["load"] = seconds
-        sys.stderr.write(f"[flydsl.compile] {self.artifact.name} for {self.artifact.arch}: load {seconds * 1e3:.1f} ms\n")
+        name, arch = self.artifact.name, self.artifact.arch
+        sys.stderr.write(f"[flydsl.compile] {name} for {arch}: load {seconds * 1e3:.1f} ms\n")
         return seconds
 
     def save(self, path: str | os.PathLike[str]) -> Path:

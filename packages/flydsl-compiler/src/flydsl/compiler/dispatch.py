@@ -56,7 +56,8 @@ class FastPath:
         """Let the dispatcher answer calls like this one, if it can tell them apart."""
         if self.dispatcher is None or identity.guards is None or not all(map(self._keyable, self._names, values)):
             return
-        if env.override_variable.get() is not None or CompilationContext.get_compile_hints():
+        fixed = self._owner._hints_fixed
+        if env.override_variable.get() is not None or not fixed and CompilationContext.get_compile_hints():
             return  # this call was made under settings that the next one need not have
         if not self.dispatcher.current():
             self.dispatcher.arm([*guards, identity.guards])
@@ -69,5 +70,5 @@ class FastPath:
         if type(value) in (bool, int, float) or isinstance(value, (MemRefJitArg, PointerJitArg)):
             return True
         if hasattr(value, "__cache_signature__"):
-            return False
+            return hasattr(type(value), "width") and hasattr(type(value), "signed")  # a DSL number: its class decides
         return hasattr(value, "__dlpack__") or hasattr(value, "cuda_stream")

@@ -81,6 +81,8 @@ class JitFunction:
         self._instances: dict[int, _Bound] = {}
         self._managers: dict[str, JitCacheManager] = {}
         self._environment_reads: set[str] = set()
+        self._variants: dict[str, JitFunction] = {}
+        self._hints_fixed = False  # the hints of the thread are in `compile_hints` already
         self._processors: dict[int, list[Any]] = {}
         self._last_compiled: CompiledFunction | None = None
         self.__wrapped__ = self.func
@@ -106,16 +108,33 @@ class JitFunction:
         return self._ensure_sig().signature
 
     def _effective_compile_hints(self) -> dict[str, Any]:
+        if self._hints_fixed:
+            return merge_compile_hints(self.compile_hints)
         return merge_compile_hints(self.compile_hints, CompilationContext.get_compile_hints())
 
     # ---- calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not activity.count and self._dispatch(*args, **kwargs) is None:
+        if activity.count:
+            # Some thread traces, or has hints for the calls in a block: it may be this one.
+            if _active_context():
+                return self.func(*args, **kwargs)
+            hints = CompilationContext.get_compile_hints()
+            if hints and not self._hints_fixed:
+                return self._under_hints(hints)(*args, **kwargs)
+        if self._dispatch(*args, **kwargs) is None:
             return None
-        if _active_context():
-            return self.func(*args, **kwargs)
         return self._call(args, kwargs)
+
+    def _under_hints(self, hints: dict[str, Any]) -> JitFunction:
+        """The variant of this function for calls of a thread with these hints."""
+        key = repr((list(self.compile_hints.items()), list(hints.items())))
+        variant = self._variants.get(key)
+        if variant is None:
+            variant = self.with_hints(merge_compile_hints(self.compile_hints, hints))
+            variant._hints_fixed = True
+            self._variants[key] = variant
+        return variant
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         compiled, values = self._specialise(args, kwargs)
@@ -131,6 +150,7 @@ class JitFunction:
         variant._plain = _Bound(variant, None)
         variant._dispatch = _undecided
         variant._instances = {}
+        variant._variants = {}
         return variant
 
     def _bound(self, instance: Any) -> _Bound:
@@ -351,9 +371,11 @@ class BoundJitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function = self.__func__
-        if not activity.count and function._bound(self.__self__).dispatch(*args, **kwargs) is None:
+        if activity.count:
+            return function(self.__self__, *args, **kwargs)
+        if function._bound(self.__self__).dispatch(*args, **kwargs) is None:
             return None
-        return function(self.__self__, *args, **kwargs)
+        return function._call((self.__self__, *args), kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)

@@ -342,8 +342,11 @@ class _Walker:
         if cls is not object and (_is_library(cls.__module__) or not fields):
             reduced = _reduced(value)
             if reduced is not None:
-                # Content of library objects may change without a guard seeing it, if they have any state.
-                self.unguarded = self.unguarded or not isinstance(reduced, str) and len(reduced) > 2
+                if fields:
+                    self._watch_fields(value, fields)
+                else:
+                    # State that is not in attributes may change without a guard seeing it.
+                    self.unguarded = self.unguarded or not isinstance(reduced, str) and len(reduced) > 2
                 return f"reduced:{name}:{self.text(reduced)}"
         if fields is None:
             # Nothing of the object can be compared, so nothing may be shared across processes.

@@ -59,14 +59,14 @@ class RocmBackend(BaseBackend):
         lines = [line_tables] if env.debug.enable_debug_info else []
         return [
             "fly-rewrite-func-signature",
-            "fly-canonicalize",
+            # Braces end the stage's name: dumps keep their numbers.
+            "fly-canonicalize{},fly-rocdl-expand-ops",
             "fly-layout-lowering",
             "fly-int-swizzle-simplify",
             "canonicalize",
             "fly-convert-atom-call-to-ssa-form",
             "fly-promote-regmem-to-vectorssa",
             "convert-fly-to-rocdl",
-            # One stage with the canonicalizer, whose braces end the stage's name: dumps keep their numbers.
             "canonicalize{max-iterations=10},gpu.module(convert-rocdl-fastmath-ops,fly-expand-math)",
             device,
             "convert-scf-to-cf",
