@@ -6,14 +6,16 @@ its share. It is asynchronous: wait with `s_wait_tensorcnt`.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any
 
 from flydsl._mlir import ir
 
 from .. import _emit
 from .._lazy import fly_rocdl
 from ..meta import dsl_loc_tracing
-from ..primitive import make_copy_atom
+from ..primitive import composition, cosize, crd2idx, group, make_copy_atom, make_tile, size, static
+from ..values.layout import Tile, static_layout
 from .utils import require_arch
 
 __all__ = ["TDM", "TensorLoad", "TensorStore", "make_tdm_atom", "make_tiled_tdm_atom", "tdm_partition"]
@@ -72,28 +74,72 @@ def make_tdm_atom(tensor: Any, tensor_extents: Any, strides: Any = None, *, num_
     return atom
 
 
-def _missing(what: str) -> NoReturn:
-    raise NotImplementedError(f"{what}: the tiled tensor copies (cdna5.tensor_load, cdna5.tensor_store) are not "
-                              "implemented; use make_tdm_atom")  # fmt: skip
+@dataclass(frozen=True)
+class _TensorCopy:
+    """Descriptor of a tiled tensor copy; `make_tiled_tdm_atom` makes the atom."""
+
+    store: bool
+    cache_modifier: int = 0
 
 
-def TensorLoad(cache_modifier: int = 0) -> ir.Type:
-    """Tiled tensor load (not implemented)."""
-    _missing("TensorLoad")
+def TensorLoad(cache_modifier: int = 0) -> _TensorCopy:
+    """Tiled copy from global memory to LDS by the tensor data mover."""
+    require_arch("TensorLoad", "gfx1250")
+    return _TensorCopy(False, cache_modifier)
 
 
-def TensorStore(cache_modifier: int = 0) -> ir.Type:
-    """Tiled tensor store (not implemented)."""
-    _missing("TensorStore")
+def TensorStore(cache_modifier: int = 0) -> _TensorCopy:
+    """Tiled copy from LDS to global memory by the tensor data mover."""
+    require_arch("TensorStore", "gfx1250")
+    return _TensorCopy(True, cache_modifier)
 
 
+@dsl_loc_tracing
 def make_tiled_tdm_atom(op: Any, tensor: Any, smem_layout: Any, tdm_tile: Any, num_warps: int = 1, *,
                         init_boundary_check: bool = True, atomic_barrier: bool = False,
-                        internal_type: Any = None) -> Any:  # fmt: skip
-    """Tiled tensor copy atom and coordinate tensor (not implemented)."""
-    _missing("make_tiled_tdm_atom")
+                        internal_type: Any = None) -> tuple[Any, Any]:  # fmt: skip
+    """The copy atom of a tile of `tensor` and the coordinate tensor to partition.
+
+    Args:
+        op: `TensorLoad()` or `TensorStore()`.
+        smem_layout: static layout of the tile in LDS; gaps become padding (of loads). tdm_tile: the tiler.
+        num_warps: waves that share the copy.
+
+    Raises:
+        TypeError: `op` is neither. ValueError: `internal_type` is reserved.
+    """
+    if not isinstance(op, _TensorCopy):
+        raise TypeError(f"op must be TensorLoad() or TensorStore(), got {type(op).__name__}")
+    if internal_type is not None:
+        raise ValueError("internal_type is reserved and must be None")
+    build = fly_rocdl.make_tiled_tdm_store_atom if op.store else fly_rocdl.make_tiled_tdm_load_atom
+    tile = tdm_tile if isinstance(tdm_tile, Tile) else make_tile(*tdm_tile)
+    atom, coordinates = build(
+        tensor, static_layout(smem_layout, "smem_layout"), tile, num_warps=num_warps,
+        init_boundary_check=init_boundary_check, atomic_barrier=atomic_barrier, cache_modifier=op.cache_modifier,
+    )  # fmt: skip
+    return atom, coordinates
 
 
-def tdm_partition(atom: Any, warp_coord: Any, warp_layout: Any, stensor: Any, gtensor: Any) -> Any:
-    """Partition of a tiled tensor copy over waves (not implemented)."""
-    _missing("tdm_partition")
+@dsl_loc_tracing
+def tdm_partition(atom: Any, warp_coord: Any, warp_layout: Any, stensor: Any, gtensor: Any) -> tuple[Any, Any]:
+    """The parts of a shared and a (coordinate) tensor that the wave at `warp_coord` of `warp_layout` copies.
+
+    Both tensors have the tile as their mode 0; the results have the shape ``((ATOM, ITER), rest...)``. One
+    `fx.copy_atom_call(atom, source, target)` moves mode 0.
+    """
+    layout = static_layout(warp_layout, "warp_layout")
+    count = size(layout).to_py_value()
+    if size(cosize(layout)).to_py_value() != count:
+        raise ValueError(f"warp_layout must be a bijection onto 0..{count - 1}, got {layout}")
+    ty = fly_rocdl.tdm_partition_layout(atom.type, stensor.type, gtensor.type, count)
+    parts = static(ty)
+    index = crd2idx(warp_coord, layout)
+
+    def mine(tensor: Any) -> Any:
+        rest = [None] * (tensor.rank - 1)
+        split = composition(tensor, make_tile(parts, *rest)) if rest else composition(tensor, parts)
+        part = split[((None, index), *rest)] if rest else split[(None, index)]
+        return part if rest else group(part, 0, part.rank)
+
+    return mine(stensor), mine(gtensor)

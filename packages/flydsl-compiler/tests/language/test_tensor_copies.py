@@ -1,0 +1,81 @@
+"""Tensor data mover on the simulator of gfx1250, in a process of its own: legacy and tiled atoms, loads and stores."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.runtime.device import get_rocm_arch
+
+HERE = Path(__file__)
+on_gfx1250 = pytest.mark.skipif(not get_rocm_arch().startswith("gfx1250"), reason="needs gfx1250")
+
+
+@flyc.kernel
+def tile_k(A: fx.Tensor, C: fx.Tensor, tiled: fx.Constexpr[bool], store: fx.Constexpr[bool]):
+    t, b = fx.thread_idx.x, fx.block_idx.x
+    space = fx.SharedAllocator().allocate(fx.Array[fx.Float16, 32 * 64, 128]).peek()
+    rows = fx.make_layout((32, 64), (64, 1))
+    shared = space.view(rows)
+    whole = fx.make_view(space.ptr, fx.make_layout(((32, 64),), ((64, 1),)))
+
+    def move(op, tensor):
+        if fx.const_expr(tiled):
+            atom, coords = fx.rocdl.make_tiled_tdm_atom(op, tensor, rows, (32, 64), num_warps=4)
+            tile = fx.slice(fx.zipped_divide(coords, fx.make_tile(32, 64)), (None, b))
+            ours = fx.rocdl.tdm_partition(atom, t // 32, fx.make_layout(4, 1), whole, fx.group(tile, 0, 2))
+        else:
+            atom = fx.rocdl.make_tdm_atom(tensor, (64, 64), (64,), num_warps=4)
+            static = fx.make_view(fx.get_iter(tensor), fx.make_layout((64, 64), (64, 1)))
+            ours = shared, fx.flat_divide(static, (32, 64))[None, None, b, 0]
+        return atom, *ours
+
+    if fx.const_expr(store):
+        for i in fx.range_constexpr(16):
+            at = i * 128 + t
+            shared[at // 64, at % 64] = A[b * 32 + at // 64, at % 64]
+        fx.barrier()
+        atom, ours, theirs = move(fx.rocdl.TensorStore(), C)
+        fx.copy_atom_call(atom, ours, theirs)
+        fx.rocdl.s_wait_tensorcnt(0)
+    else:
+        atom, ours, theirs = move(fx.rocdl.TensorLoad(), A)
+        fx.copy_atom_call(atom, theirs, ours)
+        fx.rocdl.s_wait_tensorcnt(0)
+        fx.barrier()
+        for i in fx.range_constexpr(16):
+            at = i * 128 + t
+            C[b * 32 + at // 64, at % 64] = shared[at // 64, at % 64]
+
+
+@flyc.jit
+def tile(A: fx.Tensor, C: fx.Tensor, tiled: fx.Constexpr[bool], store: fx.Constexpr[bool]):
+    tile_k(A, C, tiled, store).launch(grid=2, block=128)
+
+
+@on_gfx1250
+@pytest.mark.parametrize("tiled", [False, True])
+@pytest.mark.parametrize("store", [False, True])
+def test_tile_through_lds(device: Any, tiled: bool, store: bool) -> None:
+    a = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float16)
+    c = np.full_like(a, np.nan)
+    tile(a, c, tiled, store)
+    np.testing.assert_array_equal(a, c)
+
+
+@pytest.mark.skipif(get_rocm_arch().startswith("gfx1250"), reason="this is the process for gfx1250")
+def test_on_gfx1250() -> None:
+    env = {**os.environ, "FLYDSL_SIM_ARCH": "gfx1250", "FLYDSL_RUNTIME_KIND": "sim"}
+    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
+        env.pop(name, None)
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE), "-k", "through_lds"]
+    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[4])
+    assert result.returncode == 0 and "4 passed" in result.stdout, result.stdout[-3000:] + result.stderr[-500:]
