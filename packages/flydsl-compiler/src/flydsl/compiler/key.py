@@ -346,7 +346,8 @@ class _Walker:
                     self._watch_fields(value, fields)
                 else:
                     # State that is not in attributes may change without a guard seeing it.
-                    self.unguarded = self.unguarded or not isinstance(reduced, str) and len(reduced) > 2
+                    has_state = not isinstance(reduced, str) and any(part is not None for part in reduced[2:])
+                    self.unguarded = self.unguarded or has_state
                 return f"reduced:{name}:{self.text(reduced)}"
         if fields is None:
             # Nothing of the object can be compared, so nothing may be shared across processes.
