@@ -9,6 +9,7 @@ verifier, which :mod:`.diagnostics` reports as such.
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 from collections.abc import Iterator
 from types import FrameType, SimpleNamespace
@@ -28,17 +29,33 @@ def _scalar(value: Any) -> Any:
     return (type(value), inner) if type(inner) in (bool, int, float) else None
 
 
-def _content(value: Any) -> Any:
-    """The plain values in a container, by place; None for an object that is no container."""
-    if type(value) is list:
-        return {i: mark for i, v in enumerate(value) if (mark := _scalar(v)) is not None}
-    if type(value) is dict:
-        return {k: mark for k, v in value.items() if (mark := _scalar(v)) is not None}
-    if type(value) is set:
-        return {v: True for v in value if _scalar(v) is not None}
-    if isinstance(value, SimpleNamespace):
-        return {k: mark for k, v in vars(value).items() if (mark := _scalar(v)) is not None}
-    return None
+def _copy(value: Any) -> Any:
+    """A shallow copy of a container; None for an object that is no container."""
+    kind = type(value)
+    if kind is list or kind is dict or kind is set:
+        return value.copy()
+    return vars(value).copy() if isinstance(value, SimpleNamespace) else None
+
+
+def _marks(content: Any) -> Any:
+    """The plain values in a container, by place."""
+    if isinstance(content, set):
+        return {v for v in content if _scalar(v) is not None}
+    items = enumerate(content) if isinstance(content, list) else content.items()
+    return {k: mark for k, v in items if (mark := _scalar(v)) is not None}
+
+
+def _changed(value: Any, before: Any) -> bool:
+    """Whether the plain values of a container differ from those in the copy."""
+    now = vars(value) if isinstance(value, SimpleNamespace) else value
+    if isinstance(now, set):
+        return len(now) != len(before) or _marks(now) != _marks(before)
+    if len(now) == len(before):
+        pairs = (now, before) if isinstance(now, list) else (now.values(), before.values())
+        same_keys = isinstance(now, list) or list(now) == list(before)
+        if same_keys and all(map(operator.is_, *pairs)):
+            return False
+    return _marks(now) != _marks(before)
 
 
 class _Snapshot:
@@ -48,7 +65,7 @@ class _Snapshot:
         self.entries: list[tuple[FrameType, dict[str, tuple[Any, Any]]]] = []
         while frame is not None:
             if not is_framework_file(frame.f_code.co_filename) and frame.f_code.co_name != "<module>":
-                names = {n: (v, _content(v)) for n, v in frame.f_locals.items() if n not in _GENERATED}
+                names = {n: (v, _copy(v)) for n, v in frame.f_locals.items() if n not in _GENERATED}
                 self.entries.append((frame, names))
             if frame.f_code.co_name == "trace" and frame.f_globals.get("__name__") == "flydsl.compiler.trace":
                 break
@@ -63,7 +80,7 @@ class _Snapshot:
                     continue
                 if now[name] is not value:
                     return name, "gets a new value"
-                if content is not None and _content(value) != content:
+                if content is not None and _changed(value, content):
                     return name, f"({type(value).__name__}) is changed"
         return None
 
