@@ -84,12 +84,13 @@ def module_text(arch: str, programs: list[Program], wave: int) -> str:
 class Bench:
     """Assembled programs of one architecture."""
 
-    def __init__(self, sim: Sim, arch: str, programs: list[Program], tmp: str, wave: int | None = None) -> None:
+    def __init__(self, sim: Sim, arch: str, programs: list[Program], tmp: str, wave: int | None = None,
+                 options: tuple[str, ...] = ()) -> None:  # fmt: skip
         self.sim, self.arch = sim, arch
         self.wave = wave or (32 if arch.startswith("gfx12") else 64)
         self.programs = {p.name: p for p in programs}
         sim.set_arch(arch)
-        features = ("-mattr=+wavefrontsize64",) if self.wave == 64 and arch.startswith("gfx12") else ()
+        features = ("-mattr=+wavefrontsize64",) if self.wave == 64 and arch.startswith("gfx12") else options
         self.module = sim.load(assemble(module_text(arch, programs, self.wave), arch, tmp, features))
 
     def run(self, name: str, rows: np.ndarray) -> np.ndarray:

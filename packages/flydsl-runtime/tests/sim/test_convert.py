@@ -70,12 +70,13 @@ class Conversion:
     target_shift: int = 0
     both_random_halves: bool = False
     partial: bool = False  # bits outside the result keep their value
+    halves: tuple[str, str] = ("", "")  # ".l" or ".h" of the destination and of the first source
 
     @property
     def label(self) -> str:
         """Kernel name."""
         clean = "".join(c if c.isalnum() else "_" for c in self.mods)
-        return f"{self.name[2:]}_{clean}"
+        return f"{self.name[2:]}_{clean}{''.join(self.halves).replace('.', '_')}"
 
 
 def registers(fmt: str, count: int) -> int:
@@ -105,7 +106,8 @@ def program(c: Conversion) -> Program:
     result = at + at % 2
     dst = f"v{result}" if out == 1 else f"v[{result}:{result + out - 1}]"
     code = "".join(f"  v_mov_b32 v{result + r}, v{FIRST + r}\n" for r in range(out))
-    code += f"  {c.name} {dst}, {', '.join(parts)} {c.mods}\n"
+    parts[0] += c.halves[1]
+    code += f"  {c.name} {dst}{c.halves[0]}, {', '.join(parts)} {c.mods}\n"
     return Program(c.label, code, at - FIRST, result, out)
 
 
@@ -348,6 +350,37 @@ def test_conversions(sim, build_dir: str, arch: str, wave: int) -> None:
     rng = np.random.default_rng(11)
     for c in cases:
         check(bench, c, rng, packed_scale(c))
+
+
+@pytest.mark.parametrize("arch", ["gfx1201", "gfx1250"])
+def test_register_halves(sim, build_dir: str, arch: str) -> None:
+    """16-bit operands written as .l and .h (real-true16)."""
+    cases = []
+    for f in ("fp8", "bf8"):
+        for h, shift in ((".l", 0), (".h", 16)):
+            cases.append(
+                Conversion(f"v_cvt_pk_{f}_f32", "f32", f, 2, 2, target_shift=shift, partial=True, halves=(h, ""))
+            )
+            cases.append(Conversion(f"v_cvt_pk_f32_{f}", f, "f32", 2, source_shift=shift, halves=("", h)))
+            if arch == "gfx1250":
+                cases.append(
+                    Conversion(f"v_cvt_pk_{f}_f16", "f16", f, 2, target_shift=shift, partial=True, halves=(h, ""))
+                )
+                cases.append(Conversion(f"v_cvt_pk_f16_{f}", f, "f16", 2, source_shift=shift, halves=("", h)))
+                for byte in (0, 3):
+                    mods = f"byte_sel:{byte}"
+                    cases.append(
+                        Conversion(f"v_cvt_f16_{f}", f, "f16", 1, mods=mods, source_shift=8 * byte, target_shift=shift,
+                                   partial=True, halves=(h, ""))
+                    )  # fmt: skip
+                    cases.append(
+                        Conversion(f"v_cvt_sr_{f}_f16", "f16", f, 1, stochastic=True, mods=mods, source_shift=shift,
+                                   target_shift=8 * byte, partial=True, halves=("", h))
+                    )  # fmt: skip
+    bench = Bench(sim, arch, [program(c) for c in cases], build_dir, 32, ("-mattr=+real-true16",))
+    rng = np.random.default_rng(12)
+    for c in cases:
+        check(bench, c, rng)
 
 
 def test_unpack_helper_reads_what_pack_wrote() -> None:
