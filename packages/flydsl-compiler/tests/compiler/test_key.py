@@ -149,6 +149,24 @@ def test_instances_of_methods_by_identity_and_not_kept_alive(load: Any) -> None:
     assert gone() is None and len(function._instances) == 1
 
 
+def test_instances_without_attributes_bring_their_class() -> None:
+    class Plain:
+        def scale(self) -> int:
+            return 1
+
+    class Slotted:
+        __slots__ = ()
+
+        def scale(self) -> int:
+            return 1
+
+    for cls in (Plain, Slotted):
+        before = stable_digest(cls())
+        assert stable_digest(cls()) == before
+        cls.scale = lambda self: 2  # type: ignore[method-assign]
+        assert stable_digest(cls()) != before
+
+
 def test_common_configuration_objects_are_guarded() -> None:
     """Dataclasses, enums and namespaces must not send every call to the slow path."""
     pytest.importorskip("flydsl.runtime._native")

@@ -339,16 +339,16 @@ class _Walker:
             self.unguarded = True
             return array
         fields = _fields(value)
-        if cls is not object and (_is_library(cls.__module__) or not fields):
+        if cls is not object and (_is_library(cls.__module__) or fields is None):
             reduced = _reduced(value)
             if reduced is not None:
-                if fields:
+                if fields is not None:
                     self._watch_fields(value, fields)
                 else:
                     # State that is not in attributes may change without a guard seeing it.
                     has_state = not isinstance(reduced, str) and any(part is not None for part in reduced[2:])
                     self.unguarded = self.unguarded or has_state
-                return f"reduced:{name}:{self.text(reduced)}"
+                return f"reduced:{self.text(cls)}:{self.text(reduced)}"
         if fields is None:
             # Nothing of the object can be compared, so nothing may be shared across processes.
             return f"opaque:{name}:{os.getpid()}:{id(value)}"
