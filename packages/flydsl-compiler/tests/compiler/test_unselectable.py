@@ -44,13 +44,13 @@ def test_buffer_maximum_of_floats():
         where = fx.logical_divide(fx.rocdl.make_buffer_tensor(A), fx.make_layout(1, 1))[None, 0]
         fx.copy_atom_call(atom, r, where)  # here
 
-    with pytest.raises(DSLCompileError) as caught:
+    with pytest.raises(DSLCompileError, match="gfx942 has no instruction for .*fmax") as caught:
         compile_for("gfx942", body)
-    assert "# here" in str(caught.value) or "BufferAtomicMax" in str(caught.value)
+    assert "# here" in str(caught.value)
     assert len(str(caught.value).splitlines()) < 12
 
 
 def test_other_failures_keep_their_text():
     from flydsl.compiler.unselectable import unselectable
 
-    assert unselectable("ld.lld: error: undefined symbol: f", None, "gfx942") is None
+    assert unselectable("ld.lld: error: undefined symbol: f", None) is None

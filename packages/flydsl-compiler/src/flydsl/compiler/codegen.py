@@ -53,7 +53,7 @@ def _in_process(
             debug_info=env.debug.enable_debug_info, link_bitcode=link_libs, timings=phases,
         )  # fmt: skip
     except fly_ir.CodegenError as error:
-        known_cause = unselectable(str(error), gpu_module, arch)
+        known_cause = unselectable(str(error), gpu_module)
         if known_cause is not None:
             raise known_cause from None
         raise DSLCompileError(f"code generation for {arch} failed: {error}") from None

@@ -1,7 +1,6 @@
-"""An instruction that the target lacks, found only by the code generator: told in the user's terms.
+"""An instruction that the target lacks, found only by the code generator: told at the user's line.
 
-LLVM says "Cannot select" with a dump of its own graph. The operation that asked for the instruction still has the
-location of the user's line.
+The code generator names the intrinsic and the kernel; the operation that asked for it still has its location.
 """
 
 from __future__ import annotations
@@ -14,25 +13,23 @@ from .ir_walk import walk
 
 __all__ = ["unselectable"]
 
-_SELECT = re.compile(r"Cannot select: [^\n]*?(?:intrinsic %([\w.]+)|AMDGPUISD::(\w+)|=\s+(?!AMDGPUISD)(\w+))")
+_MISSING = re.compile(r"\S+ has no instruction for llvm\.amdgcn\.([\w.]+)(?: \(kernel '[^']*'\))?")
 
 
 def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def unselectable(message: str, gpu_module: Any, arch: str) -> DSLCompileError | None:
-    """The error for the code generator's ``message``, or None if it is about something else."""
-    found = _SELECT.search(message)
+def unselectable(message: str, gpu_module: Any) -> DSLCompileError | None:
+    """The located error for the code generator's ``message``, or None if it is about something else."""
+    found = _MISSING.search(message)
     if found is None:
         return None
-    name = next(group for group in found.groups() if group)
-    wanted = _letters(name.removeprefix("llvm.amdgcn."))
-    text = f"{arch} has no instruction for {name}"
+    wanted, best, frames = _letters(found[1]), 0, ()
     for op in walk(gpu_module):
-        intrinsic = op.attributes["intrin"].value if "intrin" in op.attributes else ""
-        if any(_letters(known).endswith(wanted) for known in (op.name, intrinsic) if known):
-            frames = location_frames(op.location)
-            if frames:
-                return DSLCompileError(text, [DiagRecord(text, frames)])
-    return DSLCompileError(text)
+        asked = op.attributes["intrin"].value.removeprefix("llvm.amdgcn.") if "intrin" in op.attributes else op.name
+        known = _letters(asked.removeprefix("rocdl."))
+        # The intrinsic's name may end with the types it is overloaded for; the longest match is the operation.
+        if len(known) > best and wanted.startswith(known) and (chain := location_frames(op.location)):
+            best, frames = len(known), chain
+    return DSLCompileError(found[0], [DiagRecord(found[0], frames)])
