@@ -96,6 +96,7 @@ class Program:
             lambda: f"(({self.expr('i', d + 1)} & 255) / {self.r.randint(1, 9)})",
             lambda: f"abs({a()})",
             lambda: f"(-{a()})",
+                lambda: f"fx.floor({a()})",
             lambda: f"fx.{self.r.choice(['max', 'min'])}({a()}, {a()})",
             lambda: f"{self.cond(d + 1)}.select({a()}, {a()})",
             lambda: f"({a()} if {self.cond(d + 1)} else {a()})",
