@@ -378,3 +378,36 @@ def run(Y: fx.Tensor):
     assert "s_barrier_signal -3" in text and "s_barrier_wait" in text
     (llvm,) = folder.glob("*_llvm_ir.ll")
     assert '"amdgpu-cluster-dims"="2,2,1"' in llvm.read_text()
+
+
+def test_pointers_structs_functions_and_scalars_of_every_type(load: Any) -> None:
+    module = load("""
+@fx.struct
+class Scale:
+    factor: fx.Float32
+    shift: fx.Int32
+    extra: fx.Constexpr[int]
+
+@flyc.kernel
+def first(p: fx.Pointer, Y: fx.Tensor, c: Scale, f: fx.Constexpr):
+    t = fx.thread_idx.x
+    Y[t] = f(p[t]) * c.factor + fx.Float32(c.shift) + c.extra
+
+@flyc.kernel
+def second(Y: fx.Tensor, flag: fx.Boolean, h: fx.Float16, u: fx.Uint8, d: fx.Float64, b: fx.BFloat16, w: fx.Int64):
+    t = fx.thread_idx.x
+    if flag:
+        Y[t] = Y[t] + h.to(fx.Float32) + u.to(fx.Float32) + d.to(fx.Float32) + b.to(fx.Float32) + w.to(fx.Float32)
+
+@flyc.jit
+def run(p: fx.Pointer, Y: fx.Tensor, c: Scale, f: fx.Constexpr, flag: fx.Boolean, h: fx.Float16, u: fx.Uint8,
+        d: fx.Float64, b: fx.BFloat16, w: fx.Int64):
+    first(p, Y, c, f).launch(grid=1, block=64)
+    second(Y, flag, h, u, d, b, w).launch(grid=1, block=64)
+""")
+    for flag in (True, False):
+        y = np.zeros(64, np.float32)
+        pointer = flyc.from_c_void_p(fx.Float32, X.ctypes.data)
+        module.run(pointer, y, module.Scale(2.0, 3, extra=4), lambda v: v + 1.0, flag, 1.5, 200, 0.25, 2.0, -(2**40))
+        extra = np.float32(1.5 + 200 + 0.25 + 2.0) + np.float32(-(2**40)) if flag else 0
+        np.testing.assert_allclose(y, (X + 1) * 2 + 7 + extra, rtol=1e-6)
