@@ -27,9 +27,11 @@ set_target_properties(FlyPythonCAPI PROPERTIES
 install(TARGETS FlyPythonCAPI LIBRARY DESTINATION ${FLY_LIBS_INSTALL_DIR}
   COMPONENT FlyPythonModules)
 
-add_executable(fly-opt tools/fly-opt.cpp)
-target_link_libraries(fly-opt PRIVATE FlyPythonCAPI)
-set_target_properties(fly-opt PROPERTIES
-  RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin"
-  INSTALL_RPATH "\$ORIGIN/../_mlir/_mlir_libs")
-install(TARGETS fly-opt RUNTIME DESTINATION flydsl/_bin COMPONENT FlyPythonModules)
+foreach(tool fly-opt fly-lsp-server)
+  add_executable(${tool} tools/${tool}.cpp)
+  target_link_libraries(${tool} PRIVATE FlyPythonCAPI)
+  set_target_properties(${tool} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin"
+    INSTALL_RPATH "\$ORIGIN/../_mlir/_mlir_libs")
+  install(TARGETS ${tool} RUNTIME DESTINATION flydsl/_bin COMPONENT FlyPythonModules)
+endforeach()

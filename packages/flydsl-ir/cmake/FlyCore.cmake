@@ -43,5 +43,5 @@ target_link_libraries(FlyCore PUBLIC
   MLIRUBToLLVM MLIRVectorToLLVM MLIRVectorToLLVMPass MLIRVectorToSCF MLIRSCFToControlFlow
   MLIRReconcileUnrealizedCasts MLIRConvertToLLVMPass MLIRROCDLTarget MLIRTargetLLVMIRExport
   MLIRBuiltinToLLVMIRTranslation MLIRGPUToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
-  MLIRROCDLToLLVMIRTranslation MLIROptLib
+  MLIRROCDLToLLVMIRTranslation MLIROptLib MLIRLspServerLib
   lldELF lldCommon FlyLLVMStatic)

@@ -6,7 +6,7 @@ llvm_map_components_to_libnames(fly_llvm_libs
   AMDGPUCodeGen AMDGPUAsmParser AMDGPUDesc AMDGPUInfo AMDGPUDisassembler
   AsmPrinter BitReader BitWriter CodeGen Core DebugInfoDWARF DTLTO FrontendOffloading
   FrontendOpenACC FrontendOpenMP IRReader Linker LTO MC MCDisassembler MCParser Object Option
-  Passes Remarks Support TargetParser TransformUtils WindowsDriver)
+  Passes Remarks Support SupportLSP TargetParser TransformUtils WindowsDriver)
 add_library(FlyLLVMStatic INTERFACE)
 target_link_libraries(FlyLLVMStatic INTERFACE ${fly_llvm_libs})
 

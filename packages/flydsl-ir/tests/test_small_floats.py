@@ -106,7 +106,8 @@ def narrow(name: str, words: list[int]) -> list[int]:
     body = "\n".join(
         f"%c{n} = arith.constant 0x{word:08X} : f32\n%s{n} = arith.truncf %c{n} : f32 to {name}\n"
         f"%b{n} = arith.bitcast %s{n} : {name} to i{width}\n%r{n} = arith.extui %b{n} : i{width} to i32"
-        for n, word in enumerate(words))
+        for n, word in enumerate(words)
+    )
     return fold(body, len(words), "i32")
 
 
@@ -117,7 +118,9 @@ def test_every_code_widens_exactly(name):
     body = "\n".join(
         f"%c{code} = arith.constant {code if code < count // 2 else code - count} : i{form.width}\n"
         f"%s{code} = arith.bitcast %c{code} : i{form.width} to {name}\n%x{code} = arith.extf %s{code} : {name} to f32\n"
-        f"%r{code} = arith.bitcast %x{code} : f32 to i32" for code in range(count))
+        f"%r{code} = arith.bitcast %x{code} : f32 to i32"
+        for code in range(count)
+    )
     for code, word in enumerate(fold(body, count, "i32")):
         word &= 0xFFFFFFFF
         expected = form.value(code)
@@ -143,5 +146,5 @@ def test_narrowing_rounds_to_nearest_even(name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_nan_stays_nan_or_becomes_the_largest(name):
     form = FORMATS[name]
-    code, = narrow(name, [0x7FC00000])
+    (code,) = narrow(name, [0x7FC00000])
     assert form.value(code) == form.magnitudes()[-1] if form.special == "finite" else math.isnan(form.value(code))

@@ -20,16 +20,32 @@ from flydsl._mlir import ir, passmanager
 
 #: Operation: (reference on float64, lowest and highest argument, spread evenly (linear) or by exponent (log)).
 CASES: dict[str, tuple[Callable[..., np.ndarray], float, float, str]] = {
-    "acos": (np.arccos, -1, 1, "linear"), "acosh": (np.arccosh, 1, 1e30, "log"), "asin": (np.arcsin, -1, 1, "linear"),
-    "asinh": (np.arcsinh, -1e30, 1e30, "log"), "atan": (np.arctan, -1e6, 1e6, "log"),
-    "atanh": (np.arctanh, -1, 1, "linear"), "cbrt": (np.cbrt, -1e30, 1e30, "log"), "cos": (np.cos, -1e4, 1e4, "linear"),
-    "cosh": (np.cosh, -88, 88, "linear"), "erf": (np.vectorize(math.erf), -5, 5, "log"),
-    "erfc": (np.vectorize(math.erfc), -5, 9, "linear"), "exp": (np.exp, -87, 88, "linear"),
-    "exp2": (np.exp2, -126, 128, "linear"), "expm1": (np.expm1, -20, 88, "log"), "log": (np.log, 1e-37, 1e38, "log"),
-    "log10": (np.log10, 1e-37, 1e38, "log"), "log1p": (np.log1p, -1, 1e30, "log"), "log2": (np.log2, 1e-37, 1e38, "log"),
-    "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-37, 1e38, "log"), "sin": (np.sin, -1e4, 1e4, "linear"),
-    "sinh": (np.sinh, -88, 88, "log"), "sqrt": (np.sqrt, 1e-37, 1e38, "log"), "tan": (np.tan, -1e4, 1e4, "linear"),
-    "tanh": (np.tanh, -10, 10, "log"), "atan2": (np.arctan2, -1e6, 1e6, "log"), "powf": (np.power, 1e-6, 1e6, "log"),
+    "acos": (np.arccos, -1, 1, "linear"),
+    "acosh": (np.arccosh, 1, 1e30, "log"),
+    "asin": (np.arcsin, -1, 1, "linear"),
+    "asinh": (np.arcsinh, -1e30, 1e30, "log"),
+    "atan": (np.arctan, -1e6, 1e6, "log"),
+    "atanh": (np.arctanh, -1, 1, "linear"),
+    "cbrt": (np.cbrt, -1e30, 1e30, "log"),
+    "cos": (np.cos, -1e4, 1e4, "linear"),
+    "cosh": (np.cosh, -88, 88, "linear"),
+    "erf": (np.vectorize(math.erf), -5, 5, "log"),
+    "erfc": (np.vectorize(math.erfc), -5, 9, "linear"),
+    "exp": (np.exp, -87, 88, "linear"),
+    "exp2": (np.exp2, -126, 128, "linear"),
+    "expm1": (np.expm1, -20, 88, "log"),
+    "log": (np.log, 1e-37, 1e38, "log"),
+    "log10": (np.log10, 1e-37, 1e38, "log"),
+    "log1p": (np.log1p, -1, 1e30, "log"),
+    "log2": (np.log2, 1e-37, 1e38, "log"),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-37, 1e38, "log"),
+    "sin": (np.sin, -1e4, 1e4, "linear"),
+    "sinh": (np.sinh, -88, 88, "log"),
+    "sqrt": (np.sqrt, 1e-37, 1e38, "log"),
+    "tan": (np.tan, -1e4, 1e4, "linear"),
+    "tanh": (np.tanh, -10, 10, "log"),
+    "atan2": (np.arctan2, -1e6, 1e6, "log"),
+    "powf": (np.power, 1e-6, 1e6, "log"),
 }
 BINARY = ("atan2", "powf")
 
@@ -65,8 +81,9 @@ def compile_operation(name: str, arch: str) -> bytes:
     with ir.Context():
         module = ir.Module.parse(text)
         passmanager.PassManager.parse(
-            "builtin.module(gpu.module(fly-expand-math,convert-scf-to-cf,convert-gpu-to-rocdl{chipset=" + arch +
-            " index-bitwidth=32 runtime=HIP use-bare-ptr-memref-call-conv=true}),reconcile-unrealized-casts)",
+            "builtin.module(gpu.module(fly-expand-math,convert-scf-to-cf,convert-gpu-to-rocdl{chipset="
+            + arch
+            + " index-bitwidth=32 runtime=HIP use-bare-ptr-memref-call-conv=true}),reconcile-unrealized-casts)",
         ).run(module.operation)
         return flyir.compile_hsaco(module, arch)
 
@@ -88,8 +105,9 @@ def launch(hip: ctypes.CDLL, hsaco: bytes, arrays: list[np.ndarray]) -> None:
     slots = (ctypes.c_void_p * len(arrays))(*[ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in pointers])
     check(hip.hipModuleLaunchKernel(function, arrays[0].size // 64, 1, 1, 64, 1, 1, 0, None, slots, None))
     check(hip.hipDeviceSynchronize())
-    check(hip.hipMemcpy(arrays[-1].ctypes.data_as(ctypes.c_void_p), pointers[-1],
-                        ctypes.c_size_t(arrays[-1].nbytes), 2))
+    check(
+        hip.hipMemcpy(arrays[-1].ctypes.data_as(ctypes.c_void_p), pointers[-1], ctypes.c_size_t(arrays[-1].nbytes), 2)
+    )
     for pointer in pointers:
         hip.hipFree(pointer)
 

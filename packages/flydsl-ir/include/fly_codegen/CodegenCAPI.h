@@ -76,6 +76,8 @@ MLIR_CAPI_EXPORTED MlirStringRef flyLLVMVersion(void);
 
 /// The body of the fly-opt tool.
 MLIR_CAPI_EXPORTED int flyOptMain(int argc, char **argv);
+/// The body of the fly-lsp-server tool.
+MLIR_CAPI_EXPORTED int flyLspMain(int argc, char **argv);
 
 #ifdef __cplusplus
 }

@@ -86,9 +86,18 @@ gpu.module @m {
 !at = !fly.copy_atom<!fly_rocdl.cdna5.tensor_load<shape = [16, 64], elem = f16, tensor2tdm = (1E0,1E1)>, 16>
 // LOWER-LABEL: gpu.func @lower
 // LOWER-SAME: (%[[G:[^:]*]]: !llvm.ptr<1>, %[[D:[^:]*]]: !llvm.struct<packed (struct<packed (i32, i32)>, struct<packed (i64)>)>, %[[S:[^:]*]]: !llvm.ptr<3>)
-// LOWER-DAG: %[[ADDRESS:.*]] = llvm.ptrtoint %[[G]] : !llvm.ptr<1> to i64
-// LOWER-DAG: llvm.ptrtoint %[[S]] : !llvm.ptr<3> to i32
-// LOWER: arith.maxsi
+// LOWER: %[[ROWS:.*]] = llvm.extractvalue %[[D]][0, 0]
+// LOWER: %[[COLUMNS:.*]] = llvm.extractvalue %[[D]][0, 1]
+// LOWER: %[[STRIDE:.*]] = llvm.extractvalue %[[D]][1, 0]
+// LOWER: %[[LEFT:.*]] = arith.subi %[[COLUMNS]], %c128_i32
+// LOWER: arith.maxsi %[[LEFT]], %c0_i32
+// LOWER: %[[OFFSET:.*]] = arith.muli %[[STRIDE]], %c16_i64
+// LOWER: %[[ELEMENTS:.*]] = arith.addi %[[OFFSET]], %c128_i64
+// LOWER: arith.subi %[[ROWS]], %c16_i32
+// LOWER: %[[BYTES:.*]] = arith.muli %[[ELEMENTS]], %c2_i64
+// LOWER: %[[ADDRESS:.*]] = llvm.ptrtoint %[[G]] : !llvm.ptr<1> to i64
+// LOWER: arith.addi %[[ADDRESS]], %[[BYTES]]
+// LOWER: llvm.ptrtoint %[[S]] : !llvm.ptr<3> to i32
 // LOWER: rocdl.tensor.load.to.lds %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} cachepolicy 0
 gpu.module @m {
   gpu.func @lower(%t: !t, %s: !s) kernel {
@@ -107,11 +116,12 @@ gpu.module @m {
 // -----
 
 // The check is switched off for the rows only.
-!t = !fly.memref<f16, global, (64,64):(64,1)>
+!t = !fly.memref<f16, global, (64,64):(128,1)>
 !s = !fly.memref<f16, shared, (16,64):(64,1)>
 !at = !fly.copy_atom<!fly_rocdl.cdna5.tensor_load<shape = [16, 64], elem = f16, tensor2tdm = (1E0,1E1)>, 16>
 !c = !fly.coord_tensor<(0,0), (64,64):(1E0,1E1)>
 // LOWER-LABEL: gpu.func @check
+// LOWER: arith.constant dense<[65536, 4194304, 4194304, 4194304, 16, 128, 0, 0]> : vector<8xi32>
 // LOWER: rocdl.tensor.load.to.lds
 gpu.module @m {
   gpu.func @check(%t: !t, %s: !s) kernel {

@@ -236,6 +236,8 @@ static Layout downcast(Algebra &algebra, const Layout &l, int32_t f) {
     if (!mode.stride.is(1) && !mode.stride.is(-1))
       continue;
     bool longer = !mode.extent.is(1);
+    if (longer && isLong)
+      algebra.fail("recast: several modes have stride 1");
     if (growing < 0 || longer || !isLong)
       growing = i;
     isLong |= longer;
@@ -250,7 +252,6 @@ void Algebra::checkRecast(const Layout &l, int32_t up, int32_t down) {
   SmallVector<FlatMode> modes;
   collectModes(l, modes);
   int64_t inside = 0; // old elements below the width of a new one
-  int unitModes = 0;
   for (auto [i, mode] : llvm::enumerate(modes)) {
     if (!mode.stride.isStatic || mode.stride.value == 0 || !mode.extent.isStatic)
       continue;
@@ -262,12 +263,9 @@ void Algebra::checkRecast(const Layout &l, int32_t up, int32_t down) {
         fail("recast: the " + Twine(extent) + " elements of mode " + Twine(i) +
              " are not a multiple of the " + Twine(together) + " that share a new one");
     }
-    unitModes += step == 1 && extent > 1;
   }
   if (up > 1 && inside >= up)
     fail("recast: several modes address elements inside of one new element");
-  if (down > 1 && up == 1 && unitModes > 1)
-    fail("recast: several modes have stride 1");
 }
 
 Layout Algebra::recast(const Layout &l, int32_t oldBits, int32_t newBits) {

@@ -11,6 +11,10 @@
 
 namespace mlir::fly_rocdl {
 
+/// Rewrites elementary functions of f32, scalar or vector, in terms of arithmetic and of functions that
+/// the back end has.
+void expandElementary(Operation *func);
+
 /// Rewrites arith.extf and arith.truncf from and to floats of at most 8 bits as integer arithmetic.
 void expandSmallFloats(Operation *func);
 

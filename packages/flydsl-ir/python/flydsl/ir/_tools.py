@@ -29,7 +29,16 @@ def find_tool(name: str = "fly-opt") -> Path:
     raise FileNotFoundError(f"{name} not found; looked at: {', '.join(map(str, candidates))}")
 
 
+def _run(name: str) -> None:
+    path = find_tool(name)
+    os.execv(path, [str(path), *sys.argv[1:]])
+
+
 def fly_opt() -> None:
     """Entry point of the console script ``fly-opt``: replaces this process by the tool."""
-    path = find_tool("fly-opt")
-    os.execv(path, [str(path), *sys.argv[1:]])
+    _run("fly-opt")
+
+
+def fly_lsp_server() -> None:
+    """Entry point of the console script ``fly-lsp-server``: replaces this process by the tool."""
+    _run("fly-lsp-server")
