@@ -8,6 +8,7 @@ from typing import Any
 from flydsl._mlir import ir
 
 from . import _emit
+from ._lazy import arith
 from ._lazy import math as _math
 from ._vector import Vector
 from .meta import dsl_loc_tracing
@@ -118,7 +119,20 @@ ipowi: _Unary = _function("ipowi", 2, integer=True)
 atan2: _Unary = _function("atan2", 2)
 copysign: _Unary = _function("copysign", 2)
 fma: _Unary = _function("fma", 3)
-clampf: _Unary = _function("clampf", 3)
+
+
+@dsl_loc_tracing
+def clampf(x: Any, lo: Any, hi: Any, *, fastmath: Any = None) -> Any:
+    """``min(max(x, lo), hi)``, lane-wise on vectors; NaN propagates.
+
+    Built from its two operations: the expansion of `math.clampf` in MLIR 22 takes the minimum with `lo`.
+    """
+    raw = [_raw(v) for v in (x, lo, hi)]
+    _check("clampf", raw, integer=False, exponent=False)
+    flags = _emit.fastmath_attr(fastmath)
+    return _wrap(arith.minimumf(arith.maximumf(raw[0], raw[1], fastmath=flags), raw[2], fastmath=flags), x)
+
+
 isnan: _Unary = _function("isnan", predicate=True)
 isinf: _Unary = _function("isinf", predicate=True)
 isfinite: _Unary = _function("isfinite", predicate=True)
