@@ -139,7 +139,8 @@ def tdm_partition(atom: Any, warp_coord: Any, warp_layout: Any, stensor: Any, gt
     def mine(tensor: Any) -> Any:
         rest = [None] * (tensor.rank - 1)
         split = composition(tensor, make_tile(parts, *rest)) if rest else composition(tensor, parts)
-        part = split[((None, index), *rest)] if rest else split[(None, index)]
+        where = ((None, index), *rest) if rest else (None, index)
+        part = split[where]
         return part if rest else group(part, 0, part.rank)
 
     return mine(stensor), mine(gtensor)
