@@ -296,7 +296,7 @@ def kernel(X: fx.Tensor, n: fx.Int32, work: fx.Constexpr[int]):
     if i < n:
         v = X[i]
         for j in range(work):
-            v = v * fx.Float32(1.0) + fx.Float32(0.0)
+            v = v * fx.Float32(0.5) + X[i] * fx.Float32(0.5)  # v again, which no optimiser sees
         X[i] = v + X[i]
 
 @flyc.jit
