@@ -278,3 +278,27 @@ def test_pointers_to_ctypes_values(fake_hip: Any) -> None:
     target = launcher(1, {"kind": "pointer", "name": "x"})
     assert d.add((ctypes.c_void_p(16),), target)
     assert d(ctypes.c_void_p(32)) is None
+
+
+def test_stores_in_hot_code_are_seen() -> None:
+    """The interpreter's specialised stores into instances and globals change what guards look at."""
+
+    class Plain:
+        def __init__(self) -> None:
+            self.a, self.b = 1, 2
+
+    scope: dict[str, Any] = {}
+    exec("def store_global(v):\n    global G\n    G = v\ndef store(o, v):\n    o.a = v\n", scope)
+    instance, values = Plain(), [object() for _ in range(7)]
+    names = vars(instance)
+    for i in range(300):  # long enough for the interpreter to specialise the stores
+        scope["store"](instance, i)
+        scope["store_global"](i)
+    for i in range(300):
+        scope["store"](instance, values[i % 7])
+        scope["store_global"](values[i % 7])
+        guards = [Guards([("dict", names, dict(names))]), Guards([("item", scope, "G", scope["G"])])]
+        assert all(g.unchanged() and g.unchanged() for g in guards)
+        scope["store"](instance, values[(i + 1) % 7])
+        scope["store_global"](values[(i + 1) % 7])
+        assert not any(g.unchanged() for g in guards)
