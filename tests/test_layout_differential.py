@@ -106,7 +106,12 @@ class Operands:
             return L.make_identity_layout(shape)
 
         def draw() -> Basis:
-            value = self.dyn() if self.dynamic and self.rng.random() < 0.2 else self.choice(0, 1, 1, 2, 3, 4)
+            # A zero next to dynamic leaves makes irregular modes that are static by themselves: Python answers them.
+            value = (
+                self.dyn()
+                if self.dynamic and self.rng.random() < 0.2
+                else self.choice(1, 1, 2, 3, 4, int(self.dynamic))
+            )
             return Basis(value, self.choice((0,), (1, 0), (1, 1), (2,)))
 
         return Layout(shape, self.fill(shape, draw))
