@@ -76,7 +76,8 @@ def facts(launcher: Any, arguments: list[Any], threads: int, target: Any, arch: 
     code = hotloop.parse(flydsl.ir.disassemble(hsaco))
     if any(hotloop.is_matrix(i) for i in code[name]):
         try:
-            utilisation = hotloop.analyse(hotloop.hot_loop(code[name]), arch).utilisation
+            # LLVM has no model of the matrix unit for every chip: no figure then
+            utilisation = hotloop.analyse(hotloop.hot_loop(code[name]), arch).utilisation or None
         except (ValueError, FileNotFoundError, RuntimeError):
             utilisation = None
     vgpr, agpr, lds = data["vgpr_count"], data.get("agpr_count", 0), data["group_segment_fixed_size"]

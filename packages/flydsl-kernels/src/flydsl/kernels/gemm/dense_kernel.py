@@ -128,7 +128,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         tally.reset()
         chunks = None if config.use_async else fetch(t + 1)
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn_of(t, stage, chunks), tally,
-                                config.scheduled and config.target.matrix == "mfma")  # fmt: skip
+                                config.scheduled)  # fmt: skip
         return state[0], first
 
     def tail(acc, first, remaining, stage):
