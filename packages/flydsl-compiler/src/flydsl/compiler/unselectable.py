@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .diagnostics import DiagRecord, DSLCompileError, location_frames
+from .diagnostics import DiagRecord, DSLCompileError, SourceFrame, location_frames
 from .ir_walk import walk
 
 __all__ = ["unselectable"]
@@ -25,7 +25,8 @@ def unselectable(message: str, gpu_module: Any) -> DSLCompileError | None:
     found = _MISSING.search(message)
     if found is None:
         return None
-    wanted, best, frames = _letters(found[1]), 0, ()
+    wanted, best = _letters(found[1]), 0
+    frames: tuple[SourceFrame, ...] = ()
     for op in walk(gpu_module):
         asked = op.attributes["intrin"].value.removeprefix("llvm.amdgcn.") if "intrin" in op.attributes else op.name
         known = _letters(asked.removeprefix("rocdl."))
