@@ -57,6 +57,8 @@ def _toolchain_files(patterns: tuple[str, ...], extra: tuple[str, ...]) -> list[
     for root in flydsl.__path__:
         for part in _PYTHON_PARTS:
             found += _walk(f"{root}/{part}", ".py", f"{part}/")
+        # The version of the kernels; their code belongs to the identity of what uses it.
+        found += _files(f"{root}/kernels", "kernels", "__init__.py")
         for folder in sorted({os.path.dirname(pattern) for pattern in patterns}):
             names = [os.path.basename(p) for p in patterns if os.path.dirname(p) == folder]
             found += [f for f in _files(f"{root}/{folder}", folder) if any(_matches(f[0], folder, n) for n in names)]
@@ -65,10 +67,10 @@ def _toolchain_files(patterns: tuple[str, ...], extra: tuple[str, ...]) -> list[
     return sorted(found)
 
 
-def _files(directory: str, prefix: str) -> list[tuple[str, str, int, int]]:
-    """The files of one folder, without those below it."""
+def _files(directory: str, prefix: str, text: str = ".so") -> list[tuple[str, str, int, int]]:
+    """The files of one folder with a text in their names, without those below it."""
     try:
-        entries = [e for e in os.scandir(directory) if ".so" in e.name]
+        entries = [e for e in os.scandir(directory) if text in e.name]
     except OSError:
         return []
     return [(f"{prefix}/{e.name}", e.path, e.stat().st_size, e.stat().st_mtime_ns) for e in entries]
@@ -147,6 +149,22 @@ def package_versions() -> dict[str, str]:
     return found
 
 
+_first_versions: dict[str, Any] = {}
+
+
+def _changed_versions() -> list[tuple[str, Any]]:
+    """Packages whose ``__version__`` is not the one that was imported. That one is in a file which is hashed."""
+    changed = []
+    for package in _PACKAGES:
+        module = sys.modules.get(f"flydsl.{package}")
+        if module is None:
+            continue
+        version = vars(module).get("__version__")
+        if _first_versions.setdefault(package, version) != version:
+            changed.append((package, version))
+    return changed
+
+
 @functools.lru_cache(maxsize=4)
 def _fingerprint(
     root: str | None, version: str, backend: str, patterns: tuple[str, ...], extra: tuple[str, ...]
@@ -155,7 +173,7 @@ def _fingerprint(
     stats = [(name, size, time) for name, _, size, time in files]
     # Hashing 100 MB of libraries takes longer than a whole cached start, so the content hash is remembered
     # for an unchanged set of sizes and times.
-    stamp = digest_of(json.dumps(stats))
+    stamp = digest_of(repr(stats))
     memo = None if root is None else Path(root) / f"toolchain-{stamp[:16]}.json"
     content = _read_memo(memo, stamp)
     if content is None:
@@ -204,7 +222,7 @@ def toolchain_fingerprint(backend: Any) -> str:
 
     root = cache_root()
     external = external_fingerprint(env.compile.llvm_dir)
-    versions = ",".join(f"{name}={version}" for name, version in package_versions().items())
+    versions = ",".join(f"{name}={version}" for name, version in _changed_versions())
     return _fingerprint(None if root is None else str(root), versions, backend.hash() + external,
                         tuple(backend.native_lib_patterns()),
                         (*EXTRA_SOURCE_DIRS, *env.compile.extra_source_dirs))  # fmt: skip
