@@ -302,3 +302,11 @@ xori = _raw_integer_op("xori")
 shli = _raw_integer_op("shli")
 
 _PREDICATES = (CmpIPredicate, CmpFPredicate)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "select_by_index":  # an earlier home of the helper
+        from .compat import select_by_index
+
+        return select_by_index
+    raise AttributeError(f"module 'flydsl.expr.arith' has no attribute '{name}'")

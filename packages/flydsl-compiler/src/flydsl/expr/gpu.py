@@ -157,3 +157,16 @@ def smem_space(int: bool = False) -> Any:  # noqa: A002 - the published paramete
 
 
 lds_space = smem_space
+
+
+# Where these names were before `fx.rocdl.cluster`.
+_CLUSTER = ("CLUSTER_BARRIER_ID", "CLUSTER_WAIT_ALL", "cluster_barrier", "cluster_signal_once_per_wg", "cluster_wait",
+            "compute_cluster_position", "compute_mcast_masks", "is_wave_leader")  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CLUSTER:
+        from .rocdl import cluster
+
+        return getattr(cluster, name)
+    raise AttributeError(f"module 'flydsl.expr.gpu' has no attribute '{name}'")

@@ -91,6 +91,10 @@ class Types:
 
     def __getattr__(self, name: str) -> ir.Type:
         scalar, _, lanes = name.partition("x") if name not in ("index",) else (name, "", "")
+        if scalar == "f8" and lanes in ("", "2", "4", "8", "16"):  # an earlier spelling: the target's own f8
+            from .compat import default_f8_type
+
+            return ir.VectorType.get([int(lanes)], default_f8_type()) if lanes else default_f8_type()
         ty = _SCALARS.get(scalar)
         if ty is None or name not in _TYPE_NAMES:
             raise AttributeError(f"fx.T has no type {name!r}")
