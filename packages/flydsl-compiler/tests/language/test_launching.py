@@ -411,3 +411,13 @@ def run(p: fx.Pointer, Y: fx.Tensor, c: Scale, f: fx.Constexpr, flag: fx.Boolean
         module.run(pointer, y, module.Scale(2.0, 3, extra=4), lambda v: v + 1.0, flag, 1.5, 200, 0.25, 2.0, -(2**40))
         extra = np.float32(1.5 + 200 + 0.25 + 2.0) + np.float32(-(2**40)) if flag else 0
         np.testing.assert_allclose(y, (X + 1) * 2 + 7 + extra, rtol=1e-6)
+
+
+def test_a_failing_pass_shows_the_users_line_once(run: Any) -> None:
+    call = (
+        "fx.copy_atom_call(a, fx.make_view(fx.get_iter(X), fx.make_layout(2, 1)), fx.make_rmem_tensor(2, fx.Float32))"
+    )
+    with pytest.raises(RuntimeError, match="128 bits") as info:
+        run(f"a = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32)\n{call}")
+    text = str(info.value)
+    assert text.count(call) == 1 and "failed to legalize" not in text

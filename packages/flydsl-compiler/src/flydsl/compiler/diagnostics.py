@@ -279,7 +279,9 @@ def diag_records_from_mlir_error(error: Any) -> list[DiagRecord]:
     """Records of an ``MLIRError`` (or of one ``DiagnosticInfo``)."""
     infos = getattr(error, "error_diagnostics", None)
     infos = [error] if infos is None else infos
-    return [_record(info) for info in infos]
+    records = [_record(info) for info in infos]
+    # A conversion that fails reports once more that it failed; the reason was said before.
+    return [r for i, r in enumerate(records) if not (i and "failed to legalize operation" in r.message)]
 
 
 def _record(info: Any) -> DiagRecord:
