@@ -44,7 +44,7 @@ def tile_k(A: fx.Tensor, C: fx.Tensor, tiled: fx.Constexpr[bool], store: fx.Cons
             shared[at // 64, at % 64] = A[b * 32 + at // 64, at % 64]
         fx.barrier()
         atom, ours, theirs = move(fx.rocdl.TensorStore(), C)
-        fx.copy_atom_call(atom, ours, theirs)
+        fx.copy(atom, ours, theirs) if fx.const_expr(tiled) else fx.copy_atom_call(atom, ours, theirs)
         fx.rocdl.s_wait_tensorcnt(0)
     else:
         atom, ours, theirs = move(fx.rocdl.TensorLoad(), A)

@@ -17,7 +17,7 @@ from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_f
 from ..values.int_tuple import to_int_tuple
 from ..values.layout import Tile, static_layout
 from ..values.tensor import Tensor
-from .layouts import make_tile
+from .layouts import group, make_tile
 from .types import GemmTraversalOrder
 
 
@@ -155,7 +155,41 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) 
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
     if src.rank != dst.rank:
         raise ValueError(f"copy: src has rank {src.rank} and dst has rank {dst.rank} ({src} -> {dst})")
+    if "fly_rocdl.cdna5.tensor_" in str(atom.type):
+        _tensor_copy(atom, _tensor(src, "src"), _tensor(dst, "dst"), pred)
+        return
     fly.copy(atom, src, dst, pred=_check_predicate(pred))
+
+
+def _tensor_copy(atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
+    """Tensor data mover copies: one call moves a whole tile, whatever the nesting of its modes."""
+    if pred is not None:
+        raise ValueError("tensor copies take no predicate: their bounds are in the atom (boundary_check)")
+    text = str(atom.type)
+    shape = re.search(r"shape = \[([0-9, ]+)\]", text)
+    count = re.search(r"iterCount = (\d+)", text)
+    assert shape is not None
+    values = int(count.group(1)) if count else 1
+    for extent in shape.group(1).split(","):
+        values *= int(extent)
+
+    def whole(view: Tensor) -> Tensor:
+        return view if view.rank == 1 else group(view, 0, view.rank)
+
+    shared = dst if ".tensor_load" in text else src
+    extents = _extents(shared)
+    total = _size_of(extents)
+    if total == values:
+        fly.copy_atom_call(atom, whole(src), whole(dst))
+        return
+    if extents[0] != values:
+        raise ValueError(f"mode 0 of a tensor copy has {extents[0]} elements, the atom moves {values}")
+    for linear in range(total // values):
+        at, rest = [], linear
+        for extent in extents[1:]:
+            at.append(rest % extent)
+            rest //= extent
+        fly.copy_atom_call(atom, whole(src[(None, *at)]), whole(dst[(None, *at)]))
 
 
 @dsl_loc_tracing

@@ -125,8 +125,8 @@ def make_tiled_tdm_atom(op: Any, tensor: Any, smem_layout: Any, tdm_tile: Any, n
 def tdm_partition(atom: Any, warp_coord: Any, warp_layout: Any, stensor: Any, gtensor: Any) -> tuple[Any, Any]:
     """The parts of a shared and a (coordinate) tensor that the wave at `warp_coord` of `warp_layout` copies.
 
-    Both tensors have the tile as their mode 0; the results have the shape ``((ATOM, ITER), rest...)``. One
-    `fx.copy_atom_call(atom, source, target)` moves mode 0.
+    Both tensors have the tile as their mode 0; the results have the shape ``((ATOM, ITER), rest...)``.
+    `fx.copy(atom, source, target)` issues one tensor copy for each element of the rest.
     """
     layout = static_layout(warp_layout, "warp_layout")
     count = size(layout).to_py_value()
