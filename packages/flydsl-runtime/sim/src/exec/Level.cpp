@@ -18,6 +18,7 @@ void buildTable(OpTable &table) {
   registerValuConvert(table);
   registerConvertSmall(table);
   registerConvertScaled(table);
+  registerValuDot(table);
   registerValuSpecial(table);
   registerValuExtra(table);
   registerMoveRel(table);

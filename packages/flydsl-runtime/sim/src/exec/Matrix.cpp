@@ -185,6 +185,8 @@ void FLYSIM_LEVEL::registerMatrix(OpTable &table) {
     d.nsrc = 3;
     d.table = &m;
     d.flags = m.desc.c == Elem::I32 ? 0u : uint32_t(kApprox);
+    if (m.desc.a == Elem::Xf32) // rounding of the inputs is not documented
+      d.flags |= kUncertain;
     table.add(m.desc.name, d);
   }
 }

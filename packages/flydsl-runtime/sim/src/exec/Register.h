@@ -16,6 +16,7 @@ void registerValuCompare(OpTable &);
 void registerValuConvert(OpTable &);
 void registerConvertSmall(OpTable &);
 void registerConvertScaled(OpTable &);
+void registerValuDot(OpTable &);
 void registerValuSpecial(OpTable &);
 void registerValuExtra(OpTable &);
 void registerMoveRel(OpTable &);
