@@ -321,7 +321,8 @@ def test_memory_of_tensors_is_announced_to_the_simulator(fake_hip: FakeHip) -> N
 
 def test_post_load_processors_run_once_per_device_before_the_launch(fake_hip: FakeHip) -> None:
     seen: list[tuple[int, int]] = []
-    target = Launcher(launch_plan([], launch()), HSACO, post_load=[lambda h: seen.append((h, len(fake_hip.launches())))])
+    note = lambda h: seen.append((h, len(fake_hip.launches())))  # noqa: E731
+    target = Launcher(launch_plan([], launch()), HSACO, post_load=[note])
     assert seen == []
     target()
     target()
