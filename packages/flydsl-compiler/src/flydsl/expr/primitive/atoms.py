@@ -189,7 +189,8 @@ def _tensor_copy(atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
         for extent in extents[1:]:
             at.append(rest % extent)
             rest //= extent
-        fly.copy_atom_call(atom, whole(src[(None, *at)]), whole(dst[(None, *at)]))
+        place = (None, *at)
+        fly.copy_atom_call(atom, whole(src[place]), whole(dst[place]))
 
 
 @dsl_loc_tracing
