@@ -394,3 +394,33 @@ def test_unpack_helper_reads_what_pack_wrote() -> None:
             value |= int(rows[bit // 32 + 1, lane]) << (32 - bit % 32)
         assert value & 63 == code
     assert unpack(rows, 5, 0, 6) == 35
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201"])
+def test_overflow_mode(sim, build_dir: str, arch: str) -> None:
+    """MODE.FP16_OVFL: finite values that overflow become the largest number; infinities do not."""
+    programs = [
+        Program(
+            f"{f}_{bit}",
+            f"  s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), {bit}\n"
+            f"  v_mov_b32 v20, 0\n  v_cvt_pk_{f}_f32 v20, v{FIRST}, v{FIRST + 1}\n",
+            2,
+            20,
+            1,
+        )
+        for f in ("fp8", "bf8")
+        for bit in (0, 1)
+    ]
+    bench = Bench(sim, arch, programs, build_dir)
+    fnuz = arch == "gfx942"
+    rows = np.zeros((2, bench.wave), np.float32)
+    rows[0], rows[1] = 1e6, -inf
+    rows[0, 1], rows[0, 2] = -7e5, 1.5
+    for f in ("fp8", "bf8"):
+        for bit in (0, 1):
+            codes = bench.run(f"{f}_{bit}", rows.view(np.uint32))[0]
+            got = decode(codes & 0xFF, f, fnuz)
+            want = [rounded(float(x), f, fnuz, None, clamp=bool(bit)) for x in rows[0]]
+            np.testing.assert_array_equal(got, want)
+            infinite = decode(codes >> 8 & 0xFF, f, fnuz)
+            np.testing.assert_array_equal(infinite, rounded(-inf, f, fnuz, None))
