@@ -81,9 +81,9 @@ class _Rule:
 
     kernel: str
     matches: Callable[[nn.Module], bool]
-    refuse: Callable[[nn.Module], str]          # why the module cannot, or ""
-    refuse_call: Callable[[nn.Module, Any], str]  # why this input cannot, or ""
-    run: Callable[[nn.Module, Any], Any]
+    refuse: Callable[[Any], str]                # why the module cannot, or ""
+    refuse_call: Callable[[Any, Any], str]      # why this input cannot, or ""
+    run: Callable[[Any, Any], Any]
 
 
 def _eps(module: nn.Module) -> float:
@@ -91,7 +91,7 @@ def _eps(module: nn.Module) -> float:
     return 1e-5 if value is None else float(value)
 
 
-def _norm_call(module: nn.Module, x: torch.Tensor) -> str:
+def _norm_call(module: Any, x: torch.Tensor) -> str:
     weight = module.weight
     if x.dtype not in _FLOATS:
         return f"input dtype {x.dtype}"
@@ -128,7 +128,7 @@ def _softmax_module(module: nn.Module) -> str:
     return "" if module.dim == -1 else f"dim is {module.dim}; the kernel reduces the last dimension (-1)"
 
 
-def _linear_module(module: nn.Module) -> str:
+def _linear_module(module: Any) -> str:
     try:
         from .gemm.matrix import matrix_op
 
@@ -139,7 +139,7 @@ def _linear_module(module: nn.Module) -> str:
     return "" if n % 8 == 0 and k % 8 == 0 else f"features must be multiples of 8, got {k} -> {n}"
 
 
-def _linear_call(module: nn.Module, x: torch.Tensor) -> str:
+def _linear_call(module: Any, x: torch.Tensor) -> str:
     if x.dtype not in _HALVES or module.weight.dtype != x.dtype:
         return f"input dtype {x.dtype}, weight dtype {module.weight.dtype}: both must be float16 or both bfloat16"
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flydsl.expr as fx
 
 __all__ = ["FLOATS", "dtype_name", "element_of", "float_dtype"]
@@ -21,7 +23,7 @@ def float_dtype(name: str, where: str) -> str:
     return name
 
 
-def element_of(name: str, arch: str | None = None) -> type:
+def element_of(name: str, arch: str | None = None) -> Any:
     """The element class of a dtype name; ``"fp8"`` is the variant of `arch`."""
     if name == "fp8":
         from .arch import target

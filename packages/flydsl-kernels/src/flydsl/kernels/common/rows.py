@@ -126,6 +126,8 @@ class _Bounded:
         chunk = min(vec, ACCESS_BITS // element.width)
         self._atom = fx.make_copy_atom(fx.rocdl.BufferCopy(chunk * element.width, cache), element)
         pieces = vec // chunk
+        self._shape: Any
+        self._stride: Any
         self._shape, self._stride = ((chunk, pieces), (1, chunk)) if pieces > 1 else (chunk, 1)
 
     def _view(self, offset: Any) -> Any:

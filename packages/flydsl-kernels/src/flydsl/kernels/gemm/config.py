@@ -147,4 +147,4 @@ def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, t
     found = default_preload(config) if preload is None else preload
     from dataclasses import replace
 
-    return replace(config, preload=tuple(found))
+    return replace(config, preload=(found[0], found[1]))

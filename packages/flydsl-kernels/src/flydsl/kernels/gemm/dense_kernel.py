@@ -158,7 +158,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     if fx.const_expr(turns > 0):
         start = [*acc, *first[0], *first[1]]
         kinds = [(v.shape, v.dtype) for v in start]
-        for turn, state in range(0, turns, 1, init=start):
+        for turn, state in range(0, turns, 1, init=start):  # type: ignore[call-overload]
             values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
             acc_in, first_in = values[:count], (values[count : count + size], values[count + size :])
             for stage in fx.range_constexpr(config.stages):

@@ -100,7 +100,7 @@ def preshuffle_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | No
                                       out_dtype=_OUT[out_dtype], epilogue=epilogue)  # fmt: skip
         unused = out.view(-1)
         launch(run, a, unused, _bytes(rows).view(-1), _bytes(b).view(-1),
-               scale_a.contiguous().view(-1) if scaled else unused, scale_b.contiguous().view(-1) if scaled else unused,
+               *(unused if s is None or not scaled else s.contiguous().view(-1) for s in (scale_a, scale_b)),
                unused if bias is None else bias.contiguous(), m, n)  # fmt: skip
     return out.view(*a.shape[:-1], n)
 

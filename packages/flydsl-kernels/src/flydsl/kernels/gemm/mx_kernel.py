@@ -177,7 +177,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     tally = Tally()
     step_blocks = kind_b.step_bytes // 64
     tile_words = config.steps * step_blocks * WAVE * WORDS
-    op = MatrixOp("mx", 1, LANE_GROUPS, 4, False, 1, 1, None)
+    op = MatrixOp("mx", 1, LANE_GROUPS, 4, False, 1, 1, None)  # type: ignore[arg-type] # only its sizes
 
     def fetch(t):
         tally.add("vmem", tile.loads)
@@ -244,7 +244,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     turns = (total - 1) // 2
     if fx.const_expr(turns > 0):
         flat, rebuild = flatten(acc, strips, words)
-        for turn, state in range(0, turns, 1, init=flat):
+        for turn, state in range(0, turns, 1, init=flat):  # type: ignore[call-overload]
             acc_in, strips_in, words_in = rebuild(state)
             t = fx.Int32(turn) * 2
             acc_in, strips_in, words_in = advance(acc_in, strips_in, words_in, t, 0)

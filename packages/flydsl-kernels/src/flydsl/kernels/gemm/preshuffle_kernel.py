@@ -217,7 +217,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         if fx.const_expr(turns > 0):
             start = flat(acc, side, first)
             kinds = [(v.shape, v.dtype) for v in start]
-            for turn, state in range(0, turns, 1, init=start):
+            for turn, state in range(0, turns, 1, init=start):  # type: ignore[call-overload]
                 acc_in, side_in, first_in = unflat(state, kinds)
                 t = fx.Int32(turn) * 2
                 acc_in, side_in, first_in = step(acc_in, side_in, first_in, t, 0)

@@ -104,14 +104,14 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, config: fx.Constexpr):
     if fx.const_expr(turns > 0):
         start = [*acc, *operands]
         kinds = [(v.shape, v.dtype) for v in start]
-        for turn, state in range(0, turns, 1, init=start):
+        for turn, state in range(0, turns, 1, init=start):  # type: ignore[call-overload]
             values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
             following = fetch(fx.Int32(turn) + 1)
             results = yield [*multiply(values[:count], values[count:]), *following]
         values = [fx.Vector(v, *kind) for v, kind in zip(results, kinds, strict=True)]
         acc, operands = values[:count], values[count:]
     acc = multiply(acc, operands)
-    op = MatrixOp("fp8", 1, 2, 8, False, 1, 1, None)
+    op = MatrixOp("fp8", 1, 2, 8, False, 1, 1, None)  # type: ignore[arg-type] # only its sizes
     wave_column = column + wave * (config.n_repeat * 16)
     place = TilePlace(fx.Int32(config.m), config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],

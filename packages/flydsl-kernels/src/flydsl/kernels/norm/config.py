@@ -15,6 +15,7 @@ __all__ = ["BLOCK_THREADS", "EPS", "NormConfig", "make_config"]
 
 BLOCK_THREADS = 256
 EPS = 1e-5
+UNPLANNED = RowPlan(0, 1, 1, 1, 0)
 BLOCK_SIZES = (64, 128, 256, 512, 1024)
 
 
@@ -48,7 +49,7 @@ class NormConfig:
     smooth: bool = False
     rounding: str = "nearest"
     threads: int = BLOCK_THREADS
-    plan: RowPlan | None = None
+    plan: RowPlan = UNPLANNED
     keep: bool = True
 
     def planned(self) -> NormConfig:

@@ -46,7 +46,7 @@ def rmsnorm_fwd(x: Any, weight: Any, eps: float = EPS, store_rstd: bool = False,
     rstd = empty(x, _outer(x), "f32") if store_rstd else None
     if 0 not in x.shape:
         run = rms.build_rmsnorm_module(n, dtype, store_rstd, eps, weight_dtype_str=weight_dtype)
-        extra = (rstd.reshape(m),) if store_rstd else ()
+        extra = () if rstd is None else (rstd.reshape(m),)
         launch(run, x, rows, weight, out, *extra, m, stream=stream)
     return out, rstd
 
@@ -60,7 +60,7 @@ def fused_add_rmsnorm_fwd(x: Any, residual: Any, weight: Any, eps: float = EPS, 
     rstd = empty(x, _outer(x), "f32") if store_rstd else None
     if 0 not in x.shape:
         run = rms.build_fused_add_rmsnorm_module(n, dtype, store_rstd, eps, weight_dtype)
-        extra = (rstd.reshape(m),) if store_rstd else ()
+        extra = () if rstd is None else (rstd.reshape(m),)
         launch(run, x, rows, res, weight, out, res_out, *extra, m, stream=stream)
     return out, res_out, rstd
 
@@ -114,7 +114,7 @@ def layernorm_fwd(x: Any, weight: Any, bias: Any, eps: float = EPS, store_stats:
     mean, rstd = (empty(x, _outer(x), "f32") if store_stats else None for _ in range(2))
     if 0 not in x.shape:
         run = ln.build_layernorm_module(n, dtype, store_stats, eps, weight_dtype_str=weight_dtype)
-        extra = (mean.reshape(m), rstd.reshape(m)) if store_stats else ()
+        extra = () if mean is None or rstd is None else (mean.reshape(m), rstd.reshape(m))
         launch(run, x, rows, weight, bias, out, *extra, m, stream=stream)
     return out, mean, rstd
 
