@@ -39,6 +39,10 @@ void ThreadPool::run(unsigned count, const std::function<void()> &body) {
     // Signals of the host program belong to its own threads.
     sigset_t all, old;
     sigfillset(&all);
+    // A blocked signal that the thread itself raises ends the process, whatever handler there is:
+    // CrashGuard must get these on the workers too.
+    for (int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE})
+      sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (threads.size() < extra)
       threads.emplace_back([this] { loop(); });
