@@ -1,7 +1,7 @@
 """Random mutations of the lit suite, parsed, verified and run through passes: nothing may end the process.
 
-``python tests/mutation_fuzz.py --count 100000`` is the long run; ``test_mutation_fuzz.py`` makes a short one. Inputs run
-in forked children, so that a crash or an endless loop costs one child and names the input that caused it.
+``python tests/mutation_fuzz.py --count 100000`` is the long run; ``test_mutation_fuzz.py`` makes a short one. Inputs
+run in forked children, so that a crash or an endless loop costs one child and names the input that caused it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random operations on random types, inferred and lowered: nothing may end the process.
 
-Where mutation_fuzz.py tests the parser, this builds operands of random int tuples, layouts, tiles and tensors (static and
-dynamic), applies random operations of the fly dialect with inferred result types, and runs the lowering passes.
+Where mutation_fuzz.py tests the parser, this builds operands of random int tuples, layouts, tiles and tensors (static
+and dynamic), applies random operations of the fly dialect with inferred result types, and runs the lowering passes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Generator:
             layout = self.layout() if self.rng.random() < 0.7 else self.composed()
             return f"!fly.memref<{self.element()}, {self.space()}, {layout}{self.rng.choice(('', ', align<16>'))}>"
         if kind == "coord_tensor":
-            return f"!fly.coord_tensor<{self.tuple(1, 'E')}, {self.layout() if self.rng.random() < 0.8 else self.composed()}>"
+            layout = self.layout() if self.rng.random() < 0.8 else self.composed()
+            return f"!fly.coord_tensor<{self.tuple(1, 'E')}, {layout}>"
         if kind == "tiled_copy":
             bits = self.rng.choice((8, 16, 32, 64, 128))
             atom = self.rng.choice(

@@ -17,7 +17,8 @@ _spec.loader.exec_module(math_accuracy)
 
 #: Largest error in ulp that docs/concepts/code-generation.md states.
 BOUNDS = {name: 4.0 for name in math_accuracy.CASES} | {
-    "exp": 1.0, "exp2": 1.0, "sqrt": 0.51, "log2": 1.0, "powf": 1.0, "cbrt": 1.0, "rsqrt": 1.5, "sin": 2.0, "cos": 2.0}  # fmt: skip
+    "exp": 1.0, "exp2": 1.0, "sqrt": 0.51, "log2": 1.0, "powf": 1.0, "cbrt": 1.0, "rsqrt": 1.5, "sin": 2.0, "cos": 2.0,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
     python packages/flydsl-ir/tools/math_accuracy.py [--arch gfx942] [--count 200000]
 
 Runs generated kernels on the device of flydsl.runtime (the simulator, if there is no GPU) and prints the largest error
-in units of the last place of the correctly rounded float32 result. Results below the smallest normal number are left out.
+in units of the last place of the correctly rounded float32 result. Results below the smallest normal number are left
+out.
 """
 
 from __future__ import annotations

@@ -26,5 +26,6 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/ExpandLaunchDims.cpp
   Transforms/ExpandMath.cpp
   Transforms/ExpandOps.cpp
+  Transforms/ExpandRoundings.cpp
   Transforms/ExpandSmallFloats.cpp
   Transforms/FastmathOps.cpp)

@@ -6,6 +6,7 @@
 
 #include "SignatureCarriers.h"
 #include "fly/IR/FlyOps.h"
+#include "fly/Transforms/FunctionConversion.h"
 #include "fly/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -92,8 +93,8 @@ struct FlyRewriteFuncSignaturePass
     });
     target.addDynamicallyLegalOp<func::ReturnOp, func::CallOp, gpu::ReturnOp, gpu::LaunchFuncOp>(
         [&](Operation *op) { return converter.isLegal(op); });
-    populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns, converter);
-    populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
+    patterns.add<FunctionSignaturePattern<func::FuncOp>, FunctionSignaturePattern<gpu::GPUFuncOp>>(
+        converter, ctx);
     populateReturnOpTypeConversionPattern(patterns, converter);
     populateCallOpTypeConversionPattern(patterns, converter);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);

@@ -6,6 +6,8 @@
 
 #include "Patterns.h"
 
+#include "fly/Transforms/FunctionConversion.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Func/Transforms/FuncConversions.h"
@@ -55,8 +57,8 @@ void fly_rocdl::populateFunctionPatterns(const TypeConverter &converter,
                                          RewritePatternSet &patterns, ConversionTarget &target) {
   MLIRContext *ctx = patterns.getContext();
   patterns.add<LaunchFuncPattern, SelectPattern, PoisonPattern>(converter, ctx);
-  populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns, converter);
-  populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
+  patterns.add<fly::FunctionSignaturePattern<func::FuncOp>,
+               fly::FunctionSignaturePattern<gpu::GPUFuncOp>>(converter, patterns.getContext());
   populateReturnOpTypeConversionPattern(patterns, converter);
   populateCallOpTypeConversionPattern(patterns, converter);
   scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);

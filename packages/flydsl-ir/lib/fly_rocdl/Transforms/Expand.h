@@ -18,6 +18,9 @@ void expandElementary(Operation *func);
 /// Rewrites arith.extf and arith.truncf from and to floats of at most 8 bits as integer arithmetic.
 void expandSmallFloats(Operation *func);
 
+/// Rewrites arith.truncf with a rounding mode as rounding to nearest even and a correction.
+void expandRoundings(Operation *func);
+
 /// Rewrites gpu.block_dim and gpu.grid_dim as constants, if the kernel states them, or as loads of the
 /// implicit kernel arguments.
 void expandLaunchDims(Operation *func);

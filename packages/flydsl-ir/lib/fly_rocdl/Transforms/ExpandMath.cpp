@@ -31,7 +31,7 @@ static constexpr StringLiteral kApproximated[] = {
 
 /// Written in terms of other operations of the math dialect; f16 and bf16 are computed in f32.
 static constexpr StringLiteral kRewritten[] = {"acosh", "asinh", "atanh", "cosh",  "sinh",
-                                               "tan",   "fpowi", "ctlz",  "clampf"};
+                                               "tan",   "fpowi", "ctlz"};
 
 /// Lowered by the back end for f16, bf16 and f32, but not for f64.
 static constexpr StringLiteral kNotInF64[] = {"math.exp",  "math.exp2",  "math.log", "math.log2",
@@ -116,6 +116,14 @@ static void callRejectedIntrinsics(Operation *func) {
     op->replaceAllUsesWith(call->getResults());
     op->erase();
   });
+}
+
+/// The value between two bounds; NaN if any operand is. (Upstream's expansion mixes up the operands.)
+static void expandClamp(math::ClampFOp op) {
+  OpBuilder b(op);
+  Value low = arith::MaximumFOp::create(b, op.getLoc(), op.getValue(), op.getMin());
+  op.replaceAllUsesWith(arith::MinimumFOp::create(b, op.getLoc(), low, op.getMax()).getResult());
+  op.erase();
 }
 
 /// x - trunc(x / y) * y, with one rounding at the end: exact while the quotient is below 2^24 (f32)
@@ -209,14 +217,12 @@ struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
     });
     for (Operation *func : functions) {
       expandLaunchDims(func);
+      expandRoundings(func);
       expandSmallFloats(func);
       func->walk([](Operation *op) {
-        if (auto truncate = dyn_cast<arith::TruncFOp>(op)) {
-          // The only rounding that there is, so that the conversion to LLVM need not see it.
-          if (truncate.getRoundingmode() == arith::RoundingMode::to_nearest_even)
-            truncate.removeRoundingmodeAttr();
-        }
-        if (auto remainder = dyn_cast<arith::RemFOp>(op))
+        if (auto clamp = dyn_cast<math::ClampFOp>(op))
+          expandClamp(clamp);
+        else if (auto remainder = dyn_cast<arith::RemFOp>(op))
           expandRemainder(remainder);
         else if (auto power = dyn_cast<math::IPowIOp>(op))
           expandIntegerPower(power);

@@ -77,6 +77,23 @@ static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewrite
   return success();
 }
 
+// True if one call of an atom that takes coordinates covers the operands: their value mode may be
+// nested, and is then not taken apart.
+static bool isWholeCoordinateCopy(CopyAtomType atom, Value src, Value dst) {
+  if (!isa<CoordTensorType>(src.getType()) && !isa<CoordTensorType>(dst.getType()))
+    return false;
+  LayoutAttr values = atom.getThrValLayoutRef();
+  if (!values || values.rank() != 2)
+    return false;
+  Algebra alg(atom.getContext());
+  Int perCall = alg.size(alg.fromAttr(values.getShape().at(1)));
+  auto matches = [&](Value tensor) {
+    Int size = alg.size(alg.fromAttr(linearOf(tensor)));
+    return size.isStatic && perCall.isStatic && size.value == perCall.value;
+  };
+  return matches(src) && matches(dst) && !alg.failed();
+}
+
 static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op.getLoc();
   Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
@@ -86,6 +103,14 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
     return failure();
   if (atomType.getCopyOp().hasTrait<WholeTileCopy>()) {
     rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, pred);
+    return success();
+  }
+  if (isWholeCoordinateCopy(atomType, src, dst)) {
+    Value from = make<DecompositionOp>(rewriter, loc, src);
+    Value to = make<DecompositionOp>(rewriter, loc, dst);
+    if (!from || !to)
+      return failure();
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, from, to, pred);
     return success();
   }
   int32_t rank = linearOf(src).rank();

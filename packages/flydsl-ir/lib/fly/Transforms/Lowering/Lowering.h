@@ -69,7 +69,7 @@ struct FnPattern : OpRewritePattern<OpT> {
 using Reasons = llvm::DenseMap<Operation *, std::string>;
 
 /// Longest sequence of accesses or atom calls that one operation is expanded to.
-constexpr int64_t kMaxUnrolled = 1 << 16;
+constexpr int64_t kMaxUnrolled = 1 << 13;
 
 template <typename OpT>
 void addPattern(RewritePatternSet &patterns, typename FnPattern<OpT>::Fn fn) {
