@@ -78,10 +78,11 @@ template <class F> inline __m256 smallToFloat8(__m256i code) {
   if constexpr (F::special == Small::Ocp)
     r = _mm256_blendv_ps(
         r, nan, _mm256_castsi256_ps(_mm256_cmpeq_epi32(mag, _mm256_set1_epi32(mask))));
-  if constexpr (F::special == Small::Ieee)
-    r = _mm256_or_ps(
-        r, _mm256_castsi256_ps(_mm256_and_si256(
-               _mm256_cmpgt_epi32(mag, _mm256_set1_epi32(top - 1)), _mm256_set1_epi32(0x7f800000))));
+  if constexpr (F::special == Small::Ieee) {
+    __m256i large = _mm256_cmpgt_epi32(mag, _mm256_set1_epi32(top - 1));
+    __m256i exponent = _mm256_and_si256(large, _mm256_set1_epi32(0x7f800000));
+    r = _mm256_or_ps(r, _mm256_castsi256_ps(exponent));
+  }
   __m256i signs = _mm256_and_si256(_mm256_slli_epi32(code, 31 - sign),
                                    _mm256_set1_epi32(int(0x80000000u)));
   __m256i bits = _mm256_or_si256(_mm256_castps_si256(r), signs);
@@ -149,7 +150,8 @@ inline void unpackSmall8(float *planes, const uint32_t *rows, unsigned regs, uns
         splitHalves(smallToHalf<F>(_mm256_slli_epi16(v, 8)), p[0], p[2]);
         splitHalves(smallToHalf<F>(v), p[1], p[3]);
         for (unsigned k = 0; k < 4; ++k)
-          _mm256_storeu_ps(planes + k * kRow + i, F::bias == 15 ? p[k] : _mm256_mul_ps(p[k], scale));
+          _mm256_storeu_ps(planes + k * kRow + i,
+                           F::bias == 15 ? p[k] : _mm256_mul_ps(p[k], scale));
       }
       continue;
     }

@@ -25,7 +25,8 @@ struct F32x16 {
   /// Stores with NaNs in their canonical form.
   void store(float *p) const {
     __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    _mm512_storeu_ps(p, _mm512_mask_mov_ps(v, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000))));
+    __m512 quiet = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
+    _mm512_storeu_ps(p, _mm512_mask_mov_ps(v, nan, quiet));
   }
 };
 #elif defined(__AVX2__) && defined(__FMA__)
