@@ -85,6 +85,7 @@ class Program:
         ])()  # fmt: skip
 
     def _f(self, d: int) -> str:
+        # Divisions start from a variable: a quotient of literals is folded in double precision, as documented.
         if d > 2 or self.r.random() < 0.25:
             return self._leaf("f")
         a = lambda: self.expr("f", d + 1)  # noqa: E731
@@ -92,8 +93,8 @@ class Program:
             lambda: f"({a()} {self.r.choice('+-*')} {a()})",
             lambda: f"({a()} {self.r.choice('+-*')} {self.r.randint(-8, 8) / 2})",
             lambda: f"({a()} {self.r.choice('+-')} ({self.expr('i', d + 1)} & 255))",
-            lambda: f"({a()} / {self.r.choice([2.0, 3.0, 7.0, -5.0])})",
-            lambda: f"(({self.expr('i', d + 1)} & 255) / {self.r.randint(1, 9)})",
+            lambda: f"({self.pick('f')} / {self.r.choice([2.0, 3.0, 7.0, -5.0])})",
+            lambda: f"(({self.pick('i')} & 255) / {self.r.randint(1, 9)})",
             lambda: f"abs({a()})",
             lambda: f"(-{a()})",
                 lambda: f"fx.floor({a()})",
