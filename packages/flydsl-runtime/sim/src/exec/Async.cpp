@@ -109,7 +109,7 @@ template <Space space, bool isStore> void block(Wave &w, const Inst &i) {
 void scratchToLds(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
   addresses<kScratch>(w, i, s.bytes);
-  uint32_t base = (w.s[w.m0Index] & 0xffff) + static_cast<uint32_t>(i.imm);
+  uint32_t base = ldsBase(w) + static_cast<uint32_t>(i.imm);
   for (uint64_t m = w.exec(); m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     uint8_t word[4] = {};

@@ -38,7 +38,7 @@ void loadLds(Wave &w, const Inst &i, const MemShape &s) {
   unsigned valid[kRow];
   locateAll(w, a, s.bytes, valid);
   unsigned slot = s.bytes < 4 ? 4 : s.bytes;
-  uint32_t base = (w.s[w.m0Index] & 0xffff) + static_cast<uint32_t>(i.imm);
+  uint32_t base = ldsBase(w) + static_cast<uint32_t>(i.imm);
   for (uint64_t m = w.exec(); m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     uint8_t word[16];

@@ -82,9 +82,16 @@ void signal(Wave &w, const Inst &i, bool isFirst) {
   if (id == 0)
     return;
   if (id == -3) {
-    // Clusters of one work-group: the cluster barrier has a single member.
-    for (unsigned k = 0; k < w.wg->numWaves; ++k)
-      w.wg->waves[k].barrierDone |= 1u << 19;
+    // One signal per work-group; the first work-group keeps the count.
+    Barrier &b = w.wg->cluster[0].barriers[19];
+    if (isFirst)
+      w.scc = b.signals == 0;
+    if (++b.signals < w.wg->clusterSize)
+      return;
+    b.signals = 0;
+    for (unsigned g = 0; g < w.wg->clusterSize; ++g)
+      for (unsigned k = 0; k < w.wg->cluster[g].numWaves; ++k)
+        w.wg->cluster[g].waves[k].barrierDone |= 1u << 19;
     return;
   }
   Barrier &b = barrierSlot(w, id);
@@ -148,6 +155,8 @@ uint32_t readHwreg(Wave &w, uint32_t id) {
     return gfx12 ? w.s[kFlatScratchBase] : 0;
   case 21:
     return gfx12 ? w.s[kFlatScratchBase + 1] : 0;
+  case 28: // IB_STS2: [9:6] cluster present, [24:21] work-group in the cluster
+    return w.wg->clusterSize > 1 ? 1u << 6 | w.wg->clusterIndex << 21 : 0;
   case 29:
     return static_cast<uint32_t>(clockTicks(1e9));
   case 30:

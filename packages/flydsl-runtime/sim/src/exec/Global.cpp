@@ -58,7 +58,7 @@ void loadToLds(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
   addresses<kGlobal>(w, i, s.bytes);
   unsigned slot = s.bytes < 4 ? 4 : s.bytes;
-  uint32_t base = (w.s[w.m0Index] & 0xffff) + static_cast<uint32_t>(i.imm);
+  uint32_t base = ldsBase(w) + static_cast<uint32_t>(i.imm);
   for (uint64_t m = w.exec(); m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     uint64_t from = w.tmp->addr[l];

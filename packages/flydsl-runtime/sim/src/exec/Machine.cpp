@@ -2,325 +2,22 @@
 
 #include "exec/Machine.h"
 
+#include "exec/GroupRunner.h"
 #include "exec/ThreadPool.h"
-#include "exec/Wave.h"
-#include "loader/SourceLines.h"
 #include "memory/Memory.h"
 #include "observe/Observer.h"
+#include "support/CrashGuard.h"
 #include "support/Error.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 namespace flysim {
 
 namespace {
-
-/// Instructions that a wave runs before the next wave of its work-group gets a turn,
-/// so that waves that spin on memory make progress together.
-constexpr uint64_t kSlice = 20000;
-
-uint64_t instructionLimit() {
-  const char *text = getenv("FLYDSL_SIM_MAX_INSTRUCTIONS");
-  uint64_t limit = text ? strtoull(text, nullptr, 0) : 0;
-  return limit ? limit : 4000000000ull;
-}
-
-/// Everything a worker needs to run one work-group at a time.
-class Worker {
-public:
-  Worker(const Dispatch &d, uint64_t kernarg, uint64_t packet, uint64_t limit,
-         LaunchObserver *launch)
-      : d(d), kernarg(kernarg), packet(packet), limit(limit),
-        observer(launch ? launch->worker() : nullptr) {
-    const ArchInfo &arch = *d.program->arch;
-    lanes = d.kernel->waveSize();
-    items = d.block[0] * d.block[1] * d.block[2];
-    numWaves = (items + lanes - 1) / lanes;
-    rows = arch.vgprRows;
-    ldsSize = d.kernel->ldsBytes + d.dynamicLds;
-    // A dynamic stack needs more than the descriptor's fixed size.
-    scratchPerLane = d.kernel->scratchBytes + (d.kernel->dynamicStack ? 16384 : 0);
-    registers = static_cast<uint32_t *>(
-        aligned_alloc(64, size_t(numWaves) * rows * kRow * sizeof(uint32_t)));
-    lds = static_cast<uint8_t *>(aligned_alloc(64, (size_t(ldsSize) + 127) / 64 * 64));
-    scratch = static_cast<uint8_t *>(
-        aligned_alloc(64, (size_t(scratchPerLane) * lanes * numWaves + 127) / 64 * 64));
-    temps = static_cast<Temps *>(aligned_alloc(64, sizeof(Temps)));
-    if (!registers || !lds || !scratch || !temps)
-      raise(FaultKind::OutOfMemory, "no host memory for the simulated registers");
-    memset(lds, 0, ldsSize);
-    memset(temps, 0, sizeof(Temps));
-    clearRegisters();
-    waves.resize(numWaves);
-    cache.refresh();
-  }
-  ~Worker() {
-    free(registers);
-    free(lds);
-    free(scratch);
-    free(temps);
-  }
-
-  void run(uint64_t linear) {
-    wg.id[0] = static_cast<uint32_t>(linear % d.grid[0]);
-    wg.id[1] = static_cast<uint32_t>(linear / d.grid[0] % d.grid[1]);
-    wg.id[2] = static_cast<uint32_t>(linear / d.grid[0] / d.grid[1]);
-    wg.lds = lds;
-    wg.ldsSize = ldsSize;
-    wg.waves = waves.data();
-    wg.numWaves = numWaves;
-    for (Barrier &b : wg.barriers)
-      b = Barrier{};
-    for (unsigned i = 0; i < numWaves; ++i)
-      start(waves[i], i);
-    if (observer)
-      observer->startGroup(wg, linear);
-    schedule();
-    if (observer)
-      observer->endGroup(wg);
-  }
-
-  /// The place of the last fault: which wave was running.
-  std::string where(const Fault &f) const;
-
-private:
-  void clearRegisters() {
-    // Only what the kernel may name; the rest of the file is never touched.
-    const ArchInfo &arch = *d.program->arch;
-    unsigned granule = arch.gfx1250() ? 16 : (lanes == 64 && arch.gfx12() ? 4 : 8);
-    unsigned total = ((d.kernel->rsrc1 & 63) + 1) * granule;
-    unsigned accum = arch.gfx12() ? total : 4 * ((d.kernel->rsrc3 & 63) + 1);
-    unsigned vector = std::min(total, std::min(accum, rows));
-    for (unsigned i = 0; i < numWaves; ++i) {
-      uint32_t *v = registers + size_t(i) * rows * kRow;
-      memset(v, 0, size_t(vector) * kRow * 4);
-      if (total > accum && rows > 256)
-        memset(v + 256 * kRow, 0, size_t(std::min(total - accum, 256u)) * kRow * 4);
-    }
-  }
-
-  void start(Wave &w, unsigned index);
-  void initScalars(Wave &w);
-  void initVectors(Wave &w);
-  void schedule();
-  void runSlice(Wave &w);
-  bool releaseBarriers();
-  [[noreturn]] void deadlock();
-
-  const Dispatch &d;
-  uint64_t kernarg, packet, limit;
-  std::unique_ptr<WorkerObserver> observer;
-  unsigned lanes, items, numWaves, rows;
-  uint32_t ldsSize, scratchPerLane;
-  uint32_t *registers = nullptr;
-  uint8_t *lds = nullptr, *scratch = nullptr;
-  Temps *temps = nullptr;
-  std::vector<Wave> waves;
-  Workgroup wg;
-  AccessCache cache;
-  const Wave *running = nullptr;
-};
-
-void Worker::start(Wave &w, unsigned index) {
-  const ArchInfo &arch = *d.program->arch;
-  w = Wave();
-  w.id = index;
-  w.v = registers + size_t(index) * rows * kRow;
-  w.lanes = lanes;
-  w.blocks = lanes / 32;
-  w.fullMask = lanes == 64 ? ~0ull : 0xffffffffull;
-  w.m0Index = arch.gfx12() ? 125 : 124;
-  w.program = d.program;
-  w.tmp = temps;
-  w.mem = &cache;
-  w.wg = &wg;
-  w.scratchPerLane = scratchPerLane;
-  w.scratch = scratch + size_t(index) * lanes * scratchPerLane;
-  w.mode = (d.kernel->rsrc1 >> 12 & 0xff) | (arch.gfx12() ? 0 : (d.kernel->rsrc1 >> 21 & 1) << 8 |
-                                                                    (d.kernel->rsrc1 >> 23 & 1) << 9);
-  w.fpSpecial = (w.mode & 0xff) != 0xf0;
-  if (arch.gfx12()) {
-    // Flat addresses of private memory: the aperture, on gfx1250 with the lane in bits 56:52.
-    w.laneInAperture = arch.gfx1250();
-    w.s[kFlatScratchBase + 1] = kPrivateAperture;
-  }
-  unsigned first = index * lanes, count = std::min(lanes, items - first);
-  w.setExec(count == 64 ? ~0ull : (1ull << count) - 1);
-  initScalars(w);
-  initVectors(w);
-  w.pc = d.program->indexOf(d.kernel->entryAddr);
-}
-
-void Worker::initScalars(Wave &w) {
-  const ArchInfo &arch = *d.program->arch;
-  const KernelInfo &k = *d.kernel;
-  unsigned next = 0;
-  auto pair = [&](uint64_t v) {
-    memcpy(&w.s[next], &v, 8);
-    next += 2;
-  };
-  if (k.properties & 1)
-    next += 4;
-  if (k.properties & 2)
-    pair(packet);
-  if (k.properties & 4)
-    pair(packet);
-  if (k.properties & 8)
-    pair(kernarg);
-  if (k.properties & 16)
-    pair(1);
-  if (k.properties & 32)
-    pair(0);
-  if (k.properties & 64)
-    w.s[next++] = scratchPerLane;
-  unsigned preload = k.preload & 127, skip = k.preload >> 7;
-  for (unsigned i = 0; i < preload; ++i, ++next) {
-    size_t at = size_t(skip + i) * 4;
-    if (at + 4 <= d.kernarg->size())
-      memcpy(&w.s[next], d.kernarg->data() + at, 4);
-  }
-  next = std::max(next, k.userSgprs(arch.gfx1250()));
-  if (arch.gfx12()) {
-    w.s[kTtmp0 + 9] = wg.id[0];
-    w.s[kTtmp0 + 7] = (wg.id[1] & 0xffff) | wg.id[2] << 16;
-    w.s[kTtmp0 + 8] = w.id << 25;
-    return;
-  }
-  for (unsigned i = 0; i < 3; ++i)
-    if (k.rsrc2 >> (7 + i) & 1)
-      w.s[next++] = wg.id[i];
-}
-
-void Worker::initVectors(Wave &w) {
-  uint32_t x = w.id * lanes % d.block[0], rest = w.id * lanes / d.block[0];
-  uint32_t y = rest % d.block[1], z = rest / d.block[1];
-  for (unsigned l = 0; l < lanes; ++l) {
-    w.v[l] = x | y << 10 | z << 20;
-    if (++x == d.block[0]) {
-      x = 0;
-      if (++y == d.block[1]) {
-        y = 0;
-        ++z;
-      }
-    }
-  }
-}
-
-void Worker::runSlice(Wave &w) {
-  running = &w;
-  w.state = WaveState::Running;
-  const Inst *code = d.program->insts.data();
-  uint64_t budget = kSlice;
-  if (__builtin_expect(observer != nullptr, 0)) {
-    do {
-      const Inst &i = code[w.pc++];
-      w.cur = &i;
-      observer->instruction(w, i);
-      i.exec(w, i);
-    } while (w.state == WaveState::Running && --budget);
-  } else {
-    do {
-      const Inst &i = code[w.pc++];
-      w.cur = &i;
-      i.exec(w, i);
-    } while (w.state == WaveState::Running && --budget);
-  }
-  w.executed += kSlice - budget;
-  if (w.executed > limit)
-    raise(FaultKind::InstructionLimit,
-          format("the wave has executed %llu instructions (FLYDSL_SIM_MAX_INSTRUCTIONS); "
-                 "endless loop?",
-                 (unsigned long long)w.executed));
-  if (w.state == WaveState::AtBarrier && w.barrierWait)
-    --w.pc; // s_barrier_wait runs again when its barrier completes
-}
-
-unsigned barrierSlotOf(int id) {
-  return static_cast<unsigned>(id > 0 ? id : (id == -1 ? 0 : 16 - id));
-}
-
-/// Wakes waves whose barrier is complete; false if every live wave is stuck.
-bool Worker::releaseBarriers() {
-  unsigned live = 0, plain = 0;
-  bool woken = false;
-  for (Wave &w : waves) {
-    live += w.state != WaveState::Ended;
-    plain += w.state == WaveState::AtBarrier && w.barrierWait == 0;
-  }
-  // A wave that ended counts as arrived.
-  Barrier &own = wg.barriers[0];
-  if (own.signals && own.signals >= live) {
-    own.signals = 0;
-    for (Wave &w : waves)
-      w.barrierDone |= 1;
-  }
-  for (Wave &w : waves) {
-    if (w.state != WaveState::AtBarrier)
-      continue;
-    if (w.barrierWait == 0 ? plain == live
-                           : (w.barrierDone >> barrierSlotOf(w.barrierWait) & 1) != 0) {
-      w.state = WaveState::Running;
-      w.barrierWait = 0;
-      woken = true;
-    }
-  }
-  return woken;
-}
-
-void Worker::deadlock() {
-  std::string text = "barrier divergence: the waves wait for each other (";
-  const char *separator = "";
-  for (Wave &w : waves) {
-    if (w.state == WaveState::Ended)
-      continue;
-    text += separator + format("wave %u at pc 0x%x", w.id, w.cur ? w.cur->pc : 0);
-    separator = ", ";
-    running = &w;
-  }
-  raise(FaultKind::BarrierDivergence, text + ")");
-}
-
-void Worker::schedule() {
-  for (;;) {
-    bool ran = false, live = false;
-    for (Wave &w : waves) {
-      if (w.state == WaveState::Ended)
-        continue;
-      live = true;
-      if (w.state == WaveState::AtBarrier)
-        continue;
-      runSlice(w);
-      ran = true;
-    }
-    if (!live)
-      return;
-    bool released = releaseBarriers();
-    if (released && observer)
-      observer->barrier(wg);
-    if (!released && !ran)
-      deadlock();
-  }
-}
-
-std::string Worker::where(const Fault &f) const {
-  std::string text = format("kernel %s (%s)", d.kernel->name.c_str(), d.program->arch->name);
-  if (running && running->cur) {
-    const Inst &i = *running->cur;
-    text += format(", instruction '%s' at pc 0x%llx", d.program->text(i).c_str(),
-                   (unsigned long long)(d.program->addressOf(i) - d.object->bias));
-    std::string line = sourceLine(*d.object, d.program->addressOf(i) - d.object->bias);
-    if (!line.empty())
-      text += ", source " + line;
-    text += format(", workgroup (%u,%u,%u), wave %u", wg.id[0], wg.id[1], wg.id[2], running->id);
-    if (f.lane >= 0)
-      text += format(", lane %d", f.lane);
-  }
-  return text + ": " + f.text;
-}
 
 void validate(const Dispatch &d) {
   const ArchInfo &arch = *d.program->arch;
@@ -344,12 +41,56 @@ void validate(const Dispatch &d) {
     raise(FaultKind::InvalidConfiguration,
           format("kernel %s needs %llu bytes of LDS; %s has %u per work-group", k.name.c_str(),
                  (unsigned long long)lds, arch.name, arch.ldsPerWorkgroup));
+  if (k.wave32 && !arch.gfx12())
+    raise(FaultKind::InvalidConfiguration,
+          format("kernel %s is for wave32, which %s does not have", k.name.c_str(), arch.name));
+  uint64_t size = uint64_t(d.cluster[0]) * d.cluster[1] * d.cluster[2];
+  if (size == 1)
+    return;
+  if (!arch.gfx1250())
+    raise(FaultKind::InvalidConfiguration,
+          format("kernel %s: %s has no clusters of work-groups", k.name.c_str(), arch.name));
+  if (size == 0 || size > 16)
+    raise(FaultKind::InvalidConfiguration,
+          format("kernel %s: a cluster has 1 to 16 work-groups, not %llu", k.name.c_str(),
+                 (unsigned long long)size));
+  for (unsigned i = 0; i < 3; ++i)
+    if (d.grid[i] % d.cluster[i])
+      raise(FaultKind::InvalidConfiguration,
+            format("kernel %s: the grid (%u,%u,%u) is no multiple of the cluster (%u,%u,%u)",
+                   k.name.c_str(), d.grid[0], d.grid[1], d.grid[2], d.cluster[0], d.cluster[1],
+                   d.cluster[2]));
 }
 
-/// Kernarg segment and AQL packet in device memory, reused between launches.
+/// Kernarg segment and AQL packet in device memory.
 struct LaunchMemory {
   static constexpr uint64_t kBytes = 64 * 1024;
   uint64_t base = AddressSpace::instance().allocate(kBytes, MemKind::Device, 0);
+};
+
+/// Launch memories are kept for the next launch; concurrent launches have one each.
+class LaunchMemories {
+public:
+  static LaunchMemories &instance() {
+    static auto *memories = new LaunchMemories;
+    return *memories;
+  }
+  std::unique_ptr<LaunchMemory> take() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (unused.empty())
+      return std::make_unique<LaunchMemory>();
+    auto m = std::move(unused.back());
+    unused.pop_back();
+    return m;
+  }
+  void give(std::unique_ptr<LaunchMemory> m) {
+    std::lock_guard<std::mutex> lock(mutex);
+    unused.push_back(std::move(m));
+  }
+
+private:
+  std::mutex mutex;
+  std::vector<std::unique_ptr<LaunchMemory>> unused;
 };
 
 void fillPacket(uint8_t *p, const Dispatch &d, uint64_t kernarg) {
@@ -367,49 +108,136 @@ void fillPacket(uint8_t *p, const Dispatch &d, uint64_t kernarg) {
   put(40, kernarg);
 }
 
-std::mutex launchMutex;
+/// One launch: what its threads share.
+class Launch {
+public:
+  explicit Launch(const Dispatch &dispatch) : d(dispatch), memory(LaunchMemories::instance().take()) {
+    if (!memory->base || d.kernarg->size() + 128 > LaunchMemory::kBytes)
+      raise(FaultKind::OutOfMemory, "no memory for the kernel arguments");
+    packet = memory->base;
+    kernarg = memory->base + 64;
+    memcpy(reinterpret_cast<void *>(kernarg), d.kernarg->data(), d.kernarg->size());
+    fillPacket(reinterpret_cast<uint8_t *>(packet), d, kernarg);
+    total = 1;
+    for (unsigned i = 0; i < 3; ++i)
+      total *= d.grid[i] / d.cluster[i];
+    observer = observerFor(d);
+  }
+  ~Launch() { LaunchMemories::instance().give(std::move(memory)); }
+
+  unsigned threads() const {
+    return static_cast<unsigned>(std::min<uint64_t>(total, workerCount()));
+  }
+
+  /// The work of one thread: takes groups until none is left.
+  void work() {
+    std::vector<std::unique_ptr<GroupRunner>> live, idle;
+    try {
+      std::unique_ptr<WorkerObserver> watch = observer ? observer->worker() : nullptr;
+      while (!failed.load(std::memory_order_relaxed)) {
+        if (live.empty() && !take(live, idle, watch.get()))
+          break;
+        bool waiting = true;
+        for (size_t i = 0; i < live.size() && !failed.load(std::memory_order_relaxed);) {
+          if (!guardedStep(*live[i], watch.get())) {
+            waiting &= live[i]->patient();
+            ++i;
+            continue;
+          }
+          waiting = false;
+          idle.push_back(std::move(live[i]));
+          live.erase(live.begin() + static_cast<ptrdiff_t>(i));
+        }
+        // Groups that only wait may wait for one that has not started yet. An observer
+        // sees one group after the other.
+        if (!live.empty() && waiting && !watch && live.size() < kResident)
+          take(live, idle, nullptr);
+      }
+    } catch (const Fault &f) {
+      report(f);
+    }
+  }
+
+  [[noreturn]] void rethrow() { throw first; }
+  bool hasFailed() const { return failed; }
+
+private:
+  /// Groups that one thread keeps at a time; together they stay below what the
+  /// simulated device could hold.
+  static constexpr size_t kResident = 512;
+
+  bool take(std::vector<std::unique_ptr<GroupRunner>> &live,
+            std::vector<std::unique_ptr<GroupRunner>> &idle, WorkerObserver *watch) {
+    uint64_t linear = next++;
+    if (linear >= total)
+      return false;
+    std::unique_ptr<GroupRunner> runner;
+    if (idle.empty()) {
+      runner = std::make_unique<GroupRunner>(d, kernarg, packet);
+    } else {
+      runner = std::move(idle.back());
+      idle.pop_back();
+    }
+    runner->begin(linear);
+    if (watch)
+      runner->announce(*watch, linear);
+    live.push_back(std::move(runner));
+    return true;
+  }
+
+  bool guardedStep(GroupRunner &g, WorkerObserver *watch) {
+    try {
+      bool done = g.step(watch);
+      if (done && watch)
+        g.conclude(*watch);
+      return done;
+    } catch (const Fault &f) {
+      report(Fault{f.kind, g.where(f), f.lane});
+      return true;
+    }
+  }
+
+  void report(const Fault &f) {
+    std::lock_guard<std::mutex> guard(faultMutex);
+    if (!failed.exchange(true))
+      first = f;
+  }
+
+  const Dispatch &d;
+  std::unique_ptr<LaunchMemory> memory;
+  std::unique_ptr<LaunchObserver> observer;
+  uint64_t packet = 0, kernarg = 0, total = 0;
+  std::atomic<uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex faultMutex;
+  Fault first{FaultKind::Trap, "", -1};
+};
+
+std::mutex poolMutex;
 
 } // namespace
 
 void runDispatch(const Dispatch &dispatch) {
   validate(dispatch);
-  uint64_t total = uint64_t(dispatch.grid[0]) * dispatch.grid[1] * dispatch.grid[2];
-  if (total == 0)
+  if (uint64_t(dispatch.grid[0]) * dispatch.grid[1] * dispatch.grid[2] == 0)
     return;
-  std::lock_guard<std::mutex> lock(launchMutex);
-  static LaunchMemory memory;
-  if (!memory.base || dispatch.kernarg->size() + 128 > LaunchMemory::kBytes)
-    raise(FaultKind::OutOfMemory, "no memory for the kernel arguments");
-  uint64_t packet = memory.base, kernarg = memory.base + 64;
-  memcpy(reinterpret_cast<void *>(kernarg), dispatch.kernarg->data(), dispatch.kernarg->size());
-  fillPacket(reinterpret_cast<uint8_t *>(packet), dispatch, kernarg);
-
-  std::atomic<uint64_t> next{0};
-  std::atomic<bool> failed{false};
-  std::mutex faultMutex;
-  Fault first{FaultKind::Trap, "", -1};
-  uint64_t limit = instructionLimit();
-  std::unique_ptr<LaunchObserver> observer = observerFor(dispatch);
-  auto body = [&] {
-    try {
-      Worker worker(dispatch, kernarg, packet, limit, observer.get());
-      try {
-        for (uint64_t g; !failed.load(std::memory_order_relaxed) && (g = next++) < total;)
-          worker.run(g);
-      } catch (const Fault &f) {
-        std::lock_guard<std::mutex> guard(faultMutex);
-        if (!failed.exchange(true))
-          first = Fault{f.kind, worker.where(f), f.lane};
-      }
-    } catch (const Fault &f) {
-      std::lock_guard<std::mutex> guard(faultMutex);
-      if (!failed.exchange(true))
-        first = f;
-    }
-  };
-  ThreadPool::instance().run(static_cast<unsigned>(std::min<uint64_t>(total, workerCount())), body);
-  if (failed)
-    throw first;
+  installCrashHandler();
+  Launch launch(dispatch);
+  std::unique_lock<std::mutex> pool(poolMutex, std::defer_lock);
+  if (dispatch.ownThreads) {
+    // Launches of several devices run beside each other, each on threads of its own.
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < launch.threads(); ++i)
+      threads.emplace_back([&] { launch.work(); });
+    launch.work();
+    for (std::thread &t : threads)
+      t.join();
+  } else {
+    pool.lock();
+    ThreadPool::instance().run(launch.threads(), [&] { launch.work(); });
+  }
+  if (launch.hasFailed())
+    launch.rethrow();
 }
 
 } // namespace flysim

@@ -4,6 +4,7 @@
 
 #include "decode/Program.h"
 #include "loader/CodeObject.h"
+#include "memory/Memory.h"
 
 #include <cstdint>
 #include <string>
@@ -18,8 +19,13 @@ struct Dispatch {
   const Program *program = nullptr;
   uint32_t grid[3] = {1, 1, 1};  ///< work-groups
   uint32_t block[3] = {1, 1, 1}; ///< work-items of a work-group
+  uint32_t cluster[3] = {1, 1, 1}; ///< work-groups of a cluster
   uint32_t dynamicLds = 0;
   const std::vector<uint8_t> *kernarg = nullptr; ///< the whole segment, hidden arguments included
+  /// Host arrays of the launch, by address. If there are any, the kernel may write no
+  /// other host memory.
+  std::vector<Region> hostRanges;
+  bool ownThreads = false; ///< run beside other launches instead of on the shared threads
 };
 
 /// Runs the grid to completion on the worker threads. A fault is raised again in the

@@ -23,6 +23,9 @@ inline MemShape shapeOf(uint32_t aux) {
           (aux >> 10 & 1) != 0};
 }
 
+/// Where a direct-to-LDS load writes: M0, as wide as the largest LDS (160 KiB on gfx950).
+inline uint32_t ldsBase(const Wave &w) { return w.s[w.m0Index] & 0x3ffff; }
+
 /// Bounds of the addresses of all lanes; true if lane i is at addr[0] + i*bytes.
 inline bool scan(const uint64_t *addr, unsigned lanes, unsigned bytes, uint64_t &lo,
                  uint64_t &hi) {

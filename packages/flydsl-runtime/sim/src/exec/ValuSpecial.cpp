@@ -93,6 +93,18 @@ void swap(Wave &w, const Inst &i) {
   }
 }
 
+/// v_swap_b16: halves chosen by op_sel bit 3 (destination) and 0 (source).
+void swapHalf(Wave &w, const Inst &i) {
+  uint32_t *d = row(w, i.dst), *s = row(w, i.src[0]);
+  unsigned dShift = i.opSel & 8 ? 16 : 0, sShift = i.opSel & 1 ? 16 : 0;
+  for (uint64_t m = w.exec(); m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    uint32_t a = d[l] >> dShift & 0xffff, b = s[l] >> sShift & 0xffff;
+    d[l] = (d[l] & ~(0xffffu << dShift)) | b << dShift;
+    s[l] = (s[l] & ~(0xffffu << sShift)) | a << sShift;
+  }
+}
+
 void bitop3(Wave &w, const Inst &i) {
   uint32_t out[kRow];
   const uint32_t *s[3] = {source(w, i, 0), source(w, i, 1), source(w, i, 2)};
@@ -130,6 +142,7 @@ void FLYSIM_LEVEL::registerValuSpecial(OpTable &t) {
   add("v_permlane16_swap_b32", permlaneSwap<16>, 1);
   add("v_permlane32_swap_b32", permlaneSwap<32>, 1);
   add("v_swap_b32", swap, 1);
+  add("v_swap_b16", swapHalf, 1);
   add("v_bitop3_b32", bitop3, 3);
 }
 

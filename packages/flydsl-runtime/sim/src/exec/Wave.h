@@ -84,6 +84,7 @@ struct Workgroup {
   Barrier barriers[32]; ///< [0] is the work-group barrier
   Workgroup *cluster = nullptr; ///< the work-groups of the cluster, this one included
   unsigned clusterSize = 1, clusterIndex = 0;
+  uint32_t idInCluster[3] = {0, 0, 0}, clusterDims[3] = {1, 1, 1};
 };
 
 /// Flat address apertures (high dwords). Any values that user space never maps.

@@ -1,5 +1,6 @@
 //===- Device.cpp - devices, properties and contexts ----------------------===//
 
+#include "hip/Queues.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
 
@@ -24,7 +25,7 @@ void fill(hipDeviceProp_tR0600 &p, const ArchInfo &a, int device) {
   memset(&p, 0, sizeof p);
   snprintf(p.name, sizeof p.name, "%s", a.product);
   snprintf(p.gcnArchName, sizeof p.gcnArchName, "%s", a.gcnArchName);
-  snprintf(p.uuid, sizeof p.uuid, "flysim%d", device);
+  snprintf(p.uuid, sizeof p.uuid, "flysim%d", device & 0xff);
   p.totalGlobalMem = a.memoryBytes;
   p.sharedMemPerBlock = a.ldsPerWorkgroup;
   p.sharedMemPerBlockOptin = a.ldsPerWorkgroup;
@@ -251,7 +252,7 @@ FLYSIM_API hipError_t hipDeviceGetPCIBusId(char *id, int size, int device) {
   snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0", device);
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipDeviceSynchronize() { return hipSuccess; }
+FLYSIM_API hipError_t hipDeviceSynchronize() { return finishDevice(); }
 FLYSIM_API hipError_t hipDeviceReset() { return hipSuccess; }
 FLYSIM_API hipError_t hipSetDeviceFlags(unsigned) { return hipSuccess; }
 FLYSIM_API hipError_t hipGetDeviceFlags(unsigned *flags) {
@@ -327,4 +328,4 @@ FLYSIM_API hipError_t hipCtxPopCurrent(void **context) {
   return context ? hipCtxGetCurrent(context) : hipSuccess;
 }
 FLYSIM_API hipError_t hipCtxGetDevice(int *device) { return hipGetDevice(device); }
-FLYSIM_API hipError_t hipCtxSynchronize() { return hipSuccess; }
+FLYSIM_API hipError_t hipCtxSynchronize() { return finishDevice(); }

@@ -1,5 +1,6 @@
 //===- MemoryApi.cpp - allocation and copies ------------------------------===//
 
+#include "hip/Queues.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
 
@@ -30,6 +31,7 @@ hipError_t allocate(void **out, size_t size, MemKind kind) {
 hipError_t release(void *p) {
   if (!p)
     return hipSuccess;
+  finishAll(); // as on a GPU, freeing waits for what may still use the memory
   return space().release(reinterpret_cast<uint64_t>(p))
              ? hipSuccess
              : fail(hipErrorInvalidValue,

@@ -4,6 +4,7 @@
 
 #include "exec/Machine.h"
 #include "hip/Printf.h"
+#include "hip/Queues.h"
 #include "memory/Memory.h"
 
 #include <algorithm>
@@ -110,13 +111,11 @@ hipError_t loadImage(void **out, const void *image, size_t size) {
     Runtime &r = Runtime::instance();
     const ArchInfo &arch = r.arch();
     std::string why;
-    auto found = selectImage(image, size, arch.name, why);
-    if (!found.first)
+    std::vector<uint8_t> found = selectImage(image, size, arch.name, why);
+    if (found.empty())
       return fail(hipErrorNoBinaryForGpu, why);
-    if (!found.second)
-      return fail(hipErrorInvalidImage, "the image is neither an ELF file nor an offload bundle");
     auto module = std::make_unique<Module>();
-    module->object = CodeObject::load(found.first, found.second);
+    module->object = CodeObject::load(found.data(), found.size());
     if (module->object->arch != arch.name)
       return fail(hipErrorNoBinaryForGpu, "the code object is for " + module->object->arch +
                                               ", the simulated device is " + arch.name);
@@ -134,8 +133,16 @@ hipError_t loadImage(void **out, const void *image, size_t size) {
 
 } // namespace
 
+namespace {
+/// The host arrays of the calling thread's next launch (flysimLaunchRanges).
+thread_local std::vector<Region> nextRanges;
+} // namespace
+
 hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
-                        uint32_t dynamicLds, void *stream, void **params, void **extra) {
+                        uint32_t dynamicLds, void *stream, void **params, void **extra,
+                        const uint32_t *cluster) {
+  std::vector<Region> ranges = std::move(nextRanges);
+  nextRanges.clear();
   Function *f = checkedFunction(function);
   if (!f)
     return fail(hipErrorInvalidHandle, "launch: the function is not from a loaded module");
@@ -156,6 +163,10 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
     std::copy(grid, grid + 3, d.grid);
     std::copy(block, block + 3, d.block);
     d.dynamicLds = dynamicLds;
+    d.hostRanges = std::move(ranges);
+    d.ownThreads = queuesEnabled();
+    for (unsigned i = 0; i < 3; ++i)
+      d.cluster[i] = std::max(1u, cluster ? cluster[i] : kernel->clusterDims[i]);
     auto args = std::make_shared<std::vector<uint8_t>>(
         packArguments(*kernel, grid, block, dynamicLds, params, extra));
     return enqueue(stream, "kernel", [d, args]() mutable {
@@ -206,6 +217,7 @@ FLYSIM_API hipError_t hipModuleUnload(void *module) {
   Runtime &r = Runtime::instance();
   if (!r.modules.contains(module))
     return fail(hipErrorInvalidHandle, "hipModuleUnload: invalid module");
+  finishAll(); // kernels of the module may still run
   {
     std::lock_guard<std::mutex> lock(r.functionMutex);
     for (const auto &f : static_cast<Module *>(module)->functions)
@@ -303,8 +315,7 @@ FLYSIM_API hipError_t hipExtModuleLaunchKernel(void *f, unsigned gx, unsigned gy
   Runtime &r = Runtime::instance();
   auto record = [&](void *event) {
     if (event && r.events.contains(event)) {
-      static_cast<Event *>(event)->recorded = true;
-      static_cast<Event *>(event)->when = std::chrono::steady_clock::now();
+      static_cast<Event *>(event)->state->reach();
     }
   };
   const uint32_t grid[3] = {gx / bx, gy / by, gz / bz}, block[3] = {bx, by, bz};
@@ -324,17 +335,28 @@ FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, 
                                            void **extra) {
   if (!c)
     return fail(hipErrorInvalidValue, "hipDrvLaunchKernelEx: null configuration");
+  uint32_t cluster[3] = {0, 0, 0};
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     const hipLaunchAttribute &a = c->attrs[i];
-    if (a.id == hipLaunchAttributeClusterDimension &&
-        a.value.clusterDim.x * a.value.clusterDim.y * a.value.clusterDim.z > 1)
-      return fail(hipErrorNotSupported,
-                  format("clusters (%u,%u,%u) are not simulated", a.value.clusterDim.x,
-                         a.value.clusterDim.y, a.value.clusterDim.z));
+    if (a.id != hipLaunchAttributeClusterDimension)
+      continue;
+    cluster[0] = std::max(1u, a.value.clusterDim.x);
+    cluster[1] = std::max(1u, a.value.clusterDim.y);
+    cluster[2] = std::max(1u, a.value.clusterDim.z);
   }
   const uint32_t grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
   const uint32_t block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
-  return launchKernel(f, grid, block, c->sharedMemBytes, c->hStream, params, extra);
+  return launchKernel(f, grid, block, c->sharedMemBytes, c->hStream, params, extra,
+                      cluster[0] ? cluster : nullptr);
+}
+/// The host arrays (not device allocations) of the calling thread's next launch: the kernel may
+/// write no other host memory. Without a call host writes are limited by the process's mappings.
+FLYSIM_API void flysimLaunchRanges(const void *const *bases, const size_t *bytes, unsigned count) {
+  nextRanges.clear();
+  for (unsigned i = 0; i < count; ++i) {
+    auto at = reinterpret_cast<uint64_t>(bases[i]);
+    nextRanges.push_back(Region{at, at + bytes[i], true});
+  }
 }
 FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy,
                                                        unsigned gz, unsigned bx, unsigned by,

@@ -9,6 +9,7 @@
 #include "support/Error.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -54,14 +55,36 @@ struct Graph {
 struct Stream {
   unsigned flags = 0;
   int priority = 0;
-  std::unique_ptr<Graph> capture;
+  int device = 0;
+  std::shared_ptr<Graph> capture; ///< shared with the streams that joined the capture
   unsigned long long captureId = 0;
 };
 
+/// What a recorded event stands for; outlives its event while work refers to it.
+struct EventState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool recorded = false;
+  unsigned pending = 0; ///< records that have not been reached yet
+  std::chrono::steady_clock::time_point when;
+
+  void reach() {
+    std::lock_guard<std::mutex> lock(mutex);
+    recorded = true;
+    when = std::chrono::steady_clock::now();
+    if (pending)
+      --pending;
+    changed.notify_all();
+  }
+  void wait() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return pending == 0; });
+  }
+};
 struct Event {
   unsigned flags = 0;
-  bool recorded = false;
-  std::chrono::steady_clock::time_point when;
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
+  std::shared_ptr<Graph> capture; ///< the capture in which it was recorded last
 };
 
 /// Handles that are alive, so that a stale or foreign one is an error and not a crash.
@@ -76,6 +99,11 @@ public:
   bool contains(const void *handle) {
     std::lock_guard<std::mutex> lock(mutex);
     return alive.count(static_cast<T *>(const_cast<void *>(handle))) != 0;
+  }
+  template <class F> void forEach(F f) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (T *object : alive)
+      f(*object);
   }
   bool destroy(const void *handle) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -144,8 +172,10 @@ Stream *capturing(void *stream);
 hipError_t enqueue(void *stream, const char *kind, std::function<void()> work);
 
 /// A launch with arguments already copied, so that it can be replayed.
+/// `cluster` is null for the size that the kernel's metadata names (usually 1).
 hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
-                        uint32_t dynamicLds, void *stream, void **params, void **extra);
+                        uint32_t dynamicLds, void *stream, void **params, void **extra,
+                        const uint32_t *cluster = nullptr);
 
 } // namespace flysim
 

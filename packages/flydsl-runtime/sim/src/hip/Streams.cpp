@@ -1,8 +1,10 @@
 //===- Streams.cpp - streams, events, capture and graphs ------------------===//
 
+#include "hip/Queues.h"
 #include "hip/Runtime.h"
 
 #include <atomic>
+#include <cstring>
 
 namespace flysim {
 
@@ -29,6 +31,17 @@ hipError_t enqueue(void *stream, const char *kind, std::function<void()> work) {
     s->capture->nodes.push_back(GraphNode{std::move(work), kind});
     return hipSuccess;
   }
+  if (queuesEnabled()) {
+    bool slow = !strcmp(kind, "kernel") || !strcmp(kind, "graph");
+    // The null stream is ordered with every other stream of its device.
+    if (special(stream))
+      if (hipError_t e = finishDevice())
+        return e;
+    if (slow || queueBusy(stream)) {
+      queueWork(stream, std::move(work));
+      return queueBusy(stream) ? hipSuccess : finishQueue(stream);
+    }
+  }
   return guarded([&] {
     work();
     return hipSuccess;
@@ -45,6 +58,7 @@ FLYSIM_API hipError_t hipStreamCreateWithPriority(void **stream, unsigned flags,
   auto s = std::make_unique<Stream>();
   s->flags = flags;
   s->priority = priority;
+  s->device = currentDevice();
   *stream = Runtime::instance().streams.add(std::move(s));
   return hipSuccess;
 }
@@ -55,6 +69,8 @@ FLYSIM_API hipError_t hipStreamCreateWithFlags(void **stream, unsigned flags) {
   return hipStreamCreateWithPriority(stream, flags, 0);
 }
 FLYSIM_API hipError_t hipStreamDestroy(void *stream) {
+  if (Runtime::instance().streams.contains(stream))
+    finishQueue(stream);
   return Runtime::instance().streams.destroy(stream)
              ? hipSuccess
              : fail(hipErrorInvalidHandle, "hipStreamDestroy: invalid stream");
@@ -64,12 +80,32 @@ FLYSIM_API hipError_t hipStreamSynchronize(void *stream) {
     return fail(hipErrorInvalidHandle, "hipStreamSynchronize: invalid stream");
   if (capturing(stream))
     return fail(hipErrorStreamCaptureUnsupported, "a capturing stream cannot be synchronized");
-  return hipSuccess;
+  return special(stream) ? finishDevice() : finishQueue(stream);
 }
-FLYSIM_API hipError_t hipStreamQuery(void *stream) { return hipStreamSynchronize(stream); }
+FLYSIM_API hipError_t hipStreamQuery(void *stream) {
+  if (!validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipStreamQuery: invalid stream");
+  if (capturing(stream))
+    return fail(hipErrorStreamCaptureUnsupported, "a capturing stream cannot be queried");
+  if (!queuesEnabled())
+    return hipSuccess;
+  return queueBusy(stream) ? hipErrorNotReady : finishQueue(stream);
+}
 FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned) {
   if (!validStream(stream) || !Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipStreamWaitEvent: invalid handle");
+  auto *e = static_cast<Event *>(event);
+  if (e->capture) {
+    if (special(stream))
+      return fail(hipErrorStreamCaptureImplicit, "the null stream cannot join a capture");
+    // Nodes are kept in program order, which satisfies every dependency.
+    static_cast<Stream *>(stream)->capture = e->capture;
+    return hipSuccess;
+  }
+  std::shared_ptr<EventState> state = e->state;
+  if (!queuesEnabled() || capturing(stream))
+    return hipSuccess;
+  queueWork(stream, [state] { state->wait(); });
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamGetFlags(void *stream, unsigned *flags) {
@@ -116,28 +152,41 @@ FLYSIM_API hipError_t hipEventRecord(void *event, void *stream) {
   if (!Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipEventRecord: invalid event");
   auto *e = static_cast<Event *>(event);
-  return enqueue(stream, "event", [e] {
-    e->recorded = true;
-    e->when = std::chrono::steady_clock::now();
-  });
+  std::shared_ptr<EventState> state = e->state;
+  Stream *captured = capturing(stream);
+  e->capture = captured ? captured->capture : nullptr;
+  if (!captured) {
+    std::lock_guard<std::mutex> lock(state->mutex);
+    ++state->pending;
+  }
+  return enqueue(stream, "event", [state] { state->reach(); });
 }
 FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigned) {
   return hipEventRecord(event, stream);
 }
 FLYSIM_API hipError_t hipEventSynchronize(void *event) {
-  return Runtime::instance().events.contains(event)
-             ? hipSuccess
-             : fail(hipErrorInvalidHandle, "hipEventSynchronize: invalid event");
+  if (!Runtime::instance().events.contains(event))
+    return fail(hipErrorInvalidHandle, "hipEventSynchronize: invalid event");
+  static_cast<Event *>(event)->state->wait();
+  return hipSuccess;
 }
-FLYSIM_API hipError_t hipEventQuery(void *event) { return hipEventSynchronize(event); }
+FLYSIM_API hipError_t hipEventQuery(void *event) {
+  if (!Runtime::instance().events.contains(event))
+    return fail(hipErrorInvalidHandle, "hipEventQuery: invalid event");
+  EventState &s = *static_cast<Event *>(event)->state;
+  std::lock_guard<std::mutex> lock(s.mutex);
+  return s.pending ? hipErrorNotReady : hipSuccess;
+}
 FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) {
   Runtime &r = Runtime::instance();
   if (!ms || !r.events.contains(start) || !r.events.contains(stop))
     return fail(hipErrorInvalidHandle, "hipEventElapsedTime: invalid event");
-  auto *a = static_cast<Event *>(start), *b = static_cast<Event *>(stop);
-  if (!a->recorded || !b->recorded)
+  EventState &a = *static_cast<Event *>(start)->state, &b = *static_cast<Event *>(stop)->state;
+  if (!a.recorded || !b.recorded)
     return fail(hipErrorInvalidHandle, "hipEventElapsedTime: the event was never recorded");
-  *ms = std::chrono::duration<float, std::milli>(b->when - a->when).count();
+  if (a.pending || b.pending)
+    return fail(hipErrorNotReady, "hipEventElapsedTime: the event has not been reached");
+  *ms = std::chrono::duration<float, std::milli>(b.when - a.when).count();
   return hipSuccess;
 }
 
@@ -152,7 +201,7 @@ FLYSIM_API hipError_t hipStreamBeginCapture(void *stream, int) {
   auto *s = static_cast<Stream *>(stream);
   if (s->capture)
     return fail(hipErrorIllegalState, "the stream is already being captured");
-  s->capture = std::make_unique<Graph>();
+  s->capture = std::make_shared<Graph>();
   s->captureId = nextId++;
   return hipSuccess;
 }
@@ -160,7 +209,15 @@ FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) {
   Stream *s = capturing(stream);
   if (!s || !graph)
     return fail(hipErrorIllegalState, "hipStreamEndCapture: the stream is not being captured");
-  *graph = Runtime::instance().graphs.add(std::move(s->capture));
+  Runtime &r = Runtime::instance();
+  std::shared_ptr<Graph> captured = s->capture;
+  *graph = r.graphs.add(std::make_unique<Graph>(*captured));
+  auto leave = [&](auto &object) {
+    if (object.capture == captured)
+      object.capture = nullptr;
+  };
+  r.streams.forEach(leave);
+  r.events.forEach(leave);
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamIsCapturing(void *stream, int *status) {

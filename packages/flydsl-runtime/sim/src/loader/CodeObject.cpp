@@ -228,7 +228,7 @@ struct Loader {
     k.descriptorAddr = object.bias + s.sym.st_value;
     k.ldsBytes = word(0);
     k.scratchBytes = word(4);
-    k.kernargBytes = word(8);
+    k.kernargBytes = std::min<uint32_t>(word(8), 1 << 16);
     int64_t entry;
     memcpy(&entry, kd + 16, 8);
     k.entryAddr = k.descriptorAddr + entry;
@@ -263,7 +263,11 @@ struct Loader {
         continue;
       KernelInfo &k = it->second;
       k.maxWorkgroup = static_cast<uint32_t>(m.getInt(".max_flat_workgroup_size", 1024));
-      k.kernargBytes = static_cast<uint32_t>(m.getInt(".kernarg_segment_size", k.kernargBytes));
+      int64_t kernarg = m.getInt(".kernarg_segment_size", k.kernargBytes);
+      if (kernarg < 0 || kernarg > (1 << 16))
+        bad(format("kernel %s has a kernarg segment of %lld bytes", k.name.c_str(),
+                   (long long)kernarg));
+      k.kernargBytes = static_cast<uint32_t>(kernarg);
       k.vgprs = static_cast<uint32_t>(m.getInt(".vgpr_count"));
       k.sgprs = static_cast<uint32_t>(m.getInt(".sgpr_count"));
       k.agprs = static_cast<uint32_t>(m.getInt(".agpr_count"));
@@ -279,7 +283,8 @@ struct Loader {
           KernelArg arg{static_cast<uint32_t>(a.getInt(".offset")),
                         static_cast<uint32_t>(a.getInt(".size")), a.getStr(".name"),
                         a.getStr(".value_kind")};
-          if (uint64_t(arg.offset) + arg.size > k.kernargBytes)
+          if (uint64_t(arg.offset) + arg.size > k.kernargBytes ||
+              (arg.kind.compare(0, 7, "hidden_") == 0 && arg.size > 8))
             bad("argument outside the kernarg segment of " + k.name);
           k.args.push_back(arg);
         }
@@ -319,61 +324,6 @@ std::unique_ptr<CodeObject> CodeObject::load(const void *data, size_t size) {
 CodeObject::~CodeObject() {
   if (loadBase)
     AddressSpace::instance().release(loadBase);
-}
-
-size_t elfSize(const void *data) {
-  Elf64_Ehdr h;
-  memcpy(&h, data, sizeof h);
-  if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64)
-    return 0;
-  auto *bytes = static_cast<const uint8_t *>(data);
-  uint64_t end = h.e_shoff + uint64_t(h.e_shnum) * sizeof(Elf64_Shdr);
-  for (unsigned i = 0; i < h.e_phnum; ++i) {
-    Elf64_Phdr p;
-    memcpy(&p, bytes + h.e_phoff + i * sizeof p, sizeof p);
-    end = std::max<uint64_t>(end, p.p_offset + p.p_filesz);
-  }
-  for (unsigned i = 0; i < h.e_shnum; ++i) {
-    Elf64_Shdr s;
-    memcpy(&s, bytes + h.e_shoff + i * sizeof s, sizeof s);
-    if (s.sh_type != SHT_NOBITS)
-      end = std::max<uint64_t>(end, s.sh_offset + s.sh_size);
-  }
-  return end;
-}
-
-std::pair<const uint8_t *, size_t> selectImage(const void *data, size_t knownSize,
-                                               const std::string &arch, std::string &why) {
-  static const char kBundleMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
-  constexpr size_t kMagicSize = sizeof kBundleMagic - 1;
-  auto *bytes = static_cast<const uint8_t *>(data);
-  if (knownSize && knownSize < sizeof(Elf64_Ehdr))
-    return {bytes, 0};
-  if (memcmp(bytes, kBundleMagic, kMagicSize) != 0)
-    return {bytes, knownSize ? knownSize : elfSize(data)};
-  uint64_t count;
-  memcpy(&count, bytes + kMagicSize, 8);
-  size_t pos = kMagicSize + 8;
-  std::string seen;
-  for (uint64_t i = 0; i < count && i < 64; ++i) {
-    uint64_t entry[3];
-    if (knownSize && pos + sizeof entry > knownSize)
-      break;
-    memcpy(entry, bytes + pos, sizeof entry);
-    pos += sizeof entry;
-    if (entry[2] > 256 || (knownSize && pos + entry[2] > knownSize))
-      break;
-    std::string triple(reinterpret_cast<const char *>(bytes + pos), entry[2]);
-    pos += entry[2];
-    size_t dash = triple.rfind("gfx");
-    std::string target = dash == std::string::npos ? "" : triple.substr(dash);
-    target = target.substr(0, target.find(':'));
-    seen += (seen.empty() ? "" : ", ") + triple;
-    if (target == arch && (!knownSize || (entry[0] <= knownSize && entry[1] <= knownSize - entry[0])))
-      return {bytes + entry[0], entry[1]};
-  }
-  why = "the offload bundle has no code object for " + arch + " (it has " + seen + ")";
-  return {nullptr, 0};
 }
 
 } // namespace flysim

@@ -80,10 +80,11 @@ private:
 /// has no size argument). 0 when it is no ELF.
 size_t elfSize(const void *data);
 
-/// Picks the code object for `arch` from an ELF or a clang offload bundle. Returns
-/// {nullptr, 0} and fills `why` when there is none.
-std::pair<const uint8_t *, size_t> selectImage(const void *data, size_t knownSize,
-                                               const std::string &arch, std::string &why);
+/// The code object for `arch` in an ELF file or a clang offload bundle (compressed ones
+/// too). Empty, with the reason in `why`, when a bundle has none; raises InvalidImage for
+/// anything else. `knownSize` 0: the image says itself how large it is.
+std::vector<uint8_t> selectImage(const void *data, size_t knownSize, const std::string &arch,
+                                 std::string &why);
 
 } // namespace flysim
 

@@ -2,6 +2,7 @@
 
 #include "loader/SourceLines.h"
 
+#include "support/CrashGuard.h"
 #include "support/Error.h"
 
 #include "llvm/DebugInfo/DIContext.h"
@@ -11,7 +12,9 @@
 
 namespace flysim {
 
-std::string sourceLine(const CodeObject &object, uint64_t address) {
+namespace {
+
+std::string readSourceLine(const CodeObject &object, uint64_t address) {
   using namespace llvm;
   StringRef bytes(reinterpret_cast<const char *>(object.elf.data()), object.elf.size());
   auto file = object::ObjectFile::createELFObjectFile(MemoryBufferRef(bytes, "kernel"));
@@ -26,6 +29,17 @@ std::string sourceLine(const CodeObject &object, uint64_t address) {
   if (!info || info->Line == 0)
     return "";
   return format("%s:%u", info->FileName.c_str(), info->Line);
+}
+
+} // namespace
+
+std::string sourceLine(const CodeObject &object, uint64_t address) {
+  std::string line;
+  uint64_t crash = 0;
+  // Debug information may be malformed; a message without the line is better than none.
+  if (!protectedCall([&] { line = readSourceLine(object, address); }, crash))
+    return "";
+  return line;
 }
 
 } // namespace flysim

@@ -100,6 +100,23 @@ bool AddressSpace::lookup(uint64_t addr, uint64_t size, bool write, Region &out)
   return lookupHost(addr, size, write, out);
 }
 
+bool AddressSpace::lookupDevice(uint64_t addr, uint64_t size, Region &out) {
+  if (addr + size < addr)
+    return false;
+  std::shared_lock lock(mutex);
+  for (const auto *table : {&allocations, &registered}) {
+    auto it = table->upper_bound(addr);
+    if (it == table->begin())
+      continue;
+    const Allocation &a = std::prev(it)->second;
+    if (addr >= a.base && addr + size <= a.base + a.size) {
+      out = Region{a.base, a.base + a.size, true};
+      return true;
+    }
+  }
+  return false;
+}
+
 bool AddressSpace::lookupHost(uint64_t addr, uint64_t size, bool write, Region &out) {
   std::unique_lock lock(mutex);
   // The snapshot of the host's mappings goes stale as the host allocates and frees,
@@ -178,8 +195,21 @@ bool AccessCache::miss(uint64_t addr, uint64_t size, bool write) {
   if (space.generation() != gen)
     refresh();
   Region r;
-  if (!space.lookup(addr, size, write, r))
+  if (hostWritable && !space.lookupDevice(addr, size, r)) {
+    auto it = std::upper_bound(hostWritable->begin(), hostWritable->end(), addr,
+                               [](uint64_t a, const Region &x) { return a < x.lo; });
+    bool inside = it != hostWritable->begin() && addr + size >= addr &&
+                  addr + size <= std::prev(it)->hi;
+    if (inside) {
+      r = *std::prev(it);
+    } else {
+      if (write || !space.lookup(addr, size, false, r))
+        return false;
+      r.writable = false;
+    }
+  } else if (!hostWritable && !space.lookup(addr, size, write, r)) {
     return false;
+  }
   entries[next] = r;
   next = (next + 1) % kEntries;
   return true;

@@ -54,6 +54,8 @@ public:
   bool find(uint64_t addr, Allocation &out) const;
   /// The range around `addr` that may be accessed; false for a wild address.
   bool lookup(uint64_t addr, uint64_t size, bool write, Region &out);
+  /// The same for device allocations (and registered host memory) alone.
+  bool lookupDevice(uint64_t addr, uint64_t size, Region &out);
   /// Words that describe where `addr` lies, for error messages.
   std::string describe(uint64_t addr) const;
 
@@ -85,6 +87,9 @@ public:
   }
   /// Drops every entry if the table changed; called at the start of a launch.
   void refresh();
+  /// Host memory (outside device allocations) may be written in these ranges only,
+  /// which are sorted and outlive the cache.
+  void limitHostWrites(const std::vector<Region> *ranges) { hostWritable = ranges; }
 
 private:
   bool miss(uint64_t addr, uint64_t size, bool write);
@@ -92,6 +97,7 @@ private:
   Region entries[kEntries];
   unsigned next = 0;
   uint64_t gen = 0;
+  const std::vector<Region> *hostWritable = nullptr;
 };
 
 } // namespace flysim

@@ -1,0 +1,391 @@
+//===- GroupRunner.cpp - one resident work-group or cluster ---------------===//
+
+#include "exec/GroupRunner.h"
+
+#include "loader/SourceLines.h"
+#include "support/CrashGuard.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace flysim {
+
+namespace {
+
+/// Instructions that a wave runs before the next wave of its work-group gets a turn,
+/// so that waves that spin on memory make progress together.
+constexpr uint64_t kSlice = 20000;
+
+/// Relative indexing may name registers past the file; they land in these rows.
+constexpr unsigned kSpareRows = 40;
+
+uint64_t instructionLimit() {
+  const char *text = getenv("FLYDSL_SIM_MAX_INSTRUCTIONS");
+  uint64_t limit = text ? strtoull(text, nullptr, 0) : 0;
+  return limit ? limit : 4000000000ull;
+}
+
+/// FLYDSL_SIM_SCHED=random:SEED; 0 for the deterministic schedule.
+uint64_t scheduleSeed() {
+  const char *text = getenv("FLYDSL_SIM_SCHED");
+  if (!text || !*text || !strcmp(text, "fixed"))
+    return 0;
+  if (strncmp(text, "random", 6) || (text[6] && text[6] != ':'))
+    raise(FaultKind::InvalidConfiguration,
+          format("FLYDSL_SIM_SCHED=%s: expected 'fixed' or 'random:SEED'", text));
+  uint64_t seed = text[6] ? strtoull(text + 7, nullptr, 0) : 1;
+  return (seed + 1) * 0x9e3779b97f4a7c15ull | 1;
+}
+
+uint64_t nextRandom(uint64_t &state) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state * 0x2545f4914f6cdd1dull;
+}
+
+template <class T> T *allocate(size_t count) {
+  auto *p = static_cast<T *>(aligned_alloc(64, (count * sizeof(T) + 127) / 64 * 64));
+  if (!p)
+    raise(FaultKind::OutOfMemory, "no host memory for the simulated registers");
+  return p;
+}
+
+unsigned barrierSlotOf(int id) {
+  return static_cast<unsigned>(id > 0 ? id : (id == -1 ? 0 : 16 - id));
+}
+
+} // namespace
+
+GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet)
+    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()) {
+  const ArchInfo &arch = *d.program->arch;
+  lanes = d.kernel->waveSize();
+  items = d.block[0] * d.block[1] * d.block[2];
+  numWaves = (items + lanes - 1) / lanes;
+  rows = arch.vgprRows;
+  ldsSize = d.kernel->ldsBytes + d.dynamicLds;
+  // A dynamic stack needs more than the descriptor's fixed size.
+  scratchPerLane = d.kernel->scratchBytes + (d.kernel->dynamicStack ? 16384 : 0);
+  if (scratchPerLane > (1u << 24))
+    raise(FaultKind::InvalidConfiguration,
+          format("kernel %s needs %u bytes of scratch per lane", d.kernel->name.c_str(),
+                 scratchPerLane));
+  unsigned size = d.cluster[0] * d.cluster[1] * d.cluster[2];
+  wgs.resize(size);
+  waves.resize(size_t(size) * numWaves);
+  size_t ldsStride = (size_t(ldsSize) + 127) / 64 * 64;
+  registers = allocate<uint32_t>((waves.size() * rows + kSpareRows) * kRow);
+  lds = allocate<uint8_t>(ldsStride * size);
+  scratch = allocate<uint8_t>(size_t(scratchPerLane) * lanes * waves.size());
+  temps = allocate<Temps>(1);
+  memset(lds, 0, ldsStride * size);
+  memset(temps, 0, sizeof(Temps));
+  clearRegisters();
+  random = scheduleSeed();
+  order.resize(waves.size());
+  if (!d.hostRanges.empty()) {
+    writable = d.hostRanges;
+    // Flat instructions reach LDS and scratch by their host addresses.
+    auto own = [&](const void *p, size_t bytes) {
+      auto at = reinterpret_cast<uint64_t>(p);
+      writable.push_back(Region{at, at + bytes, true});
+    };
+    own(lds, ldsStride * size);
+    own(scratch, size_t(scratchPerLane) * lanes * waves.size());
+    std::sort(writable.begin(), writable.end(),
+              [](const Region &a, const Region &b) { return a.lo < b.lo; });
+    cache.limitHostWrites(&writable);
+  }
+  cache.refresh();
+}
+
+GroupRunner::~GroupRunner() {
+  free(registers);
+  free(lds);
+  free(scratch);
+  free(temps);
+}
+
+void GroupRunner::clearRegisters() {
+  // Only what the kernel may name; the rest of the file is never touched.
+  const ArchInfo &arch = *d.program->arch;
+  unsigned granule = arch.gfx1250() ? 16 : (lanes == 64 && arch.gfx12() ? 4 : 8);
+  unsigned total = ((d.kernel->rsrc1 & 63) + 1) * granule;
+  unsigned accum = arch.gfx12() ? total : 4 * ((d.kernel->rsrc3 & 63) + 1);
+  unsigned vector = std::min(total, std::min(accum, rows));
+  for (size_t i = 0; i < waves.size(); ++i) {
+    uint32_t *v = registers + i * rows * kRow;
+    memset(v, 0, size_t(vector) * kRow * 4);
+    if (total > accum && rows > 256)
+      memset(v + 256 * kRow, 0, size_t(std::min(total - accum, 256u)) * kRow * 4);
+  }
+}
+
+void GroupRunner::begin(uint64_t linear) {
+  uint64_t across[3], place[3];
+  for (unsigned i = 0; i < 3; ++i)
+    across[i] = d.grid[i] / d.cluster[i];
+  place[0] = linear % across[0];
+  place[1] = linear / across[0] % across[1];
+  place[2] = linear / across[0] / across[1];
+  size_t ldsStride = (size_t(ldsSize) + 127) / 64 * 64;
+  for (unsigned k = 0; k < wgs.size(); ++k) {
+    Workgroup &wg = wgs[k];
+    wg = Workgroup();
+    const unsigned in[3] = {k % d.cluster[0], k / d.cluster[0] % d.cluster[1],
+                            k / d.cluster[0] / d.cluster[1]};
+    for (unsigned i = 0; i < 3; ++i) {
+      wg.idInCluster[i] = in[i];
+      wg.id[i] = static_cast<uint32_t>(place[i] * d.cluster[i] + in[i]);
+      wg.clusterDims[i] = d.cluster[i];
+    }
+    wg.lds = lds + k * ldsStride;
+    wg.ldsSize = ldsSize;
+    wg.waves = waves.data() + size_t(k) * numWaves;
+    wg.numWaves = numWaves;
+    wg.cluster = wgs.data();
+    wg.clusterSize = static_cast<unsigned>(wgs.size());
+    wg.clusterIndex = k;
+    for (unsigned i = 0; i < numWaves; ++i)
+      start(wg.waves[i], wg, i);
+  }
+  rounds = sleeps = 0;
+  if (random)
+    random = (scheduleSeed() ^ linear * 0xbf58476d1ce4e5b9ull) | 1;
+}
+
+void GroupRunner::start(Wave &w, Workgroup &wg, unsigned index) {
+  const ArchInfo &arch = *d.program->arch;
+  size_t at = wg.clusterIndex * size_t(numWaves) + index;
+  w = Wave();
+  w.id = index;
+  w.v = registers + at * rows * kRow;
+  w.lanes = lanes;
+  w.blocks = lanes / 32;
+  w.fullMask = lanes == 64 ? ~0ull : 0xffffffffull;
+  w.m0Index = arch.gfx12() ? 125 : 124;
+  w.program = d.program;
+  w.tmp = temps;
+  w.mem = &cache;
+  w.wg = &wg;
+  w.scratchPerLane = scratchPerLane;
+  w.scratch = scratch + at * lanes * scratchPerLane;
+  w.mode = (d.kernel->rsrc1 >> 12 & 0xff) | (arch.gfx12() ? 0 : (d.kernel->rsrc1 >> 21 & 1) << 8 |
+                                                                    (d.kernel->rsrc1 >> 23 & 1) << 9);
+  w.fpSpecial = (w.mode & 0xff) != 0xf0;
+  if (arch.gfx12()) {
+    // Flat addresses of private memory: the aperture, on gfx1250 with the lane in bits 56:52.
+    w.laneInAperture = arch.gfx1250();
+    w.s[kFlatScratchBase + 1] = kPrivateAperture;
+  }
+  unsigned first = index * lanes, count = std::min(lanes, items - first);
+  w.setExec(count == 64 ? ~0ull : (1ull << count) - 1);
+  initScalars(w);
+  initVectors(w);
+  w.pc = d.program->indexOf(d.kernel->entryAddr);
+}
+
+void GroupRunner::initScalars(Wave &w) {
+  const ArchInfo &arch = *d.program->arch;
+  const KernelInfo &k = *d.kernel;
+  const Workgroup &wg = *w.wg;
+  unsigned next = 0;
+  auto pair = [&](uint64_t v) {
+    memcpy(&w.s[next], &v, 8);
+    next += 2;
+  };
+  if (k.properties & 1)
+    next += 4;
+  if (k.properties & 2)
+    pair(packet);
+  if (k.properties & 4)
+    pair(packet);
+  if (k.properties & 8)
+    pair(kernarg);
+  if (k.properties & 16)
+    pair(1);
+  if (k.properties & 32)
+    pair(0);
+  if (k.properties & 64)
+    w.s[next++] = scratchPerLane;
+  unsigned preload = k.preload & 127, skip = k.preload >> 7;
+  for (unsigned i = 0; i < preload && next < kVcc; ++i, ++next) {
+    size_t at = size_t(skip + i) * 4;
+    if (at + 4 <= d.kernarg->size())
+      memcpy(&w.s[next], d.kernarg->data() + at, 4);
+  }
+  next = std::min<unsigned>(std::max(next, k.userSgprs(arch.gfx1250())), 96);
+  if (!arch.gfx12()) {
+    for (unsigned i = 0; i < 3; ++i)
+      if (k.rsrc2 >> (7 + i) & 1)
+        w.s[next++] = wg.id[i];
+    return;
+  }
+  uint32_t id[3];
+  bool clustered = wg.clusterSize > 1;
+  for (unsigned i = 0; i < 3; ++i)
+    id[i] = clustered ? wg.id[i] / wg.clusterDims[i] : wg.id[i];
+  w.s[kTtmp0 + 9] = id[0];
+  w.s[kTtmp0 + 7] = (id[1] & 0xffff) | id[2] << 16;
+  w.s[kTtmp0 + 8] = w.id << 25;
+  if (clustered)
+    for (unsigned i = 0; i < 3; ++i)
+      w.s[kTtmp0 + 6] |= wg.idInCluster[i] << (4 * i) | (wg.clusterDims[i] - 1) << (12 + 4 * i);
+}
+
+void GroupRunner::initVectors(Wave &w) {
+  uint32_t x = w.id * lanes % d.block[0], rest = w.id * lanes / d.block[0];
+  uint32_t y = rest % d.block[1], z = rest / d.block[1];
+  for (unsigned l = 0; l < lanes; ++l) {
+    w.v[l] = x | y << 10 | z << 20;
+    if (++x == d.block[0]) {
+      x = 0;
+      if (++y == d.block[1]) {
+        y = 0;
+        ++z;
+      }
+    }
+  }
+}
+
+void GroupRunner::runLoop(Wave &w, WorkerObserver *observer, uint64_t &budget) {
+  const Inst *code = d.program->insts.data();
+  if (__builtin_expect(observer != nullptr, 0)) {
+    do {
+      const Inst &i = code[w.pc++];
+      w.cur = &i;
+      observer->instruction(w, i);
+      i.exec(w, i);
+    } while (w.state == WaveState::Running && --budget);
+    return;
+  }
+  do {
+    const Inst &i = code[w.pc++];
+    w.cur = &i;
+    i.exec(w, i);
+  } while (w.state == WaveState::Running && --budget);
+}
+
+void GroupRunner::runSlice(Wave &w, WorkerObserver *observer, uint64_t slice) {
+  running = &w;
+  w.state = WaveState::Running;
+  uint64_t budget = slice, address = 0;
+  // Host memory can disappear while a kernel uses it; that is the kernel's fault, not a crash.
+  if (!protectedCall([&] { runLoop(w, observer, budget); }, address)) {
+    cache.refresh();
+    raise(FaultKind::IllegalAddress,
+          format("access to 0x%llx, which the host process has not mapped (any more)",
+                 (unsigned long long)address));
+  }
+  w.executed += slice - budget;
+  if (w.executed > limit)
+    raise(FaultKind::InstructionLimit,
+          format("the wave has executed %llu instructions (FLYDSL_SIM_MAX_INSTRUCTIONS); "
+                 "endless loop?",
+                 (unsigned long long)w.executed));
+  if (w.state == WaveState::AtBarrier && w.barrierWait)
+    --w.pc; // s_barrier_wait runs again when its barrier completes
+}
+
+/// Wakes waves whose barrier is complete; false if every live wave is stuck.
+bool GroupRunner::releaseBarriers(Workgroup &wg) {
+  unsigned live = 0, plain = 0;
+  bool woken = false;
+  for (unsigned i = 0; i < numWaves; ++i) {
+    Wave &w = wg.waves[i];
+    live += w.state != WaveState::Ended;
+    plain += w.state == WaveState::AtBarrier && w.barrierWait == 0;
+  }
+  // A wave that ended counts as arrived.
+  Barrier &own = wg.barriers[0];
+  if (own.signals && own.signals >= live) {
+    own.signals = 0;
+    for (unsigned i = 0; i < numWaves; ++i)
+      wg.waves[i].barrierDone |= 1;
+  }
+  for (unsigned i = 0; i < numWaves; ++i) {
+    Wave &w = wg.waves[i];
+    if (w.state != WaveState::AtBarrier)
+      continue;
+    if (w.barrierWait == 0 ? plain == live
+                           : (w.barrierDone >> barrierSlotOf(w.barrierWait) & 1) != 0) {
+      w.state = WaveState::Running;
+      w.barrierWait = 0;
+      woken = true;
+    }
+  }
+  return woken;
+}
+
+void GroupRunner::deadlock() {
+  std::string text = "barrier divergence: the waves wait for each other (";
+  const char *separator = "";
+  for (Wave &w : waves) {
+    if (w.state == WaveState::Ended)
+      continue;
+    text += separator + format("wave %u at pc 0x%llx", w.id,
+                               w.cur ? (unsigned long long)(d.program->addressOf(*w.cur) -
+                                                            d.object->bias)
+                                     : 0ull);
+    separator = ", ";
+    running = &w;
+  }
+  raise(FaultKind::BarrierDivergence, text + ")");
+}
+
+bool GroupRunner::step(WorkerObserver *observer) {
+  bool ran = false, live = false, slept = false;
+  for (unsigned i = 0; i < order.size(); ++i)
+    order[i] = i;
+  if (random)
+    for (size_t i = order.size(); i > 1; --i)
+      std::swap(order[i - 1], order[nextRandom(random) % i]);
+  for (unsigned i : order) {
+    Wave &w = waves[i];
+    if (w.state == WaveState::Ended)
+      continue;
+    live = true;
+    if (w.state == WaveState::AtBarrier)
+      continue;
+    runSlice(w, observer, random ? 1 + nextRandom(random) % 64 : kSlice);
+    slept |= w.state == WaveState::Yield;
+    ran = true;
+  }
+  if (!live)
+    return true;
+  // Random schedules take small steps, which say nothing about waiting.
+  rounds += random ? (nextRandom(random) % 256 == 0) : 1;
+  sleeps += slept;
+  bool released = false;
+  for (Workgroup &wg : wgs) {
+    bool woken = releaseBarriers(wg);
+    if (woken && observer)
+      observer->barrier(wg);
+    released |= woken;
+  }
+  if (!released && !ran)
+    deadlock();
+  return false;
+}
+
+std::string GroupRunner::where(const Fault &f) const {
+  std::string text = format("kernel %s (%s)", d.kernel->name.c_str(), d.program->arch->name);
+  if (running && running->cur) {
+    const Inst &i = *running->cur;
+    uint64_t pc = d.program->addressOf(i) - d.object->bias;
+    text += format(", instruction '%s' at pc 0x%llx", d.program->text(i).c_str(),
+                   (unsigned long long)pc);
+    std::string line = sourceLine(*d.object, pc);
+    if (!line.empty())
+      text += ", source " + line;
+    const uint32_t *id = running->wg->id;
+    text += format(", workgroup (%u,%u,%u), wave %u", id[0], id[1], id[2], running->id);
+    if (f.lane >= 0)
+      text += format(", lane %d", f.lane);
+  }
+  return text + ": " + f.text;
+}
+
+} // namespace flysim

@@ -1,0 +1,107 @@
+//===- Ipc.cpp - device memory shared between processes -------------------===//
+//
+// Exporting an allocation moves its contents to a memory file at the same address; the
+// handle names the file through /proc, which processes of the same user can open.
+//
+//===----------------------------------------------------------------------===//
+
+#include "hip/Queues.h"
+#include "hip/Runtime.h"
+#include "memory/Memory.h"
+
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace flysim;
+
+namespace {
+
+struct IpcHandle {
+  char magic[8];
+  int32_t pid, file;
+  uint64_t size, offset;
+  char rest[32];
+};
+static_assert(sizeof(IpcHandle) == 64, "HIP binary interface");
+constexpr char kMagic[8] = {'f', 'l', 'y', 's', 'i', 'm', 'I', '1'};
+
+std::mutex exportMutex;
+std::map<uint64_t, int> exported; ///< allocation base -> memory file
+
+/// The memory file behind the allocation at `base`; -1 when the host has none left.
+int exportAllocation(const Allocation &a) {
+  std::lock_guard<std::mutex> lock(exportMutex);
+  auto it = exported.find(a.base);
+  if (it != exported.end())
+    return it->second;
+  uint64_t bytes = a.mapSize - 2 * 4096;
+  int file = memfd_create("flysim", MFD_CLOEXEC);
+  if (file < 0)
+    return -1;
+  auto *at = reinterpret_cast<char *>(a.base);
+  bool written = ftruncate(file, static_cast<off_t>(bytes)) == 0;
+  for (uint64_t done = 0; written && done < bytes;) {
+    ssize_t n = pwrite(file, at + done, bytes - done, static_cast<off_t>(done));
+    written = n > 0;
+    done += written ? static_cast<uint64_t>(n) : 0;
+  }
+  if (!written || mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+    close(file);
+    return -1;
+  }
+  exported[a.base] = file;
+  return file;
+}
+
+} // namespace
+
+FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
+  Allocation a;
+  auto addr = reinterpret_cast<uint64_t>(p);
+  if (!handle || !AddressSpace::instance().find(addr, a) || !a.mapBase)
+    return fail(hipErrorInvalidValue, "hipIpcGetMemHandle: not a device allocation");
+  finishAll();
+  IpcHandle h;
+  memset(&h, 0, sizeof h);
+  memcpy(h.magic, kMagic, sizeof kMagic);
+  h.pid = getpid();
+  h.file = exportAllocation(a);
+  h.size = a.size;
+  h.offset = addr - a.base;
+  if (h.file < 0)
+    return fail(hipErrorOutOfMemory, "hipIpcGetMemHandle: no memory file");
+  memcpy(handle, &h, sizeof h);
+  return hipSuccess;
+}
+
+FLYSIM_API hipError_t hipIpcOpenMemHandle(void **out, IpcHandle h, unsigned) {
+  if (!out || memcmp(h.magic, kMagic, sizeof kMagic) != 0)
+    return fail(hipErrorInvalidValue, "hipIpcOpenMemHandle: not a handle of the simulator");
+  if (h.pid == getpid())
+    return fail(hipErrorInvalidContext, "hipIpcOpenMemHandle: the handle is of this process");
+  std::string path = format("/proc/%d/fd/%d", h.pid, h.file);
+  int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0)
+    return fail(hipErrorInvalidHandle, "hipIpcOpenMemHandle: cannot open " + path +
+                                           " (has the exporting process ended?)");
+  uint64_t base = AddressSpace::instance().allocate(h.size, MemKind::Device, currentDevice());
+  uint64_t bytes = (h.size + 4095) / 4096 * 4096;
+  bool mapped = base && mmap(reinterpret_cast<void *>(base), bytes, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+  close(file);
+  if (!mapped)
+    return fail(hipErrorOutOfMemory, "hipIpcOpenMemHandle: cannot map the memory");
+  *out = reinterpret_cast<void *>(base + h.offset);
+  return hipSuccess;
+}
+
+FLYSIM_API hipError_t hipIpcCloseMemHandle(void *p) {
+  Allocation a;
+  if (!AddressSpace::instance().find(reinterpret_cast<uint64_t>(p), a))
+    return fail(hipErrorInvalidValue, "hipIpcCloseMemHandle: not an opened handle");
+  finishAll();
+  AddressSpace::instance().release(a.base);
+  return hipSuccess;
+}

@@ -1,0 +1,149 @@
+//===- Queues.cpp - work that outlives the call that enqueued it ----------===//
+
+#include "hip/Queues.h"
+
+#include "hip/Runtime.h"
+
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+namespace flysim {
+
+namespace {
+
+/// How long an enqueuing call waits for its work before it returns.
+constexpr auto kPatience = std::chrono::milliseconds(20);
+
+class Queue {
+public:
+  explicit Queue(int device) : device(device), thread([this] { loop(); }) { thread.detach(); }
+
+  void push(std::function<void()> work) {
+    std::unique_lock<std::mutex> lock(mutex);
+    pending.push_back(std::move(work));
+    wake.notify_all();
+    idle.wait_for(lock, kPatience, [this] { return pending.empty() && !running; });
+  }
+  bool busy() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return running || !pending.empty();
+  }
+  hipError_t finish() {
+    std::unique_lock<std::mutex> lock(mutex);
+    idle.wait(lock, [this] { return pending.empty() && !running; });
+    hipError_t e = error;
+    error = hipSuccess;
+    return e ? fail(e, message) : hipSuccess;
+  }
+  const int device;
+
+private:
+  void loop() {
+    setCurrentDevice(device);
+    std::unique_lock<std::mutex> lock(mutex);
+    for (;;) {
+      wake.wait(lock, [this] { return !pending.empty(); });
+      std::function<void()> work = std::move(pending.front());
+      pending.pop_front();
+      running = true;
+      lock.unlock();
+      hipError_t e = guarded([&] {
+        work();
+        return hipSuccess;
+      });
+      std::string text = e ? lastErrorMessage() : "";
+      work = nullptr;
+      lock.lock();
+      if (e && !error) {
+        error = e;
+        message = text;
+      }
+      running = false;
+      idle.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable wake, idle;
+  std::deque<std::function<void()>> pending;
+  bool running = false;
+  hipError_t error = hipSuccess;
+  std::string message;
+  std::thread thread;
+};
+
+/// Queues live as long as the process: their threads may still run at its end.
+struct Queues {
+  std::mutex mutex;
+  std::map<std::pair<void *, int>, Queue *> table;
+  static Queues &instance() {
+    static auto *queues = new Queues;
+    return *queues;
+  }
+};
+
+bool special(void *s) { return reinterpret_cast<uintptr_t>(s) <= 2; }
+
+int deviceOf(void *stream) {
+  return special(stream) ? currentDevice() : static_cast<Stream *>(stream)->device;
+}
+
+Queue *find(void *stream, bool create) {
+  Queues &q = Queues::instance();
+  int device = deviceOf(stream);
+  std::lock_guard<std::mutex> lock(q.mutex);
+  Queue *&slot = q.table[{special(stream) ? nullptr : stream, device}];
+  if (!slot && create)
+    slot = new Queue(device);
+  return slot;
+}
+
+template <class F> hipError_t finishWhere(F wanted) {
+  std::vector<Queue *> list;
+  {
+    Queues &q = Queues::instance();
+    std::lock_guard<std::mutex> lock(q.mutex);
+    for (const auto &e : q.table)
+      if (e.second && wanted(*e.second))
+        list.push_back(e.second);
+  }
+  hipError_t first = hipSuccess;
+  for (Queue *queue : list)
+    if (hipError_t e = queue->finish())
+      first = first ? first : e;
+  return first;
+}
+
+} // namespace
+
+bool queuesEnabled() { return Runtime::instance().deviceCount() > 1; }
+
+void queueWork(void *stream, std::function<void()> work) {
+  find(stream, true)->push(std::move(work));
+}
+
+bool queueBusy(void *stream) {
+  Queue *q = find(stream, false);
+  return q && q->busy();
+}
+
+hipError_t finishQueue(void *stream) {
+  if (!queuesEnabled())
+    return hipSuccess;
+  Queue *q = find(stream, false);
+  return q ? q->finish() : hipSuccess;
+}
+
+hipError_t finishDevice() {
+  if (!queuesEnabled())
+    return hipSuccess;
+  int device = currentDevice();
+  return finishWhere([=](const Queue &q) { return q.device == device; });
+}
+
+hipError_t finishAll() {
+  return queuesEnabled() ? finishWhere([](const Queue &) { return true; }) : hipSuccess;
+}
+
+} // namespace flysim

@@ -1,0 +1,174 @@
+//===- Register.cpp - kernels of programs compiled as HIP -----------------===//
+//
+// Host code of HIP programs registers its embedded code objects and launches kernels by
+// the address of a host function.
+//
+//===----------------------------------------------------------------------===//
+
+#include "hip/Runtime.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace flysim;
+
+extern "C" hipError_t hipModuleLoadData(void **module, const void *image);
+extern "C" hipError_t hipModuleGetFunction(void **function, void *module, const char *name);
+extern "C" hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module,
+                                         const char *name);
+extern "C" hipError_t hipModuleUnload(void *module);
+extern "C" hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, void **params,
+                                           void **extra);
+
+namespace {
+
+/// A fat binary of the program; loaded at the first use of one of its symbols.
+struct FatBinary {
+  const void *image = nullptr;
+  void *module = nullptr;
+};
+struct HostSymbol {
+  FatBinary *binary;
+  std::string name;
+  void *function = nullptr;
+};
+struct FatWrapper {
+  uint32_t magic, version;
+  const void *binary;
+  void *unused;
+};
+struct Configuration {
+  dim3 grid, block;
+  size_t lds;
+  void *stream;
+};
+
+std::mutex mutex;
+std::map<const void *, HostSymbol> kernels;
+std::map<const void *, HostSymbol> variables;
+thread_local std::vector<Configuration> configurations;
+
+hipError_t load(FatBinary &b) { return b.module ? hipSuccess : hipModuleLoadData(&b.module, b.image); }
+
+hipError_t functionOf(const void *host, void **out) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto it = kernels.find(host);
+  if (it == kernels.end())
+    return fail(hipErrorInvalidHandle, "launch: the host function is no registered kernel");
+  HostSymbol &s = it->second;
+  if (!s.function) {
+    if (hipError_t e = load(*s.binary))
+      return e;
+    if (hipError_t e = hipModuleGetFunction(&s.function, s.binary->module, s.name.c_str()))
+      return e;
+  }
+  *out = s.function;
+  return hipSuccess;
+}
+
+} // namespace
+
+FLYSIM_API void **__hipRegisterFatBinary(const void *data) {
+  FatWrapper w;
+  memcpy(&w, data, sizeof w);
+  auto *b = new FatBinary;
+  b->image = w.binary;
+  return reinterpret_cast<void **>(b);
+}
+FLYSIM_API void __hipUnregisterFatBinary(void **handle) {
+  auto *b = reinterpret_cast<FatBinary *>(handle);
+  std::lock_guard<std::mutex> lock(mutex);
+  for (auto *table : {&kernels, &variables})
+    for (auto it = table->begin(); it != table->end();)
+      it = it->second.binary == b ? table->erase(it) : std::next(it);
+  if (b->module)
+    hipModuleUnload(b->module);
+  delete b;
+}
+FLYSIM_API void __hipRegisterFunction(void **handle, const void *host, char *, const char *name,
+                                      unsigned, void *, void *, void *, void *, int *) {
+  std::lock_guard<std::mutex> lock(mutex);
+  kernels[host] = HostSymbol{reinterpret_cast<FatBinary *>(handle), name};
+}
+FLYSIM_API void __hipRegisterVar(void **handle, void *host, char *, char *name, int, size_t, int,
+                                 int) {
+  std::lock_guard<std::mutex> lock(mutex);
+  variables[host] = HostSymbol{reinterpret_cast<FatBinary *>(handle), name};
+}
+FLYSIM_API hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds, void *stream) {
+  configurations.push_back({grid, block, lds, stream});
+  return hipSuccess;
+}
+FLYSIM_API hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *lds,
+                                                void **stream) {
+  if (configurations.empty())
+    return fail(hipErrorIllegalState, "no launch configuration was pushed");
+  Configuration c = configurations.back();
+  configurations.pop_back();
+  *grid = c.grid;
+  *block = c.block;
+  *lds = c.lds;
+  *stream = c.stream;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipLaunchKernel(const void *host, dim3 grid, dim3 block, void **params,
+                                      size_t lds, void *stream) {
+  void *function = nullptr;
+  if (hipError_t e = functionOf(host, &function))
+    return e;
+  const uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
+  return launchKernel(function, g, b, static_cast<uint32_t>(lds), stream, params, nullptr);
+}
+FLYSIM_API hipError_t hipLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block,
+                                                 void **params, unsigned lds, void *stream) {
+  return hipLaunchKernel(host, grid, block, params, lds, stream);
+}
+FLYSIM_API hipError_t hipLaunchKernelExC(const HIP_LAUNCH_CONFIG *c, const void *host,
+                                         void **params) {
+  void *function = nullptr;
+  if (!c)
+    return fail(hipErrorInvalidValue, "hipLaunchKernelExC: null configuration");
+  if (hipError_t e = functionOf(host, &function))
+    return e;
+  // The run-time API has the same fields in another order: grid, block, LDS in 8 bytes.
+  struct Config {
+    dim3 grid, block;
+    size_t lds;
+    void *stream;
+    hipLaunchAttribute *attrs;
+    unsigned count;
+  };
+  auto *r = reinterpret_cast<const Config *>(c);
+  HIP_LAUNCH_CONFIG d = {r->grid.x,  r->grid.y,  r->grid.z,
+                         r->block.x, r->block.y, r->block.z,
+                         static_cast<unsigned>(r->lds), r->stream, r->attrs, r->count};
+  return hipDrvLaunchKernelEx(&d, function, params, nullptr);
+}
+FLYSIM_API hipError_t hipGetFuncBySymbol(void **function, const void *host) {
+  return functionOf(host, function);
+}
+
+struct hipFuncAttributes {
+  int binaryVersion, cacheModeCA;
+  size_t constSizeBytes, localSizeBytes;
+  int maxDynamicSharedSizeBytes, maxThreadsPerBlock, numRegs, preferredShmemCarveout, ptxVersion;
+  size_t sharedSizeBytes;
+};
+FLYSIM_API hipError_t hipFuncGetAttributes(hipFuncAttributes *out, const void *host) {
+  void *function = nullptr;
+  if (!out)
+    return fail(hipErrorInvalidValue, "hipFuncGetAttributes: null pointer");
+  if (hipError_t e = functionOf(host, &function))
+    return e;
+  const KernelInfo &k = *static_cast<Function *>(function)->kernel;
+  memset(out, 0, sizeof *out);
+  const ArchInfo &a = Runtime::instance().arch();
+  out->binaryVersion = static_cast<int>(a.major * 10 + a.minor);
+  out->localSizeBytes = k.scratchBytes;
+  out->maxDynamicSharedSizeBytes = static_cast<int>(a.ldsPerWorkgroup - k.ldsBytes);
+  out->maxThreadsPerBlock = static_cast<int>(k.maxWorkgroup);
+  out->numRegs = static_cast<int>(k.vgprs);
+  out->ptxVersion = out->binaryVersion;
+  out->sharedSizeBytes = k.ldsBytes;
+  return hipSuccess;
+}

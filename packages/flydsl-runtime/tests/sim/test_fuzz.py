@@ -1,0 +1,61 @@
+"""Random programs on the simulator against the same source on the host.
+
+FLYDSL_SIM_FUZZ=N runs N programs (default 60), FLYDSL_SIM_FUZZ_SEED the first seed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import numpy as np
+import pytest
+from clangc import compile_gpu, compile_host, find_clang
+from program_fuzz import BLOCK, batch
+
+BATCH = 20
+COUNT = int(os.environ.get("FLYDSL_SIM_FUZZ", "60"))
+FIRST = int(os.environ.get("FLYDSL_SIM_FUZZ_SEED", "1"))
+TARGETS = [(a, o) for o in "023" for a in ("gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1200")]
+
+pytestmark = pytest.mark.skipif(find_clang() is None, reason="no clang with an AMD GPU target")
+
+
+def run_batch(sim, tmp: str, first: int, count: int, targets) -> list[str]:
+    """Runs `count` programs from seed `first` on every (arch, level); returns what differs."""
+    text = batch(first, count)
+    data = np.random.default_rng(first).integers(0, 2**32, 3 * BLOCK, dtype=np.uint32)
+    data[::5] >>= 24
+    want = {}
+    for wave in (32, 64):
+        host = compile_host(f"#define HOST_WAVE {wave}\n{text}", tmp)
+        for seed in range(first, first + count):
+            out = np.zeros(BLOCK, np.uint64)
+            getattr(host, f"p{seed}")(ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data))
+            want[wave, seed] = out
+    failures = []
+    for arch, opt in targets:
+        sim.set_arch(arch)
+        module = sim.load(compile_gpu(text, arch, opt, tmp))
+        for seed in range(first, first + count):
+            out = np.full(BLOCK, 0xA5, np.uint64)
+            try:
+                sim.launch(sim.function(module, f"p{seed}"), (1,), (BLOCK,), [data, out])
+            except RuntimeError as error:
+                failures.append(f"p{seed} {arch} O{opt}: {error}")
+                continue
+            good = want[32 if arch.startswith("gfx12") else 64, seed]
+            if (out != good).any():
+                lane = int(np.flatnonzero(out != good)[0])
+                failures.append(f"p{seed} {arch} O{opt}: lane {lane} {out[lane]:#x}, host {good[lane]:#x}")
+        sim.lib.hipModuleUnload(module)
+    return failures
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BATCH))
+def test_random_programs(sim, build_dir, first):
+    """Every program gives the host's result; the targets rotate over the batches."""
+    turn = first // BATCH
+    targets = [TARGETS[(turn * 5 + k) % len(TARGETS)] for k in range(5)]
+    failures = run_batch(sim, build_dir, first, min(BATCH, FIRST + COUNT - first), targets)
+    assert not failures, "\n".join(failures[:20])

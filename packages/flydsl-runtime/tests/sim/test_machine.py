@@ -1,0 +1,245 @@
+"""The machine around the instructions: schedules, spin-waits, clusters, devices, host memory limits."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clangc import compile_gpu, find_clang
+from hiplib import SimError, find_library
+
+pytestmark = pytest.mark.skipif(find_clang() is None, reason="no clang with an AMD GPU target")
+
+HERE = Path(__file__).parent
+
+SPIN = """
+/* Work-group g waits for work-group g+1 to have stored: the last one comes last in the grid. */
+KERNEL void chain(GLOBAL u32 *flags, u32 groups) {
+  u32 g = WG();
+  if (g + 1 < groups)
+    while (__atomic_load_n(&flags[g + 1], __ATOMIC_ACQUIRE) == 0) PAUSE;
+  __atomic_store_n(&flags[g], g + 1, __ATOMIC_RELEASE);
+}
+"""
+
+
+@pytest.mark.parametrize("pause", ["__builtin_amdgcn_s_sleep(1)", ""])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+def test_groups_that_wait_for_later_groups(sim, build_dir, monkeypatch, arch, pause):
+    """All work-groups that fit on the device make progress together."""
+    monkeypatch.setenv("FLYDSL_SIM_MAX_INSTRUCTIONS", "200000000")
+    flags = np.zeros(9, np.uint32)
+    sim.set_arch(arch)
+    sim.run(compile_gpu(SPIN.replace("PAUSE", pause), arch, "2", build_dir), "chain", (9,), (64,), [flags, 9])
+    np.testing.assert_array_equal(flags, np.arange(1, 10))
+
+
+RACY = """
+static LDS u32 cell[64] __attribute__((loader_uninitialized));
+KERNEL void racy(GLOBAL u32 *out) {
+  u32 t = TID();
+  cell[t & 63] = t;                       /* four waves, no barrier */
+  out[t] = cell[(t * 7) & 63];
+}
+"""
+
+
+def test_random_schedule(sim, build_dir, monkeypatch):
+    """A race shows under some seed, the same seed gives the same result, no seed is deterministic."""
+    sim.set_arch("gfx942")
+    image = compile_gpu(RACY, "gfx942", "0", build_dir)
+
+    def run(schedule: str | None) -> bytes:
+        if schedule:
+            monkeypatch.setenv("FLYDSL_SIM_SCHED", schedule)
+        else:
+            monkeypatch.delenv("FLYDSL_SIM_SCHED", raising=False)
+        out = np.zeros(256, np.uint32)
+        sim.run(image, "racy", (1,), (256,), [out])
+        return out.tobytes()
+
+    assert run(None) == run(None)
+    results = [run(f"random:{seed}") for seed in range(8)]
+    assert len(set(results)) > 1
+    assert results[3] == run("random:3")
+    with pytest.raises(SimError, match="FLYDSL_SIM_SCHED"):
+        run("sometimes")
+
+
+CLUSTER = """
+KERNEL void ids(GLOBAL u32 *out) {
+  u32 g = __builtin_amdgcn_workgroup_id_x();
+  if (TID() == 0) {
+    out[g * 4 + 0] = __builtin_amdgcn_cluster_id_x();
+    out[g * 4 + 1] = __builtin_amdgcn_cluster_workgroup_id_x();
+    out[g * 4 + 2] = __builtin_amdgcn_cluster_workgroup_flat_id();
+  }
+  __builtin_amdgcn_s_cluster_barrier();
+  if (TID() == 0)
+    out[g * 4 + 3] = __atomic_load_n(&out[(g ^ 1) * 4 + 1], __ATOMIC_RELAXED) + 100;
+}
+"""
+
+
+class LaunchAttribute(ctypes.Structure):
+    """hipLaunchAttribute with a cluster dimension."""
+
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("dims", ctypes.c_uint * 3), ("rest", ctypes.c_char * 52)]
+
+
+class LaunchConfig(ctypes.Structure):
+    """HIP_LAUNCH_CONFIG."""
+
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("lds", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
+        ("count", ctypes.c_uint),
+    ]
+
+
+def test_clusters(sim, build_dir):
+    """Cluster ids, the cluster barrier and the launch attribute on gfx1250; other grids are refused."""
+    sim.set_arch("gfx1250")
+    module = sim.load(compile_gpu(CLUSTER, "gfx1250", "2", build_dir))
+    function = sim.function(module, "ids")
+    out = np.zeros((8, 4), np.uint32)
+
+    def launch(groups: int, cluster: int) -> None:
+        attribute = LaunchAttribute(4, b"", (cluster, 1, 1))
+        config = LaunchConfig((groups, 1, 1), (64, 1, 1), 0, None, ctypes.pointer(attribute), 1)
+        pointer = ctypes.c_void_p(out.ctypes.data)
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(pointer))
+        sim.check(sim.lib.hipDrvLaunchKernelEx(ctypes.byref(config), function, arguments, None))
+
+    launch(8, 2)
+    np.testing.assert_array_equal(out[:, 0], np.arange(8) // 2)
+    np.testing.assert_array_equal(out[:, 1], np.arange(8) % 2)
+    np.testing.assert_array_equal(out[:, 2], np.arange(8) % 2)
+    np.testing.assert_array_equal(out[:, 3], 100 + (np.arange(8) % 2 ^ 1))
+    with pytest.raises(SimError, match="multiple of the cluster"):
+        launch(7, 2)
+    with pytest.raises(SimError, match="1 to 16"):
+        launch(32, 32)
+    sim.lib.hipModuleUnload(module)
+
+
+STORE = """
+KERNEL void store(GLOBAL u32 *p, i32 at) { p[at + (i32)TID()] = 7; }
+KERNEL void copy(const GLOBAL u32 *p, GLOBAL u32 *q, i32 at) { q[TID()] = p[at + (i32)TID()]; }
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+def test_writes_stay_in_the_launch_arrays(sim, build_dir, arch):
+    """With the host arrays of a launch known, a write next to one is an error and changes nothing."""
+    sim.set_arch(arch)
+    module = sim.load(compile_gpu(STORE, arch, "2", build_dir))
+    store = sim.function(module, "store")
+    whole = np.zeros(4096, np.uint32)
+    part = whole[1024:2048]
+
+    def launch(at: int) -> None:
+        bases = (ctypes.c_void_p * 1)(part.ctypes.data)
+        sizes = (ctypes.c_size_t * 1)(part.nbytes)
+        sim.lib.flysimLaunchRanges(bases, sizes, 1)
+        sim.launch(store, (1,), (64,), [part, at])
+
+    launch(0)
+    assert (part[:64] == 7).all()
+    for at in (1024, -64, 2000):
+        with pytest.raises(SimError, match=r"write of 4 bytes .*lane|lane \d+: write of 4 bytes") as info:
+            launch(at)
+        assert info.value.code == 700
+    assert (whole[2048:] == 0).all() and (whole[:1024] == 0).all()
+    # The limit belongs to one launch.
+    sim.launch(store, (1,), (64,), [whole, 3000])
+    assert (whole[3000:3064] == 7).all()
+    sim.lib.hipModuleUnload(module)
+
+
+DEVICES = r"""
+import ctypes, sys, numpy as np
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from hiplib import Sim, SimError
+sim = Sim(Path(sys.argv[2]))
+sim.set_arch("gfx942")
+count = ctypes.c_int()
+sim.check(sim.lib.hipGetDeviceCount(ctypes.byref(count)))
+assert count.value == 4, count.value
+image = Path(sys.argv[3]).read_bytes()
+module = sim.load(image)
+ring = sim.function(module, "ring")
+flags = ctypes.c_void_p()
+sim.check(sim.lib.hipMalloc(ctypes.byref(flags), ctypes.c_size_t(64)))
+sim.check(sim.lib.hipMemset(flags, 0, ctypes.c_size_t(64)))
+for device in range(4):
+    sim.check(sim.lib.hipSetDevice(device))
+    can = ctypes.c_int()
+    if device:
+        sim.check(sim.lib.hipDeviceCanAccessPeer(ctypes.byref(can), device, 0))
+        assert can.value
+        sim.check(sim.lib.hipDeviceEnablePeerAccess(0, 0))
+    sim.launch(ring, (2,), (64,), [flags, device, 4])
+for device in range(4):
+    sim.check(sim.lib.hipSetDevice(device))
+    sim.check(sim.lib.hipDeviceSynchronize())
+result = np.zeros(16, np.uint32)
+sim.check(sim.lib.hipMemcpy(result.ctypes.data_as(ctypes.c_void_p), flags, ctypes.c_size_t(64), 2))
+assert result[:4].tolist() == [8, 8, 8, 8], result
+stream = ctypes.c_void_p()
+sim.check(sim.lib.hipStreamCreate(ctypes.byref(stream)))
+sim.launch(sim.function(module, "bad"), (1,), (64,), [], stream=stream) if False else None
+print("fine")
+"""
+
+RING = """
+/* An all-reduce: every device adds 1 from each of its work-groups to every flag, then waits. */
+KERNEL void ring(GLOBAL u32 *flags, u32 device, u32 devices) {
+  if (TID() == 0) {
+    for (u32 d = 0; d < devices; ++d) __atomic_fetch_add(&flags[d], 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&flags[device], __ATOMIC_ACQUIRE) < 2 * devices) __builtin_amdgcn_s_sleep(2);
+  }
+}
+"""
+
+
+def test_devices_wait_for_each_other(sim, build_dir, tmp_path):
+    """Kernels of four devices, launched one after the other by one thread, meet in memory."""
+    image = tmp_path / "ring.hsaco"
+    image.write_bytes(compile_gpu(RING, "gfx942", "2", build_dir))
+    environment = {**os.environ, "FLYDSL_SIM_DEVICES": "4"}
+    command = [sys.executable, "-c", DEVICES, str(HERE), str(find_library()), str(image)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "fine" in done.stdout
+
+
+def test_memory_that_disappears(sim, build_dir):
+    """Host memory that is unmapped while a launch's table still lists it is an error, not a crash."""
+    import mmap
+
+    sim.set_arch("gfx942")
+    module = sim.load(compile_gpu(STORE, "gfx942", "2", build_dir))
+    store = sim.function(module, "store")
+    block = mmap.mmap(-1, 1 << 16)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(block))
+    sim.launch(store, (1,), (64,), [ctypes.c_void_p(address), 0])
+    assert block[0] == 7
+    libc = ctypes.CDLL(None)
+    libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(1 << 16))
+    with pytest.raises(SimError) as info:
+        sim.launch(store, (1,), (64,), [ctypes.c_void_p(address), 0])
+    assert info.value.code == 700
+    sim.lib.hipModuleUnload(module)
+    libc.mmap.restype = ctypes.c_void_p
+    # Give the range back, so that the mmap object can be closed.
+    libc.mmap(ctypes.c_void_p(address), ctypes.c_size_t(1 << 16), 3, 0x32, -1, 0)
