@@ -64,3 +64,59 @@ def test_special_values(hip, name):
     close = np.abs(result - expected) <= 4 * np.spacing(np.abs(expected))
     wrong = ~(same | close)
     assert not wrong.any(), list(zip(x[wrong], result[wrong], expected[wrong], strict=True))[:8]
+
+
+def directed(value: float, mode: str) -> np.float16:
+    """The f16 that ``value`` is rounded to."""
+    nearest = np.float16(value)
+    below = nearest if np.float64(nearest) <= value else np.nextafter(nearest, np.float16(-np.inf))
+    above = nearest if np.float64(nearest) >= value else np.nextafter(nearest, np.float16(np.inf))
+    if mode != "to_nearest_away":
+        return {"upward": above, "downward": below, "toward_zero": below if value > 0 else above}[mode]
+    low, high = value - np.float64(below), np.float64(above) - value
+    return (above if high <= low else below) if value > 0 else (below if low <= high else above)
+
+
+@pytest.mark.parametrize("mode", ["upward", "downward", "toward_zero", "to_nearest_away"])
+def test_rounding_modes(hip, mode):
+    rng = np.random.default_rng(3)
+    values = [rng.choice((-1, 1)) * 2.0 ** rng.uniform(-10, 15) for _ in range(120)]
+    values += [1 + 2.0**-11, -1 - 2.0**-11, 1 + 3 * 2.0**-11, -1 - 3 * 2.0**-11, 2.0, -0.5, 0.0, -0.0]  # ties, exact
+    x = np.array(values, np.float32)
+    result = np.full_like(x, 77)
+    body = f"%h = arith.truncf %x {mode} : f32 to f16\n%z = arith.extf %h : f16 to f32"
+    math_accuracy.launch(hip, math_accuracy.compile_body(body, runtime.device_info().arch), [x, x.copy(), result])
+    np.testing.assert_array_equal(result, np.array([directed(float(v), mode) for v in x], np.float32))
+
+
+def test_clamp(hip):
+    x = np.tile(np.array([-2, -0.5, 0, 0.5, 2, np.inf, -np.inf, np.nan], np.float32), 8)
+    result = np.full_like(x, 77)
+    body = (
+        "%low = arith.constant -1.0 : f32\n%high = arith.constant 1.0 : f32\n%z = math.clampf %x to [%low, %high] : f32"
+    )
+    math_accuracy.launch(hip, math_accuracy.compile_body(body, runtime.device_info().arch), [x, x.copy(), result])
+    np.testing.assert_array_equal(result, np.clip(x, -1, 1))
+
+
+def test_integer_power(hip):
+    x = np.tile(np.array([0, 1, -1, 2, -2, 3, 7, -5], np.float32), 8)
+    y = np.repeat(np.array([0, 1, 2, 3, 5, 8, -1, -2], np.float32), 8)
+    result = np.full_like(x, 77)
+    body = (
+        "%u = arith.fptosi %x : f32 to i32\n%w = arith.fptosi %y : f32 to i32\n"
+        "%power = math.ipowi %u, %w : i32\n%z = arith.sitofp %power : i32 to f32"
+    )
+    math_accuracy.launch(hip, math_accuracy.compile_body(body, runtime.device_info().arch), [x, y, result])
+    defined = ~((x == 0) & (y < 0))
+    expected = [int(float(a) ** float(b)) if b >= 0 or a != 0 else 0 for a, b in zip(x, y, strict=True)]
+    np.testing.assert_array_equal(result[defined], np.array(expected, np.float32)[defined])
+
+
+def test_remainder(hip):
+    rng = np.random.default_rng(4)
+    x, y = rng.uniform(-1000, 1000, 64).astype(np.float32), rng.uniform(0.5, 9, 64).astype(np.float32)
+    result = np.full_like(x, 77)
+    math_accuracy.launch(hip, math_accuracy.compile_body("%z = arith.remf %x, %y : f32", runtime.device_info().arch),
+                         [x, y, result])  # fmt: skip
+    np.testing.assert_array_equal(result, np.fmod(x, y))

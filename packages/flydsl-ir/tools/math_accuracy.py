@@ -63,7 +63,11 @@ def arguments(low: float, high: float, spread: str, count: int, rng: np.random.G
 
 def compile_operation(name: str, arch: str) -> bytes:
     """A code object whose kernel ``k`` applies the operation to a pair of arrays."""
-    call = f"math.{name} %x, %y : f32" if name in BINARY else f"math.{name} %x : f32"
+    return compile_body(f"%z = math.{name} %x, %y : f32" if name in BINARY else f"%z = math.{name} %x : f32", arch)
+
+
+def compile_body(body: str, arch: str) -> bytes:
+    """A code object whose kernel ``k`` computes ``%z`` from ``%x`` and ``%y``, all f32, for every element of arrays."""
     text = f"""gpu.module @m {{ gpu.func @k(%a: !llvm.ptr<1>, %b: !llvm.ptr<1>, %c: !llvm.ptr<1>) kernel {{
       %t = gpu.thread_id x
       %g = gpu.block_id x
@@ -76,7 +80,7 @@ def compile_operation(name: str, arch: str) -> bytes:
       %r = llvm.getelementptr %c[%i] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
       %x = llvm.load %p : !llvm.ptr<1> -> f32
       %y = llvm.load %q : !llvm.ptr<1> -> f32
-      %z = {call}
+      {body}
       llvm.store %z, %r : f32, !llvm.ptr<1>
       gpu.return }} }}"""
     with ir.Context():
