@@ -243,3 +243,75 @@ def test_memory_that_disappears(sim, build_dir):
     libc.mmap.restype = ctypes.c_void_p
     # Give the range back, so that the mmap object can be closed.
     libc.mmap(ctypes.c_void_p(address), ctypes.c_size_t(1 << 16), 3, 0x32, -1, 0)
+
+
+IPC_CHILD = r"""
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from hiplib import Sim
+sim = Sim(Path(sys.argv[2]))
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 64)]
+handle = Handle.from_buffer_copy(bytes.fromhex(sys.argv[3]))
+pointer = ctypes.c_void_p()
+sim.lib.hipIpcOpenMemHandle.argtypes = [ctypes.c_void_p, Handle, ctypes.c_uint]
+sim.check(sim.lib.hipIpcOpenMemHandle(ctypes.byref(pointer), handle, 1))
+values = (ctypes.c_uint * 4).from_address(pointer.value)
+assert list(values) == [1, 2, 3, 4], list(values)
+values[2] = 30
+sim.check(sim.lib.hipIpcCloseMemHandle(pointer))
+"""
+
+
+def test_memory_shared_with_a_process(sim):
+    """An exported allocation keeps its contents and is the same memory in another process."""
+    pointer = ctypes.c_void_p()
+    sim.check(sim.lib.hipMalloc(ctypes.byref(pointer), ctypes.c_size_t(10000)))
+    values = (ctypes.c_uint * 8).from_address(pointer.value)
+    values[:] = [9, 9, 9, 9, 1, 2, 3, 4]
+    handle = (ctypes.c_char * 64)()
+    sim.check(sim.lib.hipIpcGetMemHandle(handle, ctypes.c_void_p(pointer.value + 16)))
+    command = [sys.executable, "-c", IPC_CHILD, str(HERE), str(find_library()), handle.raw.hex()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert values[6] == 30
+    sim.check(sim.lib.hipFree(pointer))
+
+
+def test_capture_of_two_streams(sim, build_dir):
+    """A capture forks to a second stream by an event and joins again; the graph replays and updates."""
+    sim.set_arch("gfx942")
+    module = sim.load(compile_gpu(STORE, "gfx942", "2", build_dir))
+    store = sim.function(module, "store")
+    out = np.zeros(256, np.uint32)
+    first, second, event, graph, launchable = (ctypes.c_void_p() for _ in range(5))
+    lib, check = sim.lib, sim.check
+    for s in (first, second):
+        check(lib.hipStreamCreate(ctypes.byref(s)))
+    check(lib.hipEventCreate(ctypes.byref(event)))
+
+    def capture(offset: int) -> ctypes.c_void_p:
+        check(lib.hipStreamBeginCapture(first, 0))
+        sim.launch(store, (1,), (64,), [out, offset], stream=first)
+        check(lib.hipEventRecord(event, first))
+        check(lib.hipStreamWaitEvent(second, event, 0))
+        sim.launch(store, (1,), (64,), [out, offset + 64], stream=second)
+        check(lib.hipEventRecord(event, second))
+        check(lib.hipStreamWaitEvent(first, event, 0))
+        check(lib.hipStreamEndCapture(first, ctypes.byref(graph)))
+        return ctypes.c_void_p(graph.value)
+
+    one = capture(0)
+    assert not out.any()
+    check(lib.hipGraphInstantiate(ctypes.byref(launchable), one, None, None, 0))
+    check(lib.hipGraphLaunch(launchable, first))
+    assert (out[:128] == 7).all() and not out[128:].any()
+    status = ctypes.c_int(9)
+    check(lib.hipStreamIsCapturing(second, ctypes.byref(status)))
+    assert status.value == 0
+    result = ctypes.c_int(9)
+    check(lib.hipGraphExecUpdate(launchable, capture(128), None, ctypes.byref(result)))
+    check(lib.hipGraphLaunch(launchable, first))
+    assert (out == 7).all()
+    sim.lib.hipModuleUnload(module)

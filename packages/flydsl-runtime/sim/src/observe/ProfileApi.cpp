@@ -1,5 +1,6 @@
 //===- ProfileApi.cpp - profiles as JSON, and the calls that ask for them -===//
 
+#include "check/Checks.h"
 #include "hip/Runtime.h"
 #include "observe/Breakpoints.h"
 #include "observe/Observer.h"
@@ -144,6 +145,8 @@ std::unique_ptr<LaunchObserver> observerFor(const Dispatch &dispatch) {
   // Breakpoints first: whoever looks at single waves does not measure the launch.
   if (std::unique_ptr<LaunchObserver> breaks = breakLaunch(dispatch))
     return breaks;
+  if (std::unique_ptr<LaunchObserver> checks = checkLaunch(dispatch))
+    return checks;
   unsigned what = wanted.load(std::memory_order_relaxed);
   return what ? profileLaunch(dispatch, what, keep) : nullptr;
 }
