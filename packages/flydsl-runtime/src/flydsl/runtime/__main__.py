@@ -59,6 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     report.add_argument("--compare", help="profile of an earlier run to compare with")
     disassemble = commands.add_parser("disasm", help="print a code object with its source lines")
     disassemble.add_argument("code_object", help="HSACO file")
+    cover = commands.add_parser("coverage", help="list the instructions that the simulator executes")
+    cover.add_argument("--arch", action="append", help="architecture (default: all)")
+    cover.add_argument("--missing", action="store_true", help="print only what is missing, with an example each")
     options = parser.parse_args(argv)
     try:
         if options.command == "sim-lib-dir":
@@ -74,6 +77,16 @@ def main(argv: list[str] | None = None) -> int:
             earlier = Profile.load(options.compare).launches if options.compare else None
             Path(options.output).write_text(render(Profile.load(options.profile).launches, earlier))
             print(options.output)
+        elif options.command == "coverage":
+            from .coverage import ARCHITECTURES, coverage, fidelity_table
+
+            archs = tuple(options.arch or ARCHITECTURES)
+            if options.missing:
+                for arch in archs:
+                    missing = (i for i in coverage(arch) if i.compute and i.fidelity == "missing")
+                    print("\n".join(f"{arch} {i.mnemonic}: {i.example}" for i in missing))
+            else:
+                print(fidelity_table(archs), end="")
         elif options.command == "disasm":
             from .disassembly import disasm
 

@@ -1,0 +1,43 @@
+"""Completeness: what of LLVM's instruction tables the simulator executes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hiplib import find_library
+
+from flydsl.runtime.coverage import ARCHITECTURES, coverage, fidelity_table, summary
+
+LIBRARY = str(find_library() or "")
+PAGE = Path(__file__).parents[4] / "docs/concepts/simulator-fidelity.md"
+
+pytestmark = pytest.mark.skipif(not LIBRARY, reason="simulator library not built")
+
+
+@pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
+def test_nearly_everything_is_implemented(arch):
+    """At least 98 % of the compute instructions, in every group that compilers use."""
+    counts = summary(arch, LIBRARY)
+    assert counts["total"] > 2000
+    assert counts["percent"] >= 98, counts
+    names = {i.mnemonic for i in coverage(arch, LIBRARY) if i.fidelity != "missing"}
+    common = {"v_fma_f32", "s_barrier" if arch.startswith("gfx9") else "s_barrier_wait", "v_cvt_pk_fp8_f32"}
+    matrix = "v_mfma_f32_16x16x16_f16" if arch.startswith("gfx9") else "v_wmma_f32_16x16x16_bf16"
+    if arch != "gfx1250":
+        common.add(matrix)
+    assert common <= names
+
+
+def test_transcendentals_are_marked():
+    """Approximate instructions are listed as such."""
+    kinds = {i.mnemonic: i.fidelity for i in coverage("gfx942", LIBRARY)}
+    assert kinds["v_exp_f32"] == kinds["v_rcp_f32"] == "approximate"
+    assert kinds["v_add_f32"] == kinds["ds_read_b32"] == "exact"
+
+
+def test_the_documented_table_is_current():
+    """docs/concepts/simulator-fidelity.md holds what the tool prints."""
+    if not PAGE.exists():
+        pytest.skip("documentation is not part of this source tree")
+    assert fidelity_table(library=LIBRARY) in PAGE.read_text()
