@@ -95,3 +95,20 @@ def test_numbers(run):
 def test_unknown_check(run):
     with pytest.raises(SimError, match="none of oob"):
         run("everything", "good", np.zeros(256, np.uint32))
+
+
+def test_host_reads(run, sim):
+    """With the launch's arrays known, a read next to one is found."""
+    import ctypes
+
+    whole = np.ones(1024, np.float32)
+    out = np.zeros(256, np.float32)
+    for part, good in ((whole[:256], True), (whole[:200], False)):
+        bases = (ctypes.c_void_p * 2)(part.ctypes.data, out.ctypes.data)
+        sizes = (ctypes.c_size_t * 2)(part.nbytes, out.nbytes)
+        sim.lib.flysimLaunchRanges(bases, sizes, 2)
+        if good:
+            run("oob", "numbers", part, out)
+            continue
+        with pytest.raises(SimError, match="read of 4 bytes at 0x"):
+            run("oob", "numbers", part, out)

@@ -2,6 +2,7 @@
 
 #include "memory/Memory.h"
 
+#include "check/Checks.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -203,7 +204,8 @@ bool AccessCache::miss(uint64_t addr, uint64_t size, bool write) {
     if (inside) {
       r = *std::prev(it);
     } else {
-      if (write || !space.lookup(addr, size, false, r))
+      // A launch that is checked for bounds may not read other host memory either.
+      if (write || (requestedChecks() & kCheckOob) || !space.lookup(addr, size, false, r))
         return false;
       r.writable = false;
     }
