@@ -53,7 +53,8 @@ def test_correct_kernel_passes(run):
 
 def test_race_in_lds(run):
     """The report names both accesses with their waves and source lines."""
-    with pytest.raises(SimError, match=r"check race: (read|write) at LDS offset \d+, which was (written|read) by 'ds_\w+.*of wave \d") as info:
+    report = r"check race: (read|write) at LDS offset \d+, which was (written|read) by 'ds_\w+.*of wave \d"
+    with pytest.raises(SimError, match=report) as info:
         run("race", "racy", np.zeros(256, np.uint32))
     assert "<stdin>:" in str(info.value) and "lane" in str(info.value)
     run("barrier", "racy", np.zeros(256, np.uint32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 from clangc import compile_gpu, compile_host, find_clang
@@ -68,7 +70,8 @@ def test_corpus(sim, build_dir, arch, opt):
     for n, case in enumerate(CASES):
         inputs = [operands(t, 100 * n + k) for k, t in enumerate(case.operands)]
         want = np.zeros(N, storage(case.result))
-        getattr(host, f"cpu_{case.name}")(*[x.ctypes.data_as(__import__("ctypes").c_void_p) for x in (*inputs, want)], N)
+        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, want)]
+        getattr(host, f"cpu_{case.name}")(*pointers, N)
         for form, grid, block, count in (("k", (N + 255) // 256, 256, N), ("u", GROUPS, 33, GROUPS)):
             got = np.full(N, 0x5A, storage(case.result))
             try:

@@ -73,7 +73,8 @@ def test_containers(sim, build_dir, form, sized):
     other = compile_gpu(SOURCE, "gfx942", "2", build_dir)
     plain = bundle([("host-x86_64-unknown-linux--", b""), ("hipv4-amdgcn-amd-amdhsa--gfx942:xnack-", other),
                     ("hipv4-amdgcn-amd-amdhsa--gfx1201", good)])
-    image = {"elf": good, "bundle": plain, "compressed2": compressed(plain, 2), "compressed3": compressed(plain, 3)}[form]
+    image = {"elf": good, "bundle": plain, "compressed2": compressed(plain, 2),
+             "compressed3": compressed(plain, 3)}[form]
     check(sim, image, sized)
     sim.set_arch("gfx950")
     with pytest.raises(SimError, match="gfx950") as info:

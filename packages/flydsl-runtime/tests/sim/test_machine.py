@@ -89,7 +89,8 @@ KERNEL void ids(GLOBAL u32 *out) {
 class LaunchAttribute(ctypes.Structure):
     """hipLaunchAttribute with a cluster dimension."""
 
-    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("dims", ctypes.c_uint * 3), ("rest", ctypes.c_char * 52)]
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("dims", ctypes.c_uint * 3),
+                ("rest", ctypes.c_char * 52)]
 
 
 class LaunchConfig(ctypes.Structure):

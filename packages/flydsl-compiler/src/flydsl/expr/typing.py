@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from flydsl._mlir import ir
 
@@ -57,8 +57,15 @@ from .utils.convert import as_dsl_value, as_ir_value
 from .values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma
 from .values.int_tuple import Basis, E, IntTuple
 from .values.layout import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile
-from .values.params import Constexpr, Stream
+from .values.params import Stream
 from .values.tensor import Pointer, Tensor
+
+if TYPE_CHECKING:
+    # A compile-time parameter is its value: a type checker sees `Constexpr[int]` as int.
+    _Value = TypeVar("_Value")
+    Constexpr = Annotated[_Value, "compile-time value"]
+else:
+    from .values.params import Constexpr
 
 __all__ = [
     "Types", "T", "Basis", "E", "IntTuple", "Layout", "ComposedLayout", "Swizzle", "Tile", "Pointer", "Tensor",

@@ -82,7 +82,8 @@ def summary(arch: str, library: str | None = None) -> dict[str, int | float | st
 
 def fidelity_table(archs: tuple[str, ...] = tuple(ARCHITECTURES), library: str | None = None) -> str:
     """Markdown: a row of counts per architecture, then the approximate and the missing mnemonics of each."""
-    lines = ["| architecture | instructions | exact | approximate | missing | implemented |", "|---|---|---|---|---|---|"]
+    lines = ["| architecture | instructions | exact | approximate | missing | implemented |",
+             "|---|---|---|---|---|---|"]
     for arch in archs:
         s = summary(arch, library)
         lines.append(

@@ -21,7 +21,8 @@ class Lds:
 
     def array(self, element: Any, count: int, align: int = 16) -> Any:
         """An uninitialised array of `count` elements."""
-        return self._allocator.allocate(fx.Array[element, count, align]).peek()
+        kind = fx.Array[element, count, align]  # type: ignore[misc]  # subscripted through its metaclass
+        return self._allocator.allocate(kind).peek()
 
 
 def add(a: Any, b: Any) -> Any:
