@@ -19,8 +19,9 @@ template <Space space> void addresses(Wave &w, const Inst &i, unsigned bytes) {
       base += read32(w, i.src[1]);
     const uint32_t *v = i.src[0] ? row(w, i.src[0]) : nullptr;
     uint64_t exec = w.exec();
+    const uint32_t scale = i.addrMode & 8 ? bytes : 1;
     for (unsigned l = 0; l < w.lanes; ++l) {
-      uint32_t offset = base + (v ? v[l] : 0);
+      uint32_t offset = base + (v ? v[l] * scale : 0);
       addr[l] = reinterpret_cast<uint64_t>(w.scratch) + uint64_t(l) * w.scratchPerLane + offset;
       if ((exec >> l & 1) && uint64_t(offset) + bytes > w.scratchPerLane)
         raise(FaultKind::IllegalAddress,
