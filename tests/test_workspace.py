@@ -103,3 +103,9 @@ def test_an_error_becomes_a_message_and_a_status(capsys):
 
     assert workspace.guarded(fail) == 1
     assert "error: 2.0 GiB free" in capsys.readouterr().err
+
+
+def test_child_processes_import_from_the_venv_alone(tree, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    env = workspace.environment()
+    assert "PYTHONPATH" not in env and env["PATH"].startswith(f"{tree / '.venv' / 'bin'}:")

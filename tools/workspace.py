@@ -209,9 +209,10 @@ def prepare(with_torch: bool = False) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Environment for child processes: the venv's tools first."""
+    """Environment for child processes: the venv's tools first, and no module of the caller's on the import path."""
     path = f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"
-    return {**os.environ, "VIRTUAL_ENV": str(VENV), "PATH": path}
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    return {**kept, "VIRTUAL_ENV": str(VENV), "PATH": path}
 
 
 def guarded(main: Callable[[], int]) -> int:

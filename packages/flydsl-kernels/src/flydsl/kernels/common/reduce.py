@@ -21,8 +21,8 @@ class Lds:
 
     def array(self, element: Any, count: int, align: int = 16) -> Any:
         """An uninitialised array of `count` elements."""
-        kind = fx.Array[element, count, align]  # type: ignore[misc]  # subscripted through its metaclass
-        return self._allocator.allocate(kind).peek()
+        array: Any = fx.Array  # subscripted through its metaclass, which type checkers do not follow
+        return self._allocator.allocate(array[element, count, align]).peek()
 
 
 def add(a: Any, b: Any) -> Any:
