@@ -11,7 +11,8 @@ ARCHS = ["gfx942", "gfx950", "gfx1201", "gfx1250"]
 
 
 def passes(script, arch, cache):
-    device = {"FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_CACHE_DIR": str(cache)}
+    device = {"FLYDSL_RUNTIME_KIND": "sim", "ARCH": arch, "FLYDSL_SIM_ARCH": arch,
+              "FLYDSL_RUNTIME_CACHE_DIR": str(cache)}
     path = Path(__file__).with_name(script)
     result = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env={**os.environ, **device})
     assert result.returncode == 0, result.stdout + result.stderr

@@ -53,7 +53,8 @@ for script in sys.argv[1:]:
 def test_examples_pass_in_one_process_on_other_architectures(arch, tmp_path):
     scripts = [str(EXAMPLES / script) for script in SCRIPTS]
     env = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(
-        [str(EXAMPLES), os.environ.get("PYTHONPATH", "")]), "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_SIM_ARCH": arch}
+        [str(EXAMPLES), os.environ.get("PYTHONPATH", "")]), "FLYDSL_RUNTIME_KIND": "sim",
+        "ARCH": arch, "FLYDSL_SIM_ARCH": arch}
     result = subprocess.run([sys.executable, "-c", ALL_IN_ONE, *scripts], capture_output=True, text=True, env=env)
     assert result.returncode == 0, result.stdout + result.stderr
     parts = result.stdout.split("== ")[1:]

@@ -24,7 +24,8 @@ def test_program_in_this_process(program):
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx1201", "gfx1250"])
 def test_programs_on_other_architectures(arch, tmp_path):
-    device = {"FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path)}
+    device = {"FLYDSL_RUNTIME_KIND": "sim", "ARCH": arch, "FLYDSL_SIM_ARCH": arch,
+              "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path)}
     env = {**os.environ, **device}
     result = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, env=env)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -70,6 +70,10 @@ def close_relative(out, ref, tolerance: float, what: str = "") -> None:
     assert error <= tolerance, f"{what} relative error {error} > {tolerance}"
 
 
+#: Architectures of the general GEMM (and of what is built on it).
+GENERAL_GEMM = ("gfx942", "gfx950", "gfx120")
+
+
 def needs(*archs: str):
     """Skip unless the current architecture starts with one of these."""
     from flydsl.kernels.common.arch import current_arch

@@ -1,7 +1,7 @@
 """The general GEMM in all layouts, split reductions, and the WMMA module."""
 
 import pytest
-from kernel_helpers import DTYPES, Guarded, cases, close_relative, needs, random, torch
+from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close_relative, needs, random, torch
 
 from flydsl.kernels import ops
 from flydsl.kernels.common.arch import target
@@ -16,6 +16,7 @@ from flydsl.kernels.gemm import (
     preshuffle_b_fp8,
 )
 
+pytestmark = needs(*GENERAL_GEMM)
 MFMA = target().matrix == "mfma"
 ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 1e-5}
 SHAPES = cases([(136, 200, 328), (8, 64, 64), (40, 136, 72)], [(264, 384, 1032), (512, 256, 512), (24, 5120, 256)])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_helpers import close, random, torch
+from kernel_helpers import GENERAL_GEMM, close, needs, random, torch
 
 import flydsl.kernels as kernels
 from flydsl.kernels import ops
@@ -38,7 +38,8 @@ def operator_cases():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(operator_cases()))
+@pytest.mark.parametrize("name", [pytest.param(n, marks=needs(*GENERAL_GEMM)) if n == "gemm" else n
+                                  for n in operator_cases()])  # fmt: skip
 def test_opcheck(name):
     result = torch.library.opcheck(getattr(flydsl, name).default, operator_cases()[name])
     assert set(result.values()) == {"SUCCESS"}
@@ -67,6 +68,7 @@ def test_gradients_equal_torch():
         close(a, b_, 2e-4 * max(1.0, b_.abs().max().item()))
 
 
+@needs(*GENERAL_GEMM)
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 def test_gemm_gradients(layout):
     a = leaf(*((24, 64) if layout[0] == "n" else (64, 24)), dtype="bf16")
@@ -130,6 +132,7 @@ def model():
     ).bfloat16()  # fmt: skip
 
 
+@needs(*GENERAL_GEMM)
 def test_patch_reports_and_undoes():
     net, x = model(), random(4, 64, dtype="bf16")
     expected = net(x)
@@ -170,6 +173,15 @@ def test_patched_model_compiles_and_trains():
     close(compiled(x.detach()), net(x.detach()), 1e-6)
 
 
+@needs("gfx1250")
+def test_patch_names_what_the_architecture_lacks():
+    """No general GEMM here: Linear stays torch's, with the reason; the rest is patched."""
+    report = kernels.patch(model())
+    assert {s.kind for s in report.patched} and "Linear" not in {s.kind for s in report.patched}
+    assert any("gfx1250" in s.reason for s in report.skipped if s.kind == "Linear")
+
+
+@needs(*GENERAL_GEMM)
 def test_patch_only():
     report = kernels.patch(model(), only=("Linear",))
     assert {s.kind for s in report.patched} == {"Linear"}

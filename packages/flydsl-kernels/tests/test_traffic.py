@@ -1,7 +1,7 @@
 """What the simulator counts: bytes of row kernels, bank conflicts of GEMMs."""
 
 import pytest
-from kernel_helpers import needs, random, torch
+from kernel_helpers import GENERAL_GEMM, needs, random, torch
 
 import flydsl.runtime as rt
 from flydsl.kernels import norm, quant, softmax
@@ -59,6 +59,7 @@ def test_preshuffle_gemm_has_no_bank_conflicts(tile, dtype):
     assert launch.flops() == 2 * m * n * k
 
 
+@needs(*GENERAL_GEMM)
 @pytest.mark.parametrize("layout", ["nt", "nn"])
 def test_general_gemm_has_few_bank_conflicts(layout):
     m, n, block_k = 64, 64, 64 if target().matrix == "mfma" else 32
