@@ -140,7 +140,7 @@ def compile_example(name: str, arch: str) -> bytes:
     """The code object of an example's own `example_call`, compiled for an architecture without running it."""
     import os
 
-    os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=arch)
+    os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=arch, ARCH=arch)
     sys.path.insert(0, str(ROOT / "docs" / "examples"))
     import flydsl.compiler as flyc
 
