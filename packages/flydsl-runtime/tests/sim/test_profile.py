@@ -126,6 +126,20 @@ def test_streaming_copy_is_bound_by_memory(sim, build_dir, arch, bandwidth):
     assert seconds == pytest.approx(8 * words / bandwidth, rel=0.05)
 
 
+def test_a_line_that_all_groups_read_is_fetched_once(sim, build_dir):
+    """Worker threads share the cache: whoever comes first fetches a line, also when they come at once."""
+    image = compile_ir(COPY.replace("ptr addrspace(1) %a, i32 %i", "ptr addrspace(1) %a, i32 %id"), "gfx942", build_dir)
+    a, b = aligned(1024), aligned(1024 * 64)
+
+    def run():
+        sim.set_arch("gfx942")
+        sim.run(image, "k", (64,), (256,), [a, b])
+
+    for _ in range(50):
+        (p,) = profiled(sim, COUNTERS, run)
+        assert sum(i.get("read_bytes", 0) for i in p["instructions"]) == 4096
+
+
 def lds_clocks(addresses: np.ndarray, phases: list[list[int]], banks: int) -> int:
     """Definition: per phase, the most distinct dwords in one bank."""
     total = 0

@@ -40,23 +40,38 @@ SharedCache::SharedCache(uint64_t bytes)
   next.reset(new std::atomic<uint8_t>[sets]());
 }
 
-unsigned SharedCache::touch(uint64_t line, unsigned sectors, bool write) {
-  uint64_t set = (line ^ line >> 17) & (sets - 1);
-  Way *w = &ways[set * kWays];
-  unsigned mark = write ? sectors << 4 | sectors : sectors;
+bool SharedCache::mark(Way *set, uint64_t line, unsigned sectors, bool write, unsigned &fresh) {
+  unsigned bits = write ? sectors << 4 | sectors : sectors;
   for (unsigned k = 0; k < kWays; ++k) {
-    uint64_t tag = w[k].tag.load(std::memory_order_relaxed);
-    if (tag >> 8 != line)
+    if (set[k].tag.load(std::memory_order_relaxed) >> 8 != line)
       continue;
-    unsigned have = write ? (tag >> 4 & 15) : (tag & 15);
-    unsigned fresh = sectors & ~have;
-    if (fresh)
-      w[k].tag.fetch_or(mark, std::memory_order_relaxed);
-    return fresh;
+    // What the word held before says which sectors are new, also when two threads mark at once.
+    uint64_t before = set[k].tag.fetch_or(bits, std::memory_order_relaxed);
+    fresh = sectors & ~(write ? before >> 4 & 15 : before & 15);
+    return true;
   }
-  unsigned victim = next[set].fetch_add(1, std::memory_order_relaxed) % kWays;
-  w[victim].tag.store(line << 8 | mark, std::memory_order_relaxed);
-  return sectors;
+  return false;
+}
+
+unsigned SharedCache::touch(uint64_t line, unsigned sectors, bool write) {
+  uint64_t index = (line ^ line >> 17) & (sets - 1);
+  Way *set = &ways[index * kWays];
+  unsigned fresh;
+  if (mark(set, line, sectors, write, fresh))
+    return fresh;
+  // One thread at a time adds a line to a set, so that no line is fetched twice.
+  std::atomic<uint8_t> &state = next[index];
+  uint8_t victim = state.load(std::memory_order_relaxed) & ~kLocked;
+  while (!state.compare_exchange_weak(victim, victim | kLocked, std::memory_order_acquire))
+    victim &= static_cast<uint8_t>(~kLocked);
+  if (!mark(set, line, sectors, write, fresh)) {
+    set[victim % kWays].tag.store(line << 8 | (write ? sectors << 4 | sectors : sectors),
+                                  std::memory_order_relaxed);
+    victim = (victim + 1) % kWays;
+    fresh = sectors;
+  }
+  state.store(victim, std::memory_order_release);
+  return fresh;
 }
 
 } // namespace flysim

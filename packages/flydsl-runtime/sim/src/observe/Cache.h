@@ -31,7 +31,7 @@ private:
 };
 
 /// The cache that all compute units share (L2 and, behind it, the memory-side
-/// cache), used by all worker threads at once. Races lose at most a hit.
+/// cache), used by all worker threads at once.
 class SharedCache {
 public:
   explicit SharedCache(uint64_t bytes);
@@ -41,9 +41,11 @@ public:
 
 private:
   static constexpr unsigned kWays = 16;
+  static constexpr uint8_t kLocked = 128; ///< of `next`: a thread adds a line to the set
   struct Way {
     std::atomic<uint64_t> tag{~0ull}; ///< line << 8 | dirty sectors << 4 | present sectors
   };
+  static bool mark(Way *set, uint64_t line, unsigned sectors, bool write, unsigned &fresh);
   std::unique_ptr<Way[]> ways;
   std::unique_ptr<std::atomic<uint8_t>[]> next; ///< victim of each set
   uint64_t sets;
