@@ -31,8 +31,14 @@ endforeach()
 # Type stubs of _flyDialects, written by importing it: `ninja fly-stubs`, after which they are
 # installed with the package.
 set(fly_stub_dir "${FLY_PYTHON_PACKAGE_DIR}/_mlir_libs")
+# An isolated build finds nanobind by an import path of its own, which must not be lost here.
+set(fly_stub_path "${CMAKE_BINARY_DIR}/python_packages")
+if(nanobind_DIR)
+  get_filename_component(fly_nanobind_site "${nanobind_DIR}/../.." ABSOLUTE)
+  string(APPEND fly_stub_path ":${fly_nanobind_site}")
+endif()
 add_custom_target(fly-stubs
-  COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${CMAKE_BINARY_DIR}/python_packages"
+  COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${fly_stub_path}"
     "${Python3_EXECUTABLE}" -m nanobind.stubgen --quiet --recursive
     -m flydsl._mlir._mlir_libs._flyDialects -O "${fly_stub_dir}"
   COMMENT "Writing type stubs of _flyDialects" VERBATIM)
