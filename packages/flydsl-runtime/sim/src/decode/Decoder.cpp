@@ -531,46 +531,7 @@ private:
   Inst &inst;
 };
 
-void resolveBranches(Program &p) {
-  for (Inst &i : p.insts) {
-    if (!i.def || !(i.def->flags & kBranch))
-      continue;
-    int64_t target = static_cast<int64_t>(i.pc) + i.length + i.imm * 4;
-    if (target < 0 || static_cast<uint64_t>(target) >= p.size || p.indexAt[target / 4] < 0)
-      i.exec = execBadBranch;
-    else
-      i.imm = p.indexAt[target / 4];
-  }
-}
-
 } // namespace
-
-const uint32_t *Program::constant(uint64_t value) {
-  auto it = constantAt.find(value);
-  if (it != constantAt.end())
-    return it->second;
-  constants.emplace_back();
-  ConstRow &row = constants.back();
-  for (unsigned i = 0; i < kRow; ++i) {
-    row.lanes[i] = static_cast<uint32_t>(value);
-    row.lanes[kRow + i] = static_cast<uint32_t>(value >> 32);
-  }
-  constantAt[value] = row.lanes;
-  return row.lanes;
-}
-
-uint32_t Program::indexOf(uint64_t addr) const {
-  uint64_t offset = addr - base;
-  if (addr < base || offset >= size || offset % 4 || indexAt[offset / 4] < 0)
-    raise(FaultKind::IllegalAddress,
-          format("jump to 0x%llx, where there is no instruction", (unsigned long long)addr));
-  return static_cast<uint32_t>(indexAt[offset / 4]);
-}
-
-std::string Program::text(const Inst &i) const {
-  return disassembler->print(reinterpret_cast<const uint8_t *>(base + i.pc), size - i.pc,
-                             base + i.pc);
-}
 
 Fidelity decodeInstruction(Program &program, const RawInst &raw, Inst &inst) {
   InstDecoder(program, raw, inst).run();
@@ -580,40 +541,6 @@ Fidelity decodeInstruction(Program &program, const RawInst &raw, Inst &inst) {
   if (inst.ext && inst.ext->second)
     approximate |= (inst.ext->second->def->flags & kApprox) != 0;
   return approximate ? Fidelity::Approximate : Fidelity::Exact;
-}
-
-std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &range,
-                                       const ArchInfo &arch, bool wave32) {
-  auto program = std::make_unique<Program>();
-  program->arch = &arch;
-  program->wave32 = wave32;
-  program->base = range.addr;
-  program->size = range.size & ~uint64_t(3);
-  program->disassembler = std::make_shared<Disassembler>(arch, wave32);
-  program->indexAt.assign(program->size / 4, -1);
-  program->insts.reserve(program->size / 6 + 16);
-  auto *bytes = reinterpret_cast<const uint8_t *>(range.addr);
-  RawInst raw;
-  for (uint64_t pc = 0; pc < program->size;) {
-    program->indexAt[pc / 4] = static_cast<int32_t>(program->insts.size());
-    program->insts.emplace_back();
-    Inst &inst = program->insts.back();
-    inst.pc = static_cast<uint32_t>(pc);
-    if (program->disassembler->decode(bytes + pc, program->size - pc, range.addr + pc, raw)) {
-      inst.length = static_cast<uint8_t>(raw.length);
-      decodeInstruction(*program, raw, inst);
-    } else {
-      inst.length = 4;
-      inst.exec = execIllegal;
-    }
-    pc += inst.length;
-  }
-  // Running off the end must fault rather than read past the vector.
-  program->insts.emplace_back();
-  program->insts.back().pc = static_cast<uint32_t>(program->size);
-  program->insts.back().exec = execIllegal;
-  resolveBranches(*program);
-  return program;
 }
 
 } // namespace flysim
