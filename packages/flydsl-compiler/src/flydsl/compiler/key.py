@@ -101,45 +101,61 @@ def _opcodes() -> tuple[dict[int, tuple[bool, int]], frozenset[int]] | None:
 _OPCODES = _opcodes()
 
 
-def _name_loads(code: types.CodeType) -> Iterator[tuple[bool, str] | None]:
-    """(starts a chain, name) of each load of a global or an attribute, None for other instructions."""
+def _chains(code: types.CodeType) -> list[tuple[str, ...]]:
+    """Chains of loaded globals in one code object, see `_global_reads`."""
+    # A cached start spends much of its time here, and `dis` is ten times slower.
     if _OPCODES is None:
-        for instruction in dis.get_instructions(code):
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
-                yield instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"), str(instruction.argval)
-            elif instruction.opname not in ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"):
-                yield None
-        return
-    # A cached start spends most of its time here, and `dis` is ten times slower.
+        return _chains_by_dis(code)
     named, skipped = _OPCODES
     data, names, extended = code.co_code, code.co_names, 0
     extended_arg = dis.EXTENDED_ARG
+    found: list[tuple[str, ...]] = []
+    chain: list[str] = []
     for position in range(0, len(data), 2):
         opcode = data[position]
-        if opcode in skipped:
-            continue
-        argument = data[position + 1] | extended
-        if opcode == extended_arg:
-            extended = argument << 8
-            continue
-        extended = 0
         how = named.get(opcode)
-        yield None if how is None else (how[0], names[argument >> how[1]])
+        if how is None:
+            if opcode == extended_arg:
+                extended = (data[position + 1] | extended) << 8
+            elif opcode not in skipped:
+                extended = 0
+                if chain:
+                    found.append(tuple(chain))
+                    chain = []
+            continue
+        name = names[(data[position + 1] | extended) >> how[1]]
+        extended = 0
+        if how[0]:
+            if chain:
+                found.append(tuple(chain))
+            chain = [name]
+        elif chain:
+            chain.append(name)
+    if chain:
+        found.append(tuple(chain))
+    return found
+
+
+def _chains_by_dis(code: types.CodeType) -> list[tuple[str, ...]]:
+    """`_chains` on a Python whose opcodes are not known here."""
+    found: list[tuple[str, ...]] = []
+    chain: list[str] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG"):
+            continue
+        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            if chain:
+                chain.append(str(instruction.argval))
+            continue
+        if chain:
+            found.append(tuple(chain))
+        chain = [str(instruction.argval)] if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") else []
+    return [*found, tuple(chain)] if chain else found
 
 
 def _global_reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
     """Chains of loaded globals: ``("helpers", "scale")`` for ``helpers.scale(x)``."""
-    chain: list[str] = []
-    for load in _name_loads(code):
-        if load is not None and not load[0]:
-            if chain:
-                chain.append(load[1])
-            continue
-        if chain:
-            yield tuple(chain)
-        chain = [] if load is None else [load[1]]
-    if chain:
-        yield tuple(chain)
+    yield from _chains(code)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _global_reads(constant)

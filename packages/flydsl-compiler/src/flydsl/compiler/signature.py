@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from flydsl.utils.annotations import evaluate_annotation
+
 __all__ = ["Parameters", "is_compile_time", "is_stream", "is_type_param_annotation"]
 
 
@@ -55,7 +57,7 @@ def _resolve(function: Callable[..., Any]) -> dict[str, Any]:
     resolved, failed = {}, []
     for name, annotation in raw.items():
         try:
-            resolved[name] = eval(annotation, names) if isinstance(annotation, str) else annotation
+            resolved[name] = evaluate_annotation(annotation, names)
         except NameError:
             resolved[name] = annotation
             failed.append(name)

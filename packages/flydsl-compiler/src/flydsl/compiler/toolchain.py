@@ -16,6 +16,7 @@ from typing import Any
 from flydsl.utils import env
 
 from .artifact import FORMAT
+from .backends.rocm import NATIVE_LIBRARIES
 from .external_llvm import external_fingerprint
 from .key import digest_of
 
@@ -49,22 +50,38 @@ def _walk(directory: str, suffix: str, prefix: str) -> Iterator[tuple[str, str, 
             yield from _walk(entry.path, suffix, f"{prefix}{name}/")
 
 
-def _toolchain_files(patterns: tuple[str, ...], extra: tuple[str, ...]) -> list[tuple[str, str, int, int]]:
-    """(relative name, path, size, time) of the files that decide what a compile produces."""
+_Files = list[tuple[str, str, int, int]]  # (relative name, path, size, time)
+
+
+def _python_files() -> _Files:
+    """The Python files of the stack that decide what a compile produces."""
     import flydsl
 
-    found: list[tuple[str, str, int, int]] = []
+    found: _Files = []
     for root in flydsl.__path__:
         for part in _PYTHON_PARTS:
             found += _walk(f"{root}/{part}", ".py", f"{part}/")
         # The version of the kernels; their code belongs to the identity of what uses it.
         found += _files(f"{root}/kernels", "kernels", "__init__.py")
-        for folder in sorted({os.path.dirname(pattern) for pattern in patterns}):
-            names = [os.path.basename(p) for p in patterns if os.path.dirname(p) == folder]
-            found += [f for f in _files(f"{root}/{folder}", folder) if any(_matches(f[0], folder, n) for n in names)]
-    for directory in extra:
-        found += _walk(directory, ".py", "")
     return sorted(found)
+
+
+@functools.lru_cache(maxsize=4)
+def _native_files(patterns: tuple[str, ...]) -> _Files:
+    """The libraries that match a backend's patterns."""
+    import flydsl
+
+    found: _Files = []
+    for folder in sorted({os.path.dirname(pattern) for pattern in patterns}):
+        names = [os.path.basename(p) for p in patterns if os.path.dirname(p) == folder]
+        for root in flydsl.__path__:
+            found += [f for f in _files(f"{root}/{folder}", folder) if any(_matches(f[0], folder, n) for n in names)]
+    return sorted(found)
+
+
+def _stamp(files: _Files) -> str:
+    """Digest of names, sizes and times."""
+    return digest_of(repr([(name, size, time) for name, _, size, time in files]))
 
 
 def _files(directory: str, prefix: str, text: str = ".so") -> list[tuple[str, str, int, int]]:
@@ -169,16 +186,17 @@ def _changed_versions() -> list[tuple[str, Any]]:
 def _fingerprint(
     root: str | None, version: str, backend: str, patterns: tuple[str, ...], extra: tuple[str, ...]
 ) -> str:
-    files = _toolchain_files(patterns, extra)
-    stats = [(name, size, time) for name, _, size, time in files]
+    others = [*_native_files(patterns)]
+    for directory in extra:
+        others += _walk(directory, ".py", "")
     # Hashing 100 MB of libraries takes longer than a whole cached start, so the content hash is remembered
     # for an unchanged set of sizes and times.
-    stamp = digest_of(repr(stats))
+    stamp = digest_of(_PYTHON_STAMP, _stamp(others))
     memo = None if root is None else Path(root) / f"toolchain-{stamp[:16]}.json"
     content = _read_memo(memo, stamp)
     if content is None:
         sha = hashlib.sha256()
-        for name, path, size, _ in files:
+        for name, path, size, _ in (*_PYTHON_FILES, *others):
             sha.update(name.encode())
             build = None if name.endswith(".py") else build_id(path)
             if build:
@@ -226,3 +244,10 @@ def toolchain_fingerprint(backend: Any) -> str:
     return _fingerprint(None if root is None else str(root), versions, backend.hash() + external,
                         tuple(backend.native_lib_patterns()),
                         (*EXTRA_SOURCE_DIRS, *env.compile.extra_source_dirs))  # fmt: skip
+
+
+# Taken at import: this process runs the code as it is now, also when a file changes before the first call. (And
+# looking at 200 files takes longer than all the rest of a cached start.)
+_PYTHON_FILES = _python_files()
+_PYTHON_STAMP = _stamp(_PYTHON_FILES)
+_native_files(NATIVE_LIBRARIES)

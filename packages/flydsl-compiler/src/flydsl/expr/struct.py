@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.utils.annotations import evaluate_annotation
 
 from ._lazy import protocol
 from ._storage import Align, Arena, Array, Storage, align_up, byte_offset, unaligned
@@ -293,7 +294,7 @@ def _resolve_annotations(cls: type, depth: int) -> dict[str, Any]:
     frame = sys._getframe(depth)
     scope.update(frame.f_globals)
     scope.update(frame.f_locals)
-    return {name: eval(a, scope) if isinstance(a, str) else a for name, a in annotations.items()}  # noqa: S307
+    return {name: evaluate_annotation(a, scope) for name, a in annotations.items()}
 
 
 def _check_fields(fields: Mapping[str, Any], generated: bool) -> None:

@@ -13,6 +13,8 @@ from .base import AOTRuntimeConfig, BaseBackend, GPUTarget
 
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?(:[a-z]+[+-])*")
 _SUPPORTED = ("gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250", "gfx1250-strict")
+#: Libraries that generate code; their content enters the toolchain fingerprint.
+NATIVE_LIBRARIES = ("_mlir/_mlir_libs/libFlyPythonCAPI.so*", "_mlir/_mlir_libs/_fly*.so", "_mlir/_mlir_libs/_mlir.*.so")
 _SPACES = {"generic": 0, "global": 1, "shared": 3, "register": 5}
 
 
@@ -120,7 +122,7 @@ class RocmBackend(BaseBackend):
         return [f'#rocdl.target<chip = "{self.chip}">']
 
     def native_lib_patterns(self) -> list[str]:
-        return ["_mlir/_mlir_libs/libFlyPythonCAPI.so*", "_mlir/_mlir_libs/_fly*.so", "_mlir/_mlir_libs/_mlir.*.so"]
+        return list(NATIVE_LIBRARIES)
 
     def jit_runtime_lib_basenames(self) -> list[str]:
         return []
