@@ -14,32 +14,38 @@ namespace flysim {
 
 namespace {
 
-std::string readSourceLine(const CodeObject &object, uint64_t address) {
+void readSourceLines(const CodeObject &object, const std::vector<uint64_t> &addresses,
+                     std::vector<std::string> &lines) {
   using namespace llvm;
   StringRef bytes(reinterpret_cast<const char *>(object.elf.data()), object.elf.size());
   auto file = object::ObjectFile::createELFObjectFile(MemoryBufferRef(bytes, "kernel"));
   if (!file) {
     consumeError(file.takeError());
-    return "";
+    return;
   }
   std::unique_ptr<DWARFContext> context = DWARFContext::create(**file);
   DILineInfoSpecifier spec(DILineInfoSpecifier::FileLineInfoKind::AbsoluteFilePath);
-  auto info = context->getLineInfoForAddress(
-      object::SectionedAddress{address, object::SectionedAddress::UndefSection}, spec);
-  if (!info || info->Line == 0)
-    return "";
-  return format("%s:%u", info->FileName.c_str(), info->Line);
+  for (size_t k = 0; k < addresses.size(); ++k) {
+    auto info = context->getLineInfoForAddress(
+        object::SectionedAddress{addresses[k], object::SectionedAddress::UndefSection}, spec);
+    if (info && info->Line != 0)
+      lines[k] = format("%s:%u", info->FileName.c_str(), info->Line);
+  }
 }
 
 } // namespace
 
-std::string sourceLine(const CodeObject &object, uint64_t address) {
-  std::string line;
+std::vector<std::string> sourceLines(const CodeObject &object, const std::vector<uint64_t> &addresses) {
+  std::vector<std::string> lines(addresses.size());
   uint64_t crash = 0;
   // Debug information may be malformed; a message without the line is better than none.
-  if (!protectedCall([&] { line = readSourceLine(object, address); }, crash))
-    return "";
-  return line;
+  if (!protectedCall([&] { readSourceLines(object, addresses, lines); }, crash))
+    lines.assign(addresses.size(), "");
+  return lines;
+}
+
+std::string sourceLine(const CodeObject &object, uint64_t address) {
+  return sourceLines(object, {address}).front();
 }
 
 } // namespace flysim

@@ -4,6 +4,9 @@
 
 #include "exec/AddressInline.h"
 #include "exec/BufferInline.h"
+#include "exec/TensorInline.h"
+
+#include <algorithm>
 
 namespace flysim {
 
@@ -17,6 +20,21 @@ void fromTemps(Wave &w, MemoryAccess &out) {
 void buffer(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
   Addressing addressing(w, i);
   out.lanes = 0;
+  const Resource &r = addressing.resource();
+  if (!r.swizzle && !r.addTid && !r.stride && !(i.addrMode & 2) && (!r.gfx12 || r.oobSelect == 3)) {
+    // A plain range of bytes; the range check of each dword as in locate().
+    uint32_t soffset = i.src[2] ? read32(w, i.src[2]) : 0, imm = static_cast<uint32_t>(i.imm);
+    const uint32_t *v = (i.addrMode & 1) && i.src[0] ? row(w, i.src[0]) : nullptr;
+    unsigned first = info.bytes < 4 || info.atomic ? info.bytes : 4;
+    uint64_t exec = w.exec() & w.fullMask;
+    for (unsigned l = 0; l < w.lanes; ++l) {
+      uint32_t offset = (v ? v[l] : 0) + imm;
+      out.addr[0][l] = r.base + soffset + offset;
+      out.lanes |= uint64_t(uint64_t(offset) + soffset + first <= r.records) << l;
+    }
+    out.lanes &= exec;
+    return;
+  }
   for (uint64_t m = w.exec() & w.fullMask; m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     flysim::Access a = addressing.at(l, info.bytes, info.atomic);
@@ -68,7 +86,8 @@ constexpr uint8_t kSixteens[64] = {
 Phases phasesOf(unsigned bytes, bool read, const ArchInfo &arch) {
   if (arch.gfx1250() || arch.gfx12())
     return {kIdentity, bytes <= 4 ? 32u : (bytes <= 8 ? 16u : 8u), arch.gfx1250() ? 64u : 32u};
-  if (!read || bytes < 4)
+  // Bytes and halves are served like the dwords that hold them.
+  if (!read)
     return {kIdentity, bytes <= 4 ? 32u : (bytes <= 8 ? 16u : 8u), 32};
   if (arch.gfx950()) {
     if (bytes <= 4)
@@ -79,12 +98,13 @@ Phases phasesOf(unsigned bytes, bool read, const ArchInfo &arch) {
   }
   if (bytes <= 8)
     return {kIdentity, bytes <= 4 ? 32u : 16u, 32};
-  return {kEights, 8, 32};
+  return {bytes == 12 ? kIdentity : kEights, 8, 32};
 }
 
-/// Most distinct dwords that one bank serves for the lanes of a phase.
+/// Most distinct dwords that one bank serves for the lanes of a phase; with `each`, most
+/// dwords, distinct or not.
 unsigned phaseCycles(const uint64_t *addr, uint64_t lanes, const Phases &p, unsigned first,
-                     unsigned bytes) {
+                     unsigned bytes, bool each) {
   uint32_t dwords[64 * 4];
   unsigned n = 0;
   for (unsigned k = first; k < first + p.width; ++k) {
@@ -105,7 +125,7 @@ unsigned phaseCycles(const uint64_t *addr, uint64_t lanes, const Phases &p, unsi
   for (unsigned k = 0; k < n; ++k) {
     unsigned bank = dwords[k] & (p.banks - 1);
     bool seen = false;
-    for (unsigned at = head[bank]; at != 255 && !seen; at = next[at])
+    for (unsigned at = head[bank]; !each && at != 255 && !seen; at = next[at])
       seen = dwords[at] == dwords[k];
     if (seen)
       continue;
@@ -124,6 +144,7 @@ bool describeAccess(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &
   out.ldsSpace = false;
   switch (info.space) {
   case MemSpace::None:
+  case MemSpace::Tensor:
     return false;
   case MemSpace::Global:
     addresses<kGlobal>(w, i, info.bytes);
@@ -155,29 +176,64 @@ bool describeAccess(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &
   return false;
 }
 
-unsigned ldsCycles(const MemoryAccess &a, const InstInfo &info, const ArchInfo &arch) {
+LdsCost ldsCost(const MemoryAccess &a, const InstInfo &info, const ArchInfo &arch, unsigned lanes) {
   Phases p = phasesOf(a.bytes, info.load, arch);
-  unsigned lanes = arch.gfx12() ? 32 : 64, total = 0;
+  LdsCost cost;
   for (unsigned k = 0; k < a.count; ++k)
-    for (unsigned first = 0; first < lanes; first += p.width)
-      total += phaseCycles(a.addr[k], a.lanes, p, first, a.bytes);
+    for (unsigned first = 0; first < lanes; first += p.width) {
+      unsigned cycles = phaseCycles(a.addr[k], a.lanes, p, first, a.bytes, info.atomic);
+      cost.cycles += cycles;
+      cost.ideal += cycles != 0;
+      cost.degree = std::max(cost.degree, cycles);
+    }
   // gfx950 spends two clocks on a conflict-free dword access of 64 lanes.
   unsigned least = arch.gfx950() && a.bytes <= 4 && info.load ? 2 * a.count : 1;
-  return total > least ? total : least;
+  cost.cycles = std::max(cost.cycles, least);
+  cost.ideal = std::max(cost.ideal, least);
+  return cost;
 }
 
-unsigned ldsIdealCycles(const MemoryAccess &a, const InstInfo &info, const ArchInfo &arch) {
-  Phases p = phasesOf(a.bytes, info.load, arch);
-  unsigned lanes = arch.gfx12() ? 32 : 64, total = 0;
-  for (unsigned first = 0; first < lanes; first += p.width) {
-    bool any = false;
-    for (unsigned k = first; k < first + p.width && !any; ++k)
-      any = a.lanes >> p.order[k] & 1;
-    total += any;
-  }
-  total *= a.count;
-  unsigned least = arch.gfx950() && a.bytes <= 4 && info.load ? 2 * a.count : 1;
-  return total > least ? total : least;
+LdsCost LdsCosts::find(size_t index, Wave &w, const Inst &inst, const InstInfo &info) {
+  if (!memos[index])
+    memos[index] = std::make_unique<Memo>();
+  Memo &m = *memos[index];
+  // The offsets of the instruction, also the second of a pair, are the same each time.
+  static constexpr uint32_t kZeros[kRow] = {};
+  const uint32_t *base = inst.src[0] ? row(w, inst.src[0]) : kZeros;
+  uint32_t start = base[0], different = 0;
+  uint64_t active = w.exec() & w.fullMask;
+  for (unsigned l = 0; l < kRow; ++l)
+    different |= l < w.lanes ? (base[l] - start) ^ m.relative[l] : 0;
+  if (m.valid && !different && m.lanes == active && m.low == (start & 3))
+    return m.cost;
+  for (unsigned l = 0; l < w.lanes; ++l)
+    m.relative[l] = base[l] - start;
+  m.lanes = active;
+  m.low = start & 3;
+  MemoryAccess access;
+  describeAccess(w, inst, info, access);
+  m.cost = ldsCost(access, info, *w.program->arch, w.lanes);
+  m.valid = true;
+  return m.cost;
+}
+
+uint64_t describeTensor(Wave &w, const Inst &inst, std::vector<Run> &out) {
+  out.clear();
+  Tensor t = decodeTensor(w, inst);
+  uint64_t ldsBytes = 0;
+  if (!t.valid)
+    return 0;
+  for (uint32_t n = 0; n < t.iterations; ++n)
+    forElements(t, t.global + n * t.globalIncrement, 0, false, [&](uint64_t address, uint64_t) {
+      ldsBytes += t.elementBytes;
+      if (!address)
+        return;
+      if (!out.empty() && out.back().from + out.back().bytes == address)
+        out.back().bytes += t.elementBytes;
+      else
+        out.push_back({address, t.elementBytes});
+    });
+  return ldsBytes;
 }
 
 } // namespace flysim

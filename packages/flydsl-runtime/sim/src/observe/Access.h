@@ -5,6 +5,9 @@
 #include "exec/Wave.h"
 #include "observe/Classify.h"
 
+#include <memory>
+#include <vector>
+
 namespace flysim {
 
 /// Lane addresses of one memory instruction: host addresses for global memory and
@@ -18,16 +21,46 @@ struct MemoryAccess {
 };
 
 /// Describes what `inst` will access in the state before it runs. False for
-/// instructions that access no memory (or none that is modelled: tensor moves).
-/// Raises the fault that running the instruction would raise.
+/// instructions that access no memory lane by lane. Raises the fault that running the
+/// instruction would raise.
 bool describeAccess(Wave &wave, const Inst &inst, const InstInfo &info, MemoryAccess &out);
 
-/// Clocks that the LDS needs for the access: the sum over its phases of the most
-/// dwords that one bank serves; equal addresses in a phase broadcast.
-unsigned ldsCycles(const MemoryAccess &access, const InstInfo &info, const ArchInfo &arch);
+/// A stretch of memory.
+struct Run {
+  uint64_t from, bytes;
+};
+/// What a tensor move transfers: the stretches of memory and the bytes of LDS (more, if
+/// elements outside the tensor are filled with zeros).
+uint64_t describeTensor(Wave &wave, const Inst &inst, std::vector<Run> &out);
 
-/// The same with no two lanes in conflict.
-unsigned ldsIdealCycles(const MemoryAccess &access, const InstInfo &info, const ArchInfo &arch);
+/// What one LDS instruction of a wave costs.
+struct LdsCost {
+  unsigned cycles = 0; ///< sum over the phases of the most dwords that one bank serves
+  unsigned ideal = 0;  ///< the same with no two lanes in conflict
+  unsigned degree = 0; ///< of the worst phase: 1 is free of conflicts
+};
+
+/// Cost of an access of a wave of `lanes` lanes. Lanes that read or write one dword in
+/// a phase share it; atomic operations on it come one after the other.
+LdsCost ldsCost(const MemoryAccess &access, const InstInfo &info, const ArchInfo &arch, unsigned lanes);
+
+/// The cost of the LDS instructions of a program. A pattern of addresses costs the same
+/// wherever it starts, so that the pattern seen last answers for most executions.
+class LdsCosts {
+public:
+  explicit LdsCosts(size_t instructions) : memos(instructions) {}
+  /// `index`: number of the LDS instruction `inst` that `wave` is about to run.
+  LdsCost find(size_t index, Wave &wave, const Inst &inst, const InstInfo &info);
+
+private:
+  struct Memo {
+    uint64_t lanes = 0;
+    uint32_t low, relative[kRow];
+    LdsCost cost;
+    bool valid = false;
+  };
+  std::vector<std::unique_ptr<Memo>> memos;
+};
 
 } // namespace flysim
 

@@ -3,6 +3,7 @@
 #include "observe/Cache.h"
 
 #include <algorithm>
+#include <new>
 
 namespace flysim {
 
@@ -36,15 +37,23 @@ void L1Cache::clear() { std::fill(tags.begin(), tags.end(), ~0ull); }
 
 SharedCache::SharedCache(uint64_t bytes)
     : sets(powerOfTwoBelow(std::max<uint64_t>(1, bytes / kLineBytes / kWays))) {
-  ways.reset(new Way[sets * kWays]);
-  next.reset(new std::atomic<uint8_t>[sets]());
+  static_assert(sizeof(Way) == 8 && sizeof(std::atomic<uint8_t>) == 1, "plain memory");
+  ways.reset(static_cast<Way *>(calloc(sets * kWays, sizeof(Way))));
+  next.reset(static_cast<std::atomic<uint8_t> *>(calloc(sets, 1)));
+  if (!ways || !next)
+    throw std::bad_alloc();
 }
 
 bool SharedCache::mark(Way *set, uint64_t line, unsigned sectors, bool write, unsigned &fresh) {
   unsigned bits = write ? sectors << 4 | sectors : sectors;
   for (unsigned k = 0; k < kWays; ++k) {
-    if (set[k].tag.load(std::memory_order_relaxed) >> 8 != line)
+    uint64_t held = set[k].tag.load(std::memory_order_relaxed);
+    if (held >> 8 != line)
       continue;
+    if ((held & bits) == bits) {
+      fresh = 0; // nothing to write: the common case, and other threads keep the line
+      return true;
+    }
     // What the word held before says which sectors are new, also when two threads mark at once.
     uint64_t before = set[k].tag.fetch_or(bits, std::memory_order_relaxed);
     fresh = sectors & ~(write ? before >> 4 & 15 : before & 15);
@@ -55,6 +64,7 @@ bool SharedCache::mark(Way *set, uint64_t line, unsigned sectors, bool write, un
 
 unsigned SharedCache::touch(uint64_t line, unsigned sectors, bool write) {
   uint64_t index = (line ^ line >> 17) & (sets - 1);
+  ++line; // 0 is an empty way
   Way *set = &ways[index * kWays];
   unsigned fresh;
   if (mark(set, line, sectors, write, fresh))

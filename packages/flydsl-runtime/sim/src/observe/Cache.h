@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -43,11 +44,15 @@ private:
   static constexpr unsigned kWays = 16;
   static constexpr uint8_t kLocked = 128; ///< of `next`: a thread adds a line to the set
   struct Way {
-    std::atomic<uint64_t> tag{~0ull}; ///< line << 8 | dirty sectors << 4 | present sectors
+    std::atomic<uint64_t> tag; ///< (line + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty
+  };
+  struct Free {
+    void operator()(void *p) const { ::free(p); }
   };
   static bool mark(Way *set, uint64_t line, unsigned sectors, bool write, unsigned &fresh);
-  std::unique_ptr<Way[]> ways;
-  std::unique_ptr<std::atomic<uint8_t>[]> next; ///< victim of each set
+  // Pages that no launch touches are never mapped: a small launch pays for little.
+  std::unique_ptr<Way[], Free> ways;
+  std::unique_ptr<std::atomic<uint8_t>[], Free> next; ///< victim of each set
   uint64_t sets;
 };
 

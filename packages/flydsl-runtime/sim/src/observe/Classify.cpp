@@ -130,6 +130,9 @@ void waits(const std::string &m, uint32_t imm, InstInfo &info) {
     set(Counter::Async, imm & 63);
   } else if (m == "s_wait_tensorcnt") {
     set(Counter::Tensor, imm & 63);
+  } else if (m == "s_wait_idle") {
+    for (uint8_t &w : info.wait)
+      w = 0;
   } else if (m == "s_wait_loadcnt_dscnt" || m == "s_wait_storecnt_dscnt") {
     set(starts(m, "s_wait_load") ? Counter::Vm : Counter::Store, imm >> 8 & 63);
     set(Counter::Ds, imm & 63);
@@ -137,7 +140,7 @@ void waits(const std::string &m, uint32_t imm, InstInfo &info) {
 }
 
 /// Vector memory and LDS instructions.
-void memory(const std::string &m, const ArchInfo &arch, InstInfo &info) {
+void memory(const std::string &m, bool returns, const ArchInfo &arch, InstInfo &info) {
   bool gfx12 = arch.gfx12();
   info.bytes = static_cast<uint16_t>(accessBytes(m));
   info.atomic = has(m, "_atomic") || has(m, "_cmpst") || has(m, "_rtn");
@@ -154,20 +157,25 @@ void memory(const std::string &m, const ArchInfo &arch, InstInfo &info) {
     return;
   }
   if (starts(m, "tensor_")) {
-    info.unit = has(m, "store") ? Unit::VmemStore : Unit::VmemLoad;
+    info.store = has(m, "store");
+    info.load = !info.store;
+    info.unit = info.store ? Unit::VmemStore : Unit::VmemLoad;
+    info.space = MemSpace::Tensor;
     info.counter = Counter::Tensor;
     return;
   }
-  info.space = starts(m, "global_")                             ? MemSpace::Global
+  info.space = starts(m, "global_") || starts(m, "cluster_")     ? MemSpace::Global
                : starts(m, "flat_")                             ? MemSpace::Flat
                : starts(m, "scratch_")                          ? MemSpace::Scratch
                                                                 : MemSpace::Buffer;
   bool store = has(m, "_store"), async = has(m, "_async_");
   info.load = !store && !info.atomic;
   info.store = store;
-  info.toLds = info.load && (has(m, "_lds") || has(m, "_async_to"));
+  info.toLds = (info.load && has(m, "_lds")) || async;
   info.unit = info.load ? Unit::VmemLoad : Unit::VmemStore;
-  info.counter = async ? Counter::Async : (gfx12 && store) ? Counter::Store : Counter::Vm;
+  // An atomic that returns nothing counts as a store on gfx12.
+  bool noReturn = store || (info.atomic && !returns);
+  info.counter = async ? Counter::Async : (gfx12 && noReturn) ? Counter::Store : Counter::Vm;
   // Cache maintenance and prefetches transfer nothing to a lane.
   if (has(m, "_inv") || has(m, "_wb") || has(m, "prefetch")) {
     info.space = MemSpace::None;
@@ -215,9 +223,9 @@ InstInfo classifyOne(const Inst &i, const ArchInfo &arch, unsigned waveSize) {
     return info;
   }
   if (starts(m, "ds_") || starts(m, "global_") || starts(m, "flat_") || starts(m, "scratch_") ||
-      starts(m, "buffer_") || starts(m, "tbuffer_") || starts(m, "tensor_")) {
+      starts(m, "buffer_") || starts(m, "tbuffer_") || starts(m, "tensor_") || starts(m, "cluster_")) {
     registers(i, info);
-    memory(m, arch, info);
+    memory(m, static_cast<bool>(i.dst), arch, info);
     return info;
   }
   uint32_t imm = static_cast<uint32_t>(i.imm);
@@ -237,7 +245,7 @@ InstInfo classifyOne(const Inst &i, const ArchInfo &arch, unsigned waveSize) {
     info.unit = Unit::Branch;
   } else if (m == "s_nop" || starts(m, "s_delay") || starts(m, "s_setprio") || starts(m, "s_sleep") ||
              starts(m, "s_clause") || starts(m, "s_sched") || starts(m, "s_set_vgpr_msb") ||
-             starts(m, "s_code_end") || starts(m, "s_wakeup") || starts(m, "s_icache") || starts(m, "s_dcache")) {
+             starts(m, "s_code_end") || starts(m, "s_ttrace") || starts(m, "s_monitor_sleep") || starts(m, "s_wakeup") || starts(m, "s_icache") || starts(m, "s_dcache")) {
     info.unit = Unit::Internal;
     info.cycles = m == "s_nop" ? static_cast<uint16_t>((imm & 15) + 1) : 1;
   } else {

@@ -31,7 +31,7 @@ enum class Unit : uint8_t {
 const char *unitName(Unit unit);
 
 /// Address space of a memory instruction.
-enum class MemSpace : uint8_t { None, Global, Flat, Scratch, Buffer, Lds, Scalar };
+enum class MemSpace : uint8_t { None, Global, Flat, Scratch, Buffer, Lds, Scalar, Tensor };
 
 /// Counters that memory operations increment and waits test.
 enum class Counter : uint8_t { Vm, Lgkm, Store, Ds, Km, Async, Tensor, Count };

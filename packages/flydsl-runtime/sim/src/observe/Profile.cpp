@@ -19,6 +19,9 @@ void InstCounters::add(const InstCounters &o) {
   l2Bytes += o.l2Bytes;
   readBytes += o.readBytes;
   writtenBytes += o.writtenBytes;
+  partial += o.partial;
+  ldsBytes += o.ldsBytes;
+  ldsDegree = std::max(ldsDegree, o.ldsDegree);
   ldsCycles += o.ldsCycles;
   ldsIdeal += o.ldsIdeal;
 }
@@ -28,14 +31,16 @@ namespace {
 /// Work-groups that the timing model replays: those that a round-robin dispatcher
 /// gives to the first compute unit.
 constexpr unsigned kLeastSampledGroups = 16;
-/// Bound of the recorded instructions of one work-group, all waves together.
-constexpr size_t kTraceOps = 2000000;
+/// Bound of the recorded instructions of a launch (12 bytes each), all waves together.
+constexpr size_t kTraceOps = 16000000;
 
 struct Shared {
   LaunchProfile profile;
   SharedCache cache;
-  uint64_t stride; ///< distance of the sampled work-groups
-  uint64_t samples; ///< how many: enough to see the steady state between start and drain
+  uint64_t stride = 1;  ///< distance of the sampled work-groups
+  uint64_t first = 0;   ///< the first of them
+  uint64_t samples = 0; ///< how many: enough to see the steady state between start and drain
+  size_t opsPerGroup = 0; ///< bound of the recorded instructions of one of them
   std::mutex mutex;
 
   explicit Shared(const ArchInfo &arch) : cache(timingTable(arch).sharedCacheBytes) {}
@@ -44,8 +49,10 @@ struct Shared {
 class ProfileWorker final : public WorkerObserver {
 public:
   explicit ProfileWorker(Shared &shared)
-      : shared(shared), infos(shared.profile.infos), l1(timingTable(*shared.profile.arch).l1Bytes) {
+      : shared(shared), arch(*shared.profile.arch), infos(shared.profile.infos),
+        l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()) {
     counters.resize(infos.size());
+    ldsBytesPerClk = std::max(1u, timingTable(arch).ldsBytesPerClk);
   }
   ~ProfileWorker() override {
     std::lock_guard<std::mutex> lock(shared.mutex);
@@ -54,67 +61,97 @@ public:
   }
 
   void startGroup(Workgroup &wg, uint64_t linear) override {
-    l1.clear();
-    recording = (shared.profile.what & kProfileTiming) && linear % shared.stride == 0 &&
-                linear / shared.stride < shared.samples;
-    if (recording) {
-      trace = GroupTrace();
-      trace.linearId = linear;
-      trace.waves.resize(wg.numWaves);
+    // The work-groups of a cluster start together: `linear` counts clusters.
+    unsigned slot = wg.clusterIndex;
+    linear = linear * wg.clusterSize + slot;
+    if (slot == 0) {
+      l1.clear();
       recorded = 0;
+      waves = wg.numWaves;
+      last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
+      traces.assign(wg.clusterSize, GroupTrace());
     }
+    bool sampled = (shared.profile.what & kProfileTiming) && linear >= shared.first &&
+                   (linear - shared.first) % shared.stride < wg.clusterSize &&
+                   (linear - shared.first) / shared.stride < shared.samples;
+    recording = sampled || (slot && recording);
+    traces[slot].linearId = linear;
+    const Selection &s = shared.profile.selection;
+    traces[slot].shown = !s.one || (wg.id[0] == s.workgroup[0] && wg.id[1] == s.workgroup[1] &&
+                                    wg.id[2] == s.workgroup[2]);
+    traces[slot].waves.resize(sampled ? wg.numWaves : 0);
   }
 
-  void endGroup(Workgroup &) override {
-    if (!recording)
+  void endGroup(Workgroup &wg) override {
+    if (traces[wg.clusterIndex].waves.empty())
       return;
     std::lock_guard<std::mutex> lock(shared.mutex);
-    shared.profile.traces.push_back(std::move(trace));
+    shared.profile.traces.push_back(std::move(traces[wg.clusterIndex]));
   }
 
   void instruction(Wave &w, const Inst &inst) override {
     size_t index = static_cast<size_t>(&inst - w.program->insts.data());
     const InstInfo &info = infos[index];
+    // A split barrier's wait is tried again until it completes: one instruction.
+    size_t &before = last[size_t(w.wg->clusterIndex) * waves + w.id];
+    if (info.unit == Unit::Barrier && before == index)
+      return;
+    before = index;
     InstCounters &c = counters[index];
     uint64_t exec = w.exec() & w.fullMask;
-    // A split barrier's wait is tried again until it completes: one instruction.
-    if (info.unit == Unit::Barrier && recording && !trace.waves[w.id].ops.empty() &&
-        trace.waves[w.id].ops.back().inst == index)
-      return;
     ++c.issued;
     c.lanes += static_cast<unsigned>(__builtin_popcountll(exec));
+    c.partial += exec != w.fullMask;
     TraceOp op;
     op.inst = static_cast<uint32_t>(index);
     if (info.space != MemSpace::None)
-      memory(w, inst, info, c, op);
-    if (recording && recorded < kTraceOps) {
-      trace.waves[w.id].ops.push_back(op);
-      ++recorded;
-    }
+      memory(w, inst, index, info, c, op);
+    if (!recording || recorded >= shared.opsPerGroup)
+      return;
+    GroupTrace &trace = traces[w.wg->clusterIndex];
+    if (trace.waves.empty())
+      return;
+    trace.waves[w.id].ops.push_back(op);
+    ++recorded;
   }
 
 private:
-  void memory(Wave &w, const Inst &inst, const InstInfo &info, InstCounters &c, TraceOp &op) {
+  static uint16_t clip(uint64_t n) { return static_cast<uint16_t>(std::min<uint64_t>(n, 65535)); }
+
+  void memory(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c,
+              TraceOp &op) {
+    if (info.space == MemSpace::Tensor) {
+      tensorMove(w, inst, info, c, op);
+      return;
+    }
+    if (info.space == MemSpace::Lds) {
+      uint64_t bytes = uint64_t(__builtin_popcountll(w.exec() & w.fullMask)) * info.bytes * info.pairs;
+      LdsCost cost = ldsCosts.find(index, w, inst, info);
+      c.bytes += bytes;
+      c.ldsBytes += bytes;
+      c.ldsCycles += cost.cycles;
+      c.ldsIdeal += cost.ideal;
+      c.ldsDegree = std::max<uint64_t>(c.ldsDegree, cost.degree);
+      op.cost = clip(cost.cycles);
+      return;
+    }
     if (!describeAccess(w, inst, info, access))
       return;
     unsigned active = static_cast<unsigned>(__builtin_popcountll(access.lanes));
     c.bytes += uint64_t(active) * access.bytes * access.count;
     if (info.space == MemSpace::Scalar)
       return;
-    if (access.ldsSpace) {
-      unsigned cycles = ldsCycles(access, info, *w.program->arch);
-      c.ldsCycles += cycles;
-      c.ldsIdeal += ldsIdealCycles(access, info, *w.program->arch);
-      op.cost = static_cast<uint16_t>(cycles);
-      return;
-    }
-    op.cost = static_cast<uint16_t>(std::max(1u, active * access.bytes / 64));
+    if (info.space == MemSpace::Flat)
+      active -= flatLds(w, info, c);
+    if (info.toLds)
+      c.ldsBytes += uint64_t(active) * access.bytes;
+    op.cost = clip(std::max(1u, active * access.bytes / 64));
     if (!active)
       return;
     op.level = Level::L1;
-    collectLines(access);
+    collectLines(access, w.lanes, w.fullMask);
     c.lines += lineCount;
-    op.cost = std::max<uint16_t>(op.cost, static_cast<uint16_t>(std::min(lineCount, 65535u)));
+    op.cost = std::max(op.cost, clip(lineCount));
     unsigned l2 = 0, mem = 0;
     for (unsigned k = 0; k < lineCount; ++k) {
       if (info.load && l1.touch(lines[k]))
@@ -125,23 +162,83 @@ private:
       l2 += static_cast<unsigned>(__builtin_popcount(sectors));
       mem += static_cast<unsigned>(__builtin_popcount(fresh));
     }
+    moved(info, l2, mem, c, op);
+  }
+
+  void moved(const InstInfo &info, uint64_t l2, uint64_t mem, InstCounters &c, TraceOp &op) {
     if (mem)
       op.level = Level::Memory;
     else if (l2)
       op.level = Level::L2;
-    op.l2Bytes32 = static_cast<uint16_t>(std::min(l2, 65535u));
-    op.memBytes32 = static_cast<uint16_t>(std::min(mem, 65535u));
-    c.l2Bytes += uint64_t(l2) * kSectorBytes;
-    (info.load ? c.readBytes : c.writtenBytes) += uint64_t(mem) * kSectorBytes;
+    op.l2Bytes32 = clip(l2);
+    op.memBytes32 = clip(mem);
+    c.l2Bytes += l2 * kSectorBytes;
+    (info.load ? c.readBytes : c.writtenBytes) += mem * kSectorBytes;
+  }
+
+  /// A tensor move goes between L2 and LDS, past L1.
+  void tensorMove(Wave &w, const Inst &inst, const InstInfo &info, InstCounters &c, TraceOp &op) {
+    uint64_t ldsBytes = describeTensor(w, inst, runs), l2 = 0, mem = 0;
+    c.ldsBytes += ldsBytes;
+    op.cost = clip((ldsBytes + ldsBytesPerClk - 1) / ldsBytesPerClk);
+    for (const Run &r : runs) {
+      c.bytes += r.bytes;
+      uint64_t last = r.from + r.bytes - 1;
+      for (uint64_t line = r.from / kLineBytes; line <= last / kLineBytes; ++line) {
+        unsigned from = line == r.from / kLineBytes ? unsigned(r.from % kLineBytes / kSectorBytes) : 0;
+        unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
+        unsigned sectors = (2u << to) - (1u << from);
+        unsigned fresh = shared.cache.touch(line, sectors, !info.load);
+        ++c.lines;
+        l2 += static_cast<unsigned>(__builtin_popcount(sectors));
+        mem += static_cast<unsigned>(__builtin_popcount(fresh));
+      }
+    }
+    moved(info, l2, mem, c, op);
+  }
+
+  /// Takes the lanes out of the access whose flat address lies in the LDS.
+  unsigned flatLds(const Wave &w, const InstInfo &info, InstCounters &c) {
+    uint64_t base = reinterpret_cast<uint64_t>(w.wg->lds);
+    unsigned found = 0;
+    for (uint64_t m = access.lanes; m; m &= m - 1) {
+      unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+      if (access.addr[0][l] - base >= w.wg->ldsSize)
+        continue;
+      access.lanes &= ~(1ull << l);
+      ++found;
+    }
+    c.ldsBytes += uint64_t(found) * info.bytes;
+    return found;
   }
 
   /// The distinct lines of an access and, per line, its sectors.
-  void collectLines(const MemoryAccess &a) {
+  void collectLines(const MemoryAccess &a, unsigned lanes, uint64_t fullMask) {
     lineCount = 0;
+    if (a.lanes == fullMask) {
+      // Lanes side by side are one stretch.
+      uint64_t different = 0;
+      for (unsigned l = 0; l < lanes; ++l)
+        different |= a.addr[0][l] - a.addr[0][0] - uint64_t(l) * a.bytes;
+      if (!different) {
+        stretch(a.addr[0][0], uint64_t(lanes) * a.bytes);
+        return;
+      }
+    }
     for (uint64_t m = a.lanes; m; m &= m - 1) {
       uint64_t from = a.addr[0][__builtin_ctzll(m)], to = from + a.bytes - 1;
       for (uint64_t sector = from / kSectorBytes; sector <= to / kSectorBytes; ++sector)
         addSector(sector);
+    }
+  }
+  void stretch(uint64_t from, uint64_t bytes) {
+    for (uint64_t sector = from / kSectorBytes; sector <= (from + bytes - 1) / kSectorBytes; ++sector) {
+      uint64_t line = sector / (kLineBytes / kSectorBytes);
+      if (!lineCount || lines[lineCount - 1] != line) {
+        lines[lineCount] = line;
+        sectorsOf[lineCount++] = 0;
+      }
+      sectorsOf[lineCount - 1] |= 1u << (sector % (kLineBytes / kSectorBytes));
     }
   }
   void addSector(uint64_t sector) {
@@ -159,22 +256,27 @@ private:
     }
   }
 
-  static constexpr unsigned kMaxLines = 256;
+  static constexpr unsigned kMaxLines = 256; // 64 lanes of 64 bytes, at any alignment
   Shared &shared;
+  const ArchInfo &arch;
   const std::vector<InstInfo> &infos;
   std::vector<InstCounters> counters;
   L1Cache l1;
+  LdsCosts ldsCosts;
   MemoryAccess access;
+  std::vector<Run> runs;
   uint64_t lines[kMaxLines];
-  unsigned sectorsOf[kMaxLines], lineCount = 0;
+  unsigned sectorsOf[kMaxLines], lineCount = 0, ldsBytesPerClk = 128, waves = 0;
+  std::vector<size_t> last; ///< number of the last instruction of each wave
   bool recording = false;
   size_t recorded = 0;
-  GroupTrace trace;
+  std::vector<GroupTrace> traces; ///< of the work-groups of the cluster
 };
 
 class ProfileLaunch final : public LaunchObserver {
 public:
-  ProfileLaunch(const Dispatch &d, unsigned what, void (*done)(LaunchProfile &&))
+  ProfileLaunch(const Dispatch &d, unsigned what, const Selection &selection,
+                void (*done)(LaunchProfile &&))
       : shared(*d.program->arch), done(done), object(d.object), program(d.program) {
     LaunchProfile &p = shared.profile;
     const KernelInfo &k = *d.kernel;
@@ -190,26 +292,45 @@ public:
     p.ldsBytes = k.ldsBytes + d.dynamicLds;
     p.scratchBytes = k.scratchBytes;
     p.what = what;
+    p.selection = selection;
     p.infos = classify(*d.program, p.waveSize);
     p.counters.resize(p.infos.size());
     uint64_t groups = uint64_t(d.grid[0]) * d.grid[1] * d.grid[2];
     shared.stride = std::max<uint64_t>(1, std::min<uint64_t>(groups, p.arch->computeUnits));
     Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
     shared.samples = std::max(kLeastSampledGroups, 4 * o.groupsPerCu);
+    shared.opsPerGroup = kTraceOps / shared.samples;
+    shared.first = selection.computeUnit % shared.stride;
+    const int64_t *at = selection.workgroup;
+    if (selection.one && at[0] < d.grid[0] && at[1] < d.grid[1] && at[2] < d.grid[2]) {
+      // The chosen one, with those that ran on its compute unit before and beside it.
+      uint64_t place = 0, size = 1;
+      for (unsigned k = 3; k-- > 0;) {
+        place = place * (d.grid[k] / d.cluster[k]) + static_cast<uint64_t>(at[k]) / d.cluster[k];
+        size *= d.cluster[k];
+      }
+      place *= size;
+      shared.first = place - std::min(place / shared.stride, shared.samples / 2) * shared.stride;
+    }
   }
   ~ProfileLaunch() override {
     LaunchProfile &p = shared.profile;
     p.texts.resize(p.infos.size());
     p.sources.resize(p.infos.size());
     p.addresses.resize(p.infos.size());
+    std::vector<uint64_t> ran;
     for (size_t i = 0; i < p.infos.size(); ++i) {
       const Inst &inst = program->insts[i];
       p.addresses[i] = program->addressOf(inst) - object->bias;
       if (!p.counters[i].issued)
         continue;
       p.texts[i] = program->text(inst);
-      p.sources[i] = sourceLine(*object, p.addresses[i]);
+      ran.push_back(p.addresses[i]);
     }
+    std::vector<std::string> lines = sourceLines(*object, ran);
+    for (size_t i = 0, k = 0; i < p.infos.size(); ++i)
+      if (p.counters[i].issued)
+        p.sources[i] = std::move(lines[k++]);
     std::sort(p.traces.begin(), p.traces.end(),
               [](const GroupTrace &a, const GroupTrace &b) { return a.linearId < b.linearId; });
     done(std::move(p));
@@ -228,34 +349,26 @@ private:
 } // namespace
 
 std::unique_ptr<LaunchObserver> profileLaunch(const Dispatch &dispatch, unsigned what,
-                                              void (*done)(LaunchProfile &&)) {
-  return std::make_unique<ProfileLaunch>(dispatch, what, done);
+                                              const Selection &selection, void (*done)(LaunchProfile &&)) {
+  return std::make_unique<ProfileLaunch>(dispatch, what, selection, done);
 }
 
 Occupancy occupancy(const ArchInfo &arch, unsigned vgprs, unsigned sgprs, unsigned ldsBytes,
                     unsigned wavesPerGroup, unsigned waveSize) {
   auto alignUp = [](unsigned n, unsigned to) { return (n + to - 1) / to * to; };
-  unsigned most, file, granule;
-  if (arch.gfx1250()) {
-    most = 16, file = 1024, granule = 16;
-  } else if (arch.gfx12()) {
-    most = 16, file = waveSize == 32 ? 1536 : 768, granule = waveSize == 32 ? 24 : 12;
-  } else {
-    most = 8, file = 512, granule = 8;
-  }
+  const TimingTable &t = timingTable(arch);
   Occupancy o;
   o.limit = "waves per SIMD";
-  unsigned waves = most;
+  unsigned waves = t.maxWaves;
   auto limit = [&](unsigned n, const char *why) {
     if (n < waves) {
       waves = n;
       o.limit = why;
     }
   };
-  limit(file / alignUp(std::max(1u, vgprs), granule), "VGPRs");
-  if (!arch.gfx12() && sgprs)
-    limit(800 / alignUp(sgprs, 16), "SGPRs");
-  const TimingTable &t = timingTable(arch);
+  limit(t.vgprFile(waveSize) / alignUp(std::max(1u, vgprs), t.vgprGranule(waveSize)), "VGPRs");
+  if (t.sgprFile && sgprs)
+    limit(t.sgprFile / alignUp(sgprs, t.sgprGranule), "SGPRs");
   unsigned perGroup = std::max(1u, wavesPerGroup);
   // Like LLVM, waves per SIMD counts what the resources allow, also where that is no
   // whole number of work-groups.

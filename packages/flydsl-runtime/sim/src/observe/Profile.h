@@ -21,14 +21,25 @@ enum : unsigned { kProfileCounters = 1, kProfileTiming = 2, kProfileTrace = 4 };
 struct InstCounters {
   uint64_t issued = 0;      ///< wave instructions
   uint64_t lanes = 0;       ///< sum of active lanes
+  uint64_t partial = 0;     ///< issued with some lanes of the wave switched off
   uint64_t bytes = 0;       ///< bytes that lanes asked for
   uint64_t lines = 0;       ///< 128-byte lines, one per line and wave instruction
   uint64_t l2Bytes = 0;     ///< between L1 and L2
   uint64_t readBytes = 0;   ///< from memory
   uint64_t writtenBytes = 0; ///< to memory
+  uint64_t ldsBytes = 0;    ///< into or out of the LDS, by whichever instruction
   uint64_t ldsCycles = 0, ldsIdeal = 0;
+  uint64_t ldsDegree = 0;   ///< worst conflict of a phase that was seen
 
   void add(const InstCounters &o);
+};
+
+/// Which work-groups the timing model replays and the trace shows.
+struct Selection {
+  bool one = false; ///< only the work-group below; else all that are replayed
+  int64_t workgroup[3] = {0, 0, 0};
+  uint64_t computeUnit = 0; ///< of the round-robin dispatcher, if no work-group is chosen
+  uint64_t maxEvents = 400000; ///< of the trace of one launch
 };
 
 /// Everything that was found out about one launch.
@@ -39,6 +50,7 @@ struct LaunchProfile {
   unsigned waveSize = 64, wavesPerGroup = 1;
   uint32_t vgprs = 0, sgprs = 0, agprs = 0, ldsBytes = 0, scratchBytes = 0;
   unsigned what = 0;
+  Selection selection;
   std::vector<InstInfo> infos;
   std::vector<InstCounters> counters;
   std::vector<std::string> texts, sources; ///< of the instructions that ran, else empty
@@ -48,7 +60,7 @@ struct LaunchProfile {
 
 /// Observes a launch; hands the profile to `done` when the launch ends.
 std::unique_ptr<LaunchObserver> profileLaunch(const Dispatch &dispatch, unsigned what,
-                                              void (*done)(LaunchProfile &&));
+                                              const Selection &selection, void (*done)(LaunchProfile &&));
 
 /// Resident waves and what limits them.
 struct Occupancy {

@@ -9,6 +9,7 @@
 #include "observe/TimingTable.h"
 #include "support/Json.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -16,7 +17,6 @@ namespace flysim {
 
 namespace {
 
-constexpr size_t kMaxEvents = 400000;
 constexpr size_t kMaxLaunches = 10000;
 
 void stalls(Json &j, const std::array<uint64_t, kStalls> &values) {
@@ -33,15 +33,19 @@ void instruction(Json &j, const LaunchProfile &p, const TimingResult *r, size_t 
   j.open('{');
   j.field("address", p.addresses[n]).field("text", p.texts[n]).field("source", p.sources[n]);
   j.field("unit", unitName(info.unit)).field("issued", c.issued).field("lanes", c.lanes);
+  if (c.partial)
+    j.field("partial", c.partial);
   if (info.flops)
     j.field("flops", uint64_t(info.flops)).field("busy", uint64_t(info.cycles));
   if (info.space != MemSpace::None) {
-    static const char *const kSpaces[] = {"", "global", "flat", "scratch", "buffer", "lds", "scalar"};
+    static const char *const kSpaces[] = {"", "global", "flat", "scratch", "buffer", "lds", "scalar", "tensor"};
     j.field("space", kSpaces[static_cast<unsigned>(info.space)]);
     j.field("kind", info.load ? "load" : (info.store ? "store" : "atomic"));
     j.field("bytes", c.bytes);
+    if (c.ldsBytes)
+      j.field("lds_bytes", c.ldsBytes);
     if (info.space == MemSpace::Lds)
-      j.field("lds_cycles", c.ldsCycles).field("lds_ideal", c.ldsIdeal);
+      j.field("lds_cycles", c.ldsCycles).field("lds_ideal", c.ldsIdeal).field("lds_degree", c.ldsDegree);
     else if (info.space != MemSpace::Scalar)
       j.field("lines", c.lines).field("l2_bytes", c.l2Bytes).field("read_bytes", c.readBytes)
           .field("written_bytes", c.writtenBytes);
@@ -62,7 +66,7 @@ void timing(Json &j, const LaunchProfile &p, const TimingResult &r) {
   j.field("sample_cycles", r.sampleCycles).field("sample_groups", r.sampleGroups);
   j.field("groups_per_cu", r.groupsPerCu).field("wave_cycles", r.waveCycles);
   j.field("simds", t.simdsPerCu).field("valu_busy", r.valuBusy).field("matrix_busy", r.matrixBusy);
-  j.field("lds_busy", r.ldsBusy).field("l1_busy", r.l1Busy).field("matrix_flops", r.matrixFlops);
+  j.field("lds_busy", r.ldsBusy).field("l1_busy", r.l1Busy).field("tensor_busy", r.tensorBusy).field("matrix_flops", r.matrixFlops);
   stalls(j, r.stall);
   j.close('}');
 }
@@ -73,7 +77,12 @@ void machine(Json &j, const LaunchProfile &p) {
   j.key("machine").open('{');
   j.field("clock_mhz", t.clockMhz).field("memory_bytes_per_second", t.memoryBytesPerSec);
   j.field("compute_units", p.arch->computeUnits).field("simds_per_cu", t.simdsPerCu);
-  j.field("peak_flops_per_clk", t.peakFlopsPerClk).field("lds_pool", t.ldsPool);
+  j.field("peak_flops_per_clk", t.peakFlopsPerClk).field("l2_bytes_per_clk", t.l2BytesPerClk);
+  // The rules of occupancy(), as data for what-if questions.
+  j.field("max_waves", t.maxWaves).field("vgpr_file", t.vgprFile(p.waveSize));
+  j.field("vgpr_granule", t.vgprGranule(p.waveSize)).field("sgpr_file", t.sgprFile);
+  j.field("sgpr_granule", t.sgprGranule).field("lds_pool", t.ldsPool).field("lds_granule", t.ldsGranule);
+  j.field("simds_per_lds", t.simdsPerLds).field("max_barriers", t.maxBarriers);
   j.close('}');
   j.key("occupancy").open('{');
   j.field("waves_per_simd", o.wavesPerSimd).field("groups_per_cu", o.groupsPerCu);
@@ -84,8 +93,9 @@ void traceEvents(Json &j, const LaunchProfile &p, const TimingResult &r) {
   j.key("events").open('[');
   for (const TimingEvent &e : r.events) {
     j.open('[');
-    j.value(uint64_t(e.inst)).value(uint64_t(e.group)).value(uint64_t(e.wave)).value(uint64_t(e.simd));
+    j.value(uint64_t(e.inst)).value(e.group).value(uint64_t(e.wave)).value(uint64_t(e.simd));
     j.value(e.start).value(e.end).value(uint64_t(e.stalled)).value(uint64_t(e.cause));
+    j.value(e.busyFrom).value(e.busyTo);
     j.close(']');
   }
   j.close(']');
@@ -97,11 +107,11 @@ void traceEvents(Json &j, const LaunchProfile &p, const TimingResult &r) {
   j.close('}');
 }
 
-std::string launchJson(const LaunchProfile &p) {
+std::string launchJson(const LaunchProfile &p, size_t &events) {
   TimingResult result;
   bool timed = (p.what & kProfileTiming) != 0;
   if (timed)
-    result = estimateTiming(p, (p.what & kProfileTrace) != 0, kMaxEvents);
+    result = estimateTiming(p, (p.what & kProfileTrace) != 0);
   Json j;
   j.open('{');
   j.field("kernel", p.kernel).field("arch", p.arch->name).field("simulated", true);
@@ -124,6 +134,7 @@ std::string launchJson(const LaunchProfile &p) {
     timing(j, p, result);
   if (p.what & kProfileTrace)
     traceEvents(j, p, result);
+  events = result.events.size();
   j.close('}');
   return j.text;
 }
@@ -131,10 +142,18 @@ std::string launchJson(const LaunchProfile &p) {
 std::atomic<unsigned> wanted{0};
 std::mutex profilesMutex;
 std::vector<std::string> profiles;
+Selection selection;        ///< guarded by profilesMutex
 
 void keep(LaunchProfile &&p) {
-  std::string text = launchJson(p);
+  {
+    // What earlier launches left of the trace's bound.
+    std::lock_guard<std::mutex> lock(profilesMutex);
+    p.selection.maxEvents = std::min(p.selection.maxEvents, selection.maxEvents);
+  }
+  size_t events = 0;
+  std::string text = launchJson(p, events);
   std::lock_guard<std::mutex> lock(profilesMutex);
+  selection.maxEvents -= std::min<uint64_t>(selection.maxEvents, events);
   if (profiles.size() < kMaxLaunches)
     profiles.push_back(std::move(text));
 }
@@ -148,7 +167,10 @@ std::unique_ptr<LaunchObserver> observerFor(const Dispatch &dispatch) {
   if (std::unique_ptr<LaunchObserver> checks = checkLaunch(dispatch))
     return checks;
   unsigned what = wanted.load(std::memory_order_relaxed);
-  return what ? profileLaunch(dispatch, what, keep) : nullptr;
+  if (!what)
+    return nullptr;
+  std::lock_guard<std::mutex> lock(profilesMutex);
+  return profileLaunch(dispatch, what, selection, keep);
 }
 
 } // namespace flysim
@@ -163,6 +185,30 @@ FLYSIM_API unsigned flysimProfile(unsigned what) {
   if (what & kProfileTrace)
     what |= kProfileTiming;
   return wanted.exchange(what);
+}
+
+/// Chooses what later launches show in their traces: a work-group (three numbers, or
+/// null for those of a compute unit), the compute unit, and the most events of all
+/// launches together.
+FLYSIM_API void flysimProfileSelect(const int64_t *workgroup, uint64_t computeUnit, uint64_t maxEvents) {
+  std::lock_guard<std::mutex> lock(profilesMutex);
+  selection = Selection();
+  selection.one = workgroup != nullptr;
+  if (workgroup)
+    std::copy(workgroup, workgroup + 3, selection.workgroup);
+  selection.computeUnit = computeUnit;
+  selection.maxEvents = maxEvents;
+}
+
+/// The constants of the timing model for an architecture, as a JSON list; null for an
+/// unknown one. Valid until the calling thread calls again.
+FLYSIM_API const char *flysimTimingTable(const char *arch) {
+  static thread_local std::string text;
+  const ArchInfo *info = findArch(arch);
+  if (!info)
+    return nullptr;
+  text = timingTableJson(*info);
+  return text.c_str();
 }
 
 /// The profiles of the launches that ended since the last call, as a JSON list. The

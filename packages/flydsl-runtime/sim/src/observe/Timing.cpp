@@ -61,10 +61,9 @@ struct Attempt {
 
 class ComputeUnit {
 public:
-  ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk, bool wantEvents,
-              size_t maxEvents)
+  ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk, bool wantEvents)
       : p(p), t(timingTable(*p.arch)), gfx12(p.arch->gfx12()), resident(std::max(1u, resident)),
-        memoryBytesPerClk(memoryBytesPerClk), wantEvents(wantEvents), maxEvents(maxEvents) {
+        memoryBytesPerClk(memoryBytesPerClk), wantEvents(wantEvents) {
     result.instructions.resize(p.infos.size());
     groups.resize(p.traces.size());
   }
@@ -245,31 +244,60 @@ private:
     }
   }
 
-  void memoryOp(ModelWave &w, const InstInfo &info, const TraceOp &op, uint64_t at) {
+  struct Interval {
+    double from = 0, to = 0;
+  };
+
+  /// Moves through L2 and, if the lines were not there, through the memory; when the last byte is there.
+  double fetch(const TraceOp &op, double q, unsigned &latency) {
+    if (op.l2Bytes32) {
+      l2Free = std::max(l2Free, q) + op.l2Bytes32 * 32.0 / t.l2BytesPerClk;
+      q = l2Free;
+      latency = t.l2Latency;
+    }
+    if (op.memBytes32) {
+      memoryFree = std::max(memoryFree, q) + op.memBytes32 * 32.0 / memoryBytesPerClk;
+      q = memoryFree;
+      latency = t.memoryLatency;
+    }
+    return q;
+  }
+
+  Interval memoryOp(ModelWave &w, const InstInfo &info, const TraceOp &op, uint64_t at) {
     double done;
+    Interval busy;
     if (info.unit == Unit::Lds) {
       double start = std::max<double>(at, ldsFree), cost = std::max<unsigned>(1, op.cost);
       ldsFree = start + cost;
+      busy = {start, ldsFree};
       result.ldsBusy += static_cast<uint64_t>(cost);
       done = ldsFree + t.ldsLatency;
     } else if (info.unit == Unit::Smem) {
       done = at + t.scalarLatency;
+    } else if (info.space == MemSpace::Tensor) {
+      // One engine for two SIMDs; its transfers take their turns with other traffic of L2 and LDS.
+      double &engine = tensorFree[w.simd / 2];
+      double start = std::max<double>(at, engine) + t.tensorStart;
+      unsigned latency = t.l2Latency;
+      double q = fetch(op, start, latency);
+      ldsFree = std::max(ldsFree, start) + op.cost;
+      engine = std::max(start + op.l2Bytes32 * 32.0 / t.tensorBytesPerClk, start + op.cost);
+      busy = {start, engine};
+      result.tensorBusy += static_cast<uint64_t>(engine - start);
+      result.ldsBusy += op.cost;
+      done = std::max({q, engine, ldsFree}) + latency;
+      last = std::max(last, info.load ? done : q);
     } else {
       double start = std::max<double>(at, l1Free);
       double cost = std::max(1.0, op.cost * 64.0 / t.l1BytesPerClk);
       l1Free = start + cost;
+      busy = {start, l1Free};
       result.l1Busy += static_cast<uint64_t>(cost);
-      double q = l1Free;
       unsigned latency = t.l1Latency;
-      if (op.l2Bytes32) {
-        l2Free = std::max(l2Free, q) + op.l2Bytes32 * 32.0 / t.l2BytesPerClk;
-        q = l2Free;
-        latency = t.l2Latency;
-      }
-      if (op.memBytes32) {
-        memoryFree = std::max(memoryFree, q) + op.memBytes32 * 32.0 / memoryBytesPerClk;
-        q = memoryFree;
-        latency = t.memoryLatency;
+      double q = fetch(op, l1Free, latency);
+      if (info.toLds && op.cost) {
+        double bytes = op.cost * 64.0;
+        ldsFree = std::max<double>(ldsFree, at) + bytes / t.ldsBytesPerClk;
       }
       done = q + latency;
       last = std::max(last, info.load ? done : q);
@@ -282,6 +310,7 @@ private:
       if (list.size() > 256)
         list.erase(list.begin(), list.begin() + 128);
     }
+    return busy;
   }
 
   /// Issue slots that gfx9 needs between a matrix result and a vector read of it.
@@ -328,7 +357,8 @@ private:
     const TraceOp &op = (*w.ops)[w.next];
     const InstInfo &info = p.infos[op.inst];
     uint64_t stalled = a.at - w.ready, at = a.at;
-    account(w, op, info, a, stalled);
+    TimingEvent *event = account(w, op, info, a, stalled);
+    Interval busy;
     w.readyCause = Stall::None;
     w.ready = at + t.turn;
     if (occupiesSlot(info.unit))
@@ -343,7 +373,7 @@ private:
     case Unit::Lds:
     case Unit::VmemLoad:
     case Unit::VmemStore:
-      memoryOp(w, info, op, at);
+      busy = memoryOp(w, info, op, at);
       break;
     case Unit::Internal:
       w.ready = at + uint64_t(info.cycles) * t.turn;
@@ -372,6 +402,10 @@ private:
     default:
       break;
     }
+    if (event && busy.to > 0) {
+      event->busyFrom = static_cast<uint64_t>(busy.from);
+      event->busyTo = static_cast<uint64_t>(busy.to);
+    }
     last = std::max<double>(last, at + 1);
     if (++w.next == w.ops->size())
       end(id, at + 1);
@@ -379,24 +413,26 @@ private:
       queue.push({w.ready, w.age, id});
   }
 
-  void account(const ModelWave &w, const TraceOp &op, const InstInfo &info, const Attempt &a,
-               uint64_t stalled) {
+  TimingEvent *account(const ModelWave &w, const TraceOp &op, const InstInfo &info, const Attempt &a,
+                       uint64_t stalled) {
     InstTiming &it = result.instructions[op.inst];
     ++it.issued;
     result.waveCycles += stalled + t.turn;
     it.stall[static_cast<unsigned>(a.cause)] += stalled;
     result.stall[static_cast<unsigned>(a.cause)] += stalled;
-    if (!wantEvents)
-      return;
-    if (result.events.size() >= maxEvents) {
+    const GroupTrace &group = *groups[w.group].trace;
+    if (!wantEvents || !group.shown)
+      return nullptr;
+    if (result.events.size() >= p.selection.maxEvents) {
       result.eventsTruncated = true;
-      return;
+      return nullptr;
     }
-    bool busy = info.unit == Unit::Matrix || info.unit == Unit::Valu || info.unit == Unit::Trans;
-    uint64_t cost = busy ? info.cycles : info.unit == Unit::Lds ? std::max<unsigned>(1, op.cost) : t.turn;
-    result.events.push_back({op.inst, static_cast<uint16_t>(w.group), static_cast<uint16_t>(w.index),
-                             static_cast<uint8_t>(w.simd), a.cause, a.at, a.at + cost,
+    bool vector = info.unit == Unit::Matrix || info.unit == Unit::Valu || info.unit == Unit::Trans;
+    uint64_t end = a.at + (vector ? info.cycles : t.turn);
+    result.events.push_back({op.inst, group.linearId, static_cast<uint16_t>(w.index), static_cast<uint8_t>(w.simd), a.cause,
+                             a.at, end, vector ? a.at : 0, vector ? end : 0,
                              static_cast<uint32_t>(std::min<uint64_t>(stalled, 0xffffffffu))});
+    return &result.events.back();
   }
 
   void end(unsigned id, uint64_t clock) {
@@ -420,7 +456,6 @@ private:
   unsigned resident;
   double memoryBytesPerClk;
   bool wantEvents;
-  size_t maxEvents;
   TimingResult result;
   std::vector<ModelWave> waves;
   std::vector<ModelGroup> groups;
@@ -429,11 +464,12 @@ private:
   uint64_t valuFree[kMaxSimds] = {}, transFree[kMaxSimds] = {}, matrixFree[kMaxSimds] = {};
   uint64_t lastIssue[kMaxSimds][static_cast<unsigned>(Unit::Count)] = {};
   double ldsFree = 0, l1Free = 0, l2Free = 0, memoryFree = 0, last = 0;
+  double tensorFree[(kMaxSimds + 1) / 2] = {};
 };
 
 } // namespace
 
-TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents, size_t maxEvents) {
+TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents) {
   const TimingTable &t = timingTable(*p.arch);
   uint64_t total = uint64_t(p.grid[0]) * p.grid[1] * p.grid[2];
   uint64_t active = std::min<uint64_t>(total, p.arch->computeUnits);
@@ -443,7 +479,7 @@ TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents, size_t maxE
   Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes,
                           p.wavesPerGroup, p.waveSize);
   unsigned resident = std::max(1u, o.groupsPerCu * t.simdsPerCu / t.simdsPerLds);
-  ComputeUnit cu(p, resident, share, wantEvents, maxEvents);
+  ComputeUnit cu(p, resident, share, wantEvents);
   TimingResult r = cu.run();
   r.sampleGroups = static_cast<unsigned>(p.traces.size());
   r.groupsPerCu = (total + p.arch->computeUnits - 1) / p.arch->computeUnits;

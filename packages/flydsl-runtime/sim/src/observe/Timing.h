@@ -39,10 +39,12 @@ struct InstTiming {
 
 struct TimingEvent {
   uint32_t inst;
-  uint16_t group, wave;
+  uint64_t group; ///< linear number of the work-group
+  uint16_t wave;
   uint8_t simd;
   Stall cause;
   uint64_t start, end; ///< clocks; `start - stalled` is when the wave was ready
+  uint64_t busyFrom, busyTo; ///< when the unit worked on it (after queueing), 0 and 0 if none did
   uint32_t stalled;
 };
 
@@ -54,6 +56,7 @@ struct TimingResult {
   double memoryCycles = 0;      ///< least clocks for the memory traffic of the launch
   // Clocks that the units of the compute unit were busy, in the sample.
   uint64_t valuBusy = 0, matrixBusy = 0, ldsBusy = 0, l1Busy = 0; ///< VALU, matrix: sum over SIMDs
+  uint64_t tensorBusy = 0;      ///< sum over the tensor data movers
   uint64_t matrixFlops = 0;     ///< in the sample
   std::array<uint64_t, kStalls> stall{}; ///< wave clocks
   uint64_t waveCycles = 0;      ///< wave clocks in all
@@ -62,7 +65,7 @@ struct TimingResult {
   bool eventsTruncated = false;
 };
 
-TimingResult estimateTiming(const LaunchProfile &profile, bool wantEvents, size_t maxEvents);
+TimingResult estimateTiming(const LaunchProfile &profile, bool wantEvents);
 
 } // namespace flysim
 

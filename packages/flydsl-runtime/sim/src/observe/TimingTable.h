@@ -1,7 +1,8 @@
 //===- TimingTable.h - constants of the timing model -----------*- C++ -*-===//
 //
-// One table for all architectures. None of these numbers was measured by this
-// project; each column says in TimingTable.cpp where it comes from and how sure it is.
+// One table for all architectures: limits, sizes, rates and latencies, each with its
+// unit, its source and how far to trust it (TimingConstants.def). None of these numbers
+// was measured by this project.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_OBSERVE_TIMINGTABLE_H
@@ -10,30 +11,27 @@
 #include "support/Arch.h"
 
 #include <cstdint>
+#include <string>
 
 namespace flysim {
 
 struct TimingTable {
   const char *arch;
-  double clockMhz;          ///< peak engine clock
-  double memoryBytesPerSec; ///< peak of the memory
-  unsigned simdsPerCu;
-  unsigned simdsPerLds;     ///< SIMDs that share one LDS (a work-group processor on gfx120x)
-  unsigned ldsPool, ldsGranule;
-  unsigned turn;            ///< clocks between issue turns of a SIMD
-  unsigned valuLatency;     ///< clocks until a dependent vector operation can issue
-  unsigned ldsLatency, scalarLatency;
-  unsigned l1Latency, l2Latency, memoryLatency;
-  unsigned branchPenalty, barrierLatency;
-  unsigned l1BytesPerClk, l2BytesPerClk; ///< per compute unit
-  unsigned l1Bytes;
-  uint64_t sharedCacheBytes; ///< L2 and memory-side cache together
-  unsigned peakFlopsPerClk;  ///< of one compute unit, dense f16 matrix operations
-  unsigned maxBarriers;      ///< work-groups of several waves that share an LDS
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust) type name; ///< unit
+#include "observe/TimingConstants.def"
+
+  /// Registers of one SIMD's file for each lane, and the granule of their allocation.
+  unsigned vgprFile(unsigned waveSize) const { return waveSize == 64 ? vgprFile64 : vgprFile32; }
+  unsigned vgprGranule(unsigned waveSize) const {
+    return waveSize == 64 ? vgprGranule64 : vgprGranule32;
+  }
 };
 
 /// The row of an architecture.
 const TimingTable &timingTable(const ArchInfo &arch);
+
+/// All constants of an architecture with unit, source and trust, as a JSON list.
+std::string timingTableJson(const ArchInfo &arch);
 
 } // namespace flysim
 

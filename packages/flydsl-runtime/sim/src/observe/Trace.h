@@ -25,6 +25,7 @@ struct WaveTrace {
 
 struct GroupTrace {
   uint64_t linearId = 0;
+  bool shown = true; ///< its instructions are events of the trace
   std::vector<WaveTrace> waves;
 };
 

@@ -87,18 +87,24 @@ def simulator_arch() -> str:
 def ensure_loaded() -> None:
     """Choose and load the HIP library, once per process.
 
-    Raises ValueError for an unknown ``FLYDSL_RUNTIME_KIND`` and HipError if the library that was
+    Raises ValueError for an unknown ``FLYDSL_RUNTIME_KIND`` or ``FLYDSL_SIM_STATS`` and HipError if the library that was
     asked for cannot be used; a later call tries again.
     """
     if _native.library_info() is not None:
         return
-    with _lock:
-        if _native.library_info() is None:
-            _load(requested_kind(), os.environ.get("FLYDSL_HIP_LIBRARY", ""))
+    profiling = None
     if os.environ.get("FLYDSL_SIM_STATS") or os.environ.get("FLYDSL_SIM_TRACE"):
+        from .profiling import environment_settings
+
+        profiling = environment_settings()  # a wrong value stops the program here, not when it ends
+    with _lock:
+        if _native.library_info() is not None:
+            return
+        _load(requested_kind(), os.environ.get("FLYDSL_HIP_LIBRARY", ""))
+    if profiling is not None:
         from .profiling import start_from_environment
 
-        start_from_environment()
+        start_from_environment(profiling)
 
 
 def _load(wanted: str, library: str) -> None:

@@ -8,7 +8,7 @@ Counts are exact for what the simulator executed. Cycles, times and rates are es
 measurements of a GPU, and are labelled so wherever they are shown.
 """
 
-from .collect import Profile, profile, start_from_environment
+from .collect import Profile, environment_settings, profile, start_from_environment
 from .model import Instruction, LaunchProfile, Timing
 
-__all__ = ["Instruction", "LaunchProfile", "Profile", "Timing", "profile", "start_from_environment"]
+__all__ = ["Instruction", "LaunchProfile", "Profile", "Timing", "environment_settings", "profile", "start_from_environment"]

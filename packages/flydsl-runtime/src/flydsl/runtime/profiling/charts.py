@@ -85,7 +85,7 @@ def timeline(launch: LaunchProfile, clocks: int = 600, width: int = 960) -> str:
     for row, n in place.items():
         name = "SIMD {} group {} wave {}".format(*row)
         out.append(f'<text x="140" y="{22 * n + 15}" text-anchor="end">{name}</text>')
-    for inst, group, wave, simd, start, end, stalled, cause in inside:
+    for inst, group, wave, simd, start, end, stalled, cause, *_ in inside:
         if (simd, group, wave) not in place:
             continue
         text, y = texts[str(inst)], 22 * place[(simd, group, wave)] + 2

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 STALLS = {
@@ -40,8 +41,11 @@ class Instruction:
     l2_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+    lds_bytes: int = 0
     lds_cycles: int = 0
     lds_ideal: int = 0
+    lds_degree: int = 0
+    partial: int = 0
     sampled: int = 0
     stall: dict[str, int] = field(default_factory=dict)
 
@@ -69,6 +73,7 @@ class Timing:
     l1_busy: int
     matrix_flops: int
     stall: dict[str, int]
+    tensor_busy: int = 0
     estimate: bool = True
 
     def utilisation(self) -> dict[str, float]:
@@ -79,6 +84,7 @@ class Timing:
             "matrix unit": self.matrix_busy / clocks / self.simds,
             "LDS": self.lds_busy / clocks,
             "L1": self.l1_busy / clocks,
+            **({"tensor mover": self.tensor_busy / clocks / (self.simds / 2)} if self.tensor_busy else {}),
             "memory": min(1.0, self.memory_cycles / self.cycles) if self.cycles else 0.0,
         }
 
@@ -88,15 +94,28 @@ class LaunchProfile:
     """Counters of one launch; ``raw`` is everything that the simulator reported."""
 
     raw: dict[str, Any]
-    instructions: tuple[Instruction, ...]
-    timing: Timing | None
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> LaunchProfile:
-        """Builds the objects from the simulator's JSON."""
-        instructions = tuple(Instruction(**entry) for entry in raw["instructions"])
-        timing = Timing(**raw["timing"]) if "timing" in raw else None
-        return cls(raw, instructions, timing)
+        """From the simulator's JSON. Raises KeyError or TypeError for anything else."""
+        launch = cls(raw)
+        _ = launch.instructions, launch.timing, launch.kernel
+        return launch
+
+    # Built when somebody looks: a program with many launches pays for those that it looks at.
+    @functools.cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The instructions that ran, in address order."""
+        known = {f.name for f in fields(Instruction)}  # a newer simulator may tell more
+        return tuple(Instruction(**{k: v for k, v in entry.items() if k in known})
+                     for entry in self.raw["instructions"])
+
+    @functools.cached_property
+    def timing(self) -> Timing | None:
+        """The estimate, or None if only counters were asked for."""
+        known = {f.name for f in fields(Timing)}
+        entry = self.raw.get("timing")
+        return None if entry is None else Timing(**{k: v for k, v in entry.items() if k in known})
 
     @property
     def kernel(self) -> str:
@@ -121,26 +140,42 @@ class LaunchProfile:
             counts[i.unit] += i.issued
         return dict(sorted(counts.items(), key=lambda kv: -kv[1]))
 
-    def by_source(self) -> dict[str, dict[str, int]]:
-        """Wave instructions and stalled clocks of each source line (``file:line``)."""
-        lines: dict[str, dict[str, int]] = {}
+    def by_source(self) -> dict[str, dict[str, Any]]:
+        """Counts of each source line (``file:line``), most stalled first.
+
+        ``issued`` wave instructions and ``units`` (the same per unit), ``bytes`` that its instructions asked for,
+        ``lds_cycles`` and, with timing, ``stalled`` wave clocks of the sample (an estimate).
+        """
+        lines: dict[str, dict[str, Any]] = {}
         for i in self.instructions:
-            entry = lines.setdefault(i.source or "(no line)", {"issued": 0, "stalled": 0})
+            entry = lines.setdefault(i.source or "(no line)",
+                                     {"issued": 0, "stalled": 0, "bytes": 0, "lds_cycles": 0, "units": {}})
             entry["issued"] += i.issued
             entry["stalled"] += sum(i.stall.values())
+            entry["bytes"] += i.bytes
+            entry["lds_cycles"] += i.lds_cycles
+            entry["units"][i.unit] = entry["units"].get(i.unit, 0) + i.issued
         return dict(sorted(lines.items(), key=lambda kv: (-kv[1]["stalled"], -kv[1]["issued"])))
 
     def _sum(self, name: str, where: Iterable[Instruction] | None = None) -> int:
         return sum(getattr(i, name) for i in (self.instructions if where is None else where))
 
     def traffic(self) -> dict[str, int]:
-        """Bytes moved: asked for by lanes in LDS and global memory, between L1 and L2, and to and from memory."""
-        vector = [i for i in self.instructions if i.space in ("global", "buffer", "flat", "scratch")]
-        lds = [i for i in self.instructions if i.space == "lds"]
+        """Bytes moved at each level.
+
+        ``loaded``, ``stored``: asked for by the lanes (and tensor moves); ``scalar``: by scalar loads; ``lds``: into
+        and out of LDS by whichever instruction; ``scratch``: the part of loaded and stored that is private memory;
+        ``l1``: the 128-byte lines that vector accesses touched in L1; ``l2``: between L1 (or LDS, for tensor moves)
+        and L2; ``memory_read``, ``memory_written``: between L2 and memory.
+        """
+        vector = [i for i in self.instructions if i.space in ("global", "buffer", "flat", "scratch", "tensor")]
         return {
-            "lds": self._sum("bytes", lds),
+            "lds": sum(i.lds_bytes or (i.bytes if i.space == "lds" else 0) for i in self.instructions),
             "loaded": self._sum("bytes", [i for i in vector if i.kind == "load"]),
             "stored": self._sum("bytes", [i for i in vector if i.kind != "load"]),
+            "scratch": self._sum("bytes", [i for i in vector if i.space == "scratch"]),
+            "scalar": self._sum("bytes", [i for i in self.instructions if i.space == "scalar"]),
+            "l1": 128 * self._sum("lines", [i for i in vector if i.space != "tensor"]),
             "l2": self._sum("l2_bytes"),
             "memory_read": self._sum("read_bytes"),
             "memory_written": self._sum("written_bytes"),
@@ -163,6 +198,48 @@ class LaunchProfile:
         issued = self._sum("issued", vector)
         return self._sum("lanes", vector) / (issued * self.raw["wave_size"]) if issued else 1.0
 
+    def worst_lds_degree(self) -> int:
+        """The worst conflict of one phase of one LDS access: n lanes wait for one bank (1: none ever; 0: no access)."""
+        return max((i.lds_degree for i in self.instructions), default=0)
+
+    def divergence(self) -> float:
+        """Share of vector instructions that ran with some lanes of the wave switched off (0..1)."""
+        vector = [i for i in self.instructions if i.unit in ("valu", "trans", "lds", "vmem_load", "vmem_store")]
+        issued = self._sum("issued", vector)
+        return self._sum("partial", vector) / issued if issued else 0.0
+
+    def synchronisation(self) -> dict[str, float]:
+        """Barriers and waits: instructions for each wave and, with timing, the share of the wave clocks (estimate)."""
+        waves, mix = max(1, self.waves), self.mix()
+        out: dict[str, float] = {"barriers_per_wave": mix.get("barrier", 0) / waves,
+                                 "waits_per_wave": mix.get("wait", 0) / waves}
+        if self.timing:
+            clocks, stall = max(1, self.timing.wave_cycles), self.timing.stall
+            out["barrier_share"] = stall.get("barrier", 0) / clocks
+            out["wait_share"] = (stall.get("memory", 0) + stall.get("lds", 0)) / clocks
+        return out
+
+    def roofline(self) -> dict[str, Any] | None:
+        """Place under the roofline, an estimate; None without timing or without memory traffic.
+
+        ``intensity``: matrix operations per byte of memory traffic; ``rate``: operations a second; ``bandwidth``:
+        bytes a second; ``roof``: operations a second that the machine allows at this intensity (0 for a kernel
+        without matrix operations: its roof is the bandwidth); ``share``: how much of the roof is reached (0..1);
+        ``bound``: "memory" or "matrix", the roof above it.
+        """
+        traffic, machine = self.traffic(), self.raw.get("machine")
+        moved = traffic["memory_read"] + traffic["memory_written"]
+        if self.timing is None or machine is None or not moved or not self.timing.microseconds:
+            return None
+        seconds = self.timing.microseconds * 1e-6
+        peak = machine["compute_units"] * machine["peak_flops_per_clk"] * machine["clock_mhz"] * 1e6
+        width = machine["memory_bytes_per_second"]
+        intensity, flops = self.flops() / moved, self.flops()
+        roof = min(peak, intensity * width)
+        return {"intensity": intensity, "rate": flops / seconds, "bandwidth": moved / seconds, "roof": roof,
+                "share": flops / seconds / roof if flops else moved / seconds / width,
+                "bound": "memory" if roof < peak else "matrix"}
+
     def flops(self) -> int:
         """Operations of matrix instructions (a multiply and an add are two)."""
         return sum(i.flops * i.issued for i in self.instructions)
@@ -180,9 +257,12 @@ class LaunchProfile:
             "registers": {k: self.raw[k] for k in ("vgprs", "agprs", "sgprs")},
             "lds_bytes": self.raw["lds_bytes"], "scratch_bytes": self.raw["scratch_bytes"],
             "occupancy": self.occupancy(), "mix": self.mix(), "traffic": self.traffic(),
-            "coalescing": self.coalescing(), "active_lanes": self.active_lanes(),
-            "lds": {"cycles": cycles, "conflict_cycles": extra, "degree": degree}, "matrix_flops": self.flops(),
+            "coalescing": self.coalescing(), "active_lanes": self.active_lanes(), "divergence": self.divergence(),
+            "lds": {"cycles": cycles, "conflict_cycles": extra, "degree": degree,
+                    "worst_degree": self.worst_lds_degree()},
+            "matrix_flops": self.flops(), "synchronisation": self.synchronisation(), "by_source": self.by_source(),
         }
         if self.timing:
             out["timing"] = {**self.raw["timing"], "utilisation": self.timing.utilisation()}
+            out["roofline"] = self.roofline()
         return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .model import STALLS, LaunchProfile
 
@@ -27,6 +27,10 @@ def _rows(title: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
     return lines
 
 
+def _largest(values: Mapping[str, int], count: int) -> list[tuple[str, int]]:
+    return sorted(values.items(), key=lambda kv: -kv[1])[:count]
+
+
 def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
     """One launch for people."""
     raw, occ = launch.raw, launch.occupancy()
@@ -41,10 +45,14 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
     lines += _rows("wave instructions", mix)
     lines += _rows("bytes", [(k.replace("_", " "), size(v)) for k, v in launch.traffic().items() if v])
     cycles, extra, degree = launch.lds_conflicts()
+    sync = launch.synchronisation()
     facts = [("active lanes", f"{100 * launch.active_lanes():.1f} %"),
+             ("divergent vector instructions", f"{100 * launch.divergence():.1f} %"),
+             ("barriers, waits per wave", f"{sync['barriers_per_wave']:.1f}, {sync['waits_per_wave']:.1f}"),
              ("coalescing", f"{100 * launch.coalescing():.1f} %")]
     if cycles:
-        facts.append(("LDS conflicts", f"{extra} of {cycles} clocks, degree {degree:.2f}"))
+        facts.append(("LDS conflicts", f"{extra} of {cycles} clocks, degree {degree:.2f}, "
+                      f"worst {launch.worst_lds_degree()}"))
     if launch.flops():
         facts.append(("matrix operations", f"{launch.flops():.3g}"))
     lines += _rows("shape", facts)
@@ -52,11 +60,20 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
         t = launch.timing
         lines.append(f"  estimate (not a measurement): {t.cycles:.0f} clocks, {t.microseconds:.1f} us; "
                      f"{t.sample_groups} work-groups replayed")
+        if roof := launch.roofline():
+            what = (f"{roof['intensity']:.3g} operations per byte, {roof['rate'] / 1e12:.3g} TFLOP/s, "
+                    if launch.flops() else "")
+            lines.append(f"  roofline (estimate): {what}{roof['bandwidth'] / 1e9:.3g} GB/s; "
+                         f"{100 * roof['share']:.1f} % of the {roof['bound']} roof")
         lines += _rows("busy (estimate)", [(k, f"{100 * v:.1f} %") for k, v in t.utilisation().items()])
         stalled = sum(t.stall.values())
         lines += _rows("stalled wave clocks (estimate)", [
             (STALLS.get(k, k), f"{v}", f"{100 * v / stalled:.1f} %")
             for k, v in sorted(t.stall.items(), key=lambda kv: -kv[1])])
+    lines += _rows("source lines", [
+        (place, f"{entry['issued']}x", ", ".join(f"{unit} {n}" for unit, n in _largest(entry["units"], 3)),
+         size(entry["bytes"]) if entry["bytes"] else "", f"{entry['stalled']} stalled" if launch.timing else "")
+        for place, entry in list(launch.by_source().items())[:hot]])
     key = (lambda i: (sum(i.stall.values()), i.issued)) if launch.timing else (lambda i: (i.issued,))
     top = sorted(launch.instructions, key=key, reverse=True)[:hot]
     lines += _rows("hot instructions", [

@@ -11,8 +11,18 @@ from typing import Any
 from .model import STALLS, LaunchProfile
 
 
+def _unit_track(unit: str, text: str, simd: int) -> tuple[int, str] | None:
+    """Number and name of the track of the unit that executes an instruction."""
+    if unit in ("valu", "trans", "matrix"):
+        return 10 + 2 * simd + (unit == "matrix"), f"SIMD {simd} {'matrix unit' if unit == 'matrix' else 'vector ALU'}"
+    if text.startswith("tensor_"):
+        return 32 + simd // 2, f"tensor data mover {simd // 2}"
+    return {"lds": (30, "LDS"), "vmem_load": (31, "L1, vector memory"),
+            "vmem_store": (31, "L1, vector memory")}.get(unit)
+
+
 def trace_events(launch: LaunchProfile, pid: int) -> list[dict[str, Any]]:
-    """Trace events of one launch: a track per wave with instructions and stalls, and one per SIMD.
+    """Trace events of one launch: a track per wave with instructions and stalls, and one per unit.
 
     Times are microseconds at the model's clock. Raises ValueError if the profile has no events.
     """
@@ -27,10 +37,10 @@ def trace_events(launch: LaunchProfile, pid: int) -> list[dict[str, Any]]:
          "args": {"name": f"{launch.kernel} on simulated {launch.arch} (estimate, one compute unit)"}}]
     named: set[int] = set()
     per_group = raw["waves_per_group"]
-    for inst, group, wave, simd, start, end, stalled, cause in raw["events"]:
+    for inst, group, wave, simd, start, end, stalled, cause, *busy in raw["events"]:
         text = texts[str(inst)]
         unit = units.get(text, "")
-        tid = 100 + group * per_group + wave
+        tid = 1000 + group * per_group + wave
         if tid not in named:
             named.add(tid)
             out.append({"ph": "M", "pid": pid, "tid": tid, "name": "thread_name",
@@ -41,13 +51,13 @@ def trace_events(launch: LaunchProfile, pid: int) -> list[dict[str, Any]]:
                         "args": {"before": text}})
         mark = {"ph": "i", "s": "t"} if unit == "barrier" else {"ph": "X", "dur": (end - start) * scale}
         out.append({**mark, "pid": pid, "tid": tid, "ts": start * scale, "cat": unit, "name": text})
-        if unit in ("valu", "trans", "matrix"):
-            track = 10 + 2 * simd + (unit == "matrix")
-            if track not in named:
-                named.add(track)
-                out.append({"ph": "M", "pid": pid, "tid": track, "name": "thread_name",
-                            "args": {"name": f"SIMD {simd} {'matrix unit' if unit == 'matrix' else 'vector ALU'}"}})
-            out.append({"ph": "X", "pid": pid, "tid": track, "ts": start * scale, "dur": (end - start) * scale,
+        from_, to = busy or (start, end)
+        if to and (track := _unit_track(unit, text, simd)):
+            number, name = track
+            if number not in named:
+                named.add(number)
+                out.append({"ph": "M", "pid": pid, "tid": number, "name": "thread_name", "args": {"name": name}})
+            out.append({"ph": "X", "pid": pid, "tid": number, "ts": from_ * scale, "dur": (to - from_) * scale,
                         "cat": unit, "name": text})
     return out
 
