@@ -48,7 +48,7 @@ PHASES: dict[tuple[str, str, int], tuple[int, Phases]] = {
         for bits, group in ((32, 32), (64, 16), (96, 8), (128, 8))
     },
     **{
-        (arch, op, bits): (32, _consecutive(32, group))
+        (arch, op, bits): (64 if arch == "gfx1250" else 32, _consecutive(32, group))
         for arch in ("gfx1200", "gfx1201", "gfx1250")
         for op in ("read", "write")
         for bits, group in ((32, 32), (64, 16), (96, 8), (128, 8))

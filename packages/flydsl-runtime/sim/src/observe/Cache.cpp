@@ -38,10 +38,11 @@ void L1Cache::clear() { std::fill(tags.begin(), tags.end(), ~0ull); }
 SharedCache::SharedCache(uint64_t bytes)
     : sets(powerOfTwoBelow(std::max<uint64_t>(1, bytes / kLineBytes / kWays))) {
   static_assert(sizeof(Way) == 8 && sizeof(std::atomic<uint8_t>) == 1, "plain memory");
-  ways.reset(static_cast<Way *>(calloc(sets * kWays, sizeof(Way))));
+  memory.reset(static_cast<uint8_t *>(calloc(sets * kWays * sizeof(Way) + 64, 1)));
   next.reset(static_cast<std::atomic<uint8_t> *>(calloc(sets, 1)));
-  if (!ways || !next)
+  if (!memory || !next)
     throw std::bad_alloc();
+  ways = reinterpret_cast<Way *>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
 }
 
 bool SharedCache::mark(Way *set, uint64_t line, unsigned sectors, bool write, unsigned &fresh) {

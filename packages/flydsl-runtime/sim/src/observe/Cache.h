@@ -41,7 +41,7 @@ public:
   unsigned touch(uint64_t line, unsigned sectors, bool write);
 
 private:
-  static constexpr unsigned kWays = 16;
+  static constexpr unsigned kWays = 8; ///< one line of the host's cache for each set
   static constexpr uint8_t kLocked = 128; ///< of `next`: a thread adds a line to the set
   struct Way {
     std::atomic<uint64_t> tag; ///< (line + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty
@@ -51,7 +51,8 @@ private:
   };
   static bool mark(Way *set, uint64_t line, unsigned sectors, bool write, unsigned &fresh);
   // Pages that no launch touches are never mapped: a small launch pays for little.
-  std::unique_ptr<Way[], Free> ways;
+  std::unique_ptr<uint8_t[], Free> memory;
+  Way *ways; ///< in `memory`, on a line of the host's cache
   std::unique_ptr<std::atomic<uint8_t>[], Free> next; ///< victim of each set
   uint64_t sets;
 };

@@ -100,8 +100,12 @@ public:
     InstCounters &c = counters[index];
     uint64_t exec = w.exec() & w.fullMask;
     ++c.issued;
-    c.lanes += static_cast<unsigned>(__builtin_popcountll(exec));
-    c.partial += exec != w.fullMask;
+    if (exec == w.fullMask) {
+      c.lanes += w.lanes;
+    } else {
+      c.lanes += static_cast<unsigned>(__builtin_popcountll(exec));
+      ++c.partial;
+    }
     TraceOp op;
     op.inst = static_cast<uint32_t>(index);
     if (info.space != MemSpace::None)
@@ -116,6 +120,9 @@ public:
   }
 
 private:
+  /// Set bits of a mask of four sectors.
+  static constexpr uint8_t kBits[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
+
   static uint16_t clip(uint64_t n) { return static_cast<uint16_t>(std::min<uint64_t>(n, 65535)); }
 
   void memory(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c,
@@ -159,8 +166,8 @@ private:
       // Loads fill whole lines; stores and atomics go through to L2 in sectors.
       unsigned sectors = info.load ? 15u : sectorsOf[k];
       unsigned fresh = shared.cache.touch(lines[k], sectors, !info.load);
-      l2 += static_cast<unsigned>(__builtin_popcount(sectors));
-      mem += static_cast<unsigned>(__builtin_popcount(fresh));
+      l2 += kBits[sectors];
+      mem += kBits[fresh];
     }
     moved(info, l2, mem, c, op);
   }
@@ -190,8 +197,8 @@ private:
         unsigned sectors = (2u << to) - (1u << from);
         unsigned fresh = shared.cache.touch(line, sectors, !info.load);
         ++c.lines;
-        l2 += static_cast<unsigned>(__builtin_popcount(sectors));
-        mem += static_cast<unsigned>(__builtin_popcount(fresh));
+        l2 += kBits[sectors];
+        mem += kBits[fresh];
       }
     }
     moved(info, l2, mem, c, op);
