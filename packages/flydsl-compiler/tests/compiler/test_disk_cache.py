@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -179,11 +181,11 @@ print(len(compiled))
 """
 
 
-def start(program: Path, threads: int, kernels: int, root: Path) -> subprocess.Popen[str]:
+def start(program: Path, threads: int, kernels: int, root: Path, before: str = "") -> subprocess.Popen[str]:
     environment = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(root), "FLYDSL_RUNTIME_KIND": "sim",
                    "FLYDSL_SIM_THREADS": "1"}  # fmt: skip
     environment.pop("COMPILE_ONLY", None)
-    return subprocess.Popen([sys.executable, "-c", WORKER, str(program), str(threads), str(kernels)],
+    return subprocess.Popen([sys.executable, "-c", before + WORKER, str(program), str(threads), str(kernels)],
                             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
 
 
@@ -240,7 +242,7 @@ def test_kill_and_damage_at_random_points(program: Path, tmp_path: Path) -> None
     assert out.strip() == "0", "what was damaged has been replaced"
 
 
-@pytest.mark.parametrize("state", ["read-only", "a file", "full"])
+@pytest.mark.parametrize("state", ["read-only", "a file", "no directory possible"])
 def test_a_cache_that_cannot_be_written(program: Path, tmp_path: Path, state: str) -> None:
     root = tmp_path / "cache"
     if state == "a file":
@@ -256,3 +258,67 @@ def test_a_cache_that_cannot_be_written(program: Path, tmp_path: Path, state: st
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0 and out.strip() == "2", err
     assert err.count("cannot be written") == 1, err
+
+
+def unfinished(root: Path) -> list[str]:
+    """Temporary files that somebody left."""
+    return [p.name for p in root.rglob("*.tmp")]
+
+
+# The limit holds while an artifact is stored, and not for the files of the linker.
+LIMITED = """
+import resource
+from flydsl.compiler.cache import JitCacheManager
+def store(self, *args, store=JitCacheManager.store):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        return store(self, *args)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+JitCacheManager.store = store
+"""
+
+
+def test_files_that_cannot_grow(program: Path, tmp_path: Path) -> None:
+    """Each write ends in the middle with an error, as when a quota is used up; needs no privilege."""
+    root = tmp_path / "cache"
+    process = start(program, 1, 2, root, before=LIMITED)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0 and out.strip() == "2", err
+    assert err.count("cannot be written") == 1 and os.strerror(errno.EFBIG) in err, err
+    assert not list(root.glob("*/*.fly")) and not unfinished(root)
+    # Once there is room, everything is stored and found.
+    for compiles in ("2", "0"):
+        out, err = start(program, 1, 2, root).communicate(timeout=300)
+        assert out.strip() == compiles, err
+
+
+def mounted(root: Path, size: str) -> list[str]:
+    """A command prefix under which `root` is a file system of that size. Skips where none can be mounted."""
+    script = f'mount -t tmpfs -o size={size} flydsl "$0" && exec "$@"'
+    for flags in (["--mount"], ["--mount", "--map-root-user"]):
+        command = ["unshare", *flags, "sh", "-c", script, str(root)]
+        if shutil.which("unshare") and subprocess.run([*command, "true"], capture_output=True).returncode == 0:
+            return command
+    pytest.skip("no file system can be mounted here, neither as root nor in a user namespace")
+
+
+def test_a_full_file_system(program: Path, tmp_path: Path) -> None:
+    """Some artifacts fit and the rest do not: what is there is whole and used, what is not is compiled again."""
+    root, copy, kernels = tmp_path / "cache", tmp_path / "copy", 6
+    root.mkdir()
+    # Room for a few artifacts of about 8 KiB; the namespace and with it the file system ends with the shell.
+    runs = " && ".join(['"$0" "$@"'] * 2)
+    script = f"{runs} && cp -r {root} {copy} && df --output=avail {root} | tail -1"
+    environment = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(root), "FLYDSL_RUNTIME_KIND": "sim"}
+    done = subprocess.run(
+        [*mounted(root, "48k"), "sh", "-c", script, sys.executable, "-c", WORKER, str(program), "1", str(kernels)],
+        env=environment, capture_output=True, text=True, timeout=300)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second, left = map(int, done.stdout.split())
+    assert left < 12, "the file system was not full"
+    stored = len(list(copy.glob("*/*.fly")))
+    assert first == kernels and 0 < stored < kernels and second == kernels - stored
+    assert done.stderr.count("cannot be written") == 2 and os.strerror(errno.ENOSPC) in done.stderr, done.stderr
+    assert DiskCache(copy).verify() == [] and not unfinished(copy)

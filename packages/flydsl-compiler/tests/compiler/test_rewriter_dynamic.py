@@ -132,6 +132,27 @@ def test_list_length_change(mlir: Any) -> None:
         run(f, mlir.a)
 
 
+def test_containers_of_numbers_are_carried_when_a_method_changes_them(mlir: Any) -> None:
+    def f(a: Any) -> Any:
+        queue, lookup, nested = [fx.Int32(1), 2], {"x": 1}, SimpleNamespace(q=[0, 1])
+        for _ in range(a):
+            queue.append(queue.pop(0))
+            nested.q.append(nested.q.pop(0) + lookup.get("x"))
+        return queue, lookup, nested
+
+    queue, lookup, nested = run(f, mlir.a)
+    assert not queue[0].is_static() and not nested.q[1].is_static()
+    assert lookup == {"x": 1}, "what is only read stays a Python value"
+
+    def grows(a: Any) -> None:
+        queue = [1]
+        for _ in range(a):
+            queue.append(2)
+
+    with pytest.raises(TypeError, match="queue does not match the region entry: expected list of 1.*list of 2"):
+        run(grows, mlir.a)
+
+
 def test_for_bounds_and_live_out(mlir: Any) -> None:
     def f(a: Any, b: Any) -> Any:
         i = fx.Int32(7)

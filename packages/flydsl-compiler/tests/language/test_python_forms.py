@@ -87,6 +87,12 @@ SUPPORTED: dict[str, tuple[str, str]] = {
         "v = fx.Vector.filled(4, 0.0, fx.Float32)\nfor k in range(n):\n    v = v + X[k]\nY[t] = v[3]",
         "np.full(64, x[:n].sum())",
     ),
+    "for-container-methods": (
+        "q = [fx.Float32(1.0), 2.0, 3.0]\nd = {'a': fx.Float32(0.0), 'b': 2.0}\nfor k in range(4):\n"
+        "    q.append(q.pop(0) + 10.0)\n    d.update(a=d['a'] + d['b'])\nif t > 3:\n    q.reverse()\n"
+        "Y[t] = q[0] * 100.0 + q[1] * 10.0 + d['a']",
+        "np.where(i > 3, 2100 + 130, 1200 + 130) + 8",
+    ),
     "for-constexpr": (
         "s = fx.Float32(0.0)\nw = [1.0, 2.0, 3.0]\nfor k in fx.range_constexpr(3):\n    s = s + w[k]\nY[t] = s",
         "np.full(64, 6)",

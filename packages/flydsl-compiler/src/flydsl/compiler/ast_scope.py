@@ -5,6 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+#: Methods of Python containers that change them.
+MUTATORS = frozenset({
+    "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
+})  # fmt: skip
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -35,6 +39,7 @@ class _Writes(ast.NodeVisitor):
         self.bound: list[str] = []  # a name gets a new value
         self.stored: list[str] = []  # an object reached through the name is written
         self.invoked: list[str] = []
+        self.mutated: list[str] = []  # a method that changes a container is called
         self.deleted: list[ast.AST] = []
         self.foreign: set[str] = set()  # global names; nonlocal ones are handed on like locals
 
@@ -60,6 +65,8 @@ class _Writes(ast.NodeVisitor):
             name = root_name(node.func)
             if name != "self":
                 self._add(self.invoked, name)
+                if node.func.attr in MUTATORS:
+                    self._add(self.mutated, name)
         self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
@@ -99,6 +106,7 @@ class BlockWrites:
     Attributes:
         names: all of them: bound or stored names in order of appearance, then names only called upon.
         invoked: the names that are only called upon.
+        mutated: those of ``invoked`` of which a method is called that changes a container.
         deleted: ``del name`` nodes.
     """
 
@@ -112,6 +120,7 @@ class BlockWrites:
         called = [n for n in visitor.invoked if n not in bound and n not in stored and n in local_names]
         self.bound = tuple(bound)
         self.invoked = tuple(called)
+        self.mutated = tuple(n for n in called if n in visitor.mutated)
         self.names = tuple(bound + stored + called)
         self.deleted = visitor.deleted
 

@@ -121,6 +121,9 @@ class Transformer(ast.NodeTransformer):
         }
         if invoked:
             keywords["invoked"] = _strings(invoked)
+        mutated = tuple(n for n in writes.mutated if n in names)
+        if mutated:
+            keywords["mutated"] = _strings(mutated)
         where = {n: lines for n in names if (lines := self._assignments(n, at))}
         if where:
             pairs: list[ast.expr] = [

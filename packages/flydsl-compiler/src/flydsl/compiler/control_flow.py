@@ -11,6 +11,7 @@ import inspect
 import operator
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from .diagnostics import DSLCompileError, DSLTypeError, fail
@@ -212,16 +213,25 @@ def _pack(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _select(names: tuple[str, ...], values: tuple[Any, ...], invoked: tuple[str, ...]) -> list[int]:
+def _select(
+    names: tuple[str, ...], values: tuple[Any, ...], invoked: tuple[str, ...], mutated: tuple[str, ...] = ()
+) -> list[int]:
     """Indexes of the variables that a dynamic construct carries.
 
     Names without a value are local to the construct. An object that is only called upon (``cfg.f(x)``) is
-    carried when it has SSA values that the call could change.
+    carried when it has SSA values that the call could change, and a container of numbers also when the call
+    is one that changes it (``q.append(x)``).
     """
-    return [
-        i for i, (name, value) in enumerate(zip(names, values, strict=True))
-        if not isinstance(value, Unbound) and (name not in invoked or (is_carriable(value) and holds_ir_values(value)))
-    ]  # fmt: skip
+
+    def is_carried(name: str, value: Any) -> bool:
+        if isinstance(value, Unbound):
+            return False
+        if name not in invoked:
+            return True
+        changes = name in mutated and isinstance(value, (list, dict, SimpleNamespace))
+        return is_carriable(value) and (changes or holds_ir_values(value))
+
+    return [i for i, (name, value) in enumerate(zip(names, values, strict=True)) if is_carried(name, value)]
 
 
 def _check_lengths(names: tuple[str, ...], values: tuple[Any, ...]) -> None:
@@ -254,6 +264,7 @@ def scf_if_dispatch(
     state_values: tuple[Any, ...] = (),
     auto_else: bool = False,
     invoked: tuple[str, ...] = (),
+    mutated: tuple[str, ...] = (),
     where: dict[str, tuple[int, int]] | None = None,
 ) -> Any:
     """Run or build an ``if``. Returns one value for one name, a tuple for several, None for none.
@@ -269,7 +280,7 @@ def scf_if_dispatch(
         with _in_branch(False):
             return _pack(list(values) if function is None else _run_body(function, (), names, list(values)))
     condition = _condition(cond)
-    chosen = _select(names, values, invoked)
+    chosen = _select(names, values, invoked, mutated)
     carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
 
     def branch(function: Callable[..., Any] | None) -> Callable[[], list[Any]]:

@@ -93,6 +93,7 @@ def scf_for_dispatch(
     result_names: tuple[str, ...] = (),
     result_values: tuple[Any, ...] = (),
     invoked: tuple[str, ...] = (),
+    mutated: tuple[str, ...] = (),
     where: dict[str, tuple[int, int]] | None = None,
     unroll: Any = None,
     unroll_full: Any = False,
@@ -102,7 +103,7 @@ def scf_for_dispatch(
     _check_lengths(names, values)
     _check_step(step)
     ir = _ir()
-    chosen = _select(names, values, invoked)
+    chosen = _select(names, values, invoked, mutated)
     with _here() as location:
         bounds = [_i32_bound(w, b) for w, b in (("start", start), ("stop", stop), ("step", step))]
         carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
@@ -200,13 +201,14 @@ def scf_while_dispatch(
     result_names: tuple[str, ...] = (),
     result_values: tuple[Any, ...] = (),
     invoked: tuple[str, ...] = (),
+    mutated: tuple[str, ...] = (),
     where: dict[str, tuple[int, int]] | None = None,
 ) -> Any:
     """Build ``while cond:``; the condition is re-evaluated on the carried values."""
     names, values = tuple(result_names), tuple(result_values)
     _check_lengths(names, values)
     ir = _ir()
-    chosen = _select(names, values, invoked)
+    chosen = _select(names, values, invoked, mutated)
     with _here() as location:
         carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
         op = ir.Operation.create("scf.while", results=carried.types, operands=carried.initial, regions=2)

@@ -98,7 +98,10 @@ class Parameters:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.function_name}(): {error}") from None
+            owners = type(args[0]).__mro__ if args else ()
+            unbound = self.method_self is not None and not any(self.function_name in vars(c) for c in owners)
+            hint = " (a method: is the argument for 'self' missing? call it through an instance)" if unbound else ""
+            raise TypeError(f"{self.function_name}(): {error}{hint}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
 
