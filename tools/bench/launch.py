@@ -32,14 +32,13 @@ def best(call, number=20000):
 
 found = {}
 for kind, make in kinds.items():
-    t = [make() for _ in range(8)]
-    a, b, c = t[:3]
+    a, b, c, d, e, f, g, h = t = [make() for _ in range(8)]
     found[f"jit call, 3 tensors + 4 scalars, {kind}"] = best(lambda: k.three(a, b, c, 1, 2, 3.0, 4))
-    found[f"jit call, 8 tensors, {kind}"] = best(lambda: k.eight(*t))
+    found[f"jit call, 8 tensors, {kind}"] = best(lambda: k.eight(a, b, c, d, e, f, g, h))
     three = flyc.compile(k.three, a, b, c, 1, 2, 3.0, 4)
     found[f"flyc.compile object, 3 tensors + 4 scalars, {kind}"] = best(lambda: three(a, b, c, 1, 2, 3.0, 4, None))
     eight = flyc.compile(k.eight, *t)
-    found[f"flyc.compile object, 8 tensors, {kind}"] = best(lambda: eight(*t, None))
+    found[f"flyc.compile object, 8 tensors, {kind}"] = best(lambda: eight(a, b, c, d, e, f, g, h, None))
 print(json.dumps(found))
 '''
 

@@ -31,17 +31,19 @@ std::string deviceText(dlpack::Device device) {
   }
 }
 
-/// Empty if a tensor on \p device may be used, else what is wrong.
+/// Whether a tensor on \p device may be used.
+bool deviceFits(dlpack::Device device, const DevicePolicy &policy) {
+  if (device.type == dlpack::kCUDAHost || device.type == dlpack::kROCMHost) // pinned
+    return true;
+  return policy.hostMemory ? device.type == dlpack::kCPU
+                           : device.type == dlpack::kROCM && device.id == policy.device;
+}
+
+/// What is wrong with a device that does not fit.
 std::string deviceProblem(dlpack::Device device, const DevicePolicy &policy) {
-  const bool pinned = device.type == dlpack::kCUDAHost || device.type == dlpack::kROCMHost;
-  if (policy.hostMemory) {
-    if (device.type == dlpack::kCPU || pinned)
-      return {};
+  if (policy.hostMemory)
     return "expected a tensor in host memory, because the simulator runs the kernel; got one on " +
            deviceText(device);
-  }
-  if (pinned || (device.type == dlpack::kROCM && device.id == policy.device))
-    return {};
   std::string expected = "ROCm device " + std::to_string(policy.device);
   if (device.type == dlpack::kROCM)
     return "expected a tensor on the current " + expected + ", got one on " + deviceText(device);
@@ -155,19 +157,24 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
                                extentsText(view.shape, view.rank));
 
   const int rank = spec.rank;
+  // Element sizes and alignments are powers of two, and a division takes longer than all the rest.
+  const int64_t partOfUnit = view.strideUnit - 1;
+  const int unitShift = __builtin_ctzll(static_cast<uint64_t>(view.strideUnit));
   int64_t *shape = dims + spec.dimOffset, *strides = shape + rank;
+  const int64_t *wantedShape = spec.shape.data(), *wantedStrides = spec.strides.data();
+  const int64_t *shapeDiv = spec.shapeDiv.data(), *strideDiv = spec.strideDiv.data();
+  const uint8_t *indexWidth = spec.indexWidth.data();
   int64_t compact = 1;
   bool empty = false;
   for (int i = rank - 1; i >= 0; --i) {
-    shape[i] = view.shape[i];
-    empty |= shape[i] == 0;
+    const int64_t extent = view.shape[i];
+    shape[i] = extent;
+    empty |= extent == 0;
     if (!view.strides) {
       strides[i] = compact;
-      compact *= shape[i];
-    } else if (view.strideUnit == 1) {
-      strides[i] = view.strides[i];
-    } else if (view.strides[i] % view.strideUnit == 0) {
-      strides[i] = view.strides[i] / view.strideUnit;
+      compact *= extent;
+    } else if ((view.strides[i] & partOfUnit) == 0) {
+      strides[i] = view.strides[i] >> unitShift;
     } else {
       fail(PyExc_ValueError, "stride of dimension " + std::to_string(i) + " is " +
                                  std::to_string(view.strides[i]) +
@@ -176,43 +183,41 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
   }
 
   for (int i = 0; i < rank; ++i) {
-    if (spec.shape[i] == kDynamic) {
-      if (shape[i] > INT32_MAX)
-        fail(PyExc_ValueError, "extent " + std::to_string(shape[i]) + " of dimension " +
+    const int64_t extent = shape[i], stride = strides[i];
+    if (wantedShape[i] == kDynamic) {
+      if (extent > INT32_MAX)
+        fail(PyExc_ValueError, "extent " + std::to_string(extent) + " of dimension " +
                                    std::to_string(i) + " does not fit in 32 bits");
-      if (spec.shapeDiv[i] > 1 && shape[i] % spec.shapeDiv[i] != 0)
+      if (shapeDiv[i] > 1 && extent % shapeDiv[i] != 0)
         fail(PyExc_ValueError, "expected extent of dimension " + std::to_string(i) +
-                                   " to be divisible by " + std::to_string(spec.shapeDiv[i]) +
-                                   ", got " + std::to_string(shape[i]));
-    } else if (shape[i] != spec.shape[i]) {
-      fail(PyExc_ValueError, "expected shape " + extentsText(spec.shape.data(), rank) + ", got " +
+                                   " to be divisible by " + std::to_string(shapeDiv[i]) +
+                                   ", got " + std::to_string(extent));
+    } else if (extent != wantedShape[i]) {
+      fail(PyExc_ValueError, "expected shape " + extentsText(wantedShape, rank) + ", got " +
                                  extentsText(shape, rank));
     }
-    if (shape[i] == 1 && spec.strides[i] != kDynamic)
-      continue; // the only coordinate is 0: no memory access depends on this stride
-    if (spec.strides[i] == kDynamic) {
-      if (spec.indexWidth[i] == 32 && (strides[i] > INT32_MAX || strides[i] < INT32_MIN))
-        fail(PyExc_ValueError, "stride " + std::to_string(strides[i]) + " of dimension " +
+    if (wantedStrides[i] == kDynamic) {
+      if (indexWidth[i] == 32 && (stride > INT32_MAX || stride < INT32_MIN))
+        fail(PyExc_ValueError, "stride " + std::to_string(stride) + " of dimension " +
                                    std::to_string(i) + " does not fit in 32 bits");
-      if (spec.strideDiv[i] > 1 && shape[i] != 1 && strides[i] % spec.strideDiv[i] != 0)
+      if (strideDiv[i] > 1 && extent != 1 && stride % strideDiv[i] != 0)
         fail(PyExc_ValueError, "expected stride of dimension " + std::to_string(i) +
-                                   " to be divisible by " + std::to_string(spec.strideDiv[i]) +
-                                   ", got " + std::to_string(strides[i]));
-    } else if (strides[i] != spec.strides[i] && !empty) {
-      fail(PyExc_ValueError, "expected strides " + extentsText(spec.strides.data(), rank) +
+                                   " to be divisible by " + std::to_string(strideDiv[i]) +
+                                   ", got " + std::to_string(stride));
+    } else if (stride != wantedStrides[i] && !empty && extent != 1) {
+      // In a dimension of extent 1 the only coordinate is 0: no access depends on its stride.
+      fail(PyExc_ValueError, "expected strides " + extentsText(wantedStrides, rank) +
                                  " (elements), got " + extentsText(strides, rank));
     }
   }
 
   auto address = reinterpret_cast<uintptr_t>(view.data);
-  if (address % static_cast<uintptr_t>(spec.align) != 0)
+  if (const uintptr_t rest = address & (static_cast<uintptr_t>(spec.align) - 1))
     fail(PyExc_ValueError, "expected data aligned to " + std::to_string(spec.align) +
-                               " bytes, got an address with remainder " +
-                               std::to_string(address % static_cast<uintptr_t>(spec.align)));
+                               " bytes, got an address with remainder " + std::to_string(rest));
   if (policy.check) {
-    std::string problem = deviceProblem(view.device, policy);
-    if (!problem.empty())
-      fail(PyExc_ValueError, problem);
+    if (!deviceFits(view.device, policy))
+      fail(PyExc_ValueError, deviceProblem(view.device, policy));
     if (!view.data && !empty)
       fail(PyExc_ValueError, "the tensor has no memory (null data pointer)");
   }

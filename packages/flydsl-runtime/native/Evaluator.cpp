@@ -12,8 +12,8 @@ namespace {
 /// Registers of a plan of usual size live on the stack.
 constexpr int kInlineRegs = 128;
 
-/// Instructions between two polls of a plan that loops.
-constexpr uint32_t kPollInterval = 1u << 22;
+/// Branches between two polls of a plan that loops.
+constexpr uint32_t kPollInterval = 1u << 20;
 
 uint64_t zeroExtend(int64_t value, unsigned width) {
   return width == 64 ? static_cast<uint64_t>(value)
@@ -118,11 +118,14 @@ void evaluate(const Plan &plan, const ArgValue *args, LaunchSink &sink) {
   const Instr *code = plan.code.data();
   const size_t size = plan.code.size();
   uint32_t budget = kPollInterval;
-  for (size_t pc = 0; pc < size;) {
+  auto branch = [&](int32_t target) {
     if (--budget == 0) {
       sink.poll();
       budget = kPollInterval;
     }
+    return static_cast<size_t>(target);
+  };
+  for (size_t pc = 0; pc < size;) {
     const Instr &instr = code[pc];
     switch (instr.op) {
     case Op::Const: regs[instr.d] = instr.imm; break;
@@ -139,8 +142,8 @@ void evaluate(const Plan &plan, const ArgValue *args, LaunchSink &sink) {
       break;
     case Op::Trunc: regs[instr.d] = canonical(regs[instr.a], instr.width); break;
     case Op::Mov: regs[instr.d] = regs[instr.a]; break;
-    case Op::Br: pc = instr.a; continue;
-    case Op::CondBr: pc = (regs[instr.c] & 1) ? instr.a : instr.b; continue;
+    case Op::Br: pc = branch(instr.a); continue;
+    case Op::CondBr: pc = branch((regs[instr.c] & 1) ? instr.a : instr.b); continue;
     case Op::Assert:
       if (!(regs[instr.c] & 1))
         throw PlanFailure(PlanFailure::Kind::Assertion,

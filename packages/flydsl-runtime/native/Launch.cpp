@@ -13,6 +13,8 @@ constexpr size_t kInlineKernargBytes = 1024;
 // HIP counts the work-items of a dimension in 32 bits.
 constexpr int64_t kMaxWorkItems = UINT32_MAX;
 
+std::string axis(int i) { return std::string(1, "xyz"[i]); }
+
 std::string triple(const int64_t (&values)[3]) {
   return "(" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
          std::to_string(values[2]) + ")";
@@ -45,13 +47,13 @@ ResolvedLaunch resolveLaunch(const Plan &plan, const LaunchSpec &spec, const int
     launch.cluster[i] = spec.hasCluster ? regs[spec.cluster[i]] : 1;
   }
   for (int i = 0; i < 3; ++i) {
-    const std::string axis(1, "xyz"[i]);
     if (launch.grid[i] <= 0 || launch.block[i] <= 0)
-      fail(plan, launch, "grid and block sizes must be positive (" + axis + ")");
-    if (launch.block[i] > kMaxWorkItems || launch.grid[i] > kMaxWorkItems / launch.block[i])
-      fail(plan, launch, "grid times block exceeds 2^32 - 1 work-items (" + axis + ")");
-    if (launch.cluster[i] <= 0 || launch.grid[i] % launch.cluster[i] != 0)
-      fail(plan, launch, "the grid must be a multiple of the cluster (" + axis + ")");
+      fail(plan, launch, "grid and block sizes must be positive (" + axis(i) + ")");
+    __int128 items = static_cast<__int128>(launch.grid[i]) * launch.block[i];
+    if (items > kMaxWorkItems)
+      fail(plan, launch, "grid times block exceeds 2^32 - 1 work-items (" + axis(i) + ")");
+    if (launch.cluster[i] <= 0 || (launch.cluster[i] != 1 && launch.grid[i] % launch.cluster[i]))
+      fail(plan, launch, "the grid must be a multiple of the cluster (" + axis(i) + ")");
   }
   if (launch.smem < 0 || launch.smem > INT32_MAX)
     fail(plan, launch, "the dynamic LDS size is out of range");
@@ -60,8 +62,15 @@ ResolvedLaunch resolveLaunch(const Plan &plan, const LaunchSpec &spec, const int
 
 void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer) {
   std::memset(buffer, 0, spec.kernargBytes);
-  for (const KernelArg &arg : spec.args) // little-endian: the low bytes come first
-    std::memcpy(buffer + arg.offset, &regs[arg.reg], arg.size);
+  for (const KernelArg &arg : spec.args) {
+    // Little-endian: the low bytes come first. Sizes that the compiler knows are single moves.
+    char *target = buffer + arg.offset;
+    switch (arg.size) {
+    case 4: std::memcpy(target, &regs[arg.reg], 4); break;
+    case 8: std::memcpy(target, &regs[arg.reg], 8); break;
+    default: std::memcpy(target, &regs[arg.reg], arg.size); break;
+    }
+  }
 }
 
 TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
@@ -92,12 +101,11 @@ void DeviceSink::checkLimits(const ResolvedLaunch &launch) const {
   const DeviceLimits &limits = kernels.limits;
   const int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
   for (int i = 0; i < 3; ++i) {
-    const std::string axis(1, "xyz"[i]);
     if (launch.block[i] > limits.maxBlock[i])
-      fail(plan, launch, "the device's limit for block." + axis + " is " +
+      fail(plan, launch, "the device's limit for block." + axis(i) + " is " +
                              std::to_string(limits.maxBlock[i]));
     if (launch.grid[i] > limits.maxGrid[i])
-      fail(plan, launch, "the device's limit for grid." + axis + " is " +
+      fail(plan, launch, "the device's limit for grid." + axis(i) + " is " +
                              std::to_string(limits.maxGrid[i]));
   }
   if (threads > limits.maxThreadsPerBlock)
