@@ -92,6 +92,12 @@ def test_direct_copies(dtype, tile, k_tiles):
     run(70, 256, tile[2] * k_tiles, tile, dtype, use_async_copy=True)
 
 
+@pytest.mark.skipif(not target().dma128, reason="direct 16-byte copies to LDS are gfx950's")
+@pytest.mark.parametrize("options", [dict(lds_stage=1), dict(enable_scheduler=False), dict(xcd_swizzle=4)])
+def test_options_of_direct_copies(options):
+    run(70, 256, 640, (64, 128, 128), "int8", use_async_copy=True, **options)
+
+
 @pytest.mark.parametrize("k_tiles", [1, 2, 3, 4])
 def test_every_tail_of_the_loop(k_tiles):
     run(16, 64, 128 * k_tiles, (32, 64, 128), "int8")

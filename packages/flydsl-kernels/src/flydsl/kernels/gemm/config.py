@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import flydsl.expr as fx
 
 from ..common.arch import Target, require_arch
+from .cshuffle import ShufflePlan
 from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
 from .tiles import RowTile
 
@@ -29,6 +30,7 @@ class PreshuffleConfig:
         block_scale: scales per (row, 128 k) and (128 columns, 128 k) instead of per row and column.
         epilogue: one of ``ACTIVATIONS``.
         preload: LDS reads and global loads before the first matrix instruction of a tile.
+        cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
         stages: LDS buffers of A.
     """
 
@@ -65,6 +67,19 @@ class PreshuffleConfig:
         return RowTile(self.tile_m, self.row_bytes, THREADS, 256 if self.target.mx else 128)
 
     @property
+    def shuffle(self) -> ShufflePlan:
+        """How C passes through LDS if `cshuffle`."""
+        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, THREADS, self.a_tile.bytes)
+
+    def stage_bytes(self, stage: int) -> int:
+        """LDS of a stage of A; C goes through that of the first."""
+        return max(self.a_tile.bytes, self.shuffle.bytes if self.cshuffle and stage == 0 else 0)
+
+    @property
+    def lds_bytes(self) -> int:
+        return sum(self.stage_bytes(s) for s in range(self.stages))
+
+    @property
     def m_repeat(self) -> int:
         return self.tile_m // 16
 
@@ -99,9 +114,18 @@ _PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
 _USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
 
 
+LONG_TILE = 32  # matrix instructions of a wave that hide the latency of loads without starting them early
+
+
 def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
-    """Starting point of tuning; (0, 0) where nothing is known."""
+    """Starting point of tuning; (0, 0) where nothing is known.
+
+    A long tile needs none: its fragments are read one part ahead, and early loads would only leave the matrix unit
+    idle at the start of the tile.
+    """
     if not (config.target.arch == "gfx950" and config.op.element_bytes == 1):
+        return (0, 0)
+    if config.m_repeat * config.n_repeat * config.blocks // config.op.blocks * config.op.instructions >= LONG_TILE:
         return (0, 0)
     usual, exceptions = _PRELOADS.get(config.tile_m, (0, {}))
     for key in ((config.tile_n, config.tile_k), (config.tile_n, None)):
@@ -139,7 +163,7 @@ def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, t
     _require(where, n > 0 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
     _require(where, k > 0 and k % tile_k == 0, f"K = {k} must be a multiple of tile_k = {tile_k}")
     _require(where, not use_async or target.dma128, f"use_async_copy needs gfx950, the target is {target.arch}")
-    lds = config.a_tile.bytes * stages
+    lds = config.lds_bytes
     _require(where, lds <= target.lds_bytes, f"the tile needs {lds} bytes of LDS, {target.arch} has {target.lds_bytes}")
     if block_scale:
         _require(where, in_dtype == "fp8", f"block scales need fp8, got {in_dtype!r}")

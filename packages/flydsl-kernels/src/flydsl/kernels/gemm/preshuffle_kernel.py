@@ -1,8 +1,9 @@
 """The preshuffle GEMM kernel: A through LDS, B (shuffled by ``shuffle_weight``) straight to registers.
 
 Four waves lie along N and interleave strips of 16 columns: accumulator (mi, ni) of wave w covers rows ``16 mi`` and
-columns ``16 (4 ni + w)``. While tile k is computed, A of tile k + 1 is on its way to the other LDS buffer and B of
-tile k + 1 to registers. Two tiles are one turn of the loop, so that the LDS buffers have fixed addresses.
+columns ``16 (4 ni + w)``. While tile t is computed, B of tile t + 1 is on its way to registers, A of tile t + 1 goes
+from registers to the other LDS buffer, and A of tile t + 2 is on its way to registers; with direct copies, A of tile
+t + 1 is on its way to the other buffer. Two tiles are one turn of the loop: the LDS buffers have fixed addresses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..common.index import div, mod, xcd_remap_bx_by
 from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
 from .config import OUT_DTYPES, SCALE_BLOCK, THREADS, WAVES, PreshuffleConfig
+from .cshuffle import shuffle_tile
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
 from .schedule import Tally
@@ -23,6 +25,7 @@ from .schedule import Tally
 __all__ = ["launch_preshuffle"]
 
 WAVE = 64
+MAX_WAIT = 63  # of the counter of vector memory operations
 EVEN, ODD, SIGN = 0x0F0F0F0F, 0x08080808, 0x1E
 
 
@@ -77,6 +80,11 @@ class _BlockScales:
         self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
         self._row, self._column = row + group * 4, column + wave * 16
 
+    @property
+    def loads(self) -> int:
+        """Loads of a tile."""
+        return self._per_tile * (self._config.m_repeat + self._config.n_repeat)
+
     def fetch(self, tile: Any) -> list[Any]:
         """Start loading the scales of k tile `tile`: for each block the rows' vectors, then the columns' vectors."""
         config, out = self._config, []
@@ -110,30 +118,33 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     rows = fx.min(m - row, config.tile_m)
     row_words = config.k * op.element_bytes // 4
     a = Buffer(tensors["A"], fx.Int32, fx.Int64(row) * row_words, rows * row_words)
-    lds = Lds().array(fx.Int32, config.stages * tile.words).ptr
+    memory = Lds()
+    # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
+    stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
     tally = Tally()
     weights = _Weights(tensors["B"], config, column, wave, lane, tally)
     scales = None
     if fx.const_expr(config.block_scale):
         scales = _BlockScales(tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, group, tally)
-    readers = [tile.reader(lds + s * tile.words, lane_row, group, op.groups) for s in fx.range_constexpr(config.stages)]
+    readers = [tile.reader(stage, lane_row, group, op.groups) for stage in stages]
     calls, size = config.blocks // op.blocks, part_rows(config.m_repeat)
     groups = config.m_repeat // size
     parts = calls * groups
     per_scale = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)
 
-    def fetch_a(t, stage):
+    def fetch_a(t):
+        """Start loading tile t of A into registers."""
         tally.add("vmem", tile.loads)
-        soffset = t * (config.row_bytes // 4)
-        if fx.const_expr(config.use_async):
-            tile.copy_async(a, row_words, lds + stage * tile.words, thread, WAVE, soffset)
-            return []
-        return tile.fetch(a, row_words, thread, soffset)
+        return tile.fetch(a, row_words, thread, t * (config.row_bytes // 4))
 
     def commit_a(chunks, stage):
-        if fx.const_expr(not config.use_async):
-            tally.add("ds_write", tile.loads)
-            tile.commit(lds + stage * tile.words, thread, chunks)
+        tally.add("ds_write", tile.loads)
+        tile.commit(stages[stage], thread, chunks)
+
+    def copy_a(t, stage):
+        """Start copying tile t of A to LDS."""
+        tally.add("vmem", tile.loads)
+        tile.copy_async(a, row_words, stages[stage], thread, WAVE, t * (config.row_bytes // 4))
 
     def side_of(t):
         """What a tile needs besides A: B fragments, and scales."""
@@ -172,68 +183,97 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
         return multiply
 
-    def step(acc, side, first, t, stage):
-        """Multiply tile t from LDS buffer `stage` while tile t + 1 is fetched."""
+    side_loads = config.n_repeat * config.blocks + (scales.loads if config.block_scale else 0)
+
+    def step(acc, side, pending, first, t, stage, more=True):
+        """Multiply tile t from LDS buffer `stage`. B of tile t + 1 is fetched, and A of tile t + 2 if there is `more`;
+        without direct copies, `pending` is A of tile t + 1."""
         other = (stage + 1) % config.stages
         tally.reset()
-        chunks = fetch_a(t + 1, other)
         following = side_of(t + 1)
+        later = fetch_a(t + 2) if more and not config.use_async else []
 
         def turn(hints):
-            if fx.const_expr(config.stages == 1):
+            if fx.const_expr(not config.use_async):
+                if fx.const_expr(config.stages == 1):
+                    fx.barrier()
+                commit_a(pending, other)
+                hints()
                 fx.barrier()
-            commit_a(chunks, other)
-            hints()
-            if fx.const_expr(config.use_async):
+            elif fx.const_expr(config.stages == 1):
+                hints()
+                fx.barrier()
+                copy_a(t + 1, 0)
                 fx.rocdl.s_waitcnt(vmcnt=0)
-            fx.barrier()
+                fx.barrier()
+            else:
+                # The copies of tile t + 1 are older than this tile's loads, which need not be complete.
+                hints()
+                fx.rocdl.s_waitcnt(vmcnt=min(side_loads, MAX_WAIT))
+                fx.barrier()
+                if fx.const_expr(more):
+                    copy_a(t + 2, stage)
             return lambda: reader(other)(0)
 
         state, first = run_tile((acc, []), first, parts, reader(stage), multiplier(*side), turn, tally,
                                 config.scheduled, config.preload)  # fmt: skip
-        return state[0], following, first
+        return state[0], following, later, first
 
-    def flat(acc, side, first):
-        return [*acc, *(v for strip in side[0] for v in strip), *side[1], *(v for row_ in first for v in row_)]
+    def flat(acc, side, pending, first):
+        return [*acc, *(v for strip in side[0] for v in strip), *pending, *side[1], *(v for row_ in first for v in row_)]
 
-    def unflat(state, kinds):
+    def unflat(state, kinds, held):
         values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
         acc, values = values[:count], values[count:]
         strips, values = values[: config.n_repeat * config.blocks], values[config.n_repeat * config.blocks :]
+        pending, values = values[:held], values[held:]
         factors, values = values[: len(values) - size * op.blocks], values[len(values) - size * op.blocks :]
-        return acc, (regroup(strips, config.blocks), factors), regroup(values, op.blocks)
+        return acc, (regroup(strips, config.blocks), factors), pending, regroup(values, op.blocks)
 
     count = config.m_repeat * config.n_repeat
     acc = [op.zero() for _ in fx.range_constexpr(count)]
-    chunks = fetch_a(fx.Int32(0), 0)
-    side = side_of(fx.Int32(0))
-    commit_a(chunks, 0)
+    total, ahead = config.k_tiles, config.stages == 2 or not config.use_async
+    pending = []
     if fx.const_expr(config.use_async):
-        fx.rocdl.s_waitcnt(vmcnt=0)
+        copy_a(fx.Int32(0), 0)
+        fx.rocdl.sched_barrier(0)
+        if fx.const_expr(ahead and total > 1):
+            copy_a(fx.Int32(1), 1)
+        fx.rocdl.sched_barrier(0)
+        side = side_of(fx.Int32(0))
+        fx.rocdl.s_waitcnt(vmcnt=min(side_loads + (tile.loads if ahead and total > 1 else 0), MAX_WAIT))
+    else:
+        chunks = fetch_a(fx.Int32(0))
+        side = side_of(fx.Int32(0))
+        if fx.const_expr(total > 1):
+            pending = fetch_a(fx.Int32(1))
+        commit_a(chunks, 0)
     fx.barrier()
     first = reader(0)(0)
-    turns = (config.k_tiles - 1) // 2
+    turns = max(total - 2, 0) // 2
     with fx.fastmath("contract"):
         if fx.const_expr(turns > 0):
-            start = flat(acc, side, first)
+            start = flat(acc, side, pending, first)
             kinds = [(v.shape, v.dtype) for v in start]
             for turn, state in range(0, turns, 1, init=start):  # type: ignore[call-overload]
-                acc_in, side_in, first_in = unflat(state, kinds)
-                t = fx.Int32(turn) * 2
-                acc_in, side_in, first_in = step(acc_in, side_in, first_in, t, 0)
-                acc_in, side_in, first_in = step(acc_in, side_in, first_in, t + 1, 1 % config.stages)
-                results = yield flat(acc_in, side_in, first_in)
-            acc, side, first = unflat(results, kinds)
-        last = 2 * turns
-        if fx.const_expr(last < config.k_tiles - 1):
-            acc, side, first = step(acc, side, first, fx.Int32(last), 0)
-            last += 1
-        acc, _ = finish_tile((acc, []), first, parts, reader(last % 2 % config.stages), multiplier(*side))
+                acc_in, side_in, pending_in, first_in = unflat(state, kinds, len(pending))
+                for half in fx.range_constexpr(2):
+                    acc_in, side_in, pending_in, first_in = step(
+                        acc_in, side_in, pending_in, first_in, fx.Int32(turn) * 2 + half, half % config.stages)
+                results = yield flat(acc_in, side_in, pending_in, first_in)
+            acc, side, pending, first = unflat(results, kinds, len(pending))
+        for t in fx.range_constexpr(2 * turns, total - 1):
+            acc, side, pending, first = step(acc, side, pending, first, fx.Int32(t), t % config.stages, t + 2 < total)
+        acc, _ = finish_tile((acc, []), first, parts, reader((total - 1) % config.stages), multiplier(*side))
     epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale)
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [column + (ni * WAVES + wave) * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
                       group)  # fmt: skip
-    store_tile(tensors["C"], OUT_DTYPES[config.out_dtype], acc, epilogue, op, place)
+    element = OUT_DTYPES[config.out_dtype]
+    if fx.const_expr(config.cshuffle):
+        shuffle_tile(tensors["C"], element, acc, epilogue, op, place, stages[0], config.shuffle, column, 0)
+    else:
+        store_tile(tensors["C"], element, acc, epilogue, op, place)
 
 
 def regroup(values: list[Any], size: int) -> list[list[Any]]:

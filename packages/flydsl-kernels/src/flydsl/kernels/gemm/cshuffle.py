@@ -1,0 +1,121 @@
+"""The CShuffle epilogue: C goes through LDS, so that lanes store 16 consecutive bytes of a row.
+
+An accumulator holds four rows of one column, so direct stores write 32 bytes of a row at a time, 2 bytes a lane. Here
+a slab of the tile is converted, written to LDS row by row, and read back along the rows. In LDS, chunk c (16 bytes) of
+row r lies at ``c ^ 2 * (r // 4 % 4)``: the lane groups, four rows apart, then write different banks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..common.index import div, mod
+from ..common.memory import Buffer, lds_read, lds_write
+from .epilogue import FAR, Epilogue, TilePlace
+from .matrix import CHUNK_BYTES, MatrixOp
+
+__all__ = ["ShufflePlan", "shuffle_tile"]
+
+
+@dataclass(frozen=True)
+class ShufflePlan:
+    """How a workgroup's tile of C passes through LDS.
+
+    Attributes:
+        columns: of the tile; a multiple of 64.
+        element_bytes: of C.
+        m_waves: waves along the rows, each with `m_repeat` tiles of 16 rows.
+        threads: of the workgroup.
+        lds_bytes: what the main loop has for other purposes; the plan needs at least one slab.
+    """
+
+    columns: int
+    element_bytes: int
+    m_waves: int
+    m_repeat: int
+    threads: int
+    lds_bytes: int
+
+    @property
+    def unit_bytes(self) -> int:
+        """Bytes of 16 rows of every wave."""
+        return self.m_waves * 16 * self.columns * self.element_bytes
+
+    @property
+    def slab(self) -> int:
+        """Tiles of 16 rows of a wave that pass at once."""
+        fitting = [s for s in range(1, self.m_repeat + 1) if self.m_repeat % s == 0
+                   and s * self.unit_bytes <= self.lds_bytes]  # fmt: skip
+        return max(fitting, default=1)
+
+    @property
+    def bytes(self) -> int:
+        """LDS that the epilogue uses."""
+        return self.slab * self.unit_bytes
+
+    @property
+    def vector(self) -> int:
+        """Elements of a store: 16 bytes, or less where a slab has too few for all threads."""
+        widest, elements = CHUNK_BYTES // self.element_bytes, self.slab * self.unit_bytes // self.element_bytes
+        return next(v for v in (widest, widest // 2, widest // 4) if v and elements % (v * self.threads) == 0)
+
+    def refuse(self) -> str | None:
+        """Why this tile cannot pass, or None."""
+        if self.columns * self.element_bytes % 128:
+            return f"a row of the tile must be a multiple of 128 bytes, {self.columns} columns are not"
+        elements, least = self.slab * self.unit_bytes // self.element_bytes, CHUNK_BYTES // self.element_bytes // 4
+        if elements % (max(least, 1) * self.threads):
+            return f"{self.threads} threads cannot share a slab of {elements} elements"
+        return None
+
+
+def _word(row: Any, column: Any, plan: ShufflePlan) -> Any:
+    """Element offset of (row, column) of the slab."""
+    per_chunk = CHUNK_BYTES // plan.element_bytes
+    chunk = div(column, per_chunk) ^ (mod(div(row, 4), 4) * 2)
+    return row * plan.columns + chunk * per_chunk + mod(column, per_chunk)
+
+
+def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: MatrixOp, place: TilePlace, lds: Any,
+                 plan: ShufflePlan, column: Any, wave_row: Any) -> None:  # fmt: skip
+    """Store the accumulators like :func:`store_tile`, through LDS. All threads of the workgroup must call it.
+
+    Args:
+        place: ``tile_rows[mi]`` is ``(wave_row * m_repeat + mi) * 16``.
+        lds: pointer to `plan.bytes` bytes that other waves may still be reading.
+        column: first column of the workgroup's tile.
+        wave_row: of this wave, 0 to ``m_waves - 1``.
+    """
+    slab, thread, vector = plan.slab, fx.thread_idx.x, plan.vector
+    staged = fx.recast_iter(element, lds)
+    out = Buffer(c, element, fx.Int64(place.row) * place.n, place.rows * place.n)
+    terms = [epilogue.column_terms(x) for x in place.columns]
+    passes = plan.m_repeat // slab
+    for first in range(0, plan.m_repeat, slab):
+        fx.barrier()
+        with fx.fastmath("contract"):
+            for s in range(slab):
+                mi = first + s
+                at = place.tile_rows[mi] + place.group * op.acc_len
+                factors = epilogue.row_factors(place.m, place.row + at, op.acc_len) or [None] * op.acc_len
+                row = (wave_row * slab + s) * 16 + place.group * op.acc_len
+                for ni, x in enumerate(place.columns):
+                    for i in range(op.acc_len):
+                        value = epilogue.apply(acc[mi * len(place.columns) + ni][i], factors[i], *terms[ni])
+                        single = fx.Vector.from_elements([value.to(element)], element)
+                        lds_write(staged, _word(row + i, x - column, plan), single)
+        fx.barrier()
+        per_row = plan.columns // vector
+        for j in range(plan.m_waves * slab * 16 * per_row // plan.threads):
+            linear = thread + j * plan.threads
+            row, x = div(linear, per_row), mod(linear, per_row) * vector
+            value = lds_read(staged, _word(row, x, plan), vector)
+            if passes > 1:  # rows of a slab are apart in the tile
+                row = div(row, slab * 16) * (plan.m_repeat * 16) + mod(row, slab * 16) + first * 16
+            at = row * place.n + column + x
+            if place.ragged:
+                at = (column + x < place.n).select(at, FAR // plan.element_bytes)
+            out.store(at, value)
