@@ -28,7 +28,8 @@ a = np.ones((n, n), np.float32); c = np.empty_like(a)
 gemm = importlib.import_module("04_preshuffle_gemm").gemm
 z = np.zeros((1024, 1024), np.float16)
 found = {}
-for name, run in (("vector add", lambda: add(a, a, c, n, n)), ("preshuffle GEMM 1024", lambda: gemm(z, z, z, 1024, 1024, 1024))):
+runs = {"vector add": lambda: add(a, a, c, n, n), "preshuffle GEMM 1024": lambda: gemm(z, z, z, 1024, 1024, 1024)}
+for name, run in runs.items():
     run(); rt.synchronize()
     plain = best(run)
     found[name] = {"plain": plain, "counters": best(run, timing=False) / plain,

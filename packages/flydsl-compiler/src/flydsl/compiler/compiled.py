@@ -44,6 +44,10 @@ class CompiledFunction(Launcher):
             **({"post_load": tuple(processors)} if processors else {}),
         )  # fmt: skip
         self.artifact = artifact
+        if schedules := artifact.metadata.get("schedules"):
+            from flydsl.runtime.profiling import schedules as known
+
+            known.register(artifact.arch, schedules)
         self._converters = tuple(converters) if some else ()
         return self
 

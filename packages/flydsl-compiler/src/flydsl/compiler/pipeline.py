@@ -156,8 +156,25 @@ class MlirCompiler:
             show = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in phases.items())
             sys.stderr.write(f"[flydsl.compile] {lowered.name} for {lowered.arch}: {show}\n")
         total = sum(phases.values()) - sum(detail.values())
+        schedules = cls._schedules(module, lowered.bytecode, hsaco)
         metadata = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": total}
+        if schedules:
+            metadata["schedules"] = schedules
         return CompiledArtifact(lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata)
+
+    @staticmethod
+    def _schedules(module: Any, bytecode: bytes, hsaco: bytes) -> dict[str, list[dict[str, Any]]]:
+        """For each kernel its loops with scheduling hints, compared with the final code; warns of stale ones."""
+        if b"sched.group.barrier" not in bytecode:
+            return {}
+        from .schedule_check import check_schedules, warn_stale
+
+        found = check_schedules(module, hsaco)
+        warn_stale(found)
+        schedules: dict[str, list[dict[str, Any]]] = {}
+        for schedule in found:
+            schedules.setdefault(schedule.kernel, []).append(schedule.as_dict())
+        return schedules
 
     @staticmethod
     def _reject_unsupported(hints: dict[str, Any]) -> None:

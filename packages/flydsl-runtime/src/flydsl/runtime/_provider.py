@@ -87,7 +87,7 @@ def simulator_arch() -> str:
 def ensure_loaded() -> None:
     """Choose and load the HIP library, once per process.
 
-    Raises ValueError for an unknown ``FLYDSL_RUNTIME_KIND`` or ``FLYDSL_SIM_STATS`` and HipError if the library that was
+    Raises ValueError for an unknown ``FLYDSL_RUNTIME_KIND`` or ``FLYDSL_SIM_STATS``, HipError if the library that was
     asked for cannot be used; a later call tries again.
     """
     if _native.library_info() is not None:

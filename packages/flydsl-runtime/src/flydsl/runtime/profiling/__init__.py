@@ -11,4 +11,5 @@ measurements of a GPU, and are labelled so wherever they are shown.
 from .collect import Profile, environment_settings, profile, start_from_environment
 from .model import Instruction, LaunchProfile, Timing
 
-__all__ = ["Instruction", "LaunchProfile", "Profile", "Timing", "environment_settings", "profile", "start_from_environment"]
+__all__ = ["Instruction", "LaunchProfile", "Profile", "Timing", "environment_settings", "profile",
+           "start_from_environment"]

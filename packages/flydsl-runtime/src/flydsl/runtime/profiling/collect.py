@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import schedules
 from .model import LaunchProfile
 from .text import format_profile
 from .trace import write_trace
@@ -107,7 +108,11 @@ def _start(library: ctypes.CDLL, what: int, selection: Selection) -> int:
 
 
 def _take(library: ctypes.CDLL) -> list[LaunchProfile]:
-    return [LaunchProfile(entry) for entry in json.loads(library.flysimProfileTake())]
+    launches = json.loads(library.flysimProfileTake())
+    for entry in launches:
+        if found := schedules.of_kernel(entry["arch"], entry["kernel"]):
+            entry["schedules"] = found
+    return [LaunchProfile(entry) for entry in launches]
 
 
 @contextlib.contextmanager
@@ -173,7 +178,8 @@ def environment_settings() -> EnvironmentSettings | None:
     if stats not in ("", "0", "1", "counters", "timing", "json") and not to_file:
         raise ValueError(f"FLYDSL_SIM_STATS={stats!r}: 0, 1, counters, timing, json or the name of a .json file")
     return EnvironmentSettings(
-        table=stats in ("1", "counters", "timing"), as_json=stats == "json", timing=stats in ("timing", "json") or to_file,
+        table=stats in ("1", "counters", "timing"), as_json=stats == "json",
+        timing=stats in ("timing", "json") or to_file,
         stats_file=_writable("FLYDSL_SIM_STATS", stats) if to_file else None,
         trace_file=_writable("FLYDSL_SIM_TRACE", trace) if trace not in ("", "0") else None,
         selection=_selection_from_environment(),
