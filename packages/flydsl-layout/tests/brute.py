@@ -176,6 +176,11 @@ class Random:
     def bijective(self, limit: int = 96, depth: int = 2, rank: int | None = None) -> Layout:
         return self._nested(self.shape(limit, depth, rank), zero=0.0, gaps=0.0)
 
+    def crossing(self) -> Layout:
+        """Strides that seldom nest."""
+        shape = tuple(self.choice(2, 3, 4) for _ in range(self.choice(2, 2, 3)))
+        return Layout(shape, tuple(self.rng.randint(1, 12) for _ in shape))
+
     def _nested(self, shape: Any, zero: float = 0.15, gaps: float = 0.4) -> Layout:
         flat = leaves(shape)
         order = list(range(len(flat)))

@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "algebra": """
-        coalesce complement filter_ filter_zeros left_inverse right_inverse
+        coalesce complement filter_ filter_zeros
     """,
     "atoms": """
         mma_atom mma_atoms
@@ -45,6 +45,9 @@ _MODULES = {
     """,
     "errors": """
         LayoutError
+    """,
+    "inverses": """
+        left_inverse right_inverse
     """,
     "inttuple": """
         ceil_div compatible congruent elem_less equal inner_product product_each product_like shape_div

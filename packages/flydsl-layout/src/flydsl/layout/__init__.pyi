@@ -5,8 +5,6 @@ from .algebra import (
     complement as complement,
     filter_ as filter_,
     filter_zeros as filter_zeros,
-    left_inverse as left_inverse,
-    right_inverse as right_inverse,
 )
 from .atoms import mma_atom as mma_atom, mma_atoms as mma_atoms
 from .banks import bank_conflicts as bank_conflicts, find_swizzle as find_swizzle
@@ -112,6 +110,7 @@ from .inttuple import (
     weakly_compatible as weakly_compatible,
     weakly_congruent as weakly_congruent,
 )
+from .inverses import left_inverse as left_inverse, right_inverse as right_inverse
 from .linear import LinearLayout as LinearLayout, from_linear as from_linear, to_linear as to_linear
 from .pictures import to_html as to_html, to_latex as to_latex, to_svg as to_svg, to_table as to_table
 from .queries import (

@@ -1,4 +1,4 @@
-"""Coalesce, complement and inverses.
+"""Coalesce and complement.
 
 Static layouts take a fast path on plain ints; layouts with dynamic leaves or basis strides follow the ``fly`` dialect's
 inference.  A result equals its definition pointwise, or :class:`LayoutError` is raised.
@@ -152,7 +152,7 @@ def filter_(layout: L, profile: IntTuple = None) -> L:
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Complement and inverses
+# Complement
 
 
 def _clears(modes: list[tuple[int, int]], reach: int) -> bool:
@@ -294,78 +294,6 @@ def complement(layout: Layout | ComposedLayout, codomain_size: Any = None) -> An
         if type(codomain_size) is tuple:
             raise LayoutError(f"the codomain size of a complement must be one integer: {it.to_text(codomain_size)}")
     return rewrap(layout, complement_layout(linear_of(layout), codomain_size))
-
-
-def _leaf_list(layout: Layout) -> list[Pair]:
-    c = coalesce(layout)
-    return list(zip(it.leaves(c.shape), it.leaves(c.stride), strict=True))
-
-
-def _static_stride(d: Leaf) -> int | None:
-    """The static stride of a mode (a basis gives its coefficient), or None."""
-    if type(d) is Basis:
-        d = d.value
-    return d if type(d) is int else None
-
-
-def right_inverse(layout: Layout) -> Layout:
-    """The longest chain layout ``R`` with ``layout(R(i)) == i`` for ``i < size(R)``, built from the compact modes."""
-    plain(layout, "right_inverse")
-    prefix: list[Leaf] = [1]
-    modes = _leaf_list(layout)
-    for s, _ in modes:
-        prefix.append(sc.mul(prefix[-1], s))
-    found = []
-    for i, (s, d) in enumerate(modes):
-        k = _static_stride(d)
-        if k is not None:
-            found.append((k, i, s))
-    current = 1
-    out: list[Pair] = []
-    for k, i, s in sorted(found, key=lambda m: m[0]):
-        if type(s) is int and k == current:
-            out.append((s, prefix[i]))
-            current = s * k
-    if not out:
-        return make_pair(1, 0)
-    return make_pair(*coalesce_pair(tuple([1] + [p[0] for p in out]), tuple([0] + [p[1] for p in out])))
-
-
-def left_inverse(layout: Layout) -> Layout:
-    """A layout ``R`` with ``R(layout(c))`` = the linear index of ``c`` (zero-stride modes count as extent 1).
-
-    Raises :class:`LayoutError` if the layout is not injective or a stride does not start at a multiple of the
-    previous one.
-    """
-    plain(layout, "left_inverse")
-    prefix: list[Leaf] = [1]
-    modes = _leaf_list(layout)
-    for s, _ in modes:
-        prefix.append(sc.mul(prefix[-1], s))
-    found = []
-    for i, (s, d) in enumerate(modes):
-        k = _static_stride(d)
-        if k:
-            found.append((k, i, s))
-    found.sort(key=lambda m: m[0])
-    reach = 1
-    shapes: list[Leaf] = []
-    strides: list[Leaf] = [0]
-    top: Leaf = 1
-    previous: Leaf = 1
-    for k, i, s in found:
-        if k < 0 or k % reach or (type(previous) is int and k < previous * reach):
-            raise LayoutError(
-                f"left_inverse({layout}): the mode {it.to_text(s)}:{k} does not clear the modes of smaller stride (the"
-                " layout may not be injective)"
-            )
-        g = k // reach
-        shapes.append(g)
-        strides.append(prefix[i])
-        reach *= g
-        top = previous = s
-    shapes.append(top)
-    return make_pair(*coalesce_pair(tuple(shapes), tuple(strides)))
 
 
 def plain(layout: Any, name: str) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from . import coords, inttuple as it, scalar as sc
-from .algebra import coalesce, linear_of, plain, right_inverse
+from .algebra import coalesce, linear_of, plain
 from .compose import compose_layouts, composition
-from .core import ComposedLayout, Layout, make_pair, static_flat
+from .core import ComposedLayout, Layout, Swizzle, make_pair, static_flat
 from .errors import LayoutError
+from .inverses import right_inverse
+from .lattice import is_injective_sum
 from .scalar import IntTuple
 
 #: Largest domain the enumerating queries accept.
@@ -65,19 +67,40 @@ def image(layout: Any) -> set[Any]:
     return {v for _, v in enumerate_map(layout)}
 
 
+def _steps(layout: Any) -> dict[tuple[int, ...], list[tuple[int, int]]] | None:
+    """Per direction of the codomain the (stride, extent) of the modes longer than 1; None for what is not static."""
+    if type(layout) is not Layout:
+        return None
+    flat = static_flat(layout)
+    if flat is not None:
+        return {(): [(d, s) for s, d in zip(*flat, strict=True) if s > 1]}
+    out: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for s, d in zip(it.leaves(layout.shape), it.leaves(layout.stride), strict=True):
+        value = d.value if type(d) is sc.Basis else None
+        if type(s) is not int or type(d) is not sc.Basis or type(value) is not int:
+            return None
+        if s > 1:
+            out.setdefault(d.modes, []).append((value, s))
+    # A direction inside another one (1E0 and 1E0E1) mixes tuples with integers.
+    paths = sorted(out)
+    return None if any(b[: len(a)] == a for a, b in zip(paths, paths[1:], strict=False)) else out
+
+
+def _permutes(inner: Any, layout: Any) -> bool:
+    """Whether the inner function of a composed layout is a bijection on the values that reach it."""
+    if not isinstance(inner, Swizzle) or not inner.is_bijective or type(layout.outer) is not Layout:
+        return False
+    flat = static_flat(layout.outer)
+    return flat is not None and type(layout.offset) is int and layout.offset >= 0 and min(flat[1]) >= 0
+
+
 def is_injective(layout: Any) -> bool:
-    """Whether no two coordinates share an index."""
-    if type(layout) is Layout and (flat := static_flat(layout)) is not None:
-        modes = sorted((abs(d), s) for s, d in zip(*flat, strict=True) if s > 1)
-        if any(d == 0 for d, _ in modes):
-            return False
-        reach = 0
-        for d, s in modes:
-            if d <= reach:
-                break
-            reach += d * (s - 1)
-        else:
-            return True
+    """Whether no two coordinates share an index; decided at any size for layouts and for swizzles of them."""
+    if isinstance(layout, ComposedLayout) and _permutes(layout.inner, layout):
+        return is_injective(layout.outer)
+    steps = _steps(layout)
+    if steps is not None:
+        return all(map(is_injective_sum, steps.values()))
     return len(image(layout)) == _static_size(layout)
 
 
@@ -88,21 +111,58 @@ def _integers(layout: Any, name: str) -> set[int]:
     return img
 
 
+def _integer_steps(layout: Any) -> list[tuple[int, int]] | None:
+    """The (stride, extent) of the modes longer than 1 of a static layout of integer strides, shortest stride first."""
+    if type(layout) is not Layout or static_flat(layout) is None:
+        return None
+    return sorted(((d, s) for d, s in (_steps(layout) or {})[()]), key=lambda m: abs(m[0]))
+
+
+def _reach(steps: list[tuple[int, int]]) -> tuple[int, bool]:
+    """How far the sums of the steps (taken positive) go without a gap, and whether that is all of them.
+
+    Steps sorted by length fill ``[0, reach]`` exactly as long as the next one is at most ``reach + 1``.
+    """
+    reach = 0
+    for d, s in steps:
+        if abs(d) > reach + 1:
+            return reach, False
+        reach += abs(d) * (s - 1)
+    return reach, True
+
+
 def is_surjective(layout: Any, codomain: int | None = None) -> bool:
     """Whether every index in ``[0, codomain)`` is taken (default codomain: up to the largest index)."""
+    steps = _integer_steps(layout)
+    if steps is not None:
+        if any(d < 0 for d, _ in steps):
+            return False
+        reach, everything = _reach(steps)
+        return everything if codomain is None else codomain <= reach + 1
     img = _integers(layout, "is_surjective")
     if codomain is None:
         codomain = max(img) + 1
-    return all(i in img for i in range(codomain)) and min(img) >= 0
+    return min(img) >= 0 and all(i in img for i in range(codomain))
 
 
 def is_bijective(layout: Any) -> bool:
     """Whether the layout is a permutation of ``[0, size)``."""
+    steps = _integer_steps(layout)
+    if steps is not None:
+        running = 1
+        for d, s in steps:
+            if d != running:
+                return False
+            running *= s
+        return True
     return _integers(layout, "is_bijective") == set(range(_static_size(layout)))
 
 
 def is_contiguous(layout: Any) -> bool:
     """Whether the image is a gap-free range of indices (in any order)."""
+    steps = _integer_steps(layout)
+    if steps is not None:
+        return _reach(steps)[1]
     img = _integers(layout, "is_contiguous")
     return bool(max(img) - min(img) + 1 == len(img))
 
