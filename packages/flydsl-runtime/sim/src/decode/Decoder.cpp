@@ -262,6 +262,9 @@ private:
     if (def.flags & kRawMods)
       inst.imm = inst.negLo;
     inst.plain = isPlain();
+    // Operations with a loop of their own know nothing of lane permutes and byte selects.
+    if (inst.ext && (inst.ext->dpp || inst.ext->sdwa) && !inst.lane)
+      inst.exec = execUnsupported;
     // v_s_* run on the vector unit with scalar operands.
     if (inst.dst.kind == OperandKind::Sgpr && inst.exec == OpTable::instance().find("v_rcp_f32")->exec)
       inst.exec = OpTable::instance().find("v_scalar")->exec;
@@ -460,6 +463,9 @@ private:
       // scale_offset (gfx1250) is bit 11 of LLVM's cache policy operand.
       if (arch().gfx1250() && (raw.imm(OpName::cpol) & 0x800))
         inst.addrMode |= 8;
+      // LLVM selects this form for a sign-extended index there, for a zero-extended one before.
+      if (arch().gfx1250() && inst.src[1])
+        inst.addrMode |= 16;
     }
   }
 

@@ -35,8 +35,12 @@ template <Space space> void addresses(Wave &w, const Inst &i, unsigned bytes) {
     uint64_t base = read64(w, i.src[1]) + static_cast<uint64_t>(i.imm);
     unsigned scale = i.addrMode & 8 ? bytes : 1;
     const uint32_t *v = i.src[0] ? row(w, i.src[0]) : nullptr;
-    for (unsigned l = 0; l < w.lanes; ++l)
-      addr[l] = base + uint64_t(v ? v[l] : 0) * scale;
+    if (i.addrMode & 16)
+      for (unsigned l = 0; l < w.lanes; ++l)
+        addr[l] = base + static_cast<uint64_t>(int64_t(v ? int32_t(v[l]) : 0)) * scale;
+    else
+      for (unsigned l = 0; l < w.lanes; ++l)
+        addr[l] = base + uint64_t(v ? v[l] : 0) * scale;
   } else {
     const uint32_t *lo = row(w, i.src[0]), *hi = lo + kRow;
     uint64_t offset = static_cast<uint64_t>(i.imm);

@@ -141,7 +141,9 @@ struct Inst {
   uint8_t clamp = 0, omod = 0;
   uint8_t opSel = 0, opSelHi = 0, negLo = 0, negHi = 0;
   uint8_t cpol = 0;      ///< 1: atomic returns the old value
-  uint8_t addrMode = 0;  ///< buffers: 1 offen, 2 idxen; lds: 4
+  /// Buffers: 1 offen, 2 idxen; LDS: 4; 8: the offset counts elements (scale_offset);
+  /// 16: the 32-bit VGPR offset beside an SGPR base is signed (gfx1250).
+  uint8_t addrMode = 0;
   bool plain = false;    ///< no modifier of any kind: results may go straight to the VGPR
   bool lds = false;      ///< load to LDS
   uint16_t opcodeName = 0;
