@@ -34,7 +34,7 @@ def test_offset_is_signed(sim, build_dir, arch):
 @pytest.mark.parametrize("arch", sorted(RANGES))
 @pytest.mark.parametrize("scaled", [False, True])
 def test_register_offset_beside_a_scalar_base(sim, build_dir, arch, scaled):
-    """A 32-bit register offset is signed on gfx1250, where LLVM selects the form for sign-extended indices, else unsigned."""
+    """The 32-bit register is signed on gfx1250, where LLVM selects it for sign-extended indices; unsigned elsewhere."""
     signed = arch == "gfx1250"
     if scaled and not signed:
         pytest.skip("scale_offset came with gfx1250")

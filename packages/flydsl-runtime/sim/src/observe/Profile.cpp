@@ -31,7 +31,7 @@ namespace {
 /// Work-groups that the timing model replays: those that a round-robin dispatcher
 /// gives to the first compute unit.
 constexpr unsigned kLeastSampledGroups = 16;
-/// Bound of the recorded instructions of a launch (12 bytes each), all waves together.
+/// Bound of the recorded instructions of a launch (8 bytes each), all waves together.
 constexpr size_t kTraceOps = 16000000;
 
 struct Shared {
@@ -155,7 +155,6 @@ private:
     op.cost = clip(std::max(1u, active * access.bytes / 64));
     if (!active)
       return;
-    op.level = Level::L1;
     collectLines(access, w.lanes, w.fullMask);
     c.lines += lineCount;
     op.cost = std::max(op.cost, clip(lineCount));
@@ -173,12 +172,7 @@ private:
   }
 
   void moved(const InstInfo &info, uint64_t l2, uint64_t mem, InstCounters &c, TraceOp &op) {
-    if (mem)
-      op.level = Level::Memory;
-    else if (l2)
-      op.level = Level::L2;
     op.l2Bytes32 = clip(l2);
-    op.memBytes32 = clip(mem);
     c.l2Bytes += l2 * kSectorBytes;
     (info.load ? c.readBytes : c.writtenBytes) += mem * kSectorBytes;
   }

@@ -7,16 +7,11 @@
 
 namespace flysim {
 
-/// Where a vector memory access was served.
-enum class Level : uint8_t { None, L1, L2, Memory };
-
 /// One executed instruction with the memory behaviour that the timing model needs.
 struct TraceOp {
   uint32_t inst = 0;       ///< index in the program
   uint16_t cost = 0;       ///< clocks of the LDS or of the L1 pipeline
   uint16_t l2Bytes32 = 0;  ///< 32-byte units moved between L1 and L2
-  uint16_t memBytes32 = 0; ///< 32-byte units moved between L2 and memory
-  Level level = Level::None;
 };
 
 struct WaveTrace {

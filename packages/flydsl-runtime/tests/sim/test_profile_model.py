@@ -1,0 +1,233 @@
+"""Properties of the timing model: removing work never slows it, waits of gfx12, tensor moves, what a trace selects."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import random
+
+import numpy as np
+import pytest
+from asmlib import Bench, Program
+from test_profile import COUNTERS, TIMING, TRACE, loop, profiled, run_waves
+
+UNITS = {"gfx942": 304, "gfx950": 256, "gfx1201": 64, "gfx1250": 256}
+NOISE = 0.03  # greedy issue can be unlucky by a few turns when an instruction moves
+
+
+class Corpus:
+    """Random loop bodies: vector, matrix, transcendental, scalar, LDS and memory operations with their waits."""
+
+    def __init__(self, arch: str, seed: int) -> None:
+        self.rng, self.new = random.Random(f"{arch} {seed}"), arch.startswith("gfx12")
+        self.arch = arch
+
+    def instruction(self) -> str:
+        r, new = self.rng, self.new
+        d, a, b = (r.randrange(16, 40) for _ in range(3))
+        tile, acc = 64 + 4 * r.randrange(8), 64 + 4 * r.randrange(8)
+        if self.arch == "gfx1201":
+            k = 96 + 8 * r.randrange(4)
+            matrix = f"v_wmma_f32_16x16x16_f16 v[{k}:{k + 7}], v[40:43], v[44:47], v[{k}:{k + 7}]"
+        elif self.arch == "gfx1250":
+            k = 96 + 8 * r.randrange(4)
+            matrix = f"v_wmma_f32_16x16x32_f16 v[{k}:{k + 7}], v[40:47], v[48:55], v[{k}:{k + 7}]"
+        else:
+            c = r.choice([tile, acc])
+            matrix = f"v_mfma_f32_16x16x16_f16 v[{acc}:{acc + 3}], v[40:41], v[44:45], v[{c}:{c + 3}]"
+        choices = [
+            (6, f"v_fma_f32 v{d}, v{a}, v{b}, v{d}"),
+            (3, f"v_add_u32 v{d}, v{a}, v{b}" if not new else f"v_add_nc_u32 v{d}, v{a}, v{b}"),
+            (1, f"v_exp_f32 v{d}, v{a}"),
+            (1, f"v_mul_lo_u32 v{d}, v{a}, v{b}"),
+            (4, matrix),
+            (3, f"s_add_u32 s{r.randrange(24, 32)}, s{r.randrange(24, 32)}, 7"),
+            (3, f"ds_{'load' if new else 'read'}_b32 v{d}, v9"),
+            (2, f"ds_{'store' if new else 'write'}_b32 v9, v{a}"),
+            (2, f"global_load_{'b32' if new else 'dword'} v{d}, v0, s[4:5]"),
+            (1, f"global_store_{'b32' if new else 'dword'} v0, v{a}, s[6:7] offset:256"),
+            (2, ("s_wait_dscnt 0x0" if new else "s_waitcnt lgkmcnt(0)")),
+            (2, (f"s_wait_loadcnt 0x{r.randrange(3)}" if new else f"s_waitcnt vmcnt({r.randrange(3)})")),
+        ]
+        return r.choices([c for _, c in choices], [n for n, _ in choices])[0]
+
+    def body(self) -> list[str]:
+        return [self.instruction() for _ in range(self.rng.randrange(8, 40))]
+
+
+def named_loop(body: list[str], name: str) -> str:
+    return loop("\n".join("  " + i for i in body), 12).replace(".Lloop", f".L{name}")
+
+
+@pytest.mark.parametrize("arch", sorted(UNITS))
+def test_removing_an_instruction_never_slows_the_estimate(sim, build_dir, arch):
+    """Eight waves on the compute unit: the estimate without one instruction is at most the estimate with it."""
+    setup = "  v_lshlrev_b32 v9, 2, v8\n"
+    checked = 0
+    for seed in range(8):
+        corpus = Corpus(arch, seed)
+        body = corpus.body()
+        removed = corpus.rng.sample(range(len(body)), 6)
+        variants = [body, *(body[:k] + body[k + 1 :] for k in removed)]
+        names = [f"p{seed}_{n}" for n in range(len(variants))]
+        programs = [Program(name, setup + named_loop(v, name), 1, 2, 2)
+                    for name, v in zip(names, variants, strict=True)]
+        bench = Bench(sim, arch, programs, build_dir)
+        clocks = []
+        for name in names:
+            (p,) = profiled(sim, TIMING, lambda name=name, bench=bench: run_waves(sim, bench, name, 8 * UNITS[arch]))
+            clocks.append(p["timing"]["sample_cycles"])
+        for k, less in zip(removed, clocks[1:], strict=True):
+            assert less <= clocks[0] * (1 + NOISE) + 8, (seed, k, body[k], clocks[0], less)
+            checked += 1
+    assert checked == 48
+
+
+WMMA = {"gfx1201": ("v_wmma_f32_16x16x16_f16", 4, 8192, 1024), "gfx1250": ("v_wmma_f32_16x16x32_f16", 8, 16384, 8192)}
+
+
+@pytest.mark.parametrize("arch", sorted(WMMA))
+def test_independent_matrix_operations_of_gfx12_reach_the_peak(sim, build_dir, arch):
+    op, width, _, peak = WMMA[arch]
+    tiles = [f"v[{48 + 8 * k}:{55 + 8 * k}]" for k in range(8)]
+    body = "\n".join(f"  {op} {d}, v[16:{15 + width}], v[32:{31 + width}], {d}" for d in tiles)
+    bench = Bench(sim, arch, [Program("peak", loop("\n".join([body] * 24), 20), 1, 2, 1)], build_dir)
+    (p,) = profiled(sim, TIMING, lambda: run_waves(sim, bench, "peak", 8 * UNITS[arch]))
+    t = p["timing"]
+    assert t["matrix_flops"] / t["sample_cycles"] == pytest.approx(peak, rel=0.02)
+
+
+def wait_clocks(sim, build_dir, arch, operation, wait):
+    """Estimated stall of the named wait after one operation of a single wave."""
+    code = f"  v_lshlrev_b32 v9, 2, v8\n{operation}\n  {wait}\n"
+    bench = Bench(sim, arch, [Program("waits", code, 1, 2, 2)], build_dir)
+    (p,) = profiled(sim, TIMING, lambda: run_waves(sim, bench, "waits", 1))
+    (found,) = [i for i in p["instructions"] if i["text"].startswith(wait.split()[0]) and i["address"] > 0
+                and i["text"].split()[0] == wait.split()[0]][-1:]
+    return sum(found["stall"].values())
+
+
+@pytest.mark.parametrize("arch", ["gfx1201", "gfx1250"])
+@pytest.mark.parametrize("wait,operation", [
+    ("s_wait_loadcnt 0x0", "  global_load_b32 v20, v0, s[4:5] offset:1024"),
+    ("s_wait_storecnt 0x0", "  global_store_b32 v0, v8, s[6:7]"),
+    ("s_wait_dscnt 0x0", "  ds_load_b32 v20, v9"),
+    ("s_wait_kmcnt 0x0", "  s_load_b32 s20, s[0:1], 0x0"),
+    ("s_wait_loadcnt_dscnt 0x0", "  global_load_b32 v20, v0, s[4:5] offset:1024"),
+    ("s_wait_storecnt_dscnt 0x0", "  ds_load_b32 v20, v9"),
+    ("s_wait_idle", "  ds_load_b32 v20, v9"),
+])  # fmt: skip
+def test_each_wait_of_gfx12_waits_for_its_operations(sim, build_dir, arch, wait, operation):
+    assert wait_clocks(sim, build_dir, arch, operation, wait) >= 20
+    if wait not in ("s_wait_idle",):
+        # With one operation allowed to be outstanding, the same wait holds nothing.
+        count = {"s_wait_loadcnt_dscnt": "0x101", "s_wait_storecnt_dscnt": "0x101"}.get(wait.split()[0], "0x1")
+        assert wait_clocks(sim, build_dir, arch, operation, f"{wait.split()[0]} {count}") == 0
+    other = "s_wait_kmcnt 0x0" if "kmcnt" not in wait else "s_wait_dscnt 0x0"
+    assert wait_clocks(sim, build_dir, arch, operation, other) == 0
+
+
+def test_atomics_wait_at_the_counter_of_their_result(sim, build_dir):
+    """gfx12: an atomic that returns a value is a load, one that does not is a store."""
+    plain = "  global_atomic_add_u32 v0, v8, s[6:7]"
+    back = "  global_atomic_add_u32 v20, v0, v8, s[6:7] th:TH_ATOMIC_RETURN"
+    assert wait_clocks(sim, build_dir, "gfx1201", plain, "s_wait_storecnt 0x0") >= 20
+    assert wait_clocks(sim, build_dir, "gfx1201", plain, "s_wait_loadcnt 0x0") == 0
+    assert wait_clocks(sim, build_dir, "gfx1201", back, "s_wait_loadcnt 0x0") >= 20
+
+
+ROWS, COLUMNS, PITCH = 16, 64, 96  # a tile of 2-byte elements in a tensor of 20 x 90
+
+
+def tensor_code(store: bool) -> str:
+    """Loads (and stores back) a tile with the tensor data mover; the descriptor is built in scalar registers."""
+    rows, columns, bounds = ROWS, COLUMNS, (90, 20)
+    group1 = [1 << 16, bounds[0] << 16, bounds[0] >> 16 | bounds[1] << 16, bounds[1] >> 16 | columns << 16, rows,
+              PITCH, 0, 0]
+    lines = ["  s_mov_b32 s8, 1", "  s_mov_b32 s9, 0", "  s_mov_b32 s10, s4", "  s_and_b32 s11, s5, 0x1ffffff",
+             "  s_or_b32 s11, s11, 0x80000000"]
+    lines += [f"  s_mov_b32 s{12 + k}, 0x{word & 0xFFFFFFFF:x}" for k, word in enumerate(group1)]
+    lines += ["  tensor_load_to_lds s[8:11], s[12:19]", "  s_wait_tensorcnt 0x0"]
+    if store:
+        lines += ["  tensor_store_from_lds s[8:11], s[12:19]", "  s_wait_tensorcnt 0x0"]
+    return "\n".join(lines)
+
+
+def test_tensor_moves_are_counted_and_timed(sim, build_dir):
+    """gfx1250: bytes of the part inside the tensor, LDS bytes of the whole tile, a wait for the mover."""
+    program = Program("move", tensor_code(True), 0, 2, 1)
+    bench = Bench(sim, "gfx1250", [program], build_dir)
+    memory = np.zeros(1 << 16, np.uint16)
+    out = np.zeros(64, np.uint32)
+    module = bench.module
+
+    def run():
+        sim.set_arch("gfx1250")
+        sim.launch(sim.function(module, "move"), (1,), (32,), [memory, out], lds=ROWS * COLUMNS * 2)
+
+    (p,) = profiled(sim, TRACE, run)
+    load, store = (next(i for i in p["instructions"] if i["text"].startswith(f"tensor_{k}")) for k in ("load", "store"))
+    assert load["space"] == store["space"] == "tensor" and (load["kind"], store["kind"]) == ("load", "store")
+    for move in (load, store):
+        assert move["bytes"] == ROWS * COLUMNS * 2 and move["lds_bytes"] == ROWS * COLUMNS * 2
+    first = memory.ctypes.data
+    sectors = {(first + 2 * (r * PITCH + c)) // 32 for r in range(ROWS) for c in range(COLUMNS)}
+    assert load["l2_bytes"] == load["read_bytes"] == 32 * len(sectors)
+    assert store["l2_bytes"] == 32 * len(sectors)
+    waits = [i for i in p["instructions"] if i["text"].startswith("s_wait_tensorcnt")]
+    assert sum(i["stall"].get("memory", 0) for i in waits) > 800  # the latency of the memory, at least
+    assert p["timing"]["tensor_busy"] > 0
+    inside = [e for e in p["events"] if p["event_text"][str(e[0])].startswith("tensor_")]
+    assert inside and all(e[9] > e[8] for e in inside)
+
+
+def test_split_barrier_waits_count_once(sim, build_dir):
+    """The simulator tries a wait again until it completes; counters and timing agree that it is one instruction."""
+    code = "  s_barrier_signal -1\n  s_barrier_wait -1"
+    bench = Bench(sim, "gfx1201", [Program("barriers", loop(code, 5), 1, 2, 1)], build_dir)
+    for what in (COUNTERS, TIMING):
+        (p,) = profiled(sim, what, lambda: run_waves(sim, bench, "barriers", 3))
+        waits = [i["issued"] for i in p["instructions"] if i["text"].startswith("s_barrier_wait")]
+        assert waits == [15]
+
+
+def selected(sim, workgroup, unit, events, run):
+    select = sim.lib.flysimProfileSelect
+    select.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64, ctypes.c_uint64]
+    group = None if workgroup is None else (ctypes.c_int64 * 3)(*workgroup)
+    select(group, unit, events)
+    try:
+        (p,) = profiled(sim, TRACE, run)
+    finally:
+        select(None, 0, 400000)
+    return p
+
+
+def test_a_trace_shows_what_was_chosen(sim, build_dir):
+    """One work-group, the work-groups of one compute unit, and a bound on the events of all launches together."""
+    body = "\n".join(["  v_add_u32 v2, v8, v8"] * 20)
+    bench = Bench(sim, "gfx942", [Program("chosen", body, 1, 2, 1)], build_dir)
+
+    def run():
+        run_waves(sim, bench, "chosen", 700)
+
+    p = selected(sim, (650, 0, 0), 0, 400000, run)
+    assert {e[1] for e in p["events"]} == {650} and not p["events_truncated"]
+    per_group = len(p["events"])
+    p = selected(sim, None, 5, 400000, run)
+    assert {e[1] for e in p["events"]} == {5, 5 + 304, 5 + 608}
+    p = selected(sim, None, 0, per_group + 3, run)
+    assert len(p["events"]) == per_group + 3 and p["events_truncated"]
+    assert selected(sim, (700, 0, 0), 0, 400000, run)["events"] == []
+
+
+def test_the_table_names_source_and_trust(sim):
+    table = sim.lib.flysimTimingTable
+    table.restype = ctypes.c_char_p
+    for arch in (*UNITS, "gfx1200"):
+        rows = json.loads(table(arch.encode()))
+        assert len(rows) > 25 and {r["trust"] for r in rows} <= {"good", "fair", "weak"}
+        assert all(r["source"] and r["name"] for r in rows)
+        by_name = {r["name"]: r["value"] for r in rows}
+        assert by_name["maxWaves"] == (8 if arch.startswith("gfx9") else 16)
+    assert table(b"gfx000") is None
