@@ -3,6 +3,7 @@
 #include "Evaluator.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 
 namespace flydsl::runtime {
@@ -104,6 +105,12 @@ bool compare(const Instr &instr, int64_t x, int64_t y) {
 
 } // namespace
 
+void LaunchSink::print(const std::string &text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!text.empty() && text.back() == '\n')
+    std::fflush(stdout);
+}
+
 void evaluate(const Plan &plan, const ArgValue *args, LaunchSink &sink) {
   int64_t inlineRegs[kInlineRegs];
   std::unique_ptr<int64_t[]> heapRegs;
@@ -150,6 +157,26 @@ void evaluate(const Plan &plan, const ArgValue *args, LaunchSink &sink) {
                           plan.name + "(): " + plan.messages[instr.a]);
       break;
     case Op::Ret: return;
+    case Op::FloatBinary:
+      regs[instr.d] = floatBinary(static_cast<FloatBinary>(instr.imm), regs[instr.a], regs[instr.b],
+                                  static_cast<FloatType>(instr.width));
+      break;
+    case Op::FloatUnary:
+      regs[instr.d] = floatUnary(static_cast<FloatUnary>(instr.imm), regs[instr.a],
+                                 static_cast<FloatType>(instr.width));
+      break;
+    case Op::FloatCmp:
+      regs[instr.d] = floatCompare(static_cast<uint8_t>(instr.imm), regs[instr.a], regs[instr.b],
+                                   static_cast<FloatType>(instr.width));
+      break;
+    case Op::Convert:
+      regs[instr.d] = convertNumber(regs[instr.a], plan.conversions[instr.b].first,
+                                    plan.conversions[instr.b].second);
+      break;
+    case Op::Print:
+      sink.print(numberText(regs[instr.a], plan.conversions[instr.b].first));
+      break;
+    case Op::PrintText: sink.print(plan.messages[instr.a]); break;
     case Op::Launch: sink.launch(plan.launches[instr.a], regs); break;
     default:
       regs[instr.d] =

@@ -22,6 +22,8 @@ public:
   virtual ~LaunchSink() = default;
   /// Executes one launch; operands are read from \p regs.
   virtual void launch(const LaunchSpec &spec, const int64_t *regs) = 0;
+  /// Text that the host code prints; by default to the standard output, flushed at a line's end.
+  virtual void print(const std::string &text);
   /// Called now and then in long host loops; may throw to leave the plan.
   virtual void poll() {}
 };

@@ -11,6 +11,7 @@
 #define FLYDSL_RUNTIME_PLAN_H
 
 #include "DType.h"
+#include "Floats.h"
 
 #include <cstdint>
 #include <limits>
@@ -54,12 +55,14 @@ enum class Op : uint8_t {
   Add, Sub, Mul, SDiv, SRem, UDiv, URem, CeilDivS, CeilDivU, FloorDivS,
   MinS, MaxS, MinU, MaxU, And, Or, Xor, Shl, ShrS, ShrU,
   Cmp, Select, SExt, ZExt, Trunc, Br, CondBr, Mov, Assert, Ret, Launch,
+  FloatBinary, FloatUnary, FloatCmp, Convert, Print, PrintText,
 };
 
 enum class Predicate : uint8_t { EQ, NE, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE };
 
 /// One decoded instruction. The meaning of d, a, b, c depends on the opcode: registers, argument
-/// and dimension numbers, branch targets, or an index into messages or launches.
+/// and dimension numbers, branch targets, or an index into messages, launches or conversions. Float
+/// operations have their FloatType in `width` and their function or outcomes in `imm`.
 struct Instr {
   Op op;
   uint8_t width = 64;
@@ -95,6 +98,7 @@ struct Plan {
   std::vector<Instr> code;
   std::vector<LaunchSpec> launches;
   std::vector<std::string> messages;
+  std::vector<std::pair<NumberType, NumberType>> conversions; ///< from, to; printing has from only
   std::vector<std::string> kernels;
   uint32_t maxKernargBytes = 0;
 };

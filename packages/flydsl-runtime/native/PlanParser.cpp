@@ -171,7 +171,9 @@ const std::unordered_map<std::string, Op> &opcodes() {
       {"select", Op::Select},     {"sext", Op::SExt},         {"zext", Op::ZExt},
       {"trunc", Op::Trunc},       {"br", Op::Br},             {"cond_br", Op::CondBr},
       {"mov", Op::Mov},           {"assert", Op::Assert},     {"ret", Op::Ret},
-      {"launch", Op::Launch}};
+      {"launch", Op::Launch},     {"fbin", Op::FloatBinary},  {"fun", Op::FloatUnary},
+      {"fcmp", Op::FloatCmp},     {"convert", Op::Convert},   {"print", Op::Print},
+      {"print_text", Op::PrintText}};
   return table;
 }
 
@@ -280,6 +282,53 @@ private:
     case Op::Ret:
       expect(1);
       return instr;
+    case Op::FloatBinary: {
+      expect(6);
+      instr.d = reg(1);
+      instr.imm = static_cast<int64_t>(named<FloatBinary>(2, parseFloatBinary, "function"));
+      instr.a = reg(3);
+      instr.b = reg(4);
+      instr.width = static_cast<uint8_t>(named<FloatType>(5, parseFloatType, "type"));
+      return instr;
+    }
+    case Op::FloatUnary:
+      expect(5);
+      instr.d = reg(1);
+      instr.imm = static_cast<int64_t>(named<FloatUnary>(2, parseFloatUnary, "function"));
+      instr.a = reg(3);
+      instr.width = static_cast<uint8_t>(named<FloatType>(4, parseFloatType, "type"));
+      return instr;
+    case Op::FloatCmp:
+      expect(6);
+      instr.d = reg(1);
+      instr.imm = named<uint8_t>(2, parseFloatPredicate, "predicate");
+      instr.a = reg(3);
+      instr.b = reg(4);
+      instr.width = static_cast<uint8_t>(named<FloatType>(5, parseFloatType, "type"));
+      return instr;
+    case Op::Convert: {
+      expect(5);
+      instr.d = reg(1);
+      instr.a = reg(2);
+      const auto from = named<NumberType>(3, parseNumberType, "type");
+      const auto to = named<NumberType>(4, parseNumberType, "type");
+      if (!from.isFloat && !to.isFloat)
+        fail(where, "integers are converted by sext, zext and trunc");
+      instr.b = static_cast<int32_t>(plan.conversions.size());
+      plan.conversions.emplace_back(from, to);
+      return instr;
+    }
+    case Op::Print:
+      expect(3);
+      instr.a = reg(1);
+      instr.b = static_cast<int32_t>(plan.conversions.size());
+      plan.conversions.emplace_back(named<NumberType>(2, parseNumberType, "type"), NumberType());
+      return instr;
+    case Op::PrintText:
+      expect(2);
+      instr.a = static_cast<int32_t>(plan.messages.size());
+      plan.messages.push_back(toString(item(fields, 1), where));
+      return instr;
     case Op::Launch:
       instr.a = static_cast<int32_t>(plan.launches.size());
       plan.launches.push_back(launch());
@@ -292,6 +341,16 @@ private:
       instr.width = width(4);
       return instr;
     }
+  }
+
+  /// The value that a name stands for, by one of the parse functions of Floats.h.
+  template <typename T>
+  T named(size_t position, bool (*parse)(const std::string &, T &), const char *what) {
+    const std::string name = toString(item(fields, position), where);
+    T value{};
+    if (!parse(name, value))
+      fail(where, std::string("unknown ") + what + " '" + name + "'");
+    return value;
   }
 
   Instr &argument(Instr &instr, ArgKind kind, size_t size) {

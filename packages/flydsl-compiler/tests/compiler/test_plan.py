@@ -159,15 +159,38 @@ def test_struct_values_are_unpacked_and_packed() -> None:
     assert evaluate(plan, [{"shape": [5, 7], "stride": [9, 1]}])[0][4] == (7).to_bytes(4, "little")
 
 
-def test_unsupported_host_operation_is_named_when_used() -> None:
+SCALAR_X = [{"kind": "scalar", "name": "x", "type": "f32"}]
+
+
+def test_unsupported_host_operations_are_named() -> None:
     body = (
         CONSTANTS
-        + """%f = math.sqrt %x : f32 %n = arith.fptosi %f : f32 to i32 %g = arith.index_cast %n : i32 to index
+        + """%f = math.ipowi %i, %i : i32 %g = arith.index_cast %f : i32 to index
         %t = """
-        + LAUNCH.format("%n : i32")
+        + LAUNCH.format("%f : i32")
     )
-    with pytest.raises(DSLCompileError, match="arith.fptosi|math.sqrt"):
-        build(body, "%x: f32, %s: !gpu.async.token", [{"kind": "scalar", "name": "x", "type": "f32"}])
+    with pytest.raises(DSLCompileError, match="math.ipowi"):
+        build(body, "%i: i32, %s: !gpu.async.token", [{"kind": "scalar", "name": "i", "type": "i32"}])
+    # What has an effect may not be left out, although nothing uses a result of it.
+    store = "%p = llvm.inttoptr %i : i64 to !llvm.ptr llvm.store %i, %p : i64, !llvm.ptr"
+    with pytest.raises(DSLCompileError, match="llvm.store.*belongs into a kernel"):
+        build(store, "%i: i64, %s: !gpu.async.token", [{"kind": "scalar", "name": "i", "type": "i64"}])
+
+
+def test_floats_and_text() -> None:
+    body = """%h = arith.constant 0.5 : f32 %y = arith.mulf %x, %h : f32 %r = math.rsqrt %y : f32
+        %c = arith.cmpf une, %r, %x : f32 %n = arith.fptosi %r : f32 to i32 %w = arith.extf %r : f32 to f64
+        %u = arith.uitofp %n : i32 to f16 vector.print str "x=" vector.print %w : f64 punctuation <comma>
+        vector.print %c : i1"""
+    plan = build(body, "%x: f32, %s: !gpu.async.token", SCALAR_X)
+    assert [i[0] for i in plan["code"]][1:] == [
+        "const", "fbin", "fun", "fcmp", "convert", "convert", "convert", "print_text", "print", "print_text", "print",
+        "print_text", "ret",
+    ]  # fmt: skip
+    kinds = [i[2:] for i in plan["code"] if i[0] in ("fun", "fcmp", "convert")]
+    assert kinds[0][0::2] == ["rsqrt", "f32"] and kinds[1][0::3] == ["une", "f32"]
+    assert [k[1:] for k in kinds[2:]] == [["f32", "i32"], ["f32", "f64"], ["u32", "f16"]]
+    assert [i[1] for i in plan["code"] if i[0] == "print_text"] == ["x=", ", ", "\n"]
 
 
 def test_type_width() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .backends import BaseBackend
-from .key import digest_of, stable_digest
+from .key import Identity, digest_of, stable_digest
 from .signature import Parameters, is_type_param_annotation
 
 __all__ = ["BACKEND_HINTS", "KNOWN_HINTS", "Call", "constexpr_signature", "stable_signature", "warn_unknown_hints"]
@@ -103,6 +103,8 @@ class Call:
         identity: digest of the function and all that it reaches; ``parts`` has digests of the pieces.
         environment: values of the variables that belong to the key.
         guards: guards of environment and hints, taken before they were read.
+        reached: the function with everything it reaches, of which ``identity`` is the digest.
+        changed_by_trace: tracing the function changed something that it reaches.
     """
 
     parameters: Parameters
@@ -114,6 +116,8 @@ class Call:
     parts: dict[str, str]
     environment: tuple[Any, ...]
     guards: list[Any]
+    reached: Identity
+    changed_by_trace: bool = False
 
     @property
     def key(self) -> tuple[Any, ...]:

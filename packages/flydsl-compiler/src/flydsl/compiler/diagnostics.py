@@ -306,6 +306,12 @@ def _dominance_record(chain: tuple[SourceFrame, ...], notes: list[Any]) -> DiagR
     return DiagRecord(text, chain, tuple(f"computed here: {f.filename}:{f.line}" for f in made[:1]))
 
 
+def value_error(error: Any) -> DSLValueError:
+    """What an ``MLIRError`` from building one op becomes: its operands do not go together, at the user's line."""
+    records = diag_records_from_mlir_error(error)
+    return DSLValueError(_elide(str(error)), records)
+
+
 @contextlib.contextmanager
 def dsl_ir_diagnostics(what: str) -> Iterator[None]:
     """Turn MLIR errors of the block into :class:`DSLCompileError` with user locations."""

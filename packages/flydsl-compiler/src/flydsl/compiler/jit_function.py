@@ -183,6 +183,11 @@ class JitFunction:
                     if len(self._environment_reads) != reads:
                         # The code reads the environment, which is part of the key and of the guards from now on.
                         call = self._resolve(owner, bound_arguments)
+                    elif call.changed_by_trace:
+                        # For example a list that counts the traces. That is an effect of the call and no new
+                        # input: what was compiled holds for the state that tracing left, too.
+                        self._compiled[call.key] = compiled
+                        call = self._resolve(owner, bound_arguments)
                     self._compiled[call.key] = compiled
         self._last_compiled = compiled
         values = [bound_arguments[n] for n in parameters.names]
@@ -245,6 +250,7 @@ class JitFunction:
         return Call(
             parameters=parameters, arguments=arguments, signature=tuple(signature), backend=backend, guards=guards,
             hints=self._effective_compile_hints(), identity=owner.identity.digest(), parts=owner.identity.parts,
+            reached=owner.identity,
             environment=key_environment(backend.target.arch, self._environment_reads),
         )  # fmt: skip
 
@@ -336,12 +342,13 @@ class JitFunction:
         lowered = self._lowered.get(front)
         with mlir_context():
             if lowered is None:
-                start = time.perf_counter()
+                start, known = time.perf_counter(), call.reached.current()
                 with recorded_reads() as reads:
                     module, entries, name, context = trace(
                         self.func, call.parameters, call.arguments, call.backend.target, call.hints
                     )
                 traced = time.perf_counter() - start
+                call.changed_by_trace = known and not call.reached.current()
                 if reads - self._environment_reads:
                     self._environment_reads |= reads
                     call.environment = key_environment(call.backend.target.arch, self._environment_reads)

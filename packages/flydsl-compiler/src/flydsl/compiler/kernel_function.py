@@ -159,7 +159,12 @@ class KernelLauncher:
         values: list[Any] = []
         for name, value in self._runtime():
             self._check(name, value)
-            values += extract_to_ir_values(value)
+            leaves = extract_to_ir_values(value)
+            if any(str(v.type) == "!gpu.async.token" for v in leaves):
+                fail(f"{self.kernel.name}: argument {name!r} is or holds a Stream, which orders launches on the host "
+                     "and cannot be passed to a kernel: leave it out, and give it to .launch(stream=...)",
+                     DSLTypeError)  # fmt: skip
+            values += leaves
         return values
 
     def _runtime(self) -> list[tuple[str, Any]]:

@@ -455,10 +455,14 @@ class Identity:
         self.guards: Any = None
         self.parts: dict[str, str] = {}
 
+    def current(self) -> bool:
+        """Whether nothing that the last digest was made of has changed since; False also where none can tell."""
+        return self.guards is not None and bool(self.guards.unchanged())
+
     def digest(self) -> str:
         """The digest as of now."""
         debug = env.debug.enable_debug_info
-        if self.guards is not None and debug == self._debug and self.guards.unchanged():
+        if debug == self._debug and self.current():
             return self._digest
         from flydsl.runtime._native import Guards
 

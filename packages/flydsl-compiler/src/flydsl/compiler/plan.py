@@ -7,9 +7,9 @@ SSA value becomes a 64-bit register; packed structs exist only while planning, a
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NoReturn
 
-from .diagnostics import DSLCompileError
+from .diagnostics import DiagRecord, DSLCompileError, location_frames
 from .ir_walk import children
 
 VERSION = 1
@@ -21,10 +21,27 @@ _BINARY = {
     "arith.shrsi": "shrs", "arith.shrui": "shru", "llvm.add": "add", "llvm.sub": "sub", "llvm.mul": "mul",
 }  # fmt: skip
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_FLOAT_BINARY = {
+    "arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul", "arith.divf": "div", "arith.remf": "rem",
+    "arith.minimumf": "minimum", "arith.maximumf": "maximum", "arith.minnumf": "minnum", "arith.maxnumf": "maxnum",
+    "math.powf": "pow", "math.atan2": "atan2", "math.copysign": "copysign",
+}  # fmt: skip
+_FLOAT_UNARY = {"arith.negf": "neg", "math.absf": "abs"} | {
+    f"math.{name}": name
+    for name in ("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+                 "tanh", "erf", "floor", "ceil", "trunc", "round", "roundeven")
+}  # fmt: skip
+_FLOAT_PREDICATES = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule",
+                     "une", "uno", "true")  # fmt: skip
+_CONVERSIONS = {"arith.sitofp": "i", "arith.uitofp": "u", "arith.fptosi": "i", "arith.fptoui": "u",
+                "arith.extf": "", "arith.truncf": ""}  # fmt: skip
+_PUNCTUATION = {"no_punctuation": "", "newline": "\n", "comma": ", ", "open": "( ", "close": " )"}
 _IDENTITY = ("builtin.unrealized_conversion_cast", "arith.bitcast", "llvm.ptrtoint", "llvm.inttoptr",
     "llvm.addrspacecast",
              "llvm.bitcast")  # fmt: skip
+_FLOATS = ("f16", "bf16", "f32", "f64")
 _IGNORED = ("func.return", "gpu.module", "gpu.binary")
+_NO_EFFECT = ("llvm.intr.assume", "llvm.intr.lifetime.start", "llvm.intr.lifetime.end")
 
 
 class _Missing:
@@ -100,11 +117,16 @@ class PlanBuilder:
     def _get(self, value: Any) -> Any:
         found = self._values.get(hash(value))
         if isinstance(found, _Missing):
-            raise DSLCompileError(
-                f"{self.name}: the host side of a launch uses {found.op.name}, which the launch plan cannot evaluate; "
-                "host code may compute with integers and launch kernels"
-            )
+            self._unsupported(found.op)
         return found
+
+    def _unsupported(self, op: Any) -> NoReturn:
+        message = (
+            f"{self.name}: the host side of a launch uses {op.name}, which the launch plan cannot evaluate; host code "
+            "may compute with numbers, print, and launch kernels. What touches the elements of a tensor belongs into "
+            "a kernel"
+        )
+        raise DSLCompileError(message, [DiagRecord(message, location_frames(op.location))])
 
     def _register(self, value: Any) -> int:
         found = self._get(value)
@@ -161,6 +183,8 @@ class PlanBuilder:
             self.code.append(["ret"])
         elif name == "cf.assert":
             self.code.append(["assert", self._register(op.operands[0]), str(op.attributes["msg"]).strip('"')])
+        elif name == "vector.print":
+            self._print(op)
         elif name not in _IGNORED:
             self._pure(op)
 
@@ -169,6 +193,8 @@ class PlanBuilder:
 
     def _pure(self, op: Any) -> None:
         if len(op.results) == 0:
+            if op.name not in _NO_EFFECT:
+                self._unsupported(op)
             return
         operands = [self._try(o) for o in op.operands]
         # The first operation that cannot be evaluated is the one to name.
@@ -202,7 +228,42 @@ class PlanBuilder:
             return self._emit("cmp", _PREDICATES[op.attributes["predicate"].value], *operands, width)
         if name in ("arith.select", "llvm.select") and all(isinstance(o, int) for o in operands):
             return self._emit("select", *operands)
+        if name in _FLOAT_BINARY or name in _FLOAT_UNARY or name == "arith.cmpf" or name in _CONVERSIONS:
+            return self._float(op, operands, text)
         return self._conversion(op, operands, text)
+
+    def _float(self, op: Any, operands: list[Any], text: str) -> Any:
+        """A register with the result of an operation on floats; None for types that the runtime does not know."""
+        name, source = op.name, str(op.operands[0].type)
+        if not all(t in _FLOATS or t[:1] == "i" and t[1:].isdigit() for t in (source, text)):
+            return None
+        if name in _FLOAT_BINARY:
+            return self._emit("fbin", _FLOAT_BINARY[name], *operands, text)
+        if name in _FLOAT_UNARY:
+            return self._emit("fun", _FLOAT_UNARY[name], *operands, text)
+        if name == "arith.cmpf":
+            return self._emit("fcmp", _FLOAT_PREDICATES[op.attributes["predicate"].value], *operands, source)
+        sign = _CONVERSIONS[name]
+        from_, to = (t if t in _FLOATS else sign + t[1:] for t in (source, text))
+        return self._emit("convert", operands[0], from_, to)
+
+    def _print(self, op: Any) -> None:
+        """``vector.print`` of a text, a number or nothing, and the punctuation after it."""
+        attributes = op.attributes
+        ending = str(attributes["punctuation"]) if "punctuation" in attributes else "newline"
+        end = next(text for name, text in _PUNCTUATION.items() if name in ending)
+        if "stringLiteral" in attributes:
+            self.code.append(["print_text", attributes["stringLiteral"].value])
+            return  # a text ends where it ends
+        if len(op.operands):
+            register, text = self._register(op.operands[0]), str(op.operands[0].type)
+            if text == "index":
+                text = "i64"
+            if text not in _FLOATS and not (text[:1] == "i" and text[1:].isdigit()):
+                self._unsupported(op)
+            self.code.append(["print", register, text])
+        if end:
+            self.code.append(["print_text", end])
 
     def _conversion(self, op: Any, operands: list[Any], text: str) -> Any:
         name = op.name

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from flydsl._mlir import ir
 from flydsl.utils.frames import is_framework_file
 
+from ._lazy import diagnostics
+
 __all__ = ["capture_user_location", "dsl_loc_tracing", "dsl_wrap_result", "tracing_context", "tracing_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -157,6 +159,8 @@ def dsl_loc_tracing(func: F) -> F:
         try:
             with loc if loc is not None else capture_user_location():
                 return func(*args, **kwargs)
+        except ir.MLIRError as error:
+            raise diagnostics.value_error(error) from None
         finally:
             _state.in_builder = outer
 
