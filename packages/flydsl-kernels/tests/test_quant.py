@@ -52,15 +52,17 @@ def test_all_granularities(m, n, dtype, quant):
     assert_quantised(q.check(), x64 / scale.out[:, None].double(), quant)
     close_relative(ops.dequantize(q.out, scale.out), q.out.double() * scale.out[:, None].double(), 1e-6)
 
-    if n % 128 == 0:
-        for transposed in (False, True):
-            q, scale = Guarded(m, n, dtype=kind), Guarded(*((n // 128, m) if transposed else (m, n // 128)))
-            build_per_group_quant_module(n, dtype, quant, transposed_scale=transposed)(x, q.out, scale.out, m)
-            by_row = scale.check().T if transposed else scale.check()
-            assert_scale(by_row, x64.view(m, -1, 128).abs().amax(-1), quant)
-            assert_quantised(q.check(), x64 / by_row.repeat_interleave(128, 1).double(), quant)
-
     rows, columns = -(-m // 128), -(-n // 128)
+    for transposed in (False, True):
+        q, scale = Guarded(m, n, dtype=kind), Guarded(*((columns, m) if transposed else (m, columns)))
+        build_per_group_quant_module(n, dtype, quant, transposed_scale=transposed)(x, q.out, scale.out, m)
+        by_row = scale.check().T if transposed else scale.check()
+        padded = torch.nn.functional.pad(x64.abs(), (0, columns * 128 - n)).view(m, columns, 128)
+        assert_scale(by_row, padded.amax(-1), quant)
+        everywhere = by_row.repeat_interleave(128, 1)[:, :n].double()
+        assert_quantised(q.check(), x64 / everywhere, quant)
+    close_relative(ops.dequantize(q.out, by_row.contiguous(), "f32", "group"), q.out.double() * everywhere, 1e-6)
+
     q, scale = Guarded(m, n, dtype=kind), Guarded(rows, columns)
     build_per_block_quant_module(n, dtype, quant)(x, q.out, scale.out, m)
     padded = torch.zeros(rows * 128, columns * 128, dtype=torch.float64)
@@ -68,6 +70,7 @@ def test_all_granularities(m, n, dtype, quant):
     assert_scale(scale.check(), padded.view(rows, 128, columns, 128).amax((1, 3)), quant)
     everywhere = scale.out.double().repeat_interleave(128, 0).repeat_interleave(128, 1)[:m, :n]
     assert_quantised(q.check(), x64 / everywhere, quant)
+    close_relative(ops.dequantize(q.out, scale.out, "f32", "block"), q.out.double() * everywhere, 1e-6)
 
     q, scale, amax = Guarded(m, n, dtype=kind), Guarded(1), torch.zeros(1)
     build_per_tensor_quant_module(n, dtype, quant)(x, q.out, scale.out, amax, m)
@@ -93,10 +96,10 @@ def test_zero_rows_and_truncation():
 
 
 def test_unsupported_arguments():
-    with pytest.raises(ValueError, match="multiple of 128"):
-        build_per_group_quant_module(100, "bf16", "i8")
+    with pytest.raises(ValueError, match="positive"):
+        build_per_group_quant_module(0, "bf16", "i8")
     with pytest.raises(ValueError, match="'i8' or 'fp8'"):
-        build_quant_module(64, "f16", "i4")
+        build_quant_module(64, "f16", "i5")
     with pytest.raises(ValueError, match="nearest, trunc"):
         build_quant_module(64, rounding="up")
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .common.arrays import as_rows, empty, is_torch, launch
-from .common.dtypes import FLOATS, dtype_name
-from .elementwise import build_add_module
-from .elementwise.add import VECTOR_BITS
+from .common.arrays import is_torch
+from .elementwise import functional as _elementwise
 from .moe import functional as _moe
 from .norm import functional as _norm
 from .norm.config import EPS
@@ -19,11 +17,12 @@ from .quant import functional as _quant
 from .softmax import functional as _softmax
 
 __all__ = [
-    "add", "blockscale_gemm", "dequantize", "fused_add_layernorm", "fused_add_layernorm_quant", "fused_add_rmsnorm",
-    "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd", "fused_add_rmsnorm_quant", "gemm", "layernorm", "layernorm_bwd",
-    "layernorm_fwd", "layernorm_quant", "linear", "preshuffle_gemm", "quantize_per_block", "quantize_per_group",
+    "add", "blockscale_gemm", "dequantize", "dequantize_int4", "dequantize_mx", "fused_add_layernorm",
+    "fused_add_layernorm_quant", "fused_add_rmsnorm", "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd",
+    "fused_add_rmsnorm_quant", "gemm", "layernorm", "layernorm_bwd", "layernorm_fwd", "layernorm_quant", "linear",
+    "pack_int4", "preshuffle_gemm", "quantize_int4", "quantize_mx", "quantize_per_block", "quantize_per_group",
     "quantize_per_tensor", "quantize_per_token", "rmsnorm", "rmsnorm_bwd", "rmsnorm_fwd", "rmsnorm_quant", "softmax",
-    "softmax_bwd", "topk_gating_softmax",
+    "softmax_bwd", "topk_gating_softmax", "unpack_int4",
 ]  # fmt: skip
 
 
@@ -43,7 +42,7 @@ def _differentiated(*arrays: Any) -> bool:
 
 
 def add(a: Any, b: Any, *, stream: Any = None) -> Any:
-    """``a + b`` for two row-major matrices of shape (rows, cols).
+    """``a + b`` for two row-major matrices of shape (rows, cols); differentiable in torch (without `stream`).
 
     Args:
         a, b: float32, float16 or bfloat16 matrices of equal shape and dtype; ``cols`` is a multiple of the elements
@@ -57,24 +56,9 @@ def add(a: Any, b: Any, *, stream: Any = None) -> Any:
         TypeError: dtypes differ or are not supported.
         ValueError: shapes differ, are not two-dimensional, or are not supported.
     """
-    dtype = dtype_name(a, "add")
-    if dtype_name(b, "add") != dtype:
-        raise TypeError(f"add: operands must have one dtype, got {a.dtype} and {b.dtype}")
-    if tuple(a.shape) != tuple(b.shape):
-        raise ValueError(f"add: operands must have one shape, got {tuple(a.shape)} and {tuple(b.shape)}")
-    if len(a.shape) != 2:
-        raise ValueError(f"add: operands must be matrices (rank 2), got rank {len(a.shape)}")
-    vector = VECTOR_BITS // FLOATS[dtype].width
-    if a.shape[1] % vector:
-        raise ValueError(f"add: the number of columns must be a multiple of {vector} for {dtype}, got {a.shape[1]}")
-    for name, operand in (("a", a), ("b", b)):
-        contiguous = operand.is_contiguous() if is_torch(operand) else operand.flags["C_CONTIGUOUS"]
-        if not contiguous:
-            raise ValueError(f"add: operand {name} must be row-major contiguous")
-    out = empty(a, tuple(a.shape), dtype)
-    if 0 not in a.shape:
-        launch(build_add_module(dtype), a, as_rows(a, "add"), as_rows(b, "add"), out, *a.shape, stream=stream)
-    return out
+    if is_torch(a) and is_torch(b) and stream is None:
+        return _torch().add(a, b)
+    return _elementwise.add(a, b, stream=stream)
 
 
 # ------------------------------------------------------------------------------------------- softmax
@@ -195,7 +179,7 @@ def quantize_per_token(x: Any, quant_dtype: str = "i8") -> tuple[Any, Any]:
 
 
 def quantize_per_group(x: Any, quant_dtype: str = "fp8", *, transposed_scale: bool = False) -> tuple[Any, Any]:
-    """``(q, scale)`` with a scale per row and 128 columns: f32 (m, n/128), or (n/128, m) transposed."""
+    """``(q, scale)`` with a scale per row and 128 columns: f32 (m, ceil(n/128)), or its transpose."""
     if is_torch(x):
         return _torch().quantize_per_group(x, quant_dtype, transposed_scale)
     return _quant.quantize_per_group(x, quant_dtype, transposed_scale=transposed_scale)
@@ -206,15 +190,58 @@ def quantize_per_block(x: Any, quant_dtype: str = "fp8") -> tuple[Any, Any]:
     return (_torch() if is_torch(x) else _quant).quantize_per_block(x, quant_dtype)
 
 
-def quantize_per_tensor(x: Any, quant_dtype: str = "fp8") -> tuple[Any, Any]:
-    """``(q, scale[1])`` with one scale."""
-    return _torch().quantize_per_tensor(x, quant_dtype) if is_torch(x) else _quant.quantize_per_tensor(
-        x, None, quant_dtype)  # fmt: skip
+def quantize_per_tensor(x: Any, quant_dtype: str = "fp8", scale: Any = None) -> tuple[Any, Any]:
+    """``(q, scale[1])`` with one scale: the given one, or ``max|x| / Qmax``."""
+    if is_torch(x):
+        return _torch().quantize_per_tensor(x, quant_dtype, scale)
+    return _quant.quantize_per_tensor(x, scale, quant_dtype)
 
 
-def dequantize(q: Any, scale: Any, dtype: str = "f32") -> Any:
-    """``q * scale`` in `dtype`: a scale for all, per row, or per row and equal group of columns."""
-    return (_torch() if is_torch(q) else _quant).dequantize(q, scale, dtype)
+def dequantize(q: Any, scale: Any, dtype: str = "f32", granularity: str = "") -> Any:
+    """``q * scale`` in `dtype`, of int8 or fp8: a scale for all, per row, per row and group of columns (128, or equal
+    groups), or per 128 x 128 block, by the shape of `scale`.
+
+    Where the shape fits two of them (a ValueError), say which: ``"tensor"``, ``"token"``, ``"group"`` or ``"block"``.
+    """
+    return (_torch() if is_torch(q) else _quant).dequantize(q, scale, dtype, granularity)
+
+
+def quantize_int4(x: Any, group: int = 32, *, transposed_scale: bool = False, scale_dtype: str = "f32",
+                  rounding: str = "nearest") -> tuple[Any, Any]:  # fmt: skip
+    """``(packed, scale)``: int4 (..., n/2) bytes in the order of :func:`pack_int4`, a scale per row and `group` columns
+    (0: per row), f32 or bf16 (m, ceil(n/group)) or its transpose, of ``max|x| / 7``."""
+    if is_torch(x):
+        return _torch().quantize_int4(x, group, transposed_scale, scale_dtype, rounding)
+    return _quant.quantize_int4(x, group, transposed_scale=transposed_scale, scale_dtype=scale_dtype,
+                                rounding=rounding)  # fmt: skip
+
+
+def dequantize_int4(packed: Any, scale: Any, group: int = 32, dtype: str = "f32", *,
+                    transposed_scale: bool = False) -> Any:  # fmt: skip
+    """Values (..., n) in `dtype` of what :func:`quantize_int4` gave."""
+    if is_torch(packed):
+        return _torch().dequantize_int4(packed, scale, group, dtype, transposed_scale)
+    return _quant.dequantize_int4(packed, scale, group, dtype, transposed_scale=transposed_scale)
+
+
+def pack_int4(values: Any) -> Any:
+    """int8 values -8..7 (..., n) as bytes (..., n/2): of eight, byte j holds j (low half) and j + 4 (high half)."""
+    return (_torch() if is_torch(values) else _quant).pack_int4(values)
+
+
+def unpack_int4(packed: Any) -> Any:
+    """The int8 values (..., n) of packed bytes (..., n/2)."""
+    return (_torch() if is_torch(packed) else _quant).unpack_int4(packed)
+
+
+def quantize_mx(x: Any, mode: str = "fp4") -> tuple[Any, Any]:
+    """``(bytes, scale)`` of bf16 (..., n) on gfx950: packed e2m1 (..., n/2) or e4m3fn (..., n), e8m0 (..., n/32)."""
+    return (_torch() if is_torch(x) else _quant).quantize_mx(x, mode)
+
+
+def dequantize_mx(q: Any, scale: Any, mode: str = "fp4", dtype: str = "bf16") -> Any:
+    """Values (..., n) in `dtype` of microscaled bytes, ``"fp4"`` or ``"fp8"``, with e8m0 scales; any architecture."""
+    return (_torch() if is_torch(q) else _quant).dequantize_mx(q, scale, mode, dtype)
 
 
 # ------------------------------------------------------------------------------------------- GEMM, gating

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import flydsl.runtime as rt
+
 from .arch import target
 from .dtypes import dtype_name
 
-__all__ = ["as_rows", "empty", "is_torch", "launch", "stream_of", "vector_dtype", "zeros"]
+__all__ = [
+    "as_rows", "contiguous", "device_problem", "empty", "is_torch", "launch", "statistic", "stream_of",
+    "vector", "zeros",
+]  # fmt: skip
 
-_NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "u8": "uint8", "i32": "int32"}
+_NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8", "i32": "int32"}
 _TORCH_NAMES = {**_NUMPY_NAMES, "bf16": "bfloat16"}
 
 
@@ -70,14 +75,35 @@ def as_rows(array: Any, where: str, n: int | None = None) -> Any:
     return np.ascontiguousarray(array).reshape(rows, last)
 
 
-def vector_dtype(vector: Any, n: int, dtype: str, where: str) -> str:
-    """dtype name of a weight of `n` elements: that of the activations or f32."""
-    if tuple(vector.shape) != (n,):
-        raise ValueError(f"{where}: expected a vector of {n} elements, got shape {tuple(vector.shape)}")
-    name = dtype_name(vector, where)
+def contiguous(array: Any) -> Any:
+    """The array, or a copy of it, with its elements in row-major order."""
+    if is_torch(array):
+        return array.contiguous()
+    import numpy as np
+
+    return np.ascontiguousarray(array)
+
+
+def vector(array: Any, n: int, dtype: str, where: str) -> tuple[Any, str]:
+    """A weight of `n` elements, contiguous, and its dtype name: that of the activations or f32.
+
+    Raises:
+        TypeError: another dtype.
+        ValueError: another shape.
+    """
+    if tuple(array.shape) != (n,):
+        raise ValueError(f"{where}: expected a vector of {n} elements, got shape {tuple(array.shape)}")
+    name = dtype_name(array, where)
     if name not in (dtype, "f32"):
         raise TypeError(f"{where}: the dtype must be {dtype} (as the activations) or f32, got {name}")
-    return name
+    return contiguous(array), name
+
+
+def statistic(array: Any, shape: tuple[int, ...], where: str) -> Any:
+    """A contiguous f32 vector of one value a row. ValueError if shape or dtype differ."""
+    if tuple(array.shape) != shape or dtype_name(array, where, tuple(_NUMPY_NAMES) + ("bf16",)) != "f32":
+        raise ValueError(f"{where} must be f32 of shape {shape}, got {array.dtype} {tuple(array.shape)}")
+    return contiguous(array).reshape(math.prod(shape))
 
 
 def stream_of(array: Any) -> Any:
@@ -89,6 +115,35 @@ def stream_of(array: Any) -> Any:
     return None
 
 
+def device_problem(array: Any) -> str:
+    """Why kernels cannot access an array where it is, or ``""``."""
+    where = array.device.type if is_torch(array) else "cpu"
+    # Torch calls AMD GPUs "cuda" too. The simulator's memory is the host's.
+    needed = "cuda" if rt.kind() == "rocm" else "cpu"
+    return "" if where == needed else f"it is on device {where!r}, and kernels run on {needed!r} here"
+
+
+def _check_operands(name: str, like: Any, args: tuple[Any, ...]) -> None:
+    problem = device_problem(like)
+    if problem:
+        raise ValueError(f"{name}: an operand cannot be used: {problem}")
+    for other in args:
+        if not hasattr(other, "shape"):
+            continue
+        if is_torch(other) != is_torch(like):
+            raise TypeError(f"{name}: operands must be all torch tensors or all NumPy arrays")
+        if is_torch(like) and other.device != like.device:
+            raise ValueError(f"{name}: operands must be on one device, got {like.device} and {other.device}")
+        if not (other.is_contiguous() if is_torch(other) else other.flags["C_CONTIGUOUS"]):
+            raise ValueError(f"{name}: an operand of shape {tuple(other.shape)} is not contiguous")
+
+
 def launch(function: Any, like: Any, *args: Any, stream: Any = None) -> None:
-    """Call a launcher on `stream`, or on the stream of `like`."""
+    """Call a launcher on `stream`, or on the stream of `like`.
+
+    Raises:
+        TypeError: NumPy arrays and torch tensors are mixed.
+        ValueError: an operand is on a device that kernels cannot access, or operands are on several devices.
+    """
+    _check_operands(getattr(function, "__name__", "flydsl kernel"), like, args)
     function(*args, stream=stream if stream is not None else stream_of(like))

@@ -8,15 +8,26 @@ import flydsl.expr as fx
 
 from .arch import target
 
-__all__ = ["INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "to_quantised"]
+__all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised"]
 
-INT8_MAX = 127.0
+INT8_MAX, INT4_MAX = 127.0, 7.0
+SMALLEST_SCALE = 2.0**-126  # below it the reciprocal overflows
 ROUNDINGS = ("nearest", "trunc")
 
 
 def quantised_max(name: str, arch: str | None = None) -> float:
-    """Largest magnitude that per-row quantisation maps to: 127 for ``"i8"``, 448 or 240 for ``"fp8"``."""
-    return INT8_MAX if name == "i8" else target(arch).fp8_max
+    """Largest magnitude that quantisation maps to: 127 for ``"i8"``, 7 for ``"i4"``, 448 or 240 for ``"fp8"``."""
+    return {"i8": INT8_MAX, "i4": INT4_MAX}.get(name) or target(arch).fp8_max
+
+
+def scale_of(top: Any, name: str) -> Any:
+    """The scale of values whose largest magnitude is `top`: ``top / Qmax``, and 1 where all are zero.
+
+    Not below 2**-126, where its reciprocal would overflow. NaN and infinity stay: such values dequantise to NaN.
+    """
+    scale = top / quantised_max(name)
+    scale = (scale < SMALLEST_SCALE).select(SMALLEST_SCALE, scale)
+    return (top == 0.0).select(1.0, scale)
 
 
 def _clamp(x: Any, limit: float) -> Any:
@@ -48,16 +59,17 @@ def _to_fp8(x: Any, element: Any) -> Any:
 
 
 def to_quantised(x: Any, name: str, rounding: str = "nearest") -> Any:
-    """Vector of ``"i8"`` (rounded as told) or of the native ``"fp8"`` (nearest even) from scaled f32 values.
+    """Vector of ``"i8"`` or ``"i4"`` in bytes (rounded as told) or of the native ``"fp8"`` (nearest even), from scaled
+    f32 values.
 
-    Values beyond the range saturate.
+    Values beyond the range saturate. NaN stays NaN in fp8 and becomes 0 in the integer types.
     """
     if name == "fp8":
         found = target()
         return _to_fp8(_clamp(x, found.fp8_max), found.fp8)
     if rounding == "nearest":
         x = _round_half_even(x)
-    return _clamp(x, INT8_MAX).to(fx.Int8)
+    return _clamp(x, quantised_max(name)).to(fx.Int8)
 
 
 def from_quantised(x: Any, name: str) -> Any:

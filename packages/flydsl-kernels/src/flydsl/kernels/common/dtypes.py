@@ -24,12 +24,12 @@ def float_dtype(name: str, where: str) -> str:
 
 
 def element_of(name: str, arch: str | None = None) -> Any:
-    """The element class of a dtype name; ``"fp8"`` is the variant of `arch`."""
+    """The element class that stores a dtype name; ``"fp8"`` is the variant of `arch`, ``"i4"`` a byte each."""
     if name == "fp8":
         from .arch import target
 
         return target(arch).fp8
-    return {**FLOATS, "i8": fx.Int8, "u8": fx.Uint8, "i32": fx.Int32}[name]
+    return {**FLOATS, "i8": fx.Int8, "i4": fx.Int8, "e8m0": fx.Int8, "u8": fx.Uint8, "i32": fx.Int32}[name]
 
 
 def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOATS)) -> str:

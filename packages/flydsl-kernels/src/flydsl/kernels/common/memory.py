@@ -28,6 +28,7 @@ class Buffer:
         base = base if start is None else base + start
         records = count * element.width // 8 if isinstance(count, int) else fx.Int64(count) * (element.width // 8)
         self.element, self.base = element, fx.rocdl.make_buffer_ptr(base, records)
+        self.pointer, self.count = base, count
 
     def view(self, at: Any, n: int) -> Any:
         """`n` elements at `at`."""

@@ -8,9 +8,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .rows import Place
+from .rows import Place, fold
 
-__all__ = ["Lds", "add", "block_reduce", "fmax", "reduce_rows", "wave_reduce"]
+__all__ = ["Lds", "add", "amax_of", "block_reduce", "fmax", "imax", "magnitude", "reduce_rows", "wave_reduce"]
 
 
 class Lds:
@@ -34,6 +34,19 @@ def fmax(a: Any, b: Any) -> Any:
     return fx.maxnumf(a, b)
 
 
+def magnitude(x: Any) -> Any:
+    """|x| of f32 as its bits: integers in the order of the magnitudes, infinity above the numbers and NaN above it.
+
+    A maximum of these keeps a NaN, which the floating-point maximum of most targets would drop.
+    """
+    return x.bitcast(fx.Int32) & 0x7FFFFFFF
+
+
+def imax(a: Any, b: Any) -> Any:
+    """The larger integer."""
+    return fx.max(a, b)
+
+
 def wave_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], width: int) -> list[Any]:
     """Combine each value over groups of `width` lanes; every lane gets the result."""
     out = list(values)
@@ -46,7 +59,7 @@ def wave_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], width: int
 
 @flyc.jit
 def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: Any, threads: int, lds: Lds) -> list:
-    """Combine each value over the workgroup; every lane gets the result. One barrier.
+    """Combine each value (f32 or i32) over the workgroup; every lane gets the result. One barrier.
 
     Uses fresh LDS, so consecutive reductions need no barrier between them.
     """
@@ -55,7 +68,7 @@ def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: A
     partial = wave_reduce(values, op, wave)
     if fx.const_expr(waves == 1):
         return partial
-    slots = [lds.array(fx.Float32, waves) for _ in partial]
+    slots = [lds.array(fx.Int32 if isinstance(v, fx.Int32) else fx.Float32, waves) for v in partial]
     if thread % wave == 0:
         for i in fx.range_constexpr(len(partial)):
             slots[i][thread // wave] = partial[i]
@@ -75,3 +88,11 @@ def reduce_rows(place: Place, values: Sequence[Any], op: Callable[[Any, Any], An
     if plan.rows > 1 or plan.lanes <= fx.num_warp_threads():
         return wave_reduce(values, op, plan.lanes)
     return block_reduce(values, op, place.thread, plan.lanes, lds)
+
+
+def amax_of(place: Place, row: Any, keep: bool, lds: Lds) -> Any:
+    """Largest magnitude of a row of f32 vectors (as :class:`Held`), NaN if it holds one; every lane gets it."""
+    tiles, zero = place.plan.tiles, fx.full(place.plan.vec, 0, fx.Int32)
+    top = fold(tiles, keep, zero, lambda total, i: imax(total, place.masked(i, magnitude(row[i]), 0)))
+    (bits,) = reduce_rows(place, [top.reduce("max")], imax, lds)
+    return bits.bitcast(fx.Float32)

@@ -23,7 +23,7 @@ from .index import div, mod
 
 __all__ = [
     "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "float_element", "fold",
-    "pointer", "plan_rows",
+    "launch_rows", "pointer", "plan_rows",
 ]  # fmt: skip
 
 ACCESS_BITS = 128
@@ -65,13 +65,13 @@ class RowPlan:
         return self.tiles * self.lanes * self.vec != self.n
 
 
-def plan_rows(n: int, bits: int, wave: int, threads: int = 256) -> RowPlan:
-    """Plan for rows of `n` elements whose widest type has `bits` bits.
+def plan_rows(n: int, bits: int, wave: int, threads: int = 256, vec: int = 0) -> RowPlan:
+    """Plan for rows of `n` elements whose widest type has `bits` bits, in accesses of `vec` elements if given.
 
     Rows of at most 2048 elements are read by at most one wave each, several to a workgroup; longer ones by a whole
     workgroup, which grows beyond `threads` when a lane would hold more than 64 elements.
     """
-    vec = math.gcd(n, ACCESS_BITS // bits)
+    vec = vec or math.gcd(n, ACCESS_BITS // bits)
     units = n // vec
     if n <= SMALL_ROW:
         lanes = min(wave, 1 << (units - 1).bit_length())
@@ -86,6 +86,16 @@ def plan_rows(n: int, bits: int, wave: int, threads: int = 256) -> RowPlan:
 def fits_registers(n: int) -> bool:
     """Whether a row of `n` elements can stay in the registers of its workgroup."""
     return n <= RESIDENT_ELEMENTS * MAX_THREADS
+
+
+def _check_row_major(data: Any, n: int) -> None:
+    """ValueError if the consecutive elements of a matrix of `n` columns are known to lie in another dimension."""
+    if n == 1 or isinstance(data, fx.Pointer):
+        return
+    stride = fx.get_layout(data).stride
+    steps = [s.get_static_leaf_int if s.is_leaf and s.is_static else None for s in stride] if stride.rank > 1 else []
+    if steps and steps[-1] != 1 and 1 in steps:
+        raise ValueError(f"the kernel needs row-major matrices, but an argument has the layout {fx.get_layout(data)}")
 
 
 def pointer(data: Any, element: Any) -> Any:
@@ -201,13 +211,20 @@ class Place:
 
 
 class Rows:
-    """A thread's part of the workgroup's rows of a matrix of shape (m, plan.n)."""
+    """A thread's part of the workgroup's rows of a matrix of shape (m, plan.n).
 
-    def __init__(self, data: Any, element: Any, place: Place, cache: int = 0) -> None:
+    Args:
+        start, count: first element and number of elements that the workgroup may access; by default its rows.
+    """
+
+    def __init__(self, data: Any, element: Any, place: Place, cache: int = 0, start: Any = None,
+                 count: Any = None) -> None:  # fmt: skip
         plan = place.plan
         self._place, self._bits = place, element.width
-        start = fx.Int64(place.first) * plan.n
-        self._buffer = _Bounded(data, element, plan.vec, start, place.count * plan.n, cache)
+        if start is None:
+            start, count = fx.Int64(place.first) * plan.n, place.count * plan.n
+        _check_row_major(data, plan.n)
+        self._buffer = _Bounded(data, element, plan.vec, start, count, cache)
         self.element = element
 
     def load(self, tile: Any) -> Any:
@@ -296,3 +313,14 @@ class RowScalars:
     def store(self, value: Any) -> None:
         """Store the value of this row; called by one lane of the row."""
         self._buffer.write(self._at(), fx.Vector.from_elements([value], self.element))
+
+
+@flyc.jit
+def launch_rows(kernel: Callable[[], Any], m: Any, rows: int, threads: int, stream: Any) -> None:
+    """From a jit function: launch with a workgroup for every `rows` of `m`, and not at all where m is zero.
+
+    Args:
+        kernel: makes the bound kernel.
+    """
+    if m > 0:
+        kernel().launch(grid=fx.ceildiv(m, rows), block=threads, stream=stream)

@@ -63,6 +63,8 @@ def build_add_module(dtype: str = "f32") -> Callable[..., None]:
         )
         tile_rows, tile_cols = tiled_copy.tile_mn.unpack()
         grid = (fx.ceildiv(cols, tile_cols), fx.ceildiv(rows, tile_rows), 1)
-        _add_kernel(A, B, C, rows, cols, tiled_copy).launch(grid=grid, block=THREADS[0] * THREADS[1], stream=stream)
+        if rows > 0 and cols > 0:
+            _add_kernel(A, B, C, rows, cols, tiled_copy).launch(
+                grid=grid, block=THREADS[0] * THREADS[1], stream=stream)
 
     return add

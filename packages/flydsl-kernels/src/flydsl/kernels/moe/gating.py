@@ -18,6 +18,7 @@ from ..common.index import div, is_pow2, mod
 from ..common.mathx import LOG2E, exp2
 from ..common.memory import Buffer
 from ..common.reduce import Lds, add, fmax, wave_reduce
+from ..common.rows import launch_rows
 
 __all__ = ["build_topk_gating_softmax_module"]
 
@@ -189,8 +190,7 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
     def topk_gating_softmax(gating, weights, indices, token_expert_indices, num_tokens: fx.Int32, *,
                             stream: fx.Stream = fx.Stream(None)):  # fmt: skip
         config = _plan(num_experts, topk, dtype_str, renormalize, fx.num_warp_threads())
-        _gating_kernel(gating, weights, indices, token_expert_indices, num_tokens, config).launch(
-            grid=fx.ceildiv(num_tokens, config.tokens), block=config.threads, stream=stream
-        )
+        launch_rows(lambda: _gating_kernel(gating, weights, indices, token_expert_indices, num_tokens, config),
+                    num_tokens, config.tokens, config.threads, stream)  # fmt: skip
 
     return topk_gating_softmax

@@ -17,7 +17,7 @@ import flydsl.expr as fx
 
 from ..common.dtypes import FLOATS
 from ..common.reduce import Lds, add, reduce_rows
-from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, fold, pointer
+from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows, pointer
 from .config import NormConfig
 
 __all__ = ["launch_one_stage", "launch_two_stage"]
@@ -145,9 +145,8 @@ def _sum_kernel(Partial, DWeight, programs: fx.Int32, config: fx.Constexpr):
 def launch_one_stage(tensors: dict[str, Any], m: Any, config: NormConfig, stream: Any) -> None:
     """Launch from a jit function. DWeight (and DBias) are f32 and already zero."""
     planned = config.planned()
-    _one_stage_kernel(tensors, m, planned).launch(
-        grid=fx.ceildiv(m, planned.plan.rows), block=planned.plan.threads, stream=stream
-    )
+    plan = planned.plan
+    launch_rows(lambda: _one_stage_kernel(tensors, m, planned), m, plan.rows, plan.threads, stream)
 
 
 def launch_two_stage(tensors: dict[str, Any], m: Any, programs: int, config: NormConfig, stream: Any) -> None:

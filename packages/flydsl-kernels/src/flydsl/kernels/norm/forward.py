@@ -12,11 +12,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.convert import quantised_max, to_quantised
+from ..common.convert import scale_of, to_quantised
 from ..common.dtypes import FLOATS, element_of
 from ..common.mathx import rsqrt
-from ..common.reduce import Lds, add, fmax, reduce_rows
-from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold
+from ..common.reduce import Lds, add, amax_of, reduce_rows
+from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold, launch_rows
 from .config import NormConfig
 
 __all__ = ["launch_norm", "norm_kernel"]
@@ -106,11 +106,8 @@ def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 @flyc.jit
 def store_quantised(tensors, place, row, quant, rounding, keep, lds):
     """Store a row with one scale: ``scale = max|y| / Qmax`` (1 if zero) in YScale, ``y / scale`` in Output."""
-    tiles, limit = place.plan.tiles, quantised_max(quant)
-    zero = fx.full(place.plan.vec, 0.0, fx.Float32)
-    top = fold(tiles, keep, zero, lambda total, i: fmax(total, place.masked(i, abs(row[i]), 0.0)))
-    (top,) = reduce_rows(place, [top.reduce("max")], fmax, lds)
-    scale = (top == 0.0).select(1.0, top / limit)
+    tiles = place.plan.tiles
+    scale = scale_of(amax_of(place, row, keep, lds), quant)
     inverse = 1.0 / scale
     if place.lane == 0:
         RowScalars(tensors["YScale"], fx.Float32, place).store(scale)
@@ -121,6 +118,5 @@ def store_quantised(tensors, place, row, quant, rounding, keep, lds):
 def launch_norm(tensors: dict[str, Any], m: Any, config: NormConfig, stream: Any) -> None:
     """Launch from a jit function."""
     planned = config.planned()
-    norm_kernel(tensors, m, planned).launch(
-        grid=fx.ceildiv(m, planned.plan.rows), block=planned.plan.threads, stream=stream
-    )
+    plan = planned.plan
+    launch_rows(lambda: norm_kernel(tensors, m, planned), m, plan.rows, plan.threads, stream)

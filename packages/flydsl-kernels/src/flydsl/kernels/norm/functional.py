@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..common.arrays import as_rows, empty, launch, vector_dtype, zeros
+from ..common.arrays import as_rows, empty, launch, statistic, vector, zeros
 from ..common.dtypes import dtype_name
 from . import backward as bwd
 from . import layernorm as ln
@@ -29,6 +29,13 @@ def _rows(where: str, x: Any, *others: Any) -> tuple[str, int, int, list[Any]]:
     return dtype, m, n, matrices
 
 
+def _bias(where: str, bias: Any, n: int, dtype: str, weight_dtype: str) -> Any:
+    bias, bias_dtype = vector(bias, n, dtype, f"{where}: bias")
+    if bias_dtype != weight_dtype:
+        raise TypeError(f"{where}: weight and bias must have one dtype, got {weight_dtype} and {bias_dtype}")
+    return bias
+
+
 def _outer(x: Any) -> tuple[int, ...]:
     return tuple(x.shape[:-1])
 
@@ -41,7 +48,7 @@ def rmsnorm_fwd(x: Any, weight: Any, eps: float = EPS, store_rstd: bool = False,
         ValueError: shapes do not agree.
     """
     dtype, m, n, (rows,) = _rows("rmsnorm", x)
-    weight_dtype = vector_dtype(weight, n, dtype, "rmsnorm: weight")
+    weight, weight_dtype = vector(weight, n, dtype, "rmsnorm: weight")
     out = empty(x, tuple(x.shape), dtype)
     rstd = empty(x, _outer(x), "f32") if store_rstd else None
     if 0 not in x.shape:
@@ -55,7 +62,7 @@ def fused_add_rmsnorm_fwd(x: Any, residual: Any, weight: Any, eps: float = EPS, 
                           stream: Any = None) -> tuple:  # fmt: skip
     """``(out, residual_out, rstd)``: ``residual_out = x + residual`` rounded, out its RMS norm."""
     dtype, m, n, (rows, res) = _rows("fused_add_rmsnorm", x, residual)
-    weight_dtype = vector_dtype(weight, n, dtype, "fused_add_rmsnorm: weight")
+    weight, weight_dtype = vector(weight, n, dtype, "fused_add_rmsnorm: weight")
     out, res_out = (empty(x, tuple(x.shape), dtype) for _ in range(2))
     rstd = empty(x, _outer(x), "f32") if store_rstd else None
     if 0 not in x.shape:
@@ -68,13 +75,12 @@ def fused_add_rmsnorm_fwd(x: Any, residual: Any, weight: Any, eps: float = EPS, 
 def _rmsnorm_bwd(where: str, x: Any, weight: Any, dout: Any, rstd: Any, dres: Any, stream: Any) -> tuple:
     fused = dres is not None
     dtype, m, n, mats = _rows(where, x, dout, *((dres,) if fused else ()))
-    weight_dtype = vector_dtype(weight, n, dtype, f"{where}: weight")
-    if tuple(rstd.shape) != _outer(x) or dtype_name(rstd, where) != "f32":
-        raise ValueError(f"{where}: rstd must be f32 of shape {_outer(x)}, got {rstd.dtype} {tuple(rstd.shape)}")
+    weight, weight_dtype = vector(weight, n, dtype, f"{where}: weight")
+    rstd = statistic(rstd, _outer(x), f"{where}: rstd")
     dx = empty(x, tuple(x.shape), dtype)
     if 0 in x.shape:
         return dx, zeros(x, (n,), weight_dtype)
-    operands = [mats[0], weight, mats[1], *mats[2:], rstd.reshape(m)]
+    operands = [mats[0], weight, mats[1], *mats[2:], rstd]
     programs = bwd.rmsnorm_bwd_programs(m, n, dtype)
     if programs:
         build = bwd.build_fused_add_rmsnorm_bwd_two_stage_module if fused else bwd.build_rmsnorm_bwd_two_stage_module
@@ -107,9 +113,8 @@ def layernorm_fwd(x: Any, weight: Any, bias: Any, eps: float = EPS, store_stats:
                   stream: Any = None) -> tuple:  # fmt: skip
     """``(out, mean, rstd)`` of layer norm over the last dimension; statistics are f32 of ``x.shape[:-1]``, or None."""
     dtype, m, n, (rows,) = _rows("layernorm", x)
-    weight_dtype = vector_dtype(weight, n, dtype, "layernorm: weight")
-    if vector_dtype(bias, n, dtype, "layernorm: bias") != weight_dtype:
-        raise TypeError(f"layernorm: weight and bias must have one dtype, got {weight.dtype} and {bias.dtype}")
+    weight, weight_dtype = vector(weight, n, dtype, "layernorm: weight")
+    bias = _bias("layernorm", bias, n, dtype, weight_dtype)
     out = empty(x, tuple(x.shape), dtype)
     mean, rstd = (empty(x, _outer(x), "f32") if store_stats else None for _ in range(2))
     if 0 not in x.shape:
@@ -122,11 +127,12 @@ def layernorm_fwd(x: Any, weight: Any, bias: Any, eps: float = EPS, store_stats:
 def layernorm_bwd(x: Any, weight: Any, dout: Any, mean: Any, rstd: Any, *, stream: Any = None) -> tuple:
     """``(dx, dw, db)``; dw and db have the weight's dtype."""
     dtype, m, n, (rows, dy) = _rows("layernorm_bwd", x, dout)
-    weight_dtype = vector_dtype(weight, n, dtype, "layernorm_bwd: weight")
+    weight, weight_dtype = vector(weight, n, dtype, "layernorm_bwd: weight")
+    mean, rstd = (statistic(a, _outer(x), f"layernorm_bwd: {k}") for k, a in (("mean", mean), ("rstd", rstd)))
     dx, dw, db = empty(x, tuple(x.shape), dtype), zeros(x, (n,), "f32"), zeros(x, (n,), "f32")
     if 0 not in x.shape:
         run = bwd.build_layernorm_bwd_module(n, dtype, weight_dtype_str=weight_dtype)
-        launch(run, x, rows, weight, dy, mean.reshape(m), rstd.reshape(m), dx, dw, db, m, stream=stream)
+        launch(run, x, rows, weight, dy, mean, rstd, dx, dw, db, m, stream=stream)
     return (dx, dw, db) if weight_dtype == "f32" else (dx, _cast(dw, weight), _cast(db, weight))
 
 
@@ -134,8 +140,8 @@ def fused_add_layernorm_fwd(x: Any, residual: Any, weight: Any, bias: Any, eps: 
                             stream: Any = None) -> tuple:  # fmt: skip
     """``(out, residual_out)``: ``residual_out = x + residual`` rounded, out its layer norm."""
     dtype, m, n, (rows, res) = _rows("fused_add_layernorm", x, residual)
-    weight_dtype = vector_dtype(weight, n, dtype, "fused_add_layernorm: weight")
-    vector_dtype(bias, n, dtype, "fused_add_layernorm: bias")
+    weight, weight_dtype = vector(weight, n, dtype, "fused_add_layernorm: weight")
+    bias = _bias("fused_add_layernorm", bias, n, dtype, weight_dtype)
     out, res_out = (empty(x, tuple(x.shape), dtype) for _ in range(2))
     if 0 not in x.shape:
         run = ln.build_fused_add_layernorm_module(n, dtype, eps=eps, weight_dtype_str=weight_dtype)
@@ -147,12 +153,12 @@ def _quantised(where: str, builders: tuple[Any, Any], x: Any, residual: Any, vec
                quant: str, eps: float, stream: Any) -> tuple:  # fmt: skip
     fused, smooth = residual is not None, x_scale is not None
     dtype, m, n, mats = _rows(where, x, *((residual,) if fused else ()))
-    weight_dtype = vector_dtype(vectors[0], n, dtype, f"{where}: weight")
+    weight, weight_dtype = vector(vectors[0], n, dtype, f"{where}: weight")
+    vectors = [weight, *(_bias(where, bias, n, dtype, weight_dtype) for bias in vectors[1:])]
     out, scale = empty(x, tuple(x.shape), quant), empty(x, _outer(x), "f32")
     res_out = empty(x, tuple(x.shape), dtype) if fused else None
     if smooth:
-        vector_dtype(x_scale, n, dtype, f"{where}: x_scale")
-        vectors = [*vectors, x_scale]
+        vectors = [*vectors, vector(x_scale, n, dtype, f"{where}: x_scale")[0]]
     if 0 not in x.shape:
         run = builders[smooth](n, dtype, quant, eps=eps, weight_dtype_str=weight_dtype)
         outs = (out, res_out, scale.reshape(m)) if fused else (out, scale.reshape(m))

@@ -1,4 +1,7 @@
-"""Builders of quantisation kernels. Matrices are row-major; scales are f32 and multiply the stored values."""
+"""Builders of quantisation kernels. Matrices are row-major; a scale multiplies the stored values.
+
+A launch with ``m_in = 0`` does nothing.
+"""
 # ruff: noqa: N803 - the specified argument names
 
 from __future__ import annotations
@@ -14,41 +17,70 @@ import flydsl.expr as fx
 from ..common.arch import target
 from ..common.convert import ROUNDINGS
 from ..common.dtypes import FLOATS, float_dtype
-from ..common.rows import fits_registers, plan_rows
+from ..common.packed import PER_WORD
+from ..common.rows import fits_registers, launch_rows
+from .groups import plan_groups
 from .kernels import (
     GROUP,
     QuantConfig,
     amax_kernel,
     block_quant_kernel,
-    dequant_kernel,
-    row_quant_kernel,
+    group_dequant_kernel,
+    group_quant_kernel,
+    pack_int4_kernel,
     tensor_quant_kernel,
+    unpack_int4_kernel,
 )
 
 __all__ = [
-    "build_dequant_module", "build_per_block_quant_module", "build_per_group_quant_module",
-    "build_per_tensor_quant_module", "build_quant_module",
+    "build_dequant_module", "build_int4_dequant_module", "build_int4_pack_module", "build_int4_quant_module",
+    "build_int4_unpack_module", "build_mx_dequant_module", "build_per_block_quant_module",
+    "build_per_group_quant_module", "build_per_tensor_quant_module", "build_quant_module",
 ]  # fmt: skip
 
 BLOCK_THREADS = 256
+MX_GROUP = 32
+SCALES = ("f32", "bf16")
+
+
+def _columns(where: str, n: Any, multiple: int = 1) -> None:
+    if not isinstance(n, int) or n < 1:
+        raise ValueError(f"{where}: N must be a positive int, got {n!r}")
+    if n % multiple:
+        raise ValueError(f"{where}: N must be a multiple of {multiple}, got {n}")
 
 
 def _check(where: str, n: int, dtype: str, quant: str, rounding: str = "nearest") -> None:
-    if not isinstance(n, int) or n < 1:
-        raise ValueError(f"{where}: N must be a positive int, got {n!r}")
+    _columns(where, n)
     float_dtype(dtype, where)
-    if quant not in ("i8", "fp8"):
-        raise ValueError(f"{where}: quant_dtype_str must be 'i8' or 'fp8', got {quant!r}")
+    if quant not in ("i8", "i4", "fp8"):
+        raise ValueError(f"{where}: quant_dtype_str must be 'i8' or 'fp8' (or 'i4'), got {quant!r}")
     if quant == "fp8" and target().fp8_name is None:
         raise ValueError(f"{where}: {target().arch} has no fp8 type")
     if rounding not in ROUNDINGS:
         raise ValueError(f"{where}: rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
 
 
-def _config(n: int, dtype: str, quant: str, rounding: str = "nearest", **options: Any) -> QuantConfig:
-    """While tracing: with the plan for the architecture's wave."""
-    plan = plan_rows(n, FLOATS[dtype].width, fx.num_warp_threads(), BLOCK_THREADS)
-    return QuantConfig(dtype, quant, rounding, plan, keep=fits_registers(n), **options)
+def _check_group(where: str, n: int, group: int, scale: str) -> int:
+    """The group size, with 0 for a whole row."""
+    if not isinstance(group, int) or group < 0 or group % PER_WORD["i4"]:
+        raise ValueError(f"{where}: group must be a multiple of {PER_WORD['i4']}, or 0 for rows, got {group!r}")
+    if scale not in SCALES:
+        raise ValueError(f"{where}: scale_dtype_str must be one of {', '.join(SCALES)}, got {scale!r}")
+    return min(group, n) or n
+
+
+def _config(n: int, dtype: str, quant: str, rounding: str = "nearest", *, size: int = 0, vec: int = 0,
+            block_rows: int = 1, transposed: bool = False, **options: Any) -> QuantConfig:  # fmt: skip
+    """While tracing: with the plan of groups of `size` columns (0: rows) for the architecture's wave."""
+    groups = plan_groups(n, size or n, FLOATS[dtype].width, fx.num_warp_threads(), BLOCK_THREADS, vec,
+                         block_rows=block_rows, transposed=transposed)  # fmt: skip
+    return QuantConfig(dtype, quant, rounding, groups, keep=fits_registers(size or n), **options)
+
+
+def _launch(kernel: Any, operands: tuple[Any, ...], m: Any, config: QuantConfig, stream: Any) -> None:
+    plan = config.groups.rows
+    launch_rows(lambda: kernel(*operands, m, config), m * config.groups.count, plan.rows, plan.threads, stream)
 
 
 @functools.lru_cache
@@ -58,8 +90,8 @@ def build_quant_module(N: int, dtype_str: str = "f16", quant_dtype_str: str = "i
     Args:
         N: columns, any positive number.
         dtype_str: of Input: ``"f32"``, ``"f16"`` or ``"bf16"``.
-        quant_dtype_str: of Output: ``"i8"``, or ``"fp8"`` in the architecture's variant.
-        rounding: of int8: ``"nearest"`` (ties to even) or ``"trunc"``.
+        quant_dtype_str: of Output: ``"i8"``, ``"i4"`` (-7..7, a byte each), or ``"fp8"`` in the architecture's variant.
+        rounding: of integers: ``"nearest"`` (ties to even) or ``"trunc"``.
 
     Returns:
         The launcher and a dict of what it does. Scales is f32[m_in].
@@ -72,9 +104,7 @@ def build_quant_module(N: int, dtype_str: str = "f16", quant_dtype_str: str = "i
     @flyc.jit
     def quantise_rows(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         config = _config(N, dtype_str, quant_dtype_str, rounding)
-        row_quant_kernel(Input, Output, Scales, m_in, config).launch(
-            grid=fx.ceildiv(m_in, config.plan.rows), block=config.plan.threads, stream=stream
-        )
+        _launch(group_quant_kernel, (Input, Output, Scales), m_in, config, stream)
 
     return quantise_rows, {"N": N, "BLOCK_THREADS": BLOCK_THREADS, "dtype": dtype_str, "quant_dtype": quant_dtype_str}
 
@@ -84,24 +114,18 @@ def build_per_group_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_st
                                  transposed_scale: bool = False, rounding: str = "nearest"):  # fmt: skip
     """A scale per row and 128 columns: ``launch(Input, Output, Scales, m_in, stream=None)``.
 
-    Scales is f32[m_in, N/128], or f32[N/128, m_in] with `transposed_scale`, the order that the block-scale GEMM reads.
+    Scales is f32[m_in, ceil(N/128)], or f32[ceil(N/128), m_in] with `transposed_scale`, the order that the block-scale
+    GEMM reads. The last group of a row may be shorter.
 
     Raises:
-        ValueError: N is not a multiple of 128, or another argument is not supported.
+        ValueError: an argument is not supported.
     """
-    where = "build_per_group_quant_module"
-    _check(where, N, dtype_str, quant_dtype_str, rounding)
-    if N % GROUP:
-        raise ValueError(f"{where}: N must be a multiple of {GROUP}, got {N}")
-    groups = N // GROUP
+    _check("build_per_group_quant_module", N, dtype_str, quant_dtype_str, rounding)
 
     @flyc.jit
     def quantise_groups(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(GROUP, dtype_str, quant_dtype_str, rounding, groups=groups, transposed=transposed_scale)
-        count = m_in * groups
-        row_quant_kernel(Input, Output, Scales, count, config).launch(
-            grid=fx.ceildiv(count, config.plan.rows), block=config.plan.threads, stream=stream
-        )
+        config = _config(N, dtype_str, quant_dtype_str, rounding, size=GROUP, transposed=transposed_scale)
+        _launch(group_quant_kernel, (Input, Output, Scales), m_in, config, stream)
 
     return quantise_groups
 
@@ -120,14 +144,15 @@ def build_per_block_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_st
 
     @flyc.jit
     def quantise_blocks(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(GROUP, dtype_str, quant_dtype_str, rounding)
-        vec = math.gcd(N, config.plan.vec)
+        vec = math.gcd(N, 128 // FLOATS[dtype_str].width)
+        config = _config(GROUP, dtype_str, quant_dtype_str, rounding, vec=vec)
         lanes = GROUP // vec
-        plan = dataclasses.replace(config.plan, vec=vec, lanes=lanes, rows=max(BLOCK_THREADS // lanes, 1), tiles=1)
-        config = dataclasses.replace(config, plan=plan)
-        block_quant_kernel(Input, Output, Scales, m_in, N, config).launch(
-            grid=(-(-N // GROUP), fx.ceildiv(m_in, GROUP)), block=plan.threads, stream=stream
-        )
+        plan = dataclasses.replace(config.groups.rows, lanes=lanes, rows=max(BLOCK_THREADS // lanes, 1), tiles=1)
+        config = dataclasses.replace(config, groups=dataclasses.replace(config.groups, rows=plan))
+        if m_in > 0:
+            block_quant_kernel(Input, Output, Scales, m_in, N, config).launch(
+                grid=(-(-N // GROUP), fx.ceildiv(m_in, GROUP)), block=plan.threads, stream=stream
+            )
 
     return quantise_blocks
 
@@ -148,32 +173,158 @@ def build_per_tensor_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_s
     @flyc.jit
     def quantise_tensor(Input, Output, Scale, Amax, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         config = _config(N, dtype_str, quant_dtype_str, rounding)
-        grid, block = fx.ceildiv(m_in, config.plan.rows), config.plan.threads
+        plan = config.groups.rows
         if fx.const_expr(dynamic):
-            amax_kernel(Input, Amax, m_in, config).launch(grid=grid, block=block, stream=stream)
-        tensor_quant_kernel(Input, Output, Scale, Amax, m_in, dynamic, config).launch(
-            grid=grid, block=block, stream=stream
-        )
+            launch_rows(lambda: amax_kernel(Input, Amax, m_in, config), m_in, plan.rows, plan.threads, stream)
+        launch_rows(lambda: tensor_quant_kernel(Input, Output, Scale, Amax, m_in, dynamic, config),
+                    m_in, plan.rows, plan.threads, stream)  # fmt: skip
 
     return quantise_tensor
 
 
 @functools.lru_cache
-def build_dequant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *, per_tensor: bool = False):
-    """``launch(Input, Scales, Output, m_in, stream=None)``: ``Output = Input * Scales`` of rows of N elements.
+def build_dequant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *, per_tensor: bool = False,
+                         group: int = 0, block_rows: int = 1):  # fmt: skip
+    """``launch(Input, Scales, Output, m_in, stream=None)``: ``Output = Input * Scales`` of an (m_in, N) matrix.
 
-    Scales is f32[m_in], or f32[1] with `per_tensor`. Groups of 128 columns are rows of N = 128.
+    Args:
+        per_tensor: Scales is f32[1].
+        group: columns that share a scale; 0 for whole rows.
+        block_rows: rows that share a scale: 128 with ``group=128`` for blocks.
+
+    Scales is f32[ceil(m_in/block_rows), ceil(N/group)] otherwise.
 
     Raises:
         ValueError: an argument is not supported.
     """
-    _check("build_dequant_module", N, dtype_str, quant_dtype_str)
+    where = "build_dequant_module"
+    _check(where, N, dtype_str, quant_dtype_str)
+    if group < 0 or block_rows < 1:
+        raise ValueError(f"{where}: group must not be negative and block_rows positive, got {group}, {block_rows}")
 
     @flyc.jit
     def dequantise(Input, Scales, Output, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(N, dtype_str, quant_dtype_str)
-        dequant_kernel(Input, Scales, Output, m_in, per_tensor, config).launch(
-            grid=fx.ceildiv(m_in, config.plan.rows), block=config.plan.threads, stream=stream
-        )
+        kind = "i8" if quant_dtype_str == "i4" else quant_dtype_str  # in bytes, both are
+        config = _config(N, dtype_str, kind, size=group, block_rows=block_rows, per_tensor=per_tensor)
+        _launch(group_dequant_kernel, (Input, Scales, Output), m_in, config, stream)
 
     return dequantise
+
+
+# ------------------------------------------------------------------------------------------- packed formats
+
+
+@functools.lru_cache
+def build_int4_quant_module(N: int, dtype_str: str = "bf16", *, group: int = 32, transposed_scale: bool = False,
+                            scale_dtype_str: str = "f32", rounding: str = "nearest"):  # fmt: skip
+    """int4, packed, with a scale per row and `group` columns: ``launch(Input, Output, Scales, m_in, stream=None)``.
+
+    Args:
+        N: columns, a multiple of 8.
+        dtype_str: of Input.
+        group: columns of a scale, a multiple of 8; 0 for one scale a row. The last group of a row may be shorter.
+        transposed_scale: Scales is (ceil(N/group), m_in), the order of group scales of weights, else its transpose.
+        scale_dtype_str: of Scales: ``"f32"`` or ``"bf16"``; values are divided by the rounded scale.
+        rounding: ``"nearest"`` (ties to even) or ``"trunc"``.
+
+    Output is u8 (m_in, N/2) in the order of ``pack_int4``: of eight values, byte j holds j (low half) and j + 4.
+    Values are -7..7, with scales ``max|x| / 7``.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    where = "build_int4_quant_module"
+    _check(where, N, dtype_str, "i4", rounding)
+    _columns(where, N, PER_WORD["i4"])
+    size = _check_group(where, N, group, scale_dtype_str)
+
+    @flyc.jit
+    def quantise_int4(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        config = _config(N, dtype_str, "i4", rounding, size=size, vec=PER_WORD["i4"], transposed=transposed_scale,
+                         packed=True, scale=scale_dtype_str)  # fmt: skip
+        _launch(group_quant_kernel, (Input, Output, Scales), m_in, config, stream)
+
+    return quantise_int4
+
+
+@functools.lru_cache
+def build_int4_dequant_module(N: int, dtype_str: str = "bf16", *, group: int = 32, transposed_scale: bool = False,
+                              scale_dtype_str: str = "f32"):  # fmt: skip
+    """The inverse: ``launch(Input, Scales, Output, m_in, stream=None)`` with Input u8 (m_in, N/2), Output (m_in, N).
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    where = "build_int4_dequant_module"
+    _check(where, N, dtype_str, "i4")
+    _columns(where, N, PER_WORD["i4"])
+    size = _check_group(where, N, group, scale_dtype_str)
+
+    @flyc.jit
+    def dequantise_int4(Input, Scales, Output, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        config = _config(N, dtype_str, "i4", size=size, vec=PER_WORD["i4"], transposed=transposed_scale,
+                         scale=scale_dtype_str)  # fmt: skip
+        _launch(group_dequant_kernel, (Input, Scales, Output), m_in, config, stream)
+
+    return dequantise_int4
+
+
+def _flat(n: int) -> QuantConfig:
+    """While tracing: rows of int4 values."""
+    return _config(n, "f16", "i4", vec=PER_WORD["i4"])
+
+
+@functools.lru_cache
+def build_int4_pack_module(N: int):
+    """``launch(Values, Packed, m_in, stream=None)``: int8 (m_in, N) values -8..7 as u8 (m_in, N/2).
+
+    Only the low four bits of a value count. N is a multiple of 8.
+    """
+    _columns("build_int4_pack_module", N, PER_WORD["i4"])
+
+    @flyc.jit
+    def pack_int4(Values, Packed, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        _launch(pack_int4_kernel, (Values, Packed), m_in, _flat(N), stream)
+
+    return pack_int4
+
+
+@functools.lru_cache
+def build_int4_unpack_module(N: int):
+    """``launch(Packed, Values, m_in, stream=None)``: the inverse of :func:`build_int4_pack_module`."""
+    _columns("build_int4_unpack_module", N, PER_WORD["i4"])
+
+    @flyc.jit
+    def unpack_int4(Packed, Values, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        _launch(unpack_int4_kernel, (Packed, Values), m_in, _flat(N), stream)
+
+    return unpack_int4
+
+
+@functools.lru_cache
+def build_mx_dequant_module(N: int, quant_mode: str = "fp4", dtype_str: str = "bf16"):
+    """Microscaled values back: ``launch(Input, Scales, Output, m_in, stream=None)``, on every architecture.
+
+    Args:
+        N: columns, a multiple of 32.
+        quant_mode: ``"fp4"`` (Input packed e2m1, u8 (m_in, N/2)) or ``"fp8"`` (Input e4m3fn, (m_in, N)).
+        dtype_str: of Output (m_in, N).
+
+    Scales is u8 (m_in, N/32), e8m0.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    where = "build_mx_dequant_module"
+    if quant_mode not in ("fp4", "fp8"):
+        raise ValueError(f"{where}: quant_mode must be 'fp4' or 'fp8', got {quant_mode!r}")
+    _columns(where, N, MX_GROUP)
+    float_dtype(dtype_str, where)
+    kind = "fp4" if quant_mode == "fp4" else "e4m3"
+
+    @flyc.jit
+    def mx_dequantise(Input, Scales, Output, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        config = _config(N, dtype_str, kind, size=MX_GROUP, vec=8, scale="e8m0")
+        _launch(group_dequant_kernel, (Input, Scales, Output), m_in, config, stream)
+
+    return mx_dequantise

@@ -1,7 +1,8 @@
-"""Quantisation and dequantisation kernels: a scale per row, per group of 128 columns, per 128 x 128 block, per tensor.
+"""Quantisation and dequantisation kernels: a scale per row, per group of columns, per 128 x 128 block, per tensor.
 
 A scale is ``max|x| / Qmax`` (1 where all is zero) and multiplies the stored value to give x back. Each input is read
-once: a group stays in registers between its maximum and its store.
+once: a group stays in registers between its maximum and its store. A group that holds a NaN or an infinity gets a scale
+that is one, so that it dequantises to NaN: nothing is hidden.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.convert import from_quantised, quantised_max, to_quantised
+from ..common.convert import from_quantised, scale_of, to_quantised
 from ..common.dtypes import element_of
-from ..common.reduce import Lds, block_reduce, fmax, reduce_rows
-from ..common.rows import Held, Place, RowPlan, Rows, RowScalars, each, fold, pointer
+from ..common.packed import PER_WORD, e8m0_value, pack_int4, unpack
+from ..common.reduce import Lds, amax_of, block_reduce, imax, magnitude
+from ..common.rows import Held, Place, Rows, each, fold, pointer
+from .groups import GroupPlan, Groups
 
 __all__ = [
-    "GROUP", "QuantConfig", "amax_kernel", "block_quant_kernel", "dequant_kernel", "row_quant_kernel",
-    "tensor_quant_kernel",
+    "GROUP", "QuantConfig", "amax_kernel", "block_quant_kernel", "group_dequant_kernel", "group_quant_kernel",
+    "pack_int4_kernel", "tensor_quant_kernel", "unpack_int4_kernel",
 ]  # fmt: skip
 
 GROUP = 128
@@ -27,63 +30,102 @@ GROUP = 128
 
 @dataclass(frozen=True)
 class QuantConfig:
-    """A quantisation kernel.
+    """A quantisation or dequantisation kernel.
 
     Attributes:
         dtype: of the high-precision side, ``"f32"``, ``"f16"`` or ``"bf16"``.
-        quant: ``"i8"`` or ``"fp8"``.
-        rounding: of int8.
-        plan: of the rows (or groups) of one scale.
-        groups: groups of a row of the matrix; 1 when a row has one scale.
-        transposed: scales are stored (groups, m) instead of (m, groups).
-        keep: a row stays in registers.
+        quant: ``"i8"``, ``"i4"`` or ``"fp8"``; dequantisation also ``"fp4"`` and ``"e4m3"``.
+        rounding: of integers.
+        groups: the unit of one scale.
+        keep: a group stays in registers.
+        packed: two 4-bit values a byte.
+        scale: element type of the scales: ``"f32"``, ``"bf16"`` or ``"e8m0"``.
+        per_tensor: one scale for all.
     """
 
     dtype: str
     quant: str
     rounding: str
-    plan: RowPlan
-    groups: int = 1
-    transposed: bool = False
+    groups: GroupPlan
     keep: bool = True
-
-
-def _scale_of(top: Any, quant: str) -> Any:
-    return (top == 0.0).select(1.0, top / quantised_max(quant))
+    packed: bool = False
+    scale: str = "f32"
+    per_tensor: bool = False
 
 
 @flyc.kernel
-def row_quant_kernel(X, Q, Scale, m: fx.Int32, config: fx.Constexpr):
-    """Rows of ``config.plan.n`` elements with one scale each; `m` counts them."""
-    plan, lds = config.plan, Lds()
-    place = Place(plan, m)
-    x = Rows(X, element_of(config.dtype), place)
+def group_quant_kernel(X, Q, Scale, m: fx.Int32, config: fx.Constexpr):
+    """Groups of columns of an (m, n) matrix, or whole rows, with one scale each."""
+    plan, lds = config.groups.rows, Lds()
+    place = Groups(config.groups, m)
+    x = place.elements(X, element_of(config.dtype))
     row = Held(lambda i: x.load(i).to(fx.Float32), plan.tiles, config.keep)
-    zero = fx.full(plan.vec, 0.0, fx.Float32)
-    top = fold(plan.tiles, config.keep, zero, lambda total, i: fmax(total, place.masked(i, abs(row[i]), 0.0)))
-    (top,) = reduce_rows(place, [top.reduce("max")], fmax, lds)
-    scale = _scale_of(top, config.quant)
+    scale = scale_of(amax_of(place, row, config.keep, lds), config.quant)
+    element = element_of(config.scale)
+    if fx.const_expr(config.scale != "f32"):
+        scale = scale.to(element).to(fx.Float32)  # what the reader of the scale multiplies by
     inverse = 1.0 / scale
     if place.lane == 0:
-        if fx.const_expr(config.transposed):
-            number = place.first if place.row is None else place.first + place.row
-            if number < m:
-                at = (number % config.groups) * (m // config.groups) + number // config.groups
-                (pointer(Scale, fx.Float32) + at).store(scale)
-        else:
-            RowScalars(Scale, fx.Float32, place).store(scale)
-    out = Rows(Q, element_of(config.quant), place)
-    each(plan.tiles, config.keep,
-         lambda i: out.store(i, to_quantised(row[i] * inverse, config.quant, config.rounding)))  # fmt: skip
+        if place.exists:
+            (pointer(Scale, element) + place.scale_at).store(scale.to(element))
+
+    def quantised(i):
+        return to_quantised(row[i] * inverse, config.quant, config.rounding)
+
+    if fx.const_expr(config.packed):
+        words = place.words(Q, PER_WORD["i4"])
+        each(plan.tiles, config.keep, lambda i: words.store(i, packed_words(quantised(i))))
+    else:
+        out = place.elements(Q, element_of(config.quant))
+        each(plan.tiles, config.keep, lambda i: out.store(i, quantised(i)))
+
+
+def packed_words(values: Any) -> list[Any]:
+    """Words of a vector of int4 in bytes."""
+    eight = PER_WORD["i4"]
+    return [pack_int4([values[w + i] for i in range(eight)]) for w in range(0, values.numel, eight)]
+
+
+@flyc.kernel
+def group_dequant_kernel(Q, Scale, X, m: fx.Int32, config: fx.Constexpr):
+    """``x = q * scale`` of groups with one scale each, or of a tensor with one scale."""
+    plan = config.groups.rows
+    place = Groups(config.groups, m)
+    at = fx.Int32(0) if config.per_tensor else place.exists.select(place.scale_at, 0)
+    scale = (pointer(Scale, element_of(config.scale)) + at).load()
+    scale = e8m0_value(scale.to(fx.Int32) & 0xFF) if config.scale == "e8m0" else scale.to(fx.Float32)
+    out = place.elements(X, element_of(config.dtype))
+    if fx.const_expr(config.quant in PER_WORD):
+        words = place.words(Q, PER_WORD[config.quant])
+        each(plan.tiles, config.keep, lambda i: out.store(i, unpack(words.load(i), config.quant) * scale))
+    else:
+        q = place.elements(Q, fx.Int8)
+        each(plan.tiles, config.keep, lambda i: out.store(i, from_quantised(q.load(i), config.quant) * scale))
+
+
+@flyc.kernel
+def pack_int4_kernel(Values, Packed, m: fx.Int32, config: fx.Constexpr):
+    """int8 values -8..7 of an (m, n) matrix as (m, n/2) bytes."""
+    place = Groups(config.groups, m)
+    values, words = place.elements(Values, fx.Int8), place.words(Packed, PER_WORD["i4"])
+    each(place.plan.tiles, config.keep, lambda i: words.store(i, packed_words(values.load(i))))
+
+
+@flyc.kernel
+def unpack_int4_kernel(Packed, Values, m: fx.Int32, config: fx.Constexpr):
+    """The inverse of :func:`pack_int4_kernel`."""
+    place = Groups(config.groups, m)
+    words, values = place.words(Packed, PER_WORD["i4"]), place.elements(Values, fx.Int8)
+    each(place.plan.tiles, config.keep, lambda i: values.store(i, unpack(words.load(i), "i4")))
 
 
 @flyc.kernel
 def block_quant_kernel(X, Q, Scale, m: fx.Int32, n: fx.Constexpr[int], config: fx.Constexpr):
     """One workgroup quantises a block of 128 x 128 with one scale, stored (row blocks, column blocks).
 
-    ``config.plan`` describes the 128 columns of a block: ``plan.lanes`` lanes a row, ``plan.rows`` rows at a time.
+    ``config.groups.rows`` describes the 128 columns of a block: how many lanes a row has and how many rows go together.
     """
-    plan, lds = config.plan, Lds()
+    plan, lds = config.groups.rows, Lds()
     thread, bx, by = fx.thread_idx.x, fx.block_idx.x, fx.block_idx.y
     rows_left = fx.min(m - by * GROUP, GROUP)
     row, column = thread // plan.lanes, bx * GROUP + thread % plan.lanes * plan.vec
@@ -108,11 +150,11 @@ def block_quant_kernel(X, Q, Scale, m: fx.Int32, n: fx.Constexpr[int], config: f
         register = fx.make_rmem_tensor(plan.vec, source)
         fx.copy(load, view(x, i, source), register)
         values.append(register.load().to(fx.Float32))
-    top = fx.full(plan.vec, 0.0, fx.Float32)
+    top = fx.full(plan.vec, 0, fx.Int32)
     for value in values:
-        top = fmax(top, abs(value))
-    (top,) = block_reduce([top.reduce("max")], fmax, thread, plan.threads, lds)
-    scale = _scale_of(top, config.quant)
+        top = imax(top, magnitude(value))
+    (top,) = block_reduce([top.reduce("max")], imax, thread, plan.threads, lds)
+    scale = scale_of(top.bitcast(fx.Float32), config.quant)
     inverse = 1.0 / scale
     if thread == 0:
         (pointer(Scale, fx.Float32) + by * (-(-n // GROUP)) + bx).store(scale)
@@ -124,28 +166,27 @@ def block_quant_kernel(X, Q, Scale, m: fx.Int32, n: fx.Constexpr[int], config: f
 
 @flyc.kernel
 def amax_kernel(X, Amax, m: fx.Int32, config: fx.Constexpr):
-    """Add the maximum magnitude of some rows to Amax, i32 bits of a float that starts at zero."""
-    plan, lds = config.plan, Lds()
+    """Fold the maximum magnitude of some rows into Amax, the bits of a float that starts at zero."""
+    plan, lds = config.groups.rows, Lds()
     place = Place(plan, m)
     x = Rows(X, element_of(config.dtype), place)
-    zero = fx.full(plan.vec, 0.0, fx.Float32)
-    top = fold(plan.tiles, config.keep, zero, lambda total, i: fmax(total, abs(x.load(i).to(fx.Float32))))
-    (top,) = block_reduce([top.reduce("max")], fmax, place.thread, plan.threads, lds)
+    zero = fx.full(plan.vec, 0, fx.Int32)
+    top = fold(plan.tiles, config.keep, zero, lambda total, i: imax(total, magnitude(x.load(i).to(fx.Float32))))
+    (top,) = block_reduce([top.reduce("max")], imax, place.thread, plan.threads, lds)
     if place.thread == 0:
-        # Bit patterns of non-negative floats are ordered like the floats.
         atom = fx.make_copy_atom(fx.UniversalAtomicMax(fx.Int32), fx.Int32)
         register = fx.make_rmem_tensor(1, fx.Int32)
-        register.store(fx.Vector.from_elements([top.bitcast(fx.Int32)], fx.Int32))
+        register.store(fx.Vector.from_elements([top], fx.Int32))
         fx.copy(atom, register, fx.make_view(pointer(Amax, fx.Int32), fx.make_layout(1, 1)))
 
 
 @flyc.kernel
 def tensor_quant_kernel(X, Q, Scale, Amax, m: fx.Int32, dynamic: fx.Constexpr[bool], config: fx.Constexpr):
     """Quantise by one scale: the given one, or that of Amax, which is then stored in Scale."""
-    plan = config.plan
+    plan = config.groups.rows
     place = Place(plan, m)
     if fx.const_expr(dynamic):
-        scale = _scale_of(pointer(Amax, fx.Float32).load(), config.quant)
+        scale = scale_of(pointer(Amax, fx.Float32).load(), config.quant)
         if fx.block_idx.x == 0:
             if place.thread == 0:
                 pointer(Scale, fx.Float32).store(scale)
@@ -158,16 +199,3 @@ def tensor_quant_kernel(X, Q, Scale, Amax, m: fx.Int32, dynamic: fx.Constexpr[bo
         return to_quantised(x.load(i).to(fx.Float32) * inverse, config.quant, config.rounding)
 
     each(plan.tiles, config.keep, lambda i: out.store(i, quantised(i)))
-
-
-@flyc.kernel
-def dequant_kernel(Q, Scale, X, m: fx.Int32, per_tensor: fx.Constexpr[bool], config: fx.Constexpr):
-    """``x = q * scale`` of rows (or groups) with one scale each, or of a tensor with one scale."""
-    plan = config.plan
-    place = Place(plan, m)
-    if fx.const_expr(per_tensor):
-        scale = pointer(Scale, fx.Float32).load()
-    else:
-        scale = RowScalars(Scale, fx.Float32, place).load()
-    q, out = Rows(Q, fx.Int8, place), Rows(X, element_of(config.dtype), place)
-    each(plan.tiles, config.keep, lambda i: out.store(i, from_quantised(q.load(i), config.quant) * scale))

@@ -12,7 +12,7 @@ import flydsl.expr as fx
 from ..common.arch import require_arch
 from ..common.index import div, mod
 from ..common.memory import Buffer
-from ..common.reduce import fmax
+from ..common.reduce import imax, magnitude
 from ..common.rows import pointer
 
 __all__ = [
@@ -37,10 +37,10 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
         loaded = source.load(thread * GROUP + i, 8).to(fx.Float32)
         for j in fx.range_constexpr(8):
             values.append(loaded[j])
-    top = fx.Float32(SMALLEST)
+    top = magnitude(fx.Float32(SMALLEST))
     for value in values:
-        top = fmax(top, abs(value))
-    bits = (top * fx.Int32(RECIPROCAL[mode]).bitcast(fx.Float32)).bitcast(fx.Int32)
+        top = imax(top, magnitude(value))
+    bits = (top.bitcast(fx.Float32) * fx.Int32(RECIPROCAL[mode]).bitcast(fx.Float32)).bitcast(fx.Int32)
     exponent = (bits >> 23) + ((bits & 0x7FFFFF) != 0).select(fx.Int32(1), fx.Int32(0))
     exponent = fx.min(exponent, fx.Int32(255))
     words = []
@@ -72,7 +72,8 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4"):
     """``launch(x, y, scale, m, grid_blocks, stream=None)`` on gfx950.
 
     x is bf16 (m, n), y packed fp4 (m, n/2) or e4m3fn (m, n) bytes, scale u8 (m, n/32); `grid_blocks` is
-    ``ceil(m * n / 32 / 64)``. Scales are ``max|x| / Qmax`` rounded up to a power of two.
+    ``ceil(m * n / 32 / 64)``. Scales are ``max|x| / Qmax`` rounded up to a power of two; that of a group with a NaN or
+    an infinity is 255, the format's NaN.
 
     Raises:
         ValueError: the architecture, n or quant_mode is not supported.
@@ -86,9 +87,10 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4"):
 
     @flyc.jit
     def mx_quant(x, y, scale, m: fx.Int32, grid_blocks: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode).launch(
-            grid=grid_blocks, block=THREADS, stream=stream
-        )
+        if grid_blocks > 0:
+            _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode).launch(
+                grid=grid_blocks, block=THREADS, stream=stream
+            )
 
     return mx_quant
 
@@ -97,18 +99,9 @@ def per_1x32_mx_quant(x: Any, quant_mode: str = "fp4", stream: Any = None) -> tu
     """``(y, scale)`` of a bf16 torch tensor (..., n): packed fp4 (..., n/2) or e4m3fn (..., n), and u8 (..., n/32)."""
     import torch
 
-    from ..common.arrays import launch
+    from .functional import quantize_mx
 
-    if x.dtype != torch.bfloat16:
-        raise TypeError(f"per_1x32_mx_quant: the input must be bfloat16, got {x.dtype}")
-    n = x.shape[-1]
-    run = build_per_1x32_mx_quant_module(n, quant_mode)
-    rows = x.reshape(-1, n).contiguous()
-    m = rows.shape[0]
-    y = x.new_empty((*x.shape[:-1], n // 2 if quant_mode == "fp4" else n), dtype=torch.uint8)
-    scale = x.new_empty((*x.shape[:-1], n // GROUP), dtype=torch.uint8)
-    if m:
-        launch(run, x, rows, y, scale, m, -(-m * n // GROUP // THREADS), stream=stream)
+    y, scale = quantize_mx(x, quant_mode, stream=stream)
     return y.view(torch.float4_e2m1fn_x2 if quant_mode == "fp4" else torch.float8_e4m3fn), scale
 
 
@@ -152,9 +145,10 @@ def build_mxfp4_moe_scale_sort_module(cols: int):
     @flyc.jit
     def scale_sort(scale, sorted_ids, num_valid, out_scale, token_num: fx.Int32, grid_tiles: fx.Int32,
                    stream: fx.Stream = fx.Stream(None)):  # fmt: skip
-        _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, token_num, cols // GROUP).launch(
-            grid=grid_tiles, block=SORT_THREADS, stream=stream
-        )
+        if grid_tiles > 0:
+            _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, token_num, cols // GROUP).launch(
+                grid=grid_tiles, block=SORT_THREADS, stream=stream
+            )
 
     return scale_sort
 

@@ -18,7 +18,7 @@ import flydsl.expr as fx
 from ..common.dtypes import FLOATS, float_dtype
 from ..common.mathx import LOG2E, exp2
 from ..common.reduce import Lds, add, fmax, reduce_rows
-from ..common.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, plan_rows
+from ..common.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, launch_rows, plan_rows
 
 __all__ = ["build_softmax_bwd_module", "build_softmax_module", "softmax_bwd_buffered_operands"]
 
@@ -107,7 +107,7 @@ def build_softmax_module(M: Any, N: int, dtype_str: str = "f32"):  # noqa: N803 
     def softmax(A, C, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         plan = plan_rows(n, FLOATS[dtype].width, fx.num_warp_threads())
         config = _Config(dtype, plan, int(fits_registers(n)))
-        _softmax_kernel(A, C, m_in, config).launch(grid=fx.ceildiv(m_in, plan.rows), block=plan.threads, stream=stream)
+        launch_rows(lambda: _softmax_kernel(A, C, m_in, config), m_in, plan.rows, plan.threads, stream)
 
     return softmax
 
@@ -135,8 +135,6 @@ def build_softmax_bwd_module(N: int, dtype_str: str = "f32"):  # noqa: N803
     def softmax_bwd(dY, Y, dX, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
         plan = plan_rows(n, FLOATS[dtype].width, fx.num_warp_threads())
         config = _Config(dtype, plan, softmax_bwd_buffered_operands(n, dtype))
-        _softmax_bwd_kernel(dY, Y, dX, m_in, config).launch(
-            grid=fx.ceildiv(m_in, plan.rows), block=plan.threads, stream=stream
-        )
+        launch_rows(lambda: _softmax_bwd_kernel(dY, Y, dX, m_in, config), m_in, plan.rows, plan.threads, stream)
 
     return softmax_bwd

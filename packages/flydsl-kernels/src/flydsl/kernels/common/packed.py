@@ -1,0 +1,68 @@
+"""Packed 4-bit and microscaled values: words of eight int4 or fp4, or four fp8 bytes, and f32.
+
+Integer arithmetic only, so that every architecture reads them; the formats are those of the OCP microscaling
+specification.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import flydsl.expr as fx
+
+__all__ = ["PER_WORD", "e8m0_value", "pack_int4", "unpack"]
+
+#: Elements of a 32-bit word.
+PER_WORD = {"i4": 8, "fp4": 8, "e4m3": 4}
+
+
+def pack_int4(values: list[Any]) -> Any:
+    """The word of eight signed integers -8..7: byte j holds value j (low half) and value j + 4 (high half)."""
+    word = fx.Int32(0)
+    for j in range(4):
+        byte = (values[j].to(fx.Int32) & 0xF) | ((values[j + 4].to(fx.Int32) & 0xF) << 4)
+        word = word | (byte << (8 * j))
+    return word
+
+
+def _int4(word: Any, i: int) -> Any:
+    shift = 8 * (i % 4) + 4 * (i // 4)
+    return ((word << (28 - shift)) >> 28).to(fx.Float32)
+
+
+def _fp4(word: Any, i: int) -> Any:
+    code = (word >> (4 * i)) & 0xF
+    magnitude = code & 7
+    # Bits of a normal e2m1 number, moved to the exponent and mantissa of f32; 0.5 is its only other value than 0.
+    normal = ((magnitude << 22) + (126 << 23)).bitcast(fx.Float32)
+    value = (magnitude < 2).select(magnitude.to(fx.Float32) * 0.5, normal)
+    return _signed(value, (code & 8) << 28)
+
+
+def _e4m3(word: Any, i: int) -> Any:
+    code = (word >> (8 * i)) & 0xFF
+    magnitude = code & 0x7F
+    normal = ((magnitude << 20) + (120 << 23)).bitcast(fx.Float32)
+    value = (magnitude < 8).select(magnitude.to(fx.Float32) * 2.0**-9, normal)
+    return _signed((magnitude == 0x7F).select(math.nan, value), (code & 0x80) << 24)
+
+
+def _signed(value: Any, sign: Any) -> Any:
+    return (value.bitcast(fx.Int32) | sign).bitcast(fx.Float32)
+
+
+_DECODERS = {"i4": _int4, "fp4": _fp4, "e4m3": _e4m3}
+
+
+def unpack(words: Any, kind: str) -> Any:
+    """f32 vector of the elements of a vector of words: ``"i4"``, ``"fp4"`` (e2m1) or ``"e4m3"`` (OCP)."""
+    decode, count = _DECODERS[kind], PER_WORD[kind]
+    values = [decode(words[w], i) for w in range(words.numel) for i in range(count)]
+    return fx.Vector.from_elements(values, fx.Float32)
+
+
+def e8m0_value(byte: Any) -> Any:
+    """``2**(b - 127)`` of a scale byte (i32, 0..255); 255 is NaN."""
+    bits = (byte == 0).select(fx.Int32(1 << 22), byte << 23)
+    return (byte == 255).select(fx.Int32(0x7FC00000), bits).bitcast(fx.Float32)

@@ -1,0 +1,80 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..gemm import functional as gemm
+from .registry import fake, operator
+
+
+@operator("gemm")
+def _gemm(a: Tensor, b: Tensor, bias: Tensor | None, layout: str) -> Tensor:
+    return gemm.gemm(a, b, bias, layout)
+
+
+@fake(_gemm)
+def _(a: Tensor, b: Tensor, bias: Tensor | None, layout: str) -> Tensor:
+    m = a.shape[0] if layout[0] == "n" else a.shape[1]
+    n = b.shape[1] if layout[1] == "n" else b.shape[0]
+    return a.new_empty((m, n))
+
+
+def _gemm_save(ctx: Any, inputs: Any, output: Tensor) -> None:
+    a, b, bias, ctx.layout = inputs
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(a, b)
+
+
+def _gemm_gradient(ctx: Any, g: Tensor) -> tuple:
+    # With C = A B: dA = G B^T, dB = A^T G, each stored as its operand is. A letter says how the stored matrix is read.
+    a, b = ctx.saved_tensors
+    g = g.contiguous()
+    a_letter, b_letter = ctx.layout
+    flip = {"n": "t", "t": "n"}
+    da = db = dbias = None
+    if ctx.needs_input_grad[0]:
+        da = _gemm(g, b, None, "n" + flip[b_letter]) if a_letter == "n" else _gemm(b, g, None, b_letter + "t")
+    if ctx.needs_input_grad[1]:
+        db = _gemm(a, g, None, flip[a_letter] + "n") if b_letter == "n" else _gemm(g, a, None, "t" + a_letter)
+    if ctx.bias_dtype is not None and ctx.needs_input_grad[2]:
+        dbias = g.sum(0, dtype=torch.float32).to(ctx.bias_dtype)
+    return da, db, dbias, None
+
+
+_gemm.register_autograd(_gemm_gradient, setup_context=_gemm_save)
+
+
+@operator("linear_inference")
+def _linear_inference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return gemm.linear(x, weight, bias, shuffle=True)
+
+
+@fake(_linear_inference)
+def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+
+
+@operator("preshuffle_gemm")
+def _preshuffle_gemm(a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
+                     activation: str, out_dtype: torch.dtype) -> Tensor:  # fmt: skip
+    return gemm.preshuffle_gemm(a, b, scale_a, scale_b, bias, activation, out_dtype)
+
+
+@fake(_preshuffle_gemm)
+def _(a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None, activation: str,
+      out_dtype: torch.dtype) -> Tensor:  # fmt: skip
+    return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
+
+
+@operator("blockscale_gemm")
+def _blockscale_gemm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return gemm.blockscale_gemm(a, b, scale_a, scale_b, out_dtype)
+
+
+@fake(_blockscale_gemm)
+def _(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
