@@ -1,9 +1,9 @@
 """The layout algebra in Python (flydsl-layout) against the one in C++ (type inference of the fly dialect).
 
 Random operands, static and symbolic, go through both.  Where both answer, the answers must be the same text.  With
-static operands Python may answer where the divisibility rules of the dialect refuse (composition across uneven modes, left
-inverses of strides that do not nest; its answers are proven exact in packages/flydsl-layout/tests, test_fuzz*.py and
-test_exhaustive.py); otherwise both must refuse the same cases.
+static operands Python may answer where the divisibility rules of the dialect refuse: compositions across uneven modes,
+left inverses of strides that do not nest.  (Its answers are proven exact in packages/flydsl-layout/tests, test_fuzz*.py
+and test_exhaustive.py.)  Otherwise both must refuse the same cases.
 
 ``LAYOUT_DIFFERENTIAL=20000`` runs so many cases of each operation, ``LAYOUT_DIFFERENTIAL_SEED`` starts elsewhere.
 """

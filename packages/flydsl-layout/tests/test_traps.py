@@ -137,3 +137,23 @@ def test_compose_through_coordinates() -> None:
     b = make_identity_layout((3, 4))
     r = composition(a, b)
     assert all(r(i) == a(b(i)) for i in range(12))
+
+
+@pytest.mark.parametrize(
+    "a,m,answer",
+    [
+        # The modes of stride 24 and 60 interleave, but both clear the codomain.
+        ("(2,(2,16)):(3,(60,24))", 12, "(3,2):(1,6)"),
+        ("(2,2,16):(3,60,24)", 6, "3:1"),
+        ("(2,2):(1,5)", 4, "2:2"),
+        ("(2,3,2):(1,4,6)", 2, "1:0"),
+    ],
+)
+def test_complement_that_is_full_before_the_modes_interleave(a: str, m: int, answer: str) -> None:
+    assert str(complement(parse(a), m)) == answer
+
+
+@pytest.mark.parametrize("a,m", [("(2,(2,16)):(3,(60,24))", 13), ("(2,2):(1,5)", 5), ("(2,2,16):(3,48,24)", 6)])
+def test_complement_that_does_not_exist(a: str, m: int) -> None:
+    with pytest.raises(LayoutError, match="does not start at a multiple|not injective"):
+        complement(parse(a), m)

@@ -26,12 +26,12 @@ _MODULES = {
         composition
     """,
     "construct": """
-        append composed_get_inner composed_get_offset composed_get_outer coprofile coshape cosize crd2idx
+        append append_ones composed_get_inner composed_get_offset composed_get_outer coprofile coshape cosize crd2idx
         depth dice downcast expand flatten get get_1d_coord get_flat_coord get_leaves get_scalar group
         idx2crd make_column_major make_composed_layout make_coord make_fragment_layout_like
         make_identity_layout make_int_tuple make_layout make_layout_like make_ordered_layout make_row_major
-        make_shape make_stride make_tile prepend rank recast_layout replace select shape size slice_
-        slice_and_offset stride take unflatten upcast
+        make_shape make_stride make_swizzle make_tile prepend prepend_ones rank recast_layout replace select shape size
+        slice_ slice_and_offset stride take unflatten upcast
     """,
     "coords": """
         crd2crd
@@ -49,10 +49,6 @@ _MODULES = {
     "inverses": """
         left_inverse right_inverse
     """,
-    "inttuple": """
-        ceil_div compatible congruent elem_less equal inner_product product_each product_like shape_div
-        to_text weakly_compatible weakly_congruent
-    """,
     "linear": """
         LinearLayout from_linear to_linear
     """,
@@ -69,6 +65,12 @@ _MODULES = {
     "text": """
         parse parse_composed parse_int_tuple parse_layout parse_tile to_fly_type
     """,
+    "tuples": """
+        basis_get basis_value ceil_div compatible congruent elem_less equal has_none inner_product int_tuple_add
+        int_tuple_div int_tuple_mod int_tuple_mul int_tuple_sub is_static prefix_product product product_each
+        product_like repeat_like shape_div to_text transform_leaf tuple_max tuple_sum weakly_compatible
+        weakly_congruent
+    """,
     "tv": """
         CopyAtom MmaAtom TiledCopy TiledMma make_layout_tv make_tiled_copy make_tiled_copy_A
         make_tiled_copy_B make_tiled_copy_C make_tiled_copy_for make_tiled_copy_tv make_tiled_mma
@@ -81,16 +83,13 @@ _OTHER_NAMES = {
     "get_": ("construct", "get"),
     "get_shape": ("construct", "shape"),
     "get_stride": ("construct", "stride"),
-    "int_tuple_add": ("inttuple", "add"),
-    "int_tuple_div": ("inttuple", "div"),
-    "int_tuple_mod": ("inttuple", "mod"),
-    "int_tuple_mul": ("inttuple", "mul"),
-    "int_tuple_product": ("inttuple", "product"),
-    "int_tuple_product_each": ("inttuple", "product_each"),
-    "int_tuple_product_like": ("inttuple", "product_like"),
-    "int_tuple_sub": ("inttuple", "sub"),
+    "group_modes": ("construct", "group"),
+    "int_tuple_product": ("tuples", "product"),
+    "int_tuple_product_each": ("tuples", "product_each"),
+    "int_tuple_product_like": ("tuples", "product_like"),
+    "is_congruent": ("tuples", "congruent"),
+    "is_weakly_congruent": ("tuples", "weakly_congruent"),
     "make_fragment_like": ("construct", "make_fragment_layout_like"),
-    "product": ("inttuple", "product"),
     "recast": ("construct", "recast_layout"),
     "slice": ("construct", "slice_"),
 }

@@ -6,11 +6,20 @@ from .algebra import (
     filter_ as filter_,
     filter_zeros as filter_zeros,
 )
-from .atoms import mma_atom as mma_atom, mma_atoms as mma_atoms
-from .banks import bank_conflicts as bank_conflicts, find_swizzle as find_swizzle
-from .compose import composition as composition
+from .atoms import (
+    mma_atom as mma_atom,
+    mma_atoms as mma_atoms,
+)
+from .banks import (
+    bank_conflicts as bank_conflicts,
+    find_swizzle as find_swizzle,
+)
+from .compose import (
+    composition as composition,
+)
 from .construct import (
     append as append,
+    append_ones as append_ones,
     composed_get_inner as composed_get_inner,
     composed_get_offset as composed_get_offset,
     composed_get_outer as composed_get_outer,
@@ -30,6 +39,7 @@ from .construct import (
     get_leaves as get_leaves,
     get_scalar as get_scalar,
     group as group,
+    group as group_modes,
     idx2crd as idx2crd,
     make_column_major as make_column_major,
     make_composed_layout as make_composed_layout,
@@ -44,8 +54,10 @@ from .construct import (
     make_row_major as make_row_major,
     make_shape as make_shape,
     make_stride as make_stride,
+    make_swizzle as make_swizzle,
     make_tile as make_tile,
     prepend as prepend,
+    prepend_ones as prepend_ones,
     rank as rank,
     recast_layout as recast,
     recast_layout as recast_layout,
@@ -62,7 +74,9 @@ from .construct import (
     unflatten as unflatten,
     upcast as upcast,
 )
-from .coords import crd2crd as crd2crd
+from .coords import (
+    crd2crd as crd2crd,
+)
 from .core import (
     ComposedLayout as ComposedLayout,
     CoordSwizzle as CoordSwizzle,
@@ -86,33 +100,24 @@ from .divide import (
     zipped_divide as zipped_divide,
     zipped_product as zipped_product,
 )
-from .errors import LayoutError as LayoutError
-from .inttuple import (
-    add as int_tuple_add,
-    ceil_div as ceil_div,
-    compatible as compatible,
-    congruent as congruent,
-    div as int_tuple_div,
-    elem_less as elem_less,
-    equal as equal,
-    inner_product as inner_product,
-    mod as int_tuple_mod,
-    mul as int_tuple_mul,
-    product as int_tuple_product,
-    product as product,
-    product_each as int_tuple_product_each,
-    product_each as product_each,
-    product_like as int_tuple_product_like,
-    product_like as product_like,
-    shape_div as shape_div,
-    sub as int_tuple_sub,
-    to_text as to_text,
-    weakly_compatible as weakly_compatible,
-    weakly_congruent as weakly_congruent,
+from .errors import (
+    LayoutError as LayoutError,
 )
-from .inverses import left_inverse as left_inverse, right_inverse as right_inverse
-from .linear import LinearLayout as LinearLayout, from_linear as from_linear, to_linear as to_linear
-from .pictures import to_html as to_html, to_latex as to_latex, to_svg as to_svg, to_table as to_table
+from .inverses import (
+    left_inverse as left_inverse,
+    right_inverse as right_inverse,
+)
+from .linear import (
+    LinearLayout as LinearLayout,
+    from_linear as from_linear,
+    to_linear as to_linear,
+)
+from .pictures import (
+    to_html as to_html,
+    to_latex as to_latex,
+    to_svg as to_svg,
+    to_table as to_table,
+)
 from .queries import (
     assert_same_map as assert_same_map,
     enumerate_map as enumerate_map,
@@ -129,7 +134,13 @@ from .queries import (
     substitute as substitute,
     widest_vector as widest_vector,
 )
-from .scalar import Basis as Basis, Dyn as Dyn, E as E, IntTuple as IntTuple, sym as sym
+from .scalar import (
+    Basis as Basis,
+    Dyn as Dyn,
+    E as E,
+    IntTuple as IntTuple,
+    sym as sym,
+)
 from .text import (
     parse as parse,
     parse_composed as parse_composed,
@@ -137,6 +148,40 @@ from .text import (
     parse_layout as parse_layout,
     parse_tile as parse_tile,
     to_fly_type as to_fly_type,
+)
+from .tuples import (
+    basis_get as basis_get,
+    basis_value as basis_value,
+    ceil_div as ceil_div,
+    compatible as compatible,
+    congruent as congruent,
+    congruent as is_congruent,
+    elem_less as elem_less,
+    equal as equal,
+    has_none as has_none,
+    inner_product as inner_product,
+    int_tuple_add as int_tuple_add,
+    int_tuple_div as int_tuple_div,
+    int_tuple_mod as int_tuple_mod,
+    int_tuple_mul as int_tuple_mul,
+    int_tuple_sub as int_tuple_sub,
+    is_static as is_static,
+    prefix_product as prefix_product,
+    product as int_tuple_product,
+    product as product,
+    product_each as int_tuple_product_each,
+    product_each as product_each,
+    product_like as int_tuple_product_like,
+    product_like as product_like,
+    repeat_like as repeat_like,
+    shape_div as shape_div,
+    to_text as to_text,
+    transform_leaf as transform_leaf,
+    tuple_max as tuple_max,
+    tuple_sum as tuple_sum,
+    weakly_compatible as weakly_compatible,
+    weakly_congruent as is_weakly_congruent,
+    weakly_congruent as weakly_congruent,
 )
 from .tv import (
     CopyAtom as CopyAtom,
@@ -180,8 +225,11 @@ __all__ = [
     "TiledCopy",
     "TiledMma",
     "append",
+    "append_ones",
     "assert_same_map",
     "bank_conflicts",
+    "basis_get",
+    "basis_value",
     "blocked_product",
     "ceil_div",
     "coalesce",
@@ -221,6 +269,8 @@ __all__ = [
     "get_shape",
     "get_stride",
     "group",
+    "group_modes",
+    "has_none",
     "idx2crd",
     "image",
     "inner_product",
@@ -233,9 +283,12 @@ __all__ = [
     "int_tuple_product_like",
     "int_tuple_sub",
     "is_bijective",
+    "is_congruent",
     "is_contiguous",
     "is_injective",
+    "is_static",
     "is_surjective",
+    "is_weakly_congruent",
     "kernel",
     "left_inverse",
     "local_partition",
@@ -256,6 +309,7 @@ __all__ = [
     "make_row_major",
     "make_shape",
     "make_stride",
+    "make_swizzle",
     "make_tile",
     "make_tiled_copy",
     "make_tiled_copy_A",
@@ -275,7 +329,9 @@ __all__ = [
     "parse_int_tuple",
     "parse_layout",
     "parse_tile",
+    "prefix_product",
     "prepend",
+    "prepend_ones",
     "product",
     "product_each",
     "product_like",
@@ -283,6 +339,7 @@ __all__ = [
     "rank",
     "recast",
     "recast_layout",
+    "repeat_like",
     "replace",
     "right_inverse",
     "same_map",
@@ -311,6 +368,9 @@ __all__ = [
     "to_svg",
     "to_table",
     "to_text",
+    "transform_leaf",
+    "tuple_max",
+    "tuple_sum",
     "unflatten",
     "upcast",
     "weakly_compatible",

@@ -11,24 +11,32 @@ from typing import Any, TypeVar
 from . import coords, inttuple as it, scalar as sc
 from .core import ComposedLayout, Layout, make_pair, static_flat
 from .errors import LayoutError
+from .lattice import is_injective_sum
 from .scalar import Basis, Dyn, IntTuple, Leaf
 
 L = TypeVar("L", Layout, ComposedLayout)
 Pair = tuple[IntTuple, IntTuple]
 
 
-def linear_of(x: Layout | ComposedLayout) -> Layout:
-    """The plain layout that by-domain operations act on."""
+def stands_for_layout(x: Any) -> bool:
+    """Whether ``x`` is an integer (also NumPy's or a dynamic one): the extent of a layout of stride 1."""
+    return isinstance(x, (int, Dyn)) or hasattr(x, "__index__")
+
+
+def linear_of(x: Any) -> Layout:
+    """The plain layout that by-domain operations act on; an integer ``n`` stands for ``n:1``."""
     if type(x) is Layout:
         return x
     if isinstance(x, ComposedLayout):
         return x.linear
+    if stands_for_layout(x):
+        return Layout(x)
     raise LayoutError(f"expected a Layout or ComposedLayout, got {x!r}")
 
 
 def rewrap(x: Any, new: Layout) -> Any:
     """Put a new plain layout at the place of ``linear_of(x)``."""
-    return new if type(x) is Layout else x.with_linear(new)
+    return x.with_linear(new) if isinstance(x, ComposedLayout) else new
 
 
 def pair_of(modes: list[Pair]) -> Pair:
@@ -155,36 +163,23 @@ def filter_(layout: L, profile: IntTuple = None) -> L:
 # Complement
 
 
-def _clears(modes: list[tuple[int, int]], reach: int) -> bool:
-    """Whether the copies that the remaining modes (stride, extent) make of ``[0, reach)`` do not overlap."""
-    for d, s in modes:
-        if s > 1:
-            if d < reach:
-                return False
-            reach += d * (s - 1)
-    return True
-
-
 def _complement_static(shapes: list[int], strides: list[int], m: int, layout: Layout) -> Layout:
     if m <= 0:
         raise LayoutError(f"complement({layout}, {m}): the codomain size must be positive")
     out_s: list[int] = []
     out_d: list[int] = []
     last = 1
-    modes = sorted(zip(strides, shapes))  # noqa: B905  (lengths are equal; this is the inner loop)
-    for k, (d, s) in enumerate(modes):
-        if s == 1 or d == 0:
-            continue
+    modes = sorted((d, s) for d, s in zip(strides, shapes) if s > 1 and d)  # noqa: B905  (lengths are equal)
+    before: list[tuple[int, int]] = []  # for every mode the number of gaps found before it, and where they end
+    for d, s in modes:
+        before.append((len(out_s), last))
         if d == last:
             last = d * s
             continue
         if d < 0 or d % last:
-            if _clears(modes[k:], -(-m // last) * last):
-                break
-            raise LayoutError(
-                f"complement({layout}, {m}): the mode {s}:{d} does not start at a multiple of {last}, where the modes"
-                " of smaller stride end, so no layout enumerates the gaps (the layout may not be injective)"
-            )
+            n, last = _filled_early(modes, before, m, layout)
+            del out_s[n:], out_d[n:]
+            break
         out_s.append(d // last)
         out_d.append(last)
         last = d * s
@@ -197,6 +192,25 @@ def _complement_static(shapes: list[int], strides: list[int], m: int, layout: La
     if len(out_s) == 1:
         return make_pair(out_s[0], out_d[0])
     return make_pair(tuple(out_s), tuple(out_d))
+
+
+def _filled_early(
+    modes: list[tuple[int, int]], before: list[tuple[int, int]], m: int, layout: Layout
+) -> tuple[int, int]:
+    """Where the complement may stop because it covers the codomain: the modes from there on only copy what is full.
+
+    The gaps before the mode of the same number; the copies must not overlap.
+    """
+    for k in range(len(before) - 1, -1, -1):
+        n, last = before[k]
+        reach = -(-m // last) * last
+        if modes[0][0] > 0 and is_injective_sum([(1, reach), *modes[k:]]):
+            return n, last
+    d, s = modes[len(before) - 1]
+    raise LayoutError(
+        f"complement({layout}, {m}): the mode {s}:{d} does not start at a multiple of {before[-1][1]}, where the modes"
+        " of smaller stride end, so no layout enumerates the gaps (the layout may not be injective)"
+    )
 
 
 def _complement_quick(shape: Any, stride: Any, m: int) -> Layout:
@@ -296,12 +310,15 @@ def complement(layout: Layout | ComposedLayout, codomain_size: Any = None) -> An
     return rewrap(layout, complement_layout(linear_of(layout), codomain_size))
 
 
-def plain(layout: Any, name: str) -> None:
-    """Demand a plain, congruent Layout."""
+def plain(layout: Any, name: str) -> Layout:
+    """Demand a plain, congruent Layout (or an integer ``n``, short for ``n:1``)."""
+    if stands_for_layout(layout):
+        return Layout(layout)
     if type(layout) is not Layout:
         raise LayoutError(f"{name} needs a plain Layout, got {layout!r}")
     if static_flat(layout) is None and not it.congruent(layout.shape, layout.stride):
         raise LayoutError(f"{name}: shape and stride of {layout} are not congruent")
+    return layout
 
 
 def mode_pairs(layout: Layout) -> list[Pair]:

@@ -11,7 +11,7 @@ from itertools import product as grid
 from typing import Any
 
 from . import coords, inttuple as it, scalar as sc
-from .algebra import Pair, canon, coalesce_pair, linear_of, mode_pairs, pair_of, rewrap
+from .algebra import Pair, canon, coalesce_pair, linear_of, mode_pairs, pair_of, rewrap, stands_for_layout
 from .carries import ENUMERATION_LIMIT, Carries, Digit
 from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, as_tiler, make_pair, set_cx, static_flat
 from .errors import LayoutError
@@ -380,6 +380,8 @@ def composition(a: Any, b: Any) -> Any:
     """
     if type(a) is Layout and type(b) is Layout:
         return compose_layouts(a, b)
+    if stands_for_layout(a):
+        a = Layout(a)
     if not isinstance(a, (Layout, ComposedLayout, Swizzle, CoordSwizzle)):
         raise LayoutError(f"composition needs a layout or a swizzle on the left, got {a!r}")
     if isinstance(b, (Swizzle, CoordSwizzle)):

@@ -57,7 +57,7 @@ def make_identity_layout(shape: Any) -> Layout:
 
 def make_layout_like(layout: Layout) -> Layout:
     """Compact layout of the same shape whose strides are ordered like the input's; zero-stride modes take no room."""
-    plain(layout, "make_layout_like")
+    layout = plain(layout, "make_layout_like")
     room = it.filter_zero(layout.stride, layout.shape)
     return make_pair(layout.shape, coords.ordered(room, layout.stride))
 
@@ -103,6 +103,11 @@ def make_shape(*extents: Any) -> IntTuple:
 make_stride = make_coord
 
 
+def make_swizzle(mask: int, base: int, shift: int) -> Swizzle:
+    """The swizzle ``S<mask,base,shift>``."""
+    return Swizzle(mask, base, shift)
+
+
 def make_tile(*items: Any) -> Tile:
     """A bracketed tile of the given entries."""
     return Tile(*items)
@@ -119,14 +124,23 @@ def _both(x: Any, f: Any) -> Any:
     return f(it.normalize(x))
 
 
-def shape(x: Any, *path: int) -> IntTuple:
+def _path(path: tuple[Any, ...], mode: Any) -> tuple[int, ...]:
+    """The mode numbers given as positional arguments, as one list of them, or by the keyword ``mode``."""
+    if mode is not None:
+        path = (*path, *mode) if isinstance(mode, (tuple, list)) else (*path, mode)
+    return _indices(path)
+
+
+def shape(x: Any, *path: Any, mode: Any = None) -> IntTuple:
     """The shape of a layout (of its mode at ``path``)."""
-    return it.get(linear_of(x).shape, *path)
+    return it.get(linear_of(x).shape, *_path(path, mode))
 
 
-def stride(x: Any, *path: int) -> IntTuple:
+def stride(x: Any, *path: Any, mode: Any = None) -> IntTuple:
     """The stride of a plain layout (of its mode at ``path``)."""
-    return it.get(x.stride, *path)
+    if isinstance(x, ComposedLayout):
+        return x.stride
+    return it.get(linear_of(x).stride, *_path(path, mode))
 
 
 def _tuple_of(x: Any) -> IntTuple:
@@ -167,29 +181,29 @@ def composed_get_outer(x: ComposedLayout) -> Layout | ComposedLayout:
     return _composed(x).outer
 
 
-def rank(x: Any, *path: int) -> int:
-    """Number of top-level modes; 1 for a leaf."""
-    return x.rank if isinstance(x, Tile) else it.rank(it.get(_tuple_of(x), *path))
+def rank(x: Any, *path: Any, mode: Any = None) -> int:
+    """Number of top-level modes (of the mode at ``path``); 1 for a leaf."""
+    return x.rank if isinstance(x, Tile) else it.rank(it.get(_tuple_of(x), *_path(path, mode)))
 
 
-def depth(x: Any, *path: int) -> int:
-    """Nesting depth; 0 for a leaf."""
-    return it.depth(it.get(_tuple_of(x), *path))
+def depth(x: Any, *path: Any, mode: Any = None) -> int:
+    """Nesting depth (of the mode at ``path``); 0 for a leaf."""
+    return it.depth(it.get(_tuple_of(x), *_path(path, mode)))
 
 
-def size(x: Any, *path: int) -> Leaf:
-    """Product of the shape (of the mode at ``path``)."""
-    return it.product(it.get(_tuple_of(x), *path))
+def size(x: Any, *path: Any, mode: Any = None) -> Leaf:
+    """Product of the shape (of the mode at ``path``: ``size(x, 1)``, ``size(x, 1, 0)`` or ``size(x, mode=[1, 0])``)."""
+    return it.product(it.get(_tuple_of(x), *_path(path, mode)))
 
 
-def cosize(x: Any) -> Leaf:
+def cosize(x: Any, *path: Any, mode: Any = None) -> Leaf:
     """Product of the :func:`coshape`; swizzles and inner functions are ignored, as in the ``fly`` dialect."""
-    return it.product(coshape(x))
+    return it.product(coshape(x, *path, mode=mode))
 
 
-def coshape(x: Any) -> IntTuple:
-    """``1 + sum (shape-1)*stride`` per codomain mode of the linear layout."""
-    lin = linear_of(x)
+def coshape(x: Any, *path: Any, mode: Any = None) -> IntTuple:
+    """``1 + sum (shape-1)*stride`` per codomain mode of the linear layout (of its mode at ``path``)."""
+    lin = linear_of(x)[_path(path, mode)]
     return coords.coshape(lin.shape, lin.stride)
 
 
@@ -198,9 +212,9 @@ def coprofile(x: Any) -> IntTuple:
     return coords.coprofile(linear_of(x).stride)
 
 
-def get(x: Any, *path: Any) -> Any:
+def get(x: Any, *path: Any, mode: Any = None) -> Any:
     """The mode at ``path`` (integers, or one list of them)."""
-    path = _indices(path)
+    path = _path(path, mode)
     return x[path] if isinstance(x, (Layout, ComposedLayout)) else it.get(it.normalize(x), *path)
 
 
@@ -217,9 +231,9 @@ def _indices(args: tuple[Any, ...]) -> tuple[int, ...]:
     return args
 
 
-def select(x: Any, *indices: Any) -> Any:
+def select(x: Any, *indices: Any, mode: Any = None) -> Any:
     """The listed modes (integers, or one list of them), in that order; a single one comes bare."""
-    indices = _indices(indices)
+    indices = _path(indices, mode)
     return _both(x, lambda t: it.select(t, *indices))
 
 
@@ -263,14 +277,34 @@ def prepend(x: Any, elem: Any, n: int | None = None) -> Any:
     return _with_elem(x, elem, lambda t, e: it.prepend(t, e, n))
 
 
+def append_ones(x: Any, n: int) -> Any:
+    """Append extents 1 (modes ``1:0`` to a layout) until the rank is ``n``."""
+    return append(x, make_pair(1, 0) if isinstance(x, (Layout, ComposedLayout)) else 1, n)
+
+
+def prepend_ones(x: Any, n: int) -> Any:
+    """Prepend extents 1 (modes ``1:0`` to a layout) until the rank is ``n``."""
+    return prepend(x, make_pair(1, 0) if isinstance(x, (Layout, ComposedLayout)) else 1, n)
+
+
 def replace(x: Any, mode: int, elem: Any) -> Any:
     """Replace one top-level mode."""
     return _with_elem(x, elem, lambda t, e: it.replace(t, mode, e))
 
 
+def _layout_first(x: Any, coord: Any) -> tuple[Any, IntTuple]:
+    """CuTe writes the coordinate first, ``fx`` the layout: with a layout there is no doubt."""
+    if isinstance(coord, (Layout, ComposedLayout)) and not isinstance(x, (Layout, ComposedLayout)):
+        x, coord = coord, x
+    return x, it.normalize(coord)
+
+
 def slice_(x: Any, coord: Any) -> Any:
-    """Keep what faces a hole of ``coord``.  For a composed layout the fixed part moves into the offset."""
-    coord = it.normalize(coord)
+    """Keep what faces a hole of ``coord``.  For a composed layout the fixed part moves into the offset.
+
+    ``slice_(coord, layout)`` is the same.
+    """
+    x, coord = _layout_first(x, coord)
     if isinstance(x, ComposedLayout):
         return x.sliced(coord)
     return _both(x, lambda t: it.slice_(t, coord))
@@ -278,13 +312,13 @@ def slice_(x: Any, coord: Any) -> Any:
 
 def slice_and_offset(x: Layout, coord: Any) -> tuple[Layout, IntTuple]:
     """The sliced layout and the index of the fixed part of the coordinate."""
-    coord = it.normalize(coord)
+    x, coord = _layout_first(x, coord)
     return slice_(x, coord), coords.crd2idx(coord, x.shape, x.stride)
 
 
 def dice(x: Any, coord: Any) -> Any:
     """Keep what faces an integer of ``coord``."""
-    coord = it.normalize(coord)
+    x, coord = _layout_first(x, coord)
     return _both(x, lambda t: it.dice(t, coord))
 
 
@@ -292,27 +326,42 @@ def dice(x: Any, coord: Any) -> Any:
 # Coordinates
 
 
-def crd2idx(coord: Any, layout: Any) -> IntTuple:
-    """Index of a coordinate in a layout, composed layout, swizzle or coordinate swizzle; holes count as zero."""
+def _layout_or_shape(layout: Any, stride: Any) -> Layout:
+    if isinstance(layout, Layout):
+        return layout
+    if isinstance(layout, ComposedLayout):
+        raise LayoutError(f"coordinates of an index need a plain layout, got {layout}")
+    return Layout(layout, stride)
+
+
+def crd2idx(coord: Any, layout: Any, stride: Any = None) -> IntTuple:
+    """Index of a coordinate in a layout, composed layout, swizzle or coordinate swizzle; holes count as zero.
+
+    ``crd2idx(coord, shape)`` and ``crd2idx(coord, shape, stride)`` take the parts of a layout (column-major without
+    stride).
+    """
     coord = it.normalize(coord)
     if isinstance(layout, ComposedLayout):
         t = it.add(layout.offset, crd2idx(coord, layout.outer))
         return crd2idx(t, layout.inner)
     if isinstance(layout, (Swizzle, CoordSwizzle)):
         return layout(coord)
+    layout = _layout_or_shape(layout, stride)
     return coords.crd2idx(coord, layout.shape, layout.stride)
 
 
-def idx2crd(index: Any, layout: Any) -> IntTuple:
-    """Hierarchical coordinate of an index: per leaf ``(index / stride) mod shape``.  ``layout`` may be a shape."""
-    if not isinstance(layout, Layout):
-        s = it.normalize(layout)
-        return coords.idx2crd(it.normalize(index), s, coords.compact(s))
+def idx2crd(index: Any, layout: Any, stride: Any = None) -> IntTuple:
+    """Hierarchical coordinate of an index: per leaf ``(index / stride) mod shape``.
+
+    ``idx2crd(index, shape)`` and ``idx2crd(index, shape, stride)`` take the parts of a layout.
+    """
+    layout = _layout_or_shape(layout, stride)
     return coords.idx2crd(it.normalize(index), layout.shape, layout.stride)
 
 
 def get_flat_coord(index: Any, layout: Layout) -> IntTuple:
     """:func:`idx2crd` with one integer per top-level mode."""
+    layout = _layout_or_shape(layout, None)
     crd = idx2crd(index, layout)
     if layout.is_leaf:
         return crd
@@ -321,6 +370,7 @@ def get_flat_coord(index: Any, layout: Layout) -> IntTuple:
 
 def get_1d_coord(index: Any, layout: Layout) -> Leaf:
     """Linear (colexicographic) coordinate of an index."""
+    layout = _layout_or_shape(layout, None)
     return coords.colex_index(idx2crd(index, layout), layout.shape)
 
 
@@ -442,8 +492,15 @@ def _check_factor(factor: int) -> None:
         raise LayoutError(f"the recast factor must be a positive int, got {factor!r}")
 
 
-def recast_layout(layout: Any, old_bits: int, new_bits: int) -> Any:
-    """Change the element width of a layout from ``old_bits`` to ``new_bits`` (unchanged if a width is not positive)."""
+def recast_layout(layout: Any, old_bits: Any, new_bits: Any) -> Any:
+    """Change the element width of a layout from ``old_bits`` to ``new_bits`` (unchanged if a width is not positive).
+
+    CuTe's order ``recast_layout(new_bits, old_bits, layout)`` is understood too.
+    """
+    if isinstance(new_bits, (Layout, ComposedLayout, Swizzle, CoordSwizzle)):
+        layout, new_bits = new_bits, layout
+    if type(old_bits) is not int or type(new_bits) is not int:
+        raise LayoutError(f"recast_layout needs two widths in bits, got {old_bits!r} and {new_bits!r}")
     if old_bits <= 0 or new_bits <= 0 or old_bits == new_bits:
         return layout
     g = gcd(old_bits, new_bits)

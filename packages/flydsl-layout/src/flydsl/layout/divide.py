@@ -15,6 +15,7 @@ from .algebra import (
     mode_pairs,
     pair_of,
     rewrap,
+    stands_for_layout,
 )
 from .compose import compose_layouts
 from .core import Layout, Tile, as_tiler, check_extents, make_pair, static_flat
@@ -139,9 +140,35 @@ def _expand(x: Layout, modes: tuple[int, ...]) -> Layout:
 def _plain_tiler(tiler: Any, name: str) -> Layout:
     if type(tiler) is Layout:
         return tiler
-    if isinstance(tiler, int):
+    if stands_for_layout(tiler):
         return Layout(tiler, 1)
     raise LayoutError(f"{name}: the tiler must be a Layout, got {tiler!r}")
+
+
+def _product(a: Layout, tiler: Any) -> Layout:
+    """The logical product by a layout, or of every mode by the facing entry of a tile (surplus modes stay)."""
+    if type(tiler) is Layout:
+        return _logical_product(a, tiler)
+    tile = as_tiler(tiler)
+    if isinstance(tile, Layout):
+        return _logical_product(a, tile)
+    if tile.is_leaf:
+        entry = tile.items[0]
+        return a if entry is None else _logical_product(a, entry if isinstance(entry, Layout) else make_pair(entry, 1))
+    out: list[Pair] = []
+    for i, (s, d) in enumerate(mode_pairs(a)):
+        entry = tile.items[i] if i < len(tile.items) else None
+        if entry is not None:
+            r = _product(make_pair(s, d), entry)
+            s, d = r.shape, r.stride
+        out.append((s, d))
+    return make_pair(tuple(p[0] for p in out), tuple(p[1] for p in out))
+
+
+def _zipped_product(a: Layout, tiler: Any) -> Layout:
+    r = _product(a, tiler)
+    guide = tiler.guide() if isinstance(tiler := as_tiler(tiler), Tile) else 0
+    return make_pair(it.zip2_by(r.shape, guide), it.zip2_by(r.stride, guide))
 
 
 def _logical_product(a: Layout, tiler: Layout) -> Layout:
@@ -154,23 +181,26 @@ def _logical_product(a: Layout, tiler: Layout) -> Layout:
 
 
 def logical_product(layout: Any, tiler: Any) -> Any:
-    """Repeat ``layout`` (mode 0) over the places that ``tiler`` names in its complement (mode 1)."""
-    return rewrap(layout, _logical_product(linear_of(layout), _plain_tiler(tiler, "logical_product")))
+    """Repeat ``layout`` (mode 0) over the places that ``tiler`` names in its complement (mode 1).
+
+    A :class:`Tile` (or tuple) as tiler repeats every mode by its entry.
+    """
+    return rewrap(layout, _product(linear_of(layout), tiler))
 
 
 def zipped_product(layout: Any, tiler: Any) -> Any:
-    """For a Layout tiler the same as :func:`logical_product`."""
-    return rewrap(layout, _logical_product(linear_of(layout), _plain_tiler(tiler, "zipped_product")))
+    """:func:`logical_product` with the parts of all modes gathered: (layout, repetitions)."""
+    return rewrap(layout, _zipped_product(linear_of(layout), tiler))
 
 
 def tiled_product(layout: Any, tiler: Any) -> Any:
     """``logical_product`` with the tiler's modes spread: (layout, tiler0, tiler1, ...)."""
-    return rewrap(layout, _expand(_logical_product(linear_of(layout), _plain_tiler(tiler, "tiled_product")), (1,)))
+    return rewrap(layout, _expand(_zipped_product(linear_of(layout), tiler), (1,)))
 
 
 def flat_product(layout: Any, tiler: Any) -> Any:
     """``logical_product`` with both spread."""
-    return rewrap(layout, _expand(_logical_product(linear_of(layout), _plain_tiler(tiler, "flat_product")), (0, 1)))
+    return rewrap(layout, _expand(_zipped_product(linear_of(layout), tiler), (0, 1)))
 
 
 def _padded(x: Layout, n: int) -> Layout:
@@ -214,17 +244,33 @@ def tile_to_shape(block: Any, target: Any, order: Any = 0) -> Any:
 # Local tiles and partitions (the part of a layout that one block or one thread owns)
 
 
-def local_tile(layout: Any, tiler: Any, coord: Any) -> tuple[Any, IntTuple]:
-    """The tile at ``coord`` (in tiles): its layout and its offset.  Holes in ``coord`` keep those rest modes."""
+def _projected(x: Any, proj: Any, name: str) -> Any:
+    """The entries that ``proj`` does not skip (with None); a single integer or layout stays."""
+    if not isinstance(x, (tuple, list, Tile)):
+        return x
+    if len(x) != len(proj):
+        raise LayoutError(f"{name}: the projection {tuple(proj)} does not fit {x}")
+    return tuple(e for e, p in zip(x, proj, strict=True) if p is not None)
+
+
+def local_tile(layout: Any, tiler: Any, coord: Any, proj: Any = None) -> tuple[Any, IntTuple]:
+    """The tile at ``coord`` (in tiles): its layout and its offset.  Holes in ``coord`` keep those rest modes.
+
+    ``proj`` picks the modes of a tiler and coordinate that several operands share: ``(1, None, 1)`` skips the second.
+    """
+    if proj is not None:
+        tiler, coord = _projected(tiler, proj, "local_tile"), _projected(coord, proj, "local_tile")
     return _select_part(layout, zipped_divide(layout, tiler), coord, 1)
 
 
-def local_partition(layout: Any, tiler: Layout, index: Any) -> tuple[Any, IntTuple]:
+def local_partition(layout: Any, tiler: Any, index: Any) -> tuple[Any, IntTuple]:
     """The elements that thread ``index`` of the thread layout ``tiler`` owns: layout of one per tile, and offset.
 
     The tile is the thread layout's shape; the thread's coordinate in it is the coordinate that ``tiler`` maps to
-    ``index``.
+    ``index``.  A shape stands for its column-major thread layout.
     """
+    if not isinstance(tiler, Layout):
+        tiler = Layout(tiler)
     crd = coords.idx2crd(it.normalize(index), tiler.shape, tiler.stride)
     tile = Tile(*it.modes_of(it.product_each(tiler.shape)))
     return _select_part(layout, zipped_divide(layout, tile), _flat_crd(crd, tiler), 0)

@@ -30,16 +30,16 @@ def _static_stride(d: Leaf) -> int | None:
     return d if type(d) is int else None
 
 
-def _unswizzled(layout: Any, name: str) -> tuple[Swizzle, int, Layout]:
+def _unswizzled(layout: ComposedLayout, name: str) -> tuple[Swizzle, int, Layout]:
     """The parts of a swizzled layout whose swizzle is its own inverse."""
-    if isinstance(layout, ComposedLayout) and isinstance(layout.inner, Swizzle) and type(layout.outer) is Layout:
+    if isinstance(layout.inner, Swizzle) and type(layout.outer) is Layout:
         w, offset = layout.inner, layout.offset
         if type(offset) is int and (w.mask == 0 or abs(w.shift) >= w.mask):
             return w, offset, layout.outer
     raise LayoutError(f"{name} needs a Layout, or one under a swizzle that is its own inverse, got {layout!r}")
 
 
-def _right_inverse_swizzled(layout: Any) -> ComposedLayout:
+def _right_inverse_swizzled(layout: ComposedLayout) -> ComposedLayout:
     w, offset, outer = _unswizzled(layout, "right_inverse")
     if offset:
         raise LayoutError(f"right_inverse({layout}): no coordinate has the index 0 for sure, because of the offset")
@@ -59,9 +59,9 @@ def right_inverse(layout: Any) -> Any:
 
     Of a swizzled layout ``w o 0 o L`` it is ``right_inverse(L) o 0 o [w o 0 o n:1]``.
     """
-    if type(layout) is not Layout:
+    if isinstance(layout, ComposedLayout):
         return _right_inverse_swizzled(layout)
-    plain(layout, "right_inverse")
+    layout = plain(layout, "right_inverse")
     prefix: list[Leaf] = [1]
     modes = _leaf_list(layout)
     for s, _ in modes:
@@ -82,7 +82,7 @@ def right_inverse(layout: Any) -> Any:
     return make_pair(*coalesce_pair(tuple([1] + [p[0] for p in out]), tuple([0] + [p[1] for p in out])))
 
 
-def _left_inverse_swizzled(layout: Any) -> ComposedLayout:
+def _left_inverse_swizzled(layout: ComposedLayout) -> ComposedLayout:
     w, offset, outer = _unswizzled(layout, "left_inverse")
     flat = static_flat(outer)
     if flat is None or offset < 0 or min(flat[1]) < 0:
@@ -106,9 +106,9 @@ def left_inverse(layout: Any) -> Any:
 
     Of a swizzled layout ``w o t o L`` it is ``left_inverse(L) o -t o [w o 0 o n:1]``.
     """
-    if type(layout) is not Layout:
+    if isinstance(layout, ComposedLayout):
         return _left_inverse_swizzled(layout)
-    plain(layout, "left_inverse")
+    layout = plain(layout, "left_inverse")
     prefix: list[Leaf] = [1]
     modes = _leaf_list(layout)
     for s, _ in modes:

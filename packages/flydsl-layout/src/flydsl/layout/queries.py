@@ -169,7 +169,7 @@ def is_contiguous(layout: Any) -> bool:
 
 def nullspace(layout: Layout) -> Layout:
     """A layout of the linear coordinates along the zero-stride modes: ``layout(nullspace(i)) == layout(0)``."""
-    plain(layout, "nullspace")
+    layout = plain(layout, "nullspace")
     shapes: list[Any] = []
     strides: list[Any] = []
     running: Any = 1
@@ -197,7 +197,7 @@ def max_common_layout(a: Layout, b: Layout) -> Layout:
 
     With ``R`` the result: ``a(R(i)) == b(R(i)) == i``; ``1:0`` if there is none.
     """
-    plain(a, "max_common_layout")
+    a = plain(a, "max_common_layout")
     inv = right_inverse(b)
     n = _common(a, inv)
     return compose_layouts(inv, Layout(n)) if n > 1 else make_pair(1, 0)
@@ -205,7 +205,7 @@ def max_common_layout(a: Layout, b: Layout) -> Layout:
 
 def max_common_vector(a: Layout, b: Layout) -> int:
     """Number of elements of :func:`max_common_layout`: the widest vector move between two layouts."""
-    plain(a, "max_common_vector")
+    a = plain(a, "max_common_vector")
     return _common(a, right_inverse(b))
 
 
