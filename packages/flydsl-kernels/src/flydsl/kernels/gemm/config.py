@@ -69,7 +69,7 @@ class PreshuffleConfig:
     @property
     def shuffle(self) -> ShufflePlan:
         """How C passes through LDS if `cshuffle`."""
-        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, THREADS, self.a_tile.bytes)
+        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, THREADS, self.op.acc_len, self.a_tile.bytes)
 
     def stage_bytes(self, stage: int) -> int:
         """LDS of a stage of A; C goes through that of the first."""

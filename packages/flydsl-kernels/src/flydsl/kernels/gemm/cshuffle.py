@@ -1,12 +1,13 @@
 """The CShuffle epilogue: C goes through LDS, so that lanes store 16 consecutive bytes of a row.
 
 An accumulator holds four rows of one column, so direct stores write 32 bytes of a row at a time, 2 bytes a lane. Here
-a slab of the tile is converted, written to LDS row by row, and read back along the rows. In LDS, chunk c (16 bytes) of
-row r lies at ``c ^ 2 * (r // 4 % 4)``: the lane groups, four rows apart, then write different banks.
+a slab of the tile is converted, written to LDS row by row, and read back along the rows. In LDS, the segments that 16
+lanes write (16 columns) are exchanged by row, so that the lane groups, whose rows are apart, write different banks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from .matrix import CHUNK_BYTES, MatrixOp
 
 __all__ = ["ShufflePlan", "shuffle_tile"]
 
+BANK_BYTES = 128  # that writes of up to 4 bytes a lane reach in one cycle
+
 
 @dataclass(frozen=True)
 class ShufflePlan:
@@ -29,6 +32,7 @@ class ShufflePlan:
         element_bytes: of C.
         m_waves: waves along the rows, each with `m_repeat` tiles of 16 rows.
         threads: of the workgroup.
+        run: rows that lane groups are apart.
         lds_bytes: what the main loop has for other purposes; the plan needs at least one slab.
     """
 
@@ -37,6 +41,7 @@ class ShufflePlan:
     m_waves: int
     m_repeat: int
     threads: int
+    run: int
     lds_bytes: int
 
     @property
@@ -74,13 +79,14 @@ class ShufflePlan:
 
 def _word(row: Any, column: Any, plan: ShufflePlan) -> Any:
     """Element offset of (row, column) of the slab."""
-    per_chunk = CHUNK_BYTES // plan.element_bytes
-    chunk = div(column, per_chunk) ^ (mod(div(row, 4), 4) * 2)
-    return row * plan.columns + chunk * per_chunk + mod(column, per_chunk)
+    segments = BANK_BYTES // (16 * plan.element_bytes)
+    exchanged = column ^ (mod(div(row, plan.run), segments) * 16)
+    return row * plan.columns + exchanged
 
 
 def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: MatrixOp, place: TilePlace, lds: Any,
-                 plan: ShufflePlan, column: Any, wave_row: Any) -> None:  # fmt: skip
+                 plan: ShufflePlan, column: Any, wave_row: Any,
+                 put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:  # fmt: skip
     """Store the accumulators like :func:`store_tile`, through LDS. All threads of the workgroup must call it.
 
     Args:
@@ -88,6 +94,7 @@ def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: M
         lds: pointer to `plan.bytes` bytes that other waves may still be reading.
         column: first column of the workgroup's tile.
         wave_row: of this wave, 0 to ``m_waves - 1``.
+        put: ``put(c, at, vector)`` stores the vector, or adds it.
     """
     slab, thread, vector = plan.slab, fx.thread_idx.x, plan.vector
     staged = fx.recast_iter(element, lds)
@@ -118,4 +125,4 @@ def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: M
             at = row * place.n + column + x
             if place.ragged:
                 at = (column + x < place.n).select(at, FAR // plan.element_bytes)
-            out.store(at, value)
+            put(out, at, value)

@@ -9,35 +9,41 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..common.arch import target
-from ..common.arrays import empty, launch
+from ..common.arrays import empty, launch, zeros
 from ..common.dtypes import dtype_name
+from ..common.index import cdiv
+from ..common.rows import pointer
 from .dense_config import LAYOUTS, dense_config
 from .dense_kernel import launch_dense
 
 __all__ = [
     "SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "compile_hgemm_kernel", "create_wmma_gemm_module", "gemm_a16w16",
-    "get_default_kwargs", "hgemm_splitk_",
+    "get_default_kwargs", "get_semaphore", "hgemm_splitk_",
 ]  # fmt: skip
 
-SPLIT_K_SEMAPHORE_MAX_LEN = 256  # tiles of a split-K call in the older interface; this one has no such limit
-_KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_waves", "k_waves", "group_m")
+SPLIT_K_SEMAPHORE_MAX_LEN = 256  # tiles of C of a split reduction that adds in place
+_semaphores: dict[tuple[Any, str], tuple[Any, Any]] = {}
+_KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_waves", "k_waves", "group_m", "cshuffle",
+          "atomic")  # fmt: skip
 
 
 @functools.lru_cache
 def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | None = None, layout: str = "nt",
                       bias: bool = False, use_async_copy: bool = False, scheduled: bool = True,
-                      **knobs: int):  # noqa: N803 # fmt: skip
+                      **knobs: Any):  # noqa: N803 # fmt: skip
     """``launch(C, A, B, bias, workspace, M, stream=None)``: ``C[M, N] = op(A) op(B) + bias`` with f32 accumulation.
 
     A and B are row-major storage of what `layout` says: ``n`` the operand itself (M x K, K x N), ``t`` its transpose
     (K x M, N x K). `bias` and `workspace` are always passed (any tensor if unused); the workspace of split_k is
-    f32[split_k * M * N].
+    f32[split_k * M * N]. With ``atomic=True`` there is no workspace: the slices add to C in turn of arrival, and
+    `workspace` is i32[2, tiles], semaphores and signals, zero before and after (:func:`get_semaphore`).
 
     Args:
         N, K: K is a multiple of 8 (except for layout "tn"); N is one if B is row-major, M if A is column-major.
         dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default) or ``"f32"``.
         use_async_copy: operands go to LDS without registers (gfx950, layout "nt").
-        knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m.
+        knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m, cshuffle (C goes
+            through LDS in 16-byte stores; by default where the tile allows it) and atomic.
 
     Raises:
         ValueError: an argument or the architecture is not supported.
@@ -46,7 +52,7 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     if unknown:
         raise ValueError(f"build_gemm_module: unknown options {', '.join(sorted(unknown))}; known: {', '.join(_KNOBS)}")
     fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
-                                  bias=bias, scheduled=scheduled, **knobs)  # fmt: skip
+                                  bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})  # fmt: skip
     config = dense_config("build_gemm_module", **fields)
     fits = layout == "nt" and config.slice_k * config.split_k == K and target().dma128
     if use_async_copy and not fits:
@@ -56,7 +62,11 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
 
     @flyc.jit
     def gemm(C, A, B, bias, workspace, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
-        launch_dense({"c": C, "a": A, "b": B, "bias": bias, "workspace": workspace}, M, config, stream)
+        tensors = {"c": C, "a": A, "b": B, "bias": bias, "workspace": workspace}
+        if fx.const_expr(config.atomic):
+            flags = pointer(workspace, fx.Int32)
+            tensors.update(semaphore=flags, signal=flags + SPLIT_K_SEMAPHORE_MAX_LEN)
+        launch_dense(tensors, M, config, stream)
 
     gemm.config = config
     return gemm
@@ -123,7 +133,7 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
         out: matrix to write; a new one by default.
         bias: f32 or the operands' dtype, (N,).
         user_kwargs: knobs that replace the chosen ones: block_m, block_n, block_k, stages, split_k, m_waves, n_waves,
-            k_waves, group_m (and use_half_tile_interleaved, which is accepted and has no effect).
+            k_waves, group_m, cshuffle, atomic (and use_half_tile_interleaved, which is accepted and has no effect).
         out_dtype: the operands' dtype (default) or float32: a name or a dtype.
 
     Returns:
@@ -157,10 +167,38 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
     knobs.update(given)
     if layout[0] == "t" and m % 8:
         raise ValueError(f"gemm_a16w16: M must be a multiple of 8 where a is column-major, got {m}")
+    if knobs["split_k"] == 1:
+        knobs.pop("atomic", None)
     run = build_gemm_module(n, k, dtype, result, layout, bias is not None, **knobs)
-    workspace = empty(a, (knobs["split_k"] * m * n,), "f32") if knobs["split_k"] > 1 else out
+    workspace = out
+    if run.config.atomic:
+        tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)
+        if tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
+            raise ValueError(f"gemm_a16w16: slices that add to C need at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
+                             f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")  # fmt: skip
+        workspace = _flags(a, stream)
+    elif knobs["split_k"] > 1:
+        workspace = empty(a, (knobs["split_k"] * m * n,), "f32")
     launch(run, a, out, _contiguous(a), _contiguous(b), out if bias is None else bias, workspace, m, stream=stream)
     return out
+
+
+def _flags(like: Any, stream: Any) -> Any:
+    """Semaphores and signals of a stream and device, i32[2, 256], made zero at the first use."""
+    key = (getattr(stream, "cuda_stream", stream), str(getattr(like, "device", "cpu")))
+    if key not in _semaphores:
+        flags = zeros(like, (2, SPLIT_K_SEMAPHORE_MAX_LEN), "i32")
+        _semaphores[key] = (flags, tuple(flags))
+    return _semaphores[key][0]
+
+
+def get_semaphore(stream: Any = None, device: Any = "cpu") -> tuple[Any, Any]:
+    """(semaphores, signals) of a stream and device: two i32[256], zero unless a launch of that stream is running."""
+    import torch
+
+    like = torch.empty(0, device=device)
+    _flags(like, stream)
+    return _semaphores[(getattr(stream, "cuda_stream", stream), str(like.device))][1]
 
 
 def compile_hgemm_kernel(dtype: str, n: int, k: int, TILE_M: int = 128, TILE_N: int = 128, TILE_K: int = 64,
@@ -179,8 +217,13 @@ _OLD_KNOBS = {"TILE_M": "block_m", "TILE_N": "block_n", "TILE_K": "block_k", "ST
 
 def hgemm_splitk_(c: Any, a: Any, b: Any, bias: Any = None, hgemm_kwargs: dict[str, Any] | None = None,
                   stream: Any = None) -> None:  # fmt: skip
-    """``c = a b^T + bias`` in place, with the older names of the knobs (TILE_M, SPLIT_K, ...) or the new ones."""
-    given = {_OLD_KNOBS.get(key, key): value for key, value in (hgemm_kwargs or {}).items() if key != "B_TO_LDS"}
+    """``c = a b^T + bias`` in place, with the older names of the knobs (TILE_M, SPLIT_K, ...) or the new ones.
+
+    The slices of a split reduction add to c: no workspace, at most 256 tiles, one rounding a slice. With
+    ``atomic=False`` they go through an f32 workspace as in :func:`gemm_a16w16`.
+    """
+    given = {"atomic": True}
+    given |= {_OLD_KNOBS.get(key, key): value for key, value in (hgemm_kwargs or {}).items() if key != "B_TO_LDS"}
     gemm_a16w16(a, b, c, bias, given, stream)
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..common.arch import Target, require_arch
+from .cshuffle import ShufflePlan
 from .matrix import MatrixOp, matrix_op
 from .tiles import RowTile
 
 __all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
 
 LAYOUTS = ("nt", "nn", "tn", "tt")
-ELEMENT_BYTES = 2
+ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
+OUT_BYTES = {"f16": 2, "bf16": 2, "f32": 4}
 
 
 @dataclass(frozen=True)
 class DenseConfig:
-    """``C[M, N] = op(a) op(b)``, f16 or bf16 with f32 accumulation.
+    """``C[M, N] = op(a) op(b)`` with f32 accumulation: f16 or bf16, or fp8 with scales per row and column.
 
     Attributes:
         n, k: columns of C and reduction length; M is given at the launch.
@@ -27,6 +29,9 @@ class DenseConfig:
         split_k: workgroups that share a tile's reduction.
         bias: add ``bias[N]``.
         use_async: operands go to LDS without registers.
+        cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly; None: where the tile allows it.
+        atomic: the slices of a split reduction add to C, ordered by a signal, instead of writing to a workspace.
+        b_shuffled: b is in the order of ``shuffle_weight``.
         group_m: block rows of a group in the launch order; 0: plain.
     """
 
@@ -49,10 +54,18 @@ class DenseConfig:
     scheduled: bool = True
     group_m: int = 0
     stochastic: bool = False
+    cshuffle: bool | None = False
+    b_shuffled: bool = False
+    atomic: bool = False
 
     @property
     def op(self) -> MatrixOp:
-        return matrix_op(self.target, self.dtype)
+        return matrix_op(self.target, self.dtype, self.dtype == "fp8")
+
+    @property
+    def element_bytes(self) -> int:
+        """Of a and b."""
+        return ELEMENT_BYTES[self.dtype]
 
     @property
     def wave(self) -> int:
@@ -67,7 +80,7 @@ class DenseConfig:
         return self.waves * self.wave
 
     def _tile(self, rows: int) -> RowTile:
-        return RowTile(rows, self.block_k * ELEMENT_BYTES, self.threads, 256 if self.target.mx else 128)
+        return RowTile(rows, self.block_k * self.element_bytes, self.threads, 256 if self.target.mx else 128)
 
     @property
     def a_tile(self) -> RowTile:
@@ -88,7 +101,7 @@ class DenseConfig:
     @property
     def blocks(self) -> int:
         """Blocks of k that a wave computes of a tile."""
-        return self.block_k * ELEMENT_BYTES // self.op.block_bytes // self.k_waves
+        return self.block_k * self.element_bytes // self.op.block_bytes // self.k_waves
 
     @property
     def slice_k(self) -> int:
@@ -97,10 +110,28 @@ class DenseConfig:
         return -(-tiles // self.split_k) * self.block_k
 
     @property
-    def lds_bytes(self) -> int:
-        pipeline = self.stages * (self.a_tile.bytes + self.b_tile.bytes)
+    def reach(self) -> int:
+        """Tiles that loads into registers are ahead: two, where there are registers for them."""
+        return 2 if self.target.wave == 64 else 1
+
+    @property
+    def shuffle(self) -> ShufflePlan:
+        """How C passes through LDS if `cshuffle`."""
+        pipeline = self.a_tile.bytes + self.b_tile.bytes
+        return ShufflePlan(self.block_n, OUT_BYTES[self.out_dtype], self.m_waves, self.m_repeat, self.threads,
+                           self.op.acc_len, pipeline)  # fmt: skip
+
+    def stage_bytes(self, stage: int) -> int:
+        """LDS of a stage; the first also serves the sum over `k_waves` and the epilogue."""
+        pipeline = self.a_tile.bytes + self.b_tile.bytes
+        if stage:
+            return pipeline
         reduction = (self.k_waves - 1) * self.block_m * self.block_n * 4
-        return max(pipeline, reduction)
+        return max(pipeline, reduction, self.shuffle.bytes if self.cshuffle else 0)
+
+    @property
+    def lds_bytes(self) -> int:
+        return sum(self.stage_bytes(s) for s in range(self.stages))
 
 
 def dense_config(where: str, **fields: object) -> DenseConfig:
@@ -112,9 +143,10 @@ def dense_config(where: str, **fields: object) -> DenseConfig:
         if not ok:
             raise ValueError(f"{where}: {text}")
 
-    require(config.dtype in ("f16", "bf16"), f"the dtype must be 'f16' or 'bf16', got {config.dtype!r}")
-    require(config.out_dtype in (config.dtype, "f32"),
-            f"the output dtype must be {config.dtype} or f32, got {config.out_dtype!r}")  # fmt: skip
+    fp8 = config.dtype == "fp8" and target.mx  # only through the builders that say so
+    require(fp8 or config.dtype in ("f16", "bf16"), f"the dtype must be 'f16' or 'bf16', got {config.dtype!r}")
+    own = "bf16" if fp8 else config.dtype
+    require(config.out_dtype in (own, "f32"), f"the output dtype must be {own} or f32, got {config.out_dtype!r}")
     require(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
     for name in ("m_waves", "n_waves", "k_waves", "split_k"):
         require(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
@@ -123,20 +155,30 @@ def dense_config(where: str, **fields: object) -> DenseConfig:
             f"block_m must be a multiple of 16 * m_waves = {16 * config.m_waves}, got {config.block_m}")  # fmt: skip
     require(config.block_n > 0 and config.block_n % (16 * config.n_waves) == 0,
             f"block_n must be a multiple of 16 * n_waves = {16 * config.n_waves}, got {config.block_n}")  # fmt: skip
-    unit = config.op.block_bytes // ELEMENT_BYTES * config.k_waves
+    size = config.element_bytes
+    unit = config.op.block_bytes * config.op.blocks // size * config.k_waves
     require(config.block_k > 0 and config.block_k % unit == 0, f"block_k must be a multiple of {unit}, "
             f"got {config.block_k}")  # fmt: skip
     for name in ("block_m", "block_n"):
         tile = getattr(config, name) * config.block_k
-        require(tile % (config.threads * 8) == 0,
-                f"{name} * block_k must be a multiple of {config.threads * 8}, got {tile}")  # fmt: skip
+        require(tile * size % (config.threads * 16) == 0,
+                f"{name} * block_k must be a multiple of {config.threads * 16 // size}, got {tile}")  # fmt: skip
     require(config.n > 0 and config.k > 0, f"N and K must be positive, got {config.n} and {config.k}")
-    require(config.k % 8 == 0 or config.layout == "tn", f"K must be a multiple of 8 for layout {config.layout}, "
-            f"got {config.k}")  # fmt: skip
+    require(config.k * size % 16 == 0 or config.layout == "tn",
+            f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")  # fmt: skip
     require(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
             f"got {config.n}")  # fmt: skip
     require(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     require(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
+    whole = config.n * OUT_BYTES[config.out_dtype] % 16 == 0
+    refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
+    refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())
+    refusal = refusal or ("waves that share k store directly" if config.k_waves > 1 else None)
+    require(config.cshuffle is not True or refusal is None, f"C cannot go through LDS: {refusal}")
+    if config.atomic:
+        require(refusal is None, f"slices cannot be added to C: {refusal}")
+    if config.cshuffle is None or config.atomic:
+        config = replace(config, cshuffle=refusal is None)
     require(config.lds_bytes <= target.lds_bytes,
             f"the tile needs {config.lds_bytes} bytes of LDS, {target.arch} has {target.lds_bytes}")  # fmt: skip
     return config

@@ -1,8 +1,9 @@
 """The general f16/bf16 GEMM kernel, for MFMA and WMMA alike: both operands through LDS.
 
-Without direct copies: while a tile is computed from one LDS buffer, the next is on its way to registers and is then
-written to the other buffer. With direct copies (gfx950): a ring of `stages` buffers is filled ahead, with one barrier a
+Without direct copies: while a tile is computed from one LDS buffer, the next goes from registers to the other buffer,
+and the one after it is on its way to registers. With direct copies (gfx950): a ring of `stages` buffers is filled ahead, with one barrier a
 tile. Either way fragments are read one part ahead (see `mainloop`).
+Where there are registers, loads are two tiles ahead.
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ from ..common.index import div, mod, xcd_remap_bx_by
 from ..common.memory import lds_read, lds_write
 from ..common.reduce import Lds
 from ..common.rows import float_element, pointer
+from .cshuffle import shuffle_tile
 from .dense_config import DenseConfig
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
 from .operand import operand
 from .schedule import Tally
+from .splitk import add_slice
 
 __all__ = ["launch_dense"]
+
+MAX_WAIT = 63  # of the counter of vector memory operations
+OPERANDS = {"f16": fx.Float16, "bf16": fx.BFloat16, "fp8": fx.Int8}
 
 
 @flyc.kernel
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
-    op, element = config.op, FLOATS[config.dtype]
+    op, element = config.op, OPERANDS[config.dtype]
     a_tile, b_tile = config.a_tile, config.b_tile
     thread = fx.thread_idx.x
     lane, wave = mod(thread, config.wave), div(thread, config.wave)
@@ -42,56 +48,55 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     row, column = bx * config.block_m, by * config.block_n
     base_k = fx.block_idx.z * config.slice_k if config.split_k > 1 else fx.Int32(0)
     a = operand(tensors["a"], config.layout[0] == "n", a_tile, element, m, row, config.k, thread)
-    b = operand(tensors["b"], config.layout[1] == "t", b_tile, element, fx.Int32(config.n), column, config.k, thread)
+    b = operand(tensors["b"], config.layout[1] == "t", b_tile, element, fx.Int32(config.n), column, config.k, thread,
+                config.b_shuffled)  # fmt: skip
     memory = Lds()
-    lds = memory.array(fx.Int32, config.lds_bytes // 4).ptr
-    stage_words = a_tile.words + b_tile.words
+    # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
+    stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
     tally = Tally()
     m_tiles, n_tiles = config.m_repeat, config.n_repeat
-    a_row, b_row = wave_m * (m_tiles * 16) + lane_row, wave_n * (n_tiles * 16) + lane_row
+    a_start = wave_m * (m_tiles * 16) * (a_tile.row_bytes // 4)
+    b_start = wave_n * (n_tiles * 16) * (b_tile.row_bytes // 4) + a_tile.words
     # The exchange of chunks repeats every 16 rows, so the first rows of a wave do not matter to it.
-    per_stage = []
-    for stage in fx.range_constexpr(config.stages):
-        start = stage * stage_words
-        at_a = lds + (start + (a_row - lane_row) * (a_tile.row_bytes // 4))
-        at_b = lds + (start + a_tile.words + (b_row - lane_row) * (b_tile.row_bytes // 4))
-        per_stage.append((a_tile.reader(at_a, lane_row, group, op.groups),
-                          b_tile.reader(at_b, lane_row, group, op.groups)))  # fmt: skip
+    per_stage = [(a_tile.reader(stage + a_start, lane_row, group, op.groups),
+                  b_tile.reader(stage + b_start, lane_row, group, op.groups)) for stage in stages]  # fmt: skip
     total = config.slice_k // config.block_k
     ragged = config.slice_k * config.split_k != config.k
 
     def fetch(t):
         first = base_k + t * config.block_k
         tally.add("vmem", a.loads + b.loads)
-        return a.fetch(first, ragged), b.fetch(first, ragged)
+        return [*a.fetch(first, ragged), *b.fetch(first, ragged)]
 
     def commit(chunks, stage):
-        at = lds + stage * stage_words
-        a.commit(at, chunks[0])
-        b.commit(at + a_tile.words, chunks[1])
+        a.commit(stages[stage], chunks[: a.loads])
+        b.commit(stages[stage] + a_tile.words, chunks[a.loads :])
         tally.add("ds_write", a_tile.loads + b_tile.loads)
 
     def copy(t, stage):
-        at = lds + stage * stage_words
         first = base_k + t * config.block_k
-        a.copy_async(first, at, config.wave)
-        b.copy_async(first, at + a_tile.words, config.wave)
+        a.copy_async(first, stages[stage], config.wave)
+        b.copy_async(first, stages[stage] + a_tile.words, config.wave)
         tally.add("vmem", a.loads + b.loads)
 
     size = part_rows(m_tiles)
     groups = m_tiles // size
-    parts = config.blocks * groups
+    calls = config.blocks // op.blocks
+    parts = calls * groups
 
     def reader(stage):
         """``read(part)``: rows of A, and before a block's first products the fragments of B."""
         read_a, read_b = per_stage[stage]
 
         def read(part):
-            block, first = part // groups, part % groups * size
-            block = block if config.k_waves == 1 else wave_k * config.blocks + block
-            right = [read_b(ni, block) for ni in fx.range_constexpr(n_tiles)] if first == 0 else []
-            tally.add("ds_read", size + len(right))
-            return [read_a(first + i, block) for i in fx.range_constexpr(size)], right
+            call, first = part // groups, part % groups * size
+            blocks = [call * op.blocks + i for i in fx.range_constexpr(op.blocks)]
+            if fx.const_expr(config.k_waves > 1):
+                blocks = [wave_k * config.blocks + i for i in blocks]
+            tiles = n_tiles if first == 0 else 0
+            right = [[read_b(ni, i) for i in blocks] for ni in fx.range_constexpr(tiles)]
+            tally.add("ds_read", (size + tiles) * op.blocks)
+            return [[read_a(first + i, x) for x in blocks] for i in fx.range_constexpr(size)], right
 
         return read
 
@@ -101,41 +106,44 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         for i in fx.range_constexpr(size):
             for ni in fx.range_constexpr(n_tiles):
                 at = (first + i) * n_tiles + ni
-                out[at] = op.multiply([fragments[0][i]], [right[ni]], out[at])
+                out[at] = op.multiply(fragments[0][i], right[ni], out[at])
         tally.add("mfma", size * n_tiles * op.instructions)
         return out, right
 
-    def turn_of(t, stage, chunks):
+    def turn_of(t, stage, pending, more):
         """Make tile t + 1 readable in the next buffer; with direct copies also start that of a later tile."""
         other = (stage + 1) % config.stages
 
         def turn(hints):
             if fx.const_expr(config.use_async):
                 hints()
-                fx.rocdl.s_waitcnt(vmcnt=(config.stages - 2) * (a.loads + b.loads))
+                fx.rocdl.s_waitcnt(vmcnt=min((config.stages - 2) * (a.loads + b.loads), MAX_WAIT))
                 fx.barrier()
-                copy(t + config.stages, stage)
+                if fx.const_expr(more):
+                    copy(t + config.stages, stage)
             else:
-                commit(chunks, other)
+                commit(pending, other)
                 hints()
                 fx.barrier()
             return lambda: reader(other)(0)
 
         return turn
 
-    def step(acc, first, t, stage):
-        """Multiply tile t from buffer `stage` while a later tile is fetched."""
+    def step(acc, pending, first, t, stage, more=True):
+        """Multiply tile t from buffer `stage` while a later tile is fetched, if there is `more`; without direct copies
+        `pending` is tile t + 1 if that was fetched before."""
         tally.reset()
-        chunks = None if config.use_async else fetch(t + 1)
-        state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn_of(t, stage, chunks), tally,
+        later = fetch(t + reach) if more and not config.use_async else []
+        now, later = (later, []) if reach == 1 else (pending, later)
+        state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn_of(t, stage, now, more), tally,
                                 config.scheduled)  # fmt: skip
-        return state[0], first
+        return state[0], later, first
 
     def tail(acc, first, remaining, stage):
         """The last tiles of a ring of direct copies: nothing more is fetched."""
         def turn(hints):
             hints()
-            fx.rocdl.s_waitcnt(vmcnt=(remaining - 2) * (a.loads + b.loads))
+            fx.rocdl.s_waitcnt(vmcnt=min((remaining - 2) * (a.loads + b.loads), MAX_WAIT))
             fx.barrier()
             return lambda: reader((stage + 1) % config.stages)(0)
 
@@ -143,36 +151,54 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, False)
         return state[0], first
 
+    def flat(acc, pending, first):
+        return [*acc, *pending, *(v for side in first for row_ in side for v in row_)]
+
+    def unflat(state, kinds, held):
+        values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
+        acc, values = values[:count], values[count:]
+        pending, values = values[:held], values[held:]
+        rows = [values[i : i + op.blocks] for i in range(0, len(values), op.blocks)]
+        return acc, pending, (rows[:size], rows[size:])
+
     count = m_tiles * n_tiles
     acc = [op.zero() for _ in fx.range_constexpr(count)]
-    ahead = config.stages if config.use_async else 1
+    reach = config.reach
+    ahead = config.stages if config.use_async else reach
+    pending = []
     if fx.const_expr(config.use_async):
         for t in fx.range_constexpr(min(ahead, total)):
             copy(fx.Int32(t), t)
-        fx.rocdl.s_waitcnt(vmcnt=(min(ahead, total) - 1) * (a.loads + b.loads))
+            fx.rocdl.sched_barrier(0)
+        fx.rocdl.s_waitcnt(vmcnt=min((min(ahead, total) - 1) * (a.loads + b.loads), MAX_WAIT))
     else:
-        commit(fetch(fx.Int32(0)), 0)
+        chunks = fetch(fx.Int32(0))
+        if fx.const_expr(reach > 1 and total > 1):
+            pending = fetch(fx.Int32(1))
+        commit(chunks, 0)
     fx.barrier()
     first = reader(0)(0)
     turns = max(total - ahead, 0) // config.stages
     if fx.const_expr(turns > 0):
-        start = [*acc, *first[0], *first[1]]
+        start = flat(acc, pending, first)
         kinds = [(v.shape, v.dtype) for v in start]
         for turn, state in range(0, turns, 1, init=start):  # type: ignore[call-overload]
-            values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
-            acc_in, first_in = values[:count], (values[count : count + size], values[count + size :])
+            acc_in, pending_in, first_in = unflat(state, kinds, len(pending))
             for stage in fx.range_constexpr(config.stages):
-                acc_in, first_in = step(acc_in, first_in, fx.Int32(turn) * config.stages + stage, stage)
-            results = yield [*acc_in, *first_in[0], *first_in[1]]
-        values = [fx.Vector(v, *kind) for v, kind in zip(results, kinds, strict=True)]
-        acc, first = values[:count], (values[count : count + size], values[count + size :])
+                t = fx.Int32(turn) * config.stages + stage
+                acc_in, pending_in, first_in = step(acc_in, pending_in, first_in, t, stage)
+            results = yield flat(acc_in, pending_in, first_in)
+        acc, pending, first = unflat(results, kinds, len(pending))
     done = turns * config.stages
-    for i in fx.range_constexpr(max(total - ahead - done, 0)):
-        acc, first = step(acc, first, fx.Int32(done + i), i % config.stages)
+    for t in fx.range_constexpr(done, max(total - ahead, done)):
+        acc, pending, first = step(acc, pending, first, fx.Int32(t), t % config.stages)
     for t in fx.range_constexpr(max(total - ahead, 0), total - 1):
-        acc, first = tail(acc, first, total - t, t % config.stages)
+        if fx.const_expr(config.use_async):
+            acc, first = tail(acc, first, total - t, t % config.stages)
+        else:
+            acc, pending, first = step(acc, pending, first, fx.Int32(t), t % config.stages, False)
     acc, _ = finish_tile((acc, []), first, parts, reader((total - 1) % config.stages), multiply)
-    acc = add_wave_slices(acc, lds, config, op, wave_k, wave, lane)
+    acc = add_wave_slices(acc, stages[0], config, op, wave_k, wave, lane)
     columns = [column + wave_n * (n_tiles * 16) + ni * 16 + lane_row for ni in fx.range_constexpr(n_tiles)]
     tile_rows = [wave_m * (m_tiles * 16) + mi * 16 for mi in fx.range_constexpr(m_tiles)]
     place = TilePlace(m, config.n, row, fx.min(m - row, config.block_m), tile_rows, columns, group,
@@ -180,8 +206,19 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     if fx.const_expr(config.k_waves > 1):
         if wave_k == 0:
             finish(tensors, acc, op, place, config)
+    elif fx.const_expr(config.atomic):
+        add_slice(tensors, acc, op, place, config, stages[0], column, wave_m, by * fx.ceildiv(m, config.block_m) + bx)
+    elif fx.const_expr(config.cshuffle and config.split_k == 1):
+        shuffle_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, config), op, place, stages[0],
+                     config.shuffle, column, wave_m)  # fmt: skip
     else:
         finish(tensors, acc, op, place, config)
+
+
+def epilogue_of(tensors: dict[str, Any], config: DenseConfig) -> Epilogue:
+    """What happens to the sums of an unsplit reduction."""
+    seed = tensors["seed"] if config.stochastic else None
+    return Epilogue(tensors, config.n, "bias" if config.bias else "none", config.dtype == "fp8", seed)
 
 
 def finish(tensors: dict[str, Any], acc: list[Any], op: Any, place: TilePlace, config: DenseConfig) -> None:
@@ -191,9 +228,7 @@ def finish(tensors: dict[str, Any], acc: list[Any], op: Any, place: TilePlace, c
         part = pointer(tensors["workspace"], fx.Float32) + share
         store_tile(part, fx.Float32, acc, Epilogue(tensors, config.n, "none", False), op, place)
         return
-    seed = tensors["seed"] if config.stochastic else None
-    epilogue = Epilogue(tensors, config.n, "bias" if config.bias else "none", False, seed)
-    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue, op, place)
+    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, config), op, place)
 
 
 @flyc.jit
@@ -242,10 +277,11 @@ def split_sum_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
 
 def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: Any) -> None:
-    """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32."""
+    """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32, or if `atomic`
+    ``tensors["semaphore"]`` and ``tensors["signal"]`` one zero i32 a tile."""
     grid = (fx.ceildiv(m, config.block_m), -(-config.n // config.block_n), config.split_k)
     dense_kernel(tensors, m, config).launch(grid=grid, block=config.threads, stream=stream)
-    if config.split_k > 1:
+    if config.split_k > 1 and not config.atomic:
         blocks = fx.ceildiv(m * config.n, REDUCE_THREADS)
         split_sum_kernel(tensors, m, config).launch(grid=blocks, block=REDUCE_THREADS, stream=stream)
 

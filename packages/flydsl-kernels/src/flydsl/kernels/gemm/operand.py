@@ -14,6 +14,7 @@ from .tiles import RowTile
 __all__ = ["KMajor", "RowMajor", "operand"]
 
 LANES = 8  # 16-bit elements of a chunk
+SHUFFLED_ROWS, SHUFFLED_CHUNKS = 16, 4  # a block of the weight order: 16 rows x 64 bytes
 
 
 class RowMajor:
@@ -22,27 +23,42 @@ class RowMajor:
     Args:
         data: tensor or pointer argument; `rows_total` rows of `k` elements.
         row: first row of the tile, one that exists; rows past the end read as zero.
-        k: length of a row, a multiple of 8; columns past it read as zero if the tile is `ragged`.
+        k: length of a row in elements, whole chunks; columns past it read as zero if the tile is `ragged`.
+        shuffled: the rows are in the order of ``shuffle_weight``.
     """
 
-    def __init__(self, data: Any, tile: RowTile, rows_total: Any, row: Any, k: int, thread: Any) -> None:
+    def __init__(self, data: Any, tile: RowTile, rows_total: Any, row: Any, k: int, thread: Any,
+                 element_bytes: int, shuffled: bool) -> None:  # fmt: skip
         self._tile, self._thread, self._k = tile, thread, k
-        self.stride = k // 2
+        self._per_chunk, self._per_word, self._shuffled = 16 // element_bytes, 4 // element_bytes, shuffled
+        self.stride = k // self._per_word
         # Not clamped at zero: min and max together become a vector instruction, and the descriptor a loop over lanes.
         rows = fx.min(rows_total - row, tile.rows)
         self.buffer = Buffer(data, fx.Int32, fx.Int64(row) * self.stride, rows * self.stride)
 
+    def _at(self, row: Any, chunk: Any) -> Any:
+        """Word offset of a chunk of the first tile."""
+        if not self._shuffled:
+            return row * self.stride + chunk * WORDS
+        inside = mod(chunk, SHUFFLED_CHUNKS) * SHUFFLED_ROWS + mod(row, SHUFFLED_ROWS)
+        block = div(chunk, SHUFFLED_CHUNKS) * (SHUFFLED_CHUNKS * SHUFFLED_ROWS)
+        return div(row, SHUFFLED_ROWS) * (SHUFFLED_ROWS * self.stride) + (block + inside) * WORDS
+
+    def _offset(self, first: Any) -> Any:
+        """Words from the first tile to the one whose k begins at `first`."""
+        return div(first, self._per_word) * (SHUFFLED_ROWS if self._shuffled else 1)
+
     def fetch(self, first: Any, ragged: bool) -> list[Any]:
         """Start loading the tile whose k begins at `first`."""
-        tile = self._tile
-        if not ragged:
-            return tile.fetch(self.buffer, self.stride, self._thread, div(first, 2))
-        out = []
+        tile, offset, out = self._tile, self._offset(first), []
         for i in range(tile.loads):
             row, chunk = tile.part(self._thread, i)
-            at = row * self.stride + chunk * WORDS + div(first, 2)
-            inside = first + chunk * LANES < self._k
-            out.append(self.buffer.load(inside.select(at, FAR // 4), WORDS))
+            at = self._at(row, chunk)
+            if ragged:
+                inside = first + chunk * self._per_chunk < self._k
+                out.append(self.buffer.load(inside.select(at + offset, FAR // 4), WORDS))
+            else:
+                out.append(self.buffer.load(at, WORDS, offset))
         return out
 
     @property
@@ -55,7 +71,7 @@ class RowMajor:
 
     def copy_async(self, first: Any, base: Any, wave: int) -> None:
         """Copy the tile to LDS without registers."""
-        self._tile.copy_async(self.buffer, self.stride, base, self._thread, wave, div(first, 2))
+        self._tile.copy_async(self.buffer, self._at, base, self._thread, wave, self._offset(first))
 
 
 class KMajor:
@@ -109,8 +125,8 @@ class KMajor:
 
 
 def operand(data: Any, consecutive_k: bool, tile: RowTile, element: Any, rows: Any, row: Any, k: int,
-            thread: Any) -> RowMajor | KMajor:  # fmt: skip
+            thread: Any, shuffled: bool = False) -> RowMajor | KMajor:  # fmt: skip
     """The loader for an operand of `rows` x `k` elements."""
     if consecutive_k:
-        return RowMajor(data, tile, rows, row, k, thread)
+        return RowMajor(data, tile, rows, row, k, thread, element.width // 8, shuffled)
     return KMajor(data, tile, element, rows, row, k, thread)

@@ -141,10 +141,13 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         tally.add("ds_write", tile.loads)
         tile.commit(stages[stage], thread, chunks)
 
+    def a_place(row_, chunk):
+        return row_ * row_words + chunk * WORDS
+
     def copy_a(t, stage):
         """Start copying tile t of A to LDS."""
         tally.add("vmem", tile.loads)
-        tile.copy_async(a, row_words, stages[stage], thread, WAVE, t * (config.row_bytes // 4))
+        tile.copy_async(a, a_place, stages[stage], thread, WAVE, t * (config.row_bytes // 4))
 
     def side_of(t):
         """What a tile needs besides A: B fragments, and scales."""
@@ -220,7 +223,8 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         return state[0], following, later, first
 
     def flat(acc, side, pending, first):
-        return [*acc, *(v for strip in side[0] for v in strip), *pending, *side[1], *(v for row_ in first for v in row_)]
+        strips, parts_ = (v for strip in side[0] for v in strip), (v for row_ in first for v in row_)
+        return [*acc, *strips, *pending, *side[1], *parts_]
 
     def unflat(state, kinds, held):
         values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]

@@ -59,7 +59,10 @@ class RowTile:
         if span == 1:
             return 0
         every = max(slots // self.chunks, 1)
-        return mod(div(row, every), span)
+        # gfx950 serves rows 0-3 and 12-15 of a chunk together with rows 4-11 of the next one. Rows of 64 bytes, four
+        # of which share the banks, must then count down.
+        turn = 3 if slots == 16 and span == 4 else 1
+        return mod(div(row, every) * turn, span)
 
     def at(self, row: Any, chunk: Any) -> Any:
         """Word offset of a chunk."""
@@ -83,13 +86,17 @@ class RowTile:
         for i, value in enumerate(chunks):
             lds_write(base, self.at(*self.part(thread, i)), value)
 
-    def copy_async(self, source: Buffer, stride: int, base: Any, thread: Any, wave: int, soffset: Any) -> None:
-        """Copy global memory to LDS without registers: a lane's LDS place is fixed, so its source is exchanged."""
+    def copy_async(self, source: Buffer, place_of: Callable[[Any, Any], Any], base: Any, thread: Any, wave: int,
+                   soffset: Any) -> None:  # fmt: skip
+        """Copy global memory to LDS without registers: a lane's LDS place is fixed, so its source is exchanged.
+
+        ``place_of(row, chunk)`` is the word offset of a chunk in `source`.
+        """
         atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int32)
         first = fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, wave) * (wave * WORDS)))
         for i in range(self.loads):
             row, chunk = self.part(thread, i)
-            at = row * stride + (chunk ^ self.swizzle(row)) * WORDS
+            at = place_of(row, chunk ^ self.swizzle(row))
             place = fx.make_view(base + (first + i * self.threads * WORDS), fx.make_layout(WORDS, 1))
             fx.copy(atom, source.view(at, WORDS), place, soffset=soffset)
 
