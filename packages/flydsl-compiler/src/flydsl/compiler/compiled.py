@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flydsl.runtime._native import Launcher, library_info
+from flydsl.runtime._plans import remember
 
 from .artifact import CompiledArtifact
 
@@ -44,6 +45,7 @@ class CompiledFunction(Launcher):
             **({"post_load": tuple(processors)} if processors else {}),
         )  # fmt: skip
         self.artifact = artifact
+        remember(artifact.plan, artifact.hsaco)
         if schedules := artifact.metadata.get("schedules"):
             from flydsl.runtime.profiling import schedules as known
 

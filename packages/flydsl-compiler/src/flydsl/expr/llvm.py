@@ -193,7 +193,7 @@ def _access(order: Any, syncscope: Any, refused: tuple[Any, ...], what: str) -> 
     ordering = _ordering(order)
     if order in refused:
         raise ValueError(f"a {what} cannot have the order {order.name}")
-    if syncscope and order is AtomicOrdering.NotAtomic:
+    if syncscope is not None and order is AtomicOrdering.NotAtomic:
         raise ValueError("syncscope needs an atomic memory_order")
     return {"ordering": ordering, "syncscope": _scope(syncscope)}
 

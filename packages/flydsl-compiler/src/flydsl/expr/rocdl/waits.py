@@ -52,9 +52,13 @@ def asyncmark() -> None:
 
 
 def wait_asyncmark(count: Any = 0) -> None:
-    """Wait until at most `count` marked groups are outstanding; conservatively, for all vector memory operations."""
-    if count is not None:
-        static_int(count, "count")
+    """Wait until at most `count` marked groups are outstanding; conservatively, for all copies to LDS."""
+    if count is None:
+        return
+    static_int(count, "count")
+    if target_arch().startswith("gfx1250"):
+        s_wait_asynccnt(0)  # its copies to LDS have a counter of their own, and s_waitcnt does not exist
+    else:
         s_waitcnt(vmcnt=0)
 
 
