@@ -17,34 +17,6 @@ def leaf(*shape, dtype="f32", seed=0):
     return random(*shape, dtype=dtype, seed=seed).requires_grad_()
 
 
-def operator_cases():
-    x, w, b, r = leaf(3, 5, 96), leaf(96, seed=1), leaf(96, seed=2), leaf(3, 5, 96, seed=3)
-    plain = [t.detach() for t in (x, w, b, r)]
-    half = [leaf(16, 64, dtype="bf16"), leaf(32, 64, dtype="bf16", seed=1), leaf(32, dtype="bf16", seed=2)]
-    return {
-        "softmax": (x,), "softmax_bwd": (plain[0], plain[3]), "rmsnorm_fwd": (x, w, 1e-5, True),
-        "rmsnorm_bwd": (plain[0], plain[1], plain[3], torch.rand(3, 5)), "fused_add_rmsnorm_fwd": (x, r, w, 1e-5),
-        "fused_add_rmsnorm_bwd": (plain[0], plain[1], plain[3], torch.rand(3, 5), None),
-        "layernorm_fwd": (x, w, b, 1e-5, True),
-        "layernorm_bwd": (plain[0], plain[1], plain[3], torch.rand(3, 5), torch.rand(3, 5)),
-        "fused_add_layernorm_fwd": (plain[0], plain[3], plain[1], plain[2], 1e-5),
-        "rmsnorm_quant": (plain[0], plain[1], None, "i8", 1e-5),
-        "fused_add_rmsnorm_quant": (plain[0], plain[3], plain[1], plain[1], "i8", 1e-5),
-        "layernorm_quant": (plain[0], plain[1], plain[2], None, "i8", 1e-5),
-        "fused_add_layernorm_quant": (plain[0], plain[3], plain[1], plain[2], plain[1], "i8", 1e-5),
-        "quantize_per_token": (plain[0], "i8"), "quantize_per_group": (torch.rand(4, 256), "i8", True),
-        "quantize_per_block": (torch.rand(4, 256), "i8"), "quantize_per_tensor": (torch.rand(4, 256), "i8"),
-        "gemm": (*half, "nt"), "topk_gating_softmax": (torch.rand(4, 16), 2, True),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=needs(*GENERAL_GEMM)) if n == "gemm" else n
-                                  for n in operator_cases()])  # fmt: skip
-def test_opcheck(name):
-    result = torch.library.opcheck(getattr(flydsl, name).default, operator_cases()[name])
-    assert set(result.values()) == {"SUCCESS"}
-
-
 def gradients(function, *inputs):
     for t in inputs:
         t.grad = None
@@ -171,6 +143,16 @@ def test_patched_model_compiles_and_trains():
     torch._dynamo.reset()
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
     close(compiled(x.detach()), net(x.detach()), 1e-6)
+
+
+def test_patch_reports_other_devices():
+    net = torch.nn.Sequential(torch.nn.LayerNorm(16))
+    report = kernels.patch(net)
+    net.to("meta")
+    with pytest.warns(UserWarning, match="input on device 'meta'"):
+        assert net(torch.empty(2, 16, device="meta")).device.type == "meta"
+    assert report.sites[0].calls == 0 and sum(report.sites[0].fallbacks.values()) == 1
+    assert "fell back 1 times: input on device 'meta'" in str(report)
 
 
 @needs("gfx1250")

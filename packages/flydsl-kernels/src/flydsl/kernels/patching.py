@@ -19,6 +19,7 @@ from torch import nn
 
 from . import ops
 from .common.arch import target
+from .common.arrays import device_type
 
 __all__ = ["CallSite", "PatchReport", "patch"]
 
@@ -159,7 +160,7 @@ _RULES = (
 
 
 def _install(module: nn.Module, site: CallSite, rule: _Rule, strict: bool) -> Callable[[], None]:
-    original = module.forward
+    original, needed = module.forward, device_type()
     announced: set[str] = set()
 
     def forward(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,6 +168,8 @@ def _install(module: nn.Module, site: CallSite, rule: _Rule, strict: bool) -> Ca
             why = "it was called with more than one argument"
         elif not isinstance(x, torch.Tensor):
             why = f"it was called with a {type(x).__name__}"
+        elif x.device.type != needed:
+            why = f"input on device {x.device.type!r}, kernels run on {needed!r}"
         else:
             why = rule.refuse_call(module, x)
         if not why:

@@ -11,7 +11,7 @@ from .arch import target
 from .dtypes import dtype_name
 
 __all__ = [
-    "as_rows", "contiguous", "device_problem", "empty", "is_torch", "launch", "statistic", "stream_of",
+    "as_rows", "contiguous", "device_type", "empty", "is_torch", "launch", "statistic", "stream_of",
     "vector", "zeros",
 ]  # fmt: skip
 
@@ -115,18 +115,18 @@ def stream_of(array: Any) -> Any:
     return None
 
 
-def device_problem(array: Any) -> str:
-    """Why kernels cannot access an array where it is, or ``""``."""
-    where = array.device.type if is_torch(array) else "cpu"
-    # Torch calls AMD GPUs "cuda" too. The simulator's memory is the host's.
-    needed = "cuda" if rt.kind() == "rocm" else "cpu"
-    return "" if where == needed else f"it is on device {where!r}, and kernels run on {needed!r} here"
+def device_type() -> str:
+    """torch's name of the devices whose memory kernels access: the host's on the simulator.
+
+    torch calls AMD GPUs "cuda" too.
+    """
+    return "cuda" if rt.kind() == "rocm" else "cpu"
 
 
 def _check_operands(name: str, like: Any, args: tuple[Any, ...]) -> None:
-    problem = device_problem(like)
-    if problem:
-        raise ValueError(f"{name}: an operand cannot be used: {problem}")
+    where, needed = like.device.type if is_torch(like) else "cpu", device_type()
+    if where != needed:
+        raise ValueError(f"{name}: an operand is on device {where!r}, and kernels run on {needed!r} here")
     for other in args:
         if not hasattr(other, "shape"):
             continue

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from ..gemm import functional as gemm
+from ..gemm.layouts import tag
 from .registry import fake, operator
 
 
 @operator("gemm")
 def _gemm(a: Tensor, b: Tensor, bias: Tensor | None, layout: str) -> Tensor:
-    return gemm.gemm(a, b, bias, layout)
+    return gemm.gemm(a, b, None if bias is None else bias.contiguous(), layout)
 
 
 @fake(_gemm)
@@ -50,7 +51,7 @@ _gemm.register_autograd(_gemm_gradient, setup_context=_gemm_save)
 
 @operator("linear_inference")
 def _linear_inference(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return gemm.linear(x, weight, bias, shuffle=True)
+    return gemm.linear(x, weight, None if bias is None else bias.contiguous(), shuffle=True)
 
 
 @fake(_linear_inference)
@@ -58,23 +59,29 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
 
+def _tagged(b: Tensor, layout: str) -> Tensor:
+    # The tag is an attribute of the tensor object, which a copy does not have; a caller that knows better says so.
+    return tag(b.detach(), layout) if layout else b
+
+
 @operator("preshuffle_gemm")
 def _preshuffle_gemm(a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None,
-                     activation: str, out_dtype: torch.dtype) -> Tensor:  # fmt: skip
-    return gemm.preshuffle_gemm(a, b, scale_a, scale_b, bias, activation, out_dtype)
+                     activation: str, out_dtype: torch.dtype, layout: str = "") -> Tensor:  # fmt: skip
+    return gemm.preshuffle_gemm(a, _tagged(b, layout), scale_a, scale_b, bias, activation, out_dtype)
 
 
 @fake(_preshuffle_gemm)
 def _(a: Tensor, b: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None, activation: str,
-      out_dtype: torch.dtype) -> Tensor:  # fmt: skip
+      out_dtype: torch.dtype, layout: str = "") -> Tensor:  # fmt: skip
     return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
 
 
 @operator("blockscale_gemm")
-def _blockscale_gemm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
-    return gemm.blockscale_gemm(a, b, scale_a, scale_b, out_dtype)
+def _blockscale_gemm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype,
+                     layout: str = "") -> Tensor:  # fmt: skip
+    return gemm.blockscale_gemm(a, _tagged(b, layout), scale_a, scale_b, out_dtype)
 
 
 @fake(_blockscale_gemm)
-def _(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
+def _(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype, layout: str = "") -> Tensor:
     return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
