@@ -215,3 +215,49 @@ def test_doctor(tmp_path: Path) -> None:
                  "did you mean FLYDSL_DUMP_IR?", "FLYDSL_COMPILE_OPT_LEVEL='9' is out of range"):  # fmt: skip
         assert text in wrong.stdout, wrong.stdout
     assert wrong.stdout.count("    ") >= 5  # each with its remedy
+
+
+def metadata(folder: Path, name: str, version: str, *requirements: str) -> Path:
+    """A folder that, in front of the path, makes a distribution look installed in that version."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    (info / "METADATA").write_text("\n".join([*lines, *(f"Requires-Dist: {r}" for r in requirements)]) + "\n")
+    return folder
+
+
+def test_doctor_finds_wrong_pins_and_values(tmp_path: Path) -> None:
+    folder = metadata(tmp_path / "site", "flydsl-compiler", "0.1.0", "flydsl-ir==9.9.9", "numpy; extra == 'x'")
+    path = os.pathsep.join([str(folder), *sys.path])
+    result = flydsl("doctor", "--json", PYTHONPATH=path, FLYDSL_RUNTIME_KIND="sim", FLYDSL_DUMP_IR="enabled",
+                    FLYDSL_RUNTIME_CACHE_DIR=str(tmp_path / "cache"))  # fmt: skip
+    assert result.returncode == 1 and result.stderr == ""
+    problems = {p["what"]: p["remedy"] for p in json.loads(result.stdout)["problems"]}
+    wrong = next(w for w in problems if w.startswith("flydsl-compiler needs flydsl-ir 9.9.9, found "))
+    assert problems[wrong] == "pip install flydsl-ir==9.9.9"
+    assert any("FLYDSL_DUMP_IR='enabled' is taken as false" in what for what in problems) and len(problems) == 2
+
+
+def broken(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The installed command in a process where a module cannot be imported."""
+    code = f"import sys; sys.modules[{missing!r}] = None; from flydsl.utils.command import main; sys.exit(main())"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize(
+    "missing, package",
+    [("flydsl.runtime._native", "flydsl-runtime"), ("flydsl._mlir", "flydsl-ir"), ("flydsl.layout", "flydsl-layout")],
+)
+def test_doctor_without_a_part_of_the_stack(missing: str, package: str) -> None:
+    result = broken(missing, "doctor")
+    assert result.returncode == 1 and "Traceback" not in result.stderr, result.stderr
+    assert f"{package} cannot be imported" in result.stdout or f"{package} is not installed" in result.stdout
+    assert "pip install" in result.stdout
+    facts = json.loads(broken(missing, "doctor", "--json").stdout)
+    assert facts["problems"]
+
+
+def test_other_commands_without_the_runtime() -> None:
+    result = broken("flydsl.runtime._native", "cache", "list")
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr.startswith("flydsl: the installation is broken") and result.stderr.count("\n") == 1

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import platform
-import re
 import tempfile
+import warnings
 from typing import Any
+
+from flydsl.utils.installation import import_problems, version_of, wrong_pins
 
 from .output import Output, size_text
 
 __all__ = ["collect", "register"]
-
-_PIN = re.compile(r"^(flydsl-[a-z]+)\s*==\s*([^\s;,]+)")
-
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
@@ -60,36 +58,16 @@ def _packages(problems: list[dict[str, str]]) -> dict[str, Any]:
     from flydsl.compiler.toolchain import package_versions
 
     versions = package_versions()
-    for name, version in versions.items():
-        if not version and name != "flydsl-kernels":
-            _report(problems, f"{name} is not installed", f"pip install {name}=={versions['flydsl-compiler']}")
-        for pinned, wanted in _pins(name).items():
-            present = versions.get(pinned, "")
-            if present and present != wanted:
-                _report(problems, f"{name} needs {pinned} {wanted}, found {present}", f"pip install {pinned}=={wanted}")
+    for name in versions:
+        problems += wrong_pins(name, versions)
+    problems += import_problems()
     found: dict[str, Any] = {name: version or "not installed" for name, version in versions.items()}
     found["python"] = platform.python_version()
     for name in ("numpy", "torch", "rich"):
-        found[name] = _version(name) or "not installed"
+        found[name] = version_of(name) or "not installed"
     if found["numpy"] == found["torch"] == "not installed":
         _report(problems, "neither NumPy nor torch is installed", "pip install numpy")
     return found
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def _pins(name: str) -> dict[str, str]:
-    """The exact requirements on other packages of the stack, as installed."""
-    try:
-        requirements = importlib.metadata.requires(name) or []
-    except importlib.metadata.PackageNotFoundError:
-        return {}
-    return {m.group(1): m.group(2) for m in map(_PIN.match, requirements) if m}
 
 
 def _libraries(problems: list[dict[str, str]]) -> dict[str, Any]:
@@ -98,9 +76,8 @@ def _libraries(problems: list[dict[str, str]]) -> dict[str, Any]:
         from flydsl.ir import llvm_version
 
         found["LLVM"] = llvm_version()
-    except ImportError as error:
+    except ImportError:  # reported with the packages
         found["LLVM"] = None
-        _report(problems, f"flydsl-ir cannot be imported: {error}", "reinstall flydsl-ir for this Python and system")
     from flydsl.runtime import HipError, simulator_directory
 
     try:
@@ -176,7 +153,11 @@ def _settings(problems: list[dict[str, str]]) -> dict[str, Any]:
             if option.source() == "default":
                 continue
             try:
-                found[option.var] = getattr(manager, name)
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    found[option.var] = getattr(manager, name)
+                for warning in caught:
+                    _report(problems, str(warning.message), f"correct the value of {option.var}")
             except ValueError as error:
                 found[option.var] = os.environ.get(option.var)
                 _report(problems, str(error), f"unset {option.var}, or give it a valid value")
