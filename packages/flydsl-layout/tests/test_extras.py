@@ -298,3 +298,16 @@ def test_import_is_quick_and_standard_library_only() -> None:
         "assert d < 0.5, d; bad=[m for m in ('numpy','torch','hypothesis') if m in sys.modules]; assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_labels_have_contrast() -> None:
+    """At least 4 to 1 (WCAG 2.1 asks 4.5 of body text, 3 of large text) on every colour, with the better ink."""
+    from flydsl.layout.svg import category_colour, ink, luminance, ramp_colour
+
+    for fill in [*map(category_colour, range(32)), *(ramp_colour(k / 100) for k in range(101))]:
+        contrast = {c: _contrast(luminance(c), luminance(fill)) for c in ("#ffffff", "#1a1a1a")}
+        assert contrast[ink(fill)] == max(contrast.values()) > 4, fill
+
+
+def _contrast(a: float, b: float) -> float:
+    return (max(a, b) + 0.05) / (min(a, b) + 0.05)

@@ -17,10 +17,10 @@ _MODULES = {
         coalesce complement filter_ filter_zeros
     """,
     "atoms": """
-        mma_atom mma_atoms
+        MmaAtomInfo mma_atom mma_atoms
     """,
     "banks": """
-        bank_conflicts find_swizzle
+        BankReport SwizzleSearch bank_conflicts find_swizzle
     """,
     "compose": """
         composition

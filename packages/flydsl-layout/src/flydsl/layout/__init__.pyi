@@ -7,10 +7,13 @@ from .algebra import (
     filter_zeros as filter_zeros,
 )
 from .atoms import (
+    MmaAtomInfo as MmaAtomInfo,
     mma_atom as mma_atom,
     mma_atoms as mma_atoms,
 )
 from .banks import (
+    BankReport as BankReport,
+    SwizzleSearch as SwizzleSearch,
     bank_conflicts as bank_conflicts,
     find_swizzle as find_swizzle,
 )
@@ -209,6 +212,7 @@ slice = slice_
 __version__: str
 
 __all__ = [
+    "BankReport",
     "Basis",
     "ComposedLayout",
     "CoordSwizzle",
@@ -220,7 +224,9 @@ __all__ = [
     "LayoutError",
     "LinearLayout",
     "MmaAtom",
+    "MmaAtomInfo",
     "Swizzle",
+    "SwizzleSearch",
     "Tile",
     "TiledCopy",
     "TiledMma",

@@ -12,6 +12,7 @@ _HUES = (
     (204, 121, 167), (0, 114, 178), (213, 94, 0), (150, 150, 150),
 )  # fmt: skip
 _TINTS = (0.62, 0.42, 0.78, 0.24)
+_BLACK = "#1a1a1a"
 _LOW, _HIGH = (247, 251, 255), (33, 113, 181)
 _FONT = "font-family=\"'DejaVu Sans Mono','Menlo','Consolas',monospace\""
 
@@ -32,10 +33,17 @@ def ramp_colour(x: float) -> str:
     return _hex([a + (b - a) * x for a, b in zip(_LOW, _HIGH, strict=True)])
 
 
+def luminance(fill: str) -> float:
+    """Relative luminance of a colour ``#rrggbb`` (WCAG 2.1)."""
+    channels = (int(fill[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
 def ink(fill: str) -> str:
-    """Black or white, whichever reads better on a fill."""
-    r, g, b = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
-    return "#ffffff" if 0.299 * r + 0.587 * g + 0.114 * b < 135 else "#1a1a1a"
+    """Black or white, whichever has the higher contrast on a fill (WCAG 2.1)."""
+    light = luminance(fill) + 0.05
+    return "#ffffff" if 1.05 / light > light / (luminance(_BLACK) + 0.05) else _BLACK
 
 
 def font_for(cells: int) -> float:
