@@ -194,6 +194,7 @@ def run(capsys: Any, *argv: str) -> tuple[int, str, str]:
         (("divide", "24:1", "(2,3):(6,1)"), "((2,3),(2,2)):((6,1),(3,12))"),
         (("divide", "40:1", "8", "--kind", "zipped"), "(8,5):(1,8)"),
         (("product", "(3,2):(2,1)", "(4,5):(1,4)", "--kind", "raked"), "((4,3),(5,2)):((6,2),(24,1))"),
+        (("product", "(3,2)", "[2|2]", "--kind", "zipped"), "((3,2),(2,2)):((1,3),(3,1))"),
         (("complement", "6:5", "70"), "(5,3):(1,30)"),
         (("inverse", "(6,4):(4,1)"), "(4,6):(6,1)"),
         (("inverse", "4:2", "--side", "left"), "(2,4):(0,1)"),
@@ -212,6 +213,12 @@ def test_cli_show_banks_mma(capsys: Any, tmp_path: Any) -> None:
     status, out, _ = run(capsys, "show", "(4,2):(2,1)", "--svg", str(tmp_path / "a.svg"))
     assert status == 0 and "│" in out
     assert json.loads(run(capsys, "show", "(4,2):(2,1)", "--json")[1])["injective"] is True
+    facts = json.loads(run(capsys, "show", "((4,?{div=8}),2)", "--json")[1])
+    assert facts["shape"] == [[4, "?{div=8}"], 2] and facts["stride"] == [[1, 4], "?{div=32}"] and facts["rank"] == 2
+    assert facts["size"] == "?{div=64}" and "injective" not in facts
+    assert run(capsys, "show", "(4,?)")[1] == "(4,?):(1,4)\nsize ?{div=4}\ncosize ?"
+    big = json.loads(run(capsys, "complement", "1048576:3", "--json")[1])
+    assert big["shape"] == 3 and big["injective"] is True
     assert "8-way conflict" in run(capsys, "banks", "64:64", "--fix")[1]
     assert json.loads(run(capsys, "banks", "64:64", "--fix", "--json")[1])["cycles_after"] == 8
     assert "((16,4),4):((1,64),16)" in run(capsys, "mma", "mfma_f32_16x16x16_f16", "--svg", str(tmp_path / "m.svg"))[1]
@@ -227,7 +234,8 @@ def test_cli_show_banks_mma(capsys: Any, tmp_path: Any) -> None:
         (("show", "((4,2"), 1, "parse error"),
         (("show", ""), 1, "parse error"),
         (("show", "[4|2]"), 1, "expected a layout"),
-        (("show", "(4,?):(1,4)"), 1, "static"),
+        (("show", "(4,?):(1,4)", "--svg", "x.svg"), 1, "static"),
+        (("product", "(2,2)", "[3|2]", "--kind", "blocked"), 1, "must be a Layout"),
         (("show", "(4,2):1"), 1, "not congruent"),
         (("show", "(8,8):(8,1)", "--tv", "(4,4)x"), 1, "parse error"),
         (("compose", "8:1", "S<1,0,2>"), 1, "bare swizzle"),

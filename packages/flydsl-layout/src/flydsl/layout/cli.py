@@ -33,12 +33,24 @@ def _tiler(text: str) -> Any:
 
 
 def _facts(x: Any) -> dict[str, Any]:
+    """What ``--json`` prints of a layout: integers where they are known, the text of the IR types elsewhere."""
     facts: dict[str, Any] = {"text": str(x)}
-    if isinstance(x, (fl.Layout, fl.ComposedLayout)) and x.is_static:
-        facts |= {"size": fl.size(x), "cosize": fl.cosize(x), "rank": x.rank, "depth": x.depth}
-        if isinstance(x, fl.Layout) and fl.size(x) <= 1 << 16 and isinstance(fl.coprofile(x), int):
+    if not isinstance(x, (fl.Layout, fl.ComposedLayout)):
+        return facts
+    facts |= {"size": _known(fl.size(x)), "cosize": _known(fl.cosize(x)), "rank": x.rank, "depth": x.depth}
+    facts["shape"] = _known(x.shape)
+    if isinstance(x, fl.Layout):
+        facts["stride"] = _known(x.stride)
+        if x.is_static:
             facts["injective"] = fl.is_injective(x)
     return facts
+
+
+def _known(x: Any) -> Any:
+    """An int tuple as nested lists of integers, and of texts where a leaf is not a static integer."""
+    if isinstance(x, tuple):
+        return [_known(e) for e in x]
+    return x if type(x) is int else fl.to_text(x)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     q = add("divide", "divide a layout by a tiler", layout, ("tiler", "e.g. '[4|8]' or '4:2'"))
     q.add_argument("--kind", choices=DIVIDES, default="logical")
     q.add_argument("--strict", action="store_true", help="fail where the tiler does not divide evenly")
-    q = add("product", "repeat a layout", layout, ("tiler", "layout of the repetitions"))
+    q = add("product", "repeat a layout", layout, ("tiler", "layout of the repetitions, or '[2|3]' by mode"))
     q.add_argument("--kind", choices=PRODUCTS, default="logical")
     q = add("complement", "complement of a layout", layout)
     q.add_argument("size", nargs="?", type=int, help="codomain size (default: cosize)")
@@ -92,6 +104,9 @@ def _show(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str]]:
         options["tile"] = fl.parse_int_tuple(a.tv)
     elif a.tile:
         options["tiler"] = _tiler(a.tile)
+    if not options and isinstance(x, (fl.Layout, fl.ComposedLayout)) and not x.is_static:
+        facts = _facts(x)
+        return x, "\n".join([str(x), *(f"{k} {facts[k]}" for k in ("size", "cosize"))]), lambda: fl.to_svg(x)
     return x, fl.to_table(x, **options), lambda: fl.to_svg(x, **options)
 
 
@@ -145,9 +160,9 @@ def _run(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
         r = getattr(fl, f"{a.kind}_divide")(source, tiler)
         options = {"tiler": tiler}
     elif a.command == "product":
-        block, tiler = _layout(a.layout), _layout(a.tiler)
+        block, tiler = _layout(a.layout), _tiler(a.tiler) if a.tiler.lstrip()[:1] == "[" else _layout(a.tiler)
         r = getattr(fl, f"{a.kind}_product")(block, tiler)
-        options = {"product_of": (block, tiler)}
+        options = {"product_of": (block, tiler)} if isinstance(tiler, fl.Layout) else {}
     elif a.command == "complement":
         r = fl.complement(_layout(a.layout), a.size)
     elif a.command == "inverse":
