@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flydsl.layout import mma_atoms, to_fly_type
+from flydsl.layout import mma_atom, mma_atoms, to_fly_type
 
 ir = pytest.importorskip("flydsl._mlir.ir")
 fly = pytest.importorskip("flydsl._mlir.dialects.fly")
@@ -54,6 +54,7 @@ def test_layouts_are_those_of_the_dialect() -> None:
                 missing.append(info.name)
                 continue
             compared += 1
+            assert mma_atom(text, arch) is info
             theirs = [str(t) for t in (atom.thr_layout, atom.tv_layout_a, atom.tv_layout_b, atom.tv_layout_c)]
             ours = [to_fly_type(x) for x in (info.atom.thr, info.atom.a, info.atom.b, info.atom.c)]
             if ours != theirs:

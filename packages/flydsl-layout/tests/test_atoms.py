@@ -161,3 +161,39 @@ def test_same_name_on_two_architectures() -> None:
             with pytest.raises(LayoutError):
                 mma_atom(bad)
     assert {i.archs: i for i in mma_atoms("gfx1100")}
+
+
+@pytest.mark.parametrize(
+    "text,name,arch",
+    [
+        ("!fly_rocdl.cdna3.mfma<16x16x16, (f16, f16) -> f32>", "mfma_f32_16x16x16_f16", "gfx942"),
+        ("!fly.mma_atom<!fly_rocdl.cdna3.mfma<32x32x8, (bf16, bf16) -> f32>>", "mfma_f32_32x32x8_bf16", "gfx942"),
+        ("cdna3.mfma<16x16x32,(f8E4M3FNUZ,f8E5M2FNUZ)->f32>", "mfma_f32_16x16x32_fp8_bf8", "gfx942"),
+        ("!fly_rocdl.cdna3.mfma<32x32x16, (i8, i8) -> i32>", "mfma_i32_32x32x16_i8", "gfx942"),
+        (
+            "!fly_rocdl.cdna4.mfma_scale<16x16x128, (f8E4M3FN, f4E2M1FN) -> f32, opselA = 0, opselB = 0>",
+            "mfma_scale_f32_16x16x128_f8E4M3FN_f4E2M1FN",
+            "gfx950",
+        ),
+        (
+            "!fly_rocdl.gfx11.wmma<16x16x16, (f16, f16) -> f32, signA = false, signB = false, clamp = false>",
+            "wmma_f32_16x16x16_f16",
+            "gfx1100",
+        ),
+        ("!fly_rocdl.gfx120x.wmma<16x16x16, (f16, f16) -> f32, signA = false>", "wmma_f32_16x16x16_f16", "gfx1201"),
+        ("!fly_rocdl.gfx1250.wmma<16x16x32, (bf16, bf16) -> f32>", "wmma_f32_16x16x32_bf16", "gfx1250"),
+    ],
+)
+def test_op_types_name_instructions(text: str, name: str, arch: str) -> None:
+    info = mma_atom(text)
+    assert info.name == name and arch in info.archs and mma_atom(text, arch) is info is mma_atom(name, arch)
+
+
+def test_names_of_several_architectures() -> None:
+    """gfx11 repeats the values of A and B in both halves of a wave; without an architecture the others come first."""
+    assert "gfx1201" in mma_atom("wmma_f32_16x16x16_f16").archs
+    assert "gfx1100" in mma_atom("wmma_f32_16x16x16_f16", "gfx1100").archs
+    with pytest.raises(LayoutError, match="unknown matrix instruction"):
+        mma_atom("!fly_rocdl.cdna3.mfma<16x16x17, (f16, f16) -> f32>")
+    with pytest.raises(LayoutError, match="does not exist on gfx1250"):
+        mma_atom("!fly_rocdl.cdna3.mfma<16x16x16, (f16, f16) -> f32>", "gfx1250")

@@ -143,3 +143,13 @@ def test_reports_evaluate_to_themselves() -> None:
     report = L.bank_conflicts(Layout(64, 64))
     for x in (L.mma_atom("mfma_f32_16x16x16_f16"), report, L.find_swizzle(Layout((8, 8), (64, 8)))):
         assert eval(repr(x), scope) == x
+
+
+def test_the_oracle_takes_functions_of_coordinates_or_modes() -> None:
+    L.assert_same_map(M, lambda c: 8 * c[0] + c[1])
+    L.assert_same_map(M, lambda i, j: 8 * i + j)
+    L.assert_same_map(A, lambda i, j: 2 * i + j[0] + 8 * j[1])
+    L.assert_same_map(Layout(8, 3), lambda i, step=3: i * step)
+    L.assert_same_map(M, Layout((4, (2, 4)), (8, (1, 2))))
+    with pytest.raises(AssertionError, match=r"maps \(0,1\) to 1, expected 4"):
+        L.assert_same_map(M, lambda i, j: i + 4 * j)

@@ -322,17 +322,53 @@ def _key(name: str) -> str:
     return re.sub(r"(32x16x128)_f4$", r"\1_f4e2m1fn", key)
 
 
+_OP_TYPE = re.compile(
+    r"(?:!fly\.mma_atom<\s*)?!?(?:fly_rocdl\.)?(cdna3|cdna4|gfx11|gfx120x|gfx1250)\.(mfma|wmma)(_scale)?"
+    r"<\s*(\d+)x(\d+)x(\d+)\s*,\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*->\s*(\w+)"
+)
+_FAMILIES = {
+    "cdna3": ("gfx942", "gfx950"), "cdna4": ("gfx950",), "gfx11": RDNA3, "gfx120x": RDNA4, "gfx1250": ("gfx1250",),
+}  # fmt: skip
+#: Element types of MLIR under the names of the instructions without scales.
+_EIGHT_BITS = {"f8E4M3FNUZ": "fp8", "f8E4M3FN": "fp8", "f8E5M2FNUZ": "bf8", "f8E5M2": "bf8"}
+
+
+def _of_op_type(name: str) -> tuple[MmaAtomInfo, ...] | None:
+    """The instructions of an op type, ``!fly_rocdl.cdna3.mfma<16x16x16, (f16, f16) -> f32>``; None if it is not one."""
+    found = _OP_TYPE.match(name.strip())
+    if found is None:
+        return None
+    family, kind, scale, m, n, k, a, b, acc = found.groups()
+    sixteen = re.search(r"blockSize\s*=\s*16\b", name) is not None
+    if not scale:
+        a, b = _EIGHT_BITS.get(a, a), _EIGHT_BITS.get(b, b)
+    fits = [
+        i
+        for i in mma_atoms()
+        if i.name.startswith(kind)
+        and (i.scale is not None) == bool(scale)
+        and i.name.startswith(f"{kind}_scale16") == sixteen
+        and not i.sparse
+        and (*i.shape_mnk, i.a_type, i.b_type, i.acc_type) == (int(m), int(n), int(k), a, b, acc)
+        and set(i.archs) & set(_FAMILIES[family])
+    ]
+    return tuple(sorted(fits, key=lambda i: i.blocks))
+
+
 def mma_atom(name: str, arch: str | None = None) -> MmaAtomInfo:
     """A matrix instruction by name, e.g. ``mfma_f32_16x16x16_f16``.
 
-    The spellings of the assembler (``v_mfma_f32_4x4x4_16b_f16``), of LLVM (``llvm.amdgcn.mfma.f32.16x16x16f16``) and of
-    the ``rocdl`` dialect are understood.  Where architectures differ in an instruction of one name, ``arch`` selects;
-    without it the first one is returned.  Raises :class:`LayoutError` for an unknown name.
+    The spellings of the assembler (``v_mfma_f32_4x4x4_16b_f16``), of LLVM (``llvm.amdgcn.mfma.f32.16x16x16f16``), of
+    the ``rocdl`` dialect and the op types of ``fly_rocdl`` (``!fly_rocdl.cdna3.mfma<16x16x16, (f16, f16) -> f32>``) are
+    understood.  Where architectures differ in an instruction of one name, ``arch`` selects; without it gfx11 comes
+    last.  Raises :class:`LayoutError` for an unknown name.
     """
     if not isinstance(name, str):
         raise LayoutError(f"the name of a matrix instruction is text, not {name!r}")
     key = _key(name)
-    group = _table().get(key, ())
+    group = _of_op_type(name)
+    if group is None:
+        group = tuple(sorted(_table().get(key, ()), key=lambda i: i.archs == RDNA3))
     for info in group:
         if arch is None or arch in info.archs:
             return info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 from . import coords, inttuple as it, scalar as sc
@@ -35,19 +36,30 @@ def enumerate_map(layout: Any) -> Iterator[tuple[IntTuple, IntTuple]]:
         yield c, layout(c)
 
 
-def assert_same_map(layout: Any, function: Callable[[Any], Any] | Any) -> None:
+def assert_same_map(layout: Any, function: Callable[..., Any] | Any) -> None:
     """Assert that a layout equals a function (or layout) of its natural coordinates, at every coordinate.
 
-    Raises ``AssertionError`` that names the first coordinate where they differ.  ``function`` may also be a layout of
-    another profile of the same size; it is then compared by linear coordinate.
+    Raises ``AssertionError`` that names the first coordinate where they differ.  ``function`` takes the coordinate, or
+    its modes one by one if it has several parameters: ``assert_same_map(Layout((4, 8), (8, 1)), lambda i, j: 8*i + j)``.
+    It may also be a layout of another profile of the same size; they are then compared by linear coordinate.
     """
     other = isinstance(function, (Layout, ComposedLayout))
     if other and _static_size(function) != _static_size(layout):
         raise AssertionError(f"{layout} has {_static_size(layout)} coordinates, {function} {_static_size(function)}")
+    by_mode = not other and _takes_modes(function)
     for i, (c, got) in enumerate(enumerate_map(layout)):
-        want = function(i) if other else function(c)
+        want = function(i) if other else function(*c) if by_mode and type(c) is tuple else function(c)
         if got != want:
             raise AssertionError(f"{layout} maps {it.to_text(c)} to {it.to_text(got)}, expected {it.to_text(want)}")
+
+
+def _takes_modes(function: Callable[..., Any]) -> bool:
+    """Whether a function demands more than one positional argument."""
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) > 1
 
 
 def same_map(a: Any, b: Any) -> bool:
