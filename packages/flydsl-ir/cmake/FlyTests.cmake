@@ -4,7 +4,7 @@ get_filename_component(fly_python_bin "${Python3_EXECUTABLE}" DIRECTORY)
 if(EXISTS "${fly_python_bin}/lit")
   set(FLY_LIT "${fly_python_bin}/lit")
 endif()
-configure_file("${CMAKE_SOURCE_DIR}/test/lit.site.cfg.py.in"
+configure_file("${CMAKE_SOURCE_DIR}/tests/filecheck/lit.site.cfg.py.in"
   "${CMAKE_BINARY_DIR}/test/lit.site.cfg.py" @ONLY)
 add_custom_target(check-fly
   COMMAND "${Python3_EXECUTABLE}" "${FLY_LIT}" -sv "${CMAKE_BINARY_DIR}/test"

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TEST_ROOT = Path(__file__).resolve().parents[1] / "test"
+TEST_ROOT = Path(__file__).resolve().parent / "filecheck"
 TOKEN = re.compile(r'"[^"]*"|[A-Za-z_$][\w$.]*|-?\d+|[%@#!^][\w$.:#]+|->|\s+|.', re.S)
 INTERESTING = [
     "0",

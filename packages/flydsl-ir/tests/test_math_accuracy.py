@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import math
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,91 @@ def hip():
 def test_error_bound(hip, name):
     error, where = math_accuracy.measure(hip, name, runtime.device_info().arch, 64 * 256)
     assert error <= BOUNDS[name], f"{error} ulp at {where}"
+
+
+@pytest.mark.parametrize("name", math_accuracy.CASES64)
+def test_error_bound_of_f64(hip, name):
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("no float wider than float64 on this host")
+    if name in ("erf", "erfc"):
+        pytest.importorskip("mpmath")
+    error, where = math_accuracy.measure(hip, name, runtime.device_info().arch, 64 * 32, "f64")
+    assert error <= 3, f"{error} ulp at {where}"
+
+
+def launch_f64(hip, body, x, y):
+    """``body`` on the device; x and y are repeated to whole waves."""
+    count = len(x)
+    x, y = (np.resize(np.array(a, np.float64), -count % 64 + count) for a in (x, y))
+    result = np.full_like(x, 77)
+    math_accuracy.launch(hip, math_accuracy.compile_body(body, runtime.device_info().arch, "f64"), [x, y, result])
+    return result[:count]
+
+
+def assert_same(result, expected, ulp=3):
+    same = (result == expected) & (np.signbit(result) == np.signbit(expected)) | np.isnan(result) & np.isnan(expected)
+    with np.errstate(all="ignore"):
+        close = np.abs(result - expected) <= ulp * np.spacing(np.abs(expected))
+    wrong = ~(same | close & (expected != 0))
+    assert not wrong.any(), (np.flatnonzero(wrong)[:8], result[wrong][:8], expected[wrong][:8])
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1.7e308, -1.7e308, 3e-9]
+REFERENCES = {"powf": np.power, "atan2": np.arctan2, "acos": np.arccos, "asin": np.arcsin, "atan": np.arctan,
+              "acosh": np.arccosh, "asinh": np.arcsinh, "atanh": np.arctanh}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n in math_accuracy.CASES if n not in math_accuracy.BINARY])
+def test_special_values_of_f64(hip, name):
+    result = launch_f64(hip, f"%z = math.{name} %x : f64", SPECIAL, SPECIAL)
+    reference = REFERENCES.get(name) or math_accuracy.CASES[name][0]
+    with np.errstate(all="ignore"):
+        expected = reference(np.array(SPECIAL))
+    assert_same(result, expected)
+
+
+@pytest.mark.parametrize("name", math_accuracy.BINARY)
+def test_special_pairs_of_f64(hip, name):
+    values = [*SPECIAL, 2.0, -2.0, 3.0, -3.0, 2.0**53 + 2, -(2.0**53) - 2, 1e10, 1e-200]
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    result = launch_f64(hip, f"%z = math.{name} %x, %y : f64", x, y)
+    with np.errstate(all="ignore"):
+        expected = REFERENCES[name](x, y)
+    assert_same(result, expected)
+
+
+def test_exact_results_of_f64(hip):
+    """Results that are representable come out exactly."""
+    roots = np.arange(1.0, 65)
+    np.testing.assert_array_equal(launch_f64(hip, "%z = math.cbrt %x : f64", roots**3, roots), roots)
+    powers = np.arange(-22.0, 23)
+    exponents = np.arange(-1074.0, 1024, 17)
+    result = launch_f64(hip, "%z = math.log2 %x : f64", np.exp2(exponents), exponents)
+    np.testing.assert_array_equal(result, exponents)
+    np.testing.assert_array_equal(launch_f64(hip, "%z = math.exp2 %x : f64", exponents, exponents), np.exp2(exponents))
+    result = launch_f64(hip, "%z = math.log10 %x : f64", 10.0 ** powers[22:], powers[22:])
+    np.testing.assert_array_equal(result, powers[22:])
+    result = launch_f64(hip, "%z = math.powf %x, %y : f64", np.full(34, 3.0), np.arange(34.0))
+    np.testing.assert_array_equal(result, 3.0 ** np.arange(34))
+
+
+def test_integer_power_and_pairs_of_f64(hip):
+    x, y = np.array([2.0, -3.0, 0.5, 10.0]), np.array([10.0, 3.0, -4.0, 22.0])
+    result = launch_f64(hip, "%m = arith.fptosi %y : f64 to i32\n%z = math.fpowi %x, %m : f64, i32", x, y)
+    np.testing.assert_array_equal(result, x**y)
+    result = launch_f64(hip, "%u, %w = math.sincos %x : f64\n%z = arith.divf %u, %w : f64", x, y)
+    np.testing.assert_allclose(result, np.tan(x), rtol=1e-15)
+
+
+def test_vectors_of_f64(hip):
+    body = """%v = vector.from_elements %x, %y, %y, %x : vector<2x2xf64>
+      %w = math.erf %v : vector<2x2xf64>
+      %u = vector.extract %w[0, 0] : f64 from vector<2x2xf64>
+      %k = vector.extract %w[1, 0] : f64 from vector<2x2xf64>
+      %z = arith.subf %u, %k : f64"""
+    x, y = np.linspace(-2, 2, 64), np.linspace(0.1, 1.3, 64)
+    erf = np.vectorize(math.erf)
+    np.testing.assert_allclose(launch_f64(hip, body, x, y), erf(x) - erf(y), rtol=0, atol=1e-15)
 
 
 def pairs(values):

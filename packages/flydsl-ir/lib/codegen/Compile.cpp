@@ -207,12 +207,27 @@ std::vector<IntrinsicUse> collectIntrinsics(const llvm::Module &module) {
   return uses;
 }
 
+/// Before selection, an intrinsic of buffers or of local memory whose operands have no instruction (the size
+/// of a copy, the type of a load) is reported without its name. Says which ones come into question.
+std::string describeIllegal(StringRef message, StringRef arch, ArrayRef<IntrinsicUse> uses) {
+  std::string names;
+  if (message.contains("Do not know how to"))
+    for (const IntrinsicUse &use : uses)
+      if (StringRef name = use.name;
+          (name.contains(".buffer.") && !name.contains("make.buffer")) || name.contains(".lds"))
+        names += (names.empty() ? "" : " or ") + use.name + " (kernel '" + use.function + "'" +
+                 (use.location.empty() ? ")" : ", " + use.location + ")");
+  if (names.empty())
+    return message.str();
+  return (arch + " has no instruction for " + names + " with these operands").str();
+}
+
 /// Instruction selection reports what it cannot select by dumping its graph. Says instead which
 /// intrinsic it was, and where; other messages stay as they are.
 std::string describeFatal(StringRef message, StringRef arch, ArrayRef<IntrinsicUse> uses) {
   auto [before, what] = message.split("Cannot select: ");
   if (what.empty())
-    return message.str();
+    return describeIllegal(message, arch, uses);
   what = what.split('\n').first;
   std::string name;
   if (size_t at = what.find("%llvm."); at != StringRef::npos) {

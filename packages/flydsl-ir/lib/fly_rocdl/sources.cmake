@@ -22,6 +22,7 @@ list(APPEND FLY_CORE_SOURCES
   Conversion/Memory.cpp
   Conversion/TypeConverter.cpp
   Transforms/ClusterAttr.cpp
+  Transforms/ExpandDouble.cpp
   Transforms/ExpandElementary.cpp
   Transforms/ExpandLaunchDims.cpp
   Transforms/ExpandMath.cpp

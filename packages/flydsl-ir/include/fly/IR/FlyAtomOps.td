@@ -223,7 +223,7 @@ def Fly_GemmOp : Fly_Op<"gemm", [AttrSizedOperandSegments]> {
                        Optional<Fly_LayoutType>:$traversalLayout);
   let assemblyFormat = [{
     `(` $mmaAtom `,` $d `,` custom<OperandGroup>($a) `,` custom<OperandGroup>($b) `,` $c `)`
-    custom<TraversalLayout>($traversalLayout) attr-dict `:` functional-type(operands, results)
+    `` custom<TraversalLayout>($traversalLayout) attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }

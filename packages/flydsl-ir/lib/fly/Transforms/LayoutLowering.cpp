@@ -28,7 +28,7 @@ namespace {
 struct RefreshInferredType : RewritePattern {
   RefreshInferredType(MLIRContext *ctx) : RewritePattern(MatchAnyOpTypeTag(), 0, ctx) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
-    if (!isa<FlyDialect>(op->getDialect()) || op->getNumResults() != 1)
+    if (!isa_and_nonnull<FlyDialect>(op->getDialect()) || op->getNumResults() != 1)
       return failure();
     auto infer = dyn_cast<InferTypeOpInterface>(op);
     SmallVector<Type> types;

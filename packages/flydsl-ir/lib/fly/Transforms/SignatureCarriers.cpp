@@ -181,58 +181,72 @@ Value mlir::fly::unpackCarriers(OpBuilder &builder, Location loc, Type type,
 
 namespace {
 
+/// Builds a carrier struct field by field.
+class StructBuilder {
+public:
+  StructBuilder(OpBuilder &builder, Location loc, Type type)
+      : builder(builder), loc(loc), result(LLVM::UndefOp::create(builder, loc, type)) {}
+  void append(Value field) {
+    result = LLVM::InsertValueOp::create(builder, loc, result, field, ArrayRef<int64_t>{index++});
+  }
+  Value get() const { return result; }
+
+private:
+  OpBuilder &builder;
+  Location loc;
+  Value result;
+  int64_t index = 0;
+};
+
+/// Takes values apart and stores their dynamic parts in structs.
 class Packer {
 public:
   Packer(OpBuilder &builder, Location loc) : builder(builder), loc(loc) {}
 
   Value tuple(Value value, IntTupleAttr attr) {
-    SmallVector<Value> leaves;
-    collectLeaves(value, attr, leaves);
-    return structure(leaves);
+    StructBuilder fields(builder, loc, carrierStruct(attr));
+    appendLeaves(value, attr, fields);
+    return fields.get();
   }
 
   Value map(Value value, Attribute attr) {
-    SmallVector<Value> parts;
+    StructBuilder fields(builder, loc, carrierStruct(attr));
     if (auto layout = dyn_cast<LayoutAttr>(attr)) {
       if (IntTupleAttr shape = layout.getShape(); !shape.isStatic())
-        parts.push_back(
+        fields.append(
             tuple(GetShapeOp::create(builder, loc, IntTupleType::get(shape), value), shape));
       if (IntTupleAttr stride = layout.getStride(); !stride.isStatic())
-        parts.push_back(
+        fields.append(
             tuple(GetStrideOp::create(builder, loc, IntTupleType::get(stride), value), stride));
-      return structure(parts);
+      return fields.get();
     }
     auto composed = cast<ComposedLayoutAttr>(attr);
     if (Attribute outer = composed.getOuter(); !isStaticAttr(outer))
-      parts.push_back(
-          map(ComposedGetOuterOp::create(builder, loc, getTypeFor(outer), value), outer));
+      fields.append(map(ComposedGetOuterOp::create(builder, loc, getTypeFor(outer), value), outer));
     if (IntTupleAttr offset = composed.getOffset(); !offset.isStatic())
-      parts.push_back(tuple(
+      fields.append(tuple(
           ComposedGetOffsetOp::create(builder, loc, IntTupleType::get(offset), value), offset));
     if (Attribute inner = composed.getInner(); !isStaticAttr(inner))
-      parts.push_back(
-          map(ComposedGetInnerOp::create(builder, loc, getTypeFor(inner), value), inner));
-    return structure(parts);
+      fields.append(map(ComposedGetInnerOp::create(builder, loc, getTypeFor(inner), value), inner));
+    return fields.get();
   }
 
   Value tensor(Value value, CoordTensorType type) {
-    SmallVector<Value> parts;
+    StructBuilder fields(builder, loc, getCarrierTypes(type)->front());
     if (IntTupleAttr base = type.getBase(); !base.isStatic())
-      parts.push_back(
-          tuple(GetIterOp::create(builder, loc, IntTupleType::get(base), value), base));
+      fields.append(tuple(GetIterOp::create(builder, loc, IntTupleType::get(base), value), base));
     if (Attribute layout = type.getLayout(); !isStaticAttr(layout))
-      parts.push_back(
-          map(GetLayoutOp::create(builder, loc, getTypeFor(layout), value), layout));
-    return structure(parts);
+      fields.append(map(GetLayoutOp::create(builder, loc, getTypeFor(layout), value), layout));
+    return fields.get();
   }
 
 private:
-  void collectLeaves(Value value, IntTupleAttr attr, SmallVectorImpl<Value> &leaves) {
+  void appendLeaves(Value value, IntTupleAttr attr, StructBuilder &fields) {
     if (attr.isStatic())
       return;
     if (attr.isLeaf()) {
       Type type = IntegerType::get(attr.getContext(), attr.extractIntFromLeaf().getWidth());
-      leaves.push_back(GetScalarOp::create(builder, loc, type, value));
+      fields.append(GetScalarOp::create(builder, loc, type, value));
       return;
     }
     for (int32_t i = 0; i < attr.rank(); ++i) {
@@ -241,18 +255,8 @@ private:
         continue;
       Value mode = GetOp::create(builder, loc, IntTupleType::get(child), value,
                                  builder.getDenseI32ArrayAttr({i}));
-      collectLeaves(mode, child, leaves);
+      appendLeaves(mode, child, fields);
     }
-  }
-
-  Value structure(ArrayRef<Value> fields) {
-    SmallVector<Type> types = llvm::to_vector(ValueRange(fields).getTypes());
-    Value result =
-        LLVM::UndefOp::create(builder, loc, packedStruct(builder.getContext(), types));
-    for (auto [index, field] : llvm::enumerate(fields))
-      result = LLVM::InsertValueOp::create(builder, loc, result, field,
-                                           ArrayRef<int64_t>{static_cast<int64_t>(index)});
-    return result;
   }
 
   OpBuilder &builder;

@@ -15,6 +15,36 @@ using namespace mlir::fly_rocdl;
 
 using EmitError = function_ref<InFlightDiagnostic()>;
 
+std::string fly_rocdl::listCombinations(
+    Type elemA, function_ref<bool(int32_t, int32_t, int32_t, Type, Type, Type)> exists) {
+  Builder b(elemA.getContext());
+  Type i4 = b.getI4Type(), i8 = b.getI8Type();
+  SmallVector<Type> inputs = {b.getF32Type(),
+                              b.getF16Type(),
+                              b.getBF16Type(),
+                              b.getType<Float8E4M3FNUZType>(),
+                              b.getType<Float8E5M2FNUZType>(),
+                              b.getType<Float8E4M3FNType>(),
+                              b.getType<Float8E5M2Type>(),
+                              i8,
+                              i4};
+  auto list = [&](ArrayRef<Type> inputs) {
+    std::string result;
+    llvm::raw_string_ostream os(result);
+    for (Type input : inputs)
+      for (Type acc : {Type(b.getF32Type()), Type(b.getF16Type()), Type(b.getBF16Type()),
+                       Type(b.getI32Type())})
+        for (auto [m, n] : {std::pair(16, 16), std::pair(32, 32)})
+          for (int32_t k : {2, 4, 8, 16, 32, 64, 128})
+            if (exists(m, n, k, input, input, acc))
+              os << (result.empty() ? "" : ", ") << m << 'x' << n << 'x' << k << " (" << input << ", "
+                 << input << ") -> " << acc;
+    return result;
+  };
+  std::string same = list(elemA);
+  return same.empty() ? list(inputs) : same;
+}
+
 //===------------------------------------------------------------------------===//
 // cdna3.mfma
 //===------------------------------------------------------------------------===//
@@ -74,7 +104,9 @@ LogicalResult MmaOpCDNA3_MFMAType::verify(EmitError emitError, int32_t m, int32_
   if (findMfma(m, n, k, a, b, acc))
     return success();
   return emitError() << "unsupported MFMA configuration: " << m << "x" << n << "x" << k
-                     << " with A=" << a << ", B=" << b << ", Acc=" << acc;
+                     << " with A=" << a << ", B=" << b << ", Acc=" << acc << "; there is "
+                     << listCombinations(a, [](int32_t m, int32_t n, int32_t k, Type a, Type b,
+                                               Type acc) { return findMfma(m, n, k, a, b, acc); });
 }
 
 /// Bits of one operand are K * width * M / 64 lanes.

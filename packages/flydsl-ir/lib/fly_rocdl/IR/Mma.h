@@ -43,6 +43,12 @@ std::optional<MmaInstruction> getMmaInstruction(Type op);
 std::optional<MmaInstruction> getMfmaInstruction(Type op);
 std::optional<MmaInstruction> getWmmaInstruction(Type op);
 
+/// The combinations of shape and element types for which there is an instruction, for messages: those
+/// with `elemA`, or all if it has none.
+std::string listCombinations(
+    Type elemA,
+    function_ref<bool(int32_t m, int32_t n, int32_t k, Type a, Type b, Type acc)> exists);
+
 /// Operands of one instruction, in the types of its MmaInstruction; scales may be null.
 struct MmaOperands {
   Value a, b, c, scaleA, scaleB;

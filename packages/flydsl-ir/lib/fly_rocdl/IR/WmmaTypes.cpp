@@ -73,6 +73,15 @@ static MmaInstruction makeVectors(const Signature &s, StringRef acc, StringRef e
   return {makeName(s, acc, elements), operand, operand, VectorType::get(8, s.acc)};
 }
 
+/// What `lookUp` has an instruction for, for messages.
+static std::string listKnown(const Signature &s,
+                             std::optional<MmaInstruction> (*lookUp)(const Signature &)) {
+  return "; there is " +
+         listCombinations(s.a, [&](int32_t m, int32_t n, int32_t k, Type a, Type b, Type acc) {
+           return lookUp({m, n, k, a, b, acc}).has_value();
+         });
+}
+
 //===------------------------------------------------------------------------===//
 // gfx11
 //===------------------------------------------------------------------------===//
@@ -105,7 +114,8 @@ LogicalResult MmaOpGFX11_WMMAType::verify(EmitError emitError, int32_t m, int32_
   if (!s.isShape(16, 16, 16))
     return emitError() << "GFX11 WMMA requires M=N=K=16, got " << m << "x" << n << "x" << k;
   if (!getGfx11(s))
-    return emitError() << "unsupported GFX11 WMMA configuration: " << s;
+    return emitError() << "unsupported GFX11 WMMA configuration: " << s
+                       << listKnown(s, getGfx11);
   return verifyFlags(emitError, "GFX11", s, signA || signB || clamp);
 }
 
@@ -148,7 +158,8 @@ LogicalResult MmaOpGFX120X_WMMAType::verify(EmitError emitError, int32_t m, int3
   if (!s.isShape(16, 16, 16) && !isI4K32)
     return emitError() << "GFX120X WMMA requires M=N=K=16, got " << m << "x" << n << "x" << k;
   if (!getGfx120x(s))
-    return emitError() << "unsupported GFX120X WMMA configuration: " << s;
+    return emitError() << "unsupported GFX120X WMMA configuration: " << s
+                       << listKnown(s, getGfx120x);
   return verifyFlags(emitError, "GFX120X", s, signA || signB || clamp);
 }
 
@@ -190,7 +201,8 @@ LogicalResult MmaOpGFX1250_WMMAType::verify(EmitError emitError, int32_t m, int3
                                             bool clamp, int32_t modC, bool reuseA, bool reuseB) {
   Signature s{m, n, k, a, b, acc};
   if (!getGfx1250(s))
-    return emitError() << "unsupported GFX1250 WMMA configuration: " << s;
+    return emitError() << "unsupported GFX1250 WMMA configuration: " << s
+                       << listKnown(s, getGfx1250);
   if ((signA || signB || clamp) && !s.isInteger())
     return emitError() << "signA/signB/clamp are only valid for integer (iu4/iu8) WMMA";
   if (modC < 0 || modC > 3)

@@ -15,6 +15,9 @@ namespace mlir::fly_rocdl {
 /// the back end has.
 void expandElementary(Operation *func);
 
+/// The same for f64, all of them.
+void expandDouble(Operation *func);
+
 /// Rewrites arith.extf and arith.truncf from and to floats of at most 8 bits as integer arithmetic.
 void expandSmallFloats(Operation *func);
 

@@ -33,11 +33,6 @@ static constexpr StringLiteral kApproximated[] = {
 static constexpr StringLiteral kRewritten[] = {"acosh", "asinh", "atanh", "cosh",  "sinh",
                                                "tan",   "fpowi", "ctlz"};
 
-/// Lowered by the back end for f16, bf16 and f32, but not for f64.
-static constexpr StringLiteral kNotInF64[] = {"math.exp",  "math.exp2",  "math.log", "math.log2",
-                                              "math.log10", "math.powf", "math.sin", "math.cos",
-                                              "math.sincos"};
-
 static bool isApproximated(StringRef name) { return llvm::is_contained(kApproximated, name); }
 
 static bool isRewritten(StringRef name) {
@@ -53,21 +48,6 @@ static bool needsF32(StringRef name) {
          (isRewritten(name) && name != "math.ctlz" && name != "math.fpowi");
 }
 
-static bool isF64(Operation *op) {
-  return llvm::any_of(op->getOperandTypes(),
-                      [](Type type) { return getElementTypeOrSelf(type).isF64(); });
-}
-
-/// True (with a diagnostic) if there is no way to lower `op`.
-static bool isUnsupported(Operation *op) {
-  StringRef name = op->getName().getStringRef();
-  if (!isF64(op) ||
-      !(needsF32(name) || name == "math.fpowi" || llvm::is_contained(kNotInF64, name)))
-    return false;
-  op->emitOpError("on f64 has no expansion for this target");
-  return true;
-}
-
 static LogicalResult expand(Operation *func) {
   MLIRContext *ctx = func->getContext();
   RewritePatternSet widening(ctx);
@@ -75,6 +55,7 @@ static LogicalResult expand(Operation *func) {
   if (failed(applyPatternsGreedily(func, std::move(widening))))
     return failure();
   expandElementary(func);
+  expandDouble(func);
   RewritePatternSet patterns(ctx);
   populateMathPolynomialApproximationPatterns(patterns, isApproximated);
   SmallVector<StringRef> rewritten(std::begin(kRewritten), std::end(kRewritten));
@@ -232,17 +213,13 @@ struct FlyExpandMath : fly_rocdl::impl::FlyExpandMathPassBase<FlyExpandMath> {
         else if (auto isNormal = dyn_cast<math::IsNormalOp>(op))
           expandClass(isNormal, llvm::fcNormal);
       });
-      bool unsupported = false;
       bool hasMath = false;
       func->walk([&](Operation *op) {
-        if (!isa_and_nonnull<math::MathDialect>(op->getDialect()))
-          return;
-        hasMath = true;
-        unsupported |= isUnsupported(op);
+        hasMath |= isa_and_nonnull<math::MathDialect>(op->getDialect());
       });
       if (!hasMath)
         continue;
-      if (unsupported || failed(expand(func)) || failed(lowerToIntrinsics(func)))
+      if (failed(expand(func)) || failed(lowerToIntrinsics(func)))
         return signalPassFailure();
       callRejectedIntrinsics(func);
     }

@@ -30,7 +30,7 @@ static void castForeignUses(PatternRewriter &rewriter, Value value, Type oldType
 static SmallVector<OpOperand *> foreignUses(Value value) {
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : value.getUses())
-    if (!isa<FlyDialect>(use.getOwner()->getDialect()))
+    if (!isa_and_nonnull<FlyDialect>(use.getOwner()->getDialect()))
       uses.push_back(&use);
   return uses;
 }

@@ -21,6 +21,7 @@ gpu.module @m {
   // CHECK: vector.from_elements {{.*}} : vector<4xi32>
   // CHECK: vector.from_elements %[[FLAGS]], %[[TD0]], %{{.*}}, %{{.*}}, %[[C2]], %[[C128]], %{{.*}}, %{{.*}} : vector<8xi32>
   // CHECK: rocdl.tensor.load.to.lds %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} cachepolicy 0 : vector<4xi32>, vector<8xi32>
+  // CODEGEN gfx1250: tensor_load_to_lds
   gpu.func @load_rank2(%g: !fly.memref<f32, global, (8,32):(128,1)>, %l: !fly.memref<f32, shared, (8,32):(36,1)>, %m: i32) kernel {
     %a = fly.make_copy_atom {valBits = 32 : i32} : !at
     %b = fly.atom.set_value(%a, "extent_0", %m) : (!at, i32) -> !at
@@ -38,6 +39,7 @@ gpu.module @m {
   // CHECK: arith.constant dense<[2424832, -65536, 32767, 4194304, 0, 0, 0, 0]> : vector<8xi32>
   // CHECK-NOT: wave.id
   // CHECK: rocdl.tensor.store.from.lds %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} cachepolicy 2
+  // CODEGEN gfx1250: tensor_store_from_lds
   gpu.func @store_rank1(%g: !fly.memref<f16, global, 64:1>, %l: !fly.memref<f16, shared, 64:1>) kernel {
     %a = fly.make_copy_atom {valBits = 16 : i32} : !at
     fly.copy_atom_call(%a, %l, %g) : (!at, !fly.memref<f16, shared, 64:1>, !fly.memref<f16, global, 64:1>) -> ()
@@ -57,6 +59,7 @@ gpu.module @m {
   // CHECK: scf.if %[[C]]
   // CHECK: arith.trunci %[[S]] : i64 to i32
   // CHECK: rocdl.tensor.load.to.lds
+  // CODEGEN gfx1250: s_cbranch, tensor_load_to_lds
   gpu.func @strided(%g: !fly.memref<f16, global, (16,64):(?{i64},1)>, %l: !fly.memref<f16, shared, (16,64):(72,1)>, %s: i64, %p: !fly.memref<i1, register, 1:1>) kernel {
     %a = fly.make_copy_atom {valBits = 16 : i32} : !at
     %b = fly.atom.set_value(%a, "stride_0", %s) : (!at, i64) -> !at
@@ -74,6 +77,7 @@ gpu.module @m {
 gpu.module @m {
   // CHECK-LABEL: gpu.func @rank5
   // CHECK: rocdl.tensor.load.to.lds
+  // CODEGEN gfx1250: tensor_load_to_lds
   gpu.func @rank5(%g: !g, %l: !l) kernel {
     %a = fly.make_copy_atom {valBits = 8 : i32} : !at
     fly.copy_atom_call(%a, %g, %l) : (!at, !g, !l) -> ()

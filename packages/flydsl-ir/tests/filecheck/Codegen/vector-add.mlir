@@ -33,6 +33,8 @@
 !coord_part = !fly.coord_tensor<(?,?{div=4}), ((4,1),1,1):((1E1,0),0,0)>
 !pred = !fly.memref<i1, register, (1,1,1):(0,0,0)>
 gpu.module @kernels {
+  // CODEGEN gfx942,gfx950: global_load_dwordx4, v_pk_add_f32, global_store_dwordx4
+  // CODEGEN gfx1201,gfx1250: global_load_b128, global_store_b128
   gpu.func @add(%a: !tensor, %b: !tensor, %c: !tensor, %m: i32, %n: i32) kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
     %tid_index = gpu.thread_id x
     %tid = arith.index_cast %tid_index : index to i32

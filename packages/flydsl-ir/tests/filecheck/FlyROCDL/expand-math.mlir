@@ -5,6 +5,7 @@ gpu.module @m {
   // CHECK-NOT: math.
   // CHECK: llvm.call_intrinsic "llvm.exp2"
   // CHECK-NOT: math.
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: v_div_fixup_f32
   gpu.func @f(%x: f32, %h: f16, %v: vector<4xf32>, %o: !llvm.ptr<1>) kernel {
     %0 = math.tanh %x : f32
     %1 = math.exp2 %0 : f32

@@ -8,6 +8,7 @@
 // TYPE-SAME: !fly.coord_tensor<(0,0), (?,?):(1E0,1E1)>
 // TEXT: %{{.*}}, %{{.*}} = fly_rocdl.make_tiled_tdm_load_atom %{{.*}}, %{{.*}}, %{{.*}} {numWarps = 4 : i32} : !fly.memref<f16, global, (?,?):(?{i64},1)>, !fly.layout<(128,64):(64,1)>, !fly.tile<[128|64]>
 gpu.module @m {
+  // CODEGEN none: shows the inferred type; the value is not used
   gpu.func @row_major(%t: !fly.memref<f16, global, (?,?):(?{i64},1)>) kernel {
     %l = fly.static : !fly.layout<(128,64):(64,1)>
     %ti = fly.static : !fly.tile<[128|64]>
@@ -22,6 +23,7 @@ gpu.module @m {
 // Column major: the axes swap.
 // TYPE: !fly_rocdl.cdna5.tensor_load<shape = [64, 128], elem = f16, tensor2tdm = (1E1,1E0)>
 gpu.module @m {
+  // CODEGEN none: shows the inferred type; the value is not used
   gpu.func @column_major(%t: !fly.memref<f16, global, (?,?):(1,?{i64})>) kernel {
     %l = fly.static : !fly.layout<(128,64):(1,128)>
     %ti = fly.static : !fly.tile<[128|64]>
@@ -36,6 +38,7 @@ gpu.module @m {
 // Two modes that are contiguous on both sides are one axis.
 // TYPE: !fly_rocdl.cdna5.tensor_load<shape = [4, 512], elem = f16, tensor2tdm = (1E0,64E1,1E1)>
 gpu.module @m {
+  // CODEGEN none: shows the inferred type; the value is not used
   gpu.func @three_modes(%t: !fly.memref<f16, global, (?,?,64):(?{i64},64,1)>) kernel {
     %l = fly.static : !fly.layout<(4,8,64):(512,64,1)>
     %ti = fly.static : !fly.tile<[4|8|64]>
@@ -51,6 +54,7 @@ gpu.module @m {
 // TYPE: !fly_rocdl.cdna5.tensor_load<shape = [128, 64], elem = f16, tensor2tdm = (1E0,1E1), padInterval = 64, padAmount = 8>
 // TYPE: !fly_rocdl.cdna5.tensor_load<shape = [128, 64], elem = f16, tensor2tdm = (1E0,1E1), cacheModifier = 2, padInterval = 512, padAmount = 64>
 gpu.module @m {
+  // CODEGEN none: shows the inferred type; the value is not used
   gpu.func @padding(%t: !fly.memref<f16, global, (?,?):(?{i64},1)>) kernel {
     %ti = fly.static : !fly.tile<[128|64]>
     %l = fly.static : !fly.layout<(128,64):(72,1)>
@@ -68,6 +72,7 @@ gpu.module @m {
 // A store is not padded, so the outermost gap becomes iteration.
 // TYPE: !fly_rocdl.cdna5.tensor_store<shape = [8, 64], elem = f32, tensor2tdm = (1E0,1E1), iterCount = 4>
 gpu.module @m {
+  // CODEGEN none: shows the inferred type; the value is not used
   gpu.func @iteration(%t: !fly.memref<f32, global, (?,?):(?{i64},1)>) kernel {
     %ti = fly.static : !fly.tile<[32|64]>
     %l = fly.static : !fly.layout<((8,4),64):((64,1000),1)>
@@ -100,6 +105,7 @@ gpu.module @m {
 // LOWER: llvm.ptrtoint %[[S]] : !llvm.ptr<3> to i32
 // LOWER: rocdl.tensor.load.to.lds %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} cachepolicy 0
 gpu.module @m {
+  // CODEGEN gfx1250: tensor_load_to_lds
   gpu.func @lower(%t: !t, %s: !s) kernel {
     %l = fly.static : !fly.layout<(16,64):(64,1)>
     %ti = fly.static : !fly.tile<[16|64]>
@@ -124,6 +130,7 @@ gpu.module @m {
 // LOWER: arith.constant dense<[65536, 4194304, 4194304, 4194304, 16, 128, 0, 0]> : vector<8xi32>
 // LOWER: rocdl.tensor.load.to.lds
 gpu.module @m {
+  // CODEGEN gfx1250: tensor_load_to_lds
   gpu.func @check(%t: !t, %s: !s) kernel {
     %l = fly.static : !fly.layout<(16,64):(64,1)>
     %ti = fly.static : !fly.tile<[16|64]>

@@ -13,6 +13,8 @@ gpu.module @m {
   // CHECK: %[[L:.*]] = rocdl.raw.ptr.buffer.load %[[R]], %[[V]], %[[SO]], %[[C2]] : i64
   // CHECK: %[[B:.*]] = llvm.bitcast %[[L]] : i64 to vector<4xf16>
   // CHECK: llvm.store %[[B]], %[[D]] : vector<4xf16>, !llvm.ptr<5>
+  // CODEGEN gfx942,gfx950: buffer_load_dwordx2 .* nt, scratch_store_dwordx2
+  // CODEGEN gfx1201,gfx1250: buffer_load_b64 .* th:TH_LOAD_HT, scratch_store_b64
   gpu.func @buffer_load(%s: !fly.memref<f16, #fly_rocdl.buffer_desc, 4:1>, %d: !fly.memref<f16, register, 4:1>, %n: i32) kernel {
     %a = fly.make_copy_atom {valBits = 16 : i32} : !at
     %b = fly.atom.set_value(%a, "soffset", %n) : (!at, i32) -> !at
@@ -31,6 +33,7 @@ gpu.module @m {
   // CHECK-DAG: %[[C4:.*]] = arith.constant 4 : i32
   // CHECK-DAG: %[[C64:.*]] = arith.constant 64 : i32
   // CHECK: rocdl.raw.ptr.buffer.load.lds %{{.*}}, %{{.*}}, %[[C4]], %{{.*}}, %{{.*}}, %[[C64]], %[[C0]]
+  // CODEGEN gfx942,gfx950: buffer_load_dword .* offset:64 lds
   gpu.func @buffer_lds(%s: !fly.memref<i32, #fly_rocdl.buffer_desc, 1:1>, %d: !fly.memref<i32, shared, 1:1>) kernel {
     %c64 = arith.constant 64 : i32
     %a = fly.make_copy_atom {valBits = 32 : i32} : !at
@@ -50,6 +53,8 @@ gpu.module @m {
   // CHECK: rocdl.raw.ptr.buffer.load {{.*}} : i128
   // CHECK: } else {
   // CHECK: scf.yield %[[OLD:.*]] : vector<4xf32>
+  // CODEGEN gfx942,gfx950: s_cbranch, buffer_load_dwordx4, global_store_dwordx4
+  // CODEGEN gfx1201,gfx1250: s_cbranch, buffer_load_b128, global_store_b128
   gpu.func @predicated(%s: !fly.memref<f32, #fly_rocdl.buffer_desc, 4:1>, %old: vector<4xf32>, %p: i1, %o: !llvm.ptr<1>) kernel {
     %a = fly.make_copy_atom {valBits = 32 : i32} : !at
     %v = fly.copy_atom_call_ssa(%a, %s, %old, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!at, !fly.memref<f32, #fly_rocdl.buffer_desc, 4:1>, vector<4xf32>, i1) -> vector<4xf32>
@@ -67,6 +72,7 @@ gpu.module @m {
   // CHECK: scf.if
   // CHECK: rocdl.raw.ptr.buffer.atomic.fadd %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : vector<2xf16>
   // CHECK-NOT: else
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: s_cbranch, buffer_atomic_pk_add_f16
   gpu.func @atomic(%v: vector<2xf16>, %d: !fly.memref<f16, #fly_rocdl.buffer_desc, 2:1>, %p: i1) kernel {
     %a = fly.make_copy_atom {valBits = 16 : i32} : !at
     fly.copy_atom_call_ssa(%a, %v, %d, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!at, vector<2xf16>, !fly.memref<f16, #fly_rocdl.buffer_desc, 2:1>, i1) -> ()
@@ -82,6 +88,7 @@ gpu.module @m {
   // CHECK-LABEL: gpu.func @transpose
   // CHECK: %[[R:.*]] = rocdl.ds.read.tr8.b64 %{{.*}} : <3> -> vector<2xi32>
   // CHECK: llvm.bitcast %[[R]] : vector<2xi32> to vector<8xi8>
+  // CODEGEN gfx950: ds_read_b64_tr_b8
   gpu.func @transpose(%s: !fly.memref<i8, shared, 8:1>, %o: !llvm.ptr<1>) kernel {
     %a = fly.make_copy_atom {valBits = 8 : i32} : !at
     %v = fly.copy_atom_call_ssa(%a, %s) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!at, !fly.memref<i8, shared, 8:1>) -> vector<8xi8>

@@ -37,6 +37,7 @@ func.func @acc(%n: !fly.int_tuple<(?,5)>, %lo: index, %hi: index, %st: index) ->
 gpu.module @m {
   // CHECK-LABEL: gpu.func @k(
   // CHECK-SAME: !fly.ptr<f32, global>, %{{.*}}: !llvm.struct<packed (struct<packed (i32)>)>) kernel
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: s_endpgm
   gpu.func @k(%m: !fly.memref<f32, global, (?,24):(24,1)>, %t: !fly.tile<[4]>) kernel { gpu.return }
 }
 

@@ -11,6 +11,8 @@ gpu.module @m {
   // CHECK: %[[D:.*]] = llvm.xor %[[A]], %[[C]]
   // CHECK: %[[P:.*]] = llvm.inttoptr %[[D]]
   // CHECK: llvm.load %[[P]] {alignment = 16 : i64} : !llvm.ptr<3> -> vector<8xf16>
+  // CODEGEN gfx942,gfx950: s_xor_b32, ds_read_b128
+  // CODEGEN gfx1201,gfx1250: s_xor_b32, ds_load_b128
   gpu.func @swizzled(%p: !fly.ptr<f16, shared, align<64>, S<3,4,3>>, %o: !llvm.ptr<1>) kernel {
     %v = fly.ptr.load(%p) : (!fly.ptr<f16, shared, align<64>, S<3,4,3>>) -> vector<8xf16>
     llvm.store %v, %o : vector<8xf16>, !llvm.ptr<1>
@@ -26,6 +28,8 @@ gpu.module @m {
 // CHECK: %[[P:.*]] = llvm.mlir.addressof @__shared_alloc_0
 // CHECK: llvm.store %{{.*}}, %[[P]] {alignment = 32 : i64} : i32, !llvm.ptr<3>
 gpu.module @static {
+  // CODEGEN gfx942,gfx950: ds_write_b(32|8)
+  // CODEGEN gfx1201,gfx1250: ds_store_b(32|8)
   gpu.func @f(%v: i32) kernel {
     %p = fly.make_ptr() {dictAttrs = {allocBytes = 96 : i64, allocAlign = 32 : i64}} : () -> !fly.ptr<i8, shared, align<32>>
     %q = fly.recast_iter(%p) : (!fly.ptr<i8, shared, align<32>>) -> !fly.ptr<i32, shared, align<32>>
@@ -40,11 +44,15 @@ gpu.module @static {
 // CHECK-LABEL: gpu.module @dynamic
 // CHECK-COUNT-1: llvm.mlir.global external @__dynamic_shared_0() {addr_space = 3 : i32, alignment = 1024 : i64, dso_local} : !llvm.array<0 x i8>
 gpu.module @dynamic {
+  // CODEGEN gfx942,gfx950: ds_write_b(32|8)
+  // CODEGEN gfx1201,gfx1250: ds_store_b(32|8)
   gpu.func @f(%v: i8) kernel {
     %p = fly.get_dyn_shared() : !fly.ptr<i8, shared, align<1024>>
     fly.ptr.store(%v, %p) : (i8, !fly.ptr<i8, shared, align<1024>>) -> ()
     gpu.return
   }
+  // CODEGEN gfx942,gfx950: ds_write_b8
+  // CODEGEN gfx1201,gfx1250: ds_store_b8
   gpu.func @g(%v: i8) kernel {
     %p = fly.get_dyn_shared() : !fly.ptr<i8, shared, align<1024>>
     fly.ptr.store(%v, %p) : (i8, !fly.ptr<i8, shared, align<1024>>) -> ()
@@ -59,6 +67,8 @@ gpu.module @m {
   // CHECK-LABEL: gpu.func @buffer
   // CHECK: %[[R:.*]] = rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : <1> to <8>
   // CHECK: rocdl.raw.ptr.buffer.load %{{.*}} : vector<4xf32>
+  // CODEGEN gfx942,gfx950: buffer_load_dwordx4
+  // CODEGEN gfx1201,gfx1250: buffer_load_b128
   gpu.func @buffer(%p: !fly.ptr<f32, global>, %n: i32, %o: !llvm.ptr<1>) kernel {
     %stride = arith.constant 0 : i16
     %records = arith.constant 4294967295 : i64
@@ -79,6 +89,8 @@ gpu.module @m {
   // CHECK-LABEL: gpu.func @recast
   // CHECK: %[[C2:.*]] = arith.constant 2 : i32
   // CHECK: arith.divui %{{.*}}, %[[C2]] : i32
+  // CODEGEN gfx942,gfx950: buffer_load_dword 
+  // CODEGEN gfx1201,gfx1250: buffer_load_b32
   gpu.func @recast(%p: !fly.ptr<f16, #fly_rocdl.buffer_desc>, %o: !llvm.ptr<1>) kernel {
     %q = fly.recast_iter(%p) : (!fly.ptr<f16, #fly_rocdl.buffer_desc>) -> !fly.ptr<i32, #fly_rocdl.buffer_desc>
     %v = fly.ptr.load(%q) : (!fly.ptr<i32, #fly_rocdl.buffer_desc>) -> i32
@@ -93,6 +105,8 @@ gpu.module @m {
 gpu.module @m {
   // CHECK-LABEL: gpu.func @subbyte
   // CHECK: llvm.getelementptr %{{.*}}[3] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i8
+  // CODEGEN gfx942,gfx950: global_load_ubyte
+  // CODEGEN gfx1201,gfx1250: global_load_u8
   gpu.func @subbyte(%p: !fly.ptr<f4E2M1FN, global>, %o: !llvm.ptr<1>) kernel {
     %off = fly.make_int_tuple() : () -> !fly.int_tuple<6>
     %q = fly.add_offset(%p, %off) : (!fly.ptr<f4E2M1FN, global>, !fly.int_tuple<6>) -> !fly.ptr<f4E2M1FN, global>

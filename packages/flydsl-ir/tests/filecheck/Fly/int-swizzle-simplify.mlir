@@ -11,6 +11,7 @@ gpu.module @m {
   // CHECK: %[[R1:.*]] = arith.addi %[[R]], %[[M]]
   // CHECK: %[[R2:.*]] = arith.addi %[[R1]], %c96_i32
   // CHECK: llvm.store %[[R2]]
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: s_xor_b32
   gpu.func @peel(%x: i32, %y: i32, %p: !llvm.ptr) kernel {
     %c128 = arith.constant 128 : i32
     %c96 = arith.constant 96 : i32
@@ -28,6 +29,7 @@ gpu.module @m {
 
   // CHECK-LABEL: gpu.func @keep(
   // CHECK: arith.xori %[[U:.*]], %
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: s_xor_b32
   gpu.func @keep(%x: i32, %y: i32, %p: !llvm.ptr) kernel {
     %c24 = arith.constant 24 : i32
     %c2 = arith.constant 2 : i32

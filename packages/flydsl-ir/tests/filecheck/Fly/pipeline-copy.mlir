@@ -17,6 +17,8 @@
 // CHECK-NOT: fly.make_ptr
 // CHECK: gpu.return
 gpu.module @m {
+  // CODEGEN gfx942,gfx950: global_load_dwordx4, v_pk_add_f32, global_store_dwordx4
+  // CODEGEN gfx1201,gfx1250: global_load_b128, global_store_b128
   gpu.func @k(%A: !g, %bi: i32) kernel {
     %at = fly.make_copy_atom {valBits = 32 : i32} : !atom
     %tidx = gpu.thread_id x

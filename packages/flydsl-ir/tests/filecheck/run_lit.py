@@ -1,4 +1,4 @@
-"""Runs the lit tests against the installed package: ``python test/run_lit.py [lit arguments]``.
+"""Runs the lit tests against the installed package: ``python tests/filecheck/run_lit.py [lit arguments]``.
 
 FileCheck comes from the LLVM installation that ``llvm-config-22`` (or ``llvm-config``) names. In a
 build tree use the target ``check-fly`` instead.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SOURCE_ROOT = Path(__file__).resolve().parents[1]
+SOURCE_ROOT = Path(__file__).resolve().parents[2]
 SITE_CONFIG = """\
 config.fly_source_root = {source!r}
 config.fly_build_root = {scratch!r}
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
                 tools=str(ir.find_tool("fly-opt").parent),
                 llvm=llvm_tools_dir(),
                 python=sys.executable,
-                config=str(SOURCE_ROOT / "test" / "lit.cfg.py"),
+                config=str(SOURCE_ROOT / "tests" / "filecheck" / "lit.cfg.py"),
             )
         )
         environment = {**os.environ, "PYTHONSAFEPATH": "1"}

@@ -53,7 +53,7 @@ func.func private @f(!fly_rocdl.cdna3.mfma<16x16x16, (f16, bf16) -> f32>)
 func.func private @f(!fly_rocdl.cdna3.mfma<4x4x4, (f16, f16) -> f32>)
 
 // -----
-// expected-error@+1 {{unsupported MFMA configuration: 16x16x32 with A='i8', B='i8', Acc='f32'}}
+// expected-error@+1 {{unsupported MFMA configuration: 16x16x32 with A='i8', B='i8', Acc='f32'; there is 16x16x32 (i8, i8) -> i32, 32x32x16 (i8, i8) -> i32}}
 func.func private @f(!fly_rocdl.cdna3.mfma<16x16x32, (i8, i8) -> f32>)
 
 // -----
@@ -95,3 +95,11 @@ func.func private @f(!fly_rocdl.gfx1250.wmma_scale<32x16x128, (f8E4M3FN, f4E2M1F
 // -----
 // expected-error@+1 {{blockSize must be 16 or 32, got 8}}
 func.func private @f(!fly_rocdl.gfx1250.wmma_scale<16x16x128, (f8E4M3FN, f8E4M3FN) -> f32, opselA = 0, opselB = 0, modC = 0, reuseA = false, reuseB = false, blockSize = 8>)
+
+// -----
+// expected-error@+1 {{unsupported GFX1250 WMMA configuration: 16x16x16 with A='f16', B='f16', Acc='f16'; there is 16x16x32 (f16, f16) -> f32, 16x16x32 (f16, f16) -> f16}}
+func.func private @f(!fly_rocdl.gfx1250.wmma<16x16x16, (f16, f16) -> f16, signA = false, signB = false, clamp = false>)
+
+// -----
+// expected-error@+1 {{unsupported GFX11 WMMA configuration: 16x16x16 with A='f32', B='f32', Acc='f32'; there is 16x16x16 (f16, f16) -> f32, 16x16x16 (bf16, bf16) -> f32, 16x16x16 (i8, i8) -> i32, 16x16x16 (i4, i4) -> i32}}
+func.func private @f(!fly_rocdl.gfx11.wmma<16x16x16, (f32, f32) -> f32, signA = false, signB = false, clamp = false>)

@@ -5,6 +5,7 @@ gpu.module @m {
   // CHECK: rocdl.exp2 %{{.*}} f32 -> f32
   // CHECK: math.exp2
   // CHECK-COUNT-2: rocdl.exp2
+  // CODEGEN gfx942,gfx950,gfx1201,gfx1250: v_exp_f32|v_s_exp_f32
   gpu.func @f(%x: f32, %v: vector<2xf32>, %o: !llvm.ptr<1>) kernel {
     %0 = math.exp2 %x fastmath<fast> : f32
     %1 = math.exp2 %x : f32
