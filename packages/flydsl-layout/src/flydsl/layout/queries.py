@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from inspect import signature
 from typing import Any
 
 from . import coords, inttuple as it, scalar as sc
@@ -40,7 +39,7 @@ def assert_same_map(layout: Any, function: Callable[..., Any] | Any) -> None:
     """Assert that a layout equals a function (or layout) of its natural coordinates, at every coordinate.
 
     Raises ``AssertionError`` that names the first coordinate where they differ.  ``function`` takes the coordinate, or
-    its modes one by one if it has several parameters: ``assert_same_map(Layout((4, 8), (8, 1)), lambda i, j: 8*i + j)``.
+    its modes one by one if it has several parameters: ``assert_same_map(Layout((4, 8), (8, 1)), lambda i, j: 8*i+j)``.
     It may also be a layout of another profile of the same size; they are then compared by linear coordinate.
     """
     other = isinstance(function, (Layout, ComposedLayout))
@@ -55,6 +54,8 @@ def assert_same_map(layout: Any, function: Callable[..., Any] | Any) -> None:
 
 def _takes_modes(function: Callable[..., Any]) -> bool:
     """Whether a function demands more than one positional argument."""
+    from inspect import signature  # slow to import
+
     try:
         parameters = signature(function).parameters.values()
     except (TypeError, ValueError):
