@@ -44,7 +44,8 @@ def operands(name, m=6):
         "dequantize": (int8, random(m).abs(), "bf16"), "quantize_int4": (wide, 32, True, "bf16", "nearest"),
         "dequantize_int4": (int8.view(torch.uint8), random(m, 16).abs(), 32, "f32", False), "pack_int4": (int8,),
         "unpack_int4": (int8.view(torch.uint8),), "quantize_mx": (wide.bfloat16(), "fp4"),
-        "dequantize_mx": (int8.view(torch.uint8) & 0xF7, torch.randint(110, 140, (m, 8), dtype=torch.uint8), "fp8", "f32"),
+        "dequantize_mx": (int8.view(torch.uint8) & 0xF7, torch.randint(110, 140, (m, 8), dtype=torch.uint8), "fp8",
+                          "f32"),
         "gemm": (*half, "nt"), "topk_gating_softmax": (random(m, 16), 2, True),
     }[name]  # fmt: skip
 

@@ -1,0 +1,39 @@
+"""Memory that an operation of :mod:`flydsl.kernels.ops` takes beyond its results, in bytes.
+
+Everything that is not named here takes none for contiguous operands; one that is not contiguous is copied first.
+"""
+
+from __future__ import annotations
+
+from .common.dtypes import float_dtype
+from .norm.backward import rmsnorm_bwd_programs
+
+__all__ = ["gemm_workspace", "layernorm_bwd_workspace", "quantize_per_tensor_workspace", "rmsnorm_bwd_workspace"]
+
+F32 = 4
+
+
+def rmsnorm_bwd_workspace(m: int, n: int, dtype: str, weight_dtype: str = "") -> int:
+    """Gradient of (fused add +) RMS norm of m rows of n elements.
+
+    Two stages take the partial sums of their programs; one stage takes f32 sums where the weight has another dtype.
+    """
+    programs = rmsnorm_bwd_programs(m, n, float_dtype(dtype, "rmsnorm_bwd_workspace"))
+    if programs:
+        return programs * n * F32
+    return 0 if (weight_dtype or dtype) == "f32" else n * F32
+
+
+def layernorm_bwd_workspace(m: int, n: int, dtype: str, weight_dtype: str = "") -> int:
+    """Gradient of layer norm: f32 sums of both weight gradients where the weights have another dtype."""
+    return 0 if (weight_dtype or dtype) == "f32" else 2 * n * F32
+
+
+def quantize_per_tensor_workspace() -> int:
+    """The maximum."""
+    return F32
+
+
+def gemm_workspace(m: int, n: int, split_k: int) -> int:
+    """A split reduction takes an f32 result for every part."""
+    return split_k * m * n * F32 if split_k > 1 else 0
