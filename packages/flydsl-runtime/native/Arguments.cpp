@@ -7,6 +7,7 @@
 #include "TensorView.h"
 
 #include <climits>
+#include <cstdlib>
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
@@ -209,6 +210,19 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
       fail(PyExc_ValueError, "expected strides " + extentsText(wantedStrides, rank) +
                                  " (elements), got " + extentsText(strides, rank));
     }
+  }
+
+  if (spec.maxBytes && !empty) {
+    __int128 span = 1;
+    for (int i = 0; i < rank; ++i)
+      span += static_cast<__int128>(shape[i] - 1) * std::abs(strides[i]);
+    span *= spec.dtype.bytes();
+    if (span > spec.maxBytes)
+      fail(PyExc_ValueError,
+           "expected a tensor of at most " + std::to_string(spec.maxBytes) +
+               " bytes, got one that spans " + std::to_string(static_cast<uint64_t>(span)) +
+               ": the kernel addresses it through a buffer resource, whose offsets have 32 bits; "
+               "slice it in the kernel before make_buffer_tensor, or use plain copies");
   }
 
   auto address = reinterpret_cast<uintptr_t>(view.data);

@@ -136,6 +136,9 @@ ArgSpec parseArg(nb::handle data, const std::string &where) {
     spec.align = toInt(align, where + ".align");
   if (!isPowerOfTwo(spec.align))
     fail(where, "align must be a power of two");
+  nb::object maxBytes = optionalField(data, "max_bytes");
+  if (!maxBytes.is_none())
+    spec.maxBytes = toInt(maxBytes, where + ".max_bytes");
 
   if (kind == "tensor") {
     spec.kind = ArgKind::Tensor;

@@ -209,3 +209,28 @@ def test_name_loads_agree_with_dis(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [list(key._global_reads(f.__code__)) for f in functions]
     monkeypatch.setattr(key, "_OPCODES", None)
     assert quick == [list(key._global_reads(f.__code__)) for f in functions] and any(quick)
+
+
+def test_a_trace_that_changes_what_it_reaches_is_not_repeated(load: Any) -> None:
+    """A captured list that counts the traces does not make each call another one; a change by the user does."""
+    module = load("""
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+traces = []
+
+@flyc.kernel
+def k(n: fx.Int32):
+    fx.barrier()
+
+@flyc.jit
+def run(n: fx.Int32):
+    traces.append("trace")
+    k(n).launch(grid=1, block=64)
+""")
+    import flydsl.compiler as flyc
+
+    first = flyc.compile(module.run, 1)
+    assert flyc.compile(module.run, 2) is first and len(module.traces) == 1
+    module.traces.append("mine")
+    assert flyc.compile(module.run, 2) is not first and len(module.traces) == 3
+    assert flyc.compile(module.run, 2) is not first and len(module.traces) == 3

@@ -149,3 +149,51 @@ def test_offsets_over_four_gibibytes(load: Any) -> None:
     wide = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**31, 1), (0, 4))
     with pytest.raises(ValueError, match="extent 2147483648 of dimension 0 does not fit in 32 bits"):
         module.run(wide, 0, 0)
+
+
+BUFFERS = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def whole(X: fx.Tensor, Y: fx.Tensor):
+    B = fx.rocdl.make_buffer_tensor(X)
+    Y[fx.thread_idx.x] = B[fx.thread_idx.x, 1]
+
+@flyc.kernel
+def rows(X: fx.Tensor, Y: fx.Tensor):
+    for i in fx.range_constexpr(4):
+        B = fx.rocdl.make_buffer_tensor(fx.slice(X, (i, None)))
+        Y[i] = B[1]
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, sliced: fx.Constexpr[bool]):
+    if fx.const_expr(sliced):
+        rows(X, Y).launch(grid=1, block=1)
+    else:
+        whole(X, Y).launch(grid=1, block=4)
+"""
+
+
+def test_buffer_offsets_over_four_gibibytes(load: Any) -> None:
+    """A buffer offset has 32 bits: a tensor that is larger is refused, and its rows are taken one by one."""
+    import flydsl.runtime as rt
+
+    module = load(BUFFERS)
+    small, out = np.arange(40, dtype=np.float32).reshape(4, 10), np.zeros(4, np.float32)
+    for sliced in (False, True):
+        module.run(small, out, sliced)
+        rt.synchronize()
+        np.testing.assert_array_equal(out, small[:, 1])
+    if rt.kind() != "sim":
+        pytest.skip("would copy 16 GiB to the device")
+    try:
+        large = np.zeros((4, 2**30), np.float32)
+    except MemoryError:
+        pytest.skip("no address space for a large array")
+    large[:, 1] = [3, 1, 4, 1]
+    with pytest.raises(ValueError, match=r"'X'.* at most 4294967296 bytes, got one that spans 17179869184"):
+        module.run(large, out, False)
+    module.run(large, out, True)
+    rt.synchronize()
+    np.testing.assert_array_equal(out, large[:, 1])

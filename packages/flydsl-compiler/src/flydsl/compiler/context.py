@@ -67,6 +67,8 @@ class CompilationContext:
         self.target: Any = None
         self.link_libs: list[str] = []
         self.post_load_processors: list[Callable[[Any], None]] = []
+        #: Numbers of the host function's parameters that a kernel addresses whole through a buffer resource.
+        self.buffer_arguments: set[int] = set()
         self._next_id = 0
         self._names: set[str] = set()
 
@@ -127,6 +129,15 @@ class CompilationContext:
         """Link external bitcode; first use decides the order."""
         if path not in self.link_libs:
             self.link_libs.append(path)
+
+    def note_buffers(self, operands: list[Any]) -> None:
+        """Note which of a launch's operands are parameters of the host function; see ``buffer_arguments``."""
+        from flydsl._mlir import ir
+
+        for operand in operands:
+            owner = ir.Value(operand).owner
+            if isinstance(owner, ir.Block) and owner.owner.operation.name == "func.func":
+                self.buffer_arguments.add(ir.BlockArgument(operand).arg_number)
 
 
 def current_kernel() -> Any:

@@ -106,7 +106,7 @@ class KernelLauncher:
         self.kernel = kernel_
         self.arguments = arguments
         self._unit_attrs, self._value_attrs = unit_attrs, value_attrs
-        self._emitted: dict[Any, tuple[str, list[Any], Any]] = {}
+        self._emitted: dict[Any, tuple[str, list[Any], Any, set[int]]] = {}
 
     def launch(
         self,
@@ -139,7 +139,8 @@ class KernelLauncher:
             operands = self._operands()
             if size not in self._emitted:
                 self._emitted[size] = self._emit(context, operands, size)
-            symbol, emitted_types, wanted = self._emitted[size]
+            symbol, emitted_types, wanted, buffers = self._emitted[size]
+            context.note_buffers([operands[n] for n in buffers])
             if emitted_types != [v.type for v in operands]:
                 fail(f"{name}: the launch passes other types than the kernel was traced with", DSLTypeError)
             emit_launch(symbol, grid_dims, block_dims, operands, smem=self._smem(smem, wanted), cluster=cluster_dims,
@@ -188,7 +189,9 @@ class KernelLauncher:
                  f"fx.Int32({name})",
                  DSLTypeError)  # fmt: skip
 
-    def _emit(self, context: CompilationContext, operands: list[Any], size: Any) -> tuple[str, list[Any], Any]:
+    def _emit(
+        self, context: CompilationContext, operands: list[Any], size: Any
+    ) -> tuple[str, list[Any], Any, set[int]]:
         from flydsl._mlir import ir
         from flydsl.expr.meta import kernel_scope, tracing_context
 
@@ -221,9 +224,8 @@ class KernelLauncher:
             op.erase()
             raise
         allocator = scope.get("shared_allocator")
-        if allocator is None or allocator.is_static:
-            return symbol, types, None
-        return symbol, types, allocator.allocated_bytes
+        wanted = None if allocator is None or allocator.is_static else allocator.allocated_bytes
+        return symbol, types, wanted, scope.get("buffer_arguments", set())
 
     def _rebuild(self, values: list[Any]) -> dict[str, Any]:
         arguments = dict(self.arguments)

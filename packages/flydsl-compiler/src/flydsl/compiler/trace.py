@@ -74,7 +74,13 @@ def trace(
                 _call(function, parameters, bound)
                 ir.Operation.create("func.return")
         check_lds(module, target.arch)
-        entries = [e for n, a in runtime for e in plan_entries(n, a, parameters.annotations.get(n))]
+        entries, start = [], 0
+        for n, argument, ts in types:
+            found = plan_entries(n, argument, parameters.annotations.get(n))
+            if start in context.buffer_arguments and found[0]["kind"] == "tensor":
+                found[0]["max_bytes"] = 1 << 32
+            entries += found
+            start += len(ts)
     return module, entries, name, context
 
 

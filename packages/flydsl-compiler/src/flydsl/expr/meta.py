@@ -75,7 +75,8 @@ def tracing_option(key: str, default: Any = None) -> Any:
 def kernel_scope() -> dict[str, Any] | None:
     """Options of the kernel body being traced: the innermost frame that sets ``known_block_size``.
 
-    A `SharedAllocator` puts itself here under ``shared_allocator``.
+    A `SharedAllocator` puts itself here under ``shared_allocator``; ``buffer_arguments`` has the numbers of the
+    arguments that are addressed whole through a buffer resource.
     """
     for _, options in reversed(_state.frames):
         if "known_block_size" in options:
