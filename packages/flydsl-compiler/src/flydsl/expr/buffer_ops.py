@@ -9,7 +9,7 @@ from flydsl._mlir import ir
 from . import _emit
 from ._lazy import arith, fly, llvm, memref, rocdl
 from ._target import target_arch
-from .meta import dsl_loc_tracing
+from .meta import dsl_loc_tracing, note_buffer_argument
 from .numeric import Numeric
 from .rocdl.utils import call_intrinsic, operand
 from .utils.convert import mlir_type
@@ -107,6 +107,8 @@ def create_buffer_resource(memref_val: Any, stride: Any = 0, max_size: bool = Tr
     base = _base_pointer(memref_val)
     if base_byte_offset is not None:
         base = get_element_ptr(base, base_byte_offset)
+    elif num_records_bytes is None:
+        note_buffer_argument(memref_val)  # offsets have 32 bits
     records = _records(num_records_bytes, memref_val, max_size)
     return _descriptor(base, records, stride, checked=num_records_bytes is not None)
 

@@ -84,6 +84,13 @@ def kernel_scope() -> dict[str, Any] | None:
     return None
 
 
+def note_buffer_argument(tensor: Any) -> None:
+    """Tell the launch of a kernel that a tensor argument must not be larger than a buffer offset can say."""
+    scope, owner = kernel_scope(), tensor.owner if isinstance(tensor, ir.Value) else None
+    if scope is not None and isinstance(owner, ir.Block) and owner.owner.operation.name == "gpu.func":
+        scope.setdefault("buffer_arguments", set()).add(ir.BlockArgument(tensor).arg_number)
+
+
 @functools.lru_cache(maxsize=16384)
 def _position(code: CodeType, lasti: int) -> tuple[int, int]:
     if hasattr(code, "co_positions"):

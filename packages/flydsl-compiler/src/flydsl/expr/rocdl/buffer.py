@@ -9,7 +9,7 @@ from flydsl._mlir import ir
 from .. import _emit
 from .._lazy import fly_rocdl
 from .._target import is_rdna, target_arch
-from ..meta import dsl_loc_tracing, kernel_scope
+from ..meta import dsl_loc_tracing, note_buffer_argument
 from ..numeric import Int64
 from ..primitive import cosize, get_iter, get_layout, get_scalar, make_ptr, make_view
 from ..values.tensor import Pointer, Tensor, address_space_of
@@ -62,7 +62,7 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_byt
         raise TypeError(f"make_buffer_tensor expects a Tensor, got {type(tensor).__name__}")
     layout = get_layout(tensor)
     if num_records_bytes is None:
-        _note_argument(tensor)
+        note_buffer_argument(tensor)
     if num_records_bytes is None and not max_size:
         bits = _emit.bit_width(tensor.type.element_type)
         elements = get_scalar(cosize(layout))
@@ -70,13 +70,6 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_byt
         elements = elements if isinstance(elements, int) else Int64(elements)
         num_records_bytes = (elements * bits + 7) // 8 if bits % 8 else elements * (bits // 8)
     return make_view(make_buffer_ptr(get_iter(tensor), num_records_bytes), layout)
-
-
-def _note_argument(tensor: Tensor) -> None:
-    """Tell the launch of a kernel that a tensor argument must not be larger than a buffer offset can say."""
-    scope, owner = kernel_scope(), ir.Value(tensor).owner
-    if scope is not None and isinstance(owner, ir.Block) and owner.owner.operation.name == "gpu.func":
-        scope.setdefault("buffer_arguments", set()).add(ir.BlockArgument(tensor).arg_number)
 
 
 @dsl_loc_tracing
