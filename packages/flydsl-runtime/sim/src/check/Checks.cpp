@@ -1,321 +1,277 @@
 //===- Checks.cpp - opt-in checks of running kernels ----------------------===//
+//
+// One Checker watches the work-groups of a worker thread and asks the checks that the
+// process wants: Races, Twin (uninit), Numbers (nan), and here bounds and barriers.
+//
+//===----------------------------------------------------------------------===//
 
 #include "check/Checks.h"
 
-#include "exec/ExecInline.h"
-#include "exec/FloatFormats.h"
-#include "exec/Machine.h"
-#include "loader/SourceLines.h"
-#include "observe/Access.h"
+#include "check/Numbers.h"
+#include "check/Races.h"
+#include "check/Twin.h"
+#include "exec/BufferInline.h"
 #include "observe/Classify.h"
-
-#include <cstdlib>
-#include <unordered_map>
 
 namespace flysim {
 
-unsigned requestedChecks() {
-  const char *text = getenv("FLYDSL_SIM_CHECK");
-  if (!text || !*text)
-    return 0;
-  static const struct {
-    const char *name;
-    unsigned bit;
-  } kNames[] = {{"oob", kCheckOob},         {"uninit", kCheckUninit}, {"race", kCheckRace},
-                {"barrier", kCheckBarrier}, {"nan", kCheckNan},       {"all", 15}};
-  unsigned checks = 0;
-  std::string list = text;
-  for (size_t at = 0; at <= list.size();) {
-    size_t comma = std::min(list.find(',', at), list.size());
-    std::string name = list.substr(at, comma - at);
-    at = comma + 1;
-    if (name.empty())
-      continue;
-    unsigned bit = 0;
-    for (const auto &n : kNames)
-      if (name == n.name)
-        bit = n.bit;
-    if (!bit)
-      raise(FaultKind::InvalidConfiguration,
-            "FLYDSL_SIM_CHECK: '" + name + "' is none of oob, uninit, race, barrier, nan, all");
-    checks |= bit;
-  }
-  return checks;
-}
-
 namespace {
 
-/// Who touched a dword since when. Waves count the barriers that they have passed; two
-/// accesses of different waves with the same count are unordered.
-struct Shadow {
-  const Inst *write = nullptr, *read[2] = {nullptr, nullptr};
-  uint32_t writeEpoch = 0, readEpoch = 0;
-  uint16_t writer = 0, reader[2] = {0, 0};
-  bool atomic = false, written = false;
+/// What the checks need to know of an instruction besides InstInfo.
+struct Extra {
+  bool scoped = false;   ///< a load or store that is coherent beyond the work-group
+  bool ownPlace = false; ///< its addresses are not those of describeAccess
+  enum : uint8_t { NoBarrier, Whole, Signal, Wait, End } barrier = NoBarrier;
 };
 
-/// A result to look at when its instruction has run.
-struct Pending {
-  const Inst *inst = nullptr;
-  uint64_t exec = 0;
-};
+bool has(const std::string &s, const char *part) { return s.find(part) != std::string::npos; }
+bool starts(const std::string &s, const char *prefix) { return s.rfind(prefix, 0) == 0; }
 
-bool isFloat(Num n) {
-  return n == Num::F32 || n == Num::F64 || n == Num::F16 || n == Num::BF16 || n == Num::PkF32 ||
-         n == Num::PkF16 || n == Num::PkBF16;
-}
-
-/// True when a lane of an operand in rows `s` is NaN or infinite.
-bool special(const uint32_t *s, Num n, unsigned lane) {
-  uint32_t v = s[lane];
-  switch (n) {
-  case Num::F32:
-    return (v & 0x7f800000) == 0x7f800000;
-  case Num::F64:
-    return (s[kRow + lane] & 0x7ff00000) == 0x7ff00000;
-  case Num::F16:
-    return (v & 0x7c00) == 0x7c00;
-  case Num::BF16:
-    return (v & 0x7f80) == 0x7f80;
-  case Num::PkF32:
-    return (v & 0x7f800000) == 0x7f800000 || (s[kRow + lane] & 0x7f800000) == 0x7f800000;
-  case Num::PkF16:
-    return (v & 0x7c00) == 0x7c00 || (v & 0x7c000000) == 0x7c000000;
-  case Num::PkBF16:
-    return (v & 0x7f80) == 0x7f80 || (v & 0x7f800000) == 0x7f800000;
-  default:
-    return false;
+Extra extraOf(const Program &p, const Inst &i, const InstInfo &info) {
+  Extra e;
+  bool memory = info.space == MemSpace::Global || info.space == MemSpace::Flat ||
+                info.space == MemSpace::Buffer;
+  if (!memory && info.unit != Unit::Barrier && info.unit != Unit::Branch)
+    return e;
+  std::string text = p.text(i);
+  if (memory) {
+    e.scoped = has(text, " sc0") || has(text, " sc1") || has(text, "scope:");
+    e.ownPlace = has(text, "addtid") || has(text, "_block");
+  } else if (starts(text, "s_barrier_signal")) {
+    e.barrier = Extra::Signal;
+  } else if (starts(text, "s_barrier_wait")) {
+    e.barrier = Extra::Wait;
+  } else if (text == "s_barrier") {
+    e.barrier = Extra::Whole;
+  } else if (starts(text, "s_endpgm")) {
+    e.barrier = Extra::End;
   }
+  return e;
 }
+
+/// What is known of a launch as a whole.
+struct LaunchChecks {
+  LaunchChecks(const Dispatch &d, unsigned checks)
+      : d(d), checks(checks), infos(classify(*d.program, d.kernel->waveSize())) {
+    for (size_t n = 0; n < infos.size(); ++n)
+      extras.push_back(extraOf(*d.program, d.program->insts[n], infos[n]));
+  }
+  const Dispatch &d;
+  unsigned checks;
+  std::vector<InstInfo> infos;
+  std::vector<Extra> extras;
+  SharedAccesses accesses;
+};
+
+/// The checks of one resident work-group.
+struct GroupChecks {
+  GroupChecks(LaunchChecks &launch, Findings &findings)
+      : races(launch.d, launch.accesses, findings), twin(launch.d, launch.infos, findings),
+        numbers(findings) {}
+  RaceCheck races;
+  TwinCheck twin;
+  NumberCheck numbers;
+  std::vector<uint32_t> passed; ///< barriers, per wave
+  std::vector<Extra> arrived;   ///< the barrier that a wave has waited at
+};
 
 class Checker : public WorkerObserver {
 public:
-  Checker(const Dispatch &d, unsigned checks, const std::vector<InstInfo> &infos)
-      : d(d), checks(checks), infos(infos), base(d.program->insts.data()) {}
+  explicit Checker(LaunchChecks &launch)
+      : launch(launch), d(launch.d), checks(launch.checks), base(d.program->insts.data()),
+        findings(d) {}
 
   void startGroup(Workgroup &wg, uint64_t) override {
-    lds.assign((wg.ldsSize + 3) / 4, Shadow());
-    memory.clear();
-    epochs.assign(wg.numWaves, 0);
-    pending.assign(wg.numWaves, Pending());
+    if (groups.size() < wg.clusterSize) {
+      twins.resize(wg.clusterSize);
+      while (groups.size() < wg.clusterSize)
+        groups.push_back(std::make_unique<GroupChecks>(launch, findings));
+    }
+    GroupChecks &g = of(wg);
+    g.passed.assign(wg.numWaves, 0);
+    g.arrived.assign(wg.numWaves, Extra());
+    if (checks & kCheckRace)
+      g.races.startGroup(wg);
+    if (checks & kCheckUninit)
+      g.twin.startGroup(wg, twins[wg.clusterIndex]);
+    if (checks & kCheckNan)
+      g.numbers.startGroup(wg);
   }
 
   void endGroup(Workgroup &wg) override {
     if (!(checks & kCheckBarrier))
       return;
+    const std::vector<uint32_t> &n = of(wg).passed;
     for (unsigned k = 1; k < wg.numWaves; ++k)
-      if (epochs[k] != epochs[0])
-        raise(FaultKind::BarrierDivergence,
-              format("check barrier: wave 0 passed %u barriers, wave %u passed %u", epochs[0], k,
-                     epochs[k]));
+      if (n[k] != n[0])
+        return findings.add(FaultKind::BarrierDivergence, "barrier",
+                            format("wave 0 passed %u barriers, wave %u passed %u", n[0], k, n[k]),
+                            siteOf(wg.waves[k], *wg.waves[k].cur, -1, "end"));
   }
 
   void instruction(Wave &w, const Inst &i) override {
-    const InstInfo &info = infos[static_cast<size_t>(&i - base)];
+    size_t n = static_cast<size_t>(&i - base);
+    const InstInfo &info = launch.infos[n];
+    const Extra &extra = launch.extras[n];
+    GroupChecks &g = of(*w.wg);
+    finishBarrier(w, g);
     if (checks & kCheckNan)
-      watchNumbers(w, i);
-    if (info.unit == Unit::Barrier)
-      return barrier(w, i);
-    if (!(checks & (kCheckOob | kCheckRace | kCheckUninit)))
+      g.numbers.before(w, i);
+    if (checks & kCheckRace)
+      g.races.after(w);
+    if (checks & kCheckUninit)
+      g.twin.before(w, i, info);
+    if (extra.barrier != Extra::NoBarrier)
+      return barrier(w, i, extra, g);
+    if (!(checks & (kCheckOob | kCheckRace | kCheckBuffer)) || extra.ownPlace)
       return;
-    if (info.toLds)
-      return writesLds(w, i, info);
     if (info.space == MemSpace::None || info.space == MemSpace::Scalar ||
         info.space == MemSpace::Scratch)
       return;
-    if (describeAccess(w, i, info, access))
-      visit(w, i, info);
+    if ((checks & kCheckBuffer) && info.space == MemSpace::Buffer)
+      descriptorBounds(w, i, info);
+    access.lanes = 0;
+    if (!describeAccess(w, i, info, access))
+      return;
+    if ((checks & kCheckOob) && access.ldsSpace)
+      ldsBounds(w, i, info);
+    if (checks & kCheckRace) {
+      g.races.memory(w, i, info, access, extra.scoped);
+      if (info.toLds)
+        loadsToLds(w, i, info, g);
+    }
   }
 
 private:
-  std::string place(const Inst &i, unsigned wave) const {
-    uint64_t pc = d.program->addressOf(i) - d.object->bias;
-    std::string text = format("'%s' at pc 0x%llx of wave %u", d.program->text(i).c_str(),
-                              (unsigned long long)pc, wave);
-    std::string line = sourceLine(*d.object, pc);
-    return line.empty() ? text : text + " (" + line + ")";
-  }
+  GroupChecks &of(const Workgroup &wg) { return *groups[wg.clusterIndex]; }
 
-  void barrier(Wave &w, const Inst &i) {
-    bool old = i.def && i.def->exec && d.program->text(i).compare(0, 9, "s_barrier") == 0;
-    if (!old)
+  /// A wave that goes on has passed the barrier that it waited at.
+  void finishBarrier(Wave &w, GroupChecks &g) {
+    Extra &at = g.arrived[w.id];
+    if (at.barrier == Extra::NoBarrier)
       return;
-    std::string text = d.program->text(i);
-    bool whole = text == "s_barrier";
-    bool wait = text.compare(0, 14, "s_barrier_wait") == 0 && static_cast<int16_t>(i.imm) == -1;
-    if ((checks & kCheckBarrier) && (whole || text.compare(0, 16, "s_barrier_signal") == 0)) {
-      unsigned items = d.block[0] * d.block[1] * d.block[2], first = w.id * w.lanes;
-      unsigned count = std::min(w.lanes, items - first);
-      uint64_t all = count == 64 ? ~0ull : (1ull << count) - 1;
-      if (w.exec() != all)
-        raise(FaultKind::BarrierDivergence,
-              format("check barrier: the barrier is reached with %d of %u lanes active (EXEC "
-                     "0x%llx)",
-                     __builtin_popcountll(w.exec()), count, (unsigned long long)w.exec()));
-    }
-    if (whole || (wait && (w.barrierDone & 1)))
-      ++epochs[w.id];
+    at.barrier = Extra::NoBarrier;
+    if (checks & kCheckRace)
+      g.races.pass(w, true);
   }
 
-  /// Direct-to-LDS loads and other writers whose extent is not described.
-  void writesLds(Wave &w, const Inst &i, const InstInfo &info) {
-    uint32_t at = (w.s[w.m0Index] & 0x3ffff) + static_cast<uint32_t>(i.imm);
-    unsigned slot = info.bytes < 4 ? 4 : info.bytes;
-    for (uint64_t m = w.exec(); m; m &= m - 1) {
-      unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
-      for (unsigned b = 0; b < slot; b += 4)
-        markWritten((at + l * slot + b) / 4);
+  void barrier(Wave &w, const Inst &i, const Extra &extra, GroupChecks &g) {
+    bool races = checks & kCheckRace;
+    if (extra.barrier == Extra::End) {
+      if (races)
+        g.races.end(w);
+      return;
     }
-    if (!i.lds && w.program->arch->gfx1250())
-      for (Shadow &s : lds) // per-lane destinations
-        s.written = true;
-  }
-  void markWritten(uint32_t dword) {
-    if (dword < lds.size())
-      lds[dword].written = true;
+    bool wait = extra.barrier == Extra::Wait;
+    int id = wait ? static_cast<int16_t>(i.imm)
+             : extra.barrier == Extra::Whole || !i.src[0] ? -1
+             : i.src[0].kind == OperandKind::Const        ? static_cast<int>(i.src[0].row[0])
+                                                          : 1;
+    if (wait) {
+      unsigned slot = id > 0 ? (w.joinedBarrier ? w.joinedBarrier : static_cast<unsigned>(id))
+                      : id == -1 ? 0
+                                 : static_cast<unsigned>(16 - id);
+      if (!(w.barrierDone >> (slot & 31) & 1))
+        return; // seen again when the barrier is complete
+      if (races && id == -3)
+        g.races.clusterBarrier(w, false);
+      else if (races)
+        g.races.pass(w, id == -1);
+      g.passed[w.id] += id == -1;
+      return;
+    }
+    if (checks & kCheckBarrier)
+      wholeWave(w, i);
+    if (races && id == -3)
+      g.races.clusterBarrier(w, true);
+    if (races)
+      g.races.signal(w, id == -1);
+    if (extra.barrier == Extra::Whole) {
+      g.arrived[w.id] = extra;
+      ++g.passed[w.id];
+    }
   }
 
-  void visit(Wave &w, const Inst &i, const InstInfo &info) {
-    auto ldsBase = reinterpret_cast<uint64_t>(w.wg->lds);
+  void wholeWave(Wave &w, const Inst &i) {
+    unsigned items = d.block[0] * d.block[1] * d.block[2], first = w.id * w.lanes;
+    unsigned count = std::min(w.lanes, items - first);
+    uint64_t all = count == 64 ? ~0ull : (1ull << count) - 1;
+    if (w.exec() != all)
+      findings.add(FaultKind::BarrierDivergence, "barrier",
+                   format("the barrier is reached with %d of %u lanes active (EXEC 0x%llx)",
+                          __builtin_popcountll(w.exec()), count, (unsigned long long)w.exec()),
+                   siteOf(w, i, -1, "barrier"));
+  }
+
+  void ldsBounds(Wave &w, const Inst &i, const InstInfo &info) {
     for (uint64_t m = access.lanes; m; m &= m - 1) {
       unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
       for (unsigned k = 0; k < access.count; ++k) {
-        uint64_t addr = access.addr[k][l];
-        bool inLds = access.ldsSpace;
-        if (!inLds && addr - ldsBase < w.wg->ldsSize) {
-          inLds = true;
-          addr -= ldsBase;
-        }
-        if (!inLds) {
-          if ((checks & kCheckRace) && w.wg->numWaves > 1)
-            for (unsigned b = 0; b < access.bytes; b += 4)
-              race(w, i, info, memory[(addr + b) / 4], addr + b, "address 0x%llx", l);
+        uint64_t at = access.addr[k][l];
+        if (at + access.bytes <= w.wg->ldsSize)
           continue;
-        }
-        if (addr + access.bytes > w.wg->ldsSize) {
-          if (checks & kCheckOob)
-            raise(FaultKind::IllegalAddress,
-                  format("check oob: %s of %u bytes at LDS offset %llu of %u",
-                         info.store ? "write" : "read", access.bytes, (unsigned long long)addr,
-                         w.wg->ldsSize),
-                  static_cast<int>(l));
-          continue;
-        }
-        for (unsigned b = 0; b < access.bytes; b += 4) {
-          Shadow &s = lds[(addr + b) / 4];
-          if ((checks & kCheckUninit) && (info.load || info.atomic) && !s.written)
-            raise(FaultKind::IllegalAddress,
-                  format("check uninit: LDS offset %llu is read, but no wave of the work-group "
-                         "has written it",
-                         (unsigned long long)(addr + b)),
-                  static_cast<int>(l));
-          if (checks & kCheckRace)
-            race(w, i, info, s, addr + b, "LDS offset %llu", l);
-          s.written |= info.store || info.atomic;
-        }
+        return findings.add(FaultKind::IllegalAddress, "oob",
+                            format("%s of %u bytes at LDS offset %llu of %u",
+                                   info.store ? "write" : "read", access.bytes,
+                                   (unsigned long long)at, w.wg->ldsSize),
+                            siteOf(w, i, static_cast<int>(l), info.store ? "write" : "read"),
+                            Place{"lds", at, access.bytes});
       }
     }
   }
 
-  void race(Wave &w, const Inst &i, const InstInfo &info, Shadow &s, uint64_t at,
-            const char *where, unsigned lane) {
-    uint32_t epoch = epochs[w.id];
-    auto me = static_cast<uint16_t>(w.id);
-    bool writes = info.store || info.atomic;
-    auto conflict = [&](const Inst &other, uint16_t wave, const char *what) {
-      std::string place0 = format(strstr(where, "0x") ? "address 0x%llx" : "LDS offset %llu",
-                                  (unsigned long long)at);
-      raise(FaultKind::Trap,
-            format("check race: %s at %s, which %s %s with no barrier in between",
-                   writes ? "write" : "read", place0.c_str(), what, place(other, wave).c_str()),
-            static_cast<int>(lane));
-    };
-    if (s.write && s.writeEpoch == epoch && s.writer != me && !(s.atomic && info.atomic))
-      conflict(*s.write, s.writer, "was written by");
-    if (writes && s.readEpoch == epoch && !info.atomic)
-      for (unsigned k = 0; k < 2; ++k)
-        if (s.read[k] && s.reader[k] != me)
-          conflict(*s.read[k], s.reader[k], "was read by");
-    if (writes) {
-      s.write = &i;
-      s.writeEpoch = epoch;
-      s.writer = me;
-      s.atomic = info.atomic;
-      return;
-    }
-    if (s.readEpoch != epoch || !s.read[0]) {
-      s.readEpoch = epoch;
-      s.read[0] = &i;
-      s.reader[0] = me;
-      s.read[1] = nullptr;
-    } else if (s.reader[0] != me && !s.read[1]) {
-      s.read[1] = &i;
-      s.reader[1] = me;
-    }
-  }
-
-  //===--- numbers ---------------------------------------------------------===//
-
-  void watchNumbers(Wave &w, const Inst &i) {
-    Pending &p = pending[w.id];
-    if (p.inst)
-      inspect(w, p);
-    p.inst = nullptr;
-    if (!i.def || i.dst.kind != OperandKind::Vgpr || !isFloat(i.def->dst) || i.sdst ||
-        (i.ext && i.ext->second))
-      return;
-    uint64_t finite = w.exec();
-    for (unsigned n = 0; n < i.def->nsrc; ++n) {
-      if (!isFloat(i.def->src[n]))
-        continue;
-      unsigned words = dwords(i.def->src[n]);
-      const uint32_t *s = fetchRaw(w, i.src[n], words, scratch);
-      for (unsigned l = 0; l < w.lanes; ++l)
-        if (special(s, i.def->src[n], l))
-          finite &= ~(uint64_t(1) << l);
-    }
-    p = {&i, finite};
-  }
-
-  void inspect(Wave &w, const Pending &p) {
-    const Inst &i = *p.inst;
-    const uint32_t *v = row(w, i.dst);
-    for (uint64_t m = p.exec; m; m &= m - 1) {
+  void descriptorBounds(Wave &w, const Inst &i, const InstInfo &info) {
+    Addressing addressing(w, i);
+    const Resource &r = addressing.resource();
+    for (uint64_t m = w.exec() & w.fullMask; m; m &= m - 1) {
       unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
-      if (!special(v, i.def->dst, l))
+      Access a = addressing.at(l, info.bytes, info.atomic);
+      if (a.valid == info.bytes)
         continue;
-      w.cur = &i; // the fault is told at the instruction that made the value
-      raise(FaultKind::Trap,
-            format("check nan: the result 0x%08x is a NaN or infinity made from finite operands",
-                   v[l]),
-            static_cast<int>(l));
+      const char *what = info.store ? "write" : "read";
+      return findings.add(
+          FaultKind::IllegalAddress, "buffer",
+          format("%s of %u bytes at offset %lld of a buffer of %llu %s (the hardware %s)", what,
+                 info.bytes, (long long)(a.addr - r.base), (unsigned long long)r.records,
+                 r.stride ? "records" : "bytes", info.store ? "drops it" : "returns zero"),
+          siteOf(w, i, static_cast<int>(l), what), Place{"global", a.addr, info.bytes});
     }
   }
 
+  /// The LDS side of loads that go to LDS.
+  void loadsToLds(Wave &w, const Inst &i, const InstInfo &info, GroupChecks &g) {
+    unsigned slot = info.bytes < 4 ? 4 : info.bytes;
+    bool async = w.program->arch->gfx1250() && !i.lds;
+    const Operand &o = i.dst ? i.dst : i.data;
+    if (async && o.kind != OperandKind::Vgpr)
+      return;
+    const uint32_t *offset = async ? row(w, o) : nullptr;
+    uint32_t first = (w.s[w.m0Index] & 0x3ffff) + static_cast<uint32_t>(i.imm);
+    for (uint64_t m = w.exec() & w.fullMask; m; m &= m - 1) {
+      unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+      g.races.writesLds(w, i, l,
+                        async ? uint64_t(offset[l]) + static_cast<uint64_t>(i.imm) : first + l * slot,
+                        async ? info.bytes : slot);
+    }
+  }
+
+  LaunchChecks &launch;
   const Dispatch &d;
   unsigned checks;
-  const std::vector<InstInfo> &infos;
   const Inst *base;
-  std::vector<Shadow> lds;
-  std::unordered_map<uint64_t, Shadow> memory;
-  std::vector<uint32_t> epochs;
-  std::vector<Pending> pending;
+  Findings findings;
+  std::vector<std::unique_ptr<GroupChecks>> groups; ///< by place in the cluster
+  std::vector<Workgroup> twins;
   MemoryAccess access;
-  uint32_t scratch[2 * kRow];
 };
 
 class CheckedLaunch : public LaunchObserver {
 public:
-  CheckedLaunch(const Dispatch &d, unsigned checks)
-      : d(d), checks(checks), infos(classify(*d.program, d.kernel->waveSize())) {}
-  std::unique_ptr<WorkerObserver> worker() override {
-    return std::make_unique<Checker>(d, checks, infos);
-  }
+  CheckedLaunch(const Dispatch &d, unsigned checks) : launch(d, checks) {}
+  std::unique_ptr<WorkerObserver> worker() override { return std::make_unique<Checker>(launch); }
 
 private:
-  const Dispatch &d;
-  unsigned checks;
-  std::vector<InstInfo> infos;
+  LaunchChecks launch;
 };
 
 } // namespace

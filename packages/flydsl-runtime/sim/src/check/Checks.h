@@ -5,6 +5,7 @@
 #include "observe/Observer.h"
 
 #include <memory>
+#include <string>
 
 namespace flysim {
 
@@ -13,16 +14,20 @@ struct Dispatch;
 /// FLYDSL_SIM_CHECK, a comma-separated list.
 enum : unsigned {
   kCheckOob = 1,     ///< LDS accesses outside the allocation; host reads outside the arrays
-  kCheckUninit = 2,  ///< reads of LDS that the work-group never wrote
-  kCheckRace = 4,    ///< conflicting accesses of two waves with no barrier between them
+  kCheckUninit = 2,  ///< results that depend on registers or memory that nobody wrote
+  kCheckRace = 4,    ///< conflicting accesses that no barrier or atomic operation orders
   kCheckBarrier = 8, ///< barriers in divergent code, waves that skip one
   kCheckNan = 16,    ///< the first NaN or infinity made from finite operands
+  kCheckBuffer = 32, ///< buffer accesses outside their descriptor (legal: they read zero)
 };
 
-/// The checks that the environment asks for; raises InvalidConfiguration for a name that
-/// does not exist.
+/// The checks of later launches: those that flysimCheck chose, else those of the
+/// environment. Raises InvalidConfiguration for a name that does not exist.
 unsigned requestedChecks();
-/// An observer that performs them, or null when none is asked for. A finding is a fault.
+/// The bits of a list of names.
+unsigned parseChecks(const std::string &list);
+/// An observer that performs them, or null when none is asked for. A finding is a fault,
+/// unless findings are collected.
 std::unique_ptr<LaunchObserver> checkLaunch(const Dispatch &dispatch);
 
 } // namespace flysim

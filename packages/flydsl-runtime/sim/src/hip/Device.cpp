@@ -66,16 +66,24 @@ void fill(hipDeviceProp_tR0600 &p, const ArchInfo &a, int device) {
   p.directManagedMemAccessFromHost = 1;
   p.isLargeBar = 1;
   p.clusterLaunch = a.gfx1250();
+  p.cooperativeLaunch = 1;
+  p.memoryPoolsSupported = 1;
+  p.streamPrioritiesSupported = 1;
+  p.ipcEventSupported = 1;
+  p.pageableMemoryAccessUsesHostPageTables = 1;
+  p.singleToDoublePrecisionPerfRatio = a.gfx12() && !a.gfx1250() ? 32 : 2;
 }
 
 int attribute(const hipDeviceProp_tR0600 &p, int id, bool &known) {
   known = true;
   switch (id) {
+  case 2: return p.asyncEngineCount;
   case 3: return p.canMapHostMemory;
   case 4: return p.canUseHostPointerForRegisteredMem;
   case 5: return p.clockRate;
   case 8: return p.concurrentKernels;
   case 9: return p.concurrentManagedAccess;
+  case 10: return p.cooperativeLaunch;
   case 13: return p.directManagedMemAccessFromHost;
   case 15: return p.hostNativeAtomicSupported;
   case 19: return p.l2CacheSize;
@@ -102,18 +110,29 @@ int attribute(const hipDeviceProp_tR0600 &p, int id, bool &known) {
   case 69: return p.pciDomainID;
   case 71: return p.regsPerBlock;
   case 72: return p.regsPerMultiprocessor;
+  case 66: return p.pageableMemoryAccessUsesHostPageTables;
   case 74: return static_cast<int>(p.sharedMemPerBlock);
   case 75: return static_cast<int>(p.sharedMemPerBlockOptin);
   case 76: return static_cast<int>(p.sharedMemPerMultiprocessor);
+  case 77: return p.singleToDoublePrecisionPerfRatio;
+  case 78: return p.streamPrioritiesSupported;
   case 81: return static_cast<int>(p.textureAlignment);
   case 82: return static_cast<int>(p.texturePitchAlignment);
   case 83: return 0x7fffffff;
   case 84: return static_cast<int>(std::min<size_t>(p.totalGlobalMem, 0x7fffffff));
   case 85: return p.unifiedAddressing;
   case 87: return p.warpSize;
+  case 88: return p.memoryPoolsSupported;
   case 90: return p.hostRegisterSupported;
   case 10000: return p.clockInstructionRate;
   case 10002: return static_cast<int>(p.maxSharedMemoryPerMultiProcessor);
+  case 10011: return p.isLargeBar;
+  case 10013: return 1; // hipStreamWaitValue
+  case 10015: return p.multiProcessorCount;
+  case 10016: return 1; // fine-grained memory
+  case 10017: return p.clockInstructionRate; // of the wall clock, in kHz
+  case 10018: return p.major == 12 && p.minor == 0 ? 1 : 8; // compute dies
+  case 10019: return p.major != 12 ? 512 : p.minor == 5 ? 1024 : 256; // VGPRs of a thread
   default:
     // Every other attribute is a feature that the simulator does not have.
     known = (id >= 0 && id <= 120) || (id >= 10000 && id < 10030);
@@ -252,16 +271,30 @@ FLYSIM_API hipError_t hipDeviceGetPCIBusId(char *id, int size, int device) {
   snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0", device);
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipDeviceSynchronize() { return finishDevice(); }
+FLYSIM_API hipError_t hipDeviceSynchronize() {
+  if (hipError_t e = allowedInCapture("hipDeviceSynchronize"))
+    return e;
+  return finishDevice();
+}
 FLYSIM_API hipError_t hipDeviceReset() { return hipSuccess; }
-FLYSIM_API hipError_t hipSetDeviceFlags(unsigned) { return hipSuccess; }
+namespace {
+thread_local unsigned deviceFlags = 0;
+}
+FLYSIM_API hipError_t hipSetDeviceFlags(unsigned flags) {
+  if (flags & ~0x1fu)
+    return fail(hipErrorInvalidValue, "hipSetDeviceFlags: unknown flags");
+  deviceFlags = flags;
+  return hipSuccess;
+}
 FLYSIM_API hipError_t hipGetDeviceFlags(unsigned *flags) {
-  *flags = 0;
+  if (!flags)
+    return fail(hipErrorInvalidValue, "hipGetDeviceFlags: null pointer");
+  *flags = deviceFlags;
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipDeviceGetStreamPriorityRange(int *least, int *greatest) {
   if (least)
-    *least = 0;
+    *least = 1;
   if (greatest)
     *greatest = -1;
   return hipSuccess;
@@ -271,12 +304,6 @@ FLYSIM_API hipError_t hipDeviceCanAccessPeer(int *can, int device, int peer) {
     return badDevice(device);
   *can = device != peer;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceEnablePeerAccess(int peer, unsigned) {
-  return validDevice(peer) ? hipSuccess : badDevice(peer);
-}
-FLYSIM_API hipError_t hipDeviceDisablePeerAccess(int peer) {
-  return validDevice(peer) ? hipSuccess : badDevice(peer);
 }
 FLYSIM_API hipError_t hipMemGetInfo(size_t *free, size_t *total) {
   return guarded([&] {

@@ -17,15 +17,19 @@ enum : int {
   hipErrorNotInitialized = 3,
   hipErrorDeinitialized = 4,
   hipErrorInvalidConfiguration = 9,
+  hipErrorInvalidSymbol = 13,
   hipErrorInvalidDevicePointer = 17,
   hipErrorInvalidMemcpyDirection = 21,
+  hipErrorInvalidDeviceFunction = 98,
   hipErrorNoDevice = 100,
   hipErrorInvalidDevice = 101,
   hipErrorInvalidImage = 200,
   hipErrorInvalidContext = 201,
   hipErrorNoBinaryForGpu = 209,
+  hipErrorUnsupportedLimit = 215,
   hipErrorInvalidSource = 300,
   hipErrorFileNotFound = 301,
+  hipErrorSharedObjectSymbolNotFound = 302,
   hipErrorInvalidHandle = 400,
   hipErrorIllegalState = 401,
   hipErrorNotFound = 500,
@@ -33,14 +37,22 @@ enum : int {
   hipErrorIllegalAddress = 700,
   hipErrorLaunchOutOfResources = 701,
   hipErrorLaunchTimeOut = 702,
+  hipErrorPeerAccessAlreadyEnabled = 704,
+  hipErrorPeerAccessNotEnabled = 705,
   hipErrorHostMemoryAlreadyRegistered = 712,
   hipErrorHostMemoryNotRegistered = 713,
   hipErrorLaunchFailure = 719,
+  hipErrorCooperativeLaunchTooLarge = 720,
   hipErrorNotSupported = 801,
   hipErrorStreamCaptureUnsupported = 900,
   hipErrorStreamCaptureInvalidated = 901,
   hipErrorStreamCaptureUnmatched = 903,
+  hipErrorStreamCaptureUnjoined = 904,
+  hipErrorStreamCaptureIsolation = 905,
   hipErrorStreamCaptureImplicit = 906,
+  hipErrorCapturedEvent = 907,
+  hipErrorStreamCaptureWrongThread = 908,
+  hipErrorGraphExecUpdateFailure = 910,
   hipErrorUnknown = 999,
 };
 
@@ -156,5 +168,74 @@ struct hipKernelNodeParams {
   void **kernelParams;
   unsigned sharedMemBytes;
 };
+
+struct hipHostNodeParams {
+  void (*fn)(void *);
+  void *userData;
+};
+
+struct hipMemsetParams {
+  void *dst;
+  unsigned elementSize;
+  size_t height, pitch;
+  unsigned value;
+  size_t width; ///< in elements
+};
+
+struct hipPitchedPtr {
+  void *ptr;
+  size_t pitch, xsize, ysize;
+};
+struct hipExtent {
+  size_t width, height, depth;
+};
+struct hipPos {
+  size_t x, y, z;
+};
+struct hipMemcpy3DParms {
+  void *srcArray;
+  hipPos srcPos;
+  hipPitchedPtr srcPtr;
+  void *dstArray;
+  hipPos dstPos;
+  hipPitchedPtr dstPtr;
+  hipExtent extent;
+  int kind;
+};
+static_assert(sizeof(hipMemcpy3DParms) == 160, "HIP binary interface");
+
+/// hipMemoryType.
+enum : int {
+  hipMemoryTypeUnregistered = 0,
+  hipMemoryTypeHost = 1,
+  hipMemoryTypeDevice = 2,
+  hipMemoryTypeManaged = 3,
+  hipMemoryTypeArray = 10,
+  hipMemoryTypeUnified = 11,
+};
+
+struct hip_Memcpy2D {
+  size_t srcXInBytes, srcY;
+  int srcMemoryType;
+  const void *srcHost;
+  void *srcDevice, *srcArray;
+  size_t srcPitch, dstXInBytes, dstY;
+  int dstMemoryType;
+  void *dstHost, *dstDevice, *dstArray;
+  size_t dstPitch, WidthInBytes, Height;
+};
+static_assert(sizeof(hip_Memcpy2D) == 128, "HIP binary interface");
+
+struct HIP_MEMCPY3D {
+  size_t srcXInBytes, srcY, srcZ, srcLOD;
+  int srcMemoryType;
+  const void *srcHost;
+  void *srcDevice, *srcArray;
+  size_t srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD;
+  int dstMemoryType;
+  void *dstHost, *dstDevice, *dstArray;
+  size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
+};
+static_assert(sizeof(HIP_MEMCPY3D) == 184, "HIP binary interface");
 
 #endif

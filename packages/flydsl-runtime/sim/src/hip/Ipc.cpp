@@ -105,3 +105,65 @@ FLYSIM_API hipError_t hipIpcCloseMemHandle(void *p) {
   AddressSpace::instance().release(a.base);
   return hipSuccess;
 }
+
+//===--- events -------------------------------------------------------------===//
+
+namespace {
+
+constexpr char kEventMagic[8] = {'f', 'l', 'y', 's', 'i', 'm', 'E', '1'};
+
+SharedEvent *mapEvent(int file) {
+  void *p = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<SharedEvent *>(p);
+}
+
+std::map<const EventState *, int> eventFiles; ///< guarded by exportMutex
+
+} // namespace
+
+FLYSIM_API hipError_t hipIpcGetEventHandle(void *handle, void *event) {
+  if (!handle || !Runtime::instance().events.contains(event))
+    return fail(hipErrorInvalidValue, "hipIpcGetEventHandle: invalid event");
+  auto *e = static_cast<Event *>(event);
+  if (!(e->flags & 4))
+    return fail(hipErrorInvalidValue, "hipIpcGetEventHandle: the event lacks hipEventInterprocess");
+  std::lock_guard<std::mutex> lock(exportMutex);
+  int &file = eventFiles.emplace(e->state.get(), -1).first->second;
+  if (file < 0) {
+    file = memfd_create("flysim-event", MFD_CLOEXEC);
+    // The memory is zero: an event that was never recorded counts as reached.
+    SharedEvent *shared = file >= 0 && ftruncate(file, 4096) == 0 ? mapEvent(file) : nullptr;
+    if (!shared)
+      return fail(hipErrorOutOfMemory, "hipIpcGetEventHandle: no memory file");
+    std::lock_guard<std::mutex> own(e->state->mutex);
+    shared->recorded = e->state->pending;
+    e->state->shared = shared;
+  }
+  IpcHandle h;
+  memset(&h, 0, sizeof h);
+  memcpy(h.magic, kEventMagic, sizeof kEventMagic);
+  h.pid = getpid();
+  h.file = file;
+  memcpy(handle, &h, sizeof h);
+  return hipSuccess;
+}
+
+FLYSIM_API hipError_t hipIpcOpenEventHandle(void **event, IpcHandle h) {
+  if (!event || memcmp(h.magic, kEventMagic, sizeof kEventMagic) != 0)
+    return fail(hipErrorInvalidValue, "hipIpcOpenEventHandle: not a handle of the simulator");
+  if (h.pid == getpid())
+    return fail(hipErrorInvalidContext, "hipIpcOpenEventHandle: the handle is of this process");
+  std::string path = format("/proc/%d/fd/%d", h.pid, h.file);
+  int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  SharedEvent *shared = file < 0 ? nullptr : mapEvent(file);
+  if (file >= 0)
+    close(file);
+  if (!shared)
+    return fail(hipErrorInvalidHandle, "hipIpcOpenEventHandle: cannot open " + path +
+                                           " (has the exporting process ended?)");
+  auto e = std::make_unique<Event>();
+  e->flags = 6;
+  e->state->shared = shared;
+  *event = Runtime::instance().events.add(std::move(e));
+  return hipSuccess;
+}

@@ -1,10 +1,15 @@
-//===- MemoryApi.cpp - allocation and copies ------------------------------===//
+//===- MemoryApi.cpp - allocation and pointers ----------------------------===//
 
+#include "check/Checks.h"
+#include "check/Twin.h"
 #include "hip/Queues.h"
+#include "hip/MemoryWork.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
 
 #include <cstring>
+#include <map>
+#include <mutex>
 
 using namespace flysim;
 
@@ -23,14 +28,30 @@ hipError_t allocate(void **out, size_t size, MemKind kind) {
     uint64_t base = size > all ? 0 : space().allocate(size, kind, currentDevice());
     if (!base)
       return fail(hipErrorOutOfMemory, format("cannot allocate %zu bytes", size));
+    if (requestedChecks() & kCheckUninit)
+      fillUnwritten(base, size);
     *out = reinterpret_cast<void *>(base);
     return hipSuccess;
   });
 }
 
+std::mutex flagsMutex;
+std::map<uint64_t, unsigned> hostFlags; ///< of pinned and registered memory, by address
+
+void rememberFlags(const void *p, unsigned flags) {
+  std::lock_guard<std::mutex> lock(flagsMutex);
+  hostFlags[reinterpret_cast<uint64_t>(p)] = flags;
+}
+unsigned flagsOf(uint64_t base) {
+  std::lock_guard<std::mutex> lock(flagsMutex);
+  auto it = hostFlags.find(base);
+  return it == hostFlags.end() ? 0 : it->second;
+}
+
 hipError_t release(void *p) {
   if (!p)
     return hipSuccess;
+  poolForget(p);
   finishAll(); // as on a GPU, freeing waits for what may still use the memory
   return space().release(reinterpret_cast<uint64_t>(p))
              ? hipSuccess
@@ -38,93 +59,74 @@ hipError_t release(void *p) {
                     format("free: %p is not the start of an allocation", p));
 }
 
-void checkRange(const void *p, size_t size, bool write, const char *what) {
-  Region r;
-  auto addr = reinterpret_cast<uint64_t>(p);
-  // Large host ranges may span several mappings.
-  for (uint64_t at = addr; at < addr + size;) {
-    if (!space().lookup(at, 1, write, r))
-      raise(FaultKind::IllegalAddress,
-            format("%s: %p + %llu is not accessible, %s", what, p,
-                   (unsigned long long)(at - addr), space().describe(at).c_str()));
-    at = r.hi;
-  }
-}
-
-void copyBytes(void *dst, const void *src, size_t size) {
-  checkRange(dst, size, true, "memcpy destination");
-  checkRange(src, size, false, "memcpy source");
-  memmove(dst, src, size);
-}
-
-hipError_t copy(void *dst, const void *src, size_t size, void *stream) {
-  if (size == 0)
-    return hipSuccess;
-  if (!dst || !src)
-    return fail(hipErrorInvalidValue, "memcpy: null pointer");
-  return enqueue(stream, "memcpy", [=] { copyBytes(dst, src, size); });
-}
-
-template <class T> hipError_t setMemory(void *dst, T value, size_t count, void *stream) {
-  if (count == 0)
-    return hipSuccess;
-  if (!dst)
-    return fail(hipErrorInvalidValue, "memset: null pointer");
-  return enqueue(stream, "memset", [=] {
-    checkRange(dst, count * sizeof(T), true, "memset");
-    auto *p = static_cast<T *>(dst);
-    for (size_t i = 0; i < count; ++i)
-      p[i] = value;
-  });
-}
-
-hipError_t copy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                  size_t height, void *stream) {
-  if (width > dpitch || width > spitch)
-    return fail(hipErrorInvalidValue, "memcpy2D: the width exceeds a pitch");
-  return enqueue(stream, "memcpy2d", [=] {
-    for (size_t y = 0; y < height; ++y)
-      copyBytes(static_cast<char *>(dst) + y * dpitch,
-                static_cast<const char *>(src) + y * spitch, width);
-  });
-}
-
 } // namespace
 
+hipError_t flysim::allocateDevice(void **out, size_t size) {
+  return allocate(out, size, MemKind::Device);
+}
+hipError_t flysim::releaseDevice(void *p) { return release(p); }
+
 FLYSIM_API hipError_t hipMalloc(void **p, size_t size) {
+  if (hipError_t e = allowedInCapture("hipMalloc"))
+    return e;
   return allocate(p, size, MemKind::Device);
 }
 FLYSIM_API hipError_t hipExtMallocWithFlags(void **p, size_t size, unsigned) {
   return hipMalloc(p, size);
 }
-FLYSIM_API hipError_t hipMallocAsync(void **p, size_t size, void *stream) {
-  return validStream(stream) ? hipMalloc(p, size)
-                             : fail(hipErrorInvalidHandle, "hipMallocAsync: invalid stream");
-}
 FLYSIM_API hipError_t hipMallocPitch(void **p, size_t *pitch, size_t width, size_t height) {
+  if (!pitch)
+    return fail(hipErrorInvalidValue, "hipMallocPitch: null pointer");
   *pitch = (width + 255) / 256 * 256;
   return hipMalloc(p, *pitch * height);
 }
-FLYSIM_API hipError_t hipMallocManaged(void **p, size_t size, unsigned) {
+FLYSIM_API hipError_t hipMemAllocPitch(void **p, size_t *pitch, size_t width, size_t height,
+                                       unsigned elementSize) {
+  if (elementSize != 4 && elementSize != 8 && elementSize != 16)
+    return fail(hipErrorInvalidValue, "hipMemAllocPitch: elements have 4, 8 or 16 bytes");
+  return hipMallocPitch(p, pitch, width, height);
+}
+FLYSIM_API hipError_t hipMalloc3D(hipPitchedPtr *out, hipExtent extent) {
+  if (!out)
+    return fail(hipErrorInvalidValue, "hipMalloc3D: null pointer");
+  *out = {nullptr, 0, extent.width, extent.height};
+  return hipMallocPitch(&out->ptr, &out->pitch, extent.width, extent.height * extent.depth);
+}
+FLYSIM_API hipError_t hipMallocManaged(void **p, size_t size, unsigned flags) {
+  if (flags != 1 && flags != 2) // attached to all streams, or to the host
+    return fail(hipErrorInvalidValue, "hipMallocManaged: invalid flags");
   return allocate(p, size, MemKind::Managed);
 }
-FLYSIM_API hipError_t hipHostMalloc(void **p, size_t size, unsigned) {
-  return allocate(p, size, MemKind::HostPinned);
+FLYSIM_API hipError_t hipHostMalloc(void **p, size_t size, unsigned flags) {
+  if (hipError_t e = allowedInCapture("hipHostMalloc"))
+    return e;
+  if (hipError_t e = allocate(p, size, MemKind::HostPinned))
+    return e;
+  rememberFlags(*p, flags);
+  return hipSuccess;
 }
 FLYSIM_API hipError_t hipHostAlloc(void **p, size_t size, unsigned flags) {
   return hipHostMalloc(p, size, flags);
 }
 FLYSIM_API hipError_t hipMallocHost(void **p, size_t size) { return hipHostMalloc(p, size, 0); }
-FLYSIM_API hipError_t hipFree(void *p) { return release(p); }
-FLYSIM_API hipError_t hipFreeAsync(void *p, void *) { return release(p); }
-FLYSIM_API hipError_t hipHostFree(void *p) { return release(p); }
-FLYSIM_API hipError_t hipFreeHost(void *p) { return release(p); }
-FLYSIM_API hipError_t hipHostRegister(void *p, size_t size, unsigned) {
+FLYSIM_API hipError_t hipMemAllocHost(void **p, size_t size) { return hipHostMalloc(p, size, 0); }
+FLYSIM_API hipError_t hipFree(void *p) {
+  if (hipError_t e = allowedInCapture("hipFree"))
+    return e;
+  return release(p);
+}
+FLYSIM_API hipError_t hipHostFree(void *p) { return hipFree(p); }
+FLYSIM_API hipError_t hipFreeHost(void *p) { return hipFree(p); }
+FLYSIM_API hipError_t hipHostRegister(void *p, size_t size, unsigned flags) {
   if (!p || !size)
     return fail(hipErrorInvalidValue, "hipHostRegister: empty range");
+  Allocation a;
+  if (space().find(reinterpret_cast<uint64_t>(p), a))
+    return fail(hipErrorHostMemoryAlreadyRegistered, "hipHostRegister: the memory is registered already");
   return guarded([&] {
     checkRange(p, size, false, "hipHostRegister");
     space().registerHost(reinterpret_cast<uint64_t>(p), size);
+    rememberFlags(p, flags);
     return hipSuccess;
   });
 }
@@ -134,11 +136,18 @@ FLYSIM_API hipError_t hipHostUnregister(void *p) {
              : fail(hipErrorHostMemoryNotRegistered, "hipHostUnregister: not registered");
 }
 FLYSIM_API hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned) {
+  Allocation a;
+  if (!device || !space().find(reinterpret_cast<uint64_t>(host), a) || a.kind == MemKind::Device)
+    return fail(hipErrorInvalidValue, "hipHostGetDevicePointer: no pinned or registered host memory");
   *device = host;
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipHostGetFlags(unsigned *flags, void *) {
-  *flags = 0;
+FLYSIM_API hipError_t hipHostGetFlags(unsigned *flags, void *p) {
+  Allocation a;
+  if (!flags || !space().find(reinterpret_cast<uint64_t>(p), a) ||
+      (a.kind != MemKind::HostPinned && a.kind != MemKind::HostRegistered))
+    return fail(hipErrorInvalidValue, "hipHostGetFlags: no pinned or registered host memory");
+  *flags = flagsOf(a.base);
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const void *p) {
@@ -150,31 +159,84 @@ FLYSIM_API hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const 
     return fail(hipErrorInvalidValue,
                 "hipPointerGetAttributes: the pointer belongs to no device allocation");
   bool host = a.kind == MemKind::HostPinned || a.kind == MemKind::HostRegistered;
-  out->type = host ? 1 : a.kind == MemKind::Managed ? 3 : 2;
+  out->type = host ? hipMemoryTypeHost
+              : a.kind == MemKind::Managed ? hipMemoryTypeManaged
+                                           : hipMemoryTypeDevice;
   out->device = a.device;
   out->devicePointer = const_cast<void *>(p);
   out->hostPointer = host || a.kind == MemKind::Managed ? const_cast<void *>(p) : nullptr;
   out->isManaged = a.kind == MemKind::Managed;
+  out->allocationFlags = host ? flagsOf(a.base) : 0;
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipPointerGetAttribute(void *data, int attribute, void *p) {
   hipPointerAttribute_t a;
+  if (!data)
+    return fail(hipErrorInvalidValue, "hipPointerGetAttribute: null pointer");
   if (hipError_t e = hipPointerGetAttributes(&a, p))
     return e;
+  Allocation m;
+  space().find(reinterpret_cast<uint64_t>(p), m);
+  auto put = [&](auto value) {
+    memcpy(data, &value, sizeof value);
+    return hipSuccess;
+  };
   switch (attribute) {
-  case 2: // memory type
-    memcpy(data, &a.type, 4);
-    return hipSuccess;
-  case 3: // device pointer
-  case 4: // host pointer
-    memcpy(data, attribute == 3 ? &a.devicePointer : &a.hostPointer, sizeof(void *));
-    return hipSuccess;
+  case 1: // context
+    return put(reinterpret_cast<void *>(static_cast<intptr_t>(a.device + 1)));
+  case 2:
+    return put(a.type);
+  case 3:
+    return put(a.devicePointer);
+  case 4:
+    return a.hostPointer ? put(a.hostPointer)
+                         : fail(hipErrorInvalidValue, "the memory has no host pointer");
+  case 6: // synchronous operations: all are
+    return put(uint32_t(1));
+  case 7: // buffer id
+    return put(m.base);
+  case 8:
+    return put(a.isManaged);
   case 9: // device ordinal
-    memcpy(data, &a.device, 4);
-    return hipSuccess;
+    return put(a.device);
+  case 10: // legacy IPC
+    return put(int(a.type == hipMemoryTypeDevice));
+  case 11: // start and size of the allocation
+    return put(reinterpret_cast<void *>(m.base));
+  case 12:
+    return put(size_t(m.size));
+  case 13: // mapped
+    return put(1);
+  case 14: // shareable handle types: none
+    return put(uint64_t(0));
+  case 15: // GPUDirect
+    return put(0);
+  case 16: // access flags: read and write
+    return put(3);
   default:
     return fail(hipErrorNotSupported, format("pointer attribute %d", attribute));
   }
+}
+FLYSIM_API hipError_t hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, void *p) {
+  if (!attributes || !data)
+    return fail(hipErrorInvalidValue, "hipDrvPointerGetAttributes: null pointer");
+  for (unsigned n = 0; n < count; ++n)
+    if (hipError_t e = hipPointerGetAttribute(data[n], attributes[n], p))
+      return e;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipPointerSetAttribute(const void *value, int attribute, void *p) {
+  Allocation a;
+  if (!value || attribute != 6 || !space().find(reinterpret_cast<uint64_t>(p), a))
+    return fail(hipErrorInvalidValue, "hipPointerSetAttribute: only synchronous operations can be set");
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipMemPtrGetInfo(void *p, size_t *size) {
+  Allocation a;
+  if (!size || !space().find(reinterpret_cast<uint64_t>(p), a))
+    return fail(hipErrorInvalidValue, "hipMemPtrGetInfo: no allocation");
+  *size = a.size;
+  return hipSuccess;
 }
 FLYSIM_API hipError_t hipMemGetAddressRange(void **base, size_t *size, void *p) {
   Allocation a;
@@ -186,73 +248,25 @@ FLYSIM_API hipError_t hipMemGetAddressRange(void **base, size_t *size, void *p) 
     *size = a.size;
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipMemcpy(void *dst, const void *src, size_t size, int) {
-  return copy(dst, src, size, nullptr);
-}
-FLYSIM_API hipError_t hipMemcpyWithStream(void *dst, const void *src, size_t size, int,
-                                          void *stream) {
-  return copy(dst, src, size, stream);
-}
-FLYSIM_API hipError_t hipMemcpyAsync(void *dst, const void *src, size_t size, int, void *stream) {
-  return copy(dst, src, size, stream);
-}
-FLYSIM_API hipError_t hipMemcpyHtoD(void *dst, void *src, size_t size) {
-  return copy(dst, src, size, nullptr);
-}
-FLYSIM_API hipError_t hipMemcpyDtoH(void *dst, void *src, size_t size) {
-  return copy(dst, src, size, nullptr);
-}
-FLYSIM_API hipError_t hipMemcpyDtoD(void *dst, void *src, size_t size) {
-  return copy(dst, src, size, nullptr);
-}
-FLYSIM_API hipError_t hipMemcpyHtoDAsync(void *dst, void *src, size_t size, void *stream) {
-  return copy(dst, src, size, stream);
-}
-FLYSIM_API hipError_t hipMemcpyDtoHAsync(void *dst, void *src, size_t size, void *stream) {
-  return copy(dst, src, size, stream);
-}
-FLYSIM_API hipError_t hipMemcpyDtoDAsync(void *dst, void *src, size_t size, void *stream) {
-  return copy(dst, src, size, stream);
-}
-FLYSIM_API hipError_t hipMemcpyPeer(void *dst, int, const void *src, int, size_t size) {
-  return copy(dst, src, size, nullptr);
-}
-FLYSIM_API hipError_t hipMemcpyPeerAsync(void *dst, int, const void *src, int, size_t size,
-                                         void *stream) {
-  return copy(dst, src, size, stream);
-}
-FLYSIM_API hipError_t hipMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch,
-                                  size_t width, size_t height, int) {
-  return copy2d(dst, dpitch, src, spitch, width, height, nullptr);
-}
-FLYSIM_API hipError_t hipMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
-                                       size_t width, size_t height, int, void *stream) {
-  return copy2d(dst, dpitch, src, spitch, width, height, stream);
-}
-FLYSIM_API hipError_t hipMemset(void *dst, int value, size_t size) {
-  return setMemory(dst, static_cast<uint8_t>(value), size, nullptr);
-}
-FLYSIM_API hipError_t hipMemsetAsync(void *dst, int value, size_t size, void *stream) {
-  return setMemory(dst, static_cast<uint8_t>(value), size, stream);
-}
-FLYSIM_API hipError_t hipMemsetD8(void *dst, unsigned char value, size_t count) {
-  return setMemory(dst, static_cast<uint8_t>(value), count, nullptr);
-}
-FLYSIM_API hipError_t hipMemsetD8Async(void *dst, unsigned char value, size_t count, void *stream) {
-  return setMemory(dst, static_cast<uint8_t>(value), count, stream);
-}
-FLYSIM_API hipError_t hipMemsetD16(void *dst, unsigned short value, size_t count) {
-  return setMemory(dst, static_cast<uint16_t>(value), count, nullptr);
-}
-FLYSIM_API hipError_t hipMemsetD16Async(void *dst, unsigned short value, size_t count,
-                                        void *stream) {
-  return setMemory(dst, static_cast<uint16_t>(value), count, stream);
-}
-FLYSIM_API hipError_t hipMemsetD32(void *dst, int value, size_t count) {
-  return setMemory(dst, static_cast<uint32_t>(value), count, nullptr);
-}
-FLYSIM_API hipError_t hipMemsetD32Async(void *dst, int value, size_t count, void *stream) {
-  return setMemory(dst, static_cast<uint32_t>(value), count, stream);
-}
 FLYSIM_API hipError_t hipMemPrefetchAsync(const void *, size_t, int, void *) { return hipSuccess; }
 FLYSIM_API hipError_t hipMemAdvise(const void *, size_t, int, int) { return hipSuccess; }
+FLYSIM_API hipError_t hipStreamAttachMemAsync(void *stream, void *p, size_t, unsigned) {
+  return p && validStream(stream) ? hipSuccess
+                                  : fail(hipErrorInvalidValue, "hipStreamAttachMemAsync: invalid argument");
+}
+FLYSIM_API hipError_t hipMemRangeGetAttribute(void *data, size_t size, int attribute, const void *p, size_t) {
+  Allocation a;
+  if (!data || size < 4 || !space().find(reinterpret_cast<uint64_t>(p), a) || a.kind != MemKind::Managed)
+    return fail(hipErrorInvalidValue, "hipMemRangeGetAttribute: no managed memory");
+  // 1 read mostly, 2 preferred location, 3 accessed by, 4 last prefetch, 100 coherency
+  static const struct {
+    int attribute, value;
+  } kValues[] = {{1, 0}, {2, -2}, {3, 0}, {4, -2}, {100, 0}};
+  for (const auto &v : kValues)
+    if (v.attribute == attribute) {
+      memset(data, 0, size);
+      memcpy(data, &v.value, 4);
+      return hipSuccess;
+    }
+  return fail(hipErrorInvalidValue, format("memory range attribute %d", attribute));
+}

@@ -13,6 +13,9 @@
 #include <fstream>
 #include <iterator>
 
+extern "C" hipError_t hipEventRecord(void *event, void *stream);
+extern "C" hipError_t hipGetFuncBySymbol(void **function, const void *host);
+
 namespace flysim {
 
 const Program *Module::programFor(const KernelInfo &kernel) {
@@ -72,10 +75,18 @@ std::vector<uint8_t> packArguments(const KernelInfo &k, const uint32_t grid[3],
       else
         raise(FaultKind::InvalidConfiguration, "malformed 'extra' launch arguments");
     }
+    // Hand-written kernels declare the padding of their 16-byte argument slots as arguments
+    // by value, and their hosts leave out the last one: HIP copies what is given.
+    constexpr size_t kSlot = 16;
     size_t needed = 0;
-    for (const KernelArg &a : k.args)
-      if (a.kind.compare(0, 7, "hidden_") != 0)
-        needed = std::max<size_t>(needed, a.offset + a.size);
+    for (const KernelArg &a : k.args) {
+      if (a.kind.compare(0, 7, "hidden_") == 0)
+        continue;
+      size_t end = a.offset + a.size;
+      bool padding = a.kind == "by_value" && a.offset >= bufferSize && end < bufferSize + kSlot;
+      if (!padding)
+        needed = std::max(needed, end);
+    }
     if (!buffer || bufferSize < needed)
       raise(FaultKind::InvalidConfiguration,
             format("kernel %s: %zu bytes of arguments given, %zu needed", k.name.c_str(),
@@ -138,6 +149,87 @@ namespace {
 thread_local std::vector<Region> nextRanges;
 } // namespace
 
+void KernelCall::run() const {
+  Dispatch d;
+  d.object = function->module->object.get();
+  d.kernel = function->kernel;
+  d.program = function->module->programFor(*function->kernel);
+  std::copy(grid, grid + 3, d.grid);
+  std::copy(block, block + 3, d.block);
+  std::copy(cluster, cluster + 3, d.cluster);
+  d.dynamicLds = dynamicLds;
+  d.hostRanges = hostRanges;
+  d.ownThreads = queuesEnabled();
+  // A call may run on several streams at once: what the launch adds goes to a copy.
+  std::vector<uint8_t> segment = args;
+  d.kernarg = &segment;
+  std::unique_ptr<PrintfBuffer> output;
+  for (const KernelArg &a : d.kernel->args)
+    if (a.kind == "hidden_printf_buffer" && !d.object->printfFormats.empty())
+      output = std::make_unique<PrintfBuffer>(*d.object, a.offset, segment.data());
+  try {
+    runDispatch(d);
+  } catch (...) {
+    if (output)
+      output->flush(); // what led to the fault
+    throw;
+  }
+  if (output)
+    output->flush();
+}
+
+std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
+                                     const uint32_t block[3], uint32_t dynamicLds, void **params,
+                                     void **extra, const uint32_t *cluster) {
+  const KernelInfo &k = *f.kernel;
+  for (unsigned i = 0; i < 3; ++i)
+    if (grid[i] == 0 || block[i] == 0)
+      raise(FaultKind::InvalidConfiguration,
+            format("kernel %s: empty grid or block (%u,%u,%u) x (%u,%u,%u)", k.name.c_str(), grid[0],
+                   grid[1], grid[2], block[0], block[1], block[2]));
+  auto call = std::make_shared<KernelCall>();
+  call->function = &f;
+  std::copy(grid, grid + 3, call->grid);
+  std::copy(block, block + 3, call->block);
+  for (unsigned i = 0; i < 3; ++i)
+    call->cluster[i] = std::max(1u, cluster ? cluster[i] : k.clusterDims[i]);
+  call->dynamicLds = dynamicLds;
+  f.module->programFor(k); // an image without code fails here, not when it runs
+  call->args = packArguments(k, grid, block, dynamicLds, params, extra);
+  for (const KernelArg &a : k.args)
+    if (a.kind.compare(0, 7, "hidden_") != 0)
+      call->parameters.push_back(call->args.data() + a.offset);
+  return call;
+}
+
+hipError_t resolveKernel(const void *handle, const Function **out) {
+  *out = checkedFunction(handle);
+  if (*out)
+    return hipSuccess;
+  void *registered = nullptr;
+  if (hipError_t e = hipGetFuncBySymbol(&registered, handle))
+    return e;
+  *out = static_cast<const Function *>(registered);
+  return hipSuccess;
+}
+
+hipError_t kernelWork(const hipKernelNodeParams &p, NodeWork &out) {
+  const Function *f = nullptr;
+  if (hipError_t e = resolveKernel(p.func, &f))
+    return e == hipErrorInvalidHandle ? fail(hipErrorInvalidDeviceFunction, lastErrorMessage()) : e;
+  const uint32_t grid[3] = {p.gridDim.x, p.gridDim.y, p.gridDim.z};
+  const uint32_t block[3] = {p.blockDim.x, p.blockDim.y, p.blockDim.z};
+  return guarded([&] {
+    out = NodeWork();
+    out.type = NodeType::Kernel;
+    std::shared_ptr<KernelCall> call =
+        makeCall(*f, grid, block, p.sharedMemBytes, p.kernelParams, p.extra, nullptr);
+    out.kernel = call;
+    out.run = [call] { call->run(); };
+    return hipSuccess;
+  });
+}
+
 hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
                         uint32_t dynamicLds, void *stream, void **params, void **extra,
                         const uint32_t *cluster) {
@@ -149,42 +241,14 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "launch: invalid stream");
   return guarded([&] {
-    for (unsigned i = 0; i < 3; ++i)
-      if (grid[i] == 0 || block[i] == 0)
-        raise(FaultKind::InvalidConfiguration,
-              format("kernel %s: empty grid or block (%u,%u,%u) x (%u,%u,%u)",
-                     f->kernel->name.c_str(), grid[0], grid[1], grid[2], block[0], block[1],
-                     block[2]));
-    const KernelInfo *kernel = f->kernel;
-    Dispatch d;
-    d.object = f->module->object.get();
-    d.kernel = kernel;
-    d.program = f->module->programFor(*kernel);
-    std::copy(grid, grid + 3, d.grid);
-    std::copy(block, block + 3, d.block);
-    d.dynamicLds = dynamicLds;
-    d.hostRanges = std::move(ranges);
-    d.ownThreads = queuesEnabled();
-    for (unsigned i = 0; i < 3; ++i)
-      d.cluster[i] = std::max(1u, cluster ? cluster[i] : kernel->clusterDims[i]);
-    auto args = std::make_shared<std::vector<uint8_t>>(
-        packArguments(*kernel, grid, block, dynamicLds, params, extra));
-    return enqueue(stream, "kernel", [d, args]() mutable {
-      d.kernarg = args.get();
-      std::unique_ptr<PrintfBuffer> output;
-      for (const KernelArg &a : d.kernel->args)
-        if (a.kind == "hidden_printf_buffer" && !d.object->printfFormats.empty())
-          output = std::make_unique<PrintfBuffer>(*d.object, a.offset, args->data());
-      try {
-        runDispatch(d);
-      } catch (...) {
-        if (output)
-          output->flush(); // what led to the fault
-        throw;
-      }
-      if (output)
-        output->flush();
-    });
+    std::shared_ptr<KernelCall> call =
+        makeCall(*f, grid, block, dynamicLds, params, extra, cluster);
+    call->hostRanges = std::move(ranges);
+    NodeWork work;
+    work.type = NodeType::Kernel;
+    work.kernel = call;
+    work.run = [call] { call->run(); };
+    return enqueue(stream, std::move(work));
   });
 }
 
@@ -294,7 +358,23 @@ FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *funct
                : fail(hipErrorInvalidValue, format("function attribute %d", attribute));
   }
 }
-FLYSIM_API hipError_t hipFuncSetAttribute(const void *, int, int) { return hipSuccess; }
+FLYSIM_API hipError_t hipFuncSetAttribute(const void *function, int attribute, int value) {
+  const Function *f = nullptr;
+  if (hipError_t e = resolveKernel(function, &f))
+    return fail(hipErrorInvalidDeviceFunction, e ? lastErrorMessage() : "");
+  return guarded([&]() -> hipError_t {
+    int most = static_cast<int>(Runtime::instance().arch().ldsPerWorkgroup - f->kernel->ldsBytes);
+    if (attribute == 8) // dynamic LDS: every launch may use all there is
+      return value >= 0 && value <= most
+                 ? hipSuccess
+                 : fail(hipErrorInvalidValue,
+                        format("hipFuncSetAttribute: %d bytes of dynamic LDS, at most %d", value, most));
+    if (attribute == 9) // preferred carve-out in percent, -1: default
+      return value >= -1 && value <= 100 ? hipSuccess
+                                         : fail(hipErrorInvalidValue, "hipFuncSetAttribute: no percentage");
+    return fail(hipErrorInvalidValue, format("function attribute %d cannot be set", attribute));
+  });
+}
 FLYSIM_API hipError_t hipFuncSetCacheConfig(const void *, int) { return hipSuccess; }
 FLYSIM_API hipError_t hipFuncSetSharedMemConfig(const void *, int) { return hipSuccess; }
 
@@ -314,9 +394,8 @@ FLYSIM_API hipError_t hipExtModuleLaunchKernel(void *f, unsigned gx, unsigned gy
                 "hipExtModuleLaunchKernel: the global size is no multiple of the work-group size");
   Runtime &r = Runtime::instance();
   auto record = [&](void *event) {
-    if (event && r.events.contains(event)) {
-      static_cast<Event *>(event)->state->reach();
-    }
+    if (event && r.events.contains(event))
+      hipEventRecord(event, stream);
   };
   const uint32_t grid[3] = {gx / bx, gy / by, gz / bz}, block[3] = {bx, by, bz};
   record(start);
@@ -408,6 +487,40 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *bl
     *block = static_cast<int>(best);
     *grid = static_cast<int>(workgroupsPerCu(*fn->kernel, best, lds) *
                              Runtime::instance().arch().computeUnits);
+    return hipSuccess;
+  });
+}
+FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, void *f,
+                                                                       size_t lds, int limit, unsigned) {
+  return hipModuleOccupancyMaxPotentialBlockSize(grid, block, f, lds, limit);
+}
+FLYSIM_API hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host,
+                                                                   int block, size_t lds) {
+  const Function *f = nullptr;
+  if (resolveKernel(host, &f))
+    return fail(hipErrorInvalidDeviceFunction, "occupancy: invalid function");
+  return hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks, const_cast<Function *>(f), block, lds);
+}
+FLYSIM_API hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *host,
+                                                                            int block, size_t lds, unsigned) {
+  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, host, block, lds);
+}
+FLYSIM_API hipError_t hipOccupancyMaxPotentialBlockSize(int *grid, int *block, const void *host,
+                                                        size_t lds, int limit) {
+  const Function *f = nullptr;
+  if (resolveKernel(host, &f))
+    return fail(hipErrorInvalidDeviceFunction, "occupancy: invalid function");
+  return hipModuleOccupancyMaxPotentialBlockSize(grid, block, const_cast<Function *>(f), lds, limit);
+}
+FLYSIM_API hipError_t hipOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *host,
+                                                               int blocks, int) {
+  const Function *f = nullptr;
+  if (!bytes || blocks <= 0 || resolveKernel(host, &f))
+    return fail(hipErrorInvalidValue, "occupancy: invalid function or number of blocks");
+  return guarded([&] {
+    const ArchInfo &a = Runtime::instance().arch();
+    size_t share = std::min<size_t>(a.ldsPerCu / static_cast<unsigned>(blocks), a.ldsPerWorkgroup);
+    *bytes = share > f->kernel->ldsBytes ? share - f->kernel->ldsBytes : 0;
     return hipSuccess;
   });
 }

@@ -4,6 +4,7 @@
 
 #include "hip/Runtime.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <thread>
@@ -117,7 +118,11 @@ template <class F> hipError_t finishWhere(F wanted) {
 
 } // namespace
 
-bool queuesEnabled() { return Runtime::instance().deviceCount() > 1; }
+namespace {
+std::atomic<bool> queuesNeeded{false};
+}
+bool queuesEnabled() { return queuesNeeded || Runtime::instance().deviceCount() > 1; }
+void needQueues() { queuesNeeded = true; }
 
 void queueWork(void *stream, std::function<void()> work) {
   find(stream, true)->push(std::move(work));

@@ -16,6 +16,9 @@ namespace flysim {
 
 /// Whether launches may continue after the call returns.
 bool queuesEnabled();
+/// From now on they may, whatever the number of devices: a stream waits for something
+/// that a later call brings about.
+void needQueues();
 /// Runs `work` after everything that `stream` was given before. Waits a moment for it;
 /// work that takes longer goes on in the background.
 void queueWork(void *stream, std::function<void()> work);

@@ -172,3 +172,70 @@ FLYSIM_API hipError_t hipFuncGetAttributes(hipFuncAttributes *out, const void *h
   out->sharedSizeBytes = k.ldsBytes;
   return hipSuccess;
 }
+
+//===--- variables of the program -------------------------------------------===//
+
+extern "C" hipError_t hipMemcpy(void *dst, const void *src, size_t size, int kind);
+extern "C" hipError_t hipMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *stream);
+
+namespace {
+
+hipError_t variableOf(const void *host, void **address, size_t *bytes) {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto it = variables.find(host);
+  if (it == variables.end())
+    return fail(hipErrorInvalidSymbol, "the host variable is no registered device variable");
+  if (hipError_t e = load(*it->second.binary))
+    return e;
+  return hipModuleGetGlobal(address, bytes, it->second.binary->module, it->second.name.c_str());
+}
+
+/// The device address of `size` bytes at `offset` of a variable.
+hipError_t partOf(const void *host, size_t size, size_t offset, char **out) {
+  void *address = nullptr;
+  size_t bytes = 0;
+  if (hipError_t e = variableOf(host, &address, &bytes))
+    return e;
+  if (offset > bytes || size > bytes - offset)
+    return fail(hipErrorInvalidValue, format("%zu bytes at offset %zu of a variable of %zu bytes", size,
+                                             offset, bytes));
+  *out = static_cast<char *>(address) + offset;
+  return hipSuccess;
+}
+
+} // namespace
+
+FLYSIM_API hipError_t hipGetSymbolAddress(void **address, const void *host) {
+  size_t bytes = 0;
+  return address ? variableOf(host, address, &bytes)
+                 : fail(hipErrorInvalidValue, "hipGetSymbolAddress: null pointer");
+}
+FLYSIM_API hipError_t hipGetSymbolSize(size_t *bytes, const void *host) {
+  void *address = nullptr;
+  return bytes ? variableOf(host, &address, bytes)
+               : fail(hipErrorInvalidValue, "hipGetSymbolSize: null pointer");
+}
+FLYSIM_API hipError_t hipMemcpyToSymbol(const void *host, const void *src, size_t size, size_t offset,
+                                        int kind) {
+  char *at = nullptr;
+  hipError_t e = partOf(host, size, offset, &at);
+  return e ? e : hipMemcpy(at, src, size, kind);
+}
+FLYSIM_API hipError_t hipMemcpyToSymbolAsync(const void *host, const void *src, size_t size,
+                                             size_t offset, int kind, void *stream) {
+  char *at = nullptr;
+  hipError_t e = partOf(host, size, offset, &at);
+  return e ? e : hipMemcpyAsync(at, src, size, kind, stream);
+}
+FLYSIM_API hipError_t hipMemcpyFromSymbol(void *dst, const void *host, size_t size, size_t offset,
+                                          int kind) {
+  char *at = nullptr;
+  hipError_t e = partOf(host, size, offset, &at);
+  return e ? e : hipMemcpy(dst, at, size, kind);
+}
+FLYSIM_API hipError_t hipMemcpyFromSymbolAsync(void *dst, const void *host, size_t size, size_t offset,
+                                               int kind, void *stream) {
+  char *at = nullptr;
+  hipError_t e = partOf(host, size, offset, &at);
+  return e ? e : hipMemcpyAsync(dst, at, size, kind, stream);
+}

@@ -3,11 +3,14 @@
 #define FLYSIM_HIP_RUNTIME_H
 
 #include "decode/Program.h"
+#include "hip/Capture.h"
+#include "hip/Graph.h"
 #include "hip/HipTypes.h"
 #include "loader/CodeObject.h"
 #include "support/Arch.h"
 #include "support/Error.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -21,14 +24,6 @@
 
 namespace flysim {
 
-struct Module;
-
-/// hipFunction_t points to one of these.
-struct Function {
-  Module *module = nullptr;
-  const KernelInfo *kernel = nullptr;
-};
-
 /// hipModule_t points to one of these.
 struct Module {
   std::unique_ptr<CodeObject> object;
@@ -41,23 +36,21 @@ private:
   std::map<std::pair<uint64_t, bool>, std::unique_ptr<Program>> programs;
 };
 
-/// A recorded operation of a graph.
-struct GraphNode {
-  std::function<void()> run;
-  std::string kind;
-};
-struct Graph {
-  std::vector<GraphNode> nodes;
-};
-
 /// hipStream_t. Work runs to completion when it is enqueued, so order on and between
 /// streams is program order.
 struct Stream {
   unsigned flags = 0;
   int priority = 0;
   int device = 0;
-  std::shared_ptr<Graph> capture; ///< shared with the streams that joined the capture
-  unsigned long long captureId = 0;
+  unsigned long long id = 0;
+  std::shared_ptr<Capture> capture; ///< shared with the streams that joined the capture
+  std::vector<GraphNode *> tail;    ///< what the next recorded work depends on
+  char attribute[16][64] = {};      ///< values of hipStreamSetAttribute
+};
+
+/// Counters of an event that other processes see.
+struct SharedEvent {
+  std::atomic<uint64_t> recorded{0}, reached{0};
 };
 
 /// What a recorded event stands for; outlives its event while work refers to it.
@@ -67,24 +60,20 @@ struct EventState {
   bool recorded = false;
   unsigned pending = 0; ///< records that have not been reached yet
   std::chrono::steady_clock::time_point when;
+  SharedEvent *shared = nullptr; ///< set for events of several processes
 
-  void reach() {
-    std::lock_guard<std::mutex> lock(mutex);
-    recorded = true;
-    when = std::chrono::steady_clock::now();
-    if (pending)
-      --pending;
-    changed.notify_all();
-  }
-  void wait() {
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [this] { return pending == 0; });
-  }
+  /// A record is enqueued.
+  void record();
+  /// A record is reached. `counted`: it was announced with record().
+  void reach(bool counted = true);
+  bool done();
+  void wait();
 };
 struct Event {
   unsigned flags = 0;
   std::shared_ptr<EventState> state = std::make_shared<EventState>();
-  std::shared_ptr<Graph> capture; ///< the capture in which it was recorded last
+  std::shared_ptr<Capture> capture; ///< the capture in which it was recorded last
+  std::vector<GraphNode *> tail;    ///< what it stands for there
 };
 
 /// Handles that are alive, so that a stale or foreign one is an error and not a crash.
@@ -169,7 +158,12 @@ bool validStream(void *stream);
 /// The stream if it is being captured, else null.
 Stream *capturing(void *stream);
 /// Runs `work` now, or records it when the stream is being captured.
-hipError_t enqueue(void *stream, const char *kind, std::function<void()> work);
+hipError_t enqueue(void *stream, NodeWork work);
+/// References of objects that graphs keep alive; false for an unknown one.
+bool retainUserObject(void *object, unsigned count);
+bool releaseUserObject(void *object, unsigned count);
+/// Forgets a node that is about to be destroyed.
+void forgetNode(const GraphNode *node);
 
 /// A launch with arguments already copied, so that it can be replayed.
 /// `cluster` is null for the size that the kernel's metadata names (usually 1).

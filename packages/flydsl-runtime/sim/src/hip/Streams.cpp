@@ -1,10 +1,16 @@
-//===- Streams.cpp - streams, events, capture and graphs ------------------===//
+//===- Streams.cpp - streams and events -----------------------------------===//
 
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <thread>
+#include <type_traits>
+
+extern "C" hipError_t hipGraphAddEventWaitNode(void **node, void *graph, void *const *deps,
+                                               size_t count, void *event);
 
 namespace flysim {
 
@@ -24,28 +30,68 @@ Stream *capturing(void *stream) {
   return s->capture ? s : nullptr;
 }
 
-hipError_t enqueue(void *stream, const char *kind, std::function<void()> work) {
+hipError_t enqueue(void *stream, NodeWork work) {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "invalid stream");
   if (Stream *s = capturing(stream)) {
-    s->capture->nodes.push_back(GraphNode{std::move(work), kind});
+    if (s->capture->invalid)
+      return fail(hipErrorStreamCaptureInvalidated, "the capture of the stream is invalid");
+    s->tail = {s->capture->graph->add(std::move(work), s->tail)};
     return hipSuccess;
   }
+  if (reinterpret_cast<uintptr_t>(stream) <= 1)
+    if (hipError_t e = nullStreamAllowed())
+      return e;
+  if (!work.run)
+    return hipSuccess;
   if (queuesEnabled()) {
-    bool slow = !strcmp(kind, "kernel") || !strcmp(kind, "graph");
+    bool slow = work.type == NodeType::Kernel || work.type == NodeType::Child;
     // The null stream is ordered with every other stream of its device.
     if (special(stream))
       if (hipError_t e = finishDevice())
         return e;
     if (slow || queueBusy(stream)) {
-      queueWork(stream, std::move(work));
+      queueWork(stream, std::move(work.run));
       return queueBusy(stream) ? hipSuccess : finishQueue(stream);
     }
   }
   return guarded([&] {
-    work();
+    work.run();
     return hipSuccess;
   });
+}
+
+void EventState::record() {
+  std::lock_guard<std::mutex> lock(mutex);
+  ++pending;
+  if (shared)
+    ++shared->recorded;
+}
+void EventState::reach(bool counted) {
+  std::lock_guard<std::mutex> lock(mutex);
+  recorded = true;
+  when = std::chrono::steady_clock::now();
+  if (shared && !counted)
+    ++shared->recorded;
+  if (shared)
+    ++shared->reached;
+  if (pending && counted)
+    --pending;
+  changed.notify_all();
+}
+bool EventState::done() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return pending == 0 && (!shared || shared->reached >= shared->recorded);
+}
+void EventState::wait() {
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return pending == 0; });
+  }
+  // Records of other processes are only seen by looking.
+  if (shared)
+    for (uint64_t wanted = shared->recorded; shared->reached < wanted;)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 } // namespace flysim
@@ -56,8 +102,12 @@ FLYSIM_API hipError_t hipStreamCreateWithPriority(void **stream, unsigned flags,
   if (!stream)
     return fail(hipErrorInvalidValue, "hipStreamCreate: null pointer");
   auto s = std::make_unique<Stream>();
+  static std::atomic<unsigned long long> nextId{3}; // after the two streams of every device
+  if (flags > 1)
+    return fail(hipErrorInvalidValue, "hipStreamCreate: invalid flags");
+  s->id = nextId++;
   s->flags = flags;
-  s->priority = priority;
+  s->priority = std::max(-1, std::min(1, priority));
   s->device = currentDevice();
   *stream = Runtime::instance().streams.add(std::move(s));
   return hipSuccess;
@@ -78,33 +128,56 @@ FLYSIM_API hipError_t hipStreamDestroy(void *stream) {
 FLYSIM_API hipError_t hipStreamSynchronize(void *stream) {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamSynchronize: invalid stream");
-  if (capturing(stream))
+  if (Stream *s = capturing(stream)) {
+    s->capture->invalid = true;
     return fail(hipErrorStreamCaptureUnsupported, "a capturing stream cannot be synchronized");
+  }
   return special(stream) ? finishDevice() : finishQueue(stream);
 }
 FLYSIM_API hipError_t hipStreamQuery(void *stream) {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamQuery: invalid stream");
-  if (capturing(stream))
+  if (Stream *s = capturing(stream)) {
+    s->capture->invalid = true;
     return fail(hipErrorStreamCaptureUnsupported, "a capturing stream cannot be queried");
+  }
   if (!queuesEnabled())
     return hipSuccess;
   return queueBusy(stream) ? hipErrorNotReady : finishQueue(stream);
 }
-FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned) {
+FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
   if (!validStream(stream) || !Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipStreamWaitEvent: invalid handle");
   auto *e = static_cast<Event *>(event);
+  Stream *own = capturing(stream);
   if (e->capture) {
     if (special(stream))
       return fail(hipErrorStreamCaptureImplicit, "the null stream cannot join a capture");
-    // Nodes are kept in program order, which satisfies every dependency.
-    static_cast<Stream *>(stream)->capture = e->capture;
+    auto *s = static_cast<Stream *>(stream);
+    if (own && own->capture != e->capture)
+      return fail(hipErrorStreamCaptureIsolation, "the event belongs to another capture");
+    s->capture = e->capture;
+    for (GraphNode *n : e->tail)
+      if (std::find(s->tail.begin(), s->tail.end(), n) == s->tail.end())
+        s->tail.push_back(n);
+    return hipSuccess;
+  }
+  if (own) {
+    if (!(flags & 1)) // hipEventWaitExternal
+      return fail(hipErrorStreamCaptureIsolation,
+                  "a captured stream cannot wait for an event outside its capture");
+    void *node;
+    if (hipError_t error = hipGraphAddEventWaitNode(&node, own->capture->graph,
+                                                    reinterpret_cast<void **>(own->tail.data()),
+                                                    own->tail.size(), event))
+      return error;
+    own->tail = {static_cast<GraphNode *>(node)};
     return hipSuccess;
   }
   std::shared_ptr<EventState> state = e->state;
-  if (!queuesEnabled() || capturing(stream))
+  if (state->done())
     return hipSuccess;
+  needQueues();
   queueWork(stream, [state] { state->wait(); });
   return hipSuccess;
 }
@@ -120,16 +193,133 @@ FLYSIM_API hipError_t hipStreamGetPriority(void *stream, int *priority) {
   *priority = special(stream) ? 0 : static_cast<Stream *>(stream)->priority;
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipStreamGetDevice(void *, int *device) {
-  *device = currentDevice();
+FLYSIM_API hipError_t hipStreamGetDevice(void *stream, int *device) {
+  if (!device || !validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipStreamGetDevice: invalid stream");
+  *device = special(stream) ? currentDevice() : static_cast<Stream *>(stream)->device;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipStreamGetId(void *stream, unsigned long long *id) {
+  if (!id || !validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipStreamGetId: invalid stream");
+  *id = special(stream) ? (reinterpret_cast<uintptr_t>(stream) == 2 ? 2 : 1)
+                        : static_cast<Stream *>(stream)->id;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipExtStreamCreateWithCUMask(void **stream, uint32_t words, const uint32_t *mask) {
+  if (!words || !mask)
+    return fail(hipErrorInvalidValue, "hipExtStreamCreateWithCUMask: no mask");
+  return hipStreamCreate(stream); // which compute units run a kernel changes no result
+}
+FLYSIM_API hipError_t hipExtStreamGetCUMask(void *stream, uint32_t words, uint32_t *mask) {
+  if (!words || !mask || !validStream(stream))
+    return fail(hipErrorInvalidValue, "hipExtStreamGetCUMask: invalid stream or no mask");
+  return guarded([&] {
+    unsigned units = Runtime::instance().arch().computeUnits;
+    for (uint32_t n = 0; n < words; ++n)
+      mask[n] = units >= 32 * (n + 1) ? ~0u : units > 32 * n ? (1u << (units - 32 * n)) - 1 : 0;
+    return hipSuccess;
+  });
+}
+FLYSIM_API hipError_t hipStreamSetAttribute(void *stream, int attribute, const void *value) {
+  if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || special(stream))
+    return fail(hipErrorInvalidValue, "hipStreamSetAttribute: invalid stream or attribute");
+  memcpy(static_cast<Stream *>(stream)->attribute[attribute], value, 64);
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipStreamGetAttribute(void *stream, int attribute, void *value) {
+  if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || special(stream))
+    return fail(hipErrorInvalidValue, "hipStreamGetAttribute: invalid stream or attribute");
+  memcpy(value, static_cast<Stream *>(stream)->attribute[attribute], 64);
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipStreamCopyAttributes(void *to, void *from) {
+  if (!validStream(to) || !validStream(from) || special(to) || special(from))
+    return fail(hipErrorInvalidValue, "hipStreamCopyAttributes: invalid stream");
+  memcpy(static_cast<Stream *>(to)->attribute, static_cast<Stream *>(from)->attribute,
+         sizeof(Stream::attribute));
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamAddCallback(void *stream, void (*callback)(void *, int, void *),
-                                           void *data, unsigned) {
-  return enqueue(stream, "callback", [=] { callback(stream, hipSuccess, data); });
+                                           void *data, unsigned flags) {
+  if (!callback || flags)
+    return fail(hipErrorInvalidValue, "hipStreamAddCallback: no function, or flags");
+  if (capturing(stream))
+    return fail(hipErrorStreamCaptureUnsupported, "callbacks cannot be captured");
+  NodeWork work;
+  work.type = NodeType::Host;
+  work.run = [=] { callback(stream, hipSuccess, data); };
+  return enqueue(stream, std::move(work));
 }
 FLYSIM_API hipError_t hipLaunchHostFunc(void *stream, void (*fn)(void *), void *data) {
-  return enqueue(stream, "host", [=] { fn(data); });
+  if (!fn)
+    return fail(hipErrorInvalidValue, "hipLaunchHostFunc: no function");
+  NodeWork work;
+  work.type = NodeType::Host;
+  work.host = {fn, data};
+  work.run = [=] { fn(data); };
+  return enqueue(stream, std::move(work));
+}
+
+//===--- values in memory ---------------------------------------------------===//
+
+namespace {
+
+template <class T>
+hipError_t waitValue(void *stream, void *address, T value, unsigned flags, T mask) {
+  if (!validStream(stream) || !address || flags > 3)
+    return fail(hipErrorInvalidValue, "hipStreamWaitValue: invalid stream, address or flags");
+  auto ready = [=] {
+    T now = __atomic_load_n(static_cast<T *>(address), __ATOMIC_ACQUIRE) & mask;
+    using S = std::make_signed_t<T>;
+    switch (flags) {
+    case 0:
+      return static_cast<S>(now - (value & mask)) >= 0;
+    case 1:
+      return now == (value & mask);
+    case 2:
+      return (now & value) != 0;
+    default:
+      return static_cast<T>(~(now | value)) != 0;
+    }
+  };
+  NodeWork work;
+  work.run = [=] {
+    while (!ready())
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  };
+  if (capturing(stream))
+    return enqueue(stream, std::move(work));
+  if (!queueBusy(stream) && ready())
+    return hipSuccess;
+  needQueues(); // whoever writes the value may be called after this function
+  queueWork(stream, std::move(work.run));
+  return hipSuccess;
+}
+
+template <class T> hipError_t writeValue(void *stream, void *address, T value) {
+  if (!address)
+    return fail(hipErrorInvalidValue, "hipStreamWriteValue: no address");
+  NodeWork work;
+  work.run = [=] { __atomic_store_n(static_cast<T *>(address), value, __ATOMIC_RELEASE); };
+  return enqueue(stream, std::move(work));
+}
+
+} // namespace
+
+FLYSIM_API hipError_t hipStreamWaitValue32(void *stream, void *address, uint32_t value,
+                                           unsigned flags, uint32_t mask) {
+  return waitValue(stream, address, value, flags, mask);
+}
+FLYSIM_API hipError_t hipStreamWaitValue64(void *stream, void *address, uint64_t value,
+                                           unsigned flags, uint64_t mask) {
+  return waitValue(stream, address, value, flags, mask);
+}
+FLYSIM_API hipError_t hipStreamWriteValue32(void *stream, void *address, uint32_t value, unsigned) {
+  return writeValue(stream, address, value);
+}
+FLYSIM_API hipError_t hipStreamWriteValue64(void *stream, void *address, uint64_t value, unsigned) {
+  return writeValue(stream, address, value);
 }
 
 //===--- events -------------------------------------------------------------===//
@@ -138,6 +328,9 @@ FLYSIM_API hipError_t hipEventCreateWithFlags(void **event, unsigned flags) {
   if (!event)
     return fail(hipErrorInvalidValue, "hipEventCreate: null pointer");
   auto e = std::make_unique<Event>();
+  // Interprocess events (4) must not measure time (2).
+  if ((flags & 4) && !(flags & 2))
+    return fail(hipErrorInvalidValue, "hipEventCreate: hipEventInterprocess needs hipEventDisableTiming");
   e->flags = flags;
   *event = Runtime::instance().events.add(std::move(e));
   return hipSuccess;
@@ -148,141 +341,67 @@ FLYSIM_API hipError_t hipEventDestroy(void *event) {
              ? hipSuccess
              : fail(hipErrorInvalidHandle, "hipEventDestroy: invalid event");
 }
-FLYSIM_API hipError_t hipEventRecord(void *event, void *stream) {
+FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigned flags) {
   if (!Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipEventRecord: invalid event");
   auto *e = static_cast<Event *>(event);
-  std::shared_ptr<EventState> state = e->state;
-  Stream *captured = capturing(stream);
-  e->capture = captured ? captured->capture : nullptr;
-  if (!captured) {
-    std::lock_guard<std::mutex> lock(state->mutex);
-    ++state->pending;
+  if (Stream *s = capturing(stream)) {
+    if (!(flags & 1)) { // hipEventRecordExternal makes a node, else the event marks a place
+      e->capture = s->capture;
+      e->tail = s->tail;
+      return hipSuccess;
+    }
+    NodeWork work;
+    work.type = NodeType::EventRecord;
+    work.event = event;
+    work.run = [state = e->state] { state->reach(false); };
+    return enqueue(stream, std::move(work));
   }
-  return enqueue(stream, "event", [state] { state->reach(); });
+  if (!validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipEventRecord: invalid stream");
+  e->capture = nullptr;
+  e->tail.clear();
+  std::shared_ptr<EventState> state = e->state;
+  state->record();
+  NodeWork work;
+  work.type = NodeType::EventRecord;
+  work.run = [state] { state->reach(); };
+  hipError_t error = enqueue(stream, std::move(work));
+  if (error) // nothing was recorded
+    state->reach();
+  return error;
 }
-FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigned) {
-  return hipEventRecord(event, stream);
+FLYSIM_API hipError_t hipEventRecord(void *event, void *stream) {
+  return hipEventRecordWithFlags(event, stream, 0);
 }
 FLYSIM_API hipError_t hipEventSynchronize(void *event) {
   if (!Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipEventSynchronize: invalid event");
-  static_cast<Event *>(event)->state->wait();
+  auto *e = static_cast<Event *>(event);
+  if (e->capture)
+    return fail(hipErrorCapturedEvent, "hipEventSynchronize: the event was recorded in a capture");
+  e->state->wait();
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipEventQuery(void *event) {
   if (!Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipEventQuery: invalid event");
-  EventState &s = *static_cast<Event *>(event)->state;
-  std::lock_guard<std::mutex> lock(s.mutex);
-  return s.pending ? hipErrorNotReady : hipSuccess;
+  auto *e = static_cast<Event *>(event);
+  if (e->capture)
+    return fail(hipErrorCapturedEvent, "hipEventQuery: the event was recorded in a capture");
+  return e->state->done() ? hipSuccess : hipErrorNotReady;
 }
 FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) {
   Runtime &r = Runtime::instance();
   if (!ms || !r.events.contains(start) || !r.events.contains(stop))
     return fail(hipErrorInvalidHandle, "hipEventElapsedTime: invalid event");
   EventState &a = *static_cast<Event *>(start)->state, &b = *static_cast<Event *>(stop)->state;
+  if ((static_cast<Event *>(start)->flags | static_cast<Event *>(stop)->flags) & 2)
+    return fail(hipErrorInvalidHandle, "hipEventElapsedTime: an event has hipEventDisableTiming");
   if (!a.recorded || !b.recorded)
     return fail(hipErrorInvalidHandle, "hipEventElapsedTime: the event was never recorded");
   if (a.pending || b.pending)
     return fail(hipErrorNotReady, "hipEventElapsedTime: the event has not been reached");
   *ms = std::chrono::duration<float, std::milli>(b.when - a.when).count();
-  return hipSuccess;
-}
-
-//===--- capture and graphs ---------------------------------------------------===//
-
-FLYSIM_API hipError_t hipStreamBeginCapture(void *stream, int) {
-  static std::atomic<unsigned long long> nextId{1};
-  if (special(stream))
-    return fail(hipErrorStreamCaptureUnsupported, "the null stream cannot be captured");
-  if (!validStream(stream))
-    return fail(hipErrorInvalidHandle, "hipStreamBeginCapture: invalid stream");
-  auto *s = static_cast<Stream *>(stream);
-  if (s->capture)
-    return fail(hipErrorIllegalState, "the stream is already being captured");
-  s->capture = std::make_shared<Graph>();
-  s->captureId = nextId++;
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) {
-  Stream *s = capturing(stream);
-  if (!s || !graph)
-    return fail(hipErrorIllegalState, "hipStreamEndCapture: the stream is not being captured");
-  Runtime &r = Runtime::instance();
-  std::shared_ptr<Graph> captured = s->capture;
-  *graph = r.graphs.add(std::make_unique<Graph>(*captured));
-  auto leave = [&](auto &object) {
-    if (object.capture == captured)
-      object.capture = nullptr;
-  };
-  r.streams.forEach(leave);
-  r.events.forEach(leave);
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamIsCapturing(void *stream, int *status) {
-  if (!status || !validStream(stream))
-    return fail(hipErrorInvalidHandle, "hipStreamIsCapturing: invalid stream");
-  *status = capturing(stream) ? 1 : 0;
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id) {
-  if (hipError_t e = hipStreamIsCapturing(stream, status))
-    return e;
-  if (id && *status)
-    *id = static_cast<Stream *>(stream)->captureId;
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipThreadExchangeStreamCaptureMode(int *) { return hipSuccess; }
-FLYSIM_API hipError_t hipGraphCreate(void **graph, unsigned) {
-  if (!graph)
-    return fail(hipErrorInvalidValue, "hipGraphCreate: null pointer");
-  *graph = Runtime::instance().graphs.add(std::make_unique<Graph>());
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphDestroy(void *graph) {
-  return Runtime::instance().graphs.destroy(graph)
-             ? hipSuccess
-             : fail(hipErrorInvalidHandle, "hipGraphDestroy: invalid graph");
-}
-FLYSIM_API hipError_t hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) {
-  Runtime &r = Runtime::instance();
-  if (!exec || !r.graphs.contains(graph))
-    return fail(hipErrorInvalidHandle, "hipGraphInstantiate: invalid graph");
-  *exec = r.graphExecs.add(std::make_unique<Graph>(*static_cast<Graph *>(graph)));
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphInstantiate(void **exec, void *graph, void **, char *, size_t) {
-  return hipGraphInstantiateWithFlags(exec, graph, 0);
-}
-FLYSIM_API hipError_t hipGraphExecDestroy(void *exec) {
-  return Runtime::instance().graphExecs.destroy(exec)
-             ? hipSuccess
-             : fail(hipErrorInvalidHandle, "hipGraphExecDestroy: invalid graph");
-}
-FLYSIM_API hipError_t hipGraphLaunch(void *exec, void *stream) {
-  if (!Runtime::instance().graphExecs.contains(exec))
-    return fail(hipErrorInvalidHandle, "hipGraphLaunch: invalid graph");
-  Graph copy = *static_cast<Graph *>(exec);
-  return enqueue(stream, "graph", [copy] {
-    for (const GraphNode &n : copy.nodes)
-      n.run();
-  });
-}
-FLYSIM_API hipError_t hipGraphGetNodes(void *graph, void **, size_t *count) {
-  if (!count || !Runtime::instance().graphs.contains(graph))
-    return fail(hipErrorInvalidHandle, "hipGraphGetNodes: invalid graph");
-  *count = static_cast<Graph *>(graph)->nodes.size();
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphExecUpdate(void *exec, void *graph, void **errorNode, int *result) {
-  Runtime &r = Runtime::instance();
-  if (!r.graphExecs.contains(exec) || !r.graphs.contains(graph))
-    return fail(hipErrorInvalidHandle, "hipGraphExecUpdate: invalid graph");
-  *static_cast<Graph *>(exec) = *static_cast<Graph *>(graph);
-  if (errorNode)
-    *errorNode = nullptr;
-  if (result)
-    *result = 0;
   return hipSuccess;
 }

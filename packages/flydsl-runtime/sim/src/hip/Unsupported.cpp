@@ -8,7 +8,6 @@
 #include "hip/Runtime.h"
 
 #define FLYSIM_UNSUPPORTED(X) \
-  X(hipApiName) \
   X(hipArray3DCreate) \
   X(hipArray3DGetDescriptor) \
   X(hipArrayCreate) \
@@ -19,160 +18,85 @@
   X(hipBindTexture2D) \
   X(hipBindTextureToArray) \
   X(hipBindTextureToMipmappedArray) \
-  X(hipChooseDevice) \
-  X(hipChooseDeviceR0600) \
   X(hipCreateSurfaceObject) \
   X(hipCreateTextureObject) \
-  X(hipCtxDisablePeerAccess) \
-  X(hipCtxEnablePeerAccess) \
-  X(hipCtxGetApiVersion) \
-  X(hipCtxGetCacheConfig) \
-  X(hipCtxGetFlags) \
-  X(hipCtxGetSharedMemConfig) \
-  X(hipCtxSetCacheConfig) \
-  X(hipCtxSetSharedMemConfig) \
   X(hipDestroyExternalMemory) \
   X(hipDestroyExternalSemaphore) \
   X(hipDestroySurfaceObject) \
   X(hipDestroyTextureObject) \
-  X(hipDeviceGetByPCIBusId) \
-  X(hipDeviceGetCacheConfig) \
-  X(hipDeviceGetDefaultMemPool) \
-  X(hipDeviceGetGraphMemAttribute) \
-  X(hipDeviceGetLimit) \
-  X(hipDeviceGetMemPool) \
-  X(hipDeviceGetP2PAttribute) \
-  X(hipDeviceGetSharedMemConfig) \
   X(hipDeviceGetTexture1DLinearMaxWidth) \
-  X(hipDeviceGetUuid) \
-  X(hipDeviceGraphMemTrim) \
-  X(hipDeviceSetCacheConfig) \
-  X(hipDeviceSetGraphMemAttribute) \
-  X(hipDeviceSetLimit) \
-  X(hipDeviceSetMemPool) \
-  X(hipDeviceSetSharedMemConfig) \
-  X(hipDrvGraphAddMemcpyNode) \
-  X(hipDrvGraphAddMemsetNode) \
-  X(hipDrvMemcpy2DUnaligned) \
-  X(hipDrvMemcpy3D) \
-  X(hipDrvMemcpy3DAsync) \
-  X(hipDrvPointerGetAttributes) \
-  X(hipExtStreamCreateWithCUMask) \
-  X(hipExtStreamGetCUMask) \
+  X(hipDrvGraphAddMemFreeNode) \
+  X(hipDrvGraphExecMemcpyNodeSetParams) \
+  X(hipDrvGraphExecMemsetNodeSetParams) \
+  X(hipDrvGraphMemcpyNodeGetParams) \
+  X(hipDrvGraphMemcpyNodeSetParams) \
   X(hipExternalMemoryGetMappedBuffer) \
   X(hipExternalMemoryGetMappedMipmappedArray) \
   X(hipFreeArray) \
   X(hipFreeMipmappedArray) \
+  X(hipGLGetDevices) \
   X(hipGetChannelDesc) \
-  X(hipGetDriverEntryPoint) \
   X(hipGetMipmappedArrayLevel) \
-  X(hipGetProcAddress) \
-  X(hipGetSymbolAddress) \
-  X(hipGetSymbolSize) \
   X(hipGetTextureAlignmentOffset) \
   X(hipGetTextureObjectResourceDesc) \
   X(hipGetTextureReference) \
-  X(hipGraphAddChildGraphNode) \
-  X(hipGraphAddDependencies) \
-  X(hipGraphAddEmptyNode) \
-  X(hipGraphAddEventRecordNode) \
-  X(hipGraphAddEventWaitNode) \
+  X(hipGraphAddBatchMemOpNode) \
   X(hipGraphAddExternalSemaphoresSignalNode) \
   X(hipGraphAddExternalSemaphoresWaitNode) \
-  X(hipGraphAddHostNode) \
   X(hipGraphAddMemAllocNode) \
   X(hipGraphAddMemFreeNode) \
-  X(hipGraphAddMemcpyNode) \
-  X(hipGraphAddMemcpyNode1D) \
   X(hipGraphAddMemcpyNodeFromSymbol) \
   X(hipGraphAddMemcpyNodeToSymbol) \
-  X(hipGraphAddMemsetNode) \
   X(hipGraphAddNode) \
-  X(hipGraphChildGraphNodeGetGraph) \
-  X(hipGraphClone) \
-  X(hipGraphDebugDotPrint) \
-  X(hipGraphDestroyNode) \
-  X(hipGraphEventRecordNodeGetEvent) \
-  X(hipGraphEventRecordNodeSetEvent) \
-  X(hipGraphEventWaitNodeGetEvent) \
-  X(hipGraphEventWaitNodeSetEvent) \
-  X(hipGraphExecChildGraphNodeSetParams) \
-  X(hipGraphExecEventRecordNodeSetEvent) \
-  X(hipGraphExecEventWaitNodeSetEvent) \
-  X(hipGraphExecHostNodeSetParams) \
-  X(hipGraphExecKernelNodeSetParams) \
-  X(hipGraphExecMemcpyNodeSetParams) \
-  X(hipGraphExecMemsetNodeSetParams) \
-  X(hipGraphGetEdges) \
-  X(hipGraphGetRootNodes) \
-  X(hipGraphHostNodeGetParams) \
-  X(hipGraphHostNodeSetParams) \
-  X(hipGraphInstantiateWithParams) \
+  X(hipGraphBatchMemOpNodeGetParams) \
+  X(hipGraphBatchMemOpNodeSetParams) \
+  X(hipGraphExecBatchMemOpNodeSetParams) \
+  X(hipGraphExecMemcpyNodeSetParamsFromSymbol) \
+  X(hipGraphExecMemcpyNodeSetParamsToSymbol) \
+  X(hipGraphExecNodeSetParams) \
   X(hipGraphKernelNodeGetAttribute) \
-  X(hipGraphKernelNodeGetParams) \
   X(hipGraphKernelNodeSetAttribute) \
-  X(hipGraphKernelNodeSetParams) \
   X(hipGraphMemAllocNodeGetParams) \
   X(hipGraphMemFreeNodeGetParams) \
-  X(hipGraphMemcpyNodeGetParams) \
-  X(hipGraphMemcpyNodeSetParams) \
-  X(hipGraphMemsetNodeGetParams) \
-  X(hipGraphMemsetNodeSetParams) \
-  X(hipGraphNodeFindInClone) \
-  X(hipGraphNodeGetDependencies) \
-  X(hipGraphNodeGetDependentNodes) \
-  X(hipGraphNodeGetEnabled) \
-  X(hipGraphNodeGetType) \
-  X(hipGraphNodeSetEnabled) \
-  X(hipGraphReleaseUserObject) \
-  X(hipGraphRemoveDependencies) \
-  X(hipGraphRetainUserObject) \
-  X(hipGraphUpload) \
+  X(hipGraphMemcpyNodeSetParamsFromSymbol) \
+  X(hipGraphMemcpyNodeSetParamsToSymbol) \
+  X(hipGraphNodeSetParams) \
+  X(hipGraphicsGLRegisterBuffer) \
   X(hipGraphicsMapResources) \
   X(hipGraphicsUnmapResources) \
   X(hipGraphicsUnregisterResource) \
   X(hipImportExternalMemory) \
   X(hipImportExternalSemaphore) \
-  X(hipIpcGetEventHandle) \
-  X(hipIpcOpenEventHandle) \
-  X(hipKernelNameRef) \
-  X(hipKernelNameRefByPtr) \
   X(hipLaunchByPtr) \
   X(hipLaunchCooperativeKernelMultiDevice) \
+  X(hipLibraryGetKernel) \
+  X(hipLibraryGetKernelCount) \
+  X(hipLibraryLoadData) \
+  X(hipLibraryLoadFromFile) \
+  X(hipLibraryUnload) \
   X(hipLinkAddData) \
   X(hipLinkAddFile) \
   X(hipLinkComplete) \
   X(hipLinkCreate) \
   X(hipLinkDestroy) \
-  X(hipMalloc3D) \
   X(hipMalloc3DArray) \
   X(hipMallocArray) \
-  X(hipMallocFromPoolAsync) \
   X(hipMallocMipmappedArray) \
   X(hipMemAddressFree) \
   X(hipMemAddressReserve) \
-  X(hipMemAllocPitch) \
   X(hipMemCreate) \
   X(hipMemExportToShareableHandle) \
   X(hipMemGetAccess) \
   X(hipMemGetAllocationGranularity) \
   X(hipMemGetAllocationPropertiesFromHandle) \
+  X(hipMemGetHandleForAddressRange) \
   X(hipMemImportFromShareableHandle) \
   X(hipMemMap) \
   X(hipMemMapArrayAsync) \
-  X(hipMemPoolCreate) \
-  X(hipMemPoolDestroy) \
   X(hipMemPoolExportPointer) \
   X(hipMemPoolExportToShareableHandle) \
-  X(hipMemPoolGetAccess) \
-  X(hipMemPoolGetAttribute) \
   X(hipMemPoolImportFromShareableHandle) \
   X(hipMemPoolImportPointer) \
-  X(hipMemPoolSetAccess) \
-  X(hipMemPoolSetAttribute) \
-  X(hipMemPoolTrimTo) \
-  X(hipMemPtrGetInfo) \
-  X(hipMemRangeGetAttribute) \
   X(hipMemRangeGetAttributes) \
   X(hipMemRelease) \
   X(hipMemRetainAllocationHandle) \
@@ -182,57 +106,33 @@
   X(hipMemcpy2DFromArrayAsync) \
   X(hipMemcpy2DToArray) \
   X(hipMemcpy2DToArrayAsync) \
-  X(hipMemcpy3D) \
-  X(hipMemcpy3DAsync) \
+  X(hipMemcpy3DBatchAsync) \
+  X(hipMemcpy3DPeer) \
+  X(hipMemcpy3DPeerAsync) \
   X(hipMemcpyAtoA) \
   X(hipMemcpyAtoD) \
   X(hipMemcpyAtoH) \
+  X(hipMemcpyBatchAsync) \
   X(hipMemcpyDtoA) \
   X(hipMemcpyFromArray) \
-  X(hipMemcpyFromSymbol) \
-  X(hipMemcpyFromSymbolAsync) \
   X(hipMemcpyHtoA) \
-  X(hipMemcpyParam2D) \
-  X(hipMemcpyParam2DAsync) \
   X(hipMemcpyToArray) \
-  X(hipMemcpyToSymbol) \
-  X(hipMemcpyToSymbolAsync) \
-  X(hipMemset2D) \
-  X(hipMemset2DAsync) \
-  X(hipMemset3D) \
-  X(hipMemset3DAsync) \
   X(hipMipmappedArrayCreate) \
   X(hipMipmappedArrayDestroy) \
   X(hipMipmappedArrayGetLevel) \
   X(hipModuleGetTexRef) \
   X(hipModuleLaunchCooperativeKernelMultiDevice) \
-  X(hipPointerSetAttribute) \
-  X(hipProfilerStart) \
-  X(hipProfilerStop) \
-  X(hipSetValidDevices) \
+  X(hipModuleLoadFatBinary) \
   X(hipSignalExternalSemaphoresAsync) \
-  X(hipStreamAttachMemAsync) \
   X(hipStreamBatchMemOp) \
-  X(hipStreamBeginCaptureToGraph) \
-  X(hipStreamGetAttribute) \
-  X(hipStreamGetCaptureInfo_v2) \
-  X(hipStreamGetId) \
-  X(hipStreamSetAttribute) \
-  X(hipStreamUpdateCaptureDependencies) \
-  X(hipStreamWaitValue32) \
-  X(hipStreamWaitValue64) \
-  X(hipStreamWriteValue32) \
-  X(hipStreamWriteValue64) \
   X(hipTexObjectCreate) \
   X(hipTexObjectDestroy) \
   X(hipTexRefGetAddress) \
+  X(hipTexRefGetFormat) \
   X(hipTexRefSetAddress) \
   X(hipTexRefSetArray) \
   X(hipTexRefSetFormat) \
   X(hipUnbindTexture) \
-  X(hipUserObjectCreate) \
-  X(hipUserObjectRelease) \
-  X(hipUserObjectRetain) \
   X(hipWaitExternalSemaphoresAsync)
 
 using namespace flysim;

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._native import Launcher
     from ._provider import kind, library_path, simulator_directory
     from .artifact import Artifact, ArtifactError, load_artifact
+    from .checking import Access, CheckReport, Finding, checked, findings
     from .device_runtime import (
         COMPILE_BACKEND_TO_RUNTIME_KIND,
         DeviceRuntime,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
         register_device_runtime,
     )
     from .disassembly import disasm
-    from .inspection import ABANDON, CONTINUE, STEP, Breakpoint, breakpoints
+    from .inspection import ABANDON, CONTINUE, STEP, Breakpoint, WaveState, breakpoints
+    from .inspection_console import console
     from .memory import DeviceArray, TensorInfo, describe_tensor, free, malloc, memcpy, memset
     from .profiling import Profile, profile
     from .streams import Event, Stream
@@ -57,6 +59,11 @@ _HOME = {
     "Artifact": "artifact",
     "ArtifactError": "artifact",
     "load_artifact": "artifact",
+    "Access": "checking",
+    "CheckReport": "checking",
+    "Finding": "checking",
+    "checked": "checking",
+    "findings": "checking",
     "COMPILE_BACKEND_TO_RUNTIME_KIND": "device_runtime",
     "DeviceRuntime": "device_runtime",
     "RocmDeviceRuntime": "device_runtime",
@@ -71,11 +78,14 @@ _HOME = {
     "describe_tensor": "memory",
     "free": "memory",
     "disasm": "disassembly",
+    "loop_estimate": "disassembly",
     "ABANDON": "inspection",
     "CONTINUE": "inspection",
     "STEP": "inspection",
     "Breakpoint": "inspection",
+    "WaveState": "inspection",
     "breakpoints": "inspection",
+    "console": "inspection_console",
     "Profile": "profiling",
     "profile": "profiling",
     "malloc": "memory",
@@ -106,6 +116,8 @@ __all__ = [
     "SimulatorError",
     "Stream",
     "TensorInfo",
+    "WaveState",
+    "console",
     "current_device",
     "describe_tensor",
     "device_count",
@@ -118,6 +130,7 @@ __all__ = [
     "kind",
     "library_path",
     "load_artifact",
+    "loop_estimate",
     "malloc",
     "memcpy",
     "memset",

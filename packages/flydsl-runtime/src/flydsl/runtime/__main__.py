@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,7 @@ from typing import Any
 def collect_info() -> dict[str, Any]:
     """What ``info`` prints, as data. Raises HipError if no HIP library can be used."""
     from . import __version__, _devices, _provider, device
+    from .checking import unsupported
 
     kind = _provider.kind()
     library = _provider.library_info()
@@ -22,6 +24,7 @@ def collect_info() -> dict[str, Any]:
         "hip_version": library["hip_version"],
         "simulator_version": library["simulator_version"],
         "compile_arch": device.get_rocm_arch(),
+        "unsupported": unsupported() if kind == "sim" else [],
         "devices": [asdict(_devices.device_info(i)) for i in range(_devices.device_count())],
     }
 
@@ -43,6 +46,11 @@ def format_info(info: dict[str, Any]) -> str:
             f"{entry['max_threads_per_block']} work-items and {entry['lds_bytes']} bytes of LDS per work-group",
             f"  memory       {gib:.1f} GiB",
         ]
+    if info["unsupported"]:
+        lines += ["", f"{len(info['unsupported'])} HIP functions return hipErrorNotSupported:"]
+        lines += textwrap.wrap(
+            " ".join(info["unsupported"]), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
     return "\n".join(lines)
 
 

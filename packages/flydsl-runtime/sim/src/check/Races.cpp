@@ -1,0 +1,230 @@
+//===- Races.cpp - conflicting accesses that nothing orders ---------------===//
+
+#include "check/Races.h"
+
+#include "exec/ExecInline.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace flysim {
+
+namespace {
+
+constexpr uint64_t kLdsBit = uint64_t(1) << 63;
+
+void join(WaveClock &to, const WaveClock &from) {
+  for (unsigned k = 0; k < kMaxWaves; ++k)
+    to[k] = std::max(to[k], from[k]);
+}
+
+} // namespace
+
+bool storedBytes(Wave &w, const Inst &i, const InstInfo &info, unsigned lane, unsigned pair,
+                 uint8_t *out) {
+  if (!info.store || info.bytes > 16)
+    return false;
+  bool ds = info.space == MemSpace::Lds;
+  const Operand &o = ds ? i.src[1 + pair] : i.data;
+  if (o.kind != OperandKind::Vgpr || (i.def && strstr(i.def->name, "async")))
+    return false;
+  const uint32_t *r = row(w, o);
+  if (info.bytes >= 4) {
+    for (unsigned k = 0; k < info.bytes / 4; ++k)
+      memcpy(out + 4 * k, &r[k * kRow + lane], 4);
+    return true;
+  }
+  uint32_t v = r[lane];
+  if (i.def && strstr(i.def->name, "d16_hi"))
+    v >>= 16;
+  memcpy(out, &v, info.bytes);
+  return true;
+}
+
+RaceCheck::RaceCheck(const Dispatch &d, SharedAccesses &shared, Findings &findings)
+    : d(d), shared(shared), findings(findings) {}
+
+void RaceCheck::startGroup(const Workgroup &wg) {
+  group = wg.id[0] + d.grid[0] * (wg.id[1] + d.grid[1] * wg.id[2]);
+  lds.assign((wg.ldsSize + 3) / 4, AccessCells());
+  waves.assign(wg.numWaves, WaveState());
+  for (unsigned k = 0; k < wg.numWaves; ++k)
+    waves[k].clock[k] = 1;
+  barrier[0] = barrier[1] = named = WaveClock{};
+  atomics.clear();
+  std::lock_guard<std::mutex> lock(shared.mutex);
+  order = &shared.groups[group];
+}
+
+void RaceCheck::tick(unsigned wave) { ++waves[wave].clock[wave]; }
+
+void RaceCheck::signal(const Wave &w, bool whole) {
+  WaveState &s = waves[w.id];
+  join(whole ? barrier[s.generation & 1] : named, s.clock);
+  tick(w.id);
+}
+
+void RaceCheck::pass(const Wave &w, bool whole) {
+  WaveState &s = waves[w.id];
+  join(s.clock, whole ? barrier[s.generation & 1] : named);
+  s.generation += whole;
+}
+
+void RaceCheck::end(const Wave &w) {
+  // An ended wave counts as arrived at the barrier that it would have come to next.
+  join(barrier[waves[w.id].generation & 1], waves[w.id].clock);
+}
+
+void RaceCheck::clusterBarrier(const Wave &w, bool signals) {
+  std::lock_guard<std::mutex> lock(shared.mutex);
+  synchronise(w.id, reinterpret_cast<uint64_t>(w.wg->cluster), signals);
+  tick(w.id);
+}
+
+/// Called with the lock held for global addresses.
+void RaceCheck::synchronise(unsigned wave, uint64_t address, bool release) {
+  WaveState &s = waves[wave];
+  WaveClock &known = atomics[address];
+  if (release) {
+    join(known, s.clock);
+  } else {
+    join(s.clock, known);
+  }
+  if (address & kLdsBit)
+    return;
+  if (release) {
+    order->releases.push_back(++shared.next);
+    shared.released[address] = shared.next;
+  } else if (auto it = shared.released.find(address); it != shared.released.end()) {
+    order->acquired = std::max(order->acquired, it->second);
+  }
+}
+
+bool RaceCheck::ordered(const AccessCell &c, uint32_t wave) {
+  if (c.group == group)
+    return c.wave == wave || c.clock <= waves[wave].clock[c.wave];
+  auto it = shared.groups.find(c.group);
+  if (it == shared.groups.end())
+    return true;
+  const std::vector<uint64_t> &r = it->second.releases;
+  return r.size() > c.releases && r[c.releases] <= order->acquired;
+}
+
+void RaceCheck::tell(Wave &w, const Inst &i, unsigned lane, bool write, const AccessCell &c,
+                     uint64_t at, bool inLds) {
+  Site other;
+  other.inst = c.inst;
+  other.group[0] = c.group % d.grid[0];
+  other.group[1] = c.group / d.grid[0] % d.grid[1];
+  other.group[2] = c.group / d.grid[0] / d.grid[1];
+  other.wave = c.wave;
+  other.lane = c.lane;
+  other.what = c.atomic ? "atomic" : c.write ? "write" : "read";
+  bool across = c.group != group;
+  std::string place = format(inLds ? "LDS offset %llu" : "address 0x%llx", (unsigned long long)at);
+  Allocation a;
+  if (!inLds && AddressSpace::instance().find(at, a))
+    place += " (" + AddressSpace::instance().describe(at) + ")";
+  Site site = siteOf(w, i, static_cast<int>(lane), write ? "write" : "read");
+  findings.add(FaultKind::Trap, "race",
+               format("%s at %s, which %s by %s with %s", write ? "write" : "read",
+                      place.c_str(), c.write ? "was written" : "was read",
+                      findings.describe(other, across).c_str(),
+                      across ? "no atomic operation that orders the work-groups"
+                             : "no barrier in between"),
+               site, Place{inLds ? "lds" : "global", at, 4}, &other);
+}
+
+void RaceCheck::touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane, uint8_t bytes,
+                      bool write, bool atomic, uint64_t at, bool inLds) {
+  AccessCell *place = nullptr;
+  for (AccessCell &c : cells.cell) {
+    if (!c.inst) {
+      place = place ? place : &c;
+      continue;
+    }
+    bool mine = c.group == group && c.wave == w.id;
+    if (mine && c.write == write && c.atomic == atomic && (bytes & c.bytes) == c.bytes)
+      place = &c;
+    if (mine || !(c.bytes & bytes) || !(write || c.write) || (atomic && c.atomic) ||
+        ordered(c, w.id))
+      continue;
+    tell(w, i, lane, write, c, at, inLds);
+  }
+  if (!place) {
+    // Something has to go: what is ordered before this access, else the oldest place.
+    place = &cells.cell[at / 4 & 3];
+    for (AccessCell &c : cells.cell)
+      if ((!c.write || write) && ordered(c, w.id))
+        place = &c;
+  }
+  *place = AccessCell{&i,   group, waves[w.id].clock[w.id],
+                      inLds ? 0u : static_cast<uint32_t>(order->releases.size()),
+                      static_cast<uint8_t>(w.id), static_cast<uint8_t>(lane), bytes, write, atomic};
+}
+
+void RaceCheck::writesLds(Wave &w, const Inst &i, unsigned lane, uint64_t offset, unsigned bytes) {
+  for (uint64_t at = offset & ~3ull; at < offset + bytes && at / 4 < lds.size(); at += 4)
+    touch(w, i, lds[at / 4], lane, 15, true, false, at, true);
+}
+
+void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const MemoryAccess &access,
+                       bool scoped) {
+  auto ldsBase = reinterpret_cast<uint64_t>(w.wg->lds);
+  std::unique_lock<std::mutex> lock(shared.mutex, std::defer_lock);
+  bool atomic = info.atomic || scoped, write = info.store || info.atomic;
+  WaveState &state = waves[w.id];
+  for (uint64_t m = access.lanes; m; m &= m - 1) {
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+    for (unsigned k = 0; k < access.count; ++k) {
+      uint64_t addr = access.addr[k][l];
+      bool inLds = access.ldsSpace;
+      if (!inLds && addr - ldsBase < w.wg->ldsSize) {
+        inLds = true;
+        addr -= ldsBase;
+      }
+      // Flat instructions reach the wave's private memory by its host address.
+      if (!inLds && addr - reinterpret_cast<uint64_t>(w.scratch) < uint64_t(w.scratchPerLane) * w.lanes)
+        continue;
+      if (!inLds && !lock.owns_lock())
+        lock.lock();
+      if (inLds && addr + access.bytes > w.wg->ldsSize)
+        continue;
+      uint8_t value[16];
+      bool known = write && !atomic && storedBytes(w, i, info, l, k, value);
+      if (known && !inLds)
+        known = w.mem->check(addr, access.bytes, true);
+      const auto *now = reinterpret_cast<const uint8_t *>(inLds ? ldsBase + addr : addr);
+      if (known && memcmp(value, now, access.bytes) == 0)
+        continue;
+      uint64_t end = addr + access.bytes;
+      for (uint64_t at = addr & ~3ull; at < end; at += 4) {
+        uint8_t bytes = 0;
+        for (unsigned b = 0; b < 4; ++b)
+          bytes |= static_cast<uint8_t>((at + b >= addr && at + b < end) << b);
+        touch(w, i, inLds ? lds[at / 4] : shared.at(at / 4), l, bytes, write, atomic, at, inLds);
+      }
+      if (!atomic)
+        continue;
+      uint64_t key = inLds ? addr | kLdsBit : addr;
+      if (write)
+        synchronise(w.id, key, true);
+      if (!info.store)
+        state.acquire.push_back(key);
+    }
+  }
+  if (atomic && write)
+    tick(w.id);
+}
+
+void RaceCheck::after(Wave &w) {
+  WaveState &s = waves[w.id];
+  if (s.acquire.empty())
+    return;
+  std::lock_guard<std::mutex> lock(shared.mutex);
+  for (uint64_t key : s.acquire)
+    synchronise(w.id, key, false);
+  s.acquire.clear();
+}
+
+} // namespace flysim

@@ -1,0 +1,117 @@
+//===- Races.h - conflicting accesses that nothing orders ------*- C++ -*-===//
+//
+// Every dword remembers its last few accesses. Two accesses of which one writes are a
+// race if their bytes overlap, they are not both atomic, and nothing orders them:
+//
+// - within a work-group, waves have vector clocks that barriers and atomic operations on
+//   the same address join;
+// - between work-groups of a launch only atomic operations on global memory order, taken
+//   as release and acquire whatever their scope. The order is that of a list of releases:
+//   a work-group that acquires knows all that was released before. This errs on the side
+//   of order, so that what is reported is a race.
+//
+// A write that leaves memory as it is (all waves store the same value) counts for nothing.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_CHECK_RACES_H
+#define FLYSIM_CHECK_RACES_H
+
+#include "check/Findings.h"
+#include "observe/Access.h"
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace flysim {
+
+constexpr unsigned kMaxWaves = 32;
+using WaveClock = std::array<uint32_t, kMaxWaves>;
+
+/// One earlier access to a dword.
+struct AccessCell {
+  const Inst *inst = nullptr;
+  uint32_t group = 0, clock = 0, releases = 0;
+  uint8_t wave = 0, lane = 0;
+  uint8_t bytes = 0; ///< which of the four
+  bool write = false, atomic = false;
+};
+struct AccessCells {
+  AccessCell cell[4];
+};
+
+/// What the worker threads of a launch share: accesses to global memory, and which
+/// work-groups know of each other.
+struct SharedAccesses {
+  std::mutex mutex;
+  std::unordered_map<uint64_t, std::unique_ptr<std::array<AccessCells, 256>>> pages;
+  struct Order {
+    uint64_t acquired = 0;          ///< releases up to this number are known
+    std::vector<uint64_t> releases; ///< numbers of the own releases
+  };
+  std::unordered_map<uint32_t, Order> groups;
+  std::unordered_map<uint64_t, uint64_t> released; ///< address -> number of its last release
+  uint64_t next = 0;
+
+  AccessCells &at(uint64_t dword) {
+    auto &page = pages[dword >> 8];
+    if (!page)
+      page = std::make_unique<std::array<AccessCells, 256>>();
+    return (*page)[dword & 255];
+  }
+};
+
+/// The race check of one resident work-group.
+class RaceCheck {
+public:
+  RaceCheck(const Dispatch &d, SharedAccesses &shared, Findings &findings);
+  void startGroup(const Workgroup &wg);
+  /// Before a memory instruction runs. `scoped`: loads and stores that are coherent beyond
+  /// the work-group (atomic or volatile in the source).
+  void memory(Wave &w, const Inst &i, const InstInfo &info, const MemoryAccess &access, bool scoped);
+  /// Before a load to LDS runs: lane `l` writes `bytes` at `offset`.
+  void writesLds(Wave &w, const Inst &i, unsigned lane, uint64_t offset, unsigned bytes);
+  /// After the last instruction of the wave has run.
+  void after(Wave &w);
+  /// The wave signals a barrier, passes one, or ends. `whole`: the work-group's barrier.
+  void signal(const Wave &w, bool whole);
+  void pass(const Wave &w, bool whole);
+  void end(const Wave &w);
+  /// The same for the barrier of a cluster.
+  void clusterBarrier(const Wave &w, bool signals);
+
+private:
+  struct WaveState {
+    WaveClock clock{};
+    unsigned generation = 0;
+    std::vector<uint64_t> acquire; ///< addresses to acquire when the instruction has run
+  };
+  void touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane, uint8_t bytes, bool write,
+             bool atomic, uint64_t at, bool lds);
+  bool ordered(const AccessCell &c, uint32_t wave);
+  void tell(Wave &w, const Inst &i, unsigned lane, bool write, const AccessCell &other, uint64_t at,
+            bool lds);
+  void synchronise(unsigned wave, uint64_t address, bool release);
+  void tick(unsigned wave);
+
+  const Dispatch &d;
+  SharedAccesses &shared;
+  Findings &findings;
+  SharedAccesses::Order *order = nullptr; ///< of the work-group that runs
+  uint32_t group = 0;
+  std::vector<AccessCells> lds;
+  std::vector<WaveState> waves;
+  WaveClock barrier[2], named{};
+  std::unordered_map<uint64_t, WaveClock> atomics; ///< by address, LDS offsets with bit 63
+};
+
+/// The bytes that a store is about to write for one lane and address, if they are in
+/// registers; false when they are not.
+bool storedBytes(Wave &w, const Inst &i, const InstInfo &info, unsigned lane, unsigned pair,
+                 uint8_t *out);
+
+} // namespace flysim
+
+#endif

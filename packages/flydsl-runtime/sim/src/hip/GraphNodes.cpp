@@ -1,0 +1,313 @@
+//===- GraphNodes.cpp - nodes of graphs and their parameters --------------===//
+
+#include "hip/Graph.h"
+#include "hip/Runtime.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace flysim;
+
+namespace {
+
+hipError_t addNode(void **out, void *graph, void *const *dependencies, size_t count, NodeWork work) {
+  if (!out || !validGraph(graph) || (count && !dependencies))
+    return fail(hipErrorInvalidValue, "graph node: invalid graph or null pointer");
+  std::vector<GraphNode *> list;
+  for (size_t n = 0; n < count; ++n) {
+    auto *d = static_cast<GraphNode *>(dependencies[n]);
+    if (!validNode(d) || d->graph != graph)
+      return fail(hipErrorInvalidValue, "graph node: a dependency is no node of the graph");
+    if (std::find(list.begin(), list.end(), d) != list.end())
+      return fail(hipErrorInvalidValue, "graph node: a dependency is given twice");
+    list.push_back(d);
+  }
+  *out = static_cast<Graph *>(graph)->add(std::move(work), std::move(list));
+  return hipSuccess;
+}
+
+GraphNode *nodeOf(void *node, NodeType type) {
+  if (!validNode(node))
+    return nullptr;
+  auto *n = static_cast<GraphNode *>(node);
+  return n->work.type == type ? n : nullptr;
+}
+
+hipError_t badNode(const char *function) {
+  return fail(hipErrorInvalidValue, std::string(function) + ": no node of this kind");
+}
+
+/// The node of an executable graph that was made from `node`.
+GraphNode *execNode(void *exec, void *node, NodeType type) {
+  if (!Runtime::instance().graphExecs.contains(exec) || !nodeOf(node, type))
+    return nullptr;
+  return static_cast<Graph *>(exec)->copyOf(static_cast<GraphNode *>(node));
+}
+
+hipError_t hostWork(const hipHostNodeParams *p, NodeWork &out) {
+  if (!p || !p->fn)
+    return fail(hipErrorInvalidValue, "host node: no function");
+  out = NodeWork();
+  out.type = NodeType::Host;
+  out.host = *p;
+  out.run = [h = *p] { h.fn(h.userData); };
+  return hipSuccess;
+}
+
+hipError_t eventWork(void *event, NodeType type, NodeWork &out) {
+  if (!Runtime::instance().events.contains(event))
+    return fail(hipErrorInvalidValue, "event node: invalid event");
+  std::shared_ptr<EventState> state = static_cast<Event *>(event)->state;
+  out = NodeWork();
+  out.type = type;
+  out.event = event;
+  if (type == NodeType::EventRecord)
+    out.run = [state] { state->reach(false); };
+  else
+    out.run = [state] { state->wait(); };
+  return hipSuccess;
+}
+
+hipMemcpy3DParms linear(void *dst, const void *src, size_t count, int kind) {
+  hipMemcpy3DParms p = {};
+  p.srcPtr = {const_cast<void *>(src), count, count, 1};
+  p.dstPtr = {dst, count, count, 1};
+  p.extent = {count, 1, 1};
+  p.kind = kind;
+  return p;
+}
+
+template <class Params, class Make>
+hipError_t change(GraphNode *n, const char *function, const Params *p, Make make) {
+  if (!n || !p)
+    return badNode(function);
+  NodeWork work;
+  if (hipError_t e = make(*p, work))
+    return e;
+  n->work = std::move(work);
+  return hipSuccess;
+}
+
+} // namespace
+
+FLYSIM_API hipError_t hipGraphAddEmptyNode(void **node, void *graph, void *const *deps, size_t count) {
+  return addNode(node, graph, deps, count, NodeWork());
+}
+
+//===--- kernels --------------------------------------------------------------===//
+
+FLYSIM_API hipError_t hipGraphAddKernelNode(void **node, void *graph, void *const *deps, size_t count,
+                                            const hipKernelNodeParams *p) {
+  NodeWork work;
+  if (!p)
+    return fail(hipErrorInvalidValue, "hipGraphAddKernelNode: null pointer");
+  if (hipError_t e = kernelWork(*p, work))
+    return e;
+  return addNode(node, graph, deps, count, std::move(work));
+}
+FLYSIM_API hipError_t hipGraphKernelNodeGetParams(void *node, hipKernelNodeParams *p) {
+  GraphNode *n = nodeOf(node, NodeType::Kernel);
+  if (!n || !p)
+    return badNode("hipGraphKernelNodeGetParams");
+  const KernelCall &k = *n->work.kernel;
+  *p = {};
+  p->blockDim = {k.block[0], k.block[1], k.block[2]};
+  p->gridDim = {k.grid[0], k.grid[1], k.grid[2]};
+  p->func = const_cast<Function *>(k.function);
+  p->kernelParams = const_cast<void **>(k.parameters.data());
+  p->sharedMemBytes = k.dynamicLds;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphKernelNodeSetParams(void *node, const hipKernelNodeParams *p) {
+  return change(nodeOf(node, NodeType::Kernel), "hipGraphKernelNodeSetParams", p, kernelWork);
+}
+FLYSIM_API hipError_t hipGraphExecKernelNodeSetParams(void *exec, void *node,
+                                                      const hipKernelNodeParams *p) {
+  return change(execNode(exec, node, NodeType::Kernel), "hipGraphExecKernelNodeSetParams", p,
+                kernelWork);
+}
+FLYSIM_API hipError_t hipGraphKernelNodeCopyAttributes(void *from, void *to) {
+  return nodeOf(from, NodeType::Kernel) && nodeOf(to, NodeType::Kernel)
+             ? hipSuccess
+             : badNode("hipGraphKernelNodeCopyAttributes");
+}
+
+//===--- copies ---------------------------------------------------------------===//
+
+FLYSIM_API hipError_t hipGraphAddMemcpyNode(void **node, void *graph, void *const *deps, size_t count,
+                                            const hipMemcpy3DParms *p) {
+  NodeWork work;
+  if (!p)
+    return fail(hipErrorInvalidValue, "hipGraphAddMemcpyNode: null pointer");
+  if (hipError_t e = copyWork(*p, work))
+    return e;
+  return addNode(node, graph, deps, count, std::move(work));
+}
+FLYSIM_API hipError_t hipGraphAddMemcpyNode1D(void **node, void *graph, void *const *deps,
+                                              size_t count, void *dst, const void *src, size_t bytes,
+                                              int kind) {
+  hipMemcpy3DParms p = linear(dst, src, bytes, kind);
+  return hipGraphAddMemcpyNode(node, graph, deps, count, &p);
+}
+FLYSIM_API hipError_t hipGraphMemcpyNodeGetParams(void *node, hipMemcpy3DParms *p) {
+  GraphNode *n = nodeOf(node, NodeType::Memcpy);
+  if (!n || !p)
+    return badNode("hipGraphMemcpyNodeGetParams");
+  *p = n->work.copy;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphMemcpyNodeSetParams(void *node, const hipMemcpy3DParms *p) {
+  return change(nodeOf(node, NodeType::Memcpy), "hipGraphMemcpyNodeSetParams", p, copyWork);
+}
+FLYSIM_API hipError_t hipGraphMemcpyNodeSetParams1D(void *node, void *dst, const void *src,
+                                                    size_t bytes, int kind) {
+  hipMemcpy3DParms p = linear(dst, src, bytes, kind);
+  return hipGraphMemcpyNodeSetParams(node, &p);
+}
+FLYSIM_API hipError_t hipGraphExecMemcpyNodeSetParams(void *exec, void *node, hipMemcpy3DParms *p) {
+  return change(execNode(exec, node, NodeType::Memcpy), "hipGraphExecMemcpyNodeSetParams", p, copyWork);
+}
+FLYSIM_API hipError_t hipGraphExecMemcpyNodeSetParams1D(void *exec, void *node, void *dst,
+                                                        const void *src, size_t bytes, int kind) {
+  hipMemcpy3DParms p = linear(dst, src, bytes, kind);
+  return hipGraphExecMemcpyNodeSetParams(exec, node, &p);
+}
+
+//===--- memset -----------------------------------------------------------------===//
+
+FLYSIM_API hipError_t hipGraphAddMemsetNode(void **node, void *graph, void *const *deps, size_t count,
+                                            const hipMemsetParams *p) {
+  NodeWork work;
+  if (!p)
+    return fail(hipErrorInvalidValue, "hipGraphAddMemsetNode: null pointer");
+  if (hipError_t e = setWork(*p, work))
+    return e;
+  return addNode(node, graph, deps, count, std::move(work));
+}
+FLYSIM_API hipError_t hipGraphMemsetNodeGetParams(void *node, hipMemsetParams *p) {
+  GraphNode *n = nodeOf(node, NodeType::Memset);
+  if (!n || !p)
+    return badNode("hipGraphMemsetNodeGetParams");
+  *p = n->work.set;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphMemsetNodeSetParams(void *node, const hipMemsetParams *p) {
+  return change(nodeOf(node, NodeType::Memset), "hipGraphMemsetNodeSetParams", p, setWork);
+}
+FLYSIM_API hipError_t hipGraphExecMemsetNodeSetParams(void *exec, void *node, const hipMemsetParams *p) {
+  return change(execNode(exec, node, NodeType::Memset), "hipGraphExecMemsetNodeSetParams", p, setWork);
+}
+
+//===--- host functions ---------------------------------------------------------===//
+
+FLYSIM_API hipError_t hipGraphAddHostNode(void **node, void *graph, void *const *deps, size_t count,
+                                          const hipHostNodeParams *p) {
+  NodeWork work;
+  if (hipError_t e = hostWork(p, work))
+    return e;
+  return addNode(node, graph, deps, count, std::move(work));
+}
+FLYSIM_API hipError_t hipGraphHostNodeGetParams(void *node, hipHostNodeParams *p) {
+  GraphNode *n = nodeOf(node, NodeType::Host);
+  if (!n || !p)
+    return badNode("hipGraphHostNodeGetParams");
+  *p = n->work.host;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphHostNodeSetParams(void *node, const hipHostNodeParams *p) {
+  return change(nodeOf(node, NodeType::Host), "hipGraphHostNodeSetParams", p,
+                [](const hipHostNodeParams &h, NodeWork &w) { return hostWork(&h, w); });
+}
+FLYSIM_API hipError_t hipGraphExecHostNodeSetParams(void *exec, void *node, const hipHostNodeParams *p) {
+  return change(execNode(exec, node, NodeType::Host), "hipGraphExecHostNodeSetParams", p,
+                [](const hipHostNodeParams &h, NodeWork &w) { return hostWork(&h, w); });
+}
+
+//===--- events -----------------------------------------------------------------===//
+
+FLYSIM_API hipError_t hipGraphAddEventRecordNode(void **node, void *graph, void *const *deps,
+                                                 size_t count, void *event) {
+  NodeWork work;
+  if (hipError_t e = eventWork(event, NodeType::EventRecord, work))
+    return e;
+  return addNode(node, graph, deps, count, std::move(work));
+}
+FLYSIM_API hipError_t hipGraphAddEventWaitNode(void **node, void *graph, void *const *deps,
+                                               size_t count, void *event) {
+  NodeWork work;
+  if (hipError_t e = eventWork(event, NodeType::WaitEvent, work))
+    return e;
+  return addNode(node, graph, deps, count, std::move(work));
+}
+
+namespace {
+hipError_t getEvent(void *node, NodeType type, void **event, const char *function) {
+  GraphNode *n = nodeOf(node, type);
+  if (!n || !event)
+    return badNode(function);
+  *event = n->work.event;
+  return hipSuccess;
+}
+hipError_t setEvent(GraphNode *n, NodeType type, void *event, const char *function) {
+  NodeWork work;
+  if (!n)
+    return badNode(function);
+  if (hipError_t e = eventWork(event, type, work))
+    return e;
+  n->work = std::move(work);
+  return hipSuccess;
+}
+} // namespace
+
+FLYSIM_API hipError_t hipGraphEventRecordNodeGetEvent(void *node, void **event) {
+  return getEvent(node, NodeType::EventRecord, event, "hipGraphEventRecordNodeGetEvent");
+}
+FLYSIM_API hipError_t hipGraphEventWaitNodeGetEvent(void *node, void **event) {
+  return getEvent(node, NodeType::WaitEvent, event, "hipGraphEventWaitNodeGetEvent");
+}
+FLYSIM_API hipError_t hipGraphEventRecordNodeSetEvent(void *node, void *event) {
+  return setEvent(nodeOf(node, NodeType::EventRecord), NodeType::EventRecord, event,
+                  "hipGraphEventRecordNodeSetEvent");
+}
+FLYSIM_API hipError_t hipGraphEventWaitNodeSetEvent(void *node, void *event) {
+  return setEvent(nodeOf(node, NodeType::WaitEvent), NodeType::WaitEvent, event,
+                  "hipGraphEventWaitNodeSetEvent");
+}
+FLYSIM_API hipError_t hipGraphExecEventRecordNodeSetEvent(void *exec, void *node, void *event) {
+  return setEvent(execNode(exec, node, NodeType::EventRecord), NodeType::EventRecord, event,
+                  "hipGraphExecEventRecordNodeSetEvent");
+}
+FLYSIM_API hipError_t hipGraphExecEventWaitNodeSetEvent(void *exec, void *node, void *event) {
+  return setEvent(execNode(exec, node, NodeType::WaitEvent), NodeType::WaitEvent, event,
+                  "hipGraphExecEventWaitNodeSetEvent");
+}
+
+//===--- graphs in graphs ---------------------------------------------------------===//
+
+FLYSIM_API hipError_t hipGraphAddChildGraphNode(void **node, void *graph, void *const *deps,
+                                                size_t count, void *child) {
+  if (!validGraph(child) || child == graph)
+    return fail(hipErrorInvalidValue, "hipGraphAddChildGraphNode: invalid graph");
+  NodeWork work;
+  work.type = NodeType::Child;
+  work.child = static_cast<Graph *>(child)->clone();
+  Graph *own = work.child.get();
+  work.run = [own] { own->run(); };
+  return addNode(node, graph, deps, count, std::move(work));
+}
+FLYSIM_API hipError_t hipGraphChildGraphNodeGetGraph(void *node, void **graph) {
+  GraphNode *n = nodeOf(node, NodeType::Child);
+  if (!n || !graph)
+    return badNode("hipGraphChildGraphNodeGetGraph");
+  *graph = n->work.child.get();
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphExecChildGraphNodeSetParams(void *exec, void *node, void *child) {
+  GraphNode *n = execNode(exec, node, NodeType::Child);
+  if (!n || !validGraph(child))
+    return badNode("hipGraphExecChildGraphNodeSetParams");
+  n->work.child = static_cast<Graph *>(child)->clone();
+  Graph *own = n->work.child.get();
+  n->work.run = [own] { own->run(); };
+  return hipSuccess;
+}

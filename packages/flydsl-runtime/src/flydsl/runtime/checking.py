@@ -1,0 +1,163 @@
+"""What the simulator's checks find: out-of-bounds accesses, races, uninitialised values, barriers, NaNs.
+
+``FLYDSL_SIM_CHECK=race,uninit`` makes the first finding the error of its launch. Here the same findings are data::
+
+    with rt.checked("race", "uninit") as report:
+        my_kernel(...)
+        rt.synchronize()
+    for finding in report:
+        print(finding)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+CHECKS = ("oob", "race", "uninit", "barrier", "nan", "buffer")
+
+
+@dataclass(frozen=True)
+class Access:
+    """An instruction that a wave ran, with what it did.
+
+    ``lane`` is None if the finding is not about one lane, ``source`` is ``file:line`` (empty without debug
+    information), ``pc`` the offset in the code object.
+    """
+
+    access: str
+    instruction: str
+    pc: int
+    source: str
+    workgroup: tuple[int, int, int]
+    wave: int
+    lane: int | None
+
+    @classmethod
+    def _of(cls, raw: dict[str, Any]) -> Access:
+        x, y, z = raw["workgroup"]
+        return cls(raw["access"], raw["instruction"], raw["pc"], raw["source"], (x, y, z), raw["wave"], raw.get("lane"))
+
+    def __str__(self) -> str:
+        lane = "" if self.lane is None else f", lane {self.lane}"
+        source = f" ({self.source})" if self.source else ""
+        return f"'{self.instruction}' at pc {self.pc:#x}, workgroup {self.workgroup}, wave {self.wave}{lane}{source}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a check found.
+
+    ``space`` is "global" (``address`` is an address), "lds" or "private" (an offset), or "" if there is no address.
+    ``other`` is the earlier access that a race conflicts with, or the load that fetched an uninitialised value.
+    """
+
+    check: str
+    message: str
+    kernel: str
+    arch: str
+    site: Access
+    space: str = ""
+    address: int = 0
+    bytes: int = 0
+    other: Access | None = None
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Finding:
+        """A finding from the simulator's JSON. Raises KeyError for anything else."""
+        other = Access._of(raw["other"]) if "other" in raw else None
+        return cls(
+            raw["check"],
+            raw["message"],
+            raw["kernel"],
+            raw["arch"],
+            Access._of(raw),
+            raw.get("space", ""),
+            raw.get("address", 0),
+            raw.get("bytes", 0),
+            other,
+        )
+
+    def __str__(self) -> str:
+        return f"check {self.check}: kernel {self.kernel} ({self.arch}), {self.site}: {self.message}"
+
+
+@dataclass
+class CheckReport:
+    """The findings of a ``with checked(...)`` block; false if there are none."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings)) or "no findings"
+
+
+def _library() -> ctypes.CDLL:
+    """The simulator library that this process uses. Raises RuntimeError on a GPU."""
+    from . import _provider
+
+    if _provider.kind() != "sim":
+        raise RuntimeError("checks are made by the simulator; this process uses a GPU. Set FLYDSL_RUNTIME_KIND=sim")
+    library = ctypes.CDLL(str(_provider.library_path()))
+    library.flysimCheck.argtypes = [ctypes.c_char_p, ctypes.c_uint]
+    library.flysimCheckTake.restype = ctypes.c_char_p
+    return library
+
+
+def _take(library: ctypes.CDLL) -> list[Finding]:
+    return [Finding.from_json(entry) for entry in json.loads(library.flysimCheckTake())]
+
+
+def findings() -> list[Finding]:
+    """The findings of launches that ended with one (``FLYDSL_SIM_CHECK``), since the last call; at most the last 64."""
+    return _take(_library())
+
+
+@contextlib.contextmanager
+def checked(*checks: str, limit: int = 100) -> Iterator[CheckReport]:
+    """Check the launches of the ``with`` block and collect what is found; the launches go on.
+
+    :param checks: names of :data:`CHECKS` (default: oob, race, uninit, barrier). Device memory counts as never
+        written only if it was allocated while ``uninit`` was on.
+    :param limit: findings to keep; the same pair of instructions is told once a launch and thread.
+
+    Raises ValueError for an unknown name, RuntimeError if the process uses a GPU. Blocks do not nest.
+    """
+    names = [name for text in checks or CHECKS[:4] for name in text.replace(",", " ").split()]
+    if unknown := [name for name in names if name not in CHECKS]:
+        raise ValueError(f"unknown check {unknown[0]!r}; there are {', '.join(CHECKS)}")
+    if limit < 1:
+        raise ValueError("limit must be at least 1")
+    library = _library()
+    report = CheckReport()
+    library.flysimCheckTake()
+    library.flysimCheck(",".join(names).encode(), limit)
+    try:
+        yield report
+    finally:
+        report.findings += _take(library)
+        library.flysimCheck(None, 0)
+
+
+def unsupported() -> list[str]:
+    """HIP functions that the simulator has only as entry points that return hipErrorNotSupported."""
+    from . import _provider
+
+    library = ctypes.CDLL(str(_provider.library_path()))
+    if not hasattr(library, "flysimUnsupported"):  # a simulator that implements only what it has
+        return []
+    library.flysimUnsupported.restype = ctypes.c_char_p
+    return sorted(library.flysimUnsupported().decode().split())
