@@ -11,6 +11,7 @@ from flydsl.layout import E, Layout, LayoutError, Swizzle, Tile, parse
 
 A = Layout((4, (2, 8)), (2, (1, 8)))
 M = Layout((4, 8), (8, 1))
+ROWS = Layout((8, 64), (64, 1))
 SWIZZLED = L.composition(Swizzle(1, 0, 2), Layout((2, 2)))
 
 
@@ -39,6 +40,16 @@ class Index:
         (lambda: L.zipped_divide(24, Layout(4, 2)), "(4,(2,3)):(2,(1,8))"),
         (lambda: L.logical_product(4, 3), "(4,3):(1,4)"),
         (lambda: L.blocked_product(Layout((2, 2)), Index(3)), "((2,3),(2,1)):((1,4),(2,0))"),
+        (lambda: (L.same_map(8, Layout((2, 4))), L.image(Index(2)), L.kernel(3)), (True, {0, 1}, {0})),
+        (lambda: (L.is_injective(8), L.is_bijective(8)), (True, True)),
+        (lambda: (L.is_contiguous(8), L.is_surjective(8, 9)), (True, False)),
+        (lambda: list(L.enumerate_map(2)), [(0, 0), (1, 1)]),
+        (lambda: -E(1), L.Basis(-1, (1,))),
+        # A vector may not cross what a swizzle moves.
+        (lambda: L.max_common_vector(ROWS, ROWS), 512),
+        (lambda: L.max_common_vector(ROWS, L.composition(Swizzle(3, 3, 3), ROWS)), 8),
+        (lambda: L.max_common_vector(L.ComposedLayout(Swizzle(3, 3, 3), 4, ROWS), ROWS), 4),
+        (lambda: L.max_common_layout(ROWS, L.ComposedLayout(Swizzle(0, 3, 3), 0, ROWS)), "(64,8):(8,1)"),
         (lambda: L.max_common_layout(8, Layout((2, 4), (1, 4))), "2:1"),
         # Tuples and lists are tilers by mode, nested ones nested.
         (lambda: L.composition(M, [2, 4]), "(2,4):(8,1)"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import gcd
 from typing import Any
 
 from . import coords, inttuple as it, scalar as sc
-from .algebra import coalesce, linear_of, plain
+from .algebra import coalesce, linear_of, plain, stands_for_layout
 from .compose import compose_layouts, composition
 from .core import ComposedLayout, Layout, Swizzle, make_pair, static_flat
 from .errors import LayoutError
@@ -16,6 +17,11 @@ from .scalar import IntTuple
 
 #: Largest domain the enumerating queries accept.
 MAX_ENUMERATION = 1 << 24
+
+
+def _layout(x: Any) -> Any:
+    """An integer stands for a layout of stride 1."""
+    return Layout(x) if stands_for_layout(x) else x
 
 
 def _static_size(layout: Any) -> int:
@@ -29,6 +35,7 @@ def _static_size(layout: Any) -> int:
 
 def enumerate_map(layout: Any) -> Iterator[tuple[IntTuple, IntTuple]]:
     """All (natural coordinate, index) pairs in colexicographic order: the layout's definition, spelt out."""
+    layout = _layout(layout)
     shape = linear_of(layout).shape
     for i in range(_static_size(layout)):
         c = coords.colex_coord(i, shape)
@@ -42,6 +49,7 @@ def assert_same_map(layout: Any, function: Callable[..., Any] | Any) -> None:
     its modes one by one if it has several parameters: ``assert_same_map(Layout((4, 8), (8, 1)), lambda i, j: 8*i+j)``.
     It may also be a layout of another profile of the same size; they are then compared by linear coordinate.
     """
+    layout, function = _layout(layout), _layout(function)
     other = isinstance(function, (Layout, ComposedLayout))
     if other and _static_size(function) != _static_size(layout):
         raise AssertionError(f"{layout} has {_static_size(layout)} coordinates, {function} {_static_size(function)}")
@@ -65,6 +73,7 @@ def _takes_modes(function: Callable[..., Any]) -> bool:
 
 def same_map(a: Any, b: Any) -> bool:
     """Functional equality by linear coordinate: same size and same index everywhere."""
+    a, b = _layout(a), _layout(b)
     if type(a) is Layout and type(b) is Layout and static_flat(a) is not None and static_flat(b) is not None:
         # Coalesced static layouts are unique representatives of their functions (up to rank-1 wrappers).
         fa, fb = coalesce(a), coalesce(b)
@@ -201,25 +210,39 @@ def kernel(layout: Any) -> set[int]:
 
     :func:`nullspace` gives the part of it that is a layout along the zero-stride modes, at any size.
     """
+    layout = _layout(layout)
     zero = layout(0)
     return {i for i in range(_static_size(layout)) if layout(i) == zero}
 
 
-def max_common_layout(a: Layout, b: Layout) -> Layout:
+def _unswizzled(x: Any, name: str) -> tuple[Layout, int]:
+    """The plain layout under a swizzle and the length of the runs that the swizzle keeps in place (0: all)."""
+    if isinstance(x, ComposedLayout) and isinstance(x.inner, Swizzle) and type(x.outer) is Layout:
+        keeps = 1 << x.inner.base if x.inner.mask else 0
+        start = sc.div_of(x.offset) if type(x.offset) is not tuple else 1
+        return plain(x.outer, name), gcd(keeps, start)
+    return plain(x, name), 0
+
+
+def max_common_layout(a: Any, b: Any) -> Layout:
     """The largest contiguous run of linear coordinates that both layouts keep contiguous, as a coordinate layout.
 
-    With ``R`` the result: ``a(R(i)) == b(R(i)) == i``; ``1:0`` if there is none.
+    With ``R`` the result: ``a(R(i)) == b(R(i)) == i``; ``1:0`` if there is none.  Under a swizzle ``S<m,b,s>`` the run
+    is cut to what divides ``2**b`` (and the offset), so that every such run stays contiguous.
     """
-    a = plain(a, "max_common_layout")
-    inv = right_inverse(b)
-    n = _common(a, inv)
+    (pa, ka), (pb, kb) = _unswizzled(a, "max_common_layout"), _unswizzled(b, "max_common_layout")
+    inv = right_inverse(pb)
+    n = _common(pa, inv)
+    if ka or kb:
+        n = gcd(n, ka, kb)
     return compose_layouts(inv, Layout(n)) if n > 1 else make_pair(1, 0)
 
 
-def max_common_vector(a: Layout, b: Layout) -> int:
+def max_common_vector(a: Any, b: Any) -> int:
     """Number of elements of :func:`max_common_layout`: the widest vector move between two layouts."""
-    a = plain(a, "max_common_vector")
-    return _common(a, right_inverse(b))
+    n = max_common_layout(a, b).size()
+    assert type(n) is int
+    return n
 
 
 def _common(a: Layout, inv: Layout) -> int:

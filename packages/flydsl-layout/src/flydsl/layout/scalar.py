@@ -99,6 +99,9 @@ class Basis:
 
     __rmul__ = __mul__
 
+    def __neg__(self) -> Basis:
+        return self * -1
+
     def __eq__(self, other: object) -> bool:
         return type(other) is Basis and self.value == other.value and self.modes == other.modes
 
