@@ -154,6 +154,8 @@ def test_tiles(trace: Any) -> None:
     eight, wildcard, nested, layout = tile.unpack()
     assert (eight, wildcard, nested) == (8, 0, (2, 3)) and str(layout) == "Layout<(2,2):(1,4)>"
     assert fx.make_tile(256).unpack() == 256
+    # The older form: one list is the list of modes, one tuple a nested mode.
+    assert fx.make_tile([8, 16]).rank == 2 and fx.make_tile((8, 16)).rank == 1
     with pytest.raises(ValueError):
         fx.make_tile(fx.Int32(4))
 

@@ -101,8 +101,10 @@ def _tile_mode(mode: Any) -> Any:
 def make_tile(*modes: Any) -> Tile:
     """Tiler with one mode per argument: int, ``None`` (keep), static Layout or nested tuple.
 
-    One argument gives a leaf tile.
+    One argument gives a leaf tile; one list, the older form, gives a mode for each entry.
     """
+    if len(modes) == 1 and isinstance(modes[0], list):
+        modes = tuple(modes[0])
     if not modes:
         raise ValueError("make_tile needs at least one mode")
     entries = [_tile_mode(m) for m in modes]
