@@ -114,7 +114,7 @@ _PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
 _USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
 
 
-LONG_TILE = 32  # matrix instructions of a wave that hide the latency of loads without starting them early
+LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
 
 
 def default_preload(config: PreshuffleConfig) -> tuple[int, int]:

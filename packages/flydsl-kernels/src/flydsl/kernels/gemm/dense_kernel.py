@@ -1,9 +1,8 @@
 """The general f16/bf16 GEMM kernel, for MFMA and WMMA alike: both operands through LDS.
 
 Without direct copies: while a tile is computed from one LDS buffer, the next goes from registers to the other buffer,
-and the one after it is on its way to registers. With direct copies (gfx950): a ring of `stages` buffers is filled ahead, with one barrier a
-tile. Either way fragments are read one part ahead (see `mainloop`).
-Where there are registers, loads are two tiles ahead.
+and (where there are registers for it) the one after is on its way to registers. With direct copies (gfx950): a ring of
+`stages` buffers is filled ahead, with one barrier a tile. Either way fragments are read one part ahead (`mainloop`).
 """
 
 from __future__ import annotations

@@ -102,12 +102,14 @@ class KMajor:
             row, chunk = self._block(i)
             column = self._row + row
             inside = column < self._rows
+            start = inside.select(chunk * (LANES * self._stride) + column, FAR)  # the same for every tile
             for j in range(LANES):
-                k = first + chunk * LANES + j
-                at = inside.select(k * self._stride + column, FAR)
                 if ragged:
-                    at = (k < self._k).select(at, FAR)
-                out.append(self.buffer.load(at, self.width))
+                    k = first + chunk * LANES + j
+                    at = (k < self._k).select(inside.select(k * self._stride + column, FAR), FAR)
+                    out.append(self.buffer.load(at, self.width))
+                else:
+                    out.append(self.buffer.load(start, self.width, (first + j) * self._stride))
         return out
 
     @property

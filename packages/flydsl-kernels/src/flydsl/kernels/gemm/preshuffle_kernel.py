@@ -25,6 +25,7 @@ from .schedule import Tally
 __all__ = ["launch_preshuffle"]
 
 WAVE = 64
+OPEN_SUMS = 1  # partial sums of block scales whose matrix instructions may be in flight
 MAX_WAIT = 63  # of the counter of vector memory operations
 EVEN, ODD, SIGN = 0x0F0F0F0F, 0x08080808, 0x1E
 
@@ -81,9 +82,15 @@ class _BlockScales:
         self._row, self._column = row + group * 4, column + wave * 16
 
     @property
+    def _strips(self) -> list[int]:
+        """The first of this wave's column strips in each group of strips that surely share 128 columns."""
+        step = 2 if self._config.tile_n % SCALE_BLOCK == 0 else 1
+        return list(range(0, self._config.n_repeat, step))
+
+    @property
     def loads(self) -> int:
         """Loads of a tile."""
-        return self._per_tile * (self._config.m_repeat + self._config.n_repeat)
+        return self._per_tile * (self._config.m_repeat + len(self._strips))
 
     def fetch(self, tile: Any) -> list[Any]:
         """Start loading the scales of k tile `tile`: for each block the rows' vectors, then the columns' vectors."""
@@ -92,17 +99,31 @@ class _BlockScales:
             block = tile * self._per_tile + i
             # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
             out += [self._a.load(block * self._m + self._row + mi * 16, 4) for mi in range(config.m_repeat)]
-            for ni in range(config.n_repeat):
+            for ni in self._strips:
                 strip = div(self._column + ni * WAVES * 16, SCALE_BLOCK)
                 out.append(self._b.load(strip * self._blocks + block, 1))
         self._tally.add("vmem", len(out))
         return out
 
-    def of(self, values: list[Any], block: int, mi: int, ni: int) -> Any:
-        """Four rows' factors in column strip ni, for block `block` of the tile."""
-        config = self._config
-        first = block * (config.m_repeat + config.n_repeat)
-        return values[first + mi] * values[first + config.m_repeat + ni][0]
+    def of(self, values: list[Any], block: int, mi: int, known: dict[Any, Any]) -> list[Any]:
+        """For each column strip four rows' factors, for block `block` of the tile. `known` keeps what was computed."""
+        strips = self._strips
+        first, out = block * (self._config.m_repeat + len(strips)), []
+        for j, strip in enumerate(strips):
+            key = block, mi, strip
+            if key not in known:
+                self._tally.add("valu", 2)
+                known[key] = values[first + mi] * values[first + self._config.m_repeat + j][0]
+            out += [known[key]] * (self._config.n_repeat // len(strips))
+        return out
+
+
+def settle(tally: Tally, total: list[Any], waiting: list[tuple[int, Any, Any]], most: int) -> None:
+    """Add the oldest of the complete partial sums (place, sum, factor) to `total`, until at most `most` are left."""
+    while len(waiting) > most:
+        at, value, factor = waiting.pop(0)
+        tally.add("valu", 2)  # packed
+        total[at] = fx.math.fma(value, factor, total[at])
 
 
 @flyc.kernel(known_block_size=[THREADS, 1, 1])
@@ -156,33 +177,47 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
     def reader(stage):
         def read(part):
-            call, first = part // groups, part % groups * size
+            call, first = part_of(part)
             blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
             tally.add("ds_read", size * op.blocks)
             return [[readers[stage](first + i, b) for b in blocks] for i in fx.range_constexpr(size)]
 
         return read
 
+    def part_of(part):
+        """(call, first row tile) of a part. With block scales the calls of a scale block are inner, so that few partial
+        sums are open at a time."""
+        if fx.const_expr(not config.block_scale):
+            return part // groups, part % groups * size
+        outer, inner = part // per_scale, part % per_scale
+        return outer // groups * per_scale + inner, outer % groups * size
+
     def multiplier(strips, factors):
-        """``multiply(acc, part, fragments)``: the state is the accumulators and, with block scales, partial sums."""
+        """``multiply((acc, sums, waiting), part, fragments)``: with block scales, `sums` are partial sums of the open
+        scale block and `waiting` complete ones, which are added to acc a few matrix instructions later."""
+        known: dict = {}
+
         def multiply(state, part, fragments):
-            total, partial = state
-            call, first = part // groups, part % groups * size
+            total, sums, waiting = list(state[0]), dict(state[1]), list(state[2])
+            call, first = part_of(part)
             blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
             right = [[weights.ready(strips[ni][b]) for b in blocks] for ni in fx.range_constexpr(config.n_repeat)]
-            if config.block_scale and call % per_scale == 0 and first == 0:
-                partial = [op.zero() for _ in total]
-            sums = list(partial) if config.block_scale else list(total)
-            total = list(total) if config.block_scale else sums
             for i in fx.range_constexpr(size):
                 for ni in fx.range_constexpr(config.n_repeat):
                     at = (first + i) * config.n_repeat + ni
-                    sums[at] = op.multiply(fragments[i], right[ni], sums[at])
-                    if config.block_scale and call % per_scale == per_scale - 1:
-                        factor = scales.of(factors, call // per_scale, first + i, ni)
-                        total[at] = fx.math.fma(sums[at], factor, total[at])
+                    if fx.const_expr(not config.block_scale):
+                        total[at] = op.multiply(fragments[i], right[ni], total[at])
+                        continue
+                    value = op.multiply(fragments[i], right[ni], sums.pop(at, op.zero()))
+                    if fx.const_expr(call % per_scale < per_scale - 1):
+                        sums[at] = value
+                        continue
+                    settle(tally, total, waiting, OPEN_SUMS - 1)
+                    waiting.append((at, value, scales.of(factors, call // per_scale, first + i, known)[ni]))
+            if fx.const_expr(part == parts - 1):
+                settle(tally, total, waiting, 0)
             tally.add("mfma", size * config.n_repeat * op.instructions)
-            return total, sums if config.block_scale else []
+            return total, sums, waiting
 
         return multiply
 
@@ -218,7 +253,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                     copy_a(t + 2, stage)
             return lambda: reader(other)(0)
 
-        state, first = run_tile((acc, []), first, parts, reader(stage), multiplier(*side), turn, tally,
+        state, first = run_tile((acc, {}, []), first, parts, reader(stage), multiplier(*side), turn, tally,
                                 config.scheduled, config.preload)  # fmt: skip
         return state[0], following, later, first
 
@@ -268,7 +303,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             acc, side, pending, first = unflat(results, kinds, len(pending))
         for t in fx.range_constexpr(2 * turns, total - 1):
             acc, side, pending, first = step(acc, side, pending, first, fx.Int32(t), t % config.stages, t + 2 < total)
-        acc, _ = finish_tile((acc, []), first, parts, reader((total - 1) % config.stages), multiplier(*side))
+        acc = finish_tile((acc, {}, []), first, parts, reader((total - 1) % config.stages), multiplier(*side))[0]
     epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale)
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [column + (ni * WAVES + wave) * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],

@@ -14,7 +14,9 @@ import flydsl.expr as fx
 
 __all__ = ["Counts", "Schedule", "ScheduleError", "Tally", "hot_loop_schedule"]
 
-KINDS = ("mfma", "ds_read", "ds_write", "vmem")
+KINDS = ("mfma", "ds_read", "ds_write", "vmem", "valu")
+VALU_DELAY = 2   # matrix instructions before the first vector arithmetic of a tile
+MASK_VALU = 0x2  # of sched_group_barrier: vector instructions other than matrix ones
 
 
 class ScheduleError(ValueError):
@@ -23,12 +25,13 @@ class ScheduleError(ValueError):
 
 @dataclass(frozen=True)
 class Counts:
-    """Instructions of one tile of the main loop."""
+    """Instructions of one tile of the main loop; of vector arithmetic only what takes part in the schedule."""
 
     mfma: int
     ds_read: int
     ds_write: int
     vmem: int
+    valu: int = 0
 
 
 @dataclass
@@ -75,7 +78,8 @@ class Schedule:
         """Check, then write the hints at the end of the tile."""
         self.check(emitted)
         hint = {"mfma": fx.rocdl.sched_mfma, "ds_read": fx.rocdl.sched_dsrd, "ds_write": fx.rocdl.sched_dswr,
-                "vmem": fx.rocdl.sched_vmem}  # fmt: skip
+                "vmem": fx.rocdl.sched_vmem,
+                "valu": lambda n: fx.rocdl.sched_group_barrier(MASK_VALU, n, 0)}  # fmt: skip
         for kind, n in self.groups:
             hint[kind](n)
 
@@ -93,7 +97,8 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread evenly over the matrix instructions,
     global loads go one after each of the first (or are spread, if there are more), and LDS writes go one after each of
-    the last, once the loads that feed them have had time to return.
+    the last, once the loads that feed them have had time to return. Vector arithmetic (which waits for matrix results)
+    is spread over the matrix instructions after the first few.
 
     Args:
         counts: of the tile; there must be a matrix instruction.
@@ -112,8 +117,11 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
     writes = [0] * n
     for i in range(counts.ds_write):
         writes[min(first_write + i, n - 1)] += 1
+    idle = min(VALU_DELAY, n - 1)
+    arithmetic = [0] * idle + _spread(counts.valu, n - idle)
     for i in range(n):
-        groups += [("mfma", 1), ("ds_read", reads[i]), ("vmem", loads[i]), ("ds_write", writes[i])]
+        groups += [("mfma", 1), ("ds_read", reads[i]), ("vmem", loads[i]), ("ds_write", writes[i]),
+                   ("valu", arithmetic[i])]  # fmt: skip
     merged: list[tuple[str, int]] = []
     for kind, count in groups:
         if count == 0:
