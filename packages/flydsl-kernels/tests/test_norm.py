@@ -48,9 +48,7 @@ def test_rmsnorm(m, n, dtype):
 
 @pytest.mark.parametrize(("m", "n", "dtype"), SHAPES)
 def test_layernorm(m, n, dtype):
-    x, weight, bias, residual = (
-        random(*s, dtype=dtype, seed=i) for i, s in enumerate(((m, n), (n,), (n,), (m, n)))
-    )
+    x, weight, bias, residual = (random(*s, dtype=dtype, seed=i) for i, s in enumerate(((m, n), (n,), (n,), (m, n))))
     kind = DTYPES[dtype]
     out, mean, rstd = Guarded(m, n, dtype=kind), Guarded(m), Guarded(m)
     norm.build_layernorm_module(n, dtype, True)(x, weight, bias, out.out, mean.out, rstd.out, m)

@@ -50,7 +50,7 @@ def test_fp8_rounds_ties_to_even_and_keeps_every_code(granularity):
     expected = formats.nearest(x, table)
     assert np.array_equal(q.float().numpy()[0], expected)
     assert np.array_equal(table[q.view(torch.uint8).numpy()[0]], expected)  # the codes mean what the format says
-    assert not np.isnan(table[q.view(torch.uint8).numpy()]).any()          # fnuz has no negative zero
+    assert not np.isnan(table[q.view(torch.uint8).numpy()]).any()  # fnuz has no negative zero
 
 
 def test_truncation():
@@ -85,8 +85,12 @@ def test_nan_and_infinity_are_not_hidden(granularity, kind, special):
     assert int(bad.sum()) == 1
     back, expected = (ops.dequantize(*pair, "f32", granularity) for pair in ((q, scale), (clean, clean_scale)))
     hit = torch.zeros(130, 300, dtype=torch.bool)
-    rows, columns = {"token": (slice(129, 130), slice(None)), "group": (slice(129, 130), slice(128, 256)),
-                     "block": (slice(128, 130), slice(128, 256)), "tensor": (slice(None), slice(None))}[granularity]
+    rows, columns = {
+        "token": (slice(129, 130), slice(None)),
+        "group": (slice(129, 130), slice(128, 256)),
+        "block": (slice(128, 130), slice(128, 256)),
+        "tensor": (slice(None), slice(None)),
+    }[granularity]
     hit[rows, columns] = True  # fmt: skip
     finite = back[hit].isfinite()
     assert not bool(finite.any()) and torch.equal(back[~hit], expected[~hit])

@@ -39,34 +39,64 @@ def norm_cases(m, n, dtype):
         bias = [b] * centered
         stats = [stat, stat2] if centered else [stat]
         table[kind] = Case(getattr(norm, f"build_{kind}_module")(n, dtype), (x, w, *bias, y, m), [x, w, *bias], [y])
-        table[f"{kind} with statistics"] = Case(getattr(norm, f"build_{kind}_module")(n, dtype, True),
-                                                (x, w, *bias, y, *stats, m), [x, w, *bias], [y, *stats])
-        table[f"fused_add_{kind}"] = Case(getattr(norm, f"build_fused_add_{kind}_module")(n, dtype),
-                                          (x, r, w, *bias, y, added, m), [x, r, w, *bias], [y, added])
+        table[f"{kind} with statistics"] = Case(
+            getattr(norm, f"build_{kind}_module")(n, dtype, True),
+            (x, w, *bias, y, *stats, m),
+            [x, w, *bias],
+            [y, *stats],
+        )
+        table[f"fused_add_{kind}"] = Case(
+            getattr(norm, f"build_fused_add_{kind}_module")(n, dtype),
+            (x, r, w, *bias, y, added, m),
+            [x, r, w, *bias],
+            [y, added],
+        )
         for smooth in (False, True):
             scale, word = [s] * smooth, "smooth" if smooth else "dynamic"
             vectors = [w, *bias, *scale]
-            table[f"{kind}_{word}quant"] = Case(getattr(norm, f"build_{kind}_{word}quant_module")(n, dtype),
-                                                (x, *vectors, q, stat, m), [x, *vectors], [q, stat])
+            table[f"{kind}_{word}quant"] = Case(
+                getattr(norm, f"build_{kind}_{word}quant_module")(n, dtype),
+                (x, *vectors, q, stat, m),
+                [x, *vectors],
+                [q, stat],
+            )
             table[f"fused_add_{kind}_{word}quant"] = Case(
                 getattr(norm, f"build_fused_add_{kind}_{word}quant_module")(n, dtype),
-                (x, r, *vectors, q, added, stat, m), [x, r, *vectors], [q, added, stat])
+                (x, r, *vectors, q, added, stat, m),
+                [x, r, *vectors],
+                [q, added, stat],
+            )
     dw, db, dx = torch.zeros(n), torch.zeros(n), torch.empty_like(x)
     # Gradients of weights are added to what is there: read and written.
-    table["rmsnorm_bwd"] = Case(norm.build_rmsnorm_bwd_module(n, dtype), (x, w, r, stat, dx, dw, m),
-                                [x, w, r, stat, dw], [dx, dw])
-    table["fused_add_rmsnorm_bwd"] = Case(norm.build_fused_add_rmsnorm_bwd_module(n, dtype),
-                                          (x, w, r, y, stat, dx, dw, m), [x, w, r, y, stat, dw], [dx, dw])
-    table["layernorm_bwd"] = Case(norm.build_layernorm_bwd_module(n, dtype), (x, w, r, stat, stat2, dx, dw, db, m),
-                                  [x, w, r, stat, stat2, dw, db], [dx, dw, db])
+    table["rmsnorm_bwd"] = Case(
+        norm.build_rmsnorm_bwd_module(n, dtype), (x, w, r, stat, dx, dw, m), [x, w, r, stat, dw], [dx, dw]
+    )
+    table["fused_add_rmsnorm_bwd"] = Case(
+        norm.build_fused_add_rmsnorm_bwd_module(n, dtype),
+        (x, w, r, y, stat, dx, dw, m),
+        [x, w, r, y, stat, dw],
+        [dx, dw],
+    )
+    table["layernorm_bwd"] = Case(
+        norm.build_layernorm_bwd_module(n, dtype),
+        (x, w, r, stat, stat2, dx, dw, db, m),
+        [x, w, r, stat, stat2, dw, db],
+        [dx, dw, db],
+    )
     programs = 4
     partial, dw_out = torch.empty(programs * n), torch.empty_like(w)
     table["rmsnorm_bwd_two_stage"] = Case(
-        norm.build_rmsnorm_bwd_two_stage_module(n, dtype, programs), (x, w, r, stat, dx, dw_out, partial, m),
-        [x, w, r, stat, partial], [dx, dw_out, partial])
+        norm.build_rmsnorm_bwd_two_stage_module(n, dtype, programs),
+        (x, w, r, stat, dx, dw_out, partial, m),
+        [x, w, r, stat, partial],
+        [dx, dw_out, partial],
+    )
     table["fused_add_rmsnorm_bwd_two_stage"] = Case(
         norm.build_fused_add_rmsnorm_bwd_two_stage_module(n, dtype, programs),
-        (x, w, r, y, stat, dx, dw_out, partial, m), [x, w, r, y, stat, partial], [dx, dw_out, partial])
+        (x, w, r, y, stat, dx, dw_out, partial, m),
+        [x, w, r, y, stat, partial],
+        [dx, dw_out, partial],
+    )
     return table
 
 
@@ -82,35 +112,50 @@ def other_cases(m, n, dtype):
         "quant i4": Case(quant.build_quant_module(n, dtype, "i4")[0], (x, q, stat, m), [x], [q, stat]),
         "quant per group": Case(quant.build_per_group_quant_module(n, dtype, "i8"), (x, q, group, m), [x], [q, group]),
         "quant per block": Case(quant.build_per_block_quant_module(n, dtype, "i8"), (x, q, block, m), [x], [q, block]),
-        "quant per tensor": Case(quant.build_per_tensor_quant_module(n, dtype, "i8"), (x, q, one, amax, m),
-                                 [x, amax], [q, one, amax], again=[x]),
-        "quant per tensor, given scale": Case(quant.build_per_tensor_quant_module(n, dtype, "i8", dynamic=False),
-                                              (x, q, one, amax, m), [x, one], [q]),
+        "quant per tensor": Case(
+            quant.build_per_tensor_quant_module(n, dtype, "i8"),
+            (x, q, one, amax, m),
+            [x, amax],
+            [q, one, amax],
+            again=[x],
+        ),
+        "quant per tensor, given scale": Case(
+            quant.build_per_tensor_quant_module(n, dtype, "i8", dynamic=False), (x, q, one, amax, m), [x, one], [q]
+        ),
         "dequant": Case(quant.build_dequant_module(n, dtype, "i8"), (q, stat, out, m), [q, stat], [out]),
-        "dequant of groups": Case(quant.build_dequant_module(n, dtype, "i8", group=128), (q, group, out, m),
-                                  [q, group], [out]),
-        "dequant of blocks": Case(quant.build_dequant_module(n, dtype, "i8", group=128, block_rows=128),
-                                  (q, block, out, m), [q, block], [out]),
+        "dequant of groups": Case(
+            quant.build_dequant_module(n, dtype, "i8", group=128), (q, group, out, m), [q, group], [out]
+        ),
+        "dequant of blocks": Case(
+            quant.build_dequant_module(n, dtype, "i8", group=128, block_rows=128), (q, block, out, m), [q, block], [out]
+        ),
     }
     if n % 8 == 0:
         half, scale = torch.empty(m, n // 2, dtype=torch.uint8), torch.ones(m, -(-n // 32))
         table |= {
             "add": Case(elementwise.build_add_module(dtype), (x, y, out, m, n), [x, y], [out]),
             "int4 quant": Case(quant.build_int4_quant_module(n, dtype), (x, half, scale, m), [x], [half, scale]),
-            "int4 quant of rows": Case(quant.build_int4_quant_module(n, dtype, group=0), (x, half, stat, m), [x],
-                                       [half, stat]),
-            "int4 dequant": Case(quant.build_int4_dequant_module(n, dtype), (half, scale, out, m), [half, scale],
-                                 [out]),
+            "int4 quant of rows": Case(
+                quant.build_int4_quant_module(n, dtype, group=0), (x, half, stat, m), [x], [half, stat]
+            ),
+            "int4 dequant": Case(
+                quant.build_int4_dequant_module(n, dtype), (half, scale, out, m), [half, scale], [out]
+            ),
             "int4 pack": Case(quant.build_int4_pack_module(n), (q, half, m), [q], [half]),
             "int4 unpack": Case(quant.build_int4_unpack_module(n), (half, q, m), [half], [q]),
         }
         e8m0, bf16 = torch.full((m, n // 32), 127, dtype=torch.uint8), x.bfloat16()
         for mode, data in (("fp4", half), ("fp8", q)):
-            table[f"mx {mode} dequant"] = Case(quant.build_mx_dequant_module(n, mode, dtype), (data, e8m0, out, m),
-                                               [data, e8m0], [out])
+            table[f"mx {mode} dequant"] = Case(
+                quant.build_mx_dequant_module(n, mode, dtype), (data, e8m0, out, m), [data, e8m0], [out]
+            )
             if current_arch() == "gfx950":
-                table[f"mx {mode} quant"] = Case(quant.build_per_1x32_mx_quant_module(n, mode),
-                                                 (bf16, data, e8m0, m, -(-m * n // 32 // 64)), [bf16], [data, e8m0])
+                table[f"mx {mode} quant"] = Case(
+                    quant.build_per_1x32_mx_quant_module(n, mode),
+                    (bf16, data, e8m0, m, -(-m * n // 32 // 64)),
+                    [bf16],
+                    [data, e8m0],
+                )
     return table
 
 
@@ -120,8 +165,9 @@ def gating_cases():
         tokens, k = 256, 4
         scores = random(tokens, experts, dtype="bf16")
         outs = [torch.empty(tokens, k) for _ in range(3)]
-        table[f"topk_gating_softmax of {experts}"] = Case(moe.build_topk_gating_softmax_module(experts, k),
-                                                          (scores, *outs, tokens), [scores], outs)
+        table[f"topk_gating_softmax of {experts}"] = Case(
+            moe.build_topk_gating_softmax_module(experts, k), (scores, *outs, tokens), [scores], outs
+        )
     return table
 
 

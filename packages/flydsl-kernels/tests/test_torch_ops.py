@@ -80,8 +80,11 @@ def test_opcheck(name):
     if name in GRADIENTS:
         arguments = tuple(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in arguments)
     composite = name in ("rmsnorm", "layernorm", "linear")  # nothing of their own to check but the tracing
-    checks = ["test_aot_dispatch_dynamic"] if composite else ["test_schema", "test_autograd_registration",
-                                                              "test_faketensor", "test_aot_dispatch_dynamic"]
+    checks = (
+        ["test_aot_dispatch_dynamic"]
+        if composite
+        else ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    )
     if name == "blockscale_gemm":
         checks.remove("test_schema")  # torch cannot compare fp8 tensors there
     result = torch.library.opcheck(getattr(flydsl, name).default, arguments, test_utils=checks)

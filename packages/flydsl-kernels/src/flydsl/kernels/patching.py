@@ -82,8 +82,8 @@ class _Rule:
 
     kernel: str
     matches: Callable[[nn.Module], bool]
-    refuse: Callable[[Any], str]                # why the module cannot, or ""
-    refuse_call: Callable[[Any, Any], str]      # why this input cannot, or ""
+    refuse: Callable[[Any], str]  # why the module cannot, or ""
+    refuse_call: Callable[[Any, Any], str]  # why this input cannot, or ""
     run: Callable[[Any, Any], Any]
 
 

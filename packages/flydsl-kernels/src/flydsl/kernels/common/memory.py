@@ -56,7 +56,6 @@ class Buffer:
         self.store(at, fx.Vector.from_elements([value.to(self.element)], self.element))
 
 
-
 def _lds_view(base: Any, at: Any, n: int) -> Any:
     return fx.make_view(base + at, fx.make_layout(n, 1))
 

@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 ACCESS_BITS = 128
-SMALL_ROW = 2048        # rows up to this length share a workgroup
+SMALL_ROW = 2048  # rows up to this length share a workgroup
 MAX_THREADS = 1024
 RESIDENT_ELEMENTS = 64  # a thread's share of a row up to which the block stays at its size
 

@@ -54,8 +54,9 @@ def build_add_module(dtype: str = "f32") -> Callable[..., None]:
     vector = VECTOR_BITS // element.width
 
     @flyc.jit
-    def add(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, rows: fx.Int32, cols: fx.Int32,
-            stream: fx.Stream = fx.Stream(None)):
+    def add(
+        A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, rows: fx.Int32, cols: fx.Int32, stream: fx.Stream = fx.Stream(None)
+    ):
         tiled_copy = fx.make_tiled_copy_tv(
             fx.make_copy_atom(fx.UniversalCopy(VECTOR_BITS), element),
             fx.make_ordered_layout(THREADS, (1, 0)),
@@ -64,7 +65,6 @@ def build_add_module(dtype: str = "f32") -> Callable[..., None]:
         tile_rows, tile_cols = tiled_copy.tile_mn.unpack()
         grid = (fx.ceildiv(cols, tile_cols), fx.ceildiv(rows, tile_rows), 1)
         if rows > 0 and cols > 0:
-            _add_kernel(A, B, C, rows, cols, tiled_copy).launch(
-                grid=grid, block=THREADS[0] * THREADS[1], stream=stream)
+            _add_kernel(A, B, C, rows, cols, tiled_copy).launch(grid=grid, block=THREADS[0] * THREADS[1], stream=stream)
 
     return add

@@ -33,7 +33,7 @@ class _Config:
     topk: int
     dtype: str
     renormalize: bool
-    lanes: int     # lanes of a token
+    lanes: int  # lanes of a token
     per_lane: int  # experts of a lane
     wave: int
 

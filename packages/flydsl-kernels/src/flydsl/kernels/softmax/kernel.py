@@ -23,7 +23,7 @@ from ..common.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold
 __all__ = ["build_softmax_bwd_module", "build_softmax_module", "softmax_bwd_buffered_operands"]
 
 BOTH_RESIDENT, ONE_RESIDENT = 16384, 32768  # columns up to which the backward keeps two operands, one operand
-STREAMED = 2                                # cache modifier: written data are not read again
+STREAMED = 2  # cache modifier: written data are not read again
 
 
 @dataclass(frozen=True)

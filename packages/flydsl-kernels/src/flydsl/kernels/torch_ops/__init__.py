@@ -18,6 +18,7 @@ from .rows import _layernorm_fwd, _rmsnorm_fwd
 
 __all__ = ["NAMES"]
 
+
 def _define_short_forms() -> Any:
     """``rmsnorm``, ``layernorm`` and ``linear``: composites of the operators above."""
     library = torch.library.Library("flydsl", "FRAGMENT")

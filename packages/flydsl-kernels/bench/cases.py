@@ -1,0 +1,366 @@
+"""The benchmarked launches: each kernel at the sizes that its figures are quoted for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+BF16_BYTES = 2
+#: Bytes of an element of A (and of B, where it differs) of a preshuffle GEMM.
+BYTES = {"bf16": (2,), "fp8": (1,), "int8": (1,), "int4": (1, 0.5)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch to measure.
+
+    Attributes:
+        op: family, e.g. ``"rmsnorm"``.
+        name: the kernel with its variant.
+        shape, dtype: as shown.
+        make: builds the launcher and its arguments.
+        bytes: each input and output once.
+        flops: multiplications and additions of matrix products; 0 otherwise.
+    """
+
+    op: str
+    name: str
+    shape: str
+    dtype: str
+    make: Callable[[], tuple[Any, list[Any]]]
+    bytes: int
+    flops: int = 0
+
+
+def cases(target: Any, rows: int = 4096, *, scale: int = 1) -> Iterator[Case]:
+    """All cases of an architecture.
+
+    Args:
+        target: ``flydsl.kernels.common.arch.target()``.
+        rows: rows of the row kernels (their quoted figures have 32768 rows of 8192 bfloat16).
+        scale: factor of M and N of the GEMMs.
+    """
+    yield from _norms(rows, 8192)
+    yield from _others(target, rows, 8192)
+    yield from _gemms(target, scale)
+
+
+def _bytes(*tensors: Any) -> int:
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
+def _row_case(op: str, name: str, m: int, n: int, count: int, make: Callable[[], tuple[Any, list[Any]]],
+              dtype: str = "bf16") -> Case:  # fmt: skip
+    return Case(op, name, f"{m}x{n}", dtype, make, count)
+
+
+def _norms(m: int, n: int) -> Iterator[Case]:
+    import torch
+
+    from flydsl.kernels import norm
+
+    matrix, vector, stat = m * n * BF16_BYTES, n * BF16_BYTES, m * 4
+
+    def x() -> Any:
+        return torch.randn(m, n).bfloat16()
+
+    def w(count: int) -> list[Any]:
+        return [torch.randn(n).bfloat16() for _ in range(count)]
+
+    def out(count: int = 1) -> list[Any]:
+        return [torch.empty(m, n, dtype=torch.bfloat16) for _ in range(count)]
+
+    def q() -> Any:
+        return torch.empty(m, n, dtype=torch.int8)
+
+    for kind, vectors in (("rmsnorm", 1), ("layernorm", 2)):
+
+        def build(name: str, *args: Any, kind: str = kind) -> Any:
+            return getattr(norm, f"build_{name.format(kind)}_module")(n, "bf16", *args)
+
+        yield _row_case(
+            kind,
+            kind,
+            m,
+            n,
+            2 * matrix + vectors * vector,
+            lambda b=build, v=vectors: (b("{}"), [x(), *w(v), *out(), m]),
+        )
+        yield _row_case(
+            kind,
+            f"fused_add_{kind}",
+            m,
+            n,
+            4 * matrix + vectors * vector,
+            lambda b=build, v=vectors: (b("fused_add_{}"), [x(), x(), *w(v), *out(2), m]),
+        )
+        yield _row_case(
+            kind,
+            f"{kind}_dynamicquant i8",
+            m,
+            n,
+            matrix * 3 // 2 + vectors * vector + stat,
+            lambda b=build, v=vectors: (b("{}_dynamicquant"), [x(), *w(v), q(), torch.empty(m), m]),
+        )
+        yield _row_case(
+            kind,
+            f"fused_add_{kind}_smoothquant i8",
+            m,
+            n,
+            matrix * 7 // 2 + (vectors + 1) * vector + stat,
+            lambda b=build, v=vectors: (
+                b("fused_add_{}_smoothquant"),
+                [x(), x(), *w(v + 1), q(), *out(), torch.empty(m), m],
+            ),
+        )
+    small = m // 4
+    programs = norm.rmsnorm_bwd_programs(small, n, "bf16")
+    for name, count, build, arguments in (
+        ("rmsnorm_bwd", 3, norm.build_rmsnorm_bwd_module, lambda: [torch.ones(small)]),
+        ("layernorm_bwd", 3, norm.build_layernorm_bwd_module, lambda: [torch.ones(small), torch.ones(small)]),
+    ):
+        sums = 1 if name == "rmsnorm_bwd" else 2
+        yield _row_case(
+            "norm_bwd",
+            name,
+            small,
+            n,
+            count * matrix // 4 + vector + sums * (8 * n + 4 * small),
+            lambda b=build, a=arguments, s=sums: (
+                b(n, "bf16"),
+                [
+                    x()[:small],
+                    *w(1),
+                    x()[:small],
+                    *a(),
+                    torch.empty(small, n).bfloat16(),
+                    *(torch.zeros(n) for _ in range(s)),
+                    small,
+                ],
+            ),
+        )
+    if not programs:
+        return
+    yield _row_case(
+        "norm_bwd",
+        f"rmsnorm_bwd_two_stage, {programs} programs",
+        small,
+        n,
+        3 * matrix // 4 + 2 * vector + 4 * small + 8 * programs * n,
+        lambda: (
+            norm.build_rmsnorm_bwd_two_stage_module(n, "bf16", programs),
+            [
+                x()[:small],
+                *w(1),
+                x()[:small],
+                torch.ones(small),
+                torch.empty(small, n).bfloat16(),
+                *w(1),
+                torch.empty(programs * n),
+                small,
+            ],
+        ),
+    )
+
+
+def _others(target: Any, m: int, n: int) -> Iterator[Case]:
+    import torch
+
+    from flydsl.kernels import elementwise, moe, quant, softmax
+
+    matrix, stat = m * n * BF16_BYTES, m * 4
+
+    def x(rows: int = m, columns: int = n) -> Any:
+        return torch.randn(rows, columns).bfloat16()
+
+    def i8(columns: int = n) -> Any:
+        return torch.empty(m, columns, dtype=torch.int8)
+
+    yield _row_case(
+        "softmax", "softmax", m, n, 2 * matrix, lambda: (softmax.build_softmax_module(m, n, "bf16"), [x(), x(), m])
+    )
+    for rows, columns in ((1024, 8192), (256, 32768), (256, 65536)):
+        yield _row_case(
+            "softmax_bwd",
+            "softmax_bwd",
+            rows,
+            columns,
+            3 * rows * columns * BF16_BYTES,
+            lambda r=rows, c=columns: (softmax.build_softmax_bwd_module(c, "bf16"), [x(r, c), x(r, c), x(r, c), r]),
+        )
+    yield _row_case(
+        "elementwise", "add", m, n, 3 * matrix, lambda: (elementwise.build_add_module("bf16"), [x(), x(), x(), m, n])
+    )
+    narrow = matrix // 2
+    kinds = ["i8"] + ["fp8"] * bool(target.fp8_name)
+    for kind in kinds:
+        yield _row_case(
+            "quant",
+            f"quant per token {kind}",
+            m,
+            n,
+            matrix + narrow + stat,
+            lambda k=kind: (quant.build_quant_module(n, "bf16", k)[0], [x(), i8(), torch.empty(m), m]),
+        )
+    kind = kinds[-1]
+    yield _row_case(
+        "quant",
+        f"quant per group {kind}",
+        m,
+        n,
+        matrix + narrow + stat * n // 128,
+        lambda: (quant.build_per_group_quant_module(n, "bf16", kind), [x(), i8(), torch.empty(m, n // 128), m]),
+    )
+    yield _row_case(
+        "quant",
+        f"quant per block {kind}",
+        m,
+        n,
+        matrix + narrow,
+        lambda: (
+            quant.build_per_block_quant_module(n, "bf16", kind),
+            [x(), i8(), torch.empty(-(-m // 128), n // 128), m],
+        ),
+    )
+    yield _row_case(
+        "quant",
+        f"quant per tensor {kind} (two passes)",
+        m,
+        n,
+        2 * matrix + narrow,
+        lambda: (quant.build_per_tensor_quant_module(n, "bf16", kind), [x(), i8(), torch.empty(1), torch.zeros(1), m]),
+    )
+    yield _row_case(
+        "quant",
+        "quant int4, groups of 32",
+        m,
+        n,
+        matrix + narrow // 2 + stat * n // 32,
+        lambda: (quant.build_int4_quant_module(n), [x(), i8(n // 2), torch.empty(m, n // 32), m]),
+    )
+    yield _row_case(
+        "quant",
+        f"dequant per token {kind}",
+        m,
+        n,
+        matrix + narrow + stat,
+        lambda: (quant.build_dequant_module(n, "bf16", kind), [i8(), torch.ones(m), x(), m]),
+    )
+    yield _row_case(
+        "quant",
+        "dequant int4, groups of 32",
+        m,
+        n,
+        matrix + narrow // 2 + stat * n // 32,
+        lambda: (quant.build_int4_dequant_module(n), [i8(n // 2), torch.ones(m, n // 32), x(), m]),
+    )
+    if target.arch == "gfx950":
+        for mode, size in (("fp4", 4), ("fp8", 2)):
+            yield _row_case(
+                "quant",
+                f"quant mx{mode}",
+                m,
+                n,
+                matrix + matrix // size + m * n // 32,
+                lambda k=mode, s=size: (
+                    quant.build_per_1x32_mx_quant_module(n, k),
+                    [x(), i8(n * 2 // s), i8(n // 32), m, m * n // 32 // 64],
+                ),
+            )
+    for tokens, experts, k in ((4096, 256, 8), (4096, 160, 6)):
+        yield Case(
+            "moe",
+            f"topk_gating_softmax top {k}",
+            f"{tokens}x{experts}",
+            "bf16",
+            lambda t=tokens, e=experts, k=k: (
+                moe.build_topk_gating_softmax_module(e, k),
+                [x(t, e), *(torch.empty(t, k) for _ in range(3)), t],
+            ),
+            tokens * experts * BF16_BYTES + 3 * tokens * k * 4,
+        )
+
+
+def _gemms(target: Any, factor: int) -> Iterator[Case]:
+    import torch
+
+    from flydsl.kernels import gemm
+
+    size, k = 1024 * factor, 2048
+
+    def case(name: str, dtype: str, make: Callable[[int, int], tuple[Any, list[Any]]], a_bytes: float,
+             b_bytes: float = 0, m: int = size, n: int = size) -> Case:  # fmt: skip
+        count = int(m * k * a_bytes + n * k * (b_bytes or a_bytes)) + m * n * BF16_BYTES
+        return Case("gemm", name, f"{m}x{n}x{k}", dtype, lambda: make(m, n), count, 2 * m * n * k)
+
+    def i8(count: int) -> Any:
+        return torch.randint(-40, 40, (count,), dtype=torch.int8)
+
+    def ones(*counts: int) -> list[Any]:
+        return [torch.ones(c) for c in counts]
+
+    def c(m: int, n: int) -> Any:
+        return torch.empty(m * n, dtype=torch.bfloat16)
+
+    def half(count: int) -> Any:
+        return torch.randn(count).bfloat16()
+
+    if target.matrix == "mfma":
+        for dtype, tile in (("fp8", (64, 256, 128)), ("fp8", (128, 128, 128)), ("int8", (128, 256, 128)),
+                            ("int4", (64, 256, 128)), ("bf16", (128, 128, 64)), ("bf16", (64, 256, 64))):  # fmt: skip
+
+            def preshuffle(m: int, n: int, dtype: str = dtype, tile: tuple[int, int, int] = tile) -> Any:
+                tile_m, tile_n, tile_k = tile
+                data = half if dtype == "bf16" else i8
+                launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
+                                                        in_dtype=dtype)  # fmt: skip
+                return launcher, [c(m, n), data(m * k), data(n * k // (2 if dtype == "int4" else 1)),
+                                  *ones(m, n, n), m, n]  # fmt: skip
+
+            yield case(f"preshuffle {'x'.join(map(str, tile))}", dtype, preshuffle, *BYTES[dtype])
+
+        def blockscale(m: int, n: int) -> Any:
+            launcher = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=64, tile_n=128, tile_k=128)
+            return launcher, [c(m, n), i8(m * k), i8(n * k), *ones(k // 128 * m, n // 128 * k // 128), m, n]
+
+        yield case("blockscale 64x128x128", "fp8", blockscale, 1)
+    if target.arch == "gfx950":
+
+        def scales(count: int) -> Any:
+            return torch.full((-(-count // 256) * 256, k // 32), 127, dtype=torch.uint8)
+
+        for a_type, b_type, tile in (("fp4", "fp4", (128, 256, 256)), ("fp8", "fp8", (64, 128, 128))):
+
+            def mx(m: int, n: int, a_type: str = a_type, b_type: str = b_type, tile: Any = tile) -> Any:
+                divide = {"fp4": 2, "fp8": 1}
+                launcher = gemm.compile_mxfp4_gemm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2],
+                                                   a_dtype=a_type, b_dtype=b_type)  # fmt: skip
+                return launcher, [c(m, n).view(m, n), i8(m * k // divide[a_type]).view(m, -1),
+                                  i8(n * k // divide[b_type]).view(n, -1), scales(m), scales(n), m, n]  # fmt: skip
+
+            yield case(f"microscaled {'x'.join(map(str, tile))}", a_type, mx, 0.5 if a_type == "fp4" else 1)
+        for waves in (4, 8):
+
+            def rowscale(m: int, n: int, waves: int = waves) -> Any:
+                launcher = getattr(gemm, f"compile_fp8_gemm_{waves}w")(K=k)
+                return launcher, [i8(m * k).view(m, k), i8(n * k).view(n, k), c(m, n).view(m, n), *ones(m, n), m, n]
+
+            yield case(f"row scale, {waves} waves, 256x256x128", "fp8", rowscale, 1)
+    if target.matrix == "mfma" or target.arch == "gfx120":
+        tile = dict(block_m=128, block_n=128, block_k=64 if target.matrix == "mfma" else 32)
+        for layout in ("nt", "nn", "tn", "tt"):
+
+            def general(m: int, n: int, layout: str = layout) -> Any:
+                launcher = gemm.build_gemm_module(n, k, "bf16", layout=layout, **tile)
+                out = c(m, n)
+                return launcher, [out, half(m * k), half(n * k), out, out, m]
+
+            yield case(f"general {layout} {'x'.join(map(str, tile.values()))}", "bf16", general, 2)
+    if target.arch == "gfx120":
+
+        def wmma(m: int, n: int) -> Any:
+            launcher, *_ = gemm.create_wmma_gemm_module(m, n, k, "bf16", "bf16")
+            return launcher, [c(m, n).view(m, n), half(m * k).view(m, k), half(n * k).view(n, k)]
+
+        yield case("wmma", "bf16", wmma, 2)
