@@ -8,7 +8,16 @@ from collections.abc import Callable
 import pytest
 from brute import linear, size
 
-from flydsl.layout import Layout, LayoutError, is_bijective, mma_atom, mma_atoms
+from flydsl.layout import (
+    CopyAtom,
+    Layout,
+    LayoutError,
+    copy_atom,
+    copy_atoms,
+    is_bijective,
+    mma_atom,
+    mma_atoms,
+)
 
 ARCHS = ("gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1100")
 
@@ -197,3 +206,51 @@ def test_names_of_several_architectures() -> None:
         mma_atom("!fly_rocdl.cdna3.mfma<16x16x17, (f16, f16) -> f32>")
     with pytest.raises(LayoutError, match="does not exist on gfx1250"):
         mma_atom("!fly_rocdl.cdna3.mfma<16x16x16, (f16, f16) -> f32>", "gfx1250")
+
+
+@pytest.mark.parametrize("granule,bits", [(4, 64), (6, 96), (8, 64), (16, 64)])
+def test_transposing_reads(granule: int, bits: int) -> None:
+    """Lane t of 16 addresses one row of consecutive elements and receives elements t, t + 16, t + 32, ..."""
+    info = copy_atom(f"cdna4.lds_read_trans<trans = {granule}b, {bits}>")
+    assert info is copy_atom(f"ds_read_b{bits}_tr_b{granule}") is copy_atom(f"ds.read.tr{granule}.b{bits}", "gfx950")
+    atom, n = info.atom(granule), bits // granule
+    for lane in range(16):
+        for k in range(n):
+            assert atom.src(lane, k) == lane * n + k
+            assert atom.dst(lane, k) == lane + 16 * k
+    assert is_bijective(atom.src) and is_bijective(atom.dst) and atom.thr == Layout(16)
+    with pytest.raises(LayoutError, match="does not exist on gfx942"):
+        copy_atom(info.name, "gfx942")
+
+
+@pytest.mark.parametrize(
+    "text,bits",
+    [
+        ("universal_copy<128>", 128),
+        ("!fly.universal_copy<48>", 48),
+        ("!fly.copy_atom<!fly.universal_copy<64>, 16>", 64),
+        ("!fly_rocdl.cdna3.buffer_copy<64, cache = 2>", 64),
+        ("cdna4.global_load_async_lds<96>", 96),
+        ("!fly.universal_atomic<add, f32>", 32),
+        ('!fly.universal_atomic<max, bf16, "agent">', 16),
+        ("!fly_rocdl.cdna3.buffer_atomic<add, vector<2xf16>>", 32),
+    ],
+)
+def test_contiguous_copies(text: str, bits: int) -> None:
+    info = copy_atom(text)
+    assert info.bits == bits and info.atom(16) == CopyAtom.universal(bits, 16)
+
+
+def test_copy_lookup() -> None:
+    assert {i.name for i in copy_atoms()} > {i.name for i in copy_atoms("gfx942")} > {"cdna3.buffer_copy_lds<32>"}
+    assert len(copy_atoms("gfx950")) == len(copy_atoms())
+    for text in ("universal_copy<7>", "cdna3.buffer_copy<96>", "lds", "cdna4.lds_read_trans<5b, 64>"):
+        with pytest.raises(LayoutError, match="unknown copy instruction"):
+            copy_atom(text)
+    for bits in (3, 0, 128):
+        with pytest.raises(LayoutError, match="no whole number"):
+            copy_atom("universal_copy<64>").atom(bits)
+    with pytest.raises(LayoutError, match="known architectures"):
+        copy_atoms("gfx803")
+    with pytest.raises(LayoutError, match="is text"):
+        copy_atom(128)  # type: ignore[arg-type]

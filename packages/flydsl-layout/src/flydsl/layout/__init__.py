@@ -36,6 +36,9 @@ _MODULES = {
     "coords": """
         crd2crd
     """,
+    "copies": """
+        CopyAtomInfo copy_atom copy_atoms
+    """,
     "core": """
         ComposedLayout CoordSwizzle Layout Swizzle Tile
     """,

@@ -80,6 +80,11 @@ from .construct import (
 from .coords import (
     crd2crd as crd2crd,
 )
+from .copies import (
+    CopyAtomInfo as CopyAtomInfo,
+    copy_atom as copy_atom,
+    copy_atoms as copy_atoms,
+)
 from .core import (
     ComposedLayout as ComposedLayout,
     CoordSwizzle as CoordSwizzle,
@@ -217,6 +222,7 @@ __all__ = [
     "ComposedLayout",
     "CoordSwizzle",
     "CopyAtom",
+    "CopyAtomInfo",
     "Dyn",
     "E",
     "IntTuple",
@@ -247,6 +253,8 @@ __all__ = [
     "composition",
     "congruent",
     "coprofile",
+    "copy_atom",
+    "copy_atoms",
     "coshape",
     "cosize",
     "crd2crd",
