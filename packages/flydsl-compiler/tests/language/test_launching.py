@@ -499,3 +499,48 @@ def run(O: fx.Tensor, s: fx.Stream):
 """
     with pytest.raises(TypeError, match="'s' is or holds a Stream.*stream="):
         load(source).run(np.zeros(4, np.float32), None)
+
+
+def test_a_value_of_another_type_than_annotated_wins_with_a_warning(load: Any) -> None:
+    source = """
+@flyc.kernel
+def store(O: fx.Tensor, n: fx.Int32):
+    O[0] = fx.Float64(n)
+
+@flyc.jit
+def run(O: fx.Tensor, n: fx.Int32):
+    store(O, n).launch(grid=1, block=1)
+"""
+    import flydsl.runtime as rt
+
+    module, out = load(source), np.zeros(1)
+    with pytest.warns(UserWarning, match="parameter 'n' is annotated Int32 but got Int64") as caught:
+        module.run(out, fx.Int64(2**40))
+    rt.synchronize()
+    assert out[0] == 2**40
+    places = {(str(w.message).split(":")[0], w.filename.rpartition("/")[2]) for w in caught}
+    assert places == {("run", "test_launching.py"), ("store", "sample_1.py")}, "at the user's lines"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.run(out, fx.Int32(3))
+
+
+def test_numpy_scalars(load: Any) -> None:
+    source = """
+@flyc.kernel
+def store(O: fx.Tensor, a, b, c):
+    O[0] = fx.Float64(a)
+    O[1] = fx.Float64(b)
+    O[2] = fx.Float64(c)
+
+@flyc.jit
+def run(O: fx.Tensor, a, b, c: fx.Int64):
+    store(O, a, b, c).launch(grid=1, block=1)
+"""
+    import flydsl.runtime as rt
+
+    module, out = load(source), np.zeros(3)
+    for a, b, c in ((np.float32(1.5), np.int32(4), np.int64(2**40)), (np.float32(2.5), np.int32(5), np.uint8(6))):
+        module.run(out, a, b, c)
+        rt.synchronize()
+        assert out.tolist() == [a, b, c]

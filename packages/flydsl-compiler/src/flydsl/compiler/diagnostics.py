@@ -366,7 +366,17 @@ def warn_invalid_annotations(function: str, bad: dict[str, Any]) -> None:
 
 
 def warn_annotation_value_mismatch(function: str, name: str, annotation: Any, actual: Any) -> None:
-    """Warn that a value's type wins over a differing annotation."""
-    warnings.warn(
-        f"{function}: parameter {name!r} is annotated {getattr(annotation, '__name__', annotation)} but got "
-        f"{getattr(actual, '__name__', actual)}; the value's type is used", UserWarning, stacklevel=4)  # fmt: skip
+    """Warn, at the user's line, that a value of the DSL type ``actual`` was given for another annotation."""
+    if not isinstance(annotation, type) or not isinstance(actual, type) or not _is_dsl_type(annotation):
+        return
+    if issubclass(actual, annotation) or issubclass(annotation, actual):
+        return
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and is_framework_file(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(f"{function}: parameter {name!r} is annotated {annotation.__name__} but got {actual.__name__}; the "
+                  "value's type is used", UserWarning, stacklevel=level)  # fmt: skip
+
+
+def _is_dsl_type(annotation: type) -> bool:
+    return hasattr(annotation, "__construct_from_ir_values__") or hasattr(annotation, "__c_abi_spec__")

@@ -12,6 +12,7 @@ from typing import Any
 from flydsl.runtime._native import reserve_type
 from flydsl.runtime.memory import describe_tensor
 
+from .diagnostics import warn_annotation_value_mismatch
 from .signature import Parameters, is_compile_time, is_type_param_annotation
 
 __all__ = [
@@ -400,6 +401,9 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
         TypeError: nothing turns this value into an argument; names parameter and type.
     """
     if getattr(value, "__cache_signature__", None) is not None and not isinstance(value, type):
+        if annotation is not None:
+            actual = JitArgumentRegistry.get_dsl_type(type(value)) or type(value)
+            warn_annotation_value_mismatch(function, name, annotation, actual)
         return value
     if (
         isinstance(annotation, type)
@@ -422,6 +426,9 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
         from flydsl.expr.values.params import Stream
 
         return Stream(value)
+    if hasattr(value, "__array_interface__") and not hasattr(value, "__dlpack__") and hasattr(value, "item"):
+        # A scalar of NumPy stands for the Python number in it.
+        return resolve_argument(name, annotation, value.item(), function)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
         return MemRefJitArg(value, dynamic_layout=True)
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "

@@ -18,7 +18,7 @@ from .context import (
     merge_compile_hints,
     tracing_kernel,
 )
-from .diagnostics import DSLTypeError, fail, install_excepthook, locating_errors
+from .diagnostics import DSLTypeError, fail, install_excepthook, locating_errors, warn_annotation_value_mismatch
 from .launch import attribute_dict, dims, emit_launch, resolve_block, static_int, validate_block_size
 from .protocol import construct_from_ir_values, extract_to_ir_values
 from .signature import Parameters, is_compile_time
@@ -176,6 +176,9 @@ class KernelLauncher:
     def _check(self, name: str, value: Any) -> None:
         from flydsl._mlir import ir
 
+        annotation = self.kernel._parameters.annotations.get(name)  # type: ignore[union-attr]
+        if annotation is not None:
+            warn_annotation_value_mismatch(self.kernel.name, name, annotation, type(value))
         if isinstance(value, (bool, int, float)):
             fail(f"{self.kernel.name}: argument {name!r} is the bare Python value {value!r}: wrap it, e.g. "
                  f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)  # fmt: skip
