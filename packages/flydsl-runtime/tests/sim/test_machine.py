@@ -89,8 +89,12 @@ KERNEL void ids(GLOBAL u32 *out) {
 class LaunchAttribute(ctypes.Structure):
     """hipLaunchAttribute with a cluster dimension."""
 
-    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("dims", ctypes.c_uint * 3),
-                ("rest", ctypes.c_char * 52)]
+    _fields_ = [
+        ("id", ctypes.c_int),
+        ("pad", ctypes.c_char * 4),
+        ("dims", ctypes.c_uint * 3),
+        ("rest", ctypes.c_char * 52),
+    ]
 
 
 class LaunchConfig(ctypes.Structure):
@@ -315,4 +319,31 @@ def test_capture_of_two_streams(sim, build_dir):
     check(lib.hipGraphExecUpdate(launchable, capture(128), None, ctypes.byref(result)))
     check(lib.hipGraphLaunch(launchable, first))
     assert (out == 7).all()
+    sim.lib.hipModuleUnload(module)
+
+
+SLOTS = """
+KERNEL void slots(GLOBAL u32 *p, u32 a, u32 pad0, u32 pad1, u32 pad2) { p[TID()] = a + pad2; }
+"""
+
+
+def test_argument_buffer_without_the_last_padding(sim, build_dir):
+    """Hosts of hand-written kernels leave out the padding of the last 16-byte slot; more than that is an error."""
+    sim.set_arch("gfx942")
+    module = sim.load(compile_gpu(SLOTS, "gfx942", "2", build_dir))
+    function = sim.function(module, "slots")
+    out = np.full(64, 9, np.uint32)
+    whole = np.array([out.ctypes.data & 0xFFFFFFFF, out.ctypes.data >> 32, 5, 1, 1, 1], np.uint32)
+
+    def launch(size: int) -> None:
+        given = ctypes.c_size_t(size)
+        extra = (ctypes.c_void_p * 5)(1, whole.ctypes.data, 2, ctypes.addressof(given), 3)
+        sim.check(sim.lib.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, None, None, extra))
+
+    for size, expected in ((24, 6), (20, 5), (12, 5)):
+        launch(size)
+        np.testing.assert_array_equal(out, np.full(64, expected), err_msg=f"{size} bytes")
+    for size in (22, 11, 4, 0):
+        with pytest.raises(SimError, match=f"{size} bytes of arguments given, .* needed"):
+            launch(size)
     sim.lib.hipModuleUnload(module)
