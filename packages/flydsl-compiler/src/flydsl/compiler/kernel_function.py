@@ -176,9 +176,6 @@ class KernelLauncher:
     def _check(self, name: str, value: Any) -> None:
         from flydsl._mlir import ir
 
-        annotation = self.kernel._parameters.annotations.get(name)  # type: ignore[union-attr]
-        if annotation is not None:
-            warn_annotation_value_mismatch(self.kernel.name, name, annotation, type(value))
         if isinstance(value, (bool, int, float)):
             fail(f"{self.kernel.name}: argument {name!r} is the bare Python value {value!r}: wrap it, e.g. "
                  f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)  # fmt: skip
@@ -191,6 +188,9 @@ class KernelLauncher:
             fail(f"{self.kernel.name}: argument {name!r} is a raw value of type {value.type}: wrap it, e.g. "
                  f"fx.Int32({name})",
                  DSLTypeError)  # fmt: skip
+        annotation = self.kernel._parameters.annotations.get(name)  # type: ignore[union-attr]
+        if annotation is not None:
+            warn_annotation_value_mismatch(self.kernel.name, name, annotation, type(value))
 
     def _emit(
         self, context: CompilationContext, operands: list[Any], size: Any
