@@ -204,6 +204,26 @@ def test_products_by_mode(r: Random) -> None:
             assert value(raked, tuple((q, p) for p, q in b)) == value(flat, i), f"raked_product({a}, {t}) = {raked}"
 
 
+@fuzz
+def test_products_by_tile(r: Random) -> None:
+    """Every mode is repeated by its entry; the zipped form gathers blocks and repetitions."""
+    rank = r.choice(1, 2, 3)
+    a = r.injective(24, 2, rank)
+    t = Tile(*(r.choice(1, 2, 3, r.injective(6, 1)) for _ in range(rank)))
+    entries = [e if isinstance(e, Layout) else Layout(e, 1) for e in t.items]
+    parts = [attempt(L.logical_product, m, e) for m, e in zip(modes(a), entries, strict=True)]
+    got, zipped = attempt(L.logical_product, a, t), attempt(L.zipped_product, a, t)
+    assert (got is None) == (None in parts) == (zipped is None), f"logical_product({a}, {t})"
+    if got is None:
+        return
+    assert [got[i] for i in range(rank)] == parts, f"logical_product({a}, {t}) = {got}"
+    tiled, flat = L.tiled_product(a, t), L.flat_product(a, t)
+    for x in grid([size(m.shape) for m in modes(a)]):
+        for y in grid([size(e.shape) for e in entries]):
+            want = sum(value(p, (i, j)) for p, i, j in zip(parts, x, y, strict=True))
+            assert value(zipped, (x, y)) == value(tiled, (x, *y)) == value(flat, (*x, *y)) == want, f"{a} by {t}"
+
+
 def _colex(c: Any, extents: list[int]) -> int:
     i = 0
     for x, e in zip(reversed(c), reversed(extents), strict=True):

@@ -30,7 +30,8 @@ TiledCopy TiledMma make_tiled_copy make_tiled_copy_tv make_tiled_copy_A make_til
 make_tiled_mma tiled_copy_partition_src tiled_copy_partition_dst tiled_copy_retile tiled_mma_partition
 tiled_mma_partition_shape mma_make_fragment same_map is_injective is_surjective is_bijective is_contiguous image
 widest_vector to_linear from_linear LinearLayout assert_same_map enumerate_map mma_atom mma_atoms bank_conflicts
-copy_atom copy_atoms find_swizzle to_svg to_html to_latex to_table parse parse_layout parse_int_tuple parse_tile parse_composed to_fly_type
+copy_atom copy_atoms
+find_swizzle to_svg to_html to_latex to_table parse parse_layout parse_int_tuple parse_tile parse_composed to_fly_type
 substitute int_tuple_add int_tuple_sub int_tuple_mul int_tuple_div int_tuple_mod int_tuple_product
 int_tuple_product_each int_tuple_product_like shape_div ceil_div elem_less equal inner_product product
 """.split()
