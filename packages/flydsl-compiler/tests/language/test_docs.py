@@ -15,6 +15,7 @@ if not PAGES.exists():
     pytest.skip("the documentation is not part of this tree", allow_module_level=True)
 
 SOURCES = Path(__file__).parents[2] / "src" / "flydsl"
+NATIVE = Path(__file__).parents[3] / "flydsl-runtime" / "native"
 
 
 def test_settings_page_is_generated() -> None:
@@ -27,8 +28,8 @@ def _messages() -> list[str]:
 
 
 def _code() -> str:
-    """All string text of the package, with the seams of wrapped literals removed."""
-    text = "\n".join(p.read_text() for p in sorted(SOURCES.rglob("*.py")))
+    """All string text of the package and of the native launcher, with the seams of wrapped literals removed."""
+    text = "\n".join(p.read_text() for p in (*sorted(SOURCES.rglob("*.py")), *sorted(NATIVE.glob("*.cpp"))))
     return re.sub(r'"\s*\n\s*f?"', "", text)
 
 
