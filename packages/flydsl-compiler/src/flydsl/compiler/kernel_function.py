@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from flydsl.utils import env
+
 from .ast_rewriter import ASTRewriter
 from .context import (
     CompilationContext,
@@ -215,6 +217,7 @@ class KernelLauncher:
                 with tracing_context(kernel_._func, fastmath=fastmath, known_block_size=size), locating_errors():
                     scope = kernel_scope() or {}
                     arguments = self._rebuild(list(block.arguments))
+                    _start_ktrace(context, symbol, scope)
                     returned = (
                         kernel_._func(**arguments) if _by_keyword(kernel_._func) else kernel_._func(*arguments.values())
                     )
@@ -265,6 +268,15 @@ class KernelLauncher:
                 f"{self.kernel.name}: stream= must be a parameter of the jit function annotated fx.Stream", DSLTypeError
             )
         return value
+
+
+def _start_ktrace(context: CompilationContext, symbol: str, scope: dict[str, Any]) -> None:
+    """With in-kernel tracing on, the wave takes its slots of the trace buffer where the kernel begins."""
+    if not (CompilationContext.get_compile_hints().get("ktrace") or env.ktrace.enable):
+        return
+    from flydsl.expr.ktrace import begin_kernel
+
+    scope["ktrace"] = begin_kernel(context, symbol)
 
 
 def _by_keyword(function: Callable[..., Any]) -> bool:

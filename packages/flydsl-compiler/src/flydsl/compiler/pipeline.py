@@ -123,6 +123,10 @@ class MlirCompiler:
         module = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
         cls._run(module, backend.pipeline_fragments(compile_hints=hints), dump)
         define_allocator(module)
+        if hints.get("ktrace") or env.ktrace.enable:
+            from .ktrace_device import define_functions
+
+            define_functions(module, hints.get("ktrace_blocks") or env.ktrace.blocks)
         plan = cls._plan(module, func_name, arguments or [])
         buffer = io.BytesIO()
         module.operation.write_bytecode(buffer)

@@ -112,7 +112,9 @@ class Artifact:
         of the runtime does not know.
         """
         from ._native import Launcher
+        from ._plans import remember
 
+        remember(self.plan, self.hsaco)
         if not self.parameters and not self.positions:
             return Launcher(self.plan, self.hsaco, arch=self.arch)
         return Launcher(self.plan, self.hsaco, arch=self.arch, positions=self.positions,
