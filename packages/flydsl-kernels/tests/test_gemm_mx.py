@@ -3,7 +3,14 @@
 import pytest
 from kernel_helpers import Guarded, cases, close_relative, needs, random, torch
 
-from flydsl.kernels.gemm import compile_mxfp4_gemm, e8m0_shuffle, launch_gemm, shuffle_weight, shuffle_weight_w4
+from flydsl.kernels.gemm import (
+    compile_fp4_gemm_4w,
+    compile_mxfp4_gemm,
+    e8m0_shuffle,
+    launch_gemm,
+    shuffle_weight,
+    shuffle_weight_w4,
+)
 from flydsl.kernels.quant import reference as ref
 
 pytestmark = needs("gfx950")
@@ -60,6 +67,19 @@ def test_batches(interleaved):
     out = c.check().transpose(0, 1) if interleaved else c.check()
     for i, (left, right) in enumerate(entries):
         close_relative(out[i], left[2] @ right[2].T, 2.0**-8 * 1.01)
+
+
+def test_four_waves():
+    m, n, k = 256, 512, 768
+    (a, a_scale, a_values), (b, b_scale, b_values) = operand(m, k, "fp4", 0), operand(n, k, "fp4", 1)
+    c = Guarded(m, n, dtype=torch.bfloat16)
+    launch = compile_fp4_gemm_4w(K=k, MN=(m, n))
+    launch(a.view(torch.int8), shuffle_weight_w4(b).view(torch.int8), c.out, e8m0_shuffle(a_scale),
+           e8m0_shuffle(b_scale), m, n)  # fmt: skip
+    close_relative(c.check(), a_values @ b_values.T, 2.0**-8 * 1.01)
+    for options, text in ((dict(K=128), "multiple of 256"), (dict(K=256, MN=(256, 300)), "N must be")):
+        with pytest.raises(ValueError, match=text):
+            compile_fp4_gemm_4w(**options)
 
 
 def test_unsupported_arguments():

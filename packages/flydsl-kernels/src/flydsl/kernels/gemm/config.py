@@ -13,7 +13,7 @@ from .tiles import RowTile
 
 __all__ = ["ACTIVATIONS", "EPILOGUES", "IN_DTYPES", "OUT_DTYPES", "PreshuffleConfig", "preshuffle_config"]
 
-IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "bf16": "bf16"}
+IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "f16": "f16", "bf16": "bf16"}
 OUT_DTYPES = {"bf16": fx.BFloat16, "fp16": fx.Float16, "f16": fx.Float16}
 ACTIVATIONS = ("none", "bias", "bias_relu", "bias_silu", "bias_gelu")
 EPILOGUES = ACTIVATIONS

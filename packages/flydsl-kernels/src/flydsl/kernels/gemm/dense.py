@@ -169,7 +169,9 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
         raise ValueError(f"gemm_a16w16: M must be a multiple of 8 where a is column-major, got {m}")
     if knobs["split_k"] == 1:
         knobs.pop("atomic", None)
-    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, **knobs)
+    # gfx950 fills LDS without registers where no tile of k is ragged.
+    direct = target().dma128 and layout == "nt" and k % (knobs["block_k"] * knobs["split_k"]) == 0
+    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, direct, **knobs)
     workspace = out
     if run.config.atomic:
         tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)

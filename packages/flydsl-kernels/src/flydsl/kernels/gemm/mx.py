@@ -12,7 +12,7 @@ from ..common.arch import require_arch
 from .config import OUT_DTYPES, THREADS
 from .mx_kernel import FORMATS, MxConfig, launch_mx
 
-__all__ = ["compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
+__all__ = ["compile_fp4_gemm_4w", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
 
 
 def _config(where: str, **fields: object) -> MxConfig:
@@ -70,9 +70,9 @@ def launch_gemm(c, a, b, sa, sb, m_in: fx.Int32, n_in: fx.Int32, stream: fx.Stre
 
 
 @functools.lru_cache
-def compile_mxfp4_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4",
+def compile_mxfp4_gemm(*, M: int = 0, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4",
                        b_dtype: str = "fp4", out_dtype: str = "bf16", xcd_swizzle: int = 0):  # fmt: skip
-    """``fn(c, a, b, sa, sb, M, N, stream=None)``: :func:`launch_gemm` with its static arguments fixed."""
+    """``fn(c, a, b, sa, sb, M, N, stream=None)``: :func:`launch_gemm` with its static arguments fixed, but for M."""
     config = _config("compile_mxfp4_gemm", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
                      b_dtype=b_dtype, out_dtype=out_dtype, xcd_swizzle=xcd_swizzle)  # fmt: skip
 
@@ -86,3 +86,43 @@ def compile_mxfp4_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int,
 def compile_mxfp6_gemm(**options):
     """:func:`compile_mxfp4_gemm` with fp6 activations."""
     return compile_mxfp4_gemm(a_dtype="fp6", **options)
+
+
+FP4_BLOCK = 256  # columns, and k of a tile, of the 4-wave form
+FP4_ROWS = 128   # rows of a workgroup: 256 would need every register of a wave for accumulators
+
+
+@functools.lru_cache
+def compile_fp4_gemm_4w(*, K: int, use_xcd_remap: bool = True, MN: tuple[int, int] | None = None):
+    """``launch(A, B_T, C, A_scale, B_scale, c_m, c_n, stream=None)`` on gfx950: both operands fp4, C bf16.
+
+    Args:
+        K: a multiple of 256.
+        use_xcd_remap: deal blocks to the dies in groups of four block rows.
+        MN: (M, N) if known: checked here instead of at the launch.
+
+    A is row-major packed fp4, B_T in the order of ``shuffle_weight_w4``, scales in that of ``e8m0_shuffle``. c_n is
+    fixed when the kernel is compiled.
+
+    Raises:
+        ValueError: the architecture or K is not supported, or M or N is not a multiple of 256.
+    """
+    where = "compile_fp4_gemm_4w"
+    if K < FP4_BLOCK or K % FP4_BLOCK:
+        raise ValueError(f"{where}: K must be a positive multiple of {FP4_BLOCK}, got {K}")
+    for name, size in zip("MN", MN or (FP4_BLOCK, FP4_BLOCK), strict=True):
+        if size < FP4_BLOCK or size % FP4_BLOCK:
+            raise ValueError(f"{where}: {name} must be a positive multiple of {FP4_BLOCK}, got {size}")
+
+    def config_of(n: int) -> MxConfig:
+        return _config(where, n=n, k=K, tile_m=FP4_ROWS, tile_n=FP4_BLOCK, tile_k=FP4_BLOCK, a_dtype="fp4",
+                       b_dtype="fp4", out_dtype="bf16", xcd_swizzle=4 if use_xcd_remap else 0)  # fmt: skip
+
+    config_of(FP4_BLOCK)
+
+    @flyc.jit
+    def fp4_gemm(A, B_T, C, A_scale, B_scale, c_m: fx.Int32, c_n: fx.Constexpr[int],
+                 stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+        launch_mx({"c": C, "a": A, "b": B_T, "scale_a": A_scale, "scale_b": B_scale}, c_m, config_of(c_n), stream)
+
+    return fp4_gemm

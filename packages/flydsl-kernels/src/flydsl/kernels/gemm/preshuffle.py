@@ -8,7 +8,7 @@ import functools
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .config import preshuffle_config
+from .config import PreshuffleConfig, preshuffle_config
 from .preshuffle_kernel import launch_preshuffle
 
 __all__ = [
@@ -82,37 +82,38 @@ def compile_preshuffle_gemm_v2(*, N: int, K: int, tile_m: int, tile_n: int, tile
     return _with_occupancy(preshuffle_gemm_v2, waves_per_eu)
 
 
-class _SizedLater:
-    """Launcher whose N is given at the call (the older interface allowed N = 0 at build time)."""
-
-    def __init__(self, build) -> None:
-        self._build = build
-
-    def __call__(self, c, a, b, bias, scale_a, scale_b, m, n, stream=None):
-        self._build(int(n))(c, a, b, bias, scale_a, scale_b, m, n, stream=stream)
-
-
 @functools.lru_cache
 def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, tile_n: int, tile_k: int,
                                in_dtype: str = "fp8", out_dtype: str = "fp16", lds_stage: int = 2,
                                use_cshuffle_epilog: bool = False, waves_per_eu: int | None = None,
                                use_async_copy: bool = False, dsrd_preload: int = -1, dvmem_preload: int = -1,
                                epilogue: str = "none", xcd_swizzle: int = 0):  # fmt: skip
-    """The older interface: ``fn(c, a, b, bias, scale_a, scale_b, M, N, stream=None)``; M is ignored, N may be 0.
+    """The older interface: ``fn(c, a, b, bias, scale_a, scale_b, M, N, stream=None)``.
+
+    The M given here is ignored. With N = 0 the launcher takes N at the call and compiles a kernel for each.
+    With use_cshuffle_epilog C goes through LDS and is stored 16 bytes a lane.
 
     Arguments as in :func:`compile_preshuffle_gemm`; negative preloads mean the table's.
     """
-    if not N:
-        static = dict(M=M, K=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype=in_dtype, out_dtype=out_dtype,
-                      lds_stage=lds_stage, use_cshuffle_epilog=use_cshuffle_epilog, waves_per_eu=waves_per_eu,
-                      use_async_copy=use_async_copy, dsrd_preload=dsrd_preload, dvmem_preload=dvmem_preload,
-                      epilogue=epilogue, xcd_swizzle=xcd_swizzle)  # fmt: skip
-        return _SizedLater(lambda n: compile_preshuffle_gemm_a8(N=n, **static))
+    where = "compile_preshuffle_gemm_a8"
     preload = None if dsrd_preload < 0 or dvmem_preload < 0 else (dsrd_preload, dvmem_preload)
-    config = preshuffle_config("compile_preshuffle_gemm_a8", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
-                               in_dtype=in_dtype, out_dtype=out_dtype, epilogue=epilogue, use_async=use_async_copy,
-                               xcd_swizzle=xcd_swizzle, stages=lds_stage, preload=preload,
-                               cshuffle=use_cshuffle_epilog)  # fmt: skip
+
+    def config_of(n: int) -> PreshuffleConfig:
+        return preshuffle_config(where, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype=in_dtype,
+                                 out_dtype=out_dtype, epilogue=epilogue, use_async=use_async_copy,
+                                 xcd_swizzle=xcd_swizzle, stages=lds_stage, preload=preload,
+                                 cshuffle=use_cshuffle_epilog)  # fmt: skip
+
+    config = config_of(N or tile_n)  # its errors at once
+    if not N:
+
+        @flyc.jit
+        def preshuffle_gemm_a8_any_n(c, a, b, bias, scale_a, scale_b, M: fx.Int32, N: fx.Constexpr[int],
+                                     stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+            launch_preshuffle({"C": c, "A": a, "B": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M,
+                              config_of(N), stream)  # fmt: skip
+
+        return _with_occupancy(preshuffle_gemm_a8_any_n, waves_per_eu)
 
     @flyc.jit
     def preshuffle_gemm_a8(c, a, b, bias, scale_a, scale_b, M: fx.Int32, N: fx.Int32,

@@ -96,8 +96,8 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread evenly over the matrix instructions,
-    global loads go one after each of the first (or are spread, if there are more), and LDS writes go one after each of
-    the last, once the loads that feed them have had time to return. Vector arithmetic (which waits for matrix results)
+    global loads over all but the last sixth (more at once would fill the queue of the memory pipeline, which then holds
+    up the wave), and LDS writes go one after each of the last, once the loads that feed them have had time to return. Vector arithmetic (which waits for matrix results)
     is spread over the matrix instructions after the first few.
 
     Args:
@@ -111,7 +111,8 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
     n = counts.mfma
     reads = _spread(counts.ds_read - early_reads, n)
     left = counts.vmem - early_loads
-    loads = [int(i < left) for i in range(n)] if left <= n else _spread(left, n)
+    window = max(n - max(n // 6, 2), 1)
+    loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
     last_read = max((i for i, r in enumerate(reads) if r), default=-1)
     first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))
     writes = [0] * n
