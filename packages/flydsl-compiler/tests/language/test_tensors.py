@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl.runtime.device import get_rocm_arch
 
 I = np.arange(64)  # noqa: E741
@@ -98,3 +100,49 @@ def test_atomic_copies(run: Any, op: str, reference: Any, target: str) -> None:
     y = np.zeros(64, np.float32)
     run(body, x=x, y=y)
     assert y[0] == reference(np.append(x, 0)) and not y[1:].any()
+
+
+PACKED = """
+@flyc.kernel
+def k(P: fx.Pointer, O: fx.Tensor, n: fx.Int32):
+    {body}
+
+@flyc.jit
+def run(P: fx.Pointer, O: fx.Tensor, n: fx.Int32):
+    k(P, O, n).launch(grid=1, block=1)
+"""
+
+
+def test_elements_of_four_bits_as_vectors_and_at_bytes(load: Any) -> None:
+    import flydsl.runtime as rt
+
+    body = """v = fx.make_view(P, fx.make_layout(16, 1))
+    x = v.load()
+    r = fx.make_rmem_tensor(16, fx.Int4)
+    r.store(x)
+    for i in fx.range_constexpr(16):
+        O[i] = fx.Int32(x[i])
+        O[16 + i] = fx.Int32(r[i])
+    O[32] = fx.Int32(P[6])
+    O[33] = fx.Int32(v[4])
+    O[34] = fx.Int32((P + 8).load())"""
+    module = load(PACKED.format(body=body))
+    data = np.arange(8, dtype=np.uint8) * 2 | (np.arange(8, dtype=np.uint8) * 2 + 1) << 4
+    out = np.full(35, -77, np.int32)
+    module.run(flyc.from_c_void_p(fx.Int4, data.ctypes.data, assumed_align=8), out, 3)
+    rt.synchronize()
+    numbers = (np.arange(16) + 8) % 16 - 8
+    np.testing.assert_array_equal(out, [*numbers, *numbers, 6, 4, -8])
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["O[0] = fx.Int32(P[n])", "O[0] = fx.Int32(P[3])", "P[2] = fx.Int4(1)", "P.store(fx.Int4(1))", "x = P + 5",
+     "O[0] = fx.Int32(fx.make_view(P, fx.make_layout(16, 1))[7])", "fx.make_view(P, fx.make_layout(16, 1))[2] = fx.Int4(1)",
+     "O[0] = fx.Int32(fx.make_rmem_tensor(8, fx.Int4)[n])", "fx.make_rmem_tensor(8, fx.Int4)[n] = fx.Int4(1)"],
+)  # fmt: skip
+def test_single_elements_of_four_bits_are_refused(load: Any, body: str) -> None:
+    """They have no address of their own: the neighbour in the byte would be read, or overwritten."""
+    module = load(PACKED.format(body=body))
+    with pytest.raises(ValueError, match="elements of 4 bits share bytes"):
+        module.run(flyc.from_c_void_p(fx.Int4, None), np.zeros(4, np.int32), 3)

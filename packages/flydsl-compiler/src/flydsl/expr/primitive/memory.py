@@ -33,6 +33,55 @@ def _space_name(pointer: Pointer) -> str:
     return space.name if isinstance(space, fly.AddressSpace) else ""
 
 
+# --------------------------------------------------------------------------- elements of 2 to 7 bits
+
+
+def _packed_bits(element: Any) -> int:
+    """Bits of an element type of which several share a byte; 0 for one that has bytes of its own (so has i1)."""
+    if isinstance(element, ir.VectorType):
+        return 0
+    bits = _emit.bit_width(element)
+    return bits if 1 < bits < 8 else 0
+
+
+def _packed_error(bits: int, what: str) -> ValueError:
+    return ValueError(f"{what}: elements of {bits} bits share bytes. Load or store a vector of whole bytes "
+                      "(tensor.load(), a copy atom), or recast to Uint8 and shift")  # fmt: skip
+
+
+def _check_packed_offset(offset: IntTuple, bits: int, what: str) -> None:
+    """ValueError unless a pointer moved by that many elements is known to be at a byte."""
+    if not offset.is_static:
+        raise _packed_error(bits, f"{what} at a run-time offset")
+    if offset.get_static_leaf_int * bits % 8:
+        raise _packed_error(bits, f"{what} at the element {offset.get_static_leaf_int}, inside of a byte")
+
+
+def check_packed_element(pointer: Pointer, offset: Any) -> None:
+    """ValueError for a load of one element of which it is not known that it starts a byte."""
+    bits = _packed_bits(pointer.type.element_type)
+    if bits:
+        _check_packed_offset(to_int_tuple(offset), bits, "a load of one element")
+
+
+def _check_packed_access(memref: Tensor, index: IntTuple, store: bool) -> None:
+    """ValueError for access to a single element that cannot be reached by itself."""
+    bits = 0 if memref.is_coord_tensor else _packed_bits(memref.type.element_type)
+    if not bits:
+        return
+    what = "a store of one element" if store else "a load of one element"
+    if str(address_space_of(memref.type)) == str(fly.AddressSpace.Register):
+        if not index.is_static:  # with known indices a fragment is a vector, whose lanes need no address
+            raise _packed_error(bits, f"{what} at a run-time index")
+        return
+    if store:
+        raise _packed_error(bits, what)
+    layout = memref.type.layout
+    if not index.is_static or isinstance(layout, fly.ComposedLayoutType) or not layout.is_static:
+        raise _packed_error(bits, f"{what} at a run-time offset")
+    _check_packed_offset(fly.crd2idx(index, fly.get_layout(memref)), bits, what)
+
+
 # --------------------------------------------------------------------------- pointers
 
 
@@ -99,6 +148,9 @@ def add_offset(base: Any, offset: Any) -> Any:
     offset = to_int_tuple(offset)
     if isinstance(base, Pointer) and not offset.is_leaf:
         raise ValueError(f"a pointer offset is a single integer, got {offset}")
+    bits = _packed_bits(base.type.element_type) if isinstance(base, Pointer) else 0
+    if bits and offset.is_static:
+        _check_packed_offset(offset, bits, "a pointer")
     return fly.add_offset(base if isinstance(base, FlyValue) else to_int_tuple(base), offset)
 
 
@@ -143,7 +195,10 @@ def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
 def ptr_store(value: Any, pointer: Pointer) -> None:
     """Store a scalar or vector; literals take the element type, nothing else is converted."""
     element = _require(pointer, Pointer, "ptr_store's pointer").type.element_type
-    fly.ptr_store(convert_for_store(value, element), pointer)
+    stored = convert_for_store(value, element)
+    if _packed_bits(stored.type) and _space_name(pointer) != "Register":
+        raise _packed_error(_packed_bits(stored.type), "a store of one element")
+    fly.ptr_store(stored, pointer)
 
 
 # --------------------------------------------------------------------------- views and fragments
@@ -203,7 +258,9 @@ def _access_index(memref: Tensor, idx: Any) -> IntTuple:
 def memref_load(memref: Tensor, idx: Any) -> Any:
     """Element at a coordinate; one integer is the colexicographic linear coordinate."""
     _require(memref, Tensor, "memref_load's operand")
-    value = fly.memref_load(memref, _access_index(memref, idx))
+    index = _access_index(memref, idx)
+    _check_packed_access(memref, index, store=False)
+    value = fly.memref_load(memref, index)
     if isinstance(value, (IntTuple, Vector)):
         return value
     return Numeric.from_python_value(value)
@@ -213,7 +270,9 @@ def memref_load(memref: Tensor, idx: Any) -> Any:
 def memref_store(value: Any, memref: Tensor, idx: Any) -> None:
     """Store an element; literals take the element type, typed values must already have it."""
     element = _require(memref, Tensor, "memref_store's target")._memref_type("storage").element_type
-    fly.memref_store(convert_for_store(value, element), memref, _access_index(memref, idx))
+    index = _access_index(memref, idx)
+    _check_packed_access(memref, index, store=True)
+    fly.memref_store(convert_for_store(value, element), memref, index)
 
 
 def _static_plain_shape(memref: Tensor, what: str) -> Any:

@@ -122,6 +122,7 @@ class Pointer(FlyValue):
         _primitive().ptr_store(value, self)
 
     def __getitem__(self, i: Any) -> Any:
+        _primitive().memory.check_packed_element(self, i)
         return (self + i).load()
 
     def __setitem__(self, i: Any, value: Any) -> None:
