@@ -233,6 +233,7 @@ HIT = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*is annotated Int64 but got Int32")
 @pytest.mark.parametrize("case", MISS)
 def test_changes_that_matter_miss(world: World, case: str) -> None:
     assert not world.hit()
