@@ -18,7 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from figures import Figure  # noqa: E402  (the folder of this script is not a package)
 
-MODULES = ("imports", "calls", "launch", "simulator", "matrix", "profiling", "hotloop", "layouts", "sizes", "build")
+MODULES = ("imports", "calls", "stages", "launch", "simulator", "matrix", "profiling", "mca", "hotloop", "layouts",
+           "sizes", "build")
 
 
 def measure(names: list[str]) -> list[Figure]:

@@ -103,7 +103,8 @@ def test_report_is_one_well_formed_page(saved: tuple[Path, str, Path], tmp_path:
     tags.feed(text)
     assert tags.open == []
     words = " ".join(tags.words)
-    for part in ("axpy", "estimates of a model", "Instruction mix", "Hot spots", "Comparison", "1.00x"):
+    for part in ("axpy", "estimates of a model", "Instruction mix", "Hot spots", "Comparison", "1.00x", "Roofline",
+                 "Occupancy calculator", "Stalls"):  # fmt: skip
         assert part in words
     assert "http" not in text.replace("http-equiv", "")  # self-contained: nothing is fetched
 
@@ -153,4 +154,110 @@ def test_disassembly_names_functions_and_instructions(saved: tuple[Path, str, Pa
 def test_disassembly_of_something_else(data: bytes) -> None:
     with pytest.raises(ValueError, match="cannot disassemble"):
         disasm(data)
+
+
+@pytest.mark.parametrize("variables,message", [
+    ({"FLYDSL_SIM_STATS": "yes"}, "FLYDSL_SIM_STATS='yes': 0, 1, counters, timing, json"),
+    ({"FLYDSL_SIM_STATS": "/no/such/folder/x.json"}, "the folder /no/such/folder does not exist"),
+    ({"FLYDSL_SIM_TRACE": "/no/such/folder/x.json"}, "FLYDSL_SIM_TRACE=/no/such/folder/x.json"),
+    ({"FLYDSL_SIM_TRACE": "/"}, "is a folder"),
+    ({"FLYDSL_SIM_STATS": "1", "FLYDSL_SIM_TRACE_CU": "-1"}, "FLYDSL_SIM_TRACE_CU=-1: a number from 0"),
+    ({"FLYDSL_SIM_STATS": "1", "FLYDSL_SIM_TRACE_WORKGROUP": "a,b"}, "x,y,z of a work-group"),
+    ({"FLYDSL_SIM_STATS": "1", "FLYDSL_SIM_TRACE_EVENTS": "0"}, "at least one event"),
+])  # fmt: skip
+def test_wrong_variables_stop_at_the_start(variables: dict[str, str], message: str) -> None:
+    """Before anything runs, not when the program ends and its profile is lost; also at the second attempt."""
+    code = """
+import flydsl.runtime as rt
+for _ in range(2):
+    try:
+        rt.device_count()
+    except ValueError as error:
+        print(error)
+"""
+    done = run("-c", code, **variables)
+    assert done.returncode == 0 and done.stdout.count(message) == 2, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("stats", ["1", "counters", "timing", "json"])
+def test_every_value_of_the_variable(saved: tuple[Path, str, Path], stats: str) -> None:
+    done = run("-c", RUN.split("try:", 1)[0], str(saved[2]), FLYDSL_SIM_ARCH="gfx942", FLYDSL_SIM_STATS=stats)
+    assert done.returncode == 0, done.stderr
+    if stats == "json":
+        (launch,) = json.loads(done.stderr)
+        assert launch["kernel"] == "axpy" and launch["timing"]["estimate"] is True
+        assert launch["traffic"]["stored"] == 4000 and launch["roofline"]["bound"] == "memory"
+    else:
+        assert "axpy" in done.stderr and ("estimate" in done.stderr) == (stats == "timing")
+
+
+def test_derived_figures(saved: tuple[Path, str, Path]) -> None:
+    """Counts by source and unit add up to those of the launch; every level of memory is there."""
+    (launch,) = Profile.load(saved[0]).launches
+    figures = launch.as_dict()
+    by_source = figures["by_source"].values()
+    assert sum(e["issued"] for e in by_source) == sum(launch.mix().values())
+    units: dict[str, int] = {}
+    for entry in by_source:
+        for unit, n in entry["units"].items():
+            units[unit] = units.get(unit, 0) + n
+    assert units == launch.mix()
+    assert set(figures["traffic"]) == {"lds", "loaded", "stored", "scratch", "scalar", "l1", "l2", "memory_read",
+                                       "memory_written"}  # fmt: skip
+    assert figures["traffic"]["scalar"] > 0 and figures["traffic"]["l1"] >= 8000
+    # One wave of sixteen has 40 of its 64 lanes on after the bounds check.
+    assert 0 < figures["divergence"] < 1 and figures["synchronisation"]["waits_per_wave"] > 0
+    assert figures["occupancy"]["limit"] and set(figures["registers"]) == {"vgprs", "agprs", "sgprs"}
+
+
+def test_stats_and_profile_commands(saved: tuple[Path, str, Path], tmp_path: Path) -> None:
+    done = run("-m", "flydsl.runtime", "stats", str(saved[0]), "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)[0]["kernel"] == "axpy", done.stderr
+    assert "axpy" in run("-m", "flydsl.runtime", "stats", str(saved[0])).stdout
+    program, out, trace = tmp_path / "program.py", tmp_path / "out.json", tmp_path / "trace.json"
+    program.write_text(RUN.split("try:", 1)[0] + "sys.exit(3)\n")
+    done = run("-m", "flydsl.runtime", "profile", "--json", "-o", str(out), "--trace", str(trace), str(program),
+               str(saved[2]), FLYDSL_SIM_ARCH="gfx942")  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout)[0]["timing"]["estimate"] is True
+    assert len(Profile.load(out)) == 1 and json.loads(trace.read_text())["traceEvents"]
+
+
+def test_constants_of_the_model_are_listed() -> None:
+    done = run("-m", "flydsl.runtime", "model", "--arch", "gfx942", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["gfx942"]}
+    assert rows["memoryBytesPerSec"]["value"] == 5.3e12 and all(row["source"] for row in rows.values())
+    assert "clockMhz" in run("-m", "flydsl.runtime", "model").stdout
+    assert "gfx000 is not simulated" in run("-m", "flydsl.runtime", "model", "--arch", "gfx000").stderr
+
+
+def test_the_calculator_follows_the_profile() -> None:
+    """The page computes with the rules that the profile brings, not with a table of its own."""
+    from flydsl.runtime.profiling.report import CALCULATOR
+
+    assert "gfx" not in CALCULATOR and all(name in CALCULATOR for name in ("m.max_waves", "m.vgpr_file", "m.lds_pool"))
+
+
+def test_pictures_of_conflicts_and_schedules() -> None:
+    """The report draws who asks which bank, and tells a stale schedule."""
+    access = {"address": 16, "text": "ds_read_b32 v1, v0", "source": "k.py:3", "unit": "lds", "issued": 1, "lanes": 64,
+              "space": "lds", "kind": "load", "bytes": 256, "lds_cycles": 64, "lds_ideal": 2, "lds_degree": 32,
+              "lds_pattern": {"banks": 32, "bytes": 4, "address": [128 * lane for lane in range(64)],
+                              "active": [1] * 64, "phases": [list(range(32)), list(range(32, 64))]}}  # fmt: skip
+    raw = {"kernel": "k", "arch": "gfx942", "grid": [1, 1, 1], "block": [64, 1, 1], "waves_per_group": 1,
+           "wave_size": 64, "vgprs": 1, "agprs": 0, "sgprs": 1, "lds_bytes": 0, "scratch_bytes": 0,
+           "instructions": [access],
+           "occupancy": {"waves_per_simd": 8, "groups_per_cu": 16, "limit": "x"},
+           "schedules": [{"source": "k.py:9", "address": 64, "unrolled": 1, "asked": {"matrix": 4}, "stale": True,
+                          "found": {"matrix": 8}, "order": [["matrix", 4]], "actual": [["matrix", 8]],
+                          "kept": 1.0}]}  # fmt: skip
+    page = render([LaunchProfile.from_json(raw)])
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.open == []
+    words = " ".join(tags.words)
+    for part in ("Who asks which bank", "phase 1: 32 clk", "stale: the counts do not match", "Instruction schedule"):
+        assert part in words, part
+    assert "bank 0: dword 0: lanes 0" in words
 

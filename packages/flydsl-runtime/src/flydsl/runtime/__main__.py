@@ -54,6 +54,46 @@ def format_info(info: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _profile(options: argparse.Namespace) -> int:
+    """Run a program under ``profile()``; the exit status is the program's."""
+    import os
+    import runpy
+
+    from .profiling import profile
+    from .profiling.collect import _writable
+
+    os.environ.setdefault("FLYDSL_RUNTIME_KIND", "sim")
+    output = _writable("-o", options.output) if options.output else None
+    trace = _writable("--trace", options.trace) if options.trace else None
+    sys.argv = [options.program, *options.arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(options.program)))
+    status = 0
+    with profile(timing=options.timing or output is not None, trace=trace is not None) as result:
+        try:
+            runpy.run_path(options.program, run_name="__main__")
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    if output:
+        result.save(output)
+    if trace:
+        result.write_trace(trace)
+    print(json.dumps(result.as_dict(), indent=2) if options.json else result.table())
+    return status
+
+
+def _model(archs: list[str] | None, as_json: bool) -> None:
+    from .profiling.model_constants import ARCHITECTURES, constants
+
+    tables = {arch: constants(arch) for arch in archs or ARCHITECTURES}
+    if as_json:
+        print(json.dumps({arch: [asdict(c) for c in table] for arch, table in tables.items()}, indent=2))
+        return
+    for arch, table in tables.items():
+        print(f"{arch}: constants of the timing model (no measurement of this project)")
+        for c in table:
+            print(f"  {c.name:24} {c.value:<12g} {c.unit:28} {c.trust:5} {c.source}")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m flydsl.runtime", description=__doc__)
@@ -65,6 +105,19 @@ def main(argv: list[str] | None = None) -> int:
     report.add_argument("profile", help="JSON file of the profile")
     report.add_argument("-o", "--output", default="profile.html", help="page to write (default: profile.html)")
     report.add_argument("--compare", help="profile of an earlier run to compare with")
+    stats = commands.add_parser("stats", help="print a saved profile as text or as derived figures")
+    stats.add_argument("profile", help="JSON file of the profile")
+    stats.add_argument("--json", action="store_true", help="derived figures as JSON")
+    record = commands.add_parser("profile", help="run a Python program on the simulator and profile its kernels")
+    record.add_argument("--timing", action="store_true", help="also estimate cycles")
+    record.add_argument("--json", action="store_true", help="print derived figures as JSON instead of tables")
+    record.add_argument("-o", "--output", help="also save everything for report and stats")
+    record.add_argument("--trace", help="also write a Perfetto trace")
+    record.add_argument("program", help="Python file")
+    record.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    constants = commands.add_parser("model", help="print the constants of the timing model, with source and trust")
+    constants.add_argument("--arch", action="append", help="architecture (default: all)")
+    constants.add_argument("--json", action="store_true", help="print as JSON")
     disassemble = commands.add_parser("disasm", help="print a code object with its source lines")
     disassemble.add_argument("code_object", help="HSACO file")
     cover = commands.add_parser("coverage", help="list the instructions that the simulator executes")
@@ -85,6 +138,15 @@ def main(argv: list[str] | None = None) -> int:
             earlier = Profile.load(options.compare).launches if options.compare else None
             Path(options.output).write_text(render(Profile.load(options.profile).launches, earlier))
             print(options.output)
+        elif options.command == "stats":
+            from .profiling import Profile
+
+            saved = Profile.load(options.profile)
+            print(json.dumps(saved.as_dict(), indent=2) if options.json else saved.table())
+        elif options.command == "profile":
+            return _profile(options)
+        elif options.command == "model":
+            _model(options.arch, options.json)
         elif options.command == "coverage":
             from .coverage import ARCHITECTURES, coverage, fidelity_table
 

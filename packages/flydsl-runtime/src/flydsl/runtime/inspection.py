@@ -1,8 +1,9 @@
-"""Breakpoints in simulated kernels: stop a wave, read its registers and LDS, step on.
+"""Breakpoints in simulated kernels: stop a wave, read its registers, LDS and arguments, step on.
 
     def look(state):
         print(state)                    # kernel, instruction, source line, work-group and wave
         print(state.vgpr(3, "f4"))      # one value per lane
+        print(state.argument("X")[:8])  # a tensor of the call, by name
         return rt.STEP                  # stop again at this wave's next instruction
 
     with rt.breakpoints(rt.Breakpoint(source="kernel.py:12", workgroup=(0, 0, 0), wave=0), call=look):
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 CONTINUE, STEP, ABANDON = 0, 1, 2
 
@@ -37,6 +40,8 @@ class _State(ctypes.Structure):
         ("wave", ctypes.c_uint32), ("lanes", ctypes.c_uint32), ("sgprs", ctypes.POINTER(ctypes.c_uint32)),
         ("num_sgprs", ctypes.c_uint32), ("vgprs", ctypes.POINTER(ctypes.c_uint32)), ("num_vgprs", ctypes.c_uint32),
         ("lds", ctypes.POINTER(ctypes.c_uint8)), ("lds_bytes", ctypes.c_uint32), ("scc", ctypes.c_uint32),
+        ("kernarg", ctypes.POINTER(ctypes.c_uint8)), ("kernarg_bytes", ctypes.c_uint32),
+        ("checksum", ctypes.c_uint32),
     ]  # fmt: skip
 
 
@@ -47,6 +52,7 @@ class _Point(ctypes.Structure):
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_State))
 _ACC = 256  # row of a0 in the register file of gfx9
+_VCC, _EXEC = 106, 126
 
 
 class WaveState:
@@ -68,6 +74,11 @@ class WaveState:
         x, y, z = self.workgroup
         place = f" {self.source}" if self.source else ""
         return f"{self.kernel} ({x},{y},{z}) wave {self.wave}{place}  {self.address:x}: {self.text}"
+
+    @property
+    def vcc(self) -> int:
+        """The lane mask VCC."""
+        return self.sgpr(_VCC) | self.sgpr(_VCC + 1) << 32
 
     def sgpr(self, index: int) -> int:
         """Scalar register s``index`` (106: VCC, 126: EXEC, low halves). Raises IndexError."""
@@ -97,19 +108,59 @@ class WaveState:
         return np.ctypeslib.as_array(self._raw.lds, (self._raw.lds_bytes,)).copy().view(dtype)
 
 
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the call's arguments that :meth:`argument` can show.
+
+        They are the parameters of the function that launched the kernel; a code object that was launched by another
+        way than a FlyDSL launcher has no names.
+        """
+        return tuple(self._arguments())
+
+    def argument(self, name: str):
+        """An argument of the launch by name: a tensor as a NumPy array (a copy of the memory as it is now), a scalar
+        as a number.
+
+        bfloat16 tensors become float32; formats that NumPy lacks come as their raw bytes. Raises KeyError for a name
+        that the kernel does not get, with those that it gets.
+        """
+        known = self._arguments()
+        if name not in known:
+            have = ", ".join(known) or "none (not launched by a FlyDSL launcher)"
+            raise KeyError(f"{self.kernel} has no argument {name!r}; it has: {have}")
+        return known[name]()
+
+    def _arguments(self) -> dict[str, Callable[[], Any]]:
+        from ._plans import find
+        from .inspection_arguments import readers
+
+        plan = find(self.kernel, self._raw.checksum)
+        segment = bytes(self._raw.kernarg[: self._raw.kernarg_bytes])
+        return {} if plan is None else readers(plan, self.kernel, segment)
+
+
 @contextlib.contextmanager
 def breakpoints(*points: Breakpoint, call: Callable[[WaveState], int | None]) -> Iterator[None]:
     """Stop the launches of the ``with`` block at ``points`` and call ``call`` with the wave's state.
 
     ``call`` returns CONTINUE (or None), STEP or ABANDON; one wave is shown at a time. An exception in it abandons
-    the launch and is raised when the block ends. Raises RuntimeError where the process uses a GPU.
+    the launch and is raised when the block ends. :func:`flydsl.runtime.console` is a ``call`` that asks the user.
+    A point that no instruction of the launched kernels belongs to is told as a RuntimeWarning.
+
+    Raises RuntimeError where the process uses a GPU, ValueError without points or for a negative place.
     """
+    if not points:
+        raise ValueError("breakpoints() needs at least one Breakpoint; Breakpoint() stops every wave at its start")
+    for point in points:
+        if any(v is not None and v < 0 for v in (point.address, point.wave, *(point.workgroup or ()))):
+            raise ValueError(f"{point}: addresses, work-groups and waves count from 0")
     from . import _provider
     from ._errors import HipError
 
     if _provider.kind() != "sim":
         raise RuntimeError("breakpoints exist on the simulator only; this process uses a GPU")
     library = ctypes.CDLL(str(_provider.library_path()))
+    if not hasattr(library, "flysimBreakpointsMatched"):
+        raise RuntimeError(f"{_provider.library_path()} is too old for breakpoints")
     failures: list[BaseException] = []
 
     def stop(state: ctypes._Pointer[_State]) -> int:
@@ -134,6 +185,18 @@ def breakpoints(*points: Breakpoint, call: Callable[[WaveState], int | None]) ->
             raise failures[0] from None
         raise
     finally:
+        found = (ctypes.c_uint8 * len(points))()
+        launches = library.flysimBreakpointsMatched(found, ctypes.c_size_t(len(points)))
         library.flysimSetBreakpoints(None, ctypes.c_size_t(0), _CALLBACK())
+        if launches:
+            _tell_unmatched([point for point, there in zip(points, found, strict=True) if not there])
     if failures:
         raise failures[0]
+
+
+def _tell_unmatched(missed: list[Breakpoint]) -> None:
+    if not missed:
+        return
+    lines = any(point.source for point in missed)
+    hint = "; line numbers need FLYDSL_DEBUG_ENABLE_DEBUG_INFO=1 when the kernel is compiled" if lines else ""
+    warnings.warn(f"no instruction of the launched kernels belongs to {missed[0]}{hint}", RuntimeWarning, stacklevel=4)

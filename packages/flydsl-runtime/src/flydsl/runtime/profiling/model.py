@@ -46,6 +46,8 @@ class Instruction:
     lds_ideal: int = 0
     lds_degree: int = 0
     partial: int = 0
+    vector_flops: int = 0
+    lds_pattern: dict[str, Any] | None = None
     sampled: int = 0
     stall: dict[str, int] = field(default_factory=dict)
 
@@ -222,27 +224,39 @@ class LaunchProfile:
     def roofline(self) -> dict[str, Any] | None:
         """Place under the roofline, an estimate; None without timing or without memory traffic.
 
-        ``intensity``: matrix operations per byte of memory traffic; ``rate``: operations a second; ``bandwidth``:
-        bytes a second; ``roof``: operations a second that the machine allows at this intensity (0 for a kernel
-        without matrix operations: its roof is the bandwidth); ``share``: how much of the roof is reached (0..1);
-        ``bound``: "memory" or "matrix", the roof above it.
+        ``intensity``: operations per byte of memory traffic, matrix operations and those of vector instructions
+        together; ``rate``: operations a second; ``bandwidth``: bytes a second; ``roof``: operations a second that the
+        machine allows at this intensity; ``share``: how much of the roof is reached (0..1; of the bandwidth, for a
+        kernel without floating-point operations); ``bound``: the roof above it, "memory", "matrix" or, for a kernel
+        without matrix operations, "vector".
         """
         traffic, machine = self.traffic(), self.raw.get("machine")
         moved = traffic["memory_read"] + traffic["memory_written"]
         if self.timing is None or machine is None or not moved or not self.timing.microseconds:
             return None
         seconds = self.timing.microseconds * 1e-6
-        peak = machine["compute_units"] * machine["peak_flops_per_clk"] * machine["clock_mhz"] * 1e6
+        matrix = self.flops() > 0
+        clocks = machine["compute_units"] * machine["clock_mhz"] * 1e6
+        peak = clocks * (machine["peak_flops_per_clk"] if matrix else machine.get("peak_vector_flops_per_clk", 256))
         width = machine["memory_bytes_per_second"]
-        intensity, flops = self.flops() / moved, self.flops()
+        flops = self.flops() + self.vector_flops()
+        intensity = flops / moved
         roof = min(peak, intensity * width)
         return {"intensity": intensity, "rate": flops / seconds, "bandwidth": moved / seconds, "roof": roof,
                 "share": flops / seconds / roof if flops else moved / seconds / width,
-                "bound": "memory" if roof < peak else "matrix"}
+                "bound": "memory" if roof < peak else "matrix" if matrix else "vector"}
 
     def flops(self) -> int:
         """Operations of matrix instructions (a multiply and an add are two)."""
         return sum(i.flops * i.issued for i in self.instructions)
+
+    def vector_flops(self) -> int:
+        """Floating-point operations of active lanes in vector instructions (a multiply-add is two)."""
+        return self._sum("vector_flops")
+
+    def schedules(self) -> list[dict[str, Any]]:
+        """Loops with scheduling hints, as :func:`.schedules.register` describes them; empty if the kernel has none."""
+        return list(self.raw.get("schedules", ()))
 
     def occupancy(self) -> dict[str, Any]:
         """Waves per SIMD, work-groups per compute unit, and what limits them."""
@@ -260,9 +274,12 @@ class LaunchProfile:
             "coalescing": self.coalescing(), "active_lanes": self.active_lanes(), "divergence": self.divergence(),
             "lds": {"cycles": cycles, "conflict_cycles": extra, "degree": degree,
                     "worst_degree": self.worst_lds_degree()},
-            "matrix_flops": self.flops(), "synchronisation": self.synchronisation(), "by_source": self.by_source(),
+            "matrix_flops": self.flops(), "vector_flops": self.vector_flops(),
+            "synchronisation": self.synchronisation(), "by_source": self.by_source(),
         }
         if self.timing:
             out["timing"] = {**self.raw["timing"], "utilisation": self.timing.utilisation()}
             out["roofline"] = self.roofline()
+        if self.schedules():
+            out["schedules"] = self.schedules()
         return out

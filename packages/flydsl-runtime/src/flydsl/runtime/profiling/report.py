@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from ..disassembly import source_text
-from .charts import bars, roofline, timeline
+from .charts import UNIT_COLOURS, bars, lds_picture, roofline, timeline
 from .model import STALLS, LaunchProfile
 from .text import size
 
@@ -21,33 +21,41 @@ font-variant-numeric: tabular-nums; } code { font: 12.5px ui-monospace, monospac
 background: #fff4d6; border-left: 4px solid #e69f00; padding: 8px 12px; } .grid { display: grid; gap: 0 24px;
 grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); } .legend span { margin-right: 14px; white-space: nowrap; }
 .legend i { display: inline-block; width: 12px; height: 12px; margin-right: 4px; vertical-align: -1px; } .wide {
-overflow-x: auto; } input { width: 6em; }
+overflow-x: auto; } .wide > svg { min-width: 640px; } svg.fixed { max-width: none; } input { width: 6em; }
+.halo
+{ paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; } h2 code { font-size: .95em; }
+.calc label { display: inline-block; margin: 2px 10px 2px 0; } .bad { color: #b9410f; } .order { width: auto; }
+.order td { line-height: 0; } .order th { white-space: nowrap; } .order i { margin-right: 1px; } .order i b { display:
+inline-block; height: 14px; } td code { white-space: pre-wrap; } td:first-child { min-width: 7em; }
 """
 
-# Mirrors the occupancy rules of the simulator for what-if questions in the page.
+# The rules are those of the simulator's occupancy(); the numbers come with the profile.
 CALCULATOR = """
-function occupancy(arch, waveSize, vgprs, lds, threads) {
+function occupancy(m, waveSize, vgprs, sgprs, lds, threads) {
   const up = (n, g) => Math.ceil(n / g) * g;
-  const g9 = arch.startsWith('gfx9'), g1250 = arch === 'gfx1250';
-  const most = g9 ? 8 : 16, file = g9 ? 512 : g1250 ? 1024 : waveSize === 32 ? 1536 : 768;
-  const granule = g9 ? 8 : g1250 ? 16 : waveSize === 32 ? 24 : 12;
-  const pool = {gfx942: 65536, gfx950: 163840, gfx1250: 327680}[arch] || 131072;
-  const ldsGranule = g9 ? 512 : g1250 ? 2048 : 1024, barriers = g9 || g1250 ? 16 : 32;
   const waves = Math.max(1, Math.ceil(threads / waveSize));
-  let best = most, why = 'waves per SIMD';
+  let best = m.max_waves, why = 'waves per SIMD';
   const limit = (n, text) => { if (n < best) { best = n; why = text; } };
-  limit(Math.floor(file / up(Math.max(1, vgprs), granule)), 'VGPRs');
-  if (waves > 1) limit(Math.max(1, Math.floor(barriers * waves / 4)), 'work-groups per compute unit');
-  if (lds > 0) limit(Math.max(1, Math.floor(Math.floor(pool / up(lds, ldsGranule)) * waves / 4)), 'LDS');
+  limit(Math.floor(m.vgpr_file / up(Math.max(1, vgprs), m.vgpr_granule)), 'VGPRs');
+  if (m.sgpr_file && sgprs) limit(Math.floor(m.sgpr_file / up(sgprs, m.sgpr_granule)), 'SGPRs');
+  const groups = (n, text) => limit(Math.max(1, Math.floor(n * waves / m.simds_per_lds)), text);
+  if (waves > 1) groups(m.max_barriers, 'work-groups per compute unit');
+  if (lds > 0) groups(Math.floor(m.lds_pool / up(lds, m.lds_granule)), 'LDS');
+  if (lds > m.lds_pool || vgprs > m.vgpr_file) return 'does not fit';
   return best + ' waves per SIMD (limit: ' + why + ')';
 }
 document.querySelectorAll('.calc').forEach(form => {
   const show = () => { const v = n => Number(form.querySelector('[name=' + n + ']').value);
-    form.querySelector('output').textContent =
-      occupancy(form.dataset.arch, Number(form.dataset.wave), v('vgprs'), v('lds'), v('threads')); };
+    form.querySelector('output').textContent = occupancy(JSON.parse(form.dataset.machine),
+      Number(form.dataset.wave), v('vgprs'), v('sgprs'), v('lds'), v('threads')); };
   form.addEventListener('input', show); show();
 });
 """
+
+
+TRAFFIC = {"lds": "LDS", "loaded": "asked for by loads", "stored": "stored", "scratch": "of these scratch",
+           "scalar": "scalar loads", "l1": "lines touched in L1", "l2": "between L1 and L2",
+           "memory_read": "read from memory", "memory_written": "written to memory"}  # fmt: skip
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -67,8 +75,11 @@ def _facts(launch: LaunchProfile) -> str:
         ("LDS, scratch", f"{size(raw['lds_bytes'])}, {size(raw['scratch_bytes'])}"),
         ("occupancy", f"{occ['waves_per_simd']} waves per SIMD, limit: {html.escape(occ['limit'])}"),
         ("active lanes", f"{100 * launch.active_lanes():.1f} %"),
+        ("divergent", f"{100 * launch.divergence():.1f} % of the vector instructions"),
         ("coalescing", f"{100 * launch.coalescing():.1f} %"),
         ("LDS conflicts", f"{extra} of {cycles} clocks, degree {degree:.2f}" if cycles else "no LDS access"),
+        ("barriers, waits", "{barriers_per_wave:.1f} and {waits_per_wave:.1f} for each wave".format(
+            **launch.synchronisation())),
     ]
     if launch.timing:
         t = launch.timing
@@ -91,7 +102,7 @@ def _hot_spots(launch: LaunchProfile, count: int = 40) -> str:
         text = f"<code>{place}</code><br><code>{code}</code>"
         worst = max(i.stall, key=lambda k: i.stall[k], default="")
         rows.append((text if source else "", f"<code>{i.address:x}</code>", f"<code>{html.escape(i.text)}</code>",
-                     str(i.issued), f"{100 * weight[n] / total:.1f} %", STALLS.get(worst, worst)))
+                     str(i.issued), f"{100 * weight[n] / total:.1f} %", STALLS.get(worst, "")))
     return _table(("Python source", "address", "instruction", "issued", "share", "stalls mostly on"), rows, (3, 4))
 
 
@@ -101,33 +112,84 @@ def _conflicts(launch: LaunchProfile) -> str:
         return ""
     rows = [(f"<code>{html.escape(i.text)}</code>", f"<code>{html.escape(i.source.rsplit('/', 1)[-1])}</code>",
              str(i.issued), f"{i.lds_cycles / i.issued:.1f}", f"{i.lds_ideal / i.issued:.1f}",
-             f"{i.lds_cycles / i.lds_ideal:.2f}") for i in sorted(lds, key=lambda i: i.lds_ideal - i.lds_cycles)]
-    return "<h3>LDS accesses, worst conflict first</h3>" + _table(
-        ("instruction", "source", "issued", "clocks", "without conflict", "degree"), rows[:12], (2, 3, 4, 5))
+             f"{i.lds_cycles / i.lds_ideal:.2f}", str(i.lds_degree or ""))
+            for i in sorted(lds, key=lambda i: i.lds_ideal - i.lds_cycles)]
+    out = "<h3>LDS accesses, worst conflict first</h3>" + _table(
+        ("instruction", "source", "issued", "clocks", "without conflict", "degree", "worst phase"), rows[:12],
+        (2, 3, 4, 5, 6))
+    worst = max(lds, key=lambda i: (i.lds_cycles - i.lds_ideal) if i.lds_pattern else -1)
+    if not worst.lds_pattern:
+        return out + "<p>No two lanes were in conflict.</p>"
+    return (f"{out}<p>Who asks which bank in the worst access of <code>{html.escape(worst.text)}</code>, "
+            f'{html.escape(worst.source.rsplit("/", 1)[-1])}: the lanes of a phase are served together, a bank serves '
+            f'one dword a clock.</p><div class="wide">{lds_picture(worst.lds_pattern)}</div>')
+
+
+def _schedules(launch: LaunchProfile) -> str:
+    """What the scheduling hints of a loop asked for and what its final code does."""
+    parts = []
+    for loop in launch.schedules():
+        place = html.escape(loop["source"].rsplit("/", 1)[-1])
+        if loop["address"] < 0:
+            parts.append(f"<p>Hints at <code>{place}</code>: no loop of the final code belongs to them.</p>")
+            continue
+        verdict = '<b class="bad">stale: the counts do not match</b>' if loop["stale"] else "the counts match"
+        found = loop["found"]
+        rows = [(kind.replace("_", " "), str(n), str(found[kind]), "" if n == found[kind] else "differs")
+                for kind, n in loop["asked"].items()]
+        orders = "".join(
+            f"<tr><th>{name}</th><td>{''.join(_group(kind, n) for kind, n in loop[key])}</td></tr>"
+            for name, key in (("asked", "order"), ("final code", "actual")))
+        parts.append(f"<p>Hints at <code>{place}</code>, loop at <code>{loop['address']:x}</code>: {verdict}; "
+                     f"{100 * loop['kept']:.0f} % of the asked order is kept.</p>"
+                     + _table(("instructions", "asked", "final code", ""), rows, (1, 2))
+                     + f'<table class="order">{orders}</table>')
+    return "<h3>Instruction schedule</h3>" + "".join(parts) if parts else ""
+
+
+def _group(kind: str, n: int) -> str:
+    units = {"matrix": "matrix", "vmem_read": "vmem_load", "vmem": "vmem_load", "vmem_write": "vmem_store",
+             "transcendental": "trans"}  # fmt: skip
+    colour = UNIT_COLOURS[units.get(kind, "lds")]
+    shade = " style=opacity:.55" if kind.endswith("write") else ""
+    return f'<i title="{n} x {kind}" {shade}><b style="background:{colour};width:{max(4, 3 * n)}px"></b></i>'
 
 
 def _calculator(launch: LaunchProfile) -> str:
     raw = launch.raw
     threads = raw["block"][0] * raw["block"][1] * raw["block"][2]
     fields = "".join(f' <label>{label} <input type="number" min="0" name="{name}" value="{value}"></label>'
-                     for label, name, value in (("VGPRs", "vgprs", raw["vgprs"]),
+                     for label, name, value in (("VGPRs", "vgprs", raw["vgprs"]), ("SGPRs", "sgprs", raw["sgprs"]),
                                                 ("LDS bytes", "lds", raw["lds_bytes"]),
                                                 ("work-items", "threads", threads)))
-    return (f'<h3>Occupancy calculator</h3><form class="calc" data-arch="{raw["arch"]}" '
+    machine = raw.get("machine", {})
+    if "max_waves" not in machine:
+        return ""  # saved by an older version, without the rules
+    return (f'<h3>Occupancy calculator</h3><form class="calc" data-machine="{html.escape(json.dumps(machine))}" '
             f'data-wave="{raw["wave_size"]}">{fields} <output></output></form>')
 
 
 def _launch(launch: LaunchProfile) -> str:
+    mix = {unit.replace("_", " "): n for unit, n in launch.mix().items()}
     parts = [f"<h2><code>{html.escape(launch.kernel)}</code> on simulated {launch.arch}</h2>", _facts(launch),
-             '<div class="grid"><div><h3>Instruction mix</h3>', bars(launch.mix(), {}), "</div>",
+             '<div class="grid"><div><h3>Instruction mix</h3>', bars(mix, {}, 420, 90), "</div>",
              "<div><h3>Bytes moved</h3>",
-             _table(("", ""), [(k.replace("_", " "), size(v)) for k, v in launch.traffic().items() if v], (1,)),
+             _table(("", ""), [(TRAFFIC[k], size(v)) for k, v in launch.traffic().items() if v], (1,)),
              "</div></div>"]
     if launch.timing:
-        parts += ["<h3>Stalls (estimate)</h3>", bars(launch.timing.stall, STALLS), "<h3>Roofline (estimate)</h3>",
-                  roofline([launch]), "<h3>Timeline of one compute unit (estimate)</h3>", timeline(launch)]
-    parts += [_conflicts(launch), "<h3>Hot spots</h3>", _hot_spots(launch), _calculator(launch)]
+        stalls = {k: n for k, n in launch.timing.stall.items() if k in STALLS}
+        parts += ["<h3>Stalls (estimate)</h3>", bars(stalls, STALLS, 560, 205), "<h3>Roofline (estimate)</h3>",
+                  roofline([launch]), "<h3>Timeline of the hot loop (estimate)</h3>", timeline(launch)]
+    parts += [_schedules(launch), _conflicts(launch), "<h3>Hot spots</h3>", _hot_spots(launch), _calculator(launch)]
     return "".join(parts)
+
+
+def _ratio(before: float, after: float) -> str:
+    """After over before, marked where they differ by more than 5 %."""
+    if not before:
+        return "new"
+    ratio = after / before
+    return f"<b>{ratio:.2f}x</b>" if abs(ratio - 1) > 0.05 else f"{ratio:.2f}x"
 
 
 def _comparison(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile]) -> str:
@@ -139,11 +201,15 @@ def _comparison(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile])
         was = old[new.kernel]
         pairs = [("wave instructions", sum(was.mix().values()), sum(new.mix().values()))]
         pairs += [(k.replace("_", " ") + " bytes", was.traffic()[k], v) for k, v in new.traffic().items()]
+        pairs.append(("waves per SIMD", was.occupancy()["waves_per_simd"], new.occupancy()["waves_per_simd"]))
+        pairs.append(("VGPRs", was.raw["vgprs"], new.raw["vgprs"]))
         pairs.append(("LDS clocks", was.lds_conflicts()[0], new.lds_conflicts()[0]))
         if was.timing and new.timing:
             pairs.append(("clocks (estimate)", round(was.timing.cycles), round(new.timing.cycles)))
-        rows += [(f"<code>{html.escape(new.kernel)}</code>", name, str(a), str(b), f"{b / a:.2f}x" if a else "")
-                 for name, a, b in pairs if a or b]
+            pairs += [(f"stalled on: {text} (estimate)", was.timing.stall.get(k, 0), new.timing.stall.get(k, 0))
+                      for k, text in STALLS.items()]
+        shown = [(name, str(a), str(b), _ratio(a, b)) for name, a, b in pairs if a or b]
+        rows += [(f"<code>{html.escape(new.kernel)}</code>" if n == 0 else "", *row) for n, row in enumerate(shown)]
     if not rows:
         return "<h2>Comparison</h2><p>No kernel is in both profiles.</p>"
     return "<h2>Comparison</h2>" + _table(("kernel", "what", "before", "after", "ratio"), rows, (2, 3, 4))

@@ -62,7 +62,7 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
                      f"{t.sample_groups} work-groups replayed")
         if roof := launch.roofline():
             what = (f"{roof['intensity']:.3g} operations per byte, {roof['rate'] / 1e12:.3g} TFLOP/s, "
-                    if launch.flops() else "")
+                    if launch.flops() or launch.vector_flops() else "")
             lines.append(f"  roofline (estimate): {what}{roof['bandwidth'] / 1e9:.3g} GB/s; "
                          f"{100 * roof['share']:.1f} % of the {roof['bound']} roof")
         lines += _rows("busy (estimate)", [(k, f"{100 * v:.1f} %") for k, v in t.utilisation().items()])
@@ -70,6 +70,13 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
         lines += _rows("stalled wave clocks (estimate)", [
             (STALLS.get(k, k), f"{v}", f"{100 * v / stalled:.1f} %")
             for k, v in sorted(t.stall.items(), key=lambda kv: -kv[1])])
+    for loop in launch.schedules():
+        counts = ", ".join(f"{kind} {n}" + (f" (the loop has {loop['found'].get(kind)})"
+                                            if n != loop["found"].get(kind) else "")
+                           for kind, n in loop["asked"].items())
+        state = "no loop left" if loop["address"] < 0 else "STALE" if loop["stale"] else "fits"
+        lines.append(f"  schedule hints at {loop['source']}: {state}; asked {counts}; "
+                     f"{100 * loop['kept']:.0f} % of the order kept")
     lines += _rows("source lines", [
         (place, f"{entry['issued']}x", ", ".join(f"{unit} {n}" for unit, n in _largest(entry["units"], 3)),
          size(entry["bytes"]) if entry["bytes"] else "", f"{entry['stalled']} stalled" if launch.timing else "")

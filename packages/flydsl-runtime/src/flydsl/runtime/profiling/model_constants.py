@@ -1,0 +1,33 @@
+"""The constants of the simulator's timing model, with their source and how far to trust them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from dataclasses import dataclass
+
+ARCHITECTURES = ("gfx942", "gfx950", "gfx1200", "gfx1201", "gfx1250")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One number of the model. ``trust`` is "good" (documented, or implied by LLVM), "fair" (microbenchmarks that
+    agree, LLVM's scheduling model) or "weak" (announcements, guesses)."""
+
+    name: str
+    unit: str
+    value: float
+    source: str
+    trust: str
+
+
+def constants(arch: str) -> tuple[Constant, ...]:
+    """Every constant of an architecture. Raises ValueError for one that is not simulated."""
+    from .._provider import SIMULATOR_LIBRARY, simulator_directory
+
+    library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
+    library.flysimTimingTable.restype = ctypes.c_char_p
+    text = library.flysimTimingTable(arch.encode())
+    if text is None:
+        raise ValueError(f"{arch} is not simulated; these are: {', '.join(ARCHITECTURES)}")
+    return tuple(Constant(**entry) for entry in json.loads(text))
