@@ -29,8 +29,23 @@ def is_injective_sum(modes: Sequence[tuple[int, int]]) -> bool:
         return True
     if prod(s for _, s in steps) > reach + 1:
         return False  # more coordinates than indices
+    steps = _merged(steps)
+    while steps and steps[-1][0] > (reach := reach - steps[-1][0] * (steps[-1][1] - 1)):
+        steps.pop()  # a step longer than all others together has to be taken equally often
     widths = [s - 1 for _, s in steps]
-    return not _meets_box(_relations([d for d, _ in steps]), widths)
+    return not steps or not _meets_box(_relations([d for d, _ in steps]), widths)
+
+
+def _merged(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted steps, where one that continues another (``d, s`` and ``d * s, t``) lengthens it: ``d, s * t``."""
+    out: list[tuple[int, int]] = []
+    for d, s in steps:
+        at = next((i for i, (e, t) in enumerate(out) if e * t == d), None)
+        if at is None:
+            out.append((d, s))
+        else:
+            out[at] = (out[at][0], out[at][1] * s)
+    return out
 
 
 def _relations(d: Sequence[int]) -> list[Vector]:
