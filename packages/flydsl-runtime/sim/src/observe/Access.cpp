@@ -193,6 +193,14 @@ LdsCost ldsCost(const MemoryAccess &a, const InstInfo &info, const ArchInfo &arc
   return cost;
 }
 
+LdsPhases ldsPhases(const InstInfo &info, const ArchInfo &arch, unsigned lanes) {
+  Phases p = phasesOf(info.bytes, info.load, arch);
+  LdsPhases out{{}, p.banks};
+  for (unsigned first = 0; first < lanes; first += p.width)
+    out.lanes.emplace_back(p.order + first, p.order + std::min(first + p.width, lanes));
+  return out;
+}
+
 LdsCost LdsCosts::find(size_t index, Wave &w, const Inst &inst, const InstInfo &info) {
   if (!memos[index])
     memos[index] = std::make_unique<Memo>();
@@ -214,6 +222,12 @@ LdsCost LdsCosts::find(size_t index, Wave &w, const Inst &inst, const InstInfo &
   describeAccess(w, inst, info, access);
   m.cost = ldsCost(access, info, *w.program->arch, w.lanes);
   m.valid = true;
+  if (m.cost.degree > m.worst.degree) {
+    m.worst.degree = m.cost.degree;
+    m.worst.lanes = access.lanes;
+    for (unsigned l = 0; l < w.lanes; ++l)
+      m.worst.address[l] = static_cast<uint32_t>(access.addr[0][l]);
+  }
   return m.cost;
 }
 

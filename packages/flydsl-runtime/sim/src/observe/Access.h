@@ -44,6 +44,20 @@ struct LdsCost {
 /// a phase share it; atomic operations on it come one after the other.
 LdsCost ldsCost(const MemoryAccess &access, const InstInfo &info, const ArchInfo &arch, unsigned lanes);
 
+/// The lanes that the LDS serves together, phase after phase, and its banks.
+struct LdsPhases {
+  std::vector<std::vector<unsigned>> lanes;
+  unsigned banks;
+};
+LdsPhases ldsPhases(const InstInfo &info, const ArchInfo &arch, unsigned lanes);
+
+/// Addresses of one access, for a picture of its conflicts.
+struct LdsPattern {
+  unsigned degree = 0;
+  uint64_t lanes = 0;
+  uint32_t address[kRow]; ///< of each lane; of a pair the first
+};
+
 /// The cost of the LDS instructions of a program. A pattern of addresses costs the same
 /// wherever it starts, so that the pattern seen last answers for most executions.
 class LdsCosts {
@@ -51,12 +65,15 @@ public:
   explicit LdsCosts(size_t instructions) : memos(instructions) {}
   /// `index`: number of the LDS instruction `inst` that `wave` is about to run.
   LdsCost find(size_t index, Wave &wave, const Inst &inst, const InstInfo &info);
+  /// The worst pattern that the instruction had, or null.
+  const LdsPattern *worst(size_t index) const { return memos[index] ? &memos[index]->worst : nullptr; }
 
 private:
   struct Memo {
     uint64_t lanes = 0;
     uint32_t low, relative[kRow];
     LdsCost cost;
+    LdsPattern worst;
     bool valid = false;
   };
   std::vector<std::unique_ptr<Memo>> memos;

@@ -11,6 +11,9 @@
 #include "hip/Runtime.h"
 #include "loader/SourceLines.h"
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/CRC.h"
+
 #include <atomic>
 #include <mutex>
 
@@ -24,6 +27,9 @@ struct flysimWaveState {
   uint32_t *vgprs, numVgprs; ///< rows of 64 lanes; a[i] is row 256 + i on gfx9
   uint8_t *lds;
   uint32_t ldsBytes, scc;
+  const uint8_t *kernarg; ///< the segment of kernel arguments
+  uint32_t kernargBytes;
+  uint32_t checksum; ///< CRC-32 of the code object
 };
 
 /// 0: go on to the next breakpoint, 1: stop again at this wave's next instruction,
@@ -47,6 +53,8 @@ struct Breakpoint {
 
 std::mutex breakMutex; ///< one wave at a time is shown
 std::vector<Breakpoint> breakpoints;
+std::vector<uint8_t> matched; ///< of each breakpoint: some launch has an instruction for it
+unsigned launches = 0;        ///< since the breakpoints were set
 std::atomic<flysimBreakCallback> callback{nullptr};
 
 bool endsWith(const std::string &text, const std::string &end) {
@@ -58,12 +66,19 @@ public:
   explicit BreakLaunch(const Dispatch &d) : d(d) {
     std::lock_guard<std::mutex> lock(breakMutex);
     points = breakpoints;
+    ++launches;
+    llvm::ArrayRef<uint8_t> elf(reinterpret_cast<const uint8_t *>(d.object->elf.data()), d.object->elf.size());
+    checksum = llvm::crc32(elf);
     // Instructions where some breakpoint may stop, so that the others cost one test.
     at.resize(d.program->insts.size());
+    std::vector<uint64_t> addresses;
+    for (const Inst &inst : d.program->insts)
+      addresses.push_back(d.program->addressOf(inst) - d.object->bias);
+    std::vector<std::string> lines = sourceLines(*d.object, addresses);
     std::string last;
     for (size_t i = 0; i < at.size(); ++i) {
-      uint64_t address = d.program->addressOf(d.program->insts[i]) - d.object->bias;
-      std::string line = sourceLine(*d.object, address);
+      uint64_t address = addresses[i];
+      const std::string &line = lines[i];
       for (size_t k = 0; k < points.size(); ++k) {
         const Breakpoint &p = points[k];
         // A source line stops where its code begins, not at each of its instructions.
@@ -71,8 +86,11 @@ public:
                                   : !p.source.empty() && endsWith(line, p.source) && line != last;
         if (p.address < 0 && p.source.empty())
           hit = i == d.program->indexOf(d.kernel->entryAddr);
-        if (hit)
+        if (hit) {
           at[i].push_back(k);
+          if (k < matched.size())
+            matched[k] = 1;
+        }
       }
       last = line;
     }
@@ -82,6 +100,7 @@ public:
   const Dispatch &d;
   std::vector<Breakpoint> points;
   std::vector<std::vector<size_t>> at;
+  uint32_t checksum = 0;
 };
 
 class BreakWorker final : public WorkerObserver {
@@ -117,7 +136,8 @@ private:
     std::lock_guard<std::mutex> lock(breakMutex);
     flysimWaveState s{d.kernel->name.c_str(), text.c_str(), source.c_str(), address, w.exec(),
                       {w.wg->id[0], w.wg->id[1], w.wg->id[2]}, w.id, w.lanes,
-                      w.s, 128, w.v, d.program->arch->vgprRows, w.wg->lds, w.wg->ldsSize, w.scc};
+                      w.s, 128, w.v, d.program->arch->vgprRows, w.wg->lds, w.wg->ldsSize, w.scc, d.kernarg->data(),
+                      static_cast<uint32_t>(d.kernarg->size()), launch.checksum};
     int next = call(&s);
     stepping = next == 1 ? &w : nullptr;
     if (next == 2)
@@ -146,6 +166,8 @@ FLYSIM_API void flysimSetBreakpoints(const flysimBreakpoint *points, size_t coun
                                      flysimBreakCallback call) {
   std::lock_guard<std::mutex> lock(breakMutex);
   breakpoints.clear();
+  matched.assign(count, 0);
+  launches = 0;
   for (size_t i = 0; i < count; ++i) {
     Breakpoint p;
     p.address = points[i].address;
@@ -155,4 +177,13 @@ FLYSIM_API void flysimSetBreakpoints(const flysimBreakpoint *points, size_t coun
     breakpoints.push_back(p);
   }
   callback.store(count ? call : nullptr);
+}
+
+/// Number of launches since the breakpoints were set. `found[i]` becomes 1 if some launch
+/// had an instruction for breakpoint i, whether or not a wave came by.
+FLYSIM_API unsigned flysimBreakpointsMatched(uint8_t *found, size_t count) {
+  std::lock_guard<std::mutex> lock(breakMutex);
+  for (size_t i = 0; i < count; ++i)
+    found[i] = i < matched.size() ? matched[i] : 0;
+  return launches;
 }

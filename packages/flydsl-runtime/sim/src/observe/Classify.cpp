@@ -102,6 +102,24 @@ bool isTranscendental(const std::string &m) {
   return false;
 }
 
+/// Floating-point operations of one lane of a vector instruction: multiply-adds are two,
+/// packed ones twice as many. Conversions, moves and comparisons count nothing.
+unsigned laneFlops(const std::string &m) {
+  if (starts(m, "v_dual_") || starts(m, "v_cvt") || starts(m, "v_cmp") || !has(m, "_f"))
+    return 0;
+  unsigned packed = starts(m, "v_pk_") ? 2 : 1;
+  for (const char *name : {"_fma_", "_fmac_", "_fmamk_", "_fmaak_", "_mad_", "_mac_"})
+    if (has(m, name))
+      return 2 * packed;
+  for (const char *name : {"_add_", "_sub_", "_subrev_", "_mul_", "_max_", "_min_", "_maximum_", "_minimum_", "_exp_",
+                           "_log_", "_rcp_", "_rsq_", "_sqrt_"})
+    if (has(m, name))
+      return packed;
+  if (starts(m, "v_dot2"))
+    return 4;
+  return 0;
+}
+
 bool isQuarterRate(const std::string &m) {
   for (const char *name : {"v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32",
                            "v_mad_i64_i32", "v_mad_co_u64_u32", "v_mad_co_i64_i32"})
@@ -220,6 +238,8 @@ InstInfo classifyOne(const Inst &i, const ArchInfo &arch, unsigned waveSize) {
     } else {
       info.cycles = pass;
     }
+    if (info.unit != Unit::Matrix)
+      info.laneFlops = static_cast<uint8_t>(laneFlops(m));
     return info;
   }
   if (starts(m, "ds_") || starts(m, "global_") || starts(m, "flat_") || starts(m, "scratch_") ||

@@ -54,6 +54,7 @@ struct InstInfo {
   uint8_t pairs = 1;       ///< addresses per lane: 2 for read2/write2
   uint16_t cycles = 1;     ///< clocks that its unit is busy, without conflicts
   uint32_t flops = 0;      ///< matrix operations: 2*M*N*K*blocks
+  uint8_t laneFlops = 0;   ///< vector arithmetic: floating-point operations of one lane
   Counter counter = Counter::Count; ///< counter that it increments
   uint8_t wait[kCounters]; ///< highest counts it lets pass, kNoWait where it does not wait
   RegRange reads[4], writes[2];

@@ -58,6 +58,14 @@ public:
     std::lock_guard<std::mutex> lock(shared.mutex);
     for (size_t i = 0; i < counters.size(); ++i)
       shared.profile.counters[i].add(counters[i]);
+    for (size_t i = 0; i < infos.size(); ++i) {
+      const LdsPattern *worst = ldsCosts.worst(i);
+      if (!worst || worst->degree < 2)
+        continue;
+      LdsPattern &kept = shared.profile.ldsPatterns[i];
+      if (worst->degree > kept.degree)
+        kept = *worst;
+    }
   }
 
   void startGroup(Workgroup &wg, uint64_t linear) override {

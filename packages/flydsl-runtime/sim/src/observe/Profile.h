@@ -3,11 +3,13 @@
 #define FLYSIM_OBSERVE_PROFILE_H
 
 #include "exec/Machine.h"
+#include "observe/Access.h"
 #include "observe/Cache.h"
 #include "observe/Classify.h"
 #include "observe/Observer.h"
 #include "observe/Trace.h"
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -55,6 +57,7 @@ struct LaunchProfile {
   std::vector<InstCounters> counters;
   std::vector<std::string> texts, sources; ///< of the instructions that ran, else empty
   std::vector<uint64_t> addresses;
+  std::map<size_t, LdsPattern> ldsPatterns; ///< of LDS instructions with conflicts, the worst of each
   std::vector<GroupTrace> traces; ///< of the work-groups that the timing model replays
 };
 
