@@ -146,3 +146,14 @@ def test_single_elements_of_four_bits_are_refused(load: Any, body: str) -> None:
     module = load(PACKED.format(body=body))
     with pytest.raises(ValueError, match="elements of 4 bits share bytes"):
         module.run(flyc.from_c_void_p(fx.Int4, None), np.zeros(4, np.int32), 3)
+
+
+@pytest.mark.parametrize("target", ["fx.make_rmem_tensor(1, fx.Float16)", "fx.make_rmem_tensor((1, 2), fx.Float16)[None, 0]"])
+def test_registers_smaller_than_the_atom_are_refused(load: Any, kernel_text: Any, target: str) -> None:
+    module = load(kernel_text(f"""r = {target}
+v = fx.slice(fx.logical_divide(X, fx.make_layout(1, 1)), (None, t))
+fx.copy(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), v, r)
+Y[t] = r[0].to(fx.Float32)"""))
+    with pytest.raises(ValueError, match=r"the atom moves 32 bits, but mode 0 of .* holds only 16") as caught:
+        module.run(np.zeros(64, np.float32), np.zeros(64, np.float32), 3)
+    assert "fx.copy(" in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +11,14 @@ import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
+from .. import _emit
 from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
 from ..values.int_tuple import to_int_tuple
 from ..values.layout import Tile, static_layout
-from ..values.tensor import Tensor
+from ..values.tensor import Tensor, address_space_of
 from .layouts import group, make_tile
 from .types import GemmTraversalOrder
 
@@ -144,6 +146,33 @@ def _check_predicate(pred: Any) -> Any:
     return pred
 
 
+_MOVED_BITS = re.compile(r"(?:universal_copy|cdna3\.buffer_copy)<(\d+)")
+
+
+def _mode0_size(layout: Any) -> int:
+    """Elements in the first mode of a static layout type."""
+    while isinstance(layout, fly.ComposedLayoutType):
+        layout = layout.outer
+
+    def product(shape: Any) -> int:
+        if shape.is_leaf:
+            return int(shape.get_static_leaf_int)
+        return math.prod(product(shape.at(i)) for i in range(shape.rank))
+
+    return product(layout.shape if layout.shape.is_leaf else layout.shape.at(0))
+
+
+def _check_capacity(atom: Any, *operands: Tensor) -> None:
+    """ValueError for a register operand that is smaller than what one call of the atom moves."""
+    found = _MOVED_BITS.search(str(atom.type))
+    for tensor in operands if found else ():
+        if tensor.is_coord_tensor or str(address_space_of(tensor.type)) != str(fly.AddressSpace.Register):
+            continue
+        bits = _mode0_size(tensor.type.layout) * _emit.bit_width(tensor.type.element_type)
+        if bits < int(found.group(1)):
+            raise ValueError(f"the atom moves {found.group(1)} bits, but mode 0 of {tensor} holds only {bits}")
+
+
 @dsl_loc_tracing
 def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
     """Copy a tensor with one atom call per piece; `state` sets atom fields first.
@@ -158,6 +187,7 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) 
     if "fly_rocdl.cdna5.tensor_" in str(atom.type):
         _tensor_copy(atom, _tensor(src, "src"), _tensor(dst, "dst"), pred)
         return
+    _check_capacity(atom, src, dst)
     fly.copy(atom, src, dst, pred=_check_predicate(pred))
 
 
@@ -197,7 +227,9 @@ def _tensor_copy(atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
 def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
     """Exactly one atom call between rank-1 views of contiguous elements."""
     atom = _with_state(_copy_atom_of(copy_atom), state)
-    fly.copy_atom_call(atom, _tensor(src, "src"), _tensor(dst, "dst"), pred=_check_predicate(pred))
+    src, dst = _tensor(src, "src"), _tensor(dst, "dst")
+    _check_capacity(atom, src, dst)
+    fly.copy_atom_call(atom, src, dst, pred=_check_predicate(pred))
 
 
 def _mma_atom_of(mma: Any, state: dict[str, Any]) -> Any:
