@@ -178,6 +178,76 @@ def test_export_to_c(compiled: Any, tmp_path: Path) -> None:
         subprocess.run([plus, "-Wall", "-Wextra", "-Werror", "-c", "check.cpp"], cwd=tmp_path, check=True)
 
 
+FLOATS = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def store(O: fx.Pointer, values):
+    for i in fx.range_constexpr(len(values)):
+        O[i] = values[i].to(fx.Float64)
+
+@flyc.jit
+def host(O: fx.Pointer, n: fx.Int32, f: fx.Float32, d: fx.Float64, u: fx.Uint32):
+    fx.printf("n={} f={} \\"quoted\\\\ d={}", n, f, d)
+    x = f
+    if f < 100.0:
+        x = x * 1.5 + 0.25
+    store(O, [x, 1.0 / f, fx.Float32(n) / 3.0, d - f, -f, abs(-f), fx.max(f, d), fx.Float32(u), fx.Float64(u),
+              fx.Int32(f * 10.0), fx.Int32(d * 1.0e30), fx.Uint32(f), (f != d).select(f, 2.0), fx.Float32(d),
+              fx.maxnumf(f, x)]).launch(grid=1, block=1)
+
+@flyc.jit
+def root(O: fx.Pointer, f: fx.Float32):
+    store(O, [fx.sqrt(f)]).launch(grid=1, block=1)
+
+@flyc.jit
+def half(O: fx.Pointer, f: fx.Float16):
+    store(O, [f + f]).launch(grid=1, block=1)
+"""
+FLOATS_MAIN = """
+#include <stdio.h>
+#include "host.h"
+int hipDeviceSynchronize(void);
+int main(void) {
+  double out[15];
+  if (host_call_auto(out, -7, 1.7f, 2.5, 4000000000u, NULL) != 0 || hipDeviceSynchronize() != 0) return 1;
+  for (int i = 0; i < 15; ++i) printf("%a\\n", out[i]);
+  return 0;
+}
+"""
+
+
+def test_exported_host_code_computes_with_floats_and_prints(load: Any, tmp_path: Path, capfd: Any) -> None:
+    """The exported object gives what the launch plan gives, to the last bit."""
+    gcc = shutil.which("gcc") or shutil.which("cc")
+    if gcc is None:
+        pytest.skip("no C compiler")
+    import flydsl.runtime as rt
+    from flydsl.runtime import simulator_directory
+
+    module, out = load(FLOATS), np.zeros(15)
+    null = flyc.from_c_void_p(fx.Float64, None)
+    function = flyc.compile(module.host, null, 1, 1.0, 1.0, 1)
+    function(out.ctypes.data, -7, 1.7, 2.5, 4000000000)
+    rt.synchronize()
+    printed = capfd.readouterr().out
+    assert printed == 'n=-7 f=1.7 "quoted\\ d=2.5\n'
+    function.export_to_c(tmp_path, "host")
+    (tmp_path / "main.c").write_text(FLOATS_MAIN)
+    directory = str(simulator_directory())
+    subprocess.run([gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "program", "main.c", "host.o",
+                    f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)  # fmt: skip
+    environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942"}
+    result = subprocess.run([tmp_path / "program"], capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    head, *numbers = result.stdout.splitlines()
+    assert head + "\n" == printed and [float.fromhex(n) for n in numbers] == out.tolist()
+    for name, arguments, reason in (("root", (null, 1.0), "sqrt"), ("half", (null, 1.0), "f16")):
+        with pytest.raises(NotImplementedError, match=reason):
+            flyc.compile(getattr(module, name), *arguments).export_to_c(tmp_path, name)
+
+
 def test_what_cannot_be_exported(compiled: Any, load: Any, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         compiled.export_to_c(tmp_path / "missing", "a")

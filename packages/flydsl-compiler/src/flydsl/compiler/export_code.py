@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from . import export_floats
 from .artifact import CompiledArtifact
 
 if TYPE_CHECKING:
@@ -293,7 +294,8 @@ def source_text(
     kernels = list(dict.fromkeys(i[1] for i in artifact.plan["code"] if i[0] == "launch"))
     names = ", ".join(json.dumps(k) for k in kernels)
     return "\n".join([
-        "#include <pthread.h>", "#include <stddef.h>", "#include <string.h>", f'#include "{header}"', "",
+        "#include <pthread.h>", "#include <stddef.h>", "#include <stdio.h>", "#include <string.h>",
+        f'#include "{header}"', "",
         '#define EXPORT __attribute__((visibility("default")))',
         f"enum {{ kKernels = {len(kernels)} }};",
         f"static const char *const kernel_names[kKernels] = {{{names}}};",
@@ -301,6 +303,7 @@ def source_text(
         '__asm__(".pushsection .rodata\\n.balign 4096\\nflydsl_aot_image:\\n"',
         f'        ".incbin {_escaped(image)}\\n.popsection\\n");',
         _ADAPTER,
+        export_floats.HELPERS if any(i[0] in export_floats.INSTRUCTIONS for i in artifact.plan["code"]) else "",
         _run_text(artifact, slots, kernels),
         f"EXPORT const char {symbol}__metadata[] = {json.dumps(metadata)};",
         _LIFECYCLE.replace("SYMBOL", symbol), "",
@@ -391,6 +394,8 @@ def _instruction(
         return ["return status;"]
     if op == "launch":
         return _launch(i, kernels, implicit)
+    if op in export_floats.INSTRUCTIONS:
+        return export_floats.lines(i)
     raise NotImplementedError(f"launch plans with the instruction {op!r} cannot be exported to C")
 
 
