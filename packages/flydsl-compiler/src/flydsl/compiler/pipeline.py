@@ -161,7 +161,7 @@ class MlirCompiler:
             sys.stderr.write(f"[flydsl.compile] {lowered.name} for {lowered.arch}: {show}\n")
         total = sum(phases.values()) - sum(detail.values())
         schedules = cls._schedules(module, lowered.bytecode, hsaco)
-        metadata = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": total}
+        metadata: dict[str, Any] = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": total}
         if schedules:
             metadata["schedules"] = schedules
         return CompiledArtifact(lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata)

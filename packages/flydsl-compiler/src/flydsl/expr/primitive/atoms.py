@@ -165,7 +165,9 @@ def _mode0_size(layout: Any) -> int:
 def _check_capacity(atom: Any, *operands: Tensor) -> None:
     """ValueError for a register operand that is smaller than what one call of the atom moves."""
     found = _MOVED_BITS.search(str(atom.type))
-    for tensor in operands if found else ():
+    if found is None:
+        return
+    for tensor in operands:
         if tensor.is_coord_tensor or str(address_space_of(tensor.type)) != str(fly.AddressSpace.Register):
             continue
         bits = _mode0_size(tensor.type.layout) * _emit.bit_width(tensor.type.element_type)
