@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from flydsl.runtime._native import MAX_DISPATCH_PARAMETERS, Dispatcher, Guards
@@ -40,8 +39,8 @@ class FastPath:
             kind = "constexpr"
         elif is_stream(annotation):
             kind = "stream"
-        default = self._parameters.signature.parameters[name].default
-        return (name, kind) if default is inspect.Parameter.empty else (name, kind, default)
+        defaults = self._parameters.defaults
+        return (name, kind, defaults[name]) if name in defaults else (name, kind)
 
     def guards(self, reads: set[str]) -> list[Any]:
         """Guards of the environment and of the hints, to be taken before the key is computed."""
