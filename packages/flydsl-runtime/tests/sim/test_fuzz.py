@@ -1,16 +1,22 @@
 """Random programs on the simulator against the same source on the host.
 
 FLYDSL_SIM_FUZZ=N runs N programs (default 60), FLYDSL_SIM_FUZZ_SEED the first seed.
+
+A program that differs is run again with the check for uninitialised registers. If that finds a register that
+nobody wrote, the compiler made wrong code (the programs initialise everything; test_compiler_faults.py has the
+known case): it is told as a warning and does not count as a failure of the simulator.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 
 import numpy as np
 import pytest
 from clangc import compile_gpu, compile_host, find_clang
+from hiplib import SimError
 from program_fuzz import BLOCK, batch
 
 BATCH = 20
@@ -19,6 +25,18 @@ FIRST = int(os.environ.get("FLYDSL_SIM_FUZZ_SEED", "1"))
 TARGETS = [(a, o) for o in "023" for a in ("gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1200")]
 
 pytestmark = pytest.mark.skipif(find_clang() is None, reason="no clang with an AMD GPU target")
+
+
+def reads_unwritten(sim, module, name: str, data: np.ndarray) -> bool:
+    """Whether the compiled program uses a register that nobody wrote."""
+    os.environ["FLYDSL_SIM_CHECK"] = "uninit"
+    try:
+        sim.launch(sim.function(module, name), (1,), (BLOCK,), [data, np.zeros(BLOCK, np.uint64)])
+    except SimError as error:
+        return "was never written" in error.text and " v" in error.text
+    finally:
+        del os.environ["FLYDSL_SIM_CHECK"]
+    return False
 
 
 def run_batch(sim, tmp: str, first: int, count: int, targets) -> list[str]:
@@ -46,6 +64,9 @@ def run_batch(sim, tmp: str, first: int, count: int, targets) -> list[str]:
                 continue
             good = want[32 if arch.startswith("gfx12") else 64, seed]
             if (out != good).any():
+                if reads_unwritten(sim, module, f"p{seed}", data):
+                    warnings.warn(f"p{seed} {arch} O{opt} is compiled wrongly", stacklevel=2)
+                    continue
                 lane = int(np.flatnonzero(out != good)[0])
                 failures.append(f"p{seed} {arch} O{opt}: lane {lane} {out[lane]:#x}, host {good[lane]:#x}")
         sim.lib.hipModuleUnload(module)

@@ -1,12 +1,14 @@
 //===- Checks.cpp - opt-in checks of running kernels ----------------------===//
 //
 // One Checker watches the work-groups of a worker thread and asks the checks that the
-// process wants: Races, Twin (uninit), Numbers (nan), and here bounds and barriers.
+// process wants: Races, Twin (uninit), Numbers (nan), Approximate (approx), and here
+// bounds and barriers.
 //
 //===----------------------------------------------------------------------===//
 
 #include "check/Checks.h"
 
+#include "check/Approximate.h"
 #include "check/Numbers.h"
 #include "check/Races.h"
 #include "check/Twin.h"
@@ -53,24 +55,31 @@ Extra extraOf(const Program &p, const Inst &i, const InstInfo &info) {
 struct LaunchChecks {
   LaunchChecks(const Dispatch &d, unsigned checks)
       : d(d), checks(checks), infos(classify(*d.program, d.kernel->waveSize())) {
-    for (size_t n = 0; n < infos.size(); ++n)
+    for (size_t n = 0; n < infos.size(); ++n) {
+      infos[n].toLds |= d.program->insts[n].lds; // buffer loads have a modifier instead of a name
       extras.push_back(extraOf(*d.program, d.program->insts[n], infos[n]));
+    }
   }
   const Dispatch &d;
   unsigned checks;
   std::vector<InstInfo> infos;
   std::vector<Extra> extras;
   SharedAccesses accesses;
+  ApproximateGlobal approximate;
 };
 
 /// The checks of one resident work-group.
 struct GroupChecks {
   GroupChecks(LaunchChecks &launch, Findings &findings)
       : races(launch.d, launch.accesses, findings), twin(launch.d, launch.infos, findings),
-        numbers(findings) {}
+        numbers(findings) {
+    if (launch.checks & kCheckApprox)
+      approximate = std::make_unique<ApproximateCheck>(launch.d, launch.infos, launch.approximate, findings);
+  }
   RaceCheck races;
   TwinCheck twin;
   NumberCheck numbers;
+  std::unique_ptr<ApproximateCheck> approximate;
   std::vector<uint32_t> passed; ///< barriers, per wave
   std::vector<Extra> arrived;   ///< the barrier that a wave has waited at
 };
@@ -96,6 +105,8 @@ public:
       g.twin.startGroup(wg, twins[wg.clusterIndex]);
     if (checks & kCheckNan)
       g.numbers.startGroup(wg);
+    if (g.approximate)
+      g.approximate->startGroup(wg);
   }
 
   void endGroup(Workgroup &wg) override {
@@ -121,6 +132,8 @@ public:
       g.races.after(w);
     if (checks & kCheckUninit)
       g.twin.before(w, i, info);
+    if (g.approximate)
+      g.approximate->before(w, i, info);
     if (extra.barrier != Extra::NoBarrier)
       return barrier(w, i, extra, g);
     if (!(checks & (kCheckOob | kCheckRace | kCheckBuffer)) || extra.ownPlace)

@@ -18,6 +18,7 @@ enum : unsigned {
   kCheckRace = 4,    ///< conflicting accesses that no barrier or atomic operation orders
   kCheckBarrier = 8, ///< barriers in divergent code, waves that skip one
   kCheckNan = 16,    ///< the first NaN or infinity made from finite operands
+  kCheckApprox = 64, ///< branches, active lanes and addresses that depend on approximate results
   kCheckBuffer = 32, ///< buffer accesses outside their descriptor (legal: they read zero)
 };
 

@@ -31,6 +31,7 @@ unsigned parseChecks(const std::string &list) {
     unsigned bit;
   } kNames[] = {{"oob", kCheckOob},         {"uninit", kCheckUninit}, {"race", kCheckRace},
                 {"barrier", kCheckBarrier}, {"nan", kCheckNan},       {"buffer", kCheckBuffer},
+                {"approx", kCheckApprox},
                 {"all", kCheckOob | kCheckUninit | kCheckRace | kCheckBarrier}};
   unsigned checks = 0;
   for (size_t at = 0; at <= list.size();) {
@@ -50,7 +51,7 @@ unsigned parseChecks(const std::string &list) {
     if (!bit)
       raise(FaultKind::InvalidConfiguration,
             "FLYDSL_SIM_CHECK: '" + name +
-                "' is none of oob, uninit, race, barrier, nan, buffer, all");
+                "' is none of oob, uninit, race, barrier, nan, buffer, approx, all");
     checks |= bit;
   }
   return checks;

@@ -6,6 +6,10 @@
 #include "exec/Special.h"
 #include "support/Error.h"
 
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
 namespace flysim {
 
 namespace {
@@ -52,6 +56,18 @@ std::string Program::text(const Inst &i) const {
                              base + i.pc);
 }
 
+/// For developers: FLYDSL_SIM_OPCODES=FILE collects the instructions of every program that
+/// runs, so that a tool can tell which ones no test has.
+static void logOpcodes(const char *file, const std::string &arch, const std::set<std::string> &seen) {
+  std::string text;
+  for (const std::string &opcode : seen)
+    text += arch + " " + opcode + "\n";
+  if (FILE *f = fopen(file, "a")) {
+    fwrite(text.data(), 1, text.size(), f);
+    fclose(f);
+  }
+}
+
 std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &range,
                                        const ArchInfo &arch, bool wave32) {
   auto program = std::make_unique<Program>();
@@ -64,6 +80,8 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
   program->insts.reserve(program->size / 6 + 16);
   auto *bytes = reinterpret_cast<const uint8_t *>(range.addr);
   RawInst raw;
+  const char *log = getenv("FLYDSL_SIM_OPCODES");
+  std::set<std::string> seen;
   for (uint64_t pc = 0; pc < program->size;) {
     program->indexAt[pc / 4] = static_cast<int32_t>(program->insts.size());
     program->insts.emplace_back();
@@ -72,6 +90,8 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
     if (program->disassembler->decode(bytes + pc, program->size - pc, range.addr + pc, raw)) {
       inst.length = static_cast<uint8_t>(raw.length);
       decodeInstruction(*program, raw, inst);
+      if (log)
+        seen.insert(raw.opcode);
     } else {
       inst.length = 4;
       inst.exec = execIllegal;
@@ -83,6 +103,8 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
   program->insts.back().pc = static_cast<uint32_t>(program->size);
   program->insts.back().exec = execIllegal;
   resolveBranches(*program);
+  if (log)
+    logOpcodes(log, arch.name, seen);
   return program;
 }
 

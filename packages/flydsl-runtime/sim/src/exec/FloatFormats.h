@@ -189,6 +189,21 @@ inline uint32_t encodeSmall(uint32_t bits, int down, uint32_t random, bool clamp
   return code | sign;
 }
 
+/// sin (shift 0) or cos (1) of `x` revolutions, reduced exactly by quarter turns.
+inline double sineOfTurns(double x, unsigned shift) {
+  double quarters = std::rint(4 * x), r = (x - quarters * 0.25) * 6.283185307179586477;
+  switch ((static_cast<unsigned>(static_cast<int64_t>(quarters)) + shift) & 3) {
+  case 0:
+    return std::sin(r);
+  case 1:
+    return std::cos(r);
+  case 2:
+    return 0.0 - std::sin(r);
+  default:
+    return 0.0 - std::cos(r);
+  }
+}
+
 } // namespace
 } // namespace flysim
 

@@ -172,16 +172,26 @@ void getreg(Wave &w, const Inst &i) {
   write32(w, i.dst, size == 32 ? v : v & ((1u << size) - 1));
 }
 
+/// gfx1250 keeps the high bits of VGPR numbers in MODE[19:12]: destination, sources 0, 1, 2.
+void msbFromMode(Wave &w) {
+  static const unsigned kField[4] = {14, 16, 18, 12};
+  for (unsigned k = 0; k < 4; ++k)
+    w.msb[k] = (w.mode >> kField[k] & 3) * 256;
+}
+
 void setField(Wave &w, const Inst &i, uint32_t value) {
   uint32_t id = i.imm & 63, offset = i.imm >> 6 & 31, size = (i.imm >> 11 & 31) + 1;
   uint32_t mask = (size == 32 ? ~0u : (1u << size) - 1) << offset;
   if (id == 1)
     setFpMode(w, (w.mode & ~mask) | (value << offset & mask));
+  if (id == 1 && (mask & 0xff000) && w.program->arch->gfx1250())
+    msbFromMode(w);
 }
 
 void setVgprMsb(Wave &w, const Inst &i) {
-  for (unsigned k = 0; k < 4; ++k)
-    w.msb[k] = static_cast<uint32_t>(i.imm >> (2 * k) & 3) * 256;
+  uint32_t fields = static_cast<uint32_t>(i.imm);
+  w.mode = (w.mode & ~0xff000u) | (fields & 0x3f) << 14 | (fields >> 6 & 3) << 12;
+  msbFromMode(w);
 }
 
 void sleep(Wave &w, const Inst &) { w.state = WaveState::Yield; }

@@ -189,25 +189,6 @@ template <unsigned bits> void permPk16(Wave &w, const Inst &i) {
     blend(row(w, i.dst) + k * kRow, out + k * kRow, w.exec(), w.lanes);
 }
 
-void bitop3Half(Wave &w, const Inst &i) {
-  uint32_t *d = row(w, i.dst);
-  const uint32_t *s[3];
-  for (unsigned n = 0; n < 3; ++n)
-    s[n] = fetchRaw(w, i.src[n], 1, w.tmp->src[n]);
-  bool keep = w.m0Index == 125, high = i.opSel & 8;
-  for (uint64_t m = w.exec(); m; m &= m - 1) {
-    unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
-    uint32_t v[3], r = 0;
-    for (unsigned n = 0; n < 3; ++n)
-      v[n] = s[n][l] >> (i.opSel >> n & 1 ? 16 : 0);
-    for (unsigned k = 0; k < 8; ++k)
-      if (i.imm >> k & 1)
-        r |= (k & 4 ? v[0] : ~v[0]) & (k & 2 ? v[1] : ~v[1]) & (k & 1 ? v[2] : ~v[2]);
-    r &= 0xffff;
-    d[l] = high ? (d[l] & 0xffff) | r << 16 : keep ? (d[l] & 0xffff0000) | r : r;
-  }
-}
-
 } // namespace
 
 void FLYSIM_LEVEL::registerMoveRel(OpTable &t) {
@@ -245,7 +226,6 @@ void FLYSIM_LEVEL::registerMoveRel(OpTable &t) {
   add("v_perm_pk16_b4_u4", permPk16<4>, 3, kUncertain);
   add("v_perm_pk16_b6_u4", permPk16<6>, 3, kUncertain);
   add("v_perm_pk16_b8_u4", permPk16<8>, 3, kUncertain);
-  add("v_bitop3_b16", bitop3Half, 3);
 }
 
 } // namespace flysim

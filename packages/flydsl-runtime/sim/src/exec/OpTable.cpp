@@ -65,10 +65,13 @@ void OpTable::add(const char *name, OpDef def) {
   it->second.name = it->first.c_str();
 }
 
-void OpTable::alias(const char *name, const char *target) {
+void OpTable::alias(const char *name, const char *target, uint32_t without) {
   auto it = defs.find(target);
-  if (it != defs.end())
-    add(name, it->second);
+  if (it == defs.end())
+    return;
+  OpDef def = it->second;
+  def.flags &= ~without;
+  add(name, def);
 }
 
 } // namespace flysim

@@ -16,8 +16,8 @@ public:
   static const OpTable &instance();
   const OpDef *find(const std::string &mnemonic) const;
   void add(const char *name, OpDef def);
-  /// Makes `name` mean the same as the existing `target`.
-  void alias(const char *name, const char *target);
+  /// Makes `name` mean the same as the existing `target`, less the flags `without`.
+  void alias(const char *name, const char *target, uint32_t without = 0);
   const std::unordered_map<std::string, OpDef> &all() const { return defs; }
   const char *level = "";
 

@@ -184,7 +184,9 @@ public:
   template <class F> void carry(const char *name, F f, uint32_t flags) {
     addCarry(name, f, &F::operator(), flags);
   }
-  void alias(const char *name, const char *target) { table.alias(name, target); }
+  void alias(const char *name, const char *target, uint32_t without = 0) {
+    table.alias(name, target, without);
+  }
   OpTable &table;
 
 private:

@@ -243,8 +243,9 @@ void integers(ValuBuilder &v) {
                  std::min(clampTo(s16(x) + s16(y), -32768, 32767), s16(z)));
 #undef FLYSIM_PK3
 #undef FLYSIM_PK3_SAT
-  v.alias("v_mad_legacy_u16", "v_mad_u16");
-  v.alias("v_mad_legacy_i16", "v_mad_i16");
+  // The legacy forms of gfx9 clear the other half of the register.
+  v.alias("v_mad_legacy_u16", "v_mad_u16", kKeepHigh);
+  v.alias("v_mad_legacy_i16", "v_mad_i16", kKeepHigh);
 }
 
 //===--- floats ------------------------------------------------------------===//
@@ -276,12 +277,12 @@ inline double trigPreop(double a, u32 b) {
 inline float sinTurns(float x) {
   if (std::fabs(x) > 256.0f || x != x)
     return std::isfinite(x) ? 0.0f : NAN;
-  return static_cast<float>(std::sin((double(x) - std::floor(double(x))) * 6.283185307179586477));
+  return static_cast<float>(sineOfTurns(x, 0));
 }
 inline float cosTurns(float x) {
   if (std::fabs(x) > 256.0f || x != x)
     return std::isfinite(x) ? 1.0f : NAN;
-  return static_cast<float>(std::cos((double(x) - std::floor(double(x))) * 6.283185307179586477));
+  return static_cast<float>(sineOfTurns(x, 1));
 }
 
 template <class Op> inline PH map3(PH a, PH b, PH c, Op op) {
@@ -332,9 +333,9 @@ void halfFloats(ValuBuilder &v) {
   FLYSIM_PKH3("v_pk_min3_num_f16", minNum(minNum(x, y), z));
   FLYSIM_PKH3("v_pk_max3_num_f16", maxNum(maxNum(x, y), z));
 #undef FLYSIM_PKH3
-  v.alias("v_div_fixup_legacy_f16", "v_div_fixup_f16");
-  v.alias("v_fma_legacy_f16", "v_fma_f16");
-  v.alias("v_mad_legacy_f16", "v_mad_f16");
+  v.alias("v_div_fixup_legacy_f16", "v_div_fixup_f16", kKeepHigh);
+  v.alias("v_fma_legacy_f16", "v_fma_f16", kKeepHigh);
+  v.alias("v_mad_legacy_f16", "v_mad_f16", kKeepHigh);
   v.op("v_mac_f16", [](H16 a, H16 b, H16 c) { return half(f(half(f(a) * f(b))) + f(c)); }, kTied);
   v.op("v_madak_f16", [](H16 a, H16 b, H16 k) { return half(f(half(f(a) * f(b))) + f(k)); });
   v.op("v_madmk_f16", [](H16 a, H16 b, H16 k) { return half(f(half(f(a) * f(k))) + f(b)); });

@@ -44,16 +44,14 @@ inline float flush(float a) {
   return (asBits(a) & 0x7f800000) == 0 ? asFloat(asBits(a) & 0x80000000) : a;
 }
 inline float sinRevolutions(float a) {
-  if (std::fabs(a) > 256.0f)
-    return std::isinf(a) ? NAN : 0.0f;
-  double f = double(a) - std::floor(double(a));
-  return static_cast<float>(std::sin(f * 6.283185307179586476925));
+  if (!(std::fabs(a) <= 256.0f))
+    return std::isinf(a) || a != a ? NAN : 0.0f;
+  return static_cast<float>(sineOfTurns(a, 0));
 }
 inline float cosRevolutions(float a) {
-  if (std::fabs(a) > 256.0f)
-    return std::isinf(a) ? NAN : 1.0f;
-  double f = double(a) - std::floor(double(a));
-  return static_cast<float>(std::cos(f * 6.283185307179586476925));
+  if (!(std::fabs(a) <= 256.0f))
+    return std::isinf(a) || a != a ? NAN : 1.0f;
+  return static_cast<float>(sineOfTurns(a, 1));
 }
 inline float fract(float a) {
   float r = a - std::floor(a);

@@ -6,6 +6,8 @@
 namespace flysim {
 namespace {
 
+using u32 = uint32_t;
+
 uint32_t laneOf(const Wave &w, uint32_t v) { return v & (w.lanes - 1); }
 
 /// Row of a source; scalars are broadcast.
@@ -32,15 +34,11 @@ void writelane(Wave &w, const Inst &i) {
   row(w, i.dst)[laneOf(w, read32(w, i.src[1]))] = read32(w, i.src[0]);
 }
 
-template <unsigned half> void mbcnt(Wave &w, const Inst &i) {
-  uint32_t out[kRow];
-  const uint32_t *a = source(w, i, 0), *b = source(w, i, 1);
-  for (unsigned l = 0; l < w.lanes; ++l) {
-    uint64_t below = (uint64_t(1) << l) - 1;
-    auto mask = static_cast<uint32_t>(half ? below >> 32 : below);
-    out[l] = static_cast<uint32_t>(__builtin_popcount(a[l] & mask)) + b[l];
-  }
-  blend(row(w, i.dst), out, w.exec(), w.lanes);
+/// Bits of src0 that belong to lanes below each lane, counted and added to src1.
+template <unsigned half> void mbcnt(const LaneArgs &a) {
+  FLYSIM_LANES(u32 below = half ? (i < 32 ? 0u : (1u << (i - 32)) - 1)
+                                : (i < 32 ? (1u << i) - 1 : ~0u);
+               a.d[i] = u32(__builtin_popcount(a.s[0][i] & below)) + a.s[1][i];);
 }
 
 /// v_permlane16 / permlanex16: op_sel[0] is fetch-inactive, op_sel[1] bound_ctrl.
@@ -105,18 +103,16 @@ void swapHalf(Wave &w, const Inst &i) {
   }
 }
 
-void bitop3(Wave &w, const Inst &i) {
-  uint32_t out[kRow];
-  const uint32_t *s[3] = {source(w, i, 0), source(w, i, 1), source(w, i, 2)};
-  for (unsigned l = 0; l < w.lanes; ++l) {
-    uint32_t r = 0;
-    for (unsigned k = 0; k < 8; ++k)
-      if (i.imm >> k & 1)
-        r |= (k & 4 ? s[0][l] : ~s[0][l]) & (k & 2 ? s[1][l] : ~s[1][l]) &
-             (k & 1 ? s[2][l] : ~s[2][l]);
-    out[l] = r;
-  }
-  blend(row(w, i.dst), out, w.exec(), w.lanes);
+/// v_bitop3: the immediate is the truth table, indexed by 4 * src0 + 2 * src1 + src2.
+void bitop3(const LaneArgs &a) {
+  u32 table[8];
+  for (unsigned k = 0; k < 8; ++k)
+    table[k] = a.imm >> k & 1 ? ~0u : 0;
+  FLYSIM_LANES(
+      u32 x = a.s[0][i]; u32 y = a.s[1][i]; u32 z = a.s[2][i];
+      u32 low = (~y & ((~z & table[0]) | (z & table[1]))) | (y & ((~z & table[2]) | (z & table[3])));
+      u32 high = (~y & ((~z & table[4]) | (z & table[5]))) | (y & ((~z & table[6]) | (z & table[7])));
+      a.d[i] = (~x & low) | (x & high););
 }
 
 } // namespace
@@ -134,8 +130,6 @@ void FLYSIM_LEVEL::registerValuSpecial(OpTable &t) {
   add("v_readlane_b32", readlane, 2);
   add("v_readfirstlane_b32", readfirstlane, 1);
   add("v_writelane_b32", writelane, 2);
-  add("v_mbcnt_lo_u32_b32", mbcnt<0>, 2);
-  add("v_mbcnt_hi_u32_b32", mbcnt<1>, 2);
   add("v_permlane16_b32", permlane16<0>, 3);
   add("v_permlanex16_b32", permlane16<16>, 3);
   add("v_permlane64_b32", permlane64, 1);
@@ -143,7 +137,20 @@ void FLYSIM_LEVEL::registerValuSpecial(OpTable &t) {
   add("v_permlane32_swap_b32", permlaneSwap<32>, 1);
   add("v_swap_b32", swap, 1);
   add("v_swap_b16", swapHalf, 1);
-  add("v_bitop3_b32", bitop3, 3);
+  auto lanes = [&](const char *name, LaneFn lane, unsigned nsrc, Num type) {
+    OpDef d;
+    d.exec = execVop; // the generic path: these have DPP and op_sel forms
+    d.lane = lane;
+    d.dst = type;
+    d.nsrc = static_cast<uint8_t>(nsrc);
+    for (unsigned n = 0; n < nsrc; ++n)
+      d.src[n] = type;
+    t.add(name, d);
+  };
+  lanes("v_mbcnt_lo_u32_b32", mbcnt<0>, 2, Num::B32);
+  lanes("v_mbcnt_hi_u32_b32", mbcnt<1>, 2, Num::B32);
+  lanes("v_bitop3_b32", bitop3, 3, Num::B32);
+  lanes("v_bitop3_b16", bitop3, 3, Num::U16);
 }
 
 } // namespace flysim

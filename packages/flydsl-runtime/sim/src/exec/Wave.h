@@ -61,10 +61,11 @@ struct Wave {
   uint64_t waveMaskInit = 0;
   uint32_t s[kSgprFile] = {};
 
+  /// Active lanes. EXEC_HI can be written in wave32, but means nothing there.
   uint64_t exec() const {
     uint64_t m;
     memcpy(&m, &s[kExec], 8);
-    return m;
+    return m & fullMask;
   }
   void setExec(uint64_t m) { memcpy(&s[kExec], &m, 8); }
 };

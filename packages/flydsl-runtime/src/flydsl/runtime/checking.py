@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-CHECKS = ("oob", "race", "uninit", "barrier", "nan", "buffer")
+CHECKS = ("oob", "race", "uninit", "barrier", "nan", "buffer", "approx")
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,14 @@ class Finding:
 
 @dataclass
 class CheckReport:
-    """The findings of a ``with checked(...)`` block; false if there are none."""
+    """The findings of a ``with checked(...)`` block; false if there are none.
+
+    ``approximations`` has, if ``approx`` was checked, how often waves ran each instruction that the fidelity table
+    calls approximate; the findings of that check are the branches, active lanes and addresses that depend on one.
+    """
 
     findings: list[Finding] = field(default_factory=list)
+    approximations: dict[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.findings)
@@ -115,6 +120,13 @@ def _library() -> ctypes.CDLL:
     library.flysimCheck.argtypes = [ctypes.c_char_p, ctypes.c_uint]
     library.flysimCheckTake.restype = ctypes.c_char_p
     return library
+
+
+def _approximations(library: ctypes.CDLL) -> dict[str, int]:
+    if not hasattr(library, "flysimApproximations"):  # an older simulator
+        return {}
+    library.flysimApproximations.restype = ctypes.c_char_p
+    return json.loads(library.flysimApproximations())
 
 
 def _take(library: ctypes.CDLL) -> list[Finding]:
@@ -144,11 +156,13 @@ def checked(*checks: str, limit: int = 100) -> Iterator[CheckReport]:
     library = _library()
     report = CheckReport()
     library.flysimCheckTake()
+    _approximations(library)
     library.flysimCheck(",".join(names).encode(), limit)
     try:
         yield report
     finally:
         report.findings += _take(library)
+        report.approximations = _approximations(library)
         library.flysimCheck(None, 0)
 
 

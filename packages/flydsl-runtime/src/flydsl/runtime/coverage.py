@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from .fidelity import Approximation, approximation
+
 __all__ = ["ARCHITECTURES", "Instruction", "coverage", "fidelity_table", "summary"]
 
 #: Architectures that the simulator runs, with whether their survey is done for wave32.
@@ -35,6 +37,11 @@ class Instruction:
     mnemonic: str
     example: str
     fidelity: str
+
+    @property
+    def approximation(self) -> Approximation | None:
+        """How it is computed and with which error, if it is approximate."""
+        return approximation(_listed_name(self)) if self.fidelity == "approximate" else None
 
     @property
     def compute(self) -> bool:
@@ -80,8 +87,25 @@ def summary(arch: str, library: str | None = None) -> dict[str, int | float | st
     return {"arch": arch, "total": len(compute), **counts, "percent": round(100 * done / len(compute), 2)}
 
 
+def _listed_name(instruction: Instruction) -> str:
+    """The name in the table: of a pair of operations (VOPD) the approximate one."""
+    dot = re.search(r"dot2(?:acc|c)_f32_(b?f16)", instruction.opcode.lower())
+    if instruction.mnemonic.startswith("v_dual_") and dot:
+        return f"v_dual_dot2acc_f32_{dot[1]}"
+    return instruction.mnemonic
+
+
+def _by_architecture(kind: str, archs: tuple[str, ...], library: str | None) -> dict[str, tuple[str, ...]]:
+    """Names of the compute instructions of a fidelity, each with the architectures on which it has it."""
+    where: dict[str, list[str]] = defaultdict(list)
+    for arch in archs:
+        for name in sorted({_listed_name(i) for i in coverage(arch, library) if i.compute and i.fidelity == kind}):
+            where[name].append(arch)
+    return {name: tuple(on) for name, on in sorted(where.items())}
+
+
 def fidelity_table(archs: tuple[str, ...] = tuple(ARCHITECTURES), library: str | None = None) -> str:
-    """Markdown: a row of counts per architecture, then the approximate and the missing mnemonics of each."""
+    """Markdown: counts per architecture; the approximate instructions with how they are computed; the missing ones."""
     lines = ["| architecture | instructions | exact | approximate | missing | implemented |",
              "|---|---|---|---|---|---|"]
     for arch in archs:
@@ -89,14 +113,15 @@ def fidelity_table(archs: tuple[str, ...] = tuple(ARCHITECTURES), library: str |
         lines.append(
             f"| {arch} | {s['total']} | {s['exact']} | {s['approximate']} | {s['missing']} | {s['percent']} % |"
         )
-    for kind in ("approximate", "missing"):
-        lines += ["", f"### {kind.capitalize()}", ""]
-        where: dict[str, list[str]] = defaultdict(list)
-        for arch in archs:
-            for mnemonic in sorted({i.mnemonic for i in coverage(arch, library) if i.compute and i.fidelity == kind}):
-                where[mnemonic].append(arch)
-        groups: dict[str, list[str]] = defaultdict(list)
-        for mnemonic, on in sorted(where.items()):
-            groups[", ".join(on)].append(f"`{mnemonic}`")
-        lines += [f"- {on}: {', '.join(names)}" for on, names in groups.items()] or ["None."]
+    lines += ["", "### Approximate", "",
+              "| instructions | architectures | how | simulator: max ulp | hardware |", "|---|---|---|---|---|"]
+    groups: dict[tuple[Approximation, tuple[str, ...]], list[str]] = defaultdict(list)
+    for name, on in _by_architecture("approximate", archs, library).items():
+        groups[approximation(name), on].append(f"`{name}`")
+    for (what, on), names in groups.items():
+        ulp = "-" if what.max_ulp is None else str(what.max_ulp)
+        lines.append(f"| {', '.join(names)} | {', '.join(on)} | {what.how} | {ulp} | {what.hardware} |")
+    missing = _by_architecture("missing", archs, library)
+    lines += ["", "### Missing", ""]
+    lines += [f"- `{name}`: {', '.join(on)}" for name, on in missing.items()] or ["None."]
     return "\n".join(lines) + "\n"
