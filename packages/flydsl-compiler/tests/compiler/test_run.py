@@ -197,3 +197,19 @@ def test_buffer_offsets_over_four_gibibytes(load: Any) -> None:
     module.run(large, out, True)
     rt.synchronize()
     np.testing.assert_array_equal(out, large[:, 1])
+
+
+def test_compile_never_launches_unless_asked(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import flydsl.runtime as rt
+
+    module, x = load(LARGE), np.zeros((2, 4), np.float32)
+    flyc.compile(module.run, x, 1, 2)
+    rt.synchronize()
+    assert not x.any()
+    monkeypatch.setenv("FLYDSL_COMPILE_AND_LAUNCH", "1")
+    compiled = flyc.compile(module.run, x, 1, 2)
+    rt.synchronize()
+    assert x[1, 2] == 7
+    compiled(x, 1, 2, None)
+    rt.synchronize()
+    assert x[1, 2] == 14

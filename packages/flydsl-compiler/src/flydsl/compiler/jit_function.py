@@ -23,7 +23,7 @@ from .context import CompilationContext, activity, merge_compile_hints
 from .diagnostics import install_excepthook
 from .dispatch import FastPath
 from .environment import key_environment, recorded_reads
-from .jit_argument import resolve_argument
+from .jit_argument import PointerJitArg, resolve_argument
 from .key import FunctionSnapshot, Identity, digest_of
 from .lowered import LoweredModules
 from .mlir_utils import mlir_context
@@ -411,6 +411,9 @@ class CompileCallable:
         as those of a later call. Without arguments the function itself is returned (with the hints merged into
         it). With ``COMPILE_ONLY`` set the artifact is cached and the result is None.
 
+        Earlier releases launched once when the arguments were live. For programs that rely on it
+        ``FLYDSL_COMPILE_AND_LAUNCH=1`` does so, unless a pointer is null.
+
         Raises:
             TypeError: ``func`` is no jit function, or an argument does not fit.
         """
@@ -423,10 +426,13 @@ class CompileCallable:
             return func
         if isinstance(func, BoundJitFunction):
             args = (func.__self__, *args)
-        compiled, _ = target._specialise(args, kwargs)
+        compiled, values = target._specialise(args, kwargs)
         if env.compile.compile_only:
             return None
-        compiled._load_if_possible()
+        if env.compile.and_launch and not any(isinstance(v, PointerJitArg) and not v.pointer for v in values):
+            compiled(*values)
+        else:
+            compiled._load_if_possible()
         return compiled
 
 

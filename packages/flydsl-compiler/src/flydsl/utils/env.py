@@ -147,6 +147,7 @@ class _Compile(EnvManager):
     group = "compile"
     opt_level = Option(int, 2, "optimisation level of the code generator", minimum=0, maximum=3)
     compile_only = Option(bool, False, "compile and cache, never touch a device; calls return None", var="COMPILE_ONLY")
+    and_launch = Option(bool, False, "flyc.compile(function, ...) also launches once, for programs that rely on it")
     arch = Option(str, "", "target architecture of compilation; beats all detection", var="ARCH")
     backend = Option(str, "rocm", "compile backend id")
     llvm_dir = Option(str, "", "external LLVM/MLIR prefix for the final code generation")
