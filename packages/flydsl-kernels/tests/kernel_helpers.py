@@ -71,7 +71,7 @@ def close_relative(out, ref, tolerance: float, what: str = "") -> None:
 
 
 #: Architectures of the general GEMM (and of what is built on it).
-GENERAL_GEMM = ("gfx942", "gfx950", "gfx120")
+GENERAL_GEMM = ("gfx942", "gfx950", "gfx120", "gfx1250")
 
 
 def needs(*archs: str):

@@ -3,9 +3,10 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import dense, fp8_rowscale, mx, preshuffle, rdna_fp8
+from . import dense, fp8_rowscale, gfx1250, mx, preshuffle, rdna_fp8
 from .dense import *  # noqa: F403
 from .fp8_rowscale import *  # noqa: F403
+from .gfx1250 import *  # noqa: F403
 from .mx import *  # noqa: F403
 from .preshuffle import *  # noqa: F403
 from .rdna_fp8 import *  # noqa: F403
@@ -19,7 +20,9 @@ _TORCH = {
     "clear_preshuffle_cache": "functional",
 }  # fmt: skip
 
-__all__ = [*preshuffle.__all__, *dense.__all__, *fp8_rowscale.__all__, *mx.__all__, *rdna_fp8.__all__]
+__all__ = [
+    *preshuffle.__all__, *dense.__all__, *fp8_rowscale.__all__, *gfx1250.__all__, *mx.__all__, *rdna_fp8.__all__,
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

@@ -136,7 +136,7 @@ class DenseConfig:
 
 def dense_config(where: str, **fields: object) -> DenseConfig:
     """A checked configuration for the current architecture. ValueError says what is not supported."""
-    target = require_arch(where, "gfx942", "gfx950", "gfx120")
+    target = require_arch(where, "gfx942", "gfx950", "gfx120", "gfx1250")
     config = DenseConfig(target=target, **fields)  # type: ignore[arg-type]
 
     def require(ok: bool, text: str) -> None:

@@ -112,17 +112,29 @@ def _mfma_scaled(a: list[Any], b: list[Any], acc: Any) -> Any:
     return _vector(result, acc)
 
 
-def _wmma_half(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
-    """gfx12 16-bit WMMA with K = 16: one instruction a chunk."""
+def _joined(parts: list[Any]) -> Any:
+    """Vectors of one size (a power of two of them) as one."""
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [x.shuffle(y, list(range(2 * x.numel))) for x, y in pairs]
+    return parts[0]
+
+
+def _wmma(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
+    """WMMA: one instruction for the chunks of a call, which are an operand one after the other."""
 
     def multiply(a: list[Any], b: list[Any], acc: Any) -> Any:
         atom = fx.make_mma_atom(kind())
-        left, right = (fx.make_rmem_tensor(8, element) for _ in range(2))
+        operands = []
+        for chunks in (a, b):
+            parts = [chunk.bitcast(element) for chunk in chunks]
+            n = parts[0].numel
+            register = fx.make_rmem_tensor(n * len(parts), element)
+            register.store(_joined(parts))
+            operands.append(register)
         total = fx.make_rmem_tensor(8, fx.Float32)
-        left.store(a[0].bitcast(element))
-        right.store(b[0].bitcast(element))
         total.store(acc)
-        fx.mma_atom_call(atom, total, left, right, total)
+        fx.mma_atom_call(atom, total, *operands, total)
         return total.load()
 
     return multiply
@@ -155,5 +167,12 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
             return MatrixOp(dtype, 1, 4, 4, True, 2, 1, _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"))
     elif target.arch == "gfx120" and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
-        return MatrixOp(dtype, 2, 2, 8, False, 1, 1, _wmma_half(lambda: fx.rocdl.WMMA(16, 16, 16, half), half))
+        return MatrixOp(dtype, 2, 2, 8, False, 1, 1, _wmma(lambda: fx.rocdl.WMMA(16, 16, 16, half), half))
+    elif target.arch == "gfx1250" and dtype in ("f16", "bf16"):
+        half = fx.Float16 if dtype == "f16" else fx.BFloat16
+        # K = 32: a lane holds two runs of eight, 32 bytes of k apart, which are two blocks of its chunks.
+        return MatrixOp(dtype, 2, 2, 8, False, 1, 2, _wmma(lambda: fx.rocdl.WMMA(16, 16, 32, half), half))
+    elif target.arch == "gfx1250" and dtype == "fp8":
+        kind = fx.Float8E4M3FN
+        return MatrixOp(dtype, 1, 2, 8, False, 1, 4, _wmma(lambda: fx.rocdl.WMMA(16, 16, 128, kind), kind))
     raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")

@@ -1,8 +1,7 @@
 """GEMM of microscaled operands (fp4, fp6, fp8 with one e8m0 scale per 32 k) by the scaled MFMA of gfx950.
 
 A goes through LDS, B (shuffled) and the scale words straight to registers. One scale word of a lane covers 32 rows
-and 256 k: byte ``2 * khalf + rowhalf`` belongs to 16 rows and 128 k. The word is shifted for the rows, which may
-depend on the wave, and the instruction's selector takes the half of k.
+and 256 k: byte ``2 * khalf + rowhalf`` belongs to 16 rows and 128 k, and the instruction's selector takes it.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from ..common.reduce import Lds
 from ..common.rows import pointer
 from .config import OUT_DTYPES, THREADS, WAVES
 from .epilogue import Epilogue, TilePlace, store_tile
+from .mainloop import finish_tile, part_rows, run_tile
 from .matrix import MatrixOp
-from .schedule import Tally, hot_loop_schedule
+from .schedule import Tally
 from .tiles import RowTile
 
 __all__ = ["FORMATS", "MxConfig", "launch_mx"]
@@ -127,23 +127,38 @@ def _operand(chunks: list[Any], kind: _Format) -> Any:
 class _Scales:
     """Scale words of the rows (or columns) from `first`: one word a lane for 32 of them and 256 k.
 
-    A tile of 16 rows uses one byte of each half of a word; the word is shifted so that these are bytes 0 and 2.
+    Args:
+        tiles: of 16 rows, one after the other.
+        aligned: `first` is a multiple of 32. Two tiles then share a word, and which of its bytes belongs to a tile is
+            known; otherwise a tile has its own, shifted so that its bytes are 0 (first half of k) and 2.
     """
 
-    def __init__(self, data: Any, columns: int, rows: Any, first: Any, tiles: int, step: int, lane: Any) -> None:
+    def __init__(self, data: Any, columns: int, rows: Any, first: Any, tiles: int, aligned: bool, lane: Any) -> None:
         self._buffer = Buffer(data, fx.Int32, None, div(rows + 255, 256) * (256 * columns // 4)
                               if not isinstance(rows, int) else -(-rows // 32) * 8 * columns)  # fmt: skip
-        self._columns, self._first, self._tiles, self._step, self._lane = columns, first, tiles, step, lane
+        self._columns, self._first, self._tiles, self._lane = columns, first, tiles, lane
+        self._paired = aligned and tiles % 2 == 0
+
+    @property
+    def loads(self) -> int:
+        """Words of a tile of k."""
+        return self._tiles // 2 if self._paired else self._tiles
 
     def fetch(self, k256: Any) -> list[Any]:
-        """A word for each tile (16 rows, `step` apart), shifted so that its byte is 0 (k first half) or 2."""
+        """Start loading the words of a block of 256 k."""
         out = []
-        for i in range(self._tiles):
-            row = self._first + i * self._step
-            at = div(row, 32) * (8 * self._columns) + k256 * 64 + self._lane
-            word = self._buffer.load(at, 1)[0]
-            out.append(fx.arith.shrui(word, mod(div(row, 16), 2) * 8))
+        for i in range(self.loads):
+            row = self._first + i * (32 if self._paired else 16)
+            at = div(row, 32) * (8 * self._columns) + self._lane
+            out.append(self._buffer.load(at, 1, k256 * 64)[0])
         return out
+
+    def of(self, words: list[Any], khalf: int) -> list[tuple[Any, int]]:
+        """(word, number of its byte) of each tile, for the first or second 128 k."""
+        if self._paired:
+            return [(words[i // 2], 2 * khalf + i % 2) for i in range(self._tiles)]
+        halves = [mod(div(self._first + i * 16, 16), 2) for i in range(self._tiles)]
+        return [(fx.arith.shrui(word, half * 8), 2 * khalf) for word, half in zip(words, halves, strict=True)]
 
 
 @flyc.kernel(known_block_size=[THREADS, 1, 1])
@@ -166,22 +181,28 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     sa_batch = fx.Int64(padded_rows) * columns if config.scale_batch < 0 else fx.Int64(config.scale_batch)
     sa = pointer(tensors["scale_a"], fx.Int32) + (fx.Int64(batch) * sa_batch >> 2)
     wave_column = column + wave * (config.n_repeat * 16)
-    scale_a = _Scales(sa, columns, m, row, config.m_repeat, 16, lane)
+    scale_a = _Scales(sa, columns, m, row, config.m_repeat, config.tile_m % 32 == 0, lane)
     b_columns = -(-(config.k // 32) // 8) * 8
     sb = pointer(tensors["scale_b"], fx.Int32) + fx.Int64(batch) * (config.n * b_columns // 4)
-    scale_b = _Scales(sb, b_columns, config.n, wave_column, config.n_repeat, 16, lane)
+    scale_b = _Scales(sb, b_columns, config.n, wave_column, config.n_repeat, config.n_repeat % 2 == 0, lane)
     strip_words = config.b_row_bytes * 4  # 16 columns
     b_start = fx.Int64(batch) * (config.n * config.b_row_bytes // 4) + fx.Int64(column) * (strip_words // 16)
     b = Buffer(tensors["b"], fx.Int32, b_start, config.tile_n // 16 * strip_words)
-    lds = Lds().array(fx.Int32, 2 * tile.words).ptr
+    memory = Lds()
+    stages = [memory.array(fx.Int32, tile.words).ptr for _ in fx.range_constexpr(2)]
     tally = Tally()
     step_blocks = kind_b.step_bytes // 64
     tile_words = config.steps * step_blocks * WAVE * WORDS
     op = MatrixOp("mx", 1, LANE_GROUPS, 4, False, 1, 1, None)  # type: ignore[arg-type] # only its sizes
+    size = part_rows(config.m_repeat)
+    groups = config.m_repeat // size
+    parts = config.steps * groups
 
-    def fetch(t):
+    def fetch_a(t):
         tally.add("vmem", tile.loads)
-        chunks = tile.fetch(a, stride, thread, t * (tile.row_bytes // 4))
+        return tile.fetch(a, stride, thread, t * (tile.row_bytes // 4))
+
+    def fetch_b(t):
         strips = []
         for ni in fx.range_constexpr(config.n_repeat):
             strip = (wave * config.n_repeat + ni) * strip_words + lane * WORDS
@@ -190,72 +211,86 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 blocks.append(b.load(strip + i * (WAVE * WORDS), WORDS, t * tile_words))
             strips.append(blocks)
         tally.add("vmem", config.n_repeat * config.steps * step_blocks)
-        return chunks, strips
+        return strips
 
     def scale_words(t):
-        """Words of tile t for its first 128 k in byte 0 and its second in byte 2."""
+        """Words of the 256 k to which tile t belongs."""
         k256 = div(t * config.tile_k, SCALE_K)
-        words = [scale_a.fetch(k256), scale_b.fetch(k256)]
-        tally.add("vmem", config.m_repeat + config.n_repeat)
-        if fx.const_expr(config.tile_k < SCALE_K):
-            shift = mod(t, 2) * 16
-            words = [[fx.arith.shrui(w, shift) for w in side] for side in words]
-        return words
+        tally.add("vmem", scale_a.loads + scale_b.loads)
+        return [scale_a.fetch(k256), scale_b.fetch(k256)]
 
-    def compute(acc, strips, words, stage):
-        out = list(acc)
-        base = lds + stage * tile.words
-        for step in fx.range_constexpr(config.steps):
-            select = (step % 2) * 2
-            right = []
-            for ni in fx.range_constexpr(config.n_repeat):
-                right.append(_operand(strips[ni][step * step_blocks : (step + 1) * step_blocks], kind_b))
-            for mi in fx.range_constexpr(config.m_repeat):
-                parts = [tile.read_at(base, mi * 16 + lane_row, c) for c in kind_a.chunks(step, group)]
-                tally.add("ds_read", len(parts))
-                left = _operand(parts, kind_a)
+    def reader(stage):
+        def read(part):
+            step, first = part // groups, part % groups * size
+            chunks = kind_a.chunks(step, group)
+            tally.add("ds_read", size * len(chunks))
+            rows_ = [(first + i) * 16 + lane_row for i in fx.range_constexpr(size)]
+            return [[tile.read_at(stages[stage], r, x) for x in chunks] for r in rows_]
+
+        return read
+
+    def multiplier(strips, words, parity):
+        """`parity` says which half of 256 k a tile of 128 is."""
+        halves = [parity] if config.steps == 1 else [0, 1]
+        factors = [(scale_a.of(words[0], x), scale_b.of(words[1], x)) for x in halves]
+
+        def multiply(acc, part, fragments):
+            out, step, first = list(acc), part // groups, part % groups * size
+            rows_, columns_ = factors[step]
+            blocks = slice(step * step_blocks, (step + 1) * step_blocks)
+            right = [_operand(strip[blocks], kind_b) for strip in strips]
+            for i in fx.range_constexpr(size):
+                left = _operand(fragments[i], kind_a)
                 for ni in fx.range_constexpr(config.n_repeat):
-                    at = mi * config.n_repeat + ni
+                    at = (first + i) * config.n_repeat + ni
+                    (word_a, byte_a), (word_b, byte_b) = rows_[first + i], columns_[ni]
                     result = fx.rocdl.mfma_scale_f32_16x16x128_f8f6f4(
-                        fx.T.f32x4, [left, right[ni], out[at], kind_a.code, kind_b.code, select, words[0][mi], select,
-                                     words[1][ni]])  # fmt: skip
+                        fx.T.f32x4, [left, right[ni], out[at], kind_a.code, kind_b.code, byte_a, word_a, byte_b,
+                                     word_b])  # fmt: skip
                     out[at] = fx.Vector(result, (4,), fx.Float32)
-                    tally.add("mfma")
-        return out
+            tally.add("mfma", size * config.n_repeat)
+            return out
 
-    def advance(acc, strips, words, t, stage):
+        return multiply
+
+    def step(acc, strips, words, pending, first, t, stage, more=True):
+        """Multiply tile t. B and the scales of tile t + 1 are fetched, and A of tile t + 2 if there is `more`;
+        `pending` is A of tile t + 1."""
         tally.reset()
-        chunks, next_strips = fetch(t + 1)
-        next_words = scale_words(t + 1)
-        acc = compute(acc, strips, words, stage)
-        tile.commit(lds + (1 - stage) * tile.words, thread, chunks)
-        tally.add("ds_write", tile.loads)
-        counts = tally.take()
-        hot_loop_schedule(counts).emit(counts)
-        fx.barrier()
-        return acc, next_strips, next_words
+        next_strips, next_words = fetch_b(t + 1), scale_words(t + 1)
+        later = fetch_a(t + 2) if more else []
+
+        def turn(hints):
+            tile.commit(stages[1 - stage], thread, pending)
+            tally.add("ds_write", tile.loads)
+            hints()
+            fx.barrier()
+            return lambda: reader(1 - stage)(0)
+
+        acc, first = run_tile(acc, first, parts, reader(stage), multiplier(strips, words, stage), turn, tally, True)
+        return acc, next_strips, next_words, later, first
 
     count, total = config.m_repeat * config.n_repeat, config.k // config.tile_k
-    acc = [op.zero() for _ in fx.range_constexpr(count)]
-    chunks, strips = fetch(fx.Int32(0))
-    words = scale_words(fx.Int32(0))
-    tile.commit(lds, thread, chunks)
+    acc, pending = [op.zero() for _ in fx.range_constexpr(count)], []
+    chunks, strips, words = fetch_a(fx.Int32(0)), fetch_b(fx.Int32(0)), scale_words(fx.Int32(0))
+    if fx.const_expr(total > 1):
+        pending = fetch_a(fx.Int32(1))
+    tile.commit(stages[0], thread, chunks)
     fx.barrier()
-    turns = (total - 1) // 2
+    first = reader(0)(0)
+    turns = max(total - 2, 0) // 2
     if fx.const_expr(turns > 0):
-        flat, rebuild = flatten(acc, strips, words)
+        flat, rebuild = flatten(acc, strips, words, pending, first)
         for turn, state in range(0, turns, 1, init=flat):  # type: ignore[call-overload]
-            acc_in, strips_in, words_in = rebuild(state)
-            t = fx.Int32(turn) * 2
-            acc_in, strips_in, words_in = advance(acc_in, strips_in, words_in, t, 0)
-            acc_in, strips_in, words_in = advance(acc_in, strips_in, words_in, t + 1, 1)
-            results = yield flatten(acc_in, strips_in, words_in)[0]
-        acc, strips, words = rebuild(results)
-    last = 2 * turns
-    if fx.const_expr(last < total - 1):
-        acc, strips, words = advance(acc, strips, words, fx.Int32(last), 0)
-        last += 1
-    acc = compute(acc, strips, words, last % 2)
+            values = rebuild(state)
+            for half in fx.range_constexpr(2):
+                values = step(*values, fx.Int32(turn) * 2 + half, half)
+            results = yield flatten(*values)[0]
+        acc, strips, words, pending, first = rebuild(results)
+    for t in fx.range_constexpr(2 * turns, total - 1):
+        values = step(acc, strips, words, pending, first, fx.Int32(t), t % 2, t + 2 < total)
+        acc, strips, words, pending, first = values
+    acc = finish_tile(acc, first, parts, reader((total - 1) % 2), multiplier(strips, words, (total - 1) % 2))
     element = OUT_DTYPES[config.out_dtype]
     c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
     place = TilePlace(m, config.c_row_elements, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
@@ -265,22 +300,23 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     store_tile(c, element, acc, Epilogue(tensors, config.n, "none", False), op, place)
 
 
-def flatten(acc: list[Any], strips: list[list[Any]], words: list[list[Any]]) -> tuple[list[Any], Any]:
+def flatten(acc: list[Any], strips: list[list[Any]], words: list[list[Any]], pending: list[Any],
+            first: list[list[Any]]) -> tuple[list[Any], Any]:  # fmt: skip
     """The loop's state as one list, and the function that takes such a list apart again."""
-    vectors = [*acc, *(chunk for strip in strips for chunk in strip)]
-    scalars = [word for side in words for word in side]
-    kinds = [(v.shape, v.dtype) for v in vectors]
-    sizes = [len(strip) for strip in strips]
-    split = len(words[0])
+    groups = [acc, *strips, pending, *first]
+    vectors = [v for part in groups for v in part]
+    kinds, sizes = [(v.shape, v.dtype) for v in vectors], [len(part) for part in groups]
+    scalars, split = [word for side in words for word in side], len(words[0])
 
-    def rebuild(state: Any) -> tuple[list[Any], list[list[Any]], list[list[Any]]]:
+    def rebuild(state: Any) -> tuple[Any, ...]:
         values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=False)]
-        rest, groups = values[len(acc) :], []
+        found = []
         for size in sizes:
-            groups.append(rest[:size])
-            rest = rest[size:]
+            found.append(values[:size])
+            values = values[size:]
         left = [fx.Int32(w) for w in list(state)[len(vectors) :]]
-        return values[: len(acc)], groups, [left[:split], left[split:]]
+        b = 1 + len(strips)
+        return found[0], found[1:b], [left[:split], left[split:]], found[b], found[b + 1 :]
 
     return [*vectors, *scalars], rebuild
 

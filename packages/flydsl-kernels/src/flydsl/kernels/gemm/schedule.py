@@ -97,8 +97,8 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread evenly over the matrix instructions,
     global loads over all but the last sixth (more at once would fill the queue of the memory pipeline, which then holds
-    up the wave), and LDS writes go one after each of the last, once the loads that feed them have had time to return. Vector arithmetic (which waits for matrix results)
-    is spread over the matrix instructions after the first few.
+    up the wave), and LDS writes go one after each of the last, once the loads that feed them have had time to return.
+    Vector arithmetic (which waits for matrix results) is spread over the matrix instructions after the first few.
 
     Args:
         counts: of the tile; there must be a matrix instruction.

@@ -78,7 +78,7 @@ def add_slice(tensors, acc, op: MatrixOp, place: TilePlace, config: DenseConfig,
     semaphore = pointer(tensors["semaphore"], fx.Int32) + tile
     if slice_ == 0:
         _initialise(tensors, place, config, column)
-        fx.rocdl.s_waitcnt(vmcnt=0)
+        fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
         fx.barrier()
         if thread == 0:
             fx.llvm.generic_store(signal, fx.Int32(1), memory_order=fx.AtomicOrdering.Release, syncscope=AGENT)
@@ -91,7 +91,7 @@ def add_slice(tensors, acc, op: MatrixOp, place: TilePlace, config: DenseConfig,
     plain, element = Epilogue(tensors, config.n, "none", False), FLOATS[config.out_dtype]
     add = _add_bf16 if config.out_dtype == "bf16" and not config.target.mx else _add
     shuffle_tile(tensors["c"], element, acc, plain, op, place, lds, config.shuffle, column, wave_m, add)
-    fx.rocdl.s_waitcnt(vmcnt=0)
+    fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
     fx.barrier()
     if thread == 0:
         done = fx.llvm.atomic_add(semaphore, fx.Int32(1), ordering=fx.AtomicOrdering.AcqRel, syncscope=AGENT)
