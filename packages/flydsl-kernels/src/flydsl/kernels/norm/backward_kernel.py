@@ -23,6 +23,7 @@ from .config import NormConfig
 __all__ = ["launch_one_stage", "launch_two_stage"]
 
 REDUCE_COLUMNS, REDUCE_LANES = 64, 4
+REDUCE_AHEAD = 8  # loads that a lane has under way
 
 
 def _row_gradient(tensors: dict[str, Any], config: NormConfig, place: Place, lds: Lds) -> tuple[Held, Held]:
@@ -130,8 +131,16 @@ def _sum_kernel(Partial, DWeight, programs: fx.Int32, config: fx.Constexpr):
     inside = column < n
     source = pointer(Partial, fx.Float32) + inside.select(column, 0)
     total = fx.Float32(0.0)
-    for program in range(part, programs, REDUCE_LANES):
-        total = total + (source + fx.Int64(fx.Int32(program)) * n).load()
+    for first in range(part, programs, REDUCE_LANES * REDUCE_AHEAD):
+        # All loads of a round are under way before the first addition waits for one.
+        values = []
+        for i in fx.range_constexpr(REDUCE_AHEAD):
+            program = fx.Int32(first) + i * REDUCE_LANES
+            exists = program < programs
+            value = (source + fx.Int64(exists.select(program, 0)) * n).load()
+            values.append(exists.select(value, 0.0))
+        for value in values:
+            total = total + value
     slots[thread] = total
     fx.barrier()
     if part == 0:
