@@ -16,6 +16,7 @@ from flydsl.kernels.gemm import (
 )
 
 CDNA = needs("gfx942", "gfx950")
+COUNTERS = True  # profiles its launches: see conftest.py
 COUNTED = rt.kind() == "sim" and not os.environ.get("FLYDSL_SIM_CHECK")  # checked runs are not counted
 TILES = cases(
     [("fp8", 33, 256, (32, 128, 128), "none"), ("int8", 70, 128, (64, 64, 128), "bias_silu"),

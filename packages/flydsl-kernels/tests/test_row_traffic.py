@@ -11,6 +11,7 @@ from flydsl.kernels import elementwise, moe, norm, quant, softmax
 from flydsl.kernels.common.arch import current_arch, target
 
 profiling = pytest.importorskip("flydsl.runtime.profiling")
+COUNTERS = True
 pytestmark = pytest.mark.skipif(rt.kind() != "sim", reason="counters of the simulator")
 
 M, N = 64, 4096

@@ -8,6 +8,7 @@ from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import build_gemm_module, compile_preshuffle_gemm, shuffle_weight
 
 profiling = pytest.importorskip("flydsl.runtime.profiling")
+COUNTERS = True
 pytestmark = pytest.mark.skipif(rt.kind() != "sim", reason="counters of the simulator")
 
 

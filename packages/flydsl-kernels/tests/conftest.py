@@ -1,0 +1,26 @@
+"""Every test runs its kernels under the simulator's checks for accesses out of bounds and races.
+
+``FLYDSL_KERNELS_CHECK`` names other checks, or none. Modules with ``COUNTERS = True`` count bytes and clocks instead.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import flydsl.runtime as rt
+
+CHECKS = os.environ.get("FLYDSL_KERNELS_CHECK", "oob,race")
+
+
+@pytest.fixture(autouse=True)
+def checked_launches(request: pytest.FixtureRequest):
+    """Fail the test if a check found something in one of its launches."""
+    if not CHECKS or rt.kind() != "sim" or getattr(request.module, "COUNTERS", False):
+        yield
+        return
+    with rt.checked(CHECKS) as report:
+        yield
+        rt.synchronize()
+    assert not report.findings, "\n".join(map(str, report.findings))
