@@ -234,3 +234,60 @@ def run(n: fx.Int32):
     module.traces.append("mine")
     assert flyc.compile(module.run, 2) is not first and len(module.traces) == 3
     assert flyc.compile(module.run, 2) is not first and len(module.traces) == 3
+
+
+MODULE_USES = {
+    "an import": "def f(x):\n    import fly_key_helpers\n    return fly_key_helpers.scale(x)",
+    "an import of a name": "def f(x):\n    from fly_key_helpers import scale as s\n    return s(x)",
+    "an import in a nested function": (
+        "def f(x):\n    def g(y):\n        import fly_key_helpers as h\n        return h.scale(y)\n    return g(x)"
+    ),
+    "a local name": "def f(x):\n    h = helpers\n    return h.scale(x)",
+    "an argument": "def apply(m, x):\n    return m.scale(x)\ndef f(x):\n    return apply(helpers, x)",
+    "getattr": "def f(x):\n    return getattr(helpers, 'sc' + 'ale')(x)",
+    "globals": "def f(x):\n    return globals()['helpers'].scale(x)",
+    "a module in a module": "def f(x):\n    h = outer\n    return h.inner.scale(x)",
+}
+
+
+@pytest.mark.parametrize("how", MODULE_USES)
+def test_modules_that_are_values_bring_what_the_code_reads_of_them(how: str) -> None:
+    helpers = helper_module("def scale(x):\n    return x * 2\ndef other(x):\n    return 1")
+    outer = types.ModuleType("fly_key_outer")
+    outer.inner = helpers  # type: ignore[attr-defined]
+    scope_module = types.ModuleType("fly_key_scope")
+    sys.modules[scope_module.__name__] = scope_module
+    scope = vars(scope_module)
+    scope.update(helpers=helpers, outer=outer)
+    exec(MODULE_USES[how], scope)
+    found = Identity(FunctionSnapshot.of(scope["f"]))
+    first = found.digest()
+    if how not in ("getattr", "globals"):
+        helpers.other = lambda x: 2
+        assert found.digest() == first, "nothing reads it"
+    exec("def scale(x):\n    return x * 3", vars(helpers))
+    assert found.digest() != first
+
+
+def test_a_module_in_a_closure() -> None:
+    helpers = helper_module("K = 1\nUNUSED = 1")
+
+    def make() -> Any:
+        import fly_key_helpers as h
+
+        def f(x: Any) -> Any:
+            return x + h.K
+
+        return f
+
+    found = Identity(FunctionSnapshot.of(make()))
+    first = found.digest()
+    helpers.UNUSED = 2
+    assert found.digest() == first
+    helpers.K = 2
+    assert found.digest() != first
+
+
+def test_a_module_that_cannot_be_imported_is_left_to_the_trace() -> None:
+    first, _ = identity("def f(x):\n    import fly_key_missing\n    return fly_key_missing.scale(x)")
+    assert first.digest() == first.digest()

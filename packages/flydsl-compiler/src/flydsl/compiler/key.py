@@ -14,6 +14,7 @@ import dis
 import enum
 import functools
 import hashlib
+import importlib
 import os
 import sys
 import types
@@ -161,6 +162,45 @@ def _global_reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
             yield from _global_reads(constant)
 
 
+# Names by which code can get at attributes that its bytecode does not name.
+_DYNAMIC_GLOBALS = frozenset({"globals", "eval", "exec"})
+_DYNAMIC_ACCESS = _DYNAMIC_GLOBALS | {"getattr", "vars", "__dict__", "attrgetter"}
+_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object and those inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+def _imports(code: types.CodeType) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """(module, level, names after ``from``) of the import statements in the code."""
+    for part in _nested(code):
+        if _IMPORT_NAME not in part.co_code[::2]:
+            continue
+        before: list[Any] = [0, None]
+        for instruction in dis.get_instructions(part):
+            if instruction.opname == "IMPORT_NAME":
+                yield str(instruction.argval), int(before[0] or 0), tuple(before[1] or ())
+            if instruction.opname not in ("EXTENDED_ARG", "CACHE"):
+                before = [before[1], instruction.argval]
+
+
+def _import(name: str, level: int, package: str | None) -> types.ModuleType | None:
+    """The module that an import statement names; None if it cannot be imported."""
+    try:
+        return importlib.import_module("." * level + name, package)
+    except Exception:  # whatever importing raises, tracing will raise it where it happens
+        return None
+
+
+def _is_user_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and not _is_library(value.__name__)
+
+
 @dataclasses.dataclass
 class FunctionSnapshot:
     """A function before it was rewritten.
@@ -182,6 +222,17 @@ class FunctionSnapshot:
     def reads(self) -> tuple[tuple[str, ...], ...]:
         """Distinct chains of globals that the code loads."""
         return tuple(dict.fromkeys(_global_reads(self.code)))
+
+    @functools.cached_property
+    def names(self) -> frozenset[str] | None:
+        """Every attribute or global that the code names; None when it may reach others, by ``getattr`` and the like."""
+        found = frozenset(n for code in _nested(self.code) for n in code.co_names)
+        return None if found & _DYNAMIC_ACCESS else found
+
+    @functools.cached_property
+    def imports(self) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
+        """Import statements in the code: (module, level, names)."""
+        return tuple(dict.fromkeys(_imports(self.code)))
 
     @property
     def code_text(self) -> str:
@@ -219,7 +270,43 @@ class FunctionSnapshot:
             found[f"<default>.{name}"] = default
         for name, annotation in function.__annotations__.items():
             found[f"<annotation>.{name}"] = annotation
+        for name, level, _ in self.imports:
+            if level or not _is_library(name):
+                found[f"<import>.{'.' * level}{name}"] = _import(name, level, function.__globals__.get("__package__"))
+        if self.names is None and any(_DYNAMIC_GLOBALS & set(code.co_names) for code in _nested(self.code)):
+            found["<globals>"] = sys.modules.get(function.__module__)
+        self._expand(found, watch)
         return found
+
+    def _expand(self, found: dict[str, Any], watch: list[tuple[Any, ...]]) -> None:
+        """Add what the code may read of the modules in ``found``: a module by itself says nothing of its content."""
+        pending = [(key, value) for key, value in found.items() if _is_user_module(value)]
+        if not pending:
+            return
+        names = self.names
+        if names is not None:
+            for value in found.values():
+                code = getattr(getattr(value, "_original", value), "code", None) or getattr(value, "__code__", None)
+                if isinstance(code, types.CodeType):  # the module may be handed to it
+                    names |= {n for part in _nested(code) for n in part.co_names}
+        seen = set()
+        while pending:
+            key, module = pending.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            content = vars(module)
+            if names is None:
+                watch.append(("dict", content, dict(content)))
+            for name in sorted(content if names is None else names & content.keys()):
+                value = content[name]
+                if name.startswith("__") and name.endswith("__"):
+                    continue
+                if names is not None:
+                    watch.append(("item", content, name, value))
+                found[f"{key}.{name}"] = value
+                if _is_user_module(value):
+                    pending.append((f"{key}.{name}", value))
 
 
 class _Walker:
