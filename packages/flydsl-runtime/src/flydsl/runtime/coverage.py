@@ -88,11 +88,12 @@ def summary(arch: str, library: str | None = None) -> dict[str, int | float | st
 
 
 def _listed_name(instruction: Instruction) -> str:
-    """The name in the table: of a pair of operations (VOPD) the approximate one."""
+    """The name in the table: of a pair of operations (VOPD) the approximate one; missing forms are named."""
     dot = re.search(r"dot2(?:acc|c)_f32_(b?f16)", instruction.opcode.lower())
     if instruction.mnemonic.startswith("v_dual_") and dot:
         return f"v_dual_dot2acc_f32_{dot[1]}"
-    return instruction.mnemonic
+    form = " (DPP)" if instruction.fidelity == "missing" and "_dpp" in instruction.opcode else ""
+    return instruction.mnemonic + form
 
 
 def _by_architecture(kind: str, archs: tuple[str, ...], library: str | None) -> dict[str, tuple[str, ...]]:
