@@ -1,7 +1,7 @@
 """Random kernels on the device against a plain Python reading of the same source.
 
-``FLYDSL_FUZZ_PROGRAMS`` (default 16) is the number of programs, ``FLYDSL_FUZZ_SEED`` the first seed. The last long run was
-2 000 programs from seed 70000: no deviation, five minutes on one core.
+``FLYDSL_FUZZ_PROGRAMS`` (default 16) is the number of programs, ``FLYDSL_FUZZ_SEED`` the first seed.
+The last long run was 2 000 programs from seed 70000: no deviation, five minutes on one core.
 """
 
 from __future__ import annotations
