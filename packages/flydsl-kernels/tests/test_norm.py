@@ -171,6 +171,8 @@ def test_older_module_names():
     import importlib
 
     for module, name in (("softmax_kernel", "build_softmax_module"), ("rmsnorm_kernel", "build_rmsnorm_module"),
+                         ("rmsnorm_kernel", "rmsnorm_autotuned"), ("rmsnorm_kernel", "fused_add_rmsnorm_bwd"),
+                         ("layernorm_kernel", "layernorm_fwd"), ("norm", "rmsnorm_bwd"),
                          ("layernorm_kernel", "build_layernorm_module"), ("quantization", "build_quant_module"),
                          ("preshuffle_gemm", "compile_preshuffle_gemm"), ("hgemm_splitk", "hgemm_splitk_"),
                          ("blockscale_preshuffle_gemm", "compile_blockscale_preshuffle_gemm"),

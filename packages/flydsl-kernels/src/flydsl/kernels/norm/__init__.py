@@ -8,9 +8,19 @@ from .rmsnorm import *  # noqa: F403
 __all__ = [*rmsnorm.__all__, *layernorm.__all__, *backward.__all__]
 
 
+# The forms for arrays, whose module is loaded when one is asked for.
+_ARRAY_FORMS = (
+    "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd", "layernorm_bwd", "layernorm_fwd", "rmsnorm_bwd", "rmsnorm_fwd",
+)  # fmt: skip
+
+
 def __getattr__(name: str) -> object:
     if name in ("rmsnorm_autotuned", "rmsnorm_configs"):
         import importlib
 
         return getattr(importlib.import_module(f"{__name__}.autotuned"), name)
+    if name in _ARRAY_FORMS:
+        from .. import ops
+
+        return getattr(ops, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
