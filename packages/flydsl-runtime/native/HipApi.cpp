@@ -56,6 +56,8 @@ HipApi *HipApi::load(const std::string &path) {
   require(api->getErrorName, "hipGetErrorName");
   require(api->getErrorString, "hipGetErrorString");
   optional(api->simLastErrorMessage, "flysimLastErrorMessage");
+  if (api->simLastErrorMessage)
+    (void)api->simLastErrorMessage(); // says that faults are raised here and need not go to stderr
   optional(api->simSetArch, "flysimSetArch");
   optional(api->simVersion, "flysimVersion");
   optional(api->simLaunchRanges, "flysimLaunchRanges");

@@ -397,6 +397,7 @@ static void streams(hipModule_t module) {
   OK(hipStreamWriteValue64(writer, flag + 2, 1ull << 40, 0));
   OK(hipStreamSynchronize(t));
   OK(hipEventSynchronize(stop));
+  OK(hipStreamSynchronize(s));
   OK(hipStreamQuery(s));
   EXPECT(holds(0, 4));
   OK(hipEventElapsedTime(&ms, start, stop));

@@ -47,6 +47,7 @@ RaceCheck::RaceCheck(const Dispatch &d, SharedAccesses &shared, Findings &findin
 void RaceCheck::startGroup(const Workgroup &wg) {
   group = wg.id[0] + d.grid[0] * (wg.id[1] + d.grid[1] * wg.id[2]);
   lds.assign((wg.ldsSize + 3) / 4, AccessCells());
+  ldsReads.assign(lds.size() * wg.numWaves, AccessCell());
   waves.assign(wg.numWaves, WaveState());
   for (unsigned k = 0; k < wg.numWaves; ++k)
     waves[k].clock[k] = 1;
@@ -163,9 +164,30 @@ void RaceCheck::touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane,
                       static_cast<uint8_t>(w.id), static_cast<uint8_t>(lane), bytes, write, atomic};
 }
 
+void RaceCheck::touchLds(Wave &w, const Inst &i, unsigned lane, uint8_t bytes, bool write,
+                         bool atomic, uint64_t at) {
+  size_t n = at / 4;
+  AccessCell *reads = &ldsReads[n * waves.size()];
+  if (write) {
+    for (unsigned k = 0; k < waves.size(); ++k)
+      if (reads[k].inst && k != w.id && (reads[k].bytes & bytes) && !ordered(reads[k], w.id))
+        tell(w, i, lane, true, reads[k], at, true);
+    touch(w, i, lds[n], lane, bytes, write, atomic, at, true);
+    return;
+  }
+  for (const AccessCell &c : lds[n].cell)
+    if (c.inst && c.write && c.wave != w.id && (c.bytes & bytes) && !(atomic && c.atomic) &&
+        !ordered(c, w.id))
+      tell(w, i, lane, false, c, at, true);
+  AccessCell &own = reads[w.id];
+  uint8_t before = own.clock == waves[w.id].clock[w.id] ? own.bytes : 0;
+  own = AccessCell{&i, group, waves[w.id].clock[w.id], 0, static_cast<uint8_t>(w.id),
+                   static_cast<uint8_t>(lane), static_cast<uint8_t>(bytes | before), false, atomic};
+}
+
 void RaceCheck::writesLds(Wave &w, const Inst &i, unsigned lane, uint64_t offset, unsigned bytes) {
   for (uint64_t at = offset & ~3ull; at < offset + bytes && at / 4 < lds.size(); at += 4)
-    touch(w, i, lds[at / 4], lane, 15, true, false, at, true);
+    touchLds(w, i, lane, 15, true, false, at);
 }
 
 void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const MemoryAccess &access,
@@ -202,7 +224,10 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
         uint8_t bytes = 0;
         for (unsigned b = 0; b < 4; ++b)
           bytes |= static_cast<uint8_t>((at + b >= addr && at + b < end) << b);
-        touch(w, i, inLds ? lds[at / 4] : shared.at(at / 4), l, bytes, write, atomic, at, inLds);
+        if (inLds)
+          touchLds(w, i, l, bytes, write, atomic, at);
+        else
+          touch(w, i, shared.at(at / 4), l, bytes, write, atomic, at, false);
       }
       if (!atomic)
         continue;

@@ -10,6 +10,8 @@
 //   a work-group that acquires knows all that was released before. This errs on the side
 //   of order, so that what is reported is a race.
 //
+// LDS remembers the last read of every wave. Global memory remembers four accesses a dword.
+//
 // A write that leaves memory as it is (all waves store the same value) counts for nothing.
 //
 //===----------------------------------------------------------------------===//
@@ -90,6 +92,8 @@ private:
   };
   void touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane, uint8_t bytes, bool write,
              bool atomic, uint64_t at, bool lds);
+  void touchLds(Wave &w, const Inst &i, unsigned lane, uint8_t bytes, bool write, bool atomic,
+                uint64_t at);
   bool ordered(const AccessCell &c, uint32_t wave);
   void tell(Wave &w, const Inst &i, unsigned lane, bool write, const AccessCell &other, uint64_t at,
             bool lds);
@@ -101,7 +105,8 @@ private:
   Findings &findings;
   SharedAccesses::Order *order = nullptr; ///< of the work-group that runs
   uint32_t group = 0;
-  std::vector<AccessCells> lds;
+  std::vector<AccessCells> lds;      ///< writes and atomic operations, by dword
+  std::vector<AccessCell> ldsReads;  ///< by dword and wave
   std::vector<WaveState> waves;
   WaveClock barrier[2], named{};
   std::unordered_map<uint64_t, WaveClock> atomics; ///< by address, LDS offsets with bit 63

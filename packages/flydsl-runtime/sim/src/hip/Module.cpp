@@ -169,9 +169,10 @@ void KernelCall::run() const {
       output = std::make_unique<PrintfBuffer>(*d.object, a.offset, segment.data());
   try {
     runDispatch(d);
-  } catch (...) {
+  } catch (const Fault &fault) {
     if (output)
       output->flush(); // what led to the fault
+    tellFault(fault);
     throw;
   }
   if (output)

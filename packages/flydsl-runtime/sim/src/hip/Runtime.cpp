@@ -219,8 +219,12 @@ FLYSIM_API hipError_t hipDrvGetErrorString(hipError_t code, const char **out) {
   return hipSuccess;
 }
 
-/// The text behind the calling thread's last failed call.
-FLYSIM_API const char *flysimLastErrorMessage() { return lastErrorMessage(); }
+/// The text behind the calling thread's last failed call. A program that has called this once
+/// tells faults of kernels itself; for others they go to stderr.
+FLYSIM_API const char *flysimLastErrorMessage() {
+  programReadsMessages();
+  return lastErrorMessage();
+}
 /// Chooses the simulated architecture; 0 on success, 1 for an unknown name.
 FLYSIM_API int flysimSetArch(const char *name) { return Runtime::instance().setArch(name) ? 0 : 1; }
 FLYSIM_API const char *flysimVersion() { return FLYSIM_VERSION; }

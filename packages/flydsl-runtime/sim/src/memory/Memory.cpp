@@ -118,6 +118,19 @@ bool AddressSpace::lookupDevice(uint64_t addr, uint64_t size, Region &out) {
   return false;
 }
 
+bool AddressSpace::lookupPages(uint64_t addr, uint64_t size, Region &out) {
+  std::shared_lock lock(mutex);
+  auto it = allocations.upper_bound(addr);
+  if (it == allocations.begin() || addr + size < addr)
+    return false;
+  const Allocation &a = std::prev(it)->second;
+  uint64_t end = a.base + roundUp(std::max<uint64_t>(a.size, 1), kPage);
+  if (addr < a.base || addr + size > end)
+    return false;
+  out = Region{a.base, end, false};
+  return true;
+}
+
 bool AddressSpace::lookupHost(uint64_t addr, uint64_t size, bool write, Region &out) {
   std::unique_lock lock(mutex);
   // The snapshot of the host's mappings goes stale as the host allocates and frees,
@@ -191,27 +204,32 @@ void AccessCache::refresh() {
   gen = now;
 }
 
+/// The region of an access when host memory is limited to the arrays of the launch.
+bool AccessCache::find(AddressSpace &space, uint64_t addr, uint64_t size, bool write, Region &r) const {
+  if (space.lookupDevice(addr, size, r))
+    return true;
+  auto it = std::upper_bound(hostWritable->begin(), hostWritable->end(), addr,
+                             [](uint64_t a, const Region &x) { return a < x.lo; });
+  if (it != hostWritable->begin() && addr + size >= addr && addr + size <= std::prev(it)->hi) {
+    r = *std::prev(it);
+    return true;
+  }
+  // A launch that is checked for bounds may not read other host memory either.
+  if (write || (requestedChecks() & kCheckOob) || !space.lookup(addr, size, false, r))
+    return false;
+  r.writable = false;
+  return true;
+}
+
 bool AccessCache::miss(uint64_t addr, uint64_t size, bool write) {
   AddressSpace &space = AddressSpace::instance();
   if (space.generation() != gen)
     refresh();
   Region r;
-  if (hostWritable && !space.lookupDevice(addr, size, r)) {
-    auto it = std::upper_bound(hostWritable->begin(), hostWritable->end(), addr,
-                               [](uint64_t a, const Region &x) { return a < x.lo; });
-    bool inside = it != hostWritable->begin() && addr + size >= addr &&
-                  addr + size <= std::prev(it)->hi;
-    if (inside) {
-      r = *std::prev(it);
-    } else {
-      // A launch that is checked for bounds may not read other host memory either.
-      if (write || (requestedChecks() & kCheckOob) || !space.lookup(addr, size, false, r))
-        return false;
-      r.writable = false;
-    }
-  } else if (!hostWritable && !space.lookup(addr, size, write, r)) {
-    return false;
-  }
+  bool exact = write || (requestedChecks() & kCheckOob);
+  if (hostWritable ? !find(space, addr, size, write, r) : !space.lookup(addr, size, write, r))
+    if (exact || !space.lookupPages(addr, size, r))
+      return false;
   entries[next] = r;
   next = (next + 1) % kEntries;
   return true;

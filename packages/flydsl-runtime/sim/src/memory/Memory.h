@@ -56,6 +56,9 @@ public:
   bool lookup(uint64_t addr, uint64_t size, bool write, Region &out);
   /// The same for device allocations (and registered host memory) alone.
   bool lookupDevice(uint64_t addr, uint64_t size, Region &out);
+  /// As `lookup` for a read that may end behind an allocation, within its last page, as
+  /// on hardware (which knows pages, not allocations).
+  bool lookupPages(uint64_t addr, uint64_t size, Region &out);
   /// Words that describe where `addr` lies, for error messages.
   std::string describe(uint64_t addr) const;
 
@@ -93,6 +96,7 @@ public:
 
 private:
   bool miss(uint64_t addr, uint64_t size, bool write);
+  bool find(AddressSpace &space, uint64_t addr, uint64_t size, bool write, Region &r) const;
   static constexpr unsigned kEntries = 4;
   Region entries[kEntries];
   unsigned next = 0;

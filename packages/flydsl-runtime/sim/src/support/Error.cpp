@@ -2,6 +2,7 @@
 
 #include "support/Error.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <vector>
@@ -58,5 +59,16 @@ void setLastErrorMessage(std::string text) {
   lastMessage = std::move(text);
 }
 const char *lastErrorMessage() { return lastMessage.c_str(); }
+
+namespace {
+std::atomic<bool> messagesRead{false};
+}
+
+void programReadsMessages() { messagesRead = true; }
+
+void tellFault(const Fault &fault) {
+  if (!messagesRead)
+    fprintf(stderr, "HIP simulator: %s\n", fault.text.c_str());
+}
 
 } // namespace flysim

@@ -44,6 +44,11 @@ std::string format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void setLastErrorMessage(std::string text);
 const char *lastErrorMessage();
 
+/// Tells a failed launch on stderr, as ROCm does, unless the program has asked for
+/// messages (flysimLastErrorMessage) and tells them itself.
+void tellFault(const Fault &fault);
+void programReadsMessages();
+
 } // namespace flysim
 
 #endif
