@@ -281,14 +281,23 @@ def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
             raise LayoutError(f"complement({layout}): a layout of several modes needs static strides")
         modes.sort(key=lambda m: m[0])
     out: list[Pair] = []
+    conditions: list[sc.Condition] = []
     last: Leaf = 1
     for d, s in modes:
+        if type(d) is Dyn or type(last) is Dyn:
+            conditions.append((f"complement({layout})", "starts", (d, last)))
         if type(d) is int and (d <= 0 or (type(last) is int and (last <= 0 or d % last))):
             raise LayoutError(f"complement({layout}): the mode {s}:{d} does not start at a multiple of {last}")
         out.append((sc.div(d, last), last))
         last = sc.mul(d, s)
     out.append((sc.ceil_div(codomain, last), last))
-    return make_pair(*coalesce_pair(*pair_of(out)))
+    return under_conditions(conditions, *coalesce_pair(*pair_of(out)))
+
+
+def under_conditions(conditions: list[sc.Condition], shape: IntTuple, stride: IntTuple) -> Layout:
+    """A layout whose value for named symbols is refused where the conditions do not hold (:func:`.scalar.under`)."""
+    kept = sc.under(conditions, shape)
+    return make_pair(kept, stride if kept is not shape else sc.under(conditions, stride))
 
 
 def complement(layout: Layout | ComposedLayout, codomain_size: Any = None) -> Any:

@@ -11,7 +11,17 @@ from itertools import product as grid
 from typing import Any
 
 from . import coords, inttuple as it, scalar as sc
-from .algebra import Pair, canon, coalesce_pair, linear_of, mode_pairs, pair_of, rewrap, stands_for_layout
+from .algebra import (
+    Pair,
+    canon,
+    coalesce_pair,
+    linear_of,
+    mode_pairs,
+    pair_of,
+    rewrap,
+    stands_for_layout,
+    under_conditions,
+)
 from .carries import ENUMERATION_LIMIT, Carries, Digit
 from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, as_tiler, make_pair, set_cx, static_flat
 from .errors import LayoutError
@@ -205,6 +215,8 @@ class _Symbolic:
         self.carries: dict[tuple[int, ...], tuple[Carries, list[tuple[int, ...]]] | None] = {}
         self.steps: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         self.used: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self.reach: dict[tuple[Any, ...], tuple[Leaf, Leaf]] = {}
+        self.conditions: list[sc.Condition] = []
 
     def compose(self, shape: IntTuple, stride: IntTuple) -> Pair:
         if type(shape) is tuple:
@@ -242,6 +254,11 @@ class _Symbolic:
         if type(d) is int and d < 0:
             raise LayoutError(f"{why}: a negative stride through several modes, not all of them static")
         rs, rd = s, d
+
+        def demand(kind: str, *operands: Leaf) -> None:
+            if any(type(v) is sc.Dyn for v in operands):
+                self.conditions.append((why, kind, operands))
+
         out: list[Pair] = []
         for k, (n, m) in enumerate(zip(shapes[:-1], strides[:-1], strict=True)):
             if type(n) is int and type(rd) is int and rd % n and rd >= n:
@@ -249,6 +266,7 @@ class _Symbolic:
                     return self.by_carries(exact, path, s, d)
                 raise LayoutError(f"{why}: the stride {rd} neither divides nor clears the extent {n}")
             count, next_rd = sc.ceil_div(n, rd), sc.ceil_div(rd, n)
+            demand("clears", rd, n)
             if sc.is_one(count) or sc.is_one(rs):
                 rd = next_rd
                 continue
@@ -258,6 +276,10 @@ class _Symbolic:
                 if exact is not None:
                     return self.by_carries(exact, path, s, d)
                 raise LayoutError(f"{why}: the mode crosses the extent {n} unevenly, or is not known not to")
+            demand("even", n, rd, rs)
+            demand("divides", rs, size)
+            reach = sc.add(self.reach.get((path, k), (0, n))[0], sc.mul(sc.sub(size, 1), rd))
+            self.reach[(path, k)] = reach, n
             if type(size) is int and type(rd) is int and type(n) is int:
                 total = self.used.get((path, k), (0, n))[0]
                 self.used[(path, k)] = total + (size - 1) * rd, n
@@ -297,6 +319,9 @@ class _Symbolic:
                     f"composition({self.a}, {b}): the modes of {b} together reach {total} in a mode of extent {n}"
                     f" (mode {k} after coalescing) and carry into the next one"
                 )
+        for reach, extent in self.reach.values():
+            if type(reach) is sc.Dyn or type(extent) is sc.Dyn:
+                self.conditions.append((f"composition({self.a}, {b})", "fits", (reach, extent)))
         for path, steps in self.steps.items():
             exact = self.carries[path]
             if exact is None or len(steps) < 2:
@@ -348,9 +373,9 @@ def compose_layouts(a: Layout, b: Layout) -> Layout:
         except _NotStatic:
             pass
     symbolic = _Symbolic(a, b)
-    r = make_pair(*canon(*symbolic.compose(b.shape, b.stride)))
+    shape, stride = canon(*symbolic.compose(b.shape, b.stride))
     symbolic.check(b)
-    return r
+    return under_conditions(symbolic.conditions, shape, stride)
 
 
 def _compose_tile(a: Layout, tile: Tile) -> Layout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from . import coords, inttuple as it
+from . import coords, inttuple as it, scalar as sc
 from .algebra import (
     Pair,
     canon,
@@ -16,14 +16,23 @@ from .algebra import (
     pair_of,
     rewrap,
     stands_for_layout,
+    under_conditions,
 )
 from .compose import compose_layouts
 from .core import Layout, Tile, as_tiler, check_extents, make_pair, static_flat
 from .errors import LayoutError
-from .scalar import IntTuple
+from .scalar import Dyn, IntTuple
 
 # --------------------------------------------------------------------------------------------------------------------
 # Divides
+
+
+def _still_under(part: Layout, whole: Layout) -> Layout:
+    """Conditions on the symbols of a (flat) part hold for the whole, also where the leaf that carries them is gone."""
+    if Dyn not in map(type, it.modes_of(part.shape)) and Dyn not in map(type, it.modes_of(part.stride)):
+        return whole
+    conditions = sc.conditions_of(part.shape) + sc.conditions_of(part.stride)
+    return under_conditions(conditions, whole.shape, whole.stride) if conditions else whole
 
 
 def _divide_layout(a: Layout, b: Layout) -> Layout:
@@ -35,7 +44,7 @@ def _divide_layout(a: Layout, b: Layout) -> Layout:
         raise LayoutError(f"logical_divide({a}, {b}): {e}") from None
     both = make_pair((b.shape, rest.shape), (b.stride, rest.stride))
     try:
-        return compose_layouts(a, both)
+        return _still_under(rest, compose_layouts(a, both))
     except LayoutError:
         # Where the number of tiles is rounded up, only coordinates inside the layout matter; there it equals its
         # coalesced form, which has no trailing extent-1 mode that the coordinates beyond would run into.
@@ -174,10 +183,11 @@ def _zipped_product(a: Layout, tiler: Any) -> Layout:
 def _logical_product(a: Layout, tiler: Layout) -> Layout:
     m = it.mul(it.product(a.shape), it.product(coords.coshape(tiler.shape, tiler.stride)))
     try:
-        r = compose_layouts(complement_layout(a, m), tiler)
+        rest = complement_layout(a, m)
+        r = compose_layouts(rest, tiler)
     except LayoutError as e:
         raise LayoutError(f"logical_product({a}, {tiler}): {e}") from None
-    return make_pair(*canon((a.shape, r.shape), (a.stride, r.stride)))
+    return _still_under(rest, make_pair(*canon((a.shape, r.shape), (a.stride, r.stride))))
 
 
 def logical_product(layout: Any, tiler: Any) -> Any:

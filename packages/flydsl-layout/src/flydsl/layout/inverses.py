@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from . import inttuple as it, scalar as sc
-from .algebra import Pair, coalesce, coalesce_pair, plain
+from .algebra import Pair, coalesce, coalesce_pair, plain, under_conditions
 from .carries import Carries
 from .core import ComposedLayout, Layout, Swizzle, make_pair, static_flat
 from .errors import LayoutError
 from .lattice import is_injective_sum
-from .scalar import Basis, Leaf
+from .scalar import Basis, Dyn, Leaf
 from .through import Modes, left_inverse_modes
 
 
@@ -119,6 +119,7 @@ def left_inverse(layout: Any) -> Any:
         if k:
             found.append((k, i, s))
     found.sort(key=lambda m: m[0])
+    conditions = _left_out(layout, modes)
     reach = 1
     shapes: list[Leaf] = []
     strides: list[Leaf] = [0]
@@ -132,13 +133,21 @@ def left_inverse(layout: Any) -> Any:
                 f"left_inverse({layout}): the mode {it.to_text(s)}:{k} does not clear the modes of smaller stride (the"
                 " layout may not be injective)"
             )
+        if type(previous) is Dyn:
+            conditions.append((f"left_inverse({layout})", "nests", (k, sc.mul(previous, reach))))
         g = k // reach
         shapes.append(g)
         strides.append(prefix[i])
         reach *= g
         top = previous = s
     shapes.append(top)
-    return make_pair(*coalesce_pair(tuple(shapes), tuple(strides)))
+    return under_conditions(conditions, *coalesce_pair(tuple(shapes), tuple(strides)))
+
+
+def _left_out(layout: Layout, modes: list[Pair]) -> list[sc.Condition]:
+    """The dialect leaves modes of dynamic stride out of a left inverse; that is right where they have one element."""
+    dynamic = [(s, d) for s, d in modes if type(d) is Dyn]
+    return [(f"left_inverse({layout})", "alone", (s, d)) for s, d in dynamic]
 
 
 def _searched(layout: Layout, modes: list[tuple[int, int, int]]) -> Layout:

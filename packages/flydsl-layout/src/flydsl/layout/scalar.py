@@ -361,8 +361,69 @@ _EVAL: dict[str, Callable[[int, int], int]] = {
 }
 
 
+#: Conditions that a symbolic result needs of its symbols: the test, and what it says.
+_CONDITIONS: dict[str, tuple[Callable[..., bool], str]] = {
+    "clears": (
+        lambda d, n: d < n or (n > 0 and d % n == 0),
+        "the stride {0} neither divides nor clears the extent {1}",
+    ),
+    "even": (
+        lambda n, d, s: d >= n or (s - 1) * d < n or (d > 0 and n % d == 0),
+        "the mode {2}:{1} crosses the extent {0} unevenly",
+    ),
+    "divides": (lambda s, n: n > 0 and s % n == 0, "{1} does not divide the extent {0}"),
+    "fits": (lambda total, n: total < n, "the modes together reach {0} in a mode of extent {1} and carry"),
+    "starts": (lambda d, n: n > 0 and d % n == 0, "the mode of stride {0} does not start at a multiple of {1}"),
+    "nests": (lambda d, reach: d >= reach, "the stride {0} does not clear the modes before it, which reach {1}"),
+    "alone": (lambda s, d: s == 1 or d == 0, "the mode {0}:{1} has a dynamic stride, which the dialect leaves out"),
+}
+#: (what was computed, name of the condition, its operands).
+Condition: TypeAlias = tuple[str, str, tuple[Leaf, ...]]
+
+
+def under(conditions: list[Condition], x: IntTuple) -> IntTuple:
+    """The int tuple whose first named dynamic leaf also carries conditions, which :func:`evaluate` checks.
+
+    Only conditions on named symbols are kept; they take no part in equality or text.
+    """
+    kept = [c for c in conditions if all(type(v) is not Dyn or v.expr is not None for v in c[2])]
+    if not kept:
+        return x
+    if type(x) is tuple:
+        for i, e in enumerate(x):
+            new = under(kept, e)
+            if new is not e:
+                return (*x[:i], new, *x[i + 1 :])
+        return x
+    if type(x) is Basis:
+        value = under(kept, x.value)
+        return x if value is x.value else Basis(value, x.modes)
+    return Dyn(x.width, x.div, ("under", x, tuple(kept))) if type(x) is Dyn and x.expr is not None else x
+
+
+def conditions_of(x: IntTuple) -> list[Condition]:
+    """The conditions that the leaves of an int tuple carry themselves."""
+    if type(x) is tuple:
+        return [c for e in x for c in conditions_of(e)]
+    if type(x) is Basis:
+        x = x.value
+    return list(x.expr[2]) if type(x) is Dyn and x.expr is not None and x.expr[0] == "under" else []
+
+
+def _check(condition: Condition, values: Mapping[str, int]) -> None:
+    what, kind, operands = condition
+    holds, why = _CONDITIONS[kind]
+    numbers = [evaluate(v, values) for v in operands]
+    if not holds(*numbers):
+        raise LayoutError(f"{what} is not what the symbols gave at these values: {why.format(*numbers)}")
+
+
 def evaluate(x: Leaf, values: Mapping[str, int]) -> Leaf:
-    """Replace named symbols in a leaf by numbers; :class:`LayoutError` if a value breaks a stated divisibility."""
+    """Replace named symbols in a leaf by numbers.
+
+    Raises :class:`LayoutError` if a value breaks a stated divisibility, or a condition under which the rules of the
+    dialect give the right layout.
+    """
     if type(x) is Basis:
         return Basis(evaluate(x.value, values), x.modes)
     if type(x) is not Dyn:
@@ -378,6 +439,10 @@ def evaluate(x: Leaf, values: Mapping[str, int]) -> Leaf:
         if x.div and value % x.div:
             raise LayoutError(f"{name}={value} is not a multiple of its declared divisibility {x.div}")
         return value
+    if op == "under":
+        for condition in x.expr[2]:
+            _check(condition, values)
+        return evaluate(x.expr[1], values)
     if op == "swizzle":
         return swizzle_int(evaluate(x.expr[1], values), *x.expr[2])
     return int(_EVAL[op](evaluate(x.expr[1], values), evaluate(x.expr[2], values)))
