@@ -39,6 +39,7 @@ class Comparison:
     matrix: int
     simulator: float
     llvm: float
+    stall: dict[str, float]
 
     @property
     def ratio(self) -> float:
@@ -61,9 +62,9 @@ def compare(name: str, hsaco: bytes, arch: str) -> list[Comparison]:
         if not any(i.mnemonic.startswith(("v_", "ds_", "global_", "buffer_")) for i in body):
             continue
         report = hotloop.analyse(body, arch, iterations=200)
-        clocks = rt.loop_estimate(hsaco, body[0].address, body[-1].address, 200)
-        found.append(Comparison(f"{name} ({symbol})", len(body), report.matrix_instructions, clocks,
-                                report.cycles * SLOT[arch[:4]]))  # fmt: skip
+        mine = rt.loop_estimate(hsaco, body[0].address, body[-1].address, 200)
+        found.append(Comparison(f"{name} ({symbol})", len(body), report.matrix_instructions, mine.clocks,
+                                report.cycles * SLOT[arch[:4]], mine.stall))  # fmt: skip
     return found
 
 
@@ -93,20 +94,29 @@ def example_images(arch: str) -> list[tuple[str, bytes]]:
 
 
 def kernel_images() -> list[tuple[str, bytes]]:
-    """(name, code object) of the kernels that the package's own table lists for this architecture."""
+    """(name, code object) of the kernels that the package's own benchmark lists for this architecture."""
     sys.path.insert(0, str(ROOT / "packages" / "flydsl-kernels" / "bench"))
-    table: Any = importlib.import_module("table")
+    listed: Any = importlib.import_module("cases")
     import flydsl.compiler as flyc
     from flydsl.kernels.common.arch import target
 
-    rows = [*table.row_kernels(target()), *table.gemm_kernels(target())]
-    return [(row[0], flyc.compile(row[2], *row[3]).artifact.hsaco) for row in rows]
+    images = []
+    for case in listed.cases(target(), 64):
+        launcher, arguments = case.make()
+        images.append((f"{case.name} {case.dtype}", flyc.compile(launcher, *arguments).artifact.hsaco))
+    return images
 
 
 def collect(arch: str, only: str = "") -> list[Comparison]:
     """Every hot loop whose name contains ``only``."""
     images = [(name, hsaco) for name, hsaco in [*example_images(arch), *kernel_images()] if only in name]
     return [loop for name, hsaco in images for loop in compare(name, hsaco, arch)]
+
+
+def _stalls(loop: Comparison) -> str:
+    """The two largest causes of stalls in the simulator's model."""
+    largest = sorted(loop.stall.items(), key=lambda kv: -kv[1])[:2]
+    return ", ".join(f"{cause} {clocks:.0f}" for cause, clocks in largest if clocks >= 1)
 
 
 def measure() -> list[Figure]:
@@ -136,14 +146,15 @@ def main() -> int:
         print(json.dumps([{**asdict(loop), "ratio": loop.ratio} for loop in loops], indent=2))
         return 0
     if args.markdown:
-        print("| loop | instructions | matrix | simulator clk | llvm-mca clk | ratio |\n|---|---|---|---|---|---|")
+        print("| loop | instructions | matrix | simulator clk | llvm-mca clk | ratio | most stalls |")
+        print("|---|---|---|---|---|---|---|")
     for loop in loops:
         cells = (loop.name, str(loop.instructions), str(loop.matrix), f"{loop.simulator:.0f}", f"{loop.llvm:.0f}",
-                 f"{loop.ratio:.2f}")  # fmt: skip
+                 f"{loop.ratio:.2f}", _stalls(loop))  # fmt: skip
         if args.markdown:
             print("| " + " | ".join(cells) + " |")
         else:
-            print("{:64} {:>4} instr {:>4} matrix {:>7} clk, llvm-mca {:>7} clk, ratio {}".format(*cells))
+            print("{:64} {:>4} instr {:>4} matrix {:>7} clk, llvm-mca {:>7} clk, ratio {}  {}".format(*cells))
     return 0
 
 

@@ -98,6 +98,7 @@ def test_arguments_by_name(tmp_path: Path) -> None:
 import flydsl.runtime as rt
 from flydsl.runtime import Artifact, Breakpoint, breakpoints
 data = open(sys.argv[1], "rb").read()
+arguments[0] = tensor("y", rank=1, strides=[1])
 launcher = Artifact("axpy", "gfx942", plan(arguments, code, name="axpy"), data).launcher()
 x = np.arange(1000, dtype=np.float32)
 y = np.ones_like(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import random
 import re
 import subprocess
 
@@ -180,10 +181,21 @@ attributes #0 = { "amdgpu-flat-work-group-size"="%d,%d" }
 """
 
 
+def pressures(arch: str) -> list[tuple[int, int, int]]:
+    """25 kernels as (VGPRs, LDS bytes, work-items): at the steps of the tables and at random."""
+    rng = random.Random(arch)
+    cases = [(5, 16, 64), (60, 16, 256), (70, 16, 256), (127, 16, 256), (200, 16, 256), (250, 16, 256),
+             (20, 16384, 256), (20, 32768, 256), (20, 65536, 256)]  # fmt: skip
+    while len(cases) < 25:
+        group = rng.choice([64, 128, 256, 512])
+        lds = rng.choice([16, 0]) or rng.randrange(64, rng.choice([16384, 65536]), 16)
+        cases.append((rng.randrange(4, 250 if group <= 256 else 120), lds, group))
+    return cases
+
+
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
-def test_occupancy_is_that_of_llvm(sim, build_dir, arch, tmp_path):
-    for vgpr, lds, group in [(5, 16, 64), (60, 16, 256), (70, 16, 256), (90, 16, 256), (127, 16, 256), (150, 16, 256),
-                             (200, 16, 256), (250, 16, 256), (20, 16384, 256), (20, 32768, 256), (20, 65536, 256)]:
+def test_occupancy_is_that_of_llvm(sim, build_dir, arch):
+    for vgpr, lds, group in pressures(arch):
         text = PRESSURE % (lds, vgpr, group, group)
         asm = subprocess.run([str(LLVM / "llc"), "-O3", f"-mcpu={arch}", "-mtriple=amdgcn-amd-amdhsa", "-o", "-"],
                              input=text, capture_output=True, text=True, check=True).stdout

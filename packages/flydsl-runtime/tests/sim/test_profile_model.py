@@ -8,7 +8,8 @@ import random
 
 import numpy as np
 import pytest
-from asmlib import Bench, Program
+from asmlib import Bench, Program, module_text
+from hiplib import assemble
 from test_profile import COUNTERS, TIMING, TRACE, loop, profiled, run_waves
 
 UNITS = {"gfx942": 304, "gfx950": 256, "gfx1201": 64, "gfx1250": 256}
@@ -231,3 +232,60 @@ def test_the_table_names_source_and_trust(sim):
         by_name = {r["name"]: r["value"] for r in rows}
         assert by_name["maxWaves"] == (8 if arch.startswith("gfx9") else 16)
     assert table(b"gfx000") is None
+
+
+def test_estimate_of_one_loop(sim, build_dir):
+    """Sixteen independent matrix operations of 16 clocks each: one iteration, without running it."""
+    tiles = [f"v[{32 + 4 * k}:{35 + 4 * k}]" for k in range(16)]
+    body = "\n".join(f"  v_mfma_f32_16x16x16_f16 {d}, v[8:9], v[16:17], {d}" for d in tiles)
+    image = assemble(module_text("gfx942", [Program("loop", loop(body, 10), 1, 2, 1)], 64), "gfx942", build_dir)
+    text = ctypes.c_char_p()
+    assert sim.lib.flysimDisassemble(image, ctypes.c_size_t(len(image)), ctypes.byref(text)) == 0
+    listing = [i for i in json.loads(text.value) if i["function"] == "loop"]
+    first = next(i["address"] for i in listing if "mfma" in i["text"])
+    last = next(i["address"] for i in listing if i["text"].startswith("s_cbranch"))
+    result = ctypes.c_char_p()
+
+    def estimate(start: int, end: int) -> int:
+        places = ctypes.c_uint64(start), ctypes.c_uint64(end)
+        return sim.lib.flysimLoopEstimate(image, ctypes.c_size_t(len(image)), *places, ctypes.c_uint(50),
+                                          ctypes.byref(result))  # fmt: skip
+
+    assert estimate(first, last) == 0
+    got = json.loads(result.value)
+    assert got["clocks"] == pytest.approx(256, rel=0.02)
+    # Four of the sixteen clocks of an operation issue it, the rest waits for the unit (the loop's end does not).
+    assert got["stall"]["matrix"] == pytest.approx(16 * 12, rel=0.1)
+    assert estimate(1 << 40, 1 << 41) != 0
+    assert b"no instruction between" in sim.lib.flysimLastErrorMessage()
+
+
+def test_the_worst_pattern_of_an_access_is_kept(sim, build_dir):
+    """For the report's picture: the addresses with the most conflicts, the lanes of each phase, the banks."""
+    code = "  ds_read_b64 v[2:3], v8\n  s_waitcnt lgkmcnt(0)"
+    bench = Bench(sim, "gfx950", [Program("read", code, 1, 2, 1)], build_dir)
+    rows = (256 * np.arange(64)).astype(np.uint32)[None]
+    (p,) = profiled(sim, COUNTERS, lambda: bench.run("read", rows))
+    (read,) = [i for i in p["instructions"] if i.get("space") == "lds"]
+    pattern = read["lds_pattern"]
+    assert read["lds_degree"] == 32 and pattern["address"] == rows[0].tolist() and pattern["active"] == [1] * 64
+    assert pattern["banks"] == 64 and pattern["bytes"] == 8
+    assert pattern["phases"] == [list(range(32)), list(range(32, 64))]
+    (p,) = profiled(sim, COUNTERS, lambda: bench.run("read", (8 * np.arange(64)).astype(np.uint32)[None]))
+    assert not any("lds_pattern" in i for i in p["instructions"])
+
+
+def test_floating_point_operations_of_lanes(sim, build_dir):
+    """Multiply-adds are two, packed ones four; integer work and conversions none; inactive lanes do nothing."""
+    code = """  s_mov_b64 exec, 0xff
+  v_fma_f32 v2, v8, v8, v8
+  v_pk_fma_f32 v[2:3], v[8:9], v[8:9], v[8:9]
+  v_add_f32 v2, v8, v8
+  v_add_u32 v3, v8, v8
+  v_cvt_f32_u32 v3, v8
+  s_mov_b64 exec, -1"""
+    bench = Bench(sim, "gfx942", [Program("flops", code, 2, 2, 1)], build_dir)
+    (p,) = profiled(sim, COUNTERS, lambda: run_waves(sim, bench, "flops", 1))
+    found = {i["text"].split()[0].removesuffix("_e32"): i.get("vector_flops", 0) for i in p["instructions"]}
+    assert (found["v_fma_f32"], found["v_pk_fma_f32"], found["v_add_f32"]) == (16, 32, 8)
+    assert found["v_add_u32"] == found["v_cvt_f32_u32"] == 0

@@ -28,8 +28,9 @@ bool isWave32(const CodeObject &object, const ArchInfo &arch) {
 }
 
 /// One wave alone on its compute unit: every access hits L1, no two lanes conflict, the
-/// branch back is free. Clocks of one iteration in the steady state.
-double estimateLoop(const void *image, size_t size, uint64_t from, uint64_t to, unsigned iterations) {
+/// branch back is free. Clocks of one iteration in the steady state, and those in which
+/// the wave stalled, by cause.
+std::string estimateLoop(const void *image, size_t size, uint64_t from, uint64_t to, unsigned iterations) {
   std::unique_ptr<CodeObject> object = CodeObject::load(image, size);
   const ArchInfo &arch = archOf(*object);
   unsigned lanes = isWave32(*object, arch) ? 32 : 64;
@@ -64,15 +65,23 @@ double estimateLoop(const void *image, size_t size, uint64_t from, uint64_t to, 
     }
     if (body.empty())
       continue;
-    auto clocks = [&](unsigned count) {
+    auto run = [&](unsigned count) {
       p.traces.assign(1, GroupTrace());
       p.traces[0].waves.resize(1);
       for (unsigned k = 0; k < count; ++k)
         p.traces[0].waves[0].ops.insert(p.traces[0].waves[0].ops.end(), body.begin(), body.end());
-      return estimateTiming(p, false).sampleCycles;
+      return estimateTiming(p, false);
     };
     // The difference leaves out what the first iterations and the last loads take.
-    return double(clocks(2 * iterations) - clocks(iterations)) / iterations;
+    TimingResult half = run(iterations), whole = run(2 * iterations);
+    auto each = [&](uint64_t a, uint64_t b) { return (double(b) - double(a)) / iterations; };
+    Json j;
+    j.open('{').field("clocks", each(half.sampleCycles, whole.sampleCycles)).key("stall").open('{');
+    for (unsigned k = 1; k < kStalls; ++k)
+      if (whole.stall[k])
+        j.field(stallName(static_cast<Stall>(k)), each(half.stall[k], whole.stall[k]));
+    j.close('}').close('}');
+    return j.text;
   }
   raise(FaultKind::InvalidConfiguration, format("no instruction between 0x%llx and 0x%llx",
                                         (unsigned long long)from, (unsigned long long)to));
@@ -123,11 +132,15 @@ FLYSIM_API hipError_t flysimDisassemble(const void *image, size_t size, const ch
 }
 
 /// Estimates one iteration of the loop whose instructions lie at ELF addresses `from` to
-/// `to` (its branches left out), for one wave alone with perfect caches; in clocks.
-FLYSIM_API hipError_t flysimEstimateLoop(const void *image, size_t size, uint64_t from, uint64_t to,
-                                         unsigned iterations, double *clocks) {
+/// `to` (its branches left out), for one wave alone with perfect caches: a JSON object
+/// {clocks, stall: {cause: clocks}}. `*text` belongs to the library and is valid until
+/// the calling thread calls again.
+FLYSIM_API hipError_t flysimLoopEstimate(const void *image, size_t size, uint64_t from, uint64_t to,
+                                         unsigned iterations, const char **text) {
   return guarded([&] {
-    *clocks = estimateLoop(image, size, from, to, std::max(1u, iterations));
+    static thread_local std::string last;
+    last = estimateLoop(image, size, from, to, std::max(1u, iterations));
+    *text = last.c_str();
     return hipSuccess;
   });
 }

@@ -379,17 +379,18 @@ Occupancy occupancy(const ArchInfo &arch, unsigned vgprs, unsigned sgprs, unsign
   if (t.sgprFile && sgprs)
     limit(t.sgprFile / alignUp(sgprs, t.sgprGranule), "SGPRs");
   unsigned perGroup = std::max(1u, wavesPerGroup);
-  // Like LLVM, waves per SIMD counts what the resources allow, also where that is no
-  // whole number of work-groups.
-  auto limitGroups = [&](unsigned groups, const char *why) {
-    limit(std::max(1u, groups * perGroup / t.simdsPerLds), why);
+  // As many work-groups as fit; like LLVM, waves per SIMD are those of the fullest SIMD.
+  unsigned groups = waves * t.simdsPerLds / perGroup;
+  auto limitGroups = [&](unsigned n, const char *why) {
+    groups = std::min(groups, n);
+    limit(std::max(1u, (n * perGroup + t.simdsPerLds - 1) / t.simdsPerLds), why);
   };
   if (perGroup > 1)
     limitGroups(t.maxBarriers, "work-groups per compute unit");
   if (ldsBytes)
     limitGroups(t.ldsPool / alignUp(ldsBytes, t.ldsGranule), "LDS");
   o.wavesPerSimd = waves;
-  o.groupsPerCu = std::max(1u, waves * t.simdsPerLds / perGroup);
+  o.groupsPerCu = std::max(1u, groups);
   return o;
 }
 

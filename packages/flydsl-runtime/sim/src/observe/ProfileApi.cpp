@@ -5,6 +5,7 @@
 #include "observe/Breakpoints.h"
 #include "observe/Observer.h"
 #include "observe/Profile.h"
+#include "observe/Several.h"
 #include "observe/Timing.h"
 #include "observe/TimingTable.h"
 #include "support/Json.h"
@@ -25,6 +26,30 @@ void stalls(Json &j, const std::array<uint64_t, kStalls> &values) {
     if (values[k])
       j.field(stallName(static_cast<Stall>(k)), values[k]);
   j.close('}');
+}
+
+/// Who asks which bank for what, in the worst access of an instruction.
+void pattern(Json &j, const LaunchProfile &p, size_t n) {
+  auto found = p.ldsPatterns.find(n);
+  if (found == p.ldsPatterns.end())
+    return;
+  LdsPhases phases = ldsPhases(p.infos[n], *p.arch, p.waveSize);
+  j.key("lds_pattern").open('{');
+  j.field("banks", phases.banks).field("bytes", uint64_t(p.infos[n].bytes));
+  j.key("address").open('[');
+  for (unsigned l = 0; l < p.waveSize; ++l)
+    j.value(uint64_t(found->second.address[l]));
+  j.close(']').key("active").open('[');
+  for (unsigned l = 0; l < p.waveSize; ++l)
+    j.value(uint64_t(found->second.lanes >> l & 1));
+  j.close(']').key("phases").open('[');
+  for (const auto &lanes : phases.lanes) {
+    j.open('[');
+    for (unsigned l : lanes)
+      j.value(uint64_t(l));
+    j.close(']');
+  }
+  j.close(']').close('}');
 }
 
 void instruction(Json &j, const LaunchProfile &p, const TimingResult *r, size_t n) {
@@ -50,6 +75,9 @@ void instruction(Json &j, const LaunchProfile &p, const TimingResult *r, size_t 
       j.field("lines", c.lines).field("l2_bytes", c.l2Bytes).field("read_bytes", c.readBytes)
           .field("written_bytes", c.writtenBytes);
   }
+  if (info.laneFlops)
+    j.field("vector_flops", uint64_t(info.laneFlops) * c.lanes);
+  pattern(j, p, n);
   if (r) {
     const InstTiming &t = r->instructions[n];
     j.field("sampled", t.issued);
@@ -78,6 +106,7 @@ void machine(Json &j, const LaunchProfile &p) {
   j.field("clock_mhz", t.clockMhz).field("memory_bytes_per_second", t.memoryBytesPerSec);
   j.field("compute_units", p.arch->computeUnits).field("simds_per_cu", t.simdsPerCu);
   j.field("peak_flops_per_clk", t.peakFlopsPerClk).field("l2_bytes_per_clk", t.l2BytesPerClk);
+  j.field("peak_vector_flops_per_clk", t.peakVectorFlopsPerClk);
   // The rules of occupancy(), as data for what-if questions.
   j.field("max_waves", t.maxWaves).field("vgpr_file", t.vgprFile(p.waveSize));
   j.field("vgpr_granule", t.vgprGranule(p.waveSize)).field("sgpr_file", t.sgprFile);
@@ -164,13 +193,12 @@ std::unique_ptr<LaunchObserver> observerFor(const Dispatch &dispatch) {
   // Breakpoints first: whoever looks at single waves does not measure the launch.
   if (std::unique_ptr<LaunchObserver> breaks = breakLaunch(dispatch))
     return breaks;
-  if (std::unique_ptr<LaunchObserver> checks = checkLaunch(dispatch))
-    return checks;
+  std::unique_ptr<LaunchObserver> checks = checkLaunch(dispatch);
   unsigned what = wanted.load(std::memory_order_relaxed);
   if (!what)
-    return nullptr;
+    return checks;
   std::lock_guard<std::mutex> lock(profilesMutex);
-  return profileLaunch(dispatch, what, selection, keep);
+  return several(std::move(checks), profileLaunch(dispatch, what, selection, keep));
 }
 
 } // namespace flysim

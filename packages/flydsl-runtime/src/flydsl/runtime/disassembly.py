@@ -62,8 +62,16 @@ def disasm(code_object: bytes | str | Path) -> Disassembly:
     return Disassembly(DisassembledInstruction(**entry) for entry in json.loads(text.value))
 
 
-def loop_estimate(code_object: bytes | str | Path, first: int, last: int, iterations: int = 100) -> float:
-    """Clocks of one iteration of a loop by the timing model, for one wave alone on its compute unit: an estimate.
+@dataclass(frozen=True)
+class LoopEstimate:
+    """Clocks of one iteration, and those of them in which the wave stalled, by cause (as in a profile)."""
+
+    clocks: float
+    stall: dict[str, float]
+
+
+def loop_estimate(code_object: bytes | str | Path, first: int, last: int, iterations: int = 100) -> LoopEstimate:
+    """One iteration of a loop in the timing model, for one wave alone on its compute unit: an estimate.
 
     Every access hits L1, no two lanes conflict and the branch back costs nothing, so that the figure shows the
     schedule alone and can be compared with that of a static analyser.
@@ -76,8 +84,11 @@ def loop_estimate(code_object: bytes | str | Path, first: int, last: int, iterat
     data = code_object if isinstance(code_object, bytes) else Path(code_object).read_bytes()
     library = ctypes.CDLL(str(simulator_directory() / SIMULATOR_LIBRARY))
     library.flysimLastErrorMessage.restype = ctypes.c_char_p
-    clocks = ctypes.c_double()
+    if not hasattr(library, "flysimLoopEstimate"):
+        raise ValueError("cannot estimate: the simulator library is too old")
+    text = ctypes.c_char_p()
     size, start, end = ctypes.c_size_t(len(data)), ctypes.c_uint64(first), ctypes.c_uint64(last)
-    if library.flysimEstimateLoop(data, size, start, end, ctypes.c_uint(iterations), ctypes.byref(clocks)):
+    if library.flysimLoopEstimate(data, size, start, end, ctypes.c_uint(iterations), ctypes.byref(text)):
         raise ValueError(f"cannot estimate: {library.flysimLastErrorMessage().decode()}")
-    return clocks.value
+    assert text.value is not None
+    return LoopEstimate(**json.loads(text.value))

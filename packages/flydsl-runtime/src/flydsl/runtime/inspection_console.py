@@ -94,7 +94,7 @@ class Console(cmd.Cmd):
         import numpy as np
 
         data = self.state.lds()[offset : offset + count * np.dtype(dtype).itemsize]
-        if data.size % np.dtype(dtype).itemsize:
+        if data.size != count * np.dtype(dtype).itemsize:
             raise ValueError(f"the LDS of the work-group has {self.state.lds().size} bytes")
         return f"lds[{offset}] = {data.view(dtype)}"
 

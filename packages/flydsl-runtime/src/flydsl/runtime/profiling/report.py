@@ -38,7 +38,7 @@ function occupancy(m, waveSize, vgprs, sgprs, lds, threads) {
   const limit = (n, text) => { if (n < best) { best = n; why = text; } };
   limit(Math.floor(m.vgpr_file / up(Math.max(1, vgprs), m.vgpr_granule)), 'VGPRs');
   if (m.sgpr_file && sgprs) limit(Math.floor(m.sgpr_file / up(sgprs, m.sgpr_granule)), 'SGPRs');
-  const groups = (n, text) => limit(Math.max(1, Math.floor(n * waves / m.simds_per_lds)), text);
+  const groups = (n, text) => limit(Math.max(1, Math.ceil(n * waves / m.simds_per_lds)), text);
   if (waves > 1) groups(m.max_barriers, 'work-groups per compute unit');
   if (lds > 0) groups(Math.floor(m.lds_pool / up(lds, m.lds_granule)), 'LDS');
   if (lds > m.lds_pool || vgprs > m.vgpr_file) return 'does not fit';
