@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import random
 import re
 import subprocess
@@ -111,7 +112,8 @@ def aligned(words: int) -> np.ndarray:
 def test_streaming_copy_is_bound_by_memory(sim, build_dir, arch, bandwidth):
     """Bytes at every level equal the arithmetic minimum; the estimated time is theirs at the memory's bandwidth."""
     image = compile_ir(COPY, arch, build_dir)
-    words = 16 * 1024 * 1024
+    # FLYDSL_TEST_LONG: 1 GiB each way instead of 64 MiB.
+    words = (256 if os.environ.get("FLYDSL_TEST_LONG") else 16) * 1024 * 1024
     a, b = aligned(words), aligned(words)
     a[:] = 1
 

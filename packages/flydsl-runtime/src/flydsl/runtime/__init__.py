@@ -96,6 +96,11 @@ _HOME = {
 }
 
 __all__ = [
+    "Access",
+    "CheckReport",
+    "Finding",
+    "checked",
+    "findings",
     "ABANDON",
     "Artifact",
     "ArtifactError",
