@@ -120,7 +120,8 @@ with breakpoints(Breakpoint(workgroup=(0, 0, 0), wave=0), call=look):
     synchronize()
 ((names, a, copy),) = seen
 assert names == ("y", "x", "a") and a == 2.5
-np.testing.assert_array_equal(copy, np.ones_like(x))
+assert copy.shape == (1000,)
+np.testing.assert_array_equal(copy[:256], np.ones(256))  # the other work-groups run meanwhile
 print("done")
 """
     done = run("-c", code, str(tmp_path / "axpy.hsaco"), FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH="gfx942")

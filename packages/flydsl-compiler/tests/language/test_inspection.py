@@ -51,7 +51,7 @@ def test_break_at_a_source_line_and_read_by_name(load: Any, monkeypatch: pytest.
     ((group, tensor, target, scale, n, lds, values, source),) = seen
     assert group == (2, 0, 0) and source.endswith(f"{module.__name__}.py:{STORE}")
     np.testing.assert_array_equal(tensor, x)
-    np.testing.assert_array_equal(target[2], np.full(64, -1))  # not yet written
+    np.testing.assert_array_equal(target[2], np.full(64, -1))  # this row is not yet written
     assert (scale, n) == (3.0, 4)
     np.testing.assert_array_equal(lds, x[2])
     assert any(np.array_equal(v, 3 * x[2, ::-1]) for v in values)
