@@ -73,3 +73,10 @@ def test_locations(trace: Any) -> None:
     assert f"test_gpu.py\":{test_locations.__code__.co_firstlineno}" not in location
     with tracing_context(kernel, max_loc_depth=1):
         assert isinstance(capture_user_location(), ir.Location)
+
+
+def test_shuffle_widths_and_literals(trace: Any) -> None:
+    for width in (0, -4, 100, fx.Int32(3)):
+        with pytest.raises(ValueError, match="power of two"):
+            fx.shuffle_xor(fx.Int32(1), 1, width)
+    assert isinstance(fx.shuffle_xor(1.5, 1, 64), fx.Float32)

@@ -11,7 +11,7 @@ from . import _emit
 from ._lazy import gpu as _gpu
 from ._shared import SharedAllocator
 from .meta import dsl_loc_tracing, tracing_option
-from .numeric import Int32, Numeric
+from .numeric import Int32, Numeric, as_numeric
 from .utils.arith import gpu_shuffle_mode, i32_operand
 
 __all__ = [
@@ -103,9 +103,17 @@ _SHUFFLE_MODES = ("xor", "up", "down", "idx")
 
 @dsl_loc_tracing
 def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
-    """Exchange a value between lanes; the result has exactly the class, dtype and shape of `value`."""
+    """Exchange a value between lanes; the result has exactly the class, dtype and shape of `value`.
+
+    ValueError for an unknown mode or a `width` (lanes of a group) that is no power of two.
+    """
     if mode not in _SHUFFLE_MODES:
         raise ValueError(f"shuffle mode must be one of {', '.join(_SHUFFLE_MODES)}, got {mode!r}")
+    lanes = getattr(width, "value", width)
+    if isinstance(lanes, int) and (lanes <= 0 or lanes & (lanes - 1)):
+        raise ValueError(f"the width of a shuffle must be a power of two, got {lanes}")
+    if isinstance(value, (bool, int, float)):
+        value = as_numeric(value)
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     result = _shuffle_raw(raw, i32_operand(offset), i32_operand(width), gpu_shuffle_mode(mode))
     from ._vector import Vector
