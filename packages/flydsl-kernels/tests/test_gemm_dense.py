@@ -1,8 +1,11 @@
 """The general GEMM in all layouts, split reductions, and the WMMA module."""
 
+import os
+
 import pytest
 from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close_relative, needs, random, torch
 
+import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import (
@@ -39,6 +42,22 @@ def run(m, n, k, dtype, layout="nt", bias=False, out=None, **knobs):
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
 def test_layouts(m, n, k, dtype, layout):
     run(m, n, k, dtype, layout, bias=True)
+
+
+@needs("gfx950")
+@pytest.mark.parametrize("layout", ["nn", "tn", "tt"])
+@pytest.mark.parametrize("block", [(64, 64, 64), (128, 128, 32), (64, 256, 64)])
+def test_transposed_operands_have_no_bank_conflicts(layout, block):
+    """Operands that are consecutive in their rows stay so in LDS; transposing reads turn them around."""
+    m, n, k = 136, 264, 160
+    run(m, n, k, "bf16", layout, **dict(zip(("block_m", "block_n", "block_k"), block, strict=True)))
+    if rt.kind() != "sim" or os.environ.get("FLYDSL_SIM_CHECK"):
+        return
+    with rt.profile() as result:
+        run(m, n, k, "bf16", layout, **dict(zip(("block_m", "block_n", "block_k"), block, strict=True)))
+    assert any("tr_b16" in i.mnemonic for i in result[0].instructions)
+    clocks, conflicts, _ = result[0].lds_conflicts()
+    assert conflicts <= 0.01 * clocks
 
 
 def test_f32_output():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ..common.arch import Target, require_arch
 from .cshuffle import ShufflePlan
 from .matrix import MatrixOp, matrix_op
-from .tiles import RowTile
+from .tiles import RowTile, StoredTile
 
 __all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
 
@@ -79,16 +79,18 @@ class DenseConfig:
     def threads(self) -> int:
         return self.waves * self.wave
 
-    def _tile(self, rows: int) -> RowTile:
+    def _tile(self, rows: int, consecutive_k: bool) -> RowTile:
+        if not consecutive_k and self.target.dma128 and StoredTile.fits(rows):
+            return StoredTile(self.block_k, rows * self.element_bytes, self.threads, 256)
         return RowTile(rows, self.block_k * self.element_bytes, self.threads, 256 if self.target.mx else 128)
 
     @property
     def a_tile(self) -> RowTile:
-        return self._tile(self.block_m)
+        return self._tile(self.block_m, self.layout[0] == "n")
 
     @property
     def b_tile(self) -> RowTile:
-        return self._tile(self.block_n)
+        return self._tile(self.block_n, self.layout[1] == "t")
 
     @property
     def m_repeat(self) -> int:

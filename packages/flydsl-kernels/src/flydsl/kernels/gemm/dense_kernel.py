@@ -54,11 +54,10 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
     tally = Tally()
     m_tiles, n_tiles = config.m_repeat, config.n_repeat
-    a_start = wave_m * (m_tiles * 16) * (a_tile.row_bytes // 4)
-    b_start = wave_n * (n_tiles * 16) * (b_tile.row_bytes // 4) + a_tile.words
+    a_start, b_start = wave_m * (m_tiles * 16), wave_n * (n_tiles * 16)
     # The exchange of chunks repeats every 16 rows, so the first rows of a wave do not matter to it.
-    per_stage = [(a_tile.reader(stage + a_start, lane_row, group, op.groups),
-                  b_tile.reader(stage + b_start, lane_row, group, op.groups)) for stage in stages]  # fmt: skip
+    per_stage = [(a.reader(stage, a_start, lane_row, group, op.groups),
+                  b.reader(stage + a_tile.words, b_start, lane_row, group, op.groups)) for stage in stages]  # fmt: skip
     total = config.slice_k // config.block_k
     ragged = config.slice_k * config.split_k != config.k
 
@@ -94,7 +93,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 blocks = [wave_k * config.blocks + i for i in blocks]
             tiles = n_tiles if first == 0 else 0
             right = [[read_b(ni, i) for i in blocks] for ni in fx.range_constexpr(tiles)]
-            tally.add("ds_read", (size + tiles) * op.blocks)
+            tally.add("ds_read", (size * a.reads + tiles * b.reads) * op.blocks)
             return [[read_a(first + i, x) for x in blocks] for i in fx.range_constexpr(size)], right
 
         return read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import flydsl.expr as fx
@@ -9,9 +10,9 @@ import flydsl.expr as fx
 from ..common.index import div, mod
 from ..common.memory import WORDS, Buffer, lds_write
 from .epilogue import FAR
-from .tiles import RowTile
+from .tiles import RowTile, StoredTile
 
-__all__ = ["KMajor", "RowMajor", "operand"]
+__all__ = ["AsStored", "KMajor", "RowMajor", "operand"]
 
 LANES = 8  # 16-bit elements of a chunk
 SHUFFLED_ROWS, SHUFFLED_CHUNKS = 16, 4  # a block of the weight order: 16 rows x 64 bytes
@@ -26,6 +27,8 @@ class RowMajor:
         k: length of a row in elements, whole chunks; columns past it read as zero if the tile is `ragged`.
         shuffled: the rows are in the order of ``shuffle_weight``.
     """
+
+    reads = 1  # of LDS, for a chunk
 
     def __init__(self, data: Any, tile: RowTile, rows_total: Any, row: Any, k: int, thread: Any,
                  element_bytes: int, shuffled: bool) -> None:  # fmt: skip
@@ -69,9 +72,62 @@ class RowMajor:
     def commit(self, base: Any, chunks: list[Any]) -> None:
         self._tile.commit(base, self._thread, chunks)
 
+    def reader(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
+        """``read(tile, block)``: this lane's chunk of a block of k in 16 rows, the first at row `start`."""
+        return self._tile.reader(base + start * (self._tile.row_bytes // 4), lane_row, group, groups)
+
     def copy_async(self, first: Any, base: Any, wave: int) -> None:
         """Copy the tile to LDS without registers."""
         self._tile.copy_async(self.buffer, self._at, base, self._thread, wave, self._offset(first))
+
+
+class AsStored(RowMajor):
+    """An operand stored (k, rows) that is kept so in LDS and turned around by the transposing reads of gfx950.
+
+    A read gives each lane four k of one of 16 rows, from 8 bytes of each of four k. Rows and k that do not exist are
+    read as something that is dropped, or as zero past the end.
+    """
+
+    reads = 2  # of LDS, for a chunk
+
+    def __init__(self, data: Any, tile: StoredTile, rows_total: Any, row: Any, k: int, thread: Any) -> None:
+        self._tile, self._thread, self._k, self._row = tile, thread, k, row
+        self._per_chunk, self._per_word, self._shuffled = LANES, 2, False
+        self.stride = div(rows_total, 2)
+        self.buffer = Buffer(data, fx.Int32, None, fx.Int64(self.stride) * k)
+
+    def _at(self, row: Any, chunk: Any) -> Any:
+        return row * self.stride + chunk * WORDS + div(self._row, 2)
+
+    def _offset(self, first: Any) -> Any:
+        return first * self.stride
+
+    def fetch(self, first: Any, ragged: bool) -> list[Any]:
+        """Start loading the tile whose k begins at `first`; k past the end lies past the end of the operand."""
+        tile, offset, out = self._tile, self._offset(first), []
+        for i in range(tile.loads):
+            at = self._at(*tile.part(self._thread, i))
+            out.append(self.buffer.load(at + offset, WORDS) if ragged else self.buffer.load(at, WORDS, offset))
+        return out
+
+    def reader(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
+        tile = self._tile
+        halves = fx.recast_iter(fx.Int16, base)
+        k, column = group * LANES + div(lane_row, 4), mod(lane_row, 4) * 4
+        atom = fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), fx.Int16)
+
+        def read(index: int, block: Any) -> Any:
+            row = start + index * 16 + column
+            at = k * tile.columns + tile.element_of(k, row) + block * (groups * LANES * tile.columns)
+            parts = []
+            for half in range(2):
+                register = fx.make_rmem_tensor(4, fx.Int16)
+                place = fx.make_view(halves + (at + half * (4 * tile.columns)), fx.make_layout(4, 1))
+                fx.copy(atom, place, register)
+                parts.append(register.load())
+            return parts[0].shuffle(parts[1], list(range(8))).bitcast(fx.Int32)
+
+        return read
 
 
 class KMajor:
@@ -80,6 +136,8 @@ class KMajor:
     Args:
         rows_total: rows, a multiple of `width`; rows past the end read as zero.
     """
+
+    reads = 1  # of LDS, for a chunk
 
     def __init__(self, data: Any, tile: RowTile, element: Any, rows_total: Any, row: Any, k: int, thread: Any) -> None:
         self._tile, self._thread, self._element = tile, thread, element
@@ -116,6 +174,10 @@ class KMajor:
     def loads(self) -> int:
         return self._count * LANES
 
+    def reader(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
+        """As that of :class:`RowMajor`."""
+        return self._tile.reader(base + start * (self._tile.row_bytes // 4), lane_row, group, groups)
+
     def commit(self, base: Any, vectors: list[Any]) -> None:
         """Write chunks of eight consecutive k, one a row."""
         for i in range(self._count):
@@ -131,4 +193,6 @@ def operand(data: Any, consecutive_k: bool, tile: RowTile, element: Any, rows: A
     """The loader for an operand of `rows` x `k` elements."""
     if consecutive_k:
         return RowMajor(data, tile, rows, row, k, thread, element.width // 8, shuffled)
+    if isinstance(tile, StoredTile):
+        return AsStored(data, tile, rows, row, k, thread)
     return KMajor(data, tile, element, rows, row, k, thread)

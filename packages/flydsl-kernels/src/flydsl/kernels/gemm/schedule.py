@@ -95,10 +95,11 @@ def _spread(total: int, slots: int) -> list[int]:
 def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Schedule:
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
-    `preload` LDS reads and global loads come first. The other LDS reads are spread evenly over the matrix instructions,
-    global loads over all but the last sixth (more at once would fill the queue of the memory pipeline, which then holds
-    up the wave), and LDS writes go one after each of the last, once the loads that feed them have had time to return.
-    Vector arithmetic (which waits for matrix results) is spread over the matrix instructions after the first few.
+    `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
+    the matrix instructions (a block of k begins with more reads than its other parts), global loads over all but the
+    last sixth (more at once would fill the queue of the memory pipeline, which then holds up the wave), and LDS writes
+    go one after each of the last, once the loads that feed them have had time to return. Vector arithmetic (which
+    waits for matrix results) is spread over the matrix instructions after the first few.
 
     Args:
         counts: of the tile; there must be a matrix instruction.
@@ -109,7 +110,9 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
     early_reads, early_loads = min(preload[0], counts.ds_read), min(preload[1], counts.vmem)
     groups: list[tuple[str, int]] = [("ds_read", early_reads), ("vmem", early_loads)]
     n = counts.mfma
-    reads = _spread(counts.ds_read - early_reads, n)
+    left = counts.ds_read - early_reads
+    window = n - n // 4
+    reads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
     left = counts.vmem - early_loads
     window = max(n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)

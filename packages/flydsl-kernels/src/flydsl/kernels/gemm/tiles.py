@@ -15,7 +15,7 @@ from ..common.index import div, mod
 from ..common.memory import WORDS, Buffer, lds_read, lds_write
 from .matrix import CHUNK_BYTES
 
-__all__ = ["RowTile"]
+__all__ = ["RowTile", "StoredTile"]
 
 
 @dataclass(frozen=True)
@@ -121,3 +121,33 @@ class RowTile:
             return lds_read(base, at + tile * 16 * (self.row_bytes // 4))
 
         return read
+
+
+@dataclass(frozen=True)
+class StoredTile(RowTile):
+    """A tile of an operand stored (k, columns) in that order: `rows` are k, read by the transposing reads of gfx950.
+
+    32 lanes of such a read take 32 bytes (16 columns) of four k and of the four k that are eight further on, so these
+    segments of 32 bytes are exchanged by the number of k.
+    """
+
+    @property
+    def columns(self) -> int:
+        return self.row_bytes // 2
+
+    @staticmethod
+    def fits(columns: int) -> bool:
+        """Whether a row is whole bank cycles, or half a one."""
+        return columns == 64 or columns % 128 == 0
+
+    def _segment(self, row: Any) -> Any:
+        if self.columns == 64:  # two rows share the banks
+            return mod(div(row, 2), 2) + mod(div(row, 8), 2) * 2
+        return mod(row, 4) + mod(div(row, 8), 2) * 4
+
+    def swizzle(self, row: Any) -> Any:
+        return self._segment(row) * 2
+
+    def element_of(self, row: Any, column: Any) -> Any:
+        """Place of a column in its row."""
+        return column ^ (self._segment(row) * 16)
