@@ -51,6 +51,13 @@ def test_basis():
 def test_llvm_options():
     before = fly.set_llvm_option_bool("print-after-all", False)
     assert fly.set_llvm_option_bool("print-after-all", before) is False
+    # An option that is unset until somebody says yes or no.
+    assert fly.set_llvm_option_bool("lsr-drop-solution", True) is None
+    assert fly.set_llvm_option_bool("lsr-drop-solution", None) is True
+    assert fly.set_llvm_option_bool("lsr-drop-solution", False) is None
+    assert fly.set_llvm_option_bool("lsr-drop-solution", None) is False
+    with pytest.raises(RuntimeError, match="print-after-all"):
+        fly.set_llvm_option_bool("print-after-all", None)
     before = fly.set_llvm_option_int("inline-threshold", 7)
     assert fly.set_llvm_option_int("inline-threshold", before) == 7
     with pytest.raises(RuntimeError, match="no-such-option"):

@@ -150,8 +150,8 @@ def compile_body(body: str, arch: str, dtype: str = "f32") -> bytes:
         return flyir.compile_hsaco(module, arch)
 
 
-def launch(hip: ctypes.CDLL, hsaco: bytes, arrays: list[np.ndarray]) -> None:
-    """Run kernel ``k`` with one work-item for each element."""
+def launch(hip: ctypes.CDLL, hsaco: bytes, arrays: list[np.ndarray], groups: int | None = None) -> None:
+    """Run kernel ``k`` with one work-item for each element, or as many groups of 64."""
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     pointers = [ctypes.c_void_p() for _ in arrays]
 
@@ -165,7 +165,8 @@ def launch(hip: ctypes.CDLL, hsaco: bytes, arrays: list[np.ndarray]) -> None:
         check(hip.hipMalloc(ctypes.byref(pointer), ctypes.c_size_t(array.nbytes)))
         check(hip.hipMemcpy(pointer, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes), 1))
     slots = (ctypes.c_void_p * len(arrays))(*[ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in pointers])
-    check(hip.hipModuleLaunchKernel(function, arrays[0].size // 64, 1, 1, 64, 1, 1, 0, None, slots, None))
+    groups = groups or arrays[0].size // 64
+    check(hip.hipModuleLaunchKernel(function, groups, 1, 1, 64, 1, 1, 0, None, slots, None))
     check(hip.hipDeviceSynchronize())
     check(
         hip.hipMemcpy(arrays[-1].ctypes.data_as(ctypes.c_void_p), pointers[-1], ctypes.c_size_t(arrays[-1].nbytes), 2)

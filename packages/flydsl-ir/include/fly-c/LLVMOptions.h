@@ -25,9 +25,10 @@ typedef enum FlyLLVMOptionStatus {
   FlyLLVMOptionWrongKind = 2 ///< the option holds another kind of value
 } FlyLLVMOptionStatus;
 
-/// Sets a Boolean option and stores its former value in `*previous`.
-MLIR_CAPI_EXPORTED FlyLLVMOptionStatus flyLLVMOptionSetBool(MlirStringRef name, bool value,
-                                                            bool *previous);
+/// Sets a Boolean option and stores its former value in `*previous`. Some options have a third
+/// state besides false (0) and true (1): unset (-1), in which LLVM decides.
+MLIR_CAPI_EXPORTED FlyLLVMOptionStatus flyLLVMOptionSetBool(MlirStringRef name, int value,
+                                                            int *previous);
 
 /// Sets an integer option (int, unsigned, or 64-bit). A value that the option's
 /// type cannot hold gives FlyLLVMOptionWrongKind.

@@ -35,14 +35,20 @@ template <typename T, typename Fn> static bool visitOption(cl::Option *option, F
   return false;
 }
 
-FlyLLVMOptionStatus flyLLVMOptionSetBool(MlirStringRef name, bool value, bool *previous) {
+FlyLLVMOptionStatus flyLLVMOptionSetBool(MlirStringRef name, int value, int *previous) {
   cl::Option *option = findOption(name);
   if (!option)
     return FlyLLVMOptionUnknown;
-  bool found = visitOption<bool>(option, [&](auto &opt) {
+  bool found = value >= 0 && visitOption<bool>(option, [&](auto &opt) {
     *previous = opt.getValue();
-    opt.setValue(value);
+    opt.setValue(value != 0);
   });
+  if (!found) // for example lsr-drop-solution
+    found = visitOption<cl::boolOrDefault>(option, [&](auto &opt) {
+      cl::boolOrDefault old = opt.getValue();
+      *previous = old == cl::BOU_UNSET ? -1 : old == cl::BOU_TRUE;
+      opt.setValue(value < 0 ? cl::BOU_UNSET : value ? cl::BOU_TRUE : cl::BOU_FALSE);
+    });
   return found ? FlyLLVMOptionOk : FlyLLVMOptionWrongKind;
 }
 

@@ -1,6 +1,7 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
 #include "LLVMOptionScope.h"
+#include "LowerSwitches.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
@@ -350,6 +351,7 @@ void Compilation::run(const CodegenOptions &options) {
   optimize(module, *machine, options.optLevel);
   if (options.output == CodegenOutput::OptLLVMIR)
     return printText(module, output);
+  lowerSwitches(module);
   CodeGenFileType kind = options.output == CodegenOutput::Assembly ? CodeGenFileType::AssemblyFile
                                                                    : CodeGenFileType::ObjectFile;
   unsupportedKind = emit(module, *machine, kind, output);

@@ -7,6 +7,7 @@ list(APPEND FLY_CORE_SOURCES
   ExplicitModule.cpp
   InitAll.cpp
   Link.cpp
+  LowerSwitches.cpp
   LLVMOptionScope.cpp
   PollyStub.cpp
   ROCDLTarget.cpp

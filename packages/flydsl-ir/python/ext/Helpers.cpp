@@ -11,6 +11,9 @@
 #include "fly-c/LLVMOptions.h"
 #include "fly-c/LayoutTypes.h"
 
+#include <nanobind/stl/optional.h>
+#include <optional>
+
 namespace flydsl {
 namespace {
 
@@ -67,10 +70,11 @@ MlirStringRef toRef(const std::string &text) {
   return mlirStringRefCreate(text.data(), text.size());
 }
 
-bool setOptionBool(const std::string &name, bool value) {
-  bool previous = false;
-  checkOption(flyLLVMOptionSetBool(toRef(name), value, &previous), name, "a bool");
-  return previous;
+/// None stands for the third state that some options have.
+std::optional<bool> setOptionBool(const std::string &name, std::optional<bool> value) {
+  int previous = 0;
+  checkOption(flyLLVMOptionSetBool(toRef(name), value ? *value : -1, &previous), name, "a bool");
+  return previous < 0 ? std::nullopt : std::optional<bool>(previous != 0);
 }
 
 int64_t setOptionInt(const std::string &name, int64_t value) {
@@ -124,9 +128,9 @@ void bindHelpers(nb::module_ &m) {
       nb::arg("lhs"), nb::arg("rhs"),
       "Whether `rhs` has at least the nesting of `lhs`: a leaf of `lhs` matches anything.");
 
-  m.def("set_llvm_option_bool", setOptionBool, nb::arg("name"), nb::arg("value"),
-        "Sets an LLVM option and returns its former value. RuntimeError if there is no such "
-        "option.");
+  m.def("set_llvm_option_bool", setOptionBool, nb::arg("name"), nb::arg("value").none(),
+        "Sets an LLVM option and returns its former value; None is the state of being unset that "
+        "some options have. RuntimeError if there is no such option.");
   m.def("set_llvm_option_int", setOptionInt, nb::arg("name"), nb::arg("value"),
         "Sets an LLVM option and returns its former value. RuntimeError if there is no such "
         "option.");

@@ -17,3 +17,4 @@ build_packages = os.path.join(config.fly_build_root, "python_packages")
 if os.path.isdir(build_packages):
     config.environment["PYTHONPATH"] = os.pathsep.join([build_packages, os.path.join(config.fly_source_root, "python")])
 config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%fly-opt", "fly-opt"))

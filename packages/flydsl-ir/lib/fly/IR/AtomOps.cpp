@@ -13,10 +13,10 @@ using namespace mlir::fly;
 // Atoms
 //===------------------------------------------------------------------------===//
 
+// The type says what the atom is; the attribute repeats it and is not compared.
 LogicalResult MakeCopyAtomOp::verify() {
-  if (getValBits() != static_cast<uint32_t>(getType().getValBits()))
-    return emitOpError("valBits = ") << getValBits() << " differs from the type's "
-                                     << getType().getValBits();
+  if (static_cast<int32_t>(getValBits()) <= 0)
+    return emitOpError("valBits must be positive, got ") << static_cast<int32_t>(getValBits());
   return success();
 }
 

@@ -4,6 +4,7 @@
 //
 //===------------------------------------------------------------------------===//
 
+#include "fly/IR/Booleans.h"
 #include "fly/IR/FlyDialect.h"
 #include "fly/IR/Syntax.h"
 
@@ -159,6 +160,10 @@ LogicalResult TileAttr::verify(EmitError emitError, Attribute value) {
 
 unsigned mlir::fly::getElementBitWidth(Type type) {
   return type && type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 0;
+}
+
+unsigned mlir::fly::getStorageBitWidth(Type elemTy) {
+  return elemTy && elemTy.isInteger(1) ? 8 : getElementBitWidth(elemTy);
 }
 
 AlignAttr AlignAttr::get(Type elemTy, int64_t divisibility) {

@@ -117,8 +117,14 @@ FLY_INFER_BODY(MemRefLoadOp) {
   return finishInference(loc, alg, IntTupleType::get(alg.toAttr(result)), types);
 }
 
+// A small float may be given as an integer of its width.
+static bool isStorable(Type value, Type elem) {
+  unsigned bits = getElementBitWidth(elem);
+  return value == elem || (bits != 0 && getElementBitWidth(value) == bits);
+}
+
 LogicalResult MemRefStoreOp::verify() {
-  if (getValue().getType() != getMemref().getType().getElemTy())
+  if (!isStorable(getValue().getType(), getMemref().getType().getElemTy()))
     return emitOpError("stores ") << getValue().getType() << " into a tensor of "
                                   << getMemref().getType().getElemTy();
   return success();
@@ -150,7 +156,7 @@ FLY_INFER_BODY(MemRefLoadVecOp) {
 
 LogicalResult MemRefStoreVecOp::verify() {
   auto vector = dyn_cast<VectorType>(getVector().getType());
-  if (!vector || vector.getElementType() != getMemref().getType().getElemTy())
+  if (!vector || !isStorable(vector.getElementType(), getMemref().getType().getElemTy()))
     return emitOpError("stores a vector of ") << getMemref().getType().getElemTy() << ", got "
                                               << getVector().getType();
   return success();

@@ -6,6 +6,7 @@
 //
 //===------------------------------------------------------------------------===//
 
+#include "fly/IR/Booleans.h"
 #include "fly/IR/FlyDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,6 +17,35 @@
 
 using namespace mlir;
 using namespace mlir::fly;
+
+Type mlir::fly::getAccessType(Type valueTy, Type elemTy) {
+  auto vector = dyn_cast<VectorType>(valueTy);
+  if (!vector || !elemTy.isInteger(1) || !vector.getElementType().isInteger(1))
+    return valueTy;
+  return vector.clone(IntegerType::get(valueTy.getContext(), 8));
+}
+
+Value mlir::fly::fromAccessType(OpBuilder &b, Location loc, Value loaded, Type valueTy) {
+  return loaded.getType() == valueTy ? loaded : arith::TruncIOp::create(b, loc, valueTy, loaded);
+}
+
+Value mlir::fly::toAccessType(OpBuilder &b, Location loc, Value value, Type accessTy) {
+  return value.getType() == accessTy ? value : arith::ExtUIOp::create(b, loc, accessTy, value);
+}
+
+/// The element type of a memref or pointer type.
+static Type getElementType(Type type) {
+  if (auto pointer = dyn_cast<PointerType>(type))
+    return pointer.getElemTy();
+  return cast<fly::MemRefType>(type).getElemTy();
+}
+
+static Value loadValue(OpBuilder &b, Location loc, Type valueTy, Value address, Type type,
+                       unsigned alignment) {
+  Type accessTy = getAccessType(valueTy, getElementType(type));
+  Value loaded = LLVM::LoadOp::create(b, loc, accessTy, address, alignment);
+  return fromAccessType(b, loc, loaded, valueTy);
+}
 
 // The address after the swizzle of the pointer or memref type `type`.
 static Value swizzledAddress(OpBuilder &b, Location loc, Value ptr, Type type) {
@@ -87,10 +117,18 @@ static FailureOr<Value> guarded(OpBuilder &b, Location loc, Type predTy, Value p
 // universal_copy
 //===------------------------------------------------------------------------===//
 
-LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location loc, Type,
+/// Bytes that one call moves: booleans take a byte each, whatever width the atom gives them.
+static int32_t countBytes(CopyOpUniversalCopyType op, Type atomTy, Type memoryTy) {
+  auto atom = dyn_cast_or_null<CopyAtomType>(atomTy);
+  if (atom && getElementType(memoryTy).isInteger(1))
+    return op.getBitSize() / atom.getValBits();
+  return op.getBitSize() / 8;
+}
+
+LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location loc, Type atomTy,
                                                     Type srcTy, Type dstTy, Type predTy, Value,
                                                     Value src, Value dst, Value pred) const {
-  int32_t bytes = getBitSize() / 8;
+  int32_t bytes = countBytes(*this, atomTy, srcTy);
   if (getBitSize() % 8 != 0)
     return emitError(loc, "a universal copy through memory needs whole bytes, got ")
            << getBitSize() << " bits";
@@ -103,19 +141,20 @@ LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location
 }
 
 FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Location loc,
-                                                          Type resultTy, Type, Type srcTy,
+                                                          Type resultTy, Type atomTy, Type srcTy,
                                                           Type dstTy, Type predTy, Value, Value src,
                                                           Value dst, Value pred) const {
   Value other = resultTy && pred ? dst : Value();
   return guarded(builder, loc, predTy, pred, other, [&](OpBuilder &b) -> FailureOr<Value> {
     Value value = src;
     if (isa<LLVM::LLVMPointerType>(src.getType())) {
-      Type type = resultTy ? resultTy : Type(b.getIntegerType(getBitSize()));
-      value = LLVM::LoadOp::create(b, loc, type, swizzledAddress(b, loc, src, srcTy),
-                                   accessAlignment(srcTy, type));
+      Type type = resultTy ? resultTy : Type(b.getIntegerType(countBytes(*this, atomTy, srcTy) * 8));
+      value = loadValue(b, loc, type, swizzledAddress(b, loc, src, srcTy), srcTy,
+                        accessAlignment(srcTy, getAccessType(type, getElementType(srcTy))));
     }
     if (resultTy)
       return value;
+    value = toAccessType(b, loc, value, getAccessType(value.getType(), getElementType(dstTy)));
     LLVM::StoreOp::create(b, loc, value, swizzledAddress(b, loc, dst, dstTy),
                           accessAlignment(dstTy, value.getType()));
     return Value();

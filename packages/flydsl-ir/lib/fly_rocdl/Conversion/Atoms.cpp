@@ -44,11 +44,20 @@ static int64_t getAtomBits(fly::CopyOpTypeInterface copy) {
 
 /// An instruction moves consecutive elements, whatever the layout of its operand says. So a layout that
 /// is known to say otherwise is an error.
-static LogicalResult checkOperand(Operation *op, Type type, int64_t bits) {
+static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type type, int64_t bits) {
   auto memref = dyn_cast_or_null<fly::MemRefType>(type);
   if (!memref || bits == 0)
     return success();
   int64_t elemBits = fly::getElementBitWidth(memref.getElemTy());
+  // A boolean takes a byte. Only the plain copies count booleans as they are counted by the atom.
+  if (memref.getElemTy().isInteger(1)) {
+    elemBits = atom.getValBits();
+    bool isPlain =
+        isa<fly::CopyOpUniversalCopyType, CopyOpCDNA3BufferCopyType>(atom.getCopyOp());
+    if (elemBits != 8 && !isPlain)
+      return op->emitOpError() << "copies booleans, which take a byte each, as values of " << elemBits
+                               << " bits; its atom needs valBits = 8";
+  }
   fly::LayoutAttr linear = memref.getLinearLayout();
   if (elemBits == 0 || bits <= elemBits || !linear || !linear.getShape().isStatic())
     return success();
@@ -138,8 +147,9 @@ struct CopyAtomCallPattern : OpConversionPattern<fly::CopyAtomCall> {
     auto srcMemRef = dyn_cast<fly::MemRefType>(src), dstMemRef = dyn_cast<fly::MemRefType>(dst);
     if ((!srcMemRef || !dstMemRef) && !TensorCopy::isTensorCopy(operation))
       return op.emitOpError() << "copies coordinates, which " << operation << " does not take";
-    if (copy && (failed(checkOperand(op, src, getAtomBits(copy))) ||
-                 failed(checkOperand(op, dst, getAtomBits(copy)))))
+    fly::CopyAtomType atomTy = op.getCopyAtom().getType();
+    if (copy && (failed(checkOperand(op, atomTy, src, getAtomBits(copy))) ||
+                 failed(checkOperand(op, atomTy, dst, getAtomBits(copy)))))
       return failure();
     if (srcMemRef && dstMemRef && srcMemRef.getElemTy() != dstMemRef.getElemTy())
       return op.emitOpError() << "src/dst element types mismatch: " << srcMemRef.getElemTy()
@@ -162,8 +172,10 @@ struct CopyAtomCallSSAPattern : OpConversionPattern<fly::CopyAtomCallSSA> {
     auto copy = dyn_cast<fly::CopyOpTypeInterface>(operation);
     if (!copy)
       return failCall(op, operation);
-    if (failed(checkOperand(op, op.getSrc().getType(), getAtomBits(copy))) ||
-        failed(checkOperand(op, typeOf(op.getDst()), getAtomBits(copy))))
+    fly::CopyAtomType atomTy = op.getCopyAtom().getType();
+    int64_t bits = getAtomBits(copy);
+    if (failed(checkOperand(op, atomTy, op.getSrc().getType(), bits)) ||
+        failed(checkOperand(op, atomTy, typeOf(op.getDst()), bits)))
       return failure();
     bool hasResult = op->getNumResults() != 0;
     Type resultTy =

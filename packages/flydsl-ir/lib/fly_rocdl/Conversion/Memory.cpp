@@ -7,6 +7,7 @@
 #include "Patterns.h"
 
 #include "../IR/EmitUtils.h"
+#include "fly/IR/Booleans.h"
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -197,8 +198,8 @@ struct RecastIterPattern : OpConversionPattern<fly::RecastIterOp> {
     fly::PointerType from = op.getSrc().getType(), to = op.getResult().getType();
     if (isBufferSpace(from.getAddressSpace()) != isBufferSpace(to.getAddressSpace()))
       return op.emitOpError("cannot change the address space");
-    unsigned oldBits = fly::getElementBitWidth(from.getElemTy());
-    unsigned newBits = fly::getElementBitWidth(to.getElemTy());
+    unsigned oldBits = fly::getStorageBitWidth(from.getElemTy());
+    unsigned newBits = fly::getStorageBitWidth(to.getElemTy());
     if (!isBufferSpace(from.getAddressSpace()) || oldBits == newBits) {
       rewriter.replaceOp(op, adaptor.getSrc());
       return success();
@@ -265,7 +266,7 @@ struct AddOffsetPattern : OpConversionPattern<fly::AddOffsetOp> {
       return success();
     }
     Type elem = getStorageType(type.getElemTy());
-    unsigned bits = fly::getElementBitWidth(type.getElemTy());
+    unsigned bits = fly::getStorageBitWidth(type.getElemTy());
     if (bits < 8) { // several elements share a byte
       Type intTy = offset.getType();
       auto constant = [&](int64_t value) -> Value {
@@ -292,6 +293,11 @@ struct AddOffsetPattern : OpConversionPattern<fly::AddOffsetOp> {
 //===------------------------------------------------------------------------===//
 // Accesses
 //===------------------------------------------------------------------------===//
+
+/// Buffers have no access to a bit: a boolean is a byte there, also alone.
+Type getBufferBooleanType(Type accessTy) {
+  return accessTy.isInteger(1) ? IntegerType::get(accessTy.getContext(), 8) : accessTy;
+}
 
 /// A type that buffer instructions move as it is; else an integer or words of the same width.
 FailureOr<Type> getBufferAccessType(Operation *op, Type type) {
@@ -331,15 +337,18 @@ struct PtrLoadPattern : OpConversionPattern<fly::PtrLoadOp> {
     Type type = getTypeConverter()->convertType(op.getType());
     Location loc = op.getLoc();
     fly::SwizzleAttr swizzle = pointer.getSwizzle();
-    if (failed(checkSwizzledAccess(op, type, swizzle)))
+    Type valueTy = fly::getAccessType(type, pointer.getElemTy());
+    if (failed(checkSwizzledAccess(op, valueTy, swizzle)))
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
       Value address = applyPointerSwizzle(rewriter, loc, adaptor.getPtr(), swizzle);
-      rewriter.replaceOpWithNewOp<LLVM::LoadOp>(
-          op, type, address, getAccessAlignment(pointer.getAlignment(), swizzle));
+      Value loaded = LLVM::LoadOp::create(rewriter, loc, valueTy, address,
+                                          getAccessAlignment(pointer.getAlignment(), swizzle));
+      rewriter.replaceOp(op, fly::fromAccessType(rewriter, loc, loaded, type));
       return success();
     }
-    FailureOr<Type> accessTy = getBufferAccessType(op, type);
+    valueTy = getBufferBooleanType(valueTy);
+    FailureOr<Type> accessTy = getBufferAccessType(op, valueTy);
     if (failed(accessTy))
       return failure();
     BufferAddress address =
@@ -348,7 +357,8 @@ struct PtrLoadPattern : OpConversionPattern<fly::PtrLoadOp> {
     Value loaded =
         ROCDL::RawPtrBufferLoadOp::create(rewriter, loc, TypeRange(*accessTy),
                                           {address.resource, address.voffset, zero, zero});
-    rewriter.replaceOp(op, bitcastTo(rewriter, loc, loaded, type));
+    loaded = bitcastTo(rewriter, loc, loaded, valueTy);
+    rewriter.replaceOp(op, fly::fromAccessType(rewriter, loc, loaded, type));
     return success();
   }
 };
@@ -361,14 +371,17 @@ struct PtrStorePattern : OpConversionPattern<fly::PtrStoreOp> {
     Value value = adaptor.getValue();
     Location loc = op.getLoc();
     fly::SwizzleAttr swizzle = pointer.getSwizzle();
-    if (failed(checkSwizzledAccess(op, value.getType(), swizzle)))
+    Type valueTy = fly::getAccessType(value.getType(), pointer.getElemTy());
+    if (failed(checkSwizzledAccess(op, valueTy, swizzle)))
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
+      value = fly::toAccessType(rewriter, loc, value, valueTy);
       Value address = applyPointerSwizzle(rewriter, loc, adaptor.getPtr(), swizzle);
       rewriter.replaceOpWithNewOp<LLVM::StoreOp>(
           op, value, address, getAccessAlignment(pointer.getAlignment(), swizzle));
       return success();
     }
+    value = fly::toAccessType(rewriter, loc, value, getBufferBooleanType(valueTy));
     FailureOr<Type> accessTy = getBufferAccessType(op, value.getType());
     if (failed(accessTy))
       return failure();

@@ -6,6 +6,7 @@
 
 #include "EmitUtils.h"
 #include "State.h"
+#include "fly/IR/Booleans.h"
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
 using namespace mlir;
@@ -69,7 +70,7 @@ static BufferCall makeBufferCall(OpBuilder &builder, Location loc, Type opTy, Va
       unpackBuffer(builder, loc, fatPointer, buffer.getElemTy(), buffer.getSwizzle());
   Value elements = getStateFields(opTy).get(builder, loc, atom, "soffset");
   call.soffset =
-      elementsToBytes(builder, loc, elements, fly::getElementBitWidth(buffer.getElemTy()));
+      elementsToBytes(builder, loc, elements, fly::getStorageBitWidth(buffer.getElemTy()));
   call.aux = createI32(builder, loc, aux);
   return call;
 }
@@ -78,17 +79,43 @@ static BufferCall makeBufferCall(OpBuilder &builder, Location loc, Type opTy, Va
 // buffer_copy
 //===------------------------------------------------------------------------===//
 
+/// Booleans take a byte each in a buffer, whatever width the atom gives them: the type of the bytes for
+/// `valueTy`, or `valueTy` itself for any other element.
+static Type getBufferValueType(Type valueTy, fly::MemRefType buffer) {
+  if (!buffer.getElemTy().isInteger(1) || !getElementTypeOrSelf(valueTy).isInteger(1))
+    return valueTy;
+  Type byte = IntegerType::get(valueTy.getContext(), 8);
+  auto vector = dyn_cast<VectorType>(valueTy);
+  return vector ? Type(vector.clone(byte)) : byte;
+}
+
+/// Bits of the instruction for a value of this type in registers.
+static int64_t getTransferBits(int64_t atomBits, Type valueTy, Type bufferTy) {
+  return valueTy == bufferTy ? atomBits : getTotalBits(bufferTy);
+}
+
+static LogicalResult verifyTransferBits(Location loc, int64_t bits) {
+  if (llvm::is_contained({8, 16, 32, 64, 96, 128}, bits))
+    return success();
+  return emitError(loc) << "a buffer copy moves 8, 16, 32, 64, 96 or 128 bits, but these booleans "
+                        << "take " << bits << " (a byte each)";
+}
+
 static FailureOr<Value> emitBufferLoad(OpBuilder &builder, Location loc,
                                        CopyOpCDNA3BufferCopyType op, Type resultTy, Value atom,
                                        fly::MemRefType srcTy, Value src) {
   BufferCall call =
       makeBufferCall(builder, loc, op, atom, srcTy, src, op.getCacheModifier());
-  Type transferTy = getTransferType(builder, op.getBitSize());
+  Type bufferTy = getBufferValueType(resultTy, srcTy);
+  int64_t bits = getTransferBits(op.getBitSize(), resultTy, bufferTy);
+  if (failed(verifyTransferBits(loc, bits)))
+    return failure();
+  Type transferTy = getTransferType(builder, bits);
   Value loaded = ROCDL::RawPtrBufferLoadOp::create(
       builder, loc, TypeRange(transferTy),
       {call.address.resource, call.address.voffset, call.soffset, call.aux});
-  if (Value value = bitcastTo(builder, loc, loaded, resultTy))
-    return value;
+  if (Value value = bitcastTo(builder, loc, loaded, bufferTy))
+    return fly::fromAccessType(builder, loc, value, resultTy);
   return emitError(loc) << "the atom loads " << op.getBitSize() << " bits, but the result is "
                         << resultTy;
 }
@@ -96,7 +123,12 @@ static FailureOr<Value> emitBufferLoad(OpBuilder &builder, Location loc,
 static LogicalResult emitBufferStore(OpBuilder &builder, Location loc,
                                      CopyOpCDNA3BufferCopyType op, Value atom, Value value,
                                      fly::MemRefType dstTy, Value dst) {
-  Value data = bitcastTo(builder, loc, value, getTransferType(builder, op.getBitSize()));
+  Type bufferTy = getBufferValueType(value.getType(), dstTy);
+  int64_t bits = getTransferBits(op.getBitSize(), value.getType(), bufferTy);
+  if (failed(verifyTransferBits(loc, bits)))
+    return failure();
+  Value data = fly::toAccessType(builder, loc, value, bufferTy);
+  data = bitcastTo(builder, loc, data, getTransferType(builder, bits));
   if (!data)
     return emitError(loc) << "the atom stores " << op.getBitSize() << " bits, but the value is "
                           << value.getType();
@@ -119,19 +151,24 @@ LogicalResult CopyOpCDNA3BufferCopyType::emitAtomCall(OpBuilder &builder, Locati
                           << srcTy << " to " << dstTy;
   if (failed(verifySameElement(loc, srcTy, dstTy)))
     return failure();
-  FailureOr<Type> valueTy = getRegisterType(loc, registers, getBitSize());
+  bool isBoolean = registers.getElemTy().isInteger(1);
+  int64_t valueBits = isBoolean ? getBitSize() / cast<fly::CopyAtomType>(copyAtomTy).getValBits()
+                                : getBitSize();
+  FailureOr<Type> valueTy = getRegisterType(loc, registers, valueBits);
   if (failed(valueTy))
     return failure();
+  Type accessTy = fly::getAccessType(*valueTy, registers.getElemTy());
   Value condition = pred ? loadPredicate(builder, loc, pred) : Value();
   return emitPredicated(builder, loc, condition, [&](OpBuilder &b) -> LogicalResult {
     if (srcBuffer) {
       FailureOr<Value> value = emitBufferLoad(b, loc, *this, *valueTy, atomVal, srcBuffer, src);
       if (failed(value))
         return failure();
-      LLVM::StoreOp::create(b, loc, *value, dst);
+      LLVM::StoreOp::create(b, loc, fly::toAccessType(b, loc, *value, accessTy), dst);
       return success();
     }
-    Value value = LLVM::LoadOp::create(b, loc, *valueTy, src);
+    Value loaded = LLVM::LoadOp::create(b, loc, accessTy, src);
+    Value value = fly::fromAccessType(b, loc, loaded, *valueTy);
     return emitBufferStore(b, loc, *this, atomVal, value, dstBuffer, dst);
   });
 }

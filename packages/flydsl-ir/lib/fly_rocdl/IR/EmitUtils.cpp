@@ -6,6 +6,8 @@
 
 #include "EmitUtils.h"
 
+#include "fly/IR/Booleans.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
@@ -130,7 +132,7 @@ BufferAddress fly_rocdl::unpackBuffer(OpBuilder &builder, Location loc, Value fa
   BufferAddress address;
   address.resource = LLVM::ExtractValueOp::create(builder, loc, fatPointer, ArrayRef<int64_t>{0});
   Value offset = LLVM::ExtractValueOp::create(builder, loc, fatPointer, ArrayRef<int64_t>{1});
-  Value bytes = elementsToBytes(builder, loc, offset, fly::getElementBitWidth(elemTy));
+  Value bytes = elementsToBytes(builder, loc, offset, fly::getStorageBitWidth(elemTy));
   address.voffset = applySwizzle(builder, loc, bytes, swizzle);
   return address;
 }

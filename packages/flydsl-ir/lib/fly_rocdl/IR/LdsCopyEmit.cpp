@@ -6,6 +6,7 @@
 
 #include "EmitUtils.h"
 #include "State.h"
+#include "fly/IR/Booleans.h"
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
 using namespace mlir;
@@ -50,7 +51,7 @@ static LogicalResult emitBufferToLds(OpBuilder &builder, Location loc, Type opTy
         unpackBuffer(b, loc, src, buffer.getElemTy(), buffer.getSwizzle());
     StateFields fields = getStateFields(opTy);
     Value soffset = elementsToBytes(b, loc, fields.get(b, loc, atom, "soffset"),
-                                    fly::getElementBitWidth(buffer.getElemTy()));
+                                    fly::getStorageBitWidth(buffer.getElemTy()));
     Value offset = fields.get(b, loc, atom, "imm_offset");
     ROCDL::RawPtrBufferLoadLdsOp::create(b, loc, TypeRange(),
                                          {address.resource, dst, createI32(b, loc, bits / 8),

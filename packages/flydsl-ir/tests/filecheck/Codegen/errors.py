@@ -52,11 +52,12 @@ expect_error(
     )
 )
 # It exists, but not with these operands: gfx942 copies 4 bytes at once to local memory.
-# CHECK: CodegenError: gfx942 has no instruction for llvm.amdgcn.raw.ptr.buffer.load.lds (kernel 'k') with these operands
+# CHECK: CodegenError: gfx942 has no instruction for llvm.amdgcn.raw.ptr.buffer.load.lds (kernel 'k') with these
 expect_error(
     lambda: ir.compile_hsaco(
         kernel(
-            "%r = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %p, i16 0, i64 64, i32 0)\n"
+            "%r = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1(ptr addrspace(1) %p, i16 0, i64 64,"
+            " i32 0)\n"
             "call void @llvm.amdgcn.raw.ptr.buffer.load.lds(ptr addrspace(8) %r, ptr addrspace(3) @lds, i32 16, i32 0,"
             " i32 0, i32 0, i32 0)",
             "@lds = internal addrspace(3) global [1024 x i8] poison\n",

@@ -106,9 +106,17 @@ func.func @zipped(%a: !fly.layout<(4,6):(6,1)>, %t: !fly.tile<[2|*]>) {
 
 // -----
 
-func.func @copy_atom() {
-  // expected-error @+1 {{valBits = 8 differs from the type's 16}}
-  %a = fly.make_copy_atom {valBits = 8 : i32} : !fly.copy_atom<!fly.universal_copy<64>, 16>
+func.func @store_vec(%m: !fly.memref<f32, register, 4:1>, %v: vector<4xf16>) {
+  // expected-error @+1 {{stores a vector of 'f32', got 'vector<4xf16>'}}
+  fly.memref.store_vec(%v, %m) : (vector<4xf16>, !fly.memref<f32, register, 4:1>) -> ()
+  return
+}
+
+// -----
+
+func.func @store(%m: !fly.memref<f32, register, 4:1>, %i: !fly.int_tuple<0>, %x: i8) {
+  // expected-error @+1 {{stores 'i8' into a tensor of 'f32'}}
+  fly.memref.store(%x, %m, %i) : (i8, !fly.memref<f32, register, 4:1>, !fly.int_tuple<0>) -> ()
   return
 }
 

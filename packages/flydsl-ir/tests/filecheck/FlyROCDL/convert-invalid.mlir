@@ -72,3 +72,16 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy_lds<32>, 1>
+gpu.module @m {
+  gpu.func @f(%s: !fly.memref<i1, #fly_rocdl.buffer_desc, 32:1>, %d: !fly.memref<i1, shared, 32:1>) kernel {
+    %a = fly.make_copy_atom {valBits = 1 : i32} : !at
+    // expected-error@+2 {{copies booleans, which take a byte each, as values of 1 bits; its atom needs valBits = 8}}
+    // expected-error@+1 {{failed to legalize operation}}
+    fly.copy_atom_call(%a, %s, %d) : (!at, !fly.memref<i1, #fly_rocdl.buffer_desc, 32:1>, !fly.memref<i1, shared, 32:1>) -> ()
+    gpu.return
+  }
+}
