@@ -43,13 +43,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     args = parser.parse_args()
-    text = TEXT
+    # Of several files of an architecture, the later ones replace the cases that they repeat.
+    found: dict[str, dict[tuple[str, str, str], Row]] = {}
     for file in args.files:
         data = json.loads(file.read_text())
-        rows = [Row(**{k: v for k, v in row.items() if k != "simulated"}) for row in data["rows"]]
-        chart = f"figures-{data['arch']}.svg"
-        (FOLDER / chart).write_text(plot(rows, data["arch"]) + "\n")
-        text += f"## {data['arch']}\n\n![estimated share of the limiting peak]({chart})\n\n"
+        known = found.setdefault(data["arch"], {})
+        for row in data["rows"]:
+            key = row["op"], row["name"], row["dtype"] + (row["shape"] if row["op"] == "softmax_bwd" else "")
+            known[key] = Row(**{k: v for k, v in row.items() if k != "simulated"})
+    text = TEXT
+    for arch, known in found.items():
+        rows, chart = list(known.values()), f"figures-{arch}.svg"
+        (FOLDER / chart).write_text(plot(rows, arch) + "\n")
+        text += f"## {arch}\n\n![estimated share of the limiting peak]({chart})\n\n"
         text += f"{text_table(rows, True)}\n\n"
     (FOLDER / "figures.md").write_text(text.rstrip("\n") + "\n")
 

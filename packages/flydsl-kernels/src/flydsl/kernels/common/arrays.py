@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -115,10 +116,11 @@ def stream_of(array: Any) -> Any:
     return None
 
 
+@functools.cache
 def device_type() -> str:
     """torch's name of the devices whose memory kernels access: the host's on the simulator.
 
-    torch calls AMD GPUs "cuda" too.
+    torch calls AMD GPUs "cuda" too. A process has one kind of runtime.
     """
     return "cuda" if rt.kind() == "rocm" else "cpu"
 
