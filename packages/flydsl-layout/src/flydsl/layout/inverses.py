@@ -104,6 +104,8 @@ def left_inverse(layout: Any) -> Any:
     not nest and some of them are dynamic, and where the search has to stop undecided (thousands of coordinates, or
     strides of many digits, that have no common structure).
 
+    Modes of dynamic stride are left out, as by the ``fly`` dialect: what is known of them is too little to answer more.
+
     Of a swizzled layout ``w o t o L`` it is ``left_inverse(L) o -t o [w o 0 o n:1]``.
     """
     if isinstance(layout, ComposedLayout):
