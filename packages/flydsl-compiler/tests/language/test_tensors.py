@@ -157,3 +157,70 @@ Y[t] = r[0].to(fx.Float32)"""))
     with pytest.raises(ValueError, match=r"the atom moves 32 bits, but mode 0 of .* holds only 16") as caught:
         module.run(np.zeros(64, np.float32), np.zeros(64, np.float32), 3)
     assert "fx.copy(" in str(caught.value)
+
+
+def test_boolean_tensors_take_a_byte_an_element(load: Any) -> None:
+    """Scalars, vectors, buffers, LDS and fragments with a run-time index of a NumPy (or torch) bool array."""
+    module = load("""
+@flyc.kernel
+def mask(B: fx.Tensor, X: fx.Tensor, C: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    t = fx.thread_idx.x
+    lds = fx.make_view(fx.get_dyn_shared(fx.Boolean), fx.make_layout(64, 1))
+    C[t] = B[t] & (t < n)
+    Y[t] = B[t].select(X[t], 0.0)
+    lds[t] = B[63 - t]
+    fx.barrier()
+    Y[64 + t] = lds[63 - t].select(1.0, 0.0)
+    four = fx.slice(fx.logical_divide(B, fx.make_layout(4, 1)), (None, t // 4)).load()
+    Y[128 + t] = four[t % 4].select(1.0, 0.0)
+    frag = fx.make_rmem_tensor(4, fx.Boolean)
+    for i in fx.range_constexpr(4):
+        frag[i] = B[t // 4 * 4 + i]
+    Y[192 + t] = frag[t % 4].select(1.0, 0.0)
+    buffer = fx.rocdl.make_buffer_tensor(B)
+    Y[256 + t] = buffer[t].select(1.0, 0.0)
+    out = fx.slice(fx.logical_divide(C, fx.make_layout(4, 1)), (None, 16 + t // 4))
+    out.store(four)
+
+@flyc.jit
+def run(B: fx.Tensor, X: fx.Tensor, C: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    mask(B, X, C, Y, n).launch(grid=1, block=64, smem=64)
+""")
+    import flydsl.runtime as rt
+
+    rng = np.random.default_rng(3)
+    b, x = rng.random(64) < 0.5, rng.random(64, dtype=np.float32) + 1
+    c, y = np.ones(128, bool), np.full(320, -77, np.float32)
+    module.run(b, x, c, y, 40)
+    rt.synchronize()
+    assert set(c.view(np.uint8).tolist()) <= {0, 1}
+    np.testing.assert_array_equal(c[:64], b & (np.arange(64) < 40))
+    np.testing.assert_array_equal(c[64:], b)
+    np.testing.assert_array_equal(y[:64], np.where(b, x, 0))
+    for part in range(1, 5):
+        np.testing.assert_array_equal(y[64 * part :][:64], b.astype(np.float32), err_msg=str(part))
+
+
+@pytest.mark.parametrize("use", ["a[t] = fx.Boolean(True)", "x = a[t]", "v = a.view(fx.make_layout(16, 1))"])
+def test_packed_arrays_of_booleans_have_no_elements(load: Any, kernel_text: Any, use: str) -> None:
+    body = f"a = fx.SharedAllocator().allocate(fx.Array[fx.Boolean, 16]).peek()\n{use}"
+    with pytest.raises(TypeError, match="array of Boolean takes a bit an element.*Uint8"):
+        load(kernel_text(body)).run(np.zeros(64, np.float32), np.zeros(64, np.float32), 3)
+
+
+def test_bounds_of_a_boolean_buffer(load: Any) -> None:
+    import flydsl.runtime as rt
+
+    module = load("""
+@flyc.kernel
+def k(B: fx.Tensor, Y: fx.Tensor):
+    Y[fx.thread_idx.x] = fx.rocdl.make_buffer_tensor(B, max_size=False)[fx.thread_idx.x].select(1.0, 0.0)
+
+@flyc.jit
+def run(B: fx.Tensor, Y: fx.Tensor):
+    k(B, Y).launch(grid=1, block=64)
+""")
+    y = np.full(64, -77, np.float32)
+    module.run(flyc.from_dlpack(np.ones(40, bool)), y)
+    rt.synchronize()
+    np.testing.assert_array_equal(y, np.arange(64) < 40)

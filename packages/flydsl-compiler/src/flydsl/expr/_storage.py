@@ -60,12 +60,19 @@ class Array:
         # As an int tuple, so that the alignment of the elements is known for a dynamic index.
         return p.add_offset(self.ptr, p.int_tuple_mul(p.make_int_tuple(i), self._step()))
 
+    def _check_addressable(self) -> None:
+        if self._is_numeric() and self.dtype.width == 1 and self.size > 1:
+            raise TypeError(f"{type(self).__name__}: an array of Boolean takes a bit an element, and single bits "
+                            "cannot be loaded or stored: use an array of Uint8")  # fmt: skip
+
     def __getitem__(self, i: Any) -> Any:
+        self._check_addressable()
         if self._is_numeric():
             return self.dtype(self.ptr[i])
         return protocol.peek_from_ptr(self.dtype, self._place(i))
 
     def __setitem__(self, i: Any, value: Any) -> None:
+        self._check_addressable()
         if self._is_numeric():
             self.ptr[i] = value
         else:
@@ -78,6 +85,7 @@ class Array:
         """Tensor over the elements; TypeError when they are not numbers."""
         if not self._is_numeric():
             raise TypeError(f"{type(self).__name__}.view: only arrays of numbers are tensors; index the elements")
+        self._check_addressable()
         return p.make_view(self.ptr, layout)
 
     def __repr__(self) -> str:

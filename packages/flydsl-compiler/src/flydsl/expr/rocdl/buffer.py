@@ -65,6 +65,7 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_byt
         note_buffer_argument(tensor)
     if num_records_bytes is None and not max_size:
         bits = _emit.bit_width(tensor.type.element_type)
+        bits = 8 if bits == 1 else bits  # a Boolean takes a byte in memory
         elements = get_scalar(cosize(layout))
         # In 64 bits: tensors over 2 GiB must not wrap.
         elements = elements if isinstance(elements, int) else Int64(elements)
