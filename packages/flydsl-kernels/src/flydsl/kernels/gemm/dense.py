@@ -14,7 +14,7 @@ from ..common.dtypes import dtype_name
 from ..common.index import cdiv
 from ..common.rows import pointer
 from .dense_config import LAYOUTS, dense_config
-from .dense_kernel import launch_dense
+from .dense_kernel import bounded, launch_dense
 
 __all__ = [
     "SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "compile_hgemm_kernel", "create_wmma_gemm_module", "gemm_a16w16",
@@ -68,8 +68,9 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
             tensors.update(semaphore=flags, signal=flags + SPLIT_K_SEMAPHORE_MAX_LEN)
         launch_dense(tensors, M, config, stream)
 
-    gemm.config = config
-    return gemm
+    launcher = bounded(gemm, config)
+    launcher.config = config
+    return launcher
 
 
 def _waves(block_m: int, block_n: int, block_k: int) -> tuple[int, int, int]:

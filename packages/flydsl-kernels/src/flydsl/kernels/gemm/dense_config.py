@@ -172,6 +172,9 @@ def dense_config(where: str, **fields: object) -> DenseConfig:
             f"got {config.n}")  # fmt: skip
     require(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     require(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
+    require(target.arch != "gfx1250" or config.m_repeat * config.n_repeat <= 16,
+            f"a wave's part of the tile is at most 64 x 64 on gfx1250, {config.block_m} x {config.block_n} on "
+            f"{config.m_waves} x {config.n_waves} waves is more")  # fmt: skip
     whole = config.n * OUT_BYTES[config.out_dtype] % 16 == 0
     refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())

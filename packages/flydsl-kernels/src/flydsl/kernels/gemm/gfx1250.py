@@ -15,10 +15,11 @@ import flydsl.expr as fx
 
 from ..common.arch import require_arch
 from .dense_config import DenseConfig, dense_config
-from .dense_kernel import launch_dense
+from .dense_kernel import BOUNDED_WAVES, bounded, launch_dense
 
 __all__ = ["compile_ptpc_gemm", "compile_wmma_gemm_tdm", "launch_gemm_a8w8"]
 
+WAVE_PART = 64 * 64  # elements of C of a wave, 128 accumulators a lane; see `dense_kernel.bounded`
 NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}
 
 
@@ -33,8 +34,11 @@ def _config(where: str, n: int, k: int, dtype: str, out_dtype: str, tile: tuple[
     for name, size, unit in (("N", n, tile[1]), ("K", k, tile[2])):
         if size < unit or size % unit:
             raise ValueError(f"{where}: {name} = {size} must be a positive multiple of the tile's {unit}")
+    m_waves = waves[0]
+    while tile[0] * tile[1] // (m_waves * waves[1]) > WAVE_PART and tile[0] % (32 * m_waves) == 0:
+        m_waves *= 2
     return dense_config(where, n=n, k=k, dtype=dtype, out_dtype=out_dtype, layout="nt", block_m=tile[0],
-                        block_n=tile[1], block_k=tile[2], m_waves=waves[0], n_waves=waves[1], stages=stages,
+                        block_n=tile[1], block_k=tile[2], m_waves=m_waves, n_waves=waves[1], stages=stages,
                         b_shuffled=shuffled, cshuffle=None)  # fmt: skip
 
 
@@ -51,6 +55,8 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
         N: fixed when the kernel is compiled; 0: taken from the call. M is free.
         K: a multiple of tile_k; N is one of tile_n.
         in_dtype: ``"fp16"`` or ``"bf16"``; out_dtype is the same or ``"f32"``.
+        m_warp, n_warp: waves along the rows and columns; there are more along the rows if a wave's part of the tile
+            would exceed 64 x 64.
         num_buffers: LDS buffers, 2 to 4.
         l2_prefetch_distance, use_tdm_store, inst_prefetch, wave_specialized_tdm, expert_sched_mode: accepted; they
             tune what this kernel does not use.
@@ -69,17 +75,17 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
         return _config(where, n, K, NAMES[in_dtype], NAMES[out_dtype or in_dtype], (tile_m, tile_n, tile_k),
                        (m_warp, n_warp), num_buffers)  # fmt: skip
 
-    config_of(N or tile_n)  # its errors at once
+    config = config_of(N or tile_n)  # its errors at once
 
     @flyc.jit
     def wmma_gemm(c, a, b, M: fx.Int32, N: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
         launch_dense({"c": c, "a": a, "b": b}, M, config_of(N), stream)
 
-    return wmma_gemm if not waves_per_eu else flyc.compile[{"waves_per_eu": waves_per_eu}](wmma_gemm)
+    return bounded(wmma_gemm, config, waves_per_eu)
 
 
 @flyc.jit
-def launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Constexpr[int], K: fx.Constexpr[int],
+def _launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Constexpr[int], K: fx.Constexpr[int],
                      stride_ascale_k: fx.Constexpr[int] = 0, lda: fx.Constexpr[int] = 0, ldc: fx.Constexpr[int] = 0,
                      tile_m: fx.Constexpr[int] = 128, tile_n: fx.Constexpr[int] = 128, tile_k: fx.Constexpr[int] = 128,
                      m_warp: fx.Constexpr[int] = 2, n_warp: fx.Constexpr[int] = 2, out_is_f16: fx.Constexpr[int] = 0,
@@ -101,6 +107,9 @@ def launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Cons
     launch_dense({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)
 
 
+launch_gemm_a8w8 = flyc.compile[{"waves_per_eu": BOUNDED_WAVES}](_launch_gemm_a8w8)
+
+
 @functools.lru_cache
 def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 128, tile_k: int = 128, m_warp: int = 2,
                       n_warp: int = 2, num_buffers: int = 4, out_dtype: str = "bf16", cluster_m: int = 1,
@@ -119,7 +128,7 @@ def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 12
     def config_of(n: int) -> DenseConfig:
         return _config(where, n, K, "fp8", "bf16", (tile_m, tile_n, tile_k), (m_warp, n_warp), num_buffers, True)
 
-    config_of(N or tile_n)
+    config = config_of(N or tile_n)
 
     @flyc.jit
     def ptpc_gemm(c, a, b, a_scale, b_scale, M: fx.Int32, N: fx.Constexpr[int], lda: fx.Constexpr[int],
@@ -129,4 +138,4 @@ def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 12
         tensors = {"c": c, "a": a, "b": b, "scale_a": a_scale, "scale_b": b_scale}
         launch_dense(tensors, M, config_of(N), stream)
 
-    return ptpc_gemm
+    return bounded(ptpc_gemm, config)

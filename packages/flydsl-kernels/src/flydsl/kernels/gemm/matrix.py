@@ -134,7 +134,8 @@ def _wmma(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
             operands.append(register)
         total = fx.make_rmem_tensor(8, fx.Float32)
         total.store(acc)
-        fx.mma_atom_call(atom, total, *operands, total)
+        left, right = operands
+        fx.mma_atom_call(atom, total, left, right, total)
         return total.load()
 
     return multiply

@@ -282,10 +282,11 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     if fx.const_expr(turns > 0):
         flat, rebuild = flatten(acc, strips, words, pending, first)
         for turn, state in range(0, turns, 1, init=flat):  # type: ignore[call-overload]
-            values = rebuild(state)
+            acc_in, strips_in, words_in, pending_in, first_in = rebuild(state)
             for half in fx.range_constexpr(2):
-                values = step(*values, fx.Int32(turn) * 2 + half, half)
-            results = yield flatten(*values)[0]
+                acc_in, strips_in, words_in, pending_in, first_in = step(
+                    acc_in, strips_in, words_in, pending_in, first_in, fx.Int32(turn) * 2 + half, half)
+            results = yield flatten(acc_in, strips_in, words_in, pending_in, first_in)[0]
         acc, strips, words, pending, first = rebuild(results)
     for t in fx.range_constexpr(2 * turns, total - 1):
         values = step(acc, strips, words, pending, first, fx.Int32(t), t % 2, t + 2 < total)

@@ -92,7 +92,7 @@ class AsStored(RowMajor):
 
     def __init__(self, data: Any, tile: StoredTile, rows_total: Any, row: Any, k: int, thread: Any) -> None:
         self._tile, self._thread, self._k, self._row = tile, thread, k, row
-        self._per_chunk, self._per_word, self._shuffled = LANES, 2, False
+        self._stored, self._per_chunk, self._per_word, self._shuffled = tile, LANES, 2, False
         self.stride = div(rows_total, 2)
         self.buffer = Buffer(data, fx.Int32, None, fx.Int64(self.stride) * k)
 
@@ -111,7 +111,8 @@ class AsStored(RowMajor):
         return out
 
     def reader(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
-        tile = self._tile
+        """As that of :class:`RowMajor`."""
+        tile = self._stored
         halves = fx.recast_iter(fx.Int16, base)
         k, column = group * LANES + div(lane_row, 4), mod(lane_row, 4) * 4
         atom = fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), fx.Int16)

@@ -221,7 +221,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
         return multiply
 
-    side_loads = config.n_repeat * config.blocks + (scales.loads if config.block_scale else 0)
+    side_loads = config.n_repeat * config.blocks + (scales.loads if scales is not None else 0)
 
     def step(acc, side, pending, first, t, stage, more=True):
         """Multiply tile t from LDS buffer `stage`. B of tile t + 1 is fetched, and A of tile t + 2 if there is `more`;
