@@ -115,11 +115,14 @@ def test_llvm_options(load: Any) -> None:
         module.run.compile_hints = {"llvm_options": options}
         with pytest.raises(error, match="Unknown LLVM option|Unsupported type"):
             module.run(x)
-    module.run.compile_hints = {"llvm_options": {"enable-post-misched": False}}
-    module.run(x)
+    # What shipped kernels ask for; lsr-drop-solution is unset, not false, unless somebody says so.
+    names = ("enable-post-misched", "lsr-drop-solution", "disable-machine-sink", "amdgpu-expert-scheduling-mode")
+    for options in ({"enable-post-misched": False}, dict.fromkeys(names, True)):
+        module.run.compile_hints = {"llvm_options": options}
+        module.run(x)
     module.run.compile_hints = {}
     module.run(x)
-    assert len(module.run._mem_cache) == 2
+    assert len(module.run._mem_cache) == 3
 
 
 def test_link_options() -> None:
