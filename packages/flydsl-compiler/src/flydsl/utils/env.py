@@ -215,7 +215,7 @@ _FOREIGN = {
     "FLYDSL_GPU_ARCH": "architecture reported by get_rocm_arch()",
     "FLYDSL_ROCM_AGENT_TIMEOUT": "seconds for the architecture query tool",
     "FLYDSL_SIM_ARCH": "architecture of the simulated device",
-    "FLYDSL_SIM_CHECK": "simulator checks: oob,race,uninit",
+    "FLYDSL_SIM_CHECK": "simulator checks: oob,race,uninit,barrier,nan,buffer,approx",
     "FLYDSL_SIM_STATS": "simulator counters",
     "FLYDSL_SIM_TRACE": "simulator trace file",
     "FLYDSL_SIM_THREADS": "worker threads of the simulator",
