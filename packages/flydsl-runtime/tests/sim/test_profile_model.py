@@ -289,3 +289,20 @@ def test_floating_point_operations_of_lanes(sim, build_dir):
     found = {i["text"].split()[0].removesuffix("_e32"): i.get("vector_flops", 0) for i in p["instructions"]}
     assert (found["v_fma_f32"], found["v_pk_fma_f32"], found["v_add_f32"]) == (16, 32, 8)
     assert found["v_add_u32"] == found["v_cvt_f32_u32"] == 0
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_a_result_is_forwarded_to_whichever_operation_adds_to_it(sim, build_dir, arch):
+    """C from the previous D costs nothing, also when the sum goes to other registers; part of it has to wait."""
+    chain = ["  v_mfma_f32_16x16x16_f16 v[32:35], v[8:9], v[10:11], v[36:39]",
+             "  v_mfma_f32_16x16x16_f16 v[36:39], v[8:9], v[10:11], v[32:35]"]  # fmt: skip
+    shifted = [chain[0], "  v_mfma_f32_16x16x16_f16 v[36:39], v[8:9], v[10:11], v[34:37]"]
+    programs = [Program(name, "\n".join(body * 150), 4, 2, 1) for name, body in (("c", chain), ("s", shifted))]
+    bench = Bench(sim, arch, programs, build_dir)
+    clocks = {}
+    for name in "cs":
+        (p,) = profiled(sim, TIMING, lambda name=name: run_waves(sim, bench, name, 1))
+        stall = p["timing"]["stall"]
+        clocks[name] = stall.get("matrix", 0) + stall.get("dependency", 0) + 4 * 300
+    assert clocks["c"] == pytest.approx(16 * 300, rel=0.02)
+    assert clocks["s"] > 24 * 300
