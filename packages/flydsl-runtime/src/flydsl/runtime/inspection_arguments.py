@@ -21,11 +21,14 @@ def _tensor(entry: dict[str, Any], segment: bytes, places: dict[tuple[str, int],
     import numpy as np
 
     address = _integer(segment, places["ptr", 0]) & (2**64 - 1)
-    known = {what: [fixed if fixed is not None else _integer(segment, places[key, axis]) if (key, axis) in places
-                    else None for axis, fixed in enumerate(entry[what])]
-             for what, key in (("shape", "shape"), ("strides", "stride"))}  # fmt: skip
-    shape, strides = known["shape"], known["strides"]
-    if None in shape or None in strides:
+    def extents(what: str, key: str) -> list[int]:
+        """The fixed extents and those that the kernel gets; -1 stands for one that it does not get."""
+        return [fixed if fixed is not None else _integer(segment, places[key, axis]) if (key, axis) in places else -1
+                for axis, fixed in enumerate(entry[what])]  # fmt: skip
+
+    shape, strides = extents("shape", "shape"), extents("strides", "stride")
+    unknown = [axis for axis, fixed in enumerate(entry["strides"]) if fixed is None and ("stride", axis) not in places]
+    if -1 in shape or unknown:
         raise KeyError(f"{entry['name']}: the kernel does not get its shape {shape} and strides {strides}, so "
                        "its extent is not known here")  # fmt: skip
     name = entry["dtype"]
