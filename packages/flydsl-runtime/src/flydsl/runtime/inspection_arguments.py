@@ -44,7 +44,7 @@ def _tensor(entry: dict[str, Any], segment: bytes, places: dict[tuple[str, int],
     span = 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True))
     # Device memory of the simulator is host memory.
     raw = (ctypes.c_uint8 * (span * bytes_)).from_address(address + low * bytes_)
-    flat = np.frombuffer(raw, code)
+    flat = np.ctypeslib.as_array(raw).view(code)
     view = np.lib.stride_tricks.as_strided(flat[-low:], shape, [s * bytes_ for s in strides])
     if name == "bf16":
         return (view.astype(np.uint32) << 16).view(np.float32)
