@@ -17,6 +17,8 @@ with warnings.catch_warnings():
 SCRIPT = Path(existing_programs.__file__)
 
 
+# Published hot loops carry the hints of their largest tile: said at their line, and no reason to fail.
+@pytest.mark.filterwarnings("ignore:stale schedule")
 @pytest.mark.parametrize("program", existing_programs.PROGRAMS)
 def test_program_in_this_process(program):
     existing_programs.run(program)
