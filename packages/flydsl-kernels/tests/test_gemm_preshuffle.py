@@ -135,21 +135,29 @@ def test_older_names():
     close_relative(c, product, 2.0**-11)
 
 
-BLOCKSCALE = cases([(33, 384, 512, (16, 64, 256)), (1, 192, 256, (32, 64, 128)), (70, 256, 640, (64, 128, 128))],
+BLOCKSCALE = cases([(33, 384, 512, (16, 64, 256)), (1, 192, 256, (32, 64, 128)), (70, 256, 640, (64, 128, 128)),
+                    (33, 512, 384, (64, 256, 128)), (40, 384, 384, (32, 192, 128))],
                    [(7, 512, 2304, (16, 64, 256)), (256, 512, 1024, (64, 128, 128)),
                     (64, 256, 7168, (32, 64, 128))])  # fmt: skip
 
 
 @pytest.mark.parametrize(("m", "n", "k", "tile"), BLOCKSCALE)
-def test_blockscale(m, n, k, tile):
+def test_blockscale(m, n, k, tile, **options):
     a, b = (random(*s, seed=i).to(fp8_dtype()) for i, s in enumerate(((m, k), (n, k))))
     scale_a, scale_b = torch.rand(k // 128, m) + 0.5, torch.rand(-(-n // 128), k // 128) + 0.5
     left = a.double() * scale_a.T.repeat_interleave(128, 1).double()
     right = b.double() * scale_b.repeat_interleave(128, 0)[:n].repeat_interleave(128, 1).double()
     c = Guarded(m, n, dtype=torch.bfloat16)
-    launch = compile_blockscale_preshuffle_gemm(M=m, N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2])
+    launch = compile_blockscale_preshuffle_gemm(M=m, N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2],
+                                                **options)  # fmt: skip
     launch(c.out.view(-1), flat(a), flat(shuffle_weight(b)), scale_a, scale_b, m, n)
     close_relative(c.check(), left @ right.T, ROUNDING)
+
+
+@pytest.mark.skipif(not target().dma128, reason="direct 16-byte copies to LDS are gfx950's")
+@pytest.mark.parametrize("k_tiles", [1, 2, 5])
+def test_blockscale_with_direct_copies(k_tiles):
+    test_blockscale(70, 256, 128 * k_tiles, (64, 128, 128), use_async_copy=True, waves_per_eu=1)
 
 
 def test_functional_forms():
