@@ -28,6 +28,12 @@ class Atomic:
     ty: str
     value: Callable[..., int | float]
     compare: bool = False
+    halves: str = ""  #: packed floats of this type (finite operands)
+
+
+def packed(f: Callable, ty: str, a: int, b: int) -> int:
+    """An operation on the two halves of dwords."""
+    return sum(encode(f(decode(a >> k, ty), decode(b >> k, ty)), ty) << k for k in (0, 16))
 
 
 def table() -> list[Atomic]:
@@ -62,6 +68,11 @@ def table() -> list[Atomic]:
     ops.append(Atomic("max_f64", "max_rtn_f64", "max_num_f64", "f64", highest))
     ops.append(Atomic("", "min_rtn_f32", "min_num_f32", "f32", lowest))
     ops.append(Atomic("", "max_rtn_f32", "max_num_f32", "f32", highest))
+    for ty in ("f16", "bf16"):
+        name = f"pk_add_{ty}"
+        ops.append(
+            Atomic(name, f"pk_add_rtn_{ty}", name, "u32", lambda old, d, ty=ty: packed(add, ty, old, d), halves=ty)
+        )
     ops.append(Atomic("", "", "sub_clamp_u32", "u32", lambda old, d: max(old - d, 0)))
     ops.append(Atomic("", "", "cond_sub_u32", "u32", lambda old, d: old - d if old >= d else old))
     return ops
@@ -142,8 +153,12 @@ def kernel(pairs: list[list[str]], space: str, arch: str) -> str:
     return text
 
 
-def number(ty: str, rng: random.Random, count: int) -> list[int]:
-    """Samples without NaN."""
+def number(ty: str, rng: random.Random, count: int, halves: str = "") -> list[int]:
+    """Samples without NaN; of packed floats also without infinities."""
+    if halves:
+        top = 0x1F << 10 if halves == "f16" else 0xFF << 7
+        parts = [b if b & top != top else b & 0x83FF for b in samples(halves, rng, 2 * count)]
+        return [lo | hi << 16 for lo, hi in zip(parts[::2], parts[1::2], strict=True)]
     bits = samples(ty, rng, count)
     return [0 if ty in FLOATS and is_nan(b, ty) else b for b in bits]
 
@@ -162,7 +177,7 @@ def test_atomic_operations(sim, build_dir, arch, space):
     sim.set_arch(arch)
     module = {}
     for op, pair in chosen:
-        key = op.ty, op.compare
+        key = op.ty, op.compare, op.halves
         module.setdefault(key, []).append((op, pair))
     programs = [
         Program(f"a{n}", kernel([pair for _, pair in group], space, arch), 4, 20, 0)
@@ -171,9 +186,9 @@ def test_atomic_operations(sim, build_dir, arch, space):
     text = module_text(arch, programs, wave).replace(".group_segment_fixed_size: 0", ".group_segment_fixed_size: 1024")
     more = "\n  .amdhsa_group_segment_fixed_size 1024\n  .amdhsa_float_denorm_mode_32 3\n.end_amdhsa_kernel"
     loaded = sim.load(assemble(text.replace("\n.end_amdhsa_kernel", more), arch, build_dir))
-    for n, ((ty, compare), group) in enumerate(module.items()):
+    for n, ((ty, compare, halves), group) in enumerate(module.items()):
         w = width(ty)
-        data, cells = number(ty, rng, wave), [number(ty, rng, wave) for _ in range(2 * len(group))]
+        data, cells = number(ty, rng, wave, halves), [number(ty, rng, wave, halves) for _ in range(2 * len(group))]
         rows = np.zeros((4, 64), np.uint32)
         other = [rng.choice((cells[0][k], cells[1][k], 5)) for k in range(wave)]
         for lane in range(wave):
