@@ -1,0 +1,106 @@
+"""v_fma_mix*: f16 and f32 operands in one multiply-add; output multipliers; VGPR numbers above 255 (gfx1250)."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from asmlib import Bench, Program, module_text
+from hiplib import assemble
+from number_formats import decode, encode, is_nan, samples
+from test_valu import invalid_lines
+from valu_table import fma
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_mixed_multiply_add(sim, build_dir, arch):
+    """op_sel_hi says that an operand is a half, op_sel which; neg and abs; the result keeps the other half."""
+    rng = random.Random(arch)
+    cases = []
+    for name in ("mix_f32", "mixlo_f16", "mixhi_f16"):
+        for _ in range(6):
+            lo, hi, neg, absolute = ([rng.randint(0, 1) for _ in range(3)] for _ in range(4))
+            regs = [
+                f"{'-' if n else ''}{'|' * a}v{8 + k}{'|' * a}"
+                for k, (n, a) in enumerate(zip(neg, absolute, strict=True))
+            ]
+            text = f"v_fma_{name} v2, {', '.join(regs)} op_sel:{lo} op_sel_hi:{hi}".replace("[", "[").replace(", ", ",")
+            cases.append((name, lo, hi, neg, absolute, text.replace(",", ", ", 3)))
+    wrong = invalid_lines(arch, [c[5] for c in cases])
+    assert not wrong, [cases[n][5] for n in wrong]
+    programs = [Program(f"m{n}", f"  v_mov_b32 v2, v11\n  {c[5]}\n", 4, 2, 1) for n, c in enumerate(cases)]
+    bench = Bench(sim, arch, programs, build_dir)
+    for n, (name, lo, hi, neg, absolute, text) in enumerate(cases):
+        rows = np.zeros((4, bench.wave), np.uint32)
+        for k in range(3):
+            halves = [samples("f16", rng, bench.wave) for _ in range(2)]
+            wide = [
+                rng.getrandbits(1) << 31 | rng.randint(110, 140) << 23 | rng.getrandbits(23) for _ in range(bench.wave)
+            ]
+            rows[k] = [a | b << 16 for a, b in zip(*halves, strict=True)] if hi[k] else wide
+        rows[3] = [rng.getrandbits(32) for _ in range(bench.wave)]
+        got = bench.run(f"m{n}", rows)[0].tolist()
+        for lane in range(bench.wave):
+            args = []
+            for k in range(3):
+                bits = int(rows[k, lane])
+                value = decode(bits >> 16 * lo[k], "f16") if hi[k] else decode(bits, "f32")
+                value = abs(value) if absolute[k] else value
+                args.append(-value if neg[k] else value)
+            want = encode(fma(*args), "f32")  # one rounding to f32 ...
+            if name != "mix_f32":
+                want = encode(fma(*args), "f16")
+            ty = "f32" if name == "mix_f32" else "f16"
+            bits, old = got[lane], int(rows[3, lane])
+            if name == "mixlo_f16":
+                assert bits >> 16 == old >> 16
+                bits &= 0xFFFF
+            elif name == "mixhi_f16":
+                assert bits & 0xFFFF == old & 0xFFFF
+                bits >>= 16
+            if ty == "f32" and want & 0x7F800000 == 0:  # flushed in this harness
+                want &= 0x80000000
+            same = is_nan(bits, ty) if is_nan(want, ty) else abs(bits - want) <= (ty == "f16")
+            assert same, f"{text}: lane {lane} {args}: {bits:#x}, expected {want:#x}"
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+def test_output_multipliers(sim, build_dir, arch):
+    """mul:2, mul:4 and div:2 where denormals are flushed, with and without clamp."""
+    forms = {"mul:2": 2.0, "mul:4": 4.0, "div:2": 0.5}
+    programs = [Program(f"o{k}", f"  v_add_f32 v2, v8, v9 {form}\n  v_add_f32 v3, v8, v9 clamp {form}\n", 2, 2, 2)
+                for k, form in enumerate(forms)]  # fmt: skip
+    bench = Bench(sim, arch, programs, build_dir)
+    rows = np.random.default_rng(1).uniform(-1, 1, (2, bench.wave)).astype(np.float32)
+    for k, factor in enumerate(forms.values()):
+        got = bench.run(f"o{k}", rows.view(np.uint32)).view(np.float32)
+        want = (rows[0] + rows[1]) * np.float32(factor)
+        np.testing.assert_array_equal(got[0], want)
+        np.testing.assert_array_equal(got[1], np.clip(want, 0, 1))
+
+
+def test_high_register_numbers(sim, build_dir):
+    """s_set_vgpr_msb, and the same bits of MODE through s_setreg, choose the bank of each operand."""
+    code = """
+  v_mov_b32 v20, 1
+  v_mov_b32 v21, 2
+  s_set_vgpr_msb 0x40
+  v_mov_b32 v20, v8
+  s_set_vgpr_msb 0xc1
+  v_add_nc_u32 v22, v20, v9
+  s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 12, 8), 0x0c
+  v_add_nc_u32 v2, v22, v21
+  s_set_vgpr_msb 0
+  v_mov_b32 v3, v20
+"""
+    program = Program("banks", code, 2, 2, 2)
+    text = module_text("gfx1250", [program], 32).replace("next_free_vgpr 256", "next_free_vgpr 1024")
+    sim.set_arch("gfx1250")
+    module = sim.load(assemble(text, "gfx1250", build_dir))
+    rows, out = np.zeros((2, 64), np.uint32), np.zeros((2, 64), np.uint32)
+    rows[:, :32] = np.random.default_rng(2).integers(0, 2**32, (2, 32), np.uint32)
+    sim.launch(sim.function(module, "banks"), (1,), (32,), [rows, out])
+    # v276 = v8; v790 = v276 + v9; then source 0 in bank 3 and the rest in bank 0.
+    np.testing.assert_array_equal(out[0, :32], rows[0, :32] + rows[1, :32] + np.uint32(2))
+    np.testing.assert_array_equal(out[1, :32], 1)
