@@ -138,6 +138,8 @@ def test_form(call: Any, answer: Any) -> None:
         lambda: L.recast_layout(M, M, 8),
         lambda: L.local_tile(M, (4, 4), (0, 0), proj=(1, None, 1)),
         lambda: L.idx2crd(3, parse("S<1,0,2> o 0 o 8:1")),
+        lambda: L.crd2idx(0, ((None, 12), (2,))),  # a hole has no extent to divide by
+        lambda: Layout(((None, 12), 2))(3),
         lambda: L.size(A, mode=[5]),
         lambda: L.size(A, mode="x"),
         lambda: L.cosize(A, 1, 7),

@@ -29,7 +29,7 @@ def crd2idx(crd: IntTuple, shape: IntTuple, stride: IntTuple) -> IntTuple:
         split = []
         for s in shape[:-1]:
             p = it.product(s)
-            if type(crd) is int and type(p) is int and crd >= 0:
+            if type(crd) is int and type(p) is int and crd >= 0 and p:
                 crd, r = divmod(crd, p)
                 split.append(r)
             else:
