@@ -209,8 +209,11 @@ void registers(const Inst &i, InstInfo &info) {
     if (o.kind == OperandKind::Vgpr && r < 4)
       info.reads[r++] = {o.reg, o.count};
   };
-  for (const Operand &o : i.src)
+  for (const Operand &o : i.src) {
+    if (&o == &i.src[2] && o.kind == OperandKind::Vgpr && r < 4)
+      info.srcC = static_cast<int8_t>(r);
     read(o);
+  }
   read(i.data);
   if (i.dst.kind == OperandKind::Vgpr)
     info.writes[w++] = {i.dst.reg, i.dst.count};

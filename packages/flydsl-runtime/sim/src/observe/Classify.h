@@ -58,6 +58,7 @@ struct InstInfo {
   Counter counter = Counter::Count; ///< counter that it increments
   uint8_t wait[kCounters]; ///< highest counts it lets pass, kNoWait where it does not wait
   RegRange reads[4], writes[2];
+  int8_t srcC = -1;        ///< which of `reads` is added by a matrix operation
   InstInfo() {
     for (uint8_t &w : wait)
       w = kNoWait;

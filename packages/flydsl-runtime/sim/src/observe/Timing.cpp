@@ -32,6 +32,7 @@ struct ModelWave {
   Stall readyCause = Stall::None;
   std::vector<uint64_t> outstanding[kCounters]; ///< completion clocks in issue order
   std::vector<uint64_t> regReady, accReady;
+  std::vector<uint16_t> written; ///< first register of the operand that was written with each
   unsigned arrivals = 0, waits = 0;
   uint64_t parkedSince = 0;
   bool parked = false, ended = false;
@@ -116,6 +117,7 @@ private:
       w.ready = clock + kGroupStart;
       w.regReady.assign(kRows, 0);
       w.accReady.assign(kRows, 0);
+      w.written.assign(kRows, 0);
       g.waves.push_back(id);
       if (trace.ops.empty()) {
         w.ended = true;
@@ -161,12 +163,15 @@ private:
       if (clock > a.at)
         a = {clock, cause};
     };
-    for (const RegRange &r : info.reads)
+    for (unsigned n = 0; n < 4; ++n) {
+      const RegRange &r = info.reads[n];
+      // A matrix result is forwarded to the operation that adds to exactly these registers.
+      bool adds = info.unit == Unit::Matrix && info.srcC == int(n);
       for (unsigned k = 0; k < r.count && r.first + k < kRows; ++k) {
-        bool accumulate = info.unit == Unit::Matrix && info.writes[0].first == r.first &&
-                          info.writes[0].count == r.count;
-        need((accumulate ? w.accReady : w.regReady)[r.first + k], Stall::Dependency);
+        bool forwarded = adds && w.written[r.first + k] == r.first;
+        need((forwarded ? w.accReady : w.regReady)[r.first + k], Stall::Dependency);
       }
+    }
     if (info.unit == Unit::Wait)
       for (unsigned c = 0; c < kCounters; ++c)
         if (info.wait[c] != kNoWait && w.outstanding[c].size() > info.wait[c]) {
@@ -358,6 +363,7 @@ private:
       for (unsigned k = 0; k < r.count && r.first + k < kRows; ++k) {
         w.regReady[r.first + k] = ready;
         w.accReady[r.first + k] = acc;
+        w.written[r.first + k] = r.first;
       }
   }
 
@@ -449,6 +455,7 @@ private:
     w.ended = true;
     w.regReady = {};
     w.accReady = {};
+    w.written = {};
     ModelGroup &g = groups[w.group];
     --g.live;
     if (g.live) {
