@@ -79,6 +79,23 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert list(cache.files()) == [paths[6]]
 
 
+def test_a_folder_that_another_process_removes_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kept", "removed"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.fly").write_bytes(b"")
+    listed = Path.iterdir
+
+    def removing(path: Path) -> Any:
+        names = list(listed(path))
+        if path == tmp_path:
+            shutil.rmtree(tmp_path / "removed")
+        return iter(names)
+
+    monkeypatch.setattr(Path, "iterdir", removing)
+    assert list(DiskCache(tmp_path).files()) == [tmp_path / "kept" / "x.fly"]
+    assert list(DiskCache(tmp_path / "removed").files()) == []
+
+
 def test_storing_keeps_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from flydsl.compiler import cache as module
 

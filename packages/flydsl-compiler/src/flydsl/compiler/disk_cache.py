@@ -80,9 +80,14 @@ class DiskCache:
         self.root = root if root is not None else cache_root()
 
     def files(self) -> Iterator[Path]:
-        """The artifact files."""
-        if self.root is not None and self.root.is_dir():
-            yield from sorted(self.root.glob(f"*/*{SUFFIX}"))
+        """The artifact files. Another process may remove folders meanwhile: those are as if they had never been."""
+        found: list[Path] = []
+        if self.root is not None:
+            with contextlib.suppress(FileNotFoundError):
+                for folder in list(self.root.iterdir()):
+                    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                        found += [path for path in folder.iterdir() if path.suffix == SUFFIX]
+        yield from sorted(found)
 
     def entries(self) -> list[CacheEntry]:
         """Every artifact, read and checked."""
