@@ -286,8 +286,14 @@ static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter, Reasons &re
     bool first = visited.insert({m, n}).second;
     Value dPart = sliceAt(rewriter, loc, d, {m, n});
     Value cPart = first ? sliceAt(rewriter, loc, c, {m, n}) : dPart;
-    MmaAtomCall::create(rewriter, loc, atom, dPart, slices(op.getA(), m), slices(op.getB(), n),
-                        cPart);
+    SmallVector<Value> aParts = slices(op.getA(), m), bParts = slices(op.getB(), n);
+    SmallVector<Value> parts{dPart, cPart};
+    llvm::append_range(parts, aParts);
+    llvm::append_range(parts, bParts);
+    if (llvm::is_contained(parts, Value()))
+      return reject(reasons, op, "cannot slice its operands: shape and stride of a layout differ in "
+                                 "their modes");
+    MmaAtomCall::create(rewriter, loc, atom, dPart, aParts, bParts, cPart);
   }
   rewriter.eraseOp(op);
   return success();
