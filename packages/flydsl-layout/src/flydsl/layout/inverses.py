@@ -54,6 +54,19 @@ def _right_inverse_swizzled(layout: ComposedLayout) -> ComposedLayout:
     return ComposedLayout(inverse, 0, ComposedLayout(w, 0, make_pair(whole, 1)))
 
 
+def _by_stride(modes: list[Pair]) -> tuple[list[Leaf], list[tuple[int, int, Leaf]]]:
+    """Products of the extents before each mode; (stride, mode, extent) of the modes of static stride in its order."""
+    prefix: list[Leaf] = [1]
+    for s, _ in modes:
+        prefix.append(sc.mul(prefix[-1], s))
+    found = []
+    for i, (s, d) in enumerate(modes):
+        k = _static_stride(d)
+        if k is not None:
+            found.append((k, i, s))
+    return prefix, sorted(found, key=lambda m: m[0])
+
+
 def right_inverse(layout: Any) -> Any:
     """The longest chain layout ``R`` with ``layout(R(i)) == i`` for ``i < size(R)``, built from the compact modes.
 
@@ -62,18 +75,10 @@ def right_inverse(layout: Any) -> Any:
     if isinstance(layout, ComposedLayout):
         return _right_inverse_swizzled(layout)
     layout = plain(layout, "right_inverse")
-    prefix: list[Leaf] = [1]
-    modes = _leaf_list(layout)
-    for s, _ in modes:
-        prefix.append(sc.mul(prefix[-1], s))
-    found = []
-    for i, (s, d) in enumerate(modes):
-        k = _static_stride(d)
-        if k is not None:
-            found.append((k, i, s))
+    prefix, found = _by_stride(_leaf_list(layout))
     current = 1
     out: list[Pair] = []
-    for k, i, s in sorted(found, key=lambda m: m[0]):
+    for k, i, s in found:
         if type(s) is int and k == current:
             out.append((s, prefix[i]))
             current = s * k
@@ -111,16 +116,9 @@ def left_inverse(layout: Any) -> Any:
     if isinstance(layout, ComposedLayout):
         return _left_inverse_swizzled(layout)
     layout = plain(layout, "left_inverse")
-    prefix: list[Leaf] = [1]
     modes = _leaf_list(layout)
-    for s, _ in modes:
-        prefix.append(sc.mul(prefix[-1], s))
-    found = []
-    for i, (s, d) in enumerate(modes):
-        k = _static_stride(d)
-        if k:
-            found.append((k, i, s))
-    found.sort(key=lambda m: m[0])
+    prefix, known = _by_stride(modes)
+    found = [mode for mode in known if mode[0]]
     conditions = _left_out(layout, modes)
     reach = 1
     shapes: list[Leaf] = []
