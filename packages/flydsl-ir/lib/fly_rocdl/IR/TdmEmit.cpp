@@ -168,7 +168,7 @@ static LogicalResult emitTile(OpBuilder &b, Location loc, CopyOpGFX1250TDMType o
   for (int32_t i = rank - 1; i >= 0; --i) {
     if (i + 1 < rank)
       ldsStride = i + 2 == rank
-                      ? tile.extents[i + 1] + (op.getPadInterval() ? op.getPadAmount() : 0)
+                      ? tile.extents[i + 1] + int64_t(op.getPadInterval() ? op.getPadAmount() : 0)
                       : tile.extents[i + 1] * ldsStride;
     if (starts[i]) {
       Value step = arith::ExtSIOp::create(b, loc, b.getI64Type(), starts[i]);

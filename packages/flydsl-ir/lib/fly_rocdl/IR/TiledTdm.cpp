@@ -289,6 +289,12 @@ bool Deriver::splitWarps() {
 
 TiledTdm fly_rocdl::deriveTiledTdm(fly::MemRefType tensor, fly::LayoutAttr smem,
                                    fly::TileAttr tile, const TiledTdmOptions &options) {
+  if (options.cacheModifier < 0) {
+    TiledTdm refused;
+    refused.error =
+        ("cacheModifier must not be negative, got " + Twine(options.cacheModifier)).str();
+    return refused;
+  }
   return Deriver(tensor, smem, tile, options).run();
 }
 

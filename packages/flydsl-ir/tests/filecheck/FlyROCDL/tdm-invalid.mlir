@@ -39,3 +39,31 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+// The sum of an extent and an amount of padding that no descriptor takes.
+!at = !fly.copy_atom<!fly_rocdl.gfx1250.tdm<rank = 2, warps = 4, pad = 32, 2147483647, cache = 0, barrier = false, timeout = false>, 32>
+gpu.module @m {
+  gpu.func @padding_too_large(%g: !fly.memref<f32, global, (8,32):(128,1)>, %l: !fly.memref<f32, shared, (8,32):(36,1)>) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    // expected-error @+3 {{gfx1250 TDM: padding (interval=32, amount=2147483647 elements at 32-bit) is not encodable}}
+    // expected-error @+2 {{cannot emit}}
+    // expected-error @+1 {{failed to legalize operation 'fly.copy_atom_call'}}
+    fly.copy_atom_call(%a, %g, %l) : (!at, !fly.memref<f32, global, (8,32):(128,1)>, !fly.memref<f32, shared, (8,32):(36,1)>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @m {
+  gpu.func @cache_modifier(%t: !fly.memref<f16, global, (?,?):(?{i64},1)>) kernel {
+    %ti = fly.static : !fly.tile<[128|64]>
+    %l = fly.static : !fly.layout<(128,64):(72,1)>
+    // expected-error @+1 {{cacheModifier must not be negative, got -2147483648}}
+    %a, %c = fly_rocdl.make_tiled_tdm_load_atom %t, %l, %ti {cacheModifier = -2147483648 : i32}
+        : !fly.memref<f16, global, (?,?):(?{i64},1)>, !fly.layout<(128,64):(72,1)>, !fly.tile<[128|64]>
+    gpu.return
+  }
+}
