@@ -11,7 +11,16 @@ __all__ = [*builders.__all__, *mx.__all__]
 
 
 def __getattr__(name: str) -> _Any:
-    reference = _importlib.import_module(f"{__name__}.reference") if not name.startswith("_") else None
-    if reference is not None and name in reference.__all__:
+    missing = f"module {__name__!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        raise AttributeError(missing)
+    try:
+        reference = _importlib.import_module(f"{__name__}.reference")
+    except ModuleNotFoundError as error:
+        # Importing a submodule asks for the attribute first: without torch the answer is no, not an error.
+        if error.name != "torch":
+            raise
+        raise AttributeError(f"{missing} without torch") from error
+    if name in reference.__all__:
         return getattr(reference, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(missing)
