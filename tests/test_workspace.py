@@ -109,3 +109,22 @@ def test_child_processes_import_from_the_venv_alone(tree, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     env = workspace.environment()
     assert "PYTHONPATH" not in env and env["PATH"].startswith(f"{tree / '.venv' / 'bin'}:")
+
+
+def test_pip_of_debian_12_knows_every_option(tree, monkeypatch):
+    """Its venv has pip 23.0.1: no option of later releases, such as the short -C, may be used."""
+    options = set()
+
+    def record(name, *arguments):
+        options.update(a for a in arguments if a.startswith("-"))
+        if "-w" in arguments:
+            folder = Path(arguments[arguments.index("-w") + 1])
+            folder.mkdir(parents=True)
+            (folder / "a.whl").touch()
+
+    monkeypatch.setattr(workspace, "pip", record)
+    monkeypatch.setattr(workspace, "run_logged", lambda *_: None)
+    workspace.make_venv()
+    workspace.install_native("flydsl-ir")
+    workspace.install_pure()
+    assert options == {"-r", "-w", "-e", "--no-deps", "--no-build-isolation", "--config-settings", "--force-reinstall"}

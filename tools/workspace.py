@@ -154,8 +154,9 @@ def install_native(package: str) -> None:
     out = WHEELS / package
     shutil.rmtree(out, ignore_errors=True)
     # The tools of the venv (cmake's ninja, nanobind) must be found first; ccache makes a later rebuild cheap.
+    # Debian 12's pip (23.0) has no -C for --config-settings.
     pip(f"wheel-{package}", "wheel", "--no-deps", "--no-build-isolation", "-w", str(out),
-        "-C", f"build-dir={ROOT / 'build' / package}", f"packages/{package}")
+        "--config-settings", f"build-dir={ROOT / 'build' / package}", f"packages/{package}")
     wheel = next(out.glob("*.whl"))
     pip(f"install-{package}", "install", "--no-deps", "--force-reinstall", str(wheel))
 
