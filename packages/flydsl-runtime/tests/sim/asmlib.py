@@ -21,6 +21,27 @@ class Program:
     outputs: int
 
 
+def wait_all(arch: str) -> str:
+    """Waits for every vector memory and LDS access."""
+    if arch.startswith("gfx12"):
+        return "  s_wait_loadcnt 0x0\n  s_wait_storecnt 0x0\n  s_wait_dscnt 0x0\n"
+    return "  s_waitcnt vmcnt(0) lgkmcnt(0)\n"
+
+
+def lane_address(arch: str) -> str:
+    """v[2:3] = s[6:7] + v1."""
+    vcc, carry = ("vcc_lo", "v_add_co_ci_u32") if arch.startswith("gfx12") else ("vcc", "v_addc_co_u32")
+    return f"  v_add_co_u32 v2, {vcc}, s6, v1\n  v_mov_b32 v3, s7\n  {carry} v3, {vcc}, 0, v3, {vcc}\n"
+
+
+def open_descriptor(arch: str) -> str:
+    """s[12:15]: a raw buffer at s[6:7] whose size bounds nothing."""
+    text = "  s_mov_b32 s12, s6\n  s_mov_b32 s13, s7\n  s_mov_b32 s14, -1\n"
+    if arch == "gfx1250":
+        return text + "  s_or_b32 s13, s13, 0xfe000000\n  s_mov_b32 s15, 0\n"
+    return text + f"  s_mov_b32 s15, {'0x31027000' if arch.startswith('gfx12') else '0x27000'}\n"
+
+
 def _load(arch: str, reg: str) -> str:
     op = "global_load_b32" if arch.startswith("gfx12") else "global_load_dword"
     return f"  {op} {reg}, v0, s[4:5]\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from asmlib import Program, module_text
+from asmlib import Program, lane_address, module_text, open_descriptor, wait_all
 from hiplib import assemble
 from number_formats import FLOATS, decode, encode, is_nan, samples, width
 from test_valu import invalid_lines
@@ -122,21 +122,12 @@ def lines(op: Atomic, space: str, gfx12: bool) -> list[str]:
 def kernel(pairs: list[list[str]], space: str, arch: str) -> str:
     """Each pair with its preparation, then the next block of the output."""
     gfx12 = arch.startswith("gfx12")
-    vcc, carry = ("vcc_lo", "v_add_co_ci_u32") if gfx12 else ("vcc", "v_addc_co_u32")
     two, load = ("b64", "global_load_b64") if gfx12 else ("dwordx2", "global_load_dwordx2")
     ds = ("ds_store_b64", "ds_load_b64") if gfx12 else ("ds_write_b64", "ds_read_b64")
-    wait = (
-        "  s_wait_loadcnt 0x0\n  s_wait_storecnt 0x0\n  s_wait_dscnt 0x0\n"
-        if gfx12
-        else "  s_waitcnt vmcnt(0) lgkmcnt(0)\n"
-    )
+    wait = wait_all(arch)
     text = "  v_lshlrev_b32 v1, 1, v0\n"
     for result, silent in pairs:
-        text += f"  v_add_co_u32 v2, {vcc}, s6, v1\n  v_mov_b32 v3, s7\n  {carry} v3, {vcc}, 0, v3, {vcc}\n"
-        text += "  s_mov_b32 s12, s6\n  s_mov_b32 s13, s7\n  s_mov_b32 s14, -1\n"
-        text += {"gfx1250": "  s_or_b32 s13, s13, 0xfe000000\n  s_mov_b32 s15, 0\n"}.get(
-            arch, "  s_mov_b32 s15, 0x31027000\n" if gfx12 else "  s_mov_b32 s15, 0x27000\n"
-        )
+        text += lane_address(arch) + open_descriptor(arch)
         for k in range(4):
             text += f"  v_mov_b32 v{20 + k}, v{DATA + k}\n" if space == "buffer" else f"  v_mov_b32 v{20 + k}, 0\n"
         if space == "ds":

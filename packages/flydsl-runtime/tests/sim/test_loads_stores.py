@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from asmlib import Program, module_text
+from asmlib import Program, lane_address, module_text, open_descriptor, wait_all
 from hiplib import assemble
 from test_valu import MASKS, invalid_lines
 
@@ -104,20 +104,11 @@ def moves(arch: str, space: str, rng: random.Random) -> list[tuple[Move, int]]:
 def kernel(chosen: list[tuple[Move, int]], space: str, arch: str, mask: int) -> str:
     """Each instruction under a partial EXEC; registers v20..v23 begin as v8..v11."""
     gfx12 = arch.startswith("gfx12")
-    vcc, carry = ("vcc_lo", "v_add_co_ci_u32") if gfx12 else ("vcc", "v_addc_co_u32")
     four, ds = ("b128", ("store", "load")) if gfx12 else ("dwordx4", ("write", "read"))
-    wait = (
-        "  s_wait_loadcnt 0x0\n  s_wait_storecnt 0x0\n  s_wait_dscnt 0x0\n"
-        if gfx12
-        else "  s_waitcnt vmcnt(0) lgkmcnt(0)\n"
-    )
+    wait = wait_all(arch)
     text = "  v_lshlrev_b32 v1, 3, v0\n  v_lshlrev_b32 v4, 2, v0\n"
     for move, _ in chosen:
-        text += f"  v_add_co_u32 v2, {vcc}, s6, v1\n  v_mov_b32 v3, s7\n  {carry} v3, {vcc}, 0, v3, {vcc}\n"
-        text += "  s_mov_b32 s12, s6\n  s_mov_b32 s13, s7\n  s_mov_b32 s14, -1\n"
-        text += {"gfx1250": "  s_or_b32 s13, s13, 0xfe000000\n  s_mov_b32 s15, 0\n"}.get(
-            arch, "  s_mov_b32 s15, 0x31027000\n" if gfx12 else "  s_mov_b32 s15, 0x27000\n"
-        )
+        text += lane_address(arch) + open_descriptor(arch)
         text += "".join(f"  v_mov_b32 v{20 + k}, v{8 + k}\n" for k in range(4))
         if space == "ds":
             text += f"  global_load_{four} v[24:27], v1, s[6:7]\n"
