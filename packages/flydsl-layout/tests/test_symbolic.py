@@ -139,6 +139,33 @@ def test_conditions_are_no_part_of_equality_or_text() -> None:
         substitute(product, m=5, n=8)  # 5:12 and 8:24 overlap, though no leaf of the gaps is left in the result
 
 
+@given(layouts(), st.sampled_from([1, 2, 3, 4, 6]), st.sampled_from([L.upcast, L.downcast]), st.data())
+def test_recast(a: Layout, factor: int, f: Any, data: Any) -> None:
+    """Whatever the symbols are found to be, the result is that of the numbers, or one of the two is an error."""
+    s, env = data.draw(symbolic(a))
+    try:
+        r = checked(f(s, factor), env)
+    except LayoutError:
+        return  # not known to be exact, or not admitted at these values
+    assert same_function(r, f(a, factor))
+
+
+def test_values_that_a_symbolic_recast_does_not_admit() -> None:
+    up = L.upcast(Layout((2, sym("m")), (1, 2)), 4)
+    assert substitute(up, m=2) == L.upcast(Layout((2, 2), (1, 2)), 4)
+    down = L.downcast(Layout((4, 3), (1, sym("d"))), 2)
+    assert same_function(substitute(down, d=4), Layout((8, 3), (1, 8)))
+    with pytest.raises(LayoutError, match="through the parts of an element"):
+        substitute(down, d=1)
+
+
+def test_left_inverse_without_a_mode_of_dynamic_stride() -> None:
+    s = Layout((4, 2), (1, sym("d")))
+    with pytest.raises(LayoutError, match="inverse of the other modes only"):
+        L.left_inverse(s)
+    assert L.left_inverse(L.parse("(4,8):(1,?)")) == Layout(4), "of an anonymous symbol nothing can be asked"
+
+
 @given(compact_layouts(3), st.lists(st.sampled_from([2, 3, 4]), min_size=1, max_size=3), st.data())
 def test_divide_by_mode_with_dynamic_strides(a: Layout, t: list[int], data: Any) -> None:
     assume(isinstance(a.shape, tuple) and L.rank(a) >= len(t))

@@ -170,6 +170,27 @@ def test_ir_and_asm(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["asm", target, *arguments, "--kernel", "zzz"]) == 1
 
 
+def test_asm_of_a_script_that_is_wrong(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What compiled is shown, and the error as it is outside of the command: without internal frames."""
+    body = PROGRAM.replace("c: fx.Constexpr[int] = 3", "c: fx.Constexpr[int] = 4")
+    program.write_text(body.replace("    print(", "    wrong(x, 100)\n    print(").replace("def helper", """@flyc.kernel
+def wrong_kernel(X: fx.Tensor, n: fx.Int32):
+    if fx.thread_idx.x < n:
+        value = fx.Float32(1)
+    X[fx.thread_idx.x] = value
+
+@flyc.jit
+def wrong(X: fx.Tensor, n: fx.Int32):
+    wrong_kernel(X, n).launch(grid=(1,), block=64)
+
+def helper"""))
+    assert main(["asm", str(program)]) == 0
+    streams = capsys.readouterr()
+    assert "s_endpgm" in streams.out and f"{program} ended with status 1" in streams.err
+    assert "DSLNameError: name 'value' is not defined here" in streams.err and "wrong(x, 100)" in streams.err
+    assert "jit_function.py" not in streams.err and "kernel_function.py" not in streams.err
+
+
 def test_run_passes_status_arguments_and_settings(program: Path) -> None:
     result = flydsl("run", "--arch", "gfx950", "--timing", program)
     assert result.returncode == 0 and result.stdout == "sum 300.0 on gfx950\n"

@@ -111,6 +111,37 @@ def test_storing_keeps_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert DiskCache(tmp_path).stats()["bytes"] < 1_700_000
 
 
+def test_looks_at_a_large_cache_are_rare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first store of a process looks at the whole cache, unless that is slow and was done lately."""
+    from flydsl.compiler import cache as module
+
+    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_SIZE_MB", "1")
+    looks = []
+    prune = DiskCache.prune
+    monkeypatch.setattr(DiskCache, "prune", lambda cache, *a, **k: looks.append(1) or prune(cache, *a, **k))
+
+    def first_store() -> int:
+        monkeypatch.setattr(module, "_stores", 0)
+        looks.clear()
+        fill(tmp_path, 1)
+        return len(looks)
+
+    stamp = tmp_path / ".looked"
+    assert first_store() == 1 and 0 < float(stamp.read_text()) < 10
+    stamp.write_text("2.0")  # seconds that the last look took
+    assert first_store() == 0
+    os.utime(stamp, (time.time() - 300,) * 2)
+    assert first_store() == 1
+    for text in ("", "nonsense", "nan"):
+        stamp.write_text(text)
+        assert first_store() == 1, text
+    stamp.write_text("inf")
+    os.utime(stamp, (time.time() - 4000,) * 2)
+    assert first_store() == 1, "never more than an hour without a look"
+    DiskCache(tmp_path).clear()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_leftovers_of_killed_processes(tmp_path: Path) -> None:
     (path,) = fill(tmp_path, 1)
     old, new = path.parent / ".x.fly.1.tmp", path.parent / ".y.fly.2.tmp"

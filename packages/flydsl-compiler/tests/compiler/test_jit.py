@@ -283,10 +283,12 @@ def test_tensor_arguments() -> None:
     assert arg.mark_layout_dynamic(divisibility=4).__cache_signature__()[4:] == ((-1, -1), (-4, 1))
     raw = flyc.JitArgumentRegistry and __import__("flydsl.compiler.jit_argument", fromlist=["x"]).resolve_argument
     assert raw("A", fx.Tensor, np.zeros((4, 8), np.float32)).spec.stride == (-1, 1)
-    with pytest.raises(RuntimeError, match="auto-mark layout-dynamic"):
-        raw("A", fx.Tensor, np.zeros((4, 8), np.float32)[:, ::2])
-    with pytest.raises(TypeError):
-        raw("A", fx.Tensor, np.zeros(4, np.complex64))
+    with pytest.raises(RuntimeError, match="f: argument 'A': .*auto-mark layout-dynamic"):
+        raw("A", fx.Tensor, np.zeros((4, 8), np.float32)[:, ::2], "f")
+    with pytest.raises(TypeError, match="f: argument 'A': .*cannot be kernel arguments; supported: f16"):
+        raw("A", fx.Tensor, np.zeros(4, np.complex64), "f")
+    with pytest.raises(ValueError, match="f: argument 'A': zero-dimensional"):
+        raw("A", fx.Tensor, np.zeros((), np.float32), "f")
     with pytest.raises(TypeError, match="'A' of type NoneType"):
         raw("A", fx.Tensor, None)
     with pytest.raises(ValueError):

@@ -168,7 +168,9 @@ class JitCacheManager:
         if limit and _stores % _PRUNE_EVERY == 1:
             from .disk_cache import DiskCache
 
-            DiskCache(self.root).prune(limit << 20, keep=self.directory)
+            cache = DiskCache(self.root)
+            look = cache.prune_if_due if _stores == 1 else cache.prune
+            look(limit << 20, keep=self.directory)
 
     @contextlib.contextmanager
     def compiling(self, key: str) -> Iterator[None]:

@@ -16,6 +16,8 @@ from .cache import READS, SUFFIX, cache_root
 __all__ = ["CacheEntry", "DiskCache", "Explanation"]
 
 _ABANDONED = 3600.0  # seconds after which a temporary file belongs to a process that died
+_LOOKED = ".looked"  # file whose time is that of the last look at the whole cache, and whose text the seconds it took
+_SHARE, _LONGEST = 0.01, 3600.0  # part of the time that looking may take; seconds after which it is due in any case
 
 
 @dataclass
@@ -152,11 +154,31 @@ class DiskCache:
         self._sweep()
         return count
 
+    def prune_if_due(self, limit: int, *, keep: Path | None = None) -> int:
+        """:meth:`prune`, unless a look at the whole cache is too recent for what it costs; the number deleted.
+
+        For processes that store one artifact: the cost of a look grows with the cache, and so does the pause.
+        """
+        if self.root is None:
+            return 0
+        stamp = self.root / _LOOKED
+        with contextlib.suppress(OSError, ValueError):
+            if 0 <= time.time() - stamp.stat().st_mtime < min(float(stamp.read_text()) / _SHARE, _LONGEST):
+                return 0
+        start = time.perf_counter()
+        count = self.prune(limit, keep=keep)
+        with contextlib.suppress(OSError):  # half a number is a smaller one: the next look comes earlier
+            stamp.write_text(f"{time.perf_counter() - start:.6f}")
+        return count
+
     def _sweep(self, everything: bool = False) -> None:
         """Remove what killed processes left, and locks and folders without artifacts."""
         if self.root is None or not self.root.is_dir():
             return
         now = time.time()
+        if everything:
+            with contextlib.suppress(OSError):
+                (self.root / _LOOKED).unlink()
         for folder in [p for p in self.root.iterdir() if p.is_dir()]:
             with contextlib.suppress(OSError):
                 for path in folder.iterdir():

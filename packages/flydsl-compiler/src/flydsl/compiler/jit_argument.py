@@ -430,7 +430,10 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
         # A scalar of NumPy stands for the Python number in it.
         return resolve_argument(name, annotation, value.item(), function)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
-        return MemRefJitArg(value, dynamic_layout=True)
+        try:
+            return MemRefJitArg(value, dynamic_layout=True)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise type(error)(f"{function}: argument {name!r}: {error}") from None
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "
                     f"expected a "
                     "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")  # fmt: skip

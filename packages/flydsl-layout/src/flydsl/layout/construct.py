@@ -6,7 +6,7 @@ from math import gcd
 from typing import Any
 
 from . import coords, inttuple as it, scalar as sc
-from .algebra import Pair, linear_of, plain, rewrap
+from .algebra import Pair, linear_of, plain, rewrap, under_conditions
 from .core import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile, check_extents, make_pair
 from .divide import tiled_product
 from .errors import LayoutError
@@ -385,6 +385,7 @@ def _upcast_layout(a: Layout, f: int, even: bool) -> Layout:
     they are to be cut into narrower ones afterwards).
     """
     inside: dict[tuple[int, ...], int] = {}
+    unknown: dict[tuple[int, ...], tuple[Leaf, ...]] = {}
 
     def leaf(s: Leaf, d: Leaf, direction: tuple[int, ...] = ()) -> Pair:
         if sc.is_zero(d):
@@ -406,6 +407,8 @@ def _upcast_layout(a: Layout, f: int, even: bool) -> Layout:
                     f"recast: the extent of the mode {s}:{d} does not fill whole elements ({small} to one)"
                 )
             inside[direction] = inside.get(direction, 0) + a * (min(s, small) - 1)
+        elif small > 1:
+            unknown[direction] = (*unknown.get(direction, ()), a, s, small)
         return sc.ceil_div(s, small), sc.ceil_div(a, f) * (1 if d > 0 else -1)
 
     r = _leafwise(a, leaf)
@@ -414,7 +417,10 @@ def _upcast_layout(a: Layout, f: int, even: bool) -> Layout:
         raise LayoutError(
             f"upcast of {a} by {f}: modes of small stride reach {reach} together and carry into the next element"
         )
-    return r
+    conditions: list[sc.Condition] = [
+        (f"upcast of {a} by {f}", "inside", (f, inside.get(k, 0), *modes)) for k, modes in unknown.items()
+    ]
+    return under_conditions(conditions, r.shape, r.stride)
 
 
 def _leafwise(a: Layout, f: Any) -> Layout:
@@ -439,6 +445,7 @@ def _downcast_layout(a: Layout, f: int) -> Layout:
     if len(long) > 1:
         raise LayoutError(f"downcast of {a} by {f}: {len(long)} modes of stride 1 would all run through one element")
     left = 1 if long else len(units)
+    conditions: list[sc.Condition] = []
 
     def leaf(s: Leaf, d: Leaf) -> Pair:
         nonlocal left
@@ -446,9 +453,12 @@ def _downcast_layout(a: Layout, f: int) -> Layout:
             left -= 1
             if left == 0:
                 return sc.mul(s, f), d
+        if type(d) is sc.Dyn and f != 1:
+            conditions.append((f"downcast of {a} by {f}", "wide", (s if long else f, d)))
         return s, sc.mul(d, f)
 
-    return _leafwise(a, leaf)
+    r = _leafwise(a, leaf)
+    return under_conditions(conditions, r.shape, r.stride)
 
 
 def _scaled(x: Any, f: int, up: bool, even: bool = False) -> Any:

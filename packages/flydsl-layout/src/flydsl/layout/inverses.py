@@ -68,7 +68,10 @@ def _by_stride(modes: list[Pair]) -> tuple[list[Leaf], list[tuple[int, int, Leaf
 
 
 def right_inverse(layout: Any) -> Any:
-    """The longest chain layout ``R`` with ``layout(R(i)) == i`` for ``i < size(R)``, built from the compact modes.
+    """The chain layout ``R`` with ``layout(R(i)) == i`` for ``i < size(R)``, built from the compact modes.
+
+    The chain takes the first mode whose stride is what the modes before it reach, as CuTe's does; it ends where
+    there is none, also if another of several modes of the same stride would have led further.
 
     Of a swizzled layout ``w o 0 o L`` it is ``right_inverse(L) o 0 o [w o 0 o n:1]``.
     """
@@ -110,6 +113,9 @@ def left_inverse(layout: Any) -> Any:
     strides of many digits, that have no common structure).
 
     Modes of dynamic stride are left out, as by the ``fly`` dialect: what is known of them is too little to answer more.
+    So the result speaks of the coordinates that are 0 there; that is the whole layout only where such a mode has
+    extent 1 or stride 0.  With named symbols :func:`substitute` refuses all other values; a result without a leaf
+    that could remember to is an error at once.
 
     Of a swizzled layout ``w o t o L`` it is ``left_inverse(L) o -t o [w o 0 o n:1]``.
     """
@@ -119,7 +125,8 @@ def left_inverse(layout: Any) -> Any:
     modes = _leaf_list(layout)
     prefix, known = _by_stride(modes)
     found = [mode for mode in known if mode[0]]
-    conditions = _left_out(layout, modes)
+    left_out = _left_out(layout, modes)
+    conditions = list(left_out)
     reach = 1
     shapes: list[Leaf] = []
     strides: list[Leaf] = [0]
@@ -141,7 +148,13 @@ def left_inverse(layout: Any) -> Any:
         reach *= g
         top = previous = s
     shapes.append(top)
-    return under_conditions(conditions, *coalesce_pair(tuple(shapes), tuple(strides)))
+    answer = under_conditions(conditions, *coalesce_pair(tuple(shapes), tuple(strides)))
+    if sc.named(left_out) and not sc.conditions_of((answer.shape, answer.stride)):
+        raise LayoutError(
+            f"left_inverse({layout}): a mode has a dynamic stride, and {answer}, which leaves it out, is an inverse of"
+            " the other modes only"
+        )
+    return answer
 
 
 def _left_out(layout: Layout, modes: list[Pair]) -> list[sc.Condition]:

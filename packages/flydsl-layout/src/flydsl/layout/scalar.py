@@ -375,10 +375,22 @@ _CONDITIONS: dict[str, tuple[Callable[..., bool], str]] = {
     "fits": (lambda total, n: total < n, "the modes together reach {0} in a mode of extent {1} and carry"),
     "starts": (lambda d, n: n > 0 and d % n == 0, "the mode of stride {0} does not start at a multiple of {1}"),
     "nests": (lambda d, reach: d >= reach, "the stride {0} does not clear the modes before it, which reach {1}"),
+    "wide": (lambda s, d: abs(d) != 1 or s == 1, "the mode {0}:{1} would run through the parts of an element"),
+    "inside": (
+        lambda f, reach, *modes: (
+            reach + sum(a * (min(s, n) - 1) for a, s, n in zip(*[iter(modes)] * 3, strict=True)) < f
+        ),
+        "modes of small stride carry into the next element of {0}",
+    ),
     "alone": (lambda s, d: s == 1 or d == 0, "the mode {0}:{1} has a dynamic stride, which the dialect leaves out"),
 }
 #: (what was computed, name of the condition, its operands).
 Condition: TypeAlias = tuple[str, str, tuple[Leaf, ...]]
+
+
+def named(conditions: list[Condition]) -> list[Condition]:
+    """The conditions on numbers and named symbols, which :func:`evaluate` can check."""
+    return [c for c in conditions if all(type(v) is not Dyn or v.expr is not None for v in c[2])]
 
 
 def under(conditions: list[Condition], x: IntTuple) -> IntTuple:
@@ -386,7 +398,7 @@ def under(conditions: list[Condition], x: IntTuple) -> IntTuple:
 
     Only conditions on named symbols are kept; they take no part in equality or text.
     """
-    kept = [c for c in conditions if all(type(v) is not Dyn or v.expr is not None for v in c[2])]
+    kept = named(conditions)
     if not kept:
         return x
     if type(x) is tuple:

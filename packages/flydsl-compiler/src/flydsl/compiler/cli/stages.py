@@ -8,7 +8,6 @@ import difflib
 import io
 import sys
 import tempfile
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +122,8 @@ def _dumps(options: argparse.Namespace, folder: str, **more: str) -> list[tuple[
         except CliError:
             raise
         except Exception:
-            # What was dumped until then is what the user wants to see.
-            traceback.print_exc()
+            # What was dumped until then is what the user wants to see. The hook leaves out internal frames.
+            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
             status = 1
     if status:
         print(f"flydsl: {path} ended with status {status}", file=sys.stderr)
