@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +15,6 @@ HEADER = "import flydsl.compiler as flyc\nimport flydsl.expr as fx\n"
 PARAMETERS = "X: fx.Tensor, Y: fx.Tensor, n: fx.Int32"
 
 
-@pytest.fixture(autouse=True)
-def clean_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in list(os.environ):
-        if name.startswith("FLYDSL_") and not name.startswith(("FLYDSL_SIM", "FLYDSL_HIP", "FLYDSL_RUNTIME_KIND")):
-            monkeypatch.delenv(name)
-    for name in ("ARCH", "COMPILE_ONLY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture

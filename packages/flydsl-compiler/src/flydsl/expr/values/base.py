@@ -51,6 +51,26 @@ class FlyValue(ir.Value):
         return value
 
 
+class NestedValue(FlyValue):
+    """A value whose type has the structure of a nested tuple."""
+
+    @property
+    def rank(self) -> int:
+        return self.type.rank
+
+    @property
+    def depth(self) -> int:
+        return self.type.depth
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.type.is_leaf
+
+    @property
+    def is_static(self) -> bool:
+        return self.type.is_static
+
+
 def caster_for(*types: Any) -> Callable[[C], C]:
     """Class decorator: values of these dialect types come back as the class."""
 

@@ -11,7 +11,7 @@ from flydsl._mlir.dialects import fly
 from .._emit import bit_width
 from ..meta import dsl_loc_tracing
 from ..numeric import Index, Int32, Int64, Integer, Numeric
-from .base import FlyValue, caster_for, mode_path
+from .base import FlyValue, NestedValue, caster_for, mode_path
 
 
 class Basis:
@@ -144,24 +144,8 @@ def typed_leaf(value: ir.Value) -> Any:
 
 
 @caster_for(fly.IntTupleType)
-class IntTuple(FlyValue):
+class IntTuple(NestedValue):
     """A nested tuple of integers, each static or dynamic: shapes, strides, coordinates."""
-
-    @property
-    def rank(self) -> int:
-        return self.type.rank
-
-    @property
-    def depth(self) -> int:
-        return self.type.depth
-
-    @property
-    def is_leaf(self) -> bool:
-        return self.type.is_leaf
-
-    @property
-    def is_static(self) -> bool:
-        return self.type.is_static
 
     @property
     def get_static_leaf_int(self) -> int:

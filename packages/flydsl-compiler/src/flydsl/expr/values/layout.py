@@ -7,7 +7,7 @@ from typing import Any
 from flydsl._mlir.dialects import fly
 
 from ..meta import dsl_loc_tracing
-from .base import FlyValue, caster_for, mode_path
+from .base import FlyValue, NestedValue, caster_for, mode_path
 from .int_tuple import IntTuple, contains_none
 
 
@@ -19,24 +19,8 @@ def check_mode_path(rank: int, is_leaf: bool, path: list[int], what: str) -> Non
         raise IndexError(f"mode {path[0]} is out of range in {what}")
 
 
-class _LayoutQueries(FlyValue):
+class _LayoutQueries(NestedValue):
     """What plain and composed layouts share."""
-
-    @property
-    def rank(self) -> int:
-        return self.type.rank
-
-    @property
-    def depth(self) -> int:
-        return self.type.depth
-
-    @property
-    def is_leaf(self) -> bool:
-        return self.type.is_leaf
-
-    @property
-    def is_static(self) -> bool:
-        return self.type.is_static
 
     @property
     def shape(self) -> IntTuple:

@@ -1,15 +1,15 @@
-"""Fixtures of the command line tests: private folders, no inherited settings."""
+"""What holds for all compiler tests: private cache folders, no settings of the developer's shell."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def clean_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def clean_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in list(os.environ):
         if name.startswith("FLYDSL_") and not name.startswith(("FLYDSL_SIM", "FLYDSL_HIP", "FLYDSL_RUNTIME_KIND")):
             monkeypatch.delenv(name)
