@@ -13,7 +13,8 @@ from flydsl.kernels.gemm.layouts import (
     shuffle_weight_w4,
 )
 from flydsl.kernels.gemm.schedule import Counts, Schedule, ScheduleError, hot_loop_schedule
-from flydsl.kernels.gemm.tiles import RowTile
+from flydsl.kernels.gemm.tiles import RowTile, TurnedTile
+from flydsl.layout import bank_conflicts
 
 
 @pytest.mark.parametrize("counts", [Counts(64, 16, 8, 24), Counts(8, 8, 2, 12), Counts(4, 9, 5, 17), Counts(1, 0, 0, 0),
@@ -93,3 +94,25 @@ def test_tile_reads_hit_every_bank_once(row_bytes, bank_bytes):
         for chunk in range(tile.chunks):
             seen.add(tile.at(row, chunk))
     assert len(seen) == 64 * tile.chunks and max(seen) < tile.words
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("row_bytes", [32, 64, 128, 256])
+def test_turned_tiles_have_no_bank_conflicts(row_bytes, width, arch):
+    """Lanes write chunks of rows `width` apart, and read chunks of neighbouring rows."""
+    wave = 64 if arch == "gfx942" else 32
+    rows, groups = wave * width, wave // 16
+    tile = TurnedTile(rows, row_bytes, 256)
+    for r in range(width):
+        for chunk in range(tile.chunks):
+            report = bank_conflicts(lambda lane, r=r, c=chunk: tile.at(lane * width + r, c) * 2, arch=arch, op="write")
+            assert report.conflict_free, (r, chunk, str(report))
+    for first in range(0, rows, 16):
+        for block in range(tile.chunks // groups):
+            report = bank_conflicts(
+                lambda lane, f=first, b=block: tile.at(f + lane % 16, b * groups + lane // 16) * 2, arch=arch
+            )
+            assert report.conflict_free, (first, block, str(report))
+    places = {tile.at(row, chunk) for row in range(rows) for chunk in range(tile.chunks)}
+    assert len(places) == rows * tile.chunks and max(places) < tile.words

@@ -35,6 +35,17 @@ def _torch() -> Any:
     return torch.ops.flydsl
 
 
+def _autocast(*arrays: Any) -> tuple[Any, ...]:
+    """The floating-point operands of a matrix product in the dtype of torch's autocast, where that is on."""
+    import torch
+
+    kind = arrays[0].device.type
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return arrays
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(a.to(dtype) if a is not None and a.is_floating_point() else a for a in arrays)
+
+
 def _differentiated(*arrays: Any) -> bool:
     import torch
 
@@ -90,10 +101,19 @@ def rmsnorm_bwd(x: Any, weight: Any, dout: Any, rstd: Any) -> tuple[Any, Any]:
     return (_torch() if is_torch(x) else _norm).rmsnorm_bwd(x, weight, dout, rstd)
 
 
+def _vector(x: Any, weight: Any, value: float, like: Any = None) -> Any:
+    """The weight, or where it is None a vector of `value` of the dtype of `like` (of x by default)."""
+    return x.new_full(x.shape[-1:], value, dtype=(x if like is None else like).dtype) if weight is None else weight
+
+
 def rmsnorm(x: Any, weight: Any, eps: float = EPS) -> Any:
-    """``x * rsqrt(mean(x**2) + eps) * weight`` over the last dimension; differentiable in torch."""
+    """``x * rsqrt(mean(x**2) + eps) * weight`` over the last dimension; differentiable in torch.
+
+    Without a weight (None, torch only) it is all ones.
+    """
     if not is_torch(x):
         return _norm.rmsnorm_fwd(x, weight, eps)[0]
+    weight = _vector(x, weight, 1.0)
     return _torch().rmsnorm_fwd(x, weight, eps, _differentiated(x, weight))[0]
 
 
@@ -131,9 +151,14 @@ def layernorm_bwd(x: Any, weight: Any, dout: Any, mean: Any, rstd: Any) -> tuple
 
 
 def layernorm(x: Any, weight: Any, bias: Any, eps: float = EPS) -> Any:
-    """``(x - mean) * rsqrt(var + eps) * weight + bias`` over the last dimension; differentiable in torch."""
+    """``(x - mean) * rsqrt(var + eps) * weight + bias`` over the last dimension; differentiable in torch.
+
+    Without a weight or bias (None, torch only) it is all ones or zeros.
+    """
     if not is_torch(x):
         return _norm.layernorm_fwd(x, weight, bias, eps)[0]
+    weight = _vector(x, weight, 1.0, bias)
+    bias = _vector(x, bias, 0.0, weight)
     return _torch().layernorm_fwd(x, weight, bias, eps, _differentiated(x, weight, bias))[0]
 
 
@@ -191,8 +216,10 @@ def quantize_per_block(x: Any, quant_dtype: str = "fp8") -> tuple[Any, Any]:
 
 
 def quantize_per_tensor(x: Any, quant_dtype: str = "fp8", scale: Any = None) -> tuple[Any, Any]:
-    """``(q, scale[1])`` with one scale: the given one, or ``max|x| / Qmax``."""
+    """``(q, scale[1])`` with one scale: the given one (a number or one f32), or ``max|x| / Qmax``."""
     if is_torch(x):
+        if isinstance(scale, int | float):
+            scale = x.new_full((1,), scale, dtype=_torch_dtype("f32"))
         return _torch().quantize_per_tensor(x, quant_dtype, scale)
     return _quant.quantize_per_tensor(x, scale, quant_dtype)
 
@@ -247,14 +274,29 @@ def dequantize_mx(q: Any, scale: Any, mode: str = "fp4", dtype: str = "bf16") ->
 # ------------------------------------------------------------------------------------------- GEMM, gating
 
 
+def _torch_dtype(dtype: Any) -> Any:
+    """A torch dtype of it or its name; None stays."""
+    import torch
+
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    from .common.dtypes import FLOATS
+
+    names = dict(zip(FLOATS, (torch.float32, torch.float16, torch.bfloat16), strict=True))
+    found = names.get(str(dtype)) or getattr(torch, str(dtype), None)
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"gemm: out_dtype {dtype!r} is not a dtype")
+    return found
+
+
 def gemm(a: Any, b: Any, bias: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:
     """``op(a) op(b) + bias`` of f16 or bf16 matrices with f32 accumulation; differentiable in torch.
 
     A letter of `layout` per operand: ``n`` stored as it is (M x K, K x N), ``t`` stored transposed. "nt" is the usual
-    (M, K) activations with a weight (N, K). `out_dtype` float32 gives an f32 result (not differentiable).
+    (M, K) activations with a weight (N, K). `out_dtype` float32 gives an f32 result. Operands follow torch's autocast.
     """
-    if is_torch(a) and out_dtype is None:
-        return _torch().gemm(a, b, bias, layout)
+    if is_torch(a):
+        return _torch().gemm(*_autocast(a, b, bias), layout, _torch_dtype(out_dtype))
     from .gemm.dense import gemm_a16w16
 
     return gemm_a16w16(a, b, None, bias, layout=layout, out_dtype=out_dtype)
@@ -264,9 +306,11 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """``x weight^T + bias`` of f16 or bf16 torch tensors, x (..., K), weight (N, K).
 
     Differentiable. Where no gradient is wanted and the size allows it, the preshuffle GEMM runs with a shuffled copy of
-    the weight, which is made again when the weight changes.
+    the weight, which is made again when the weight changes. Operands follow torch's autocast.
     """
-    if _differentiated(x, weight, bias):
+    given = weight
+    x, weight, bias = _autocast(x, weight, bias)
+    if _differentiated(x, weight, bias) or weight is not given:  # a converted weight is a new tensor every time
         return _torch().linear(x, weight, bias)
     return _torch().linear_inference(x, weight, bias)
 

@@ -1,14 +1,17 @@
 """``flydsl.kernels.patch(model)``: modules of a torch model run the kernels where they can, and the report says where.
 
 A module keeps its class, parameters and state; only its ``forward`` is replaced, and ``PatchReport.undo`` puts it
-back. What cannot run a kernel keeps its own forward, with the reason in the report. A call that turns out not to fit
-(a dtype, a device) runs the original forward, is counted with its reason, and is announced once by a warning; with
-``strict`` it is an error.
+back. Copies of a module count at its call site. What cannot run a kernel keeps its own forward, with the reason in
+the report. A call that turns out not to fit (a dtype, a device) runs the original forward, is counted with its reason,
+and is announced once by a warning; with ``strict`` it is an error.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,10 +51,16 @@ class CallSite:
 
 
 class PatchReport:
-    """Which call sites use which kernel, and which do not, and why. Printable."""
+    """Which call sites use which kernel, and which do not, and why. Printable.
+
+    Attributes:
+        sites: one for each module of a kind that has kernels, or that computes what kernels could.
+        notes: what else was changed in the model.
+    """
 
     def __init__(self) -> None:
         self.sites: list[CallSite] = []
+        self.notes: list[str] = []
         self._undo: list[Callable[[], None]] = []
 
     @property
@@ -73,6 +82,7 @@ class PatchReport:
             what = f"-> {site.kernel} ({site.calls} calls)" if site.kernel else f"unchanged: {site.reason}"
             lines.append(f"  {site.name or '<model>'} ({site.kind}) {what}")
             lines += [f"    fell back {n} times: {why}" for why, n in site.fallbacks.items()]
+        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 
@@ -87,42 +97,91 @@ class _Rule:
     run: Callable[[Any, Any], Any]
 
 
-def _eps(module: nn.Module) -> float:
-    value = getattr(module, "variance_epsilon", getattr(module, "eps", None))
-    return 1e-5 if value is None else float(value)
-
-
 def _norm_call(module: Any, x: torch.Tensor) -> str:
-    weight = module.weight
     if x.dtype not in _FLOATS:
         return f"input dtype {x.dtype}"
-    if weight.dtype not in (x.dtype, torch.float32):
-        return f"weight dtype {weight.dtype} with input dtype {x.dtype}"
-    if x.shape[-1] != weight.shape[0]:
-        return f"the last dimension is {x.shape[-1]}, the weight has {weight.shape[0]}"
+    for name in ("weight", "bias"):
+        vector = getattr(module, name, None)
+        if vector is None:
+            continue
+        if vector.dtype not in (x.dtype, torch.float32):
+            return f"{name} dtype {vector.dtype} with input dtype {x.dtype}"
+        if vector.dtype != module.weight.dtype:
+            return f"weight dtype {module.weight.dtype} with bias dtype {vector.dtype}"
+        if vector.device != x.device:
+            return f"{name} on device {vector.device}, input on {x.device}"
+    if x.dim() == 0 or x.shape[-1] != _normalised(module):
+        return f"the input has shape {tuple(x.shape)}, the last dimension must be {_normalised(module)}"
     return ""
 
 
+def _normalised(module: Any) -> int:
+    shape = getattr(module, "normalized_shape", None) or module.weight.shape
+    return int(shape[-1])
+
+
 def _one_dimension(module: nn.Module) -> str:
-    shape = getattr(module, "normalized_shape", None)
-    if shape is not None and len(shape) != 1:
-        return f"it normalises {len(shape)} dimensions"
-    return "" if getattr(module, "weight", None) is not None else "it has no weight"
+    shape = getattr(module, "normalized_shape", (0,))
+    return f"it normalises {len(shape)} dimensions" if len(shape) != 1 else ""
+
+
+def _is_torch_rmsnorm(module: nn.Module) -> bool:
+    return type(module) is getattr(nn, "RMSNorm", None)
 
 
 def _is_rmsnorm(module: nn.Module) -> bool:
-    kind = type(module)
-    if kind is getattr(nn, "RMSNorm", None):
-        return True
-    # Language models bring their own: a weight, an epsilon, and the usual name.
-    return kind.__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon")
+    """torch's, or one that a language model brings: with the usual name and one weight."""
+    weight = getattr(module, "weight", None)
+    return _is_torch_rmsnorm(module) or (
+        type(module).__name__.endswith("RMSNorm") and isinstance(weight, torch.Tensor) and weight.dim() == 1
+    )
 
 
-def _rmsnorm_eps(module: nn.Module, x: torch.Tensor) -> float:
+def _own_epsilon(module: nn.Module) -> float | None:
+    for name in ("variance_epsilon", "eps", "epsilon"):
+        if isinstance(getattr(module, name, None), float):
+            return float(getattr(module, name))
+    return None
+
+
+def _rmsnorm_module(module: Any) -> str:
+    """A class that only has the name may compute something else (a weight from 0, a gate): it is tried."""
+    if _is_torch_rmsnorm(module):
+        return _one_dimension(module)
+    eps = _own_epsilon(module)
+    if eps is None:
+        return "no epsilon was found (variance_epsilon or eps)"
+    if module.weight.device.type == "meta":
+        return "its weight has no values yet, so its definition cannot be checked"
+    weight = module.weight.detach()
+    x = torch.linspace(-1.0, 2.0, 2 * weight.numel(), device=weight.device).view(2, -1).sin().to(weight.dtype)
+    try:
+        with torch.no_grad():
+            found = type(module).forward(module, x)
+    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
+        return f"its forward takes more than a tensor ({type(error).__name__}: {error})"
+    wide = x.double()
+    expected = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps) * weight.double()
+    tolerance = 16 * torch.finfo(weight.dtype).eps * float(expected.abs().max().clamp_min(1e-30))
+    same = isinstance(found, torch.Tensor) and found.shape == x.shape
+    if not same or float((found.double() - expected).abs().max()) > tolerance:
+        return "its forward is not x * rsqrt(mean(x**2) + eps) * weight"
+    return ""
+
+
+def _rmsnorm(module: Any, x: torch.Tensor) -> torch.Tensor:
+    if not _is_torch_rmsnorm(module):
+        # These multiply by the weight after rounding, so a wider weight makes a wider result.
+        out = ops.rmsnorm(x, module.weight, _own_epsilon(module) or 0.0)
+        return out.to(torch.promote_types(x.dtype, module.weight.dtype))
     # torch's own default is the machine epsilon of the input.
-    if type(module) is getattr(nn, "RMSNorm", None) and module.eps is None:
-        return torch.finfo(x.dtype).eps
-    return _eps(module)
+    eps = torch.finfo(x.dtype).eps if module.eps is None else module.eps
+    return ops.rmsnorm(x, module.weight, eps)
+
+
+def _single_under_autocast(x: torch.Tensor) -> torch.Tensor:
+    """torch computes norms and softmax in f32 under the autocast of GPUs, and as they come elsewhere."""
+    return x.float() if x.is_cuda and torch.is_autocast_enabled("cuda") else x
 
 
 def _softmax_module(module: nn.Module) -> str:
@@ -141,50 +200,116 @@ def _linear_module(module: Any) -> str:
 
 
 def _linear_call(module: Any, x: torch.Tensor) -> str:
-    if x.dtype not in _HALVES or module.weight.dtype != x.dtype:
-        return f"input dtype {x.dtype}, weight dtype {module.weight.dtype}: both must be float16 or both bfloat16"
+    weight, bias = module.weight, module.bias
+    if x.dim() == 0 or x.shape[-1] != weight.shape[1]:
+        return f"the input has shape {tuple(x.shape)}, the last dimension must be {weight.shape[1]}"
+    for tensor in (weight, bias):
+        if tensor is not None and tensor.device != x.device:
+            return f"parameters on device {tensor.device}, input on {x.device}"
+    if torch.is_autocast_enabled(x.device.type):  # then operands of any float type are converted
+        dtype = torch.get_autocast_dtype(x.device.type)
+        single = all(t.dtype in _FLOATS for t in (x, weight))
+        return "" if dtype in _HALVES and single else f"autocast to {dtype} of {x.dtype} and {weight.dtype}"
+    if x.dtype not in _HALVES or weight.dtype != x.dtype:
+        return f"input dtype {x.dtype}, weight dtype {weight.dtype}: both must be float16 or both bfloat16"
     return ""
 
 
 _RULES = (
-    _Rule("flydsl::layernorm_fwd", lambda m: type(m) is nn.LayerNorm,
-          lambda m: _one_dimension(m) or ("" if m.bias is not None else "it has no bias"), _norm_call,
-          lambda m, x: ops.layernorm(x, m.weight, m.bias, m.eps)),
-    _Rule("flydsl::rmsnorm_fwd", _is_rmsnorm, _one_dimension, _norm_call,
-          lambda m, x: ops.rmsnorm(x, m.weight, _rmsnorm_eps(m, x))),
+    _Rule("flydsl::layernorm_fwd", lambda m: type(m) is nn.LayerNorm, _one_dimension, _norm_call,
+          lambda m, x: ops.layernorm(_single_under_autocast(x), m.weight, m.bias, m.eps)),
+    _Rule("flydsl::rmsnorm_fwd", _is_rmsnorm, _rmsnorm_module, _norm_call, _rmsnorm),
     _Rule("flydsl::softmax", lambda m: type(m) is nn.Softmax, _softmax_module,
-          lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", lambda m, x: ops.softmax(x)),
+          lambda m, x: "" if x.dtype in _FLOATS and x.dim() else f"input dtype {x.dtype}, rank {x.dim()}",
+          lambda m, x: ops.softmax(_single_under_autocast(x))),
     _Rule("flydsl::linear", lambda m: type(m) is nn.Linear, _linear_module, _linear_call,
           lambda m, x: ops.linear(x, m.weight, m.bias)),
 )  # fmt: skip
 
 
-def _install(module: nn.Module, site: CallSite, rule: _Rule, strict: bool) -> Callable[[], None]:
-    original, needed = module.forward, device_type()
-    announced: set[str] = set()
+def _unknown_kind(module: nn.Module) -> str:
+    """Why a module that computes what kernels could is left alone, or "" for any other module."""
+    if isinstance(module, nn.MultiheadAttention):
+        return "torch computes it in one function that reads the weights of its projections and calls no module"
+    for kind in (nn.LayerNorm, nn.Softmax, nn.Linear):
+        if isinstance(module, kind):
+            return f"it is a class of its own, {type(module).__name__}, made from {kind.__name__}"
+    if type(module).__name__.endswith(("RMSNorm", "LayerNorm")):
+        return f"its class {type(module).__name__} is not known"
+    return ""
 
-    def forward(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs:
-            why = "it was called with more than one argument"
+
+class _Forward:
+    """Takes the place of a module's ``forward``.
+
+    A deep copy of the module gets one of its own that works on the copy and is counted at the same call site; a
+    pickled module is loaded with its own forward.
+    """
+
+    def __init__(self, module: nn.Module, shared: _Shared) -> None:
+        self.module, self.shared = module, shared
+        shared.modules.append(weakref.ref(module))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Forward:
+        return _Forward(copy.deepcopy(self.module, memo), self.shared)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (type(self.module).forward, self.module)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module, shared = self.module, self.shared
+        site, rule = shared.site, shared.rule
+        values = (*args, *kwargs.values())
+        x = values[0] if values else None
+        if len(values) != 1:
+            why = f"it was called with {len(values)} arguments"
         elif not isinstance(x, torch.Tensor):
             why = f"it was called with a {type(x).__name__}"
-        elif x.device.type != needed:
-            why = f"input on device {x.device.type!r}, kernels run on {needed!r}"
+        elif x.device.type != shared.device:
+            why = f"input on device {x.device.type!r}, kernels run on {shared.device!r}"
         else:
             why = rule.refuse_call(module, x)
         if not why:
             site.calls += 1
             return rule.run(module, x)
-        if strict:
+        if shared.strict:
             raise RuntimeError(f"{site.name} ({site.kind}) cannot use {rule.kernel}: {why}")
         site.fallbacks[why] += 1
-        if why not in announced:
-            announced.add(why)
+        if why not in shared.announced:
+            shared.announced.add(why)
             warnings.warn(f"{site.name} ({site.kind}) does not use {rule.kernel}: {why}", stacklevel=2)
-        return original(x, *args, **kwargs)
+        return type(module).forward(module, *args, **kwargs)
 
-    module.forward = forward  # type: ignore[method-assign]
-    return lambda: delattr(module, "forward")
+
+@dataclass
+class _Shared:
+    """What the forwards of a call site (of a module and its copies) have in common."""
+
+    site: CallSite
+    rule: _Rule
+    strict: bool
+    device: str
+    announced: set[str] = field(default_factory=set)
+    modules: list[weakref.ref[nn.Module]] = field(default_factory=list)
+
+    def undo(self) -> None:
+        for module in [m for m in (reference() for reference in self.modules) if m is not None]:
+            if isinstance(module.__dict__.get("forward"), _Forward):
+                del module.__dict__["forward"]
+        self.modules.clear()
+
+
+def _is_replaced(module: nn.Module) -> bool:
+    found = module.__dict__.get("forward")
+    # A module that was pickled while patched has its own forward as an attribute.
+    own = isinstance(found, functools.partial) and found.func is type(module).forward and found.args == (module,)
+    return found is not None and not own
+
+
+def _without_fused_path(layer: Any) -> Callable[[], None]:
+    """Make an encoder layer call its modules in evaluation too: torch's fused form of it would bypass them."""
+    before, layer.activation_relu_or_gelu = layer.activation_relu_or_gelu, 0
+    return lambda: setattr(layer, "activation_relu_or_gelu", before)
 
 
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
@@ -200,16 +325,31 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
     """
     report = PatchReport()
     for name, module in model.named_modules():
+        kind, known = type(module).__name__, False
         rule = next((r for r in _RULES if r.matches(module)), None)
-        if rule is None:
+        why = _unknown_kind(module) if rule is None else ""
+        if rule is None and not why:
             continue
-        kind = type(module).__name__
-        why = "" if only is None or any(kind.endswith(o) for o in only) else f"only {', '.join(only)} was asked for"
-        if not why and "forward" in module.__dict__:
-            why = "its forward was replaced already"
-        why = why or rule.refuse(module)
-        site = CallSite(name, kind, None if why else rule.kernel, why)
+        if only is not None and not any(kind.endswith(o) for o in only):
+            why = f"only {', '.join(only)} was asked for"
+        if rule is not None and not why:
+            why = "its forward was replaced already" if _is_replaced(module) else rule.refuse(module)
+            known = not why
+        site = CallSite(name, kind, rule.kernel if rule is not None and known else None, why)
         report.sites.append(site)
-        if not why:
-            report._undo.append(_install(module, site, rule, strict))
+        if rule is not None and known:
+            shared = _Shared(site, rule, strict, device_type())
+            module.forward = _Forward(module, shared)
+            report._undo.append(shared.undo)
+    _open_encoder_layers(model, report)
     return report
+
+
+def _open_encoder_layers(model: nn.Module, report: PatchReport) -> None:
+    """Make encoder layers with patched modules call them in evaluation too."""
+    for name, layer in model.named_modules():
+        patched = any(isinstance(m.__dict__.get("forward"), _Forward) for m in layer.modules())
+        if isinstance(layer, nn.TransformerEncoderLayer) and patched:
+            report._undo.append(_without_fused_path(layer))
+            report.notes.append(f"{name or '<model>'} ({type(layer).__name__}): torch's fused form for evaluation, "
+                                "which calls no module, is off")  # fmt: skip

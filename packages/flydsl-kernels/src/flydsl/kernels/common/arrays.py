@@ -25,6 +25,8 @@ def is_torch(array: Any) -> bool:
 
 
 def _dtype(array: Any, name: str) -> Any:
+    if name not in (*_TORCH_NAMES, "fp8"):
+        raise ValueError(f"dtype {name!r} is not known: expected one of {', '.join(_TORCH_NAMES)}, fp8")
     if not is_torch(array):
         import numpy as np
 

@@ -34,7 +34,9 @@ def element_of(name: str, arch: str | None = None) -> Any:
 
 def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOATS)) -> str:
     """dtype name of a NumPy array or torch tensor; TypeError if it is not one of `allowed`."""
-    full = str(array.dtype).rpartition(".")[2]  # type: ignore[attr-defined]
+    if not hasattr(array, "dtype"):
+        raise TypeError(f"{where}: expected a torch tensor or a NumPy array, got {type(array).__name__}")
+    full = str(array.dtype).rpartition(".")[2]
     name = _ARRAY_NAMES.get(full, full)
     if name not in allowed:
         raise TypeError(f"{where}: dtype {full} is not supported: expected one of {', '.join(allowed)}")

@@ -3,9 +3,11 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import dense, fp8_rowscale, gfx1250, mx, preshuffle, rdna_fp8
+from . import a16w16, dense, fp8_rowscale, fp8fp4, gfx1250, mx, preshuffle, rdna_fp8
+from .a16w16 import *  # noqa: F403
 from .dense import *  # noqa: F403
 from .fp8_rowscale import *  # noqa: F403
+from .fp8fp4 import *  # noqa: F403
 from .gfx1250 import *  # noqa: F403
 from .mx import *  # noqa: F403
 from .preshuffle import *  # noqa: F403
@@ -21,7 +23,7 @@ _TORCH = {
 }  # fmt: skip
 
 __all__ = [
-    *preshuffle.__all__, *dense.__all__, *fp8_rowscale.__all__, *gfx1250.__all__, *mx.__all__, *rdna_fp8.__all__,
+    *preshuffle.__all__, *dense.__all__, *a16w16.__all__, *fp8_rowscale.__all__, *fp8fp4.__all__, *gfx1250.__all__, *mx.__all__, *rdna_fp8.__all__,
 ]  # fmt: skip
 
 

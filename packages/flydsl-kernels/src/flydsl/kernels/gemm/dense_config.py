@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ..common.arch import Target, require_arch
 from .cshuffle import ShufflePlan
 from .matrix import MatrixOp, matrix_op
-from .tiles import RowTile, StoredTile
+from .tiles import RowTile, StoredTile, TurnedTile
 
 __all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
 
@@ -82,7 +82,11 @@ class DenseConfig:
     def _tile(self, rows: int, consecutive_k: bool) -> RowTile:
         if not consecutive_k and self.target.dma128 and StoredTile.fits(rows):
             return StoredTile(self.block_k, rows * self.element_bytes, self.threads, 256)
-        return RowTile(rows, self.block_k * self.element_bytes, self.threads, 256 if self.target.mx else 128)
+        row_bytes, bank_bytes = self.block_k * self.element_bytes, 256 if self.target.mx else 128
+        # The reads of gfx950 pair rows in a way of its own.
+        turned = not consecutive_k and not self.target.dma128 and TurnedTile.fits(row_bytes)
+        kind = TurnedTile if turned else RowTile
+        return kind(rows, row_bytes, self.threads, bank_bytes)
 
     @property
     def a_tile(self) -> RowTile:

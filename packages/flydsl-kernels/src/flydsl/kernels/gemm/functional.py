@@ -12,6 +12,7 @@ from ..common.arrays import _dtype, launch
 from ..common.dtypes import dtype_name
 from .config import ACTIVATIONS
 from .dense import gemm_a16w16
+from .dense_config import LAYOUTS
 from .layouts import B_16X16, check_layout, layout_of, shuffle_weight
 from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_gemm
 
@@ -144,6 +145,12 @@ def blockscale_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, sca
 def gemm(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, layout: str = "nt",
          out_dtype: torch.dtype | None = None) -> torch.Tensor:  # fmt: skip
     """``op(a) op(b) + bias`` of f16 or bf16 matrices; see :func:`gemm_a16w16`."""
+    if out_dtype not in (None, a.dtype, torch.float32):
+        raise TypeError(f"gemm: out_dtype must be {a.dtype} or torch.float32, got {out_dtype}")
+    if layout in LAYOUTS and a.dim() == b.dim() == 2 and 0 == a.shape[layout[0] == "n"] == b.shape[layout[1] == "t"]:
+        # A sum over nothing, as in the gradient of a weight without rows.
+        out = a.new_zeros((a.shape[layout[0] == "t"], b.shape[layout[1] == "n"]), dtype=out_dtype)
+        return out if bias is None else out + bias.to(out.dtype)
     return gemm_a16w16(a, b, None, bias, layout=layout, out_dtype=out_dtype)
 
 

@@ -10,7 +10,7 @@ import flydsl.expr as fx
 from ..common.index import div, mod
 from ..common.memory import WORDS, Buffer, lds_write
 from .epilogue import FAR
-from .tiles import RowTile, StoredTile
+from .tiles import RowTile, StoredTile, TurnedTile
 
 __all__ = ["AsStored", "KMajor", "RowMajor", "operand"]
 
@@ -145,9 +145,12 @@ class KMajor:
         blocks = tile.rows * tile.chunks
         self.width = next(w for w in (8, 4, 2, 1) if tile.rows % w == 0 and blocks % (w * tile.threads) == 0)
         self._count = blocks // (self.width * tile.threads)
-        self._stride, self._row, self._rows = rows_total, row, rows_total
-        self.buffer = Buffer(data, element, None, fx.Int64(rows_total) * k)
-        self._k = k
+        # Loads are carried through the loop as dwords: the compiler splits vectors of 16 bits into pieces.
+        self._unit = min(self.width, 2)  # elements of what is loaded
+        kind = fx.Int32 if self._unit == 2 else element
+        self._row, self._rows, self._k = row, rows_total, k
+        self._stride = div(rows_total, self._unit)
+        self.buffer = Buffer(data, kind, None, fx.Int64(self._stride) * k)
 
     def _block(self, index: int) -> tuple[Any, Any]:
         """(row, chunk) of the thread's block number `index`."""
@@ -156,19 +159,18 @@ class KMajor:
 
     def fetch(self, first: Any, ragged: bool) -> list[Any]:
         """Start loading the tile whose k begins at `first`: for each block eight vectors of `width` rows."""
-        out = []
+        out, count = [], self.width // self._unit
         for i in range(self._count):
             row, chunk = self._block(i)
-            column = self._row + row
-            inside = column < self._rows
-            start = inside.select(chunk * (LANES * self._stride) + column, FAR)  # the same for every tile
+            inside, column = self._row + row < self._rows, div(self._row + row, self._unit)
+            start = inside.select(chunk * (LANES * self._stride) + column, FAR // 4)  # the same for every tile
             for j in range(LANES):
                 if ragged:
                     k = first + chunk * LANES + j
-                    at = (k < self._k).select(inside.select(k * self._stride + column, FAR), FAR)
-                    out.append(self.buffer.load(at, self.width))
+                    at = (k < self._k).select(inside.select(k * self._stride + column, FAR // 4), FAR // 4)
+                    out.append(self.buffer.load(at, count))
                 else:
-                    out.append(self.buffer.load(start, self.width, (first + j) * self._stride))
+                    out.append(self.buffer.load(start, count, (first + j) * self._stride))
         return out
 
     @property
@@ -177,13 +179,15 @@ class KMajor:
 
     def reader(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
         """As that of :class:`RowMajor`."""
+        if isinstance(self._tile, TurnedTile):
+            return self._tile.reader_from(base, start, lane_row, group, groups)
         return self._tile.reader(base + start * (self._tile.row_bytes // 4), lane_row, group, groups)
 
     def commit(self, base: Any, vectors: list[Any]) -> None:
         """Write chunks of eight consecutive k, one a row."""
         for i in range(self._count):
             row, chunk = self._block(i)
-            block = vectors[i * LANES : (i + 1) * LANES]
+            block = [v.bitcast(self._element) for v in vectors[i * LANES : (i + 1) * LANES]]
             for r in range(self.width):
                 turned = fx.Vector.from_elements([v[r] for v in block], self._element)
                 lds_write(base, self._tile.at(row + r, chunk), turned.bitcast(fx.Int32))

@@ -15,7 +15,7 @@ from ..common.index import div, mod
 from ..common.memory import WORDS, Buffer, lds_read, lds_write
 from .matrix import CHUNK_BYTES
 
-__all__ = ["RowTile", "StoredTile"]
+__all__ = ["RowTile", "StoredTile", "TurnedTile"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,46 @@ class RowTile:
         def read(tile: int, block: Any) -> Any:
             at = places[block] if isinstance(block, int) else place(block)
             return lds_read(base, at + tile * 16 * (self.row_bytes // 4))
+
+        return read
+
+
+@dataclass(frozen=True)
+class TurnedTile(RowTile):
+    """A tile whose writers hold blocks of eight k of several rows: at a time, neighbouring lanes write rows up to
+    eight apart, and 16 lanes read neighbouring rows. Chunks are exchanged over all banks, by both parts of the row.
+    """
+
+    BANK_CHUNKS = 8
+
+    @staticmethod
+    def fits(row_bytes: int) -> bool:
+        """Whether rows share the banks evenly."""
+        chunks = row_bytes // CHUNK_BYTES
+        return chunks & (chunks - 1) == 0
+
+    def swizzle(self, row: Any) -> Any:
+        raise NotImplementedError("the chunks of a TurnedTile are exchanged across rows: use at()")
+
+    def at(self, row: Any, chunk: Any) -> Any:
+        """Word offset of a chunk."""
+        per_cycle = max(self.BANK_CHUNKS // self.chunks, 1)  # rows that share a cycle of the banks
+        near = mod(div(row, per_cycle), self.BANK_CHUNKS // per_cycle)
+        far = mod(div(row, self.BANK_CHUNKS), self.BANK_CHUNKS)
+        # The low bits of `far` go where `near` has none: its bits are rotated by their number.
+        far = mod(far * (self.BANK_CHUNKS // per_cycle), self.BANK_CHUNKS) + div(far, per_cycle)
+        return ((row * self.chunks + chunk) ^ (near ^ far)) * WORDS
+
+    def reader_from(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
+        """``read(tile, block)`` as :meth:`RowTile.reader`, tile 0 at row `start` (a multiple of 16)."""
+        period = self.BANK_CHUNKS * self.BANK_CHUNKS // 16  # tiles after which the exchange repeats
+
+        def place(tile: int, block: Any) -> Any:
+            return self.at(start + lane_row + tile * 16, group + block * groups)
+
+        def read(tile: int, block: Any) -> Any:
+            at = place(tile % period, block)
+            return lds_read(base, at + (tile - tile % period) * 16 * (self.row_bytes // 4))
 
         return read
 

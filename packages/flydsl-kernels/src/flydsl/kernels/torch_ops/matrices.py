@@ -13,19 +13,19 @@ from .registry import fake, operator
 
 
 @operator("gemm")
-def _gemm(a: Tensor, b: Tensor, bias: Tensor | None, layout: str) -> Tensor:
-    return gemm.gemm(a, b, None if bias is None else bias.contiguous(), layout)
+def _gemm(a: Tensor, b: Tensor, bias: Tensor | None, layout: str, out_dtype: torch.dtype | None = None) -> Tensor:
+    return gemm.gemm(a, b, None if bias is None else bias.contiguous(), layout, out_dtype)
 
 
 @fake(_gemm)
-def _(a: Tensor, b: Tensor, bias: Tensor | None, layout: str) -> Tensor:
+def _(a: Tensor, b: Tensor, bias: Tensor | None, layout: str, out_dtype: torch.dtype | None = None) -> Tensor:
     m = a.shape[0] if layout[0] == "n" else a.shape[1]
     n = b.shape[1] if layout[1] == "n" else b.shape[0]
-    return a.new_empty((m, n))
+    return a.new_empty((m, n), dtype=out_dtype)
 
 
 def _gemm_save(ctx: Any, inputs: Any, output: Tensor) -> None:
-    a, b, bias, ctx.layout = inputs
+    a, b, bias, ctx.layout, _ = inputs
     ctx.bias_dtype = None if bias is None else bias.dtype
     ctx.save_for_backward(a, b)
 
@@ -33,7 +33,7 @@ def _gemm_save(ctx: Any, inputs: Any, output: Tensor) -> None:
 def _gemm_gradient(ctx: Any, g: Tensor) -> tuple:
     # With C = A B: dA = G B^T, dB = A^T G, each stored as its operand is. A letter says how the stored matrix is read.
     a, b = ctx.saved_tensors
-    g = g.contiguous()
+    g = g.to(a.dtype).contiguous()
     a_letter, b_letter = ctx.layout
     flip = {"n": "t", "t": "n"}
     da = db = dbias = None
@@ -43,7 +43,7 @@ def _gemm_gradient(ctx: Any, g: Tensor) -> tuple:
         db = _gemm(a, g, None, flip[a_letter] + "n") if b_letter == "n" else _gemm(g, a, None, "t" + a_letter)
     if ctx.bias_dtype is not None and ctx.needs_input_grad[2]:
         dbias = g.sum(0, dtype=torch.float32).to(ctx.bias_dtype)
-    return da, db, dbias, None
+    return da, db, dbias, None, None
 
 
 _gemm.register_autograd(_gemm_gradient, setup_context=_gemm_save)
