@@ -1,6 +1,6 @@
 //===- Checks.cpp - opt-in checks of running kernels ----------------------===//
 //
-// One Checker watches the work-groups of a worker thread and asks the checks that the
+// A Checker watches the work-groups that run in one place and asks the checks that the
 // process wants: Races, Twin (uninit), Numbers (nan), Approximate (approx), and here
 // bounds and barriers.
 //
@@ -54,7 +54,7 @@ Extra extraOf(const Program &p, const Inst &i, const InstInfo &info) {
 /// What is known of a launch as a whole.
 struct LaunchChecks {
   LaunchChecks(const Dispatch &d, unsigned checks)
-      : d(d), checks(checks), infos(classify(*d.program, d.kernel->waveSize())) {
+      : d(d), checks(checks), findings(d), infos(classify(*d.program, d.kernel->waveSize())) {
     for (size_t n = 0; n < infos.size(); ++n) {
       infos[n].toLds |= d.program->insts[n].lds; // buffer loads have a modifier instead of a name
       extras.push_back(extraOf(*d.program, d.program->insts[n], infos[n]));
@@ -62,6 +62,7 @@ struct LaunchChecks {
   }
   const Dispatch &d;
   unsigned checks;
+  Findings findings;
   std::vector<InstInfo> infos;
   std::vector<Extra> extras;
   SharedAccesses accesses;
@@ -84,11 +85,11 @@ struct GroupChecks {
   std::vector<Extra> arrived;   ///< the barrier that a wave has waited at
 };
 
-class Checker : public WorkerObserver {
+class Checker : public GroupObserver {
 public:
   explicit Checker(LaunchChecks &launch)
       : launch(launch), d(launch.d), checks(launch.checks), base(d.program->insts.data()),
-        findings(d) {}
+        findings(launch.findings) {}
 
   void startGroup(Workgroup &wg, uint64_t) override {
     if (groups.size() < wg.clusterSize) {
@@ -272,7 +273,7 @@ private:
   const Dispatch &d;
   unsigned checks;
   const Inst *base;
-  Findings findings;
+  Findings &findings;
   std::vector<std::unique_ptr<GroupChecks>> groups; ///< by place in the cluster
   std::vector<Workgroup> twins;
   MemoryAccess access;
@@ -281,7 +282,7 @@ private:
 class CheckedLaunch : public LaunchObserver {
 public:
   CheckedLaunch(const Dispatch &d, unsigned checks) : launch(d, checks) {}
-  std::unique_ptr<WorkerObserver> worker() override { return std::make_unique<Checker>(launch); }
+  std::unique_ptr<GroupObserver> group() override { return std::make_unique<Checker>(launch); }
 
 private:
   LaunchChecks launch;

@@ -18,7 +18,7 @@ namespace {
 constexpr int kFromEnvironment = -1;
 std::atomic<int> chosen{kFromEnvironment};
 std::atomic<unsigned> limit{0};
-std::mutex mutex;
+std::mutex collected; ///< guards `findings`
 std::vector<std::string> findings;
 /// Findings of launches that end with their first one: the last few are kept.
 constexpr size_t kKept = 64;
@@ -123,9 +123,14 @@ std::string Findings::json(const char *check, const std::string &text, const Sit
 void Findings::add(FaultKind kind, const char *check, const std::string &text, const Site &site,
                    const Place &place, const Site *other) {
   unsigned most = limit.load(std::memory_order_relaxed);
-  if (told.insert({check, site.inst, other ? other->inst : nullptr}).second) {
-    std::string entry = json(check, text, site, place, other);
+  bool fresh;
+  {
     std::lock_guard<std::mutex> lock(mutex);
+    fresh = told.insert({check, site.inst, other ? other->inst : nullptr}).second;
+  }
+  if (fresh) {
+    std::string entry = json(check, text, site, place, other);
+    std::lock_guard<std::mutex> lock(collected);
     if (!most && findings.size() >= kKept)
       findings.erase(findings.begin());
     if (!most || findings.size() < most)
@@ -154,7 +159,7 @@ FLYSIM_API hipError_t flysimCheck(const char *names, unsigned most) {
 /// valid until the calling thread calls again.
 FLYSIM_API const char *flysimCheckTake() {
   static thread_local std::string text;
-  std::lock_guard<std::mutex> lock(mutex);
+  std::lock_guard<std::mutex> lock(collected);
   text = "[";
   for (const std::string &f : findings)
     text += (text.size() > 1 ? ",\n" : "") + f;

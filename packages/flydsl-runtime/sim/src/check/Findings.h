@@ -6,6 +6,7 @@
 #include "exec/Wave.h"
 #include "support/Error.h"
 
+#include <mutex>
 #include <set>
 #include <string>
 #include <tuple>
@@ -28,7 +29,7 @@ struct Place {
   unsigned bytes = 0;
 };
 
-/// The findings of one worker thread of a launch. A finding ends the launch unless the
+/// The findings of one launch, told by all its threads. A finding ends the launch unless the
 /// process collects them; one that was told before (same instructions) is told once.
 class Findings {
 public:
@@ -45,6 +46,7 @@ private:
   std::string json(const char *check, const std::string &text, const Site &site,
                    const Place &place, const Site *other) const;
   const Dispatch &d;
+  std::mutex mutex; ///< guards `told`
   std::set<std::tuple<std::string, const Inst *, const Inst *>> told;
 };
 

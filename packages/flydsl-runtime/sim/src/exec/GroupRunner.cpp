@@ -16,6 +16,10 @@ namespace {
 /// Instructions that a wave runs before the next wave of its work-group gets a turn,
 /// so that waves that spin on memory make progress together.
 constexpr uint64_t kSlice = 20000;
+/// A wave that waits for memory is looked for every so many instructions, in loops of at
+/// most so many. One that was found waiting gets short turns.
+constexpr uint64_t kLook = 2000, kWaitingLook = 16;
+constexpr uint32_t kSpinLoop = 128;
 
 /// Relative indexing may name registers past the file; they land in these rows.
 constexpr unsigned kSpareRows = 40;
@@ -52,14 +56,22 @@ template <class T> T *allocate(size_t count) {
   return p;
 }
 
+uint64_t hash(const uint32_t *data, size_t count, uint64_t seed) {
+  for (size_t k = 0; k < count; ++k)
+    seed = (seed ^ data[k]) * 0x9e3779b97f4a7c15ull;
+  return seed ^ seed >> 32;
+}
+
 unsigned barrierSlotOf(int id) {
   return static_cast<unsigned>(id > 0 ? id : (id == -1 ? 0 : 16 - id));
 }
 
 } // namespace
 
-GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet)
-    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()) {
+GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet,
+                         std::unique_ptr<GroupObserver> observer)
+    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()),
+      observer(std::move(observer)) {
   const ArchInfo &arch = *d.program->arch;
   lanes = d.kernel->waveSize();
   items = d.block[0] * d.block[1] * d.block[2];
@@ -75,6 +87,7 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   unsigned size = d.cluster[0] * d.cluster[1] * d.cluster[2];
   wgs.resize(size);
   waves.resize(size_t(size) * numWaves);
+  places.resize(waves.size());
   size_t ldsStride = (size_t(ldsSize) + 127) / 64 * 64;
   registers = allocate<uint32_t>((waves.size() * rows + kSpareRows) * kRow);
   lds = allocate<uint8_t>(ldsStride * size);
@@ -114,10 +127,10 @@ void GroupRunner::clearRegisters() {
   unsigned granule = arch.gfx1250() ? 16 : (lanes == 64 && arch.gfx12() ? 4 : 8);
   unsigned total = ((d.kernel->rsrc1 & 63) + 1) * granule;
   unsigned accum = arch.gfx12() ? total : 4 * ((d.kernel->rsrc3 & 63) + 1);
-  unsigned vector = std::min(total, std::min(accum, rows));
+  usedRows = std::min(total, std::min(accum, rows));
   for (size_t i = 0; i < waves.size(); ++i) {
     uint32_t *v = registers + i * rows * kRow;
-    memset(v, 0, size_t(vector) * kRow * 4);
+    memset(v, 0, size_t(usedRows) * kRow * 4);
     if (total > accum && rows > 256)
       memset(v + 256 * kRow, 0, size_t(std::min(total - accum, 256u)) * kRow * 4);
   }
@@ -152,6 +165,10 @@ void GroupRunner::begin(uint64_t linear) {
       start(wg.waves[i], wg, i);
   }
   rounds = sleeps = 0;
+  waits = false;
+  if (observer)
+    for (Workgroup &wg : wgs)
+      observer->startGroup(wg, linear);
   if (random)
     random = (scheduleSeed() ^ linear * 0xbf58476d1ce4e5b9ull) | 1;
 }
@@ -185,6 +202,7 @@ void GroupRunner::start(Wave &w, Workgroup &wg, unsigned index) {
   initScalars(w);
   initVectors(w);
   w.pc = d.program->indexOf(d.kernel->entryAddr);
+  places[at] = Place();
 }
 
 void GroupRunner::initScalars(Wave &w) {
@@ -250,7 +268,7 @@ void GroupRunner::initVectors(Wave &w) {
   }
 }
 
-void GroupRunner::runLoop(Wave &w, WorkerObserver *observer, uint64_t &budget) {
+void GroupRunner::runLoop(Wave &w, uint64_t &budget) {
   const Inst *code = d.program->insts.data();
   if (__builtin_expect(observer != nullptr, 0)) {
     do {
@@ -268,23 +286,66 @@ void GroupRunner::runLoop(Wave &w, WorkerObserver *observer, uint64_t &budget) {
   } while (w.state == WaveState::Running && --budget);
 }
 
-void GroupRunner::runSlice(Wave &w, WorkerObserver *observer, uint64_t slice) {
+/// True when the wave, in a short loop, has come back to where it was with the same
+/// registers: it does nothing until others write the memory that it reads. Runs some
+/// instructions to find the place in the loop again.
+bool GroupRunner::spins(Wave &w, Place &p) {
+  auto scalars = [&] { return hash(w.s, kSink, w.scc); };
+  if (w.pc - p.pc + kSpinLoop > 2 * kSpinLoop) {
+    p = Place{w.pc, scalars()};
+    return false;
+  }
+  for (unsigned n = 0; n < kSpinLoop && w.pc != p.pc; ++n) {
+    uint64_t one = 1;
+    runLoop(w, one);
+    ++w.executed;
+    if (w.state != WaveState::Running)
+      return false;
+  }
+  uint64_t now = scalars();
+  if (w.pc != p.pc || now != p.scalars) {
+    p = Place{w.pc, now};
+    return false;
+  }
+  if (p.spins)
+    return true;
+  uint64_t vectors = hash(w.v, size_t(usedRows) * kRow, 1);
+  std::swap(p.vectors, vectors);
+  return p.vectors == vectors;
+}
+
+void GroupRunner::runSlice(Wave &w, uint64_t slice) {
   running = &w;
   w.state = WaveState::Running;
-  uint64_t budget = slice, address = 0;
+  uint64_t address = 0;
+  Place &place = places[static_cast<size_t>(&w - waves.data())];
+  auto run = [&] {
+    for (uint64_t done = 0, part; done < slice; done += part) {
+      part = std::min(slice - done, place.spins ? kWaitingLook : kLook);
+      uint64_t left = part;
+      runLoop(w, left);
+      w.executed += part - left;
+      if (w.state != WaveState::Running)
+        place.spins = false;
+      else if (!random || nextRandom(random) % 32 == 0)
+        place.spins = spins(w, place);
+      if (w.state != WaveState::Running || place.spins)
+        return;
+    }
+  };
   // Host memory can disappear while a kernel uses it; that is the kernel's fault, not a crash.
-  if (!protectedCall([&] { runLoop(w, observer, budget); }, address)) {
+  if (!protectedCall(run, address)) {
     cache.refresh();
     raise(FaultKind::IllegalAddress,
           format("access to 0x%llx, which the host process has not mapped (any more)",
                  (unsigned long long)address));
   }
-  w.executed += slice - budget;
   if (w.executed > limit)
     raise(FaultKind::InstructionLimit,
           format("the wave has executed %llu instructions (FLYDSL_SIM_MAX_INSTRUCTIONS); "
                  "endless loop?",
                  (unsigned long long)w.executed));
+  waits &= place.spins || (w.state != WaveState::Running && w.state != WaveState::Yield);
   if (w.state == WaveState::AtBarrier && w.barrierWait)
     --w.pc; // s_barrier_wait runs again when its barrier completes
 }
@@ -335,8 +396,9 @@ void GroupRunner::deadlock() {
   raise(FaultKind::BarrierDivergence, text + ")");
 }
 
-bool GroupRunner::step(WorkerObserver *observer) {
+bool GroupRunner::step() {
   bool ran = false, live = false, slept = false;
+  waits = true;
   for (unsigned i = 0; i < order.size(); ++i)
     order[i] = i;
   if (random)
@@ -349,12 +411,16 @@ bool GroupRunner::step(WorkerObserver *observer) {
     live = true;
     if (w.state == WaveState::AtBarrier)
       continue;
-    runSlice(w, observer, random ? 1 + nextRandom(random) % 64 : kSlice);
+    runSlice(w, random ? 1 + nextRandom(random) % 64 : kSlice);
     slept |= w.state == WaveState::Yield;
     ran = true;
   }
-  if (!live)
+  if (!live) {
+    if (observer)
+      for (Workgroup &wg : wgs)
+        observer->endGroup(wg);
     return true;
+  }
   // Random schedules take small steps, which say nothing about waiting.
   rounds += random ? (nextRandom(random) % 256 == 0) : 1;
   sleeps += slept;
@@ -365,6 +431,7 @@ bool GroupRunner::step(WorkerObserver *observer) {
       observer->barrier(wg);
     released |= woken;
   }
+  waits &= ran && !released;
   if (!released && !ran)
     deadlock();
   return false;

@@ -133,13 +133,12 @@ public:
   void work() {
     std::vector<std::unique_ptr<GroupRunner>> live, idle;
     try {
-      std::unique_ptr<WorkerObserver> watch = observer ? observer->worker() : nullptr;
       while (!failed.load(std::memory_order_relaxed)) {
-        if (live.empty() && !take(live, idle, watch.get()))
+        if (live.empty() && !take(live, idle))
           break;
         bool waiting = true;
         for (size_t i = 0; i < live.size() && !failed.load(std::memory_order_relaxed);) {
-          if (!guardedStep(*live[i], watch.get())) {
+          if (!guardedStep(*live[i])) {
             waiting &= live[i]->patient();
             ++i;
             continue;
@@ -148,10 +147,9 @@ public:
           idle.push_back(std::move(live[i]));
           live.erase(live.begin() + static_cast<ptrdiff_t>(i));
         }
-        // Groups that only wait may wait for one that has not started yet. An observer
-        // sees one group after the other.
-        if (!live.empty() && waiting && !watch && live.size() < kResident)
-          take(live, idle, nullptr);
+        // Groups that only wait may wait for one that has not started yet.
+        if (!live.empty() && waiting && live.size() < kResident)
+          take(live, idle);
       }
     } catch (const Fault &f) {
       report(f);
@@ -167,30 +165,25 @@ private:
   static constexpr size_t kResident = 512;
 
   bool take(std::vector<std::unique_ptr<GroupRunner>> &live,
-            std::vector<std::unique_ptr<GroupRunner>> &idle, WorkerObserver *watch) {
+            std::vector<std::unique_ptr<GroupRunner>> &idle) {
     uint64_t linear = next++;
     if (linear >= total)
       return false;
     std::unique_ptr<GroupRunner> runner;
     if (idle.empty()) {
-      runner = std::make_unique<GroupRunner>(d, kernarg, packet);
+      runner = std::make_unique<GroupRunner>(d, kernarg, packet, observer ? observer->group() : nullptr);
     } else {
       runner = std::move(idle.back());
       idle.pop_back();
     }
     runner->begin(linear);
-    if (watch)
-      runner->announce(*watch, linear);
     live.push_back(std::move(runner));
     return true;
   }
 
-  bool guardedStep(GroupRunner &g, WorkerObserver *watch) {
+  bool guardedStep(GroupRunner &g) {
     try {
-      bool done = g.step(watch);
-      if (done && watch)
-        g.conclude(*watch);
-      return done;
+      return g.step();
     } catch (const Fault &f) {
       report(Fault{f.kind, g.where(f), f.lane});
       return true;

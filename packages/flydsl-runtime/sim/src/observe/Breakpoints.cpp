@@ -95,7 +95,7 @@ public:
       last = line;
     }
   }
-  std::unique_ptr<WorkerObserver> worker() override;
+  std::unique_ptr<GroupObserver> group() override;
 
   const Dispatch &d;
   std::vector<Breakpoint> points;
@@ -103,9 +103,9 @@ public:
   uint32_t checksum = 0;
 };
 
-class BreakWorker final : public WorkerObserver {
+class BreakGroup final : public GroupObserver {
 public:
-  explicit BreakWorker(const BreakLaunch &launch) : launch(launch) {}
+  explicit BreakGroup(const BreakLaunch &launch) : launch(launch) {}
 
   void startGroup(Workgroup &, uint64_t) override { stepping = nullptr; }
 
@@ -148,7 +148,7 @@ private:
   const Wave *stepping = nullptr;
 };
 
-std::unique_ptr<WorkerObserver> BreakLaunch::worker() { return std::make_unique<BreakWorker>(*this); }
+std::unique_ptr<GroupObserver> BreakLaunch::group() { return std::make_unique<BreakGroup>(*this); }
 
 } // namespace
 

@@ -16,11 +16,12 @@ namespace flysim {
 
 struct Dispatch;
 
-/// Sees what one worker thread executes. Work-groups come one after the other; the
-/// waves of a work-group in the order in which the machine interleaves them.
-class WorkerObserver {
+/// Sees what runs in one place for a work-group (or a cluster of them). Work-groups come
+/// there one after the other; their waves in the order in which the machine interleaves
+/// them. A thread has several such places when work-groups wait for each other.
+class GroupObserver {
 public:
-  virtual ~WorkerObserver() = default;
+  virtual ~GroupObserver() = default;
   virtual void startGroup(Workgroup &, uint64_t /*linearId*/) {}
   virtual void endGroup(Workgroup &) {}
   /// Before `inst` runs on `wave`: registers and memory still hold the operands. A
@@ -30,12 +31,12 @@ public:
   virtual void barrier(Workgroup &) {}
 };
 
-/// Sees one launch. `worker` is called once on each worker thread; the observer of a
-/// worker is destroyed, on that thread, before the launch ends.
+/// Sees one launch. `group` is called once for each place, on its thread; the observer is
+/// destroyed, on that thread, before the launch ends.
 class LaunchObserver {
 public:
   virtual ~LaunchObserver() = default;
-  virtual std::unique_ptr<WorkerObserver> worker() = 0;
+  virtual std::unique_ptr<GroupObserver> group() = 0;
 };
 
 /// The observer that the process asked for (profiling), or null.

@@ -46,15 +46,15 @@ struct Shared {
   explicit Shared(const ArchInfo &arch) : cache(timingTable(arch).sharedCacheBytes) {}
 };
 
-class ProfileWorker final : public WorkerObserver {
+class ProfileGroup final : public GroupObserver {
 public:
-  explicit ProfileWorker(Shared &shared)
+  explicit ProfileGroup(Shared &shared)
       : shared(shared), arch(*shared.profile.arch), infos(shared.profile.infos),
         l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()) {
     counters.resize(infos.size());
     ldsBytesPerClk = std::max(1u, timingTable(arch).ldsBytesPerClk);
   }
-  ~ProfileWorker() override {
+  ~ProfileGroup() override {
     std::lock_guard<std::mutex> lock(shared.mutex);
     for (size_t i = 0; i < counters.size(); ++i)
       shared.profile.counters[i].add(counters[i]);
@@ -344,8 +344,8 @@ public:
               [](const GroupTrace &a, const GroupTrace &b) { return a.linearId < b.linearId; });
     done(std::move(p));
   }
-  std::unique_ptr<WorkerObserver> worker() override {
-    return std::make_unique<ProfileWorker>(shared);
+  std::unique_ptr<GroupObserver> group() override {
+    return std::make_unique<ProfileGroup>(shared);
   }
 
 private:

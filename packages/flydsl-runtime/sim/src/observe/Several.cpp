@@ -6,9 +6,9 @@ namespace flysim {
 
 namespace {
 
-class SeveralWorker : public WorkerObserver {
+class SeveralGroup : public GroupObserver {
 public:
-  SeveralWorker(std::unique_ptr<WorkerObserver> a, std::unique_ptr<WorkerObserver> b)
+  SeveralGroup(std::unique_ptr<GroupObserver> a, std::unique_ptr<GroupObserver> b)
       : a(std::move(a)), b(std::move(b)) {}
   void startGroup(Workgroup &wg, uint64_t id) override {
     a->startGroup(wg, id);
@@ -28,18 +28,18 @@ public:
   }
 
 private:
-  std::unique_ptr<WorkerObserver> a, b;
+  std::unique_ptr<GroupObserver> a, b;
 };
 
 class SeveralLaunch : public LaunchObserver {
 public:
   SeveralLaunch(std::unique_ptr<LaunchObserver> a, std::unique_ptr<LaunchObserver> b)
       : a(std::move(a)), b(std::move(b)) {}
-  std::unique_ptr<WorkerObserver> worker() override {
-    std::unique_ptr<WorkerObserver> first = a->worker(), second = b->worker();
+  std::unique_ptr<GroupObserver> group() override {
+    std::unique_ptr<GroupObserver> first = a->group(), second = b->group();
     if (!first || !second)
       return first ? std::move(first) : std::move(second);
-    return std::make_unique<SeveralWorker>(std::move(first), std::move(second));
+    return std::make_unique<SeveralGroup>(std::move(first), std::move(second));
   }
 
 private:
