@@ -116,6 +116,23 @@ def test_eight_bit_floats(run: Any, name: str) -> None:
     np.testing.assert_array_equal(run(vector, x=x), want + 1)
 
 
+@pytest.mark.parametrize("name", ["Float8E4M3FN", "Float8E4M3FNUZ", "Float8E5M2"])
+def test_eight_bit_floats_of_doubles_round_once(run: Any, name: str) -> None:
+    """Next to the middle of two codes, closer than f32 can tell, each value still goes to its own side."""
+    torch = pytest.importorskip("torch")
+    dtype = getattr(torch, {"Float8E4M3FN": "float8_e4m3fn", "Float8E4M3FNUZ": "float8_e4m3fnuz",
+                            "Float8E5M2": "float8_e5m2"}[name])  # fmt: skip
+    codes = torch.arange(0x60, dtype=torch.uint8).view(dtype).to(torch.float64).numpy()
+    lower = np.random.default_rng(3).integers(0, len(codes) - 1, 22)
+    middle = (codes[lower] + codes[lower + 1]) / 2
+    x = np.concatenate([middle * (1 - 2.0**-40), middle, middle * (1 + 2.0**-40)])[:64]
+    even = lower + lower % 2
+    want = np.concatenate([codes[lower], codes[even], codes[lower + 1]])[:64]
+    sign = np.where(np.arange(64) % 2, -1.0, 1.0)
+    got = run(f"Y[t] = X[t].to(fx.{name}).to(fx.Float64)", x=x * sign)
+    np.testing.assert_array_equal(got, want * sign)
+
+
 def test_rounding_to_bfloat16(run: Any) -> None:
     x = (np.arange(64) * 1.01).astype(np.float32)
     bits = x.view(np.uint32)

@@ -188,6 +188,26 @@ static Value encode(OpBuilder &b, Location loc, Value value, Type target) {
   return arith::BitcastOp::create(b, loc, target, narrow);
 }
 
+/// The f32 value next to an f64 value towards zero, with an odd last place if it is not equal: it is on the same
+/// side of every number that has at least two places less, so that a second rounding is as good as the only one.
+static Value roundToOdd(OpBuilder &b, Location loc, Value value) {
+  Bits bits{b, loc, value.getType()};
+  Value nearest = arith::TruncFOp::create(b, loc, bits.f32(), value);
+  Value back = arith::ExtFOp::create(b, loc, value.getType(), nearest);
+  auto compare = [&](arith::CmpFPredicate predicate, Value x, Value y) -> Value {
+    return arith::CmpFOp::create(b, loc, predicate, x, y);
+  };
+  Value zero = bits.splat(b.getF64FloatAttr(0.0));
+  Value away = arith::SelectOp::create(b, loc, compare(arith::CmpFPredicate::OLT, value, zero),
+                                       compare(arith::CmpFPredicate::OLT, back, value),
+                                       compare(arith::CmpFPredicate::OGT, back, value));
+  Value inexact = compare(arith::CmpFPredicate::ONE, back, value);
+  Value code = bits.fromF32(nearest);
+  code = bits.op<arith::SubIOp>(code, Value(arith::ExtUIOp::create(b, loc, bits.i32(), away)));
+  code = bits.op<arith::OrIOp>(code, Value(arith::ExtUIOp::create(b, loc, bits.i32(), inexact)));
+  return bits.toF32(code);
+}
+
 static bool isSmall(Type type) {
   auto floatTy = dyn_cast<FloatType>(getElementTypeOrSelf(type));
   return floatTy && floatTy.getWidth() <= 8;
@@ -201,8 +221,7 @@ void fly_rocdl::expandSmallFloats(Operation *func) {
       return;
     Value source = op->getOperand(0);
     Type from = source.getType(), to = op->getResult(0).getType();
-    // Two roundings, f64 to f32 to the result, would not be exact.
-    if ((!isSmall(from) && !isSmall(to)) || widthOf(from) > 32)
+    if (!isSmall(from) && !isSmall(to))
       return;
     OpBuilder b(op);
     Location loc = op->getLoc();
@@ -210,6 +229,8 @@ void fly_rocdl::expandSmallFloats(Operation *func) {
     Value value = source;
     if (isSmall(from))
       value = decode(b, loc, value);
+    else if (widthOf(from) > 32)
+      value = roundToOdd(b, loc, value);
     else if (widthOf(from) < 32)
       value = arith::ExtFOp::create(b, loc, shape.f32(), value);
     if (isSmall(to))
