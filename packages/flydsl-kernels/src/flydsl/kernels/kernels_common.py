@@ -1,14 +1,21 @@
-"""Older name of helpers that the kernels share."""
+"""Older name of helpers that the kernels share; see :mod:`flydsl.kernels.common`."""
 
-from .common.arch import default_f8_type, target
+from .common.arch import default_f8_type
 from .common.dtypes import element_of as dtype_to_elem_type
-from .common.index import align_up, cdiv, is_pow2, xcd_remap_bx_by
+from .common.host import (
+    _run_compiled,
+    cvt_sr_f32_to_bf16,
+    get_dtype_str,
+    get_dtype_vec_size,
+    get_warp_size,
+    validate_moe_dtypes,
+)
+from .common.index import align_up, cdiv, ceildiv, is_pow2, xcd_remap_bx_by
+
+get_dtype_in_kernel = dtype_to_elem_type
 
 __all__ = [
-    "align_up", "cdiv", "default_f8_type", "dtype_to_elem_type", "get_warp_size", "is_pow2", "xcd_remap_bx_by",
+    "_run_compiled", "align_up", "cdiv", "ceildiv", "cvt_sr_f32_to_bf16", "default_f8_type", "dtype_to_elem_type",
+    "get_dtype_in_kernel", "get_dtype_str", "get_dtype_vec_size", "get_warp_size", "is_pow2", "validate_moe_dtypes",
+    "xcd_remap_bx_by",
 ]  # fmt: skip
-
-
-def get_warp_size(arch: str | None = None) -> int:
-    """Lanes of a wave of `arch`, or of the current architecture."""
-    return target(arch).wave

@@ -2,7 +2,8 @@
 
 from .norm.autotuned import rmsnorm_autotuned, rmsnorm_configs  # noqa: F401
 from .norm.backward import *  # noqa: F403
-from .norm.rmsnorm import *  # noqa: F403
+from .norm.config import BLOCK_THREADS, EPS, VEC_WIDTH  # noqa: F401
+from .norm.rms_builders import *  # noqa: F403
 from .ops import (  # noqa: F401
     fused_add_rmsnorm,
     fused_add_rmsnorm_bwd,

@@ -1,1 +1,35 @@
-"""What the kernels share: architectures, element types, rows of matrices, reductions, conversions."""
+"""Parts that the kernels share. Names of the parts are found here as well as in their modules."""
+
+import importlib as _importlib
+from typing import Any as _Any
+
+_HOME = {
+    "reduce": ("block_reduce", "block_reduce_add", "block_reduce_add2", "wave_reduce"),
+    "dpp": ("dpp_xor_f32", "update_dpp_i32"),
+    "epilogues": ("c_shuffle_epilog", "default_epilog", "mfma_epilog"),
+    "index": (
+        "align_up", "cdiv", "ceildiv", "compute_mcast_masks", "div", "is_pow2", "mod", "pow2_shift",
+        "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32", "udiv_const", "urem_const",
+        "xcd_remap_bx_by",
+    ),
+    "preshuffle": ("make_preshuffle_b_layout", "make_preshuffle_scale_layout"),
+    "host": (
+        "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
+        "validate_moe_dtypes",
+    ),
+    "arch": ("default_f8_type", "target"),
+    "mathx": ("exp2_f32_fast", "gelu", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+# Raw buffer access is the compiler's.
+_BUFFERS = ("buffer_load", "buffer_store", "create_buffer_resource", "create_buffer_resource_from_addr")
+
+__all__ = [*_MODULE_OF, *_BUFFERS]
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _BUFFERS:
+        return getattr(_importlib.import_module("flydsl.expr.buffer_ops"), name)
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["LOG2E", "exp2", "gelu", "relu", "rcp", "rsqrt", "sigmoid", "silu", "tanh"]
+__all__ = ["LOG2E", "exp2", "exp2_f32_fast", "gelu", "rcp", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"]
 
 LOG2E = math.log2(math.e)
 
@@ -33,6 +33,9 @@ def exp2(x: Any) -> Any:
 def rcp(x: Any) -> Any:
     """1/x by the hardware instruction (1 ulp)."""
     return _lanewise(fx.rocdl.rcp, x)
+
+
+exp2_f32_fast, rcp_f32 = exp2, rcp
 
 
 def rsqrt(x: Any) -> Any:

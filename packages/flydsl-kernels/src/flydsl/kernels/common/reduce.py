@@ -10,7 +10,10 @@ import flydsl.expr as fx
 
 from .rows import Place, fold
 
-__all__ = ["Lds", "add", "amax_of", "block_reduce", "fmax", "imax", "magnitude", "reduce_rows", "wave_reduce"]
+__all__ = [
+    "Lds", "add", "amax_of", "block_reduce", "block_reduce_add", "block_reduce_add2", "fmax", "imax", "magnitude",
+    "reduce_rows", "wave_reduce",
+]  # fmt: skip
 
 
 class Lds:
@@ -80,6 +83,17 @@ def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: A
             total = op(total, slot[w])
         results.append(total)
     return results
+
+
+def block_reduce_add(value: Any, thread: Any, threads: int, lds: Lds) -> Any:
+    """Sum of an f32 over the workgroup; every lane gets it."""
+    return block_reduce([value], add, thread, threads, lds)[0]
+
+
+def block_reduce_add2(a: Any, b: Any, thread: Any, threads: int, lds: Lds) -> tuple[Any, Any]:
+    """Sums of two f32 over the workgroup, with the barrier of one."""
+    first, second = block_reduce([a, b], add, thread, threads, lds)
+    return first, second
 
 
 def reduce_rows(place: Place, values: Sequence[Any], op: Callable[[Any, Any], Any], lds: Lds) -> list[Any]:

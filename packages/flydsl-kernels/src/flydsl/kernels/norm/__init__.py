@@ -1,16 +1,17 @@
 """RMS norm and layer norm: forward, with residual add and quantised output, and backward."""
 
-from . import backward, layernorm, rmsnorm
+from . import backward, layer_builders, rms_builders
 from .backward import *  # noqa: F403
-from .layernorm import *  # noqa: F403
-from .rmsnorm import *  # noqa: F403
+from .layer_builders import *  # noqa: F403
+from .rms_builders import *  # noqa: F403
 
-__all__ = [*rmsnorm.__all__, *layernorm.__all__, *backward.__all__]
+__all__ = [*rms_builders.__all__, *layer_builders.__all__, *backward.__all__]
 
 
 # The forms for arrays, whose module is loaded when one is asked for.
 _ARRAY_FORMS = (
-    "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd", "layernorm_bwd", "layernorm_fwd", "rmsnorm_bwd", "rmsnorm_fwd",
+    "fused_add_layernorm", "fused_add_rmsnorm", "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd", "layernorm",
+    "layernorm_bwd", "layernorm_fwd", "rmsnorm", "rmsnorm_bwd", "rmsnorm_fwd",
 )  # fmt: skip
 
 

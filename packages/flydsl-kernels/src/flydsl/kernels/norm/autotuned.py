@@ -10,7 +10,7 @@ from ..common.arrays import stream_of
 from ..common.dtypes import dtype_name
 from ..common.rows import SMALL_ROW
 from .config import BLOCK_THREADS
-from .rmsnorm import rmsnorm_direct
+from .rms_builders import rmsnorm_direct
 
 __all__ = ["rmsnorm_autotuned", "rmsnorm_configs"]
 

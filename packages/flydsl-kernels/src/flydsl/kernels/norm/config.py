@@ -11,9 +11,10 @@ from ..common.convert import ROUNDINGS
 from ..common.dtypes import FLOATS, float_dtype
 from ..common.rows import RowPlan, fits_registers, plan_rows
 
-__all__ = ["BLOCK_THREADS", "EPS", "NormConfig", "make_config"]
+__all__ = ["BLOCK_THREADS", "EPS", "VEC_WIDTH", "NormConfig", "make_config"]
 
 BLOCK_THREADS = 256
+VEC_WIDTH = 8  # 16-bit elements that a lane accesses at a time where rows allow it
 EPS = 1e-5
 UNPLANNED = RowPlan(0, 1, 1, 1, 0)
 BLOCK_SIZES = (64, 128, 256, 512, 1024)

@@ -7,8 +7,8 @@ from typing import Any
 from ..common.arrays import as_rows, empty, launch, statistic, vector, zeros
 from ..common.dtypes import dtype_name
 from . import backward as bwd
-from . import layernorm as ln
-from . import rmsnorm as rms
+from . import layer_builders as ln
+from . import rms_builders as rms
 from .config import EPS
 
 __all__ = [

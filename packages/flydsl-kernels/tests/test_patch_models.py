@@ -1,0 +1,226 @@
+"""patch(model) on language models: results, gradients, training, copies, files, compilation, autocast, reports."""
+
+import copy
+import io
+import pickle
+import warnings
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, needs, random, torch
+from models import MODELS, GemmaRMSNorm, LlamaRMSNorm, make, relative
+from torch import nn
+
+import flydsl.kernels as kernels
+
+F = nn.functional
+NAMES = list(MODELS)
+pytestmark = needs(*GENERAL_GEMM)
+BOUND = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float32: 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
+def loss_of(model, tokens):
+    return F.cross_entropy(model(tokens).double().flatten(0, 1), tokens.flatten())
+
+
+def agree(model, exact, tokens, factor=2.0):
+    """As near to f64 as torch's own forward in this dtype, within `factor`."""
+    with torch.no_grad():
+        expected = exact(tokens)
+        assert relative(model(tokens), expected) <= BOUND[next(model.parameters()).dtype]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", NAMES)
+def test_results_and_gradients(name, dtype):
+    model, exact, tokens = make(name, dtype)
+    plain = copy.deepcopy(model)
+    for m in (exact, plain):
+        loss_of(m, tokens).backward()
+    report = kernels.patch(model)
+    loss_of(model, tokens).backward()
+    for (where, p), q, r in zip(model.named_parameters(), exact.parameters(), plain.parameters(), strict=True):
+        error, theirs = relative(p.grad, q.grad), relative(r.grad, q.grad)
+        assert error <= 2 * theirs + 1e-3, f"{where}: {error}, torch has {theirs}"
+    for m in (model.train(), model.eval()):
+        agree(m, exact, tokens)
+    with torch.inference_mode():
+        assert relative(model(tokens), exact(tokens)) <= BOUND[dtype]
+    # The modules of torch's attention are listed with the reason, and are the only ones without a kernel.
+    assert {s.name.rpartition(".")[2] for s in report.skipped} <= {"attention", "out_proj"}
+    assert all(s.reason for s in report.skipped) and all(s.calls == 4 for s in report.patched)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_training_follows_torch(name):
+    """A few optimiser steps change weights in place; evaluation between them sees every change."""
+    model, _, tokens = make(name, torch.float16)
+    plain = copy.deepcopy(model)
+    kernels.patch(model)
+    for _ in range(3):
+        for m in (model, plain):
+            optimiser = torch.optim.SGD(m.parameters(), lr=0.05)
+            optimiser.zero_grad()
+            loss_of(m.train(), tokens).backward()
+            optimiser.step()
+        agree(model.eval(), copy.deepcopy(plain).double(), tokens)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_copies_and_files(name):
+    model, exact, tokens = make(name)
+    keys, expected = list(model.state_dict()), model(tokens)
+    report = kernels.patch(model)
+    assert list(model.state_dict()) == keys
+    state = {k: torch.randn_like(v) * 0.1 for k, v in model.state_dict().items()}
+    if name == "gpt":
+        state["head.weight"] = state["embedding.weight"]
+    model(tokens)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    model.load_state_dict(state)
+    fresh = MODELS[name]().bfloat16()
+    fresh.load_state_dict(model.state_dict())
+    agree(model, fresh.double(), tokens)
+    model.load_state_dict(before)
+    agree(model, exact, tokens)
+    # A copy works on its own weights and counts at the same sites.
+    twin = copy.deepcopy(model)
+    calls = report.patched[0].calls
+    with torch.no_grad():
+        for p in twin.parameters():
+            p.zero_()
+        assert not twin(tokens).any()
+    agree(model, exact, tokens)
+    assert report.patched[0].calls == calls + 2
+    # A saved model comes back without kernels, and can be patched again.
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    assert relative(loaded(tokens), expected) <= BOUND[torch.bfloat16]
+    assert report.patched[0].calls == calls + 2
+    assert len(kernels.patch(pickle.loads(pickle.dumps(model))).patched) == len(report.patched)
+    assert {s.reason for s in kernels.patch(model).sites} >= {"its forward was replaced already"}
+    report.undo()
+    assert torch.equal(model(tokens), expected) and "forward" not in twin.norm.__dict__
+
+
+@pytest.mark.parametrize(("name", "training"), [("gpt", False), ("llama", True)])
+def test_compiles_as_one_graph(name, training):
+    model, exact, tokens = make(name)
+    kernels.patch(model.train(training))
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.set_grad_enabled(training):
+        for part in (tokens, tokens[:, :5]):
+            assert relative(compiled(part), exact(part)) <= BOUND[torch.bfloat16]
+        if training:
+            compiled(tokens).float().sum().backward()
+            model.head.weight.grad.zero_()
+        with torch.no_grad():
+            model.head.weight.mul_(2)
+        twice = copy.deepcopy(exact)
+        twice.head.weight.data.mul_(2)
+        assert relative(compiled(tokens), twice(tokens)) <= BOUND[torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", NAMES)
+def test_autocast(name, dtype):
+    """Weights stay f32, products run in the type of autocast, and nothing falls back."""
+    model, exact, tokens = make(name, torch.float32)
+    plain = copy.deepcopy(model)
+    report = kernels.patch(model)
+    with torch.autocast("cpu", dtype=dtype):
+        out, theirs = model(tokens), plain(tokens)
+    assert out.dtype == theirs.dtype
+    assert relative(out, exact(tokens)) <= 2 * relative(theirs, exact(tokens)) + 1e-3
+    assert all(s.calls == 1 and not s.fallbacks for s in report.patched)
+    out.float().sum().backward()
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+    with torch.no_grad(), torch.autocast("cpu", dtype=dtype):
+        assert relative(model(tokens), exact(tokens)) <= 2 * relative(theirs, exact(tokens)) + 1e-3
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_encoder_layers_use_their_modules_in_evaluation(nested):
+    """torch's fused form for evaluation calls no module, so that patched ones would silently not be used."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True).bfloat16()
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval()
+    x = random(2, 6, 64, dtype="bf16")
+    with torch.no_grad():
+        expected = model(x)
+        report = kernels.patch(model)
+        assert relative(model(x), expected) <= BOUND[torch.bfloat16]
+    assert all(s.calls == 1 for s in report.patched) and len(report.notes) == 2 and "fused form" in str(report)
+    report.undo()
+    with torch.no_grad():
+        assert torch.equal(model(x), expected)
+
+
+def test_norms_of_language_models_are_tried():
+    """A class is patched for what it computes, not for its name."""
+
+    class GatedRMSNorm(LlamaRMSNorm):
+        def forward(self, x, gate):
+            return super().forward(x) * gate
+
+    class FakeRMSNorm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(32))
+
+        def forward(self, x):
+            return x
+
+    model = nn.ModuleDict({"llama": LlamaRMSNorm(32), "gemma": GemmaRMSNorm(32), "gated": GatedRMSNorm(32),
+                           "fake": FakeRMSNorm(), "torch": nn.RMSNorm(32, elementwise_affine=False),
+                           "meta": LlamaRMSNorm(32).to("meta")})  # fmt: skip
+    nn.init.normal_(model["llama"].weight)
+    reasons = {s.name: s.reason for s in kernels.patch(model).sites}
+    assert not reasons["llama"] and not reasons["torch"]
+    assert "its forward is not x * rsqrt" in reasons["gemma"] and "more than a tensor" in reasons["gated"]
+    assert "no epsilon" in reasons["fake"] and "no values yet" in reasons["meta"]
+    x = random(3, 32)
+    assert relative(model["torch"](x), F.rms_norm(x.double(), (32,))) <= 1e-6
+    # A wider weight makes a wider result, as it did before.
+    half = random(3, 32, dtype="bf16")
+    assert model["llama"](half).dtype == LlamaRMSNorm(32)(half).dtype == torch.float32
+
+
+def test_layer_norm_without_weight_or_bias():
+    model = nn.Sequential(nn.LayerNorm(40, bias=False), nn.LayerNorm(40, elementwise_affine=False)).bfloat16()
+    x = random(5, 40, dtype="bf16")
+    expected = copy.deepcopy(model).double()(x.double())
+    assert len(kernels.patch(model).patched) == 2
+    assert relative(model(x), expected) <= BOUND[torch.bfloat16]
+
+
+@pytest.mark.filterwarnings("default")
+def test_calls_that_do_not_fit_run_torch_and_say_why():
+    model = nn.ModuleDict({"linear": nn.Linear(16, 8), "norm": nn.LayerNorm(16), "softmax": nn.Softmax(-1),
+                           "plain": nn.LayerNorm(16, elementwise_affine=False)}).bfloat16()  # fmt: skip
+    report = kernels.patch(model)
+    x = random(2, 16)
+    with pytest.warns(UserWarning, match="input dtype torch.float64"):
+        assert model["softmax"](x.double()).dtype == torch.float64
+    with pytest.warns(UserWarning, match="last dimension must be 16"), pytest.raises(RuntimeError):
+        model["norm"](x[:, :8].bfloat16())
+    with pytest.warns(UserWarning, match="last dimension must be 16"), pytest.raises(RuntimeError):
+        model["plain"](x[:, :8])
+    with pytest.warns(UserWarning, match="last dimension must be 16"), pytest.raises(RuntimeError):
+        model["linear"](x[:, :8].bfloat16())
+    with pytest.warns(UserWarning, match="both must be float16 or both bfloat16"), pytest.raises(RuntimeError):
+        model["linear"](x)
+    with pytest.warns(UserWarning, match="rank 0"):
+        model["softmax"](torch.tensor(1.0))
+    assert model["linear"](input=x.bfloat16()).shape == (2, 8)
+    assert sum(sum(s.fallbacks.values()) for s in report.sites) == 6
+    assert str(report).count("fell back 1 times") == 6
