@@ -1,4 +1,4 @@
-"""Wrong code of LLVM 22 that random programs ran into."""
+"""Wrong code of LLVM 22 that random programs ran into, and the traces by which compiler_faults.py knows it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hiplib import LLVM
+from compiler_faults import FOLD, folded_out_of_a_loop, lost_live_range, refused_by_the_assembler, split_dumps
+from hiplib import LLVM, SimError
 
-SOURCE = Path(__file__).with_name("structurizer.ll")
+HERE = Path(__file__).parent
+LANE = np.arange(64, dtype=np.uint32)
+
+
+def llc(name: str, arch: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Compiles the case `name` at -O2."""
+    command = [LLVM / "llc", "-O2", f"-mcpu={arch}", *flags, HERE / name]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def build(name: str, arch: str, tmp: str) -> bytes:
+    """The linked code object of the case `name`."""
+    base = Path(tmp) / f"{name}-{arch}"
+    done = llc(name, arch, "-filetype=obj", "-o", f"{base}.o")
+    assert done.returncode == 0, done.stderr
+    subprocess.run([LLVM / "ld.lld", "-shared", f"{base}.o", "-o", f"{base}.hsaco"], check=True)
+    return Path(f"{base}.hsaco").read_bytes()
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1201", "gfx1250"])
@@ -18,13 +35,8 @@ def test_a_value_that_the_structurizer_loses(sim, build_dir, arch):
 
     Lanes that come by that way store whatever the register held; the other lanes are right.
     """
-    base = Path(build_dir) / f"structurizer-{arch}"
-    subprocess.run(
-        [LLVM / "llc", "-O2", f"-mcpu={arch}", "-filetype=obj", SOURCE, "-o", base.with_suffix(".o")], check=True
-    )
-    subprocess.run([LLVM / "ld.lld", "-shared", base.with_suffix(".o"), "-o", base.with_suffix(".hsaco")], check=True)
-    image = base.with_suffix(".hsaco").read_bytes()
-    which, value = np.arange(64, dtype=np.uint32) % 5, np.arange(100, 164, dtype=np.uint32)
+    image = build("structurizer.ll", arch, build_dir)
+    which, value = LANE % 5, LANE + 100
     want = np.choose(which, [value + 1, value, value, value >> 1, value])
     sim.set_arch(arch)
 
@@ -33,3 +45,51 @@ def test_a_value_that_the_structurizer_loses(sim, build_dir, arch):
     np.testing.assert_array_equal(out[which != 4], want[which != 4])
     if (out != want).any():
         pytest.xfail("LLVM 22: StructurizeCFG::hoistZeroCostElseBlockPhiValues loses a value")
+
+
+def last_trip(n: int) -> int:
+    """What divergent_trip.ll stores for a lane with input `n`."""
+    trip = 0
+    while n and trip + 1 < (~(n & trip) & 255):
+        trip += 1
+    return trip
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_a_scalar_that_is_read_outside_of_its_divergent_loop(sim, build_dir, arch):
+    """Lanes leave the loop at different trips; si-fold-operands reads the trip counter itself behind the loop.
+
+    All lanes then get the counter of the last trip instead of the vector copy that the loop made for each of them.
+    """
+    value = LANE * 4
+    want = np.array([last_trip(int(n)) for n in value], np.uint32)
+    sim.set_arch(arch)
+    out = np.zeros(64, np.uint32)
+    sim.run(build("divergent_trip.ll", arch, build_dir), "k", (1,), (64,), [value, out])
+
+    dumps = llc("divergent_trip.ll", arch, f"-print-before={FOLD}", f"-print-after={FOLD}", "-filetype=null").stderr
+    found = folded_out_of_a_loop(*split_dumps(dumps))
+    wrong = (out != want).any()
+    assert wrong == bool(found), found
+    if wrong:
+        assert set(out[value != 0]) == {want.max()}
+        pytest.xfail("LLVM 22: SIFoldOperands folds a scalar of a divergent loop into a use behind it")
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201", "gfx1250"])
+def test_a_multiply_add_with_dpp(sim, build_dir, arch):
+    """LLVM combines DPP with a 64-bit multiply-add, for which its own assembler and disassembler know no such form.
+
+    The simulator refuses these bytes: what the hardware does with them is written nowhere.
+    """
+    sim.set_arch(arch)
+    value, out = LANE * 0x01234567, np.zeros(64, np.uint64)
+    image = build("multiply_dpp.ll", arch, build_dir)
+    text = llc("multiply_dpp.ll", arch, "-o", "-").stdout
+    if refused_by_the_assembler(text, arch):
+        with pytest.raises(SimError, match="these bytes are no instruction"):
+            sim.run(image, "k", (1,), (64,), [value, out])
+        pytest.xfail("LLVM 22: GCNDPPCombine makes an instruction that does not exist")
+    sim.run(image, "k", (1,), (64,), [value, out])
+    turned = value[(LANE & ~np.uint32(15)) | ((LANE - 1) & 15)]
+    np.testing.assert_array_equal(out, turned.astype(np.uint64) * 31 + value)

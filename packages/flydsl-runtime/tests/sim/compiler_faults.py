@@ -1,0 +1,126 @@
+"""Tells wrong code of LLVM 22 from a fault of the simulator, for programs whose result differs.
+
+Each case has a reproducer in test_compiler_faults.py. A case is told by its own traces in what the compiler
+says of that function, never by the result alone.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+
+from clangc import COMMON, PRELUDE, find_clang
+from hiplib import LLVM
+
+FOLD = "si-fold-operands"
+LINE = re.compile(r"^\s+(?:(?P<defs>[^=]*?) = )?(?P<rest>.*)$")
+
+
+def _clang(source: str, arch: str, opt: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    clang = find_clang()
+    assert clang
+    target = ["--target=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-nogpulib", f"-O{opt}"]
+    output = "-" if "-S" in flags else "/dev/null"
+    command = [clang, *target, *COMMON, "-fno-crash-diagnostics", *flags, "-o", output, "-"]
+    return subprocess.run(command, input=PRELUDE + source, capture_output=True, text=True)
+
+
+def refused_by_the_assembler(text: str, arch: str) -> list[str]:
+    """The 64-bit multiply-adds with DPP in assembly `text` that LLVM's own assembler has no encoding for."""
+    bad = []
+    for line in re.findall(r"^\s*v_mad_(?:co_|nc_)?[iu]64_[iu]32_e64_dpp .*$", text, re.M):
+        command = [LLVM / "llvm-mc", "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-filetype=null"]
+        done = subprocess.run(command, input=line, capture_output=True, text=True)
+        if "e64_dpp variant of this instruction is not supported" in done.stderr:
+            bad.append(line.strip())
+    return bad
+
+
+def lost_live_range(text: str, name: str) -> bool:
+    """Whether the machine verifier's report `text` has a use in function `name` of a value it holds for dead."""
+    return bool(re.search(rf"Bad machine code: No live (?:sub)?range at use \*\*\*\s+- function: +{name}\b", text))
+
+
+def _blocks(mir: str) -> dict[int, list[str]]:
+    parts = re.split(r"^bb\.(\d+)[^\n]*$", mir, flags=re.M)
+    return {int(n): body.splitlines() for n, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def folded_out_of_a_loop(before: str, after: str) -> list[str]:
+    """Instructions of `after` that read a scalar of a divergent loop outside of it, and a vector copy in `before`.
+
+    Both are machine code of one function in SSA form. In such a loop lanes leave at different trips: a vector
+    register keeps what each lane had then, a scalar register has the value of the last trip.
+    """
+    code, folded = _blocks(before), _blocks(after)
+    successors = {
+        n: {int(s) for line in lines if line.strip().startswith("successors:") for s in re.findall(r"%bb\.(\d+)", line)}
+        for n, lines in code.items()
+    }
+    defined = {reg: n for n, lines in code.items() for line in lines for reg in re.findall(r"(%\d+):[^=]*=", line)}
+    loops = []
+    for n, lines in code.items():
+        for header in (int(h) for line in lines for h in re.findall(r"SI_LOOP [^,]*, %bb\.(\d+)", line)):
+            body = {header, n}
+            todo = [n]
+            while todo:
+                block = todo.pop()
+                fresh = {p for p, after_p in successors.items() if block in after_p} - body
+                if block != header:
+                    body |= fresh
+                    todo += fresh
+            loops.append(body)
+    found = []
+    for n, lines in folded.items():
+        was = {m["defs"]: m["rest"] for line in code.get(n, []) if (m := LINE.match(line)) and m["defs"]}
+        for line in lines:
+            m = LINE.match(line)
+            if not m or not m["defs"] or was.get(m["defs"], m["rest"]) == m["rest"]:
+                continue
+            for scalar in re.findall(r"(%\d+)(?:\.\w+)?:s(?:reg|gpr)_", m["rest"]):
+                home = defined.get(scalar)
+                if scalar in was[m["defs"]] or not any(home in body and n not in body for body in loops):
+                    continue
+                found.append(line.strip())
+    return found
+
+
+def split_dumps(text: str) -> tuple[str, str]:
+    """The first and the last of the machine code dumps in `text`; empty strings if there are none."""
+    dumps = re.split(r"^# \*\*\* IR Dump (?:Before|After) [^\n]*$", text, flags=re.M)[1:]
+    return (dumps[0], dumps[-1]) if dumps else ("", "")
+
+
+def _around_fold(source: str, arch: str, opt: str, name: str) -> tuple[str, str]:
+    """Machine code of function `name` before the first folding of operands and after the last; empty at -O0."""
+    dump = [f"-print-before={FOLD}", f"-print-after={FOLD}", f"-filter-print-funcs={name}"]
+    text = _clang(source, arch, opt, "-c", *(f for flag in dump for f in ("-mllvm", flag))).stderr
+    return split_dumps(text)
+
+
+def _without_fold(source: str, arch: str, opt: str, name: str) -> list[str]:
+    """Flags that run all passes but the folding of operands in function `name`."""
+    text = _clang(source, arch, opt, "-c", "-mllvm", "-opt-bisect=1-1000000", "-mllvm", "-opt-bisect-verbose").stderr
+    turns = [int(n) for n in re.findall(rf"running pass \((\d+)\) {FOLD} on function \({name}\)", text)]
+    starts, ends = [1] + [n + 1 for n in turns], [n - 1 for n in turns] + [1000000]
+    return ["-mllvm", "-opt-bisect=" + ",".join(f"{a}-{z}" for a, z in zip(starts, ends, strict=True) if a <= z)]
+
+
+def explain(
+    source: str, arch: str, opt: str, name: str, refused: bool, agrees: Callable[[list[str]], bool]
+) -> str | None:
+    """Names LLVM's fault that makes function `name` of C text `source` wrong, or None if there is no such trace.
+
+    `refused` says that the simulator found bytes that are no instruction; `agrees(flags)` compiles with further
+    flags, runs and compares with the host.
+    """
+    if refused:
+        text = _clang(source, arch, opt, "-S").stdout
+        body = text[text.find(f"\n{name}:") : text.find(f".Lfunc_end{name}")]
+        return "a multiply-add that has no DPP form" if refused_by_the_assembler(body, arch) else None
+    if lost_live_range(_clang(source, arch, opt, "-c", "-mllvm", "-verify-machineinstrs").stderr, name):
+        return "a live range that the register coalescer lost"
+    if folded_out_of_a_loop(*_around_fold(source, arch, opt, name)) and agrees(_without_fold(source, arch, opt, name)):
+        return "a scalar of a divergent loop that is read outside of it"
+    return None
