@@ -33,7 +33,10 @@ def profiled(sim, what, run):
 def run_waves(sim, bench, name, groups):
     """Launch `groups` work-groups of one wave of a bench program."""
     program = bench.programs[name]
-    inputs, out = np.ones((max(1, program.inputs), 64), np.uint32), np.zeros((program.outputs, 64), np.uint32)
+    # On page boundaries: a line more or less is a difference of the launch, not of the code.
+    inputs = aligned(max(1, program.inputs) * 64).view(np.uint32)
+    inputs[:] = 1
+    out = aligned(program.outputs * 64).view(np.uint32)
     sim.set_arch(bench.arch)
     sim.launch(sim.function(bench.module, name), (groups,), (bench.wave,), [inputs, out])
 

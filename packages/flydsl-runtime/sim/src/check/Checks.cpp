@@ -9,6 +9,7 @@
 #include "check/Checks.h"
 
 #include "check/Approximate.h"
+#include "check/Moves.h"
 #include "check/Numbers.h"
 #include "check/Races.h"
 #include "check/Twin.h"
@@ -32,7 +33,7 @@ bool starts(const std::string &s, const char *prefix) { return s.rfind(prefix, 0
 Extra extraOf(const Program &p, const Inst &i, const InstInfo &info) {
   Extra e;
   bool memory = info.space == MemSpace::Global || info.space == MemSpace::Flat ||
-                info.space == MemSpace::Buffer;
+                info.space == MemSpace::Buffer || info.space == MemSpace::Scalar;
   if (!memory && info.unit != Unit::Barrier && info.unit != Unit::Branch)
     return e;
   std::string text = p.text(i);
@@ -135,24 +136,28 @@ public:
       g.twin.before(w, i, info);
     if (g.approximate)
       g.approximate->before(w, i, info);
+    if (checks & kCheckRace)
+      g.races.counters(w, info);
     if (extra.barrier != Extra::NoBarrier)
       return barrier(w, i, extra, g);
     if (!(checks & (kCheckOob | kCheckRace | kCheckBuffer)) || extra.ownPlace)
       return;
-    if (info.space == MemSpace::None || info.space == MemSpace::Scalar ||
-        info.space == MemSpace::Scratch)
+    bool moves = movesLds(i, info);
+    if (info.space == MemSpace::None || (info.space == MemSpace::Scratch && !moves))
       return;
     if ((checks & kCheckBuffer) && info.space == MemSpace::Buffer)
       descriptorBounds(w, i, info);
     access.lanes = 0;
-    if (!describeAccess(w, i, info, access))
-      return;
-    if ((checks & kCheckOob) && access.ldsSpace)
+    bool described = describeAccess(w, i, info, access);
+    if (described && (checks & kCheckOob) && access.ldsSpace)
       ldsBounds(w, i, info);
-    if (checks & kCheckRace) {
+    if (!(checks & kCheckRace))
+      return;
+    if (moves) {
+      describeMoves(w, i, info, access, list);
+      g.races.moves(w, i, info, list);
+    } else if (described) {
       g.races.memory(w, i, info, access, extra.scoped);
-      if (info.toLds)
-        loadsToLds(w, i, info, g);
     }
   }
 
@@ -252,23 +257,6 @@ private:
     }
   }
 
-  /// The LDS side of loads that go to LDS.
-  void loadsToLds(Wave &w, const Inst &i, const InstInfo &info, GroupChecks &g) {
-    unsigned slot = info.bytes < 4 ? 4 : info.bytes;
-    bool async = w.program->arch->gfx1250() && !i.lds;
-    const Operand &o = i.dst ? i.dst : i.data;
-    if (async && o.kind != OperandKind::Vgpr)
-      return;
-    const uint32_t *offset = async ? row(w, o) : nullptr;
-    uint32_t first = (w.s[w.m0Index] & 0x3ffff) + static_cast<uint32_t>(i.imm);
-    for (uint64_t m = w.exec() & w.fullMask; m; m &= m - 1) {
-      unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
-      g.races.writesLds(w, i, l,
-                        async ? uint64_t(offset[l]) + static_cast<uint64_t>(i.imm) : first + l * slot,
-                        async ? info.bytes : slot);
-    }
-  }
-
   LaunchChecks &launch;
   const Dispatch &d;
   unsigned checks;
@@ -277,6 +265,7 @@ private:
   std::vector<std::unique_ptr<GroupChecks>> groups; ///< by place in the cluster
   std::vector<Workgroup> twins;
   MemoryAccess access;
+  std::vector<LdsMove> list;
 };
 
 class CheckedLaunch : public LaunchObserver {

@@ -12,6 +12,7 @@ namespace flysim {
 namespace {
 
 constexpr uint64_t kLdsBit = uint64_t(1) << 63;
+constexpr unsigned kNoLane = 255;
 
 void join(WaveClock &to, const WaveClock &from) {
   for (unsigned k = 0; k < kMaxWaves; ++k)
@@ -102,6 +103,10 @@ void RaceCheck::synchronise(unsigned wave, uint64_t address, bool release) {
 }
 
 bool RaceCheck::ordered(const AccessCell &c, uint32_t wave) {
+  if (c.transfer) {
+    uint32_t ended = waves[c.wave].ended[c.clock];
+    return ended && (c.wave == wave || ended <= waves[wave].clock[c.wave]);
+  }
   if (c.group == group)
     return c.wave == wave || c.clock <= waves[wave].clock[c.wave];
   auto it = shared.groups.find(c.group);
@@ -127,24 +132,29 @@ void RaceCheck::tell(Wave &w, const Inst &i, unsigned lane, bool write, const Ac
   if (!inLds && AddressSpace::instance().find(at, a))
     place += " (" + AddressSpace::instance().describe(at) + ")";
   Site site = siteOf(w, i, static_cast<int>(lane), write ? "write" : "read");
+  // Scalar loads and tensor moves belong to no lane.
+  site.lane = lane == kNoLane ? -1 : site.lane;
+  other.lane = c.lane == kNoLane ? -1 : other.lane;
+  const char *lacks = across       ? "no atomic operation that orders the work-groups"
+                      : running(c) ? "no wait for its end"
+                                   : "no barrier in between";
   findings.add(FaultKind::Trap, "race",
                format("%s at %s, which %s by %s with %s", write ? "write" : "read",
                       place.c_str(), c.write ? "was written" : "was read",
                       findings.describe(other, across).c_str(),
-                      across ? "no atomic operation that orders the work-groups"
-                             : "no barrier in between"),
+                      lacks),
                site, Place{inLds ? "lds" : "global", at, 4}, &other);
 }
 
 void RaceCheck::touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane, uint8_t bytes,
-                      bool write, bool atomic, uint64_t at, bool inLds) {
+                      bool write, bool atomic, uint64_t at, bool inLds, uint32_t transfer) {
   AccessCell *place = nullptr;
   for (AccessCell &c : cells.cell) {
     if (!c.inst) {
       place = place ? place : &c;
       continue;
     }
-    bool mine = c.group == group && c.wave == w.id;
+    bool mine = c.group == group && c.wave == w.id && (transfer || !running(c));
     if (mine && c.write == write && c.atomic == atomic && (bytes & c.bytes) == c.bytes)
       place = &c;
     if (mine || !(c.bytes & bytes) || !(write || c.write) || (atomic && c.atomic) ||
@@ -159,35 +169,87 @@ void RaceCheck::touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane,
       if ((!c.write || write) && ordered(c, w.id))
         place = &c;
   }
-  *place = AccessCell{&i,   group, waves[w.id].clock[w.id],
+  *place = AccessCell{&i,   group, transfer ? transfer : waves[w.id].clock[w.id],
                       inLds ? 0u : static_cast<uint32_t>(order->releases.size()),
-                      static_cast<uint8_t>(w.id), static_cast<uint8_t>(lane), bytes, write, atomic};
+                      static_cast<uint8_t>(w.id), static_cast<uint8_t>(lane), bytes, write, atomic,
+                      transfer != kNoTransfer};
 }
 
 void RaceCheck::touchLds(Wave &w, const Inst &i, unsigned lane, uint8_t bytes, bool write,
-                         bool atomic, uint64_t at) {
+                         bool atomic, uint64_t at, uint32_t transfer) {
   size_t n = at / 4;
   AccessCell *reads = &ldsReads[n * waves.size()];
+  // The transfers of a wave are done in order.
+  auto mine = [&](const AccessCell &c) { return c.wave == w.id && (transfer || !running(c)); };
   if (write) {
     for (unsigned k = 0; k < waves.size(); ++k)
-      if (reads[k].inst && k != w.id && (reads[k].bytes & bytes) && !ordered(reads[k], w.id))
+      if (reads[k].inst && !mine(reads[k]) && (reads[k].bytes & bytes) && !ordered(reads[k], w.id))
         tell(w, i, lane, true, reads[k], at, true);
-    touch(w, i, lds[n], lane, bytes, write, atomic, at, true);
+    touch(w, i, lds[n], lane, bytes, write, atomic, at, true, transfer);
     return;
   }
   for (const AccessCell &c : lds[n].cell)
-    if (c.inst && c.write && c.wave != w.id && (c.bytes & bytes) && !(atomic && c.atomic) &&
+    if (c.inst && c.write && !mine(c) && (c.bytes & bytes) && !(atomic && c.atomic) &&
         !ordered(c, w.id))
       tell(w, i, lane, false, c, at, true);
   AccessCell &own = reads[w.id];
-  uint8_t before = own.clock == waves[w.id].clock[w.id] ? own.bytes : 0;
-  own = AccessCell{&i, group, waves[w.id].clock[w.id], 0, static_cast<uint8_t>(w.id),
-                   static_cast<uint8_t>(lane), static_cast<uint8_t>(bytes | before), false, atomic};
+  if (own.inst && running(own) && !transfer)
+    return; // the transfer may read later than this
+  uint32_t clock = transfer ? transfer : waves[w.id].clock[w.id];
+  bool same = own.clock == clock && own.transfer == (transfer != kNoTransfer);
+  own = AccessCell{&i, group, clock, 0, static_cast<uint8_t>(w.id), static_cast<uint8_t>(lane),
+                   static_cast<uint8_t>(bytes | (same ? own.bytes : 0)), false, atomic,
+                   transfer != kNoTransfer};
 }
 
-void RaceCheck::writesLds(Wave &w, const Inst &i, unsigned lane, uint64_t offset, unsigned bytes) {
-  for (uint64_t at = offset & ~3ull; at < offset + bytes && at / 4 < lds.size(); at += 4)
-    touchLds(w, i, lane, 15, true, false, at);
+void RaceCheck::counters(const Wave &w, const InstInfo &info) {
+  WaveState &s = waves[w.id];
+  for (size_t n = 0; n < s.pending.size();) {
+    const WaveState::Pending &p = s.pending[n];
+    auto k = static_cast<size_t>(p.counter);
+    if (info.wait[k] == kNoWait || p.number + info.wait[k] > s.issued[k]) {
+      ++n;
+      continue;
+    }
+    s.ended[p.transfer] = s.clock[w.id];
+    s.pending.erase(s.pending.begin() + static_cast<ptrdiff_t>(n));
+  }
+  if (info.counter != Counter::Count)
+    ++s.issued[static_cast<size_t>(info.counter)];
+}
+
+void RaceCheck::moves(Wave &w, const Inst &i, const InstInfo &info, const std::vector<LdsMove> &list) {
+  WaveState &s = waves[w.id];
+  auto transfer = static_cast<uint32_t>(s.ended.size());
+  s.ended.push_back(0);
+  s.pending.push_back({transfer, info.counter, s.issued[static_cast<size_t>(info.counter)]});
+  bool toLds = !info.store;
+  std::lock_guard<std::mutex> lock(shared.mutex);
+  auto dwords = [](uint64_t first, unsigned bytes, auto &&f) {
+    uint64_t end = first + bytes;
+    for (uint64_t at = first & ~3ull; at < end; at += 4) {
+      unsigned from = at < first ? static_cast<unsigned>(first - at) : 0;
+      unsigned to = end - at < 4 ? static_cast<unsigned>(end - at) : 4;
+      f(at, static_cast<uint8_t>((1u << to) - (1u << from)));
+    }
+  };
+  for (const LdsMove &m : list) {
+    unsigned lane = m.lane < 0 ? kNoLane : static_cast<unsigned>(m.lane);
+    if (m.lds + m.bytes > w.wg->ldsSize)
+      continue;
+    dwords(m.lds, m.bytes, [&](uint64_t at, uint8_t bytes) {
+      touchLds(w, i, lane, bytes, toLds, false, at, transfer);
+    });
+    // Private memory belongs to one lane; a store of what is there already changes nothing.
+    if (!m.memory || info.space == MemSpace::Scratch)
+      continue;
+    if (!toLds && w.mem->check(m.memory, m.memoryBytes, true) &&
+        memcmp(reinterpret_cast<const void *>(m.memory), w.wg->lds + m.lds, m.memoryBytes) == 0)
+      continue;
+    dwords(m.memory, m.memoryBytes, [&](uint64_t at, uint8_t bytes) {
+      touch(w, i, shared.at(at / 4), lane, bytes, !toLds, false, at, false);
+    });
+  }
 }
 
 void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const MemoryAccess &access,
@@ -227,7 +289,8 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
         if (inLds)
           touchLds(w, i, l, bytes, write, atomic, at);
         else
-          touch(w, i, shared.at(at / 4), l, bytes, write, atomic, at, false);
+          touch(w, i, shared.at(at / 4), info.space == MemSpace::Scalar ? kNoLane : l, bytes, write,
+                atomic, at, false);
       }
       if (!atomic)
         continue;

@@ -12,6 +12,11 @@
 //
 // LDS remembers the last read of every wave. Global memory remembers four accesses a dword.
 //
+// Transfers between memory and LDS run beside the wave that starts them: on the side of the
+// LDS they end when that wave has waited for their counter. Nothing is ordered after them
+// before, not even what the wave itself does. On the side of memory they count as done
+// when they are started.
+//
 // A write that leaves memory as it is (all waves store the same value) counts for nothing.
 //
 //===----------------------------------------------------------------------===//
@@ -19,6 +24,7 @@
 #define FLYSIM_CHECK_RACES_H
 
 #include "check/Findings.h"
+#include "check/Moves.h"
 #include "observe/Access.h"
 
 #include <array>
@@ -39,6 +45,7 @@ struct AccessCell {
   uint8_t wave = 0, lane = 0;
   uint8_t bytes = 0; ///< which of the four
   bool write = false, atomic = false;
+  bool transfer = false; ///< of LDS; `clock` is the number of the transfer
 };
 struct AccessCells {
   AccessCell cell[4];
@@ -73,8 +80,10 @@ public:
   /// Before a memory instruction runs. `scoped`: loads and stores that are coherent beyond
   /// the work-group (atomic or volatile in the source).
   void memory(Wave &w, const Inst &i, const InstInfo &info, const MemoryAccess &access, bool scoped);
-  /// Before a load to LDS runs: lane `l` writes `bytes` at `offset`.
-  void writesLds(Wave &w, const Inst &i, unsigned lane, uint64_t offset, unsigned bytes);
+  /// Before any instruction: what it waits for has ended, what it starts is counted.
+  void counters(const Wave &w, const InstInfo &info);
+  /// Before an instruction that moves between memory and LDS runs, after counters().
+  void moves(Wave &w, const Inst &i, const InstInfo &info, const std::vector<LdsMove> &list);
   /// After the last instruction of the wave has run.
   void after(Wave &w);
   /// The wave signals a barrier, passes one, or ends. `whole`: the work-group's barrier.
@@ -89,12 +98,25 @@ private:
     WaveClock clock{};
     unsigned generation = 0;
     std::vector<uint64_t> acquire; ///< addresses to acquire when the instruction has run
+    uint64_t issued[kCounters] = {};
+    /// The clock at which the wave had waited for each of its transfers; 0: not yet.
+    std::vector<uint32_t> ended{1};
+    struct Pending {
+      uint32_t transfer;
+      Counter counter;
+      uint64_t number; ///< of those that count there
+    };
+    std::vector<Pending> pending;
   };
+  static constexpr uint32_t kNoTransfer = 0;
   void touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane, uint8_t bytes, bool write,
-             bool atomic, uint64_t at, bool lds);
+             bool atomic, uint64_t at, bool lds, uint32_t transfer = kNoTransfer);
   void touchLds(Wave &w, const Inst &i, unsigned lane, uint8_t bytes, bool write, bool atomic,
-                uint64_t at);
+                uint64_t at, uint32_t transfer = kNoTransfer);
   bool ordered(const AccessCell &c, uint32_t wave);
+  bool running(const AccessCell &c) const {
+    return c.transfer && !waves[c.wave].ended[c.clock];
+  }
   void tell(Wave &w, const Inst &i, unsigned lane, bool write, const AccessCell &other, uint64_t at,
             bool lds);
   void synchronise(unsigned wave, uint64_t address, bool release);

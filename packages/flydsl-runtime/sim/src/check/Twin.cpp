@@ -2,6 +2,7 @@
 
 #include "check/Twin.h"
 
+#include "check/Unwritten.h"
 #include "exec/ExecInline.h"
 #include "memory/Memory.h"
 
@@ -14,26 +15,6 @@ namespace {
 
 constexpr unsigned kSpareRows = 40, kSccIndex = 253;
 constexpr size_t kMaxOrigins = 1 << 16;
-
-/// Bits in which the twin of something unwritten differs: some in every byte.
-uint32_t flip(uint64_t n) {
-  return static_cast<uint32_t>(n * 0x9e3779b97f4a7c15ull >> 32) | 0x01010101u;
-}
-
-/// The dword at `address` (a multiple of 4) of memory that nobody wrote.
-uint32_t unwritten(uint64_t address) {
-  uint64_t x = (address >> 2) * 0x9e3779b97f4a7c15ull;
-  x ^= x >> 29;
-  return static_cast<uint32_t>(x * 0xbf58476d1ce4e5b9ull >> 32);
-}
-
-/// True when the device memory at `address` still has the pattern.
-bool neverWritten(uint64_t address, uint32_t value) {
-  address &= ~3ull;
-  Allocation a;
-  return value == unwritten(address) && AddressSpace::instance().find(address, a) &&
-         a.size <= kMaxUnwritten;
-}
 
 bool named(const Inst &i, const char *part) {
   return i.def && i.def->name && strstr(i.def->name, part);
@@ -74,15 +55,6 @@ unsigned wordsOf(const Operand &o, Num n = Num::None) {
 
 } // namespace
 
-void fillUnwritten(uint64_t base, uint64_t size) {
-  if (size > kMaxUnwritten)
-    return;
-  for (uint64_t at = 0; at < size; at += 4) {
-    uint32_t v = unwritten(base + at);
-    memcpy(reinterpret_cast<void *>(base + at), &v, std::min<uint64_t>(4, size - at));
-  }
-}
-
 TwinCheck::TwinCheck(const Dispatch &d, const std::vector<InstInfo> &infos, Findings &findings)
     : d(d), infos(infos), base(d.program->insts.data()), findings(findings) {
   for (size_t n = 0; n < infos.size(); ++n)
@@ -114,14 +86,16 @@ TwinCheck::Action TwinCheck::actionOf(const Inst &i, const InstInfo &info) {
   case Unit::Barrier:
     return Action::Copy;
   case Unit::VmemLoad:
-    if (info.toLds || starts(i, "tensor_"))
+    if (movesLds(i, info))
       return Action::Run;
     if (info.space == MemSpace::None)
       return Action::None;
     return info.space == MemSpace::Scratch ? Action::OwnLoad : Action::Load;
   case Unit::VmemStore:
-    if (info.space == MemSpace::None || named(i, "async"))
+    if (info.space == MemSpace::None)
       return Action::None;
+    if (movesLds(i, info))
+      return Action::Run; // the twin stores the same: what differs is a finding
     return info.space == MemSpace::Scratch ? Action::Run : Action::Store;
   default:
     return Action::None;
@@ -334,8 +308,15 @@ void TwinCheck::before(Wave &w, const Inst &i, const InstInfo &info) {
     t.access.lanes = 0;
     describeAccess(w, i, info, t.access);
   }
+  bool moves = movesLds(i, info);
+  if (moves)
+    describeMoves(w, i, info, t.access, list);
+  if (moves && info.store)
+    checkMoves(w, t, i);
   written(w, i, info);
   run(w, t, i);
+  if (moves && !info.store)
+    unwrittenMoves(w, t);
 }
 
 /// Remembers the LDS that an instruction writes.
@@ -344,8 +325,10 @@ void TwinCheck::written(Wave &w, const Inst &i, const InstInfo &info) {
     for (uint64_t n = offset / 4; n * 4 < offset + bytes && n < ldsWritten.size(); ++n)
       ldsWritten[n] = true;
   };
-  if (info.toLds || starts(i, "tensor_")) {
-    mark(0, w.wg->ldsSize);
+  if (movesLds(i, info)) {
+    for (const LdsMove &m : list)
+      if (!info.store)
+        mark(m.lds, m.bytes);
     return;
   }
   Twin &t = twins[w.id];

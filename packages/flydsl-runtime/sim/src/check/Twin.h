@@ -6,25 +6,20 @@
 // (compilers do that), but it must not decide a branch or an address, nor be stored to
 // global memory.
 //
-// Device memory that nobody wrote is known by its contents: hipMalloc fills what it hands
-// out with a pattern of the address while this check is on.
+// Device memory that nobody wrote is known by its contents (Unwritten.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_CHECK_TWIN_H
 #define FLYSIM_CHECK_TWIN_H
 
 #include "check/Findings.h"
+#include "check/Moves.h"
 #include "observe/Access.h"
 
 #include <memory>
 #include <vector>
 
 namespace flysim {
-
-/// Fills fresh device memory with the pattern of memory that nobody wrote.
-void fillUnwritten(uint64_t base, uint64_t size);
-/// Allocations above this size are not filled (the host would have to provide the memory).
-constexpr uint64_t kMaxUnwritten = uint64_t(1) << 30;
 
 /// The twins of the waves of one resident work-group.
 class TwinCheck {
@@ -76,6 +71,8 @@ private:
   void note(Wave &w, Twin &t, const Inst &i, const InstInfo &info);
   void compare(Wave &w, Twin &t, const Operand &o, unsigned words, uint32_t origin);
   void checkAddress(Wave &w, Twin &t, const Inst &i, const InstInfo &info);
+  void checkMoves(Wave &w, Twin &t, const Inst &i);
+  void unwrittenMoves(Wave &w, Twin &t);
   void checkStore(Wave &w, Twin &t, const Inst &i, const InstInfo &info);
   void checkBranch(Wave &w, Twin &t, const Inst &i);
   uint32_t firstDifference(Wave &w, Twin &t, const Inst &i);
@@ -97,6 +94,7 @@ private:
   std::vector<bool> ldsWritten;
   Temps temps;
   std::vector<Origin> origins; ///< [0] is unused
+  std::vector<LdsMove> list;   ///< of the instruction that runs
 };
 
 } // namespace flysim

@@ -1,7 +1,7 @@
 //===- MemoryApi.cpp - allocation and pointers ----------------------------===//
 
 #include "check/Checks.h"
-#include "check/Twin.h"
+#include "check/Unwritten.h"
 #include "hip/Queues.h"
 #include "hip/MemoryWork.h"
 #include "hip/Runtime.h"

@@ -7,6 +7,7 @@
 #include "exec/TensorInline.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace flysim {
 
@@ -61,6 +62,30 @@ void lds(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
   for (unsigned k = 0; k < info.pairs; ++k)
     for (unsigned l = 0; l < w.lanes; ++l)
       out.addr[k][l] = (base ? base[l] : 0) + offsets[k];
+}
+
+void scalar(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
+  out.lanes = 1;
+  out.addr[0][0] = 0;
+  if (i.src[0].kind != OperandKind::Sgpr)
+    return;
+  uint64_t offset = static_cast<uint64_t>(i.imm);
+  if (i.src[1])
+    offset += uint64_t(read32(w, i.src[1])) * (i.addrMode & 8 ? info.bytes : 1);
+  uint64_t whole = info.bytes >= 4 ? ~uint64_t(3) : ~uint64_t(0);
+  if (!strstr(i.def->name, "buffer")) {
+    out.addr[0][0] = ((read64(w, i.src[0]) & 0xffffffffffffull) + offset) & whole;
+    return;
+  }
+  // Dwords outside the buffer are zero: no memory is touched.
+  Resource r = decodeResource(w, i.src[0]);
+  uint64_t limit = r.stride ? uint64_t(r.stride) * r.records : r.records;
+  offset &= whole;
+  out.addr[0][0] = r.base + offset;
+  uint64_t left = (offset < limit ? limit - offset : 0) & whole;
+  if (left < out.bytes)
+    out.bytes = static_cast<unsigned>(left);
+  out.lanes = out.bytes != 0;
 }
 
 /// Which lanes the LDS serves together, as groups of `width` in `order`.
@@ -165,12 +190,7 @@ bool describeAccess(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &
     lds(w, i, info, out);
     return true;
   case MemSpace::Scalar:
-    out.lanes = 1;
-    out.addr[0][0] = i.src[0].kind == OperandKind::Sgpr
-                         ? (read64(w, i.src[0]) & 0xffffffffffffull) +
-                               (i.src[1] ? uint64_t(read32(w, i.src[1])) : 0) +
-                               static_cast<uint64_t>(i.imm)
-                         : 0;
+    scalar(w, i, info, out);
     return true;
   }
   return false;

@@ -7,7 +7,6 @@
 #ifndef FLYSIM_OBSERVE_CACHE_H
 #define FLYSIM_OBSERVE_CACHE_H
 
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -31,8 +30,7 @@ private:
   unsigned sets;
 };
 
-/// The cache that all compute units share (L2 and, behind it, the memory-side
-/// cache), used by all worker threads at once.
+/// The cache that all compute units share (L2 and, behind it, the memory-side cache).
 class SharedCache {
 public:
   explicit SharedCache(uint64_t bytes);
@@ -42,18 +40,15 @@ public:
 
 private:
   static constexpr unsigned kWays = 8; ///< one line of the host's cache for each set
-  static constexpr uint8_t kLocked = 128; ///< of `next`: a thread adds a line to the set
-  struct Way {
-    std::atomic<uint64_t> tag; ///< (line + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty
-  };
   struct Free {
     void operator()(void *p) const { ::free(p); }
   };
-  static bool mark(Way *set, uint64_t line, unsigned sectors, bool write, unsigned &fresh);
   // Pages that no launch touches are never mapped: a small launch pays for little.
   std::unique_ptr<uint8_t[], Free> memory;
-  Way *ways; ///< in `memory`, on a line of the host's cache
-  std::unique_ptr<std::atomic<uint8_t>[], Free> next; ///< victim of each set
+  /// In `memory`, on a line of the host's cache: (line + 1) << 8 | dirty sectors << 4 |
+  /// present sectors; 0: empty.
+  uint64_t *ways;
+  std::unique_ptr<uint8_t[], Free> next; ///< victim of each set
   uint64_t sets;
 };
 

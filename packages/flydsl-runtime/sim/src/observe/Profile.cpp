@@ -5,6 +5,7 @@
 #include "loader/SourceLines.h"
 #include "observe/Access.h"
 #include "observe/TimingTable.h"
+#include "observe/Traffic.h"
 
 #include <algorithm>
 #include <cstring>
@@ -36,14 +37,20 @@ constexpr size_t kTraceOps = 16000000;
 
 struct Shared {
   LaunchProfile profile;
-  SharedCache cache;
+  Traffic traffic;
+  HostArrays arrays;
   uint64_t stride = 1;  ///< distance of the sampled work-groups
   uint64_t first = 0;   ///< the first of them
   uint64_t samples = 0; ///< how many: enough to see the steady state between start and drain
   size_t opsPerGroup = 0; ///< bound of the recorded instructions of one of them
   std::mutex mutex;
 
-  explicit Shared(const ArchInfo &arch) : cache(timingTable(arch).sharedCacheBytes) {}
+  Shared(const ArchInfo &arch, const std::vector<Region> &hostRanges)
+      : traffic(timingTable(arch).sharedCacheBytes, [this](const LineMove &m, unsigned sectors) {
+          InstCounters &c = profile.counters[m.inst];
+          (profile.infos[m.inst].load ? c.readBytes : c.writtenBytes) += uint64_t(sectors) * kSectorBytes;
+        }),
+        arrays(hostRanges) {}
 };
 
 class ProfileGroup final : public GroupObserver {
@@ -71,9 +78,13 @@ public:
   void startGroup(Workgroup &wg, uint64_t linear) override {
     // The work-groups of a cluster start together: `linear` counts clusters.
     unsigned slot = wg.clusterIndex;
+    cluster = linear;
     linear = linear * wg.clusterSize + slot;
     if (slot == 0) {
       l1.clear();
+      pages.clear();
+      moves.clear();
+      nextDrain = kManyMoves;
       recorded = 0;
       waves = wg.numWaves;
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
@@ -91,6 +102,8 @@ public:
   }
 
   void endGroup(Workgroup &wg) override {
+    if (wg.clusterIndex + 1 == wg.clusterSize)
+      shared.traffic.end(cluster, std::move(moves));
     if (traces[wg.clusterIndex].waves.empty())
       return;
     std::lock_guard<std::mutex> lock(shared.mutex);
@@ -136,7 +149,7 @@ private:
   void memory(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c,
               TraceOp &op) {
     if (info.space == MemSpace::Tensor) {
-      tensorMove(w, inst, info, c, op);
+      tensorMove(w, inst, index, info, c, op);
       return;
     }
     if (info.space == MemSpace::Lds) {
@@ -163,47 +176,57 @@ private:
     op.cost = clip(std::max(1u, active * access.bytes / 64));
     if (!active)
       return;
+    if (!shared.arrays.empty())
+      for (uint64_t m = access.lanes; m; m &= m - 1) {
+        uint64_t &at = access.addr[0][__builtin_ctzll(m)];
+        at = shared.arrays.place(at);
+      }
     collectLines(access, w.lanes, w.fullMask);
     c.lines += lineCount;
     op.cost = std::max(op.cost, clip(lineCount));
-    unsigned l2 = 0, mem = 0;
+    unsigned l2 = 0;
     for (unsigned k = 0; k < lineCount; ++k) {
-      if (info.load && l1.touch(lines[k]))
+      if (info.load && l1.touch(pages.renumber(lines[k])))
         continue;
       // Loads fill whole lines; stores and atomics go through to L2 in sectors.
       unsigned sectors = info.load ? 15u : sectorsOf[k];
-      unsigned fresh = shared.cache.touch(lines[k], sectors, !info.load);
-      l2 += kBits[sectors];
-      mem += kBits[fresh];
+      l2 += move(lines[k], sectors, index, info);
     }
-    moved(info, l2, mem, c, op);
+    moved(l2, c, op);
   }
 
-  void moved(const InstInfo &info, uint64_t l2, uint64_t mem, InstCounters &c, TraceOp &op) {
+  unsigned move(uint64_t line, unsigned sectors, size_t index, const InstInfo &info) {
+    moves.push_back({line, static_cast<uint32_t>(index), static_cast<uint8_t>(sectors), !info.load});
+    return kBits[sectors];
+  }
+  void moved(uint64_t l2, InstCounters &c, TraceOp &op) {
     op.l2Bytes32 = clip(l2);
     c.l2Bytes += l2 * kSectorBytes;
-    (info.load ? c.readBytes : c.writtenBytes) += mem * kSectorBytes;
+    if (moves.size() < nextDrain)
+      return;
+    shared.traffic.drain(cluster, moves);
+    nextDrain = moves.size() + kManyMoves;
   }
 
   /// A tensor move goes between L2 and LDS, past L1.
-  void tensorMove(Wave &w, const Inst &inst, const InstInfo &info, InstCounters &c, TraceOp &op) {
-    uint64_t ldsBytes = describeTensor(w, inst, runs), l2 = 0, mem = 0;
+  void tensorMove(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c,
+                  TraceOp &op) {
+    uint64_t ldsBytes = describeTensor(w, inst, runs), l2 = 0;
     c.ldsBytes += ldsBytes;
     op.cost = clip((ldsBytes + ldsBytesPerClk - 1) / ldsBytesPerClk);
-    for (const Run &r : runs) {
+    for (Run r : runs) {
       c.bytes += r.bytes;
+      r.from = shared.arrays.place(r.from);
       uint64_t last = r.from + r.bytes - 1;
       for (uint64_t line = r.from / kLineBytes; line <= last / kLineBytes; ++line) {
         unsigned from = line == r.from / kLineBytes ? unsigned(r.from % kLineBytes / kSectorBytes) : 0;
         unsigned to = line == last / kLineBytes ? unsigned(last % kLineBytes / kSectorBytes) : 3;
         unsigned sectors = (2u << to) - (1u << from);
-        unsigned fresh = shared.cache.touch(line, sectors, !info.load);
         ++c.lines;
-        l2 += kBits[sectors];
-        mem += kBits[fresh];
+        l2 += move(line, sectors, index, info);
       }
     }
-    moved(info, l2, mem, c, op);
+    moved(l2, c, op);
   }
 
   /// Takes the lanes out of the access whose flat address lies in the LDS.
@@ -274,6 +297,12 @@ private:
   LdsCosts ldsCosts;
   MemoryAccess access;
   std::vector<Run> runs;
+  /// Moves of the work-groups that run here, and how many are worth an attempt to drain them.
+  std::vector<LineMove> moves;
+  static constexpr size_t kManyMoves = 1 << 14;
+  size_t nextDrain = kManyMoves;
+  uint64_t cluster = 0; ///< number of these work-groups
+  PageNumbers pages;    ///< of these work-groups
   uint64_t lines[kMaxLines];
   unsigned sectorsOf[kMaxLines], lineCount = 0, ldsBytesPerClk = 128, waves = 0;
   std::vector<size_t> last; ///< number of the last instruction of each wave
@@ -286,7 +315,7 @@ class ProfileLaunch final : public LaunchObserver {
 public:
   ProfileLaunch(const Dispatch &d, unsigned what, const Selection &selection,
                 void (*done)(LaunchProfile &&))
-      : shared(*d.program->arch), done(done), object(d.object), program(d.program) {
+      : shared(*d.program->arch, d.hostRanges), done(done), object(d.object), program(d.program) {
     LaunchProfile &p = shared.profile;
     const KernelInfo &k = *d.kernel;
     p.kernel = k.name;
@@ -323,6 +352,7 @@ public:
     }
   }
   ~ProfileLaunch() override {
+    shared.traffic.finish();
     LaunchProfile &p = shared.profile;
     p.texts.resize(p.infos.size());
     p.sources.resize(p.infos.size());

@@ -1,0 +1,65 @@
+//===- Traffic.cpp - what work-groups move through the shared cache -------===//
+
+#include "observe/Traffic.h"
+
+#include <algorithm>
+
+namespace flysim {
+
+HostArrays::HostArrays(const std::vector<Region> &list) {
+  std::vector<Region> sorted = list;
+  std::sort(sorted.begin(), sorted.end(), [](const Region &a, const Region &b) { return a.lo < b.lo; });
+  for (const Region &r : sorted) {
+    if (!arrays.empty() && r.lo < arrays.back().hi)
+      arrays.back().hi = std::max(arrays.back().hi, r.hi);
+    else if (r.lo < r.hi)
+      arrays.push_back(r);
+  }
+}
+
+uint64_t HostArrays::place(uint64_t address) const {
+  auto it = std::upper_bound(arrays.begin(), arrays.end(), address,
+                             [](uint64_t a, const Region &r) { return a < r.lo; });
+  if (it == arrays.begin() || address >= (--it)->hi)
+    return address;
+  // Above every address of the host; no array is as long as the distance.
+  auto index = static_cast<uint64_t>(it - arrays.begin());
+  return (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) + (address - it->lo);
+}
+
+void Traffic::apply(const std::vector<LineMove> &moves) {
+  for (const LineMove &m : moves) {
+    unsigned absent = cache.touch(pages.renumber(m.line), m.sectors, m.write);
+    if (absent)
+      fresh(m, static_cast<unsigned>(__builtin_popcount(absent)));
+  }
+}
+
+void Traffic::end(uint64_t linear, std::vector<LineMove> &&moves) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (linear != next) {
+    waiting.emplace(linear, std::move(moves));
+    return;
+  }
+  apply(moves);
+  for (auto it = waiting.begin(); ++next, it != waiting.end() && it->first == next;
+       it = waiting.erase(it))
+    apply(it->second);
+}
+
+void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (linear != next)
+    return;
+  apply(moves);
+  moves.clear();
+}
+
+void Traffic::finish() {
+  std::lock_guard<std::mutex> lock(mutex);
+  for (const auto &entry : waiting)
+    apply(entry.second);
+  waiting.clear();
+}
+
+} // namespace flysim

@@ -1,0 +1,93 @@
+//===- Traffic.h - what work-groups move through the shared cache -*- C++ -*-===//
+//
+// Worker threads run work-groups in an order that depends on the host. What each of them
+// moves is therefore written down and given to the shared cache in the order of the grid,
+// so that the traffic of a launch, and every estimate made from it, depends on the launch
+// alone. Addresses do not count either: pages are numbered as they are met.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_OBSERVE_TRAFFIC_H
+#define FLYSIM_OBSERVE_TRAFFIC_H
+
+#include "memory/Memory.h"
+#include "observe/Cache.h"
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace flysim {
+
+/// The host arrays of a launch. On a device each would start an allocation, wherever the
+/// host's heap has it here.
+class HostArrays {
+public:
+  explicit HostArrays(const std::vector<Region> &arrays);
+  bool empty() const { return arrays.empty(); }
+  /// An address that depends on the place in the array alone (and on the array's address
+  /// modulo 16, which may be a view's); other addresses stay as they are.
+  uint64_t place(uint64_t address) const;
+
+private:
+  std::vector<Region> arrays; ///< without overlaps, by address
+};
+
+/// Numbers of pages in the order in which they are met.
+class PageNumbers {
+public:
+  /// The line at the same place of the page's number.
+  uint64_t renumber(uint64_t line) {
+    constexpr unsigned kPageLines = 4096 / kLineBytes;
+    if (line / kPageLines != last) {
+      last = line / kPageLines;
+      number = numbers.emplace(last, numbers.size()).first->second;
+    }
+    return number * kPageLines + line % kPageLines;
+  }
+  void clear() {
+    numbers.clear();
+    last = ~uint64_t(0);
+  }
+
+private:
+  std::unordered_map<uint64_t, uint64_t> numbers;
+  uint64_t last = ~uint64_t(0), number = 0;
+};
+
+/// Sectors of one line that an instruction moves.
+struct LineMove {
+  uint64_t line;
+  uint32_t inst;
+  uint8_t sectors;
+  bool write;
+};
+
+/// The shared cache of one launch. Thread safe.
+class Traffic {
+public:
+  /// `fresh(move, sectors)` is told how many sectors of a move were not in the cache.
+  Traffic(uint64_t cacheBytes, std::function<void(const LineMove &, unsigned)> fresh)
+      : cache(cacheBytes), fresh(std::move(fresh)) {}
+  /// The work-groups with number `linear` have ended and moved this.
+  void end(uint64_t linear, std::vector<LineMove> &&moves);
+  /// Empties `moves` of work-groups that go on, if all before them have ended.
+  void drain(uint64_t linear, std::vector<LineMove> &moves);
+  /// After the launch: what is left when some work-groups never ended.
+  void finish();
+
+private:
+  void apply(const std::vector<LineMove> &moves);
+
+  std::mutex mutex;
+  SharedCache cache;
+  std::function<void(const LineMove &, unsigned)> fresh;
+  uint64_t next = 0; ///< the work-groups that come next
+  std::map<uint64_t, std::vector<LineMove>> waiting;
+  PageNumbers pages;
+};
+
+} // namespace flysim
+
+#endif
