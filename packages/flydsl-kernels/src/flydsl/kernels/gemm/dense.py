@@ -15,6 +15,7 @@ from ..common.index import cdiv
 from ..common.rows import pointer
 from .dense_config import LAYOUTS, dense_config
 from .dense_kernel import bounded, launch_dense
+from .tuned import dense_knobs
 
 __all__ = [
     "SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "compile_hgemm_kernel", "create_wmma_gemm_module", "gemm_a16w16",
@@ -73,34 +74,22 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     return launcher
 
 
-def _waves(block_m: int, block_n: int, block_k: int) -> tuple[int, int, int]:
-    """Waves along m, n and k such that each loader thread has whole chunks."""
-    wave = target().wave
-    for m_waves, n_waves in ((2, 2), (2, 1), (1, 2), (1, 1)):
-        threads = m_waves * n_waves * wave
-        sizes = (block_m % (16 * m_waves), block_n % (16 * n_waves), block_m * block_k % (threads * 8),
-                 block_n * block_k % (threads * 8))  # fmt: skip
-        if not any(sizes):
-            return m_waves, n_waves, 1
+def _waves(block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> dict[str, int]:
+    """Waves along m, n and k, those not given chosen such that each loader thread has whole chunks."""
+    wave, k_waves = target().wave, given.get("k_waves", 1)
+    for m_waves in (given["m_waves"],) if "m_waves" in given else (2, 1):
+        for n_waves in (given["n_waves"],) if "n_waves" in given else (2, 1):
+            chunks = m_waves * n_waves * k_waves * wave * 8
+            sizes = (block_m % (16 * m_waves), block_n % (16 * n_waves), block_m * block_k % chunks,
+                     block_n * block_k % chunks)  # fmt: skip
+            if not any(sizes):
+                return dict(m_waves=m_waves, n_waves=n_waves, k_waves=k_waves)
     raise ValueError(f"no arrangement of waves fits a tile of {block_m} x {block_n} x {block_k}")
 
 
 def get_default_kwargs(m: int, n: int, k: int) -> dict[str, int]:
     """Knobs for a problem size: smaller tiles and a split reduction where there are too few of the large ones."""
-    found = target()
-    block_k = 64 if found.matrix == "mfma" else 32
-    block_m = 128 if m > 64 else 64 if m > 32 else 32
-    block_n = 128 if n >= 128 and m > 32 else 64
-    if found.dma128 and -(-m // 256) * (n // 256) >= found.compute_units // 2:
-        return dict(block_m=256, block_n=256, block_k=64, stages=2, split_k=1, m_waves=2, n_waves=4, k_waves=1,
-                    group_m=4)  # fmt: skip
-    tiles = -(-m // block_m) * -(-n // block_n)
-    split = 1
-    while split < 16 and tiles * split * 2 <= found.compute_units and k // (split * 2) >= 8 * block_k:
-        split *= 2
-    m_waves, n_waves, k_waves = _waves(block_m, block_n, block_k)
-    return dict(block_m=block_m, block_n=block_n, block_k=block_k, stages=2, split_k=split, m_waves=m_waves,
-                n_waves=n_waves, k_waves=k_waves, group_m=0)  # fmt: skip
+    return dense_knobs(target(), m, n, k)
 
 
 def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
@@ -162,9 +151,9 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
     knobs = get_default_kwargs(m, n, k)
     given = dict(user_kwargs or {})
     given.pop("use_half_tile_interleaved", None)
-    if any(x in given for x in ("block_m", "block_n", "block_k")) and not any("waves" in x for x in given):
-        sizes = [given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k")]
-        knobs.update(zip(("m_waves", "n_waves", "k_waves"), _waves(*sizes), strict=True))
+    if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():
+        block_m, block_n, block_k = (given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k"))
+        knobs.update(_waves(block_m, block_n, block_k, given))
     knobs.update(given)
     if layout[0] == "t" and m % 8:
         raise ValueError(f"gemm_a16w16: M must be a multiple of 8 where a is column-major, got {m}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..common.arch import target
+from ..common.arch import Target, target
 from ..common.arrays import _dtype, launch
 from ..common.dtypes import dtype_name
 from .config import ACTIVATIONS
@@ -15,6 +15,7 @@ from .dense import gemm_a16w16
 from .dense_config import LAYOUTS
 from .layouts import B_16X16, check_layout, layout_of, shuffle_weight
 from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_gemm
+from .tuned import BLOCK_SCALE, PRESHUFFLE, Tile, choose
 
 __all__ = [
     "blockscale_gemm", "clear_preshuffle_cache", "default_tiles", "gemm", "linear", "preshuffle_gemm",
@@ -26,21 +27,22 @@ _OUT = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _shuffled: dict[int, tuple[Any, tuple[Any, ...], torch.Tensor]] = {}
 
 
-def default_tiles(m: int, n: int, k: int, element_bytes: int) -> tuple[int, int, int]:
-    """(tile_m, tile_n, tile_k) of a preshuffle GEMM; ValueError if no tile divides N and K."""
-    wide = 256 if m <= 32 else 128
-    tile_k = next((t for t in (wide, 128, 64) if k * element_bytes % t == 0), 0) // element_bytes
-    if n % 64 or not tile_k:
-        raise ValueError(f"preshuffle GEMM: N must be a multiple of 64 and K of {64 // element_bytes}, got {n}, {k}")
-    tile_n = next(t for t in ((64,) if m <= 64 else (128, 64)) if n % t == 0)
-    floor = 4096 // (tile_k * element_bytes)
-    tile_m = 16 if m <= 16 else 32 if m <= 32 else 64 if m <= 512 else 128
-    return max(tile_m, floor), tile_n, tile_k
+def _on_cdna(where: str) -> Target:
+    found = target()
+    if found.arch not in PRESHUFFLE:
+        raise ValueError(f"{where} is not available on {found.arch}: it needs {' or '.join(PRESHUFFLE)}")
+    return found
+
+
+def default_tiles(m: int, n: int, k: int, element_bytes: int) -> Tile:
+    """The tile of a preshuffle GEMM of this size. ValueError if none divides N and K, or the architecture has none."""
+    found = _on_cdna("preshuffle_gemm")
+    return choose(PRESHUFFLE[found.arch][element_bytes], "preshuffle_gemm", found, m, n, k)
 
 
 def takes_preshuffled(n: int, k: int, element_bytes: int) -> bool:
     """Whether the preshuffle GEMM runs a weight of n x k on the current architecture."""
-    return target().arch in ("gfx942", "gfx950") and n % 64 == 0 and k * element_bytes % 64 == 0
+    return target().arch in PRESHUFFLE and n % 64 == 0 and k * element_bytes % 64 == 0
 
 
 def _matrix(x: torch.Tensor, k: int, where: str) -> torch.Tensor:
@@ -96,9 +98,10 @@ def preshuffle_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | No
         raise ValueError(f"{where}: activation must be none, relu, silu or gelu, got {activation!r}")
     out = a.new_empty((m, n), dtype=out_dtype)
     if m and n:
-        tile_m, tile_n, tile_k = default_tiles(m, n, k, a.element_size())
-        run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype=_IN[dtype],
-                                      out_dtype=_OUT[out_dtype], epilogue=epilogue)  # fmt: skip
+        tile = default_tiles(m, n, k, a.element_size())
+        run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, in_dtype=_IN[dtype],
+                                      out_dtype=_OUT[out_dtype], epilogue=epilogue, use_async_copy=tile.direct,
+                                      xcd_swizzle=tile.group)  # fmt: skip
         unused = out.view(-1)
         launch(run, a, unused, _bytes(rows).view(-1), _bytes(b).view(-1),
                *(unused if s is None or not scaled else s.contiguous().view(-1) for s in (scale_a, scale_b)),
@@ -130,9 +133,9 @@ def blockscale_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, sca
         raise TypeError(f"{where}: out_dtype must be bfloat16 or float16, got {out_dtype}")
     out = a.new_empty((m, n), dtype=out_dtype)
     if m:
-        tile_m = 32 if m <= 128 else 64
-        tile_n = 64 if m <= 128 or n % 128 else 128
-        run = compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=128,
+        found = _on_cdna(where)
+        tile = choose(BLOCK_SCALE[found.arch], where, found, m, n, k)
+        run = compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k,
                                                  out_dtype=_OUT[out_dtype])  # fmt: skip
         launch(run, a, out.view(-1), _bytes(rows).view(-1), _bytes(b).view(-1), scale_a.contiguous().view(-1),
                scale_b.contiguous().view(-1), m, n)  # fmt: skip

@@ -1,0 +1,165 @@
+"""The tiles that the functional forms choose: one table an architecture, largest first.
+
+An entry is taken when it divides the problem and leaves enough workgroups for the compute units; the last one that
+divides the problem is taken otherwise. ``tests/test_gemm_tuned.py`` compiles every entry and fails if one spills.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.arch import Target
+from ..common.index import align_up, cdiv
+
+__all__ = ["BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "PRESHUFFLE", "DenseTile", "Tile", "choose", "dense_knobs"]
+
+FEW_ROWS = 16  # rows of the smallest tile
+MEMORY_ROWS = 64  # of a tile that is bound by the matrix unit
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of the preshuffle GEMMs.
+
+    Attributes:
+        m, n, k: elements of C and of the reduction.
+        direct: A goes to LDS without registers.
+        group: block rows of a group in the launch order; 0: plain.
+    """
+
+    m: int
+    n: int
+    k: int
+    direct: bool = False
+    group: int = 0
+
+    def blocks(self, m: int, n: int) -> int:
+        return cdiv(m, self.m) * (n // self.n)
+
+
+# Entries for few rows are bound by memory: they are narrow, so that all compute units read the weight.
+_SMALL_8 = (Tile(16, 128, 256), Tile(16, 64, 256))
+_SMALL_16 = (Tile(16, 128, 128), Tile(16, 64, 128))
+_LAST_8 = (Tile(64, 64, 256), Tile(64, 64, 128), Tile(32, 64, 128), Tile(64, 64, 64))
+_LAST_16 = (Tile(64, 64, 64), Tile(32, 64, 64), Tile(64, 64, 32))
+
+#: By architecture and bytes of an element.
+PRESHUFFLE: dict[str, dict[int, tuple[Tile, ...]]] = {
+    "gfx942": {
+        1: (Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), *_SMALL_8, *_LAST_8),
+        2: (Tile(128, 128, 64), Tile(64, 128, 64), Tile(32, 128, 64), *_SMALL_16, *_LAST_16),
+    },
+    "gfx950": {
+        1: (Tile(128, 256, 128, direct=True, group=4), Tile(128, 128, 128, direct=True), Tile(64, 128, 128),
+            Tile(32, 128, 128), *_SMALL_8, *_LAST_8),
+        2: (Tile(64, 256, 64, group=4), Tile(128, 128, 64), Tile(64, 128, 64), Tile(32, 128, 64), *_SMALL_16,
+            *_LAST_16),
+    },
+}  # fmt: skip
+
+#: fp8 with a scale per 128 k.
+BLOCK_SCALE: dict[str, tuple[Tile, ...]] = {
+    "gfx942": (Tile(128, 128, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256), Tile(32, 64, 128)),
+    "gfx950": (Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256), Tile(32, 64, 128)),
+}
+
+
+def choose(tiles: tuple[Tile, ...], where: str, target: Target, m: int, n: int, k: int) -> Tile:
+    """The tile for a problem.
+
+    Raises:
+        ValueError: none divides N and K.
+    """
+    fitting = [t for t in tiles if n % t.n == 0 and k % t.k == 0]
+    if not fitting:
+        sizes = ", ".join(sorted({f"{t.n} x {t.k}" for t in tiles}))
+        raise ValueError(f"{where}: N x K must be a multiple of one of {sizes}, got {n} x {k}")
+    # Rows beyond M are wasted, fewer than MEMORY_ROWS read the weight more often, and compute units without a
+    # workgroup idle.
+    least = min(t.m for t in fitting)
+    within = [t for t in fitting if t.m <= max(align_up(m, FEW_ROWS), least)]
+    enough = max(t.m for t in within if t.m <= max(MEMORY_ROWS, least))
+    suited = [t for t in within if t.m >= enough]
+    busy = [t for t in suited if t.blocks(m, n) >= target.compute_units]
+    return busy[0] if busy else max(suited, key=lambda t: (t.blocks(m, n), t.k))
+
+
+# ------------------------------------------------------------------------------------------- general GEMM
+
+
+@dataclass(frozen=True)
+class DenseTile:
+    """A tile of the general GEMM with its waves and LDS buffers.
+
+    Attributes:
+        m, n, k: elements of C and of the reduction.
+        waves: along m, n and k.
+        group: block rows of a group in the launch order; 0: plain.
+        least: M from which it is considered.
+        direct_stores: C is not put through LDS first.
+    """
+
+    m: int
+    n: int
+    k: int
+    waves: tuple[int, int, int]
+    stages: int = 2
+    group: int = 0
+    least: int = 1
+    direct_stores: bool = False
+
+    def knobs(self, split_k: int) -> dict[str, int]:
+        """Options of ``build_gemm_module``."""
+        m_waves, n_waves, k_waves = self.waves
+        more = {"cshuffle": False} if self.direct_stores else {}
+        return dict(more, block_m=self.m, block_n=self.n, block_k=self.k, stages=self.stages, split_k=split_k,
+                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group)  # fmt: skip
+
+
+def _usual(k: int, most: int = 128 * 128) -> tuple[DenseTile, ...]:
+    """Tiles of 2 x 2 waves; those of more than `most` elements store directly, as they have no registers to spare."""
+    sizes = ((128, 128, 65), (128, 64, 65), (64, 128, 33), (64, 64, 33), (32, 64, 1))
+    return tuple(DenseTile(m, n, k, (2, 2, 1), least=least, direct_stores=m * n > most) for m, n, least in sizes)
+
+
+DENSE: dict[str, tuple[DenseTile, ...]] = {
+    "gfx942": _usual(64),
+    "gfx950": (DenseTile(256, 256, 64, (2, 4, 1), group=4, least=129), *_usual(64)),
+    "gfx120": _usual(32, most=128 * 64),
+    "gfx1250": _usual(32),
+}
+
+#: Shapes with published choices on gfx950: (largest M, N, K) to (tile, split_k).
+DENSE_KNOWN: dict[tuple[int, int, int], tuple[DenseTile, int]] = {
+    (2048, 2048, 2048): (DenseTile(128, 128, 64, (4, 4, 1), stages=4, least=1025), 1),
+    (32, 384, 7168): (DenseTile(32, 64, 64, (2, 2, 1), stages=5), 16),
+    (32, 7168, 2048): (DenseTile(16, 64, 128, (1, 2, 2), stages=4), 1),
+    (32, 384, 16384): (DenseTile(32, 64, 256, (1, 4, 1), stages=3), 16),
+    (32, 2880, 2048): (DenseTile(16, 64, 128, (1, 4, 1), stages=5), 2),
+    (16, 5120, 2880): (DenseTile(16, 64, 64, (1, 2, 1), stages=5), 3),
+}
+
+MOST_SLICES, LEAST_TILES = 16, 8  # of a split reduction, and k tiles of a slice
+
+
+def dense_knobs(target: Target, m: int, n: int, k: int) -> dict[str, Any]:
+    """Knobs of the general GEMM for a problem: smaller tiles and a split reduction where large tiles are too few."""
+    for (most, columns, depth), (tile, split) in DENSE_KNOWN.items():
+        if target.arch == "gfx950" and (columns, depth) == (n, k) and tile.least <= m <= most:
+            return tile.knobs(split)
+    narrow = min(t.n for t in DENSE[target.arch])
+    tiles = [t for t in DENSE[target.arch] if m >= t.least and (n >= t.n or t.n == narrow)]
+
+    def count(t: DenseTile) -> int:
+        return cdiv(m, t.m) * cdiv(n, t.n)
+
+    # The largest kind is for grids that fill the chip; of the others the size of the problem decides.
+    first = tiles[0]
+    if len(tiles) > 1 and first.group and count(first) < target.compute_units // 2:
+        first = tiles[1]
+    split = 1
+    while (split < MOST_SLICES and count(first) * split * 2 <= target.compute_units
+           and k // (split * 2) >= LEAST_TILES * first.k):  # fmt: skip
+        split *= 2
+    return first.knobs(split)

@@ -1,0 +1,127 @@
+"""The tiles that functional forms choose: none spills, each gives right results, and sizes get the tile they should."""
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, Guarded, close_relative, fp8_dtype, needs, random, torch
+
+import flydsl.compiler as flyc
+import flydsl.ir
+from flydsl.kernels import gemm, ops
+from flydsl.kernels.common.arch import current_arch, target
+from flydsl.kernels.gemm import functional, tuned
+
+HERE = target().arch
+BF16 = 2.0**-8
+CDNA = needs("gfx942", "gfx950")
+
+
+def compiled_without_spills(launcher, *arguments):
+    resources = flydsl.ir.kernel_resources(flyc.compile(launcher, *arguments).artifact.hsaco)
+    assert resources and not any(r.vgpr_spills for r in resources.values())
+
+
+def preshuffle_entries(table):
+    return [(bytes_, tile) for bytes_, tiles in sorted(table.get(HERE, {}).items()) for tile in dict.fromkeys(tiles)]
+
+
+def label(value):
+    if isinstance(value, tuned.Tile | tuned.DenseTile):
+        return f"{value.m}x{value.n}x{value.k}"
+    return str(value)
+
+
+@CDNA
+@pytest.mark.parametrize(("size", "tile"), preshuffle_entries(tuned.PRESHUFFLE), ids=label)
+def test_preshuffle_entries(size, tile):
+    m, n, k = tile.m + 5, 2 * tile.n, 4 * tile.k
+    kind = fp8_dtype() if size == 1 else torch.bfloat16
+    a, b = random(m, k).to(kind), random(n, k, seed=1).to(kind)
+    scale_a, scale_b = random(m, seed=2).abs() + 0.1, random(n, seed=3).abs() + 0.1
+    out = Guarded(m, n, dtype=torch.bfloat16)
+    launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k,
+                                            in_dtype="fp8" if size == 1 else "bf16", use_async_copy=tile.direct,
+                                            xcd_swizzle=tile.group)  # fmt: skip
+    raw = torch.int8 if size == 1 else torch.bfloat16
+    shuffled = gemm.shuffle_weight(b.view(raw))
+    arguments = (out.out.view(-1), a.view(raw).view(-1), shuffled.view(-1), scale_a, scale_b, out.out.view(-1), m, n)
+    compiled_without_spills(launcher, *arguments)
+    launcher(*arguments)
+    exact = a.double() @ b.double().T
+    close_relative(out.check(), exact * scale_a[:, None] * scale_b if size == 1 else exact, BF16 * 1.01)
+
+
+@CDNA
+@pytest.mark.parametrize("tile", tuned.BLOCK_SCALE.get(HERE, ()), ids=label)
+def test_block_scale_entries(tile):
+    m, n, k = tile.m + 5, max(2 * tile.n, 128), 4 * tile.k
+    kind = fp8_dtype()
+    a, b = random(m, k).to(kind), random(n, k, seed=1).to(kind)
+    scale_a, scale_b = random(k // 128, m, seed=2).abs() + 0.1, random(n // 128, k // 128, seed=3).abs() + 0.1
+    out = Guarded(m, n, dtype=torch.bfloat16)
+    launcher = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k)
+    shuffled = gemm.shuffle_weight(b.view(torch.int8))
+    arguments = (out.out.view(-1), a.view(torch.int8).view(-1), shuffled.view(-1), scale_a.view(-1),
+                 scale_b.view(-1), m, n)  # fmt: skip
+    compiled_without_spills(launcher, *arguments)
+    launcher(*arguments)
+    left = a.double() * scale_a.double().T.repeat_interleave(128, 1)
+    right = b.double() * scale_b.double().repeat_interleave(128, 0).repeat_interleave(128, 1)
+    close_relative(out.check(), left @ right.T, BF16 * 1.01)
+
+
+def dense_entries():
+    entries = [(tile, 1) for tile in tuned.DENSE.get(HERE, ())]
+    return entries + ([v for v in tuned.DENSE_KNOWN.values()] if HERE == "gfx950" else [])
+
+
+@needs(*GENERAL_GEMM)
+@pytest.mark.parametrize(("tile", "split"), dense_entries(), ids=label)
+def test_dense_entries(tile, split):
+    m, n, k = tile.m + 5, 2 * tile.n, split * tile.k * 8
+    a, b = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
+    knobs = tile.knobs(split)
+    if split == 1:
+        run = gemm.build_gemm_module(n, k, "bf16", None, "nt", False, target().dma128, **knobs)
+        out = torch.empty(m, n, dtype=torch.bfloat16)
+        compiled_without_spills(run, out, a, b, out, out, m)
+    out = gemm.gemm_a16w16(a, b, user_kwargs=knobs)
+    close_relative(out, a.double() @ b.double().T, BF16 * 1.01)
+
+
+@needs(*GENERAL_GEMM)
+def test_every_problem_gets_knobs_that_are_accepted():
+    for m in (1, 16, 33, 65, 129, 2048, 8192):
+        for n in (8, 40, 72, 128, 384, 2048, 8192):
+            for k in (64, 512, 7168):
+                gemm.build_gemm_module(n, k, "bf16", **tuned.dense_knobs(target(), m, n, k))
+
+
+@CDNA
+def test_sizes_get_the_tiles_they_should():
+    def chosen(m, n, k, size=1):
+        tile = functional.default_tiles(m, n, k, size)
+        return tile.m, tile.n, tile.k
+
+    large = {"gfx942": {1: (64, 256, 128), 2: (128, 128, 64)}, "gfx950": {1: (128, 256, 128), 2: (64, 256, 64)}}[HERE]
+    for size, tile in large.items():
+        assert chosen(8192, 8192, 8192, size) == tile
+    assert chosen(512, 2112, 7168) == (64, 64, 256)
+    assert chosen(16, 40960, 5120) == (16, 128, 256) and chosen(1, 5120, 8192) == (16, 64, 256)
+    assert chosen(64, 64, 64) == (64, 64, 64) and chosen(3, 64, 32, 2) == (64, 64, 32)
+    for n, k in ((60, 256), (64, 96)):
+        with pytest.raises(ValueError, match="N x K must be a multiple"):
+            functional.default_tiles(64, n, k, 1)
+
+
+@pytest.mark.skipif(current_arch().startswith(("gfx942", "gfx950")), reason="the other architectures")
+def test_preshuffle_says_where_it_runs():
+    a, b = random(4, 64, dtype="bf16"), gemm.shuffle_weight(random(64, 64, dtype="bf16"))
+    with pytest.raises(ValueError, match="it needs gfx942 or gfx950"):
+        ops.preshuffle_gemm(a, b)
+
+
+@needs(*GENERAL_GEMM)
+@pytest.mark.parametrize("given", [{"k_waves": 2}, {"m_waves": 1}, {"n_waves": 1}, {}])
+def test_missing_waves_are_chosen(given):
+    a, b = random(8, 1024, dtype="bf16"), random(48, 1024, dtype="bf16", seed=1)
+    out = gemm.gemm_a16w16(a, b, user_kwargs={"block_m": 16, "block_n": 16, "block_k": 256, "stages": 4, **given})
+    close_relative(out, a.double() @ b.double().T, BF16 * 1.01)
