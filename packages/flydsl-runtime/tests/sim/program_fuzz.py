@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import random
 
-BLOCK = 128
+from program_lanes import KINDS
 
 PROGRAM_PRELUDE = """
 #define BLOCK 128
+#define ALIAS __attribute__((may_alias))
+typedef u8 ALIAS a8; typedef u16 ALIAS a16; typedef u32 ALIAS a32; typedef u64 ALIAS a64; typedef v4u32 ALIAS a128;
+typedef u32 ALIAS au32; typedef i32 ALIAS ai32; typedef u64 ALIAS au64; typedef i64 ALIAS ai64;
+typedef f32 ALIAS af32; typedef f64 ALIAS af64;
 #ifdef __AMDGCN__
 #if defined(__GFX12__)
 #define WAVE 32
@@ -28,7 +32,7 @@ PROGRAM_PRELUDE = """
 #define SYNC() do { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); __builtin_amdgcn_s_barrier(); \\
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"); } while (0)
 #define ENTRY(n) KERNEL __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK))) void p##n
-#define SHARED(n) static LDS u32 lds##n[BLOCK * 2] __attribute__((loader_uninitialized))
+#define SHARED(n) static LDS u32 lds##n[BLOCK * 2] __attribute__((loader_uninitialized, aligned(16)))
 #define ADD(p, v) __atomic_fetch_add(p, v, __ATOMIC_RELAXED)
 #define XOR(p, v) __atomic_fetch_xor(p, v, __ATOMIC_RELAXED)
 #define MAX(p, v) __atomic_fetch_max(p, v, __ATOMIC_RELAXED)
@@ -39,7 +43,7 @@ PROGRAM_PRELUDE = """
 #define DECL(t, x) t x[BLOCK] = {0}
 #define SYNC()
 #define ENTRY(n) void p##n
-#define SHARED(n) static u32 lds##n[BLOCK * 2]
+#define SHARED(n) static u32 lds##n[BLOCK * 2] __attribute__((aligned(16)))
 #define ADD(p, v) (*(p) += (v))
 #define XOR(p, v) (*(p) ^= (v))
 #define MAX(p, v) (*(p) = *(p) > (v) ? *(p) : (v))
@@ -49,7 +53,6 @@ PROGRAM_PRELUDE = """
 """
 
 INTS = ("u32", "i32", "u16", "i16", "u8", "i8", "u64", "i64")
-DPP = [(0x111, "row_shr"), (0x101, "row_shl"), (0x121, "row_ror"), (0x1B, "quad"), (0x140, "mirror"), (0x141, "half")]
 
 
 class Program:
@@ -105,6 +108,7 @@ class Program:
                     f"__builtin_fabs{fn}({a})",
                     f"__builtin_sqrt{fn}(__builtin_fabs{fn}({a}))",
                     f"({self.condition(names, depth - 1)} ? {a} : {b})",
+                    *self.float_forms(ty, fn, a, b, names),
                 ]
             )
         w = int(ty[1:]) - 1
@@ -126,6 +130,7 @@ class Program:
             f"({self.condition(names, depth - 1)} ? {a} : {b})",
             f"({ty})__builtin_popcountll((u64){a})",
             f"({ty})~{a}",
+            *self.integer_forms(ty, a, b, names),
         ]
         callable_ = [f for f in self.functions if f[1] == ty]
         if callable_ and self.rng.random() < 0.3:
@@ -133,6 +138,54 @@ class Program:
             arguments = ", ".join(self.leaf(p, names) for p in parameters)
             return f"{name}({arguments})"
         return self.pick(choices)
+
+    def float_forms(self, ty: str, fn: str, a: str, b: str, names: dict[str, str]) -> list[str]:
+        """Fused, rounding, selecting and converting expressions; NaNs never pass on their sign or payload."""
+        integer = self.pick(["i32", "u32", "i64", "u64", "u16", "i8"])
+        value = self.leaf(integer, names)
+        return [
+            f"__builtin_fma{fn}({a}, {b}, {self.leaf(ty, names)})",
+            f"(__builtin_fmin{fn}({a}, {b}) + ({ty})0)",
+            f"(__builtin_fmax{fn}({a}, {b}) + ({ty})0)",
+            f"__builtin_{self.pick(['trunc', 'ceil', 'rint', 'roundeven'])}{fn}({a})",
+            f"__builtin_copysign{fn}({a}, ({ty})(i16)({value}))",
+            f"({ty}){value}",
+            f"({ty})({'f64' if ty == 'f32' else 'f32'}){a}",
+            f"({ty})(f16){a}",
+            f"(-{a})",
+        ]
+
+    def integer_forms(self, ty: str, a: str, b: str, names: dict[str, str]) -> list[str]:
+        """Bit tricks, saturation, wide products and divisions, and conversions from floats in range."""
+        bits = int(ty[1:])
+        signed = ty[0] == "i"
+        wide = "__int128" if signed else "unsigned __int128"
+        big = f"{ty[0]}64"
+        real = self.pick(["f32", "f64"])
+        value = self.leaf(real, names)
+        absolute = f"__builtin_fabs{'f' if real == 'f32' else ''}({value})"
+        limit = {8: "100", 16: "3e4", 32: "2e9", 64: "9e18"}[bits]
+        lowest = f"-({real}){limit}" if signed else f"({real})0"
+        divisor = f"(({a} & ({ty}){2 ** (bits - 1) - 1}u{'ll' if bits == 64 else ''}) | 1)"
+        forms = [
+            f"({ty})__builtin_clzll((u64){a} | 1)",
+            f"({ty})__builtin_ctzll((u64){a} | 1)",
+            f"({ty})__builtin_bitreverse{bits}({a})",
+            f"({ty})__builtin_rotateleft{bits}({a}, {b})",
+            f"({ty})__builtin_elementwise_add_sat(({ty}){a}, ({ty}){b})",
+            f"({ty})__builtin_elementwise_sub_sat(({ty}){a}, ({ty}){b})",
+            f"({ty})__builtin_elementwise_{self.pick(['min', 'max'])}(({ty}){a}, ({ty}){b})",
+            f"({ty})((({wide}){a} * ({wide}){b}) >> {self.pick([8, 31, 32, 63, 64])})",
+            f"({ty})((({wide})({big}){a} << ({b} & 63)) >> {self.pick([1, 32, 64])})",
+            f"({ty})(({a} << {self.rng.randrange(bits)}) >> {self.rng.randrange(bits)})",
+            f"({ty})(({big}){b} {self.pick('/%')} ({big}){divisor})",
+            f"(({value}) >= {lowest} && {absolute} <= ({real}){limit} ? ({ty})({value}) : {b})",
+        ]
+        if bits > 8:
+            forms.append(f"({ty})__builtin_bswap{bits}({a})")
+        if signed:
+            forms.append(f"({ty})__builtin_elementwise_abs(({ty}){a})")
+        return forms
 
     def condition(self, names: dict[str, str], depth: int = 1) -> str:
         ty = self.pick([t for t in names.values()] or ["u32"])
@@ -165,7 +218,7 @@ class Program:
                 if self.rng.random() < 0.3:
                     self.emit(f"  if {self.condition(names)} {self.pick(['break', 'continue'])};")
                 self.emit("}")
-            elif roll < 0.93:
+            elif roll < 0.92:
                 self.emit(f"switch ({self.leaf('u32', names)} % 5) {{")
                 for case in range(self.rng.randint(2, 5)):
                     self.emit(f"case {case}:")
@@ -174,14 +227,63 @@ class Program:
                         self.emit("  break;")
                 self.emit("}")
             else:
-                self.counter += 1
-                a = f"t{self.counter}"
-                n = self.pick(targets)
-                size = self.pick([4, 8, 16])
-                ty = self.pick(["u32", "u8", "u16", "u64"])
-                self.emit(f"{{ {ty} {a}[{size}]; for (u32 q = 0; q < {size}; ++q) {a}[q] = ({ty})({self.leaf('u32', names)} * q + {self.leaf('u32', names)});")
-                self.emit(f"  {a}[{self.leaf('u32', names)} & {size - 1}] ^= ({ty})({self.leaf('u32', names)});")
-                self.emit(f"  {n} = ({names[n]})(i16)({a}[{self.leaf('u32', names)} & {size - 1}] + {a}[{self.leaf('u32', names)} & {size - 1}]); }}")
+                target = self.pick(targets)
+                self.emit(self.pick([self.array, self.array, self.vector, self.structure])(target, names))
+
+    def array(self, target: str, names: dict[str, str]) -> str:
+        """An array of the lane's own with computed indices."""
+        size, ty = self.pick([4, 8, 16]), self.pick(["u32", "u8", "u16", "u64"])
+        volatile = self.pick(["", "", "volatile "])
+        word = [self.leaf("u32", names) for _ in range(7)]
+        return (
+            f"{{ {volatile}{ty} t[{size}]; for (u32 q = 0; q < {size}; ++q) t[q] = ({ty})({word[0]} * q + {word[1]}); "
+            f"t[{word[2]} & {size - 1}] ^= ({ty})({word[3]}); "
+            f"{target} = ({names[target]})(i16)(t[{word[4]} & {size - 1}] + t[{word[5]} & {size - 1}]); }}"
+        )
+
+    def vector(self, target: str, names: dict[str, str]) -> str:
+        """Arithmetic on two vectors, a shuffle, and elements at computed indices."""
+        size = self.pick([2, 4, 8])
+        ty = self.pick(["u8", "i8", "u16", "i16", "u32", "i32", "u64", "f16", "f32", "f64", "f16", "i16"])
+        real = ty[0] == "f"
+        inner = "i8" if real else ty
+        parts = [", ".join(f"({ty})({inner}){self.leaf('u32', names)}" for _ in range(size)) for _ in "xy"]
+        ops = ["+", "-", "*"] if real else ["+", "-", "*", "&", "|", "^"]
+        shuffle = ", ".join(str(self.rng.randrange(2 * size)) for _ in range(size))
+        index = [f"{self.leaf('u32', names)} & {size - 1}" for _ in range(4)]
+        steps = [
+            f"x = x {self.pick(ops)} y;",
+            f"y = __builtin_shufflevector(x, y, {shuffle});",
+            f"x[{index[0]}] = ({ty})({inner}){self.leaf('u32', names)};",
+            f"y = y {self.pick(ops)} x;",
+            f"x = __builtin_elementwise_{self.pick(['min', 'max'])}(x, y){' + (' + ty + ')0' if real else ''};",
+        ]
+        if not real:
+            steps.append(f"x = x {self.pick(['<<', '>>'])} (y & ({ty}){int(ty[1:]) - 1});")
+        text = " ".join(self.rng.sample(steps, self.rng.randint(2, len(steps))))
+        one, other = f"x[{index[1]}]", f"y[{index[2]}]"
+        if real and names[target] not in ("f32", "f64"):
+            value = f"(({one} < {other}) * 5 + (x[0] == y[1]) + ({other} != {one}) * 2)"
+        else:
+            value = f"({one} + {other})"
+        return (
+            f"{{ typedef {ty} vec __attribute__((ext_vector_type({size}))); vec x = {{{parts[0]}}}, y = {{{parts[1]}}}; "
+            f"{text} {target} = ({names[target]}){value}; }}"
+        )
+
+    def structure(self, target: str, names: dict[str, str]) -> str:
+        """An array of structures with members of all sizes, copied whole and in part."""
+        word = [self.leaf("u32", names) for _ in range(6)]
+        wide = self.leaf("u64", names)
+        return (
+            f"{{ struct part {{ u8 a; u16 b; i8 e[3]; u32 c; u64 d; }} s[4], w; for (u32 q = 0; q < 4; ++q) {{ "
+            f"s[q].a = (u8)({word[0]} + q); s[q].b = (u16)({word[1]} * q); s[q].c = {word[2]} - q; s[q].d = {wide} >> q; "
+            f"for (u32 z = 0; z < 3; ++z) s[q].e[z] = (i8)({word[3]} >> q * 3 + z); }} "
+            f"memcpy(&w, &s[{word[4]} & 3], sizeof w); s[{word[5]} & 3].d = w.c; "
+            f"{self.pick(['s[1] = w;', 'memcpy(s[2].e, &w.c, 3);', 's[3].c ^= w.b;', 'w.e[' + word[0] + ' % 3] = 7;'])} "
+            f"{target} = ({names[target]})(i32)(w.a + w.b * 3 + w.e[{word[1]} % 3] + (u32)s[{word[2]} & 3].d "
+            f"+ s[{word[3]} & 3].c + s[2].e[1]); }}"
+        )
 
     def block(self, names: dict[str, str], nesting: int) -> None:
         self.depth += 1
@@ -211,57 +313,9 @@ class Program:
         self.emit("}")
 
     def exchange(self) -> None:
-        lds = f"lds{self.seed}"
-        source = self.pick([n for n, t in self.vars.items() if t == "u32"])
-        target = self.pick([n for n, t in self.vars.items() if t == "u32"])
-        odd, add, flip = self.rng.randrange(1, 128, 2), self.rng.randrange(128), self.rng.randrange(128)
-        kind = self.rng.randrange(6)
-        if kind == 0:
-            self.emit(f"SYNC(); LANES {{ {lds}[(L * {odd} + {add}) & {BLOCK - 1}] = V({source}); }}")
-            self.emit(f"SYNC(); LANES {{ V({target}) += {lds}[L ^ {flip}]; }}")
-        elif kind == 1:
-            op = self.pick(["ADD", "XOR", "MAX"])
-            self.emit(f"SYNC(); LANES {{ {lds}[L] = {add}; }} SYNC();")
-            self.emit(f"LANES {{ if (V({source}) & {self.pick([1, 2, 4])}) {op}(&{lds}[V({source}) >> 7 & 15], V({source}) & 0xffff); }}")
-            self.emit(f"SYNC(); LANES {{ V({target}) ^= {lds}[L & 31]; }}")
-        elif kind == 2:
-            self.emit("#ifdef __AMDGCN__")
-            self.emit(f"{target} = __builtin_amdgcn_ds_bpermute((int)((({odd} * {source}) & {BLOCK - 1}) * 4), {source});")
-            self.emit("#else")
-            self.emit(f"{{ u32 c[BLOCK]; memcpy(c, {source}, sizeof c); LANES {{ {target}[L] = c[(L & ~(WAVE - 1)) | (({odd} * c[L]) & (WAVE - 1) & {BLOCK - 1})]; }} }}")
-            self.emit("#endif")
-        elif kind == 3:
-            bit = self.rng.randrange(8)
-            self.emit("#ifdef __AMDGCN__")
-            self.emit(f"{{ u64 m = BALLOT({source} >> {bit} & 1); {target} += (u32)m * 3 + (u32)(m >> 32) + __builtin_popcountll(m & ((1ull << (L & (WAVE - 1))) - 1)); }}")
-            self.emit("#else")
-            self.emit("for (u32 w = 0; w < BLOCK; w += WAVE) { u64 m = 0;")
-            self.emit(f"  for (u32 l = 0; l < WAVE; ++l) m |= (u64)({source}[w + l] >> {bit} & 1) << l;")
-            self.emit(f"  for (u32 l = 0; l < WAVE; ++l) {target}[w + l] += (u32)m * 3 + (u32)(m >> 32) + __builtin_popcountll(m & ((1ull << l) - 1)); }}")
-            self.emit("#endif")
-        elif kind == 4:
-            ctrl, name = self.pick(DPP)
-            n = ctrl & 15
-            lane = {
-                "row_shr": f"(L & 15) < {n} ? -1 : (int)L - {n}",
-                "row_shl": f"(L & 15) + {n} > 15 ? -1 : (int)L + {n}",
-                "row_ror": f"(int)((L & ~15u) | ((L - {n}) & 15))",
-                "quad": f"(int)((L & ~3u) + ({ctrl & 255} >> 2 * (L & 3) & 3))",
-                "mirror": "(int)((L & ~15u) + 15 - (L & 15))",
-                "half": "(int)((L & ~7u) + 7 - (L & 7))",
-            }[name]
-            bound = self.rng.randrange(2)
-            self.emit("#ifdef __AMDGCN__")
-            self.emit(f"{target} ^= __builtin_amdgcn_update_dpp({add}, {source}, {ctrl}, 15, 15, {bound});")
-            self.emit("#else")
-            self.emit(f"{{ u32 c[BLOCK]; memcpy(c, {source}, sizeof c); LANES {{ int s = {lane}; {target}[L] ^= s < 0 ? {0 if bound else add} : c[s]; }} }}")
-            self.emit("#endif")
-        else:
-            self.emit("#ifdef __AMDGCN__")
-            self.emit(f"{target} -= __builtin_amdgcn_readlane({source}, {add & 31}) * 5 + __builtin_amdgcn_readfirstlane({source});")
-            self.emit("#else")
-            self.emit(f"{{ u32 c[BLOCK]; memcpy(c, {source}, sizeof c); LANES {{ u32 w = L & ~(WAVE - 1); {target}[L] -= c[w + {add & 31}] * 5 + c[w]; }} }}")
-            self.emit("#endif")
+        words = [n for n, t in self.vars.items() if t == "u32"]
+        for line in self.pick(KINDS)(self.rng, f"lds{self.seed}", self.pick(words), self.pick(words)):
+            self.emit(line)
 
     def text(self) -> str:
         """The program as C."""

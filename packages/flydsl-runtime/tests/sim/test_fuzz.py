@@ -20,7 +20,8 @@ import pytest
 from clangc import compile_gpu, compile_host, find_clang
 from compiler_faults import explain
 from hiplib import SimError
-from program_fuzz import BLOCK, batch
+from program_fuzz import batch
+from program_lanes import BLOCK
 
 BATCH = 20
 COUNT = int(os.environ.get("FLYDSL_SIM_FUZZ", "60"))
@@ -76,7 +77,7 @@ def run_batch(sim, tmp: str, first: int, count: int, targets) -> list[str]:
     for wave in set(waves.values()):
         host = compile_host(f"#define HOST_WAVE {wave}\n{text}", tmp)
         for seed in range(first, first + count):
-            out = np.zeros(BLOCK, np.uint64)
+            out = np.full(BLOCK, 0xA5, np.uint64)
             getattr(host, f"p{seed}")(ctypes.c_void_p(data.ctypes.data), ctypes.c_void_p(out.ctypes.data))
             want[wave, seed] = out
     failures = []
