@@ -36,6 +36,9 @@ class Case:
 def cases(target: Any, rows: int = 4096, *, scale: int = 1) -> Iterator[Case]:
     """All cases of an architecture.
 
+    The products of `_few_rows` have the sizes that their figures are quoted for; those of `_gemms` stand for the large
+    ones (5120 x 5120 x 8320 and more), which a simulator would take hours for.
+
     Args:
         target: ``flydsl.kernels.common.arch.target()``.
         rows: rows of the row kernels (their quoted figures have 32768 rows of 8192 bfloat16).
@@ -44,6 +47,7 @@ def cases(target: Any, rows: int = 4096, *, scale: int = 1) -> Iterator[Case]:
     yield from _norms(rows, 8192)
     yield from _others(target, rows, 8192)
     yield from _gemms(target, scale)
+    yield from _few_rows(target)
 
 
 def _bytes(*tensors: Any) -> int:
@@ -180,7 +184,7 @@ def _others(target: Any, m: int, n: int) -> Iterator[Case]:
     yield _row_case(
         "softmax", "softmax", m, n, 2 * matrix, lambda: (softmax.build_softmax_module(m, n, "bf16"), [x(), x(), m])
     )
-    for rows, columns in ((1024, 8192), (256, 32768), (256, 65536)):
+    for rows, columns in ((1024, 8192), (256, 32768), (1024, 65536)):
         yield _row_case(
             "softmax_bwd",
             "softmax_bwd",
@@ -364,3 +368,64 @@ def _gemms(target: Any, factor: int) -> Iterator[Case]:
             return launcher, [c(m, n).view(m, n), half(m * k).view(m, k), half(n * k).view(n, k)]
 
         yield case("wmma", "bf16", wmma, 2)
+
+
+def _few_rows(target: Any) -> Iterator[Case]:
+    """Products with few rows, at the sizes that are quoted for them: bound by reading the weight."""
+    import torch
+
+    from flydsl.kernels import gemm
+
+    def case(name: str, dtype: str, m: int, n: int, k: int, bytes_: float, make: Callable[[], Any],
+             extra: int = 0) -> Case:  # fmt: skip
+        count = int((m + n) * k * bytes_) + m * n * BF16_BYTES + extra
+        return Case("gemm", name, f"{m}x{n}x{k}", dtype, make, count, 2 * m * n * k)
+
+    def i8(*shape: int) -> Any:
+        return torch.randint(-40, 40, shape, dtype=torch.int8)
+
+    def half(*shape: int) -> Any:
+        return torch.randn(*shape).bfloat16()
+
+    if target.matrix == "mfma":
+        for m, n, k, tile in ((16, 40960, 5120, (16, 128, 256)), (256, 2112, 7168, (64, 64, 256)),
+                              (512, 2112, 7168, (64, 64, 256))):  # fmt: skip
+
+            def preshuffle(m: int = m, n: int = n, k: int = k, tile: tuple[int, int, int] = tile) -> Any:
+                run = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2])
+                return run, [half(m * n), i8(m * k), i8(n * k), torch.ones(m), torch.ones(n), half(1), m, n]
+
+            yield case(f"preshuffle {'x'.join(map(str, tile))}", "fp8", m, n, k, 1, preshuffle, 4 * (m + n))
+
+        def blockscale(m: int = 16, n: int = 7168, k: int = 2304) -> Any:
+            run = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=16, tile_n=64, tile_k=256)
+            scales = [torch.ones(k // 128 * m), torch.ones(n // 128 * k // 128)]
+            return run, [half(m * n), i8(m * k), i8(n * k), *scales, m, n]
+
+        yield case("blockscale 16x64x256", "fp8", 16, 7168, 2304, 1, blockscale)
+        for m, n, k in ((3, 5120, 2880), (8, 4096, 4096), (32, 384, 7168)):
+
+            def general(m: int = m, n: int = n, k: int = k) -> Any:
+                knobs = gemm.get_default_kwargs(m, n, k)
+                direct = target.dma128 and k % (knobs["block_k"] * knobs["split_k"]) == 0
+                run = gemm.build_gemm_module(n, k, "bf16", use_async_copy=direct, **knobs)
+                out, space = half(m, n), torch.empty(max(knobs["split_k"] * m * n, 1))
+                return run, [out, half(m, k), half(n, k), out, space, m]
+
+            yield case("general nt, default knobs", "bf16", m, n, k, 2, general)
+    if target.arch == "gfx950":
+        for m, tile in ((32, (32, 128, 256)), (64, (64, 128, 128))):
+
+            def mx(m: int = m, tile: tuple[int, int, int] = tile, n: int = 8192, k: int = 8192) -> Any:
+                run = gemm.compile_mxfp4_gemm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2])
+                scales = [torch.full((-(-rows // 256) * 256, k // 32), 127, dtype=torch.uint8) for rows in (m, n)]
+                return run, [half(m, n), i8(m, k // 2), i8(n, k // 2), *scales, m, n]
+
+            yield case(f"microscaled {'x'.join(map(str, tile))}", "fp4", m, 8192, 8192, 0.5, mx, 8192 * 8192 // 32)
+    if target.arch == "gfx120":
+
+        def rdna(m: int = 32, n: int = 8192, k: int = 6144) -> Any:
+            run = gemm.compile_fp8_gemm(M=m, N=n, K=k)
+            return run, [half(m, n), i8(m, k), i8(n * k), torch.ones(m), torch.ones(n)]
+
+        yield case("fp8 without LDS", "fp8", 32, 8192, 6144, 1, rdna)

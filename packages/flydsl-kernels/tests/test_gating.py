@@ -37,3 +37,22 @@ def test_equal_values_take_the_lower_expert():
 def test_unsupported_arguments():
     with pytest.raises(ValueError, match="topk must be in"):
         build_topk_gating_softmax_module(4, 5)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(("experts", "k"), [(8, 2), (60, 4), (256, 8), (100, 100)])
+def test_tokens_without_a_softmax_get_valid_experts(value, experts, k):
+    """Their weights are NaN, as their softmax is; experts stay distinct and in range, other tokens are untouched."""
+    x = random(6, experts)
+    expected = ops.topk_gating_softmax(x, k)
+    bad = x.clone()
+    bad[1], bad[4] = value, (value if value < 0 else bad[4])
+    if value != float("-inf"):
+        bad[4, experts // 2] = value
+    weights, indices, sources = ops.topk_gating_softmax(bad, k)
+    for token in range(6):
+        if token in (1, 4):
+            assert bool(weights[token].isnan().all()) and indices[token].tolist() == list(range(k))
+        else:
+            assert torch.equal(weights[token], expected[0][token]) and torch.equal(indices[token], expected[1][token])
+    assert torch.equal(sources, expected[2])

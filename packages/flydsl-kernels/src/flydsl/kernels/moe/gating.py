@@ -17,13 +17,14 @@ from ..common.dtypes import FLOATS, float_dtype
 from ..common.index import div, is_pow2, mod
 from ..common.mathx import LOG2E, exp2
 from ..common.memory import Buffer
-from ..common.reduce import Lds, add, fmax, wave_reduce
+from ..common.reduce import Lds, add, fmax, magnitude, wave_reduce
 from ..common.rows import launch_rows
 
 __all__ = ["build_topk_gating_softmax_module"]
 
 WAVES = 4
 MAX_PER_LANE = 16
+INFINITY = 0x7F800000  # bits of f32; NaN lies above
 NO_EXPERT = 1 << 30
 
 
@@ -135,7 +136,9 @@ def _gating_kernel(gating, weights, indices, sources, tokens: fx.Int32, config: 
         total = total + s
     (total,) = _over_lanes(config, [total], add, thread, lds)
     scale = 1.0 / total
-    scores = [s * scale for s in scores]
+    # A NaN or infinity makes every probability NaN, which no comparison orders: such a token gets the first experts.
+    invalid = magnitude(total) > INFINITY
+    scores = [invalid.select(0.0, s * scale) for s in scores]
     if fx.const_expr(config.lanes * per_lane != experts):
         # Places without an expert must lose even against a probability of zero.
         scores = [(n < experts).select(s, -math.inf) for n, s in zip(names, scores, strict=True)]
@@ -153,6 +156,7 @@ def _gating_kernel(gating, weights, indices, sources, tokens: fx.Int32, config: 
         for value, _ in chosen[1:]:
             total = total + value
         factor = 1.0 / fx.maxnumf(total, fx.Float32(1e-20))
+    factor = invalid.select(math.nan, factor)
     start = fx.Int64(first) * config.topk
     out_w = Buffer(weights, fx.Float32, start, count * config.topk)
     out_i = Buffer(indices, fx.Int32, start, count * config.topk)
@@ -175,6 +179,7 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
         dtype_str: of gating: ``"f32"``, ``"f16"`` or ``"bf16"``.
         renormalize: divide the k weights by their sum.
 
+    A token with a NaN, or without a finite maximum, gets the first k experts with NaN weights.
     weights is f32, indices and token_expert_indices i32 (or their bits as f32), all (num_tokens, k). Of equal values
     the lower expert comes first; ``token_expert_indices[t, j] = j * num_tokens + t``.
 
