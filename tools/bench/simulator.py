@@ -24,11 +24,45 @@ print(json.dumps({"s": best, "elements": n * n}))
 """
 
 
+LOAD = """
+import ctypes, json, sys, tempfile, time
+sys.path.insert(0, "packages/flydsl-runtime/tests/sim")
+import numpy as np
+from asmlib import Program, module_text
+from hiplib import Sim, assemble, find_library
+group = ("  v_add_f32 v{a}, v{b}, v11\\n  v_mfma_f32_16x16x16_f16 v[40:43], v[10:11], v[12:13], v[40:43]\\n"
+         "  ds_read_b128 v[60:63], v1 offset:{o}\\n  s_add_u32 s8, s8, {a}\\n"
+         "  global_load_dwordx4 v[64:67], v0, s[4:5] offset:16\\n")
+body = "".join(group.format(a=10 + k % 50, b=10 + k % 37, o=16 * (k % 100)) for k in range(4000))
+program = Program("k", "  s_cbranch_scc1 9\\n  s_endpgm\\n" + body, 1, 2, 1)
+sim = Sim(find_library())
+sim.set_arch("gfx942")
+image = assemble(module_text("gfx942", [program], 64), "gfx942", tempfile.mkdtemp())
+load = first = 1e9
+for _ in range(5):
+    start = time.perf_counter()
+    module = sim.load(image)
+    load = min(load, time.perf_counter() - start)
+    function, rows = sim.function(module, "k"), np.zeros(64, np.uint32)
+    start = time.perf_counter()
+    sim.launch(function, (1,), (64,), [rows, np.zeros_like(rows)])
+    first = min(first, time.perf_counter() - start)
+    sim.lib.hipModuleUnload(module)
+print(json.dumps({"load": load, "first": first}))
+"""
+
+
 def measure() -> list[Figure]:
-    """Elements and bytes a second of the vector add."""
+    """Elements and bytes a second of the vector add, also without AVX; the cost of a large code object."""
     result = python_json(CODE)
+    portable = python_json(CODE, {"FLYDSL_SIM_CPU": "v2"})
+    load = python_json(LOAD)
     cores = os.cpu_count() or 1
     return [
         Figure("simulated vector add 4096x4096", result["s"] * 1e3, "ms", note=f"simulator on {cores} CPU cores"),
         Figure("simulated vector add, elements per core", result["elements"] / result["s"] / cores / 1e9, "G/s"),
+        Figure("the same with the portable executor (FLYDSL_SIM_CPU=v2)",
+               portable["elements"] / portable["s"] / cores / 1e9, "G/s"),
+        Figure("load of a code object of 20000 instructions", load["load"] * 1e3, "ms", 20),
+        Figure("its first launch, which decodes them", load["first"] * 1e3, "ms"),
     ]

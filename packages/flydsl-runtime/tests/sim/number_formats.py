@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import struct
 from fractions import Fraction
 
 #: exponent bits, mantissa bits of the floating types
@@ -34,7 +35,10 @@ def decode(bits: int, ty: str) -> int | float:
     sign = -1.0 if bits >> (e + m) else 1.0
     bias = (1 << (e - 1)) - 1
     if exponent == (1 << e) - 1:
-        return math.nan if fraction else sign * math.inf
+        if not fraction:
+            return sign * math.inf
+        # The Python float keeps the sign and the payload of a NaN.
+        return struct.unpack("<d", struct.pack("<Q", bits >> (e + m) << 63 | 0x7FF << 52 | fraction << (52 - m)))[0]
     if exponent == 0:
         return sign * math.ldexp(fraction, 1 - bias - m)
     return sign * math.ldexp(fraction + (1 << m), exponent - bias - m)

@@ -55,3 +55,24 @@ def test_levels_agree(sim, build_dir: str) -> None:
         )
         found.add(done.stdout.strip())
     assert len(found) == 1
+
+
+#: Suites that together reach every source file of the executor.
+PORTABLE = ("test_packed.py", "test_dot.py", "test_atomics.py", "test_loads_stores.py", "test_lds_forms.py",
+            "test_compare.py", "test_register_indexing.py", "test_mixed.py")  # fmt: skip
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="levels are those of x86-64")
+def test_portable_executor(sim) -> None:
+    """Instruction tests on the executor without AVX, which is chosen when the library is loaded."""
+    if os.environ.get("FLYDSL_SIM_CPU"):
+        pytest.skip("this is the run with a chosen level")
+    here = Path(__file__).parent
+    names = [str(here / name) for name in PORTABLE]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *names],
+        env={**os.environ, "FLYDSL_SIM_CPU": "v2"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]

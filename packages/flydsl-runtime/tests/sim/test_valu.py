@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import valu_rare  # noqa: F401  (adds to OPS)
 from asmlib import Program, module_text
 from hiplib import LLVM, assemble
 from number_formats import FLOATS, INTS, decode, encode, is_nan, samples, width
@@ -250,7 +251,9 @@ def input_rows(op: Op, wave: int, rng: random.Random) -> np.ndarray:
         if ty in FLOATS:  # signalling NaNs are another subject
             bits = [b | 1 << (FLOATS[ty][1] - 1) if is_nan(b, ty) else b for b in bits]
         for lane, b in enumerate(bits):
-            rows[2 * n, lane] = (b | (rng.getrandbits(16) << 16 if width(ty) == 16 else 0)) & 0xFFFFFFFF
+            upper = rng.getrandbits(16)
+            upper |= 0x200 if ty == "f16" and is_nan(upper, ty) else 0
+            rows[2 * n, lane] = (b | (upper << 16 if width(ty) == 16 else 0)) & 0xFFFFFFFF
             if width(ty) == 64:
                 rows[2 * n + 1, lane] = b >> 32
     return rows

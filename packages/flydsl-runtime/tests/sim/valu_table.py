@@ -63,6 +63,8 @@ def octets(v: int) -> list[int]:
 
 def fma(a: float, b: float, c: float) -> Number:
     """a * b + c, exactly; zeros have IEEE's sign."""
+    if math.isfinite(a) and math.isfinite(b) and math.isinf(c):
+        return c  # whatever the product would overflow to
     if not all(map(math.isfinite, (a, b, c))):
         return a * b + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)

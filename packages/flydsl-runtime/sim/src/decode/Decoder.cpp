@@ -160,7 +160,8 @@ private:
       inst.imm = static_cast<int16_t>(raw.imm(OpName::simm16));
     } else {
       unsigned next = 0;
-      if (raw.numDefs() && raw.numOperands())
+      // LLVM calls the destination of a relative move a use: which register changes is unknown.
+      if ((raw.numDefs() || startsWith(raw.mnemonic, "s_movreld")) && raw.numOperands())
         inst.dst = destination(raw.at(next++));
       for (unsigned i = 0; i < 3 && next < raw.numOperands(); ++i, ++next)
         inst.src[i] = source(raw.at(next), Num::B32, 0);
@@ -262,8 +263,8 @@ private:
     if (def.flags & kRawMods)
       inst.imm = inst.negLo;
     inst.plain = isPlain();
-    // Operations with a loop of their own know nothing of lane permutes and byte selects.
-    if (inst.ext && (inst.ext->dpp || inst.ext->sdwa) && !inst.lane)
+    // Most operations with a loop of their own know nothing of lane permutes and byte selects.
+    if (inst.ext && (inst.ext->dpp || inst.ext->sdwa) && !inst.lane && !(def.flags & kPermutes))
       inst.exec = execUnsupported;
     // v_s_* run on the vector unit with scalar operands.
     if (inst.dst.kind == OperandKind::Sgpr && inst.exec == OpTable::instance().find("v_rcp_f32")->exec)
@@ -449,6 +450,7 @@ private:
                       : contains(op, "_IDXEN") ? 2
                                                : 0;
       inst.lds = contains(op, "_LDS_");
+      inst.tfe = contains(op, "_TFE_");
       if (raw.has(OpName::format))
         inst.offset2 = static_cast<uint32_t>(raw.imm(OpName::format));
       if (inst.lds)

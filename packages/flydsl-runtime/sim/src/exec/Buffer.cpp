@@ -60,7 +60,9 @@ void load(Wave &w, const Inst &i) {
   Addressing a(w, i);
   unsigned valid[kRow];
   uint32_t *d = row(w, i.dst);
-  if (locateAll(w, a, s.bytes, valid))
+  const bool all = locateAll(w, a, s.bytes, valid);
+  Addressing::reportFaults(w, i, s.bytes < 4 ? 1 : s.bytes / 4); // may overwrite an address
+  if (all)
     return vectorLoad(w, d, w.tmp->addr, s);
   for (uint64_t m = w.exec(); m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));

@@ -201,6 +201,7 @@ void loadFormat(Wave &w, const Inst &i) {
       word = high ? (word & 0xffff) | h << 16 : (word & 0xffff0000) | h;
     }
   }
+  Addressing::reportFaults(w, i, d16 ? (count + 1) / 2 : count);
 }
 
 void storeFormat(Wave &w, const Inst &i) {

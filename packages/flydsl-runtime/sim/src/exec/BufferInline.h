@@ -39,6 +39,9 @@ Resource decodeResource(const Wave &w, const Operand &o) {
   r.addTid = d[3] >> 23 & 1;
   unsigned swizzle = d[1] >> 30;
   r.swizzle = r.gfx12 ? swizzle != 0 : (swizzle & 2) != 0;
+  // On gfx9 the data format extends the stride of a descriptor that adds the lane number.
+  if (!r.gfx12 && r.addTid)
+    r.stride |= (d[3] >> 15 & 15) << 14;
   r.elementSize = r.gfx12 && swizzle == 3 ? 16 : 4;
   r.oobSelect = d[3] >> 28 & 3;
   return r;
@@ -113,6 +116,15 @@ public:
   }
 
   const Resource &resource() const { return r; }
+
+  /// The fault status of a load of `words` registers: nothing ever faults quietly here.
+  static void reportFaults(Wave &w, const Inst &i, unsigned words) {
+    if (!i.tfe)
+      return;
+    uint32_t *d = row(w, i.dst) + words * kRow;
+    for (uint64_t m = w.exec(); m; m &= m - 1)
+      d[__builtin_ctzll(m)] = 0;
+  }
 
 private:
   Resource r;

@@ -73,6 +73,15 @@ inline void writeMask(Wave &w, const Operand &o, uint64_t v) {
     write64(w, o, v);
 }
 
+/// gfx9: while MODE.GPR_IDX_EN is set, M0[7:0] is added to the register numbers of the
+/// operands that M0[15:12] names (source 0, 1, 2, destination).
+inline void applyIndexMode(Wave &w) {
+  const uint32_t m0 = w.s[w.m0Index];
+  const bool on = w.mode >> 27 & 1;
+  for (unsigned k = 0; k < 4; ++k)
+    w.msb[k] = on && (m0 >> (12 + k) & 1) ? m0 & 0xff : 0;
+}
+
 //===--- vector registers --------------------------------------------------===//
 
 inline uint32_t *row(Wave &w, const Operand &o) {

@@ -149,8 +149,14 @@ uint32_t readHwreg(Wave &w, uint32_t id) {
   switch (id) {
   case 1:
     return w.mode;
-  case 2:
-    return w.scc | (w.exec() == 0) << 9 | (vcc(w) == 0) << 10;
+  case 2: // STATUS: execz, vccz; SCC moved to STATE_PRIV with gfx12
+    return (gfx12 ? 0 : w.scc) | (w.exec() == 0) << 9 | (vcc(w) == 0) << 10;
+  case 4: // gfx9 HW_ID: slot of the wave and its SIMD; gfx12 STATE_PRIV
+    return gfx12 ? w.scc << 9 : (w.id / 4 & 15) | (w.id & 3) << 4;
+  case 6: // LDS_ALLOC: the size in units of 512 bytes
+    return (w.wg->ldsSize + 511) / 512 << 12;
+  case 23: // gfx12 HW_ID1
+    return gfx12 ? (w.id / 4 & 31) | (w.id & 3) << 8 : 0;
   case 20:
     return gfx12 ? w.s[kFlatScratchBase] : 0;
   case 21:
@@ -186,6 +192,8 @@ void setField(Wave &w, const Inst &i, uint32_t value) {
     setFpMode(w, (w.mode & ~mask) | (value << offset & mask));
   if (id == 1 && (mask & 0xff000) && w.program->arch->gfx1250())
     msbFromMode(w);
+  if (id == 1 && (mask >> 27 & 1) && w.m0Index == 124)
+    applyIndexMode(w);
 }
 
 void setVgprMsb(Wave &w, const Inst &i) {

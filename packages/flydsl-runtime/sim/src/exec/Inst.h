@@ -92,6 +92,7 @@ enum : uint32_t {
   kScalarResult = 16384, ///< VALU operation on SGPRs (v_s_*)
   kByteDst = 1 << 15, ///< op_sel[3:2] picks a byte of the result; it arrives as the immediate
   kByteSrc = 1 << 16, ///< op_sel[1:0] picks a byte of src0
+  kPermutes = 1 << 18, ///< exec applies the lane permute of a DPP form itself
   kFnuz = 1 << 17,    ///< has a variant named "<name>.fnuz" for gfx942
 };
 
@@ -146,6 +147,7 @@ struct Inst {
   uint8_t addrMode = 0;
   bool plain = false;    ///< no modifier of any kind: results may go straight to the VGPR
   bool lds = false;      ///< load to LDS
+  bool tfe = false;      ///< a fault status follows the loaded registers
   uint16_t opcodeName = 0;
 };
 

@@ -1,5 +1,6 @@
 //===- MoveRel.cpp - register indexing by M0, permutes across lanes -------===//
 
+#include "exec/Dpp.h"
 #include "exec/Register.h"
 #include "exec/Valu.h"
 
@@ -55,15 +56,26 @@ uint32_t *rowAt(Wave &w, const Operand &o, uint32_t index) {
 
 void copyActive(Wave &w, uint32_t *d, const uint32_t *s) { blend(d, s, w.exec(), w.lanes); }
 
-void movrels(Wave &w, const Inst &i) { copyActive(w, row(w, i.dst), rowAt(w, i.src[0], m0(w))); }
+/// Copies a register in the active lanes; a DPP form permutes the lanes of the source that
+/// the index has chosen.
+void move(Wave &w, const Inst &i, uint32_t *d, const uint32_t *s) {
+  if (!i.ext || !i.ext->dpp)
+    return copyActive(w, d, s);
+  const InstExt &e = *i.ext;
+  uint64_t valid = dppValid(w, e), writable = w.exec() & e.writable;
+  s = fetchDpp(w, e, s, 1, w.tmp->src[0], valid);
+  blend(d, s, e.boundCtrl ? writable : writable & valid, w.lanes);
+}
+
+void movrels(Wave &w, const Inst &i) { move(w, i, row(w, i.dst), rowAt(w, i.src[0], m0(w))); }
 void movreld(Wave &w, const Inst &i) {
-  copyActive(w, rowAt(w, i.dst, m0(w)), fetchRaw(w, i.src[0], 1, w.tmp->src[0]));
+  move(w, i, rowAt(w, i.dst, m0(w)), fetchRaw(w, i.src[0], 1, w.tmp->src[0]));
 }
 void movrelsd(Wave &w, const Inst &i) {
-  copyActive(w, rowAt(w, i.dst, m0(w)), rowAt(w, i.src[0], m0(w)));
+  move(w, i, rowAt(w, i.dst, m0(w)), rowAt(w, i.src[0], m0(w)));
 }
 void movrelsd2(Wave &w, const Inst &i) {
-  copyActive(w, rowAt(w, i.dst, m0(w) >> 16 & 0x3ff), rowAt(w, i.src[0], m0(w) & 0x3ff));
+  move(w, i, rowAt(w, i.dst, m0(w) >> 16 & 0x3ff), rowAt(w, i.src[0], m0(w) & 0x3ff));
 }
 void swaprel(Wave &w, const Inst &i) {
   uint32_t *d = rowAt(w, i.dst, m0(w) >> 16 & 0x3ff), *s = rowAt(w, i.src[0], m0(w) & 0x3ff);
@@ -73,13 +85,6 @@ void swaprel(Wave &w, const Inst &i) {
   copyActive(w, s, old);
 }
 
-/// gfx9: while MODE.GPR_IDX_EN is set, M0[7:0] is added to the register numbers of the
-/// operands that M0[15:12] names (source 0, 1, 2, destination).
-void applyIndexMode(Wave &w) {
-  bool on = w.mode >> 27 & 1;
-  for (unsigned k = 0; k < 4; ++k)
-    w.msb[k] = on && (m0(w) >> (12 + k) & 1) ? m0(w) & 0xff : 0;
-}
 void indexOn(Wave &w, const Inst &i) {
   uint32_t operands = i.src[1] ? read32(w, i.src[1]) : 0;
   w.mode |= 1u << 27;
@@ -211,10 +216,10 @@ void FLYSIM_LEVEL::registerMoveRel(OpTable &t) {
   add("s_set_gpr_idx_off", indexOff);
   add("s_set_gpr_idx_mode", indexMode);
   add("s_set_gpr_idx_idx", indexIndex);
-  add("v_movrels_b32", movrels, 1);
-  add("v_movreld_b32", movreld, 1);
-  add("v_movrelsd_b32", movrelsd, 1);
-  add("v_movrelsd_2_b32", movrelsd2, 1);
+  add("v_movrels_b32", movrels, 1, kPermutes);
+  add("v_movreld_b32", movreld, 1, kPermutes);
+  add("v_movrelsd_b32", movrelsd, 1, kPermutes);
+  add("v_movrelsd_2_b32", movrelsd2, 1, kPermutes);
   add("v_swaprel_b32", swaprel, 1);
   add("v_permlane16_var_b32", permlaneVar<0>, 2);
   add("v_permlanex16_var_b32", permlaneVar<16>, 2);

@@ -2,6 +2,7 @@
 
 #include "exec/ExecInline.h"
 #include "exec/FloatFormats.h"
+#include "exec/MinMax.h"
 #include "exec/Register.h"
 
 #include <cmath>
@@ -318,12 +319,10 @@ void floats(SaluBuilder &s) {
   s.op<Scc::Keep>("s_add_f32", [](Wave &, float a, float b) { return a + b; });
   s.op<Scc::Keep>("s_sub_f32", [](Wave &, float a, float b) { return a - b; });
   s.op<Scc::Keep>("s_mul_f32", [](Wave &, float a, float b) { return a * b; });
-  s.op<Scc::Keep>("s_min_num_f32", [](Wave &, float a, float b) { return std::fmin(a, b); });
-  s.op<Scc::Keep>("s_max_num_f32", [](Wave &, float a, float b) { return std::fmax(a, b); });
-  s.op<Scc::Keep>("s_minimum_f32", [](Wave &, float a, float b) {
-    return a != a ? a : b != b ? b : std::fmin(a, b); });
-  s.op<Scc::Keep>("s_maximum_f32", [](Wave &, float a, float b) {
-    return a != a ? a : b != b ? b : std::fmax(a, b); });
+  s.op<Scc::Keep>("s_min_num_f32", [](Wave &, float a, float b) { return minNum(a, b); });
+  s.op<Scc::Keep>("s_max_num_f32", [](Wave &, float a, float b) { return maxNum(a, b); });
+  s.op<Scc::Keep>("s_minimum_f32", [](Wave &, float a, float b) { return minProp(a, b); });
+  s.op<Scc::Keep>("s_maximum_f32", [](Wave &, float a, float b) { return maxProp(a, b); });
   s.raw("s_fmac_f32", [](Wave &w, const Inst &i) {
     writeAs<float>(w, i.dst, __builtin_fmaf(readAs<float>(w, i.src[0]), readAs<float>(w, i.src[1]),
                                             readAs<float>(w, i.dst))); });

@@ -2,6 +2,7 @@
 
 #include "exec/ExecInline.h"
 #include "exec/FloatFormats.h"
+#include "exec/MinMax.h"
 #include "exec/Register.h"
 
 #include <cmath>
@@ -16,20 +17,6 @@ inline float half1(const Wave &w, const Inst &i) {
   return halfToFloat(read32(w, i.src[1]) & 0xffff);
 }
 
-inline float minNum(float a, float b) {
-  if (a != a)
-    return b;
-  if (b != b)
-    return a;
-  return a < b ? a : b < a ? b : std::signbit(a) ? a : b;
-}
-inline float maxNum(float a, float b) {
-  if (a != a)
-    return b;
-  if (b != b)
-    return a;
-  return a > b ? a : b > a ? b : std::signbit(a) ? b : a;
-}
 
 } // namespace
 
@@ -54,8 +41,8 @@ void FLYSIM_LEVEL::registerSaluHalf(OpTable &t) {
     float a = half0(w, i), b = half1(w, i);                                                        \
     write32(w, i.dst, floatToHalf(expr));                                                          \
   })
-  FLYSIM_BINARY("s_minimum_f16", a != a ? a : b != b ? b : minNum(a, b));
-  FLYSIM_BINARY("s_maximum_f16", a != a ? a : b != b ? b : maxNum(a, b));
+  FLYSIM_BINARY("s_minimum_f16", minProp(a, b));
+  FLYSIM_BINARY("s_maximum_f16", maxProp(a, b));
   FLYSIM_BINARY("s_min_num_f16", minNum(a, b));
   FLYSIM_BINARY("s_max_num_f16", maxNum(a, b));
 #undef FLYSIM_BINARY

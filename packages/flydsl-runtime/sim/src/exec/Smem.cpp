@@ -18,10 +18,22 @@ uint64_t scalarAddress(Wave &w, const Inst &i, unsigned bytes) {
   return read64(w, i.src[0]) + scalarOffset(w, i, bytes) + static_cast<uint64_t>(i.imm);
 }
 
+/// Marks the scratch forms in aux: their register offset counts 64 bytes, one of each lane.
+constexpr uint32_t kScalarScratch = 0x100;
+
+unsigned dwordsOf(const Inst &i) { return i.def->aux & 0xff; }
+
+uint64_t dwordAddress(Wave &w, const Inst &i, unsigned bytes) {
+  uint64_t addr = scalarAddress(w, i, bytes);
+  if (i.def->aux & kScalarScratch)
+    addr += scalarOffset(w, i, bytes) * 63;
+  return addr & ~uint64_t(3);
+}
+
 /// s_load: aux is the number of dwords.
 void load(Wave &w, const Inst &i) {
-  unsigned bytes = i.def->aux * 4;
-  uint64_t addr = scalarAddress(w, i, bytes) & ~uint64_t(3);
+  unsigned bytes = dwordsOf(i) * 4;
+  uint64_t addr = dwordAddress(w, i, bytes);
   if (!w.mem->check(addr, bytes, false))
     badAddress(addr, bytes, false, -1);
   if (i.dst.reg == kSink)
@@ -78,8 +90,8 @@ template <class T> void bufferLoadSmall(Wave &w, const Inst &i) {
 }
 
 void store(Wave &w, const Inst &i) {
-  unsigned bytes = i.def->aux * 4;
-  uint64_t addr = scalarAddress(w, i, bytes) & ~uint64_t(3);
+  unsigned bytes = dwordsOf(i) * 4;
+  uint64_t addr = dwordAddress(w, i, bytes);
   if (!w.mem->check(addr, bytes, true))
     badAddress(addr, bytes, true, -1);
   memcpy(reinterpret_cast<void *>(addr), &w.s[i.dst.reg], bytes);
@@ -106,8 +118,11 @@ template <class T> void scalarAtomic(Wave &w, const Inst &i) {
   if (i.def->aux & 0x100) {
     ScalarBuffer b = descriptor(w, i.src[0]);
     uint64_t at = static_cast<uint64_t>(i.imm) + scalarOffset(w, i, sizeof(T));
-    if (at + sizeof(T) > b.limit)
+    if (at + sizeof(T) > b.limit) {
+      if (i.cpol)
+        memset(&w.s[i.dst.reg], 0, sizeof(T));
       return;
+    }
     addr = b.base + at;
   } else {
     addr = scalarAddress(w, i, sizeof(T));
@@ -142,7 +157,9 @@ void FLYSIM_LEVEL::registerSmem(OpTable &t) {
         continue;
       d.exec = load;
       t.add((std::string("s_load_") + name).c_str(), d);
+      d.aux = s.dwords | kScalarScratch;
       t.add((std::string("s_scratch_load_") + name).c_str(), d);
+      d.aux = s.dwords;
       d.exec = bufferLoad;
       t.add((std::string("s_buffer_load_") + name).c_str(), d);
     }
@@ -154,7 +171,9 @@ void FLYSIM_LEVEL::registerSmem(OpTable &t) {
     d.aux = s.dwords;
     d.exec = store;
     t.add((std::string("s_store_") + s.gfx9).c_str(), d);
+    d.aux = s.dwords | kScalarScratch;
     t.add((std::string("s_scratch_store_") + s.gfx9).c_str(), d);
+    d.aux = s.dwords;
     d.exec = bufferStore;
     t.add((std::string("s_buffer_store_") + s.gfx9).c_str(), d);
   }

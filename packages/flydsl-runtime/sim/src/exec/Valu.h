@@ -164,6 +164,11 @@ template <class F, class R, class A, class B, class C> void lanesCarry3(const La
                a.carry[i] = out;);
 }
 
+/// MODE.IEEE (gfx9) chooses between two loops.
+template <LaneFn ieee, LaneFn plain> void lanesByIeee(const LaneArgs &a) {
+  (a.mode & 0x200 ? ieee : plain)(a);
+}
+
 /// Adds VALU operations to a table.
 class ValuBuilder {
 public:
@@ -177,6 +182,10 @@ public:
   template <class F, class S> void sat(const char *name, F f, S s, uint32_t flags = 0) {
     OpDef saturated = make(s, &S::operator());
     add(name, f, &F::operator(), flags, saturated.lane);
+  }
+  /// An operation with a form for MODE.IEEE set and one for cleared.
+  template <class F, class G> void ieee(const char *name, F f, G g) {
+    addIeee(name, f, g, &F::operator());
   }
   /// A comparison: (a, b) -> bool.
   template <class F> void cmp(const std::string &name, F f) { addCmp(name, f, &F::operator()); }
@@ -223,6 +232,20 @@ private:
     d.exec = FLYSIM_LEVEL::execVop;
     d.laneSat = sat;
     d.flags |= flags;
+    table.add(name, d);
+  }
+  template <class F, class G, class C, class R, class A, class B>
+  void addIeee(const char *name, F f, G, R (C::*m)(A, B) const) {
+    OpDef d = make(f, m);
+    d.exec = FLYSIM_LEVEL::execVop;
+    d.lane = lanesByIeee<lanes2<F, R, A, B>, lanes2<G, R, A, B>>;
+    table.add(name, d);
+  }
+  template <class F, class G, class C, class R, class A, class B, class D>
+  void addIeee(const char *name, F f, G, R (C::*m)(A, B, D) const) {
+    OpDef d = make(f, m);
+    d.exec = FLYSIM_LEVEL::execVop;
+    d.lane = lanesByIeee<lanes3<F, R, A, B, D>, lanes3<G, R, A, B, D>>;
     table.add(name, d);
   }
   template <class F, class C, class A, class B>

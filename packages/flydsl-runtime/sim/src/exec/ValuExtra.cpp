@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "exec/MinMax.h"
 #include "exec/Register.h"
 #include "exec/Valu.h"
 
@@ -26,18 +27,6 @@ inline BF bf(float x) { return BF{static_cast<u16>(floatToBf16(x))}; }
 inline u32 lo(u32 v) { return v & 0xffff; }
 inline u32 hi(u32 v) { return v >> 16; }
 
-inline float minNum(float a, float b) {
-  float r = a < b ? a : (b < a ? b : (std::signbit(a) ? a : b));
-  r = a != a ? b : r;
-  return b != b ? a : r;
-}
-inline float maxNum(float a, float b) {
-  float r = a > b ? a : (b > a ? b : (std::signbit(a) ? b : a));
-  r = a != a ? b : r;
-  return b != b ? a : r;
-}
-inline float minProp(float a, float b) { return a != a ? a : b != b ? b : minNum(a, b); }
-inline float maxProp(float a, float b) { return a != a ? a : b != b ? b : maxNum(a, b); }
 
 //===--- cube maps ---------------------------------------------------------===//
 
@@ -209,38 +198,34 @@ void integers(ValuBuilder &v) {
   });
   v.op("v_prng_b32", [](u32 a) { return a << 1 ^ (a >> 31 ? 197u : 0u); });
 
-  v.sat("v_add_max_i32",
-        [](i32 a, i32 b, i32 c) { i32 s = i32(u32(a) + u32(b)); return s > c ? s : c; },
-        [](i32 a, i32 b, i32 c) { i32 s = clampI32(int64_t(a) + b); return s > c ? s : c; });
-  v.sat("v_add_min_i32",
-        [](i32 a, i32 b, i32 c) { i32 s = i32(u32(a) + u32(b)); return s < c ? s : c; },
-        [](i32 a, i32 b, i32 c) { i32 s = clampI32(int64_t(a) + b); return s < c ? s : c; });
-  v.sat("v_add_max_u32", [](u32 a, u32 b, u32 c) { u32 s = a + b; return s > c ? s : c; },
-        [](u32 a, u32 b, u32 c) { u32 s = clampU32(u64(a) + b); return s > c ? s : c; });
-  v.sat("v_add_min_u32", [](u32 a, u32 b, u32 c) { u32 s = a + b; return s < c ? s : c; },
-        [](u32 a, u32 b, u32 c) { u32 s = clampU32(u64(a) + b); return s < c ? s : c; });
+  // The sum saturates with and without the clamp bit: LLVM makes these of saturating additions only, and
+  // without that bit.
+#define FLYSIM_ADD3(name, T, sum, pick)                                                            \
+  v.sat(name, [](T a, T b, T c) { return T(pick(T(sum), c)); },                                    \
+        [](T a, T b, T c) { return T(pick(T(sum), c)); })
+  FLYSIM_ADD3("v_add_max_i32", i32, clampI32(int64_t(a) + b), std::max);
+  FLYSIM_ADD3("v_add_min_i32", i32, clampI32(int64_t(a) + b), std::min);
+  FLYSIM_ADD3("v_add_max_u32", u32, clampU32(u64(a) + b), std::max);
+  FLYSIM_ADD3("v_add_min_u32", u32, clampU32(u64(a) + b), std::min);
+#undef FLYSIM_ADD3
 #define FLYSIM_PK3(name, expr)                                                                     \
   v.op(name, [](P16 a, P16 b, P16 c) {                                                             \
     return pack3(a, b, c, [](u32 x, u32 y, u32 z) { return expr; });                               \
   })
-#define FLYSIM_PK3_SAT(name, expr, saturated)                                                      \
+#define FLYSIM_PK3_SAT(name, expr)                                                                 \
   v.sat(name, [](P16 a, P16 b, P16 c) {                                                            \
     return pack3(a, b, c, [](u32 x, u32 y, u32 z) { return expr; });                               \
   }, [](P16 a, P16 b, P16 c) {                                                                     \
-    return pack3(a, b, c, [](u32 x, u32 y, u32 z) { return saturated; });                          \
+    return pack3(a, b, c, [](u32 x, u32 y, u32 z) { return expr; });                               \
   })
   FLYSIM_PK3("v_pk_min3_u16", std::min(std::min(x, y), z));
   FLYSIM_PK3("v_pk_max3_u16", std::max(std::max(x, y), z));
   FLYSIM_PK3("v_pk_min3_i16", std::min(std::min(s16(x), s16(y)), s16(z)));
   FLYSIM_PK3("v_pk_max3_i16", std::max(std::max(s16(x), s16(y)), s16(z)));
-  FLYSIM_PK3_SAT("v_pk_add_max_u16", std::max((x + y) & 0xffff, z),
-                 std::max(std::min(x + y, 65535u), z));
-  FLYSIM_PK3_SAT("v_pk_add_min_u16", std::min((x + y) & 0xffff, z),
-                 std::min(std::min(x + y, 65535u), z));
-  FLYSIM_PK3_SAT("v_pk_add_max_i16", std::max(s16(x + y), s16(z)),
-                 std::max(clampTo(s16(x) + s16(y), -32768, 32767), s16(z)));
-  FLYSIM_PK3_SAT("v_pk_add_min_i16", std::min(s16(x + y), s16(z)),
-                 std::min(clampTo(s16(x) + s16(y), -32768, 32767), s16(z)));
+  FLYSIM_PK3_SAT("v_pk_add_max_u16", std::max(std::min(x + y, 65535u), z));
+  FLYSIM_PK3_SAT("v_pk_add_min_u16", std::min(std::min(x + y, 65535u), z));
+  FLYSIM_PK3_SAT("v_pk_add_max_i16", std::max(clampTo(s16(x) + s16(y), -32768, 32767), s16(z)));
+  FLYSIM_PK3_SAT("v_pk_add_min_i16", std::min(clampTo(s16(x) + s16(y), -32768, 32767), s16(z)));
 #undef FLYSIM_PK3
 #undef FLYSIM_PK3_SAT
   // The legacy forms of gfx9 clear the other half of the register.

@@ -1,43 +1,13 @@
 //===- ValuFloat.cpp - f32 and f64 arithmetic -----------------------------===//
 
 #include "exec/Register.h"
+#include "exec/MinMax.h"
 #include "exec/Valu.h"
 
 #include <cmath>
 
 namespace flysim {
 namespace {
-
-inline float quiet(float a) { return asFloat(asBits(a) | 0x400000); }
-
-/// minimumNumber/maximumNumber: a NaN loses against a number, -0 < +0.
-template <class T> inline T minNum(T a, T b) {
-  T r = a < b ? a : (b < a ? b : (std::signbit(a) ? a : b));
-  r = a != a ? b : r;
-  return b != b ? a : r;
-}
-template <class T> inline T maxNum(T a, T b) {
-  T r = a > b ? a : (b > a ? b : (std::signbit(a) ? b : a));
-  r = a != a ? b : r;
-  return b != b ? a : r;
-}
-/// minimum/maximum: a NaN wins.
-template <class T> inline T minProp(T a, T b) {
-  T r = a < b ? a : (b < a ? b : (std::signbit(a) ? a : b));
-  r = b != b ? b : r;
-  return a != a ? a : r;
-}
-template <class T> inline T maxProp(T a, T b) {
-  T r = a > b ? a : (b > a ? b : (std::signbit(a) ? b : a));
-  r = b != b ? b : r;
-  return a != a ? a : r;
-}
-template <class T> inline T med3(T a, T b, T c) {
-  bool nan = a != a || b != b || c != c;
-  T low = minNum(minNum(a, b), c);
-  T mid = maxNum(minNum(a, b), minNum(maxNum(a, b), c));
-  return nan ? low : mid;
-}
 
 /// Transcendental units treat denormal inputs as zero and flush denormal results.
 inline float flush(float a) {
@@ -167,18 +137,23 @@ void arithmetic(ValuBuilder &v) {
 }
 
 void minMax(ValuBuilder &v) {
-  v.op("v_min_f32", [](float a, float b) { return minNum(a, b); });
-  v.op("v_max_f32", [](float a, float b) { return maxNum(a, b); });
-  v.alias("v_min_num_f32", "v_min_f32");
-  v.alias("v_max_num_f32", "v_max_f32");
+  v.ieee("v_min_f32", [](float a, float b) { return Ieee::min(a, b); },
+         [](float a, float b) { return Plain::min(a, b); });
+  v.ieee("v_max_f32", [](float a, float b) { return Ieee::max(a, b); },
+         [](float a, float b) { return Plain::max(a, b); });
+  v.ieee("v_min3_f32", [](float a, float b, float c) { return min3<Ieee>(a, b, c); },
+         [](float a, float b, float c) { return min3<Plain>(a, b, c); });
+  v.ieee("v_max3_f32", [](float a, float b, float c) { return max3<Ieee>(a, b, c); },
+         [](float a, float b, float c) { return max3<Plain>(a, b, c); });
+  v.ieee("v_med3_f32", [](float a, float b, float c) { return med3<Ieee>(a, b, c); },
+         [](float a, float b, float c) { return med3<Plain>(a, b, c); });
+  v.op("v_min_num_f32", [](float a, float b) { return minNum(a, b); });
+  v.op("v_max_num_f32", [](float a, float b) { return maxNum(a, b); });
   v.op("v_minimum_f32", [](float a, float b) { return minProp(a, b); });
   v.op("v_maximum_f32", [](float a, float b) { return maxProp(a, b); });
-  v.op("v_min3_f32", [](float a, float b, float c) { return minNum(minNum(a, b), c); });
-  v.op("v_max3_f32", [](float a, float b, float c) { return maxNum(maxNum(a, b), c); });
-  v.op("v_med3_f32", [](float a, float b, float c) { return med3(a, b, c); });
-  v.alias("v_min3_num_f32", "v_min3_f32");
-  v.alias("v_max3_num_f32", "v_max3_f32");
-  v.alias("v_med3_num_f32", "v_med3_f32");
+  v.op("v_min3_num_f32", [](float a, float b, float c) { return min3<Number>(a, b, c); });
+  v.op("v_max3_num_f32", [](float a, float b, float c) { return max3<Number>(a, b, c); });
+  v.op("v_med3_num_f32", [](float a, float b, float c) { return med3<Number>(a, b, c); });
   v.op("v_minimum3_f32", [](float a, float b, float c) { return minProp(minProp(a, b), c); });
   v.op("v_maximum3_f32", [](float a, float b, float c) { return maxProp(maxProp(a, b), c); });
   v.op("v_maxmin_num_f32", [](float a, float b, float c) { return minNum(maxNum(a, b), c); });
@@ -187,10 +162,12 @@ void minMax(ValuBuilder &v) {
        [](float a, float b, float c) { return minProp(maxProp(a, b), c); });
   v.op("v_minimummaximum_f32",
        [](float a, float b, float c) { return maxProp(minProp(a, b), c); });
-  v.op("v_min_f64", [](double a, double b) { return minNum(a, b); });
-  v.op("v_max_f64", [](double a, double b) { return maxNum(a, b); });
-  v.alias("v_min_num_f64", "v_min_f64");
-  v.alias("v_max_num_f64", "v_max_f64");
+  v.ieee("v_min_f64", [](double a, double b) { return Ieee::min(a, b); },
+         [](double a, double b) { return Plain::min(a, b); });
+  v.ieee("v_max_f64", [](double a, double b) { return Ieee::max(a, b); },
+         [](double a, double b) { return Plain::max(a, b); });
+  v.op("v_min_num_f64", [](double a, double b) { return minNum(a, b); });
+  v.op("v_max_num_f64", [](double a, double b) { return maxNum(a, b); });
   v.op("v_minimum_f64", [](double a, double b) { return minProp(a, b); });
   v.op("v_maximum_f64", [](double a, double b) { return maxProp(a, b); });
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "exec/Register.h"
+#include "exec/MinMax.h"
 #include "exec/Valu.h"
 
 #include <cmath>
@@ -23,24 +24,6 @@ inline uint32_t fma16(uint32_t a, uint32_t b, uint32_t c) {
 }
 inline uint32_t fmaBf(uint32_t a, uint32_t b, uint32_t c) {
   return floatToBf16(__builtin_fmaf(bf16ToFloat(a), bf16ToFloat(b), bf16ToFloat(c)));
-}
-
-inline float minNum(float a, float b) {
-  float r = a < b ? a : (b < a ? b : (std::signbit(a) ? a : b));
-  r = a != a ? b : r;
-  return b != b ? a : r;
-}
-inline float maxNum(float a, float b) {
-  float r = a > b ? a : (b > a ? b : (std::signbit(a) ? b : a));
-  r = a != a ? b : r;
-  return b != b ? a : r;
-}
-inline float minProp(float a, float b) { return a != a ? a : b != b ? b : minNum(a, b); }
-inline float maxProp(float a, float b) { return a != a ? a : b != b ? b : maxNum(a, b); }
-inline float med3(float a, float b, float c) {
-  if (a != a || b != b || c != c)
-    return minNum(minNum(a, b), c);
-  return maxNum(minNum(a, b), minNum(maxNum(a, b), c));
 }
 
 template <class Op> inline PH mapHalves(PH a, PH b, Op op) {
@@ -67,20 +50,26 @@ void scalarHalves(ValuBuilder &v) {
        [](H16 a, H16 b, H16 k) { return H16{uint16_t(fma16(a.bits, k.bits, b.bits))}; });
   v.op("v_mad_f16", [](H16 a, H16 b, H16 c) { return half(f(half(f(a) * f(b))) + f(c)); },
        kKeepHigh);
-  v.op("v_min_f16", [](H16 a, H16 b) { return half(minNum(f(a), f(b))); });
-  v.op("v_max_f16", [](H16 a, H16 b) { return half(maxNum(f(a), f(b))); });
-  v.alias("v_min_num_f16", "v_min_f16");
-  v.alias("v_max_num_f16", "v_max_f16");
+  v.ieee("v_min_f16", [](H16 a, H16 b) { return half(Ieee::min(f(a), f(b))); },
+         [](H16 a, H16 b) { return half(Plain::min(f(a), f(b))); });
+  v.ieee("v_max_f16", [](H16 a, H16 b) { return half(Ieee::max(f(a), f(b))); },
+         [](H16 a, H16 b) { return half(Plain::max(f(a), f(b))); });
+  v.op("v_min_num_f16", [](H16 a, H16 b) { return half(minNum(f(a), f(b))); });
+  v.op("v_max_num_f16", [](H16 a, H16 b) { return half(maxNum(f(a), f(b))); });
   v.op("v_minimum_f16", [](H16 a, H16 b) { return half(minProp(f(a), f(b))); });
   v.op("v_maximum_f16", [](H16 a, H16 b) { return half(maxProp(f(a), f(b))); });
-  v.op("v_min3_f16",
-       [](H16 a, H16 b, H16 c) { return half(minNum(minNum(f(a), f(b)), f(c))); });
-  v.op("v_max3_f16",
-       [](H16 a, H16 b, H16 c) { return half(maxNum(maxNum(f(a), f(b)), f(c))); });
-  v.op("v_med3_f16", [](H16 a, H16 b, H16 c) { return half(med3(f(a), f(b), f(c))); });
-  v.alias("v_min3_num_f16", "v_min3_f16");
-  v.alias("v_max3_num_f16", "v_max3_f16");
-  v.alias("v_med3_num_f16", "v_med3_f16");
+  v.ieee("v_min3_f16", [](H16 a, H16 b, H16 c) { return half(min3<Ieee>(f(a), f(b), f(c))); },
+         [](H16 a, H16 b, H16 c) { return half(min3<Plain>(f(a), f(b), f(c))); });
+  v.ieee("v_max3_f16", [](H16 a, H16 b, H16 c) { return half(max3<Ieee>(f(a), f(b), f(c))); },
+         [](H16 a, H16 b, H16 c) { return half(max3<Plain>(f(a), f(b), f(c))); });
+  v.ieee("v_med3_f16", [](H16 a, H16 b, H16 c) { return half(med3<Ieee>(f(a), f(b), f(c))); },
+         [](H16 a, H16 b, H16 c) { return half(med3<Plain>(f(a), f(b), f(c))); });
+  v.op("v_min3_num_f16",
+       [](H16 a, H16 b, H16 c) { return half(min3<Number>(f(a), f(b), f(c))); });
+  v.op("v_max3_num_f16",
+       [](H16 a, H16 b, H16 c) { return half(max3<Number>(f(a), f(b), f(c))); });
+  v.op("v_med3_num_f16",
+       [](H16 a, H16 b, H16 c) { return half(med3<Number>(f(a), f(b), f(c))); });
   v.op("v_floor_f16", [](H16 a) { return half(std::floor(f(a))); });
   v.op("v_ceil_f16", [](H16 a) { return half(std::ceil(f(a))); });
   v.op("v_trunc_f16", [](H16 a) { return half(std::trunc(f(a))); });
@@ -125,12 +114,14 @@ void packedHalves(ValuBuilder &v) {
        [](PH a, PH b) { return mapHalves(a, b, [](float x, float y) { return x + y; }); });
   v.op("v_pk_mul_f16",
        [](PH a, PH b) { return mapHalves(a, b, [](float x, float y) { return x * y; }); });
-  v.op("v_pk_min_f16", [](PH a, PH b) { return mapHalves(a, b, minNum); });
-  v.op("v_pk_max_f16", [](PH a, PH b) { return mapHalves(a, b, maxNum); });
-  v.alias("v_pk_min_num_f16", "v_pk_min_f16");
-  v.alias("v_pk_max_num_f16", "v_pk_max_f16");
-  v.op("v_pk_minimum_f16", [](PH a, PH b) { return mapHalves(a, b, minProp); });
-  v.op("v_pk_maximum_f16", [](PH a, PH b) { return mapHalves(a, b, maxProp); });
+  v.ieee("v_pk_min_f16", [](PH a, PH b) { return mapHalves(a, b, Ieee::min<float>); },
+         [](PH a, PH b) { return mapHalves(a, b, Plain::min<float>); });
+  v.ieee("v_pk_max_f16", [](PH a, PH b) { return mapHalves(a, b, Ieee::max<float>); },
+         [](PH a, PH b) { return mapHalves(a, b, Plain::max<float>); });
+  v.op("v_pk_min_num_f16", [](PH a, PH b) { return mapHalves(a, b, minNum<float>); });
+  v.op("v_pk_max_num_f16", [](PH a, PH b) { return mapHalves(a, b, maxNum<float>); });
+  v.op("v_pk_minimum_f16", [](PH a, PH b) { return mapHalves(a, b, minProp<float>); });
+  v.op("v_pk_maximum_f16", [](PH a, PH b) { return mapHalves(a, b, maxProp<float>); });
   v.op("v_pk_fma_f16", [](PH a, PH b, PH c) {
     return PH{fma16(a.bits & 0xffff, b.bits & 0xffff, c.bits & 0xffff) |
               fma16(a.bits >> 16, b.bits >> 16, c.bits >> 16) << 16};
@@ -142,8 +133,8 @@ void packedHalves(ValuBuilder &v) {
        [](PB a, PB b) { return mapBf(a, b, [](float x, float y) { return x + y; }); });
   v.op("v_pk_mul_bf16",
        [](PB a, PB b) { return mapBf(a, b, [](float x, float y) { return x * y; }); });
-  v.op("v_pk_min_num_bf16", [](PB a, PB b) { return mapBf(a, b, minNum); });
-  v.op("v_pk_max_num_bf16", [](PB a, PB b) { return mapBf(a, b, maxNum); });
+  v.op("v_pk_min_num_bf16", [](PB a, PB b) { return mapBf(a, b, minNum<float>); });
+  v.op("v_pk_max_num_bf16", [](PB a, PB b) { return mapBf(a, b, maxNum<float>); });
   v.op("v_pk_fma_bf16", [](PB a, PB b, PB c) {
     return PB{fmaBf(a.bits & 0xffff, b.bits & 0xffff, c.bits & 0xffff) |
               fmaBf(a.bits >> 16, b.bits >> 16, c.bits >> 16) << 16};

@@ -128,7 +128,8 @@ void addSub(ValuBuilder &v) {
   v.carry("v_mad_i64_i32",
           [](i32 a, i32 b, i64 c, u32, u32 &out) {
             i64 p = i64(a) * b, r;
-            out = __builtin_add_overflow(p, c, &r);
+            // Bit 64 of the sum: its sign, were it not cut off.
+            out = __builtin_add_overflow(p, c, &r) != (i64(u64(p) + u64(c)) < 0);
             return static_cast<i64>(u64(p) + u64(c));
           },
           kCarryOut);

@@ -59,11 +59,14 @@ template <unsigned cross> void permlane16(Wave &w, const Inst &i) {
   blend(row(w, i.dst), out, write, w.lanes);
 }
 
+/// Swaps the halves of wave64; in wave32 the instruction does nothing.
 void permlane64(Wave &w, const Inst &i) {
+  if (w.lanes == 32)
+    return;
   uint32_t out[kRow];
   const uint32_t *a = source(w, i, 0);
   for (unsigned l = 0; l < w.lanes; ++l)
-    out[l] = a[w.lanes == 64 ? l ^ 32 : l];
+    out[l] = a[l ^ 32];
   blend(row(w, i.dst), out, w.exec(), w.lanes);
 }
 

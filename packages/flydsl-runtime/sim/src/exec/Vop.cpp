@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "exec/Dpp.h"
 #include "exec/Register.h"
 #include "exec/Valu.h"
 
@@ -113,27 +114,6 @@ const uint32_t *fetchMix(const Inst &in, unsigned n, bool bf, const uint32_t *s,
   return tmp;
 }
 
-const uint32_t *fetchDpp(Wave &w, const InstExt &e, const uint32_t *s, unsigned words,
-                         uint32_t *tmp, uint64_t valid) {
-  uint32_t out[2 * kRow];
-  for (unsigned k = 0; k < words; ++k)
-    for (unsigned i = 0; i < w.lanes; ++i)
-      out[k * kRow + i] = valid >> i & 1 ? s[k * kRow + (e.perm[i] & (w.lanes - 1))] : 0;
-  copyRows(tmp, out, words);
-  return tmp;
-}
-
-/// Lanes whose DPP source lane exists and is enabled.
-uint64_t dppValid(const Wave &w, const InstExt &e) {
-  if (e.fi)
-    return e.inRange;
-  uint64_t exec = w.exec(), valid = 0;
-  for (unsigned i = 0; i < w.lanes; ++i)
-    if ((e.inRange >> i & 1) && (exec >> (e.perm[i] & (w.lanes - 1)) & 1))
-      valid |= 1ull << i;
-  return valid;
-}
-
 const uint32_t *fetch(Wave &w, const Inst &in, unsigned n, uint64_t valid) {
   const Operand &o = in.src[n];
   Num type = in.def->src[n];
@@ -191,16 +171,22 @@ const uint32_t *fetch(Wave &w, const Inst &in, unsigned n, uint64_t valid) {
 
 float scaleOmod(unsigned omod) { return omod == 1 ? 2.0f : omod == 2 ? 4.0f : 0.5f; }
 
-void applyOutputModifiers(const Inst &in, uint32_t *d) {
+/// [0, 1]; a NaN becomes 0, or stays where gfx9's MODE.DX10_CLAMP is off.
+template <class T> T clamped(T f, bool keepNan) {
+  return f > 0 ? (f < 1 ? f : T(1)) : keepNan && f != f ? f : T(0);
+}
+
+void applyOutputModifiers(const Wave &w, const Inst &in, uint32_t *d) {
   Num type = in.def->dst;
   bool clamp = in.clamp && !in.def->laneSat;
+  const bool keep = w.m0Index == 124 && !(w.mode & 0x100);
   for (unsigned i = 0; i < kRow; ++i) {
     if (type == Num::F32) {
       float f = asFloat(d[i]);
       if (in.omod)
         f *= scaleOmod(in.omod);
       if (clamp)
-        f = f > 0 ? (f < 1 ? f : 1.0f) : 0.0f;
+        f = clamped(f, keep);
       d[i] = asBits(f);
     } else if (type == Num::F16 || type == Num::BF16) {
       bool bf = type == Num::BF16;
@@ -208,26 +194,26 @@ void applyOutputModifiers(const Inst &in, uint32_t *d) {
       if (in.omod)
         f *= scaleOmod(in.omod);
       if (clamp)
-        f = f > 0 ? (f < 1 ? f : 1.0f) : 0.0f;
+        f = clamped(f, keep);
       d[i] = bf ? floatToBf16(f) : floatToHalf(f);
     } else if (type == Num::PkF16) {
       float lo = halfToFloat(d[i] & 0xffff), hi = halfToFloat(d[i] >> 16);
       if (clamp) {
-        lo = lo > 0 ? (lo < 1 ? lo : 1.0f) : 0.0f;
-        hi = hi > 0 ? (hi < 1 ? hi : 1.0f) : 0.0f;
+        lo = clamped(lo, keep);
+        hi = clamped(hi, keep);
       }
       d[i] = floatToHalf(lo) | floatToHalf(hi) << 16;
     } else if (type == Num::PkF32) {
       for (unsigned k = 0; k < 2 && clamp; ++k) {
         float f = asFloat(d[i + k * kRow]);
-        d[i + k * kRow] = asBits(f > 0 ? (f < 1 ? f : 1.0f) : 0.0f);
+        d[i + k * kRow] = asBits(clamped(f, keep));
       }
     } else if (type == Num::F64) {
       double f = asDouble(d[i] | uint64_t(d[i + kRow]) << 32);
       if (in.omod)
         f *= scaleOmod(in.omod);
       if (clamp)
-        f = f > 0 ? (f < 1 ? f : 1.0) : 0.0;
+        f = clamped(f, keep);
       uint64_t bits = asBits(f);
       d[i] = static_cast<uint32_t>(bits);
       d[i + kRow] = static_cast<uint32_t>(bits >> 32);
@@ -306,7 +292,7 @@ void commit(Wave &w, const Inst &in, uint32_t *d, uint64_t writable) {
   uint32_t *old = row(w, in.dst);
   if (!in.plain) {
     if (in.omod || in.clamp)
-      applyOutputModifiers(in, d);
+      applyOutputModifiers(w, in, d);
     mergePartial(w, in, d, old);
   }
   for (unsigned k = 0; k < dwords(in.def->dst); ++k)
@@ -352,7 +338,7 @@ static void execDual(Wave &w, const Inst &in) {
 static void execScalarResult(Wave &w, const Inst &in) {
   compute(w, in, w.tmp->dst);
   if (in.omod || in.clamp)
-    applyOutputModifiers(in, w.tmp->dst);
+    applyOutputModifiers(w, in, w.tmp->dst);
   bool half = in.def->dst == Num::F16;
   write32(w, in.dst, half ? w.tmp->dst[0] & 0xffff : w.tmp->dst[0]);
 }
