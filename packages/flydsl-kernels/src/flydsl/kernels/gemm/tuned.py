@@ -51,7 +51,7 @@ PRESHUFFLE: dict[str, dict[int, tuple[Tile, ...]]] = {
         2: (Tile(128, 128, 64), Tile(64, 128, 64), Tile(32, 128, 64), *_SMALL_16, *_LAST_16),
     },
     "gfx950": {
-        1: (Tile(128, 256, 128, direct=True, group=4), Tile(128, 128, 128, direct=True), Tile(64, 128, 128),
+        1: (Tile(128, 256, 128, group=4), Tile(128, 128, 128, direct=True), Tile(64, 128, 128),
             Tile(32, 128, 128), *_SMALL_8, *_LAST_8),
         2: (Tile(64, 256, 64, group=4), Tile(128, 128, 64), Tile(64, 128, 64), Tile(32, 128, 64), *_SMALL_16,
             *_LAST_16),
@@ -61,7 +61,8 @@ PRESHUFFLE: dict[str, dict[int, tuple[Tile, ...]]] = {
 #: fp8 with a scale per 128 k.
 BLOCK_SCALE: dict[str, tuple[Tile, ...]] = {
     "gfx942": (Tile(128, 128, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256), Tile(32, 64, 128)),
-    "gfx950": (Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256), Tile(32, 64, 128)),
+    "gfx950": (Tile(128, 256, 128), Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256),
+               Tile(32, 64, 128)),
 }
 
 
@@ -117,14 +118,17 @@ class DenseTile:
                     m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group)  # fmt: skip
 
 
-def _usual(k: int, most: int = 128 * 128) -> tuple[DenseTile, ...]:
-    """Tiles of 2 x 2 waves; those of more than `most` elements store directly, as they have no registers to spare."""
+def _usual(k: int, most: int = 128 * 128, first: int = 0) -> tuple[DenseTile, ...]:
+    """Tiles of 2 x 2 waves, the largest with `first` k instead of `k`; those of more than `most` elements store
+    directly, as they have no registers to spare."""
     sizes = ((128, 128, 65), (128, 64, 65), (64, 128, 33), (64, 64, 33), (32, 64, 1))
-    return tuple(DenseTile(m, n, k, (2, 2, 1), least=least, direct_stores=m * n > most) for m, n, least in sizes)
+    depths = (first or k, *(k,) * (len(sizes) - 1))
+    return tuple(DenseTile(m, n, depth, (2, 2, 1), least=least, direct_stores=m * n > most)
+                 for (m, n, least), depth in zip(sizes, depths, strict=True))  # fmt: skip
 
 
 DENSE: dict[str, tuple[DenseTile, ...]] = {
-    "gfx942": _usual(64),
+    "gfx942": _usual(64, first=32),
     "gfx950": (DenseTile(256, 256, 64, (2, 4, 1), group=4, least=129), *_usual(64)),
     "gfx120": _usual(32, most=128 * 64),
     "gfx1250": _usual(32),
