@@ -119,9 +119,6 @@ def integers() -> None:
     op("v_cvt_i32_i16", "i32 i16", lambda a: a)
     op("v_cvt_u32_u16", "u32 u16", lambda a: a)
     op("v_prng_b32", "u32 u32", lambda a: a << 1 ^ (197 if a >> 31 else 0))
-    for name, f in (("max", max), ("min", min)):  # the sum wraps
-        op(f"v_add_{name}_i32", "i32 i32 i32 i32", lambda a, b, c, f=f: f(sext(a + b, 32), c))
-        op(f"v_add_{name}_u32", "u32 u32 u32 u32", lambda a, b, c, f=f: f(a + b & 0xFFFFFFFF, c))
     for t, s in (("u16", False), ("i16", True)):
         for name, f in (("max", max), ("min", min)):
             op(f"v_pk_{name}3_{t}", "u32 u32 u32 u32", lambda *v, f=f, s=s: pair(
