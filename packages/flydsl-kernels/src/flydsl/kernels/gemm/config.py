@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import flydsl.expr as fx
 
 from ..common.arch import Target, require_arch
 from .cshuffle import ShufflePlan
 from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
-from .tiles import RowTile
+from .tiles import RowTile, SpreadTile
 
 __all__ = ["ACTIVATIONS", "EPILOGUES", "IN_DTYPES", "OUT_DTYPES", "PreshuffleConfig", "preshuffle_config"]
 
@@ -32,6 +33,7 @@ class PreshuffleConfig:
         preload: LDS reads and global loads before the first matrix instruction of a tile.
         cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
         stages: LDS buffers of A.
+        waves: along N, 4 or 8.
     """
 
     n: int
@@ -50,6 +52,12 @@ class PreshuffleConfig:
     xcd_swizzle: int = 0
     stages: int = 2
     preload: tuple[int, int] = (0, 0)
+    waves: int = WAVES
+
+    @property
+    def threads(self) -> int:
+        """Of a workgroup."""
+        return self.waves * 64
 
     @property
     def op(self) -> MatrixOp:
@@ -64,12 +72,34 @@ class PreshuffleConfig:
 
     @property
     def a_tile(self) -> RowTile:
-        return RowTile(self.tile_m, self.row_bytes, THREADS, 256 if self.target.mx else 128)
+        bank_bytes = 256 if self.target.mx else 128
+        if self.apart > 1:
+            return SpreadTile(self.tile_m, self.row_bytes, self.threads, bank_bytes, self.apart)
+        return RowTile(self.tile_m, self.row_bytes, self.threads, bank_bytes)
+
+    @property
+    def apart(self) -> int:
+        """Rows that neighbouring lanes of a fragment of A are apart. With block scales, so many scales of a lane are
+        consecutive."""
+        fitting = (w for w in (4, 2) if self.m_repeat % w == 0
+                   and SpreadTile.fits(self.row_bytes, 256 if self.target.mx else 128, w))  # fmt: skip
+        return next(fitting, 1) if self.block_scale else 1
+
+    def strip(self, wave: Any, ni: int) -> Any:
+        """Which 16 columns of the tile accumulators `ni` of a wave are: the waves' strips are interleaved, and with
+        block scales consecutive, so that most waves have one scale."""
+        return wave * self.n_repeat + ni if self.block_scale else ni * self.waves + wave
+
+    def tile_row(self, mi: int, lane_row: Any) -> Any:
+        """Row of the tile of which lane ``lane % 16`` has a value of fragment `mi`, if it has one row of it."""
+        block, inside = divmod(mi, self.apart)
+        return block * 16 * self.apart + lane_row * self.apart + inside
 
     @property
     def shuffle(self) -> ShufflePlan:
         """How C passes through LDS if `cshuffle`."""
-        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, THREADS, self.op.acc_len, self.a_tile.bytes)
+        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, self.threads, self.op.acc_len, self.a_tile.bytes,
+                           self.apart if self.block_scale else 0)  # fmt: skip
 
     def stage_bytes(self, stage: int) -> int:
         """LDS of a stage of A; C goes through that of the first."""
@@ -86,7 +116,7 @@ class PreshuffleConfig:
     @property
     def n_repeat(self) -> int:
         """16-column tiles of a wave."""
-        return self.tile_n // (16 * WAVES)
+        return self.tile_n // (16 * self.waves)
 
     @property
     def blocks(self) -> int:
@@ -114,6 +144,7 @@ _PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
 _USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
 
 
+LARGE_TILE = 128 * 256  # elements of C
 LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
 
 
@@ -133,6 +164,15 @@ def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
             return (exceptions[key],) * 2
     known = config.tile_n in _USUAL_N and config.tile_k in _USUAL_K
     return (usual, usual) if known else (0, 0)
+
+
+def default_waves(config: PreshuffleConfig) -> int:
+    """Four waves, or eight where those of gfx950 would fill their registers: its matrix unit takes fp8 so fast that
+    one wave a SIMD cannot issue everything else in time."""
+    config = replace(config, waves=2 * WAVES)
+    large = config.tile_m * config.tile_n >= LARGE_TILE and config.in_dtype == "fp8" and config.target.mx
+    return config.waves if large and config.tile_n % 128 == 0 and config.a_tile.bytes % (
+        config.threads * CHUNK_BYTES) == 0 else WAVES  # fmt: skip
 
 
 def _require(where: str, ok: bool, text: str) -> None:
@@ -157,7 +197,8 @@ def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, t
                               stages)  # fmt: skip
     size = config.op.element_bytes
     _require(where, tile_k > 0 and tile_k * size % 64 == 0, f"tile_k must be a multiple of {64 // size}, got {tile_k}")
-    unit = THREADS * CHUNK_BYTES
+    config = replace(config, waves=default_waves(config))
+    unit = config.threads * CHUNK_BYTES
     _require(where, tile_m * tile_k * size % unit == 0,
              f"a tile of A (tile_m x tile_k = {tile_m} x {tile_k}) must be a multiple of {unit} bytes")  # fmt: skip
     _require(where, n > 0 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
@@ -169,6 +210,4 @@ def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, t
         _require(where, in_dtype == "fp8", f"block scales need fp8, got {in_dtype!r}")
         _require(where, tile_k % SCALE_BLOCK == 0, f"tile_k must be a multiple of {SCALE_BLOCK}, got {tile_k}")
     found = default_preload(config) if preload is None else preload
-    from dataclasses import replace
-
     return replace(config, preload=(found[0], found[1]))

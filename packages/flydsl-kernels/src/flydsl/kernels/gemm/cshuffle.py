@@ -34,6 +34,7 @@ class ShufflePlan:
         threads: of the workgroup.
         run: rows that lane groups are apart.
         lds_bytes: what the main loop has for other purposes; the plan needs at least one slab.
+        apart: 0, or rows that lanes are apart where a lane holds consecutive columns of a row (``TilePlace.row_of``).
     """
 
     columns: int
@@ -43,6 +44,7 @@ class ShufflePlan:
     threads: int
     run: int
     lds_bytes: int
+    apart: int = 0
 
     @property
     def unit_bytes(self) -> int:
@@ -52,9 +54,10 @@ class ShufflePlan:
     @property
     def slab(self) -> int:
         """Tiles of 16 rows of a wave that pass at once."""
-        fitting = [s for s in range(1, self.m_repeat + 1) if self.m_repeat % s == 0
+        least = max(self.apart, 1)
+        fitting = [s for s in range(least, self.m_repeat + 1, least) if self.m_repeat % s == 0
                    and s * self.unit_bytes <= self.lds_bytes]  # fmt: skip
-        return max(fitting, default=1)
+        return max(fitting, default=least)
 
     @property
     def bytes(self) -> int:
@@ -79,8 +82,9 @@ class ShufflePlan:
 
 def _word(row: Any, column: Any, plan: ShufflePlan) -> Any:
     """Element offset of (row, column) of the slab."""
-    segments = BANK_BYTES // (16 * plan.element_bytes)
-    exchanged = column ^ (mod(div(row, plan.run), segments) * 16)
+    width, run = (CHUNK_BYTES // plan.element_bytes, 1) if plan.apart else (16, plan.run)
+    segments = BANK_BYTES // (width * plan.element_bytes)
+    exchanged = column ^ (mod(div(row, run), segments) * width)
     return row * plan.columns + exchanged
 
 
@@ -107,6 +111,12 @@ def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: M
             for s in range(slab):
                 mi = first + s
                 at = place.tile_rows[mi] + place.group * op.acc_len
+                if place.row_of is not None:  # sums that are stored as they are; one wave along the rows
+                    row = place.row_of(s)
+                    for ni, x in enumerate(place.columns):
+                        value = acc[mi * len(place.columns) + ni].to(element)
+                        lds_write(staged, _word(row, x - column, plan), value)
+                    continue
                 factors = epilogue.row_factors(place.m, place.row + at, op.acc_len) or [None] * op.acc_len
                 row = (wave_row * slab + s) * 16 + place.group * op.acc_len
                 for ni, x in enumerate(place.columns):

@@ -111,11 +111,10 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
     def multiply(state, part, fragments):
         out, right = list(state[0]), fragments[1] or state[1]
-        first = part % groups * size
-        for i in fx.range_constexpr(size):
-            for ni in fx.range_constexpr(n_tiles):
-                at = (first + i) * n_tiles + ni
-                out[at] = op.multiply(fragments[0][i], right[ni], out[at])
+        first = part % groups * size * n_tiles
+        places = [(i, ni) for i in fx.range_constexpr(size) for ni in fx.range_constexpr(n_tiles)]
+        products = [(fragments[0][i], right[ni], out[first + i * n_tiles + ni]) for i, ni in places]
+        out[first : first + len(places)] = op.multiply_all(products)
         tally.add("mfma", size * n_tiles * op.instructions)
         return out, right
 
@@ -145,7 +144,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         later = fetch(t + reach) if more and not config.use_async else []
         now, later = (later, []) if reach == 1 else (pending, later)
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn_of(t, stage, now, more), tally,
-                                config.scheduled)  # fmt: skip
+                                config.scheduled, early_writes=reach > 1)  # fmt: skip
         return state[0], later, first
 
     def tail(acc, first, remaining, stage):

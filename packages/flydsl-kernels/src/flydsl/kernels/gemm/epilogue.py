@@ -33,6 +33,8 @@ class TilePlace:
         columns: column of this lane in each of its 16-column tiles.
         group: lane group, ``lane // 16``.
         ragged: columns may be past the end.
+        row_of: None, or where the accumulators are of the transposed product: the row (from `row`) of a tile of which
+            a lane holds `acc_len` columns from ``columns[ni]``.
     """
 
     m: Any
@@ -43,6 +45,7 @@ class TilePlace:
     columns: list[Any]
     group: Any
     ragged: bool = False
+    row_of: Callable[[int], Any] | None = None
 
 
 class Epilogue:
@@ -95,6 +98,11 @@ def store_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: Mat
     Rows past the end are dropped by the bounds of C, columns past the end by an offset beyond them.
     """
     out = Buffer(c, element, fx.Int64(place.row) * place.n, place.rows * place.n)
+    if place.row_of is not None:  # for sums that are stored as they are
+        for index, value in enumerate(acc):
+            mi, ni = divmod(index, len(place.columns))
+            out.store(place.row_of(mi) * place.n + place.columns[ni], value.to(element))
+        return
     terms = [epilogue.column_terms(column) for column in place.columns]
     with fx.fastmath("contract"):
         for mi, tile_row in enumerate(place.tile_rows):

@@ -33,7 +33,7 @@ class MatrixOp:
         integer: the accumulator is i32 rather than f32.
         instructions: matrix instructions of one call of `multiply`.
         blocks: blocks of k of one call.
-        multiply: ``(a, b, acc) -> acc``; a and b are lists of `blocks` vectors of four i32.
+        step: ``(a, b, acc, i) -> acc``, instruction i of a call; a and b are lists of `blocks` vectors of four i32.
     """
 
     dtype: str
@@ -43,7 +43,21 @@ class MatrixOp:
     integer: bool
     instructions: int
     blocks: int
-    multiply: Callable[[list[Any], list[Any], Any], Any]
+    step: Callable[[list[Any], list[Any], Any, int], Any]
+
+    def multiply(self, a: list[Any], b: list[Any], acc: Any) -> Any:
+        """``acc + a b`` of one call."""
+        for i in range(self.instructions):
+            acc = self.step(a, b, acc, i)
+        return acc
+
+    def multiply_all(self, products: list[tuple[list[Any], list[Any], Any]]) -> list[Any]:
+        """`multiply` of several independent (a, b, acc). Instructions that add to one accumulator are kept apart: the
+        second would wait for the first."""
+        sums = [acc for _, _, acc in products]
+        for i in range(self.instructions):
+            sums = [self.step(a, b, acc, i) for (a, b, _), acc in zip(products, sums, strict=True)]
+        return sums
 
     @property
     def block_bytes(self) -> int:
@@ -76,34 +90,31 @@ def _parts(chunk: Any, element: Any, count: int) -> list[Any]:
 def _mfma_half(name: str, element: Any, operand: Any, count: int) -> Callable[..., Any]:
     """16-bit MFMA; `operand` is the element class that the instruction's vectors are spelled with."""
 
-    def multiply(a: list[Any], b: list[Any], acc: Any) -> Any:
+    def step(a: list[Any], b: list[Any], acc: Any, i: int) -> Any:
         instruction = getattr(fx.rocdl, name)
-        for x, y in zip(_parts(a[0], element, count), _parts(b[0], element, count), strict=True):
-            x, y = (v if operand is element else v.bitcast(operand) for v in (x, y))
-            acc = _vector(instruction(fx.T.f32x4, [x, y, acc]), acc)
-        return acc
+        x, y = (_parts(v[0], element, count)[i] for v in (a, b))
+        x, y = (v if operand is element else v.bitcast(operand) for v in (x, y))
+        return _vector(instruction(fx.T.f32x4, [x, y, acc]), acc)
 
-    return multiply
+    return step
 
 
 def _mfma_byte(name: str, result: str) -> Callable[..., Any]:
     """8-bit MFMA with K = 32: the two 8-byte halves of the chunk."""
 
-    def multiply(a: list[Any], b: list[Any], acc: Any) -> Any:
+    def step(a: list[Any], b: list[Any], acc: Any, i: int) -> Any:
         instruction = getattr(fx.rocdl, name)
         left, right = a[0].bitcast(fx.Int64), b[0].bitcast(fx.Int64)
-        for i in range(2):
-            acc = _vector(instruction(getattr(fx.T, result), [left[i], right[i], acc]), acc)
-        return acc
+        return _vector(instruction(getattr(fx.T, result), [left[i], right[i], acc]), acc)
 
-    return multiply
+    return step
 
 
 UNIT_SCALE = 0x7F7F7F7F  # e8m0 bytes of 1.0
 FP8_FORMAT = 0
 
 
-def _mfma_scaled(a: list[Any], b: list[Any], acc: Any) -> Any:
+def _mfma_scaled(a: list[Any], b: list[Any], acc: Any, _: int = 0) -> Any:
     """Scaled MFMA with K = 128 and unit scales: two chunks of each operand."""
     wide = [x[0].shuffle(x[1], list(range(8))) for x in (a, b)]
     scale = fx.Int32(UNIT_SCALE)
@@ -123,7 +134,7 @@ def _joined(parts: list[Any]) -> Any:
 def _wmma(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
     """WMMA: one instruction for the chunks of a call, which are an operand one after the other."""
 
-    def multiply(a: list[Any], b: list[Any], acc: Any) -> Any:
+    def step(a: list[Any], b: list[Any], acc: Any, _: int) -> Any:
         atom = fx.make_mma_atom(kind())
         operands = []
         for chunks in (a, b):
@@ -138,7 +149,7 @@ def _wmma(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
         fx.mma_atom_call(atom, total, left, right, total)
         return total.load()
 
-    return multiply
+    return step
 
 
 def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:

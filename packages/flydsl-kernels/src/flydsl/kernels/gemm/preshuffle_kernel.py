@@ -1,13 +1,14 @@
 """The preshuffle GEMM kernel: A through LDS, B (shuffled by ``shuffle_weight``) straight to registers.
 
-Four waves lie along N and interleave strips of 16 columns: accumulator (mi, ni) of wave w covers rows ``16 mi`` and
-columns ``16 (4 ni + w)``. While tile t is computed, B of tile t + 1 is on its way to registers, A of tile t + 1 goes
+Four or eight waves lie along N and interleave strips of 16 columns: accumulator (mi, ni) of wave w covers rows
+``16 mi`` and columns ``16 (waves ni + w)``. While tile t is computed, B of tile t + 1 is on its way to registers, A of tile t + 1 goes
 from registers to the other LDS buffer, and A of tile t + 2 is on its way to registers; with direct copies, A of tile
 t + 1 is on its way to the other buffer. Two tiles are one turn of the loop: the LDS buffers have fixed addresses.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -16,7 +17,7 @@ import flydsl.expr as fx
 from ..common.index import div, mod, xcd_remap_bx_by
 from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
-from .config import OUT_DTYPES, SCALE_BLOCK, THREADS, WAVES, PreshuffleConfig
+from .config import OUT_DTYPES, SCALE_BLOCK, PreshuffleConfig
 from .cshuffle import shuffle_tile
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
@@ -25,7 +26,7 @@ from .schedule import Tally
 __all__ = ["launch_preshuffle"]
 
 WAVE = 64
-OPEN_SUMS = 1  # partial sums of block scales whose matrix instructions may be in flight
+OPEN_SUMS = 2  # partial sums of block scales whose matrix instructions may be in flight
 MAX_WAIT = 63  # of the counter of vector memory operations
 EVEN, ODD, SIGN = 0x0F0F0F0F, 0x08080808, 0x1E
 
@@ -51,7 +52,7 @@ class _Weights:
         self._strip_words = config.k * element_bytes // 64 * self._block_words
         start = fx.Int64(column) * (self._strip_words // 16)
         self._buffer = Buffer(data, fx.Int32, start, config.tile_n // 16 * self._strip_words)
-        self._lane = wave * self._strip_words + lane * self._chunk_words
+        self._wave, self._lane = wave, lane * self._chunk_words
 
     def fetch(self, tile: Any) -> list[list[Any]]:
         """Start loading the fragments of k tile `tile`: ``[ni][block]``."""
@@ -59,7 +60,7 @@ class _Weights:
         soffset = tile * (config.blocks * self._block_words)
         out = []
         for ni in range(config.n_repeat):
-            at = self._lane + ni * WAVES * self._strip_words
+            at = self._lane + config.strip(self._wave, ni) * self._strip_words
             out.append([self._buffer.load(at + b * self._block_words, self._chunk_words, soffset)
                         for b in range(config.blocks)])  # fmt: skip
         self._tally.add("vmem", config.n_repeat * config.blocks)
@@ -70,50 +71,60 @@ class _Weights:
 
 
 class _BlockScales:
-    """Scales of a 128-k block: sa[k/128, M] of the rows of a lane and sb[N/128, K/128] of its columns."""
+    """Scales of a 128-k block: sa[k/128, M] of the rows of a lane and sb[N/128, K/128] of its columns.
+
+    The matrix instruction gets B first, so that a lane holds four columns of one row: one scale of A for each.
+    """
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
-                 wave: Any, group: Any, tally: Tally) -> None:  # fmt: skip
+                 wave: Any, lane_row: Any, tally: Tally) -> None:  # fmt: skip
         self._config, self._m, self._tally = config, m, tally
         self._blocks = config.k // SCALE_BLOCK
         self._per_tile = config.tile_k // SCALE_BLOCK
         self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
         self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
-        self._row, self._column = row + group * 4, column + wave * 16
+        self._row, self._column, self._wave = row + config.tile_row(0, lane_row), column, wave
 
     @property
     def _strips(self) -> list[int]:
-        """The first of this wave's column strips in each group of strips that surely share 128 columns."""
-        step = 2 if self._config.tile_n % SCALE_BLOCK == 0 else 1
-        return list(range(0, self._config.n_repeat, step))
+        """The first of a wave's column strips in each group of strips that surely share 128 columns."""
+        count = self._config.n_repeat
+        together = math.gcd(self._config.tile_n, SCALE_BLOCK) % (16 * count) == 0
+        return [0] if together else list(range(count))
+
+    @property
+    def _a_loads(self) -> int:
+        """Loads of the rows' scales of a block."""
+        return self._config.m_repeat // self._config.apart
 
     @property
     def loads(self) -> int:
         """Loads of a tile."""
-        return self._per_tile * (self._config.m_repeat + len(self._strips))
+        return self._per_tile * (self._a_loads + len(self._strips))
 
     def fetch(self, tile: Any) -> list[Any]:
-        """Start loading the scales of k tile `tile`: for each block the rows' vectors, then the columns' vectors."""
+        """Start loading the scales of k tile `tile`: for each block the rows', then the columns'."""
         config, out = self._config, []
         for i in range(self._per_tile):
             block = tile * self._per_tile + i
             # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
-            out += [self._a.load(block * self._m + self._row + mi * 16, 4) for mi in range(config.m_repeat)]
+            out += [self._a.load(self._row + config.tile_row(mi, 0), config.apart, block * self._m)
+                    for mi in range(0, config.m_repeat, config.apart)]  # fmt: skip
             for ni in self._strips:
-                strip = div(self._column + ni * WAVES * 16, SCALE_BLOCK)
-                out.append(self._b.load(strip * self._blocks + block, 1))
+                strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)
+                out.append(self._b.load(strip * self._blocks, 1, block))
         self._tally.add("vmem", len(out))
         return out
 
     def of(self, values: list[Any], block: int, mi: int, known: dict[Any, Any]) -> list[Any]:
-        """For each column strip four rows' factors, for block `block` of the tile. `known` keeps what was computed."""
-        strips = self._strips
-        first, out = block * (self._config.m_repeat + len(strips)), []
+        """For each column strip a row's factor, for block `block` of the tile. `known` keeps what was computed."""
+        strips, (index, inside) = self._strips, divmod(mi, self._config.apart)
+        first, out = block * (self._a_loads + len(strips)), []
         for j, strip in enumerate(strips):
             key = block, mi, strip
             if key not in known:
-                self._tally.add("valu", 2)
-                known[key] = values[first + mi] * values[first + self._config.m_repeat + j][0]
+                self._tally.add("valu", 1)
+                known[key] = values[first + index][inside] * values[first + self._a_loads + j][0]
             out += [known[key]] * (self._config.n_repeat // len(strips))
         return out
 
@@ -123,10 +134,10 @@ def settle(tally: Tally, total: list[Any], waiting: list[tuple[int, Any, Any]], 
     while len(waiting) > most:
         at, value, factor = waiting.pop(0)
         tally.add("valu", 2)  # packed
-        total[at] = fx.math.fma(value, factor, total[at])
+        total[at] = fx.math.fma(value, fx.full(value.numel, factor, fx.Float32), total[at])
 
 
-@flyc.kernel(known_block_size=[THREADS, 1, 1])
+@flyc.kernel
 def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
     op, tile = config.op, config.a_tile
@@ -146,7 +157,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     weights = _Weights(tensors["B"], config, column, wave, lane, tally)
     scales = None
     if fx.const_expr(config.block_scale):
-        scales = _BlockScales(tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, group, tally)
+        scales = _BlockScales(tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, lane_row, tally)
     readers = [tile.reader(stage, lane_row, group, op.groups) for stage in stages]
     calls, size = config.blocks // op.blocks, part_rows(config.m_repeat)
     groups = config.m_repeat // size
@@ -202,13 +213,15 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             call, first = part_of(part)
             blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
             right = [[weights.ready(strips[ni][b]) for b in blocks] for ni in fx.range_constexpr(config.n_repeat)]
-            for i in fx.range_constexpr(size):
+            if fx.const_expr(not config.block_scale):
+                places = [(i, ni) for i in fx.range_constexpr(size) for ni in fx.range_constexpr(config.n_repeat)]
+                start = first * config.n_repeat
+                products = [(fragments[i], right[ni], total[start + i * config.n_repeat + ni]) for i, ni in places]
+                total[start : start + len(places)] = op.multiply_all(products)
+            for i in fx.range_constexpr(size if config.block_scale else 0):
                 for ni in fx.range_constexpr(config.n_repeat):
                     at = (first + i) * config.n_repeat + ni
-                    if fx.const_expr(not config.block_scale):
-                        total[at] = op.multiply(fragments[i], right[ni], total[at])
-                        continue
-                    value = op.multiply(fragments[i], right[ni], sums.pop(at, op.zero()))
+                    value = op.multiply(right[ni], fragments[i], sums.pop(at, op.zero()))
                     if fx.const_expr(call % per_scale < per_scale - 1):
                         sums[at] = value
                         continue
@@ -254,7 +267,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             return lambda: reader(other)(0)
 
         state, first = run_tile((acc, {}, []), first, parts, reader(stage), multiplier(*side), turn, tally,
-                                config.scheduled, config.preload)  # fmt: skip
+                                config.scheduled, config.preload, early_writes=True)  # fmt: skip
         return state[0], following, later, first
 
     def flat(acc, side, pending, first):
@@ -305,9 +318,14 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             acc, side, pending, first = step(acc, side, pending, first, fx.Int32(t), t % config.stages, t + 2 < total)
         acc = finish_tile((acc, {}, []), first, parts, reader((total - 1) % config.stages), multiplier(*side))[0]
     epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale)
+
+    def row_of(mi):
+        return config.tile_row(mi, lane_row)
+
+    strips = [column + config.strip(wave, ni) * 16 for ni in fx.range_constexpr(config.n_repeat)]
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
-                      [column + (ni * WAVES + wave) * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
-                      group)  # fmt: skip
+                      [strip + (group * 4 if config.block_scale else lane_row) for strip in strips],
+                      group, row_of=row_of if config.block_scale else None)  # fmt: skip
     element = OUT_DTYPES[config.out_dtype]
     if fx.const_expr(config.cshuffle):
         shuffle_tile(tensors["C"], element, acc, epilogue, op, place, stages[0], config.shuffle, column, 0)
@@ -323,5 +341,5 @@ def regroup(values: list[Any], size: int) -> list[list[Any]]:
 def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
     """Launch from a jit function."""
     preshuffle_kernel(tensors, m, config).launch(
-        grid=(fx.ceildiv(m, config.tile_m), config.n // config.tile_n), block=THREADS, stream=stream
+        grid=(fx.ceildiv(m, config.tile_m), config.n // config.tile_n), block=config.threads, stream=stream
     )

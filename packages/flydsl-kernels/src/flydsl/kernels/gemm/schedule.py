@@ -92,7 +92,7 @@ def _spread(total: int, slots: int) -> list[int]:
     return [ceil(i + 1) - ceil(i) for i in range(slots)]
 
 
-def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Schedule:
+def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_writes: bool = False) -> Schedule:
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
@@ -104,6 +104,8 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
     Args:
         counts: of the tile; there must be a matrix instruction.
         preload: (LDS reads, global loads) before the first matrix instruction.
+        early_writes: what is written to LDS was loaded a tile before: writes are spread over the second half of the
+            matrix instructions but the last sixth, which covers their latency before the barrier.
     """
     if counts.mfma < 1:
         raise ScheduleError("a hot loop without matrix instructions has no schedule")
@@ -119,8 +121,12 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0)) -> Sche
     last_read = max((i for i, r in enumerate(reads) if r), default=-1)
     first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))
     writes = [0] * n
-    for i in range(counts.ds_write):
-        writes[min(first_write + i, n - 1)] += 1
+    window = n - n // 6 - n // 2
+    if early_writes and window:
+        writes = [0] * (n // 2) + _spread(counts.ds_write, window) + [0] * (n // 6)
+    else:
+        for i in range(counts.ds_write):
+            writes[min(first_write + i, n - 1)] += 1
     idle = min(VALU_DELAY, n - 1)
     arithmetic = [0] * idle + _spread(counts.valu, n - idle)
     for i in range(n):

@@ -15,7 +15,7 @@ from ..common.index import div, mod
 from ..common.memory import WORDS, Buffer, lds_read, lds_write
 from .matrix import CHUNK_BYTES
 
-__all__ = ["RowTile", "StoredTile", "TurnedTile"]
+__all__ = ["RowTile", "SpreadTile", "StoredTile", "TurnedTile"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,10 @@ class RowTile:
         """Word offset of a chunk."""
         return row * (self.row_bytes // 4) + (chunk ^ self.swizzle(row)) * WORDS
 
+    def source(self, row: Any, chunk: Any) -> tuple[Any, Any]:
+        """(row, chunk) of what lies at the place of a chunk without exchange."""
+        return row, chunk ^ self.swizzle(row)
+
     def part(self, thread: Any, index: int) -> tuple[Any, Any]:
         """(row, chunk) of the thread's chunk number `index`."""
         linear = thread + index * self.threads
@@ -96,7 +100,7 @@ class RowTile:
         first = fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, wave) * (wave * WORDS)))
         for i in range(self.loads):
             row, chunk = self.part(thread, i)
-            at = place_of(row, chunk ^ self.swizzle(row))
+            at = place_of(*self.source(row, chunk))
             place = fx.make_view(base + (first + i * self.threads * WORDS), fx.make_layout(WORDS, 1))
             fx.copy(atom, source.view(at, WORDS), place, soffset=soffset)
 
@@ -119,6 +123,58 @@ class RowTile:
         def read(tile: int, block: Any) -> Any:
             at = places[block] if isinstance(block, int) else place(block)
             return lds_read(base, at + tile * 16 * (self.row_bytes // 4))
+
+        return read
+
+
+@dataclass(frozen=True)
+class SpreadTile(RowTile):
+    """A tile whose fragments take rows that are `apart` from lane to lane: fragment f has, of every `16 * apart` rows,
+    those with ``row % apart == f % apart``. A lane's rows of `apart` fragments are then consecutive.
+
+    Chunks are exchanged over all banks by ``row // apart``.
+    """
+
+    apart: int = 1
+
+    @property
+    def _slots(self) -> int:
+        return self.bank_bytes // CHUNK_BYTES
+
+    @property
+    def _per_cycle(self) -> int:
+        """Rows that share a cycle of the banks."""
+        return max(self._slots // self.chunks, 1)
+
+    @staticmethod
+    def fits(row_bytes: int, bank_bytes: int, apart: int) -> bool:
+        """Whether the rows that share a cycle of the banks are exchanged alike."""
+        chunks = row_bytes // CHUNK_BYTES
+        return chunks & (chunks - 1) == 0 and apart % max(bank_bytes // row_bytes, 1) == 0
+
+    def swizzle(self, row: Any) -> Any:
+        return mod(div(row, self.apart), self._slots)
+
+    def row_of(self, fragment: int, lane_row: Any) -> Any:
+        """The row of a fragment that belongs to lane ``lane % 16``."""
+        block, inside = divmod(fragment, self.apart)
+        return block * 16 * self.apart + lane_row * self.apart + inside
+
+    def at(self, row: Any, chunk: Any) -> Any:
+        """Word offset of a chunk."""
+        return ((row * self.chunks + chunk) ^ self.swizzle(row)) * WORDS
+
+    def source(self, row: Any, chunk: Any) -> tuple[Any, Any]:
+        """(row, chunk) of what lies at the place of a chunk without exchange."""
+        linear = (row * self.chunks + chunk) ^ self.swizzle(row)
+        return div(linear, self.chunks), mod(linear, self.chunks)
+
+    def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
+        """``read(fragment, block)``: this lane's chunk of a block of k of a fragment."""
+        def read(fragment: int, block: Any) -> Any:
+            near = fragment % self.apart % self._per_cycle
+            at = self.at(self.row_of(near, lane_row), group + block * groups)
+            return lds_read(base, at + (self.row_of(fragment, 0) - near) * (self.row_bytes // 4))
 
         return read
 
