@@ -11,7 +11,8 @@ flydsl = torch.ops.flydsl
 LAYOUT = "b_16x16"
 CDNA = ("gfx942", "gfx950")
 ARCHS = {"gemm": GENERAL_GEMM, "linear": GENERAL_GEMM, "linear_inference": GENERAL_GEMM, "preshuffle_gemm": CDNA,
-         "blockscale_gemm": CDNA, "quantize_mx": ("gfx950",)}  # fmt: skip
+         "blockscale_gemm": CDNA, "quantize_mx": ("gfx950",), "mx_gemm": ("gfx950",),
+         "scaled_gemm": GENERAL_GEMM}  # fmt: skip
 GRADIENTS = ["add", "softmax", "rmsnorm_fwd", "fused_add_rmsnorm_fwd", "layernorm_fwd", "fused_add_layernorm_fwd",
              "gemm", "rmsnorm", "layernorm", "linear"]  # fmt: skip
 
@@ -31,6 +32,13 @@ def operands(name, m=6):
         if kind == torch.int8:
             return a, weight, random(m).abs(), random(64).abs(), None, "none", torch.bfloat16, LAYOUT
         return a, weight, random(1, m).abs(), random(1, 1).abs(), torch.bfloat16, LAYOUT
+    if name == "scaled_gemm":
+        return random(m, 256).to(fp8_dtype()), random(128, 256, seed=1).to(fp8_dtype()), random(m).abs(), \
+            random(128).abs(), torch.bfloat16  # fmt: skip
+    if name == "mx_gemm":
+        scales = [torch.randint(124, 130, (rows, 8), dtype=torch.uint8) for rows in (m, 128)]
+        return int8[:, :128].view(torch.uint8), (random(128, 128, seed=6) * 20).to(torch.int8).view(torch.uint8), \
+            *scales, "fp4", "fp4", torch.bfloat16  # fmt: skip
     return {
         "add": (wide, wide + 1), "softmax": (x,), "softmax_bwd": (x, r), "rmsnorm_fwd": (x, w, 1e-5, True),
         "rmsnorm": (x, w), "layernorm": (x, w, b), "linear": half, "linear_inference": half,
@@ -70,7 +78,7 @@ def same(a, b):
 
 def test_every_operator_is_covered():
     for name in register_torch_ops():
-        if name != "blockscale_gemm" or target().fp8_name:
+        if name not in ("blockscale_gemm", "scaled_gemm") or target().fp8_name:
             assert operands(name)
 
 
@@ -85,7 +93,7 @@ def test_opcheck(name):
         if composite
         else ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
     )
-    if name == "blockscale_gemm":
+    if name in ("blockscale_gemm", "scaled_gemm"):
         checks.remove("test_schema")  # torch cannot compare fp8 tensors there
     result = torch.library.opcheck(getattr(flydsl, name).default, arguments, test_utils=checks)
     assert set(result.values()) == {"SUCCESS"}

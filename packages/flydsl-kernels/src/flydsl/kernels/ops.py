@@ -20,9 +20,9 @@ __all__ = [
     "add", "blockscale_gemm", "dequantize", "dequantize_int4", "dequantize_mx", "fused_add_layernorm",
     "fused_add_layernorm_quant", "fused_add_rmsnorm", "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd",
     "fused_add_rmsnorm_quant", "gemm", "layernorm", "layernorm_bwd", "layernorm_fwd", "layernorm_quant", "linear",
-    "pack_int4", "preshuffle_gemm", "quantize_int4", "quantize_mx", "quantize_per_block", "quantize_per_group",
-    "quantize_per_tensor", "quantize_per_token", "rmsnorm", "rmsnorm_bwd", "rmsnorm_fwd", "rmsnorm_quant", "softmax",
-    "softmax_bwd", "topk_gating_softmax", "unpack_int4",
+    "mx_gemm", "pack_int4", "preshuffle_gemm", "quantize_int4", "quantize_mx", "quantize_per_block",
+    "quantize_per_group", "quantize_per_tensor", "quantize_per_token", "rmsnorm", "rmsnorm_bwd", "rmsnorm_fwd",
+    "rmsnorm_quant", "scaled_gemm", "softmax", "softmax_bwd", "topk_gating_softmax", "unpack_int4",
 ]  # fmt: skip
 
 
@@ -328,6 +328,22 @@ def blockscale_gemm(a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any =
     import torch
 
     return _torch().blockscale_gemm(a, b, scale_a, scale_b, out_dtype or torch.bfloat16)
+
+
+def scaled_gemm(a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
+    """``(a b^T) * scale_a[row] * scale_b[column]`` of fp8 torch tensors (..., K) and (N, K) with a plain weight."""
+    import torch
+
+    return _torch().scaled_gemm(a, b, scale_a, scale_b, out_dtype or torch.bfloat16)
+
+
+def mx_gemm(a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = "fp4", b_dtype: str = "fp4",
+            out_dtype: Any = None) -> Any:  # fmt: skip
+    """Product of microscaled torch tensors on gfx950: bytes (..., K/2) or (..., K) and a plain weight (N, K/2) or
+    (N, K), with e8m0 scales (..., K/32) and (N, K/32), as :func:`quantize_mx` gives them."""
+    import torch
+
+    return _torch().mx_gemm(a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype or torch.bfloat16)
 
 
 def topk_gating_softmax(gating: Any, topk: int, renormalize: bool = True) -> tuple[Any, Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,13 +19,13 @@ from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_g
 from .tuned import BLOCK_SCALE, PRESHUFFLE, Tile, choose
 
 __all__ = [
-    "blockscale_gemm", "clear_preshuffle_cache", "default_tiles", "gemm", "linear", "preshuffle_gemm",
+    "blockscale_gemm", "clear_preshuffle_cache", "default_tiles", "gemm", "in_order", "linear", "preshuffle_gemm",
     "preshuffled", "takes_preshuffled",
 ]  # fmt: skip
 
 _IN = {"i8": "int8", "fp8": "fp8", "f16": "fp16", "bf16": "bf16"}
 _OUT = {torch.bfloat16: "bf16", torch.float16: "fp16"}
-_shuffled: dict[int, tuple[Any, tuple[Any, ...], torch.Tensor]] = {}
+_shuffled: dict[tuple[int, str], tuple[Any, tuple[Any, ...], torch.Tensor]] = {}
 
 
 def _on_cdna(where: str) -> Target:
@@ -157,24 +158,28 @@ def gemm(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None, lay
     return gemm_a16w16(a, b, None, bias, layout=layout, out_dtype=out_dtype)
 
 
-def preshuffled(weight: torch.Tensor) -> torch.Tensor:
-    """The shuffled form of a weight, made once for each content of the tensor.
+def in_order(weight: torch.Tensor, order: str, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """``make(weight)``, made once for each content of the tensor and each name of an order.
 
     It is made again when the tensor was changed in place (its version counter moved) or its storage was replaced, and
     dropped when the tensor is gone. A change through ``weight.data`` does not move the counter: call
     :func:`clear_preshuffle_cache` after one.
     """
-    if layout_of(weight) is not None:
-        return weight
     if weight.is_inference():  # no version counter to trust
-        return shuffle_weight(weight.detach())
-    key, state = id(weight), (weight._version, weight.data_ptr(), tuple(weight.shape), weight.dtype)
+        return make(weight.detach())
+    key = id(weight), order
+    state = (weight._version, weight.data_ptr(), tuple(weight.shape), weight.stride(), weight.dtype)
     found = _shuffled.get(key)
     if found is not None and found[0]() is weight and found[1] == state:
         return found[2]
-    made = shuffle_weight(weight.detach())
+    made = make(weight.detach().contiguous())
     _shuffled[key] = (weakref.ref(weight, lambda _: _shuffled.pop(key, None)), state, made)
     return made
+
+
+def preshuffled(weight: torch.Tensor) -> torch.Tensor:
+    """The shuffled form of a weight, kept by :func:`in_order`; a shuffled weight as it is."""
+    return weight if layout_of(weight) is not None else in_order(weight, B_16X16, shuffle_weight)
 
 
 def clear_preshuffle_cache() -> None:

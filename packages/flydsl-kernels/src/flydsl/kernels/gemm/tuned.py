@@ -12,7 +12,7 @@ from typing import Any
 from ..common.arch import Target
 from ..common.index import align_up, cdiv
 
-__all__ = ["BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "PRESHUFFLE", "DenseTile", "Tile", "choose", "dense_knobs"]
+__all__ = ["BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "MX", "PRESHUFFLE", "DenseTile", "Tile", "choose", "dense_knobs"]
 
 FEW_ROWS = 16  # rows of the smallest tile
 MEMORY_ROWS = 64  # of a tile that is bound by the matrix unit
@@ -64,6 +64,16 @@ BLOCK_SCALE: dict[str, tuple[Tile, ...]] = {
     "gfx950": (Tile(128, 256, 128), Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 64, 256),
                Tile(32, 64, 128)),
 }
+
+_MX_BYTES = (Tile(128, 128, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 128, 256), Tile(32, 64, 128))
+
+#: Microscaled operands on gfx950, by the type of the activations.
+MX: dict[str, tuple[Tile, ...]] = {
+    "fp4": (Tile(128, 256, 256), Tile(64, 256, 256), Tile(64, 128, 256), Tile(32, 128, 256), Tile(32, 64, 256),
+            Tile(64, 64, 128)),
+    "fp6": _MX_BYTES,
+    "fp8": _MX_BYTES,
+}  # fmt: skip
 
 
 def choose(tiles: tuple[Tile, ...], where: str, target: Target, m: int, n: int, k: int) -> Tile:

@@ -174,10 +174,8 @@ def amax_kernel(X, Amax, m: fx.Int32, config: fx.Constexpr):
     top = fold(plan.tiles, config.keep, zero, lambda total, i: imax(total, magnitude(x.load(i).to(fx.Float32))))
     (top,) = block_reduce([top.reduce("max")], imax, place.thread, plan.threads, lds)
     if place.thread == 0:
-        atom = fx.make_copy_atom(fx.UniversalAtomicMax(fx.Int32), fx.Int32)
-        register = fx.make_rmem_tensor(1, fx.Int32)
-        register.store(fx.Vector.from_elements([top], fx.Int32))
-        fx.copy(atom, register, fx.make_view(pointer(Amax, fx.Int32), fx.make_layout(1, 1)))
+        # Without a scope, which is the whole system, LLVM makes a loop of it.
+        fx.llvm.atomic_max(pointer(Amax, fx.Int32).llvm_ptr, top, syncscope="agent")
 
 
 @flyc.kernel

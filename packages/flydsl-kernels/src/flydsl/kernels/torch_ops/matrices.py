@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..gemm import functional as gemm
+from ..gemm import scaled
 from ..gemm.layouts import tag
 from .registry import fake, operator
 
@@ -84,4 +85,26 @@ def _blockscale_gemm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out
 
 @fake(_blockscale_gemm)
 def _(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype, layout: str = "") -> Tensor:
+    return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
+
+
+@operator("scaled_gemm")
+def _scaled_gemm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return scaled.scaled_gemm(a, b, scale_a, scale_b, out_dtype)
+
+
+@fake(_scaled_gemm)
+def _(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, out_dtype: torch.dtype) -> Tensor:
+    return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
+
+
+@operator("mx_gemm")
+def _mx_gemm(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, a_dtype: str, b_dtype: str,
+             out_dtype: torch.dtype) -> Tensor:  # fmt: skip
+    return scaled.mx_gemm(a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype)
+
+
+@fake(_mx_gemm)
+def _(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, a_dtype: str, b_dtype: str,
+      out_dtype: torch.dtype) -> Tensor:  # fmt: skip
     return a.new_empty((*a.shape[:-1], b.shape[0]), dtype=out_dtype)
