@@ -105,8 +105,8 @@ attributes #0 = { "amdgpu-flat-work-group-size"="256,256" "uniform-work-group-si
 
 
 def aligned(words: int) -> np.ndarray:
-    """float32 array on a 4096-byte boundary, so that lines are counted whole."""
-    raw = np.zeros(words + 1024, np.float32)
+    """float32 array on a 4096-byte boundary, so that lines are counted whole; as much may be read behind it."""
+    raw = np.zeros(words + 2048, np.float32)
     skip = -raw.ctypes.data % 4096 // 4
     return raw[skip: skip + words]
 
