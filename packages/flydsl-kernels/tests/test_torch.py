@@ -168,3 +168,59 @@ def test_patch_names_what_the_architecture_lacks(monkeypatch):
 def test_patch_only():
     report = kernels.patch(model(), only=("Linear",))
     assert {s.kind for s in report.patched} == {"Linear"}
+
+
+@needs(*GENERAL_GEMM)
+def test_gradients_of_an_f32_result():
+    """The result is not detached: asking for f32 output must not lose the gradient."""
+    a, b, bias = leaf(24, 64, dtype="bf16"), leaf(40, 64, dtype="bf16", seed=1), leaf(40, dtype="bf16", seed=2)
+
+    def ours(a, b, bias):
+        return ops.gemm(a, b, bias, "nt", torch.float32).pow(2).sum()
+
+    expected = gradients(lambda a, b, bias: (a.double() @ b.double().T + bias.double()).pow(2).sum(), a, b, bias)
+    assert ops.gemm(a, b, bias, "nt", "f32").dtype == torch.float32
+    torch._dynamo.reset()
+    for function in (ours, torch.compile(ours, fullgraph=True, backend="aot_eager")):
+        for mine, theirs in zip(gradients(function, a, b, bias), expected, strict=True):
+            close(mine, theirs, 0.02 * theirs.abs().max().item())
+
+
+@needs(*GENERAL_GEMM)
+def test_linear_without_rows_has_a_gradient():
+    x, w, b = leaf(0, 64, dtype="bf16"), leaf(16, 64, dtype="bf16", seed=1), leaf(16, dtype="bf16", seed=2)
+    for gradient, like in zip(gradients(lambda *t: ops.linear(*t).float().sum(), x, w, b), (x, w, b), strict=True):
+        assert gradient.shape == like.shape and not gradient.any()
+
+
+@needs(*GENERAL_GEMM)
+def test_products_follow_autocast():
+    x, w = leaf(5, 64), leaf(16, 64, seed=1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for out in (ops.linear(x, w), ops.gemm(x, w)):
+            assert out.dtype == torch.bfloat16
+            close(out, x.double() @ w.double().T, 0.2)
+            out.float().sum().backward()
+    assert x.grad.dtype == w.grad.dtype == torch.float32
+    with pytest.raises(TypeError, match="float32 is not supported"):
+        ops.linear(x, w)
+
+
+def test_norms_without_weight_or_bias():
+    x = leaf(6, 40)
+    ones, zeros = torch.ones(40), torch.zeros(40)
+    assert torch.equal(ops.layernorm(x, None, None), ops.layernorm(x, ones, zeros))
+    assert torch.equal(ops.layernorm(x, ones, None), ops.layernorm(x, ones, zeros))
+    assert torch.equal(ops.rmsnorm(x, None), ops.rmsnorm(x, ones))
+    ours = gradients(lambda x: ops.layernorm(x, None, None).pow(3).sum(), x)[0]
+    close(ours, gradients(lambda x: F.layer_norm(x, (40,)).pow(3).sum(), x)[0], 1e-4)
+
+
+def test_arguments_that_are_no_tensors():
+    with pytest.raises(TypeError, match="expected a torch tensor or a NumPy array, got list"):
+        ops.softmax([1.0, 2.0])
+    with pytest.raises(ValueError, match="dtype 'int8' is not known"):
+        ops.quantize_per_token(random(4, 8), "int8")
+    x = random(4, 40)
+    by_number, by_tensor = (ops.quantize_per_tensor(x, "i8", scale) for scale in (0.05, torch.tensor([0.05])))
+    assert all(torch.equal(a, b) for a, b in zip(by_number, by_tensor, strict=True))
