@@ -82,7 +82,7 @@ def worst_error(op: str, ty: str, bits: np.ndarray, got: np.ndarray) -> float:
     return float(error[normal].max())
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
 def test_errors_are_those_of_the_table(sim, build_dir, arch):
     """Every unit of the architecture, over all 16-bit operands or 65536 others."""
     wide = not arch.startswith("gfx12")
