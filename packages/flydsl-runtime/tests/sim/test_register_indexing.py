@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import subprocess
 
 import numpy as np
 import pytest
 from asmlib import FIRST, Bench, Program
+from hiplib import LLVM
 from test_valu import MASKS, dpp_source, invalid_lines
 
 COUNT = 8  # registers v8..v15 that the moves name
@@ -138,3 +140,27 @@ def test_high_registers_through_mode(sim, build_dir):
     np.testing.assert_array_equal(bench.run("instruction", rows)[0], expected)
     np.testing.assert_array_equal(bench.run("part", rows)[0], rows[2] + rows[2] + rows[3])
     assert set(bench.run("read", rows)[0].tolist()) == {by_mode}
+
+
+def test_the_order_in_mode_is_that_of_llvm(build_dir):
+    """The register allocator keeps MODE[19:12] when it writes MODE: its constants rotate s_set_vgpr_msb's fields."""
+    count = 400
+    text = "declare void @llvm.amdgcn.s.setreg(i32 immarg, i32)\ndeclare i32 @llvm.amdgcn.workitem.id.x()\n"
+    text += 'define amdgpu_kernel void @k(ptr addrspace(1) %p) "amdgpu-num-vgpr"="1024" "amdgpu-waves-per-eu"="1,1" {\n'
+    text += "  %t = call i32 @llvm.amdgcn.workitem.id.x()\n  %q = getelementptr i32, ptr addrspace(1) %p, i32 %t\n"
+    text += "".join(f"  %v{k} = load volatile i32, ptr addrspace(1) %q\n" for k in range(count))
+    text += "  call void @llvm.amdgcn.s.setreg(i32 22529, i32 240)\n"  # MODE[11:0]
+    text += "".join(f"  store volatile i32 %v{k}, ptr addrspace(1) %q\n" for k in range(count))
+    text += "  call void @llvm.amdgcn.s.setreg(i32 22529, i32 241)\n"
+    text += "".join(f"  store volatile i32 %v{k}, ptr addrspace(1) %q\n" for k in range(count)) + "  ret void\n}\n"
+    command = [LLVM / "llc", "-mtriple=amdgcn-amd-amdhsa", "-mcpu=gfx1250", "-mattr=+setreg-vgpr-msb-fixup", "-O1"]
+    done = subprocess.run([*command, "-o", "-"], input=text, capture_output=True, text=True, check=True)
+    msb, found = 0, set()
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if words[:1] == ["s_set_vgpr_msb"]:
+            msb = int(words[1], 0) & 255
+        elif line.strip().startswith("s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 0, 12)"):
+            assert int(words[-1], 0) >> 12 & 255 == (msb << 2 | msb >> 6) & 255, line
+            found.add(msb)
+    assert found - {0}, "no register above 255 was live"
