@@ -174,8 +174,9 @@ class TestLoadsToLds:
     def test_waited_for_before_the_barrier(self, launch, arch, kernel):
         data, out = np.arange(1, 257, dtype=np.uint32), words(256)
         launch("race", arch, kernel, 1, data, out, 1, 1)
-        shift = {"tensor_load": np.arange(256) * 7, "async_load": np.arange(256) + 32, "direct_load": np.arange(256) + 64}
-        np.testing.assert_array_equal(out, data[shift[kernel] % 256])
+        t = np.arange(256)
+        place = {"tensor_load": t * 7, "async_load": t + 32, "direct_load": t + 64}[kernel]
+        np.testing.assert_array_equal(out, data[place % 256])
 
     def test_barrier_without_a_wait(self, launch, arch, kernel):
         with pytest.raises(SimError, match=r"check race: .*(lds|no wait for its end)") as info:

@@ -3,6 +3,7 @@
 #include "hip/MemoryWork.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
+#include "support/CrashGuard.h"
 
 #include <cstring>
 
@@ -14,6 +15,9 @@ void checkRange(const void *p, size_t size, bool write, const char *what) {
   Region r;
   AddressSpace &space = AddressSpace::instance();
   auto addr = reinterpret_cast<uint64_t>(p);
+  if (addr + size < addr)
+    raise(FaultKind::IllegalAddress,
+          format("%s: %p + %llu is behind the end of memory", what, p, (unsigned long long)size));
   // Large host ranges may span several mappings.
   for (uint64_t at = addr; at < addr + size;) {
     if (!space.lookup(at, 1, write, r))
@@ -26,10 +30,19 @@ void checkRange(const void *p, size_t size, bool write, const char *what) {
 
 namespace {
 
+/// Runs `work` on memory that was accessible when it was checked.
+template <class F> void onHostMemory(const char *what, F &&work) {
+  installCrashHandler();
+  uint64_t address = 0;
+  if (!protectedCall(work, address))
+    raise(FaultKind::IllegalAddress, format("%s: 0x%llx is not mapped (any more)", what,
+                                            static_cast<unsigned long long>(address)));
+}
+
 void copyBytes(void *dst, const void *src, size_t size) {
   checkRange(dst, size, true, "memcpy destination");
   checkRange(src, size, false, "memcpy source");
-  memmove(dst, src, size);
+  onHostMemory("memcpy", [&] { memmove(dst, src, size); });
 }
 
 void copyBox(const hipMemcpy3DParms &p) {
@@ -44,7 +57,7 @@ void copyBox(const hipMemcpy3DParms &p) {
 /// hipMemcpyKind: host and device in both roles, default, and device without copy engine.
 bool validKind(int kind) { return (kind >= 0 && kind <= 4) || kind == 1024; }
 
-void fillBox(const hipMemsetParams &p) {
+void fillRows(const hipMemsetParams &p) {
   for (size_t y = 0; y < p.height; ++y) {
     char *at = static_cast<char *>(p.dst) + y * p.pitch;
     checkRange(at, p.width * p.elementSize, true, "memset");
@@ -63,6 +76,10 @@ void fillBox(const hipMemsetParams &p) {
   }
 }
 
+void fillBox(const hipMemsetParams &p) {
+  onHostMemory("memset", [&] { fillRows(p); });
+}
+
 } // namespace
 
 hipError_t copyWork(const hipMemcpy3DParms &p, NodeWork &out) {
@@ -74,9 +91,15 @@ hipError_t copyWork(const hipMemcpy3DParms &p, NodeWork &out) {
   if (!validKind(p.kind))
     return fail(hipErrorInvalidMemcpyDirection, format("memcpy: direction %d", p.kind));
   bool rows = p.extent.height > 1 || p.extent.depth > 1;
+  for (const hipPos *pos : {&p.srcPos, &p.dstPos})
+    if (p.extent.width + pos->x < pos->x)
+      return fail(hipErrorInvalidValue, "memcpy: the width exceeds all memory");
   if (!empty && rows &&
       (p.extent.width + p.srcPos.x > p.srcPtr.pitch || p.extent.width + p.dstPos.x > p.dstPtr.pitch))
     return fail(hipErrorInvalidValue, "memcpy: the width exceeds a pitch");
+  if (!empty && p.extent.depth > 1 &&
+      (p.extent.height > p.srcPtr.ysize || p.extent.height > p.dstPtr.ysize))
+    return fail(hipErrorInvalidValue, "memcpy: the height exceeds that of a slice");
   out = NodeWork();
   out.type = NodeType::Memcpy;
   out.copy = p;
@@ -88,6 +111,8 @@ hipError_t copyWork(const hipMemcpy3DParms &p, NodeWork &out) {
 hipError_t setWork(const hipMemsetParams &p, NodeWork &out) {
   if (p.elementSize != 1 && p.elementSize != 2 && p.elementSize != 4)
     return fail(hipErrorInvalidValue, "memset: elements have 1, 2 or 4 bytes");
+  if (p.width > SIZE_MAX / p.elementSize)
+    return fail(hipErrorInvalidValue, "memset: the width exceeds all memory");
   bool empty = !p.width || !p.height;
   if (!empty && !p.dst)
     return fail(hipErrorInvalidValue, "memset: null pointer");
@@ -158,7 +183,9 @@ hipError_t side(int type, Pointer host, void *device, const void *array, void *&
   return out ? hipSuccess : fail(hipErrorInvalidValue, "memcpy: null pointer");
 }
 
-hipError_t driverCopy(const HIP_MEMCPY3D *c, NodeWork &work) {
+} // namespace
+
+hipError_t flysim::driverCopyWork(const HIP_MEMCPY3D *c, NodeWork &work) {
   if (!c)
     return fail(hipErrorInvalidValue, "memcpy: null pointer");
   hipMemcpy3DParms p = {};
@@ -181,12 +208,14 @@ hipError_t driverCopy(const HIP_MEMCPY3D *c, NodeWork &work) {
   return copyWork(p, work);
 }
 
+namespace {
+
 hipError_t driverCopyOn(const HIP_MEMCPY3D *c, void *stream, bool blocking) {
   if (blocking)
     if (hipError_t e = allowedInCapture("memcpy"))
       return e;
   NodeWork work;
-  if (hipError_t e = driverCopy(c, work))
+  if (hipError_t e = driverCopyWork(c, work))
     return e;
   return work.run ? enqueue(stream, std::move(work)) : hipSuccess;
 }
@@ -275,6 +304,55 @@ FLYSIM_API hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D *c) { return driverCopyO
 FLYSIM_API hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D *c, void *stream) {
   return driverCopyOn(c, stream, false);
 }
+/// hipMemcpy3DPeerParms.
+struct hipMemcpy3DPeerParms {
+  void *srcArray;
+  hipPos srcPos;
+  hipPitchedPtr srcPtr;
+  int srcDevice;
+  void *dstArray;
+  hipPos dstPos;
+  hipPitchedPtr dstPtr;
+  int dstDevice;
+  hipExtent extent;
+};
+static_assert(sizeof(hipMemcpy3DPeerParms) == 168, "HIP binary interface");
+
+namespace {
+
+hipError_t copyPeer(const hipMemcpy3DPeerParms *c, void *stream, bool blocking) {
+  int devices = Runtime::instance().deviceCount();
+  if (!c)
+    return fail(hipErrorInvalidValue, "hipMemcpy3DPeer: null pointer");
+  if (c->srcDevice < 0 || c->srcDevice >= devices || c->dstDevice < 0 || c->dstDevice >= devices)
+    return fail(hipErrorInvalidDevice, "hipMemcpy3DPeer: invalid device");
+  hipMemcpy3DParms p = {c->srcArray, c->srcPos, c->srcPtr, c->dstArray, c->dstPos, c->dstPtr, c->extent, 3};
+  return copyBoxOn(p, stream, blocking);
+}
+
+} // namespace
+
+FLYSIM_API hipError_t hipMemcpy3DPeer(const hipMemcpy3DPeerParms *c) { return copyPeer(c, nullptr, true); }
+FLYSIM_API hipError_t hipMemcpy3DPeerAsync(const hipMemcpy3DPeerParms *c, void *stream) {
+  return copyPeer(c, stream, false);
+}
+/// The attributes say how the engines should work, which changes no result.
+FLYSIM_API hipError_t hipMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t count,
+                                          const void *attributes, size_t *attributeOf,
+                                          size_t numAttributes, size_t *failed, void *stream) {
+  if (!dsts || !srcs || !sizes || !count || numAttributes > count ||
+      (numAttributes && (!attributes || !attributeOf)))
+    return fail(hipErrorInvalidValue, "hipMemcpyBatchAsync: null pointer or invalid count");
+  if (!validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipMemcpyBatchAsync: invalid stream");
+  for (size_t n = 0; n < count; ++n)
+    if (hipError_t e = copy(dsts[n], srcs[n], sizes[n], 4, stream, false)) {
+      if (failed)
+        *failed = n;
+      return e;
+    }
+  return hipSuccess;
+}
 FLYSIM_API hipError_t hipMemset(void *dst, int value, size_t size) {
   return set(dst, static_cast<uint8_t>(value), 1, size, 1, size, nullptr, true);
 }
@@ -299,6 +377,27 @@ FLYSIM_API hipError_t hipMemsetD32(void *dst, int value, size_t count) {
 FLYSIM_API hipError_t hipMemsetD32Async(void *dst, int value, size_t count, void *stream) {
   return set(dst, static_cast<unsigned>(value), 4, count, 1, count * 4, stream, false);
 }
+FLYSIM_API hipError_t hipMemsetD2D8(void *dst, size_t pitch, unsigned char value, size_t width, size_t height) {
+  return set(dst, value, 1, width, height, pitch, nullptr, true);
+}
+FLYSIM_API hipError_t hipMemsetD2D8Async(void *dst, size_t pitch, unsigned char value, size_t width, size_t height,
+                                        void *stream) {
+  return set(dst, value, 1, width, height, pitch, stream, false);
+}
+FLYSIM_API hipError_t hipMemsetD2D16(void *dst, size_t pitch, unsigned short value, size_t width, size_t height) {
+  return set(dst, value, 2, width, height, pitch, nullptr, true);
+}
+FLYSIM_API hipError_t hipMemsetD2D16Async(void *dst, size_t pitch, unsigned short value, size_t width, size_t height,
+                                        void *stream) {
+  return set(dst, value, 2, width, height, pitch, stream, false);
+}
+FLYSIM_API hipError_t hipMemsetD2D32(void *dst, size_t pitch, unsigned value, size_t width, size_t height) {
+  return set(dst, value, 4, width, height, pitch, nullptr, true);
+}
+FLYSIM_API hipError_t hipMemsetD2D32Async(void *dst, size_t pitch, unsigned value, size_t width, size_t height,
+                                        void *stream) {
+  return set(dst, value, 4, width, height, pitch, stream, false);
+}
 FLYSIM_API hipError_t hipMemset2D(void *dst, size_t pitch, int value, size_t width, size_t height) {
   return set(dst, static_cast<uint8_t>(value), 1, width, height, pitch, nullptr, true);
 }
@@ -309,6 +408,10 @@ FLYSIM_API hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_
 
 namespace {
 hipError_t set3d(const hipPitchedPtr &p, int value, const hipExtent &e, void *stream, bool blocking) {
+  if (!e.width || !e.height || !e.depth)
+    return set(p.ptr, 0, 1, 0, 0, p.pitch, stream, blocking);
+  if ((e.depth > 1 && (e.height > p.ysize || e.width > p.pitch)) || e.height > SIZE_MAX / e.depth)
+    return fail(hipErrorInvalidValue, "hipMemset3D: the extent exceeds the pitched memory");
   if (e.depth > 1 && e.height != p.ysize) {
     for (size_t z = 0; z < e.depth; ++z)
       if (hipError_t error = set(static_cast<char *>(p.ptr) + z * p.ysize * p.pitch,
@@ -337,7 +440,7 @@ extern "C" hipError_t hipGraphAddMemsetNode(void **node, void *graph, void *cons
 FLYSIM_API hipError_t hipDrvGraphAddMemcpyNode(void **node, void *graph, void *const *deps, size_t count,
                                                const HIP_MEMCPY3D *c, void *) {
   NodeWork work;
-  if (hipError_t e = driverCopy(c, work))
+  if (hipError_t e = driverCopyWork(c, work))
     return e;
   return hipGraphAddMemcpyNode(node, graph, deps, count, &work.copy);
 }

@@ -123,6 +123,7 @@ int attribute(const hipDeviceProp_tR0600 &p, int id, bool &known) {
   case 85: return p.unifiedAddressing;
   case 87: return p.warpSize;
   case 88: return p.memoryPoolsSupported;
+  case 89: return 1; // virtual memory management
   case 90: return p.hostRegisterSupported;
   case 10000: return p.clockInstructionRate;
   case 10002: return static_cast<int>(p.maxSharedMemoryPerMultiProcessor);
@@ -252,6 +253,8 @@ FLYSIM_API hipError_t hipDeviceGetName(char *name, int size, int device) {
 }
 FLYSIM_API hipError_t hipDeviceTotalMem(size_t *bytes, int device) {
   hipDeviceProp_tR0600 p;
+  if (!bytes)
+    return fail(hipErrorInvalidValue, "hipDeviceTotalMem: null pointer");
   if (hipError_t e = hipGetDevicePropertiesR0600(&p, device))
     return e;
   *bytes = p.totalGlobalMem;
@@ -259,6 +262,8 @@ FLYSIM_API hipError_t hipDeviceTotalMem(size_t *bytes, int device) {
 }
 FLYSIM_API hipError_t hipDeviceComputeCapability(int *major, int *minor, int device) {
   hipDeviceProp_tR0600 p;
+  if (!major || !minor)
+    return fail(hipErrorInvalidValue, "hipDeviceComputeCapability: null pointer");
   if (hipError_t e = hipGetDevicePropertiesR0600(&p, device))
     return e;
   *major = p.major;
@@ -302,6 +307,8 @@ FLYSIM_API hipError_t hipDeviceGetStreamPriorityRange(int *least, int *greatest)
 FLYSIM_API hipError_t hipDeviceCanAccessPeer(int *can, int device, int peer) {
   if (!validDevice(device) || !validDevice(peer))
     return badDevice(device);
+  if (!can)
+    return fail(hipErrorInvalidValue, "hipDeviceCanAccessPeer: null pointer");
   *can = device != peer;
   return hipSuccess;
 }
@@ -321,11 +328,17 @@ FLYSIM_API hipError_t hipMemGetInfo(size_t *free, size_t *total) {
 FLYSIM_API hipError_t hipDevicePrimaryCtxRetain(void **context, int device) {
   if (!validDevice(device))
     return badDevice(device);
+  if (!context)
+    return fail(hipErrorInvalidValue, "context: null pointer");
   *context = reinterpret_cast<void *>(static_cast<intptr_t>(device + 1));
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipDevicePrimaryCtxRelease(int) { return hipSuccess; }
-FLYSIM_API hipError_t hipDevicePrimaryCtxReset(int) { return hipSuccess; }
+FLYSIM_API hipError_t hipDevicePrimaryCtxRelease(int device) {
+  return validDevice(device) ? hipSuccess : badDevice(device);
+}
+FLYSIM_API hipError_t hipDevicePrimaryCtxReset(int device) {
+  return validDevice(device) ? hipSuccess : badDevice(device);
+}
 FLYSIM_API hipError_t hipDevicePrimaryCtxSetFlags(int, unsigned) { return hipSuccess; }
 FLYSIM_API hipError_t hipDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
   if (!validDevice(device))
@@ -350,9 +363,27 @@ FLYSIM_API hipError_t hipCtxSetCurrent(void *context) {
   int device = static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1;
   return context ? hipSetDevice(device) : hipSuccess;
 }
-FLYSIM_API hipError_t hipCtxPushCurrent(void *context) { return hipCtxSetCurrent(context); }
+namespace {
+thread_local std::vector<int> pushedDevices; ///< what hipCtxPopCurrent goes back to
+} // namespace
+FLYSIM_API hipError_t hipCtxPushCurrent(void *context) {
+  int before = currentDevice();
+  if (!context)
+    return fail(hipErrorInvalidContext, "hipCtxPushCurrent: null context");
+  if (hipError_t e = hipCtxSetCurrent(context))
+    return e;
+  pushedDevices.push_back(before);
+  return hipSuccess;
+}
 FLYSIM_API hipError_t hipCtxPopCurrent(void **context) {
-  return context ? hipCtxGetCurrent(context) : hipSuccess;
+  if (context)
+    if (hipError_t e = hipCtxGetCurrent(context))
+      return e;
+  if (!pushedDevices.empty()) {
+    setCurrentDevice(pushedDevices.back());
+    pushedDevices.pop_back();
+  }
+  return hipSuccess;
 }
 FLYSIM_API hipError_t hipCtxGetDevice(int *device) { return hipGetDevice(device); }
 FLYSIM_API hipError_t hipCtxSynchronize() { return finishDevice(); }

@@ -127,9 +127,26 @@ FLYSIM_API hipError_t hipGraphExecKernelNodeSetParams(void *exec, void *node,
                 kernelWork);
 }
 FLYSIM_API hipError_t hipGraphKernelNodeCopyAttributes(void *from, void *to) {
-  return nodeOf(from, NodeType::Kernel) && nodeOf(to, NodeType::Kernel)
-             ? hipSuccess
-             : badNode("hipGraphKernelNodeCopyAttributes");
+  GraphNode *a = nodeOf(from, NodeType::Kernel), *b = nodeOf(to, NodeType::Kernel);
+  if (!a || !b)
+    return badNode("hipGraphKernelNodeCopyAttributes");
+  b->attributes = a->attributes;
+  return hipSuccess;
+}
+// Attributes are kept and change nothing: window of persisting lines 1, cooperative 2, priority 8.
+FLYSIM_API hipError_t hipGraphKernelNodeSetAttribute(void *node, int attribute, const void *value) {
+  GraphNode *n = nodeOf(node, NodeType::Kernel);
+  if (!n || !value || (attribute != 1 && attribute != 2 && attribute != 8))
+    return badNode("hipGraphKernelNodeSetAttribute");
+  memcpy(n->attributes[attribute].data(), value, attribute == 1 ? 32 : 4);
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphKernelNodeGetAttribute(void *node, int attribute, void *value) {
+  GraphNode *n = nodeOf(node, NodeType::Kernel);
+  if (!n || !value || (attribute != 1 && attribute != 2 && attribute != 8))
+    return badNode("hipGraphKernelNodeGetAttribute");
+  memcpy(value, n->attributes[attribute].data(), attribute == 1 ? 32 : 4);
+  return hipSuccess;
 }
 
 //===--- copies ---------------------------------------------------------------===//
@@ -309,5 +326,57 @@ FLYSIM_API hipError_t hipGraphExecChildGraphNodeSetParams(void *exec, void *node
   n->work.child = static_cast<Graph *>(child)->clone();
   Graph *own = n->work.child.get();
   n->work.run = [own] { own->run(); };
+  return hipSuccess;
+}
+
+//===--- memory ---------------------------------------------------------------------===//
+
+FLYSIM_API hipError_t hipGraphAddMemAllocNode(void **node, void *graph, void *const *deps, size_t count,
+                                              MemAllocParams *p) {
+  int devices = Runtime::instance().deviceCount();
+  if (!p || !p->bytes || p->pool.allocType != 1 || p->pool.locationType != 1 || p->pool.locationId < 0 ||
+      p->pool.locationId >= devices)
+    return fail(hipErrorInvalidValue, "hipGraphAddMemAllocNode: null pointer, no bytes, or invalid properties");
+  if (!node || !validGraph(graph))
+    return fail(hipErrorInvalidValue, "graph node: invalid graph or null pointer");
+  NodeWork work;
+  if (hipError_t e = graphMemoryWork(*p, work))
+    return e;
+  MemAllocParams filled = work.allocation;
+  if (hipError_t e = addNode(node, graph, deps, count, std::move(work)))
+    return e;
+  *p = filled;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphMemAllocNodeGetParams(void *node, MemAllocParams *p) {
+  GraphNode *n = nodeOf(node, NodeType::MemAlloc);
+  if (!n || !p)
+    return badNode("hipGraphMemAllocNodeGetParams");
+  *p = n->work.allocation;
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipGraphAddMemFreeNode(void **node, void *graph, void *const *deps, size_t count,
+                                             void *p) {
+  if (!isGraphMemory(p))
+    return fail(hipErrorInvalidValue, "hipGraphAddMemFreeNode: not memory of an allocation node");
+  NodeWork work;
+  work.type = NodeType::MemFree;
+  work.freed = p;
+  work.run = [p] {
+    bool bad = false;
+    if (!freeGraphMemory(p, bad) || bad)
+      raise(FaultKind::InvalidConfiguration, format("graph: %p is not allocated", p));
+  };
+  return addNode(node, graph, deps, count, std::move(work));
+}
+FLYSIM_API hipError_t hipDrvGraphAddMemFreeNode(void **node, void *graph, void *const *deps, size_t count,
+                                                void *p) {
+  return hipGraphAddMemFreeNode(node, graph, deps, count, p);
+}
+FLYSIM_API hipError_t hipGraphMemFreeNodeGetParams(void *node, void *out) {
+  GraphNode *n = nodeOf(node, NodeType::MemFree);
+  if (!n || !out)
+    return badNode("hipGraphMemFreeNodeGetParams");
+  memcpy(out, &n->work.freed, sizeof n->work.freed);
   return hipSuccess;
 }

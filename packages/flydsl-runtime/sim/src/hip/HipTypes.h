@@ -149,9 +149,10 @@ struct hipLaunchAttribute {
     struct {
       unsigned x, y, z;
     } clusterDim;
+    int cooperative;
   } value;
 };
-enum { hipLaunchAttributeClusterDimension = 4 };
+enum { hipLaunchAttributeCooperative = 2, hipLaunchAttributeClusterDimension = 4 };
 
 struct HIP_LAUNCH_CONFIG {
   unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;

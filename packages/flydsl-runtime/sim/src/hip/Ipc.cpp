@@ -60,7 +60,7 @@ int exportAllocation(const Allocation &a) {
 FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
   Allocation a;
   auto addr = reinterpret_cast<uint64_t>(p);
-  if (!handle || !AddressSpace::instance().find(addr, a) || !a.mapBase)
+  if (!handle || !AddressSpace::instance().find(addr, a) || !a.mapBase || a.piece)
     return fail(hipErrorInvalidValue, "hipIpcGetMemHandle: not a device allocation");
   finishAll();
   IpcHandle h;

@@ -51,6 +51,9 @@ unsigned flagsOf(uint64_t base) {
 hipError_t release(void *p) {
   if (!p)
     return hipSuccess;
+  bool bad = false;
+  if (freeGraphMemory(p, bad))
+    return bad ? fail(hipErrorInvalidValue, format("free: %p is not allocated", p)) : hipSuccess;
   poolForget(p);
   finishAll(); // as on a GPU, freeing waits for what may still use the memory
   return space().release(reinterpret_cast<uint64_t>(p))
@@ -75,8 +78,11 @@ FLYSIM_API hipError_t hipExtMallocWithFlags(void **p, size_t size, unsigned) {
   return hipMalloc(p, size);
 }
 FLYSIM_API hipError_t hipMallocPitch(void **p, size_t *pitch, size_t width, size_t height) {
-  if (!pitch)
+  if (!p || !pitch)
     return fail(hipErrorInvalidValue, "hipMallocPitch: null pointer");
+  *p = nullptr;
+  if (width > SIZE_MAX - 255 || (width && height > SIZE_MAX / ((width + 255) / 256 * 256)))
+    return fail(hipErrorOutOfMemory, format("cannot allocate %zu rows of %zu bytes", height, width));
   *pitch = (width + 255) / 256 * 256;
   return hipMalloc(p, *pitch * height);
 }
@@ -90,6 +96,8 @@ FLYSIM_API hipError_t hipMalloc3D(hipPitchedPtr *out, hipExtent extent) {
   if (!out)
     return fail(hipErrorInvalidValue, "hipMalloc3D: null pointer");
   *out = {nullptr, 0, extent.width, extent.height};
+  if (extent.depth && extent.height > SIZE_MAX / extent.depth)
+    return fail(hipErrorOutOfMemory, "hipMalloc3D: the extent exceeds all memory");
   return hipMallocPitch(&out->ptr, &out->pitch, extent.width, extent.height * extent.depth);
 }
 FLYSIM_API hipError_t hipMallocManaged(void **p, size_t size, unsigned flags) {
@@ -248,25 +256,7 @@ FLYSIM_API hipError_t hipMemGetAddressRange(void **base, size_t *size, void *p) 
     *size = a.size;
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipMemPrefetchAsync(const void *, size_t, int, void *) { return hipSuccess; }
-FLYSIM_API hipError_t hipMemAdvise(const void *, size_t, int, int) { return hipSuccess; }
 FLYSIM_API hipError_t hipStreamAttachMemAsync(void *stream, void *p, size_t, unsigned) {
   return p && validStream(stream) ? hipSuccess
                                   : fail(hipErrorInvalidValue, "hipStreamAttachMemAsync: invalid argument");
-}
-FLYSIM_API hipError_t hipMemRangeGetAttribute(void *data, size_t size, int attribute, const void *p, size_t) {
-  Allocation a;
-  if (!data || size < 4 || !space().find(reinterpret_cast<uint64_t>(p), a) || a.kind != MemKind::Managed)
-    return fail(hipErrorInvalidValue, "hipMemRangeGetAttribute: no managed memory");
-  // 1 read mostly, 2 preferred location, 3 accessed by, 4 last prefetch, 100 coherency
-  static const struct {
-    int attribute, value;
-  } kValues[] = {{1, 0}, {2, -2}, {3, 0}, {4, -2}, {100, 0}};
-  for (const auto &v : kValues)
-    if (v.attribute == attribute) {
-      memset(data, 0, size);
-      memcpy(data, &v.value, 4);
-      return hipSuccess;
-    }
-  return fail(hipErrorInvalidValue, format("memory range attribute %d", attribute));
 }

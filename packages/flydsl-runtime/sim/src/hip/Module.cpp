@@ -3,6 +3,7 @@
 #include "hip/Runtime.h"
 
 #include "exec/Machine.h"
+#include "hip/Hostcall.h"
 #include "hip/Printf.h"
 #include "hip/Queues.h"
 #include "memory/Memory.h"
@@ -167,6 +168,12 @@ void KernelCall::run() const {
   for (const KernelArg &a : d.kernel->args)
     if (a.kind == "hidden_printf_buffer" && !d.object->printfFormats.empty())
       output = std::make_unique<PrintfBuffer>(*d.object, a.offset, segment.data());
+  uint64_t groups = uint64_t(grid[0]) * grid[1] * grid[2];
+  uint64_t items = uint64_t(block[0]) * block[1] * block[2], lanes = d.kernel->waveSize();
+  uint64_t waves = std::min(groups, mostGroups()) * ((items + lanes - 1) / lanes);
+  std::unique_ptr<HiddenMemory> hidden =
+      HiddenMemory::make(*d.kernel, segment.data(), groups, waves, cooperative, device);
+  d.service = hidden.get();
   try {
     runDispatch(d);
   } catch (const Fault &fault) {
@@ -195,6 +202,7 @@ std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
   for (unsigned i = 0; i < 3; ++i)
     call->cluster[i] = std::max(1u, cluster ? cluster[i] : k.clusterDims[i]);
   call->dynamicLds = dynamicLds;
+  call->device = currentDevice();
   f.module->programFor(k); // an image without code fails here, not when it runs
   call->args = packArguments(k, grid, block, dynamicLds, params, extra);
   for (const KernelArg &a : k.args)
@@ -233,7 +241,7 @@ hipError_t kernelWork(const hipKernelNodeParams &p, NodeWork &out) {
 
 hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
                         uint32_t dynamicLds, void *stream, void **params, void **extra,
-                        const uint32_t *cluster) {
+                        const uint32_t *cluster, bool cooperative) {
   std::vector<Region> ranges = std::move(nextRanges);
   nextRanges.clear();
   Function *f = checkedFunction(function);
@@ -245,6 +253,7 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
     std::shared_ptr<KernelCall> call =
         makeCall(*f, grid, block, dynamicLds, params, extra, cluster);
     call->hostRanges = std::move(ranges);
+    call->cooperative = cooperative;
     NodeWork work;
     work.type = NodeType::Kernel;
     work.kernel = call;
@@ -415,9 +424,17 @@ FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, 
                                            void **extra) {
   if (!c)
     return fail(hipErrorInvalidValue, "hipDrvLaunchKernelEx: null configuration");
+  const Function *function = nullptr;
+  if (hipError_t e = resolveKernel(f, &function))
+    return e;
+  if ((c->numAttrs && !c->attrs) || c->numAttrs > 64)
+    return fail(hipErrorInvalidValue, "hipDrvLaunchKernelEx: invalid attributes");
   uint32_t cluster[3] = {0, 0, 0};
+  bool cooperative = false;
   for (unsigned i = 0; i < c->numAttrs; ++i) {
     const hipLaunchAttribute &a = c->attrs[i];
+    if (a.id == hipLaunchAttributeCooperative)
+      cooperative = a.value.cooperative != 0;
     if (a.id != hipLaunchAttributeClusterDimension)
       continue;
     cluster[0] = std::max(1u, a.value.clusterDim.x);
@@ -427,7 +444,7 @@ FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, 
   const uint32_t grid[3] = {c->gridDimX, c->gridDimY, c->gridDimZ};
   const uint32_t block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
   return launchKernel(f, grid, block, c->sharedMemBytes, c->hStream, params, extra,
-                      cluster[0] ? cluster : nullptr);
+                      cluster[0] ? cluster : nullptr, cooperative);
 }
 /// The host arrays (not device allocations) of the calling thread's next launch: the kernel may
 /// write no other host memory. Without a call host writes are limited by the process's mappings.
@@ -443,7 +460,7 @@ FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, uns
                                                        unsigned bz, unsigned lds, void *stream,
                                                        void **params) {
   const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-  return launchKernel(f, grid, block, lds, stream, params, nullptr);
+  return launchKernel(f, grid, block, lds, stream, params, nullptr, nullptr, true);
 }
 
 //===--- occupancy ----------------------------------------------------------===//

@@ -14,6 +14,8 @@ using namespace flysim;
 
 extern "C" hipError_t hipModuleLoadData(void **module, const void *image);
 extern "C" hipError_t hipModuleGetFunction(void **function, void *module, const char *name);
+extern "C" hipError_t hipEventRecord(void *event, void *stream);
+extern "C" hipError_t hipMallocManaged(void **p, size_t size, unsigned flags);
 extern "C" hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module,
                                          const char *name);
 extern "C" hipError_t hipModuleUnload(void *module);
@@ -26,6 +28,7 @@ namespace {
 struct FatBinary {
   const void *image = nullptr;
   void *module = nullptr;
+  std::vector<std::pair<std::string, void *>> managed; ///< variables and their memory
 };
 struct HostSymbol {
   FatBinary *binary;
@@ -47,8 +50,22 @@ std::mutex mutex;
 std::map<const void *, HostSymbol> kernels;
 std::map<const void *, HostSymbol> variables;
 thread_local std::vector<Configuration> configurations;
+thread_local std::vector<uint8_t> pushedArguments; ///< of hipSetupArgument
 
-hipError_t load(FatBinary &b) { return b.module ? hipSuccess : hipModuleLoadData(&b.module, b.image); }
+/// Loads the module; its managed variables learn where their memory is.
+hipError_t load(FatBinary &b) {
+  if (b.module)
+    return hipSuccess;
+  if (hipError_t e = hipModuleLoadData(&b.module, b.image))
+    return e;
+  for (const auto &[name, memory] : b.managed) {
+    void *pointer = nullptr;
+    size_t bytes = 0;
+    if (hipModuleGetGlobal(&pointer, &bytes, b.module, name.c_str()) == hipSuccess && bytes >= sizeof memory)
+      memcpy(pointer, &memory, sizeof memory);
+  }
+  return hipSuccess;
+}
 
 hipError_t functionOf(const void *host, void **out) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -95,6 +112,16 @@ FLYSIM_API void __hipRegisterVar(void **handle, void *host, char *, char *name, 
   std::lock_guard<std::mutex> lock(mutex);
   variables[host] = HostSymbol{reinterpret_cast<FatBinary *>(handle), name};
 }
+/// `pointer` is the host's view of the variable, which becomes the address of its memory.
+FLYSIM_API void __hipRegisterManagedVar(void **handle, void **pointer, void *initial, const char *name,
+                                        size_t size, unsigned) {
+  if (!handle || !pointer || !name || hipMallocManaged(pointer, size, 1))
+    return;
+  if (initial && *pointer)
+    memcpy(*pointer, initial, size);
+  std::lock_guard<std::mutex> lock(mutex);
+  reinterpret_cast<FatBinary *>(handle)->managed.emplace_back(name, *pointer);
+}
 FLYSIM_API hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds, void *stream) {
   configurations.push_back({grid, block, lds, stream});
   return hipSuccess;
@@ -119,9 +146,51 @@ FLYSIM_API hipError_t hipLaunchKernel(const void *host, dim3 grid, dim3 block, v
   const uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
   return launchKernel(function, g, b, static_cast<uint32_t>(lds), stream, params, nullptr);
 }
+FLYSIM_API hipError_t hipExtLaunchKernel(const void *host, dim3 grid, dim3 block, void **params,
+                                         size_t lds, void *stream, void *start, void *stop, int) {
+  HandleSet<Event> &events = Runtime::instance().events;
+  if ((start && !events.contains(start)) || (stop && !events.contains(stop)))
+    return fail(hipErrorInvalidHandle, "hipExtLaunchKernel: invalid event");
+  hipError_t e = start ? hipEventRecord(start, stream) : hipSuccess;
+  if (!e)
+    e = hipLaunchKernel(host, grid, block, params, lds, stream);
+  return e || !stop ? e : hipEventRecord(stop, stream);
+}
+// The oldest form of a launch: configuration, arguments one by one, launch.
+FLYSIM_API hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, void *stream) {
+  configurations.push_back({grid, block, lds, stream});
+  pushedArguments.clear();
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipSetupArgument(const void *argument, size_t size, size_t offset) {
+  if (!argument || size > 65536 || offset > 65536)
+    return fail(hipErrorInvalidValue, "hipSetupArgument: null pointer, or too large");
+  pushedArguments.resize(std::max(pushedArguments.size(), offset + size));
+  memcpy(pushedArguments.data() + offset, argument, size);
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipLaunchByPtr(const void *host) {
+  void *function = nullptr;
+  if (hipError_t e = functionOf(host, &function))
+    return e;
+  if (configurations.empty())
+    return fail(hipErrorIllegalState, "no launch configuration was pushed");
+  Configuration c = configurations.back();
+  configurations.pop_back();
+  size_t size = pushedArguments.size();
+  // HIP_LAUNCH_PARAM_BUFFER_POINTER, _SIZE, _END
+  void *extra[] = {reinterpret_cast<void *>(1), pushedArguments.data(), reinterpret_cast<void *>(2), &size,
+                   reinterpret_cast<void *>(3)};
+  const uint32_t g[3] = {c.grid.x, c.grid.y, c.grid.z}, b[3] = {c.block.x, c.block.y, c.block.z};
+  return launchKernel(function, g, b, static_cast<uint32_t>(c.lds), c.stream, nullptr, extra);
+}
 FLYSIM_API hipError_t hipLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block,
                                                  void **params, unsigned lds, void *stream) {
-  return hipLaunchKernel(host, grid, block, params, lds, stream);
+  void *function = nullptr;
+  if (hipError_t e = functionOf(host, &function))
+    return e;
+  const uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
+  return launchKernel(function, g, b, lds, stream, params, nullptr, nullptr, true);
 }
 FLYSIM_API hipError_t hipLaunchKernelExC(const HIP_LAUNCH_CONFIG *c, const void *host,
                                          void **params) {

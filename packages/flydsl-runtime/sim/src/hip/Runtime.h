@@ -167,9 +167,10 @@ void forgetNode(const GraphNode *node);
 
 /// A launch with arguments already copied, so that it can be replayed.
 /// `cluster` is null for the size that the kernel's metadata names (usually 1).
+/// `cooperative`: the kernel may wait for all its work-groups.
 hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
                         uint32_t dynamicLds, void *stream, void **params, void **extra,
-                        const uint32_t *cluster = nullptr);
+                        const uint32_t *cluster = nullptr, bool cooperative = false);
 
 } // namespace flysim
 

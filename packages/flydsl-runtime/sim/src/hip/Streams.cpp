@@ -216,7 +216,8 @@ FLYSIM_API hipError_t hipExtStreamGetCUMask(void *stream, uint32_t words, uint32
     return fail(hipErrorInvalidValue, "hipExtStreamGetCUMask: invalid stream or no mask");
   return guarded([&] {
     unsigned units = Runtime::instance().arch().computeUnits;
-    for (uint32_t n = 0; n < words; ++n)
+    // No part has more than 2048: a longer mask stays as it is behind them.
+    for (uint32_t n = 0; n < std::min(words, 64u); ++n)
       mask[n] = units >= 32 * (n + 1) ? ~0u : units > 32 * n ? (1u << (units - 32 * n)) - 1 : 0;
     return hipSuccess;
   });
@@ -320,6 +321,46 @@ FLYSIM_API hipError_t hipStreamWriteValue32(void *stream, void *address, uint32_
 }
 FLYSIM_API hipError_t hipStreamWriteValue64(void *stream, void *address, uint64_t value, unsigned) {
   return writeValue(stream, address, value);
+}
+
+namespace {
+
+/// One operation of hipStreamBatchMemOp.
+struct MemOp {
+  int operation; ///< 1 wait32, 2 write32, 3 flush, 4 wait64, 5 write64, 6 barrier
+  void *address;
+  uint64_t value;
+  unsigned flags;
+  void *alias;
+  uint64_t pad;
+};
+static_assert(sizeof(MemOp) == 48, "HIP binary interface");
+
+} // namespace
+
+FLYSIM_API hipError_t hipStreamBatchMemOp(void *stream, unsigned count, const MemOp *list, unsigned flags) {
+  if (!validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipStreamBatchMemOp: invalid stream");
+  if (!count || count > 256 || !list || flags)
+    return fail(hipErrorInvalidValue, "hipStreamBatchMemOp: no operations, more than 256, or flags");
+  for (unsigned n = 0; n < count; ++n) {
+    int op = list[n].operation;
+    bool wait = op == 1 || op == 4, known = op >= 1 && op <= 6;
+    if (!known || (op != 3 && op != 6 && !list[n].address) || (wait && list[n].flags > 3))
+      return fail(hipErrorInvalidValue, format("hipStreamBatchMemOp: operation %u is invalid", n));
+  }
+  for (unsigned n = 0; n < count; ++n) {
+    const MemOp &o = list[n];
+    auto low = static_cast<uint32_t>(o.value);
+    hipError_t e = o.operation == 1   ? waitValue<uint32_t>(stream, o.address, low, o.flags, ~0u)
+                   : o.operation == 4 ? waitValue<uint64_t>(stream, o.address, o.value, o.flags, ~0ull)
+                   : o.operation == 2 ? writeValue<uint32_t>(stream, o.address, low)
+                   : o.operation == 5 ? writeValue<uint64_t>(stream, o.address, o.value)
+                                      : hipSuccess; // everything is in order and visible at once
+    if (e)
+      return e;
+  }
+  return hipSuccess;
 }
 
 //===--- events -------------------------------------------------------------===//

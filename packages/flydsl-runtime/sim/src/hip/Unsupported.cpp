@@ -25,11 +25,6 @@
   X(hipDestroySurfaceObject) \
   X(hipDestroyTextureObject) \
   X(hipDeviceGetTexture1DLinearMaxWidth) \
-  X(hipDrvGraphAddMemFreeNode) \
-  X(hipDrvGraphExecMemcpyNodeSetParams) \
-  X(hipDrvGraphExecMemsetNodeSetParams) \
-  X(hipDrvGraphMemcpyNodeGetParams) \
-  X(hipDrvGraphMemcpyNodeSetParams) \
   X(hipExternalMemoryGetMappedBuffer) \
   X(hipExternalMemoryGetMappedMipmappedArray) \
   X(hipFreeArray) \
@@ -39,41 +34,24 @@
   X(hipGetMipmappedArrayLevel) \
   X(hipGetTextureAlignmentOffset) \
   X(hipGetTextureObjectResourceDesc) \
+  X(hipGetTextureObjectResourceViewDesc) \
+  X(hipGetTextureObjectTextureDesc) \
   X(hipGetTextureReference) \
   X(hipGraphAddBatchMemOpNode) \
   X(hipGraphAddExternalSemaphoresSignalNode) \
   X(hipGraphAddExternalSemaphoresWaitNode) \
-  X(hipGraphAddMemAllocNode) \
-  X(hipGraphAddMemFreeNode) \
-  X(hipGraphAddMemcpyNodeFromSymbol) \
-  X(hipGraphAddMemcpyNodeToSymbol) \
-  X(hipGraphAddNode) \
   X(hipGraphBatchMemOpNodeGetParams) \
   X(hipGraphBatchMemOpNodeSetParams) \
   X(hipGraphExecBatchMemOpNodeSetParams) \
-  X(hipGraphExecMemcpyNodeSetParamsFromSymbol) \
-  X(hipGraphExecMemcpyNodeSetParamsToSymbol) \
-  X(hipGraphExecNodeSetParams) \
-  X(hipGraphKernelNodeGetAttribute) \
-  X(hipGraphKernelNodeSetAttribute) \
-  X(hipGraphMemAllocNodeGetParams) \
-  X(hipGraphMemFreeNodeGetParams) \
-  X(hipGraphMemcpyNodeSetParamsFromSymbol) \
-  X(hipGraphMemcpyNodeSetParamsToSymbol) \
-  X(hipGraphNodeSetParams) \
   X(hipGraphicsGLRegisterBuffer) \
+  X(hipGraphicsGLRegisterImage) \
   X(hipGraphicsMapResources) \
+  X(hipGraphicsResourceGetMappedPointer) \
+  X(hipGraphicsSubResourceGetMappedArray) \
   X(hipGraphicsUnmapResources) \
   X(hipGraphicsUnregisterResource) \
   X(hipImportExternalMemory) \
   X(hipImportExternalSemaphore) \
-  X(hipLaunchByPtr) \
-  X(hipLaunchCooperativeKernelMultiDevice) \
-  X(hipLibraryGetKernel) \
-  X(hipLibraryGetKernelCount) \
-  X(hipLibraryLoadData) \
-  X(hipLibraryLoadFromFile) \
-  X(hipLibraryUnload) \
   X(hipLinkAddData) \
   X(hipLinkAddFile) \
   X(hipLinkComplete) \
@@ -82,56 +60,69 @@
   X(hipMalloc3DArray) \
   X(hipMallocArray) \
   X(hipMallocMipmappedArray) \
-  X(hipMemAddressFree) \
-  X(hipMemAddressReserve) \
-  X(hipMemCreate) \
-  X(hipMemExportToShareableHandle) \
-  X(hipMemGetAccess) \
-  X(hipMemGetAllocationGranularity) \
-  X(hipMemGetAllocationPropertiesFromHandle) \
   X(hipMemGetHandleForAddressRange) \
-  X(hipMemImportFromShareableHandle) \
-  X(hipMemMap) \
   X(hipMemMapArrayAsync) \
   X(hipMemPoolExportPointer) \
   X(hipMemPoolExportToShareableHandle) \
   X(hipMemPoolImportFromShareableHandle) \
   X(hipMemPoolImportPointer) \
-  X(hipMemRangeGetAttributes) \
-  X(hipMemRelease) \
-  X(hipMemRetainAllocationHandle) \
-  X(hipMemSetAccess) \
-  X(hipMemUnmap) \
+  X(hipMemcpy2DArrayToArray) \
   X(hipMemcpy2DFromArray) \
   X(hipMemcpy2DFromArrayAsync) \
+  X(hipMemcpy2DFromArrayAsync_spt) \
+  X(hipMemcpy2DFromArray_spt) \
   X(hipMemcpy2DToArray) \
   X(hipMemcpy2DToArrayAsync) \
+  X(hipMemcpy2DToArrayAsync_spt) \
+  X(hipMemcpy2DToArray_spt) \
   X(hipMemcpy3DBatchAsync) \
-  X(hipMemcpy3DPeer) \
-  X(hipMemcpy3DPeerAsync) \
   X(hipMemcpyAtoA) \
   X(hipMemcpyAtoD) \
   X(hipMemcpyAtoH) \
-  X(hipMemcpyBatchAsync) \
+  X(hipMemcpyAtoHAsync) \
   X(hipMemcpyDtoA) \
   X(hipMemcpyFromArray) \
+  X(hipMemcpyFromArray_spt) \
   X(hipMemcpyHtoA) \
+  X(hipMemcpyHtoAAsync) \
   X(hipMemcpyToArray) \
+  X(hipMemcpyToArray_spt) \
   X(hipMipmappedArrayCreate) \
   X(hipMipmappedArrayDestroy) \
   X(hipMipmappedArrayGetLevel) \
   X(hipModuleGetTexRef) \
-  X(hipModuleLaunchCooperativeKernelMultiDevice) \
-  X(hipModuleLoadFatBinary) \
   X(hipSignalExternalSemaphoresAsync) \
-  X(hipStreamBatchMemOp) \
   X(hipTexObjectCreate) \
   X(hipTexObjectDestroy) \
+  X(hipTexObjectGetResourceDesc) \
+  X(hipTexObjectGetResourceViewDesc) \
+  X(hipTexObjectGetTextureDesc) \
   X(hipTexRefGetAddress) \
+  X(hipTexRefGetAddressMode) \
+  X(hipTexRefGetArray) \
+  X(hipTexRefGetBorderColor) \
+  X(hipTexRefGetFilterMode) \
+  X(hipTexRefGetFlags) \
   X(hipTexRefGetFormat) \
+  X(hipTexRefGetMaxAnisotropy) \
+  X(hipTexRefGetMipMappedArray) \
+  X(hipTexRefGetMipmapFilterMode) \
+  X(hipTexRefGetMipmapLevelBias) \
+  X(hipTexRefGetMipmapLevelClamp) \
+  X(hipTexRefGetMipmappedArray) \
   X(hipTexRefSetAddress) \
+  X(hipTexRefSetAddress2D) \
+  X(hipTexRefSetAddressMode) \
   X(hipTexRefSetArray) \
+  X(hipTexRefSetBorderColor) \
+  X(hipTexRefSetFilterMode) \
+  X(hipTexRefSetFlags) \
   X(hipTexRefSetFormat) \
+  X(hipTexRefSetMaxAnisotropy) \
+  X(hipTexRefSetMipmapFilterMode) \
+  X(hipTexRefSetMipmapLevelBias) \
+  X(hipTexRefSetMipmapLevelClamp) \
+  X(hipTexRefSetMipmappedArray) \
   X(hipUnbindTexture) \
   X(hipWaitExternalSemaphoresAsync)
 

@@ -48,13 +48,101 @@ uint64_t AddressSpace::allocate(uint64_t size, MemKind kind, int device) {
 bool AddressSpace::release(uint64_t base) {
   std::unique_lock lock(mutex);
   auto it = allocations.find(base - kPage);
-  if (it == allocations.end())
+  if (it == allocations.end() || it->second.piece)
     return false;
   munmap(reinterpret_cast<void *>(it->second.mapBase), it->second.mapSize);
+  forgetHost(it->second.mapBase, it->second.mapSize);
   inUse -= it->second.size;
   allocations.erase(it);
   gen.fetch_add(1, std::memory_order_release);
   return true;
+}
+
+bool AddressSpace::addPiece(uint64_t base, uint64_t size, int file, uint64_t offset, int device) {
+  std::unique_lock lock(mutex);
+  auto next = allocations.lower_bound(base);
+  if (next != allocations.end() && next->first < base + size)
+    return false;
+  if (next != allocations.begin()) {
+    const Allocation &before = std::prev(next)->second;
+    if (before.mapBase + before.mapSize > base)
+      return false;
+  }
+  if (mmap(reinterpret_cast<void *>(base), size, PROT_NONE, MAP_SHARED | MAP_FIXED, file,
+           static_cast<off_t>(offset)) == MAP_FAILED)
+    return false;
+  Allocation a{base, size, base, size, MemKind::Device, device};
+  a.piece = true;
+  a.readable = a.writable = false;
+  allocations[base] = a;
+  return true;
+}
+
+/// True if pieces begin at `base`, end at `base + size`, and leave no gap.
+bool AddressSpace::fills(uint64_t base, uint64_t size) const {
+  uint64_t at = base;
+  for (auto it = allocations.find(base); it != allocations.end() && at < base + size; ++it) {
+    if (!it->second.piece || it->first != at)
+      return false;
+    at += it->second.size;
+  }
+  return size && at == base + size;
+}
+
+bool AddressSpace::setAccess(uint64_t base, uint64_t size, bool readable, bool writable) {
+  std::unique_lock lock(mutex);
+  if (!fills(base, size) ||
+      mprotect(reinterpret_cast<void *>(base), size,
+               (readable ? PROT_READ : PROT_NONE) | (writable ? PROT_WRITE : PROT_NONE)))
+    return false;
+  for (auto it = allocations.find(base); it != allocations.end() && it->first < base + size; ++it) {
+    it->second.readable = readable;
+    it->second.writable = writable;
+  }
+  gen.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+bool AddressSpace::removePieces(uint64_t base, uint64_t size) {
+  std::unique_lock lock(mutex);
+  if (!fills(base, size))
+    return false;
+  mmap(reinterpret_cast<void *>(base), size, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  forgetHost(base, size);
+  allocations.erase(allocations.find(base), allocations.lower_bound(base + size));
+  gen.fetch_add(1, std::memory_order_release);
+  return true;
+}
+
+/// The accessible range around `addr` from allocation `it` on, which `addr` lies in.
+bool AddressSpace::allowed(std::map<uint64_t, Allocation>::const_iterator it, uint64_t addr,
+                           uint64_t size, bool write, Region &out) const {
+  const Allocation &a = it->second;
+  auto open = [&](const Allocation &p) { return write ? p.writable : p.readable; };
+  if (addr < a.base || addr >= a.base + a.size || !open(a))
+    return false;
+  out = Region{a.base, a.base + a.size, a.writable};
+  while (a.piece && addr + size > out.hi) {
+    if (++it == allocations.end() || !it->second.piece || it->first != out.hi || !open(it->second))
+      return false;
+    out.hi += it->second.size;
+    out.writable &= it->second.writable;
+  }
+  return addr + size <= out.hi;
+}
+
+/// Takes a range that is not mapped any more out of the snapshot of the host's mappings.
+void AddressSpace::forgetHost(uint64_t base, uint64_t size) {
+  uint64_t end = base + size;
+  for (size_t n = 0; n < hostMaps.size(); ++n) {
+    Region r = hostMaps[n];
+    if (r.hi <= base || r.lo >= end)
+      continue;
+    hostMaps[n].hi = std::max(r.lo, base); // may be empty
+    if (r.hi > end)
+      hostMaps.insert(hostMaps.begin() + static_cast<ptrdiff_t>(++n), Region{std::max(r.lo, end), r.hi, r.writable});
+  }
 }
 
 void AddressSpace::registerHost(uint64_t base, uint64_t size) {
@@ -90,27 +178,26 @@ bool AddressSpace::lookup(uint64_t addr, uint64_t size, bool write, Region &out)
     auto it = allocations.upper_bound(addr);
     if (it != allocations.begin()) {
       const Allocation &a = std::prev(it)->second;
-      if (addr < a.mapBase + a.mapSize) {
-        if (addr < a.base || addr + size > a.base + a.size)
-          return false;
-        out = Region{a.base, a.base + a.size, true};
-        return true;
-      }
+      if (addr < a.mapBase + a.mapSize)
+        return allowed(std::prev(it), addr, size, write, out);
     }
   }
   return lookupHost(addr, size, write, out);
 }
 
-bool AddressSpace::lookupDevice(uint64_t addr, uint64_t size, Region &out) {
+bool AddressSpace::lookupDevice(uint64_t addr, uint64_t size, bool write, Region &out) {
   if (addr + size < addr)
     return false;
   std::shared_lock lock(mutex);
+  if (auto it = allocations.upper_bound(addr);
+      it != allocations.begin() && std::prev(it)->second.piece && allowed(std::prev(it), addr, size, write, out))
+    return true;
   for (const auto *table : {&allocations, &registered}) {
     auto it = table->upper_bound(addr);
     if (it == table->begin())
       continue;
     const Allocation &a = std::prev(it)->second;
-    if (addr >= a.base && addr + size <= a.base + a.size) {
+    if (!a.piece && addr >= a.base && addr + size <= a.base + a.size) {
       out = Region{a.base, a.base + a.size, true};
       return true;
     }
@@ -125,7 +212,7 @@ bool AddressSpace::lookupPages(uint64_t addr, uint64_t size, Region &out) {
     return false;
   const Allocation &a = std::prev(it)->second;
   uint64_t end = a.base + roundUp(std::max<uint64_t>(a.size, 1), kPage);
-  if (addr < a.base || addr + size > end)
+  if (addr < a.base || addr + size > end || a.piece)
     return false;
   out = Region{a.base, end, false};
   return true;
@@ -206,7 +293,7 @@ void AccessCache::refresh() {
 
 /// The region of an access when host memory is limited to the arrays of the launch.
 bool AccessCache::find(AddressSpace &space, uint64_t addr, uint64_t size, bool write, Region &r) const {
-  if (space.lookupDevice(addr, size, r))
+  if (space.lookupDevice(addr, size, write, r))
     return true;
   auto it = std::upper_bound(hostWritable->begin(), hostWritable->end(), addr,
                              [](uint64_t a, const Region &x) { return a < x.lo; });

@@ -28,6 +28,9 @@ struct Allocation {
   uint64_t mapSize = 0;
   MemKind kind = MemKind::Device;
   int device = 0;
+  /// Part of a reserved range: accesses may go on into the piece behind it.
+  bool piece = false;
+  bool readable = true, writable = true; ///< of a piece: what hipMemSetAccess allows
 };
 
 /// An address range that accesses may use without asking again.
@@ -46,6 +49,15 @@ public:
   uint64_t allocate(uint64_t size, MemKind kind, int device);
   /// Frees the allocation that starts at `base`; false if there is none.
   bool release(uint64_t base);
+  /// Maps `size` bytes of a file (whole pages) at `base`, in a range that the caller has
+  /// reserved, without access; false when the host refuses.
+  bool addPiece(uint64_t base, uint64_t size, int file, uint64_t offset, int device);
+  /// What the pieces in a range may be used for; false if they do not fill it.
+  bool setAccess(uint64_t base, uint64_t size, bool readable, bool writable);
+  /// Takes the pieces of a range away; false if they do not fill it exactly.
+  bool removePieces(uint64_t base, uint64_t size);
+  /// Memory that is not part of an allocation yet counts as used.
+  void account(int64_t bytes) { inUse += static_cast<uint64_t>(bytes); }
   /// Records host memory that the program registered.
   void registerHost(uint64_t base, uint64_t size);
   bool unregisterHost(uint64_t base);
@@ -55,7 +67,7 @@ public:
   /// The range around `addr` that may be accessed; false for a wild address.
   bool lookup(uint64_t addr, uint64_t size, bool write, Region &out);
   /// The same for device allocations (and registered host memory) alone.
-  bool lookupDevice(uint64_t addr, uint64_t size, Region &out);
+  bool lookupDevice(uint64_t addr, uint64_t size, bool write, Region &out);
   /// As `lookup` for a read that may end behind an allocation, within its last page, as
   /// on hardware (which knows pages, not allocations).
   bool lookupPages(uint64_t addr, uint64_t size, Region &out);
@@ -69,6 +81,10 @@ public:
 private:
   bool lookupHost(uint64_t addr, uint64_t size, bool write, Region &out);
   void readHostMaps();
+  void forgetHost(uint64_t base, uint64_t size);
+  bool allowed(std::map<uint64_t, Allocation>::const_iterator it, uint64_t addr, uint64_t size,
+               bool write, Region &out) const;
+  bool fills(uint64_t base, uint64_t size) const;
 
   mutable std::shared_mutex mutex;
   std::map<uint64_t, Allocation> allocations; ///< key: start of the mapping

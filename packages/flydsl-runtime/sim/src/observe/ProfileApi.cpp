@@ -232,7 +232,7 @@ FLYSIM_API void flysimProfileSelect(const int64_t *workgroup, uint64_t computeUn
 /// unknown one. Valid until the calling thread calls again.
 FLYSIM_API const char *flysimTimingTable(const char *arch) {
   static thread_local std::string text;
-  const ArchInfo *info = findArch(arch);
+  const ArchInfo *info = arch ? findArch(arch) : nullptr;
   if (!info)
     return nullptr;
   text = timingTableJson(*info);
