@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Callable
 
 from clangc import COMMON, PRELUDE, find_clang
-from hiplib import LLVM
 
 FOLD = "si-fold-operands"
 LINE = re.compile(r"^\s+(?:(?P<defs>[^=]*?) = )?(?P<rest>.*)$")
@@ -24,17 +23,6 @@ def _clang(source: str, arch: str, opt: str, *flags: str) -> subprocess.Complete
     output = "-" if "-S" in flags else "/dev/null"
     command = [clang, *target, *COMMON, "-fno-crash-diagnostics", *flags, "-o", output, "-"]
     return subprocess.run(command, input=PRELUDE + source, capture_output=True, text=True)
-
-
-def refused_by_the_assembler(text: str, arch: str) -> list[str]:
-    """The 64-bit multiply-adds with DPP in assembly `text` that LLVM's own assembler has no encoding for."""
-    bad = []
-    for line in re.findall(r"^\s*v_mad_(?:co_|nc_)?[iu]64_[iu]32_e64_dpp .*$", text, re.M):
-        command = [LLVM / "llvm-mc", "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-filetype=null"]
-        done = subprocess.run(command, input=line, capture_output=True, text=True)
-        if "e64_dpp variant of this instruction is not supported" in done.stderr:
-            bad.append(line.strip())
-    return bad
 
 
 def lost_live_range(text: str, name: str) -> bool:
@@ -108,19 +96,19 @@ def _without_fold(source: str, arch: str, opt: str, name: str) -> list[str]:
 
 
 def explain(
-    source: str, arch: str, opt: str, name: str, refused: bool, agrees: Callable[[list[str]], bool]
+    source: str, arch: str, opt: str, name: str, agrees: Callable[[str, list[str]], bool], unwritten: bool
 ) -> str | None:
-    """Names LLVM's fault that makes function `name` of C text `source` wrong, or None if there is no such trace.
+    """Names LLVM's fault that makes function `name` of C text `source` wrong, or None if it is not shown.
 
-    `refused` says that the simulator found bytes that are no instruction; `agrees(flags)` compiles with further
-    flags, runs and compares with the host.
+    `agrees(level, flags)` compiles at another level or with further flags, runs and compares with the host: a
+    fault counts only if the program is right when the compiler goes another way. `unwritten` says that the
+    simulator saw it use a register that nobody wrote.
     """
-    if refused:
-        text = _clang(source, arch, opt, "-S").stdout
-        body = text[text.find(f"\n{name}:") : text.find(f".Lfunc_end{name}")]
-        return "a multiply-add that has no DPP form" if refused_by_the_assembler(body, arch) else None
+    if folded_out_of_a_loop(*_around_fold(source, arch, opt, name)):
+        if agrees(opt, _without_fold(source, arch, opt, name)):
+            return "a scalar of a divergent loop that is read outside of it"
+    if not any(agrees(level, []) for level in "0123" if level != opt):
+        return None
     if lost_live_range(_clang(source, arch, opt, "-c", "-mllvm", "-verify-machineinstrs").stderr, name):
         return "a live range that the register coalescer lost"
-    if folded_out_of_a_loop(*_around_fold(source, arch, opt, name)) and agrees(_without_fold(source, arch, opt, name)):
-        return "a scalar of a divergent loop that is read outside of it"
-    return None
+    return "a register that nobody wrote" if unwritten else None

@@ -67,6 +67,7 @@ class Program:
         self.counter = 0
         self.functions: list[tuple[str, str, list[str]]] = []
         self.helpers: list[str] = []
+        self.calls = False
 
     def pick(self, items):
         return self.rng.choice(list(items))
@@ -228,7 +229,10 @@ class Program:
                 self.emit("}")
             else:
                 target = self.pick(targets)
-                self.emit(self.pick([self.array, self.array, self.vector, self.structure])(target, names))
+                forms = [self.array, self.array, self.vector, self.structure]
+                if self.calls:
+                    forms.append(self.call)
+                self.emit(self.pick(forms)(target, names))
 
     def array(self, target: str, names: dict[str, str]) -> str:
         """An array of the lane's own with computed indices."""
@@ -304,6 +308,30 @@ class Program:
         self.helpers.append(f"NOINLINE static {ty} {name}({listed}) {{ {ty} r = 1;\n{body}\n  return r; }}")
         self.functions.append((name, ty, parameters))
 
+    def called(self) -> None:
+        """A recursive function with an array of its own, and two functions to be called by address."""
+        one, two = self.rng.randrange(1, 99), self.rng.randrange(1, 99)
+        n = self.seed
+        self.helpers.append(
+            f"NOINLINE static u32 rec{n}(u32 n, u32 x) {{ u32 a[4] = {{x, n, x ^ {one}, {two}}}; a[x & 3] += n;\n"
+            f"  if (!n || x % 7 == 3) return a[n & 3];\n"
+            f"  u32 y = rec{n}(n - 1, x * {one} + a[x >> 2 & 3]); return y + a[y & 3]; }}\n"
+            f"NOINLINE static u32 pa{n}(u32 x, u64 y) {{ return x * {one} + (u32)(y >> {one & 31}); }}\n"
+            f"NOINLINE static u32 pb{n}(u32 x, u64 y) {{ return (x ^ {two}) - (u32)(y / ((x & 15) + 1)); }}"
+        )
+
+    def call(self, target: str, names: dict[str, str]) -> str:
+        """A recursive call, or one through an address that differs between lanes."""
+        n, ty = self.seed, names[target]
+        word = [self.leaf("u32", names) for _ in range(2)]
+        if self.rng.random() < 0.5:
+            return f"{target} = ({ty})(i32)rec{n}({word[0]} & {self.pick([1, 3, 7])}, {word[1]});"
+        wide = self.leaf("u64", names)
+        return (
+            f"{{ u32 (*f)(u32, u64) = {self.condition(names)} ? pa{n} : pb{n}; "
+            f"{target} = ({ty})(i32)f({word[0]}, {wide}); }}"
+        )
+
     def compute(self) -> None:
         names = {f"V({n})": t for n, t in self.vars.items()}
         self.emit("LANES {")
@@ -321,6 +349,9 @@ class Program:
         """The program as C."""
         for n in range(self.rng.randint(0, 2)):
             self.helper(n)
+        self.calls = self.rng.random() < 0.15
+        if self.calls:
+            self.called()
         kinds = ["u32", "u32", self.pick(INTS), self.pick(INTS), self.pick(["f32", "f64", "u32"])]
         self.vars = {f"v{n}": t for n, t in enumerate(kinds)}
         for n, t in self.vars.items():

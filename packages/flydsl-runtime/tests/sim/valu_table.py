@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from number_formats import Number, decode, encode
+from number_formats import INTS, Number, decode, encode
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,13 @@ def sad(a: int, b: int) -> int:
     return sum(abs(x - y) for x, y in zip(octets(a), octets(b), strict=True))
 
 
+def saturated(value: int, ty: str) -> int:
+    """`value` brought into the range of the integer type `ty`."""
+    bits, signed = INTS[ty]
+    low = -(1 << (bits - 1)) if signed else 0
+    return max(low, min(value, low + (1 << bits) - 1))
+
+
 def integers() -> None:
     """Additions, multiplications, shifts, bit operations."""
     op("v_add_u32|v_add_nc_u32", "u32 u32 u32", lambda a, b: a + b, saturates=True)
@@ -254,6 +261,11 @@ def integers() -> None:
     op("v_sad_u16", "u32 u32 u32 u32",
        lambda a, b, c: sum(abs(x - y) for x, y in zip(halves(a), halves(b), strict=True)) + c)  # fmt: skip
     op("v_sad_u32", "u32 u32 u32 u32", lambda a, b, c: abs(a - b) + c)
+    # The sum saturates without a clamp bit: LLVM makes these of saturating additions and of no others.
+    for t in ("u32", "i32"):
+        for name, pick in (("min", min), ("max", max)):
+            op(f"v_add_{name}_{t}", f"{t} {t} {t} {t}",
+               lambda a, b, c, t=t, pick=pick: pick(saturated(a + b, t), c))  # fmt: skip
     for t in ("u32", "i32", "u16", "i16", "u64", "i64"):
         op(f"v_min_{t}", f"{t} {t} {t}", min)
         op(f"v_max_{t}", f"{t} {t} {t}", max)
@@ -275,6 +287,9 @@ def short_integers() -> None:
         op(f"v_pk_sub_{t}", "u32 u32 u32", each(lambda a, b: a - b, s))
         op(f"v_pk_mad_{t}", "u32 u32 u32 u32", each(lambda a, b, c: a * b + c, s))
         op(f"v_pk_min_{t}", "u32 u32 u32", each(min, s))
+        for name, pick in (("min", min), ("max", max)):
+            op(f"v_pk_add_{name}_{t}", "u32 u32 u32 u32",
+               each(lambda a, b, c, t=t, pick=pick: pick(saturated(a + b, t), c), s))  # fmt: skip
         op(f"v_pk_max_{t}", "u32 u32 u32", each(max, s))
     op("v_subrev_u16", "u16 u16 u16", lambda a, b: b - a, saturates=True)
     op("v_mul_lo_u16", "u16 u16 u16", lambda a, b: a * b)

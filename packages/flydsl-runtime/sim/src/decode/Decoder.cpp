@@ -299,26 +299,37 @@ private:
   }
 
   void decodeDpp() {
-    bool dpp16 = raw.has(OpName::dpp_ctrl), dpp8 = raw.has(OpName::dpp8);
-    if (!dpp16 && !dpp8)
-      return;
+    if (raw.unlistedDpp == 0xfa)
+      return setDpp16(raw.dppWord >> 8 & 0x1ff, raw.dppWord >> 28, raw.dppWord >> 24 & 15,
+                      raw.dppWord >> 19 & 1, raw.dppWord >> 18 & 1);
+    if (raw.unlistedDpp)
+      return setDpp8(raw.dppWord >> 8, raw.unlistedDpp == 0xea);
+    if (raw.has(OpName::dpp8)) {
+      // LLVM keeps the encoding (233 or 234) of DPP8's fetch-inactive bit here.
+      int64_t fi = raw.imm(OpName::fi);
+      return setDpp8(static_cast<uint32_t>(raw.imm(OpName::dpp8)), fi == 234 || fi == 1);
+    }
+    if (raw.has(OpName::dpp_ctrl))
+      setDpp16(static_cast<uint32_t>(raw.imm(OpName::dpp_ctrl)),
+               static_cast<uint32_t>(raw.imm(OpName::row_mask, 15)),
+               static_cast<uint32_t>(raw.imm(OpName::bank_mask, 15)),
+               raw.imm(OpName::bound_ctrl) & 1, raw.imm(OpName::fi) & 1);
+  }
+
+  void setDpp8(uint32_t sel, bool fi) {
+    InstExt &e = ext();
+    e.dpp = e.boundCtrl = true;
+    e.fi = fi;
+    e.inRange = ~0ull;
+    for (unsigned l = 0; l < 64; ++l)
+      e.perm[l] = static_cast<uint8_t>((l & ~7u) + ((sel >> (3 * (l & 7))) & 7));
+  }
+
+  void setDpp16(uint32_t ctrl, uint32_t rows, uint32_t banks, bool boundCtrl, bool fi) {
     InstExt &e = ext();
     e.dpp = true;
-    e.fi = (raw.imm(OpName::fi) & 1) != 0;
-    if (dpp8) {
-      uint32_t sel = static_cast<uint32_t>(raw.imm(OpName::dpp8));
-      e.boundCtrl = true;
-      e.inRange = ~0ull;
-      for (unsigned l = 0; l < 64; ++l)
-        e.perm[l] = static_cast<uint8_t>((l & ~7u) + ((sel >> (3 * (l & 7))) & 7));
-      // LLVM keeps the encoding (233 or 234) of DPP8's fetch-inactive bit here.
-      e.fi = raw.imm(OpName::fi) == 234 || raw.imm(OpName::fi) == 1;
-      return;
-    }
-    uint32_t ctrl = static_cast<uint32_t>(raw.imm(OpName::dpp_ctrl));
-    e.boundCtrl = (raw.imm(OpName::bound_ctrl) & 1) != 0;
-    uint32_t rows = static_cast<uint32_t>(raw.imm(OpName::row_mask, 15));
-    uint32_t banks = static_cast<uint32_t>(raw.imm(OpName::bank_mask, 15));
+    e.boundCtrl = boundCtrl;
+    e.fi = fi;
     e.writable = 0;
     for (unsigned l = 0; l < 64; ++l) {
       if ((rows >> (l / 16) & 1) && (banks >> (l % 16 / 4) & 1))

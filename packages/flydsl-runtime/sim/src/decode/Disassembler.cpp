@@ -159,40 +159,53 @@ Disassembler::~Disassembler() = default;
 
 namespace {
 
-/// Newer LLVMs put the constant 0 into the unused third source of the prefix of scaled WMMA, where
-/// this LLVM's decoder wants v0. Copies such an instruction to `buffer` in the known spelling.
-ArrayRef<uint8_t> knownSpelling(const uint8_t *bytes, uint64_t size, uint8_t (&buffer)[16]) {
-  uint32_t words[4];
-  if (size < sizeof words)
-    return ArrayRef<uint8_t>(bytes, size);
-  memcpy(words, bytes, sizeof words);
-  uint32_t opcode = words[0] >> 16;
-  bool wmma = words[2] >> 24 == 0xcc; // the instruction that the prefix belongs to
-  if (!wmma || (opcode != 0xcc35 && opcode != 0xcc3a))
-    return ArrayRef<uint8_t>(bytes, size);
-  words[1] = (words[1] & ~(0x1ffu << 18)) | 0x100u << 18;
-  memcpy(buffer, words, sizeof words);
-  return ArrayRef<uint8_t>(buffer, sizeof words);
-}
+/// An instruction in the spelling that LLVM's decoder knows.
+struct Spelling {
+  ArrayRef<uint8_t> bytes;
+  uint8_t buffer[16];
+  uint32_t unlistedDpp = 0, dppWord = 0; ///< see RawInst
+
+  /// Newer LLVMs put the constant 0 into the unused third source of the prefix of scaled WMMA, where
+  /// this LLVM's decoder wants v0. And GCNDPPCombine makes DPP forms of 64-bit multiply-adds, which
+  /// LLVM writes and cannot read: the form without DPP is decoded, the control kept aside.
+  Spelling(const uint8_t *code, uint64_t size) : bytes(code, size) {
+    uint32_t words[4] = {};
+    memcpy(words, code, size < sizeof words ? size : sizeof words);
+    uint32_t opcode = words[0] >> 16, field = words[1] & 0x1ff;
+    bool wmma = size >= sizeof words && words[2] >> 24 == 0xcc; // the one that the prefix belongs to
+    bool mad = opcode == 0xd6fa || opcode == 0xd6fb || opcode == 0xd6fe || opcode == 0xd6ff;
+    if (wmma && (opcode == 0xcc35 || opcode == 0xcc3a))
+      words[1] = (words[1] & ~(0x1ffu << 18)) | 0x100u << 18;
+    else if (mad && size >= 12 && (field == 0xfa || field == 0xe9 || field == 0xea)) {
+      unlistedDpp = field;
+      dppWord = words[2];
+      words[1] = (words[1] & ~0x1ffu) | 0x100u | (dppWord & 0xff);
+    } else
+      return;
+    memcpy(buffer, words, sizeof words);
+    bytes = ArrayRef<uint8_t>(buffer, size < sizeof words ? size : sizeof words);
+  }
+};
 
 } // namespace
 
 bool Disassembler::decode(const uint8_t *code, uint64_t size, uint64_t address, RawInst &out) {
-  uint8_t buffer[16];
-  ArrayRef<uint8_t> bytes = knownSpelling(code, size, buffer);
+  Spelling known(code, size);
   impl->inst = MCInst();
   uint64_t length = 0, crashAddress = 0;
   auto status = MCDisassembler::Fail;
   // Reserved encodings can crash LLVM (a literal where an instruction allows none).
   bool survived = protectedCall(
       [&] {
-        status = impl->dis->getInstruction(impl->inst, length, bytes,
+        status = impl->dis->getInstruction(impl->inst, length, known.bytes,
                                            address, nulls());
       },
       crashAddress);
   if (!survived)
     return false;
-  out.length = static_cast<unsigned>(length);
+  out.length = static_cast<unsigned>(length) + (known.unlistedDpp ? 4 : 0);
+  out.unlistedDpp = known.unlistedDpp;
+  out.dppWord = known.dppWord;
   if (status != MCDisassembler::Success || length == 0 || !impl->operandsValid(impl->inst))
     return false;
   out.opcodeId = impl->inst.getOpcode();
@@ -212,8 +225,7 @@ bool Disassembler::decode(const uint8_t *code, uint64_t size, uint64_t address, 
 }
 
 std::string Disassembler::print(const uint8_t *code, uint64_t size, uint64_t address) {
-  uint8_t buffer[16];
-  ArrayRef<uint8_t> bytes = knownSpelling(code, size, buffer);
+  Spelling known(code, size);
   std::lock_guard<std::mutex> lock(impl->mutex);
   MCInst inst;
   uint64_t length = 0, crashAddress = 0;
@@ -222,7 +234,7 @@ std::string Disassembler::print(const uint8_t *code, uint64_t size, uint64_t add
   raw_string_ostream os(text);
   bool survived = protectedCall(
       [&] {
-        status = impl->dis->getInstruction(inst, length, bytes, address,
+        status = impl->dis->getInstruction(inst, length, known.bytes, address,
                                            nulls());
         if (status == MCDisassembler::Success && impl->operandsValid(inst))
           impl->printer->printInst(&inst, address, "", *impl->sti, os);
@@ -233,6 +245,8 @@ std::string Disassembler::print(const uint8_t *code, uint64_t size, uint64_t add
     memcpy(&word, code, size < 4 ? size : 4);
     return format(".long 0x%08x", word);
   }
+  if (known.unlistedDpp)
+    text += format(" dpp:0x%08x", known.dppWord);
   size_t start = text.find_first_not_of(" \t");
   for (char &c : text)
     if (c == '\t')
