@@ -139,3 +139,27 @@ def test_linear_keeps_one_copy_of_a_weight():
     assert used(weight) == first and len(gemm._shuffled) == 1
     del weight
     assert not gemm._shuffled  # the copy goes with the weight
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+def test_scaled_gemm():
+    """Nothing, once the weight is in the order of the kernel."""
+    from kernel_helpers import fp8_dtype
+
+    from flydsl.kernels.gemm.scaled import scaled_gemm
+
+    a, b = random(12, 256).to(fp8_dtype()), random(128, 256, seed=1).to(fp8_dtype())
+    scales = torch.ones(12), torch.ones(128)
+    scaled_gemm(a, b, *scales)
+    assert beyond_results(lambda: scaled_gemm(a, b, *scales)) == 0
+
+
+@needs("gfx950")
+@pytest.mark.parametrize(("m", "k"), [(12, 256), (300, 384)])
+def test_mx_gemm(m, k):
+    from flydsl.kernels.gemm.scaled import mx_gemm
+
+    a, b = (torch.ones(rows, k // 2, dtype=torch.uint8) for rows in (m, 64))
+    scales = [torch.full((rows, k // 32), 127, dtype=torch.uint8) for rows in (m, 64)]
+    mx_gemm(a, b, *scales)
+    assert beyond_results(lambda: mx_gemm(a, b, *scales)) == workspace.mx_gemm_workspace(m, k)

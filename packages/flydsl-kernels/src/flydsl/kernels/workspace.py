@@ -6,9 +6,13 @@ Everything that is not named here takes none for contiguous operands; one that i
 from __future__ import annotations
 
 from .common.dtypes import float_dtype
+from .common.index import align_up, cdiv
 from .norm.backward import rmsnorm_bwd_programs
 
-__all__ = ["gemm_workspace", "layernorm_bwd_workspace", "quantize_per_tensor_workspace", "rmsnorm_bwd_workspace"]
+__all__ = [
+    "gemm_workspace", "layernorm_bwd_workspace", "mx_gemm_workspace", "quantize_per_tensor_workspace",
+    "rmsnorm_bwd_workspace",
+]  # fmt: skip
 
 F32 = 4
 
@@ -37,3 +41,9 @@ def quantize_per_tensor_workspace() -> int:
 def gemm_workspace(m: int, n: int, split_k: int) -> int:
     """A split reduction takes an f32 result for every part."""
     return split_k * m * n * F32 if split_k > 1 else 0
+
+
+def mx_gemm_workspace(m: int, k: int) -> int:
+    """Activation scales of m rows, padded and in the order of the kernel; besides, every weight and its scales are kept
+    in the order of the kernel while they live."""
+    return 2 * align_up(m, 256) * align_up(cdiv(k, 32), 8)
