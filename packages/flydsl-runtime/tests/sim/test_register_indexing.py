@@ -146,13 +146,15 @@ def test_the_order_in_mode_is_that_of_llvm(build_dir):
     """The register allocator keeps MODE[19:12] when it writes MODE: its constants rotate s_set_vgpr_msb's fields."""
     count = 400
     text = "declare void @llvm.amdgcn.s.setreg(i32 immarg, i32)\ndeclare i32 @llvm.amdgcn.workitem.id.x()\n"
-    text += 'define amdgpu_kernel void @k(ptr addrspace(1) %p) "amdgpu-num-vgpr"="1024" "amdgpu-waves-per-eu"="1,1" {\n'
+    text += "define amdgpu_kernel void @k(ptr addrspace(1) %p) #0 {\n"
     text += "  %t = call i32 @llvm.amdgcn.workitem.id.x()\n  %q = getelementptr i32, ptr addrspace(1) %p, i32 %t\n"
     text += "".join(f"  %v{k} = load volatile i32, ptr addrspace(1) %q\n" for k in range(count))
     text += "  call void @llvm.amdgcn.s.setreg(i32 22529, i32 240)\n"  # MODE[11:0]
     text += "".join(f"  store volatile i32 %v{k}, ptr addrspace(1) %q\n" for k in range(count))
     text += "  call void @llvm.amdgcn.s.setreg(i32 22529, i32 241)\n"
     text += "".join(f"  store volatile i32 %v{k}, ptr addrspace(1) %q\n" for k in range(count)) + "  ret void\n}\n"
+    text += 'attributes #0 = { "amdgpu-num-vgpr"="1024" "amdgpu-flat-work-group-size"="32,32" '
+    text += '"amdgpu-waves-per-eu"="1,1" }'
     command = [LLVM / "llc", "-mtriple=amdgcn-amd-amdhsa", "-mcpu=gfx1250", "-mattr=+setreg-vgpr-msb-fixup", "-O1"]
     done = subprocess.run([*command, "-o", "-"], input=text, capture_output=True, text=True, check=True)
     msb, found = 0, set()

@@ -138,6 +138,28 @@ inline uint32_t floatToBf16(float f) {
   return (u & 0x7fffffff) > 0x7f800000 ? (u >> 16 | 0x40) & 0xffff : r;
 }
 
+/// a * b + c with one rounding. The sum is kept odd where it is inexact, so that rounding it once
+/// more to the eight bits of bf16 gives what the exact sum would.
+inline uint32_t fusedBf16(float a, float b, float c) {
+  const double product = double(a) * b, sum = product + c; // the product is exact
+  if (!(__builtin_fabs(sum) <= 3.5e38))
+    return floatToBf16(__builtin_fmaf(a, b, c)); // infinite, NaN, or beyond float
+  const double part = sum - product, error = (product - (sum - part)) + (c - part);
+  auto f = static_cast<float>(sum);
+  // What is missing from f, exactly enough for its sign.
+  const double missing = (sum - f) + error;
+  if (missing != 0) {
+    uint32_t u = asBits(f);
+    // Toward zero, then odd.
+    const bool away = u << 1 == 0 ? false : (missing < 0) == (f > 0);
+    u -= away;
+    f = asFloat(u | 1);
+    if (u << 1 == 0)
+      f = missing < 0 ? -asFloat(1) : asFloat(1);
+  }
+  return floatToBf16(f);
+}
+
 //===--- encoding, with the scaling and stochastic rounding of conversions ---===//
 
 using HalfFormat = SmallFormat<5, 10, 15, Small::Ieee>;

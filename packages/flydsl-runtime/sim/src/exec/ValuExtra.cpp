@@ -337,10 +337,10 @@ void halfFloats(ValuBuilder &v) {
   v.op("v_fma_mix_f32_bf16",
        [](MixB a, MixB b, MixB c) { return __builtin_fmaf(a.f, b.f, c.f); });
   v.op("v_fma_mixlo_bf16", [](MixB a, MixB b, MixB c) {
-    return bf(__builtin_fmaf(a.f, b.f, c.f));
+    return BF{static_cast<u16>(fusedBf16(a.f, b.f, c.f))};
   }, kKeepHigh);
   v.op("v_fma_mixhi_bf16", [](MixB a, MixB b, MixB c) {
-    return bf(__builtin_fmaf(a.f, b.f, c.f));
+    return BF{static_cast<u16>(fusedBf16(a.f, b.f, c.f))};
   }, kKeepHigh | kMixHigh);
 }
 

@@ -23,7 +23,7 @@ inline uint32_t fma16(uint32_t a, uint32_t b, uint32_t c) {
   return doubleToHalf(double(halfToFloat(a)) * halfToFloat(b) + halfToFloat(c));
 }
 inline uint32_t fmaBf(uint32_t a, uint32_t b, uint32_t c) {
-  return floatToBf16(__builtin_fmaf(bf16ToFloat(a), bf16ToFloat(b), bf16ToFloat(c)));
+  return fusedBf16(bf16ToFloat(a), bf16ToFloat(b), bf16ToFloat(c));
 }
 
 template <class Op> inline PH mapHalves(PH a, PH b, Op op) {
