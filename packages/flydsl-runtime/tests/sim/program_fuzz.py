@@ -52,6 +52,7 @@ typedef f32 ALIAS af32; typedef f64 ALIAS af64;
 #endif
 """
 
+FLOATS = ("f16", "bf16", "f32", "f64")
 INTS = ("u32", "i32", "u16", "i16", "u8", "i8", "u64", "i64")
 
 
@@ -73,7 +74,7 @@ class Program:
         return self.rng.choice(list(items))
 
     def constant(self, ty: str) -> str:
-        if ty in ("f32", "f64"):
+        if ty in FLOATS:
             text = self.pick(["0.5", "1.0", "-2.25", "3.75", "0.125", "7.0", "-1.5"])
             return f"({ty}){text}"
         width = int(ty[1:])
@@ -85,10 +86,10 @@ class Program:
         roll = self.rng.random()
         if same and roll < 0.6:
             return self.pick(same)
-        others = [n for n, t in names.items() if t not in ("f32", "f64")]
-        if others and roll < 0.85 and ty not in ("f32", "f64"):
+        others = [n for n, t in names.items() if t not in FLOATS]
+        if others and roll < 0.85 and ty not in FLOATS:
             return f"({ty}){self.pick(others)}"
-        if ty in ("f32", "f64") and others and roll < 0.8:
+        if ty in FLOATS and others and roll < 0.8:
             return f"({ty})(i16){self.pick(others)}"
         return self.constant(ty)
 
@@ -97,7 +98,9 @@ class Program:
             return self.leaf(ty, names)
         a = self.expr(ty, names, depth - 1)
         b = self.expr(ty, names, depth - 1)
-        if ty in ("f32", "f64"):
+        if ty in ("f16", "bf16"):
+            return self.pick(self.half_forms(ty, a, b, names, depth))
+        if ty in FLOATS:
             fn = "f" if ty == "f32" else ""
             return self.pick(
                 [
@@ -139,6 +142,34 @@ class Program:
             arguments = ", ".join(self.leaf(p, names) for p in parameters)
             return f"{name}({arguments})"
         return self.pick(choices)
+
+    def half_forms(self, ty: str, a: str, b: str, names: dict[str, str], depth: int) -> list[str]:
+        """Expressions of f16 and bf16: those that are rounded once whether or not they are computed in f32."""
+        forms = [
+            f"({ty})({a} + {b})",
+            f"({ty})({a} - {b})",
+            f"({ty})({a} * {b})",
+            f"({ty})({a} * {b})",
+            f"({ty})({a} / ({b} * {b} + ({ty})0.25))",
+            f"({ty})(-{a})",
+            f"({self.condition(names, depth - 1)} ? {a} : {b})",
+            f"({ty}){self.leaf('f32', names)}",
+            f"({ty})(f32)({ty})((f32){a} * (f32){b})",
+            f"({ty}){self.leaf('i8', names)}",
+            f"({ty})__builtin_elementwise_abs(({ty}){a})",
+        ]
+        if ty == "f16":
+            forms += [
+                f"(f16)(__builtin_elementwise_min((f16){a}, (f16){b}) + (f16)0)",
+                f"(f16)(__builtin_elementwise_max((f16){a}, (f16){b}) + (f16)0)",
+                f"(f16)__builtin_elementwise_{self.pick(['floor', 'ceil', 'trunc', 'rint'])}((f16){a})",
+            ]
+        return forms
+
+    @staticmethod
+    def cast(ty: str, from_: str = "") -> str:
+        """A cast to `ty` of an integer, with one rounding at most."""
+        return f"({ty})(i16)" if ty in ("f16", "bf16") else f"({ty}){from_}"
 
     def float_forms(self, ty: str, fn: str, a: str, b: str, names: dict[str, str]) -> list[str]:
         """Fused, rounding, selecting and converting expressions; NaNs never pass on their sign or payload."""
@@ -266,13 +297,13 @@ class Program:
             steps.append(f"x = x {self.pick(['<<', '>>'])} (y & ({ty}){int(ty[1:]) - 1});")
         text = " ".join(self.rng.sample(steps, self.rng.randint(2, len(steps))))
         one, other = f"x[{index[1]}]", f"y[{index[2]}]"
-        if real and names[target] not in ("f32", "f64"):
+        if real and names[target] not in FLOATS:
             value = f"(({one} < {other}) * 5 + (x[0] == y[1]) + ({other} != {one}) * 2)"
         else:
             value = f"({one} + {other})"
         return (
             f"{{ typedef {ty} vec __attribute__((ext_vector_type({size}))); vec x = {{{parts[0]}}}, y = {{{parts[1]}}}; "
-            f"{text} {target} = ({names[target]}){value}; }}"
+            f"{text} {target} = {f'({names[target]})' if real else self.cast(names[target])}{value}; }}"
         )
 
     def structure(self, target: str, names: dict[str, str]) -> str:
@@ -285,7 +316,7 @@ class Program:
             f"for (u32 z = 0; z < 3; ++z) s[q].e[z] = (i8)({word[3]} >> q * 3 + z); }} "
             f"memcpy(&w, &s[{word[4]} & 3], sizeof w); s[{word[5]} & 3].d = w.c; "
             f"{self.pick(['s[1] = w;', 'memcpy(s[2].e, &w.c, 3);', 's[3].c ^= w.b;', 'w.e[' + word[0] + ' % 3] = 7;'])} "
-            f"{target} = ({names[target]})(i32)(w.a + w.b * 3 + w.e[{word[1]} % 3] + (u32)s[{word[2]} & 3].d "
+            f"{target} = {self.cast(names[target], '(i32)')}(w.a + w.b * 3 + w.e[{word[1]} % 3] + (u32)s[{word[2]} & 3].d "
             f"+ s[{word[3]} & 3].c + s[2].e[1]); }}"
         )
 
@@ -325,11 +356,11 @@ class Program:
         n, ty = self.seed, names[target]
         word = [self.leaf("u32", names) for _ in range(2)]
         if self.rng.random() < 0.5:
-            return f"{target} = ({ty})(i32)rec{n}({word[0]} & {self.pick([1, 3, 7])}, {word[1]});"
+            return f"{target} = {self.cast(ty, '(i32)')}rec{n}({word[0]} & {self.pick([1, 3, 7])}, {word[1]});"
         wide = self.leaf("u64", names)
         return (
             f"{{ u32 (*f)(u32, u64) = {self.condition(names)} ? pa{n} : pb{n}; "
-            f"{target} = ({ty})(i32)f({word[0]}, {wide}); }}"
+            f"{target} = {self.cast(ty, '(i32)')}f({word[0]}, {wide}); }}"
         )
 
     def compute(self) -> None:
@@ -352,7 +383,7 @@ class Program:
         self.calls = self.rng.random() < 0.15
         if self.calls:
             self.called()
-        kinds = ["u32", "u32", self.pick(INTS), self.pick(INTS), self.pick(["f32", "f64", "u32"])]
+        kinds = ["u32", "u32", self.pick(INTS), self.pick(INTS), self.pick(["f32", "f64", "u32", *FLOATS])]
         self.vars = {f"v{n}": t for n, t in enumerate(kinds)}
         for n, t in self.vars.items():
             self.emit(f"DECL({t}, {n});")
@@ -363,8 +394,8 @@ class Program:
                 self.exchange()
         self.emit("LANES { u64 r = V(v0); r = r * 31 + V(v1); r = r * 31 + (u64)V(v2); r = r * 31 + (u64)V(v3);")
         last = kinds[4]
-        if last in ("f32", "f64"):
-            bits = "u32" if last == "f32" else "u64"
+        if last in FLOATS:
+            bits = {"f32": "u32", "f64": "u64"}.get(last, "u16")
             self.emit(f"  {last} f = V(v4); {bits} b; memcpy(&b, &f, sizeof b); r = r * 31 + (f == f ? b : 0x7fc);")
         else:
             self.emit("  r = r * 31 + (u64)V(v4);")
