@@ -109,7 +109,7 @@ class Sim:
         self.check(self.lib.hipModuleGetFunction(ctypes.byref(function), module, name.encode()))
         return function
 
-    def launch(self, function, grid, block, args, lds: int = 0, stream=None) -> None:
+    def launch(self, function, grid, block, args, lds: int = 0, stream=None, cooperative: bool = False) -> None:
         """Launches with NumPy arrays (passed as pointers), ctypes values or ints (i32)."""
         values = []
         for a in args:
@@ -123,7 +123,10 @@ class Sim:
                 values.append(a)
         pointers = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
         grid, block = (tuple(grid) + (1, 1))[:3], (tuple(block) + (1, 1))[:3]
-        self.check(self.lib.hipModuleLaunchKernel(function, *grid, *block, lds, stream, pointers, None))
+        if cooperative:
+            self.check(self.lib.hipModuleLaunchCooperativeKernel(function, *grid, *block, lds, stream, pointers))
+        else:
+            self.check(self.lib.hipModuleLaunchKernel(function, *grid, *block, lds, stream, pointers, None))
 
     def run(self, image: bytes, name: str, grid, block, args, lds: int = 0) -> None:
         """Loads, launches once, unloads."""

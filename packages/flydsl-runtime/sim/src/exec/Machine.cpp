@@ -108,6 +108,10 @@ void fillPacket(uint8_t *p, const Dispatch &d, uint64_t kernarg) {
   put(40, kernarg);
 }
 
+/// Groups that one thread keeps at a time; together they stay below what the
+/// simulated device could hold.
+constexpr size_t kResident = 512;
+
 /// One launch: what its threads share.
 class Launch {
 public:
@@ -138,7 +142,10 @@ public:
           break;
         bool waiting = true;
         for (size_t i = 0; i < live.size() && !failed.load(std::memory_order_relaxed);) {
-          if (!guardedStep(*live[i])) {
+          bool ended = guardedStep(*live[i]);
+          if (d.service)
+            d.service->serve();
+          if (!ended) {
             waiting &= live[i]->patient();
             ++i;
             continue;
@@ -160,10 +167,6 @@ public:
   bool hasFailed() const { return failed; }
 
 private:
-  /// Groups that one thread keeps at a time; together they stay below what the
-  /// simulated device could hold.
-  static constexpr size_t kResident = 512;
-
   bool take(std::vector<std::unique_ptr<GroupRunner>> &live,
             std::vector<std::unique_ptr<GroupRunner>> &idle) {
     uint64_t linear = next++;
@@ -209,6 +212,8 @@ private:
 std::mutex poolMutex;
 
 } // namespace
+
+uint64_t mostGroups() { return uint64_t(workerCount()) * kResident; }
 
 void runDispatch(const Dispatch &dispatch) {
   validate(dispatch);

@@ -12,6 +12,14 @@
 
 namespace flysim {
 
+/// What the host does for a running launch. Called between the turns of its work-groups, by
+/// all of its threads.
+class Service {
+public:
+  virtual ~Service() = default;
+  virtual void serve() = 0;
+};
+
 /// A kernel launch in the terms of the hardware.
 struct Dispatch {
   const CodeObject *object = nullptr;
@@ -25,12 +33,16 @@ struct Dispatch {
   /// Host arrays of the launch, by address. If there are any, the kernel may write no
   /// other host memory.
   std::vector<Region> hostRanges;
+  Service *service = nullptr; ///< may be null
   bool ownThreads = false; ///< run beside other launches instead of on the shared threads
 };
 
 /// Runs the grid to completion on the worker threads. A fault is raised again in the
 /// caller with the text that names kernel, instruction, work-group, wave and lane.
 void runDispatch(const Dispatch &dispatch);
+
+/// The most work-groups (or clusters) of a launch that run at a time.
+uint64_t mostGroups();
 
 /// Number of worker threads (FLYDSL_SIM_THREADS, default: all CPUs).
 unsigned workerCount();
