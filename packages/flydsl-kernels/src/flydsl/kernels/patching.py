@@ -23,6 +23,7 @@ from torch import nn
 from . import ops
 from .common.arch import target
 from .common.arrays import device_type
+from .patching_attention import attention, refuse_attention, refuse_attention_call
 
 __all__ = ["CallSite", "PatchReport", "patch"]
 
@@ -93,8 +94,9 @@ class _Rule:
     kernel: str
     matches: Callable[[nn.Module], bool]
     refuse: Callable[[Any], str]  # why the module cannot, or ""
-    refuse_call: Callable[[Any, Any], str]  # why this input cannot, or ""
-    run: Callable[[Any, Any], Any]
+    refuse_call: Callable[..., str]  # why a call with these arguments cannot, or ""
+    run: Callable[..., Any]
+    several: bool = False  # whether calls have more than one argument
 
 
 def _norm_call(module: Any, x: torch.Tensor) -> str:
@@ -188,15 +190,20 @@ def _softmax_module(module: nn.Module) -> str:
     return "" if module.dim == -1 else f"dim is {module.dim}; the kernel reduces the last dimension (-1)"
 
 
-def _linear_module(module: Any) -> str:
+def _no_products() -> str:
+    """Why the architecture has no general product, or ""."""
     try:
         from .gemm.matrix import matrix_op
 
         matrix_op(target(), "bf16")
     except ValueError as error:
         return str(error)
+    return ""
+
+
+def _linear_module(module: Any) -> str:
     n, k = module.weight.shape
-    return "" if n % 8 == 0 and k % 8 == 0 else f"features must be multiples of 8, got {k} -> {n}"
+    return _no_products() or ("" if n % 8 == 0 and k % 8 == 0 else f"features must be multiples of 8, got {k} -> {n}")
 
 
 def _linear_call(module: Any, x: torch.Tensor) -> str:
@@ -224,14 +231,14 @@ _RULES = (
           lambda m, x: ops.softmax(_single_under_autocast(x))),
     _Rule("flydsl::linear", lambda m: type(m) is nn.Linear, _linear_module, _linear_call,
           lambda m, x: ops.linear(x, m.weight, m.bias)),
+    _Rule("flydsl::linear, flydsl::softmax", lambda m: type(m) is nn.MultiheadAttention,
+          lambda m: refuse_attention(m) or _no_products(), refuse_attention_call, attention, several=True),
 )  # fmt: skip
 
 
 def _unknown_kind(module: nn.Module) -> str:
     """Why a module that computes what kernels could is left alone, or "" for any other module."""
-    if isinstance(module, nn.MultiheadAttention):
-        return "torch computes it in one function that reads the weights of its projections and calls no module"
-    for kind in (nn.LayerNorm, nn.Softmax, nn.Linear):
+    for kind in (nn.LayerNorm, nn.Softmax, nn.Linear, nn.MultiheadAttention):
         if isinstance(module, kind):
             return f"it is a class of its own, {type(module).__name__}, made from {kind.__name__}"
     if type(module).__name__.endswith(("RMSNorm", "LayerNorm")):
@@ -261,17 +268,17 @@ class _Forward:
         site, rule = shared.site, shared.rule
         values = (*args, *kwargs.values())
         x = values[0] if values else None
-        if len(values) != 1:
+        if len(values) != 1 and not rule.several:
             why = f"it was called with {len(values)} arguments"
         elif not isinstance(x, torch.Tensor):
             why = f"it was called with a {type(x).__name__}"
         elif x.device.type != shared.device:
             why = f"input on device {x.device.type!r}, kernels run on {shared.device!r}"
         else:
-            why = rule.refuse_call(module, x)
+            why = rule.refuse_call(module, *args, **kwargs) if rule.several else rule.refuse_call(module, x)
         if not why:
             site.calls += 1
-            return rule.run(module, x)
+            return rule.run(module, *args, **kwargs) if rule.several else rule.run(module, x)
         if shared.strict:
             raise RuntimeError(f"{site.name} ({site.kind}) cannot use {rule.kernel}: {why}")
         site.fallbacks[why] += 1
@@ -313,7 +320,8 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
 
 
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
-    """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear.
+    """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
+    and the projections and softmax of MultiheadAttention.
 
     Args:
         model: changed in place; parameters and state stay.
@@ -324,10 +332,15 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
         The report; its ``undo()`` restores the model.
     """
     report = PatchReport()
+    parts = {id(m.out_proj): m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
     for name, module in model.named_modules():
         kind, known = type(module).__name__, False
         rule = next((r for r in _RULES if r.matches(module)), None)
         why = _unknown_kind(module) if rule is None else ""
+        if id(module) in parts:
+            if isinstance(parts[id(module)].__dict__.get("forward"), _Forward):
+                continue  # computed by its attention
+            why = "torch's attention reads its weights and does not call it"
         if rule is None and not why:
             continue
         if only is not None and not any(kind.endswith(o) for o in only):
