@@ -137,6 +137,15 @@ def exchanges() -> list[Case]:
                 compare = same("<f" if size == 4 else "<d", size)
                 found.append(Case("ds_cmpst" + head.format("f") + tail, rmw(size, compare, returns, at)))
 
+    def arrive(w: Wave) -> None:
+        for lane in w.active:
+            old = w.read(w.regs[1][lane] + 8, 8)
+            pending, phase, start = old & 0xFFFF, old >> 16 & 0xFFFF, old >> 32 & 0xFFFF
+            pending, phase = (pending - 1, phase) if pending else (start, phase - 1 & 0xFFFF)
+            w.write(w.regs[1][lane] + 8, 8, old >> 32 << 32 | phase << 16 | pending)
+
+    found.append(Case("ds_atomic_async_barrier_arrive_b64 v1 offset:8", arrive))
+
     def wrap(old: int, limit: int, step: int) -> int:
         return old - limit if old >= limit else old + step
 
