@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -100,3 +101,28 @@ def test_a_live_range_that_is_lost(build_dir):
         assert lost_live_range(done.stderr, "k"), done.stderr[:2000]
         assert not lost_live_range(done.stderr, "kernel")
         pytest.xfail("LLVM 22: live intervals after coalescing lack a part of a value")
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_a_product_that_is_minus_zero(sim, build_dir, arch):
+    """LLVM multiplies bf16 on gfx1250 by a multiply-add with the addend +0, which makes +0 of a product -0.
+
+    It does the same on every architecture with f32 products that are rounded to f16. Random programs add +0 to
+    such products themselves; all other products are right.
+    """
+    rng = np.random.default_rng(5)
+    one = np.where(LANE % 4, rng.integers(-100, 100, 64), 0).astype(np.float32)
+    other = np.where(LANE % 3, rng.integers(-100, 100, 64), 0).astype(np.float32) / 8
+    product = (one * other).astype(np.float64)
+    bits = (np.concatenate([one, other]).view(np.uint32) >> 16).astype(np.uint16)
+    sim.set_arch(arch)
+    out = np.zeros(64, np.uint16)
+    sim.run(build("multiply_zero.ll", arch, build_dir), "k", (1,), (64,), [bits, out])
+
+    got = (out.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    assert (np.abs(got - product) <= np.abs(product) / 256).all()
+    if (np.signbit(got) != np.signbit(product)).any():
+        assert set(out[np.signbit(got) != np.signbit(product)]) == {0}
+        text = llc("multiply_zero.ll", arch, "-o", "-").stdout
+        assert re.search(r"v_fma_mixlo_bf16 v\d+, v\d+, v\d+, 0", text), text
+        pytest.xfail("LLVM 22: a product of bf16 is selected with the addend +0 instead of -0")
