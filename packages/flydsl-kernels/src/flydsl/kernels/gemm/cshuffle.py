@@ -109,6 +109,7 @@ def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: M
         fx.barrier()
         with fx.fastmath("contract"):
             for s in range(slab):
+                fx.rocdl.sched_barrier(0)  # not all conversions at once: registers
                 mi = first + s
                 at = place.tile_rows[mi] + place.group * op.acc_len
                 if place.row_of is not None:  # sums that are stored as they are; one wave along the rows

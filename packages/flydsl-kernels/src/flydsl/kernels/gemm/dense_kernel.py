@@ -82,11 +82,13 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         b.commit(stages[stage] + a_tile.words, chunks[a.loads :])
         tally.add("ds_write", a_tile.loads + b_tile.loads)
 
-    def copy(t, stage):
-        first = base_k + t * config.block_k
-        a.copy_async(first, stages[stage], config.wave)
-        b.copy_async(first, stages[stage] + a_tile.words, config.wave)
-        tally.add("vmem", a.loads + b.loads)
+    def copy_a(t, stage):
+        a.copy_async(base_k + t * config.block_k, stages[stage], config.wave)
+        tally.add("vmem", a.loads)
+
+    def copy_b(t, stage):
+        b.copy_async(base_k + t * config.block_k, stages[stage] + a_tile.words, config.wave)
+        tally.add("vmem", b.loads)
 
     size = part_rows(m_tiles)
     groups = m_tiles // size
@@ -119,7 +121,8 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         return out, right
 
     def turn_of(t, stage, pending, more):
-        """Make tile t + 1 readable in the next buffer; with direct copies also start that of a later tile."""
+        """Make tile t + 1 readable in the next buffer; with direct copies also start that of A of a later tile. B of it
+        follows in the next tile: more copies at once would fill the queue of the memory pipeline."""
         other = (stage + 1) % config.stages
 
         def turn(hints):
@@ -128,7 +131,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 fx.rocdl.s_waitcnt(vmcnt=min((config.stages - 2) * (a.loads + b.loads), MAX_WAIT))
                 fx.barrier()
                 if fx.const_expr(more):
-                    copy(t + config.stages, stage)
+                    copy_a(t + config.stages, stage)
             else:
                 commit(pending, other)
                 hints()
@@ -141,21 +144,24 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         """Multiply tile t from buffer `stage` while a later tile is fetched, if there is `more`; without direct copies
         `pending` is tile t + 1 if that was fetched before."""
         tally.reset()
+        if fx.const_expr(config.use_async):
+            copy_b(t + config.stages - 1, (stage - 1) % config.stages)
         later = fetch(t + reach) if more and not config.use_async else []
         now, later = (later, []) if reach == 1 else (pending, later)
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn_of(t, stage, now, more), tally,
-                                config.scheduled, early_writes=reach > 1)  # fmt: skip
+                                config.scheduled, early_writes=reach > 1, early_loads=config.use_async)  # fmt: skip
         return state[0], later, first
 
     def tail(acc, first, remaining, stage):
-        """The last tiles of a ring of direct copies: nothing more is fetched."""
+        """The last tiles of a ring of direct copies: only B of the last one is fetched yet, in the first of them."""
         def turn(hints):
             hints()
             fx.rocdl.s_waitcnt(vmcnt=min((remaining - 2) * (a.loads + b.loads), MAX_WAIT))
             fx.barrier()
             return lambda: reader((stage + 1) % config.stages)(0)
 
-        tally.reset()
+        if fx.const_expr(remaining == config.stages):
+            copy_b(fx.Int32(total - 1), (total - 1) % config.stages)
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, False)
         return state[0], first
 
@@ -175,10 +181,14 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     ahead = config.stages if config.use_async else reach
     pending = []
     if fx.const_expr(config.use_async):
-        for t in fx.range_constexpr(min(ahead, total)):
-            copy(fx.Int32(t), t)
+        begun = min(ahead, total)
+        for t in fx.range_constexpr(begun):
+            copy_a(fx.Int32(t), t)
+            if fx.const_expr(t < ahead - 1):
+                copy_b(fx.Int32(t), t)
             fx.rocdl.sched_barrier(0)
-        fx.rocdl.s_waitcnt(vmcnt=min((min(ahead, total) - 1) * (a.loads + b.loads), MAX_WAIT))
+        later_loads = (begun - 1) * (a.loads + b.loads) - (b.loads if begun == ahead else 0)
+        fx.rocdl.s_waitcnt(vmcnt=min(later_loads, MAX_WAIT))
     else:
         chunks = fetch(fx.Int32(0))
         if fx.const_expr(reach > 1 and total > 1):

@@ -22,17 +22,19 @@ def part_rows(m_repeat: int) -> int:
     return 2 if m_repeat % 2 == 0 else 1
 
 
-def _hints(tally: Tally, scheduled: bool, preload: tuple[int, int], early_writes: bool = False) -> None:
+def _hints(tally: Tally, scheduled: bool, preload: tuple[int, int], early_writes: bool = False,
+           early_loads: bool = False) -> None:  # fmt: skip
     counts = tally.take()
     if scheduled and counts.mfma:
-        hot_loop_schedule(counts, preload, early_writes).emit(counts)
+        hot_loop_schedule(counts, preload, early_writes, early_loads).emit(counts)
     if scheduled:
         fx.rocdl.sched_barrier(0)
 
 
 def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multiply: Callable[[Any, int, Any], Any],
              turn: Callable[[Callable[[], None]], Any], tally: Tally, scheduled: bool,
-             preload: tuple[int, int] = (0, 0), early_writes: bool = False) -> Any:  # fmt: skip
+             preload: tuple[int, int] = (0, 0), early_writes: bool = False,
+             early_loads: bool = False) -> Any:  # fmt: skip
     """Multiply a tile; ``(acc, first part of the next tile)``.
 
     Args:
@@ -44,14 +46,14 @@ def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multi
         turn: ``turn(hints)`` finishes the copies to LDS, calls ``hints()``, and passes the barrier; it returns a
             function that reads part 0 of the next tile.
         tally: counted since the global loads of this tile were issued; hints are checked against it.
-        preload, early_writes: of :func:`hot_loop_schedule`.
+        preload, early_writes, early_loads: of :func:`hot_loop_schedule`.
     """
     fragments = first
     for p in range(parts - 1):
         following = read(p + 1)
         acc = multiply(acc, p, fragments)
         fragments = following
-    cross = turn(lambda: _hints(tally, scheduled, preload, early_writes))
+    cross = turn(lambda: _hints(tally, scheduled, preload, early_writes, early_loads))
     following = cross()
     acc = multiply(acc, parts - 1, fragments)
     _hints(tally, scheduled, (0, 0))

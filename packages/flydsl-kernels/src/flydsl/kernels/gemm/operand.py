@@ -54,14 +54,12 @@ class RowMajor:
     def fetch(self, first: Any, ragged: bool) -> list[Any]:
         """Start loading the tile whose k begins at `first`."""
         tile, offset, out = self._tile, self._offset(first), []
+        if not ragged:
+            return tile.fetch_from(self.buffer, self._at, self._thread, offset)
         for i in range(tile.loads):
             row, chunk = tile.part(self._thread, i)
-            at = self._at(row, chunk)
-            if ragged:
-                inside = first + chunk * self._per_chunk < self._k
-                out.append(self.buffer.load(inside.select(at + offset, FAR // 4), WORDS))
-            else:
-                out.append(self.buffer.load(at, WORDS, offset))
+            inside = first + chunk * self._per_chunk < self._k
+            out.append(self.buffer.load(inside.select(self._at(row, chunk) + offset, FAR // 4), WORDS))
         return out
 
     @property

@@ -1,9 +1,10 @@
 """The preshuffle GEMM kernel: A through LDS, B (shuffled by ``shuffle_weight``) straight to registers.
 
 Four or eight waves lie along N and interleave strips of 16 columns: accumulator (mi, ni) of wave w covers rows
-``16 mi`` and columns ``16 (waves ni + w)``. While tile t is computed, B of tile t + 1 is on its way to registers, A of tile t + 1 goes
-from registers to the other LDS buffer, and A of tile t + 2 is on its way to registers; with direct copies, A of tile
-t + 1 is on its way to the other buffer. Two tiles are one turn of the loop: the LDS buffers have fixed addresses.
+``16 mi`` and columns ``16 (waves ni + w)``. While tile t is computed, B of tile t + 1 is on its way to registers, A of
+tile t + 1 goes from registers to the other LDS buffer, and A of tile t + 2 is on its way to registers; with direct
+copies, A of tile t + 1 is on its way to the other buffer. Two tiles are one turn of the loop: the LDS buffers have
+fixed addresses.
 """
 
 from __future__ import annotations

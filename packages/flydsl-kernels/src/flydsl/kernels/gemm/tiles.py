@@ -48,6 +48,11 @@ class RowTile:
         return self.bytes // 4
 
     @property
+    def period(self) -> int:
+        """Rows after which the exchange repeats."""
+        return 16
+
+    @property
     def loads(self) -> int:
         """Chunks that a thread moves."""
         return self.rows * self.chunks // self.threads
@@ -79,10 +84,18 @@ class RowTile:
 
     def fetch(self, source: Buffer, stride: int, thread: Any, soffset: Any) -> list[Any]:
         """Start loading this thread's chunks: rows `stride` words apart, `soffset` words further on."""
-        out = []
+        return self.fetch_from(source, lambda row, chunk: row * stride + chunk * WORDS, thread, soffset)
+
+    def fetch_from(self, source: Buffer, place_of: Callable[[Any, Any], Any], thread: Any, soffset: Any) -> list[Any]:
+        """:meth:`fetch` of chunks at ``place_of(row, chunk)``, linear in whole groups of 16 rows."""
+        step, rest = divmod(self.threads, self.chunks)  # rows from a load to the next
+        if rest or step % 16:
+            return [source.load(place_of(*self.part(thread, i)), WORDS, soffset) for i in range(self.loads)]
+        # They differ by the same in all lanes: one register for their places.
+        start, out = place_of(*self.part(thread, 0)), []
         for i in range(self.loads):
-            row, chunk = self.part(thread, i)
-            out.append(source.load(row * stride + chunk * WORDS, WORDS, soffset))
+            further = place_of(i * step, 0) - place_of(0, 0)
+            out.append(source.load(start, WORDS, soffset + further if i else soffset))
         return out
 
     def commit(self, base: Any, thread: Any, chunks: list[Any]) -> None:
@@ -94,15 +107,19 @@ class RowTile:
                    soffset: Any) -> None:  # fmt: skip
         """Copy global memory to LDS without registers: a lane's LDS place is fixed, so its source is exchanged.
 
-        ``place_of(row, chunk)`` is the word offset of a chunk in `source`.
+        ``place_of(row, chunk)`` is the word offset of a chunk in `source`, linear in whole groups of 16 rows.
         """
         atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int32)
         first = fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, wave) * (wave * WORDS)))
+        step, rest = divmod(self.threads, self.chunks)  # rows from a copy to the next
+        alike = rest == 0 and step % self.period == 0
+        start = place_of(*self.source(*self.part(thread, 0)))
         for i in range(self.loads):
-            row, chunk = self.part(thread, i)
-            at = place_of(*self.source(row, chunk))
+            # Copies whose rows are exchanged alike differ by the same in all lanes: one register for their places.
+            at = start if alike else place_of(*self.source(*self.part(thread, i)))
+            offset = soffset + (place_of(i * step, 0) - place_of(0, 0)) if alike and i else soffset
             place = fx.make_view(base + (first + i * self.threads * WORDS), fx.make_layout(WORDS, 1))
-            fx.copy(atom, source.view(at, WORDS), place, soffset=soffset)
+            fx.copy(atom, source.view(at, WORDS), place, soffset=offset)
 
     def read_at(self, base: Any, row: Any, chunk: Any) -> Any:
         """One chunk from LDS."""
@@ -136,6 +153,11 @@ class SpreadTile(RowTile):
     """
 
     apart: int = 1
+
+    @property
+    def period(self) -> int:
+        """As that of :class:`RowTile`."""
+        return self.apart * self._slots
 
     @property
     def _slots(self) -> int:
