@@ -146,19 +146,19 @@ class Program:
     def half_forms(self, ty: str, a: str, b: str, names: dict[str, str], depth: int) -> list[str]:
         """Expressions of f16 and bf16: those that are rounded once whether or not they are computed in f32.
 
-        LLVM 22 makes +0 of products -0 that it rounds to 16 bits (test_compiler_faults.py), so +0 is added to what
-        may be one.
+        LLVM 22 has the wrong sign of products and differences that are zero and rounded to a narrower type
+        (test_compiler_faults.py), so +0 is added to what it rounds, here and in `float_forms`.
         """
         forms = [
             f"({ty})({a} + {b})",
-            f"({ty})({a} - {b})",
+            f"({ty})({a} - {b} + ({ty})0)",
             f"({ty})({a} * {b} + ({ty})0)",
             f"({ty})({a} * {b} + ({ty})0)",
             f"({ty})({a} / ({b} * {b} + ({ty})0.25))",
             f"({ty})(-{a})",
             f"({self.condition(names, depth - 1)} ? {a} : {b})",
-            f"({ty})({self.leaf('f32', names)} + 0.0f)",
-            f"({ty})(f32)({ty})((f32){a} * (f32){b} + 0.0f)",
+            f"({ty})(({ty}){self.leaf('f32', names)} + ({ty})0)",
+            f"({ty})(({ty})((f32){a} * (f32){b}) + ({ty})0)",
             f"({ty}){self.leaf('i8', names)}",
             f"({ty})__builtin_elementwise_abs(({ty}){a})",
         ]
@@ -179,6 +179,7 @@ class Program:
         """Fused, rounding, selecting and converting expressions; NaNs never pass on their sign or payload."""
         integer = self.pick(["i32", "u32", "i64", "u64", "u16", "i8"])
         value = self.leaf(integer, names)
+        other = "f64" if ty == "f32" else "f32"
         return [
             f"__builtin_fma{fn}({a}, {b}, {self.leaf(ty, names)})",
             f"(__builtin_fmin{fn}({a}, {b}) + ({ty})0)",
@@ -186,8 +187,8 @@ class Program:
             f"__builtin_{self.pick(['trunc', 'ceil', 'rint', 'roundeven'])}{fn}({a})",
             f"__builtin_copysign{fn}({a}, ({ty})(i16)({value}))",
             f"({ty}){value}",
-            f"({ty})({'f64' if ty == 'f32' else 'f32'}){a}",
-            f"({ty})(f16)({a} + ({ty})0)",
+            f"({ty})(({other}){a} + ({other})0)",
+            f"({ty})((f16){a} + (f16)0)",
             f"(-{a})",
         ]
 
