@@ -281,7 +281,8 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
       const auto *now = reinterpret_cast<const uint8_t *>(inLds ? ldsBase + addr : addr);
       if (known && memcmp(value, now, access.bytes) == 0)
         continue;
-      uint64_t end = addr + access.bytes;
+      bool exempt = !inLds && d.service && addr >= d.service->exchange.lo && addr < d.service->exchange.hi;
+      uint64_t end = exempt ? 0 : addr + access.bytes;
       for (uint64_t at = addr & ~3ull; at < end; at += 4) {
         uint8_t bytes = 0;
         for (unsigned b = 0; b < 4; ++b)

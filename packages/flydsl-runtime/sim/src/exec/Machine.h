@@ -18,6 +18,9 @@ class Service {
 public:
   virtual ~Service() = default;
   virtual void serve() = 0;
+  /// Where waves and host exchange requests, by lists that need no locks: a wave may read
+  /// there what another writes, and finds out when it was too late.
+  Region exchange;
 };
 
 /// A kernel launch in the terms of the hardware.

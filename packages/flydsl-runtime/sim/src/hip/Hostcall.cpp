@@ -48,10 +48,6 @@ uint64_t allocate(uint64_t bytes, MemKind kind, int device) {
   return base;
 }
 
-uint64_t exchange(uint64_t &word, uint64_t value) {
-  return __atomic_exchange_n(&word, value, __ATOMIC_ACQ_REL);
-}
-
 /// Memory that kernels have asked for. It lives until a kernel frees it.
 class DeviceHeaps {
 public:
@@ -225,6 +221,7 @@ void HiddenMemory::allocatePackets(uint64_t waves) {
   payloads = (payloads + 63) / 64 * 64;
   uint64_t base = allocate(payloads + count * kPayloadBytes, MemKind::HostPinned, device);
   owned.push_back(base);
+  exchange = Region{base, payloads + base + count * kPayloadBytes, true};
   buffer = reinterpret_cast<uint64_t *>(base);
   buffer[kHeaders] = base + headers;
   buffer[kPayloads] = base + payloads;
@@ -251,7 +248,7 @@ void HiddenMemory::serve() {
   std::lock_guard<std::mutex> lock(mutex);
   auto *packets = reinterpret_cast<Header *>(buffer[kHeaders]);
   std::vector<uint64_t> ready;
-  for (uint64_t p = exchange(buffer[kReady], 0); p; p = packets[p & buffer[kMask]].next)
+  for (uint64_t p = __atomic_exchange_n(&buffer[kReady], 0, __ATOMIC_ACQ_REL); p; p = packets[p & buffer[kMask]].next)
     ready.push_back(p & buffer[kMask]);
   // The newest is the first of the list.
   for (auto p = ready.rbegin(); p != ready.rend(); ++p) {
