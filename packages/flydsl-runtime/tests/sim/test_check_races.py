@@ -43,6 +43,20 @@ KERNEL void unsplit(GLOBAL u32 *parts, GLOBAL u32 *count, GLOBAL u32 *out) {
   SYNC();
   if (WG() == 3) { u32 s = 0; for (u32 g = 0; g < 4; ++g) s += parts[g * 256 + t]; out[t] = s; }
 }
+/* A loop around a compare-and-swap, whose first guess is a plain load; and plain loads that are no guess. */
+KERNEL void guess(GLOBAL u32 *out) {
+  u32 old = *out, mine = WG() * 100 + TID();
+  while (old < mine && !__atomic_compare_exchange_n(out, &old, mine, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+KERNEL void guess_wide(GLOBAL f64 *out) {
+  __scoped_atomic_fetch_max(out + (TID() & 3), (f64)(WG() * 100 + TID()), __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM);
+}
+KERNEL void no_guess(GLOBAL u32 *out, GLOBAL u32 *seen) {
+  u32 old = *out, mine = WG() * 100 + TID();
+  while (old < mine && !__atomic_compare_exchange_n(out, &old, mine, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  seen[mine] = out[2];
+  __atomic_fetch_add(out + 2, 1, __ATOMIC_RELAXED);
+}
 /* A flag in memory: atomic loads and stores are plain instructions with a scope. */
 KERNEL void flag(GLOBAL u32 *data, GLOBAL u32 *ready, GLOBAL u32 *out) {
   if (TID()) return;
@@ -118,6 +132,17 @@ def test_split_k(run):
     np.testing.assert_array_equal(out, 6 + 4 * np.arange(256))
     with pytest.raises(SimError, match=ACROSS):
         run("unsplit", 4, words(), words(4), words(256))
+
+
+def test_first_guess_of_a_loop(run):
+    out = words(4)
+    run("guess", 8, out)
+    assert out[0] == 955
+    wide = np.zeros(4)
+    run("guess_wide", 8, wide)
+    np.testing.assert_array_equal(wide, [952, 953, 954, 955])
+    with pytest.raises(SimError, match="check race: .*(no atomic operation that orders|no barrier in between)"):
+        run("no_guess", 8, words(4), words())
 
 
 def test_flag(run):

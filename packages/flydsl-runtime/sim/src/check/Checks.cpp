@@ -52,6 +52,33 @@ Extra extraOf(const Program &p, const Inst &i, const InstInfo &info) {
   return e;
 }
 
+/// The load that the compare value of a compare-and-swap comes from: the first guess of a
+/// loop. What it read is compared before it counts, so that it is no race with atomic
+/// operations. Returns `n` if there is none.
+size_t guessOf(const Program &p, const std::vector<InstInfo> &infos, size_t n) {
+  constexpr size_t kReach = 400;
+  const Inst &swap = p.insts[n];
+  Operand want = swap.data;
+  if (want.kind != OperandKind::Vgpr)
+    return n;
+  want.reg = static_cast<uint16_t>(want.reg + infos[n].bytes / 4);
+  for (size_t k = n; k-- > (n > kReach ? n - kReach : 0);)
+    for (const Inst *i = &p.insts[k]; i; i = i->ext ? i->ext->second : nullptr) {
+      if (i->dst.kind != want.kind || want.reg < i->dst.reg ||
+          want.reg >= i->dst.reg + std::max<unsigned>(1, i->dst.count))
+        continue;
+      if (infos[k].load)
+        return k;
+      if (!i->def || !i->def->name || !has(i->def->name, "_mov_b") || !i->src[0])
+        return n;
+      uint16_t part = static_cast<uint16_t>(want.reg - i->dst.reg);
+      want = i->src[0];
+      want.reg = static_cast<uint16_t>(want.reg + part);
+      break;
+    }
+  return n;
+}
+
 /// What is known of a launch as a whole.
 struct LaunchChecks {
   LaunchChecks(const Dispatch &d, unsigned checks)
@@ -60,6 +87,10 @@ struct LaunchChecks {
       infos[n].toLds |= d.program->insts[n].lds; // buffer loads have a modifier instead of a name
       extras.push_back(extraOf(*d.program, d.program->insts[n], infos[n]));
     }
+    for (size_t n = 0; n < infos.size(); ++n)
+      if (infos[n].atomic && infos[n].space != MemSpace::Lds &&
+          (has(d.program->text(d.program->insts[n]), "cmpswap")))
+        extras[guessOf(*d.program, infos, n)].scoped = true;
   }
   const Dispatch &d;
   unsigned checks;
