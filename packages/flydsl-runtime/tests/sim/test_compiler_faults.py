@@ -107,8 +107,8 @@ def test_a_live_range_that_is_lost(build_dir):
 def test_a_product_that_is_minus_zero(sim, build_dir, arch):
     """LLVM multiplies bf16 on gfx1250 by a multiply-add with the addend +0, which makes +0 of a product -0.
 
-    It does the same on every architecture with f32 products that are rounded to f16. Random programs add +0 to
-    such products themselves; all other products are right.
+    It does the same on every architecture with f32 products that are rounded to f16. Random programs with such
+    roundings do not tell -0 from +0; all other products are right.
     """
     rng = np.random.default_rng(5)
     one = np.where(LANE % 4, rng.integers(-100, 100, 64), 0).astype(np.float32)
