@@ -65,9 +65,9 @@ public:
   /// 0 when there is no memory, as malloc gives.
   uint64_t take(uint64_t bytes, int device) {
     uint64_t alignment = bytes >= kSlabBytes ? kSlabBytes : kPageBytes;
-    uint64_t base = bytes + alignment < bytes
-                        ? 0
-                        : AddressSpace::instance().allocate(bytes + alignment, MemKind::Device, device);
+    AddressSpace &space = AddressSpace::instance();
+    bool overflows = bytes + alignment < bytes;
+    uint64_t base = overflows ? 0 : space.allocate(bytes + alignment, MemKind::Device, device);
     if (!base)
       return 0;
     uint64_t start = (base + alignment - 1) / alignment * alignment;
@@ -117,7 +117,7 @@ std::string convert(std::string spec, uint64_t word, const std::vector<int> &fie
     bool isSigned = conversion == 'd' || conversion == 'i';
     int64_t value = static_cast<int64_t>(word);
     if (length.empty())
-      value = isSigned ? static_cast<int32_t>(word) : static_cast<int64_t>(static_cast<uint32_t>(word));
+      value = isSigned ? static_cast<int32_t>(word) : int64_t(static_cast<uint32_t>(word));
     else if (length == "h")
       value = isSigned ? static_cast<int16_t>(word) : static_cast<uint16_t>(word);
     else if (length == "hh")
@@ -248,7 +248,8 @@ void HiddenMemory::serve() {
   std::lock_guard<std::mutex> lock(mutex);
   auto *packets = reinterpret_cast<Header *>(buffer[kHeaders]);
   std::vector<uint64_t> ready;
-  for (uint64_t p = __atomic_exchange_n(&buffer[kReady], 0, __ATOMIC_ACQ_REL); p; p = packets[p & buffer[kMask]].next)
+  uint64_t taken = __atomic_exchange_n(&buffer[kReady], 0, __ATOMIC_ACQ_REL);
+  for (uint64_t p = taken; p; p = packets[p & buffer[kMask]].next)
     ready.push_back(p & buffer[kMask]);
   // The newest is the first of the list.
   for (auto p = ready.rbegin(); p != ready.rend(); ++p) {
@@ -273,7 +274,8 @@ void HiddenMemory::answer(uint32_t service, uint64_t *slots) {
     slots[0] = slots[0] ? 0 : DeviceHeaps::instance().take(slots[1], device);
   } else {
     raise(FaultKind::InvalidConfiguration,
-          format("the kernel asks the host for service %u%s; the simulator has 2 (print) and 3 (memory)",
+          format("the kernel asks the host for service %u%s; the simulator has 2 (print) and 3 "
+                 "(memory)",
                  service, service == FunctionCall ? " (call a host function)" : ""));
   }
 }
@@ -288,7 +290,8 @@ void HiddenMemory::print(uint64_t *slots) {
   auto found = messages.find(number);
   if (found == messages.end())
     raise(FaultKind::InvalidConfiguration,
-          format("the kernel continues message %llu, which it has not begun", (unsigned long long)number));
+          format("the kernel continues message %llu, which it has not begun",
+                 (unsigned long long)number));
   size_t count = word >> kLengthShift & kLengthMask;
   found->second.insert(found->second.end(), slots + 1, slots + 1 + count);
   slots[0] = word;
