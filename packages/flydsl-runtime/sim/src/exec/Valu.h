@@ -164,9 +164,30 @@ template <class F, class R, class A, class B, class C> void lanesCarry3(const La
                a.carry[i] = out;);
 }
 
-/// MODE.IEEE (gfx9) chooses between two loops.
-template <LaneFn ieee, LaneFn plain> void lanesByIeee(const LaneArgs &a) {
-  (a.mode & 0x200 ? ieee : plain)(a);
+/// Whether a row of operands of type T may hold a NaN (of doubles, also an infinity).
+template <class T> inline bool mayBeNan(const LaneArgs &a, unsigned operand) {
+  constexpr Num type = LaneType<T>::num;
+  const uint32_t *s = a.s[operand] + (type == Num::F64 ? kRow : 0);
+  uint32_t found = 0;
+  for (unsigned i = 0; i < a.blocks * 32; ++i) {
+    const uint32_t v = s[i];
+    if constexpr (type == Num::F32)
+      found |= (v & 0x7fffffffu) > 0x7f800000u;
+    else if constexpr (type == Num::F64)
+      found |= (v & 0x7fffffffu) >= 0x7ff00000u;
+    else
+      found |= ((v & 0x7fffu) > 0x7c00u) | ((v >> 16 & 0x7fffu) > 0x7c00u);
+  }
+  return found;
+}
+
+/// The loop for MODE.IEEE (gfx9) differs from the other, faster one only where there are NaNs.
+template <LaneFn ieee, LaneFn plain, class... T> void lanesByIeee(const LaneArgs &a) {
+  unsigned operand = 0;
+  bool special = false;
+  if (a.mode & 0x200)
+    ((special |= mayBeNan<T>(a, operand++)), ...);
+  (special ? ieee : plain)(a);
 }
 
 /// Adds VALU operations to a table.
@@ -238,14 +259,14 @@ private:
   void addIeee(const char *name, F f, G, R (C::*m)(A, B) const) {
     OpDef d = make(f, m);
     d.exec = FLYSIM_LEVEL::execVop;
-    d.lane = lanesByIeee<lanes2<F, R, A, B>, lanes2<G, R, A, B>>;
+    d.lane = lanesByIeee<lanes2<F, R, A, B>, lanes2<G, R, A, B>, A, B>;
     table.add(name, d);
   }
   template <class F, class G, class C, class R, class A, class B, class D>
   void addIeee(const char *name, F f, G, R (C::*m)(A, B, D) const) {
     OpDef d = make(f, m);
     d.exec = FLYSIM_LEVEL::execVop;
-    d.lane = lanesByIeee<lanes3<F, R, A, B, D>, lanes3<G, R, A, B, D>>;
+    d.lane = lanesByIeee<lanes3<F, R, A, B, D>, lanes3<G, R, A, B, D>, A, B, D>;
     table.add(name, d);
   }
   template <class F, class C, class A, class B>

@@ -26,6 +26,29 @@ inline uint32_t fmaBf(uint32_t a, uint32_t b, uint32_t c) {
   return fusedBf16(bf16ToFloat(a), bf16ToFloat(b), bf16ToFloat(c));
 }
 
+/// v_pk_fma_bf16, each result rounded once.
+constexpr auto pkFma = [](PB a, PB b, PB c) {
+  return PB{fmaBf(a.bits & 0xffff, b.bits & 0xffff, c.bits & 0xffff) |
+            fmaBf(a.bits >> 16, b.bits >> 16, c.bits >> 16) << 16};
+};
+
+/// Rounding to float first is wrong only where that gives a tie of bf16, which is rare.
+void pkFmaBf16(const LaneArgs &a) {
+  uint32_t out[kRow], ties = 0;
+  const unsigned lanes = a.blocks * 32;
+  for (unsigned i = 0; i < lanes; ++i) {
+    const uint32_t x = a.s[0][i], y = a.s[1][i], z = a.s[2][i];
+    const float lo = __builtin_fmaf(bf16ToFloat(x & 0xffff), bf16ToFloat(y & 0xffff),
+                                    bf16ToFloat(z & 0xffff));
+    const float hi = __builtin_fmaf(bf16ToFloat(x >> 16), bf16ToFloat(y >> 16), bf16ToFloat(z >> 16));
+    ties |= ((asBits(lo) & 0xffff) == 0x8000) | ((asBits(hi) & 0xffff) == 0x8000);
+    out[i] = floatToBf16(lo) | floatToBf16(hi) << 16;
+  }
+  if (ties)
+    return lanes3<std::remove_const_t<decltype(pkFma)>, PB, PB, PB, PB>(a);
+  memcpy(a.d, out, lanes * sizeof(uint32_t));
+}
+
 template <class Op> inline PH mapHalves(PH a, PH b, Op op) {
   uint32_t lo = floatToHalf(op(halfToFloat(a.bits & 0xffff), halfToFloat(b.bits & 0xffff)));
   uint32_t hi = floatToHalf(op(halfToFloat(a.bits >> 16), halfToFloat(b.bits >> 16)));
@@ -135,10 +158,10 @@ void packedHalves(ValuBuilder &v) {
        [](PB a, PB b) { return mapBf(a, b, [](float x, float y) { return x * y; }); });
   v.op("v_pk_min_num_bf16", [](PB a, PB b) { return mapBf(a, b, minNum<float>); });
   v.op("v_pk_max_num_bf16", [](PB a, PB b) { return mapBf(a, b, maxNum<float>); });
-  v.op("v_pk_fma_bf16", [](PB a, PB b, PB c) {
-    return PB{fmaBf(a.bits & 0xffff, b.bits & 0xffff, c.bits & 0xffff) |
-              fmaBf(a.bits >> 16, b.bits >> 16, c.bits >> 16) << 16};
-  });
+  v.op("v_pk_fma_bf16", pkFma);
+  OpDef fused = *v.table.find("v_pk_fma_bf16");
+  fused.lane = pkFmaBf16;
+  v.table.add("v_pk_fma_bf16", fused);
   v.op("v_rcp_bf16", [](BF a) { return bf(1.0f / f(a)); }, kApprox);
   v.op("v_rsq_bf16", [](BF a) { return bf(float(1.0 / std::sqrt(double(f(a))))); }, kApprox);
   v.op("v_sqrt_bf16", [](BF a) { return bf(std::sqrt(f(a))); }, kApprox);
