@@ -311,7 +311,8 @@ def _gemms(target: Any, factor: int) -> Iterator[Case]:
         return torch.randn(count).bfloat16()
 
     if target.matrix == "mfma":
-        for dtype, tile in (("fp8", (64, 256, 128)), ("fp8", (128, 128, 128)), ("int8", (128, 256, 128)),
+        fp8 = ((128, 256, 128), (128, 128, 128)) if target.mx else ((64, 256, 128), (128, 128, 128))
+        for dtype, tile in (*(("fp8", t) for t in fp8), ("int8", (128, 256, 128)),
                             ("int4", (64, 256, 128)), ("bf16", (128, 128, 64)), ("bf16", (64, 256, 64))):  # fmt: skip
 
             def preshuffle(m: int, n: int, dtype: str = dtype, tile: tuple[int, int, int] = tile) -> Any:
@@ -324,11 +325,13 @@ def _gemms(target: Any, factor: int) -> Iterator[Case]:
 
             yield case(f"preshuffle {'x'.join(map(str, tile))}", dtype, preshuffle, *BYTES[dtype])
 
+        tile_n = 256 if target.mx else 128
+
         def blockscale(m: int, n: int) -> Any:
-            launcher = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=64, tile_n=128, tile_k=128)
+            launcher = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=128, tile_n=tile_n, tile_k=128)
             return launcher, [c(m, n), i8(m * k), i8(n * k), *ones(k // 128 * m, n // 128 * k // 128), m, n]
 
-        yield case("blockscale 64x128x128", "fp8", blockscale, 1)
+        yield case(f"blockscale 128x{tile_n}x128", "fp8", blockscale, 1)
     if target.arch == "gfx950":
 
         def scales(count: int) -> Any:

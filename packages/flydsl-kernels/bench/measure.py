@@ -27,6 +27,8 @@ class Row:
         bound: which of the two.
         estimated_matrix_busy: share of a compute unit's clocks in which its matrix units work, first to last.
         mca_matrix_busy: the same for the hot loop of one wave by llvm-mca, None where it has no model.
+        estimated_loop_busy: share of the hot loop's clocks in which the matrix unit works by the timing model, for one
+            wave alone whose accesses hit the nearest cache: what `mca_matrix_busy` is by LLVM's.
         lds_conflicts: share of the LDS clocks that bank conflicts add.
         compile_seconds: CPU time of the first compilation; `simulator_seconds`: of a launch, says nothing of a GPU.
     """
@@ -44,6 +46,7 @@ class Row:
     estimated_share: float = 0.0
     estimated_matrix_busy: float | None = None
     mca_matrix_busy: float | None = None
+    estimated_loop_busy: float | None = None
     bound: str = ""
     bytes_minimum: int = 0
     bytes_moved: int = 0
@@ -79,11 +82,16 @@ def _with_true_passes(instruction: Any) -> Any:
     return dataclasses.replace(instruction, text=text)
 
 
-def _code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None]:
-    """Spilled vector registers of all kernels; utilisation of the hot loop of the one with matrix instructions."""
+MCA_SLOT = 4  # clocks in which LLVM's models of gfx9 count
+
+
+def _code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, float | None]:
+    """Spilled vector registers of all kernels; utilisation of the hot loop of the one with matrix instructions, by
+    llvm-mca and by the timing model."""
     import hotloop
 
     import flydsl.ir
+    import flydsl.runtime as rt
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.hsaco"
@@ -93,11 +101,15 @@ def _code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None]:
         if any(hotloop.is_matrix(i) for i in code):
             try:
                 # LLVM has no model of the matrix unit for every chip: no figure then
-                loop = [_with_true_passes(i) for i in hotloop.hot_loop(code)]
-                return spills, hotloop.analyse(loop, arch).utilisation or None
+                body = hotloop.hot_loop(code)
+                report = hotloop.analyse([_with_true_passes(i) for i in body], arch)
+                if not report.matrix_cycles:
+                    return spills, None, None
+                own = rt.loop_estimate(hsaco, body[0].address, body[-1].address)
+                return spills, report.utilisation, report.matrix_cycles * MCA_SLOT / own.clocks
             except (ValueError, FileNotFoundError, RuntimeError):
-                return spills, None
-    return spills, None
+                return spills, None, None
+    return spills, None, None
 
 
 def _timed(call: Any, *arguments: Any) -> float:
@@ -149,7 +161,7 @@ def measure(case: Case, arch: str) -> Row:
         return Row(**head, status=f"{type(error).__name__}: {error}".splitlines()[0])
     launches = list(profile.launches)
     main = max(launches, key=lambda launch: launch.timing.cycles)
-    spills, mca = _code_facts(compiled.artifact.hsaco, arch)
+    spills, mca, loop = _code_facts(compiled.artifact.hsaco, arch)
     seconds = sum(launch.timing.microseconds for launch in launches) * 1e-6
     traffic = [launch.traffic() for launch in launches]
     moved = sum(t["memory_read"] + t["memory_written"] for t in traffic)
@@ -164,7 +176,8 @@ def measure(case: Case, arch: str) -> Row:
     return Row(
         **head, status="ok", estimated_cycles=cycles,
         estimated_us=seconds * 1e6, estimated_tb_s=bandwidth / 1e12, estimated_tflop_s=case.flops / seconds / 1e12,
-        estimated_share=min(share, 1.0), estimated_matrix_busy=busy, mca_matrix_busy=mca, bound=bound,
+        estimated_share=min(share, 1.0), estimated_matrix_busy=busy, mca_matrix_busy=mca,
+        estimated_loop_busy=loop, bound=bound,
         bytes_minimum=case.bytes, bytes_moved=moved, vgpr=vgpr, agpr=agpr, lds_bytes=main.raw["lds_bytes"],
         spills=spills, waves_per_simd=main.occupancy()["waves_per_simd"], occupancy_limit=main.occupancy()["limit"],
         lds_conflicts=conflicts / clocks if clocks else None, compile_seconds=seconds_to_compile,

@@ -3,9 +3,9 @@
 
     python packages/flydsl-kernels/bench/table.py --arch gfx942 [--only gemm] [--json FILE] [--markdown] [--plot F.svg]
 
-Nothing here was measured on a GPU. Cycles, times and rates are estimates of the simulator's timing model; *mca* is the
-share of the hot loop's cycles in which the matrix unit is busy by LLVM's machine model (one wave, caches that always
-hit). Bytes and bank conflicts are counted; registers, LDS and spills are facts of the code object.
+Nothing here was measured on a GPU. Cycles, times and rates are estimates of the simulator's timing model; *loop* and
+*mca* are the share of the hot loop's cycles in which the matrix unit is busy by that model and by LLVM's (one wave,
+caches that always hit). Bytes and bank conflicts are counted; registers, LDS and spills are facts of the code object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from measure import Row, measure, warm_up
 
 NOTE = "estimates of the simulator's timing model, counts and facts of the code; no GPU was involved"
 HEAD = ("op", "kernel", "shape", "dtype", "kcycles", "us", "TB/s", "TFLOP/s", "% of peak", "bound", "matrix busy %",
-        "mca %", "bytes/min", "LDS conflicts %", "VGPR", "AGPR", "LDS B", "spills", "waves/SIMD", "compile s",
+        "loop %", "mca %", "bytes/min", "LDS conflicts %", "VGPR", "AGPR", "LDS B", "spills", "waves/SIMD", "compile s",
         "status")  # fmt: skip
 
 
@@ -36,7 +36,8 @@ def cells(r: Row) -> tuple[str, ...]:
 
     return (r.op, r.name, r.shape, r.dtype, f"{r.estimated_cycles / 1e3:.1f}", f"{r.estimated_us:.1f}",
             f"{r.estimated_tb_s:.2f}", f"{r.estimated_tflop_s:.0f}" if r.estimated_tflop_s else "",
-            percent(r.estimated_share), r.bound, percent(r.estimated_matrix_busy), percent(r.mca_matrix_busy),
+            percent(r.estimated_share), r.bound, percent(r.estimated_matrix_busy), percent(r.estimated_loop_busy),
+            percent(r.mca_matrix_busy),
             f"{r.bytes_moved / r.bytes_minimum:.3f}", percent(r.lds_conflicts), str(r.vgpr), str(r.agpr),
             str(r.lds_bytes), str(r.spills), str(r.waves_per_simd), f"{r.compile_seconds:.2f}", "ok")  # fmt: skip
 
