@@ -110,14 +110,22 @@ def test_waves_that_share_k():
 
 
 @pytest.mark.skipif(not target().dma128, reason="direct copies to LDS are gfx950's")
-@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize(("layout", "stages"), [("nt", 2), ("nt", 3), ("nn", 2), ("tn", 2), ("tt", 3)])
 @pytest.mark.parametrize("k_tiles", [1, 2, 3, 7])
-def test_ring_of_buffers(stages, k_tiles):
-    m, n, k = 130, 256, 64 * k_tiles
-    launch = build_gemm_module(n, k, "bf16", use_async_copy=True, stages=stages, block_m=64, block_n=64)
-    a, b, c = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1), Guarded(m, n, dtype=torch.bfloat16)
-    launch(c.out, a, b, c.out, c.out, m)
-    close_relative(c.check(), a.double() @ b.double().T, ROUNDING["bf16"] * 1.01)
+def test_ring_of_buffers(layout, stages, k_tiles):
+    m, n, k = 130 if layout[0] == "n" else 136, 264 if layout[1] == "n" else 250, 64 * k_tiles
+    launch = build_gemm_module(n, k, "bf16", layout=layout, use_async_copy=True, stages=stages, block_m=64, block_n=64)
+    a, b, c = random(m, k, dtype="bf16"), random(k, n, dtype="bf16", seed=1), Guarded(m, n, dtype=torch.bfloat16)
+    stored = [x if letter == "n" else x.T.contiguous() for x, letter in zip((a, b), layout, strict=True)]
+    launch(c.out, *stored, c.out, c.out, m)
+    close_relative(c.check(), a.double() @ b.double(), ROUNDING["bf16"] * 1.01)
+
+
+@pytest.mark.skipif(not target().dma128, reason="the large tile is gfx950's")
+def test_large_tile_is_for_whole_tiles_of_k():
+    """Loads of a ragged k go through registers, of which the large tile has none left."""
+    assert get_default_kwargs(8192, 8192, 8192)["block_m"] == 256
+    assert get_default_kwargs(8192, 8192, 8200)["block_m"] == 128
 
 
 def test_block_order():

@@ -42,7 +42,7 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     Args:
         N, K: K is a multiple of 8 (except for layout "tn"); N is one if B is row-major, M if A is column-major.
         dtype_str: ``"f16"`` or ``"bf16"``; `out_dtype` is the same (default) or ``"f32"``.
-        use_async_copy: operands go to LDS without registers (gfx950, layout "nt").
+        use_async_copy: operands go to LDS without registers (gfx950).
         knobs: block_m, block_n, block_k, stages, split_k, m_waves, n_waves, k_waves, group_m, cshuffle (C goes
             through LDS in 16-byte stores; by default where the tile allows it) and atomic.
 
@@ -55,10 +55,9 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
                                   bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})  # fmt: skip
     config = dense_config("build_gemm_module", **fields)
-    fits = layout == "nt" and config.slice_k * config.split_k == K and target().dma128
-    if use_async_copy and not fits:
-        raise ValueError("build_gemm_module: direct copies to LDS need gfx950, layout 'nt' and K a multiple of "
-                         "block_k * split_k")  # fmt: skip
+    if use_async_copy and not config.copies_directly:
+        raise ValueError("build_gemm_module: direct copies to LDS need gfx950, K a multiple of block_k * split_k and, "
+                         "where an operand is not consecutive in k, blocks of 64 or multiples of 128")  # fmt: skip
     config = dense_config("build_gemm_module", use_async=use_async_copy, **fields)
 
     @flyc.jit
@@ -159,9 +158,9 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
         raise ValueError(f"gemm_a16w16: M must be a multiple of 8 where a is column-major, got {m}")
     if knobs["split_k"] == 1:
         knobs.pop("atomic", None)
-    # gfx950 fills LDS without registers where no tile of k is ragged.
-    direct = target().dma128 and layout == "nt" and k % (knobs["block_k"] * knobs["split_k"]) == 0
-    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, direct, **knobs)
+    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, **knobs)
+    if run.config.copies_directly:  # LDS is filled without registers where that is possible
+        run = build_gemm_module(n, k, dtype, result, layout, bias is not None, True, **knobs)
     workspace = out
     if run.config.atomic:
         tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)

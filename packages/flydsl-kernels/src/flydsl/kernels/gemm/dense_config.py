@@ -116,6 +116,13 @@ class DenseConfig:
         return -(-tiles // self.split_k) * self.block_k
 
     @property
+    def copies_directly(self) -> bool:
+        """Whether operands can go to LDS without registers: no tile of k is ragged, none has to be turned around."""
+        stored = all(consecutive or isinstance(tile, StoredTile) for consecutive, tile in
+                     ((self.layout[0] == "n", self.a_tile), (self.layout[1] == "t", self.b_tile)))  # fmt: skip
+        return self.target.dma128 and stored and self.slice_k * self.split_k == self.k
+
+    @property
     def reach(self) -> int:
         """Tiles that loads into registers are ahead: two, where there are registers for them."""
         return 2 if self.target.wave == 64 else 1

@@ -107,7 +107,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
         preload: (LDS reads, global loads) before the first matrix instruction.
         early_writes: what is written to LDS was loaded a tile before: writes are spread over the second half of the
             matrix instructions but the last sixth, which covers their latency before the barrier.
-        early_loads: what is loaded is waited for at the end of the tile: loads go over the first half.
+        early_loads: what is loaded is waited for at the end of the tile: loads go over the first two thirds.
     """
     if counts.mfma < 1:
         raise ScheduleError("a hot loop without matrix instructions has no schedule")
@@ -118,7 +118,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     window = n - n // 4
     reads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
     left = counts.vmem - early_loads
-    window = max(n // 2 if early_loads else n - max(n // 6, 2), 1)
+    window = max(n - n // 3 if early_loads else n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
     last_read = max((i for i, r in enumerate(reads) if r), default=-1)
     first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))

@@ -168,9 +168,10 @@ def dense_knobs(target: Target, m: int, n: int, k: int) -> dict[str, Any]:
     def count(t: DenseTile) -> int:
         return cdiv(m, t.m) * cdiv(n, t.n)
 
-    # The largest kind is for grids that fill the chip; of the others the size of the problem decides.
+    # The largest kind is for grids that fill the chip, and has no registers for a ragged k, which cannot be copied to
+    # LDS directly; of the others the size of the problem decides.
     first = tiles[0]
-    if len(tiles) > 1 and first.group and count(first) < target.compute_units // 2:
+    if len(tiles) > 1 and first.group and (count(first) < target.compute_units // 2 or k % first.k):
         first = tiles[1]
     split = 1
     while (split < MOST_SLICES and count(first) * split * 2 <= target.compute_units
