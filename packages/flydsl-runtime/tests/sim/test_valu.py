@@ -100,7 +100,7 @@ def forms(op: Op, name: str, arch: str, rng: random.Random) -> list[Form]:
     for c in rng.sample(constants, 2):
         value = encode(float(c), ty) if ty in FLOATS else int(c) & 0xFFFFFFFFFFFFFFFF
         if c.startswith("0.159"):
-            value = {"f16": 0x3118, "f32": 0x3E22F983, "f64": 0x3FC45F306DC9C882}.get(ty, 0)
+            value = {"f16": 0x3118, "bf16": 0x3E23, "f32": 0x3E22F983, "f64": 0x3FC45F306DC9C882}.get(ty, 0)
 
         def constant(rows: list[Lanes], lane: int, _exec: int, value: int = value) -> list[int]:
             return [value, *plain(rows, op, lane)[1:]]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
-from number_formats import decode, encode
+from number_formats import FLOATS, decode, encode
 from valu_table import add, fma, halves, mul, octets, op, pair, sext, to_int
 
 
@@ -49,13 +49,18 @@ def norm(value: float, bits: int, signed: bool) -> int:
     return round(Fraction(limited) * top)
 
 
+def narrow(value: float, ty: str) -> int:
+    """`value` in 16 bits; a NaN keeps its sign and the upper part of its payload."""
+    if math.isnan(value):
+        bits, m = struct.unpack("<Q", struct.pack("<d", value))[0], FLOATS[ty][1]
+        return bits >> 48 & 0x8000 | encode(math.nan, ty) | bits >> (52 - m) & ((1 << m) - 1)
+    return encode(value, ty)
+
+
 def toward_zero(value: float) -> int:
     """An f16 that is no larger than `value`."""
-    if math.isnan(value):  # keeps its sign and the upper part of its payload
-        bits = struct.unpack("<Q", struct.pack("<d", value))[0]
-        return bits >> 48 & 0x8000 | 0x7E00 | bits >> 42 & 0x3FF
-    if math.isinf(value):
-        return encode(value, "f16")
+    if not math.isfinite(value):
+        return narrow(value, "f16")
     bits = encode(value, "f16")
     if bits & 0x7FFF == 0x7C00 or abs(decode(bits, "f16")) > abs(value):
         bits -= 1
@@ -114,6 +119,9 @@ def integers() -> None:
     op("v_sat_pk_u8_i16", "u16 u32", lambda a: sum(clamp(h, 0, 255) << 8 * k for k, h in enumerate(halves(a, True))))
     op("v_cvt_pk_i16_i32", "u32 i32 i32", lambda a, b: pair(*(clamp(v, -(2**15), 2**15 - 1) for v in (a, b))))
     op("v_cvt_pk_u16_u32", "u32 u32 u32", lambda a, b: pair(min(a, 0xFFFF), min(b, 0xFFFF)))
+    for t, low, high in (("i8", -128, 127), ("u8", 0, 255)):
+        op(f"v_ashr_pk_{t}_i32", "u16 i32 i32 u32", lambda a, b, s, low=low, high=high: sum(
+            (clamp(v >> (s & 31), low, high) & 255) << 8 * k for k, v in enumerate((a, b))))
     op("v_cvt_off_f32_i4", "f32 u32", lambda a: Fraction(sext(a, 4), 16))
     op("v_mad_i64_i32|v_mad_co_i64_i32", "i64 i32 i32 i64", lambda a, b, c: a * b + c, carry="out")
     op("v_cvt_i32_i16", "i32 i16", lambda a: a)
@@ -146,6 +154,9 @@ def floats() -> None:
         low, high = (-(2**15), 2**15 - 1) if s else (0, 2**16 - 1)
         op(f"v_cvt_pk_{sign}16_f32", "u32 f32 f32",
            lambda a, b, low=low, high=high: pair(to_int(a, low, high), to_int(b, low, high)), rounds=False)
+    op("v_cvt_pk_f16_f32", "u32 f32 f32", lambda a, b: narrow(a, "f16") | narrow(b, "f16") << 16, rounds=False)
+    op("v_cvt_pk_bf16_f32", "u32 f32 f32", lambda a, b: narrow(a, "bf16") | narrow(b, "bf16") << 16, rounds=False)
+    op("v_cvt_f32_bf16", "f32 bf16", lambda a: a)
     op("v_cvt_pkrtz_f16_f32|v_cvt_pk_rtz_f16_f32", "u32 f32 f32",
        lambda a, b: toward_zero(a) | toward_zero(b) << 16, rounds=False)
 
