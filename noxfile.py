@@ -72,7 +72,8 @@ def runtime(session: nox.Session) -> None:
 def sanitize(session: nox.Session) -> None:
     """The simulator built with ASan and UBSan (build/sanitize) under its tests; arguments go to pytest.
 
-    Slower than the usual build by an order of magnitude. A finding of either sanitizer ends the test process.
+    Slower than the usual build by an order of magnitude. A finding of either sanitizer ends the test process. Calls
+    that lie about the sizes of their arguments are left out: reading what a caller promised is a finding there.
     """
     build, tests = ROOT / "build/sanitize", ROOT / "packages/flydsl-runtime"
     session.run("cmake", "-S", str(tests / "sim"), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
@@ -84,7 +85,8 @@ def sanitize(session: nox.Session) -> None:
            "LD_PRELOAD": ":".join(compiler_runtimes),  # before Python's own allocations
            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",  # Python never frees everything
            "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
-    session.run("python", "-m", "pytest", "-q", "-n0", *(session.posargs or [str(tests / "tests/sim")]), env=env)
+    chosen = session.posargs or [str(tests / "tests/sim"), "-k", "not meaningless_arguments"]
+    session.run("python", "-m", "pytest", "-q", "-n0", *chosen, env=env)
 
 
 @nox.session
