@@ -111,13 +111,13 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     """
     if counts.mfma < 1:
         raise ScheduleError("a hot loop without matrix instructions has no schedule")
-    early_reads, early_loads = min(preload[0], counts.ds_read), min(preload[1], counts.vmem)
-    groups: list[tuple[str, int]] = [("ds_read", early_reads), ("vmem", early_loads)]
+    first_reads, first_loads = min(preload[0], counts.ds_read), min(preload[1], counts.vmem)
+    groups: list[tuple[str, int]] = [("ds_read", first_reads), ("vmem", first_loads)]
     n = counts.mfma
-    left = counts.ds_read - early_reads
+    left = counts.ds_read - first_reads
     window = n - n // 4
     reads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
-    left = counts.vmem - early_loads
+    left = counts.vmem - first_loads
     window = max(n - n // 3 if early_loads else n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
     last_read = max((i for i, r in enumerate(reads) if r), default=-1)
