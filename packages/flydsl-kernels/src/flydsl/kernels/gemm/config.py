@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.expr as fx
 
 from ..common.arch import Target, require_arch
+from ..common.index import align_up, cdiv
 from .cshuffle import ShufflePlan
 from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
 from .tiles import RowTile, SpreadTile
@@ -106,8 +108,30 @@ class PreshuffleConfig:
         return max(self.a_tile.bytes, self.shuffle.bytes if self.cshuffle and stage == 0 else 0)
 
     @property
+    def shared_scales(self) -> bool:
+        """Block scales go through LDS."""
+        return self.block_scale and self.target.mx
+
+    @property
+    def scale_strips(self) -> tuple[int, ...]:
+        """The first of a wave's column strips in each group of strips that surely share 128 columns."""
+        together = math.gcd(self.tile_n, SCALE_BLOCK) % (16 * self.n_repeat) == 0
+        return (0,) if together else tuple(range(self.n_repeat))
+
+    @property
+    def scale_columns(self) -> int:
+        """Blocks of 128 columns that a tile may touch."""
+        return cdiv(self.tile_n + SCALE_BLOCK - math.gcd(self.tile_n, SCALE_BLOCK), SCALE_BLOCK)
+
+    @property
+    def scale_bytes(self) -> int:
+        """LDS of a stage's factors: a whole number a thread."""
+        factors = self.tile_k // SCALE_BLOCK * self.scale_columns * self.tile_m
+        return align_up(factors, self.threads) * 4 if self.shared_scales else 0
+
+    @property
     def lds_bytes(self) -> int:
-        return sum(self.stage_bytes(s) for s in range(self.stages))
+        return sum(self.stage_bytes(s) + self.scale_bytes for s in range(self.stages))
 
     @property
     def m_repeat(self) -> int:

@@ -9,7 +9,6 @@ fixed addresses.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -18,6 +17,7 @@ import flydsl.expr as fx
 from ..common.index import div, mod, xcd_remap_bx_by
 from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
+from .block_scales import RegisterScales, SharedScales
 from .config import OUT_DTYPES, SCALE_BLOCK, PreshuffleConfig
 from .cshuffle import shuffle_tile
 from .epilogue import Epilogue, TilePlace, store_tile
@@ -28,6 +28,7 @@ __all__ = ["launch_preshuffle"]
 
 WAVE = 64
 OPEN_SUMS = 2  # partial sums of block scales whose matrix instructions may be in flight
+OPEN_SHARED = 3  # the same with the scales in LDS; a tile leaves all but one of them to the next
 MAX_WAIT = 63  # of the counter of vector memory operations
 EVEN, ODD, SIGN = 0x0F0F0F0F, 0x08080808, 0x1E
 
@@ -71,71 +72,12 @@ class _Weights:
         return _unpack_int4(chunk) if self._config.int4 else chunk
 
 
-class _BlockScales:
-    """Scales of a 128-k block: sa[k/128, M] of the rows of a lane and sb[N/128, K/128] of its columns.
-
-    The matrix instruction gets B first, so that a lane holds four columns of one row: one scale of A for each.
-    """
-
-    def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
-                 wave: Any, lane_row: Any, tally: Tally) -> None:  # fmt: skip
-        self._config, self._m, self._tally = config, m, tally
-        self._blocks = config.k // SCALE_BLOCK
-        self._per_tile = config.tile_k // SCALE_BLOCK
-        self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
-        self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
-        self._row, self._column, self._wave = row + config.tile_row(0, lane_row), column, wave
-
-    @property
-    def _strips(self) -> list[int]:
-        """The first of a wave's column strips in each group of strips that surely share 128 columns."""
-        count = self._config.n_repeat
-        together = math.gcd(self._config.tile_n, SCALE_BLOCK) % (16 * count) == 0
-        return [0] if together else list(range(count))
-
-    @property
-    def _a_loads(self) -> int:
-        """Loads of the rows' scales of a block."""
-        return self._config.m_repeat // self._config.apart
-
-    @property
-    def loads(self) -> int:
-        """Loads of a tile."""
-        return self._per_tile * (self._a_loads + len(self._strips))
-
-    def fetch(self, tile: Any) -> list[Any]:
-        """Start loading the scales of k tile `tile`: for each block the rows', then the columns'."""
-        config, out = self._config, []
-        for i in range(self._per_tile):
-            block = tile * self._per_tile + i
-            # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
-            out += [self._a.load(self._row + config.tile_row(mi, 0), config.apart, block * self._m)
-                    for mi in range(0, config.m_repeat, config.apart)]  # fmt: skip
-            for ni in self._strips:
-                strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)
-                out.append(self._b.load(strip * self._blocks, 1, block))
-        self._tally.add("vmem", len(out))
-        return out
-
-    def of(self, values: list[Any], block: int, mi: int, known: dict[Any, Any]) -> list[Any]:
-        """For each column strip a row's factor, for block `block` of the tile. `known` keeps what was computed."""
-        strips, (index, inside) = self._strips, divmod(mi, self._config.apart)
-        first, out = block * (self._a_loads + len(strips)), []
-        for j, strip in enumerate(strips):
-            key = block, mi, strip
-            if key not in known:
-                self._tally.add("valu", 1)
-                known[key] = values[first + index][inside] * values[first + self._a_loads + j][0]
-            out += [known[key]] * (self._config.n_repeat // len(strips))
-        return out
-
-
 def settle(tally: Tally, total: list[Any], waiting: list[tuple[int, Any, Any]], most: int) -> None:
     """Add the oldest of the complete partial sums (place, sum, factor) to `total`, until at most `most` are left."""
     while len(waiting) > most:
         at, value, factor = waiting.pop(0)
         tally.add("valu", 2)  # packed
-        total[at] = fx.math.fma(value, fx.full(value.numel, factor, fx.Float32), total[at])
+        total[at] = fx.math.fma(value, fx.full(value.numel, factor[0], fx.Float32), total[at])
 
 
 @flyc.kernel
@@ -158,21 +100,36 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     weights = _Weights(tensors["B"], config, column, wave, lane, tally)
     scales = None
     if fx.const_expr(config.block_scale):
-        scales = _BlockScales(tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, lane_row, tally)
+        where = tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, lane_row
+        if fx.const_expr(config.shared_scales):
+            scales = SharedScales(*where, thread, memory, tally)
+        else:
+            scales = RegisterScales(*where, tally)
     readers = [tile.reader(stage, lane_row, group, op.groups) for stage in stages]
     calls, size = config.blocks // op.blocks, part_rows(config.m_repeat)
     groups = config.m_repeat // size
     parts = calls * groups
     per_scale = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)
 
-    def fetch_a(t):
-        """Start loading tile t of A into registers."""
-        tally.add("vmem", tile.loads)
-        return tile.fetch(a, row_words, thread, t * (config.row_bytes // 4))
+    a_loads = 0 if config.use_async else tile.loads
+    scale_loads = scales.loads if config.block_scale else 0
+    shared_loads = scale_loads if config.shared_scales else 0
 
-    def commit_a(chunks, stage):
-        tally.add("ds_write", tile.loads)
-        tile.commit(stages[stage], thread, chunks)
+    def fetch(t):
+        """Start loading into registers what of tile t goes through them to LDS: A, and block scales."""
+        factors, chunks = scales.fetch(t) if config.shared_scales else [], []
+        if fx.const_expr(not config.use_async):
+            tally.add("vmem", tile.loads)
+            chunks = tile.fetch(a, row_words, thread, t * (config.row_bytes // 4))
+        return chunks + factors
+
+    def commit(values, stage):
+        """Write what `fetch` loaded to LDS."""
+        if fx.const_expr(not config.use_async):
+            tally.add("ds_write", tile.loads)
+            tile.commit(stages[stage], thread, values[:a_loads])
+        if fx.const_expr(config.shared_scales):
+            scales.commit(values[a_loads:], stage)
 
     def a_place(row_, chunk):
         return row_ * row_words + chunk * WORDS
@@ -183,18 +140,25 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         tile.copy_async(a, a_place, stages[stage], thread, WAVE, t * (config.row_bytes // 4))
 
     def side_of(t):
-        """What a tile needs besides A: B fragments, and scales."""
+        """What a tile needs besides what is in LDS: B fragments, and perhaps scales."""
         strips = weights.fetch(t)
-        return strips, scales.fetch(t) if config.block_scale else []
+        return [*strips, scales.fetch(t)] if config.block_scale and not config.shared_scales else strips
 
     def reader(stage):
         def read(part):
             call, first = part_of(part)
             blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
             tally.add("ds_read", size * op.blocks)
-            return [[readers[stage](first + i, b) for b in blocks] for i in fx.range_constexpr(size)]
+            rows_of = [[readers[stage](first + i, b) for b in blocks] for i in fx.range_constexpr(size)]
+            if fx.const_expr(config.shared_scales and first % config.apart == 0 and call % per_scale == 0):
+                # An iteration for each read of factors: they are consecutive for `apart` rows.
+                rows_of.append([v for i in range(0, size, config.apart)
+                                for v in scales.read(stage, call // per_scale, first + i)])  # fmt: skip
+            return rows_of
 
         return read
+
+    most_open = OPEN_SHARED if config.shared_scales else OPEN_SUMS
 
     def part_of(part):
         """(call, first row tile) of a part. With block scales the calls of a scale block are inner, so that few partial
@@ -204,14 +168,21 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         outer, inner = part // per_scale, part % per_scale
         return outer // groups * per_scale + inner, outer % groups * size
 
-    def multiplier(strips, factors):
+    def multiplier(strips, most):
         """``multiply((acc, sums, waiting), part, fragments)``: with block scales, `sums` are partial sums of the open
-        scale block and `waiting` complete ones, which are added to acc a few matrix instructions later."""
+        scale block and `waiting` complete ones, which are added to acc a few matrix instructions later, at the end
+        until `most` are left."""
         known: dict = {}
+        factors: dict = {}  # by row tile: those of the wave's groups of strips
 
         def multiply(state, part, fragments):
             total, sums, waiting = list(state[0]), dict(state[1]), list(state[2])
             call, first = part_of(part)
+            if fx.const_expr(len(fragments) > size):
+                groups_of = regroup(fragments[size], len(config.scale_strips))
+                for i in fx.range_constexpr(len(groups_of) * config.apart):
+                    inside = i % config.apart
+                    factors[first + i] = [v.shuffle(v, [inside]) for v in groups_of[i // config.apart]]
             blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
             right = [[weights.ready(strips[ni][b]) for b in blocks] for ni in fx.range_constexpr(config.n_repeat)]
             if fx.const_expr(not config.block_scale):
@@ -226,81 +197,96 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                     if fx.const_expr(call % per_scale < per_scale - 1):
                         sums[at] = value
                         continue
-                    settle(tally, total, waiting, OPEN_SUMS - 1)
-                    waiting.append((at, value, scales.of(factors, call // per_scale, first + i, known)[ni]))
+                    settle(tally, total, waiting, most_open - 1)
+                    if fx.const_expr(not config.shared_scales):
+                        factors[first + i] = scales.of(strips[-1], call // per_scale, first + i, known)
+                    together = config.n_repeat // len(config.scale_strips)
+                    waiting.append((at, value, factors[first + i][ni // together]))
             if fx.const_expr(part == parts - 1):
-                settle(tally, total, waiting, 0)
+                settle(tally, total, waiting, most)
             tally.add("mfma", size * config.n_repeat * op.instructions)
             return total, sums, waiting
 
         return multiply
 
-    side_loads = config.n_repeat * config.blocks + (scales.loads if scales is not None else 0)
+    side_loads = config.n_repeat * config.blocks + scale_loads - shared_loads
+    # Where the complete partial sums belong that a tile leaves for the next.
+    left = [(part_of(part)[1] + i) * config.n_repeat + ni for part in range(parts) for i in range(size)
+            for ni in range(config.n_repeat) if part_of(part)[0] % per_scale == per_scale - 1]  # fmt: skip
+    carried = min(most_open - 1, len(left)) if config.shared_scales else 0
+    left = left[len(left) - carried :]
 
     def step(acc, side, pending, first, t, stage, more=True):
-        """Multiply tile t from LDS buffer `stage`. B of tile t + 1 is fetched, and A of tile t + 2 if there is `more`;
-        without direct copies, `pending` is A of tile t + 1."""
+        """Multiply tile t from LDS buffer `stage`, with B (and perhaps scales) `side`; `acc` is (sums, complete partial
+        sums to be added). `side` of tile t + 1 is fetched, and A and shared scales of tile t + 2 if there is `more`;
+        what of tile t + 1 goes to LDS through registers is `pending`."""
         other = (stage + 1) % config.stages
         tally.reset()
+        later = fetch(t + 2) if more and config.shared_scales else []
         following = side_of(t + 1)
-        later = fetch_a(t + 2) if more and not config.use_async else []
+        if fx.const_expr(more and not config.shared_scales):
+            later = fetch(t + 2)
 
         def turn(hints):
             if fx.const_expr(not config.use_async):
                 if fx.const_expr(config.stages == 1):
                     fx.barrier()
-                commit_a(pending, other)
+                commit(pending, other)
                 hints()
                 fx.barrier()
             elif fx.const_expr(config.stages == 1):
                 hints()
                 fx.barrier()
                 copy_a(t + 1, 0)
+                commit(pending, 0)
                 fx.rocdl.s_waitcnt(vmcnt=0)
                 fx.barrier()
             else:
                 # The copies of tile t + 1 are older than this tile's loads, which need not be complete.
+                commit(pending, other)
                 hints()
-                fx.rocdl.s_waitcnt(vmcnt=min(side_loads, MAX_WAIT))
+                fx.rocdl.s_waitcnt(vmcnt=min(side_loads + (shared_loads if more else 0), MAX_WAIT))
                 fx.barrier()
                 if fx.const_expr(more):
                     copy_a(t + 2, stage)
             return lambda: reader(other)(0)
 
-        state, first = run_tile((acc, {}, []), first, parts, reader(stage), multiplier(*side), turn, tally,
-                                config.scheduled, config.preload, early_writes=True)  # fmt: skip
-        return state[0], following, later, first
+        state, first = run_tile((acc[0], {}, acc[1]), first, parts, reader(stage), multiplier(side, carried), turn,
+                                tally, config.scheduled, config.preload, early_writes=True)  # fmt: skip
+        return (state[0], state[2]), following, later, first
 
     def flat(acc, side, pending, first):
-        strips, parts_ = (v for strip in side[0] for v in strip), (v for row_ in first for v in row_)
-        return [*acc, *strips, *pending, *side[1], *parts_]
+        strips, parts_ = (v for strip in side for v in strip), (v for row_ in first for v in row_)
+        open_sums = (v for _, value, factor in acc[1] for v in (value, factor))
+        return [*acc[0], *open_sums, *strips, *pending, *parts_]
 
     def unflat(state, kinds, held):
         values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
-        acc, values = values[:count], values[count:]
-        strips, values = values[: config.n_repeat * config.blocks], values[config.n_repeat * config.blocks :]
+        acc, open_sums, values = values[:count], values[count : count + 2 * carried], values[count + 2 * carried :]
+        acc = acc, [(at, *pair) for at, pair in zip(left, regroup(open_sums, 2), strict=True)]
+        strips, values = values[:side_loads], values[side_loads:]
+        own = config.n_repeat * config.blocks
+        side = regroup(strips[:own], config.blocks) + ([strips[own:]] if side_loads > own else [])
         pending, values = values[:held], values[held:]
-        factors, values = values[: len(values) - size * op.blocks], values[len(values) - size * op.blocks :]
-        return acc, (regroup(strips, config.blocks), factors), pending, regroup(values, op.blocks)
+        rows_of, values = regroup(values[: size * op.blocks], op.blocks), values[size * op.blocks :]
+        return acc, side, pending, rows_of + ([values] if values else [])
 
     count = config.m_repeat * config.n_repeat
-    acc = [op.zero() for _ in fx.range_constexpr(count)]
+    acc = ([op.zero() for _ in fx.range_constexpr(count)],
+           [(at, op.zero(), fx.full(1, 0.0, fx.Float32)) for at in left])  # fmt: skip
     total, ahead = config.k_tiles, config.stages == 2 or not config.use_async
-    pending = []
     if fx.const_expr(config.use_async):
         copy_a(fx.Int32(0), 0)
         fx.rocdl.sched_barrier(0)
         if fx.const_expr(ahead and total > 1):
             copy_a(fx.Int32(1), 1)
         fx.rocdl.sched_barrier(0)
-        side = side_of(fx.Int32(0))
+    chunks = fetch(fx.Int32(0))
+    side = side_of(fx.Int32(0))
+    pending = fetch(fx.Int32(1)) if total > 1 else []
+    commit(chunks, 0)
+    if fx.const_expr(config.use_async):
         fx.rocdl.s_waitcnt(vmcnt=min(side_loads + (tile.loads if ahead and total > 1 else 0), MAX_WAIT))
-    else:
-        chunks = fetch_a(fx.Int32(0))
-        side = side_of(fx.Int32(0))
-        if fx.const_expr(total > 1):
-            pending = fetch_a(fx.Int32(1))
-        commit_a(chunks, 0)
     fx.barrier()
     first = reader(0)(0)
     turns = max(total - 2, 0) // 2
@@ -317,7 +303,8 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             acc, side, pending, first = unflat(results, kinds, len(pending))
         for t in fx.range_constexpr(2 * turns, total - 1):
             acc, side, pending, first = step(acc, side, pending, first, fx.Int32(t), t % config.stages, t + 2 < total)
-        acc = finish_tile((acc, {}, []), first, parts, reader((total - 1) % config.stages), multiplier(*side))[0]
+        acc = finish_tile((acc[0], {}, acc[1]), first, parts, reader((total - 1) % config.stages),
+                          multiplier(side, 0))[0]  # fmt: skip
     epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale)
 
     def row_of(mi):

@@ -97,7 +97,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
-    the matrix instructions (a block of k begins with more reads than its other parts), global loads over all but the
+    the matrix instructions (two thirds beside vector arithmetic), global loads over all but the
     last sixth (more at once would fill the queue of the memory pipeline, which then holds up the wave), and LDS writes
     go one after each of the last, once the loads that feed them have had time to return. Vector arithmetic (which
     waits for matrix results) is spread over the matrix instructions after the first few.
@@ -115,8 +115,9 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     groups: list[tuple[str, int]] = [("ds_read", first_reads), ("vmem", first_loads)]
     n = counts.mfma
     left = counts.ds_read - first_reads
-    window = n - n // 4
-    reads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
+    window = n - n // (3 if counts.valu else 4)
+    crowded = left > window and not counts.valu
+    reads = _spread(left, n) if crowded else _spread(left, window) + [0] * (n - window)
     left = counts.vmem - first_loads
     window = max(n - n // 3 if early_loads else n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
