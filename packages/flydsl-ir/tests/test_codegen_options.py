@@ -202,3 +202,26 @@ def test_threads_get_the_same_code():
     for thread in threads:
         thread.join()
     assert len(results) == 30 and set(results) == {expected}
+
+
+def test_kernels_of_gfx1250_keep_to_256_registers():
+    """LLVM 22 takes wrong registers beyond 256 at the barriers of gfx1250; other architectures have no such bound."""
+    count = 300
+    names = [f"%v{k}" for k in range(count)]
+    places = "\n".join(f"  %q{k} = getelementptr i32, ptr addrspace(1) %p, i64 {k * 64}" for k in range(count))
+    loads = "\n".join(f"  {v} = load volatile i32, ptr addrspace(1) %q{k}" for k, v in enumerate(names))
+    stores = "\n".join(f"  store volatile i32 {v}, ptr addrspace(1) %q{k}" for k, v in enumerate(names))
+    text = f"""
+define amdgpu_kernel void @k(ptr addrspace(1) %p) #0 {{
+{places}
+{loads}
+  call void @llvm.amdgcn.s.barrier()
+{stores}
+  ret void
+}}
+attributes #0 = {{ "amdgpu-flat-work-group-size"="64,64" }}
+"""
+    for arch in ("gfx1250", "gfx1250:sramecc+"):
+        assert "s_set_vgpr_msb" not in flyir.emit_isa(text, arch), arch
+        assert flyir.kernel_resources(flyir.compile_hsaco(text, arch))["k"].vgprs <= 256
+    assert flyir.kernel_resources(flyir.compile_hsaco(text, "gfx950"))["k"].vgprs > 256

@@ -335,6 +335,11 @@ Error Compilation::applyAttributes(const CodegenOptions &options) {
   for (Function &function : *owned.module) {
     if (!options.wavesPerEU.empty() && function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
       function.addFnAttr("amdgpu-waves-per-eu", options.wavesPerEU);
+    // LLVM 22 places the switch to registers beyond 256 too early at the barriers of gfx1250
+    // (AMDGPULowerVGPREncoding), so that other registers are used than were meant.
+    if (StringRef(options.arch).starts_with("gfx1250") &&
+        function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
+      function.addFnAttr("amdgpu-num-vgpr", "256");
     if (!options.fastMath)
       continue;
     for (Instruction &instruction : instructions(function))

@@ -52,8 +52,9 @@ for name in names:
 """
 
 # Called with pointers that are valid but meaningless, these do what they are told: they call a function or read a
-# list as long as the caller says.
+# list or an image as long as the caller says.
 TRUSTING = {
+    "flysimDisassemble", "flysimLoopEstimate", "flysimModuleLoadSized",
     "hipLaunchHostFunc", "hipStreamAddCallback", "hipLaunchHostFunc_spt", "hipStreamAddCallback_spt",
     "hipUserObjectRelease", "flysimSetBreakpoints",
     "flysimBreakpointsMatched", "flysimLaunchRanges",
