@@ -98,7 +98,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
     tally = Tally()
     weights = _Weights(tensors["B"], config, column, wave, lane, tally)
-    scales = None
+    scales: Any = None
     if fx.const_expr(config.block_scale):
         where = tensors["scale_a"], tensors["scale_b"], config, m, row, column, wave, lane_row
         if fx.const_expr(config.shared_scales):
