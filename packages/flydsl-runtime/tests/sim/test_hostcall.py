@@ -98,6 +98,15 @@ KERNEL void memory(u64 *out) {
 KERNEL void bad_free(u64 *out) { if (TID() == 0) request(3, (u64)out, 0, 0, 0); }
 KERNEL void call(u64 *out) { request(1, (u64)out, 0, 0, 0); }
 struct grid { u64 all; u32 number, grids; u64 before, items; u32 arrived, unused, groups; };
+static void all_arrive(struct grid *g) {
+  __builtin_amdgcn_s_barrier();
+  if (TID() == 0) {
+    u32 was = __atomic_fetch_add(&g->arrived, 1, __ATOMIC_RELAXED);
+    if ((was & 0xffff) == g->groups - 1) __atomic_fetch_add(&g->arrived, 0x10000 - g->groups, __ATOMIC_RELAXED);
+    else while (((__atomic_load_n(&g->arrived, __ATOMIC_RELAXED) ^ was) & ~0xffffu) == 0) __builtin_amdgcn_s_sleep(1);
+  }
+  __builtin_amdgcn_s_barrier();
+}
 KERNEL void meet(u64 *out, u64 *where) {
   struct grid *g = (struct grid *)HIDDEN(88);
   if (TID() == 0) where[WG()] = (u64)g;
@@ -105,24 +114,12 @@ KERNEL void meet(u64 *out, u64 *where) {
   for (u32 round = 0; round < 3; ++round) {
     out[WG() * 64 + TID()] += 1 + WG();
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    __builtin_amdgcn_s_barrier();
-    if (TID() == 0) {
-      u32 was = __atomic_fetch_add(&g->arrived, 1, __ATOMIC_RELAXED);
-      if ((was & 0xffff) == g->groups - 1) __atomic_fetch_add(&g->arrived, 0x10000 - g->groups, __ATOMIC_RELAXED);
-      else while (((__atomic_load_n(&g->arrived, __ATOMIC_RELAXED) ^ was) & ~0xffffu) == 0) __builtin_amdgcn_s_sleep(1);
-    }
-    __builtin_amdgcn_s_barrier();
+    all_arrive(g);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     u64 next = out[(WG() + 1) % g->groups * 64 + TID()];
     if (next != ((WG() + 1) % g->groups + 1) * (round + 1)) out[WG() * 64 + TID()] = 1 << 20;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    __builtin_amdgcn_s_barrier();
-    if (TID() == 0) {
-      u32 was = __atomic_fetch_add(&g->arrived, 1, __ATOMIC_RELAXED);
-      if ((was & 0xffff) == g->groups - 1) __atomic_fetch_add(&g->arrived, 0x10000 - g->groups, __ATOMIC_RELAXED);
-      else while (((__atomic_load_n(&g->arrived, __ATOMIC_RELAXED) ^ was) & ~0xffffu) == 0) __builtin_amdgcn_s_sleep(1);
-    }
-    __builtin_amdgcn_s_barrier();
+    all_arrive(g);
   }
 }
 """
