@@ -40,6 +40,13 @@ def cube_t(x: float, y: float, z: float) -> float:
     return {"z": -y, "y": -z if y < 0 else z, "x": -y}[cube(x, y, z)]
 
 
+def lit(x: float, y: float, z: float) -> float:
+    """A product for lighting: the lowest number where `y` or `z` tell that there is no light."""
+    lowest = -struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
+    dark = math.isnan(y) or y <= lowest or math.isnan(z) or z <= 0
+    return lowest if dark else mul(x, y)
+
+
 def norm(value: float, bits: int, signed: bool) -> int:
     """A float as a normalised integer."""
     if math.isnan(value):
@@ -140,6 +147,7 @@ def floats() -> None:
     op("v_cubesc_f32", "f32 f32 f32 f32", cube_s)
     op("v_cubetc_f32", "f32 f32 f32 f32", cube_t)
     op("v_mul_legacy_f32|v_mul_dx9_zero_f32", "f32 f32 f32", lambda a, b: 0.0 if a == 0 or b == 0 else mul(a, b))
+    op("v_mullit_f32", "f32 f32 f32 f32", lit)
     op("v_fma_dx9_zero_f32", "f32 f32 f32 f32", lambda a, b, c: c if a == 0 or b == 0 else fma(a, b, c))
     op("v_mad_f16", "f16 f16 f16 f16", lambda a, b, c: add(decode(encode(mul(a, b), "f16"), "f16"), c), keeps_high=True)
     op("v_mad_legacy_f16", "f16 f16 f16 f16", lambda a, b, c: add(decode(encode(mul(a, b), "f16"), "f16"), c))

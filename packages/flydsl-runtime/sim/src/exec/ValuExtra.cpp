@@ -348,7 +348,7 @@ void floats(ValuBuilder &v) {
   v.op("v_trig_preop_f64", [](double a, u32 b) { return trigPreop(a, b); });
   v.op("v_mullit_f32", [](float a, float b, float c) {
     bool floor = !(b > -0x1.fffffep127f) || !(c > 0);
-    return floor ? -0x1.fffffep127f : (a == 0 || b == 0 ? 0.0f : a * b);
+    return floor ? -0x1.fffffep127f : a * b;
   });
   v.op("v_fma_dx9_zero_f32", [](float a, float b, float c) {
     return a == 0 || b == 0 ? c : __builtin_fmaf(a, b, c);
