@@ -14,7 +14,7 @@ from ..common.index import cdiv
 from ..common.rows import pointer
 from .dense import SPLIT_K_SEMAPHORE_MAX_LEN
 from .dense_config import DenseConfig, dense_config
-from .dense_kernel import bounded, launch_dense
+from .dense_kernel import launch_dense
 
 __all__ = ["gemm_a16w16_gfx950", "make_gemm_a16w16_gfx950_param"]
 
@@ -51,7 +51,7 @@ def _launcher(param: DenseConfig) -> Any:
             tensors.update(semaphore=pointer(semaphore, fx.Int32), signal=pointer(signal, fx.Int32))
         launch_dense(tensors, M, param, stream)
 
-    return bounded(gemm_a16w16, param)
+    return gemm_a16w16
 
 
 def gemm_a16w16_gfx950(out: Any, a: Any, b: Any, bias: Any, semaphore: Any, signal: Any, split_k: int,

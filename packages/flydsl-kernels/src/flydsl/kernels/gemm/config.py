@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..common.arch import Target, require_arch
@@ -14,7 +15,8 @@ from .cshuffle import ShufflePlan
 from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
 from .tiles import RowTile, SpreadTile
 
-__all__ = ["ACTIVATIONS", "EPILOGUES", "IN_DTYPES", "OUT_DTYPES", "PreshuffleConfig", "preshuffle_config"]
+__all__ = ["ACTIVATIONS", "EPILOGUES", "IN_DTYPES", "OUT_DTYPES", "PreshuffleConfig", "preshuffle_config",
+           "with_occupancy"]
 
 IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "f16": "f16", "bf16": "bf16"}
 OUT_DTYPES = {"bf16": fx.BFloat16, "fp16": fx.Float16, "f16": fx.Float16}
@@ -235,3 +237,8 @@ def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, t
         _require(where, tile_k % SCALE_BLOCK == 0, f"tile_k must be a multiple of {SCALE_BLOCK}, got {tile_k}")
     found = default_preload(config) if preload is None else preload
     return replace(config, preload=(found[0], found[1]))
+
+
+def with_occupancy(launcher: Any, waves_per_eu: int | None) -> Any:
+    """The launcher with the compile hint `waves_per_eu`, if there is one."""
+    return flyc.compile[{"waves_per_eu": waves_per_eu}](launcher) if waves_per_eu else launcher

@@ -14,7 +14,7 @@ from ..common.dtypes import dtype_name
 from ..common.index import cdiv
 from ..common.rows import pointer
 from .dense_config import LAYOUTS, dense_config
-from .dense_kernel import bounded, launch_dense
+from .dense_kernel import launch_dense
 from .tuned import dense_knobs
 
 __all__ = [
@@ -68,9 +68,8 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
             tensors.update(semaphore=flags, signal=flags + SPLIT_K_SEMAPHORE_MAX_LEN)
         launch_dense(tensors, M, config, stream)
 
-    launcher = bounded(gemm, config)
-    launcher.config = config
-    return launcher
+    gemm.config = config
+    return gemm
 
 
 def _waves(block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> dict[str, int]:

@@ -25,21 +25,10 @@ from .operand import operand
 from .schedule import Tally
 from .splitk import add_slice
 
-__all__ = ["BOUNDED_WAVES", "bounded", "launch_dense"]
-
-# gfx1250 has 1024 registers a lane, but LLVM 22 can misplace the switch to those beyond 256 at a barrier. Four waves a
-# SIMD leave 256 to each.
-BOUNDED_WAVES = 4
+__all__ = ["launch_dense"]
 
 MAX_WAIT = 63  # of the counter of vector memory operations
 OPERANDS = {"f16": fx.Float16, "bf16": fx.BFloat16, "fp8": fx.Int8}
-
-
-def bounded(launcher: Any, config: DenseConfig, waves_per_eu: int | None = None) -> Any:
-    """The launcher of this kernel with the occupancy hint `waves_per_eu`, if any, and the architecture's own."""
-    if config.target.arch == "gfx1250":
-        waves_per_eu = max(waves_per_eu or 0, BOUNDED_WAVES)
-    return flyc.compile[{"waves_per_eu": waves_per_eu}](launcher) if waves_per_eu else launcher
 
 
 @flyc.kernel

@@ -13,8 +13,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from .config import with_occupancy
 from .dense_config import DenseConfig
-from .dense_kernel import bounded, launch_dense
+from .dense_kernel import launch_dense
 from .gfx1250 import _config, _no_clusters
 
 __all__ = [
@@ -68,7 +69,7 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
     def config_of(n: int) -> DenseConfig:
         return _config(where, n, K, "fp8", out_dtype, (tile_m, tile_n, tile_k), (m_warp, n_warp), num_buffers, True)
 
-    config = config_of(N or tile_n)  # its errors at once
+    config_of(N or tile_n)  # its errors at once
     if scale_mode == "mxscale":
         raise _no_scaled_wmma(where, f"data_format {data_format!r} with e8m0 scales")
 
@@ -80,7 +81,7 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
         tensors = {"c": c, "a": a, "b": b, "scale_a": a_scale, "scale_b": b_scale}
         launch_dense(tensors, M, config_of(N), stream)
 
-    return bounded(fp8_gemm, config, waves_per_eu)
+    return with_occupancy(fp8_gemm, waves_per_eu)
 
 
 def _microscaled(data_format: str, name: str, description: str) -> Any:

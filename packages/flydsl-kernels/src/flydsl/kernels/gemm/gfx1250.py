@@ -14,12 +14,13 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..common.arch import require_arch
+from .config import with_occupancy
 from .dense_config import DenseConfig, dense_config
-from .dense_kernel import BOUNDED_WAVES, bounded, launch_dense
+from .dense_kernel import launch_dense
 
 __all__ = ["compile_ptpc_gemm", "compile_wmma_gemm_tdm", "launch_gemm_a8w8"]
 
-WAVE_PART = 64 * 64  # elements of C of a wave, 128 accumulators a lane; see `dense_kernel.bounded`
+WAVE_PART = 64 * 64  # elements of C of a wave, 128 of the 256 registers that the code generator keeps to
 NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}
 
 
@@ -75,17 +76,17 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
         return _config(where, n, K, NAMES[in_dtype], NAMES[out_dtype or in_dtype], (tile_m, tile_n, tile_k),
                        (m_warp, n_warp), num_buffers)  # fmt: skip
 
-    config = config_of(N or tile_n)  # its errors at once
+    config_of(N or tile_n)  # its errors at once
 
     @flyc.jit
     def wmma_gemm(c, a, b, M: fx.Int32, N: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
         launch_dense({"c": c, "a": a, "b": b}, M, config_of(N), stream)
 
-    return bounded(wmma_gemm, config, waves_per_eu)
+    return with_occupancy(wmma_gemm, waves_per_eu)
 
 
 @flyc.jit
-def _launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Constexpr[int], K: fx.Constexpr[int],
+def launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Constexpr[int], K: fx.Constexpr[int],
                      stride_ascale_k: fx.Constexpr[int] = 0, lda: fx.Constexpr[int] = 0, ldc: fx.Constexpr[int] = 0,
                      tile_m: fx.Constexpr[int] = 128, tile_n: fx.Constexpr[int] = 128, tile_k: fx.Constexpr[int] = 128,
                      m_warp: fx.Constexpr[int] = 2, n_warp: fx.Constexpr[int] = 2, out_is_f16: fx.Constexpr[int] = 0,
@@ -107,7 +108,6 @@ def _launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Con
     launch_dense({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)
 
 
-launch_gemm_a8w8 = flyc.compile[{"waves_per_eu": BOUNDED_WAVES}](_launch_gemm_a8w8)
 
 
 @functools.lru_cache
@@ -128,7 +128,7 @@ def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 12
     def config_of(n: int) -> DenseConfig:
         return _config(where, n, K, "fp8", "bf16", (tile_m, tile_n, tile_k), (m_warp, n_warp), num_buffers, True)
 
-    config = config_of(N or tile_n)
+    config_of(N or tile_n)  # its errors at once
 
     @flyc.jit
     def ptpc_gemm(c, a, b, a_scale, b_scale, M: fx.Int32, N: fx.Constexpr[int], lda: fx.Constexpr[int],
@@ -138,4 +138,4 @@ def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 12
         tensors = {"c": c, "a": a, "b": b, "scale_a": a_scale, "scale_b": b_scale}
         launch_dense(tensors, M, config_of(N), stream)
 
-    return bounded(ptpc_gemm, config)
+    return ptpc_gemm

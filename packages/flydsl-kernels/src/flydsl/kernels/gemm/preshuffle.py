@@ -8,7 +8,7 @@ import functools
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .config import PreshuffleConfig, preshuffle_config
+from .config import PreshuffleConfig, preshuffle_config, with_occupancy
 from .preshuffle_kernel import launch_preshuffle
 
 __all__ = [
@@ -56,12 +56,7 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
         launch_preshuffle({"C": C, "A": A, "B": B, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, config,
                           stream)  # fmt: skip
 
-    return _with_occupancy(preshuffle_gemm, waves_per_eu)
-
-
-def _with_occupancy(launcher, waves_per_eu: int | None):
-    """The launcher with the compile hint, if there is one."""
-    return launcher if not waves_per_eu else flyc.compile[{"waves_per_eu": waves_per_eu}](launcher)
+    return with_occupancy(preshuffle_gemm, waves_per_eu)
 
 
 @functools.lru_cache
@@ -79,7 +74,7 @@ def compile_preshuffle_gemm_v2(*, N: int, K: int, tile_m: int, tile_n: int, tile
                            stream: fx.Stream = fx.Stream(None)):  # fmt: skip
         launch_preshuffle({"C": C, "A": A, "B": B, "scale_a": scale_a, "scale_b": scale_b}, M, config, stream)
 
-    return _with_occupancy(preshuffle_gemm_v2, waves_per_eu)
+    return with_occupancy(preshuffle_gemm_v2, waves_per_eu)
 
 
 @functools.lru_cache
@@ -113,7 +108,7 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
             launch_preshuffle({"C": c, "A": a, "B": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M,
                               config_of(N), stream)  # fmt: skip
 
-        return _with_occupancy(preshuffle_gemm_a8_any_n, waves_per_eu)
+        return with_occupancy(preshuffle_gemm_a8_any_n, waves_per_eu)
 
     @flyc.jit
     def preshuffle_gemm_a8(c, a, b, bias, scale_a, scale_b, M: fx.Int32, N: fx.Int32,
@@ -121,7 +116,7 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
         launch_preshuffle({"C": c, "A": a, "B": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, config,
                           stream)  # fmt: skip
 
-    return _with_occupancy(preshuffle_gemm_a8, waves_per_eu)
+    return with_occupancy(preshuffle_gemm_a8, waves_per_eu)
 
 
 def compile_preshuffle_gemm_w4(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, out_dtype: str = "bf16",
@@ -155,4 +150,4 @@ def compile_blockscale_preshuffle_gemm(*, M: int = 0, N: int, K: int, tile_m: in
     def blockscale_gemm(C, A, B, scale_a, scale_b, M: fx.Int32, N: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         launch_preshuffle({"C": C, "A": A, "B": B, "scale_a": scale_a, "scale_b": scale_b}, M, config, stream)
 
-    return _with_occupancy(blockscale_gemm, waves_per_eu)
+    return with_occupancy(blockscale_gemm, waves_per_eu)
