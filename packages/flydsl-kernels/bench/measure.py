@@ -85,7 +85,7 @@ def _with_true_passes(instruction: Any) -> Any:
 MCA_SLOT = 4  # clocks in which LLVM's models of gfx9 count
 
 
-def _code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, float | None]:
+def code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, float | None]:
     """Spilled vector registers of all kernels; utilisation of the hot loop of the one with matrix instructions, by
     llvm-mca and by the timing model."""
     import hotloop
@@ -161,7 +161,7 @@ def measure(case: Case, arch: str) -> Row:
         return Row(**head, status=f"{type(error).__name__}: {error}".splitlines()[0])
     launches = list(profile.launches)
     main = max(launches, key=lambda launch: launch.timing.cycles)
-    spills, mca, loop = _code_facts(compiled.artifact.hsaco, arch)
+    spills, mca, loop = code_facts(compiled.artifact.hsaco, arch)
     seconds = sum(launch.timing.microseconds for launch in launches) * 1e-6
     traffic = [launch.traffic() for launch in launches]
     moved = sum(t["memory_read"] + t["memory_written"] for t in traffic)

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""The hot loop of each tuned GEMM tile: how busy it keeps the matrix unit, in three estimates.
+
+    python packages/flydsl-kernels/bench/hot_loops.py --arch gfx950 [--only TEXT] [--launch] [--json]
+
+The tiles are those that the functional forms choose for large problems (``gemm/tuned.py``), and the 256 x 256 fp8
+kernels. *mca* and *loop*: share of the loop's cycles in which the matrix unit is busy by LLVM's machine model and by
+the simulator's timing model, for one wave whose accesses hit the nearest cache. *launch*: the share in the middle of a
+launch that fills the chip (the difference of two reduction lengths), where loops also wait for memory and for other
+waves. No GPU was involved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+NOTE = "estimates of hot loops by llvm-mca, and of one wave and a launch by the simulator; no GPU was involved"
+LOOP_TILES = 16  # tiles of k of the kernel whose loop is looked at
+LAUNCH_TILES = (12, 32)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A kernel with a tuned tile.
+
+    Attributes:
+        m, n, k: the tile.
+        make: ``make(m, n, k)``: launcher and arguments for a problem.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    make: Callable[[int, int, int], tuple[Any, list[Any]]]
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.m}x{self.n}x{self.k}"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Shares of busy clocks, 0 to 1; None where there is no model or it was not asked for."""
+
+    kernel: str
+    arch: str
+    mca: float | None
+    loop: float | None
+    launch: float | None
+    vgpr: int
+    spills: int
+    lds_conflicts: float | None = None
+
+
+def _bytes(count: int) -> Any:
+    import torch
+
+    return torch.randint(-40, 40, (count,), dtype=torch.int8)
+
+
+def _half(count: int) -> Any:
+    import torch
+
+    return torch.randn(count).bfloat16()
+
+
+def _ones(*counts: int) -> list[Any]:
+    import torch
+
+    return [torch.ones(c) for c in counts]
+
+
+def _out(m: int, n: int) -> Any:
+    import torch
+
+    return torch.empty(m * n, dtype=torch.bfloat16)
+
+
+def preshuffle(dtype: str, tile: Any) -> Loop:
+    """The preshuffle GEMM with a tile of ``tuned.PRESHUFFLE``."""
+    from flydsl.kernels import gemm
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        data = _half if dtype == "bf16" else _bytes
+        launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, in_dtype=dtype,
+                                                use_async_copy=tile.direct, xcd_swizzle=tile.group)  # fmt: skip
+        b = data(n * k // (2 if dtype == "int4" else 1))
+        return launcher, [_out(m, n), data(m * k), b, *_ones(m, n, n), m, n]
+
+    return Loop(f"preshuffle {dtype}", tile.m, tile.n, tile.k, make)
+
+
+def block_scale(tile: Any) -> Loop:
+    """The block-scale GEMM with a tile of ``tuned.BLOCK_SCALE``."""
+    from flydsl.kernels import gemm
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        launcher = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k)
+        blocks = k // 128
+        return launcher, [_out(m, n), _bytes(m * k), _bytes(n * k), *_ones(blocks * m, -(-n // 128) * blocks), m, n]
+
+    return Loop("block scale fp8", tile.m, tile.n, tile.k, make)
+
+
+def general(layout: str, tile: Any, direct: bool) -> Loop:
+    """The general GEMM with a tile of ``tuned.DENSE``."""
+    from flydsl.kernels import gemm
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        launcher = gemm.build_gemm_module(n, k, "bf16", None, layout, False, direct, **tile.knobs(1))
+        out = _out(m, n)
+        return launcher, [out, _half(m * k), _half(n * k), out, out, m]
+
+    return Loop(f"general bf16 {layout}", tile.m, tile.n, tile.k, make)
+
+
+def microscaled(kind: str, tile: Any) -> Loop:
+    """The microscaled GEMM with a tile of ``tuned.MX``: activations of `kind`, weights of the same."""
+    import torch
+
+    from flydsl.kernels import gemm
+
+    per_byte = 2 if kind == "fp4" else 1
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        build = gemm.compile_mxfp6_gemm if kind == "fp6" else gemm.compile_mxfp4_gemm
+        types = {} if kind == "fp6" else dict(a_dtype=kind, b_dtype=kind)
+        launcher = build(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, **types)
+        scales = [torch.full((-(-rows // 256) * 256, k // 32), 127, dtype=torch.uint8) for rows in (m, n)]
+        return launcher, [_out(m, n).view(m, n), _bytes(m * k // per_byte).view(m, -1),
+                          _bytes(n * k // per_byte).view(n, -1), *scales, m, n]  # fmt: skip
+
+    return Loop(f"microscaled {kind}", tile.m, tile.n, tile.k, make)
+
+
+def row_scale(waves: int) -> Loop:
+    """The fp8 kernels of gfx950 with both operands through LDS."""
+    from flydsl.kernels import gemm
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        launcher = (gemm.compile_fp8_gemm_4w if waves == 4 else gemm.compile_fp8_gemm_8w)(K=k)
+        return launcher, [_bytes(m * k).view(m, k), _bytes(n * k).view(n, k), _out(m, n).view(m, n), *_ones(m, n), m, n]
+
+    return Loop(f"row scale fp8, {waves} waves", 256, 256, 128, make)
+
+
+def tuned_loops(target: Any) -> Iterator[Loop]:
+    """The tiles for large problems of an architecture."""
+    from flydsl.kernels.gemm import tuned
+
+    arch = target.arch
+    for size, dtypes in ((1, ("fp8", "int8", "int4")), (2, ("bf16",))):
+        for dtype in dtypes if arch in tuned.PRESHUFFLE else ():
+            yield preshuffle(dtype, tuned.PRESHUFFLE[arch][size][0])
+    if arch in tuned.BLOCK_SCALE:
+        yield block_scale(tuned.BLOCK_SCALE[arch][0])
+    for layout in ("nt", "nn", "tn", "tt"):
+        yield general(layout, tuned.DENSE[arch][0], target.dma128)
+    if target.mx and arch == "gfx950":
+        for kind, tiles in tuned.MX.items():
+            yield microscaled(kind, tiles[0])
+        for waves in (4, 8):
+            yield row_scale(waves)
+
+
+def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
+    """Compile a kernel and estimate its hot loop."""
+    from measure import code_facts
+
+    import flydsl.compiler as flyc
+    import flydsl.ir
+    import flydsl.runtime as rt
+
+    launcher, arguments = loop.make(loop.m, loop.n, LOOP_TILES * loop.k)
+    hsaco = flyc.compile(launcher, *arguments).artifact.hsaco
+    spills, mca, alone = code_facts(hsaco, arch)
+    vgpr = max(r.vgprs for r in flydsl.ir.kernel_resources(hsaco).values())
+    busy = conflicts = None
+    if launch:
+        with rt.profile() as profile:
+            launcher(*arguments)
+        occupancy = profile.launches[-1].occupancy()
+        places = target.compute_units * occupancy["groups_per_cu"]  # as many workgroups as run at once
+        seen = []
+        for tiles in LAUNCH_TILES:
+            launcher, arguments = loop.make(loop.m * 16, loop.n * (places // 16), tiles * loop.k)
+            with rt.profile(timing=True) as profile:
+                launcher(*arguments)
+            seen.append(profile.launches[-1])
+        first, last = (x.timing for x in seen)
+        busy = (last.matrix_busy - first.matrix_busy) / ((last.sample_cycles - first.sample_cycles) * last.simds)
+        clocks, extra, _ = seen[-1].lds_conflicts()
+        conflicts = extra / clocks if clocks else None
+    return Figures(loop.label, arch, mca, alone, busy, vgpr, spills, conflicts)
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arch", default="gfx942")
+    parser.add_argument("--only", default="", help="kernels whose name contains this")
+    parser.add_argument("--launch", action="store_true", help="estimate launches too (half a minute each)")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=args.arch, ARCH=args.arch,
+                          FLYDSL_RUNTIME_CACHE_DIR=cache)  # fmt: skip
+        from flydsl.kernels.common.arch import target
+
+        found = []
+        for loop in tuned_loops(target()):
+            if args.only in loop.label:
+                print(f"{loop.label} ...", file=sys.stderr, flush=True)
+                found.append(measure(loop, target(), args.arch, args.launch))
+    if args.json:
+        print(json.dumps({"note": NOTE, "simulated": True, "loops": [asdict(f) for f in found]}, indent=2))
+        return 0
+    print(f"{args.arch}: {NOTE}\n")
+    width = max((len(f.kernel) for f in found), default=6)
+    print(f"{'kernel':{width}}  {'mca %':>6} {'loop %':>6} {'launch %':>8}  VGPR  spills")
+    for f in found:
+        shares = [f"{100 * x:.1f}" if x is not None else "-" for x in (f.mca, f.loop, f.launch)]
+        print(f"{f.kernel:{width}}  {shares[0]:>6} {shares[1]:>6} {shares[2]:>8}  {f.vgpr:4}  {f.spills:6}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
