@@ -157,7 +157,7 @@ def tuned_loops(target: Any) -> Iterator[Loop]:
     from flydsl.kernels.gemm import tuned
 
     arch = target.arch
-    for size, dtypes in ((1, ("fp8", "int8", "int4")), (2, ("bf16",))):
+    for size, dtypes in ((0.5, ("int4",)), (1, ("fp8", "int8")), (2, ("bf16",))):
         for dtype in dtypes if arch in tuned.PRESHUFFLE else ():
             yield preshuffle(dtype, tuned.PRESHUFFLE[arch][size][0])
     if arch in tuned.BLOCK_SCALE:

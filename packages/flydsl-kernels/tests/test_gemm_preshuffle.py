@@ -169,6 +169,30 @@ def test_functional_forms():
         ops.preshuffle_gemm(a, b.clone(), scale_a, scale_b)
 
 
+def test_functional_form_with_int4_weights():
+    a, _, scale_a, scale_b, _ = operands(150, 512, 512, "int8")
+    w = torch.randint(-8, 8, (512, 512), dtype=torch.int8)
+    w[3], a[4] = -8, -128  # the largest sums
+    product = a.double() @ w.double().T * scale_a[:, None].double() * scale_b.double()
+    for packed in (ops.pack_int4(shuffle_weight(w)), pack_int4(shuffle_weight(w))):
+        for rows in (3, 150):
+            close_relative(ops.preshuffle_gemm(a[:rows], packed, scale_a[:rows], scale_b), product[:rows], ROUNDING)
+    with pytest.raises(TypeError, match="int4 weights need int8 activations"):
+        ops.preshuffle_gemm(a.bfloat16(), packed, scale_a, scale_b)
+    with pytest.raises(ValueError, match="tagged None"):  # packed, but not shuffled before
+        ops.preshuffle_gemm(a, ops.pack_int4(w), scale_a, scale_b)
+
+
+def test_longest_sum_of_int4_products():
+    """The accumulator holds 16 times the sum: with K just below the limit it comes close to the end of i32."""
+    n, k = 64, 2**17 - 64
+    a, w = torch.full((1, k), -128, dtype=torch.int8), torch.full((n, k), -8, dtype=torch.int8)
+    y = ops.preshuffle_gemm(a, pack_int4(shuffle_weight(w)), torch.ones(1), torch.ones(n))
+    close_relative(y, torch.full((1, n), 1024.0 * k, dtype=torch.float64), ROUNDING)
+    with pytest.raises(ValueError, match="K must be less than 131072 for int4"):
+        compile_preshuffle_gemm(N=64, K=2**17, tile_m=16, tile_n=64, tile_k=256, in_dtype="int4")
+
+
 def test_blockscale_pipeline_from_quantisers():
     x, w = random(24, 256, dtype="bf16"), random(192, 256, dtype="bf16", seed=1)
     fp8_dtype()

@@ -33,20 +33,25 @@ def label(value):
 @pytest.mark.parametrize(("size", "tile"), preshuffle_entries(tuned.PRESHUFFLE), ids=label)
 def test_preshuffle_entries(size, tile):
     m, n, k = tile.m + 5, 2 * tile.n, 4 * tile.k
-    kind = fp8_dtype() if size == 1 else torch.bfloat16
-    a, b = random(m, k).to(kind), random(n, k, seed=1).to(kind)
+    kind = {0.5: torch.int8, 1: fp8_dtype(), 2: torch.bfloat16}[size]
+    if size == 0.5:
+        a, b = (torch.randint(-limit, limit, s).to(kind) for limit, s in ((128, (m, k)), (8, (n, k))))
+    else:
+        a, b = random(m, k).to(kind), random(n, k, seed=1).to(kind)
     scale_a, scale_b = random(m, seed=2).abs() + 0.1, random(n, seed=3).abs() + 0.1
     out = Guarded(m, n, dtype=torch.bfloat16)
     launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k,
-                                            in_dtype="fp8" if size == 1 else "bf16", use_async_copy=tile.direct,
-                                            xcd_swizzle=tile.group)  # fmt: skip
-    raw = torch.int8 if size == 1 else torch.bfloat16
+                                            in_dtype={0.5: "int4", 1: "fp8", 2: "bf16"}[size],
+                                            use_async_copy=tile.direct, xcd_swizzle=tile.group)  # fmt: skip
+    raw = torch.int8 if size <= 1 else torch.bfloat16
     shuffled = gemm.shuffle_weight(b.view(raw))
+    if size == 0.5:
+        shuffled = ops.pack_int4(shuffled)
     arguments = (out.out.view(-1), a.view(raw).view(-1), shuffled.view(-1), scale_a, scale_b, out.out.view(-1), m, n)
     compiled_without_spills(launcher, *arguments)
     launcher(*arguments)
     exact = a.double() @ b.double().T
-    close_relative(out.check(), exact * scale_a[:, None] * scale_b if size == 1 else exact, BF16 * 1.01)
+    close_relative(out.check(), exact * scale_a[:, None] * scale_b if size <= 1 else exact, BF16 * 1.01)
 
 
 @CDNA
@@ -102,6 +107,7 @@ def test_sizes_get_the_tiles_they_should():
         return tile.m, tile.n, tile.k
 
     large = {"gfx942": {1: (64, 256, 128), 2: (128, 128, 64)}, "gfx950": {1: (128, 256, 128), 2: (64, 256, 64)}}[HERE]
+    large[0.5] = 128, 256, 128
     for size, tile in large.items():
         assert chosen(8192, 8192, 8192, size) == tile
     assert chosen(512, 2112, 7168) == (64, 64, 256)

@@ -252,8 +252,15 @@ def dequantize_int4(packed: Any, scale: Any, group: int = 32, dtype: str = "f32"
 
 
 def pack_int4(values: Any) -> Any:
-    """int8 values -8..7 (..., n) as bytes (..., n/2): of eight, byte j holds j (low half) and j + 4 (high half)."""
-    return (_torch() if is_torch(values) else _quant).pack_int4(values)
+    """int8 values -8..7 (..., n) as bytes (..., n/2): of eight, byte j holds j (low half) and j + 4 (high half).
+
+    What is packed from a torch tensor made by ``shuffle_weight`` is a weight for :func:`preshuffle_gemm`.
+    """
+    if not is_torch(values):
+        return _quant.pack_int4(values)
+    from .gemm.layouts import tag_packed
+
+    return tag_packed(_torch().pack_int4(values), values)
 
 
 def unpack_int4(packed: Any) -> Any:
@@ -317,7 +324,8 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 def preshuffle_gemm(a: Any, b: Any, scale_a: Any = None, scale_b: Any = None, bias: Any = None,
                     activation: str = "none", out_dtype: Any = None) -> Any:  # fmt: skip
-    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a weight made by ``shuffle_weight``."""
+    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a weight made by ``shuffle_weight``, for int8
+    activations also ``pack_int4(shuffle_weight(w))``."""
     import torch
 
     return _torch().preshuffle_gemm(a, b, scale_a, scale_b, bias, activation, out_dtype or torch.bfloat16)

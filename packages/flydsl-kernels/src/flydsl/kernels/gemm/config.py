@@ -25,6 +25,8 @@ EPILOGUES = ACTIVATIONS
 THREADS = 256
 WAVES = 4
 SCALE_BLOCK = 128
+INT4_FACTOR = 16  # int4 weights are multiplied as int8 values this many times larger
+INT4_MOST_K = 1 << 17  # from where such a sum of products could leave 32 bits
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,7 @@ def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, t
     _require(where, not use_async or target.dma128, f"use_async_copy needs gfx950, the target is {target.arch}")
     lds = config.lds_bytes
     _require(where, lds <= target.lds_bytes, f"the tile needs {lds} bytes of LDS, {target.arch} has {target.lds_bytes}")
+    _require(where, in_dtype != "int4" or k < INT4_MOST_K, f"K must be less than {INT4_MOST_K} for int4, got {k}")
     if block_scale:
         _require(where, in_dtype == "fp8", f"block scales need fp8, got {in_dtype!r}")
         _require(where, tile_k % SCALE_BLOCK == 0, f"tile_k must be a multiple of {SCALE_BLOCK}, got {tile_k}")

@@ -58,11 +58,13 @@ class Epilogue:
         scaled: apply the scales.
         seed: round to bf16 stochastically, with bits that depend on the seed and the place in C (at most eight
             values of a lane and tile); None: to nearest even.
+        divisor: power of two by which `acc` is too large; the division is exact.
     """
 
-    def __init__(self, tensors: dict[str, Any], n: int, activation: str, scaled: bool, seed: Any = None) -> None:
+    def __init__(self, tensors: dict[str, Any], n: int, activation: str, scaled: bool, seed: Any = None,
+                 divisor: int = 1) -> None:  # fmt: skip
         self._tensors, self._n, self.seed = tensors, n, seed
-        self._activation, self._scaled = activation, scaled
+        self._activation, self._scaled, self._divisor = activation, scaled, divisor
 
     def row_factors(self, m: Any, row: Any, count: int) -> Any:
         """Scales of `count` rows from `row`, or None."""
@@ -85,6 +87,8 @@ class Epilogue:
     def apply(self, value: Any, row_scale: Any, column_scale: Any, bias: Any) -> Any:
         """One element of the result, f32."""
         value = value.to(fx.Float32)
+        if self._divisor > 1:
+            value = value * (1.0 / self._divisor)
         if row_scale is not None:
             value = value * (row_scale * column_scale)
         if bias is not None:

@@ -14,7 +14,7 @@ from ..common.dtypes import dtype_name
 from .config import ACTIVATIONS
 from .dense import gemm_a16w16
 from .dense_config import LAYOUTS
-from .layouts import B_16X16, check_layout, layout_of, shuffle_weight
+from .layouts import B_16X16, B_16X16_INT4, check_layout, layout_of, shuffle_weight
 from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_gemm
 from .tuned import BLOCK_SCALE, PRESHUFFLE, Tile, choose
 
@@ -35,10 +35,13 @@ def _on_cdna(where: str) -> Target:
     return found
 
 
-def default_tiles(m: int, n: int, k: int, element_bytes: int) -> Tile:
-    """The tile of a preshuffle GEMM of this size. ValueError if none divides N and K, or the architecture has none."""
+def default_tiles(m: int, n: int, k: int, weight_bytes: float) -> Tile:
+    """The tile of a preshuffle GEMM of this size with weights of 2, 1 or 0.5 bytes.
+
+    ValueError if none divides N and K, or the architecture has none.
+    """
     found = _on_cdna("preshuffle_gemm")
-    return choose(PRESHUFFLE[found.arch][element_bytes], "preshuffle_gemm", found, m, n, k)
+    return choose(PRESHUFFLE[found.arch][weight_bytes], "preshuffle_gemm", found, m, n, k)
 
 
 def takes_preshuffled(n: int, k: int, element_bytes: int) -> bool:
@@ -63,7 +66,8 @@ def preshuffle_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | No
 
     Args:
         a: (..., K) of fp8, int8, f16 or bf16.
-        b: (N, K) of the same dtype, made by ``shuffle_weight`` (its tag is checked).
+        b: (N, K) of the same dtype, made by ``shuffle_weight`` (its tag is checked); or for int8 activations
+            ``pack_int4(shuffle_weight(w))`` of int8 values -8..7, which is uint8 (N, K/2).
         scale_a, scale_b: f32 (rows,), (N,); for 8-bit data only.
         bias: (N,), any float dtype.
         activation: ``"none"``, ``"relu"``, ``"silu"`` or ``"gelu"``; the last three need a bias.
@@ -73,15 +77,18 @@ def preshuffle_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | No
         ValueError: the weight is not shuffled, or a shape is not supported.
     """
     where = "preshuffle_gemm"
-    check_layout(b, B_16X16, where)
+    int4 = layout_of(b) == B_16X16_INT4
+    check_layout(b, B_16X16_INT4 if int4 else B_16X16, where)
     dtype = dtype_name(a, where, tuple(_IN))
-    if b.dtype != a.dtype:
+    if int4 and dtype != "i8":
+        raise TypeError(f"{where}: int4 weights need int8 activations, got {a.dtype}")
+    if b.dtype != a.dtype and not int4:
         raise TypeError(f"{where}: operands must have one dtype, got {a.dtype} and {b.dtype}")
     if dtype == "fp8" and a.dtype != _dtype(a, "fp8"):
         raise TypeError(f"{where}: {target().arch} computes with {_dtype(a, 'fp8')}, got {a.dtype}")
     if out_dtype not in _OUT:
         raise TypeError(f"{where}: out_dtype must be bfloat16 or float16, got {out_dtype}")
-    n, k = b.shape
+    n, k = b.shape[0], b.shape[1] * (2 if int4 else 1)
     rows = _matrix(a, k, where)
     m = rows.shape[0]
     scaled = a.element_size() == 1
@@ -99,8 +106,9 @@ def preshuffle_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | No
         raise ValueError(f"{where}: activation must be none, relu, silu or gelu, got {activation!r}")
     out = a.new_empty((m, n), dtype=out_dtype)
     if m and n:
-        tile = default_tiles(m, n, k, a.element_size())
-        run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, in_dtype=_IN[dtype],
+        tile = default_tiles(m, n, k, 0.5 if int4 else a.element_size())
+        kind = "int4" if int4 else _IN[dtype]
+        run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, in_dtype=kind,
                                       out_dtype=_OUT[out_dtype], epilogue=epilogue, use_async_copy=tile.direct,
                                       xcd_swizzle=tile.group)  # fmt: skip
         unused = out.view(-1)

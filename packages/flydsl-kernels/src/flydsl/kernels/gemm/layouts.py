@@ -10,7 +10,7 @@ import torch
 
 __all__ = [
     "B_16X16", "B_16X16_INT4", "check_layout", "e8m0_shuffle", "layout_of", "preshuffle_b_16x16", "preshuffle_b_fp8",
-    "shuffle_scale_for_int4", "shuffle_scale_w4", "shuffle_weight", "shuffle_weight_w4", "tag",
+    "shuffle_scale_for_int4", "shuffle_scale_w4", "shuffle_weight", "shuffle_weight_w4", "tag", "tag_packed",
 ]  # fmt: skip
 
 B_16X16 = "b_16x16"
@@ -36,6 +36,11 @@ def check_layout(tensor: torch.Tensor, name: str, where: str) -> None:
     if found != name:
         raise ValueError(f"{where}: the weight must be in layout {name!r}, but it is tagged {found!r}; make it with "
                          f"flydsl.kernels.gemm.shuffle_weight")  # fmt: skip
+
+
+def tag_packed(packed: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """`packed`, tagged as an int4 weight if the int8 values that it was packed from were a shuffled weight."""
+    return tag(packed, B_16X16_INT4) if layout_of(values) == B_16X16 else packed
 
 
 def shuffle_weight(x: torch.Tensor, layout: tuple[int, int] = (16, 16), use_int4: bool = False) -> torch.Tensor:

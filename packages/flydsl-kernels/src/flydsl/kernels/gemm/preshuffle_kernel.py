@@ -18,7 +18,7 @@ from ..common.index import div, mod, xcd_remap_bx_by
 from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
 from .block_scales import RegisterScales, SharedScales
-from .config import OUT_DTYPES, SCALE_BLOCK, PreshuffleConfig
+from .config import INT4_FACTOR, OUT_DTYPES, SCALE_BLOCK, PreshuffleConfig
 from .cshuffle import shuffle_tile
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
@@ -30,15 +30,13 @@ WAVE = 64
 OPEN_SUMS = 2  # partial sums of block scales whose matrix instructions may be in flight
 OPEN_SHARED = 3  # the same with the scales in LDS; a tile leaves all but one of them to the next
 MAX_WAIT = 63  # of the counter of vector memory operations
-EVEN, ODD, SIGN = 0x0F0F0F0F, 0x08080808, 0x1E
+HIGH = 0xF0F0F0F0 - (1 << 32)  # the high halves of four bytes
 
 
 def _unpack_int4(pair: Any) -> Any:
-    """Two dwords of int4 (byte j: values j and j + 4 of eight) as a chunk of sixteen int8."""
-    words = []
-    for i in range(2):
-        for p in (pair[i], fx.arith.shrui(pair[i], 4)):
-            words.append((p & EVEN) | ((p & ODD) * SIGN))
+    """Two dwords of int4 (byte j: values j and j + 4 of eight) as a chunk of sixteen int8, each 16 times its value: a
+    nibble in the high half of a byte needs no sign extension. The sums are exact, and divided in the epilogue."""
+    words = [half for i in range(2) for half in ((pair[i] << 4) & HIGH, pair[i] & HIGH)]
     return fx.Vector.from_elements(words, fx.Int32)
 
 
@@ -305,7 +303,8 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             acc, side, pending, first = step(acc, side, pending, first, fx.Int32(t), t % config.stages, t + 2 < total)
         acc = finish_tile((acc[0], {}, acc[1]), first, parts, reader((total - 1) % config.stages),
                           multiplier(side, 0))[0]  # fmt: skip
-    epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale)
+    epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
+                        divisor=INT4_FACTOR if config.int4 else 1)  # fmt: skip
 
     def row_of(mi):
         return config.tile_row(mi, lane_row)

@@ -44,13 +44,18 @@ _SMALL_16 = (Tile(16, 128, 128), Tile(16, 64, 128))
 _LAST_8 = (Tile(64, 64, 256), Tile(64, 64, 128), Tile(32, 64, 128), Tile(64, 64, 64))
 _LAST_16 = (Tile(64, 64, 64), Tile(32, 64, 64), Tile(64, 64, 32))
 
-#: By architecture and bytes of an element.
-PRESHUFFLE: dict[str, dict[int, tuple[Tile, ...]]] = {
+# Unpacking int4 takes vector instructions for each fragment of the weight: a tall tile uses one more often.
+_INT4 = (Tile(128, 256, 128), Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), *_SMALL_8, *_LAST_8)
+
+#: By architecture and bytes of an element of the weight (of int4 a half).
+PRESHUFFLE: dict[str, dict[float, tuple[Tile, ...]]] = {
     "gfx942": {
+        0.5: _INT4,
         1: (Tile(64, 256, 128), Tile(64, 128, 128), Tile(32, 128, 128), *_SMALL_8, *_LAST_8),
         2: (Tile(128, 128, 64), Tile(64, 128, 64), Tile(32, 128, 64), *_SMALL_16, *_LAST_16),
     },
     "gfx950": {
+        0.5: _INT4,
         1: (Tile(128, 256, 128, group=4), Tile(128, 128, 128, direct=True), Tile(64, 128, 128),
             Tile(32, 128, 128), *_SMALL_8, *_LAST_8),
         2: (Tile(64, 256, 64, group=4), Tile(128, 128, 64), Tile(64, 128, 64), Tile(32, 128, 64), *_SMALL_16,

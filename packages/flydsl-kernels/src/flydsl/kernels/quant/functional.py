@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..common.arrays import as_rows, contiguous, empty, launch, zeros
+from ..common.arrays import as_rows, contiguous, empty, is_torch, launch, zeros
 from ..common.dtypes import dtype_name
 from . import builders as b
 from .kernels import GROUP
@@ -198,6 +198,10 @@ def pack_int4(values: Any, *, stream: Any = None) -> Any:
     out = empty(values, (*values.shape[:-1], n // 2), "u8")
     if m and n:
         launch(run, values, rows, out, m, stream=stream)
+    if is_torch(values):
+        from ..gemm.layouts import tag_packed
+
+        return tag_packed(out, values)
     return out
 
 

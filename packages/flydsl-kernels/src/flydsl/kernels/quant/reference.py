@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from ..gemm.layouts import tag_packed
+
 __all__ = [
     "FP4_VALUES", "dynamic_mxfp4_quant", "e8m0_ceil", "e8m0_to_f32", "f32_to_e8m0", "f32_to_mxfp4",
     "fp8_e4m3_to_f32", "fp8_quantize_per_channel", "fp8_quantize_per_token", "moe_mxfp4_sort", "mxfp4_to_f32",
@@ -204,12 +206,12 @@ def pack_int4(values: torch.Tensor) -> torch.Tensor:
         values: int8 (..., n), n a multiple of 8.
 
     Returns:
-        uint8 (..., n/2).
+        uint8 (..., n/2), tagged as a weight if `values` are one of ``shuffle_weight``.
     """
     if values.shape[-1] % 8:
         raise ValueError(f"the last dimension must be a multiple of 8, got {values.shape[-1]}")
     eight = values.to(torch.int16).unflatten(-1, (-1, 8)) & 0xF
-    return (eight[..., :4] | (eight[..., 4:] << 4)).flatten(-2).to(torch.uint8)
+    return tag_packed((eight[..., :4] | (eight[..., 4:] << 4)).flatten(-2).to(torch.uint8), values)
 
 
 def unpack_int4(packed: torch.Tensor) -> torch.Tensor:
