@@ -6,7 +6,6 @@ import dataclasses
 import os
 import re
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,33 +81,26 @@ def _with_true_passes(instruction: Any) -> Any:
     return dataclasses.replace(instruction, text=text)
 
 
-MCA_SLOT = 4  # clocks in which LLVM's models of gfx9 count
-
-
 def code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, float | None]:
     """Spilled vector registers of all kernels; utilisation of the hot loop of the one with matrix instructions, by
-    llvm-mca and by the timing model."""
+    llvm-mca (None where LLVM has no model of the matrix unit, or is not installed) and by the timing model."""
     import hotloop
 
     import flydsl.ir
     import flydsl.runtime as rt
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.hsaco"
-        path.write_bytes(hsaco)
-        spills = sum(d["vgpr_spill_count"] for d in hotloop.metadata(path).values())
+    spills = sum(r.vgpr_spills for r in flydsl.ir.kernel_resources(hsaco).values())
     for code in hotloop.parse(flydsl.ir.disassemble(hsaco)).values():
-        if any(hotloop.is_matrix(i) for i in code):
+        if any(hotloop.is_matrix(i) for i in code) and hotloop.loops(code):
+            body = hotloop.hot_loop(code)
+            own = rt.loop_estimate(hsaco, body[0].address, body[-1].address)
+            mca = None
             try:
-                # LLVM has no model of the matrix unit for every chip: no figure then
-                body = hotloop.hot_loop(code)
                 report = hotloop.analyse([_with_true_passes(i) for i in body], arch)
-                if not report.matrix_cycles:
-                    return spills, None, None
-                own = rt.loop_estimate(hsaco, body[0].address, body[-1].address)
-                return spills, report.utilisation, report.matrix_cycles * MCA_SLOT / own.clocks
-            except (ValueError, FileNotFoundError, RuntimeError):
-                return spills, None, None
+                mca = report.utilisation if report.matrix_cycles else None
+            except (FileNotFoundError, RuntimeError) as error:
+                print(f"no estimate of llvm-mca: {error}", file=sys.stderr)
+            return spills, mca, own.matrix_busy / own.clocks
     return spills, None, None
 
 

@@ -256,6 +256,7 @@ def test_estimate_of_one_loop(sim, build_dir):
     assert estimate(first, last) == 0
     got = json.loads(result.value)
     assert got["clocks"] == pytest.approx(256, rel=0.02)
+    assert got["matrix_busy"] == 256
     # Four of the sixteen clocks of an operation issue it, the rest waits for the unit (the loop's end does not).
     assert got["stall"]["matrix"] == pytest.approx(16 * 12, rel=0.1)
     assert estimate(1 << 40, 1 << 41) != 0

@@ -28,8 +28,8 @@ bool isWave32(const CodeObject &object, const ArchInfo &arch) {
 }
 
 /// One wave alone on its compute unit: every access hits L1, no two lanes conflict, the
-/// branch back is free. Clocks of one iteration in the steady state, and those in which
-/// the wave stalled, by cause.
+/// branch back is free. Clocks of one iteration in the steady state, those in which the
+/// matrix unit works, and those in which the wave stalled, by cause.
 std::string estimateLoop(const void *image, size_t size, uint64_t from, uint64_t to, unsigned iterations) {
   std::unique_ptr<CodeObject> object = CodeObject::load(image, size);
   const ArchInfo &arch = archOf(*object);
@@ -76,7 +76,8 @@ std::string estimateLoop(const void *image, size_t size, uint64_t from, uint64_t
     TimingResult half = run(iterations), whole = run(2 * iterations);
     auto each = [&](uint64_t a, uint64_t b) { return (double(b) - double(a)) / iterations; };
     Json j;
-    j.open('{').field("clocks", each(half.sampleCycles, whole.sampleCycles)).key("stall").open('{');
+    j.open('{').field("clocks", each(half.sampleCycles, whole.sampleCycles));
+    j.field("matrix_busy", each(half.matrixBusy, whole.matrixBusy)).key("stall").open('{');
     for (unsigned k = 1; k < kStalls; ++k)
       if (whole.stall[k])
         j.field(stallName(static_cast<Stall>(k)), each(half.stall[k], whole.stall[k]));
@@ -133,7 +134,7 @@ FLYSIM_API hipError_t flysimDisassemble(const void *image, size_t size, const ch
 
 /// Estimates one iteration of the loop whose instructions lie at ELF addresses `from` to
 /// `to` (its branches left out), for one wave alone with perfect caches: a JSON object
-/// {clocks, stall: {cause: clocks}}. `*text` belongs to the library and is valid until
+/// {clocks, matrix_busy, stall: {cause: clocks}}. `*text` belongs to the library and is valid until
 /// the calling thread calls again.
 FLYSIM_API hipError_t flysimLoopEstimate(const void *image, size_t size, uint64_t from, uint64_t to,
                                          unsigned iterations, const char **text) {

@@ -64,9 +64,11 @@ def disasm(code_object: bytes | str | Path) -> Disassembly:
 
 @dataclass(frozen=True)
 class LoopEstimate:
-    """Clocks of one iteration, and those of them in which the wave stalled, by cause (as in a profile)."""
+    """Clocks of one iteration, those in which the matrix unit works, and those in which the wave stalled, by cause (as
+    in a profile)."""
 
     clocks: float
+    matrix_busy: float
     stall: dict[str, float]
 
 
