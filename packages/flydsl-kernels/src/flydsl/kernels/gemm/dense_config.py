@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..common.arch import Target, require_arch
+from ..common.memory import WORDS
 from .cshuffle import ShufflePlan
 from .matrix import MatrixOp, matrix_op
 from .tiles import RowTile, StoredTile, TurnedTile
@@ -14,6 +15,7 @@ __all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
 LAYOUTS = ("nt", "nn", "tn", "tt")
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
 OUT_BYTES = {"f16": 2, "bf16": 2, "f32": 4}
+REGISTERS = 256  # of a lane of wave32
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,14 @@ class DenseConfig:
 
     @property
     def reach(self) -> int:
-        """Tiles that loads into registers are ahead: two, where there are registers for them."""
-        return 2 if self.target.wave == 64 else 1
+        """Tiles that loads into registers are ahead: two, where there are registers for them (512 on gfx9)."""
+        if self.target.wave == 64:
+            return 2
+        chunks = self.a_tile.loads + self.b_tile.loads
+        fragments = 2 * (min(self.m_repeat, 2) + self.n_repeat) * self.op.blocks
+        turned = (self.layout[0] == "t") + (self.layout[1] == "n")
+        needed = self.m_repeat * self.n_repeat * self.op.acc_len + (2 * chunks + fragments + 4 * turned) * WORDS
+        return 2 if needed <= REGISTERS else 1
 
     @property
     def shuffle(self) -> ShufflePlan:
