@@ -122,23 +122,22 @@ def general(layout: str, tile: Any, direct: bool) -> Loop:
     return Loop(f"general bf16 {layout}", tile.m, tile.n, tile.k, make)
 
 
-def microscaled(kind: str, tile: Any) -> Loop:
-    """The microscaled GEMM with a tile of ``tuned.MX``: activations of `kind`, weights of the same."""
+def microscaled(kind: str, weights: str, tile: Any) -> Loop:
+    """The microscaled GEMM with a tile of ``tuned.MX``: activations of `kind`."""
     import torch
 
     from flydsl.kernels import gemm
 
-    per_byte = 2 if kind == "fp4" else 1
+    per_byte = {"fp4": 2, "fp6": 1, "fp8": 1}
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
-        build = gemm.compile_mxfp6_gemm if kind == "fp6" else gemm.compile_mxfp4_gemm
-        types = {} if kind == "fp6" else dict(a_dtype=kind, b_dtype=kind)
-        launcher = build(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, **types)
+        launcher = gemm.compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=kind,
+                                           b_dtype=weights)  # fmt: skip
         scales = [torch.full((-(-rows // 256) * 256, k // 32), 127, dtype=torch.uint8) for rows in (m, n)]
-        return launcher, [_out(m, n).view(m, n), _bytes(m * k // per_byte).view(m, -1),
-                          _bytes(n * k // per_byte).view(n, -1), *scales, m, n]  # fmt: skip
+        return launcher, [_out(m, n).view(m, n), _bytes(m * k // per_byte[kind]).view(m, -1),
+                          _bytes(n * k // per_byte[weights]).view(n, -1), *scales, m, n]  # fmt: skip
 
-    return Loop(f"microscaled {kind}", tile.m, tile.n, tile.k, make)
+    return Loop(f"microscaled {kind} x {weights}", tile.m, tile.n, tile.k, make)
 
 
 def row_scale(waves: int) -> Loop:
@@ -165,8 +164,8 @@ def tuned_loops(target: Any) -> Iterator[Loop]:
     for layout in ("nt", "nn", "tn", "tt"):
         yield general(layout, tuned.DENSE[arch][0], target.dma128)
     if target.mx and arch == "gfx950":
-        for kind, tiles in tuned.MX.items():
-            yield microscaled(kind, tiles[0])
+        for (kind, weights), tiles in tuned.MX.items():
+            yield microscaled(kind, weights, tiles[0])
         for waves in (4, 8):
             yield row_scale(waves)
 

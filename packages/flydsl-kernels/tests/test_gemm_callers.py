@@ -52,10 +52,12 @@ def test_preshuffle_a8_refuses():
     a, b, x_scale, w_scale, _ = operands(16, 64, 128, torch.int8)
     out = torch.empty(16, 64, dtype=torch.bfloat16)
     good = (a, b, x_scale, w_scale, out, 32, 64, 128)
-    for at, value, error, text in ((0, a.float(), TypeError, "expected one of i8, fp8"), (1, b.to(fp8_dtype()), TypeError, "must both be"),
-                                   (1, b[:, :64], ValueError, "shapes"), (2, x_scale[1:], ValueError, "x_scale"),
-                                   (4, out[1:], ValueError, r"shape \(16, 64\)"), (4, out.float(), TypeError, "Out"),
-                                   (6, 96, ValueError, "tile_n")):  # fmt: skip
+    for at, value, error, text in (
+        (0, a.float(), TypeError, "expected one of i8, fp8"), (1, b.to(fp8_dtype()), TypeError, "must both be"),
+        (1, b[:, :64], ValueError, "shapes"), (2, x_scale[1:], ValueError, "x_scale"),
+        (4, out[1:], ValueError, r"shape \(16, 64\)"), (4, out.float(), TypeError, "Out"),
+        (6, 96, ValueError, "tile_n"),
+    ):  # fmt: skip
         with pytest.raises(error, match=text):
             flydsl_preshuffle_gemm_a8(*good[:at], value, *good[at + 1 :])
 

@@ -3,6 +3,8 @@
 import pytest
 from kernel_helpers import Guarded, cases, close_relative, needs, random, torch
 
+import flydsl.compiler as flyc
+import flydsl.ir
 from flydsl.kernels.gemm import (
     compile_fp4_gemm_4w,
     compile_mxfp4_gemm,
@@ -10,6 +12,7 @@ from flydsl.kernels.gemm import (
     launch_gemm,
     shuffle_weight,
     shuffle_weight_w4,
+    tuned,
 )
 from flydsl.kernels.quant import reference as ref
 
@@ -37,7 +40,12 @@ def operand(rows, k, dtype, seed):
 CASES = cases(
     [(33, 128, 512, (32, 128, 256), "fp4", "fp4"), (70, 64, 384, (64, 64, 128), "fp4", "fp4"),
      (40, 128, 512, (32, 128, 256), "fp6", "fp4"), (40, 128, 256, (32, 64, 256), "fp8", "fp8"),
-     (20, 128, 768, (16, 128, 256), "fp8", "fp4"), (130, 256, 256, (128, 256, 128), "fp4", "fp4")],
+     (20, 128, 768, (16, 128, 256), "fp8", "fp4"), (130, 256, 256, (128, 256, 128), "fp4", "fp4"),
+     # eight waves, whole turns of the loop and some tiles more
+     (140, 512, 1152, (128, 512, 128), "fp6", "fp4"), (140, 256, 1280, (128, 256, 256), "fp8", "fp8"),
+     (128, 256, 1408, (128, 256, 128), "fp8", "fp4"),
+     # LDS has no room for two tiles between barriers, or for gaps
+     (70, 64, 512, (384, 64, 128), "fp8", "fp8"), (40, 64, 512, (640, 64, 128), "fp6", "fp8")],
     [(257, 512, 1024, (64, 256, 256), "fp4", "fp4"), (256, 512, 2048, (128, 256, 256), "fp6", "fp4"),
      (300, 256, 1024, (64, 128, 128), "fp8", "fp8")],
 )  # fmt: skip
@@ -80,6 +88,19 @@ def test_four_waves():
     for options, text in ((dict(K=128), "multiple of 256"), (dict(K=256, MN=(256, 300)), "N must be")):
         with pytest.raises(ValueError, match=text):
             compile_fp4_gemm_4w(**options)
+
+
+@pytest.mark.parametrize(("a_dtype", "b_dtype"), tuned.MX)
+def test_tuned_entries_do_not_spill(a_dtype, b_dtype):
+    per_byte = {"fp4": 2, "fp6": 1, "fp8": 1}
+    for tile in tuned.MX[a_dtype, b_dtype]:
+        m, n, k = tile.m, 2 * tile.n, 16 * tile.k
+        data = [torch.empty(rows, k // per_byte[kind], dtype=torch.int8) for rows, kind in ((m, a_dtype), (n, b_dtype))]
+        scales = [torch.empty(-(-rows // 256) * 256, k // 32, dtype=torch.uint8) for rows in (m, n)]
+        launch = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype,
+                                    b_dtype=b_dtype)  # fmt: skip
+        code = flyc.compile(launch, torch.empty(m, n, dtype=torch.bfloat16), *data, *scales, m, n).artifact.hsaco
+        assert not any(r.vgpr_spills for r in flydsl.ir.kernel_resources(code).values()), tile
 
 
 def test_unsupported_arguments():

@@ -100,19 +100,21 @@ def test_quantised_by_the_library():
 
 
 @needs("gfx950")
-@pytest.mark.parametrize(("dtype", "tile"), [(d, t) for d, tiles in tuned.MX.items() if d != "fp6" for t in tiles],
+@pytest.mark.parametrize(("types", "tile"), [(d, t) for d, tiles in tuned.MX.items() if "fp6" not in d for t in tiles],
                          ids=str)  # fmt: skip
-def test_every_tile(dtype, tile):
+def test_every_tile(types, tile):
     import flydsl.compiler as flyc
     import flydsl.ir
-    from flydsl.kernels.gemm import compile_mxfp4_gemm, e8m0_shuffle, shuffle_weight_w4
+    from flydsl.kernels.gemm import compile_mxfp4_gemm, e8m0_shuffle, shuffle_weight, shuffle_weight_w4
 
-    m, n, k = tile.m + 3, 2 * tile.n, 4 * tile.k
-    a, scale_a, left = mx_operand(m, k, dtype, 0)
-    b, scale_b, right = mx_operand(n, k, "fp4", 1)
-    run = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=dtype)
+    a_dtype, b_dtype = types
+    m, n, k = tile.m + 3, 2 * tile.n, 4 * max(tile.k, 256)  # with turns of the loop
+    a, scale_a, left = mx_operand(m, k, a_dtype, 0)
+    b, scale_b, right = mx_operand(n, k, b_dtype, 1)
+    run = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype, b_dtype=b_dtype)
+    shuffled = (shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight)(b.view(torch.int8))
     out = torch.full((m, n), torch.nan, dtype=torch.bfloat16)
-    arguments = (out, a.view(torch.int8), shuffle_weight_w4(b).view(torch.int8), e8m0_shuffle(scale_a),
+    arguments = (out, a.view(torch.int8), shuffled.view(torch.int8), e8m0_shuffle(scale_a),
                  e8m0_shuffle(scale_b), m, n)  # fmt: skip
     found = flydsl.ir.kernel_resources(flyc.compile(run, *arguments).artifact.hsaco)
     assert not any(r.vgpr_spills for r in found.values())

@@ -10,7 +10,8 @@ import flydsl.expr as fx
 
 from ..common.arch import require_arch
 from .config import OUT_DTYPES, THREADS
-from .mx_kernel import FORMATS, MxConfig, launch_mx
+from .mx_kernel import MxConfig, launch_mx
+from .mx_operand import FORMATS
 
 __all__ = ["compile_fp4_gemm_4w", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
 
@@ -34,7 +35,7 @@ def _config(where: str, **fields: object) -> MxConfig:
     require(config.a_tile.bytes % (THREADS * 16) == 0,
             f"a tile of A must be a multiple of {THREADS * 16} bytes, it has {config.a_tile.bytes}")  # fmt: skip
     require(config.batch >= 1, f"batch must be positive, got {config.batch}")
-    require(2 * config.a_tile.bytes <= target.lds_bytes, "the tile of A does not fit LDS")
+    require(2 * config.a_tile.words * 4 <= target.lds_bytes, "the tile of A does not fit LDS")
     return config
 
 

@@ -2,6 +2,11 @@
 
 A goes through LDS, B (shuffled) and the scale words straight to registers. One scale word of a lane covers 32 rows
 and 256 k: byte ``2 * khalf + rowhalf`` belongs to 16 rows and 128 k, and the instruction's selector takes it.
+
+While tile t is multiplied, B of tile t + 1 is on its way to registers, A of a later tile goes from registers to LDS
+and A of the one after that is on its way to registers. Where a tile has 128 k and LDS has room, there is a barrier
+every other tile. The turn of the loop is as many tiles as it takes for all that is held to be in its first place again:
+nothing is copied between registers.
 """
 
 from __future__ import annotations
@@ -13,44 +18,24 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..common.arch import Target
-from ..common.index import div, mod, xcd_remap_bx_by
+from ..common.index import cdiv, div, mod, xcd_remap_bx_by
 from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
 from ..common.rows import pointer
-from .config import OUT_DTYPES, THREADS, WAVES
+from .config import OUT_DTYPES, WAVES
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
-from .matrix import MatrixOp
+from .matrix import CHUNK_BYTES, MatrixOp
+from .mx_operand import FORMATS, LANE_GROUPS, HalvesTile, MxFormat, Scales
 from .schedule import Tally
 from .tiles import RowTile
 
-__all__ = ["FORMATS", "MxConfig", "launch_mx"]
+__all__ = ["MxConfig", "launch_mx"]
 
 WAVE = 64
 K_STEP = 128       # k of one instruction
 SCALE_K = 256      # k of one scale word
-LANE_GROUPS = 4
-
-
-@dataclass(frozen=True)
-class _Format:
-    """How 128 k of an operand lie in memory: bytes, the 16-byte chunks of a lane, the instruction's code."""
-
-    code: int
-    step_bytes: int
-    words: int
-
-    def chunks(self, step: int, group: Any) -> list[Any]:
-        """Chunk numbers, within the row of a tile, of lane group `group` in step `step`."""
-        first = step * self.step_bytes // 16
-        if self.words == 4:
-            return [first + group]
-        if self.words == 6:
-            return [first + group * 2, first + group * 2 + 1]
-        return [first + group, first + LANE_GROUPS + group]
-
-
-FORMATS = {"fp8": _Format(0, 128, 8), "fp6": _Format(2, 128, 6), "fp4": _Format(4, 64, 4)}
+LARGE_WAVE = 128 * 64  # elements of C of a wave whose matrix instructions hide everything else
 
 
 @dataclass(frozen=True)
@@ -76,11 +61,11 @@ class MxConfig:
     xcd_swizzle: int = 0
 
     @property
-    def a(self) -> _Format:
+    def a(self) -> MxFormat:
         return FORMATS[self.a_dtype]
 
     @property
-    def b(self) -> _Format:
+    def b(self) -> MxFormat:
         return FORMATS[self.b_dtype]
 
     @property
@@ -88,8 +73,37 @@ class MxConfig:
         return self.tile_k // K_STEP
 
     @property
+    def waves(self) -> int:
+        """Along N: eight, two on a SIMD, if the tile is large enough. The instruction takes twice as long where an
+        operand is fp8."""
+        large = LARGE_WAVE // 2 if "fp8" in (self.a_dtype, self.b_dtype) else LARGE_WAVE
+        enough = self.tile_m * self.tile_n >= 2 * WAVES * large and self.tile_n % (32 * WAVES) == 0
+        unit = 2 * WAVES * WAVE * CHUNK_BYTES
+        return 2 * WAVES if enough and self.tile_m * self.tile_k_bytes % unit == 0 else WAVES
+
+    @property
+    def threads(self) -> int:
+        """Of a workgroup."""
+        return self.waves * WAVE
+
+    @property
+    def tile_k_bytes(self) -> int:
+        """Of a row of a tile of A."""
+        return self.steps * self.a.step_bytes
+
+    @property
     def a_tile(self) -> RowTile:
-        return RowTile(self.tile_m, self.steps * self.a.step_bytes, THREADS, 256)
+        tile = RowTile(self.tile_m, self.tile_k_bytes, self.threads, 256)
+        if self.a_dtype != "fp6":
+            return tile
+        gap = WORDS if 2 * (tile.bytes + self.tile_m) <= self.target.lds_bytes else 0
+        return HalvesTile(tile.rows, tile.row_bytes, tile.threads, tile.bank_bytes, gap)
+
+    @property
+    def together(self) -> int:
+        """Tiles from a barrier to the next: those of 256 k where LDS has room."""
+        tiles = SCALE_K // self.tile_k
+        return tiles if 2 * tiles * self.a_tile.words * 4 <= self.target.lds_bytes else 1
 
     @property
     def m_repeat(self) -> int:
@@ -97,7 +111,7 @@ class MxConfig:
 
     @property
     def n_repeat(self) -> int:
-        return self.tile_n // (16 * WAVES)
+        return self.tile_n // (16 * self.waves)
 
     @property
     def a_row_bytes(self) -> int:
@@ -117,56 +131,13 @@ class MxConfig:
         return self.n if self.c_row < 0 else self.c_row
 
 
-def _operand(chunks: list[Any], kind: _Format) -> Any:
-    """The instruction's eight dwords; those past the format's size are not read."""
-    if len(chunks) == 1:
-        return chunks[0].shuffle(chunks[0], [0, 1, 2, 3, 0, 1, 2, 3])
-    return chunks[0].shuffle(chunks[1], list(range(8)))
-
-
-class _Scales:
-    """Scale words of the rows (or columns) from `first`: one word a lane for 32 of them and 256 k.
-
-    Args:
-        tiles: of 16 rows, one after the other.
-        aligned: `first` is a multiple of 32. Two tiles then share a word, and which of its bytes belongs to a tile is
-            known; otherwise a tile has its own, shifted so that its bytes are 0 (first half of k) and 2.
-    """
-
-    def __init__(self, data: Any, columns: int, rows: Any, first: Any, tiles: int, aligned: bool, lane: Any) -> None:
-        self._buffer = Buffer(data, fx.Int32, None, div(rows + 255, 256) * (256 * columns // 4)
-                              if not isinstance(rows, int) else -(-rows // 32) * 8 * columns)  # fmt: skip
-        self._columns, self._first, self._tiles, self._lane = columns, first, tiles, lane
-        self._paired = aligned and tiles % 2 == 0
-
-    @property
-    def loads(self) -> int:
-        """Words of a tile of k."""
-        return self._tiles // 2 if self._paired else self._tiles
-
-    def fetch(self, k256: Any) -> list[Any]:
-        """Start loading the words of a block of 256 k."""
-        out = []
-        for i in range(self.loads):
-            row = self._first + i * (32 if self._paired else 16)
-            at = div(row, 32) * (8 * self._columns) + self._lane
-            out.append(self._buffer.load(at, 1, k256 * 64)[0])
-        return out
-
-    def of(self, words: list[Any], khalf: int) -> list[tuple[Any, int]]:
-        """(word, number of its byte) of each tile, for the first or second 128 k."""
-        if self._paired:
-            return [(words[i // 2], 2 * khalf + i % 2) for i in range(self._tiles)]
-        halves = [mod(div(self._first + i * 16, 16), 2) for i in range(self._tiles)]
-        return [(fx.arith.shrui(word, half * 8), 2 * khalf) for word, half in zip(words, halves, strict=True)]
-
-
-@flyc.kernel(known_block_size=[THREADS, 1, 1])
+@flyc.kernel
 def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C of one batch entry."""
     tile, kind_a, kind_b = config.a_tile, config.a, config.b
     thread, batch = fx.thread_idx.x, fx.block_idx.z
-    lane, wave = mod(thread, WAVE), div(thread, WAVE)
+    # In a scalar register, and with it all that the lanes of a wave share.
+    lane, wave = mod(thread, WAVE), fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, WAVE)))
     group, lane_row = div(lane, 16), mod(lane, 16)
     bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.tile_m, tile_n=config.tile_n,
                              N=config.n, xcd_swizzle=config.xcd_swizzle)  # fmt: skip
@@ -181,117 +152,140 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     sa_batch = fx.Int64(padded_rows) * columns if config.scale_batch < 0 else fx.Int64(config.scale_batch)
     sa = pointer(tensors["scale_a"], fx.Int32) + (fx.Int64(batch) * sa_batch >> 2)
     wave_column = column + wave * (config.n_repeat * 16)
-    scale_a = _Scales(sa, columns, m, row, config.m_repeat, config.tile_m % 32 == 0, lane)
+    scale_a = Scales(sa, columns, m, row, config.m_repeat, config.tile_m % 32 == 0, lane)
     b_columns = -(-(config.k // 32) // 8) * 8
     sb = pointer(tensors["scale_b"], fx.Int32) + fx.Int64(batch) * (config.n * b_columns // 4)
-    scale_b = _Scales(sb, b_columns, config.n, wave_column, config.n_repeat, config.n_repeat % 2 == 0, lane)
+    scale_b = Scales(sb, b_columns, config.n, wave_column, config.n_repeat, config.n_repeat % 2 == 0, lane)
     strip_words = config.b_row_bytes * 4  # 16 columns
     b_start = fx.Int64(batch) * (config.n * config.b_row_bytes // 4) + fx.Int64(column) * (strip_words // 16)
     b = Buffer(tensors["b"], fx.Int32, b_start, config.tile_n // 16 * strip_words)
+    together = config.together
     memory = Lds()
-    stages = [memory.array(fx.Int32, tile.words).ptr for _ in fx.range_constexpr(2)]
+    # Arrays of their own: what is written to one does not order reads of another.
+    stages = [memory.array(fx.Int32, tile.words).ptr for _ in fx.range_constexpr(2 * together)]
     tally = Tally()
+    ahead = together + 1  # tiles from one to that whose A is fetched with it
+    halves = SCALE_K // config.tile_k  # tiles that share scale words
+    per_turn = 2 * halves  # of what is loaded while its predecessor is in use there are two
     step_blocks = kind_b.step_bytes // 64
     tile_words = config.steps * step_blocks * WAVE * WORDS
     op = MatrixOp("mx", 1, LANE_GROUPS, 4, False, 1, 1, None)  # type: ignore[arg-type] # only its sizes
     size = part_rows(config.m_repeat)
     groups = config.m_repeat // size
     parts = config.steps * groups
+    # Within a part. Columns if these are many, since the last of B arrives late; else rows, as the second of A does.
+    by_columns = config.n_repeat > size
 
-    def fetch_a(t):
+    def fetch_a(t, more=0):
+        """Start loading A of tile ``t + more``; what is `more` costs no instruction."""
+        def place(row_, chunk):
+            return row_ * stride + kind_a.place(chunk) + t * (tile.row_bytes // 4) + more * (tile.row_bytes // 4)
+
         tally.add("vmem", tile.loads)
-        return tile.fetch(a, stride, thread, t * (tile.row_bytes // 4))
+        return tile.fetch_from(a, place, thread, 0)
 
-    def fetch_b(t):
-        strips = []
+    def fetch_b(t, more=0, scales=True):
+        """Start loading the strips of B of tile ``t + more``, and if `scales` the words of its 256 k: between the
+        strips, since they take less of the memory pipeline, or after them if all strips are needed at once."""
+        todo = [(side, i) for side in (0, 1) for i in fx.range_constexpr((scale_a, scale_b)[side].loads) if scales]
+        tally.add("vmem", config.n_repeat * config.steps * step_blocks + len(todo))
+        strips, words = [], ([], [])
         for ni in fx.range_constexpr(config.n_repeat):
-            strip = (wave * config.n_repeat + ni) * strip_words + lane * WORDS
-            blocks = []
-            for i in fx.range_constexpr(config.steps * step_blocks):
-                blocks.append(b.load(strip + i * (WAVE * WORDS), WORDS, t * tile_words))
-            strips.append(blocks)
-        tally.add("vmem", config.n_repeat * config.steps * step_blocks)
-        return strips
+            # From the tile after t, so that what is added fits the instruction.
+            at = lane * WORDS + (t + 1) * tile_words + (more - 1) * tile_words
+            strip = (wave * config.n_repeat + ni) * strip_words
+            strips.append([b.load(at + i * (WAVE * WORDS), WORDS, strip)
+                           for i in fx.range_constexpr(config.steps * step_blocks)])  # fmt: skip
+            share = cdiv(len(todo), config.n_repeat - ni) if by_columns or ni == config.n_repeat - 1 else 0
+            for side, i in todo[:share]:
+                k256 = div(t * config.tile_k, SCALE_K)
+                words[side].append((scale_a, scale_b)[side].fetch(i, k256, more // halves))
+            todo = todo[share:]
+        return strips, words
 
-    def scale_words(t):
-        """Words of the 256 k to which tile t belongs."""
-        k256 = div(t * config.tile_k, SCALE_K)
-        tally.add("vmem", scale_a.loads + scale_b.loads)
-        return [scale_a.fetch(k256), scale_b.fetch(k256)]
+    readers = [tile.reader(stage, lane_row, group, LANE_GROUPS) for stage in stages]
 
     def reader(stage):
         def read(part):
             step, first = part // groups, part % groups * size
-            chunks = kind_a.chunks(step, group)
-            tally.add("ds_read", size * len(chunks))
-            rows_ = [(first + i) * 16 + lane_row for i in fx.range_constexpr(size)]
-            return [[tile.read_at(stages[stage], r, x) for x in chunks] for r in rows_]
+            blocks = fx.range_constexpr(step * kind_a.chunks, (step + 1) * kind_a.chunks)
+            tally.add("ds_read", size * kind_a.chunks)
+            return [[readers[stage](first + i, x) for x in blocks] for i in fx.range_constexpr(size)]
 
         return read
 
     def multiplier(strips, words, parity):
-        """`parity` says which half of 256 k a tile of 128 is."""
-        halves = [parity] if config.steps == 1 else [0, 1]
-        factors = [(scale_a.of(words[0], x), scale_b.of(words[1], x)) for x in halves]
+        """``multiply(acc, part, fragments)``; `parity` says which half of 256 k a tile of 128 is."""
+        factors = [(scale_a.of(words[0], x), scale_b.of(words[1], x)) for x in ([parity] if halves == 2 else [0, 1])]
 
         def multiply(acc, part, fragments):
             out, step, first = list(acc), part // groups, part % groups * size
             rows_, columns_ = factors[step]
             blocks = slice(step * step_blocks, (step + 1) * step_blocks)
-            right = [_operand(strip[blocks], kind_b) for strip in strips]
-            for i in fx.range_constexpr(size):
-                left = _operand(fragments[i], kind_a)
-                for ni in fx.range_constexpr(config.n_repeat):
-                    at = (first + i) * config.n_repeat + ni
-                    (word_a, byte_a), (word_b, byte_b) = rows_[first + i], columns_[ni]
-                    result = fx.rocdl.mfma_scale_f32_16x16x128_f8f6f4(
-                        fx.T.f32x4, [left, right[ni], out[at], kind_a.code, kind_b.code, byte_a, word_a, byte_b,
-                                     word_b])  # fmt: skip
-                    out[at] = fx.Vector(result, (4,), fx.Float32)
+            right = [kind_b.operand(strip[blocks]) for strip in strips]
+            left = [kind_a.operand(fragment) for fragment in fragments]
+            places = [(i, ni) for ni in fx.range_constexpr(config.n_repeat) for i in fx.range_constexpr(size)]
+            if fx.const_expr(not by_columns):
+                places = sorted(places)
+            for i, ni in places:
+                at = (first + i) * config.n_repeat + ni
+                (word_a, byte_a), (word_b, byte_b) = rows_[first + i], columns_[ni]
+                result = fx.rocdl.mfma_scale_f32_16x16x128_f8f6f4(
+                    fx.T.f32x4, [left[i], right[ni], out[at], kind_a.code, kind_b.code, byte_a, word_a, byte_b,
+                                 word_b])  # fmt: skip
+                out[at] = fx.Vector(result, (4,), fx.Float32)
             tally.add("mfma", size * config.n_repeat)
             return out
 
         return multiply
 
-    def step(acc, strips, words, pending, first, t, stage, more=True):
-        """Multiply tile t. B and the scales of tile t + 1 are fetched, and A of tile t + 2 if there is `more`;
-        `pending` is A of tile t + 1."""
+    def step(acc, strips, words, pending, first, start, number, more=True):
+        """Multiply tile ``t = start + number``. B of tile t + 1, scales if other ones begin with it, and A of tile
+        ``t + ahead`` if there is `more` are fetched; `pending` is A of the tile before that."""
+        stage, fresh = number % len(stages), (number + 1) % halves == 0
         tally.reset()
-        next_strips, next_words = fetch_b(t + 1), scale_words(t + 1)
-        later = fetch_a(t + 2) if more else []
+        next_strips, next_words = fetch_b(start, number + 1, fresh)
+        later = fetch_a(start + ahead, number) if more else []
 
         def turn(hints):
-            tile.commit(stages[1 - stage], thread, pending)
-            tally.add("ds_write", tile.loads)
+            if fx.const_expr(pending):
+                tile.commit(stages[(stage + together) % len(stages)], thread, pending)
+                tally.add("ds_write", tile.loads)
             hints()
-            fx.barrier()
-            return lambda: reader(1 - stage)(0)
+            if fx.const_expr((number + 1) % together == 0):
+                fx.barrier()
+            return lambda: reader((stage + 1) % len(stages))(0)
 
-        acc, first = run_tile(acc, first, parts, reader(stage), multiplier(strips, words, stage), turn, tally, True)
-        return acc, next_strips, next_words, later, first
+        acc, first = run_tile(acc, first, parts, reader(stage), multiplier(strips, words, number % halves), turn, tally,
+                              True, early_writes=True)  # fmt: skip
+        return acc, next_strips, next_words if fresh else words, later, first
 
     count, total = config.m_repeat * config.n_repeat, config.k // config.tile_k
     acc, pending = [op.zero() for _ in fx.range_constexpr(count)], []
-    chunks, strips, words = fetch_a(fx.Int32(0)), fetch_b(fx.Int32(0)), scale_words(fx.Int32(0))
-    if fx.const_expr(total > 1):
-        pending = fetch_a(fx.Int32(1))
-    tile.commit(stages[0], thread, chunks)
+    started = [fetch_a(fx.Int32(0), i) for i in fx.range_constexpr(min(together, total))]
+    strips, words = fetch_b(fx.Int32(0))
+    if fx.const_expr(total > together):
+        pending = fetch_a(fx.Int32(together))
+    for i, chunks in enumerate(started):
+        tile.commit(stages[i], thread, chunks)
     fx.barrier()
     first = reader(0)(0)
-    turns = max(total - 2, 0) // 2
+    turns = max(total - ahead, 0) // per_turn
     if fx.const_expr(turns > 0):
         flat, rebuild = flatten(acc, strips, words, pending, first)
         for turn, state in range(0, turns, 1, init=flat):  # type: ignore[call-overload]
             acc_in, strips_in, words_in, pending_in, first_in = rebuild(state)
-            for half in fx.range_constexpr(2):
+            for number in fx.range_constexpr(per_turn):
                 acc_in, strips_in, words_in, pending_in, first_in = step(
-                    acc_in, strips_in, words_in, pending_in, first_in, fx.Int32(turn) * 2 + half, half)
+                    acc_in, strips_in, words_in, pending_in, first_in, fx.Int32(turn) * per_turn, number)
             results = yield flatten(acc_in, strips_in, words_in, pending_in, first_in)[0]
         acc, strips, words, pending, first = rebuild(results)
-    for t in fx.range_constexpr(2 * turns, total - 1):
-        values = step(acc, strips, words, pending, first, fx.Int32(t), t % 2, t + 2 < total)
-        acc, strips, words, pending, first = values
-    acc = finish_tile(acc, first, parts, reader((total - 1) % 2), multiplier(strips, words, (total - 1) % 2))
+    done = per_turn * turns
+    for t in fx.range_constexpr(done, total - 1):
+        acc, strips, words, pending, first = step(acc, strips, words, pending, first, fx.Int32(done), t - done,
+                                                  t + ahead < total)  # fmt: skip
+    last = total - 1
+    acc = finish_tile(acc, first, parts, reader(last % len(stages)), multiplier(strips, words, last % halves))
     element = OUT_DTYPES[config.out_dtype]
     c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
     place = TilePlace(m, config.c_row_elements, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
@@ -324,6 +318,5 @@ def flatten(acc: list[Any], strips: list[list[Any]], words: list[list[Any]], pen
 
 def launch_mx(tensors: dict[str, Any], m: Any, config: MxConfig, stream: Any) -> None:
     """Launch from a jit function."""
-    mx_kernel(tensors, m, config).launch(
-        grid=(fx.ceildiv(m, config.tile_m), config.n // config.tile_n, config.batch), block=THREADS, stream=stream
-    )
+    grid = (fx.ceildiv(m, config.tile_m), config.n // config.tile_n, config.batch)
+    mx_kernel(tensors, m, config).launch(grid=grid, block=config.threads, stream=stream)

@@ -134,7 +134,7 @@ def mx_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: to
                          f"{tuple(scale_b.shape)}")  # fmt: skip
     out = a.new_empty((m, n), dtype=out_dtype)
     if m and n:
-        tile = choose(MX[a_dtype], where, found, m, n, k)
+        tile = choose(MX[a_dtype, b_dtype], where, found, m, n, k)
         run = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype,
                                  b_dtype=b_dtype, out_dtype=_OUT[out_dtype])  # fmt: skip
         shuffle: Callable[[torch.Tensor], Any] = shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight

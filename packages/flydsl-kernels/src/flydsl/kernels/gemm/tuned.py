@@ -70,14 +70,17 @@ BLOCK_SCALE: dict[str, tuple[Tile, ...]] = {
                Tile(32, 64, 128)),
 }
 
+_MX_4 = (Tile(128, 256, 256), Tile(64, 256, 256), Tile(64, 128, 256), Tile(32, 128, 256), Tile(32, 64, 256),
+         Tile(64, 64, 128))
 _MX_BYTES = (Tile(128, 128, 128), Tile(64, 128, 128), Tile(32, 128, 128), Tile(16, 128, 256), Tile(32, 64, 128))
+_MX_8 = (Tile(128, 256, 256), Tile(128, 256, 128), *_MX_BYTES)
+# fp6 has twice the bytes of fp4, and without fp8 the instruction takes half the clocks: the widest tile.
+_MX_6 = (Tile(128, 512, 128), Tile(128, 256, 128), *_MX_BYTES)
 
-#: Microscaled operands on gfx950, by the type of the activations.
-MX: dict[str, tuple[Tile, ...]] = {
-    "fp4": (Tile(128, 256, 256), Tile(64, 256, 256), Tile(64, 128, 256), Tile(32, 128, 256), Tile(32, 64, 256),
-            Tile(64, 64, 128)),
-    "fp6": _MX_BYTES,
-    "fp8": _MX_BYTES,
+#: Microscaled operands on gfx950, by the types of activations and weights.
+MX: dict[tuple[str, str], tuple[Tile, ...]] = {
+    ("fp4", "fp4"): _MX_4, ("fp4", "fp8"): _MX_4, ("fp6", "fp4"): _MX_6, ("fp6", "fp8"): _MX_8,
+    ("fp8", "fp4"): _MX_8, ("fp8", "fp8"): _MX_8,
 }  # fmt: skip
 
 
