@@ -16,6 +16,7 @@ from ..common.reduce import Lds
 from .config import SCALE_BLOCK, PreshuffleConfig
 from .epilogue import FAR
 from .schedule import Tally
+from .tiles import KTile
 
 __all__ = ["RegisterScales", "SharedScales"]
 
@@ -52,11 +53,12 @@ class SharedScales:
         """Global loads of a thread for a tile."""
         return self._config.scale_bytes // (4 * self._config.threads) * 2
 
-    def fetch(self, tile: Any) -> list[Any]:
-        """Start loading a thread's scales of k tile `tile`: of a row and of columns, for each factor."""
+    def fetch(self, tile: KTile) -> list[Any]:
+        """Start loading a thread's scales of a k tile: of a row and of columns, for each factor."""
         self._tally.add("vmem", self.loads)
-        first = tile * self._per_tile
-        pairs = [(self._a.load(a, 1, first * self._m), self._b.load(b, 1, first)) for a, b in self._places]
+        first, more = tile.turn * self._per_tile, tile.further * self._per_tile
+        pairs = [(self._a.load(a + more * self._m, 1, first * self._m), self._b.load(b + more, 1, first))
+                 for a, b in self._places]  # fmt: skip
         return [value for pair in pairs for value in pair]
 
     def commit(self, values: list[Any], stage: int) -> None:
@@ -98,17 +100,17 @@ class RegisterScales:
         """Loads of a tile."""
         return self._per_tile * (self._a_loads + len(self._config.scale_strips))
 
-    def fetch(self, tile: Any) -> list[Any]:
-        """Start loading the scales of k tile `tile`: for each block the rows', then the columns'."""
+    def fetch(self, tile: KTile) -> list[Any]:
+        """Start loading the scales of a k tile: for each block the rows', then the columns'."""
         config, out = self._config, []
         for i in range(self._per_tile):
-            block = tile * self._per_tile + i
+            block, more = tile.turn * self._per_tile, tile.further * self._per_tile + i
             # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
-            out += [self._a.load(self._row + config.tile_row(mi, 0), config.apart, block * self._m)
+            out += [self._a.load(self._row + config.tile_row(mi, 0) + more * self._m, config.apart, block * self._m)
                     for mi in range(0, config.m_repeat, config.apart)]  # fmt: skip
             for ni in self._config.scale_strips:
                 strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)
-                out.append(self._b.load(strip * self._blocks, 1, block))
+                out.append(self._b.load(strip * self._blocks + more, 1, block))
         self._tally.add("vmem", len(out))
         return out
 

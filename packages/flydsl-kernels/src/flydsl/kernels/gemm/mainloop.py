@@ -12,7 +12,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from .schedule import Tally, hot_loop_schedule
+from .schedule import VALU_DELAY, Tally, hot_loop_schedule
 
 __all__ = ["finish_tile", "part_rows", "run_tile"]
 
@@ -23,10 +23,10 @@ def part_rows(m_repeat: int) -> int:
 
 
 def _hints(tally: Tally, scheduled: bool, preload: tuple[int, int], early_writes: bool = False,
-           early_loads: bool = False) -> None:  # fmt: skip
+           early_loads: bool = False, **more: int) -> None:  # fmt: skip
     counts = tally.take()
     if scheduled and counts.mfma:
-        hot_loop_schedule(counts, preload, early_writes, early_loads).emit(counts)
+        hot_loop_schedule(counts, preload, early_writes, early_loads, **more).emit(counts)
     if scheduled:
         fx.rocdl.sched_barrier(0)
 
@@ -34,7 +34,8 @@ def _hints(tally: Tally, scheduled: bool, preload: tuple[int, int], early_writes
 def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multiply: Callable[[Any, int, Any], Any],
              turn: Callable[[Callable[[], None]], Any], tally: Tally, scheduled: bool,
              preload: tuple[int, int] = (0, 0), early_writes: bool = False,
-             early_loads: bool = False) -> Any:  # fmt: skip
+             early_loads: bool = False, beside: int = 1, delay: int = VALU_DELAY,
+             reads_late: bool = False) -> Any:  # fmt: skip
     """Multiply a tile; ``(acc, first part of the next tile)``.
 
     Args:
@@ -46,17 +47,20 @@ def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multi
         turn: ``turn(hints)`` finishes the copies to LDS, calls ``hints()``, and passes the barrier; it returns a
             function that reads part 0 of the next tile.
         tally: counted since the global loads of this tile were issued; hints are checked against it.
-        preload, early_writes, early_loads: of :func:`hot_loop_schedule`.
+        preload, early_writes, early_loads, beside, delay: of :func:`hot_loop_schedule`.
+        reads_late: another matrix instruction follows the barrier before the first read, which lets the matrix unit
+            wait less for the other waves.
     """
     fragments = first
     for p in range(parts - 1):
         following = read(p + 1)
         acc = multiply(acc, p, fragments)
         fragments = following
-    cross = turn(lambda: _hints(tally, scheduled, preload, early_writes, early_loads))
+    cross = turn(lambda: _hints(tally, scheduled, preload, early_writes, early_loads,
+                                beside=beside, delay=delay))  # fmt: skip
     following = cross()
     acc = multiply(acc, parts - 1, fragments)
-    _hints(tally, scheduled, (0, 0))
+    _hints(tally, scheduled, (0, 0), beside=beside, delay=delay, reads_from=int(reads_late))
     return acc, following
 
 

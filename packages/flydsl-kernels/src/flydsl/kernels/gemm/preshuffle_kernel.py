@@ -23,12 +23,13 @@ from .cshuffle import shuffle_tile
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
 from .schedule import Tally
+from .tiles import KTile
 
 __all__ = ["launch_preshuffle"]
 
 WAVE = 64
-OPEN_SUMS = 2  # partial sums of block scales whose matrix instructions may be in flight
-OPEN_SHARED = 3  # the same with the scales in LDS; a tile leaves all but one of them to the next
+OPEN_SUMS = 3  # complete partial sums of block scales that wait to be added, which a tile leaves to the next
+SUMS_DELAY = 1  # matrix instructions of a tile, and after its barrier, before the first such addition
 MAX_WAIT = 63  # of the counter of vector memory operations
 HIGH = 0xF0F0F0F0 - (1 << 32)  # the high halves of four bytes
 
@@ -54,14 +55,14 @@ class _Weights:
         self._buffer = Buffer(data, fx.Int32, start, config.tile_n // 16 * self._strip_words)
         self._wave, self._lane = wave, lane * self._chunk_words
 
-    def fetch(self, tile: Any) -> list[list[Any]]:
-        """Start loading the fragments of k tile `tile`: ``[ni][block]``."""
+    def fetch(self, tile: KTile) -> list[list[Any]]:
+        """Start loading the fragments of a k tile: ``[ni][block]``."""
         config = self._config
-        soffset = tile * (config.blocks * self._block_words)
+        step = config.blocks * self._block_words
         out = []
         for ni in range(config.n_repeat):
-            at = self._lane + config.strip(self._wave, ni) * self._strip_words
-            out.append([self._buffer.load(at + b * self._block_words, self._chunk_words, soffset)
+            at = self._lane + config.strip(self._wave, ni) * self._strip_words + tile.further * step
+            out.append([self._buffer.load(at + b * self._block_words, self._chunk_words, tile.turn * step)
                         for b in range(config.blocks)])  # fmt: skip
         self._tally.add("vmem", config.n_repeat * config.blocks)
         return out
@@ -104,25 +105,32 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         else:
             scales = RegisterScales(*where, tally)
     readers = [tile.reader(stage, lane_row, group, op.groups) for stage in stages]
+    # With block scales, a part has the k of a scale: the partial sums of its rows are complete at its end.
     calls, size = config.blocks // op.blocks, part_rows(config.m_repeat)
+    together = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks) if config.block_scale else 1
+    size = max(size // together, 1)
     groups = config.m_repeat // size
-    parts = calls * groups
-    per_scale = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)
+    parts = calls // together * groups
+    width = together * op.blocks  # blocks of k of a part
 
     a_loads = 0 if config.use_async else tile.loads
     scale_loads = scales.loads if config.block_scale else 0
     shared_loads = scale_loads if config.shared_scales else 0
 
-    def fetch(t):
-        """Start loading into registers what of tile t goes through them to LDS: A, and block scales."""
-        factors, chunks = scales.fetch(t) if config.shared_scales else [], []
-        if fx.const_expr(not config.use_async):
-            tally.add("vmem", tile.loads)
-            chunks = tile.fetch(a, row_words, thread, t * (config.row_bytes // 4))
-        return chunks + factors
+    def fetch_a(t):
+        """Start loading into registers what of A of tile t goes through them to LDS."""
+        if fx.const_expr(config.use_async):
+            return []
+        tally.add("vmem", tile.loads)
+        words = config.row_bytes // 4
+        return tile.fetch(a, row_words, thread, t.turn * words, t.further * words)
+
+    def fetch_scales(t):
+        """The same of block scales."""
+        return scales.fetch(t) if config.shared_scales else []
 
     def commit(values, stage):
-        """Write what `fetch` loaded to LDS."""
+        """Write what `fetch_a` and `fetch_scales` loaded to LDS."""
         if fx.const_expr(not config.use_async):
             tally.add("ds_write", tile.loads)
             tile.commit(stages[stage], thread, values[:a_loads])
@@ -135,7 +143,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     def copy_a(t, stage):
         """Start copying tile t of A to LDS."""
         tally.add("vmem", tile.loads)
-        tile.copy_async(a, a_place, stages[stage], thread, WAVE, t * (config.row_bytes // 4))
+        tile.copy_async(a, a_place, stages[stage], thread, WAVE, t.index * (config.row_bytes // 4))
 
     def side_of(t):
         """What a tile needs besides what is in LDS: B fragments, and perhaps scales."""
@@ -145,74 +153,65 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     def reader(stage):
         def read(part):
             call, first = part_of(part)
-            blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
-            tally.add("ds_read", size * op.blocks)
+            blocks = fx.range_constexpr(call * op.blocks, call * op.blocks + width)
+            tally.add("ds_read", size * width)
             rows_of = [[readers[stage](first + i, b) for b in blocks] for i in fx.range_constexpr(size)]
-            if fx.const_expr(config.shared_scales and first % config.apart == 0 and call % per_scale == 0):
+            if fx.const_expr(config.shared_scales and first % config.apart == 0):
                 # An iteration for each read of factors: they are consecutive for `apart` rows.
                 rows_of.append([v for i in range(0, size, config.apart)
-                                for v in scales.read(stage, call // per_scale, first + i)])  # fmt: skip
+                                for v in scales.read(stage, call // together, first + i)])  # fmt: skip
             return rows_of
 
         return read
 
-    most_open = OPEN_SHARED if config.shared_scales else OPEN_SUMS
-
     def part_of(part):
-        """(call, first row tile) of a part. With block scales the calls of a scale block are inner, so that few partial
-        sums are open at a time."""
-        if fx.const_expr(not config.block_scale):
-            return part // groups, part % groups * size
-        outer, inner = part // per_scale, part % per_scale
-        return outer // groups * per_scale + inner, outer % groups * size
+        """(first call, first row tile) of a part."""
+        return part // groups * together, part % groups * size
 
     def multiplier(strips, most):
-        """``multiply((acc, sums, waiting), part, fragments)``: with block scales, `sums` are partial sums of the open
-        scale block and `waiting` complete ones, which are added to acc a few matrix instructions later, at the end
-        until `most` are left."""
+        """``multiply((acc, waiting), part, fragments)``: with block scales, `waiting` are complete partial sums, which
+        are added to acc a few matrix instructions later, at the end until `most` are left."""
         known: dict = {}
         factors: dict = {}  # by row tile: those of the wave's groups of strips
 
         def multiply(state, part, fragments):
-            total, sums, waiting = list(state[0]), dict(state[1]), list(state[2])
+            total, waiting = list(state[0]), list(state[1])
             call, first = part_of(part)
             if fx.const_expr(len(fragments) > size):
                 groups_of = regroup(fragments[size], len(config.scale_strips))
                 for i in fx.range_constexpr(len(groups_of) * config.apart):
                     inside = i % config.apart
                     factors[first + i] = [v.shuffle(v, [inside]) for v in groups_of[i // config.apart]]
-            blocks = fx.range_constexpr(call * op.blocks, (call + 1) * op.blocks)
-            right = [[weights.ready(strips[ni][b]) for b in blocks] for ni in fx.range_constexpr(config.n_repeat)]
+            places = [(i, ni) for i in fx.range_constexpr(size) for ni in fx.range_constexpr(config.n_repeat)]
+            start = first * config.n_repeat
+            sums = [op.zero() for _ in places] if config.block_scale else total[start : start + len(places)]
+            for c in fx.range_constexpr(together):
+                blocks = fx.range_constexpr((call + c) * op.blocks, (call + c + 1) * op.blocks)
+                right = [[weights.ready(strips[ni][b]) for b in blocks] for ni in fx.range_constexpr(config.n_repeat)]
+                left = [row_[c * op.blocks : (c + 1) * op.blocks] for row_ in fragments[:size]]
+                pairs = [(right[ni], left[i]) if config.block_scale else (left[i], right[ni]) for i, ni in places]
+                sums = op.multiply_all([(*pair, acc_) for pair, acc_ in zip(pairs, sums, strict=True)])
+            tally.add("mfma", len(places) * together * op.instructions)
             if fx.const_expr(not config.block_scale):
-                places = [(i, ni) for i in fx.range_constexpr(size) for ni in fx.range_constexpr(config.n_repeat)]
-                start = first * config.n_repeat
-                products = [(fragments[i], right[ni], total[start + i * config.n_repeat + ni]) for i, ni in places]
-                total[start : start + len(places)] = op.multiply_all(products)
-            for i in fx.range_constexpr(size if config.block_scale else 0):
-                for ni in fx.range_constexpr(config.n_repeat):
-                    at = (first + i) * config.n_repeat + ni
-                    value = op.multiply(right[ni], fragments[i], sums.pop(at, op.zero()))
-                    if fx.const_expr(call % per_scale < per_scale - 1):
-                        sums[at] = value
-                        continue
-                    settle(tally, total, waiting, most_open - 1)
-                    if fx.const_expr(not config.shared_scales):
-                        factors[first + i] = scales.of(strips[-1], call // per_scale, first + i, known)
-                    together = config.n_repeat // len(config.scale_strips)
-                    waiting.append((at, value, factors[first + i][ni // together]))
+                total[start : start + len(places)] = sums
+                return total, waiting
+            for (i, ni), value in zip(places, sums, strict=True):
+                settle(tally, total, waiting, OPEN_SUMS)
+                if fx.const_expr(not config.shared_scales):
+                    factors[first + i] = scales.of(strips[-1], call // together, first + i, known)
+                of_strip = ni * len(config.scale_strips) // config.n_repeat
+                waiting.append((start + i * config.n_repeat + ni, value, factors[first + i][of_strip]))
             if fx.const_expr(part == parts - 1):
                 settle(tally, total, waiting, most)
-            tally.add("mfma", size * config.n_repeat * op.instructions)
-            return total, sums, waiting
+            return total, waiting
 
         return multiply
 
     side_loads = config.n_repeat * config.blocks + scale_loads - shared_loads
     # Where the complete partial sums belong that a tile leaves for the next.
-    left = [(part_of(part)[1] + i) * config.n_repeat + ni for part in range(parts) for i in range(size)
-            for ni in range(config.n_repeat) if part_of(part)[0] % per_scale == per_scale - 1]  # fmt: skip
-    carried = min(most_open - 1, len(left)) if config.shared_scales else 0
-    left = left[len(left) - carried :]
+    count = config.m_repeat * config.n_repeat
+    carried = min(OPEN_SUMS, count) if config.block_scale else 0
+    left_over = list(range(count - carried, count))
 
     def step(acc, side, pending, first, t, stage, more=True):
         """Multiply tile t from LDS buffer `stage`, with B (and perhaps scales) `side`; `acc` is (sums, complete partial
@@ -220,10 +219,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         what of tile t + 1 goes to LDS through registers is `pending`."""
         other = (stage + 1) % config.stages
         tally.reset()
-        later = fetch(t + 2) if more and config.shared_scales else []
-        following = side_of(t + 1)
-        if fx.const_expr(more and not config.shared_scales):
-            later = fetch(t + 2)
+        # B first: it is needed before A and scales, which go to LDS in the middle of the next tile.
+        following = side_of(t.after(1))
+        later = fetch_a(t.after(2)) if more else []
 
         def turn(hints):
             if fx.const_expr(not config.use_async):
@@ -235,7 +233,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             elif fx.const_expr(config.stages == 1):
                 hints()
                 fx.barrier()
-                copy_a(t + 1, 0)
+                copy_a(t.after(1), 0)
                 commit(pending, 0)
                 fx.rocdl.s_waitcnt(vmcnt=0)
                 fx.barrier()
@@ -243,15 +241,23 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 # The copies of tile t + 1 are older than this tile's loads, which need not be complete.
                 commit(pending, other)
                 hints()
-                fx.rocdl.s_waitcnt(vmcnt=min(side_loads + (shared_loads if more else 0), MAX_WAIT))
+                fx.rocdl.s_waitcnt(vmcnt=min(side_loads, MAX_WAIT))
                 fx.barrier()
                 if fx.const_expr(more):
-                    copy_a(t + 2, stage)
-            return lambda: reader(other)(0)
+                    copy_a(t.after(2), stage)
 
-        state, first = run_tile((acc[0], {}, acc[1]), first, parts, reader(stage), multiplier(side, carried), turn,
-                                tally, config.scheduled, config.preload, early_writes=True)  # fmt: skip
-        return (state[0], state[2]), following, later, first
+            def cross():
+                # The queue of the memory pipeline is full before the barrier: what is needed last is fetched after it.
+                if fx.const_expr(more):
+                    later.extend(fetch_scales(t.after(2)))
+                return reader(other)(0)
+
+            return cross
+
+        state, first = run_tile(acc, first, parts, reader(stage), multiplier(side, carried), turn, tally,
+                                config.scheduled, config.preload, early_writes=True, beside=op.blocks,
+                                delay=SUMS_DELAY, reads_late=op.blocks > 1)  # fmt: skip
+        return state, following, later, first
 
     def flat(acc, side, pending, first):
         strips, parts_ = (v for strip in side for v in strip), (v for row_ in first for v in row_)
@@ -261,27 +267,28 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     def unflat(state, kinds, held):
         values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
         acc, open_sums, values = values[:count], values[count : count + 2 * carried], values[count + 2 * carried :]
-        acc = acc, [(at, *pair) for at, pair in zip(left, regroup(open_sums, 2), strict=True)]
+        acc = acc, [(at, *pair) for at, pair in zip(left_over, regroup(open_sums, 2), strict=True)]
         strips, values = values[:side_loads], values[side_loads:]
         own = config.n_repeat * config.blocks
         side = regroup(strips[:own], config.blocks) + ([strips[own:]] if side_loads > own else [])
         pending, values = values[:held], values[held:]
-        rows_of, values = regroup(values[: size * op.blocks], op.blocks), values[size * op.blocks :]
+        rows_of, values = regroup(values[: size * width], width), values[size * width :]
         return acc, side, pending, rows_of + ([values] if values else [])
 
-    count = config.m_repeat * config.n_repeat
     acc = ([op.zero() for _ in fx.range_constexpr(count)],
-           [(at, op.zero(), fx.full(1, 0.0, fx.Float32)) for at in left])  # fmt: skip
+           [(at, op.zero(), fx.full(1, 0.0, fx.Float32)) for at in left_over])  # fmt: skip
     total, ahead = config.k_tiles, config.stages == 2 or not config.use_async
     if fx.const_expr(config.use_async):
-        copy_a(fx.Int32(0), 0)
+        copy_a(KTile(fx.Int32(0)), 0)
         fx.rocdl.sched_barrier(0)
         if fx.const_expr(ahead and total > 1):
-            copy_a(fx.Int32(1), 1)
+            copy_a(KTile(fx.Int32(0), 1), 1)
         fx.rocdl.sched_barrier(0)
-    chunks = fetch(fx.Int32(0))
-    side = side_of(fx.Int32(0))
-    pending = fetch(fx.Int32(1)) if total > 1 else []
+    begin = KTile(fx.Int32(0))
+    chunks = fetch_a(begin) + fetch_scales(begin)
+    side = side_of(begin)
+    fx.rocdl.sched_barrier(0)  # the order of the loop, where a wait for B is no wait for the next tile of A
+    pending = fetch_a(begin.after(1)) + fetch_scales(begin.after(1)) if total > 1 else []
     commit(chunks, 0)
     if fx.const_expr(config.use_async):
         fx.rocdl.s_waitcnt(vmcnt=min(side_loads + (tile.loads if ahead and total > 1 else 0), MAX_WAIT))
@@ -296,12 +303,13 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 acc_in, side_in, pending_in, first_in = unflat(state, kinds, len(pending))
                 for half in fx.range_constexpr(2):
                     acc_in, side_in, pending_in, first_in = step(
-                        acc_in, side_in, pending_in, first_in, fx.Int32(turn) * 2 + half, half % config.stages)
+                        acc_in, side_in, pending_in, first_in, KTile(fx.Int32(turn) * 2, half), half % config.stages)
                 results = yield flat(acc_in, side_in, pending_in, first_in)
             acc, side, pending, first = unflat(results, kinds, len(pending))
         for t in fx.range_constexpr(2 * turns, total - 1):
-            acc, side, pending, first = step(acc, side, pending, first, fx.Int32(t), t % config.stages, t + 2 < total)
-        acc = finish_tile((acc[0], {}, acc[1]), first, parts, reader((total - 1) % config.stages),
+            acc, side, pending, first = step(
+                acc, side, pending, first, begin.after(t), t % config.stages, t + 2 < total)
+        acc = finish_tile(acc, first, parts, reader((total - 1) % config.stages),
                           multiplier(side, 0))[0]  # fmt: skip
     epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
                         divisor=INT4_FACTOR if config.int4 else 1)  # fmt: skip

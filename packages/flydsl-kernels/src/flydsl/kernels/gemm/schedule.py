@@ -93,7 +93,8 @@ def _spread(total: int, slots: int) -> list[int]:
 
 
 def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_writes: bool = False,
-                      early_loads: bool = False) -> Schedule:  # fmt: skip
+                      early_loads: bool = False, beside: int = 1, delay: int = VALU_DELAY,
+                      reads_from: int = 0) -> Schedule:  # fmt: skip
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
@@ -108,6 +109,10 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
         early_writes: what is written to LDS was loaded a tile before: writes are spread over the second half of the
             matrix instructions but the last sixth, which covers their latency before the barrier.
         early_loads: what is loaded is waited for at the end of the tile: loads go over the first two thirds.
+        beside: LDS reads that fit beside one matrix instruction; only where there are more, they are spread over all.
+        delay: matrix instructions before the first vector arithmetic.
+        reads_from: matrix instructions before the first LDS read after those of `preload`; the reads are then spread
+            over all others.
     """
     if counts.mfma < 1:
         raise ScheduleError("a hot loop without matrix instructions has no schedule")
@@ -116,8 +121,10 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     n = counts.mfma
     left = counts.ds_read - first_reads
     window = n - n // (3 if counts.valu else 4)
-    crowded = left > window and not counts.valu
-    reads = _spread(left, n) if crowded else _spread(left, window) + [0] * (n - window)
+    held = min(reads_from, n - 1)
+    if held or (left > window * beside and not counts.valu):
+        window = n
+    reads = [0] * held + _spread(left, window - held) + [0] * (n - window)
     left = counts.vmem - first_loads
     window = max(n - n // 3 if early_loads else n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
@@ -130,7 +137,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     else:
         for i in range(counts.ds_write):
             writes[min(first_write + i, n - 1)] += 1
-    idle = min(VALU_DELAY, n - 1)
+    idle = min(delay, n - 1)
     arithmetic = [0] * idle + _spread(counts.valu, n - idle)
     for i in range(n):
         groups += [("mfma", 1), ("ds_read", reads[i]), ("vmem", loads[i]), ("ds_write", writes[i]),

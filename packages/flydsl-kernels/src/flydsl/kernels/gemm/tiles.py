@@ -15,7 +15,23 @@ from ..common.index import div, mod
 from ..common.memory import WORDS, Buffer, lds_read, lds_write
 from .matrix import CHUNK_BYTES
 
-__all__ = ["RowTile", "SpreadTile", "StoredTile", "TurnedTile"]
+__all__ = ["KTile", "RowTile", "SpreadTile", "StoredTile", "TurnedTile"]
+
+
+@dataclass(frozen=True)
+class KTile:
+    """Number of a k tile: ``turn + further``. The constant part is kept apart so that it becomes part of the lanes'
+    addresses, once; added to `turn` it would take a scalar addition at each load in the loop."""
+
+    turn: Any
+    further: int = 0
+
+    @property
+    def index(self) -> Any:
+        return self.turn + self.further
+
+    def after(self, tiles: int) -> KTile:
+        return KTile(self.turn, self.further + tiles)
 
 
 @dataclass(frozen=True)
@@ -82,9 +98,19 @@ class RowTile:
         linear = thread + index * self.threads
         return div(linear, self.chunks), mod(linear, self.chunks)
 
-    def fetch(self, source: Buffer, stride: int, thread: Any, soffset: Any) -> list[Any]:
-        """Start loading this thread's chunks: rows `stride` words apart, `soffset` words further on."""
-        return self.fetch_from(source, lambda row, chunk: row * stride + chunk * WORDS, thread, soffset)
+    def fetch(self, source: Buffer, stride: int, thread: Any, soffset: Any, further: int | None = None) -> list[Any]:
+        """Start loading this thread's chunks: rows `stride` words apart, `soffset` words further on.
+
+        With `further`, so many more, which is part of the lanes' addresses: a register for each load instead of an
+        addition to `soffset`.
+        """
+        step, rest = divmod(self.threads, self.chunks)  # rows from a load to the next
+        if further is None or rest or step % 16:
+            more = further or 0
+            return self.fetch_from(source, lambda row, chunk: row * stride + chunk * WORDS + more, thread, soffset)
+        row, chunk = self.part(thread, 0)
+        start = row * stride + chunk * WORDS
+        return [source.load(start + (i * step * stride + further), WORDS, soffset) for i in range(self.loads)]
 
     def fetch_from(self, source: Buffer, place_of: Callable[[Any, Any], Any], thread: Any, soffset: Any) -> list[Any]:
         """:meth:`fetch` of chunks at ``place_of(row, chunk)``, linear in whole groups of 16 rows."""
