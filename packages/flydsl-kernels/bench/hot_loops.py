@@ -162,7 +162,7 @@ def tuned_loops(target: Any) -> Iterator[Loop]:
     if arch in tuned.BLOCK_SCALE:
         yield block_scale(tuned.BLOCK_SCALE[arch][0])
     for layout in ("nt", "nn", "tn", "tt"):
-        yield general(layout, tuned.DENSE[arch][0], target.dma128)
+        yield general(layout, next(t for t in tuned.DENSE[arch] if layout in t.layouts), target.dma128)
     if target.mx and arch == "gfx950":
         for (kind, weights), tiles in tuned.MX.items():
             yield microscaled(kind, weights, tiles[0])

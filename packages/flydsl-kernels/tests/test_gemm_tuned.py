@@ -84,11 +84,17 @@ def test_dense_entries(tile, split):
     m, n, k = tile.m + 5, 2 * tile.n, split * tile.k * 8
     a, b = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
     knobs = tile.knobs(split)
-    if split == 1:
-        run = gemm.build_gemm_module(n, k, "bf16", None, "nt", False, target().dma128, **knobs)
+    for layout in tile.layouts if split == 1 else ():
+        run = gemm.build_gemm_module(n, k, "bf16", None, layout, False, target().dma128, **knobs)
         out = torch.empty(m, n, dtype=torch.bfloat16)
         compiled_without_spills(run, out, a, b, out, out, m)
-    out = gemm.gemm_a16w16(a, b, user_kwargs=knobs)
+    if "nt" in tile.layouts:
+        out = gemm.gemm_a16w16(a, b, user_kwargs=knobs)
+    else:
+        m = tile.m + 8  # a row of A transposed is whole chunks
+        a = random(m, k, dtype="bf16")
+        stored = a.T.contiguous() if tile.layouts[0][0] == "t" else a, b.T.contiguous()
+        out = gemm.gemm_a16w16(*stored, user_kwargs=knobs, layout=tile.layouts[0])
     close_relative(out, a.double() @ b.double().T, BF16 * 1.01)
 
 
@@ -97,7 +103,8 @@ def test_every_problem_gets_knobs_that_are_accepted():
     for m in (1, 16, 33, 65, 129, 2048, 8192):
         for n in (8, 40, 72, 128, 384, 2048, 8192):
             for k in (64, 512, 7168):
-                gemm.build_gemm_module(n, k, "bf16", **tuned.dense_knobs(target(), m, n, k))
+                for layout in ("nt", "nn", "tn", "tt"):
+                    gemm.build_gemm_module(n, k, "bf16", None, layout, **tuned.dense_knobs(target(), m, n, k, layout))
 
 
 @CDNA

@@ -12,7 +12,7 @@ from flydsl.kernels.gemm.layouts import (
     shuffle_weight,
     shuffle_weight_w4,
 )
-from flydsl.kernels.gemm.schedule import Counts, Schedule, ScheduleError, hot_loop_schedule
+from flydsl.kernels.gemm.schedule import Counts, Schedule, ScheduleError, even_schedule, hot_loop_schedule
 from flydsl.kernels.gemm.tiles import RowTile, TurnedTile
 from flydsl.layout import bank_conflicts
 
@@ -25,6 +25,26 @@ def test_a_derived_schedule_covers_its_loop(counts, preload):
     schedule.check(counts)
     assert all(n > 0 for _, n in schedule.groups)
     assert not any(a[0] == b[0] for a, b in zip(schedule.groups, schedule.groups[1:], strict=False))
+
+
+@pytest.mark.parametrize("counts", [Counts(16, 2, 2, 8, 8), Counts(8, 10, 0, 3), Counts(56, 38, 0, 6),
+                                    Counts(1, 3, 2, 5, 8), Counts(16, 6, 2, 2), Counts(3, 0, 8, 0, 32)])  # fmt: skip
+@pytest.mark.parametrize("loads", [(0, 0.5), (0, 1), (0.45, 1.0)])
+def test_an_even_schedule_covers_its_loop_and_turns_what_it_writes(counts, loads):
+    schedule = even_schedule(counts, loads=loads)
+    schedule.check(counts)
+    turned = written = 0
+    for kind, n in schedule.groups:
+        turned += n if kind == "valu" else 0
+        written += n if kind == "ds_write" else 0
+        assert written * counts.valu <= turned * counts.ds_write
+
+
+def test_an_even_schedule_has_no_bunches_of_loads():
+    groups = even_schedule(Counts(48, 12, 0, 10), loads=(0, 0.5)).groups
+    assert all(n == 1 for kind, n in groups if kind == "vmem")
+    with pytest.raises(ScheduleError):
+        even_schedule(Counts(0, 0, 0, 1))
 
 
 def test_a_stale_schedule_is_refused():

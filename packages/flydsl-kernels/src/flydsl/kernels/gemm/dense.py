@@ -85,9 +85,9 @@ def _waves(block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> d
     raise ValueError(f"no arrangement of waves fits a tile of {block_m} x {block_n} x {block_k}")
 
 
-def get_default_kwargs(m: int, n: int, k: int) -> dict[str, int]:
+def get_default_kwargs(m: int, n: int, k: int, layout: str = "nt") -> dict[str, int]:
     """Knobs for a problem size: smaller tiles and a split reduction where there are too few of the large ones."""
-    return dense_knobs(target(), m, n, k)
+    return dense_knobs(target(), m, n, k, layout)
 
 
 def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
@@ -146,7 +146,7 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
         raise ValueError(f"gemm_a16w16: bias must have shape {(n,)}, got {tuple(bias.shape)}")
     if m == 0 or n == 0:
         return out
-    knobs = get_default_kwargs(m, n, k)
+    knobs = get_default_kwargs(m, n, k, layout)
     given = dict(user_kwargs or {})
     given.pop("use_half_tile_interleaved", None)
     if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():

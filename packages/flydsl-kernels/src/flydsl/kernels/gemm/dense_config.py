@@ -126,14 +126,21 @@ class DenseConfig:
 
     @property
     def reach(self) -> int:
-        """Tiles that loads into registers are ahead: two, where there are registers for them (512 on gfx9)."""
+        """Tiles that loads into registers are ahead: more than one where there are registers for them (512 on gfx9).
+        Two are in time for the near caches only."""
         if self.target.wave == 64:
-            return 2
+            return 3
         chunks = self.a_tile.loads + self.b_tile.loads
         fragments = 2 * (min(self.m_repeat, 2) + self.n_repeat) * self.op.blocks
         turned = (self.layout[0] == "t") + (self.layout[1] == "n")
         needed = self.m_repeat * self.n_repeat * self.op.acc_len + (2 * chunks + fragments + 4 * turned) * WORDS
         return 2 if needed <= REGISTERS else 1
+
+    @property
+    def crossing(self) -> bool:
+        """Whether one operand is written to LDS after the barrier, so that copies are spread over the whole tile.
+        Estimated worse on gfx12, where vector and memory instructions do not issue beside matrix instructions."""
+        return self.reach > 1 and self.target.wave == 64
 
     @property
     def shuffle(self) -> ShufflePlan:

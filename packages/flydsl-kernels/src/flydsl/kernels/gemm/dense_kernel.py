@@ -7,6 +7,7 @@ and (where there are registers for it) the one after is on its way to registers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -22,11 +23,14 @@ from .dense_config import DenseConfig
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
 from .operand import operand
-from .schedule import Tally
+from .schedule import Tally, even_schedule, hot_loop_schedule
 from .splitk import add_slice
 
 __all__ = ["launch_dense"]
 
+# Share of a tile's matrix instructions before the barrier over which direct copies are started: those at the end of it
+# are waited for.
+COPY_WINDOW = 0.5
 MAX_WAIT = 63  # of the counter of vector memory operations
 OPERANDS = {"f16": fx.Float16, "bf16": fx.BFloat16, "fp8": fx.Int8}
 
@@ -61,28 +65,41 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     total = config.slice_k // config.block_k
     ragged = config.slice_k * config.split_k != config.k
 
-    def fetch(t):
+    sides = ((a, 0), (b, a_tile.words))  # and where in a stage
+    # With loads more than a tile ahead, one operand goes to LDS before the barrier and the other after it, where the
+    # stage of the tile before is free: so the copies are spread over the whole tile. What is read for the next tile
+    # after the barrier is more, so that is where the one with fewer loads crosses it.
+    reach = config.reach
+    crossing = (min(sides, key=lambda side: side[0].loads),) if config.crossing else ()
+    regular = tuple(side for side in sides if side not in crossing)
+
+    def fetch(t, which):
         first = base_k + t * config.block_k
-        tally.add("vmem", a.loads + b.loads)
-        return [*a.fetch(first, ragged), *b.fetch(first, ragged)]
+        tally.add("vmem", sum(x.loads for x, _ in which))
+        return [chunk for x, _ in which for chunk in x.fetch(first, ragged)]
 
-    def commit(chunks, stage):
-        a.commit(stages[stage], chunks[: a.loads])
-        b.commit(stages[stage] + a_tile.words, chunks[a.loads :])
-        tally.add("ds_write", a_tile.loads + b_tile.loads)
-
-    def copy_a(t, stage):
-        a.copy_async(base_k + t * config.block_k, stages[stage], config.wave)
-        tally.add("vmem", a.loads)
-
-    def copy_b(t, stage):
-        b.copy_async(base_k + t * config.block_k, stages[stage] + a_tile.words, config.wave)
-        tally.add("vmem", b.loads)
+    def commit(chunks, stage, which):
+        for x, place in which:
+            x.commit(stages[stage] + place, chunks[: x.loads])
+            chunks = chunks[x.loads :]
+            tally.add("ds_write", x.writes)
+            tally.add("valu", x.turns if crossing else 0)
 
     size = part_rows(m_tiles)
     groups = m_tiles // size
     calls = config.blocks // op.blocks
     parts = calls * groups
+    copies = a.loads + b.loads
+    # Of the direct copies of a tile, those that are started after the barrier at which its stage is free. The others
+    # follow in the next tile: more at once would fill the queue of the memory pipeline, later ones would be waited for.
+    crossing_copies = max(round(copies / (1 + COPY_WINDOW * (parts - 1))), 1)
+
+    def copy(t, stage, first, last):
+        """Start the direct copies `first` to `last` of tile t."""
+        for x, place, before in ((a, 0, 0), (b, a_tile.words, a.loads)):
+            which = range(max(first - before, 0), min(last - before, x.loads))
+            x.copy_async(base_k + t * config.block_k, stages[stage] + place, config.wave, which)
+            tally.add("vmem", len(which))
 
     def reader(stage):
         """``read(part)``: rows of A, and before a block's first products the fragments of B."""
@@ -94,9 +111,12 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             if fx.const_expr(config.k_waves > 1):
                 blocks = [wave_k * config.blocks + i for i in blocks]
             tiles = n_tiles if first == 0 else 0
+            # In the order in which they are multiplied.
+            left = [[read_a(first, x) for x in blocks]]
             right = [[read_b(ni, i) for i in blocks] for ni in fx.range_constexpr(tiles)]
+            left += [[read_a(first + i, x) for x in blocks] for i in fx.range_constexpr(1, size)]
             tally.add("ds_read", (size * a.reads + tiles * b.reads) * op.blocks)
-            return [[read_a(first + i, x) for x in blocks] for i in fx.range_constexpr(size)], right
+            return left, right
 
         return read
 
@@ -109,48 +129,70 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         tally.add("mfma", size * n_tiles * op.instructions)
         return out, right
 
-    def turn_of(t, stage, pending, more):
-        """Make tile t + 1 readable in the next buffer; with direct copies also start that of A of a later tile. B of it
-        follows in the next tile: more copies at once would fill the queue of the memory pipeline."""
-        other = (stage + 1) % config.stages
+    held = [sum(x.loads for x, _ in which) for which in (regular, crossing)]  # vectors of a tile
+    whole = partial(hot_loop_schedule, early_writes=reach > 1), hot_loop_schedule
+    orders = (even_schedule, even_schedule) if crossing else whole
+
+    def step(acc, pending, first, t, stage, left):
+        """Multiply tile t from buffer `stage`, at least `left` tiles before the last, while later ones are copied. With
+        a `reach` of more than one, `pending` are the vectors that were loaded before and are not in LDS yet: of the
+        regular operands from tile t + 1 on, and of the crossing one from tile t + 2 on, in turns."""
+        tally.reset()
+        other, crossed = (stage + 1) % config.stages, (stage + 2) % config.stages
+        now, pending = pending[: held[0]], pending[held[0] :]
+        following, pending = pending[: held[1]], pending[held[1] :]
+        if fx.const_expr(reach == 1):
+            now = fetch(t + 1, regular)
+        elif fx.const_expr(not crossing and reach <= left):
+            pending.extend(fetch(t + reach, regular))
 
         def turn(hints):
-            if fx.const_expr(config.use_async):
-                hints()
-                fx.rocdl.s_waitcnt(vmcnt=min((config.stages - 2) * (a.loads + b.loads), MAX_WAIT))
-                fx.barrier()
-                if fx.const_expr(more):
-                    copy_a(t + config.stages, stage)
-            else:
-                commit(pending, other)
-                hints()
-                fx.barrier()
-            return lambda: reader(other)(0)
+            commit(now, other, regular)
+            if fx.const_expr(crossing and reach <= left):
+                pending.extend(fetch(t + reach, regular))
+            hints()
+            fx.barrier()
 
-        return turn
+            def cross():
+                fragments = reader(other)(0)
+                if fx.const_expr(left > 1):
+                    commit(following, crossed, crossing)
+                if fx.const_expr(reach < left):
+                    pending.extend(fetch(t + reach + 1, crossing))
+                return fragments
 
-    def step(acc, pending, first, t, stage, more=True):
-        """Multiply tile t from buffer `stage` while a later tile is fetched, if there is `more`; without direct copies
-        `pending` is tile t + 1 if that was fetched before."""
-        tally.reset()
-        if fx.const_expr(config.use_async):
-            copy_b(t + config.stages - 1, (stage - 1) % config.stages)
-        later = fetch(t + reach) if more and not config.use_async else []
-        now, later = (later, []) if reach == 1 else (pending, later)
-        state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn_of(t, stage, now, more), tally,
-                                config.scheduled, early_writes=reach > 1, early_loads=config.use_async)  # fmt: skip
-        return state[0], later, first
+            return cross
 
-    def tail(acc, first, remaining, stage):
-        """The last tiles of a ring of direct copies: only B of the last one is fetched yet, in the first of them."""
+        state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, config.scheduled,
+                                orders=orders)  # fmt: skip
+        return state[0], pending, first
+
+    def step_directly(acc, first, t, stage):
+        """The same with direct copies."""
         def turn(hints):
             hints()
-            fx.rocdl.s_waitcnt(vmcnt=min((remaining - 2) * (a.loads + b.loads), MAX_WAIT))
+            fx.rocdl.s_waitcnt(vmcnt=min((config.stages - 2) * copies, MAX_WAIT))
+            fx.barrier()
+            copy(t + config.stages, stage, 0, crossing_copies)
+            return lambda: reader((stage + 1) % config.stages)(0)
+
+        tally.reset()
+        copy(t + config.stages - 1, (stage - 1) % config.stages, crossing_copies, copies)
+        state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, config.scheduled,
+                                orders=(partial(even_schedule, loads=(0, COPY_WINDOW)),
+                                        partial(even_schedule, loads=(0, 1))))  # fmt: skip
+        return state[0], [], first
+
+    def tail(acc, first, remaining, stage):
+        """The last tiles of a ring of direct copies: only the rest of the last one is not started yet."""
+        def turn(hints):
+            hints()
+            fx.rocdl.s_waitcnt(vmcnt=min((remaining - 2) * copies, MAX_WAIT))
             fx.barrier()
             return lambda: reader((stage + 1) % config.stages)(0)
 
         if fx.const_expr(remaining == config.stages):
-            copy_b(fx.Int32(total - 1), (total - 1) % config.stages)
+            copy(fx.Int32(total - 1), (total - 1) % config.stages, crossing_copies, copies)
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, False)
         return state[0], first
 
@@ -166,23 +208,29 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
     count = m_tiles * n_tiles
     acc = [op.zero() for _ in fx.range_constexpr(count)]
-    reach = config.reach
-    ahead = config.stages if config.use_async else reach
+    enough = reach + len(crossing)  # tiles that follow one in the loop
+    ahead = config.stages if config.use_async else enough
     pending = []
     if fx.const_expr(config.use_async):
         begun = min(ahead, total)
         for t in fx.range_constexpr(begun):
-            copy_a(fx.Int32(t), t)
-            if fx.const_expr(t < ahead - 1):
-                copy_b(fx.Int32(t), t)
+            copy(fx.Int32(t), t, 0, copies if t < ahead - 1 else crossing_copies)
             fx.rocdl.sched_barrier(0)
-        later_loads = (begun - 1) * (a.loads + b.loads) - (b.loads if begun == ahead else 0)
-        fx.rocdl.s_waitcnt(vmcnt=min(later_loads, MAX_WAIT))
+        later = (begun - 1) * copies - (copies - crossing_copies if begun == ahead else 0)
+        fx.rocdl.s_waitcnt(vmcnt=min(later, MAX_WAIT))
     else:
-        chunks = fetch(fx.Int32(0))
-        if fx.const_expr(reach > 1 and total > 1):
-            pending = fetch(fx.Int32(1))
-        commit(chunks, 0)
+        # In the order of the loop, so that it need not wait for younger loads than those it needs.
+        chunks = fetch(fx.Int32(0), sides)
+        crossed = fetch(fx.Int32(1), crossing) if total > 1 else []
+        for t in fx.range_constexpr(1, min(reach, total)):
+            fx.rocdl.sched_barrier(0)
+            pending += fetch(fx.Int32(t), regular)
+            fx.rocdl.sched_barrier(0)
+            pending += fetch(fx.Int32(t + 1), crossing) if t + 1 < total else []
+        fx.rocdl.sched_barrier(0)
+        commit(chunks, 0, sides)
+        if fx.const_expr(total > 1):
+            commit(crossed, 1, crossing)
     fx.barrier()
     first = reader(0)(0)
     turns = max(total - ahead, 0) // config.stages
@@ -193,17 +241,20 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             acc_in, pending_in, first_in = unflat(state, kinds, len(pending))
             for stage in fx.range_constexpr(config.stages):
                 t = fx.Int32(turn) * config.stages + stage
-                acc_in, pending_in, first_in = step(acc_in, pending_in, first_in, t, stage)
+                if fx.const_expr(config.use_async):
+                    acc_in, pending_in, first_in = step_directly(acc_in, first_in, t, stage)
+                else:
+                    acc_in, pending_in, first_in = step(acc_in, pending_in, first_in, t, stage, enough)
             results = yield flat(acc_in, pending_in, first_in)
         acc, pending, first = unflat(results, kinds, len(pending))
     done = turns * config.stages
-    for t in fx.range_constexpr(done, max(total - ahead, done)):
-        acc, pending, first = step(acc, pending, first, fx.Int32(t), t % config.stages)
-    for t in fx.range_constexpr(max(total - ahead, 0), total - 1):
-        if fx.const_expr(config.use_async):
-            acc, first = tail(acc, first, total - t, t % config.stages)
+    for t in fx.range_constexpr(done, total - 1):
+        if fx.const_expr(not config.use_async):
+            acc, pending, first = step(acc, pending, first, fx.Int32(t), t % config.stages, total - 1 - t)
+        elif fx.const_expr(t < total - ahead):
+            acc, pending, first = step_directly(acc, first, fx.Int32(t), t % config.stages)
         else:
-            acc, pending, first = step(acc, pending, first, fx.Int32(t), t % config.stages, False)
+            acc, first = tail(acc, first, total - t, t % config.stages)
     acc, _ = finish_tile((acc, []), first, parts, reader((total - 1) % config.stages), multiply)
     acc = add_wave_slices(acc, stages[0], config, op, wave_k, wave, lane)
     columns = [column + wave_n * (n_tiles * 16) + ni * 16 + lane_row for ni in fx.range_constexpr(n_tiles)]

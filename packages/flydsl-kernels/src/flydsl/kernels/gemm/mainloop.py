@@ -12,9 +12,11 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from .schedule import VALU_DELAY, Tally, hot_loop_schedule
+from .schedule import Counts, Schedule, Tally, hot_loop_schedule
 
 __all__ = ["finish_tile", "part_rows", "run_tile"]
+
+Order = Callable[[Counts], Schedule]
 
 
 def part_rows(m_repeat: int) -> int:
@@ -22,20 +24,17 @@ def part_rows(m_repeat: int) -> int:
     return 2 if m_repeat % 2 == 0 else 1
 
 
-def _hints(tally: Tally, scheduled: bool, preload: tuple[int, int], early_writes: bool = False,
-           early_loads: bool = False, **more: int) -> None:  # fmt: skip
+def _hints(tally: Tally, scheduled: bool, order: Order) -> None:
     counts = tally.take()
     if scheduled and counts.mfma:
-        hot_loop_schedule(counts, preload, early_writes, early_loads, **more).emit(counts)
+        order(counts).emit(counts)
     if scheduled:
         fx.rocdl.sched_barrier(0)
 
 
 def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multiply: Callable[[Any, int, Any], Any],
              turn: Callable[[Callable[[], None]], Any], tally: Tally, scheduled: bool,
-             preload: tuple[int, int] = (0, 0), early_writes: bool = False,
-             early_loads: bool = False, beside: int = 1, delay: int = VALU_DELAY,
-             reads_late: bool = False) -> Any:  # fmt: skip
+             orders: tuple[Order, Order] = (hot_loop_schedule, hot_loop_schedule)) -> Any:  # fmt: skip
     """Multiply a tile; ``(acc, first part of the next tile)``.
 
     Args:
@@ -47,20 +46,18 @@ def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multi
         turn: ``turn(hints)`` finishes the copies to LDS, calls ``hints()``, and passes the barrier; it returns a
             function that reads part 0 of the next tile.
         tally: counted since the global loads of this tile were issued; hints are checked against it.
-        preload, early_writes, early_loads, beside, delay: of :func:`hot_loop_schedule`.
-        reads_late: another matrix instruction follows the barrier before the first read, which lets the matrix unit
-            wait less for the other waves.
+        orders: of what comes before the barrier and of what comes after it.
     """
+    before, after = orders
     fragments = first
     for p in range(parts - 1):
         following = read(p + 1)
         acc = multiply(acc, p, fragments)
         fragments = following
-    cross = turn(lambda: _hints(tally, scheduled, preload, early_writes, early_loads,
-                                beside=beside, delay=delay))  # fmt: skip
+    cross = turn(lambda: _hints(tally, scheduled, before))
     following = cross()
     acc = multiply(acc, parts - 1, fragments)
-    _hints(tally, scheduled, (0, 0), beside=beside, delay=delay, reads_from=int(reads_late))
+    _hints(tally, scheduled, after)
     return acc, following
 
 

@@ -12,6 +12,7 @@ nothing is copied between registers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -27,7 +28,7 @@ from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
 from .matrix import CHUNK_BYTES, MatrixOp
 from .mx_operand import FORMATS, LANE_GROUPS, HalvesTile, MxFormat, Scales
-from .schedule import Tally
+from .schedule import Tally, hot_loop_schedule
 from .tiles import RowTile
 
 __all__ = ["MxConfig", "launch_mx"]
@@ -257,7 +258,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             return lambda: reader((stage + 1) % len(stages))(0)
 
         acc, first = run_tile(acc, first, parts, reader(stage), multiplier(strips, words, number % halves), turn, tally,
-                              True, early_writes=True)  # fmt: skip
+                              True, (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule))  # fmt: skip
         return acc, next_strips, next_words if fresh else words, later, first
 
     count, total = config.m_repeat * config.n_repeat, config.k // config.tile_k

@@ -29,6 +29,7 @@ class RowMajor:
     """
 
     reads = 1  # of LDS, for a chunk
+    turns = 0  # vector instructions that turn a tile around
 
     def __init__(self, data: Any, tile: RowTile, rows_total: Any, row: Any, k: int, thread: Any,
                  element_bytes: int, shuffled: bool) -> None:  # fmt: skip
@@ -67,6 +68,11 @@ class RowMajor:
         """Global loads of a thread for a tile."""
         return self._tile.loads
 
+    @property
+    def writes(self) -> int:
+        """Writes to LDS of a thread for a tile."""
+        return self._tile.loads
+
     def commit(self, base: Any, chunks: list[Any]) -> None:
         self._tile.commit(base, self._thread, chunks)
 
@@ -74,9 +80,9 @@ class RowMajor:
         """``read(tile, block)``: this lane's chunk of a block of k in 16 rows, the first at row `start`."""
         return self._tile.reader(base + start * (self._tile.row_bytes // 4), lane_row, group, groups)
 
-    def copy_async(self, first: Any, base: Any, wave: int) -> None:
-        """Copy the tile to LDS without registers."""
-        self._tile.copy_async(self.buffer, self._at, base, self._thread, wave, self._offset(first))
+    def copy_async(self, first: Any, base: Any, wave: int, which: range) -> None:
+        """Copy the chunks `which` of each thread to LDS without registers."""
+        self._tile.copy_async(self.buffer, self._at, base, self._thread, wave, self._offset(first), which)
 
 
 class AsStored(RowMajor):
@@ -162,18 +168,31 @@ class KMajor:
             row, chunk = self._block(i)
             inside, column = self._row + row < self._rows, div(self._row + row, self._unit)
             start = inside.select(chunk * (LANES * self._stride) + column, FAR // 4)  # the same for every tile
-            for j in range(LANES):
+            block: list[Any] = []
+            # The last first: what is turned first then waits for all of them at once.
+            for j in reversed(range(LANES)):
                 if ragged:
                     k = first + chunk * LANES + j
                     at = (k < self._k).select(inside.select(k * self._stride + column, FAR // 4), FAR // 4)
-                    out.append(self.buffer.load(at, count))
+                    block.insert(0, self.buffer.load(at, count))
                 else:
-                    out.append(self.buffer.load(start, count, (first + j) * self._stride))
+                    block.insert(0, self.buffer.load(start, count, (first + j) * self._stride))
+            out += block
         return out
 
     @property
     def loads(self) -> int:
         return self._count * LANES
+
+    @property
+    def writes(self) -> int:
+        """As that of :class:`RowMajor`."""
+        return self._count * self.width
+
+    @property
+    def turns(self) -> int:
+        """Permutations of two elements for a tile."""
+        return self.writes * LANES // 2 if self._unit == 2 else 0
 
     def reader(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
         """As that of :class:`RowMajor`."""

@@ -9,6 +9,7 @@ fixed addresses.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -22,7 +23,7 @@ from .config import INT4_FACTOR, OUT_DTYPES, SCALE_BLOCK, PreshuffleConfig
 from .cshuffle import shuffle_tile
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
-from .schedule import Tally
+from .schedule import Tally, hot_loop_schedule
 from .tiles import KTile
 
 __all__ = ["launch_preshuffle"]
@@ -254,9 +255,13 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
             return cross
 
+        order = partial(hot_loop_schedule, beside=op.blocks, delay=SUMS_DELAY)
+        # With long instructions, another one follows the barrier before the first read: the wait for the other waves
+        # is shorter.
+        orders = (partial(order, preload=config.preload, early_writes=True),
+                  partial(order, reads_from=int(op.blocks > 1)))  # fmt: skip
         state, first = run_tile(acc, first, parts, reader(stage), multiplier(side, carried), turn, tally,
-                                config.scheduled, config.preload, early_writes=True, beside=op.blocks,
-                                delay=SUMS_DELAY, reads_late=op.blocks > 1)  # fmt: skip
+                                config.scheduled, orders)  # fmt: skip
         return state, following, later, first
 
     def flat(acc, side, pending, first):

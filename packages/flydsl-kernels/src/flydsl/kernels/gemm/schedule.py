@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import flydsl.expr as fx
 
-__all__ = ["Counts", "Schedule", "ScheduleError", "Tally", "hot_loop_schedule"]
+__all__ = ["Counts", "Schedule", "ScheduleError", "Tally", "even_schedule", "hot_loop_schedule"]
 
 KINDS = ("mfma", "ds_read", "ds_write", "vmem", "valu")
 VALU_DELAY = 2   # matrix instructions before the first vector arithmetic of a tile
@@ -92,9 +92,21 @@ def _spread(total: int, slots: int) -> list[int]:
     return [ceil(i + 1) - ceil(i) for i in range(slots)]
 
 
+def _schedule(groups: list[tuple[str, int]]) -> Schedule:
+    """Neighbours of a kind as one group."""
+    merged: list[tuple[str, int]] = []
+    for kind, count in groups:
+        if count == 0:
+            continue
+        if merged and merged[-1][0] == kind:
+            merged[-1] = (kind, merged[-1][1] + count)
+        else:
+            merged.append((kind, count))
+    return Schedule(tuple(merged))
+
+
 def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_writes: bool = False,
-                      early_loads: bool = False, beside: int = 1, delay: int = VALU_DELAY,
-                      reads_from: int = 0) -> Schedule:  # fmt: skip
+                      beside: int = 1, delay: int = VALU_DELAY, reads_from: int = 0) -> Schedule:  # fmt: skip
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
@@ -108,7 +120,6 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
         preload: (LDS reads, global loads) before the first matrix instruction.
         early_writes: what is written to LDS was loaded a tile before: writes are spread over the second half of the
             matrix instructions but the last sixth, which covers their latency before the barrier.
-        early_loads: what is loaded is waited for at the end of the tile: loads go over the first two thirds.
         beside: LDS reads that fit beside one matrix instruction; only where there are more, they are spread over all.
         delay: matrix instructions before the first vector arithmetic.
         reads_from: matrix instructions before the first LDS read after those of `preload`; the reads are then spread
@@ -126,7 +137,7 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
         window = n
     reads = [0] * held + _spread(left, window - held) + [0] * (n - window)
     left = counts.vmem - first_loads
-    window = max(n - n // 3 if early_loads else n - max(n // 6, 2), 1)
+    window = max(n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
     last_read = max((i for i, r in enumerate(reads) if r), default=-1)
     first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))
@@ -142,12 +153,49 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     for i in range(n):
         groups += [("mfma", 1), ("ds_read", reads[i]), ("vmem", loads[i]), ("ds_write", writes[i]),
                    ("valu", arithmetic[i])]  # fmt: skip
-    merged: list[tuple[str, int]] = []
-    for kind, count in groups:
-        if count == 0:
-            continue
-        if merged and merged[-1][0] == kind:
-            merged[-1] = (kind, merged[-1][1] + count)
-        else:
-            merged.append((kind, count))
-    return Schedule(tuple(merged))
+    return _schedule(groups)
+
+
+def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
+                  loads: tuple[float, float] = (0.45, 1.0)) -> Schedule:  # fmt: skip
+    """The order of a part of a tile that writes to LDS what was loaded tiles before, or copies directly: everything
+    else is spread evenly over the matrix instructions, so that a wave that is alone can issue it beside them.
+
+    LDS reads go over the first three quarters, or everywhere if they are more. The vector arithmetic of `counts` makes
+    what is written (it turns operands around): each write follows its share of it. Of the places near its even one,
+    each global load takes that with the fewest others.
+
+    Args:
+        counts: of the part; there must be a matrix instruction.
+        writes: share of the matrix instructions before the first write, and before the last one: early enough to be
+            done at a barrier after the part.
+        loads: the same of global loads. Loads after the writes can take their registers.
+    """
+    n = counts.mfma
+    if n < 1:
+        raise ScheduleError("a part without matrix instructions has no schedule")
+    slots = {kind: [0] * n for kind in KINDS}
+
+    def window(share: tuple[float, float]) -> tuple[int, int]:
+        first = min(int(n * share[0]), n - 1)
+        return first, min(max(int(n * share[1]), first + 1), n)
+
+    def spread(kind: str, first: int, last: int) -> None:
+        slots[kind] = [0] * first + _spread(getattr(counts, kind), last - first) + [0] * (n - last)
+
+    most = n - n // 4
+    spread("ds_read", 0, most if counts.ds_read <= most else n)
+    spread("valu" if counts.valu else "ds_write", *window(writes))
+    if counts.valu:
+        done = [sum(slots["valu"][: i + 1]) * counts.ds_write // counts.valu for i in range(n)]
+        slots["ds_write"] = [now - before for now, before in zip(done, [0, *done], strict=False)]
+    weight = [sum(slots[kind][i] for kind in KINDS) for i in range(n)]
+    start, end = window(loads)
+    for j in range(counts.vmem):
+        near = start + j * (end - start) // counts.vmem
+        far = max(start + (j + 1) * (end - start) // counts.vmem, near + 1)
+        i = min(range(near, far), key=lambda i: (weight[i], i))
+        slots["vmem"][i] += 1
+        weight[i] += 1
+    order = ("ds_read", "vmem", "valu", "ds_write")
+    return _schedule([group for i in range(n) for group in (("mfma", 1), *((kind, slots[kind][i]) for kind in order))])

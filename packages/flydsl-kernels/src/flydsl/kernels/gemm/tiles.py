@@ -130,17 +130,18 @@ class RowTile:
             lds_write(base, self.at(*self.part(thread, i)), value)
 
     def copy_async(self, source: Buffer, place_of: Callable[[Any, Any], Any], base: Any, thread: Any, wave: int,
-                   soffset: Any) -> None:  # fmt: skip
+                   soffset: Any, which: range | None = None) -> None:  # fmt: skip
         """Copy global memory to LDS without registers: a lane's LDS place is fixed, so its source is exchanged.
 
-        ``place_of(row, chunk)`` is the word offset of a chunk in `source`, linear in whole groups of 16 rows.
+        ``place_of(row, chunk)`` is the word offset of a chunk in `source`, linear in whole groups of 16 rows; `which`
+        chunks of each thread, or all.
         """
         atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int32)
         first = fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, wave) * (wave * WORDS)))
         step, rest = divmod(self.threads, self.chunks)  # rows from a copy to the next
         alike = rest == 0 and step % self.period == 0
         start = place_of(*self.source(*self.part(thread, 0)))
-        for i in range(self.loads):
+        for i in range(self.loads) if which is None else which:
             # Copies whose rows are exchanged alike differ by the same in all lanes: one register for their places.
             at = start if alike else place_of(*self.source(*self.part(thread, i)))
             offset = soffset + (place_of(i * step, 0) - place_of(0, 0)) if alike and i else soffset

@@ -117,6 +117,7 @@ class DenseTile:
         group: block rows of a group in the launch order; 0: plain.
         least: M from which it is considered.
         direct_stores: C is not put through LDS first.
+        layouts: for which it is.
     """
 
     m: int
@@ -127,6 +128,7 @@ class DenseTile:
     group: int = 0
     least: int = 1
     direct_stores: bool = False
+    layouts: tuple[str, ...] = ("nt", "nn", "tn", "tt")
 
     def knobs(self, split_k: int) -> dict[str, int]:
         """Options of ``build_gemm_module``."""
@@ -148,7 +150,9 @@ def _usual(k: int, most: int = 128 * 128, first: int = 0) -> tuple[DenseTile, ..
 DENSE: dict[str, tuple[DenseTile, ...]] = {
     "gfx942": _usual(64, first=32),
     "gfx950": (DenseTile(256, 256, 64, (2, 4, 1), group=4, least=129), *_usual(64)),
-    "gfx120": _usual(32, most=128 * 64),
+    # Where both operands are turned around, each thread of the larger workgroup turns less.
+    "gfx120": (DenseTile(256, 128, 32, (4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
+               *_usual(32, most=128 * 64)),
     "gfx1250": _usual(32),
 }
 
@@ -165,13 +169,14 @@ DENSE_KNOWN: dict[tuple[int, int, int], tuple[DenseTile, int]] = {
 MOST_SLICES, LEAST_TILES = 16, 8  # of a split reduction, and k tiles of a slice
 
 
-def dense_knobs(target: Target, m: int, n: int, k: int) -> dict[str, Any]:
+def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> dict[str, Any]:
     """Knobs of the general GEMM for a problem: smaller tiles and a split reduction where large tiles are too few."""
     for (most, columns, depth), (tile, split) in DENSE_KNOWN.items():
         if target.arch == "gfx950" and (columns, depth) == (n, k) and tile.least <= m <= most:
             return tile.knobs(split)
-    narrow = min(t.n for t in DENSE[target.arch])
-    tiles = [t for t in DENSE[target.arch] if m >= t.least and (n >= t.n or t.n == narrow)]
+    fitting = [t for t in DENSE[target.arch] if layout in t.layouts]
+    narrow = min(t.n for t in fitting)
+    tiles = [t for t in fitting if m >= t.least and (n >= t.n or t.n == narrow)]
 
     def count(t: DenseTile) -> int:
         return cdiv(m, t.m) * cdiv(n, t.n)
