@@ -3,6 +3,8 @@
 import pytest
 from kernel_helpers import DTYPES, Guarded, close_relative, needs, random, torch
 
+import flydsl.compiler as flyc
+import flydsl.ir
 from flydsl.kernels.common.arch import current_arch
 from flydsl.kernels.gemm import compile_ptpc_gemm, compile_wmma_gemm_tdm, launch_gemm_a8w8, preshuffle_b_16x16
 
@@ -24,12 +26,39 @@ def test_half(dtype, out, buffers):
 
 
 @HERE
-def test_default_tile():
-    """Divided among more waves than asked for, so that 256 registers are enough."""
-    m, n, k = 256, 256, 256
+@pytest.mark.parametrize(("m", "tile", "waves", "buffers", "k"), [
+    (1, (16, 32, 32), (1, 1), 4, 32), (37, (32, 96, 96), (2, 3), 2, 480), (69, (64, 48, 64), (1, 1), 3, 320),
+])  # fmt: skip
+def test_half_tiles(m, tile, waves, buffers, k):
+    n = 2 * tile[1]
+    a, b = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
+    c = Guarded(m, n)
+    compile_wmma_gemm_tdm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], m_warp=waves[0], n_warp=waves[1],
+                          in_dtype="bf16", out_dtype="f32", num_buffers=buffers)(c.out, a, b, m, n)  # fmt: skip
+    close_relative(c.check(), a.double() @ b.double().T, 1e-5)
+
+
+@HERE
+@pytest.mark.parametrize("cluster", [(2, 1), (1, 2), (2, 2)])
+def test_half_clusters(cluster):
+    m, n, k = 70, 128, 256
     a, b = random(m, k, dtype="f16"), random(n, k, dtype="f16", seed=1)
     c = Guarded(m, n, dtype=torch.float16)
-    compile_wmma_gemm_tdm(N=n, K=k)(c.out, a, b, m, n)
+    compile_wmma_gemm_tdm(K=k, tile_m=32, tile_n=64, tile_k=64, m_warp=1, n_warp=2, cluster_m=cluster[0],
+                          cluster_n=cluster[1])(c.out, a, b, m, n)  # fmt: skip
+    close_relative(c.check(), a.double() @ b.double().T, 2.0**-11 * 1.01)
+
+
+@HERE
+def test_default_tile():
+    """Divided among more waves than asked for, so that 256 registers are enough."""
+    m, n, k = 256, 256, 512
+    a, b = random(m, k, dtype="f16"), random(n, k, dtype="f16", seed=1)
+    c = Guarded(m, n, dtype=torch.float16)
+    run = compile_wmma_gemm_tdm(N=n, K=k)
+    resources = flydsl.ir.kernel_resources(flyc.compile(run, c.out, a, b, m, n).artifact.hsaco)
+    assert resources and not any(r.vgpr_spills for r in resources.values())
+    run(c.out, a, b, m, n)
     close_relative(c.check(), a.double() @ b.double().T, 2.0**-11 * 1.01)
 
 
@@ -50,11 +79,13 @@ def test_fp8_with_scales_per_row_and_column(m, n, k, built):
 
 
 @HERE
-def test_what_is_missing_says_so():
-    with pytest.raises(NotImplementedError, match="clusters"):
-        compile_wmma_gemm_tdm(K=256, cluster_m=2)
-    with pytest.raises(ValueError, match="K = 200 must be"):
-        compile_wmma_gemm_tdm(K=200)
+def test_refused():
+    for options, text in (({"K": 200}, "K = 200 must be"), ({"tile_k": 48}, "multiple of 32"),
+                          ({"in_dtype": "f32"}, "in_dtype must be"), ({"num_buffers": 1}, "num_buffers must be"),
+                          ({"out_dtype": "bf16"}, "out_dtype must be 'fp16' or 'f32'"),
+                          ({"N": 256, "cluster_n": 2}, "cluster_n = 512")):  # fmt: skip
+        with pytest.raises(ValueError, match=text):
+            compile_wmma_gemm_tdm(**{"K": 768, **options})
 
 
 @pytest.mark.skipif(current_arch().startswith("gfx1250"), reason="runs there")

@@ -9,6 +9,7 @@ from flydsl.kernels.gemm import functional, tuned
 from flydsl.kernels.quant import reference as ref
 
 ROUNDING = 2.0**-8 * 1.01
+MICROSCALED = needs("gfx950", "gfx1250")
 FP8_GEMM = needs("gfx942", "gfx950", "gfx120", "gfx1250")
 
 
@@ -77,7 +78,7 @@ def mx_operand(rows, k, dtype, seed):
     return q.view(torch.uint8), scale, values(q).double() * ref.e8m0_to_f32(scale).double().repeat_interleave(32, -1)
 
 
-@needs("gfx950")
+@MICROSCALED
 @pytest.mark.parametrize(("m", "n", "k", "a_dtype", "b_dtype"), [
     (5, 128, 256, "fp4", "fp4"), (70, 64, 384, "fp4", "fp4"), (40, 128, 512, "fp8", "fp4"), (33, 64, 256, "fp8", "fp8"),
 ])  # fmt: skip
@@ -122,7 +123,7 @@ def test_every_tile(types, tile):
     close_relative(out, left @ right.T, ROUNDING)
 
 
-@needs("gfx950")
+@MICROSCALED
 def test_microscaled_errors():
     a, scale_a, _ = mx_operand(6, 256, "fp4", 0)
     b, scale_b, _ = mx_operand(128, 256, "fp4", 1)
@@ -134,7 +135,17 @@ def test_microscaled_errors():
         ops.mx_gemm(a, b, scale_a, scale_b, "int4")
 
 
-@pytest.mark.skipif(current_arch().startswith("gfx950"), reason="the other architectures")
+@needs("gfx1250")
+def test_microscaled_pairs_of_gfx1250():
+    a, scale_a, _ = mx_operand(6, 256, "fp4", 0)
+    b, scale_b, _ = mx_operand(128, 256, "fp8", 1)
+    with pytest.raises(ValueError, match="got fp4 and fp8"):
+        ops.mx_gemm(a, b, scale_a, scale_b, "fp4", "fp8")
+    with pytest.raises(ValueError, match="N must be a multiple of 32, got 48"):
+        ops.mx_gemm(a, a[:1].expand(48, -1), scale_a, scale_a[:1].expand(48, -1))
+
+
+@pytest.mark.skipif(current_arch().startswith(("gfx950", "gfx1250")), reason="the other architectures")
 def test_microscaled_says_where_it_runs():
     byte = torch.zeros(64, 128, dtype=torch.uint8)
     with pytest.raises(ValueError, match="needs gfx950"):

@@ -62,21 +62,6 @@ def test_gfx11_says_what_is_missing():
 
 
 @needs("gfx1250")
-def test_microscaled_names_say_what_is_missing():
-    from flydsl.kernels import gemm_fp8fp4_gfx1250 as names
-
-    for name in ("compile_mxscale_gemm", "compile_mxfp4_gemm", "compile_mxfp8_gemm", "compile_a8w4_gemm"):
-        with pytest.raises(NotImplementedError, match="scaled 16x16x128 WMMA"):
-            getattr(names, name)(N=256, K=512)
-    with pytest.raises(NotImplementedError, match="scaled 16x16x128 WMMA"):
-        names.launch_gemm_a8w4_mxscale(None, None, None, None, None, 128, None, 256, 512)
-    with pytest.raises(NotImplementedError, match="split reduction"):
-        names.compile_fp8fp4_gemm(data_format="fp8", scale_mode="ptpc", N=256, K=512, split_k=2)
-    with pytest.raises(NotImplementedError, match="clusters"):
-        names.compile_fp8fp4_gemm(data_format="fp8", scale_mode="ptpc", N=256, K=512, cluster_m=2)
-
-
-@needs("gfx1250")
 @pytest.mark.parametrize("out_dtype", ["f32", "bf16"])
 def test_fp8_with_scales_per_row_and_column(out_dtype):
     m, n, k = 70, 128, 256

@@ -11,7 +11,7 @@ flydsl = torch.ops.flydsl
 LAYOUT = "b_16x16"
 CDNA = ("gfx942", "gfx950")
 ARCHS = {"gemm": GENERAL_GEMM, "linear": GENERAL_GEMM, "linear_inference": GENERAL_GEMM, "preshuffle_gemm": CDNA,
-         "blockscale_gemm": CDNA, "quantize_mx": ("gfx950",), "mx_gemm": ("gfx950",),
+         "blockscale_gemm": CDNA, "quantize_mx": ("gfx950",), "mx_gemm": ("gfx950", "gfx1250"),
          "scaled_gemm": GENERAL_GEMM}  # fmt: skip
 GRADIENTS = ["add", "softmax", "rmsnorm_fwd", "fused_add_rmsnorm_fwd", "layernorm_fwd", "fused_add_layernorm_fwd",
              "gemm", "rmsnorm", "layernorm", "linear"]  # fmt: skip

@@ -154,7 +154,7 @@ def test_scaled_gemm():
     assert beyond_results(lambda: scaled_gemm(a, b, *scales)) == 0
 
 
-@needs("gfx950")
+@needs("gfx950", "gfx1250")
 @pytest.mark.parametrize(("m", "k"), [(12, 256), (300, 384)])
 def test_mx_gemm(m, k):
     from flydsl.kernels.gemm.scaled import mx_gemm

@@ -347,8 +347,8 @@ def scaled_gemm(a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = Non
 
 def mx_gemm(a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = "fp4", b_dtype: str = "fp4",
             out_dtype: Any = None) -> Any:  # fmt: skip
-    """Product of microscaled torch tensors on gfx950: bytes (..., K/2) or (..., K) and a plain weight (N, K/2) or
-    (N, K), with e8m0 scales (..., K/32) and (N, K/32), as :func:`quantize_mx` gives them."""
+    """Product of microscaled torch tensors on gfx950 and gfx1250: bytes (..., K/2) or (..., K) and a plain weight
+    (N, K/2) or (N, K), with e8m0 scales (..., K/32) and (N, K/32), as :func:`quantize_mx` gives them."""
     import torch
 
     return _torch().mx_gemm(a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype or torch.bfloat16)

@@ -5,6 +5,7 @@ Everything that is not named here takes none for contiguous operands; one that i
 
 from __future__ import annotations
 
+from .common.arch import target
 from .common.dtypes import float_dtype
 from .common.index import align_up, cdiv
 from .norm.backward import rmsnorm_bwd_programs
@@ -46,4 +47,5 @@ def gemm_workspace(m: int, n: int, split_k: int) -> int:
 def mx_gemm_workspace(m: int, k: int) -> int:
     """Activation scales of m rows, padded and in the order of the kernel; besides, every weight and its scales are kept
     in the order of the kernel while they live."""
-    return 2 * align_up(m, 256) * align_up(cdiv(k, 32), 8)
+    rows, columns = (32, 4) if target().arch == "gfx1250" else (256, 8)
+    return 2 * align_up(m, rows) * align_up(cdiv(k, 32), columns)

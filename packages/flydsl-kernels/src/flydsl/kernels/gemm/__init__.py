@@ -18,10 +18,10 @@ from .rdna_fp8 import *  # noqa: F403
 _TORCH = {
     "shuffle_weight": "layouts", "shuffle_weight_w4": "layouts", "shuffle_scale_w4": "layouts",
     "e8m0_shuffle": "layouts", "preshuffle_b_16x16": "layouts", "preshuffle_b_fp8": "layouts",
-    "shuffle_scale_for_int4": "layouts", "layout_of": "layouts", "preshuffle_gemm": "functional",
-    "blockscale_gemm": "functional", "linear": "functional", "preshuffled": "functional",
-    "clear_preshuffle_cache": "functional", "mx_gemm": "scaled", "scaled_gemm": "scaled", "flydsl_hgemm": "callers",
-    "flydsl_preshuffle_gemm_a8": "callers", "flydsl_8wave_gemm_a8": "callers",
+    "shuffle_scale_32x4": "layouts", "shuffle_scale_for_int4": "layouts", "layout_of": "layouts",
+    "preshuffle_gemm": "functional", "blockscale_gemm": "functional", "linear": "functional",
+    "preshuffled": "functional", "clear_preshuffle_cache": "functional", "mx_gemm": "scaled", "scaled_gemm": "scaled",
+    "flydsl_hgemm": "callers", "flydsl_preshuffle_gemm_a8": "callers", "flydsl_8wave_gemm_a8": "callers",
 }  # fmt: skip
 
 __all__ = [

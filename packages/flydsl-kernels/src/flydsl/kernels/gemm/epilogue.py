@@ -18,6 +18,8 @@ __all__ = ["ACTIVATE", "FAR", "Epilogue", "TilePlace", "store_tile"]
 
 FAR = 1 << 30  # a byte offset beyond any tile of C
 
+VECTOR = 4  # f32 of 16 bytes
+
 ACTIVATE: dict[str, Callable[[Any], Any]] = {
     "none": lambda x: x, "bias": lambda x: x, "bias_relu": relu, "bias_silu": silu, "bias_gelu": gelu,
 }  # fmt: skip
@@ -84,6 +86,14 @@ class Epilogue:
             bias = Buffer(data, element, None, self._n).load(column, 1)[0].to(fx.Float32)
         return scale, bias
 
+    def column_scales(self, column: Any, count: int) -> Any:
+        """Scales of `count` columns (a multiple of four) from `column` as a vector, or None."""
+        if not self._scaled:
+            return None
+        buffer = Buffer(self._tensors["scale_b"], fx.Float32, None, self._n)
+        parts = [buffer.load(column + i, VECTOR) for i in range(0, count, VECTOR)]
+        return fx.Vector.from_elements([part[i] for part in parts for i in range(VECTOR)], fx.Float32)
+
     def apply(self, value: Any, row_scale: Any, column_scale: Any, bias: Any) -> Any:
         """One element of the result, f32."""
         value = value.to(fx.Float32)
@@ -96,16 +106,16 @@ class Epilogue:
         return ACTIVATE[self._activation](value)
 
 
-def store_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: MatrixOp, place: TilePlace) -> None:
+def store_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: MatrixOp, place: TilePlace,
+               put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:  # fmt: skip
     """Store the accumulators ``[mi * len(place.columns) + ni]``, one element a lane at a time.
 
-    Rows past the end are dropped by the bounds of C, columns past the end by an offset beyond them.
+    Rows past the end are dropped by the bounds of C, columns past the end by an offset beyond them. Where
+    `place.row_of` is given, ``put(c, at, vector)`` stores consecutive columns, or adds them.
     """
     out = Buffer(c, element, fx.Int64(place.row) * place.n, place.rows * place.n)
-    if place.row_of is not None:  # for sums that are stored as they are
-        for index, value in enumerate(acc):
-            mi, ni = divmod(index, len(place.columns))
-            out.store(place.row_of(mi) * place.n + place.columns[ni], value.to(element))
+    if place.row_of is not None:
+        _store_rows(out, acc, epilogue, op, place, put)
         return
     terms = [epilogue.column_terms(column) for column in place.columns]
     with fx.fastmath("contract"):
@@ -124,3 +134,22 @@ def store_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: Mat
                     if place.ragged:
                         at = (column < place.n).select(at, FAR // (element.width // 8))
                     out.store_one(at, value)
+
+
+def _store_rows(out: Buffer, acc: list[Any], epilogue: Epilogue, op: MatrixOp, place: TilePlace,
+                put: Callable[[Buffer, Any, Any], None]) -> None:  # fmt: skip
+    """:func:`store_tile` where a lane holds consecutive columns of a row: scales at most, 16 bytes at a time."""
+    assert place.row_of is not None
+    width = min(op.acc_len, 128 // out.element.width)
+    scales = [epilogue.column_scales(column, op.acc_len) for column in place.columns]
+    for mi in range(len(acc) // len(place.columns)):
+        row = place.row_of(mi)
+        factors = epilogue.row_factors(place.m, place.row + row, 1)
+        for ni, column in enumerate(place.columns):
+            value = acc[mi * len(place.columns) + ni]
+            if factors is not None:
+                value = value * (scales[ni] * factors[0])
+            value = value.to(out.element)
+            for i in range(0, op.acc_len, width):
+                part = value if width == op.acc_len else value.shuffle(value, list(range(i, i + width)))
+                put(out, row * place.n + column + i, part)

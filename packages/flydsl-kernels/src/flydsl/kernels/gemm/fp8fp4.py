@@ -1,7 +1,7 @@
 """The fp8 and fp4 GEMMs of gfx1250 under the names their callers use.
 
-Scales per row and column ("ptpc") of fp8 operands run on the general GEMM kernel. Microscaled operands need the scaled
-WMMA with its scale operands in LDS, which this library does not have: those names raise NotImplementedError.
+e8m0 scales per 32 k ("mxscale") go into the matrix instruction, f32 scales per row and column ("ptpc") into the
+epilogue.
 """
 # ruff: noqa: N803 - the specified argument names
 
@@ -14,22 +14,16 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from .config import with_occupancy
-from .dense_config import DenseConfig
-from .dense_kernel import launch_dense
-from .gfx1250 import _config, _no_clusters
+from .wmma_config import WmmaConfig, wmma_config
+from .wmma_kernel import launch_wmma
 
 __all__ = [
     "compile_a8w4_gemm", "compile_fp8fp4_gemm", "compile_mxfp8_gemm", "compile_mxscale_gemm",
     "launch_gemm_a8w4_mxscale",
 ]  # fmt: skip
 
-DATA_FORMATS = ("fp4", "fp8", "a8w4")
-
-
-def _no_scaled_wmma(where: str, what: str) -> NotImplementedError:
-    return NotImplementedError(f"{where}: {what} needs the scaled 16x16x128 WMMA of gfx1250 with its e8m0 scale "
-                               "operands, which is not implemented; fp8 with scales per row and column is "
-                               "(compile_ptpc_gemm)")  # fmt: skip
+DATA_FORMATS = {"fp4": ("fp4", "fp4"), "fp8": ("fp8", "fp8"), "a8w4": ("fp8", "fp4")}  # of A and B
+SCALE_MODES = {"mxscale": "mx", "ptpc": "rows"}
 
 
 @functools.lru_cache
@@ -39,49 +33,52 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
                         cluster_m: int = 1, cluster_n: int = 1, out_dtype: str = "f32", inst_prefetch: bool = False,
                         split_k: int = 1, expert_sched_mode: bool = True, atomic_barrier_enable: bool = False,
                         ascale_load_path: str = "vgpr") -> Any:  # fmt: skip
-    """``fn(c, a, b, a_scale, b_scale, M, N, lda, ldc, stream=None)`` on gfx1250.
+    """``fn(c, a, b, a_scale, b_scale, M, N, lda, ldc, stream=None)`` on gfx1250: ``c = a b^T``, summed in f32.
+
+    a is row-major (two fp4 in a byte, the first in the low bits), b in the order of ``preshuffle_b_16x16`` of its
+    bytes. lda and ldc are elements from a row of a (of c) to the next, 0 where rows are contiguous.
 
     Args:
-        data_format: ``"fp8"`` is implemented; ``"fp4"`` and ``"a8w4"`` are microscaled.
-        scale_mode: ``"ptpc"``: f32 scales ``a_scale[M]`` and ``b_scale[N]``; ``"mxscale"`` is not implemented.
+        data_format: ``"fp4"``, ``"fp8"`` (e4m3), or ``"a8w4"`` with a of fp8 and b of fp4.
+        scale_mode: ``"mxscale"``: e8m0 scales per 32 k of both operands in the order of ``shuffle_scale_32x4``;
+            ``"ptpc"`` (fp8 only): f32 scales ``a_scale[M]`` and ``b_scale[N]``.
         N: fixed when the kernel is compiled; 0: taken from the call. It is a multiple of tile_n, K of tile_k.
-        out_dtype: ``"f32"`` or ``"bf16"``.
+        m_warp, n_warp: waves along the rows and columns; there are more if a wave's part of the tile would not fit its
+            registers.
+        out_dtype: ``"f32"``, ``"bf16"`` or ``"f16"``.
         num_buffers: LDS buffers, 2 to 4.
+        split_k: workgroups that share a tile's reduction. c is cleared, and each adds its share: rounded to the type
+            of c once a share, in an order that may differ between launches. K is a multiple of tile_k * split_k.
+        cluster_m, cluster_n: workgroups along the rows and columns that load what they share once, at most 16.
         l2_prefetch_distance, inst_prefetch, expert_sched_mode, atomic_barrier_enable, ascale_load_path: accepted;
             they tune what this kernel does not use.
 
     Raises:
         ValueError: the architecture or an argument is not supported.
-        NotImplementedError: microscaled operands, clusters, a split reduction, or rows that are not contiguous.
     """
     where = "compile_fp8fp4_gemm"
-    if data_format not in DATA_FORMATS or scale_mode not in ("mxscale", "ptpc"):
+    if data_format not in DATA_FORMATS or scale_mode not in SCALE_MODES:
         raise ValueError(f"{where}: data_format must be one of {', '.join(DATA_FORMATS)} and scale_mode 'mxscale' or "
                          f"'ptpc', got {data_format!r} and {scale_mode!r}")  # fmt: skip
-    if out_dtype not in ("f32", "bf16"):
-        raise ValueError(f"{where}: out_dtype must be 'f32' or 'bf16', got {out_dtype!r}")
     if scale_mode == "ptpc" and data_format != "fp8":
         raise ValueError(f"{where}: scales per row and column are for data_format 'fp8', got {data_format!r}")
-    _no_clusters(where, cluster_m, cluster_n)
-    if split_k != 1:
-        raise NotImplementedError(f"{where}: a split reduction is not implemented for fp8, got split_k = {split_k}")
+    a_dtype, b_dtype = DATA_FORMATS[data_format]
 
-    def config_of(n: int) -> DenseConfig:
-        return _config(where, n, K, "fp8", out_dtype, (tile_m, tile_n, tile_k), (m_warp, n_warp), num_buffers, True)
+    def config_of(n: int, lda: int = 0, ldc: int = 0) -> WmmaConfig:
+        return wmma_config(where, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
+                             n_waves=n_warp, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype,
+                             scales=SCALE_MODES[scale_mode], stages=num_buffers, lda=lda, ldc=ldc,
+                             split_k=split_k, cluster_m=cluster_m, cluster_n=cluster_n)  # fmt: skip
 
-    config_of(N or tile_n)  # its errors at once
-    if scale_mode == "mxscale":
-        raise _no_scaled_wmma(where, f"data_format {data_format!r} with e8m0 scales")
+    config_of(N or tile_n * cluster_n)  # its errors at once
 
     @flyc.jit
-    def fp8_gemm(c, a, b, a_scale, b_scale, M: fx.Int32, N: fx.Constexpr[int], lda: fx.Constexpr[int],
-                 ldc: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):  # fmt: skip
-        if fx.const_expr(lda not in (0, K) or ldc not in (0, N)):
-            raise NotImplementedError(f"{where}: rows must be contiguous, got lda = {lda}, ldc = {ldc}")
+    def fp8fp4_gemm(c, a, b, a_scale, b_scale, M: fx.Int32, N: fx.Constexpr[int], lda: fx.Constexpr[int],
+                    ldc: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):  # fmt: skip
         tensors = {"c": c, "a": a, "b": b, "scale_a": a_scale, "scale_b": b_scale}
-        launch_dense(tensors, M, config_of(N), stream)
+        launch_wmma(tensors, M, config_of(N, lda, ldc), stream)
 
-    return with_occupancy(fp8_gemm, waves_per_eu)
+    return with_occupancy(fp8fp4_gemm, waves_per_eu)
 
 
 def _microscaled(data_format: str, name: str, description: str) -> Any:
@@ -91,12 +88,8 @@ def _microscaled(data_format: str, name: str, description: str) -> Any:
         return compile_fp8fp4_gemm(scale_mode="mxscale", **options)
 
     compile_.__name__ = compile_.__qualname__ = name
-    compile_.__doc__ = f"""{description} on gfx1250: :func:`compile_fp8fp4_gemm` with e8m0 scales.
-
-    Raises:
-        ValueError: the architecture or an argument is not supported.
-        NotImplementedError: always otherwise; the scaled WMMA is missing.
-    """
+    compile_.__doc__ = f"""{description} on gfx1250: :func:`compile_fp8fp4_gemm` with e8m0 scales, four LDS buffers and
+    bf16 output unless said otherwise."""
     return compile_
 
 
@@ -106,16 +99,25 @@ compile_mxfp8_gemm = _microscaled("fp8", "compile_mxfp8_gemm", "fp8 activations 
 compile_a8w4_gemm = _microscaled("a8w4", "compile_a8w4_gemm", "fp8 activations and fp4 weights")
 
 
-def launch_gemm_a8w4_mxscale(c: Any, a: Any, b: Any, sa: Any, sb: Any, M: int, stream: Any, N: int, K: int,
-                             lda: int = 0, ldc: int = 0, tile_m: int = 128, tile_n: int = 128, tile_k: int = 128,
-                             m_warp: int = 2, n_warp: int = 2, out_is_f16: int = 0, num_buffers: int = 2,
-                             cluster_m: int = 1, cluster_n: int = 1) -> None:  # fmt: skip
-    """fp8 activations (M, K), fp4 weights by ``preshuffle_b_16x16``, e8m0 scales "32x4", on gfx1250.
+@flyc.jit
+def launch_gemm_a8w4_mxscale(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Constexpr[int],
+                             K: fx.Constexpr[int], lda: fx.Constexpr[int] = 0, ldc: fx.Constexpr[int] = 0,
+                             tile_m: fx.Constexpr[int] = 128, tile_n: fx.Constexpr[int] = 128,
+                             tile_k: fx.Constexpr[int] = 128, m_warp: fx.Constexpr[int] = 2,
+                             n_warp: fx.Constexpr[int] = 2, out_is_f16: fx.Constexpr[int] = 0,
+                             num_buffers: fx.Constexpr[int] = 2, cluster_m: fx.Constexpr[int] = 1,
+                             cluster_n: fx.Constexpr[int] = 1):  # fmt: skip
+    """``c = a b^T`` on gfx1250: a e4m3 (M, K), b fp4 by ``preshuffle_b_16x16``, c bf16 (f16 if `out_is_f16`).
+
+    sa and sb are e8m0 scales per 32 k in the order of ``shuffle_scale_32x4``; lda and ldc elements from a row to the
+    next, 0 where rows are contiguous.
 
     Raises:
         ValueError: the architecture or an argument is not supported.
-        NotImplementedError: always otherwise; the scaled WMMA is missing.
     """
-    compile_a8w4_gemm(N=N, K=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_warp=m_warp, n_warp=n_warp,
-                      num_buffers=num_buffers, cluster_m=cluster_m, cluster_n=cluster_n,
-                      out_dtype="bf16")  # fmt: skip
+    where = "launch_gemm_a8w4_mxscale"
+    config = wmma_config(where, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
+                           n_waves=n_warp, a_dtype="fp8", b_dtype="fp4", out_dtype="f16" if out_is_f16 else "bf16",
+                           scales="mx", stages=num_buffers, lda=lda, ldc=ldc, cluster_m=cluster_m,
+                           cluster_n=cluster_n)  # fmt: skip
+    launch_wmma({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)

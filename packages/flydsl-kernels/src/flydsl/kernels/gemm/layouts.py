@@ -10,7 +10,8 @@ import torch
 
 __all__ = [
     "B_16X16", "B_16X16_INT4", "check_layout", "e8m0_shuffle", "layout_of", "preshuffle_b_16x16", "preshuffle_b_fp8",
-    "shuffle_scale_for_int4", "shuffle_scale_w4", "shuffle_weight", "shuffle_weight_w4", "tag", "tag_packed",
+    "shuffle_scale_32x4", "shuffle_scale_for_int4", "shuffle_scale_w4", "shuffle_weight", "shuffle_weight_w4", "tag",
+    "tag_packed",
 ]  # fmt: skip
 
 B_16X16 = "b_16x16"
@@ -119,6 +120,23 @@ def shuffle_scale_w4(scale: torch.Tensor, experts: int = 1, gate_up: bool = Fals
     else:
         view = data.view(m // 32, 2, 16, n // 8, 2, 4).permute(0, 3, 5, 2, 4, 1)
     return view.contiguous().view(scale.shape)
+
+
+def shuffle_scale_32x4(scale: torch.Tensor) -> torch.Tensor:
+    """Scales (rows, K/32) in the order of the scaled WMMA of gfx1250: (rows/32 rounded up, K) bytes.
+
+    The four of 128 k of a row are a word, and the words of 32 rows lie together. Rows are padded with zeros.
+
+    Raises:
+        ValueError: K is not a multiple of 128.
+    """
+    rows, n = scale.shape
+    if n % 4:
+        raise ValueError(f"shuffle_scale_32x4: K must be a multiple of 128, got {n * 32}")
+    groups = -(-rows // 32)
+    padded = torch.zeros(groups * 32, n, dtype=torch.uint8, device=scale.device)
+    padded[:rows] = scale.view(torch.uint8)
+    return padded.view(groups, 32, n // 4, 4).permute(0, 2, 1, 3).contiguous().view(groups, n * 32)
 
 
 def preshuffle_b_16x16(b: torch.Tensor, rows: int, cols: int) -> torch.Tensor:

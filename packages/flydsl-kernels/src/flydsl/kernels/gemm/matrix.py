@@ -16,7 +16,7 @@ import flydsl.expr as fx
 
 from ..common.arch import Target
 
-__all__ = ["CHUNK_BYTES", "MatrixOp", "matrix_op"]
+__all__ = ["CHUNK_BYTES", "MatrixOp", "matrix_op", "wmma_scaled"]
 
 CHUNK_BYTES = 16
 
@@ -131,25 +131,46 @@ def _joined(parts: list[Any]) -> Any:
     return parts[0]
 
 
+def _call(atom: Any, operands: list[tuple[list[Any], Any]], acc: Any) -> Any:
+    """``acc + a b`` by one WMMA; an operand is its chunks, one after the other, and the type of their elements."""
+    registers = []
+    for chunks, element in operands:
+        whole = _joined([chunk.bitcast(element) for chunk in chunks])
+        register = fx.make_rmem_tensor(whole.numel, element)
+        register.store(whole)
+        registers.append(register)
+    total = fx.make_rmem_tensor(acc.numel, fx.Float32)
+    total.store(acc)
+    left, right = registers
+    fx.mma_atom_call(atom, total, left, right, total)
+    return total.load()
+
+
 def _wmma(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
     """WMMA: one instruction for the chunks of a call, which are an operand one after the other."""
 
     def step(a: list[Any], b: list[Any], acc: Any, _: int) -> Any:
-        atom = fx.make_mma_atom(kind())
-        operands = []
-        for chunks in (a, b):
-            parts = [chunk.bitcast(element) for chunk in chunks]
-            n = parts[0].numel
-            register = fx.make_rmem_tensor(n * len(parts), element)
-            register.store(_joined(parts))
-            operands.append(register)
-        total = fx.make_rmem_tensor(8, fx.Float32)
-        total.store(acc)
-        left, right = operands
-        fx.mma_atom_call(atom, total, left, right, total)
-        return total.load()
+        return _call(fx.make_mma_atom(kind()), [(a, element), (b, element)], acc)
 
     return step
+
+
+ELEMENTS = {"fp8": fx.Float8E4M3FN, "fp4": fx.Float4E2M1FN}
+
+
+def wmma_scaled(a: list[Any], b: list[Any], acc: Any, types: tuple[str, str], scales: tuple[Any, Any],
+                halves: tuple[int, int]) -> Any:  # fmt: skip
+    """Scaled WMMA of gfx1250 with K = 128: the chunks of a lane of both operands (two of fp4, four of fp8).
+
+    Args:
+        types: of a and b, ``"fp8"`` or ``"fp4"``.
+        scales: of a and b: i32 of four e8m0 bytes, those of 32 k after each other.
+        halves: which half of the lanes has the scales of the operand's 16 rows.
+    """
+    left, right = (ELEMENTS[name] for name in types)
+    kind = fx.rocdl.WMMAScale(16, 16, 128, left, right, opsel_a=halves[0], opsel_b=halves[1])
+    atom = fx.make_mma_atom(kind).set_value({"scale_a": scales[0], "scale_b": scales[1]})
+    return _call(atom, [(a, left), (b, right)], acc)
 
 
 def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:

@@ -14,9 +14,17 @@ import torch
 from ..common.arch import require_arch, target
 from ..common.arrays import _dtype, launch
 from .fp8_rowscale import BLOCK_K, compile_fp8_gemm_8w
+from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm
 from .functional import in_order, preshuffle_gemm, preshuffled, takes_preshuffled
 from .gfx1250 import compile_ptpc_gemm
-from .layouts import e8m0_shuffle, preshuffle_b_16x16, preshuffle_b_fp8, shuffle_weight, shuffle_weight_w4
+from .layouts import (
+    e8m0_shuffle,
+    preshuffle_b_16x16,
+    preshuffle_b_fp8,
+    shuffle_scale_32x4,
+    shuffle_weight,
+    shuffle_weight_w4,
+)
 from .mx import compile_mxfp4_gemm
 from .rdna_fp8 import compile_fp8_gemm
 from .tuned import MX, choose
@@ -102,14 +110,15 @@ def _dividing(where: str, name: str, size: int, tiles: tuple[int, ...]) -> int:
 
 def mx_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, a_dtype: str = "fp4",
             b_dtype: str = "fp4", out_dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:  # fmt: skip
-    """``dequantised(a) dequantised(b)^T`` of microscaled operands on gfx950, summed in f32.
+    """``dequantised(a) dequantised(b)^T`` of microscaled operands on gfx950 and gfx1250, summed in f32.
 
     Args:
         a: bytes (..., K/2) of fp4, or (..., K) of fp8 or of fp6 in groups padded to 32 bytes, as ``quantize_mx`` and
             ``per_1x32_f6_quant`` give them.
         b: bytes (N, K/2) of fp4 or (N, K) of fp8, as they are, without an order of their own.
         scale_a, scale_b: e8m0 bytes (..., K/32) and (N, K/32).
-        a_dtype: ``"fp4"``, ``"fp6"`` or ``"fp8"``; `b_dtype` ``"fp4"`` or ``"fp8"``.
+        a_dtype: ``"fp4"``, ``"fp6"`` or ``"fp8"``; `b_dtype` ``"fp4"`` or ``"fp8"``. On gfx1250 not fp6, and not fp4
+            with a weight of fp8.
         out_dtype: bfloat16 or float16.
 
     Raises:
@@ -117,7 +126,7 @@ def mx_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: to
         ValueError: a type, a shape or the architecture is not supported.
     """
     where = "mx_gemm"
-    found = require_arch(where, "gfx950")
+    found = require_arch(where, "gfx950", "gfx1250")
     if a_dtype not in STORED or b_dtype not in ("fp4", "fp8"):
         raise ValueError(f"{where}: a_dtype must be fp4, fp6 or fp8 and b_dtype fp4 or fp8, got {a_dtype!r} and "
                          f"{b_dtype!r}")  # fmt: skip
@@ -134,11 +143,33 @@ def mx_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: to
                          f"{tuple(scale_b.shape)}")  # fmt: skip
     out = a.new_empty((m, n), dtype=out_dtype)
     if m and n:
-        tile = choose(MX[a_dtype, b_dtype], where, found, m, n, k)
-        run = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype,
-                                 b_dtype=b_dtype, out_dtype=_OUT[out_dtype])  # fmt: skip
-        shuffle: Callable[[torch.Tensor], Any] = shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight
-        order = in_order(b, b_dtype, lambda w: shuffle(w.view(torch.int8)))
-        scales = e8m0_shuffle(scale_a.reshape(m, -1)), in_order(scale_b, "e8m0", e8m0_shuffle)
-        launch(run, a, out, rows.view(torch.int8), order.view(torch.int8), *scales, m, n)
+        run = _mx_gfx1250 if found.arch == "gfx1250" else _mx_gfx950
+        run(where, rows, b, scale_a.reshape(m, -1), scale_b, out, (m, n, k), (a_dtype, b_dtype))
     return out.view(*a.shape[:-1], n)
+
+
+def _mx_gfx950(where: str, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+               out: torch.Tensor, sizes: tuple[int, int, int], dtypes: tuple[str, str]) -> None:  # fmt: skip
+    (m, n, k), (a_dtype, b_dtype) = sizes, dtypes
+    tile = choose(MX[a_dtype, b_dtype], where, target(), m, n, k)
+    run = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype, b_dtype=b_dtype,
+                             out_dtype=_OUT[out.dtype])  # fmt: skip
+    shuffle: Callable[[torch.Tensor], Any] = shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight
+    order = in_order(b, b_dtype, lambda w: shuffle(w.view(torch.int8)))
+    scales = e8m0_shuffle(scale_a), in_order(scale_b, "e8m0", e8m0_shuffle)
+    launch(run, a, out, a.view(torch.int8), order.view(torch.int8), *scales, m, n)
+
+
+def _mx_gfx1250(where: str, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
+                out: torch.Tensor, sizes: tuple[int, int, int], dtypes: tuple[str, str]) -> None:  # fmt: skip
+    m, n, k = sizes
+    data_format = next((name for name, pair in DATA_FORMATS.items() if pair == dtypes), None)
+    if data_format is None:
+        known = ", ".join(" and ".join(pair) for pair in DATA_FORMATS.values())
+        raise ValueError(f"{where}: a_dtype and b_dtype must be {known} on gfx1250, got {' and '.join(dtypes)}")
+    run = compile_fp8fp4_gemm(data_format=data_format, N=n, K=k, tile_m=64, tile_k=_dividing(where, "K", k, (128,)),
+                              tile_n=_dividing(where, "N", n, (128, 64, 32)),
+                              out_dtype=_OUT[out.dtype].replace("fp", "f"))  # fmt: skip
+    order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, *w.shape))
+    scales = shuffle_scale_32x4(scale_a), in_order(scale_b, "gfx1250_32x4", shuffle_scale_32x4)
+    launch(run, a, out, a.view(torch.int8), order.view(torch.int8), *scales, m, n, 0, 0)

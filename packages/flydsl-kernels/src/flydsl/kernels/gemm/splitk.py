@@ -21,13 +21,13 @@ from .dense_config import DenseConfig
 from .epilogue import FAR, Epilogue, TilePlace
 from .matrix import MatrixOp
 
-__all__ = ["add_slice"]
+__all__ = ["add_slice", "add_vector"]
 
 AGENT = "agent"
 COHERENT = 17  # sc0 and sc1: write through to memory
 
 
-def _add(out: Buffer, at: Any, vector: Any) -> None:
+def add_vector(out: Buffer, at: Any, vector: Any) -> None:
     """Atomic adds of a vector: pairs of 16-bit values, or single f32."""
     step = 1 if vector.dtype.width == 32 else 2
     kind = fx.rocdl.BufferAtomicAdd(out.element) if step == 1 else fx.rocdl.BufferAtomicPkAdd(out.element)
@@ -89,7 +89,7 @@ def add_slice(tensors, acc, op: MatrixOp, place: TilePlace, config: DenseConfig,
                 ready = fx.llvm.generic_load(signal, memory_order=fx.AtomicOrdering.Acquire, syncscope=AGENT)
         fx.barrier()
     plain, element = Epilogue(tensors, config.n, "none", False), FLOATS[config.out_dtype]
-    add = _add_bf16 if config.out_dtype == "bf16" and not config.target.mx else _add
+    add = _add_bf16 if config.out_dtype == "bf16" and not config.target.mx else add_vector
     shuffle_tile(tensors["c"], element, acc, plain, op, place, lds, config.shuffle, column, wave_m, add)
     fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
     fx.barrier()

@@ -1,0 +1,275 @@
+"""Static arguments of the GEMMs of gfx1250 with tensor moves as one frozen value, and their checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..common.arch import Target, require_arch
+from ..common.index import cdiv
+from .mainloop import part_rows
+from .matrix import MatrixOp, matrix_op
+from .tensor_tile import TensorTile
+
+__all__ = ["KINDS", "SCALE_BLOCK", "SLAB", "OperandKind", "WmmaConfig", "wmma_config"]
+
+
+@dataclass(frozen=True)
+class OperandKind:
+    """An operand's type.
+
+    Attributes:
+        step: k of one instruction.
+        step_bytes: bytes of these in a row.
+    """
+
+    step: int
+    step_bytes: int
+
+    @property
+    def registers(self) -> int:
+        """Of a fragment of 16 rows: two lanes share a row."""
+        return self.step_bytes // 8
+
+
+KINDS = {"f16": OperandKind(32, 64), "bf16": OperandKind(32, 64), "fp8": OperandKind(128, 128),
+         "fp4": OperandKind(128, 64)}  # fmt: skip
+OUT_DTYPES = ("bf16", "f16", "f32")
+SLAB = 16  # rows of b that lie together
+SCALE_BLOCK = 128
+MAX_WAVES = 32
+MAX_CLUSTER = 16
+REGISTERS = 256  # that the code generator keeps to
+SIMD_REGISTERS, SIMDS = 1024, 4
+OTHER_REGISTERS = 24  # addresses, and what the schedule needs beside the products
+LATE_REGISTERS = 12   # more of these where B is read late, of more than one step
+LARGEST_PART = 16     # 16 x 16 tiles of a wave, half of its registers
+
+
+@dataclass(frozen=True)
+class WmmaConfig:
+    """``C[M, N] = A[M, K] B[N, K]^T`` with f32 accumulation: f16 or bf16, or fp8 and fp4 with scales.
+
+    Attributes:
+        n, k: columns of C and reduction length; M is given at the launch.
+        tile_m, tile_n, tile_k: tile of a workgroup.
+        m_waves, n_waves: arrangement of the waves.
+        a_dtype, b_dtype: ``"fp8"`` (e4m3) or ``"fp4"`` (e2m1), with B in the order of ``preshuffle_b_16x16``, or both
+            ``"f16"`` or ``"bf16"``, with B row-major.
+        out_dtype: ``"bf16"``, ``"f16"`` or ``"f32"``.
+        scales: ``"mx"`` e8m0 per 32 k in the order of ``shuffle_scale_32x4``, ``"block"`` e8m0 per 128 k of a row of A
+            (transposed) and per 128 k of 128 columns, ``"rows"`` f32 per row and column;
+            ``"none"`` of f16 and bf16.
+        stages: LDS buffers.
+        lda, ldc: elements from a row of A (of C) to the next; 0: contiguous.
+        scale_stride: of the block scales of A, from 128 k to the next; 0: M.
+        split_k: workgroups that share a tile's reduction and add to C.
+        cluster_m, cluster_n: workgroups along the rows and columns that share the tiles they load.
+    """
+
+    n: int
+    k: int
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    m_waves: int
+    n_waves: int
+    a_dtype: str
+    b_dtype: str
+    out_dtype: str
+    scales: str
+    target: Target
+    stages: int = 2
+    lda: int = 0
+    ldc: int = 0
+    scale_stride: int = 0
+    split_k: int = 1
+    cluster_m: int = 1
+    cluster_n: int = 1
+
+    @property
+    def op(self) -> MatrixOp:
+        """The instruction without scales; the scaled one has the same accumulator."""
+        return matrix_op(self.target, "fp8" if self.shuffled else self.a_dtype)
+
+    @property
+    def kinds(self) -> tuple[OperandKind, OperandKind]:
+        """Of A and B."""
+        return KINDS[self.a_dtype], KINDS[self.b_dtype]
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether what lanes read of B together lies together: slabs of 16 rows."""
+        return self.scales != "none"
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the instruction takes scales."""
+        return self.scales in ("mx", "block")
+
+    @property
+    def threads(self) -> int:
+        return self.m_waves * self.n_waves * self.target.wave
+
+    @property
+    def m_repeat(self) -> int:
+        """16-row tiles of a wave."""
+        return self.tile_m // self.m_waves // 16
+
+    @property
+    def n_repeat(self) -> int:
+        """16-column tiles of a wave."""
+        return self.tile_n // self.n_waves // 16
+
+    @property
+    def steps(self) -> int:
+        """Instructions along k of a tile."""
+        return self.tile_k // self.kinds[0].step
+
+    @property
+    def tiles(self) -> int:
+        """Tiles along k of a workgroup."""
+        return self.k // self.tile_k // self.split_k
+
+    @property
+    def clustered(self) -> bool:
+        """Whether workgroups share tiles."""
+        return self.cluster_m * self.cluster_n > 1
+
+    @property
+    def a_row_bytes(self) -> int:
+        """Bytes from a row of A to the next."""
+        return (self.lda or self.k) * self.kinds[0].step_bytes // self.kinds[0].step
+
+    @property
+    def b_row_bytes(self) -> int:
+        """Bytes from a row of the tile of B to the next, in memory."""
+        return self.k // self.kinds[1].step * self.kinds[1].step_bytes * (SLAB if self.shuffled else 1)
+
+    @property
+    def c_row(self) -> int:
+        """Elements from a row of C to the next."""
+        return self.ldc or self.n
+
+    @property
+    def a_tile(self) -> TensorTile:
+        return TensorTile(self.tile_m, self.steps * self.kinds[0].step_bytes, True)
+
+    @property
+    def b_tile(self) -> TensorTile:
+        """A slab is one of its rows."""
+        row_bytes = self.steps * self.kinds[1].step_bytes
+        if self.shuffled:
+            return TensorTile(self.tile_n // SLAB, SLAB * row_bytes, False)
+        return TensorTile(self.tile_n, row_bytes, True)
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.a_tile.bytes + self.b_tile.bytes
+
+    @property
+    def lds_bytes(self) -> int:
+        return self.stages * self.stage_bytes
+
+    @property
+    def scale_rows(self) -> tuple[int, int]:
+        """Rows of A, and columns, that a word of scales of every lane covers."""
+        columns = self.n_repeat * 16
+        within_blocks = columns % SCALE_BLOCK == 0 or SCALE_BLOCK % columns == 0
+        return 32, SCALE_BLOCK if self.scales == "block" and within_blocks else 32
+
+    @property
+    def scale_words(self) -> int:
+        """Registers for the scales of a tile."""
+        a, b = self.scale_rows
+        return self.steps * (cdiv(self.m_repeat * 16, a) + cdiv(self.n_repeat * 16, b)) if self.scaled else 0
+
+    @property
+    def plan(self) -> tuple[int, bool]:
+        """(rows of fragments of a part of the main loop, whether those of B are read a part ahead): the usual, or what
+        there are registers for. B is read late only where that is not in the last part of a tile, whose LDS may be
+        overwritten."""
+        usual = part_rows(self.m_repeat)
+        plans = ((usual, True), (1, True), (1, self.m_repeat == 1))
+        return next((plan for plan in plans if self._registers(*plan) <= self.available), plans[-1])
+
+    @property
+    def fits(self) -> bool:
+        """Whether a wave has the registers it needs."""
+        return self._registers(*self.plan) <= self.available
+
+    @property
+    def available(self) -> int:
+        """Registers of a wave."""
+        waves = cdiv(self.m_waves * self.n_waves, SIMDS)
+        return min(REGISTERS, SIMD_REGISTERS // waves // 16 * 16)
+
+    def _registers(self, part: int, early_b: bool) -> int:
+        """About what a wave needs: accumulators, fragments and scales, which have successors."""
+        a, b = self.kinds
+        fragments = 2 * part * a.registers + (2 if early_b else 1) * self.n_repeat * b.registers
+        scales = (3 if self.scales == "block" else 2) * self.scale_words  # a byte is repeated first
+        others = OTHER_REGISTERS + (LATE_REGISTERS if self.steps > 1 and not early_b else 0)
+        return self.m_repeat * self.n_repeat * 8 + fragments + scales + others
+
+
+def _with_waves(config: WmmaConfig) -> WmmaConfig | None:
+    """With as many waves as it takes for the registers, more along the longer side of a wave's part; where none are
+    enough, with the least that give each a part of 64 x 64. None if there are none."""
+    enough = None
+    while config.m_waves * config.n_waves <= MAX_WAVES:
+        if config.fits:
+            return config
+        rows, columns = config.m_repeat, config.n_repeat
+        if enough is None and rows * columns <= LARGEST_PART and config.available == REGISTERS:
+            enough = config
+        if columns % 2 == 0 and (columns > rows or rows % 2):
+            config = replace(config, n_waves=2 * config.n_waves)
+        elif rows % 2 == 0:
+            config = replace(config, m_waves=2 * config.m_waves)
+        else:
+            break
+    return enough
+
+
+def wmma_config(where: str, **fields: object) -> WmmaConfig:
+    """A checked configuration for the current architecture, with more waves than asked for (along the longer side of a
+    wave's part) where the part would not fit the registers. ValueError says what is not supported."""
+    target = require_arch(where, "gfx1250")
+    config = WmmaConfig(target=target, **fields)  # type: ignore[arg-type]
+
+    def require(ok: bool, text: str) -> None:
+        if not ok:
+            raise ValueError(f"{where}: {text}")
+
+    require(config.out_dtype in OUT_DTYPES, f"the output dtype must be one of {', '.join(OUT_DTYPES)}, "
+            f"got {config.out_dtype!r}")  # fmt: skip
+    for name, value in (("m_warp", config.m_waves), ("n_warp", config.n_waves), ("split_k", config.split_k),
+                        ("cluster_m", config.cluster_m), ("cluster_n", config.cluster_n)):  # fmt: skip
+        require(value >= 1, f"{name} must be positive, got {value}")
+    for name, waves in (("tile_m", config.m_waves), ("tile_n", config.n_waves)):
+        size = getattr(config, name)
+        require(size > 0 and size % (16 * waves) == 0,
+                f"{name} must be a multiple of 16 for each of {waves} waves, got {size}")  # fmt: skip
+    step = config.kinds[0].step
+    require(config.tile_k > 0 and config.tile_k % step == 0,
+            f"tile_k must be a multiple of {step}, got {config.tile_k}")  # fmt: skip
+    for name, size, unit in (("N", config.n, config.tile_n), ("K", config.k, config.tile_k)):
+        require(size >= unit and size % unit == 0, f"{name} = {size} must be a positive multiple of the tile's {unit}")
+    require(config.k % (config.tile_k * config.split_k) == 0,
+            f"K = {config.k} must be a multiple of tile_k * split_k = {config.tile_k * config.split_k}")
+    require(config.cluster_m * config.cluster_n <= MAX_CLUSTER, f"a cluster has at most {MAX_CLUSTER} workgroups, "
+            f"got {config.cluster_m} x {config.cluster_n}")  # fmt: skip
+    require(config.n // config.tile_n % config.cluster_n == 0,
+            f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
+    require(2 <= config.stages <= 4, f"num_buffers must be 2, 3 or 4, got {config.stages}")
+    for name, length, least, unit in (("lda", config.lda, config.k, 32), ("ldc", config.ldc, config.n, 8)):
+        require(length == 0 or (length >= least and length % unit == 0),
+                f"{name} must be 0 or a multiple of {unit} elements and at least {least}, got {length}")  # fmt: skip
+    require(config.scale_stride >= 0, f"stride_ascale_k must not be negative, got {config.scale_stride}")
+    found = _with_waves(config)
+    require(found is not None, f"a tile of {config.tile_m} x {config.tile_n} x {config.tile_k} does not fit the "
+            f"registers of {config.m_waves} x {config.n_waves} waves, nor of up to {MAX_WAVES}")  # fmt: skip
+    config = found or config
+    require(config.lds_bytes <= target.lds_bytes,
+            f"the tile needs {config.lds_bytes} bytes of LDS, {target.arch} has {target.lds_bytes}")  # fmt: skip
+    return config
