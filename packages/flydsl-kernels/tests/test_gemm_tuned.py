@@ -115,7 +115,7 @@ def test_sizes_get_the_tiles_they_should():
         tile = functional.default_tiles(m, n, k, size)
         return tile.m, tile.n, tile.k
 
-    large = {"gfx942": {1: (64, 256, 128), 2: (128, 128, 64)}, "gfx950": {1: (128, 256, 128), 2: (64, 256, 64)}}[HERE]
+    large = {"gfx942": {1: (64, 256, 128), 2: (128, 128, 64)}, "gfx950": {1: (128, 256, 128), 2: (128, 256, 64)}}[HERE]
     large[0.5] = 128, 256, 128
     for size, tile in large.items():
         assert chosen(8192, 8192, 8192, size) == tile
