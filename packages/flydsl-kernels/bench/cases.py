@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hot_loops import tuned_loops
+
 BF16_BYTES = 2
-#: Bytes of an element of A (and of B, where it differs) of a preshuffle GEMM.
-BYTES = {"bf16": (2,), "fp8": (1,), "int8": (1,), "int4": (1, 0.5)}
 
 
 @dataclass(frozen=True)
@@ -287,90 +287,28 @@ def _others(target: Any, m: int, n: int) -> Iterator[Case]:
 
 
 def _gemms(target: Any, factor: int) -> Iterator[Case]:
+    """The tuned tiles."""
     import torch
 
     from flydsl.kernels import gemm
 
     size, k = 1024 * factor, 2048
 
-    def case(name: str, dtype: str, make: Callable[[int, int], tuple[Any, list[Any]]], a_bytes: float,
-             b_bytes: float = 0, m: int = size, n: int = size) -> Case:  # fmt: skip
-        count = int(m * k * a_bytes + n * k * (b_bytes or a_bytes)) + m * n * BF16_BYTES
-        return Case("gemm", name, f"{m}x{n}x{k}", dtype, lambda: make(m, n), count, 2 * m * n * k)
+    def count(a_bytes: float, b_bytes: float) -> int:
+        return int(size * k * (a_bytes + b_bytes)) + size * size * BF16_BYTES
 
-    def i8(count: int) -> Any:
-        return torch.randint(-40, 40, (count,), dtype=torch.int8)
-
-    def ones(*counts: int) -> list[Any]:
-        return [torch.ones(c) for c in counts]
-
-    def c(m: int, n: int) -> Any:
-        return torch.empty(m * n, dtype=torch.bfloat16)
-
-    def half(count: int) -> Any:
-        return torch.randn(count).bfloat16()
-
-    if target.matrix == "mfma":
-        fp8 = ((128, 256, 128), (128, 128, 128)) if target.mx else ((64, 256, 128), (128, 128, 128))
-        for dtype, tile in (*(("fp8", t) for t in fp8), ("int8", (128, 256, 128)),
-                            ("int4", (64, 256, 128)), ("bf16", (128, 128, 64)), ("bf16", (64, 256, 64))):  # fmt: skip
-
-            def preshuffle(m: int, n: int, dtype: str = dtype, tile: tuple[int, int, int] = tile) -> Any:
-                tile_m, tile_n, tile_k = tile
-                data = half if dtype == "bf16" else i8
-                launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
-                                                        in_dtype=dtype)  # fmt: skip
-                return launcher, [c(m, n), data(m * k), data(n * k // (2 if dtype == "int4" else 1)),
-                                  *ones(m, n, n), m, n]  # fmt: skip
-
-            yield case(f"preshuffle {'x'.join(map(str, tile))}", dtype, preshuffle, *BYTES[dtype])
-
-        tile_n = 256 if target.mx else 128
-
-        def blockscale(m: int, n: int) -> Any:
-            launcher = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=128, tile_n=tile_n, tile_k=128)
-            return launcher, [c(m, n), i8(m * k), i8(n * k), *ones(k // 128 * m, n // 128 * k // 128), m, n]
-
-        yield case(f"blockscale 128x{tile_n}x128", "fp8", blockscale, 1)
-    if target.arch == "gfx950":
-
-        def scales(count: int) -> Any:
-            return torch.full((-(-count // 256) * 256, k // 32), 127, dtype=torch.uint8)
-
-        for a_type, b_type, tile in (("fp4", "fp4", (128, 256, 256)), ("fp8", "fp8", (64, 128, 128))):
-
-            def mx(m: int, n: int, a_type: str = a_type, b_type: str = b_type, tile: Any = tile) -> Any:
-                divide = {"fp4": 2, "fp8": 1}
-                launcher = gemm.compile_mxfp4_gemm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2],
-                                                   a_dtype=a_type, b_dtype=b_type)  # fmt: skip
-                return launcher, [c(m, n).view(m, n), i8(m * k // divide[a_type]).view(m, -1),
-                                  i8(n * k // divide[b_type]).view(n, -1), scales(m), scales(n), m, n]  # fmt: skip
-
-            yield case(f"microscaled {'x'.join(map(str, tile))}", a_type, mx, 0.5 if a_type == "fp4" else 1)
-        for waves in (4, 8):
-
-            def rowscale(m: int, n: int, waves: int = waves) -> Any:
-                launcher = getattr(gemm, f"compile_fp8_gemm_{waves}w")(K=k)
-                return launcher, [i8(m * k).view(m, k), i8(n * k).view(n, k), c(m, n).view(m, n), *ones(m, n), m, n]
-
-            yield case(f"row scale, {waves} waves, 256x256x128", "fp8", rowscale, 1)
-    if target.matrix == "mfma" or target.arch == "gfx120":
-        tile = dict(block_m=128, block_n=128, block_k=64 if target.matrix == "mfma" else 32)
-        for layout in ("nt", "nn", "tn", "tt"):
-
-            def general(m: int, n: int, layout: str = layout) -> Any:
-                launcher = gemm.build_gemm_module(n, k, "bf16", layout=layout, **tile)
-                out = c(m, n)
-                return launcher, [out, half(m * k), half(n * k), out, out, m]
-
-            yield case(f"general {layout} {'x'.join(map(str, tile.values()))}", "bf16", general, 2)
+    flops = 2 * size * size * k
+    for loop in tuned_loops(target):
+        name = f"{loop.name} {loop.m}x{loop.n}x{loop.k}"
+        yield Case("gemm", name, f"{size}x{size}x{k}", loop.dtype, lambda loop=loop: loop.make(size, size, k),
+                   count(*loop.operand_bytes), flops)  # fmt: skip
     if target.arch == "gfx120":
 
-        def wmma(m: int, n: int) -> Any:
-            launcher, *_ = gemm.create_wmma_gemm_module(m, n, k, "bf16", "bf16")
-            return launcher, [c(m, n).view(m, n), half(m * k).view(m, k), half(n * k).view(n, k)]
+        def wmma() -> tuple[Any, list[Any]]:
+            launcher, *_ = gemm.create_wmma_gemm_module(size, size, k, "bf16", "bf16")
+            return launcher, [torch.empty(size, size).bfloat16(), *(torch.randn(size, k).bfloat16() for _ in range(2))]
 
-        yield case("wmma", "bf16", wmma, 2)
+        yield Case("gemm", "wmma", f"{size}x{size}x{k}", "bf16", wmma, count(BF16_BYTES, BF16_BYTES), flops)
 
 
 def _few_rows(target: Any) -> Iterator[Case]:

@@ -23,7 +23,8 @@ from typing import Any
 
 NOTE = "estimates of hot loops by llvm-mca, and of one wave and a launch by the simulator; no GPU was involved"
 LOOP_TILES = 16  # tiles of k of the kernel whose loop is looked at
-LAUNCH_TILES = (12, 32)
+LAUNCH_TILES = (16, 64)
+BYTES = {"bf16": 2, "fp8": 1, "int8": 1, "fp6": 1, "fp4": 0.5, "int4": 0.5}
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,13 @@ class Loop:
     """A kernel with a tuned tile.
 
     Attributes:
+        name: the kernel; `dtype` of its operands, ``"a x b"`` if they differ.
         m, n, k: the tile.
         make: ``make(m, n, k)``: launcher and arguments for a problem.
     """
 
     name: str
+    dtype: str
     m: int
     n: int
     k: int
@@ -43,7 +46,13 @@ class Loop:
 
     @property
     def label(self) -> str:
-        return f"{self.name} {self.m}x{self.n}x{self.k}"
+        return f"{self.name} {self.dtype} {self.m}x{self.n}x{self.k}"
+
+    @property
+    def operand_bytes(self) -> tuple[float, float]:
+        """Of an element of A and of B. fp6 is stored as 32 bytes for 32 values."""
+        a, _, b = self.dtype.partition(" x ")
+        return BYTES[a], BYTES[b or a]
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ def preshuffle(dtype: str, tile: Any) -> Loop:
         b = data(n * k // (2 if dtype == "int4" else 1))
         return launcher, [_out(m, n), data(m * k), b, *_ones(m, n, n), m, n]
 
-    return Loop(f"preshuffle {dtype}", tile.m, tile.n, tile.k, make)
+    return Loop("preshuffle", "int8 x int4" if dtype == "int4" else dtype, tile.m, tile.n, tile.k, make)
 
 
 def block_scale(tile: Any) -> Loop:
@@ -107,7 +116,7 @@ def block_scale(tile: Any) -> Loop:
         blocks = k // 128
         return launcher, [_out(m, n), _bytes(m * k), _bytes(n * k), *_ones(blocks * m, -(-n // 128) * blocks), m, n]
 
-    return Loop("block scale fp8", tile.m, tile.n, tile.k, make)
+    return Loop("block scale", "fp8", tile.m, tile.n, tile.k, make)
 
 
 def general(layout: str, tile: Any, direct: bool) -> Loop:
@@ -119,7 +128,7 @@ def general(layout: str, tile: Any, direct: bool) -> Loop:
         out = _out(m, n)
         return launcher, [out, _half(m * k), _half(n * k), out, out, m]
 
-    return Loop(f"general bf16 {layout}", tile.m, tile.n, tile.k, make)
+    return Loop(f"general {layout}", "bf16", tile.m, tile.n, tile.k, make)
 
 
 def microscaled(kind: str, weights: str, tile: Any) -> Loop:
@@ -137,7 +146,7 @@ def microscaled(kind: str, weights: str, tile: Any) -> Loop:
         return launcher, [_out(m, n).view(m, n), _bytes(m * k // per_byte[kind]).view(m, -1),
                           _bytes(n * k // per_byte[weights]).view(n, -1), *scales, m, n]  # fmt: skip
 
-    return Loop(f"microscaled {kind} x {weights}", tile.m, tile.n, tile.k, make)
+    return Loop("microscaled", f"{kind} x {weights}", tile.m, tile.n, tile.k, make)
 
 
 def row_scale(waves: int) -> Loop:
@@ -148,7 +157,7 @@ def row_scale(waves: int) -> Loop:
         launcher = (gemm.compile_fp8_gemm_4w if waves == 4 else gemm.compile_fp8_gemm_8w)(K=k)
         return launcher, [_bytes(m * k).view(m, k), _bytes(n * k).view(n, k), _out(m, n).view(m, n), *_ones(m, n), m, n]
 
-    return Loop(f"row scale fp8, {waves} waves", 256, 256, 128, make)
+    return Loop(f"row scale, {waves} waves", "fp8", 256, 256, 128, make)
 
 
 def tuned_loops(target: Any) -> Iterator[Loop]:
