@@ -5,6 +5,7 @@ from kernel_helpers import DTYPES, Guarded, close_relative, needs, random, torch
 
 import flydsl.compiler as flyc
 import flydsl.ir
+from flydsl.kernels import gemm
 from flydsl.kernels.common.arch import current_arch
 from flydsl.kernels.gemm import compile_ptpc_gemm, compile_wmma_gemm_tdm, launch_gemm_a8w8, preshuffle_b_16x16
 
@@ -92,3 +93,15 @@ def test_refused():
 def test_other_architectures():
     with pytest.raises(ValueError, match="gfx1250"):
         compile_wmma_gemm_tdm(K=256)
+
+
+@needs("gfx1250")
+@pytest.mark.parametrize(("layout", "knobs"), [
+    ("tt", dict(block_m=16, block_n=256, block_k=128, m_waves=1, n_waves=1, k_waves=2)),
+    ("tn", dict(block_m=64, block_n=64, block_k=128, m_waves=2, n_waves=1)),
+    ("nn", dict(block_m=128, block_n=128, block_k=128, m_waves=4, n_waves=1, k_waves=2, stages=3)),
+])  # fmt: skip
+def test_tiles_that_would_spill_are_refused(layout, knobs):
+    """Their results were wrong: LLVM 22 confuses registers beyond 256 at barriers."""
+    with pytest.raises(ValueError, match="does not fit the registers"):
+        gemm.build_gemm_module(256, 512, "bf16", None, layout, **knobs)
