@@ -322,6 +322,21 @@ Error Compilation::linkLibraries(ArrayRef<std::string> libraries) {
   return Error::success();
 }
 
+/// Keeps a kernel of gfx1250 to 256 vector registers. LLVM 22 places the switch to those beyond
+/// too early at barriers (AMDGPULowerVGPREncoding), so that other registers are used than were
+/// meant. The attribute "amdgpu-num-vgpr" is no bound: it yields to what LDS and the workgroup
+/// leave for a wave. But a workgroup of 512 threads has four waves a SIMD, which have 256
+/// registers each whatever LDS it takes, and fewer threads may be launched than were declared.
+static void boundRegisters(Function &function) {
+  constexpr unsigned threads = 512;
+  StringRef name = "amdgpu-flat-work-group-size";
+  auto [low, high] = function.getFnAttribute(name).getValueAsString().split(',');
+  unsigned most = 0;
+  if (high.getAsInteger(10, most) || most >= threads) // without the attribute there may be 1024
+    return;
+  function.addFnAttr(name, (low + "," + Twine(threads)).str());
+}
+
 Error Compilation::applyAttributes(const CodegenOptions &options) {
   if (!options.wavesPerEU.empty()) {
     auto [low, high] = StringRef(options.wavesPerEU).split(',');
@@ -335,11 +350,9 @@ Error Compilation::applyAttributes(const CodegenOptions &options) {
   for (Function &function : *owned.module) {
     if (!options.wavesPerEU.empty() && function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
       function.addFnAttr("amdgpu-waves-per-eu", options.wavesPerEU);
-    // LLVM 22 places the switch to registers beyond 256 too early at the barriers of gfx1250
-    // (AMDGPULowerVGPREncoding), so that other registers are used than were meant.
     if (StringRef(options.arch).starts_with("gfx1250") &&
         function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
-      function.addFnAttr("amdgpu-num-vgpr", "256");
+      boundRegisters(function);
     if (!options.fastMath)
       continue;
     for (Instruction &instruction : instructions(function))

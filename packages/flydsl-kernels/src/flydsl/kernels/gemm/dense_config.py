@@ -16,8 +16,6 @@ LAYOUTS = ("nt", "nn", "tn", "tt")
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
 OUT_BYTES = {"f16": 2, "bf16": 2, "f32": 4}
 REGISTERS = 256  # of a lane of wave32
-GFX1250_REGISTERS = REGISTERS + 8  # by the estimate, up to which none of the tried tiles spills
-GFX1250_WAVES = 16  # of a compute unit, from where they have at most 256 registers each
 
 
 @dataclass(frozen=True)
@@ -139,15 +137,6 @@ class DenseConfig:
         return 2 if needed <= REGISTERS else 1
 
     @property
-    def least_registers(self) -> int:
-        """Registers of a lane without which a tile cannot be computed: accumulators, what is on its way to LDS, and
-        fragments."""
-        on_the_way = 0 if self.use_async else self.a_tile.loads + self.b_tile.loads
-        fragments = (min(self.m_repeat, 2) + self.n_repeat) * self.op.blocks
-        turned = (self.layout[0] == "t") + (self.layout[1] == "n")
-        return self.m_repeat * self.n_repeat * self.op.acc_len + (on_the_way + fragments + 2 * turned) * WORDS
-
-    @property
     def crossing(self) -> bool:
         """Whether one operand is written to LDS after the barrier, so that copies are spread over the whole tile.
         Estimated worse on gfx12, where vector and memory instructions do not issue beside matrix instructions."""
@@ -212,15 +201,6 @@ def dense_config(where: str, **fields: object) -> DenseConfig:
     require(target.arch != "gfx1250" or config.m_repeat * config.n_repeat <= 16,
             f"a wave's part of the tile is at most 64 x 64 on gfx1250, {config.block_m} x {config.block_n} on "
             f"{config.m_waves} x {config.n_waves} waves is more")  # fmt: skip
-    if target.arch == "gfx1250":
-        # LLVM 22 confuses registers beyond 256 at barriers. It keeps to 256 where they suffice, and where LDS leaves
-        # room for so many waves that they could not have more.
-        places = target.lds_bytes // max(config.lds_bytes, 1) * config.waves
-        roomy = config.least_registers <= GFX1250_REGISTERS * 2 // 3
-        require(roomy or (config.least_registers <= GFX1250_REGISTERS and places >= GFX1250_WAVES),
-                f"the tile {config.block_m} x {config.block_n} x {config.block_k} with {config.stages} stages does not "
-                f"fit the registers of {config.waves} waves on gfx1250: use more waves, a smaller block_k or fewer "
-                f"stages")  # fmt: skip
     whole = config.n * OUT_BYTES[config.out_dtype] % 16 == 0
     refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())
