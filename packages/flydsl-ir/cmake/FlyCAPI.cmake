@@ -9,6 +9,11 @@ fly_collect_sources(fly_capi_sources lib/CAPI)
 add_library(FlyPythonCAPI SHARED ${fly_capi_sources}
   lib/codegen/CAPI.cpp lib/codegen/FlyOptMain.cpp)
 add_dependencies(FlyPythonCAPI ${fly_tablegen_targets})
+if(FLY_PRECOMPILED_HEADERS)
+  # The same flags as the core, or its precompiled header would not fit.
+  set_target_properties(FlyPythonCAPI PROPERTIES DEFINE_SYMBOL "")
+  target_precompile_headers(FlyPythonCAPI REUSE_FROM FlyCore)
+endif()
 foreach(name IR Debug Interfaces Transforms Target Arith ControlFlow Func GPU LLVM Math MemRef
              ROCDL AMDGPU SCF Vector)
   get_target_property(deps MLIRCAPI${name} INTERFACE_LINK_LIBRARIES)
