@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from strategies import layouts, tiles
 
+from flydsl.layout.core import make_pair
 from flydsl.layout import (
     Basis,
     ComposedLayout,
@@ -37,7 +38,7 @@ int_tuples = st.recursive(
     st.one_of(scalars, bases), lambda e: st.lists(e, min_size=1, max_size=3).map(tuple), max_leaves=6
 )
 any_layouts = st.one_of(
-    layouts(), st.builds(lambda s, d: Layout(s.shape, d), layouts(), int_tuples.filter(lambda d: d is not None))
+    layouts(), st.builds(lambda s, d: make_pair(s.shape, d), layouts(), int_tuples.filter(lambda d: d is not None))
 )
 swizzles = st.builds(Swizzle, st.integers(0, 5), st.integers(0, 8), st.integers(-4, 8))
 paths = st.lists(st.integers(0, 3), max_size=3).map(tuple)

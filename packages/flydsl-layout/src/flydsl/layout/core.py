@@ -30,10 +30,21 @@ def check_extents(shape: IntTuple) -> None:
             raise LayoutError(f"an extent cannot be a basis vector: {s} in the shape {it.to_text(shape)}")
 
 
+def check_profiles(shape: IntTuple, stride: IntTuple) -> None:
+    """Demand one stride for every extent."""
+    if type(shape) is int and type(stride) is int:
+        return
+    if not it.congruent(shape, stride):
+        raise LayoutError(
+            f"shape {it.to_text(shape)} and stride {it.to_text(stride)} are not congruent: their profiles differ, and "
+            "every extent needs one stride"
+        )
+
+
 class Layout:
     """A function from coordinates to indices, given by a shape and a stride of the same profile.
 
-    ``Layout(shape)`` is column-major.  ``layout(c)`` or ``layout(c0, c1, ...)`` is the index of a coordinate; with a
+    ``Layout(shape)`` is column-major; a stride of another profile than the shape is a :class:`LayoutError`.  ``layout(c)`` or ``layout(c0, c1, ...)`` is the index of a coordinate; with a
     hole (``None``) in the coordinate it is the sliced layout.  ``layout[i]`` is mode ``i``.
 
     >>> Layout((4, (2, 8)), (2, (1, 8)))(3, 5)
@@ -53,8 +64,13 @@ class Layout:
     def __init__(self, shape: Any, stride: Any = None) -> None:
         shape = it.normalize(shape)
         check_extents(shape)
+        if stride is None:
+            stride = coords.compact(shape)
+        else:
+            stride = it.normalize(stride)
+            check_profiles(shape, stride)
         _set(self, "shape", shape)
-        _set(self, "stride", coords.compact(shape) if stride is None else it.normalize(stride))
+        _set(self, "stride", stride)
         _set(self, "_flat", None)
         _set(self, "_cx", None)
 
