@@ -53,7 +53,8 @@ def preshuffled_layout(n, k) -> fx.Layout:
 @flyc.kernel(known_block_size=[THREADS, 1, 1])
 def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int32, mma: fx.TiledMma,
                 global_to_lds: fx.TiledCopy, ragged: fx.Constexpr[bool]):
-    """Workgroup (m, n) computes one tile of C; the edges of A and C need bounds if `ragged`. Buffer descriptors give the loads a scalar offset that advances."""
+    """Workgroup (m, n) computes one tile of C; the edges of A and C need bounds if `ragged`. Buffer descriptors give
+    the loads a scalar offset that advances."""
     tid, (bm, bn, _) = fx.thread_idx.x, fx.block_idx
     A, B, C = [fx.rocdl.make_buffer_tensor(t) for t in (A, B, C)]
     B = fx.make_view(fx.get_iter(B), preshuffled_layout((n + 15) // 16 * 16, k))

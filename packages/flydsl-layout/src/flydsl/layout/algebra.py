@@ -163,8 +163,8 @@ def filter_(layout: L, profile: IntTuple = None) -> L:
 # Complement
 
 
-#: What to do where the gaps of a layout are no layout. (CuTe asks for the same nesting, and asserts it or answers with a
-#: layout that leaves some of the gaps out.)
+#: What to do where the gaps of a layout are no layout. (CuTe asks for the same nesting, and asserts it or answers with
+#: a layout that leaves some of the gaps out.)
 _WAY_OUT = (
     "Use a layout whose modes nest (by growing stride, each a multiple of stride * extent of the one before), split the"
     " extents so that they do, or, where only the tile itself is needed, compose with it (composition) instead of"

@@ -44,8 +44,9 @@ def check_profiles(shape: IntTuple, stride: IntTuple) -> None:
 class Layout:
     """A function from coordinates to indices, given by a shape and a stride of the same profile.
 
-    ``Layout(shape)`` is column-major; a stride of another profile than the shape is a :class:`LayoutError`.  ``layout(c)`` or ``layout(c0, c1, ...)`` is the index of a coordinate; with a
-    hole (``None``) in the coordinate it is the sliced layout.  ``layout[i]`` is mode ``i``.
+    ``Layout(shape)`` is column-major; a stride of another profile than the shape is a :class:`LayoutError`.
+    ``layout(c)`` or ``layout(c0, c1, ...)`` is the index of a coordinate; with a hole (``None``) in the coordinate it
+    is the sliced layout.  ``layout[i]`` is mode ``i``.
 
     >>> Layout((4, (2, 8)), (2, (1, 8)))(3, 5)
     23

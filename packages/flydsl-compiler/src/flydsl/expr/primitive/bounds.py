@@ -7,7 +7,6 @@ coordinate tensor and no predicate by hand.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -19,15 +18,15 @@ from flydsl._mlir.dialects import fly
 
 from .. import _emit
 from ..numeric import Boolean, Int32, Int64
-from ..values.int_tuple import Basis, IntTuple, python_tree, to_int_tuple
+from ..values.int_tuple import Basis, IntTuple, to_int_tuple
 from ..values.tensor import Tensor, address_space_of
 from .layouts import get_shape, make_layout, make_tile, zipped_divide
 from .memory import make_view, memref_alloca, memref_load, memref_store
 
 #: Operations from a tensor to a view of it; the view has the elements of the tensor in other places.
 _VIEWS = frozenset({
-    "fly.slice", "fly.group", "fly.select", "fly.get", "fly.take", "fly.coalesce", "fly.composition", "fly.logical_divide",
-    "fly.zipped_divide", "fly.tiled_divide", "fly.flat_divide", "fly.tiled_copy.partition_src",
+    "fly.slice", "fly.group", "fly.select", "fly.get", "fly.take", "fly.coalesce", "fly.composition",
+    "fly.logical_divide", "fly.zipped_divide", "fly.tiled_divide", "fly.flat_divide", "fly.tiled_copy.partition_src",
     "fly.tiled_copy.partition_dst", "fly.tiled_mma.partition",
 })  # fmt: skip
 

@@ -35,7 +35,10 @@ struct Part {
   Operation *op;
   fly::MemRefType tensor;
   SmallVector<Overrun> overruns;
-  std::string misplaced; // why a direct load into LDS would miss the layout
+  /// A direct load into LDS may reach it.
+  bool isSharedDestination() const {
+    return isa<TiledCopyPartitionDstOp>(op) && tensor.isInSpace(AddressSpace::Shared);
+  }
 };
 
 } // namespace
@@ -84,22 +87,24 @@ static bool isThreadIndex(Value coord) {
   return false;
 }
 
-// Where lane after lane of a wave is written, compared with where the layout wants it.
-static void findMisplaced(Algebra &alg, TiledCopyPartitionDstOp op, Part &part) {
+// Where lane after lane of a wave is written, compared with where the layout wants it: why a direct load
+// with `atom` would miss the layout, empty if it does not or if that is not known.
+static std::string findMisplaced(const Part &part, CopyAtomType atom) {
+  auto op = cast<TiledCopyPartitionDstOp>(part.op);
   auto tiled = cast<TiledCopyType>(op.getTiledCopy().getType());
-  auto atom = cast<CopyAtomType>(tiled.getCopyAtom());
+  Algebra alg(op.getContext());
   Attribute layout = part.tensor.getLayout();
   LayoutAttr values = atom.getThrValLayoutDst();
   if (!isThreadIndex(op.getCoord()) || !values || values.rank() != 2)
-    return;
+    return {};
   Layout view = alg.copyView(tiled, Algebra::CopySide::Dst, alg.fromAttr(getLinearLayout(layout)));
   if (alg.failed() || !alg.at(view, 0).isStatic())
-    return;
+    return {};
   Layout threads = alg.at(view, 0);
   Int count = alg.size(threads), perCall = alg.size(alg.at(alg.fromAttr(values), 1));
   CoordMap map = alg.mapFromAttr(replaceLinear(layout, alg.toAttr(threads)));
   if (alg.failed() || !count.isStatic || !perCall.isStatic)
-    return;
+    return {};
   auto placeOf = [&](int32_t thread) -> std::optional<int64_t> {
     Tuple place = alg.crd2idx(Tuple(thread), map);
     if (alg.failed() || !place.isInt() || !place.num.isStatic)
@@ -110,14 +115,13 @@ static void findMisplaced(Algebra &alg, TiledCopyPartitionDstOp op, Part &part) 
     int32_t lane = thread % kWaveSize;
     auto first = placeOf(thread - lane), place = placeOf(thread);
     if (!first || !place)
-      return;
-    if (*place == *first + int64_t(lane) * perCall.value)
-      continue;
-    part.misplaced = ("thread " + Twine(thread) + " owns the element at " + Twine(*place) +
-                      ", and the hardware writes at " +
-                      Twine(*first + int64_t(lane) * perCall.value)).str();
-    return;
+      return {};
+    int64_t written = *first + int64_t(lane) * perCall.value;
+    if (*place != written)
+      return ("thread " + Twine(thread) + " owns the element at " + Twine(*place) +
+              ", and the hardware writes at " + Twine(written)).str();
   }
+  return {};
 }
 
 static std::optional<Part> inspect(Operation *op) {
@@ -126,7 +130,7 @@ static std::optional<Part> inspect(Operation *op) {
     auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
     if (!memref)
       return std::nullopt;
-    Part part{op, memref, {}, {}};
+    Part part{op, memref, {}};
     findOverruns(alg, alg.fromAttr(memref.getLinearLayout()), tile, part.overruns);
     return part;
   };
@@ -143,8 +147,6 @@ static std::optional<Part> inspect(Operation *op) {
   } else if (auto dst = dyn_cast<TiledCopyPartitionDstOp>(op)) {
     auto tiled = cast<TiledCopyType>(dst.getTiledCopy().getType());
     part = makePart(dst.getDst(), entries(tiled.getTileMN().getAttr()));
-    if (part && part->tensor.isInSpace(AddressSpace::Shared))
-      findMisplaced(alg, dst, *part);
   } else if (auto mma = dyn_cast<TiledMmaPartitionOp>(op)) {
     auto tiled = cast<TiledMmaType>(mma.getTiledMma().getType());
     MmaOperand operand = mma.getOperandId();
@@ -191,10 +193,13 @@ static CopyAtomType atomOf(Type type) {
 static LogicalResult checkCopy(Operation *copy, Value atom, Value pred, const Part &part,
                                ArrayRef<Overrun> overruns) {
   CopyAtomType type = atomOf(atom.getType());
-  if (!part.misplaced.empty() && type && type.getCopyOp().hasTrait<LaneOrderedCopy>())
+  std::string misplaced;
+  if (part.isSharedDestination() && type && type.getCopyOp().hasTrait<LaneOrderedCopy>())
+    misplaced = findMisplaced(part, type);
+  if (!misplaced.empty())
     return copy->emitOpError() << "loads into LDS directly, where the lanes of a wave are written one "
                                   "behind the other, but the destination "
-                               << part.tensor << " does not have that layout: " << part.misplaced
+                               << part.tensor << " does not have that layout: " << misplaced
                                << ". Give the destination a layout in the order of the threads and "
                                   "permute (swizzle) the source instead, or copy through registers";
   if (overruns.empty() || pred || isGuarded(copy, part.op))
@@ -229,7 +234,7 @@ static LogicalResult follow(const Part &part, Value value, ArrayRef<Overrun> ove
     SmallVector<Overrun> left(overruns);
     if (auto slice = dyn_cast<SliceOp>(user); slice && value == part.op->getResult(0))
       left = remaining(overruns, slice);
-    if (left.empty() && part.misplaced.empty())
+    if (left.empty() && !part.isSharedDestination())
       continue;
     if (failed(follow(part, user->getResult(0), left)))
       return failure();
@@ -242,7 +247,7 @@ LogicalResult lowering::checkTiles(Operation *root) {
     if (!isa<TiledCopyPartitionSrcOp, TiledCopyPartitionDstOp, TiledMmaPartitionOp>(op))
       return WalkResult::advance();
     std::optional<Part> part = inspect(op);
-    if (!part || (part->overruns.empty() && part->misplaced.empty()))
+    if (!part || (part->overruns.empty() && !part->isSharedDestination()))
       return WalkResult::advance();
     return follow(*part, op->getResult(0), part->overruns);
   });
