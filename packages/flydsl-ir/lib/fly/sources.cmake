@@ -26,6 +26,7 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/IntSwizzleSimplify.cpp
   Transforms/ConvertAtomCallToSSAForm.cpp
   Transforms/LayoutLowering.cpp
+  Transforms/Lowering/CheckTiles.cpp
   Transforms/Lowering/CopyGemm.cpp
   Transforms/Lowering/Distribute.cpp
   Transforms/Lowering/Evaluate.cpp

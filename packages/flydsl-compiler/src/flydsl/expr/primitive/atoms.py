@@ -181,6 +181,8 @@ def _check_predicate(pred: Any) -> Any:
 
 
 _MOVED_BITS = re.compile(r"(?:universal_copy|cdna3\.buffer_copy)<(\d+)")
+#: Copies that can be bounded: those above and direct loads into LDS.
+_BOUNDED_BITS = re.compile(r"(?:universal_copy|cdna3\.buffer_copy|buffer_copy_lds|_load_async_lds)<(\d+)")
 
 
 def _mode0_size(layout: Any) -> int:
@@ -210,20 +212,37 @@ def _check_capacity(atom: Any, *operands: Tensor) -> None:
 
 
 @dsl_loc_tracing
-def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
+def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = None, **state: Any) -> None:
     """Copy a tensor with one atom call per piece; `state` sets atom fields first.
 
     `src` and `dst` have equal rank: mode 0 holds the values of an atom, the others are iterated. A false
     entry of `pred` (Boolean register tensor) skips its access: a register destination keeps its contents.
+
+    `bounds` stops the copy at the edge of the tensor that the view in memory was cut from: one limit per mode of that
+    tensor (an int, a run-time integer, or None for a mode that is never left), or True for its shape. What lies
+    beyond is loaded as zero and not stored. An access that a limit may split is narrowed, down to one element; through
+    a buffer tensor none of them takes a branch. The view must come from its tensor by slices, divides and partitions.
+
+    A copy converts nothing: both sides have one element type. An integer of the same width copies the bits.
     """
     atom = _with_state(_copy_atom_of(copy_atom), state)
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
     if src.rank != dst.rank:
         raise ValueError(f"copy: src has rank {src.rank} and dst has rank {dst.rank} ({src} -> {dst})")
     if "fly_rocdl.cdna5.tensor_" in str(atom.type):
+        if bounds is not None:
+            raise ValueError("tensor copies take no bounds: theirs are in the atom (boundary_check)")
         _tensor_copy(atom, _tensor(src, "src"), _tensor(dst, "dst"), pred)
         return
     _check_capacity(atom, src, dst)
+    if bounds is not None and bounds is not False:
+        if pred is not None:
+            raise ValueError("copy takes pred= or bounds=, not both")
+        from .bounds import bounded_copy
+
+        moved = _BOUNDED_BITS.search(str(atom.type))
+        bounded_copy(atom, src, dst, bounds, int(moved.group(1)) if moved else None)
+        return
     fly.copy(atom, src, dst, pred=_check_predicate(pred))
 
 

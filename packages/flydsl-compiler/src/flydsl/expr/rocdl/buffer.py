@@ -52,10 +52,13 @@ def make_buffer_ptr(ptr: Pointer, num_records_bytes: Any = None) -> Pointer:
 
 
 @dsl_loc_tracing
-def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_bytes: Any = None) -> Tensor:
+def make_buffer_tensor(tensor: Tensor, max_size: bool = False, *, num_records_bytes: Any = None) -> Tensor:
     """The tensor through a buffer resource, same layout.
 
-    `num_records_bytes` is the checked size; with ``max_size=False`` it is derived from the layout's cosize.
+    The resource ends with the last element of the layout: a load beyond it gives zero, a store there does nothing.
+    `num_records_bytes` is another size, and ``max_size=True`` gives 4 GiB, for views that reach beyond the tensor.
+    An access of several words that the end splits loads zero for the word that holds it: the last of an odd number of
+    16-bit elements is reached by a copy of 16 bits (which `fx.copy` chooses with ``bounds=``).
     Offsets have 32 bits: a launch refuses an argument of over 4 GiB that is used whole. Slice it before.
     """
     if not isinstance(tensor, Tensor):
