@@ -78,9 +78,9 @@ private:
     never.reset(written.maybe);
     if (never == read) {
       hasErrors = true;
-      op->emitError("a fragment is read before anything is written to it") << kAdvice;
+      emitError(op->getLoc(), "a fragment is read before anything is written to it") << kAdvice;
     } else if (unsure.any() && warned.insert(access.root).second) {
-      op->emitWarning(never.any() ? "some elements of a fragment are read here that nothing wrote"
+      emitWarning(op->getLoc(), never.any() ? "some elements of a fragment are read here that nothing wrote"
                                   : "a fragment is read here that is not written on every path")
           << kAdvice;
     }
@@ -187,6 +187,6 @@ LogicalResult fly::checkNeverStored(Operation *root) {
   FailureOr<Operation *> load = firstLoad(root->getResult(0));
   if (failed(load) || !*load)
     return success();
-  (*load)->emitError("a fragment is read before anything is written to it") << kAdvice;
+  emitError((*load)->getLoc(), "a fragment is read before anything is written to it") << kAdvice;
   return failure();
 }

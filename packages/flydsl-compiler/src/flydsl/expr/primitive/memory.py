@@ -14,6 +14,7 @@ from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, NumericMeta
 from ..utils.convert import as_ir_value, mlir_type
 from ..values.base import FlyValue
+from ..values.bounds import check_coordinate
 from ..values.element import element_class_of, note_element_class, note_stored
 from ..values.int_tuple import IntTuple, check_profile, is_congruent, to_int_tuple
 from ..values.layout import ComposedLayout, Layout, Swizzle
@@ -253,6 +254,7 @@ def memref_alloca(memref_type: ir.Type, layout: Any) -> Tensor:
 def _access_index(memref: Tensor, idx: Any) -> IntTuple:
     if isinstance(idx, IntTuple):
         return idx
+    check_coordinate(memref, idx)
     index = to_int_tuple(idx)
     if not index.is_leaf and not is_congruent(index, memref, weak=True):
         rank = memref.rank

@@ -57,14 +57,32 @@ def _origin(value: Any, element: ir.Type | None = None) -> Any:
     """The pointer or tensor (with these elements) that `value` was made from, if any."""
     owner = value.owner
     if isinstance(owner, ir.Block):
-        return None
+        number = ir.BlockArgument(value).arg_number
+        return _carried(owner.owner.operation, number - 1 if owner.owner.operation.name == "scf.for" else number)
+    if owner.name.startswith("scf."):
+        return _carried(owner.operation, ir.OpResult(value).result_number)
     for operand in owner.operands:
         if isinstance(operand.type, _MEMORY) and (element is None or operand.type.element_type == element):
             return operand
     return None
 
 
-_NEVER_ARGUMENTS = tuple(str(space) for space in (fly.AddressSpace.Register, fly.AddressSpace.Shared))
+def _carried(op: Any, number: int) -> Any:
+    """The value that control flow carries first under this number: of a loop the initial one, of a branch one of two."""
+    if op.name == "scf.for":
+        return op.operands[3 + number]
+    if op.name == "scf.while":
+        return op.operands[number]
+    if op.name == "scf.if":
+        return list(op.regions[0].blocks[0].operations)[-1].operands[number]
+    return None
+
+
+def _may_be_argument(ty: Any) -> bool:
+    """Whether memory of this type can be that of an argument: not registers, not LDS."""
+    space = ty.address_space
+    names = (str(fly.AddressSpace.Register), str(fly.AddressSpace.Shared))
+    return (str(fly.AddressSpace(int(space))) if isinstance(space, int) else str(space)) not in names
 
 
 def note_stored(target: Any) -> None:
@@ -73,7 +91,7 @@ def note_stored(target: Any) -> None:
     A store through a view of a tensor argument makes that argument one which must be writeable.
     """
     scope = kernel_scope()
-    if scope is None or not isinstance(target.type, _MEMORY) or str(target.type.address_space) in _NEVER_ARGUMENTS:
+    if scope is None or not isinstance(target.type, _MEMORY) or not _may_be_argument(target.type):
         return
     value = target
     while value is not None:
