@@ -139,6 +139,12 @@ ArgSpec parseArg(nb::handle data, const std::string &where) {
   nb::object maxBytes = optionalField(data, "max_bytes");
   if (!maxBytes.is_none())
     spec.maxBytes = toInt(maxBytes, where + ".max_bytes");
+  nb::object stored = optionalField(data, "stored");
+  if (!stored.is_none()) {
+    if (!PyBool_Check(stored.ptr()))
+      fail(where, "stored must be a bool");
+    spec.stored = stored.ptr() == Py_True;
+  }
 
   if (kind == "tensor") {
     spec.kind = ArgKind::Tensor;

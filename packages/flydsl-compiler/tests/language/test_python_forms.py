@@ -138,7 +138,7 @@ SUPPORTED: dict[str, tuple[str, str]] = {
     "arithmetic": ("Y[t] = (X[t] * 2.0 - 1.0) / 4.0 + (-X[t])", "(x * 2 - 1) / 4 - x"),
     "integer-arithmetic": (
         "Y[t] = fx.Float32(((t - 10) // 3) * 100 + (t - 10) % 3 + (t << 2) + (t >> 1) + (t & 5 | 2 ^ t))",
-        "((i - 10) // 3) * 100 + np.fmod(i - 10, 3) + (i << 2) + (i >> 1) + (i & 5 | 2 ^ i)",
+        "((i - 10) // 3) * 100 + (i - 10) % 3 + (i << 2) + (i >> 1) + (i & 5 | 2 ^ i)",
     ),
     "conditional-expression": ("Y[t] = X[t] if t > 3 else 0.0", "np.where(i > 3, x, 0)"),
     "conditional-expression-tuple": (

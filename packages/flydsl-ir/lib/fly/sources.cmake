@@ -38,5 +38,6 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/Lowering/VectorAccess.cpp
   Transforms/Passes.cpp
   Transforms/PromoteRegMemToVectorSSA.cpp
+  Transforms/RegisterReads.cpp
   Transforms/RewriteFuncSignature.cpp
   Transforms/SignatureCarriers.cpp)

@@ -324,6 +324,32 @@ def dsl_ir_diagnostics(what: str) -> Iterator[None]:
         raise DSLCompileError(what if records else f"{what}: {_elide(str(error))}", records) from None
 
 
+@contextlib.contextmanager
+def warnings_of(context: Any) -> Iterator[None]:
+    """Turn MLIR warnings of the block into Python warnings at the user's line."""
+    from flydsl._mlir import ir
+
+    found: list[tuple[str, Any]] = []
+
+    def handle(diagnostic: Any) -> bool:
+        if diagnostic.severity != ir.DiagnosticSeverity.WARNING:
+            return False
+        found.append((diagnostic.message, diagnostic.location))
+        return True
+
+    handler = context.attach_diagnostic_handler(handle)
+    try:
+        yield
+    finally:
+        handler.detach()
+        for message, location in found:
+            frames = location_frames(location)
+            where = frames[-1] if frames else None
+            warnings.warn_explicit(
+                message, UserWarning, where.filename if where else "<kernel>", where.line if where else 0
+            )
+
+
 # ---- uncaught errors ---------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from .artifact import CompiledArtifact
 from .backends import get_backend
 from .codegen import generate_code
 from .device_printf import define_allocator
-from .diagnostics import DSLCompileError, dsl_ir_diagnostics
+from .diagnostics import DSLCompileError, dsl_ir_diagnostics, warnings_of
 from .ir_walk import children, kernel_functions
 from .llvm_options import llvm_options
 from .lowered import LoweredModule
@@ -195,7 +195,7 @@ class MlirCompiler:
             manager.enable_verifier(env.debug.enable_verifier)
             if env.debug.print_after_all:
                 manager.enable_ir_printing()
-            with dsl_ir_diagnostics("a compiler pass failed"):
+            with dsl_ir_diagnostics("a compiler pass failed"), warnings_of(module.context):
                 manager.run(module.operation)
             if dump is not None:
                 dump.write(stage_label(group[0]), _text(module))

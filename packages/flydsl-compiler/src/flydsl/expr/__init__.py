@@ -24,7 +24,8 @@ from .struct import struct as struct
 
 # Additions of 0.4: not in the `__all__` lists, which are the stable names of 0.3.
 from .enum import AtomicOrdering as AtomicOrdering
-from .arith import minnumf as minnumf
+from .arith import minnumf as minnumf, sum as sum, where as where
+from .numeric import Float8E5M2FNUZ as Float8E5M2FNUZ
 from .struct import Empty as Empty
 from .llvm import (
     atomic_add as atomic_add,

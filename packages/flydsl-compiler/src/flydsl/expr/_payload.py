@@ -9,6 +9,7 @@ from flydsl._mlir import ir
 
 from . import _emit
 from ._lazy import arith
+from ._rounding import round_to
 
 
 def _is_numeric(x: Any) -> bool:
@@ -53,7 +54,7 @@ def float_payload(cls: Any, x: Any) -> Any:
         x = x.value
     x = numpy_scalar(x)
     if isinstance(x, (bool, int, float)):
-        return float(x)
+        return round_to(cls.__name__, x)
     if _is_numeric(x) and type(x).is_integer:
         return _emit.to_float(x.value, cls.ir_type, type(x).signed)
     value = x.value if _is_numeric(x) and type(x).is_float else x

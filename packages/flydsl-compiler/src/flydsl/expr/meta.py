@@ -32,6 +32,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.frames: list[tuple[CodeType | None, dict[str, Any]]] = []
         self.in_builder = False
+        self.untraced: dict[str, Any] = {}  # tables of builders that run outside of a trace
 
 
 _state = _State()
@@ -76,12 +77,19 @@ def kernel_scope() -> dict[str, Any] | None:
     """Options of the kernel body being traced: the innermost frame that sets ``known_block_size``.
 
     A `SharedAllocator` puts itself here under ``shared_allocator``; ``buffer_arguments`` has the numbers of the
-    arguments that are addressed whole through a buffer resource.
+    arguments that are addressed whole through a buffer resource, ``stored_arguments`` those of the arguments that the
+    kernel stores to.
     """
     for _, options in reversed(_state.frames):
         if "known_block_size" in options:
             return options
     return None
+
+
+def trace_table(name: str) -> dict[Any, Any]:
+    """A dictionary that lives as long as the trace (the outermost frame) of this thread."""
+    options = _state.frames[0][1] if _state.frames else _state.untraced
+    return options.setdefault(name, {})
 
 
 def note_buffer_argument(tensor: Any) -> None:

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._emit import Operator
+    from ._operators import Operator
 
 _FLOAT_RANK = {"Float64": 3, "Float32": 2, "Float16": 1, "BFloat16": 1}
 

@@ -16,6 +16,7 @@ from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
+from ..values.element import note_stored
 from ..values.int_tuple import to_int_tuple
 from ..values.layout import Tile, static_layout
 from ..values.tensor import Tensor, address_space_of
@@ -227,6 +228,7 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = 
     """
     atom = _with_state(_copy_atom_of(copy_atom), state)
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
+    note_stored(dst)
     if src.rank != dst.rank:
         raise ValueError(f"copy: src has rank {src.rank} and dst has rank {dst.rank} ({src} -> {dst})")
     if "fly_rocdl.cdna5.tensor_" in str(atom.type):
@@ -283,6 +285,7 @@ def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **st
     """Exactly one atom call between rank-1 views of contiguous elements."""
     atom = _with_state(_copy_atom_of(copy_atom), state)
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
+    note_stored(dst)
     _check_capacity(atom, src, dst)
     fly.copy_atom_call(atom, src, dst, pred=_check_predicate(pred))
 

@@ -9,8 +9,9 @@ from flydsl._mlir.dialects import fly
 
 from .._emit import UNSET
 from .._lazy import protocol
+from .._vector import Vector
 from ..meta import dsl_loc_tracing
-from ..numeric import Numeric
+from ..numeric import Int32, Int64, Numeric, NumericMeta
 from ..values.base import FlyValue
 
 
@@ -75,6 +76,12 @@ def _literal(arg: Any) -> str | None:
 
 
 def _print_operand(arg: Any) -> ir.Value:
+    cls = getattr(arg, "dtype", None)
+    if isinstance(cls, NumericMeta) and cls.signed is False and isinstance(arg, (Numeric, Vector)):
+        # The IR prints signed numbers: unsigned ones get a place more.
+        limit = 16 if isinstance(arg, Vector) else 32
+        if cls.width <= limit:
+            return arg.to(Int32 if cls.width < 32 else Int64).ir_value()
     if isinstance(arg, ir.Value):
         return arg
     if isinstance(arg, Numeric):

@@ -7,8 +7,8 @@ from typing import Any
 from flydsl._mlir import ir
 
 from .. import _emit
-from .._emit import OPERATORS
 from .._lazy import arith, diagnostics, gpu, math
+from .._operators import COMMUTATIVE, OPERATORS, emit_binary
 from ..meta import dsl_loc_tracing
 
 __all__ = ["ArithValue"]
@@ -68,10 +68,10 @@ class ArithValue(ir.Value):
         value = self._coerce(other)
         if value is None:
             return NotImplemented
-        if name in _emit.COMMUTATIVE:
+        if name in COMMUTATIVE:
             flip = False
         a, b = (value, self) if flip else (self, value)
-        result = _emit.emit_binary(OPERATORS[name], a, b, self.signed, fastmath)
+        result = emit_binary(OPERATORS[name], a, b, self.signed, fastmath)
         if OPERATORS[name].group in ("compare", "div") or not isinstance(result, ArithValue):
             return result
         return result if result.signed is self.signed else result.with_signedness(self.signed)
@@ -123,6 +123,10 @@ class ArithValue(ir.Value):
 
     def __dsl_or__(self, other: Any) -> Any:
         return self._typed().__dsl_or__(other)
+
+    def to(self, target: Any, *, rounding_mode: Any = None) -> Any:
+        """The value in a Numeric class, as the typed value of its own class is converted."""
+        return self._typed().to(target, rounding_mode=rounding_mode)
 
     # ---------------------------------------------------------------- conversions (MLIR types)
 
