@@ -94,14 +94,17 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int
     row_parts = BM // 16 // BLOCK
     parts = row_parts * (BK // STEP)
 
-    def fetch(tile, stage):
-        """Start loading a K tile: A into registers, B into its fragments of a stage. The tile moves a scalar offset."""
+    def load_a(tile, slot):
+        """Start loading a K tile of A into registers. The tile moves a scalar offset."""
         fx.copy(load, a_global[None, None, None, 0], staged, soffset=tile * BK, bounds=a_bounds)
-        fx.copy(load, b_global[None, None, None, 0], b_view[None, None, None, stage], soffset=tile * BK * 16)
 
-    def commit(stage):
-        """The fetched tile of A into LDS."""
+    def store_a(slot, stage):
+        """The loaded tile of A into LDS."""
         fx.copy(lds, staged, a_write[None, None, None, stage])
+
+    def load_b(tile, stage):
+        """Start loading a K tile of B into its fragments of a stage."""
+        fx.copy(load, b_global[None, None, None, 0], b_view[None, None, None, stage], soffset=tile * BK * 16)
 
     def read(stage, part):
         """One part of A from LDS."""
@@ -114,24 +117,6 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int
         c = accumulator_rows[None, (None, rows), None]
         fx.gemm(mma, c, a[None, (None, rows), (None, step)], b[None, None, (None, step), stage], c,
                 traversal_order=fx.GemmTraversalOrder.NKM)
-
-    def run_stage(stage, next_tile=None):
-        """Multiply the K tile of a stage, whose first part is in registers, and fetch the next one."""
-        last = fx.const_expr(next_tile is None)
-        if not last:
-            fetch(next_tile, 1 - stage)
-        for part in fx.range_constexpr(parts - 1):
-            read(stage, part + 1)
-            multiply(stage, part)
-        if not last:
-            commit(1 - stage)
-        hot_loop_scheduler(range(16 - BLOCK))
-        fx.barrier()
-        fx.rocdl.sched_barrier(0)
-        if not last:
-            read(1 - stage, 0)
-        multiply(stage, parts - 1)
-        hot_loop_scheduler(range(16 - BLOCK, 16))
 
     def hot_loop_scheduler(groups):
         """The order of a stage's 64 MFMAs in groups of 4, each with one LDS read; global loads of A first, of B when
@@ -147,16 +132,20 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int
         fx.rocdl.sched_barrier(0)
 
     accumulator.fill(0.0)
-    tiles = k // BK
-    fetch(0, 0)
-    commit(0)
-    fx.barrier()
+    pipeline = fx.Pipeline(k // BK, STAGES, (fx.Staged(load_a, store_a), fx.Registers(load_b)), whole_turns=True)
+    pipeline.start()
     read(0, 0)
-    for pair in range(tiles // 2 - 1):
-        for stage in fx.range_constexpr(STAGES):
-            run_stage(stage, 2 * fx.Int32(pair) + stage + 1)
-    run_stage(0, tiles - 1)
-    run_stage(1)
+    for step in fx.pipeline_range(pipeline):
+        for part in fx.range_constexpr(parts - 1):
+            read(step.stage, part + 1)
+            multiply(step.stage, part)
+        step.store()
+        hot_loop_scheduler(range(16 - BLOCK))
+        step.advance()
+        if not fx.const_expr(step.last):
+            read(1 - step.stage, 0)
+        multiply(step.stage, parts - 1)
+        hot_loop_scheduler(range(16 - BLOCK, 16))
 
     store = fx.make_copy_atom(fx.rocdl.BufferCopy16b(), fx.Float16)
     copy_c = fx.make_tiled_copy_C(store, mma).get_slice(tid)

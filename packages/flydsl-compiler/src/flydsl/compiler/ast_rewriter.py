@@ -19,6 +19,7 @@ from flydsl.utils import env, log
 
 from . import control_flow as flow
 from . import control_loops as loops
+from . import control_pipelines as pipelines
 from .ast_scope import BlockWrites
 from .ast_transformer import Transformer, plain_bindings
 from .diagnostics import rewritten_spans
@@ -107,6 +108,7 @@ _HELPERS: dict[str, Any] = {
     "scf_if_collect_results": flow.scf_if_collect_results,
     "scf_range": loops.scf_range,
     "scf_for_dispatch": loops.scf_for_dispatch,
+    "pipeline_for_dispatch": pipelines.pipeline_for_dispatch,
     "scf_for_collect_results": flow.scf_for_collect_results,
     "scf_yield_": loops.scf_yield_,
     "scf_while_dispatch": loops.scf_while_dispatch,

@@ -55,19 +55,23 @@ _LAZY = {
     "buffer_ops": "flydsl.expr.buffer_ops",
     "vector": "flydsl.expr.vector",
     "fragments": "flydsl.expr.fragments",
+    "pipelines": "flydsl.expr.pipelines",
     "extern": "flydsl.expr.extern",
     "fmath": "flydsl.expr.math",
 }
 
 
-_FRAGMENTS = frozenset(
-    "ThreadValues broadcast_to convert_layout layout_conversion reduce scan thread_values".split()
-)
+_LAZY_NAMES = {
+    **dict.fromkeys("ThreadValues broadcast_to convert_layout layout_conversion reduce scan thread_values".split(),
+                    "flydsl.expr.fragments"),
+    **dict.fromkeys("Direct Pipeline Registers Staged TensorMove WaveGroups barrier_arrive barrier_wait lds_barrier "
+                    "pipeline_range wave_index".split(), "flydsl.expr.pipelines"),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FRAGMENTS:
-        value = getattr(importlib.import_module("flydsl.expr.fragments"), name)
+    if name in _LAZY_NAMES:
+        value = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
         globals()[name] = value
         return value
     target = _LAZY.get(name)
