@@ -251,6 +251,8 @@ def emit_binary(op: Operator, a: ir.Value, b: ir.Value, signed: bool | None, fas
         prefix = "" if op.predicate in ("eq", "ne") else ("s" if use_signed else "u")
         return arith.cmpi(getattr(arith.CmpIPredicate, prefix + op.predicate), a, b)
     if op.group == "div":
+        if is_index_type(a.type):
+            return arith.floordivsi(a, b) if use_signed else arith.divui(a, b)
         ty = ir.F64Type.get() if bit_width(a.type) > 32 else ir.F32Type.get()
         return arith.divf(to_float(a, ty, signed), to_float(b, ty, signed), fastmath=fastmath_attr(fastmath))
     if op.group == "pow":

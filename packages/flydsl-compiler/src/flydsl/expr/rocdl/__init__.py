@@ -52,6 +52,8 @@ _LAZY = ("cluster", "tdm_ops", "experimental")
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
+    if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
+        return getattr(importlib.import_module("flydsl._mlir.dialects.fly_rocdl"), name)
     # The generated builders: the module is loaded when the first of them is used.
     if not name.startswith("__"):
         from ._raw import lookup

@@ -11,10 +11,12 @@ from .._lazy import arith, rocdl
 from ..meta import dsl_loc_tracing
 from ..utils.convert import mlir_type
 from .atoms import WMMAScale
+from .buffer import make_buffer_ptr, make_buffer_tensor
 from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int
 
 __all__ = [
-    "WMMAScale", "ballot", "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
+    "WMMAScale", "ballot", "make_buffer_ptr", "make_buffer_tensor",
+    "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
     "cluster_workgroup_id_z", "cvt_pk_f32_fp8", "cvt_pk_fp8_f32", "ds_bpermute", "iglp_opt", "mask_dsrd", "mask_dswr",
     "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
     "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
@@ -326,3 +328,12 @@ def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int 
     result = i32_type() if count == 1 else words
     raw = call_intrinsic(name, [descriptor, byte_offset, operand(static_int(cache_modifier, "cache_modifier"))], result)
     return Int32(raw) if count == 1 else Vector(raw, (4,), Int32)
+
+
+def __getattr__(name: str) -> Any:
+    # The op types behind the constructors are reached through this module, too.
+    if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
+        from .._lazy import fly_rocdl
+
+        return getattr(fly_rocdl, name)
+    raise AttributeError(f"module 'flydsl.expr.rocdl.universal' has no attribute '{name}'")
