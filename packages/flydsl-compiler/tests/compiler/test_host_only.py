@@ -59,7 +59,8 @@ def test_compiled_function() -> None:
 def test_the_disk_cache_keeps_the_traced_text(tmp_path: Path) -> None:
     path = tmp_path / "nothing.py"
     path.write_text(
-        "import flydsl.compiler as flyc\nimport flydsl.expr as fx\n\n@flyc.kernel\ndef k(X: fx.Tensor):\n    X[0] = 1.0\n\n"
+        "import flydsl.compiler as flyc\nimport flydsl.expr as fx\n\n"
+        "@flyc.kernel\ndef k(X: fx.Tensor):\n    X[0] = 1.0\n\n"
         "@flyc.jit\ndef host(n: fx.Int32):\n    fx.make_layout((n, 2), (2, 1))\n\n"
         "@flyc.jit\ndef run(X: fx.Tensor):\n    k(X).launch(grid=1, block=64)\n"
     )

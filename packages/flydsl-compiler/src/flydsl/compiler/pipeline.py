@@ -174,7 +174,9 @@ class MlirCompiler:
         metadata = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": total}
         if schedules:
             metadata["schedules"] = schedules
-        return CompiledArtifact(lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata, source=lowered.source)
+        return CompiledArtifact(
+            lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata, source=lowered.source
+        )
 
     @staticmethod
     def _schedules(module: Any, bytecode: bytes, hsaco: bytes) -> dict[str, list[dict[str, Any]]]:

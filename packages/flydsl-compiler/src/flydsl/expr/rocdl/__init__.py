@@ -42,6 +42,9 @@ __all__ = [
 
 # The dialect module names its op classes like the instructions; the function forms take their place.
 globals().update({name: _matrix.wrapper(name) for name in _matrix.WRAPPED})
+wmma_scale_f32_16x16x128_f8f6f4 = _matrix.wmma_scale_f32_16x16x128_f8f6f4
+wmma_scale_f32_32x16x128_f4 = _matrix.wmma_scale_f32_32x16x128_f4
+wmma_f32_16x16x128_fp8_fp8 = _matrix.wmma_f32_16x16x128_fp8_fp8
 
 # Wrappers outside the stable list.
 UNSTABLE = (AddressSpace, TargetAddressSpace, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt)

@@ -122,9 +122,12 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
     return cls.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
 
 
-def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None,
-              **options: Any) -> ir.Type:  # fmt: skip
+def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
+              opsel_a: int = 0, opsel_b: int = 0, mod_c: int = 0, reuse_a: bool = False, reuse_b: bool = False,
+              block_size: int = 32) -> ir.Type:  # fmt: skip
     """Block-scaled matrix instruction of gfx1250. State: ``scale_a``, ``scale_b``."""
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
-    return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
+    return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(
+        m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
+    )

@@ -15,7 +15,7 @@ from .buffer import make_buffer_ptr, make_buffer_tensor
 from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int
 
 __all__ = [
-    "WMMAScale", "ballot", "make_buffer_ptr", "make_buffer_tensor",
+    "WMMAScale", "ballot", "make_buffer_ptr", "make_buffer_tensor", "tensor_load_to_lds", "tensor_store_from_lds",
     "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
     "cluster_workgroup_id_z", "cvt_pk_f32_fp8", "cvt_pk_fp8_f32", "ds_bpermute", "iglp_opt", "mask_dsrd", "mask_dswr",
     "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
@@ -265,6 +265,42 @@ def cluster_load_async_to_lds(global_ptr: Any, lds_ptr: Any, size_bytes: int, of
     fields = {"offset": _i32(offset, "offset"), "cpol": _i32(cpol, "cpol")}
     emit(f"cluster.load.async.to.lds.{_ASYNC_BYTES[size_bytes]}",
          [global_ptr, lds_ptr, operand(0 if mask is None else mask)], fields)  # fmt: skip
+
+
+def _tensor_move(name: str, groups: tuple[Any, ...], fifth: Any, cache_policy: Any) -> None:
+    """The instruction of LLVM 22 has four groups; what releases with a fifth pass there must be zero."""
+    if fifth is not None and not _is_zero(operand(fifth)):
+        raise ValueError(f"{name}: the fifth descriptor group must be a constant zero: LLVM 22 has four groups")
+    policy = 0 if cache_policy is None else static_int(cache_policy, "cache_policy")
+    attribute = ir.IntegerAttr.get(i32_type(), policy)
+    emit(name, [operand(g) for g in groups], {"cachePolicy": attribute})
+
+
+def _is_zero(value: ir.Value) -> bool:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    if owner.name == "arith.constant":
+        constant = owner.attributes["value"]
+        if isinstance(constant, ir.DenseElementsAttr):
+            return bool(constant.is_splat) and str(constant.get_splat_value()).startswith("0 ")
+        return isinstance(constant, ir.IntegerAttr) and constant.value == 0
+    zeros = ("vector.from_elements", "vector.broadcast", "vector.splat")
+    return owner.name in zeros and all(_is_zero(o) for o in owner.operands)
+
+
+@dsl_loc_tracing
+def tensor_load_to_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
+                       cache_policy: Any = None) -> None:  # fmt: skip
+    """gfx1250: start the tensor load of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
+    _tensor_move("tensor.load.to.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
+
+
+@dsl_loc_tracing
+def tensor_store_from_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
+                          cache_policy: Any = None) -> None:  # fmt: skip
+    """gfx1250: start the tensor store of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
+    _tensor_move("tensor.store.from.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
 
 
 @dsl_loc_tracing
