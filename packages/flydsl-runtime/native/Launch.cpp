@@ -73,7 +73,19 @@ void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer) {
   }
 }
 
+/// Whether an argument passes an address: a pointer that is not null, or a 64-bit integer that is too
+/// large for a count. Then the memory of any live array may be meant.
+static bool passesAddress(const ArgSpec &spec, const ArgValue &value) {
+  if (spec.kind == ArgKind::Pointer)
+    return value.bits != 0;
+  const bool wide = spec.scalar == ScalarType::I64 || spec.scalar == ScalarType::U64;
+  return spec.kind == ArgKind::Scalar && wide && value.bits >> 32 != 0 && int64_t(value.bits) > 0;
+}
+
 TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
+  for (size_t i = 0; i < plan.args.size(); ++i)
+    if (passesAddress(plan.args[i], values[i]))
+      return;
   for (size_t i = 0; i < plan.args.size(); ++i) {
     const ArgSpec &spec = plan.args[i];
     if (spec.kind != ArgKind::Tensor)

@@ -86,6 +86,39 @@ def test_what_belongs_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(mark in text for mark in ("_env_", "_toolchain_", "_device_", "_arch_"))
 
 
+def test_older_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`do_bench_fn`, the keys of calls, winners as a mapping, the file of an offline artifact."""
+    calls: Calls = []
+    times = {8: 3.0, 2: 2.0, 4: 1.0}
+
+    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
+        call()
+        return times[calls[-1][1]]
+
+    function = tuned(calls, do_bench=None, do_bench_fn=bench, configs=[Config(tile=t) for t in times],
+                     artifact_name="older")  # fmt: skip
+    x = np.zeros(4)
+    assert function(x, n=5) == "tile 4"
+    key = function._make_key((x,), {"n": 5})
+    assert isinstance(key, tuple) and key == function._make_key((x, 0), {"n": 5}) != function._make_key((x,), {"n": 6})
+    assert function.cache[key] == Config(tile=4) and dict(function.cache) == {key: Config(tile=4)}
+    function.cache.clear()
+    assert len(function.cache) == 0 and key not in function.cache
+    times[4] = 9.0
+    assert function(x, n=5) == "tile 2"
+    function.cache[key] = Config(tile=8)
+    assert function(x, n=5) == "tile 8"
+    with pytest.raises(TypeError, match="older name of do_bench"):
+        tuned(calls, do_bench_fn=bench)
+
+    assert function._artifact_ref((x,), {"n": 5}) is None
+    monkeypatch.setenv("FLYDSL_AUTOTUNE_CONFIG_DIR", str(tmp_path))
+    path, identity = function._artifact_ref((x,), {"n": 5}) or (None, None)
+    assert path is not None and path.parent == tmp_path and identity["key"] == {"n": 5}
+    path.write_text(json.dumps({"version": 1, "identity": identity, "config": Config(tile=2).to_dict()}))
+    assert function._load_artifact((x,), {"n": 5}) == Config(tile=2)
+
+
 def test_all_failing_is_an_error_with_its_cause() -> None:
     calls: Calls = []
     function = tuned(calls, configs=[Config(tile=13)])

@@ -199,6 +199,35 @@ def test_buffer_offsets_over_four_gibibytes(load: Any) -> None:
     np.testing.assert_array_equal(out, large[:, 1])
 
 
+def test_compile_and_launch_takes_null_pointers(
+    load: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Optional arguments of older programs: a null pointer is no reason not to launch. The first use is told."""
+    from flydsl.compiler import jit_function
+
+    module = load("""
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def k(X: fx.Tensor, p: fx.Pointer, has: fx.Constexpr[bool]):
+    if fx.const_expr(has):
+        X[fx.thread_idx.x] = p[fx.thread_idx.x]
+    else:
+        X[fx.thread_idx.x] = 7.0
+@flyc.jit
+def run(X: fx.Tensor, p: fx.Pointer, has: fx.Constexpr[bool]):
+    k(X, p, has).launch(grid=1, block=64)
+""")
+    jit_function._say_once.cache_clear()
+    monkeypatch.setenv("FLYDSL_COMPILE_AND_LAUNCH", "1")
+    for _ in range(2):
+        x = np.zeros(64, np.float32)
+        flyc.compile(module.run, x, flyc.from_c_void_p(fx.Float32, None), False)
+        assert (x == 7).all()
+    assert capfd.readouterr().err.count("FLYDSL_COMPILE_AND_LAUNCH") == 1
+
+
 def test_compile_never_launches_unless_asked(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import flydsl.runtime as rt
 

@@ -9,6 +9,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from flydsl.compiler.backends import current_target, get_backend
@@ -99,7 +100,12 @@ class Autotuner:
         artifact_name: str | None = None,
         validate_hook: Callable[[dict[str, Any]], Any] | None = None,
         select_config: Callable[[list[tuple[Config, Any]]], tuple[Config, Any]] | None = None,
+        *,
+        do_bench_fn: Callable[..., Any] | None = None,
     ) -> None:
+        if do_bench_fn is not None and do_bench is not None:
+            raise TypeError("do_bench_fn is the older name of do_bench: give one of them")
+        do_bench = do_bench if do_bench is not None else do_bench_fn
         self.fn, self.configs = fn, configs
         self.keys = list(key or ())
         self.warmup, self.rep = warmup, rep
@@ -213,6 +219,22 @@ class Autotuner:
         if hints:
             key.append(f"_hints_:{sorted((k, type(v).__name__, repr(v)) for k, v in hints.items())!r}")
         return key
+
+    # ---- older names, which tools of kernel libraries use
+
+    def _make_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
+        """The key of a call in `cache`."""
+        return tuple(self._key(self._bind(args, kwargs)))
+
+    def _artifact_ref(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, dict[str, Any]] | None:
+        """(file, identity) of a call's offline artifact, whether it exists or not; None when there can be none."""
+        identity = self._identity(self._bind(args, kwargs)) if self._artifacts is not None else None
+        path = self._artifacts.path(identity) if self._artifacts is not None and identity is not None else None
+        return None if path is None or identity is None else (path, identity)
+
+    def _load_artifact(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config | None:
+        """The configuration of a call's offline artifact; None, with a warning, where it does not fit."""
+        return self._offline(self._bind(args, kwargs))
 
     # ---- offline artifacts
 
@@ -396,7 +418,8 @@ def autotune(configs: Any, key: Sequence[str] | None = None, **options: Any) -> 
         prune_configs_by: ``(configs, arguments by name) -> configs``.
         reset_to_zero: tensors zeroed before every run. restore_value: tensors restored around every measured run.
         pre_hook, post_hook: called with the arguments by name around each measured run.
-        do_bench: replacement of the measurement: ``(call, warmup=..., rep=...) -> comparable``.
+        do_bench: replacement of the measurement: ``(call, warmup=..., rep=...) -> comparable``; ``do_bench_fn`` is its
+            older name.
         default: heuristic choice instead of a search. artifact_name: enables offline artifacts.
         validate_hook: context manager around one untimed run of each candidate; raising rejects it.
         select_config: chooses among the measured ``(config, time)``; default: the least time.

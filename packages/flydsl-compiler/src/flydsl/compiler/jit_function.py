@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 import threading
 import time
@@ -24,7 +25,7 @@ from .context import CompilationContext, activity, merge_compile_hints
 from .diagnostics import install_excepthook
 from .dispatch import FastPath
 from .environment import key_environment, recorded_reads
-from .jit_argument import PointerJitArg, resolve_argument
+from .jit_argument import resolve_argument
 from .key import FunctionSnapshot, Identity, digest_of
 from .lowered import LoweredModules
 from .mlir_utils import mlir_context
@@ -85,7 +86,7 @@ class JitFunction:
         self._variants: dict[str, JitFunction] = {}
         self._hints_fixed = False  # the hints of the thread are in `compile_hints` already
         self._processors: dict[int, list[Any]] = {}
-        self._last_compiled: CompiledFunction | None = None
+        self._last: tuple[Any, CompiledFunction] | None = None
         self.__wrapped__ = self.func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
@@ -190,7 +191,7 @@ class JitFunction:
                         self._compiled[call.key] = compiled
                         call = self._resolve(owner, bound_arguments)
                     self._compiled[call.key] = compiled
-        self._last_compiled = compiled
+        self._last = (call.key, compiled)
         values = [bound_arguments[n] for n in parameters.names]
         if owner.fast is not None and not env.compile.compile_only:
             owner.fast.add(call.guards, owner.identity, values, compiled)
@@ -256,6 +257,20 @@ class JitFunction:
         )  # fmt: skip
 
     # ---- caches
+
+    @property
+    def last_compiled(self) -> CompiledFunction | None:
+        """The specialisation that was compiled or looked up last, None before the first call.
+
+        Its ``source_ir`` is the text of the traced IR, with ``COMPILE_ONLY`` set and for a function that launches
+        nothing, too.
+        """
+        return self._last[1] if self._last is not None else None
+
+    @property
+    def _last_compiled(self) -> tuple[Any, CompiledFunction] | None:
+        """(key, specialisation): the older form of `last_compiled`."""
+        return self._last
 
     @property
     def _mem_cache(self) -> dict[Any, CompiledArtifact]:
@@ -430,8 +445,8 @@ class CompileCallable:
         as those of a later call. Without arguments the function itself is returned (with the hints merged into
         it). With ``COMPILE_ONLY`` set the artifact is cached and the result is None.
 
-        Earlier releases launched once when the arguments were live. For programs that rely on it
-        ``FLYDSL_COMPILE_AND_LAUNCH=1`` does so, unless a pointer is null.
+        Earlier releases launched once. For programs that rely on it ``FLYDSL_COMPILE_AND_LAUNCH=1`` does so in every
+        case, null pointers included; the first use in a process says so.
 
         Raises:
             TypeError: ``func`` is no jit function, or an argument does not fit.
@@ -448,11 +463,17 @@ class CompileCallable:
         compiled, values = target._specialise(args, kwargs)
         if env.compile.compile_only:
             return None
-        if env.compile.and_launch and not any(isinstance(v, PointerJitArg) and not v.pointer for v in values):
+        if env.compile.and_launch:
+            _say_once("flyc.compile launches as well (FLYDSL_COMPILE_AND_LAUNCH=1)")
             compiled(*values)
         else:
             compiled._load_if_possible()
         return compiled
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    sys.stderr.write(f"flydsl: {text}\n")
 
 
 compile = CompileCallable()

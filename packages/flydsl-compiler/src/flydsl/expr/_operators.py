@@ -76,6 +76,8 @@ def emit_binary(op: Operator, a: ir.Value, b: ir.Value, signed: bool | None, fas
     if op.group == "compare":
         prefix = "" if op.predicate in ("eq", "ne") else ("s" if use_signed else "u")
         return arith.cmpi(getattr(arith.CmpIPredicate, prefix + op.predicate), a, b)
+    if op.group == "div" and _emit.is_index_type(a.type):  # addresses are divided into addresses
+        return floor_divide(a, b, use_signed)
     if op.group == "div":
         ty = ir.F64Type.get() if _emit.bit_width(a.type) > 32 else ir.F32Type.get()
         a, b = (_emit.to_float(x, ty, signed) for x in (a, b))
@@ -139,6 +141,8 @@ def fold(op: Operator, a: Any, b: Any, operand: Any, result: Any) -> Any:
     if op.group == "shift":
         if b >= result.width:
             return -1 if op.name == "rshift" and a < 0 else 0
+    elif op.group == "div" and result.is_integer:  # of addresses
+        return a // b
     elif op.group == "div":  # integers are converted before they are divided
         return op.fold(result(a).value, result(b).value)
     elif op.group == "pow":

@@ -478,22 +478,31 @@ for _name in _KINDS:
 
 @functools.cache
 def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
-    lanes = numel(shape)
+    lanes, own_shape, own_dtype = numel(shape), shape, dtype
 
-    def __init__(self: Any, value: Any, shape_: Any = None, dtype_: Any = None) -> None:
-        if shape_ is not None and numel(normalize_shape(shape_)) != lanes:
-            raise ValueError(f"{name}: shape {shape_} does not have {lanes} lanes")
-        if dtype_ is not None and dtype_ is not dtype:
-            raise ValueError(f"{name}: dtype must be {dtype}, got {dtype_}")
+    def __init__(self: Any, value: Any, shape: Any = None, dtype: Any = None) -> None:
+        if shape is not None and numel(normalize_shape(shape)) != lanes:
+            raise ValueError(f"{name}: shape {shape} does not have {lanes} lanes")
+        if dtype is not None and dtype is not own_dtype:
+            raise ValueError(f"{name}: dtype must be {own_dtype}, got {dtype}")
         if isinstance(value, (tuple, list)):
             if len(value) != lanes:
                 raise ValueError(f"{name}: expected {lanes} elements, got {len(value)}")
-            value = Vector.from_elements(value, dtype)
+            value = Vector.from_elements(value, own_dtype)
         elif not (isinstance(value, ir.Value) and isinstance(value.type, ir.VectorType)):
-            value = Vector._as_operand(value, dtype, shape)
+            value = Vector._as_operand(value, own_dtype, own_shape)
         if _pymath.prod(value.type.shape) != lanes:
             raise ValueError(f"{name}: expected {lanes} lanes, got {value.type}")
-        Vector.__init__(self, value, shape, dtype)
+        Vector.__init__(self, value, own_shape, own_dtype)
+
+    def coerce(cls: Any, value: Any) -> Any:
+        """A scalar (splat), a sequence of the lanes, or a vector of this type."""
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise TypeError(f"expects {name}, got {type(value).__name__}: {error}") from error
 
     def peek(cls: Any, ptr: Any) -> Any:
         from .primitive import ptr_load, recast_iter
@@ -516,6 +525,7 @@ def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
         "ir_type": lazy_classattr(lambda cls: ir.VectorType.get([lanes], dtype.ir_type)),
         "alias_dtype": dtype,
         "alias_shape": shape,
+        "__coerce__": classmethod(coerce),
         "__dsl_size_of__": classmethod(size_of),
         "__dsl_align_of__": classmethod(lambda cls: max(1, dtype.width // 8)),
         "__peek_from_ptr__": classmethod(peek),

@@ -21,7 +21,7 @@ from ._vector import Vector, _common_shape
 from .meta import dsl_loc_tracing, tracing_context
 from .numeric import Boolean, Index, Numeric, as_numeric, literal_numeric
 from .promotion import common_type, widen_boolean
-from .utils.arith import ArithValue, raw_operand, raw_select
+from .utils.arith import ArithValue, arith_const, current_fastmath, raw_operand, raw_select  # noqa: F401
 
 __all__ = [
     "FastMathFlags", "RoundingMode", "fastmath", "max", "min", "maxnumf", "maximumf", "minimumf", "ceildiv", "shrui",

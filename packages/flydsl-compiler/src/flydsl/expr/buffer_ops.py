@@ -13,7 +13,7 @@ from .meta import dsl_loc_tracing, note_buffer_argument
 from .numeric import Numeric
 from .rocdl.utils import call_intrinsic, operand
 from .utils.convert import mlir_type
-from .values.tensor import Tensor
+from .values.tensor import Pointer, Tensor
 
 __all__ = [
     "BufferResourceDescriptor", "buffer_load", "buffer_store", "create_buffer_resource",
@@ -62,8 +62,8 @@ def get_element_ptr(base_ptr: Any, byte_offset: Any = None, static_byte_offset: 
 
 @dsl_loc_tracing
 def extract_base_index(tensor: Any, address_space: int = 1) -> ir.Value:
-    """Base address of a tensor as an index value."""
-    if not isinstance(tensor, Tensor):
+    """Base address of a tensor or pointer as an index value."""
+    if not isinstance(tensor, (Tensor, Pointer)):
         return memref.extract_aligned_pointer_as_index(tensor)
     ptr_type = ir.Type.parse(f"!llvm.ptr<{address_space}>")
     pointer = fly.extract_aligned_pointer_as_index(ptr_type, tensor)
@@ -72,7 +72,7 @@ def extract_base_index(tensor: Any, address_space: int = 1) -> ir.Value:
 
 def _base_pointer(value: Any) -> ir.Value:
     ptr_type = ir.Type.parse("!llvm.ptr<1>")
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, Pointer)):
         return fly.extract_aligned_pointer_as_index(ptr_type, value)
     return llvm.inttoptr(ptr_type, _as_int(memref.extract_aligned_pointer_as_index(value), 64))
 

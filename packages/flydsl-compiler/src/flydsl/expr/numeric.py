@@ -10,7 +10,7 @@ from . import _emit
 from ._abi import c_abi_entry
 from ._lazy import arith, diagnostics
 from ._operators import COMMUTATIVE, OPERATORS, Operator, emit_binary, fold
-from ._payload import check_rounding_mode, float_payload, integer_payload, numpy_scalar
+from ._payload import check_rounding_mode, float_payload, integer_payload, is_single_lane, numpy_scalar
 from .meta import dsl_loc_tracing
 from .promotion import common_type, operand_and_result_types
 from .utils.arith import ArithValue, raw_select
@@ -105,6 +105,14 @@ class Numeric(metaclass=NumericMeta):
     __slots__ = ("value",)
 
     value: Any
+
+    def __new__(cls, x: Any = None) -> Any:
+        # A vector is converted lane by lane; one of a single lane is a scalar.
+        if isinstance(x, ir.Value) and isinstance(x.type, ir.VectorType) and not is_single_lane(x):
+            from ._vector import Vector
+
+            return (x if isinstance(x, Vector) else Vector(x)).to(cls)
+        return object.__new__(cls)
 
     # ---------------------------------------------------------------- factories
 

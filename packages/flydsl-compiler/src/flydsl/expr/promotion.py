@@ -77,7 +77,7 @@ def operand_and_result_types(op: Operator, a: Any, b: Any) -> tuple[Any, Any]:
     if op.group in ("bits", "shift") and common.is_float:
         raise TypeError(f"{op.name} requires integer operands, got {common.__name__}")
     if op.group == "div" and not common.is_float:
-        if common is numeric.Index:
-            raise TypeError("Index does not support '/'; use '//' or convert with fx.Int64(x)")
+        if common is numeric.Index:  # addresses are divided into addresses
+            return common, common
         return common, numeric.Float32 if common.width <= 32 else numeric.Float64
     return common, common

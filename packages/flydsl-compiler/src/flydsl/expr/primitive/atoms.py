@@ -12,6 +12,7 @@ from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
 from .. import _emit
+from .._matrix_arch import require_matrix_arch
 from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
@@ -291,10 +292,11 @@ def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **st
 
 
 def _mma_atom_of(mma: Any, state: dict[str, Any]) -> Any:
-    if isinstance(mma, TiledMma) and state:
-        return _with_state(fly.get_mma_atom(mma), state)
     if not isinstance(mma, (MmaAtom, TiledMma)):
         raise TypeError(f"an MmaAtom, TiledMma or ThrMma expected, got {type(mma).__name__}")
+    require_matrix_arch(mma)
+    if isinstance(mma, TiledMma) and state:
+        return _with_state(fly.get_mma_atom(mma), state)
     return _with_state(mma, state)
 
 
@@ -313,12 +315,14 @@ def gemm(
 ) -> None:
     """``d = a * b + c`` over fragments: D, C ``(V,M,N)`` with A ``(V,M[,K])``, B ``(V,N[,K])``, or all rank 1.
 
-    `traversal_order` is a GemmTraversalOrder (default NMK: N innermost, K outermost), `traversal_layout` a
+    `traversal_order` is a GemmTraversalOrder or its name in any case, for example ``"kmn_serpentine"`` (default NMK:
+    N innermost, K outermost), `traversal_layout` a
     static layout step -> linear (m, n, k) index; giving both is a ValueError. `atom_callback(atom, (m, n, k))`
     returns the atom of each step. A and B may be ``[fragment, scales]`` for block-scaled MMA.
     """
     if traversal_order is not None and traversal_layout is not None:
         raise ValueError("gemm takes traversal_order or traversal_layout, not both")
+    traversal_order = _traversal_order(traversal_order)
     d, c = _tensor(d, "d"), _tensor(c, "c")
     groups = [_operand_group(a, "a"), _operand_group(b, "b")]
     _check_gemm_ranks(d, groups[0][0], groups[1][0], c)
@@ -329,6 +333,16 @@ def gemm(
         _gemm_steps(atom, d, groups, c, traversal_order, layout, atom_callback)
         return
     fly.gemm(atom, d, *groups, c, traversal_order=order, traversal_layout=layout)
+
+
+def _traversal_order(order: Any) -> Any:
+    """A `GemmTraversalOrder` from itself, its number or its name; ValueError names the known ones."""
+    if not isinstance(order, str):
+        return order
+    names = {str(o.name).lower(): o for o in GemmTraversalOrder}
+    if order.lower() not in names:
+        raise ValueError(f"unknown traversal_order {order!r}; known: {', '.join(names)}")
+    return names[order.lower()]
 
 
 def _extents(fragment: Tensor) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ def _normal(name: str) -> str:
 @functools.cache
 def _operand_positions(builder: FunctionType) -> tuple[frozenset[int], frozenset[str]]:
     """Which parameters of a generated builder are operands of its op: positions and names."""
+    builder = inspect.unwrap(builder)
     op = next((c for n in builder.__code__.co_names if isinstance(c := getattr(dialect, n, None), type)), None)
     operands = set()
     for cls in op.__mro__ if op is not None else ():

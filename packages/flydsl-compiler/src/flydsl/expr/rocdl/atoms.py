@@ -101,12 +101,9 @@ def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
 def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir.Type:
     """Wave64 matrix instruction of CDNA: A and B of one type, accumulator f32 by default.
 
-    Raises ValueError on a target without MFMA, or without this shape.
+    Where it is used (`fx.gemm`, `fx.mma_atom_call`), a target without MFMA, or without this shape, is a ValueError.
     """
-    require_arch("MFMA", "gfx9", instead="; use fx.rocdl.WMMA")
     ab = mlir_type(elem_ty_ab)
-    if (m, n, k) in ((16, 16, 32), (32, 32, 16)) and str(ab) in ("f16", "bf16"):
-        require_arch(f"MFMA {m}x{n}x{k} {ab}", "gfx95", instead=f"; use {m}x{n}x{k // 2}")
     return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc))
 
 
@@ -125,10 +122,12 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
     return cls.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
 
 
-def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None,
-              **options: Any) -> ir.Type:  # fmt: skip
+def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
+              opsel_a: int = 0, opsel_b: int = 0, mod_c: int = 0, reuse_a: bool = False, reuse_b: bool = False,
+              block_size: int = 32) -> ir.Type:  # fmt: skip
     """Block-scaled matrix instruction of gfx1250. State: ``scale_a``, ``scale_b``."""
-    require_arch("WMMAScale", "gfx1250")
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
-    return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
+    return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(
+        m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
+    )

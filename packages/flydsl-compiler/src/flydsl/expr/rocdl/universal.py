@@ -11,10 +11,12 @@ from .._lazy import arith, rocdl
 from ..meta import dsl_loc_tracing
 from ..utils.convert import mlir_type
 from .atoms import WMMAScale
+from .buffer import make_buffer_ptr, make_buffer_tensor
 from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int
 
 __all__ = [
-    "WMMAScale", "ballot", "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
+    "WMMAScale", "ballot", "make_buffer_ptr", "make_buffer_tensor", "tensor_load_to_lds", "tensor_store_from_lds",
+    "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
     "cluster_workgroup_id_z", "cvt_pk_f32_fp8", "cvt_pk_fp8_f32", "ds_bpermute", "iglp_opt", "mask_dsrd", "mask_dswr",
     "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
     "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
@@ -265,6 +267,42 @@ def cluster_load_async_to_lds(global_ptr: Any, lds_ptr: Any, size_bytes: int, of
          [global_ptr, lds_ptr, operand(0 if mask is None else mask)], fields)  # fmt: skip
 
 
+def _tensor_move(name: str, groups: tuple[Any, ...], fifth: Any, cache_policy: Any) -> None:
+    """The instruction of LLVM 22 has four groups; what releases with a fifth pass there must be zero."""
+    if fifth is not None and not _is_zero(operand(fifth)):
+        raise ValueError(f"{name}: the fifth descriptor group must be a constant zero: LLVM 22 has four groups")
+    policy = 0 if cache_policy is None else static_int(cache_policy, "cache_policy")
+    attribute = ir.IntegerAttr.get(i32_type(), policy)
+    emit(name, [operand(g) for g in groups], {"cachePolicy": attribute})
+
+
+def _is_zero(value: ir.Value) -> bool:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    if owner.name == "arith.constant":
+        constant = owner.attributes["value"]
+        if isinstance(constant, ir.DenseElementsAttr):
+            return bool(constant.is_splat) and str(constant.get_splat_value()).startswith("0 ")
+        return isinstance(constant, ir.IntegerAttr) and constant.value == 0
+    zeros = ("vector.from_elements", "vector.broadcast", "vector.splat")
+    return owner.name in zeros and all(_is_zero(o) for o in owner.operands)
+
+
+@dsl_loc_tracing
+def tensor_load_to_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
+                       cache_policy: Any = None) -> None:  # fmt: skip
+    """gfx1250: start the tensor load of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
+    _tensor_move("tensor.load.to.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
+
+
+@dsl_loc_tracing
+def tensor_store_from_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
+                          cache_policy: Any = None) -> None:  # fmt: skip
+    """gfx1250: start the tensor store of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
+    _tensor_move("tensor.store.from.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
+
+
 @dsl_loc_tracing
 def lds_transpose_load(result_type: Any, lds_memref: Any, elem_offset: Any, elem_bytes: int) -> Any:
     """gfx12: transposing 128-bit LDS read at ``elem_offset`` elements of a builtin LDS memref."""
@@ -326,3 +364,12 @@ def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int 
     result = i32_type() if count == 1 else words
     raw = call_intrinsic(name, [descriptor, byte_offset, operand(static_int(cache_modifier, "cache_modifier"))], result)
     return Int32(raw) if count == 1 else Vector(raw, (4,), Int32)
+
+
+def __getattr__(name: str) -> Any:
+    # The op types behind the constructors are reached through this module, too.
+    if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
+        from .._lazy import fly_rocdl
+
+        return getattr(fly_rocdl, name)
+    raise AttributeError(f"module 'flydsl.expr.rocdl.universal' has no attribute '{name}'")
