@@ -15,6 +15,7 @@
 namespace flysim {
 
 class Disassembler;
+struct RegisterUse;
 
 /// The instructions of one executable range in address order.
 struct Program {
@@ -29,6 +30,8 @@ struct Program {
   uint64_t addressOf(const Inst &i) const { return base + i.pc; }
   /// Assembly text of an instruction (disassembled again on demand).
   std::string text(const Inst &i) const;
+  /// The registers of an instruction (disassembled again).
+  RegisterUse registerUse(const Inst &i) const;
 
   std::shared_ptr<Disassembler> disassembler;
   std::deque<InstExt> exts;

@@ -21,6 +21,8 @@ constexpr uint64_t kSlice = 20000;
 /// most so many. One that was found waiting gets short turns.
 constexpr uint64_t kLook = 2000, kWaitingLook = 16;
 constexpr uint32_t kSpinLoop = 128;
+/// Instructions of the longest way through a loop that is looked at for changing nothing.
+constexpr size_t kLongestLoop = 4096;
 
 /// Relative indexing may name registers past the file; they land in these rows.
 constexpr unsigned kSpareRows = 40;
@@ -71,7 +73,7 @@ unsigned barrierSlotOf(int id) {
 
 GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet,
                          std::unique_ptr<GroupObserver> observer)
-    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()),
+    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()), loops(*dispatch.program),
       observer(std::move(observer)) {
   const ArchInfo &arch = *d.program->arch;
   lanes = d.kernel->waveSize();
@@ -315,12 +317,67 @@ bool GroupRunner::spins(Wave &w, Place &p) {
   return p.vectors == vectors;
 }
 
+/// Runs the wave until it comes to `head` again, with the instructions in `path`. False if it does
+/// not, or stops.
+bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) {
+  path.clear();
+  do {
+    if (path.size() == kLongestLoop)
+      return false;
+    path.push_back(w.pc);
+    uint64_t one = 1;
+    runLoop(w, one);
+    ++w.executed;
+    if (w.state == WaveState::Yield)
+      w.state = WaveState::Running; // sleeping is part of waiting
+    if (w.state != WaveState::Running)
+      return false;
+  } while (w.pc != head);
+  return true;
+}
+
+/// True if the wave's loop repeats itself: the same way twice, from the same registers as far as they
+/// matter on that way.
+bool GroupRunner::loopsForEver(Wave &w) {
+  if (w.msb[0] | w.msb[1] | w.msb[2] | w.msb[3])
+    return false;
+  std::vector<uint32_t> first, second, registers;
+  const uint32_t head = w.pc;
+  if (!walkLoop(w, head, first) || !loops.needed(first, registers))
+    return false;
+  uint64_t before = LoopState::hash(w, registers);
+  return walkLoop(w, head, second) && first == second && LoopState::hash(w, registers) == before;
+}
+
+bool GroupRunner::stuck() const {
+  bool any = false;
+  for (size_t k = 0; k < waves.size(); ++k) {
+    any |= places[k].stuck;
+    if (!places[k].stuck && waves[k].state != WaveState::Ended && waves[k].state != WaveState::AtBarrier)
+      return false;
+  }
+  return any;
+}
+
 void GroupRunner::runSlice(Wave &w, uint64_t slice) {
   running = &w;
   w.state = WaveState::Running;
   uint64_t address = 0;
   Place &place = places[static_cast<size_t>(&w - waves.data())];
   auto run = [&] {
+    // Where one is stuck, others will be.
+    if (place.nextLook == kFirstLook && d.stuckSeen.load(std::memory_order_relaxed))
+      place.nextLook = kSoonLook;
+    if (w.executed >= place.nextLook) {
+      place.stuck = loopsForEver(w);
+      if (place.stuck)
+        d.stuckSeen = true;
+      // Stuck waves are looked at in every turn, and have no other: they cannot go on by themselves.
+      place.nextLook = place.stuck ? 0 : w.executed + w.executed / 4;
+      if (place.stuck || w.state != WaveState::Running)
+        return;
+    }
+    Turn turn;
     for (uint64_t done = 0, part; done < slice; done += part) {
       part = std::min(slice - done, place.spins ? kWaitingLook : kLook);
       uint64_t left = part;
@@ -351,7 +408,7 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
           format("the wave has executed %llu instructions (FLYDSL_SIM_MAX_INSTRUCTIONS); "
                  "endless loop?",
                  (unsigned long long)w.executed));
-  waits &= place.spins || (w.state != WaveState::Running && w.state != WaveState::Yield);
+  waits &= place.spins || place.stuck || (w.state != WaveState::Running && w.state != WaveState::Yield);
   if (w.state == WaveState::AtBarrier && w.barrierWait)
     --w.pc; // s_barrier_wait runs again when its barrier completes
 }
@@ -451,6 +508,17 @@ static uint64_t scalarBase(const Wave &w, const Inst &i) {
   return (w.s[o.reg] | uint64_t(w.s[o.reg + 1]) << 32) & 0xffffffffffffull;
 }
 
+/// The source line of an instruction, or of the nearest one before it that has a line: what the
+/// compiler adds, such as masks of loops, has none.
+static std::string lineOf(const Dispatch &d, const Inst &inst) {
+  constexpr unsigned kReach = 16;
+  std::string line;
+  const Inst *first = d.program->insts.data();
+  for (const Inst *i = &inst; line.empty() && i >= first && i + kReach > &inst; --i)
+    line = sourceLine(*d.object, d.program->addressOf(*i) - d.object->bias);
+  return line;
+}
+
 std::string GroupRunner::where(const Fault &f) const {
   std::string kernel = format("kernel %s (%s)", d.kernel->name.c_str(), d.program->arch->name);
   if (!running || !running->cur)
@@ -459,7 +527,7 @@ std::string GroupRunner::where(const Fault &f) const {
   uint64_t pc = d.program->addressOf(i) - d.object->bias;
   kernel += format(", instruction '%s' at pc 0x%llx", d.program->text(i).c_str(),
                    (unsigned long long)pc);
-  std::string line = sourceLine(*d.object, pc);
+  std::string line = lineOf(d, i);
   const uint32_t *id = running->wg->id;
   std::string thread = format("workgroup (%u,%u,%u), wave %u", id[0], id[1], id[2], running->id);
   if (f.lane >= 0)

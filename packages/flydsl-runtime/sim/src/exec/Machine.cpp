@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -115,6 +116,8 @@ constexpr size_t kResident = 512;
 
 /// One launch: what its threads share.
 class Launch {
+  using Clock = std::chrono::steady_clock;
+
 public:
   explicit Launch(const Dispatch &dispatch) : d(dispatch), memory(LaunchMemories::instance().take()) {
     if (!memory->base || d.kernarg->size() + 128 > LaunchMemory::kBytes)
@@ -137,6 +140,8 @@ public:
   /// The work of one thread: takes groups until none is left.
   void work() {
     std::vector<std::unique_ptr<GroupRunner>> live, idle;
+    Clock::time_point quietSince = Clock::now();
+    uint64_t seen = 0;
     try {
       while (!failed.load(std::memory_order_relaxed)) {
         if (live.empty() && !take(live, idle))
@@ -156,8 +161,9 @@ public:
           live.erase(live.begin() + static_cast<ptrdiff_t>(i));
         }
         // Groups that only wait may wait for one that has not started yet.
-        if (!live.empty() && waiting && live.size() < kResident)
-          take(live, idle);
+        bool taken = !live.empty() && waiting && live.size() < kResident && take(live, idle);
+        if (!taken && !live.empty())
+          watchProgress(live, quietSince, seen);
       }
     } catch (const Fault &f) {
       report(f);
@@ -183,6 +189,32 @@ private:
     runner->begin(linear);
     live.push_back(std::move(runner));
     return true;
+  }
+
+  /// Ends a launch whose work-groups all wait for memory that nobody writes. `quietSince` is when this
+  /// thread saw the last turn of a wave that may get on, in any launch; `seen` their number then.
+  void watchProgress(const std::vector<std::unique_ptr<GroupRunner>> &live, Clock::time_point &quietSince,
+                     uint64_t &seen) {
+    bool stuck = true;
+    for (const auto &group : live)
+      stuck &= group->stuck();
+    uint64_t now = Turn::count();
+    if (!stuck || now != seen) {
+      seen = now;
+      quietSince = Clock::now();
+      return;
+    }
+    if (d.stallSeconds <= 0)
+      return;
+    double quiet = std::chrono::duration<double>(Clock::now() - quietSince).count();
+    if (quiet < d.stallSeconds)
+      return;
+    Fault fault{FaultKind::InstructionLimit,
+                format("endless loop: each time round, the wave finds its registers and the memory that it "
+                       "reads as they were, and for %.0f s no other wave has changed anything "
+                       "(FLYDSL_SIM_STALL_SECONDS)",
+                       d.stallSeconds)};
+    report(Fault{fault.kind, live.front()->where(fault)});
   }
 
   bool guardedStep(GroupRunner &g) {

@@ -7,6 +7,7 @@
 #include "memory/Arguments.h"
 #include "memory/Memory.h"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ struct Dispatch {
   std::vector<Region> hostRanges;
   std::vector<LaunchArgument> arguments; ///< named arrays, for messages
   Service *service = nullptr; ///< may be null
+  /// Seconds without any progress after which waiting for memory is an endless loop; 0: never.
+  double stallSeconds = 0;
+  mutable std::atomic<bool> stuckSeen{false}; ///< a wave of the launch cannot go on by itself
   uint64_t stops = 0; ///< requests to end launches that had been made when this one began
   bool ownThreads = false; ///< run beside other launches instead of on the shared threads
 };

@@ -55,9 +55,15 @@ int exportAllocation(const Allocation &a) {
   return file;
 }
 
+std::atomic<bool> shared{false};
+
 } // namespace
 
+bool flysim::memoryIsShared() { return shared; }
+void flysim::noteSharedMemory() { shared = true; }
+
 FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
+  noteSharedMemory();
   Allocation a;
   auto addr = reinterpret_cast<uint64_t>(p);
   if (!handle || !AddressSpace::instance().find(addr, a) || !a.mapBase || a.piece)
@@ -77,6 +83,7 @@ FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
 }
 
 FLYSIM_API hipError_t hipIpcOpenMemHandle(void **out, IpcHandle h, unsigned) {
+  noteSharedMemory();
   if (!out || memcmp(h.magic, kMagic, sizeof kMagic) != 0)
     return fail(hipErrorInvalidValue, "hipIpcOpenMemHandle: not a handle of the simulator");
   if (h.pid == getpid())

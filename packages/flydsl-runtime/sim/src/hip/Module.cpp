@@ -153,6 +153,16 @@ thread_local std::vector<Region> nextRanges;
 thread_local std::vector<LaunchArgument> nextArguments;
 } // namespace
 
+/// FLYDSL_SIM_STALL_SECONDS, by default 3. Ten times as long where a later call of the program may
+/// write what a kernel waits for, and never where another process may.
+static double stallSeconds() {
+  if (memoryIsShared())
+    return 0;
+  const char *text = getenv("FLYDSL_SIM_STALL_SECONDS");
+  double seconds = text && *text ? strtod(text, nullptr) : 3;
+  return queuesEnabled() ? 10 * seconds : seconds;
+}
+
 void KernelCall::run() const {
   Dispatch d;
   d.object = function->module->object.get();
@@ -166,6 +176,7 @@ void KernelCall::run() const {
   d.arguments = arguments;
   d.ownThreads = queuesEnabled();
   d.stops = stopRequests();
+  d.stallSeconds = stallSeconds();
   // A call may run on several streams at once: what the launch adds goes to a copy.
   std::vector<uint8_t> segment = args;
   d.kernarg = &segment;
@@ -190,6 +201,9 @@ void KernelCall::run() const {
   if (output)
     output->flush();
 }
+
+/// What a function's code is for: the simulated device may be another one by now.
+static const ArchInfo &archOf(const Function &f) { return *findArch(f.module->object->arch); }
 
 std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
                                      const uint32_t block[3], uint32_t dynamicLds, void **params,
@@ -367,7 +381,7 @@ FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *funct
     *value = static_cast<int>(k.vgprs);
     return hipSuccess;
   case 8:
-    *value = static_cast<int>(Runtime::instance().arch().ldsPerWorkgroup - k.ldsBytes);
+    *value = static_cast<int>(archOf(*f).ldsPerWorkgroup - k.ldsBytes);
     return hipSuccess;
   default:
     *value = 0;
@@ -381,7 +395,7 @@ FLYSIM_API hipError_t hipFuncSetAttribute(const void *function, int attribute, i
   if (hipError_t e = resolveKernel(function, &f))
     return fail(hipErrorInvalidDeviceFunction, e ? lastErrorMessage() : "");
   return guarded([&]() -> hipError_t {
-    int most = static_cast<int>(Runtime::instance().arch().ldsPerWorkgroup - f->kernel->ldsBytes);
+    int most = static_cast<int>(archOf(*f).ldsPerWorkgroup - f->kernel->ldsBytes);
     if (attribute == 8) // dynamic LDS: every launch may use all there is
       return value >= 0 && value <= most
                  ? hipSuccess
@@ -486,8 +500,9 @@ FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, uns
 
 //===--- occupancy ----------------------------------------------------------===//
 
-static unsigned workgroupsPerCu(const KernelInfo &k, unsigned block, size_t lds) {
-  const ArchInfo &a = Runtime::instance().arch();
+static unsigned workgroupsPerCu(const Function &f, unsigned block, size_t lds) {
+  const ArchInfo &a = archOf(f);
+  const KernelInfo &k = *f.kernel;
   unsigned waves = (block + k.waveSize() - 1) / k.waveSize();
   unsigned regs = std::max(1u, k.vgprs);
   unsigned file = a.gfx1250() ? 1024 : a.gfx12() ? (k.wave32 ? 1536 : 768) : 512;
@@ -506,7 +521,7 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *bl
   if (!fn || !blocks || block <= 0)
     return fail(hipErrorInvalidValue, "occupancy: invalid function or block size");
   return guarded([&] {
-    *blocks = static_cast<int>(workgroupsPerCu(*fn->kernel, static_cast<unsigned>(block), lds));
+    *blocks = static_cast<int>(workgroupsPerCu(*fn, static_cast<unsigned>(block), lds));
     return hipSuccess;
   });
 }
@@ -524,8 +539,8 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *bl
     if (limit > 0)
       best = std::min(best, static_cast<unsigned>(limit));
     *block = static_cast<int>(best);
-    *grid = static_cast<int>(workgroupsPerCu(*fn->kernel, best, lds) *
-                             Runtime::instance().arch().computeUnits);
+    *grid = static_cast<int>(workgroupsPerCu(*fn, best, lds) *
+                             archOf(*fn).computeUnits);
     return hipSuccess;
   });
 }
@@ -557,7 +572,7 @@ FLYSIM_API hipError_t hipOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, co
   if (!bytes || blocks <= 0 || resolveKernel(host, &f))
     return fail(hipErrorInvalidValue, "occupancy: invalid function or number of blocks");
   return guarded([&] {
-    const ArchInfo &a = Runtime::instance().arch();
+    const ArchInfo &a = archOf(*f);
     size_t share = std::min<size_t>(a.ldsPerCu / static_cast<unsigned>(blocks), a.ldsPerWorkgroup);
     *bytes = share > f->kernel->ldsBytes ? share - f->kernel->ldsBytes : 0;
     return hipSuccess;
