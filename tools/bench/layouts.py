@@ -1,4 +1,7 @@
-"""flydsl-layout next to pycute (``pip install nvidia-cutlass``) in the same run, on fresh operands; its import time."""
+"""flydsl-layout next to pycute (``pip install nvidia-cutlass``) in the same run; its import time.
+
+Operands are fresh: constructing them from their shapes and strides is part of every measured operation.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,28 @@ TILE = ((4, 2), (1, 8))
 RATIO = 4.0
 CHUNK, ROUNDS = 400, 30
 
-Operation = tuple[str, Callable[[Any], Callable[..., Any]], tuple[Any, ...]]
+Operation = tuple[str, Callable[[Any], Callable[[], Any]]]
 OPERATIONS: tuple[Operation, ...] = (
-    ("composition", lambda m: m.composition, (A, B)),
-    ("logical_divide", lambda m: m.logical_divide, (A, TILE)),
-    ("complement", lambda m: lambda a: m.complement(a, 65536), (A,)),
-    ("call of a prepared layout", lambda m: _prepared_call(m.Layout(*A)), (A,)),
+    ("composition", lambda m: lambda: m.composition(m.Layout(*A), m.Layout(*B))),
+    ("logical_divide", lambda m: lambda: m.logical_divide(m.Layout(*A), m.Layout(*TILE))),
+    ("complement", lambda m: lambda: m.complement(m.Layout(*A), 65536)),
+    ("call of a prepared layout", lambda m: _prepared_call(m.Layout(*A))),
 )
 
 
-def _prepared_call(layout: Any) -> Callable[[Any], Any]:
-    return lambda _: layout(531)
+def _prepared_call(layout: Any) -> Callable[[], Any]:
+    return lambda: layout(531)
 
 
 def _rates(modules: list[Any]) -> dict[tuple[str, str], float]:
     """Operations per second: the best of many short rounds that take turns, so that both see the same machine."""
     best: dict[tuple[str, str], float] = {}
-    prepared = [(name, m.__name__, get(m), m, args) for name, get, args in OPERATIONS for m in modules]
+    prepared = [(name, m.__name__, get(m)) for name, get in OPERATIONS for m in modules]
     for _ in range(ROUNDS):
-        for name, module, f, m, args in prepared:
-            fresh = [[m.Layout(*a) for a in args] for _ in range(CHUNK)]
+        for name, module, f in prepared:
             start = time.perf_counter()
-            for operands in fresh:
-                f(*operands)
+            for _ in range(CHUNK):
+                f()
             rate = CHUNK / (time.perf_counter() - start)
             best[name, module] = max(best.get((name, module), 0.0), rate)
     return best
@@ -54,7 +56,7 @@ def measure() -> list[Figure]:
         theirs, note = pycute, ""
     rates = _rates([ours, *([theirs] if theirs else [])])
     found = []
-    for name, _, _ in OPERATIONS:
+    for name, _ in OPERATIONS:
         mine = rates[name, ours.__name__]
         budget = 1e5 if name in ("composition", "logical_divide") else None
         found.append(Figure(f"layout: {name}", mine, "op/s", budget, True, note))

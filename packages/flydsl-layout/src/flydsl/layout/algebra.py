@@ -6,6 +6,7 @@ inference.  A result equals its definition pointwise, or :class:`LayoutError` is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from . import coords, inttuple as it, scalar as sc
@@ -72,7 +73,7 @@ def _merges(s: Leaf, d: Leaf, next_d: Leaf) -> bool:
     return bool((s or 0) * (d or 0) == (next_d or 0))
 
 
-def _coalesce_static(shapes: list[int], strides: list[int]) -> tuple[list[int], list[int]]:
+def _coalesce_static(shapes: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
     out_s: list[int] = []
     out_d: list[int] = []
     for s, d in zip(shapes, strides, strict=True):
@@ -163,7 +164,7 @@ def filter_(layout: L, profile: IntTuple = None) -> L:
 # Complement
 
 
-def _complement_static(shapes: list[int], strides: list[int], m: int, layout: Layout) -> Layout:
+def _complement_static(shapes: Sequence[int], strides: Sequence[int], m: int, layout: Layout) -> Layout:
     if m <= 0:
         raise LayoutError(f"complement({layout}, {m}): the codomain size must be positive")
     out_s: list[int] = []
@@ -213,57 +214,44 @@ def _filled_early(
     )
 
 
-def _complement_quick(shape: Any, stride: Any, m: int) -> Layout:
-    """The regular static case on a shape nested at most once.  TypeError: not that case, or nothing it can decide.
-
-    Dynamic, basis, deeper or missing leaves end in a TypeError by themselves: they neither compare nor divide.
-    """
-    if len(shape) != len(stride) or m <= 0:
-        raise TypeError
-    modes: list[tuple[int, int]] = []
-    for s, d in zip(shape, stride):  # noqa: B905  (lengths are equal; this is the inner loop)
-        if type(s) is tuple:
-            if len(s) != len(d):
-                raise TypeError
-            modes += zip(d, s)  # noqa: B905
-        else:
-            modes.append((d, s))
-    modes.sort()
-    out_s: list[int] = []
-    out_d: list[int] = []
-    last = 1
-    for d, s in modes:
-        if d == last:
-            last = d * s
-        elif s != 1 and d != 0:
+def _complement_quick(shapes: Sequence[int], strides: Sequence[int], m: int) -> Layout | None:
+    """The regular static case: every mode starts at a multiple of the end of the one before.  None: not that case."""
+    if m <= 0:
+        return None
+    mode_of = strides.index
+    out_s: tuple[int, ...] = ()
+    out_d: tuple[int, ...] = ()
+    last, before = 1, -1
+    for d in sorted(strides):
+        if d == before:  # a stride that occurs twice does not say which extent is its own
+            return None
+        before = d
+        s = shapes[mode_of(d)]
+        if d != last:
+            if s == 1 or d == 0:
+                continue
             if d < last or d % last:
-                raise TypeError
-            out_s.append(d // last)
-            out_d.append(last)
-            last = d * s
+                return None
+            out_s += (d // last,)
+            out_d += (last,)
+        last = d * s
     top = -(-m // last)
     if top > 1:
-        out_s.append(top)
-        out_d.append(last)
+        out_s += (top,)
+        out_d += (last,)
     if len(out_s) > 1:
-        return make_pair(tuple(out_s), tuple(out_d))
-    if not out_s:
-        raise TypeError
-    return make_pair(out_s[0], out_d[0])
+        return make_pair(out_s, out_d)
+    return make_pair(out_s[0], out_d[0]) if out_s else None
 
 
 def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
     """Complement of a plain layout."""
-    if type(codomain) is int:
-        try:
-            return _complement_quick(layout.shape, layout.stride, codomain)
-        except TypeError:
-            pass
     flat = static_flat(layout)
     if flat is not None and (codomain is None or type(codomain) is int):
         if codomain is None:
             codomain = 1 + sum((s - 1) * d for s, d in zip(*flat, strict=True))
-        return _complement_static(flat[0], flat[1], codomain, layout)
+        quick = _complement_quick(*flat, codomain)
+        return _complement_static(flat[0], flat[1], codomain, layout) if quick is None else quick
     filtered = it.filter_zero(layout.stride, layout.shape)
     shape, stride = coalesce_pair(filtered, layout.stride)
     if codomain is None:
@@ -308,10 +296,10 @@ def complement(layout: Layout | ComposedLayout, codomain_size: Any = None) -> An
     complement of its plain outer is returned in the same chain (the convention of the ``fly`` dialect).
     """
     if type(layout) is Layout and type(codomain_size) is int:
-        try:
-            return _complement_quick(layout.shape, layout.stride, codomain_size)
-        except TypeError:
-            return complement_layout(layout, codomain_size)
+        flat = layout._flat
+        if type(flat) is tuple and (quick := _complement_quick(flat[0], flat[1], codomain_size)) is not None:
+            return quick
+        return complement_layout(layout, codomain_size)
     if codomain_size is not None:
         codomain_size = it.unwrap(it.normalize(codomain_size))
         if type(codomain_size) is tuple:

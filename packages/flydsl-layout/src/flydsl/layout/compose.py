@@ -34,11 +34,12 @@ class _NotStatic(Exception):
 
 def _extended_modes(a: Layout) -> tuple[list[tuple[int, int]], int] | None:
     """Coalesced modes of a static layout for composition: all but the last, and the stride of the unbounded last."""
-    r: Any = a._cx
-    if r is not None:
-        return r or None
+    try:
+        return a._cx or None  # type: ignore[return-value]
+    except AttributeError:
+        pass
     flat = static_flat(a)
-    r = False
+    r: Any = False
     if flat is not None:
         modes: list[tuple[int, int]] = []
         ps = pd = 0

@@ -6,7 +6,7 @@ All are immutable, hashable and print as the text of the corresponding IR type (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from . import coords, inttuple as it, scalar as sc
@@ -43,20 +43,44 @@ class Layout:
     __slots__ = ("_calls", "_cx", "_flat", "_fn", "_hash", "shape", "stride")
     shape: IntTuple
     stride: IntTuple
-    # Derived data, computed on first use (None): the flat leaves, and what composition needs; False if not static.
-    _flat: tuple[list[int], list[int]] | bool | None
-    _cx: tuple[list[tuple[int, int]], int] | bool | None
+    # Derived data; False if not static.  The flat leaves (None: not yet computed), and, once composition needs them
+    # (no attribute before), its modes.
+    _flat: tuple[Sequence[int], Sequence[int]] | bool | None
+    _cx: tuple[list[tuple[int, int]], int] | bool
     _fn: Any
     _calls: int
     _hash: int
 
     def __init__(self, shape: Any, stride: Any = None) -> None:
+        if type(shape) is tuple is type(stride) and len(shape) == len(stride):
+            # The usual case in one pass and without calls: plain ints, in tuples nested at most once.
+            s: tuple[Any, ...] = ()
+            d: tuple[Any, ...] = ()
+            for a, b in zip(shape, stride):  # noqa: B905  (lengths are equal; the keyword would cost a tenth)
+                if type(a) is type(b) is tuple and a and len(a) == len(b):
+                    s += a
+                    d += b
+                else:
+                    s += (a,)
+                    d += (b,)
+            for n in s:
+                if type(n) is not int or n <= 0:
+                    break
+            else:
+                for n in d:
+                    if type(n) is not int:
+                        break
+                else:
+                    if s:
+                        set_shape(self, shape)
+                        set_stride(self, stride)
+                        set_flat(self, (s, d))
+                        return
         shape = it.normalize(shape)
         check_extents(shape)
-        _set(self, "shape", shape)
-        _set(self, "stride", coords.compact(shape) if stride is None else it.normalize(stride))
-        _set(self, "_flat", None)
-        _set(self, "_cx", None)
+        set_shape(self, shape)
+        set_stride(self, coords.compact(shape) if stride is None else it.normalize(stride))
+        set_flat(self, None)
 
     __setattr__ = _immutable
     __delattr__ = _immutable
@@ -185,7 +209,6 @@ def make_pair(shape: IntTuple, stride: IntTuple) -> Layout:
     set_shape(r, shape)
     set_stride(r, stride)
     set_flat(r, None)
-    set_cx(r, None)
     return r
 
 
@@ -215,10 +238,10 @@ def _flat_refuse(a: IntTuple, b: IntTuple) -> bool:
 _INTS = {int}
 
 
-def static_flat(layout: Layout) -> tuple[list[int], list[int]] | None:
+def static_flat(layout: Layout) -> tuple[Sequence[int], Sequence[int]] | None:
     """The flat (shapes, strides) if every leaf is an int, else None; :class:`LayoutError` if not congruent.
 
-    The lists are shared: callers must not change them.
+    The sequences are shared: callers must not change them.
     """
     flat: Any = layout._flat
     if flat is None:
@@ -227,7 +250,7 @@ def static_flat(layout: Layout) -> tuple[list[int], list[int]] | None:
     return flat or None
 
 
-def _flatten(shape: IntTuple, stride: IntTuple) -> tuple[list[int], list[int]] | bool:
+def _flatten(shape: IntTuple, stride: IntTuple) -> tuple[Sequence[int], Sequence[int]] | bool:
     if type(shape) is not tuple or type(stride) is not tuple or len(shape) != len(stride):
         if type(shape) is int and type(stride) is int:
             return [shape], [stride]
