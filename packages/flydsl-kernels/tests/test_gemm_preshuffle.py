@@ -13,7 +13,7 @@ from flydsl.kernels.gemm import (
     compile_preshuffle_gemm_w4,
     shuffle_weight,
 )
-from flydsl.kernels.gemm.functional import clear_preshuffle_cache, preshuffled
+from flydsl.kernels.gemm.weights import clear_preshuffle_cache, preshuffled
 from flydsl.kernels.quant.reference import pack_int4
 
 pytestmark = needs("gfx942", "gfx950")

@@ -58,9 +58,10 @@ def _decorators(tree):
 
 def test_nothing_else_is_memoised():
     """What is kept for arguments without a target would be served for another one."""
-    target_in_argument = {("gemm/a16w16.py", "_launcher"), ("common/arrays.py", "device_type")}
+    target_in_argument = {("gemm/a16w16.py", "_launcher"), ("common/arrays.py", "device_type"),
+                          ("op.py", "declarations")}  # fmt: skip
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for function, decorator in _decorators(ast.parse(path.read_text())):
             if decorator.endswith(("lru_cache", ".cache", "cached_property")) and name != "target.py":
-                assert (name, function.name) in target_in_argument, f"{name}: {function.name} is memoised without target"
+                assert (name, function.name) in target_in_argument, f"{name}: {function.name} has no target in its key"

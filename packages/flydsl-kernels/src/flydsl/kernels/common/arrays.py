@@ -8,12 +8,12 @@ from typing import Any
 
 import flydsl.runtime as rt
 
-from ..target import target
+from ..target import Target, target
 from .dtypes import dtype_name
 
 __all__ = [
-    "as_rows", "contiguous", "device_type", "empty", "is_torch", "launch", "statistic", "stream_of",
-    "vector", "zeros",
+    "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type", "empty",
+    "is_torch", "launch", "padded", "statistic", "stream_of", "transposed", "vector", "zeros",
 ]  # fmt: skip
 
 _NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8", "i32": "int32"}
@@ -24,7 +24,15 @@ def is_torch(array: Any) -> bool:
     return type(array).__module__.partition(".")[0] == "torch" or hasattr(array, "new_empty")
 
 
-def _dtype(array: Any, name: str) -> Any:
+def array_dtype(found: Target, array: Any, name: Any) -> Any:
+    """The dtype of a name for arrays of the kind of `array`; a dtype stays. ``"fp8"`` is the variant of the target.
+
+    Raises:
+        TypeError: NumPy has no such dtype.
+        ValueError: the name is not known.
+    """
+    if not isinstance(name, str):
+        return name
     if name not in (*_TORCH_NAMES, "fp8"):
         raise ValueError(f"dtype {name!r} is not known: expected one of {', '.join(_TORCH_NAMES)}, fp8")
     if not is_torch(array):
@@ -36,27 +44,39 @@ def _dtype(array: Any, name: str) -> Any:
     import torch
 
     if name == "fp8":
-        fnuz = target().fp8_name == "Float8E4M3FNUZ"
+        fnuz = found.fp8_name == "Float8E4M3FNUZ"
         return torch.float8_e4m3fnuz if fnuz else torch.float8_e4m3fn
     return getattr(torch, _TORCH_NAMES[name])
 
 
-def empty(like: Any, shape: tuple[int, ...], name: str) -> Any:
-    """Uninitialised array of the kind and device of `like`."""
+def allocate(found: Target, like: Any, shape: tuple[int, ...], dtype: Any, zero: bool = False) -> Any:
+    """An array of the kind and device of `like`, uninitialised unless `zero`; `dtype` is a name or a dtype."""
+    dtype = array_dtype(found, like, dtype)
     if is_torch(like):
-        return like.new_empty(shape, dtype=_dtype(like, name))
+        return (like.new_zeros if zero else like.new_empty)(shape, dtype=dtype)
     import numpy as np
 
-    return np.empty(shape, _dtype(like, name))
+    return (np.zeros if zero else np.empty)(shape, dtype)
+
+
+def empty(like: Any, shape: tuple[int, ...], name: str) -> Any:
+    """Uninitialised array of the kind and device of `like`."""
+    return allocate(target(), like, shape, name)
 
 
 def zeros(like: Any, shape: tuple[int, ...], name: str) -> Any:
     """Zeroed array of the kind and device of `like`."""
-    if is_torch(like):
-        return like.new_zeros(shape, dtype=_dtype(like, name))
-    import numpy as np
+    return allocate(target(), like, shape, name, True)
 
-    return np.zeros(shape, _dtype(like, name))
+
+def address(array: Any) -> int:
+    """Of the first element."""
+    return array.data_ptr() if is_torch(array) else array.__array_interface__["data"][0]
+
+
+def copy_into(out: Any, values: Any) -> None:
+    """Write an array or a number to `out`, converted to its dtype."""
+    out[...] = values
 
 
 def as_rows(array: Any, where: str, n: int | None = None) -> Any:
@@ -85,6 +105,24 @@ def contiguous(array: Any) -> Any:
     import numpy as np
 
     return np.ascontiguousarray(array)
+
+
+def transposed(matrix: Any) -> Any:
+    """A row-major copy of the transpose."""
+    return contiguous(matrix.T)
+
+
+def padded(matrix: Any, count: int, axis: int) -> Any:
+    """A copy of a matrix with `count` zeros added at the end of an axis."""
+    shape = [size + count * (i == axis) for i, size in enumerate(matrix.shape)]
+    if is_torch(matrix):
+        out = matrix.new_zeros(shape)
+    else:
+        import numpy as np
+
+        out = np.zeros(shape, matrix.dtype)
+    out[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return out
 
 
 def vector(array: Any, n: int, dtype: str, where: str) -> tuple[Any, str]:
