@@ -109,3 +109,91 @@ def test_code_for_another_device_is_not_launched():
         compiled(out, "o", fx.Stream(None))
         rt.synchronize()
     np.testing.assert_array_equal(out, 0)
+
+
+# ------------------------------------------------------------------------------------------- kernels of the library
+
+
+def _matrix(m, n, dtype=np.float16):
+    return np.zeros((m, n), dtype)
+
+
+def _dense():
+    from flydsl.kernels.gemm import build_gemm_module
+
+    run = build_gemm_module(64, 64, "f16", block_m=64, block_n=64, block_k=32)
+    return run, (_matrix(64, 64), _matrix(64, 64), _matrix(64, 64), _matrix(1, 64), _matrix(1, 64), 64)
+
+
+def _rows(build, *names):
+    def make():
+        run = build()
+        return run, (*(_matrix(4, 4096, name) for name in names), 4)
+
+    return make
+
+
+def _rmsnorm():
+    from flydsl.kernels.norm import build_rmsnorm_module
+
+    return build_rmsnorm_module(4096, "f16")
+
+
+def _softmax():
+    from flydsl.kernels.softmax import build_softmax_module
+
+    return build_softmax_module(None, 4096, "f16")
+
+
+def _quant():
+    from flydsl.kernels.quant import build_quant_module
+
+    return build_quant_module(4096, "f16", "fp8")[0]
+
+
+KERNELS = {
+    "dense": _dense,
+    "rmsnorm": _rows(_rmsnorm, np.float16, np.float16, np.float16),
+    "softmax": _rows(_softmax, np.float16, np.float16),
+    "quant": _rows(_quant, np.float16, np.int8, np.float32),
+}
+MATRIX = {"gfx942": "v_mfma_f32_16x16x16_f16", "gfx950": "v_mfma_f32_16x16x32_f16",
+          "gfx1201": "v_wmma_f32_16x16x16_f16", "gfx1250": "v_wmma_f32_16x16x32_f16"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_built_for_each_architecture_in_any_order(name):
+    """One process, the same arguments: each architecture gets its own configuration, whichever was built first."""
+    found = {}
+    for arch in [*WAVE, *reversed(WAVE)]:
+        with env.override(arch=arch):
+            run, arguments = KERNELS[name]()
+            artifact = flyc.compile(run, *arguments).artifact
+        assert artifact.arch.split(":")[0] == arch
+        assert found.setdefault(arch, artifact.hsaco) == artifact.hsaco
+        if name == "dense":
+            assert MATRIX[arch] in flydsl.ir.disassemble(artifact.hsaco)
+    assert len(set(found.values())) == len(WAVE)
+
+
+def test_a_builder_refuses_an_architecture_also_after_another():
+    from flydsl.kernels.gemm import compile_preshuffle_gemm
+
+    sizes = dict(N=128, K=128, tile_m=64, tile_n=64, tile_k=64, in_dtype="bf16")
+    built = {}
+    for arch in ("gfx942", "gfx950"):
+        with env.override(arch=arch):
+            built[arch] = compile_preshuffle_gemm(**sizes)
+            assert compile_preshuffle_gemm(**sizes) is built[arch]
+    assert built["gfx942"] is not built["gfx950"]
+    for arch in ("gfx1201", "gfx1250"):
+        with env.override(arch=arch), pytest.raises(ValueError, match=f"not available on {arch}.*gfx942 or gfx950"):
+            compile_preshuffle_gemm(**sizes)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_launcher_of_one_architecture_is_not_compiled_for_another(name):
+    with env.override(arch="gfx950"):
+        run, arguments = KERNELS[name]()
+    with pytest.raises(ValueError, match="built for gfx950 and cannot be compiled for gfx1201"):
+        compile_for("gfx1201", run, *arguments)

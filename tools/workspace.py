@@ -7,7 +7,9 @@ is installed.
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -59,11 +61,29 @@ def _files(folder: Path) -> Iterable[Path]:
 
 @dataclass(frozen=True)
 class Step:
-    """One unit of set-up: what it is called, what it depends on, how it is done."""
+    """One unit of set-up: what it is called, what it depends on, how it is done.
+
+    Neighbours with ``beside`` set run at the same time.
+    """
 
     title: str
     key: Callable[[], str]
     run: Callable[[], None]
+    beside: bool = False
+
+    def perform(self, label: str) -> None:
+        """Run, unless the fingerprint of the last successful run still holds; prints a line at both ends."""
+        stamp = STAMPS / self.title.replace(" ", "-").replace("/", "-")
+        key = self.key()
+        if key and stamp.exists() and stamp.read_text() == key:
+            print(f"{label}: up to date", flush=True)
+            return
+        print(f"{label} ...", flush=True)
+        start = time.monotonic()
+        self.run()
+        STAMPS.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(self.key())
+        print(f"{label}: done in {time.monotonic() - start:.0f} s", flush=True)
 
 
 def run_logged(name: str, command: list[str], hint: str, env: dict[str, str] | None = None) -> None:
@@ -82,7 +102,7 @@ def run_logged(name: str, command: list[str], hint: str, env: dict[str, str] | N
             passed = time.monotonic() - start
             if passed - shown >= (1 if tty else 20):
                 shown = passed
-                text = f"      {passed:4.0f} s  {_last_line(log)}"
+                text = f"      {passed:4.0f} s  {name}: {_last_line(log)}"
                 print(f"\r{text:<110}" if tty else text, end="" if tty else "\n", flush=True)
     if tty and shown:
         print("\r" + " " * 110 + "\r", end="")
@@ -175,7 +195,7 @@ def steps(with_torch: bool = False) -> list[Step]:
     """The set-up in order."""
     native = [
         Step(f"build and install {p}", lambda p=p: fingerprint(ROOT / "packages" / p),
-             lambda p=p: install_native(p))
+             lambda p=p: install_native(p), beside=True)
         for p in NATIVE
     ]
     torch = [Step("install torch", lambda: TORCH, lambda: pip("install-torch", "install", TORCH))]
@@ -194,19 +214,15 @@ def prepare(with_torch: bool = False) -> None:
     """Bring the workspace up to date; prints one line a step. Raises SetupError."""
     check_system()
     todo = steps(with_torch)
-    for number, step in enumerate(todo, 1):
-        label = f"[{number}/{len(todo)}] {step.title}"
-        stamp = STAMPS / step.title.replace(" ", "-").replace("/", "-")
-        key = step.key()
-        if key and stamp.exists() and stamp.read_text() == key:
-            print(f"{label}: up to date", flush=True)
-            continue
-        print(f"{label} ...", flush=True)
-        start = time.monotonic()
-        step.run()
-        STAMPS.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(step.key())
-        print(f"{label}: done in {time.monotonic() - start:.0f} s", flush=True)
+    labelled = [(step, f"[{number}/{len(todo)}] {step.title}") for number, step in enumerate(todo, 1)]
+    for beside, group in itertools.groupby(labelled, key=lambda entry: entry[0].beside):
+        if beside:  # one compiles while the other is configured, linked or packed
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                for done in [pool.submit(step.perform, label) for step, label in group]:
+                    done.result()
+        else:
+            for step, label in group:
+                step.perform(label)
 
 
 def environment() -> dict[str, str]:

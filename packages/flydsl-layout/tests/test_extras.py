@@ -70,6 +70,21 @@ def test_tiled_mma_covers_the_tile(arch: str) -> None:
             assert not mine & seen
             seen |= mine
         assert seen == set(range(4 * m * n))
+        for operand, tile in (("a", (2 * m, 2 * k)), ("b", (2 * n, 2 * k)), ("c", (2 * m, 2 * n))):
+            tv = mma.tv_layout(operand, tile)
+            for t in range(4 * info.atom.thr.size()):
+                part, offset = mma.partition(operand, Layout(tile), t)
+                assert [tv((t, v)) for v in range(L.size(tv, 1))] == [part(v) + offset for v in range(part.size())]
+        with pytest.raises(LayoutError, match="not a repetition"):
+            mma.tv_layout("c", (m + 1, n))
+
+
+def test_thread_values_of_a_tiled_copy_of_a_larger_tile() -> None:
+    copy = L.make_tiled_copy_tv(CopyAtom.universal(128, 16), Layout((8, 8), (8, 1)), Layout((1, 8), (8, 1)))
+    tv = copy.tv_layout("dst", (16, 128))
+    for t in range(64):
+        part, offset = copy.partition_dst(Layout((16, 128)), t)
+        assert [tv((t, v)) for v in range(L.size(tv, 1))] == [part(v) + offset for v in range(part.size())]
 
 
 def test_tiled_copy_covers_the_tensor() -> None:

@@ -52,6 +52,13 @@ std::string DType::str() const {
          " bits)";
 }
 
+const char *DType::frameworkName() const {
+  for (const NamedType &entry : kTypes)
+    if (entry.type == *this)
+      return entry.framework;
+  return "?";
+}
+
 DType DType::parse(std::string_view name) {
   for (const NamedType &entry : kTypes)
     if (name == entry.mlir)

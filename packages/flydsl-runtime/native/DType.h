@@ -47,6 +47,9 @@ struct DType {
   /// MLIR spelling: "f32", "bf16", "i8", "u8", "i1", "f8E4M3FN", "complex<f32>".
   std::string str() const;
 
+  /// The spelling of NumPy, ml_dtypes and torch: "float32", "bfloat16", "float8_e4m3fn".
+  const char *frameworkName() const;
+
   /// Parses the MLIR spelling; invalid() on an unknown name.
   static DType parse(std::string_view name);
 

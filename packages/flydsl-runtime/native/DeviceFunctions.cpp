@@ -53,6 +53,8 @@ void loadLibrary(const std::string &path, const std::string &kind, const std::st
     // The simulator fixes its device when it is initialised.
     if (api->simSetArch && !simArch.empty())
       checkHip(*api, api->simSetArch(simArch.c_str()), "flysimSetArch");
+    if (api->simSetInterrupt)
+      api->simSetInterrupt(askInterrupt);
     checkHip(*api, api->init(0), "hipInit");
     int count = 0;
     if (requireDevice)

@@ -6,6 +6,7 @@
 #include "HipApi.h"
 
 #include <nanobind/nanobind.h>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -39,13 +40,48 @@ PyObject *builtinType(nb::exception_type type) {
   }
 }
 
+/// What a signal handler raised while a HIP call waited; the call's failure is reported as this.
+thread_local PyObject *interruption = nullptr;
+
+/// Makes the kept exception the Python error, with \p where the launch was.
+void restoreInterruption(const char *where) {
+  PyObject *error = std::exchange(interruption, nullptr);
+#if PY_VERSION_HEX >= 0x030B0000
+  if (PyObject *done = PyObject_CallMethod(error, "add_note", "s", where))
+    Py_DECREF(done);
+  else
+    PyErr_Clear();
+#else
+  (void)where;
+#endif
+  PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+}
+
 } // namespace
+
+int askInterrupt() noexcept {
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() == 0)
+    return 0;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace)
+    PyException_SetTraceback(value, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  Py_XSETREF(interruption, value);
+  return 1;
+}
 
 void setPythonError(std::exception_ptr failure) noexcept {
   try {
     try {
       std::rethrow_exception(failure);
     } catch (const HipFailure &error) {
+      if (interruption)
+        return restoreInterruption(error.what());
       setHipError(error.fromSimulator ? "SimulatorError" : "HipError", error.what(), error.code,
                   error.name);
     } catch (const LibraryError &error) {

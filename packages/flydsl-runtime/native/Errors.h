@@ -24,6 +24,11 @@ template <typename Body> PyObject *guarded(Body body) noexcept {
   }
 }
 
+/// Runs Python's signal handlers, if this is the main thread, and keeps the exception that one
+/// raised (KeyboardInterrupt) for setPythonError(). Not 0 if there is one. For calls that wait
+/// without the GIL.
+int askInterrupt() noexcept;
+
 /// The library in use; asks flydsl.runtime._provider to choose one on first use. Needs the GIL.
 /// \throws nanobind::python_error
 struct HipApi;

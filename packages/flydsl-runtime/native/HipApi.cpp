@@ -61,6 +61,8 @@ HipApi *HipApi::load(const std::string &path) {
   optional(api->simSetArch, "flysimSetArch");
   optional(api->simVersion, "flysimVersion");
   optional(api->simLaunchRanges, "flysimLaunchRanges");
+  optional(api->simLaunchArguments, "flysimLaunchArguments");
+  optional(api->simSetInterrupt, "flysimSetInterrupt");
   if (!missing.empty()) {
     dlclose(handle);
     throw LibraryError("'" + path + "' is not a usable HIP library; missing symbols: " + missing);
@@ -77,12 +79,14 @@ HipApi *currentApi() { return gCurrentApi.load(std::memory_order_acquire); }
 void setCurrentApi(HipApi *api) { gCurrentApi.store(api, std::memory_order_release); }
 
 HipFailure makeHipFailure(const HipApi &api, int code, const char *call,
-                          const std::string &context) {
+                          const std::string &context, const std::string &detail) {
   const char *name = api.getErrorName(code);
   std::string errorName = name ? name : "hipErrorUnknown";
-  std::string message = context.empty() ? "" : context + ": ";
-
   const char *simText = api.simLastErrorMessage ? api.simLastErrorMessage() : nullptr;
+  const bool below = !detail.empty() && simText && std::strchr(simText, '\n');
+  std::string message = context.empty() ? "" : context + ": ";
+  if (!detail.empty() && !below)
+    message += detail + ": ";
   if (simText && *simText) {
     message += simText;
   } else {
@@ -91,6 +95,8 @@ HipFailure makeHipFailure(const HipApi &api, int code, const char *call,
     if (text && *text && errorName != text)
       message += std::string(": ") + text;
   }
+  if (below)
+    message += "\n  " + detail;
   if (api.getLastError)
     (void)api.getLastError();
   return HipFailure(message, code, errorName, api.isSimulator());

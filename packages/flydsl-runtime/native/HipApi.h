@@ -122,6 +122,14 @@ struct HipLaunchConfig {
   X(drvLaunchKernelEx, hipDrvLaunchKernelEx,                                                       \
     (const HipLaunchConfig *, HipFunction, void **, void **))
 
+/// An array as the simulator's flysimLaunchArguments takes it; shape and strides in elements.
+struct SimArgument {
+  const char *name, *type;
+  const void *base;
+  uint32_t itemBytes, rank;
+  const int64_t *shape, *strides;
+};
+
 /// Entry points of one loaded HIP library.
 struct HipApi {
 #define FLYDSL_DECLARE(field, symbol, params) HipError(*field) params = nullptr;
@@ -137,6 +145,11 @@ struct HipApi {
   const char *(*simVersion)() = nullptr;
   /// Tells which host memory the calling thread's next launch may write: base and bytes of each.
   void (*simLaunchRanges)(const void *const *, const size_t *, unsigned) = nullptr;
+
+  /// The same with names, types and shapes, for messages.
+  void (*simLaunchArguments)(const SimArgument *, unsigned) = nullptr;
+  /// Sets the function that tells running launches to end.
+  void (*simSetInterrupt)(int (*)()) = nullptr;
 
   /// File that the dynamic linker took the symbols from.
   std::string path;
@@ -169,9 +182,10 @@ HipApi *currentApi();
 void setCurrentApi(HipApi *api);
 
 /// Builds the failure of \p call, with \p context (what the user asked for) in front, and clears
-/// HIP's sticky per-thread error.
+/// HIP's sticky per-thread error. \p detail goes behind the context, or to a line of its own below
+/// a message of several lines, which begins with what matters most.
 HipFailure makeHipFailure(const HipApi &api, int code, const char *call,
-                          const std::string &context = {});
+                          const std::string &context = {}, const std::string &detail = {});
 
 inline void checkHip(const HipApi &api, int code, const char *call) {
   if (code != kHipSuccess)

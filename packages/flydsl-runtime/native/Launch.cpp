@@ -20,9 +20,9 @@ std::string triple(const int64_t (&values)[3]) {
          std::to_string(values[2]) + ")";
 }
 
-/// "f(): launch of kernel 'k' with grid (..), block (..), 0 bytes of dynamic LDS".
-std::string describe(const Plan &plan, const ResolvedLaunch &launch) {
-  std::string text = plan.name + "(): launch of kernel '" + *launch.kernel + "' with grid " +
+/// "launch of kernel 'k' with grid (..), block (..), 0 bytes of dynamic LDS".
+std::string describe(const ResolvedLaunch &launch) {
+  std::string text = "launch of kernel '" + *launch.kernel + "' with grid " +
                      triple(launch.grid) + ", block " + triple(launch.block);
   if (launch.hasCluster)
     text += ", cluster " + triple(launch.cluster);
@@ -30,7 +30,7 @@ std::string describe(const Plan &plan, const ResolvedLaunch &launch) {
 }
 
 [[noreturn]] void fail(const Plan &plan, const ResolvedLaunch &launch, const std::string &what) {
-  throw PlanFailure(PlanFailure::Kind::Launch, describe(plan, launch) + ": " + what);
+  throw PlanFailure(PlanFailure::Kind::Launch, plan.name + "(): " + describe(launch) + ": " + what);
 }
 
 } // namespace
@@ -92,6 +92,9 @@ TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
       return;
     }
     const int64_t size = spec.dtype.bytes();
+    arguments[count] = {spec.name.c_str(), spec.dtype.frameworkName(),
+                        reinterpret_cast<const void *>(values[i].bits), static_cast<uint32_t>(size),
+                        static_cast<uint32_t>(spec.rank), values[i].shape, values[i].strides};
     bases[count] = reinterpret_cast<const char *>(values[i].bits) + low * size;
     bytes[count++] = static_cast<size_t>((high - low) * size);
   }
@@ -144,7 +147,7 @@ void DeviceSink::launch(const LaunchSpec &spec, const int64_t *regs) {
   if (clustered) {
     // Without the entry point a plain launch would silently run the kernel without its cluster.
     if (!api.drvLaunchKernelEx)
-      throw LibraryError(describe(plan, launch) + ": the HIP library '" + api.path +
+      throw LibraryError(plan.name + "(): " + describe(launch) + ": the HIP library '" + api.path +
                          "' has no cluster launch (hipDrvLaunchKernelEx)");
     HipLaunchAttribute attribute = {};
     attribute.id = kLaunchAttributeClusterDimension;
@@ -164,7 +167,7 @@ void DeviceSink::launch(const LaunchSpec &spec, const int64_t *regs) {
                                     stream, nullptr, extra);
   }
   if (status != kHipSuccess)
-    throw makeHipFailure(api, status, call, describe(plan, launch));
+    throw makeHipFailure(api, status, call, plan.name + "()", describe(launch));
 }
 
 } // namespace flydsl::runtime

@@ -33,13 +33,19 @@ void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer);
 class TensorRanges {
 public:
   TensorRanges(const Plan &plan, const ArgValue *values);
-  void announce(const HipApi &api) const { api.simLaunchRanges(bases, bytes, count); }
+  void announce(const HipApi &api) const {
+    if (api.simLaunchArguments)
+      api.simLaunchArguments(arguments, count);
+    else
+      api.simLaunchRanges(bases, bytes, count);
+  }
 
 private:
   // Host tensors of a call; beyond that many nothing is announced and nothing is checked.
   static constexpr unsigned kMaxRanges = 32;
   const void *bases[kMaxRanges];
   size_t bytes[kMaxRanges];
+  SimArgument arguments[kMaxRanges];
   unsigned count = 0;
 };
 

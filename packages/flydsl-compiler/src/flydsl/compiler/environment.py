@@ -13,18 +13,20 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from flydsl.utils import env
+
 from .key import _is_library
 
 __all__ = ["KEY_VARIABLES", "environment_guards", "key_environment", "recorded_reads"]
 
 #: Variables whose value belongs to every key.
 KEY_VARIABLES = (
-    "FLYDSL_COMPILE_OPT_LEVEL", "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO",
-    "FLYDSL_EXTRA_SOURCE_DIRS", "FLYDSL_KTRACE_ENABLE", "FLYDSL_KTRACE_BLOCKS", "FLYDSL_KTRACE_BUFFER_BYTES",
+    "FLYDSL_COMPILE_OPT_LEVEL", "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_EXTRA_SOURCE_DIRS",
+    "FLYDSL_KTRACE_ENABLE", "FLYDSL_KTRACE_BLOCKS", "FLYDSL_KTRACE_BUFFER_BYTES",
 )  # fmt: skip
 # Variables that decide what a call does without being part of the key.
 _CALL_VARIABLES = ("COMPILE_ONLY", "ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION", "FLYDSL_RUNTIME_KIND",
-                   "LLVM_GFX1250_ANY_XNACK_CODEGEN")  # fmt: skip
+                   "FLYDSL_SIM_CHECK", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO", "LLVM_GFX1250_ANY_XNACK_CODEGEN")  # fmt: skip
 
 #: Stands for code that looked at the whole environment.
 ALL = "*"
@@ -34,6 +36,7 @@ def key_environment(arch: str, reads: frozenset[str] | set[str]) -> tuple[Any, .
     """Values of the variables that belong to the key of a function whose traced code has read ``reads``."""
     get = os.environ.get
     values: list[Any] = [get(v, "") for v in KEY_VARIABLES]
+    values.append(env.debug.enable_debug_info)  # what it comes to, which depends on the device
     if arch.startswith("gfx1250"):
         values.append(get("LLVM_GFX1250_ANY_XNACK_CODEGEN", ""))
     if ALL in reads:

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
@@ -314,7 +315,7 @@ class JitFunction:
             artifact = self._compile(call)
         else:
             digest = call.digest(toolchain_fingerprint(call.backend))
-            artifact = manager.load(digest)
+            artifact = manager.load(digest) or self._load_without_lines(call)
             if artifact is None and env.runtime.run_only:
                 raise RuntimeError(
                     f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.func.__name__} (manager key {self.manager_key}, key "
@@ -333,6 +334,24 @@ class JitFunction:
                             manager.store(digest, artifact, self._environment_reads)
         processors = self._processors.pop(id(artifact), [])
         return CompiledFunction(artifact, converters(call.runtime()), processors)
+
+    def _load_without_lines(self, call: Call) -> CompiledArtifact | None:
+        """The same code from a cache that was filled for another device (COMPILE_ONLY), where line tables are off.
+
+        Only where line tables are on because nobody said otherwise: a program that asks for them gets them.
+        """
+        if not env.debug.enable_debug_info or env.debug.options["enable_debug_info"].source() != "default":
+            return None
+        with env.override(enable_debug_info=False):
+            plain = replace(
+                call,
+                identity=call.reached.copy().digest(),
+                environment=key_environment(call.backend.target.arch, self._environment_reads),
+            )
+            manager = self._manager(plain.backend, plain.identity)
+            if manager is None or not manager.directory.is_dir():
+                return None
+            return manager.load(plain.digest(toolchain_fingerprint(plain.backend)))
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""

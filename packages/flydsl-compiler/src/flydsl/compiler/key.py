@@ -542,6 +542,10 @@ class Identity:
         self.guards: Any = None
         self.parts: dict[str, str] = {}
 
+    def copy(self) -> Identity:
+        """The same function and instance, with a digest of its own."""
+        return Identity(self._snapshot, self._instance())
+
     def current(self) -> bool:
         """Whether nothing that the last digest was made of has changed since; False also where none can tell."""
         return self.guards is not None and bool(self.guards.unchanged())

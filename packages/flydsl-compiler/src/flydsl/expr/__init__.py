@@ -53,12 +53,22 @@ _LAZY = {
     "ktrace": "flydsl.expr.ktrace",
     "buffer_ops": "flydsl.expr.buffer_ops",
     "vector": "flydsl.expr.vector",
+    "fragments": "flydsl.expr.fragments",
     "extern": "flydsl.expr.extern",
     "fmath": "flydsl.expr.math",
 }
 
 
+_FRAGMENTS = frozenset(
+    "ThreadValues broadcast_to convert_layout layout_conversion reduce scan thread_values".split()
+)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _FRAGMENTS:
+        value = getattr(importlib.import_module("flydsl.expr.fragments"), name)
+        globals()[name] = value
+        return value
     target = _LAZY.get(name)
     if target is None:
         from .compat import legacy

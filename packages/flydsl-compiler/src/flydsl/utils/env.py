@@ -35,7 +35,8 @@ class Option:
 
     Args:
         kind: ``bool``, ``int``, ``str`` or ``list``.
-        default: value when nothing sets it.
+        default: value when nothing sets it; a function is asked each time, and its docstring's first line says what
+            it answers.
         doc: one line for the table of settings.
         var: variable name; default ``FLYDSL_<GROUP>_<NAME>``.
         choices: accepted strings. minimum, maximum: accepted integers.
@@ -73,7 +74,14 @@ class Option:
         if over is not None and self.name in over:
             return over[self.name]
         text = os.environ.get(self.var)
-        return self.default if text is None else self.parse(text)
+        if text is not None:
+            return self.parse(text)
+        return self.default() if callable(self.default) else self.default
+
+    @property
+    def shown_default(self) -> Any:
+        """The default, in words where it depends on something."""
+        return (self.default.__doc__ or "").splitlines()[0] if callable(self.default) else self.default
 
     def source(self) -> str:
         """Where the current value comes from: ``override``, ``environment`` or ``default``."""
@@ -140,7 +148,7 @@ class EnvManager:
     @classmethod
     def help(cls) -> str:
         """One line per setting: variable, type, default, meaning."""
-        return "\n".join(f"{o.var} ({o.kind.__name__}, default {o.default!r}): {o.doc}" for o in cls.options.values())
+        return "\n".join(f"{o.var} ({o.kind.__name__}, default {o.shown_default!r}): {o.doc}" for o in cls.options.values())
 
 
 class _Compile(EnvManager):
@@ -156,6 +164,21 @@ class _Compile(EnvManager):
     )
 
 
+def _line_tables_wanted() -> bool:
+    """on where kernels run on the simulator, or a check is set"""
+    get = os.environ.get
+    if get("FLYDSL_SIM_CHECK"):
+        return True
+    if compile.compile_only:
+        return False  # what is compiled here runs elsewhere
+    kind = get("FLYDSL_RUNTIME_KIND", "").strip().lower()
+    if kind:
+        return kind == "sim"
+    from flydsl.runtime.device import get_rocm_device_count
+
+    return get_rocm_device_count() == 0
+
+
 class _Debug(EnvManager):
     group = "debug"
     dump_ir = Option(bool, False, "write the IR after each stage", var="FLYDSL_DUMP_IR")
@@ -167,7 +190,7 @@ class _Debug(EnvManager):
     log_to_console = Option(bool, False, "log to stderr")
     print_origin_ir = Option(bool, False, "log the traced module")
     print_after_all = Option(bool, False, "print the IR after each pass")
-    enable_debug_info = Option(bool, False, "line tables in the code object; part of the cache key")
+    enable_debug_info = Option(bool, _line_tables_wanted, "line tables in the code object; part of the cache key")
     enable_verifier = Option(bool, True, "verify the IR after each pass")
     timing = Option(bool, False, "print the seconds of each compile phase to stderr")
     show_stacktrace = Option(bool, False, "raw tracebacks for compile errors")
@@ -245,7 +268,7 @@ def override(**values: Any) -> Iterator[None]:
 def describe() -> list[dict[str, Any]]:
     """The table of settings: variable, type, default, current value, where it came from, meaning."""
     return [
-        {"group": m.group, "name": name, "variable": o.var, "type": o.kind.__name__, "default": o.default,
+        {"group": m.group, "name": name, "variable": o.var, "type": o.kind.__name__, "default": o.shown_default,
          "value": getattr(m, name), "source": o.source(), "doc": o.doc}
         for m in managers for name, o in m.options.items()
     ]  # fmt: skip

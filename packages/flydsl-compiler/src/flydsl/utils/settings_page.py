@@ -25,6 +25,10 @@ def _shown(value: Any) -> str:
     return f"`{value}`" if not isinstance(value, bool) else ("on" if value else "off")
 
 
+def _default(option: env.Option) -> str:
+    return option.shown_default if callable(option.default) else _shown(option.default)
+
+
 def page() -> str:
     """The text of docs/language/settings.md."""
     out = _HEADER
@@ -34,7 +38,7 @@ def page() -> str:
             kind = option.kind.__name__
             if option.choices:
                 kind = " / ".join(option.choices)
-            out += f"| `{option.var}` | {kind} | {_shown(option.default)} | {option.doc} |\n"
+            out += f"| `{option.var}` | {kind} | {_default(option)} | {option.doc} |\n"
         out += "\n"
     return out.rstrip("\n") + "\n"
 

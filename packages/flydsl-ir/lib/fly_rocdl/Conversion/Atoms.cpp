@@ -42,11 +42,25 @@ static int64_t getAtomBits(fly::CopyOpTypeInterface copy) {
   return algebra.failed() || !bits.isStatic ? 0 : bits.value;
 }
 
+/// A view of one element in memory is an address: it has no layout that could say which elements an
+/// instruction moves, so the atom alone does. One element of a fragment is no address: registers have
+/// no neighbours.
+static bool isAddressView(fly::MemRefType memref) {
+  if (isGenericAddressSpace<fly::AddressSpace::Register>(memref.getAddressSpace()))
+    return false;
+  fly::LayoutAttr linear = memref.getLinearLayout();
+  if (!linear || linear.rank() != 1 || !linear.getShape().isStatic())
+    return false;
+  fly::Algebra algebra(linear.getContext());
+  fly::Int size = algebra.size(algebra.fromAttr(linear));
+  return !algebra.failed() && size.is(1);
+}
+
 /// An instruction moves consecutive elements, whatever the layout of its operand says. So a layout that
 /// is known to say otherwise is an error.
 static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type type, int64_t bits) {
   auto memref = dyn_cast_or_null<fly::MemRefType>(type);
-  if (!memref || bits == 0)
+  if (!memref || bits == 0 || isAddressView(memref))
     return success();
   int64_t elemBits = fly::getElementBitWidth(memref.getElemTy());
   // A boolean takes a byte. Only the plain copies count booleans as they are counted by the atom.

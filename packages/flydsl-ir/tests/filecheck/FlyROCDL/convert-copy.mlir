@@ -96,3 +96,29 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+// Views of one element are addresses: the atom says what moves, whatever the element type.
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<128>, 8>
+!dma = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy_lds<32>, 8>
+!plain = !fly.copy_atom<!fly.universal_copy<64>, 32>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @addresses
+  // CHECK: rocdl.raw.ptr.buffer.load {{.*}} : i128
+  // CHECK: rocdl.raw.ptr.buffer.load.lds
+  // CHECK: "llvm.intr.memcpy"(%{{.*}}, %{{.*}}, %[[C8:.*]]) {{.*}} : (!llvm.ptr<5>, !llvm.ptr<3>, i32)
+  // CHECK: "llvm.intr.memcpy"(%{{.*}}, %{{.*}}, %[[C8]]) {{.*}} : (!llvm.ptr<1>, !llvm.ptr<5>, i32)
+  gpu.func @addresses(%s: !fly.memref<i8, #fly_rocdl.buffer_desc, 1:1>, %d: !fly.memref<i8, register, 16:1>,
+                      %l: !fly.memref<i8, shared, 1:0>, %f: !fly.memref<f32, shared, 1:1, align<8>>,
+                      %r: !fly.memref<f32, register, 2:1>, %g: !fly.memref<f32, global, (1):(1), align<8>>) kernel {
+    %a = fly.make_copy_atom {valBits = 8 : i32} : !at
+    %b = fly.make_copy_atom {valBits = 8 : i32} : !dma
+    %c = fly.make_copy_atom {valBits = 32 : i32} : !plain
+    fly.copy_atom_call(%a, %s, %d) : (!at, !fly.memref<i8, #fly_rocdl.buffer_desc, 1:1>, !fly.memref<i8, register, 16:1>) -> ()
+    fly.copy_atom_call(%b, %s, %l) : (!dma, !fly.memref<i8, #fly_rocdl.buffer_desc, 1:1>, !fly.memref<i8, shared, 1:0>) -> ()
+    fly.copy_atom_call(%c, %f, %r) : (!plain, !fly.memref<f32, shared, 1:1, align<8>>, !fly.memref<f32, register, 2:1>) -> ()
+    fly.copy_atom_call(%c, %r, %g) : (!plain, !fly.memref<f32, register, 2:1>, !fly.memref<f32, global, (1):(1), align<8>>) -> ()
+    gpu.return
+  }
+}

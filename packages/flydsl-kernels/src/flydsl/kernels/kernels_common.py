@@ -1,6 +1,5 @@
 """Older name of helpers that the kernels share; see :mod:`flydsl.kernels.common`."""
 
-from .common.arch import default_f8_type
 from .common.dtypes import element_of as dtype_to_elem_type
 from .common.host import (
     _run_compiled,
@@ -11,6 +10,7 @@ from .common.host import (
     validate_moe_dtypes,
 )
 from .common.index import align_up, cdiv, ceildiv, is_pow2, xcd_remap_bx_by
+from .target import default_f8_type
 
 get_dtype_in_kernel = dtype_to_elem_type
 

@@ -21,9 +21,9 @@ import torch
 from torch import nn
 
 from . import ops
-from .common.arch import target
 from .common.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
+from .target import target
 
 __all__ = ["CallSite", "PatchReport", "patch"]
 

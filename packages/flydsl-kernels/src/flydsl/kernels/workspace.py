@@ -5,10 +5,10 @@ Everything that is not named here takes none for contiguous operands; one that i
 
 from __future__ import annotations
 
-from .common.arch import target
 from .common.dtypes import float_dtype
 from .common.index import align_up, cdiv
 from .norm.backward import rmsnorm_bwd_programs
+from .target import target
 
 __all__ = [
     "gemm_workspace", "layernorm_bwd_workspace", "mx_gemm_workspace", "quantize_per_tensor_workspace",

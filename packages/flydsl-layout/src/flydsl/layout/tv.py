@@ -149,11 +149,20 @@ class TiledCopy:
     def partition_dst(self, layout: Any, thr: Any) -> tuple[Any, IntTuple]:
         return self.partition(layout, thr, "dst")
 
-    def tv_layout(self, side: str = "src") -> Layout:
-        """(thread, (value, rest)) to the position in the tile."""
+    def tv_layout(self, side: str = "src", shape: Any = None) -> Layout:
+        """(thread, (value, rest)) to the position in the tile.
+
+        ``shape`` is that of a larger tile, which this one divides: its values are those of a partition of it, with one
+        mode for the values in this tile and one for the repetitions along each mode.
+        """
         extents = _tile_extents(self.tile)
-        r = self._map(_side(self.atom, side), Layout(extents), Layout(1, 0))
-        return make_pair(r.shape[:2], r.stride[:2])
+        if shape is None:
+            r = self._map(_side(self.atom, side), Layout(extents), Layout(1, 0))
+            return make_pair(r.shape[:2], r.stride[:2])
+        _check_divides(extents, shape)
+        v = self.view(Layout(tuple(shape)), side)
+        rest = it.modes_of(v.shape[2]), it.modes_of(v.stride[2])
+        return make_pair((v.shape[0], (v.shape[1], *rest[0])), (v.stride[0], (v.stride[1], *rest[1])))
 
     def retile(self, layout: Layout) -> Layout:
         """View a per-thread fragment (mode 0 = values of one instruction) in the value order of this copy."""
@@ -278,12 +287,18 @@ class TiledMma:
         room = it.product(it.filter_zero(frag.stride, frag.shape))
         return make_pair((*frag.shape, stages), (*frag.stride, room))
 
-    def tv_layout(self, operand: str) -> Layout:
-        """(thread, value) of all threads to the position in the operand's tile."""
+    def tv_layout(self, operand: str, shape: Any = None) -> Layout:
+        """(thread, value) of all threads to the position in the operand's tile.
+
+        ``shape`` is that of a larger tile, which this one divides: its values are those of a fragment of it, with one
+        mode for the instruction and one for the repetitions along each mode of the tile.
+        """
         operand = _operand(operand)
         sizes = self.tile_size_mnk
         i, j = {"a": (0, 2), "b": (1, 2), "c": (0, 1), "d": (0, 1)}[operand]
-        f = self.view(operand, Layout((sizes[i], sizes[j])))
+        if shape is not None:
+            _check_divides((sizes[i], sizes[j]), shape)
+        f = self.view(operand, Layout((sizes[i], sizes[j]) if shape is None else tuple(shape)))
         t = f[0]
         vmnk = self.thr_layout_vmnk
         if operand in ("a", "b"):
@@ -293,7 +308,15 @@ class TiledMma:
         n = vmnk.size()
         j_map = composition(Layout((n, 1), (1, 0)), right_inverse(g))
         thr = composition(t, j_map)
-        return make_pair((thr.shape, f.shape[1]), (thr.stride, f.stride[1]))
+        if shape is None:
+            return make_pair((thr.shape, f.shape[1]), (thr.stride, f.stride[1]))
+        return make_pair((thr.shape, it.expand(f.shape[1], (1,))), (thr.stride, it.expand(f.stride[1], (1,))))
+
+
+def _check_divides(tile: tuple[Any, ...], shape: Any) -> None:
+    shape = tuple(shape)
+    if len(shape) != len(tile) or any(s % t for s, t in zip(shape, tile, strict=True)):
+        raise LayoutError(f"a tile of shape {shape} is not a repetition of {tile}")
 
 
 def _pair_layout(a: Layout, b: Layout) -> Layout:

@@ -152,10 +152,10 @@ inline const uint32_t *fetchRaw(Wave &w, const Operand &o, unsigned words, uint3
 
 [[noreturn, maybe_unused]] __attribute__((noinline)) void badAddress(uint64_t addr, unsigned size, bool write,
                                                        int lane) {
-  raise(FaultKind::IllegalAddress,
-        format("%s of %u bytes at 0x%llx, %s", write ? "write" : "read", size,
-               (unsigned long long)addr, AddressSpace::instance().describe(addr).c_str()),
-        lane);
+  throw Fault{FaultKind::IllegalAddress,
+              format("%s of %u bytes at 0x%llx, %s", write ? "write" : "read", size,
+                     (unsigned long long)addr, AddressSpace::instance().describe(addr).c_str()),
+              lane, addr, size, write};
 }
 
 } // namespace

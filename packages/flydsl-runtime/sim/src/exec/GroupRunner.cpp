@@ -2,6 +2,7 @@
 
 #include "exec/GroupRunner.h"
 
+#include "exec/Interrupt.h"
 #include "loader/SourceLines.h"
 #include "support/CrashGuard.h"
 
@@ -325,6 +326,9 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
       uint64_t left = part;
       runLoop(w, left);
       w.executed += part - left;
+      pollInterrupt();
+      if (__builtin_expect(stopRequests() != d.stops, 0))
+        return;
       if (w.state != WaveState::Running)
         place.spins = false;
       else if (!random || nextRandom(random) % 32 == 0)
@@ -340,6 +344,8 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
           format("access to 0x%llx, which the host process has not mapped (any more)",
                  (unsigned long long)address));
   }
+  if (stopRequests() != d.stops)
+    raise(FaultKind::Interrupted, "the host program interrupted the launch");
   if (w.executed > limit)
     raise(FaultKind::InstructionLimit,
           format("the wave has executed %llu instructions (FLYDSL_SIM_MAX_INSTRUCTIONS); "
@@ -437,22 +443,39 @@ bool GroupRunner::step() {
   return false;
 }
 
+/// The scalar address that an access of memory starts from, 0 if it has none.
+static uint64_t scalarBase(const Wave &w, const Inst &i) {
+  const Operand &o = i.src[1];
+  if (o.kind != OperandKind::Sgpr || o.reg + 1u >= kSink)
+    return 0;
+  return (w.s[o.reg] | uint64_t(w.s[o.reg + 1]) << 32) & 0xffffffffffffull;
+}
+
 std::string GroupRunner::where(const Fault &f) const {
-  std::string text = format("kernel %s (%s)", d.kernel->name.c_str(), d.program->arch->name);
-  if (running && running->cur) {
-    const Inst &i = *running->cur;
-    uint64_t pc = d.program->addressOf(i) - d.object->bias;
-    text += format(", instruction '%s' at pc 0x%llx", d.program->text(i).c_str(),
+  std::string kernel = format("kernel %s (%s)", d.kernel->name.c_str(), d.program->arch->name);
+  if (!running || !running->cur)
+    return kernel + ": " + f.text;
+  const Inst &i = *running->cur;
+  uint64_t pc = d.program->addressOf(i) - d.object->bias;
+  kernel += format(", instruction '%s' at pc 0x%llx", d.program->text(i).c_str(),
                    (unsigned long long)pc);
-    std::string line = sourceLine(*d.object, pc);
+  std::string line = sourceLine(*d.object, pc);
+  const uint32_t *id = running->wg->id;
+  std::string thread = format("workgroup (%u,%u,%u), wave %u", id[0], id[1], id[2], running->id);
+  if (f.lane >= 0)
+    thread += format(", lane %d", f.lane);
+  const LaunchArgument *array =
+      f.bytes ? argumentOf(d.arguments, f.address, scalarBase(*running, i)) : nullptr;
+  if (!array) {
     if (!line.empty())
-      text += ", source " + line;
-    const uint32_t *id = running->wg->id;
-    text += format(", workgroup (%u,%u,%u), wave %u", id[0], id[1], id[2], running->id);
-    if (f.lane >= 0)
-      text += format(", lane %d", f.lane);
+      kernel += ", source " + line;
+    return kernel + ", " + thread + ": " + f.text;
   }
-  return text + ": " + f.text;
+  // What a person needs first: which array, where in it, which line, which thread.
+  return array->place(f.address) + ", " + (line.empty() ? "" : line + ", ") + thread +
+         format(": %s of %u bytes %s", f.write ? "write" : "read", f.bytes,
+                array->relation(f.address, f.bytes).c_str()) +
+         "\n  " + kernel + ": " + f.text;
 }
 
 } // namespace flysim

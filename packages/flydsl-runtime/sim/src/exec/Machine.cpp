@@ -3,6 +3,7 @@
 #include "exec/Machine.h"
 
 #include "exec/GroupRunner.h"
+#include "exec/Interrupt.h"
 #include "exec/ThreadPool.h"
 #include "memory/Memory.h"
 #include "observe/Observer.h"
@@ -220,13 +221,17 @@ void runDispatch(const Dispatch &dispatch) {
   if (uint64_t(dispatch.grid[0]) * dispatch.grid[1] * dispatch.grid[2] == 0)
     return;
   installCrashHandler();
+  beginLongCall();
   Launch launch(dispatch);
   std::unique_lock<std::mutex> pool(poolMutex, std::defer_lock);
   if (dispatch.ownThreads) {
     // Launches of several devices run beside each other, each on threads of its own.
     std::vector<std::thread> threads;
     for (unsigned i = 1; i < launch.threads(); ++i)
-      threads.emplace_back([&] { launch.work(); });
+      threads.emplace_back([&] {
+        becomeWorker();
+        launch.work();
+      });
     launch.work();
     for (std::thread &t : threads)
       t.join();

@@ -4,6 +4,7 @@
 
 #include "decode/Program.h"
 #include "loader/CodeObject.h"
+#include "memory/Arguments.h"
 #include "memory/Memory.h"
 
 #include <cstdint>
@@ -36,7 +37,9 @@ struct Dispatch {
   /// Host arrays of the launch, by address. If there are any, the kernel may write no
   /// other host memory.
   std::vector<Region> hostRanges;
+  std::vector<LaunchArgument> arguments; ///< named arrays, for messages
   Service *service = nullptr; ///< may be null
+  uint64_t stops = 0; ///< requests to end launches that had been made when this one began
   bool ownThreads = false; ///< run beside other launches instead of on the shared threads
 };
 

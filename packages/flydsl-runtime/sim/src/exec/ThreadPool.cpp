@@ -2,6 +2,7 @@
 
 #include "exec/ThreadPool.h"
 
+#include "exec/Interrupt.h"
 #include "exec/Machine.h"
 
 #include <algorithm>
@@ -55,12 +56,13 @@ void ThreadPool::run(unsigned count, const std::function<void()> &body) {
   if (extra) {
     std::unique_lock<std::mutex> lock(mutex);
     wanted = 0; // threads that have not started are not needed any more
-    done.wait(lock, [this] { return active == 0; });
+    waitInterruptibly(done, lock, [this] { return active == 0; });
     job = nullptr;
   }
 }
 
 void ThreadPool::loop() {
+  becomeWorker();
   std::unique_lock<std::mutex> lock(mutex);
   for (;;) {
     wake.wait(lock, [this] { return wanted > 0; });

@@ -72,6 +72,7 @@ struct KernelCall {
   std::vector<uint8_t> args; ///< the whole kernarg segment
   std::vector<void *> parameters; ///< into `args`, for hipGraphKernelNodeGetParams
   std::vector<Region> hostRanges;
+  std::vector<LaunchArgument> arguments; ///< named arrays of the launch, for messages
 
   void run() const;
 };

@@ -2,6 +2,7 @@
 
 #include "hip/Runtime.h"
 
+#include "exec/Interrupt.h"
 #include "exec/Machine.h"
 #include "hip/Hostcall.h"
 #include "hip/Printf.h"
@@ -148,6 +149,8 @@ hipError_t loadImage(void **out, const void *image, size_t size) {
 namespace {
 /// The host arrays of the calling thread's next launch (flysimLaunchRanges).
 thread_local std::vector<Region> nextRanges;
+/// The same with names (flysimLaunchArguments).
+thread_local std::vector<LaunchArgument> nextArguments;
 } // namespace
 
 void KernelCall::run() const {
@@ -160,7 +163,9 @@ void KernelCall::run() const {
   std::copy(cluster, cluster + 3, d.cluster);
   d.dynamicLds = dynamicLds;
   d.hostRanges = hostRanges;
+  d.arguments = arguments;
   d.ownThreads = queuesEnabled();
+  d.stops = stopRequests();
   // A call may run on several streams at once: what the launch adds goes to a copy.
   std::vector<uint8_t> segment = args;
   d.kernarg = &segment;
@@ -244,6 +249,8 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
                         const uint32_t *cluster, bool cooperative) {
   std::vector<Region> ranges = std::move(nextRanges);
   nextRanges.clear();
+  std::vector<LaunchArgument> named = std::move(nextArguments);
+  nextArguments.clear();
   Function *f = checkedFunction(function);
   if (!f)
     return fail(hipErrorInvalidHandle, "launch: the function is not from a loaded module");
@@ -253,6 +260,7 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
     std::shared_ptr<KernelCall> call =
         makeCall(*f, grid, block, dynamicLds, params, extra, cluster);
     call->hostRanges = std::move(ranges);
+    call->arguments = std::move(named);
     call->cooperative = cooperative;
     NodeWork work;
     work.type = NodeType::Kernel;
@@ -453,6 +461,19 @@ FLYSIM_API void flysimLaunchRanges(const void *const *bases, const size_t *bytes
   for (unsigned i = 0; i < count; ++i) {
     auto at = reinterpret_cast<uint64_t>(bases[i]);
     nextRanges.push_back(Region{at, at + bytes[i], true});
+  }
+}
+/// As flysimLaunchRanges, with the names, types and shapes of the arrays: messages about the
+/// launch then name them.
+FLYSIM_API void flysimLaunchArguments(const FlysimArgument *list, unsigned count) {
+  nextRanges.clear();
+  nextArguments.clear();
+  for (unsigned i = 0; i < count; ++i) {
+    LaunchArgument a(list[i]);
+    if (a.low == a.high)
+      continue;
+    nextRanges.push_back(Region{a.low, a.high, true});
+    nextArguments.push_back(std::move(a));
   }
 }
 FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy,

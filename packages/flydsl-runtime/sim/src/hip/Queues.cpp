@@ -2,6 +2,7 @@
 
 #include "hip/Queues.h"
 
+#include "exec/Interrupt.h"
 #include "hip/Runtime.h"
 
 #include <atomic>
@@ -32,7 +33,7 @@ public:
   }
   hipError_t finish() {
     std::unique_lock<std::mutex> lock(mutex);
-    idle.wait(lock, [this] { return pending.empty() && !running; });
+    waitInterruptibly(idle, lock, [this] { return pending.empty() && !running; });
     hipError_t e = error;
     error = hipSuccess;
     return e ? fail(e, message) : hipSuccess;
@@ -41,6 +42,7 @@ public:
 
 private:
   void loop() {
+    becomeWorker();
     setCurrentDevice(device);
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {

@@ -77,6 +77,7 @@ hipError_t errorCode(FaultKind kind) {
   case FaultKind::OutOfMemory:
     return hipErrorOutOfMemory;
   case FaultKind::IllegalInstruction:
+  case FaultKind::Interrupted:
   case FaultKind::BarrierDivergence:
   case FaultKind::Trap:
     break;

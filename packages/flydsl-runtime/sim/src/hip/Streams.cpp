@@ -1,5 +1,6 @@
 //===- Streams.cpp - streams and events -----------------------------------===//
 
+#include "exec/Interrupt.h"
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 
@@ -86,7 +87,7 @@ bool EventState::done() {
 void EventState::wait() {
   {
     std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [this] { return pending == 0; });
+    waitInterruptibly(changed, lock, [this] { return pending == 0; });
   }
   // Records of other processes are only seen by looking.
   if (shared)

@@ -23,6 +23,7 @@ enum class FaultKind {
   BarrierDivergence,
   InstructionLimit,
   Trap,
+  Interrupted,
   InvalidConfiguration,
   OutOfMemory,
 };
@@ -33,6 +34,9 @@ struct Fault {
   FaultKind kind;
   std::string text;
   int lane = -1;
+  uint64_t address = 0; ///< of the access, if `bytes` is not 0
+  unsigned bytes = 0;
+  bool write = false;
 };
 
 [[noreturn]] void raise(FaultKind kind, std::string text, int lane = -1);

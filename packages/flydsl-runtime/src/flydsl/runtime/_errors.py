@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
+import re
+
 
 class HipError(RuntimeError):
     """A HIP call failed, or no usable HIP library was found.
@@ -15,5 +18,25 @@ class HipError(RuntimeError):
         self.name = name
 
 
+# The first line of a fault: "..., file.py:12, workgroup (0,0,0), ..."; elsewhere ", source file.py:12, workgroup".
+_PLACE = re.compile(r", (?:source )?([^\n]+?):(\d+), workgroup \(")
+
+
 class SimulatorError(HipError):
-    """The simulator stopped a kernel or refused a call; the text says where and why."""
+    """The simulator stopped a kernel or refused a call; the text says where and why.
+
+    ``source`` is ``(file, line)`` of the Python code at fault, None if it is not known; the line itself is part of the
+    text.
+    """
+
+    def __init__(self, message: str, code: int = 0, name: str = "") -> None:
+        self.source: tuple[str, int] | None = None
+        found = _PLACE.search(message)
+        if found is not None:
+            file, line = found.group(1).rpartition(", ")[2], int(found.group(2))
+            self.source = (file, line)
+            text = linecache.getline(file, line).strip()  # of notebook cells as well
+            if text:
+                head, newline, rest = message.partition("\n")
+                message = f"{head}\n    {text}{newline}{rest}"
+        super().__init__(message, code, name)

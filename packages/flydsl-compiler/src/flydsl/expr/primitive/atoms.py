@@ -19,8 +19,8 @@ from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_f
 from ..values.int_tuple import to_int_tuple
 from ..values.layout import Tile, static_layout
 from ..values.tensor import Tensor, address_space_of
-from .layouts import group, make_tile
-from .types import GemmTraversalOrder
+from .layouts import group, make_layout, make_tile
+from .types import GemmTraversalOrder, MmaOperand
 
 
 @dsl_loc_tracing
@@ -116,10 +116,44 @@ def tiled_mma_partition_shape(operand: Any, tiled_mma: TiledMma, shape: Any) -> 
 
 @dsl_loc_tracing
 def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages: int | None = None) -> Tensor:
-    """Register fragment for an operand, in the atom's element type; `stages` appends a slowest mode."""
+    """Register fragment for an operand, in the atom's element type; `stages` appends a slowest mode.
+
+    `tensor` is the operand's tile or its static shape: two multiples of the tile of the MMA. The fragment of a static
+    tile (without stages) knows its thread-value layout.
+    """
     if stages is not None and (not isinstance(stages, int) or stages < 1):
         raise ValueError(f"stages must be a positive int, got {stages!r}")
-    return fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
+    if isinstance(tensor, (tuple, list)):
+        tensor = _stand_in(tuple(tensor))
+    fragment = fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
+    if stages is None:
+        _attach_thread_values(fragment, operand, tiled_mma, tensor)
+    return fragment
+
+
+def _stand_in(shape: tuple[Any, ...]) -> Tensor:
+    """A tensor of a shape, of which only the shape is used."""
+    if len(shape) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape):
+        raise ValueError(f"the shape of a fragment is two positive ints, got {shape!r}")
+    pointer = fly.PointerType.get(ir.IntegerType.get_signless(8), fly.AddressSpace.Global, 1)
+    nowhere = fly.inttoptr(pointer, _emit.constant(ir.IntegerType.get_signless(64), 0))
+    return fly.make_view(nowhere, make_layout(shape, (1, shape[0])))
+
+
+def _attach_thread_values(fragment: Tensor, operand: Any, tiled_mma: TiledMma, tensor: Tensor) -> None:
+    """Let a fragment know its thread-value layout, where the tile is static and has one mode a dimension."""
+    from ..fragments.ownership import attach, mma_thread_values
+
+    layout = tensor.type.layout
+    while isinstance(layout, fly.ComposedLayoutType):
+        layout = layout.outer
+    if not layout.is_static_shape or tensor.rank != 2:
+        return
+    try:
+        tv = mma_thread_values(tiled_mma.type, MmaOperand(int(operand)).name, _extents(tensor))
+    except (algebra.LayoutError, ValueError):
+        return  # no thread-value layout, so what asks for one says so
+    attach(fragment, tv)
 
 
 def _mma_operand(operand: Any) -> Any:

@@ -134,6 +134,12 @@ class TiledCopy(FlyValue):
         """A tiled copy whose atom has a state field (or every field of a dict) set; this one is unchanged."""
         return fly.make_tiled_copy(self.copy_atom.set_value(field, value), self.layout_tv_tiled, self.tile_mn)
 
+    def thread_values(self, shape: tuple[int, ...], side: str = "dst") -> Any:
+        """Thread-value layout of a partition of a tile of a static shape, as `ThreadValues`; `side` is src or dst."""
+        from ..fragments.ownership import copy_thread_values
+
+        return copy_thread_values(self.type, side, tuple(shape), self.copy_atom.type)
+
     def get_slice(self, thr: Any) -> Any:
         """The part of thread `thr`: a `ThrCopy`."""
         from ..derived import ThrCopy
@@ -199,11 +205,23 @@ class TiledMma(FlyValue):
         return mma_make_fragment(getattr(MmaOperand, operand), self, tensor, stages=stages)
 
     def make_fragment_A(self, tensor: Any, *, stages: int | None = None) -> Any:  # noqa: N802
-        """Register fragment for operand A of the partitioned `tensor`, in the atom's element type."""
+        """Register fragment for operand A of a tile, in the atom's element type.
+
+        `tensor` is the tile (M, K), or its static shape. The fragment of a static tile knows its thread-value layout
+        (`thread_values`).
+        """
         return self._fragment("A", tensor, stages)
 
     def make_fragment_B(self, tensor: Any, *, stages: int | None = None) -> Any:  # noqa: N802
+        """The same for operand B, of a tile (N, K)."""
         return self._fragment("B", tensor, stages)
 
     def make_fragment_C(self, tensor: Any, *, stages: int | None = None) -> Any:  # noqa: N802
+        """The same for the accumulator, of a tile (M, N)."""
         return self._fragment("C", tensor, stages)
+
+    def thread_values(self, operand: str, shape: tuple[int, ...]) -> Any:
+        """Thread-value layout of operand 'A', 'B' or 'C' for a tile of a static shape, as `ThreadValues`."""
+        from ..fragments.ownership import mma_thread_values
+
+        return mma_thread_values(self.type, operand, tuple(shape))

@@ -94,6 +94,21 @@ static bool isWholeCoordinateCopy(CopyAtomType atom, Value src, Value dst) {
   return matches(src) && matches(dst) && !alg.failed();
 }
 
+// A tile whose value mode has one element is a tile, unlike a view of one element, which is an address:
+// true if one call of the atom would move its neighbours too.
+static bool movesNeighbours(CopyAtomType atom, Value tensor) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+  LayoutAttr values = atom.getThrValLayoutRef();
+  if (!memref || !values || values.rank() != 2)
+    return false;
+  Algebra alg(atom.getContext());
+  Int held = alg.size(alg.at(alg.fromAttr(linearOf(tensor)).shape, 0));
+  Int perCall = alg.size(alg.fromAttr(values.getShape().at(1)));
+  if (alg.failed() || !held.is(1) || !perCall.isStatic || perCall.value <= 1)
+    return false;
+  return int64_t(perCall.value) * atom.getValBits() > getElementBitWidth(memref.getElemTy());
+}
+
 static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op.getLoc();
   Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
@@ -124,6 +139,10 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
                                    ", expected " + Twine(rank) + " or " + Twine(rank - 1));
   if (rank == 1)
     return copyRankOne(op, atom, rewriter);
+  for (Value tensor : {src, dst})
+    if (movesNeighbours(atomType, tensor))
+      return reject(reasons, op, "mode 0 of " + typeText(tensor) +
+                                     " has one element, but a call of the atom moves several");
 
   Algebra alg(rewriter.getContext());
   auto restSize = [&](Value tensor) {

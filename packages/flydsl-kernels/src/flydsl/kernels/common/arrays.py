@@ -8,7 +8,7 @@ from typing import Any
 
 import flydsl.runtime as rt
 
-from .arch import target
+from ..target import target
 from .dtypes import dtype_name
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from .arch import target
+from ..target import Target, target
 
 __all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised"]
 
@@ -15,17 +15,17 @@ SMALLEST_SCALE = 2.0**-126  # below it the reciprocal overflows
 ROUNDINGS = ("nearest", "trunc")
 
 
-def quantised_max(name: str, arch: str | None = None) -> float:
+def quantised_max(name: str, arch: str | Target | None = None) -> float:
     """Largest magnitude that quantisation maps to: 127 for ``"i8"``, 7 for ``"i4"``, 448 or 240 for ``"fp8"``."""
     return {"i8": INT8_MAX, "i4": INT4_MAX}.get(name) or target(arch).fp8_max
 
 
-def scale_of(top: Any, name: str) -> Any:
+def scale_of(top: Any, name: str, target: Target) -> Any:
     """The scale of values whose largest magnitude is `top`: ``top / Qmax``, and 1 where all are zero.
 
     Not below 2**-126, where its reciprocal would overflow. NaN and infinity stay: such values dequantise to NaN.
     """
-    scale = top / quantised_max(name)
+    scale = top / quantised_max(name, target)
     scale = (scale < SMALLEST_SCALE).select(SMALLEST_SCALE, scale)
     return (top == 0.0).select(1.0, scale)
 
@@ -58,18 +58,17 @@ def _to_fp8(x: Any, element: Any) -> Any:
     return fx.Vector.from_elements(words, fx.Int32).bitcast(element)
 
 
-def to_quantised(x: Any, name: str, rounding: str = "nearest") -> Any:
+def to_quantised(x: Any, name: str, rounding: str, target: Target) -> Any:
     """Vector of ``"i8"`` or ``"i4"`` in bytes (rounded as told) or of the native ``"fp8"`` (nearest even), from scaled
     f32 values.
 
     Values beyond the range saturate. NaN stays NaN in fp8 and becomes 0 in the integer types.
     """
     if name == "fp8":
-        found = target()
-        return _to_fp8(_clamp(x, found.fp8_max), found.fp8)
+        return _to_fp8(_clamp(x, target.fp8_max), target.fp8)
     if rounding == "nearest":
         x = _round_half_even(x)
-    return _clamp(x, quantised_max(name)).to(fx.Int8)
+    return _clamp(x, quantised_max(name, target)).to(fx.Int8)
 
 
 def from_quantised(x: Any, name: str) -> Any:

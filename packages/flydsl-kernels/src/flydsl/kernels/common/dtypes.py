@@ -23,10 +23,10 @@ def float_dtype(name: str, where: str) -> str:
     return name
 
 
-def element_of(name: str, arch: str | None = None) -> Any:
-    """The element class that stores a dtype name; ``"fp8"`` is the variant of `arch`, ``"i4"`` a byte each."""
+def element_of(name: str, arch: Any = None) -> Any:
+    """The element class that stores a dtype name; ``"fp8"`` is that of `arch`, ``"i4"`` a byte each."""
     if name == "fp8":
-        from .arch import target
+        from ..target import target
 
         return target(arch).fp8
     return {**FLOATS, "i8": fx.Int8, "i4": fx.Int8, "e8m0": fx.Int8, "u8": fx.Uint8, "i32": fx.Int32}[name]

@@ -8,7 +8,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 
-from .arch import target
+from ..target import target
 from .dtypes import FLOATS, dtype_name
 from .random import round_bf16_stochastic
 

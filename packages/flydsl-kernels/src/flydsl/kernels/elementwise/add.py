@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+
+from ..target import Target, builder
 
 THREADS = (4, 32)
 VECTOR_BITS = 128
@@ -35,8 +36,8 @@ def _add_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, rows: fx.Int32, cols: 
     fx.copy(atom, ra, c, pred=inside)
 
 
-@functools.lru_cache
-def build_add_module(dtype: str = "f32") -> Callable[..., None]:
+@builder
+def build_add_module(dtype: str = "f32", *, target: Target) -> Callable[..., None]:
     """A launcher ``add(A, B, C, rows, cols, stream=None)`` that computes C = A + B.
 
     Args:

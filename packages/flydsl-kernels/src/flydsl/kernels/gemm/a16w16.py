@@ -9,9 +9,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import target
 from ..common.index import cdiv
 from ..common.rows import pointer
+from ..target import target as current
 from .dense import SPLIT_K_SEMAPHORE_MAX_LEN
 from .dense_config import DenseConfig, dense_config
 from .dense_kernel import launch_dense
@@ -35,14 +35,15 @@ def make_gemm_a16w16_gfx950_param(n: int, k: int, dtype: str = "bf16", out_dtype
         ValueError: an argument or the architecture is not supported.
     """
     where = "make_gemm_a16w16_gfx950_param"
-    direct = target().dma128 and layout == "nt" and k % (block_k * split_k) == 0
-    return dense_config(where, n=n, k=k, dtype=dtype, out_dtype=out_dtype or dtype, layout=layout, block_m=block_m,
-                        block_n=block_n, block_k=block_k, stages=stages, split_k=split_k, m_waves=m_waves,
-                        n_waves=n_waves, k_waves=k_waves, group_m=group_m, bias=has_bias, cshuffle=None,
-                        atomic=split_k > 1, use_async=direct)  # fmt: skip
+    target = current()
+    direct = target.dma128 and layout == "nt" and k % (block_k * split_k) == 0
+    return dense_config(where, target, n=n, k=k, dtype=dtype, out_dtype=out_dtype or dtype, layout=layout,
+                        block_m=block_m, block_n=block_n, block_k=block_k, stages=stages, split_k=split_k,
+                        m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=group_m, bias=has_bias,
+                        cshuffle=None, atomic=split_k > 1, use_async=direct)  # fmt: skip
 
 
-@functools.lru_cache
+@functools.lru_cache  # the parameter has the target
 def _launcher(param: DenseConfig) -> Any:
     @flyc.jit
     def gemm_a16w16(out, a, b, bias, semaphore, signal, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):

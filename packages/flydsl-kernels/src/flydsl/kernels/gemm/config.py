@@ -9,8 +9,8 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import Target, require_arch
 from ..common.index import align_up, cdiv
+from ..target import Target
 from .cshuffle import ShufflePlan
 from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
 from .tiles import RowTile, SpreadTile
@@ -208,12 +208,12 @@ def _require(where: str, ok: bool, text: str) -> None:
         raise ValueError(f"{where}: {text}")
 
 
-def preshuffle_config(where: str, *, n: int, k: int, tile_m: int, tile_n: int, tile_k: int, in_dtype: str,
-                      out_dtype: str, epilogue: str = "none", block_scale: bool = False, scheduled: bool = True,
-                      use_async: bool = False, cshuffle: bool = False, xcd_swizzle: int = 0, stages: int = 2,
-                      preload: tuple[int, int] | None = None) -> PreshuffleConfig:  # fmt: skip
-    """A checked configuration for the current architecture. ValueError says what is not supported."""
-    target = require_arch(where, "gfx942", "gfx950")
+def preshuffle_config(where: str, target: Target, *, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
+                      in_dtype: str, out_dtype: str, epilogue: str = "none", block_scale: bool = False,
+                      scheduled: bool = True, use_async: bool = False, cshuffle: bool = False, xcd_swizzle: int = 0,
+                      stages: int = 2, preload: tuple[int, int] | None = None) -> PreshuffleConfig:  # fmt: skip
+    """A checked configuration. ValueError says what is not supported."""
+    target.require(where, "gfx942", "gfx950")
     _require(where, in_dtype in IN_DTYPES, f"in_dtype must be one of {', '.join(IN_DTYPES)}, got {in_dtype!r}")
     _require(where, out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {out_dtype!r}")
     _require(where, epilogue in ACTIVATIONS, f"epilogue must be one of {', '.join(ACTIVATIONS)}, got {epilogue!r}")

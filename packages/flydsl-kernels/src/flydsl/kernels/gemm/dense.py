@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import target
 from ..common.arrays import empty, launch, zeros
 from ..common.dtypes import dtype_name
 from ..common.index import cdiv
 from ..common.rows import pointer
+from ..target import Target, builder
+from ..target import target as current
 from .dense_config import LAYOUTS, dense_config
 from .dense_kernel import launch_dense
 from .tuned import dense_knobs
@@ -28,10 +28,10 @@ _KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_wa
           "atomic")  # fmt: skip
 
 
-@functools.lru_cache
+@builder
 def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | None = None, layout: str = "nt",
                       bias: bool = False, use_async_copy: bool = False, scheduled: bool = True,
-                      **knobs: Any):  # noqa: N803 # fmt: skip
+                      *, target: Target, **knobs: Any):  # noqa: N803 # fmt: skip
     """``launch(C, A, B, bias, workspace, M, stream=None)``: ``C[M, N] = op(A) op(B) + bias`` with f32 accumulation.
 
     A and B are row-major storage of what `layout` says: ``n`` the operand itself (M x K, K x N), ``t`` its transpose
@@ -54,11 +54,11 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
         raise ValueError(f"build_gemm_module: unknown options {', '.join(sorted(unknown))}; known: {', '.join(_KNOBS)}")
     fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
                                   bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})  # fmt: skip
-    config = dense_config("build_gemm_module", **fields)
+    config = dense_config("build_gemm_module", target, **fields)
     if use_async_copy and not config.copies_directly:
         raise ValueError("build_gemm_module: direct copies to LDS need gfx950, K a multiple of block_k * split_k and, "
                          "where an operand is not consecutive in k, blocks of 64 or multiples of 128")  # fmt: skip
-    config = dense_config("build_gemm_module", use_async=use_async_copy, **fields)
+    config = dense_config("build_gemm_module", target, use_async=use_async_copy, **fields)
 
     @flyc.jit
     def gemm(C, A, B, bias, workspace, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
@@ -72,9 +72,9 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     return gemm
 
 
-def _waves(block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> dict[str, int]:
+def _waves(wave: int, block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> dict[str, int]:
     """Waves along m, n and k, those not given chosen such that each loader thread has whole chunks."""
-    wave, k_waves = target().wave, given.get("k_waves", 1)
+    k_waves = given.get("k_waves", 1)
     for m_waves in (given["m_waves"],) if "m_waves" in given else (2, 1):
         for n_waves in (given["n_waves"],) if "n_waves" in given else (2, 1):
             chunks = m_waves * n_waves * k_waves * wave * 8
@@ -87,7 +87,7 @@ def _waves(block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> d
 
 def get_default_kwargs(m: int, n: int, k: int, layout: str = "nt") -> dict[str, int]:
     """Knobs for a problem size: smaller tiles and a split reduction where there are too few of the large ones."""
-    return dense_knobs(target(), m, n, k, layout)
+    return dense_knobs(current(), m, n, k, layout)
 
 
 def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
@@ -151,7 +151,7 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
     given.pop("use_half_tile_interleaved", None)
     if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():
         block_m, block_n, block_k = (given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k"))
-        knobs.update(_waves(block_m, block_n, block_k, given))
+        knobs.update(_waves(current().wave, block_m, block_n, block_k, given))
     knobs.update(given)
     if layout[0] == "t" and m % 8:
         raise ValueError(f"gemm_a16w16: M must be a multiple of 8 where a is column-major, got {m}")
@@ -217,10 +217,10 @@ def hgemm_splitk_(c: Any, a: Any, b: Any, bias: Any = None, hgemm_kwargs: dict[s
     gemm_a16w16(a, b, c, bias, given, stream)
 
 
-@functools.lru_cache
+@builder
 def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_dtype: str = "bf16", *,
                             rounding: str = "rn", reg_m: int = 4, reg_n: int = 4, reg_k: int = 2, waves_m: int = 2,
-                            waves_n: int = 2, group_m: int = 8, a_k_pad: int = 8, b_k_pad: int = 8):  # noqa: N803 # fmt: skip
+                            waves_n: int = 2, group_m: int = 8, a_k_pad: int = 8, b_k_pad: int = 8, target: Target):  # noqa: N803 # fmt: skip
     """RDNA4 GEMM ``C = A Bt^T``: ``(launch(c, a, bt, stream=None, sr_seed=0), BM, BN, BK)``.
 
     Args:
@@ -233,12 +233,10 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
     Raises:
         ValueError: the architecture, a size or a dtype is not supported.
     """
-    from ..common.arch import require_arch
-
     where = "create_wmma_gemm_module"
-    require_arch(where, "gfx120")
+    target.require(where, "gfx120")
     names = {"fp16": "f16"}
-    config = dense_config(where, n=N, k=K, dtype=names.get(in_dtype, in_dtype), layout="nt",
+    config = dense_config(where, target, n=N, k=K, dtype=names.get(in_dtype, in_dtype), layout="nt",
                           out_dtype=names.get(out_dtype, out_dtype), block_m=16 * reg_m * waves_m,
                           block_n=16 * reg_n * waves_n, block_k=16 * reg_k, m_waves=waves_m, n_waves=waves_n,
                           group_m=group_m, stochastic=rounding == "rs")  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..common.arch import Target, require_arch
 from ..common.memory import WORDS
+from ..target import Target
 from .cshuffle import ShufflePlan
 from .matrix import MatrixOp, matrix_op
 from .tiles import RowTile, StoredTile, TurnedTile
@@ -162,9 +162,9 @@ class DenseConfig:
         return sum(self.stage_bytes(s) for s in range(self.stages))
 
 
-def dense_config(where: str, **fields: object) -> DenseConfig:
-    """A checked configuration for the current architecture. ValueError says what is not supported."""
-    target = require_arch(where, "gfx942", "gfx950", "gfx120", "gfx1250")
+def dense_config(where: str, target: Target, **fields: object) -> DenseConfig:
+    """A checked configuration. ValueError says what is not supported."""
+    target.require(where, "gfx942", "gfx950", "gfx120", "gfx1250")
     config = DenseConfig(target=target, **fields)  # type: ignore[arg-type]
 
     def require(ok: bool, text: str) -> None:

@@ -337,6 +337,7 @@ def split_sum_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: Any) -> None:
     """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32, or if `atomic`
     ``tensors["semaphore"]`` and ``tensors["signal"]`` one zero i32 a tile."""
+    config.target.require_traced()
     grid = (fx.ceildiv(m, config.block_m), -(-config.n // config.block_n), config.split_k)
     dense_kernel(tensors, m, config).launch(grid=grid, block=config.threads, stream=stream)
     if config.split_k > 1 and not config.atomic:

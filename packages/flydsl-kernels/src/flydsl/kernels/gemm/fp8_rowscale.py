@@ -7,13 +7,12 @@ barrier a tile of 128 k, and each wave multiplies a quarter (2 x 2 waves) or an 
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import require_arch
+from ..target import Target, builder
 from .dense_config import DenseConfig, dense_config
 from .dense_kernel import launch_dense
 
@@ -23,37 +22,37 @@ BLOCK_K = 128
 GROUP_M = 4
 
 
-def _config(where: str, n: int, k: int, block_m: int, block_n: int, n_waves: int, group_m: int,
+def _config(where: str, target: Target, n: int, k: int, block_m: int, block_n: int, n_waves: int, group_m: int,
             shuffled: bool) -> DenseConfig:  # fmt: skip
-    return dense_config(where, n=n, k=k, dtype="fp8", out_dtype="bf16", layout="nt", block_m=block_m, block_n=block_n,
-                        block_k=BLOCK_K, m_waves=2, n_waves=n_waves, stages=2, use_async=True, group_m=group_m,
-                        b_shuffled=shuffled, cshuffle=None)  # fmt: skip
+    return dense_config(where, target, n=n, k=k, dtype="fp8", out_dtype="bf16", layout="nt", block_m=block_m,
+                        block_n=block_n, block_k=BLOCK_K, m_waves=2, n_waves=n_waves, stages=2, use_async=True,
+                        group_m=group_m, b_shuffled=shuffled, cshuffle=None)  # fmt: skip
 
 
-def _build(where: str, K: int, block_m: int, block_n: int, units: tuple[int, int], n_waves: int, group_m: int,
-           shuffled: bool) -> Any:  # fmt: skip
-    require_arch(where, "gfx95")
+def _build(where: str, target: Target, K: int, block_m: int, block_n: int, units: tuple[int, int], n_waves: int,
+           group_m: int, shuffled: bool) -> Any:  # fmt: skip
+    target.require(where, "gfx95")
     for name, value, unit in (("BLOCK_M", block_m, units[0]), ("BLOCK_N", block_n, units[1])):
         if value < unit or value % unit:
             raise ValueError(f"{where}: {name} must be a positive multiple of {unit}, got {value}")
     if K % BLOCK_K or K < 2 * BLOCK_K:
         raise ValueError(f"{where}: K must be a multiple of {BLOCK_K} and at least {2 * BLOCK_K}, got {K}")
-    _config(where, block_n, K, block_m, block_n, n_waves, group_m, shuffled)  # its errors at once
+    _config(where, target, block_n, K, block_m, block_n, n_waves, group_m, shuffled)  # its errors at once
 
     @flyc.jit
     def fp8_gemm(A, B_T, C, A_scale, B_scale, c_m: fx.Int32, c_n: fx.Constexpr[int],
                  stream: fx.Stream = fx.Stream(None)):  # fmt: skip
         if shuffled and c_n % 16:
             raise ValueError(f"{where}: the columns of a shuffled weight are a multiple of 16, got {c_n}")
-        config = _config(where, c_n, K, block_m, block_n, n_waves, group_m, shuffled)
+        config = _config(where, target, c_n, K, block_m, block_n, n_waves, group_m, shuffled)
         launch_dense({"c": C, "a": A, "b": B_T, "scale_a": A_scale, "scale_b": B_scale}, c_m, config, stream)
 
     return fp8_gemm
 
 
-@functools.lru_cache
+@builder
 def compile_fp8_gemm_4w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, use_xcd_remap: bool = True,
-                        b_preshuffled: bool = False):  # fmt: skip
+                        b_preshuffled: bool = False, target: Target):  # fmt: skip
     """``launch(A, B_T, C, A_scale, B_scale, c_m, c_n, stream=None)`` on gfx95x, 2 x 2 waves.
 
     ``C[m, n] = sum_k A[m, k] B_T[n, k] * (A_scale[m] * B_scale[n])``: A and B_T e4m3fn (may be passed as int8), C bf16,
@@ -68,11 +67,11 @@ def compile_fp8_gemm_4w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, use_x
     Raises:
         ValueError: the architecture or an argument is not supported.
     """
-    return _build("compile_fp8_gemm_4w", K, BLOCK_M, BLOCK_N, (64, 64), 2, GROUP_M if use_xcd_remap else 0,
+    return _build("compile_fp8_gemm_4w", target, K, BLOCK_M, BLOCK_N, (64, 64), 2, GROUP_M if use_xcd_remap else 0,
                   b_preshuffled)  # fmt: skip
 
 
-@functools.lru_cache
-def compile_fp8_gemm_8w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, b_preshuffled: bool = False):
+@builder
+def compile_fp8_gemm_8w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, b_preshuffled: bool = False, target: Target):
     """:func:`compile_fp8_gemm_4w` with 2 x 4 waves: BLOCK_M a multiple of 128, BLOCK_N of 256."""
-    return _build("compile_fp8_gemm_8w", K, BLOCK_M, BLOCK_N, (128, 256), 4, 0, b_preshuffled)
+    return _build("compile_fp8_gemm_8w", target, K, BLOCK_M, BLOCK_N, (128, 256), 4, 0, b_preshuffled)

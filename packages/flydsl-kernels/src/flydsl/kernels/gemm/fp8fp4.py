@@ -7,12 +7,13 @@ epilogue.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..target import Target, builder
+from ..target import target as current
 from .config import with_occupancy
 from .wmma_config import WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
@@ -26,13 +27,13 @@ DATA_FORMATS = {"fp4": ("fp4", "fp4"), "fp8": ("fp8", "fp8"), "a8w4": ("fp8", "f
 SCALE_MODES = {"mxscale": "mx", "ptpc": "rows"}
 
 
-@functools.lru_cache
+@builder
 def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale", N: int = 0, K: int,
                         tile_m: int = 128, tile_n: int = 128, tile_k: int = 128, m_warp: int = 2, n_warp: int = 2,
                         num_buffers: int = 2, waves_per_eu: int | None = None, l2_prefetch_distance: int = 2,
                         cluster_m: int = 1, cluster_n: int = 1, out_dtype: str = "f32", inst_prefetch: bool = False,
                         split_k: int = 1, expert_sched_mode: bool = True, atomic_barrier_enable: bool = False,
-                        ascale_load_path: str = "vgpr") -> Any:  # fmt: skip
+                        ascale_load_path: str = "vgpr", target: Target) -> Any:  # fmt: skip
     """``fn(c, a, b, a_scale, b_scale, M, N, lda, ldc, stream=None)`` on gfx1250: ``c = a b^T``, summed in f32.
 
     a is row-major (two fp4 in a byte, the first in the low bits), b in the order of ``preshuffle_b_16x16`` of its
@@ -65,7 +66,7 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
     a_dtype, b_dtype = DATA_FORMATS[data_format]
 
     def config_of(n: int, lda: int = 0, ldc: int = 0) -> WmmaConfig:
-        return wmma_config(where, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
+        return wmma_config(where, target, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
                              n_waves=n_warp, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype,
                              scales=SCALE_MODES[scale_mode], stages=num_buffers, lda=lda, ldc=ldc,
                              split_k=split_k, cluster_m=cluster_m, cluster_n=cluster_n)  # fmt: skip
@@ -116,7 +117,7 @@ def launch_gemm_a8w4_mxscale(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N:
         ValueError: the architecture or an argument is not supported.
     """
     where = "launch_gemm_a8w4_mxscale"
-    config = wmma_config(where, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
+    config = wmma_config(where, current(), n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
                            n_waves=n_warp, a_dtype="fp8", b_dtype="fp4", out_dtype="f16" if out_is_f16 else "bf16",
                            scales="mx", stages=num_buffers, lda=lda, ldc=ldc, cluster_m=cluster_m,
                            cluster_n=cluster_n)  # fmt: skip

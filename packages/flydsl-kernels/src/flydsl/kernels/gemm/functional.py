@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from ..common.arch import Target, target
 from ..common.arrays import _dtype, launch
 from ..common.dtypes import dtype_name
+from ..target import Target, target
 from .config import ACTIVATIONS
 from .dense import gemm_a16w16
 from .dense_config import LAYOUTS

@@ -6,12 +6,13 @@ Arguments that only tune what the kernel does not do are accepted where ignoring
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..target import Target, builder
+from ..target import target as current
 from .config import with_occupancy
 from .wmma_config import WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
@@ -21,20 +22,20 @@ __all__ = ["compile_ptpc_gemm", "compile_wmma_gemm_tdm", "launch_gemm_a8w8"]
 NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}
 
 
-def _fp8_config(where: str, n: int, k: int, tile: tuple[int, int, int], waves: tuple[int, int],
+def _fp8_config(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int], waves: tuple[int, int],
                 cluster: tuple[int, int], scales: str, **others: Any) -> WmmaConfig:  # fmt: skip
-    return wmma_config(where, n=n, k=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], m_waves=waves[0],
+    return wmma_config(where, target, n=n, k=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], m_waves=waves[0],
                          n_waves=waves[1], cluster_m=cluster[0], cluster_n=cluster[1], a_dtype="fp8", b_dtype="fp8",
                          scales=scales, **others)  # fmt: skip
 
 
-@functools.lru_cache
+@builder
 def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, tile_n: int = 256, tile_k: int = 128,
                           m_warp: int = 2, n_warp: int = 4, in_dtype: str = "fp16", out_dtype: str | None = None,
                           num_buffers: int = 2, waves_per_eu: int | None = None, l2_prefetch_distance: int = 2,
                           use_tdm_store: bool = True, cluster_m: int = 1, cluster_n: int = 1,
                           inst_prefetch: bool = False, wave_specialized_tdm: bool = False,
-                          expert_sched_mode: bool = True) -> Any:  # fmt: skip
+                          expert_sched_mode: bool = True, target: Target) -> Any:  # fmt: skip
     """``fn(c, a, b, M, N, stream=None)`` on gfx1250: ``c[M, N] = a[M, K] b[N, K]^T`` with f32 accumulation.
 
     Args:
@@ -61,7 +62,7 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
         raise ValueError(f"{where}: out_dtype must be {in_dtype!r} or 'f32', got {out_dtype!r}")
 
     def config_of(n: int) -> WmmaConfig:
-        return wmma_config(where, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
+        return wmma_config(where, target, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
                            n_waves=n_warp, a_dtype=dtype, b_dtype=dtype, out_dtype=c_dtype, scales="none",
                            stages=num_buffers, cluster_m=cluster_m, cluster_n=cluster_n)  # fmt: skip
 
@@ -95,16 +96,16 @@ def launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Cons
         ValueError: the architecture or an argument is not supported.
     """
     where = "launch_gemm_a8w8"
-    config = _fp8_config(where, N, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n),
+    config = _fp8_config(where, current(), N, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n),
                          "block" if is_bsc else "rows", out_dtype="f16" if out_is_f16 else "bf16", stages=num_buffers,
                          lda=lda, ldc=ldc, scale_stride=stride_ascale_k)  # fmt: skip
     launch_wmma({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)
 
 
-@functools.lru_cache
+@builder
 def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 128, tile_k: int = 128, m_warp: int = 2,
                       n_warp: int = 2, num_buffers: int = 4, out_dtype: str = "bf16", cluster_m: int = 1,
-                      cluster_n: int = 1) -> Any:  # fmt: skip
+                      cluster_n: int = 1, target: Target) -> Any:  # fmt: skip
     """``fn(c, a, b, a_scale, b_scale, M, N, lda, ldc, stream=None)``: :func:`launch_gemm_a8w8` with scales per row and
     column and its tile fixed. out_dtype is ``"bf16"``, ``"f16"`` or ``"f32"``.
 
@@ -114,8 +115,8 @@ def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 12
     where = "compile_ptpc_gemm"
 
     def config_of(n: int, lda: int = 0, ldc: int = 0) -> WmmaConfig:
-        return _fp8_config(where, n, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n), "rows",
-                           out_dtype=out_dtype, stages=num_buffers, lda=lda, ldc=ldc)  # fmt: skip
+        return _fp8_config(where, target, n, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n),
+                           "rows", out_dtype=out_dtype, stages=num_buffers, lda=lda, ldc=ldc)  # fmt: skip
 
     config_of(N or tile_n * cluster_n)  # its errors at once
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..common.arch import Target
+from ..target import Target
 
 __all__ = ["CHUNK_BYTES", "MatrixOp", "matrix_op", "wmma_scaled"]
 

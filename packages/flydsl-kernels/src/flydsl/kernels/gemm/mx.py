@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import functools
-
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import require_arch
+from ..target import Target, builder
+from ..target import target as current
 from .config import OUT_DTYPES, THREADS
 from .mx_kernel import MxConfig, launch_mx
 from .mx_operand import FORMATS
@@ -16,8 +15,8 @@ from .mx_operand import FORMATS
 __all__ = ["compile_fp4_gemm_4w", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
 
 
-def _config(where: str, **fields: object) -> MxConfig:
-    target = require_arch(where, "gfx950")
+def _config(where: str, target: Target, **fields: object) -> MxConfig:
+    target.require(where, "gfx950")
     config = MxConfig(target=target, **fields)  # type: ignore[arg-type]
 
     def require(ok: bool, text: str) -> None:
@@ -63,19 +62,20 @@ def launch_gemm(c, a, b, sa, sb, m_in: fx.Int32, n_in: fx.Int32, stream: fx.Stre
     Raises:
         ValueError: the architecture or an argument is not supported.
     """
-    config = _config("launch_gemm", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
+    config = _config("launch_gemm", current(), n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
                      b_dtype=b_dtype, out_dtype=out_dtype, batch=batch, a_row=a_row_stride, a_batch=a_batch_stride,
                      scale_row=sca_row_stride, scale_batch=sca_batch_stride, c_row=c_row_stride,
                      c_batch=c_batch_stride, xcd_swizzle=xcd_swizzle)  # fmt: skip
     launch_mx({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, m_in, config, stream)
 
 
-@functools.lru_cache
+@builder
 def compile_mxfp4_gemm(*, M: int = 0, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4",
-                       b_dtype: str = "fp4", out_dtype: str = "bf16", xcd_swizzle: int = 0):  # fmt: skip
+                       b_dtype: str = "fp4", out_dtype: str = "bf16", xcd_swizzle: int = 0,
+                       target: Target):  # fmt: skip
     """``fn(c, a, b, sa, sb, M, N, stream=None)``: :func:`launch_gemm` with its static arguments fixed, but for M."""
-    config = _config("compile_mxfp4_gemm", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
-                     b_dtype=b_dtype, out_dtype=out_dtype, xcd_swizzle=xcd_swizzle)  # fmt: skip
+    config = _config("compile_mxfp4_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
+                     a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype, xcd_swizzle=xcd_swizzle)  # fmt: skip
 
     @flyc.jit
     def mx_gemm(c, a, b, sa, sb, M: fx.Int32, N: fx.Int32, stream: fx.Stream = fx.Stream(None)):
@@ -93,8 +93,8 @@ FP4_BLOCK = 256  # columns, and k of a tile, of the 4-wave form
 FP4_ROWS = 128   # rows of a workgroup: 256 would need every register of a wave for accumulators
 
 
-@functools.lru_cache
-def compile_fp4_gemm_4w(*, K: int, use_xcd_remap: bool = True, MN: tuple[int, int] | None = None):
+@builder
+def compile_fp4_gemm_4w(*, K: int, use_xcd_remap: bool = True, MN: tuple[int, int] | None = None, target: Target):
     """``launch(A, B_T, C, A_scale, B_scale, c_m, c_n, stream=None)`` on gfx950: both operands fp4, C bf16.
 
     Args:
@@ -116,7 +116,7 @@ def compile_fp4_gemm_4w(*, K: int, use_xcd_remap: bool = True, MN: tuple[int, in
             raise ValueError(f"{where}: {name} must be a positive multiple of {FP4_BLOCK}, got {size}")
 
     def config_of(n: int) -> MxConfig:
-        return _config(where, n=n, k=K, tile_m=FP4_ROWS, tile_n=FP4_BLOCK, tile_k=FP4_BLOCK, a_dtype="fp4",
+        return _config(where, target, n=n, k=K, tile_m=FP4_ROWS, tile_n=FP4_BLOCK, tile_k=FP4_BLOCK, a_dtype="fp4",
                        b_dtype="fp4", out_dtype="bf16", xcd_swizzle=4 if use_xcd_remap else 0)  # fmt: skip
 
     config_of(FP4_BLOCK)

@@ -18,11 +18,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import Target
 from ..common.index import cdiv, div, mod, xcd_remap_bx_by
 from ..common.memory import WORDS, Buffer
 from ..common.reduce import Lds
 from ..common.rows import pointer
+from ..target import Target
 from .config import OUT_DTYPES, WAVES
 from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
@@ -319,5 +319,6 @@ def flatten(acc: list[Any], strips: list[list[Any]], words: list[list[Any]], pen
 
 def launch_mx(tensors: dict[str, Any], m: Any, config: MxConfig, stream: Any) -> None:
     """Launch from a jit function."""
+    config.target.require_traced()
     grid = (fx.ceildiv(m, config.tile_m), config.n // config.tile_n, config.batch)
     mx_kernel(tensors, m, config).launch(grid=grid, block=config.threads, stream=stream)

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..target import Target, builder
 from .config import PreshuffleConfig, preshuffle_config, with_occupancy
 from .preshuffle_kernel import launch_preshuffle
 
@@ -17,11 +16,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-@functools.lru_cache
+@builder
 def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, in_dtype: str = "fp8",
                             out_dtype: str = "bf16", epilogue: str = "none", waves_per_eu: int | None = None,
                             enable_scheduler: bool = True, use_async_copy: bool = False, xcd_swizzle: int = 0,
-                            lds_stage: int = 2, preload: tuple[int, int] | None = None):  # fmt: skip
+                            lds_stage: int = 2, preload: tuple[int, int] | None = None, target: Target):  # fmt: skip
     """``fn(C, A, B, scale_a, scale_b, bias, M, N, stream=None)``: ``C[M, N] = A[M, K] B[N, K]^T`` on gfx942, gfx950.
 
     8-bit: ``act(acc * scale_a[row] * scale_b[column] + bias)``; 16-bit: ``act(acc + bias)``. B is in the order of
@@ -45,7 +44,7 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
     Raises:
         ValueError: the architecture or an argument is not supported.
     """
-    config = preshuffle_config("compile_preshuffle_gemm", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
+    config = preshuffle_config("compile_preshuffle_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
                                in_dtype=in_dtype, out_dtype=out_dtype, epilogue=epilogue, scheduled=enable_scheduler,
                                use_async=use_async_copy, xcd_swizzle=xcd_swizzle, stages=lds_stage,
                                preload=preload)  # fmt: skip
@@ -59,14 +58,14 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
     return with_occupancy(preshuffle_gemm, waves_per_eu)
 
 
-@functools.lru_cache
+@builder
 def compile_preshuffle_gemm_v2(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, in_dtype: str = "fp8",
                                out_dtype: str = "bf16", waves_per_eu: int | None = None,
                                enable_scheduler: bool = True, use_async_copy: bool = False, lds_stage: int = 2,
-                               preload: tuple[int, int] | None = None):  # fmt: skip
+                               preload: tuple[int, int] | None = None, target: Target):  # fmt: skip
     """:func:`compile_preshuffle_gemm` without epilogue: ``fn(C, A, B, scale_a, scale_b, M, N, stream=None)``."""
-    config = preshuffle_config("compile_preshuffle_gemm_v2", n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
-                               in_dtype=in_dtype, out_dtype=out_dtype, scheduled=enable_scheduler,
+    config = preshuffle_config("compile_preshuffle_gemm_v2", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n,
+                               tile_k=tile_k, in_dtype=in_dtype, out_dtype=out_dtype, scheduled=enable_scheduler,
                                use_async=use_async_copy, stages=lds_stage, preload=preload)  # fmt: skip
 
     @flyc.jit
@@ -77,12 +76,12 @@ def compile_preshuffle_gemm_v2(*, N: int, K: int, tile_m: int, tile_n: int, tile
     return with_occupancy(preshuffle_gemm_v2, waves_per_eu)
 
 
-@functools.lru_cache
+@builder
 def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, tile_n: int, tile_k: int,
                                in_dtype: str = "fp8", out_dtype: str = "fp16", lds_stage: int = 2,
                                use_cshuffle_epilog: bool = False, waves_per_eu: int | None = None,
                                use_async_copy: bool = False, dsrd_preload: int = -1, dvmem_preload: int = -1,
-                               epilogue: str = "none", xcd_swizzle: int = 0):  # fmt: skip
+                               epilogue: str = "none", xcd_swizzle: int = 0, target: Target):  # fmt: skip
     """The older interface: ``fn(c, a, b, bias, scale_a, scale_b, M, N, stream=None)``.
 
     The M given here is ignored. With N = 0 the launcher takes N at the call and compiles a kernel for each.
@@ -94,8 +93,8 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
     preload = None if dsrd_preload < 0 or dvmem_preload < 0 else (dsrd_preload, dvmem_preload)
 
     def config_of(n: int) -> PreshuffleConfig:
-        return preshuffle_config(where, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype=in_dtype,
-                                 out_dtype=out_dtype, epilogue=epilogue, use_async=use_async_copy,
+        return preshuffle_config(where, target, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
+                                 in_dtype=in_dtype, out_dtype=out_dtype, epilogue=epilogue, use_async=use_async_copy,
                                  xcd_swizzle=xcd_swizzle, stages=lds_stage, preload=preload,
                                  cshuffle=use_cshuffle_epilog)  # fmt: skip
 
@@ -126,11 +125,11 @@ def compile_preshuffle_gemm_w4(*, N: int, K: int, tile_m: int, tile_n: int, tile
                                    out_dtype=out_dtype, **options)  # fmt: skip
 
 
-@functools.lru_cache
+@builder
 def compile_blockscale_preshuffle_gemm(*, M: int = 0, N: int, K: int, tile_m: int, tile_n: int, tile_k: int,
                                        scale_block_k: int = 128, out_dtype: str = "bf16",
                                        use_cshuffle_epilog: bool = False, waves_per_eu: int | None = None,
-                                       use_async_copy: bool = False):  # fmt: skip
+                                       use_async_copy: bool = False, target: Target):  # fmt: skip
     """fp8 GEMM with block scales: ``fn(C, A, B, scale_a, scale_b, M, N, stream=None)`` on gfx942 and gfx950.
 
     ``C = sum over 128-k blocks of (A_block B_block^T) * scale_a[block, row] * scale_b[column // 128, block]``. B is
@@ -142,7 +141,7 @@ def compile_blockscale_preshuffle_gemm(*, M: int = 0, N: int, K: int, tile_m: in
     where = "compile_blockscale_preshuffle_gemm"
     if scale_block_k != 128:
         raise ValueError(f"{where}: scale_block_k must be 128, got {scale_block_k}")
-    config = preshuffle_config(where, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype="fp8",
+    config = preshuffle_config(where, target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype="fp8",
                                out_dtype=out_dtype, block_scale=True, use_async=use_async_copy,
                                cshuffle=use_cshuffle_epilog)  # fmt: skip
 

@@ -340,6 +340,7 @@ def regroup(values: list[Any], size: int) -> list[list[Any]]:
 
 def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
     """Launch from a jit function."""
+    config.target.require_traced()
     preshuffle_kernel(tensors, m, config).launch(
         grid=(fx.ceildiv(m, config.tile_m), config.n // config.tile_n), block=config.threads, stream=stream
     )

@@ -7,16 +7,15 @@ For few rows, where a weight is read once and used by one row of workgroups. Fou
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import require_arch
 from ..common.index import cdiv, div, mod, xcd_remap_bx_by
 from ..common.memory import Buffer
+from ..target import Target, builder
 from .epilogue import Epilogue, TilePlace, store_tile
 from .matrix import MatrixOp
 
@@ -32,6 +31,7 @@ class _Config:
     m: int
     n: int
     k: int
+    target: Target
     tile_m: int
     tile_n: int
     tile_k: int
@@ -120,9 +120,9 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, config: fx.Constexpr):
                place)  # fmt: skip
 
 
-@functools.lru_cache
+@builder
 def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | None = None, tile_k: int = 32,
-                     k_unroll: int | None = None, group_m: int = 8):  # fmt: skip
+                     k_unroll: int | None = None, group_m: int = 8, target: Target):  # fmt: skip
     """``launch(c, a, b_shuf, scale_a, scale_b, stream=None)`` on gfx120x: ``c = a b * scale_a[row] * scale_b[column]``.
 
     Args:
@@ -137,7 +137,7 @@ def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | 
         ValueError: the architecture or a size is not supported.
     """
     where = "compile_fp8_gemm"
-    require_arch(where, "gfx120")
+    target.require(where, "gfx120")
     tile_n = tile_n or (256 if M >= 256 else 128)
     if k_unroll is None:
         k_unroll = 2 if K % (tile_k * 2) == 0 else 1
@@ -150,10 +150,11 @@ def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | 
         raise ValueError(f"{where}: N = {N} must be a multiple of tile_n = {tile_n}")
     if K < 1 or K % (tile_k * k_unroll):
         raise ValueError(f"{where}: K = {K} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")
-    config = _Config(M, N, K, tile_m, tile_n, tile_k * k_unroll, group_m)
+    config = _Config(M, N, K, target, tile_m, tile_n, tile_k * k_unroll, group_m)
 
     @flyc.jit
     def fp8_gemm(c, a, b_shuf, scale_a, scale_b, stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
         _fp8_kernel(c, a, b_shuf, scale_a, scale_b, config).launch(
             grid=(cdiv(M, tile_m), N // tile_n), block=WAVE * WAVES, stream=stream
         )

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from ..common.arch import require_arch, target
 from ..common.arrays import _dtype, launch
+from ..target import target
 from .fp8_rowscale import BLOCK_K, compile_fp8_gemm_8w
 from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm
 from .functional import in_order, preshuffle_gemm, preshuffled, takes_preshuffled
@@ -126,7 +126,8 @@ def mx_gemm(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: to
         ValueError: a type, a shape or the architecture is not supported.
     """
     where = "mx_gemm"
-    found = require_arch(where, "gfx950", "gfx1250")
+    found = target()
+    found.require(where, "gfx950", "gfx1250")
     if a_dtype not in STORED or b_dtype not in ("fp4", "fp8"):
         raise ValueError(f"{where}: a_dtype must be fp4, fp6 or fp8 and b_dtype fp4 or fp8, got {a_dtype!r} and "
                          f"{b_dtype!r}")  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..common.arch import Target, require_arch
 from ..common.index import cdiv
+from ..target import Target
 from .mainloop import part_rows
 from .matrix import MatrixOp, matrix_op
 from .tensor_tile import TensorTile
@@ -231,10 +231,10 @@ def _with_waves(config: WmmaConfig) -> WmmaConfig | None:
     return enough
 
 
-def wmma_config(where: str, **fields: object) -> WmmaConfig:
-    """A checked configuration for the current architecture, with more waves than asked for (along the longer side of a
+def wmma_config(where: str, target: Target, **fields: object) -> WmmaConfig:
+    """A checked configuration, with more waves than asked for (along the longer side of a
     wave's part) where the part would not fit the registers. ValueError says what is not supported."""
-    target = require_arch(where, "gfx1250")
+    target.require(where, "gfx1250")
     config = WmmaConfig(target=target, **fields)  # type: ignore[arg-type]
 
     def require(ok: bool, text: str) -> None:

@@ -280,6 +280,7 @@ def clear_kernel(tensors, config: fx.Constexpr):
 
 def launch_wmma(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any) -> None:
     """Launch from a jit function: ``c``, ``a``, ``b``, ``scale_a`` and ``scale_b``."""
+    config.target.require_traced()
     if config.split_k > 1:
         chunks = config.n * FLOATS[config.out_dtype].width // (CHUNK_BYTES * 8)
         clear_kernel(tensors, config).launch(grid=(m, cdiv(chunks, CLEAR_THREADS)), block=CLEAR_THREADS, stream=stream)

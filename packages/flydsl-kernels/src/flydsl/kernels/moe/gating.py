@@ -6,7 +6,6 @@ no LDS. Any other number takes a workgroup a token.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from ..common.mathx import LOG2E, exp2
 from ..common.memory import Buffer
 from ..common.reduce import Lds, add, fmax, magnitude, wave_reduce
 from ..common.rows import launch_rows
+from ..target import Target, builder
 
 __all__ = ["build_topk_gating_softmax_module"]
 
@@ -169,8 +169,9 @@ def _gating_kernel(gating, weights, indices, sources, tokens: fx.Int32, config: 
             out_s.store_one(at, tokens * j + first + local)
 
 
-@functools.lru_cache
-def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str = "bf16", renormalize: bool = True):
+@builder
+def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str = "bf16", renormalize: bool = True, *,
+                                     target: Target):  # fmt: skip
     """``launch(gating, weights, indices, token_expert_indices, num_tokens, *, stream=None)``.
 
     Args:
@@ -194,7 +195,8 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
     @flyc.jit
     def topk_gating_softmax(gating, weights, indices, token_expert_indices, num_tokens: fx.Int32, *,
                             stream: fx.Stream = fx.Stream(None)):  # fmt: skip
-        config = _plan(num_experts, topk, dtype_str, renormalize, fx.num_warp_threads())
+        target.require_traced()
+        config = _plan(num_experts, topk, dtype_str, renormalize, target.wave)
         launch_rows(lambda: _gating_kernel(gating, weights, indices, token_expert_indices, num_tokens, config),
                     num_tokens, config.tokens, config.threads, stream)  # fmt: skip
 

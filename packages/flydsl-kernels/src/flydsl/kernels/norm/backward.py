@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import target
 from ..common.rows import fits_registers
+from ..target import Target, builder
+from ..target import target as current
 from .backward_kernel import launch_one_stage, launch_two_stage
 from .config import NormConfig, make_config
 
@@ -27,7 +27,7 @@ def rmsnorm_bwd_programs(m: int, n: int, dtype_str: str) -> int:
     """Programs of the two-stage backward for m rows of n columns, or 0 where one stage is better."""
     if m < TWO_STAGE_ROWS or n > TWO_STAGE_COLUMNS:
         return 0
-    units = target().compute_units
+    units = current().compute_units
     if dtype_str != "f32" and n >= 4096 and n % 8 == 0:
         programs = units if m < 2048 else units * 3 // 2
     else:
@@ -35,13 +35,13 @@ def rmsnorm_bwd_programs(m: int, n: int, dtype_str: str) -> int:
     return min(programs, m)
 
 
-@functools.lru_cache
-def build_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None):
+@builder
+def build_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None, *, target: Target):
     """``launch(Input, Gamma, DY, Rstd, DX, DWeight, m_in, stream=None)``.
 
     DWeight is f32[N] and must be zero: the kernel adds to it atomically.
     """
-    config = make_config("build_rmsnorm_bwd_module", N, dtype_str, weight_dtype=weight_dtype_str)
+    config = make_config("build_rmsnorm_bwd_module", target, N, dtype_str, weight_dtype=weight_dtype_str)
 
     @flyc.jit
     def rmsnorm_bwd(Input, Gamma, DY, Rstd, DX, DWeight, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
@@ -51,13 +51,13 @@ def build_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | Non
     return rmsnorm_bwd
 
 
-@functools.lru_cache
-def build_fused_add_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None):
+@builder
+def build_fused_add_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None, *, target: Target):
     """``launch(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, m_in, stream=None)``; ``DX += DResidualOut``.
 
     Input is the rounded sum that the forward wrote. DWeight is f32[N] and must be zero.
     """
-    config = make_config("build_fused_add_rmsnorm_bwd_module", N, dtype_str, weight_dtype=weight_dtype_str,
+    config = make_config("build_fused_add_rmsnorm_bwd_module", target, N, dtype_str, weight_dtype=weight_dtype_str,
                          fused=True)  # fmt: skip
 
     @flyc.jit
@@ -69,8 +69,9 @@ def build_fused_add_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str:
     return fused_add_rmsnorm_bwd
 
 
-def _two_stage(where: str, n: int, dtype: str, programs: int, weight_dtype: str | None, fused: bool) -> NormConfig:
-    config = make_config(where, n, dtype, weight_dtype=weight_dtype, fused=fused)
+def _two_stage(where: str, target: Target, n: int, dtype: str, programs: int, weight_dtype: str | None,
+               fused: bool) -> NormConfig:  # fmt: skip
+    config = make_config(where, target, n, dtype, weight_dtype=weight_dtype, fused=fused)
     if not isinstance(programs, int) or programs < 1:
         raise ValueError(f"{where}: num_programs must be a positive int, got {programs!r}")
     if not fits_registers(n):
@@ -78,14 +79,15 @@ def _two_stage(where: str, n: int, dtype: str, programs: int, weight_dtype: str 
     return replace(config, threads=TWO_STAGE_THREADS)
 
 
-@functools.lru_cache
+@builder
 def build_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int,
-                                       weight_dtype_str: str | None = None):  # fmt: skip
+                                       weight_dtype_str: str | None = None, *, target: Target):  # fmt: skip
     """``launch(Input, Gamma, DY, Rstd, DX, DWeight, DWeightPartial, m_in, stream=None)``.
 
     DWeight has the weight dtype and is overwritten; DWeightPartial is scratch, f32[num_programs * N].
     """
-    config = _two_stage("build_rmsnorm_bwd_two_stage_module", N, dtype_str, num_programs, weight_dtype_str, False)
+    config = _two_stage("build_rmsnorm_bwd_two_stage_module", target, N, dtype_str, num_programs, weight_dtype_str,
+                        False)  # fmt: skip
 
     @flyc.jit
     def rmsnorm_bwd_two_stage(Input, Gamma, DY, Rstd, DX, DWeight, DWeightPartial, m_in: fx.Int32,
@@ -96,11 +98,11 @@ def build_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int
     return rmsnorm_bwd_two_stage
 
 
-@functools.lru_cache
+@builder
 def build_fused_add_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int,
-                                                 weight_dtype_str: str | None = None):  # fmt: skip
+                                                 weight_dtype_str: str | None = None, *, target: Target):  # fmt: skip
     """``launch(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, DWeightPartial, m_in, stream=None)``."""
-    config = _two_stage("build_fused_add_rmsnorm_bwd_two_stage_module", N, dtype_str, num_programs,
+    config = _two_stage("build_fused_add_rmsnorm_bwd_two_stage_module", target, N, dtype_str, num_programs,
                         weight_dtype_str, True)  # fmt: skip
 
     @flyc.jit
@@ -113,13 +115,14 @@ def build_fused_add_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_pro
     return fused_add_rmsnorm_bwd_two_stage
 
 
-@functools.lru_cache
-def build_layernorm_bwd_module(N: int, dtype_str: str, *, weight_dtype_str: str | None = None):
+@builder
+def build_layernorm_bwd_module(N: int, dtype_str: str, *, weight_dtype_str: str | None = None, target: Target):
     """``launch(Input, Gamma, DY, Mean, Rstd, DX, DGamma, DBias, m_in, stream=None)``.
 
     DGamma and DBias are f32[N] and must be zero: the kernel adds to them atomically.
     """
-    config = make_config("build_layernorm_bwd_module", N, dtype_str, centered=True, weight_dtype=weight_dtype_str)
+    config = make_config("build_layernorm_bwd_module", target, N, dtype_str, centered=True,
+                         weight_dtype=weight_dtype_str)  # fmt: skip
 
     @flyc.jit
     def layernorm_bwd(Input, Gamma, DY, Mean, Rstd, DX, DGamma, DBias, m_in: fx.Int32,

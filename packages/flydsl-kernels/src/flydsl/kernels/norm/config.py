@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import flydsl.expr as fx
-
-from ..common.arch import target
 from ..common.convert import ROUNDINGS
 from ..common.dtypes import FLOATS, float_dtype
 from ..common.rows import RowPlan, fits_registers, plan_rows
+from ..target import Target
 
 __all__ = ["BLOCK_THREADS", "EPS", "VEC_WIDTH", "NormConfig", "make_config"]
 
@@ -35,7 +33,7 @@ class NormConfig:
         smooth: multiply by a column scale before quantising.
         rounding: of int8, ``"nearest"`` or ``"trunc"``.
         threads: of the workgroup of a long row.
-        plan: filled in while tracing, when the wave size is known.
+        plan: of the rows; filled in by :meth:`planned`.
         keep: the row stays in registers.
     """
 
@@ -43,6 +41,7 @@ class NormConfig:
     centered: bool
     dtype: str
     weight_dtype: str
+    target: Target
     eps: float = EPS
     fused: bool = False
     stats: bool = False
@@ -54,12 +53,13 @@ class NormConfig:
     keep: bool = True
 
     def planned(self) -> NormConfig:
-        """The same with the plan for the architecture that is being traced."""
-        plan = plan_rows(self.n, FLOATS[self.dtype].width, fx.num_warp_threads(), self.threads)
+        """The same with its plan, while it is traced."""
+        self.target.require_traced()
+        plan = plan_rows(self.n, FLOATS[self.dtype].width, self.target.wave, self.threads)
         return replace(self, plan=plan, keep=fits_registers(self.n))
 
 
-def make_config(where: str, n: int, dtype: str, *, weight_dtype: str | None = None, eps: float = EPS,
+def make_config(where: str, target: Target, n: int, dtype: str, *, weight_dtype: str | None = None, eps: float = EPS,
                 quant: str = "", rounding: str = "nearest", threads: int = BLOCK_THREADS,
                 centered: bool = False, fused: bool = False, stats: bool = False,
                 smooth: bool = False) -> NormConfig:  # fmt: skip
@@ -73,12 +73,13 @@ def make_config(where: str, n: int, dtype: str, *, weight_dtype: str | None = No
                          f"got {weight_dtype!r}")  # fmt: skip
     if quant not in ("", "i8", "fp8"):
         raise ValueError(f"{where}: quant_dtype_str must be 'i8' or 'fp8', got {quant!r}")
-    if quant == "fp8" and target().fp8_name is None:
-        raise ValueError(f"{where}: {target().arch} has no fp8 type")
+    if quant == "fp8":
+        target.require_fp8(where)
     if rounding not in ROUNDINGS:
         raise ValueError(f"{where}: rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
     if threads not in BLOCK_SIZES:
         raise ValueError(f"{where}: BLOCK_THREADS must be one of {', '.join(map(str, BLOCK_SIZES))}, got {threads!r}")
     if not eps >= 0.0:
         raise ValueError(f"{where}: eps must not be negative, got {eps!r}")
-    return NormConfig(n, centered, dtype, weight_dtype, float(eps), fused, stats, quant, smooth, rounding, threads)
+    return NormConfig(n, centered, dtype, weight_dtype, target, float(eps), fused, stats, quant, smooth, rounding,
+                      threads)  # fmt: skip

@@ -100,19 +100,20 @@ def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             each(tiles, keep, lambda i: out.store(i, affine(i)))
         else:
             y = Held(affine, tiles, keep)
-            store_quantised(tensors, place, y, config.quant, config.rounding, keep, lds)
+            store_quantised(tensors, place, y, config, keep, lds)
 
 
 @flyc.jit
-def store_quantised(tensors, place, row, quant, rounding, keep, lds):
+def store_quantised(tensors, place, row, config, keep, lds):
     """Store a row with one scale: ``scale = max|y| / Qmax`` (1 if zero) in YScale, ``y / scale`` in Output."""
     tiles = place.plan.tiles
-    scale = scale_of(amax_of(place, row, keep, lds), quant)
+    scale = scale_of(amax_of(place, row, keep, lds), config.quant, config.target)
     inverse = 1.0 / scale
     if place.lane == 0:
         RowScalars(tensors["YScale"], fx.Float32, place).store(scale)
-    out = Rows(tensors["Output"], element_of(quant), place, STREAMED)
-    each(tiles, keep, lambda i: out.store(i, to_quantised(row[i] * inverse, quant, rounding)))
+    out = Rows(tensors["Output"], element_of(config.quant, config.target), place, STREAMED)
+    each(tiles, keep, lambda i: out.store(i, to_quantised(row[i] * inverse, config.quant, config.rounding,
+                                                         config.target)))  # fmt: skip
 
 
 def launch_norm(tensors: dict[str, Any], m: Any, config: NormConfig, stream: Any) -> None:

@@ -6,11 +6,10 @@ Every launcher takes row-major (m_in, N) tensors, or pointers to such storage, a
 
 from __future__ import annotations
 
-import functools
-
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..target import Target, builder
 from .config import EPS, make_config
 from .forward import launch_norm
 
@@ -21,9 +20,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-@functools.lru_cache
+@builder
 def build_layernorm_module(N: int, dtype_str: str, store_stats: bool = False, eps: float = EPS, *,
-                           weight_dtype_str: str | None = None):  # fmt: skip
+                           weight_dtype_str: str | None = None, target: Target):  # fmt: skip
     """``launch(Input, Gamma, Beta, Output[, Mean, Rstd], m_in, stream=None)``; f32[m_in] statistics on request.
 
     Args:
@@ -35,7 +34,7 @@ def build_layernorm_module(N: int, dtype_str: str, store_stats: bool = False, ep
     Raises:
         ValueError: an argument is not supported.
     """
-    config = make_config("build_layernorm_module", N, dtype_str, centered=True, stats=store_stats, eps=eps,
+    config = make_config("build_layernorm_module", target, N, dtype_str, centered=True, stats=store_stats, eps=eps,
                          weight_dtype=weight_dtype_str)  # fmt: skip
     if store_stats:
 
@@ -54,14 +53,14 @@ def build_layernorm_module(N: int, dtype_str: str, store_stats: bool = False, ep
     return layernorm
 
 
-@functools.lru_cache
+@builder
 def build_fused_add_layernorm_module(N: int, dtype_str: str, *, eps: float = EPS,
-                                     weight_dtype_str: str | None = None):  # fmt: skip
+                                     weight_dtype_str: str | None = None, target: Target):  # fmt: skip
     """``launch(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, m_in, stream=None)``.
 
     ``ResidualOut = Input + ResidualIn``, added in f32 and rounded; the norm is that of the rounded sum.
     """
-    config = make_config("build_fused_add_layernorm_module", N, dtype_str, centered=True, fused=True, eps=eps,
+    config = make_config("build_fused_add_layernorm_module", target, N, dtype_str, centered=True, fused=True, eps=eps,
                          weight_dtype=weight_dtype_str)  # fmt: skip
 
     @flyc.jit
@@ -73,12 +72,13 @@ def build_fused_add_layernorm_module(N: int, dtype_str: str, *, eps: float = EPS
     return fused_add_layernorm
 
 
-@functools.lru_cache
+@builder
 def build_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *, eps: float = EPS,
-                                        rounding: str = "nearest", weight_dtype_str: str | None = None):  # fmt: skip
+                                        rounding: str = "nearest", weight_dtype_str: str | None = None,
+                                        target: Target):  # fmt: skip
     """``launch(Input, Gamma, Beta, Output, YScale, m_in, stream=None)``: quantised rows with one f32 scale each."""
-    config = make_config("build_layernorm_dynamicquant_module", N, dtype_str, centered=True, quant=quant_dtype_str,
-                         eps=eps, rounding=rounding, weight_dtype=weight_dtype_str)  # fmt: skip
+    config = make_config("build_layernorm_dynamicquant_module", target, N, dtype_str, centered=True,
+                         quant=quant_dtype_str, eps=eps, rounding=rounding, weight_dtype=weight_dtype_str)  # fmt: skip
 
     @flyc.jit
     def layernorm_dynamicquant(Input, Gamma, Beta, Output, YScale, m_in: fx.Int32,
@@ -89,12 +89,14 @@ def build_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str:
     return layernorm_dynamicquant
 
 
-@functools.lru_cache
+@builder
 def build_layernorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *, eps: float = EPS,
-                                       rounding: str = "nearest", weight_dtype_str: str | None = None):  # fmt: skip
+                                       rounding: str = "nearest", weight_dtype_str: str | None = None,
+                                       target: Target):  # fmt: skip
     """``launch(Input, Gamma, Beta, XScale, Output, YScale, m_in, stream=None)``: y is multiplied by XScale[N] first."""
-    config = make_config("build_layernorm_smoothquant_module", N, dtype_str, centered=True, quant=quant_dtype_str,
-                         eps=eps, rounding=rounding, weight_dtype=weight_dtype_str, smooth=True)  # fmt: skip
+    config = make_config("build_layernorm_smoothquant_module", target, N, dtype_str, centered=True,
+                         quant=quant_dtype_str, eps=eps, rounding=rounding, weight_dtype=weight_dtype_str,
+                         smooth=True)  # fmt: skip
 
     @flyc.jit
     def layernorm_smoothquant(Input, Gamma, Beta, XScale, Output, YScale, m_in: fx.Int32,
@@ -105,13 +107,14 @@ def build_layernorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: 
     return layernorm_smoothquant
 
 
-@functools.lru_cache
+@builder
 def build_fused_add_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *,
                                                   eps: float = EPS, rounding: str = "nearest",
-                                                  weight_dtype_str: str | None = None):  # fmt: skip
+                                                  weight_dtype_str: str | None = None, target: Target):  # fmt: skip
     """``launch(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, YScale, m_in, stream=None)``."""
-    config = make_config("build_fused_add_layernorm_dynamicquant_module", N, dtype_str, centered=True, fused=True,
-                         quant=quant_dtype_str, eps=eps, rounding=rounding, weight_dtype=weight_dtype_str)  # fmt: skip
+    config = make_config("build_fused_add_layernorm_dynamicquant_module", target, N, dtype_str, centered=True,
+                         fused=True, quant=quant_dtype_str, eps=eps, rounding=rounding,
+                         weight_dtype=weight_dtype_str)  # fmt: skip
 
     @flyc.jit
     def fused_add_layernorm_dynamicquant(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, YScale, m_in: fx.Int32,
@@ -122,13 +125,13 @@ def build_fused_add_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_
     return fused_add_layernorm_dynamicquant
 
 
-@functools.lru_cache
+@builder
 def build_fused_add_layernorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *,
                                                  eps: float = EPS, rounding: str = "nearest",
-                                                 weight_dtype_str: str | None = None):  # fmt: skip
+                                                 weight_dtype_str: str | None = None, target: Target):  # fmt: skip
     """``launch(Input, ResidualIn, Gamma, Beta, XScale, Output, ResidualOut, YScale, m_in, stream=None)``."""
-    config = make_config("build_fused_add_layernorm_smoothquant_module", N, dtype_str, centered=True, fused=True,
-                         smooth=True, quant=quant_dtype_str, eps=eps, rounding=rounding,
+    config = make_config("build_fused_add_layernorm_smoothquant_module", target, N, dtype_str, centered=True,
+                         fused=True, smooth=True, quant=quant_dtype_str, eps=eps, rounding=rounding,
                          weight_dtype=weight_dtype_str)  # fmt: skip
 
     @flyc.jit

@@ -6,11 +6,11 @@ Every launcher takes row-major (m_in, N) tensors, or pointers to such storage, a
 
 from __future__ import annotations
 
-import functools
-
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..target import Target, builder
+from ..target import target as current
 from .config import BLOCK_THREADS, EPS, make_config
 from .forward import launch_norm
 
@@ -21,9 +21,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-@functools.lru_cache
+@builder
 def build_rmsnorm_module(N: int, dtype_str: str, store_rstd: bool = False, eps: float = EPS,
-                         BLOCK_THREADS: int = BLOCK_THREADS, weight_dtype_str: str | None = None):  # fmt: skip
+                         BLOCK_THREADS: int = BLOCK_THREADS, weight_dtype_str: str | None = None, *,
+                         target: Target):  # fmt: skip
     """``launch(Input, Gamma, Output[, Rstd], m_in, stream=None)``; Rstd is f32[m_in], with `store_rstd`.
 
     Args:
@@ -36,7 +37,7 @@ def build_rmsnorm_module(N: int, dtype_str: str, store_rstd: bool = False, eps: 
     Raises:
         ValueError: an argument is not supported.
     """
-    config = make_config("build_rmsnorm_module", N, dtype_str, weight_dtype=weight_dtype_str, eps=eps,
+    config = make_config("build_rmsnorm_module", target, N, dtype_str, weight_dtype=weight_dtype_str, eps=eps,
                          threads=BLOCK_THREADS, stats=store_rstd)  # fmt: skip
     if store_rstd:
 
@@ -58,18 +59,19 @@ def rmsnorm_direct(Input, Gamma, Output, m_in: fx.Int32, N: fx.Constexpr[int], d
                    BLOCK_THREADS: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None),
                    weight_dtype_str: fx.Constexpr[str] = ""):  # fmt: skip
     """RMS norm with the static arguments at the call, the form that an autotuner sweeps."""
-    config = make_config("rmsnorm_direct", N, dtype_str, weight_dtype=weight_dtype_str, threads=BLOCK_THREADS)
+    config = make_config("rmsnorm_direct", current(), N, dtype_str, weight_dtype=weight_dtype_str,
+                         threads=BLOCK_THREADS)  # fmt: skip
     launch_norm({"Input": Input, "Gamma": Gamma, "Output": Output}, m_in, config, stream)
 
 
-@functools.lru_cache
+@builder
 def build_fused_add_rmsnorm_module(N: int, dtype_str: str, store_rstd: bool = False, eps: float = EPS,
-                                   weight_dtype_str: str | None = None):  # fmt: skip
+                                   weight_dtype_str: str | None = None, *, target: Target):  # fmt: skip
     """``launch(Input, ResidualIn, Gamma, Output, ResidualOut[, Rstd], m_in, stream=None)``.
 
     ``ResidualOut = Input + ResidualIn``, added in f32 and rounded; the norm is that of the rounded sum.
     """
-    config = make_config("build_fused_add_rmsnorm_module", N, dtype_str, weight_dtype=weight_dtype_str, eps=eps,
+    config = make_config("build_fused_add_rmsnorm_module", target, N, dtype_str, weight_dtype=weight_dtype_str, eps=eps,
                          fused=True, stats=store_rstd)  # fmt: skip
     if store_rstd:
 
@@ -90,14 +92,15 @@ def build_fused_add_rmsnorm_module(N: int, dtype_str: str, store_rstd: bool = Fa
     return fused_add_rmsnorm
 
 
-@functools.lru_cache
+@builder
 def build_rmsnorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *, eps: float = EPS,
-                                      rounding: str = "nearest", weight_dtype_str: str | None = None):  # fmt: skip
+                                      rounding: str = "nearest", weight_dtype_str: str | None = None,
+                                      target: Target):  # fmt: skip
     """``launch(Input, Gamma, Output, YScale, m_in, stream=None)``: quantised rows with one f32 scale each.
 
     ``YScale = max|y| / Qmax`` (1 for a zero row), ``Output = y / YScale`` in int8 or the native fp8.
     """
-    config = make_config("build_rmsnorm_dynamicquant_module", N, dtype_str, quant=quant_dtype_str, eps=eps,
+    config = make_config("build_rmsnorm_dynamicquant_module", target, N, dtype_str, quant=quant_dtype_str, eps=eps,
                          rounding=rounding, weight_dtype=weight_dtype_str)  # fmt: skip
 
     @flyc.jit
@@ -107,11 +110,12 @@ def build_rmsnorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str: s
     return rmsnorm_dynamicquant
 
 
-@functools.lru_cache
+@builder
 def build_rmsnorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *, eps: float = EPS,
-                                     rounding: str = "nearest", weight_dtype_str: str | None = None):  # fmt: skip
+                                     rounding: str = "nearest", weight_dtype_str: str | None = None,
+                                     target: Target):  # fmt: skip
     """``launch(Input, Gamma, XScale, Output, YScale, m_in, stream=None)``: y is multiplied by XScale[N] first."""
-    config = make_config("build_rmsnorm_smoothquant_module", N, dtype_str, quant=quant_dtype_str, eps=eps,
+    config = make_config("build_rmsnorm_smoothquant_module", target, N, dtype_str, quant=quant_dtype_str, eps=eps,
                          rounding=rounding, weight_dtype=weight_dtype_str, smooth=True)  # fmt: skip
 
     @flyc.jit
@@ -123,12 +127,12 @@ def build_rmsnorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: st
     return rmsnorm_smoothquant
 
 
-@functools.lru_cache
+@builder
 def build_fused_add_rmsnorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *,
                                                 eps: float = EPS, rounding: str = "nearest",
-                                                weight_dtype_str: str | None = None):  # fmt: skip
+                                                weight_dtype_str: str | None = None, target: Target):  # fmt: skip
     """``launch(Input, ResidualIn, Gamma, Output, ResidualOut, YScale, m_in, stream=None)``."""
-    config = make_config("build_fused_add_rmsnorm_dynamicquant_module", N, dtype_str, quant=quant_dtype_str,
+    config = make_config("build_fused_add_rmsnorm_dynamicquant_module", target, N, dtype_str, quant=quant_dtype_str,
                          eps=eps, rounding=rounding, weight_dtype=weight_dtype_str, fused=True)  # fmt: skip
 
     @flyc.jit
@@ -140,12 +144,12 @@ def build_fused_add_rmsnorm_dynamicquant_module(N: int, dtype_str: str, quant_dt
     return fused_add_rmsnorm_dynamicquant
 
 
-@functools.lru_cache
+@builder
 def build_fused_add_rmsnorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *,
                                                eps: float = EPS, rounding: str = "nearest",
-                                               weight_dtype_str: str | None = None):  # fmt: skip
+                                               weight_dtype_str: str | None = None, target: Target):  # fmt: skip
     """``launch(Input, ResidualIn, Gamma, XScale, Output, ResidualOut, YScale, m_in, stream=None)``."""
-    config = make_config("build_fused_add_rmsnorm_smoothquant_module", N, dtype_str, quant=quant_dtype_str,
+    config = make_config("build_fused_add_rmsnorm_smoothquant_module", target, N, dtype_str, quant=quant_dtype_str,
                          eps=eps, rounding=rounding, weight_dtype=weight_dtype_str, fused=True,
                          smooth=True)  # fmt: skip
 

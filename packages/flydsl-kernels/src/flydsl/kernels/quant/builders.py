@@ -7,18 +7,17 @@ A launch with ``m_in = 0`` does nothing.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import target
 from ..common.convert import ROUNDINGS
 from ..common.dtypes import FLOATS, float_dtype
 from ..common.packed import PER_WORD
 from ..common.rows import fits_registers, launch_rows
+from ..target import Target, builder
 from .groups import plan_groups
 from .kernels import (
     GROUP,
@@ -50,13 +49,13 @@ def _columns(where: str, n: Any, multiple: int = 1) -> None:
         raise ValueError(f"{where}: N must be a multiple of {multiple}, got {n}")
 
 
-def _check(where: str, n: int, dtype: str, quant: str, rounding: str = "nearest") -> None:
+def _check(where: str, target: Target, n: int, dtype: str, quant: str, rounding: str = "nearest") -> None:
     _columns(where, n)
     float_dtype(dtype, where)
     if quant not in ("i8", "i4", "fp8"):
         raise ValueError(f"{where}: quant_dtype_str must be 'i8' or 'fp8' (or 'i4'), got {quant!r}")
-    if quant == "fp8" and target().fp8_name is None:
-        raise ValueError(f"{where}: {target().arch} has no fp8 type")
+    if quant == "fp8":
+        target.require_fp8(where)
     if rounding not in ROUNDINGS:
         raise ValueError(f"{where}: rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
 
@@ -70,12 +69,13 @@ def _check_group(where: str, n: int, group: int, scale: str) -> int:
     return min(group, n) or n
 
 
-def _config(n: int, dtype: str, quant: str, rounding: str = "nearest", *, size: int = 0, vec: int = 0,
+def _config(target: Target, n: int, dtype: str, quant: str, rounding: str = "nearest", *, size: int = 0, vec: int = 0,
             block_rows: int = 1, transposed: bool = False, **options: Any) -> QuantConfig:  # fmt: skip
     """While tracing: with the plan of groups of `size` columns (0: rows) for the architecture's wave."""
-    groups = plan_groups(n, size or n, FLOATS[dtype].width, fx.num_warp_threads(), BLOCK_THREADS, vec,
+    target.require_traced()
+    groups = plan_groups(n, size or n, FLOATS[dtype].width, target.wave, BLOCK_THREADS, vec,
                          block_rows=block_rows, transposed=transposed)  # fmt: skip
-    return QuantConfig(dtype, quant, rounding, groups, keep=fits_registers(size or n), **options)
+    return QuantConfig(dtype, quant, rounding, groups, target, keep=fits_registers(size or n), **options)
 
 
 def _launch(kernel: Any, operands: tuple[Any, ...], m: Any, config: QuantConfig, stream: Any) -> None:
@@ -83,8 +83,9 @@ def _launch(kernel: Any, operands: tuple[Any, ...], m: Any, config: QuantConfig,
     launch_rows(lambda: kernel(*operands, m, config), m * config.groups.count, plan.rows, plan.threads, stream)
 
 
-@functools.lru_cache
-def build_quant_module(N: int, dtype_str: str = "f16", quant_dtype_str: str = "i8", *, rounding: str = "nearest"):
+@builder
+def build_quant_module(N: int, dtype_str: str = "f16", quant_dtype_str: str = "i8", *, rounding: str = "nearest",
+                       target: Target):  # fmt: skip
     """Per-row quantisation: ``(launch_quant, config)``, ``launch_quant(Input, Output, Scales, m_in, stream=None)``.
 
     Args:
@@ -99,19 +100,20 @@ def build_quant_module(N: int, dtype_str: str = "f16", quant_dtype_str: str = "i
     Raises:
         ValueError: an argument is not supported.
     """
-    _check("build_quant_module", N, dtype_str, quant_dtype_str, rounding)
+    _check("build_quant_module", target, N, dtype_str, quant_dtype_str, rounding)
 
     @flyc.jit
     def quantise_rows(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(N, dtype_str, quant_dtype_str, rounding)
+        config = _config(target, N, dtype_str, quant_dtype_str, rounding)
         _launch(group_quant_kernel, (Input, Output, Scales), m_in, config, stream)
 
     return quantise_rows, {"N": N, "BLOCK_THREADS": BLOCK_THREADS, "dtype": dtype_str, "quant_dtype": quant_dtype_str}
 
 
-@functools.lru_cache
+@builder
 def build_per_group_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *,
-                                 transposed_scale: bool = False, rounding: str = "nearest"):  # fmt: skip
+                                 transposed_scale: bool = False, rounding: str = "nearest",
+                                 target: Target):  # fmt: skip
     """A scale per row and 128 columns: ``launch(Input, Output, Scales, m_in, stream=None)``.
 
     Scales is f32[m_in, ceil(N/128)], or f32[ceil(N/128), m_in] with `transposed_scale`, the order that the block-scale
@@ -120,19 +122,19 @@ def build_per_group_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_st
     Raises:
         ValueError: an argument is not supported.
     """
-    _check("build_per_group_quant_module", N, dtype_str, quant_dtype_str, rounding)
+    _check("build_per_group_quant_module", target, N, dtype_str, quant_dtype_str, rounding)
 
     @flyc.jit
     def quantise_groups(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(N, dtype_str, quant_dtype_str, rounding, size=GROUP, transposed=transposed_scale)
+        config = _config(target, N, dtype_str, quant_dtype_str, rounding, size=GROUP, transposed=transposed_scale)
         _launch(group_quant_kernel, (Input, Output, Scales), m_in, config, stream)
 
     return quantise_groups
 
 
-@functools.lru_cache
+@builder
 def build_per_block_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *,
-                                 rounding: str = "nearest"):  # fmt: skip
+                                 rounding: str = "nearest", target: Target):  # fmt: skip
     """A scale per 128 x 128 block: ``launch(Input, Output, Scales, m_in, stream=None)``.
 
     Scales is f32[ceil(m_in/128), ceil(N/128)], row-major; blocks at the edges may be smaller.
@@ -140,12 +142,12 @@ def build_per_block_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_st
     Raises:
         ValueError: an argument is not supported.
     """
-    _check("build_per_block_quant_module", N, dtype_str, quant_dtype_str, rounding)
+    _check("build_per_block_quant_module", target, N, dtype_str, quant_dtype_str, rounding)
 
     @flyc.jit
     def quantise_blocks(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         vec = math.gcd(N, 128 // FLOATS[dtype_str].width)
-        config = _config(GROUP, dtype_str, quant_dtype_str, rounding, vec=vec)
+        config = _config(target, GROUP, dtype_str, quant_dtype_str, rounding, vec=vec)
         lanes = GROUP // vec
         plan = dataclasses.replace(config.groups.rows, lanes=lanes, rows=max(BLOCK_THREADS // lanes, 1), tiles=1)
         config = dataclasses.replace(config, groups=dataclasses.replace(config.groups, rows=plan))
@@ -157,9 +159,9 @@ def build_per_block_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_st
     return quantise_blocks
 
 
-@functools.lru_cache
+@builder
 def build_per_tensor_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *,
-                                  dynamic: bool = True, rounding: str = "nearest"):  # fmt: skip
+                                  dynamic: bool = True, rounding: str = "nearest", target: Target):  # fmt: skip
     """One scale: ``launch(Input, Output, Scale, Amax, m_in, stream=None)`` of a matrix with N columns.
 
     With `dynamic`, Amax is f32[1] and must be zero: the kernel leaves the maximum magnitude in it and stores
@@ -168,11 +170,11 @@ def build_per_tensor_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_s
     Raises:
         ValueError: an argument is not supported.
     """
-    _check("build_per_tensor_quant_module", N, dtype_str, quant_dtype_str, rounding)
+    _check("build_per_tensor_quant_module", target, N, dtype_str, quant_dtype_str, rounding)
 
     @flyc.jit
     def quantise_tensor(Input, Output, Scale, Amax, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(N, dtype_str, quant_dtype_str, rounding)
+        config = _config(target, N, dtype_str, quant_dtype_str, rounding)
         plan = config.groups.rows
         if fx.const_expr(dynamic):
             launch_rows(lambda: amax_kernel(Input, Amax, m_in, config), m_in, plan.rows, plan.threads, stream)
@@ -182,9 +184,9 @@ def build_per_tensor_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_s
     return quantise_tensor
 
 
-@functools.lru_cache
+@builder
 def build_dequant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *, per_tensor: bool = False,
-                         group: int = 0, block_rows: int = 1):  # fmt: skip
+                         group: int = 0, block_rows: int = 1, target: Target):  # fmt: skip
     """``launch(Input, Scales, Output, m_in, stream=None)``: ``Output = Input * Scales`` of an (m_in, N) matrix.
 
     Args:
@@ -198,14 +200,14 @@ def build_dequant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str =
         ValueError: an argument is not supported.
     """
     where = "build_dequant_module"
-    _check(where, N, dtype_str, quant_dtype_str)
+    _check(where, target, N, dtype_str, quant_dtype_str)
     if group < 0 or block_rows < 1:
         raise ValueError(f"{where}: group must not be negative and block_rows positive, got {group}, {block_rows}")
 
     @flyc.jit
     def dequantise(Input, Scales, Output, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         kind = "i8" if quant_dtype_str == "i4" else quant_dtype_str  # in bytes, both are
-        config = _config(N, dtype_str, kind, size=group, block_rows=block_rows, per_tensor=per_tensor)
+        config = _config(target, N, dtype_str, kind, size=group, block_rows=block_rows, per_tensor=per_tensor)
         _launch(group_dequant_kernel, (Input, Scales, Output), m_in, config, stream)
 
     return dequantise
@@ -214,9 +216,9 @@ def build_dequant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str =
 # ------------------------------------------------------------------------------------------- packed formats
 
 
-@functools.lru_cache
+@builder
 def build_int4_quant_module(N: int, dtype_str: str = "bf16", *, group: int = 32, transposed_scale: bool = False,
-                            scale_dtype_str: str = "f32", rounding: str = "nearest"):  # fmt: skip
+                            scale_dtype_str: str = "f32", rounding: str = "nearest", target: Target):  # fmt: skip
     """int4, packed, with a scale per row and `group` columns: ``launch(Input, Output, Scales, m_in, stream=None)``.
 
     Args:
@@ -234,48 +236,48 @@ def build_int4_quant_module(N: int, dtype_str: str = "bf16", *, group: int = 32,
         ValueError: an argument is not supported.
     """
     where = "build_int4_quant_module"
-    _check(where, N, dtype_str, "i4", rounding)
+    _check(where, target, N, dtype_str, "i4", rounding)
     _columns(where, N, PER_WORD["i4"])
     size = _check_group(where, N, group, scale_dtype_str)
 
     @flyc.jit
     def quantise_int4(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(N, dtype_str, "i4", rounding, size=size, vec=PER_WORD["i4"], transposed=transposed_scale,
-                         packed=True, scale=scale_dtype_str)  # fmt: skip
+        config = _config(target, N, dtype_str, "i4", rounding, size=size, vec=PER_WORD["i4"],
+                         transposed=transposed_scale, packed=True, scale=scale_dtype_str)  # fmt: skip
         _launch(group_quant_kernel, (Input, Output, Scales), m_in, config, stream)
 
     return quantise_int4
 
 
-@functools.lru_cache
+@builder
 def build_int4_dequant_module(N: int, dtype_str: str = "bf16", *, group: int = 32, transposed_scale: bool = False,
-                              scale_dtype_str: str = "f32"):  # fmt: skip
+                              scale_dtype_str: str = "f32", target: Target):  # fmt: skip
     """The inverse: ``launch(Input, Scales, Output, m_in, stream=None)`` with Input u8 (m_in, N/2), Output (m_in, N).
 
     Raises:
         ValueError: an argument is not supported.
     """
     where = "build_int4_dequant_module"
-    _check(where, N, dtype_str, "i4")
+    _check(where, target, N, dtype_str, "i4")
     _columns(where, N, PER_WORD["i4"])
     size = _check_group(where, N, group, scale_dtype_str)
 
     @flyc.jit
     def dequantise_int4(Input, Scales, Output, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(N, dtype_str, "i4", size=size, vec=PER_WORD["i4"], transposed=transposed_scale,
+        config = _config(target, N, dtype_str, "i4", size=size, vec=PER_WORD["i4"], transposed=transposed_scale,
                          scale=scale_dtype_str)  # fmt: skip
         _launch(group_dequant_kernel, (Input, Scales, Output), m_in, config, stream)
 
     return dequantise_int4
 
 
-def _flat(n: int) -> QuantConfig:
+def _flat(target: Target, n: int) -> QuantConfig:
     """While tracing: rows of int4 values."""
-    return _config(n, "f16", "i4", vec=PER_WORD["i4"])
+    return _config(target, n, "f16", "i4", vec=PER_WORD["i4"])
 
 
-@functools.lru_cache
-def build_int4_pack_module(N: int):
+@builder
+def build_int4_pack_module(N: int, *, target: Target):
     """``launch(Values, Packed, m_in, stream=None)``: int8 (m_in, N) values -8..7 as u8 (m_in, N/2).
 
     Only the low four bits of a value count. N is a multiple of 8.
@@ -284,25 +286,25 @@ def build_int4_pack_module(N: int):
 
     @flyc.jit
     def pack_int4(Values, Packed, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        _launch(pack_int4_kernel, (Values, Packed), m_in, _flat(N), stream)
+        _launch(pack_int4_kernel, (Values, Packed), m_in, _flat(target, N), stream)
 
     return pack_int4
 
 
-@functools.lru_cache
-def build_int4_unpack_module(N: int):
+@builder
+def build_int4_unpack_module(N: int, *, target: Target):
     """``launch(Packed, Values, m_in, stream=None)``: the inverse of :func:`build_int4_pack_module`."""
     _columns("build_int4_unpack_module", N, PER_WORD["i4"])
 
     @flyc.jit
     def unpack_int4(Packed, Values, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        _launch(unpack_int4_kernel, (Packed, Values), m_in, _flat(N), stream)
+        _launch(unpack_int4_kernel, (Packed, Values), m_in, _flat(target, N), stream)
 
     return unpack_int4
 
 
-@functools.lru_cache
-def build_mx_dequant_module(N: int, quant_mode: str = "fp4", dtype_str: str = "bf16"):
+@builder
+def build_mx_dequant_module(N: int, quant_mode: str = "fp4", dtype_str: str = "bf16", *, target: Target):
     """Microscaled values back: ``launch(Input, Scales, Output, m_in, stream=None)``, on every architecture.
 
     Args:
@@ -324,7 +326,7 @@ def build_mx_dequant_module(N: int, quant_mode: str = "fp4", dtype_str: str = "b
 
     @flyc.jit
     def mx_dequantise(Input, Scales, Output, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        config = _config(N, dtype_str, kind, size=MX_GROUP, vec=8, scale="e8m0")
+        config = _config(target, N, dtype_str, kind, size=MX_GROUP, vec=8, scale="e8m0")
         _launch(group_dequant_kernel, (Input, Scales, Output), m_in, config, stream)
 
     return mx_dequantise

@@ -18,6 +18,7 @@ from ..common.dtypes import element_of
 from ..common.packed import PER_WORD, e8m0_value, pack_int4, unpack
 from ..common.reduce import Lds, amax_of, block_reduce, imax, magnitude
 from ..common.rows import Held, Place, Rows, each, fold, pointer
+from ..target import Target
 from .groups import GroupPlan, Groups
 
 __all__ = [
@@ -47,6 +48,7 @@ class QuantConfig:
     quant: str
     rounding: str
     groups: GroupPlan
+    target: Target
     keep: bool = True
     packed: bool = False
     scale: str = "f32"
@@ -60,7 +62,7 @@ def group_quant_kernel(X, Q, Scale, m: fx.Int32, config: fx.Constexpr):
     place = Groups(config.groups, m)
     x = place.elements(X, element_of(config.dtype))
     row = Held(lambda i: x.load(i).to(fx.Float32), plan.tiles, config.keep)
-    scale = scale_of(amax_of(place, row, config.keep, lds), config.quant)
+    scale = scale_of(amax_of(place, row, config.keep, lds), config.quant, config.target)
     element = element_of(config.scale)
     if fx.const_expr(config.scale != "f32"):
         scale = scale.to(element).to(fx.Float32)  # what the reader of the scale multiplies by
@@ -70,13 +72,13 @@ def group_quant_kernel(X, Q, Scale, m: fx.Int32, config: fx.Constexpr):
             (pointer(Scale, element) + place.scale_at).store(scale.to(element))
 
     def quantised(i):
-        return to_quantised(row[i] * inverse, config.quant, config.rounding)
+        return to_quantised(row[i] * inverse, config.quant, config.rounding, config.target)
 
     if fx.const_expr(config.packed):
         words = place.words(Q, PER_WORD["i4"])
         each(plan.tiles, config.keep, lambda i: words.store(i, packed_words(quantised(i))))
     else:
-        out = place.elements(Q, element_of(config.quant))
+        out = place.elements(Q, element_of(config.quant, config.target))
         each(plan.tiles, config.keep, lambda i: out.store(i, quantised(i)))
 
 
@@ -129,7 +131,7 @@ def block_quant_kernel(X, Q, Scale, m: fx.Int32, n: fx.Constexpr[int], config: f
     thread, bx, by = fx.thread_idx.x, fx.block_idx.x, fx.block_idx.y
     rows_left = fx.min(m - by * GROUP, GROUP)
     row, column = thread // plan.lanes, bx * GROUP + thread % plan.lanes * plan.vec
-    source, target_type = element_of(config.dtype), element_of(config.quant)
+    source, target_type = element_of(config.dtype), element_of(config.quant, config.target)
     first = fx.Int64(by * GROUP) * n
     passes = GROUP // plan.rows
 
@@ -154,13 +156,13 @@ def block_quant_kernel(X, Q, Scale, m: fx.Int32, n: fx.Constexpr[int], config: f
     for value in values:
         top = imax(top, magnitude(value))
     (top,) = block_reduce([top.reduce("max")], imax, thread, plan.threads, lds)
-    scale = scale_of(top.bitcast(fx.Float32), config.quant)
+    scale = scale_of(top.bitcast(fx.Float32), config.quant, config.target)
     inverse = 1.0 / scale
     if thread == 0:
         (pointer(Scale, fx.Float32) + by * (-(-n // GROUP)) + bx).store(scale)
     for i in fx.range_constexpr(passes):
         register = fx.make_rmem_tensor(plan.vec, target_type)
-        register.store(to_quantised(values[i] * inverse, config.quant, config.rounding))
+        register.store(to_quantised(values[i] * inverse, config.quant, config.rounding, config.target))
         fx.copy(store, register, view(q, i, target_type))
 
 
@@ -184,16 +186,16 @@ def tensor_quant_kernel(X, Q, Scale, Amax, m: fx.Int32, dynamic: fx.Constexpr[bo
     plan = config.groups.rows
     place = Place(plan, m)
     if fx.const_expr(dynamic):
-        scale = scale_of(pointer(Amax, fx.Float32).load(), config.quant)
+        scale = scale_of(pointer(Amax, fx.Float32).load(), config.quant, config.target)
         if fx.block_idx.x == 0:
             if place.thread == 0:
                 pointer(Scale, fx.Float32).store(scale)
     else:
         scale = pointer(Scale, fx.Float32).load()
     inverse = 1.0 / scale
-    x, out = Rows(X, element_of(config.dtype), place), Rows(Q, element_of(config.quant), place)
+    x, out = Rows(X, element_of(config.dtype), place), Rows(Q, element_of(config.quant, config.target), place)
 
     def quantised(i):
-        return to_quantised(x.load(i).to(fx.Float32) * inverse, config.quant, config.rounding)
+        return to_quantised(x.load(i).to(fx.Float32) * inverse, config.quant, config.rounding, config.target)
 
     each(plan.tiles, config.keep, lambda i: out.store(i, quantised(i)))

@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arch import require_arch
 from ..common.index import div, mod
 from ..common.memory import Buffer
 from ..common.reduce import imax, magnitude
 from ..common.rows import pointer
+from ..target import Target, builder
 
 __all__ = [
     "build_mxfp4_moe_scale_sort_module", "build_per_1x32_mx_quant_module", "mxfp4_moe_scale_sort", "per_1x32_mx_quant",
@@ -67,8 +66,8 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
     Buffer(Scale, fx.Int8, first, count).store_one(thread, exponent)
 
 
-@functools.lru_cache
-def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4"):
+@builder
+def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4", *, target: Target):
     """``launch(x, y, scale, m, grid_blocks, stream=None)`` on gfx950.
 
     x is bf16 (m, n), y packed fp4 (m, n/2) or e4m3fn (m, n) bytes, scale u8 (m, n/32); `grid_blocks` is
@@ -79,7 +78,7 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4"):
         ValueError: the architecture, n or quant_mode is not supported.
     """
     where = "build_per_1x32_mx_quant_module"
-    require_arch(where, "gfx950")
+    target.require(where, "gfx950")
     if quant_mode not in RECIPROCAL:
         raise ValueError(f"{where}: quant_mode must be 'fp4' or 'fp8', got {quant_mode!r}")
     if n < 1 or n % GROUP:
@@ -127,8 +126,8 @@ def _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, tokens: fx.Int32
             out.store_one(at, word)
 
 
-@functools.lru_cache
-def build_mxfp4_moe_scale_sort_module(cols: int):
+@builder
+def build_mxfp4_moe_scale_sort_module(cols: int, *, target: Target):
     """``launch(scale, sorted_ids, num_valid, out_scale, token_num, grid_tiles, stream=None)``.
 
     Gathers activation scales u8 (tokens, cols/32) by the low 24 bits of sorted_ids (at most token_num - 1) and stores
@@ -138,7 +137,7 @@ def build_mxfp4_moe_scale_sort_module(cols: int):
         ValueError: cols/32 is not a multiple of 8, or the architecture is not gfx950.
     """
     where = "build_mxfp4_moe_scale_sort_module"
-    require_arch(where, "gfx950")
+    target.require(where, "gfx950")
     if cols < 1 or cols % (GROUP * 8):
         raise ValueError(f"{where}: cols must be a multiple of {GROUP * 8}, got {cols}")
 

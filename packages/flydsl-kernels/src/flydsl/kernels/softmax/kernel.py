@@ -7,7 +7,6 @@ rows that do not fit, which are read again.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from ..common.dtypes import FLOATS, float_dtype
 from ..common.mathx import LOG2E, exp2
 from ..common.reduce import Lds, add, fmax, reduce_rows
 from ..common.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, launch_rows, plan_rows
+from ..target import Target, builder
 
 __all__ = ["build_softmax_bwd_module", "build_softmax_module", "softmax_bwd_buffered_operands"]
 
@@ -87,8 +87,8 @@ def _columns(n: Any, where: str) -> int:
     return n
 
 
-@functools.lru_cache
-def build_softmax_module(M: Any, N: int, dtype_str: str = "f32"):  # noqa: N803 - the specified names
+@builder
+def build_softmax_module(M: Any, N: int, dtype_str: str = "f32", *, target: Target):  # noqa: N803 - the specified names
     """Launcher ``launch(A, C, m_in, stream=None)`` of ``C = softmax(A)`` over rows of N elements.
 
     Args:
@@ -105,7 +105,8 @@ def build_softmax_module(M: Any, N: int, dtype_str: str = "f32"):  # noqa: N803 
 
     @flyc.jit
     def softmax(A, C, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        plan = plan_rows(n, FLOATS[dtype].width, fx.num_warp_threads())
+        target.require_traced()
+        plan = plan_rows(n, FLOATS[dtype].width, target.wave)
         config = _Config(dtype, plan, int(fits_registers(n)))
         launch_rows(lambda: _softmax_kernel(A, C, m_in, config), m_in, plan.rows, plan.threads, stream)
 
@@ -118,8 +119,8 @@ def softmax_bwd_buffered_operands(N: int, dtype_str: str) -> int:  # noqa: N803
     return 2 if N <= BOTH_RESIDENT else int(N <= ONE_RESIDENT)
 
 
-@functools.lru_cache
-def build_softmax_bwd_module(N: int, dtype_str: str = "f32"):  # noqa: N803
+@builder
+def build_softmax_bwd_module(N: int, dtype_str: str = "f32", *, target: Target):  # noqa: N803
     """Launcher ``launch(dY, Y, dX, m_in, stream=None)`` of ``dX = Y * (dY - sum(dY * Y))`` over rows of N elements.
 
     Args:
@@ -133,7 +134,8 @@ def build_softmax_bwd_module(N: int, dtype_str: str = "f32"):  # noqa: N803
 
     @flyc.jit
     def softmax_bwd(dY, Y, dX, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
-        plan = plan_rows(n, FLOATS[dtype].width, fx.num_warp_threads())
+        target.require_traced()
+        plan = plan_rows(n, FLOATS[dtype].width, target.wave)
         config = _Config(dtype, plan, softmax_bwd_buffered_operands(n, dtype))
         launch_rows(lambda: _softmax_bwd_kernel(dY, Y, dX, m_in, config), m_in, plan.rows, plan.threads, stream)
 

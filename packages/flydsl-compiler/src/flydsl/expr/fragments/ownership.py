@@ -1,0 +1,254 @@
+"""Which element of a tile each value of a fragment is: the thread-value layout that a fragment carries.
+
+A *thread-value layout* maps (thread, value) to the colexicographic position in a tile; value `k` is the lane `k` of
+the vector that ``fragment.load()`` gives. It is kept as an attribute of the op that makes the fragment, so it follows
+the value through helpers and loops, and no generated code knows of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.layout as algebra
+from flydsl._mlir import ir
+
+from ..values.layout import Layout
+from ..values.tensor import Tensor
+
+_LAYOUT, _TILE = "fly.thread_values", "fly.tile_shape"
+Leaves = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A mode of a thread-value layout that moves along one mode of the tile.
+
+    Args:
+        extent: number of steps. where: 'value', 'lane', 'wave'. unit: distance of neighbours in the index of `where`
+            (values, lanes, waves). mode: of the tile, None where all steps hold the same element. step: distance along
+            that mode.
+    """
+
+    extent: int
+    where: str
+    unit: int
+    mode: int | None
+    step: int
+
+    def of(self, index: int) -> int:
+        """This digit of an index."""
+        return index // self.unit % self.extent
+
+
+@dataclass(frozen=True)
+class ThreadValues:
+    """A static thread-value layout ``(thread, value) -> position`` of a tile.
+
+    Raises:
+        ValueError: a layout that is dynamic, has another rank than two, or leaves the tile.
+    """
+
+    layout: algebra.Layout
+    tile: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.layout.is_static or self.layout.rank != 2:
+            raise ValueError(f"a thread-value layout is a static layout of (thread, value), got {self.layout}")
+        last = sum((extent - 1) * stride for side in (0, 1) for extent, stride in self.leaves(side))
+        if last >= math.prod(self.tile):
+            raise ValueError(f"the thread-value layout {self.layout} leaves the tile {self.tile}")
+
+    def __str__(self) -> str:
+        return f"{self.layout} of a tile {self.tile}"
+
+    def leaves(self, side: int) -> Leaves:
+        """(extent, stride) of the leaf modes of the threads (0) or values (1), fastest first."""
+        def flat(x: Any) -> list[int]:
+            return [leaf for mode in x for leaf in flat(mode)] if isinstance(x, tuple) else [int(x)]
+
+        return tuple(zip(flat(self.layout.shape[side]), flat(self.layout.stride[side]), strict=True))
+
+    @property
+    def threads(self) -> int:
+        return math.prod(extent for extent, _ in self.leaves(0))
+
+    @property
+    def values(self) -> int:
+        """Values of a thread."""
+        return math.prod(extent for extent, _ in self.leaves(1))
+
+    @property
+    def value_shape(self) -> Any:
+        """Shape of a fragment with these values."""
+        return self.layout.shape[1]
+
+    def positions(self, side: int) -> tuple[int, ...]:
+        """Contribution of every thread (0) or value (1) to the position; the two add up."""
+        return _positions(self.leaves(side))
+
+    def digits(self, wave: int) -> tuple[Digit, ...]:
+        """The layout as digits, those of values first; `wave` is the number of lanes.
+
+        Raises:
+            ValueError: modes that do not move along one mode of the tile each.
+        """
+        return _digits(self, wave)
+
+    def permuted(self, modes: tuple[int, ...]) -> ThreadValues:
+        """The same values in the tile whose mode i is mode ``modes[i]`` of this one."""
+        if sorted(modes) != list(range(len(self.tile))):
+            raise ValueError(f"modes must be a permutation of {tuple(range(len(self.tile)))}, got {modes}")
+        tile = tuple(self.tile[m] for m in modes)
+        factor, room = {}, 1
+        for m in modes:
+            factor[m], room = room, room * self.tile[m]
+        sides = []
+        for side in (0, 1):
+            shape: list[int] = []
+            stride: list[int] = []
+            for extent, at in self.leaves(side):
+                for mode, count, step in _along(extent, at, self.tile):
+                    shape.append(count)
+                    stride.append(0 if mode is None else step * factor[mode])
+            sides.append((tuple(shape) or (1,), tuple(stride) or (0,)))
+        flat = algebra.Layout((sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]))
+        return ThreadValues(flat, tile)
+
+    def as_layout(self) -> Layout:
+        """The layout as a value of the language."""
+        from ..primitive import make_layout
+
+        return make_layout(self.layout.shape, self.layout.stride)
+
+
+@functools.lru_cache(maxsize=256)
+def _positions(leaves: Leaves) -> tuple[int, ...]:
+    out = [0]
+    for extent, stride in leaves:
+        out = [base + i * stride for i in range(extent) for base in out]
+    return tuple(out)
+
+
+def _along(extent: int, stride: int, tile: tuple[int, ...]) -> list[tuple[int | None, int, int]]:
+    """A mode of positions as (mode of the tile, extent, step along it), split where it passes from mode to mode."""
+    if extent == 1:
+        return []
+    if stride == 0:
+        return [(None, extent, 0)]
+    room = 1
+    for mode, size in enumerate(tile):
+        if stride < room * size:
+            if stride % room:
+                break
+            step = stride // room
+            if (extent - 1) * step < size:
+                return [(mode, extent, step)]
+            if size % step or extent % (size // step):
+                break
+            here = size // step
+            return [(mode, here, step), *_along(extent // here, room * size, tile)]
+        room *= size
+    raise ValueError(f"the mode {extent}:{stride} of a thread-value layout does not move along the modes of {tile}")
+
+
+@functools.lru_cache(maxsize=256)
+def _digits(tv: ThreadValues, wave: int) -> tuple[Digit, ...]:
+    out: list[Digit] = []
+    unit = 1
+    for extent, stride in tv.leaves(1):
+        inner = unit
+        for mode, count, step in _along(extent, stride, tv.tile):
+            out.append(Digit(count, "value", inner, mode, step))
+            inner *= count
+        unit *= extent
+    unit = 1
+    for extent, stride in tv.leaves(0):
+        inner = unit
+        for mode, count, step in _along(extent, stride, tv.tile):
+            lanes = 1 if inner >= wave else min(count, wave // inner)
+            if inner < wave and (wave % inner or count % lanes):
+                raise ValueError(f"the threads of {tv} do not divide into waves of {wave}")
+            if lanes > 1:
+                out.append(Digit(lanes, "lane", inner, mode, step))
+            if count > lanes:
+                out.append(Digit(count // lanes, "wave", max(inner // wave, 1), mode, step * lanes))
+            inner *= count
+        unit *= extent
+    for mode, size in enumerate(tv.tile):
+        if sum((d.extent - 1) * d.step for d in out if d.mode == mode) >= size:
+            raise ValueError(f"the modes of {tv} carry from one mode of the tile into the next")
+    return tuple(out)
+
+
+# --------------------------------------------------------------------------- fragments
+
+
+def attach(fragment: Tensor, tv: ThreadValues) -> Tensor:
+    """Let a fragment know its thread-value layout."""
+    attributes = fragment.owner.attributes
+    attributes[_LAYOUT] = ir.StringAttr.get(str(tv.layout))
+    attributes[_TILE] = ir.DenseI64ArrayAttr.get(list(tv.tile))
+    return fragment
+
+
+def known_thread_values(fragment: Any) -> ThreadValues | None:
+    """The thread-value layout of a fragment; None if it has none."""
+    if not isinstance(fragment, Tensor) or isinstance(fragment.owner, ir.Block):
+        return None
+    attributes = fragment.owner.attributes
+    if _LAYOUT not in attributes:
+        return None
+    layout = _parse_layout(ir.StringAttr(attributes[_LAYOUT]).value)
+    return ThreadValues(layout, tuple(ir.DenseI64ArrayAttr(attributes[_TILE])))
+
+
+def thread_values(fragment: Tensor) -> ThreadValues:
+    """The thread-value layout of a fragment.
+
+    Known of fragments from ``make_fragment_A/B/C``, of what `convert_layout` and `reduce` return, and of
+    ``make_fragment_like`` of any of them; not of views. ValueError where it is not known.
+    """
+    found = known_thread_values(fragment)
+    if found is None:
+        raise ValueError(f"the thread-value layout of {fragment} is not known: make the fragment with make_fragment_A, "
+                         "_B or _C of a static tile (views and make_rmem_tensor do not have one), or give it with "
+                         "thread_values=")  # fmt: skip
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _parse_layout(text: str) -> algebra.Layout:
+    return algebra.parse_layout(text)
+
+
+def plain(ty: Any) -> Any:
+    """The flydsl-layout value of a static type of the dialect (layout, int-tuple, tile)."""
+    text = str(ty)
+    return _parse(text[text.index("<") + 1 : -1])
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse(text: str) -> Any:
+    if text.startswith("["):
+        return algebra.parse_tile(text)
+    return algebra.parse_layout(text) if ":" in text else algebra.parse_int_tuple(text)
+
+
+def mma_thread_values(ty: Any, operand: str, shape: tuple[int, ...]) -> ThreadValues:
+    """Of a fragment of operand 'A', 'B' or 'C' of a tiled MMA type, for a tile of `shape`."""
+    atom = ty.mma_atom
+    layouts = [plain(x) for x in (atom.thr_layout, atom.tv_layout_a, atom.tv_layout_b, atom.tv_layout_c)]
+    mma = algebra.TiledMma(algebra.MmaAtom(plain(atom.shape_mnk), *layouts), plain(ty.atom_layout),
+                           plain(ty.permutation))  # fmt: skip
+    return ThreadValues(mma.tv_layout(operand, shape), shape)
+
+
+def copy_thread_values(ty: Any, side: str, shape: tuple[int, ...], atom: Any) -> ThreadValues:
+    """Of the partition of a tile of `shape` by a tiled copy type; `side` is 'src' or 'dst'."""
+    moves = algebra.CopyAtom(plain(atom.thr_layout), plain(atom.tv_layout_src), plain(atom.tv_layout_dst),
+                             plain(atom.tv_layout_ref), atom.val_bits)  # fmt: skip
+    copy = algebra.TiledCopy(moves, plain(ty.layout_thr_val), plain(ty.tile_mn))
+    return ThreadValues(copy.tv_layout(side, shape), shape)

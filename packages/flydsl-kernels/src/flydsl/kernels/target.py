@@ -1,0 +1,141 @@
+"""What the kernels need to know of an architecture, as an immutable value that is passed.
+
+An operation asks for the target once (:func:`target`); everything below it takes the value it is given, and every
+memoised builder has it in its key (:func:`builder`), so that one process builds for several architectures.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+__all__ = ["Target", "builder", "current_arch", "default_f8_type", "target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Facts about one architecture.
+
+    Attributes:
+        arch: the row of the table it belongs to, e.g. ``"gfx120"``.
+        wave: lanes of a wave.
+        lds_bytes: LDS of a workgroup.
+        compute_units: of the largest part, used to choose between kernels and for occupancy.
+        matrix: ``"mfma"`` or ``"wmma"``.
+        fp8_name: fp8 flavour, or None.
+        fp8_max: its largest finite value.
+        mx: whether it has block-scaled matrix instructions and conversions.
+        dma128: whether global memory can be copied to LDS 16 bytes a lane.
+        xcds: number of accelerator dies that workgroups are dealt to in turn.
+        name: the architecture itself, e.g. ``"gfx1201"``.
+    """
+
+    arch: str
+    wave: int
+    lds_bytes: int
+    compute_units: int
+    matrix: str
+    fp8_name: str | None
+    fp8_max: float
+    mx: bool = False
+    dma128: bool = False
+    xcds: int = 1
+    name: str = ""
+
+    @property
+    def fp8(self) -> Any:
+        """Element class of the native fp8; TypeError where there is none."""
+        if self.fp8_name is None:
+            raise TypeError(f"{self.name} has no fp8 type")
+        return getattr(fx, self.fp8_name)
+
+    @property
+    def bf16_k32(self) -> bool:
+        """Whether 16-bit matrix instructions take K = 32 (else 16)."""
+        return self.mx and self.wave == 64
+
+    def require(self, what: str, *prefixes: str) -> None:
+        """ValueError that says what is supported, unless the architecture's name starts with one of `prefixes`."""
+        if not self.name.startswith(prefixes):
+            raise ValueError(f"{what} is not available on {self.name}: it needs {' or '.join(prefixes)}")
+
+    def require_fp8(self, what: str) -> None:
+        """ValueError where the architecture has no fp8."""
+        if self.fp8_name is None:
+            raise ValueError(f"{what}: {self.name} has no fp8 type")
+
+    def require_traced(self) -> None:
+        """While tracing: ValueError if the code is for another architecture than the configuration was made for."""
+        if current_arch() != self.name:
+            raise ValueError(f"this launcher was built for {self.name} and cannot be compiled for {current_arch()}: "
+                             "call its builder again where that architecture is the current one")  # fmt: skip
+
+
+_FNUZ, _FN = "Float8E4M3FNUZ", "Float8E4M3FN"
+_TARGETS = (
+    ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, xcds=8)),
+    ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, mx=True, dma128=True, xcds=8)),
+    ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, mx=True)),
+    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0)),
+    ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0)),
+)
+
+
+def current_arch() -> str:
+    """Architecture that the next kernel is compiled for; inside a trace, the one that is being traced."""
+    return flyc.get_backend().target.arch
+
+
+@functools.lru_cache
+def _lookup(arch: str) -> Target:
+    for prefix, row in _TARGETS:
+        if arch.startswith(prefix):
+            return replace(row, name=arch)
+    raise ValueError(f"flydsl.kernels does not know the architecture {arch!r}: known are gfx942, gfx950, gfx11xx, "
+                     f"gfx120x, gfx1250")  # fmt: skip
+
+
+def target(arch: str | Target | None = None) -> Target:
+    """Facts about `arch` (the current one if None). ValueError for an architecture without a row."""
+    return arch if isinstance(arch, Target) else _lookup(arch or current_arch())
+
+
+def default_f8_type() -> Any:
+    """Element class of the current architecture's fp8. RuntimeError where there is none."""
+    found = target()
+    if found.fp8_name is None:
+        raise RuntimeError(f"{found.name} has no fp8 type")
+    return found.fp8
+
+
+def builder(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: one result for each target and each set of arguments, kept.
+
+    `build` declares a keyword ``target: Target``. Callers may pass one (or an architecture's name), and the current
+    one is taken if they do not: so the target is in every key, and `build` never asks for it.
+
+    Raises:
+        TypeError: `build` does not declare the keyword.
+    """
+    signature = inspect.signature(build)
+    declared = signature.parameters.get("target")
+    if declared is None or declared.kind is not inspect.Parameter.KEYWORD_ONLY:
+        raise TypeError(f"a builder takes its target as a keyword: {build.__name__}(..., *, target: Target)")
+    kept = functools.lru_cache(maxsize=1024)(build)
+
+    @functools.wraps(build)
+    def chosen(*arguments: Any, target: str | Target | None = None, **options: Any) -> Any:
+        return kept(*arguments, target=_of(target), **options)
+
+    parameters = [p.replace(default=None) if p is declared else p for p in signature.parameters.values()]
+    chosen.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return chosen
+
+
+_of = target

@@ -1,0 +1,66 @@
+"""The target is a value that is passed, and part of every memoised builder's key."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import flydsl.kernels
+from flydsl.kernels.target import Target, builder, current_arch, target
+from flydsl.utils import env
+
+ROOT = Path(flydsl.kernels.__file__).parent
+
+
+def test_facts_are_a_value():
+    assert target("gfx1201") == target("gfx1201") != target("gfx1200")
+    assert hash(target("gfx942")) == hash(target("gfx942"))
+    assert target(target("gfx950")) is target("gfx950")
+    assert target().name == current_arch()
+    with pytest.raises(AttributeError):
+        target("gfx942").wave = 32  # type: ignore[misc]
+    with pytest.raises(ValueError, match="does not know the architecture 'gfx90a'"):
+        target("gfx90a")
+
+
+def test_a_builder_is_memoised_by_target_and_arguments():
+    calls = []
+
+    @builder
+    def build(n: int, *, target: Target):
+        calls.append((n, target.name))
+        return object()
+
+    with env.override(arch="gfx942"):
+        first = build(1)
+        assert build(1) is first and build(1, target="gfx942") is first
+        other = build(1, target=target("gfx950"))
+    with env.override(arch="gfx950"):
+        assert build(1) is other is not first
+    assert calls == [(1, "gfx942"), (1, "gfx950")]
+
+
+def test_a_builder_that_does_not_take_its_target_is_no_builder():
+    with pytest.raises(TypeError, match=r"takes its target as a keyword: build\(..., \*, target: Target\)"):
+
+        @builder
+        def build(n: int):
+            return n
+
+
+def _decorators(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                call = decorator.func if isinstance(decorator, ast.Call) else decorator
+                yield node, ast.unparse(call)
+
+
+def test_nothing_else_is_memoised():
+    """What is kept for arguments without a target would be served for another one."""
+    target_in_argument = {("gemm/a16w16.py", "_launcher"), ("common/arrays.py", "device_type")}
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        for function, decorator in _decorators(ast.parse(path.read_text())):
+            if decorator.endswith(("lru_cache", ".cache", "cached_property")) and name != "target.py":
+                assert (name, function.name) in target_in_argument, f"{name}: {function.name} is memoised without target"
