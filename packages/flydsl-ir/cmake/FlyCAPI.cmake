@@ -7,7 +7,7 @@ set(FLY_LIBS_INSTALL_DIR flydsl/_mlir/_mlir_libs)
 # drop them, since nothing inside refers to them.
 fly_collect_sources(fly_capi_sources lib/CAPI)
 add_library(FlyPythonCAPI SHARED ${fly_capi_sources}
-  lib/codegen/CAPI.cpp lib/codegen/FlyOptMain.cpp)
+  lib/codegen/AbsentTargets.cpp lib/codegen/CAPI.cpp lib/codegen/FlyOptMain.cpp)
 add_dependencies(FlyPythonCAPI ${fly_tablegen_targets})
 if(FLY_PRECOMPILED_HEADERS)
   # The same flags as the core, or its precompiled header would not fit.
@@ -24,7 +24,7 @@ target_link_libraries(FlyPythonCAPI PRIVATE FlyCore)
 
 set(fly_map "${CMAKE_SOURCE_DIR}/cmake/flycapi.map")
 target_link_options(FlyPythonCAPI PRIVATE "LINKER:--version-script=${fly_map}"
-  "LINKER:--gc-sections" "LINKER:--as-needed" "LINKER:-z,defs")
+  "LINKER:--gc-sections" "LINKER:--as-needed" "LINKER:-z,defs" ${fly_small_link_options})
 set_target_properties(FlyPythonCAPI PROPERTIES
   LINK_DEPENDS "${fly_map}"
   LIBRARY_OUTPUT_DIRECTORY "${FLY_PYTHON_PACKAGE_DIR}/_mlir_libs"

@@ -10,12 +10,18 @@ llvm_map_components_to_libnames(fly_llvm_libs
 add_library(FlyLLVMStatic INTERFACE)
 target_link_libraries(FlyLLVMStatic INTERFACE ${fly_llvm_libs})
 
+# A wheel must not need what it does not carry: zlib is linked statically too, where its archive is.
+find_library(FLY_ZLIB_STATIC NAMES libz.a)
+
 function(fly_relink target)
   get_target_property(libs ${target} INTERFACE_LINK_LIBRARIES)
   if(libs)
     list(TRANSFORM libs REPLACE "^LLVM$" FlyLLVMStatic)
     list(TRANSFORM libs REPLACE "^MLIR$" MLIRSupport)
     list(TRANSFORM libs REPLACE "^zstd::libzstd_shared$" zstd::libzstd_static)
+    if(FLY_ZLIB_STATIC)
+      list(TRANSFORM libs REPLACE "^(ZLIB::ZLIB|z|-lz)$" "${FLY_ZLIB_STATIC}")
+    endif()
     list(FILTER libs EXCLUDE REGEX "libz3|^Polly$")
     set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${libs}")
   endif()
