@@ -393,7 +393,7 @@ def test_products_of_other_types_are_refused(run: Any) -> None:
 # --------------------------------------------------------------------------- addresses
 
 
-@pytest.mark.parametrize("space", ["global", "buffer"])
+@pytest.mark.parametrize("space", ["global", "buffer", "shared"])
 @pytest.mark.parametrize("layout", ["fx.make_layout(1, 0)", "fx.make_layout(1, 1)"])
 @pytest.mark.parametrize("element", ["Float32", "Int8"])
 def test_a_view_of_one_element_is_an_address(run: Any, space: str, layout: str, element: str) -> None:
@@ -402,7 +402,12 @@ def test_a_view_of_one_element_is_an_address(run: Any, space: str, layout: str, 
     source, atom = "X", "fx.UniversalCopy128b()"
     if space == "buffer":
         source, atom = "fx.rocdl.make_buffer_tensor(X)", "fx.rocdl.BufferCopy128b()"
+    if space == "shared":
+        source = "shared"
     body = f"""
+    shared = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 16]).peek().view(fx.make_layout(64, 1))
+    shared[t] = X[t]
+    fx.barrier()
     p = fx.get_iter({source})
     if fx.const_expr("{element}" == "Int8"):
         p = fx.recast_iter(fx.PointerType.get(fx.Int8.ir_type, p.type.address_space, 4), p)
@@ -428,6 +433,17 @@ def test_an_overrun_is_refused(rows: int) -> None:
         run_tile(data, out, data.shape, **small(tile=(rows, 16)))
     run_tile(data, out, data.shape, **small(tile=(rows, 16), bounds=True))
     np.testing.assert_array_equal(out, data)
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="one matrix instruction is enough")
+def test_an_overrun_of_a_product_is_refused() -> None:
+    """Results of 32 x 16 in a tile of 48 x 16: copies with the MMA's layout overrun as well."""
+    (a, _), (b, _) = operand((48, 16), "f16", 1), operand((16, 16), "f16", 2)
+    c = np.full((48, 16), -1, np.float32)
+    with pytest.raises(DSLCompileError, match="mode 0 of .* has extent 48, which the copy takes in tiles of 32"):
+        product(a, b, c, 1, 1, 1, (16, 16, 16, "f16"), (48, 16, 16), ())
+    product(a, b, c, 1, 1, 1, (16, 16, 16, "f16"), (48, 16, 16), (True,))
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
 def test_a_guarded_overrun_is_not(run: Any) -> None:
@@ -541,3 +557,33 @@ def test_buffer_tensors_end_with_their_last_element(run: Any, dtype: Any) -> Non
     np.testing.assert_array_equal(out[:37], whole[:37])
     # Beyond the end of the source nothing is read: the destination gets zeros.
     np.testing.assert_array_equal(out[37:], 0)
+
+
+def test_bounds_know_no_offset_of_the_atom(run: Any) -> None:
+    body = """
+    x = fx.rocdl.make_buffer_tensor(fx.make_view(fx.get_iter(X), fx.make_layout((4, 16), (16, 1))))
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopy32b(), fx.Float32)
+    r = fx.make_rmem_tensor((1, 1), fx.Float32)
+    fx.copy(atom, fx.logical_divide(x, (1, 1))[((None, t // 8), (None, t % 8))], r, soffset=8, bounds=BOUNDS)
+    Y[t] = r[0, 0]
+    """
+    with pytest.raises((DSLCompileError, ValueError), match="give None for the mode along which it moves"):
+        run(body.replace("BOUNDS", "True"), block=32)
+    got = run(body.replace("BOUNDS", "(3, None)"), block=32, x=np.arange(64, dtype=np.float32))
+    rows = np.arange(64, dtype=np.float32).reshape(4, 16)[:, 8:]
+    np.testing.assert_array_equal(got.reshape(4, 8), np.where(np.arange(4)[:, None] < 3, rows, 0))
+
+
+def test_bounds_need_a_view_cut_here(run: Any) -> None:
+    body = """
+    atom = fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32)
+    parts = fx.logical_divide(X, (1,))
+    part = parts[None, t]
+    if n > 3:
+        part = parts[None, t + 1]
+    r = fx.make_rmem_tensor(1, fx.Float32)
+    fx.copy(atom, part, r, bounds=True)
+    Y[t] = r[0]
+    """
+    with pytest.raises((DSLCompileError, ValueError), match="comes from scf.if: carry indices instead"):
+        run(body)
