@@ -518,6 +518,31 @@ def test_bounds_take_no_branch_through_buffers() -> None:
     assert branches["buffer"] == 0 < branches["global"]
 
 
+def access_bits(a: Any, b: Any, bounds: Any) -> set[int]:
+    """Widths of the buffer accesses of a copy of float16 values whose atom moves 128 bits."""
+    import re
+
+    import flydsl.ir
+
+    compiled = flyc.compile(tile_copy, a, b, 2, 2, "buffer", 128, "f16", (16, 4), (1, 8), (32, 32), packed(bounds))
+    names = re.findall(r"buffer_(?:load|store)_(\w+)", flydsl.ir.disassemble(compiled.artifact.hsaco))
+    words = {"dword": 32, "dwordx2": 64, "dwordx4": 128, "ushort": 16, "short": 16, "b32": 32, "b64": 64, "b128": 128,
+             "u16": 16, "b16": 16, "d16_b16": 16, "short_d16": 16}  # fmt: skip
+    return {words[name] for name in names}
+
+
+def test_bounds_narrow_as_far_as_an_edge_may_split() -> None:
+    """A limit that is known to be a multiple of the access keeps its width; so does an axis without a limit."""
+    a, b = np.ones((45, 40), np.float16), np.ones((45, 36), np.float16)
+    static = flyc.from_dlpack
+    dynamic = lambda x: static(x).mark_layout_dynamic(divisibility=8).mark_shape_dynamic(1, 8)  # noqa: E731
+    assert access_bits(static(a), static(a), True) == {128}
+    assert access_bits(dynamic(a), dynamic(a), True) == {128}
+    assert access_bits(static(b), static(b), True) == {64}
+    assert access_bits(a, a, (45, None)) == {128}
+    assert access_bits(a, a, True) == {16}
+
+
 @pytest.mark.parametrize("bounds, message", [
     ((4,), "bounds has 1 entries, but the tensor .* has 2 modes"), ((4, 4, 4), "bounds has 3 entries"),
 ])  # fmt: skip

@@ -163,14 +163,16 @@ def _uniform(coords: Tensor, limits: list[Any], width: int) -> bool:
     steps: list[tuple[int, int]] = []  # (coordinate, step) from one access to another
     left = width
     for extent, coefficient, path in leaves:
-        if not path or not isinstance(extent, int) or not isinstance(coefficient, int) or len(path) != 1:
-            return False
         inside = math.gcd(left, extent)
         if inside not in (left, extent):
             return False
+        left //= inside
+        if extent == 1 or coefficient == 0:
+            continue
+        if len(path) != 1:
+            return False
         if inside > 1:
             spans[path[0]] = spans.get(path[0], 0) + (inside - 1) * abs(coefficient)
-        left //= inside
         if extent > inside:
             steps.append((path[0], coefficient * inside))
     if left > 1:
