@@ -29,7 +29,7 @@ def _messages() -> list[str]:
 
 
 def _code() -> str:
-    """All string text of the package, the native launcher and the dialects, with the seams of wrapped literals removed."""
+    """The string text of the package, the native launcher and the dialects; seams of wrapped literals are removed."""
     files = (*sorted(SOURCES.rglob("*.py")), *sorted(NATIVE.glob("*.cpp")), *sorted(DIALECTS.rglob("*.cpp")))
     text = "\n".join(p.read_text() for p in files)
     return re.sub(r'"\s*\n\s*f?"', "", text)
