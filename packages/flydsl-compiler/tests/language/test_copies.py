@@ -20,94 +20,29 @@ import pytest
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.compiler.diagnostics import DSLCompileError
-from flydsl.runtime.device import get_rocm_arch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from copy_programs import (  # noqa: E402
+    ARCH,
+    TYPES,
+    limits,
+    matrix,
+    matrix_atoms,
+    operand,
+    packed,
+    poisoned,
+    product,
+    run_tile,
+    small,
+    values,
+)  # fmt: skip
 
 HERE = Path(__file__)
 CHILD = "FLYDSL_TEST_COPIES"
 PROGRAMS = int(os.environ.get("FLYDSL_COPIES_PROGRAMS", "40"))
-ARCH = get_rocm_arch().split(":")[0]
 
 pytestmark = pytest.mark.usefixtures("device")
 in_child = pytest.mark.skipif(CHILD not in os.environ, reason="runs in a process with checks")
-
-TYPES = {
-    "i8": (fx.Int8, np.int8), "f16": (fx.Float16, np.float16), "i32": (fx.Int32, np.int32),
-    "f32": (fx.Float32, np.float32), "f64": (fx.Float64, np.float64),
-}  # fmt: skip
-
-
-def values(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
-    """Distinct bit patterns as far as the type has them, none of them the poison."""
-    return (np.random.default_rng(seed).integers(1, 120, shape)).astype(dtype)
-
-
-def poisoned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    return np.full(shape, -1, dtype)
-
-
-def matrix(data: np.ndarray, kind: str) -> np.ndarray:
-    """The same matrix in memory by rows, by columns, with rows that are further apart, or misaligned."""
-    rows, cols = data.shape
-    if kind == "columns":
-        return np.asfortranarray(data)
-    if kind == "padded":
-        out = np.zeros((rows, cols + 3), data.dtype)[:, :cols]
-    elif kind == "shifted":
-        out = np.zeros(rows * cols + 1, data.dtype)[1:].reshape(rows, cols)
-    else:
-        return data.copy()
-    out[...] = data
-    return out
-
-
-def limits(bounds: tuple[Any, ...]) -> Any:
-    """The argument of a copy that travels as a tuple of one entry or none."""
-    if not bounds or bounds[0] is True:
-        return True if bounds else None
-    return tuple(None if limit < 0 else limit for limit in bounds)
-
-
-def packed(bounds: Any) -> tuple[Any, ...]:
-    if bounds is None or bounds is True:
-        return () if bounds is None else (True,)
-    return tuple(-1 if limit is None else limit for limit in bounds)
-
-
-def copy_op(space: str, bits: int) -> Any:
-    return fx.rocdl.BufferCopy(bits) if space == "buffer" else fx.UniversalCopy(bits)
-
-
-@flyc.kernel
-def tile_kernel(A: fx.Tensor, B: fx.Tensor, space: fx.Constexpr[str], bits: fx.Constexpr[int],
-                element: fx.Constexpr[str], threads: fx.Constexpr[tuple], block: fx.Constexpr[tuple],
-                tile: fx.Constexpr[tuple], bounds: fx.Constexpr[tuple]):  # fmt: skip
-    if fx.const_expr(space == "buffer"):
-        A, B = fx.rocdl.make_buffer_tensor(A), fx.rocdl.make_buffer_tensor(B)
-    order = (block[1], 1) if block[1] >= block[0] else (1, block[0])
-    covered, tv = fx.make_layout_tv(fx.make_layout(threads, (threads[1], 1)), fx.make_layout(block, order))
-    atom = fx.make_copy_atom(copy_op(space, bits), TYPES[element][0])
-    thread = fx.make_tiled_copy(atom, tv, covered).get_slice(fx.thread_idx.x)
-    bm, bn, _ = fx.block_idx
-    src = thread.partition_S(fx.flat_divide(A, tile)[None, None, bm, bn])
-    dst = thread.partition_D(fx.flat_divide(B, tile)[None, None, bm, bn])
-    fragment = fx.make_fragment_like(src)
-    fx.copy(atom, src, fragment, bounds=limits(bounds))
-    fx.copy(atom, fragment, dst, bounds=limits(bounds))
-
-
-@flyc.jit
-def tile_copy(A: fx.Tensor, B: fx.Tensor, gm: fx.Int32, gn: fx.Int32, space: fx.Constexpr[str], bits: fx.Constexpr[int],
-              element: fx.Constexpr[str], threads: fx.Constexpr[tuple], block: fx.Constexpr[tuple],
-              tile: fx.Constexpr[tuple], bounds: fx.Constexpr[tuple]):  # fmt: skip
-    tile_kernel(A, B, space, bits, element, threads, block, tile, bounds).launch(
-        grid=(gm, gn, 1), block=threads[0] * threads[1])
-
-
-def run_tile(a: Any, b: Any, shape: tuple[int, int], *, space: str, bits: int, element: str, threads: tuple[int, int],
-             block: tuple[int, int], tile: tuple[int, int], bounds: Any = None) -> None:  # fmt: skip
-    grid = [-(-n // t) for n, t in zip(shape, tile, strict=True)]
-    tile_copy(a, b, *grid, space, bits, element, threads, block, tile, packed(bounds))
-
 
 def generate(seed: int) -> dict[str, Any]:
     """Parameters of one program."""
@@ -127,7 +62,18 @@ def generate(seed: int) -> dict[str, Any]:
         "space": rng.choice(["buffer", "global"]), "bounds": True if ragged else rng.choice([None, True]),
         "source": rng.choice(["rows", "columns", "padded", "shifted"]), "target": rng.choice(["rows", "columns"]),
         "static": rng.random() < 0.5,
+        "stage": rng.choice(["none", "none", "rows", "columns", "padded", "odd", "swizzle0", "swizzle2", "swizzle3"]),
     }  # fmt: skip
+
+
+def splits(p: dict[str, Any]) -> bool:
+    """Whether the stage in LDS takes the elements of an access apart."""
+    count, stage = max(p["block"]), p["stage"]
+    if count == 1 or stage == "none":
+        return False
+    if stage.startswith("swizzle") and 1 << int(stage[-1]) < count:
+        return True
+    return (p["block"][0] > 1) != (stage == "columns")
 
 
 def along(kind: str, block: tuple[int, int], static: bool) -> bool:
@@ -146,12 +92,13 @@ def test_generated_tiles(seed: int) -> None:
     arguments = [flyc.from_dlpack(x) if p["static"] else x for x in (a, b)]
     try:
         run_tile(*arguments, p["shape"], space=p["space"], bits=p["bits"], element=p["name"], threads=p["threads"],
-                 block=p["block"], tile=p["tile"], bounds=p["bounds"])  # fmt: skip
+                 block=p["block"], tile=p["tile"], bounds=p["bounds"], stage=p["stage"])  # fmt: skip
     except DSLCompileError as error:
         assert "consecutive" in str(error), p
         scattered = [kind for kind in (p["source"], p["target"]) if not along(kind, p["block"], p["static"])]
-        assert scattered and p["static"], p
+        assert scattered and p["static"] or splits(p), p
     else:
+        assert not splits(p), p
         np.testing.assert_array_equal(b, data, err_msg=str(p))
 
 
@@ -167,75 +114,6 @@ def test_generated_on(arch: str) -> None:
     assert result.returncode == 0 and " passed" in result.stdout, result.stdout[-4000:] + result.stderr[-500:]
 
 
-# --------------------------------------------------------------------------- matrix atoms, ragged
-
-
-def matrix_atoms() -> list[tuple[int, int, int, str]]:
-    """(m, n, k, type) of the instructions of this architecture that multiply what NumPy has."""
-    if ARCH.startswith("gfx9"):
-        atoms = [(16, 16, 4, "f32"), (32, 32, 2, "f32"), (16, 16, 16, "f16"), (32, 32, 8, "f16"), (16, 16, 16, "bf16"),
-                 (32, 32, 8, "bf16"), (16, 16, 32, "i8"), (32, 32, 16, "i8")]  # fmt: skip
-        return atoms + ([(16, 16, 32, "f16"), (32, 32, 16, "f16"), (16, 16, 32, "bf16")] if ARCH == "gfx950" else [])
-    if ARCH == "gfx1250":
-        return [(16, 16, 4, "f32"), (16, 16, 32, "f16"), (16, 16, 32, "bf16"), (16, 16, 64, "i8")]
-    return [(16, 16, 16, "f16"), (16, 16, 16, "bf16"), (16, 16, 16, "i8")]
-
-
-PRODUCT_TYPES = {
-    "f32": (fx.Float32, fx.Float32), "f16": (fx.Float16, fx.Float32), "bf16": (fx.BFloat16, fx.Float32),
-    "i8": (fx.Int8, fx.Int32),
-}  # fmt: skip
-
-
-@flyc.kernel
-def product_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, tiles: fx.Int32, mma: fx.TiledMma,
-                   element: fx.Constexpr[str], tile: fx.Constexpr[tuple],
-                   bounds: fx.Constexpr[tuple]):  # fmt: skip
-    tid, (bm, bn, _) = fx.thread_idx.x, fx.block_idx
-    A, B, C = [fx.rocdl.make_buffer_tensor(t) for t in (A, B, C)]
-    m, n, k = tile
-    kind, kind_c = PRODUCT_TYPES[element]
-    a_tiles = fx.flat_divide(A, (m, k))[None, None, bm, None]
-    b_tiles = fx.flat_divide(B, (n, k))[None, None, bn, None]
-    c_tile = fx.flat_divide(C, (m, n))[None, None, bm, bn]
-    thread = mma.get_slice(tid)
-    a, b = thread.make_fragment_A(a_tiles[None, None, 0]), thread.make_fragment_B(b_tiles[None, None, 0])
-    c = thread.make_fragment_C(c_tile)
-    c.fill(0)
-    load = fx.make_copy_atom(fx.rocdl.BufferCopy(kind.width), kind)
-    copy_a, copy_b = fx.make_tiled_copy_A(load, mma).get_slice(tid), fx.make_tiled_copy_B(load, mma).get_slice(tid)
-    a_source, b_source = copy_a.partition_S(a_tiles), copy_b.partition_S(b_tiles)
-    for i in range(tiles):
-        fx.copy(load, a_source[None, None, None, i], copy_a.retile(a), bounds=limits(bounds))
-        fx.copy(load, b_source[None, None, None, i], copy_b.retile(b), bounds=limits(bounds))
-        fx.gemm(mma, c, a, b, c)
-    store = fx.make_copy_atom(fx.rocdl.BufferCopy32b(), kind_c)
-    copy_c = fx.make_tiled_copy_C(store, mma).get_slice(tid)
-    fx.copy(store, copy_c.retile(c), copy_c.partition_D(c_tile), bounds=limits(bounds))
-
-
-@flyc.jit
-def product(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, gm: fx.Int32, gn: fx.Int32, gk: fx.Int32,
-            op: fx.Constexpr[tuple], tile: fx.Constexpr[tuple], bounds: fx.Constexpr[tuple]):  # fmt: skip
-    m, n, k, name = op
-    element, accumulator = PRODUCT_TYPES[name]
-    make = fx.rocdl.MFMA if ARCH.startswith("gfx9") else fx.rocdl.WMMA
-    signs = {"sign_a": True, "sign_b": True} if name == "i8" and not ARCH.startswith("gfx9") else {}
-    mma = fx.make_tiled_mma(fx.make_mma_atom(make(m, n, k, element, accumulator, **signs)),
-                            fx.make_layout((2, 1, 1), (1, 0, 0)))  # fmt: skip
-    threads = fx.size(mma.thr_layout_vmnk).unpack()
-    product_kernel(A, B, C, gk, mma, name, tile, bounds).launch(grid=(gm, gn, 1), block=threads)
-
-
-def operand(shape: tuple[int, int], name: str, seed: int) -> tuple[Any, np.ndarray]:
-    """Small integers, which every type holds exactly: for the kernel and for NumPy."""
-    exact = np.random.default_rng(seed).integers(-4, 5, shape)
-    if name != "bf16":
-        return exact.astype({"f32": np.float32, "f16": np.float16, "i8": np.int8}[name]), exact
-    torch = pytest.importorskip("torch")
-    return torch.from_numpy(exact).to(torch.bfloat16), exact
-
-
 @in_child
 @pytest.mark.parametrize("op", matrix_atoms(), ids=lambda op: "x".join(map(str, op)))
 @pytest.mark.parametrize("ragged", [False, True])
@@ -248,6 +126,24 @@ def test_products(op: tuple[int, int, int, str], ragged: bool) -> None:
     grid = [-(-s // t) for s, t in zip(shape, tile, strict=True)]
     product(a, b, c, *grid, op, tile, packed(ragged or None))
     np.testing.assert_array_equal(c, exact_a @ exact_b.T)
+
+
+# --------------------------------------------------------------------------- swizzles
+
+
+SPLITS = [(0, 32, False), (0, 64, True), (1, 64, False), (1, 128, True), (2, 128, False)]
+
+
+@pytest.mark.parametrize("base, bits, split", SPLITS)
+def test_a_swizzle_must_not_split_an_access(base: int, bits: int, split: bool) -> None:
+    data, out = values((16, 32), np.float32, 9), poisoned((16, 32), np.float32)
+    changes = small(bits=bits, block=(1, bits // 32), tile=(16, 32), threads=(16, 4), stage=f"swizzle{base}")
+    if split:
+        with pytest.raises(DSLCompileError, match="the swizzle of .* permutes smaller chunks"):
+            run_tile(data, out, data.shape, **changes)
+        return
+    run_tile(data, out, data.shape, **changes)
+    np.testing.assert_array_equal(out, data)
 
 
 # --------------------------------------------------------------------------- direct loads into LDS
@@ -316,11 +212,6 @@ def test_direct_load_with_bounds() -> None:
 
 
 # --------------------------------------------------------------------------- strides known at launch
-
-
-def small(**changes: Any) -> dict[str, Any]:
-    return {"space": "global", "bits": 128, "element": "f32", "threads": (16, 4), "block": (1, 4),
-            "tile": (16, 16)} | changes  # fmt: skip
 
 
 @pytest.mark.parametrize("space", ["global", "buffer"])
@@ -393,7 +284,7 @@ def test_products_of_other_types_are_refused(run: Any) -> None:
 # --------------------------------------------------------------------------- addresses
 
 
-@pytest.mark.parametrize("space", ["global", "buffer"])
+@pytest.mark.parametrize("space", ["global", "buffer", "shared"])
 @pytest.mark.parametrize("layout", ["fx.make_layout(1, 0)", "fx.make_layout(1, 1)"])
 @pytest.mark.parametrize("element", ["Float32", "Int8"])
 def test_a_view_of_one_element_is_an_address(run: Any, space: str, layout: str, element: str) -> None:
@@ -402,7 +293,12 @@ def test_a_view_of_one_element_is_an_address(run: Any, space: str, layout: str, 
     source, atom = "X", "fx.UniversalCopy128b()"
     if space == "buffer":
         source, atom = "fx.rocdl.make_buffer_tensor(X)", "fx.rocdl.BufferCopy128b()"
+    if space == "shared":
+        source = "shared"
     body = f"""
+    shared = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 16]).peek().view(fx.make_layout(64, 1))
+    shared[t] = X[t]
+    fx.barrier()
     p = fx.get_iter({source})
     if fx.const_expr("{element}" == "Int8"):
         p = fx.recast_iter(fx.PointerType.get(fx.Int8.ir_type, p.type.address_space, 4), p)
@@ -428,6 +324,17 @@ def test_an_overrun_is_refused(rows: int) -> None:
         run_tile(data, out, data.shape, **small(tile=(rows, 16)))
     run_tile(data, out, data.shape, **small(tile=(rows, 16), bounds=True))
     np.testing.assert_array_equal(out, data)
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="one matrix instruction is enough")
+def test_an_overrun_of_a_product_is_refused() -> None:
+    """Results of 32 x 16 in a tile of 48 x 16: copies with the MMA's layout overrun as well."""
+    (a, _), (b, _) = operand((48, 16), "f16", 1), operand((16, 16), "f16", 2)
+    c = np.full((48, 16), -1, np.float32)
+    with pytest.raises(DSLCompileError, match="mode 0 of .* has extent 48, which the copy takes in tiles of 32"):
+        product(a, b, c, 1, 1, 1, (16, 16, 16, "f16"), (48, 16, 16), ())
+    product(a, b, c, 1, 1, 1, (16, 16, 16, "f16"), (48, 16, 16), (True,))
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
 def test_a_guarded_overrun_is_not(run: Any) -> None:
@@ -463,81 +370,3 @@ def test_an_index_beyond_the_extent(run: Any, statement: str) -> None:
     with pytest.raises((DSLCompileError, ValueError), match=r"index -?\d+ is outside of a mode of .*") as error:
         run(body)
     assert statement.split("=")[0].strip() in str(error.value) or error.value.__cause__ is None
-
-
-# --------------------------------------------------------------------------- edges
-
-
-@pytest.mark.parametrize("space", ["global", "buffer"])
-@pytest.mark.parametrize("shape", [(45, 37), (1, 1), (33, 40)])
-def test_bounds(space: str, shape: tuple[int, int]) -> None:
-    """The copy of the aligned tile plus one argument; nothing around the matrix changes."""
-    data = values(shape, np.float16, 5)
-    around = np.full((shape[0] + 2, shape[1] + 2), -1, np.float16)
-    out = around[1:-1, 1:-1]
-    changes = small(space=space, element="f16", bits=128, block=(1, 8), tile=(32, 32))
-    run_tile(data, out, shape, **changes, bounds=True)
-    np.testing.assert_array_equal(out, data)
-    out[...] = -1
-    assert (around == -1).all()
-
-
-def test_bounds_of_a_part() -> None:
-    data, out = values((32, 32), np.float32, 6), poisoned((32, 32), np.float32)
-    run_tile(data, out, data.shape, **small(tile=(32, 32)), bounds=(13, None))
-    np.testing.assert_array_equal(out[:13], data[:13])
-    assert (out[13:] == -1).all()
-
-
-def test_bounds_take_no_branch_through_buffers() -> None:
-    """The hardware leaves out what is masked: nothing but the end of the program follows another way."""
-    import flydsl.ir
-
-    branches = {}
-    for space in ("global", "buffer"):
-        a, b = values((45, 37), np.float32, 7), poisoned((45, 37), np.float32)
-        compiled = flyc.compile(tile_copy, a, b, 3, 3, space, 32, "f32", (16, 4), (1, 1), (16, 16), (True,))
-        code = flydsl.ir.disassemble(compiled.artifact.hsaco)
-        branches[space] = code.count("s_cbranch_exec") + code.count("saveexec")
-    assert branches["buffer"] == 0 < branches["global"]
-
-
-@pytest.mark.parametrize("bounds, message", [
-    ((4,), "bounds has 1 entries, but the tensor .* has 2 modes"), ((4, 4, 4), "bounds has 3 entries"),
-])  # fmt: skip
-def test_bounds_of_another_rank(bounds: Any, message: str) -> None:
-    data = values((16, 16), np.float32, 8)
-    with pytest.raises((DSLCompileError, ValueError), match=message):
-        run_tile(data, data.copy(), data.shape, **small(), bounds=bounds)
-
-
-def test_bounds_need_a_resource_with_a_size(run: Any) -> None:
-    body = """
-    atom = fx.make_copy_atom(fx.rocdl.BufferCopy32b(), fx.Float32)
-    x = fx.rocdl.make_buffer_tensor(X, max_size=True)
-    r = fx.make_rmem_tensor(1, fx.Float32)
-    fx.copy(atom, fx.logical_divide(x, (1,))[(None, t)], r, bounds=n)
-    Y[t] = r[0]
-    """
-    with pytest.raises((DSLCompileError, ValueError), match="buffer tensor that knows its size"):
-        run(body)
-    got = run(body.replace(", max_size=True", ""), n=40)
-    np.testing.assert_array_equal(got, np.where(np.arange(64) < 40, np.arange(64), 0))
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32])
-def test_buffer_tensors_end_with_their_last_element(run: Any, dtype: Any) -> None:
-    """Also where that is half of a word."""
-    name = {np.float16: "Float16", np.int8: "Int8", np.float32: "Float32"}[dtype]
-    body = f"""
-    x, y = fx.rocdl.make_buffer_tensor(X), fx.rocdl.make_buffer_tensor(Y)
-    atom = fx.make_copy_atom(fx.rocdl.BufferCopy(fx.{name}.width), fx.{name})
-    r = fx.make_rmem_tensor(1, fx.{name})
-    fx.copy(atom, fx.logical_divide(x, (1,))[None, t], r)
-    fx.copy(atom, r, fx.logical_divide(y, (1,))[None, t])
-    """
-    whole, out = np.arange(1, 65).astype(dtype), np.full(64, -1, dtype)
-    run(body, x=whole[:37], y=out)
-    np.testing.assert_array_equal(out[:37], whole[:37])
-    # Beyond the end of the source nothing is read: the destination gets zeros.
-    np.testing.assert_array_equal(out[37:], 0)

@@ -75,7 +75,14 @@ static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type ty
                                << " bits; its atom needs valBits = 8";
   }
   fly::LayoutAttr linear = memref.getLinearLayout();
-  if (elemBits == 0 || bits <= elemBits || !linear || !linear.getShape().isStatic())
+  if (elemBits == 0 || bits <= elemBits)
+    return success();
+  // The swizzle of a pointer is one of bytes.
+  fly::SwizzleAttr swizzle = memref.getSwizzle();
+  if (swizzle && !swizzle.isTrivial() && (int64_t(8) << swizzle.getBase()) < bits)
+    return op->emitOpError() << "moves " << bits << " consecutive bits, but the swizzle of " << type
+                             << " permutes chunks of " << (int64_t(8) << swizzle.getBase());
+  if (!linear || !linear.getShape().isStatic())
     return success();
   fly::Algebra algebra(linear.getContext());
   fly::Layout flat = algebra.coalesce(algebra.fromAttr(linear));

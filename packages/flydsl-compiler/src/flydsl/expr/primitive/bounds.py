@@ -30,6 +30,9 @@ _VIEWS = frozenset({
     "fly.tiled_copy.partition_dst", "fly.tiled_mma.partition",
 })  # fmt: skip
 
+#: What makes a tensor: an argument of a function, a pointer with a layout, registers.
+_TENSORS = frozenset({"gpu.func", "func.func", "fly.make_view", "fly.memref.alloca"})
+
 _OP_BITS = re.compile(r"(universal_copy|cdna3\.buffer_copy)<(\d+)")
 _DIVISIBILITY = re.compile(r"div=(\d+)")
 #: Records of a buffer resource without a size: no offset lies outside of it.
@@ -48,12 +51,19 @@ def _tensor_operand(op: Any) -> int:
 
 
 def _chain(view: Tensor) -> tuple[Tensor, list[Any]]:
-    """The tensor that a view was cut from, and the operations on the way, the first one first."""
+    """The tensor that a view was cut from, and the operations on the way, the first one first.
+
+    ValueError for a view that comes out of a loop or branch: what it was cut from is not known.
+    """
     value: Any = view
     operations: list[Any] = []
     while (op := _owner(value)) is not None and op.name in _VIEWS:
         operations.append(op)
         value = op.operands[_tensor_operand(op)]
+    maker = op.name if op is not None else value.owner.owner.operation.name
+    if maker not in _TENSORS:
+        raise ValueError(f"copy: bounds need a view that is cut from its tensor here, but {Tensor(value)} comes from "
+                         f"{maker}: carry indices instead of views, and cut the view where it is copied")  # fmt: skip
     return Tensor(value), operations[::-1]
 
 
@@ -153,12 +163,16 @@ def _uniform(coords: Tensor, limits: list[Any], width: int) -> bool:
     steps: list[tuple[int, int]] = []  # (coordinate, step) from one access to another
     left = width
     for extent, coefficient, path in leaves:
-        if not path or not isinstance(extent, int) or not isinstance(coefficient, int) or len(path) != 1:
+        inside = math.gcd(left, extent)
+        if inside not in (left, extent):
             return False
-        inside = math.gcd(left, extent) if left > 1 else 1
+        left //= inside
+        if extent == 1 or coefficient == 0:
+            continue
+        if len(path) != 1:
+            return False
         if inside > 1:
             spans[path[0]] = spans.get(path[0], 0) + (inside - 1) * abs(coefficient)
-        left //= inside
         if extent > inside:
             steps.append((path[0], coefficient * inside))
     if left > 1:
@@ -208,6 +222,16 @@ def _bounded_operand(src: Tensor, dst: Tensor) -> Tensor:
     if not memory:
         raise ValueError(f"copy: bounds need an operand in memory, got {src} -> {dst}")
     return (outer or memory)[0]
+
+
+def _moved_by_state(atom: Any) -> bool:
+    """Whether a state field moves the accesses away from the coordinates of the view."""
+    op = _owner(atom)
+    while op is not None and op.name == "fly.atom.set_value":
+        if "soffset" in str(op.attributes["field"]) or "imm_offset" in str(op.attributes["field"]):
+            return True
+        op = _owner(op.operands[0])
+    return False
 
 
 def _check_resource(root: Tensor) -> None:
@@ -266,6 +290,9 @@ def bounded_copy(atom: Any, src: Tensor, dst: Tensor, bounds: Any, bits: int | N
     if address_space_of(root.type) not in list(fly.AddressSpace):
         _check_resource(root)
     limits = _limits(bounds, root)
+    if all(limit is not None for limit in limits) and _moved_by_state(atom):
+        raise ValueError("copy: an offset of the atom (soffset) moves its accesses, and bounds look at the coordinates "
+                         "of the view: give None for the mode along which it moves, or slice the view")  # fmt: skip
     coords = _replay(operations, _coordinates(root))
     element = _emit.bit_width(memory.type.element_type)
     element = 8 if element == 1 else element

@@ -7,7 +7,7 @@ from typing import Any
 from flydsl._mlir import ir
 
 from .. import _emit
-from .._lazy import fly_rocdl
+from .._lazy import arith, fly_rocdl
 from .._target import is_rdna, target_arch
 from ..meta import dsl_loc_tracing, note_buffer_argument
 from ..numeric import Int64
@@ -73,6 +73,9 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = False, *, num_records_by
         # In 64 bits: tensors over 2 GiB must not wrap.
         elements = elements if isinstance(elements, int) else Int64(elements)
         num_records_bytes = (elements * bits + 7) // 8 if bits % 8 else elements * (bits // 8)
+        if not isinstance(num_records_bytes, int):  # 4 GiB exactly would be 0 in the 32 bits of the descriptor
+            largest = _emit.constant(_int_type(64), MAX_RECORDS)
+            num_records_bytes = Int64(arith.MinUIOp(num_records_bytes.ir_value(), largest).result)
     return make_view(make_buffer_ptr(get_iter(tensor), num_records_bytes), layout)
 
 

@@ -100,6 +100,20 @@ static bool hasUnknownStep(CopyAtomType atom, Value tensor) {
   return !alg.failed() && stride.isInt() && !stride.num.isStatic;
 }
 
+// True if a swizzle takes the elements of one call apart: it permutes chunks smaller than the access.
+static bool isSplit(CopyAtomType atom, Value tensor) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+  int64_t bits = bitsPerCall(atom), element = memref ? elementBits(atom, memref) : 0;
+  if (!memref || element == 0 || bits <= element)
+    return false;
+  for (auto map = dyn_cast<ComposedLayoutAttr>(memref.getLayout()); map;
+       map = dyn_cast<ComposedLayoutAttr>(map.getOuter()))
+    if (auto swizzle = dyn_cast<SwizzleAttr>(map.getInner()))
+      if (!swizzle.isTrivial() && (int64_t(1) << swizzle.getBase()) < bits / element)
+        return true;
+  return false;
+}
+
 // The same atom, with its state, for values of `bits` bits; null if there is none.
 static Value narrowAtom(PatternRewriter &rewriter, Location loc, Value atom, int32_t bits) {
   auto type = cast<CopyAtomType>(atom.getType());
@@ -168,6 +182,12 @@ static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewrite
     if (failed(checkWhole(atomType, op.getSrc(), why)) ||
         failed(checkWhole(atomType, op.getDst(), why)))
       return reject(reasons, op, why);
+    for (Value tensor : {op.getSrc(), op.getDst()})
+      if (isSplit(atomType, tensor))
+        return reject(reasons, op,
+                      "moves " + Twine(bitsPerCall(atomType)) + " consecutive bits, but the swizzle of " +
+                          typeText(tensor) + " permutes smaller chunks: give it a larger base, or use "
+                          "an atom of one chunk");
     Value src = make<DecompositionOp>(rewriter, loc, op.getSrc());
     Value dst = make<DecompositionOp>(rewriter, loc, op.getDst());
     if (!src || !dst)
