@@ -16,6 +16,7 @@ if not PAGES.exists():
 
 SOURCES = Path(__file__).parents[2] / "src" / "flydsl"
 NATIVE = Path(__file__).parents[3] / "flydsl-runtime" / "native"
+PASSES = Path(__file__).parents[3] / "flydsl-ir" / "lib" / "fly" / "Transforms"
 
 
 def test_settings_page_is_generated() -> None:
@@ -28,8 +29,9 @@ def _messages() -> list[str]:
 
 
 def _code() -> str:
-    """All string text of the package and of the native launcher, with the seams of wrapped literals removed."""
-    text = "\n".join(p.read_text() for p in (*sorted(SOURCES.rglob("*.py")), *sorted(NATIVE.glob("*.cpp"))))
+    """All string text of the package, the native launcher and the passes, without the seams of wrapped literals."""
+    files = (*sorted(SOURCES.rglob("*.py")), *sorted(NATIVE.glob("*.cpp")), *sorted(PASSES.glob("*.cpp")))
+    text = "\n".join(p.read_text() for p in files)
     return re.sub(r'"\s*\n\s*f?"', "", text)
 
 
