@@ -68,7 +68,7 @@ def _origin(value: Any, element: ir.Type | None = None) -> Any:
 
 
 def _carried(op: Any, number: int) -> Any:
-    """The value that control flow carries first under this number: of a loop the initial one, of a branch one of two."""
+    """The value that control flow carries first under this number: a loop's initial one, one of a branch's two."""
     if op.name == "scf.for":
         return op.operands[3 + number]
     if op.name == "scf.while":
