@@ -34,7 +34,7 @@ CHUNK = 8      # float16 values of one 128-bit access
 
 
 @flyc.kernel
-def attention_kernel(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, O: fx.Tensor, rows: fx.Int32, keys: fx.Int32,
+def attention_kernel(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, Out: fx.Tensor, rows: fx.Int32, keys: fx.Int32,
                      first: fx.TiledMma, second: fx.TiledMma, copy_k: fx.TiledCopy, copy_v: fx.TiledCopy,
                      write_v: fx.TiledCopy, D: fx.Constexpr[int], BN: fx.Constexpr[int], causal: fx.Constexpr[bool]):
     """Workgroup (block, head) computes BM rows of a head, 64 or (where a wave has 32 lanes) 128."""
@@ -49,7 +49,7 @@ def attention_kernel(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, O: fx.Tensor, row
 
     q_tile = fx.flat_divide(head_of(Q, rows), (BM, D))[None, None, block, 0]
     k_tiles, v_tiles = [fx.flat_divide(head_of(t, keys), (BN, D))[None, None, None, 0] for t in (K, V)]
-    o = head_of(O, rows)
+    o = head_of(Out, rows)
     o_tile = fx.flat_divide(fx.make_view(fx.get_iter(o), fx.make_layout((D, rows), (1, D))), (D, BM))[
         None, None, 0, block]  # transposed, as it is computed
 
@@ -90,7 +90,8 @@ def attention_kernel(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, O: fx.Tensor, row
     def store(_, __):
         """The loaded tile into LDS, V transposed."""
         fx.copy(lds128, k_staged, k_write)
-        turned = fx.convert_layout(v_staged, write_v.thread_values((BN, D)), thread_values=copy_v.thread_values((BN, D)))
+        loaded, written = copy_v.thread_values((BN, D)), write_v.thread_values((BN, D))
+        turned = fx.convert_layout(v_staged, written, thread_values=loaded)
         fx.copy(lds64, turned, v_write)
 
     scores, sums = scores_of.make_fragment_C((BN, BM)), sums_of.make_fragment_C((D, BM))
@@ -152,10 +153,10 @@ def attention_kernel(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, O: fx.Tensor, row
 
 
 @flyc.jit
-def attention(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, O: fx.Tensor, heads: fx.Int32, rows: fx.Int32, keys: fx.Int32,
-              D: fx.Constexpr[int], causal: fx.Constexpr[bool], arch: fx.Constexpr[str],
+def attention(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, Out: fx.Tensor, heads: fx.Int32, rows: fx.Int32,
+              keys: fx.Int32, D: fx.Constexpr[int], causal: fx.Constexpr[bool], arch: fx.Constexpr[str],
               stream: fx.Stream = fx.Stream(None)):
-    """O[heads, rows, D] of Q[heads, rows, D] and K, V[heads, keys, D], row-major."""
+    """Out[heads, rows, D] of Q[heads, rows, D] and K, V[heads, keys, D], row-major."""
     BM, depth = THREADS // fx.num_warp_threads() * 16, 16 if arch in ("gfx942", "gfx1201") else 32
     waves = fx.make_layout((1, BM // 16, 1), (0, 1, 0))
     matrix = fx.rocdl.MFMA if arch.startswith("gfx9") else fx.rocdl.WMMA
@@ -172,7 +173,7 @@ def attention(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, O: fx.Tensor, heads: fx.
     blocks = fx.make_ordered_layout((THREADS * 4 // D, D // 4), (1, 0))  # 4 x 4 values each, loaded along D, ...
     copy_v = fx.make_tiled_copy_tv(c64, blocks, fx.make_ordered_layout((4, 4), (1, 0)))
     write_v = fx.make_tiled_copy_tv(c64, blocks, fx.make_ordered_layout((4, 4), (0, 1)))  # ... written across
-    attention_kernel(Q, K, V, O, rows, keys, first, second, copy_k, copy_v, write_v, D, BN, causal).launch(
+    attention_kernel(Q, K, V, Out, rows, keys, first, second, copy_k, copy_v, write_v, D, BN, causal).launch(
         grid=(fx.ceildiv(rows, BM), heads, 1), block=THREADS, stream=stream)
 
 

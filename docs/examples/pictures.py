@@ -44,7 +44,7 @@ def pictures() -> dict[str, str]:
             attention.tv_layout("c", (16, 16)), tile=(16, 16), title="S^T: lane and value of each (key, row)"
         ),
         "09_operand.svg": fl.to_svg(
-            attention.tv_layout("b", (16, 16)), tile=(16, 16), title="operand B of O^T: lane and value of each (row, key)"
+            attention.tv_layout("b", (16, 16)), tile=(16, 16), title="P as operand B: lane and value of each (row, key)"
         ),
     }
 

@@ -105,6 +105,36 @@ def add_tiles(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexpr)
     add_tiles_k(X, Y, tiles, config).launch(grid=1, block=THREADS)
 
 
+@flyc.kernel
+def halves_k(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    t = fx.thread_idx.x
+    lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 2 * THREADS, 16]).peek()
+    total = fx.Float32(0.0)
+    for i in range(n):
+        place = i % 2 * THREADS
+        lds[place + t] = X[t] + fx.Int32(i).to(fx.Float32)
+        fx.barrier_arrive()
+        total = total + X[t]  # needs nobody
+        fx.barrier_wait()
+        total = total + lds[place + (THREADS - 1 - t)]
+    Y[t] = total
+
+
+@flyc.jit
+def halves(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    halves_k(X, Y, n).launch(grid=1, block=THREADS)
+
+
+def test_halves_of_a_barrier(device: Any) -> None:
+    x, y = np.arange(THREADS, dtype=np.float32), np.full(THREADS, np.nan, np.float32)
+    if ARCH.startswith("gfx9"):
+        with pytest.raises(ValueError, match="split barrier"):
+            halves(x, y, 6)
+        return
+    halves(x, y, 6)
+    np.testing.assert_array_equal(y, 6 * x + 6 * x[::-1] + 15)
+
+
 def kinds(arch: str) -> list[str]:
     direct = ["direct", "early"] if arch.startswith("gfx9") else ["tensor"] if arch == "gfx1250" else []
     return ["staged", "reach", *direct]
