@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from flydsl._mlir import ir
+
 from .. import coop, gpu
 from .._lazy import LazyModule
 from .._target import require_arch, target_arch, target_warp_size
@@ -108,7 +110,7 @@ def barrier_arrive() -> None:
     require_arch("a split barrier", "gfx12", instead="; use fx.barrier()")
     _memory_order()
     s_wait_dscnt(0)
-    emit("s.barrier.signal", attributes={"id": _id()})
+    emit("s.barrier.signal", attributes={"id": _id(32)})
     _memory_order()
 
 
@@ -117,12 +119,10 @@ def barrier_wait() -> None:
     """Second half of a workgroup barrier: wait until every wave has arrived."""
     require_arch("a split barrier", "gfx12", instead="; use fx.barrier()")
     _memory_order()
-    emit("s.barrier.wait", attributes={"id": _id()})
+    emit("s.barrier.wait", attributes={"id": _id(16)})
     sched_barrier(0)
     _memory_order()
 
 
-def _id() -> Any:
-    from flydsl._mlir import ir
-
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(16), _WORKGROUP)
+def _id(bits: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(bits), _WORKGROUP)
