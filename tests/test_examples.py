@@ -92,6 +92,15 @@ def test_preshuffle_gemm_of_several_shapes(tmp_path):
     assert output.count("PASS") == 3
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_flash_attention_of_ragged_lengths(arch, tmp_path):
+    """Against float64; lengths below, at and beyond the tiles, more rows than keys, under all checks."""
+    sizes = ("1x1x1x64", "2x64x64x64", "1x130x7x128", "1x5x129x64", "1x150x200x128")
+    env = {"FLYDSL_RUNTIME_KIND": "sim", "ARCH": arch, "FLYDSL_SIM_ARCH": arch, "FLYDSL_SIM_CHECK": "oob,race,uninit"}
+    output = passed(run("09_flash_attention.py", tmp_path, "--sizes", *sizes, **env))
+    assert output.count("PASS") == 2 * len(sizes) and f"simulated {arch}" in output
+
+
 def test_examples_fail_loudly(tmp_path):
     code = (
         f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import _common, numpy as np;"

@@ -105,6 +105,75 @@ def add_tiles(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexpr)
     add_tiles_k(X, Y, tiles, config).launch(grid=1, block=THREADS)
 
 
+@flyc.kernel
+def halves_k(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    t = fx.thread_idx.x
+    lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 2 * THREADS, 16]).peek()
+    total = fx.Float32(0.0)
+    for i in range(n):
+        place = i % 2 * THREADS
+        lds[place + t] = X[t] + fx.Int32(i).to(fx.Float32)
+        fx.barrier_arrive()
+        total = total + X[t]  # needs nobody
+        fx.barrier_wait()
+        total = total + lds[place + (THREADS - 1 - t)]
+    Y[t] = total
+
+
+@flyc.jit
+def halves(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    halves_k(X, Y, n).launch(grid=1, block=THREADS)
+
+
+def test_halves_of_a_barrier(device: Any) -> None:
+    x, y = np.arange(THREADS, dtype=np.float32), np.full(THREADS, np.nan, np.float32)
+    if ARCH.startswith("gfx9"):
+        with pytest.raises(ValueError, match="split barrier"):
+            halves(x, y, 6)
+        return
+    halves(x, y, 6)
+    np.testing.assert_array_equal(y, 6 * x + 6 * x[::-1] + 15)
+
+
+@flyc.kernel
+def pairs_k(X: fx.Tensor, Y: fx.Tensor):
+    """The first two and the last two waves meet separately; each thread reads what its partner wave wrote."""
+    t = fx.thread_idx.x
+    lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 128, 16]).peek()
+    first, second = fx.NamedBarrier(2), fx.NamedBarrier(2)
+    wave = fx.wave_index()
+    if wave < 2:
+        first.join()
+    else:
+        second.join()
+    lds[t] = X[t]
+    if wave < 2:
+        first.arrive()
+        first.wait()
+    else:
+        second.arrive()
+        second.wait()
+    Y[t] = lds[t ^ 32]
+
+
+@flyc.jit
+def pairs(X: fx.Tensor, Y: fx.Tensor):
+    pairs_k(X, Y).launch(grid=1, block=128)
+
+
+def test_named_barriers(device: Any) -> None:
+    x, y = np.arange(128, dtype=np.float32), np.full(128, np.nan, np.float32)
+    if ARCH != "gfx1250":
+        with pytest.raises(ValueError, match="named barrier"):
+            pairs(x, y)
+        return
+    from flydsl.runtime.checking import checked
+
+    with checked("oob"):  # the race checker takes all waves of a workgroup for members of every barrier
+        pairs(x, y)
+    np.testing.assert_array_equal(y, x[np.arange(128) ^ 32])
+
+
 def kinds(arch: str) -> list[str]:
     direct = ["direct", "early"] if arch.startswith("gfx9") else ["tensor"] if arch == "gfx1250" else []
     return ["staged", "reach", *direct]

@@ -228,6 +228,8 @@ def _select(
             return False
         if name not in invoked:
             return True
+        if isinstance(value, _ir().Value):
+            return False  # a call changes the memory behind an SSA value (a fragment), never the value
         changes = name in mutated and isinstance(value, (list, dict, SimpleNamespace))
         return is_carriable(value) and (changes or holds_ir_values(value))
 

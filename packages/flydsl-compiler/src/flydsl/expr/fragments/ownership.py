@@ -214,8 +214,8 @@ def thread_values(fragment: Tensor) -> ThreadValues:
     found = known_thread_values(fragment)
     if found is None:
         raise ValueError(f"the thread-value layout of {fragment} is not known: make the fragment with make_fragment_A, "
-                         "_B or _C of a static tile (views and make_rmem_tensor do not have one), or give it with "
-                         "thread_values=")  # fmt: skip
+                         "_B or _C of a static tile (views, make_rmem_tensor and fragments that a loop assigns "
+                         "anew do not have one), or give it with thread_values=")  # fmt: skip
     return found
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from .producers import Direct, Registers, Staged, TensorMove
 from .schedule import Pipeline, Step, pipeline_range
-from .waves import WaveGroups, barrier_arrive, barrier_wait, lds_barrier, wave_index
+from .waves import NamedBarrier, WaveGroups, barrier_arrive, barrier_wait, lds_barrier, wave_index
 
 __all__ = [
-    "Direct", "Pipeline", "Registers", "Staged", "Step", "TensorMove", "WaveGroups", "barrier_arrive", "barrier_wait",
+    "Direct", "NamedBarrier", "Pipeline", "Registers", "Staged", "Step", "TensorMove", "WaveGroups", "barrier_arrive", "barrier_wait",
     "lds_barrier", "pipeline_range", "wave_index",
 ]  # fmt: skip

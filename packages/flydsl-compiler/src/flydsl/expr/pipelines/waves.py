@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from flydsl._mlir import ir
+
 from .. import coop, gpu
 from .._lazy import LazyModule
 from .._target import require_arch, target_arch, target_warp_size
@@ -108,7 +110,7 @@ def barrier_arrive() -> None:
     require_arch("a split barrier", "gfx12", instead="; use fx.barrier()")
     _memory_order()
     s_wait_dscnt(0)
-    emit("s.barrier.signal", attributes={"id": _id()})
+    emit("s.barrier.signal", attributes={"id": _id(32)})
     _memory_order()
 
 
@@ -117,12 +119,76 @@ def barrier_wait() -> None:
     """Second half of a workgroup barrier: wait until every wave has arrived."""
     require_arch("a split barrier", "gfx12", instead="; use fx.barrier()")
     _memory_order()
-    emit("s.barrier.wait", attributes={"id": _id()})
+    emit("s.barrier.wait", attributes={"id": _id(16)})
     sched_barrier(0)
     _memory_order()
 
 
-def _id() -> Any:
-    from flydsl._mlir import ir
+def _id(bits: int) -> ir.Attribute:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(bits), _WORKGROUP)
 
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(16), _WORKGROUP)
+
+class NamedBarrier:
+    """A barrier of some waves of a workgroup (gfx1250). A wave is a member of one at a time, by `join`.
+
+    Made by all waves together; it contains a workgroup barrier. ValueError on another target, or for a number of
+    waves that the workgroup does not have.
+
+    Args:
+        waves: number of members. The barrier opens when so many have arrived.
+    """
+
+    def __init__(self, waves: int) -> None:
+        require_arch("a named barrier", "gfx125", instead="; use fx.barrier()")
+        x, y, z = gpu.known_block_size()
+        if not 1 <= waves <= -(-x * y * z // target_warp_size()):
+            raise ValueError(f"a named barrier of {waves} waves in a workgroup of {-(-x * y * z // target_warp_size())}")
+        self.waves = waves
+        self._pointer = _named_barrier()
+        _flow.scf_if_dispatch(wave_index() == 0, lambda: self._emit("s.barrier.init"))
+        fenced(lds_barrier)
+
+    def _emit(self, name: str) -> None:
+        members = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), self.waves)
+        emit(name, [self._pointer], {} if name.endswith("join") else {"memberCnt": members})
+
+    @dsl_loc_tracing
+    def join(self) -> None:
+        """Make this wave a member."""
+        self._emit("s.barrier.join")
+
+    @dsl_loc_tracing
+    def arrive(self) -> None:
+        """This member has done its LDS accesses before here, and goes on."""
+        _memory_order()
+        s_wait_dscnt(0)
+        self._emit("s.barrier.signal.var")
+        _memory_order()
+
+    @dsl_loc_tracing
+    def wait(self) -> None:
+        """Wait until all members have arrived."""
+        _memory_order()
+        emit("s.barrier.wait", attributes={"id": ir.IntegerAttr.get(ir.IntegerType.get_signless(16), 1)})
+        sched_barrier(0)
+        _memory_order()
+
+
+def _named_barrier() -> ir.Value:
+    """Address of a new barrier variable of the kernel's module."""
+    function = ir.InsertionPoint.current.block.owner
+    while function.operation.name not in ("gpu.func", "func.func"):
+        function = function.operation.parent
+    module = function.operation.parent
+    block = module.operation.regions[0].blocks[0]
+    used = sum(op.operation.name == "llvm.mlir.global" for op in block.operations)
+    name = f"named_barrier_{used}"
+    with ir.InsertionPoint.at_block_begin(block):
+        ir.Operation.create("llvm.mlir.global", regions=1, attributes={
+            "sym_name": ir.StringAttr.get(name), "addr_space": ir.Attribute.parse("3 : i32"),
+            "global_type": ir.TypeAttr.get(ir.Type.parse('!llvm.target<"amdgcn.named.barrier", 0>')),
+            "linkage": ir.Attribute.parse("#llvm.linkage<internal>")})  # fmt: skip
+    pointer = ir.Type.parse("!llvm.ptr<3>")
+    op = ir.Operation.create("llvm.mlir.addressof", results=[pointer],
+                             attributes={"global_name": ir.FlatSymbolRefAttr.get(name)})  # fmt: skip
+    return op.result

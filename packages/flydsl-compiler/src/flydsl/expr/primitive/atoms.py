@@ -120,26 +120,27 @@ def tiled_mma_partition_shape(operand: Any, tiled_mma: TiledMma, shape: Any) -> 
 def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages: int | None = None) -> Tensor:
     """Register fragment for an operand, in the atom's element type; `stages` appends a slowest mode.
 
-    `tensor` is the operand's tile or its static shape: two multiples of the tile of the MMA. The fragment of a static
-    tile (without stages) knows its thread-value layout.
+    `tensor` is the operand's tile or its static shape: two multiples of the tile of the MMA. The registers are in the
+    order of the tile's strides; of a shape, along K for A and B. The fragment of a static tile (without stages) knows
+    its thread-value layout.
     """
     if stages is not None and (not isinstance(stages, int) or stages < 1):
         raise ValueError(f"stages must be a positive int, got {stages!r}")
     if isinstance(tensor, (tuple, list)):
-        tensor = _stand_in(tuple(tensor))
+        tensor = _stand_in(tuple(tensor), MmaOperand(int(operand)))
     fragment = fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
     if stages is None:
         _attach_thread_values(fragment, operand, tiled_mma, tensor)
     return fragment
 
 
-def _stand_in(shape: tuple[Any, ...]) -> Tensor:
-    """A tensor of a shape, of which only the shape is used."""
+def _stand_in(shape: tuple[Any, ...], operand: Any) -> Tensor:
+    """A tensor of a shape, of which only the layout is used: registers follow K for operands, M for the accumulator."""
     if len(shape) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape):
         raise ValueError(f"the shape of a fragment is two positive ints, got {shape!r}")
     pointer = fly.PointerType.get(ir.IntegerType.get_signless(8), fly.AddressSpace.Global, 1)
     nowhere = fly.inttoptr(pointer, _emit.constant(ir.IntegerType.get_signless(64), 0))
-    return fly.make_view(nowhere, make_layout(shape, (1, shape[0])))
+    return fly.make_view(nowhere, make_layout(shape, (1, shape[0]) if operand == MmaOperand.C else (shape[1], 1)))
 
 
 def _attach_thread_values(fragment: Tensor, operand: Any, tiled_mma: TiledMma, tensor: Tensor) -> None:
