@@ -161,7 +161,10 @@ public:
           live.erase(live.begin() + static_cast<ptrdiff_t>(i));
         }
         // Groups that only wait may wait for one that has not started yet.
-        bool taken = !live.empty() && waiting && live.size() < kResident && take(live, idle);
+        bool taken = false;
+        if (!live.empty() && waiting)
+          for (size_t more = 1 + live.size() / 4; more && live.size() < kResident && take(live, idle); --more)
+            taken = true;
         if (!taken && !live.empty())
           watchProgress(live, quietSince, seen);
       }

@@ -147,7 +147,8 @@ from .types import (
     UniversalCopy128b,
     UniversalFMA,
 )  # fmt: skip
-from .util import assume, const_expr, depth, has_none, printf, range_constexpr, rank, static
+from .printing import printf
+from .util import assume, const_expr, depth, has_none, range_constexpr, rank, static
 
 __all__ = [
     # enums
