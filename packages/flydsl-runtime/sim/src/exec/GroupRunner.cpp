@@ -377,7 +377,6 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
       if (place.stuck || w.state != WaveState::Running)
         return;
     }
-    Turn turn;
     for (uint64_t done = 0, part; done < slice; done += part) {
       part = std::min(slice - done, place.spins ? kWaitingLook : kLook);
       uint64_t left = part;
