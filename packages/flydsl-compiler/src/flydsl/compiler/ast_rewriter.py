@@ -97,6 +97,7 @@ _HELPERS: dict[str, Any] = {
     "dsl_not_": flow.dsl_not_,
     "dsl_boolop_": flow.dsl_boolop_,
     "dsl_compare_chain_": flow.dsl_compare_chain_,
+    "dsl_min_max_": flow.dsl_min_max_,
     "__check_local_var": flow.check_local_var,
     "__require_static": flow.require_static_,
     "__const_expr": flow.const_expr,

@@ -64,6 +64,16 @@ class Transformer(ast.NodeTransformer):
         self.occurrences: list[Counter[str]] = []
         self.parameters: list[set[str]] = []
 
+    # ---- calls
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """``min`` and ``max`` compare, which Python does with run-time values only where it is told how."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+            call = ast.Call(_name("dsl_min_max_"), [node.func, *node.args], node.keywords)
+            return ast.copy_location(call, node)
+        return node
+
     # ---- helpers
 
     def _frame(self, node: Any) -> SourceFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import sys
 import threading
@@ -87,6 +86,7 @@ class JitFunction:
         self._hints_fixed = False  # the hints of the thread are in `compile_hints` already
         self._processors: dict[int, list[Any]] = {}
         self._last: tuple[Any, CompiledFunction] | None = None
+        self._base: JitFunction | None = None  # of a variant with other hints: what it was made from
         self.__wrapped__ = self.func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
@@ -147,13 +147,22 @@ class JitFunction:
 
     def with_hints(self, hints: dict[str, Any]) -> JitFunction:
         """The same function with other compile hints, sharing what was compiled."""
-        variant = copy.copy(self)
+        variant = object.__new__(type(self))
+        variant.__dict__.update(self.__dict__)
+        variant._base = self if self._base is None else self._base
         variant.compile_hints = dict(hints)
         variant._plain = _Bound(variant, None)
         variant._dispatch = _undecided
         variant._instances = {}
         variant._variants = {}
         return variant
+
+    def __reduce__(self) -> Any:
+        """Pickled and copied like a plain function: by its name in its module. Variants also have their hints."""
+        return self.__qualname__ if self._base is None else (_variant, (self._base, dict(self.compile_hints)))
+
+    def __repr__(self) -> str:
+        return f"<jit function {self.__module__}.{self.__qualname__}{self._ensure_sig().signature}>"
 
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:
@@ -404,6 +413,10 @@ class JitFunction:
         return artifact
 
 
+def _variant(base: JitFunction, hints: dict[str, Any]) -> JitFunction:
+    return base.with_hints(hints)
+
+
 class BoundJitFunction:
     """A jit method bound to an instance."""
 
@@ -417,6 +430,9 @@ class BoundJitFunction:
         if function._bound(self.__self__).dispatch(*args, **kwargs) is None:
             return None
         return function._call((self.__self__, *args), kwargs)
+
+    def __reduce__(self) -> Any:
+        return BoundJitFunction, (self.__func__, self.__self__)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)

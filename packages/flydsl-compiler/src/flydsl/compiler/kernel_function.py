@@ -54,6 +54,10 @@ class KernelFunction:
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
 
+    def __reduce__(self) -> Any:
+        """Pickled and copied like a plain function: by its name in its module; bound to an instance, through that."""
+        return (getattr, (self._bound_self, self.__name__)) if self._bound_self is not None else self.__qualname__
+
     @property
     def func(self) -> Callable[..., Any]:
         """The rewritten function."""

@@ -368,7 +368,7 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
     // Where one is stuck, others will be.
     if (place.nextLook == kFirstLook && d.stuckSeen.load(std::memory_order_relaxed))
       place.nextLook = kSoonLook;
-    if (w.executed >= place.nextLook) {
+    if (w.executed >= place.nextLook || place.spins) {
       place.stuck = loopsForEver(w);
       if (place.stuck)
         d.stuckSeen = true;
@@ -377,7 +377,6 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
       if (place.stuck || w.state != WaveState::Running)
         return;
     }
-    Turn turn;
     for (uint64_t done = 0, part; done < slice; done += part) {
       part = std::min(slice - done, place.spins ? kWaitingLook : kLook);
       uint64_t left = part;

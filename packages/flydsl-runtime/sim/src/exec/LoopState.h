@@ -19,12 +19,14 @@ namespace flysim {
 
 struct Program;
 
-/// A turn of a wave that is not known to be stuck, of any launch of the process.
+/// The time in which a thread has waves that are not known to be stuck, of any launch.
 class Turn {
 public:
   Turn();
   ~Turn();
-  /// Turns that have ended so far; changes while one runs, too.
+  Turn(const Turn &) = delete;
+  Turn &operator=(const Turn &) = delete;
+  /// Turns that have ended so far; changes while one lasts, too.
   static uint64_t count();
 };
 

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace flysim {
@@ -142,6 +143,7 @@ public:
     std::vector<std::unique_ptr<GroupRunner>> live, idle;
     Clock::time_point quietSince = Clock::now();
     uint64_t seen = 0;
+    std::optional<Turn> turn(std::in_place);
     try {
       while (!failed.load(std::memory_order_relaxed)) {
         if (live.empty() && !take(live, idle))
@@ -161,9 +163,14 @@ public:
           live.erase(live.begin() + static_cast<ptrdiff_t>(i));
         }
         // Groups that only wait may wait for one that has not started yet.
-        bool taken = !live.empty() && waiting && live.size() < kResident && take(live, idle);
+        bool taken = false;
+        if (!live.empty() && waiting)
+          for (size_t more = 1 + live.size() / 4; more && live.size() < kResident && take(live, idle); --more)
+            taken = true;
         if (!taken && !live.empty())
-          watchProgress(live, quietSince, seen);
+          watchProgress(live, turn, quietSince, seen);
+        else if (!turn)
+          turn.emplace();
       }
     } catch (const Fault &f) {
       report(f);
@@ -192,12 +199,16 @@ private:
   }
 
   /// Ends a launch whose work-groups all wait for memory that nobody writes. `quietSince` is when this
-  /// thread saw the last turn of a wave that may get on, in any launch; `seen` their number then.
-  void watchProgress(const std::vector<std::unique_ptr<GroupRunner>> &live, Clock::time_point &quietSince,
-                     uint64_t &seen) {
+  /// thread last saw a thread with a wave that may get on, of any launch; `seen` the count then.
+  void watchProgress(const std::vector<std::unique_ptr<GroupRunner>> &live, std::optional<Turn> &turn,
+                     Clock::time_point &quietSince, uint64_t &seen) {
     bool stuck = true;
     for (const auto &group : live)
       stuck &= group->stuck();
+    if (stuck)
+      turn.reset();
+    else if (!turn)
+      turn.emplace();
     uint64_t now = Turn::count();
     if (!stuck || now != seen) {
       seen = now;

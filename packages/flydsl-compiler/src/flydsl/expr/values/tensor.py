@@ -30,11 +30,26 @@ def address_space_of(ty: Any) -> Any:
     return space
 
 
+def _plain_for_store(value: Any, element: ir.Type) -> Any:
+    """A NumPy scalar as a constant; TypeError for what is no value."""
+    item = getattr(value, "item", None)
+    if getattr(value, "shape", None) == () and callable(item):
+        number = item()
+        if isinstance(number, (bool, int, float)):
+            return convert_for_store(number, element)
+    given = "None" if value is None else f"{value!r}, a {type(value).__name__}"
+    hint = ": does the function that made it return its result?" if value is None else ""
+    expected = f"a number or a DSL value of type {element_class(element)}"
+    raise TypeError(f"cannot store {given}, to elements of type {element}{hint}; expected {expected}")
+
+
 def convert_for_store(value: Any, element: ir.Type) -> Any:
     """A literal as a constant of the element type; a typed value must already have it."""
     if isinstance(value, (bool, int, float)) or isinstance(value, Numeric) and value.is_static():
         literal = value.value if isinstance(value, Numeric) else value
         return element_class(element)(literal).ir_value()
+    if not isinstance(value, ir.Value) and not hasattr(value, "ir_value"):
+        return _plain_for_store(value, element)
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     found = raw.type.element_type if isinstance(raw.type, ir.VectorType) else raw.type
     if found != element and raw.type != element:
