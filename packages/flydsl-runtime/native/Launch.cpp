@@ -76,6 +76,8 @@ void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer) {
 TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
   for (size_t i = 0; i < plan.args.size(); ++i) {
     const ArgSpec &spec = plan.args[i];
+    if (spec.kind == ArgKind::Pointer && values[i].bits)
+      add(reinterpret_cast<const void *>(values[i].bits), SIZE_MAX);
     if (spec.kind != ArgKind::Tensor)
       continue;
     int64_t low = 0, high = 1;
@@ -87,13 +89,9 @@ TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
     }
     if (high == 0)
       continue;
-    if (count == kMaxRanges) {
-      count = 0;
-      return;
-    }
     const int64_t size = spec.dtype.bytes();
-    bases[count] = reinterpret_cast<const char *>(values[i].bits) + low * size;
-    bytes[count++] = static_cast<size_t>((high - low) * size);
+    add(reinterpret_cast<const char *>(values[i].bits) + low * size,
+        static_cast<size_t>((high - low) * size));
   }
 }
 

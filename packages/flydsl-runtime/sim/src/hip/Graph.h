@@ -72,6 +72,7 @@ struct KernelCall {
   std::vector<uint8_t> args; ///< the whole kernarg segment
   std::vector<void *> parameters; ///< into `args`, for hipGraphKernelNodeGetParams
   std::vector<Region> hostRanges;
+  Dispatch::Host host = Dispatch::Host::None;
 
   void run() const;
 };
