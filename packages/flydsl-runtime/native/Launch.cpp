@@ -83,9 +83,9 @@ static bool passesAddress(const ArgSpec &spec, const ArgValue &value) {
 }
 
 TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
+  bool anywhere = false; // then no array is stated, and the kernel may use all mapped memory
   for (size_t i = 0; i < plan.args.size(); ++i)
-    if (passesAddress(plan.args[i], values[i]))
-      return;
+    anywhere |= passesAddress(plan.args[i], values[i]);
   for (size_t i = 0; i < plan.args.size(); ++i) {
     const ArgSpec &spec = plan.args[i];
     if (spec.kind != ArgKind::Tensor)
@@ -99,16 +99,15 @@ TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
     }
     if (high == 0)
       continue;
-    if (count == kMaxRanges) {
-      count = 0;
-      return;
-    }
     const int64_t size = spec.dtype.bytes();
-    arguments[count] = {spec.name.c_str(), spec.dtype.frameworkName(),
-                        reinterpret_cast<const void *>(values[i].bits), static_cast<uint32_t>(size),
-                        static_cast<uint32_t>(spec.rank), values[i].shape, values[i].strides};
-    bases[count] = reinterpret_cast<const char *>(values[i].bits) + low * size;
-    bytes[count++] = static_cast<size_t>((high - low) * size);
+    if (named < kInlineRanges)
+      arguments[named++] = {spec.name.c_str(), spec.dtype.frameworkName(),
+                            reinterpret_cast<const void *>(values[i].bits),
+                            static_cast<uint32_t>(size), static_cast<uint32_t>(spec.rank),
+                            values[i].shape, values[i].strides};
+    if (!anywhere)
+      add(reinterpret_cast<const char *>(values[i].bits) + low * size,
+          static_cast<size_t>((high - low) * size));
   }
 }
 

@@ -408,7 +408,7 @@ private:
     int64_t offset = toInt(item(entry, 1), where), size = toInt(item(entry, 2), where);
     if (size != 1 && size != 2 && size != 4 && size != 8)
       fail(where, "kernel argument size must be 1, 2, 4 or 8");
-    if (offset < 0 || offset + size > kernargBytes)
+    if (offset < 0 || offset > kernargBytes - size)
       fail(where, "kernel argument lies outside the kernarg segment");
     return {checkReg(toInt(item(entry, 0), where)), static_cast<uint32_t>(offset),
             static_cast<uint32_t>(size)};

@@ -109,6 +109,16 @@ class Sim:
         self.check(self.lib.hipModuleGetFunction(ctypes.byref(function), module, name.encode()))
         return function
 
+    def state_ranges(self, args) -> None:
+        """Tells the next launch its host arrays: NumPy's, and whatever is mapped around other pointers."""
+        bounds = [(a.ctypes.data, a.nbytes) for a in args if isinstance(a, np.ndarray)]
+        bounds += [(a.value, ctypes.c_size_t(-1).value) for a in args
+                   if isinstance(a, (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int64)) and a.value]
+        if bounds:
+            bases = (ctypes.c_void_p * len(bounds))(*[base & (2**64 - 1) for base, _ in bounds])
+            sizes = (ctypes.c_size_t * len(bounds))(*[size for _, size in bounds])
+            self.lib.flysimLaunchRanges(bases, sizes, len(bounds))
+
     def launch(self, function, grid, block, args, lds: int = 0, stream=None, cooperative: bool = False) -> None:
         """Launches with NumPy arrays (passed as pointers), ctypes values or ints (i32)."""
         values = []
@@ -121,6 +131,7 @@ class Sim:
                 values.append(ctypes.c_float(a))
             else:
                 values.append(a)
+        self.state_ranges(args)
         pointers = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
         grid, block = (tuple(grid) + (1, 1))[:3], (tuple(block) + (1, 1))[:3]
         if cooperative:

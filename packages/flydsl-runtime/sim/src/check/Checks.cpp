@@ -187,10 +187,13 @@ public:
       ldsBounds(w, i, info);
     if (described && launch.gaps && info.store && !access.ldsSpace)
       rowBounds(w, i);
+    if (moves && (checks & (kCheckOob | kCheckRace)))
+      describeMoves(w, i, info, access, list);
+    if (moves && (checks & kCheckOob))
+      moveBounds(w, i, info);
     if (!(checks & kCheckRace))
       return;
     if (moves) {
-      describeMoves(w, i, info, access, list);
       g.races.moves(w, i, info, list);
     } else if (described) {
       g.races.memory(w, i, info, access, extra.scoped);
@@ -295,6 +298,20 @@ private:
                             format("write of %u bytes %s", access.bytes,
                                    gap->relation(at, access.bytes).c_str()),
                             siteOf(w, i, static_cast<int>(l), "write"), Place{"global", at, access.bytes});
+    }
+  }
+
+  void moveBounds(Wave &w, const Inst &i, const InstInfo &info) {
+    for (const LdsMove &m : list) {
+      if (m.inside(*w.wg))
+        continue;
+      const char *what = info.store ? "read" : "write";
+      return findings.add(FaultKind::IllegalAddress, "oob",
+                          format("transfer between memory and LDS: %s of %u bytes at LDS offset "
+                                 "%llu of %u (the hardware drops it)",
+                                 what, static_cast<unsigned>(m.bytes), (unsigned long long)m.lds,
+                                 w.wg->ldsSize),
+                          siteOf(w, i, m.lane, what), Place{"lds", m.lds, static_cast<unsigned>(m.bytes)});
     }
   }
 

@@ -94,6 +94,7 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
     if (program->disassembler->decode(bytes + pc, program->size - pc, range.addr + pc, raw)) {
       inst.length = static_cast<uint8_t>(raw.length);
       decodeInstruction(*program, raw, inst);
+      program->indexesRegisters |= !arch.gfx12() && inst.def && (inst.def->flags & kIndexes);
       if (log)
         seen.insert(raw.opcode);
     } else {

@@ -21,6 +21,7 @@ struct RegisterUse;
 struct Program {
   const ArchInfo *arch = nullptr;
   bool wave32 = false;
+  bool indexesRegisters = false; ///< has instructions that may begin the index mode of gfx9
   uint64_t base = 0, size = 0;
   std::vector<Inst> insts;
   std::vector<int32_t> indexAt; ///< dword offset -> instruction, -1 inside one

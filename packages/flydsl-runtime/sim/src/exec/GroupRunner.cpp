@@ -3,6 +3,7 @@
 #include "exec/GroupRunner.h"
 
 #include "exec/Interrupt.h"
+#include "check/Checks.h"
 #include "loader/SourceLines.h"
 #include "support/CrashGuard.h"
 
@@ -83,10 +84,13 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   ldsSize = d.kernel->ldsBytes + d.dynamicLds;
   // A dynamic stack needs more than the descriptor's fixed size.
   scratchPerLane = d.kernel->scratchBytes + (d.kernel->dynamicStack ? 16384 : 0);
-  if (scratchPerLane > (1u << 24))
+  // WAVESIZE of COMPUTE_TMPRING_SIZE: 15 bits of 1 KiB before gfx12, 18 bits of 256 bytes.
+  uint64_t mostScratch = arch.gfx12() ? 64u << 20 : 32u << 20;
+  if (uint64_t(scratchPerLane) * lanes > mostScratch)
     raise(FaultKind::InvalidConfiguration,
-          format("kernel %s needs %u bytes of scratch per lane", d.kernel->name.c_str(),
-                 scratchPerLane));
+          format("kernel %s needs %u bytes of scratch per lane; a wave of %s has %llu MiB",
+                 d.kernel->name.c_str(), scratchPerLane, arch.name,
+                 (unsigned long long)(mostScratch >> 20)));
   unsigned size = d.cluster[0] * d.cluster[1] * d.cluster[2];
   wgs.resize(size);
   waves.resize(size_t(size) * numWaves);
@@ -101,7 +105,9 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   clearRegisters();
   random = scheduleSeed();
   order.resize(waves.size());
-  if (!d.hostRanges.empty()) {
+  bool bounds = requestedChecks() & kCheckOob;
+  cache.exactReads(bounds);
+  if (d.host != Dispatch::Host::Mapped) {
     writable = d.hostRanges;
     // Flat instructions reach LDS and scratch by their host addresses.
     auto own = [&](const void *p, size_t bytes) {
@@ -112,7 +118,8 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
     own(scratch, size_t(scratchPerLane) * lanes * waves.size());
     std::sort(writable.begin(), writable.end(),
               [](const Region &a, const Region &b) { return a.lo < b.lo; });
-    cache.limitHostWrites(&writable);
+    // A launch that is checked for bounds may not read other host memory either.
+    cache.limitHost(&writable, d.host == Dispatch::Host::Arrays && !bounds);
   }
   cache.refresh();
 }
@@ -271,8 +278,39 @@ void GroupRunner::initVectors(Wave &w) {
   }
 }
 
+/// Fails when the index mode of gfx9 takes an operand of `i` beyond the vector registers: the
+/// rows behind them are other registers (a0 is row 256), or those of the next wave.
+static void checkIndexed(const Wave &w, const Inst &i) {
+  auto check = [&](const Operand &o) {
+    if (o.kind != OperandKind::Vgpr || !w.msb[o.msb])
+      return;
+    unsigned at = o.reg + w.msb[o.msb], last = o.reg < 256 ? 256 : 512;
+    if (at + o.count > last)
+      raise(FaultKind::IllegalAddress,
+            format("GPR indexing (s_set_gpr_idx) reaches %c%u; the last register is %c255",
+                   o.reg < 256 ? 'v' : 'a', at + o.count - 1 - (last - 256), o.reg < 256 ? 'v' : 'a'));
+  };
+  for (const Operand *o : {&i.dst, &i.src[0], &i.src[1], &i.src[2], &i.data})
+    check(*o);
+  if (i.ext)
+    for (const Operand *o : {&i.ext->scale[0], &i.ext->scale[1], &i.ext->index})
+      check(*o);
+}
+
 void GroupRunner::runLoop(Wave &w, uint64_t &budget) {
   const Inst *code = d.program->insts.data();
+  if (__builtin_expect(d.program->indexesRegisters, 0)) {
+    do {
+      const Inst &i = code[w.pc++];
+      w.cur = &i;
+      if (w.mode >> 27 & 1)
+        checkIndexed(w, i);
+      if (observer)
+        observer->instruction(w, i);
+      i.exec(w, i);
+    } while (w.state == WaveState::Running && --budget);
+    return;
+  }
   if (__builtin_expect(observer != nullptr, 0)) {
     do {
       const Inst &i = code[w.pc++];

@@ -20,8 +20,6 @@
 
 namespace flysim {
 
-namespace {
-
 void validate(const Dispatch &d) {
   const ArchInfo &arch = *d.program->arch;
   const KernelInfo &k = *d.kernel;
@@ -64,6 +62,8 @@ void validate(const Dispatch &d) {
                    k.name.c_str(), d.grid[0], d.grid[1], d.grid[2], d.cluster[0], d.cluster[1],
                    d.cluster[2]));
 }
+
+namespace {
 
 /// Kernarg segment and AQL packet in device memory.
 struct LaunchMemory {
@@ -139,12 +139,12 @@ public:
   }
 
   /// The work of one thread: takes groups until none is left.
-  void work() {
-    std::vector<std::unique_ptr<GroupRunner>> live, idle;
-    Clock::time_point quietSince = Clock::now();
-    uint64_t seen = 0;
-    std::optional<Turn> turn(std::in_place);
+  void work() noexcept {
     try {
+      std::vector<std::unique_ptr<GroupRunner>> live, idle;
+      Clock::time_point quietSince = Clock::now();
+      uint64_t seen = 0;
+      std::optional<Turn> turn(std::in_place);
       while (!failed.load(std::memory_order_relaxed)) {
         if (live.empty() && !take(live, idle))
           break;
@@ -174,6 +174,10 @@ public:
       }
     } catch (const Fault &f) {
       report(f);
+    } catch (const std::bad_alloc &) {
+      report(Fault{FaultKind::OutOfMemory, "the host has no memory for the state of a work-group", -1});
+    } catch (const std::exception &e) {
+      report(Fault{FaultKind::OutOfMemory, std::string("the host cannot run the launch: ") + e.what(), -1});
     }
   }
 
@@ -237,10 +241,11 @@ private:
     }
   }
 
-  void report(const Fault &f) {
+  /// Keeps the first fault. Called when memory may have run out: it takes none.
+  void report(Fault f) noexcept {
     std::lock_guard<std::mutex> guard(faultMutex);
     if (!failed.exchange(true))
-      first = f;
+      first = std::move(f);
   }
 
   const Dispatch &d;
@@ -260,7 +265,6 @@ std::mutex poolMutex;
 uint64_t mostGroups() { return uint64_t(workerCount()) * kResident; }
 
 void runDispatch(const Dispatch &dispatch) {
-  validate(dispatch);
   if (uint64_t(dispatch.grid[0]) * dispatch.grid[1] * dispatch.grid[2] == 0)
     return;
   installCrashHandler();
@@ -270,11 +274,15 @@ void runDispatch(const Dispatch &dispatch) {
   if (dispatch.ownThreads) {
     // Launches of several devices run beside each other, each on threads of its own.
     std::vector<std::thread> threads;
-    for (unsigned i = 1; i < launch.threads(); ++i)
-      threads.emplace_back([&] {
-        becomeWorker();
-        launch.work();
-      });
+    try {
+      for (unsigned i = 1; i < launch.threads(); ++i)
+        threads.emplace_back([&] {
+          becomeWorker();
+          launch.work();
+        });
+    } catch (const std::exception &) {
+      // The system gives no more threads: those that there are share the work.
+    }
     launch.work();
     for (std::thread &t : threads)
       t.join();

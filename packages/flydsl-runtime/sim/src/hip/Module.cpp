@@ -8,9 +8,11 @@
 #include "hip/Printf.h"
 #include "hip/Queues.h"
 #include "memory/Memory.h"
+#include "support/CrashGuard.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -148,9 +150,26 @@ hipError_t loadImage(void **out, const void *image, size_t size) {
 
 namespace {
 /// The host arrays of the calling thread's next launch (flysimLaunchRanges).
-thread_local std::vector<Region> nextRanges;
-/// The same with names (flysimLaunchArguments).
+struct Stated {
+  bool any = false;
+  std::vector<Region> ranges;
+};
+thread_local Stated nextRanges;
+/// Their names (flysimLaunchArguments).
 thread_local std::vector<LaunchArgument> nextArguments;
+
+/// What a launch may reach of host memory that HIP does not know. FLYDSL_SIM_HOST_MEMORY=mapped
+/// opens all of it to programs that state nothing.
+Dispatch::Host hostReach(const Stated &stated) {
+  const char *text = getenv("FLYDSL_SIM_HOST_MEMORY");
+  bool mapped = text && !strcmp(text, "mapped");
+  if (text && *text && !mapped && strcmp(text, "registered"))
+    raise(FaultKind::InvalidConfiguration,
+          format("FLYDSL_SIM_HOST_MEMORY=%s: expected 'registered' or 'mapped'", text));
+  if (!stated.any)
+    return mapped ? Dispatch::Host::Mapped : Dispatch::Host::None;
+  return stated.ranges.empty() ? Dispatch::Host::Mapped : Dispatch::Host::Arrays;
+}
 } // namespace
 
 /// FLYDSL_SIM_STALL_SECONDS, by default 3. Ten times as long where a later call of the program may
@@ -174,9 +193,11 @@ void KernelCall::run() const {
   d.dynamicLds = dynamicLds;
   d.hostRanges = hostRanges;
   d.arguments = arguments;
+  d.host = host;
   d.ownThreads = queuesEnabled();
   d.stops = stopRequests();
   d.stallSeconds = stallSeconds();
+  validate(d);
   // A call may run on several streams at once: what the launch adds goes to a copy.
   std::vector<uint8_t> segment = args;
   d.kernarg = &segment;
@@ -223,7 +244,15 @@ std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
   call->dynamicLds = dynamicLds;
   call->device = currentDevice();
   f.module->programFor(k); // an image without code fails here, not when it runs
-  call->args = packArguments(k, grid, block, dynamicLds, params, extra);
+  // The code object says how much of each argument is read, and may lie.
+  uint64_t address = 0;
+  installCrashHandler();
+  if (!protectedCall([&] { call->args = packArguments(k, grid, block, dynamicLds, params, extra); },
+                     address))
+    raise(FaultKind::InvalidConfiguration,
+          format("kernel %s: the arguments that its code object describes reach to 0x%llx, which the "
+                 "program has not mapped",
+                 k.name.c_str(), (unsigned long long)address));
   for (const KernelArg &a : k.args)
     if (a.kind.compare(0, 7, "hidden_") != 0)
       call->parameters.push_back(call->args.data() + a.offset);
@@ -252,6 +281,7 @@ hipError_t kernelWork(const hipKernelNodeParams &p, NodeWork &out) {
     out.type = NodeType::Kernel;
     std::shared_ptr<KernelCall> call =
         makeCall(*f, grid, block, p.sharedMemBytes, p.kernelParams, p.extra, nullptr);
+    call->host = hostReach({});
     out.kernel = call;
     out.run = [call] { call->run(); };
     return hipSuccess;
@@ -261,8 +291,8 @@ hipError_t kernelWork(const hipKernelNodeParams &p, NodeWork &out) {
 hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
                         uint32_t dynamicLds, void *stream, void **params, void **extra,
                         const uint32_t *cluster, bool cooperative) {
-  std::vector<Region> ranges = std::move(nextRanges);
-  nextRanges.clear();
+  Stated stated = std::move(nextRanges);
+  nextRanges = {};
   std::vector<LaunchArgument> named = std::move(nextArguments);
   nextArguments.clear();
   Function *f = checkedFunction(function);
@@ -273,7 +303,8 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
   return guarded([&] {
     std::shared_ptr<KernelCall> call =
         makeCall(*f, grid, block, dynamicLds, params, extra, cluster);
-    call->hostRanges = std::move(ranges);
+    call->host = hostReach(stated);
+    call->hostRanges = std::move(stated.ranges);
     call->arguments = std::move(named);
     call->cooperative = cooperative;
     NodeWork work;
@@ -469,25 +500,29 @@ FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, 
                       cluster[0] ? cluster : nullptr, cooperative);
 }
 /// The host arrays (not device allocations) of the calling thread's next launch: the kernel may
-/// write no other host memory. Without a call host writes are limited by the process's mappings.
+/// write no other host memory. SIZE_MAX bytes stand for whatever is mapped around the address;
+/// without arrays the kernel may use whatever the process has mapped. Without a call it may use
+/// no host memory that HIP has neither allocated nor registered.
 FLYSIM_API void flysimLaunchRanges(const void *const *bases, const size_t *bytes, unsigned count) {
-  nextRanges.clear();
+  nextRanges.any = true;
+  nextRanges.ranges.clear();
   for (unsigned i = 0; i < count; ++i) {
     auto at = reinterpret_cast<uint64_t>(bases[i]);
-    nextRanges.push_back(Region{at, at + bytes[i], true});
+    Region r{at, at + bytes[i], true};
+    if (bytes[i] == SIZE_MAX && !AddressSpace::instance().hostMapping(at, r))
+      r = Region{at, at, true}; // an allocation, or no address: it is not reached by this
+    if (r.hi >= r.lo)
+      nextRanges.ranges.push_back(r);
   }
 }
-/// As flysimLaunchRanges, with the names, types and shapes of the arrays: messages about the
-/// launch then name them.
+/// Names, types and shapes of arrays of the calling thread's next launch: messages about it then name
+/// them. What the kernel may reach is not changed by them.
 FLYSIM_API void flysimLaunchArguments(const FlysimArgument *list, unsigned count) {
-  nextRanges.clear();
   nextArguments.clear();
   for (unsigned i = 0; i < count; ++i) {
     LaunchArgument a(list[i]);
-    if (a.low == a.high)
-      continue;
-    nextRanges.push_back(Region{a.low, a.high, true});
-    nextArguments.push_back(std::move(a));
+    if (a.low != a.high)
+      nextArguments.push_back(std::move(a));
   }
 }
 FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy,
