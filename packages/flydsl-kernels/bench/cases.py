@@ -88,7 +88,7 @@ def _declared(target: Any, op: Any, name: str, m: int, n: int, options: dict[str
 
 
 def _size(result: Any, like: Any) -> int:
-    from flydsl.kernels.common.arrays import array_dtype
+    from flydsl.kernels.host.arrays import array_dtype
     from flydsl.kernels.target import target
 
     count = 1

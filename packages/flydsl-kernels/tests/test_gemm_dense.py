@@ -7,7 +7,6 @@ from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close_relative,
 
 import flydsl.runtime as rt
 from flydsl.kernels import ops
-from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import (
     build_gemm_module,
     compile_fp8_gemm,
@@ -19,6 +18,7 @@ from flydsl.kernels.gemm import (
     hgemm_splitk_,
     preshuffle_b_fp8,
 )
+from flydsl.kernels.target import target
 
 pytestmark = needs(*GENERAL_GEMM)
 MFMA = target().matrix == "mfma"

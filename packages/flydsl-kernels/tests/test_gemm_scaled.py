@@ -4,9 +4,9 @@ import pytest
 from kernel_helpers import close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
-from flydsl.kernels.common.arch import current_arch, target
 from flydsl.kernels.gemm import tuned, weights
 from flydsl.kernels.quant import reference as ref
+from flydsl.kernels.target import current_arch, target
 
 ROUNDING = 2.0**-8 * 1.01
 MICROSCALED = needs("gfx950", "gfx1250")

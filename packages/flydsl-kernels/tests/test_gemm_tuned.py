@@ -6,8 +6,8 @@ from kernel_helpers import GENERAL_GEMM, Guarded, close_relative, fp8_dtype, nee
 import flydsl.compiler as flyc
 import flydsl.ir
 from flydsl.kernels import gemm, ops
-from flydsl.kernels.common.arch import current_arch, target
 from flydsl.kernels.gemm import scaled, tuned
+from flydsl.kernels.target import current_arch, target
 
 HERE = target().arch
 BF16 = 2.0**-8

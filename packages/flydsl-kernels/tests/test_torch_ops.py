@@ -4,7 +4,7 @@ import pytest
 from kernel_helpers import random, torch
 
 from flydsl.kernels import ops
-from flydsl.kernels.common.arch import current_arch
+from flydsl.kernels.target import current_arch
 
 ops._torch()
 flydsl = torch.ops.flydsl

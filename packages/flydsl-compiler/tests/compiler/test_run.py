@@ -242,3 +242,31 @@ def test_compile_never_launches_unless_asked(load: Any, monkeypatch: pytest.Monk
     compiled(x, 1, 2, None)
     rt.synchronize()
     assert x[1, 2] == 14
+
+
+def test_line_tables_of_a_kernel_that_a_helper_launches():
+    """Operations of the host side then have call-site locations too, which the pass for debug scopes does not take."""
+    import numpy as np
+
+    import flydsl.compiler as flyc
+    import flydsl.expr as fx
+    from flydsl.utils import env
+
+    @flyc.kernel
+    def fill(out: fx.Tensor, n: fx.Int32):
+        if fx.thread_idx.x < n:
+            out[fx.thread_idx.x] = 7
+
+    @flyc.jit
+    def start(kernel, n, stream):
+        if n > 0:
+            kernel().launch(grid=1, block=64, stream=stream)
+
+    @flyc.jit
+    def launch(out: fx.Tensor, n: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        start(lambda: fill(out, n), n, stream)
+
+    out = np.zeros(64, np.int32)
+    with env.override(enable_debug_info=True):
+        launch(out, 5)
+    assert out.sum() == 35

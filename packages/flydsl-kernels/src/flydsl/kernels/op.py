@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from .common.arrays import allocate, is_torch, launch
+from .host.arrays import allocate, is_torch, launch
 from .target import Target, target
 
 __all__ = ["Form", "Gradient", "Op", "Plan", "Result", "declarations", "like", "statistic", "table"]

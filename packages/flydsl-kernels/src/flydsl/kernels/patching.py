@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from . import ops as _ops
-from .common.arrays import device_type
+from .host.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
 from .target import target
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .common.arrays import array_dtype
+from .host.arrays import array_dtype
 from .target import Target
 
 __all__ = ["Draw", "calc_diff", "cosine_difference", "relative_l2", "run_perftest", "verify_output"]

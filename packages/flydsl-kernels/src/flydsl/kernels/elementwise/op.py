@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..common.arrays import address, contiguous, is_torch
-from ..common.dtypes import FLOATS, dtype_name
+from ..host.arrays import address, contiguous, is_torch
+from ..host.dtypes import FLOATS, dtype_name
 from ..op import Gradient, Op, Plan, like
 from ..target import Target
 from .add import VECTOR_BITS, build_add_module

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ..common.arrays import array_dtype, launch
-from ..common.dtypes import dtype_name
+from ..host.arrays import array_dtype, launch
+from ..host.dtypes import dtype_name
 from ..target import target
 from .config import with_occupancy
 from .dense import gemm_a16w16

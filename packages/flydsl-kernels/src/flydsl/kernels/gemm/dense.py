@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arrays import allocate, contiguous, launch, padded, transposed, zeros
-from ..common.dtypes import dtype_name
-from ..common.index import cdiv
-from ..common.rows import pointer
+from ..host.arrays import allocate, contiguous, launch, padded, transposed
+from ..host.config import require
+from ..host.dtypes import dtype_name
 from ..op import Plan
+from ..parts.index import cdiv
+from ..parts.rows import pointer
 from ..target import Target, builder
 from ..target import target as current
-from .dense_config import LAYOUTS, dense_config
+from .dense_config import LAYOUTS, DenseConfig, dense_config
 from .dense_kernel import launch_dense
 from .tuned import dense_knobs
 
@@ -57,10 +59,15 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
                                   bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})  # fmt: skip
     config = dense_config("build_gemm_module", target, **fields)
-    if use_async_copy and not config.copies_directly:
-        raise ValueError("build_gemm_module: direct copies to LDS need gfx950, K a multiple of block_k * split_k and, "
-                         "where an operand is not consecutive in k, blocks of 64 or multiples of 128")  # fmt: skip
-    config = dense_config("build_gemm_module", target, use_async=use_async_copy, **fields)
+    require("build_gemm_module", config.copies_directly or not use_async_copy,
+            "direct copies to LDS need gfx950, K a multiple of block_k * split_k and, where an operand is not "
+            "consecutive in k, blocks of 64 or multiples of 128")  # fmt: skip
+    return dense_launcher(replace(config, use_async=use_async_copy).fitting("build_gemm_module"))
+
+
+@functools.cache  # the configuration has the target
+def dense_launcher(config: DenseConfig) -> Any:
+    """The launcher of a configuration, as :func:`build_gemm_module` describes it."""
 
     @flyc.jit
     def gemm(C, A, B, bias, workspace, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
@@ -146,17 +153,16 @@ def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: 
         return None
     a, b, layout, k = _fitting(a, b, layout, m, n, k)
     knobs = _knobs(target, m, n, k, layout, given)
-    build = functools.partial(build_gemm_module, n, k, dtype, result, layout, bias is not None, target=target)
-    run = build(**knobs)
+    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, target=target, **knobs)
     if run.config.copies_directly:  # LDS is filled without registers where that is possible
-        run = build(True, **knobs)
+        run = dense_launcher(replace(run.config, use_async=True).fitting("gemm_a16w16"))
     workspace = None
     if run.config.atomic:
         tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)
         if tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
             raise ValueError(f"gemm_a16w16: slices that add to C need at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
                              f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")  # fmt: skip
-        workspace = _flags(a, stream)
+        workspace = _flags(target, a, stream)
     elif knobs["split_k"] > 1:
         workspace = allocate(target, a, (knobs["split_k"] * m * n,), "f32")
     a, b, bias = contiguous(a), contiguous(b), None if bias is None else contiguous(bias)
@@ -219,11 +225,11 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
     return out
 
 
-def _flags(like: Any, stream: Any) -> Any:
+def _flags(target: Target, like: Any, stream: Any) -> Any:
     """Semaphores and signals of a stream and device, i32[2, 256], made zero at the first use."""
     key = (getattr(stream, "cuda_stream", stream), str(getattr(like, "device", "cpu")))
     if key not in _semaphores:
-        flags = zeros(like, (2, SPLIT_K_SEMAPHORE_MAX_LEN), "i32")
+        flags = allocate(target, like, (2, SPLIT_K_SEMAPHORE_MAX_LEN), "i32", True)
         _semaphores[key] = (flags, tuple(flags))
     return _semaphores[key][0]
 
@@ -233,7 +239,7 @@ def get_semaphore(stream: Any = None, device: Any = "cpu") -> tuple[Any, Any]:
     import torch
 
     like = torch.empty(0, device=device)
-    _flags(like, stream)
+    _flags(current(), like, stream)
     return _semaphores[(getattr(stream, "cuda_stream", stream), str(like.device))][1]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..common.arrays import copy_into, is_torch
-from ..common.dtypes import FLOATS, dtype_name
-from ..common.index import align_up
+from ..host.arrays import copy_into, is_torch
+from ..host.dtypes import FLOATS, dtype_name
 from ..op import Form, Gradient, Op, Plan, Result
+from ..parts.index import align_up
 from ..target import Target
 from .dense import check_a16w16, plan_a16w16
 from .tuned import dense_knobs

@@ -13,28 +13,35 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import div, mod, xcd_remap_bx_by
-from ..common.memory import Buffer
+from ..host.config import KernelConfig, require
+from ..parts.epilogue import Epilogue, ScaleBoth, TilePlace, store_tile
+from ..parts.index import div, mod, xcd_remap_bx_by
+from ..parts.memory import Buffer
 from ..target import Target, builder
-from .epilogue import Epilogue, TilePlace, store_tile
-from .matrix import MatrixOp
 
 __all__ = ["compile_fp8_gemm", "compile_rdna_fp8_gemm"]
 
 WAVE, WAVES = 32, 4
 K_STEP = 16       # k of one instruction: 8 bytes a lane
 PIECE_WORDS = 2
+ACC_LEN = 8       # rows of a lane in an accumulator
 
 
 @dataclass(frozen=True)
-class _Config:
+class _Config(KernelConfig):
     n: int
     k: int
-    target: Target
     tile_m: int
     tile_n: int
     tile_k: int
     group_m: int
+
+    @property
+    def threads(self) -> int:
+        return WAVE * WAVES
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n
 
     @property
     def m_repeat(self) -> int:
@@ -110,13 +117,11 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
         values = [fx.Vector(v, *kind) for v, kind in zip(results, kinds, strict=True)]
         acc, operands = values[:count], values[count:]
     acc = multiply(acc, operands)
-    op = MatrixOp("fp8", 1, 2, 8, False, 1, 1, None)  # type: ignore[arg-type] # only its sizes
     wave_column = column + wave * (config.n_repeat * 16)
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
-                      group)  # fmt: skip
-    store_tile(c, fx.BFloat16, acc, Epilogue({"scale_a": scale_a, "scale_b": scale_b}, config.n, "none", True), op,
-               place)  # fmt: skip
+                      group, ACC_LEN)  # fmt: skip
+    store_tile(c, fx.BFloat16, acc, Epilogue((ScaleBoth(scale_a, scale_b, m, config.n),)), place)
 
 
 def _rdna_config(where: str, target: Target, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
@@ -125,22 +130,20 @@ def _rdna_config(where: str, target: Target, n: int, k: int, tile_m: int, tile_n
     if k_unroll is None:
         k_unroll = 2 if k % (tile_k * 2) == 0 else 1
     for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 16 * WAVES), ("tile_k", tile_k, K_STEP)):
-        if value < unit or value % unit:
-            raise ValueError(f"{where}: {name} must be a positive multiple of {unit}, got {value}")
-    if k_unroll < 1:
-        raise ValueError(f"{where}: k_unroll must be positive, got {k_unroll}")
-    if n < 1 or n % tile_n:
-        raise ValueError(f"{where}: N = {n} must be a multiple of tile_n = {tile_n}")
-    if k < 1 or k % (tile_k * k_unroll):
-        raise ValueError(f"{where}: K = {k} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")
-    return _Config(n, k, target, tile_m, tile_n, tile_k * k_unroll, group_m)
+        require(where, value >= unit and value % unit == 0,
+                f"{name} must be a positive multiple of {unit}, got {value}")  # fmt: skip
+    require(where, k_unroll >= 1, f"k_unroll must be positive, got {k_unroll}")
+    require(where, n >= 1 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
+    require(where, k >= 1 and k % (tile_k * k_unroll) == 0,
+            f"K = {k} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")  # fmt: skip
+    return _Config(n, k, tile_m, tile_n, tile_k * k_unroll, group_m, target=target).fitting(where)
 
 
 def _launch(operands: tuple[Any, ...], m: Any, config: _Config, stream: Any) -> None:
     """Launch from a jit function."""
     config.target.require_traced()
     _fp8_kernel(*operands, m, config).launch(
-        grid=(fx.ceildiv(m, config.tile_m), config.n // config.tile_n), block=WAVE * WAVES, stream=stream
+        grid=config.grid(m), block=config.threads, stream=stream
     )
 
 
@@ -180,8 +183,7 @@ def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | 
         ValueError: the architecture or a size is not supported.
     """
     where = "compile_fp8_gemm"
-    if M < 1:
-        raise ValueError(f"{where}: M must be positive, got {M}")
+    require(where, M >= 1, f"M must be positive, got {M}")
     config = _rdna_config(where, target, N, K, tile_m, tile_n or (256 if M >= 256 else 128), tile_k, k_unroll, group_m)
 
     @flyc.jit

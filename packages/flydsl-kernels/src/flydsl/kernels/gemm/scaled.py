@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from ..common.arrays import array_dtype
-from ..common.dtypes import dtype_name
+from ..host.arrays import array_dtype
+from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..target import Target
 from .config import ACTIVATIONS

@@ -8,7 +8,7 @@ from dataclasses import replace
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.rows import fits_registers
+from ..parts.rows import fits_registers
 from ..target import Target, builder
 from ..target import target as current
 from .backward_kernel import launch_one_stage, launch_two_stage

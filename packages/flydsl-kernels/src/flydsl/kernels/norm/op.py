@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..common.arrays import allocate, as_rows, copy_into, is_torch, statistic, vector
-from ..common.dtypes import dtype_name, float_dtype
+from ..host.arrays import allocate, as_rows, copy_into, is_torch, statistic, vector
+from ..host.dtypes import dtype_name, float_dtype
 from ..op import Form, Gradient, Op, Plan, like
 from ..op import statistic as per_row
 from ..target import Target

@@ -8,10 +8,10 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import div, mod
-from ..common.memory import Buffer
-from ..common.reduce import imax, magnitude
-from ..common.rows import pointer
+from ..parts.index import div, mod
+from ..parts.memory import Buffer
+from ..parts.reduce import imax, magnitude
+from ..parts.rows import pointer
 from ..target import Target, builder
 
 __all__ = [
@@ -155,7 +155,7 @@ def build_mxfp4_moe_scale_sort_module(cols: int, *, target: Target):
 def mxfp4_moe_scale_sort(out_scale: Any, scale: Any, sorted_ids: Any, num_valid: Any, token_num: int, cols: int,
                          stream: Any = None) -> None:  # fmt: skip
     """Device form of ``moe_mxfp4_sort``: fills out_scale (rows of sorted_ids, cols/32)."""
-    from ..common.arrays import launch
+    from ..host.arrays import launch
 
     tiles = -(-sorted_ids.shape[0] // SORT_ROWS)
     run = build_mxfp4_moe_scale_sort_module(cols)

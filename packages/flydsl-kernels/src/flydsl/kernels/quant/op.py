@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..common.arrays import allocate, array_dtype, as_rows, contiguous, copy_into, is_torch
-from ..common.dtypes import dtype_name
+from ..host.arrays import allocate, array_dtype, as_rows, contiguous, copy_into, is_torch
+from ..host.dtypes import dtype_name
 from ..op import Op, Plan, Result, like, statistic
 from ..target import Target
 from . import builders as b

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..common.arrays import as_rows
-from ..common.dtypes import dtype_name
+from ..host.arrays import as_rows
+from ..host.dtypes import dtype_name
 from ..op import Gradient, Op, Plan, like
 from ..target import Target
 from .kernel import build_softmax_bwd_module, build_softmax_module

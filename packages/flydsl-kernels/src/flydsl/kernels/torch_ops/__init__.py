@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 from torch.library import Library, custom_op
 
-from ..common.arrays import array_dtype
+from ..host.arrays import array_dtype
 from ..op import Form, Op, declarations
 from ..target import target
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-
-from .memory import lds_read
+from flydsl.kernels.parts.memory import lds_read
 
 __all__ = ["c_shuffle_epilog", "default_epilog", "mfma_epilog"]
 

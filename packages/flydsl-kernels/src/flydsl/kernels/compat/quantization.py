@@ -1,3 +1,3 @@
 """Older name of :mod:`flydsl.kernels.quant`."""
 
-from .quant import *  # noqa: F403
+from flydsl.kernels.quant import *  # noqa: F403

@@ -8,12 +8,12 @@ from typing import Any
 
 import flydsl.runtime as rt
 
-from ..target import Target, target
+from ..target import Target
 from .dtypes import dtype_name
 
 __all__ = [
-    "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type", "empty",
-    "is_torch", "launch", "padded", "statistic", "stream_of", "transposed", "vector", "zeros",
+    "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
+    "is_torch", "launch", "padded", "statistic", "stream_of", "transposed", "vector",
 ]  # fmt: skip
 
 _NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8", "i32": "int32"}
@@ -57,16 +57,6 @@ def allocate(found: Target, like: Any, shape: tuple[int, ...], dtype: Any, zero:
     import numpy as np
 
     return (np.zeros if zero else np.empty)(shape, dtype)
-
-
-def empty(like: Any, shape: tuple[int, ...], name: str) -> Any:
-    """Uninitialised array of the kind and device of `like`."""
-    return allocate(target(), like, shape, name)
-
-
-def zeros(like: Any, shape: tuple[int, ...], name: str) -> Any:
-    """Zeroed array of the kind and device of `like`."""
-    return allocate(target(), like, shape, name, True)
 
 
 def address(array: Any) -> int:

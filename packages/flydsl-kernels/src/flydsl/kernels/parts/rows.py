@@ -18,7 +18,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .dtypes import FLOATS
+from ..host.dtypes import FLOATS
 from .index import div, mod
 
 __all__ = [

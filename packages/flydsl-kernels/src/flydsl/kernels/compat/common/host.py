@@ -7,10 +7,9 @@ import weakref
 from typing import Any
 
 import flydsl.compiler as flyc
-
-from ..target import target
-from .dtypes import FLOATS, dtype_name
-from .random import round_bf16_stochastic
+from flydsl.kernels.host.dtypes import FLOATS, dtype_name
+from flydsl.kernels.parts.random import round_bf16_stochastic
+from flydsl.kernels.target import target
 
 __all__ = [
     "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",

@@ -1,3 +1,3 @@
 """Older name of :mod:`flydsl.kernels.softmax`."""
 
-from .softmax import *  # noqa: F403
+from flydsl.kernels.softmax import *  # noqa: F403

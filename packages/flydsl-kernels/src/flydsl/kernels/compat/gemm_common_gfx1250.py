@@ -1,14 +1,14 @@
-"""Parts of GEMM kernels of gfx1250: LDS copies, barriers, waits for tensor copies, activations."""
+"""Older name of parts of GEMM kernels of gfx1250: LDS copies, barriers, waits for tensor copies, activations."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import flydsl.expr as fx
-
-from .common.index import compute_mcast_masks
-from .common.mathx import sigmoid
-from .common.memory import lds_read, lds_write
+from flydsl.kernels.parts.index import compute_mcast_masks
+from flydsl.kernels.parts.mathx import sigmoid
+from flydsl.kernels.parts.memory import lds_read, lds_write
+from flydsl.kernels.parts.sync import pipeline_fence, pipeline_fence_signal, pipeline_fence_wait, workgroup_barrier
 
 __all__ = [
     "compute_mcast_masks", "fmax_f32", "fmin_f32", "fused_silu_swiglu_elem", "make_lds_copy_ops", "pipeline_fence",
@@ -16,7 +16,6 @@ __all__ = [
 ]  # fmt: skip
 
 SWIGLU_SLOPE = 1.702
-WORKGROUP_BARRIER = -1
 
 
 def make_lds_copy_ops(bits: int) -> tuple[Any, Any]:
@@ -39,37 +38,6 @@ def make_lds_copy_ops(bits: int) -> tuple[Any, Any]:
         lds_write(pointer, at, value)
 
     return load, store
-
-
-def workgroup_barrier(use_cluster: bool = False) -> None:
-    """A barrier of the workgroup, or of all workgroups of its cluster."""
-    if use_cluster:
-        fx.rocdl.cluster.cluster_barrier()
-    else:
-        fx.barrier()
-
-
-def pipeline_fence(outstanding: int = 0, use_cluster: bool = False) -> None:
-    """Wait until at most `outstanding` tensor copies of this wave are under way, then for the other waves."""
-    fx.rocdl.s_wait_tensorcnt(outstanding)
-    workgroup_barrier(use_cluster)
-
-
-def pipeline_fence_signal(outstanding: int = 0, use_cluster: bool = False) -> None:
-    """The first half of :func:`pipeline_fence`: wait for copies, and tell the others."""
-    fx.rocdl.s_wait_tensorcnt(outstanding)
-    if use_cluster:
-        fx.rocdl.cluster.cluster_signal_once_per_wg()
-    else:
-        fx.rocdl.s_barrier_signal(WORKGROUP_BARRIER)
-
-
-def pipeline_fence_wait(use_cluster: bool = False) -> None:
-    """The second half of :func:`pipeline_fence`: wait for the others."""
-    if use_cluster:
-        fx.rocdl.cluster.cluster_wait()
-    else:
-        fx.rocdl.s_barrier_wait(WORKGROUP_BARRIER)
 
 
 def fmin_f32(a: Any, b: Any) -> Any:

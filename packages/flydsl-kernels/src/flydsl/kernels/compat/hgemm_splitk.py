@@ -1,6 +1,6 @@
 """Older name of a part of :mod:`flydsl.kernels.gemm.dense`."""
 
-from .gemm.dense import (
+from flydsl.kernels.gemm.dense import (
     SPLIT_K_SEMAPHORE_MAX_LEN,
     compile_hgemm_kernel,
     get_default_kwargs,

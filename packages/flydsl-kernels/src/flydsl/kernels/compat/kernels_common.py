@@ -1,7 +1,6 @@
 """Older name of helpers that the kernels share; see :mod:`flydsl.kernels.common`."""
 
-from .common.dtypes import element_of as dtype_to_elem_type
-from .common.host import (
+from flydsl.kernels.common.host import (
     _run_compiled,
     cvt_sr_f32_to_bf16,
     get_dtype_str,
@@ -9,8 +8,9 @@ from .common.host import (
     get_warp_size,
     validate_moe_dtypes,
 )
-from .common.index import align_up, cdiv, ceildiv, is_pow2, xcd_remap_bx_by
-from .target import default_f8_type
+from flydsl.kernels.host.dtypes import element_of as dtype_to_elem_type
+from flydsl.kernels.parts.index import align_up, cdiv, ceildiv, is_pow2, xcd_remap_bx_by
+from flydsl.kernels.target import default_f8_type
 
 get_dtype_in_kernel = dtype_to_elem_type
 
