@@ -6,7 +6,7 @@ To test one package with nothing but its own requirements, run `tox` in its fold
 """
 
 import os
-import tempfile
+import sys
 from pathlib import Path
 
 import nox
@@ -118,41 +118,20 @@ def integration(session: nox.Session, arch: str) -> None:
 
 @nox.session
 def wheels(session: nox.Session) -> None:
-    """Build all wheels, make them self-contained, install them in clean environments and run the example there."""
-    out = ROOT / "dist"
-    out.mkdir(exist_ok=True)
-    for old in out.glob("*.whl"):
-        old.unlink()
-    for package in PACKAGES:
-        built = sorted((ROOT / "build" / "wheels" / package).glob("*.whl"))
-        if built:  # the native wheel that tools/workspace.py built from this very tree
-            session.run("auditwheel", "repair", "--only-plat", "-w", str(out), str(built[-1]))
-        else:
-            session.run("python", "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q",
-                        "-w", str(out), f"packages/{package}")
-    with tempfile.TemporaryDirectory() as folder:
-        _clean_install(session, Path(folder) / "all", "numpy", *map(str, out.glob("*.whl")))
-        # Neither the workspace nor an installed LLVM may be needed: run from elsewhere, with a bare environment.
-        example = ROOT / "docs" / "examples" / "01_vector_add.py"
-        session.run(f"{folder}/all/bin/python", str(example), "--sizes", "100x1000", include_outer_env=False,
-                    env={"HOME": folder, "FLYDSL_RUNTIME_CACHE_DIR": f"{folder}/cache", "PATH": "/usr/bin:/bin"},
-                    external=True)
-        session.run(f"{folder}/all/bin/fly-opt", "--version", external=True, silent=True)
-        _clean_install(session, Path(folder) / "layout", *map(str, out.glob("flydsl_layout*.whl")))
-        session.run(f"{folder}/layout/bin/python", "-I", "-c",
-                    "from flydsl import layout as fl; a = fl.parse('(4,(2,8)):(2,(1,8))'); print(a, fl.size(a))",
-                    external=True)
+    """Build sdists and wheels, check sizes and needed libraries, install the set in clean environments and run it.
 
-
-def _clean_install(session: nox.Session, venv: Path, *requirements: str) -> None:
-    session.run("python", "-m", "venv", str(venv))
-    session.run(f"{venv}/bin/python", "-m", "pip", "install", "-q", *requirements, external=True)
+    By default for the workspace's Python only; `-- --python 3.12 --python 3.13` takes others that are installed.
+    """
+    chosen = session.posargs or ["--python", f"{sys.version_info[0]}.{sys.version_info[1]}"]
+    session.run("python", "tools/wheels.py", "build", *chosen)
+    session.run("python", "tools/wheels.py", "check", *chosen)
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Generate the dialect reference and check that every link in docs/ resolves."""
-    session.run("python", "tools/build_docs.py")
+    """Build the documentation site (docs/_site) and check it: links, docstrings, and every page in a browser."""
+    session.run("python", "tools/public_names.py", "check")
+    session.run("python", "tools/build_docs.py", *session.posargs)
 
 
 @nox.session

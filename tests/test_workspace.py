@@ -45,7 +45,7 @@ def test_a_step_runs_once_and_again_when_its_input_changes(tree, monkeypatch, ca
     source, runs = tree / "input", []
     source.write_text("1")
     step = workspace.Step("a step", lambda: workspace.fingerprint(source), lambda: runs.append(1))
-    monkeypatch.setattr(workspace, "steps", lambda with_torch: [step])
+    monkeypatch.setattr(workspace, "steps", lambda *_: [step])
     monkeypatch.setattr(workspace, "check_system", lambda: None)
     workspace.prepare()
     workspace.prepare()
@@ -60,7 +60,7 @@ def test_a_failed_step_is_not_recorded(tree, monkeypatch):
         raise workspace.SetupError("no")
 
     step = workspace.Step("a step", lambda: "key", fail)
-    monkeypatch.setattr(workspace, "steps", lambda with_torch: [step])
+    monkeypatch.setattr(workspace, "steps", lambda *_: [step])
     monkeypatch.setattr(workspace, "check_system", lambda: None)
     for _ in range(2):
         with pytest.raises(workspace.SetupError, match="no"):
@@ -90,7 +90,7 @@ def test_too_little_disk_is_said_in_gib(tree, monkeypatch):
 
 
 def test_without_root_and_sudo_the_command_to_run_is_shown(monkeypatch):
-    monkeypatch.setattr(workspace, "missing_apt_packages", lambda: ["llvm-22-dev"])
+    monkeypatch.setattr(workspace, "missing_apt_packages", lambda _wanted: ["llvm-22-dev"])
     monkeypatch.setattr(workspace.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(workspace.shutil, "which", lambda name: None)
     with pytest.raises(workspace.SetupError, match="As root: apt-get install .* llvm-22-dev"):

@@ -3,6 +3,7 @@
 
     tools/versions.py check              every pin equals the version in the tree (exit 1 otherwise)
     tools/versions.py bump PACKAGE PART  raise PART (major, minor, patch) and rewrite all pins on PACKAGE
+    tools/versions.py release            check, build the whole set, try it, write where it came from (dist/)
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=ROOT, help="workspace folder (default: this one)")
     sub = parser.add_subparsers(dest="command", required=True)
     sub.add_parser("check", help="verify pins and changelogs")
+    sub.add_parser("release", help="check, build, try the built set, write its provenance")
     bumper = sub.add_parser("bump", help="raise one package's version and the pins on it")
     bumper.add_argument("package")
     bumper.add_argument("part", choices=PARTS)
@@ -121,10 +123,16 @@ def main(argv: list[str] | None = None) -> int:
     found = problems(args.root)
     for problem in found:
         print(problem, file=sys.stderr)
-    if not found:
-        for name, folder in packages(args.root).items():
-            print(f"{name:18} {version_of(folder)}")
-    return 1 if found else 0
+    if found:
+        return 1
+    versions = {name: version_of(folder) for name, folder in packages(args.root).items()}
+    for name, version in versions.items():
+        print(f"{name:18} {version}")
+    if args.command == "release":
+        import release  # standard library alone until here: `check` runs before anything is installed
+
+        return release.release(args.root, versions)
+    return 0
 
 
 if __name__ == "__main__":

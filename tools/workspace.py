@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,8 @@ APT_PACKAGES = (
     "g++ cmake ninja-build ccache git ca-certificates python3-dev python3-venv "
     "llvm-22-dev libmlir-22-dev mlir-22-tools liblld-22-dev lld-22 llvm-22-tools clang-22"
 ).split()
+# What only the tests need: the browser in which the documentation site is checked.
+BROWSER_PACKAGES = ["chromium", "chromium-driver"]
 PURE = ("flydsl-layout", "flydsl-compiler", "flydsl-kernels")
 NATIVE = ("flydsl-ir", "flydsl-runtime")
 
@@ -133,17 +135,17 @@ def check_system() -> None:
         raise SetupError(f"{free:.1f} GiB free on the disk of {ROOT}, {needed} GiB needed for toolchain and build")
 
 
-def missing_apt_packages() -> list[str]:
-    """The toolchain packages that dpkg does not list as installed."""
-    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *APT_PACKAGES]
+def missing_apt_packages(wanted: Sequence[str] = APT_PACKAGES) -> list[str]:
+    """The packages (of the toolchain, unless told otherwise) that dpkg does not list as installed."""
+    query = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted]
     listed = subprocess.run(query, capture_output=True, text=True).stdout.split("\n")
     installed = {line.split()[0] for line in listed if line.endswith(" installed")}
-    return [p for p in APT_PACKAGES if p not in installed]
+    return [p for p in wanted if p not in installed]
 
 
-def install_apt() -> None:
-    """Install what is missing of the toolchain, as root or through sudo."""
-    missing = missing_apt_packages()
+def install_apt(wanted: Sequence[str] = APT_PACKAGES) -> None:
+    """Install what is missing of ``wanted``, as root or through sudo."""
+    missing = missing_apt_packages(wanted)
     if not missing:
         return
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
@@ -191,13 +193,15 @@ def install_pure() -> None:
 TORCH = "torch==2.13.0"
 
 
-def steps(with_torch: bool = False) -> list[Step]:
+def steps(with_torch: bool = False, with_browser: bool = False) -> list[Step]:
     """The set-up in order."""
     native = [
         Step(f"build and install {p}", lambda p=p: fingerprint(ROOT / "packages" / p),
              lambda p=p: install_native(p), beside=True)
         for p in NATIVE
     ]
+    browser = [Step("headless browser", lambda: "" if missing_apt_packages(BROWSER_PACKAGES) else "installed",
+                    lambda: install_apt(BROWSER_PACKAGES))]
     torch = [Step("install torch", lambda: TORCH, lambda: pip("install-torch", "install", TORCH))]
     return [
         Step("apt toolchain", lambda: "" if missing_apt_packages() else fingerprint(" ".join(APT_PACKAGES)),
@@ -207,13 +211,14 @@ def steps(with_torch: bool = False) -> list[Step]:
         Step("install the pure-Python packages",
              lambda: fingerprint(*(ROOT / "packages" / p / "pyproject.toml" for p in PURE)), install_pure),
         *(torch if with_torch else []),
+        *(browser if with_browser else []),
     ]
 
 
-def prepare(with_torch: bool = False) -> None:
+def prepare(with_torch: bool = False, with_browser: bool = False) -> None:
     """Bring the workspace up to date; prints one line a step. Raises SetupError."""
     check_system()
-    todo = steps(with_torch)
+    todo = steps(with_torch, with_browser)
     labelled = [(step, f"[{number}/{len(todo)}] {step.title}") for number, step in enumerate(todo, 1)]
     for beside, group in itertools.groupby(labelled, key=lambda entry: entry[0].beside):
         if beside:  # one compiles while the other is configured, linked or packed

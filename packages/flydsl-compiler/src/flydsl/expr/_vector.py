@@ -565,10 +565,12 @@ def full_like(template: Any, value: Any, dtype: Any = None) -> Vector:
 
 
 def zeros_like(template: Any, dtype: Any = None) -> Vector:
+    """A vector of zeros with the shape of `template`, and its element type unless `dtype` is given."""
     return Vector.filled_like(template, 0, dtype)
 
 
 def ones_like(template: Any, dtype: Any = None) -> Vector:
+    """A vector of ones with the shape of `template`, and its element type unless `dtype` is given."""
     return Vector.filled_like(template, 1, dtype)
 
 

@@ -56,4 +56,5 @@ def extract(vector: Any, static_position: Any = None, dynamic_position: Any = No
 
 @dsl_loc_tracing
 def bitcast(result_type: ir.Type, source: Any) -> Any:
+    """The bits of `source` as a vector of `result_type`; both have the same number of bits."""
     return _vector_dialect.bitcast(result_type, as_ir_value(source))

@@ -116,6 +116,7 @@ def make_tile(*modes: Any) -> Tile:
 
 @dsl_loc_tracing
 def get_shape(x: Any) -> IntTuple:
+    """Shape of a layout or tensor, nested as its modes are."""
     return fly.get_shape(x)
 
 
@@ -130,6 +131,7 @@ def get_stride(x: Any) -> IntTuple:
 
 @dsl_loc_tracing
 def get_layout(tensor: Any) -> Any:
+    """Layout of a tensor; TypeError for anything else."""
     return fly.get_layout(_require(tensor, (Tensor,), "tensor"))
 
 
@@ -141,16 +143,19 @@ def get_iter(tensor: Any) -> Any:
 
 @dsl_loc_tracing
 def composed_get_inner(layout: Any) -> Any:
+    """The inner part of `inner o offset o outer`: a layout or a swizzle."""
     return fly.composed_get_inner(_require(layout, (ComposedLayout,), "layout"))
 
 
 @dsl_loc_tracing
 def composed_get_offset(layout: Any) -> IntTuple:
+    """The offset of `inner o offset o outer`."""
     return fly.composed_get_offset(_require(layout, (ComposedLayout,), "layout"))
 
 
 @dsl_loc_tracing
 def composed_get_outer(layout: Any) -> Any:
+    """The outer part of `inner o offset o outer`: the layout that coordinates enter."""
     return fly.composed_get_outer(_require(layout, (ComposedLayout,), "layout"))
 
 

@@ -47,22 +47,27 @@ def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spel
 
 
 def UniversalCopy8b() -> ir.Type:  # noqa: N802
+    """Copy of one byte by one thread, between any two memory spaces."""
     return UniversalCopy(8)
 
 
 def UniversalCopy16b() -> ir.Type:  # noqa: N802
+    """Copy of 2 bytes by one thread, between any two memory spaces."""
     return UniversalCopy(16)
 
 
 def UniversalCopy32b() -> ir.Type:  # noqa: N802
+    """Copy of 4 bytes by one thread, between any two memory spaces."""
     return UniversalCopy(32)
 
 
 def UniversalCopy64b() -> ir.Type:  # noqa: N802
+    """Copy of 8 bytes by one thread, between any two memory spaces."""
     return UniversalCopy(64)
 
 
 def UniversalCopy128b() -> ir.Type:  # noqa: N802
+    """Copy of 16 bytes by one thread, between any two memory spaces."""
     return UniversalCopy(128)
 
 
@@ -80,30 +85,37 @@ def UniversalAtomic(op: Any, cls: Any, syncscope: str = SyncScope.System) -> ir.
 
 
 def UniversalAtomicAdd(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic addition of elements of type `cls` to memory, visible in `syncscope`."""
     return UniversalAtomic(AtomicOp.Add, cls, syncscope)
 
 
 def UniversalAtomicMax(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic maximum of elements of type `cls` to memory, visible in `syncscope`."""
     return UniversalAtomic(AtomicOp.Max, cls, syncscope)
 
 
 def UniversalAtomicMin(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic minimum of elements of type `cls` to memory, visible in `syncscope`."""
     return UniversalAtomic(AtomicOp.Min, cls, syncscope)
 
 
 def UniversalAtomicAnd(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic bitwise and (integers) of elements of type `cls` to memory, visible in `syncscope`."""
     return UniversalAtomic(AtomicOp.And, cls, syncscope)
 
 
 def UniversalAtomicOr(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic bitwise or (integers) of elements of type `cls` to memory, visible in `syncscope`."""
     return UniversalAtomic(AtomicOp.Or, cls, syncscope)
 
 
 def UniversalAtomicInc(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic increment of integers of type `cls` in memory that wraps to 0 above the operand, in `syncscope`."""
     return UniversalAtomic(AtomicOp.Inc, cls, syncscope)
 
 
 def UniversalAtomicDec(cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
+    """Atomic decrement of integers of type `cls` in memory that wraps to the operand at 0, in `syncscope`."""
     return UniversalAtomic(AtomicOp.Dec, cls, syncscope)
 
 

@@ -32,22 +32,27 @@ def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
 
 
 def BufferCopy8b(cache_modifier: int = 0) -> ir.Type:
+    """Copy of one byte to or from a buffer tensor. State: ``soffset`` (elements)."""
     return BufferCopy(8, cache_modifier)
 
 
 def BufferCopy16b(cache_modifier: int = 0) -> ir.Type:
+    """Copy of 2 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
     return BufferCopy(16, cache_modifier)
 
 
 def BufferCopy32b(cache_modifier: int = 0) -> ir.Type:
+    """Copy of 4 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
     return BufferCopy(32, cache_modifier)
 
 
 def BufferCopy64b(cache_modifier: int = 0) -> ir.Type:
+    """Copy of 8 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
     return BufferCopy(64, cache_modifier)
 
 
 def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
+    """Copy of 16 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
     return BufferCopy(128, cache_modifier)
 
 
@@ -64,6 +69,7 @@ def BufferCopyLDS(bit_size: int) -> ir.Type:
 
 
 def BufferCopyLDS32b() -> ir.Type:
+    """Direct copy of 4 bytes a lane from a buffer tensor to LDS (not on gfx11 and gfx120x)."""
     return BufferCopyLDS(32)
 
 
@@ -73,6 +79,7 @@ def BufferCopyLDS64b() -> ir.Type:
 
 
 def BufferCopyLDS128b() -> ir.Type:
+    """Direct copy of 16 bytes a lane from a buffer tensor to LDS (gfx950 only)."""
     return BufferCopyLDS(128)
 
 
@@ -82,14 +89,17 @@ def BufferAtomic(atomic_op: Any, val_type: Any) -> ir.Type:
 
 
 def BufferAtomicAdd(val_type: Any) -> ir.Type:
+    """Atomic addition of elements of `val_type` in a buffer tensor. State: ``soffset``."""
     return BufferAtomic(AtomicOp.Add, val_type)
 
 
 def BufferAtomicMax(val_type: Any) -> ir.Type:
+    """Atomic maximum of elements of `val_type` in a buffer tensor. State: ``soffset``."""
     return BufferAtomic(AtomicOp.Max, val_type)
 
 
 def BufferAtomicMin(val_type: Any) -> ir.Type:
+    """Atomic minimum of elements of `val_type` in a buffer tensor. State: ``soffset``."""
     return BufferAtomic(AtomicOp.Min, val_type)
 
 
