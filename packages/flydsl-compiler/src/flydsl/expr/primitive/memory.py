@@ -229,18 +229,7 @@ def make_fragment_like(x: Any, dtype: Any = None) -> Tensor:
     if not layout_type.is_static_shape:
         raise ValueError(f"make_fragment_like needs a static shape, got {x}")
     attr = None if dtype is None else ir.TypeAttr.get(mlir_type(dtype))
-    fragment = fly.make_fragment_like(x, dtype=attr)
-    _inherit_thread_values(x, fragment)
-    return fragment
-
-
-def _inherit_thread_values(x: Any, fragment: Tensor) -> None:
-    """What is made like a fragment holds the same elements in the same order."""
-    from ..fragments.ownership import attach, known_thread_values
-
-    tv = known_thread_values(x)
-    if tv is not None:
-        attach(fragment, tv)
+    return fly.make_fragment_like(x, dtype=attr)
 
 
 # --------------------------------------------------------------------------- memory references
