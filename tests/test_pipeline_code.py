@@ -1,4 +1,4 @@
-"""The code of pipelines: matrix instructions stay between the barriers where they were written, waits have their counts."""
+"""The code of pipelines: matrix instructions stay between the barriers where they were written, waits have counts."""
 
 import os
 import re

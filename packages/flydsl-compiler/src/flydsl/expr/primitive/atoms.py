@@ -136,7 +136,7 @@ def _stand_in(shape: tuple[Any, ...], operand: Any, tiled_mma: TiledMma) -> Tens
     sizes = tiled_mma.tile_size_mnk.to_py_value()
     tile = tuple(sizes[i] for i in {"A": (0, 2), "B": (1, 2), "C": (0, 1)}[operand.name])
     if any(n % t for n, t in zip(shape, tile, strict=True)):
-        raise ValueError(f"a fragment of {operand.name} of shape {shape} is no repetition of the tile {tile} of the MMA")
+        raise ValueError(f"a fragment of {operand.name} of shape {shape} is no repetition of the MMA's tile {tile}")
     pointer = fly.PointerType.get(ir.IntegerType.get_signless(8), fly.AddressSpace.Global, 1)
     nowhere = fly.inttoptr(pointer, _emit.constant(ir.IntegerType.get_signless(64), 0))
     return fly.make_view(nowhere, make_layout(shape, (1, shape[0]) if operand == MmaOperand.C else (shape[1], 1)))
