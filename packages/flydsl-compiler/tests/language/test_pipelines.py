@@ -233,11 +233,21 @@ def test_derived_counts(device: Any, tmp_path: Path) -> None:
     assert counts == [2, 2, 2, 2, 0]
 
 
+def test_turns_that_are_not_whole_stop_the_launch(device: Any) -> None:
+    from flydsl.runtime import SimulatorError
+
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    for tiles in (3, 7):
+        with pytest.raises(SimulatorError, match="trap"):
+            add_tiles(x, y, tiles, ("staged", 2, 0, "whole", "plain"))
+
+
 @pytest.mark.parametrize("producer, stages, message", [
     (lambda: fx.Direct(lambda tile, stage: None), 1, "two stages"),
     (lambda: fx.Direct(lambda tile, stage: None), 2, "starts no copy"),
     (lambda: fx.Staged(lambda tile, slot: None, lambda slot, stage: None, reach=0), 2, "reach"),
     (lambda: (), 2, "at least one producer"),
+    (lambda: fx.Registers(lambda tile, stage: None), 1, "two stages"),
 ])  # fmt: skip
 @pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="Direct is of gfx9")
 def test_refused(load: Any, producer: Any, stages: int, message: str, device: Any) -> None:

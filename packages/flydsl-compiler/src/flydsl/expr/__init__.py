@@ -64,8 +64,8 @@ _LAZY = {
 _LAZY_NAMES = {
     **dict.fromkeys("ThreadValues broadcast_to convert_layout layout_conversion reduce scan thread_values".split(),
                     "flydsl.expr.fragments"),
-    **dict.fromkeys("Direct NamedBarrier Pipeline Registers Staged TensorMove WaveGroups barrier_arrive barrier_wait lds_barrier "
-                    "pipeline_range wave_index".split(), "flydsl.expr.pipelines"),
+    **dict.fromkeys("Direct NamedBarrier Pipeline Registers Staged TensorMove WaveGroups barrier_arrive "
+                    "barrier_wait lds_barrier pipeline_range wave_index".split(), "flydsl.expr.pipelines"),
 }  # fmt: skip
 
 

@@ -11,6 +11,6 @@ from .schedule import Pipeline, Step, pipeline_range
 from .waves import NamedBarrier, WaveGroups, barrier_arrive, barrier_wait, lds_barrier, wave_index
 
 __all__ = [
-    "Direct", "NamedBarrier", "Pipeline", "Registers", "Staged", "Step", "TensorMove", "WaveGroups", "barrier_arrive", "barrier_wait",
-    "lds_barrier", "pipeline_range", "wave_index",
+    "Direct", "NamedBarrier", "Pipeline", "Registers", "Staged", "Step", "TensorMove", "WaveGroups", "barrier_arrive",
+    "barrier_wait", "lds_barrier", "pipeline_range", "wave_index",
 ]  # fmt: skip

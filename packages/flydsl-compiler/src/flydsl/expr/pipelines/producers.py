@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from .._target import require_arch, target_arch
 from ..rocdl.universal import s_wait_tensorcnt
@@ -39,7 +39,7 @@ class Staged:
     load: Callable[[Any, int], Any]
     store: Callable[[int, int], Any]
     reach: int = 1
-    counter = None
+    counter: ClassVar[str | None] = None
 
     def ahead(self, stages: int) -> int:
         if self.reach < 1:
@@ -57,88 +57,70 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Registers:
-    """Global memory to registers, where it stays: an operand that no other wave needs.
+class _Ring:
+    """A producer whose function starts moving a tile to its stage, where it ends up by itself."""
 
-    Args:
-        load: ``load(tile, stage)`` starts loading a tile into a set of registers, one a stage.
-        all_used: every value that is loaded is used. Then waits of other producers count the 128-bit buffer loads
-            between, and need not wait for them.
-    """
-
-    load: Callable[[Any, int], Any]
-    all_used: bool = False
-    counter = None
+    move: Callable[[Any, int], Any]
+    counter: ClassVar[str | None] = None
 
     def ahead(self, stages: int) -> int:
-        return _ring(stages, type(self).__name__)
+        if stages < 2:
+            raise ValueError(f"{type(self).__name__} needs two stages or more: one is read while another is filled")
+        return stages - 1
 
     def period(self, stages: int) -> int:
         return stages
 
     def start(self, tile: Any, number: int, stages: int) -> None:
-        self.load(tile, number % stages)
+        self.move(tile, number % stages)
 
     def finish(self, number: int, stages: int) -> None:
         pass
 
 
 @dataclass(frozen=True)
-class Direct:
+class Registers(_Ring):
+    """Global memory to registers, where it stays: an operand that no other wave needs.
+
+    Args:
+        move: ``load(tile, stage)`` starts loading a tile into a set of registers, one a stage.
+        all_used: every value that is loaded is used. Then waits of other producers count the 128-bit buffer loads
+            between, and need not wait for them.
+    """
+
+    all_used: bool = False
+
+
+@dataclass(frozen=True)
+class Direct(_Ring):
     """Global memory directly to LDS (gfx942 32 bits a lane, gfx950 128), counted by the vector memory counter.
 
     Args:
-        copy: ``copy(tile, stage)`` starts the copies of a tile to a stage.
+        move: ``copy(tile, stage)`` starts the copies of a tile to a stage.
         early: start them one step earlier, behind the barrier that frees the stage. A tile whose copies are split
             into an early producer and another one is spread over the whole of a step.
     """
 
-    copy: Callable[[Any, int], Any]
     early: bool = False
-    counter = "vm"
+    counter: ClassVar[str | None] = "vm"
 
     def ahead(self, stages: int) -> int:
         if not target_arch().startswith("gfx9"):
             raise ValueError(f"Direct copies to LDS are of gfx9, the target is {target_arch()}: use Staged"
                              + (" or TensorMove" if target_arch().startswith("gfx125") else ""))  # fmt: skip
-        return _ring(stages, type(self).__name__)
-
-    def period(self, stages: int) -> int:
-        return stages
-
-    def start(self, tile: Any, number: int, stages: int) -> None:
-        self.copy(tile, number % stages)
-
-    def finish(self, number: int, stages: int) -> None:
-        pass
+        return super().ahead(stages)
 
 
 @dataclass(frozen=True)
-class TensorMove:
+class TensorMove(_Ring):
     """Global memory to LDS by the tensor data mover (gfx1250), counted by its own counter. Arguments as of `Direct`."""
 
-    copy: Callable[[Any, int], Any]
     early: bool = False
-    counter = "tensor"
+    counter: ClassVar[str | None] = "tensor"
 
     def ahead(self, stages: int) -> int:
         require_arch("TensorMove", "gfx1250", instead="; use Staged")
-        return _ring(stages, type(self).__name__)
-
-    def period(self, stages: int) -> int:
-        return stages
-
-    def start(self, tile: Any, number: int, stages: int) -> None:
-        self.copy(tile, number % stages)
-
-    def finish(self, number: int, stages: int) -> None:
-        pass
-
-
-def _ring(stages: int, what: str) -> int:
-    if stages < 2:
-        raise ValueError(f"{what} needs two stages or more: one is read while another is filled")
-    return stages - 1
+        return super().ahead(stages)
 
 
 Producer = Staged | Registers | Direct | TensorMove

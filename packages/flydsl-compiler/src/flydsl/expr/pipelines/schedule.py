@@ -18,13 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._lazy import LazyModule
 from ..arith import min as _min
 from ..meta import dsl_loc_tracing
 from ..numeric import Int32, as_numeric
 from ..rocdl.universal import s_barrier, s_setprio, sched_barrier
+from ..rocdl.utils import call_intrinsic
 from .counts import started
 from .producers import Direct, Producer, Registers, Staged, TensorMove, wait_for
 from .waves import WaveGroups, fenced, lds_barrier
+
+_flow = LazyModule("flydsl.compiler.control_flow")
+_NO_VMEM = "non_mem_non_sideeffect|valu|salu|mfma_wmma|all_ds|ds_read|ds_write|transcendental"
 
 
 @dataclass
@@ -36,9 +41,9 @@ class Pipeline:
         stages: tiles that have a place at once.
         producers: one or more of `Staged`, `Direct`, `TensorMove`, `Registers`.
         whole_turns: a run-time number of tiles is a multiple of the stages, and at least as many: the tail is then
-            known, and starts nothing. Otherwise the last steps start tiles that exist already (the number of the tile
-            is clamped) so that the counts of the waits hold.
-        groups: waves in groups that take turns at `Step.turn`; each runs one turn behind the one before.
+            known, and starts nothing. A kernel for which it is not true traps. Otherwise the last steps start tiles
+            that exist already (the number of the tile is clamped) so that the counts of the waits hold.
+        groups: two groups of waves that take turns at `Step.turn`; the second runs one turn behind the first.
         specialised: ``(WaveGroups, n)``: group n only starts copies, the others only compute.
 
     Raises:
@@ -69,8 +74,12 @@ class Pipeline:
         if staged and (self.groups is not None or self.specialised is not None):
             raise ValueError("waves that take turns or are specialised need Direct copies or TensorMove: with Staged "
                              "every wave stores to LDS between its products")  # fmt: skip
-        if self.specialised is not None and any(p.early for p in self._direct()):
-            raise ValueError("specialised waves have no early copies: they do nothing but start copies")
+        if any(p.early for p in self._direct()) and (self.groups is not None or self.specialised is not None):
+            raise ValueError("early copies need waves that all pass the turn together: no groups, no specialised waves")
+        if self.groups is not None and self.groups.count != 2:
+            # A step has two barriers: what is waited for before the first is complete behind the second only if no
+            # group is more than one barrier behind.
+            raise ValueError(f"two groups take turns in a pipeline, got {self.groups.count}")
         tiles = self.tiles
         if not isinstance(tiles, int):
             tiles = as_numeric(tiles)
@@ -131,9 +140,16 @@ class Pipeline:
             raise ValueError("the pipeline has been started already")
         self._begun = True
         self._log.clear()
+        if self.whole_turns and not self.is_static:
+            self._check_turns()
         self._prologue()
         if self.groups is not None:
             self.groups.stagger()
+
+    def _check_turns(self) -> None:
+        """Stop a launch whose number of tiles is not what `whole_turns` says, rather than leave tiles out."""
+        wrong = (self.tiles % self.unroll != 0) | (self.tiles < self.unroll)
+        _flow.scf_if_dispatch(wrong, lambda: call_intrinsic("llvm.trap", []))
 
     def _exists(self, tile: int) -> bool:
         return not self.is_static or tile < self.tiles
@@ -223,6 +239,8 @@ class Step:
         self._starts(early=False)
         values = body(self, values)
         if not self._advanced:
+            if pipeline.groups is not None:
+                raise ValueError("in a pipeline with groups the products of each step are in `with step.turn():`")
             self.advance()
         return values
 
@@ -234,6 +252,8 @@ class Step:
             ahead = pipeline._started(producer)
             if self._left is None or self._left >= ahead:
                 pipeline._start(producer, self.tile + ahead, self._number + ahead)
+                if producer.counter is not None and any(getattr(p, "all_used", False) for p in pipeline.producers):
+                    sched_barrier(_NO_VMEM)  # loads that are counted after these copies must stay after them
 
     @dsl_loc_tracing
     def store(self) -> None:
@@ -259,6 +279,8 @@ class Step:
         Called where the last fragments of this tile have been read; else at the end of the step. Nothing is moved
         across it: matrix instructions stay where they are.
         """
+        if self._pipeline.groups is not None:
+            raise ValueError("in a pipeline with groups `with step.turn():` advances")
         self._turn(lds_barrier)
 
     def _turn(self, barrier: Callable[[], None]) -> None:

@@ -28,6 +28,12 @@ def wave_index() -> Any:
     return Int32(readfirstlane(i32_type(), (coop._linear_thread() // target_warp_size()).ir_value()))
 
 
+def _wave_count() -> int:
+    """Waves of the workgroup."""
+    x, y, z = gpu.known_block_size()
+    return -(-x * y * z // target_warp_size())
+
+
 class WaveGroups:
     """The waves of a workgroup in groups of neighbours, which may do different things or take turns.
 
@@ -39,8 +45,7 @@ class WaveGroups:
     """
 
     def __init__(self, count: int = 2) -> None:
-        x, y, z = gpu.known_block_size()
-        waves = -(-x * y * z // target_warp_size())
+        waves = _wave_count()
         if count < 1 or waves % count:
             raise ValueError(f"{waves} waves do not divide into {count} groups")
         self.count, self.waves = count, waves // count
@@ -140,9 +145,8 @@ class NamedBarrier:
 
     def __init__(self, waves: int) -> None:
         require_arch("a named barrier", "gfx125", instead="; use fx.barrier()")
-        x, y, z = gpu.known_block_size()
-        if not 1 <= waves <= -(-x * y * z // target_warp_size()):
-            raise ValueError(f"a named barrier of {waves} waves in a workgroup of {-(-x * y * z // target_warp_size())}")
+        if not 1 <= waves <= _wave_count():
+            raise ValueError(f"a named barrier of {waves} waves in a workgroup of {_wave_count()}")
         self.waves = waves
         self._pointer = _named_barrier()
         _flow.scf_if_dispatch(wave_index() == 0, lambda: self._emit("s.barrier.init"))

@@ -127,36 +127,21 @@ def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages:
     if stages is not None and (not isinstance(stages, int) or stages < 1):
         raise ValueError(f"stages must be a positive int, got {stages!r}")
     if isinstance(tensor, (tuple, list)):
-        tensor = _stand_in(tuple(tensor), MmaOperand(int(operand)))
-    fragment = fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
-    if stages is None:
-        _attach_thread_values(fragment, operand, tiled_mma, tensor)
-    return fragment
+        tensor = _stand_in(tuple(tensor), MmaOperand(int(operand)), tiled_mma)
+    return fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
 
 
-def _stand_in(shape: tuple[Any, ...], operand: Any) -> Tensor:
+def _stand_in(shape: tuple[Any, ...], operand: Any, tiled_mma: TiledMma) -> Tensor:
     """A tensor of a shape, of which only the layout is used: registers follow K for operands, M for the accumulator."""
     if len(shape) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape):
         raise ValueError(f"the shape of a fragment is two positive ints, got {shape!r}")
+    sizes = tiled_mma.tile_size_mnk.to_py_value()
+    tile = tuple(sizes[i] for i in {"A": (0, 2), "B": (1, 2), "C": (0, 1)}[operand.name])
+    if any(n % t for n, t in zip(shape, tile, strict=True)):
+        raise ValueError(f"a fragment of {operand.name} of shape {shape} is no repetition of the MMA's tile {tile}")
     pointer = fly.PointerType.get(ir.IntegerType.get_signless(8), fly.AddressSpace.Global, 1)
     nowhere = fly.inttoptr(pointer, _emit.constant(ir.IntegerType.get_signless(64), 0))
     return fly.make_view(nowhere, make_layout(shape, (1, shape[0]) if operand == MmaOperand.C else (shape[1], 1)))
-
-
-def _attach_thread_values(fragment: Tensor, operand: Any, tiled_mma: TiledMma, tensor: Tensor) -> None:
-    """Let a fragment know its thread-value layout, where the tile is static and has one mode a dimension."""
-    from ..fragments.ownership import attach, mma_thread_values
-
-    layout = tensor.type.layout
-    while isinstance(layout, fly.ComposedLayoutType):
-        layout = layout.outer
-    if not layout.is_static_shape or tensor.rank != 2:
-        return
-    try:
-        tv = mma_thread_values(tiled_mma.type, MmaOperand(int(operand)).name, _extents(tensor))
-    except (algebra.LayoutError, ValueError):
-        return  # no thread-value layout, so what asks for one says so
-    attach(fragment, tv)
 
 
 def _mma_operand(operand: Any) -> Any:

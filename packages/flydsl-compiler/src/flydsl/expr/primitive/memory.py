@@ -236,17 +236,7 @@ def make_fragment_like(x: Any, dtype: Any = None) -> Tensor:
         raise ValueError(f"make_fragment_like needs a static shape, got {x}")
     attr = None if dtype is None else ir.TypeAttr.get(mlir_type(dtype))
     fragment = fly.make_fragment_like(x, dtype=attr)
-    _inherit_thread_values(x, fragment)
     return note_element_class(fragment, dtype) if isinstance(dtype, NumericMeta) else fragment
-
-
-def _inherit_thread_values(x: Any, fragment: Tensor) -> None:
-    """What is made like a fragment holds the same elements in the same order."""
-    from ..fragments.ownership import attach, known_thread_values
-
-    tv = known_thread_values(x)
-    if tv is not None:
-        attach(fragment, tv)
 
 
 # --------------------------------------------------------------------------- memory references
