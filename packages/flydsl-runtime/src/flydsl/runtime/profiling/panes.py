@@ -74,10 +74,14 @@ def panes(launch: LaunchProfile) -> str:
         worst = max(i.stall, key=lambda k: i.stall[k], default="") if i.stall else ""
         link = f' data-line="{html.escape(i.source)}"' if i.source else ""
         number = i.source.rsplit(":", 1)[-1] if i.source else ""
-        right.append(f"<li{link}>{_bar(w / top, f'{100 * w / total:.1f} % of the {what}, issued {i.issued} times')}"
-                     f"<span>{number}</span><code>{html.escape(i.text)}</code><em>{html.escape(STALLS.get(worst, ''))}</em></li>")
-    return (f'<div class="panes"><div class="pane"><h4>Python source</h4><ol>{_source(lines, total, what)}</ol></div>'
-            f'<div class="pane"><h4>Instructions</h4><ol>{"".join(right)}</ol></div></div>')
+        right.append(
+            f"<li{link}>{_bar(w / top, f'{100 * w / total:.1f} % of the {what}, issued {i.issued} times')}"
+            f"<span>{number}</span><code>{html.escape(i.text)}</code><em>{html.escape(STALLS.get(worst, ''))}</em></li>"
+        )
+    return (
+        f'<div class="panes"><div class="pane"><h4>Python source</h4><ol>{_source(lines, total, what)}</ol></div>'
+        f'<div class="pane"><h4>Instructions</h4><ol>{"".join(right)}</ol></div></div>'
+    )
 
 
 def _source(weights: dict[str, int], total: int, what: str) -> str:
@@ -102,6 +106,8 @@ def _source(weights: dict[str, int], total: int, what: str) -> str:
             weight = lines.get(n, 0)
             link = f' data-line="{html.escape(f"{file}:{n}")}"' if n in lines else ""
             share = f"{100 * weight / total:.1f} % of the {what}"
-            out.append(f"<li{link}>{_bar(weight / top, share)}<span>{n}</span><code>{html.escape(text)}</code>"
-                       f"<em>{share.split(' of')[0] if n in lines else ''}</em></li>")
+            out.append(
+                f"<li{link}>{_bar(weight / top, share)}<span>{n}</span><code>{html.escape(text)}</code>"
+                f"<em>{share.split(' of')[0] if n in lines else ''}</em></li>"
+            )
     return "".join(out)
