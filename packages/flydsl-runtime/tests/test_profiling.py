@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_simulator import CLANG, RUN, SIMULATOR, compile_kernel, run
@@ -267,19 +268,23 @@ def _launch(**changes: Any) -> LaunchProfile:
     """A launch of one matrix instruction of 8 clocks and a load that stalls."""
     instruction = {"address": 0, "text": "v_mfma", "source": "/a/k.py:12", "unit": "matrix", "issued": 10, "lanes": 64}
     raw: dict[str, Any] = {
-        "kernel": "k", "arch": "gfx942", "grid": [16, 1, 1], "block": [256, 1, 1], "waves_per_group": 4, "wave_size": 64,
+        "kernel": "k", "arch": "gfx942", "grid": [16, 1, 1], "block": [256, 1, 1], "waves_per_group": 4,
+        "wave_size": 64,
         "vgprs": 8, "agprs": 0, "sgprs": 8, "lds_bytes": 0, "scratch_bytes": 0,
         "occupancy": {"waves_per_simd": 8, "groups_per_cu": 8, "limit": "waves"},
         "machine": {"compute_units": 304, "clock_mhz": 2100, "peak_flops_per_clk": 2048, "simds_per_cu": 4,
                     "memory_bytes_per_second": 5.3e12},
         "instructions": [
             {**instruction, "flops": 32768, "busy": 32},
-            {**instruction, "text": "s_waitcnt vmcnt(0)", "source": "/a/k.py:59", "unit": "wait", "stall": {"memory": 900}},
+            {**instruction, "text": "s_waitcnt vmcnt(0)", "source": "/a/k.py:59", "unit": "wait",
+             "stall": {"memory": 900}},
             {**instruction, "text": "global_load_dword", "unit": "vmem_load", "space": "global", "kind": "load",
              "bytes": 2560, "lines": 20, "read_bytes": 2560},
         ],
-        "timing": {"cycles": 100.0, "microseconds": 0.05, "memory_cycles": 10.0, "sample_cycles": 100, "sample_groups": 1,
-                   "groups_per_cu": 1, "wave_cycles": 1000, "simds": 4, "valu_busy": 0, "matrix_busy": 400, "lds_busy": 0,
+        "timing": {"cycles": 100.0, "microseconds": 0.05, "memory_cycles": 10.0, "sample_cycles": 100,
+                   "sample_groups": 1,
+                   "groups_per_cu": 1, "wave_cycles": 1000, "simds": 4, "valu_busy": 0, "matrix_busy": 400,
+                   "lds_busy": 0,
                    "l1_busy": 0, "matrix_flops": 327680, "stall": {"memory": 900}},
         **changes,
     }  # fmt: skip
@@ -306,6 +311,7 @@ def test_the_matrix_peak_is_that_of_the_types_used() -> None:
 def test_report_links_source_and_instructions() -> None:
     page = render([_launch(), _launch(kernel="other")])
     assert page.count('class="panes"') == 2 and 'data-line="/a/k.py:59"' in page
-    for part in ("prefers-color-scheme: dark", "@media (max-width: 760px)", '<input class="filter"', 'href="#timeline-0"',
-                 'id="timeline-0"', "Next, costliest first", '<details class="launch" data-name="k" open>'):  # fmt: skip
+    for part in ("prefers-color-scheme: dark", "@media (max-width: 760px)", '<input class="filter"',
+                 'href="#timeline-0"', 'id="timeline-0"', "Next, costliest first",
+                 '<details class="launch" data-name="k" open>'):  # fmt: skip
         assert part in page

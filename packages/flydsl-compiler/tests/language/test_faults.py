@@ -41,8 +41,8 @@ def run(Y: fx.Tensor):
 @pytest.mark.parametrize(
     ("shift", "place"),
     [
-        (24, r"Y \(float32\[128\]\) \+ 128 elements, \S*sample_1\.py:7, workgroup \(1,0,0\), wave 0, lane 40: write of 4 "
-             r"bytes past the end of Y"),
+        (24, r"Y \(float32\[128\]\) \+ 128 elements, \S*sample_1\.py:7, workgroup \(1,0,0\), wave 0, lane 40: write of "
+             r"4 bytes past the end of Y"),
         (-1, r"Y \(float32\[128\]\) - 1 element, \S*sample_1\.py:7, workgroup \(0,0,0\), wave 0, lane 0: write of 4 "
              r"bytes before the start of Y"),
     ],

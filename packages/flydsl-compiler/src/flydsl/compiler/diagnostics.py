@@ -212,7 +212,8 @@ def _misuse(error: BaseException) -> str:
         classes = [c for c in type(holder).__mro__ if c.__module__.startswith("flydsl.expr")]
         own = sorted({n for c in classes for n in vars(c) if not n.startswith("_")})
         near = difflib.get_close_matches(name, own, 3, 0.5)
-        return f"a {type(holder).__name__} has no attribute {name!r}" + (f"; did you mean {', '.join(near)}?" if near else "")
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        return f"a {type(holder).__name__} has no attribute {name!r}{hint}"
     if isinstance(error, TypeError) and "'NoneType'" in str(error):
         return f"{error}: a value is None. A function that has no `return` on some path gives None; return its result"
     return ""

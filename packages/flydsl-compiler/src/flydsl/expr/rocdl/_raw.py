@@ -79,11 +79,12 @@ def _describe(builder: FunctionType) -> str:
     name = getattr(op, "OPERATION_NAME", builder.__name__)
     given = [n for n in inspect.signature(builder).parameters if n in operands]
     text = f"The operation ``{name}`` as LLVM has it: one instruction or intrinsic of the wave.\n\n"
-    text += f"Operands (DSL values, numbers or IR values, by lane unless the instruction is scalar): {', '.join(given) or 'none'}."
+    operands_text = ", ".join(given) or "none"
+    text += f"Operands (DSL values, numbers or IR values, by lane unless the instruction is scalar): {operands_text}."
     if rest:
         text += f" Constants and result types: {', '.join(rest)}."
-    return text + (" Offsets and sizes are those of the instruction set manual. An architecture without the instruction "
-                   "is an error when code is generated.")  # fmt: skip
+    return text + (" Offsets and sizes are those of the instruction set manual. An architecture without the "
+                   "instruction is an error when code is generated.")  # fmt: skip
 
 
 @functools.cache
@@ -93,7 +94,9 @@ def lookup(name: str) -> Any:
     if isinstance(value, FunctionType) and value.__module__.endswith("_ops_gen"):
         return wrap(value)
     if isinstance(value, type) and not value.__doc__ and hasattr(value, "OPERATION_NAME"):
-        value.__doc__ = f"The class of ``{value.OPERATION_NAME}`` operations, for code that walks IR; build with the function."
+        value.__doc__ = (
+            f"The class of ``{value.OPERATION_NAME}`` operations, for code that walks IR; build with the function."
+        )
     return value
 
 

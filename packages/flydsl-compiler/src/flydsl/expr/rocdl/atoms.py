@@ -37,22 +37,30 @@ def BufferCopy8b(cache_modifier: int = 0) -> ir.Type:
 
 
 def BufferCopy16b(cache_modifier: int = 0) -> ir.Type:
-    """`BufferCopy` of 16 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy bits."""
+    """`BufferCopy` of 16 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(16, cache_modifier)
 
 
 def BufferCopy32b(cache_modifier: int = 0) -> ir.Type:
-    """`BufferCopy` of 32 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy bits."""
+    """`BufferCopy` of 32 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(32, cache_modifier)
 
 
 def BufferCopy64b(cache_modifier: int = 0) -> ir.Type:
-    """`BufferCopy` of 64 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy bits."""
+    """`BufferCopy` of 64 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(64, cache_modifier)
 
 
 def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
-    """`BufferCopy` of 128 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy bits."""
+    """`BufferCopy` of 128 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(128, cache_modifier)
 
 

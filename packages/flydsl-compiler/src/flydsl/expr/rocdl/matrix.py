@@ -53,6 +53,7 @@ def _describe(name: str) -> str:
     wave = 64 if family == "mfma" else 32
     scales = ", then the scales and their selectors" if scaled else ""
     return (f"``{name}``: D = A x B + C of a wave of {wave} lanes, M x N x K and the types of A and B in the name "
-            f"({shape}), C and D {result}.\n\nOperands: the result type (the vector of a lane's elements of D), then the "
-            f"vectors of A, B and C of a lane{scales}. Architectures: {where}. `fx.gemm` with an atom chooses and "
+            f"({shape}), C and D {result}.\n\nOperands: the result type (the vector of a lane's elements of D), "
+            f"then the vectors of A, B and C of a lane{scales}. Architectures: {where}. "
+            "`fx.gemm` with an atom chooses and "
             "checks these; this form emits one instruction as it is.")  # fmt: skip

@@ -101,7 +101,8 @@ def s_setprio(priority: int) -> None:
 
 @dsl_loc_tracing
 def iglp_opt(variant: int) -> None:
-    """Ask the scheduler for one of its built-in patterns (0: small GEMM, 1: single-wave small GEMM, 2, 3: exponentials) in
+    """Ask the scheduler for one of its built-in patterns (0: small GEMM, 1: single-wave small GEMM, 2, 3:
+    exponentials) in
     this block; for gfx9.
     """
     emit("iglp.opt", attributes={"variant": _i32(variant, "variant")})
@@ -237,7 +238,8 @@ def _aux(aux: Any) -> ir.Value:
 
 @dsl_loc_tracing
 def raw_ptr_buffer_load(res: ir.Type, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> Any:
-    """A value of type ``res`` a lane from a buffer resource: ``offset`` (a lane's) and ``soffset`` (uniform) in bytes, ``aux``
+    """A value of type ``res`` a lane from a buffer resource: ``offset`` (a lane's) and ``soffset`` (uniform) in
+    bytes, ``aux``
     the cache policy. Outside of the buffer it is zero. Every architecture.
     """
     return rocdl.raw_ptr_buffer_load(res, rsrc, operand(offset), operand(soffset), _aux(aux))
@@ -245,7 +247,8 @@ def raw_ptr_buffer_load(res: ir.Type, rsrc: Any, offset: Any, soffset: Any, aux:
 
 @dsl_loc_tracing
 def raw_ptr_buffer_store(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> None:
-    """Store ``vdata`` a lane: ``offset`` (a lane's) and ``soffset`` (uniform) in bytes, ``aux`` the cache policy. Stores outside
+    """Store ``vdata`` a lane: ``offset`` (a lane's) and ``soffset`` (uniform) in bytes, ``aux`` the cache policy.
+    Stores outside
     of the buffer are dropped. Every architecture.
     """
     rocdl.raw_ptr_buffer_store(operand(vdata), rsrc, operand(offset), operand(soffset), _aux(aux))
@@ -254,8 +257,10 @@ def raw_ptr_buffer_store(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: 
 @dsl_loc_tracing
 def raw_ptr_buffer_load_lds(rsrc: Any, lds_ptr: Any, size: Any, voffset: Any, soffset: Any, offset: Any,
                             aux: Any = None) -> None:  # fmt: skip
-    """Load ``size`` bytes a lane (1, 2, 4; 12, 16 on gfx950) straight to LDS, lane after lane from the uniform ``lds_ptr``;
-    ``voffset`` (a lane's), ``soffset`` (uniform) and ``offset`` (constant) in bytes. gfx942 and gfx950; wait with vmcnt.
+    """Load ``size`` bytes a lane (1, 2, 4; 12, 16 on gfx950) straight to LDS, lane after lane from the uniform
+    ``lds_ptr``;
+    ``voffset`` (a lane's), ``soffset`` (uniform) and ``offset`` (constant) in bytes. gfx942 and gfx950; wait with
+    vmcnt.
     """
     operands = (operand(x) for x in (size, voffset, soffset, offset))
     rocdl.raw_ptr_buffer_load_lds(rsrc, lds_ptr, *operands, _aux(aux))

@@ -28,7 +28,8 @@ class FlyValue(ir.Value):
 
     def __dir__(self) -> list[str]:
         """The names of the language; those of MLIR values stay reachable without being offered."""
-        return sorted({name for cls in type(self).__mro__ if cls.__module__.startswith("flydsl.expr") for name in vars(cls)})
+        classes = [cls for cls in type(self).__mro__ if cls.__module__.startswith("flydsl.expr")]
+        return sorted({name for cls in classes for name in vars(cls)})
 
     def __hash__(self) -> int:
         return ir.Value.__hash__(self)

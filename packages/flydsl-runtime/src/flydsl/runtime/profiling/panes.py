@@ -17,10 +17,13 @@ PANES_STYLE = """
 .pane h4 { position: sticky; top: 0; margin: 0; padding: 6px 10px; background: var(--soft); border-bottom: 1px solid
 var(--line); z-index: 1; } .pane ol { list-style: none; margin: 0; padding: 0; } .pane li { display: flex; gap: 8px;
 padding: 0 8px; font: 12.5px/1.7 ui-monospace, monospace; cursor: default; } .pane li[data-line] { cursor: pointer; }
-.pane li.on { background: var(--mark); } .pane li > span { flex: none; width: 3.6em; text-align: right; color: var(--dim);
-} .pane li > i { flex: none; width: 42px; align-self: center; height: 9px; background: var(--line); border-radius: 2px; }
+.pane li.on { background: var(--mark); } .pane li > span { flex: none; width: 3.6em; text-align: right; color:
+var(--dim);
+} .pane li > i { flex: none; width: 42px; align-self: center; height: 9px; background: var(--line); border-radius:
+2px; }
 .pane li > i > b { display: block; height: 9px; background: #d55e00; border-radius: 2px; } .pane li > code { flex: 1;
-white-space: pre; overflow: hidden; text-overflow: ellipsis; } .pane li > em { flex: none; color: var(--dim); font-style:
+white-space: pre; overflow: hidden; text-overflow: ellipsis; } .pane li > em { flex: none; color: var(--dim);
+font-style:
 normal; max-width: 15em; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; } .pane li.gap { color:
 var(--dim); justify-content: center; }
 @media (max-width: 760px) { .panes { grid-template-columns: minmax(0, 1fr); } .pane { max-height: 48vh; }
@@ -34,15 +37,18 @@ document.querySelectorAll('.panes').forEach(panes => {
     panes.querySelectorAll('.pane').forEach(pane => { if (pane.contains(from)) return;
       const first = pane.querySelector('li.on');
       if (first) pane.scrollTop = first.offsetTop - pane.offsetTop - pane.clientHeight / 3; }); };
-  panes.addEventListener('click', e => { const li = e.target.closest('li[data-line]'); if (li) mark(li.dataset.line, li); });
+  panes.addEventListener('click', e => { const li = e.target.closest('li[data-line]'); if (li) mark(li.dataset.line,
+  li); });
 });
 document.querySelectorAll('input.filter').forEach(input => input.addEventListener('input', () => {
   const text = input.value.toLowerCase();
-  document.querySelectorAll('details.launch').forEach(d => d.hidden = !d.dataset.name.toLowerCase().includes(text)); }));
+  document.querySelectorAll('details.launch').forEach(d => d.hidden = !d.dataset.name.toLowerCase().includes(text));
+  }));
 document.querySelectorAll('table').forEach(table => table.querySelectorAll('th').forEach((th, n) => {
   if (!th.textContent) return;
   th.addEventListener('click', () => { const down = th.dataset.down = th.dataset.down === '1' ? '0' : '1';
-    const key = tr => { const t = (tr.children[n] || {}).textContent || ''; const v = parseFloat(t); return isNaN(v) ? t : v; };
+    const key = tr => { const t = (tr.children[n] || {}).textContent || ''; const v = parseFloat(t); return isNaN(v)
+    ? t : v; };
     const rows = [...table.querySelectorAll('tr')].slice(1);
     rows.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (down === '1' ? -1 : 1));
     rows.forEach(r => r.parentNode.appendChild(r)); }); }));
