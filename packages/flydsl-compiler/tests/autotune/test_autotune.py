@@ -369,3 +369,52 @@ def test_a_kernel_on_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[st
     used = module.run if function.resolve_config(x, 1000).waves_per_eu is None else None
     tuned_functions = [used] if used is not None else list(function._variants.values())
     assert any(f._plain.fast.dispatcher.current() for f in tuned_functions), "a tuned call takes the fast path"
+
+
+def _with_a_wrong_one(**options: Any) -> Autotuner:
+    """Configurations that add one; tile 2 is the fastest and adds two."""
+
+    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
+        call()
+        return times[-1]
+
+    times: list[float] = []
+
+    def add_one(x: Any, out: Any, scratch: Any, tile: int = 0) -> None:
+        times.append(float(tile))
+        np.add(x, 2 if tile == 2 else 1, out=out)
+        scratch[:] = tile  # differs from one configuration to the next, as a workspace may
+
+    add_one.__name__ = f"add_one_{options.get('check', True)}".replace("'", "").strip("[]")  # a cache file each
+    return autotune([Config(tile=t) for t in (8, 2, 4)], do_bench=bench, **options)(add_one)
+
+
+def test_results_are_compared_with_those_of_the_first_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    x, out = np.arange(4.0), np.zeros(4)
+    _with_a_wrong_one()(x, out, np.zeros(2))
+    text = capsys.readouterr().out
+    warning = next(line for line in text.splitlines() if "WARNING" in line)
+    assert "Config(tile=2) are not those of Config(tile=8): out: 4 of 4 elements differ, by up to 1 of 4" in warning
+    assert "the winner is kept in" in text and "FLYDSL_AUTOTUNE_CONFIG_DIR" in text
+
+    assert _with_a_wrong_one(check=["out"]).resolve_config(x, out, np.zeros(2)) == Config(tile=4)
+    assert "Config(tile=2): failed: ValueError: its results are not those of" in capsys.readouterr().out
+
+    assert _with_a_wrong_one(check=False).resolve_config(x, out, np.zeros(2)) == Config(tile=2)
+    assert "WARNING" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "told"),
+    [
+        ([1.0, 2.0, 1000.0], [1.0, 2.001, 1000.5], ""),
+        ([1.0, float("nan"), float("inf")], [1.0, float("nan"), float("inf")], ""),
+        ([1.0, 2.0], [1.0, float("nan")], "x: 1 of 2 elements differ"),
+        ([1, 2], [1, 3], "x: 1 of 2 elements differ"),
+    ],
+)
+def test_what_counts_as_a_difference(first: list[Any], now: list[Any], told: str) -> None:
+    from flydsl.autotune.results import difference
+
+    text = difference({"x": np.array(first)}, {"x": np.array(now)})
+    assert text.startswith(told) and bool(text) == bool(told)

@@ -179,3 +179,20 @@ def test_buffer_ops(trace: Any) -> None:
     buffer_ops.get_element_ptr(buffer_ops.create_llvm_ptr(i, 1), i, 16)
     text = trace.text()
     assert "rocdl.raw.ptr.buffer.load" in text and "rocdl.make.buffer.rsrc" in text and "159744" in text
+
+
+def test_every_public_name_says_what_it_takes() -> None:
+    import types
+
+    from flydsl.expr import rocdl
+
+    without = []
+    for name in dir(rocdl):
+        value = getattr(rocdl, name)
+        if name.startswith("_") or isinstance(value, types.ModuleType) or not callable(value):
+            continue
+        if len(value.__doc__ or "") < 15:
+            without.append(name)
+    assert without == []
+    assert "Operands" in rocdl.mfma_f32_16x16x16f16.__doc__ and "gfx942" in rocdl.mfma_f32_16x16x16f16.__doc__
+    assert "Operands" in rocdl.cvt_f32_bf8.__doc__  # a generated builder

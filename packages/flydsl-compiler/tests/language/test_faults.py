@@ -41,8 +41,8 @@ def run(Y: fx.Tensor):
 @pytest.mark.parametrize(
     ("shift", "place"),
     [
-        (24, r"Y \(float32\[128\]\) \+ 128 elements, \S*sample_1\.py:7, workgroup \(1,0,0\), wave 0, lane 40: write of 4 "
-             r"bytes past the end of Y"),
+        (24, r"Y \(float32\[128\]\) \+ 128 elements, \S*sample_1\.py:7, workgroup \(1,0,0\), wave 0, lane 40: write of "
+             r"4 bytes past the end of Y"),
         (-1, r"Y \(float32\[128\]\) - 1 element, \S*sample_1\.py:7, workgroup \(0,0,0\), wave 0, lane 0: write of 4 "
              r"bytes before the start of Y"),
     ],
@@ -59,7 +59,9 @@ def test_a_fault_names_array_element_line_and_thread(load: Any, device: None, sh
 def test_reads_are_named_too(load: Any, device: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLYDSL_SIM_CHECK", "oob")
     module = load(SCALE)
-    with pytest.raises(rt.SimulatorError, match=r"X \(float32\[100\]\) \+ 100 elements.* lane 36: read of 4 bytes past"):
+    with pytest.raises(
+        rt.SimulatorError, match=r"X \(float32\[100\]\) \+ 100 elements.* lane 36: read of 4 bytes past"
+    ):
         module.run(np.ones(100, np.float32), np.zeros(128, np.float32), 0)
 
 
@@ -95,9 +97,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_endless_loops_are_told_in_seconds(
-    load: Any, device: None, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_endless_loops_are_told_in_seconds(load: Any, device: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("FLYDSL_SIM_STALL_SECONDS", "0.5")
     body, grid = LOOPS[name]
     module = load(f"""
@@ -126,15 +126,17 @@ def test_long_loops_and_waiting_waves_are_no_endless_loops(
     module = load("""
 @flyc.kernel
 def k(X: fx.Tensor, n: fx.Int32):
+    flag = fx.get_iter(X)
     if fx.block_idx.x == 0:
-        while X[0] == 0:
+        while fx.generic_load(flag, memory_order=fx.AtomicOrdering.Acquire, syncscope=fx.rocdl.SyncScope.Agent) == 0:
             X[2] = fx.Int32(1)
     else:
         total = fx.Int32(1)
         for i in range(n):
             total = total * 5 + i
         X[1] = total
-        X[0] = fx.Int32(1)
+        fx.generic_store(flag, fx.Int32(1), memory_order=fx.AtomicOrdering.Release,
+                         syncscope=fx.rocdl.SyncScope.Agent)
 
 @flyc.jit
 def run(X: fx.Tensor, n: fx.Int32):
@@ -171,26 +173,23 @@ except KeyboardInterrupt as error:
     print("interrupted", getattr(error, "__notes__", [""])[0])
 print("alive")
 """)
-    child = subprocess.Popen(
-        [sys.executable, str(program)], stdout=subprocess.PIPE, text=True, env={**os.environ, "FLYDSL_RUNTIME_KIND": "sim"}
-    )
-    assert child.stdout is not None and child.stdout.readline() == "ready\n"
-    time.sleep(2.5)  # compiled and launched
-    start = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    line = child.stdout.readline()
-    waited = time.monotonic() - start
-    rest = child.stdout.read()
-    child.wait(timeout=30)
+    environment = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim"}
+    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        time.sleep(2.5)  # compiled and launched
+        start = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        line = child.stdout.readline()
+        waited = time.monotonic() - start
+        rest = child.stdout.read()
+        child.wait(timeout=30)
     assert line.startswith("interrupted") and rest == "alive\n" and child.returncode == 0
     if sys.version_info >= (3, 11):
         assert "the host program interrupted the launch" in line and "spin.py:1" in line
     assert waited < 1.0, waited  # 0.06 s on an idle machine
 
 
-def test_several_architectures_run_in_one_process(
-    load: Any, device: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_architectures_run_in_one_process(load: Any, device: None, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load("""
 @flyc.kernel
 def k(X: fx.Tensor):

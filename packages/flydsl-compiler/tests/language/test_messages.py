@@ -16,7 +16,8 @@ def forgets(x):
     x + 1.0
 """
 MISTAKES = {
-    'Y[t] = "abc"': r"cannot store 'abc', a str, to elements of type f32; expected a number or a DSL value of type Float32",
+    'Y[t] = "abc"':
+        r"cannot store 'abc', a str, to elements of type f32; expected a number or a DSL value of type Float32",
     "Y[t] = forgets(X[t])": "cannot store None.*does the function that made it return its result",
     "Y[t] = forgets(X[t]) + 1.0": "'NoneType' and 'float'.*A function that has no `return`",
     "Y[t] = X.shap[0]": "a Tensor has no attribute 'shap'; did you mean shape",

@@ -209,9 +209,11 @@ def _misuse(error: BaseException) -> str:
         holder, name = getattr(error, "obj", None), getattr(error, "name", None)
         if not name or not type(holder).__module__.startswith(("flydsl.", "flydsl._mlir")):
             return ""
-        own = [n for n in dir(type(holder)) if not n.startswith("_")]
+        classes = [c for c in type(holder).__mro__ if c.__module__.startswith("flydsl.expr")]
+        own = sorted({n for c in classes for n in vars(c) if not n.startswith("_")})
         near = difflib.get_close_matches(name, own, 3, 0.5)
-        return f"a {type(holder).__name__} has no attribute {name!r}" + (f"; did you mean {', '.join(near)}?" if near else "")
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        return f"a {type(holder).__name__} has no attribute {name!r}{hint}"
     if isinstance(error, TypeError) and "'NoneType'" in str(error):
         return f"{error}: a value is None. A function that has no `return` on some path gives None; return its result"
     return ""

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
 from flydsl.utils import env
@@ -162,7 +162,7 @@ class JitFunction:
         return self.__qualname__ if self._base is None else (_variant, (self._base, dict(self.compile_hints)))
 
     def __repr__(self) -> str:
-        return f"<jit function {self.__module__}.{self.__qualname__}{self._ensure_sig().signature}>"
+        return f"<jit function {self.__module__}.{self.__qualname__}>"
 
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:
@@ -438,6 +438,10 @@ class BoundJitFunction:
         return getattr(self.__func__, name)
 
 
+@overload
+def jit(func: Callable[..., Any]) -> JitFunction: ...
+@overload
+def jit(func: None = None) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(func: Any = None) -> Any:
     """Decorator of host launchers; usable bare or as ``@flyc.jit()``."""
     return JitFunction(func) if func is not None else JitFunction

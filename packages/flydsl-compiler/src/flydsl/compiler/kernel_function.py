@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from flydsl.utils import env
 
@@ -292,6 +292,12 @@ def _by_keyword(function: Callable[..., Any]) -> bool:
     return inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.POSITIONAL_ONLY not in kinds
 
 
+@overload
+def kernel(func: Callable[..., Any], *, name: str | None = None, known_block_size: Any = None) -> KernelFunction: ...
+@overload
+def kernel(
+    func: None = None, *, name: str | None = None, known_block_size: Any = None
+) -> Callable[[Callable[..., Any]], KernelFunction]: ...
 def kernel(func: Any = None, *, name: str | None = None, known_block_size: Any = None) -> Any:
     """Decorator of device functions.
 

@@ -171,7 +171,8 @@ class EnvManager:
     @classmethod
     def help(cls) -> str:
         """One line per setting: variable, type, default, meaning."""
-        return "\n".join(f"{o.var} ({o.kind.__name__}, default {o.shown_default!r}): {o.doc}" for o in cls.options.values())
+        lines = [f"{o.var} ({o.kind.__name__}, default {o.shown_default!r}): {o.doc}" for o in cls.options.values()]
+        return "\n".join(lines)
 
 
 class _Compile(EnvManager):

@@ -101,7 +101,9 @@ def _conversion(value: Numeric, spec: str) -> tuple[str, ir.Value]:
     align, sign, alternate, zero, width, precision, kind = found.groups()
     number = type(value)
     if number.is_integer and kind in ("f", "e", "E", "g", "G") or not number.is_integer and kind and kind in "dxXo":
-        raise ValueError(f"printf: the format {{:{spec}}} does not fit a {number.__name__} value; convert it with .to()")
+        raise ValueError(
+            f"printf: the format {{:{spec}}} does not fit a {number.__name__} value; convert it with .to()"
+        )
     flags = ("-" if align == "<" else "") + sign + alternate + zero
     wide = number.width > 32
     if number.is_integer:
@@ -130,7 +132,9 @@ def _formatted(arg: Any, spec: str) -> tuple[str, list[ir.Value]]:
             spec = ".2f"  # as without formats
         conversion, value = _conversion(arg, spec)
         return conversion, [value]
-    raise ValueError(f"printf cannot print a {type(arg).__name__} in a format that has {{:...}}: print it in a call of its own")
+    raise ValueError(
+        f"printf cannot print a {type(arg).__name__} in a format that has {{:...}}: print it in a call of its own"
+    )
 
 
 def _in_kernel() -> bool:
@@ -169,7 +173,9 @@ def printf(*args: Any, format_str: Any = UNSET) -> None:
     if not _in_kernel():
         if any(_literal(arg) is None and spec for arg, (_, spec) in zip(args, fields, strict=False)):
             raise ValueError("printf: formats such as {:.3f} are for kernels; the host prints run-time values with {}")
-        text = "".join(before + (_literal(arg, spec or "") or "{}") for arg, (before, spec) in zip(args, fields, strict=False))
+        text = "".join(
+            before + (_literal(arg, spec or "") or "{}") for arg, (before, spec) in zip(args, fields, strict=False)
+        )
         fly.print_(text + fields[-1][0], [_print_operand(arg) for arg in args if _literal(arg) is None])
         return
     text, operands = "", []

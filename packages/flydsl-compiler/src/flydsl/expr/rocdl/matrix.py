@@ -77,4 +77,20 @@ def wrapper(name: str) -> Any:
         return builder(mlir_type(result_type), values)
 
     call.__name__ = call.__qualname__ = name
+    call.__doc__ = _describe(name)
     return call
+
+
+def _describe(name: str) -> str:
+    """The docstring of a matrix instruction, from its name: shape, types, architectures."""
+    family, _, rest = name.partition("_")
+    scaled = rest.startswith("scale_")
+    result, _, shape = rest.removeprefix("scale_").partition("_")
+    where = "gfx942 and gfx950 (shapes of twice the depth: gfx950)" if family == "mfma" else "gfx1250"
+    wave = 64 if family == "mfma" else 32
+    scales = ", then the scales and their selectors" if scaled else ""
+    return (f"``{name}``: D = A x B + C of a wave of {wave} lanes, M x N x K and the types of A and B in the name "
+            f"({shape}), C and D {result}.\n\nOperands: the result type (the vector of a lane's elements of D), "
+            f"then the vectors of A, B and C of a lane{scales}. Architectures: {where}. "
+            "`fx.gemm` with an atom chooses and "
+            "checks these; this form emits one instruction as it is.")  # fmt: skip

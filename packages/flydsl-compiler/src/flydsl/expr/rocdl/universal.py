@@ -103,16 +103,22 @@ def s_setprio(priority: int) -> None:
 
 @dsl_loc_tracing
 def iglp_opt(variant: int) -> None:
+    """Ask the scheduler for one of its built-in patterns (0: small GEMM, 1: single-wave small GEMM, 2, 3:
+    exponentials) in
+    this block; for gfx9.
+    """
     emit("iglp.opt", attributes={"variant": _i32(variant, "variant")})
 
 
 @dsl_loc_tracing
 def s_nop(count: int) -> None:
+    """Idle for ``count + 1`` issue cycles (0 to 15); every architecture."""
     emit("s.nop", attributes={"count": _i16(count, "count")})
 
 
 @dsl_loc_tracing
 def s_sleep(count: int) -> None:
+    """Sleep for about ``64 * count`` clocks (0 to 127); every architecture."""
     emit("s.sleep", attributes={"count": _i32(count, "count")})
 
 
@@ -141,6 +147,7 @@ s_wait_tensorcnt = _split_counter("s_wait_tensorcnt")
 
 @dsl_loc_tracing
 def wave_barrier() -> None:
+    """Keep the compiler from moving memory operations across; no instruction, every architecture."""
     call_intrinsic("llvm.amdgcn.wave.barrier", [])
 
 
@@ -176,6 +183,7 @@ def readfirstlane(res: ir.Type, src: Any) -> Any:
 
 @dsl_loc_tracing
 def readlane(res: ir.Type, src: Any, lane: Any) -> Any:
+    """The 32-bit value ``src`` of one lane, for all lanes; ``lane`` is uniform. Every architecture."""
     return emit("readlane", [operand(src), operand(lane)], result=mlir_type(res))
 
 
@@ -232,17 +240,30 @@ def _aux(aux: Any) -> ir.Value:
 
 @dsl_loc_tracing
 def raw_ptr_buffer_load(res: ir.Type, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> Any:
+    """A value of type ``res`` a lane from a buffer resource: ``offset`` (a lane's) and ``soffset`` (uniform) in
+    bytes, ``aux``
+    the cache policy. Outside of the buffer it is zero. Every architecture.
+    """
     return rocdl.raw_ptr_buffer_load(res, rsrc, operand(offset), operand(soffset), _aux(aux))
 
 
 @dsl_loc_tracing
 def raw_ptr_buffer_store(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> None:
+    """Store ``vdata`` a lane: ``offset`` (a lane's) and ``soffset`` (uniform) in bytes, ``aux`` the cache policy.
+    Stores outside
+    of the buffer are dropped. Every architecture.
+    """
     rocdl.raw_ptr_buffer_store(operand(vdata), rsrc, operand(offset), operand(soffset), _aux(aux))
 
 
 @dsl_loc_tracing
 def raw_ptr_buffer_load_lds(rsrc: Any, lds_ptr: Any, size: Any, voffset: Any, soffset: Any, offset: Any,
                             aux: Any = None) -> None:  # fmt: skip
+    """Load ``size`` bytes a lane (1, 2, 4; 12, 16 on gfx950) straight to LDS, lane after lane from the uniform
+    ``lds_ptr``;
+    ``voffset`` (a lane's), ``soffset`` (uniform) and ``offset`` (constant) in bytes. gfx942 and gfx950; wait with
+    vmcnt.
+    """
     operands = (operand(x) for x in (size, voffset, soffset, offset))
     rocdl.raw_ptr_buffer_load_lds(rsrc, lds_ptr, *operands, _aux(aux))
 

@@ -45,9 +45,10 @@ def _size(launch: LaunchProfile) -> list[Advice]:
     rounds = -(-groups // at_once)
     idle = 1 - groups / (rounds * at_once)
     if rounds <= 4 and idle > 0.15:
-        return [Advice(idle / rounds, f"{groups} work-groups in {rounds} round{'s' if rounds > 1 else ''} of {at_once}: "
-                       f"the last one leaves {100 * idle:.0f} % idle",
-                       "choose tiles whose number is a multiple of what runs at a time, or persistent work-groups")]  # fmt: skip
+        text = (f"{groups} work-groups in {rounds} round{'s' if rounds > 1 else ''} of {at_once}: the last one leaves "
+                f"{100 * idle:.0f} % idle")  # fmt: skip
+        remedy = "choose tiles whose number is a multiple of what runs at a time, or persistent work-groups"
+        return [Advice(idle / rounds, text, remedy)]
     return []
 
 
@@ -84,8 +85,9 @@ def _stalls(launch: LaunchProfile, most: int = 4) -> list[Advice]:
         line = source.rsplit(":", 1)[-1] if source else ""
         where = f"behind line {line}" if line else "at an instruction without a line"
         who = "matrix work" if matrix and cause in ("memory", "lds", "barrier") else "the wave"
-        out.append(Advice(clocks / total, f"{who} waits {where} for {_WHAT[cause]} ({100 * clocks / total:.0f} % of the "
-                          "wave clocks)", _REMEDIES[cause], source))  # fmt: skip
+        share = clocks / total
+        text = f"{who} waits {where} for {_WHAT[cause]} ({100 * share:.0f} % of the wave clocks)"
+        out.append(Advice(share, text, _REMEDIES[cause], source))
     return out
 
 
@@ -98,9 +100,9 @@ def _memory(launch: LaunchProfile) -> list[Advice]:
     cycles, extra, degree = launch.lds_conflicts()
     if cycles and degree > 1.2:
         worst = max((i for i in launch.instructions if i.lds_cycles), key=lambda i: i.lds_cycles - i.lds_ideal)
-        out.append(Advice(0.3 * extra / cycles, f"LDS accesses take {degree:.1f} times the clocks they need (bank "
-                          "conflicts)", "swizzle or pad the tile: fx.Swizzle; `python -m flydsl.layout` draws conflicts",
-                          worst.source))  # fmt: skip
+        text = f"LDS accesses take {degree:.1f} times the clocks they need (bank conflicts)"
+        remedy = "swizzle or pad the tile: fx.Swizzle; `python -m flydsl.layout` draws conflicts"
+        out.append(Advice(0.3 * extra / cycles, text, remedy, worst.source))
     if launch.raw.get("scratch_bytes"):
         out.append(Advice(0.3, f"{launch.raw['scratch_bytes']} bytes of scratch for each lane: registers are spilled",
                           "smaller tiles, or static indices into fragments"))  # fmt: skip

@@ -61,7 +61,7 @@ def roofline(launches: Sequence[LaunchProfile], width: int = 640, height: int = 
                f'<line stroke="#0072b2" stroke-width="2" stroke-dasharray="6 4" x1="{px(vector / band):.1f}" '
                f'x2="{px(x1):.1f}" y1="{py(vector):.1f}" y2="{py(vector):.1f}"/>'
                f'<text x="{width - right - 4}" y="{py(peak) - 6:.1f}" text-anchor="end">{peak / 1e12:.0f} TFLOP/s '
-               f'matrix (the types used)</text><text x="{width - right - 4}" y="{py(vector) - 6:.1f}" text-anchor="end">'
+               f'matrix (these types)</text><text x="{width - right - 4}" y="{py(vector) - 6:.1f}" text-anchor="end">'
                f'{vector / 1e12:.0f} TFLOP/s vector (f32)</text>')
     # On the slope, away from the points, which lie on or below it.
     out.append(f'<text x="{px(0.2) - 8:.1f}" y="{py(0.2 * band) - 8:.1f}" text-anchor="end">'

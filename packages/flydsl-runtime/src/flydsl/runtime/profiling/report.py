@@ -18,7 +18,8 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --text: #e6e6e6; --back: #15181c; --soft: #1d2127; --line: #3a404a; --dim:
 #98a2b0; --mark: #4a3f12; --note: #3a3016; --accent: #56b4e9; }
 svg text:not([fill]) { fill: var(--text); } svg line[stroke="#e4e4e4"] { stroke: #39404a; }
-svg [fill="#000000"], svg [fill="#000"] { fill: #c8ccd2; } .picture { background: #e9ebee; } .picture svg text:not([fill])
+svg [fill="#000000"], svg [fill="#000"] { fill: #c8ccd2; } .picture { background: #e9ebee; } .picture svg
+text:not([fill])
 { fill: #1b1b1b; } }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 1440px; padding: 16px; color: var(--text);
 background: var(--back); } h1 { font-size: 1.5em; } h3 { margin: 1.4em 0 .4em; }
@@ -32,7 +33,8 @@ details.launch { margin-top: 1.2em; border-top: 2px solid var(--accent); } detai
 var(--dim); } .advice { padding-left: 1.4em; } .advice li { margin: .25em 0; } .advice b { font-weight: 600; }
 .grid { display: grid; gap: 0 24px; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); }
 .legend span { margin-right: 14px; white-space: nowrap; } .legend i { display: inline-block; width: 12px; height: 12px;
-margin-right: 4px; vertical-align: -1px; outline: 1px solid var(--line); } .wide { overflow-x: auto; } .wide > svg { min-width: 640px; }
+margin-right: 4px; vertical-align: -1px; outline: 1px solid var(--line); } .wide { overflow-x: auto; } .wide > svg {
+min-width: 640px; }
 svg.fixed { max-width: none; } input { width: 6em; font: inherit; } input.filter { width: min(24em, 100%); }
 .halo { paint-order: stroke; stroke: var(--back); stroke-width: 4px; stroke-linejoin: round; }
 .calc label { display: inline-block; margin: 2px 10px 2px 0; } .bad { color: #d55e00; } .order { width: auto; }
@@ -186,10 +188,12 @@ def _launch(launch: LaunchProfile, number: int) -> str:
         [_facts(launch), '<div class="grid"><div><h3>Instruction mix</h3>', bars(mix, {}, 420, 90), "</div>",
          "<div><h3>Bytes moved</h3>",
          _table(("", ""), [(TRAFFIC[k], size(v)) for k, v in launch.traffic().items() if v], (1,)), "</div></div>"])
-    parts = [_advice(launch), f"<h3>Hot spots{timeline_link}</h3>", panes(launch), _section("Figures", figures, shown=True)]
+    parts = [_advice(launch), f"<h3>Hot spots{timeline_link}</h3>", panes(launch),
+             _section("Figures", figures, shown=True)]
     if launch.timing:
         stalls = {k: n for k, n in launch.timing.stall.items() if k in STALLS}
-        parts += [_section("Stalls and Roofline (estimate)", bars(stalls, STALLS, 560, 205) + roofline([launch]), shown=True),
+        charts = bars(stalls, STALLS, 560, 205) + roofline([launch])
+        parts += [_section("Stalls and Roofline (estimate)", charts, shown=True),
                   _section("Timeline of the hot loop (estimate)", timeline(launch), f"timeline-{number}", True)]
     parts += [_section("Instruction schedule", _schedules(launch)), _section("LDS conflicts", _conflicts(launch)),
               _section("Occupancy", _calculator(launch))]
@@ -245,7 +249,8 @@ def render(launches: Sequence[LaunchProfile], compare: Sequence[LaunchProfile] |
     if compare is not None:
         body = _comparison(compare, list(unique.values())) + body
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-            f'content="width=device-width, initial-scale=1"><title>FlyDSL profile</title><style>{STYLE}{PANES_STYLE}</style></head>'
+            f'content="width=device-width, initial-scale=1"><title>FlyDSL profile</title>'
+            f'<style>{STYLE}{PANES_STYLE}</style></head>'
             f'<body><h1>FlyDSL profile</h1><p class="note">Counts are exact for what the simulator executed. Clocks, '
             f"times and rates are estimates of a model, not measurements of a GPU.</p>{body}"
             f"<script>{CALCULATOR}{PANES_SCRIPT}</script></body></html>")
