@@ -190,7 +190,7 @@ CONVERSIONS = [
     (fx.Int64, fx.Int32, ["arith.trunci"]), (fx.Int32, fx.Uint32, []), (fx.Boolean, fx.Int32, ["arith.extui"]),
     (fx.Int32, fx.Float32, ["arith.sitofp"]), (fx.Uint32, fx.Float32, ["arith.uitofp"]),
     (fx.Boolean, fx.Float32, ["arith.uitofp"]), (fx.Float32, fx.Int32, ["arith.fptosi"]),
-    (fx.Float32, fx.Uint8, ["arith.fptoui"]), (fx.Float16, fx.Float32, ["arith.extf"]),
+    (fx.Float32, fx.Uint8, ["arith.fptosi", "arith.trunci"]), (fx.Float32, fx.Uint32, ["arith.fptoui"]), (fx.Float16, fx.Float32, ["arith.extf"]),
     (fx.Float32, fx.BFloat16, ["arith.truncf"]), (fx.Float16, fx.BFloat16, ["arith.extf", "arith.truncf"]),
     (fx.Float8E4M3FN, fx.Float8E5M2, ["arith.extf", "arith.truncf"]), (fx.Index, fx.Int32, ["arith.index_cast"]),
     (fx.Int32, fx.Boolean, ["arith.cmpi"]), (fx.Float32, fx.Boolean, ["arith.cmpf"]),

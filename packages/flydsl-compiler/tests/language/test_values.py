@@ -175,6 +175,20 @@ def test_operators(dtype: str, load: Callable[[str], Any], device: None) -> None
     _run(load, a, b, cases)
 
 
+def test_floats_to_integers(load: Callable[[str], Any], device: None) -> None:
+    values = [0.0, -0.0, 1.9, -1.9, -1.5, 127.5, 200.5, 255.9, 300.0, -129.0, 40000.7, -70000.2, 2.0**31, -(2.0**31), 3e9,
+              -3e9, 5e9, 2.0**63, -(2.0**63), 1e19, 2.0**64, 1e30, -1e30]  # fmt: skip
+    a = np.resize(np.array(values, np.float64), COUNT)
+    cases = []
+    for name, cls in INTEGERS.items():
+        want = np.array([cls(float(x)).value for x in a], name)
+        cases.append(_Case(f"a.to(fx.{cls.__name__})", want, f"float64 -> {name}"))
+        if cls.width < 64:
+            cases.append(_Case(f"a.to(fx.Float32).to(fx.{cls.__name__}).to(fx.Float64)",
+                               np.array([float(cls(float(np.float32(x))).value) for x in a]), f"float32 -> {name}"))
+    _run(load, a, a.copy(), cases)
+
+
 HERE = Path(__file__).parent
 GENERATED = ["test_values.py", "test_register_views.py", "test_unsigned.py"]
 

@@ -129,11 +129,31 @@ def to_float(v: ir.Value, ty: ir.Type, signed: bool | None) -> ir.Value:
 
 
 def float_to_int(v: ir.Value, ty: ir.Type, signed: bool) -> ir.Value:
+    """Float to integer towards zero. Types below 32 bits take the low bits of the i32, so that they always wrap."""
     if isinstance(ty, ir.IndexType):
         wide = float_to_int(v, ir.IntegerType.get_signless(64), signed)
         return arith.index_cast(with_element(v.type, ty), wide)
     out = with_element(v.type, ty)
-    return arith.fptosi(out, v) if signed else arith.fptoui(out, v)
+    if ty.width < 32:
+        return arith.trunci(out, arith.fptosi(with_element(v.type, ir.IntegerType.get_signless(32)), v))
+    result = arith.fptosi(out, v) if signed else arith.fptoui(out, v)
+    if ty.width < 64 or bit_width(v.type) < 32:
+        return result
+    # The instructions of 32 bits saturate, the expansion of the back end for 64 does not.
+    bits = ty.width - 1 if signed else ty.width
+    low = -(2.0**bits) if signed else 0.0
+    above = arith.cmpf(arith.CmpFPredicate.OGE, v, constant(v.type, 2.0**bits))
+    below = arith.cmpf(arith.CmpFPredicate.OLT, v, constant(v.type, low))
+    result = arith.select(above, constant(out, (1 << bits) - 1), result)
+    return arith.select(below, constant(out, -(1 << bits) if signed else 0), result)
+
+
+def saturated(value: int, width: int, signed: bool) -> int:
+    """What the device makes of a truncated float: the nearest number of 32 or 64 bits, of which narrow types wrap."""
+    if width < 32:
+        width, signed = 32, True
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+    return min(max(value, low), high)
 
 
 def float_to_float(v: ir.Value, ty: ir.Type, rounding_mode: Any = None) -> ir.Value:

@@ -45,7 +45,8 @@ def integer_payload(cls: Any, x: Any) -> Any:
     if isinstance(x, float):
         if math.isnan(x):
             raise ValueError(f"cannot convert float NaN to {cls.__name__}")
-        return _emit.fold_to_width(math.trunc(x), cls.width, bool(cls.signed))  # inf: OverflowError
+        nearest = _emit.saturated(math.trunc(x), cls.width, bool(cls.signed))  # inf: OverflowError
+        return _emit.fold_to_width(nearest, cls.width, bool(cls.signed))
     if _is_numeric(x) and type(x).is_integer:
         return _emit.int_resize(x.value, cls.ir_type, type(x).signed)
     if _is_numeric(x) and type(x).is_float:

@@ -76,7 +76,7 @@ def round_to(name: str, x: int | float) -> float:
     if math.isnan(x):
         return math.copysign(fmt.largest, x) if fmt.overflow == "largest" else x
     magnitude = abs(x)
-    if not math.isinf(magnitude) and magnitude:
+    if 0 < magnitude < 2 * fmt.largest:
         exponent = max(math.frexp(magnitude)[1] - 1, fmt.emin) - (fmt.precision - 1)
         magnitude = math.ldexp(round(math.ldexp(magnitude, -exponent)), exponent)
     if magnitude > fmt.largest:

@@ -211,8 +211,8 @@ def ceildiv(a: Any, b: Any) -> Any:
     cls = common_type(*classes)
     if isinstance(a, Vector) or isinstance(b, Vector):
         shape, order = _common_shape(a, b)
-        raw = [Vector._as_operand(x, cls, shape, order) for x in (a, b)]
-        return Vector(ceil_divide(*raw, bool(cls.signed)), shape, cls, order=order)
+        x, y = (Vector._as_operand(v, cls, shape, order) for v in (a, b))
+        return Vector(ceil_divide(x, y, bool(cls.signed)), shape, cls, order=order)
     if a.is_static() and b.is_static():
         return _static_ceildiv(a.to(cls).value, b.to(cls).value, cls)
     return cls._wrap(ceil_divide(a.to(cls).ir_value(), b.to(cls).ir_value(), bool(cls.signed)))
