@@ -106,6 +106,49 @@ def add_tiles(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexpr)
 
 
 @flyc.kernel
+def mixed_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, stages: fx.Constexpr[int]):
+    """A direct copy to LDS beside loads that stay in registers."""
+    t = fx.thread_idx.x
+    memory = fx.SharedAllocator()
+    places = [memory.allocate(fx.Array[fx.Float32, WIDTH, 128]).peek() for _ in fx.range_constexpr(stages)]
+    fours = [fx.make_rmem_tensor(4, fx.Float32) for _ in fx.range_constexpr(stages)]
+    x = fx.get_iter(fx.rocdl.make_buffer_tensor(X))
+    word, four = [fx.make_copy_atom(op, fx.Float32) for op in (fx.rocdl.BufferCopyLDS32b(), fx.rocdl.BufferCopy128b())]
+
+    def copy(tile, stage):
+        for half in fx.range_constexpr(2):
+            first = half * THREADS + fx.wave_index() * 64
+            source = fx.make_view(x + (tile * WIDTH + first + t % 64), fx.make_layout(1, 1))
+            fx.copy_atom_call(word, source, fx.make_view(places[stage].ptr + first, fx.make_layout(1, 1)))
+
+    def load(tile, stage):
+        fx.copy_atom_call(four, fx.make_view(x + (tile * WIDTH + t % 128 * 4), fx.make_layout(4, 1)), fours[stage])
+
+    total = fx.Float32(0.0)
+    producers = (fx.Direct(copy), fx.Registers(load))
+    for step in fx.pipeline_range(fx.Pipeline(tiles, stages, producers)):
+        total = total + places[step.stage][WIDTH - 1 - t] + fours[step.stage].load().reduce("ADD")
+    Y[t] = total
+
+
+@flyc.jit
+def mixed(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, stages: fx.Constexpr[int]):
+    mixed_k(X, Y, tiles, stages).launch(grid=1, block=THREADS)
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="Direct is of gfx9")
+@pytest.mark.parametrize("stages", [2, 3])
+def test_registers_beside_direct_copies(device: Any, stages: int) -> None:
+    x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
+    t = np.arange(THREADS)
+    for tiles in (1, 2, 7):
+        y = np.full(THREADS, np.nan, np.float32)
+        mixed(x, y, tiles, stages)
+        four = x[:tiles].reshape(tiles, -1, 4).sum(axis=2)[:, t % 128].sum(axis=0)
+        np.testing.assert_array_equal(y, x[:tiles, WIDTH - 1 - t].sum(axis=0) + four)
+
+
+@flyc.kernel
 def halves_k(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
     t = fx.thread_idx.x
     lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 2 * THREADS, 16]).peek()

@@ -21,28 +21,24 @@ _ATOMS = {
 }  # fmt: skip
 _RAW = {"rocdl.raw.ptr.buffer.load.lds": "vm", "rocdl.global.load.lds": "vm", "rocdl.tensor.load.to.lds": "tensor",
         "rocdl.tensor.load.to.lds.d2": "tensor"}  # fmt: skip
-_REGISTER_LOAD = "cdna3.buffer_copy<128"  # too wide to be joined with a neighbour
-_ATOM_NAME = re.compile(r"!fly_rocdl\.([\w.]+)(<\d+)?")
+_ATOM_NAME = re.compile(r"!fly_rocdl\.([\w.]+)")
 
 
-def started(emit: Callable[[], Any], registers: bool = False) -> dict[str, int]:
-    """Run `emit` and count by counter what the operations that it traces start.
-
-    Args:
-        registers: count 128-bit buffer loads into registers too. The caller vouches that every one is used.
-    """
+def started(emit: Callable[[], Any]) -> dict[str, int]:
+    """Run `emit` and count by counter the copies to LDS that it traces. Loads into registers are none of them: the
+    compiler may move or drop those."""
     block = ir.InsertionPoint.current.block
     before = len(list(block.operations))
     emit()
     counts: dict[str, int] = {}
     for op in list(block.operations)[before:]:
-        counter = _counter(op, registers)
+        counter = _counter(op)
         if counter is not None:
             counts[counter] = counts.get(counter, 0) + _calls(op)
     return counts
 
 
-def _counter(op: Any, registers: bool) -> str | None:
+def _counter(op: Any) -> str | None:
     name = op.operation.name
     if name in _RAW:
         return _RAW[name]
@@ -51,17 +47,11 @@ def _counter(op: Any, registers: bool) -> str | None:
     found = _ATOM_NAME.search(str(op.operation.operands[0].type))
     if found is None:
         return None
-    if registers and (found.group(1) + (found.group(2) or "")) == _REGISTER_LOAD and _into_registers(op):
-        return "vm"
     return _ATOMS.get(found.group(1))
 
 
 def _predicated(op: Any) -> bool:
     return len(op.operation.operands) > 3
-
-
-def _into_registers(op: Any) -> bool:
-    return "register" in str(op.operation.operands[2].type)
 
 
 def _calls(op: Any) -> int:

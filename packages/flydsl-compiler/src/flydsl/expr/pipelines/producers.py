@@ -82,13 +82,12 @@ class _Ring:
 class Registers(_Ring):
     """Global memory to registers, where it stays: an operand that no other wave needs.
 
+    Waits of other producers do not count these loads, which the compiler may move: beside `Direct` copies they are
+    waited for together with those.
+
     Args:
         move: ``load(tile, stage)`` starts loading a tile into a set of registers, one a stage.
-        all_used: every value that is loaded is used. Then waits of other producers count the 128-bit buffer loads
-            between, and need not wait for them.
     """
-
-    all_used: bool = False
 
 
 @dataclass(frozen=True)

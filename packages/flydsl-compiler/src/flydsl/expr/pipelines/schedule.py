@@ -29,7 +29,6 @@ from .producers import Direct, Producer, Registers, Staged, TensorMove, wait_for
 from .waves import WaveGroups, fenced, lds_barrier
 
 _flow = LazyModule("flydsl.compiler.control_flow")
-_NO_VMEM = "non_mem_non_sideeffect|valu|salu|mfma_wmma|all_ds|ds_read|ds_write|transcendental"
 
 
 @dataclass
@@ -96,8 +95,7 @@ class Pipeline:
         """Start a tile; `number` is its position in the log and names its stage."""
         if not self.is_static and not self.whole_turns:
             tile = _min(as_numeric(tile), self.tiles - 1)
-        registers = isinstance(producer, Registers) and producer.all_used
-        counts = started(lambda: producer.start(Int32(tile), number, self.stages), registers)
+        counts = started(lambda: producer.start(Int32(tile), number, self.stages))
         if producer.counter is not None and not counts.get(producer.counter):
             raise ValueError(f"{type(producer).__name__}: its function starts no copy of that sort (without predicate "
                              "and branch), so no wait could be derived")  # fmt: skip
@@ -252,8 +250,6 @@ class Step:
             ahead = pipeline._started(producer)
             if self._left is None or self._left >= ahead:
                 pipeline._start(producer, self.tile + ahead, self._number + ahead)
-                if producer.counter is not None and any(getattr(p, "all_used", False) for p in pipeline.producers):
-                    sched_barrier(_NO_VMEM)  # loads that are counted after these copies must stay after them
 
     @dsl_loc_tracing
     def store(self) -> None:
