@@ -99,8 +99,9 @@ def test_an_instruction_of_another_target_is_refused_by_name():
         compile_for("gfx942", launch, np.zeros(64, np.float32), fx.Stream(None))
 
 
-def test_code_for_another_device_is_not_launched():
+def test_code_for_another_device_is_not_launched(monkeypatch):
     here = get_rocm_arch().split(":")[0]
+    monkeypatch.setenv("FLYDSL_SIM_ARCH", here)  # the user has said which device is simulated
     other = next(a for a in WAVE if WAVE[a] != WAVE[here])
     out = np.zeros(128, np.int32)
     with env.override(arch=other):
@@ -197,3 +198,14 @@ def test_a_launcher_of_one_architecture_is_not_compiled_for_another(name):
         run, arguments = KERNELS[name]()
     with pytest.raises(ValueError, match="built for gfx950 and cannot be compiled for gfx1201"):
         compile_for("gfx1201", run, *arguments)
+def test_the_simulated_device_follows_the_code(monkeypatch):
+    if rt.kind() != "sim":
+        pytest.skip("a GPU is what it is")
+    monkeypatch.delenv("FLYDSL_SIM_ARCH", raising=False)
+    for arch in [*WAVE, *reversed(WAVE)]:
+        out = np.zeros(128, np.int32)
+        with env.override(arch=arch):
+            lanes(out, "f")
+        # A butterfly of sums over the lanes of a wave.
+        expected = np.arange(128).reshape(-1, WAVE[arch]).sum(axis=1).repeat(WAVE[arch])
+        np.testing.assert_array_equal(out, expected, err_msg=arch)

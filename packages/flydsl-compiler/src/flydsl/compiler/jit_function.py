@@ -68,6 +68,9 @@ class JitFunction:
         compile_hints: hints of every call of this function; may be assigned and changed.
     """
 
+    __name__: str
+    __qualname__: str
+
     def __init__(self, func: Callable[..., Any]) -> None:
         install_excepthook()
         self._original = FunctionSnapshot.of(func)

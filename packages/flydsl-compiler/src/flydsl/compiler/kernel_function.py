@@ -35,6 +35,9 @@ __all__ = [
 class KernelFunction:
     """A function decorated with ``@flyc.kernel``. Calling it while a jit function is traced records the call."""
 
+    __name__: str
+    __qualname__: str
+
     def __init__(
         self,
         func: Callable[..., Any],
