@@ -90,6 +90,13 @@ def sanitize(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Damaged code objects on the simulator, 1 000 000 of them (arguments go to the fuzzer: `-- --count 10000`)."""
+    fuzzer = "packages/flydsl-runtime/tests/sim/object_fuzz.py"
+    session.run("python", fuzzer, *(session.posargs or ["--count", "1000000"]))
+
+
+@nox.session
 def compiler(session: nox.Session) -> None:
     """flydsl-compiler: tracing, expressions, pipeline, cache."""
     run_pytest(session, "packages/flydsl-compiler/tests")

@@ -45,7 +45,8 @@ def test_python_blocks_run(page, tmp_path):
             line = start + text.count("\n")
     script = tmp_path / "page.py"
     script.write_text("".join(program))
-    env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache")}
+    env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache"),
+           "FLYDSL_AUTOTUNE_CACHE_DIR": str(tmp_path / "tuned")}  # fmt: skip
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env, cwd=tmp_path)
     assert result.returncode == 0, f"{name_of(page)}:\n{result.stdout[-2000:]}{result.stderr[-3000:]}"
 
@@ -89,3 +90,14 @@ def test_every_example_is_explained_and_pictured():
         assert f"examples/{script.name})" in page
         if script.name < "08":  # the later ones show no layout
             assert re.search(rf"!\[[^]]+\]\(examples/pictures/{script.name[:2]}_", page), f"no picture of {script.name}"
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_pipeline_examples(arch, tmp_path):
+    """The worked examples of the page on pipelines, under all checks."""
+    env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "ARCH": arch, "FLYDSL_SIM_ARCH": arch,
+           "FLYDSL_SIM_CHECK": "oob,race,uninit", "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path)}
+    script = ROOT / "docs" / "language" / "pipeline_examples.py"
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env)
+    kinds = {"gfx1201": 1, "gfx1250": 4}.get(arch, 3)
+    assert result.returncode == 0 and result.stdout.count("PASS") == kinds, result.stdout + result.stderr[-2000:]

@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "packages" / "flydsl-kernels" / "bench"), str(ROOT / 
 import hot_loops  # noqa: E402  (scripts of the bench folders)
 import hotloop  # noqa: E402
 
-from flydsl.kernels.common.arch import current_arch, target  # noqa: E402
+from flydsl.kernels.target import current_arch, target  # noqa: E402
 
 ARCH = current_arch()
 LEAST = 0.90

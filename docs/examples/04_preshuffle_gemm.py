@@ -13,7 +13,10 @@ A workgroup of 4 waves computes a tile of 128 x 128; the tiles of K are 64 deep.
 
 tools/bench/hotloop.py shows what comes of it: registers, spills, and how busy the matrix unit is.
 
-    python docs/examples/04_preshuffle_gemm.py --sizes 512x512x512
+M and N may be ragged. B ends at whole blocks of 16 rows, padded by `preshuffle`, and buffer loads beyond its end give
+zero; A and C keep their own edges: their copies take `bounds` (None where there is no edge inside a tile: along K).
+
+    python docs/examples/04_preshuffle_gemm.py --sizes 512x512x512 200x300x256
     python docs/examples/04_preshuffle_gemm.py --sizes 4096x4096x4096      # 8 s on the simulator, two cores
 """
 
@@ -37,7 +40,8 @@ CHUNK = 8  # float16 values of one 128-bit access
 
 def preshuffle(b: np.ndarray) -> np.ndarray:
     """B[n, k] in the order (n/16, k/32, 4, 16, 8): lane (g, c) of a wave finds its 8 values of column c together."""
-    n, k = b.shape
+    n, k = -(-b.shape[0] // 16) * 16, b.shape[1]
+    b = np.concatenate([b, np.zeros((n - b.shape[0], k), b.dtype)])
     return np.ascontiguousarray(b.reshape(n // 16, 16, k // 32, 4, CHUNK).transpose(0, 2, 3, 1, 4)).reshape(n, k)
 
 
@@ -48,11 +52,13 @@ def preshuffled_layout(n, k) -> fx.Layout:
 
 @flyc.kernel(known_block_size=[THREADS, 1, 1])
 def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int32, mma: fx.TiledMma,
-                global_to_lds: fx.TiledCopy):
-    """Workgroup (m, n) computes one tile of C. Buffer descriptors give the loads a scalar offset that advances."""
+                global_to_lds: fx.TiledCopy, ragged: fx.Constexpr[bool]):
+    """Workgroup (m, n) computes one tile of C; the edges of A and C need bounds if `ragged`. Buffer descriptors give
+    the loads a scalar offset that advances."""
     tid, (bm, bn, _) = fx.thread_idx.x, fx.block_idx
     A, B, C = [fx.rocdl.make_buffer_tensor(t) for t in (A, B, C)]
-    B = fx.make_view(fx.get_iter(B), preshuffled_layout(n, k))
+    B = fx.make_view(fx.get_iter(B), preshuffled_layout((n + 15) // 16 * 16, k))
+    a_bounds = (A.shape[0], None) if fx.const_expr(ragged) else None
     a_tiles = fx.flat_divide(A, (BM, BK))[None, None, bm, None]  # (BM, BK, K tile)
     b_tiles = fx.flat_divide(B, (BN, BK))[None, None, bn, None]
     c_tile = fx.flat_divide(C, (BM, BN))[None, None, bm, bn]
@@ -88,14 +94,17 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int
     row_parts = BM // 16 // BLOCK
     parts = row_parts * (BK // STEP)
 
-    def fetch(tile, stage):
-        """Start loading a K tile: A into registers, B into its fragments of a stage. The tile moves a scalar offset."""
-        fx.copy(load, a_global[None, None, None, 0], staged, soffset=tile * BK)
-        fx.copy(load, b_global[None, None, None, 0], b_view[None, None, None, stage], soffset=tile * BK * 16)
+    def load_a(tile, slot):
+        """Start loading a K tile of A into registers. The tile moves a scalar offset."""
+        fx.copy(load, a_global[None, None, None, 0], staged, soffset=tile * BK, bounds=a_bounds)
 
-    def commit(stage):
-        """The fetched tile of A into LDS."""
+    def store_a(slot, stage):
+        """The loaded tile of A into LDS."""
         fx.copy(lds, staged, a_write[None, None, None, stage])
+
+    def load_b(tile, stage):
+        """Start loading a K tile of B into its fragments of a stage."""
+        fx.copy(load, b_global[None, None, None, 0], b_view[None, None, None, stage], soffset=tile * BK * 16)
 
     def read(stage, part):
         """One part of A from LDS."""
@@ -108,24 +117,6 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int
         c = accumulator_rows[None, (None, rows), None]
         fx.gemm(mma, c, a[None, (None, rows), (None, step)], b[None, None, (None, step), stage], c,
                 traversal_order=fx.GemmTraversalOrder.NKM)
-
-    def run_stage(stage, next_tile=None):
-        """Multiply the K tile of a stage, whose first part is in registers, and fetch the next one."""
-        last = fx.const_expr(next_tile is None)
-        if not last:
-            fetch(next_tile, 1 - stage)
-        for part in fx.range_constexpr(parts - 1):
-            read(stage, part + 1)
-            multiply(stage, part)
-        if not last:
-            commit(1 - stage)
-        hot_loop_scheduler(range(16 - BLOCK))
-        fx.barrier()
-        fx.rocdl.sched_barrier(0)
-        if not last:
-            read(1 - stage, 0)
-        multiply(stage, parts - 1)
-        hot_loop_scheduler(range(16 - BLOCK, 16))
 
     def hot_loop_scheduler(groups):
         """The order of a stage's 64 MFMAs in groups of 4, each with one LDS read; global loads of A first, of B when
@@ -141,28 +132,32 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, n: fx.Int32, k: fx.Int
         fx.rocdl.sched_barrier(0)
 
     accumulator.fill(0.0)
-    tiles = k // BK
-    fetch(0, 0)
-    commit(0)
-    fx.barrier()
+    pipeline = fx.Pipeline(k // BK, STAGES, (fx.Staged(load_a, store_a), fx.Registers(load_b)), whole_turns=True)
+    pipeline.start()
     read(0, 0)
-    for pair in range(tiles // 2 - 1):
-        for stage in fx.range_constexpr(STAGES):
-            run_stage(stage, 2 * fx.Int32(pair) + stage + 1)
-    run_stage(0, tiles - 1)
-    run_stage(1)
+    for step in fx.pipeline_range(pipeline):
+        for part in fx.range_constexpr(parts - 1):
+            read(step.stage, part + 1)
+            multiply(step.stage, part)
+        step.store()
+        hot_loop_scheduler(range(16 - BLOCK))
+        step.advance()
+        if not fx.const_expr(step.last):
+            read(1 - step.stage, 0)
+        multiply(step.stage, parts - 1)
+        hot_loop_scheduler(range(16 - BLOCK, 16))
 
     store = fx.make_copy_atom(fx.rocdl.BufferCopy16b(), fx.Float16)
     copy_c = fx.make_tiled_copy_C(store, mma).get_slice(tid)
     result = fx.make_fragment_like(accumulator, fx.Float16)
     result.store(accumulator.load().to(fx.Float16))
-    fx.copy(store, copy_c.retile(result), copy_c.partition_D(c_tile))
+    fx.copy(store, copy_c.retile(result), copy_c.partition_D(c_tile), bounds=ragged)
 
 
 @flyc.jit
 def gemm(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, m: fx.Int32, n: fx.Int32, k: fx.Int32,
-         stream: fx.Stream = fx.Stream(None)):
-    """C[m, n] = A[m, k] . B[n, k]^T, float16, B preshuffled; m, n and k are multiples of 128."""
+         stream: fx.Stream = fx.Stream(None), ragged: fx.Constexpr[bool] = False):
+    """C[m, n] = A[m, k] . B[n, k]^T, float16, B preshuffled; k is a multiple of 128, m and n too unless `ragged`."""
     # 4 waves along N. In K, 32 values are taken in the order in which a 128-bit chunk feeds two instructions.
     mma = fx.make_tiled_mma(
         fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, fx.Float16)),
@@ -174,17 +169,18 @@ def gemm(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, m: fx.Int32, n: fx.Int32, k: 
         fx.make_ordered_layout((THREADS * CHUNK // BK, BK // CHUNK), (1, 0)),
         fx.make_ordered_layout((1, CHUNK), (1, 0)),
     )
-    gemm_kernel(A, B, C, n, k, mma, global_to_lds).launch(grid=(m // BM, n // BN, 1), block=THREADS, stream=stream)
+    grid = ((m + BM - 1) // BM, (n + BN - 1) // BN, 1)
+    gemm_kernel(A, B, C, n, k, mma, global_to_lds, ragged).launch(grid=grid, block=THREADS, stream=stream)
 
 
 def run(m: int, n: int, k: int) -> None:
     """Multiply random matrices and compare with NumPy."""
-    if m % BM or n % BN or k % (STAGES * BK):
-        raise ValueError(f"{m}x{n}x{k}: M and N must be multiples of {BM}, K of {STAGES * BK}")
+    if k % (STAGES * BK):
+        raise ValueError(f"{m}x{n}x{k}: K must be a multiple of {STAGES * BK}")
     a, b = common.random_f16((m, k), 1), common.random_f16((n, k), 2)
     c = common.poisoned_like(common.random_f16((m, n), 3))
     shuffled = common.to_device(preshuffle(common.to_host(b)))
-    gemm(a, shuffled, c, m, n, k)
+    gemm(a, shuffled, c, m, n, k, ragged=bool(m % BM or n % BN))
     common.synchronize()
     exact_a, exact_b = common.to_host(a).astype(np.float32), common.to_host(b).astype(np.float32)
     exact = exact_a @ exact_b.T
@@ -203,7 +199,8 @@ def example_call() -> tuple:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", nargs="+", default=["512x512x512"], help="MxNxK, multiples of 128")
+    parser.add_argument("--sizes", nargs="+", default=["512x512x512", "200x300x256"],
+                        help="MxNxK, K a multiple of 128")
     common.require_arch("gfx942", "gfx950")
     for size in parser.parse_args().sizes:
         run(*map(int, size.split("x")))

@@ -22,6 +22,7 @@ def pictures() -> dict[str, str]:
     swizzled = fl.ComposedLayout(fl.Swizzle(3, 0, 3), 0, fl.Layout((16, 8), (8, 1)))
     # One block of 16 columns and 32 values of K, as (column, chunk of 8 values): where each chunk lies.
     chunks = fl.Layout((16, 4), (1, 16))
+    attention = fl.make_tiled_mma(fl.mma_atom("mfma_f32_16x16x16_f16"))
     return {
         "01_vector_add.svg": fl.to_svg(
             fl.Layout((4, 32), (32, 1)), title="thread of each 128-bit vector in a tile of 4 x 128 values"
@@ -38,6 +39,12 @@ def pictures() -> dict[str, str]:
         ),
         "07_ir_add_relu.svg": fl.to_svg(
             fl.Layout((4, 16), (1, 4)), title="(value, thread) to element: one 128-bit vector for a thread"
+        ),
+        "09_scores.svg": fl.to_svg(
+            attention.tv_layout("c", (16, 16)), tile=(16, 16), title="S^T: lane and value of each (key, row)"
+        ),
+        "09_operand.svg": fl.to_svg(
+            attention.tv_layout("b", (16, 16)), tile=(16, 16), title="P as operand B: lane and value of each (row, key)"
         ),
     }
 

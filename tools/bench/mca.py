@@ -98,7 +98,7 @@ def kernel_images() -> list[tuple[str, bytes]]:
     sys.path.insert(0, str(ROOT / "packages" / "flydsl-kernels" / "bench"))
     listed: Any = importlib.import_module("cases")
     import flydsl.compiler as flyc
-    from flydsl.kernels.common.arch import target
+    from flydsl.kernels.target import target
 
     images = []
     for case in listed.cases(target(), 64):

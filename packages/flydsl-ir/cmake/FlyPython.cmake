@@ -23,7 +23,7 @@ endforeach()
 foreach(group ${groups})
   set(root "${fly_py_src}/MLIRPythonSources.${group}")
   file(GLOB_RECURSE files RELATIVE "${root}" "${root}/*.py" "${root}/*.pyi" "${root}/*.typed")
-  list(REMOVE_ITEM files ir.py) # below
+  list(REMOVE_ITEM files ir.py dialects/rocdl.py) # below, and in python/mlir_fly
   if(files)
     declare_mlir_python_sources(FlyPy.${group} ROOT_DIR "${root}" ADD_TO_PARENT FlyPy
       SOURCES ${files})

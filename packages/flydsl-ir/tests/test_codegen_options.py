@@ -187,6 +187,15 @@ def test_line_table_names_source_lines(tmp_path):
     assert ["17", "5"] in rows and ["18", "9"] in rows and ["19", "3"] in rows
 
 
+def test_line_tables_of_a_kernel_that_a_helper_launches():
+    """The module and the function then have call-site locations, which are no operation's of a function's body."""
+    site = 'loc(callsite("helper.py":3:1 at callsite("between.py":4:1 at "kernel.py":9:1)))'
+    text = MODULE.replace('} loc("kernel.py":16:1)', f"}} {site}").rstrip() + f" {site}\n"
+    with ir.Context():
+        isa = flyir.emit_isa(ir.Module.parse(text), "gfx942", opt_level=0, debug_info=True)
+    assert "17 5" in isa and "18 9" in isa
+
+
 def test_threads_get_the_same_code():
     expected = flyir.compile_hsaco(STORE, "gfx942")
     results: list[bytes] = []

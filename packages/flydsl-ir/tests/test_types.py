@@ -128,6 +128,12 @@ def test_layout(ctx):
         LayoutType.get(ty, 1)
 
 
+@pytest.mark.parametrize("shape,stride", [((4, 2), (1,)), ((4, 2), 1), (4, (1, 2)), ((4, 2), (1, (2,)))])
+def test_a_layout_has_one_profile(ctx, shape, stride):
+    with pytest.raises(ValueError, match="differ in their profiles: every extent needs one stride"):
+        LayoutType.get(shape, stride)
+
+
 def test_tile(ctx):
     ty = TileType.get([4, None, (2, 3), LayoutType.get((2, 2), (1, 4))])
     assert str(ty) == "!fly.tile<[4|*|[2|3]|(2,2):(1,4)]>"

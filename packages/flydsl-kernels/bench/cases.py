@@ -40,12 +40,11 @@ def cases(target: Any, rows: int = 4096, *, scale: int = 1) -> Iterator[Case]:
     ones (5120 x 5120 x 8320 and more), which a simulator would take hours for.
 
     Args:
-        target: ``flydsl.kernels.common.arch.target()``.
+        target: ``flydsl.kernels.target.target()``.
         rows: rows of the row kernels (their quoted figures have 32768 rows of 8192 bfloat16).
         scale: factor of M and N of the GEMMs.
     """
-    yield from _norms(rows, 8192)
-    yield from _others(target, rows, 8192)
+    yield from declared(target, rows)
     yield from _gemms(target, scale)
     yield from _few_rows(target)
 
@@ -54,236 +53,48 @@ def _bytes(*tensors: Any) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
-def _row_case(op: str, name: str, m: int, n: int, count: int, make: Callable[[], tuple[Any, list[Any]]],
-              dtype: str = "bf16") -> Case:  # fmt: skip
-    return Case(op, name, f"{m}x{n}", dtype, make, count)
+def declared(target: Any, rows: int) -> Iterator[Case]:
+    """The cases of the operations' declarations: what a call launches, without the copies around it."""
+    from flydsl.kernels.op import Op, declarations
+
+    for op in declarations():
+        if isinstance(op, Op) and op.available(target):
+            for name, (m, n), options in op.bench(target, rows):
+                yield _declared(target, op, name, m, n, options)
 
 
-def _norms(m: int, n: int) -> Iterator[Case]:
+def _declared(target: Any, op: Any, name: str, m: int, n: int, options: dict[str, Any]) -> Case:
     import torch
 
-    from flydsl.kernels import norm
+    from flydsl.kernels.testing import Draw
 
-    matrix, vector, stat = m * n * BF16_BYTES, n * BF16_BYTES, m * 4
+    # Sizes are those of a sample of one row, of which only the first dimensions differ.
+    small = op.sample(Draw(target), 1, n, **options)
+    tensors = [a for a in small if isinstance(a, torch.Tensor)]
+    large = op.sample(Draw(target), 2, n, **options)
+    counted = 0
+    for a, b in zip(tensors, [a for a in large if isinstance(a, torch.Tensor)], strict=True):
+        counted += _bytes(a) + (m - 1) * (_bytes(b) - _bytes(a))
+    first, second = ([_size(r, tensors[0]) for r in op.results(*op.arguments(*s))] for s in (small, large))
+    counted += sum(a + (m - 1) * (b - a) for a, b in zip(first, second, strict=True))
+    rows = tensors[0].shape[:-1].numel() * m
 
-    def x() -> Any:
-        return torch.randn(m, n).bfloat16()
+    def make() -> tuple[Any, list[Any]]:
+        launcher, arguments, _ = op.prepare(*op.sample(Draw(target), m, n, **options))
+        return launcher, arguments
 
-    def w(count: int) -> list[Any]:
-        return [torch.randn(n).bfloat16() for _ in range(count)]
-
-    def out(count: int = 1) -> list[Any]:
-        return [torch.empty(m, n, dtype=torch.bfloat16) for _ in range(count)]
-
-    def q() -> Any:
-        return torch.empty(m, n, dtype=torch.int8)
-
-    for kind, vectors in (("rmsnorm", 1), ("layernorm", 2)):
-
-        def build(name: str, *args: Any, kind: str = kind) -> Any:
-            return getattr(norm, f"build_{name.format(kind)}_module")(n, "bf16", *args)
-
-        yield _row_case(
-            kind,
-            kind,
-            m,
-            n,
-            2 * matrix + vectors * vector,
-            lambda b=build, v=vectors: (b("{}"), [x(), *w(v), *out(), m]),
-        )
-        yield _row_case(
-            kind,
-            f"fused_add_{kind}",
-            m,
-            n,
-            4 * matrix + vectors * vector,
-            lambda b=build, v=vectors: (b("fused_add_{}"), [x(), x(), *w(v), *out(2), m]),
-        )
-        yield _row_case(
-            kind,
-            f"{kind}_dynamicquant i8",
-            m,
-            n,
-            matrix * 3 // 2 + vectors * vector + stat,
-            lambda b=build, v=vectors: (b("{}_dynamicquant"), [x(), *w(v), q(), torch.empty(m), m]),
-        )
-        yield _row_case(
-            kind,
-            f"fused_add_{kind}_smoothquant i8",
-            m,
-            n,
-            matrix * 7 // 2 + (vectors + 1) * vector + stat,
-            lambda b=build, v=vectors: (
-                b("fused_add_{}_smoothquant"),
-                [x(), x(), *w(v + 1), q(), *out(), torch.empty(m), m],
-            ),
-        )
-    small = m // 4
-    programs = norm.rmsnorm_bwd_programs(small, n, "bf16")
-    for name, count, build, arguments in (
-        ("rmsnorm_bwd", 3, norm.build_rmsnorm_bwd_module, lambda: [torch.ones(small)]),
-        ("layernorm_bwd", 3, norm.build_layernorm_bwd_module, lambda: [torch.ones(small), torch.ones(small)]),
-    ):
-        sums = 1 if name == "rmsnorm_bwd" else 2
-        yield _row_case(
-            "norm_bwd",
-            name,
-            small,
-            n,
-            count * matrix // 4 + vector + sums * (8 * n + 4 * small),
-            lambda b=build, a=arguments, s=sums: (
-                b(n, "bf16"),
-                [
-                    x()[:small],
-                    *w(1),
-                    x()[:small],
-                    *a(),
-                    torch.empty(small, n).bfloat16(),
-                    *(torch.zeros(n) for _ in range(s)),
-                    small,
-                ],
-            ),
-        )
-    if not programs:
-        return
-    yield _row_case(
-        "norm_bwd",
-        f"rmsnorm_bwd_two_stage, {programs} programs",
-        small,
-        n,
-        3 * matrix // 4 + 2 * vector + 4 * small + 8 * programs * n,
-        lambda: (
-            norm.build_rmsnorm_bwd_two_stage_module(n, "bf16", programs),
-            [
-                x()[:small],
-                *w(1),
-                x()[:small],
-                torch.ones(small),
-                torch.empty(small, n).bfloat16(),
-                *w(1),
-                torch.empty(programs * n),
-                small,
-            ],
-        ),
-    )
+    return Case(op.plan.__module__.split(".")[-2], name, f"{rows}x{n}",
+                options.get("dtype", "bf16"), make, counted, op.flops(*small) * m)  # fmt: skip
 
 
-def _others(target: Any, m: int, n: int) -> Iterator[Case]:
-    import torch
+def _size(result: Any, like: Any) -> int:
+    from flydsl.kernels.host.arrays import array_dtype
+    from flydsl.kernels.target import target
 
-    from flydsl.kernels import elementwise, moe, quant, softmax
-
-    matrix, stat = m * n * BF16_BYTES, m * 4
-
-    def x(rows: int = m, columns: int = n) -> Any:
-        return torch.randn(rows, columns).bfloat16()
-
-    def i8(columns: int = n) -> Any:
-        return torch.empty(m, columns, dtype=torch.int8)
-
-    yield _row_case(
-        "softmax", "softmax", m, n, 2 * matrix, lambda: (softmax.build_softmax_module(m, n, "bf16"), [x(), x(), m])
-    )
-    for rows, columns in ((1024, 8192), (256, 32768), (1024, 65536)):
-        yield _row_case(
-            "softmax_bwd",
-            "softmax_bwd",
-            rows,
-            columns,
-            3 * rows * columns * BF16_BYTES,
-            lambda r=rows, c=columns: (softmax.build_softmax_bwd_module(c, "bf16"), [x(r, c), x(r, c), x(r, c), r]),
-        )
-    yield _row_case(
-        "elementwise", "add", m, n, 3 * matrix, lambda: (elementwise.build_add_module("bf16"), [x(), x(), x(), m, n])
-    )
-    narrow = matrix // 2
-    kinds = ["i8"] + ["fp8"] * bool(target.fp8_name)
-    for kind in kinds:
-        yield _row_case(
-            "quant",
-            f"quant per token {kind}",
-            m,
-            n,
-            matrix + narrow + stat,
-            lambda k=kind: (quant.build_quant_module(n, "bf16", k)[0], [x(), i8(), torch.empty(m), m]),
-        )
-    kind = kinds[-1]
-    yield _row_case(
-        "quant",
-        f"quant per group {kind}",
-        m,
-        n,
-        matrix + narrow + stat * n // 128,
-        lambda: (quant.build_per_group_quant_module(n, "bf16", kind), [x(), i8(), torch.empty(m, n // 128), m]),
-    )
-    yield _row_case(
-        "quant",
-        f"quant per block {kind}",
-        m,
-        n,
-        matrix + narrow,
-        lambda: (
-            quant.build_per_block_quant_module(n, "bf16", kind),
-            [x(), i8(), torch.empty(-(-m // 128), n // 128), m],
-        ),
-    )
-    yield _row_case(
-        "quant",
-        f"quant per tensor {kind} (two passes)",
-        m,
-        n,
-        2 * matrix + narrow,
-        lambda: (quant.build_per_tensor_quant_module(n, "bf16", kind), [x(), i8(), torch.empty(1), torch.zeros(1), m]),
-    )
-    yield _row_case(
-        "quant",
-        "quant int4, groups of 32",
-        m,
-        n,
-        matrix + narrow // 2 + stat * n // 32,
-        lambda: (quant.build_int4_quant_module(n), [x(), i8(n // 2), torch.empty(m, n // 32), m]),
-    )
-    yield _row_case(
-        "quant",
-        f"dequant per token {kind}",
-        m,
-        n,
-        matrix + narrow + stat,
-        lambda: (quant.build_dequant_module(n, "bf16", kind), [i8(), torch.ones(m), x(), m]),
-    )
-    yield _row_case(
-        "quant",
-        "dequant int4, groups of 32",
-        m,
-        n,
-        matrix + narrow // 2 + stat * n // 32,
-        lambda: (quant.build_int4_dequant_module(n), [i8(n // 2), torch.ones(m, n // 32), x(), m]),
-    )
-    if target.arch == "gfx950":
-        for mode, size in (("fp4", 4), ("fp8", 2)):
-            yield _row_case(
-                "quant",
-                f"quant mx{mode}",
-                m,
-                n,
-                matrix + matrix // size + m * n // 32,
-                lambda k=mode, s=size: (
-                    quant.build_per_1x32_mx_quant_module(n, k),
-                    [x(), i8(n * 2 // s), i8(n // 32), m, m * n // 32 // 64],
-                ),
-            )
-    for tokens, experts, k in ((4096, 256, 8), (4096, 160, 6)):
-        yield Case(
-            "moe",
-            f"topk_gating_softmax top {k}",
-            f"{tokens}x{experts}",
-            "bf16",
-            lambda t=tokens, e=experts, k=k: (
-                moe.build_topk_gating_softmax_module(e, k),
-                [x(t, e), *(torch.empty(t, k) for _ in range(3)), t],
-            ),
-            tokens * experts * BF16_BYTES + 3 * tokens * k * 4,
-        )
+    count = 1
+    for size in result.shape:
+        count *= size
+    return count * array_dtype(target(), like, result.dtype).itemsize
 
 
 def _gemms(target: Any, factor: int) -> Iterator[Case]:

@@ -221,7 +221,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as cache:
         os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=args.arch, ARCH=args.arch,
                           FLYDSL_RUNTIME_CACHE_DIR=cache)  # fmt: skip
-        from flydsl.kernels.common.arch import target
+        from flydsl.kernels.target import target
 
         found = []
         for loop in tuned_loops(target()):

@@ -89,7 +89,7 @@ def main() -> int:
         # A fresh cache: compile times are those of a first call.
         os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=args.arch, ARCH=args.arch,
                           FLYDSL_RUNTIME_CACHE_DIR=cache)  # fmt: skip
-        from flydsl.kernels.common.arch import target
+        from flydsl.kernels.target import target
 
         warm_up()
         rows = []

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from flydsl.kernels.common.arch import target  # noqa: E402
+from flydsl.kernels.target import target  # noqa: E402
 
 FULL = os.environ.get("FLYDSL_KERNELS_FULL", "") not in ("", "0")  # all sizes: minutes instead of seconds
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -76,6 +76,6 @@ GENERAL_GEMM = ("gfx942", "gfx950", "gfx120", "gfx1250")
 
 def needs(*archs: str):
     """Skip unless the current architecture starts with one of these."""
-    from flydsl.kernels.common.arch import current_arch
+    from flydsl.kernels.target import current_arch
 
     return pytest.mark.skipif(not current_arch().startswith(archs), reason=f"needs {' or '.join(archs)}")

@@ -3,8 +3,8 @@
 import pytest
 from kernel_helpers import GENERAL_GEMM, Guarded, close_relative, fp8_dtype, needs, random, torch
 
-from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import flydsl_8wave_gemm_a8, flydsl_hgemm, flydsl_preshuffle_gemm_a8, shuffle_weight
+from flydsl.kernels.target import target
 
 CDNA = needs("gfx942", "gfx950")
 BF16, F16 = 2.0**-8, 2.0**-11

@@ -7,13 +7,13 @@ import pytest
 from kernel_helpers import GENERAL_GEMM, Guarded, cases, fp8_dtype, needs, random, torch
 
 import flydsl.runtime as rt
-from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import (
     build_gemm_module,
     compile_blockscale_preshuffle_gemm,
     compile_preshuffle_gemm_a8,
     shuffle_weight,
 )
+from flydsl.kernels.target import target
 
 CDNA = needs("gfx942", "gfx950")
 COUNTERS = True  # profiles its launches: see conftest.py

@@ -3,8 +3,8 @@
 import pytest
 from kernel_helpers import Guarded, cases, close_relative, needs, random, torch
 
-from flydsl.kernels.common.arch import current_arch
 from flydsl.kernels.gemm import compile_fp8_gemm_4w, compile_fp8_gemm_8w, shuffle_weight
+from flydsl.kernels.target import current_arch
 
 SIZES = cases(
     [(4, 70, 200, 384, (64, 64)), (4, 128, 256, 256, (64, 128)), (8, 130, 512, 384, (128, 256)),

@@ -6,8 +6,8 @@ from kernel_helpers import DTYPES, Guarded, close_relative, needs, random, torch
 import flydsl.compiler as flyc
 import flydsl.ir
 from flydsl.kernels import gemm
-from flydsl.kernels.common.arch import current_arch
 from flydsl.kernels.gemm import compile_ptpc_gemm, compile_wmma_gemm_tdm, launch_gemm_a8w8, preshuffle_b_16x16
+from flydsl.kernels.target import current_arch
 
 HERE = needs("gfx1250")
 

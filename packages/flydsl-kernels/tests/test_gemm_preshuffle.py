@@ -4,7 +4,6 @@ import pytest
 from kernel_helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
-from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import (
     compile_blockscale_preshuffle_gemm,
     compile_preshuffle_gemm,
@@ -13,8 +12,9 @@ from flydsl.kernels.gemm import (
     compile_preshuffle_gemm_w4,
     shuffle_weight,
 )
-from flydsl.kernels.gemm.functional import clear_preshuffle_cache, preshuffled
+from flydsl.kernels.gemm.weights import clear_preshuffle_cache, preshuffled
 from flydsl.kernels.quant.reference import pack_int4
+from flydsl.kernels.target import target
 
 pytestmark = needs("gfx942", "gfx950")
 ROUNDING = 2.0**-8  # of a bf16 result

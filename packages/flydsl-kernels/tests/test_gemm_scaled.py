@@ -4,9 +4,9 @@ import pytest
 from kernel_helpers import close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
-from flydsl.kernels.common.arch import current_arch, target
-from flydsl.kernels.gemm import functional, tuned
+from flydsl.kernels.gemm import tuned, weights
 from flydsl.kernels.quant import reference as ref
+from flydsl.kernels.target import current_arch, target
 
 ROUNDING = 2.0**-8 * 1.01
 MICROSCALED = needs("gfx950", "gfx1250")
@@ -46,11 +46,11 @@ def test_shapes_and_updates_in_place():
     assert torch.equal(ops.scaled_gemm(a, wide[:, ::2], scale_a, scale_b), flat)
     b[5] = b[6].clone()
     close_relative(ops.scaled_gemm(a, b, scale_a, scale_b), exact(a, b, scale_a, scale_b), ROUNDING)
-    functional.clear_preshuffle_cache()
+    weights.clear_preshuffle_cache()
     ops.scaled_gemm(a, b, scale_a, scale_b)
-    kept = len(functional._shuffled)
+    kept = len(weights._shuffled)
     del b
-    assert len(functional._shuffled) == kept - 1
+    assert len(weights._shuffled) == kept - 1
 
 
 @FP8_GEMM

@@ -6,8 +6,8 @@ from kernel_helpers import GENERAL_GEMM, Guarded, close_relative, fp8_dtype, nee
 import flydsl.compiler as flyc
 import flydsl.ir
 from flydsl.kernels import gemm, ops
-from flydsl.kernels.common.arch import current_arch, target
-from flydsl.kernels.gemm import functional, tuned
+from flydsl.kernels.gemm import scaled, tuned
+from flydsl.kernels.target import current_arch, target
 
 HERE = target().arch
 BF16 = 2.0**-8
@@ -112,7 +112,7 @@ def test_every_problem_gets_knobs_that_are_accepted():
 @CDNA
 def test_sizes_get_the_tiles_they_should():
     def chosen(m, n, k, size=1):
-        tile = functional.default_tiles(m, n, k, size)
+        tile = scaled.default_tiles(target(), m, n, k, size)
         return tile.m, tile.n, tile.k
 
     large = {"gfx942": {1: (64, 256, 128), 2: (128, 128, 64)}, "gfx950": {1: (128, 256, 128), 2: (128, 256, 64)}}[HERE]
@@ -124,7 +124,7 @@ def test_sizes_get_the_tiles_they_should():
     assert chosen(64, 64, 64) == (64, 64, 64) and chosen(3, 64, 32, 2) == (64, 64, 32)
     for n, k in ((60, 256), (64, 96)):
         with pytest.raises(ValueError, match="N x K must be a multiple"):
-            functional.default_tiles(64, n, k, 1)
+            scaled.default_tiles(target(), 64, n, k, 1)
 
 
 @pytest.mark.skipif(current_arch().startswith(("gfx942", "gfx950")), reason="the other architectures")

@@ -4,7 +4,7 @@ import pytest
 from kernel_helpers import DTYPES, Guarded, cases, close, fp8_dtype, random, torch
 
 from flydsl.kernels import norm, ops
-from flydsl.kernels.common.convert import quantised_max
+from flydsl.kernels.parts.convert import quantised_max
 
 SHAPES = cases(
     [(64, 256, "f32"), (32, 128, "f16"), (13, 2000, "f32"), (16, 512, "bf16"), (3, 8192, "bf16"), (3, 131, "f32"),

@@ -7,7 +7,7 @@ from kernel_helpers import GENERAL_GEMM, close_relative, needs, random, torch
 
 import flydsl.expr as fx
 from flydsl.kernels import gemm
-from flydsl.kernels.common.arch import current_arch
+from flydsl.kernels.target import current_arch
 
 MODULES = {
     "rmsnorm_kernel": "build_rmsnorm_module rmsnorm_direct rmsnorm_autotuned rmsnorm fused_add_rmsnorm EPS VEC_WIDTH",

@@ -4,7 +4,7 @@ import pytest
 from kernel_helpers import Guarded, cases, close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
-from flydsl.kernels.common.convert import quantised_max
+from flydsl.kernels.parts.convert import quantised_max
 from flydsl.kernels.quant import (
     build_per_1x32_mx_quant_module,
     build_per_block_quant_module,

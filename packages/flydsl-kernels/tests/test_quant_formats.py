@@ -6,8 +6,8 @@ import pytest
 from kernel_helpers import DTYPES, Guarded, cases, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops, quant
-from flydsl.kernels.common.arch import target
 from flydsl.kernels.quant import reference as ref
+from flydsl.kernels.target import target
 
 
 def fp8_table():

@@ -10,7 +10,7 @@ from kernel_helpers import random, torch
 
 import flydsl.runtime as rt
 from flydsl.kernels import elementwise, moe, norm, quant, softmax
-from flydsl.kernels.common.arch import current_arch, target
+from flydsl.kernels.target import current_arch, target
 
 profiling = pytest.importorskip("flydsl.runtime.profiling")
 COUNTERS = True

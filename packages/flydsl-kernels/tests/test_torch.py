@@ -6,7 +6,7 @@ from kernel_helpers import GENERAL_GEMM, close, needs, random, torch
 
 import flydsl.kernels as kernels
 from flydsl.kernels import ops
-from flydsl.kernels.common.arch import target
+from flydsl.kernels.target import target
 
 ops._torch()
 flydsl = torch.ops.flydsl

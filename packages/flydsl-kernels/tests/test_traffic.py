@@ -6,8 +6,8 @@ import pytest
 from kernel_helpers import GENERAL_GEMM, needs, random, torch
 
 import flydsl.runtime as rt
-from flydsl.kernels.common.arch import target
 from flydsl.kernels.gemm import build_gemm_module, compile_preshuffle_gemm, shuffle_weight
+from flydsl.kernels.target import target
 
 profiling = pytest.importorskip("flydsl.runtime.profiling")
 COUNTERS = True

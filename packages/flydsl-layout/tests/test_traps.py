@@ -41,6 +41,17 @@ def test_no_layout_answer(f: object, a: str, b: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "f,a,b",
+    [(logical_divide, "12:1", "(2,2):(2,3)"), (logical_product, "(2,2):(2,3)", "3:1"), (complement, "(2,2):(2,3)", 12)],
+)
+def test_gaps_without_a_layout_name_a_way(f: object, a: str, b: str | int) -> None:
+    """CuTe demands modes that nest; the message says so, names the operands and what to write instead."""
+    with pytest.raises(LayoutError, match="modes nest.*split the extents.*composition") as e:
+        f(parse(a), parse(b) if isinstance(b, str) else b)  # type: ignore[operator]
+    assert a in str(e.value) and str(b) in str(e.value)
+
+
+@pytest.mark.parametrize(
     "a,b,answer",
     [
         # No stride divides an extent here; the digits never carry, or carry without net effect.

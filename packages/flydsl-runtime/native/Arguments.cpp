@@ -212,6 +212,10 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
     }
   }
 
+  if (spec.stored && view.readOnly)
+    fail(PyExc_ValueError, "the array is read-only and the kernel stores to it; pass a writeable one "
+                           "(for example array.copy())");
+
   if (spec.maxBytes && !empty) {
     __int128 span = 1;
     for (int i = 0; i < rank; ++i)

@@ -63,6 +63,7 @@ struct ManagedTensorVersioned {
 
 inline constexpr const char *kCapsuleName = "dltensor";
 inline constexpr const char *kVersionedCapsuleName = "dltensor_versioned";
+inline constexpr uint64_t kReadOnlyFlag = 1; ///< bit of ManagedTensorVersioned::flags
 
 struct ExchangeApiHeader {
   Version version;

@@ -74,6 +74,7 @@ struct DispatcherState {
   std::vector<Parameter> parameters;
   size_t positional = 0; ///< parameters that can be given by position
   std::vector<PyObject *> guards;
+  uint64_t epoch = 0; ///< how often the guards have been replaced
   PyObject *override = nullptr; ///< context variable that must be unset or None
   std::vector<Entry> entries;
   bool armed = false;
@@ -289,9 +290,13 @@ bool current(const DispatcherState &state) {
     if (!unset)
       return false;
   }
-  for (PyObject *guards : state.guards)
-    if (!guardsOf(guards)->unchanged())
+  // A guard may run Python (properties, comparisons), which may arm or clear this dispatcher.
+  const uint64_t epoch = state.epoch;
+  for (size_t i = 0; i < state.guards.size(); ++i) {
+    nb::object guards = nb::borrow(state.guards[i]);
+    if (!guardsOf(guards.ptr())->unchanged() || state.epoch != epoch)
       return false;
+  }
   return true;
 }
 
@@ -329,6 +334,7 @@ void dropEntries(DispatcherState &state) {
 
 void dropGuards(DispatcherState &state) {
   state.armed = false;
+  ++state.epoch;
   std::vector<PyObject *> guards = std::move(state.guards);
   state.guards.clear();
   for (PyObject *object : guards)
@@ -337,15 +343,16 @@ void dropGuards(DispatcherState &state) {
 
 PyObject *armMethod(PyObject *self, PyObject *argument) noexcept {
   return guarded([&]() -> PyObject * {
-    std::vector<PyObject *> guards;
+    std::vector<nb::object> given; // an iterator may hold nothing of what it has given
     for (nb::handle object : nb::borrow<nb::object>(argument)) {
       if (!guardsOf(object.ptr()))
         throw nb::type_error("arm() takes a sequence of Guards");
-      guards.push_back(object.ptr());
+      given.push_back(nb::borrow(object));
     }
     DispatcherState &state = stateOf(self);
-    for (PyObject *object : guards)
-      Py_INCREF(object);
+    std::vector<PyObject *> guards;
+    for (nb::object &object : given)
+      guards.push_back(object.release().ptr());
     dropEntries(state);
     dropGuards(state);
     state.guards = std::move(guards);

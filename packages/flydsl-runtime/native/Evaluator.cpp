@@ -15,6 +15,8 @@ constexpr int kInlineRegs = 128;
 
 /// Branches between two polls of a plan that loops.
 constexpr uint32_t kPollInterval = 1u << 20;
+/// Intervals without a launch after which a plan counts as endless: seconds of nothing.
+constexpr uint64_t kMostIdle = 1u << 9;
 
 uint64_t zeroExtend(int64_t value, unsigned width) {
   return width == 64 ? static_cast<uint64_t>(value)
@@ -125,10 +127,16 @@ void evaluate(const Plan &plan, const ArgValue *args, LaunchSink &sink) {
   const Instr *code = plan.code.data();
   const size_t size = plan.code.size();
   uint32_t budget = kPollInterval;
+  uint64_t idle = 0; // intervals since the last launch
   auto branch = [&](int32_t target) {
     if (--budget == 0) {
       sink.poll();
       budget = kPollInterval;
+      if (++idle > kMostIdle)
+        throw PlanFailure(PlanFailure::Kind::Assertion,
+                          plan.name + "(): the host side of the function has gone through " +
+                              std::to_string(kMostIdle * kPollInterval) +
+                              " branches without a launch; endless loop?");
     }
     return static_cast<size_t>(target);
   };
@@ -177,7 +185,10 @@ void evaluate(const Plan &plan, const ArgValue *args, LaunchSink &sink) {
       sink.print(numberText(regs[instr.a], plan.conversions[instr.b].first));
       break;
     case Op::PrintText: sink.print(plan.messages[instr.a]); break;
-    case Op::Launch: sink.launch(plan.launches[instr.a], regs); break;
+    case Op::Launch:
+      sink.launch(plan.launches[instr.a], regs);
+      idle = 0;
+      break;
     default:
       regs[instr.d] =
           canonical(binary(plan, pc, instr, regs[instr.a], regs[instr.b]), instr.width);

@@ -67,6 +67,8 @@ int Guards::traverse(visitproc visit, void *arg) const {
 
 void Guards::clear() {
   cleared = true;
+  if (checking) // a check runs Python, which has come here: it goes on with what it holds
+    return;
   // Destructors of the objects may look at these guards again: empty the members first.
   auto oldDicts = std::move(dicts);
   auto oldCells = std::move(cells);
@@ -223,11 +225,19 @@ bool Guards::check(std::string *where) {
   return true;
 }
 
-bool Guards::unchanged() { return check(nullptr); }
+bool Guards::checkHeld(std::string *where) {
+  ++checking;
+  const bool same = check(where) && !cleared;
+  if (--checking == 0 && cleared)
+    clear();
+  return same;
+}
+
+bool Guards::unchanged() { return checkHeld(nullptr); }
 
 std::string Guards::firstChange() {
   std::string where;
-  check(&where);
+  checkHeld(&where);
   return where;
 }
 

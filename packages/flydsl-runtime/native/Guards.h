@@ -65,8 +65,10 @@ private:
   DictGuard &dictGuard(PyObject *dict);
   static bool dictUnchanged(DictGuard &guard, std::string *where);
   bool check(std::string *where);
+  bool checkHeld(std::string *where);
 
   bool cleared = false;
+  unsigned checking = 0; ///< checks that run, by which the members may not change
   std::vector<DictGuard> dicts;
   std::vector<CellGuard> cells;
   std::vector<SequenceGuard> lists;

@@ -73,7 +73,19 @@ void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer) {
   }
 }
 
+/// Whether an argument passes an address: a pointer that is not null, or a 64-bit integer that is too
+/// large for a count. Then the memory of any live array may be meant.
+static bool passesAddress(const ArgSpec &spec, const ArgValue &value) {
+  if (spec.kind == ArgKind::Pointer)
+    return value.bits != 0;
+  const bool wide = spec.scalar == ScalarType::I64 || spec.scalar == ScalarType::U64;
+  return spec.kind == ArgKind::Scalar && wide && value.bits >> 32 != 0 && int64_t(value.bits) > 0;
+}
+
 TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
+  bool anywhere = false; // then no array is stated, and the kernel may use all mapped memory
+  for (size_t i = 0; i < plan.args.size(); ++i)
+    anywhere |= passesAddress(plan.args[i], values[i]);
   for (size_t i = 0; i < plan.args.size(); ++i) {
     const ArgSpec &spec = plan.args[i];
     if (spec.kind != ArgKind::Tensor)
@@ -87,16 +99,15 @@ TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
     }
     if (high == 0)
       continue;
-    if (count == kMaxRanges) {
-      count = 0;
-      return;
-    }
     const int64_t size = spec.dtype.bytes();
-    arguments[count] = {spec.name.c_str(), spec.dtype.frameworkName(),
-                        reinterpret_cast<const void *>(values[i].bits), static_cast<uint32_t>(size),
-                        static_cast<uint32_t>(spec.rank), values[i].shape, values[i].strides};
-    bases[count] = reinterpret_cast<const char *>(values[i].bits) + low * size;
-    bytes[count++] = static_cast<size_t>((high - low) * size);
+    if (named < kInlineRanges)
+      arguments[named++] = {spec.name.c_str(), spec.dtype.frameworkName(),
+                            reinterpret_cast<const void *>(values[i].bits),
+                            static_cast<uint32_t>(size), static_cast<uint32_t>(spec.rank),
+                            values[i].shape, values[i].strides};
+    if (!anywhere)
+      add(reinterpret_cast<const char *>(values[i].bits) + low * size,
+          static_cast<size_t>((high - low) * size));
   }
 }
 

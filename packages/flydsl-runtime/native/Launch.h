@@ -7,6 +7,8 @@
 #include "LoadedKernels.h"
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace flydsl::runtime {
 
@@ -29,24 +31,44 @@ ResolvedLaunch resolveLaunch(const Plan &plan, const LaunchSpec &spec, const int
 /// Writes the kernel arguments of \p spec into \p buffer (spec.kernargBytes bytes).
 void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer);
 
-/// The memory of the tensor arguments of a call, for a simulator that checks writes to it.
+/// The memory of the arguments of a call, for a simulator that lets a kernel reach no other host
+/// memory: that of tensors to the byte, of raw pointers whatever is mapped around them. A call
+/// without either says so, and the simulator goes by what the process has mapped: its addresses
+/// may hide in integers.
 class TensorRanges {
 public:
   TensorRanges(const Plan &plan, const ArgValue *values);
   void announce(const HipApi &api) const {
     if (api.simLaunchArguments)
-      api.simLaunchArguments(arguments, count);
-    else
-      api.simLaunchRanges(bases, bytes, count);
+      api.simLaunchArguments(arguments, named);
+    if (more.empty())
+      return api.simLaunchRanges(bases, bytes, count);
+    std::vector<const void *> allBases(bases, bases + count);
+    std::vector<size_t> allBytes(bytes, bytes + count);
+    for (const auto &[base, size] : more) {
+      allBases.push_back(base);
+      allBytes.push_back(size);
+    }
+    api.simLaunchRanges(allBases.data(), allBytes.data(), static_cast<unsigned>(allBases.size()));
   }
 
 private:
-  // Host tensors of a call; beyond that many nothing is announced and nothing is checked.
-  static constexpr unsigned kMaxRanges = 32;
-  const void *bases[kMaxRanges];
-  size_t bytes[kMaxRanges];
-  SimArgument arguments[kMaxRanges];
+  void add(const void *base, size_t size) {
+    if (count == kInlineRanges) {
+      more.emplace_back(base, size);
+      return;
+    }
+    bases[count] = base;
+    bytes[count++] = size;
+  }
+
+  static constexpr unsigned kInlineRanges = 32;
+  const void *bases[kInlineRanges];
+  size_t bytes[kInlineRanges];
+  SimArgument arguments[kInlineRanges]; ///< the first ones, for messages
+  unsigned named = 0;
   unsigned count = 0;
+  std::vector<std::pair<const void *, size_t>> more; ///< beyond the inline ones
 };
 
 /// Launches through HIP.

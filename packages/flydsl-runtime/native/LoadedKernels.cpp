@@ -4,6 +4,7 @@
 
 #include "CodeObject.h"
 
+#include <cstdlib>
 #include <memory>
 
 namespace flydsl::runtime {
@@ -16,10 +17,36 @@ std::string baseArch(const std::string &arch) { return arch.substr(0, arch.find(
 /// A generic target such as gfx9-4-generic runs on several processors; HIP decides.
 bool isGeneric(const std::string &arch) { return arch.find("generic") != std::string::npos; }
 
-void checkArch(const HipApi &api, const Plan &plan, const std::string &arch, int device) {
+/// True when the simulated device is what the code wants: nobody has said which one it is.
+bool simulatorFollows() {
+  const char *chosen = std::getenv("FLYDSL_SIM_ARCH");
+  return !chosen || !*chosen;
+}
+
+/// Lets the simulator be the device of a code object while that is loaded. Kernels then run as on the
+/// architecture that they were loaded for, whatever the simulated device is called.
+class SimulatedArch {
+public:
+  SimulatedArch(const HipApi &api, const std::string &arch, std::string before)
+      : lock(mutex), api(api), before(std::move(before)) {
+    checkHip(api, api.simSetArch(arch.c_str()), "flysimSetArch");
+  }
+  ~SimulatedArch() { (void)api.simSetArch(before.c_str()); }
+
+private:
+  static inline std::mutex mutex;
+  std::lock_guard<std::mutex> lock;
+  const HipApi &api;
+  std::string before;
+};
+
+/// The architecture to simulate while the code object is loaded, or "" for that of the device.
+std::string checkArch(const HipApi &api, const Plan &plan, const std::string &arch, int device) {
   const std::string wanted = baseArch(arch), found = deviceArch(api, device);
   if (wanted.empty() || found.empty() || wanted == found || isGeneric(wanted))
-    return;
+    return "";
+  if (api.isSimulator() && api.simSetArch && simulatorFollows())
+    return wanted;
   std::string hint = api.isSimulator() ? "; set FLYDSL_SIM_ARCH=" + wanted + " to simulate " + wanted
                                        : "";
   throw LibraryError(plan.name + "(): compiled for " + wanted + ", but device " +
@@ -34,7 +61,15 @@ const DeviceKernels &LoadedKernels::load(const HipApi &api, const Plan &plan, in
   std::lock_guard<std::mutex> lock(mutex);
   if (DeviceKernels *loaded = devices[device].load(std::memory_order_acquire))
     return *loaded;
-  checkArch(api, plan, arch, device);
+  if (codeObject.empty() && plan.kernels.empty()) { // a function that launches nothing
+    static DeviceKernels none;
+    devices[device].store(&none, std::memory_order_release);
+    return none;
+  }
+  const std::string other = checkArch(api, plan, arch, device);
+  std::unique_ptr<SimulatedArch> simulated;
+  if (!other.empty())
+    simulated = std::make_unique<SimulatedArch>(api, other, deviceArch(api, device));
   const std::string problem = codeObjectProblem(codeObject);
   if (!problem.empty())
     throw LibraryError(plan.name + "(): the code object cannot be loaded: " + problem);

@@ -45,6 +45,7 @@ struct ArgSpec {
   std::vector<uint8_t> indexWidth; ///< bits a dynamic stride is passed in
   int64_t align = 1;               ///< bytes; also for pointers
   int64_t maxBytes = 0;            ///< a larger tensor is refused; 0: any size
+  bool stored = false;             ///< a kernel stores to it: read-only memory is refused
   size_t dimOffset = 0;            ///< first slot in the per-call shape/stride storage
 
   // Scalar.

@@ -139,6 +139,12 @@ ArgSpec parseArg(nb::handle data, const std::string &where) {
   nb::object maxBytes = optionalField(data, "max_bytes");
   if (!maxBytes.is_none())
     spec.maxBytes = toInt(maxBytes, where + ".max_bytes");
+  nb::object stored = optionalField(data, "stored");
+  if (!stored.is_none()) {
+    if (!PyBool_Check(stored.ptr()))
+      fail(where, "stored must be a bool");
+    spec.stored = stored.ptr() == Py_True;
+  }
 
   if (kind == "tensor") {
     spec.kind = ArgKind::Tensor;
@@ -402,7 +408,7 @@ private:
     int64_t offset = toInt(item(entry, 1), where), size = toInt(item(entry, 2), where);
     if (size != 1 && size != 2 && size != 4 && size != 8)
       fail(where, "kernel argument size must be 1, 2, 4 or 8");
-    if (offset < 0 || offset + size > kernargBytes)
+    if (offset < 0 || offset > kernargBytes - size)
       fail(where, "kernel argument lies outside the kernarg segment");
     return {checkReg(toInt(item(entry, 0), where)), static_cast<uint32_t>(offset),
             static_cast<uint32_t>(size)};

@@ -116,8 +116,17 @@ bool readFloat(PyObject *object, ScalarType type, uint64_t &bits) {
 
 /// Reads a handle: an int that fits 64 bits, negative ones as two's complement.
 bool readHandle(PyObject *number, uint64_t &bits) {
-  bits = PyLong_AsUnsignedLongLongMask(number);
-  return !PyErr_Occurred();
+  int overflow = 0;
+  bits = static_cast<uint64_t>(PyLong_AsLongLongAndOverflow(number, &overflow));
+  if (overflow == 0)
+    return true;
+  if (overflow > 0) {
+    bits = PyLong_AsUnsignedLongLong(number);
+    if (!PyErr_Occurred())
+      return true;
+    PyErr_Clear();
+  }
+  return outOfRange("64 bits", number);
 }
 
 /// An attribute without building an AttributeError, which takes a microsecond. 1 found, 0 not found,

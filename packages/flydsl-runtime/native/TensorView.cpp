@@ -32,7 +32,10 @@ struct NumpyArray {
   Py_ssize_t *strides;
   PyObject *base;
   NumpyDescr *descr;
+  int flags;
 };
+
+constexpr int kNumpyWriteable = 0x0400; // NPY_ARRAY_WRITEABLE
 
 static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "64-bit platforms only");
 
@@ -117,7 +120,12 @@ bool numpyLayoutIsKnown(PyTypeObject *arrayType) {
     same = same && array->shape[0] == 2 && array->shape[1] == 3 && array->strides[0] == 6 &&
            array->strides[1] == 2;
     known = same && array->descr->typeNumber == readInteger(dtype, "num") &&
-            array->descr->byteOrder == '=' && array->descr->kind == 'i';
+            array->descr->byteOrder == '=' && array->descr->kind == 'i' &&
+            (array->flags & kNumpyWriteable) != 0;
+    // The flag must be the one that NumPy changes.
+    PyObject *done = known ? PyObject_CallMethod(probe, "setflags", "i", 0) : nullptr;
+    known = done && (array->flags & kNumpyWriteable) == 0;
+    Py_XDECREF(done);
   }
   PyErr_Clear();
   Py_XDECREF(dtype);
@@ -229,6 +237,7 @@ ViewResult viewNumpy(PyObject *object, TensorView &view) {
   view.shape = reinterpret_cast<const int64_t *>(array->shape);
   view.strides = reinterpret_cast<const int64_t *>(array->strides);
   view.strideUnit = view.dtype.bytes();
+  view.readOnly = (array->flags & kNumpyWriteable) == 0;
   return ViewResult::Ok;
 }
 
@@ -254,8 +263,10 @@ ViewResult viewCapsule(PyObject *capsule, TensorView &view) {
   if (name && std::strcmp(name, dlpack::kVersionedCapsuleName) == 0) {
     auto *managed =
         static_cast<dlpack::ManagedTensorVersioned *>(PyCapsule_GetPointer(capsule, name));
-    if (managed->version.major == 1)
+    if (managed->version.major == 1) {
+      view.readOnly = (managed->flags & dlpack::kReadOnlyFlag) != 0;
       return viewDlpack(managed->tensor, view);
+    }
     PyErr_Format(PyExc_TypeError, "DLPack version %u is not supported", managed->version.major);
     return ViewResult::Error;
   }

@@ -23,6 +23,7 @@ struct TensorView {
   const int64_t *shape;
   const int64_t *strides;  ///< null means compact row-major
   int64_t strideUnit = 1;  ///< bytes per stride unit for strides in bytes, else 1
+  bool readOnly = false;   ///< its library says that it must not be written
   PyObject *owner = nullptr; ///< new reference that must outlive the view, or null
   int64_t dims[2 * kMaxRank];
 };

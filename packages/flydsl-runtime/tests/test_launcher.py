@@ -148,7 +148,8 @@ def test_failed_load_and_missing_kernel(fake_hip) -> None:
         Launcher(launch_plan([], launch("missing_kernel")), HSACO)()
 
 
-def test_architecture_of_code_object_and_device_must_agree() -> None:
+def test_architecture_of_code_object_and_device_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLYDSL_SIM_ARCH", "gfx942")  # somebody said which device it is
     with pytest.raises(rt.HipError, match="compiled for gfx950, but device 0 is gfx942.*FLYDSL_SIM_ARCH=gfx950"):
         Launcher(launch_plan([], launch()), HSACO, arch="gfx950")()
 

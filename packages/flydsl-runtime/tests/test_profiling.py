@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_simulator import CLANG, RUN, SIMULATOR, compile_kernel, run
@@ -261,3 +262,56 @@ def test_pictures_of_conflicts_and_schedules() -> None:
         assert part in words, part
     assert "bank 0: dword 0: lanes 0" in words
 
+
+
+def _launch(**changes: Any) -> LaunchProfile:
+    """A launch of one matrix instruction of 8 clocks and a load that stalls."""
+    instruction = {"address": 0, "text": "v_mfma", "source": "/a/k.py:12", "unit": "matrix", "issued": 10, "lanes": 64}
+    raw: dict[str, Any] = {
+        "kernel": "k", "arch": "gfx942", "grid": [16, 1, 1], "block": [256, 1, 1], "waves_per_group": 4,
+        "wave_size": 64,
+        "vgprs": 8, "agprs": 0, "sgprs": 8, "lds_bytes": 0, "scratch_bytes": 0,
+        "occupancy": {"waves_per_simd": 8, "groups_per_cu": 8, "limit": "waves"},
+        "machine": {"compute_units": 304, "clock_mhz": 2100, "peak_flops_per_clk": 2048, "simds_per_cu": 4,
+                    "memory_bytes_per_second": 5.3e12},
+        "instructions": [
+            {**instruction, "flops": 32768, "busy": 32},
+            {**instruction, "text": "s_waitcnt vmcnt(0)", "source": "/a/k.py:59", "unit": "wait",
+             "stall": {"memory": 900}},
+            {**instruction, "text": "global_load_dword", "unit": "vmem_load", "space": "global", "kind": "load",
+             "bytes": 2560, "lines": 20, "read_bytes": 2560},
+        ],
+        "timing": {"cycles": 100.0, "microseconds": 0.05, "memory_cycles": 10.0, "sample_cycles": 100,
+                   "sample_groups": 1,
+                   "groups_per_cu": 1, "wave_cycles": 1000, "simds": 4, "valu_busy": 0, "matrix_busy": 400,
+                   "lds_busy": 0,
+                   "l1_busy": 0, "matrix_flops": 327680, "stall": {"memory": 900}},
+        **changes,
+    }  # fmt: skip
+    return LaunchProfile.from_json(raw)
+
+
+def test_advice_names_the_costliest_first() -> None:
+    from flydsl.runtime.profiling.advice import advise
+
+    texts = [a.text for a in advise(_launch())]
+    assert texts[0] == "16 work-groups on 304 compute units"
+    assert texts[1].startswith("matrix work waits behind line 59 for memory (90 %")
+    bare = _launch(instructions=[{**i, "source": ""} for i in _launch().raw["instructions"]])
+    assert "FLYDSL_DEBUG_ENABLE_DEBUG_INFO=1" in advise(bare)[0].remedy
+
+
+def test_the_matrix_peak_is_that_of_the_types_used() -> None:
+    launch = _launch()  # 32768 operations in 32 clocks on 4 units: twice what f16 does on gfx942
+    assert launch.matrix_peak() == 4096 == 2 * launch.raw["machine"]["peak_flops_per_clk"]
+    roof = launch.roofline()
+    assert roof is not None and roof["share"] <= 1
+
+
+def test_report_links_source_and_instructions() -> None:
+    page = render([_launch(), _launch(kernel="other")])
+    assert page.count('class="panes"') == 2 and 'data-line="/a/k.py:59"' in page
+    for part in ("prefers-color-scheme: dark", "@media (max-width: 760px)", '<input class="filter"',
+                 'href="#timeline-0"', 'id="timeline-0"', "Next, costliest first",
+                 '<details class="launch" data-name="k" open>'):  # fmt: skip
+        assert part in page

@@ -86,6 +86,39 @@ def test_what_belongs_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(mark in text for mark in ("_env_", "_toolchain_", "_device_", "_arch_"))
 
 
+def test_older_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`do_bench_fn`, the keys of calls, winners as a mapping, the file of an offline artifact."""
+    calls: Calls = []
+    times = {8: 3.0, 2: 2.0, 4: 1.0}
+
+    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
+        call()
+        return times[calls[-1][1]]
+
+    function = tuned(calls, do_bench=None, do_bench_fn=bench, configs=[Config(tile=t) for t in times],
+                     artifact_name="older")  # fmt: skip
+    x = np.zeros(4)
+    assert function(x, n=5) == "tile 4"
+    key = function._make_key((x,), {"n": 5})
+    assert isinstance(key, tuple) and key == function._make_key((x, 0), {"n": 5}) != function._make_key((x,), {"n": 6})
+    assert function.cache[key] == Config(tile=4) and dict(function.cache) == {key: Config(tile=4)}
+    function.cache.clear()
+    assert len(function.cache) == 0 and key not in function.cache
+    times[4] = 9.0
+    assert function(x, n=5) == "tile 2"
+    function.cache[key] = Config(tile=8)
+    assert function(x, n=5) == "tile 8"
+    with pytest.raises(TypeError, match="older name of do_bench"):
+        tuned(calls, do_bench_fn=bench)
+
+    assert function._artifact_ref((x,), {"n": 5}) is None
+    monkeypatch.setenv("FLYDSL_AUTOTUNE_CONFIG_DIR", str(tmp_path))
+    path, identity = function._artifact_ref((x,), {"n": 5}) or (None, None)
+    assert path is not None and path.parent == tmp_path and identity["key"] == {"n": 5}
+    path.write_text(json.dumps({"version": 1, "identity": identity, "config": Config(tile=2).to_dict()}))
+    assert function._load_artifact((x,), {"n": 5}) == Config(tile=2)
+
+
 def test_all_failing_is_an_error_with_its_cause() -> None:
     calls: Calls = []
     function = tuned(calls, configs=[Config(tile=13)])
@@ -336,3 +369,52 @@ def test_a_kernel_on_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[st
     used = module.run if function.resolve_config(x, 1000).waves_per_eu is None else None
     tuned_functions = [used] if used is not None else list(function._variants.values())
     assert any(f._plain.fast.dispatcher.current() for f in tuned_functions), "a tuned call takes the fast path"
+
+
+def _with_a_wrong_one(**options: Any) -> Autotuner:
+    """Configurations that add one; tile 2 is the fastest and adds two."""
+
+    def bench(call: Callable[[], Any], warmup: int, rep: int) -> float:
+        call()
+        return times[-1]
+
+    times: list[float] = []
+
+    def add_one(x: Any, out: Any, scratch: Any, tile: int = 0) -> None:
+        times.append(float(tile))
+        np.add(x, 2 if tile == 2 else 1, out=out)
+        scratch[:] = tile  # differs from one configuration to the next, as a workspace may
+
+    add_one.__name__ = f"add_one_{options.get('check', True)}".replace("'", "").strip("[]")  # a cache file each
+    return autotune([Config(tile=t) for t in (8, 2, 4)], do_bench=bench, **options)(add_one)
+
+
+def test_results_are_compared_with_those_of_the_first_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    x, out = np.arange(4.0), np.zeros(4)
+    _with_a_wrong_one()(x, out, np.zeros(2))
+    text = capsys.readouterr().out
+    warning = next(line for line in text.splitlines() if "WARNING" in line)
+    assert "Config(tile=2) are not those of Config(tile=8): out: 4 of 4 elements differ, by up to 1 of 4" in warning
+    assert "the winner is kept in" in text and "FLYDSL_AUTOTUNE_CONFIG_DIR" in text
+
+    assert _with_a_wrong_one(check=["out"]).resolve_config(x, out, np.zeros(2)) == Config(tile=4)
+    assert "Config(tile=2): failed: ValueError: its results are not those of" in capsys.readouterr().out
+
+    assert _with_a_wrong_one(check=False).resolve_config(x, out, np.zeros(2)) == Config(tile=2)
+    assert "WARNING" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "told"),
+    [
+        ([1.0, 2.0, 1000.0], [1.0, 2.001, 1000.5], ""),
+        ([1.0, float("nan"), float("inf")], [1.0, float("nan"), float("inf")], ""),
+        ([1.0, 2.0], [1.0, float("nan")], "x: 1 of 2 elements differ"),
+        ([1, 2], [1, 3], "x: 1 of 2 elements differ"),
+    ],
+)
+def test_what_counts_as_a_difference(first: list[Any], now: list[Any], told: str) -> None:
+    from flydsl.autotune.results import difference
+
+    text = difference({"x": np.array(first)}, {"x": np.array(now)})
+    assert text.startswith(told) and bool(text) == bool(told)

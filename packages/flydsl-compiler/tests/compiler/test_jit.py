@@ -158,7 +158,7 @@ def test_compile_only_then_other_architectures(
     for arch in ("gfx942", "gfx950", "gfx1201"):
         monkeypatch.setenv("ARCH", arch)
         assert module.run(1, 64) is None
-        assert module.run._last_compiled.artifact.arch == arch
+        assert module.run.last_compiled.artifact.arch == arch
     assert all(compiled.calls == [] for compiled in recorder)
 
 

@@ -271,12 +271,12 @@ def test_changes_in_a_running_process(world: World, case: str) -> None:
     module = world.load()
     call = dict(world.arguments)
     module.run(**call)
-    first = module.run._last_compiled
+    first = module.run.last_compiled
     module.run(**call)
-    assert module.run._last_compiled is first
+    assert module.run.last_compiled is first
     RUNTIME_CHANGES[case](module)
     module.run(**call)
-    assert module.run._last_compiled is not first, case
+    assert module.run.last_compiled is not first, case
 
 
 ENVIRONMENT = """
@@ -318,10 +318,10 @@ def test_variables_that_traced_code_reads(world: World, expression: str) -> None
     # The same in one process.
     module = world.load()
     module.run(world.arguments["X"])
-    first = module.run._last_compiled
+    first = module.run.last_compiled
     world.monkeypatch.setenv("MY_SWITCH", "1")
     module.run(world.arguments["X"])
-    assert module.run._last_compiled is not first
+    assert module.run.last_compiled is not first
     assert type(os.environ) is os._Environ
 
 
@@ -341,7 +341,7 @@ def test_back_end_options_reuse_the_lowered_module(world: World, monkeypatch: py
     for hints in ({}, {"waves_per_eu": 1}, {"waves_per_eu": (2, 4)}, {"waves_per_eu": 8}):
         module.run.compile_hints = hints
         module.run(**world.arguments)
-        codes.add(module.run._last_compiled.artifact.hsaco)
+        codes.add(module.run.last_compiled.artifact.hsaco)
     assert len(traces) == 1 and len(codes) >= 2
     module.run.compile_hints = {"fastmath": "fast"}
     module.run(**world.arguments)
@@ -373,8 +373,8 @@ def test_two_architectures_in_one_process(world: World) -> None:
     for arch in ("gfx942", "gfx950", "gfx942"):
         with env.override(arch=arch):
             module.run(**world.arguments)
-        found.setdefault(arch, module.run._last_compiled)
-        assert module.run._last_compiled is found[arch] and found[arch].artifact.arch == arch
+        found.setdefault(arch, module.run.last_compiled)
+        assert module.run.last_compiled is found[arch] and found[arch].artifact.arch == arch
     assert len(module.run._mem_cache) == 2
 
 

@@ -199,6 +199,35 @@ def test_buffer_offsets_over_four_gibibytes(load: Any) -> None:
     np.testing.assert_array_equal(out, large[:, 1])
 
 
+def test_compile_and_launch_takes_null_pointers(
+    load: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Optional arguments of older programs: a null pointer is no reason not to launch. The first use is told."""
+    from flydsl.compiler import jit_function
+
+    module = load("""
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def k(X: fx.Tensor, p: fx.Pointer, has: fx.Constexpr[bool]):
+    if fx.const_expr(has):
+        X[fx.thread_idx.x] = p[fx.thread_idx.x]
+    else:
+        X[fx.thread_idx.x] = 7.0
+@flyc.jit
+def run(X: fx.Tensor, p: fx.Pointer, has: fx.Constexpr[bool]):
+    k(X, p, has).launch(grid=1, block=64)
+""")
+    jit_function._say_once.cache_clear()
+    monkeypatch.setenv("FLYDSL_COMPILE_AND_LAUNCH", "1")
+    for _ in range(2):
+        x = np.zeros(64, np.float32)
+        flyc.compile(module.run, x, flyc.from_c_void_p(fx.Float32, None), False)
+        assert (x == 7).all()
+    assert capfd.readouterr().err.count("FLYDSL_COMPILE_AND_LAUNCH") == 1
+
+
 def test_compile_never_launches_unless_asked(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import flydsl.runtime as rt
 
@@ -213,3 +242,31 @@ def test_compile_never_launches_unless_asked(load: Any, monkeypatch: pytest.Monk
     compiled(x, 1, 2, None)
     rt.synchronize()
     assert x[1, 2] == 14
+
+
+def test_line_tables_of_a_kernel_that_a_helper_launches():
+    """Operations of the host side then have call-site locations too, which the pass for debug scopes does not take."""
+    import numpy as np
+
+    import flydsl.compiler as flyc
+    import flydsl.expr as fx
+    from flydsl.utils import env
+
+    @flyc.kernel
+    def fill(out: fx.Tensor, n: fx.Int32):
+        if fx.thread_idx.x < n:
+            out[fx.thread_idx.x] = 7
+
+    @flyc.jit
+    def start(kernel, n, stream):
+        if n > 0:
+            kernel().launch(grid=1, block=64, stream=stream)
+
+    @flyc.jit
+    def launch(out: fx.Tensor, n: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        start(lambda: fill(out, n), n, stream)
+
+    out = np.zeros(64, np.int32)
+    with env.override(enable_debug_info=True):
+        launch(out, 5)
+    assert out.sum() == 35

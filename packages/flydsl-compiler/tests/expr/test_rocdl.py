@@ -107,24 +107,45 @@ def test_constructor_errors() -> None:
 
 
 def test_instructions_of_other_targets_are_refused() -> None:
-    f16, cdna4 = fx.Float16, fx.rocdl.cdna4
+    cdna4 = fx.rocdl.cdna4
     cases = [
-        ("gfx1201", lambda: fx.rocdl.MFMA(16, 16, 16, f16), "MFMA is not available on target arch 'gfx1201'"),
-        ("gfx942", lambda: fx.rocdl.MFMA(16, 16, 32, f16), "MFMA 16x16x32 f16.*'gfx942'.*use 16x16x16"),
-        ("gfx942", lambda: fx.rocdl.MFMA(32, 32, 16, fx.BFloat16), "MFMA 32x32x16 bf16.*only on gfx95"),
         ("gfx942", lambda: fx.rocdl.BufferCopyLDS128b(), "BufferCopyLDS128b.*use BufferCopyLDS32b"),
         ("gfx942", lambda: cdna4.LDSReadTrans16_64b(), "LDSReadTrans.*'gfx942'"),
         ("gfx942", lambda: cdna4.GlobalLoadAsyncLDS128b(), "128 bits.*'gfx942'"),
-        ("gfx1201", lambda: cdna4.MFMA_Scale(16, 16, 128, fx.Float8E4M3FN), "MFMA_Scale.*'gfx1201'"),
-        ("gfx950", lambda: fx.rocdl.WMMAScale(16, 16, 128, fx.Float8E4M3FN), "WMMAScale.*only on gfx1250"),
     ]
     with ir.Context():
         for arch, build, message in cases:
             with tracing_context(arch=arch), pytest.raises(ValueError, match=message):
                 build()
         with tracing_context(arch="gfx950"):
-            fx.rocdl.MFMA(16, 16, 32, f16), fx.rocdl.BufferCopyLDS128b(), cdna4.LDSReadTrans16_64b()
-        fx.rocdl.MFMA(16, 16, 32, f16)  # no target: only a type is built
+            fx.rocdl.BufferCopyLDS128b(), cdna4.LDSReadTrans16_64b()
+        fx.rocdl.BufferCopyLDS128b()  # no target: only a type is built
+
+
+def test_matrix_atoms_of_other_targets_may_be_made_and_not_used() -> None:
+    from flydsl.expr._matrix_arch import require_matrix_arch
+
+    f16, fp8 = fx.Float16, fx.Float8E4M3FN
+    cases = [
+        ("gfx1201", lambda: fx.rocdl.MFMA(16, 16, 16, f16), "MFMA is not available on target arch 'gfx1201'"),
+        ("gfx942", lambda: fx.rocdl.MFMA(16, 16, 32, f16), "MFMA 16x16x32 f16.*'gfx942'.*use 16x16x16"),
+        ("gfx942", lambda: fx.rocdl.MFMA(32, 32, 16, fx.BFloat16), "MFMA 32x32x16 bf16.*only on gfx95"),
+        ("gfx1201", lambda: fx.rocdl.cdna4.MFMA_Scale(16, 16, 128, fp8), "MFMA_Scale.*'gfx1201'"),
+        ("gfx950", lambda: fx.rocdl.WMMAScale(16, 16, 128, fp8), "WMMAScale.*only on gfx1250"),
+        ("gfx950", lambda: fx.rocdl.MmaOpGFX11_WMMAType.get(16, 16, 16, *[fx.T.f16] * 2, fx.T.f32), "WMMA of gfx11"),
+    ]
+    with ir.Context(), ir.Location.unknown():
+        block = ir.Module.create().body
+        for arch, build, message in cases:
+            with tracing_context(arch=arch), ir.InsertionPoint(block):
+                atom = fx.make_mma_atom(build())
+                tiled = fx.make_tiled_mma(atom, fx.make_layout((1, 1, 1), (0, 0, 0)))
+                for used in (atom, tiled):
+                    with pytest.raises(ValueError, match=message):
+                        require_matrix_arch(used)
+        with tracing_context(arch="gfx950"), ir.InsertionPoint(block):
+            require_matrix_arch(fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 32, f16)))
+            require_matrix_arch(fx.make_mma_atom(fx.rocdl.cdna4.MFMA_Scale(16, 16, 128, fp8)))
 
 
 def test_buffer_resource_of_a_given_size_is_checked_on_rdna(trace: Any) -> None:
@@ -158,3 +179,20 @@ def test_buffer_ops(trace: Any) -> None:
     buffer_ops.get_element_ptr(buffer_ops.create_llvm_ptr(i, 1), i, 16)
     text = trace.text()
     assert "rocdl.raw.ptr.buffer.load" in text and "rocdl.make.buffer.rsrc" in text and "159744" in text
+
+
+def test_every_public_name_says_what_it_takes() -> None:
+    import types
+
+    from flydsl.expr import rocdl
+
+    without = []
+    for name in dir(rocdl):
+        value = getattr(rocdl, name)
+        if name.startswith("_") or isinstance(value, types.ModuleType) or not callable(value):
+            continue
+        if len(value.__doc__ or "") < 15:
+            without.append(name)
+    assert without == []
+    assert "Operands" in rocdl.mfma_f32_16x16x16f16.__doc__ and "gfx942" in rocdl.mfma_f32_16x16x16f16.__doc__
+    assert "Operands" in rocdl.cvt_f32_bf8.__doc__  # a generated builder

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import flydsl.expr as fx
 from flydsl._mlir import ir
-from flydsl.expr._vector import _broadcast_mask, broadcast_shapes
+from flydsl.expr._lanes import broadcast_mask, broadcast_shapes
 
 pytestmark = pytest.mark.l0_backend_agnostic
 
@@ -79,7 +79,9 @@ def test_broadcast_against_numpy(a: list[int], b: list[int]) -> None:
     got = broadcast_shapes(a, b)
     assert np.prod(got) == np.prod(want)
     lanes = np.arange(np.prod(a)).reshape(a)
-    assert _broadcast_mask(a, want) == np.broadcast_to(lanes, want).ravel().tolist()
+    assert broadcast_mask(a, want, "row") == np.broadcast_to(lanes, want).ravel().tolist()
+    lanes = np.arange(np.prod(a)).reshape(a, order="F")
+    assert broadcast_mask(a, want, "colex") == np.broadcast_to(lanes, want).ravel(order="F").tolist()
 
 
 def test_operators_promote(trace: Any) -> None:

@@ -29,8 +29,10 @@ def check(run: Any, body: str, expected: Any = None) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize(("space", "op"), [("{}", "fx.UniversalCopy128b()"),
-                                           ("fx.rocdl.make_buffer_tensor({})", "fx.rocdl.BufferCopy128b()")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("space", "op"),
+    [("{}", "fx.UniversalCopy128b()"), ("fx.rocdl.make_buffer_tensor({})", "fx.rocdl.BufferCopy128b()")],
+)
 @pytest.mark.parametrize("call", ["copy", "copy_atom_call"])
 def test_global_and_buffer_memory(run: Any, view: str, space: str, op: str, call: str) -> None:
     source, target = (VIEWS[view].format(tensor=space.format(name), i="4 * t") for name in "XY")
@@ -86,7 +88,7 @@ def test_views_with_a_layout_are_checked(load: Any, kernel_text: Any) -> None:
         ("fx.copy(atom, fx.make_view(fx.get_iter(X), fx.make_layout(2, 1)), fx.make_rmem_tensor(4, fx.Float32))",
          "moves 128 bits, but .* holds only 64"),
         ("fx.copy(atom, fx.make_view(fx.get_iter(X), fx.make_layout((1, 1), (1, 1))), "
-         "fx.make_rmem_tensor((4, 1), fx.Float32))", "mode 0 of .* has one element, but a call of the atom moves several"),
+         "fx.make_rmem_tensor((4, 1), fx.Float32))", "mode 0 of .* has one element, but a call of the atom moves"),
         ("fx.copy(atom, fx.make_view(fx.get_iter(X), fx.make_layout(1, 1)), fx.make_rmem_tensor(1, fx.Float32))",
          "moves 128 bits, but mode 0 of .* holds only 32"),
     ):  # fmt: skip

@@ -42,7 +42,7 @@ BODIES: dict[str, tuple[str, Any]] = {
         assert type(t.to(fx.Float32) + fx.Int64(t)) is fx.Float64
         Y[t] = fx.Int32(a + u)""", 2 * I),
     "5": ("assert (fx.Int32(-7) % 3).value == 2 and (fx.Int32(-7) // 3).value == -3\nY[t] = (t - 70) % 3 + (t - 70) // 3",
-          np.fmod(I - 70, 3) + (I - 70) // 3),
+          (I - 70) % 3 + (I - 70) // 3),
     "6": ("assert type(t / t) is fx.Float32 and type(fx.Int64(t) / t) is fx.Float64\nY[t] = fx.Int32(t / 2)", I // 2),
     "7": ("nan = fx.Float32(t) * float('nan')\nY[t] = fx.Int32(nan != nan) + 2 * fx.Int32(nan == nan) + 4 * fx.Int32(nan < nan)",
           np.ones(64)),

@@ -16,6 +16,7 @@ if not PAGES.exists():
 
 SOURCES = Path(__file__).parents[2] / "src" / "flydsl"
 NATIVE = Path(__file__).parents[3] / "flydsl-runtime" / "native"
+DIALECTS = Path(__file__).parents[3] / "flydsl-ir" / "lib"
 
 
 def test_settings_page_is_generated() -> None:
@@ -28,8 +29,9 @@ def _messages() -> list[str]:
 
 
 def _code() -> str:
-    """All string text of the package and of the native launcher, with the seams of wrapped literals removed."""
-    text = "\n".join(p.read_text() for p in (*sorted(SOURCES.rglob("*.py")), *sorted(NATIVE.glob("*.cpp"))))
+    """The string text of the package, the native launcher and the dialects; seams of wrapped literals are removed."""
+    files = (*sorted(SOURCES.rglob("*.py")), *sorted(NATIVE.glob("*.cpp")), *sorted(DIALECTS.rglob("*.cpp")))
+    text = "\n".join(p.read_text() for p in files)
     return re.sub(r'"\s*\n\s*f?"', "", text)
 
 

@@ -148,6 +148,39 @@ def test_generated_scans(device: Any, exclusive: bool) -> None:
         np.testing.assert_array_equal(found, exact.T.reshape(-1)[where], f"{source} along {mode}")
 
 
+@pytest.mark.parametrize("statement, message", [
+    ("fx.reduce(fx.make_rmem_tensor(4, fx.Float32), 0, 'ADD')", "is not known"),
+    ("fx.reduce(f, 2, 'ADD')", "no mode 2"),
+    ("fx.convert_layout(f, fx.make_layout((64, 8), (1, 64)))", "leaves the tile"),
+    ("fx.convert_layout(f, fx.make_layout((64, 4), (1, 64)), modes=(0, 0))", "permutation"),
+    ("fx.convert_layout(f, fx.ThreadValues(fl.parse_layout('(64,4):(1,64)'), (8, 32)))", "keeps the tile"),
+    ("fx.broadcast_to(f, fx.reduce(f, 0, 'MAX'))", "cannot be broadcast"),
+    ("mma.get_slice(t).make_fragment_C((16, 24))", "no repetition"),
+    ("mma.get_slice(t).make_fragment_C((16,))", "two positive ints"),
+])  # fmt: skip
+@pytest.mark.skipif(ARCH != "gfx942", reason="messages are of the language, not of an architecture")
+def test_refused(load: Any, device: Any, statement: str, message: str) -> None:
+    module = load(f"""
+        import flydsl.layout as fl
+
+        @flyc.kernel
+        def k(X: fx.Tensor, mma: fx.TiledMma):
+            t = fx.thread_idx.x
+            f = mma.get_slice(t).make_fragment_C((16, 16))
+            f.fill(1.0)
+            g = {statement}
+            X[t] = f[0, 0, 0]
+
+        @flyc.jit
+        def run(X: fx.Tensor):
+            mma = fx.make_tiled_mma(fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, fx.Float16)),
+                                    fx.make_layout((1, 1, 1), (0, 0, 0)))
+            k(X, mma).launch(grid=1, block=64)
+    """)
+    with pytest.raises(ValueError, match=message):
+        module.run(np.zeros(64, np.float32))
+
+
 @pytest.mark.skipif("FLYDSL_TEST_ONE_ARCH" in os.environ, reason="this is the process for one architecture")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_on_every_architecture(arch: str) -> None:

@@ -60,6 +60,16 @@ def test_every_order_gives_the_product(load: Any, device: None, order: str) -> N
     _run(load, f"traversal_order=fx.GemmTraversalOrder.{order}")
 
 
+@pytest.mark.parametrize("order", ["kmn_serpentine", "nmk", "MNK"])
+def test_orders_by_name(load: Any, device: None, order: str) -> None:
+    _run(load, f'traversal_order="{order}"')
+
+
+def test_unknown_order(load: Any) -> None:
+    with pytest.raises(ValueError, match="unknown traversal_order 'kmm'; known: kmn, knm"):
+        _run(load, 'traversal_order="kmm"')
+
+
 @pytest.mark.parametrize(
     ("options", "first"),
     [

@@ -62,6 +62,15 @@ SUPPORTED: dict[str, tuple[str, str]] = {
         "np.where(i > 3, x + 1, x)",
     ),
     "for-range": ("s = fx.Float32(0.0)\nfor k in range(n):\n    s = s + X[k]\nY[t] = s", "np.full(64, x[:n].sum())"),
+    "for-pipeline": (
+        "lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 16]).peek()\n"
+        "v = fx.make_rmem_tensor(1, fx.Float32)\n"
+        "def load(tile, slot):\n    v[0] = X[tile]\n"
+        "def store(slot, stage):\n    lds[t] = v[0]\n"
+        "s = fx.Float32(0.0)\n"
+        "for step in fx.pipeline_range(fx.Pipeline(n, 1, fx.Staged(load, store))):\n    s = s + lds[t]\nY[t] = s",
+        "np.full(64, x[:n].sum())",
+    ),
     "for-range-bounds": (
         "s = fx.Int32(0)\nfor k in range(t, n, 3):\n    s = s + k\nY[t] = fx.Float32(s)",
         "np.array([sum(range(a, n, 3)) for a in i])",
@@ -138,7 +147,7 @@ SUPPORTED: dict[str, tuple[str, str]] = {
     "arithmetic": ("Y[t] = (X[t] * 2.0 - 1.0) / 4.0 + (-X[t])", "(x * 2 - 1) / 4 - x"),
     "integer-arithmetic": (
         "Y[t] = fx.Float32(((t - 10) // 3) * 100 + (t - 10) % 3 + (t << 2) + (t >> 1) + (t & 5 | 2 ^ t))",
-        "((i - 10) // 3) * 100 + np.fmod(i - 10, 3) + (i << 2) + (i >> 1) + (i & 5 | 2 ^ i)",
+        "((i - 10) // 3) * 100 + (i - 10) % 3 + (i << 2) + (i >> 1) + (i & 5 | 2 ^ i)",
     ),
     "conditional-expression": ("Y[t] = X[t] if t > 3 else 0.0", "np.where(i > 3, x, 0)"),
     "conditional-expression-tuple": (

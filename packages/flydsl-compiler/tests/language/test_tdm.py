@@ -86,7 +86,7 @@ tdm_ops.tensor_wait()
 def test_tdm_atom_checks_its_arguments(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for call, text in (
         ("fx.rocdl.make_tdm_atom(A, [n] * 6, num_warps=4)", "1 to 5 modes"),
-        ("fx.rocdl.make_tdm_atom(A, [n, 64], [64, 1], num_warps=4)", "need 1 strides, got 2"),
+        ("fx.rocdl.make_tdm_atom(A, [n, 64], [64, 1, 1], num_warps=4)", r"need 1 strides \(or 2\), got 3"),
     ):
         with pytest.raises(ValueError, match=text):
             _compile(load, monkeypatch, tmp_path, call)

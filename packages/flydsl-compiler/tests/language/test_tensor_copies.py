@@ -33,7 +33,7 @@ def tile_k(A: fx.Tensor, C: fx.Tensor, tiled: fx.Constexpr[bool], store: fx.Cons
             tile = fx.slice(fx.zipped_divide(coords, fx.make_tile(32, 64)), (None, b))
             ours = fx.rocdl.tdm_partition(atom, t // 32, fx.make_layout(4, 1), whole, fx.group(tile, 0, 2))
         else:
-            atom = fx.rocdl.make_tdm_atom(tensor, (64, 64), (64,), num_warps=4)
+            atom = fx.rocdl.make_tdm_atom(tensor, (64, 64), (64, 1) if fx.const_expr(store) else (64,), num_warps=4)
             static = fx.make_view(fx.get_iter(tensor), fx.make_layout((64, 64), (64, 1)))
             ours = shared, fx.flat_divide(static, (32, 64))[None, None, b, 0]
         return atom, *ours

@@ -138,7 +138,14 @@ int32_t flyBasisTypeGetMode(MlirType type, intptr_t index) {
 FLY_DEFINE_CAPI_TYPE(Layout, LayoutType)
 
 MlirType flyLayoutTypeGet(MlirType shape, MlirType stride) {
-  return wrap(LayoutType::get(LayoutAttr::get(getTuple(shape), getTuple(stride))));
+  MLIRContext *ctx = unwrap(shape).getContext();
+  LayoutAttr layout = LayoutAttr::get(getTuple(shape), getTuple(stride));
+  if (!layout.isCongruent()) {
+    errorsIn(ctx)() << "the shape " << layout.getShape() << " and the stride " << layout.getStride()
+                    << " of a layout differ in their profiles: every extent needs one stride";
+    return {nullptr};
+  }
+  return wrap(LayoutType::get(layout));
 }
 
 static LayoutAttr getLayout(MlirType type) { return cast<LayoutType>(unwrap(type)).getAttr(); }

@@ -61,6 +61,15 @@ llvm::Expected<Operation *> addDebugScopes(Operation *op, OwningOpRef<ModuleOp> 
     owner = ModuleOp::create(op->getLoc());
     owner->push_back(op->clone());
   }
+  // The pass takes whatever has a call-site location for an operation of a function's body. A module
+  // and a function have one too where a kernel is launched from a helper: theirs is where they stand.
+  owner->walk<WalkOrder::PreOrder>([](Operation *outside) {
+    Location loc = outside->getLoc();
+    while (auto site = dyn_cast<CallSiteLoc>(loc))
+      loc = site.getCallee();
+    outside->setLoc(loc);
+    return isa<LLVM::LLVMFuncOp>(outside) ? WalkResult::skip() : WalkResult::advance();
+  });
   PassManager passes(op->getContext());
   passes.addPass(LLVM::createDIScopeForLLVMFuncOpPass());
   if (failed(passes.run(*owner)))

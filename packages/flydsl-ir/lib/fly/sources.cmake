@@ -26,6 +26,7 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/IntSwizzleSimplify.cpp
   Transforms/ConvertAtomCallToSSAForm.cpp
   Transforms/LayoutLowering.cpp
+  Transforms/Lowering/CheckTiles.cpp
   Transforms/Lowering/CopyGemm.cpp
   Transforms/Lowering/Distribute.cpp
   Transforms/Lowering/Evaluate.cpp
@@ -37,5 +38,6 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/Lowering/VectorAccess.cpp
   Transforms/Passes.cpp
   Transforms/PromoteRegMemToVectorSSA.cpp
+  Transforms/RegisterReads.cpp
   Transforms/RewriteFuncSignature.cpp
   Transforms/SignatureCarriers.cpp)

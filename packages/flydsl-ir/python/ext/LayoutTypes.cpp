@@ -125,7 +125,10 @@ void LayoutType::bindDerived(ClassTy &cls) {
         PyMlirContextRef ref = resolveContext(context, {shape, stride});
         IntTupleArgument argument(ref);
         MlirType shapeType = argument.convertOrType(shape);
-        return LayoutType(ref, flyLayoutTypeGet(shapeType, argument.convertOrType(stride)));
+        MlirType strideType = argument.convertOrType(stride);
+        return LayoutType(ref, orValueError(ref->get(), [&] {
+                            return flyLayoutTypeGet(shapeType, strideType);
+                          }));
       },
       nb::arg("shape").none(), nb::arg("stride").none(), nb::kw_only(), contextArg(),
       "The layout type `shape:stride`; each is an int tuple (see IntTupleType.get) or the type "

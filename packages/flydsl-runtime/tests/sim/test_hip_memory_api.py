@@ -30,6 +30,12 @@ KERNEL void sum(const GLOBAL u32 *p, GLOBAL u32 *out, u32 n) {
 """
 
 
+@pytest.fixture(autouse=True)
+def host_memory(monkeypatch):
+    """These programs give kernels NumPy arrays that HIP has neither allocated nor registered."""
+    monkeypatch.setenv("FLYDSL_SIM_HOST_MEMORY", "mapped")
+
+
 class Location(Structure):
     _fields_ = [("type", c_int), ("id", c_int)]
 

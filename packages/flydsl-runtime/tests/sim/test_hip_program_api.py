@@ -22,6 +22,12 @@ KERNEL void add_shared(u32 v) { shared[TID()] += v; }
 INVALID, INVALID_DEVICE, INVALID_HANDLE = 1, 101, 400
 
 
+@pytest.fixture(autouse=True)
+def host_memory(monkeypatch):
+    """These programs give kernels NumPy arrays that HIP has neither allocated nor registered."""
+    monkeypatch.setenv("FLYDSL_SIM_HOST_MEMORY", "mapped")
+
+
 class Dim3(Structure):
     _fields_ = [("x", c_uint), ("y", c_uint), ("z", c_uint)]
 

@@ -58,6 +58,7 @@ TRUSTING = {
     "hipLaunchHostFunc", "hipStreamAddCallback", "hipLaunchHostFunc_spt", "hipStreamAddCallback_spt",
     "hipUserObjectRelease", "flysimSetBreakpoints",
     "flysimBreakpointsMatched", "flysimLaunchRanges",
+    "flysimLaunchArguments", "flysimSetInterrupt",
 }
 # These read what the compiler writes, or take handles that only the process itself makes up.
 INTERNAL = ("__hip", "hip_init", "_dbg")

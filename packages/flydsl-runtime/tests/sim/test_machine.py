@@ -28,6 +28,12 @@ KERNEL void chain(GLOBAL u32 *flags, u32 groups) {
 """
 
 
+@pytest.fixture(autouse=True)
+def host_memory(monkeypatch):
+    """These programs give kernels NumPy arrays that HIP has neither allocated nor registered."""
+    monkeypatch.setenv("FLYDSL_SIM_HOST_MEMORY", "mapped")
+
+
 @pytest.mark.parametrize("pause", ["__builtin_amdgcn_s_sleep(1)", ""])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
 def test_groups_that_wait_for_later_groups(sim, build_dir, monkeypatch, arch, pause):

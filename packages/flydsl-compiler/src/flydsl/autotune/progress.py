@@ -48,6 +48,17 @@ class Progress:
         first = (str(error).splitlines() or [""])[0]
         self._line(f"{config}: failed: {type(error).__name__}: {first}")
 
+    def differs(self, config: Any, first: Any, problem: str) -> None:
+        """A candidate whose results are not those of the first."""
+        print(f"[autotune] {self._name}: WARNING: the results of {config} are not those of {first}: {problem} "
+              "(check=[names of the outputs] rejects such a configuration, check=False does not look)", flush=True)
+
+    def kept(self, file: Any, artifact: str | None) -> None:
+        """Where the winner is, and how it gets into a product."""
+        name = f"artifact_name={artifact!r}" if artifact else "artifact_name='...' in @autotune"
+        print(f"[autotune] {self._name}: the winner is kept in {file}; to ship it: {name}, FLYDSL_AUTOTUNE_CONFIG_DIR="
+              "FOLDER and once FLYDSL_AUTOTUNE=1, which writes FOLDER; read it with .resolve_config(...)", flush=True)
+
     def done(self, config: Any, time: Any, failures: list[Any]) -> None:
         """The result, with the number of candidates that failed."""
         rest = f", {len(failures)} failed" if failures else ""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import warnings
+from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,36 @@ ARTIFACT_VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class WinnerCache:
-    """Winners of past searches of one function: ``<FLYDSL_AUTOTUNE_CACHE_DIR>/<function name>.json``."""
+class WinnerCache(MutableMapping[Sequence[str], Config]):
+    """Winners of past searches of one function: ``<FLYDSL_AUTOTUNE_CACHE_DIR>/<function name>.json``.
+
+    A mapping from keys (sequences of strings) to configurations. Storing an entry writes the file; ``del`` and
+    `clear` forget entries in this process, so that the next call searches again.
+    """
 
     def __init__(self, name: str) -> None:
         self.path = Path(env.autotune.cache_dir).expanduser() / f"{name}.json"
         self._winners: dict[str, Config] = {}
         self._read()
+
+    def __getitem__(self, key: Sequence[str]) -> Config:
+        return self._winners[self._text(key)]
+
+    def __setitem__(self, key: Sequence[str], config: Config) -> None:
+        self.put(key, config)
+
+    def __delitem__(self, key: Sequence[str]) -> None:
+        del self._winners[self._text(key)]
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        return iter([tuple(json.loads(text)) for text in self._winners])
+
+    def __len__(self) -> int:
+        return len(self._winners)
+
+    def clear(self) -> None:
+        """Forget all winners in this process; the file stays."""
+        self._winners.clear()
 
     def _read(self) -> None:
         try:
@@ -41,14 +65,10 @@ class WinnerCache:
                 continue  # an entry that is no configuration is as good as none
 
     @staticmethod
-    def _text(key: list[str]) -> str:
-        return json.dumps(key)
+    def _text(key: Sequence[str]) -> str:
+        return json.dumps(list(key))
 
-    def get(self, key: list[str]) -> Config | None:
-        """The winner for a key."""
-        return self._winners.get(self._text(key))
-
-    def put(self, key: list[str], config: Config) -> None:
+    def put(self, key: Sequence[str], config: Config) -> None:
         """Remember a winner; one that JSON cannot hold, or a folder that cannot be written, stays in memory."""
         from flydsl.compiler.cache import FileLock
 

@@ -9,6 +9,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from flydsl.compiler.backends import current_target, get_backend
@@ -21,6 +22,7 @@ from flydsl.utils import env
 from .bench import copy_of, do_bench, fill_zero, on_stream, restore
 from .config import Config
 from .progress import Progress
+from .results import MAX_BYTES, difference, results_of
 from .store import ARTIFACT_VERSION, OfflineConfigs, WinnerCache, validate_artifact_name
 
 __all__ = ["Autotuner", "autotune"]
@@ -99,7 +101,13 @@ class Autotuner:
         artifact_name: str | None = None,
         validate_hook: Callable[[dict[str, Any]], Any] | None = None,
         select_config: Callable[[list[tuple[Config, Any]]], tuple[Config, Any]] | None = None,
+        *,
+        do_bench_fn: Callable[..., Any] | None = None,
+        check: Sequence[str] | bool = True,
     ) -> None:
+        if do_bench_fn is not None and do_bench is not None:
+            raise TypeError("do_bench_fn is the older name of do_bench: give one of them")
+        do_bench = do_bench if do_bench is not None else do_bench_fn
         self.fn, self.configs = fn, configs
         self.keys = list(key or ())
         self.warmup, self.rep = warmup, rep
@@ -107,6 +115,7 @@ class Autotuner:
         self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
         self.pre_hook, self.post_hook = pre_hook, post_hook
         self.default, self.validate_hook, self.select_config = default, validate_hook, select_config
+        self.check = check if isinstance(check, bool) else list(check)
         self._do_bench = do_bench
         self._signature = inspect.signature(getattr(fn, "func", fn))
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
@@ -214,6 +223,22 @@ class Autotuner:
             key.append(f"_hints_:{sorted((k, type(v).__name__, repr(v)) for k, v in hints.items())!r}")
         return key
 
+    # ---- older names, which tools of kernel libraries use
+
+    def _make_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
+        """The key of a call in `cache`."""
+        return tuple(self._key(self._bind(args, kwargs)))
+
+    def _artifact_ref(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, dict[str, Any]] | None:
+        """(file, identity) of a call's offline artifact, whether it exists or not; None when there can be none."""
+        identity = self._identity(self._bind(args, kwargs)) if self._artifacts is not None else None
+        path = self._artifacts.path(identity) if self._artifacts is not None and identity is not None else None
+        return None if path is None or identity is None else (path, identity)
+
+    def _load_artifact(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Config | None:
+        """The configuration of a call's offline artifact; None, with a warning, where it does not fit."""
+        return self._offline(self._bind(args, kwargs))
+
     # ---- offline artifacts
 
     def _identity(self, call: _Call) -> dict[str, Any] | None:
@@ -294,18 +319,26 @@ class Autotuner:
         results: list[tuple[Config, Any]] = []
         failures: list[tuple[Config, Exception]] = []
         with on_stream(call.stream), Progress(self.__name__, len(configs), self._label()) as progress:
+            first: dict[str, Any] | None = None
             for config in configs:
                 try:
-                    time = self._measure(config, call)
+                    time, found = self._measure(config, call)
+                    problem = difference(first, found) if first is not None else ""
+                    if problem and self.check is not True:
+                        raise ValueError(f"its results are not those of {results[0][0]}: {problem}")
                 except Exception as error:
                     failures.append((config, error))
                     progress.failed(config, error)
                     continue
                 results.append((config, time))
+                first = found if first is None else first
                 progress.measured(config, time)
+                if problem:
+                    progress.differs(config, results[0][0], problem)
             if results:
                 best = self._select(results)
                 progress.done(best[0], best[1], failures)
+                progress.kept(self.cache.path, self._artifacts.name if self._artifacts is not None else None)
         if not results:
             raise RuntimeError(
                 f"{self.__name__}: all {len(configs)} configurations failed; the last: "
@@ -329,8 +362,18 @@ class Autotuner:
 
         return default_timer().label
 
-    def _measure(self, config: Config, call: _Call) -> Any:
-        """Time of one candidate. The tensors in ``restore_value`` are as before afterwards."""
+    def _checked(self, call: _Call) -> dict[str, Any]:
+        """The tensors whose results are compared: those named, or all unless they are large."""
+        if self.check is False:
+            return {}
+        if isinstance(self.check, list):
+            return {name: call.by_name[name] for name in self.check}
+        tensors = {name: value for name, value in call.by_name.items() if _is_tensor(value)}
+        size = sum(int(getattr(getattr(v, "tensor", v), "nbytes", 0)) for v in tensors.values())
+        return tensors if size <= MAX_BYTES else {}
+
+    def _measure(self, config: Config, call: _Call) -> tuple[Any, dict[str, Any]]:
+        """Time of one candidate, and what it computed. The tensors in ``restore_value`` are as before afterwards."""
         arguments = {**call.by_name, **config.all_kwargs()}
         copies = {name: copy_of(call.by_name[name]) for name in self.restore_value}
 
@@ -356,8 +399,10 @@ class Autotuner:
                 with _entered(self.validate_hook(arguments)):
                     self._run(config, call)
             if self._do_bench is not None:
-                return self._do_bench(run, warmup=self.warmup, rep=self.rep)
-            return do_bench(run, warmup=self.warmup, rep=self.rep, stream=call.stream)
+                time = self._do_bench(run, warmup=self.warmup, rep=self.rep)
+            else:
+                time = do_bench(run, warmup=self.warmup, rep=self.rep, stream=call.stream)
+            return time, results_of(self._checked(call))
         finally:
             for name, copy in copies.items():
                 restore(call.by_name[name], copy)
@@ -396,9 +441,13 @@ def autotune(configs: Any, key: Sequence[str] | None = None, **options: Any) -> 
         prune_configs_by: ``(configs, arguments by name) -> configs``.
         reset_to_zero: tensors zeroed before every run. restore_value: tensors restored around every measured run.
         pre_hook, post_hook: called with the arguments by name around each measured run.
-        do_bench: replacement of the measurement: ``(call, warmup=..., rep=...) -> comparable``.
+        do_bench: replacement of the measurement: ``(call, warmup=..., rep=...) -> comparable``; ``do_bench_fn`` is its
+            older name.
         default: heuristic choice instead of a search. artifact_name: enables offline artifacts.
         validate_hook: context manager around one untimed run of each candidate; raising rejects it.
+        check: compare what each candidate leaves in the tensors with the first one's. True: all tensors (up to 256 MiB
+            together), a difference is reported; names of tensors: these, and a difference rejects the candidate; False:
+            not at all (for example when a workspace has other contents).
         select_config: chooses among the measured ``(config, time)``; default: the least time.
     """
     return lambda fn: Autotuner(fn, configs, key, **options)

@@ -19,6 +19,7 @@ from flydsl.utils import env, log
 
 from . import control_flow as flow
 from . import control_loops as loops
+from . import control_pipelines as pipelines
 from .ast_scope import BlockWrites
 from .ast_transformer import Transformer, plain_bindings
 from .diagnostics import rewritten_spans
@@ -96,6 +97,7 @@ _HELPERS: dict[str, Any] = {
     "dsl_not_": flow.dsl_not_,
     "dsl_boolop_": flow.dsl_boolop_,
     "dsl_compare_chain_": flow.dsl_compare_chain_,
+    "dsl_min_max_": flow.dsl_min_max_,
     "__check_local_var": flow.check_local_var,
     "__require_static": flow.require_static_,
     "__const_expr": flow.const_expr,
@@ -107,6 +109,7 @@ _HELPERS: dict[str, Any] = {
     "scf_if_collect_results": flow.scf_if_collect_results,
     "scf_range": loops.scf_range,
     "scf_for_dispatch": loops.scf_for_dispatch,
+    "pipeline_for_dispatch": pipelines.pipeline_for_dispatch,
     "scf_for_collect_results": flow.scf_for_collect_results,
     "scf_yield_": loops.scf_yield_,
     "scf_while_dispatch": loops.scf_while_dispatch,

@@ -64,6 +64,16 @@ class Transformer(ast.NodeTransformer):
         self.occurrences: list[Counter[str]] = []
         self.parameters: list[set[str]] = []
 
+    # ---- calls
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """``min`` and ``max`` compare, which Python does with run-time values only where it is told how."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+            call = ast.Call(_name("dsl_min_max_"), [node.func, *node.args], node.keywords)
+            return ast.copy_location(call, node)
+        return node
+
     # ---- helpers
 
     def _frame(self, node: Any) -> SourceFrame:
@@ -402,7 +412,7 @@ class Transformer(ast.NodeTransformer):
             assert isinstance(node.iter, ast.Call)
             node.iter.func = ast.copy_location(_name("range"), node.iter.func)
             kind = None
-        if kind != "range":
+        if kind not in ("range", "pipeline_range"):
             node.iter = self.visit(node.iter)
             self.python_loops += 1
             node.body = self.body_of(node.body)
@@ -417,6 +427,10 @@ class Transformer(ast.NodeTransformer):
         self._reject_escapes(node.body, "for")
         assert isinstance(node.iter, ast.Call)
         keywords = {k.arg: k.value for k in node.iter.keywords}
+        if kind == "pipeline_range":
+            if keywords or len(node.iter.args) != 1:
+                self.reject(node.iter, "pipeline_range takes one argument, an fx.Pipeline")
+            return self._auto_for(node, node.iter, {}, "pipeline_for_dispatch")
         unknown = set(keywords) - {"init", "unroll", "unroll_full"}
         if unknown or any(isinstance(a, ast.Starred) for a in node.iter.args) or not 1 <= len(node.iter.args) <= 3:
             self.reject(node.iter, "range takes 1 to 3 bounds and the keywords init, unroll and unroll_full")
@@ -431,7 +445,8 @@ class Transformer(ast.NodeTransformer):
         self.explicit_depth -= 1
         return node
 
-    def _auto_for(self, node: ast.For, iterable: ast.Call, keywords: dict[str | None, ast.expr]) -> list[ast.stmt]:
+    def _auto_for(self, node: ast.For, iterable: ast.Call, keywords: dict[str | None, ast.expr],
+                  dispatch: str = "scf_for_dispatch") -> list[ast.stmt]:  # fmt: skip
         if not isinstance(node.target, ast.Name):
             text = ("the target of a run-time range must be one name; to carry values write "
                     "`for i, state in range(..., init=[...])`")  # fmt: skip
@@ -442,12 +457,13 @@ class Transformer(ast.NodeTransformer):
         self._reject_del(writes)
         self._reject_global_writes(writes, node)
         names = writes.names
-        if induction not in names and induction in self.plain_bound:
+        if dispatch == "scf_for_dispatch" and induction not in names and induction in self.plain_bound:
             # The name has a meaning before the loop, so its last value is carried out.
             names = (induction, *names)
         args = [self.visit(a) for a in iterable.args]
-        bounds = [ast.Constant(0), args[0]] if len(args) == 1 else args[:2]
-        step = args[2] if len(args) == 3 else ast.Constant(1)
+        if dispatch == "scf_for_dispatch":
+            bounds = [ast.Constant(0), args[0]] if len(args) == 1 else args[:2]
+            args = [*bounds, args[2] if len(args) == 3 else ast.Constant(1)]
         head = "__iv" if induction in names else induction
         outer, self.python_loops = self.python_loops, 0
         body = self.body_of(node.body)
@@ -456,9 +472,7 @@ class Transformer(ast.NodeTransformer):
             body.insert(0, ast.copy_location(ast.Assign([ast.Name(induction, ast.Store())], _name(head)), node.target))
         function = self.make_function(f"__for_body_{n}", [head], names, body, node, "scf_for_collect_results")
         extra = {k: self.visit(v) for k, v in keywords.items() if k is not None}
-        call = _call(
-            "scf_for_dispatch", *bounds, step, _name(function.name), **self.state(writes, names, "loop", node), **extra
-        )
+        call = _call(dispatch, *args, _name(function.name), **self.state(writes, names, "loop", node), **extra)
         return [function, self.assign(names, ast.copy_location(call, iterable), node)]
 
     def visit_Yield(self, node: ast.Yield) -> ast.AST:

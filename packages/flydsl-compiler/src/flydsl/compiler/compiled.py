@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import time
@@ -55,12 +56,17 @@ class CompiledFunction(Launcher):
 
     def _load_if_possible(self) -> None:
         """Load now where a device of this architecture is in use: loading is illegal during graph capture."""
-        if library_info() is None:
+        if library_info() is None or not self.artifact.hsaco:
             return
         from flydsl.runtime import HipError
 
         with contextlib.suppress(HipError):  # another architecture: the first call says so
             self.load()
+
+    @property
+    def source_ir(self) -> str:
+        """Text of the IR as it was traced, before any pass."""
+        return self.artifact.source_ir
 
     def load_timed(self) -> float:
         """Load on the current device now, and note and print the seconds it took as the phase ``load``. HipError."""
@@ -86,7 +92,8 @@ class CompiledFunction(Launcher):
                 f"{self.artifact.name}: an artifact with arguments of registered Python types cannot be saved; "
                 "pass their numbers and pointers as separate arguments"
             )
-        return self.artifact.save(path)
+        # What is shipped does not show the source.
+        return dataclasses.replace(self.artifact, source=b"").save(path)
 
     def max_blocks_per_cu(self) -> int:
         """Workgroups that are resident on a compute unit of the current device at a time.

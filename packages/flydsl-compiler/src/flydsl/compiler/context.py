@@ -69,6 +69,7 @@ class CompilationContext:
         self.post_load_processors: list[Callable[[Any], None]] = []
         #: Numbers of the host function's parameters that a kernel addresses whole through a buffer resource.
         self.buffer_arguments: set[int] = set()
+        self.stored_arguments: set[int] = set()
         self._next_id = 0
         self._names: set[str] = set()
 
@@ -130,14 +131,18 @@ class CompilationContext:
         if path not in self.link_libs:
             self.link_libs.append(path)
 
-    def note_buffers(self, operands: list[Any]) -> None:
-        """Note which of a launch's operands are parameters of the host function; see ``buffer_arguments``."""
+    def note_use(self, operands: list[Any], buffers: set[int], stored: set[int]) -> None:
+        """Note which parameters of the host function a launch passes to buffer resources and to stores.
+
+        `buffers` and `stored` are numbers of `operands`; see ``buffer_arguments`` and ``stored_arguments``.
+        """
         from flydsl._mlir import ir
 
-        for operand in operands:
-            owner = ir.Value(operand).owner
-            if isinstance(owner, ir.Block) and owner.owner.operation.name == "func.func":
-                self.buffer_arguments.add(ir.BlockArgument(operand).arg_number)
+        for numbers, parameters in ((buffers, self.buffer_arguments), (stored, self.stored_arguments)):
+            for operand in (operands[n] for n in numbers):
+                owner = ir.Value(operand).owner
+                if isinstance(owner, ir.Block) and owner.owner.operation.name == "func.func":
+                    parameters.add(ir.BlockArgument(operand).arg_number)
 
 
 def current_kernel() -> Any:

@@ -6,6 +6,7 @@ dispatchers here run those functions once each, inside the regions of the op the
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import inspect
 import operator
@@ -98,6 +99,27 @@ def dsl_boolop_(is_and: bool, first: Any, *rest: Callable[[], Any]) -> Any:
         if not is_dynamic(result) and not hasattr(result, "__dsl_and__") and bool(result) == bail:
             return result
         result = (dsl_and_ if is_and else dsl_or_)(result, thunk())
+    return result
+
+
+def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
+    """``min(a, b, ...)`` and ``max(...)``: with run-time values a chain of selections, else Python's function."""
+    if function not in (builtins.min, builtins.max) or keywords or not arguments:
+        return function(*arguments, **keywords)
+    values = arguments
+    if len(values) == 1 and isinstance(values[0], (list, tuple)):
+        values = tuple(values[0])
+    if not any(is_dynamic(v) and hasattr(type(v), "select") for v in values):
+        return function(*arguments)
+    model = next(v for v in values if is_dynamic(v) and hasattr(type(v), "select"))
+    result = None
+    for value in values:
+        if isinstance(value, (bool, int, float)):
+            value = type(model)(value)  # a literal takes the type of what it is compared with
+        if result is None:
+            result = value
+        else:
+            result = (value < result if function is builtins.min else value > result).select(value, result)
     return result
 
 
@@ -228,6 +250,8 @@ def _select(
             return False
         if name not in invoked:
             return True
+        if isinstance(value, _ir().Value):
+            return False  # a call changes the memory behind an SSA value (a fragment), never the value
         changes = name in mutated and isinstance(value, (list, dict, SimpleNamespace))
         return is_carriable(value) and (changes or holds_ir_values(value))
 

@@ -34,7 +34,8 @@ def _i32_bound(what: str, value: Any) -> Any:
         return _constant(int(value), i32)
     if not is_dynamic(value):
         static = getattr(value, "value", None)
-        if isinstance(static, int) and getattr(type(value), "width", 32) == 32:
+        is_index = type(value).__name__ == "Index" and isinstance(static, int) and -(2**31) <= static < 2**31
+        if isinstance(static, int) and (is_index or getattr(type(value), "width", 32) == 32):
             return _constant(static, i32)
         fail(f"{what} of a run-time range must be a 32-bit integer, got {type(value).__name__}", DSLTypeError)
     value = raw(value)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import linecache
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NoReturn
@@ -187,14 +188,35 @@ def located(error: BaseException) -> BaseException:
     while tb is not None:
         entries.append((tb.tb_frame.f_code, tb.tb_lasti, tb.tb_lineno))
         tb = tb.tb_next
-    if kind is None or not entries or not is_framework_file(entries[-1][0].co_filename):
+    if kind is None or not entries:
         return error
+    reason = ""
+    if not is_framework_file(entries[-1][0].co_filename):
+        reason = _misuse(error)
+        if not reason:
+            return error
     frames: list[SourceFrame] = []
     for code, lasti, line in reversed(entries):
         if not is_framework_file(code.co_filename):
             _append_frame(frames, _position(code, lasti, line))
-    message = str(error.args[0]) if len(error.args) == 1 else str(error)
+    message = reason or (str(error.args[0]) if len(error.args) == 1 else str(error))
     return kind(message, [DiagRecord(message, tuple(frames[:5]))])
+
+
+def _misuse(error: BaseException) -> str:
+    """What Python's own message should have said, where user code takes a DSL value or None for something else."""
+    if isinstance(error, AttributeError):
+        holder, name = getattr(error, "obj", None), getattr(error, "name", None)
+        if not name or not type(holder).__module__.startswith(("flydsl.", "flydsl._mlir")):
+            return ""
+        classes = [c for c in type(holder).__mro__ if c.__module__.startswith("flydsl.expr")]
+        own = sorted({n for c in classes for n in vars(c) if not n.startswith("_")})
+        near = difflib.get_close_matches(name, own, 3, 0.5)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        return f"a {type(holder).__name__} has no attribute {name!r}{hint}"
+    if isinstance(error, TypeError) and "'NoneType'" in str(error):
+        return f"{error}: a value is None. A function that has no `return` on some path gives None; return its result"
+    return ""
 
 
 @contextlib.contextmanager
@@ -306,9 +328,14 @@ def _dominance_record(chain: tuple[SourceFrame, ...], notes: list[Any]) -> DiagR
     return DiagRecord(text, chain, tuple(f"computed here: {f.filename}:{f.line}" for f in made[:1]))
 
 
-def value_error(error: Any) -> DSLValueError:
-    """What an ``MLIRError`` from building one op becomes: its operands do not go together, at the user's line."""
+def value_error(error: Any, context: str = "") -> DSLValueError:
+    """What an ``MLIRError`` from building one op becomes: its operands do not go together, at the user's line.
+
+    ``context`` says what was asked for, in front of the reason.
+    """
     records = diag_records_from_mlir_error(error)
+    if context and records:
+        records[0] = replace(records[0], message=f"{context}: {records[0].message}")
     return DSLValueError(_elide(str(error)), records)
 
 
@@ -322,6 +349,32 @@ def dsl_ir_diagnostics(what: str) -> Iterator[None]:
     except ir.MLIRError as error:
         records = diag_records_from_mlir_error(error)
         raise DSLCompileError(what if records else f"{what}: {_elide(str(error))}", records) from None
+
+
+@contextlib.contextmanager
+def warnings_of(context: Any) -> Iterator[None]:
+    """Turn MLIR warnings of the block into Python warnings at the user's line."""
+    from flydsl._mlir import ir
+
+    found: list[tuple[str, Any]] = []
+
+    def handle(diagnostic: Any) -> bool:
+        if diagnostic.severity != ir.DiagnosticSeverity.WARNING:
+            return False
+        found.append((diagnostic.message, diagnostic.location))
+        return True
+
+    handler = context.attach_diagnostic_handler(handle)
+    try:
+        yield
+    finally:
+        handler.detach()
+        for message, location in found:
+            frames = location_frames(location)
+            where = frames[-1] if frames else None
+            warnings.warn_explicit(
+                message, UserWarning, where.filename if where else "<kernel>", where.line if where else 0
+            )
 
 
 # ---- uncaught errors ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from flydsl.runtime._native import reserve_type
 from flydsl.runtime.memory import describe_tensor
 
 from .diagnostics import warn_annotation_value_mismatch
-from .signature import Parameters, is_compile_time, is_type_param_annotation
+from .signature import Parameters, is_compile_time, is_number_for_tensor, is_type_param_annotation
 
 __all__ = [
     "DLTensorJitArg", "JitArgumentRegistry", "MemRefJitArg", "MemRefSpec", "PointerJitArg", "TorchTensorJitArg",
@@ -184,6 +184,13 @@ class MemRefJitArg:
 
         return ir.Type.parse(_DTYPES[self.dtype][0])
 
+    @property
+    def element_class(self) -> Any:
+        """Numeric class of unsigned elements, which the signless type does not tell; None for others."""
+        from flydsl.expr import numeric
+
+        return getattr(numeric, f"Uint{self.dtype[1:]}") if self.dtype[0] == "u" else None
+
     def __get_ir_types__(self) -> list[Any]:
         from flydsl._mlir.dialects import fly
 
@@ -247,6 +254,11 @@ class PointerJitArg:
         self.pointer = getattr(pointer, "value", pointer) if isinstance(pointer, ctypes.c_void_p) else pointer
         self.address_space = address_space
         self.alignment = assumed_align or max(1, -(-getattr(element_type, "width", 8) // 8))
+
+    @property
+    def element_class(self) -> Any:
+        """Numeric class of the element, for an address that was given one."""
+        return self.element_type if hasattr(self.element_type, "ir_type") else None
 
     @property
     def __flydsl_runtime_arg__(self) -> Any:
@@ -400,6 +412,9 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     Raises:
         TypeError: nothing turns this value into an argument; names parameter and type.
     """
+    if is_number_for_tensor(annotation, type(value)) and getattr(value, "ndim", 0) == 0:
+        raise TypeError(f"{function}: argument {name!r} is declared {annotation.__name__}, got {value!r} of type "
+                        f"{type(value).__name__}; pass an array (NumPy, torch, DLPack)")  # fmt: skip
     if getattr(value, "__cache_signature__", None) is not None and not isinstance(value, type):
         if annotation is not None:
             actual = JitArgumentRegistry.get_dsl_type(type(value)) or type(value)

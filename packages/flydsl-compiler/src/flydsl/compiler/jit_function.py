@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
 from flydsl.utils import env
@@ -24,7 +24,7 @@ from .context import CompilationContext, activity, merge_compile_hints
 from .diagnostics import install_excepthook
 from .dispatch import FastPath
 from .environment import key_environment, recorded_reads
-from .jit_argument import PointerJitArg, resolve_argument
+from .jit_argument import resolve_argument
 from .key import FunctionSnapshot, Identity, digest_of
 from .lowered import LoweredModules
 from .mlir_utils import mlir_context
@@ -85,7 +85,8 @@ class JitFunction:
         self._variants: dict[str, JitFunction] = {}
         self._hints_fixed = False  # the hints of the thread are in `compile_hints` already
         self._processors: dict[int, list[Any]] = {}
-        self._last_compiled: CompiledFunction | None = None
+        self._last: tuple[Any, CompiledFunction] | None = None
+        self._base: JitFunction | None = None  # of a variant with other hints: what it was made from
         self.__wrapped__ = self.func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
@@ -146,13 +147,22 @@ class JitFunction:
 
     def with_hints(self, hints: dict[str, Any]) -> JitFunction:
         """The same function with other compile hints, sharing what was compiled."""
-        variant = copy.copy(self)
+        variant = object.__new__(type(self))
+        variant.__dict__.update(self.__dict__)
+        variant._base = self if self._base is None else self._base
         variant.compile_hints = dict(hints)
         variant._plain = _Bound(variant, None)
         variant._dispatch = _undecided
         variant._instances = {}
         variant._variants = {}
         return variant
+
+    def __reduce__(self) -> Any:
+        """Pickled and copied like a plain function: by its name in its module. Variants also have their hints."""
+        return self.__qualname__ if self._base is None else (_variant, (self._base, dict(self.compile_hints)))
+
+    def __repr__(self) -> str:
+        return f"<jit function {self.__module__}.{self.__qualname__}>"
 
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:
@@ -190,7 +200,7 @@ class JitFunction:
                         self._compiled[call.key] = compiled
                         call = self._resolve(owner, bound_arguments)
                     self._compiled[call.key] = compiled
-        self._last_compiled = compiled
+        self._last = (call.key, compiled)
         values = [bound_arguments[n] for n in parameters.names]
         if owner.fast is not None and not env.compile.compile_only:
             owner.fast.add(call.guards, owner.identity, values, compiled)
@@ -256,6 +266,20 @@ class JitFunction:
         )  # fmt: skip
 
     # ---- caches
+
+    @property
+    def last_compiled(self) -> CompiledFunction | None:
+        """The specialisation that was compiled or looked up last, None before the first call.
+
+        Its ``source_ir`` is the text of the traced IR, with ``COMPILE_ONLY`` set and for a function that launches
+        nothing, too.
+        """
+        return self._last[1] if self._last is not None else None
+
+    @property
+    def _last_compiled(self) -> tuple[Any, CompiledFunction] | None:
+        """(key, specialisation): the older form of `last_compiled`."""
+        return self._last
 
     @property
     def _mem_cache(self) -> dict[Any, CompiledArtifact]:
@@ -389,6 +413,10 @@ class JitFunction:
         return artifact
 
 
+def _variant(base: JitFunction, hints: dict[str, Any]) -> JitFunction:
+    return base.with_hints(hints)
+
+
 class BoundJitFunction:
     """A jit method bound to an instance."""
 
@@ -403,10 +431,17 @@ class BoundJitFunction:
             return None
         return function._call((self.__self__, *args), kwargs)
 
+    def __reduce__(self) -> Any:
+        return BoundJitFunction, (self.__func__, self.__self__)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
 
 
+@overload
+def jit(func: Callable[..., Any]) -> JitFunction: ...
+@overload
+def jit(func: None = None) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(func: Any = None) -> Any:
     """Decorator of host launchers; usable bare or as ``@flyc.jit()``."""
     return JitFunction(func) if func is not None else JitFunction
@@ -430,8 +465,8 @@ class CompileCallable:
         as those of a later call. Without arguments the function itself is returned (with the hints merged into
         it). With ``COMPILE_ONLY`` set the artifact is cached and the result is None.
 
-        Earlier releases launched once when the arguments were live. For programs that rely on it
-        ``FLYDSL_COMPILE_AND_LAUNCH=1`` does so, unless a pointer is null.
+        Earlier releases launched once. For programs that rely on it ``FLYDSL_COMPILE_AND_LAUNCH=1`` does so in every
+        case, null pointers included; the first use in a process says so.
 
         Raises:
             TypeError: ``func`` is no jit function, or an argument does not fit.
@@ -448,11 +483,17 @@ class CompileCallable:
         compiled, values = target._specialise(args, kwargs)
         if env.compile.compile_only:
             return None
-        if env.compile.and_launch and not any(isinstance(v, PointerJitArg) and not v.pointer for v in values):
+        if env.compile.and_launch:
+            _say_once("flyc.compile launches as well (FLYDSL_COMPILE_AND_LAUNCH=1)")
             compiled(*values)
         else:
             compiled._load_if_possible()
         return compiled
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    sys.stderr.write(f"flydsl: {text}\n")
 
 
 compile = CompileCallable()

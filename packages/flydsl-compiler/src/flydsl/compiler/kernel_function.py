@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from flydsl.utils import env
 
@@ -21,9 +21,9 @@ from .context import (
     tracing_kernel,
 )
 from .diagnostics import DSLTypeError, fail, install_excepthook, locating_errors, warn_annotation_value_mismatch
-from .launch import attribute_dict, dims, emit_launch, resolve_block, static_int, validate_block_size
+from .launch import attribute_dict, check_smem, dims, emit_launch, resolve_block, static_int, validate_block_size
 from .protocol import construct_from_ir_values, extract_to_ir_values
-from .signature import Parameters, is_compile_time
+from .signature import Parameters, is_compile_time, is_number_for_tensor
 from .state import is_dynamic
 
 __all__ = [
@@ -53,6 +53,10 @@ class KernelFunction:
         self.__wrapped__ = self._func
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(self, attribute, getattr(func, attribute, None))
+
+    def __reduce__(self) -> Any:
+        """Pickled and copied like a plain function: by its name in its module; bound to an instance, through that."""
+        return (getattr, (self._bound_self, self.__name__)) if self._bound_self is not None else self.__qualname__
 
     @property
     def func(self) -> Callable[..., Any]:
@@ -108,7 +112,7 @@ class KernelLauncher:
         self.kernel = kernel_
         self.arguments = arguments
         self._unit_attrs, self._value_attrs = unit_attrs, value_attrs
-        self._emitted: dict[Any, tuple[str, list[Any], Any, set[int]]] = {}
+        self._emitted: dict[Any, tuple[str, list[Any], Any, set[int], set[int]]] = {}
 
     def launch(
         self,
@@ -141,8 +145,8 @@ class KernelLauncher:
             operands = self._operands()
             if size not in self._emitted:
                 self._emitted[size] = self._emit(context, operands, size)
-            symbol, emitted_types, wanted, buffers = self._emitted[size]
-            context.note_buffers([operands[n] for n in buffers])
+            symbol, emitted_types, wanted, buffers, stored = self._emitted[size]
+            context.note_use(operands, buffers, stored)
             if emitted_types != [v.type for v in operands]:
                 fail(f"{name}: the launch passes other types than the kernel was traced with", DSLTypeError)
             emit_launch(symbol, grid_dims, block_dims, operands, smem=self._smem(smem, wanted), cluster=cluster_dims,
@@ -191,12 +195,15 @@ class KernelLauncher:
                  f"fx.Int32({name})",
                  DSLTypeError)  # fmt: skip
         annotation = self.kernel._parameters.annotations.get(name)  # type: ignore[union-attr]
+        if annotation is not None and is_number_for_tensor(annotation, type(value)):
+            got = type(value).__name__
+            fail(f"{self.kernel.name}: argument {name!r} is declared {annotation.__name__}, got a {got}", DSLTypeError)
         if annotation is not None:
             warn_annotation_value_mismatch(self.kernel.name, name, annotation, type(value))
 
     def _emit(
         self, context: CompilationContext, operands: list[Any], size: Any
-    ) -> tuple[str, list[Any], Any, set[int]]:
+    ) -> tuple[str, list[Any], Any, set[int], set[int]]:
         from flydsl._mlir import ir
         from flydsl.expr.meta import kernel_scope, tracing_context
 
@@ -231,7 +238,7 @@ class KernelLauncher:
             raise
         allocator = scope.get("shared_allocator")
         wanted = None if allocator is None or allocator.is_static else allocator.allocated_bytes
-        return symbol, types, wanted, scope.get("buffer_arguments", set())
+        return symbol, types, wanted, scope.get("buffer_arguments", set()), scope.get("stored_arguments", set())
 
     def _rebuild(self, values: list[Any]) -> dict[str, Any]:
         arguments = dict(self.arguments)
@@ -245,6 +252,7 @@ class KernelLauncher:
     def _smem(self, smem: Any, wanted: Any) -> Any:
         if smem is None:
             return wanted
+        check_smem(smem, self.kernel.name)
         given = static_int(smem)
         if given is not None and wanted is not None and given < wanted:
             raise ValueError(
@@ -284,6 +292,12 @@ def _by_keyword(function: Callable[..., Any]) -> bool:
     return inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.POSITIONAL_ONLY not in kinds
 
 
+@overload
+def kernel(func: Callable[..., Any], *, name: str | None = None, known_block_size: Any = None) -> KernelFunction: ...
+@overload
+def kernel(
+    func: None = None, *, name: str | None = None, known_block_size: Any = None
+) -> Callable[[Callable[..., Any]], KernelFunction]: ...
 def kernel(func: Any = None, *, name: str | None = None, known_block_size: Any = None) -> Any:
     """Decorator of device functions.
 

@@ -9,6 +9,7 @@ from .state import is_dynamic
 
 MAX_THREADS = 1024
 _AXES = "xyz"
+_INT32_MAX = 2**31 - 1
 
 
 def to_attribute(key: str, value: Any) -> Any:
@@ -85,6 +86,8 @@ def dims(value: Any, what: str, kernel: str) -> list[Any]:
             fail(f"{kernel}: {what}.{axis} must be an integer, got {type(entry).__name__}", DSLTypeError)
         if number is not None and (number < 0 or number == 0 and what != "grid"):
             fail(f"{kernel}: {what}.{axis} must be positive, got {number}")
+        if number is not None and number > _INT32_MAX:
+            fail(f"{kernel}: {what}.{axis} must be at most 2^31 - 1, got {number}")
     return entries + [1] * (3 - len(entries))
 
 
@@ -118,11 +121,22 @@ def to_index(value: Any) -> Any:
     operand = value if isinstance(value, ir.Value) else value.value
     if isinstance(operand.type, ir.IndexType):
         return operand
-    return ir.Operation.create("arith.index_cast", results=[index], operands=[operand]).result
+    unsigned = getattr(type(value), "signed", getattr(value, "signed", None)) is False
+    cast = "arith.index_castui" if unsigned else "arith.index_cast"
+    return ir.Operation.create(cast, results=[index], operands=[operand]).result
+
+
+def check_smem(value: Any, kernel: str) -> None:
+    """An error unless a dynamic LDS size is an integer that is, where it is known, in range."""
+    number = static_int(value)
+    if number is None and not is_dynamic(value):
+        fail(f"{kernel}: smem must be an integer (bytes), got {type(value).__name__}", DSLTypeError)
+    if number is not None and not 0 <= number <= _INT32_MAX:
+        fail(f"{kernel}: smem={number} bytes is out of range (0 .. 2^31 - 1)")
 
 
 def to_i32(value: Any) -> Any:
-    """An `i32` operand for the dynamic LDS size."""
+    """An `i32` operand for the dynamic LDS size; a wider one is checked at the launch."""
     from flydsl._mlir import ir
 
     i32 = ir.IntegerType.get_signless(32)
@@ -134,6 +148,18 @@ def to_i32(value: Any) -> Any:
     operand = value if isinstance(value, ir.Value) else value.value
     if operand.type == i32:
         return operand
+    if isinstance(operand.type, ir.IntegerType) and operand.type.width < 32:
+        signed = getattr(type(value), "signed", getattr(value, "signed", None)) is not False
+        extend = "arith.extsi" if signed and operand.type.width > 1 else "arith.extui"
+        return ir.Operation.create(extend, results=[i32], operands=[operand]).result
+    bound = ir.Operation.create(
+        "arith.constant", results=[operand.type], attributes={"value": ir.IntegerAttr.get(operand.type, _INT32_MAX)}
+    ).result
+    unsigned_at_most = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 7)
+    fits = ir.Operation.create("arith.cmpi", results=[ir.IntegerType.get_signless(1)], operands=[operand, bound],
+                               attributes={"predicate": unsigned_at_most}).result  # fmt: skip
+    message = ir.StringAttr.get("the dynamic LDS size (smem=) is out of range (0 .. 2^31 - 1 bytes)")
+    ir.Operation.create("cf.assert", operands=[fits], attributes={"msg": message})
     name = "arith.index_cast" if isinstance(operand.type, ir.IndexType) else "arith.trunci"
     return ir.Operation.create(name, results=[i32], operands=[operand]).result
 

@@ -16,7 +16,8 @@ class LoweredModule:
 
     Attributes:
         name: host function. arch: target. plan: launch plan. kernels: symbols of its kernels.
-        bytecode: the module in MLIR's binary form.
+        bytecode: the module in MLIR's binary form; empty without kernels.
+        source: text of the traced module, compressed.
         module: the same as IR, in the context of the compile that made it (dropped when kept for others).
         link_libs: external bitcode to link. processors: callables for each loaded GPU module.
         phases: seconds of each phase so far.
@@ -28,6 +29,7 @@ class LoweredModule:
     plan: dict[str, Any]
     kernels: list[str]
     bytecode: bytes
+    source: bytes = b""
     module: Any = None
     link_libs: list[str] = field(default_factory=list)
     processors: list[Any] = field(default_factory=list)
@@ -54,7 +56,7 @@ class LoweredModules:
     def put(self, key: Any, lowered: LoweredModule) -> None:
         """Keep a module, without the parts that live only as long as its context."""
         kept = LoweredModule(lowered.name, lowered.arch, lowered.plan, lowered.kernels, lowered.bytecode,
-                             link_libs=lowered.link_libs, processors=lowered.processors)  # fmt: skip
+                             lowered.source, link_libs=lowered.link_libs, processors=lowered.processors)  # fmt: skip
         with self._lock:
             self._modules[key] = kept
             while len(self._modules) > self._limit:

@@ -7,6 +7,7 @@ import io
 import re
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from .artifact import CompiledArtifact
 from .backends import get_backend
 from .codegen import generate_code
 from .device_printf import define_allocator
-from .diagnostics import DSLCompileError, dsl_ir_diagnostics
+from .diagnostics import DSLCompileError, dsl_ir_diagnostics, warnings_of
+from .host_only import host_plan, is_host_only
 from .ir_walk import children, kernel_functions
 from .llvm_options import llvm_options
 from .lowered import LoweredModule
@@ -54,6 +56,27 @@ class _Dump:
 
 def _text(module: Any) -> str:
     return module.operation.get_asm(enable_debug_info=True)
+
+
+# The pass that makes line tables out of locations.
+_LINE_TABLES = "ensure-debug-info-scope-on-llvm-func"
+
+
+def _without_call_sites(module: Any) -> None:
+    """Reduce the locations of what is not inside a device function to their innermost place.
+
+    MLIR's pass for line tables looks for the function around every operation whose location is a call site, and
+    does not survive where there is none: in host functions, and at the format that a `printf` of a branch makes global.
+    """
+    from flydsl._mlir import ir
+
+    def visit(op: Any) -> Any:
+        location = op.location
+        while location.is_a_callsite():
+            op.location = location = location.callee
+        return ir.WalkResult.SKIP if op.name == "llvm.func" else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
 
 
 def _symbol(op: Any) -> str:
@@ -112,15 +135,18 @@ class MlirCompiler:
             module.operation.verify()
         if env.debug.print_origin_ir:
             log().info("%s", _text(module))
-        kernels = kernel_functions(module)
-        if not kernels:
-            raise DSLCompileError(f"{func_name}: no kernel is launched, so there is nothing to compile")
-        names = [_symbol(k) for k in kernels]
+        names = [_symbol(k) for k in kernel_functions(module)]
+        text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
+        source = zlib.compress(text.encode(), 1)
         dump = _Dump(names[0] if len(names) == 1 else func_name or "module") if env.debug.dump_ir else None
         if dump is not None:
-            dump.write("origin", _text(module))
+            dump.write("origin", text)
+        if not names and is_host_only(module):
+            phases = {"passes": time.perf_counter() - started}
+            plan = host_plan(func_name, arguments or [])
+            return LoweredModule(func_name, backend.target.arch, plan, [], b"", source, phases=phases, dump=dump)
         # Through text: a module of its own, whose locations survive for errors of the passes.
-        module = ir.Module.parse(module.operation.get_asm(enable_debug_info=True, assume_verified=True))
+        module = ir.Module.parse(text)
         cls._run(module, backend.pipeline_fragments(compile_hints=hints), dump)
         define_allocator(module)
         if hints.get("ktrace") or env.ktrace.enable:
@@ -132,8 +158,8 @@ class MlirCompiler:
         module.operation.write_bytecode(buffer)
         phases = {"passes": time.perf_counter() - started}
         return LoweredModule(
-            func_name, backend.target.arch, plan, names, buffer.getvalue(), module, list(link_libs or ()), [], phases,
-            dump,
+            func_name, backend.target.arch, plan, names, buffer.getvalue(), source, module, list(link_libs or ()), [],
+            phases, dump,
         )  # fmt: skip
 
     @classmethod
@@ -144,6 +170,11 @@ class MlirCompiler:
         started = time.perf_counter()
         hints = compile_hints or {}
         cls._reject_unsupported(hints)
+        if not lowered.kernels:
+            metadata: dict[str, Any] = {"kernels": [], "phases": lowered.phases, "compile_seconds": 0.0}
+            return CompiledArtifact(
+                lowered.name, lowered.arch, lowered.plan, b"", metadata=metadata, source=lowered.source
+            )
         backend = get_backend(arch=lowered.arch)
         module = lowered.module if lowered.module is not None else ir.Module.parse(lowered.bytecode)
         backend.lower_compile_hints(module, compile_hints=hints)
@@ -161,10 +192,12 @@ class MlirCompiler:
             sys.stderr.write(f"[flydsl.compile] {lowered.name} for {lowered.arch}: {show}\n")
         total = sum(phases.values()) - sum(detail.values())
         schedules = cls._schedules(module, lowered.bytecode, hsaco)
-        metadata: dict[str, Any] = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": total}
+        metadata = {"kernels": lowered.kernels, "phases": phases, "compile_seconds": total}
         if schedules:
             metadata["schedules"] = schedules
-        return CompiledArtifact(lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata)
+        return CompiledArtifact(
+            lowered.name, lowered.arch, lowered.plan, hsaco, metadata=metadata, source=lowered.source
+        )
 
     @staticmethod
     def _schedules(module: Any, bytecode: bytes, hsaco: bytes) -> dict[str, list[dict[str, Any]]]:
@@ -190,12 +223,16 @@ class MlirCompiler:
         from flydsl._mlir import passmanager
 
         groups = [[f] for f in fragments] if dump is not None else [fragments]
+        if dump is None and fragments[-1].startswith(_LINE_TABLES):
+            groups = [fragments[:-1], fragments[-1:]]
         for group in groups:
+            if group[0].startswith(_LINE_TABLES):
+                _without_call_sites(module)
             manager = passmanager.PassManager.parse(f"builtin.module({','.join(group)})")
             manager.enable_verifier(env.debug.enable_verifier)
             if env.debug.print_after_all:
                 manager.enable_ir_printing()
-            with dsl_ir_diagnostics("a compiler pass failed"):
+            with dsl_ir_diagnostics("a compiler pass failed"), warnings_of(module.context):
                 manager.run(module.operation)
             if dump is not None:
                 dump.write(stage_label(group[0]), _text(module))

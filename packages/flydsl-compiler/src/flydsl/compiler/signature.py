@@ -37,6 +37,14 @@ def is_compile_time(annotation: Any) -> bool:
     return is_constexpr(annotation) or is_type_param_annotation(annotation)
 
 
+def is_number_for_tensor(annotation: Any, kind: type) -> bool:
+    """Whether values of the type `kind` are numbers while the annotation declares memory (fx.Tensor, fx.Pointer)."""
+    names = {cls.__name__ for cls in getattr(annotation, "__mro__", ()) if cls.__module__.startswith("flydsl.expr")}
+    if not names & {"Tensor", "Pointer"}:
+        return False
+    return kind in (bool, int, float) or hasattr(kind, "numpy_dtype") or hasattr(kind, "__int__")
+
+
 def is_stream(annotation: Any) -> bool:
     """Whether an annotation is ``fx.Stream``."""
     return hasattr(annotation, "_is_stream_param")

@@ -79,6 +79,8 @@ def trace(
             found = plan_entries(n, argument, parameters.annotations.get(n))
             if start in context.buffer_arguments and found[0]["kind"] == "tensor":
                 found[0]["max_bytes"] = 1 << 32
+            if start in context.stored_arguments and found[0]["kind"] == "tensor":
+                found[0]["stored"] = True
             entries += found
             start += len(ts)
     return module, entries, name, context

@@ -24,7 +24,8 @@ from .struct import struct as struct
 
 # Additions of 0.4: not in the `__all__` lists, which are the stable names of 0.3.
 from .enum import AtomicOrdering as AtomicOrdering
-from .arith import minnumf as minnumf
+from .arith import minnumf as minnumf, sum as sum, where as where
+from .numeric import Float8E5M2FNUZ as Float8E5M2FNUZ
 from .struct import Empty as Empty
 from .llvm import (
     atomic_add as atomic_add,
@@ -54,19 +55,23 @@ _LAZY = {
     "buffer_ops": "flydsl.expr.buffer_ops",
     "vector": "flydsl.expr.vector",
     "fragments": "flydsl.expr.fragments",
+    "pipelines": "flydsl.expr.pipelines",
     "extern": "flydsl.expr.extern",
     "fmath": "flydsl.expr.math",
 }
 
 
-_FRAGMENTS = frozenset(
-    "ThreadValues broadcast_to convert_layout layout_conversion reduce scan thread_values".split()
-)
+_LAZY_NAMES = {
+    **dict.fromkeys("ThreadValues broadcast_to convert_layout layout_conversion reduce scan thread_values".split(),
+                    "flydsl.expr.fragments"),
+    **dict.fromkeys("Direct NamedBarrier Pipeline Registers Staged TensorMove WaveGroups barrier_arrive "
+                    "barrier_wait lds_barrier pipeline_range wave_index".split(), "flydsl.expr.pipelines"),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FRAGMENTS:
-        value = getattr(importlib.import_module("flydsl.expr.fragments"), name)
+    if name in _LAZY_NAMES:
+        value = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
         globals()[name] = value
         return value
     target = _LAZY.get(name)

@@ -6,9 +6,6 @@ here takes and returns plain values whose types already agree.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from flydsl._mlir import ir
@@ -132,11 +129,31 @@ def to_float(v: ir.Value, ty: ir.Type, signed: bool | None) -> ir.Value:
 
 
 def float_to_int(v: ir.Value, ty: ir.Type, signed: bool) -> ir.Value:
+    """Float to integer towards zero. Types below 32 bits take the low bits of the i32, so that they always wrap."""
     if isinstance(ty, ir.IndexType):
         wide = float_to_int(v, ir.IntegerType.get_signless(64), signed)
         return arith.index_cast(with_element(v.type, ty), wide)
     out = with_element(v.type, ty)
-    return arith.fptosi(out, v) if signed else arith.fptoui(out, v)
+    if ty.width < 32:
+        return arith.trunci(out, arith.fptosi(with_element(v.type, ir.IntegerType.get_signless(32)), v))
+    result = arith.fptosi(out, v) if signed else arith.fptoui(out, v)
+    if ty.width < 64 or bit_width(v.type) < 32:
+        return result
+    # The instructions of 32 bits saturate, the expansion of the back end for 64 does not.
+    bits = ty.width - 1 if signed else ty.width
+    low = -(2.0**bits) if signed else 0.0
+    above = arith.cmpf(arith.CmpFPredicate.OGE, v, constant(v.type, 2.0**bits))
+    below = arith.cmpf(arith.CmpFPredicate.OLT, v, constant(v.type, low))
+    result = arith.select(above, constant(out, (1 << bits) - 1), result)
+    return arith.select(below, constant(out, -(1 << bits) if signed else 0), result)
+
+
+def saturated(value: int, width: int, signed: bool) -> int:
+    """What the device makes of a truncated float: the nearest number of 32 or 64 bits, of which narrow types wrap."""
+    if width < 32:
+        width, signed = 32, True
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+    return min(max(value, low), high)
 
 
 def float_to_float(v: ir.Value, ty: ir.Type, rounding_mode: Any = None) -> ir.Value:
@@ -191,83 +208,7 @@ def splat(v: ir.Value, shape: list[int]) -> ir.Value:
     return vector.broadcast(ir.VectorType.get(shape, v.type), v)
 
 
-# --------------------------------------------------------------------------- operators
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One Python operator: how it folds statically and how it is emitted.
-
-    `group` decides promotion: ``arith`` widens Boolean, ``div`` is true division, ``compare`` gives
-    Boolean, ``bits`` and ``shift`` need integers, ``pow`` promotes without widening Boolean.
-    """
-
-    name: str
-    group: str
-    fold: Callable[[Any, Any], Any]
-    signed_op: str = ""
-    unsigned_op: str = ""
-    float_op: str = ""
-    predicate: str = ""
-
-
-def _op(name: str, group: str, signed: str = "", unsigned: str = "", flt: str = "", predicate: str = "") -> Operator:
-    fold = getattr(operator, name)
-    return Operator(name, group, fold, signed, unsigned or signed, flt, predicate)
-
-
-OPERATORS: dict[str, Operator] = {
-    op.name: op
-    for op in (
-        _op("add", "arith", "addi", flt="addf"),
-        _op("sub", "arith", "subi", flt="subf"),
-        _op("mul", "arith", "muli", flt="mulf"),
-        _op("truediv", "div", flt="divf"),
-        _op("floordiv", "arith", "floordivsi", "divui", "divf"),
-        _op("mod", "arith", "remsi", "remui", "remf"),
-        _op("pow", "pow", "ipowi", flt="powf"),
-        _op("and_", "bits", "andi"),
-        _op("or_", "bits", "ori"),
-        _op("xor", "bits", "xori"),
-        _op("lshift", "shift", "shli"),
-        _op("rshift", "shift", "shrsi", "shrui"),
-        _op("lt", "compare", predicate="lt", flt="OLT"),
-        _op("le", "compare", predicate="le", flt="OLE"),
-        _op("gt", "compare", predicate="gt", flt="OGT"),
-        _op("ge", "compare", predicate="ge", flt="OGE"),
-        _op("eq", "compare", predicate="eq", flt="OEQ"),
-        _op("ne", "compare", predicate="ne", flt="UNE"),
-    )
-}
-COMMUTATIVE = frozenset({"add", "mul"})
-
-
-def emit_binary(op: Operator, a: ir.Value, b: ir.Value, signed: bool | None, fastmath: Any = None) -> ir.Value:
-    """Emit `op` on two values of one type. `signed` None (unknown) acts as signed, except `>>`."""
-    if is_float_type(a.type):
-        return _emit_float(op, a, b, fastmath)
-    use_signed = signed is not False and not (op.name == "rshift" and signed is None)
-    if op.group == "compare":
-        prefix = "" if op.predicate in ("eq", "ne") else ("s" if use_signed else "u")
-        return arith.cmpi(getattr(arith.CmpIPredicate, prefix + op.predicate), a, b)
-    if op.group == "div":
-        ty = ir.F64Type.get() if bit_width(a.type) > 32 else ir.F32Type.get()
-        return arith.divf(to_float(a, ty, signed), to_float(b, ty, signed), fastmath=fastmath_attr(fastmath))
-    if op.group == "pow":
-        return math.ipowi(a, b)
-    return getattr(arith, op.signed_op if use_signed else op.unsigned_op)(a, b)
-
-
-def _emit_float(op: Operator, a: ir.Value, b: ir.Value, fastmath: Any) -> ir.Value:
-    if op.group in ("bits", "shift"):
-        raise TypeError(f"{op.name} requires integer operands, got {element_type(a.type)}")
-    fm = fastmath_attr(fastmath)
-    if op.group == "compare":
-        return arith.cmpf(getattr(arith.CmpFPredicate, op.float_op), a, b, fastmath=fm)
-    if op.group == "pow":
-        return math.powf(a, b, fastmath=fm)
-    result = getattr(arith, op.float_op)(a, b, fastmath=fm)
-    return math.floor(result, fastmath=fm) if op.name == "floordiv" else result
+# --------------------------------------------------------------------------- unary operators
 
 
 def emit_neg(v: ir.Value, fastmath: Any = None) -> ir.Value:

@@ -9,6 +9,7 @@ from flydsl._mlir import ir
 
 from . import _emit
 from ._lazy import arith
+from ._rounding import round_to
 
 
 def _is_numeric(x: Any) -> bool:
@@ -22,6 +23,17 @@ def numpy_scalar(x: Any) -> Any:
     return x.item() if type(x).__module__ == "numpy" and hasattr(x, "item") and getattr(x, "ndim", 1) == 0 else x
 
 
+def is_single_lane(x: Any) -> bool:
+    """Whether `x` is a vector value of one lane, which stands for a scalar."""
+    return isinstance(x, ir.Value) and isinstance(x.type, ir.VectorType) and list(x.type.shape) == [1]
+
+
+def _lane(x: Any) -> Any:
+    from ._vector import Vector
+
+    return (x if isinstance(x, Vector) else Vector(x))[0]
+
+
 def integer_payload(cls: Any, x: Any) -> Any:
     if type(x) is cls:
         return x.value
@@ -33,11 +45,14 @@ def integer_payload(cls: Any, x: Any) -> Any:
     if isinstance(x, float):
         if math.isnan(x):
             raise ValueError(f"cannot convert float NaN to {cls.__name__}")
-        return _emit.fold_to_width(math.trunc(x), cls.width, bool(cls.signed))  # inf: OverflowError
+        nearest = _emit.saturated(math.trunc(x), cls.width, bool(cls.signed))  # inf: OverflowError
+        return _emit.fold_to_width(nearest, cls.width, bool(cls.signed))
     if _is_numeric(x) and type(x).is_integer:
         return _emit.int_resize(x.value, cls.ir_type, type(x).signed)
     if _is_numeric(x) and type(x).is_float:
         return _emit.float_to_int(x.value, cls.ir_type, bool(cls.signed))
+    if is_single_lane(x):
+        return integer_payload(cls, _lane(x))
     if isinstance(x, ir.Value) and not isinstance(x.type, ir.VectorType):
         if _emit.is_float_type(x.type):
             return _emit.float_to_int(x, cls.ir_type, bool(cls.signed))
@@ -53,9 +68,11 @@ def float_payload(cls: Any, x: Any) -> Any:
         x = x.value
     x = numpy_scalar(x)
     if isinstance(x, (bool, int, float)):
-        return float(x)
+        return round_to(cls.__name__, x)
     if _is_numeric(x) and type(x).is_integer:
         return _emit.to_float(x.value, cls.ir_type, type(x).signed)
+    if is_single_lane(x):
+        return float_payload(cls, _lane(x))
     value = x.value if _is_numeric(x) and type(x).is_float else x
     if isinstance(value, ir.Value) and isinstance(value.type, ir.FloatType):
         return _emit.float_to_float(value, cls.ir_type)

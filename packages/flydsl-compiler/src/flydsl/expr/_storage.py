@@ -65,13 +65,27 @@ class Array:
             raise TypeError(f"{type(self).__name__}: an array of Boolean takes a bit an element, and single bits "
                             "cannot be loaded or stored: use an array of Uint8")  # fmt: skip
 
+    def _check_index(self, i: Any) -> Any:
+        """`i`; a known one must be an element (negative ones count from the end). IndexError otherwise."""
+        known = i if isinstance(i, int) else i.value if isinstance(i, Numeric) and i.is_static() else None
+        if known is None:
+            return i
+        if not -self.size <= known < self.size:
+            raise IndexError(f"element {known} is out of range for {type(self).__name__}")
+        return known % self.size
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(self.size))
+
     def __getitem__(self, i: Any) -> Any:
+        i = self._check_index(i)
         self._check_addressable()
         if self._is_numeric():
             return self.dtype(self.ptr[i])
         return protocol.peek_from_ptr(self.dtype, self._place(i))
 
     def __setitem__(self, i: Any, value: Any) -> None:
+        i = self._check_index(i)
         self._check_addressable()
         if self._is_numeric():
             self.ptr[i] = value

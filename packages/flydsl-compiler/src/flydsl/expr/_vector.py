@@ -10,11 +10,12 @@ from typing import Any
 from flydsl._mlir import ir
 
 from . import _emit
-from ._emit import OPERATORS
+from ._lanes import broadcast_mask, broadcast_shapes, common_order, flatten_shape, lane_of, numel, reduction_masks
 from ._lazy import arith, vector
+from ._operators import COMMUTATIVE, OPERATORS, emit_binary
 from ._payload import check_rounding_mode
 from .meta import dsl_loc_tracing
-from .numeric import Boolean, Numeric, NumericMeta, as_numeric
+from .numeric import Boolean, Numeric, NumericMeta, as_numeric, literal_numeric
 from .promotion import common_type, operand_and_result_types
 from .utils import lazy_classattr
 from .utils.arith import ArithValue
@@ -35,55 +36,19 @@ def normalize_shape(shape: Any) -> tuple[Any, ...]:
     raise ValueError(f"a vector shape must be static ints or tuples, got {shape!r}")
 
 
-def flatten_shape(shape: Any) -> tuple[int, ...]:
-    if isinstance(shape, int):
-        return (shape,)
-    return tuple(leaf for mode in shape for leaf in flatten_shape(mode))
-
-
-def numel(shape: Any) -> int:
-    return _pymath.prod(flatten_shape(shape))
-
-
-def broadcast_shapes(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Common shape of two operands; ValueError when they do not broadcast."""
-    if a == b or numel(b) == 1:
-        return a
-    if numel(a) == 1:
-        return b
-    flat_a, flat_b = flatten_shape(a), flatten_shape(b)
-    rank = max(len(flat_a), len(flat_b))
-    flat_a = (1,) * (rank - len(flat_a)) + flat_a
-    flat_b = (1,) * (rank - len(flat_b)) + flat_b
-    out = []
-    for x, y in zip(flat_a, flat_b, strict=True):
-        if x != y and 1 not in (x, y):
-            raise ValueError(f"vector shapes {a} and {b} do not broadcast")
-        out.append(max(x, y))
-    return tuple(out)
-
-
-def _broadcast_mask(source: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
-    """Row-major lane of `source` for every lane of `target`."""
-    source = (1,) * (len(target) - len(source)) + source
-    mask = []
-    for lane in range(_pymath.prod(target)):
-        index, stride, rest = 0, 1, lane
-        for s, t in zip(reversed(source), reversed(target), strict=True):
-            coordinate, rest = rest % t, rest // t
-            index += (coordinate if s != 1 else 0) * stride
-            stride *= s
-        mask.append(index)
-    return mask
-
-
 class Vector(ArithValue):
-    """A flat MLIR ``vector<N x T>`` value with a logical `shape` and a Numeric `dtype`."""
+    """A flat MLIR ``vector<N x T>`` value with a logical `shape` and a Numeric `dtype`.
+
+    `order` says which coordinate a lane is: ``"colex"`` for what was loaded from a tensor (the first mode runs
+    fastest, as in the tensor), ``"row"`` for a shape given by `reshape` or a constructor (the last mode runs
+    fastest, as in NumPy), None for equal lanes. Broadcasting, tuple indices and reductions along modes follow it.
+    """
 
     shape: tuple[Any, ...]
     dtype: Any
+    order: str | None
 
-    def __init__(self, value: Any, shape: Any = None, dtype: Any = None) -> None:
+    def __init__(self, value: Any, shape: Any = None, dtype: Any = None, *, order: str | None = "row") -> None:
         raw = value if isinstance(value, ir.Value) else value.ir_value()
         if not isinstance(raw.type, ir.VectorType):
             raise ValueError(f"Vector expects a vector value, got {raw.type}")
@@ -100,6 +65,12 @@ class Vector(ArithValue):
             raise ValueError(f"Vector: shape {shape} does not have the {lanes} lanes of the value")
         self.shape = shape
         self.dtype = dtype
+        same = isinstance(value, Vector) and flatten_shape(value.shape) == flatten_shape(shape)
+        self.order = value.order if same and order == "row" else order
+
+    def _like(self, value: Any, dtype: Any) -> Vector:
+        """`value` with the shape and order of this vector."""
+        return Vector(value, self.shape, dtype, order=self.order)
 
     def __class_getitem__(cls, params: Any) -> Any:
         dtype, lanes = params
@@ -119,7 +90,7 @@ class Vector(ArithValue):
         if isinstance(value, ir.Value):
             raise ValueError("fill value must be a Python number or a Numeric; wrap a raw value, e.g. fx.Float32(v)")
         shape = normalize_shape(shape)
-        return Vector(cls._as_operand(value, dtype, shape), shape, dtype)
+        return Vector(cls._as_operand(value, dtype, shape), shape, dtype, order=None)
 
     @classmethod
     def filled_like(cls, template: Any, value: Any, dtype: Any = None) -> Vector:
@@ -149,12 +120,12 @@ class Vector(ArithValue):
         return Vector(vector.load(result_type, memref, index_operands(indices)))
 
     @staticmethod
-    def _as_operand(x: Any, dtype: Any, shape: tuple[Any, ...]) -> ir.Value:
+    def _as_operand(x: Any, dtype: Any, shape: tuple[Any, ...], order: str | None = None) -> ir.Value:
         """`x` converted to `dtype` and broadcast to `shape`, as a plain vector value."""
         ty = ir.VectorType.get([numel(shape)], dtype.ir_type)
         if isinstance(x, Vector):
-            return x.to(dtype).broadcast_to(shape)
-        scalar = dtype(as_numeric(x))
+            return x.to(dtype)._broadcast(shape, order if order is not None else x.order)
+        scalar = dtype(literal_numeric(x))
         if scalar.is_static():
             return _emit.constant(ty, scalar.value)
         return vector.broadcast(ty, scalar.ir_value())
@@ -187,7 +158,7 @@ class Vector(ArithValue):
 
     @dsl_loc_tracing
     def __getitem__(self, index: Any) -> Any:
-        """A lane by flat index (int or dynamic), or by a full tuple (row-major); `None` keeps a mode."""
+        """A lane by flat index (int or dynamic), or by a full tuple (in `order`); `None` keeps a mode."""
         if index is None:
             return self
         if isinstance(index, (slice, str)):
@@ -215,20 +186,14 @@ class Vector(ArithValue):
     def _tuple_item(self, index: tuple[Any, ...]) -> Any:
         flat_index = _flatten_index(index, self.shape)
         sizes = flatten_shape(self.shape)
-        if None not in flat_index:
-            lane = 0
-            for i, size in zip(flat_index, sizes, strict=True):
-                lane = lane * size + _checked_coordinate(i, size)
-            return self._lane(lane)
         fixed = [None if i is None else _checked_coordinate(i, s) for i, s in zip(flat_index, sizes, strict=True)]
-        offsets = [0 if i is None else i for i in fixed]
-        extents = [s if i is None else 1 for i, s in zip(fixed, sizes, strict=True)]
-        full = vector.shape_cast(ir.VectorType.get(list(sizes), self.type.element_type), self)
-        sub_ty = ir.VectorType.get(extents, self.type.element_type)
-        sub = vector.extract_strided_slice(sub_ty, full, offsets, extents, [1] * len(sizes))
-        kept = _kept_shape(index, self.shape)
-        flat_ty = ir.VectorType.get([numel(kept)], self.type.element_type)
-        return Vector(vector.shape_cast(flat_ty, sub), kept, self.dtype)
+        if None not in fixed:
+            return self._lane(lane_of(tuple(fixed), sizes, self.order))  # type: ignore[arg-type]
+        kept, masks = reduction_masks([None if i is None else _ints(i) for i in index], self.shape, self.order)
+        # The lanes of the one step of a "reduction" over the fixed coordinates that has these coordinates.
+        step = lane_of(tuple(i for i in fixed if i is not None),
+                       tuple(n for i, n in zip(fixed, sizes, strict=True) if i is not None), self.order)  # fmt: skip
+        return Vector(vector.shuffle(self._flat(), self._flat(), masks[step]), kept, self.dtype, order=self.order)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(self.numel))
@@ -236,24 +201,28 @@ class Vector(ArithValue):
     # ---------------------------------------------------------------- shape and conversion
 
     def reshape(self, shape: Any) -> Vector:
-        """The same lanes under another logical shape."""
-        return Vector(self, normalize_shape(shape), self.dtype)
+        """The same lanes under another logical shape, whose last mode runs fastest."""
+        shape = normalize_shape(shape)
+        return self if shape == self.shape else Vector(self, shape, self.dtype)
 
     @dsl_loc_tracing
     def broadcast_to(self, shape: Any) -> Vector:
-        """Splat of a one-lane vector, or NumPy-style broadcast of the flattened shapes."""
-        shape = normalize_shape(shape)
-        if numel(shape) == self.numel and (shape == self.shape or self.numel == 1):
-            return Vector(self, shape, self.dtype)
+        """The vector repeated along the modes of `shape` where it has one element.
+
+        Modes are matched from the last one, as in NumPy, and may be nested; the order of the lanes is kept.
+        ValueError when the shape does not broadcast.
+        """
+        return self._broadcast(normalize_shape(shape), self.order)
+
+    def _broadcast(self, shape: tuple[Any, ...], order: str | None) -> Vector:
+        if flatten_shape(shape) == flatten_shape(self.shape) or numel(shape) == self.numel == 1:
+            return Vector(self, shape, self.dtype, order=order)
         if self.numel == 1:
             ty = ir.VectorType.get([numel(shape)], self.type.element_type)
-            return Vector(vector.broadcast(ty, self._lane(0).ir_value()), shape, self.dtype)
-        source, target = flatten_shape(self.shape), flatten_shape(shape)
-        if flatten_shape(broadcast_shapes(self.shape, shape)) != target:
-            raise ValueError(f"cannot broadcast a vector of shape {self.shape} to {shape}")
-        if source == target:
-            return Vector(self, shape, self.dtype)
-        return Vector(vector.shuffle(self, self, _broadcast_mask(source, target)), shape, self.dtype)
+            return Vector(vector.broadcast(ty, self._lane(0).ir_value()), shape, self.dtype, order=None)
+        mask = broadcast_mask(self.shape, shape, order)
+        lanes = self if mask == list(range(self.numel)) else vector.shuffle(self, self, mask)
+        return Vector(lanes, shape, self.dtype, order=order)
 
     @dsl_loc_tracing
     def to(self, dtype: Any, *, rounding_mode: Any = None) -> Any:
@@ -266,7 +235,7 @@ class Vector(ArithValue):
             check_rounding_mode(self.dtype, dtype, rounding_mode)
         if dtype is self.dtype:
             return self
-        return Vector(self._converted(dtype, rounding_mode), self.shape, dtype)
+        return self._like(self._converted(dtype, rounding_mode), dtype)
 
     def _converted(self, dtype: Any, rounding_mode: Any) -> ir.Value:
         source = self.dtype
@@ -299,11 +268,12 @@ class Vector(ArithValue):
 
     @dsl_loc_tracing
     def select(self, a: Any, b: Any) -> Any:
-        """Lane-wise choice with this vector as the condition; scalar branches are splat."""
-        types = [x.dtype if isinstance(x, Vector) else type(as_numeric(x)) for x in (a, b)]
-        common = common_type(*types)
-        a, b = (Vector._as_operand(x, common, self.shape) for x in (a, b))
-        return Vector(arith.select(self.to(Boolean), a, b), self.shape, common)
+        """Lane-wise choice with this vector as the condition; shapes broadcast, scalar branches are splat."""
+        a, b = (x if isinstance(x, Vector) else literal_numeric(x) for x in (a, b))
+        common = common_type(a.dtype, b.dtype)
+        shape, order = _common_shape(self, a, b)
+        lanes = [Vector._as_operand(x, common, shape, order) for x in (a, b)]
+        return Vector(arith.select(self.to(Boolean)._broadcast(shape, order), *lanes), shape, common, order=order)
 
     @dsl_loc_tracing
     def store(self, memref: Any, indices: Any, *, alignment: int | None = None) -> None:
@@ -312,11 +282,36 @@ class Vector(ArithValue):
 
     @dsl_loc_tracing
     def reduce(self, op: Any, init_val: Any = None, reduction_profile: Any = None, *, fastmath: Any = None) -> Any:
-        """Reduce all lanes with `op` (a ReductionOp, its name, or a CombiningKind) to one scalar of `dtype`."""
-        kind = ir.Attribute.parse(f"#vector.kind<{_combining_kind(op, self.dtype)}>")
+        """Reduce with `op` (a ReductionOp, its name, or a CombiningKind).
+
+        Args:
+            init_val: a further operand, converted to `dtype`.
+            reduction_profile: None (or an int) reduces all lanes to one scalar of `dtype`. A tuple like the shape
+                reduces along the modes whose entry is an int and keeps those with None: the result is a Vector of
+                the kept modes. ValueError when it does not match the shape.
+        """
+        text = _combining_kind(op, self.dtype)
+        if reduction_profile is not None and not isinstance(reduction_profile, int):
+            return self._reduce_modes(text, init_val, reduction_profile, fastmath)
+        kind = ir.Attribute.parse(f"#vector.kind<{text}>")
         acc = None if init_val is None else self.dtype(init_val).ir_value()
         fm = _emit.fastmath_attr(fastmath) if self.dtype.is_float else None
         return self.dtype._wrap(vector.reduction(self.dtype.ir_type, kind, self._flat(), acc=acc, fastmath=fm))
+
+    def _reduce_modes(self, kind: str, init_val: Any, profile: Any, fastmath: Any) -> Any:
+        kept, masks = reduction_masks(profile, self.shape, self.order)
+        if kept is None:
+            return self.reduce(kind, init_val, fastmath=fastmath)
+        flags = {"fastmath": _emit.fastmath_attr(fastmath)} if self.dtype.is_float else {}
+        op = getattr(arith, _ELEMENTWISE.get((kind, self.dtype.is_float), kind))
+        flat = self._flat()
+        parts = [vector.shuffle(flat, flat, mask) for mask in masks]
+        if init_val is not None:
+            parts.insert(0, Vector._as_operand(init_val, self.dtype, kept, self.order))
+        result = parts[0]
+        for part in parts[1:]:
+            result = op(result, part, **flags)
+        return Vector(result, kept, self.dtype, order=self.order)
 
     # ---------------------------------------------------------------- operators
 
@@ -329,37 +324,34 @@ class Vector(ArithValue):
         if not isinstance(other, (Vector, Numeric, bool, int, float, ArithValue)):
             return NotImplemented
         op = OPERATORS[name]
-        if isinstance(other, Vector):
-            shape, other_type = broadcast_shapes(self.shape, other.shape), other.dtype
-        else:
-            other = as_numeric(other)
-            shape, other_type = self.shape, type(other)
-        flip = flip and name not in _emit.COMMUTATIVE
-        types = (other_type, self.dtype) if flip else (self.dtype, other_type)
+        if not isinstance(other, Vector):
+            other = literal_numeric(other)
+        shape, order = _common_shape(self, other)
+        flip = flip and name not in COMMUTATIVE
+        types = (other.dtype, self.dtype) if flip else (self.dtype, other.dtype)
         operand, result = operand_and_result_types(op, *types)
-        a, b = Vector._as_operand(self, operand, shape), Vector._as_operand(other, operand, shape)
+        a, b = (Vector._as_operand(x, operand, shape, order) for x in (self, other))
         if flip:
             a, b = b, a
         signed = operand.signed if operand is not Boolean else False
-        return Vector(_emit.emit_binary(op, a, b, signed, fastmath), shape, result)
+        return Vector(emit_binary(op, a, b, signed, fastmath), shape, result, order=order)
 
     @dsl_loc_tracing
     def __neg__(self) -> Vector:
-        return Vector(_emit.emit_neg(self), self.shape, self.dtype)
+        return self._like(_emit.emit_neg(self), self.dtype)
 
     @dsl_loc_tracing
     def __abs__(self) -> Vector:
-        return self if self.dtype.signed is False else Vector(_emit.emit_abs(self), self.shape, self.dtype)
+        return self if self.dtype.signed is False else self._like(_emit.emit_abs(self), self.dtype)
 
     @dsl_loc_tracing
     def __invert__(self) -> Vector:
-        return Vector(_emit.emit_invert(self), self.shape, self.dtype)
+        return self._like(_emit.emit_invert(self), self.dtype)
 
     def _float_op(self, name: str, other: Any, fastmath: Any) -> Any:
         literal = isinstance(other, (int, float))
         value = Vector._as_operand(other, self.dtype, self.shape) if literal else self._coerce(other)
-        result = getattr(arith, name)(self, value, fastmath=_emit.fastmath_attr(fastmath))
-        return Vector(result, self.shape, self.dtype)
+        return self._like(getattr(arith, name)(self, value, fastmath=_emit.fastmath_attr(fastmath)), self.dtype)
 
     def __dsl_not__(self) -> Any:
         return ~self.to(Boolean)
@@ -371,7 +363,7 @@ class Vector(ArithValue):
         if len(values) != 1:
             raise ValueError(f"Vector: expected 1 ir.Values, got {len(values)}")
         if isinstance(exemplar, Vector):
-            return Vector(values[0], exemplar.shape, exemplar.dtype)
+            return exemplar._like(values[0], exemplar.dtype)
         return cls(values[0])
 
 
@@ -396,16 +388,23 @@ def _checked_coordinate(i: int, size: int) -> int:
     return coordinate
 
 
-def _kept_shape(index: Any, shape: Any) -> tuple[Any, ...]:
-    kept = []
-    for i, s in zip(index, shape, strict=True):
-        if i is None:
-            kept.append(s)
-        elif isinstance(i, (tuple, list)):
-            inner = _kept_shape(i, s)
-            if inner:
-                kept.append(inner)
-    return tuple(kept)
+def _ints(index: Any) -> Any:
+    """A part of a tuple index as a reduction profile: ints and None."""
+    return tuple(None if i is None else _ints(i) for i in index) if isinstance(index, (tuple, list)) else 0
+
+
+def _common_shape(*operands: Any) -> tuple[Any, str | None]:
+    """Shape and order of the result of Vectors and scalars. ValueError when they do not broadcast."""
+    shape: Any = None
+    order: str | None = None
+    for x in operands:
+        if isinstance(x, Vector):
+            if shape is None:
+                shape, order = x.shape, x.order
+            else:
+                found = common_order((shape, order), (x.shape, x.order))
+                shape, order = broadcast_shapes(shape, x.shape), found
+    return shape, order
 
 
 def index_operands(indices: Any) -> list[ir.Value]:
@@ -425,6 +424,12 @@ _KINDS = {
     "add": ("add", "add", "add"), "mul": ("mul", "mul", "mul"),
     "max": ("maxnumf", "maxsi", "maxui"), "min": ("minimumf", "minsi", "minui"),
 }  # fmt: skip
+_EXACT_KINDS = ("maxnumf", "minnumf", "maximumf", "minimumf", "maxsi", "maxui", "minsi", "minui")
+# Combining kind, float -> lane-wise operation, where the name is another one.
+_ELEMENTWISE = {
+    ("add", True): "addf", ("add", False): "addi", ("mul", True): "mulf", ("mul", False): "muli",
+    ("and", False): "andi", ("or", False): "ori", ("xor", False): "xori",
+}  # fmt: skip
 
 
 def _combining_kind(op: Any, dtype: Any) -> str:
@@ -434,6 +439,8 @@ def _combining_kind(op: Any, dtype: Any) -> str:
         if type(op).__name__ == "CombiningKind":
             return str(op)
         raise TypeError(f"reduction op must be an fx.ReductionOp or its name, got {type(op).__name__}")
+    if name in _EXACT_KINDS:
+        return name
     if name.lower() not in _KINDS:
         raise ValueError(f"unknown reduction {name!r}; expected one of {', '.join(_KINDS)}")
     flt, signed, unsigned = _KINDS[name.lower()]
@@ -471,22 +478,31 @@ for _name in _KINDS:
 
 @functools.cache
 def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
-    lanes = numel(shape)
+    lanes, own_shape, own_dtype = numel(shape), shape, dtype
 
-    def __init__(self: Any, value: Any, shape_: Any = None, dtype_: Any = None) -> None:
-        if shape_ is not None and numel(normalize_shape(shape_)) != lanes:
-            raise ValueError(f"{name}: shape {shape_} does not have {lanes} lanes")
-        if dtype_ is not None and dtype_ is not dtype:
-            raise ValueError(f"{name}: dtype must be {dtype}, got {dtype_}")
+    def __init__(self: Any, value: Any, shape: Any = None, dtype: Any = None) -> None:
+        if shape is not None and numel(normalize_shape(shape)) != lanes:
+            raise ValueError(f"{name}: shape {shape} does not have {lanes} lanes")
+        if dtype is not None and dtype is not own_dtype:
+            raise ValueError(f"{name}: dtype must be {own_dtype}, got {dtype}")
         if isinstance(value, (tuple, list)):
             if len(value) != lanes:
                 raise ValueError(f"{name}: expected {lanes} elements, got {len(value)}")
-            value = Vector.from_elements(value, dtype)
+            value = Vector.from_elements(value, own_dtype)
         elif not (isinstance(value, ir.Value) and isinstance(value.type, ir.VectorType)):
-            value = Vector._as_operand(value, dtype, shape)
+            value = Vector._as_operand(value, own_dtype, own_shape)
         if _pymath.prod(value.type.shape) != lanes:
             raise ValueError(f"{name}: expected {lanes} lanes, got {value.type}")
-        Vector.__init__(self, value, shape, dtype)
+        Vector.__init__(self, value, own_shape, own_dtype)
+
+    def coerce(cls: Any, value: Any) -> Any:
+        """A scalar (splat), a sequence of the lanes, or a vector of this type."""
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise TypeError(f"expects {name}, got {type(value).__name__}: {error}") from error
 
     def peek(cls: Any, ptr: Any) -> Any:
         from .primitive import ptr_load, recast_iter
@@ -509,6 +525,7 @@ def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
         "ir_type": lazy_classattr(lambda cls: ir.VectorType.get([lanes], dtype.ir_type)),
         "alias_dtype": dtype,
         "alias_shape": shape,
+        "__coerce__": classmethod(coerce),
         "__dsl_size_of__": classmethod(size_of),
         "__dsl_align_of__": classmethod(lambda cls: max(1, dtype.width // 8)),
         "__peek_from_ptr__": classmethod(peek),

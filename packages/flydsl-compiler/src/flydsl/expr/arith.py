@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins as _builtins
 import math as _pymath
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +15,13 @@ from flydsl._mlir.dialects.arith import cmpf as _cmpf
 from flydsl._mlir.dialects.arith import cmpi as _cmpi
 
 from . import _emit
+from ._integer import ceil_divide, shift
 from ._lazy import arith as _arith
-from ._vector import Vector, broadcast_shapes
+from ._vector import Vector, _common_shape
 from .meta import dsl_loc_tracing, tracing_context
-from .numeric import Boolean, Index, Numeric, as_numeric
+from .numeric import Boolean, Index, Numeric, as_numeric, literal_numeric
 from .promotion import common_type, widen_boolean
-from .utils.arith import ArithValue, raw_operand, raw_select
+from .utils.arith import ArithValue, arith_const, current_fastmath, raw_operand, raw_select  # noqa: F401
 
 __all__ = [
     "FastMathFlags", "RoundingMode", "fastmath", "max", "min", "maxnumf", "maximumf", "minimumf", "ceildiv", "shrui",
@@ -41,9 +43,9 @@ def fastmath(flags: Any) -> Iterator[None]:
 def wrap_like(result: Any, operand: Any) -> Any:
     """`result` wrapped like `operand`: Numeric, shaped Vector, or raw."""
     if isinstance(operand, Vector):
-        return Vector(result, operand.shape)
+        return operand._like(result, operand.dtype)
     if isinstance(operand, Numeric):
-        return Numeric.from_python_value(result)
+        return type(operand)._wrap(result)
     return result
 
 
@@ -79,24 +81,22 @@ def _static_extremum(a: Any, b: Any, maximum: bool) -> Any:
 
 @dsl_loc_tracing
 def _extremum(values: Any, maximum: bool, flags: Any) -> Any:
-    operands = [v if isinstance(v, Vector) else as_numeric(v) for v in _flatten(values)]
+    operands = [v if isinstance(v, Vector) else literal_numeric(v) for v in _flatten(values)]
     if not operands:
         raise ValueError("max and min need at least one operand")
     cls = _extremum_class(operands)
     vectors = [v for v in operands if isinstance(v, Vector)]
     if not vectors and all(v.is_static() for v in operands):
-        result = operands[0].to(cls).value
+        result = cls(operands[0].value).value
         for v in operands[1:]:
-            result = _static_extremum(result, v.to(cls).value, maximum)
+            result = _static_extremum(result, cls(v.value).value, maximum)
         return cls(result)
-    shape = None
-    for v in vectors:
-        shape = v.shape if shape is None else broadcast_shapes(shape, v.shape)
-    raw = [v.to(cls).ir_value() if shape is None else Vector._as_operand(v, cls, shape) for v in operands]
+    shape, order = _common_shape(*vectors)
+    raw = [v.to(cls).ir_value() if shape is None else Vector._as_operand(v, cls, shape, order) for v in operands]
     result = raw[0]
     for value in raw[1:]:
         result = _emit_extremum(result, value, cls, maximum, flags)
-    return cls._wrap(result) if shape is None else Vector(result, shape, cls)
+    return cls._wrap(result) if shape is None else Vector(result, shape, cls, order=order)
 
 
 def _emit_extremum(a: Any, b: Any, cls: Any, maximum: bool, flags: Any) -> Any:
@@ -106,14 +106,55 @@ def _emit_extremum(a: Any, b: Any, cls: Any, maximum: bool, flags: Any) -> Any:
     return getattr(_arith, name + ("si" if cls.signed else "ui"))(a, b)
 
 
-def max(*xs: Any, fastmath: Any = None) -> Any:  # noqa: A001
-    """Largest of the operands (nested lists are flattened) in their common type; NaN propagates."""
+def _reduce_extremum(v: Vector, maximum: bool, profile: Any, flags: Any) -> Any:
+    name = "max" if maximum else "min"
+    if not v.dtype.is_float:
+        return v.reduce(name, None, profile)
+    return v.reduce(name + "imumf", None, profile, fastmath=flags)
+
+
+def max(*xs: Any, profile: Any = None, fastmath: Any = None) -> Any:  # noqa: A001
+    """Largest of the operands (nested lists are flattened) in their common type; NaN propagates.
+
+    Of one Vector: its largest lane, or with a `profile` (see `Vector.reduce`) the largest along modes.
+    """
+    if len(xs) == 1 and isinstance(xs[0], Vector):
+        return _reduce_extremum(xs[0], True, profile, fastmath)
     return _extremum(xs, True, fastmath)
 
 
-def min(*xs: Any, fastmath: Any = None) -> Any:  # noqa: A001
-    """Smallest of the operands (nested lists are flattened) in their common type; NaN propagates."""
+def min(*xs: Any, profile: Any = None, fastmath: Any = None) -> Any:  # noqa: A001
+    """Smallest of the operands (nested lists are flattened) in their common type; NaN propagates.
+
+    Of one Vector: its smallest lane, or with a `profile` (see `Vector.reduce`) the smallest along modes.
+    """
+    if len(xs) == 1 and isinstance(xs[0], Vector):
+        return _reduce_extremum(xs[0], False, profile, fastmath)
     return _extremum(xs, False, fastmath)
+
+
+def sum(x: Any, start: Any = None, *, profile: Any = None, fastmath: Any = None) -> Any:  # noqa: A001
+    """Sum of the lanes of a Vector, or along the modes of a `profile` (see `Vector.reduce`), in its class.
+
+    Of another iterable: the sum of its items, as Python's `sum` gives it.
+    """
+    if isinstance(x, Vector):
+        return x.reduce("add", start, profile, fastmath=fastmath)
+    if isinstance(x, (ir.Value, Numeric)):
+        raise TypeError(f"sum takes a Vector or an iterable, got {_builtins.type(x).__name__}; load a tensor first: "
+                        "fx.sum(t.load())")  # fmt: skip
+    return _builtins.sum(x, 0 if start is None else start)
+
+
+@dsl_loc_tracing
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`, in their common type.
+
+    Operands are Vectors (which broadcast), scalars and Python numbers; a non-Boolean condition is compared with 0.
+    """
+    if isinstance(condition, Vector):
+        return condition.select(a, b)
+    return as_numeric(condition).select(a, b)
 
 
 def _pair(a: Any, b: Any) -> tuple[Any, Any]:
@@ -168,16 +209,13 @@ def ceildiv(a: Any, b: Any) -> Any:
         if cls in (Boolean, Index) or not cls.is_integer:
             raise TypeError(f"ceildiv needs integers, got {cls}")
     cls = common_type(*classes)
-    op = "ceildivsi" if cls.signed else "ceildivui"
     if isinstance(a, Vector) or isinstance(b, Vector):
-        shape = a.shape if isinstance(a, Vector) else b.shape
-        if isinstance(a, Vector) and isinstance(b, Vector):
-            shape = broadcast_shapes(a.shape, b.shape)
-        raw = [Vector._as_operand(x, cls, shape) for x in (a, b)]
-        return Vector(getattr(_arith, op)(*raw), shape, cls)
+        shape, order = _common_shape(a, b)
+        x, y = (Vector._as_operand(v, cls, shape, order) for v in (a, b))
+        return Vector(ceil_divide(x, y, bool(cls.signed)), shape, cls, order=order)
     if a.is_static() and b.is_static():
         return _static_ceildiv(a.to(cls).value, b.to(cls).value, cls)
-    return cls._wrap(getattr(_arith, op)(a.to(cls).ir_value(), b.to(cls).ir_value()))
+    return cls._wrap(ceil_divide(a.to(cls).ir_value(), b.to(cls).ir_value(), bool(cls.signed)))
 
 
 def _static_ceildiv(a: int, b: int, cls: Any) -> Any:
@@ -191,7 +229,8 @@ def _static_ceildiv(a: int, b: int, cls: Any) -> Any:
 def shrui(value: Any, n: Any) -> Any:
     """Logical right shift; the class of `value` is kept."""
     if isinstance(value, Vector):
-        return Vector(_arith.shrui(value, Vector._as_operand(n, value.dtype, value.shape)), value.shape, value.dtype)
+        count = Vector._as_operand(n, value.dtype, value.shape)
+        return value._like(shift("rshift", value, count, signed=False), value.dtype)
     if isinstance(value, ir.Value):
         return ArithValue(value, getattr(value, "signed", None)).shrui(n)
     x = as_numeric(value)
@@ -199,7 +238,7 @@ def shrui(value: Any, n: Any) -> Any:
     n = as_numeric(n)
     if x.is_static() and n.is_static():
         return cls(_emit.fold_to_width(x.value, cls.width, False) >> n.value)
-    return cls._wrap(_arith.shrui(x.ir_value(), n.to(cls).ir_value()))
+    return cls._wrap(shift("rshift", x.ir_value(), n.to(cls).ir_value(), signed=False))
 
 
 @dsl_loc_tracing

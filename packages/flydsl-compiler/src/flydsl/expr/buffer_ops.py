@@ -7,13 +7,13 @@ from typing import Any
 from flydsl._mlir import ir
 
 from . import _emit
-from ._lazy import arith, fly, llvm, memref, rocdl
+from ._lazy import arith, fly, llvm, memref, rocdl, scf
 from ._target import target_arch
 from .meta import dsl_loc_tracing, note_buffer_argument
 from .numeric import Numeric
 from .rocdl.utils import call_intrinsic, operand
 from .utils.convert import mlir_type
-from .values.tensor import Tensor
+from .values.tensor import Pointer, Tensor
 
 __all__ = [
     "BufferResourceDescriptor", "buffer_load", "buffer_store", "create_buffer_resource",
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MAX_RECORDS = 0xFFFFFFFF
-# Past every checked buffer: a masked lane's access is dropped.
+# Past every buffer whose size is given: a masked lane's access is dropped.
 _MASKED_OFFSET = 0x7FFFFFFF
 _GEP_DYNAMIC = -(2**31)
 
@@ -62,8 +62,8 @@ def get_element_ptr(base_ptr: Any, byte_offset: Any = None, static_byte_offset: 
 
 @dsl_loc_tracing
 def extract_base_index(tensor: Any, address_space: int = 1) -> ir.Value:
-    """Base address of a tensor as an index value."""
-    if not isinstance(tensor, Tensor):
+    """Base address of a tensor or pointer as an index value."""
+    if not isinstance(tensor, (Tensor, Pointer)):
         return memref.extract_aligned_pointer_as_index(tensor)
     ptr_type = ir.Type.parse(f"!llvm.ptr<{address_space}>")
     pointer = fly.extract_aligned_pointer_as_index(ptr_type, tensor)
@@ -72,7 +72,7 @@ def extract_base_index(tensor: Any, address_space: int = 1) -> ir.Value:
 
 def _base_pointer(value: Any) -> ir.Value:
     ptr_type = ir.Type.parse("!llvm.ptr<1>")
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, Pointer)):
         return fly.extract_aligned_pointer_as_index(ptr_type, value)
     return llvm.inttoptr(ptr_type, _as_int(memref.extract_aligned_pointer_as_index(value), 64))
 
@@ -120,21 +120,52 @@ def create_buffer_resource_from_addr(addr_i64: Any, *, num_records_bytes: Any = 
     return _descriptor(create_llvm_ptr(addr_i64, 1), records, checked=num_records_bytes is not None)
 
 
-def _byte_offset(offset: Any, element: ir.Type, mask: Any, in_bytes: bool) -> ir.Value:
+def _byte_offset(offset: Any, element: ir.Type, in_bytes: bool) -> ir.Value:
     value = _as_int(offset, 32)
     size = max(1, _emit.bit_width(element) // 8)
-    if not in_bytes and size != 1:
-        value = arith.muli(value, _emit.constant(_int(32), size))
-    if mask is not None:
-        condition = _emit.to_i1(operand(mask))
-        value = arith.select(condition, value, _emit.constant(_int(32), _MASKED_OFFSET))
-    return value
+    return value if in_bytes or size == 1 else arith.muli(value, _emit.constant(_int(32), size))
+
+
+def _masked_offset(rsrc: ir.Value) -> int | None:
+    """An offset at which an access of the resource is dropped; None where the hardware may not check it.
+
+    CDNA checks every access, and no buffer of 32-bit size reaches the last byte. Elsewhere only resources whose
+    size is given are checked (RDNA), or the size is rounded up (gfx1250).
+    """
+    if target_arch().startswith("gfx9"):
+        return 0xFFFFFFFF
+    maker = rsrc.owner
+    if isinstance(maker, ir.Block) or maker.name != "rocdl.make.buffer.rsrc":
+        return None
+    size = maker.operands[2].owner
+    known = not isinstance(size, ir.Block) and size.name == "arith.constant"
+    unlimited = known and size.attributes["value"].value == _MAX_RECORDS
+    return None if unlimited else _MASKED_OFFSET
+
+
+def _masked(rsrc: ir.Value, offset: ir.Value, mask: Any, result: ir.Type | None, access: Any) -> Any:
+    """``access(offset)`` where `mask` holds; lanes without get zeros and touch no memory."""
+    if mask is None:
+        return access(offset)
+    condition = _emit.to_i1(operand(mask))
+    outside = _masked_offset(rsrc)
+    if outside is not None:
+        return access(arith.select(condition, offset, _emit.constant(_int(32), outside)))
+    branch = scf.IfOp(condition, [] if result is None else [result], has_else=result is not None)
+    with ir.InsertionPoint(branch.then_block):
+        value = access(offset)
+        scf.YieldOp([] if result is None else [value])
+    if result is None:
+        return None
+    with ir.InsertionPoint(branch.else_block):
+        scf.YieldOp([_emit.constant(result, 0)])
+    return branch.results[0].maybe_downcast()
 
 
 @dsl_loc_tracing
 def buffer_load(rsrc: Any, offset: Any, vec_width: int = 4, dtype: Any = None, mask: Any = None,
                 cache_modifier: int = 0, soffset_bytes: Any = None, is_scalar: bool = False) -> Any:  # fmt: skip
-    """Load `vec_width` elements at an element offset; a false `mask` reads out of bounds (0 when checked)."""
+    """Load `vec_width` elements at an element offset; lanes with a false `mask` get 0."""
     element = ir.F32Type.get() if dtype is None else mlir_type(dtype)
     if is_scalar:
         if mask is not None or soffset_bytes is not None:
@@ -143,7 +174,8 @@ def buffer_load(rsrc: Any, offset: Any, vec_width: int = 4, dtype: Any = None, m
     ty = element if vec_width == 1 else ir.VectorType.get([vec_width], element)
     soffset = _as_int(0 if soffset_bytes is None else soffset_bytes, 32)
     aux = _emit.constant(_int(32), cache_modifier)
-    return rocdl.raw_ptr_buffer_load(ty, rsrc, _byte_offset(offset, element, mask, False), soffset, aux)
+    address = _byte_offset(offset, element, False)
+    return _masked(rsrc, address, mask, ty, lambda at: rocdl.raw_ptr_buffer_load(ty, rsrc, at, soffset, aux))
 
 
 def _scalar_load(rsrc: Any, offset: Any, vec_width: int, element: ir.Type, cache_modifier: int) -> Any:
@@ -153,19 +185,20 @@ def _scalar_load(rsrc: Any, offset: Any, vec_width: int, element: ir.Type, cache
     address = llvm.ptrtoint(_int(128), rsrc)
     descriptor = llvm.bitcast(words, address)
     suffix, ty = ("i32", _int(32)) if vec_width == 1 else ("v4i32", words)
-    operands = [descriptor, _byte_offset(offset, element, None, False), _emit.constant(_int(32), cache_modifier)]
+    operands = [descriptor, _byte_offset(offset, element, False), _emit.constant(_int(32), cache_modifier)]
     return call_intrinsic(f"llvm.amdgcn.s.buffer.load.{suffix}", operands, ty)
 
 
 @dsl_loc_tracing
 def buffer_store(data: Any, rsrc: Any, offset: Any, mask: Any = None, cache_modifier: int = 0, *,
                  soffset_bytes: Any = None, offset_is_bytes: bool = False) -> None:  # fmt: skip
-    """Store a scalar or vector at an element (or byte) offset; a false `mask` drops the store when checked."""
+    """Store a scalar or vector at an element (or byte) offset; lanes with a false `mask` store nothing."""
     value = data.ir_value() if isinstance(data, Numeric) else operand(data)
     element = _emit.element_type(value.type)
     soffset = _as_int(0 if soffset_bytes is None else soffset_bytes, 32)
     aux = _emit.constant(_int(32), cache_modifier)
-    rocdl.raw_ptr_buffer_store(value, rsrc, _byte_offset(offset, element, mask, offset_is_bytes), soffset, aux)
+    address = _byte_offset(offset, element, offset_is_bytes)
+    _masked(rsrc, address, mask, None, lambda at: rocdl.raw_ptr_buffer_store(value, rsrc, at, soffset, aux))
 
 
 class BufferResourceDescriptor:

@@ -13,6 +13,7 @@ from .meta import dsl_loc_tracing
 from .numeric import NumericMeta
 from .primitive import make_tiled_copy
 from .values.atoms import CopyAtom, TiledCopy, TiledMma
+from .values.element import note_element_class
 from .values.layout import Layout, static_layout
 from .values.tensor import Tensor
 
@@ -147,7 +148,7 @@ def make_rmem_tensor(shape_or_layout: Any, dtype: Any) -> Tensor:
         layout = p.make_ordered_layout(shape_or_layout, 0)
     static_layout(layout, "the layout of a register tensor")
     ty = fly.MemRefType.get(dtype.ir_type, layout.type, fly.AddressSpace.Register)
-    return p.memref_alloca(ty, layout)
+    return note_element_class(p.memref_alloca(ty, layout), dtype)
 
 
 # --------------------------------------------------------------------------- gather and scatter

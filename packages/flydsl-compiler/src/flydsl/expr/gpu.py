@@ -121,7 +121,7 @@ def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
     if isinstance(value, Numeric):
         return type(value)._wrap(result)
     if isinstance(value, Vector):
-        return Vector(result, value.shape, value.dtype)
+        return value._like(result, value.dtype)
     return result.with_signedness(raw.signed) if hasattr(raw, "signed") else result
 
 

@@ -14,7 +14,8 @@ from ._vector import Vector
 from .enum import AtomicOrdering
 from .meta import dsl_loc_tracing
 from .numeric import Boolean, Float32, Float64, Int32, Int64, Numeric, NumericMeta, as_numeric
-from .values.tensor import Pointer, element_class
+from .values.element import element_class, note_stored
+from .values.tensor import Pointer
 
 __all__ = [
     "atomic_add", "atomic_and", "atomic_cas", "atomic_fmax", "atomic_fmin", "atomic_max", "atomic_min", "atomic_or",
@@ -45,8 +46,9 @@ def _scope(syncscope: Any) -> ir.Attribute | None:
 
 
 def _address(ptr: Any) -> tuple[ir.Value, Any, int | None]:
-    """LLVM pointer, element class (None when untyped) and alignment of a pointer."""
+    """LLVM pointer, element class (None when untyped) and alignment of a pointer that is stored through."""
     if isinstance(ptr, Pointer):
+        note_stored(ptr)
         return ptr.llvm_ptr, ptr.element_type, ptr.alignment
     if isinstance(ptr, ir.Value) and str(ptr.type).startswith("!llvm.ptr"):
         return ptr, None, None
@@ -71,6 +73,8 @@ def _rmw(kind: str, ptr: Any, value: Any, syncscope: Any, ordering: Any) -> Any:
     typed = _value(value, element, what)
     signed_op, unsigned_op, float_op = _BIN_OPS[kind]
     dtype = typed.dtype
+    # Memory that is unsigned is compared so, whatever the class of the value.
+    signed = dtype.signed and (element is None or element.signed is not False)
     if isinstance(typed, Vector):
         if not dtype.is_float or kind not in ("add", "sub", "min", "max"):
             raise TypeError(f"{what} takes vectors of floats for add, sub, min and max only")
@@ -81,11 +85,11 @@ def _rmw(kind: str, ptr: Any, value: Any, syncscope: Any, ordering: Any) -> Any:
     elif dtype is Boolean or dtype.width not in _INTEGER_WIDTHS:
         raise TypeError(f"{what} does not take {dtype}")
     else:
-        op = signed_op if dtype.signed else unsigned_op
+        op = signed_op if signed else unsigned_op
     raw = dialect.atomicrmw(
         getattr(dialect.AtomicBinOp, op), address, typed.ir_value(), _ordering(ordering), syncscope=_scope(syncscope)
     )
-    return Vector(raw, typed.shape, dtype) if isinstance(typed, Vector) else dtype(raw)
+    return typed._like(raw, dtype) if isinstance(typed, Vector) else dtype(raw)
 
 
 def _define(kind: str, text: str) -> Any:
@@ -233,6 +237,7 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
     if not isinstance(ptr, Pointer):
         raise TypeError(f"an fx.Pointer expected, got {type(ptr).__name__}")
     order = _access(memory_order, syncscope, (AtomicOrdering.Acquire, AtomicOrdering.AcqRel), "store")
+    note_stored(ptr)
     typed = _value(value, ptr.element_type, "generic_store")
     dialect.store(typed.ir_value(), ptr.llvm_ptr, alignment=ptr.alignment, volatile_=volatile or None,
                   nontemporal=nontemporal or None, **order)  # fmt: skip

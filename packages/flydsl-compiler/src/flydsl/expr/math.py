@@ -12,7 +12,7 @@ from ._lazy import arith
 from ._lazy import math as _math
 from ._vector import Vector
 from .meta import dsl_loc_tracing
-from .numeric import Boolean, Float32, Int32, Numeric
+from .numeric import Boolean, Float32, Int32, Numeric, Uint8, Uint16, Uint32, Uint64, Uint128
 
 __all__ = [
     "absf", "absi", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clampf", "copysign",
@@ -35,9 +35,15 @@ def _raw(x: Any) -> Any:
     raise TypeError(f"a numeric operand expected, got {type(x).__name__}")
 
 
-def _wrap(result: Any, operand: Any) -> Any:
+_UNSIGNED = (Uint8, Uint16, Uint32, Uint64, Uint128)
+_COUNTS = ("ctlz", "ctpop", "cttz")  # counts of bits: signed, whatever the operand
+
+
+def _wrap(result: Any, operand: Any, count: bool = False) -> Any:
     if isinstance(operand, Vector):
-        return Vector(result, operand.shape)
+        return operand._like(result, Numeric.from_ir_type(operand.dtype.ir_type) if count else operand.dtype)
+    if isinstance(operand, Numeric) and not count:
+        return type(operand)._wrap(result)
     if isinstance(operand, (Numeric, int, float)):
         return Numeric.from_python_value(result)
     return result
@@ -59,6 +65,8 @@ def _function(name: str, arity: int = 1, integer: bool = False, exponent: bool =
     def function(*args: Any, fastmath: Any = None, **kwargs: Any) -> Any:
         if len(args) != arity:
             raise TypeError(f"{name} takes {arity} operands, got {len(args)}")
+        if name == "absi" and getattr(args[0], "dtype", None) in _UNSIGNED:
+            return args[0]
         raw = [_raw(x) for x in args]
         _check(name, raw, integer, exponent)
         if not integer:
@@ -66,10 +74,10 @@ def _function(name: str, arity: int = 1, integer: bool = False, exponent: bool =
         result = getattr(_math, name)(*raw, **kwargs)
         if predicate:
             x = args[0]
-            return Vector(result, x.shape, Boolean) if isinstance(x, Vector) else Boolean(result)
+            return x._like(result, Boolean) if isinstance(x, Vector) else Boolean(result)
         if name == "sincos":
             return tuple(_wrap(r, args[0]) for r in result)
-        return _wrap(result, args[0])
+        return _wrap(result, args[0], name in _COUNTS)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`math.{name}` of {'one operand' if arity == 1 else f'{arity} operands'}, lane-wise on vectors."

@@ -8,6 +8,7 @@ captures the user's source location once, and everything built inside carries it
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.frames: list[tuple[CodeType | None, dict[str, Any]]] = []
         self.in_builder = False
+        self.untraced: dict[str, Any] = {}  # tables of builders that run outside of a trace
 
 
 _state = _State()
@@ -76,12 +78,19 @@ def kernel_scope() -> dict[str, Any] | None:
     """Options of the kernel body being traced: the innermost frame that sets ``known_block_size``.
 
     A `SharedAllocator` puts itself here under ``shared_allocator``; ``buffer_arguments`` has the numbers of the
-    arguments that are addressed whole through a buffer resource.
+    arguments that are addressed whole through a buffer resource, ``stored_arguments`` those of the arguments that the
+    kernel stores to.
     """
     for _, options in reversed(_state.frames):
         if "known_block_size" in options:
             return options
     return None
+
+
+def trace_table(name: str) -> dict[Any, Any]:
+    """A dictionary that lives as long as the trace (the outermost frame) of this thread."""
+    options = _state.frames[0][1] if _state.frames else _state.untraced
+    return options.setdefault(name, {})
 
 
 def note_buffer_argument(tensor: Any) -> None:
@@ -148,6 +157,31 @@ def capture_user_location() -> ir.Location:
     return ir.Location.callsite(locations[0], locations[1:])
 
 
+def _asked_for(func: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """``logical_divide of (64):(1) by (3,5):(1,7)``: what an operation of the layout algebra was given."""
+    name = getattr(func, "__name__", "")
+    if not name.endswith(("_divide", "_product", "composition", "complement", "coalesce", "_inverse")):
+        return ""
+    given = [_operand_text(a) for a in args]
+    return f"{name} of {' by '.join(given[:2])}" if all(given) else ""
+
+
+def _operand_text(value: Any) -> str:
+    """A layout-like operand in the notation of the algebra, "" for anything else."""
+    if isinstance(value, (int, tuple)):
+        entries = [_operand_text(v) if isinstance(v, (tuple, ir.Value)) else str(v) for v in value] \
+            if isinstance(value, tuple) else []
+        return f"({', '.join(entries)})" if isinstance(value, tuple) else str(value)
+    if not isinstance(value, ir.Value):
+        return ""
+    text = str(value.type)
+    found = re.fullmatch(r"!fly\.(?:layout|int_tuple|tile)<(.*)>", text)
+    if found:
+        return found.group(1)
+    found = re.fullmatch(r"!fly\.memref<([^,]*), .*, ([^,]*(?:\(.*\))?[^,]*:.*)>", text)
+    return f"a tensor {found.group(2)}" if found else text
+
+
 def dsl_loc_tracing(func: F) -> F:
     """Decorator of op builders: capture the user's location once per outermost call and make it current."""
 
@@ -168,7 +202,7 @@ def dsl_loc_tracing(func: F) -> F:
             with loc if loc is not None else capture_user_location():
                 return func(*args, **kwargs)
         except ir.MLIRError as error:
-            raise diagnostics.value_error(error) from None
+            raise diagnostics.value_error(error, _asked_for(func, args)) from None
         finally:
             _state.in_builder = outer
 

@@ -8,9 +8,9 @@ from flydsl._mlir import ir
 
 from . import _emit
 from ._abi import c_abi_entry
-from ._emit import OPERATORS
 from ._lazy import arith, diagnostics
-from ._payload import check_rounding_mode, float_payload, integer_payload, numpy_scalar
+from ._operators import COMMUTATIVE, OPERATORS, Operator, emit_binary, fold
+from ._payload import check_rounding_mode, float_payload, integer_payload, is_single_lane, numpy_scalar
 from .meta import dsl_loc_tracing
 from .promotion import common_type, operand_and_result_types
 from .utils.arith import ArithValue, raw_select
@@ -83,7 +83,11 @@ class NumericMeta(type):
 
 
 class Numeric(metaclass=NumericMeta):
-    """A scalar: `value` holds a Python number (static) or an `ir.Value` (dynamic)."""
+    """A scalar: `value` holds a Python number (static) or an `ir.Value` (dynamic).
+
+    A static value is what the dynamic one would be: integers wrap and floats are rounded to their class at
+    each step.
+    """
 
     if TYPE_CHECKING:  # set by the subclasses and by the operator table
 
@@ -101,6 +105,14 @@ class Numeric(metaclass=NumericMeta):
     __slots__ = ("value",)
 
     value: Any
+
+    def __new__(cls, x: Any = None) -> Any:
+        # A vector is converted lane by lane; one of a single lane is a scalar.
+        if isinstance(x, ir.Value) and isinstance(x.type, ir.VectorType) and not is_single_lane(x):
+            from ._vector import Vector
+
+            return (x if isinstance(x, Vector) else Vector(x)).to(cls)
+        return object.__new__(cls)
 
     # ---------------------------------------------------------------- factories
 
@@ -199,29 +211,31 @@ class Numeric(metaclass=NumericMeta):
         """`true_value` where this is non-zero, else `false_value`, in their common type."""
         condition = Boolean(self)
         if _is_scalar(true_value) and _is_scalar(false_value):
-            a, b = as_numeric(true_value), as_numeric(false_value)
+            a, b = literal_numeric(true_value), literal_numeric(false_value)
             common = common_type(type(a), type(b))
             if condition.is_static():
-                return (a if condition.value else b).to(common)
+                chosen = a if condition.value else b
+                return common(chosen.value) if chosen.is_static() else chosen.to(common)
             return common._wrap(arith.select(condition.ir_value(), a.to(common).ir_value(), b.to(common).ir_value()))
         return self._select_vector(condition, true_value, false_value)
 
     @staticmethod
     def _select_vector(condition: Any, a: Any, b: Any) -> Any:
-        from ._vector import Vector
+        from ._vector import Vector, _common_shape
 
         shaped = a if isinstance(a, Vector) else b
         if not isinstance(shaped, Vector):
             return raw_select(condition.ir_value(), a, b)
+        shape, order = shaped.shape, shaped.order
         if isinstance(a, Vector) and isinstance(b, Vector):
-            common, shape = common_type(a.dtype, b.dtype), a.shape
+            common = common_type(a.dtype, b.dtype)
             if len(a) != len(b):
-                raise ValueError(f"select: branches have {len(a)} and {len(b)} lanes")
+                shape, order = _common_shape(a, b)
         else:
             # A literal takes the vector's type; a typed scalar is converted to it as well.
-            common, shape = shaped.dtype, shaped.shape
-        a, b = (Vector._as_operand(x, common, shape) for x in (a, b))
-        return Vector(arith.select(condition.ir_value(), a, b), shape, common)
+            common = shaped.dtype
+        a, b = (Vector._as_operand(x, common, shape, order) for x in (a, b))
+        return Vector(arith.select(condition.ir_value(), a, b), shape, common, order=order)
 
     # ---------------------------------------------------------------- Python conversions
 
@@ -259,8 +273,8 @@ class Numeric(metaclass=NumericMeta):
     def _binary(self, name: str, other: Any, flip: bool = False) -> Any:
         if not _is_scalar(other):
             return NotImplemented
-        a, b = self, as_numeric(other)
-        if flip and name not in _emit.COMMUTATIVE:
+        a, b = self, literal_numeric(other)
+        if flip and name not in COMMUTATIVE:
             a, b = b, a
         return scalar_binary(OPERATORS[name], a, b)
 
@@ -416,26 +430,21 @@ class Float(Numeric):
         self.value = float_payload(type(self), x)
 
 
-def scalar_binary(op: _emit.Operator, a: Numeric, b: Numeric) -> Any:
+def scalar_binary(op: Operator, a: Numeric, b: Numeric) -> Any:
     """Apply an operator to two scalars with promotion: folded when both are static, else emitted."""
     operand, result = operand_and_result_types(op, type(a), type(b))
     if a.is_static() and b.is_static():
-        return _fold(op, a.to(operand).value, b.to(operand).value, result)
+        # Through the constructor: a literal is exact until its class is known.
+        return result(fold(op, operand(a.value).value, operand(b.value).value, operand, result))
     return _emit_scalar(op, a, b, operand, result)
 
 
 @dsl_loc_tracing
-def _emit_scalar(op: _emit.Operator, a: Numeric, b: Numeric, operand: Any, result: Any) -> Any:
+def _emit_scalar(op: Operator, a: Numeric, b: Numeric, operand: Any, result: Any) -> Any:
     # Boolean compares unsigned, so that True > False.
     signed = operand.signed if operand is not Boolean else False
-    value = _emit.emit_binary(op, a.to(operand).ir_value(), b.to(operand).ir_value(), signed)
+    value = emit_binary(op, a.to(operand).ir_value(), b.to(operand).ir_value(), signed)
     return result._wrap(value)
-
-
-def _fold(op: _emit.Operator, a: Any, b: Any, result: Any) -> Any:
-    if op.group == "shift" and b >= result.width:
-        return result(-1 if op.name == "rshift" and a < 0 else 0)
-    return result(op.fold(a, b))
 
 
 class Boolean(Integer):
@@ -516,6 +525,7 @@ Float8E5M2: Any = _make("Float8E5M2", Float, 8, None)
 Float8E4M3: Any = _make("Float8E4M3", Float, 8, None)
 Float8E4M3FN: Any = _make("Float8E4M3FN", Float, 8, None)
 Float8E4M3FNUZ: Any = _make("Float8E4M3FNUZ", Float, 8, None)
+Float8E5M2FNUZ: Any = _make("Float8E5M2FNUZ", Float, 8, None)
 Float8E4M3B11FNUZ: Any = _make("Float8E4M3B11FNUZ", Float, 8, None)
 Float8E8M0FNU: Any = _make("Float8E8M0FNU", Float, 8, None)
 Float6E2M3FN: Any = _make("Float6E2M3FN", Float, 6, None)
@@ -528,8 +538,8 @@ _FLOAT_CLASSES = {
     "f16": Float16, "bf16": BFloat16, "f32": Float32, "f64": Float64,
 } | {
     "f" + cls.__name__.removeprefix("Float"): cls
-    for cls in (Float8E5M2, Float8E4M3, Float8E4M3FN, Float8E4M3FNUZ, Float8E4M3B11FNUZ, Float8E8M0FNU,
-                Float6E2M3FN, Float6E3M2FN, Float4E2M1FN)
+    for cls in (Float8E5M2, Float8E4M3, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2FNUZ, Float8E4M3B11FNUZ,
+                Float8E8M0FNU, Float6E2M3FN, Float6E3M2FN, Float4E2M1FN)
 }  # fmt: skip
 
 
@@ -550,6 +560,11 @@ def _is_scalar(x: Any) -> bool:
 def as_numeric(value: Any) -> Numeric:
     """`Numeric.from_python_value`."""
     return Numeric.from_python_value(value)
+
+
+def literal_numeric(value: Any) -> Numeric:
+    """An operand: `as_numeric`, but a Python float stays exact until it is converted to the common class."""
+    return Float32._wrap(value) if isinstance(value, float) else as_numeric(value)
 
 
 def _install_operators(cls: type) -> None:

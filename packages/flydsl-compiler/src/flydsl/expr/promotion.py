@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._emit import Operator
+    from ._operators import Operator
 
 _FLOAT_RANK = {"Float64": 3, "Float32": 2, "Float16": 1, "BFloat16": 1}
 
@@ -77,7 +77,7 @@ def operand_and_result_types(op: Operator, a: Any, b: Any) -> tuple[Any, Any]:
     if op.group in ("bits", "shift") and common.is_float:
         raise TypeError(f"{op.name} requires integer operands, got {common.__name__}")
     if op.group == "div" and not common.is_float:
-        if common is numeric.Index:
-            raise TypeError("Index does not support '/'; use '//' or convert with fx.Int64(x)")
+        if common is numeric.Index:  # addresses are divided into addresses
+            return common, common
         return common, numeric.Float32 if common.width <= 32 else numeric.Float64
     return common, common

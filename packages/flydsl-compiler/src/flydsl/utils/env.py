@@ -16,12 +16,12 @@ import contextvars
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 __all__ = [
-    "EnvManager", "Option", "autotune", "compile", "debug", "describe", "ktrace", "managers", "override", "runtime",
-    "warn_unknown_variables",
+    "EnvManager", "OptBool", "OptInt", "OptList", "OptStr", "Option",
+    "autotune", "compile", "debug", "describe", "ktrace", "managers", "override", "runtime", "warn_unknown_variables",
 ]  # fmt: skip
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
@@ -64,8 +64,8 @@ class Option:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
         if not self.var:
-            group = getattr(owner, "group")  # noqa: B009 (every settings class has one)
-            self.var = f"FLYDSL_{group.upper()}_{name.upper()}"
+            group = getattr(owner, "env_prefix", "") or getattr(owner, "group", "")
+            self.var = "_".join(part for part in ("FLYDSL", group.upper(), name.upper()) if part)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -126,6 +126,29 @@ class Option:
         return f"{low}value{high}"
 
 
+def OptBool(default: bool, description: str = "", *, env_var: str | None = None) -> Option:  # noqa: N802
+    """A boolean `Option`, for settings classes of kernel libraries."""
+    return Option(bool, default, description, var=env_var)
+
+
+def OptInt(default: int, description: str = "", *, min_value: int | None = None,  # noqa: N802
+           max_value: int | None = None, env_var: str | None = None) -> Option:  # fmt: skip
+    """An integer `Option`."""
+    return Option(int, default, description, var=env_var, minimum=min_value, maximum=max_value)
+
+
+def OptStr(default: str, description: str = "", *, choices: Sequence[str] | None = None,  # noqa: N802
+           env_var: str | None = None) -> Option:  # fmt: skip
+    """A string `Option`."""
+    return Option(str, default, description, var=env_var, choices=None if choices is None else tuple(choices))
+
+
+def OptList(default: Sequence[Any] = (), description: str = "", *, separator: str = ",",  # noqa: N802
+            element_type: type = str, env_var: str | None = None) -> Option:  # fmt: skip
+    """An `Option` that is a list."""
+    return Option(list, list(default), description, var=env_var, separator=separator, element=element_type)
+
+
 def _warn_once(var: str, text: str, message: str) -> None:
     if (var, text) not in _warned:
         _warned.add((var, text))
@@ -148,7 +171,8 @@ class EnvManager:
     @classmethod
     def help(cls) -> str:
         """One line per setting: variable, type, default, meaning."""
-        return "\n".join(f"{o.var} ({o.kind.__name__}, default {o.shown_default!r}): {o.doc}" for o in cls.options.values())
+        lines = [f"{o.var} ({o.kind.__name__}, default {o.shown_default!r}): {o.doc}" for o in cls.options.values()]
+        return "\n".join(lines)
 
 
 class _Compile(EnvManager):
@@ -225,6 +249,10 @@ class _Ktrace(EnvManager):
 
 #: Context variable behind `override`; None when no setting is overridden.
 override_variable = _overrides
+
+#: The classes of the groups, whose options and `help` other packages show.
+CompileEnvManager, DebugEnvManager, RuntimeEnvManager = _Compile, _Debug, _Runtime
+AutotuneEnvManager, KtraceEnvManager = _Autotune, _Ktrace
 
 compile = _Compile()
 debug = _Debug()

@@ -185,6 +185,7 @@ private:
   Layout coalesceImpl(const Layout &l, bool extended);
   Layout coalesceByProfile(const Layout &l, const Tuple &profile, bool extended);
   Layout composeLeaf(const Layout &a, const Tuple &s, const Tuple &d, MutableArrayRef<int64_t> used);
+  Layout failIn(StringRef operation, const Layout &a, const Layout &b);
   void checkRecast(const Layout &l, int32_t up, int32_t down);
   void flattenInto(const Layout &l, std::vector<Tuple> &shapes, std::vector<Tuple> &strides);
   Layout fromTile(Attribute entry);

@@ -196,7 +196,8 @@ def Fly_MmaMakeFragmentOp : Fly_PureOp<"mma.make_fragment"> {
 def Fly_CopyOp : Fly_Op<"copy"> {
   let summary = "copies a tensor with a copy atom, mode by mode";
   let description = [{
-    Mode 0 of source and destination is what one atom call moves.
+    Mode 0 of source and destination is what one atom call moves. A false entry of the predicate skips
+    its access: a register destination keeps its contents, or becomes zero with `zeroFill`.
 
     ```mlir
     fly.copy(%a, %s, %d, %p) : (!fly.copy_atom<!fly.universal_copy<32>, 32>,
@@ -205,7 +206,7 @@ def Fly_CopyOp : Fly_Op<"copy"> {
     ```
   }];
   let arguments = (ins AnyType:$copyAtom, Fly_TensorLike:$src, Fly_TensorLike:$dst,
-                       Optional<Fly_MemRefType>:$pred);
+                       Optional<Fly_MemRefType>:$pred, UnitAttr:$zeroFill);
   let hasVerifier = 1;
 }
 
@@ -231,7 +232,9 @@ def Fly_GemmOp : Fly_Op<"gemm", [AttrSizedOperandSegments]> {
 def Fly_CopyAtomCall : Fly_Op<"copy_atom_call"> {
   let summary = "one copy instruction";
   let description = [{
-    A tensor of coordinates stands for global memory that the atom knows itself.
+    A tensor of coordinates stands for global memory that the atom knows itself. With `zeroFill` a false
+    predicate makes a destination in registers zero. Buffer accesses then take an address outside of the
+    resource instead of a branch.
 
     ```mlir
     fly.copy_atom_call(%a, %s, %d) : (!fly.copy_atom<!fly.universal_copy<32>, 32>,
@@ -239,7 +242,8 @@ def Fly_CopyAtomCall : Fly_Op<"copy_atom_call"> {
     ```
   }];
   let arguments = (ins Fly_CopyAtomType:$copyAtom, Fly_TensorLike:$src, Fly_TensorLike:$dst,
-                       Optional<Fly_MemRefType>:$pred);
+                       Optional<Fly_MemRefType>:$pred, UnitAttr:$zeroFill);
+  let hasVerifier = 1;
 }
 
 def Fly_MmaAtomCall : Fly_Op<"mma_atom_call", [AttrSizedOperandSegments]> {
@@ -270,7 +274,7 @@ def Fly_CopyAtomCallSSA : Fly_Op<"copy_atom_call_ssa", [AttrSizedOperandSegments
     ```
   }];
   let arguments = (ins Fly_CopyAtomType:$copyAtom, AnyType:$src, Optional<AnyType>:$dst,
-                       Optional<AnyType>:$pred);
+                       Optional<AnyType>:$pred, UnitAttr:$zeroFill);
   let results = (outs Variadic<AnyType>:$results);
   let hasVerifier = 1;
 }

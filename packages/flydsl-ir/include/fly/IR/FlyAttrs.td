@@ -141,6 +141,9 @@ def Fly_LayoutAttr : Fly_Attr<"Layout", "layout", [Fly_MayStaticAttr, Fly_Nested
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
     LayoutAttr at(int32_t index) const;
+    /// True if shape and stride have one profile. The text of a type may say otherwise; what makes
+    /// layouts does not.
+    bool isCongruent() const;
   }];
 }
 

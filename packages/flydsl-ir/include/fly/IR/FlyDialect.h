@@ -35,6 +35,11 @@ namespace mlir::fly {
 template <typename ConcreteType>
 class WholeTileCopy : public TypeTrait::TraitBase<ConcreteType, WholeTileCopy> {};
 
+/// Tags a copy-op type that writes the lanes of a wave one behind the other, whatever address each of
+/// them computes: direct loads into LDS.
+template <typename ConcreteType>
+class LaneOrderedCopy : public TypeTrait::TraitBase<ConcreteType, LaneOrderedCopy> {};
+
 /// Adds the dialect to `registry`.
 void registerFlyDialect(DialectRegistry &registry);
 

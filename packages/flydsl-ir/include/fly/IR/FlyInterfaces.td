@@ -124,7 +124,9 @@ def Fly_CopyOpTypeInterface : TypeInterface<"CopyOpTypeInterface"> {
                          "::mlir::Type":$resultTy, "::mlir::Type":$copyAtomTy,
                          "::mlir::Type":$srcTy, "::mlir::Type":$dstTy,
                          "::mlir::Type":$predTy, "::mlir::Value":$atomVal,
-                         "::mlir::Value":$src, "::mlir::Value":$dst, "::mlir::Value":$pred)>
+                         "::mlir::Value":$src, "::mlir::Value":$dst, "::mlir::Value":$pred)>,
+    InterfaceMethod<"The same copy of `bits` bits with the same state; null if there is none.",
+                    "::mlir::Type", "getNarrowed", (ins "int32_t":$bits), "", [{ return {}; }]>
   ];
 }
 

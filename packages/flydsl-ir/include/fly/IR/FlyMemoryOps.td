@@ -201,13 +201,16 @@ def Fly_MemRefStoreVecOp : Fly_Op<"memref.store_vec"> {
 }
 
 def Fly_ExtractAlignedPointerAsIndexOp : Fly_Op<"extract_aligned_pointer_as_index", [Pure]> {
-  let summary = "the address of a tensor (deprecated: use get_iter and to_llvm_ptr)";
+  let summary = "the address of a tensor or pointer (deprecated: use get_iter and to_llvm_ptr)";
   let description = [{
+    The result is an LLVM pointer of the address space or of the generic one, or an `index`.
+    The type of a tensor is written without its name, that of a pointer in full.
+
     ```mlir
     %p = fly.extract_aligned_pointer_as_index %m : <f32, global, 8:1> -> !llvm.ptr<1>
     ```
   }];
-  let arguments = (ins Fly_MemRefType:$source);
+  let arguments = (ins Fly_MemRefOrPointer:$source);
   let results = (outs AnyType:$result);
   let assemblyFormat = "$source attr-dict `:` custom<StrippedMemRef>(type($source)) `->` type($result)";
 }

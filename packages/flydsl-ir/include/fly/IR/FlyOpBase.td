@@ -13,6 +13,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Fly_IteratorLike : AnyTypeOf<[Fly_IntTupleType, Fly_PointerType]>;
 def Fly_TensorLike : AnyTypeOf<[Fly_CoordTensorType, Fly_MemRefType]>;
+def Fly_MemRefOrPointer : AnyTypeOf<[Fly_MemRefType, Fly_PointerType]>;
 def Fly_NarrowLayout : AnyTypeOf<[Fly_LayoutType, Fly_ComposedLayoutType]>;
 def Fly_LayoutLike : AnyTypeOf<[Fly_LayoutType, Fly_ComposedLayoutType, Fly_CoordTensorType,
                                 Fly_MemRefType]>;

@@ -253,6 +253,9 @@ def Fly_CopyOpUniversalCopyType : Fly_Type<"CopyOpUniversalCopy", "universal_cop
   let parameters = (ins "int32_t":$bitSize);
   let assemblyFormat = "`<` $bitSize `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Type getNarrowed(int32_t bits) const { return get(getContext(), bits); }
+  }];
 }
 
 def Fly_CopyOpUniversalAtomicType : Fly_Type<"CopyOpUniversalAtomic", "universal_atomic",

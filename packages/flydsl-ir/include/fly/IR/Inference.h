@@ -27,6 +27,10 @@ PointerType offsetPointer(PointerType ptr, const Int &offset);
 /// offset goes to the outermost composition and the alignment stays.
 Type offsetTensor(Algebra &algebra, Type tensor, const Tuple &offset, const Layout &linear);
 
+/// Records an error if a static entry of `coord` lies outside of a static extent of a memref. Entries of
+/// coordinate tensors, layouts and tuples may lie anywhere.
+void checkInside(Algebra &algebra, Type tensor, const Tuple &coord);
+
 /// Type of `fly.slice`.
 Type inferSlice(Algebra &algebra, Type src, IntTupleAttr coord);
 

@@ -21,6 +21,11 @@ def FlyROCDL_WholeTileCopy : NativeTypeTrait<"WholeTileCopy"> {
   let cppNamespace = "::mlir::fly";
 }
 
+// The hardware places the lanes of a wave one behind the other.
+def FlyROCDL_LaneOrderedCopy : NativeTypeTrait<"LaneOrderedCopy"> {
+  let cppNamespace = "::mlir::fly";
+}
+
 class FlyROCDL_Type<string name, string typeMnemonic, list<Trait> traits>
     : TypeDef<FlyROCDL_Dialect, name, traits> {
   let mnemonic = typeMnemonic;
@@ -45,11 +50,16 @@ def FlyROCDL_CopyOpCDNA3BufferCopyType
   let summary = "buffer load to, or store from, registers";
   let parameters = (ins "int32_t":$bitSize, DefaultValuedParameter<"int32_t", "0">:$cacheModifier);
   let assemblyFormat = "`<` $bitSize (`,` `cache` `=` $cacheModifier^)? `>`";
-  let extraClassDeclaration = FlyROCDL_FieldIndex;
+  let extraClassDeclaration = FlyROCDL_FieldIndex # [{
+    ::mlir::Type getNarrowed(int32_t bits) const {
+      return get(getContext(), bits, getCacheModifier());
+    }
+  }];
 }
 
 def FlyROCDL_CopyOpCDNA3BufferCopyLDSType
-    : FlyROCDL_CopyType<"CopyOpCDNA3BufferCopyLDS", "cdna3.buffer_copy_lds", [FlyROCDL_Stateful]> {
+    : FlyROCDL_CopyType<"CopyOpCDNA3BufferCopyLDS", "cdna3.buffer_copy_lds",
+                        [FlyROCDL_Stateful, FlyROCDL_LaneOrderedCopy]> {
   let summary = "buffer load straight into LDS";
   let parameters = (ins "int32_t":$bitSize);
   let assemblyFormat = "`<` $bitSize `>`";
@@ -81,7 +91,7 @@ def FlyROCDL_CopyOpCDNA4LdsReadTransposeType
 
 def FlyROCDL_CopyOpCDNA4BufferLoadAsyncLDSType
     : FlyROCDL_CopyType<"CopyOpCDNA4BufferLoadAsyncLDS", "cdna4.buffer_load_async_lds",
-                        [FlyROCDL_Stateful]> {
+                        [FlyROCDL_Stateful, FlyROCDL_LaneOrderedCopy]> {
   let summary = "asynchronous buffer load into LDS";
   let parameters = (ins "int32_t":$bitSize);
   let assemblyFormat = "`<` $bitSize `>`";
@@ -89,7 +99,8 @@ def FlyROCDL_CopyOpCDNA4BufferLoadAsyncLDSType
 }
 
 def FlyROCDL_CopyOpCDNA4GlobalLoadAsyncLDSType
-    : FlyROCDL_CopyType<"CopyOpCDNA4GlobalLoadAsyncLDS", "cdna4.global_load_async_lds"> {
+    : FlyROCDL_CopyType<"CopyOpCDNA4GlobalLoadAsyncLDS", "cdna4.global_load_async_lds",
+                        [FlyROCDL_LaneOrderedCopy]> {
   let summary = "asynchronous global load into LDS";
   let parameters = (ins "int32_t":$bitSize);
   let assemblyFormat = "`<` $bitSize `>`";

@@ -11,16 +11,25 @@
 using namespace mlir;
 using namespace mlir::fly;
 
+// Puts the operation and its operands before the message of a part of it.
+Layout Algebra::failIn(StringRef operation, const Layout &a, const Layout &b) {
+  std::string text;
+  llvm::raw_string_ostream(text) << operation << " of " << toAttr(a) << " by " << toAttr(b) << ": ";
+  error = text + error;
+  return a;
+}
+
 //===------------------------------------------------------------------------===//
 // Divides
 //===------------------------------------------------------------------------===//
 
 Layout Algebra::logicalDivide(const Layout &l, const Layout &divisor) {
   Tuple bound = size(coalesce(l));
+  bool before = failed();
   Layout rest = complement(divisor, bound);
   Layout tiles = makeTuple({divisor, rest});
   if (failed())
-    return l;
+    return before ? l : failIn("logical_divide", l, divisor);
   Layout result = composition(l, tiles);
   if (!failed())
     return result;
@@ -28,9 +37,10 @@ Layout Algebra::logicalDivide(const Layout &l, const Layout &divisor) {
   // so a last mode of extent 1 need not be kept.
   Int covered = mul(size(divisor), size(rest));
   if (!bound.num.isStatic || !covered.isStatic || covered.value <= bound.num.value)
-    return result;
+    return failIn("logical_divide", l, divisor);
   error.clear();
-  return composition(coalesce(l), tiles);
+  result = composition(coalesce(l), tiles);
+  return failed() ? failIn("logical_divide", l, divisor) : result;
 }
 
 Layout Algebra::logicalDivide(const Layout &l, TileAttr tile) {
@@ -86,7 +96,10 @@ Layout Algebra::flatDivide(const Layout &l, Attribute divisor) {
 
 Layout Algebra::logicalProduct(const Layout &a, const Layout &t) {
   Tuple bound = mul(size(a), cosize(t));
+  bool before = failed();
   Layout repeated = composition(complement(a, bound), t);
+  if (failed() && !before)
+    return failIn("logical_product", a, t);
   return canon(makeTuple({a, repeated}));
 }
 

@@ -252,6 +252,12 @@ static SmallVector<size_t> sortByStride(ArrayRef<Tuple> strides) {
   return order;
 }
 
+static std::string textOf(Attribute attr) {
+  std::string text;
+  llvm::raw_string_ostream(text) << attr;
+  return text;
+}
+
 Layout Algebra::complement(const Layout &l, std::optional<Tuple> codomainSize) {
   Layout filtered = coalesce({filterZero(l.stride, l.shape), l.stride});
   Tuple bound = codomainSize ? *codomainSize : Tuple(cosize(filtered));
@@ -282,8 +288,12 @@ Layout Algebra::complement(const Layout &l, std::optional<Tuple> codomainSize) {
     const Int &stride = strides[i].num;
     if (stride.isStatic && last.isStatic &&
         (last.value <= 0 || stride.value < last.value || stride.value % last.value != 0))
-      fail("complement: stride " + Twine(stride.value) + " of mode " + Twine(i) +
-           " is not a multiple of " + Twine(last.value) + ", which the modes before it cover");
+      fail("complement of " + textOf(toAttr(l)) + " up to " + textOf(toAttr(bound)) + ": stride " +
+           Twine(stride.value) + " of mode " + Twine(i) + " is not a multiple of " +
+           Twine(last.value) + ", where the modes of smaller stride end, so no layout enumerates the "
+           "gaps. Divide by a layout whose modes nest (stride i + 1 a multiple of extent i * stride "
+           "i), split the extents so that they do, or compose with the tile alone where the rest is "
+           "not needed");
     outShapes.push_back(div(stride, last));
     outStrides.push_back(last);
     last = mul(stride, shapes[i].num);

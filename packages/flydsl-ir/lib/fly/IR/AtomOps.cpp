@@ -143,10 +143,86 @@ FLY_INFER_BODY(MmaMakeFragmentOp) {
 // Copy and gemm
 //===------------------------------------------------------------------------===//
 
+// True if the bits of one type are taken for the other's: integers stand for any type of their width.
+static bool isBitCopy(Type a, Type b) {
+  if (a == b)
+    return true;
+  unsigned width = getElementBitWidth(a);
+  return width != 0 && width == getElementBitWidth(b) &&
+         (isa<IntegerType>(a) || isa<IntegerType>(b));
+}
+
+// A view of one element in memory is an address: its element is the unit of offsets, and what moves is
+// said by the atom and the registers.
+static bool isAddress(fly::MemRefType type) {
+  if (type.isInSpace(AddressSpace::Register))
+    return false;
+  IntTupleAttr shape = type.getLinearLayout().getShape();
+  bool single = true;
+  shape.walkLeaves([&](IntTupleAttr leaf) { single &= leaf.isLeafStaticValue(1); });
+  return single;
+}
+
+// Source and destination of a copy have one element type, or bits are copied as integers.
+static LogicalResult verifyElements(Operation *op, Type srcTy, Type dstTy) {
+  auto src = dyn_cast<fly::MemRefType>(srcTy), dst = dyn_cast<fly::MemRefType>(dstTy);
+  if (!src || !dst || isAddress(src) || isAddress(dst))
+    return success();
+  Type from = src.getElemTy(), to = dst.getElemTy();
+  // Bytes are raw memory; the atom call counts them.
+  if (isBitCopy(from, to) || from.isInteger(8) || to.isInteger(8))
+    return success();
+  return op->emitOpError("src/dst element types mismatch: ")
+         << from << " and " << to << " (" << srcTy << " to " << dstTy
+         << "). A copy converts nothing: convert the values in registers, or recast one side to an "
+            "integer of the same width to copy bits";
+}
+
+// Without a predicate nothing is left out.
+static LogicalResult verifyZeroFill(Operation *op, bool zeroFill, Value pred) {
+  if (zeroFill && !pred)
+    return op->emitOpError("fills with zero where a predicate is false, and has no predicate");
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
   if (!isa<CopyAtomType, TiledCopyType>(getCopyAtom().getType()))
     return emitOpError("needs a copy atom or a tiled copy, got ") << getCopyAtom().getType();
-  return success();
+  if (failed(verifyZeroFill(*this, getZeroFill(), getPred())))
+    return failure();
+  return verifyElements(*this, getSrc().getType(), getDst().getType());
+}
+
+LogicalResult CopyAtomCall::verify() {
+  if (failed(verifyZeroFill(*this, getZeroFill(), getPred())))
+    return failure();
+  return verifyElements(*this, getSrc().getType(), getDst().getType());
+}
+
+// The fragments of a product have the types of the instruction's operands. Integers may hold the bits
+// of several values, as the instruction takes registers.
+static LogicalResult verifyProduct(Operation *op, Type atom, Type dTy, TypeRange a, TypeRange b,
+                                   Type cTy) {
+  if (auto tiled = dyn_cast<TiledMmaType>(atom))
+    atom = tiled.getMmaAtom();
+  auto mma = dyn_cast<MmaAtomType>(atom);
+  if (!mma)
+    return success();
+  auto check = [&](StringRef name, Type operand, MmaOperand id) -> LogicalResult {
+    auto memref = dyn_cast<fly::MemRefType>(operand);
+    Type wanted = mma.getValType(id);
+    if (!memref || !wanted || memref.getElemTy() == wanted || isa<IntegerType>(memref.getElemTy()) ||
+        isa<VectorType>(memref.getElemTy()) || isBitCopy(memref.getElemTy(), wanted))
+      return success();
+    return op->emitOpError("operand ")
+           << name << " is a fragment of " << memref.getElemTy() << ", but " << mma.getMmaOp()
+           << " takes " << wanted
+           << "; convert the values, or make the fragment with the tiled MMA";
+  };
+  return success(succeeded(check("d", dTy, MmaOperand::D)) &&
+                 succeeded(check("a", a.front(), MmaOperand::A)) &&
+                 succeeded(check("b", b.front(), MmaOperand::B)) &&
+                 succeeded(check("c", cTy, MmaOperand::C)));
 }
 
 LogicalResult GemmOp::verify() {
@@ -154,13 +230,15 @@ LogicalResult GemmOp::verify() {
     return emitOpError("needs an MMA atom or a tiled MMA, got ") << getMmaAtom().getType();
   if (getA().empty() || getB().empty())
     return emitOpError("needs at least one A and one B operand");
-  return success();
+  return verifyProduct(*this, getMmaAtom().getType(), getD().getType(), getA().getTypes(),
+                       getB().getTypes(), getC().getType());
 }
 
 LogicalResult MmaAtomCall::verify() {
   if (getA().empty() || getB().empty())
     return emitOpError("needs at least one A and one B operand");
-  return success();
+  return verifyProduct(*this, getMmaAtom().getType(), getD().getType(), getA().getTypes(),
+                       getB().getTypes(), getC().getType());
 }
 
 LogicalResult CopyAtomCallSSA::verify() {

@@ -135,6 +135,20 @@ LogicalResult IntTupleAttr::verify(EmitError emitError, Attribute value) {
   return success();
 }
 
+/// True if both tuples have one profile: leaf faces leaf, and ranks agree.
+static bool isCongruent(IntTupleAttr a, IntTupleAttr b) {
+  if (a.isLeaf() || b.isLeaf())
+    return a.isLeaf() && b.isLeaf();
+  if (a.rank() != b.rank())
+    return false;
+  for (int32_t i = 0; i < a.rank(); ++i)
+    if (!isCongruent(a.at(i), b.at(i)))
+      return false;
+  return true;
+}
+
+bool LayoutAttr::isCongruent() const { return ::isCongruent(getShape(), getStride()); }
+
 LogicalResult ComposedLayoutAttr::verify(EmitError emitError, Attribute inner, IntTupleAttr,
                                          Attribute outer) {
   if (!isa<SwizzleAttr, CoordSwizzleAttr, LayoutAttr, ComposedLayoutAttr>(inner))

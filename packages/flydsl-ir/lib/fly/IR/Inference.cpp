@@ -6,6 +6,7 @@
 
 #include "fly/IR/Inference.h"
 
+#include <functional>
 #include <numeric>
 
 using namespace mlir;
@@ -69,10 +70,41 @@ Attribute mlir::fly::sliceLayout(Algebra &algebra, Attribute layout, const Tuple
   return ComposedLayoutAttr::get(composed.getInner(), offset, outer);
 }
 
+void mlir::fly::checkInside(Algebra &algebra, Type tensor, const Tuple &coord) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor);
+  if (!memref)
+    return;
+  Tuple shape = algebra.fromAttr(memref.getLinearLayout().getShape());
+  Int size = algebra.size(shape);
+  // One element in memory is an address, which has no extent.
+  if (size.is(1) && !memref.isInSpace(AddressSpace::Register))
+    return;
+  std::function<void(const Tuple &, const Tuple &)> check = [&](const Tuple &c, const Tuple &s) {
+    if (!c.isLeaf) {
+      if (!s.isLeaf && s.rank() == c.rank())
+        for (auto [part, extent] : llvm::zip(c.kids, s.kids))
+          check(part, extent);
+      return;
+    }
+    Int extent = algebra.size(s);
+    if (!c.isInt() || c.isNone() || !c.num.isStatic)
+      return;
+    if (c.num.value < 0 || (extent.isStatic && c.num.value >= extent.value)) {
+      std::string text, type;
+      llvm::raw_string_ostream(type) << tensor;
+      if (extent.isStatic)
+        text = ", whose extent is " + std::to_string(extent.value);
+      algebra.fail("index " + Twine(c.num.value) + " is outside of a mode of " + type + text);
+    }
+  };
+  check(coord, shape);
+}
+
 Type mlir::fly::inferSlice(Algebra &algebra, Type src, IntTupleAttr coordAttr) {
   Tuple coord = algebra.fromAttr(coordAttr);
   if (auto tuple = dyn_cast<IntTupleType>(src))
     return IntTupleType::get(algebra.toAttr(algebra.slice(algebra.fromAttr(tuple.getAttr()), coord)));
+  checkInside(algebra, src, coord);
   Attribute layout = getLayoutAttr(src);
   auto plain = dyn_cast<LayoutAttr>(layout);
   if (!plain || isa<LayoutType>(src))

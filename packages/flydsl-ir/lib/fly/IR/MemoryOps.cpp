@@ -107,8 +107,8 @@ LogicalResult MemRefAllocaOp::verify() {
 
 FLY_INFER_BODY(MemRefLoadOp) {
   if (auto memref = dyn_cast<fly::MemRefType>(adaptor.getMemref().getType())) {
-    types.push_back(memref.getElemTy());
-    return success();
+    checkInside(alg, memref, alg.fromAttr(tupleAttr(adaptor.getIndices())));
+    return finishInference(loc, alg, memref.getElemTy(), types);
   }
   auto tensor = cast<CoordTensorType>(adaptor.getMemref().getType());
   Tuple index = alg.crd2idx(alg.fromAttr(tupleAttr(adaptor.getIndices())),
@@ -127,7 +127,9 @@ LogicalResult MemRefStoreOp::verify() {
   if (!isStorable(getValue().getType(), getMemref().getType().getElemTy()))
     return emitOpError("stores ") << getValue().getType() << " into a tensor of "
                                   << getMemref().getType().getElemTy();
-  return success();
+  Algebra alg(getContext());
+  checkInside(alg, getMemref().getType(), alg.fromAttr(tupleAttr(getIndices())));
+  return alg.failed() ? LogicalResult(emitOpError(alg.message())) : success();
 }
 
 FLY_INFER_BODY(MemRefLoadVecOp) {

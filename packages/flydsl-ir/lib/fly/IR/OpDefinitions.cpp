@@ -57,13 +57,16 @@ static ParseResult parseStrippedMemRef(OpAsmParser &parser, Type &type) {
     type = fly::MemRefType::parse(parser);
   else if (failed(*full))
     return failure();
-  if (type && !isa<fly::MemRefType>(type))
-    return parser.emitError(loc, "expected a memref type");
+  if (type && !isa<fly::MemRefType, fly::PointerType>(type))
+    return parser.emitError(loc, "expected a memref or pointer type");
   return success(static_cast<bool>(type));
 }
 
 static void printStrippedMemRef(OpAsmPrinter &printer, Operation *, Type type) {
-  cast<fly::MemRefType>(type).print(printer);
+  if (auto memref = dyn_cast<fly::MemRefType>(type))
+    memref.print(printer);
+  else
+    printer << type;
 }
 
 #define GET_OP_CLASSES

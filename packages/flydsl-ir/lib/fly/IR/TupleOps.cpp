@@ -49,8 +49,16 @@ LogicalResult MakeShapeOp::verify() { return verifyMakeTuple(*this); }
 LogicalResult MakeStrideOp::verify() { return verifyMakeTuple(*this); }
 LogicalResult MakeCoordOp::verify() { return verifyMakeTuple(*this); }
 
-FLY_INFER(MakeLayoutOp, LayoutType::get(LayoutAttr::get(tupleAttr(adaptor.getShape()),
-                                                        tupleAttr(adaptor.getStride()))))
+FLY_INFER_BODY(MakeLayoutOp) {
+  LayoutAttr layout =
+      LayoutAttr::get(tupleAttr(adaptor.getShape()), tupleAttr(adaptor.getStride()));
+  if (!layout.isCongruent())
+    return emitOptionalError(loc, "the shape ", layout.getShape(), " and the stride ",
+                             layout.getStride(),
+                             " of a layout differ in their profiles: every extent needs one stride");
+  types.push_back(LayoutType::get(layout));
+  return success();
+}
 
 FLY_INFER(MakeLayoutLikeOp,
           layoutType(alg, alg.layoutLike(alg.fromAttr(getLinearLayout(adaptor.getRef().getType())))))

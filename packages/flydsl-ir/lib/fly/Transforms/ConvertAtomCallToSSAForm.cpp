@@ -8,6 +8,7 @@
 #include "fly/IR/FlyOps.h"
 #include "fly/Transforms/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace mlir::fly {
@@ -61,15 +62,20 @@ public:
       return failure();
     if (!dstType) {
       CopyAtomCallSSA::create(builder, op.getLoc(), TypeRange{}, op.getCopyAtom(), *src,
-                              op.getDst(), *pred);
+                              op.getDst(), *pred, op.getZeroFill());
     } else {
       FailureOr<Value> target = iterator(op, op.getDst());
       if (failed(target))
         return failure();
-      // Where the predicate is false, the destination keeps what it holds.
-      Value old = *pred ? PtrLoadOp::create(builder, op.getLoc(), dstType, *target) : Value();
+      // Where the predicate is false, the destination keeps what it holds or becomes zero.
+      Value old;
+      if (*pred && op.getZeroFill())
+        old = arith::ConstantOp::create(builder, op.getLoc(),
+                                        cast<TypedAttr>(builder.getZeroAttr(dstType)));
+      else if (*pred)
+        old = PtrLoadOp::create(builder, op.getLoc(), dstType, *target);
       auto call = CopyAtomCallSSA::create(builder, op.getLoc(), TypeRange{dstType},
-                                          op.getCopyAtom(), *src, old, *pred);
+                                          op.getCopyAtom(), *src, old, *pred, op.getZeroFill());
       PtrStoreOp::create(builder, op.getLoc(), call.getResult(0), *target);
     }
     op.erase();

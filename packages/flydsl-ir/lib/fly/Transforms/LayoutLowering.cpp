@@ -45,6 +45,8 @@ struct RefreshInferredType : RewritePattern {
 
 struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLoweringPass> {
   void runOnOperation() override {
+    if (failed(lowering::checkTiles(getOperation())))
+      return signalPassFailure();
     lowering::Reasons reasons;
     RewritePatternSet patterns(&getContext());
     patterns.add<RefreshInferredType>(&getContext());
@@ -65,7 +67,7 @@ struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLow
     bool leftOver = false;
     getOperation()->walk([&](Operation *op) {
       auto reason = reasons.find(op);
-      bool isNoted = reason != reasons.end() && isa<MemRefLoadVecOp, MemRefStoreVecOp>(op);
+      bool isNoted = reason != reasons.end() && isa<MemRefLoadVecOp, MemRefStoreVecOp, CopyAtomCall>(op);
       if (!isa<CopyOp, GemmOp, PrintOp>(op) && !isNoted)
         return;
       op->emitOpError() << (reason == reasons.end()

@@ -8,6 +8,7 @@
 //
 //===------------------------------------------------------------------------===//
 
+#include "RegisterReads.h"
 #include "fly/IR/FlyOps.h"
 #include "fly/Transforms/Passes.h"
 
@@ -32,11 +33,7 @@ using namespace mlir::fly;
 
 namespace {
 
-/// One load or store: which allocation, at which element.
-struct Access {
-  Operation *root;
-  int64_t offset;
-};
+using Access = RegisterAccess;
 
 Type stateElementType(Type element) {
   unsigned bits = getElementBitWidth(element);
@@ -59,8 +56,11 @@ public:
     func.walk([&](MakePtrOp op) {
       VectorType state = stateType(op);
       SmallVector<std::pair<Operation *, int64_t>> found;
-      if (!state || !collect(op, op.getResult(), 0, state, found))
+      if (!state || !collect(op, op.getResult(), 0, state, found)) {
+        if (cast<PointerType>(op.getResult().getType()).isInSpace(AddressSpace::Register))
+          unknown.push_back(op);
         return;
+      }
       roots[op] = state;
       for (auto [access, offset] : found)
         accesses[access] = {op, offset};
@@ -70,6 +70,8 @@ public:
   /// Promotable allocations in program order, with the type of their state.
   llvm::MapVector<Operation *, VectorType> roots;
   DenseMap<Operation *, Access> accesses;
+  /// Allocations of register memory that stay memory.
+  SmallVector<Operation *> unknown;
 
   /// The allocations outside of `op` that are accessed inside, in allocation order.
   SmallVector<Operation *> touchedIn(Operation *op) const {
@@ -279,10 +281,15 @@ void eraseAllocation(Operation *op) {
 class PromoteRegMemToVectorSSA
     : public fly::impl::FlyPromoteRegMemToVectorSSAPassBase<PromoteRegMemToVectorSSA> {
   void runOnOperation() override {
-    getOperation()->walk([](gpu::GPUFuncOp func) {
+    getOperation()->walk([this](gpu::GPUFuncOp func) {
       if (!func.getBody().hasOneBlock())
         return;
       Analysis analysis(func);
+      if (failed(checkRegisterReads(func.getBody().front(), analysis.roots, analysis.accesses)))
+        signalPassFailure();
+      for (Operation *root : analysis.unknown)
+        if (failed(checkNeverStored(root)))
+          signalPassFailure();
       if (analysis.roots.empty())
         return;
       SmallVector<Operation *> roots;

@@ -8,8 +8,10 @@
 
 #include "Patterns.h"
 
+#include "../IR/EmitUtils.h"
 #include "../IR/TensorCopy.h"
 #include "fly/Algebra/Algebra.h"
+#include "fly/IR/Booleans.h"
 
 #include "fly_rocdl/IR/FlyROCDLDialect.h"
 
@@ -73,12 +75,22 @@ static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type ty
                                << " bits; its atom needs valBits = 8";
   }
   fly::LayoutAttr linear = memref.getLinearLayout();
-  if (elemBits == 0 || bits <= elemBits || !linear || !linear.getShape().isStatic())
+  if (elemBits == 0 || bits <= elemBits)
+    return success();
+  // The swizzle of a pointer is one of bytes.
+  fly::SwizzleAttr swizzle = memref.getSwizzle();
+  if (swizzle && !swizzle.isTrivial() && (int64_t(8) << swizzle.getBase()) < bits)
+    return op->emitOpError() << "moves " << bits << " consecutive bits, but the swizzle of " << type
+                             << " permutes chunks of " << (int64_t(8) << swizzle.getBase());
+  if (!linear || !linear.getShape().isStatic())
     return success();
   fly::Algebra algebra(linear.getContext());
   fly::Layout flat = algebra.coalesce(algebra.fromAttr(linear));
   fly::Int size = algebra.size(flat);
   if (algebra.failed() || !size.isStatic)
+    return success();
+  // One element in memory is an address: the atom says how much it moves from there.
+  if (size.value == 1 && !isGenericAddressSpace<fly::AddressSpace::Register>(memref.getAddressSpace()))
     return success();
   if (int64_t(size.value) * elemBits < bits)
     return op->emitOpError() << "moves " << bits << " bits, but " << type << " holds only "
@@ -86,6 +98,9 @@ static LogicalResult checkOperand(Operation *op, fly::CopyAtomType atom, Type ty
   const fly::Tuple &extent = flat.shape.isLeaf ? flat.shape : flat.shape.kids.front();
   const fly::Tuple &stride = flat.stride.isLeaf ? flat.stride : flat.stride.kids.front();
   bool known = stride.isInt() && stride.num.isStatic && extent.num.isStatic;
+  if (stride.isInt() && !stride.num.isStatic)
+    return op->emitOpError() << "moves " << bits << " consecutive bits, but the step between the "
+                             << "elements of " << type << " is known only at launch";
   if (known && (!stride.is(1) || int64_t(extent.num.value) * elemBits < bits))
     return op->emitOpError() << "moves " << bits << " consecutive bits, but the elements of " << type
                              << " are not consecutive";
@@ -151,6 +166,28 @@ struct AtomSetValuePattern : OpConversionPattern<fly::AtomSetValueOp> {
   }
 };
 
+/// A buffer access that is left out goes to the end of the 32-bit offsets, outside of any resource that
+/// has a size: the hardware loads zero there and stores nothing.
+constexpr int64_t kOutsideBytes = 0xfffffff0;
+
+/// `pointer`, a resource with an element offset, or an offset outside of the resource.
+static Value maskedPointer(OpBuilder &builder, Location loc, Value pointer, Value pred,
+                           fly::MemRefType type) {
+  int64_t bits = std::max(fly::getStorageBitWidth(type.getElemTy()), 1u);
+  // Elements of less than a byte reach less far.
+  int64_t outside = bits < 8 ? int64_t(0xffffffff) : kOutsideBytes * 8 / bits;
+  Value offset = LLVM::ExtractValueOp::create(builder, loc, pointer, ArrayRef<int64_t>{1});
+  Value away = createI32(builder, loc, static_cast<int32_t>(outside));
+  Value chosen = arith::SelectOp::create(builder, loc, pred, offset, away);
+  return LLVM::InsertValueOp::create(builder, loc, pointer, chosen, ArrayRef<int64_t>{1});
+}
+
+/// True if the hardware can leave out an access to this operand without a branch.
+static bool canMask(fly::MemRefType type) {
+  return type && isBufferSpace(type.getAddressSpace()) && type.getSwizzle().isTrivial() &&
+         fly::getStorageBitWidth(type.getElemTy()) >= 8;
+}
+
 struct CopyAtomCallPattern : OpConversionPattern<fly::CopyAtomCall> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(fly::CopyAtomCall op, OpAdaptor adaptor,
@@ -168,10 +205,20 @@ struct CopyAtomCallPattern : OpConversionPattern<fly::CopyAtomCall> {
     if (srcMemRef && dstMemRef && srcMemRef.getElemTy() != dstMemRef.getElemTy())
       return op.emitOpError() << "src/dst element types mismatch: " << srcMemRef.getElemTy()
                               << " and " << dstMemRef.getElemTy();
+    Value source = adaptor.getSrc(), pred = adaptor.getPred();
+    if (op.getZeroFill() && pred) {
+      if (!canMask(srcMemRef))
+        return op.emitOpError() << "cannot fill " << dst << " with zero where the bounds leave out an "
+                                << "element of " << src
+                                << ": copy through registers, or from a buffer tensor";
+      if (isa<LLVM::LLVMPointerType>(pred.getType()))
+        pred = loadPredicate(rewriter, op.getLoc(), pred);
+      source = maskedPointer(rewriter, op.getLoc(), source, pred, srcMemRef);
+      pred = Value();
+    }
     if (!copy || failed(copy.emitAtomCall(rewriter, op.getLoc(), op.getCopyAtom().getType(), src,
-                                          dst, typeOf(op.getPred()), adaptor.getCopyAtom(),
-                                          adaptor.getSrc(), adaptor.getDst(),
-                                          adaptor.getPred())))
+                                          dst, pred ? typeOf(op.getPred()) : Type(),
+                                          adaptor.getCopyAtom(), source, adaptor.getDst(), pred)))
       return failCall(op, operation);
     rewriter.eraseOp(op);
     return success();
@@ -194,10 +241,24 @@ struct CopyAtomCallSSAPattern : OpConversionPattern<fly::CopyAtomCallSSA> {
     bool hasResult = op->getNumResults() != 0;
     Type resultTy =
         hasResult ? getTypeConverter()->convertType(op->getResult(0).getType()) : Type();
+    Value source = adaptor.getSrc(), target = adaptor.getDst(), pred = adaptor.getPred();
+    if (op.getZeroFill() && pred && pred.getType().isInteger(1)) {
+      auto from = dyn_cast<fly::MemRefType>(op.getSrc().getType());
+      auto to = dyn_cast_or_null<fly::MemRefType>(hasResult ? Type() : typeOf(op.getDst()));
+      bool fromBuffer = canMask(from), toBuffer = canMask(to);
+      if (fromBuffer)
+        source = maskedPointer(rewriter, op.getLoc(), source, pred, from);
+      if (toBuffer)
+        target = maskedPointer(rewriter, op.getLoc(), target, pred, to);
+      if (fromBuffer || toBuffer)
+        pred = Value();
+      if (fromBuffer && hasResult)
+        target = Value();
+    }
     FailureOr<Value> result = copy.emitAtomCallSSA(
         rewriter, op.getLoc(), resultTy, op.getCopyAtom().getType(), op.getSrc().getType(),
-        typeOf(op.getDst()), typeOf(op.getPred()), adaptor.getCopyAtom(), adaptor.getSrc(),
-        adaptor.getDst(), adaptor.getPred());
+        typeOf(op.getDst()), pred ? typeOf(op.getPred()) : Type(), adaptor.getCopyAtom(), source,
+        target, pred);
     if (failed(result))
       return failCall(op, operation);
     if (hasResult)

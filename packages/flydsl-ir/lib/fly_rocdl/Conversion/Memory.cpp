@@ -172,10 +172,22 @@ struct ExtractPointerPattern : OpConversionPattern<fly::ExtractAlignedPointerAsI
   LogicalResult matchAndRewrite(fly::ExtractAlignedPointerAsIndexOp op, OpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Value pointer = adaptor.getSource();
-    if (!isa<LLVM::LLVMPointerType>(pointer.getType()) ||
-        !isa<LLVM::LLVMPointerType>(op.getType()))
+    auto from = dyn_cast<LLVM::LLVMPointerType>(pointer.getType());
+    if (!from)
       return op.emitOpError("pointer address space does not lower to a bare ROCDL LLVM pointer");
-    if (pointer.getType() != op.getType())
+    if (isa<IndexType>(op.getType())) {
+      Value address =
+          LLVM::PtrToIntOp::create(rewriter, op.getLoc(), rewriter.getI64Type(), pointer);
+      rewriter.replaceOpWithNewOp<arith::IndexCastOp>(op, op.getType(), address);
+      return success();
+    }
+    auto to = dyn_cast<LLVM::LLVMPointerType>(op.getType());
+    if (!to)
+      return op.emitOpError("expected an LLVM pointer or index result");
+    if (from != to && from.getAddressSpace() != 0 && to.getAddressSpace() != 0)
+      return op.emitOpError() << "an address in space " << from.getAddressSpace()
+                              << " is none in space " << to.getAddressSpace();
+    if (from != to)
       pointer = LLVM::AddrSpaceCastOp::create(rewriter, op.getLoc(), op.getType(), pointer);
     rewriter.replaceOp(op, pointer);
     return success();

@@ -108,8 +108,66 @@ static void expandClamp(math::ClampFOp op) {
   op.erase();
 }
 
-/// x - trunc(x / y) * y, with one rounding at the end: exact while the quotient is below 2^24 (f32)
-/// or 2^53 (f64).
+/// fmod of two f32 or f64 numbers, exactly. Each step takes as many bits of the quotient as the format holds
+/// and leaves an exact remainder: with |y| scaled by 2^k, the largest for which the quotient fits,
+/// r - trunc(r / y) * y is a multiple of the last place of y and below it (or one y lower, where the rounded
+/// quotient reached the next integer).
+static Value remainderOf(OpBuilder &b, Location loc, Value x, Value y) {
+  Type type = x.getType();
+  const llvm::fltSemantics &semantics = cast<FloatType>(type).getFloatSemantics();
+  int quotientBits = llvm::APFloat::semanticsPrecision(semantics) - 2;
+  auto constant = [&](const llvm::APFloat &value) -> Value {
+    return arith::ConstantOp::create(b, loc, FloatAttr::get(type, value));
+  };
+  auto compare = [&](arith::CmpFPredicate predicate, Value p, Value q) -> Value {
+    return arith::CmpFOp::create(b, loc, predicate, p, q);
+  };
+  auto exponentOf = [&](Value value) -> Value {
+    return LLVM::CallIntrinsicOp::create(b, loc, b.getI32Type(),
+                                         b.getStringAttr("llvm.amdgcn.frexp.exp"),
+                                         ValueRange{value})
+        .getResult(0);
+  };
+  Value zero = constant(llvm::APFloat::getZero(semantics));
+  Value infinity = constant(llvm::APFloat::getInf(semantics));
+  Value absX = math::AbsFOp::create(b, loc, x), absY = math::AbsFOp::create(b, loc, y);
+  Value hasRemainder =
+      arith::AndIOp::create(b, loc, compare(arith::CmpFPredicate::OLT, absX, infinity),
+                            compare(arith::CmpFPredicate::OGT, absY, zero));
+  auto loop = scf::WhileOp::create(b, loc, TypeRange{type}, ValueRange{absX});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *before = b.createBlock(&loop.getBefore(), {}, {type}, {loc});
+    Value rest = before->getArgument(0);
+    Value goesOn = arith::AndIOp::create(b, loc, hasRemainder,
+                                         compare(arith::CmpFPredicate::OGE, rest, absY));
+    scf::ConditionOp::create(b, loc, goesOn, ValueRange{rest});
+    Block *after = b.createBlock(&loop.getAfter(), {}, {type}, {loc});
+    rest = after->getArgument(0);
+    auto integer = [&](int64_t value) -> Value {
+      return arith::ConstantIntOp::create(b, loc, value, 32);
+    };
+    Value scale = arith::SubIOp::create(b, loc, exponentOf(rest), exponentOf(absY));
+    scale = arith::SubIOp::create(b, loc, scale, integer(quotientBits));
+    scale = arith::MaxSIOp::create(b, loc, scale, integer(0));
+    Value divisor =
+        LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr("llvm.ldexp"),
+                                      ValueRange{absY, scale})
+            .getResult(0);
+    Value quotient =
+        math::TruncOp::create(b, loc, arith::DivFOp::create(b, loc, rest, divisor));
+    Value next =
+        math::FmaOp::create(b, loc, arith::NegFOp::create(b, loc, quotient), divisor, rest);
+    Value below = compare(arith::CmpFPredicate::OLT, next, zero);
+    next = arith::SelectOp::create(b, loc, below, arith::AddFOp::create(b, loc, next, divisor),
+                                   next);
+    scf::YieldOp::create(b, loc, ValueRange{next});
+  }
+  Value result = math::CopySignOp::create(b, loc, loop.getResult(0), x);
+  return arith::SelectOp::create(b, loc, hasRemainder, result,
+                                 constant(llvm::APFloat::getNaN(semantics)));
+}
+
 static void expandRemainder(arith::RemFOp op) {
   OpBuilder b(op);
   Location loc = op.getLoc();
@@ -124,8 +182,18 @@ static void expandRemainder(arith::RemFOp op) {
     x = arith::ExtFOp::create(b, loc, wide, x);
     y = arith::ExtFOp::create(b, loc, wide, y);
   }
-  Value quotient = math::TruncOp::create(b, loc, arith::DivFOp::create(b, loc, x, y));
-  Value result = math::FmaOp::create(b, loc, arith::NegFOp::create(b, loc, quotient), y, x);
+  Value result;
+  if (auto vector = dyn_cast<VectorType>(wide)) {
+    // Lane by lane: each has its own number of steps.
+    result = arith::ConstantOp::create(b, loc, b.getZeroAttr(wide));
+    for (int64_t lane = 0; lane < vector.getNumElements(); ++lane) {
+      Value part = remainderOf(b, loc, vector::ExtractOp::create(b, loc, x, lane),
+                               vector::ExtractOp::create(b, loc, y, lane));
+      result = vector::InsertOp::create(b, loc, part, result, lane);
+    }
+  } else {
+    result = remainderOf(b, loc, x, y);
+  }
   if (widen)
     result = arith::TruncFOp::create(b, loc, type, result);
   op.replaceAllUsesWith(result);

@@ -1,7 +1,8 @@
 //===- ExpandSmallFloats.cpp - conversions of floats of at most 8 bits ----===//
 //
 // Bit-exact on every architecture: rounding to nearest even; what exceeds the largest number becomes
-// infinity if the format has one, else NaN, else the largest number. (f8E8M0FNU keeps the exponent.)
+// infinity if the format has one, else NaN, else the largest number. f8E8M0FNU, which has no
+// zero and no sign, takes its smallest number for zero and NaN for negative numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -150,8 +151,21 @@ static Value encode(OpBuilder &b, Location loc, Value value, Type target) {
   Value isNaN = bits.compare(arith::CmpIPredicate::ugt, magnitude, kF32Inf);
   Value result;
   if (format.isExponentOnly) {
-    result = bits.op<arith::ShRUIOp>(magnitude, kF32Mantissa);
-    result = bits.select(isNaN, bits.constant(format.nan), result);
+    // The nearest power of two; a tie takes the even code. What exceeds 2^127 carries into the code of NaN.
+    Value odd = bits.op<arith::AndIOp>(bits.op<arith::ShRUIOp>(magnitude, kF32Mantissa), 1);
+    Value normal = bits.op<arith::AddIOp>(magnitude, (int64_t(1) << (kF32Mantissa - 1)) - 1);
+    normal = bits.op<arith::ShRUIOp>(bits.op<arith::AddIOp>(normal, odd), kF32Mantissa);
+    // Below 2^-126, where f32 is subnormal, there is only 2^-127 (code 0, also for zero): the tie is at 1.5 of it.
+    Value isAboveTie = bits.compare(arith::CmpIPredicate::ugt, magnitude, 0x600000);
+    Value subnormal = arith::ExtUIOp::create(b, loc, bits.i32(), isAboveTie);
+    Value isSubnormal =
+        bits.compare(arith::CmpIPredicate::ult, magnitude, int64_t(1) << kF32Mantissa);
+    result = bits.select(isSubnormal, subnormal, normal);
+    // Infinity, NaN and negative numbers have no power of two.
+    Value hasNone = bits.compare(arith::CmpIPredicate::uge, magnitude, kF32Inf);
+    Value isNegative = bits.compare(arith::CmpIPredicate::ugt, code, int64_t(1) << 31);
+    result = bits.select(bits.op<arith::OrIOp>(hasNone, isNegative), bits.constant(format.nan),
+                         result);
   } else {
     int shift = kF32Mantissa - format.mantissa;
     // Normal numbers: add half a unit, less one for an even neighbour, and cut.

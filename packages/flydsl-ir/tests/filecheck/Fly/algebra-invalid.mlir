@@ -209,7 +209,7 @@ func.func @complement_dynamic(%a: !fly.layout<(2,2):(?,1)>, %b: !fly.int_tuple<1
 // -----
 
 func.func @complement_overlap(%a: !fly.layout<(4,4):(1,2)>, %b: !fly.int_tuple<64>) {
-  // expected-error @+2 {{complement: stride 2 of mode 1 is not a multiple of 4, which the modes before it cover}}
+  // expected-error @+2 {{stride 2 of mode 1 is not a multiple of 4, where the modes of smaller stride end}}
   // expected-error @+1 {{failed to infer returned types}}
   %r = fly.complement(%a, %b) : (!fly.layout<(4,4):(1,2)>, !fly.int_tuple<64>) -> !fly.layout<1:1>
   return
@@ -218,7 +218,7 @@ func.func @complement_overlap(%a: !fly.layout<(4,4):(1,2)>, %b: !fly.int_tuple<6
 // -----
 
 func.func @product_overlap(%a: !fly.layout<(4,4):(1,2)>, %b: !fly.layout<2:1>) {
-  // expected-error @+2 {{complement: stride 2 of mode 1 is not a multiple of 4, which the modes before it cover}}
+  // expected-error @+2 {{stride 2 of mode 1 is not a multiple of 4, where the modes of smaller stride end}}
   // expected-error @+1 {{failed to infer returned types}}
   %r = fly.logical_product(%a, %b) : (!fly.layout<(4,4):(1,2)>, !fly.layout<2:1>) -> !fly.layout<1:1>
   return

@@ -89,7 +89,7 @@ func.func @overflow(%a: !fly.int_tuple<65536>) {
 // -----
 
 func.func @complement(%a: !fly.layout<(2,2):(1,3)>) {
-  // expected-error @+2 {{stride 3 of mode 1 is not a multiple of 2, which the modes before it cover}}
+  // expected-error @+2 {{stride 3 of mode 1 is not a multiple of 2, where the modes of smaller stride end}}
   // expected-error @+1 {{failed to infer returned types}}
   %s = fly.complement(%a) : (!fly.layout<(2,2):(1,3)>) -> !fly.layout<1:0>
   return

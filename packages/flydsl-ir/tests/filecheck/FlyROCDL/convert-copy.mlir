@@ -122,3 +122,27 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// -----
+
+// With zeroFill a buffer access takes an offset outside of the resource where the predicate is false: no branch.
+!at = !fly.copy_atom<!fly_rocdl.cdna3.buffer_copy<32>, 32>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @masked
+  // CHECK-SAME: (%[[S:.*]]: !llvm.struct<(ptr<8>, i32)>, %{{.*}}: !llvm.struct<(ptr<8>, i32)>, %{{.*}}: f32, %[[P:.*]]: i1)
+  // CHECK-NOT: scf.if
+  // CHECK: %[[O:.*]] = llvm.extractvalue %[[S]][1]
+  // CHECK: arith.select %[[P]], %[[O]], %{{.*}} : i32
+  // CHECK: rocdl.raw.ptr.buffer.load
+  // CHECK: arith.select %[[P]]
+  // CHECK: rocdl.raw.ptr.buffer.store
+  // CHECK-NOT: scf.if
+  // CODEGEN gfx942,gfx950: buffer_load_dword, buffer_store_dword
+  // CODEGEN gfx1201,gfx1250: buffer_load_b32, buffer_store_b32
+  gpu.func @masked(%s: !fly.memref<f32, #fly_rocdl.buffer_desc, 1:0>, %d: !fly.memref<f32, #fly_rocdl.buffer_desc, 1:0>, %z: f32, %p: i1) kernel {
+    %a = fly.make_copy_atom {valBits = 32 : i32} : !at
+    %v = fly.copy_atom_call_ssa(%a, %s, %z, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, zeroFill} : (!at, !fly.memref<f32, #fly_rocdl.buffer_desc, 1:0>, f32, i1) -> f32
+    fly.copy_atom_call_ssa(%a, %v, %d, %p) {operandSegmentSizes = array<i32: 1, 1, 1, 1>, zeroFill} : (!at, f32, !fly.memref<f32, #fly_rocdl.buffer_desc, 1:0>, i1) -> ()
+    gpu.return
+  }
+}

@@ -7,11 +7,15 @@ when torch was imported before this package, at the first use of :mod:`flydsl.ke
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["ops", "patch", "register_torch_ops"]
+
+# Older module names are found in a folder of their own.
+__path__ = [*__path__, os.path.join(os.path.dirname(__file__), "compat")]
 
 
 def register_torch_ops() -> list[str]:

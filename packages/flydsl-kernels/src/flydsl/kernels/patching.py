@@ -20,13 +20,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import ops
-from .common.arrays import device_type
+from . import ops as _ops
+from .host.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
 from .target import target
 
 __all__ = ["CallSite", "PatchReport", "patch"]
 
+ops: Any = _ops  # its forms are made from declarations
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _HALVES = (torch.float16, torch.bfloat16)
 

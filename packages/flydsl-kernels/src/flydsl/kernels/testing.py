@@ -6,7 +6,37 @@ from typing import Any
 
 import torch
 
-__all__ = ["calc_diff", "cosine_difference", "relative_l2", "run_perftest", "verify_output"]
+from .host.arrays import array_dtype
+from .target import Target
+
+__all__ = ["Draw", "calc_diff", "cosine_difference", "relative_l2", "run_perftest", "verify_output"]
+
+
+class Draw:
+    """Reproducible operands of samples, as torch tensors on the host. Calls draw different data.
+
+    Args:
+        target: whose fp8 variant is drawn.
+    """
+
+    def __init__(self, target: Target, seed: int = 0) -> None:
+        self.target, self._generator = target, torch.Generator().manual_seed(seed)
+
+    def _dtype(self, name: str) -> torch.dtype:
+        return array_dtype(self.target, torch.empty(0), name)
+
+    def normal(self, *shape: int, dtype: str = "f32", scale: float = 1.0) -> torch.Tensor:
+        """Normal data of a standard deviation; ``"i8"`` has one of 20 for a scale of 1."""
+        values = torch.randn(*shape, generator=self._generator) * scale
+        return (values * 20).clamp(-127, 127).to(torch.int8) if dtype == "i8" else values.to(self._dtype(dtype))
+
+    def positive(self, *shape: int) -> torch.Tensor:
+        """f32 scales of 0.5 and more."""
+        return self.normal(*shape).abs() + 0.5
+
+    def integers(self, low: int, high: int, *shape: int, dtype: str = "u8") -> torch.Tensor:
+        """Integers of low .. high - 1."""
+        return torch.randint(low, high, shape, generator=self._generator, dtype=self._dtype(dtype))
 
 
 def cosine_difference(out: torch.Tensor, ref: torch.Tensor) -> float:

@@ -164,6 +164,15 @@ def filter_(layout: L, profile: IntTuple = None) -> L:
 # Complement
 
 
+#: What to do where the gaps of a layout are no layout. (CuTe asks for the same nesting, and asserts it or answers with
+#: a layout that leaves some of the gaps out.)
+_WAY_OUT = (
+    "Use a layout whose modes nest (by growing stride, each a multiple of stride * extent of the one before), split the"
+    " extents so that they do, or, where only the tile itself is needed, compose with it (composition) instead of"
+    " dividing"
+)
+
+
 def _complement_static(shapes: Sequence[int], strides: Sequence[int], m: int, layout: Layout) -> Layout:
     if m <= 0:
         raise LayoutError(f"complement({layout}, {m}): the codomain size must be positive")
@@ -210,7 +219,7 @@ def _filled_early(
     d, s = modes[len(before) - 1]
     raise LayoutError(
         f"complement({layout}, {m}): the mode {s}:{d} does not start at a multiple of {before[-1][1]}, where the modes"
-        " of smaller stride end, so no layout enumerates the gaps (the layout may not be injective)"
+        f" of smaller stride end, so no layout enumerates the gaps (the layout may not be injective). {_WAY_OUT}"
     )
 
 
@@ -275,7 +284,9 @@ def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
         if type(d) is Dyn or type(last) is Dyn:
             conditions.append((f"complement({layout})", "starts", (d, last)))
         if type(d) is int and (d <= 0 or (type(last) is int and (last <= 0 or d % last))):
-            raise LayoutError(f"complement({layout}): the mode {s}:{d} does not start at a multiple of {last}")
+            raise LayoutError(
+                f"complement({layout}, {codomain}): the mode {s}:{d} does not start at a multiple of {last}. {_WAY_OUT}"
+            )
         out.append((sc.div(d, last), last))
         last = sc.mul(d, s)
     out.append((sc.ceil_div(codomain, last), last))

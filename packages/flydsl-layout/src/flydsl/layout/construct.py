@@ -26,16 +26,19 @@ def make_layout(shape: Any, stride: Any = None, *more: Layout) -> Layout:
         if any(not isinstance(p, Layout) for p in parts):
             raise LayoutError("make_layout concatenates Layouts only")
         return make_pair(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
-    r = Layout(shape, stride)
-    if not it.congruent(r.shape, r.stride):
-        raise LayoutError(f"shape {it.to_text(r.shape)} and stride {it.to_text(r.stride)} are not congruent")
-    return r
+    return Layout(shape, stride)
+
+
+def _shape(shape: Any) -> IntTuple:
+    shape = it.normalize(shape)
+    check_extents(shape)
+    return shape
 
 
 def make_ordered_layout(shape: Any, order: Any) -> Layout:
     """Compact layout in which parts of smaller order are faster; a leaf order means column-major."""
-    base = Layout(shape, 0)
-    return make_pair(base.shape, coords.ordered(base.shape, it.normalize(order)))
+    shape = _shape(shape)
+    return make_pair(shape, coords.ordered(shape, it.normalize(order)))
 
 
 def make_column_major(shape: Any) -> Layout:
@@ -45,14 +48,14 @@ def make_column_major(shape: Any) -> Layout:
 
 def make_row_major(shape: Any) -> Layout:
     """Compact layout, the last leaf fastest."""
-    base = Layout(shape, 0)
-    return make_pair(base.shape, coords.compact_row_major(base.shape))
+    shape = _shape(shape)
+    return make_pair(shape, coords.compact_row_major(shape))
 
 
 def make_identity_layout(shape: Any) -> Layout:
     """The layout that maps a coordinate to itself: strides are basis vectors ``1E<path>``."""
-    base = Layout(shape, 0)
-    return make_pair(base.shape, coords.identity_stride(base.shape))
+    shape = _shape(shape)
+    return make_pair(shape, coords.identity_stride(shape))
 
 
 def make_layout_like(layout: Layout) -> Layout:

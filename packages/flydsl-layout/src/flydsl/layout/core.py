@@ -30,11 +30,23 @@ def check_extents(shape: IntTuple) -> None:
             raise LayoutError(f"an extent cannot be a basis vector: {s} in the shape {it.to_text(shape)}")
 
 
+def check_profiles(shape: IntTuple, stride: IntTuple) -> None:
+    """Demand one stride for every extent."""
+    if type(shape) is int and type(stride) is int:
+        return
+    if not it.congruent(shape, stride):
+        raise LayoutError(
+            f"shape {it.to_text(shape)} and stride {it.to_text(stride)} are not congruent: their profiles differ, and "
+            "every extent needs one stride"
+        )
+
+
 class Layout:
     """A function from coordinates to indices, given by a shape and a stride of the same profile.
 
-    ``Layout(shape)`` is column-major.  ``layout(c)`` or ``layout(c0, c1, ...)`` is the index of a coordinate; with a
-    hole (``None``) in the coordinate it is the sliced layout.  ``layout[i]`` is mode ``i``.
+    ``Layout(shape)`` is column-major; a stride of another profile than the shape is a :class:`LayoutError`.
+    ``layout(c)`` or ``layout(c0, c1, ...)`` is the index of a coordinate; with a hole (``None``) in the coordinate it
+    is the sliced layout.  ``layout[i]`` is mode ``i``.
 
     >>> Layout((4, (2, 8)), (2, (1, 8)))(3, 5)
     23
@@ -78,8 +90,13 @@ class Layout:
                         return
         shape = it.normalize(shape)
         check_extents(shape)
+        if stride is None:
+            stride = coords.compact(shape)
+        else:
+            stride = it.normalize(stride)
+            check_profiles(shape, stride)
         set_shape(self, shape)
-        set_stride(self, coords.compact(shape) if stride is None else it.normalize(stride))
+        set_stride(self, stride)
         set_flat(self, None)
 
     __setattr__ = _immutable

@@ -45,12 +45,12 @@ def _divide_layout(a: Layout, b: Layout) -> Layout:
     both = make_pair((b.shape, rest.shape), (b.stride, rest.stride))
     try:
         return _still_under(rest, compose_layouts(a, both))
-    except LayoutError:
+    except LayoutError as e:
         # Where the number of tiles is rounded up, only coordinates inside the layout matter; there it equals its
         # coalesced form, which has no trailing extent-1 mode that the coordinates beyond would run into.
         *_, last = it.leaves(a.shape)
         if type(last) is not int or last != 1:
-            raise
+            raise LayoutError(f"logical_divide({a}, {b}): {e}") from None
         return compose_layouts(coalesce(a), both)
 
 

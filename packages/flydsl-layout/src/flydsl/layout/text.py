@@ -114,7 +114,7 @@ class _Parser:
 
     def layout_rest(self, shape: IntTuple) -> Layout:
         check_extents(shape)
-        return make_pair(shape, self.int_tuple())
+        return make_pair(shape, self.int_tuple())  # the text of a type may have a stride of another profile
 
     def swizzle(self) -> Swizzle:
         self.expect("S")

@@ -87,6 +87,8 @@ struct LaunchChecks {
       infos[n].toLds |= d.program->insts[n].lds; // buffer loads have a modifier instead of a name
       extras.push_back(extraOf(*d.program, d.program->insts[n], infos[n]));
     }
+    for (const LaunchArgument &a : d.arguments)
+      gaps |= (checks & kCheckOob) && a.hasGaps();
     for (size_t n = 0; n < infos.size(); ++n)
       if (infos[n].atomic && infos[n].space != MemSpace::Lds &&
           (has(d.program->text(d.program->insts[n]), "cmpswap")))
@@ -94,6 +96,7 @@ struct LaunchChecks {
   }
   const Dispatch &d;
   unsigned checks;
+  bool gaps = false; ///< some array has padding, and stores there are looked for
   Findings findings;
   std::vector<InstInfo> infos;
   std::vector<Extra> extras;
@@ -182,10 +185,15 @@ public:
     bool described = describeAccess(w, i, info, access);
     if (described && (checks & kCheckOob) && access.ldsSpace)
       ldsBounds(w, i, info);
+    if (described && launch.gaps && info.store && !access.ldsSpace)
+      rowBounds(w, i);
+    if (moves && (checks & (kCheckOob | kCheckRace)))
+      describeMoves(w, i, info, access, list);
+    if (moves && (checks & kCheckOob))
+      moveBounds(w, i, info);
     if (!(checks & kCheckRace))
       return;
     if (moves) {
-      describeMoves(w, i, info, access, list);
       g.races.moves(w, i, info, list);
     } else if (described) {
       g.races.memory(w, i, info, access, extra.scoped);
@@ -267,6 +275,43 @@ private:
                             siteOf(w, i, static_cast<int>(l), info.store ? "write" : "read"),
                             Place{"lds", at, access.bytes});
       }
+    }
+  }
+
+  /// Stores to the padding between the rows of an array.
+  void rowBounds(Wave &w, const Inst &i) {
+    for (uint64_t m = access.lanes; m; m &= m - 1) {
+      unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+      uint64_t at = access.addr[0][l];
+      const LaunchArgument *gap = nullptr;
+      for (const LaunchArgument &a : d.arguments) {
+        if (a.distance(at) != 0)
+          continue;
+        if (!a.inGap(at, access.bytes)) {
+          gap = nullptr; // an element of another array may lie there
+          break;
+        }
+        gap = &a;
+      }
+      if (gap)
+        return findings.add(FaultKind::IllegalAddress, "oob",
+                            format("write of %u bytes %s", access.bytes,
+                                   gap->relation(at, access.bytes).c_str()),
+                            siteOf(w, i, static_cast<int>(l), "write"), Place{"global", at, access.bytes});
+    }
+  }
+
+  void moveBounds(Wave &w, const Inst &i, const InstInfo &info) {
+    for (const LdsMove &m : list) {
+      if (m.inside(*w.wg))
+        continue;
+      const char *what = info.store ? "read" : "write";
+      return findings.add(FaultKind::IllegalAddress, "oob",
+                          format("transfer between memory and LDS: %s of %u bytes at LDS offset "
+                                 "%llu of %u (the hardware drops it)",
+                                 what, static_cast<unsigned>(m.bytes), (unsigned long long)m.lds,
+                                 w.wg->ldsSize),
+                          siteOf(w, i, m.lane, what), Place{"lds", m.lds, static_cast<unsigned>(m.bytes)});
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 namespace flysim {
@@ -120,8 +121,13 @@ std::string Findings::json(const char *check, const std::string &text, const Sit
   return j.text;
 }
 
-void Findings::add(FaultKind kind, const char *check, const std::string &text, const Site &site,
+void Findings::add(FaultKind kind, const char *check, const std::string &what, const Site &site,
                    const Place &place, const Site *other) {
+  std::string text = what;
+  if (!strcmp(place.space, "global"))
+    if (const LaunchArgument *array = argumentOf(d.arguments, place.address, 0))
+      if (array->distance(place.address) == 0)
+        text += ", at " + array->place(place.address);
   unsigned most = limit.load(std::memory_order_relaxed);
   bool fresh;
   {

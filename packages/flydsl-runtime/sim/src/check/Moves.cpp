@@ -23,10 +23,11 @@ void tensorMoves(Wave &w, const Inst &i, const InstInfo &info, std::vector<LdsMo
     return;
   for (uint32_t n = 0; n < t.iterations; ++n)
     forElements(t, t.global + n * t.globalIncrement, t.lds + n * t.ldsIncrement, info.load && t.pad,
-                [&](uint64_t memory, uint64_t lds) {
+                w.wg->ldsSize, [&](uint64_t memory, uint64_t lds) {
       if (!memory && info.store)
         return;
-      if (!out.empty()) {
+      bool inside = lds < w.wg->ldsSize && t.elementBytes <= w.wg->ldsSize - lds;
+      if (!out.empty() && inside) {
         LdsMove &m = out.back();
         bool follows = memory ? m.memory && m.memory + m.memoryBytes == memory : !m.memory;
         if (follows && m.lds + m.bytes == lds) {

@@ -15,6 +15,9 @@ struct LdsMove {
   unsigned bytes = 0;  ///< of LDS
   unsigned memoryBytes = 0; ///< of memory: fewer when a load extends what it fetches
   int lane = -1;       ///< -1: the tensor data mover
+
+  /// Whether LDS has the place; what lies outside is dropped.
+  bool inside(const Workgroup &wg) const { return lds <= wg.ldsSize && bytes <= wg.ldsSize - lds; }
 };
 
 /// True for loads to LDS, stores from LDS and tensor moves.

@@ -226,16 +226,17 @@ void RaceCheck::moves(Wave &w, const Inst &i, const InstInfo &info, const std::v
   bool toLds = !info.store;
   std::lock_guard<std::mutex> lock(shared.mutex);
   auto dwords = [](uint64_t first, unsigned bytes, auto &&f) {
-    uint64_t end = first + bytes;
-    for (uint64_t at = first & ~3ull; at < end; at += 4) {
-      unsigned from = at < first ? static_cast<unsigned>(first - at) : 0;
-      unsigned to = end - at < 4 ? static_cast<unsigned>(end - at) : 4;
+    uint64_t begin = first & ~3ull, count = (first - begin + bytes + 3) / 4;
+    for (uint64_t n = 0; n < count; ++n) {
+      uint64_t at = begin + 4 * n, left = first - begin + bytes - 4 * n;
+      unsigned from = n == 0 ? static_cast<unsigned>(first - begin) : 0;
+      unsigned to = left < 4 ? static_cast<unsigned>(left) : 4;
       f(at, static_cast<uint8_t>((1u << to) - (1u << from)));
     }
   };
   for (const LdsMove &m : list) {
     unsigned lane = m.lane < 0 ? kNoLane : static_cast<unsigned>(m.lane);
-    if (m.lds + m.bytes > w.wg->ldsSize)
+    if (!m.inside(*w.wg))
       continue;
     dwords(m.lds, m.bytes, [&](uint64_t at, uint8_t bytes) {
       touchLds(w, i, lane, bytes, toLds, false, at, transfer);
@@ -282,11 +283,14 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
       if (known && memcmp(value, now, access.bytes) == 0)
         continue;
       bool exempt = !inLds && d.service && addr >= d.service->exchange.lo && addr < d.service->exchange.hi;
-      uint64_t end = exempt ? 0 : addr + access.bytes;
-      for (uint64_t at = addr & ~3ull; at < end; at += 4) {
+      // By number, not by address: the last ones have nothing behind them.
+      uint64_t first = addr & ~3ull;
+      unsigned words = exempt ? 0 : static_cast<unsigned>((addr - first + access.bytes + 3) / 4);
+      for (unsigned n = 0; n < words; ++n) {
+        uint64_t at = first + 4 * n;
         uint8_t bytes = 0;
         for (unsigned b = 0; b < 4; ++b)
-          bytes |= static_cast<uint8_t>((at + b >= addr && at + b < end) << b);
+          bytes |= static_cast<uint8_t>((at + b - addr < access.bytes) << b);
         if (inLds)
           touchLds(w, i, l, bytes, write, atomic, at);
         else

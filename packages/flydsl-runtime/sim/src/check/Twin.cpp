@@ -123,6 +123,12 @@ void TwinCheck::startGroup(Workgroup &wg, Workgroup &twin) {
   twin = wg;
   twin.cluster = &twin - wg.clusterIndex;
   twin.lds = lds.data();
+  auto region = [](const auto &bytes) {
+    auto at = reinterpret_cast<uint64_t>(bytes.data());
+    return Region{at, at + bytes.size(), true};
+  };
+  if (wg.numWaves)
+    wg.waves[0].mem->setOwn(this, {region(lds), region(scratch)});
   for (unsigned k = 0; k < wg.numWaves; ++k) {
     Twin &t = twins[k];
     t = Twin();

@@ -11,7 +11,7 @@ namespace flysim {
 /// What was fetched from memory that nobody wrote differs in the twin's LDS too.
 void TwinCheck::unwrittenMoves(Wave &w, Twin &t) {
   for (const LdsMove &m : list) {
-    if (!m.memory || m.lds + m.bytes > w.wg->ldsSize)
+    if (!m.memory || !m.inside(*w.wg))
       continue;
     for (uint64_t at = m.memory & ~3ull; at < m.memory + m.memoryBytes; at += 4) {
       uint32_t value;
@@ -30,7 +30,7 @@ void TwinCheck::unwrittenMoves(Wave &w, Twin &t) {
 /// A transfer from LDS must not store what nobody wrote.
 void TwinCheck::checkMoves(Wave &w, Twin &t, const Inst &i) {
   for (const LdsMove &m : list) {
-    if (m.lds + m.bytes > w.wg->ldsSize)
+    if (!m.inside(*w.wg))
       continue;
     for (uint64_t n = m.lds; n < m.lds + m.bytes; ++n) {
       if (w.wg->lds[n] == t.wave.wg->lds[n])

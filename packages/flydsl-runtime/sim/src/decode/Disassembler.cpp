@@ -254,6 +254,59 @@ std::string Disassembler::print(const uint8_t *code, uint64_t size, uint64_t add
   return start == std::string::npos ? text : text.substr(start);
 }
 
+RegisterUse Disassembler::registerUse(const uint8_t *code, uint64_t size, uint64_t address) {
+  Spelling known(code, size);
+  std::lock_guard<std::mutex> lock(impl->mutex);
+  RegisterUse use;
+  MCInst inst;
+  uint64_t length = 0, crash = 0;
+  auto status = MCDisassembler::Fail;
+  bool survived = protectedCall(
+      [&] { status = impl->dis->getInstruction(inst, length, known.bytes, address, nulls()); }, crash);
+  if (!survived || status != MCDisassembler::Success)
+    return use;
+  const MCInstrDesc &desc = impl->mii->get(inst.getOpcode());
+  const std::vector<RegFacts> &table = registerTable(*impl->mri);
+  bool vectors = false;
+  auto add = [&](std::vector<uint32_t> &list, MCRegister r) {
+    const RegFacts &f = table[r.id()];
+    uint32_t first = f.encoding + (f.vgpr ? RegisterUse::kVectors : 0) +
+                     (f.agpr ? RegisterUse::kVectors + 256 : 0);
+    for (unsigned k = 0; k < f.count; ++k)
+      list.push_back(first + k);
+    vectors |= f.vgpr || f.agpr;
+  };
+  for (unsigned k = 0; k < inst.getNumOperands(); ++k) {
+    const MCOperand &o = inst.getOperand(k);
+    if (!o.isReg() || !o.getReg())
+      continue;
+    add(k < desc.getNumDefs() ? use.defs : use.uses, o.getReg());
+  }
+  // Vector registers keep the lanes that are not active, halves the other half.
+  use.whole = true;
+  for (uint32_t r : use.defs)
+    use.whole &= r < RegisterUse::kVectors;
+  for (MCPhysReg r : desc.implicit_defs())
+    add(use.defs, r);
+  for (MCPhysReg r : desc.implicit_uses())
+    add(use.uses, r);
+  StringRef name = impl->mii->getName(inst.getOpcode());
+  use.loads = desc.mayLoad();
+  use.stores = desc.mayStore();
+  use.lds = name.starts_with("DS_");
+  if (name.starts_with("S_")) { // waits and barriers count as memory instructions in LLVM
+    use.loads &= !use.defs.empty();
+    use.stores &= name.contains("STORE") || name.contains("ATOMIC");
+  }
+  // What writes no register is there for something else; LLVM's own flag is set for all scalar code.
+  use.acts = use.loads || use.stores || desc.isBranch() || desc.isCall() || desc.isReturn() ||
+             desc.isTerminator() || use.defs.empty();
+  use.known = true;
+  for (const char *part : {"TIME", "GETREG", "SENDMSG_RTN", "S_GET_", "ISFIRST", "MOVREL", "GPR_IDX", "VGPR_MSB"})
+    use.known &= !name.contains(part);
+  return use;
+}
+
 std::string baseMnemonic(std::string m) {
   for (bool again = true; again;) {
     again = false;

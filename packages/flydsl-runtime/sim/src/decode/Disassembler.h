@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace flysim {
 
@@ -56,6 +57,17 @@ private:
   const Disassembler *owner = nullptr;
 };
 
+/// The registers that an instruction reads and writes, implicit ones included.
+struct RegisterUse {
+  /// Numbers: scalar registers by their encoding, vector registers from kVectors on (a0 is 256).
+  static constexpr uint32_t kScc = 253, kVectors = 1024;
+  std::vector<uint32_t> defs, uses;
+  bool known = false; ///< false: it depends on more, such as a clock, or on registers found at run time
+  bool acts = false;  ///< it does more than write registers: branches, memory, messages
+  bool whole = false; ///< what it writes does not depend on what was there before
+  bool loads = false, stores = false, lds = false; ///< `lds`: the memory is LDS
+};
+
 class Disassembler {
 public:
   Disassembler(const ArchInfo &arch, bool wave32);
@@ -65,6 +77,8 @@ public:
   bool decode(const uint8_t *bytes, uint64_t size, uint64_t address, RawInst &out);
   /// Text of the instruction at `bytes`, or ".long 0x..." words.
   std::string print(const uint8_t *bytes, uint64_t size, uint64_t address);
+  /// The registers that the instruction at `bytes` uses.
+  RegisterUse registerUse(const uint8_t *bytes, uint64_t size, uint64_t address);
 
 private:
   friend class RawInst;

@@ -56,6 +56,10 @@ std::string Program::text(const Inst &i) const {
                              base + i.pc);
 }
 
+RegisterUse Program::registerUse(const Inst &i) const {
+  return disassembler->registerUse(reinterpret_cast<const uint8_t *>(base + i.pc), size - i.pc, base + i.pc);
+}
+
 /// For developers: FLYDSL_SIM_OPCODES=FILE collects the instructions of every program that
 /// runs, so that a tool can tell which ones no test has.
 static void logOpcodes(const char *file, const std::string &arch, const std::set<std::string> &seen) {
@@ -90,6 +94,7 @@ std::unique_ptr<Program> decodeProgram(const CodeObject &, const CodeRange &rang
     if (program->disassembler->decode(bytes + pc, program->size - pc, range.addr + pc, raw)) {
       inst.length = static_cast<uint8_t>(raw.length);
       decodeInstruction(*program, raw, inst);
+      program->indexesRegisters |= !arch.gfx12() && inst.def && (inst.def->flags & kIndexes);
       if (log)
         seen.insert(raw.opcode);
     } else {

@@ -15,11 +15,13 @@
 namespace flysim {
 
 class Disassembler;
+struct RegisterUse;
 
 /// The instructions of one executable range in address order.
 struct Program {
   const ArchInfo *arch = nullptr;
   bool wave32 = false;
+  bool indexesRegisters = false; ///< has instructions that may begin the index mode of gfx9
   uint64_t base = 0, size = 0;
   std::vector<Inst> insts;
   std::vector<int32_t> indexAt; ///< dword offset -> instruction, -1 inside one
@@ -29,6 +31,8 @@ struct Program {
   uint64_t addressOf(const Inst &i) const { return base + i.pc; }
   /// Assembly text of an instruction (disassembled again on demand).
   std::string text(const Inst &i) const;
+  /// The registers of an instruction (disassembled again).
+  RegisterUse registerUse(const Inst &i) const;
 
   std::shared_ptr<Disassembler> disassembler;
   std::deque<InstExt> exts;

@@ -43,12 +43,14 @@ int barrierId(const Wave &w, const Inst &i) {
   return static_cast<int>(w.s[w.m0Index] & 63);
 }
 
-/// Slot of a barrier id in the work-group's table; -1 (work-group) is slot 0.
-Barrier &barrierSlot(Wave &w, int id) {
+/// Slot of a barrier in the work-group's table, and its bit in Wave::barrierDone: named
+/// barriers are slots 1 to 16, -1 (work-group) is 0, the others below zero follow.
+unsigned slotOf(int id) {
   if (id == 0 || id > 16 || id < -4)
     raise(FaultKind::BarrierDivergence, format("barrier id %d does not exist", id));
-  return w.wg->barriers[id > 0 ? id : (id == -1 ? 0 : 16 - id)];
+  return static_cast<unsigned>(id > 0 ? id : (id == -1 ? 0 : 16 - id));
 }
+Barrier &barrierSlot(Wave &w, int id) { return w.wg->barriers[slotOf(id)]; }
 
 uint32_t liveWaves(const Wave &w) {
   uint32_t live = 0;
@@ -107,7 +109,7 @@ void signal(Wave &w, const Inst &i, bool isFirst) {
   if (b.signals < members)
     return;
   b.signals = 0;
-  uint32_t bit = 1u << (id > 0 ? id : (id == -1 ? 0 : 16 - id));
+  uint32_t bit = 1u << slotOf(id);
   for (unsigned k = 0; k < w.wg->numWaves; ++k)
     w.wg->waves[k].barrierDone |= bit;
 }
@@ -118,7 +120,7 @@ void wait(Wave &w, const Inst &i) {
     return;
   if (id > 0)
     id = static_cast<int>(w.joinedBarrier ? w.joinedBarrier : id);
-  uint32_t bit = 1u << (id > 0 ? id : (id == -1 ? 0 : 16 - id));
+  uint32_t bit = 1u << slotOf(id);
   if (w.barrierDone & bit) {
     w.barrierDone &= ~bit;
     return;
@@ -271,7 +273,10 @@ void FLYSIM_LEVEL::registerFlow(OpTable &t) {
     b.signals = 0;
     b.valid = true; });
   add("s_barrier_join", [](Wave &w, const Inst &i) {
-    w.joinedBarrier = static_cast<uint32_t>(barrierId(w, i)); });
+    int id = barrierId(w, i); // 0 joins none
+    if (id < 0)
+      raise(FaultKind::BarrierDivergence, format("barrier id %d cannot be joined", id));
+    w.joinedBarrier = id ? slotOf(id) : 0; });
   add("s_barrier_leave", [](Wave &w, const Inst &) { leave(w); });
   add("s_get_barrier_state", [](Wave &w, const Inst &i) {
     int id = barrierId(w, i);
@@ -285,8 +290,8 @@ void FLYSIM_LEVEL::registerFlow(OpTable &t) {
     w.pc = w.program->indexOf(nextAddress(w, i) + read64(w, i.src[0])); });
   add("s_trap", trap);
   add("s_getreg_b32", getreg);
-  add("s_setreg_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.dst)); });
-  add("s_setreg_imm32_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.src[2])); });
+  add("s_setreg_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.dst)); }, kIndexes);
+  add("s_setreg_imm32_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.src[2])); }, kIndexes);
   add("s_round_mode", [](Wave &w, const Inst &i) {
     setFpMode(w, (w.mode & ~0xfu) | (i.imm & 15)); });
   add("s_denorm_mode", [](Wave &w, const Inst &i) {

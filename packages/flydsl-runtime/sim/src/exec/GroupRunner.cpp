@@ -3,6 +3,7 @@
 #include "exec/GroupRunner.h"
 
 #include "exec/Interrupt.h"
+#include "check/Checks.h"
 #include "loader/SourceLines.h"
 #include "support/CrashGuard.h"
 
@@ -21,6 +22,8 @@ constexpr uint64_t kSlice = 20000;
 /// most so many. One that was found waiting gets short turns.
 constexpr uint64_t kLook = 2000, kWaitingLook = 16;
 constexpr uint32_t kSpinLoop = 128;
+/// Instructions of the longest way through a loop that is looked at for changing nothing.
+constexpr size_t kLongestLoop = 4096;
 
 /// Relative indexing may name registers past the file; they land in these rows.
 constexpr unsigned kSpareRows = 40;
@@ -71,7 +74,7 @@ unsigned barrierSlotOf(int id) {
 
 GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet,
                          std::unique_ptr<GroupObserver> observer)
-    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()),
+    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()), loops(*dispatch.program),
       observer(std::move(observer)) {
   const ArchInfo &arch = *d.program->arch;
   lanes = d.kernel->waveSize();
@@ -81,10 +84,13 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   ldsSize = d.kernel->ldsBytes + d.dynamicLds;
   // A dynamic stack needs more than the descriptor's fixed size.
   scratchPerLane = d.kernel->scratchBytes + (d.kernel->dynamicStack ? 16384 : 0);
-  if (scratchPerLane > (1u << 24))
+  // WAVESIZE of COMPUTE_TMPRING_SIZE: 15 bits of 1 KiB before gfx12, 18 bits of 256 bytes.
+  uint64_t mostScratch = arch.gfx12() ? 64u << 20 : 32u << 20;
+  if (uint64_t(scratchPerLane) * lanes > mostScratch)
     raise(FaultKind::InvalidConfiguration,
-          format("kernel %s needs %u bytes of scratch per lane", d.kernel->name.c_str(),
-                 scratchPerLane));
+          format("kernel %s needs %u bytes of scratch per lane; a wave of %s has %llu MiB",
+                 d.kernel->name.c_str(), scratchPerLane, arch.name,
+                 (unsigned long long)(mostScratch >> 20)));
   unsigned size = d.cluster[0] * d.cluster[1] * d.cluster[2];
   wgs.resize(size);
   waves.resize(size_t(size) * numWaves);
@@ -99,7 +105,9 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   clearRegisters();
   random = scheduleSeed();
   order.resize(waves.size());
-  if (!d.hostRanges.empty()) {
+  bool bounds = requestedChecks() & kCheckOob;
+  cache.exactReads(bounds);
+  if (d.host != Dispatch::Host::Mapped) {
     writable = d.hostRanges;
     // Flat instructions reach LDS and scratch by their host addresses.
     auto own = [&](const void *p, size_t bytes) {
@@ -110,7 +118,8 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
     own(scratch, size_t(scratchPerLane) * lanes * waves.size());
     std::sort(writable.begin(), writable.end(),
               [](const Region &a, const Region &b) { return a.lo < b.lo; });
-    cache.limitHostWrites(&writable);
+    // A launch that is checked for bounds may not read other host memory either.
+    cache.limitHost(&writable, d.host == Dispatch::Host::Arrays && !bounds);
   }
   cache.refresh();
 }
@@ -269,8 +278,39 @@ void GroupRunner::initVectors(Wave &w) {
   }
 }
 
+/// Fails when the index mode of gfx9 takes an operand of `i` beyond the vector registers: the
+/// rows behind them are other registers (a0 is row 256), or those of the next wave.
+static void checkIndexed(const Wave &w, const Inst &i) {
+  auto check = [&](const Operand &o) {
+    if (o.kind != OperandKind::Vgpr || !w.msb[o.msb])
+      return;
+    unsigned at = o.reg + w.msb[o.msb], last = o.reg < 256 ? 256 : 512;
+    if (at + o.count > last)
+      raise(FaultKind::IllegalAddress,
+            format("GPR indexing (s_set_gpr_idx) reaches %c%u; the last register is %c255",
+                   o.reg < 256 ? 'v' : 'a', at + o.count - 1 - (last - 256), o.reg < 256 ? 'v' : 'a'));
+  };
+  for (const Operand *o : {&i.dst, &i.src[0], &i.src[1], &i.src[2], &i.data})
+    check(*o);
+  if (i.ext)
+    for (const Operand *o : {&i.ext->scale[0], &i.ext->scale[1], &i.ext->index})
+      check(*o);
+}
+
 void GroupRunner::runLoop(Wave &w, uint64_t &budget) {
   const Inst *code = d.program->insts.data();
+  if (__builtin_expect(d.program->indexesRegisters, 0)) {
+    do {
+      const Inst &i = code[w.pc++];
+      w.cur = &i;
+      if (w.mode >> 27 & 1)
+        checkIndexed(w, i);
+      if (observer)
+        observer->instruction(w, i);
+      i.exec(w, i);
+    } while (w.state == WaveState::Running && --budget);
+    return;
+  }
   if (__builtin_expect(observer != nullptr, 0)) {
     do {
       const Inst &i = code[w.pc++];
@@ -315,12 +355,66 @@ bool GroupRunner::spins(Wave &w, Place &p) {
   return p.vectors == vectors;
 }
 
+/// Runs the wave until it comes to `head` again, with the instructions in `path`. False if it does
+/// not, or stops.
+bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) {
+  path.clear();
+  do {
+    if (path.size() == kLongestLoop)
+      return false;
+    path.push_back(w.pc);
+    uint64_t one = 1;
+    runLoop(w, one);
+    ++w.executed;
+    if (w.state == WaveState::Yield)
+      w.state = WaveState::Running; // sleeping is part of waiting
+    if (w.state != WaveState::Running)
+      return false;
+  } while (w.pc != head);
+  return true;
+}
+
+/// True if the wave's loop repeats itself: the same way twice, from the same registers as far as they
+/// matter on that way.
+bool GroupRunner::loopsForEver(Wave &w) {
+  if (w.msb[0] | w.msb[1] | w.msb[2] | w.msb[3])
+    return false;
+  std::vector<uint32_t> first, second, registers;
+  const uint32_t head = w.pc;
+  if (!walkLoop(w, head, first) || !loops.needed(first, registers))
+    return false;
+  uint64_t before = LoopState::hash(w, registers);
+  return walkLoop(w, head, second) && first == second && LoopState::hash(w, registers) == before;
+}
+
+bool GroupRunner::stuck() const {
+  bool any = false;
+  for (size_t k = 0; k < waves.size(); ++k) {
+    any |= places[k].stuck;
+    if (!places[k].stuck && waves[k].state != WaveState::Ended && waves[k].state != WaveState::AtBarrier)
+      return false;
+  }
+  return any;
+}
+
 void GroupRunner::runSlice(Wave &w, uint64_t slice) {
   running = &w;
   w.state = WaveState::Running;
   uint64_t address = 0;
   Place &place = places[static_cast<size_t>(&w - waves.data())];
   auto run = [&] {
+    // Where one is stuck, others will be.
+    if (place.nextLook == kFirstLook && d.stuckSeen.load(std::memory_order_relaxed))
+      place.nextLook = kSoonLook;
+    if (w.executed >= place.nextLook || place.spins) {
+      place.stuck = loopsForEver(w);
+      if (place.stuck)
+        d.stuckSeen = true;
+      // Stuck waves are looked at in every turn, and have no other: they cannot go on by themselves.
+      place.nextLook = place.stuck ? 0 : w.executed + w.executed / 4;
+      if (place.stuck || w.state != WaveState::Running)
+        return;
+    }
     for (uint64_t done = 0, part; done < slice; done += part) {
       part = std::min(slice - done, place.spins ? kWaitingLook : kLook);
       uint64_t left = part;
@@ -351,7 +445,7 @@ void GroupRunner::runSlice(Wave &w, uint64_t slice) {
           format("the wave has executed %llu instructions (FLYDSL_SIM_MAX_INSTRUCTIONS); "
                  "endless loop?",
                  (unsigned long long)w.executed));
-  waits &= place.spins || (w.state != WaveState::Running && w.state != WaveState::Yield);
+  waits &= place.spins || place.stuck || (w.state != WaveState::Running && w.state != WaveState::Yield);
   if (w.state == WaveState::AtBarrier && w.barrierWait)
     --w.pc; // s_barrier_wait runs again when its barrier completes
 }
@@ -451,6 +545,17 @@ static uint64_t scalarBase(const Wave &w, const Inst &i) {
   return (w.s[o.reg] | uint64_t(w.s[o.reg + 1]) << 32) & 0xffffffffffffull;
 }
 
+/// The source line of an instruction, or of the nearest one before it that has a line: what the
+/// compiler adds, such as masks of loops, has none.
+static std::string lineOf(const Dispatch &d, const Inst &inst) {
+  constexpr unsigned kReach = 16;
+  std::string line;
+  const Inst *first = d.program->insts.data();
+  for (const Inst *i = &inst; line.empty() && i >= first && i + kReach > &inst; --i)
+    line = sourceLine(*d.object, d.program->addressOf(*i) - d.object->bias);
+  return line;
+}
+
 std::string GroupRunner::where(const Fault &f) const {
   std::string kernel = format("kernel %s (%s)", d.kernel->name.c_str(), d.program->arch->name);
   if (!running || !running->cur)
@@ -459,7 +564,7 @@ std::string GroupRunner::where(const Fault &f) const {
   uint64_t pc = d.program->addressOf(i) - d.object->bias;
   kernel += format(", instruction '%s' at pc 0x%llx", d.program->text(i).c_str(),
                    (unsigned long long)pc);
-  std::string line = sourceLine(*d.object, pc);
+  std::string line = lineOf(d, i);
   const uint32_t *id = running->wg->id;
   std::string thread = format("workgroup (%u,%u,%u), wave %u", id[0], id[1], id[2], running->id);
   if (f.lane >= 0)

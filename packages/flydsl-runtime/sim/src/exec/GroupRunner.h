@@ -2,6 +2,7 @@
 #ifndef FLYSIM_EXEC_GROUPRUNNER_H
 #define FLYSIM_EXEC_GROUPRUNNER_H
 
+#include "exec/LoopState.h"
 #include "exec/Machine.h"
 #include "exec/Wave.h"
 #include "observe/Observer.h"
@@ -34,19 +35,27 @@ public:
   /// True when the waves wait for memory that others write, or have run for so long, or
   /// slept so often, that they may do so.
   bool patient() const { return waits || rounds > kPatience || sleeps > kSleepPatience; }
+  /// True when no wave can go on unless others write memory: each is in a loop that changes nothing
+  /// that matters to it, or waits at a barrier.
+  bool stuck() const;
   /// Adds the place of `f` to its text: which instruction, line, group, wave, lane.
   std::string where(const Fault &f) const;
 
 private:
   static constexpr unsigned kPatience = 48, kSleepPatience = 4;
+  static constexpr uint64_t kFirstLook = 500000, kSoonLook = 20000;
 
   /// Where a wave was a while ago, and hashes of its registers there.
   struct Place {
     uint32_t pc = ~0u;
     uint64_t scalars = 0, vectors = 0;
     bool spins = false; ///< it came back there
+    bool stuck = false; ///< its loop changes nothing that matters
+    uint64_t nextLook = kFirstLook; ///< at stuck loops, in executed instructions
   };
   bool spins(Wave &w, Place &place);
+  bool walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path);
+  bool loopsForEver(Wave &w);
 
   void clearRegisters();
   void start(Wave &w, Workgroup &wg, unsigned index);
@@ -67,6 +76,7 @@ private:
   std::unique_ptr<GroupObserver> observer;
   std::vector<Wave> waves;
   std::vector<Place> places; ///< by wave
+  LoopState loops;
   std::vector<Workgroup> wgs;
   std::vector<Region> writable; ///< host memory that the launch may write
   AccessCache cache;

@@ -93,6 +93,7 @@ enum : uint32_t {
   kByteDst = 1 << 15, ///< op_sel[3:2] picks a byte of the result; it arrives as the immediate
   kByteSrc = 1 << 16, ///< op_sel[1:0] picks a byte of src0
   kPermutes = 1 << 18, ///< exec applies the lane permute of a DPP form itself
+  kIndexes = 1 << 19, ///< may begin the mode in which M0 is added to register numbers (gfx9)
   kFnuz = 1 << 17,    ///< has a variant named "<name>.fnuz" for gfx942
 };
 

@@ -12,13 +12,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace flysim {
-
-namespace {
 
 void validate(const Dispatch &d) {
   const ArchInfo &arch = *d.program->arch;
@@ -62,6 +62,8 @@ void validate(const Dispatch &d) {
                    k.name.c_str(), d.grid[0], d.grid[1], d.grid[2], d.cluster[0], d.cluster[1],
                    d.cluster[2]));
 }
+
+namespace {
 
 /// Kernarg segment and AQL packet in device memory.
 struct LaunchMemory {
@@ -115,6 +117,8 @@ constexpr size_t kResident = 512;
 
 /// One launch: what its threads share.
 class Launch {
+  using Clock = std::chrono::steady_clock;
+
 public:
   explicit Launch(const Dispatch &dispatch) : d(dispatch), memory(LaunchMemories::instance().take()) {
     if (!memory->base || d.kernarg->size() + 128 > LaunchMemory::kBytes)
@@ -135,9 +139,12 @@ public:
   }
 
   /// The work of one thread: takes groups until none is left.
-  void work() {
-    std::vector<std::unique_ptr<GroupRunner>> live, idle;
+  void work() noexcept {
     try {
+      std::vector<std::unique_ptr<GroupRunner>> live, idle;
+      Clock::time_point quietSince = Clock::now();
+      uint64_t seen = 0;
+      std::optional<Turn> turn(std::in_place);
       while (!failed.load(std::memory_order_relaxed)) {
         if (live.empty() && !take(live, idle))
           break;
@@ -156,11 +163,21 @@ public:
           live.erase(live.begin() + static_cast<ptrdiff_t>(i));
         }
         // Groups that only wait may wait for one that has not started yet.
-        if (!live.empty() && waiting && live.size() < kResident)
-          take(live, idle);
+        bool taken = false;
+        if (!live.empty() && waiting)
+          for (size_t more = 1 + live.size() / 4; more && live.size() < kResident && take(live, idle); --more)
+            taken = true;
+        if (!taken && !live.empty())
+          watchProgress(live, turn, quietSince, seen);
+        else if (!turn)
+          turn.emplace();
       }
     } catch (const Fault &f) {
       report(f);
+    } catch (const std::bad_alloc &) {
+      report(Fault{FaultKind::OutOfMemory, "the host has no memory for the state of a work-group", -1});
+    } catch (const std::exception &e) {
+      report(Fault{FaultKind::OutOfMemory, std::string("the host cannot run the launch: ") + e.what(), -1});
     }
   }
 
@@ -185,6 +202,36 @@ private:
     return true;
   }
 
+  /// Ends a launch whose work-groups all wait for memory that nobody writes. `quietSince` is when this
+  /// thread last saw a thread with a wave that may get on, of any launch; `seen` the count then.
+  void watchProgress(const std::vector<std::unique_ptr<GroupRunner>> &live, std::optional<Turn> &turn,
+                     Clock::time_point &quietSince, uint64_t &seen) {
+    bool stuck = true;
+    for (const auto &group : live)
+      stuck &= group->stuck();
+    if (stuck)
+      turn.reset();
+    else if (!turn)
+      turn.emplace();
+    uint64_t now = Turn::count();
+    if (!stuck || now != seen) {
+      seen = now;
+      quietSince = Clock::now();
+      return;
+    }
+    if (d.stallSeconds <= 0)
+      return;
+    double quiet = std::chrono::duration<double>(Clock::now() - quietSince).count();
+    if (quiet < d.stallSeconds)
+      return;
+    Fault fault{FaultKind::InstructionLimit,
+                format("endless loop: each time round, the wave finds its registers and the memory that it "
+                       "reads as they were, and for %.0f s no other wave has changed anything "
+                       "(FLYDSL_SIM_STALL_SECONDS)",
+                       d.stallSeconds)};
+    report(Fault{fault.kind, live.front()->where(fault)});
+  }
+
   bool guardedStep(GroupRunner &g) {
     try {
       return g.step();
@@ -194,10 +241,11 @@ private:
     }
   }
 
-  void report(const Fault &f) {
+  /// Keeps the first fault. Called when memory may have run out: it takes none.
+  void report(Fault f) noexcept {
     std::lock_guard<std::mutex> guard(faultMutex);
     if (!failed.exchange(true))
-      first = f;
+      first = std::move(f);
   }
 
   const Dispatch &d;
@@ -217,7 +265,6 @@ std::mutex poolMutex;
 uint64_t mostGroups() { return uint64_t(workerCount()) * kResident; }
 
 void runDispatch(const Dispatch &dispatch) {
-  validate(dispatch);
   if (uint64_t(dispatch.grid[0]) * dispatch.grid[1] * dispatch.grid[2] == 0)
     return;
   installCrashHandler();
@@ -227,11 +274,15 @@ void runDispatch(const Dispatch &dispatch) {
   if (dispatch.ownThreads) {
     // Launches of several devices run beside each other, each on threads of its own.
     std::vector<std::thread> threads;
-    for (unsigned i = 1; i < launch.threads(); ++i)
-      threads.emplace_back([&] {
-        becomeWorker();
-        launch.work();
-      });
+    try {
+      for (unsigned i = 1; i < launch.threads(); ++i)
+        threads.emplace_back([&] {
+          becomeWorker();
+          launch.work();
+        });
+    } catch (const std::exception &) {
+      // The system gives no more threads: those that there are share the work.
+    }
     launch.work();
     for (std::thread &t : threads)
       t.join();

@@ -7,6 +7,7 @@
 #include "memory/Arguments.h"
 #include "memory/Memory.h"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,17 +35,27 @@ struct Dispatch {
   uint32_t cluster[3] = {1, 1, 1}; ///< work-groups of a cluster
   uint32_t dynamicLds = 0;
   const std::vector<uint8_t> *kernarg = nullptr; ///< the whole segment, hidden arguments included
-  /// Host arrays of the launch, by address. If there are any, the kernel may write no
-  /// other host memory.
+  /// Host arrays of the launch, by address.
   std::vector<Region> hostRanges;
   std::vector<LaunchArgument> arguments; ///< named arrays, for messages
+  /// Which host memory that HIP has neither allocated nor registered the kernel may use: none,
+  /// the arrays of the launch (it may read elsewhere too), or whatever the process has mapped.
+  enum class Host { None, Arrays, Mapped } host = Host::Mapped;
   Service *service = nullptr; ///< may be null
+  /// Seconds without any progress after which waiting for memory is an endless loop; 0: never.
+  double stallSeconds = 0;
+  mutable std::atomic<bool> stuckSeen{false}; ///< a wave of the launch cannot go on by itself
   uint64_t stops = 0; ///< requests to end launches that had been made when this one began
   bool ownThreads = false; ///< run beside other launches instead of on the shared threads
 };
 
+/// Raises InvalidConfiguration for sizes that the kernel or its device does not have. To be
+/// asked before anything is allocated by these sizes.
+void validate(const Dispatch &dispatch);
+
 /// Runs the grid to completion on the worker threads. A fault is raised again in the
 /// caller with the text that names kernel, instruction, work-group, wave and lane.
+/// `dispatch` must be valid.
 void runDispatch(const Dispatch &dispatch);
 
 /// The most work-groups (or clusters) of a launch that run at a time.

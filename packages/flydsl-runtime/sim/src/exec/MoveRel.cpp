@@ -212,7 +212,7 @@ void FLYSIM_LEVEL::registerMoveRel(OpTable &t) {
   add("s_movreld_b32", scalarMove<1, false, true>);
   add("s_movreld_b64", scalarMove<2, false, true>);
   add("s_movrelsd_2_b32", scalarMove2);
-  add("s_set_gpr_idx_on", indexOn);
+  add("s_set_gpr_idx_on", indexOn, 0, kIndexes);
   add("s_set_gpr_idx_off", indexOff);
   add("s_set_gpr_idx_mode", indexMode);
   add("s_set_gpr_idx_idx", indexIndex);

@@ -84,9 +84,10 @@ Tensor decodeTensor(Wave &w, const Inst &i) {
   return t;
 }
 
-/// Calls f(address or 0 when out of bounds, LDS byte) for every element of the tile.
+/// Calls f(address or 0 when out of bounds, LDS byte) for every element of the tile, in the order
+/// of their places in LDS; of those behind `ldsSize`, which are dropped, for the first alone.
 template <class F> void forElements(const Tensor &t, uint64_t global, uint32_t lds, bool padded,
-                                    F f) {
+                                    uint32_t ldsSize, F f) {
   unsigned rank = 1;
   for (unsigned d = 1; d < 5; ++d)
     if (t.tile[d])
@@ -112,6 +113,8 @@ template <class F> void forElements(const Tensor &t, uint64_t global, uint32_t l
     }
     uint64_t to = lds + dense + (padded ? dense / t.padInterval * t.padBytes : 0);
     f(inside ? global + offset * t.elementBytes : 0, to);
+    if (to >= ldsSize)
+      return;
     dense += t.elementBytes;
     unsigned d = 0;
     while (d < rank && ++at[d] == count[d])

@@ -42,12 +42,17 @@ void ThreadPool::run(unsigned count, const std::function<void()> &body) {
     sigfillset(&all);
     // A blocked signal that the thread itself raises ends the process, whatever handler there is:
     // CrashGuard must get these on the workers too.
-    for (int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE})
+    for (int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
       sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (threads.size() < extra)
-      threads.emplace_back([this] { loop(); });
+    try {
+      while (threads.size() < extra)
+        threads.emplace_back([this] { loop(); });
+    } catch (const std::exception &) {
+      // The system gives no more threads: those that there are share the work.
+    }
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    extra = std::min<unsigned>(extra, static_cast<unsigned>(threads.size()));
     job = &body;
     wanted = extra;
     wake.notify_all();

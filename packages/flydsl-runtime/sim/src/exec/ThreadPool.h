@@ -14,7 +14,8 @@ namespace flysim {
 class ThreadPool {
 public:
   static ThreadPool &instance();
-  /// Calls `body` on `count` threads and returns when all calls have returned.
+  /// Calls `body`, which throws nothing, on `count` threads (fewer when the system gives no
+  /// more) and returns when all calls have returned.
   void run(unsigned count, const std::function<void()> &body);
 
 private:

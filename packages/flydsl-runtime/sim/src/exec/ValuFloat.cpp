@@ -211,6 +211,37 @@ void transcendental(ValuBuilder &v) {
   }
 }
 
+/// Sum of a product that is exact and an addend, rounded to odd: the number next to the sum that
+/// has an odd last place, unless the sum itself is representable. Rounding it again, to a format
+/// with at least two places less, gives what one rounding of the sum gives.
+template <class Wide, class Bits> inline Wide sumToOdd(Wide product, Wide c) {
+  Wide sum = product + c, part = sum - product;
+  Wide error = (product - (sum - part)) + (c - part);
+  Bits bits = bitCast<Bits>(sum);
+  // Not for infinities and NaNs, whose error is a NaN.
+  bool inexact = error < 0 || error > 0;
+  bool outward = (error > 0) == (sum > 0);
+  bits += inexact && !(bits & 1) ? (outward ? Bits(1) : ~Bits(0)) : Bits(0);
+  return bitCast<Wide>(bits);
+}
+
+inline double fmaToOdd(float a, float b, float c) {
+  return sumToOdd<double, uint64_t>(double(a) * double(b), double(c));
+}
+
+/// fma(a, b, c) / 2^128 with one rounding, to a denormal number too.
+double scaledFma(double a, double b, double c) {
+#ifdef __SIZEOF_FLOAT128__
+  using Wide = __float128;
+#else
+  using Wide = long double; // binary128
+#endif
+  static_assert(sizeof(Wide) == 16, "");
+  constexpr double kDown = 0x1p-64;
+  Wide sum = sumToOdd<Wide, unsigned __int128>(Wide(a) * Wide(b), Wide(c));
+  return static_cast<double>(sum * Wide(kDown) * Wide(kDown));
+}
+
 void division(ValuBuilder &v) {
   v.carry("v_div_scale_f32",
           [](float a, float b, float c, uint32_t, uint32_t &vcc) {
@@ -224,14 +255,16 @@ void division(ValuBuilder &v) {
           kCarryOut);
   v.carry("v_div_fmas_f32",
           [](float a, float b, float c, uint32_t vcc, uint32_t &) {
-            float r = __builtin_fmaf(a, b, c);
-            return vcc ? r * (exponentOf(c) > 127 ? 0x1p64f : 0x1p-64f) : r;
+            double r = fmaToOdd(a, b, c);
+            return float(vcc ? r * (exponentOf(c) > 127 ? 0x1p64 : 0x1p-64) : r);
           },
           kCarryIn | kUsesVccIn);
   v.carry("v_div_fmas_f64",
           [](double a, double b, double c, uint32_t vcc, uint32_t &) {
+            if (vcc && exponentOf(c) <= 1023)
+              return scaledFma(a, b, c);
             double r = __builtin_fma(a, b, c);
-            return vcc ? r * (exponentOf(c) > 1023 ? 0x1p128 : 0x1p-128) : r;
+            return vcc ? r * 0x1p128 : r;
           },
           kCarryIn | kUsesVccIn);
   v.op("v_div_fixup_f32",

@@ -30,6 +30,9 @@ void checkRange(const void *p, size_t size, bool write, const char *what) {
 
 namespace {
 
+/// Bytes that addresses of user space can tell apart.
+constexpr size_t kMostBytes = size_t(1) << 47;
+
 /// Runs `work` on memory that was accessible when it was checked.
 template <class F> void onHostMemory(const char *what, F &&work) {
   installCrashHandler();
@@ -49,6 +52,11 @@ void copyBox(const hipMemcpy3DParms &p) {
   auto place = [](const hipPitchedPtr &q, const hipPos &pos, size_t y, size_t z) {
     return static_cast<char *>(q.ptr) + ((z + pos.z) * q.ysize + y + pos.y) * q.pitch + pos.x;
   };
+  // The last row first: sizes that lead out of memory fail before anything is copied, whatever
+  // the number of rows.
+  size_t lastY = p.extent.height - 1, lastZ = p.extent.depth - 1;
+  checkRange(place(p.dstPtr, p.dstPos, lastY, lastZ), p.extent.width, true, "memcpy destination");
+  checkRange(place(p.srcPtr, p.srcPos, lastY, lastZ), p.extent.width, false, "memcpy source");
   for (size_t z = 0; z < p.extent.depth; ++z)
     for (size_t y = 0; y < p.extent.height; ++y)
       copyBytes(place(p.dstPtr, p.dstPos, y, z), place(p.srcPtr, p.srcPos, y, z), p.extent.width);
@@ -58,6 +66,8 @@ void copyBox(const hipMemcpy3DParms &p) {
 bool validKind(int kind) { return (kind >= 0 && kind <= 4) || kind == 1024; }
 
 void fillRows(const hipMemsetParams &p) {
+  checkRange(static_cast<char *>(p.dst) + (p.height - 1) * p.pitch, p.width * p.elementSize, true,
+             "memset"); // before the first of perhaps very many rows
   for (size_t y = 0; y < p.height; ++y) {
     char *at = static_cast<char *>(p.dst) + y * p.pitch;
     checkRange(at, p.width * p.elementSize, true, "memset");
@@ -97,6 +107,10 @@ hipError_t copyWork(const hipMemcpy3DParms &p, NodeWork &out) {
   if (!empty && rows &&
       (p.extent.width + p.srcPos.x > p.srcPtr.pitch || p.extent.width + p.dstPos.x > p.dstPtr.pitch))
     return fail(hipErrorInvalidValue, "memcpy: the width exceeds a pitch");
+  for (const hipPitchedPtr *q : {&p.srcPtr, &p.dstPtr})
+    if (!empty && rows && (p.extent.height > kMostBytes / q->pitch ||
+                           (p.extent.depth > 1 && q->ysize > kMostBytes / q->pitch / p.extent.depth)))
+      return fail(hipErrorInvalidValue, "memcpy: the rows exceed all memory");
   if (!empty && p.extent.depth > 1 &&
       (p.extent.height > p.srcPtr.ysize || p.extent.height > p.dstPtr.ysize))
     return fail(hipErrorInvalidValue, "memcpy: the height exceeds that of a slice");
@@ -118,6 +132,8 @@ hipError_t setWork(const hipMemsetParams &p, NodeWork &out) {
     return fail(hipErrorInvalidValue, "memset: null pointer");
   if (p.height > 1 && p.width * p.elementSize > p.pitch)
     return fail(hipErrorInvalidValue, "memset: the width exceeds the pitch");
+  if (!empty && p.height > 1 && p.height - 1 > kMostBytes / p.pitch)
+    return fail(hipErrorInvalidValue, "memset: the rows exceed all memory");
   out = NodeWork();
   out.type = NodeType::Memset;
   out.set = p;

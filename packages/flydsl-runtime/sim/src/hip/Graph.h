@@ -73,6 +73,7 @@ struct KernelCall {
   std::vector<void *> parameters; ///< into `args`, for hipGraphKernelNodeGetParams
   std::vector<Region> hostRanges;
   std::vector<LaunchArgument> arguments; ///< named arrays of the launch, for messages
+  Dispatch::Host host = Dispatch::Host::None;
 
   void run() const;
 };

@@ -2,6 +2,7 @@
 
 #include "hip/Hostcall.h"
 
+#include "hip/Conversion.h"
 #include "memory/Memory.h"
 #include "support/Error.h"
 
@@ -20,14 +21,6 @@ constexpr size_t kBufferBytes = 64;
 /// A signal of HSA: kind, value, mailbox (none), event.
 constexpr size_t kSignalBytes = 64;
 
-/// What the waves and the host know a packet by.
-struct Header {
-  uint64_t next;
-  uint64_t lanes; ///< those that call
-  uint32_t service;
-  uint32_t control; ///< bit 0: not answered yet
-};
-static_assert(sizeof(Header) == 24, "part of the interface to the device library");
 /// A packet has 8 words for each of 64 lanes.
 constexpr size_t kSlots = 8, kPayloadBytes = 64 * kSlots * 8;
 
@@ -38,6 +31,11 @@ constexpr uint64_t kBegin = 1, kEnd = 2, kLengthShift = 5, kLengthMask = 7, kNum
 
 /// Bytes of the heap of device malloc, which its code wants zeroed.
 constexpr uint64_t kHeapBytes = 128 * 1024;
+/// Characters of one message.
+constexpr size_t kMostOutput = 64u << 20;
+/// Words of messages that kernels have begun and not ended.
+constexpr size_t kMostWords = 8u << 20;
+constexpr size_t kMessageWords = 16; ///< what keeping one takes besides
 /// Blocks of this size start at a multiple of it: the device library finds them by that.
 constexpr uint64_t kSlabBytes = 2 << 20, kPageBytes = 4096;
 
@@ -91,40 +89,28 @@ private:
   std::map<uint64_t, uint64_t> bases; ///< allocation by address given out
 };
 
-/// The text of `spec` (such as "%-8.3lx") for one word. `fields`: values of its stars.
-std::string convert(std::string spec, uint64_t word, const std::vector<int> &fields) {
-  char conversion = spec.back();
-  std::string length;
-  spec.pop_back();
-  while (!spec.empty() && strchr("hljztL", spec.back())) {
-    length += spec.back();
-    spec.pop_back();
-  }
-  for (int field : fields) {
-    size_t star = spec.find('*');
-    spec.replace(star, 1, std::to_string(field));
-  }
-  char text[512];
-  if (strchr("fFeEgGaA", conversion)) {
+/// The text of one word.
+std::string convert(const Conversion &c, uint64_t word) {
+  if (c.isReal()) {
     double value;
     memcpy(&value, &word, 8);
-    snprintf(text, sizeof text, (spec + conversion).c_str(), value);
-  } else if (conversion == 'c') {
-    snprintf(text, sizeof text, (spec + 'c').c_str(), static_cast<int>(word));
-  } else if (conversion == 'p') {
-    snprintf(text, sizeof text, (spec + 'p').c_str(), reinterpret_cast<void *>(word));
-  } else {
-    bool isSigned = conversion == 'd' || conversion == 'i';
-    int64_t value = static_cast<int64_t>(word);
-    if (length.empty())
-      value = isSigned ? static_cast<int32_t>(word) : int64_t(static_cast<uint32_t>(word));
-    else if (length == "h")
-      value = isSigned ? static_cast<int16_t>(word) : static_cast<uint16_t>(word);
-    else if (length == "hh")
-      value = isSigned ? static_cast<int8_t>(word) : static_cast<uint8_t>(word);
-    snprintf(text, sizeof text, (spec + "ll" + conversion).c_str(), static_cast<long long>(value));
+    return c.real(value);
   }
-  return text;
+  if (c.kind == 'c')
+    return c.character(static_cast<char>(word));
+  if (c.kind == 'p')
+    return c.pointer(word);
+  auto narrow = [&](auto asSigned, auto asUnsigned) {
+    return c.isSigned() ? static_cast<uint64_t>(static_cast<int64_t>(decltype(asSigned)(word)))
+                        : static_cast<uint64_t>(decltype(asUnsigned)(word));
+  };
+  if (c.length.empty())
+    word = narrow(int32_t(), uint32_t());
+  else if (c.length == "h")
+    word = narrow(int16_t(), uint16_t());
+  else if (c.length == "hh")
+    word = narrow(int8_t(), uint8_t());
+  return c.integer(word);
 }
 
 /// A string that starts at word `at` of a message, which then is the word behind it.
@@ -140,41 +126,25 @@ std::string takeString(const uint64_t *words, size_t count, size_t &at) {
 std::string formatMessage(const uint64_t *words, size_t count) {
   size_t at = 0;
   std::string format = takeString(words, count, at), out;
-  for (size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%') {
-      out += format[i];
-      continue;
-    }
-    size_t end = format.find_first_of("diouxXfFeEgGaAcsp%", i + 1);
-    if (end == std::string::npos) {
-      out += format.substr(i);
-      break;
-    }
-    std::string spec = format.substr(i, end - i + 1);
-    i = end;
-    if (spec.back() == '%') {
+  for (size_t i = 0; i < format.size() && out.size() < kMostOutput;) {
+    size_t start = i;
+    std::optional<Conversion> c;
+    if (format[i] == '%')
+      c = Conversion::read(format, i);
+    if (!c) {
+      out += format[i++];
+    } else if (c->kind == '%') {
       out += '%';
-      continue;
+    } else if (at + c->arguments() >= count) {
+      out += format.substr(start, i - start);
+    } else {
+      if (c->widthArgument)
+        c->setWidth(static_cast<int>(words[at++]));
+      if (c->precisionArgument)
+        c->setPrecision(static_cast<int>(words[at++]));
+      // A null pointer is one empty word; its flags and width still hold.
+      out += c->kind == 's' ? c->text(takeString(words, count, at)) : convert(*c, words[at++]);
     }
-    std::vector<int> fields;
-    auto stars = static_cast<size_t>(std::count(spec.begin(), spec.end(), '*'));
-    if (at + stars >= count) {
-      out += spec;
-      continue;
-    }
-    for (; stars; --stars)
-      fields.push_back(static_cast<int>(words[at++]));
-    if (spec.back() != 's') {
-      out += convert(spec, words[at++], fields);
-      continue;
-    }
-    std::string text = takeString(words, count, at);
-    for (int field : fields)
-      spec.replace(spec.find('*'), 1, std::to_string(field));
-    // A null pointer is one empty word; its flags and width still hold.
-    std::vector<char> room(text.size() + 512);
-    snprintf(room.data(), room.size(), spec.c_str(), text.c_str());
-    out += room.data();
   }
   return out;
 }
@@ -217,18 +187,21 @@ void HiddenMemory::allocatePackets(uint64_t waves) {
   uint64_t count = 64;
   while (count < waves)
     count *= 2;
-  uint64_t headers = kBufferBytes + kSignalBytes, payloads = headers + count * sizeof(Header);
+  uint64_t headers = kBufferBytes + kSignalBytes, payloads = headers + count * sizeof(PacketHeader);
   payloads = (payloads + 63) / 64 * 64;
   uint64_t base = allocate(payloads + count * kPayloadBytes, MemKind::HostPinned, device);
   owned.push_back(base);
   exchange = Region{base, payloads + base + count * kPayloadBytes, true};
   buffer = reinterpret_cast<uint64_t *>(base);
+  // Kernels may write what the buffer says of itself: the host goes by what it knows.
+  packets = reinterpret_cast<PacketHeader *>(base + headers);
+  payload = base + payloads;
+  packetMask = count - 1;
   buffer[kHeaders] = base + headers;
   buffer[kPayloads] = base + payloads;
   buffer[kDoorbell] = base + kBufferBytes;
   buffer[kMask] = count - 1;
   // Number 0 ends a list: the first packet goes by the next number that has the same place.
-  auto *packets = reinterpret_cast<Header *>(base + headers);
   uint64_t next = count;
   for (uint64_t i = 1; i < count; ++i) {
     packets[i].next = next;
@@ -246,15 +219,17 @@ void HiddenMemory::serve() {
   if (!buffer || !__atomic_load_n(&buffer[kReady], __ATOMIC_RELAXED))
     return;
   std::lock_guard<std::mutex> lock(mutex);
-  auto *packets = reinterpret_cast<Header *>(buffer[kHeaders]);
   std::vector<uint64_t> ready;
   uint64_t taken = __atomic_exchange_n(&buffer[kReady], 0, __ATOMIC_ACQ_REL);
-  for (uint64_t p = taken; p; p = packets[p & buffer[kMask]].next)
-    ready.push_back(p & buffer[kMask]);
+  for (uint64_t p = taken; p; p = __atomic_load_n(&packets[p & packetMask].next, __ATOMIC_RELAXED)) {
+    if (ready.size() > packetMask)
+      raise(FaultKind::InvalidConfiguration, "the kernel has made a circle of its requests to the host");
+    ready.push_back(p & packetMask);
+  }
   // The newest is the first of the list.
   for (auto p = ready.rbegin(); p != ready.rend(); ++p) {
-    Header &header = packets[*p];
-    auto *slots = reinterpret_cast<uint64_t *>(buffer[kPayloads] + *p * kPayloadBytes);
+    PacketHeader &header = packets[*p];
+    auto *slots = reinterpret_cast<uint64_t *>(payload + *p * kPayloadBytes);
     for (unsigned lane = 0; lane < 64; ++lane)
       if (header.lanes >> lane & 1)
         answer(header.service, slots + lane * kSlots);
@@ -282,7 +257,8 @@ void HiddenMemory::answer(uint32_t service, uint64_t *slots) {
 
 void HiddenMemory::print(uint64_t *slots) {
   uint64_t word = slots[0], number = word >> kNumberShift;
-  if (word & kBegin) {
+  const bool begins = word & kBegin;
+  if (begins) {
     number = nextMessage++;
     word = (word & ~kBegin & ((1u << kNumberShift) - 1)) | number << kNumberShift;
     messages[number];
@@ -293,6 +269,10 @@ void HiddenMemory::print(uint64_t *slots) {
           format("the kernel continues message %llu, which it has not begun",
                  (unsigned long long)number));
   size_t count = word >> kLengthShift & kLengthMask;
+  if ((pendingWords += count + (begins ? kMessageWords : 0)) > kMostWords)
+    raise(FaultKind::OutOfMemory,
+          format("the kernel prints messages of more than %zu MiB without ending them",
+                 kMostWords * 8 >> 20));
   found->second.insert(found->second.end(), slots + 1, slots + 1 + count);
   slots[0] = word;
   if (!(word & kEnd))
@@ -304,6 +284,7 @@ void HiddenMemory::print(uint64_t *slots) {
   fwrite(text.data(), 1, text.size(), stream);
   fflush(stream);
   slots[0] = text.size();
+  pendingWords -= words.size() + kMessageWords;
   messages.erase(found);
 }
 

@@ -23,6 +23,15 @@ namespace flysim {
 /// as they need): the text. Conversions that lack an argument are printed as they stand.
 std::string formatMessage(const uint64_t *words, size_t count);
 
+/// What the waves and the host know a packet by.
+struct PacketHeader {
+  uint64_t next;
+  uint64_t lanes; ///< those that call
+  uint32_t service;
+  uint32_t control; ///< bit 0: not answered yet
+};
+static_assert(sizeof(PacketHeader) == 24, "part of the interface to the device library");
+
 /// The hidden arguments of one launch that point to memory: packets for requests, the
 /// counter by which the work-groups of a cooperative launch meet, the heap of the device.
 class HiddenMemory : public Service {
@@ -44,9 +53,12 @@ private:
 
   std::vector<uint64_t> owned; ///< allocations
   uint64_t *buffer = nullptr;  ///< headers, payloads, doorbell, free list, ready list, mask
+  PacketHeader *packets = nullptr; ///< packetMask + 1 of them
+  uint64_t payload = 0, packetMask = 0;
   std::mutex mutex;            ///< guards the messages
   std::map<uint64_t, std::vector<uint64_t>> messages; ///< unfinished ones, by number
   uint64_t nextMessage = 1;
+  size_t pendingWords = 0; ///< in the unfinished messages
   int device = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace flysim;
@@ -55,9 +56,15 @@ int exportAllocation(const Allocation &a) {
   return file;
 }
 
+std::atomic<bool> shared{false};
+
 } // namespace
 
+bool flysim::memoryIsShared() { return shared; }
+void flysim::noteSharedMemory() { shared = true; }
+
 FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
+  noteSharedMemory();
   Allocation a;
   auto addr = reinterpret_cast<uint64_t>(p);
   if (!handle || !AddressSpace::instance().find(addr, a) || !a.mapBase || a.piece)
@@ -77,12 +84,21 @@ FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
 }
 
 FLYSIM_API hipError_t hipIpcOpenMemHandle(void **out, IpcHandle h, unsigned) {
+  noteSharedMemory();
   if (!out || memcmp(h.magic, kMagic, sizeof kMagic) != 0)
     return fail(hipErrorInvalidValue, "hipIpcOpenMemHandle: not a handle of the simulator");
   if (h.pid == getpid())
     return fail(hipErrorInvalidContext, "hipIpcOpenMemHandle: the handle is of this process");
   std::string path = format("/proc/%d/fd/%d", h.pid, h.file);
-  int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  // A handle may name anything that the other process has open: a pipe must not block this one.
+  int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  struct stat about;
+  if (file >= 0 && (fstat(file, &about) || !S_ISREG(about.st_mode) || h.offset > h.size ||
+                    h.size > static_cast<uint64_t>(about.st_size))) {
+    close(file);
+    return fail(hipErrorInvalidHandle,
+                "hipIpcOpenMemHandle: " + path + " is not the memory that the handle describes");
+  }
   if (file < 0)
     return fail(hipErrorInvalidHandle, "hipIpcOpenMemHandle: cannot open " + path +
                                            " (has the exporting process ended?)");

@@ -8,9 +8,11 @@
 #include "hip/Printf.h"
 #include "hip/Queues.h"
 #include "memory/Memory.h"
+#include "support/CrashGuard.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -148,10 +150,37 @@ hipError_t loadImage(void **out, const void *image, size_t size) {
 
 namespace {
 /// The host arrays of the calling thread's next launch (flysimLaunchRanges).
-thread_local std::vector<Region> nextRanges;
-/// The same with names (flysimLaunchArguments).
+struct Stated {
+  bool any = false;
+  std::vector<Region> ranges;
+};
+thread_local Stated nextRanges;
+/// Their names (flysimLaunchArguments).
 thread_local std::vector<LaunchArgument> nextArguments;
+
+/// What a launch may reach of host memory that HIP does not know. FLYDSL_SIM_HOST_MEMORY=mapped
+/// opens all of it to programs that state nothing.
+Dispatch::Host hostReach(const Stated &stated) {
+  const char *text = getenv("FLYDSL_SIM_HOST_MEMORY");
+  bool mapped = text && !strcmp(text, "mapped");
+  if (text && *text && !mapped && strcmp(text, "registered"))
+    raise(FaultKind::InvalidConfiguration,
+          format("FLYDSL_SIM_HOST_MEMORY=%s: expected 'registered' or 'mapped'", text));
+  if (!stated.any)
+    return mapped ? Dispatch::Host::Mapped : Dispatch::Host::None;
+  return stated.ranges.empty() ? Dispatch::Host::Mapped : Dispatch::Host::Arrays;
+}
 } // namespace
+
+/// FLYDSL_SIM_STALL_SECONDS, by default 3. Ten times as long where a later call of the program may
+/// write what a kernel waits for, and never where another process may.
+static double stallSeconds() {
+  if (memoryIsShared())
+    return 0;
+  const char *text = getenv("FLYDSL_SIM_STALL_SECONDS");
+  double seconds = text && *text ? strtod(text, nullptr) : 3;
+  return queuesEnabled() ? 10 * seconds : seconds;
+}
 
 void KernelCall::run() const {
   Dispatch d;
@@ -164,8 +193,11 @@ void KernelCall::run() const {
   d.dynamicLds = dynamicLds;
   d.hostRanges = hostRanges;
   d.arguments = arguments;
+  d.host = host;
   d.ownThreads = queuesEnabled();
   d.stops = stopRequests();
+  d.stallSeconds = stallSeconds();
+  validate(d);
   // A call may run on several streams at once: what the launch adds goes to a copy.
   std::vector<uint8_t> segment = args;
   d.kernarg = &segment;
@@ -191,6 +223,9 @@ void KernelCall::run() const {
     output->flush();
 }
 
+/// What a function's code is for: the simulated device may be another one by now.
+static const ArchInfo &archOf(const Function &f) { return *findArch(f.module->object->arch); }
+
 std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
                                      const uint32_t block[3], uint32_t dynamicLds, void **params,
                                      void **extra, const uint32_t *cluster) {
@@ -209,7 +244,15 @@ std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
   call->dynamicLds = dynamicLds;
   call->device = currentDevice();
   f.module->programFor(k); // an image without code fails here, not when it runs
-  call->args = packArguments(k, grid, block, dynamicLds, params, extra);
+  // The code object says how much of each argument is read, and may lie.
+  uint64_t address = 0;
+  installCrashHandler();
+  if (!protectedCall([&] { call->args = packArguments(k, grid, block, dynamicLds, params, extra); },
+                     address))
+    raise(FaultKind::InvalidConfiguration,
+          format("kernel %s: the arguments that its code object describes reach to 0x%llx, which the "
+                 "program has not mapped",
+                 k.name.c_str(), (unsigned long long)address));
   for (const KernelArg &a : k.args)
     if (a.kind.compare(0, 7, "hidden_") != 0)
       call->parameters.push_back(call->args.data() + a.offset);
@@ -238,6 +281,7 @@ hipError_t kernelWork(const hipKernelNodeParams &p, NodeWork &out) {
     out.type = NodeType::Kernel;
     std::shared_ptr<KernelCall> call =
         makeCall(*f, grid, block, p.sharedMemBytes, p.kernelParams, p.extra, nullptr);
+    call->host = hostReach({});
     out.kernel = call;
     out.run = [call] { call->run(); };
     return hipSuccess;
@@ -247,8 +291,8 @@ hipError_t kernelWork(const hipKernelNodeParams &p, NodeWork &out) {
 hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint32_t block[3],
                         uint32_t dynamicLds, void *stream, void **params, void **extra,
                         const uint32_t *cluster, bool cooperative) {
-  std::vector<Region> ranges = std::move(nextRanges);
-  nextRanges.clear();
+  Stated stated = std::move(nextRanges);
+  nextRanges = {};
   std::vector<LaunchArgument> named = std::move(nextArguments);
   nextArguments.clear();
   Function *f = checkedFunction(function);
@@ -259,7 +303,8 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
   return guarded([&] {
     std::shared_ptr<KernelCall> call =
         makeCall(*f, grid, block, dynamicLds, params, extra, cluster);
-    call->hostRanges = std::move(ranges);
+    call->host = hostReach(stated);
+    call->hostRanges = std::move(stated.ranges);
     call->arguments = std::move(named);
     call->cooperative = cooperative;
     NodeWork work;
@@ -367,7 +412,7 @@ FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *funct
     *value = static_cast<int>(k.vgprs);
     return hipSuccess;
   case 8:
-    *value = static_cast<int>(Runtime::instance().arch().ldsPerWorkgroup - k.ldsBytes);
+    *value = static_cast<int>(archOf(*f).ldsPerWorkgroup - k.ldsBytes);
     return hipSuccess;
   default:
     *value = 0;
@@ -381,7 +426,7 @@ FLYSIM_API hipError_t hipFuncSetAttribute(const void *function, int attribute, i
   if (hipError_t e = resolveKernel(function, &f))
     return fail(hipErrorInvalidDeviceFunction, e ? lastErrorMessage() : "");
   return guarded([&]() -> hipError_t {
-    int most = static_cast<int>(Runtime::instance().arch().ldsPerWorkgroup - f->kernel->ldsBytes);
+    int most = static_cast<int>(archOf(*f).ldsPerWorkgroup - f->kernel->ldsBytes);
     if (attribute == 8) // dynamic LDS: every launch may use all there is
       return value >= 0 && value <= most
                  ? hipSuccess
@@ -455,25 +500,29 @@ FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, 
                       cluster[0] ? cluster : nullptr, cooperative);
 }
 /// The host arrays (not device allocations) of the calling thread's next launch: the kernel may
-/// write no other host memory. Without a call host writes are limited by the process's mappings.
+/// write no other host memory. SIZE_MAX bytes stand for whatever is mapped around the address;
+/// without arrays the kernel may use whatever the process has mapped. Without a call it may use
+/// no host memory that HIP has neither allocated nor registered.
 FLYSIM_API void flysimLaunchRanges(const void *const *bases, const size_t *bytes, unsigned count) {
-  nextRanges.clear();
+  nextRanges.any = true;
+  nextRanges.ranges.clear();
   for (unsigned i = 0; i < count; ++i) {
     auto at = reinterpret_cast<uint64_t>(bases[i]);
-    nextRanges.push_back(Region{at, at + bytes[i], true});
+    Region r{at, at + bytes[i], true};
+    if (bytes[i] == SIZE_MAX && !AddressSpace::instance().hostMapping(at, r))
+      r = Region{at, at, true}; // an allocation, or no address: it is not reached by this
+    if (r.hi >= r.lo)
+      nextRanges.ranges.push_back(r);
   }
 }
-/// As flysimLaunchRanges, with the names, types and shapes of the arrays: messages about the
-/// launch then name them.
+/// Names, types and shapes of arrays of the calling thread's next launch: messages about it then name
+/// them. What the kernel may reach is not changed by them.
 FLYSIM_API void flysimLaunchArguments(const FlysimArgument *list, unsigned count) {
-  nextRanges.clear();
   nextArguments.clear();
   for (unsigned i = 0; i < count; ++i) {
     LaunchArgument a(list[i]);
-    if (a.low == a.high)
-      continue;
-    nextRanges.push_back(Region{a.low, a.high, true});
-    nextArguments.push_back(std::move(a));
+    if (a.low != a.high)
+      nextArguments.push_back(std::move(a));
   }
 }
 FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy,
@@ -486,8 +535,9 @@ FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, uns
 
 //===--- occupancy ----------------------------------------------------------===//
 
-static unsigned workgroupsPerCu(const KernelInfo &k, unsigned block, size_t lds) {
-  const ArchInfo &a = Runtime::instance().arch();
+static unsigned workgroupsPerCu(const Function &f, unsigned block, size_t lds) {
+  const ArchInfo &a = archOf(f);
+  const KernelInfo &k = *f.kernel;
   unsigned waves = (block + k.waveSize() - 1) / k.waveSize();
   unsigned regs = std::max(1u, k.vgprs);
   unsigned file = a.gfx1250() ? 1024 : a.gfx12() ? (k.wave32 ? 1536 : 768) : 512;
@@ -506,7 +556,7 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *bl
   if (!fn || !blocks || block <= 0)
     return fail(hipErrorInvalidValue, "occupancy: invalid function or block size");
   return guarded([&] {
-    *blocks = static_cast<int>(workgroupsPerCu(*fn->kernel, static_cast<unsigned>(block), lds));
+    *blocks = static_cast<int>(workgroupsPerCu(*fn, static_cast<unsigned>(block), lds));
     return hipSuccess;
   });
 }
@@ -524,8 +574,8 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *bl
     if (limit > 0)
       best = std::min(best, static_cast<unsigned>(limit));
     *block = static_cast<int>(best);
-    *grid = static_cast<int>(workgroupsPerCu(*fn->kernel, best, lds) *
-                             Runtime::instance().arch().computeUnits);
+    *grid = static_cast<int>(workgroupsPerCu(*fn, best, lds) *
+                             archOf(*fn).computeUnits);
     return hipSuccess;
   });
 }
@@ -557,7 +607,7 @@ FLYSIM_API hipError_t hipOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, co
   if (!bytes || blocks <= 0 || resolveKernel(host, &f))
     return fail(hipErrorInvalidValue, "occupancy: invalid function or number of blocks");
   return guarded([&] {
-    const ArchInfo &a = Runtime::instance().arch();
+    const ArchInfo &a = archOf(*f);
     size_t share = std::min<size_t>(a.ldsPerCu / static_cast<unsigned>(blocks), a.ldsPerWorkgroup);
     *bytes = share > f->kernel->ldsBytes ? share - f->kernel->ldsBytes : 0;
     return hipSuccess;

@@ -2,6 +2,7 @@
 
 #include "hip/Printf.h"
 
+#include "hip/Conversion.h"
 #include "memory/Memory.h"
 #include "support/Error.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr uint32_t kHeaderBytes = 8;
 constexpr uint32_t kBufferBytes = 4u << 20;
+constexpr size_t kMostOutput = 64u << 20;
 
 std::string unescape(const std::string &text) {
   static const char names[] = "abfnrtv\\\"'", values[] = "\a\b\f\n\r\t\v\\\"'";
@@ -40,40 +42,34 @@ std::string unescape(const std::string &text) {
   return out;
 }
 
-/// One conversion such as "%-8.3ld" applied to `size` bytes.
-std::string convert(const std::string &spec, const uint8_t *data, uint32_t size) {
-  char conversion = spec.back();
-  std::string flags = spec.substr(0, spec.size() - 1);
-  while (!flags.empty() && strchr("hljztL", flags.back()))
-    flags.pop_back();
+/// The text of one argument of `size` bytes.
+std::string convert(const Conversion &c, const uint8_t *data, uint32_t size) {
   uint64_t bits = 0;
   memcpy(&bits, data, std::min<uint32_t>(size, 8));
-  char text[512];
-  if (strchr("fFeEgGaA", conversion)) {
+  if (c.isReal()) {
     double value;
+    memcpy(&value, &bits, 8);
     if (size == 4) {
       float narrow;
       memcpy(&narrow, data, 4);
       value = narrow;
-    } else {
-      memcpy(&value, &bits, 8);
     }
-    snprintf(text, sizeof text, (flags + conversion).c_str(), value);
-  } else if (conversion == 'c') {
-    snprintf(text, sizeof text, spec.c_str(), static_cast<int>(bits));
-  } else if (conversion == 'p') {
-    snprintf(text, sizeof text, spec.c_str(), reinterpret_cast<void *>(bits));
-  } else if (conversion == 'd' || conversion == 'i') {
-    int64_t value = size >= 8   ? static_cast<int64_t>(bits)
-                    : size == 4 ? static_cast<int32_t>(bits)
-                    : size == 2 ? static_cast<int16_t>(bits)
-                                : static_cast<int8_t>(bits);
-    snprintf(text, sizeof text, (flags + "ll" + conversion).c_str(), static_cast<long long>(value));
-  } else {
-    snprintf(text, sizeof text, (flags + "ll" + conversion).c_str(),
-             static_cast<unsigned long long>(bits));
+    return c.real(value);
   }
-  return text;
+  if (c.kind == 'c')
+    return c.character(static_cast<char>(bits));
+  if (c.kind == 'p')
+    return c.pointer(bits);
+  if (c.kind == 's') { // the string itself is in the record
+    auto *text = reinterpret_cast<const char *>(data);
+    return c.text({text, strnlen(text, size)});
+  }
+  if (c.isSigned())
+    bits = size >= 8   ? bits
+           : size == 4 ? static_cast<uint64_t>(static_cast<int32_t>(bits))
+           : size == 2 ? static_cast<uint64_t>(static_cast<int16_t>(bits))
+                       : static_cast<uint64_t>(static_cast<int8_t>(bits));
+  return c.integer(bits);
 }
 
 } // namespace
@@ -103,27 +99,40 @@ std::string formatRecord(const PrintfFormat &format, const uint8_t *arguments) {
   std::string out;
   size_t next = 0;
   const std::string &text = format.text;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-    } else if (i + 1 < text.size() && text[i + 1] == '%') {
+  // Stars are arguments of four bytes.
+  auto take = [&](uint32_t &size) {
+    const uint8_t *at = arguments;
+    size = format.sizes[next++];
+    arguments += size;
+    return at;
+  };
+  auto star = [&] {
+    uint32_t size;
+    const uint8_t *at = take(size);
+    int value = 0;
+    memcpy(&value, at, std::min<size_t>(size, sizeof value));
+    return value;
+  };
+  for (size_t i = 0; i < text.size();) {
+    size_t start = i;
+    std::optional<Conversion> c;
+    if (text[i] == '%')
+      c = Conversion::read(text, i);
+    if (!c) {
+      out += text[i++];
+    } else if (c->kind == '%') {
       out += '%';
-      ++i;
+    } else if (next + c->arguments() >= format.sizes.size()) {
+      out += text.substr(start);
+      break;
     } else {
-      size_t end = text.find_first_of("diouxXfFeEgGaAcsp", i + 1);
-      if (end == std::string::npos || next == format.sizes.size()) {
-        out += text.substr(i);
-        break;
-      }
-      uint32_t size = format.sizes[next++];
-      std::string spec = text.substr(i, end - i + 1);
-      if (text[end] == 's') // the string itself is in the record
-        out.append(reinterpret_cast<const char *>(arguments),
-                   strnlen(reinterpret_cast<const char *>(arguments), size));
-      else
-        out += convert(spec, arguments, size);
-      arguments += size;
-      i = end;
+      if (c->widthArgument)
+        c->setWidth(star());
+      if (c->precisionArgument)
+        c->setPrecision(star());
+      uint32_t size;
+      const uint8_t *at = take(size);
+      out += convert(*c, at, size);
     }
   }
   return out;
@@ -133,6 +142,8 @@ PrintfBuffer::PrintfBuffer(const CodeObject &codeObject, uint32_t argumentOffset
     : object(codeObject) {
   base = AddressSpace::instance().allocate(kBufferBytes, MemKind::HostPinned, 0);
   const uint32_t header[2] = {0, kBufferBytes - kHeaderBytes};
+  if (!base)
+    raise(FaultKind::OutOfMemory, "no memory for the output of printf");
   memcpy(reinterpret_cast<void *>(base), header, sizeof header);
   memcpy(kernarg + argumentOffset, &base, 8);
 }
@@ -141,12 +152,14 @@ PrintfBuffer::~PrintfBuffer() { AddressSpace::instance().release(base); }
 
 void PrintfBuffer::flush() const {
   const auto *bytes = reinterpret_cast<const uint8_t *>(base);
-  uint32_t used, available;
+  // Kernels may write the header: the size is the one that was allocated.
+  const uint32_t available = kBufferBytes - kHeaderBytes;
+  uint32_t used;
   memcpy(&used, bytes, 4);
-  memcpy(&available, bytes + 4, 4);
   std::string out;
   const uint8_t *at = bytes + kHeaderBytes, *end = at + std::min(used, available);
-  while (at + 4 <= end) {
+  // Kept small: records of one byte can ask for fields of thousands.
+  while (at + 4 <= end && out.size() < kMostOutput) {
     uint32_t id;
     memcpy(&id, at, 4);
     auto found = object.printfFormats.find(id);

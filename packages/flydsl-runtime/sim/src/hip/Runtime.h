@@ -162,6 +162,9 @@ hipError_t enqueue(void *stream, NodeWork work);
 /// References of objects that graphs keep alive; false for an unknown one.
 bool retainUserObject(void *object, unsigned count);
 bool releaseUserObject(void *object, unsigned count);
+/// True once memory or events were shared with another process.
+bool memoryIsShared();
+void noteSharedMemory();
 /// Forgets a node that is about to be destroyed.
 void forgetNode(const GraphNode *node);
 

@@ -5,11 +5,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "loader/CodeObject.h"
+#include "memory/Memory.h"
 #include "support/CrashGuard.h"
 #include "support/Error.h"
 
 #include "llvm/Support/Compression.h"
-#include "llvm/Support/Error.h"
 #include "llvm/Support/Error.h"
 
 #include <algorithm>
@@ -23,6 +23,8 @@ namespace {
 constexpr char kBundleMagic[] = "__CLANG_OFFLOAD_BUNDLE__";
 constexpr size_t kMagicSize = sizeof kBundleMagic - 1;
 constexpr char kCompressedMagic[] = "CCOB";
+/// What zlib can reach; zstd reaches more only on constant bytes.
+constexpr uint64_t kMostCompression = 1032;
 
 template <class T> T readAt(const uint8_t *p) {
   T v;
@@ -56,14 +58,21 @@ bool readCompressed(const uint8_t *p, Compressed &out) {
   }
 }
 
-std::vector<uint8_t> decompress(const uint8_t *p, size_t knownSize) {
+std::vector<uint8_t> decompress(const uint8_t *p, size_t size) {
   Compressed c;
+  if (size < 32)
+    raise(FaultKind::InvalidImage, "truncated compressed offload bundle");
   if (!readCompressed(p, c))
     raise(FaultKind::InvalidImage, format("compressed offload bundle of unknown version %u",
                                           readAt<uint16_t>(p + 4)));
-  if (c.fileSize < c.header || (knownSize && c.fileSize > knownSize) ||
-      c.contentSize > (uint64_t(1) << 32))
+  if (c.fileSize < c.header || c.fileSize > size)
     raise(FaultKind::InvalidImage, "truncated compressed offload bundle");
+  // The contents are allocated before they are read: a header may not claim what its bytes
+  // cannot hold.
+  if (c.contentSize / kMostCompression > c.fileSize)
+    raise(FaultKind::InvalidImage,
+          format("a compressed offload bundle of %llu bytes claims to hold %llu",
+                 (unsigned long long)c.fileSize, (unsigned long long)c.contentSize));
   llvm::ArrayRef<uint8_t> input(p + c.header, c.fileSize - c.header);
   llvm::SmallVector<uint8_t, 0> output;
   bool zstd = c.method == 1;
@@ -81,41 +90,49 @@ std::vector<uint8_t> decompress(const uint8_t *p, size_t knownSize) {
 
 } // namespace
 
-size_t elfSize(const void *data) {
-  Elf64_Ehdr h;
-  memcpy(&h, data, sizeof h);
+namespace {
+
+/// Size of the ELF file at the start of `size` bytes, by its headers; 0 when it is no ELF.
+/// What lies outside of the bytes does not count: reading the file will find it missing.
+size_t elfSize(const uint8_t *bytes, size_t size) {
+  auto h = readAt<Elf64_Ehdr>(bytes);
   if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64)
     return 0;
-  auto *bytes = static_cast<const uint8_t *>(data);
-  uint64_t end = h.e_shoff + uint64_t(h.e_shnum) * sizeof(Elf64_Shdr);
-  for (unsigned i = 0; i < h.e_phnum; ++i) {
-    Elf64_Phdr p;
-    memcpy(&p, bytes + h.e_phoff + i * sizeof p, sizeof p);
-    end = std::max<uint64_t>(end, p.p_offset + p.p_filesz);
-  }
-  for (unsigned i = 0; i < h.e_shnum; ++i) {
-    Elf64_Shdr s;
-    memcpy(&s, bytes + h.e_shoff + i * sizeof s, sizeof s);
+  uint64_t end = sizeof h;
+  auto cover = [&](uint64_t offset, uint64_t count) {
+    if (offset <= size && count <= size - offset)
+      end = std::max(end, offset + count);
+  };
+  auto each = [&](uint64_t offset, unsigned count, auto entry, auto visit) {
+    using Entry = decltype(entry);
+    for (unsigned i = 0; i < count; ++i, offset += sizeof(Entry)) {
+      if (offset > size || size - offset < sizeof(Entry))
+        return;
+      cover(offset, sizeof(Entry));
+      visit(readAt<Entry>(bytes + offset));
+    }
+  };
+  each(h.e_phoff, h.e_phnum, Elf64_Phdr(),
+       [&](const Elf64_Phdr &p) { cover(p.p_offset, p.p_filesz); });
+  each(h.e_shoff, h.e_shnum, Elf64_Shdr(), [&](const Elf64_Shdr &s) {
     if (s.sh_type != SHT_NOBITS)
-      end = std::max<uint64_t>(end, s.sh_offset + s.sh_size);
-  }
+      cover(s.sh_offset, s.sh_size);
+  });
   return end;
 }
 
-namespace {
-
-std::vector<uint8_t> fromBundle(const uint8_t *bytes, size_t knownSize, const std::string &arch,
+std::vector<uint8_t> fromBundle(const uint8_t *bytes, size_t total, const std::string &arch,
                                 std::string &why) {
   uint64_t count = readAt<uint64_t>(bytes + kMagicSize);
   size_t pos = kMagicSize + 8;
   std::string seen;
   for (uint64_t i = 0; i < count && i < 256; ++i) {
-    if (knownSize && pos + 24 > knownSize)
+    if (total - pos < 24)
       break;
     uint64_t offset = readAt<uint64_t>(bytes + pos), size = readAt<uint64_t>(bytes + pos + 8),
              nameSize = readAt<uint64_t>(bytes + pos + 16);
     pos += 24;
-    if (nameSize > 256 || (knownSize && pos + nameSize > knownSize))
+    if (nameSize > 256 || nameSize > total - pos)
       break;
     std::string triple(reinterpret_cast<const char *>(bytes + pos), nameSize);
     pos += nameSize;
@@ -125,7 +142,7 @@ std::vector<uint8_t> fromBundle(const uint8_t *bytes, size_t knownSize, const st
     seen += (seen.empty() ? "" : ", ") + triple;
     if (target != arch)
       continue;
-    if (knownSize && (offset > knownSize || size > knownSize - offset))
+    if (offset > total || size > total - offset)
       raise(FaultKind::InvalidImage, "truncated offload bundle");
     return std::vector<uint8_t>(bytes + offset, bytes + offset + size);
   }
@@ -133,35 +150,39 @@ std::vector<uint8_t> fromBundle(const uint8_t *bytes, size_t knownSize, const st
   return {};
 }
 
-std::vector<uint8_t> select(const void *data, size_t knownSize, const std::string &arch,
+/// `size`: of the image, or of the readable memory that it starts.
+std::vector<uint8_t> select(const uint8_t *bytes, size_t size, bool exact, const std::string &arch,
                             std::string &why) {
-  auto *bytes = static_cast<const uint8_t *>(data);
-  if (knownSize && knownSize < sizeof(Elf64_Ehdr))
+  if (size < sizeof(Elf64_Ehdr))
     raise(FaultKind::InvalidImage, "the image is too small to be a code object");
   if (memcmp(bytes, kCompressedMagic, 4) == 0) {
-    std::vector<uint8_t> plain = decompress(bytes, knownSize);
+    std::vector<uint8_t> plain = decompress(bytes, size);
     if (plain.size() < kMagicSize + 8 || memcmp(plain.data(), kBundleMagic, kMagicSize) != 0)
       raise(FaultKind::InvalidImage, "the compressed image is no offload bundle");
     return fromBundle(plain.data(), plain.size(), arch, why);
   }
   if (memcmp(bytes, kBundleMagic, kMagicSize) == 0)
-    return fromBundle(bytes, knownSize, arch, why);
-  size_t size = knownSize ? knownSize : elfSize(data);
-  if (!size)
+    return fromBundle(bytes, size, arch, why);
+  size_t found = elfSize(bytes, size);
+  if (!found)
     raise(FaultKind::InvalidImage, "the image is neither an ELF file nor an offload bundle");
-  return std::vector<uint8_t>(bytes, bytes + size);
+  return std::vector<uint8_t>(bytes, bytes + (exact ? size : found));
 }
 
 } // namespace
 
 std::vector<uint8_t> selectImage(const void *data, size_t knownSize, const std::string &arch,
                                  std::string &why) {
+  auto *bytes = static_cast<const uint8_t *>(data);
+  // Without a size, the headers say how large the image is: within the memory that there is.
+  size_t size = knownSize ? knownSize
+                          : AddressSpace::instance().readableFrom(reinterpret_cast<uint64_t>(data));
   std::vector<uint8_t> image;
   uint64_t address = 0;
   installCrashHandler();
-  // Without a size, a malformed header can point anywhere.
-  if (!protectedCall([&] { image = select(data, knownSize, arch, why); }, address))
-    raise(FaultKind::InvalidImage, "the image's headers point outside its memory");
+  // Another thread may take the memory away; a decompressor may fail on what it reads.
+  if (!protectedCall([&] { image = select(bytes, size, knownSize != 0, arch, why); }, address))
+    raise(FaultKind::InvalidImage, "the image cannot be read");
   return image;
 }
 

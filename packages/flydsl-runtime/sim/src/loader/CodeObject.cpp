@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
+#include <set>
+#include <string_view>
 
 namespace flysim {
 
@@ -63,14 +65,16 @@ public:
                  (unsigned long long)offset, size));
     return data + offset;
   }
-  std::string text(uint64_t offset) const {
+  std::string_view text(uint64_t offset) const {
     if (offset >= size)
       bad("string outside the file");
-    const void *nul = memchr(data + offset, 0, size - offset);
+    auto *start = reinterpret_cast<const char *>(data + offset);
+    const void *nul = memchr(start, 0, size - offset);
     if (!nul)
       bad("unterminated string");
-    return std::string(reinterpret_cast<const char *>(data + offset));
+    return {start, static_cast<size_t>(static_cast<const char *>(nul) - start)};
   }
+  size_t fileSize() const { return size; }
 
 private:
   const uint8_t *data;
@@ -78,18 +82,36 @@ private:
 };
 
 struct Symbol {
-  std::string name;
+  std::string_view name;
   Elf64_Sym sym;
+};
+
+/// What reading a file may cost. Headers can name the same bytes many times (a thousand
+/// segments or symbol tables of the whole file, a name of a megabyte for each symbol), so that
+/// bounds of each alone bound neither time nor memory.
+class Budget {
+public:
+  explicit Budget(size_t fileSize) : left(uint64_t(fileSize) * 8 + (1 << 16)) {}
+  void charge(uint64_t bytes) {
+    if (bytes > left)
+      bad("its tables overlap: they name several times the bytes of the file");
+    left -= bytes;
+  }
+
+private:
+  uint64_t left;
 };
 
 struct Loader {
   Image image;
+  Budget budget;
   CodeObject &object;
   Elf64_Ehdr header;
   std::vector<Elf64_Phdr> segments;
   std::vector<Elf64_Shdr> sections;
 
-  Loader(const Image &img, CodeObject &obj) : image(img), object(obj) {}
+  Loader(const Image &img, CodeObject &obj)
+      : image(img), budget(img.fileSize()), object(obj) {}
 
   void readHeaders() {
     header = image.read<Elf64_Ehdr>(0);
@@ -133,6 +155,7 @@ struct Loader {
     for (const Elf64_Phdr &p : segments) {
       if (p.p_type != PT_LOAD)
         continue;
+      budget.charge(p.p_filesz);
       memcpy(reinterpret_cast<void *>(object.bias + p.p_vaddr),
              image.bytes(p.p_offset, p.p_filesz), p.p_filesz);
       if (p.p_flags & PF_X)
@@ -140,12 +163,15 @@ struct Loader {
     }
   }
 
+  /// Whether the image has `size` bytes at `vaddr`.
+  bool contains(uint64_t vaddr, uint64_t size) const {
+    uint64_t addr = object.bias + vaddr, end = object.loadBase + object.loadSize;
+    return addr >= object.loadBase && addr <= end && size <= end - addr;
+  }
   uint8_t *at(uint64_t vaddr, uint64_t size) {
-    uint64_t addr = object.bias + vaddr;
-    if (addr < object.loadBase || addr + size > object.loadBase + object.loadSize ||
-        addr + size < addr)
+    if (!contains(vaddr, size))
       bad(format("address 0x%llx outside the image", (unsigned long long)vaddr));
-    return reinterpret_cast<uint8_t *>(addr);
+    return reinterpret_cast<uint8_t *>(object.bias + vaddr);
   }
 
   std::vector<Symbol> readSymbols() {
@@ -155,9 +181,12 @@ struct Loader {
         if (s.sh_type != wanted || s.sh_link >= sections.size())
           continue;
         const Elf64_Shdr &strings = sections[s.sh_link];
-        for (uint64_t off = 0; off + sizeof(Elf64_Sym) <= s.sh_size; off += sizeof(Elf64_Sym)) {
-          auto sym = image.read<Elf64_Sym>(s.sh_offset + off);
-          symbols.push_back(Symbol{image.text(strings.sh_offset + sym.st_name), sym});
+        uint64_t count = s.sh_size / sizeof(Elf64_Sym);
+        for (uint64_t n = 0; n < count; ++n) {
+          auto sym = image.read<Elf64_Sym>(s.sh_offset + n * sizeof(Elf64_Sym));
+          std::string_view name = image.text(strings.sh_offset + sym.st_name);
+          budget.charge(sizeof(Elf64_Sym) + name.size());
+          symbols.push_back(Symbol{name, sym});
         }
       }
       // The dynamic table is complete for what a launch needs; the static one only
@@ -173,8 +202,10 @@ struct Loader {
       if (s.sh_link >= sections.size())
         bad("relocations without symbol table");
       const Elf64_Shdr &table = sections[s.sh_link];
-      for (uint64_t off = 0; off + sizeof(Elf64_Rela) <= s.sh_size; off += sizeof(Elf64_Rela)) {
-        auto rela = image.read<Elf64_Rela>(s.sh_offset + off);
+      uint64_t count = s.sh_size / sizeof(Elf64_Rela);
+      for (uint64_t n = 0; n < count; ++n) {
+        budget.charge(sizeof(Elf64_Rela));
+        auto rela = image.read<Elf64_Rela>(s.sh_offset + n * sizeof(Elf64_Rela));
         uint32_t type = ELF64_R_TYPE(rela.r_info), index = ELF64_R_SYM(rela.r_info);
         uint64_t value;
         if (type == kRelocRelative64) {
@@ -184,7 +215,7 @@ struct Loader {
           if (sym.st_shndx == SHN_UNDEF) {
             const Elf64_Shdr &strings = sections.at(std::min<size_t>(table.sh_link,
                                                                      sections.size() - 1));
-            bad("undefined symbol " + image.text(strings.sh_offset + sym.st_name));
+            bad("undefined symbol " + std::string(image.text(strings.sh_offset + sym.st_name)));
           }
           value = object.bias + sym.st_value + rela.r_addend;
         } else {
@@ -201,6 +232,7 @@ struct Loader {
         continue;
       uint64_t off = p.p_offset, end = p.p_offset + p.p_filesz;
       while (off + sizeof(Elf64_Nhdr) <= end) {
+        budget.charge(sizeof(Elf64_Nhdr));
         auto note = image.read<Elf64_Nhdr>(off);
         uint64_t name = off + sizeof(Elf64_Nhdr);
         uint64_t desc = name + ((uint64_t(note.n_namesz) + 3) & ~uint64_t(3));
@@ -224,7 +256,7 @@ struct Loader {
       return v;
     };
     KernelInfo k;
-    k.name = s.name.substr(0, s.name.size() - 3);
+    k.name = std::string(s.name.substr(0, s.name.size() - 3));
     k.descriptorAddr = object.bias + s.sym.st_value;
     k.ldsBytes = word(0);
     k.scratchBytes = word(4);
@@ -247,13 +279,14 @@ struct Loader {
       for (const MsgValue &entry : formats->items) {
         uint32_t id;
         PrintfFormat parsed;
-        if (!parsePrintfFormat(entry.str, id, parsed))
-          raise(FaultKind::InvalidImage, "malformed amdhsa.printf entry '" + entry.str + "'");
+        if (!parsePrintfFormat(std::string(entry.str), id, parsed))
+          bad("malformed amdhsa.printf entry '" + std::string(entry.str.substr(0, 200)) + "'");
         object.printfFormats[id] = parsed;
       }
     const MsgValue *list = root.get("amdhsa.kernels");
     if (!list)
       return;
+    std::set<std::string> described;
     for (const MsgValue &m : list->items) {
       std::string symbol = m.getStr(".symbol");
       if (symbol.size() < 3)
@@ -262,6 +295,9 @@ struct Loader {
       if (it == object.kernels.end())
         continue;
       KernelInfo &k = it->second;
+      // Sizes of one entry and arguments of another would not fit together.
+      if (!described.insert(k.name).second)
+        bad("two metadata entries for kernel " + k.name);
       k.maxWorkgroup = static_cast<uint32_t>(m.getInt(".max_flat_workgroup_size", 1024));
       int64_t kernarg = m.getInt(".kernarg_segment_size", k.kernargBytes);
       if (kernarg < 0 || kernarg > (1 << 16))
@@ -284,8 +320,11 @@ struct Loader {
                         static_cast<uint32_t>(a.getInt(".size")), a.getStr(".name"),
                         a.getStr(".value_kind")};
           if (uint64_t(arg.offset) + arg.size > k.kernargBytes ||
-              (arg.kind.compare(0, 7, "hidden_") == 0 && arg.size > 8))
+              (arg.hidden() && arg.size > 8))
             bad("argument outside the kernarg segment of " + k.name);
+          if (arg.hidden() && arg.size != 8 && arg.isPointer())
+            bad(format("the hidden pointer %s of %s has %u bytes", arg.kind.c_str(),
+                       k.name.c_str(), arg.size));
           k.args.push_back(arg);
         }
     }
@@ -296,16 +335,20 @@ struct Loader {
     mapSegments();
     relocate();
     for (const Symbol &s : readSymbols()) {
-      if (s.sym.st_shndx == SHN_UNDEF || s.sym.st_shndx == SHN_ABS)
-        continue;
+      if (s.sym.st_shndx == SHN_UNDEF || s.sym.st_shndx >= SHN_LORESERVE)
+        continue; // no address of the image
       unsigned type = ELF64_ST_TYPE(s.sym.st_info);
       bool isDescriptor = s.name.size() > 3 && s.name.compare(s.name.size() - 3, 3, ".kd") == 0;
       if (type == STT_FUNC)
-        object.functions[object.bias + s.sym.st_value] = s.name;
+        object.functions[object.bias + s.sym.st_value] = std::string(s.name);
       else if (isDescriptor && type == STT_OBJECT && s.sym.st_size == 64)
         readDescriptor(s);
-      else if (type == STT_OBJECT && !s.name.empty())
-        object.globals[s.name] = GlobalSymbol{object.bias + s.sym.st_value, s.sym.st_size};
+      else if (type == STT_OBJECT && !s.name.empty()) {
+        if (!contains(s.sym.st_value, s.sym.st_size))
+          bad("global " + std::string(s.name.substr(0, 200)) + " lies outside the image");
+        object.globals[std::string(s.name)] =
+            GlobalSymbol{object.bias + s.sym.st_value, s.sym.st_size};
+      }
     }
     addMetadata(readMetadata());
   }

@@ -19,6 +19,13 @@ namespace flysim {
 struct KernelArg {
   uint32_t offset = 0, size = 0;
   std::string name, kind; ///< kind: "by_value", "global_buffer", "hidden_..."
+
+  bool hidden() const { return kind.compare(0, 7, "hidden_") == 0; }
+  /// A hidden argument that the runtime fills with an address.
+  bool isPointer() const {
+    return kind == "hidden_printf_buffer" || kind == "hidden_hostcall_buffer" ||
+           kind == "hidden_heap_v1" || kind == "hidden_multigrid_sync_arg";
+  }
 };
 
 /// The fields of the 64-byte kernel descriptor plus the kernel's metadata.
@@ -75,10 +82,6 @@ public:
 private:
   CodeObject() = default;
 };
-
-/// Size of the ELF file at `data` from its headers (module loading from a pointer
-/// has no size argument). 0 when it is no ELF.
-size_t elfSize(const void *data);
 
 /// The code object for `arch` in an ELF file or a clang offload bundle (compressed ones
 /// too). Empty, with the reason in `why`, when a bundle has none; raises InvalidImage for

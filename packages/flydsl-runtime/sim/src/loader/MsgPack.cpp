@@ -48,10 +48,10 @@ public:
         float f;
         uint32_t bits = static_cast<uint32_t>(n);
         memcpy(&f, &bits, 4);
-        out.real = f;
-      } else {
-        memcpy(&out.real, &n, 8);
+        double wide = f;
+        memcpy(&n, &wide, 8);
       }
+      out.integer = static_cast<int64_t>(n);
       return true;
     }
     case 0xcc:
@@ -100,28 +100,29 @@ private:
     if (static_cast<uint64_t>(end - p) < size)
       return false;
     out.kind = MsgValue::Str;
-    out.str.assign(reinterpret_cast<const char *>(p), size);
+    out.str = std::string_view(reinterpret_cast<const char *>(p), size);
     p += size;
     return true;
   }
   bool array(MsgValue &out, uint64_t count, int depth) {
     out.kind = MsgValue::Array;
-    // Every element takes at least one byte, which bounds the allocation.
-    if (count > static_cast<uint64_t>(end - p))
-      return false;
-    out.items.resize(count);
-    for (MsgValue &item : out.items)
-      if (!value(item, depth + 1))
+    for (uint64_t i = 0; i < count; ++i) {
+      out.items.emplace_back();
+      if (!value(out.items.back(), depth + 1))
         return false;
+    }
     return true;
   }
   bool map(MsgValue &out, uint64_t count, int depth) {
     out.kind = MsgValue::Map;
     for (uint64_t i = 0; i < count; ++i) {
-      MsgValue key, item;
-      if (!value(key, depth + 1) || !value(item, depth + 1) || key.kind != MsgValue::Str)
+      MsgValue key;
+      if (!value(key, depth + 1) || key.kind != MsgValue::Str)
         return false;
-      out.fields[key.str] = std::move(item);
+      out.keys.push_back(key.str);
+      out.items.emplace_back();
+      if (!value(out.items.back(), depth + 1))
+        return false;
     }
     return true;
   }

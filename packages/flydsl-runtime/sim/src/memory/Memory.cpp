@@ -2,7 +2,6 @@
 
 #include "memory/Memory.h"
 
-#include "check/Checks.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -238,6 +237,27 @@ bool AddressSpace::lookupHost(uint64_t addr, uint64_t size, bool write, Region &
   return false;
 }
 
+bool AddressSpace::hostMapping(uint64_t addr, Region &out) {
+  {
+    std::shared_lock lock(mutex);
+    auto it = allocations.upper_bound(addr);
+    if (it != allocations.begin() &&
+        addr < std::prev(it)->second.mapBase + std::prev(it)->second.mapSize)
+      return false;
+  }
+  return lookupHost(addr, 1, false, out);
+}
+
+uint64_t AddressSpace::readableFrom(uint64_t addr) {
+  std::unique_lock lock(mutex);
+  readHostMaps();
+  uint64_t end = addr;
+  for (const Region &r : hostMaps)
+    if (r.lo <= end && end < r.hi)
+      end = r.hi;
+  return end - addr;
+}
+
 void AddressSpace::readHostMaps() {
   hostMaps.clear();
   FILE *file = fopen("/proc/self/maps", "re");
@@ -301,8 +321,13 @@ bool AccessCache::find(AddressSpace &space, uint64_t addr, uint64_t size, bool w
     r = *std::prev(it);
     return true;
   }
-  // A launch that is checked for bounds may not read other host memory either.
-  if (write || (requestedChecks() & kCheckOob) || !space.lookup(addr, size, false, r))
+  for (const auto &owner : own)
+    for (const Region &x : owner.second)
+      if (addr >= x.lo && addr < x.hi && size <= x.hi - addr) {
+        r = x;
+        return true;
+      }
+  if (write || !readsHost || !space.lookup(addr, size, false, r))
     return false;
   r.writable = false;
   return true;
@@ -313,9 +338,8 @@ bool AccessCache::miss(uint64_t addr, uint64_t size, bool write) {
   if (space.generation() != gen)
     refresh();
   Region r;
-  bool exact = write || (requestedChecks() & kCheckOob);
   if (hostWritable ? !find(space, addr, size, write, r) : !space.lookup(addr, size, write, r))
-    if (exact || !space.lookupPages(addr, size, r))
+    if (write || exact || !space.lookupPages(addr, size, r))
       return false;
   entries[next] = r;
   next = (next + 1) % kEntries;

@@ -1,8 +1,9 @@
 //===- Memory.h - the simulated device's address space ---------*- C++ -*-===//
 //
 // Device addresses are host addresses. Device allocations are mapped between
-// guard pages and checked to the byte; any other address is accepted if the host
-// process has it mapped with the right permission (NumPy arrays, stack buffers).
+// guard pages and checked to the byte, registered host memory too. Other host memory
+// is out of reach unless the launch says otherwise: it may state arrays (NumPy's), or
+// that whatever the process has mapped will do.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_MEMORY_MEMORY_H
@@ -71,6 +72,10 @@ public:
   /// As `lookup` for a read that may end behind an allocation, within its last page, as
   /// on hardware (which knows pages, not allocations).
   bool lookupPages(uint64_t addr, uint64_t size, Region &out);
+  /// How many bytes from `addr` on the process may read, whatever they are.
+  uint64_t readableFrom(uint64_t addr);
+  /// The mapping of host memory that is no allocation around `addr`; false if there is none.
+  bool hostMapping(uint64_t addr, Region &out);
   /// Words that describe where `addr` lies, for error messages.
   std::string describe(uint64_t addr) const;
 
@@ -106,9 +111,16 @@ public:
   }
   /// Drops every entry if the table changed; called at the start of a launch.
   void refresh();
-  /// Host memory (outside device allocations) may be written in these ranges only,
-  /// which are sorted and outlive the cache.
-  void limitHostWrites(const std::vector<Region> *ranges) { hostWritable = ranges; }
+  /// Host memory (outside device allocations) may be written in these ranges only, which are
+  /// sorted and outlive the cache, and read there or, if `readsAll`, wherever it is mapped.
+  void limitHost(const std::vector<Region> *ranges, bool readsAll) {
+    hostWritable = ranges;
+    readsHost = readsAll;
+  }
+  /// Memory that stands for LDS and scratch in a second execution of the kernel, by its owner.
+  void setOwn(const void *owner, std::vector<Region> regions) { own[owner] = std::move(regions); }
+  /// Reads that end behind an allocation, within its last page, are errors.
+  void exactReads(bool on) { exact = on; }
 
 private:
   bool miss(uint64_t addr, uint64_t size, bool write);
@@ -118,6 +130,8 @@ private:
   unsigned next = 0;
   uint64_t gen = 0;
   const std::vector<Region> *hostWritable = nullptr;
+  bool readsHost = true, exact = false;
+  std::map<const void *, std::vector<Region>> own;
 };
 
 } // namespace flysim

@@ -254,11 +254,13 @@ LdsCost LdsCosts::find(size_t index, Wave &w, const Inst &inst, const InstInfo &
 uint64_t describeTensor(Wave &w, const Inst &inst, std::vector<Run> &out) {
   out.clear();
   Tensor t = decodeTensor(w, inst);
+  // More than any LDS holds: descriptors are data, and may claim tiles that take hours to walk.
+  constexpr uint32_t kMostMoved = 16u << 20;
   uint64_t ldsBytes = 0;
   if (!t.valid)
     return 0;
   for (uint32_t n = 0; n < t.iterations; ++n)
-    forElements(t, t.global + n * t.globalIncrement, 0, false, [&](uint64_t address, uint64_t) {
+    forElements(t, t.global + n * t.globalIncrement, 0, false, kMostMoved, [&](uint64_t address, uint64_t) {
       ldsBytes += t.elementBytes;
       if (!address)
         return;

@@ -10,15 +10,16 @@ namespace flysim {
 
 namespace {
 
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL};
-struct sigaction previous[3];
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+constexpr int kCount = sizeof kSignals / sizeof kSignals[0];
+struct sigaction previous[kCount];
 
 void handler(int signal, siginfo_t *info, void *context) {
   if (CrashGuard *guard = activeGuard()) {
     guard->address = reinterpret_cast<uint64_t>(info->si_addr);
     siglongjmp(guard->env, 1);
   }
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     if (kSignals[i] != signal)
       continue;
     const struct sigaction &old = previous[i];
@@ -26,8 +27,10 @@ void handler(int signal, siginfo_t *info, void *context) {
       old.sa_sigaction(signal, info, context);
     } else if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
       // Running the faulting instruction again under the default action ends the
-      // process as if we had never been here.
+      // process as if we had never been here. What a call has sent comes no second time.
       ::signal(signal, SIG_DFL);
+      if (info->si_code <= 0)
+        ::raise(signal);
     } else {
       old.sa_handler(signal);
     }
@@ -44,7 +47,7 @@ CrashGuard *&activeGuard() {
 void installCrashHandler() {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     struct sigaction now;
     if (sigaction(kSignals[i], nullptr, &now) || now.sa_sigaction == handler)
       continue;

@@ -1,9 +1,9 @@
 //===- CrashGuard.h - host memory faults as errors -------------*- C++ -*-===//
 //
-// Simulated code reaches host memory directly, and LLVM's disassembler does not
-// survive every malformed instruction. Work done under protectedCall() turns a
-// SIGSEGV, SIGBUS or SIGILL of the calling thread into a return value. Signals of
-// other code go to the handler that was there before.
+// Simulated code reaches host memory directly, and LLVM survives neither every malformed
+// instruction nor every malformed debug section. Work done under protectedCall() turns a
+// fault of the calling thread, a failed assertion or a fatal error of LLVM among them, into
+// a return value. Signals of other code go to the handler that was there before.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_SUPPORT_CRASHGUARD_H

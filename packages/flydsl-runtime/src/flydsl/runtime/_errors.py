@@ -18,8 +18,8 @@ class HipError(RuntimeError):
         self.name = name
 
 
-# The first line of a fault: "..., file.py:12, workgroup (0,0,0), ..."; elsewhere ", source file.py:12, workgroup".
-_PLACE = re.compile(r", (?:source )?([^\n]+?):(\d+), workgroup \(")
+# In the first line of a fault: "..., file.py:12, workgroup (0,0,0), ...", or "..., source file.py:12, workgroup ...".
+_PLACE = re.compile(r", ([^\n]+?):(\d+), workgroup \(")
 
 
 class SimulatorError(HipError):
@@ -33,7 +33,7 @@ class SimulatorError(HipError):
         self.source: tuple[str, int] | None = None
         found = _PLACE.search(message)
         if found is not None:
-            file, line = found.group(1).rpartition(", ")[2], int(found.group(2))
+            file, line = found.group(1).rpartition(", ")[2].removeprefix("source "), int(found.group(2))
             self.source = (file, line)
             text = linecache.getline(file, line).strip()  # of notebook cells as well
             if text:

@@ -1,7 +1,7 @@
 """The compiled artifact: one self-describing file, checked on every read, launched without a compiler.
 
-Layout: magic (8 bytes), header length (8 bytes, little endian), header (JSON, UTF-8), code object,
-SHA-256 of everything before. Nothing in the file is executed by reading it.
+Layout: magic (8 bytes), header length (8 bytes, little endian), header (JSON, UTF-8), code object, traced IR
+(zlib, may be absent), SHA-256 of everything before. Nothing in the file is executed by reading it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class Artifact:
         metadata: whatever else describes it (kernel names, times, versions, inputs).
         parameters: names of the function's parameters in order.
         positions: for each argument of the plan its position among the parameters.
+        source: text of the traced IR, compressed by `zlib`; empty in artifacts that are shipped.
     """
 
     name: str
@@ -47,16 +49,22 @@ class Artifact:
     metadata: dict[str, Any] = field(default_factory=dict)
     parameters: list[str] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
+    source: bytes = b""
+
+    @property
+    def source_ir(self) -> str:
+        """Text of the IR as it was traced, before any pass; empty where the artifact does not hold it."""
+        return zlib.decompress(self.source).decode() if self.source else ""
 
     def to_bytes(self) -> bytes:
         """The file content."""
         header = {
             "format": FORMAT, "name": self.name, "arch": self.arch, "plan": self.plan, "key": self.key,
             "parameters": self.parameters, "positions": self.positions, "metadata": self.metadata,
-            "hsaco_size": len(self.hsaco),
+            "hsaco_size": len(self.hsaco), "source_size": len(self.source),
         }  # fmt: skip
         text = json.dumps(header, separators=(",", ":")).encode()
-        body = MAGIC + len(text).to_bytes(8, "little") + text + self.hsaco
+        body = MAGIC + len(text).to_bytes(8, "little") + text + self.hsaco + self.source
         return body + hashlib.sha256(body).digest()
 
     @classmethod
@@ -82,15 +90,16 @@ class Artifact:
             header = json.loads(data[start:end])
         except (ValueError, UnicodeDecodeError):
             raise ArtifactError("damaged: the header is no JSON") from None
-        hsaco = bytes(view[end:-_DIGEST])
+        code = bytes(view[end:-_DIGEST])
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             found = header.get("format") if isinstance(header, dict) else None
             raise ArtifactError(f"format {found} is not the format {FORMAT} of this version")
-        if header.get("hsaco_size") != len(hsaco):
+        size = header.get("hsaco_size")
+        if not isinstance(size, int) or size < 0 or size + header.get("source_size", 0) != len(code):
             raise ArtifactError("damaged: the code object has another size than the header says")
         try:
-            return cls(header["name"], header["arch"], header["plan"], hsaco, header["key"],
-                       header.get("metadata", {}), header["parameters"], header["positions"])  # fmt: skip
+            return cls(header["name"], header["arch"], header["plan"], code[:size], header["key"],
+                       header.get("metadata", {}), header["parameters"], header["positions"], code[size:])  # fmt: skip
         except KeyError as error:
             raise ArtifactError(f"damaged: the header has no {error}") from None
 

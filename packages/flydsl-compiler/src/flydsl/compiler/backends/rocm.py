@@ -57,8 +57,6 @@ class RocmBackend(BaseBackend):
             "use-bare-ptr-memref-call-conv=true}"
         )
         device = f"gpu.module(convert-scf-to-cf,cse,{to_rocdl},fly-rocdl-cluster-attr)"
-        line_tables = "ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"
-        lines = [line_tables] if env.debug.enable_debug_info else []
         return [
             "fly-rewrite-func-signature",
             # Braces end the stage's name: dumps keep their numbers.
@@ -72,8 +70,9 @@ class RocmBackend(BaseBackend):
             "canonicalize{max-iterations=10},gpu.module(convert-rocdl-fastmath-ops,fly-expand-math)",
             device,
             "convert-scf-to-cf",
+            # Code generation adds the debug scopes, to device functions: the pass that does it ends the process where a
+            # function of the host side, which is none of LLVM's, has an operation at a call site.
             "gpu.module(convert-vector-to-llvm,convert-arith-to-llvm,reconcile-unrealized-casts)",
-            *lines,
         ]
 
     def lower_compile_hints(self, module: Any, *, compile_hints: dict[str, Any]) -> None:

@@ -61,6 +61,10 @@ def run_compile(options: argparse.Namespace, output: Output) -> int:
                      [(e.name, e.arch, ", ".join(e.kernels), f"{e.compile_seconds:.3f}", e.path) for e in found],
                      f"{len(found)} artifacts compiled")  # fmt: skip
         return 0
+    for option, text in (("-o", options.output), ("--c", options.c)):
+        folder = Path(text).parent
+        if text and not folder.is_dir():
+            raise CliError(f"{option} {text}: there is no folder {folder}; make it first: mkdir -p {folder}", 2)
     rows = []
     for arch in options.arch.split(","):
         with variables({"ARCH": arch}):

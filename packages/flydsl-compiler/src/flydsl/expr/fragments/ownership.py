@@ -1,8 +1,8 @@
 """Which element of a tile each value of a fragment is: the thread-value layout that a fragment carries.
 
 A *thread-value layout* maps (thread, value) to the colexicographic position in a tile; value `k` is the lane `k` of
-the vector that ``fragment.load()`` gives. It is kept as an attribute of the op that makes the fragment, so it follows
-the value through helpers and loops, and no generated code knows of it.
+the vector that ``fragment.load()`` gives. It is asked of the op that makes the fragment (which has operands or an
+attribute that say it), so it follows the value through helpers and loops, and costs nothing until it is used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import flydsl.layout as algebra
 from flydsl._mlir import ir
+from flydsl._mlir.dialects import fly
 
 from ..values.layout import Layout
 from ..values.tensor import Tensor
@@ -195,14 +196,31 @@ def attach(fragment: Tensor, tv: ThreadValues) -> Tensor:
 
 
 def known_thread_values(fragment: Any) -> ThreadValues | None:
-    """The thread-value layout of a fragment; None if it has none."""
-    if not isinstance(fragment, Tensor) or isinstance(fragment.owner, ir.Block):
+    """The thread-value layout of a fragment, from the op that made it; None if that does not say."""
+    if not isinstance(fragment, ir.Value) or isinstance(fragment.owner, ir.Block):
         return None
-    attributes = fragment.owner.attributes
-    if _LAYOUT not in attributes:
+    op = fragment.owner.operation
+    if _LAYOUT in op.attributes:
+        layout = _parse_layout(ir.StringAttr(op.attributes[_LAYOUT]).value)
+        return ThreadValues(layout, tuple(ir.DenseI64ArrayAttr(op.attributes[_TILE])))
+    if op.name == "fly.make_fragment_like":
+        return known_thread_values(op.operands[0])  # the same elements in the same order
+    if op.name == "fly.mma.make_fragment" and "stages" not in op.attributes:
+        return _of_operand(op.operands[0].type, op.attributes["operand_id"], op.operands[1].type.layout)
+    return None
+
+
+def _of_operand(mma: Any, operand: Any, tile: Any) -> ThreadValues | None:
+    """Of a fragment of an operand of a tile, if that is static and has one mode a dimension."""
+    while isinstance(tile, fly.ComposedLayoutType):
+        tile = tile.outer
+    if not tile.is_static_shape or tile.rank != 2:
         return None
-    layout = _parse_layout(ir.StringAttr(attributes[_LAYOUT]).value)
-    return ThreadValues(layout, tuple(ir.DenseI64ArrayAttr(attributes[_TILE])))
+    shape = tuple(int(algebra.size(mode)) for mode in plain(tile.shape))
+    try:
+        return mma_thread_values(mma, str(operand).split()[-1].rstrip(">").upper(), shape)
+    except ValueError:
+        return None  # what asks for one says that it is not known
 
 
 def thread_values(fragment: Tensor) -> ThreadValues:
@@ -214,8 +232,8 @@ def thread_values(fragment: Tensor) -> ThreadValues:
     found = known_thread_values(fragment)
     if found is None:
         raise ValueError(f"the thread-value layout of {fragment} is not known: make the fragment with make_fragment_A, "
-                         "_B or _C of a static tile (views and make_rmem_tensor do not have one), or give it with "
-                         "thread_values=")  # fmt: skip
+                         "_B or _C of a static tile (views, make_rmem_tensor and fragments that a loop assigns "
+                         "anew do not have one), or give it with thread_values=")  # fmt: skip
     return found
 
 

@@ -85,6 +85,7 @@ from .memory import (
     recast_iter,
     to_llvm_ptr,
 )  # fmt: skip
+from .printing import printf
 from .tuples import (
     ceil_div,
     elem_less,
@@ -147,7 +148,7 @@ from .types import (
     UniversalCopy128b,
     UniversalFMA,
 )  # fmt: skip
-from .util import assume, const_expr, depth, has_none, printf, range_constexpr, rank, static
+from .util import assume, const_expr, depth, has_none, range_constexpr, rank, static
 
 __all__ = [
     # enums

@@ -12,10 +12,12 @@ from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
 from .. import _emit
+from .._matrix_arch import require_matrix_arch
 from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
+from ..values.element import note_stored
 from ..values.int_tuple import to_int_tuple
 from ..values.layout import Tile, static_layout
 from ..values.tensor import Tensor, address_space_of
@@ -118,42 +120,28 @@ def tiled_mma_partition_shape(operand: Any, tiled_mma: TiledMma, shape: Any) -> 
 def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages: int | None = None) -> Tensor:
     """Register fragment for an operand, in the atom's element type; `stages` appends a slowest mode.
 
-    `tensor` is the operand's tile or its static shape: two multiples of the tile of the MMA. The fragment of a static
-    tile (without stages) knows its thread-value layout.
+    `tensor` is the operand's tile or its static shape: two multiples of the tile of the MMA. The registers are in the
+    order of the tile's strides; of a shape, along K for A and B. The fragment of a static tile (without stages) knows
+    its thread-value layout.
     """
     if stages is not None and (not isinstance(stages, int) or stages < 1):
         raise ValueError(f"stages must be a positive int, got {stages!r}")
     if isinstance(tensor, (tuple, list)):
-        tensor = _stand_in(tuple(tensor))
-    fragment = fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
-    if stages is None:
-        _attach_thread_values(fragment, operand, tiled_mma, tensor)
-    return fragment
+        tensor = _stand_in(tuple(tensor), MmaOperand(int(operand)), tiled_mma)
+    return fly.mma_make_fragment(_mma_operand(operand), tiled_mma, _tensor(tensor, "operand"), stages=stages)
 
 
-def _stand_in(shape: tuple[Any, ...]) -> Tensor:
-    """A tensor of a shape, of which only the shape is used."""
+def _stand_in(shape: tuple[Any, ...], operand: Any, tiled_mma: TiledMma) -> Tensor:
+    """A tensor of a shape, of which only the layout is used: registers follow K for operands, M for the accumulator."""
     if len(shape) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in shape):
         raise ValueError(f"the shape of a fragment is two positive ints, got {shape!r}")
+    sizes = tiled_mma.tile_size_mnk.to_py_value()
+    tile = tuple(sizes[i] for i in {"A": (0, 2), "B": (1, 2), "C": (0, 1)}[operand.name])
+    if any(n % t for n, t in zip(shape, tile, strict=True)):
+        raise ValueError(f"a fragment of {operand.name} of shape {shape} is no repetition of the MMA's tile {tile}")
     pointer = fly.PointerType.get(ir.IntegerType.get_signless(8), fly.AddressSpace.Global, 1)
     nowhere = fly.inttoptr(pointer, _emit.constant(ir.IntegerType.get_signless(64), 0))
-    return fly.make_view(nowhere, make_layout(shape, (1, shape[0])))
-
-
-def _attach_thread_values(fragment: Tensor, operand: Any, tiled_mma: TiledMma, tensor: Tensor) -> None:
-    """Let a fragment know its thread-value layout, where the tile is static and has one mode a dimension."""
-    from ..fragments.ownership import attach, mma_thread_values
-
-    layout = tensor.type.layout
-    while isinstance(layout, fly.ComposedLayoutType):
-        layout = layout.outer
-    if not layout.is_static_shape or tensor.rank != 2:
-        return
-    try:
-        tv = mma_thread_values(tiled_mma.type, MmaOperand(int(operand)).name, _extents(tensor))
-    except (algebra.LayoutError, ValueError):
-        return  # no thread-value layout, so what asks for one says so
-    attach(fragment, tv)
+    return fly.make_view(nowhere, make_layout(shape, (1, shape[0]) if operand == MmaOperand.C else (shape[1], 1)))
 
 
 def _mma_operand(operand: Any) -> Any:
@@ -181,6 +169,8 @@ def _check_predicate(pred: Any) -> Any:
 
 
 _MOVED_BITS = re.compile(r"(?:universal_copy|cdna3\.buffer_copy)<(\d+)")
+#: Copies that can be bounded: those above and direct loads into LDS.
+_BOUNDED_BITS = re.compile(r"(?:universal_copy|cdna3\.buffer_copy|buffer_copy_lds|_load_async_lds)<(\d+)")
 
 
 def _mode0_size(layout: Any) -> int:
@@ -210,20 +200,38 @@ def _check_capacity(atom: Any, *operands: Tensor) -> None:
 
 
 @dsl_loc_tracing
-def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **state: Any) -> None:
+def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = None, **state: Any) -> None:
     """Copy a tensor with one atom call per piece; `state` sets atom fields first.
 
     `src` and `dst` have equal rank: mode 0 holds the values of an atom, the others are iterated. A false
     entry of `pred` (Boolean register tensor) skips its access: a register destination keeps its contents.
+
+    `bounds` stops the copy at the edge of the tensor that the view in memory was cut from: one limit per mode of that
+    tensor (an int, a run-time integer, or None for a mode that is never left), or True for its shape. What lies
+    beyond is loaded as zero and not stored. An access that a limit may split is narrowed, down to one element; through
+    a buffer tensor none of them takes a branch. The view must come from its tensor by slices, divides and partitions.
+
+    A copy converts nothing: both sides have one element type. An integer of the same width copies the bits.
     """
     atom = _with_state(_copy_atom_of(copy_atom), state)
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
+    note_stored(dst)
     if src.rank != dst.rank:
         raise ValueError(f"copy: src has rank {src.rank} and dst has rank {dst.rank} ({src} -> {dst})")
     if "fly_rocdl.cdna5.tensor_" in str(atom.type):
+        if bounds is not None:
+            raise ValueError("tensor copies take no bounds: theirs are in the atom (boundary_check)")
         _tensor_copy(atom, _tensor(src, "src"), _tensor(dst, "dst"), pred)
         return
     _check_capacity(atom, src, dst)
+    if bounds is not None and bounds is not False:
+        if pred is not None:
+            raise ValueError("copy takes pred= or bounds=, not both")
+        from .bounds import bounded_copy
+
+        moved = _BOUNDED_BITS.search(str(atom.type))
+        bounded_copy(atom, src, dst, bounds, int(moved.group(1)) if moved else None)
+        return
     fly.copy(atom, src, dst, pred=_check_predicate(pred))
 
 
@@ -264,15 +272,17 @@ def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **st
     """Exactly one atom call between rank-1 views of contiguous elements."""
     atom = _with_state(_copy_atom_of(copy_atom), state)
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
+    note_stored(dst)
     _check_capacity(atom, src, dst)
     fly.copy_atom_call(atom, src, dst, pred=_check_predicate(pred))
 
 
 def _mma_atom_of(mma: Any, state: dict[str, Any]) -> Any:
-    if isinstance(mma, TiledMma) and state:
-        return _with_state(fly.get_mma_atom(mma), state)
     if not isinstance(mma, (MmaAtom, TiledMma)):
         raise TypeError(f"an MmaAtom, TiledMma or ThrMma expected, got {type(mma).__name__}")
+    require_matrix_arch(mma)
+    if isinstance(mma, TiledMma) and state:
+        return _with_state(fly.get_mma_atom(mma), state)
     return _with_state(mma, state)
 
 
@@ -291,12 +301,14 @@ def gemm(
 ) -> None:
     """``d = a * b + c`` over fragments: D, C ``(V,M,N)`` with A ``(V,M[,K])``, B ``(V,N[,K])``, or all rank 1.
 
-    `traversal_order` is a GemmTraversalOrder (default NMK: N innermost, K outermost), `traversal_layout` a
+    `traversal_order` is a GemmTraversalOrder or its name in any case, for example ``"kmn_serpentine"`` (default NMK:
+    N innermost, K outermost), `traversal_layout` a
     static layout step -> linear (m, n, k) index; giving both is a ValueError. `atom_callback(atom, (m, n, k))`
     returns the atom of each step. A and B may be ``[fragment, scales]`` for block-scaled MMA.
     """
     if traversal_order is not None and traversal_layout is not None:
         raise ValueError("gemm takes traversal_order or traversal_layout, not both")
+    traversal_order = _traversal_order(traversal_order)
     d, c = _tensor(d, "d"), _tensor(c, "c")
     groups = [_operand_group(a, "a"), _operand_group(b, "b")]
     _check_gemm_ranks(d, groups[0][0], groups[1][0], c)
@@ -307,6 +319,16 @@ def gemm(
         _gemm_steps(atom, d, groups, c, traversal_order, layout, atom_callback)
         return
     fly.gemm(atom, d, *groups, c, traversal_order=order, traversal_layout=layout)
+
+
+def _traversal_order(order: Any) -> Any:
+    """A `GemmTraversalOrder` from itself, its number or its name; ValueError names the known ones."""
+    if not isinstance(order, str):
+        return order
+    names = {str(o.name).lower(): o for o in GemmTraversalOrder}
+    if order.lower() not in names:
+        raise ValueError(f"unknown traversal_order {order!r}; known: {', '.join(names)}")
+    return names[order.lower()]
 
 
 def _extents(fragment: Tensor) -> tuple[int, ...]:

@@ -222,13 +222,12 @@ def dice(src: Any, coord: Any) -> Any:
 
 
 def _unary(name: str, doc: str) -> Callable[[Any], Any]:
-    @dsl_loc_tracing
     def function(layout: Any) -> Any:
         return getattr(fly, name)(layout)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return dsl_loc_tracing(function)
 
 
 coprofile = _unary("coprofile", "Zero tuple with the profile of the codomain.")
@@ -250,7 +249,6 @@ def crd2idx(crd: Any, layout: Any) -> IntTuple:
 
 
 def _index_to_coordinate(name: str, doc: str) -> Callable[[Any, Any], IntTuple]:
-    @dsl_loc_tracing
     def function(index: Any, layout: Any) -> IntTuple:
         return getattr(fly, name)(to_int_tuple(index), _require(layout, (Layout,), "layout"))
 
@@ -303,7 +301,7 @@ def _divide(name: str, doc: str, wildcards: bool = False) -> Callable[[Any, Any]
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return dsl_loc_tracing(function)
 
 
 logical_divide = _divide("logical_divide", "Split each mode into (tile, rest).", wildcards=True)
@@ -313,13 +311,12 @@ flat_divide = _divide("flat_divide", "Split into ``(tile..., rest...)``.")
 
 
 def _product(name: str, doc: str) -> Callable[[Any, Any], Any]:
-    @dsl_loc_tracing
     def function(layout: Any, tiler: Any) -> Any:
         return getattr(fly, name)(layout, _require(tiler, (Layout,), "tiler"))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return dsl_loc_tracing(function)
 
 
 logical_product = _product("logical_product", "Repeat `layout` by `tiler`: ``(layout, repetitions)``.")

@@ -8,14 +8,17 @@ from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
 from .. import _emit
-from .._vector import Vector, numel
+from .._lanes import numel
+from .._vector import Vector
 from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, NumericMeta
 from ..utils.convert import as_ir_value, mlir_type
 from ..values.base import FlyValue
+from ..values.bounds import check_coordinate
+from ..values.element import element_class_of, note_element_class, note_stored
 from ..values.int_tuple import IntTuple, check_profile, is_congruent, to_int_tuple
 from ..values.layout import ComposedLayout, Layout, Swizzle
-from ..values.tensor import Pointer, Tensor, address_space_of, convert_for_store, element_class
+from ..values.tensor import Pointer, Tensor, address_space_of, convert_for_store
 
 # AMDGPU LLVM address spaces.
 _LLVM_SPACE = {"Generic": 0, "Global": 1, "Shared": 3, "Register": 5}
@@ -176,7 +179,9 @@ def recast_iter(target: Any, pointer: Pointer) -> Pointer:
     if source.alignment % size:
         raise ValueError(f"recast_iter: {pointer} is aligned to {source.alignment} bytes, {element} needs {size}")
     ty = fly.PointerType.get(element.ir_type, source.address_space, source.alignment)
-    return pointer if ty == source else fly.recast_iter(ty, pointer)
+    if ty == source and element_class_of(pointer) is element:
+        return pointer
+    return note_element_class(fly.recast_iter(ty, pointer), element)
 
 
 @dsl_loc_tracing
@@ -184,7 +189,7 @@ def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
     """Load a scalar, or a vector for a Vector alias or vector type; the requested class is kept."""
     _require(pointer, Pointer, "ptr_load's operand")
     if result_type is None:
-        result_type = element_class(pointer.type.element_type)
+        result_type = element_class_of(pointer)
     value = fly.ptr_load(mlir_type(result_type), pointer)
     if isinstance(result_type, ir.Type):
         return value if isinstance(value, Vector) else Numeric.from_python_value(value)
@@ -198,6 +203,7 @@ def ptr_store(value: Any, pointer: Pointer) -> None:
     stored = convert_for_store(value, element)
     if _packed_bits(stored.type) and _space_name(pointer) != "Register":
         raise _packed_error(_packed_bits(stored.type), "a store of one element")
+    note_stored(pointer)
     fly.ptr_store(stored, pointer)
 
 
@@ -230,17 +236,7 @@ def make_fragment_like(x: Any, dtype: Any = None) -> Tensor:
         raise ValueError(f"make_fragment_like needs a static shape, got {x}")
     attr = None if dtype is None else ir.TypeAttr.get(mlir_type(dtype))
     fragment = fly.make_fragment_like(x, dtype=attr)
-    _inherit_thread_values(x, fragment)
-    return fragment
-
-
-def _inherit_thread_values(x: Any, fragment: Tensor) -> None:
-    """What is made like a fragment holds the same elements in the same order."""
-    from ..fragments.ownership import attach, known_thread_values
-
-    tv = known_thread_values(x)
-    if tv is not None:
-        attach(fragment, tv)
+    return note_element_class(fragment, dtype) if isinstance(dtype, NumericMeta) else fragment
 
 
 # --------------------------------------------------------------------------- memory references
@@ -257,6 +253,7 @@ def memref_alloca(memref_type: ir.Type, layout: Any) -> Tensor:
 def _access_index(memref: Tensor, idx: Any) -> IntTuple:
     if isinstance(idx, IntTuple):
         return idx
+    check_coordinate(memref, idx)
     index = to_int_tuple(idx)
     if not index.is_leaf and not is_congruent(index, memref, weak=True):
         rank = memref.rank
@@ -274,7 +271,7 @@ def memref_load(memref: Tensor, idx: Any) -> Any:
     value = fly.memref_load(memref, index)
     if isinstance(value, (IntTuple, Vector)):
         return value
-    return Numeric.from_python_value(value)
+    return element_class_of(memref)(value)
 
 
 @dsl_loc_tracing
@@ -283,6 +280,7 @@ def memref_store(value: Any, memref: Tensor, idx: Any) -> None:
     element = _require(memref, Tensor, "memref_store's target")._memref_type("storage").element_type
     index = _access_index(memref, idx)
     _check_packed_access(memref, index, store=True)
+    note_stored(memref)
     fly.memref_store(convert_for_store(value, element), memref, index)
 
 
@@ -299,7 +297,8 @@ def _static_plain_shape(memref: Tensor, what: str) -> Any:
 def memref_load_vec(memref: Tensor) -> Vector:
     """All elements as a Vector; lane k is the element at colexicographic coordinate k."""
     shape = _static_plain_shape(_require(memref, Tensor, "memref_load_vec's operand"), "a vector load")
-    return Vector(fly.memref_load_vec(memref), shape)
+    value = fly.memref_load_vec(memref)
+    return Vector(value, shape, None if memref.is_coord_tensor else element_class_of(memref), order="colex")
 
 
 @dsl_loc_tracing
@@ -317,6 +316,7 @@ def memref_store_vec(vector: Any, memref: Tensor) -> None:
         lanes *= extent
     if lanes != numel(shape):
         raise ValueError(f"cannot store {lanes} lanes to the {numel(shape)} elements of {memref}")
+    note_stored(memref)
     fly.memref_store_vec(value, memref)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
-from .._emit import UNSET
-from .._lazy import protocol
 from ..meta import dsl_loc_tracing
 from ..numeric import Numeric
 from ..values.base import FlyValue
@@ -61,52 +59,3 @@ def static(ty: ir.Type) -> Any:
 def assume(result_type: ir.Type, dst: Any, src: Any) -> Any:
     """Reserved: carries a value with a refined type."""
     return fly.assume(result_type, dst, src)
-
-
-def _literal(arg: Any) -> str | None:
-    """Text of an argument that is known while tracing, else None."""
-    if isinstance(arg, str):
-        return arg
-    if isinstance(arg, type):
-        return arg.__name__
-    if isinstance(arg, (bool, int, float)):
-        return str(arg)
-    return None
-
-
-def _print_operand(arg: Any) -> ir.Value:
-    if isinstance(arg, ir.Value):
-        return arg
-    if isinstance(arg, Numeric):
-        return arg.ir_value()
-    try:
-        values = protocol.extract_to_ir_values(arg)
-    except TypeError as error:
-        raise ValueError(f"printf cannot print a {type(arg).__name__}") from error
-    if len(values) != 1:
-        raise ValueError(f"printf cannot print a {type(arg).__name__}: it has {len(values)} IR values")
-    return values[0]
-
-
-@dsl_loc_tracing
-def printf(*args: Any, format_str: Any = UNSET) -> None:
-    """Print at run time. ``printf(fmt, *args)`` with ``{}`` placeholders; without a format, the values.
-
-    Strings, types and Python numbers are substituted while tracing.
-    """
-    if format_str is UNSET:
-        if args and isinstance(args[0], str):
-            format_str, args = args[0], args[1:]
-        else:
-            format_str = " ".join(["{}"] * len(args))
-    pieces = format_str.split("{}")
-    if len(pieces) - 1 != len(args):
-        raise ValueError(f"printf: {len(pieces) - 1} placeholders in {format_str!r} but {len(args)} arguments")
-    text, operands = pieces[0], []
-    for arg, piece in zip(args, pieces[1:], strict=True):
-        literal = _literal(arg)
-        if literal is None:
-            operands.append(_print_operand(arg))
-            literal = "{}"
-        text += literal + piece
-    fly.print_(text, operands)

@@ -42,6 +42,9 @@ __all__ = [
 
 # The dialect module names its op classes like the instructions; the function forms take their place.
 globals().update({name: _matrix.wrapper(name) for name in _matrix.WRAPPED})
+wmma_scale_f32_16x16x128_f8f6f4 = _matrix.wmma_scale_f32_16x16x128_f8f6f4
+wmma_scale_f32_32x16x128_f4 = _matrix.wmma_scale_f32_32x16x128_f4
+wmma_f32_16x16x128_fp8_fp8 = _matrix.wmma_f32_16x16x128_fp8_fp8
 
 # Wrappers outside the stable list.
 UNSTABLE = (AddressSpace, TargetAddressSpace, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt)
@@ -52,6 +55,8 @@ _LAZY = ("cluster", "tdm_ops", "experimental")
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
+    if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
+        return getattr(importlib.import_module("flydsl._mlir.dialects.fly_rocdl"), name)
     # The generated builders: the module is loaded when the first of them is used.
     if not name.startswith("__"):
         from ._raw import lookup

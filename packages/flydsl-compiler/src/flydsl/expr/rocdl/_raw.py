@@ -30,6 +30,7 @@ def _normal(name: str) -> str:
 @functools.cache
 def _operand_positions(builder: FunctionType) -> tuple[frozenset[int], frozenset[str]]:
     """Which parameters of a generated builder are operands of its op: positions and names."""
+    builder = inspect.unwrap(builder)
     op = next((c for n in builder.__code__.co_names if isinstance(c := getattr(dialect, n, None), type)), None)
     operands = set()
     for cls in op.__mro__ if op is not None else ():
@@ -67,7 +68,24 @@ def wrap(builder: FunctionType) -> Callable[..., Any]:
         converted = [_convert(a, i in positions) for i, a in enumerate(args)]
         return builder(*converted, **{k: _convert(v, k in names) for k, v in kwargs.items()})
 
+    call.__doc__ = builder.__doc__ or _describe(builder)
     return dsl_loc_tracing(call)
+
+
+def _describe(builder: FunctionType) -> str:
+    """A docstring for a generated builder: the operation, its operands and its attributes."""
+    _, operands = _operand_positions(builder)
+    rest = [n for n in inspect.signature(builder).parameters if n not in operands and n not in ("loc", "ip", "results")]
+    op = next((c for n in builder.__code__.co_names if isinstance(c := getattr(dialect, n, None), type)), None)
+    name = getattr(op, "OPERATION_NAME", builder.__name__)
+    given = [n for n in inspect.signature(builder).parameters if n in operands]
+    text = f"The operation ``{name}`` as LLVM has it: one instruction or intrinsic of the wave.\n\n"
+    operands_text = ", ".join(given) or "none"
+    text += f"Operands (DSL values, numbers or IR values, by lane unless the instruction is scalar): {operands_text}."
+    if rest:
+        text += f" Constants and result types: {', '.join(rest)}."
+    return text + (" Offsets and sizes are those of the instruction set manual. An architecture without the "
+                   "instruction is an error when code is generated.")  # fmt: skip
 
 
 @functools.cache
@@ -76,6 +94,10 @@ def lookup(name: str) -> Any:
     value = getattr(dialect, name)
     if isinstance(value, FunctionType) and value.__module__.endswith("_ops_gen"):
         return wrap(value)
+    if isinstance(value, type) and not value.__doc__ and hasattr(value, "OPERATION_NAME"):
+        value.__doc__ = (
+            f"The class of ``{value.OPERATION_NAME}`` operations, for code that walks IR; build with the function."
+        )
     return value
 
 

@@ -32,27 +32,35 @@ def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
 
 
 def BufferCopy8b(cache_modifier: int = 0) -> ir.Type:
-    """Copy of one byte to or from a buffer tensor. State: ``soffset`` (elements)."""
+    """`BufferCopy` of 8 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy bits."""
     return BufferCopy(8, cache_modifier)
 
 
 def BufferCopy16b(cache_modifier: int = 0) -> ir.Type:
-    """Copy of 2 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
+    """`BufferCopy` of 16 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(16, cache_modifier)
 
 
 def BufferCopy32b(cache_modifier: int = 0) -> ir.Type:
-    """Copy of 4 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
+    """`BufferCopy` of 32 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(32, cache_modifier)
 
 
 def BufferCopy64b(cache_modifier: int = 0) -> ir.Type:
-    """Copy of 8 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
+    """`BufferCopy` of 64 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(64, cache_modifier)
 
 
 def BufferCopy128b(cache_modifier: int = 0) -> ir.Type:
-    """Copy of 16 bytes to or from a buffer tensor. State: ``soffset`` (elements)."""
+    """`BufferCopy` of 128 bits a lane, on every architecture. ``cache_modifier``: the instruction's cache policy
+    bits.
+    """
     return BufferCopy(128, cache_modifier)
 
 
@@ -69,7 +77,7 @@ def BufferCopyLDS(bit_size: int) -> ir.Type:
 
 
 def BufferCopyLDS32b() -> ir.Type:
-    """Direct copy of 4 bytes a lane from a buffer tensor to LDS (not on gfx11 and gfx120x)."""
+    """`BufferCopyLDS` of 32 bits a lane (gfx942, gfx950): lane n writes dword n behind the wave's LDS address."""
     return BufferCopyLDS(32)
 
 
@@ -79,7 +87,7 @@ def BufferCopyLDS64b() -> ir.Type:
 
 
 def BufferCopyLDS128b() -> ir.Type:
-    """Direct copy of 16 bytes a lane from a buffer tensor to LDS (gfx950 only)."""
+    """`BufferCopyLDS` of 128 bits a lane (gfx950): lane n writes the n-th 16 bytes behind the wave's LDS address."""
     return BufferCopyLDS(128)
 
 
@@ -89,17 +97,17 @@ def BufferAtomic(atomic_op: Any, val_type: Any) -> ir.Type:
 
 
 def BufferAtomicAdd(val_type: Any) -> ir.Type:
-    """Atomic addition of elements of `val_type` in a buffer tensor. State: ``soffset``."""
+    """`BufferAtomic` that leaves the sum in memory; ``val_type``: a Numeric class or IR type of one element."""
     return BufferAtomic(AtomicOp.Add, val_type)
 
 
 def BufferAtomicMax(val_type: Any) -> ir.Type:
-    """Atomic maximum of elements of `val_type` in a buffer tensor. State: ``soffset``."""
+    """`BufferAtomic` that leaves the maximum in memory; ``val_type``: a Numeric class or IR type of one element."""
     return BufferAtomic(AtomicOp.Max, val_type)
 
 
 def BufferAtomicMin(val_type: Any) -> ir.Type:
-    """Atomic minimum of elements of `val_type` in a buffer tensor. State: ``soffset``."""
+    """`BufferAtomic` that leaves the minimum in memory; ``val_type``: a Numeric class or IR type of one element."""
     return BufferAtomic(AtomicOp.Min, val_type)
 
 
@@ -111,12 +119,9 @@ def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
 def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir.Type:
     """Wave64 matrix instruction of CDNA: A and B of one type, accumulator f32 by default.
 
-    Raises ValueError on a target without MFMA, or without this shape.
+    Where it is used (`fx.gemm`, `fx.mma_atom_call`), a target without MFMA, or without this shape, is a ValueError.
     """
-    require_arch("MFMA", "gfx9", instead="; use fx.rocdl.WMMA")
     ab = mlir_type(elem_ty_ab)
-    if (m, n, k) in ((16, 16, 32), (32, 32, 16)) and str(ab) in ("f16", "bf16"):
-        require_arch(f"MFMA {m}x{n}x{k} {ab}", "gfx95", instead=f"; use {m}x{n}x{k // 2}")
     return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc))
 
 
@@ -135,10 +140,12 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
     return cls.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
 
 
-def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None,
-              **options: Any) -> ir.Type:  # fmt: skip
+def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
+              opsel_a: int = 0, opsel_b: int = 0, mod_c: int = 0, reuse_a: bool = False, reuse_b: bool = False,
+              block_size: int = 32) -> ir.Type:  # fmt: skip
     """Block-scaled matrix instruction of gfx1250. State: ``scale_a``, ``scale_b``."""
-    require_arch("WMMAScale", "gfx1250")
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
-    return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
+    return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(
+        m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
+    )

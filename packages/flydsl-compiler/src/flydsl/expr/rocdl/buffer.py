@@ -7,7 +7,7 @@ from typing import Any
 from flydsl._mlir import ir
 
 from .. import _emit
-from .._lazy import fly_rocdl
+from .._lazy import arith, fly_rocdl
 from .._target import is_rdna, target_arch
 from ..meta import dsl_loc_tracing, note_buffer_argument
 from ..numeric import Int64
@@ -52,10 +52,13 @@ def make_buffer_ptr(ptr: Pointer, num_records_bytes: Any = None) -> Pointer:
 
 
 @dsl_loc_tracing
-def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_bytes: Any = None) -> Tensor:
+def make_buffer_tensor(tensor: Tensor, max_size: bool = False, *, num_records_bytes: Any = None) -> Tensor:
     """The tensor through a buffer resource, same layout.
 
-    `num_records_bytes` is the checked size; with ``max_size=False`` it is derived from the layout's cosize.
+    The resource ends with the last element of the layout: a load beyond it gives zero, a store there does nothing.
+    `num_records_bytes` is another size, and ``max_size=True`` gives 4 GiB, for views that reach beyond the tensor.
+    An access of several words that the end splits loads zero for the word that holds it: the last of an odd number of
+    16-bit elements is reached by a copy of 16 bits (which `fx.copy` chooses with ``bounds=``).
     Offsets have 32 bits: a launch refuses an argument of over 4 GiB that is used whole. Slice it before.
     """
     if not isinstance(tensor, Tensor):
@@ -70,6 +73,9 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = True, *, num_records_byt
         # In 64 bits: tensors over 2 GiB must not wrap.
         elements = elements if isinstance(elements, int) else Int64(elements)
         num_records_bytes = (elements * bits + 7) // 8 if bits % 8 else elements * (bits // 8)
+        if not isinstance(num_records_bytes, int):  # 4 GiB exactly would be 0 in the 32 bits of the descriptor
+            largest = _emit.constant(_int_type(64), MAX_RECORDS)
+            num_records_bytes = Int64(arith.MinUIOp(num_records_bytes.ir_value(), largest).result)
     return make_view(make_buffer_ptr(get_iter(tensor), num_records_bytes), layout)
 
 

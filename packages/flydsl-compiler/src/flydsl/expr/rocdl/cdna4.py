@@ -24,8 +24,7 @@ __all__ = [
 
 def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
                opsel_a: int = 0, opsel_b: int = 0) -> ir.Type:  # fmt: skip
-    """MX-scaled MFMA. State: ``scale_a``, ``scale_b``."""
-    require_arch("MFMA_Scale", "gfx95")
+    """MX-scaled MFMA of gfx950. State: ``scale_a``, ``scale_b``."""
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpCDNA4_MFMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b)

@@ -16,9 +16,10 @@ from .._lazy import fly_rocdl
 from ..meta import dsl_loc_tracing
 from ..primitive import composition, cosize, crd2idx, group, make_copy_atom, make_tile, size, static
 from ..values.layout import Tile, static_layout
+from .atoms import WMMAScale
 from .utils import require_arch
 
-__all__ = ["TDM", "TensorLoad", "TensorStore", "make_tdm_atom", "make_tiled_tdm_atom", "tdm_partition"]
+__all__ = ["TDM", "TensorLoad", "TensorStore", "make_tdm_atom", "make_tiled_tdm_atom", "tdm_partition", "WMMAScale"]
 # ruff: noqa: N802 - op descriptors are spelled like types
 
 
@@ -53,22 +54,24 @@ def make_tdm_atom(tensor: Any, tensor_extents: Any, strides: Any = None, *, num_
 
     Args:
         tensor_extents: one a mode, outermost first: int, i32 value, or None (no clamp).
-        strides: of all modes but the innermost, in elements: int, i64 value, or None (the tensor's own).
+        strides: of all modes but the innermost, in elements: int, i64 value, or None (the tensor's own). An entry for
+            the innermost mode, whose elements are consecutive, may be there and is not used.
 
     Raises:
-        ValueError: 1 to 5 extents are needed, and one stride fewer than extents.
+        ValueError: 1 to 5 extents are needed, and as many strides or one fewer.
     """
     extents = list(tensor_extents)
     if not 1 <= len(extents) <= 5:
         raise ValueError(f"a TDM copy has 1 to 5 modes, got {len(extents)} extents")
-    if strides is not None and len(strides) != len(extents) - 1:
-        raise ValueError(f"{len(extents)} extents need {len(extents) - 1} strides, got {len(strides)}")
+    outer = len(extents) - 1
+    if strides is not None and len(strides) not in (outer, outer + 1):
+        raise ValueError(f"{len(extents)} extents need {outer} strides (or {outer + 1}), got {len(strides)}")
     op = TDM(len(extents), num_warps, pad_interval, pad_amount, cache_modifier, atomic_barrier, early_timeout)
     atom = make_copy_atom(op, tensor.element_type)
     for i, extent in enumerate(extents):
         if extent is not None:
             atom = atom.set_value(f"extent_{i}", _integer(extent, 32, f"extent {i}"))
-    for i, stride in enumerate(strides or ()):
+    for i, stride in enumerate(list(strides or ())[:outer]):
         if stride is not None:
             atom = atom.set_value(f"stride_{i}", _integer(stride, 64, f"stride {i}"))
     return atom

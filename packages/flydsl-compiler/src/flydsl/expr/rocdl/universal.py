@@ -11,10 +11,12 @@ from .._lazy import arith, rocdl
 from ..meta import dsl_loc_tracing
 from ..utils.convert import mlir_type
 from .atoms import WMMAScale
+from .buffer import make_buffer_ptr, make_buffer_tensor
 from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int
 
 __all__ = [
-    "WMMAScale", "ballot", "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
+    "WMMAScale", "ballot", "make_buffer_ptr", "make_buffer_tensor", "tensor_load_to_lds", "tensor_store_from_lds",
+    "buffer_load_to_lds", "cluster_workgroup_id_x", "cluster_workgroup_id_y",
     "cluster_workgroup_id_z", "cvt_pk_f32_fp8", "cvt_pk_fp8_f32", "ds_bpermute", "iglp_opt", "mask_dsrd", "mask_dswr",
     "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
     "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
@@ -101,16 +103,22 @@ def s_setprio(priority: int) -> None:
 
 @dsl_loc_tracing
 def iglp_opt(variant: int) -> None:
+    """Ask the scheduler for one of its built-in patterns (0: small GEMM, 1: single-wave small GEMM, 2, 3:
+    exponentials) in
+    this block; for gfx9.
+    """
     emit("iglp.opt", attributes={"variant": _i32(variant, "variant")})
 
 
 @dsl_loc_tracing
 def s_nop(count: int) -> None:
+    """Idle for ``count + 1`` issue cycles (0 to 15); every architecture."""
     emit("s.nop", attributes={"count": _i16(count, "count")})
 
 
 @dsl_loc_tracing
 def s_sleep(count: int) -> None:
+    """Sleep for about ``64 * count`` clocks (0 to 127); every architecture."""
     emit("s.sleep", attributes={"count": _i32(count, "count")})
 
 
@@ -139,6 +147,7 @@ s_wait_tensorcnt = _split_counter("s_wait_tensorcnt")
 
 @dsl_loc_tracing
 def wave_barrier() -> None:
+    """Keep the compiler from moving memory operations across; no instruction, every architecture."""
     call_intrinsic("llvm.amdgcn.wave.barrier", [])
 
 
@@ -174,6 +183,7 @@ def readfirstlane(res: ir.Type, src: Any) -> Any:
 
 @dsl_loc_tracing
 def readlane(res: ir.Type, src: Any, lane: Any) -> Any:
+    """The 32-bit value ``src`` of one lane, for all lanes; ``lane`` is uniform. Every architecture."""
     return emit("readlane", [operand(src), operand(lane)], result=mlir_type(res))
 
 
@@ -230,17 +240,30 @@ def _aux(aux: Any) -> ir.Value:
 
 @dsl_loc_tracing
 def raw_ptr_buffer_load(res: ir.Type, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> Any:
+    """A value of type ``res`` a lane from a buffer resource: ``offset`` (a lane's) and ``soffset`` (uniform) in
+    bytes, ``aux``
+    the cache policy. Outside of the buffer it is zero. Every architecture.
+    """
     return rocdl.raw_ptr_buffer_load(res, rsrc, operand(offset), operand(soffset), _aux(aux))
 
 
 @dsl_loc_tracing
 def raw_ptr_buffer_store(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: Any = None) -> None:
+    """Store ``vdata`` a lane: ``offset`` (a lane's) and ``soffset`` (uniform) in bytes, ``aux`` the cache policy.
+    Stores outside
+    of the buffer are dropped. Every architecture.
+    """
     rocdl.raw_ptr_buffer_store(operand(vdata), rsrc, operand(offset), operand(soffset), _aux(aux))
 
 
 @dsl_loc_tracing
 def raw_ptr_buffer_load_lds(rsrc: Any, lds_ptr: Any, size: Any, voffset: Any, soffset: Any, offset: Any,
                             aux: Any = None) -> None:  # fmt: skip
+    """Load ``size`` bytes a lane (1, 2, 4; 12, 16 on gfx950) straight to LDS, lane after lane from the uniform
+    ``lds_ptr``;
+    ``voffset`` (a lane's), ``soffset`` (uniform) and ``offset`` (constant) in bytes. gfx942 and gfx950; wait with
+    vmcnt.
+    """
     operands = (operand(x) for x in (size, voffset, soffset, offset))
     rocdl.raw_ptr_buffer_load_lds(rsrc, lds_ptr, *operands, _aux(aux))
 
@@ -263,6 +286,42 @@ def cluster_load_async_to_lds(global_ptr: Any, lds_ptr: Any, size_bytes: int, of
     fields = {"offset": _i32(offset, "offset"), "cpol": _i32(cpol, "cpol")}
     emit(f"cluster.load.async.to.lds.{_ASYNC_BYTES[size_bytes]}",
          [global_ptr, lds_ptr, operand(0 if mask is None else mask)], fields)  # fmt: skip
+
+
+def _tensor_move(name: str, groups: tuple[Any, ...], fifth: Any, cache_policy: Any) -> None:
+    """The instruction of LLVM 22 has four groups; what releases with a fifth pass there must be zero."""
+    if fifth is not None and not _is_zero(operand(fifth)):
+        raise ValueError(f"{name}: the fifth descriptor group must be a constant zero: LLVM 22 has four groups")
+    policy = 0 if cache_policy is None else static_int(cache_policy, "cache_policy")
+    attribute = ir.IntegerAttr.get(i32_type(), policy)
+    emit(name, [operand(g) for g in groups], {"cachePolicy": attribute})
+
+
+def _is_zero(value: ir.Value) -> bool:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    if owner.name == "arith.constant":
+        constant = owner.attributes["value"]
+        if isinstance(constant, ir.DenseElementsAttr):
+            return bool(constant.is_splat) and str(constant.get_splat_value()).startswith("0 ")
+        return isinstance(constant, ir.IntegerAttr) and constant.value == 0
+    zeros = ("vector.from_elements", "vector.broadcast", "vector.splat")
+    return owner.name in zeros and all(_is_zero(o) for o in owner.operands)
+
+
+@dsl_loc_tracing
+def tensor_load_to_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
+                       cache_policy: Any = None) -> None:  # fmt: skip
+    """gfx1250: start the tensor load of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
+    _tensor_move("tensor.load.to.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
+
+
+@dsl_loc_tracing
+def tensor_store_from_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
+                          cache_policy: Any = None) -> None:  # fmt: skip
+    """gfx1250: start the tensor store of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
+    _tensor_move("tensor.store.from.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
 
 
 @dsl_loc_tracing
@@ -326,3 +385,12 @@ def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int 
     result = i32_type() if count == 1 else words
     raw = call_intrinsic(name, [descriptor, byte_offset, operand(static_int(cache_modifier, "cache_modifier"))], result)
     return Int32(raw) if count == 1 else Vector(raw, (4,), Int32)
+
+
+def __getattr__(name: str) -> Any:
+    # The op types behind the constructors are reached through this module, too.
+    if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
+        from .._lazy import fly_rocdl
+
+        return getattr(fly_rocdl, name)
+    raise AttributeError(f"module 'flydsl.expr.rocdl.universal' has no attribute '{name}'")

@@ -7,11 +7,11 @@ from typing import Any
 from flydsl._mlir import ir
 
 from .. import _emit
-from .._emit import OPERATORS
 from .._lazy import arith, diagnostics, gpu, math
+from .._operators import COMMUTATIVE, OPERATORS, emit_binary
 from ..meta import dsl_loc_tracing
 
-__all__ = ["ArithValue"]
+__all__ = ["ArithValue", "arith_const", "current_fastmath"]
 
 
 def _op_name(value: ir.Value) -> str:
@@ -29,6 +29,9 @@ class ArithValue(ir.Value):
     signed: bool | None
 
     def __init__(self, value: Any, signed: bool | None = None) -> None:
+        if not isinstance(value, ir.Value) and hasattr(value, "ir_value"):
+            value = value.ir_value()
+            signed = getattr(value, "signed", None) if signed is None else signed
         super().__init__(value)
         self.signed = signed
 
@@ -68,10 +71,10 @@ class ArithValue(ir.Value):
         value = self._coerce(other)
         if value is None:
             return NotImplemented
-        if name in _emit.COMMUTATIVE:
+        if name in COMMUTATIVE:
             flip = False
         a, b = (value, self) if flip else (self, value)
-        result = _emit.emit_binary(OPERATORS[name], a, b, self.signed, fastmath)
+        result = emit_binary(OPERATORS[name], a, b, self.signed, fastmath)
         if OPERATORS[name].group in ("compare", "div") or not isinstance(result, ArithValue):
             return result
         return result if result.signed is self.signed else result.with_signedness(self.signed)
@@ -123,6 +126,10 @@ class ArithValue(ir.Value):
 
     def __dsl_or__(self, other: Any) -> Any:
         return self._typed().__dsl_or__(other)
+
+    def to(self, target: Any, *, rounding_mode: Any = None) -> Any:
+        """The value in a Numeric class, as the typed value of its own class is converted."""
+        return self._typed().to(target, rounding_mode=rounding_mode)
 
     # ---------------------------------------------------------------- conversions (MLIR types)
 
@@ -243,6 +250,31 @@ def raw_operand(value: Any) -> Any:
     if value is None or isinstance(value, (ir.Value, bool, int, float)):
         return value
     return value.ir_value() if hasattr(value, "ir_value") else value
+
+
+def _to_raw(value: Any) -> Any:
+    """The IR value of a DSL value or number: `fx.arith.unwrap`."""
+    from ..arith import unwrap
+
+    return unwrap(value)
+
+
+def current_fastmath() -> ir.Attribute | None:
+    """The ambient fast-math flags as the attribute that raw builders take; None for no flags."""
+    return _emit.fastmath_attr()
+
+
+@dsl_loc_tracing
+def arith_const(value: bool | int | float, ty: Any = None) -> Any:
+    """A raw constant of an MLIR type or Numeric class; by default bool -> i1, int -> i32 (else i64), float -> f32."""
+    if ty is None:
+        if isinstance(value, bool):
+            ty = ir.IntegerType.get_signless(1)
+        elif isinstance(value, int):
+            ty = ir.IntegerType.get_signless(32 if -(2**31) <= value < 2**31 else 64)
+        else:
+            ty = ir.F32Type.get()
+    return _emit.constant(getattr(ty, "ir_type", ty), value)
 
 
 def raw_select(condition: ir.Value, a: Any, b: Any) -> Any:

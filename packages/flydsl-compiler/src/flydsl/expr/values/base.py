@@ -26,6 +26,11 @@ class FlyValue(ir.Value):
         where = "block_arg" if isinstance(owner, ir.Block) else f"op={owner.name}"
         return f"{self}({where})"
 
+    def __dir__(self) -> list[str]:
+        """The names of the language; those of MLIR values stay reachable without being offered."""
+        classes = [cls for cls in type(self).__mro__ if cls.__module__.startswith("flydsl.expr")]
+        return sorted({name for cls in classes for name in vars(cls)})
+
     def __hash__(self) -> int:
         return ir.Value.__hash__(self)
 

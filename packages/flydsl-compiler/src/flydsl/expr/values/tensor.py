@@ -13,16 +13,9 @@ from ..meta import dsl_loc_tracing
 from ..numeric import Integer, Numeric, NumericMeta, as_numeric
 from ..utils import lazy_classattr
 from .base import FlyValue, caster_for
+from .bounds import check_coordinate
+from .element import element_class, element_class_of, note_element_class
 from .int_tuple import IntTuple, contains_none
-
-
-def element_class(ty: ir.Type) -> Any:
-    """Numeric class of an element type; for vector elements the Vector alias."""
-    if isinstance(ty, ir.VectorType):
-        from .._vector import VectorAlias
-
-        return VectorAlias(Numeric.from_ir_type(ty.element_type), tuple(ty.shape)[0])
-    return Numeric.from_ir_type(ty)
 
 
 def address_space_of(ty: Any) -> Any:
@@ -37,16 +30,37 @@ def address_space_of(ty: Any) -> Any:
     return space
 
 
+def _plain_for_store(value: Any, element: ir.Type) -> Any:
+    """A NumPy scalar as a constant; TypeError for what is no value."""
+    item = getattr(value, "item", None)
+    if getattr(value, "shape", None) == () and callable(item):
+        number = item()
+        if isinstance(number, (bool, int, float)):
+            return convert_for_store(number, element)
+    given = "None" if value is None else f"{value!r}, a {type(value).__name__}"
+    hint = ": does the function that made it return its result?" if value is None else ""
+    expected = f"a number or a DSL value of type {element_class(element)}"
+    raise TypeError(f"cannot store {given}, to elements of type {element}{hint}; expected {expected}")
+
+
 def convert_for_store(value: Any, element: ir.Type) -> Any:
     """A literal as a constant of the element type; a typed value must already have it."""
     if isinstance(value, (bool, int, float)) or isinstance(value, Numeric) and value.is_static():
         literal = value.value if isinstance(value, Numeric) else value
         return element_class(element)(literal).ir_value()
+    if not isinstance(value, ir.Value) and not hasattr(value, "ir_value"):
+        return _plain_for_store(value, element)
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     found = raw.type.element_type if isinstance(raw.type, ir.VectorType) else raw.type
     if found != element and raw.type != element:
         raise ValueError(f"cannot store a {raw.type} value to elements of type {element}; convert it with .to() first")
     return raw
+
+
+def _like(value: Any, exemplar: Any) -> Any:
+    """`value` with the element class of `exemplar`, a tensor, a pointer or the launch argument of one."""
+    cls = getattr(exemplar, "element_class", None)
+    return value if cls is None else note_element_class(value, cls)
 
 
 def _is_integer(x: Any) -> bool:
@@ -82,10 +96,16 @@ class Pointer(FlyValue):
 
     @property
     def element_type(self) -> Any:
-        return element_class(self.type.element_type)
+        """Numeric class of the element; unsigned memory is unsigned through views, fragments and loads."""
+        return element_class_of(self)
 
     dtype = element_type
     value_type = element_type
+    element_class = element_type
+
+    @classmethod
+    def __construct_from_ir_values__(cls, values: list[ir.Value], exemplar: Any = None) -> Any:
+        return _like(super().__construct_from_ir_values__(values), exemplar)
 
     @property
     def address_space(self) -> Any:
@@ -121,6 +141,9 @@ class Pointer(FlyValue):
     def store(self, value: Any) -> None:
         _primitive().ptr_store(value, self)
 
+    def __iter__(self) -> Any:
+        raise TypeError("a Pointer is not iterable: it has no end. Index it in a loop (for i in range(n): ... p[i])")
+
     def __getitem__(self, i: Any) -> Any:
         _primitive().memory.check_packed_element(self, i)
         return (self + i).load()
@@ -147,11 +170,21 @@ class Tensor(FlyValue):
 
     @property
     def element_type(self) -> Any:
-        """Numeric class of the elements (the IR is signless: integers report as signed)."""
-        return element_class(self._memref_type("element type").element_type)
+        """Numeric class of the elements; unsigned memory is unsigned through views, fragments and loads."""
+        self._memref_type("element type")
+        return element_class_of(self)
 
     dtype = element_type
     value_type = element_type
+
+    @property
+    def element_class(self) -> Any:
+        """Like `element_type`; None for a coordinate tensor."""
+        return None if self.is_coord_tensor else element_class_of(self)
+
+    @classmethod
+    def __construct_from_ir_values__(cls, values: list[ir.Value], exemplar: Any = None) -> Any:
+        return _like(super().__construct_from_ir_values__(values), exemplar)
 
     @property
     def address_space(self) -> Any:
@@ -194,6 +227,12 @@ class Tensor(FlyValue):
     def depth(self) -> int:
         return fly.depth(self)
 
+    def __iter__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} is not iterable: its extents may be known at run time only. Iterate over its "
+            "coordinates (for i in range(n): ... t[i]), or load it (for v in t.load()) when its shape is static"
+        )
+
     def _check_coordinate(self, c: Any) -> None:
         if c is None:
             raise ValueError("t[None] is not supported: use one index per mode, with None for the modes to keep")
@@ -214,6 +253,7 @@ class Tensor(FlyValue):
         """
         self._check_coordinate(c)
         if contains_none(c):
+            check_coordinate(self, c)
             return _primitive().slice(self, c)
         return _primitive().memref_load(self, c)
 
@@ -260,7 +300,7 @@ def _stored_pointer(dtype: Any, space: Any, alignment: int) -> Any:
 
     def peek(cls: Any, ptr: Any) -> Any:
         address = _primitive().ptr_load(_primitive().recast_iter(bits, ptr), bits)
-        return _primitive().inttoptr(ir_type(), address)
+        return note_element_class(_primitive().inttoptr(ir_type(), address), dtype)
 
     def poke(cls: Any, ptr: Any, value: Any) -> None:
         address = _primitive().ptrtoint(coerce(cls, value))

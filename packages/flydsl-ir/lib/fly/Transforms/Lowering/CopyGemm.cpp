@@ -54,14 +54,147 @@ static Value withValueMode(PatternRewriter &rewriter, Location loc, Value pred) 
   return extended ? make<MakeViewOp>(rewriter, loc, {iter, extended}) : Value();
 }
 
-static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewriter) {
+// Bits that one thread moves in a call; 0 if the atom does not say.
+static int64_t bitsPerCall(CopyAtomType atom) {
+  LayoutAttr values = atom.getThrValLayoutRef();
+  if (!values || values.rank() != 2)
+    return 0;
+  Algebra alg(atom.getContext());
+  Int count = alg.size(alg.fromAttr(values.getShape().at(1)));
+  return alg.failed() || !count.isStatic ? 0 : int64_t(count.value) * atom.getValBits();
+}
+
+// Bits that an element takes in the count of the atom: booleans are counted by its values.
+static int64_t elementBits(CopyAtomType atom, fly::MemRefType tensor) {
+  Type element = tensor.getElemTy();
+  return element.isInteger(1) ? atom.getValBits() : getElementBitWidth(element);
+}
+
+// A copy moves the whole of its operands. Of a larger view the atom would leave a part where it was. A
+// view of one element in memory is an address, which has no size.
+static LogicalResult checkWhole(CopyAtomType atom, Value tensor, std::string &why) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+  int64_t bits = bitsPerCall(atom);
+  if (!memref || bits == 0)
+    return success();
+  Algebra alg(atom.getContext());
+  Int size = alg.size(alg.fromAttr(memref.getLinearLayout().getShape()));
+  int64_t element = elementBits(atom, memref);
+  if (alg.failed() || !size.isStatic || element == 0 || int64_t(size.value) * element <= bits)
+    return success();
+  why = ("one call moves " + Twine(bits) + " bits, but " + typeText(tensor) + " holds " +
+         Twine(int64_t(size.value) * element) + ": take the values of the atom apart from the rest "
+         "(logical_divide by " + Twine(std::max<int64_t>(bits / element, 1)) +
+         "), or give the atom the type of the elements").str();
+  return failure();
+}
+
+// True if the step between the elements of a view is known only when the kernel runs.
+static bool hasUnknownStep(CopyAtomType atom, Value tensor) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+  if (!memref || elementBits(atom, memref) >= bitsPerCall(atom))
+    return false;
+  Algebra alg(atom.getContext());
+  Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));
+  const Tuple &stride = flat.stride.isLeaf ? flat.stride : flat.stride.kids.front();
+  return !alg.failed() && stride.isInt() && !stride.num.isStatic;
+}
+
+// True if a swizzle takes the elements of one call apart: it permutes chunks smaller than the access.
+static bool isSplit(CopyAtomType atom, Value tensor) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+  int64_t bits = bitsPerCall(atom), element = memref ? elementBits(atom, memref) : 0;
+  if (!memref || element == 0 || bits <= element)
+    return false;
+  for (auto map = dyn_cast<ComposedLayoutAttr>(memref.getLayout()); map;
+       map = dyn_cast<ComposedLayoutAttr>(map.getOuter()))
+    if (auto swizzle = dyn_cast<SwizzleAttr>(map.getInner()))
+      if (!swizzle.isTrivial() && (int64_t(1) << swizzle.getBase()) < bits / element)
+        return true;
+  return false;
+}
+
+// The same atom, with its state, for values of `bits` bits; null if there is none.
+static Value narrowAtom(PatternRewriter &rewriter, Location loc, Value atom, int32_t bits) {
+  auto type = cast<CopyAtomType>(atom.getType());
+  auto op = dyn_cast<CopyOpTypeInterface>(type.getCopyOp());
+  Type narrow = op && bits % 8 == 0 ? op.getNarrowed(bits) : Type();
+  if (!narrow)
+    return {};
+  Operation *def = atom.getDefiningOp();
+  if (auto set = dyn_cast_or_null<AtomSetValueOp>(def)) {
+    Value inner = narrowAtom(rewriter, loc, set.getAtom(), bits);
+    if (!inner)
+      return {};
+    IRMapping mapping;
+    mapping.map(set.getAtom(), inner);
+    Operation *copy = rewriter.clone(*set, mapping);
+    copy->getResult(0).setType(inner.getType());
+    return copy->getResult(0);
+  }
+  if (auto get = dyn_cast_or_null<GetCopyAtomOp>(def))
+    if (auto tiled = get.getTiledCopy().getDefiningOp<MakeTiledCopyOp>())
+      return narrowAtom(rewriter, loc, tiled.getCopyAtom(), bits);
+  if (isa_and_nonnull<MakeCopyAtomOp>(def) || type.isStatic())
+    return MakeCopyAtomOp::create(rewriter, loc, CopyAtomType::get(narrow, bits));
+  return {};
+}
+
+// Element by element, for elements that are not known to be consecutive.
+static LogicalResult copyElements(Operation *op, Value atom, Value src, Value dst, Value pred,
+                                  bool zeroFill, PatternRewriter &rewriter, Reasons &reasons) {
+  Location loc = op->getLoc();
+  auto atomType = cast<CopyAtomType>(atom.getType());
+  auto srcType = cast<fly::MemRefType>(src.getType()), dstType = cast<fly::MemRefType>(dst.getType());
+  int64_t bits = elementBits(atomType, srcType), count = bits ? bitsPerCall(atomType) / bits : 0;
+  Algebra alg(rewriter.getContext());
+  auto holds = [&](fly::MemRefType type) {
+    Int size = alg.size(alg.fromAttr(type.getLinearLayout()));
+    return !size.isStatic || size.value == count;
+  };
+  bool matches = bits == elementBits(atomType, dstType) && holds(srcType) && holds(dstType);
+  Value narrow = matches ? narrowAtom(rewriter, loc, atom, bits) : Value();
+  if (!narrow)
+    return reject(reasons, op,
+                  "moves " + Twine(bitsPerCall(atomType)) + " consecutive bits, but a step between "
+                  "the elements of " + typeText(src) + " to " + typeText(dst) + " is known only at "
+                  "launch. Make the axis of the copy the leading one (stride 1) or its stride static, "
+                  "or use an atom of one element");
+  Value from = withValueMode(rewriter, loc, src), to = withValueMode(rewriter, loc, dst);
+  if (!from || !to)
+    return failure();
+  for (int32_t i = 0; i < count; ++i) {
+    Value srcPart = sliceAt(rewriter, loc, from, i), dstPart = sliceAt(rewriter, loc, to, i);
+    if (!srcPart || !dstPart)
+      return failure();
+    CopyOp::create(rewriter, loc, narrow, srcPart, dstPart, pred, zeroFill);
+  }
+  rewriter.eraseOp(op);
+  return success();
+}
+
+static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewriter,
+                                 Reasons &reasons) {
   Location loc = op.getLoc();
   if (linearOf(op.getSrc()).isLeaf() && linearOf(op.getDst()).isLeaf()) {
+    auto atomType = cast<CopyAtomType>(atom.getType());
+    std::string why;
+    if (failed(checkWhole(atomType, op.getSrc(), why)) ||
+        failed(checkWhole(atomType, op.getDst(), why)))
+      return reject(reasons, op, why);
+    for (Value tensor : {op.getSrc(), op.getDst()})
+      if (isSplit(atomType, tensor))
+        return reject(reasons, op,
+                      "moves " + Twine(bitsPerCall(atomType)) + " consecutive bits, but the swizzle of " +
+                          typeText(tensor) + " permutes smaller chunks: give it a larger base, or use "
+                          "an atom of one chunk");
     Value src = make<DecompositionOp>(rewriter, loc, op.getSrc());
     Value dst = make<DecompositionOp>(rewriter, loc, op.getDst());
     if (!src || !dst)
       return failure();
-    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, op.getPred());
+    if (hasUnknownStep(atomType, src) || hasUnknownStep(atomType, dst))
+      return copyElements(op, atom, src, dst, op.getPred(), op.getZeroFill(), rewriter, reasons);
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, op.getPred(), op.getZeroFill());
     return success();
   }
   NamedAttribute mode = rewriter.getNamedAttr("mode", rewriter.getDenseI32ArrayAttr({0}));
@@ -73,7 +206,7 @@ static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewrite
   Value src = unwrap(op.getSrc()), dst = unwrap(op.getDst()), pred = unwrap(op.getPred());
   if (!src || !dst)
     return failure();
-  rewriter.replaceOpWithNewOp<CopyOp>(op, atom, src, dst, pred);
+  rewriter.replaceOpWithNewOp<CopyOp>(op, atom, src, dst, pred, op.getZeroFill());
   return success();
 }
 
@@ -117,7 +250,7 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
   if (!atomType)
     return failure();
   if (atomType.getCopyOp().hasTrait<WholeTileCopy>()) {
-    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, pred);
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, pred, op.getZeroFill());
     return success();
   }
   if (isWholeCoordinateCopy(atomType, src, dst)) {
@@ -125,7 +258,7 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
     Value to = make<DecompositionOp>(rewriter, loc, dst);
     if (!from || !to)
       return failure();
-    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, from, to, pred);
+    rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, from, to, pred, op.getZeroFill());
     return success();
   }
   int32_t rank = linearOf(src).rank();
@@ -138,7 +271,7 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
     return reject(reasons, op, "predicate has rank " + Twine(linearOf(pred).rank()) +
                                    ", expected " + Twine(rank) + " or " + Twine(rank - 1));
   if (rank == 1)
-    return copyRankOne(op, atom, rewriter);
+    return copyRankOne(op, atom, rewriter, reasons);
   for (Value tensor : {src, dst})
     if (movesNeighbours(atomType, tensor))
       return reject(reasons, op, "mode 0 of " + typeText(tensor) +
@@ -172,7 +305,7 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
     Value predPart = pred ? sliceAt(rewriter, loc, pred, i) : Value();
     if (!srcPart || !dstPart || (pred && !predPart))
       return failure();
-    CopyOp::create(rewriter, loc, atom, srcPart, dstPart, predPart);
+    CopyOp::create(rewriter, loc, atom, srcPart, dstPart, predPart, op.getZeroFill());
   }
   rewriter.eraseOp(op);
   return success();
@@ -321,6 +454,14 @@ static LogicalResult lowerGemm(GemmOp op, PatternRewriter &rewriter, Reasons &re
 void lowering::populateCopyGemm(RewritePatternSet &patterns, Reasons &reasons) {
   addPattern<CopyOp>(patterns, [&](CopyOp op, PatternRewriter &rewriter) {
     return lowerCopy(op, rewriter, reasons);
+  });
+  addPattern<CopyAtomCall>(patterns, [&](CopyAtomCall op, PatternRewriter &rewriter) -> LogicalResult {
+    auto atom = op.getCopyAtom().getType();
+    if (!isa<fly::MemRefType>(op.getSrc().getType()) || !isa<fly::MemRefType>(op.getDst().getType()) ||
+        (!hasUnknownStep(atom, op.getSrc()) && !hasUnknownStep(atom, op.getDst())))
+      return failure();
+    return copyElements(op, op.getCopyAtom(), op.getSrc(), op.getDst(), op.getPred(),
+                        op.getZeroFill(), rewriter, reasons);
   });
   addPattern<GemmOp>(patterns, [&](GemmOp op, PatternRewriter &rewriter) {
     return lowerGemm(op, rewriter, reasons);

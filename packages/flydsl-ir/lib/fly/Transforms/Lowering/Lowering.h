@@ -76,6 +76,9 @@ void addPattern(RewritePatternSet &patterns, typename FnPattern<OpT>::Fn fn) {
   patterns.add(std::make_unique<FnPattern<OpT>>(patterns.getContext(), std::move(fn)));
 }
 
+/// Refuses copies that overrun their tile or that the hardware would place elsewhere.
+LogicalResult checkTiles(Operation *root);
+
 void populateEvaluate(RewritePatternSet &patterns);
 void populateForward(RewritePatternSet &patterns);
 void populateDistribute(RewritePatternSet &patterns);

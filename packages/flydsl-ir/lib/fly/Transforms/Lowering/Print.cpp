@@ -146,8 +146,9 @@ static void emitDevicePrint(PatternRewriter &rewriter, Location loc, ArrayRef<Pi
     }
     for (char c : piece.text) {
       format += c;
-      if (c == '%')
-        format += '%';
+      // The runtime reads the format as C source has it: what stands for itself is doubled.
+      if (c == '%' || c == '\\')
+        format += c;
     }
   }
   gpu::PrintfOp::create(rewriter, loc, rewriter.getStringAttr(format + "\n"), args);

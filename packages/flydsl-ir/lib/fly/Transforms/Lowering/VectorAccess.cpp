@@ -54,14 +54,19 @@ static std::optional<Chunks> chunksOf(LayoutAttr layout) {
     chunks.size *= extent.getValue();
   });
   layout.getStride().walkLeaves([&](IntTupleAttr leaf) {
-    if (leaf.isLeafStaticValue(1)) {
+    // The stride of a leaf with one element moves nothing.
+    bool moves = static_cast<size_t>(position) < chunks.extents.size() &&
+                 chunks.extents[position] != 1;
+    if (moves && leaf.isLeafStaticValue(1)) {
       ++numContiguous;
       chunks.contiguous = position;
     }
     ++position;
   });
-  if (!isStatic || numContiguous > 1 || position != static_cast<int>(chunks.extents.size()))
+  if (!isStatic || position != static_cast<int>(chunks.extents.size()))
     return std::nullopt;
+  if (numContiguous > 1) // leaves that walk over the same elements: one by one
+    chunks.contiguous = -1;
   return chunks;
 }
 
@@ -106,21 +111,14 @@ static Value reorder(PatternRewriter &rewriter, Location loc, Value vec, const C
     else if (static_cast<int>(i) > chunks.contiguous)
       after *= extent;
   }
-  auto flatType = cast<VectorType>(vec.getType());
-  Type elem = flatType.getElementType();
-  // chunk order: [after][before][width]; colexicographic: [after][width][before].
-  SmallVector<int64_t> shape, permutation;
-  if (after != 1)
-    shape.push_back(after);
-  shape.push_back(toColex ? before : width);
-  shape.push_back(toColex ? width : before);
-  if (after != 1)
-    permutation = {0, 2, 1};
-  else
-    permutation = {1, 0};
-  Value cube = vector::ShapeCastOp::create(rewriter, loc, VectorType::get(shape, elem), vec);
-  cube = vector::TransposeOp::create(rewriter, loc, cube, permutation);
-  return vector::ShapeCastOp::create(rewriter, loc, flatType, cube);
+  // chunk order: [after][before][width]; colexicographic: [after][width][before], as a row of lanes.
+  int64_t rows = toColex ? width : before, columns = toColex ? before : width;
+  SmallVector<int64_t> mask;
+  for (int64_t block = 0; block < after; ++block)
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column)
+        mask.push_back((block * columns + column) * rows + row);
+  return vector::ShuffleOp::create(rewriter, loc, vec, vec, mask);
 }
 
 static LogicalResult lowerLoadVec(MemRefLoadVecOp op, PatternRewriter &rewriter) {

@@ -19,10 +19,11 @@ _TORCH = {
     "shuffle_weight": "layouts", "shuffle_weight_w4": "layouts", "shuffle_scale_w4": "layouts",
     "e8m0_shuffle": "layouts", "preshuffle_b_16x16": "layouts", "preshuffle_b_fp8": "layouts",
     "shuffle_scale_32x4": "layouts", "shuffle_scale_for_int4": "layouts", "layout_of": "layouts",
-    "preshuffle_gemm": "functional", "blockscale_gemm": "functional", "linear": "functional",
-    "preshuffled": "functional", "clear_preshuffle_cache": "functional", "mx_gemm": "scaled", "scaled_gemm": "scaled",
+    "preshuffled": "weights", "clear_preshuffle_cache": "weights",
     "flydsl_hgemm": "callers", "flydsl_preshuffle_gemm_a8": "callers", "flydsl_8wave_gemm_a8": "callers",
 }  # fmt: skip
+
+_FORMS = ("blockscale_gemm", "linear", "mx_gemm", "preshuffle_gemm", "scaled_gemm")
 
 __all__ = [
     *preshuffle.__all__, *dense.__all__, *a16w16.__all__, *fp8_rowscale.__all__, *fp8fp4.__all__, *gfx1250.__all__,
@@ -31,6 +32,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _FORMS:
+        return getattr(_importlib.import_module("flydsl.kernels.ops"), name)
     if name in _TORCH:
         return getattr(_importlib.import_module(f"{__name__}.{_TORCH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

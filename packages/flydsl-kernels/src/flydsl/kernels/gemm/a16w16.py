@@ -9,8 +9,8 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import cdiv
-from ..common.rows import pointer
+from ..parts.index import cdiv
+from ..parts.rows import pointer
 from ..target import target as current
 from .dense import SPLIT_K_SEMAPHORE_MAX_LEN
 from .dense_config import DenseConfig, dense_config

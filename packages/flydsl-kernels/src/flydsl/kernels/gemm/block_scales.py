@@ -10,11 +10,11 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..common.index import div, mod
-from ..common.memory import Buffer, lds_read, lds_write
-from ..common.reduce import Lds
+from ..parts.epilogue import FAR
+from ..parts.index import div, mod
+from ..parts.memory import Buffer, lds_read, lds_write
+from ..parts.reduce import Lds
 from .config import SCALE_BLOCK, PreshuffleConfig
-from .epilogue import FAR
 from .schedule import Tally
 from .tiles import KTile
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import torch
 
-from ..common.arrays import _dtype, launch
-from ..common.dtypes import dtype_name
+from ..host.arrays import array_dtype, launch
+from ..host.dtypes import dtype_name
+from ..target import target
 from .config import with_occupancy
 from .dense import gemm_a16w16
 from .fp8_rowscale import compile_fp8_gemm_8w
 from .preshuffle import compile_preshuffle_gemm
 
 __all__ = ["flydsl_8wave_gemm_a8", "flydsl_hgemm", "flydsl_preshuffle_gemm_a8"]
-
-_OUT = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def flydsl_hgemm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None, *,
@@ -38,15 +37,16 @@ def _operands(where: str, x: torch.Tensor, w: torch.Tensor, x_scale: torch.Tenso
               out: torch.Tensor) -> tuple[int, int, int, str]:  # fmt: skip
     """(M, N, K, type of the operands) of a product of 8-bit tensors with scales per row, checked."""
     kind = dtype_name(x, where, ("i8", "fp8"))
-    if x.dtype != w.dtype or (kind == "fp8" and x.dtype != _dtype(x, "fp8")):
-        raise TypeError(f"{where}: operands must both be int8 or {_dtype(x, 'fp8')}, got {x.dtype} and {w.dtype}")
+    if x.dtype != w.dtype or (kind == "fp8" and x.dtype != array_dtype(target(), x, "fp8")):
+        raise TypeError(f"{where}: operands must both be int8 or {array_dtype(target(), x, 'fp8')}, got {x.dtype} and "
+                        f"{w.dtype}")  # fmt: skip
     if x.dim() != 2 or w.dim() != 2 or x.shape[1] != w.shape[1]:
         raise ValueError(f"{where}: shapes (M, K) and (N, K) are needed, got {tuple(x.shape)} and {tuple(w.shape)}")
     (m, k), n = x.shape, w.shape[0]
     if tuple(out.shape) != (m, n) or not all(t.is_contiguous() for t in (x, w, out)):
         raise ValueError(f"{where}: contiguous operands and a contiguous Out of shape {(m, n)} are needed, got "
                          f"{tuple(out.shape)}")  # fmt: skip
-    if out.dtype not in _OUT:
+    if out.dtype not in (torch.bfloat16, torch.float16):
         raise TypeError(f"{where}: Out must be bfloat16 or float16, got {out.dtype}")
     for name, scale, size in (("x_scale", x_scale, m), ("w_scale", w_scale, n)):
         if scale.numel() != size or scale.dtype != torch.float32:
@@ -77,7 +77,7 @@ def flydsl_preshuffle_gemm_a8(XQ: torch.Tensor, WQ: torch.Tensor, x_scale: torch
     """
     m, n, k, kind = _operands("flydsl_preshuffle_gemm_a8", XQ, WQ, x_scale, w_scale, Out)
     run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype=kind,
-                                  out_dtype=_OUT[Out.dtype], use_async_copy=bool(use_async_copy),
+                                  out_dtype=dtype_name(Out, "Out"), use_async_copy=bool(use_async_copy),
                                   waves_per_eu=waves_per_eu or None, xcd_swizzle=xcd_swizzle, lds_stage=lds_stage,
                                   enable_scheduler=enable_scheduler)  # fmt: skip
     if m:

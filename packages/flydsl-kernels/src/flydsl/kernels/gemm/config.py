@@ -9,7 +9,8 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import align_up, cdiv
+from ..host.config import KernelConfig, require
+from ..parts.index import align_up, cdiv
 from ..target import Target
 from .cshuffle import ShufflePlan
 from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
@@ -30,7 +31,7 @@ INT4_MOST_K = 1 << 17  # from where such a sum of products could leave 32 bits
 
 
 @dataclass(frozen=True)
-class PreshuffleConfig:
+class PreshuffleConfig(KernelConfig):
     """A preshuffle GEMM ``C[M, N] = A[M, K] B[N, K]^T``; sizes in elements unless said.
 
     Attributes:
@@ -49,7 +50,6 @@ class PreshuffleConfig:
     tile_k: int
     in_dtype: str
     out_dtype: str
-    target: Target
     epilogue: str = "none"
     block_scale: bool = False
     scheduled: bool = True
@@ -64,6 +64,9 @@ class PreshuffleConfig:
     def threads(self) -> int:
         """Of a workgroup."""
         return self.waves * 64
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n
 
     @property
     def op(self) -> MatrixOp:
@@ -203,41 +206,35 @@ def default_waves(config: PreshuffleConfig) -> int:
         config.threads * CHUNK_BYTES) == 0 else WAVES  # fmt: skip
 
 
-def _require(where: str, ok: bool, text: str) -> None:
-    if not ok:
-        raise ValueError(f"{where}: {text}")
-
-
 def preshuffle_config(where: str, target: Target, *, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
                       in_dtype: str, out_dtype: str, epilogue: str = "none", block_scale: bool = False,
                       scheduled: bool = True, use_async: bool = False, cshuffle: bool = False, xcd_swizzle: int = 0,
                       stages: int = 2, preload: tuple[int, int] | None = None) -> PreshuffleConfig:  # fmt: skip
     """A checked configuration. ValueError says what is not supported."""
     target.require(where, "gfx942", "gfx950")
-    _require(where, in_dtype in IN_DTYPES, f"in_dtype must be one of {', '.join(IN_DTYPES)}, got {in_dtype!r}")
-    _require(where, out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {out_dtype!r}")
-    _require(where, epilogue in ACTIVATIONS, f"epilogue must be one of {', '.join(ACTIVATIONS)}, got {epilogue!r}")
-    _require(where, stages in (1, 2), f"lds_stage must be 1 or 2, got {stages!r}")
+    require(where, in_dtype in IN_DTYPES, f"in_dtype must be one of {', '.join(IN_DTYPES)}, got {in_dtype!r}")
+    require(where, out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {out_dtype!r}")
+    require(where, epilogue in ACTIVATIONS, f"epilogue must be one of {', '.join(ACTIVATIONS)}, got {epilogue!r}")
+    require(where, stages in (1, 2), f"lds_stage must be 1 or 2, got {stages!r}")
     for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 64)):
-        _require(where, value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
+        require(where, value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
     config = PreshuffleConfig(n, k, tile_m, tile_n, tile_k, in_dtype, "fp16" if out_dtype == "f16" else out_dtype,
-                              target, epilogue, block_scale, scheduled, use_async, cshuffle, xcd_swizzle,
-                              stages)  # fmt: skip
+                              epilogue, block_scale, scheduled, use_async, cshuffle, xcd_swizzle, stages,
+                              target=target)  # fmt: skip
     size = config.op.element_bytes
-    _require(where, tile_k > 0 and tile_k * size % 64 == 0, f"tile_k must be a multiple of {64 // size}, got {tile_k}")
+    require(where, tile_k > 0 and tile_k * size % 64 == 0, f"tile_k must be a multiple of {64 // size}, got {tile_k}")
     config = replace(config, waves=default_waves(config))
     unit = config.threads * CHUNK_BYTES
-    _require(where, tile_m * tile_k * size % unit == 0,
+    require(where, tile_m * tile_k * size % unit == 0,
              f"a tile of A (tile_m x tile_k = {tile_m} x {tile_k}) must be a multiple of {unit} bytes")  # fmt: skip
-    _require(where, n > 0 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
-    _require(where, k > 0 and k % tile_k == 0, f"K = {k} must be a multiple of tile_k = {tile_k}")
-    _require(where, not use_async or target.dma128, f"use_async_copy needs gfx950, the target is {target.arch}")
-    lds = config.lds_bytes
-    _require(where, lds <= target.lds_bytes, f"the tile needs {lds} bytes of LDS, {target.arch} has {target.lds_bytes}")
-    _require(where, in_dtype != "int4" or k < INT4_MOST_K, f"K must be less than {INT4_MOST_K} for int4, got {k}")
+    require(where, n > 0 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
+    require(where, k > 0 and k % tile_k == 0, f"K = {k} must be a multiple of tile_k = {tile_k}")
+    require(where, not use_async or target.dma128, f"use_async_copy needs gfx950, the target is {target.arch}")
+    config.fitting(where)
+    require(where, in_dtype != "int4" or k < INT4_MOST_K, f"K must be less than {INT4_MOST_K} for int4, got {k}")
     if block_scale:
-        _require(where, in_dtype == "fp8", f"block scales need fp8, got {in_dtype!r}")
-        _require(where, tile_k % SCALE_BLOCK == 0, f"tile_k must be a multiple of {SCALE_BLOCK}, got {tile_k}")
+        require(where, in_dtype == "fp8", f"block scales need fp8, got {in_dtype!r}")
+        require(where, tile_k % SCALE_BLOCK == 0, f"tile_k must be a multiple of {SCALE_BLOCK}, got {tile_k}")
     found = default_preload(config) if preload is None else preload
     return replace(config, preload=(found[0], found[1]))
 

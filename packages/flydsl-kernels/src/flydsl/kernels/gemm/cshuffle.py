@@ -7,16 +7,16 @@ lanes write (16 columns) are exchanged by row, so that the lane groups, whose ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import flydsl.expr as fx
 
-from ..common.index import div, mod
-from ..common.memory import Buffer, lds_read, lds_write
-from .epilogue import FAR, Epilogue, TilePlace
-from .matrix import CHUNK_BYTES, MatrixOp
+from ..parts.epilogue import Epilogue, TilePlace, column_terms, pieces
+from ..parts.index import div, mod
+from ..parts.memory import Buffer, lds_read, lds_write
+from .matrix import CHUNK_BYTES
 
 __all__ = ["ShufflePlan", "shuffle_tile"]
 
@@ -70,6 +70,13 @@ class ShufflePlan:
         widest, elements = CHUNK_BYTES // self.element_bytes, self.slab * self.unit_bytes // self.element_bytes
         return next(v for v in (widest, widest // 2, widest // 4) if v and elements % (v * self.threads) == 0)
 
+    def rows_and_columns(self, rows: int) -> Iterator[tuple[Any, Any]]:
+        """(row, first column) of the vectors of this thread, along the rows of `rows` rows of the tile."""
+        per_row = self.columns // self.vector
+        for j in range(rows * per_row // self.threads):
+            linear = fx.thread_idx.x + j * self.threads
+            yield div(linear, per_row), mod(linear, per_row) * self.vector
+
     def refuse(self) -> str | None:
         """Why this tile cannot pass, or None."""
         if self.columns * self.element_bytes % 128:
@@ -88,7 +95,7 @@ def _word(row: Any, column: Any, plan: ShufflePlan) -> Any:
     return row * plan.columns + exchanged
 
 
-def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: MatrixOp, place: TilePlace, lds: Any,
+def shuffle_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, lds: Any,
                  plan: ShufflePlan, column: Any, wave_row: Any,
                  put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:  # fmt: skip
     """Store the accumulators like :func:`store_tile`, through LDS. All threads of the workgroup must call it.
@@ -100,40 +107,23 @@ def shuffle_tile(c: Any, element: Any, acc: list[Any], epilogue: Epilogue, op: M
         wave_row: of this wave, 0 to ``m_waves - 1``.
         put: ``put(c, at, vector)`` stores the vector, or adds it.
     """
-    slab, thread, vector = plan.slab, fx.thread_idx.x, plan.vector
-    staged = fx.recast_iter(element, lds)
-    out = Buffer(c, element, fx.Int64(place.row) * place.n, place.rows * place.n)
-    terms = [epilogue.column_terms(x) for x in place.columns]
-    passes = plan.m_repeat // slab
+    slab, staged = plan.slab, fx.recast_iter(element, lds)
+    out, terms = place.out(c, element), column_terms(epilogue, place)
     for first in range(0, plan.m_repeat, slab):
         fx.barrier()
         with fx.fastmath("contract"):
             for s in range(slab):
                 fx.rocdl.sched_barrier(0)  # not all conversions at once: registers
-                mi = first + s
-                at = place.tile_rows[mi] + place.group * op.acc_len
-                if place.row_of is not None:  # sums that are stored as they are; one wave along the rows
-                    row = place.row_of(s)
-                    for ni, x in enumerate(place.columns):
-                        value = acc[mi * len(place.columns) + ni].to(element)
-                        lds_write(staged, _word(row, x - column, plan), value)
-                    continue
-                factors = epilogue.row_factors(place.m, place.row + at, op.acc_len) or [None] * op.acc_len
-                row = (wave_row * slab + s) * 16 + place.group * op.acc_len
-                for ni, x in enumerate(place.columns):
-                    for i in range(op.acc_len):
-                        value = epilogue.apply(acc[mi * len(place.columns) + ni][i], factors[i], *terms[ni])
-                        single = fx.Vector.from_elements([value.to(element)], element)
-                        lds_write(staged, _word(row + i, x - column, plan), single)
+                for piece in pieces(acc, epilogue, place, terms, (first + s,)):
+                    if place.row_of is not None:  # vectors of columns; one wave along the rows
+                        row, value = place.row_of(s), piece.value.to(element)
+                    else:
+                        row = (wave_row * slab + s) * 16 + piece.inside
+                        value = fx.Vector.from_elements([piece.value.to(element)], element)
+                    lds_write(staged, _word(row, piece.column - column, plan), value)
         fx.barrier()
-        per_row = plan.columns // vector
-        for j in range(plan.m_waves * slab * 16 * per_row // plan.threads):
-            linear = thread + j * plan.threads
-            row, x = div(linear, per_row), mod(linear, per_row) * vector
-            value = lds_read(staged, _word(row, x, plan), vector)
-            if passes > 1:  # rows of a slab are apart in the tile
+        for row, x in plan.rows_and_columns(plan.m_waves * slab * 16):
+            value = lds_read(staged, _word(row, x, plan), plan.vector)
+            if plan.m_repeat > slab:  # rows of a slab are apart in the tile
                 row = div(row, slab * 16) * (plan.m_repeat * 16) + mod(row, slab * 16) + first * 16
-            at = row * place.n + column + x
-            if place.ragged:
-                at = (column + x < place.n).select(at, FAR // plan.element_bytes)
-            put(out, at, value)
+            put(out, place.offset(row, column, plan.element_bytes, x), value)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.arrays import empty, launch, zeros
-from ..common.dtypes import dtype_name
-from ..common.index import cdiv
-from ..common.rows import pointer
+from ..host.arrays import allocate, contiguous, launch, padded, transposed
+from ..host.config import require
+from ..host.dtypes import dtype_name
+from ..op import Plan
+from ..parts.index import cdiv
+from ..parts.rows import pointer
 from ..target import Target, builder
 from ..target import target as current
-from .dense_config import LAYOUTS, dense_config
+from .dense_config import LAYOUTS, DenseConfig, dense_config
 from .dense_kernel import launch_dense
 from .tuned import dense_knobs
 
@@ -55,10 +59,15 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
                                   bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})  # fmt: skip
     config = dense_config("build_gemm_module", target, **fields)
-    if use_async_copy and not config.copies_directly:
-        raise ValueError("build_gemm_module: direct copies to LDS need gfx950, K a multiple of block_k * split_k and, "
-                         "where an operand is not consecutive in k, blocks of 64 or multiples of 128")  # fmt: skip
-    config = dense_config("build_gemm_module", target, use_async=use_async_copy, **fields)
+    require("build_gemm_module", config.copies_directly or not use_async_copy,
+            "direct copies to LDS need gfx950, K a multiple of block_k * split_k and, where an operand is not "
+            "consecutive in k, blocks of 64 or multiples of 128")  # fmt: skip
+    return dense_launcher(replace(config, use_async=use_async_copy).fitting("build_gemm_module"))
+
+
+@functools.cache  # the configuration has the target
+def dense_launcher(config: DenseConfig) -> Any:
+    """The launcher of a configuration, as :func:`build_gemm_module` describes it."""
 
     @flyc.jit
     def gemm(C, A, B, bias, workspace, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
@@ -103,12 +112,82 @@ def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
     return m, n, k
 
 
-def _contiguous(array: Any) -> Any:
-    if hasattr(array, "contiguous"):
-        return array.contiguous()
-    import numpy as np
+def check_a16w16(a: Any, b: Any, bias: Any, layout: str) -> tuple[int, int, int, str]:
+    """(M, N, K, dtype name) of a product of matrices. TypeError or ValueError says what does not agree."""
+    where = "gemm_a16w16"
+    dtype = dtype_name(a, where, ("f16", "bf16"))
+    if dtype_name(b, where, ("f16", "bf16")) != dtype:
+        raise TypeError(f"{where}: operands must have one dtype, got {a.dtype} and {b.dtype}")
+    m, n, k = _operands(a, b, layout)
+    if bias is not None and tuple(bias.shape) != (n,):
+        raise ValueError(f"{where}: bias must have shape {(n,)}, got {tuple(bias.shape)}")
+    return m, n, k, dtype
 
-    return np.ascontiguousarray(array)
+
+def _knobs(target: Target, m: int, n: int, k: int, layout: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The chosen options, replaced by the given ones."""
+    knobs, given = dense_knobs(target, m, n, k, layout), dict(given)
+    given.pop("use_half_tile_interleaved", None)
+    if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():
+        block_m, block_n, block_k = (given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k"))
+        knobs.update(_waves(target.wave, block_m, block_n, block_k, given))
+    knobs.update(given)
+    if knobs["split_k"] == 1:
+        knobs.pop("atomic", None)
+    return knobs
+
+
+def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: str, given: dict[str, Any],
+                stream: Any = None) -> Plan | None:  # fmt: skip
+    """What computes ``op(a) op(b) + bias`` in the dtype name `result`, with options as of :func:`gemm_a16w16`.
+
+    An operand whose stored rows the layout cannot take (M or N of a row-major side not a multiple of 8, K likewise) is
+    copied: turned around where that helps, or filled up with zeros along k.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: shapes do not agree or are not supported.
+    """
+    m, n, k, dtype = check_a16w16(a, b, bias, layout)
+    if m == 0 or n == 0:
+        return None
+    a, b, layout, k = _fitting(a, b, layout, m, n, k)
+    knobs = _knobs(target, m, n, k, layout, given)
+    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, target=target, **knobs)
+    if run.config.copies_directly:  # LDS is filled without registers where that is possible
+        run = dense_launcher(replace(run.config, use_async=True).fitting("gemm_a16w16"))
+    workspace = None
+    if run.config.atomic:
+        tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)
+        if tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
+            raise ValueError(f"gemm_a16w16: slices that add to C need at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
+                             f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")  # fmt: skip
+        workspace = _flags(target, a, stream)
+    elif knobs["split_k"] > 1:
+        workspace = allocate(target, a, (knobs["split_k"] * m * n,), "f32")
+    a, b, bias = contiguous(a), contiguous(b), None if bias is None else contiguous(bias)
+
+    def operands(out: Any) -> tuple[Any, ...]:
+        return out, a, b, out if bias is None else bias, out if workspace is None else workspace, m
+
+    return Plan(lambda: run, operands)
+
+
+ROW = 8  # elements of 16 bits that are loaded at once
+
+
+def _fitting(a: Any, b: Any, layout: str, m: int, n: int, k: int) -> tuple[Any, Any, str, int]:
+    """Operands and their layout, with copies of those whose stored rows are not multiples of what is loaded."""
+    a_letter, b_letter = layout[0], layout[1]
+    if a_letter == "t" and m % ROW:  # stored K x M: loads go along m
+        a, a_letter = transposed(a), "n"
+    if b_letter == "n" and n % ROW:  # stored K x N: loads go along n
+        b, b_letter = transposed(b), "t"
+    if k % ROW and (a_letter == "n" or b_letter == "t"):
+        a = padded(a, -k % ROW, 1 if a_letter == "n" else 0)
+        b = padded(b, -k % ROW, 0 if b_letter == "n" else 1)
+        k += -k % ROW
+    return a, b, a_letter + b_letter, k
 
 
 def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: dict[str, Any] | None = None,
@@ -131,53 +210,26 @@ def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: 
         TypeError: a dtype is not supported.
         ValueError: shapes do not agree or are not supported.
     """
-    dtype = dtype_name(a, "gemm_a16w16", ("f16", "bf16"))
-    if dtype_name(b, "gemm_a16w16", ("f16", "bf16")) != dtype:
-        raise TypeError(f"gemm_a16w16: operands must have one dtype, got {a.dtype} and {b.dtype}")
-    m, n, k = _operands(a, b, layout)
+    target = current()
+    m, n, _, dtype = check_a16w16(a, b, bias, layout)
     result = "f32" if str(out_dtype).rpartition(".")[2] in ("f32", "float32") else dtype
     if out is None:
-        out = empty(a, (m, n), result)
+        out = allocate(target, a, (m, n), result)
     elif tuple(out.shape) != (m, n):
         raise ValueError(f"gemm_a16w16: out must have shape {(m, n)}, got {tuple(out.shape)}")
     else:
         result = dtype_name(out, "gemm_a16w16: out", (dtype, "f32"))
-    if bias is not None and tuple(bias.shape) != (n,):
-        raise ValueError(f"gemm_a16w16: bias must have shape {(n,)}, got {tuple(bias.shape)}")
-    if m == 0 or n == 0:
-        return out
-    knobs = get_default_kwargs(m, n, k, layout)
-    given = dict(user_kwargs or {})
-    given.pop("use_half_tile_interleaved", None)
-    if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():
-        block_m, block_n, block_k = (given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k"))
-        knobs.update(_waves(current().wave, block_m, block_n, block_k, given))
-    knobs.update(given)
-    if layout[0] == "t" and m % 8:
-        raise ValueError(f"gemm_a16w16: M must be a multiple of 8 where a is column-major, got {m}")
-    if knobs["split_k"] == 1:
-        knobs.pop("atomic", None)
-    run = build_gemm_module(n, k, dtype, result, layout, bias is not None, **knobs)
-    if run.config.copies_directly:  # LDS is filled without registers where that is possible
-        run = build_gemm_module(n, k, dtype, result, layout, bias is not None, True, **knobs)
-    workspace = out
-    if run.config.atomic:
-        tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)
-        if tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
-            raise ValueError(f"gemm_a16w16: slices that add to C need at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
-                             f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")  # fmt: skip
-        workspace = _flags(a, stream)
-    elif knobs["split_k"] > 1:
-        workspace = empty(a, (knobs["split_k"] * m * n,), "f32")
-    launch(run, a, out, _contiguous(a), _contiguous(b), out if bias is None else bias, workspace, m, stream=stream)
+    plan = plan_a16w16(target, a, b, bias, layout, result, user_kwargs or {}, stream)
+    if plan is not None and plan.launcher is not None:
+        launch(plan.launcher(), a, *plan.operands(out), stream=stream)
     return out
 
 
-def _flags(like: Any, stream: Any) -> Any:
+def _flags(target: Target, like: Any, stream: Any) -> Any:
     """Semaphores and signals of a stream and device, i32[2, 256], made zero at the first use."""
     key = (getattr(stream, "cuda_stream", stream), str(getattr(like, "device", "cpu")))
     if key not in _semaphores:
-        flags = zeros(like, (2, SPLIT_K_SEMAPHORE_MAX_LEN), "i32")
+        flags = allocate(target, like, (2, SPLIT_K_SEMAPHORE_MAX_LEN), "i32", True)
         _semaphores[key] = (flags, tuple(flags))
     return _semaphores[key][0]
 
@@ -187,7 +239,7 @@ def get_semaphore(stream: Any = None, device: Any = "cpu") -> tuple[Any, Any]:
     import torch
 
     like = torch.empty(0, device=device)
-    _flags(like, stream)
+    _flags(current(), like, stream)
     return _semaphores[(getattr(stream, "cuda_stream", stream), str(like.device))][1]
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from ..common.memory import WORDS
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig, require
+from ..parts.memory import WORDS
 from ..target import Target
 from .cshuffle import ShufflePlan
 from .matrix import MatrixOp, matrix_op
@@ -19,7 +24,7 @@ REGISTERS = 256  # of a lane of wave32
 
 
 @dataclass(frozen=True)
-class DenseConfig:
+class DenseConfig(KernelConfig):
     """``C[M, N] = op(a) op(b)`` with f32 accumulation: f16 or bf16, or fp8 with scales per row and column.
 
     Attributes:
@@ -42,7 +47,6 @@ class DenseConfig:
     dtype: str
     out_dtype: str
     layout: str
-    target: Target
     block_m: int = 128
     block_n: int = 128
     block_k: int = 64
@@ -59,6 +63,9 @@ class DenseConfig:
     cshuffle: bool | None = False
     b_shuffled: bool = False
     atomic: bool = False
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return fx.ceildiv(m, self.block_m), -(-self.n // self.block_n), self.split_k
 
     @property
     def op(self) -> MatrixOp:
@@ -166,50 +173,44 @@ def dense_config(where: str, target: Target, **fields: object) -> DenseConfig:
     """A checked configuration. ValueError says what is not supported."""
     target.require(where, "gfx942", "gfx950", "gfx120", "gfx1250")
     config = DenseConfig(target=target, **fields)  # type: ignore[arg-type]
-
-    def require(ok: bool, text: str) -> None:
-        if not ok:
-            raise ValueError(f"{where}: {text}")
-
+    need = partial(require, where)
     fp8 = config.dtype == "fp8" and target.mx  # only through the builders that say so
-    require(fp8 or config.dtype in ("f16", "bf16"), f"the dtype must be 'f16' or 'bf16', got {config.dtype!r}")
+    need(fp8 or config.dtype in ("f16", "bf16"), f"the dtype must be 'f16' or 'bf16', got {config.dtype!r}")
     own = "bf16" if fp8 else config.dtype
-    require(config.out_dtype in (own, "f32"), f"the output dtype must be {own} or f32, got {config.out_dtype!r}")
-    require(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
+    need(config.out_dtype in (own, "f32"), f"the output dtype must be {own} or f32, got {config.out_dtype!r}")
+    need(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
     for name in ("m_waves", "n_waves", "k_waves", "split_k"):
-        require(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
-    require(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
-    require(config.block_m > 0 and config.block_m % (16 * config.m_waves) == 0,
+        need(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
+    need(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
+    need(config.block_m > 0 and config.block_m % (16 * config.m_waves) == 0,
             f"block_m must be a multiple of 16 * m_waves = {16 * config.m_waves}, got {config.block_m}")  # fmt: skip
-    require(config.block_n > 0 and config.block_n % (16 * config.n_waves) == 0,
+    need(config.block_n > 0 and config.block_n % (16 * config.n_waves) == 0,
             f"block_n must be a multiple of 16 * n_waves = {16 * config.n_waves}, got {config.block_n}")  # fmt: skip
     size = config.element_bytes
     unit = config.op.block_bytes * config.op.blocks // size * config.k_waves
-    require(config.block_k > 0 and config.block_k % unit == 0, f"block_k must be a multiple of {unit}, "
+    need(config.block_k > 0 and config.block_k % unit == 0, f"block_k must be a multiple of {unit}, "
             f"got {config.block_k}")  # fmt: skip
     for name in ("block_m", "block_n"):
         tile = getattr(config, name) * config.block_k
-        require(tile * size % (config.threads * 16) == 0,
+        need(tile * size % (config.threads * 16) == 0,
                 f"{name} * block_k must be a multiple of {config.threads * 16 // size}, got {tile}")  # fmt: skip
-    require(config.n > 0 and config.k > 0, f"N and K must be positive, got {config.n} and {config.k}")
-    require(config.k * size % 16 == 0 or config.layout == "tn",
+    need(config.n > 0 and config.k > 0, f"N and K must be positive, got {config.n} and {config.k}")
+    need(config.k * size % 16 == 0 or config.layout == "tn",
             f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")  # fmt: skip
-    require(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
+    need(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
             f"got {config.n}")  # fmt: skip
-    require(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
-    require(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
-    require(target.arch != "gfx1250" or config.m_repeat * config.n_repeat <= 16,
+    need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
+    need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
+    need(target.arch != "gfx1250" or config.m_repeat * config.n_repeat <= 16,
             f"a wave's part of the tile is at most 64 x 64 on gfx1250, {config.block_m} x {config.block_n} on "
             f"{config.m_waves} x {config.n_waves} waves is more")  # fmt: skip
     whole = config.n * OUT_BYTES[config.out_dtype] % 16 == 0
     refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())
     refusal = refusal or ("waves that share k store directly" if config.k_waves > 1 else None)
-    require(config.cshuffle is not True or refusal is None, f"C cannot go through LDS: {refusal}")
+    need(config.cshuffle is not True or refusal is None, f"C cannot go through LDS: {refusal}")
     if config.atomic:
-        require(refusal is None, f"slices cannot be added to C: {refusal}")
+        need(refusal is None, f"slices cannot be added to C: {refusal}")
     if config.cshuffle is None or config.atomic:
         config = replace(config, cshuffle=refusal is None)
-    require(config.lds_bytes <= target.lds_bytes,
-            f"the tile needs {config.lds_bytes} bytes of LDS, {target.arch} has {target.lds_bytes}")  # fmt: skip
-    return config
+    return config.fitting(where)

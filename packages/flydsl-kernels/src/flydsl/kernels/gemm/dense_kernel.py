@@ -13,14 +13,15 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.dtypes import FLOATS
-from ..common.index import div, mod, xcd_remap_bx_by
-from ..common.memory import lds_read, lds_write
-from ..common.reduce import Lds
-from ..common.rows import float_element, pointer
+from ..host.dtypes import FLOATS
+from ..parts.epilogue import Epilogue, TilePlace, store_tile
+from ..parts.index import div, mod, xcd_remap_bx_by
+from ..parts.memory import lds_read, lds_write
+from ..parts.reduce import Lds
+from ..parts.rows import float_element, pointer
 from .cshuffle import shuffle_tile
 from .dense_config import DenseConfig
-from .epilogue import Epilogue, TilePlace, store_tile
+from .epilogue import gemm_epilogue
 from .mainloop import finish_tile, part_rows, run_tile
 from .operand import operand
 from .schedule import Tally, even_schedule, hot_loop_schedule
@@ -260,33 +261,33 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     columns = [column + wave_n * (n_tiles * 16) + ni * 16 + lane_row for ni in fx.range_constexpr(n_tiles)]
     tile_rows = [wave_m * (m_tiles * 16) + mi * 16 for mi in fx.range_constexpr(m_tiles)]
     place = TilePlace(m, config.n, row, fx.min(m - row, config.block_m), tile_rows, columns, group,
-                      ragged=config.n % config.block_n != 0)  # fmt: skip
+                      op.acc_len, ragged=config.n % config.block_n != 0)  # fmt: skip
     if fx.const_expr(config.k_waves > 1):
         if wave_k == 0:
-            finish(tensors, acc, op, place, config)
+            finish(tensors, acc, place, config)
     elif fx.const_expr(config.atomic):
-        add_slice(tensors, acc, op, place, config, stages[0], column, wave_m, by * fx.ceildiv(m, config.block_m) + bx)
+        add_slice(tensors, acc, place, config, stages[0], column, wave_m, by * fx.ceildiv(m, config.block_m) + bx)
     elif fx.const_expr(config.cshuffle and config.split_k == 1):
-        shuffle_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, config), op, place, stages[0],
+        shuffle_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, m, config), place, stages[0],
                      config.shuffle, column, wave_m)  # fmt: skip
     else:
-        finish(tensors, acc, op, place, config)
+        finish(tensors, acc, place, config)
 
 
-def epilogue_of(tensors: dict[str, Any], config: DenseConfig) -> Epilogue:
+def epilogue_of(tensors: dict[str, Any], m: Any, config: DenseConfig) -> Epilogue:
     """What happens to the sums of an unsplit reduction."""
     seed = tensors["seed"] if config.stochastic else None
-    return Epilogue(tensors, config.n, "bias" if config.bias else "none", config.dtype == "fp8", seed)
+    return gemm_epilogue(tensors, m, config.n, "bias" if config.bias else "none", config.dtype == "fp8", seed=seed)
 
 
-def finish(tensors: dict[str, Any], acc: list[Any], op: Any, place: TilePlace, config: DenseConfig) -> None:
+def finish(tensors: dict[str, Any], acc: list[Any], place: TilePlace, config: DenseConfig) -> None:
     """Store the tile in C, or this share of it in the workspace."""
     if config.split_k > 1:
         share = fx.Int64(fx.block_idx.z) * (fx.Int64(place.m) * config.n)
         part = pointer(tensors["workspace"], fx.Float32) + share
-        store_tile(part, fx.Float32, acc, Epilogue(tensors, config.n, "none", False), op, place)
+        store_tile(part, fx.Float32, acc, Epilogue(), place)
         return
-    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, config), op, place)
+    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, place.m, config), place)
 
 
 @flyc.jit
@@ -338,8 +339,7 @@ def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: A
     """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32, or if `atomic`
     ``tensors["semaphore"]`` and ``tensors["signal"]`` one zero i32 a tile."""
     config.target.require_traced()
-    grid = (fx.ceildiv(m, config.block_m), -(-config.n // config.block_n), config.split_k)
-    dense_kernel(tensors, m, config).launch(grid=grid, block=config.threads, stream=stream)
+    dense_kernel(tensors, m, config).launch(grid=config.grid(m), block=config.threads, stream=stream)
     if config.split_k > 1 and not config.atomic:
         blocks = fx.ceildiv(m * config.n, REDUCE_THREADS)
         split_sum_kernel(tensors, m, config).launch(grid=blocks, block=REDUCE_THREADS, stream=stream)

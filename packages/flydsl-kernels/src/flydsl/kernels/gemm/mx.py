@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..host.config import require
 from ..target import Target, builder
 from ..target import target as current
 from .config import OUT_DTYPES, THREADS
@@ -18,24 +21,19 @@ __all__ = ["compile_fp4_gemm_4w", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "l
 def _config(where: str, target: Target, **fields: object) -> MxConfig:
     target.require(where, "gfx950")
     config = MxConfig(target=target, **fields)  # type: ignore[arg-type]
-
-    def require(ok: bool, text: str) -> None:
-        if not ok:
-            raise ValueError(f"{where}: {text}")
-
-    require(config.a_dtype in FORMATS, f"a_dtype must be one of {', '.join(FORMATS)}, got {config.a_dtype!r}")
-    require(config.b_dtype in ("fp4", "fp8"), f"b_dtype must be 'fp4' or 'fp8', got {config.b_dtype!r}")
-    require(config.out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {config.out_dtype!r}")
-    require(config.tile_k in (128, 256), f"tile_k must be 128 or 256, got {config.tile_k}")
-    require(config.tile_m > 0 and config.tile_m % 16 == 0, f"tile_m must be a multiple of 16, got {config.tile_m}")
-    require(config.tile_n > 0 and config.tile_n % 64 == 0, f"tile_n must be a multiple of 64, got {config.tile_n}")
-    require(config.n % config.tile_n == 0, f"N = {config.n} must be a multiple of tile_n = {config.tile_n}")
-    require(config.k % config.tile_k == 0, f"K = {config.k} must be a multiple of tile_k = {config.tile_k}")
-    require(config.a_tile.bytes % (THREADS * 16) == 0,
+    need = partial(require, where)
+    need(config.a_dtype in FORMATS, f"a_dtype must be one of {', '.join(FORMATS)}, got {config.a_dtype!r}")
+    need(config.b_dtype in ("fp4", "fp8"), f"b_dtype must be 'fp4' or 'fp8', got {config.b_dtype!r}")
+    need(config.out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {config.out_dtype!r}")
+    need(config.tile_k in (128, 256), f"tile_k must be 128 or 256, got {config.tile_k}")
+    need(config.tile_m > 0 and config.tile_m % 16 == 0, f"tile_m must be a multiple of 16, got {config.tile_m}")
+    need(config.tile_n > 0 and config.tile_n % 64 == 0, f"tile_n must be a multiple of 64, got {config.tile_n}")
+    need(config.n % config.tile_n == 0, f"N = {config.n} must be a multiple of tile_n = {config.tile_n}")
+    need(config.k % config.tile_k == 0, f"K = {config.k} must be a multiple of tile_k = {config.tile_k}")
+    need(config.a_tile.bytes % (THREADS * 16) == 0,
             f"a tile of A must be a multiple of {THREADS * 16} bytes, it has {config.a_tile.bytes}")  # fmt: skip
-    require(config.batch >= 1, f"batch must be positive, got {config.batch}")
-    require(2 * config.a_tile.words * 4 <= target.lds_bytes, "the tile of A does not fit LDS")
-    return config
+    need(config.batch >= 1, f"batch must be positive, got {config.batch}")
+    return config.fitting(where)
 
 
 @flyc.jit

@@ -18,15 +18,15 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import cdiv, div, mod, xcd_remap_bx_by
-from ..common.memory import WORDS, Buffer
-from ..common.reduce import Lds
-from ..common.rows import pointer
-from ..target import Target
+from ..host.config import KernelConfig
+from ..parts.epilogue import Epilogue, TilePlace, store_tile
+from ..parts.index import cdiv, div, mod, xcd_remap_bx_by
+from ..parts.memory import WORDS, Buffer
+from ..parts.reduce import Lds
+from ..parts.rows import pointer
 from .config import OUT_DTYPES, WAVES
-from .epilogue import Epilogue, TilePlace, store_tile
 from .mainloop import finish_tile, part_rows, run_tile
-from .matrix import CHUNK_BYTES, MatrixOp
+from .matrix import CHUNK_BYTES
 from .mx_operand import FORMATS, LANE_GROUPS, HalvesTile, MxFormat, Scales
 from .schedule import Tally, hot_loop_schedule
 from .tiles import RowTile
@@ -35,12 +35,13 @@ __all__ = ["MxConfig", "launch_mx"]
 
 WAVE = 64
 K_STEP = 128       # k of one instruction
+ACC_LEN = 4        # rows of a lane in an accumulator
 SCALE_K = 256      # k of one scale word
 LARGE_WAVE = 128 * 64  # elements of C of a wave whose matrix instructions hide everything else
 
 
 @dataclass(frozen=True)
-class MxConfig:
+class MxConfig(KernelConfig):
     """Static arguments; strides in elements of the storage (bytes of A and scales, elements of C)."""
 
     n: int
@@ -51,7 +52,6 @@ class MxConfig:
     a_dtype: str
     b_dtype: str
     out_dtype: str
-    target: Target
     batch: int = 1
     a_row: int = -1
     a_batch: int = -1
@@ -60,6 +60,14 @@ class MxConfig:
     c_row: int = -1
     c_batch: int = -1
     xcd_swizzle: int = 0
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n, self.batch
+
+    @property
+    def lds_bytes(self) -> int:
+        """Two buffers of the tiles of A that go together."""
+        return 2 * self.together * self.a_tile.words * 4
 
     @property
     def a(self) -> MxFormat:
@@ -170,7 +178,6 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     per_turn = 2 * halves  # of what is loaded while its predecessor is in use there are two
     step_blocks = kind_b.step_bytes // 64
     tile_words = config.steps * step_blocks * WAVE * WORDS
-    op = MatrixOp("mx", 1, LANE_GROUPS, 4, False, 1, 1, None)  # type: ignore[arg-type] # only its sizes
     size = part_rows(config.m_repeat)
     groups = config.m_repeat // size
     parts = config.steps * groups
@@ -262,7 +269,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         return acc, next_strips, next_words if fresh else words, later, first
 
     count, total = config.m_repeat * config.n_repeat, config.k // config.tile_k
-    acc, pending = [op.zero() for _ in fx.range_constexpr(count)], []
+    acc, pending = [fx.full(ACC_LEN, 0.0, fx.Float32) for _ in fx.range_constexpr(count)], []
     started = [fetch_a(fx.Int32(0), i) for i in fx.range_constexpr(min(together, total))]
     strips, words = fetch_b(fx.Int32(0))
     if fx.const_expr(total > together):
@@ -291,9 +298,9 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
     place = TilePlace(m, config.c_row_elements, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
-                      group)  # fmt: skip
+                      group, ACC_LEN)  # fmt: skip
     c = pointer(tensors["c"], element) + fx.Int64(batch) * c_batch
-    store_tile(c, element, acc, Epilogue(tensors, config.n, "none", False), op, place)
+    store_tile(c, element, acc, Epilogue(), place)
 
 
 def flatten(acc: list[Any], strips: list[list[Any]], words: list[list[Any]], pending: list[Any],
@@ -320,5 +327,4 @@ def flatten(acc: list[Any], strips: list[list[Any]], words: list[list[Any]], pen
 def launch_mx(tensors: dict[str, Any], m: Any, config: MxConfig, stream: Any) -> None:
     """Launch from a jit function."""
     config.target.require_traced()
-    grid = (fx.ceildiv(m, config.tile_m), config.n // config.tile_n, config.batch)
-    mx_kernel(tensors, m, config).launch(grid=grid, block=config.threads, stream=stream)
+    mx_kernel(tensors, m, config).launch(grid=config.grid(m), block=config.threads, stream=stream)

@@ -8,8 +8,8 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..common.index import div, mod
-from ..common.memory import WORDS, Buffer, lds_read
+from ..parts.index import div, mod
+from ..parts.memory import WORDS, Buffer, lds_read
 from .tiles import RowTile
 
 __all__ = ["FORMATS", "LANE_GROUPS", "HalvesTile", "MxFormat", "Scales"]

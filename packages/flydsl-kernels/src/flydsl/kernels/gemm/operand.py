@@ -7,9 +7,9 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..common.index import div, mod
-from ..common.memory import WORDS, Buffer, lds_write
-from .epilogue import FAR
+from ..parts.epilogue import FAR
+from ..parts.index import div, mod
+from ..parts.memory import WORDS, Buffer, lds_write
 from .tiles import RowTile, StoredTile, TurnedTile
 
 __all__ = ["AsStored", "KMajor", "RowMajor", "operand"]

@@ -15,13 +15,14 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import div, mod, xcd_remap_bx_by
-from ..common.memory import WORDS, Buffer
-from ..common.reduce import Lds
+from ..parts.epilogue import TilePlace, store_tile
+from ..parts.index import div, mod, xcd_remap_bx_by
+from ..parts.memory import WORDS, Buffer
+from ..parts.reduce import Lds
 from .block_scales import RegisterScales, SharedScales
 from .config import INT4_FACTOR, OUT_DTYPES, SCALE_BLOCK, PreshuffleConfig
 from .cshuffle import shuffle_tile
-from .epilogue import Epilogue, TilePlace, store_tile
+from .epilogue import gemm_epilogue
 from .mainloop import finish_tile, part_rows, run_tile
 from .schedule import Tally, hot_loop_schedule
 from .tiles import KTile
@@ -316,8 +317,8 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 acc, side, pending, first, begin.after(t), t % config.stages, t + 2 < total)
         acc = finish_tile(acc, first, parts, reader((total - 1) % config.stages),
                           multiplier(side, 0))[0]  # fmt: skip
-    epilogue = Epilogue(tensors, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
-                        divisor=INT4_FACTOR if config.int4 else 1)  # fmt: skip
+    epilogue = gemm_epilogue(tensors, m, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
+                             divisor=INT4_FACTOR if config.int4 else 1)  # fmt: skip
 
     def row_of(mi):
         return config.tile_row(mi, lane_row)
@@ -325,12 +326,12 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     strips = [column + config.strip(wave, ni) * 16 for ni in fx.range_constexpr(config.n_repeat)]
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [strip + (group * 4 if config.block_scale else lane_row) for strip in strips],
-                      group, row_of=row_of if config.block_scale else None)  # fmt: skip
+                      group, op.acc_len, row_of=row_of if config.block_scale else None)  # fmt: skip
     element = OUT_DTYPES[config.out_dtype]
     if fx.const_expr(config.cshuffle):
-        shuffle_tile(tensors["C"], element, acc, epilogue, op, place, stages[0], config.shuffle, column, 0)
+        shuffle_tile(tensors["C"], element, acc, epilogue, place, stages[0], config.shuffle, column, 0)
     else:
-        store_tile(tensors["C"], element, acc, epilogue, op, place)
+        store_tile(tensors["C"], element, acc, epilogue, place)
 
 
 def regroup(values: list[Any], size: int) -> list[list[Any]]:
@@ -342,5 +343,5 @@ def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig,
     """Launch from a jit function."""
     config.target.require_traced()
     preshuffle_kernel(tensors, m, config).launch(
-        grid=(fx.ceildiv(m, config.tile_m), config.n // config.tile_n), block=config.threads, stream=stream
+        grid=config.grid(m), block=config.threads, stream=stream
     )

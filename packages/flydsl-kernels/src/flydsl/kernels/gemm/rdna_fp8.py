@@ -13,29 +13,35 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import cdiv, div, mod, xcd_remap_bx_by
-from ..common.memory import Buffer
+from ..host.config import KernelConfig, require
+from ..parts.epilogue import Epilogue, ScaleBoth, TilePlace, store_tile
+from ..parts.index import div, mod, xcd_remap_bx_by
+from ..parts.memory import Buffer
 from ..target import Target, builder
-from .epilogue import Epilogue, TilePlace, store_tile
-from .matrix import MatrixOp
 
-__all__ = ["compile_fp8_gemm"]
+__all__ = ["compile_fp8_gemm", "compile_rdna_fp8_gemm"]
 
 WAVE, WAVES = 32, 4
 K_STEP = 16       # k of one instruction: 8 bytes a lane
 PIECE_WORDS = 2
+ACC_LEN = 8       # rows of a lane in an accumulator
 
 
 @dataclass(frozen=True)
-class _Config:
-    m: int
+class _Config(KernelConfig):
     n: int
     k: int
-    target: Target
     tile_m: int
     tile_n: int
     tile_k: int
     group_m: int
+
+    @property
+    def threads(self) -> int:
+        return WAVE * WAVES
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n
 
     @property
     def m_repeat(self) -> int:
@@ -62,14 +68,14 @@ def _multiply(a: Any, b: Any, acc: Any) -> Any:
 
 
 @flyc.kernel(known_block_size=[WAVE * WAVES, 1, 1])
-def _fp8_kernel(c, a, b, scale_a, scale_b, config: fx.Constexpr):
+def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
     thread = fx.thread_idx.x
     lane, wave = mod(thread, WAVE), div(thread, WAVE)
     group, lane_row = div(lane, 16), mod(lane, 16)
-    bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, fx.Int32(config.m), tile_m=config.tile_m,
+    bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.tile_m,
                              tile_n=config.tile_n, N=config.n, xcd_swizzle=config.group_m, num_xcds=1)  # fmt: skip
     row, column = bx * config.tile_m, by * config.tile_n
-    rows = fx.min(config.m - row, config.tile_m)
+    rows = fx.min(m - row, config.tile_m)
     stride = config.k // 4
     left = Buffer(a, fx.Int32, fx.Int64(row) * stride, rows * stride)
     right = Buffer(b, fx.Int32, fx.Int64(column) * stride, config.tile_n * stride)
@@ -111,52 +117,77 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, config: fx.Constexpr):
         values = [fx.Vector(v, *kind) for v, kind in zip(results, kinds, strict=True)]
         acc, operands = values[:count], values[count:]
     acc = multiply(acc, operands)
-    op = MatrixOp("fp8", 1, 2, 8, False, 1, 1, None)  # type: ignore[arg-type] # only its sizes
     wave_column = column + wave * (config.n_repeat * 16)
-    place = TilePlace(fx.Int32(config.m), config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
+    place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
-                      group)  # fmt: skip
-    store_tile(c, fx.BFloat16, acc, Epilogue({"scale_a": scale_a, "scale_b": scale_b}, config.n, "none", True), op,
-               place)  # fmt: skip
+                      group, ACC_LEN)  # fmt: skip
+    store_tile(c, fx.BFloat16, acc, Epilogue((ScaleBoth(scale_a, scale_b, m, config.n),)), place)
+
+
+def _rdna_config(where: str, target: Target, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
+                 k_unroll: int | None, group_m: int) -> _Config:  # fmt: skip
+    target.require(where, "gfx120")
+    if k_unroll is None:
+        k_unroll = 2 if k % (tile_k * 2) == 0 else 1
+    for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 16 * WAVES), ("tile_k", tile_k, K_STEP)):
+        require(where, value >= unit and value % unit == 0,
+                f"{name} must be a positive multiple of {unit}, got {value}")  # fmt: skip
+    require(where, k_unroll >= 1, f"k_unroll must be positive, got {k_unroll}")
+    require(where, n >= 1 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
+    require(where, k >= 1 and k % (tile_k * k_unroll) == 0,
+            f"K = {k} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")  # fmt: skip
+    return _Config(n, k, tile_m, tile_n, tile_k * k_unroll, group_m, target=target).fitting(where)
+
+
+def _launch(operands: tuple[Any, ...], m: Any, config: _Config, stream: Any) -> None:
+    """Launch from a jit function."""
+    config.target.require_traced()
+    _fp8_kernel(*operands, m, config).launch(
+        grid=config.grid(m), block=config.threads, stream=stream
+    )
+
+
+@builder
+def compile_rdna_fp8_gemm(*, N: int, K: int, tile_m: int = 32, tile_n: int = 128, tile_k: int = 32,
+                          k_unroll: int | None = None, group_m: int = 8, target: Target):  # fmt: skip
+    """``launch(c, a, b_shuf, scale_a, scale_b, M, stream=None)`` on gfx120x: M is free.
+
+    ``c = a b * scale_a[row] * scale_b[column]``; c is bf16 (M, N), a e4m3fn (M, K) row-major, b_shuf made by
+    ``preshuffle_b_fp8`` from (K, N); scales are f32.
+
+    Args:
+        N, K: multiples of tile_n, and of the unrolled tile.
+        tile_k, k_unroll: k of a turn of the loop is their product; k_unroll is 2 by default where K allows it.
+        group_m: block rows of a group in the launch order.
+
+    Raises:
+        ValueError: the architecture or a size is not supported.
+    """
+    config = _rdna_config("compile_rdna_fp8_gemm", target, N, K, tile_m, tile_n, tile_k, k_unroll, group_m)
+
+    @flyc.jit
+    def rdna_fp8_gemm(c, a, b_shuf, scale_a, scale_b, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        _launch((c, a, b_shuf, scale_a, scale_b), M, config, stream)
+
+    return rdna_fp8_gemm
 
 
 @builder
 def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | None = None, tile_k: int = 32,
                      k_unroll: int | None = None, group_m: int = 8, target: Target):  # fmt: skip
-    """``launch(c, a, b_shuf, scale_a, scale_b, stream=None)`` on gfx120x: ``c = a b * scale_a[row] * scale_b[column]``.
+    """:func:`compile_rdna_fp8_gemm` for a fixed M: ``launch(c, a, b_shuf, scale_a, scale_b, stream=None)``.
 
-    Args:
-        M, N, K: M is any positive number, N a multiple of tile_n, K of the unrolled tile.
-        tile_n: 256 for M of at least 256, else 128, by default.
-        tile_k, k_unroll: k of a turn of the loop is their product; k_unroll is 2 by default where K allows it.
-        group_m: block rows of a group in the launch order.
-
-    c is bf16, a is e4m3fn (M, K) row-major, b_shuf made by ``preshuffle_b_fp8`` from (K, N); scales are f32.
+    tile_n is 256 for M of at least 256, else 128, by default. The kernel is that of any M; only the launcher has it.
 
     Raises:
         ValueError: the architecture or a size is not supported.
     """
     where = "compile_fp8_gemm"
-    target.require(where, "gfx120")
-    tile_n = tile_n or (256 if M >= 256 else 128)
-    if k_unroll is None:
-        k_unroll = 2 if K % (tile_k * 2) == 0 else 1
-    for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 16 * WAVES), ("tile_k", tile_k, K_STEP)):
-        if value < unit or value % unit:
-            raise ValueError(f"{where}: {name} must be a positive multiple of {unit}, got {value}")
-    if M < 1 or k_unroll < 1:
-        raise ValueError(f"{where}: M and k_unroll must be positive, got {M} and {k_unroll}")
-    if N < 1 or N % tile_n:
-        raise ValueError(f"{where}: N = {N} must be a multiple of tile_n = {tile_n}")
-    if K < 1 or K % (tile_k * k_unroll):
-        raise ValueError(f"{where}: K = {K} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")
-    config = _Config(M, N, K, target, tile_m, tile_n, tile_k * k_unroll, group_m)
+    require(where, M >= 1, f"M must be positive, got {M}")
+    config = _rdna_config(where, target, N, K, tile_m, tile_n or (256 if M >= 256 else 128), tile_k, k_unroll, group_m)
 
     @flyc.jit
     def fp8_gemm(c, a, b_shuf, scale_a, scale_b, stream: fx.Stream = fx.Stream(None)):
-        target.require_traced()
-        _fp8_kernel(c, a, b_shuf, scale_a, scale_b, config).launch(
-            grid=(cdiv(M, tile_m), N // tile_n), block=WAVE * WAVES, stream=stream
-        )
+        _launch((c, a, b_shuf, scale_a, scale_b), fx.Int32(M), config, stream)
 
     return fp8_gemm

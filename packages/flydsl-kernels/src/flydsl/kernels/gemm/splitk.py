@@ -12,14 +12,12 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.dtypes import FLOATS
-from ..common.index import div, mod
-from ..common.memory import Buffer
-from ..common.rows import pointer
+from ..host.dtypes import FLOATS
+from ..parts.epilogue import Bias, Epilogue, TilePlace
+from ..parts.memory import Buffer
+from ..parts.rows import pointer
 from .cshuffle import shuffle_tile
 from .dense_config import DenseConfig
-from .epilogue import FAR, Epilogue, TilePlace
-from .matrix import MatrixOp
 
 __all__ = ["add_slice", "add_vector"]
 
@@ -50,23 +48,18 @@ def _add_bf16(out: Buffer, at: Any, vector: Any) -> None:
 def _initialise(tensors: dict[str, Any], place: TilePlace, config: DenseConfig, column: Any) -> None:
     """Write zero, or the bias, to every element of the workgroup's tile."""
     element, plan = FLOATS[config.out_dtype], config.shuffle
-    out = Buffer(tensors["c"], element, fx.Int64(place.row) * place.n, place.rows * place.n)
-    epilogue = Epilogue(tensors, config.n, "bias" if config.bias else "none", False)
-    vector, per_row = plan.vector, plan.columns // plan.vector
-    for j in range(config.block_m * per_row // config.threads):
-        linear = fx.thread_idx.x + j * config.threads
-        row, x = div(linear, per_row), column + mod(linear, per_row) * vector
-        values = [fx.Float32(0.0)] * vector
+    out = place.out(tensors["c"], element)
+    for row, inside in plan.rows_and_columns(config.block_m):
+        x, values = column + inside, [fx.Float32(0.0)] * plan.vector
         if config.bias:
-            values = [epilogue.column_terms(x + i)[1] for i in range(vector)]
-        at = row * place.n + x
-        if place.ragged:
-            at = (x < place.n).select(at, FAR // plan.element_bytes)
+            bias = Bias(tensors["bias"], config.n)
+            values = [bias.column(x + i, 1) for i in range(plan.vector)]
+        at = place.offset(row, x, plan.element_bytes)
         out.store(at, fx.Vector.from_elements([v.to(element) for v in values], element), COHERENT)
 
 
 @flyc.jit
-def add_slice(tensors, acc, op: MatrixOp, place: TilePlace, config: DenseConfig, lds, column, wave_m, tile):
+def add_slice(tensors, acc, place: TilePlace, config: DenseConfig, lds, column, wave_m, tile):
     """Add the accumulators of one slice to C. All threads of the workgroup call it.
 
     Args:
@@ -88,9 +81,9 @@ def add_slice(tensors, acc, op: MatrixOp, place: TilePlace, config: DenseConfig,
             while ready == 0:
                 ready = fx.llvm.generic_load(signal, memory_order=fx.AtomicOrdering.Acquire, syncscope=AGENT)
         fx.barrier()
-    plain, element = Epilogue(tensors, config.n, "none", False), FLOATS[config.out_dtype]
+    element = FLOATS[config.out_dtype]
     add = _add_bf16 if config.out_dtype == "bf16" and not config.target.mx else add_vector
-    shuffle_tile(tensors["c"], element, acc, plain, op, place, lds, config.shuffle, column, wave_m, add)
+    shuffle_tile(tensors["c"], element, acc, Epilogue(), place, lds, config.shuffle, column, wave_m, add)
     fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
     fx.barrier()
     if thread == 0:

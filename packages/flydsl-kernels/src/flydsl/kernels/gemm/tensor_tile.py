@@ -12,7 +12,7 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl.expr.rocdl import tdm_ops
 
-from ..gemm_common_gfx1250 import pipeline_fence
+from ..parts.sync import pipeline_fence
 from .matrix import CHUNK_BYTES
 
 __all__ = ["TensorMoves", "TensorTile"]

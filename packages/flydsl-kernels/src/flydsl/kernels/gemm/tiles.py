@@ -11,8 +11,8 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..common.index import div, mod
-from ..common.memory import WORDS, Buffer, lds_read, lds_write
+from ..parts.index import div, mod
+from ..parts.memory import WORDS, Buffer, lds_read, lds_write
 from .matrix import CHUNK_BYTES
 
 __all__ = ["KTile", "RowTile", "SpreadTile", "StoredTile", "TurnedTile"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..common.index import align_up, cdiv
+from ..parts.index import align_up, cdiv
 from ..target import Target
 
 __all__ = ["BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "MX", "PRESHUFFLE", "DenseTile", "Tile", "choose", "dense_knobs"]

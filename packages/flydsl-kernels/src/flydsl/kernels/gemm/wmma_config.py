@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from ..common.index import cdiv
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig, require
+from ..parts.index import cdiv
 from ..target import Target
 from .mainloop import part_rows
 from .matrix import MatrixOp, matrix_op
@@ -46,7 +51,7 @@ LARGEST_PART = 16     # 16 x 16 tiles of a wave, half of its registers
 
 
 @dataclass(frozen=True)
-class WmmaConfig:
+class WmmaConfig(KernelConfig):
     """``C[M, N] = A[M, K] B[N, K]^T`` with f32 accumulation: f16 or bf16, or fp8 and fp4 with scales.
 
     Attributes:
@@ -77,7 +82,6 @@ class WmmaConfig:
     b_dtype: str
     out_dtype: str
     scales: str
-    target: Target
     stages: int = 2
     lda: int = 0
     ldc: int = 0
@@ -85,6 +89,10 @@ class WmmaConfig:
     split_k: int = 1
     cluster_m: int = 1
     cluster_n: int = 1
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        blocks = fx.ceildiv(m, self.tile_m * self.cluster_m) * self.cluster_m
+        return blocks, self.n // self.tile_n, self.split_k
 
     @property
     def op(self) -> MatrixOp:
@@ -236,40 +244,34 @@ def wmma_config(where: str, target: Target, **fields: object) -> WmmaConfig:
     wave's part) where the part would not fit the registers. ValueError says what is not supported."""
     target.require(where, "gfx1250")
     config = WmmaConfig(target=target, **fields)  # type: ignore[arg-type]
-
-    def require(ok: bool, text: str) -> None:
-        if not ok:
-            raise ValueError(f"{where}: {text}")
-
-    require(config.out_dtype in OUT_DTYPES, f"the output dtype must be one of {', '.join(OUT_DTYPES)}, "
+    need = partial(require, where)
+    need(config.out_dtype in OUT_DTYPES, f"the output dtype must be one of {', '.join(OUT_DTYPES)}, "
             f"got {config.out_dtype!r}")  # fmt: skip
     for name, value in (("m_warp", config.m_waves), ("n_warp", config.n_waves), ("split_k", config.split_k),
                         ("cluster_m", config.cluster_m), ("cluster_n", config.cluster_n)):  # fmt: skip
-        require(value >= 1, f"{name} must be positive, got {value}")
+        need(value >= 1, f"{name} must be positive, got {value}")
     for name, waves in (("tile_m", config.m_waves), ("tile_n", config.n_waves)):
         size = getattr(config, name)
-        require(size > 0 and size % (16 * waves) == 0,
+        need(size > 0 and size % (16 * waves) == 0,
                 f"{name} must be a multiple of 16 for each of {waves} waves, got {size}")  # fmt: skip
     step = config.kinds[0].step
-    require(config.tile_k > 0 and config.tile_k % step == 0,
+    need(config.tile_k > 0 and config.tile_k % step == 0,
             f"tile_k must be a multiple of {step}, got {config.tile_k}")  # fmt: skip
     for name, size, unit in (("N", config.n, config.tile_n), ("K", config.k, config.tile_k)):
-        require(size >= unit and size % unit == 0, f"{name} = {size} must be a positive multiple of the tile's {unit}")
-    require(config.k % (config.tile_k * config.split_k) == 0,
+        need(size >= unit and size % unit == 0, f"{name} = {size} must be a positive multiple of the tile's {unit}")
+    need(config.k % (config.tile_k * config.split_k) == 0,
             f"K = {config.k} must be a multiple of tile_k * split_k = {config.tile_k * config.split_k}")
-    require(config.cluster_m * config.cluster_n <= MAX_CLUSTER, f"a cluster has at most {MAX_CLUSTER} workgroups, "
+    need(config.cluster_m * config.cluster_n <= MAX_CLUSTER, f"a cluster has at most {MAX_CLUSTER} workgroups, "
             f"got {config.cluster_m} x {config.cluster_n}")  # fmt: skip
-    require(config.n // config.tile_n % config.cluster_n == 0,
+    need(config.n // config.tile_n % config.cluster_n == 0,
             f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
-    require(2 <= config.stages <= 4, f"num_buffers must be 2, 3 or 4, got {config.stages}")
+    need(2 <= config.stages <= 4, f"num_buffers must be 2, 3 or 4, got {config.stages}")
     for name, length, least, unit in (("lda", config.lda, config.k, 32), ("ldc", config.ldc, config.n, 8)):
-        require(length == 0 or (length >= least and length % unit == 0),
+        need(length == 0 or (length >= least and length % unit == 0),
                 f"{name} must be 0 or a multiple of {unit} elements and at least {least}, got {length}")  # fmt: skip
-    require(config.scale_stride >= 0, f"stride_ascale_k must not be negative, got {config.scale_stride}")
+    need(config.scale_stride >= 0, f"stride_ascale_k must not be negative, got {config.scale_stride}")
     found = _with_waves(config)
-    require(found is not None, f"a tile of {config.tile_m} x {config.tile_n} x {config.tile_k} does not fit the "
+    need(found is not None, f"a tile of {config.tile_m} x {config.tile_n} x {config.tile_k} does not fit the "
             f"registers of {config.m_waves} x {config.n_waves} waves, nor of up to {MAX_WAVES}")  # fmt: skip
     config = found or config
-    require(config.lds_bytes <= target.lds_bytes,
-            f"the tile needs {config.lds_bytes} bytes of LDS, {target.arch} has {target.lds_bytes}")  # fmt: skip
-    return config
+    return config.fitting(where)

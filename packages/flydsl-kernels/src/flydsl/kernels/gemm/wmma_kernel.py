@@ -13,13 +13,14 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.dtypes import FLOATS
-from ..common.index import cdiv, compute_mcast_masks, div, mod
-from ..common.memory import Buffer, lds_read
-from ..common.reduce import Lds
-from ..common.rows import pointer
-from ..gemm_common_gfx1250 import workgroup_barrier
-from .epilogue import Epilogue, TilePlace, store_tile
+from ..host.dtypes import FLOATS
+from ..parts.epilogue import TilePlace, store_tile
+from ..parts.index import cdiv, compute_mcast_masks, div, mod
+from ..parts.memory import Buffer, lds_read
+from ..parts.reduce import Lds
+from ..parts.rows import pointer
+from ..parts.sync import workgroup_barrier
+from .epilogue import gemm_epilogue
 from .mainloop import finish_tile, run_tile
 from .matrix import CHUNK_BYTES, wmma_scaled
 from .schedule import Tally, hot_loop_schedule
@@ -245,10 +246,10 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     rows = fx.min(m - row, config.tile_m)
     if fx.const_expr(config.clustered):  # there may be workgroups past the last row
         rows = (row < m).select(rows, 0)
-    place = TilePlace(m, config.c_row, row, rows, [], columns, group,
+    place = TilePlace(m, config.c_row, row, rows, [], columns, group, op.acc_len,
                       row_of=lambda mi: wave_row + mi * 16 + lane_row)  # fmt: skip
-    epilogue = Epilogue(tensors, config.n, "none", config.scales == "rows")
-    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue, op, place,
+    epilogue = gemm_epilogue(tensors, m, config.n, "none", config.scales == "rows")
+    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue, place,
                Buffer.store if config.split_k == 1 else add_vector)  # fmt: skip
 
 
@@ -285,8 +286,7 @@ def launch_wmma(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any
         chunks = config.n * FLOATS[config.out_dtype].width // (CHUNK_BYTES * 8)
         clear_kernel(tensors, config).launch(grid=(m, cdiv(chunks, CLEAR_THREADS)), block=CLEAR_THREADS, stream=stream)
     cluster = (config.cluster_m, config.cluster_n, 1)
-    blocks = fx.ceildiv(m, config.tile_m * config.cluster_m) * config.cluster_m
     attributes = {"rocdl.cluster_dims": ",".join(map(str, cluster))} if config.clustered else None
     wmma_kernel(tensors, m, config, value_attrs=attributes).launch(
-        grid=(blocks, config.n // config.tile_n, config.split_k), block=config.threads, stream=stream,
+        grid=config.grid(m), block=config.threads, stream=stream,
         cluster=cluster if config.clustered else None)  # fmt: skip

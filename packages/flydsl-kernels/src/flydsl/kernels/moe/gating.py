@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.dtypes import FLOATS, float_dtype
-from ..common.index import div, is_pow2, mod
-from ..common.mathx import LOG2E, exp2
-from ..common.memory import Buffer
-from ..common.reduce import Lds, add, fmax, magnitude, wave_reduce
-from ..common.rows import launch_rows
+from ..host.config import KernelConfig
+from ..host.dtypes import FLOATS, float_dtype
+from ..parts.index import div, is_pow2, mod
+from ..parts.mathx import LOG2E, exp2
+from ..parts.memory import Buffer
+from ..parts.reduce import Lds, add, fmax, magnitude, wave_reduce
+from ..parts.rows import launch_rows
 from ..target import Target, builder
 
 __all__ = ["build_topk_gating_softmax_module"]
@@ -29,14 +31,20 @@ NO_EXPERT = 1 << 30
 
 
 @dataclass(frozen=True)
-class _Config:
+class _Config(KernelConfig):
     experts: int
     topk: int
     dtype: str
     renormalize: bool
     lanes: int  # lanes of a token
     per_lane: int  # experts of a lane
-    wave: int
+
+    @property
+    def wave(self) -> int:
+        return self.target.wave
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return (fx.ceildiv(m, self.tokens),)
 
     @property
     def threads(self) -> int:
@@ -48,13 +56,14 @@ class _Config:
         return self.threads // self.lanes
 
 
-def _plan(experts: int, topk: int, dtype: str, renormalize: bool, wave: int) -> _Config:
+def _plan(target: Target, experts: int, topk: int, dtype: str, renormalize: bool) -> _Config:
+    wave = target.wave
     for per_lane in range(MAX_PER_LANE, 0, -1):
         lanes, rest = divmod(experts, per_lane)
         if rest == 0 and is_pow2(lanes) and lanes <= wave:
-            return _Config(experts, topk, dtype, renormalize, lanes, per_lane, wave)
+            return _Config(experts, topk, dtype, renormalize, lanes, per_lane, target=target)
     threads = WAVES * wave
-    return _Config(experts, topk, dtype, renormalize, threads, -(-experts // threads), wave)
+    return _Config(experts, topk, dtype, renormalize, threads, -(-experts // threads), target=target)
 
 
 def _better(a, b):
@@ -191,12 +200,12 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
     float_dtype(dtype_str, where)
     if num_experts < 1 or not 1 <= topk <= num_experts:
         raise ValueError(f"{where}: topk must be in 1 .. num_experts, got topk = {topk}, num_experts = {num_experts}")
+    config = _plan(target, num_experts, topk, dtype_str, renormalize)
 
     @flyc.jit
     def topk_gating_softmax(gating, weights, indices, token_expert_indices, num_tokens: fx.Int32, *,
                             stream: fx.Stream = fx.Stream(None)):  # fmt: skip
         target.require_traced()
-        config = _plan(num_experts, topk, dtype_str, renormalize, target.wave)
         launch_rows(lambda: _gating_kernel(gating, weights, indices, token_expert_indices, num_tokens, config),
                     num_tokens, config.tokens, config.threads, stream)  # fmt: skip
 

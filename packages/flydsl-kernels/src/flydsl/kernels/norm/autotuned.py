@@ -6,9 +6,9 @@ from typing import Any
 
 from flydsl.autotune import Config, autotune
 
-from ..common.arrays import stream_of
-from ..common.dtypes import dtype_name
-from ..common.rows import SMALL_ROW
+from ..host.arrays import stream_of
+from ..host.dtypes import dtype_name
+from ..parts.rows import SMALL_ROW
 from .config import BLOCK_THREADS
 from .rms_builders import rmsnorm_direct
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.rows import fits_registers
+from ..parts.rows import fits_registers
 from ..target import Target, builder
 from ..target import target as current
 from .backward_kernel import launch_one_stage, launch_two_stage
@@ -23,11 +23,11 @@ TWO_STAGE_ROWS, TWO_STAGE_COLUMNS = 512, 8192
 TWO_STAGE_THREADS = 512
 
 
-def rmsnorm_bwd_programs(m: int, n: int, dtype_str: str) -> int:
+def rmsnorm_bwd_programs(m: int, n: int, dtype_str: str, target: Target | None = None) -> int:
     """Programs of the two-stage backward for m rows of n columns, or 0 where one stage is better."""
     if m < TWO_STAGE_ROWS or n > TWO_STAGE_COLUMNS:
         return 0
-    units = current().compute_units
+    units = current(target).compute_units
     if dtype_str != "f32" and n >= 4096 and n % 8 == 0:
         programs = units if m < 2048 else units * 3 // 2
     else:

@@ -15,9 +15,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.dtypes import FLOATS
-from ..common.reduce import Lds, add, reduce_rows
-from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows, pointer
+from ..host.dtypes import FLOATS
+from ..parts.reduce import Lds, add, reduce_rows
+from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows, pointer
 from .config import NormConfig
 
 __all__ = ["launch_one_stage", "launch_two_stage"]

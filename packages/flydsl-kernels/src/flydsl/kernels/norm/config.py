@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ..common.convert import ROUNDINGS
-from ..common.dtypes import FLOATS, float_dtype
-from ..common.rows import RowPlan, fits_registers, plan_rows
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig, require
+from ..host.dtypes import FLOATS, float_dtype
+from ..parts.convert import ROUNDINGS
+from ..parts.rows import RowPlan, fits_registers, plan_rows
 from ..target import Target
 
 __all__ = ["BLOCK_THREADS", "EPS", "VEC_WIDTH", "NormConfig", "make_config"]
@@ -19,7 +23,7 @@ BLOCK_SIZES = (64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
-class NormConfig:
+class NormConfig(KernelConfig):
     """A forward or backward norm kernel.
 
     Attributes:
@@ -41,7 +45,6 @@ class NormConfig:
     centered: bool
     dtype: str
     weight_dtype: str
-    target: Target
     eps: float = EPS
     fused: bool = False
     stats: bool = False
@@ -51,6 +54,9 @@ class NormConfig:
     threads: int = BLOCK_THREADS
     plan: RowPlan = UNPLANNED
     keep: bool = True
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return (fx.ceildiv(m, self.plan.rows),)
 
     def planned(self) -> NormConfig:
         """The same with its plan, while it is traced."""
@@ -64,22 +70,17 @@ def make_config(where: str, target: Target, n: int, dtype: str, *, weight_dtype:
                 centered: bool = False, fused: bool = False, stats: bool = False,
                 smooth: bool = False) -> NormConfig:  # fmt: skip
     """A checked configuration. ValueError names the builder and what it supports."""
-    if not isinstance(n, int) or n < 1:
-        raise ValueError(f"{where}: N must be a positive int, got {n!r}")
+    require(where, isinstance(n, int) and n >= 1, f"N must be a positive int, got {n!r}")
     float_dtype(dtype, where)
     weight_dtype = weight_dtype or dtype
-    if weight_dtype != dtype and weight_dtype != "f32":
-        raise ValueError(f"{where}: the weight dtype must be that of the activations ({dtype}) or f32, "
-                         f"got {weight_dtype!r}")  # fmt: skip
-    if quant not in ("", "i8", "fp8"):
-        raise ValueError(f"{where}: quant_dtype_str must be 'i8' or 'fp8', got {quant!r}")
+    require(where, weight_dtype in (dtype, "f32"), "the weight dtype must be that of the activations "
+            f"({dtype}) or f32, got {weight_dtype!r}")  # fmt: skip
+    require(where, quant in ("", "i8", "fp8"), f"quant_dtype_str must be 'i8' or 'fp8', got {quant!r}")
     if quant == "fp8":
         target.require_fp8(where)
-    if rounding not in ROUNDINGS:
-        raise ValueError(f"{where}: rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
-    if threads not in BLOCK_SIZES:
-        raise ValueError(f"{where}: BLOCK_THREADS must be one of {', '.join(map(str, BLOCK_SIZES))}, got {threads!r}")
-    if not eps >= 0.0:
-        raise ValueError(f"{where}: eps must not be negative, got {eps!r}")
-    return NormConfig(n, centered, dtype, weight_dtype, target, float(eps), fused, stats, quant, smooth, rounding,
-                      threads)  # fmt: skip
+    require(where, rounding in ROUNDINGS, f"rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
+    require(where, threads in BLOCK_SIZES,
+            f"BLOCK_THREADS must be one of {', '.join(map(str, BLOCK_SIZES))}, got {threads!r}")  # fmt: skip
+    require(where, eps >= 0.0, f"eps must not be negative, got {eps!r}")
+    return NormConfig(n, centered, dtype, weight_dtype, float(eps), fused, stats, quant, smooth, rounding, threads,
+                      target=target)  # fmt: skip

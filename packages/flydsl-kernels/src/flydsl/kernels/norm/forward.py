@@ -12,11 +12,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.convert import scale_of, to_quantised
-from ..common.dtypes import FLOATS, element_of
-from ..common.mathx import rsqrt
-from ..common.reduce import Lds, add, amax_of, reduce_rows
-from ..common.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold, launch_rows
+from ..host.dtypes import FLOATS, element_of
+from ..parts.convert import scale_of, to_quantised
+from ..parts.mathx import rsqrt
+from ..parts.reduce import Lds, add, amax_of, reduce_rows
+from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold, launch_rows
 from .config import NormConfig
 
 __all__ = ["launch_norm", "norm_kernel"]

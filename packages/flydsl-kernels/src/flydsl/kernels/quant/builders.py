@@ -13,10 +13,10 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.convert import ROUNDINGS
-from ..common.dtypes import FLOATS, float_dtype
-from ..common.packed import PER_WORD
-from ..common.rows import fits_registers, launch_rows
+from ..host.dtypes import FLOATS, float_dtype
+from ..parts.convert import ROUNDINGS
+from ..parts.packed import PER_WORD
+from ..parts.rows import fits_registers, launch_rows
 from ..target import Target, builder
 from .groups import plan_groups
 from .kernels import (
@@ -75,7 +75,7 @@ def _config(target: Target, n: int, dtype: str, quant: str, rounding: str = "nea
     target.require_traced()
     groups = plan_groups(n, size or n, FLOATS[dtype].width, target.wave, BLOCK_THREADS, vec,
                          block_rows=block_rows, transposed=transposed)  # fmt: skip
-    return QuantConfig(dtype, quant, rounding, groups, target, keep=fits_registers(size or n), **options)
+    return QuantConfig(dtype, quant, rounding, groups, keep=fits_registers(size or n), target=target, **options)
 
 
 def _launch(kernel: Any, operands: tuple[Any, ...], m: Any, config: QuantConfig, stream: Any) -> None:

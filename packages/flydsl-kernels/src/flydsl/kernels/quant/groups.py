@@ -8,8 +8,8 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..common.index import cdiv, div, mod
-from ..common.rows import Place, RowPlan, Rows, plan_rows, pointer
+from ..parts.index import cdiv, div, mod
+from ..parts.rows import Place, RowPlan, Rows, plan_rows, pointer
 
 __all__ = ["GroupPlan", "Groups", "plan_groups"]
 

@@ -13,12 +13,12 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.convert import from_quantised, scale_of, to_quantised
-from ..common.dtypes import element_of
-from ..common.packed import PER_WORD, e8m0_value, pack_int4, unpack
-from ..common.reduce import Lds, amax_of, block_reduce, imax, magnitude
-from ..common.rows import Held, Place, Rows, each, fold, pointer
-from ..target import Target
+from ..host.config import KernelConfig
+from ..host.dtypes import element_of
+from ..parts.convert import from_quantised, scale_of, to_quantised
+from ..parts.packed import PER_WORD, e8m0_value, pack_int4, unpack
+from ..parts.reduce import Lds, amax_of, block_reduce, imax, magnitude
+from ..parts.rows import Held, Place, Rows, each, fold, pointer
 from .groups import GroupPlan, Groups
 
 __all__ = [
@@ -30,7 +30,7 @@ GROUP = 128
 
 
 @dataclass(frozen=True)
-class QuantConfig:
+class QuantConfig(KernelConfig):
     """A quantisation or dequantisation kernel.
 
     Attributes:
@@ -48,11 +48,17 @@ class QuantConfig:
     quant: str
     rounding: str
     groups: GroupPlan
-    target: Target
     keep: bool = True
     packed: bool = False
     scale: str = "f32"
     per_tensor: bool = False
+
+    @property
+    def threads(self) -> int:
+        return self.groups.rows.threads
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return (fx.ceildiv(m * self.groups.count, self.groups.rows.rows),)
 
 
 @flyc.kernel

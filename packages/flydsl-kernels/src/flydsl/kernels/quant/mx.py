@@ -8,10 +8,10 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.index import div, mod
-from ..common.memory import Buffer
-from ..common.reduce import imax, magnitude
-from ..common.rows import pointer
+from ..parts.index import div, mod
+from ..parts.memory import Buffer
+from ..parts.reduce import imax, magnitude
+from ..parts.rows import pointer
 from ..target import Target, builder
 
 __all__ = [
@@ -98,9 +98,9 @@ def per_1x32_mx_quant(x: Any, quant_mode: str = "fp4", stream: Any = None) -> tu
     """``(y, scale)`` of a bf16 torch tensor (..., n): packed fp4 (..., n/2) or e4m3fn (..., n), and u8 (..., n/32)."""
     import torch
 
-    from .functional import quantize_mx
+    from .op import QUANTIZE_MX
 
-    y, scale = quantize_mx(x, quant_mode, stream=stream)
+    y, scale = QUANTIZE_MX.run(x, quant_mode, stream=stream)
     return y.view(torch.float4_e2m1fn_x2 if quant_mode == "fp4" else torch.float8_e4m3fn), scale
 
 
@@ -155,7 +155,7 @@ def build_mxfp4_moe_scale_sort_module(cols: int, *, target: Target):
 def mxfp4_moe_scale_sort(out_scale: Any, scale: Any, sorted_ids: Any, num_valid: Any, token_num: int, cols: int,
                          stream: Any = None) -> None:  # fmt: skip
     """Device form of ``moe_mxfp4_sort``: fills out_scale (rows of sorted_ids, cols/32)."""
-    from ..common.arrays import launch
+    from ..host.arrays import launch
 
     tiles = -(-sorted_ids.shape[0] // SORT_ROWS)
     run = build_mxfp4_moe_scale_sort_module(cols)

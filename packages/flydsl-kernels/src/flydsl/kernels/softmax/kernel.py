@@ -14,10 +14,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..common.dtypes import FLOATS, float_dtype
-from ..common.mathx import LOG2E, exp2
-from ..common.reduce import Lds, add, fmax, reduce_rows
-from ..common.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, launch_rows, plan_rows
+from ..host.config import KernelConfig
+from ..host.dtypes import FLOATS, float_dtype
+from ..parts.mathx import LOG2E, exp2
+from ..parts.reduce import Lds, add, fmax, reduce_rows
+from ..parts.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, launch_rows, plan_rows
 from ..target import Target, builder
 
 __all__ = ["build_softmax_bwd_module", "build_softmax_module", "softmax_bwd_buffered_operands"]
@@ -27,10 +28,21 @@ STREAMED = 2  # cache modifier: written data are not read again
 
 
 @dataclass(frozen=True)
-class _Config:
+class _Config(KernelConfig):
     dtype: str
     plan: RowPlan
     resident: int  # operands kept in registers
+
+    @property
+    def threads(self) -> int:
+        return self.plan.threads
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return (fx.ceildiv(m, self.plan.rows),)
+
+
+def _config(target: Target, n: int, dtype: str, resident: int) -> _Config:
+    return _Config(dtype, plan_rows(n, FLOATS[dtype].width, target.wave), resident, target=target)
 
 
 @flyc.kernel
@@ -102,13 +114,12 @@ def build_softmax_module(M: Any, N: int, dtype_str: str = "f32", *, target: Targ
         ValueError: N or dtype_str is not supported.
     """
     n, dtype = _columns(N, "build_softmax_module"), float_dtype(dtype_str, "build_softmax_module")
+    config = _config(target, n, dtype, int(fits_registers(n)))
 
     @flyc.jit
     def softmax(A, C, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        plan = plan_rows(n, FLOATS[dtype].width, target.wave)
-        config = _Config(dtype, plan, int(fits_registers(n)))
-        launch_rows(lambda: _softmax_kernel(A, C, m_in, config), m_in, plan.rows, plan.threads, stream)
+        launch_rows(lambda: _softmax_kernel(A, C, m_in, config), m_in, config.plan.rows, config.threads, stream)
 
     return softmax
 
@@ -131,12 +142,12 @@ def build_softmax_bwd_module(N: int, dtype_str: str = "f32", *, target: Target):
         ValueError: N or dtype_str is not supported.
     """
     n, dtype = _columns(N, "build_softmax_bwd_module"), float_dtype(dtype_str, "build_softmax_bwd_module")
+    config = _config(target, n, dtype, softmax_bwd_buffered_operands(n, dtype))
 
     @flyc.jit
     def softmax_bwd(dY, Y, dX, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
         target.require_traced()
-        plan = plan_rows(n, FLOATS[dtype].width, target.wave)
-        config = _Config(dtype, plan, softmax_bwd_buffered_operands(n, dtype))
-        launch_rows(lambda: _softmax_bwd_kernel(dY, Y, dX, m_in, config), m_in, plan.rows, plan.threads, stream)
+        launch_rows(lambda: _softmax_bwd_kernel(dY, Y, dX, m_in, config), m_in, config.plan.rows, config.threads,
+                    stream)  # fmt: skip
 
     return softmax_bwd

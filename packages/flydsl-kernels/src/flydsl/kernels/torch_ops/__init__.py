@@ -1,43 +1,63 @@
-"""``torch.ops.flydsl.*``: the kernels as torch custom operators, with fake rules and gradients.
+"""``torch.ops.flydsl.*``: the declared operations as torch custom operators, with fake rules and gradients.
 
-Every operator returns fresh tensors and launches on the current stream. Importing this package registers them.
+Every operator returns fresh tensors and launches on the current stream. Importing this module registers them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
+from torch.library import Library, custom_op
 
-from ..norm.config import EPS
-from . import quantised  # noqa: F401 - registers its operators
-from .matrices import _gemm
-from .registry import NAMES
-from .rows import _layernorm_fwd, _rmsnorm_fwd
+from ..host.arrays import array_dtype
+from ..op import Form, Op, declarations
+from ..target import target
 
 __all__ = ["NAMES"]
 
-
-def _define_short_forms() -> Any:
-    """``rmsnorm``, ``layernorm`` and ``linear``: composites of the operators above."""
-    library = torch.library.Library("flydsl", "FRAGMENT")
-    forms: dict[str, tuple[str, Any]] = {
-        "rmsnorm": ("(Tensor x, Tensor weight, float eps=1e-5) -> Tensor",
-                    lambda x, weight, eps=EPS: _rmsnorm_fwd(x, weight, eps, True)[0]),
-        "layernorm": ("(Tensor x, Tensor weight, Tensor bias, float eps=1e-5) -> Tensor",
-                      lambda x, weight, bias, eps=EPS: _layernorm_fwd(x, weight, bias, eps, True)[0]),
-        "linear": ("(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor", _linear),
-    }  # fmt: skip
-    for name, (schema, function) in forms.items():
-        library.define(name + schema)
-        library.impl(name, function, "CompositeImplicitAutograd")
-        NAMES.append(name)
-    return library
+NAMES: list[str] = []
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return _gemm(x.reshape(-1, x.shape[-1]), weight, bias, "nt").view(*x.shape[:-1], weight.shape[0])
+def _fake(op: Op) -> Any:
+    """The rule that gives an operator's results without values.
+
+    torch also calls it where one operand is a meta tensor and the others are not; that is refused here.
+    """
+
+    def rule(*given: Any, **named: Any) -> Any:
+        arguments = op.arguments(*given, **named)
+        tensors = [a for a in arguments if isinstance(a, Tensor)]
+        devices = {t.device for t in tensors}
+        if len(devices) > 1:
+            raise ValueError(f"{op.name}: operands must be on one device, got {', '.join(map(str, devices))}")
+        outs = tuple(tensors[0].new_empty(r.shape, dtype=array_dtype(target(), tensors[0], r.dtype))
+                     for r in op.results(*arguments))  # fmt: skip
+        return outs[0] if len(outs) == 1 else outs
+
+    return rule
 
 
-_LIBRARY = _define_short_forms()
+def _register(op: Op) -> None:
+    operator = custom_op(f"flydsl::{op.name}", op.run, mutates_args=(), schema=op.schema)
+    operator.register_fake(_fake(op))
+    if op.gradient is not None:
+        operator.register_autograd(op.gradient.backward, setup_context=op.gradient.save)
+    NAMES.append(op.name)
+
+
+def _define(library: Library, form: Form) -> None:
+    if form.composite is None:
+        return
+    name, schema, function = form.composite
+    library.define(name + schema)
+    library.impl(name, function, "CompositeImplicitAutograd")
+    NAMES.append(name)
+
+
+_LIBRARY = Library("flydsl", "FRAGMENT")
+for _declared in declarations():
+    if isinstance(_declared, Op):
+        _register(_declared)
+    else:
+        _define(_LIBRARY, _declared)

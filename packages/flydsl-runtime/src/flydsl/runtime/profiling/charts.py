@@ -34,7 +34,7 @@ def roofline(launches: Sequence[LaunchProfile], width: int = 640, height: int = 
     """Operations per byte of memory traffic against estimated operations a second, under the machine's roofs."""
     machine = launches[0].raw["machine"]
     clocks = machine["compute_units"] * machine["clock_mhz"] * 1e6
-    peak, vector = clocks * machine["peak_flops_per_clk"], clocks * machine.get("peak_vector_flops_per_clk", 256)
+    peak, vector = clocks * launches[0].matrix_peak(), clocks * machine.get("peak_vector_flops_per_clk", 256)
     band = machine["memory_bytes_per_second"]
     points = [(x.kernel, found) for x in launches if (found := x.roofline()) and found["rate"]]
     x0, x1 = 0.01, 10000.0
@@ -61,7 +61,7 @@ def roofline(launches: Sequence[LaunchProfile], width: int = 640, height: int = 
                f'<line stroke="#0072b2" stroke-width="2" stroke-dasharray="6 4" x1="{px(vector / band):.1f}" '
                f'x2="{px(x1):.1f}" y1="{py(vector):.1f}" y2="{py(vector):.1f}"/>'
                f'<text x="{width - right - 4}" y="{py(peak) - 6:.1f}" text-anchor="end">{peak / 1e12:.0f} TFLOP/s '
-               f'matrix (f16)</text><text x="{width - right - 4}" y="{py(vector) - 6:.1f}" text-anchor="end">'
+               f'matrix (these types)</text><text x="{width - right - 4}" y="{py(vector) - 6:.1f}" text-anchor="end">'
                f'{vector / 1e12:.0f} TFLOP/s vector (f32)</text>')
     # On the slope, away from the points, which lie on or below it.
     out.append(f'<text x="{px(0.2) - 8:.1f}" y="{py(0.2 * band) - 8:.1f}" text-anchor="end">'

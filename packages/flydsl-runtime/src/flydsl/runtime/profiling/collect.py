@@ -55,6 +55,18 @@ class Profile:
         """Every launch as text for people."""
         return format_profile(self.launches)
 
+    def report(self) -> str:
+        """The report page (HTML) of all launches."""
+        from .report import render
+
+        return render(self.launches)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report, in a frame of its own."""
+        import html
+
+        return f'<iframe style="width:100%;height:640px;border:0" srcdoc="{html.escape(self.report())}"></iframe>'
+
     def as_dict(self) -> list[dict[str, Any]]:
         """The derived figures of every launch, for JSON."""
         return [launch.as_dict() for launch in self.launches]

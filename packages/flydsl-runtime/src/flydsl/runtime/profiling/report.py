@@ -6,27 +6,41 @@ import html
 import json
 from collections.abc import Sequence
 
-from ..disassembly import source_text
+from .advice import advise
 from .charts import UNIT_COLOURS, bars, lds_picture, roofline, timeline
 from .model import STALLS, LaunchProfile
+from .panes import PANES_SCRIPT, PANES_STYLE, panes
 from .text import size
 
 STYLE = """
-:root { color-scheme: light; } body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 1080px;
-padding: 16px; color: #1b1b1b; background: #fff; } h1 { font-size: 1.5em; } h2 { margin-top: 2em; border-top: 2px solid
-#0072b2; padding-top: .4em; } h3 { margin: 1.4em 0 .4em; } svg { width: 100%; max-width: 960px; height: auto; display:
-block; font: 12px system-ui, sans-serif; } table { border-collapse: collapse; width: 100%; } td, th { padding: 3px 8px;
-text-align: left; border-bottom: 1px solid #ddd; vertical-align: top; } td.n, th.n { text-align: right;
-font-variant-numeric: tabular-nums; } code { font: 12.5px ui-monospace, monospace; overflow-wrap: anywhere; } .note {
-background: #fff4d6; border-left: 4px solid #e69f00; padding: 8px 12px; } .grid { display: grid; gap: 0 24px;
-grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); } .legend span { margin-right: 14px; white-space: nowrap; }
-.legend i { display: inline-block; width: 12px; height: 12px; margin-right: 4px; vertical-align: -1px; } .wide {
-overflow-x: auto; } .wide > svg { min-width: 640px; } svg.fixed { max-width: none; } input { width: 6em; }
-.halo
-{ paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; } h2 code { font-size: .95em; }
-.calc label { display: inline-block; margin: 2px 10px 2px 0; } .bad { color: #b9410f; } .order { width: auto; }
+:root { color-scheme: light dark; --text: #1b1b1b; --back: #fff; --soft: #f7f8fa; --line: #ddd; --dim: #667; --mark:
+#fff0b8; --note: #fff4d6; --accent: #0072b2; }
+@media (prefers-color-scheme: dark) { :root { --text: #e6e6e6; --back: #15181c; --soft: #1d2127; --line: #3a404a; --dim:
+#98a2b0; --mark: #4a3f12; --note: #3a3016; --accent: #56b4e9; }
+svg text:not([fill]) { fill: var(--text); } svg line[stroke="#e4e4e4"] { stroke: #39404a; }
+svg [fill="#000000"], svg [fill="#000"] { fill: #c8ccd2; } .picture { background: #e9ebee; } .picture svg
+text:not([fill])
+{ fill: #1b1b1b; } }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 1440px; padding: 16px; color: var(--text);
+background: var(--back); } h1 { font-size: 1.5em; } h3 { margin: 1.4em 0 .4em; }
+svg { width: 100%; max-width: 960px; height: auto; display: block; font: 12px system-ui, sans-serif; }
+table { border-collapse: collapse; width: 100%; } td, th { padding: 3px 8px; text-align: left; border-bottom: 1px solid
+var(--line); vertical-align: top; } th { cursor: pointer; } td.n, th.n { text-align: right; font-variant-numeric:
+tabular-nums; } code { font: 12.5px ui-monospace, monospace; overflow-wrap: anywhere; } a { color: var(--accent); }
+.note { background: var(--note); border-left: 4px solid #e69f00; padding: 8px 12px; }
+details.launch { margin-top: 1.2em; border-top: 2px solid var(--accent); } details > summary { cursor: pointer; padding:
+.5em 0; } details.launch > summary { font-size: 1.25em; font-weight: 600; } summary small { font-weight: 400; color:
+var(--dim); } .advice { padding-left: 1.4em; } .advice li { margin: .25em 0; } .advice b { font-weight: 600; }
+.grid { display: grid; gap: 0 24px; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); }
+.legend span { margin-right: 14px; white-space: nowrap; } .legend i { display: inline-block; width: 12px; height: 12px;
+margin-right: 4px; vertical-align: -1px; outline: 1px solid var(--line); } .wide { overflow-x: auto; } .wide > svg {
+min-width: 640px; }
+svg.fixed { max-width: none; } input { width: 6em; font: inherit; } input.filter { width: min(24em, 100%); }
+.halo { paint-order: stroke; stroke: var(--back); stroke-width: 4px; stroke-linejoin: round; }
+.calc label { display: inline-block; margin: 2px 10px 2px 0; } .bad { color: #d55e00; } .order { width: auto; }
 .order td { line-height: 0; } .order th { white-space: nowrap; } .order i { margin-right: 1px; } .order i b { display:
-inline-block; height: 14px; } td code { white-space: pre-wrap; } td:first-child { min-width: 7em; }
+inline-block; height: 14px; } td code { white-space: pre-wrap; } td:first-child { min-width: 5em; }
+@media (max-width: 760px) { body { padding: 10px; } td, th { padding: 3px 4px; } }
 """
 
 # The rules are those of the simulator's occupancy(); the numbers come with the profile.
@@ -88,24 +102,6 @@ def _facts(launch: LaunchProfile) -> str:
     return _table(("", ""), rows)
 
 
-def _hot_spots(launch: LaunchProfile, count: int = 40) -> str:
-    instructions = launch.instructions
-    weight = [sum(i.stall.values()) + 4 * i.sampled if launch.timing else i.issued for i in instructions]
-    total = sum(weight) or 1
-    hottest = set(sorted(range(len(instructions)), key=lambda n: -weight[n])[:count])
-    rows, last = [], ""
-    for n in sorted(hottest):
-        i = instructions[n]
-        source = i.source if i.source != last else ""
-        last = i.source
-        place, code = html.escape(source.rsplit("/", 1)[-1]), html.escape(source_text(source))
-        text = f"<code>{place}</code><br><code>{code}</code>"
-        worst = max(i.stall, key=lambda k: i.stall[k], default="")
-        rows.append((text if source else "", f"<code>{i.address:x}</code>", f"<code>{html.escape(i.text)}</code>",
-                     str(i.issued), f"{100 * weight[n] / total:.1f} %", STALLS.get(worst, "")))
-    return _table(("Python source", "address", "instruction", "issued", "share", "stalls mostly on"), rows, (3, 4))
-
-
 def _conflicts(launch: LaunchProfile) -> str:
     lds = [i for i in launch.instructions if i.lds_cycles]
     if not lds:
@@ -122,7 +118,7 @@ def _conflicts(launch: LaunchProfile) -> str:
         return out + "<p>No two lanes were in conflict.</p>"
     return (f"{out}<p>Who asks which bank in the worst access of <code>{html.escape(worst.text)}</code>, "
             f'{html.escape(worst.source.rsplit("/", 1)[-1])}: the lanes of a phase are served together, a bank serves '
-            f'one dword a clock.</p><div class="wide">{lds_picture(worst.lds_pattern)}</div>')
+            f'one dword a clock.</p><div class="wide picture">{lds_picture(worst.lds_pattern)}</div>')
 
 
 def _schedules(launch: LaunchProfile) -> str:
@@ -169,19 +165,43 @@ def _calculator(launch: LaunchProfile) -> str:
             f'data-wave="{raw["wave_size"]}">{fields} <output></output></form>')
 
 
-def _launch(launch: LaunchProfile) -> str:
+def _advice(launch: LaunchProfile) -> str:
+    found = advise(launch)
+    if not found:
+        return "<h3>Next</h3><p>Nothing stands out.</p>"
+    rows = "".join(f"<li><b>{html.escape(a.text)}</b>: {html.escape(a.remedy)}"
+                   + (f" <code>{html.escape(a.source.rsplit('/', 1)[-1])}</code>" if a.source else "") + "</li>"
+                   for a in found)
+    return f'<h3>Next, costliest first</h3><ol class="advice">{rows}</ol>'
+
+
+def _section(title: str, body: str, anchor: str = "", shown: bool = False) -> str:
+    """A part that can be folded."""
+    name = f' id="{anchor}"' if anchor else ""
+    return f"<details{name}{' open' if shown else ''}><summary><b>{title}</b></summary>{body}</details>" if body else ""
+
+
+def _launch(launch: LaunchProfile, number: int) -> str:
     mix = {unit.replace("_", " "): n for unit, n in launch.mix().items()}
-    parts = [f"<h2><code>{html.escape(launch.kernel)}</code> on simulated {launch.arch}</h2>", _facts(launch),
-             '<div class="grid"><div><h3>Instruction mix</h3>', bars(mix, {}, 420, 90), "</div>",
-             "<div><h3>Bytes moved</h3>",
-             _table(("", ""), [(TRAFFIC[k], size(v)) for k, v in launch.traffic().items() if v], (1,)),
-             "</div></div>"]
+    timeline_link = f' <a href="#timeline-{number}">timeline</a>' if launch.timing else ""
+    figures = "".join(
+        [_facts(launch), '<div class="grid"><div><h3>Instruction mix</h3>', bars(mix, {}, 420, 90), "</div>",
+         "<div><h3>Bytes moved</h3>",
+         _table(("", ""), [(TRAFFIC[k], size(v)) for k, v in launch.traffic().items() if v], (1,)), "</div></div>"])
+    parts = [_advice(launch), f"<h3>Hot spots{timeline_link}</h3>", panes(launch),
+             _section("Figures", figures, shown=True)]
     if launch.timing:
         stalls = {k: n for k, n in launch.timing.stall.items() if k in STALLS}
-        parts += ["<h3>Stalls (estimate)</h3>", bars(stalls, STALLS, 560, 205), "<h3>Roofline (estimate)</h3>",
-                  roofline([launch]), "<h3>Timeline of the hot loop (estimate)</h3>", timeline(launch)]
-    parts += [_schedules(launch), _conflicts(launch), "<h3>Hot spots</h3>", _hot_spots(launch), _calculator(launch)]
-    return "".join(parts)
+        charts = bars(stalls, STALLS, 560, 205) + roofline([launch])
+        parts += [_section("Stalls and Roofline (estimate)", charts, shown=True),
+                  _section("Timeline of the hot loop (estimate)", timeline(launch), f"timeline-{number}", True)]
+    parts += [_section("Instruction schedule", _schedules(launch)), _section("LDS conflicts", _conflicts(launch)),
+              _section("Occupancy", _calculator(launch))]
+    clocks = f", {launch.timing.microseconds:.1f} us (estimate)" if launch.timing else ""
+    name = html.escape(launch.kernel)
+    return (f'<details class="launch" data-name="{name}"{" open" if number < 3 else ""}><summary><code>{name}</code> '
+            f"<small>grid {'x'.join(map(str, launch.raw['grid']))} on simulated {launch.arch}{clocks}</small></summary>"
+            f"{''.join(parts)}</details>")
 
 
 def _ratio(before: float, after: float) -> str:
@@ -212,7 +232,8 @@ def _comparison(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile])
         rows += [(f"<code>{html.escape(new.kernel)}</code>" if n == 0 else "", *row) for n, row in enumerate(shown)]
     if not rows:
         return "<h2>Comparison</h2><p>No kernel is in both profiles.</p>"
-    return "<h2>Comparison</h2>" + _table(("kernel", "what", "before", "after", "ratio"), rows, (2, 3, 4))
+    table = _table(("kernel", "what", "before", "after", "ratio"), rows, (2, 3, 4))
+    return f'<details class="launch" data-name="" open><summary>Comparison</summary>{table}</details>'
 
 
 def render(launches: Sequence[LaunchProfile], compare: Sequence[LaunchProfile] | None = None) -> str:
@@ -221,11 +242,15 @@ def render(launches: Sequence[LaunchProfile], compare: Sequence[LaunchProfile] |
     Repeated launches of a kernel with one grid are shown once.
     """
     unique = {(x.kernel, json.dumps(x.raw["grid"])): x for x in launches}
-    body = "".join(_launch(launch) for launch in unique.values()) or "<p>No kernel was launched.</p>"
+    ordered = sorted(unique.values(), key=lambda x: -(x.timing.microseconds if x.timing else sum(x.mix().values())))
+    body = "".join(_launch(launch, n) for n, launch in enumerate(ordered)) or "<p>No kernel was launched.</p>"
+    if len(ordered) > 1:
+        body = '<p><label>Kernels: <input class="filter" type="search" placeholder="part of a name"></label></p>' + body
     if compare is not None:
         body = _comparison(compare, list(unique.values())) + body
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-            f'content="width=device-width, initial-scale=1"><title>FlyDSL profile</title><style>{STYLE}</style></head>'
+            f'content="width=device-width, initial-scale=1"><title>FlyDSL profile</title>'
+            f'<style>{STYLE}{PANES_STYLE}</style></head>'
             f'<body><h1>FlyDSL profile</h1><p class="note">Counts are exact for what the simulator executed. Clocks, '
             f"times and rates are estimates of a model, not measurements of a GPU.</p>{body}"
-            f"<script>{CALCULATOR}</script></body></html>")
+            f"<script>{CALCULATOR}{PANES_SCRIPT}</script></body></html>")

@@ -1,0 +1,81 @@
+"""The number of asynchronous operations that a piece of a trace starts: what waits are derived from.
+
+A counter of the hardware says how many operations are in flight; they end in the order in which they started. To wait
+for one is to wait until no more are in flight than were started after it. Fewer than that is always right, so what is
+not certain to be one instruction for each wave (behind a predicate, in a branch) counts as none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from flydsl._mlir import ir
+
+# Counter of an operation: by the atom of a copy, or by the name of a raw one.
+_ATOMS = {
+    "cdna3.buffer_copy_lds": "vm", "cdna4.buffer_load_async_lds": "vm", "cdna4.global_load_async_lds": "vm",
+    "gfx1250.tdm": "tensor", "cdna5.tensor_load": "tensor",
+}  # fmt: skip
+_RAW = {"rocdl.raw.ptr.buffer.load.lds": "vm", "rocdl.global.load.lds": "vm", "rocdl.tensor.load.to.lds": "tensor",
+        "rocdl.tensor.load.to.lds.d2": "tensor"}  # fmt: skip
+_REGISTER_LOAD = "cdna3.buffer_copy<128"  # too wide to be joined with a neighbour
+_ATOM_NAME = re.compile(r"!fly_rocdl\.([\w.]+)(<\d+)?")
+
+
+def started(emit: Callable[[], Any], registers: bool = False) -> dict[str, int]:
+    """Run `emit` and count by counter what the operations that it traces start.
+
+    Args:
+        registers: count 128-bit buffer loads into registers too. The caller vouches that every one is used.
+    """
+    block = ir.InsertionPoint.current.block
+    before = len(list(block.operations))
+    emit()
+    counts: dict[str, int] = {}
+    for op in list(block.operations)[before:]:
+        counter = _counter(op, registers)
+        if counter is not None:
+            counts[counter] = counts.get(counter, 0) + _calls(op)
+    return counts
+
+
+def _counter(op: Any, registers: bool) -> str | None:
+    name = op.operation.name
+    if name in _RAW:
+        return _RAW[name]
+    if name not in ("fly.copy", "fly.copy_atom_call") or _predicated(op):
+        return None
+    found = _ATOM_NAME.search(str(op.operation.operands[0].type))
+    if found is None:
+        return None
+    if registers and (found.group(1) + (found.group(2) or "")) == _REGISTER_LOAD and _into_registers(op):
+        return "vm"
+    return _ATOMS.get(found.group(1))
+
+
+def _predicated(op: Any) -> bool:
+    return len(op.operation.operands) > 3
+
+
+def _into_registers(op: Any) -> bool:
+    return "register" in str(op.operation.operands[2].type)
+
+
+def _calls(op: Any) -> int:
+    """Atom calls of a copy: one for each element of all modes but the first."""
+    if op.operation.name != "fly.copy":
+        return 1
+    from ..fragments.ownership import plain
+
+    layout = op.operation.operands[2].type.layout
+    while not hasattr(layout, "shape"):
+        layout = layout.outer
+    shape = plain(layout.shape)
+
+    def flat(x: Any) -> list[int]:
+        return [leaf for mode in x for leaf in flat(mode)] if isinstance(x, tuple) else [int(x)]
+
+    return math.prod(flat(shape[1:])) if isinstance(shape, tuple) else 1

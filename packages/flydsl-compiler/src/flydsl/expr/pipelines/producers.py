@@ -1,0 +1,126 @@
+"""How a tile comes into its stage: through registers, directly into LDS, by the tensor data mover, into registers.
+
+A producer is made of functions of the tile number (run-time or static) and of static numbers of a stage or of a set of
+registers. What they start is counted while they are traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .._target import require_arch, target_arch
+from ..rocdl.universal import s_wait_tensorcnt
+from ..rocdl.waits import s_waitcnt
+
+_LARGEST = {"vm": 63, "tensor": 63}  # of the counters; waiting for fewer is always right
+
+
+def wait_for(counter: str, left: int) -> None:
+    """Wait until at most `left` operations of a counter are in flight."""
+    left = min(left, _LARGEST[counter])
+    if counter == "tensor":
+        s_wait_tensorcnt(left)
+    else:
+        s_waitcnt(vmcnt=left)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Global memory to registers, then to LDS.
+
+    Args:
+        load: ``load(tile, slot)`` starts loading a tile into a set of registers.
+        store: ``store(slot, stage)`` writes a set to a stage of LDS. The compiler waits for the loads.
+        reach: number of sets: tiles that are on the way at once. Loads of a tile start so many steps ahead.
+    """
+
+    load: Callable[[Any, int], Any]
+    store: Callable[[int, int], Any]
+    reach: int = 1
+    counter: ClassVar[str | None] = None
+
+    def ahead(self, stages: int) -> int:
+        if self.reach < 1:
+            raise ValueError(f"Staged: reach must be 1 or more, got {self.reach}")
+        return self.reach
+
+    def period(self, stages: int) -> int:
+        return self.reach
+
+    def start(self, tile: Any, number: int, stages: int) -> None:
+        self.load(tile, number % self.reach)
+
+    def finish(self, number: int, stages: int) -> None:
+        self.store(number % self.reach, number % stages)
+
+
+@dataclass(frozen=True)
+class _Ring:
+    """A producer whose function starts moving a tile to its stage, where it ends up by itself."""
+
+    move: Callable[[Any, int], Any]
+    counter: ClassVar[str | None] = None
+
+    def ahead(self, stages: int) -> int:
+        if stages < 2:
+            raise ValueError(f"{type(self).__name__} needs two stages or more: one is read while another is filled")
+        return stages - 1
+
+    def period(self, stages: int) -> int:
+        return stages
+
+    def start(self, tile: Any, number: int, stages: int) -> None:
+        self.move(tile, number % stages)
+
+    def finish(self, number: int, stages: int) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Registers(_Ring):
+    """Global memory to registers, where it stays: an operand that no other wave needs.
+
+    Args:
+        move: ``load(tile, stage)`` starts loading a tile into a set of registers, one a stage.
+        all_used: every value that is loaded is used. Then waits of other producers count the 128-bit buffer loads
+            between, and need not wait for them.
+    """
+
+    all_used: bool = False
+
+
+@dataclass(frozen=True)
+class Direct(_Ring):
+    """Global memory directly to LDS (gfx942 32 bits a lane, gfx950 128), counted by the vector memory counter.
+
+    Args:
+        move: ``copy(tile, stage)`` starts the copies of a tile to a stage.
+        early: start them one step earlier, behind the barrier that frees the stage. A tile whose copies are split
+            into an early producer and another one is spread over the whole of a step.
+    """
+
+    early: bool = False
+    counter: ClassVar[str | None] = "vm"
+
+    def ahead(self, stages: int) -> int:
+        if not target_arch().startswith("gfx9"):
+            raise ValueError(f"Direct copies to LDS are of gfx9, the target is {target_arch()}: use Staged"
+                             + (" or TensorMove" if target_arch().startswith("gfx125") else ""))  # fmt: skip
+        return super().ahead(stages)
+
+
+@dataclass(frozen=True)
+class TensorMove(_Ring):
+    """Global memory to LDS by the tensor data mover (gfx1250), counted by its own counter. Arguments as of `Direct`."""
+
+    early: bool = False
+    counter: ClassVar[str | None] = "tensor"
+
+    def ahead(self, stages: int) -> int:
+        require_arch("TensorMove", "gfx1250", instead="; use Staged")
+        return super().ahead(stages)
+
+
+Producer = Staged | Registers | Direct | TensorMove

@@ -1,0 +1,347 @@
+"""`Pipeline`: the order of starts, waits, barriers and steps, in the prologue, the loop and the tail.
+
+The tile of step t is in stage ``t % stages``. A producer starts tile ``t + ahead`` at the beginning of step t (`early`
+ones behind the barrier of the step). At the *turn* of a step (`Step.advance`) the wave finishes and waits for its part
+of the next tile and passes the barrier; from there on the next stage may be read and this one no longer.
+
+What is started is logged in program order, so the count of a wait is the number of operations in the log after the
+tile that is waited for. The log of the loop, of which one turn is traced, is that of its first turn: each turn starts
+the same operations in the same order, and the prologue starts those of the turns before.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._lazy import LazyModule
+from ..arith import min as _min
+from ..meta import dsl_loc_tracing
+from ..numeric import Int32, as_numeric
+from ..rocdl.universal import s_barrier, s_setprio, sched_barrier
+from ..rocdl.utils import call_intrinsic
+from .counts import started
+from .producers import Direct, Producer, Registers, Staged, TensorMove, wait_for
+from .waves import WaveGroups, fenced, lds_barrier
+
+_flow = LazyModule("flydsl.compiler.control_flow")
+_NO_VMEM = "non_mem_non_sideeffect|valu|salu|mfma_wmma|all_ds|ds_read|ds_write|transcendental"
+
+
+@dataclass
+class Pipeline:
+    """A loop over tiles whose data is on the way while earlier tiles are computed.
+
+    Args:
+        tiles: number of tiles: an int, or a run-time Int32 of 1 or more.
+        stages: tiles that have a place at once.
+        producers: one or more of `Staged`, `Direct`, `TensorMove`, `Registers`.
+        whole_turns: a run-time number of tiles is a multiple of the stages, and at least as many: the tail is then
+            known, and starts nothing. A kernel for which it is not true traps. Otherwise the last steps start tiles
+            that exist already (the number of the tile is clamped) so that the counts of the waits hold.
+        groups: two groups of waves that take turns at `Step.turn`; the second runs one turn behind the first.
+        specialised: ``(WaveGroups, n)``: group n only starts copies, the others only compute.
+
+    Raises:
+        ValueError: the producers do not fit the stages or the target.
+    """
+
+    tiles: Any
+    stages: int
+    producers: tuple[Producer, ...]
+    whole_turns: bool = False
+    groups: WaveGroups | None = None
+    specialised: tuple[WaveGroups, int] | None = None
+    _log: list[tuple[int | None, str, int]] = field(default_factory=list, repr=False)
+    _guarded: Any = field(default=None, repr=False)
+    _begun: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.producers, (Staged, Direct, TensorMove, Registers)):
+            self.producers = (self.producers,)
+        self.producers = tuple(self.producers)
+        if isinstance(self.stages, bool) or not isinstance(self.stages, int) or self.stages < 1:
+            raise ValueError(f"stages must be an int of 1 or more, got {self.stages!r}")
+        if not self.producers:
+            raise ValueError("a pipeline has at least one producer")
+        self.ahead = {id(p): p.ahead(self.stages) for p in self.producers}
+        self.unroll = math.lcm(self.stages, *(p.period(self.stages) for p in self.producers))
+        staged = any(isinstance(p, Staged) for p in self.producers)
+        if staged and (self.groups is not None or self.specialised is not None):
+            raise ValueError("waves that take turns or are specialised need Direct copies or TensorMove: with Staged "
+                             "every wave stores to LDS between its products")  # fmt: skip
+        if any(p.early for p in self._direct()) and (self.groups is not None or self.specialised is not None):
+            raise ValueError("early copies need waves that all pass the turn together: no groups, no specialised waves")
+        if self.groups is not None and self.groups.count != 2:
+            # A step has two barriers: what is waited for before the first is complete behind the second only if no
+            # group is more than one barrier behind.
+            raise ValueError(f"two groups take turns in a pipeline, got {self.groups.count}")
+        tiles = self.tiles
+        if not isinstance(tiles, int):
+            tiles = as_numeric(tiles)
+            if tiles.is_static():
+                tiles = int(tiles)
+        self.tiles = tiles
+
+    def _direct(self) -> list[Direct | TensorMove]:
+        return [p for p in self.producers if isinstance(p, (Direct, TensorMove))]
+
+    # ------------------------------------------------------------------ starting and waiting
+
+    def _start(self, producer: Producer, tile: Any, number: int) -> None:
+        """Start a tile; `number` is its position in the log and names its stage."""
+        if not self.is_static and not self.whole_turns:
+            tile = _min(as_numeric(tile), self.tiles - 1)
+        registers = isinstance(producer, Registers) and producer.all_used
+        counts = started(lambda: producer.start(Int32(tile), number, self.stages), registers)
+        if producer.counter is not None and not counts.get(producer.counter):
+            raise ValueError(f"{type(producer).__name__}: its function starts no copy of that sort (without predicate "
+                             "and branch), so no wait could be derived")  # fmt: skip
+        for counter, n in counts.items():
+            self._log.append((number if counter == producer.counter else None, counter, n))
+
+    def _started(self, producer: Producer) -> int:
+        """Tiles of a producer that step 0 finds started."""
+        return self.ahead[id(producer)] + (1 if getattr(producer, "early", False) else 0)
+
+    def _wait(self, number: int) -> None:
+        """Wait for this wave's part of a tile: no more in flight than what was started after it."""
+        for counter in {p.counter for p in self.producers if p.counter is not None}:
+            last = max((i for i, (tile, c, _) in enumerate(self._log) if c == counter and tile == number), default=None)
+            if last is None:
+                raise ValueError("internal: a tile is waited for before it is started")
+            wait_for(counter, sum(n for _, c, n in self._log[last + 1 :] if c == counter))
+
+    def _prologue(self) -> None:
+        begun = max(self._started(p) for p in self.producers)
+        for number in range(begun):
+            # In the order of the loop: a tile's early copies start before the others of the same tile.
+            for early in (True, False):
+                for producer in self.producers:
+                    is_early = bool(getattr(producer, "early", False))
+                    if is_early is early and number < self._started(producer) and self._exists(number):
+                        self._only_producers(functools.partial(self._start, producer, number, number))
+            sched_barrier(0)
+        for producer in self.producers:
+            if isinstance(producer, Staged):
+                producer.finish(0, self.stages)
+        self._only_producers(lambda: self._wait(0))
+        fenced(lds_barrier)
+
+    @dsl_loc_tracing
+    def start(self) -> None:
+        """The prologue: starts the first tiles and waits for tile 0. The loop does it unless it has been done: call it
+        to read from stage 0 before the loop, for a body that reads a part ahead."""
+        if self._begun:
+            raise ValueError("the pipeline has been started already")
+        self._begun = True
+        self._log.clear()
+        if self.whole_turns and not self.is_static:
+            self._check_turns()
+        self._prologue()
+        if self.groups is not None:
+            self.groups.stagger()
+
+    def _check_turns(self) -> None:
+        """Stop a launch whose number of tiles is not what `whole_turns` says, rather than leave tiles out."""
+        wrong = (self.tiles % self.unroll != 0) | (self.tiles < self.unroll)
+        _flow.scf_if_dispatch(wrong, lambda: call_intrinsic("llvm.trap", []))
+
+    def _exists(self, tile: int) -> bool:
+        return not self.is_static or tile < self.tiles
+
+    @property
+    def is_static(self) -> bool:
+        return isinstance(self.tiles, int)
+
+    def _only_producers(self, body: Callable[[], Any]) -> None:
+        """Run `body` in the waves that start copies: all, or one specialised group."""
+        if self.specialised is None:
+            body()
+            return
+        groups, which = self.specialised
+        groups.only(which, lambda: body() and None)
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self, body: Callable[[Step, list[Any]], list[Any]], loop: Callable[..., list[Any]],
+            guarded: Callable[..., list[Any]], values: list[Any]) -> list[Any]:  # fmt: skip
+        """Trace the pipeline. `loop` and `guarded` build a run-time loop and an `if` around bodies of state."""
+        if self.is_static and self.tiles < 1:
+            return values
+        self._guarded = guarded
+        if not self._begun:
+            self.start()
+        self._begun = False
+        turn, tiles = self.unroll, self.tiles
+
+        def step(tile: Any, number: int, values: list[Any], left: int | None = None) -> list[Any]:
+            return Step(self, Int32(tile), number, left).run(body, values)
+
+        def looped(turns: Any, values: list[Any]) -> list[Any]:
+            def whole(index: Any, values: list[Any]) -> list[Any]:
+                for j in range(turn):
+                    values = step(Int32(index) * turn + j, j, values)
+                return values
+
+            return loop(0, turns, whole, values)
+
+        # In the log the loop runs once, so what follows it has the numbers from `turn` on.
+        if self.is_static:
+            turns = max(tiles - max(self._started(p) for p in self.producers), 0) // turn
+            done = turns * turn if turns > 1 else 0
+            values = looped(turns, values) if done else values
+            for tile in range(done, tiles):
+                values = step(tile, tile - done + (turn if done else 0), values, tiles - 1 - tile)
+        elif self.whole_turns:
+            values = looped(tiles // turn - 1, values)
+            for j in range(turn):
+                values = step(tiles - turn + j, turn + j, values, turn - 1 - j)
+        else:
+            values = looped(tiles // turn, values)
+            done = tiles // turn * turn
+            for j in range(turn - 1):
+                values = guarded(done + j < tiles, functools.partial(step, done + j, turn + j), values)
+        if self.groups is not None:
+            self.groups.join()
+        if not self.is_static and not self.whole_turns:
+            # What was started beyond the end must not outlive the stage that it writes to.
+            for counter in {p.counter for p in self.producers if p.counter is not None}:
+                wait_for(counter, 0)
+            fenced(lds_barrier)
+        return values
+
+
+class Step:
+    """One tile of a pipeline, as its loop sees it.
+
+    Attributes:
+        tile: number of the tile, Int32.
+        stage: where it is, a static int.
+        last: whether it is known that no tile follows.
+    """
+
+    def __init__(self, pipeline: Pipeline, tile: Any, number: int, left: int | None = None) -> None:
+        """`left` is the number of tiles that follow, where it is known."""
+        self._pipeline, self._number, self._left = pipeline, number, left
+        self.tile, self.stage, self.last = tile, number % pipeline.stages, left == 0
+        self._advanced = self._stored = False
+
+    def run(self, body: Callable[[Step, list[Any]], list[Any]], values: list[Any]) -> list[Any]:
+        """The whole step: starts, the user's body, and what the body left to do."""
+        pipeline = self._pipeline
+        if pipeline.specialised is not None:
+            return self._run_specialised(body, values)
+        self._starts(early=False)
+        values = body(self, values)
+        if not self._advanced:
+            if pipeline.groups is not None:
+                raise ValueError("in a pipeline with groups the products of each step are in `with step.turn():`")
+            self.advance()
+        return values
+
+    def _starts(self, early: bool) -> None:
+        pipeline = self._pipeline
+        for producer in pipeline.producers:
+            if bool(getattr(producer, "early", False)) is not early:
+                continue
+            ahead = pipeline._started(producer)
+            if self._left is None or self._left >= ahead:
+                pipeline._start(producer, self.tile + ahead, self._number + ahead)
+                if producer.counter is not None and any(getattr(p, "all_used", False) for p in pipeline.producers):
+                    sched_barrier(_NO_VMEM)  # loads that are counted after these copies must stay after them
+
+    @dsl_loc_tracing
+    def store(self) -> None:
+        """Write the next tile of `Staged` producers to LDS here, among the products, rather than at the turn.
+
+        ValueError with one stage, which is still read here.
+        """
+        pipeline = self._pipeline
+        if pipeline.stages == 1:
+            raise ValueError("with one stage the next tile cannot be stored before the turn")
+        if self._stored or self._advanced:
+            raise ValueError("the next tile has been stored already")
+        self._stored = True
+        if not self.last:
+            for producer in pipeline.producers:
+                if isinstance(producer, Staged):
+                    producer.finish(self._number + 1, pipeline.stages)
+
+    @dsl_loc_tracing
+    def advance(self) -> None:
+        """The turn: from here on the next tile's stage may be read, and this one's no longer.
+
+        Called where the last fragments of this tile have been read; else at the end of the step. Nothing is moved
+        across it: matrix instructions stay where they are.
+        """
+        if self._pipeline.groups is not None:
+            raise ValueError("in a pipeline with groups `with step.turn():` advances")
+        self._turn(lds_barrier)
+
+    def _turn(self, barrier: Callable[[], None]) -> None:
+        if self._advanced:
+            raise ValueError("this step has advanced already")
+        if self._pipeline.specialised is not None:
+            raise ValueError("specialised waves meet at the end of the step: its body cannot advance")
+        self._advanced = True
+        if self.last:
+            return
+        pipeline, following = self._pipeline, self._number + 1
+        sched_barrier(0)
+        pipeline._wait(following)
+        staged = [] if self._stored else [p for p in pipeline.producers if isinstance(p, Staged)]
+        if staged and pipeline.stages == 1:
+            barrier()
+        for producer in staged:
+            producer.finish(following, pipeline.stages)
+        barrier()
+        sched_barrier(0)
+        self._starts(early=True)
+
+    @contextmanager
+    def turn(self, priority: int = 1) -> Iterator[None]:
+        """The part of the step in which this group of waves has the matrix unit, at a raised priority.
+
+        For a pipeline with `groups`: what this tile needs from LDS has been read. While one group is in its turn the
+        others read and start copies. It includes `advance`.
+        """
+        if self._pipeline.groups is None:
+            raise ValueError("turns are of pipelines with groups=WaveGroups(n)")
+        if self.last:
+            self._advanced = True
+            fenced(lds_barrier)
+        else:
+            self._turn(lds_barrier)
+        s_setprio(priority)
+        yield
+        sched_barrier(0)
+        s_setprio(0)
+        fenced(s_barrier)
+
+    def _run_specialised(self, body: Callable[[Step, list[Any]], list[Any]], values: list[Any]) -> list[Any]:
+        pipeline = self._pipeline
+        assert pipeline.specialised is not None
+        groups, which = pipeline.specialised
+
+        def produce() -> None:
+            self._starts(early=False)
+            if not self.last:
+                pipeline._wait(self._number + 1)
+
+        groups.only(which, produce)
+        values = pipeline._guarded(groups.index != which, lambda values: body(self, values), values)
+        fenced(lds_barrier)
+        return values
+
+
+def pipeline_range(pipeline: Pipeline) -> Any:
+    """``for step in fx.pipeline_range(pipeline)``: one `Step` a tile. What the body changes is carried as in ``range``.
+
+    Only as the iterable of a `for` of traced code.
+    """
+    raise TypeError("pipeline_range is the iterable of a `for` statement in a kernel or a helper (@flyc.jit)")

@@ -1,0 +1,201 @@
+"""``printf`` of kernels and jit functions."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any
+
+from flydsl._mlir import ir
+from flydsl._mlir.dialects import fly
+
+from .._emit import UNSET
+from .._lazy import protocol
+from .._vector import Vector
+from ..meta import dsl_loc_tracing
+from ..numeric import Float32, Float64, Int32, Int64, Numeric, NumericMeta
+from ..values.tensor import Tensor
+
+# [align][sign][#][0][width][.precision][type] of Python's format language, as far as C's printf has it.
+_SPEC = re.compile(r"([<>]?)([+ ]?)(#?)(0?)(\d*)((?:\.\d+)?)([dxXofeEgG]?)")
+#: Elements of a tensor or fragment that one call prints.
+_MAX_PRINTED = 4096
+
+
+def _literal(arg: Any, spec: str = "") -> str | None:
+    """Text of an argument that is known while tracing, else None."""
+    if isinstance(arg, type):
+        arg = arg.__name__
+    return format(arg, spec) if isinstance(arg, (str, bool, int, float)) else None
+
+
+def _print_operand(arg: Any) -> ir.Value:
+    if isinstance(arg, Tensor):
+        arg = _elements(arg)
+    cls = getattr(arg, "dtype", None)
+    if isinstance(cls, NumericMeta) and cls.signed is False and isinstance(arg, (Numeric, Vector)):
+        # The IR prints signed numbers: unsigned ones get a place more.
+        limit = 16 if isinstance(arg, Vector) else 32
+        if cls.width <= limit:
+            return arg.to(Int32 if cls.width < 32 else Int64).ir_value()
+    if isinstance(arg, ir.Value):
+        return arg
+    if isinstance(arg, Numeric):
+        return arg.ir_value()
+    try:
+        values = protocol.extract_to_ir_values(arg)
+    except TypeError as error:
+        raise ValueError(f"printf cannot print a {type(arg).__name__}") from error
+    if len(values) != 1:
+        raise ValueError(f"printf cannot print a {type(arg).__name__}: it has {len(values)} IR values")
+    return values[0]
+
+
+def _elements(tensor: Tensor) -> Any:
+    """The elements of a tensor of static shape as a vector, in colexicographic order."""
+    if tensor.is_coord_tensor or not tensor.layout.is_static:
+        raise ValueError(
+            f"printf cannot print {tensor}: its number of elements is only known at run time. Print an element "
+            "(t[i]), a part of static shape, or the layout (t.layout)"
+        )
+    count = _count(tensor)
+    if count > _MAX_PRINTED:
+        raise ValueError(f"printf prints at most {_MAX_PRINTED} elements, {tensor} has {count}: print a part of it")
+    return tensor.load()
+
+
+def _count(tensor: Tensor) -> int:
+    def product(shape: Any) -> int:
+        if isinstance(shape, tuple):
+            total = 1
+            for mode in shape:
+                total *= product(mode)
+            return total
+        return int(shape)
+
+    return product(tensor.shape.to_py_value())
+
+
+def _fields(text: str) -> list[tuple[str, str | None]]:
+    """(literal, spec) of each piece of a format; the last spec is None. ValueError for what `{}` cannot have here."""
+    pieces: list[tuple[str, str | None]] = []
+    literal = ""
+    for before, name, spec, conversion in string.Formatter().parse(text):
+        literal += before
+        if name is None:
+            continue
+        if name or conversion:
+            raise ValueError(f"printf: {{{name}{'!' + conversion if conversion else ''}}} in {text!r}: placeholders "
+                             "are filled in order; write {} or {:format}")  # fmt: skip
+        pieces.append((literal, spec or ""))
+        literal = ""
+    return [*pieces, (literal, None)]
+
+
+def _conversion(value: Numeric, spec: str) -> tuple[str, ir.Value]:
+    """C's conversion of a run-time number with a Python format, and the value in the type that it takes."""
+    found = _SPEC.fullmatch(spec)
+    if found is None:
+        raise ValueError(f"printf: the format {{:{spec}}} is not supported for run-time values; there are width, "
+                         "precision, sign, 0, #, < and the types d, x, X, o, f, e, E, g, G")  # fmt: skip
+    align, sign, alternate, zero, width, precision, kind = found.groups()
+    number = type(value)
+    if number.is_integer and kind in ("f", "e", "E", "g", "G") or not number.is_integer and kind and kind in "dxXo":
+        raise ValueError(
+            f"printf: the format {{:{spec}}} does not fit a {number.__name__} value; convert it with .to()"
+        )
+    flags = ("-" if align == "<" else "") + sign + alternate + zero
+    wide = number.width > 32
+    if number.is_integer:
+        if precision:
+            raise ValueError(f"printf: the format {{:{spec}}} has a precision, which integers do not take")
+        kind = kind or "d"
+        if kind == "d" and not number.signed:
+            kind = "u"
+        return f"%{flags}{width}{'l' if wide else ''}{kind}", value.to(Int64 if wide else Int32).ir_value()
+    kind = kind or ("g" if precision or width else "f")
+    return f"%{flags}{width}{precision}{'l' if wide else ''}{kind}", value.to(Float64 if wide else Float32).ir_value()
+
+
+def _formatted(arg: Any, spec: str) -> tuple[str, list[ir.Value]]:
+    """C's format and the operands of an argument."""
+    text = _literal(arg, spec)
+    if text is not None:
+        return text.replace("%", "%%"), []
+    if isinstance(arg, Tensor):
+        arg = _elements(arg)
+    if isinstance(arg, Vector):
+        parts = [_formatted(arg[i], spec) for i in range(len(arg))]
+        return f"[{', '.join(p[0] for p in parts)}]", [value for p in parts for value in p[1]]
+    if isinstance(arg, Numeric):
+        if not spec and not type(arg).is_integer:
+            spec = ".2f"  # as without formats
+        conversion, value = _conversion(arg, spec)
+        return conversion, [value]
+    raise ValueError(
+        f"printf cannot print a {type(arg).__name__} in a format that has {{:...}}: print it in a call of its own"
+    )
+
+
+def _in_kernel() -> bool:
+    owner = ir.InsertionPoint.current.block.owner
+    while owner is not None:
+        if owner.operation.name == "gpu.func":
+            return True
+        owner = owner.operation.parent
+    return False
+
+
+@dsl_loc_tracing
+def printf(*args: Any, format_str: Any = UNSET) -> None:
+    """Print at run time. ``printf(fmt, *args)`` with ``{}`` placeholders; without a format, the values.
+
+    In kernels a placeholder may have a format: ``{:.3f}``, ``{:6d}``, ``{:08x}`` (width, precision, sign, ``0``,
+    ``#``, ``<`` and the types d, x, X, o, f, e, E, g, G). Strings, types and Python numbers are substituted while
+    tracing. Vectors, fragments and tensors of static shape are printed element by element.
+
+    Raises:
+        ValueError: more or fewer placeholders than arguments, a format that the value does not take, a tensor whose
+            shape is only known at run time.
+    """
+    if format_str is UNSET:
+        if args and isinstance(args[0], str):
+            format_str, args = args[0], args[1:]
+        else:
+            format_str = " ".join(["{}"] * len(args))
+    # Braces that are no placeholder of Python's are text, as they have always been.
+    if re.search(r"\{[^{}]+\}", format_str) is None:
+        _print_plain(format_str, args)
+        return
+    fields = _fields(format_str)
+    if len(fields) - 1 != len(args):
+        raise ValueError(f"printf: {len(fields) - 1} placeholders in {format_str!r} but {len(args)} arguments")
+    if not _in_kernel():
+        if any(_literal(arg) is None and spec for arg, (_, spec) in zip(args, fields, strict=False)):
+            raise ValueError("printf: formats such as {:.3f} are for kernels; the host prints run-time values with {}")
+        text = "".join(
+            before + (_literal(arg, spec or "") or "{}") for arg, (before, spec) in zip(args, fields, strict=False)
+        )
+        fly.print_(text + fields[-1][0], [_print_operand(arg) for arg in args if _literal(arg) is None])
+        return
+    text, operands = "", []
+    for arg, (before, spec) in zip(args, fields, strict=False):
+        conversion, values = _formatted(arg, spec or "")
+        text += before.replace("%", "%%") + conversion
+        operands += values
+    text += fields[-1][0].replace("%", "%%") + "\n"
+    ir.Operation.create("gpu.printf", operands=operands, attributes={"format": ir.StringAttr.get(text)})
+
+
+def _print_plain(format_str: str, args: tuple[Any, ...]) -> None:
+    pieces = format_str.split("{}")
+    if len(pieces) - 1 != len(args):
+        raise ValueError(f"printf: {len(pieces) - 1} placeholders in {format_str!r} but {len(args)} arguments")
+    text, operands = pieces[0], []
+    for arg, piece in zip(args, pieces[1:], strict=True):
+        literal = _literal(arg)
+        if literal is None:
+            operands.append(_print_operand(arg))
+            literal = "{}"
+        text += literal + piece
+    fly.print_(text, operands)

@@ -1,0 +1,97 @@
+"""What a new user is told: the line, what was given, what is expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flydsl.compiler.diagnostics import DSLCompileError
+
+HELPERS = """
+import numpy as np
+
+def forgets(x):
+    x + 1.0
+"""
+MISTAKES = {
+    'Y[t] = "abc"':
+        r"cannot store 'abc', a str, to elements of type f32; expected a number or a DSL value of type Float32",
+    "Y[t] = forgets(X[t])": "cannot store None.*does the function that made it return its result",
+    "Y[t] = forgets(X[t]) + 1.0": "'NoneType' and 'float'.*A function that has no `return`",
+    "Y[t] = X.shap[0]": "a Tensor has no attribute 'shap'; did you mean shape",
+    "Y[t] = t.too(fx.Float32)": "a Int32 has no attribute 'too'; did you mean to",
+    "fx.printf('{:.3f}')": "1 placeholders in .* but 0 arguments",
+    "fx.printf('{:.3f}', t)": r"the format \{:.3f\} does not fit a Int32 value",
+    "fx.printf('{:^5d}', t)": r"the format \{:\^5d\} is not supported for run-time values",
+    "fx.printf('{x}', t)": "placeholders are filled in order",
+    "fx.printf('{}', X)": "its number of elements is only known at run time",
+    "fx.logical_divide(fx.make_layout(64, 1), fx.make_layout((3, 5), (1, 7)))":
+        r"logical_divide of 64:1 by \(3,5\):\(1,7\): complement: stride 7 of mode 1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", MISTAKES)
+def test_mistake_is_told_at_its_line(load: Any, kernel_text: Any, statement: str) -> None:
+    module = load(kernel_text(statement, HELPERS))
+    x = np.zeros(64, np.float32)
+    with pytest.raises(DSLCompileError, match="(?s)" + MISTAKES[statement]) as info:
+        module.run(x, x.copy(), 1)
+    text = str(info.value)
+    assert statement in text and "/flydsl/" not in text.replace(module.__file__, "")
+    assert not any("/flydsl/" in line for line in info.value._render_traceback_())
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("min(X[t], 5.0)", lambda x: np.minimum(x, 5)),
+        ("max(X[t], X[63 - t], 40.0)", lambda x: np.maximum(np.maximum(x, x[::-1]), 40)),
+        ("min([X[t], X[63 - t]])", lambda x: np.minimum(x, x[::-1])),
+        ("max(t, 7).to(fx.Float32)", lambda x: np.maximum(x, 7)),
+        ("X[t] * min(2, 3) + max([1, 4])", lambda x: x * 2 + 4),
+        ("X[t] + np.float32(2.5)", lambda x: x + 2.5),
+    ],
+)
+def test_min_max_and_numpy_numbers(load: Any, device: None, kernel_text: Any, expression: str, expected: Any) -> None:
+    module = load(kernel_text(f"Y[t] = {expression}", "import numpy as np"))
+    x, y = np.arange(64, dtype=np.float32), np.full(64, -7, np.float32)
+    module.run(x, y, 1)
+    np.testing.assert_array_equal(y, expected(x))
+
+
+def test_a_numpy_scalar_is_stored(load: Any, device: None, kernel_text: Any) -> None:
+    module = load(kernel_text("Y[t] = np.float64(2.5)", "import numpy as np"))
+    y = np.zeros(64, np.float32)
+    module.run(y, y, 1)
+    assert (y == 2.5).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ("fx.printf('{:.3f}|{:5d}|{:08x}|{:<4d}|{:+d}', X[t], t, t, t, t)", "3.000|    3|00000003|3   |+3"),
+        ("fx.printf('{:.1e} {:g} 100% {}', X[t], X[t], t)", "3.0e+00 3 100% 3"),
+        ("fx.printf('{:>6} {:.1f} {}', 'ab', 2.25, fx.Float32)", "    ab 2.2 Float32"),
+        ("fx.printf('{:d} {:d}', fx.Uint32(t - 4), fx.Int64(t) << 40)", f"{2**32 - 1} {3 << 40}"),
+        ("r = fx.make_rmem_tensor(3, fx.Float32)\n    r.fill(X[t])\n    fx.printf('{} {:.1f}', r, r)",
+         "[3.00, 3.00, 3.00] [3.0, 3.0, 3.0]"),
+    ],
+)  # fmt: skip
+def test_formats(
+    load: Any, device: None, kernel_text: Any, capfd: pytest.CaptureFixture[str], call: str, text: str
+) -> None:
+    module = load(kernel_text(f"if t == 3:\n    {call}"))
+    x = np.arange(64, dtype=np.float32)
+    module.run(x, x.copy(), 1)
+    assert capfd.readouterr().out == text + "\n"
+
+
+def test_a_missing_folder_of_the_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    from flydsl.compiler.cli import main
+
+    program = tmp_path / "program.py"
+    program.write_text("import flydsl.compiler as flyc\n")
+    status = main(["compile", f"{program}:f", "--c", str(tmp_path / "none" / "k")])
+    assert status == 2 and "there is no folder" in capsys.readouterr().err

@@ -1,0 +1,278 @@
+"""Pipelines: every producer, number of stages and kind of bound, with the race checker on, and the waits they derive.
+
+A kernel adds up tiles that pass through LDS; each thread reads what another wave wrote, so a missing wait or barrier is
+a race. Each architecture has a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.runtime.device import get_rocm_arch
+
+HERE = Path(__file__)
+ARCHITECTURES = ("gfx942", "gfx950", "gfx1201", "gfx1250")
+ARCH = get_rocm_arch().split(":")[0]
+THREADS, WIDTH = 256, 512  # values of a tile: two 32-bit ones a thread
+
+
+@flyc.kernel
+def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexpr):
+    """Y[t] = sum over tiles of X[tile, 511 - t] * (tile + 1) + X[tile, t]."""
+    kind, stages, fixed, bound, mode = config
+    t = fx.thread_idx.x
+    # An array a stage: what is written to one cannot alias what is read from another.
+    memory = fx.SharedAllocator()
+    places = [memory.allocate(fx.Array[fx.Float32, WIDTH, 128]).peek() for _ in fx.range_constexpr(stages)]
+    slots = [fx.make_rmem_tensor(2, fx.Float32) for _ in fx.range_constexpr(4)]
+    buffer = fx.rocdl.make_buffer_tensor(X)
+    rows = fx.make_view(fx.get_iter(buffer), fx.make_layout((WIDTH, 64), (1, WIDTH)))
+
+    def load(tile, slot):
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopy64b(), fx.Float32)
+        fx.copy(atom, fx.flat_divide(rows, (2, 1))[None, 0, t, tile], slots[slot])
+
+    def store(slot, stage):
+        atom = fx.make_copy_atom(fx.UniversalCopy64b(), fx.Float32)
+        fx.copy(atom, slots[slot], fx.make_view(places[stage].ptr + t * 2, fx.make_layout(2, 1)))
+
+    def direct(part):
+        def copy(tile, stage):
+            atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
+            for half in fx.range_constexpr(*part):
+                wave = fx.wave_index()
+                for quarter in fx.range_constexpr(4 if mode == "specialised" else 1):
+                    # Specialised: the 64 lanes of one wave start the copies of all four.
+                    first = half * THREADS + (quarter if mode == "specialised" else wave) * 64
+                    source = fx.make_view(fx.get_iter(rows) + (tile * WIDTH + first + t % 64), fx.make_layout(1, 1))
+                    fx.copy_atom_call(atom, source, fx.make_view(places[stage].ptr + first, fx.make_layout(1, 1)))
+
+        return copy
+
+    def tensor(tile, stage):
+        atom = fx.rocdl.make_tdm_atom(rows_by_16, (None, None), (16,), num_warps=waves)
+        target = fx.make_view(places[stage].ptr, fx.make_layout((32, 16), (16, 1)))
+        fx.copy_atom_call(atom, fx.flat_divide(rows_by_16, (32, 16))[None, None, tile, 0], target)
+
+    rows_by_16 = fx.make_view(fx.get_iter(X), fx.make_layout((64 * 32, 16), (16, 1)))
+    waves = 1 if fx.const_expr(mode == "specialised") else THREADS // 32
+    if fx.const_expr(kind == "staged"):
+        producers = fx.Staged(load, store)
+    elif fx.const_expr(kind == "reach"):
+        producers = fx.Staged(load, store, reach=2)
+    elif fx.const_expr(kind == "direct"):
+        producers = fx.Direct(direct((0, 2)))
+    elif fx.const_expr(kind == "early"):
+        producers = (fx.Direct(direct((0, 1)), early=True), fx.Direct(direct((1, 2))))
+    else:
+        producers = fx.TensorMove(tensor)
+    groups = fx.WaveGroups(2) if fx.const_expr(mode == "turns") else None
+    specialised = (fx.WaveGroups(THREADS // fx.num_warp_threads()), 3) if fx.const_expr(mode == "specialised") else None
+    pipeline = fx.Pipeline(fixed if bound == "static" else tiles, stages, producers, whole_turns=bound == "whole",
+                           groups=groups, specialised=specialised)
+    total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
+    for step in fx.pipeline_range(pipeline):
+        here = places[step.stage].view(fx.make_layout(WIDTH, 1))
+        mirrored, own = here[WIDTH - 1 - t], here[t]
+        if fx.const_expr(mode == "turns"):
+            with step.turn():
+                total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
+        else:
+            if fx.const_expr(mode == "advance"):
+                step.advance()
+            total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
+        history = {"last": [own, step.tile]}
+    if fx.const_expr(mode == "specialised"):
+        if fx.wave_index() != 3:
+            Y[t] = total
+    else:
+        Y[t] = total + history["last"][0] * history["last"][1].to(fx.Float32)
+
+
+@flyc.jit
+def add_tiles(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexpr):
+    add_tiles_k(X, Y, tiles, config).launch(grid=1, block=THREADS)
+
+
+@flyc.kernel
+def halves_k(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    t = fx.thread_idx.x
+    lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 2 * THREADS, 16]).peek()
+    total = fx.Float32(0.0)
+    for i in range(n):
+        place = i % 2 * THREADS
+        lds[place + t] = X[t] + fx.Int32(i).to(fx.Float32)
+        fx.barrier_arrive()
+        total = total + X[t]  # needs nobody
+        fx.barrier_wait()
+        total = total + lds[place + (THREADS - 1 - t)]
+    Y[t] = total
+
+
+@flyc.jit
+def halves(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    halves_k(X, Y, n).launch(grid=1, block=THREADS)
+
+
+def test_halves_of_a_barrier(device: Any) -> None:
+    x, y = np.arange(THREADS, dtype=np.float32), np.full(THREADS, np.nan, np.float32)
+    if ARCH.startswith("gfx9"):
+        with pytest.raises(ValueError, match="split barrier"):
+            halves(x, y, 6)
+        return
+    halves(x, y, 6)
+    np.testing.assert_array_equal(y, 6 * x + 6 * x[::-1] + 15)
+
+
+@flyc.kernel
+def pairs_k(X: fx.Tensor, Y: fx.Tensor):
+    """The first two and the last two waves meet separately; each thread reads what its partner wave wrote."""
+    t = fx.thread_idx.x
+    lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 128, 16]).peek()
+    first, second = fx.NamedBarrier(2), fx.NamedBarrier(2)
+    wave = fx.wave_index()
+    if wave < 2:
+        first.join()
+    else:
+        second.join()
+    lds[t] = X[t]
+    if wave < 2:
+        first.arrive()
+        first.wait()
+    else:
+        second.arrive()
+        second.wait()
+    Y[t] = lds[t ^ 32]
+
+
+@flyc.jit
+def pairs(X: fx.Tensor, Y: fx.Tensor):
+    pairs_k(X, Y).launch(grid=1, block=128)
+
+
+def test_named_barriers(device: Any) -> None:
+    x, y = np.arange(128, dtype=np.float32), np.full(128, np.nan, np.float32)
+    if ARCH != "gfx1250":
+        with pytest.raises(ValueError, match="named barrier"):
+            pairs(x, y)
+        return
+    from flydsl.runtime.checking import checked
+
+    with checked("oob"):  # the race checker takes all waves of a workgroup for members of every barrier
+        pairs(x, y)
+    np.testing.assert_array_equal(y, x[np.arange(128) ^ 32])
+
+
+def kinds(arch: str) -> list[str]:
+    direct = ["direct", "early"] if arch.startswith("gfx9") else ["tensor"] if arch == "gfx1250" else []
+    return ["staged", "reach", *direct]
+
+
+def expected(x: np.ndarray, tiles: int, mode: str) -> np.ndarray:
+    t = np.arange(THREADS)
+    total = sum(x[k, WIDTH - 1 - t] * (k + 1) + x[k, t] for k in range(tiles))
+    return total if mode == "specialised" else total + x[tiles - 1, t] * (tiles - 1)
+
+
+@pytest.mark.parametrize("bound", ["static", "dynamic", "whole"])
+@pytest.mark.parametrize("kind", kinds(ARCH))
+def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
+    x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
+    modes = ["plain", "advance"] + (["turns", "specialised"] if kind in ("direct", "tensor") else [])
+    for stages in (1, 2, 3) if kind in ("staged", "reach") else (2, 3, 4):
+        for mode in modes:
+            turn = stages if kind != "reach" or stages == 2 else 2 * stages
+            for tiles in (turn, 3 * turn) if bound == "whole" else (1, 8) if bound == "static" else (1, 2, 7):
+                y = np.full(THREADS, np.nan, np.float32)
+                add_tiles(x, y, tiles, (kind, stages, tiles if bound == "static" else 0, bound, mode))
+                exact = expected(x, tiles, mode)
+                kept = slice(None)
+                if mode == "specialised":  # the threads of wave 3 only start copies
+                    lanes = 64 if ARCH.startswith("gfx9") else 32
+                    kept = np.arange(THREADS) // lanes != 3
+                np.testing.assert_array_equal(y[kept], exact[kept], f"{stages} stages, {tiles} tiles, {mode}")
+
+
+@pytest.mark.skipif("race" not in os.environ.get("FLYDSL_SIM_CHECK", ""), reason="needs the race checker")
+@pytest.mark.skipif(ARCH == "gfx1201", reason="no copies that are waited for by count")
+def test_waiting_for_one_less_is_a_race(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flydsl.expr.pipelines import schedule
+    from flydsl.runtime import SimulatorError
+
+    exact = schedule.wait_for
+    monkeypatch.setattr(schedule, "wait_for", lambda counter, left: exact(counter, left + 1))
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    with pytest.raises(SimulatorError, match="race"):
+        add_tiles(x, y, 11, (kinds(ARCH)[2], 3, 11, "static", "one less"))
+
+
+def test_derived_counts(device: Any, tmp_path: Path) -> None:
+    """Three stages of two copies: two are in flight while the next tile is waited for, none at the last turn."""
+    code = f"""
+        import sys; sys.path.insert(0, {str(HERE.parent)!r})
+        import numpy as np, test_pipelines as t
+        x, y = np.ones((64, t.WIDTH), np.float32), np.zeros(t.THREADS, np.float32)
+        t.add_tiles(x, y, 5, ("direct", 3, 5, "static", "plain"))
+    """
+    env = {**os.environ, "FLYDSL_SIM_ARCH": "gfx942", "FLYDSL_DUMP_IR": "1", "FLYDSL_DUMP_DIR": str(tmp_path),
+           "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache")}  # fmt: skip
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, check=True)
+    (assembly,) = tmp_path.glob("*/*_final_isa.s")
+    counts = [int(n) for n in re.findall(r"vmcnt\((\d+)\)(?=[^;]*\n\s*s_barrier)", assembly.read_text())]
+    assert counts == [2, 2, 2, 2, 0]
+
+
+def test_turns_that_are_not_whole_stop_the_launch(device: Any) -> None:
+    from flydsl.runtime import SimulatorError
+
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    for tiles in (3, 7):
+        with pytest.raises(SimulatorError, match="trap"):
+            add_tiles(x, y, tiles, ("staged", 2, 0, "whole", "plain"))
+
+
+@pytest.mark.parametrize("producer, stages, message", [
+    (lambda: fx.Direct(lambda tile, stage: None), 1, "two stages"),
+    (lambda: fx.Direct(lambda tile, stage: None), 2, "starts no copy"),
+    (lambda: fx.Staged(lambda tile, slot: None, lambda slot, stage: None, reach=0), 2, "reach"),
+    (lambda: (), 2, "at least one producer"),
+    (lambda: fx.Registers(lambda tile, stage: None), 1, "two stages"),
+])  # fmt: skip
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="Direct is of gfx9")
+def test_refused(load: Any, producer: Any, stages: int, message: str, device: Any) -> None:
+    module = load("""
+        @flyc.kernel
+        def k(X: fx.Tensor):
+            for step in fx.pipeline_range(fx.Pipeline(4, STAGES, PRODUCER())):
+                X[fx.thread_idx.x] = step.tile
+
+        @flyc.jit
+        def run(X: fx.Tensor):
+            k(X).launch(grid=1, block=64)
+    """)
+    module.STAGES, module.PRODUCER = stages, producer
+    with pytest.raises(ValueError, match=message):
+        module.run(np.zeros(64, np.int32))
+
+
+@pytest.mark.skipif("FLYDSL_TEST_ONE_ARCH" in os.environ, reason="this is the process for one architecture")
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_on_every_architecture(arch: str) -> None:
+    env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_TEST_ONE_ARCH": "1",
+           "FLYDSL_SIM_CHECK": "oob,race,uninit"}  # fmt: skip
+    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
+        env.pop(name, None)
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE)]
+    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[4])
+    assert result.returncode == 0 and " passed" in result.stdout, result.stdout[-4000:] + result.stderr[-500:]

@@ -1,0 +1,180 @@
+"""Programs that have no meaning are errors at their line or at the call, before anything is launched."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flydsl.compiler.diagnostics import DSLCompileError
+
+Run = Callable[..., np.ndarray]
+
+BODIES = {
+    "iterate a tensor": ("for v in X:\n    Y[t] = v", "a Tensor is not iterable"),
+    "iterate a view": ("for v in fx.make_view(fx.get_iter(X), fx.make_layout(4, 1)):\n    Y[t] = v", "not iterable"),
+    "iterate a pointer": ("for v in fx.get_iter(X):\n    Y[t] = v", "a Pointer is not iterable"),
+    "unpack a tensor": ("a, b = fx.make_view(fx.get_iter(X), fx.make_layout(2, 1))\nY[t] = a", "not iterable"),
+    "unwritten element": ("f = fx.make_rmem_tensor(4, fx.Float32)\nY[t] = f[0]", "read before anything is written"),
+    "unwritten vector": (
+        "f = fx.make_fragment_like(fx.make_layout((4, 2), (1, 4)), fx.Float32)\nY[t] = fx.sum(f.load())",
+        "read before anything is written",
+    ),
+    "unwritten, run-time index": ("f = fx.make_rmem_tensor(4, fx.Float32)\nY[t] = f[t % 4]", "read before anything"),
+    "unwritten in a loop": (
+        "f = fx.make_rmem_tensor(4, fx.Float32)\nfor i in range(n):\n    Y[t] = f[1]\n", "read before anything",
+    ),
+    "register index": ("f = fx.make_rmem_tensor(4, fx.Float32)\nf.fill(0)\nY[t] = f[4]", "index 4 in 4 is out of"),
+    "register coordinate": (
+        "f = fx.make_rmem_tensor((4, 2), fx.Float32)\nf.fill(0)\nY[t] = f[1, 2]", r"index 2 in \(1, 2\) is out of",
+    ),
+    "nested coordinate": (
+        "f = fx.make_rmem_tensor(((2, 2), 2), fx.Float32)\nf.fill(0)\nY[t] = f[(0, 2), 1]", "index 2",
+    ),
+    "negative index": ("f = fx.make_rmem_tensor(4, fx.Float32)\nf.fill(0)\nY[t] = f[-1]", "index -1"),
+    "stored index": ("f = fx.make_rmem_tensor(4, fx.Float32)\nf[5] = 1.0", "index 5"),
+    "slice": (
+        "f = fx.make_rmem_tensor((4, 2), fx.Float32)\nf.fill(0)\nY[t] = fx.sum(f[None, 2].load())", "index 2",
+    ),
+    "shared view": (
+        "s = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 8]).peek().view(fx.make_layout((4, 2), (2, 1)))\n"
+        "s[4, 0] = 1.0", "index 4",
+    ),
+    "shared array": ("s = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 8]).peek()\ns[8] = 1.0", "element 8"),
+    "known zero divisor": ("Y[t] = fx.Float32(t // 0)", "division or modulo by zero"),
+    "known zero modulus": ("Y[t] = fx.Float32(t % fx.Int32(0))", "division or modulo by zero"),
+    "profile": (
+        "v = fx.make_view(fx.get_iter(X), fx.make_ordered_layout((4, 2), 0)).load()\n"
+        "Y[t] = v.reduce('add', None, (1, None, 1))[0]", "does not match",
+    ),
+    "sum of a tensor": ("Y[t] = fx.sum(X)", "load a tensor first"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(name: str, run: Run) -> None:
+    body, message = BODIES[name]
+    with pytest.raises((DSLCompileError, TypeError, IndexError, ValueError, ZeroDivisionError), match=message) as error:
+        run(body)
+    assert "sample_1.py" in str(error.value)
+
+
+WARNED = {
+    "one branch": "if t < 5:\n    f.fill(1.0)\nY[t] = f[0]",
+    "a loop that may not run": "for i in range(n):\n    f.fill(1.0)\nY[t] = f[0]",
+    "some elements": "f[0] = 1.0\nY[t] = fx.sum(f.load())",
+}
+QUIET = {
+    "both branches": "if t < 5:\n    f.fill(1.0)\nelse:\n    f.fill(2.0)\nY[t] = f[0]",
+    "a loop that runs": "for i in range(3):\n    f.fill(1.0)\nY[t] = f[0]",
+    "element by element": "for i in fx.range_constexpr(4):\n    f[i] = 1.0\nY[t] = fx.sum(f.load())",
+    "carried": "f.fill(0.0)\nfor i in range(n):\n    f.store(f.load() + 1.0)\nY[t] = f[3]",
+    "read where it is written": "for i in fx.range_constexpr(2):\n    f[i] = 1.0\nY[t] = f[0] + f[1]",
+    "predicated copy": """
+p = fx.make_rmem_tensor(1, fx.Boolean)
+p[0] = t < 5
+s = fx.make_view(fx.get_iter(X), fx.make_layout(4, 1))
+fx.copy(fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32), s, f, pred=p)
+Y[t] = f[0]""",
+}
+
+
+@pytest.mark.parametrize("name", [*WARNED, *QUIET])
+def test_fragments_that_are_written_on_some_paths(name: str, run: Run) -> None:
+    body = "f = fx.make_rmem_tensor(4, fx.Float32)\n" + {**WARNED, **QUIET}[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(body)
+    found = [w for w in caught if "fragment" in str(w.message)]
+    assert bool(found) == (name in WARNED), [str(w.message) for w in found]
+    assert all(w.filename.endswith("sample_1.py") for w in found)
+
+
+SOURCE = """
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    Y[fx.thread_idx.x] = X[fx.thread_idx.x]
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, n: fx.Int64, u: fx.Uint32, stream: fx.Stream = None):
+    k(X, Y).launch({launch}, stream=stream)
+"""
+
+
+def _arrays() -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("launch", "n", "message"),
+    [
+        ("grid=1, block=64, smem=2**32", 1, "smem=4294967296 bytes is out of range"),
+        ("grid=1, block=64, smem=-4", 1, "smem=-4 bytes is out of range"),
+        ("grid=1, block=64, smem=2.5", 1, "smem must be an integer"),
+        ("grid=1, block=64, smem=n", 2**32, "smem=.* is out of range"),
+        ("grid=1, block=64, smem=n", -1, "smem=.* is out of range"),
+        ("grid=2**32, block=64", 1, "grid.x must be at most"),
+        ("grid=(1, 2**64), block=64", 1, "grid.y must be at most"),
+        ("grid=n, block=64", 2**40, "exceeds"),
+        ("grid=u, block=64", 1, "exceeds"),
+    ],
+)
+def test_launch_sizes(load: Any, device: None, launch: str, n: int, message: str) -> None:
+    with pytest.raises((DSLCompileError, ValueError, AssertionError), match=message):
+        load(SOURCE.format(launch=launch)).run(*_arrays(), n, 2**32 - 1)
+
+
+def test_streams_and_numbers_for_tensors(load: Any, device: None) -> None:
+    run = load(SOURCE.format(launch="grid=1, block=64, smem=n")).run
+    x, y = _arrays()
+    for stream in (2**64, -(2**63) - 1):
+        with pytest.raises((OverflowError, TypeError, ValueError), match="stream"):
+            run(x, y, 128, 1, stream)
+    run(x, y, 128, 1)
+    np.testing.assert_array_equal(x, y)
+    with pytest.raises(OverflowError, match="stream"):
+        run(x, y, 128, 1, 2**64)
+    for wrong in (5, 5.0, True, np.int64(5), None):
+        with pytest.raises(TypeError, match="'X'"):
+            run(wrong, y, 128, 1)
+
+
+def test_numbers_for_tensors_of_a_kernel(load: Any, device: None) -> None:
+    with pytest.raises(DSLCompileError, match="argument 'X' is declared Tensor, got a Int64"):
+        load(SOURCE.format(launch="grid=1, block=64").replace("k(X, Y)", "k(n, Y)")).run(*_arrays(), 1, 1)
+
+
+STORES = {
+    "element": "Y[t] = X[t]",
+    "view": "fx.make_view(fx.get_iter(Y), fx.make_layout((8, 8), (8, 1)))[t // 8, t % 8] = X[t]",
+    "slice": "fx.slice(fx.logical_divide(Y, fx.make_layout(8, 1)), (None, t // 8))[t % 8] = X[t]",
+    "fill": "fx.make_view(fx.get_iter(Y), fx.make_layout(4, 1)).fill(1.0)",
+    "pointer": "fx.get_iter(Y)[t] = X[t]",
+    "atomic": "fx.atomic_add(fx.get_iter(Y), X[t])",
+    "buffer": "fx.rocdl.make_buffer_tensor(Y)[t] = X[t]",
+    "copy": """
+f = fx.make_rmem_tensor(1, fx.Float32)
+f.fill(2.0)
+fx.copy(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), f, fx.make_view(fx.get_iter(Y) + t, fx.make_layout(1, 1)))
+""",
+    "branch": "if t < 5:\n    Y[t] = X[t]",
+    "loop": "for i in range(n):\n    Y[i] = X[i]",
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_read_only_arrays(store: str, load: Any, kernel_text: Callable[..., str], device: None) -> None:
+    run = load(kernel_text(STORES[store])).run
+    x, y = _arrays()
+    frozen = np.zeros(64, np.float32)
+    frozen.flags.writeable = False
+    for _ in range(2):
+        with pytest.raises(ValueError, match="'Y'.*read-only"):
+            run(x, frozen, 4)
+        run(x, y, 4)
+    assert not frozen.any() and y.any()
+    x.flags.writeable = False
+    run(x, y, 4)  # what is only loaded may be read-only

@@ -1,0 +1,204 @@
+"""Numbers of every class on the device against NumPy: operators with dynamic and static operands, and conversions."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flydsl.expr as fx
+
+INTEGERS = {f"{u}int{w}": getattr(fx, f"{'Uint' if u else 'Int'}{w}") for u in ("", "u") for w in (8, 16, 32, 64)}
+FLOATS = {"float16": fx.Float16, "float32": fx.Float32, "float64": fx.Float64}
+COUNT = 64
+
+OPERATORS = ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!=", "/"]
+
+
+def _samples(dtype: str, seed: int) -> np.ndarray:
+    """Random numbers with the extremes of the type among them."""
+    r = random.Random(seed)
+    if dtype.startswith("float"):
+        scale = 8.0 if dtype == "float16" else 1000.0
+        values = [r.choice([r.uniform(-scale, scale), r.randint(-8, 8), r.gauss(0, 0.01)]) for _ in range(COUNT)]
+        values[:6] = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0]
+        r.shuffle(values)
+        return np.array(values, dtype)
+    info = np.iinfo(dtype)
+    edges = [info.min, info.min + 1, -1 if info.min else info.max, 0, 1, 2, info.max - 1, info.max]
+    values = [r.choice([r.choice(edges), r.randint(-9, 9) if info.min else r.randint(0, 9),
+                        r.randint(info.min, info.max)]) for _ in range(COUNT)]  # fmt: skip
+    return np.array(values, dtype)
+
+
+def _expected(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What Python means by the operator, in the type of the operands."""
+    dtype = a.dtype
+    with np.errstate(all="ignore"):
+        if op == "/" and dtype.kind in "iu":
+            wide = np.float64 if dtype.itemsize == 8 else np.float32
+            return a.astype(wide) / b.astype(wide)
+        if op in ("//", "%") and dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            exact = [int(x) // int(y) if op == "//" else int(x) % int(y) for x, y in zip(a, b, strict=True)]
+            span = 1 << info.bits
+            wrapped = [(v - info.min) % span + info.min for v in exact]
+            return np.array(wrapped, dtype)
+        if op in ("<<", ">>"):
+            bits = np.iinfo(dtype).bits
+            out = []
+            for x, n in zip(a, b, strict=True):
+                count = int(n) if 0 <= int(n) < bits else bits
+                value = int(x) << count if op == "<<" else int(x) >> count
+                out.append((value - np.iinfo(dtype).min) % (1 << bits) + np.iinfo(dtype).min)
+            return np.array(out, dtype)
+        return eval(f"a {op} b")  # noqa: S307 - the operators above
+
+
+def _operators_of(dtype: str) -> list[str]:
+    return [op for op in OPERATORS if not (dtype.startswith("float") and op in ("&", "|", "^", "<<", ">>"))]
+
+
+def _result_type(op: str, dtype: str) -> str:
+    if op in ("<", "<=", ">", ">=", "==", "!="):
+        return "Boolean"
+    if op == "/" and not dtype.startswith("float"):
+        return "Float64" if dtype.endswith("64") else "Float32"
+    return {**INTEGERS, **FLOATS}[dtype].__name__
+
+
+def _same(got: np.ndarray, want: np.ndarray, what: str) -> None:
+    if want.dtype.kind == "f":
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        zero = (got == 0) & (want == 0)
+        same &= ~zero | (np.signbit(got) == np.signbit(want))
+    else:
+        same = got.astype(want.dtype) == want
+    where = np.flatnonzero(~same)
+    assert where.size == 0, f"{what}: {[(int(i), got[i], want[i]) for i in where[:4]]}"
+
+
+class _Case:
+    """One expression over ``a`` and ``b`` of one dtype, with the array that holds its result."""
+
+    def __init__(self, text: str, want: np.ndarray, what: str) -> None:
+        self.text, self.want, self.what = text, want, what
+
+
+def _cases(dtype: str, a: np.ndarray, b: np.ndarray, r: random.Random) -> list[_Case]:
+    cls = {**INTEGERS, **FLOATS}[dtype].__name__
+    cases = []
+    divides = ("//", "%", "/")
+    nonzero = b[b != 0] if dtype[0] == "f" else b
+    for op in _operators_of(dtype):
+        literal = r.choice([x for x in nonzero.tolist() if x == x and abs(x) < 1e300 and not (op in divides and x == 0)]
+                           + [3])  # fmt: skip
+        static = np.full(COUNT, literal, a.dtype)
+        shown = f"fx.{cls}({literal!r})"
+        divisor = np.where(b == 0, np.array(1, b.dtype), b) if op in divides and dtype[0] != "f" else b
+        name = "d" if op in divides and dtype[0] != "f" else "b"
+        cases.append(_Case(f"a {op} {name}", _expected(op, a, divisor), f"{dtype}: a {op} b"))
+        if not (op in ("<<", ">>") and literal < 0):
+            cases.append(_Case(f"a {op} {shown}", _expected(op, a, static), f"{dtype}: a {op} {shown}"))
+        cases.append(_Case(f"{shown} {op} {name}", _expected(op, static, divisor), f"{dtype}: {shown} {op} b"))
+        if op in divides and dtype[0] not in "fu":
+            for power in (4, -4, 7, -7, 1, -1):
+                cases.append(_Case(f"a {op} fx.{cls}({power})", _expected(op, a, np.full(COUNT, power, a.dtype)),
+                                   f"{dtype}: a {op} {power}"))  # fmt: skip
+        elif dtype[0] == "f" and op in divides:
+            cases.append(_Case(f"a {op} fx.{cls}(-0.5)", _expected(op, a, np.full(COUNT, -0.5, a.dtype)),
+                               f"{dtype}: a {op} -0.5"))  # fmt: skip
+    with np.errstate(all="ignore"):
+        cases.append(_Case("-a", -a, f"{dtype}: -a"))
+        cases.append(_Case("abs(a)", abs(a), f"{dtype}: abs(a)"))
+        if dtype[0] != "f":
+            cases.append(_Case("~a", ~a, f"{dtype}: ~a"))
+            cases.append(_Case("fx.max(a, b)", np.maximum(a, b), f"{dtype}: max"))
+            cases.append(_Case("fx.min(a, b)", np.minimum(a, b), f"{dtype}: min"))
+            for name, other in FLOATS.items():
+                cases.append(_Case(f"a.to(fx.{other.__name__})", a.astype(name), f"{dtype} -> {name}"))
+            for name, cls_ in INTEGERS.items():
+                cases.append(_Case(f"a.to(fx.{cls_.__name__})", a.astype(name), f"{dtype} -> {name}"))
+        else:
+            for name, other in FLOATS.items():
+                cases.append(_Case(f"a.to(fx.{other.__name__})", a.astype(name), f"{dtype} -> {name}"))
+    return cases
+
+
+def _source(cases: list[_Case]) -> str:
+    """A kernel with one output array for each dtype of a result; rows are the cases of that dtype."""
+    outputs = sorted({c.want.dtype.name for c in cases})
+    rows = dict.fromkeys(outputs, 0)
+    lines = []
+    for case in cases:
+        name = case.want.dtype.name
+        value = f"({case.text}).to(fx.Uint8)" if name == "bool" else f"({case.text})"
+        lines.append(f"    O_{name}[{rows[name]}, t] = {value}")
+        rows[name] += 1
+    parameters = ", ".join(f"{n}: fx.Tensor" for n in ("A", "B", *(f"O_{o}" for o in outputs)))
+    names = ", ".join(("A", "B", *(f"O_{o}" for o in outputs)))
+    zero = "    d = (b == 0).select(type(b)(1), b)\n"
+    return (f"@flyc.kernel\ndef k({parameters}):\n    t = fx.thread_idx.x\n    a = A[t]\n    b = B[t]\n{zero}"
+            + "\n".join(lines) + f"\n\n@flyc.jit\ndef run({parameters}):\n    k({names}).launch(grid=1, block=64)\n"
+            )  # fmt: skip
+
+
+def _run(load: Callable[[str], Any], a: np.ndarray, b: np.ndarray, cases: list[_Case]) -> None:
+    outputs = sorted({c.want.dtype.name for c in cases})
+    arrays = {
+        n: np.full((sum(c.want.dtype.name == n for c in cases), COUNT), 77, np.uint8 if n == "bool" else n)
+        for n in outputs
+    }
+    load(_source(cases)).run(a, b, *arrays.values())
+    rows = dict.fromkeys(outputs, 0)
+    for case in cases:
+        name = case.want.dtype.name
+        got = arrays[name][rows[name]]
+        rows[name] += 1
+        _same(got.astype(bool) if name == "bool" else got, case.want, case.what)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_operators(dtype: str, load: Callable[[str], Any], device: None) -> None:
+    a, b = _samples(dtype, 1), _samples(dtype, 2)
+    cases = _cases(dtype, a, b, random.Random(dtype))
+    for case in cases:
+        assert case.want.dtype.name in ("bool", *INTEGERS, *FLOATS), case.what
+    _run(load, a, b, cases)
+
+
+def test_floats_to_integers(load: Callable[[str], Any], device: None) -> None:
+    values = [0.0, -0.0, 1.9, -1.9, -1.5, 127.5, 200.5, 255.9, 300.0, -129.0, 40000.7, -70000.2, 2.0**31, -(2.0**31), 3e9,
+              -3e9, 5e9, 2.0**63, -(2.0**63), 1e19, 2.0**64, 1e30, -1e30]  # fmt: skip
+    a = np.resize(np.array(values, np.float64), COUNT)
+    cases = []
+    for name, cls in INTEGERS.items():
+        want = np.array([cls(float(x)).value for x in a], name)
+        cases.append(_Case(f"a.to(fx.{cls.__name__})", want, f"float64 -> {name}"))
+        if cls.width < 64:
+            cases.append(_Case(f"a.to(fx.Float32).to(fx.{cls.__name__}).to(fx.Float64)",
+                               np.array([float(cls(float(np.float32(x))).value) for x in a]), f"float32 -> {name}"))
+    _run(load, a, a.copy(), cases)
+
+
+HERE = Path(__file__).parent
+GENERATED = ["test_values.py", "test_register_views.py", "test_unsigned.py"]
+
+
+@pytest.mark.parametrize("arch", ["gfx950", "gfx1201", "gfx1250"])
+def test_on_other_architectures(arch: str) -> None:
+    env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim"}
+    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
+        env.pop(name, None)
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+               *(str(HERE / name) for name in GENERATED), "-k", "not architectures"]  # fmt: skip
+    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[3])
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-500:]

@@ -1,0 +1,68 @@
+"""What hosts and traced code of older kernels share: dtype names, one-time compilation, checks."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from typing import Any
+
+import flydsl.compiler as flyc
+from flydsl.kernels.host.dtypes import FLOATS, dtype_name
+from flydsl.kernels.parts.random import round_bf16_stochastic
+from flydsl.kernels.target import target
+
+__all__ = [
+    "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
+    "validate_moe_dtypes",
+]  # fmt: skip
+
+_MOE_A = ("fp8", "fp16", "int8", "fp4")
+_MOE_B = (*_MOE_A, "int4")
+VECTOR_BYTES = 16
+_compiled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def get_warp_size(arch: str | None = None) -> int:
+    """Lanes of a wave of `arch`, or of the current architecture."""
+    return target(arch).wave
+
+
+def get_dtype_str(dtype: Any) -> str:
+    """``"f32"``, ``"f16"`` or ``"bf16"`` of a torch or NumPy dtype. TypeError for another."""
+
+    class _Typed:
+        pass
+
+    typed = _Typed()
+    typed.dtype = dtype  # type: ignore[attr-defined]
+    return dtype_name(typed, "get_dtype_str")
+
+
+def get_dtype_vec_size(dtype: Any) -> int:
+    """Elements of 16 bytes: 4 of f32, 8 of the 16-bit types."""
+    name = dtype if isinstance(dtype, str) else get_dtype_str(dtype)
+    if name not in FLOATS:
+        raise ValueError(f"get_dtype_vec_size: the dtype must be one of {', '.join(FLOATS)}, got {name!r}")
+    return VECTOR_BYTES * 8 // FLOATS[name].width
+
+
+def validate_moe_dtypes(a_dtype: str, b_dtype: str) -> None:
+    """ValueError unless the types are known: fp8, fp16, int8 or fp4, and int4 for weights."""
+    if a_dtype not in _MOE_A or b_dtype not in _MOE_B:
+        raise ValueError(f"a_dtype must be one of {', '.join(_MOE_A)} and b_dtype one of {', '.join(_MOE_B)}, got "
+                         f"{a_dtype!r} and {b_dtype!r}")  # fmt: skip
+
+
+def cvt_sr_f32_to_bf16(x: Any, rand: Any) -> Any:
+    """f32 to bf16 (traced), rounded up where the low 16 bits of `rand` (i32) carry: ``(bits + rand) >> 16``."""
+    return round_bf16_stochastic(x, rand & 0xFFFF)
+
+
+def _run_compiled(exe: Any, *args: Any) -> None:
+    """Run a launcher; the first call compiles it for these arguments and later ones reuse that."""
+    bound = inspect.signature(exe).bind(*args)
+    bound.apply_defaults()
+    values = tuple(bound.arguments.values())
+    if exe not in _compiled:
+        _compiled[exe] = flyc.compile(exe, *values)
+    _compiled[exe](*values)

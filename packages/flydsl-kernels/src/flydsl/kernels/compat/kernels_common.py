@@ -1,0 +1,21 @@
+"""Older name of helpers that the kernels share; see :mod:`flydsl.kernels.common`."""
+
+from flydsl.kernels.common.host import (
+    _run_compiled,
+    cvt_sr_f32_to_bf16,
+    get_dtype_str,
+    get_dtype_vec_size,
+    get_warp_size,
+    validate_moe_dtypes,
+)
+from flydsl.kernels.host.dtypes import element_of as dtype_to_elem_type
+from flydsl.kernels.parts.index import align_up, cdiv, ceildiv, is_pow2, xcd_remap_bx_by
+from flydsl.kernels.target import default_f8_type
+
+get_dtype_in_kernel = dtype_to_elem_type
+
+__all__ = [
+    "_run_compiled", "align_up", "cdiv", "ceildiv", "cvt_sr_f32_to_bf16", "default_f8_type", "dtype_to_elem_type",
+    "get_dtype_in_kernel", "get_dtype_str", "get_dtype_vec_size", "get_warp_size", "is_pow2", "validate_moe_dtypes",
+    "xcd_remap_bx_by",
+]  # fmt: skip

@@ -1,0 +1,3 @@
+"""Older name of :mod:`flydsl.kernels.quant`."""
+
+from flydsl.kernels.quant import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""Older name of :mod:`flydsl.kernels.softmax`."""
+
+from flydsl.kernels.softmax import *  # noqa: F403

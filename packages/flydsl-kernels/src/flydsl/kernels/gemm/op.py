@@ -1,0 +1,372 @@
+"""Matrix products of arrays. Quantised operands are torch tensors; their plans (`scaled`) are loaded when asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..host.arrays import copy_into, is_torch
+from ..host.dtypes import FLOATS, dtype_name
+from ..op import Form, Gradient, Op, Plan, Result
+from ..parts.index import align_up
+from ..target import Target
+from .dense import check_a16w16, plan_a16w16
+from .tuned import dense_knobs
+
+__all__ = ["OPS"]
+
+GENERAL = ("gfx942", "gfx950", "gfx120", "gfx1250")
+CDNA = ("gfx942", "gfx950")
+F32 = 4
+LAYOUT = "b_16x16"
+
+
+def _dtype(name: Any) -> Any:
+    """A torch dtype of it or its name; None stays."""
+    import torch
+
+    if name is None or isinstance(name, torch.dtype):
+        return name
+    names = dict(zip(FLOATS, (torch.float32, torch.float16, torch.bfloat16), strict=True))
+    found = names.get(str(name)) or getattr(torch, str(name), None)
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"gemm: out_dtype {name!r} is not a dtype")
+    return found
+
+
+def _is_f32(dtype: Any) -> bool:
+    return str(dtype).rpartition(".")[2].rstrip("'>") in ("f32", "float32")
+
+
+def _autocast(*arrays: Any) -> tuple[Any, ...]:
+    """The floating-point operands of a matrix product in the dtype of torch's autocast, where that is on."""
+    import torch
+
+    kind = arrays[0].device.type
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return arrays
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(a.to(dtype) if a is not None and a.is_floating_point() else a for a in arrays)
+
+
+# ------------------------------------------------------------------------------------------- 16-bit
+
+
+def _gemm_results(a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> tuple[Result]:
+    shape = a.shape[layout[0] != "n"], b.shape[layout[1] == "n"]
+    return (Result(shape, a.dtype if out_dtype is None else "f32" if _is_f32(out_dtype) else out_dtype),)
+
+
+def _plan_gemm(target: Target, a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> Plan | None:
+    if not (out_dtype is None or out_dtype == a.dtype or _is_f32(out_dtype)):
+        raise TypeError(f"gemm: out_dtype must be {a.dtype} or float32, got {out_dtype}")
+    m, n, k, dtype = check_a16w16(a, b, bias, layout)
+    if k == 0 and m and n:  # a sum over nothing, as in the gradient of a weight without rows
+        return Plan(None, lambda out: (), finish=lambda out: copy_into(out, 0 if bias is None else bias))
+    return plan_a16w16(target, a, b, bias, layout, "f32" if _is_f32(out_dtype) else dtype, {})
+
+
+def _gemm(op: Op, a: Any, b: Any, bias: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:
+    """``op(a) op(b) + bias`` of f16 or bf16 matrices with f32 accumulation; differentiable in torch.
+
+    A letter of `layout` per operand: ``n`` stored as it is (M x K, K x N), ``t`` stored transposed. "nt" is the usual
+    (M, K) activations with a weight (N, K). `out_dtype` float32 gives an f32 result. Operands follow torch's autocast.
+    Any strides and sizes are taken; operands that are not contiguous, or whose rows are not multiples of 16 bytes, are
+    copied first.
+    """
+    if not is_torch(a):
+        return op.run(a, b, bias, layout, out_dtype)
+    return op(*_autocast(a, b, bias), layout, _dtype(out_dtype))
+
+
+def _gemm_save(ctx: Any, inputs: Any, output: Any) -> None:
+    a, b, bias, ctx.layout, _ = inputs
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(a, b)
+
+
+def _gemm_gradient(ctx: Any, g: Any) -> tuple:
+    # With C = A B: dA = G B^T, dB = A^T G, each stored as its operand is. A letter says how the stored matrix is read.
+    a, b = ctx.saved_tensors
+    g = g.to(a.dtype).contiguous()
+    a_letter, b_letter = ctx.layout
+    flip = {"n": "t", "t": "n"}
+    da = db = dbias = None
+    if ctx.needs_input_grad[0]:
+        da = GEMM(g, b, None, "n" + flip[b_letter]) if a_letter == "n" else GEMM(b, g, None, b_letter + "t")
+    if ctx.needs_input_grad[1]:
+        db = GEMM(a, g, None, flip[a_letter] + "n") if b_letter == "n" else GEMM(g, a, None, "t" + a_letter)
+    if ctx.bias_dtype is not None and ctx.needs_input_grad[2]:
+        dbias = g.float().sum(0).to(ctx.bias_dtype)
+    return da, db, dbias, None, None
+
+
+def _gemm_workspace(target: Target, a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> int:
+    """A split reduction takes an f32 result for every part."""
+    m, n, k, _ = check_a16w16(a, b, bias, layout)
+    split = dense_knobs(target, m, n, k, layout)["split_k"] if m and n and k else 1
+    return split * m * n * F32 if split > 1 else 0
+
+
+def _gemm_reference(a: Any, b: Any, bias: Any, layout: str, out_dtype: Any) -> tuple[Any]:
+    a, b = (x.double() if letter == "n" else x.double().T for x, letter in ((a, layout[0]), (b, layout[1])))
+    return (a @ b if bias is None else a @ b + bias.double(),)
+
+
+def _half(draw: Any, m: int, n: int, dtype: str = "bf16", columns: int = 64) -> tuple[Any, ...]:
+    """(m, n), a weight (columns, n) and a bias."""
+    return draw.normal(m, n, dtype=dtype), draw.normal(columns, n, dtype=dtype), draw.normal(columns, dtype=dtype)
+
+
+def _gemm_flops(a: Any, b: Any, *rest: Any) -> int:
+    return 2 * math.prod(a.shape) * b.shape[0]
+
+
+GEMM = Op(
+    "gemm", '(Tensor a, Tensor b, Tensor? bias=None, str layout="nt", ScalarType? out_dtype=None) -> Tensor',
+    "`op(a) op(b) + bias` of f16 or bf16 matrices with f32 accumulation; a letter of `layout` per operand",
+    results=_gemm_results, plan=_plan_gemm, form=_gemm, archs=GENERAL, widths=(64, 72, 101), tolerance=2.0**-8,
+    sample=lambda draw, m, n, layout="nt", **options: (*_half(draw, m, n, **options), layout, None),
+    reference=_gemm_reference, gradient=Gradient(_gemm_gradient, _gemm_save), workspace=_gemm_workspace,
+    flops=_gemm_flops,
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------- linear
+
+
+def _linear_results(x: Any, weight: Any, bias: Any) -> tuple[Result]:
+    return (Result((*x.shape[:-1], weight.shape[0]), x.dtype),)
+
+
+def _plan_linear(target: Target, x: Any, weight: Any, bias: Any) -> Plan | None:
+    if len(weight.shape) != 2 or len(x.shape) < 1 or x.shape[-1] != weight.shape[1]:
+        raise ValueError(f"linear: x of shape (..., K) and a weight (N, K) are needed, got {tuple(x.shape)} and "
+                         f"{tuple(weight.shape)}")  # fmt: skip
+    dtype = dtype_name(x, "linear", ("f16", "bf16"))
+    n, k = weight.shape
+    rows = x.reshape(-1, k)
+    if is_torch(x):
+        from .scaled import plan_preshuffle
+        from .weights import preshuffled, takes_preshuffled
+
+        if takes_preshuffled(target, n, k, 2) and weight.dtype == x.dtype:
+            return plan_preshuffle(target, rows, preshuffled(weight), None, None, bias, "none", x.dtype)
+    plan = plan_a16w16(target, rows, weight, bias, "nt", dtype, {})
+    if plan is None:
+        return None
+    return Plan(plan.launcher, lambda out: plan.operands(out.reshape(-1, n)))
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """``x weight^T + bias`` of f16 or bf16, x (..., K), weight (N, K).
+
+    Differentiable. Where no gradient is wanted and the size allows it, the preshuffle GEMM runs with a shuffled copy of
+    the weight, which is made again when the weight changes. Operands follow torch's autocast.
+    """
+    if not is_torch(x):
+        return LINEAR_INFERENCE.run(x, weight, bias)
+    import torch
+
+    given = weight
+    x, weight, bias = _autocast(x, weight, bias)
+    differentiated = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
+    if differentiated or weight is not given:  # a converted weight is a new tensor every time
+        return torch.ops.flydsl.linear(x, weight, bias)
+    return LINEAR_INFERENCE(x, weight, bias)
+
+
+def _linear_of_gemm(x: Any, weight: Any, bias: Any = None) -> Any:
+    return GEMM(x.reshape(-1, x.shape[-1]), weight, bias, "nt").view(*x.shape[:-1], weight.shape[0])
+
+
+LINEAR_INFERENCE = Op(
+    "linear_inference", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
+    "`x weight^T + bias` with a kept copy of the weight in the order of its kernel",
+    results=_linear_results, plan=_plan_linear, public=False, archs=GENERAL, widths=(64, 72, 101), tolerance=2.0**-8,
+    sample=_half, reference=lambda x, weight, bias: _gemm_reference(x, weight, bias, "nt", None), flops=_gemm_flops,
+    workspace=lambda target, x, weight, bias: 0 if target.arch in CDNA else
+    _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None),
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------- quantised
+
+
+def _tagged(b: Any, layout: str) -> Any:
+    # The tag is an attribute of the tensor object, which a copy does not have; a caller that knows better says so.
+    from .layouts import tag
+
+    return tag(b.detach(), layout) if layout else b
+
+
+def _plan_preshuffle(target: Target, a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any, activation: str,
+                     out_dtype: Any, layout: str) -> Plan | None:  # fmt: skip
+    from .scaled import plan_preshuffle
+
+    return plan_preshuffle(target, a, _tagged(b, layout), scale_a, scale_b, bias, activation, out_dtype)
+
+
+def _plan_blockscale(target: Target, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any,
+                     layout: str) -> Plan | None:  # fmt: skip
+    from .scaled import plan_blockscale
+
+    return plan_blockscale(target, a, _tagged(b, layout), scale_a, scale_b, out_dtype)
+
+
+def _plan_scaled(target: Target, *given: Any) -> Plan | None:
+    from .scaled import plan_scaled
+
+    return plan_scaled(target, *given)
+
+
+def _plan_mx(target: Target, *given: Any) -> Plan | None:
+    from .scaled import plan_mx
+
+    return plan_mx(target, *given)
+
+
+def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any = None, bias: Any = None,
+                     activation: str = "none", out_dtype: Any = None) -> Any:  # fmt: skip
+    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight.
+
+    Args:
+        a: (..., K) of fp8, int8, f16 or bf16.
+        b: (N, K) of the same dtype, made by ``shuffle_weight`` (its tag is checked); or for int8 activations
+            ``pack_int4(shuffle_weight(w))`` of int8 values -8..7, which is uint8 (N, K/2).
+        scale_a, scale_b: f32 (rows,), (N,); for 8-bit data only.
+        bias: (N,), any float dtype.
+        activation: ``"none"``, ``"relu"``, ``"silu"`` or ``"gelu"``.
+        out_dtype: bfloat16 (default) or float16.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: the weight is not shuffled, or a shape is not supported.
+    """
+    return op(a, b, scale_a, scale_b, bias, activation, _dtype(out_dtype or "bf16"))
+
+
+def _blockscale_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
+    """fp8 GEMM with scales f32 (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight b (N, K)."""
+    return op(a, b, scale_a, scale_b, _dtype(out_dtype or "bf16"))
+
+
+def _scaled_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
+    """``(a b^T) * scale_a[row] * scale_b[column]`` of fp8 torch tensors (..., K) and (N, K) with a plain weight.
+
+    out_dtype is bfloat16; float16 too on gfx942 and gfx950.
+    """
+    return op(a, b, scale_a, scale_b, _dtype(out_dtype or "bf16"))
+
+
+def _mx_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = "fp4", b_dtype: str = "fp4",
+             out_dtype: Any = None) -> Any:  # fmt: skip
+    """Product of microscaled torch tensors on gfx950 and gfx1250: bytes (..., K/2) of fp4, or (..., K) of fp8 or of fp6
+    in groups padded to 32 bytes, and a plain weight (N, K/2) or (N, K), with e8m0 scales (..., K/32) and (N, K/32), as
+    :func:`quantize_mx` gives them. On gfx1250 not fp6, and not fp4 with a weight of fp8."""
+    return op(a, b, scale_a, scale_b, a_dtype, b_dtype, _dtype(out_dtype or "bf16"))
+
+
+def _weight_results(a: Any, b: Any, out_dtype: Any) -> tuple[Result]:
+    return (Result((*a.shape[:-1], b.shape[0]), out_dtype),)
+
+
+def _sample_preshuffle(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+    from .layouts import shuffle_weight
+
+    a, weight = draw.normal(m, n, dtype="i8"), shuffle_weight(draw.normal(64, n, dtype="i8"))
+    return a, weight, draw.positive(m), draw.positive(64), None, "none", _dtype("bf16"), LAYOUT
+
+
+def _plain(shuffled: Any) -> Any:
+    """The weight that ``shuffle_weight`` was given, of bytes."""
+    n, k = shuffled.shape
+    bytes_ = shuffled.view(dtype=_dtype("int8")).view(n // 16, k // 32, 2, 16, 16).permute(0, 3, 1, 2, 4)
+    return bytes_.reshape(n, k).view(shuffled.dtype)
+
+
+def _sample_blockscale(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+    from .layouts import shuffle_weight
+
+    a, b = draw.normal(m, n, dtype="fp8"), draw.normal(64, n, dtype="fp8")
+    b = shuffle_weight(b.view(dtype=_dtype("int8"))).view(b.dtype)
+    return a, b, draw.positive(n // 128, m), draw.positive(1, n // 128), _dtype("bf16"), LAYOUT
+
+
+def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
+    left = a.double() * scale_a.double().T.repeat_interleave(128, 1)
+    columns = scale_b.double().repeat_interleave(128, 0)[: b.shape[0]].repeat_interleave(128, 1)
+    return (left @ (_plain(b).double() * columns).T,)
+
+
+def _sample_mx(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+    data = [draw.integers(0, 256, rows, n // 2) for rows in (m, 128)]
+    scales = [draw.integers(124, 130, rows, n // 32) for rows in (m, 128)]
+    return (*data, *scales, "fp4", "fp4", _dtype("bf16"))
+
+
+def _mx_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
+    from ..quant.reference import e8m0_to_f32, mxfp4_to_f32
+
+    def values(data: Any, scale: Any) -> Any:
+        return mxfp4_to_f32(data).double() * e8m0_to_f32(scale).double().repeat_interleave(32, -1)
+
+    return (values(a, scale_a) @ values(b, scale_b).T,)
+
+
+def _mx_workspace(target: Target, a: Any, b: Any, scale_a: Any, *_: Any) -> int:
+    """Activation scales of all rows, padded and in the order of the kernel; besides, every weight and its scales are
+    kept in the order of the kernel while they live."""
+    rows, columns = (32, 4) if target.arch == "gfx1250" else (256, 8)
+    groups = scale_a.shape[-1]
+    return 2 * align_up(math.prod(scale_a.shape) // max(groups, 1), rows) * align_up(groups, columns)
+
+
+PRESHUFFLE_GEMM = Op(
+    "preshuffle_gemm",
+    "(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, Tensor? bias, str activation, ScalarType out_dtype, "
+    'str layout="") -> Tensor',
+    "`act(a b^T * scale_a[row] * scale_b[column] + bias)` with a weight made by `shuffle_weight`",
+    results=lambda a, b, scale_a, scale_b, bias, activation, out_dtype, layout: _weight_results(a, b, out_dtype),
+    plan=_plan_preshuffle, form=_preshuffle_gemm, archs=CDNA, widths=(128, 192), numpy=False, tolerance=2.0**-8,
+    sample=_sample_preshuffle,
+    reference=lambda a, b, scale_a, scale_b, *_: (
+        a.double() @ _plain(b).double().T * scale_a.double()[:, None] * scale_b.double(),),
+    flops=_gemm_flops,
+)  # fmt: skip
+
+BLOCKSCALE_GEMM = Op(
+    "blockscale_gemm",
+    '(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, str layout="") -> Tensor',
+    "fp8 with f32 scales (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight",
+    results=lambda a, b, scale_a, scale_b, out_dtype, layout: _weight_results(a, b, out_dtype),
+    plan=_plan_blockscale, form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256), numpy=False,
+    tolerance=2.0**-8, sample=_sample_blockscale, reference=_blockscale_reference, flops=_gemm_flops,
+)  # fmt: skip
+
+SCALED_GEMM = Op(
+    "scaled_gemm", "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype) -> Tensor",
+    "`(a b^T) * scale_a[row] * scale_b[column]` of fp8 with a plain weight (N, K)",
+    results=lambda a, b, scale_a, scale_b, out_dtype: _weight_results(a, b, out_dtype),
+    plan=_plan_scaled, form=_scaled_gemm, archs=GENERAL, fp8=True, widths=(256, 384), numpy=False, tolerance=2.0**-8,
+    sample=lambda draw, m, n: (draw.normal(m, n, dtype="fp8"), draw.normal(128, n, dtype="fp8"), draw.positive(m),
+                               draw.positive(128), _dtype("bf16")),
+    reference=lambda a, b, scale_a, scale_b, _: (
+        a.double() @ b.double().T * scale_a.double()[:, None] * scale_b.double(),),
+    flops=_gemm_flops,
+)  # fmt: skip
+
+MX_GEMM = Op(
+    "mx_gemm",
+    "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, str a_dtype, str b_dtype, ScalarType out_dtype) -> Tensor",
+    "Product of microscaled operands with a plain weight, e8m0 scales (..., K/32) and (N, K/32)",
+    results=lambda a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype: _weight_results(a, b, out_dtype),
+    plan=_plan_mx, form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False, tolerance=2.0**-8,
+    sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
+)  # fmt: skip
+
+OPS = [
+    GEMM, LINEAR_INFERENCE, PRESHUFFLE_GEMM, BLOCKSCALE_GEMM, SCALED_GEMM, MX_GEMM,
+    Form("linear", linear, ("linear", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor", _linear_of_gemm)),
+]  # fmt: skip
+

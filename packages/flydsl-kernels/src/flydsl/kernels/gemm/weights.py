@@ -1,0 +1,51 @@
+"""Weights in the order of their kernel, made once for each content of a tensor while it lives."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..target import Target
+from .layouts import B_16X16, layout_of, shuffle_weight
+from .tuned import PRESHUFFLE
+
+__all__ = ["clear_preshuffle_cache", "in_order", "preshuffled", "takes_preshuffled"]
+
+_shuffled: dict[tuple[int, str], tuple[Any, tuple[Any, ...], torch.Tensor]] = {}
+
+
+def in_order(weight: torch.Tensor, order: str, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """``make(weight)``, made once for each content of the tensor and each name of an order.
+
+    It is made again when the tensor was changed in place (its version counter moved) or its storage was replaced, and
+    dropped when the tensor is gone. A change through ``weight.data`` does not move the counter: call
+    :func:`clear_preshuffle_cache` after one.
+    """
+    if weight.is_inference():  # no version counter to trust
+        return make(weight.detach())
+    key = id(weight), order
+    state = (weight._version, weight.data_ptr(), tuple(weight.shape), weight.stride(), weight.dtype)
+    found = _shuffled.get(key)
+    if found is not None and found[0]() is weight and found[1] == state:
+        return found[2]
+    made = make(weight.detach().contiguous())
+    _shuffled[key] = (weakref.ref(weight, lambda _: _shuffled.pop(key, None)), state, made)
+    return made
+
+
+def preshuffled(weight: torch.Tensor) -> torch.Tensor:
+    """The shuffled form of a weight, kept by :func:`in_order`; a shuffled weight as it is."""
+    return weight if layout_of(weight) is not None else in_order(weight, B_16X16, shuffle_weight)
+
+
+def clear_preshuffle_cache() -> None:
+    """Forget all shuffled weights."""
+    _shuffled.clear()
+
+
+def takes_preshuffled(target: Target, n: int, k: int, element_bytes: int) -> bool:
+    """Whether the preshuffle GEMM runs a weight of n x k on an architecture."""
+    return target.arch in PRESHUFFLE and n % 64 == 0 and k * element_bytes % 64 == 0

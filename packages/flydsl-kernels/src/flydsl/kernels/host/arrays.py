@@ -1,0 +1,181 @@
+"""NumPy arrays and torch tensors alike: checks, fresh outputs, streams."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import flydsl.runtime as rt
+
+from ..target import Target
+from .dtypes import dtype_name
+
+__all__ = [
+    "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
+    "is_torch", "launch", "padded", "statistic", "stream_of", "transposed", "vector",
+]  # fmt: skip
+
+_NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8", "i32": "int32"}
+_TORCH_NAMES = {**_NUMPY_NAMES, "bf16": "bfloat16"}
+
+
+def is_torch(array: Any) -> bool:
+    return type(array).__module__.partition(".")[0] == "torch" or hasattr(array, "new_empty")
+
+
+def array_dtype(found: Target, array: Any, name: Any) -> Any:
+    """The dtype of a name for arrays of the kind of `array`; a dtype stays. ``"fp8"`` is the variant of the target.
+
+    Raises:
+        TypeError: NumPy has no such dtype.
+        ValueError: the name is not known.
+    """
+    if not isinstance(name, str):
+        return name
+    if name not in (*_TORCH_NAMES, "fp8"):
+        raise ValueError(f"dtype {name!r} is not known: expected one of {', '.join(_TORCH_NAMES)}, fp8")
+    if not is_torch(array):
+        import numpy as np
+
+        if name not in _NUMPY_NAMES:
+            raise TypeError(f"NumPy has no dtype {name}: pass torch tensors")
+        return np.dtype(_NUMPY_NAMES[name])
+    import torch
+
+    if name == "fp8":
+        fnuz = found.fp8_name == "Float8E4M3FNUZ"
+        return torch.float8_e4m3fnuz if fnuz else torch.float8_e4m3fn
+    return getattr(torch, _TORCH_NAMES[name])
+
+
+def allocate(found: Target, like: Any, shape: tuple[int, ...], dtype: Any, zero: bool = False) -> Any:
+    """An array of the kind and device of `like`, uninitialised unless `zero`; `dtype` is a name or a dtype."""
+    dtype = array_dtype(found, like, dtype)
+    if is_torch(like):
+        return (like.new_zeros if zero else like.new_empty)(shape, dtype=dtype)
+    import numpy as np
+
+    return (np.zeros if zero else np.empty)(shape, dtype)
+
+
+def address(array: Any) -> int:
+    """Of the first element."""
+    return array.data_ptr() if is_torch(array) else array.__array_interface__["data"][0]
+
+
+def copy_into(out: Any, values: Any) -> None:
+    """Write an array or a number to `out`, converted to its dtype."""
+    out[...] = values
+
+
+def as_rows(array: Any, where: str, n: int | None = None) -> Any:
+    """A contiguous matrix (rows, n) of an array of any rank whose last dimension is n.
+
+    Raises:
+        ValueError: rank 0, or the last dimension is not `n`.
+    """
+    if len(array.shape) < 1:
+        raise ValueError(f"{where}: a tensor of rank 1 or more is needed, got a scalar")
+    last = array.shape[-1]
+    if n is not None and last != n:
+        raise ValueError(f"{where}: the last dimension must be {n}, got shape {tuple(array.shape)}")
+    rows = math.prod(array.shape[:-1])
+    if is_torch(array):
+        return array.contiguous().view(rows, last)
+    import numpy as np
+
+    return np.ascontiguousarray(array).reshape(rows, last)
+
+
+def contiguous(array: Any) -> Any:
+    """The array, or a copy of it, with its elements in row-major order."""
+    if is_torch(array):
+        return array.contiguous()
+    import numpy as np
+
+    return np.ascontiguousarray(array)
+
+
+def transposed(matrix: Any) -> Any:
+    """A row-major copy of the transpose."""
+    return contiguous(matrix.T)
+
+
+def padded(matrix: Any, count: int, axis: int) -> Any:
+    """A copy of a matrix with `count` zeros added at the end of an axis."""
+    shape = [size + count * (i == axis) for i, size in enumerate(matrix.shape)]
+    if is_torch(matrix):
+        out = matrix.new_zeros(shape)
+    else:
+        import numpy as np
+
+        out = np.zeros(shape, matrix.dtype)
+    out[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return out
+
+
+def vector(array: Any, n: int, dtype: str, where: str) -> tuple[Any, str]:
+    """A weight of `n` elements, contiguous, and its dtype name: that of the activations or f32.
+
+    Raises:
+        TypeError: another dtype.
+        ValueError: another shape.
+    """
+    if tuple(array.shape) != (n,):
+        raise ValueError(f"{where}: expected a vector of {n} elements, got shape {tuple(array.shape)}")
+    name = dtype_name(array, where)
+    if name not in (dtype, "f32"):
+        raise TypeError(f"{where}: the dtype must be {dtype} (as the activations) or f32, got {name}")
+    return contiguous(array), name
+
+
+def statistic(array: Any, shape: tuple[int, ...], where: str) -> Any:
+    """A contiguous f32 vector of one value a row. ValueError if shape or dtype differ."""
+    if tuple(array.shape) != shape or dtype_name(array, where, tuple(_NUMPY_NAMES) + ("bf16",)) != "f32":
+        raise ValueError(f"{where} must be f32 of shape {shape}, got {array.dtype} {tuple(array.shape)}")
+    return contiguous(array).reshape(math.prod(shape))
+
+
+def stream_of(array: Any) -> Any:
+    """Where to launch: the current stream of a GPU tensor, else the default stream."""
+    if is_torch(array) and array.is_cuda:
+        import torch
+
+        return torch.cuda.current_stream(array.device)
+    return None
+
+
+@functools.cache
+def device_type() -> str:
+    """torch's name of the devices whose memory kernels access: the host's on the simulator.
+
+    torch calls AMD GPUs "cuda" too. A process has one kind of runtime.
+    """
+    return "cuda" if rt.kind() == "rocm" else "cpu"
+
+
+def _check_operands(name: str, like: Any, args: tuple[Any, ...]) -> None:
+    where, needed = like.device.type if is_torch(like) else "cpu", device_type()
+    if where != needed:
+        raise ValueError(f"{name}: an operand is on device {where!r}, and kernels run on {needed!r} here")
+    for other in args:
+        if not hasattr(other, "shape"):
+            continue
+        if is_torch(other) != is_torch(like):
+            raise TypeError(f"{name}: operands must be all torch tensors or all NumPy arrays")
+        if is_torch(like) and other.device != like.device:
+            raise ValueError(f"{name}: operands must be on one device, got {like.device} and {other.device}")
+        if not (other.is_contiguous() if is_torch(other) else other.flags["C_CONTIGUOUS"]):
+            raise ValueError(f"{name}: an operand of shape {tuple(other.shape)} is not contiguous")
+
+
+def launch(function: Any, like: Any, *args: Any, stream: Any = None) -> None:
+    """Call a launcher on `stream`, or on the stream of `like`.
+
+    Raises:
+        TypeError: NumPy arrays and torch tensors are mixed.
+        ValueError: an operand is on a device that kernels cannot access, or operands are on several devices.
+    """
+    _check_operands(getattr(function, "__name__", "flydsl kernel"), like, args)
+    function(*args, stream=stream if stream is not None else stream_of(like))

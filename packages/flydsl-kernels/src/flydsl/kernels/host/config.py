@@ -1,0 +1,60 @@
+"""What a kernel's configuration is: one frozen value with the target in it, which is the key of what is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ..target import Target
+
+__all__ = ["MOST_THREADS", "KernelConfig", "require"]
+
+MOST_THREADS = 1024  # of a workgroup
+
+Config = TypeVar("Config", bound="KernelConfig")
+
+
+def require(where: str, ok: bool, text: str) -> None:
+    """ValueError that begins with the builder's name, unless `ok`."""
+    if not ok:
+        raise ValueError(f"{where}: {text}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelConfig:
+    """The static arguments of a kernel: what it computes, how, and for which architecture.
+
+    A subclass adds its fields, gives its threads, LDS and grid, and what it does not support is refused before anything
+    is compiled.
+
+    Attributes:
+        target: of the code.
+    """
+
+    target: Target = field()
+
+    @property
+    def threads(self) -> int:
+        """Of a workgroup."""
+        raise NotImplementedError
+
+    @property
+    def lds_bytes(self) -> int:
+        """LDS of a workgroup."""
+        return 0
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        """Workgroups for m rows (a value of the trace)."""
+        raise NotImplementedError
+
+    def fitting(self: Config, where: str) -> Config:
+        """The same, if a workgroup of the target can hold it.
+
+        Raises:
+            ValueError: it needs more threads or LDS than there are.
+        """
+        require(where, self.lds_bytes <= self.target.lds_bytes,
+                f"the tile needs {self.lds_bytes} bytes of LDS, {self.target.name} has {self.target.lds_bytes}")
+        require(where, 0 < self.threads <= MOST_THREADS,
+                f"a workgroup has at most {MOST_THREADS} threads, {self.threads} are asked for")  # fmt: skip
+        return self

@@ -1,0 +1,1 @@
+"""Device side of the kernels: parts that know no operation."""

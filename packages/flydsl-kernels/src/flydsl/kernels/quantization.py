@@ -1,3 +1,0 @@
-"""Older name of :mod:`flydsl.kernels.quant`."""
-
-from .quant import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""Older name of :mod:`flydsl.kernels.softmax`."""
-
-from .softmax import *  # noqa: F403

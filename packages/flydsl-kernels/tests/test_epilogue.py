@@ -1,0 +1,105 @@
+"""The steps of an epilogue and the walk that stores apply, on a tile whose accumulators are numbers of their places."""
+
+import pytest
+from kernel_helpers import Guarded, close, random, torch
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.kernels.gemm.epilogue import gemm_epilogue
+from flydsl.kernels.parts.epilogue import (
+    Activate,
+    Bias,
+    Epilogue,
+    Multiply,
+    Residual,
+    ScaleBoth,
+    ScaleRows,
+    TilePlace,
+    store_tile,
+)
+from flydsl.kernels.target import target
+
+M, N = 27, 40  # two tiles of rows, three of columns, both ragged
+PLACES = torch.arange(M, dtype=torch.float64)[:, None] * 0.25 - torch.arange(N, dtype=torch.float64) * 0.125
+
+
+def steps_of(names, tensors, m):
+    made = {
+        "multiply": lambda: Multiply(0.5), "rows": lambda: ScaleRows(tensors["rows"], m),
+        "both": lambda: ScaleBoth(tensors["rows"], tensors["columns"], m, N),
+        "bias": lambda: Bias(tensors["bias"], N), "silu": lambda: Activate("silu"), "relu": lambda: Activate("relu"),
+        "gelu": lambda: Activate("gelu"), "residual": lambda: Residual(tensors["residual"], m, N),
+    }  # fmt: skip
+    return Epilogue(tuple(made[name]() for name in names))
+
+
+def exact(names, tensors):
+    value = PLACES.clone()
+    wide = {name: t.double() for name, t in tensors.items()}
+    for name in names:
+        value = {
+            "multiply": lambda v: v * 0.5, "rows": lambda v: v * wide["rows"][:, None],
+            "both": lambda v: v * wide["rows"][:, None] * wide["columns"], "bias": lambda v: v + wide["bias"],
+            "silu": torch.nn.functional.silu, "relu": torch.relu,
+            "gelu": lambda v: torch.nn.functional.gelu(v, approximate="tanh"),
+            "residual": lambda v: v + wide["residual"],
+        }[name](value)  # fmt: skip
+    return value
+
+
+@flyc.kernel
+def tile_kernel(c, tensors, m: fx.Int32, names: fx.Constexpr, transposed: fx.Constexpr[bool], wave: fx.Constexpr[int]):
+    lane = fx.thread_idx.x
+    group, lane_row = lane // 16, lane % 16
+    acc_len = 16 * 16 // wave
+    acc = []
+    for mi in fx.range_constexpr(2):
+        for ni in fx.range_constexpr(3):
+            values = []
+            for i in fx.range_constexpr(acc_len):
+                row = mi * 16 + (lane_row if transposed else group * acc_len + i)
+                column = ni * 16 + (group * acc_len + i if transposed else lane_row)
+                values.append(fx.Int32(row).to(fx.Float32) * 0.25 - fx.Int32(column).to(fx.Float32) * 0.125)
+            acc.append(fx.Vector.from_elements(values, fx.Float32))
+    across = [ni * 16 + (group * acc_len if transposed else lane_row) for ni in fx.range_constexpr(3)]
+    place = TilePlace(m, N, fx.Int32(0), m, [0, 16], across, group, acc_len, ragged=True,
+                      row_of=(lambda mi: mi * 16 + lane_row) if transposed else None)  # fmt: skip
+    store_tile(c, fx.Float32, acc, steps_of(names, tensors, m), place)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("names", [(), ("multiply",), ("rows",), ("both",), ("bias",), ("both", "bias", "silu"),
+                                   ("bias", "relu", "rows"), ("multiply", "gelu")], ids="-".join)  # fmt: skip
+def test_steps_in_their_order(names, transposed):
+    run(names, transposed)
+
+
+@pytest.mark.parametrize("names", [("residual",), ("both", "bias", "silu", "residual", "rows")], ids="-".join)
+def test_a_step_that_reads_by_row_and_column(names):
+    run(names, False)
+
+
+def run(names, transposed):
+    tensors = {"rows": random(M).abs() + 0.5, "columns": random(N, seed=1), "bias": random(N, dtype="bf16", seed=2),
+               "residual": random(M, N, dtype="f16", seed=3)}  # fmt: skip
+    wave, out = target().wave, Guarded(M, N)
+
+    @flyc.jit
+    def launch(c, rows, columns, bias, residual, m: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        operands = {"rows": rows, "columns": columns, "bias": bias, "residual": residual}
+        tile_kernel(c, operands, m, names, transposed, wave).launch(grid=1, block=wave, stream=stream)
+
+    launch(out.out, *tensors.values(), M)
+    reference = exact(names, tensors)
+    close(out.check(), reference, 2e-6 * max(1.0, float(reference.abs().max())))
+
+
+def test_the_options_of_the_gemms_are_steps():
+    tensors = dict.fromkeys(("scale_a", "scale_b", "bias"))
+    kinds = {
+        ("none", False, 1): (), ("none", True, 1): (ScaleBoth,), ("bias", False, 1): (Bias,),
+        ("bias_silu", True, 16): (Multiply, ScaleBoth, Bias, Activate),
+    }  # fmt: skip
+    for (activation, scaled, divisor), expected in kinds.items():
+        made = gemm_epilogue(tensors, 4, 8, activation, scaled, divisor=divisor)
+        assert tuple(map(type, made.steps)) == expected

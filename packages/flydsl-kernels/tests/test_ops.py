@@ -1,0 +1,281 @@
+"""What holds for every operation, from its declaration alone: a new one is tested by being declared."""
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_helpers import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import flydsl.kernels as kernels
+from flydsl.kernels import ops
+from flydsl.kernels.op import Op, declarations, table
+from flydsl.kernels.target import target
+from flydsl.kernels.testing import Draw
+from flydsl.kernels.workspace import workspace
+
+kernels.register_torch_ops()
+flydsl = torch.ops.flydsl
+DECLARED = [d for d in declarations() if isinstance(d, Op)]
+HERE = [d for d in DECLARED if d.available(target())]
+WITH_GRADIENT = [d for d in HERE if d.gradient]
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "kernels" / "torch.md"
+
+
+def each(operations):
+    return pytest.mark.parametrize("op", operations, ids=lambda op: op.name)
+
+
+def sample(op, m=6, n=None, seed=0):
+    return op.sample(Draw(target(), seed), m, n or op.widths[0])
+
+
+def as_tuple(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def call(op, arguments):
+    return as_tuple(getattr(flydsl, op.name)(*arguments))
+
+
+def same(op, a, b):
+    """Equal bits, or where sums come in any order, close."""
+
+    def equal(x, y):
+        if op.stable:
+            return torch.equal(x.contiguous().view(torch.uint8), y.contiguous().view(torch.uint8))
+        return torch.allclose(x.float(), y.float(), 1e-5, 1e-5)
+
+    return all(x.dtype == y.dtype and x.shape == y.shape and (x.numel() == 0 or equal(x, y))
+               for x, y in zip(a, b, strict=True))  # fmt: skip
+
+
+def tensors(arguments):
+    return [a for a in arguments if isinstance(a, torch.Tensor)]
+
+
+# ------------------------------------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(("op", "n"), [(op, n) for op in HERE for n in op.widths],
+                         ids=lambda v: getattr(v, "name", str(v)))  # fmt: skip
+@pytest.mark.parametrize("m", [1, 19])
+def test_result_is_that_of_the_definition(op, n, m):
+    arguments = sample(op, m, n)
+    expected = op.reference(*arguments)
+    results = call(op, arguments)
+    if op.decode is not None:
+        results = op.decode(arguments, results)
+    assert len(results) == len(expected)
+    for result, exact in zip(results, expected, strict=True):
+        assert result.shape == exact.shape
+        tolerance = op.tolerance
+        if result.dtype in (torch.float16, torch.bfloat16):
+            tolerance = max(tolerance, torch.finfo(result.dtype).eps)
+        bound = tolerance * float(exact.abs().max()) + 1e-30
+        assert float((result.double() - exact.double()).abs().max()) <= bound
+
+
+@each(HERE)
+def test_numpy_and_torch_alike(op):
+    arguments = sample(op)
+    try:
+        arrays = [a.numpy() if isinstance(a, torch.Tensor) else a for a in arguments]
+        expected = [r.numpy() for r in call(op, arguments)]
+    except TypeError:
+        pytest.skip("NumPy has not its dtypes")
+    if not op.numpy:
+        with pytest.raises(TypeError, match=f"{op.name}: torch tensors are needed, got ndarray"):
+            op.run(*arrays)
+        return
+    for result, reference in zip(as_tuple(op.run(*arrays)), expected, strict=True):
+        assert isinstance(result, np.ndarray) and result.dtype == reference.dtype
+        np.testing.assert_allclose(result, reference, rtol=0 if op.stable else 1e-5, atol=0 if op.stable else 1e-5)
+
+
+@each(HERE)
+def test_results_are_fresh_and_contiguous(op):
+    arguments = sample(op)
+    before = [t.clone() for t in tensors(arguments)]
+    results, again = call(op, arguments), call(op, arguments)
+    assert same(op, results, again) and all(r.is_contiguous() for r in results)
+    seen = {t.untyped_storage().data_ptr() for t in (*tensors(arguments), *again) if t.numel()}
+    assert not any(r.untyped_storage().data_ptr() in seen for r in results if r.numel())
+    for t, kept in zip(tensors(arguments), before, strict=True):
+        assert torch.equal(t.view(torch.uint8), kept.view(torch.uint8))
+
+
+# ------------------------------------------------------------------------------------------- operands
+
+
+def spread(t):
+    """The same values with gaps between them."""
+    if not isinstance(t, torch.Tensor) or t.numel() < 2:
+        return t
+    gaps = torch.empty((*t.shape[:-1], 2 * t.shape[-1]), dtype=t.dtype)
+    gaps.view(torch.uint8).fill_(0xFF)
+    gaps[..., ::2] = t
+    return gaps[..., ::2]
+
+
+def turned(t):
+    """The same values, stored with the last dimension first."""
+    return t.movedim(-1, 0).contiguous().movedim(0, -1) if isinstance(t, torch.Tensor) and t.dim() > 1 else t
+
+
+@each(HERE)
+@pytest.mark.parametrize("change", [spread, turned])
+def test_operands_of_any_stride(op, change):
+    arguments = sample(op)
+    strided = [change(a) for a in arguments]
+    if "layout" in op.signature.parameters and op.name != "gemm":
+        strided[1] = arguments[1]  # shuffled storage is dense by definition
+    assert any(not t.is_contiguous() for t in tensors(strided))
+    assert same(op, call(op, strided), call(op, arguments))
+
+
+@each(HERE)
+def test_no_rows(op):
+    results, reference = call(op, sample(op, 0)), call(op, sample(op))
+    assert all(r.dtype == s.dtype and r.dim() == s.dim() for r, s in zip(results, reference, strict=True))
+    for result, whole in zip(results, reference, strict=True):
+        if result.numel() and result.shape == whole.shape and op.name.endswith("_bwd"):
+            assert bool((result == 0).all())  # a sum over no rows
+
+
+@each([d for d in HERE if len(tensors(sample(d))) > 1])
+def test_operands_on_several_devices(op):
+    arguments = list(sample(op))
+    last = max(i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor))
+    arguments[last] = arguments[last].to("meta")
+    with pytest.raises((ValueError, RuntimeError), match="device"):
+        call(op, arguments)
+
+
+@each(HERE)
+def test_a_wrong_dtype_is_refused(op):
+    arguments = [a.to(torch.complex64) if i == 0 else a for i, a in enumerate(sample(op))]
+    with pytest.raises((TypeError, ValueError), match="(?i)dtype|must be|computes with|are needed"):
+        call(op, arguments)
+
+
+@each([d for d in DECLARED if not d.available(target())])
+def test_an_architecture_without_it_is_refused(op):
+    if op.fp8 and target().fp8_name is None:
+        pytest.skip("a sample needs fp8")
+    with pytest.raises(ValueError, match="not available on|needs"):
+        call(op, sample(op))
+
+
+# ------------------------------------------------------------------------------------------- torch
+
+
+@each(HERE)
+def test_opcheck(op):
+    arguments = sample(op)
+    if op.gradient:
+        arguments = tuple(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in arguments)
+    checks = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
+    if any(t.dtype.itemsize == 1 and t.dtype.is_floating_point for t in tensors(arguments)):
+        checks.remove("test_schema")  # torch cannot compare fp8 tensors there
+    result = torch.library.opcheck(getattr(flydsl, op.name).default, arguments, test_utils=checks)
+    assert set(result.values()) == {"SUCCESS"}
+
+
+@each(HERE)
+def test_compiles_without_graph_break(op):
+    arguments = sample(op)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *given: call(op, given), fullgraph=True, backend="aot_eager")
+    assert same(op, compiled(*arguments), call(op, arguments))
+    more = sample(op, 11)
+    assert same(op, compiled(*more), call(op, more))  # another number of rows: traced with a symbolic size
+
+
+@each(WITH_GRADIENT)
+def test_gradients_against_those_of_the_definition_in_f64(op):
+    arguments = sample(op, 8)
+    ours = [a.requires_grad_() for a in tensors(arguments)]
+    exact = [t.detach().double().requires_grad_() for t in ours]
+    wide = iter(exact)
+    outputs = call(op, arguments)
+    expected = op.reference(*(next(wide) if isinstance(a, torch.Tensor) else a for a in arguments))
+    pairs = [(o, e) for o, e in zip(outputs, expected, strict=True) if o.requires_grad]
+    draw = Draw(target(), 9)
+    seeds = [draw.normal(*o.shape).to(o.dtype) for o, _ in pairs]
+    torch.autograd.backward([o for o, _ in pairs], seeds)
+    torch.autograd.backward([e for _, e in pairs], [s.double() for s in seeds])
+    for mine, theirs in zip(ours, exact, strict=True):
+        tolerance = (1e-5 if mine.dtype == torch.float32 else 1e-2) * theirs.grad.abs().max()
+        assert (mine.grad.double() - theirs.grad).abs().max() <= tolerance
+
+
+# ------------------------------------------------------------------------------------------- memory
+
+
+class Allocations(TorchDispatchMode):
+    """Bytes of every storage that is made in the block, by address; nothing made in it is released."""
+
+    def __enter__(self):
+        self.storages = {}
+        self._keep = []
+        return super().__enter__()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        given = {a.untyped_storage().data_ptr() for a in args if isinstance(a, torch.Tensor)}
+        for t in as_tuple(result) if not isinstance(result, list) else result:
+            if isinstance(t, torch.Tensor) and t.untyped_storage().data_ptr() not in given:
+                self._keep.append(t)
+                self.storages[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return result
+
+
+def beyond_results(run):
+    """Bytes that the call allocated and did not return."""
+    with Allocations() as made:
+        results = as_tuple(run())
+    returned = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in results if t is not None}
+    return sum(made.storages.values()) - sum(returned.values())
+
+
+@each(HERE)
+@pytest.mark.parametrize("m", [6, 600])
+def test_workspace_is_what_is_stated(op, m):
+    arguments = sample(op, m)
+    op.run(*arguments)  # weights are put in the order of their kernel
+    assert beyond_results(lambda: op.run(*arguments)) == workspace(op.name, *arguments)
+
+
+# ------------------------------------------------------------------------------------------- what derives
+
+
+@each(DECLARED)
+def test_a_declaration_is_whole(op):
+    assert op.doc and op.widths and callable(op.reference)
+    if op.public:
+        function = getattr(ops, op.name)
+        assert function.__doc__ and function.__name__ == op.name
+        assert list(inspect.signature(function).parameters)[0] == list(op.signature.parameters)[0]
+
+
+def test_every_form_is_public_and_documented():
+    for declared in declarations():
+        assert not declared.public or declared.name in ops.__all__
+    for name in ops.__all__:
+        assert getattr(ops, name).__doc__, name
+
+
+def test_the_documentation_has_the_table():
+    assert table() in DOCS.read_text(), "docs/kernels/torch.md: put in what `python -m flydsl.kernels table` prints"
+
+
+def test_benchmark_cases_are_launches():
+    names = []
+    for op in HERE:
+        for name, (_, n), options in op.bench(target(), 64):
+            launcher, arguments, results = op.prepare(*op.sample(Draw(target()), 4, n, **options))
+            assert callable(launcher) and arguments and results
+            names.append((name, n))
+    assert len(names) == len(set(names)) > 10

@@ -1,0 +1,52 @@
+//===- LoopState.h - does a loop ever leave? -------------------*- C++ -*-===//
+//
+// A wave is stuck when its loop comes back with every register that matters unchanged: those that
+// decide branches, addresses and what is stored. A counter that only counts does not matter. Such a
+// loop ends only if others write the memory that it reads.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_EXEC_LOOPSTATE_H
+#define FLYSIM_EXEC_LOOPSTATE_H
+
+#include "decode/Disassembler.h"
+#include "exec/Wave.h"
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace flysim {
+
+struct Program;
+
+/// The time in which a thread has waves that are not known to be stuck, of any launch.
+class Turn {
+public:
+  Turn();
+  ~Turn();
+  Turn(const Turn &) = delete;
+  Turn &operator=(const Turn &) = delete;
+  /// Turns that have ended so far; changes while one lasts, too.
+  static uint64_t count();
+};
+
+class LoopState {
+public:
+  explicit LoopState(const Program &program) : program(program) {}
+
+  /// The registers that one way through a loop needs at its start, as RegisterUse numbers them.
+  /// `path`: its instructions in the order in which they ran. False if that does not decide what the
+  /// loop does next: it reads a clock, or memory that it writes.
+  bool needed(const std::vector<uint32_t> &path, std::vector<uint32_t> &registers);
+  /// A hash of these registers.
+  static uint64_t hash(const Wave &w, const std::vector<uint32_t> &registers);
+
+private:
+  const RegisterUse &useOf(uint32_t index);
+  const Program &program;
+  std::unordered_map<uint32_t, RegisterUse> uses; ///< by instruction
+};
+
+} // namespace flysim
+
+#endif
