@@ -15,8 +15,8 @@ constexpr int kInlineRegs = 128;
 
 /// Branches between two polls of a plan that loops.
 constexpr uint32_t kPollInterval = 1u << 20;
-/// Intervals without a launch after which a plan counts as endless: seconds of nothing.
-constexpr uint64_t kMostIdle = 1u << 9;
+/// Intervals without a launch after which a plan counts as endless.
+constexpr uint64_t kMostIdle = 1u << 6;
 
 uint64_t zeroExtend(int64_t value, unsigned width) {
   return width == 64 ? static_cast<uint64_t>(value)
