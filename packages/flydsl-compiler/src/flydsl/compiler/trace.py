@@ -77,8 +77,10 @@ def trace(
         entries, start = [], 0
         for n, argument, ts in types:
             found = plan_entries(n, argument, parameters.annotations.get(n))
-            if start in context.buffer_arguments and found[0]["kind"] == "tensor":
-                found[0]["max_bytes"] = 1 << 32
+            if len(found) == len(ts):
+                for position, entry in enumerate(found, start):
+                    if position in context.buffer_arguments and entry["kind"] == "tensor":
+                        entry["max_bytes"] = 1 << 32
             entries += found
             start += len(ts)
     return module, entries, name, context

@@ -35,6 +35,10 @@ namespace mlir::fly {
 template <typename ConcreteType>
 class WholeTileCopy : public TypeTrait::TraitBase<ConcreteType, WholeTileCopy> {};
 
+/// Tags a copy-op type of a unit that moves tiles of tensors: its atoms need no width of a value.
+template <typename ConcreteType>
+class TensorMove : public TypeTrait::TraitBase<ConcreteType, TensorMove> {};
+
 /// Adds the dialect to `registry`.
 void registerFlyDialect(DialectRegistry &registry);
 
