@@ -283,14 +283,13 @@ def test_tensor_arguments() -> None:
     assert arg.mark_layout_dynamic(divisibility=4).__cache_signature__()[4:] == ((-1, -1), (-4, 1))
     raw = flyc.JitArgumentRegistry and __import__("flydsl.compiler.jit_argument", fromlist=["x"]).resolve_argument
     assert raw("A", fx.Tensor, np.zeros((4, 8), np.float32)).spec.stride == (-1, 1)
-    with pytest.raises(RuntimeError, match="f: argument 'A': .*auto-mark layout-dynamic"):
-        raw("A", fx.Tensor, np.zeros((4, 8), np.float32)[:, ::2], "f")
+    assert raw("A", fx.Tensor, np.zeros((4, 8), np.float32)[:, ::2], "f").spec.stride == (-1, -1)  # no unit stride
     with pytest.raises(TypeError, match="f: argument 'A': .*cannot be kernel arguments; supported: f16"):
         raw("A", fx.Tensor, np.zeros(4, np.complex64), "f")
     with pytest.raises(ValueError, match="f: argument 'A': zero-dimensional"):
         raw("A", fx.Tensor, np.zeros((), np.float32), "f")
-    with pytest.raises(TypeError, match="'A' of type NoneType"):
-        raw("A", fx.Tensor, None)
+    with pytest.raises(TypeError, match="'A' of type str"):
+        raw("A", fx.Tensor, "x")
     with pytest.raises(ValueError):
         flyc.from_dlpack(np.zeros((), np.float32))
     for args, text in (

@@ -20,7 +20,8 @@ def test_language_on(arch: str) -> None:
         for name in ("test_python_forms.py", "test_coop.py", "test_atomics.py", "test_lanes.py", "test_wmma.py",
                      "test_older_style.py", "test_address_views.py")  # fmt: skip
     ]
-    others = "test_wave or test_block_scan or read_modify_write or float_add or exchange or product or test_style or test_global_and_buffer or test_lds"
+    others = "test_wave or test_block_scan or read_modify_write or float_add or exchange or product"
+    others += " or test_style or test_global_and_buffer or test_lds"
     select = f"(test_supported and ({FORMS})) or {others}"
     env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim"}
     for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):

@@ -10,6 +10,7 @@ list(APPEND FLY_CORE_SOURCES
   Algebra/Structure.cpp
   Algebra/Tiled.cpp
   Algebra/Tuple.cpp
+  IR/Address.cpp
   IR/AlgebraOps.cpp
   IR/AtomOps.cpp
   IR/AtomTypes.cpp

@@ -9,7 +9,7 @@ from typing import Any
 from .control_flow import _check_lengths, _condition, _here, _ir, _pack, _run_body, _select, _wants_names, _yield, raw
 from .diagnostics import DSLTypeError, fail
 from .mutation import watching
-from .state import Carried, Unbound, is_dynamic, promote
+from .state import Carried, Unbound, is_dynamic, number_of, promote
 from .state import flatten as flatten_values
 
 
@@ -30,6 +30,7 @@ def _i32_bound(what: str, value: Any) -> Any:
     i32 = ir.IntegerType.get_signless(32)
     if isinstance(value, Unbound):
         value._raise()
+    value = number_of(value)
     if isinstance(value, bool) or isinstance(value, int):
         return _constant(int(value), i32)
     if not is_dynamic(value):
@@ -141,6 +142,7 @@ _explicit_stack = _Stack()
 def _index_bound(value: Any) -> Any:
     ir = _ir()
     index = ir.IndexType.get()
+    value = number_of(value)
     if isinstance(value, int):
         return _constant(value, index)
     if not is_dynamic(value):

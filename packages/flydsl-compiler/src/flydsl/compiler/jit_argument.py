@@ -12,6 +12,7 @@ from typing import Any
 from flydsl.runtime._native import reserve_type
 from flydsl.runtime.memory import describe_tensor
 
+from .container_argument import NoArg, make_container
 from .diagnostics import warn_annotation_value_mismatch
 from .signature import Parameters, is_compile_time, is_number_for_tensor, is_type_param_annotation
 
@@ -102,12 +103,11 @@ class MemRefJitArg:
         self._shape, self._stride = list(self.real_shape), list(self.real_stride)
         if dynamic_layout:
             if self._leading() is None:
-                raise RuntimeError(
-                    f"cannot auto-mark layout-dynamic a tensor of shape {self.real_shape} and strides "
-                    f"{self.real_stride}: no "
-                    "axis has stride 1. Pass flyc.from_dlpack(tensor) for a static layout, and mark what may change."
-                )
-            self.mark_layout_dynamic()
+                # Views like X[:, 1], and empty arrays: no stride is known to be 1.
+                axes = list(range(len(self.real_shape)))
+                self.mark_shape_dynamic(axes).mark_stride_dynamic(axes)
+            else:
+                self.mark_layout_dynamic()
 
     # ---- marks
 
@@ -224,7 +224,20 @@ class MemRefJitArg:
         return [(ctypes.c_void_p, fill)]
 
 
+def _check_bits(tensor: Any) -> None:
+    """TypeError for a tensor whose memory does not hold its values: torch's lazy views, NumPy's masked arrays."""
+    module = type(tensor).__module__.partition(".")[0]
+    if module == "torch":
+        for lazy, resolve in (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")):
+            if getattr(tensor, lazy, bool)():
+                raise TypeError(f"the tensor is a lazy view ({lazy}() is true), whose memory holds other values: pass "
+                                f"tensor.{resolve}()")  # fmt: skip
+    elif module == "numpy" and hasattr(tensor, "mask"):
+        raise TypeError("a masked array has values that are not valid: pass .filled(value), or .data and .mask")
+
+
 def _describe(tensor: Any) -> tuple[Any, ...]:
+    _check_bits(tensor)
     info = describe_tensor(tensor)
     if info is None:
         raise TypeError(f"{type(tensor).__name__} is not a tensor: it has no __dlpack__")
@@ -449,6 +462,11 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
             return MemRefJitArg(value, dynamic_layout=True)
         except (TypeError, ValueError, RuntimeError) as error:
             raise type(error)(f"{function}: argument {name!r}: {error}") from None
+    if value is None:
+        return NoArg()
+    container = make_container(value, lambda key, part: resolve_argument(f"{name}[{key!r}]", None, part, function))
+    if container is not None:
+        return container
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "
                     f"expected a "
                     "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")  # fmt: skip

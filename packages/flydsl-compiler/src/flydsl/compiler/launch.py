@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .diagnostics import DSLTypeError, fail
-from .state import is_dynamic
+from .state import is_dynamic, number_of
 
 MAX_THREADS = 1024
 _AXES = "xyz"
@@ -77,7 +77,7 @@ def validate_block_size(size: Any, what: str = "known_block_size") -> tuple[int,
 
 def dims(value: Any, what: str, kernel: str) -> list[Any]:
     """``grid``/``block``/``cluster`` as three entries, missing ones 1; checks static values."""
-    entries = list(value) if isinstance(value, (tuple, list)) else [value]
+    entries = [number_of(entry) for entry in (value if isinstance(value, (tuple, list)) else [value])]
     if not 1 <= len(entries) <= 3:
         fail(f"{kernel}: {what} takes 1 to 3 dimensions, got {len(entries)}")
     for axis, entry in zip(_AXES, entries, strict=False):

@@ -58,27 +58,6 @@ def _text(module: Any) -> str:
     return module.operation.get_asm(enable_debug_info=True)
 
 
-# The pass that makes line tables out of locations.
-_LINE_TABLES = "ensure-debug-info-scope-on-llvm-func"
-
-
-def _without_call_sites(module: Any) -> None:
-    """Reduce the locations of what is not inside a device function to their innermost place.
-
-    MLIR's pass for line tables looks for the function around every operation whose location is a call site, and
-    does not survive where there is none: in host functions, and at the format that a `printf` of a branch makes global.
-    """
-    from flydsl._mlir import ir
-
-    def visit(op: Any) -> Any:
-        location = op.location
-        while location.is_a_callsite():
-            op.location = location = location.callee
-        return ir.WalkResult.SKIP if op.name == "llvm.func" else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-
-
 def _symbol(op: Any) -> str:
     return str(op.attributes["sym_name"]).strip('"')
 
@@ -223,11 +202,7 @@ class MlirCompiler:
         from flydsl._mlir import passmanager
 
         groups = [[f] for f in fragments] if dump is not None else [fragments]
-        if dump is None and fragments[-1].startswith(_LINE_TABLES):
-            groups = [fragments[:-1], fragments[-1:]]
         for group in groups:
-            if group[0].startswith(_LINE_TABLES):
-                _without_call_sites(module)
             manager = passmanager.PassManager.parse(f"builtin.module({','.join(group)})")
             manager.enable_verifier(env.debug.enable_verifier)
             if env.debug.print_after_all:

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from .container_argument import ContainerArg
 from .signature import is_stream
 
 __all__ = ["converters", "plan_entries", "positions"]
@@ -44,6 +45,8 @@ def plan_entries(name: str, argument: Any, annotation: Any) -> list[dict[str, An
     Raises:
         TypeError: the argument has no C ABI. NotImplementedError: a slot type that launch plans do not have.
     """
+    if isinstance(argument, ContainerArg):
+        return argument.each(lambda key, part: plan_entries(f"{name}[{key!r}]", part, None))
     if hasattr(argument, "plan_entry"):
         return [argument.plan_entry(name)]
     if is_stream(annotation) or is_stream(type(argument)):
@@ -77,20 +80,26 @@ def positions(runtime: list[tuple[str, Any, Any]], names: list[str]) -> list[int
     annotation) of each runtime parameter."""
     found = []
     for name, argument, annotation in runtime:
-        count = 1 if _is_simple(argument, annotation) else len(_abi(name, argument))
-        found += [names.index(name)] * count
+        found += [names.index(name)] * len(_converters(name, argument, annotation))
     return found
 
 
 def converters(runtime: list[tuple[str, Any, Any]]) -> list[Callable[[Any], Any] | None]:
     """For each plan argument the function that turns the object passed into a value, None where none is needed."""
-    found: list[Callable[[Any], Any] | None] = []
-    for name, argument, annotation in runtime:
-        if _is_simple(argument, annotation):
-            found.append(None)
-        else:
-            found += [_converter(slot, fill) for slot, fill in _abi(name, argument)]
-    return found
+    return [c for name, argument, annotation in runtime for c in _converters(name, argument, annotation)]
+
+
+def _converters(name: str, argument: Any, annotation: Any) -> list[Callable[[Any], Any] | None]:
+    if isinstance(argument, ContainerArg):
+        return argument.each(lambda key, part: [_entry(key, c) for c in _converters(f"{name}[{key!r}]", part, None)])
+    if _is_simple(argument, annotation):
+        return [None]
+    return [_converter(slot, fill) for slot, fill in _abi(name, argument)]
+
+
+def _entry(key: Any, convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    """Takes an entry of a container, and converts that."""
+    return (lambda value: value[key]) if convert is None else (lambda value: convert(value[key]))
 
 
 def _converter(slot: Any, fill: Any) -> Callable[[Any], Any]:

@@ -76,6 +76,8 @@ def extract_to_ir_values(obj: Any) -> list[Any]:
         return [obj]
     if _has(obj, "__extract_to_ir_values__"):
         return list(obj.__extract_to_ir_values__())
+    if obj is None:  # an argument that is left out
+        return []
     if isinstance(obj, SimpleNamespace):
         return [v for item in vars(obj).values() for v in extract_to_ir_values(item)]
     if isinstance(obj, dict):
@@ -137,6 +139,9 @@ def construct_from_ir_values(dsl_type: Any, args: Any, values: list[Any]) -> Any
         ValueError: the number of values does not fit. TypeError: the type cannot be rebuilt.
     """
     values = list(values)
+    if args is None and dsl_type is type(None):
+        _check_count("None", 0, values)
+        return None
     if isinstance(args, (SimpleNamespace, dict)):
         items = vars(args) if isinstance(args, SimpleNamespace) else args
         rebuilt = dict(zip(items, _rebuild_members(type(args).__name__, items.values(), values), strict=True))

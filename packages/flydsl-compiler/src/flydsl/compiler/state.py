@@ -56,6 +56,11 @@ def value_class() -> Any:
     return module.Value if module is not None else ()
 
 
+def number_of(value: Any) -> Any:
+    """The number of an extent (``X.shape[0]``); anything else unchanged."""
+    return value.__dsl_number__() if hasattr(value, "__dsl_number__") else value
+
+
 def is_dynamic(value: Any) -> bool:
     """Whether ``value`` is known only on the device: an `ir.Value`, or a wrapper with one in ``value``."""
     kind = value_class()

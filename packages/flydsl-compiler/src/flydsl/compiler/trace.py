@@ -77,10 +77,12 @@ def trace(
         entries, start = [], 0
         for n, argument, ts in types:
             found = plan_entries(n, argument, parameters.annotations.get(n))
-            if start in context.buffer_arguments and found[0]["kind"] == "tensor":
-                found[0]["max_bytes"] = 1 << 32
-            if start in context.stored_arguments and found[0]["kind"] == "tensor":
-                found[0]["stored"] = True
+            if len(found) == len(ts):
+                for position, entry in enumerate(found, start):
+                    if position in context.buffer_arguments and entry["kind"] == "tensor":
+                        entry["max_bytes"] = 1 << 32
+                    if position in context.stored_arguments and entry["kind"] == "tensor":
+                        entry["stored"] = True
             entries += found
             start += len(ts)
     return module, entries, name, context

@@ -37,6 +37,8 @@ def _lane(x: Any) -> Any:
 def integer_payload(cls: Any, x: Any) -> Any:
     if type(x) is cls:
         return x.value
+    if hasattr(x, "__dsl_number__"):
+        x = x.__dsl_number__()
     if _is_numeric(x) and x.is_static():
         x = x.value
     x = numpy_scalar(x)
@@ -66,7 +68,7 @@ def float_payload(cls: Any, x: Any) -> Any:
         return x.value
     if _is_numeric(x) and x.is_static():
         x = x.value
-    x = numpy_scalar(x)
+    x = numpy_scalar(x.__dsl_number__() if hasattr(x, "__dsl_number__") else x)
     if isinstance(x, (bool, int, float)):
         return round_to(cls.__name__, x)
     if _is_numeric(x) and type(x).is_integer:

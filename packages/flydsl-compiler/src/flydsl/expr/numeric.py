@@ -127,6 +127,8 @@ class Numeric(metaclass=NumericMeta):
             return Int32(value) if -(2**31) <= value < 2**31 else Int64(value)
         if isinstance(value, float):
             return Float32(value)
+        if hasattr(value, "__dsl_number__"):  # an extent
+            return Numeric.from_python_value(value.__dsl_number__())
         if isinstance(value, ir.Value) and not isinstance(value.type, ir.VectorType):
             return _typed_class(value)(value)
         raise ValueError(f"cannot make a Numeric from {value!r} ({type(value).__name__})")
@@ -554,7 +556,9 @@ def _typed_class(value: ir.Value) -> Any:
 def _is_scalar(x: Any) -> bool:
     if isinstance(x, (Numeric, bool, int, float)):
         return True
-    return isinstance(x, ArithValue) and not isinstance(x.type, ir.VectorType)
+    if isinstance(x, ArithValue):
+        return not isinstance(x.type, ir.VectorType)
+    return hasattr(x, "__dsl_number__") and x.type.is_leaf
 
 
 def as_numeric(value: Any) -> Numeric:

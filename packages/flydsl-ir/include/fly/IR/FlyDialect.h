@@ -40,6 +40,10 @@ class WholeTileCopy : public TypeTrait::TraitBase<ConcreteType, WholeTileCopy> {
 template <typename ConcreteType>
 class LaneOrderedCopy : public TypeTrait::TraitBase<ConcreteType, LaneOrderedCopy> {};
 
+/// Tags a copy-op type of a unit that moves tiles of tensors: its atoms need no width of a value.
+template <typename ConcreteType>
+class TensorMove : public TypeTrait::TraitBase<ConcreteType, TensorMove> {};
+
 /// Adds the dialect to `registry`.
 void registerFlyDialect(DialectRegistry &registry);
 

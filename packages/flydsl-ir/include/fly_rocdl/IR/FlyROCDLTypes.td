@@ -25,6 +25,10 @@ def FlyROCDL_WholeTileCopy : NativeTypeTrait<"WholeTileCopy"> {
 def FlyROCDL_LaneOrderedCopy : NativeTypeTrait<"LaneOrderedCopy"> {
   let cppNamespace = "::mlir::fly";
 }
+// Atoms of tensor moves may have valBits = 0.
+def FlyROCDL_TensorMove : NativeTypeTrait<"TensorMove"> {
+  let cppNamespace = "::mlir::fly";
+}
 
 class FlyROCDL_Type<string name, string typeMnemonic, list<Trait> traits>
     : TypeDef<FlyROCDL_Dialect, name, traits> {
@@ -108,7 +112,7 @@ def FlyROCDL_CopyOpCDNA4GlobalLoadAsyncLDSType
 
 def FlyROCDL_CopyOpGFX1250TDMType
     : FlyROCDL_CopyType<"CopyOpGFX1250TDM", "gfx1250.tdm",
-                        [FlyROCDL_Stateful, FlyROCDL_WholeTileCopy]> {
+                        [FlyROCDL_Stateful, FlyROCDL_WholeTileCopy, FlyROCDL_TensorMove]> {
   let summary = "copy of a whole tile by the tensor data mover";
   let parameters = (ins "int32_t":$rank, "int32_t":$numWarps, "int32_t":$padInterval,
                         "int32_t":$padAmount, "int32_t":$cacheModifier, "bool":$atomicBarrier,
@@ -123,7 +127,7 @@ def FlyROCDL_CopyOpGFX1250TDMType
 // A tile of `shape` (descriptor axes, outermost first) between global and shared memory. The global
 // side is a tensor of descriptor coordinates; `tensor2tdm` gives the axis of each tensor mode.
 class FlyROCDL_TensorCopyType<string name, string typeMnemonic, dag extra, string extraFormat>
-    : FlyROCDL_CopyType<name, typeMnemonic, [FlyROCDL_Stateful]> {
+    : FlyROCDL_CopyType<name, typeMnemonic, [FlyROCDL_Stateful, FlyROCDL_TensorMove]> {
   let parameters = !con((ins ArrayRefParameter<"int32_t">:$shape, "::mlir::Type":$elemTy,
                              "::mlir::fly::IntTupleAttr":$tensor2tdm,
                              DefaultValuedParameter<"bool", "false">:$atomicBarrier,

@@ -8,6 +8,8 @@
 #include "fly/IR/FlyOps.h"
 #include "fly/IR/NormalForm.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 using namespace mlir::fly;
 
@@ -75,7 +77,7 @@ LayoutAttr Algebra::toAttr(const Layout &layout) {
 // Values
 //===------------------------------------------------------------------------===//
 
-static void attachLeaves(Tuple &tuple, OperandRange &values) {
+static void attachLeaves(Tuple &tuple, ArrayRef<Value> &values) {
   if (!tuple.isLeaf) {
     for (Tuple &kid : tuple.kids)
       attachLeaves(kid, values);
@@ -83,6 +85,20 @@ static void attachLeaves(Tuple &tuple, OperandRange &values) {
     tuple.num.ssa = values.front();
     values = values.drop_front();
   }
+}
+
+/// Truncates the values of leaves that are narrower than them.
+static void narrowLeaves(OpBuilder &builder, Location loc, const Tuple &tuple,
+                         MutableArrayRef<Value> values) {
+  size_t next = 0;
+  tuple.walk([&](const Tuple &leaf) {
+    if (leaf.num.isStatic || next == values.size())
+      return;
+    Value &value = values[next++];
+    Type type = builder.getIntegerType(leaf.num.width);
+    if (value.getType().getIntOrFloatBitWidth() > static_cast<unsigned>(leaf.num.width))
+      value = arith::TruncIOp::create(builder, loc, type, value);
+  });
 }
 
 Tuple Algebra::fromValue(Value value) {
@@ -95,8 +111,11 @@ Tuple Algebra::fromValue(Value value) {
   auto maker = value.getDefiningOp<MakeIntTupleOp>();
   if (!maker)
     return fail("int tuple is not in normal form");
-  OperandRange values = maker.getDyncElems();
-  attachLeaves(tuple, values);
+  SmallVector<Value> values(maker.getDyncElems());
+  if (builder) // leaves have the width that the type says
+    narrowLeaves(*builder, *loc, tuple, values);
+  ArrayRef<Value> rest(values);
+  attachLeaves(tuple, rest);
   return tuple;
 }
 

@@ -15,8 +15,11 @@ using namespace mlir::fly;
 
 // The type says what the atom is; the attribute repeats it and is not compared.
 LogicalResult MakeCopyAtomOp::verify() {
-  if (static_cast<int32_t>(getValBits()) <= 0)
-    return emitOpError("valBits must be positive, got ") << static_cast<int32_t>(getValBits());
+  auto valBits = static_cast<int32_t>(getValBits());
+  auto type = dyn_cast<CopyAtomType>(getType());
+  bool mayBeZero = type && type.getCopyOp().hasTrait<TensorMove>();
+  if (valBits < 0 || (valBits == 0 && !mayBeZero))
+    return emitOpError("valBits must be positive, got ") << valBits;
   return success();
 }
 

@@ -33,8 +33,9 @@ bool MmaOpUniversalFMAType::isStatic() const { return true; }
 // Atoms
 //===------------------------------------------------------------------------===//
 
-LogicalResult CopyAtomType::verify(EmitError emitError, Type, int32_t valBits) {
-  if (valBits <= 0)
+LogicalResult CopyAtomType::verify(EmitError emitError, Type copyOp, int32_t valBits) {
+  bool mayBeZero = copyOp && copyOp.hasTrait<TensorMove>();
+  if (valBits < 0 || (valBits == 0 && !mayBeZero))
     return emitError() << "valBits of a copy atom must be positive, got " << valBits;
   return success();
 }
@@ -52,7 +53,9 @@ static LayoutAttr toValueLayout(Attribute bitLayout, int32_t valBits, EmitError 
     return {};
   }
   Algebra algebra(layout.getContext());
-  LayoutAttr result = algebra.toAttr(algebra.recast(algebra.fromAttr(layout), 1, valBits));
+  // Without a width the values are bits.
+  LayoutAttr result = algebra.toAttr(
+      algebra.recast(algebra.fromAttr(layout), 1, std::max<int32_t>(valBits, 1)));
   if (!algebra.failed())
     return result;
   if (emitError)

@@ -36,8 +36,9 @@ static LogicalResult verifyMakeTuple(OpT op) {
   if (operands.size() != widths.size())
     return op.emitOpError("has ") << operands.size() << " operands but its result type has "
                                   << widths.size() << " dynamic leaves";
+  // A 64-bit value may fill a leaf of 32 bits: what the leaf stands for fits it.
   for (auto [i, operand] : llvm::enumerate(operands))
-    if (operand.getType().getIntOrFloatBitWidth() != static_cast<unsigned>(widths[i]))
+    if (operand.getType().getIntOrFloatBitWidth() < static_cast<unsigned>(widths[i]))
       return op.emitOpError("operand ")
              << i << " has type " << operand.getType() << " but its leaf is " << widths[i]
              << " bits wide";

@@ -6,6 +6,7 @@
 //
 //===------------------------------------------------------------------------===//
 
+#include "fly/IR/Address.h"
 #include "fly/IR/Booleans.h"
 #include "fly/IR/FlyDialect.h"
 
@@ -54,18 +55,7 @@ static Value swizzledAddress(OpBuilder &b, Location loc, Value ptr, Type type) {
     swizzle = memref.getSwizzle();
   else if (auto pointer = dyn_cast<PointerType>(type))
     swizzle = pointer.getSwizzle();
-  if (!swizzle || swizzle.isTrivial())
-    return ptr;
-  Type i64 = b.getI64Type();
-  auto constant = [&](int64_t value) -> Value {
-    return LLVM::ConstantOp::create(b, loc, i64, b.getI64IntegerAttr(value));
-  };
-  Value address = LLVM::PtrToIntOp::create(b, loc, i64, ptr);
-  int64_t bits = ((int64_t(1) << swizzle.getMask()) - 1) << (swizzle.getBase() + swizzle.getShift());
-  Value picked = LLVM::AndOp::create(b, loc, address, constant(bits));
-  picked = LLVM::LShrOp::create(b, loc, picked, constant(swizzle.getShift()));
-  Value moved = LLVM::XOrOp::create(b, loc, address, picked);
-  return LLVM::IntToPtrOp::create(b, loc, ptr.getType(), moved);
+  return applySwizzleToPointer(b, loc, ptr, swizzle);
 }
 
 // Alignment attribute of an access to a `valueTy`: the largest power of two that the type promises,

@@ -353,7 +353,7 @@ struct PtrLoadPattern : OpConversionPattern<fly::PtrLoadOp> {
     if (failed(checkSwizzledAccess(op, valueTy, swizzle)))
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
-      Value address = applyPointerSwizzle(rewriter, loc, adaptor.getPtr(), swizzle);
+      Value address = fly::applySwizzleToPointer(rewriter, loc, adaptor.getPtr(), swizzle);
       Value loaded = LLVM::LoadOp::create(rewriter, loc, valueTy, address,
                                           getAccessAlignment(pointer.getAlignment(), swizzle));
       rewriter.replaceOp(op, fly::fromAccessType(rewriter, loc, loaded, type));
@@ -388,7 +388,7 @@ struct PtrStorePattern : OpConversionPattern<fly::PtrStoreOp> {
       return failure();
     if (!isBufferSpace(pointer.getAddressSpace())) {
       value = fly::toAccessType(rewriter, loc, value, valueTy);
-      Value address = applyPointerSwizzle(rewriter, loc, adaptor.getPtr(), swizzle);
+      Value address = fly::applySwizzleToPointer(rewriter, loc, adaptor.getPtr(), swizzle);
       rewriter.replaceOpWithNewOp<LLVM::StoreOp>(
           op, value, address, getAccessAlignment(pointer.getAlignment(), swizzle));
       return success();

@@ -76,38 +76,6 @@ Type fly_rocdl::getRegisterValueType(fly::MemRefType type) {
   return count == 1 ? elem : VectorType::get(count, elem);
 }
 
-Value fly_rocdl::applySwizzle(OpBuilder &builder, Location loc, Value address,
-                              fly::SwizzleAttr swizzle) {
-  if (!swizzle || swizzle.isTrivial())
-    return address;
-  Type type = address.getType();
-  int64_t bits = ((int64_t(1) << swizzle.getMask()) - 1)
-                 << (swizzle.getBase() + swizzle.getShift());
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(builder, loc, IntegerAttr::get(type, value));
-  };
-  Value masked = arith::AndIOp::create(builder, loc, address, constant(bits));
-  Value shifted = arith::ShRUIOp::create(builder, loc, masked, constant(swizzle.getShift()));
-  return arith::XOrIOp::create(builder, loc, address, shifted);
-}
-
-Value fly_rocdl::applyPointerSwizzle(OpBuilder &builder, Location loc, Value pointer,
-                                     fly::SwizzleAttr swizzle) {
-  if (!swizzle || swizzle.isTrivial())
-    return pointer;
-  Type i64 = builder.getI64Type();
-  auto constant = [&](int64_t value) -> Value {
-    return LLVM::ConstantOp::create(builder, loc, i64, builder.getI64IntegerAttr(value));
-  };
-  int64_t bits = ((int64_t(1) << swizzle.getMask()) - 1)
-                 << (swizzle.getBase() + swizzle.getShift());
-  Value address = LLVM::PtrToIntOp::create(builder, loc, i64, pointer);
-  Value masked = LLVM::AndOp::create(builder, loc, address, constant(bits));
-  Value shifted = LLVM::LShrOp::create(builder, loc, masked, constant(swizzle.getShift()));
-  Value swizzled = LLVM::XOrOp::create(builder, loc, address, shifted);
-  return LLVM::IntToPtrOp::create(builder, loc, pointer.getType(), swizzled);
-}
-
 unsigned fly_rocdl::getAccessAlignment(fly::AlignAttr alignment, fly::SwizzleAttr swizzle) {
   int64_t align = alignment ? alignment.getAlignment() : 0;
   if (align <= 0)
@@ -133,7 +101,7 @@ BufferAddress fly_rocdl::unpackBuffer(OpBuilder &builder, Location loc, Value fa
   address.resource = LLVM::ExtractValueOp::create(builder, loc, fatPointer, ArrayRef<int64_t>{0});
   Value offset = LLVM::ExtractValueOp::create(builder, loc, fatPointer, ArrayRef<int64_t>{1});
   Value bytes = elementsToBytes(builder, loc, offset, fly::getStorageBitWidth(elemTy));
-  address.voffset = applySwizzle(builder, loc, bytes, swizzle);
+  address.voffset = fly::applySwizzle(builder, loc, bytes, swizzle);
   return address;
 }
 

@@ -7,6 +7,7 @@
 #ifndef FLY_ROCDL_LIB_IR_EMITUTILS_H
 #define FLY_ROCDL_LIB_IR_EMITUTILS_H
 
+#include "fly/IR/Address.h"
 #include "fly/IR/FlyDialect.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -28,13 +29,6 @@ Type getStorageType(Type elemTy);
 /// The value type of a whole register memref: its element, or a vector of cosize elements.
 /// Null if the layout is not static.
 Type getRegisterValueType(fly::MemRefType type);
-
-/// xor-swizzles an address; `address` is an i32 or i64.
-Value applySwizzle(OpBuilder &builder, Location loc, Value address, fly::SwizzleAttr swizzle);
-
-/// The pointer with its address swizzled; the pointer itself for a trivial swizzle.
-Value applyPointerSwizzle(OpBuilder &builder, Location loc, Value pointer,
-                          fly::SwizzleAttr swizzle);
 
 /// The alignment a memory access may claim for a pointer with this alignment and swizzle; 0 if none.
 unsigned getAccessAlignment(fly::AlignAttr alignment, fly::SwizzleAttr swizzle);

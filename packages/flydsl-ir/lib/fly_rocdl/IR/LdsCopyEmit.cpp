@@ -97,7 +97,7 @@ static LogicalResult emitGlobalToLds(OpBuilder &builder, Location loc, int32_t b
   if (failed(verifyLdsDestination(loc, lds)))
     return failure();
   return emitPredicated(builder, loc, pred, [&](OpBuilder &b) {
-    Value pointer = applyPointerSwizzle(b, loc, src, global.getSwizzle());
+    Value pointer = fly::applySwizzleToPointer(b, loc, src, global.getSwizzle());
     ROCDL::GlobalLoadLDSOp::create(b, loc, pointer, dst, bits / 8, 0, 0, ArrayAttr(), ArrayAttr(),
                                    ArrayAttr());
     return success();
@@ -134,7 +134,7 @@ static FailureOr<Value> emitTransposeRead(OpBuilder &builder, Location loc,
   if (swizzle && !swizzle.isTrivial() && swizzle.getBase() < 3)
     return emitError(loc) << "the swizzle of " << lds
                           << " splits the 8 bytes that one lane of a transposing read takes";
-  Value pointer = applyPointerSwizzle(builder, loc, src, swizzle);
+  Value pointer = fly::applySwizzleToPointer(builder, loc, src, swizzle);
   Type i32 = builder.getI32Type(), i16 = builder.getI16Type();
   Value raw;
   switch (op.getTransGranularity()) {

@@ -10,9 +10,9 @@ func.func @size(%l: !fly.layout<(4,8):(8,1)>) {
 
 // -----
 
-func.func @tuple(%i: i64) {
-  // expected-error @+1 {{operand 0 has type 'i64' but its leaf is 32 bits wide}}
-  %t = fly.make_int_tuple(%i) : (i64) -> !fly.int_tuple<?>
+func.func @tuple(%i: i32) {
+  // expected-error @+1 {{operand 0 has type 'i32' but its leaf is 64 bits wide}}
+  %t = fly.make_int_tuple(%i) : (i32) -> !fly.int_tuple<?{i64}>
   return
 }
 

@@ -3,12 +3,13 @@
 // A swizzled vector load: the alignment is limited by the swizzle.
 gpu.module @m {
   // CHECK-LABEL: gpu.func @swizzled
-  // CHECK-DAG: %[[MASK:.*]] = llvm.mlir.constant(896 : i64) : i64
-  // CHECK-DAG: %[[SHIFT:.*]] = llvm.mlir.constant(3 : i64) : i64
-  // CHECK: %[[A:.*]] = llvm.ptrtoint %{{.*}} : !llvm.ptr<3> to i64
-  // CHECK: %[[B:.*]] = llvm.and %[[A]], %[[MASK]]
-  // CHECK: %[[C:.*]] = llvm.lshr %[[B]], %[[SHIFT]]
-  // CHECK: %[[D:.*]] = llvm.xor %[[A]], %[[C]]
+  // LDS addresses have 32 bits.
+  // CHECK-DAG: %[[MASK:.*]] = arith.constant 896 : i32
+  // CHECK-DAG: %[[SHIFT:.*]] = arith.constant 3 : i32
+  // CHECK: %[[A:.*]] = llvm.ptrtoint %{{.*}} : !llvm.ptr<3> to i32
+  // CHECK: %[[B:.*]] = arith.andi %[[A]], %[[MASK]]
+  // CHECK: %[[C:.*]] = arith.shrui %[[B]], %[[SHIFT]]
+  // CHECK: %[[D:.*]] = arith.xori %[[A]], %[[C]]
   // CHECK: %[[P:.*]] = llvm.inttoptr %[[D]]
   // CHECK: llvm.load %[[P]] {alignment = 16 : i64} : !llvm.ptr<3> -> vector<8xf16>
   // CODEGEN gfx942,gfx950: s_xor_b32, ds_read_b128
@@ -113,6 +114,44 @@ gpu.module @m {
     %r = fly.recast_iter(%q) : (!fly.ptr<f4E2M1FN, global>) -> !fly.ptr<i8, global>
     %v = fly.ptr.load(%r) : (!fly.ptr<i8, global>) -> i8
     llvm.store %v, %o : i8, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
+// A 64-bit value fills a leaf of 32 bits; the address takes all of it.
+gpu.module @wide {
+  // CHECK-LABEL: gpu.func @wide_offset
+  // CHECK-SAME: (%[[P:.*]]: !llvm.ptr<1>, %[[N:.*]]: i64)
+  // CHECK: llvm.getelementptr %[[P]][%[[N]]] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
+  // CODEGEN gfx942,gfx950: s_lshl_b64, (s|global)_load_dword, global_store_dword
+  // CODEGEN gfx1201,gfx1250: s_lshl_b64, (s|global)_load_b32, global_store_b32
+  gpu.func @wide_offset(%p: !fly.ptr<f32, global>, %n: i64) kernel {
+    %t = fly.make_int_tuple(%n) : (i64) -> !fly.int_tuple<?>
+    %q = fly.add_offset(%p, %t) : (!fly.ptr<f32, global>, !fly.int_tuple<?>) -> !fly.ptr<f32, global>
+    %v = fly.ptr.load(%q) : (!fly.ptr<f32, global>) -> f32
+    fly.ptr.store(%v, %p) : (f32, !fly.ptr<f32, global>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// The address of a pointer, as a pointer and as an index.
+gpu.module @address {
+  // CHECK-LABEL: gpu.func @address
+  // CHECK: %[[I:.*]] = llvm.ptrtoint %[[A:.*]] : !llvm.ptr<1> to i64
+  // CHECK: llvm.store %[[A]], %{{.*}} : !llvm.ptr<1>
+  // CHECK: llvm.store %[[I]], %{{.*}} : i64
+  // CODEGEN gfx942,gfx950: (flat|global)_store_dword
+  // CODEGEN gfx1201,gfx1250: (flat|global)_store_b
+  gpu.func @address(%p: !fly.ptr<f32, global>, %o: !llvm.ptr<1>) kernel {
+    %a = fly.extract_aligned_pointer_as_index %p : !fly.ptr<f32, global> -> !llvm.ptr<1>
+    %i = fly.extract_aligned_pointer_as_index %p : !fly.ptr<f32, global> -> index
+    llvm.store %a, %o : !llvm.ptr<1>, !llvm.ptr<1>
+    %j = arith.index_cast %i : index to i64
+    llvm.store %j, %o : i64, !llvm.ptr<1>
     gpu.return
   }
 }

@@ -37,8 +37,10 @@ def _require(value: Any, classes: tuple[type, ...], what: str) -> Any:
 
 
 @dsl_loc_tracing
-def make_layout(shape: Any, stride: Any) -> Layout:
-    """Layout of congruent shape and stride."""
+def make_layout(shape: Any, stride: Any = None) -> Layout:
+    """Layout of congruent shape and stride; by default compact, the first mode fastest."""
+    if stride is None:
+        return make_ordered_layout(shape, 0)
     shape, stride = to_int_tuple(shape), to_int_tuple(stride)
     check_profile(shape, stride)
     return fly.make_layout(shape, stride)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
-from .._emit import bit_width
+from .._emit import OPERATORS, bit_width
 from ..meta import dsl_loc_tracing
-from ..numeric import Index, Int32, Int64, Integer, Numeric
+from ..numeric import Index, Int32, Int64, Integer, Numeric, as_numeric
 from .base import FlyValue, NestedValue, caster_for, mode_path
 
 
@@ -178,11 +179,74 @@ class IntTuple(NestedValue):
                 ty = ty.at(m)
         return fly.get(self, path) if path else self
 
+    def __dsl_number__(self) -> Any:
+        """The number of an integer leaf: an int, `Int32` or `Int64`. TypeError for tuples and other leaves."""
+        if not (self.type.is_leaf and self.type.is_leaf_int):
+            raise TypeError(f"{self} is no number: take one of its leaves")
+        return self.to_py_value()
+
+    def to(self, target: Any) -> Any:
+        """The number of an integer leaf as a Numeric class."""
+        return as_numeric(self).to(target)
+
+    def __index__(self) -> int:
+        return operator.index(self.__dsl_number__())
+
+    __int__ = __index__
+
+    def __neg__(self) -> Any:
+        return -self.__dsl_number__()
+
+    def __abs__(self) -> Any:
+        return abs(self.__dsl_number__())
+
+    def __divmod__(self, other: Any) -> Any:
+        return divmod(self.__dsl_number__(), _number(other))
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return divmod(_number(other), self.__dsl_number__())
+
+    def __hash__(self) -> int:
+        return ir.Value.__hash__(self)
+
     def __iter__(self) -> Iterator[IntTuple]:
         return (self[i] for i in range(self.rank))
 
     def __len__(self) -> int:
         return self.rank
+
+
+def _number(x: Any) -> Any:
+    return x.__dsl_number__() if isinstance(x, IntTuple) else x
+
+
+def _is_number(x: Any) -> bool:
+    if isinstance(x, IntTuple):
+        return bool(x.type.is_leaf and x.type.is_leaf_int)
+    return isinstance(x, (bool, int, float, Numeric)) or isinstance(x, ir.Value) and not isinstance(x, FlyValue)
+
+
+def _install_operators() -> None:
+    """Extents are numbers: an integer leaf takes part in arithmetic and comparisons like the number in it."""
+    for name, op in OPERATORS.items():
+
+        def forward(self: Any, other: Any, _fold: Any = op.fold) -> Any:
+            if not (_is_number(self) and _is_number(other)):
+                return NotImplemented
+            return _fold(self.__dsl_number__(), _number(other))
+
+        def backward(self: Any, other: Any, _fold: Any = op.fold) -> Any:
+            if not (_is_number(self) and _is_number(other)):
+                return NotImplemented
+            return _fold(_number(other), self.__dsl_number__())
+
+        base = name.rstrip("_")
+        setattr(IntTuple, f"__{base}__", forward)
+        if op.group != "compare":
+            setattr(IntTuple, f"__r{base}__", backward)
+
+
+_install_operators()
 
 
 def _unpack(ty: Any, dynamic: Iterator[ir.Value]) -> Any:

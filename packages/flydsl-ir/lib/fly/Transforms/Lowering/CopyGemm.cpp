@@ -215,6 +215,8 @@ static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewrite
 static bool isWholeCoordinateCopy(CopyAtomType atom, Value src, Value dst) {
   if (!isa<CoordTensorType>(src.getType()) && !isa<CoordTensorType>(dst.getType()))
     return false;
+  if (atom.getValBits() == 0) // a tensor move, whose values have no width
+    return true;
   LayoutAttr values = atom.getThrValLayoutRef();
   if (!values || values.rank() != 2)
     return false;
