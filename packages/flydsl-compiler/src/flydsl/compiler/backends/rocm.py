@@ -72,7 +72,7 @@ class RocmBackend(BaseBackend):
             "canonicalize{max-iterations=10},gpu.module(convert-rocdl-fastmath-ops,fly-expand-math)",
             device,
             "convert-scf-to-cf",
-            "gpu.module(convert-vector-to-llvm,convert-arith-to-llvm,reconcile-unrealized-casts)",
+            "gpu.module(convert-vector-to-llvm,convert-ub-to-llvm,convert-arith-to-llvm,reconcile-unrealized-casts)",
             *lines,
         ]
 
