@@ -63,11 +63,22 @@ def test_bodies(name: str, run: Run) -> None:
 
 
 WARNED = {
+    "an accumulator that is not cleared": "for i in range(n):\n    f.store(f.load() + 1.0)\nY[t] = f[0]",
     "one branch": "if t < 5:\n    f.fill(1.0)\nY[t] = f[0]",
     "a loop that may not run": "for i in range(n):\n    f.fill(1.0)\nY[t] = f[0]",
     "some elements": "f[0] = 1.0\nY[t] = fx.sum(f.load())",
+    "an iteration later": "for i in range(n):\n    if i > 0:\n        Y[t] = f[0]\n    f.fill(i.to(fx.Float32))",
 }
 QUIET = {
+    "guarded at first": """
+f.fill(0.0)
+g = fx.make_rmem_tensor(4, fx.Float32)
+s = fx.Float32(0.0)
+for i in range(n):
+    if i > 0:
+        g.store(f.load())
+    f.fill(i.to(fx.Float32))
+Y[t] = f[0]""",
     "both branches": "if t < 5:\n    f.fill(1.0)\nelse:\n    f.fill(2.0)\nY[t] = f[0]",
     "a loop that runs": "for i in range(3):\n    f.fill(1.0)\nY[t] = f[0]",
     "element by element": "for i in fx.range_constexpr(4):\n    f[i] = 1.0\nY[t] = fx.sum(f.load())",

@@ -176,8 +176,8 @@ def test_operators(dtype: str, load: Callable[[str], Any], device: None) -> None
 
 
 def test_floats_to_integers(load: Callable[[str], Any], device: None) -> None:
-    values = [0.0, -0.0, 1.9, -1.9, -1.5, 127.5, 200.5, 255.9, 300.0, -129.0, 40000.7, -70000.2, 2.0**31, -(2.0**31), 3e9,
-              -3e9, 5e9, 2.0**63, -(2.0**63), 1e19, 2.0**64, 1e30, -1e30]  # fmt: skip
+    values = [0.0, -0.0, 1.9, -1.9, -1.5, 127.5, 200.5, 255.9, 300.0, -129.0, 40000.7, -70000.2, 2.0**31, -(2.0**31),
+              3e9, -3e9, 5e9, 2.0**63, -(2.0**63), 1e19, 2.0**64, 1e30, -1e30]  # fmt: skip
     a = np.resize(np.array(values, np.float64), COUNT)
     cases = []
     for name, cls in INTEGERS.items():

@@ -425,7 +425,7 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     Raises:
         TypeError: nothing turns this value into an argument; names parameter and type.
     """
-    if is_number_for_tensor(annotation, type(value)) and getattr(value, "ndim", 0) == 0:
+    if is_number_for_tensor(annotation, type(value)) and not hasattr(value, "__dlpack__"):
         raise TypeError(f"{function}: argument {name!r} is declared {annotation.__name__}, got {value!r} of type "
                         f"{type(value).__name__}; pass an array (NumPy, torch, DLPack)")  # fmt: skip
     if getattr(value, "__cache_signature__", None) is not None and not isinstance(value, type):

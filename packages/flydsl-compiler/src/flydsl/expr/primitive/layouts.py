@@ -12,6 +12,7 @@ from ..meta import dsl_loc_tracing
 from ..numeric import Numeric
 from ..utils.convert import bit_width
 from ..values.base import mode_path
+from ..values.bounds import check_coordinate
 from ..values.int_tuple import (
     IntTuple,
     check_profile,
@@ -209,6 +210,8 @@ def slice(src: Any, coord: Any) -> Any:
     src = permissive(src)
     if not contains_none(coord):
         raise ValueError(f"slice needs at least one None in the coordinate, got {coord!r}")
+    if isinstance(src, Tensor):
+        check_coordinate(src, coord)
     coord = to_int_tuple(coord, "make_coord")
     check_profile(coord, src, weak=True)
     return fly.slice(src, coord)

@@ -13,7 +13,6 @@ from ..meta import dsl_loc_tracing
 from ..numeric import Integer, Numeric, NumericMeta, as_numeric
 from ..utils import lazy_classattr
 from .base import FlyValue, caster_for
-from .bounds import check_coordinate
 from .element import element_class, element_class_of, note_element_class
 from .int_tuple import IntTuple, contains_none
 
@@ -253,7 +252,6 @@ class Tensor(FlyValue):
         """
         self._check_coordinate(c)
         if contains_none(c):
-            check_coordinate(self, c)
             return _primitive().slice(self, c)
         return _primitive().memref_load(self, c)
 

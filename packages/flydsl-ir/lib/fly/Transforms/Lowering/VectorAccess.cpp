@@ -111,14 +111,21 @@ static Value reorder(PatternRewriter &rewriter, Location loc, Value vec, const C
     else if (static_cast<int>(i) > chunks.contiguous)
       after *= extent;
   }
-  // chunk order: [after][before][width]; colexicographic: [after][width][before], as a row of lanes.
-  int64_t rows = toColex ? width : before, columns = toColex ? before : width;
-  SmallVector<int64_t> mask;
-  for (int64_t block = 0; block < after; ++block)
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t column = 0; column < columns; ++column)
-        mask.push_back((block * columns + column) * rows + row);
-  return vector::ShuffleOp::create(rewriter, loc, vec, vec, mask);
+  auto flatType = cast<VectorType>(vec.getType());
+  Type elem = flatType.getElementType();
+  // chunk order: [after][before][width]; colexicographic: [after][width][before].
+  SmallVector<int64_t> shape, permutation;
+  if (after != 1)
+    shape.push_back(after);
+  shape.push_back(toColex ? before : width);
+  shape.push_back(toColex ? width : before);
+  if (after != 1)
+    permutation = {0, 2, 1};
+  else
+    permutation = {1, 0};
+  Value cube = vector::ShapeCastOp::create(rewriter, loc, VectorType::get(shape, elem), vec);
+  cube = vector::TransposeOp::create(rewriter, loc, cube, permutation);
+  return vector::ShapeCastOp::create(rewriter, loc, flatType, cube);
 }
 
 static LogicalResult lowerLoadVec(MemRefLoadVecOp op, PatternRewriter &rewriter) {
