@@ -62,9 +62,9 @@ def copy_op(space: str, bits: int) -> Any:
 def stage_layout(stage: str, tile: tuple[int, int]) -> Any:
     """Layout of a tile in LDS: by rows, by columns, with longer rows, or swizzled in chunks of ``1 << n`` elements."""
     rows, cols = tile
-    strides = {"columns": (1, rows), "padded": (cols + 16, 1), "odd": (cols + 1, 1)}.get(stage, (cols, 1))
-    layout = fx.make_layout(tile, strides)
-    if not stage.startswith("swizzle"):
+    strides = {"columns": (1, rows), "padded": (cols + 16, 1), "odd": (cols + 1, 1)}.get(stage.partition("+")[0])
+    layout = fx.make_layout(tile, strides or (cols, 1))
+    if "swizzle" not in stage:
         return layout
     return fx.make_composed_layout(fx.static(fx.SwizzleType.get(2, int(stage[-1]), 3)), layout)
 

@@ -146,6 +146,19 @@ def test_a_swizzle_must_not_split_an_access(base: int, bits: int, split: bool) -
     np.testing.assert_array_equal(out, data)
 
 
+@pytest.mark.parametrize("stage", ["odd+swizzle2", "padded+swizzle2"])
+def test_accesses_must_not_straddle_what_a_swizzle_permutes(stage: str) -> None:
+    """Rows of 33 elements start at odd places: an access of four lies in two chunks."""
+    data, out = values((16, 32), np.float32, 9), poisoned((16, 32), np.float32)
+    changes = small(tile=(16, 32), stage=stage)
+    if stage.startswith("odd"):
+        with pytest.raises(DSLCompileError, match="the stride 33 of .* starts accesses that straddle"):
+            run_tile(data, out, data.shape, **changes)
+        changes |= {"bits": 32, "block": (1, 1)}
+    run_tile(data, out, data.shape, **changes)
+    np.testing.assert_array_equal(out, data)
+
+
 # --------------------------------------------------------------------------- direct loads into LDS
 
 

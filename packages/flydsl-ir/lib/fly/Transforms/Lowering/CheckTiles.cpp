@@ -39,6 +39,8 @@ struct Part {
   bool isSharedDestination() const {
     return isa<TiledCopyPartitionDstOp>(op) && tensor.isInSpace(AddressSpace::Shared);
   }
+  /// Where its accesses lie matters whether or not they overrun a tile.
+  bool hasPlaces() const { return isSharedDestination() || !tensor.hasPlainLayout(); }
 };
 
 } // namespace
@@ -124,6 +126,36 @@ static std::string findMisplaced(const Part &part, CopyAtomType atom) {
   return {};
 }
 
+// A stride of a swizzled tensor at which accesses straddle the chunks that the swizzle permutes; 0 if
+// there is none. (Strides within an access are those of its elements.)
+static int32_t findStraddle(const Part &part, CopyAtomType atom) {
+  auto composed = dyn_cast<ComposedLayoutAttr>(part.tensor.getLayout());
+  auto swizzle = composed ? dyn_cast<SwizzleAttr>(composed.getInner()) : SwizzleAttr();
+  LayoutAttr values = atom.getThrValLayoutRef();
+  if (!swizzle || swizzle.isTrivial() || !values || values.rank() != 2 ||
+      getElementBitWidth(part.tensor.getElemTy()) != static_cast<unsigned>(atom.getValBits()))
+    return 0;
+  Algebra alg(part.op->getContext());
+  Int perCall = alg.size(alg.at(alg.fromAttr(values), 1));
+  if (alg.failed() || !perCall.isStatic || perCall.value < 2)
+    return 0;
+  LayoutAttr linear = getLinearLayout(composed);
+  Layout layout = alg.fromAttr(linear);
+  SmallVector<int64_t> extents, strides;
+  layout.shape.walk([&](const Tuple &leaf) {
+    extents.push_back(leaf.isInt() && leaf.num.isStatic ? leaf.num.value : 0);
+  });
+  layout.stride.walk([&](const Tuple &leaf) {
+    strides.push_back(leaf.isInt() && leaf.num.isStatic ? leaf.num.value : 0);
+  });
+  if (extents.size() != strides.size())
+    return 0;
+  for (auto [extent, stride] : llvm::zip(extents, strides))
+    if (extent > 1 && stride > perCall.value && stride % perCall.value != 0)
+      return stride;
+  return 0;
+}
+
 static std::optional<Part> inspect(Operation *op) {
   Algebra alg(op->getContext());
   auto makePart = [&](Value tensor, ArrayRef<Attribute> tile) -> std::optional<Part> {
@@ -202,6 +234,11 @@ static LogicalResult checkCopy(Operation *copy, Value atom, Value pred, const Pa
                                << part.tensor << " does not have that layout: " << misplaced
                                << ". Give the destination a layout in the order of the threads and "
                                   "permute (swizzle) the source instead, or copy through registers";
+  if (int32_t stride = type ? findStraddle(part, type) : 0)
+    return copy->emitOpError() << "moves consecutive elements, but the stride " << stride << " of "
+                               << part.tensor << " starts accesses that straddle the chunks which its "
+                               << "swizzle permutes: a stride that is a multiple of the access, or an atom "
+                                  "of one element";
   if (overruns.empty() || pred || isGuarded(copy, part.op))
     return success();
   const Overrun &first = overruns.front();
@@ -234,7 +271,7 @@ static LogicalResult follow(const Part &part, Value value, ArrayRef<Overrun> ove
     SmallVector<Overrun> left(overruns);
     if (auto slice = dyn_cast<SliceOp>(user); slice && value == part.op->getResult(0))
       left = remaining(overruns, slice);
-    if (left.empty() && !part.isSharedDestination())
+    if (left.empty() && !part.hasPlaces())
       continue;
     if (failed(follow(part, user->getResult(0), left)))
       return failure();
@@ -247,7 +284,7 @@ LogicalResult lowering::checkTiles(Operation *root) {
     if (!isa<TiledCopyPartitionSrcOp, TiledCopyPartitionDstOp, TiledMmaPartitionOp>(op))
       return WalkResult::advance();
     std::optional<Part> part = inspect(op);
-    if (!part || (part->overruns.empty() && !part->isSharedDestination()))
+    if (!part || (part->overruns.empty() && !part->hasPlaces()))
       return WalkResult::advance();
     return follow(*part, op->getResult(0), part->overruns);
   });
