@@ -1,7 +1,8 @@
 //===- ExpandSmallFloats.cpp - conversions of floats of at most 8 bits ----===//
 //
 // Bit-exact on every architecture: rounding to nearest even; what exceeds the largest number becomes
-// infinity if the format has one, else NaN, else the largest number. (f8E8M0FNU keeps the exponent.)
+// infinity if the format has one, else NaN, else the largest number. f8E8M0FNU has powers of two from
+// 2^-127 to 2^127 alone: zero becomes the smallest, and negative numbers become NaN.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -150,8 +151,15 @@ static Value encode(OpBuilder &b, Location loc, Value value, Type target) {
   Value isNaN = bits.compare(arith::CmpIPredicate::ugt, magnitude, kF32Inf);
   Value result;
   if (format.isExponentOnly) {
-    result = bits.op<arith::ShRUIOp>(magnitude, kF32Mantissa);
+    // Half way between two powers is 1.5 times the lower, whose significand 1 is odd: up. Below the
+    // normal numbers of f32 the two are 2^-127 and 2^-126, which lie half as far apart.
+    Value half = bits.select(bits.compare(arith::CmpIPredicate::ult, magnitude, int64_t(1) << kF32Mantissa),
+                             bits.constant(1 << (kF32Mantissa - 2)), bits.constant(1 << (kF32Mantissa - 1)));
+    result = bits.op<arith::ShRUIOp>(Value(bits.op<arith::AddIOp>(magnitude, half)), kF32Mantissa);
+    Value belowZero = arith::AndIOp::create(b, loc, bits.compare(arith::CmpIPredicate::slt, code, 0),
+                                            bits.compare(arith::CmpIPredicate::ne, magnitude, 0));
     result = bits.select(isNaN, bits.constant(format.nan), result);
+    result = bits.select(belowZero, bits.constant(format.nan), result);
   } else {
     int shift = kF32Mantissa - format.mantissa;
     // Normal numbers: add half a unit, less one for an even neighbour, and cut.
