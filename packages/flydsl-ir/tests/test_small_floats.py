@@ -148,3 +148,31 @@ def test_nan_stays_nan_or_becomes_the_largest(name):
     form = FORMATS[name]
     (code,) = narrow(name, [0x7FC00000])
     assert form.value(code) == form.magnitudes()[-1] if form.special == "finite" else math.isnan(form.value(code))
+
+
+def narrow_e8m0(values: list[float]) -> list[int]:
+    body = "\n".join(
+        f"%c{n} = arith.constant 0x{bits(value):08X} : f32\n%s{n} = arith.truncf %c{n} : f32 to f8E8M0FNU\n"
+        f"%b{n} = arith.bitcast %s{n} : f8E8M0FNU to i8\n%r{n} = arith.extui %b{n} : i8 to i32"
+        for n, value in enumerate(values)
+    )
+    return fold(body, len(values), "i32")
+
+
+def test_exponents_are_rounded_to_nearest_even():
+    """f8E8M0FNU: powers of two; half way is 1.5 times one, whose neighbour with an even significand is the upper."""
+    rng = random.Random(8)
+    values = [2.0**e * f for e in range(-130, 128) for f in (1, 1.25, 1.5)]
+    values += [math.nextafter(2.0**e * 1.5, 0) for e in (-100, 0, 90)]
+    values = [struct.unpack("<f", struct.pack("<f", v))[0] for v in values]
+    values += [struct.unpack("<f", struct.pack("<I", rng.getrandbits(31)))[0] for _ in range(200)]
+    values = [v for v in values if math.isfinite(v)]
+    for value, code in zip(values, narrow_e8m0(values), strict=True):
+        lower = 0 if value < 2.0**-127 else math.frexp(value)[1] - 1 + 127
+        up = value >= 1.5 * 2.0 ** (lower - 127)
+        assert code == (lower + up if value >= 2.0**-127 else 0), value
+
+
+def test_exponents_have_no_sign_no_zero_and_no_infinity():
+    assert narrow_e8m0([0.0, -0.0, -1.0, -(2.0**-149), math.inf, -math.inf, math.nan, 3.3e38]) == [
+        0, 0, 255, 255, 255, 255, 255, 255]

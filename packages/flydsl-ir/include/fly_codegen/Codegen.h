@@ -85,8 +85,16 @@ llvm::Expected<std::string> disassemble(llvm::StringRef object);
 
 /// Runs `fn` so that an abort, a fatal error or a fault of LLVM inside it becomes an error whose
 /// text starts with `what`. Objects that `fn` was changing must not be used, nor destroyed, after
-/// a failure.
-llvm::Error runGuarded(llvm::StringRef what, llvm::function_ref<void()> fn);
+/// a failure. With `stackBytes` it runs on a thread with a stack of that size.
+llvm::Error runGuarded(llvm::StringRef what, llvm::function_ref<void()> fn,
+                       unsigned stackBytes = 0);
+
+/// What a text is to be parsed as.
+enum class AssemblyKind { Operation, Attribute, Type };
+
+/// An error if parsing or verifying `text` would end the process. Errors of the text itself are
+/// none here.
+llvm::Error checkAssembly(llvm::StringRef text, AssemblyKind kind);
 
 } // namespace mlir::fly
 

@@ -66,6 +66,12 @@ MLIR_CAPI_EXPORTED MlirLogicalResult flyCodegenDisassemble(
     MlirStringRef object, MlirStringCallback output, void *outputData,
     MlirStringCallback diagnostics, void *diagnosticsData);
 
+/// Fails, with the reason, if parsing `text` as an operation (0), attribute (1) or type (2) would
+/// end the process. Errors of the text itself do not count.
+MLIR_CAPI_EXPORTED MlirLogicalResult flyCheckAssembly(MlirStringRef text, int kind,
+                                                      MlirStringCallback diagnostics,
+                                                      void *diagnosticsData);
+
 MLIR_CAPI_EXPORTED intptr_t flyArchCount(void);
 MLIR_CAPI_EXPORTED FlyArchInfo flyArchGet(intptr_t index);
 /// Name of bit `index` of FlyArchInfo.features; a null string past the last.

@@ -79,6 +79,13 @@ MlirLogicalResult flyCodegenDisassemble(MlirStringRef object, MlirStringCallback
   return mlirLogicalResultSuccess();
 }
 
+MlirLogicalResult flyCheckAssembly(MlirStringRef text, int kind, MlirStringCallback diagnostics,
+                                   void *diagnosticsData) {
+  if (llvm::Error error = checkAssembly(unwrap(text), static_cast<AssemblyKind>(kind)))
+    return fail(std::move(error), diagnostics, diagnosticsData);
+  return mlirLogicalResultSuccess();
+}
+
 intptr_t flyArchCount(void) { return archTable().size(); }
 
 FlyArchInfo flyArchGet(intptr_t index) {

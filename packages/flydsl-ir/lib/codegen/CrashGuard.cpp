@@ -14,47 +14,45 @@ using namespace llvm;
 
 namespace {
 
-/// Signal handlers are process-wide: they are installed while at least one guarded call runs, and
-/// Python's own handlers are back in place afterwards.
-std::mutex enableMutex;
-unsigned enableCount = 0;
-
-thread_local std::string fatalReason;
+/// Where the guarded call of this thread wants the reason of a fatal error.
+thread_local std::string *fatalReason = nullptr;
 
 void onFatalError(void *, const char *reason, bool) {
   if (CrashRecoveryContext *current = CrashRecoveryContext::GetCurrent()) {
-    fatalReason = reason;
+    if (fatalReason)
+      *fatalReason = reason;
     current->HandleExit(70);
   }
 }
 
-struct EnableScope {
-  EnableScope() {
-    std::lock_guard<std::mutex> lock(enableMutex);
-    if (enableCount++ == 0) {
-      CrashRecoveryContext::Enable();
-      install_fatal_error_handler(onFatalError);
-    }
-  }
-  ~EnableScope() {
-    std::lock_guard<std::mutex> lock(enableMutex);
-    if (--enableCount == 0) {
-      remove_fatal_error_handler();
-      CrashRecoveryContext::Disable();
-    }
-  }
-};
+/// Signal handlers are process-wide, and other libraries have theirs (a simulated GPU for what
+/// kernels touch). They chain as long as nobody takes handlers away that another has stacked his
+/// own on: ours stay. Outside of guarded calls they pass on what they get.
+void enable() {
+  static std::mutex mutex;
+  static bool handlesFatal = false;
+  std::lock_guard<std::mutex> lock(mutex);
+  CrashRecoveryContext::Enable();
+  if (!std::exchange(handlesFatal, true))
+    install_fatal_error_handler(onFatalError);
+}
 
 } // namespace
 
-Error mlir::fly::runGuarded(StringRef what, function_ref<void()> fn) {
-  EnableScope scope;
-  fatalReason.clear();
+Error mlir::fly::runGuarded(StringRef what, function_ref<void()> fn, unsigned stackBytes) {
+  enable();
+  std::string reason;
+  std::string *outer = fatalReason; // of a guarded call around this one
+  auto body = [&] {
+    fatalReason = &reason;
+    fn();
+  };
   CrashRecoveryContext context;
-  if (context.RunSafely(fn))
+  bool survived = stackBytes ? context.RunSafelyOnThread(body, stackBytes) : context.RunSafely(body);
+  fatalReason = outer;
+  if (survived)
     return Error::success();
-  std::string reason = fatalReason.empty()
-                           ? "internal failure (code " + std::to_string(context.RetCode) + ")"
-                           : std::exchange(fatalReason, std::string());
+  if (reason.empty())
+    reason = "internal failure (code " + std::to_string(context.RetCode) + ")";
   return createStringError(what + ": " + reason);
 }

@@ -15,6 +15,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <map>
+#include <optional>
 
 using namespace llvm;
 using namespace llvm::object;
@@ -116,7 +117,8 @@ Error printSection(const ELFObjectFileBase &object, const SectionRef &section, P
 
 } // namespace
 
-Expected<std::string> mlir::fly::disassemble(StringRef data) {
+/// The text of the executable sections.
+static Expected<std::string> disassembleUnguarded(StringRef data) {
   auto binary = ObjectFile::createObjectFile(MemoryBufferRef(data, "code object"));
   if (!binary)
     return binary.takeError();
@@ -143,4 +145,13 @@ Expected<std::string> mlir::fly::disassemble(StringRef data) {
       return std::move(error);
   }
   return text;
+}
+
+Expected<std::string> mlir::fly::disassemble(StringRef data) {
+  // LLVM accepts some reserved encodings and fails when it prints them.
+  std::optional<Expected<std::string>> text;
+  if (Error crash = runGuarded("disassembling the code object",
+                               [&] { text.emplace(disassembleUnguarded(data)); }))
+    return std::move(crash);
+  return std::move(*text);
 }

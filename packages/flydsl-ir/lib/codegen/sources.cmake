@@ -1,6 +1,7 @@
 # Code generator: LLVM dialect to code objects, in process.
 list(APPEND FLY_CORE_SOURCES
   ArchTable.cpp
+  CheckAssembly.cpp
   Compile.cpp
   CrashGuard.cpp
   Disassemble.cpp

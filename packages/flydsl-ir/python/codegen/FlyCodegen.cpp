@@ -128,6 +128,20 @@ NB_MODULE(_flyCodegen, m) {
         return nb::object(result[0]);
       },
       nb::arg("object"));
+  m.def(
+      "check_assembly",
+      [](const std::string &text, int kind) {
+        std::string reason;
+        MlirLogicalResult result;
+        {
+          nb::gil_scoped_release release;
+          result = flyCheckAssembly(mlirStringRefCreate(text.data(), text.size()), kind, append,
+                                    &reason);
+        }
+        if (mlirLogicalResultIsFailure(result))
+          throw nb::value_error(reason.c_str());
+      },
+      nb::arg("text"), nb::arg("kind"));
   m.def("arch_table", archTable);
   m.def("llvm_version", [] { return str(flyLLVMVersion()); });
 }

@@ -52,14 +52,17 @@ def _round_int(x: int) -> float:
 
 
 def _to_power_of_two(x: float) -> float:
-    """f8E8M0FNU: powers of two from 2**-127, without sign and zero; a tie takes the even exponent code."""
+    """f8E8M0FNU: powers of two from 2**-127, without sign and zero.
+
+    A tie takes the larger: with one digit neither neighbour is even (IEEE 754-2019, 4.3.1).
+    """
     if math.isnan(x) or x < 0 or math.isinf(x):
         return math.nan
-    if x <= 1.5 * 2.0**-127:
+    if x < 1.5 * 2.0**-127:
         return 2.0**-127
     mantissa, exponent = math.frexp(x)
     code = exponent - 1 + 127
-    if mantissa > 0.75 or mantissa == 0.75 and code % 2:
+    if mantissa >= 0.75:
         code += 1
     return math.nan if code > 254 else math.ldexp(1.0, code - 127)
 

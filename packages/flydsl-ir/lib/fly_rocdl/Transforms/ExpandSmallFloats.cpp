@@ -1,8 +1,8 @@
 //===- ExpandSmallFloats.cpp - conversions of floats of at most 8 bits ----===//
 //
 // Bit-exact on every architecture: rounding to nearest even; what exceeds the largest number becomes
-// infinity if the format has one, else NaN, else the largest number. f8E8M0FNU, which has no
-// zero and no sign, takes its smallest number for zero and NaN for negative numbers.
+// infinity if the format has one, else NaN, else the largest number. f8E8M0FNU has powers of two from
+// 2^-127 to 2^127 alone: zero becomes the smallest, and negative numbers become NaN.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -151,21 +151,15 @@ static Value encode(OpBuilder &b, Location loc, Value value, Type target) {
   Value isNaN = bits.compare(arith::CmpIPredicate::ugt, magnitude, kF32Inf);
   Value result;
   if (format.isExponentOnly) {
-    // The nearest power of two; a tie takes the even code. What exceeds 2^127 carries into the code of NaN.
-    Value odd = bits.op<arith::AndIOp>(bits.op<arith::ShRUIOp>(magnitude, kF32Mantissa), 1);
-    Value normal = bits.op<arith::AddIOp>(magnitude, (int64_t(1) << (kF32Mantissa - 1)) - 1);
-    normal = bits.op<arith::ShRUIOp>(bits.op<arith::AddIOp>(normal, odd), kF32Mantissa);
-    // Below 2^-126, where f32 is subnormal, there is only 2^-127 (code 0, also for zero): the tie is at 1.5 of it.
-    Value isAboveTie = bits.compare(arith::CmpIPredicate::ugt, magnitude, 0x600000);
-    Value subnormal = arith::ExtUIOp::create(b, loc, bits.i32(), isAboveTie);
-    Value isSubnormal =
-        bits.compare(arith::CmpIPredicate::ult, magnitude, int64_t(1) << kF32Mantissa);
-    result = bits.select(isSubnormal, subnormal, normal);
-    // Infinity, NaN and negative numbers have no power of two.
-    Value hasNone = bits.compare(arith::CmpIPredicate::uge, magnitude, kF32Inf);
-    Value isNegative = bits.compare(arith::CmpIPredicate::ugt, code, int64_t(1) << 31);
-    result = bits.select(bits.op<arith::OrIOp>(hasNone, isNegative), bits.constant(format.nan),
-                         result);
+    // Half way between two powers is 1.5 times the lower, whose significand 1 is odd: up. Below the
+    // normal numbers of f32 the two are 2^-127 and 2^-126, which lie half as far apart.
+    Value half = bits.select(bits.compare(arith::CmpIPredicate::ult, magnitude, int64_t(1) << kF32Mantissa),
+                             bits.constant(1 << (kF32Mantissa - 2)), bits.constant(1 << (kF32Mantissa - 1)));
+    result = bits.op<arith::ShRUIOp>(Value(bits.op<arith::AddIOp>(magnitude, half)), kF32Mantissa);
+    Value belowZero = arith::AndIOp::create(b, loc, bits.compare(arith::CmpIPredicate::slt, code, 0),
+                                            bits.compare(arith::CmpIPredicate::ne, magnitude, 0));
+    result = bits.select(isNaN, bits.constant(format.nan), result);
+    result = bits.select(belowZero, bits.constant(format.nan), result);
   } else {
     int shift = kF32Mantissa - format.mantissa;
     // Normal numbers: add half a unit, less one for an even neighbour, and cut.

@@ -130,7 +130,7 @@ def disassemble(hsaco: bytes) -> str:
     Raises ``CodegenError`` if ``hsaco`` is not an AMDGPU ELF file.
     """
     try:
-        return _flyCodegen.disassemble(bytes(hsaco)).decode()
+        return _flyCodegen.disassemble(bytes(hsaco)).decode(errors="replace")  # names of symbols may be any bytes
     except RuntimeError as error:
         raise CodegenError(str(error)) from None
 
