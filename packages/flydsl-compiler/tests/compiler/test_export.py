@@ -157,7 +157,9 @@ def test_export_to_c(compiled: Any, tmp_path: Path) -> None:
     program = tmp_path / "program"
     subprocess.run([gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", program, "main.c", "scale.o", "second.o",
                     f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)  # fmt: skip
-    environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942"}
+    # The program passes its own arrays, which HIP does not know.
+    environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942",
+                   "FLYDSL_SIM_HOST_MEMORY": "mapped"}  # fmt: skip
     result = subprocess.run([program], capture_output=True, text=True, env=environment)
     assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
     count, _, text = result.stdout.partition(" ")
@@ -238,7 +240,9 @@ def test_exported_host_code_computes_with_floats_and_prints(load: Any, tmp_path:
     directory = str(simulator_directory())
     subprocess.run([gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "program", "main.c", "host.o",
                     f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)  # fmt: skip
-    environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942"}
+    # The program passes its own arrays, which HIP does not know.
+    environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942",
+                   "FLYDSL_SIM_HOST_MEMORY": "mapped"}  # fmt: skip
     result = subprocess.run([tmp_path / "program"], capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     head, *numbers = result.stdout.splitlines()

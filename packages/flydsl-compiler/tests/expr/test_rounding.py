@@ -62,7 +62,7 @@ def test_small_floats_are_the_nearest_number(cls: Any) -> None:
 
 def test_powers_of_two() -> None:
     one = fx.Float8E8M0FNU
-    assert [one(x).value for x in (1.0, 1.4, 1.6, 3.0, 6.0, 0.0, -0.0)] == [1, 1, 2, 2, 8, 2.0**-127, 2.0**-127]
+    assert [one(x).value for x in (1.0, 1.4, 1.6, 3.0, 6.0, 0.0, -0.0)] == [1, 1, 2, 4, 8, 2.0**-127, 2.0**-127]
     assert one(1.5).value == 2.0 and one(0.75).value == 1.0  # a tie takes the larger
     assert one(1.5 * 2.0**-127).value == 2.0**-126
     for x in (-1.0, math.inf, math.nan, 2.0**128, 1.6 * 2.0**127):

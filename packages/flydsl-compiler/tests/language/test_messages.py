@@ -28,7 +28,7 @@ MISTAKES = {
     "fx.printf('{x}', t)": "placeholders are filled in order",
     "fx.printf('{}', X)": "its number of elements is only known at run time",
     "fx.logical_divide(fx.make_layout(64, 1), fx.make_layout((3, 5), (1, 7)))":
-        r"logical_divide of 64:1 by \(3,5\):\(1,7\): complement: stride 7 of mode 1",
+        r"logical_divide of 64:1 by \(3,5\):\(1,7\): complement of \(3,5\):\(1,7\) up to 64: stride 7 of mode 1",
 }  # fmt: skip
 
 

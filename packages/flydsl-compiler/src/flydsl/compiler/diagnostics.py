@@ -331,11 +331,14 @@ def _dominance_record(chain: tuple[SourceFrame, ...], notes: list[Any]) -> DiagR
 def value_error(error: Any, context: str = "") -> DSLValueError:
     """What an ``MLIRError`` from building one op becomes: its operands do not go together, at the user's line.
 
-    ``context`` says what was asked for, in front of the reason.
+    ``context`` says what was asked for, in front of a reason that does not.
     """
     records = diag_records_from_mlir_error(error)
-    if context and records:
-        records[0] = replace(records[0], message=f"{context}: {records[0].message}")
+    if records:
+        # Layouts in the notation of the algebra, as `context` and the user's own print have them.
+        message = re.sub(r"#fly\.(?:layout|int_tuple|tile)<([^<>]*)>", r"\1", records[0].message)
+        named = context.partition(" of ")[0] + " of "
+        records[0] = replace(records[0], message=message if not context or named in message else f"{context}: {message}")
     return DSLValueError(_elide(str(error)), records)
 
 
