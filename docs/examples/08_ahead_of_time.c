@@ -1,10 +1,12 @@
-/* A program that launches a kernel exported by 08_ahead_of_time.py. Host memory is device memory on the
- * simulator; on a GPU it would come from hipMalloc. */
+/* A program that launches a kernel exported by 08_ahead_of_time.py on arrays of its own. A GPU reaches memory
+ * of the host when it is registered; arrays that stay on the device come from hipMalloc. */
+#include <stddef.h>
 #include <stdio.h>
 
 #include "scale_rows.h"
 
 int hipDeviceSynchronize(void);
+int hipHostRegister(void *memory, size_t bytes, unsigned flags);
 
 enum { kRows = 5, kColumns = 300 };
 
@@ -14,6 +16,10 @@ int main(void) {
     x[i] = (float)(i % 17) - 8.0f;
   for (int r = 0; r < kRows; ++r)
     factors[r] = (float)r + 0.25f;
+  if (hipHostRegister(x, sizeof x, 0) != 0 || hipHostRegister(factors, sizeof factors, 0) != 0) {
+    puts("the arrays cannot be registered");
+    return 1;
+  }
 
   scale_rows_x_layout_t x_layout = {.shape = {kRows, kColumns}, .stride = {kColumns}};
   scale_rows_factors_layout_t factors_layout = {.shape = {kRows}};

@@ -121,7 +121,8 @@ def attention_kernel(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, Out: fx.Tensor, r
             scores.store(fx.Vector.from_elements(masked, fx.Float32))
 
     sums.fill(0.0)
-    largest = fx.reduce(scores_of.make_fragment_C((BN, BM)), 0, "MAX")  # for its layout
+    scores.fill(0.0)
+    largest = fx.reduce(scores, 0, "MAX")  # for its layout
     total = fx.make_fragment_like(largest)
     largest.fill(-1e30)  # finite: a row of which all is hidden gives exp2(-inf), not NaN
     total.fill(0.0)

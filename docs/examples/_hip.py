@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import flydsl.runtime as rt
 
+_HOST = 1  # DLPack's number for memory of the host
+
 
 def call(function: str, *arguments) -> None:
     """Call a HIP function; RuntimeError names it if it does not return hipSuccess."""
@@ -24,13 +26,21 @@ class Module:
         call("hipModuleLoadData", ctypes.byref(self.handle), code_object)
 
     def launch(self, kernel: str, grid: int, block: int, *tensors) -> None:
-        """Launch a kernel whose arguments are pointers to these tensors, and wait for it."""
+        """Launch a kernel whose arguments are pointers to these contiguous tensors, and wait for it."""
         function = ctypes.c_void_p()
         call("hipModuleGetFunction", ctypes.byref(function), self.handle, kernel.encode())
-        pointers = [ctypes.c_void_p(rt.describe_tensor(t).data) for t in tensors]
+        seen = [rt.describe_tensor(t) for t in tensors]
+        pointers = [ctypes.c_void_p(t.data) for t in seen]
         parameters = (ctypes.c_void_p * len(pointers))(*[ctypes.addressof(p) for p in pointers])
-        call("hipModuleLaunchKernel", function, grid, 1, 1, block, 1, 1, 0, None, parameters, None)
-        rt.synchronize()
+        host = [(p, t.nbytes) for p, t, info in zip(pointers, tensors, seen, strict=True) if info.device_type == _HOST]
+        for pointer, size in host:  # without it, memory of the host is out of a GPU's reach
+            call("hipHostRegister", pointer, ctypes.c_size_t(size), 0)
+        try:
+            call("hipModuleLaunchKernel", function, grid, 1, 1, block, 1, 1, 0, None, parameters, None)
+            rt.synchronize()
+        finally:
+            for pointer, _ in host:
+                call("hipHostUnregister", pointer)
 
 
 class Graph:

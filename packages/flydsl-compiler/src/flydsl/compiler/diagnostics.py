@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import linecache
+import re
 import sys
 import traceback
 import warnings
@@ -338,7 +339,8 @@ def value_error(error: Any, context: str = "") -> DSLValueError:
         # Layouts in the notation of the algebra, as `context` and the user's own print have them.
         message = re.sub(r"#fly\.(?:layout|int_tuple|tile)<([^<>]*)>", r"\1", records[0].message)
         named = context.partition(" of ")[0] + " of "
-        records[0] = replace(records[0], message=message if not context or named in message else f"{context}: {message}")
+        said = not context or named in message
+        records[0] = replace(records[0], message=message if said else f"{context}: {message}")
     return DSLValueError(_elide(str(error)), records)
 
 
