@@ -5,6 +5,7 @@
 #include "LauncherObject.h"
 #include "Scalars.h"
 #include "TensorView.h"
+#include "TorchTensors.h"
 
 #include <climits>
 #include <cstdlib>
@@ -121,6 +122,12 @@ BoundArguments::~BoundArguments() {
     Py_DECREF(object);
 }
 
+void BoundArguments::countStores() {
+  if (!torchCountStores(written, writtenCount))
+    throw nb::python_error();
+  writtenCount = 0;
+}
+
 void BoundArguments::bindTensor(size_t index, PyObject *object, const DevicePolicy &policy) {
   TensorView view;
   ViewResult result = viewTensor(object, view);
@@ -215,6 +222,15 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
   if (spec.stored && view.readOnly)
     fail(PyExc_ValueError, "the array is read-only and the kernel stores to it; pass a writeable one "
                            "(for example array.copy())");
+  if (spec.stored && view.torch) {
+    if (!torchAllowsStore(view.torch))
+      raiseWithPrefix(index);
+    if (policy.check) {
+      if (writtenCount == kInlineSlots)
+        countStores();
+      written[writtenCount++] = view.torch;
+    }
+  }
 
   if (spec.maxBytes && !empty) {
     __int128 span = 1;
@@ -294,6 +310,8 @@ void BoundArguments::bind(PyObject *const *args, const TensorView *const *views,
     }
     bindObject(i, object, policy);
   }
+  if (writtenCount)
+    countStores();
 }
 
 } // namespace flydsl::runtime

@@ -43,6 +43,7 @@ private:
   void bindObject(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindTensor(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindView(size_t index, const TensorView &view, const DevicePolicy &policy);
+  void countStores(); ///< of `written`, which is empty then
   [[noreturn]] void fail(PyObject *type, size_t index, const std::string &what) const;
   std::string prefix(size_t index) const;
   [[noreturn]] void raiseWithPrefix(size_t index) const;
@@ -60,6 +61,8 @@ private:
   std::unique_ptr<ArgValue[]> heapSlots;
   std::unique_ptr<int64_t[]> heapDims;
   std::vector<PyObject *> kept;
+  PyObject *written[kInlineSlots]; ///< torch tensors that a kernel stores to (borrowed)
+  size_t writtenCount = 0;
 };
 
 /// Raises TypeError that \p found arguments were passed.

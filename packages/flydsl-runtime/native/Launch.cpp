@@ -101,7 +101,7 @@ TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
       continue;
     const int64_t size = spec.dtype.bytes();
     if (named < kInlineRanges)
-      arguments[named++] = {spec.name.c_str(), spec.dtype.frameworkName(),
+      arguments[named++] = {spec.name.c_str(), spec.dtypeName,
                             reinterpret_cast<const void *>(values[i].bits),
                             static_cast<uint32_t>(size), static_cast<uint32_t>(spec.rank),
                             values[i].shape, values[i].strides};

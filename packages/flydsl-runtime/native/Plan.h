@@ -37,6 +37,7 @@ struct ArgSpec {
 
   // Tensor.
   DType dtype;
+  const char *dtypeName = nullptr; ///< the libraries' spelling of it, for messages
   int rank = 0;
   std::vector<int64_t> shape;      ///< extent or kDynamic
   std::vector<int64_t> strides;    ///< stride in elements or kDynamic

@@ -103,6 +103,7 @@ void parseTensor(nb::handle data, const std::string &where, ArgSpec &spec) {
   spec.dtype = DType::parse(dtype);
   if (!spec.dtype.valid())
     fail(where, "unknown dtype '" + dtype + "'");
+  spec.dtypeName = spec.dtype.frameworkName();
   int64_t rank = toInt(field(data, "rank", where), where + ".rank");
   if (rank < 0 || rank > kMaxRank)
     fail(where, "rank must be between 0 and " + std::to_string(kMaxRank));
