@@ -43,7 +43,6 @@ private:
   void bindObject(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindTensor(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindView(size_t index, const TensorView &view, const DevicePolicy &policy);
-  void countStores(); ///< of `written`, which is empty then
   [[noreturn]] void fail(PyObject *type, size_t index, const std::string &what) const;
   std::string prefix(size_t index) const;
   [[noreturn]] void raiseWithPrefix(size_t index) const;
@@ -58,10 +57,12 @@ private:
   int64_t *dims;
   ArgValue inlineSlots[kInlineSlots];
   int64_t inlineDims[kInlineDims];
+  PyObject *inlineWritten[kInlineSlots];
   std::unique_ptr<ArgValue[]> heapSlots;
   std::unique_ptr<int64_t[]> heapDims;
+  std::unique_ptr<PyObject *[]> heapWritten;
   std::vector<PyObject *> kept;
-  PyObject *written[kInlineSlots]; ///< torch tensors that a kernel stores to (borrowed)
+  PyObject **written; ///< torch tensors that a kernel stores to (borrowed)
   size_t writtenCount = 0;
 };
 
