@@ -284,3 +284,44 @@ def test_producers_that_lie(load: Any, device: None, lie: dict[str, int]) -> Non
             module.run(Producer(**lie), y)
         module.run(Producer(), y)
         np.testing.assert_array_equal(y, X)
+
+
+STORES = {
+    "buffer resource": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y), i)",
+    "masked": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y), i, mask=i < 8)",
+    "buffer of a size": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y, num_records_bytes=256), i)",
+    "size of another": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y, "
+    "num_records_bytes=fx.Int64(X.shape[0]) * 4), i)",
+    "address": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource_from_addr("
+    "buffer_ops.extract_base_index(Y)), i)",
+    "part": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource("
+    "fx.logical_divide(Y, fx.make_layout(64, 1))[None, 0]), i)",
+    "LLVM pointer": "llvm.StoreOp(v.ir_value(), buffer_ops.get_element_ptr(buffer_ops._base_pointer(Y), i * 4))",
+    "carried": "r = buffer_ops.create_buffer_resource(Y)\n"
+    "    for _ in range(X.shape[0] // 64):\n        buffer_ops.buffer_store(v, r, i)",
+}
+
+
+@pytest.mark.parametrize("how", STORES)
+def test_stores_by_address(load: Any, device: None, how: str) -> None:
+    """An array is stored to by whatever way its address takes; sizes and offsets of others do not count."""
+    module = load(f"""
+from flydsl.expr import buffer_ops
+from flydsl._mlir.dialects import llvm
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    i = fx.Int32(fx.thread_idx.x)
+    v = X[i]
+    {STORES[how]}
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+""")
+    x, y, frozen = X.copy(), poisoned(), poisoned()
+    x.flags.writeable = frozen.flags.writeable = False
+    for run in (module.run, module.run, flyc.compile(module.run, x, y)):
+        y[:] = -7
+        run(x, y)
+        np.testing.assert_array_equal(y, np.where(np.arange(64) < 8, X, -7) if how == "masked" else X)
+        with pytest.raises(ValueError, match="argument 'Y'.*read-only"):
+            run(x, frozen)

@@ -25,6 +25,7 @@ from .launch import attribute_dict, check_smem, dims, emit_launch, resolve_block
 from .protocol import construct_from_ir_values, extract_to_ir_values
 from .signature import Parameters, is_compile_time, is_number_for_tensor
 from .state import is_dynamic
+from .stores import raw_stores
 
 __all__ = [
     "CompilationContext", "KernelFunction", "KernelLauncher", "create_gpu_func", "create_gpu_module",
@@ -241,7 +242,8 @@ class KernelLauncher:
             raise
         allocator = scope.get("shared_allocator")
         wanted = None if allocator is None or allocator.is_static else allocator.allocated_bytes
-        return symbol, types, wanted, scope.get("buffer_arguments", set()), scope.get("stored_arguments", set())
+        stored = scope.get("stored_arguments", set()) | raw_stores(block)
+        return symbol, types, wanted, scope.get("buffer_arguments", set()), stored
 
     def _rebuild(self, values: list[Any]) -> dict[str, Any]:
         arguments = dict(self.arguments)
