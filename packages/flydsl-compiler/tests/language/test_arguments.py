@@ -325,3 +325,56 @@ def run(X: fx.Tensor, Y: fx.Tensor):
         np.testing.assert_array_equal(y, np.where(np.arange(64) < 8, X, -7) if how == "masked" else X)
         with pytest.raises(ValueError, match="argument 'Y'.*read-only"):
             run(x, frozen)
+
+
+TABLES = {
+    "element": "buffer_ops.create_buffer_resource_from_addr(P[1])",
+    "sum": "buffer_ops.create_buffer_resource_from_addr(P[1] + fx.Int64(X.shape[0]) * 0)",
+    "chosen": "buffer_ops.create_buffer_resource_from_addr((X.shape[0] > 3).select(P[1], P[0]))",
+    "resource": "buffer_ops.create_buffer_resource_from_addr(buffer_ops.buffer_load("
+    "buffer_ops.create_buffer_resource(P), 1, vec_width=1, dtype=fx.Int64))",
+    "uniform": "buffer_ops.create_buffer_resource_from_addr(rocdl.readfirstlane(fx.Int64.ir_type, P[1]))",
+    "part": "buffer_ops.create_buffer_resource_from_addr(fx.logical_divide(P, fx.make_layout(1, 1))[0, 1])",
+}
+
+
+@pytest.mark.parametrize("how", TABLES)
+@pytest.mark.parametrize("sign", ["int64", "uint64"])
+def test_tables_of_pointers(load: Any, device: None, how: str, sign: str) -> None:
+    """A kernel may write where the elements of a 64-bit integer tensor point."""
+    module = load(f"""
+from flydsl.expr import buffer_ops, rocdl
+@flyc.kernel
+def k(P: fx.Tensor, X: fx.Tensor):
+    i = fx.Int32(fx.thread_idx.x)
+    buffer_ops.buffer_store(X[i], {TABLES[how]}, i)
+@flyc.jit
+def run(P: fx.Tensor, X: fx.Tensor):
+    k(P, X).launch(grid=1, block=64)
+""")
+    outputs = np.full((2, 64), -7, np.float32)
+    table = np.array([row.ctypes.data for row in outputs], sign)
+    module.run(table, X)
+    np.testing.assert_array_equal(outputs, [[-7] * 64, X])
+
+
+@pytest.mark.parametrize(
+    "use", ["X[P[0].to(fx.Int32)] = 1.0", "buffer_ops.buffer_store(fx.Float32(1.0), buffer_ops."
+            "create_buffer_resource_from_addr(fx.Int64(buffer_ops.extract_base_index(X)) + P[0] * 4), 0)"]
+)  # fmt: skip
+def test_integers_that_are_no_addresses(load: Any, device: None, use: str) -> None:
+    """Indices are not pointers: the memory of such a launch stays that of its arguments."""
+    module = load(f"""
+from flydsl.expr import buffer_ops
+@flyc.kernel
+def k(P: fx.Tensor, X: fx.Tensor):
+    {use}
+@flyc.jit
+def run(P: fx.Tensor, X: fx.Tensor):
+    k(P, X).launch(grid=1, block=1)
+""")
+    x = poisoned()
+    module.run(np.array([3]), x)
+    np.testing.assert_array_equal(np.flatnonzero(x == 1), [3])
+    entries = module.run.last_compiled.artifact.plan["args"]
+    assert [e.get("addresses", False) for e in entries[:2]] == [False, False]
