@@ -126,14 +126,32 @@ def make_tensor():
     new_capsule.restype = ctypes.py_object
     new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
-    def make(device_type, code, bits, lanes=1, shape=(2, 3), byte_offset=0):
-        extents = (ctypes.c_int64 * len(shape))(*shape)
+    def make(device_type, code, bits, lanes=1, shape=(2, 3), byte_offset=0, **fields):
+        extents = (ctypes.c_int64 * len(shape))(*shape) if shape else None
         dtype = (code, bits, lanes)
-        tensor = _DLTensor(0x1000, device_type, 0, len(shape), *dtype, extents, None, byte_offset, None, None)
+        tensor = _DLTensor(0x1000, device_type, 0, len(shape or (2, 3)), *dtype, extents, None, byte_offset, None, None)
+        for name, value in fields.items():
+            setattr(tensor, name, value)
         alive.append((extents, tensor))
         return fly.DLTensorAdaptor(new_capsule(ctypes.addressof(tensor), b"dltensor", None))
 
     return make
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"ndim": 1000}, "rank 1 to 32, got rank 1000"),
+        ({"ndim": -3}, "rank 1 to 32, got rank -3"),
+        ({"ndim": 2**31 - 1}, "rank 1 to 32, got rank 2147483647"),
+        ({"shape": None}, "no shape"),
+        ({"shape": (2, -3)}, r"dimension 1 is negative \(-3\)"),
+        ({"shape": (2**40, 2**40)}, "larger than the address space"),
+    ],
+)
+def test_dltensor_of_producers_that_lie(make_tensor, fields, text):
+    with pytest.raises(ValueError, match=text):
+        make_tensor(1, 2, 32, **fields)
 
 
 @pytest.mark.parametrize(("device", "space"), [(1, 0), (2, 1), (3, 1), (10, 1), (11, 1), (13, 1)])

@@ -5,6 +5,7 @@
 #include "LauncherObject.h"
 #include "Scalars.h"
 #include "TensorView.h"
+#include "TorchTensors.h"
 
 #include <climits>
 #include <cstdlib>
@@ -105,10 +106,13 @@ void raiseCountError(const Plan &plan, size_t found) {
 }
 
 BoundArguments::BoundArguments(const LauncherState &launcher)
-    : launcher(launcher), plan(launcher.plan), slots(inlineSlots), dims(inlineDims) {
+    : launcher(launcher), plan(launcher.plan), slots(inlineSlots), dims(inlineDims),
+      written(inlineWritten) {
   if (plan.args.size() > kInlineSlots) {
     heapSlots = std::make_unique<ArgValue[]>(plan.args.size());
     slots = heapSlots.get();
+    heapWritten = std::make_unique<PyObject *[]>(plan.args.size());
+    written = heapWritten.get();
   }
   if (plan.dimSlots > kInlineDims) {
     heapDims = std::make_unique<int64_t[]>(plan.dimSlots);
@@ -151,7 +155,12 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
   auto fail = [&](PyObject *type, const std::string &what) { this->fail(type, index, what); };
   if (!accepts(spec.dtype, view.dtype))
     fail(PyExc_TypeError,
-         "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str());
+         "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str() +
+             (spec.dtype.code == TypeCode::Int && view.dtype.code == TypeCode::UInt &&
+                      spec.dtype.bits == view.dtype.bits
+                  ? ": the kernel was compiled for signed numbers; compile it for an array of this "
+                    "dtype, or pass a signed view of the memory"
+                  : ""));
   if (view.rank != spec.rank)
     fail(PyExc_ValueError, "expected a tensor of rank " + std::to_string(spec.rank) +
                                ", got rank " + std::to_string(view.rank) + " with shape " +
@@ -215,6 +224,11 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
   if (spec.stored && view.readOnly)
     fail(PyExc_ValueError, "the array is read-only and the kernel stores to it; pass a writeable one "
                            "(for example array.copy())");
+  if (spec.stored && view.torch) {
+    if (!torchAllowsStore(view.torch))
+      raiseWithPrefix(index);
+    written[writtenCount++] = view.torch;
+  }
 
   if (spec.maxBytes && !empty) {
     __int128 span = 1;
@@ -294,6 +308,8 @@ void BoundArguments::bind(PyObject *const *args, const TensorView *const *views,
     }
     bindObject(i, object, policy);
   }
+  if (writtenCount && policy.check && !torchCountStores(written, writtenCount))
+    throw nb::python_error();
 }
 
 } // namespace flydsl::runtime

@@ -57,9 +57,13 @@ private:
   int64_t *dims;
   ArgValue inlineSlots[kInlineSlots];
   int64_t inlineDims[kInlineDims];
+  PyObject *inlineWritten[kInlineSlots];
   std::unique_ptr<ArgValue[]> heapSlots;
   std::unique_ptr<int64_t[]> heapDims;
+  std::unique_ptr<PyObject *[]> heapWritten;
   std::vector<PyObject *> kept;
+  PyObject **written; ///< torch tensors that a kernel stores to (borrowed)
+  size_t writtenCount = 0;
 };
 
 /// Raises TypeError that \p found arguments were passed.

@@ -58,13 +58,13 @@ struct DType {
 };
 
 /// True if an array of \p found can be passed where the kernel was compiled for \p expected.
-/// Integers of the compiler are signless ("i32"), so both signs of a width pass; "u32" takes only
-/// unsigned ones.
+/// A sign decides what quotients, comparisons and conversions mean, so "i32" takes no unsigned
+/// array. Only "i8" does: it is the byte in which packed and narrow elements travel, and libraries
+/// hold such memory as int8 and uint8 alike.
 inline bool accepts(DType expected, DType found) {
   if (expected == found)
     return true;
-  return expected.code == TypeCode::Int && found.code == TypeCode::UInt &&
-         expected.bits == found.bits;
+  return expected == DType{TypeCode::Int, 8} && found == DType{TypeCode::UInt, 8};
 }
 
 } // namespace flydsl::runtime

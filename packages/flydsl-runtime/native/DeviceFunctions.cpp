@@ -259,7 +259,12 @@ void registerDeviceFunctions(nb::module_ &m) {
     blocking("hipDeviceSynchronize", [](const HipApi &api) { return api.deviceSynchronize(); });
   });
   m.def("describe_tensor", &describeTensor);
-  m.def("dtype_bytes", [](const std::string &name) { return DType::parse(name).bytes(); });
+  m.def("dtype_bytes", [](const std::string &name) {
+    const DType type = DType::parse(name);
+    if (!type.valid())
+      throw nb::type_error(("unknown element type " + name).c_str());
+    return type.bytes();
+  });
 
   m.def("malloc", &allocate);
   m.def("free", [](uint64_t address) {

@@ -73,11 +73,13 @@ void packKernelArgs(const LaunchSpec &spec, const int64_t *regs, char *buffer) {
   }
 }
 
-/// Whether an argument passes an address: a pointer that is not null, or a 64-bit integer that is too
-/// large for a count. Then the memory of any live array may be meant.
+/// Whether an argument passes an address: a pointer that is not null, a 64-bit integer that is too
+/// large for a count, or a tensor of pointers. Then the memory of any live array may be meant.
 static bool passesAddress(const ArgSpec &spec, const ArgValue &value) {
   if (spec.kind == ArgKind::Pointer)
     return value.bits != 0;
+  if (spec.kind == ArgKind::Tensor)
+    return spec.addresses;
   const bool wide = spec.scalar == ScalarType::I64 || spec.scalar == ScalarType::U64;
   return spec.kind == ArgKind::Scalar && wide && value.bits >> 32 != 0 && int64_t(value.bits) > 0;
 }
@@ -101,7 +103,7 @@ TensorRanges::TensorRanges(const Plan &plan, const ArgValue *values) {
       continue;
     const int64_t size = spec.dtype.bytes();
     if (named < kInlineRanges)
-      arguments[named++] = {spec.name.c_str(), spec.dtype.frameworkName(),
+      arguments[named++] = {spec.name.c_str(), spec.dtypeName,
                             reinterpret_cast<const void *>(values[i].bits),
                             static_cast<uint32_t>(size), static_cast<uint32_t>(spec.rank),
                             values[i].shape, values[i].strides};

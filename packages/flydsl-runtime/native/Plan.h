@@ -37,6 +37,7 @@ struct ArgSpec {
 
   // Tensor.
   DType dtype;
+  const char *dtypeName = nullptr; ///< the libraries' spelling of it, for messages
   int rank = 0;
   std::vector<int64_t> shape;      ///< extent or kDynamic
   std::vector<int64_t> strides;    ///< stride in elements or kDynamic
@@ -46,6 +47,7 @@ struct ArgSpec {
   int64_t align = 1;               ///< bytes; also for pointers
   int64_t maxBytes = 0;            ///< a larger tensor is refused; 0: any size
   bool stored = false;             ///< a kernel stores to it: read-only memory is refused
+  bool addresses = false;          ///< its elements are addresses that a kernel uses
   size_t dimOffset = 0;            ///< first slot in the per-call shape/stride storage
 
   // Scalar.

@@ -103,6 +103,7 @@ void parseTensor(nb::handle data, const std::string &where, ArgSpec &spec) {
   spec.dtype = DType::parse(dtype);
   if (!spec.dtype.valid())
     fail(where, "unknown dtype '" + dtype + "'");
+  spec.dtypeName = spec.dtype.frameworkName();
   int64_t rank = toInt(field(data, "rank", where), where + ".rank");
   if (rank < 0 || rank > kMaxRank)
     fail(where, "rank must be between 0 and " + std::to_string(kMaxRank));
@@ -125,6 +126,14 @@ void parseTensor(nb::handle data, const std::string &where, ArgSpec &spec) {
       fail(where, "index_width must be 32 or 64");
 }
 
+/// An optional bool, false if it is not there.
+bool flag(nb::handle data, const char *name, const std::string &where) {
+  nb::object value = optionalField(data, name);
+  if (!value.is_none() && !PyBool_Check(value.ptr()))
+    fail(where, std::string(name) + " must be a bool");
+  return value.ptr() == Py_True;
+}
+
 ArgSpec parseArg(nb::handle data, const std::string &where) {
   if (!PyDict_Check(data.ptr()))
     fail(where, "expected a dictionary");
@@ -139,12 +148,8 @@ ArgSpec parseArg(nb::handle data, const std::string &where) {
   nb::object maxBytes = optionalField(data, "max_bytes");
   if (!maxBytes.is_none())
     spec.maxBytes = toInt(maxBytes, where + ".max_bytes");
-  nb::object stored = optionalField(data, "stored");
-  if (!stored.is_none()) {
-    if (!PyBool_Check(stored.ptr()))
-      fail(where, "stored must be a bool");
-    spec.stored = stored.ptr() == Py_True;
-  }
+  spec.stored = flag(data, "stored", where);
+  spec.addresses = flag(data, "addresses", where);
 
   if (kind == "tensor") {
     spec.kind = ArgKind::Tensor;

@@ -2,6 +2,9 @@
 
 #include "TensorView.h"
 
+#include "TorchTensors.h"
+
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -40,12 +43,15 @@ constexpr int kNumpyWriteable = 0x0400; // NPY_ARRAY_WRITEABLE
 static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "64-bit platforms only");
 
 /// How a type of tensor is read.
-enum class Source { None, Wrapper, Numpy, TorchAttributes, ExchangeApi, DlpackMethod, Capsule };
+enum class Source {
+  None, Wrapper, Numpy, MaskedNumpy, TorchAttributes, ExchangeApi, DlpackMethod, Capsule
+};
 
 struct TypeInfo {
   PyTypeObject *type = nullptr; ///< kept alive, so that its address is not reused
   Source source = Source::None;
   bool custom = false;
+  bool torch = false; ///< a torch.Tensor
   const dlpack::ExchangeApi *api = nullptr;
 };
 
@@ -135,8 +141,22 @@ bool numpyLayoutIsKnown(PyTypeObject *arrayType) {
   return known;
 }
 
+/// Whether arrays of this type have values that are not valid. No such array exists before its
+/// module is imported.
+bool isMaskedArray(PyTypeObject *type) {
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy.ma");
+  PyObject *masked = module ? PyObject_GetAttrString(module, "MaskedArray") : nullptr;
+  PyErr_Clear();
+  const bool found = masked && PyType_Check(masked) &&
+                     PyType_IsSubtype(type, reinterpret_cast<PyTypeObject *>(masked));
+  Py_XDECREF(masked);
+  return found;
+}
+
 Source classify(PyTypeObject *type, const dlpack::ExchangeApi *&api) {
   PyTypeObject *array = numpyArrayType();
+  if (array && type != array && isMaskedArray(type))
+    return Source::MaskedNumpy;
   if (array && PyType_IsSubtype(type, array) && numpyLayoutIsKnown(array))
     return Source::Numpy;
   if (type == &PyCapsule_Type)
@@ -178,6 +198,7 @@ TypeInfo lookUp(PyTypeObject *type) {
   TypeInfo entry;
   entry.type = type;
   entry.source = classify(type, entry.api);
+  entry.torch = isTorchTensorType(type);
   for (PyTypeObject *reserved : reservedTypes())
     entry.custom |= PyType_IsSubtype(type, reserved) != 0;
   // Programs that pass ever new classes must not grow the cache.
@@ -241,6 +262,34 @@ ViewResult viewNumpy(PyObject *object, TensorView &view) {
   return ViewResult::Ok;
 }
 
+/// Whether extents and strides can be those of memory: every offset has to fit in 64 bits. Their
+/// arithmetic need not look for overflows then. Sets a ValueError if not.
+bool checkExtents(const TensorView &view) {
+  int64_t compact = view.dtype.bytes(), span = 0;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    const int64_t extent = view.shape[i];
+    if (extent < 0) {
+      PyErr_Format(PyExc_ValueError, "the extent of dimension %d is negative (%lld)", i,
+                   static_cast<long long>(extent));
+      return false;
+    }
+    int64_t reach = 0;
+    const bool large =
+        view.strides
+            ? view.strides[i] == INT64_MIN ||
+                  __builtin_mul_overflow(std::abs(view.strides[i]) * (extent > 1), extent, &reach) ||
+                  __builtin_mul_overflow(reach, view.dtype.bytes(), &reach) ||
+                  __builtin_add_overflow(span, reach, &span)
+            : extent != 0 && __builtin_mul_overflow(compact, extent, &compact);
+    if (large) {
+      PyErr_Format(PyExc_ValueError, "extent %lld of dimension %d makes the tensor larger than the "
+                                     "address space", static_cast<long long>(extent), i);
+      return false;
+    }
+  }
+  return true;
+}
+
 ViewResult viewDlpack(const dlpack::Tensor &tensor, TensorView &view) {
   view.dtype = {static_cast<TypeCode>(tensor.dtype.code), tensor.dtype.bits};
   if (tensor.dtype.lanes != 1) {
@@ -252,7 +301,17 @@ ViewResult viewDlpack(const dlpack::Tensor &tensor, TensorView &view) {
   view.rank = tensor.ndim;
   view.shape = tensor.shape;
   view.strides = tensor.strides;
-  return ViewResult::Ok;
+  if (tensor.ndim < 0 || tensor.ndim > kMaxRank) {
+    PyErr_Format(PyExc_ValueError, "expected a DLPack tensor of rank 0 to %d, got rank %d",
+                 static_cast<int>(kMaxRank), static_cast<int>(tensor.ndim));
+    return ViewResult::Error;
+  }
+  if (tensor.ndim > 0 && !tensor.shape) {
+    PyErr_Format(PyExc_ValueError, "the DLPack tensor has rank %d but no shape (null pointer)",
+                 static_cast<int>(tensor.ndim));
+    return ViewResult::Error;
+  }
+  return checkExtents(view) ? ViewResult::Ok : ViewResult::Error;
 }
 
 ViewResult viewCapsule(PyObject *capsule, TensorView &view) {
@@ -384,7 +443,7 @@ ViewResult viewTorch(PyObject *object, TensorView &view) {
   view.rank = rank;
   view.shape = view.dims;
   view.strides = view.dims + kMaxRank;
-  return ViewResult::Ok;
+  return checkExtents(view) ? ViewResult::Ok : ViewResult::Error;
 }
 
 } // namespace
@@ -392,8 +451,17 @@ ViewResult viewTorch(PyObject *object, TensorView &view) {
 ViewResult viewTensor(PyObject *object, TensorView &view) {
   PyTypeObject *type = Py_TYPE(object);
   TypeInfo info = lookUp(type);
+  if (info.torch) {
+    if (!torchMemoryIsValue(object))
+      return ViewResult::Error;
+    view.torch = object;
+  }
   switch (info.source) {
   case Source::Numpy: return viewNumpy(object, view);
+  case Source::MaskedNumpy:
+    PyErr_SetString(PyExc_TypeError, "a masked array has values that are not valid: pass "
+                                     ".filled(value), or .data and .mask");
+    return ViewResult::Error;
   case Source::ExchangeApi: return viewExchange(object, info.api, view);
   case Source::TorchAttributes: return viewTorch(object, view);
   case Source::DlpackMethod: return viewDlpackMethod(object, view);

@@ -24,6 +24,7 @@ struct TensorView {
   const int64_t *strides;  ///< null means compact row-major
   int64_t strideUnit = 1;  ///< bytes per stride unit for strides in bytes, else 1
   bool readOnly = false;   ///< its library says that it must not be written
+  PyObject *torch = nullptr; ///< the torch tensor itself (borrowed), see TorchTensors.h
   PyObject *owner = nullptr; ///< new reference that must outlive the view, or null
   int64_t dims[2 * kMaxRank];
 };
@@ -37,6 +38,8 @@ enum class ViewResult {
 
 /// Views \p object: a NumPy array, a torch tensor, a DLPack producer (C exchange API,
 /// `__dlpack__` or a capsule). Known types take no Python call or few; a type is classified once.
+/// An error for tensors whose memory does not hold their values (negative and conjugate views,
+/// masked arrays) and for producers whose description cannot be true.
 ViewResult viewTensor(PyObject *object, TensorView &view);
 
 /// How a value takes part in the key of a call, see Dispatcher.

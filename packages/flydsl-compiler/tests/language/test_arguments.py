@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 import pytest
 
 import flydsl.compiler as flyc
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensor, to make DLPack capsules of any content."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
+        ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+CAPSULE_NAME = ctypes.c_char_p(b"dltensor")  # a capsule keeps a pointer to its name
 
 COPY = """
 @flyc.kernel
@@ -155,3 +170,211 @@ def test_memory_that_does_not_hold_the_values(load: Any, device: None) -> None:
         module.run(torch._neg_view(torch.from_numpy(X)), torch.zeros(64))
     with pytest.raises(TypeError, match="lazy view.*resolve_conj"):
         flyc.from_torch_tensor(torch.zeros(4, dtype=torch.complex64).conj())
+
+
+def refused() -> dict[str, tuple[Any, Any, str]]:
+    """(X, Y, message) of calls of COPY that no path may answer."""
+    frozen = poisoned()
+    frozen.flags.writeable = False
+    cases: dict[str, tuple[Any, Any, str]] = {
+        "masked": (np.ma.masked_array(X, mask=X > 0.5), poisoned(), "masked array"),
+        "read-only": (X, frozen, "read-only"),
+        "bytes": (X, np.frombuffer(bytes(256), np.float32), "read-only"),
+        "read-only, wrapped": (X, flyc.from_dlpack(frozen), "read-only"),
+    }
+    try:
+        import torch
+    except ImportError:
+        return cases
+    x, y = torch.from_numpy(X), torch.zeros(64)
+    meta, leaf = torch.zeros(64, device="meta"), torch.zeros(64, requires_grad=True)
+    return cases | {
+        "negative": (torch._neg_view(x), y, "lazy view.*resolve_neg"),
+        "part of a conjugate": (torch.complex(x, x).conj().imag, y, "lazy view.*resolve_neg"),
+        "negative output": (x, torch._neg_view(y), "lazy view.*resolve_neg"),
+        "leaf": (x, leaf, "leaf that requires grad"),
+        "leaf, wrapped": (x, flyc.from_torch_tensor(leaf), "leaf that requires grad"),
+        "parameter": (x, torch.nn.Parameter(y.clone()), "leaf that requires grad"),
+        "meta": (meta, y, "meta"),
+        "sparse": (x.to_sparse(), y, "storage"),
+    }
+
+
+@pytest.mark.parametrize("case", refused())
+@pytest.mark.parametrize("path", ["first call", "later call", "compiled"])
+def test_every_path_refuses_alike(load: Any, device: None, path: str, case: str) -> None:
+    """What the first call of a function refuses, later calls and a compiled function refuse too."""
+    module = load(COPY)
+    x, y, message = refused()[case]
+    run = module.run
+    if path != "first call":
+        torch = pytest.importorskip("torch")
+        for a, b in ((X, poisoned()), (torch.from_numpy(X), torch.zeros(64))):
+            wrapped = flyc.from_dlpack(b) if isinstance(b, np.ndarray) else flyc.from_torch_tensor(b)
+            for out in (b, wrapped):
+                run(a, out)
+    if path == "compiled":
+        run = flyc.compile(module.run, X, poisoned())
+    with pytest.raises((TypeError, ValueError), match=message) as info:
+        run(x, y)
+    assert "argument '" in str(info.value)
+
+
+def test_gradients_see_what_a_kernel_overwrote(load: Any, device: None) -> None:
+    torch = pytest.importorskip("torch")
+    module = load(COPY)
+    for run in (module.run, module.run, flyc.compile(module.run, torch.zeros(64), torch.zeros(64))):
+        weights, data = torch.ones(64, requires_grad=True), torch.ones(64)
+        total = (weights * data).sum()
+        run(torch.zeros(64), data)  # the backward pass needs the ones
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            total.backward()
+        run(weights, data)  # reading needs no gradient
+        np.testing.assert_array_equal(data, np.ones(64))
+        with torch.no_grad():
+            run(torch.full((64,), 3.0), weights)
+        assert weights._version == 1 and bool((weights == 3).all())
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64])
+def test_signs_of_arrays_decide_the_specialisation(load: Any, device: None, bits: int) -> None:
+    """A function compiled for signed numbers refuses unsigned ones, whose quotients are others; a call specialises."""
+    module = load("""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    Y[fx.thread_idx.x] = (X[fx.thread_idx.x] // 3).to(fx.Float32)
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+""")
+    x = np.random.default_rng(3).integers(0, 2**bits, 64, f"uint{bits}")
+    signed = x.view(f"int{bits}")
+    for data in (signed, x, signed, x):
+        y = poisoned()
+        module.run(data, y)
+        np.testing.assert_array_equal(y, (data // 3).astype(np.float32))
+    compiled = flyc.compile(module.run, signed, poisoned())
+    compiled(signed, y)
+    with pytest.raises(TypeError, match=f"expected a tensor of dtype i{bits}, got dtype u{bits}.*signed"):
+        compiled(x, y)
+    with pytest.raises(TypeError, match=f"expected a tensor of dtype u{bits}, got dtype i{bits}"):
+        flyc.compile(module.run, x, poisoned())(signed, y)
+
+
+@pytest.mark.parametrize("lie", [{"ndim": 1000}, {"ndim": -3}, {"ndim": 2**31 - 1}, {"shape": 0}])
+def test_producers_that_lie(load: Any, device: None, lie: dict[str, int]) -> None:
+    """What `__dlpack__` says is checked before it is believed, in the first call and after it."""
+    module = load(COPY)
+    y = poisoned()
+
+    class Producer:
+        def __init__(self, **fields: int) -> None:
+            self.shape = (ctypes.c_int64 * 1)(64)
+            self.managed = Managed(X.ctypes.data, 1, 0, 1, 2, 32, 1, ctypes.addressof(self.shape), None, 0, None, None)
+            for name, value in fields.items():
+                setattr(self.managed, name, value)
+
+        def __dlpack__(self, **_: Any) -> Any:
+            new = ctypes.pythonapi.PyCapsule_New
+            new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+            return new(ctypes.addressof(self.managed), CAPSULE_NAME, None)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="argument 'X'.*rank"):
+            module.run(Producer(**lie), y)
+        module.run(Producer(), y)
+        np.testing.assert_array_equal(y, X)
+
+
+STORES = {
+    "buffer resource": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y), i)",
+    "masked": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y), i, mask=i < 8)",
+    "buffer of a size": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y, num_records_bytes=256), i)",
+    "size of another": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource(Y, "
+    "num_records_bytes=fx.Int64(X.shape[0]) * 4), i)",
+    "address": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource_from_addr("
+    "buffer_ops.extract_base_index(Y)), i)",
+    "part": "buffer_ops.buffer_store(v, buffer_ops.create_buffer_resource("
+    "fx.logical_divide(Y, fx.make_layout(64, 1))[None, 0]), i)",
+    "LLVM pointer": "llvm.StoreOp(v.ir_value(), buffer_ops.get_element_ptr(buffer_ops._base_pointer(Y), i * 4))",
+    "carried": "r = buffer_ops.create_buffer_resource(Y)\n"
+    "    for _ in range(X.shape[0] // 64):\n        buffer_ops.buffer_store(v, r, i)",
+}
+
+
+@pytest.mark.parametrize("how", STORES)
+def test_stores_by_address(load: Any, device: None, how: str) -> None:
+    """An array is stored to by whatever way its address takes; sizes and offsets of others do not count."""
+    module = load(f"""
+from flydsl.expr import buffer_ops
+from flydsl._mlir.dialects import llvm
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    i = fx.Int32(fx.thread_idx.x)
+    v = X[i]
+    {STORES[how]}
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+""")
+    x, y, frozen = X.copy(), poisoned(), poisoned()
+    x.flags.writeable = frozen.flags.writeable = False
+    for run in (module.run, module.run, flyc.compile(module.run, x, y)):
+        y[:] = -7
+        run(x, y)
+        np.testing.assert_array_equal(y, np.where(np.arange(64) < 8, X, -7) if how == "masked" else X)
+        with pytest.raises(ValueError, match="argument 'Y'.*read-only"):
+            run(x, frozen)
+
+
+TABLES = {
+    "element": "buffer_ops.create_buffer_resource_from_addr(P[1])",
+    "sum": "buffer_ops.create_buffer_resource_from_addr(P[1] + fx.Int64(X.shape[0]) * 0)",
+    "chosen": "buffer_ops.create_buffer_resource_from_addr((X.shape[0] > 3).select(P[1], P[0]))",
+    "resource": "buffer_ops.create_buffer_resource_from_addr(buffer_ops.buffer_load("
+    "buffer_ops.create_buffer_resource(P), 1, vec_width=1, dtype=fx.Int64))",
+    "uniform": "buffer_ops.create_buffer_resource_from_addr(rocdl.readfirstlane(fx.Int64.ir_type, P[1]))",
+    "part": "buffer_ops.create_buffer_resource_from_addr(fx.logical_divide(P, fx.make_layout(1, 1))[0, 1])",
+}
+
+
+@pytest.mark.parametrize("how", TABLES)
+@pytest.mark.parametrize("sign", ["int64", "uint64"])
+def test_tables_of_pointers(load: Any, device: None, how: str, sign: str) -> None:
+    """A kernel may write where the elements of a 64-bit integer tensor point."""
+    module = load(f"""
+from flydsl.expr import buffer_ops, rocdl
+@flyc.kernel
+def k(P: fx.Tensor, X: fx.Tensor):
+    i = fx.Int32(fx.thread_idx.x)
+    buffer_ops.buffer_store(X[i], {TABLES[how]}, i)
+@flyc.jit
+def run(P: fx.Tensor, X: fx.Tensor):
+    k(P, X).launch(grid=1, block=64)
+""")
+    outputs = np.full((2, 64), -7, np.float32)
+    table = np.array([row.ctypes.data for row in outputs], sign)
+    module.run(table, X)
+    np.testing.assert_array_equal(outputs, [[-7] * 64, X])
+
+
+@pytest.mark.parametrize(
+    "use", ["X[P[0].to(fx.Int32)] = 1.0", "buffer_ops.buffer_store(fx.Float32(1.0), buffer_ops."
+            "create_buffer_resource_from_addr(fx.Int64(buffer_ops.extract_base_index(X)) + P[0] * 4), 0)"]
+)  # fmt: skip
+def test_integers_that_are_no_addresses(load: Any, device: None, use: str) -> None:
+    """Indices are not pointers: the memory of such a launch stays that of its arguments."""
+    module = load(f"""
+from flydsl.expr import buffer_ops
+@flyc.kernel
+def k(P: fx.Tensor, X: fx.Tensor):
+    {use}
+@flyc.jit
+def run(P: fx.Tensor, X: fx.Tensor):
+    k(P, X).launch(grid=1, block=1)
+""")
+    x = poisoned()
+    module.run(np.array([3]), x)
+    np.testing.assert_array_equal(np.flatnonzero(x == 1), [3])
+    entries = module.run.last_compiled.artifact.plan["args"]
+    assert [e.get("addresses", False) for e in entries[:2]] == [False, False]

@@ -18,6 +18,9 @@ namespace {
 // The structures of dlpack.h
 //===----------------------------------------------------------------------===//
 
+/// What launches take at most.
+constexpr int32_t kMaxRank = 32;
+
 struct ManagedTensor {
   nb::dlpack::dltensor tensor;
   void *managerContext;
@@ -118,8 +121,7 @@ public:
       raiseValueError("expected an unused DLPack capsule named 'dltensor'");
     auto *candidate =
         static_cast<ManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-    if (candidate->tensor.ndim < 1)
-      raiseValueError("a tensor of rank 0 is not supported");
+    check(candidate->tensor);
     if (PyCapsule_SetName(capsule.ptr(), "used_dltensor"))
       throw nb::python_error();
     managed = candidate;
@@ -190,6 +192,27 @@ public:
   }
 
 private:
+  /// Refuses a description that cannot be true, or that no launch takes.
+  static void check(const nb::dlpack::dltensor &tensor) {
+    if (tensor.ndim == 0)
+      raiseValueError("a tensor of rank 0 is not supported");
+    if (tensor.ndim < 0 || tensor.ndim > kMaxRank)
+      raiseValueError("expected a DLPack tensor of rank 1 to " + std::to_string(kMaxRank) +
+                      ", got rank " + std::to_string(tensor.ndim));
+    if (!tensor.shape)
+      raiseValueError("the DLPack tensor has no shape (null pointer)");
+    int64_t bits = int64_t(tensor.dtype.bits) * tensor.dtype.lanes;
+    for (int32_t i = 0; i < tensor.ndim; ++i) {
+      const int64_t extent = tensor.shape[i];
+      if (extent < 0)
+        raiseValueError("the extent of dimension " + std::to_string(i) + " is negative (" +
+                        std::to_string(extent) + ")");
+      if (extent != 0 && __builtin_mul_overflow(bits, extent, &bits))
+        raiseValueError("extent " + std::to_string(extent) + " of dimension " +
+                        std::to_string(i) + " makes the tensor larger than the address space");
+    }
+  }
+
   const nb::dlpack::dltensor &tensor() const { return managed->tensor; }
 
   nb::tuple toTuple(const int64_t *values) const {

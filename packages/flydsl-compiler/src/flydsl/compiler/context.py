@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-__all__ = ["CompilationContext", "create_gpu_func", "create_gpu_module", "effective_fastmath_hint",
+__all__ = ["CompilationContext", "KernelUses", "create_gpu_func", "create_gpu_module", "effective_fastmath_hint",
     "get_gpu_module_body",
            "merge_compile_hints"]  # fmt: skip
 
@@ -55,6 +55,17 @@ def effective_fastmath_hint(hints: dict[str, Any]) -> Any:
     return "fast" if hints.get("fast_fp_math") else None
 
 
+class KernelUses(NamedTuple):
+    """Numbers of the parameters that kernels use in a way which a launch must know."""
+
+    buffers: set[int]
+    """Addressed whole through a buffer resource, whose offsets have 32 bits."""
+    stored: set[int]
+    """Stored to: read-only memory is refused."""
+    tables: set[int]
+    """Their 64-bit elements are addresses: the kernel reaches memory that is no argument."""
+
+
 class CompilationContext:
     """State of one trace. Thread-local; nested traces restore the enclosing one."""
 
@@ -67,9 +78,8 @@ class CompilationContext:
         self.target: Any = None
         self.link_libs: list[str] = []
         self.post_load_processors: list[Callable[[Any], None]] = []
-        #: Numbers of the host function's parameters that a kernel addresses whole through a buffer resource.
-        self.buffer_arguments: set[int] = set()
-        self.stored_arguments: set[int] = set()
+        #: What kernels do with the host function's parameters.
+        self.uses = KernelUses(set(), set(), set())
         self._next_id = 0
         self._names: set[str] = set()
 
@@ -131,14 +141,11 @@ class CompilationContext:
         if path not in self.link_libs:
             self.link_libs.append(path)
 
-    def note_use(self, operands: list[Any], buffers: set[int], stored: set[int]) -> None:
-        """Note which parameters of the host function a launch passes to buffer resources and to stores.
-
-        `buffers` and `stored` are numbers of `operands`; see ``buffer_arguments`` and ``stored_arguments``.
-        """
+    def note_use(self, operands: list[Any], uses: KernelUses) -> None:
+        """Note what a launch does with the parameters of the host function; `uses` has numbers of `operands`."""
         from flydsl._mlir import ir
 
-        for numbers, parameters in ((buffers, self.buffer_arguments), (stored, self.stored_arguments)):
+        for numbers, parameters in zip(uses, self.uses, strict=True):
             for operand in (operands[n] for n in numbers):
                 owner = ir.Value(operand).owner
                 if isinstance(owner, ir.Block) and owner.owner.operation.name == "func.func":

@@ -66,6 +66,9 @@ class MemRefSpec:
     use_32bit_stride: bool
 
 
+#: Dimensions of a tensor that a launch takes at most.
+MAX_RANK = 32
+
 _interned: dict[Any, Any] = {}
 
 
@@ -93,6 +96,8 @@ class MemRefJitArg:
         info = _describe(tensor)
         self.tensor = tensor
         self.dtype, self.real_shape, self.real_stride = info[0], tuple(info[1]), tuple(info[2])
+        if len(self.real_shape) > MAX_RANK:
+            raise ValueError(f"a kernel takes tensors of rank 1 to {MAX_RANK}, got rank {len(self.real_shape)}")
         if not self.real_shape:
             raise ValueError(
                 "zero-dimensional tensors cannot be kernel arguments; pass a scalar or a tensor of shape (1,)"
@@ -224,20 +229,7 @@ class MemRefJitArg:
         return [(ctypes.c_void_p, fill)]
 
 
-def _check_bits(tensor: Any) -> None:
-    """TypeError for a tensor whose memory does not hold its values: torch's lazy views, NumPy's masked arrays."""
-    module = type(tensor).__module__.partition(".")[0]
-    if module == "torch":
-        for lazy, resolve in (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")):
-            if getattr(tensor, lazy, bool)():
-                raise TypeError(f"the tensor is a lazy view ({lazy}() is true), whose memory holds other values: pass "
-                                f"tensor.{resolve}()")  # fmt: skip
-    elif module == "numpy" and hasattr(tensor, "mask"):
-        raise TypeError("a masked array has values that are not valid: pass .filled(value), or .data and .mask")
-
-
 def _describe(tensor: Any) -> tuple[Any, ...]:
-    _check_bits(tensor)
     info = describe_tensor(tensor)
     if info is None:
         raise TypeError(f"{type(tensor).__name__} is not a tensor: it has no __dlpack__")
@@ -419,6 +411,17 @@ def _check_scalar(name: str, annotation: Any, value: Any) -> None:
         raise TypeError(f"argument {name!r}: {annotation.__name__} got the float {value!r}; convert it with int(...)")
 
 
+def _tensor_argument(name: str, constructor: type[MemRefJitArg], value: Any, function: str) -> MemRefJitArg:
+    """The layout-dynamic argument of a tensor; errors name function and argument and keep their cause."""
+    try:
+        return constructor(value, dynamic_layout=True)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        # Some libraries put a C++ back trace behind the first line; the cause keeps it.
+        text = str(error).partition("\n")[0]
+        kind = type(error) if type(error) in (TypeError, ValueError) else TypeError
+        raise kind(f"{function}: argument {name!r}: {text}") from error
+
+
 def resolve_argument(name: str, annotation: Any, value: Any, function: str = "") -> Any:
     """The launch argument object of one runtime value.
 
@@ -449,6 +452,8 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     if constructor is not None:
         if type(value) in (bool, int, float):
             _check_scalar(name, constructor, value)
+        if constructor is TorchTensorJitArg:
+            return _tensor_argument(name, constructor, value, function)
         return constructor(value)
     if hasattr(value, "cuda_stream"):
         from flydsl.expr.values.params import Stream
@@ -458,10 +463,7 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
         # A scalar of NumPy stands for the Python number in it.
         return resolve_argument(name, annotation, value.item(), function)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
-        try:
-            return MemRefJitArg(value, dynamic_layout=True)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise type(error)(f"{function}: argument {name!r}: {error}") from None
+        return _tensor_argument(name, MemRefJitArg, value, function)
     if value is None:
         return NoArg()
     container = make_container(value, lambda key, part: resolve_argument(f"{name}[{key!r}]", None, part, function))

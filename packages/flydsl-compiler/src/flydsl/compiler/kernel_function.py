@@ -12,6 +12,7 @@ from flydsl.utils import env
 from .ast_rewriter import ASTRewriter
 from .context import (
     CompilationContext,
+    KernelUses,
     create_gpu_func,
     create_gpu_module,
     current_kernel,
@@ -23,6 +24,7 @@ from .context import (
 from .diagnostics import DSLTypeError, fail, install_excepthook, locating_errors, warn_annotation_value_mismatch
 from .launch import attribute_dict, check_smem, dims, emit_launch, resolve_block, static_int, validate_block_size
 from .protocol import construct_from_ir_values, extract_to_ir_values
+from .raw_addresses import pointer_tables, raw_stores
 from .signature import Parameters, is_compile_time, is_number_for_tensor
 from .state import is_dynamic
 
@@ -115,7 +117,7 @@ class KernelLauncher:
         self.kernel = kernel_
         self.arguments = arguments
         self._unit_attrs, self._value_attrs = unit_attrs, value_attrs
-        self._emitted: dict[Any, tuple[str, list[Any], Any, set[int], set[int]]] = {}
+        self._emitted: dict[Any, tuple[str, list[Any], Any, KernelUses]] = {}
 
     def launch(
         self,
@@ -148,8 +150,8 @@ class KernelLauncher:
             operands = self._operands()
             if size not in self._emitted:
                 self._emitted[size] = self._emit(context, operands, size)
-            symbol, emitted_types, wanted, buffers, stored = self._emitted[size]
-            context.note_use(operands, buffers, stored)
+            symbol, emitted_types, wanted, uses = self._emitted[size]
+            context.note_use(operands, uses)
             if emitted_types != [v.type for v in operands]:
                 fail(f"{name}: the launch passes other types than the kernel was traced with", DSLTypeError)
             emit_launch(symbol, grid_dims, block_dims, operands, smem=self._smem(smem, wanted), cluster=cluster_dims,
@@ -206,7 +208,7 @@ class KernelLauncher:
 
     def _emit(
         self, context: CompilationContext, operands: list[Any], size: Any
-    ) -> tuple[str, list[Any], Any, set[int], set[int]]:
+    ) -> tuple[str, list[Any], Any, KernelUses]:
         from flydsl._mlir import ir
         from flydsl.expr.meta import kernel_scope, tracing_context
 
@@ -241,7 +243,9 @@ class KernelLauncher:
             raise
         allocator = scope.get("shared_allocator")
         wanted = None if allocator is None or allocator.is_static else allocator.allocated_bytes
-        return symbol, types, wanted, scope.get("buffer_arguments", set()), scope.get("stored_arguments", set())
+        stored = scope.get("stored_arguments", set()) | raw_stores(block)
+        uses = KernelUses(scope.get("buffer_arguments", set()), stored, pointer_tables(block))
+        return symbol, types, wanted, uses
 
     def _rebuild(self, values: list[Any]) -> dict[str, Any]:
         arguments = dict(self.arguments)

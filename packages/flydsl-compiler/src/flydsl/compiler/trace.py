@@ -79,10 +79,12 @@ def trace(
             found = plan_entries(n, argument, parameters.annotations.get(n))
             if len(found) == len(ts):
                 for position, entry in enumerate(found, start):
-                    if position in context.buffer_arguments and entry["kind"] == "tensor":
+                    if position in context.uses.buffers and entry["kind"] == "tensor":
                         entry["max_bytes"] = 1 << 32
-                    if position in context.stored_arguments and entry["kind"] == "tensor":
+                    if position in context.uses.stored and entry["kind"] == "tensor":
                         entry["stored"] = True
+                    if position in context.uses.tables and entry["kind"] == "tensor":
+                        entry["addresses"] = True
             entries += found
             start += len(ts)
     return module, entries, name, context
