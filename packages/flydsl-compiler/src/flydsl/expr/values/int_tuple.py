@@ -9,7 +9,8 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
-from .._emit import OPERATORS, bit_width
+from .._emit import bit_width
+from .._operators import OPERATORS
 from ..meta import dsl_loc_tracing
 from ..numeric import Index, Int32, Int64, Integer, Numeric, as_numeric
 from .base import FlyValue, NestedValue, caster_for, mode_path
