@@ -109,6 +109,41 @@ def kernels(session: nox.Session, arch: str) -> None:
     run_pytest(session, "packages/flydsl-kernels/tests", arch=arch)
 
 
+#: What the full matrix of sizes consists of: pieces of tests that take less than 80 minutes each on two cores. What is
+#: in no other piece is in "rest", so that a new file of tests is in one.
+FULL_PIECES = {
+    "gemm": ["test_gemm_dense.py", "test_gemm_fp8_rowscale.py", "test_gemm_gfx1250.py", "test_gemm_gfx1250_scaled.py",
+             "test_gemm_mx.py"],
+    "preshuffle": ["test_gemm_preshuffle.py", "test_gemm_cshuffle.py", "test_gemm_tuned.py", "test_gemm_scaled.py"],
+    "norm": ["test_norm.py", "test_norm_backward.py", "test_softmax.py", "test_gating.py"],
+    "quant": ["test_quant.py", "test_quant_formats.py"],
+    "rest": [],
+    "loops": [],
+}
+FULL_SECONDS = 80 * 60
+
+
+@nox.session
+@nox.parametrize("arch", ARCHS)
+@nox.parametrize("piece", list(FULL_PIECES))
+def kernels_full(session: nox.Session, arch: str, piece: str) -> None:
+    """flydsl-kernels at all sizes (FLYDSL_KERNELS_FULL), in pieces; a piece that takes over 80 minutes fails.
+
+    `nox -s "kernels_full(piece='gemm', arch='gfx950')"` runs one. Piece "loops" looks at the hot loop of every tuned
+    tile.
+    """
+    tests = ROOT / "packages/flydsl-kernels/tests"
+    files = [str(tests / name) for name in FULL_PIECES[piece]]
+    if piece == "rest":
+        named = {name for names in FULL_PIECES.values() for name in names}
+        files = [str(path) for path in sorted(tests.glob("test_*.py")) if path.name not in named]
+    elif piece == "loops":
+        files = [str(ROOT / "tests/test_hot_loops.py")]
+    env = {"ARCH": arch, "FLYDSL_SIM_ARCH": arch, "FLYDSL_KERNELS_FULL": "1"}
+    session.run("timeout", "--signal=INT", str(FULL_SECONDS), "python", "-m", "pytest", "-q", "-n", "2", *files,
+                *session.posargs, env=env, external=True)
+
+
 @nox.session
 @nox.parametrize("arch", ARCHS)
 def integration(session: nox.Session, arch: str) -> None:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The hot loop of each tuned GEMM tile: how busy it keeps the matrix unit, in three estimates.
 
-    python packages/flydsl-kernels/bench/hot_loops.py --arch gfx950 [--only TEXT] [--launch] [--json]
+    python packages/flydsl-kernels/bench/hot_loops.py --arch gfx950 [--only TEXT] [--every] [--launch] [--json]
 
-The tiles are those that the functional forms choose for large problems (``gemm/tuned.py``), and the 256 x 256 fp8
-kernels. *mca* and *loop*: share of the loop's cycles in which the matrix unit is busy by LLVM's machine model and by
-the simulator's timing model, for one wave whose accesses hit the nearest cache. *launch*: the share in the middle of a
-launch that fills the chip (the difference of two reduction lengths), where loops also wait for memory and for other
-waves. No GPU was involved.
+The tiles are those that the functional forms choose for large problems (``gemm/tuned.py``; with ``--every`` for any),
+and the 256 x 256 fp8 kernels. *mca* and *loop*: share of the loop's cycles in which the matrix unit is busy by LLVM's
+machine model and by the simulator's timing model, for one wave whose accesses hit the nearest cache. *launch*: the
+share in the middle of a launch that fills the chip (the difference of two reduction lengths), where loops also wait for
+memory and for other waves. No GPU was involved.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 NOTE = "estimates of hot loops by llvm-mca, and of one wave and a launch by the simulator; no GPU was involved"
-LOOP_TILES = 16  # tiles of k of the kernel whose loop is looked at
+LOOP_TILES = (16, 64)  # tiles of k of the kernel whose loop is looked at; the second where the first is no loop
 LAUNCH_TILES = (16, 64)
+RECORD = Path(__file__).with_name("hot_loops.json")
 BYTES = {"bf16": 2, "fp8": 1, "int8": 1, "fp6": 1, "fp4": 0.5, "int4": 0.5}
 
 
@@ -119,16 +121,19 @@ def block_scale(tile: Any) -> Loop:
     return Loop("block scale", "fp8", tile.m, tile.n, tile.k, make)
 
 
-def general(layout: str, tile: Any, direct: bool) -> Loop:
-    """The general GEMM with a tile of ``tuned.DENSE``."""
+def general(layout: str, tile: Any) -> Loop:
+    """The general GEMM with a tile of ``tuned.DENSE``, as its functional form builds it."""
     from flydsl.kernels import gemm
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
-        launcher = gemm.build_gemm_module(n, k, "bf16", None, layout, False, direct, **tile.knobs(1))
+        launcher = gemm.build_gemm_module(n, k, "bf16", None, layout, **tile.knobs(1))
+        if launcher.config.copies_directly:
+            launcher = gemm.build_gemm_module(n, k, "bf16", None, layout, False, True, **tile.knobs(1))
         out = _out(m, n)
         return launcher, [out, _half(m * k), _half(n * k), out, out, m]
 
-    return Loop(f"general {layout}", "bf16", tile.m, tile.n, tile.k, make)
+    ring = f" ring of {tile.stages}" if tile.stages > 2 else ""
+    return Loop(f"general {layout}{ring}", "bf16", tile.m, tile.n, tile.k, make)
 
 
 def microscaled(kind: str, weights: str, tile: Any) -> Loop:
@@ -160,21 +165,30 @@ def row_scale(waves: int) -> Loop:
     return Loop(f"row scale, {waves} waves", "fp8", 256, 256, 128, make)
 
 
-def tuned_loops(target: Any) -> Iterator[Loop]:
-    """The tiles for large problems of an architecture."""
+def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
+    """The tuned tiles of an architecture: those for large problems, or with `every` all of them.
+
+    An entry that stands in a table twice is one.
+    """
     from flydsl.kernels.gemm import tuned
 
     arch = target.arch
+
+    def chosen(tiles: Any) -> list[Any]:
+        return list(dict.fromkeys(tiles)) if every else list(tiles[:1])
+
     for size, dtypes in ((0.5, ("int4",)), (1, ("fp8", "int8")), (2, ("bf16",))):
         for dtype in dtypes if arch in tuned.PRESHUFFLE else ():
-            yield preshuffle(dtype, tuned.PRESHUFFLE[arch][size][0])
-    if arch in tuned.BLOCK_SCALE:
-        yield block_scale(tuned.BLOCK_SCALE[arch][0])
+            yield from (preshuffle(dtype, tile) for tile in chosen(tuned.PRESHUFFLE[arch][size]))
+    yield from (block_scale(tile) for tile in chosen(tuned.BLOCK_SCALE.get(arch, ())))
     for layout in ("nt", "nn", "tn", "tt"):
-        yield general(layout, next(t for t in tuned.DENSE[arch] if layout in t.layouts), target.dma128)
+        tiles = [t for t in tuned.DENSE[arch] if layout in t.layouts]
+        yield from (general(layout, tile) for tile in chosen(tiles))
+    if every and arch == "gfx950":
+        yield from (general("nt", tile) for tile, _ in tuned.DENSE_KNOWN.values())
     if target.mx and arch == "gfx950":
         for (kind, weights), tiles in tuned.MX.items():
-            yield microscaled(kind, weights, tiles[0])
+            yield from (microscaled(kind, weights, tile) for tile in chosen(tiles))
         for waves in (4, 8):
             yield row_scale(waves)
 
@@ -187,9 +201,12 @@ def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
     import flydsl.ir
     import flydsl.runtime as rt
 
-    launcher, arguments = loop.make(loop.m, loop.n, LOOP_TILES * loop.k)
-    hsaco = flyc.compile(launcher, *arguments).artifact.hsaco
-    spills, mca, alone = code_facts(hsaco, arch)
+    for tiles in LOOP_TILES:
+        launcher, arguments = loop.make(loop.m, loop.n, tiles * loop.k)
+        hsaco = flyc.compile(launcher, *arguments).artifact.hsaco
+        spills, mca, alone = code_facts(hsaco, arch)
+        if alone is not None:
+            break
     vgpr = max(r.vgprs for r in flydsl.ir.kernel_resources(hsaco).values())
     busy = conflicts = None
     if launch:
@@ -210,24 +227,43 @@ def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
     return Figures(loop.label, arch, mca, alone, busy, vgpr, spills, conflicts)
 
 
+def recorded(arch: str) -> dict[str, dict[str, float]]:
+    """By kernel: ``loop`` (per cent) and ``vgpr`` of each tile as they were last recorded."""
+    return json.loads(RECORD.read_text())[arch]
+
+
+def record(arch: str, found: list[Figures]) -> None:
+    """Put the figures of an architecture in the place of those before (kernels that were not measured keep theirs)."""
+    known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    new = {f.kernel: {"loop": round(100 * f.loop, 1), "vgpr": f.vgpr} for f in found if f.loop is not None}
+    known[arch] = dict(sorted({**known.get(arch, {}), **new}.items()))
+    RECORD.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", default="gfx942")
     parser.add_argument("--only", default="", help="kernels whose name contains this")
+    parser.add_argument("--every", action="store_true", help="all tiles of the tables")
     parser.add_argument("--launch", action="store_true", help="estimate launches too (half a minute each)")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--record", action="store_true", help=f"write the figures to {RECORD.name}; with --every")
     args = parser.parse_args()
+    if args.record and not args.every:
+        parser.error("--record writes the figures of all tiles: it needs --every")
     with tempfile.TemporaryDirectory() as cache:
         os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=args.arch, ARCH=args.arch,
                           FLYDSL_RUNTIME_CACHE_DIR=cache)  # fmt: skip
         from flydsl.kernels.target import target
 
         found = []
-        for loop in tuned_loops(target()):
+        for loop in tuned_loops(target(), args.every):
             if args.only in loop.label:
                 print(f"{loop.label} ...", file=sys.stderr, flush=True)
                 found.append(measure(loop, target(), args.arch, args.launch))
+    if args.record:
+        record(args.arch, found)
     if args.json:
         print(json.dumps({"note": NOTE, "simulated": True, "loops": [asdict(f) for f in found]}, indent=2))
         return 0

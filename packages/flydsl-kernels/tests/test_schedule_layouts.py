@@ -40,6 +40,16 @@ def test_an_even_schedule_covers_its_loop_and_turns_what_it_writes(counts, loads
         assert written * counts.valu <= turned * counts.ds_write
 
 
+@pytest.mark.parametrize("counts", [Counts(8, 6, 8, 8), Counts(8, 10, 4, 8), Counts(16, 8, 16, 16)])
+def test_a_short_tile_loads_everything_before_it_writes(counts):
+    """A write behind the load that feeds it would wait for that load alone, one after the other."""
+    kinds = [kind for kind, n in hot_loop_schedule(counts).groups for _ in range(n)]
+    loaded = max(i for i, kind in enumerate(kinds) if kind == "vmem")
+    written = min(i for i, kind in enumerate(kinds) if kind == "ds_write")
+    assert loaded < written
+    assert "mfma" in kinds[loaded:written]
+
+
 def test_an_even_schedule_has_no_bunches_of_loads():
     groups = even_schedule(Counts(48, 12, 0, 10), loads=(0, 0.5)).groups
     assert all(n == 1 for kind, n in groups if kind == "vmem")

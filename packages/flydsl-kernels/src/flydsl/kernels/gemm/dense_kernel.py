@@ -152,7 +152,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             if fx.const_expr(crossing and reach <= left):
                 pending.extend(fetch(t + reach, regular))
             hints()
-            fx.barrier()
+            fx.lds_barrier()
 
             def cross():
                 fragments = reader(other)(0)
@@ -173,7 +173,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         def turn(hints):
             hints()
             fx.rocdl.s_waitcnt(vmcnt=min((config.stages - 2) * copies, MAX_WAIT))
-            fx.barrier()
+            fx.lds_barrier()
             copy(t + config.stages, stage, 0, crossing_copies)
             return lambda: reader((stage + 1) % config.stages)(0)
 
@@ -189,7 +189,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         def turn(hints):
             hints()
             fx.rocdl.s_waitcnt(vmcnt=min((remaining - 2) * copies, MAX_WAIT))
-            fx.barrier()
+            fx.lds_barrier()
             return lambda: reader((stage + 1) % config.stages)(0)
 
         if fx.const_expr(remaining == config.stages):
@@ -232,7 +232,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         commit(chunks, 0, sides)
         if fx.const_expr(total > 1):
             commit(crossed, 1, crossing)
-    fx.barrier()
+    fx.lds_barrier()
     first = reader(0)(0)
     turns = max(total - ahead, 0) // config.stages
     if fx.const_expr(turns > 0):

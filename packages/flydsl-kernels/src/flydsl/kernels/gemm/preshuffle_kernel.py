@@ -215,6 +215,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     carried = min(OPEN_SUMS, count) if config.block_scale else 0
     left_over = list(range(count - carried, count))
 
+    # Copies to LDS, and the loads of B, stay in flight over a barrier that orders LDS only.
+    barrier = fx.lds_barrier if config.use_async else fx.barrier
+
     def step(acc, side, pending, first, t, stage, more=True):
         """Multiply tile t from LDS buffer `stage`, with B (and perhaps scales) `side`; `acc` is (sums, complete partial
         sums to be added). `side` of tile t + 1 is fetched, and A and shared scales of tile t + 2 if there is `more`;
@@ -228,23 +231,23 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         def turn(hints):
             if fx.const_expr(not config.use_async):
                 if fx.const_expr(config.stages == 1):
-                    fx.barrier()
+                    barrier()
                 commit(pending, other)
                 hints()
-                fx.barrier()
+                barrier()
             elif fx.const_expr(config.stages == 1):
                 hints()
-                fx.barrier()
+                barrier()
                 copy_a(t.after(1), 0)
                 commit(pending, 0)
                 fx.rocdl.s_waitcnt(vmcnt=0)
-                fx.barrier()
+                barrier()
             else:
                 # The copies of tile t + 1 are older than this tile's loads, which need not be complete.
                 commit(pending, other)
                 hints()
                 fx.rocdl.s_waitcnt(vmcnt=min(side_loads, MAX_WAIT))
-                fx.barrier()
+                barrier()
                 if fx.const_expr(more):
                     copy_a(t.after(2), stage)
 
@@ -298,7 +301,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     commit(chunks, 0)
     if fx.const_expr(config.use_async):
         fx.rocdl.s_waitcnt(vmcnt=min(side_loads + (tile.loads if ahead and total > 1 else 0), MAX_WAIT))
-    fx.barrier()
+    barrier()
     first = reader(0)(0)
     turns = max(total - 2, 0) // 2
     with fx.fastmath("contract"):

@@ -112,8 +112,9 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
     the matrix instructions (two thirds beside vector arithmetic), global loads over all but the
     last sixth (more at once would fill the queue of the memory pipeline, which then holds up the wave), and LDS writes
-    go one after each of the last, once the loads that feed them have had time to return. Vector arithmetic (which
-    waits for matrix results) is spread over the matrix instructions after the first few.
+    go one after each of the last, once the loads that feed them have had time to return. Where there are more loads
+    than places for them, they go over the first third and the writes that they feed over the second half. Vector
+    arithmetic (which waits for matrix results) is spread over the matrix instructions after the first few.
 
     Args:
         counts: of the tile; there must be a matrix instruction.
@@ -139,12 +140,18 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     left = counts.vmem - first_loads
     window = max(n - max(n // 6, 2), 1)
     loads = _spread(left, window) + [0] * (n - window) if left <= window else _spread(left, n)
+    crowded = left > window and counts.ds_write > 0 and not early_writes
+    if crowded:  # each write would stand right behind the load that feeds it, and wait for it alone
+        window = max(n // 3, 1)
+        loads = _spread(left, window) + [0] * (n - window)
     last_read = max((i for i, r in enumerate(reads) if r), default=-1)
     first_write = min(max(n - counts.ds_write - 2, last_read + 1), max(n - counts.ds_write, 0))
     writes = [0] * n
     window = n - n // 6 - n // 2
     if early_writes and window:
         writes = [0] * (n // 2) + _spread(counts.ds_write, window) + [0] * (n // 6)
+    elif crowded:
+        writes = [0] * (n // 2) + _spread(counts.ds_write, n - n // 2)
     else:
         for i in range(counts.ds_write):
             writes[min(first_write + i, n - 1)] += 1

@@ -154,7 +154,8 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
     # Where both operands are turned around, each thread of the larger workgroup turns less.
     "gfx120": (DenseTile(256, 128, 32, (4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
                *_usual(32, most=128 * 64)),
-    "gfx1250": _usual(32),
+    # Bound by LDS, which a wave reads least of with 64 x 64 of the tile: more of them share what is loaded.
+    "gfx1250": (DenseTile(256, 256, 32, (4, 4, 1), group=4, least=129, direct_stores=True), *_usual(32)),
 }
 
 #: Shapes with published choices on gfx950: (largest M, N, K) to (tile, split_k).

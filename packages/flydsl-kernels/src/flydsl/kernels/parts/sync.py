@@ -18,9 +18,15 @@ def workgroup_barrier(use_cluster: bool = False) -> None:
 
 
 def pipeline_fence(outstanding: int = 0, use_cluster: bool = False) -> None:
-    """Wait until at most `outstanding` tensor copies of this wave are under way, then for the other waves."""
+    """Wait until at most `outstanding` tensor copies of this wave are under way, then for the other waves.
+
+    Orders LDS: what this wave loads into registers stays in flight.
+    """
     fx.rocdl.s_wait_tensorcnt(outstanding)
-    workgroup_barrier(use_cluster)
+    if use_cluster:
+        fx.rocdl.cluster.cluster_barrier()
+    else:
+        fx.lds_barrier()
 
 
 def pipeline_fence_signal(outstanding: int = 0, use_cluster: bool = False) -> None:
