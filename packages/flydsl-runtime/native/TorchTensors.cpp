@@ -138,17 +138,25 @@ std::optional<TensorLayout> findLayout() {
   return TensorLayout{*implementation, *keys, *autograd, negative | conjugate, tracked};
 }
 
+/// Nothing for a torch that has not these functions.
+std::optional<TensorLayout> findLayoutIfKnown() {
+  // Returned from here rather than assigned in the try block: GCC 12 lets the call write to the
+  // variable directly, which then holds garbage after an exception.
+  try {
+    return findLayout();
+  } catch (nb::python_error &) {
+    return std::nullopt;
+  } catch (nb::cast_error &) {
+    return std::nullopt;
+  }
+}
+
 /// Offsets that were found, or null; looked for once.
 const TensorLayout *tensorLayout() {
   static bool searched = false;
   static std::optional<TensorLayout> layout;
   if (!searched) {
-    std::optional<TensorLayout> found;
-    try {
-      found = findLayout();
-    } catch (nb::python_error &) { // a torch without these functions
-    } catch (nb::cast_error &) {
-    }
+    const std::optional<TensorLayout> found = findLayoutIfKnown();
     if (!searched) // the calls above may let another thread in
       layout = found;
     searched = true;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -484,7 +486,7 @@ def test_memory_that_does_not_hold_the_values() -> None:
         assert describe_tensor(plain) is not None
 
 
-def test_torch_counts_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_counts_stores() -> None:
     """What is overwritten has a new version, as after torch's own in-place functions; leaves are refused like there."""
     torch = pytest.importorskip("torch")
     names = [f"T{i}" for i in range(20)]  # more than are noted without allocating
@@ -513,9 +515,49 @@ def test_torch_counts_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (leaf._version, tensors[0]._version) == (2, 6)
 
 
-def test_arguments_are_released_after_an_error() -> None:
-    import sys
+OTHER_TORCH = """
+import torch
+from runtime_plans import HSACO, launch, launch_plan, tensor
+from flydsl.runtime import Launcher
+for name in MISSING:
+    delattr(torch._C, name)
+writes = Launcher(launch_plan([tensor("A", stored=True)], launch()), HSACO)
+with torch.inference_mode():  # the first launch of a serving process
+    writes(torch.zeros(2, 3))
+def refusal(argument):
+    try:
+        writes(argument)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return "none"
+assert "resolve_neg" in refusal(torch._neg_view(torch.ones(2, 3)))
+assert "resolve_conj" in refusal(torch.ones(2, 3, dtype=torch.complex64).conj())
+leaf, plain = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3)
+with torch.inference_mode():
+    inference = torch.zeros(2, 3)
+assert "leaf that requires grad" in refusal(leaf)
+with torch.no_grad():
+    writes(leaf)
+for argument in (plain, leaf * 2, inference):
+    writes(argument)
+print(leaf._version, plain._version)
+"""
 
+
+@pytest.mark.parametrize(
+    ("missing", "versions"),
+    [([], "1 1"), (["_dispatch_keys"], "1 1"), (["_dispatch_keys", "_increment_version"], "0 0")],
+)
+def test_other_versions_of_torch(run_python: Any, fake_library: Path, missing: list[str], versions: str) -> None:
+    """What cannot be read of a tensor in place is asked of torch; nothing is counted where torch cannot count."""
+    pytest.importorskip("torch")
+    done = run_python(
+        OTHER_TORCH.replace("MISSING", repr(missing)), FLYDSL_HIP_LIBRARY=str(fake_library), ARCH="gfx942"
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, versions), done.stderr
+
+
+def test_arguments_are_released_after_an_error() -> None:
     array = np.zeros((2, 3), np.float32)
     producer = Producer()
     launcher = Launcher(launch_plan([tensor("A"), tensor("B"), scalar("n")], launch()), HSACO)

@@ -202,6 +202,8 @@ VALID = launch_plan([tensor("A"), scalar("n")], launch())
         ({"args": [tensor("A", rank=2, shape=[None])]}, "shape: expected 2 entries"),
         ({"args": [tensor("A", rank=40)]}, "rank must be between"),
         ({"args": [tensor("A", align=3)]}, "align must be a power of two"),
+        ({"args": [tensor("A", stored=1)]}, "stored must be a bool"),
+        ({"args": [tensor("A", addresses="yes")]}, "addresses must be a bool"),
         ({"args": [tensor("A", shape_div=[0, 1])]}, "divisors must be positive"),
         ({"args": [tensor("A", index_width=16)]}, "index_width must be 32 or 64"),
         ({"args": [scalar("n", "i128")]}, "unknown scalar type 'i128'"),

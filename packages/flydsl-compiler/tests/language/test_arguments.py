@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import flydsl.compiler as flyc
+from flydsl.runtime import DeviceArray
 
 
 class Managed(ctypes.Structure):
@@ -218,6 +219,14 @@ def test_every_path_refuses_alike(load: Any, device: None, path: str, case: str)
     with pytest.raises((TypeError, ValueError), match=message) as info:
         run(x, y)
     assert "argument '" in str(info.value)
+
+
+def test_device_arrays(load: Any, device: None) -> None:
+    module = load(COPY)
+    for _ in range(2):
+        y = DeviceArray.from_numpy(poisoned())
+        module.run(DeviceArray.from_numpy(X), y)
+        np.testing.assert_array_equal(y.numpy(), X)
 
 
 def test_gradients_see_what_a_kernel_overwrote(load: Any, device: None) -> None:

@@ -9,7 +9,7 @@ from flydsl.utils import env
 
 from .context import CompilationContext
 from .environment import environment_guards
-from .jit_argument import MemRefJitArg, PointerJitArg
+from .jit_argument import MemRefJitArg, PointerJitArg, is_tensor
 from .key import _Walker
 from .signature import Parameters, is_stream
 
@@ -70,4 +70,4 @@ class FastPath:
             return True
         if hasattr(value, "__cache_signature__"):
             return hasattr(type(value), "width") and hasattr(type(value), "signed")  # a DSL number: its class decides
-        return hasattr(value, "__dlpack__") or hasattr(value, "cuda_stream")
+        return is_tensor(value) or hasattr(value, "cuda_stream")

@@ -411,6 +411,11 @@ def _check_scalar(name: str, annotation: Any, value: Any) -> None:
         raise TypeError(f"argument {name!r}: {annotation.__name__} got the float {value!r}; convert it with int(...)")
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether a launch reads the value as a tensor: by DLPack, or by the attributes of torch tensors (DeviceArray)."""
+    return hasattr(value, "__dlpack__") or all(hasattr(value, name) for name in ("data_ptr", "stride", "get_device"))
+
+
 def _tensor_argument(name: str, constructor: type[MemRefJitArg], value: Any, function: str) -> MemRefJitArg:
     """The layout-dynamic argument of a tensor; errors name function and argument and keep their cause."""
     try:
@@ -462,7 +467,7 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     if hasattr(value, "__array_interface__") and not hasattr(value, "__dlpack__") and hasattr(value, "item"):
         # A scalar of NumPy stands for the Python number in it.
         return resolve_argument(name, annotation, value.item(), function)
-    if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+    if is_tensor(value) or hasattr(value, "__array_interface__"):
         return _tensor_argument(name, MemRefJitArg, value, function)
     if value is None:
         return NoArg()
