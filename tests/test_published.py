@@ -1,0 +1,60 @@
+"""The comparison with foreign code objects: a corpus of two entries, whose script answers without a launch."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+COMMAND = Path(__file__).resolve().parent.parent / "packages" / "flydsl-kernels" / "bench" / "published.py"
+ENTRIES = ("layernorm_bf16_64x256", "mxfp4_preshuffle_64x256x512_32x128x256", "sort_i32_64")
+US = 12.5
+
+pytestmark = pytest.mark.skipif(os.environ.get("ARCH", "gfx942") != "gfx942", reason="once is enough")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Entries of gfx950; the script reports US, or fails for a NAME that it was told to refuse."""
+    index = {"entries": [{"name": name, "arch": "gfx950"} for name in ENTRIES]}
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    (tmp_path / "replay.py").write_text(
+        "import json, os, sys\n"
+        "at = sys.argv.index\n"
+        "assert os.path.exists(sys.argv[at('--library') + 1])\n"
+        "if os.environ.get('REFUSE'): sys.exit('no such kernel')\n"
+        f"result = {{'name': sys.argv[-1], 'us': {US}, 'part': 0.5 if '--quick' in sys.argv else 1}}\n"
+        "open(sys.argv[at('--json') + 1], 'a').write(json.dumps(result) + '\\n')\n")
+    return tmp_path
+
+
+def run(corpus, *arguments, **environment):
+    return subprocess.run([sys.executable, COMMAND, corpus, *arguments], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("quick", [[], ["--quick"]])
+def test_each_entry_has_the_operation_that_was_run(corpus, quick):
+    done = run(corpus, "--json", *quick)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    rows = {row["entry"]: row for row in report["entries"]}
+    assert report["arch"] == "gfx950" and list(rows) == list(ENTRIES)
+    assert rows[ENTRIES[0]]["ours"] == "layernorm_fwd bf16"
+    assert rows[ENTRIES[1]]["ours"].startswith("mx_gemm fp4 x fp4 ")
+    for name in ENTRIES[:2]:
+        row = rows[name]
+        assert row["their_us"] == US and row["our_us"] > 0
+        assert row["ratio"] == pytest.approx(US / row["our_us"])
+    assert rows[ENTRIES[2]]["ratio"] is None and "no operation" in rows[ENTRIES[2]]["ours"]
+
+
+def test_the_table_and_what_went_wrong(corpus):
+    done = run(corpus, ENTRIES[0])
+    assert done.returncode == 0 and "layernorm_fwd" in done.stdout and "no GPU was involved" in done.stdout
+    assert "not in" in run(corpus, "other").stderr
+    done = run(corpus, ENTRIES[0], REFUSE="1")
+    assert done.returncode != 0 and "no such kernel" in done.stderr
