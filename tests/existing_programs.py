@@ -16,10 +16,10 @@ import flydsl.runtime as rt
 from flydsl._mlir import ir
 from flydsl.compiler.kernel_function import CompilationContext
 from flydsl.expr import arith, buffer_ops, const_expr, gpu, range_constexpr, rocdl, vector
+from flydsl.expr.smem_allocator import SmemAllocator, SmemPtr
 from flydsl.expr.typing import Int32, T
 from flydsl.expr.typing import Vector as Vec
 from flydsl.runtime.device import get_rocm_arch
-from flydsl.utils.smem_allocator import SmemAllocator, SmemPtr
 
 RNG = np.random.default_rng(2024)
 

@@ -70,7 +70,7 @@ def compare(name: str, hsaco: bytes, arch: str) -> list[Comparison]:
 
 def example_images(arch: str) -> list[tuple[str, bytes]]:
     """(name, code object) of everything that the examples compile when they run."""
-    import flydsl.compiler.compiled as compiled
+    import flydsl.compiler.launch.compiled as compiled
     from flydsl.runtime import _plans
 
     images: list[tuple[str, bytes]] = []

@@ -261,7 +261,7 @@ def test_doctor_finds_wrong_pins_and_values(tmp_path: Path) -> None:
 
 def broken(missing: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The installed command in a process where a module cannot be imported."""
-    code = f"import sys; sys.modules[{missing!r}] = None; from flydsl.utils.command import main; sys.exit(main())"
+    code = f"import sys; sys.modules[{missing!r}] = None; from flydsl.command import main; sys.exit(main())"
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300)
 
 

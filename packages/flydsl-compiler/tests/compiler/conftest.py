@@ -12,7 +12,7 @@ import pytest
 def mlir() -> Any:
     """A current context, location and insertion point in a function with two i32 and one i1 argument."""
     from flydsl._mlir import ir
-    from flydsl.compiler.mlir_utils import mlir_context
+    from flydsl.compiler.passes.mlir_utils import mlir_context
 
     class Scope:
         pass

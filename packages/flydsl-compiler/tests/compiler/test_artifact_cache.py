@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flydsl.compiler import cache
-from flydsl.compiler.artifact import CompiledArtifact
-from flydsl.compiler.cache import FileLock, JitCacheManager
+from flydsl.compiler.store import cache
+from flydsl.compiler.store.artifact import CompiledArtifact
+from flydsl.compiler.store.cache import FileLock, JitCacheManager
 
 ARTIFACT = CompiledArtifact(
     "f", "gfx942", {"version": 1, "code": [["ret"]]}, b"\x7fELF" + bytes(100), "k" * 32, {"kernels": ["k"]}

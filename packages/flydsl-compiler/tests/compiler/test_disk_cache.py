@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flydsl.compiler.artifact import CompiledArtifact
-from flydsl.compiler.cache import JitCacheManager
-from flydsl.compiler.disk_cache import DiskCache
+from flydsl.compiler.store.artifact import CompiledArtifact
+from flydsl.compiler.store.cache import JitCacheManager
+from flydsl.compiler.store.disk_cache import DiskCache
 
 
 def artifact(name: str, key: str, size: int = 1000) -> CompiledArtifact:
@@ -97,7 +97,7 @@ def test_a_folder_that_another_process_removes_is_passed_over(tmp_path: Path, mo
 
 
 def test_storing_keeps_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flydsl.compiler import cache as module
+    from flydsl.compiler.store import cache as module
 
     monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_SIZE_MB", "1")
     monkeypatch.setattr(module, "_PRUNE_EVERY", 1)
@@ -113,7 +113,7 @@ def test_storing_keeps_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_looks_at_a_large_cache_are_rare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first store of a process looks at the whole cache, unless that is slow and was done lately."""
-    from flydsl.compiler import cache as module
+    from flydsl.compiler.store import cache as module
 
     monkeypatch.setenv("FLYDSL_RUNTIME_CACHE_SIZE_MB", "1")
     looks = []
@@ -201,7 +201,7 @@ import sys, threading, pathlib, importlib.util
 import numpy as np
 spec = importlib.util.spec_from_file_location("program", sys.argv[1])
 program = importlib.util.module_from_spec(spec); spec.loader.exec_module(program)
-from flydsl.compiler.pipeline import MlirCompiler
+from flydsl.compiler.passes.pipeline import MlirCompiler
 compiled = []
 original = MlirCompiler.generate.__func__
 def counting(cls, *args, **kwargs):

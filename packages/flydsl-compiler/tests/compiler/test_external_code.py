@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("flydsl._mlir.dialects.fly")
 
 import flydsl.compiler as flyc  # noqa: E402
-from flydsl.compiler.external_llvm import ExternalLLVMError  # noqa: E402
-from flydsl.compiler.link_utils import append_link_options  # noqa: E402
+from flydsl.compiler.passes.external_llvm import ExternalLLVMError  # noqa: E402
+from flydsl.compiler.passes.link_utils import append_link_options  # noqa: E402
 
 SOURCE = """
 import flydsl.compiler as flyc

@@ -12,7 +12,7 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.compiler.diagnostics import DSLCompileError
+from flydsl.tracing.diagnostics import DSLCompileError
 
 
 @flyc.jit

@@ -16,10 +16,10 @@ pytest.importorskip("flydsl._mlir.dialects.fly")
 
 import flydsl.compiler as flyc  # noqa: E402
 import flydsl.expr as fx  # noqa: E402
-from flydsl.compiler.compiled import CompiledFunction  # noqa: E402
-from flydsl.compiler.diagnostics import DSLCompileError  # noqa: E402
-from flydsl.compiler.launch import validate_block_size  # noqa: E402
-from flydsl.compiler.pipeline import stage_label  # noqa: E402
+from flydsl.compiler.launch.compiled import CompiledFunction  # noqa: E402
+from flydsl.compiler.passes.pipeline import stage_label  # noqa: E402
+from flydsl.compiler.trace.launch import validate_block_size  # noqa: E402
+from flydsl.tracing.diagnostics import DSLCompileError  # noqa: E402
 
 SOURCE = """
 import flydsl.compiler as flyc
@@ -56,7 +56,8 @@ class Recorder(CompiledFunction):
 
 @pytest.fixture(autouse=True)
 def recorder(monkeypatch: pytest.MonkeyPatch) -> list[Recorder]:
-    from flydsl.compiler import dispatch, jit_function
+    from flydsl.compiler import jit_function
+    from flydsl.compiler.launch import dispatch
 
     monkeypatch.setattr(jit_function, "CompiledFunction", Recorder)
     monkeypatch.setattr(dispatch.FastPath, "add", lambda *args: None)
@@ -186,7 +187,7 @@ def test_compile_object(load: Any, recorder: list[Recorder]) -> None:
 
 
 def test_unknown_hints_and_variables_are_named(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flydsl.compiler import call
+    from flydsl.compiler.specialization import call
     from flydsl.utils import env
 
     monkeypatch.setattr(call, "_warned_hints", set())

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flydsl.compiler.key import FunctionSnapshot, Identity, stable_digest
+from flydsl.compiler.specialization.key import FunctionSnapshot, Identity, stable_digest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +203,7 @@ def test_name_loads_agree_with_dis(monkeypatch: pytest.MonkeyPatch) -> None:
     import argparse
     import inspect
 
-    from flydsl.compiler import key
+    from flydsl.compiler.specialization import key
 
     functions = [f for _, f in inspect.getmembers(argparse.ArgumentParser, inspect.isfunction)]
     quick = [list(key._global_reads(f.__code__)) for f in functions]

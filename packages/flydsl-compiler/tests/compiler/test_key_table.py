@@ -326,7 +326,7 @@ def test_variables_that_traced_code_reads(world: World, expression: str) -> None
 
 
 def test_back_end_options_reuse_the_lowered_module(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flydsl.compiler import trace
+    from flydsl.compiler.trace import module as trace
 
     traces = []
     original = trace.trace
@@ -350,7 +350,7 @@ def test_back_end_options_reuse_the_lowered_module(world: World, monkeypatch: py
 
 def test_calls_under_other_settings_are_not_remembered_for_all(world: World) -> None:
     """A call inside `override` or under hints of this thread says nothing of later calls."""
-    from flydsl.compiler.context import CompilationContext
+    from flydsl.tracing.context import CompilationContext
     from flydsl.utils import env
 
     world.monkeypatch.delenv("COMPILE_ONLY")
@@ -380,7 +380,7 @@ def test_two_architectures_in_one_process(world: World) -> None:
 
 def test_hints_of_a_block_have_a_fast_path_of_their_own(world: World) -> None:
     """Calls inside `CompilationContext.compile_hints` run what was compiled with the hints, others do not."""
-    from flydsl.compiler.context import CompilationContext
+    from flydsl.tracing.context import CompilationContext
 
     world.monkeypatch.delenv("COMPILE_ONLY")
     world.program = world.program.replace("        X[0] = X[0]", "        X[0] = X[0] + X[0]")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flydsl.compiler.diagnostics import DSLCompileError
-from flydsl.compiler.plan import PlanBuilder, type_width
+from flydsl.compiler.plan.host import PlanBuilder, type_width
+from flydsl.tracing.diagnostics import DSLCompileError
 
 TENSOR = {
     "kind": "tensor",
@@ -25,7 +25,7 @@ LAYOUT = "!llvm.struct<packed (struct<packed (i32, i32)>, struct<packed (i64)>)>
 
 def build(body: str, parameters: str, entries: list[dict[str, Any]], kernel: str = "%n: i32") -> dict[str, Any]:
     from flydsl._mlir import ir, passmanager
-    from flydsl.compiler.mlir_utils import mlir_context
+    from flydsl.compiler.passes.mlir_utils import mlir_context
 
     text = f"""module attributes {{gpu.container_module}} {{
       gpu.module @kernels {{ gpu.func @k({kernel}) kernel {{ gpu.return }} }}

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("flydsl._mlir.dialects.fly")
 
 import flydsl.expr as fx  # noqa: E402
-from flydsl.compiler.ast_rewriter import ASTRewriter  # noqa: E402
-from flydsl.compiler.diagnostics import DSLCompileError  # noqa: E402
+from flydsl.compiler.frontend.ast_rewriter import ASTRewriter  # noqa: E402
+from flydsl.tracing.diagnostics import DSLCompileError  # noqa: E402
 
 
 def run(function: Any, *args: Any) -> Any:

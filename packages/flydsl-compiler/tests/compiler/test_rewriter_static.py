@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flydsl.compiler.ast_rewriter import ASTRewriter, ReplaceIfWithDispatch
-from flydsl.compiler.diagnostics import DSLCompileError
+from flydsl.compiler.frontend.ast_rewriter import ASTRewriter, ReplaceIfWithDispatch
+from flydsl.tracing.diagnostics import DSLCompileError
 
 
 def branches(flag: bool, n: int) -> Any:
@@ -139,7 +139,7 @@ def test_function_without_source() -> None:
 def test_names_that_a_construct_may_change() -> None:
     import ast
 
-    from flydsl.compiler.ast_rewriter import _collect_assigned_vars
+    from flydsl.compiler.frontend.ast_rewriter import _collect_assigned_vars
 
     tree = ast.parse("acc[0] = f(x)\ny = 1\nobj.go(x)\nself.go()\nnew = 2\nfor i in z:\n    w.a.b = i").body
     active = [{"acc", "x", "y"}, {"obj", "self", "w", "i"}]

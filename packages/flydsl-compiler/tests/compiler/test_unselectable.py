@@ -5,7 +5,7 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.compiler.diagnostics import DSLCompileError
+from flydsl.tracing.diagnostics import DSLCompileError
 from flydsl.utils import env
 
 
@@ -51,6 +51,6 @@ def test_buffer_maximum_of_floats():
 
 
 def test_other_failures_keep_their_text():
-    from flydsl.compiler.unselectable import unselectable
+    from flydsl.compiler.passes.unselectable import unselectable
 
     assert unselectable("ld.lld: error: undefined symbol: f", None) is None

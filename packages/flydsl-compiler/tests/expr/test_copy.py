@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flydsl.expr as fx
-from flydsl.expr.meta import tracing_context
+from flydsl.tracing.ambient import tracing_context
 
 pytestmark = pytest.mark.l1a_compile_no_target_dialect
 
@@ -62,7 +62,7 @@ def test_tiled_copy(trace: Any) -> None:
         fx.copy(atom, src, reg, pred=reg)
     with pytest.raises(TypeError, match="CopyAtom"):
         fx.copy(a, src, reg)
-    from flydsl.compiler import protocol
+    from flydsl.tracing import protocol
 
     values = protocol.extract_to_ir_values(th)
     assert type(protocol.construct_from_ir_values(type(th), th, values).thr_idx) is fx.Int32

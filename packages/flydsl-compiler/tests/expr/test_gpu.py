@@ -8,7 +8,8 @@ import pytest
 
 import flydsl.expr as fx
 from flydsl._mlir import ir
-from flydsl.expr.meta import capture_user_location, tracing_context, tracing_option
+from flydsl.tracing.ambient import tracing_context, tracing_option
+from flydsl.tracing.locations import capture_user_location
 
 pytestmark = pytest.mark.l1b_target_dialect
 

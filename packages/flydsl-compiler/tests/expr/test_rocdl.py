@@ -8,9 +8,9 @@ import pytest
 
 import flydsl.expr as fx
 from flydsl._mlir import ir
-from flydsl.expr.meta import tracing_context
 from flydsl.expr.rocdl import cdna3, rdna3
 from flydsl.expr.rocdl.buffer import buffer_flags
+from flydsl.tracing.ambient import tracing_context
 
 pytestmark = pytest.mark.l1b_target_dialect
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import flydsl.expr as fx
-from flydsl.compiler import protocol
+from flydsl.tracing import protocol
 
 pytestmark = pytest.mark.l0_backend_agnostic
 

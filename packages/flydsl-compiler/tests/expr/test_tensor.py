@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import flydsl.expr as fx
-from flydsl.expr.meta import tracing_context
+from flydsl.tracing.ambient import tracing_context
 
 pytestmark = pytest.mark.l1a_compile_no_target_dialect
 

@@ -12,7 +12,7 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.ir
-from flydsl.compiler.diagnostics import DSLCompileError
+from flydsl.tracing.diagnostics import DSLCompileError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from copy_programs import packed, poisoned, run_tile, small, tile_copy, values  # noqa: E402

@@ -19,7 +19,7 @@ import pytest
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.compiler.diagnostics import DSLCompileError
+from flydsl.tracing.diagnostics import DSLCompileError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from copy_programs import (  # noqa: E402

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flydsl.compiler.diagnostics import DSLCompileError
+from flydsl.tracing.diagnostics import DSLCompileError
 
 HELPERS = """
 import numpy as np

@@ -38,7 +38,7 @@ def test_importable(module: str, names: str) -> None:
 
 def test_eight_bit_type_of_the_target() -> None:
     from flydsl._mlir import ir
-    from flydsl.expr.meta import tracing_context
+    from flydsl.tracing.ambient import tracing_context
 
     with ir.Context(), ir.Location.unknown():
         for arch, text in (("gfx942", "f8E4M3FNUZ"), ("gfx950", "f8E4M3FN"), ("gfx1201", "f8E4M3FN")):

@@ -273,7 +273,7 @@ def test_supported(run: Any, form: str) -> None:
 
 @pytest.mark.parametrize("form", list(REJECTED))
 def test_rejected(load: Any, kernel_text: Any, form: str) -> None:
-    from flydsl.compiler.diagnostics import DSLCompileError
+    from flydsl.tracing.diagnostics import DSLCompileError
 
     body, place, kind = REJECTED[form]
     message = re.fullmatch(r"`(.+)`", table()[form].split(" — ")[0])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flydsl.compiler.diagnostics import DSLCompileError
+from flydsl.tracing.diagnostics import DSLCompileError
 
 Run = Callable[..., np.ndarray]
 

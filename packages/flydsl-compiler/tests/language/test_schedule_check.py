@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flydsl.compiler import schedule_check
-from flydsl.compiler.schedule_check import ScheduleWarning
+from flydsl.compiler.passes import schedule_check
+from flydsl.compiler.passes.schedule_check import ScheduleWarning
 
 # One iteration: READS values from LDS, one global load, MATRIX chains of matrix instructions, one LDS write.
 KERNEL = """

@@ -113,7 +113,7 @@ def test_a_value_of_another_type_is_refused(load: Any, device: None) -> None:
 
 def test_helpers() -> None:
     from flydsl._mlir import ir
-    from flydsl.utils import smem_allocator as smem
+    from flydsl.expr import smem_allocator as smem
 
     with ir.Context():
         sizes = {"i8": 1, "f8E4M3FN": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8,
@@ -131,7 +131,7 @@ def test_helpers() -> None:
 
 
 def test_one_deprecation_warning_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flydsl.utils import smem_allocator as smem
+    from flydsl.expr import smem_allocator as smem
 
     monkeypatch.setattr(smem, "_warned", False)
     with warnings.catch_warnings(record=True) as caught:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flydsl.expr as fx
-from flydsl.compiler.protocol import dsl_align_of, dsl_size_of
+from flydsl.tracing.protocol import dsl_align_of, dsl_size_of
 
 X = np.arange(64, dtype=np.float32)
 

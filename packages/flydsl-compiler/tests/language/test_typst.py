@@ -19,7 +19,7 @@ def scope(mlir_scope: Any) -> Any:
 @pytest.fixture
 def mlir_scope() -> Any:
     from flydsl._mlir import ir
-    from flydsl.expr.meta import tracing_context
+    from flydsl.tracing.ambient import tracing_context
 
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.create()

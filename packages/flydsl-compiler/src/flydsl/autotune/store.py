@@ -70,7 +70,7 @@ class WinnerCache(MutableMapping[Sequence[str], Config]):
 
     def put(self, key: Sequence[str], config: Config) -> None:
         """Remember a winner; one that JSON cannot hold, or a folder that cannot be written, stays in memory."""
-        from flydsl.compiler.cache import FileLock
+        from flydsl.compiler.store.cache import FileLock
 
         self._winners[self._text(key)] = config
         try:

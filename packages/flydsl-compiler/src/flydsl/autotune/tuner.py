@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from flydsl.compiler.backends import current_target, get_backend
-from flydsl.compiler.context import CompilationContext, merge_compile_hints
-from flydsl.compiler.environment import key_environment
-from flydsl.compiler.signature import Parameters
-from flydsl.compiler.toolchain import toolchain_fingerprint
+from flydsl.compiler.specialization.environment import key_environment
+from flydsl.compiler.specialization.signature import Parameters
+from flydsl.compiler.store.toolchain import toolchain_fingerprint
+from flydsl.tracing.context import CompilationContext, merge_compile_hints
 from flydsl.utils import env
 
 from .bench import copy_of, do_bench, fill_zero, on_stream, restore

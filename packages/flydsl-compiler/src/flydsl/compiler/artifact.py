@@ -1,8 +1,7 @@
-"""The compiled artifact. The format belongs to `flydsl.runtime`, which launches artifacts without a compiler."""
+"""`flydsl.compiler.store.artifact` under its public name."""
 
-from __future__ import annotations
+import sys
 
-from flydsl.runtime.artifact import FORMAT, ArtifactError
-from flydsl.runtime.artifact import Artifact as CompiledArtifact
+from .store import artifact as _module
 
-__all__ = ["FORMAT", "ArtifactError", "CompiledArtifact"]
+sys.modules[__name__] = _module

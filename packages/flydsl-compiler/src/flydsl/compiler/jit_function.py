@@ -12,27 +12,27 @@ from dataclasses import replace
 from typing import Any, overload
 
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
+from flydsl.tracing.context import CompilationContext, activity, merge_compile_hints
+from flydsl.tracing.diagnostics import install_excepthook
+from flydsl.tracing.protocol import cache_signature
 from flydsl.utils import env
 
-from .artifact import CompiledArtifact
-from .ast_rewriter import ASTRewriter
 from .backends import get_backend
-from .cache import CacheInfo, FileLock, JitCacheManager, cache_root
-from .call import Call, constexpr_signature, stable_signature, warn_unknown_hints
-from .compiled import CompiledFunction
-from .context import CompilationContext, activity, merge_compile_hints
-from .diagnostics import install_excepthook
-from .dispatch import FastPath
-from .environment import key_environment, recorded_reads
-from .jit_argument import resolve_argument
-from .key import FunctionSnapshot, Identity, digest_of
-from .lowered import LoweredModules
-from .mlir_utils import mlir_context
-from .pipeline import MlirCompiler
-from .plan_entries import converters, positions
-from .protocol import cache_signature
-from .signature import Parameters
-from .toolchain import EXTRA_SOURCE_DIRS, toolchain_fingerprint
+from .frontend.ast_rewriter import ASTRewriter
+from .launch.compiled import CompiledFunction
+from .launch.dispatch import FastPath
+from .passes.lowered import LoweredModules
+from .passes.mlir_utils import mlir_context
+from .passes.pipeline import MlirCompiler
+from .plan.entries import converters, positions
+from .specialization.call import Call, constexpr_signature, stable_signature, warn_unknown_hints
+from .specialization.environment import key_environment, recorded_reads
+from .specialization.jit_argument import resolve_argument
+from .specialization.key import FunctionSnapshot, Identity, digest_of
+from .specialization.signature import Parameters
+from .store.artifact import CompiledArtifact
+from .store.cache import CacheInfo, FileLock, JitCacheManager, cache_root
+from .store.toolchain import EXTRA_SOURCE_DIRS, toolchain_fingerprint
 
 __all__ = [
     "CacheInfo", "CompileCallable", "CompiledFunction", "EXTRA_SOURCE_DIRS", "FileLock", "JitCacheManager",
@@ -99,7 +99,7 @@ class JitFunction:
 
     def _ensure_sig(self) -> Parameters:
         if self._parameters is None:
-            from .diagnostics import warn_invalid_annotations
+            from flydsl.tracing.diagnostics import warn_invalid_annotations
 
             parameters = Parameters(self.func)
             odd = parameters.odd_annotations()
@@ -238,7 +238,7 @@ class JitFunction:
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """Why a call with these arguments finds its artifact or not: a `disk_cache.Explanation`."""
-        from .disk_cache import DiskCache
+        from .store.disk_cache import DiskCache
 
         return DiskCache().explain(self, *args, **kwargs)
 
@@ -382,7 +382,7 @@ class JitFunction:
 
     def _compile(self, call: Call) -> CompiledArtifact:
         """Trace and lower, unless only back end options differ from an earlier compile; then generate code."""
-        from .trace import trace
+        from .trace.module import trace
 
         front = call.front_key()
         lowered = self._lowered.get(front)

@@ -7,10 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, overload
 
-from flydsl.utils import env
-
-from .ast_rewriter import ASTRewriter
-from .context import (
+from flydsl.control.state import is_dynamic
+from flydsl.tracing.context import (
     CompilationContext,
     KernelUses,
     create_gpu_func,
@@ -21,12 +19,28 @@ from .context import (
     merge_compile_hints,
     tracing_kernel,
 )
-from .diagnostics import DSLTypeError, fail, install_excepthook, locating_errors, warn_annotation_value_mismatch
-from .launch import attribute_dict, check_smem, dims, emit_launch, resolve_block, static_int, validate_block_size
-from .protocol import construct_from_ir_values, extract_to_ir_values
-from .raw_addresses import pointer_tables, raw_stores
-from .signature import Parameters, is_compile_time, is_number_for_tensor
-from .state import is_dynamic
+from flydsl.tracing.diagnostics import (
+    DSLTypeError,
+    fail,
+    install_excepthook,
+    locating_errors,
+    warn_annotation_value_mismatch,
+)
+from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
+from flydsl.utils import env
+
+from .frontend.ast_rewriter import ASTRewriter
+from .specialization.signature import Parameters, is_compile_time, is_number_for_tensor
+from .trace.launch import (
+    attribute_dict,
+    check_smem,
+    dims,
+    emit_launch,
+    resolve_block,
+    static_int,
+    validate_block_size,
+)
+from .trace.raw_addresses import pointer_tables, raw_stores
 
 __all__ = [
     "CompilationContext", "KernelFunction", "KernelLauncher", "create_gpu_func", "create_gpu_module",
@@ -105,7 +119,7 @@ class KernelFunction:
 
 def _snapshot(func: Callable[..., Any]) -> Any:
     """What the cache key needs of the function before it is rewritten."""
-    from .key import FunctionSnapshot
+    from .specialization.key import FunctionSnapshot
 
     return FunctionSnapshot.of(func)
 
@@ -137,7 +151,7 @@ class KernelLauncher:
             smem: dynamic LDS bytes; None: what the kernel's dynamic allocator asked for.
             stream: a `fx.Stream` parameter, its ``value``, or None for the jit function's implicit stream.
         """
-        from flydsl.expr.meta import capture_user_location
+        from flydsl.tracing.locations import capture_user_location
 
         context = CompilationContext.get_current()
         if context is None:
@@ -210,7 +224,7 @@ class KernelLauncher:
         self, context: CompilationContext, operands: list[Any], size: Any
     ) -> tuple[str, list[Any], Any, KernelUses]:
         from flydsl._mlir import ir
-        from flydsl.expr.meta import kernel_scope, tracing_context
+        from flydsl.tracing.ambient import kernel_scope, tracing_context
 
         kernel_ = self.kernel
         number = context.next_kernel_id()

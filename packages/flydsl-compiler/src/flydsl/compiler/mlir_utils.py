@@ -1,24 +1,7 @@
-"""Contexts of a compile, and walks over its IR."""
+"""`flydsl.compiler.passes.mlir_utils` under its public name."""
 
-from __future__ import annotations
+import sys
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
+from .passes import mlir_utils as _module
 
-from .ir_walk import children, kernel_functions
-
-__all__ = ["children", "kernel_functions", "mlir_context"]
-
-
-@contextlib.contextmanager
-def mlir_context() -> Iterator[Any]:
-    """A fresh context without threads; nothing of it stays active when the block fails."""
-    from flydsl._mlir import ir
-
-    context = ir.Context()
-    context.enable_multithreading(False)
-    with context:
-        if hasattr(context, "load_all_available_dialects"):
-            context.load_all_available_dialects()
-        yield context
+sys.modules[__name__] = _module

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
-
-from ._lazy import arith, math, vector
-from .meta import tracing_option
+from flydsl.tracing.ambient import tracing_option
+from flydsl.tracing.lazy import arith, math, vector
 
 UNSET: Any = object()
 

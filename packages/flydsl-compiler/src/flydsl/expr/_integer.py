@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith
 
 from . import _emit
-from ._lazy import arith
 
 
 def known_int(v: ir.Value) -> int | None:

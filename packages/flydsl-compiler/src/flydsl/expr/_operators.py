@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, math
 
 from . import _emit
 from ._integer import floor_divide, modulo, shift
-from ._lazy import arith, math
 from ._rounding import round_to
 
 

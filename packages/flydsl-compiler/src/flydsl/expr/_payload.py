@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith
 
 from . import _emit
-from ._lazy import arith
 from ._rounding import round_to
 
 

@@ -6,14 +6,15 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.ambient import kernel_scope
+from flydsl.tracing.lazy import LazyModule, protocol
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from ._lazy import LazyModule, protocol
 from ._storage import Arena, Array, Storage, unaligned
-from .meta import dsl_loc_tracing, kernel_scope
 from .numeric import Int8, NumericMeta
 from .primitive import get_dyn_shared, make_ptr
 
-_context = LazyModule("flydsl.compiler.context")
+_context = LazyModule("flydsl.tracing.context")
 
 
 class SharedAllocator(Arena):

@@ -6,10 +6,10 @@ import functools
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import protocol
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import primitive as p
-from ._lazy import protocol
-from .meta import dsl_loc_tracing
 from .numeric import Int8, Numeric, NumericMeta, Uint8
 from .values.tensor import Pointer
 

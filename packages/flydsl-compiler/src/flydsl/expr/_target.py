@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ._lazy import LazyModule
-from .meta import tracing_option
+from flydsl.tracing.ambient import tracing_option
+from flydsl.tracing.lazy import LazyModule
 
-_context = LazyModule("flydsl.compiler.context")
+_context = LazyModule("flydsl.tracing.context")
 _device = LazyModule("flydsl.runtime.device")
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, vector
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
 from ._lanes import broadcast_mask, broadcast_shapes, common_order, flatten_shape, lane_of, numel, reduction_masks
-from ._lazy import arith, vector
 from ._operators import COMMUTATIVE, OPERATORS, emit_binary
 from ._payload import check_rounding_mode
-from .meta import dsl_loc_tracing
 from .numeric import Boolean, Numeric, NumericMeta, as_numeric, literal_numeric
 from .promotion import common_type, operand_and_result_types
 from .utils import lazy_classattr

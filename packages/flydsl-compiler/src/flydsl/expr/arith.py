@@ -13,12 +13,13 @@ from flydsl._mlir.dialects.arith import *  # noqa: F403 - the documented re-expo
 from flydsl._mlir.dialects.arith import CmpFPredicate, CmpIPredicate, FastMathFlags, RoundingMode
 from flydsl._mlir.dialects.arith import cmpf as _cmpf
 from flydsl._mlir.dialects.arith import cmpi as _cmpi
+from flydsl.tracing.ambient import tracing_context
+from flydsl.tracing.lazy import arith as _arith
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
 from ._integer import ceil_divide, shift
-from ._lazy import arith as _arith
 from ._vector import Vector, _common_shape
-from .meta import dsl_loc_tracing, tracing_context
 from .numeric import Boolean, Index, Numeric, as_numeric, literal_numeric
 from .promotion import common_type, widen_boolean
 from .utils.arith import ArithValue, arith_const, current_fastmath, raw_operand, raw_select  # noqa: F401

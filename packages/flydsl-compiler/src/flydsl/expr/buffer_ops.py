@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, fly, llvm, memref, rocdl, scf
+from flydsl.tracing.locations import dsl_loc_tracing, note_buffer_argument
 
 from . import _emit
-from ._lazy import arith, fly, llvm, memref, rocdl, scf
 from ._target import target_arch
-from .meta import dsl_loc_tracing, note_buffer_argument
 from .numeric import Numeric
 from .rocdl.utils import call_intrinsic, operand
 from .utils.convert import mlir_type

@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from flydsl.tracing.locations import dsl_loc_tracing
+
 from . import arith, gpu
 from ._vector import Vector
-from .meta import dsl_loc_tracing
 from .numeric import Boolean, as_numeric
 
 

@@ -11,14 +11,15 @@ import functools
 from enum import IntEnum
 from typing import Any
 
+from flydsl.tracing.lazy import LazyModule
+from flydsl.tracing.locations import dsl_loc_tracing
+
 from . import gpu
-from ._lazy import LazyModule
 from ._storage import Array, Storage
 from ._vector import ReductionOp, Vector
 from .arith import max as _max
 from .arith import maxnumf, minimumf
 from .arith import min as _min
-from .meta import dsl_loc_tracing
 from .numeric import Boolean, Int32, NumericMeta, as_numeric
 from .struct import struct
 
@@ -27,7 +28,7 @@ __all__ = [
     "warp_inclusive_scan", "warp_reduce", "warp_scan", "warp_scan_with_aggregate",
 ]  # fmt: skip
 
-_flow = LazyModule("flydsl.compiler.control_flow")
+_flow = LazyModule("flydsl.control.flow")
 
 
 class BlockReduceAlgorithm(IntEnum):

@@ -7,9 +7,9 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import primitive as p
-from .meta import dsl_loc_tracing
 from .numeric import NumericMeta
 from .primitive import make_tiled_copy
 from .values.atoms import CopyAtom, TiledCopy, TiledMma

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import LazyModule
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._lazy import LazyModule
-from .meta import dsl_loc_tracing
 from .numeric import Numeric
 from .utils.convert import as_ir_value
 
 __all__ = ["ExternFunction", "ffi"]
 
-_context = LazyModule("flydsl.compiler.context")
+_context = LazyModule("flydsl.tracing.context")
 _TYPES = ("int32", "uint32", "int64", "uint64", "float32", "float64")
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.ambient import tracing_option
+from flydsl.tracing.lazy import gpu as _gpu
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._lazy import gpu as _gpu
 from ._shared import SharedAllocator
-from .meta import dsl_loc_tracing, tracing_option
 from .numeric import Int32, Numeric, as_numeric
 from .utils.arith import gpu_shuffle_mode, i32_operand
 
@@ -131,7 +132,7 @@ def _shuffle_raw(raw: ir.Value, offset: ir.Value, width: ir.Value, mode: ir.Attr
     bits = _emit.bit_width(ty)
     if isinstance(ty, ir.VectorType) or bits >= 32:
         return _gpu.shuffle(raw, offset, width, mode)[0]
-    from ._lazy import arith
+    from flydsl.tracing.lazy import arith
 
     i32, narrow = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(bits)
     as_int = raw if ty == narrow else arith.bitcast(narrow, raw)

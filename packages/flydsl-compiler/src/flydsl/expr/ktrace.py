@@ -17,12 +17,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ._lazy import LazyModule
-from .meta import dsl_loc_tracing
+from flydsl.tracing.lazy import LazyModule
+from flydsl.tracing.locations import dsl_loc_tracing
+
 from .numeric import Boolean, Float, Int32, Integer
 
-_capture = LazyModule("flydsl.compiler.ktrace_capture")
-_device = LazyModule("flydsl.compiler.ktrace_device")
+_capture = LazyModule("flydsl.marks.capture")
+_device = LazyModule("flydsl.marks.device")
 
 __all__ = [
     "Capture",  # noqa: F822 - of the module that reads traces, imported when asked for
@@ -54,7 +55,7 @@ def _scalar(value: Any) -> bool:
 
 def tracing_enabled() -> bool:
     """Whether kernels compiled now would record events (inside a capture, or ``FLYDSL_KTRACE_ENABLE``)."""
-    from flydsl.compiler.context import CompilationContext
+    from flydsl.tracing.context import CompilationContext
     from flydsl.utils import env
 
     return bool(CompilationContext.get_compile_hints().get("ktrace") or env.ktrace.enable)
@@ -113,8 +114,9 @@ def _encode(payload: Any) -> tuple[int, Any]:
 
 def _record(kind: int, name: str, payload: Any = None, token: Any = 0) -> Any:
     """Emit one event; the wave's number of it, or 0 with tracing off."""
+    from flydsl.tracing.ambient import kernel_scope
+
     from .extern import ffi
-    from .meta import kernel_scope
 
     place = (kernel_scope() or {}).get("ktrace")
     if place is None:
@@ -190,7 +192,7 @@ def capture(kernel: str = "kernel", *, blocks: Any = None, out_dir: Any = None) 
 
 def collect(kernel: str, out_dir: Any = None) -> Any:
     """Write what the process recorded with ``FLYDSL_KTRACE_ENABLE=1`` as a Perfetto file; the path."""
-    from flydsl.compiler.ktrace_perfetto import write
+    from flydsl.marks.perfetto import write
 
     return write(_capture.recorder.read(), kernel, _capture.Capture(kernel, out_dir=out_dir)._folder())
 

@@ -6,13 +6,13 @@ import struct as _struct
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith
+from flydsl.tracing.lazy import llvm as dialect
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._lazy import arith
-from ._lazy import llvm as dialect
 from ._vector import Vector
 from .enum import AtomicOrdering
-from .meta import dsl_loc_tracing
 from .numeric import Boolean, Float32, Float64, Int32, Int64, Numeric, NumericMeta, as_numeric
 from .values.element import element_class, note_stored
 from .values.tensor import Pointer

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith
+from flydsl.tracing.lazy import math as _math
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._lazy import arith
-from ._lazy import math as _math
 from ._vector import Vector
-from .meta import dsl_loc_tracing
 from .numeric import Boolean, Float32, Int32, Numeric, Uint8, Uint16, Uint32, Uint64, Uint128
 
 __all__ = [

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith
+from flydsl.tracing.lazy import llvm as dialect
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._lazy import arith
-from ._lazy import llvm as dialect
-from .meta import dsl_loc_tracing
 from .rocdl.utils import operand
 
 __all__ = [

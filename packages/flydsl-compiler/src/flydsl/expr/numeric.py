@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, diagnostics
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
 from ._abi import c_abi_entry
-from ._lazy import arith, diagnostics
 from ._operators import COMMUTATIVE, OPERATORS, Operator, emit_binary, fold
 from ._payload import check_rounding_mode, float_payload, integer_payload, is_single_lane, numpy_scalar
-from .meta import dsl_loc_tracing
 from .promotion import common_type, operand_and_result_types
 from .utils.arith import ArithValue, raw_select
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math as _pymath
 from typing import Any
 
+from flydsl.tracing.locations import dsl_loc_tracing
+
 from ._vector import Vector
 from .arith import fastmath
 from .math import cos, log, sin, sqrt
-from .meta import dsl_loc_tracing
 from .numeric import Float32, Uint32, Uint64
 
 __all__ = ["rand", "rand4x", "randint", "randint4x", "randn", "randn4x"]

@@ -9,9 +9,9 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import protocol
 from flydsl.utils.annotations import evaluate_annotation
 
-from ._lazy import protocol
 from ._storage import Align, Arena, Array, Storage, align_up, byte_offset, unaligned
 from .numeric import NumericMeta
 from .values.base import FlyValue

@@ -7,6 +7,7 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import vector as _vector_dialect
 from flydsl._mlir.dialects.vector import *  # noqa: F403 - the documented re-export
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from ._vector import (
     DYNAMIC_SENTINEL,
@@ -19,7 +20,6 @@ from ._vector import (
     ones_like,
     zeros_like,
 )  # fmt: skip
-from .meta import dsl_loc_tracing
 from .utils.convert import as_ir_value
 
 __all__ = [

@@ -64,7 +64,7 @@ def catalogue(package: Path | None = None) -> list[str]:
     root = Path(__file__).parents[1] if package is None else package
     found = {"compiler", "compiler.protocol", "expr", "expr.rocdl", *_RUNTIME}
     found |= {f"compiler.{n}" for n in _literal_all(_source(root, "compiler"), "flydsl.compiler")}
-    found |= {f"compiler.protocol.{n}" for n in _literal_all(_source(root / "compiler", "protocol"), "protocol")}
+    found |= {f"compiler.protocol.{n}" for n in _literal_all(_source(root / "tracing", "protocol"), "protocol")}
     for module in _star_imports(_source(root, "expr")):
         found.add(f"expr.{module}")
         found |= {f"expr.{module}.{n}" for n in _literal_all(_source(root / "expr", module), f"flydsl.expr.{module}")}

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from flydsl.runtime.device import get_rocm_arch, get_warp_size
+from flydsl.tracing.ir_walk import kernel_functions
 from flydsl.utils import env
 
-from ..ir_walk import kernel_functions
 from .base import AOTRuntimeConfig, BaseBackend, GPUTarget
 
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?(:[a-z]+[+-])*")

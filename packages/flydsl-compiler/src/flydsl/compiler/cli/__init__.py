@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     if options.version:
-        from flydsl.compiler.toolchain import package_versions
+        from flydsl.compiler.store.toolchain import package_versions
 
         for name, version in package_versions().items():
             print(f"{name} {version or 'not installed'}")

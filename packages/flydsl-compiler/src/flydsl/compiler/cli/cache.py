@@ -41,7 +41,7 @@ def register(commands: Any) -> None:
 
 
 def _cache(options: argparse.Namespace) -> Any:
-    from flydsl.compiler.disk_cache import DiskCache
+    from flydsl.compiler.store.disk_cache import DiskCache
 
     cache = DiskCache(Path(options.dir) if options.dir else None)
     if cache.root is None:

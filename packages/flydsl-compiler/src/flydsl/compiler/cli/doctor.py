@@ -55,7 +55,7 @@ def _report(problems: list[dict[str, str]], what: str, remedy: str) -> None:
 
 
 def _packages(problems: list[dict[str, str]]) -> dict[str, Any]:
-    from flydsl.compiler.toolchain import package_versions
+    from flydsl.compiler.store.toolchain import package_versions
 
     versions = package_versions()
     for name in versions:
@@ -117,7 +117,7 @@ def _device(problems: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def _cache(problems: list[dict[str, str]]) -> dict[str, Any]:
-    from flydsl.compiler.disk_cache import DiskCache
+    from flydsl.compiler.store.disk_cache import DiskCache
     from flydsl.utils import env
 
     cache = DiskCache()

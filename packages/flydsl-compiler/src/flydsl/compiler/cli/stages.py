@@ -45,7 +45,7 @@ def _settings(options: argparse.Namespace, **more: str) -> dict[str, str]:
 
 def run_compile(options: argparse.Namespace, output: Output) -> int:
     """Compile for each architecture of a comma-separated list."""
-    from flydsl.compiler.disk_cache import DiskCache
+    from flydsl.compiler.store.disk_cache import DiskCache
 
     path, name = split_target(options.target)
     if not name:

@@ -14,13 +14,13 @@ from typing import Any
 
 import flydsl.layout as algebra
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import coop, gpu
-from .._lazy import arith
 from .._target import target_arch, target_warp_size
 from .._vector import Vector
 from ..derived import make_rmem_tensor
-from ..meta import dsl_loc_tracing
 from ..numeric import Int32
 from ..values.tensor import Tensor
 from .lanes import SourceMap, find_exchange, half_swap, has_half_swap, lanes_where

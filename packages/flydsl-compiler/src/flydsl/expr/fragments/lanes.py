@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import llvm
 
 from .. import gpu
-from .._lazy import llvm
 from .._target import target_arch
 from ..numeric import Boolean, Int32
 from ..rocdl.utils import call_intrinsic, emit, i32_type
@@ -242,7 +242,7 @@ def lanes_where(lanes: Iterable[int], wave: int) -> Any:
 
 def choose(condition: Any, if_true: ir.Value, if_false: ir.Value) -> ir.Value:
     """Select of two registers by a predicate."""
-    from .._lazy import arith
+    from flydsl.tracing.lazy import arith
 
     if isinstance(condition, Boolean) and condition.is_static():
         return if_true if condition.value else if_false

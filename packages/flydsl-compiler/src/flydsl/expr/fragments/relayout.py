@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import LazyModule, arith, vector
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import coop, gpu
-from .._lazy import LazyModule, arith, vector
 from .._target import target_arch, target_warp_size
 from ..derived import make_rmem_tensor
-from ..meta import dsl_loc_tracing
 from ..numeric import Boolean, Int32, NumericMeta
 from ..utils.convert import bit_width
 from ..values.layout import Layout
@@ -29,7 +29,7 @@ from .ownership import Digit, ThreadValues, attach, plain
 from .ownership import thread_values as thread_values_of
 from .scratch import load, scratch, store
 
-_flow = LazyModule("flydsl.compiler.control_flow")
+_flow = LazyModule("flydsl.control.flow")
 
 WORD = 32                    # bits of a register
 LARGEST_ACCESS = 16          # bytes of an LDS access

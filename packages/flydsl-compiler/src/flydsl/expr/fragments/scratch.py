@@ -10,9 +10,9 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.ambient import kernel_scope
+from flydsl.tracing.lazy import llvm
 
-from .._lazy import llvm
-from ..meta import kernel_scope
 from ..numeric import Int8
 from ..primitive import add_offset, to_llvm_ptr
 

@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._lazy import LazyModule
+from flydsl.tracing.lazy import LazyModule
+from flydsl.tracing.locations import dsl_loc_tracing
+
 from ..arith import min as _min
-from ..meta import dsl_loc_tracing
 from ..numeric import Int32, as_numeric
 from ..rocdl.universal import s_barrier, s_setprio, sched_barrier
 from ..rocdl.utils import call_intrinsic
@@ -28,7 +29,7 @@ from .counts import started
 from .producers import Direct, Producer, Registers, Staged, TensorMove, wait_for
 from .waves import WaveGroups, fenced, lds_barrier
 
-_flow = LazyModule("flydsl.compiler.control_flow")
+_flow = LazyModule("flydsl.control.flow")
 
 
 @dataclass

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import LazyModule
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import coop, gpu
-from .._lazy import LazyModule
 from .._target import require_arch, target_arch, target_warp_size
 from ..enum import AtomicOrdering, SyncScope
-from ..meta import dsl_loc_tracing
 from ..numeric import Int32
 from ..rocdl.universal import readfirstlane, s_barrier, s_setprio, s_wait_dscnt, sched_barrier
 from ..rocdl.utils import emit, i32_type
 from ..rocdl.waits import s_waitcnt
 
-_flow = LazyModule("flydsl.compiler.control_flow")
+_flow = LazyModule("flydsl.control.flow")
 _WORKGROUP = -1  # number of the barrier that every wave of the workgroup is a member of
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
 from .._matrix_arch import require_matrix_arch
-from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field

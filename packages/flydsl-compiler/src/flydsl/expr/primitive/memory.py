@@ -6,11 +6,11 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
 from .._lanes import numel
 from .._vector import Vector
-from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, NumericMeta
 from ..utils.convert import as_ir_value, mlir_type
 from ..values.base import FlyValue

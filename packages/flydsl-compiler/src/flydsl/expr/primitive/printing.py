@@ -8,11 +8,11 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.lazy import protocol
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._emit import UNSET
-from .._lazy import protocol
 from .._vector import Vector
-from ..meta import dsl_loc_tracing
 from ..numeric import Float32, Float64, Int32, Int64, Numeric, NumericMeta
 from ..values.tensor import Tensor
 

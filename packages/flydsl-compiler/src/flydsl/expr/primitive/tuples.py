@@ -7,9 +7,9 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.lazy import arith
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from .._lazy import arith
-from ..meta import dsl_loc_tracing
 from ..numeric import Boolean
 from ..values.base import mode_path
 from ..values.int_tuple import Basis, IntTuple, permissive, to_int_tuple, typed_leaf

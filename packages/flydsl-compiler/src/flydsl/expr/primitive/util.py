@@ -6,8 +6,8 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from ..meta import dsl_loc_tracing
 from ..numeric import Numeric
 from ..values.base import FlyValue
 

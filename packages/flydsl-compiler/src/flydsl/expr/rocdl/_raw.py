@@ -14,9 +14,9 @@ from types import FunctionType
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import rocdl as dialect
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from .._lazy import rocdl as dialect
-from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, NumericMeta
 from .utils import operand
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import fly_rocdl
 
-from .._lazy import fly_rocdl
 from .._target import require_arch, target_arch
 from ..primitive.types import AtomicOp
 from ..utils.convert import mlir_type

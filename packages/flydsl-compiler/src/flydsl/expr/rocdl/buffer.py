@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, fly_rocdl
+from flydsl.tracing.locations import dsl_loc_tracing, note_buffer_argument
 
 from .. import _emit
-from .._lazy import arith, fly_rocdl
 from .._target import is_rdna, target_arch
-from ..meta import dsl_loc_tracing, note_buffer_argument
 from ..numeric import Int64
 from ..primitive import cosize, get_iter, get_layout, get_scalar, make_ptr, make_view
 from ..values.tensor import Pointer, Tensor, address_space_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import fly_rocdl, llvm
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from .._lazy import fly_rocdl, llvm
 from .._target import require_arch
 from .._vector import Vector
-from ..meta import dsl_loc_tracing
 from ..utils.convert import mlir_type
 from .atoms import accumulator
 from .utils import call_intrinsic, operand

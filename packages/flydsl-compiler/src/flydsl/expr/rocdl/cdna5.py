@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import fly_rocdl
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
-from .._lazy import fly_rocdl
-from ..meta import dsl_loc_tracing
 from ..primitive import composition, cosize, crd2idx, group, make_copy_atom, make_tile, size, static
 from ..values.layout import Tile, static_layout
 from .atoms import WMMAScale

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, rocdl, scf
+from flydsl.tracing.lazy import gpu as gpu_dialect
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._emit import to_index
-from .._lazy import arith, rocdl, scf
-from .._lazy import gpu as gpu_dialect
-from ..meta import dsl_loc_tracing
 from . import universal
 from .utils import i32_type, operand
 

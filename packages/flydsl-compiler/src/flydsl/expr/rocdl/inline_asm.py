@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import llvm
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from .._lazy import llvm
-from ..meta import dsl_loc_tracing
 from .utils import i32_type, operand
 
 __all__ = ["cvt_off_f32_i4", "cvt_pk_bf16_f32"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .._lazy import rocdl
-from ..meta import dsl_loc_tracing
+from flydsl.tracing.lazy import rocdl
+from flydsl.tracing.locations import dsl_loc_tracing
+
 from ..utils.convert import mlir_type
 from .utils import operand
 

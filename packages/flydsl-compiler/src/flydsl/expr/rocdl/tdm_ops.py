@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, memref, vector
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
-from .._lazy import arith, memref, vector
-from ..meta import dsl_loc_tracing
 from ..values.tensor import Pointer, Tensor
 from .universal import global_prefetch, s_wait_tensorcnt, wave_id
 from .utils import emit, i32_type
@@ -177,7 +177,7 @@ def _clamped_difference(bound: Any, start: Any) -> Any:
 
 def _global_address(pointer: Any) -> ir.Value:
     """Address of a pointer, tensor, `!llvm.ptr<1>` or integer as i64."""
-    from .._lazy import llvm
+    from flydsl.tracing.lazy import llvm
 
     if isinstance(pointer, Tensor):
         pointer = pointer.iter
@@ -190,7 +190,7 @@ def _global_address(pointer: Any) -> ir.Value:
 
 def _lds_address(lds: Any, byte_offset: Any) -> Any:
     """LDS byte address of a pointer, tensor, builtin memref or integer, plus an offset, as i32."""
-    from .._lazy import llvm
+    from flydsl.tracing.lazy import llvm
 
     if isinstance(lds, Tensor):
         lds = lds.iter
@@ -431,8 +431,9 @@ def l2_prefetch_tile(
 
     `num_warps`, `wave_id` and `block_threads` are part of the published signature and unused.
     """
+    from flydsl.tracing.lazy import llvm
+
     from .. import gpu
-    from .._lazy import llvm
 
     del num_warps, wave_id, block_threads
     thread = gpu.thread_idx.x.ir_value() if thread_id is None else _i32(thread_id)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, rocdl
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
-from .._lazy import arith, rocdl
-from ..meta import dsl_loc_tracing
 from ..utils.convert import mlir_type
 from .atoms import WMMAScale
 from .buffer import make_buffer_ptr, make_buffer_tensor
@@ -327,7 +327,7 @@ def tensor_store_from_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any
 @dsl_loc_tracing
 def lds_transpose_load(result_type: Any, lds_memref: Any, elem_offset: Any, elem_bytes: int) -> Any:
     """gfx12: transposing 128-bit LDS read at ``elem_offset`` elements of a builtin LDS memref."""
-    from .._lazy import llvm, memref
+    from flydsl.tracing.lazy import llvm, memref
 
     base = memref.extract_aligned_pointer_as_index(lds_memref)
     address = arith.addi(arith.index_cast(i32_type(), base), arith.muli(_as_i32(elem_offset), operand(elem_bytes)))
@@ -369,7 +369,8 @@ def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int 
 
     Returns `Int32` or a vector of four. The pointer's own offset is ignored.
     """
-    from .._lazy import llvm
+    from flydsl.tracing.lazy import llvm
+
     from .._vector import Vector
     from ..numeric import Int32
     from .buffer import get_buffer_rsrc
@@ -390,7 +391,7 @@ def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int 
 def __getattr__(name: str) -> Any:
     # The op types behind the constructors are reached through this module, too.
     if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
-        from .._lazy import fly_rocdl
+        from flydsl.tracing.lazy import fly_rocdl
 
         return getattr(fly_rocdl, name)
     raise AttributeError(f"module 'flydsl.expr.rocdl.universal' has no attribute '{name}'")

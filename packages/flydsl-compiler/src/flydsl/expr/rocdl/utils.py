@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import llvm
 
 from .._emit import constant
-from .._lazy import llvm
 from .._target import target_arch
 from ..numeric import Integer, Numeric
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._target import target_arch
-from ..meta import dsl_loc_tracing
 from .utils import emit, static_int
 
 __all__ = ["asyncmark", "emit_waitcnt", "s_wait_asynccnt", "s_waitcnt", "wait_asyncmark", "wait_field"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.lazy import arith, diagnostics, gpu, math
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
-from .._lazy import arith, diagnostics, gpu, math
 from .._operators import COMMUTATIVE, OPERATORS, emit_binary
-from ..meta import dsl_loc_tracing
 
 __all__ = ["ArithValue", "arith_const", "current_fastmath"]
 

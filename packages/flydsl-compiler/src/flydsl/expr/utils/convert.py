@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
-from ..meta import dsl_loc_tracing
 from ..numeric import Numeric, as_numeric
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from ..meta import dsl_loc_tracing
 from .base import FlyValue, caster_for
 
 # State fields by op mnemonic: the vocabulary of `atom.set_value`. TDM adds indexed names.

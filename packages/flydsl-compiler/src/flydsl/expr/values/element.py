@@ -11,8 +11,8 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.ambient import kernel_scope, trace_table
 
-from ..meta import kernel_scope, trace_table
 from ..numeric import Numeric
 
 _MEMORY = (fly.PointerType, fly.MemRefType)

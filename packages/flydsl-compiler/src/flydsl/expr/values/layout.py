@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.locations import dsl_loc_tracing
 
-from ..meta import dsl_loc_tracing
 from .base import FlyValue, NestedValue, caster_for, mode_path
 from .int_tuple import IntTuple, contains_none
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._vector import Vector
-from ..meta import dsl_loc_tracing
 from ..numeric import Integer, Numeric, NumericMeta, as_numeric
 from ..utils import lazy_classattr
 from .base import FlyValue, caster_for

@@ -1,0 +1,1 @@
+"""Specialisations as object files and headers for C and C++ programs."""

@@ -1,0 +1,448 @@
+"""The C text of an exported specialisation: header, launch plan, and adapter to the HIP module API."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from ..store.artifact import CompiledArtifact
+from . import floats as export_floats
+
+if TYPE_CHECKING:
+    from .object import Slot
+
+__all__ = ["KEYWORDS", "header_text", "source_text"]
+
+KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr "
+    "continue decltype default delete do double else enum explicit export extern false float for friend goto if "
+    "inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+    "register restrict return short signed sizeof static struct switch template this throw true try typedef typeid "
+    "typename union unsigned using virtual void volatile wchar_t while xor xor_eq args stream status device".split()
+)
+
+_C_TYPES = {
+    "bool": "bool", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t",
+    "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float": "float", "double": "double",
+    "pointer": "void *",
+}  # fmt: skip
+
+
+def _identifier(name: str) -> str:
+    text = "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name)
+    return f"{text}_" if text in KEYWORDS else text
+
+
+def _parameters(symbol: str, slots: list[Slot]) -> list[tuple[str, str, str]]:
+    """(declaration, name, expression for the args array) of the typed call."""
+    found = []
+    for slot in slots:
+        name = _identifier(slot.arg_name) if slot.arg_name else "stream"
+        if slot.kind == "tensor_data":
+            found.append((f"void *{name}_data", f"{name}_data", f"&{name}_data"))
+        elif slot.kind == "tensor_layout":
+            kind = f"{symbol}_{name}_layout_t"
+            found.append((f"const {kind} *{name}_layout", f"{name}_layout", f"(void *){name}_layout"))
+        elif slot.ctype == "pointer":
+            found.append((f"void *{name}", name, f"&{name}"))
+        else:
+            found.append((f"{_C_TYPES[slot.ctype]} {name}", name, f"&{name}"))
+    return found
+
+
+def header_text(artifact: CompiledArtifact, symbol: str, slots: list[Slot], version: int) -> str:
+    """The header, valid as C11 and C++."""
+    upper = symbol.upper()
+    layouts = []
+    for slot in slots:
+        if slot.kind != "tensor_layout":
+            continue
+        name = f"{symbol}_{_identifier(slot.arg_name)}_layout_t"
+        shape, stride = slot.shape_dims, slot.stride_dims
+        members = []
+        if shape:
+            members.append(f"  int32_t shape[{len(shape)}]; /* extents of modes {shape} */")
+        if stride:
+            members.append(f"  int{slot.stride_bits}_t stride[{len(stride)}]; /* in elements, modes {stride} */")
+        layouts.append("\n".join([
+            f"typedef struct __attribute__((packed)) {name} {{", *members, f"}} {name};",
+            f'FLYDSL_AOT_STATIC_ASSERT(sizeof({name}) == {slot.size}, "layout of {name}");', ""]))  # fmt: skip
+    parameters = _parameters(symbol, slots)
+    declared = ", ".join(p[0] for p in parameters)
+    names = ", ".join(p[1] for p in parameters)
+    values = ", ".join(p[2] for p in parameters)
+    return f"""/* {artifact.name} for {artifact.arch}, exported by FlyDSL. Link with -lamdhip64 -pthread. */
+#ifndef FLYDSL_AOT_{upper}_H
+#define FLYDSL_AOT_{upper}_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define {upper}_SCHEMA_VERSION {version}
+#define {upper}_NUM_ARGS {len(slots)}
+
+#ifndef FLYDSL_AOT_SUCCESS
+#define FLYDSL_AOT_SUCCESS 0
+#define FLYDSL_AOT_ERR_NOT_INITIALIZED (-1)
+#define FLYDSL_AOT_ERR_NOT_LOADED (-2)
+#endif
+
+#ifndef FLYDSL_AOT_STATIC_ASSERT
+#ifdef __cplusplus
+#define FLYDSL_AOT_STATIC_ASSERT(condition, text) static_assert(condition, text)
+#else
+#define FLYDSL_AOT_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{chr(10).join(layouts)}
+/* Launches on the current device. args has one pointer for each slot, to its storage. Returns 0 when all
+ * launches were submitted, an FLYDSL_AOT_ERR_ code, or the error of the HIP API. */
+int32_t {symbol}(void **args);
+/* Once, before anything else. */
+int32_t {symbol}__module_init(void);
+/* Loads the code on a device (-1: the current one); again is no error. */
+int32_t {symbol}__module_load(int32_t device);
+/* Unloads the code from all devices. No launch may be in flight. */
+int32_t {symbol}__module_unload(void);
+/* What the arguments are, as JSON. */
+extern const char {symbol}__metadata[];
+
+static inline int32_t {symbol}_call({declared}) {{
+  void *args[{upper}_NUM_ARGS] = {{{values}}};
+  return {symbol}(args);
+}}
+
+/* Initialises, loads on the current device if need be, and calls. */
+static inline int32_t {symbol}_call_auto({declared}) {{
+  int32_t status = {symbol}__module_init();
+  if (status == 0)
+    status = {symbol}__module_load(-1);
+  return status ? status : {symbol}_call({names});
+}}
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif /* FLYDSL_AOT_{upper}_H */
+"""
+
+
+_ADAPTER = r"""
+enum { kMaxDevices = 64, kInvalidValue = 1, kMaxWorkItemsLog = 32 };
+
+extern int hipGetDevice(int *);
+extern int hipSetDevice(int);
+extern int hipModuleLoadData(void **, const void *);
+extern int hipModuleUnload(void *);
+extern int hipModuleGetFunction(void **, void *, const char *);
+extern int hipModuleLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+                                 void **, void **);
+
+typedef struct {
+  unsigned id;
+  char pad[4];
+  union { char bytes[64]; struct { unsigned x, y, z; } cluster; } value;
+} LaunchAttribute;
+
+typedef struct {
+  unsigned grid[3], block[3], shared_bytes;
+  void *stream;
+  LaunchAttribute *attributes;
+  unsigned count;
+} LaunchConfig;
+
+extern int hipDrvLaunchKernelEx(const LaunchConfig *, void *, void **, void **) __attribute__((weak));
+
+typedef struct {
+  void *module;
+  void *functions[kKernels];
+} Loaded;
+
+extern const char image[] __asm__("flydsl_aot_image") __attribute__((visibility("hidden")));
+static Loaded loaded[kMaxDevices];
+static int ready[kMaxDevices];
+static int initialised;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static inline uint64_t zero_extend(int64_t value, unsigned width) {
+  return width == 64 ? (uint64_t)value : (uint64_t)value & (((uint64_t)1 << width) - 1);
+}
+static inline int64_t sign_extend(int64_t value, unsigned width) {
+  return (int64_t)((uint64_t)value << (64 - width)) >> (64 - width);
+}
+static inline int64_t canonical(int64_t value, unsigned width) {
+  return width == 1 ? (value & 1) : sign_extend(value, width);
+}
+static inline int64_t quotient(int64_t a, int64_t b) { return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
+static inline int64_t remainder_(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
+static inline int64_t ceil_quotient(int64_t a, int64_t b) {
+  return quotient(a, b) + (remainder_(a, b) != 0 && ((a < 0) == (b < 0)));
+}
+static inline int64_t floor_quotient(int64_t a, int64_t b) {
+  return quotient(a, b) - (remainder_(a, b) != 0 && ((a < 0) != (b < 0)));
+}
+
+static int launch(void *function, const int64_t *grid, const int64_t *block, const int64_t *cluster, int64_t shared,
+                  int64_t stream, char *kernargs, size_t size) {
+  for (int i = 0; i < 3; ++i)
+    if (grid[i] <= 0 || block[i] <= 0 || block[i] > UINT32_MAX || grid[i] > UINT32_MAX / block[i] || cluster[i] <= 0 ||
+        grid[i] % cluster[i] != 0)
+      return kInvalidValue;
+  if (shared < 0 || shared > INT32_MAX)
+    return kInvalidValue;
+  void *extra[] = {(void *)1, kernargs, (void *)2, &size, (void *)3};
+  const unsigned g[3] = {(unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2]};
+  const unsigned b[3] = {(unsigned)block[0], (unsigned)block[1], (unsigned)block[2]};
+  if (cluster[0] * cluster[1] * cluster[2] == 1)
+    return hipModuleLaunchKernel(function, g[0], g[1], g[2], b[0], b[1], b[2], (unsigned)shared, (void *)stream, NULL,
+                                 extra);
+  if (!hipDrvLaunchKernelEx)
+    return kInvalidValue;
+  LaunchAttribute attribute;
+  memset(&attribute, 0, sizeof attribute);
+  attribute.id = 4;
+  attribute.value.cluster.x = (unsigned)cluster[0];
+  attribute.value.cluster.y = (unsigned)cluster[1];
+  attribute.value.cluster.z = (unsigned)cluster[2];
+  LaunchConfig config = {{g[0], g[1], g[2]}, {b[0], b[1], b[2]}, (unsigned)shared, (void *)stream, &attribute, 1};
+  return hipDrvLaunchKernelEx(&config, function, NULL, extra);
+}
+
+static int load_on_current(int device) {
+  Loaded *where = &loaded[device];
+  int status = hipModuleLoadData(&where->module, image);
+  for (int i = 0; status == 0 && i < kKernels; ++i) {
+    status = hipModuleGetFunction(&where->functions[i], where->module, kernel_names[i]);
+    if (status)
+      (void)hipModuleUnload(where->module);
+  }
+  if (status == 0)
+    __atomic_store_n(&ready[device], 1, __ATOMIC_RELEASE);
+  return status;
+}
+"""
+
+_LIFECYCLE = r"""
+EXPORT int32_t SYMBOL__module_init(void) {
+  __atomic_store_n(&initialised, 1, __ATOMIC_RELEASE);
+  return FLYDSL_AOT_SUCCESS;
+}
+
+EXPORT int32_t SYMBOL__module_load(int32_t device) {
+  if (!__atomic_load_n(&initialised, __ATOMIC_ACQUIRE))
+    return FLYDSL_AOT_ERR_NOT_INITIALIZED;
+  int current = 0;
+  int status = hipGetDevice(&current);
+  if (status)
+    return status;
+  const int wanted = device < 0 ? current : device;
+  if (wanted >= kMaxDevices)
+    return kInvalidValue;
+  if (__atomic_load_n(&ready[wanted], __ATOMIC_ACQUIRE))
+    return FLYDSL_AOT_SUCCESS;
+  pthread_mutex_lock(&lock);
+  if (!ready[wanted]) {
+    status = wanted == current ? 0 : hipSetDevice(wanted);
+    if (status == 0)
+      status = load_on_current(wanted);
+    if (wanted != current)
+      (void)hipSetDevice(current);
+  }
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+EXPORT int32_t SYMBOL__module_unload(void) {
+  int status = 0;
+  pthread_mutex_lock(&lock);
+  for (int device = 0; device < kMaxDevices; ++device) {
+    if (!ready[device])
+      continue;
+    __atomic_store_n(&ready[device], 0, __ATOMIC_RELEASE);
+    const int result = hipModuleUnload(loaded[device].module);
+    status = status ? status : result;
+  }
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+EXPORT int32_t SYMBOL(void **args) {
+  if (!__atomic_load_n(&initialised, __ATOMIC_ACQUIRE))
+    return FLYDSL_AOT_ERR_NOT_INITIALIZED;
+  int device = 0;
+  const int status = hipGetDevice(&device);
+  if (status)
+    return status;
+  if (device < 0 || device >= kMaxDevices || !__atomic_load_n(&ready[device], __ATOMIC_ACQUIRE))
+    return FLYDSL_AOT_ERR_NOT_LOADED;
+  return run(&loaded[device], args);
+}
+"""
+
+
+def source_text(
+    artifact: CompiledArtifact, symbol: str, slots: list[Slot], metadata: str, header: str, image: str
+) -> str:
+    """The C file of the object: everything static but the five symbols of the interface."""
+    kernels = list(dict.fromkeys(i[1] for i in artifact.plan["code"] if i[0] == "launch"))
+    names = ", ".join(json.dumps(k) for k in kernels)
+    return "\n".join([
+        "#include <pthread.h>", "#include <stddef.h>", "#include <stdio.h>", "#include <string.h>",
+        f'#include "{header}"', "",
+        '#define EXPORT __attribute__((visibility("default")))',
+        f"enum {{ kKernels = {len(kernels)} }};",
+        f"static const char *const kernel_names[kKernels] = {{{names}}};",
+        # The code object itself: a local symbol, so that several exports can be linked into one program.
+        '__asm__(".pushsection .rodata\\n.balign 4096\\nflydsl_aot_image:\\n"',
+        f'        ".incbin {_escaped(image)}\\n.popsection\\n");',
+        _ADAPTER,
+        export_floats.HELPERS if any(i[0] in export_floats.INSTRUCTIONS for i in artifact.plan["code"]) else "",
+        _run_text(artifact, slots, kernels),
+        f"EXPORT const char {symbol}__metadata[] = {json.dumps(metadata)};",
+        _LIFECYCLE.replace("SYMBOL", symbol), "",
+    ])  # fmt: skip
+
+
+def _escaped(path: str) -> str:
+    return json.dumps(path).replace("\\", "\\\\").replace('"', '\\"')
+
+
+_BINARY = {
+    "add": "(int64_t)(UA + UB)", "sub": "(int64_t)(UA - UB)", "mul": "(int64_t)(UA * UB)", "sdiv": "quotient(SA, SB)",
+    "srem": "remainder_(SA, SB)", "udiv": "(int64_t)(UA / UB)", "urem": "(int64_t)(UA % UB)",
+    "ceildivs": "ceil_quotient(SA, SB)", "ceildivu": "(int64_t)(UA / UB + (UA % UB != 0))",
+    "floordivs": "floor_quotient(SA, SB)", "mins": "(SA < SB ? SA : SB)", "maxs": "(SA > SB ? SA : SB)",
+    "minu": "(int64_t)(UA < UB ? UA : UB)", "maxu": "(int64_t)(UA > UB ? UA : UB)", "and": "(int64_t)(UA & UB)",
+    "or": "(int64_t)(UA | UB)", "xor": "(int64_t)(UA ^ UB)", "shl": "(UB >= W ? 0 : (int64_t)(UA << UB))",
+    "shrs": "(SA >> (UB < 63 ? UB : 63))", "shru": "(UB >= W ? 0 : (int64_t)(UA >> UB))",
+}  # fmt: skip
+_DIVISIONS = frozenset(("sdiv", "srem", "udiv", "urem", "ceildivs", "ceildivu", "floordivs"))
+_PREDICATES = {
+    "eq": "SA == SB", "ne": "SA != SB", "slt": "SA < SB", "sle": "SA <= SB", "sgt": "SA > SB", "sge": "SA >= SB",
+    "ult": "UA < UB", "ule": "UA <= UB", "ugt": "UA > UB", "uge": "UA >= UB",
+}  # fmt: skip
+
+
+def _fill(template: str, a: int, b: int, width: int) -> str:
+    values = {"SA": f"sign_extend(r[{a}], {width})", "SB": f"sign_extend(r[{b}], {width})",
+              "UA": f"zero_extend(r[{a}], {width})", "UB": f"zero_extend(r[{b}], {width})",
+              "W": str(width)}  # fmt: skip
+    return re.sub(r"\b(SA|SB|UA|UB|W)\b", lambda m: values[m.group(1)], template)
+
+
+def _run_text(artifact: CompiledArtifact, slots: list[Slot], kernels: list[str]) -> str:
+    """The launch plan as a C function."""
+    plan = artifact.plan
+    data = {s.plan_argument: i for i, s in enumerate(slots) if s.kind != "tensor_layout"}
+    layout = {s.plan_argument: (i, s) for i, s in enumerate(slots) if s.kind == "tensor_layout"}
+    lines = ["static int run(const Loaded *code, void **args) {", f"  int64_t r[{max(1, plan['regs'])}] = {{0}};",
+             "  int status = 0;", "  (void)args;"]  # fmt: skip
+    targets = {t for i in plan["code"] if i[0] in ("br", "cond_br") for t in i[-1 if i[0] == "br" else -2 :]}
+    implicit = data.get(-1)
+    for number, instruction in enumerate(plan["code"]):
+        if number in targets:
+            lines.append(f"L{number}:;")
+        lines += ["  " + text for text in _instruction(instruction, plan["args"], data, layout, kernels, implicit)]
+    if len(plan["code"]) in targets:
+        lines.append(f"L{len(plan['code'])}:;")
+    return "\n".join([*lines, "  return status;", "}", ""])
+
+
+def _read(slot: int, ctype: str) -> str:
+    return f"*(const {ctype} *)args[{slot}]"
+
+
+def _instruction(
+    i: list[Any], arguments: list[dict[str, Any]], data: dict[int, int], layout: dict[int, Any], kernels: list[str],
+    implicit: int | None,
+) -> list[str]:  # fmt: skip
+    op = i[0]
+    if op == "const":
+        return [f"r[{i[1]}] = (int64_t){i[2] & 0xFFFFFFFFFFFFFFFF:#x}ull;"]
+    if op in ("ptr", "stream"):
+        return [f"r[{i[1]}] = (int64_t){_read(data[i[2]], 'uintptr_t')};"]
+    if op == "arg":
+        return [_scalar(i[1], data[i[2]], arguments[i[2]]["type"])]
+    if op in ("shape", "stride"):
+        return [_extent(op, i[1], i[2], i[3], arguments[i[2]], layout)]
+    if op in _BINARY:
+        check = [f"if (zero_extend(r[{i[3]}], {i[4]}) == 0)", "  return kInvalidValue;"] if op in _DIVISIONS else []
+        return [*check, f"r[{i[1]}] = canonical({_fill(_BINARY[op], i[2], i[3], i[4])}, {i[4]});"]
+    if op == "cmp":
+        return [f"r[{i[1]}] = {_fill(_PREDICATES[i[2]], i[3], i[4], i[5])};"]
+    if op == "select":
+        return [f"r[{i[1]}] = (r[{i[2]}] & 1) ? r[{i[3]}] : r[{i[4]}];"]
+    if op in ("sext", "zext", "trunc"):
+        call = {"sext": "sign_extend", "zext": "(int64_t)zero_extend", "trunc": "canonical"}[op]
+        return [f"r[{i[1]}] = {call}(r[{i[2]}], {i[3]});"]
+    if op == "mov":
+        return [f"r[{i[1]}] = r[{i[2]}];"]
+    if op == "br":
+        return [f"goto L{i[1]};"]
+    if op == "cond_br":
+        return [f"if (r[{i[1]}] & 1)", f"  goto L{i[2]};", f"goto L{i[3]};"]
+    if op == "assert":
+        return [f"if (!(r[{i[1]}] & 1))", f"  return kInvalidValue; /* {_comment(i[2])} */"]
+    if op == "ret":
+        return ["return status;"]
+    if op == "launch":
+        return _launch(i, kernels, implicit)
+    if op in export_floats.INSTRUCTIONS:
+        return export_floats.lines(i)
+    raise NotImplementedError(f"launch plans with the instruction {op!r} cannot be exported to C")
+
+
+def _comment(text: str) -> str:
+    return text.replace("*/", "* /")
+
+
+def _scalar(register: int, slot: int, kind: str) -> str:
+    """A scalar's bits as the launch plan holds them: integers extended to 64 bits, floats raw."""
+    kinds = {"i1": "bool", "index": "int64_t", "f16": "uint16_t", "bf16": "uint16_t", "f32": "uint32_t",
+             "f64": "uint64_t"}  # fmt: skip
+    ctype = kinds.get(kind) or f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}_t"
+    if kind in ("f32", "f64"):
+        # Through memcpy: the caller's storage is a float, which other types must not alias.
+        return f"{{ {ctype} bits; memcpy(&bits, args[{slot}], sizeof bits); r[{register}] = (int64_t)bits; }}"
+    return f"r[{register}] = (int64_t){_read(slot, ctype)};"
+
+
+def _extent(op: str, register: int, index: int, dim: int, argument: dict[str, Any], layout: dict[int, Any]) -> str:
+    fixed = argument["shape" if op == "shape" else "strides"][dim]
+    if fixed is not None:
+        return f"r[{register}] = {fixed};"
+    slot, where = layout[index]
+    if op == "shape":
+        offset, ctype = 4 * where.shape_dims.index(dim), "int32_t"
+    else:
+        width = where.stride_bits // 8
+        offset = 4 * len(where.shape_dims) + width * where.stride_dims.index(dim)
+        ctype = f"int{where.stride_bits}_t"
+    read = f"memcpy(&value, (const char *)args[{slot}] + {offset}, sizeof value);"
+    return f"{{ {ctype} value; {read} r[{register}] = value; }}"
+
+
+def _launch(i: list[Any], kernels: list[str], implicit: int | None) -> list[str]:
+    _, kernel, grid, block, shared, stream, triples, size, cluster = i
+
+    def triple(registers: list[int] | None) -> str:
+        return "{" + ", ".join("1" if registers is None else f"r[{n}]" for n in registers or (0, 0, 0)) + "}"
+
+    queue = f"r[{stream}]" if stream >= 0 else "0"
+    if stream < 0 and implicit is not None:
+        queue = f"(int64_t){_read(implicit, 'uintptr_t')}"
+    copies = [f"  memcpy(kernargs + {offset}, &r[{register}], {length});" for register, offset, length in triples]
+    return [
+        "{", f"  _Alignas(64) char kernargs[{max(1, size)}] = {{0}};", *copies,
+        f"  const int64_t grid[3] = {triple(grid)}, block[3] = {triple(block)}, cluster[3] = {triple(cluster)};",
+        f"  const int error = launch(code->functions[{kernels.index(kernel)}], grid, block, cluster, "
+        f"{f'r[{shared}]' if shared >= 0 else '0'}, {queue}, kernargs, {size});",
+        "  status = status ? status : error;", "}",
+    ]  # fmt: skip

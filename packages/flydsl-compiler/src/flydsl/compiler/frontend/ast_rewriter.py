@@ -1,0 +1,245 @@
+"""Rewriting of a traced function: control flow over values that are known only on the device.
+
+The rewritten function is executed while tracing. Bodies of `if`, `for` and `while` become functions of the
+names they write, and the dispatchers of `control_flow` run them inside the regions of `scf` ops, or as
+plain Python when the operands are static. Source positions are kept, so Python reports the user's lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import textwrap
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from flydsl.control import flow, loops, pipelines
+from flydsl.tracing.diagnostics import rewritten_spans
+from flydsl.utils import env, log
+
+from .ast_scope import BlockWrites
+from .ast_transformer import Transformer, plain_bindings
+
+__all__ = [
+    "ASTRewriter", "CanonicalizeWhile", "FallbackLocations", "InsertEmptyYieldForSCFFor", "ReplaceIfWithDispatch",
+    "ReplaceYieldWithSCFYield", "RewriteBoolOps",
+]  # fmt: skip
+
+
+class RewriteBoolOps:
+    """Namespace of the boolean dispatchers."""
+
+    dsl_and_ = staticmethod(flow.dsl_and_)
+    dsl_or_ = staticmethod(flow.dsl_or_)
+    dsl_not_ = staticmethod(flow.dsl_not_)
+
+
+class ReplaceIfWithDispatch:
+    """Namespace of the branch dispatchers; kernels call them directly."""
+
+    scf_if_dispatch = staticmethod(flow.scf_if_dispatch)
+    scf_ifexp_dispatch = staticmethod(flow.scf_ifexp_dispatch)
+    scf_if_collect_results = staticmethod(flow.scf_if_collect_results)
+
+
+class InsertEmptyYieldForSCFFor:
+    """Namespace of the loop dispatchers."""
+
+    scf_range = staticmethod(loops.scf_range)
+    scf_for_dispatch = staticmethod(loops.scf_for_dispatch)
+    scf_for_collect_results = staticmethod(flow.scf_for_collect_results)
+
+
+class ReplaceYieldWithSCFYield:
+    """Namespace of the explicit yield."""
+
+    scf_yield_ = staticmethod(loops.scf_yield_)
+
+
+class CanonicalizeWhile:
+    """Namespace of the while dispatchers."""
+
+    scf_while_dispatch = staticmethod(loops.scf_while_dispatch)
+    scf_while_collect_results = staticmethod(flow.scf_while_collect_results)
+
+
+class FallbackLocations(ast.NodeTransformer):
+    """Per-statement locations, with debug info on: ops that a raw builder makes without a location get their
+    statement's line. DSL operations capture their own, more exact location anyway."""
+
+    _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Assert)
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+
+    def visit(self, node: ast.AST) -> Any:
+        if not isinstance(node, self._SIMPLE) or isinstance(node, ast.AnnAssign) and node.value is None:
+            return self.generic_visit(node)
+        # A yield that suspends would leave its location current: explicit loops keep theirs.
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
+            return node
+        place: list[ast.expr] = [
+            ast.Constant(self.filename),
+            ast.Constant(node.lineno),
+            ast.Constant(node.col_offset + 1),
+        ]
+        enter = ast.Call(ast.Name("_flydsl_loc", ast.Load()), place, [])
+        return ast.copy_location(ast.With([ast.withitem(enter)], [node]), node)
+
+
+_HELPERS: dict[str, Any] = {
+    "dsl_and_": flow.dsl_and_,
+    "dsl_or_": flow.dsl_or_,
+    "dsl_not_": flow.dsl_not_,
+    "dsl_boolop_": flow.dsl_boolop_,
+    "dsl_compare_chain_": flow.dsl_compare_chain_,
+    "dsl_min_max_": flow.dsl_min_max_,
+    "__check_local_var": flow.check_local_var,
+    "__require_static": flow.require_static_,
+    "__const_expr": flow.const_expr,
+    "__check_raise": flow.check_raise,
+    "_flydsl_loc": flow.statement_location,
+    "scf_if_dispatch": flow.scf_if_dispatch,
+    "scf_return_dispatch": flow.scf_return_dispatch,
+    "scf_ifexp_dispatch": flow.scf_ifexp_dispatch,
+    "scf_if_collect_results": flow.scf_if_collect_results,
+    "scf_range": loops.scf_range,
+    "scf_for_dispatch": loops.scf_for_dispatch,
+    "pipeline_for_dispatch": pipelines.pipeline_for_dispatch,
+    "scf_for_collect_results": flow.scf_for_collect_results,
+    "scf_yield_": loops.scf_yield_,
+    "scf_while_dispatch": loops.scf_while_dispatch,
+    "scf_while_collect_results": flow.scf_while_collect_results,
+}
+
+
+def _collect_assigned_vars(
+    body: list[ast.stmt], active_scopes: list[set[str]], orelse: list[ast.stmt] | None = None,
+    test_expr: ast.expr | None = None,
+) -> list[str]:  # fmt: skip
+    """Active names that a construct may change: written ones in order of appearance, then those only called upon."""
+    active = set().union(*active_scopes)
+    nodes: list[ast.AST] = [*body, *(orelse or ()), *([test_expr] if test_expr is not None else ())]
+    return [name for name in BlockWrites(nodes, active).names if name in active]
+
+
+def _source_of(function: Callable[..., Any]) -> tuple[ast.FunctionDef, str, int]:
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise OSError(
+            f"could not get source code of {name}: a traced function needs its source. Put it in a file, or register "
+            f"the "
+            "text with linecache.cache before exec (notebooks do this by themselves)."
+        ) from error
+    text = "".join(lines)
+    dedented = textwrap.dedent(text)
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    tree = ast.parse(dedented)
+    node = tree.body[0]
+    assert isinstance(node, ast.FunctionDef), "only plain `def` functions can be traced (no lambda, no async def)"
+    for child in ast.walk(node):
+        if isinstance(child, (ast.stmt, ast.expr, ast.excepthandler, ast.arg, ast.keyword, ast.alias)):
+            child.col_offset += indent
+            child.end_col_offset = (child.end_col_offset or 0) + indent
+    ast.increment_lineno(node, first - 1)
+    return node, dedented, first
+
+
+def _find_code(code: CodeType, name: str) -> CodeType | None:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            if constant.co_name == name:
+                return constant
+            inner = _find_code(constant, name) if constant.co_name == "__fly_outer" else None
+            if inner is not None:
+                return inner
+    return None
+
+
+class ASTRewriter:
+    """Entry point of the rewriter."""
+
+    @classmethod
+    def transform(cls, f: Any, *, kernel: bool = False) -> Any:
+        """Rewrite a function in place and return it (or a new function when its closure shrank).
+
+        Args:
+            kernel: the function is a kernel body, which returns no value.
+
+        Raises:
+            DSLSyntaxError: a statement that cannot be lowered, with file, line and column.
+            OSError: the source of the function is not available.
+        """
+        function: FunctionType = getattr(f, "__func__", f)
+        if getattr(function, "__fly_rewritten__", False):
+            return f
+        node, text, _ = _source_of(function)
+        original = function.__code__
+        code = _compile(node, function, kernel)
+        if env.debug.ast_diff:
+            diff = difflib.unified_diff(
+                text.splitlines(), ast.unparse(node).splitlines(), "original", "rewritten", lineterm=""
+            )
+            log().info("%s\n%s", function.__qualname__, "\n".join(diff))
+        for name, helper in _HELPERS.items():
+            function.__globals__.setdefault(name, helper)
+        if code.co_freevars == function.__code__.co_freevars:
+            function.__code__ = code
+            result = function
+        else:
+            result = _with_cells(function, code)
+        result.__fly_rewritten__ = True  # type: ignore[attr-defined]
+        # The generated names differ from process to process; cache keys are made from what the user wrote.
+        result.__fly_original__ = original  # type: ignore[attr-defined]
+        return result
+
+
+def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool) -> CodeType:
+    filename = function.__code__.co_filename
+    node.decorator_list = []
+    node.returns = None
+    for argument in ast.walk(node.args):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    node = Transformer(filename, plain_bindings(node), kernel).visit(node)
+    if env.debug.enable_debug_info:
+        node = FallbackLocations(filename).generic_visit(ast.fix_missing_locations(node))  # type: ignore[assignment]
+    body: list[ast.stmt] = []
+    for free in function.__code__.co_freevars:
+        body.append(ast.Assign([ast.Name(free, ast.Store())], ast.Constant(None)))
+    outer = ast.FunctionDef(
+        "__fly_outer",
+        ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
+        [*body, node],
+        [],
+        None,
+        None,
+    )
+    if "type_params" in ast.FunctionDef._fields:  # Python 3.12
+        setattr(outer, "type_params", [])  # noqa: B010
+    ast.copy_location(outer, node)
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    flags = function.__code__.co_flags & 0x1000000  # from __future__ import annotations
+    compiled = compile(module, filename, "exec", flags=flags, dont_inherit=True)
+    rewritten_spans.add((filename, function.__code__.co_firstlineno, node.end_lineno or node.lineno))
+    code = _find_code(compiled, node.name)
+    assert code is not None
+    if hasattr(code, "co_qualname"):  # Python 3.11
+        return code.replace(**{"co_qualname": function.__qualname__})  # type: ignore[arg-type]
+    return code
+
+
+def _with_cells(function: FunctionType, code: CodeType) -> FunctionType:
+    cells: dict[str, CellType] = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    new = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, tuple(cells[n] for n in code.co_freevars)
+    )
+    new.__kwdefaults__ = function.__kwdefaults__
+    new.__annotations__ = function.__annotations__
+    new.__dict__.update(function.__dict__)
+    new.__doc__, new.__module__, new.__qualname__ = function.__doc__, function.__module__, function.__qualname__
+    return new

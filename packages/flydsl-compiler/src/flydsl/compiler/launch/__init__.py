@@ -1,0 +1,1 @@
+"""Compiled specialisations in use: their fast path, their launches, their C ABI."""

@@ -1,0 +1,1 @@
+"""From the traced module to the code object: the pass pipeline, code generation, and what checks their result."""

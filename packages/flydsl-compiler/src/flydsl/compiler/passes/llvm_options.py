@@ -1,0 +1,42 @@
+"""LLVM command-line options for the duration of a block. Process-global: compiles that use it are serialised."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+_lock = threading.RLock()
+
+
+@contextlib.contextmanager
+def llvm_options(options: dict[str, bool | int | str]) -> Iterator[None]:
+    """Set LLVM options by name and restore them in reverse order.
+
+    Raises:
+        RuntimeError: "Unknown LLVM option". TypeError: "Unsupported type" of a value.
+    """
+    from flydsl._mlir.dialects import fly
+
+    previous: list[tuple[Any, str, Any]] = []
+    with _lock:
+        try:
+            for name, value in options.items():
+                setter = _setter(fly, name, value)
+                try:
+                    previous.append((setter, name, setter(name, value)))
+                except RuntimeError as error:
+                    # LLVM knows the option by this name, or with this type of value, or neither.
+                    raise RuntimeError(f"Unknown LLVM option {name!r} for the value {value!r}: {error}") from None
+            yield
+        finally:
+            for setter, name, value in reversed(previous):
+                setter(name, value)
+
+
+def _setter(fly: Any, name: str, value: Any) -> Any:
+    for kind in (bool, int, str):
+        if isinstance(value, kind):
+            return getattr(fly, f"set_llvm_option_{kind.__name__}")
+    raise TypeError(f"Unsupported type {type(value).__name__} for the LLVM option {name!r}")

@@ -1,0 +1,247 @@
+"""Values carried through structured control flow, as a tree of DSL values.
+
+`promote` gives every leaf a type, `flatten` yields the SSA values, `rebuild` makes the same tree around
+the arguments of a region, and `flatten_like` checks what a region produced against the entry.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+from flydsl.tracing.diagnostics import DSLNameError, DSLTypeError, fail
+from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
+
+
+class Unbound:
+    """Stands for a name that has no value on the path taken; every use raises and says where it was bound."""
+
+    __slots__ = ("_name", "_why")
+
+    def __init__(self, name: str, why: str) -> None:
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_why", why)
+
+    def _raise(self, *args: Any, **kwargs: Any) -> Any:
+        fail(f"name {self._name!r} is not defined here: {self._why}. Initialise it before.", DSLNameError)
+
+    def __getattr__(self, attr: str) -> Any:
+        # Protocol probes must see an object without the protocol, not an error.
+        if attr.startswith("__"):
+            raise AttributeError(attr)
+        return self._raise()
+
+    def __repr__(self) -> str:
+        return f"<unbound {self._name}>"
+
+
+def _poison_operators() -> None:
+    names = (
+        "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul radd rsub rmul rtruediv rfloordiv rmod "
+        "rand ror rxor rlshift rrshift rmatmul lt le gt ge eq ne neg pos invert abs bool int float index len iter "
+        "getitem setitem call contains enter"
+    )
+    for name in names.split():
+        setattr(Unbound, f"__{name}__", Unbound._raise)
+    Unbound.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+_poison_operators()
+
+
+def value_class() -> Any:
+    """`ir.Value` when MLIR is loaded, else an empty tuple (no object is dynamic then)."""
+    module = sys.modules.get("flydsl._mlir.ir")
+    return module.Value if module is not None else ()
+
+
+def number_of(value: Any) -> Any:
+    """The number of an extent (``X.shape[0]``); anything else unchanged."""
+    return value.__dsl_number__() if hasattr(value, "__dsl_number__") else value
+
+
+def is_dynamic(value: Any) -> bool:
+    """Whether ``value`` is known only on the device: an `ir.Value`, or a wrapper with one in ``value``."""
+    kind = value_class()
+    return isinstance(value, kind) or isinstance(getattr(value, "value", None), kind)
+
+
+def is_carriable(value: Any) -> bool:
+    """Whether ``value`` holds at least one SSA value (or could: a DSL number)."""
+    if isinstance(value, (bool, int, float)) or is_dynamic(value):
+        return True
+    if isinstance(value, SimpleNamespace):
+        return any(is_carriable(v) for v in vars(value).values())
+    if isinstance(value, dict):
+        return any(is_carriable(v) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(is_carriable(v) for v in value)
+    return getattr(type(value), "__extract_to_ir_values__", None) is not None
+
+
+def holds_ir_values(value: Any) -> bool:
+    """Whether ``value`` already has SSA values in it; nothing is emitted to find out."""
+    if is_dynamic(value):
+        return True
+    if isinstance(value, SimpleNamespace):
+        return any(holds_ir_values(v) for v in vars(value).values())
+    if isinstance(value, dict):
+        return any(holds_ir_values(v) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(holds_ir_values(v) for v in value)
+    if getattr(type(value), "__extract_to_ir_values__", None) is None:
+        return False
+    return type(value).__module__ != "flydsl.expr.numeric"
+
+
+def promote(value: Any) -> Any:
+    """``value`` with bare scalars and raw values turned into DSL values, recursively."""
+    if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
+        from flydsl.expr import numeric
+
+        return numeric.as_numeric(value)
+    if isinstance(value, SimpleNamespace):
+        return SimpleNamespace(**{k: promote(v) for k, v in vars(value).items()})
+    if isinstance(value, dict):
+        return type(value)({k: promote(v) for k, v in value.items()})
+    if isinstance(value, (list, tuple)):
+        members = [promote(v) for v in value]
+        return type(value)(*members) if hasattr(value, "_fields") else type(value)(members)
+    if isinstance(value, value_class()):
+        from flydsl.expr.utils.convert import as_dsl_value
+
+        return as_dsl_value(value)
+    return value
+
+
+def copy_containers(value: Any) -> Any:
+    """The same leaves in fresh lists, dicts and namespaces."""
+    if isinstance(value, SimpleNamespace):
+        return SimpleNamespace(**{k: copy_containers(v) for k, v in vars(value).items()})
+    if type(value) is dict:
+        return {k: copy_containers(v) for k, v in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(copy_containers(v) for v in value)
+    return value
+
+
+def flatten(value: Any) -> list[Any]:
+    """The SSA values of a promoted tree, depth first."""
+    return extract_to_ir_values(value)
+
+
+def rebuild(exemplar: Any, values: list[Any]) -> Any:
+    """The tree of ``exemplar`` around new values."""
+    return construct_from_ir_values(type(exemplar), exemplar, values)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"{type(value).__name__} of {len(value)}"
+    if isinstance(value, dict):
+        return f"dict with keys {sorted(map(str, value))}"
+    if isinstance(value, SimpleNamespace):
+        return f"namespace with members {sorted(vars(value))}"
+    return type(value).__name__
+
+
+def spelling(value: Any) -> str:
+    """A value's type as the user writes it, with the IR types."""
+    types = ", ".join(str(v.type) for v in flatten(value))
+    name = type(value).__name__
+    return types if isinstance(value, value_class()) and name in ("Value", "ArithValue") else f"{name} ({types})"
+
+
+def _mismatch(place: str, path: str, expected: str, produced: str) -> None:
+    hint = ""
+    floats, integers = ("Float", "BFloat"), ("Int", "Uint", "Boolean")
+    if expected.startswith(floats) and produced.startswith(integers):
+        hint = "; write a float literal (2.0) or convert, e.g. fx.Float32(x)"
+    elif expected.startswith(integers) and produced.startswith(floats):
+        hint = "; give the variable a float initial value, e.g. fx.Float32(0)"
+    fail(f"{place}: variable {path} does not match the region entry: expected {expected}, produced {produced}{hint}",
+         DSLTypeError)  # fmt: skip
+
+
+def flatten_like(exemplar: Any, produced: Any, place: str, path: str) -> list[Any]:
+    """SSA values of ``produced``, checked against the tree and the types of ``exemplar``.
+
+    TypeError ("does not match the region entry") names the place, the path in the variable and both types.
+    """
+    if isinstance(produced, Unbound):
+        produced._raise()
+    if isinstance(exemplar, (SimpleNamespace, dict)):
+        return _flatten_mapping(exemplar, produced, place, path)
+    if isinstance(exemplar, (list, tuple)) and not hasattr(type(exemplar), "__extract_to_ir_values__"):
+        if not isinstance(produced, (list, tuple)) or len(produced) != len(exemplar):
+            _mismatch(place, path, _describe(exemplar), _describe(produced))
+        pairs = zip(exemplar, produced, strict=True)
+        return [v for i, (e, p) in enumerate(pairs) for v in flatten_like(e, p, place, f"{path}[{i}]")]
+    if produced is None or not is_carriable(produced):
+        _mismatch(place, path, type(exemplar).__name__, "None" if produced is None else type(produced).__name__)
+    promoted = promote(produced)
+    values = flatten(promoted)
+    if [v.type for v in values] != [v.type for v in flatten(exemplar)]:
+        _mismatch(place, path, spelling(exemplar), spelling(promoted))
+    return values
+
+
+def _flatten_mapping(exemplar: Any, produced: Any, place: str, path: str) -> list[Any]:
+    namespace = isinstance(exemplar, SimpleNamespace)
+    same_kind = isinstance(produced, SimpleNamespace if namespace else dict)
+    want = vars(exemplar) if namespace else exemplar
+    have = (vars(produced) if namespace else produced) if same_kind else {}
+    if not same_kind or set(want) != set(have):
+        _mismatch(place, path, _describe(exemplar), _describe(produced))
+    values: list[Any] = []
+    for key, item in want.items():
+        values += flatten_like(item, have[key], place, f"{path}.{key}" if namespace else f"{path}[{key!r}]")
+    return values
+
+
+class Carried:
+    """The carried variables of one construct: names, promoted initial values, their SSA values and types."""
+
+    def __init__(
+        self, names: tuple[str, ...], values: tuple[Any, ...], where: dict[str, tuple[int, int]] | None = None
+    ) -> None:
+        self.where = where or {}
+        none = [name for name, value in zip(names, values, strict=True) if value is None]
+        if none:
+            fail(f"the initial value of {', '.join(none)} is None, which a run-time construct cannot carry: give a "
+                 f"typed "
+                 "initial value such as fx.Int32(0), or decide at trace time with const_expr(...)",
+                 DSLTypeError)  # fmt: skip
+        for name, value in zip(names, values, strict=True):
+            if not is_carriable(value):
+                fail(f"{name} is assigned inside a run-time construct but holds no IR values "
+                     f"({type(value).__name__}): only DSL values can be carried", DSLTypeError)  # fmt: skip
+        self.names = names
+        promoted = [promote(v) for v in values]
+        self.leaves = [flatten(e) for e in promoted]
+        # Rebuilt around the SSA values, so that a literal is materialised once only.
+        self.exemplars = [rebuild(e, leaf) for e, leaf in zip(promoted, self.leaves, strict=True)]
+        self.initial = [v for leaf in self.leaves for v in leaf]
+        self.types = [v.type for v in self.initial]
+
+    def rebuild(self, values: list[Any]) -> list[Any]:
+        """The variables around new SSA values (block arguments or results)."""
+        rebuilt, start = [], 0
+        for exemplar, leaf in zip(self.exemplars, self.leaves, strict=True):
+            rebuilt.append(rebuild(exemplar, list(values[start : start + len(leaf)])))
+            start += len(leaf)
+        return rebuilt
+
+    def flatten(self, produced: list[Any], place: str) -> list[Any]:
+        """SSA values that a region hands on, checked against the entry."""
+        return [
+            v for name, e, p in zip(self.names, self.exemplars, produced, strict=True)
+            for v in flatten_like(e, p, self._place(name, place), name)
+        ]  # fmt: skip
+
+    def _place(self, name: str, place: str) -> str:
+        before, inside = self.where.get(name, (0, 0))
+        if not inside:
+            return place
+        return f"{place} (assigned at line {inside}{f', before at line {before}' if before else ''})"

@@ -1,0 +1,1 @@
+"""Traces of marks that kernels set (`flydsl.expr.ktrace`): device records, capture, Perfetto files."""

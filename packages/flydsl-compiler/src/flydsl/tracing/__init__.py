@@ -1,0 +1,1 @@
+"""What the language and the compiler both need: protocols, diagnostics, the trace in progress, lazy modules."""

@@ -1,0 +1,118 @@
+"""Source locations: `dsl_loc_tracing` decorates op builders.
+
+The outermost decorated call captures the user's source location once, and everything built inside carries it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from itertools import islice
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+from flydsl._mlir import ir
+
+from .ambient import STATE, kernel_scope, tracing_option, user_frames
+from .lazy import diagnostics
+
+__all__ = ["capture_user_location", "dsl_loc_tracing", "note_buffer_argument"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_DEFAULT_LOC_DEPTH = 5
+
+
+def note_buffer_argument(tensor: Any) -> None:
+    """Tell the launch of a kernel that a tensor argument must not be larger than a buffer offset can say."""
+    scope, owner = kernel_scope(), tensor.owner if isinstance(tensor, ir.Value) else None
+    if scope is not None and isinstance(owner, ir.Block) and owner.owner.operation.name == "gpu.func":
+        scope.setdefault("buffer_arguments", set()).add(ir.BlockArgument(tensor).arg_number)
+
+
+@functools.lru_cache(maxsize=16384)
+def _position(code: CodeType, lasti: int) -> tuple[int, int]:
+    if hasattr(code, "co_positions"):
+        line, _, column, _ = next(islice(code.co_positions(), lasti // 2, None), (None, None, None, None))
+        if line is not None:
+            return line, (column or 0) + 1
+    return code.co_firstlineno, 1
+
+
+def _file_location(frame: FrameType) -> ir.Location:
+    line, column = _position(frame.f_code, frame.f_lasti)
+    return ir.Location.file(frame.f_code.co_filename, line if line > 0 else frame.f_lineno, column)
+
+
+def _max_depth() -> int:
+    value = tracing_option("max_loc_depth")
+    return value if value is not None else _DEFAULT_LOC_DEPTH
+
+
+def capture_user_location() -> ir.Location:
+    """MLIR location of the user's code: the innermost user frame, inside call-site locations up to the boundary.
+
+    At most ``max_loc_depth`` innermost frames are kept; the boundary frame is always the outermost one.
+    """
+    frames = user_frames()
+    if not frames:
+        return ir.Location.unknown()
+    depth = max(1, _max_depth())
+    if len(frames) > depth:
+        frames = frames[:depth] + ([frames[-1]] if frames[-1] is not frames[depth - 1] else [])
+    locations = [_file_location(frame) for frame in frames]
+    if len(locations) == 1:
+        return locations[0]
+    return ir.Location.callsite(locations[0], locations[1:])
+
+
+def _asked_for(func: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """``logical_divide of (64):(1) by (3,5):(1,7)``: what an operation of the layout algebra was given."""
+    name = getattr(func, "__name__", "")
+    if not name.endswith(("_divide", "_product", "composition", "complement", "coalesce", "_inverse")):
+        return ""
+    given = [_operand_text(a) for a in args]
+    return f"{name} of {' by '.join(given[:2])}" if all(given) else ""
+
+
+def _operand_text(value: Any) -> str:
+    """A layout-like operand in the notation of the algebra, "" for anything else."""
+    if isinstance(value, (int, tuple)):
+        entries = [_operand_text(v) if isinstance(v, (tuple, ir.Value)) else str(v) for v in value] \
+            if isinstance(value, tuple) else []
+        return f"({', '.join(entries)})" if isinstance(value, tuple) else str(value)
+    if not isinstance(value, ir.Value):
+        return ""
+    text = str(value.type)
+    found = re.fullmatch(r"!fly\.(?:layout|int_tuple|tile)<(.*)>", text)
+    if found:
+        return found.group(1)
+    found = re.fullmatch(r"!fly\.memref<([^,]*), .*, ([^,]*(?:\(.*\))?[^,]*:.*)>", text)
+    return f"a tensor {found.group(2)}" if found else text
+
+
+def dsl_loc_tracing(func: F) -> F:
+    """Decorator of op builders: capture the user's location once per outermost call and make it current."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        # Releases before 0.2 passed these to every builder.
+        loc = kwargs.pop("loc", None)
+        ip = kwargs.pop("ip", None)
+        if ip is not None:
+            with ip:
+                return wrapper(*args, **kwargs, loc=loc)
+        if STATE.in_builder and loc is None:
+            return func(*args, **kwargs)
+        if ir.Context.current is None:
+            return func(*args, **kwargs)
+        outer, STATE.in_builder = STATE.in_builder, True
+        try:
+            with loc if loc is not None else capture_user_location():
+                return func(*args, **kwargs)
+        except ir.MLIRError as error:
+            raise diagnostics.value_error(error, _asked_for(func, args)) from None
+        finally:
+            STATE.in_builder = outer
+
+    return wrapper  # type: ignore[return-value]
