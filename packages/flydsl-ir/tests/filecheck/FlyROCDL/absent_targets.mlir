@@ -7,6 +7,7 @@
 // SPIRV: error: pass 'spirv-attach-target': this library is built without the target SPIR-V
 // CHECK: gpu.module @kernels [#rocdl.target<chip = "gfx942">]
 gpu.module @kernels {
+  // CODEGEN none: an empty kernel
   gpu.func @kernel() kernel {
     gpu.return
   }

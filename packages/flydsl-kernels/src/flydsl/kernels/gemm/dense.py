@@ -77,7 +77,7 @@ def dense_launcher(config: DenseConfig) -> Any:
             tensors.update(semaphore=flags, signal=flags + SPLIT_K_SEMAPHORE_MAX_LEN)
         launch_dense(tensors, M, config, stream)
 
-    gemm.config = config
+    gemm.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
     return gemm
 
 
