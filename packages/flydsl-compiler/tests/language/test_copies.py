@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from other_architectures import run_on
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -104,14 +104,8 @@ def test_generated_tiles(seed: int) -> None:
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
 def test_generated_on(arch: str) -> None:
-    env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim", CHILD: "1",
-           "FLYDSL_SIM_CHECK": "oob,race,uninit"}  # fmt: skip
-    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
-        env.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE), "-k",
-               "generated_tiles or products or direct_load"]  # fmt: skip
-    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[4])
-    assert result.returncode == 0 and " passed" in result.stdout, result.stdout[-4000:] + result.stderr[-500:]
+    checks = {CHILD: "1", "FLYDSL_SIM_CHECK": "oob,race,uninit"}
+    run_on(arch, HERE, select="generated_tiles or products or direct_load", **checks)
 
 
 @in_child

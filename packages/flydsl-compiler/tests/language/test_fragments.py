@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from other_architectures import run_on
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -184,13 +183,7 @@ def test_refused(load: Any, device: Any, statement: str, message: str) -> None:
 @pytest.mark.skipif("FLYDSL_TEST_ONE_ARCH" in os.environ, reason="this is the process for one architecture")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_on_every_architecture(arch: str) -> None:
-    env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_TEST_ONE_ARCH": "1",
-           "FLYDSL_SIM_CHECK": "oob,race,uninit"}  # fmt: skip
-    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
-        env.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE)]
-    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[4])
-    assert result.returncode == 0 and " passed" in result.stdout, result.stdout[-4000:] + result.stderr[-500:]
+    run_on(arch, HERE, FLYDSL_TEST_ONE_ARCH="1", FLYDSL_SIM_CHECK="oob,race,uninit")
 
 
 def source_maps(wave: int) -> dict[str, list[tuple[int, ...]]]:

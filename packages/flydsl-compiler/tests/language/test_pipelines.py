@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from other_architectures import run_on
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -312,10 +313,4 @@ def test_refused(load: Any, producer: Any, stages: int, message: str, device: An
 @pytest.mark.skipif("FLYDSL_TEST_ONE_ARCH" in os.environ, reason="this is the process for one architecture")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_on_every_architecture(arch: str) -> None:
-    env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_TEST_ONE_ARCH": "1",
-           "FLYDSL_SIM_CHECK": "oob,race,uninit"}  # fmt: skip
-    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
-        env.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE)]
-    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[4])
-    assert result.returncode == 0 and " passed" in result.stdout, result.stdout[-4000:] + result.stderr[-500:]
+    run_on(arch, HERE, FLYDSL_TEST_ONE_ARCH="1", FLYDSL_SIM_CHECK="oob,race,uninit")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from other_architectures import run_on
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -73,9 +71,4 @@ def test_tile_through_lds(device: Any, tiled: bool, store: bool) -> None:
 
 @pytest.mark.skipif(get_rocm_arch().startswith("gfx1250"), reason="this is the process for gfx1250")
 def test_on_gfx1250() -> None:
-    env = {**os.environ, "FLYDSL_SIM_ARCH": "gfx1250", "FLYDSL_RUNTIME_KIND": "sim"}
-    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
-        env.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(HERE), "-k", "through_lds"]
-    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[4])
-    assert result.returncode == 0 and "4 passed" in result.stdout, result.stdout[-3000:] + result.stderr[-500:]
+    assert "4 passed" in run_on("gfx1250", HERE, select="through_lds")

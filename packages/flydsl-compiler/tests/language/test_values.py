@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from other_architectures import run_on
 
 import flydsl.expr as fx
 
@@ -195,10 +193,4 @@ GENERATED = ["test_values.py", "test_register_views.py", "test_unsigned.py"]
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx1201", "gfx1250"])
 def test_on_other_architectures(arch: str) -> None:
-    env = {**os.environ, "FLYDSL_SIM_ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim"}
-    for name in ("ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION"):
-        env.pop(name, None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-               *(str(HERE / name) for name in GENERATED), "-k", "not architectures"]  # fmt: skip
-    result = subprocess.run(command, capture_output=True, text=True, env=env, cwd=HERE.parents[3])
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-500:]
+    run_on(arch, *(HERE / name for name in GENERATED), select="not architectures")
