@@ -47,7 +47,9 @@ def test_python_blocks_run(page, tmp_path):
     script.write_text("".join(program))
     env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache"),
            "FLYDSL_AUTOTUNE_CACHE_DIR": str(tmp_path / "tuned")}  # fmt: skip
-    env.pop("FLYDSL_SIM_ARCH", None)  # the simulated device follows the code, of which a page may have several
+    if "override(arch" in script.read_text():  # the simulated device follows the code, of which the page has several
+        for name in ("ARCH", "FLYDSL_SIM_ARCH"):
+            env.pop(name, None)
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env, cwd=tmp_path)
     assert result.returncode == 0, f"{name_of(page)}:\n{result.stdout[-2000:]}{result.stderr[-3000:]}"
 

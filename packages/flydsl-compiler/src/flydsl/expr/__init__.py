@@ -89,3 +89,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'flydsl.expr' has no attribute '{name}'") from error
     globals()[name] = module
     return module
+
+
+def __dir__() -> list[str]:
+    """All names, those that are loaded on first use included."""
+    return sorted({*globals(), *_LAZY_NAMES, *_LAZY})
