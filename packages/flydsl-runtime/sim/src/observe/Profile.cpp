@@ -44,10 +44,13 @@ struct Shared {
   uint64_t samples = 0; ///< how many: enough to see the steady state between start and drain
   size_t opsPerGroup = 0; ///< bound of the recorded instructions of one of them
   std::mutex mutex;
+  /// What the shared cache had to fetch and write: apart from the profile's counters, to which groups
+  /// that end add theirs under another lock than that of `traffic`.
+  std::vector<InstCounters> fetched;
 
   Shared(const ArchInfo &arch, const std::vector<Region> &hostRanges)
       : traffic(timingTable(arch).sharedCacheBytes, [this](const LineMove &m, unsigned sectors) {
-          InstCounters &c = profile.counters[m.inst];
+          InstCounters &c = fetched[m.inst];
           (profile.infos[m.inst].load ? c.readBytes : c.writtenBytes) += uint64_t(sectors) * kSectorBytes;
         }),
         arrays(hostRanges) {}
@@ -333,6 +336,7 @@ public:
     p.selection = selection;
     p.infos = classify(*d.program, p.waveSize);
     p.counters.resize(p.infos.size());
+    shared.fetched.resize(p.infos.size());
     uint64_t groups = uint64_t(d.grid[0]) * d.grid[1] * d.grid[2];
     shared.stride = std::max<uint64_t>(1, std::min<uint64_t>(groups, p.arch->computeUnits));
     Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
@@ -354,6 +358,8 @@ public:
   ~ProfileLaunch() override {
     shared.traffic.finish();
     LaunchProfile &p = shared.profile;
+    for (size_t i = 0; i < p.counters.size(); ++i)
+      p.counters[i].add(shared.fetched[i]);
     p.texts.resize(p.infos.size());
     p.sources.resize(p.infos.size());
     p.addresses.resize(p.infos.size());
