@@ -150,6 +150,11 @@ def test_recast(a: Layout, factor: int, f: Any, data: Any) -> None:
     assert same_function(r, f(a, factor))
 
 
+def test_recast_to_the_same_width_changes_nothing() -> None:
+    for a in (Layout((2, 2, 1), (1, 1, 0)), Layout((4, sym("n")), (1, 1)), Layout((4, (2, 3)), (-1, (4, 8)))):
+        assert L.downcast(a, 1) == a and L.upcast(a, 1) == a
+
+
 def test_values_that_a_symbolic_recast_does_not_admit() -> None:
     up = L.upcast(Layout((2, sym("m")), (1, 2)), 4)
     assert substitute(up, m=2) == L.upcast(Layout((2, 2), (1, 2)), 4)

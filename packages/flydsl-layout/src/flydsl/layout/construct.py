@@ -443,6 +443,8 @@ def _downcast_layout(a: Layout, f: int) -> Layout:
 
     An extent-1 mode has no stride to speak of, so it is taken only where no longer mode has stride 1.
     """
+    if f == 1:  # an element is its only part, whatever runs through it
+        return a
     units = [s for s, d in zip(it.leaves(a.shape), it.leaves(a.stride), strict=False) if type(d) is int and abs(d) == 1]
     long = [s for s in units if not sc.is_one(s)]
     if len(long) > 1:
