@@ -286,6 +286,33 @@ def test_turns_that_are_not_whole_stop_the_launch(device: Any) -> None:
             add_tiles(x, y, tiles, ("staged", 2, 0, "whole", "plain"))
 
 
+@pytest.mark.parametrize("tiles", [2.5, True, "4", None])
+def test_the_number_of_tiles_is_an_integer(load: Any, tiles: Any) -> None:
+    module = load("""
+        @flyc.kernel
+        def k(X: fx.Tensor):
+            for step in fx.pipeline_range(fx.Pipeline(TILES, 2, fx.Staged(lambda tile, slot: None,
+                                                                          lambda slot, stage: None))):
+                X[fx.thread_idx.x] = step.tile
+
+        @flyc.jit
+        def run(X: fx.Tensor):
+            k(X).launch(grid=1, block=64)
+    """)
+    module.TILES = tiles
+    with pytest.raises(TypeError, match="the number of tiles is an int or an Int32"):
+        module.run(np.zeros(64, np.int32))
+
+
+def test_no_tile_at_all_stops_the_launch(device: Any) -> None:
+    """The first tile would be loaded from before the tensor."""
+    from flydsl.runtime import SimulatorError
+
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    with pytest.raises(SimulatorError, match="trap"):
+        add_tiles(x, y, 0, ("staged", 2, 0, "dynamic", "plain"))
+
+
 @pytest.mark.parametrize("producer, stages, message", [
     (lambda: fx.Direct(lambda tile, stage: None), 1, "two stages"),
     (lambda: fx.Direct(lambda tile, stage: None), 2, "starts no copy"),

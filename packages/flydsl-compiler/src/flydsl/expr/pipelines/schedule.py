@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from flydsl._mlir import ir
 from flydsl.tracing.lazy import LazyModule
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from ..arith import min as _min
-from ..numeric import Int32, as_numeric
+from ..numeric import Int32, Numeric, as_numeric
 from ..rocdl.universal import s_barrier, s_setprio, sched_barrier
 from ..rocdl.utils import call_intrinsic
 from .counts import started
@@ -32,12 +33,22 @@ from .waves import WaveGroups, fenced, lds_barrier
 _flow = LazyModule("flydsl.control.flow")
 
 
+def _number_of_tiles(tiles: Any) -> Any:
+    """An int, or a run-time integer."""
+    known = isinstance(tiles, (Numeric, ir.Value)) or (hasattr(tiles, "__index__") and not isinstance(tiles, bool))
+    number = as_numeric(tiles) if known else None
+    if number is None or not type(number).is_integer or type(number).width == 1:
+        raise TypeError(f"the number of tiles is an int or an Int32, got {tiles!r}, a {type(tiles).__name__}")
+    return int(number) if number.is_static() else number
+
+
 @dataclass
 class Pipeline:
     """A loop over tiles whose data is on the way while earlier tiles are computed.
 
     Args:
-        tiles: number of tiles: an int, or a run-time Int32 of 1 or more.
+        tiles: number of tiles: an int, or a run-time Int32 of 1 or more. A kernel with fewer traps: put the loop into
+            an ``if tiles > 0`` where there may be none.
         stages: tiles that have a place at once.
         producers: one or more of `Staged`, `Direct`, `TensorMove`, `Registers`.
         whole_turns: a run-time number of tiles is a multiple of the stages, and at least as many: the tail is then
@@ -80,12 +91,7 @@ class Pipeline:
             # A step has two barriers: what is waited for before the first is complete behind the second only if no
             # group is more than one barrier behind.
             raise ValueError(f"two groups take turns in a pipeline, got {self.groups.count}")
-        tiles = self.tiles
-        if not isinstance(tiles, int):
-            tiles = as_numeric(tiles)
-            if tiles.is_static():
-                tiles = int(tiles)
-        self.tiles = tiles
+        self.tiles = _number_of_tiles(self.tiles)
 
     def _direct(self) -> list[Direct | TensorMove]:
         return [p for p in self.producers if isinstance(p, (Direct, TensorMove))]
@@ -139,15 +145,17 @@ class Pipeline:
             raise ValueError("the pipeline has been started already")
         self._begun = True
         self._log.clear()
-        if self.whole_turns and not self.is_static:
-            self._check_turns()
+        if not self.is_static:
+            self._check_tiles()
         self._prologue()
         if self.groups is not None:
             self.groups.stagger()
 
-    def _check_turns(self) -> None:
-        """Stop a launch whose number of tiles is not what `whole_turns` says, rather than leave tiles out."""
-        wrong = (self.tiles % self.unroll != 0) | (self.tiles < self.unroll)
+    def _check_tiles(self) -> None:
+        """Stop a launch whose number of tiles is not what was said, rather than load or leave out what it should not."""
+        wrong = self.tiles < (self.unroll if self.whole_turns else 1)
+        if self.whole_turns:
+            wrong = wrong | (self.tiles % self.unroll != 0)
         _flow.scf_if_dispatch(wrong, lambda: call_intrinsic("llvm.trap", []))
 
     def _exists(self, tile: int) -> bool:
