@@ -152,7 +152,7 @@ class Pipeline:
             self.groups.stagger()
 
     def _check_tiles(self) -> None:
-        """Stop a launch whose number of tiles is not what was said, rather than load or leave out what it should not."""
+        """Stop a launch whose number of tiles is not what was said, rather than load or leave out what it must not."""
         wrong = self.tiles < (self.unroll if self.whole_turns else 1)
         if self.whole_turns:
             wrong = wrong | (self.tiles % self.unroll != 0)
