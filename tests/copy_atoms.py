@@ -15,7 +15,7 @@ from flydsl.runtime.device import get_rocm_arch
 RNG = np.random.default_rng(7)
 ARCH = get_rocm_arch().split(":")[0]
 NUMPY = {fx.Int8: np.int8, fx.Float16: np.float16, fx.Float32: np.float32, fx.Float64: np.float64,
-         fx.Int32: np.int32, fx.Int64: np.int64}  # fmt: skip
+         fx.Int32: np.int32, fx.Int64: np.int64}
 
 
 def data(n, dtype):
@@ -59,7 +59,7 @@ def through_registers(make_op, cls, buffer, values):
 
 def check_universal_copies():
     for bits, cls in ((8, fx.Int8), (16, fx.Float16), (32, fx.Float16), (64, fx.Int8), (64, fx.Float64),
-                      (128, fx.Float16), (128, fx.Float32), (128, fx.Int8)):  # fmt: skip
+                      (128, fx.Float16), (128, fx.Float32), (128, fx.Int8)):
         values = bits // cls.width
         yield f"{bits} bits of {cls}", through_registers(lambda b=bits: fx.UniversalCopy(b), cls, False, values)
 
@@ -67,7 +67,7 @@ def check_universal_copies():
 def check_buffer_copies():
     """Bounds are checked by the descriptor, so the last workgroups neither read nor write past the end."""
     for bits, cls in ((8, fx.Int8), (16, fx.Float16), (32, fx.Float32), (32, fx.Int8), (64, fx.Float16),
-                      (128, fx.Float16), (128, fx.Float32)):  # fmt: skip
+                      (128, fx.Float16), (128, fx.Float32)):
         values = bits // cls.width
         yield f"{bits} bits of {cls}", through_registers(lambda b=bits: fx.rocdl.BufferCopy(b), cls, True, values)
 
@@ -84,7 +84,7 @@ def check_buffer_copy_offset():
         for i in fx.range_constexpr(3):
             fx.copy(atom, fx.logical_divide(A, fx.make_layout(4, 1))[None, t], r, soffset=first + i * 8)
             fx.copy_atom_call(fx.make_copy_atom(fx.UniversalCopy64b(), fx.Float16), r,
-                              fx.logical_divide(B, fx.make_layout(4, 1))[None, i * 64 + t])  # fmt: skip
+                              fx.logical_divide(B, fx.make_layout(4, 1))[None, i * 64 + t])
 
     @flyc.jit
     def launch(A: fx.Tensor, B: fx.Tensor, first: fx.Int32, stream: fx.Stream = fx.Stream(None)):
@@ -138,7 +138,7 @@ OPERATIONS = [
     ("Max", fx.Int32, max), ("Min", fx.Int32, min), ("Max", fx.Float32, max), ("Min", fx.Float32, min),
     ("And", fx.Int32, lambda a, b: a & b), ("Or", fx.Int32, lambda a, b: a | b),
     ("Max", fx.Int64, max),
-]  # fmt: skip
+]
 
 
 def check_universal_atomics():

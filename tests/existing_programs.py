@@ -487,7 +487,7 @@ def pipelined(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, M: fx.Constexpr[int], N:
     mma = fx.make_tiled_mma(
         fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, fx.Float16)), fx.make_layout((1, 4, 1), (0, 1, 0)),
         fx.make_tile(None, None, fx.make_layout((4, 4, 2), (1, 8, 4))),
-    )  # fmt: skip
+    )
     columns, rows = GK // 8, 256 // (GK // 8)
     copy_in = fx.make_tiled_copy(
         fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float16),

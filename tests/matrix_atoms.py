@@ -15,11 +15,11 @@ from flydsl.runtime.device import get_rocm_arch
 TORCH = {
     fx.Float16: torch.float16, fx.BFloat16: torch.bfloat16, fx.Float32: torch.float32, fx.Int8: torch.int8,
     fx.Float8E4M3FNUZ: torch.float8_e4m3fnuz, fx.Float8E4M3FN: torch.float8_e4m3fn, fx.Float8E5M2: torch.float8_e5m2,
-}  # fmt: skip
+}
 F16, BF16, F32, I8, I32 = fx.Float16, fx.BFloat16, fx.Float32, fx.Int8, fx.Int32
 
 MFMA = [(16, 16, 4, F32), (32, 32, 2, F32), (16, 16, 16, F16), (32, 32, 8, F16), (16, 16, 16, BF16), (32, 32, 8, BF16),
-        (16, 16, 32, I8), (32, 32, 16, I8)]  # fmt: skip
+        (16, 16, 32, I8), (32, 32, 16, I8)]
 ATOMS = {
     "gfx942": [*MFMA, (16, 16, 32, fx.Float8E4M3FNUZ), (32, 32, 16, fx.Float8E4M3FNUZ)],
     "gfx950": [*MFMA, (16, 16, 32, F16), (32, 32, 16, F16), (16, 16, 32, BF16), (32, 32, 16, BF16),
@@ -27,7 +27,7 @@ ATOMS = {
     "gfx1201": [(16, 16, 16, t) for t in (F16, BF16, fx.Float8E4M3FN, fx.Float8E5M2, I8)],
     "gfx1250": [(16, 16, 32, F16), (16, 16, 32, BF16), (16, 16, 4, F32), (16, 16, 64, fx.Float8E4M3FN),
                 (16, 16, 128, fx.Float8E4M3FN), (16, 16, 64, I8)],
-}  # fmt: skip
+}
 
 
 @flyc.kernel
@@ -71,7 +71,7 @@ def error_of(arch: str, m: int, n: int, k: int, operand: type, waves: tuple, rep
         a, b = (torch.randn((x, depth), generator=random).to(TORCH[operand]) for x in (rows, cols))
         c, sum = torch.full((rows, cols), float("nan")), fx.Float32
     tensors = [flyc.from_dlpack(t) if operand.width > 8 or operand is fx.Int8 else flyc.from_torch_tensor(t)
-               for t in (a, b)]  # fmt: skip
+               for t in (a, b)]
     product(*tensors, flyc.from_dlpack(c), (m, n, k), operand, sum, waves, arch)
     rt.synchronize()
     exact, size = a.double() @ b.double().T, a.double().abs() @ b.double().abs().T

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     p for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/README.md")]
     if "reference/dialects" not in p.as_posix()
-)  # fmt: skip
+)
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.M | re.S)
 
 
@@ -46,7 +46,7 @@ def test_python_blocks_run(page, tmp_path):
     script = tmp_path / "page.py"
     script.write_text("".join(program))
     env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache"),
-           "FLYDSL_AUTOTUNE_CACHE_DIR": str(tmp_path / "tuned")}  # fmt: skip
+           "FLYDSL_AUTOTUNE_CACHE_DIR": str(tmp_path / "tuned")}
     if "override(arch" in script.read_text():  # the simulated device follows the code, of which the page has several
         for name in ("ARCH", "FLYDSL_SIM_ARCH"):
             env.pop(name, None)

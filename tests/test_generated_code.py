@@ -90,7 +90,7 @@ def test_hot_loop_of_nested_loops_is_the_inner_one():
         "\ts_cbranch_scc1 65533 // 00000000100c: BF85FFFD",  # back to 0x1004
         "\ts_cbranch_scc0 65531 // 000000001010: BF84FFFB",  # back to 0x1000
         "\ts_endpgm // 000000001014: BF810000",
-    ])  # fmt: skip
+    ])
     code = hotloop.parse(text)["k"]
     assert [i.address for i in hotloop.hot_loop(code)] == [0x1004, 0x100C]
     with pytest.raises(ValueError, match="no loop"):
@@ -100,7 +100,7 @@ def test_hot_loop_of_nested_loops_is_the_inner_one():
 def test_utilisation_of_a_known_loop():
     """Independent matrix instructions of 4 cycles each fill their unit; a dependent chain does not."""
     independent = [hotloop.Instruction(8 * i, f"v_mfma_f32_16x16x16_f16 v[{4 * i}:{4 * i + 3}], v[64:65], v[66:67], "
-                                              f"v[{4 * i}:{4 * i + 3}]") for i in range(8)]  # fmt: skip
+                                              f"v[{4 * i}:{4 * i + 3}]") for i in range(8)]
     full = hotloop.analyse(independent, "gfx942")
     assert full.matrix_cycles == 32
     assert full.utilisation > 0.98

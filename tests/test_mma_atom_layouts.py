@@ -64,4 +64,4 @@ def test_layouts_are_those_of_the_dialect() -> None:
     # The instructions that existing kernels do not use need no atom in the dialect; it may gain them.
     assert set(missing) <= {
         "mfma_i32_32x32x32_i8", "mfma_i32_16x16x64_i8", "wmma_f16_16x16x16_f16", "wmma_bf16_16x16x16_bf16",
-    }  # fmt: skip
+    }

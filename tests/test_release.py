@@ -31,7 +31,7 @@ def test_lists_are_current():
 
 @pytest.mark.parametrize("since, version, free", [
     (None, "1.4.0", False), ("1.4", "1.4.2", False), ("1.3", "1.4.0", True), ("1.9", "1.10.0", True),
-])  # fmt: skip
+])
 def test_a_name_goes_only_after_a_minor_release_of_deprecation(tmp_path, since, version, free):
     path = tmp_path / "public-names.txt"
     kept = public_names.write("p", path, {"flydsl.old": since, "flydsl.kept": None}, {"flydsl.kept"}, version)

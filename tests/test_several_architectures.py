@@ -81,7 +81,7 @@ def test_matrix_instruction_follows_the_target():
     for arch, instruction in {
         "gfx942": "v_mfma_f32_16x16x16_f16", "gfx950": "v_mfma_f32_16x16x16_f16",
         "gfx1201": "v_wmma_f32_16x16x16_f16", "gfx1250": "v_wmma_f32_16x16x32_f16",
-    }.items():  # fmt: skip
+    }.items():
         artifact = compile_for(arch, matmul, a, a, c, 64, 64, 32, arch, fx.Stream(None))
         assert instruction in flydsl.ir.disassemble(artifact.hsaco), arch
 
@@ -159,7 +159,7 @@ KERNELS = {
     "quant": _rows(_quant, np.float16, np.int8, np.float32),
 }
 MATRIX = {"gfx942": "v_mfma_f32_16x16x16_f16", "gfx950": "v_mfma_f32_16x16x32_f16",
-          "gfx1201": "v_wmma_f32_16x16x16_f16", "gfx1250": "v_wmma_f32_16x16x32_f16"}  # fmt: skip
+          "gfx1201": "v_wmma_f32_16x16x16_f16", "gfx1250": "v_wmma_f32_16x16x32_f16"}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -198,6 +198,8 @@ def test_a_launcher_of_one_architecture_is_not_compiled_for_another(name):
         run, arguments = KERNELS[name]()
     with pytest.raises(ValueError, match="built for gfx950 and cannot be compiled for gfx1201"):
         compile_for("gfx1201", run, *arguments)
+
+
 def test_the_simulated_device_follows_the_code(monkeypatch):
     if rt.kind() != "sim":
         pytest.skip("a GPU is what it is")

@@ -150,7 +150,7 @@ def test_tiled_copies(dialect: Dialect) -> None:
         got = dialect(
             fly.tiled_copy_partition_src, text,
             f"!fly.coord_tensor<(0,0), {L.make_identity_layout(shape)}>", f"!fly.int_tuple<{thread}>",
-        )  # fmt: skip
+        )
         part, offset = copy.partition_src(L.make_identity_layout(shape), thread)
         assert got is not None and layout_in(got) == str(part), (seed, text)
         pad = offset if isinstance(offset, tuple) else (0, 0)

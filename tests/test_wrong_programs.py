@@ -65,7 +65,7 @@ def list_at_a_run_time_index(C: fx.Tensor):
 def buffer_copy_of_a_plain_tensor(C: fx.Tensor):
     atom = fx.make_copy_atom(fx.rocdl.BufferCopy32b(), fx.Float32)
     fx.copy_atom_call(atom, fx.logical_divide(C[0, None], fx.make_layout(1, 1))[None, 0],  # here: buffer_desc
-                      fx.make_rmem_tensor(1, fx.Float32))  # fmt: skip
+                      fx.make_rmem_tensor(1, fx.Float32))
 
 
 @flyc.kernel
@@ -74,7 +74,7 @@ def fragment_of_run_time_shape(C: fx.Tensor):
 
 
 MISTAKES = [store_of_another_type, too_much_lds, value_of_one_branch, type_changes_in_loop, coordinate_too_long,
-            list_at_a_run_time_index, buffer_copy_of_a_plain_tensor, fragment_of_run_time_shape]  # fmt: skip
+            list_at_a_run_time_index, buffer_copy_of_a_plain_tensor, fragment_of_run_time_shape]
 
 
 @pytest.mark.parametrize("kernel", MISTAKES, ids=lambda kernel: kernel.__name__)

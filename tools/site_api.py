@@ -25,7 +25,7 @@ MODULES = {
         "flydsl.kernels", "flydsl.kernels.ops", "flydsl.kernels.norm", "flydsl.kernels.softmax",
         "flydsl.kernels.quant", "flydsl.kernels.gemm", "flydsl.kernels.elementwise",
     ),
-}  # fmt: skip
+}
 _ROLE = re.compile(r":\w+:`~?\.?([^`]+)`")
 
 

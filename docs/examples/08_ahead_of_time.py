@@ -75,7 +75,7 @@ def run_in_c(compiled, folder: Path) -> None:
     source = Path(__file__).with_suffix(".c")
     command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{folder}", source, folder / "scale_rows.o",
                f"-L{library.parent}", f"-l:{library.name}", f"-Wl,-rpath,{library.parent}", "-pthread", "-o",
-               folder / "program"]  # fmt: skip
+               folder / "program"]
     subprocess.run(command, check=True)
     environment = {**os.environ, "FLYDSL_SIM_ARCH": compiled.artifact.arch}
     result = subprocess.run([folder / "program"], capture_output=True, text=True, env=environment)

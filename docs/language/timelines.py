@@ -21,12 +21,12 @@ HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"
 # Kind of pipeline, architecture, waves to show.
 CASES = (("staged", "gfx942", (0, 1)), ("direct", "gfx950", (0, 1)), ("tensor", "gfx1250", (0, 4)),
-         ("turns", "gfx950", (0, 1, 2, 3)), ("specialised", "gfx1250", (0, 4, 8)))  # fmt: skip
+         ("turns", "gfx950", (0, 1, 2, 3)), ("specialised", "gfx1250", (0, 4, 8)))
 COLOURS = {"matrix": "#4f6fb5", "lds": "#5aa469", "global": "#d98c3f", "vector": "#b8a3d6", "wait": "#e4e4e4"}
 LABELS = {"matrix": "matrix", "lds": "LDS", "global": "loads and copies started", "vector": "vector arithmetic",
-          "wait": "waiting"}  # fmt: skip
+          "wait": "waiting"}
 SORTS = {"matrix": "matrix", "lds": "lds", "vmem_load": "global", "tensor": "global", "valu": "vector",
-         "stall": "wait"}  # fmt: skip
+         "stall": "wait"}
 WIDTH, ROW, LEFT, TILES = 960, 26, 64, 4
 
 
@@ -36,7 +36,7 @@ def traced(kind: str, arch: str) -> list[dict[str, Any]]:
         path = Path(folder) / "trace.json"
         code = (f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport pipeline_examples, flydsl.runtime as rt\n"
                 f"with rt.profile(trace=True) as result:\n    pipeline_examples.run({kind!r}, k=1024)\n"
-                f"result.write_trace({str(path)!r})")  # fmt: skip
+                f"result.write_trace({str(path)!r})")
         env = {**os.environ, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_SIM_ARCH": arch, "ARCH": arch}
         subprocess.run([sys.executable, "-c", code], check=True, env=env)
         events = json.loads(path.read_text())
@@ -70,23 +70,23 @@ def drawing(kind: str, arch: str, waves: tuple[int, ...], events: list[dict[str,
             else:
                 spans.append([sort, left, right])
         parts += [f'<rect x="{a:.1f}" y="{y}" width="{max(b - a, 0.5):.1f}" height="{ROW}" fill="{COLOURS[sort]}"/>'
-                  for sort, a, b in spans]  # fmt: skip
+                  for sort, a, b in spans]
         parts += [f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 3}" y2="{y + ROW + 3}"/>' for x in
                   (LEFT + (e["ts"] - start) * scale for e in events
-                   if e.get("tid") == tid and e.get("cat") == "barrier" and start <= e["ts"] <= end)]  # fmt: skip
+                   if e.get("tid") == tid and e.get("cat") == "barrier" and start <= e["ts"] <= end)]
     height = 30 + len(rows) * (ROW + 8) + 26
     legend, x = [], LEFT
     for sort, label in LABELS.items():
         legend.append(f'<rect x="{x}" y="{height - 18}" width="11" height="11" fill="{COLOURS[sort]}"/>'
-                      f'<text x="{x + 15}" y="{height - 8}">{label}</text>')  # fmt: skip
+                      f'<text x="{x + 15}" y="{height - 8}">{label}</text>')
         x += 32 + 7 * len(label)
     legend.append(f'<line x1="{x + 4}" x2="{x + 4}" y1="{height - 20}" y2="{height - 5}"/>'
-                  f'<text x="{x + 12}" y="{height - 8}">barrier</text>')  # fmt: skip
+                  f'<text x="{x + 12}" y="{height - 8}">barrier</text>')
     title = escape(f"{kind} on {arch}: {TILES} tiles of 64 (estimate of the timing model)")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif" '
             f'font-size="12"><style>line{{stroke:#b03030;stroke-width:1.5}}</style>'
             f'<rect width="100%" height="100%" fill="white"/><text x="{LEFT}" y="18">{title}</text>\n'
-            + "\n".join(parts + legend) + "\n</svg>\n")  # fmt: skip
+            + "\n".join(parts + legend) + "\n</svg>\n")
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ MCA, READELF = "llvm-mca-22", "llvm-readelf-22"
 MCA_SECONDS = 120
 _SWAP = re.compile(r"v_(?:permlane(?:16|32)_)?swap_b32(?:_e32|_e64)? (v\d+), (v\d+)")
 _METADATA = ("vgpr_count", "agpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count",
-             "private_segment_fixed_size", "group_segment_fixed_size")  # fmt: skip
+             "private_segment_fixed_size", "group_segment_fixed_size")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def hot_loop(instructions: list[Instruction]) -> list[Instruction]:
     """
     bodies = loops(instructions)
     inner = [b for b in bodies if not any(o is not b and o[0].address >= b[0].address
-                                          and o[-1].address <= b[-1].address for o in bodies)]  # fmt: skip
+                                          and o[-1].address <= b[-1].address for o in bodies)]
     if not inner:
         raise ValueError("the kernel has no loop")
     return max(inner, key=lambda body: (sum(map(is_matrix, body)), len(body)))
@@ -110,7 +110,7 @@ def analyse(body: list[Instruction], arch: str, iterations: int = 100) -> LoopRe
     # become the two moves that the model takes them for: llvm-mca 22 does not return from them.
     text = "\n".join(_SWAP.sub(r"v_mov_b32 \1, \2\nv_mov_b32 \2, \1", i.text) for i in body if i.target is None)
     result = subprocess.run([MCA, "-mtriple=amdgcn-amd-amdhsa", f"-mcpu={arch}", f"-iterations={iterations}", "-json"],
-                            input=text, capture_output=True, text=True, timeout=MCA_SECONDS)  # fmt: skip
+                            input=text, capture_output=True, text=True, timeout=MCA_SECONDS)
     if result.returncode:
         raise RuntimeError(f"{MCA}: {result.stderr[:400]}")
     report = json.loads(result.stdout)
@@ -201,7 +201,7 @@ def main() -> int:
         if not args.json:
             common = Counter(i.mnemonic for i in body).most_common(8)
             print(f"{name}: {loop.utilisation:.1%} matrix utilisation "
-                  f"({loop.matrix_cycles:g} of {loop.cycles:g} cycles), mix {dict(common)}")  # fmt: skip
+                  f"({loop.matrix_cycles:g} of {loop.cycles:g} cycles), mix {dict(common)}")
     print(json.dumps(report, indent=2) if args.json else "\n".join(f"{k}: {v}" for k, v in kernels.items()))
     return 0
 

@@ -61,7 +61,7 @@ def measure() -> list[Figure]:
     """Microseconds of one call, best of 200 rounds."""
     with tempfile.TemporaryDirectory() as folder:
         env = {"FLYDSL_HIP_LIBRARY": str(build_null_library(folder)), "FLYDSL_RUNTIME_CACHE_DIR": folder,
-               "FLYDSL_RUNTIME_KIND": ""}  # fmt: skip
+               "FLYDSL_RUNTIME_KIND": ""}
         found = python_json(CODE, env=env)
     budget = {name: next(b for head, b in BUDGETS.items() if name.startswith(head)) for name in found}
     return [Figure(name, value, "us", budget[name], note="null HIP library") for name, value in found.items()]

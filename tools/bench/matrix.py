@@ -50,7 +50,7 @@ def measure() -> list[Figure]:
         for number, (name, element, budget) in enumerate(KINDS):
             objects, image = f"{tmp}/{name}.o", f"{tmp}/{name}.hsaco"
             subprocess.run([LLVM / "clang", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-O3",
-                            f"-DKIND={number}", "-c", source, "-o", objects], check=True)  # fmt: skip
+                            f"-DKIND={number}", "-c", source, "-o", objects], check=True)
             subprocess.run([LLVM / "ld.lld", "-shared", objects, "-o", image], check=True)
             code = RUN.format(size=SIZE, element=element, image=image)
             rate = python_json(code, {"FLYDSL_SIM_THREADS": "1"})["rate"]

@@ -25,7 +25,7 @@ import hotloop
 from figures import ROOT, Figure
 
 EXAMPLES = ("01_vector_add", "02_tiled_copy", "03_tiled_mma", "04_preshuffle_gemm", "05_gather_scatter",
-            "06_block_reduction", "07_ir_add_relu")  # fmt: skip
+            "06_block_reduction", "07_ir_add_relu")
 #: Issue slots in which LLVM counts: four clocks on gfx9, one on gfx12.
 SLOT = {"gfx9": 4, "gfx1": 1}
 
@@ -64,7 +64,7 @@ def compare(name: str, hsaco: bytes, arch: str) -> list[Comparison]:
         report = hotloop.analyse(body, arch, iterations=200)
         mine = rt.loop_estimate(hsaco, body[0].address, body[-1].address, 200)
         found.append(Comparison(f"{name} ({symbol})", len(body), report.matrix_instructions, mine.clocks,
-                                report.cycles * SLOT[arch[:4]], mine.stall))  # fmt: skip
+                                report.cycles * SLOT[arch[:4]], mine.stall))
     return found
 
 
@@ -150,7 +150,7 @@ def main() -> int:
         print("|---|---|---|---|---|---|---|")
     for loop in loops:
         cells = (loop.name, str(loop.instructions), str(loop.matrix), f"{loop.simulator:.0f}", f"{loop.llvm:.0f}",
-                 f"{loop.ratio:.2f}", _stalls(loop))  # fmt: skip
+                 f"{loop.ratio:.2f}", _stalls(loop))
         if args.markdown:
             print("| " + " | ".join(cells) + " |")
         else:

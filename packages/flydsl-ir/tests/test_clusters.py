@@ -25,7 +25,7 @@ class LaunchAttribute(ctypes.Structure):
     """hipLaunchAttribute."""
 
     _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("dims", ctypes.c_uint * 3),
-                ("rest", ctypes.c_char * 52)]  # fmt: skip
+                ("rest", ctypes.c_char * 52)]
 
 
 class LaunchConfig(ctypes.Structure):
@@ -33,7 +33,7 @@ class LaunchConfig(ctypes.Structure):
 
     _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("lds", ctypes.c_uint),
                 ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(LaunchAttribute)),
-                ("count", ctypes.c_uint)]  # fmt: skip
+                ("count", ctypes.c_uint)]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ _spec.loader.exec_module(math_accuracy)
 #: Largest error in ulp that docs/concepts/code-generation.md states.
 BOUNDS = {name: 4.0 for name in math_accuracy.CASES} | {
     "exp": 1.0, "exp2": 1.0, "sqrt": 0.51, "log2": 1.0, "powf": 1.0, "cbrt": 1.0, "rsqrt": 1.5, "sin": 2.0, "cos": 2.0,
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def assert_same(result, expected, ulp=3):
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1.7e308, -1.7e308, 3e-9]
 REFERENCES = {"powf": np.power, "atan2": np.arctan2, "acos": np.arccos, "asin": np.arcsin, "atan": np.arctan,
-              "acosh": np.arccosh, "asinh": np.arcsinh, "atanh": np.arctanh}  # fmt: skip
+              "acosh": np.arccosh, "asinh": np.arcsinh, "atanh": np.arctanh}
 
 
 @pytest.mark.parametrize("name", [n for n in math_accuracy.CASES if n not in math_accuracy.BINARY])
@@ -204,5 +204,5 @@ def test_remainder(hip):
     x, y = rng.uniform(-1000, 1000, 64).astype(np.float32), rng.uniform(0.5, 9, 64).astype(np.float32)
     result = np.full_like(x, 77)
     math_accuracy.launch(hip, math_accuracy.compile_body("%z = arith.remf %x, %y : f32", runtime.device_info().arch),
-                         [x, y, result])  # fmt: skip
+                         [x, y, result])
     np.testing.assert_array_equal(result, np.fmod(x, y))

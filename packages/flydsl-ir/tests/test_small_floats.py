@@ -73,7 +73,7 @@ FORMATS = {
     "f8E4M3FN": Format(4, 3, 7, "all ones"), "f8E5M2FNUZ": Format(5, 2, 16, "minus zero"),
     "f8E4M3FNUZ": Format(4, 3, 8, "minus zero"), "f8E4M3B11FNUZ": Format(4, 3, 11, "minus zero"),
     "f6E2M3FN": Format(2, 3, 1, "finite"), "f6E3M2FN": Format(3, 2, 3, "finite"), "f4E2M1FN": Format(2, 1, 1, "finite"),
-}  # fmt: skip
+}
 
 
 def fold(body: str, count: int, result_type: str) -> list[int]:

@@ -84,7 +84,7 @@ def _declared(target: Any, op: Any, name: str, m: int, n: int, options: dict[str
         return launcher, arguments
 
     return Case(op.plan.__module__.split(".")[-2], name, f"{rows}x{n}",
-                options.get("dtype", "bf16"), make, counted, op.flops(*small) * m)  # fmt: skip
+                options.get("dtype", "bf16"), make, counted, op.flops(*small) * m)
 
 
 def _size(result: Any, like: Any) -> int:
@@ -112,7 +112,7 @@ def _gemms(target: Any, factor: int) -> Iterator[Case]:
     for loop in tuned_loops(target):
         name = f"{loop.name} {loop.m}x{loop.n}x{loop.k}"
         yield Case("gemm", name, f"{size}x{size}x{k}", loop.dtype, lambda loop=loop: loop.make(size, size, k),
-                   count(*loop.operand_bytes), flops)  # fmt: skip
+                   count(*loop.operand_bytes), flops)
     if target.arch == "gfx120":
 
         def wmma() -> tuple[Any, list[Any]]:
@@ -129,7 +129,7 @@ def _few_rows(target: Any) -> Iterator[Case]:
     from flydsl.kernels import gemm
 
     def case(name: str, dtype: str, m: int, n: int, k: int, bytes_: float, make: Callable[[], Any],
-             extra: int = 0) -> Case:  # fmt: skip
+             extra: int = 0) -> Case:
         count = int((m + n) * k * bytes_) + m * n * BF16_BYTES + extra
         return Case("gemm", name, f"{m}x{n}x{k}", dtype, make, count, 2 * m * n * k)
 
@@ -141,7 +141,7 @@ def _few_rows(target: Any) -> Iterator[Case]:
 
     if target.matrix == "mfma":
         for m, n, k, tile in ((16, 40960, 5120, (16, 128, 256)), (256, 2112, 7168, (64, 64, 256)),
-                              (512, 2112, 7168, (64, 64, 256))):  # fmt: skip
+                              (512, 2112, 7168, (64, 64, 256))):
 
             def preshuffle(m: int = m, n: int = n, k: int = k, tile: tuple[int, int, int] = tile) -> Any:
                 run = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2])

@@ -102,7 +102,7 @@ def preshuffle(dtype: str, tile: Any) -> Loop:
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
         data = _half if dtype == "bf16" else _bytes
         launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, in_dtype=dtype,
-                                                use_async_copy=tile.direct, xcd_swizzle=tile.group)  # fmt: skip
+                                                use_async_copy=tile.direct, xcd_swizzle=tile.group)
         b = data(n * k // (2 if dtype == "int4" else 1))
         return launcher, [_out(m, n), data(m * k), b, *_ones(m, n, n), m, n]
 
@@ -146,10 +146,10 @@ def microscaled(kind: str, weights: str, tile: Any) -> Loop:
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
         launcher = gemm.compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=kind,
-                                           b_dtype=weights)  # fmt: skip
+                                           b_dtype=weights)
         scales = [torch.full((-(-rows // 256) * 256, k // 32), 127, dtype=torch.uint8) for rows in (m, n)]
         return launcher, [_out(m, n).view(m, n), _bytes(m * k // per_byte[kind]).view(m, -1),
-                          _bytes(n * k // per_byte[weights]).view(n, -1), *scales, m, n]  # fmt: skip
+                          _bytes(n * k // per_byte[weights]).view(n, -1), *scales, m, n]
 
     return Loop("microscaled", f"{kind} x {weights}", tile.m, tile.n, tile.k, make)
 
@@ -254,7 +254,7 @@ def main() -> int:
         parser.error("--record writes the figures of all tiles: it needs --every")
     with tempfile.TemporaryDirectory() as cache:
         os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=args.arch, ARCH=args.arch,
-                          FLYDSL_RUNTIME_CACHE_DIR=cache)  # fmt: skip
+                          FLYDSL_RUNTIME_CACHE_DIR=cache)
         from flydsl.kernels.target import target
 
         found = []

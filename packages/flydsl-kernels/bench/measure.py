@@ -176,4 +176,4 @@ def measure(case: Case, arch: str) -> Row:
         spills=spills, waves_per_simd=main.occupancy()["waves_per_simd"], occupancy_limit=main.occupancy()["limit"],
         lds_conflicts=conflicts / clocks if clocks else None, compile_seconds=seconds_to_compile,
         simulator_seconds=again,
-    )  # fmt: skip
+    )

@@ -23,7 +23,7 @@ from measure import Row, measure, warm_up
 NOTE = "estimates of the simulator's timing model, counts and facts of the code; no GPU was involved"
 HEAD = ("op", "kernel", "shape", "dtype", "kcycles", "us", "TB/s", "TFLOP/s", "% of peak", "bound", "matrix busy %",
         "loop %", "mca %", "bytes/min", "LDS conflicts %", "VGPR", "AGPR", "LDS B", "spills", "waves/SIMD", "compile s",
-        "status")  # fmt: skip
+        "status")
 
 
 def cells(r: Row) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def cells(r: Row) -> tuple[str, ...]:
             percent(r.estimated_share), r.bound, percent(r.estimated_matrix_busy), percent(r.estimated_loop_busy),
             percent(r.mca_matrix_busy),
             f"{r.bytes_moved / r.bytes_minimum:.3f}", percent(r.lds_conflicts), str(r.vgpr), str(r.agpr),
-            str(r.lds_bytes), str(r.spills), str(r.waves_per_simd), f"{r.compile_seconds:.2f}", "ok")  # fmt: skip
+            str(r.lds_bytes), str(r.spills), str(r.waves_per_simd), f"{r.compile_seconds:.2f}", "ok")
 
 
 def text_table(rows: list[Row], markdown: bool) -> str:
@@ -50,7 +50,7 @@ def text_table(rows: list[Row], markdown: bool) -> str:
         return "\n".join([*lines, *("| " + " | ".join(line) + " |" for line in body)])
     widths = [max(len(line[i]) for line in [HEAD, *body]) for i in range(len(HEAD))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
-                     for line in [HEAD, *body])  # fmt: skip
+                     for line in [HEAD, *body])
 
 
 def plot(rows: list[Row], arch: str) -> str:
@@ -65,12 +65,12 @@ def plot(rows: list[Row], arch: str) -> str:
     ]
     for i, (bound, colour) in enumerate(colours.items()):
         parts.append(f'<rect x="{8 + 150 * i}" y="26" width="12" height="12" fill="{colour}"/>'
-                     f'<text x="{26 + 150 * i}" y="37">{bound} bound</text>')  # fmt: skip
+                     f'<text x="{26 + 150 * i}" y="37">{bound} bound</text>')
     for i, r in enumerate(bars):
         y, width = 46 + 20 * i, 400 * r.estimated_share
         parts.append(f'<text x="8" y="{y + 12}">{r.name} {r.shape} {r.dtype}</text>'
                      f'<rect x="400" y="{y}" width="{width:.1f}" height="15" fill="{colours[r.bound]}"/>'
-                     f'<text x="{406 + width:.0f}" y="{y + 12}">{100 * r.estimated_share:.0f}</text>')  # fmt: skip
+                     f'<text x="{406 + width:.0f}" y="{y + 12}">{100 * r.estimated_share:.0f}</text>')
     return "\n".join([*parts, "</svg>"])
 
 
@@ -88,7 +88,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as cache:
         # A fresh cache: compile times are those of a first call.
         os.environ.update(FLYDSL_RUNTIME_KIND="sim", FLYDSL_SIM_ARCH=args.arch, ARCH=args.arch,
-                          FLYDSL_RUNTIME_CACHE_DIR=cache)  # fmt: skip
+                          FLYDSL_RUNTIME_CACHE_DIR=cache)
         from flydsl.kernels.target import target
 
         warm_up()

@@ -9,7 +9,7 @@ from flydsl.kernels.elementwise import build_add_module
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("shape", [(1, 8), (4, 128), (5, 136), (33, 1000), (100, 64), (), (1,), (7,), (3, 5), (8, 3),
-                                   (4, 1023), (2, 3, 40), (128, 33)])  # fmt: skip
+                                   (4, 1023), (2, 3, 40), (128, 33)])
 def test_add_equals_numpy(shape, dtype):
     rng = np.random.default_rng(sum(shape))
     a, b = (rng.standard_normal(shape).astype(dtype) for _ in range(2))

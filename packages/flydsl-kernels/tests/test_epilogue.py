@@ -29,7 +29,7 @@ def steps_of(names, tensors, m):
         "both": lambda: ScaleBoth(tensors["rows"], tensors["columns"], m, N),
         "bias": lambda: Bias(tensors["bias"], N), "silu": lambda: Activate("silu"), "relu": lambda: Activate("relu"),
         "gelu": lambda: Activate("gelu"), "residual": lambda: Residual(tensors["residual"], m, N),
-    }  # fmt: skip
+    }
     return Epilogue(tuple(made[name]() for name in names))
 
 
@@ -43,7 +43,7 @@ def exact(names, tensors):
             "silu": torch.nn.functional.silu, "relu": torch.relu,
             "gelu": lambda v: torch.nn.functional.gelu(v, approximate="tanh"),
             "residual": lambda v: v + wide["residual"],
-        }[name](value)  # fmt: skip
+        }[name](value)
     return value
 
 
@@ -63,13 +63,13 @@ def tile_kernel(c, tensors, m: fx.Int32, names: fx.Constexpr, transposed: fx.Con
             acc.append(fx.Vector.from_elements(values, fx.Float32))
     across = [ni * 16 + (group * acc_len if transposed else lane_row) for ni in fx.range_constexpr(3)]
     place = TilePlace(m, N, fx.Int32(0), m, [0, 16], across, group, acc_len, ragged=True,
-                      row_of=(lambda mi: mi * 16 + lane_row) if transposed else None)  # fmt: skip
+                      row_of=(lambda mi: mi * 16 + lane_row) if transposed else None)
     store_tile(c, fx.Float32, acc, steps_of(names, tensors, m), place)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("names", [(), ("multiply",), ("rows",), ("both",), ("bias",), ("both", "bias", "silu"),
-                                   ("bias", "relu", "rows"), ("multiply", "gelu")], ids="-".join)  # fmt: skip
+                                   ("bias", "relu", "rows"), ("multiply", "gelu")], ids="-".join)
 def test_steps_in_their_order(names, transposed):
     run(names, transposed)
 
@@ -81,7 +81,7 @@ def test_a_step_that_reads_by_row_and_column(names):
 
 def run(names, transposed):
     tensors = {"rows": random(M).abs() + 0.5, "columns": random(N, seed=1), "bias": random(N, dtype="bf16", seed=2),
-               "residual": random(M, N, dtype="f16", seed=3)}  # fmt: skip
+               "residual": random(M, N, dtype="f16", seed=3)}
     wave, out = target().wave, Guarded(M, N)
 
     @flyc.jit
@@ -99,7 +99,7 @@ def test_the_options_of_the_gemms_are_steps():
     kinds = {
         ("none", False, 1): (), ("none", True, 1): (ScaleBoth,), ("bias", False, 1): (Bias,),
         ("bias_silu", True, 16): (Multiply, ScaleBoth, Bias, Activate),
-    }  # fmt: skip
+    }
     for (activation, scaled, divisor), expected in kinds.items():
         made = gemm_epilogue(tensors, 4, 8, activation, scaled, divisor=divisor)
         assert tuple(map(type, made.steps)) == expected

@@ -10,7 +10,7 @@ CASES = cases(
     [(37, 64, 4, "f32", True), (5, 256, 8, "bf16", True), (9, 384, 7, "f16", False), (3, 257, 9, "bf16", True),
      (7, 6, 2, "f32", True), (11, 1, 1, "f32", True), (3, 7, 7, "f32", False)],
     [(1025, 128, 8, "bf16", True), (33, 513, 9, "f16", True), (100, 60, 6, "f32", True), (64, 1000, 3, "f32", False)],
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("tokens", "experts", "k", "dtype", "renormalize"), CASES)

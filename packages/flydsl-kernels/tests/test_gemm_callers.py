@@ -57,7 +57,7 @@ def test_preshuffle_a8_refuses():
         (1, b[:, :64], ValueError, "shapes"), (2, x_scale[1:], ValueError, "x_scale"),
         (4, out[1:], ValueError, r"shape \(16, 64\)"), (4, out.float(), TypeError, "Out"),
         (6, 96, ValueError, "tile_n"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match=text):
             flydsl_preshuffle_gemm_a8(*good[:at], value, *good[at + 1 :])
 

@@ -23,7 +23,7 @@ TILES = cases(
      ("bf16", 130, 256, (64, 256, 64), "bias"), ("fp16", 17, 64, (16, 64, 128), "none")],
     [("fp8", 300, 512, (128, 256, 128), "bias_gelu"), ("int8", 97, 384, (48, 192, 256), "none"),
      ("bf16", 260, 256, (128, 128, 64), "bias_relu")],
-)  # fmt: skip
+)
 
 
 def flat(x):
@@ -42,7 +42,7 @@ def stores(launch):
     """{bytes of a lane's store: number of wave stores} of a profiled launch."""
     found: dict[int, int] = {}
     names = {"short": 2, "b16": 2, "short_d16_hi": 2, "dword": 4, "b32": 4, "dwordx2": 8, "b64": 8, "dwordx4": 16,
-             "b128": 16}  # fmt: skip
+             "b128": 16}
     for i in launch.instructions:
         if i.mnemonic.startswith("buffer_store_"):
             width = names[i.mnemonic.removeprefix("buffer_store_").replace("d16_hi_b16", "b16")]
@@ -65,7 +65,7 @@ def preshuffle(dtype, m, n, tile, epilogue):
     tiles, found = dict(zip(("tile_m", "tile_n", "tile_k"), tile, strict=True)), []
     for shuffle in (False, True):
         run = compile_preshuffle_gemm_a8(N=n, K=k, **tiles, in_dtype=dtype, out_dtype="bf16", epilogue=epilogue,
-                                         use_cshuffle_epilog=shuffle)  # fmt: skip
+                                         use_cshuffle_epilog=shuffle)
         c = Guarded(m, n, dtype=torch.bfloat16)
         found += [profiled(run, c.out.view(-1), flat(a), flat(b), bias, scale_a, scale_b, m, n), c.check()]
     return found[1], found[0], found[3], found[2]
@@ -94,7 +94,7 @@ def test_blockscale():
     scale_a, scale_b, out = torch.rand(k // 128, m) + 0.5, torch.rand(n // 128, k // 128) + 0.5, []
     for shuffle in (False, True):
         run = compile_blockscale_preshuffle_gemm(M=m, N=n, K=k, tile_m=64, tile_n=128, tile_k=128,
-                                                 use_cshuffle_epilog=shuffle)  # fmt: skip
+                                                 use_cshuffle_epilog=shuffle)
         c = Guarded(m, n, dtype=torch.bfloat16)
         run(c.out.view(-1), flat(a), flat(shuffle_weight(b)), scale_a.view(-1), scale_b.view(-1), m, n)
         out.append(c.check())
@@ -110,7 +110,7 @@ def test_general_gemm(m, n, out, waves):
     found = []
     for shuffle in (False, True):
         run = build_gemm_module(n, k, "bf16", out, bias=True, block_m=64, block_n=64, block_k=32, m_waves=waves[0],
-                                n_waves=waves[1], cshuffle=shuffle)  # fmt: skip
+                                n_waves=waves[1], cshuffle=shuffle)
         c = Guarded(m, n, dtype=kind)
         launch = profiled(run, c.out, a, b, bias, c.out, m)
         found.append(c.check())
@@ -126,5 +126,5 @@ def test_general_gemm(m, n, out, waves):
 def test_tiles_that_do_not_pass():
     with pytest.raises(ValueError, match="LDS"):
         compile_preshuffle_gemm_a8(N=6400, K=64, tile_m=64, tile_n=6400, tile_k=64, in_dtype="int8",
-                                   use_cshuffle_epilog=True)  # fmt: skip
+                                   use_cshuffle_epilog=True)
     assert target().lds_bytes < 16 * 6400 * 2

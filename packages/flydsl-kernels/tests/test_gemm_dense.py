@@ -71,7 +71,7 @@ def test_few_rows(m):
 
 
 SPLIT = cases([dict(split_k=4, block_m=32, block_n=64), dict(split_k=3, block_m=64, block_n=64, block_k=32)],
-              [dict(split_k=8, block_m=32, block_n=64), dict(split_k=7, block_m=64, block_n=64)])  # fmt: skip
+              [dict(split_k=8, block_m=32, block_n=64), dict(split_k=7, block_m=64, block_n=64)])
 
 
 @pytest.mark.parametrize("knobs", SPLIT)
@@ -136,7 +136,7 @@ def test_older_names():
     a, b, bias = random(20, 128, dtype="f16"), random(64, 128, dtype="f16", seed=1), random(64, dtype="f16", seed=2)
     c = torch.full((20, 64), float("nan")).half()
     hgemm_splitk_(c, a, b, bias, {"SPLIT_K": 2, "TILE_M": 32, "TILE_N": 64, "TILE_K": 32, "BLOCK_M_WARPS": 1,
-                                  "BLOCK_N_WARPS": 1})  # fmt: skip
+                                  "BLOCK_N_WARPS": 1})
     close_relative(c, a.double() @ b.double().T + bias.double(), 4 * 2.0**-11)  # a rounding for each slice
     launch = compile_hgemm_kernel("f16", 64, 128, TILE_M=64, TILE_N=64)
     c.fill_(float("nan"))

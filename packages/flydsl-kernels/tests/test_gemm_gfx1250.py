@@ -19,7 +19,7 @@ def test_half(dtype, out, buffers):
     m, n, k = 70, 128, 256
     a, b = (random(*s, dtype=dtype.replace("fp", "f"), seed=i) for i, s in enumerate(((m, k), (n, k))))
     run = compile_wmma_gemm_tdm(K=k, tile_m=64, tile_n=64, tile_k=64, m_warp=2, n_warp=2, in_dtype=dtype, out_dtype=out,
-                                num_buffers=buffers)  # fmt: skip
+                                num_buffers=buffers)
     c = Guarded(m, n, dtype=DTYPES[out or dtype.replace("fp", "f")])
     run(c.out, a, b, m, n)
     rounding = {"fp16": 2.0**-11, "bf16": 2.0**-8, "f32": 1e-5}[out or dtype]
@@ -29,13 +29,13 @@ def test_half(dtype, out, buffers):
 @HERE
 @pytest.mark.parametrize(("m", "tile", "waves", "buffers", "k"), [
     (1, (16, 32, 32), (1, 1), 4, 32), (37, (32, 96, 96), (2, 3), 2, 480), (69, (64, 48, 64), (1, 1), 3, 320),
-])  # fmt: skip
+])
 def test_half_tiles(m, tile, waves, buffers, k):
     n = 2 * tile[1]
     a, b = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
     c = Guarded(m, n)
     compile_wmma_gemm_tdm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], m_warp=waves[0], n_warp=waves[1],
-                          in_dtype="bf16", out_dtype="f32", num_buffers=buffers)(c.out, a, b, m, n)  # fmt: skip
+                          in_dtype="bf16", out_dtype="f32", num_buffers=buffers)(c.out, a, b, m, n)
     close_relative(c.check(), a.double() @ b.double().T, 1e-5)
 
 
@@ -46,7 +46,7 @@ def test_half_clusters(cluster):
     a, b = random(m, k, dtype="f16"), random(n, k, dtype="f16", seed=1)
     c = Guarded(m, n, dtype=torch.float16)
     compile_wmma_gemm_tdm(K=k, tile_m=32, tile_n=64, tile_k=64, m_warp=1, n_warp=2, cluster_m=cluster[0],
-                          cluster_n=cluster[1])(c.out, a, b, m, n)  # fmt: skip
+                          cluster_n=cluster[1])(c.out, a, b, m, n)
     close_relative(c.check(), a.double() @ b.double().T, 2.0**-11 * 1.01)
 
 
@@ -84,7 +84,7 @@ def test_refused():
     for options, text in (({"K": 200}, "K = 200 must be"), ({"tile_k": 48}, "multiple of 32"),
                           ({"in_dtype": "f32"}, "in_dtype must be"), ({"num_buffers": 1}, "num_buffers must be"),
                           ({"out_dtype": "bf16"}, "out_dtype must be 'fp16' or 'f32'"),
-                          ({"N": 256, "cluster_n": 2}, "cluster_n = 512")):  # fmt: skip
+                          ({"N": 256, "cluster_n": 2}, "cluster_n = 512")):
         with pytest.raises(ValueError, match=text):
             compile_wmma_gemm_tdm(**{"K": 768, **options})
 
@@ -101,7 +101,7 @@ def test_other_architectures():
     ("tn", dict(block_m=64, block_n=64, block_k=128, m_waves=2, n_waves=1)),
     ("nn", dict(block_m=128, block_n=128, block_k=128, m_waves=4, n_waves=1, k_waves=2, stages=3)),
     ("tt", dict(block_m=96, block_n=256, block_k=128, m_waves=2, n_waves=4, stages=3)),
-])  # fmt: skip
+])
 def test_tiles_with_many_registers_or_much_lds(layout, knobs):
     """LLVM 22 confuses registers beyond 256 at barriers; the code generator keeps to them whatever LDS a tile takes."""
     m, n, k = 80, 256, 520

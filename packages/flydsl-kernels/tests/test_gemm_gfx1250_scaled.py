@@ -75,7 +75,7 @@ def test_microscaled(m, n, k, tile, waves, buffers, data_format, out):
     kinds = FORMATS[data_format]
     a, b = Operand(m, k, kinds[0], 1), Operand(n, k, kinds[1], 2)
     run = gemm.compile_fp8fp4_gemm(data_format=data_format, N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2],
-                                   m_warp=waves[0], n_warp=waves[1], num_buffers=buffers, out_dtype=out)  # fmt: skip
+                                   m_warp=waves[0], n_warp=waves[1], num_buffers=buffers, out_dtype=out)
     c = Guarded(m, n, dtype=DTYPES[out])
     arguments = (c.out, a.codes, b.shuffled, a.words, b.words, m, n, 0, 0)
     resources = flydsl.ir.kernel_resources(flyc.compile(run, *arguments).artifact.hsaco)
@@ -90,13 +90,13 @@ def test_largest_tile():
     a, b = Operand(m, k, "fp8", 20), Operand(n, k, "fp8", 21)
     c = Guarded(m, n, dtype=torch.bfloat16)
     gemm.compile_mxfp8_gemm(K=k, tile_m=256, tile_n=256, num_buffers=2)(c.out, a.codes, b.shuffled, a.words, b.words,
-                                                                        m, n, 0, 0)  # fmt: skip
+                                                                        m, n, 0, 0)
     check(c.check(), a.values, b.values, "bf16")
 
 
 @HERE
 @pytest.mark.parametrize("name", ["compile_mxscale_gemm", "compile_mxfp4_gemm", "compile_mxfp8_gemm",
-                                  "compile_a8w4_gemm"])  # fmt: skip
+                                  "compile_a8w4_gemm"])
 def test_names_with_their_defaults(name):
     kinds = {"compile_mxfp8_gemm": "fp8", "compile_a8w4_gemm": "a8w4"}.get(name, "fp4")
     m, n, k = 130, 128, 640
@@ -124,7 +124,7 @@ def test_rows_apart(data_format):
 @pytest.mark.parametrize(("data_format", "scale_mode", "split_k", "out", "ldc"), [
     ("a8w4", "mxscale", 2, "f32", 0), ("fp4", "mxscale", 3, "f32", 264), ("fp8", "ptpc", 2, "bf16", 0),
     ("fp8", "mxscale", 6, "f16", 0),
-])  # fmt: skip
+])
 def test_split_reduction(data_format, scale_mode, split_k, out, ldc):
     m, n, k = 69, 256, 768
     kinds = FORMATS[data_format]
@@ -136,7 +136,7 @@ def test_split_reduction(data_format, scale_mode, split_k, out, ldc):
         values = [x * s[:, None].double() for x, s in zip(values, scales, strict=True)]
     c = Guarded(m, ldc or n, dtype=DTYPES[out])
     run = gemm.compile_fp8fp4_gemm(data_format=data_format, scale_mode=scale_mode, K=k, tile_m=64, tile_n=64,
-                                   split_k=split_k, out_dtype=out)  # fmt: skip
+                                   split_k=split_k, out_dtype=out)
     for _ in range(2):  # c is cleared by each launch
         run(c.out, a.codes, b.shuffled, *scales, m, n, 0, ldc)
     result = c.check()
@@ -153,13 +153,13 @@ def test_split_reduction(data_format, scale_mode, split_k, out, ldc):
 @HERE
 @pytest.mark.parametrize(("m", "cluster", "buffers", "split_k"), [
     (150, (2, 1), 2, 1), (33, (1, 2), 3, 1), (133, (2, 2), 4, 1), (10, (4, 4), 2, 1), (70, (2, 2), 2, 2),
-])  # fmt: skip
+])
 def test_clusters(m, cluster, buffers, split_k):
     """Workgroups past the last row move what the others need, and store nothing."""
     n, k = 256, 640 if split_k == 1 else 768
     a, b = Operand(m, k, "fp8", 16), Operand(n, k, "fp4", 17)
     run = gemm.compile_fp8fp4_gemm(data_format="a8w4", N=n, K=k, tile_m=32, tile_n=64, num_buffers=buffers,
-                                   split_k=split_k, cluster_m=cluster[0], cluster_n=cluster[1])  # fmt: skip
+                                   split_k=split_k, cluster_m=cluster[0], cluster_n=cluster[1])
     c = Guarded(m, n)
     run(c.out, a.codes, b.shuffled, a.words, b.words, m, n, 0, 0)
     check(c.check(), a.values, b.values, "f32")
@@ -178,7 +178,7 @@ def test_clusters_of_fp8():
             run(c.out, a.codes, b.shuffled, scale_a, scale_b, m, n, 0, 0)
         else:
             gemm.launch_gemm_a8w8(c.out, a.codes, b.shuffled, scale_a, scale_b, m, None, n, k, tile_m=32, tile_n=64,
-                                  cluster_m=2, cluster_n=2)  # fmt: skip
+                                  cluster_m=2, cluster_n=2)
         check(c.check(), *exact, "bf16")
 
 
@@ -189,7 +189,7 @@ def test_a8w4_launcher(half):
     a, b = Operand(m, k, "fp8", 5, lda, spread=2), Operand(n, k, "fp4", 6, spread=2, middle=0)
     c = Guarded(m, ldc, dtype=torch.float16 if half else torch.bfloat16)
     gemm.launch_gemm_a8w4_mxscale(c.out, a.codes, b.shuffled, a.words, b.words, m, None, n, k, lda, ldc,
-                                  out_is_f16=half)  # fmt: skip
+                                  out_is_f16=half)
     check(c.check()[:, :n], a.values, b.values, "f16" if half else "bf16")
 
 
@@ -206,7 +206,7 @@ def test_ends_of_the_scales():
     run(c.out, a.codes, b.shuffled, a.words, b.words, m, n, 0, 0)
     codes = formats.e4m3fn()[a.codes.numpy()], formats.e2m1()[np.stack([b.codes & 15, b.codes >> 4], -1)].reshape(n, k)
     left, right = (torch.from_numpy(x * np.repeat(formats.e8m0(y.scales), 32, 1))
-                   for x, y in zip(codes, (a, b), strict=True))  # fmt: skip
+                   for x, y in zip(codes, (a, b), strict=True))
     out, exact, most = c.check().double(), left @ right.T, left.abs() @ right.abs().T
     assert out.isnan().sum() == m + n - 1 and torch.equal(out.isnan(), exact.isnan())
     large = most > torch.finfo(torch.float32).max
@@ -218,7 +218,7 @@ def test_ends_of_the_scales():
 @HERE
 @pytest.mark.parametrize(("m", "n", "k", "tile", "stride", "buffers"), [
     (1, 128, 128, (32, 64, 128), 0, 2), (133, 192, 640, (64, 64, 128), 150, 3), (70, 256, 512, (128, 256, 256), 0, 2),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("half", [0, 1])
 def test_block_scales(m, n, k, tile, stride, buffers, half):
     a, b = Operand(m, k, "fp8", 9, group=128, spread=2), Operand(n, k, "fp8", 10, group=128, spread=2)
@@ -231,7 +231,7 @@ def test_block_scales(m, n, k, tile, stride, buffers, half):
     scale_b = torch.from_numpy(b.scales[::128].copy())
     c = Guarded(m, n, dtype=torch.float16 if half else torch.bfloat16)
     gemm.launch_gemm_a8w8(c.out, a.codes, b.shuffled, scale_a, scale_b, m, None, n, k, stride, tile_m=tile[0],
-                          tile_n=tile[1], tile_k=tile[2], out_is_f16=half, num_buffers=buffers, is_bsc=1)  # fmt: skip
+                          tile_n=tile[1], tile_k=tile[2], out_is_f16=half, num_buffers=buffers, is_bsc=1)
     check(c.check(), a.values, b.values, "f16" if half else "bf16")
 
 
@@ -261,7 +261,7 @@ def test_scales_of_rows_and_columns(out):
     ({"scale_mode": "ptpc", "data_format": "fp4"}, "for data_format 'fp8'"),
     ({"tile_m": 512, "tile_n": 512, "N": 512}, "does not fit the registers"),
     ({"tile_k": 1024, "K": 1024, "num_buffers": 4, "data_format": "fp8"}, "bytes of LDS"),
-])  # fmt: skip
+])
 def test_refused(options, text):
     with pytest.raises(ValueError, match=text):
         gemm.compile_fp8fp4_gemm(**{"N": 256, "K": 512, **options})

@@ -48,7 +48,7 @@ CASES = cases(
      (70, 64, 512, (384, 64, 128), "fp8", "fp8"), (40, 64, 512, (640, 64, 128), "fp6", "fp8")],
     [(257, 512, 1024, (64, 256, 256), "fp4", "fp4"), (256, 512, 2048, (128, 256, 256), "fp6", "fp4"),
      (300, 256, 1024, (64, 128, 128), "fp8", "fp8")],
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("m", "n", "k", "tile", "a_dtype", "b_dtype"), CASES)
@@ -58,7 +58,7 @@ def test_against_dequantised_product(m, n, k, tile, a_dtype, b_dtype):
     shuffled = shuffle_weight_w4(b) if b_dtype == "fp4" else shuffle_weight(b.view(torch.int8))
     c = Guarded(m, n, dtype=torch.bfloat16)
     launch = compile_mxfp4_gemm(N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], a_dtype=a_dtype,
-                                b_dtype=b_dtype)  # fmt: skip
+                                b_dtype=b_dtype)
     launch(c.out, a.view(torch.int8), shuffled.view(torch.int8), e8m0_shuffle(a_scale), e8m0_shuffle(b_scale), m, n)
     close_relative(c.check(), a_values @ b_values.T, 2.0**-8 * 1.01)
 
@@ -83,7 +83,7 @@ def test_four_waves():
     c = Guarded(m, n, dtype=torch.bfloat16)
     launch = compile_fp4_gemm_4w(K=k, MN=(m, n))
     launch(a.view(torch.int8), shuffle_weight_w4(b).view(torch.int8), c.out, e8m0_shuffle(a_scale),
-           e8m0_shuffle(b_scale), m, n)  # fmt: skip
+           e8m0_shuffle(b_scale), m, n)
     close_relative(c.check(), a_values @ b_values.T, 2.0**-8 * 1.01)
     for options, text in ((dict(K=128), "multiple of 256"), (dict(K=256, MN=(256, 300)), "N must be")):
         with pytest.raises(ValueError, match=text):
@@ -98,13 +98,13 @@ def test_tuned_entries_do_not_spill(a_dtype, b_dtype):
         data = [torch.empty(rows, k // per_byte[kind], dtype=torch.int8) for rows, kind in ((m, a_dtype), (n, b_dtype))]
         scales = [torch.empty(-(-rows // 256) * 256, k // 32, dtype=torch.uint8) for rows in (m, n)]
         launch = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype,
-                                    b_dtype=b_dtype)  # fmt: skip
+                                    b_dtype=b_dtype)
         code = flyc.compile(launch, torch.empty(m, n, dtype=torch.bfloat16), *data, *scales, m, n).artifact.hsaco
         assert not any(r.vgpr_spills for r in flydsl.ir.kernel_resources(code).values()), tile
 
 
 def test_unsupported_arguments():
     for options, text in ((dict(tile_k=64), "tile_k must be 128 or 256"), (dict(a_dtype="int8"), "a_dtype"),
-                          (dict(K=300), "multiple of tile_k"), (dict(tile_m=16, tile_k=128), "4096")):  # fmt: skip
+                          (dict(K=300), "multiple of tile_k"), (dict(tile_m=16, tile_k=128), "4096")):
         with pytest.raises(ValueError, match=text):
             compile_mxfp4_gemm(**{**dict(N=128, K=512, tile_m=32, tile_n=128, tile_k=256), **options})

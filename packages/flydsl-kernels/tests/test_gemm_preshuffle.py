@@ -28,7 +28,7 @@ PLAIN = cases(
      (513, 512, 1024, (64, 256, 64), "bf16"),
      (256, 256, 1024, (128, 128, 128), "fp8"), (257, 512, 640, (64, 256, 128), "int8"),
      (130, 512, 1024, (128, 256, 64), "fp16"), (300, 256, 2048, (96, 128, 128), "fp8")],
-)  # fmt: skip
+)
 SWISH, TANH = torch.nn.functional.silu, lambda x: torch.nn.functional.gelu(x, approximate="tanh")
 ACTIVATIONS = {"none": lambda x: x, "bias": lambda x: x, "bias_relu": torch.relu, "bias_silu": SWISH, "bias_gelu": TANH}
 
@@ -138,7 +138,7 @@ def test_older_names():
 BLOCKSCALE = cases([(33, 384, 512, (16, 64, 256)), (1, 192, 256, (32, 64, 128)), (70, 256, 640, (64, 128, 128)),
                     (33, 512, 384, (64, 256, 128)), (40, 384, 384, (32, 192, 128))],
                    [(7, 512, 2304, (16, 64, 256)), (256, 512, 1024, (64, 128, 128)),
-                    (64, 256, 7168, (32, 64, 128))])  # fmt: skip
+                    (64, 256, 7168, (32, 64, 128))])
 
 
 @pytest.mark.parametrize(("m", "n", "k", "tile"), BLOCKSCALE)
@@ -149,7 +149,7 @@ def test_blockscale(m, n, k, tile, **options):
     right = b.double() * scale_b.repeat_interleave(128, 0)[:n].repeat_interleave(128, 1).double()
     c = Guarded(m, n, dtype=torch.bfloat16)
     launch = compile_blockscale_preshuffle_gemm(M=m, N=n, K=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2],
-                                                **options)  # fmt: skip
+                                                **options)
     launch(c.out.view(-1), flat(a), flat(shuffle_weight(b)), scale_a, scale_b, m, n)
     close_relative(c.check(), left @ right.T, ROUNDING)
 

@@ -73,7 +73,7 @@ def test_scaled_errors():
 def mx_operand(rows, k, dtype, seed):
     x = random(rows, k, seed=seed) * 4
     quantise, values = {"fp4": (ref.per_1x32_f4_quant, ref.mxfp4_to_f32), "fp8": (ref.per_1x32_f8_quant,
-                        ref.fp8_e4m3_to_f32)}[dtype]  # fmt: skip
+                        ref.fp8_e4m3_to_f32)}[dtype]
     q, scale = quantise(x)
     return q.view(torch.uint8), scale, values(q).double() * ref.e8m0_to_f32(scale).double().repeat_interleave(32, -1)
 
@@ -81,7 +81,7 @@ def mx_operand(rows, k, dtype, seed):
 @MICROSCALED
 @pytest.mark.parametrize(("m", "n", "k", "a_dtype", "b_dtype"), [
     (5, 128, 256, "fp4", "fp4"), (70, 64, 384, "fp4", "fp4"), (40, 128, 512, "fp8", "fp4"), (33, 64, 256, "fp8", "fp8"),
-])  # fmt: skip
+])
 def test_microscaled(m, n, k, a_dtype, b_dtype):
     a, scale_a, left = mx_operand(m, k, a_dtype, 0)
     b, scale_b, right = mx_operand(n, k, b_dtype, 1)
@@ -102,7 +102,7 @@ def test_quantised_by_the_library():
 
 @needs("gfx950")
 @pytest.mark.parametrize(("types", "tile"), [(d, t) for d, tiles in tuned.MX.items() if "fp6" not in d for t in tiles],
-                         ids=str)  # fmt: skip
+                         ids=str)
 def test_every_tile(types, tile):
     import flydsl.compiler as flyc
     import flydsl.ir
@@ -116,7 +116,7 @@ def test_every_tile(types, tile):
     shuffled = (shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight)(b.view(torch.int8))
     out = torch.full((m, n), torch.nan, dtype=torch.bfloat16)
     arguments = (out, a.view(torch.int8), shuffled.view(torch.int8), e8m0_shuffle(scale_a),
-                 e8m0_shuffle(scale_b), m, n)  # fmt: skip
+                 e8m0_shuffle(scale_b), m, n)
     found = flydsl.ir.kernel_resources(flyc.compile(run, *arguments).artifact.hsaco)
     assert not any(r.vgpr_spills for r in found.values())
     run(*arguments)
@@ -128,7 +128,7 @@ def test_microscaled_errors():
     a, scale_a, _ = mx_operand(6, 256, "fp4", 0)
     b, scale_b, _ = mx_operand(128, 256, "fp4", 1)
     for arguments in ((a, b, scale_a[:, :4], scale_b), (a, b, scale_a, scale_b[:3]), (a[:, :64], b, scale_a, scale_b),
-                      (a.float(), b, scale_a, scale_b)):  # fmt: skip
+                      (a.float(), b, scale_a, scale_b)):
         with pytest.raises(ValueError, match="bytes of one K with a scale per 32"):
             ops.mx_gemm(*arguments)
     with pytest.raises(ValueError, match="a_dtype must be"):

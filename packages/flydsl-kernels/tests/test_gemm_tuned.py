@@ -42,7 +42,7 @@ def test_preshuffle_entries(size, tile):
     out = Guarded(m, n, dtype=torch.bfloat16)
     launcher = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k,
                                             in_dtype={0.5: "int4", 1: "fp8", 2: "bf16"}[size],
-                                            use_async_copy=tile.direct, xcd_swizzle=tile.group)  # fmt: skip
+                                            use_async_copy=tile.direct, xcd_swizzle=tile.group)
     raw = torch.int8 if size <= 1 else torch.bfloat16
     shuffled = gemm.shuffle_weight(b.view(raw))
     if size == 0.5:
@@ -65,7 +65,7 @@ def test_block_scale_entries(tile):
     launcher = gemm.compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k)
     shuffled = gemm.shuffle_weight(b.view(torch.int8))
     arguments = (out.out.view(-1), a.view(torch.int8).view(-1), shuffled.view(-1), scale_a.view(-1),
-                 scale_b.view(-1), m, n)  # fmt: skip
+                 scale_b.view(-1), m, n)
     compiled_without_spills(launcher, *arguments)
     launcher(*arguments)
     left = a.double() * scale_a.double().T.repeat_interleave(128, 1)

@@ -83,7 +83,7 @@ def test_preshuffled_weights_stay_in_flight(dtype):
     size = 2 if dtype == "bf16" else 1
     m, n, k, tile_k = 64, 128, 1024, 128 // size
     launch = gemm.compile_preshuffle_gemm(N=n, K=k, tile_m=64, tile_n=128, tile_k=tile_k, in_dtype=dtype,
-                                          use_async_copy=True)  # fmt: skip
+                                          use_async_copy=True)
     data = [torch.zeros(rows * k * size, dtype=torch.int8) for rows in (m, n)]
     data = [x.view(torch.bfloat16) for x in data] if dtype == "bf16" else data
     arguments = [torch.empty(m * n, dtype=torch.bfloat16), *data, torch.ones(m), torch.ones(n), torch.ones(n), m, n]

@@ -11,7 +11,7 @@ SHAPES = cases(
      (5, 1, "f32"), (2, 4097, "bf16"), (2, 5000, "f16"), (1, 70001, "f32")],
     [(64, 2000, "f32"), (64, 8192, "bf16"), (4, 65536, "f16"), (257, 1021, "bf16"), (33, 2047, "f16"),
      (33, 2049, "f32"), (8, 16384, "f32"), (3, 131072, "bf16")],
-)  # fmt: skip
+)
 UNIT = {"f32": 2.0**-22, "f16": 2.0**-11, "bf16": 2.0**-8}  # error relative to the largest value of a row
 
 
@@ -83,7 +83,7 @@ def test_f32_weight_with_half_activations():
 
 
 QUANT = cases([(6, 512, "f16"), (3, 131, "f32"), (2, 4096, "bf16"), (5, 1000, "bf16")],
-              [(64, 8192, "bf16"), (33, 2047, "f16"), (2, 70001, "f32")])  # fmt: skip
+              [(64, 8192, "bf16"), (33, 2047, "f16"), (2, 70001, "f32")])
 
 
 @pytest.mark.parametrize("quant", ["i8", "fp8"])
@@ -176,5 +176,5 @@ def test_older_module_names():
                          ("layernorm_kernel", "build_layernorm_module"), ("quantization", "build_quant_module"),
                          ("preshuffle_gemm", "compile_preshuffle_gemm"), ("hgemm_splitk", "hgemm_splitk_"),
                          ("blockscale_preshuffle_gemm", "compile_blockscale_preshuffle_gemm"),
-                         ("kernels_common", "get_warp_size")):  # fmt: skip
+                         ("kernels_common", "get_warp_size")):
         assert callable(getattr(importlib.import_module(f"flydsl.kernels.{module}"), name))

@@ -28,7 +28,7 @@ MODULES = {
     "kernels_common": "get_warp_size dtype_to_elem_type default_f8_type validate_moe_dtypes cvt_sr_f32_to_bf16 "
                       "_run_compiled get_dtype_str get_dtype_in_kernel get_dtype_vec_size",
     "gemm": "pick_tile rdna3_gemm_autotuned make_gemm_a16w16_gfx950_param gemm_a16w16_gfx950 compile_fp8fp4_gemm",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -69,7 +69,7 @@ def test_fp8_with_scales_per_row_and_column(out_dtype):
     scale_a, scale_b = random(m, seed=3).abs() + 0.1, random(n, seed=4).abs() + 0.1
     out = torch.full((m, n), torch.nan, dtype={"f32": torch.float32, "bf16": torch.bfloat16}[out_dtype])
     run = gemm.compile_fp8fp4_gemm(data_format="fp8", scale_mode="ptpc", N=n, K=k, tile_m=64, tile_n=64,
-                                   out_dtype=out_dtype)  # fmt: skip
+                                   out_dtype=out_dtype)
     shuffled = gemm.preshuffle_b_16x16(b.view(torch.uint8), n, k)
     run(out, a.view(torch.uint8), shuffled, scale_a, scale_b, m, n, k, n)
     exact = (a.double() @ b.double().T) * scale_a[:, None].double() * scale_b.double()
@@ -108,7 +108,7 @@ def test_lower_layer_of_a16w16(split_k):
     m, n, k = 40, 128, 512
     a, b, bias = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1), random(n, dtype="bf16", seed=2)
     param = gemm.make_gemm_a16w16_gfx950_param(n, k, "bf16", block_m=32, block_n=64, block_k=64, split_k=split_k,
-                                               m_waves=1, n_waves=2, has_bias=True)  # fmt: skip
+                                               m_waves=1, n_waves=2, has_bias=True)
     semaphore, signal = (torch.zeros(gemm.SPLIT_K_SEMAPHORE_MAX_LEN, dtype=torch.int32) for _ in range(2))
     for _ in range(2):  # the flags are zero again after a launch
         out = torch.full((m, n), torch.nan, dtype=torch.bfloat16)

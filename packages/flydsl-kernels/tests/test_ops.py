@@ -48,7 +48,7 @@ def same(op, a, b):
         return torch.allclose(x.float(), y.float(), 1e-5, 1e-5)
 
     return all(x.dtype == y.dtype and x.shape == y.shape and (x.numel() == 0 or equal(x, y))
-               for x, y in zip(a, b, strict=True))  # fmt: skip
+               for x, y in zip(a, b, strict=True))
 
 
 def tensors(arguments):
@@ -59,7 +59,7 @@ def tensors(arguments):
 
 
 @pytest.mark.parametrize(("op", "n"), [(op, n) for op in HERE for n in op.widths],
-                         ids=lambda v: getattr(v, "name", str(v)))  # fmt: skip
+                         ids=lambda v: getattr(v, "name", str(v)))
 @pytest.mark.parametrize("m", [1, 19])
 def test_result_is_that_of_the_definition(op, n, m):
     arguments = sample(op, m, n)

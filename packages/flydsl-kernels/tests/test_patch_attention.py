@@ -43,7 +43,7 @@ MASKS = {
     "padding": dict(key_padding_mask=torch.arange(L)[None] >= torch.tensor([[7], [4], [1]])),
     "both": dict(attn_mask=torch.triu(torch.full((L, L), -math.inf), 1),
                  key_padding_mask=torch.zeros(BATCH, L).masked_fill(torch.arange(L) > 4, -math.inf)),
-}  # fmt: skip
+}
 MASKS["heads"]["attn_mask"][:, :, 0] = False  # a row without any key has no softmax
 
 
@@ -98,7 +98,7 @@ def test_compiles_as_one_graph_and_follows_updates():
 def test_modules_that_cannot_and_their_reasons():
     cases = {
         "different sizes": dict(kdim=32), "appends a row": dict(add_bias_kv=True), "appends": dict(add_zero_attn=True),
-    }  # fmt: skip
+    }
     for reason, options in cases.items():
         model, _, report = made(**options)
         assert not report.patched and reason in report.sites[0].reason and "reads its weights" in report.sites[1].reason

@@ -180,7 +180,7 @@ def test_norms_of_language_models_are_tried():
 
     model = nn.ModuleDict({"llama": LlamaRMSNorm(32), "gemma": GemmaRMSNorm(32), "gated": GatedRMSNorm(32),
                            "fake": FakeRMSNorm(), "torch": nn.RMSNorm(32, elementwise_affine=False),
-                           "meta": LlamaRMSNorm(32).to("meta")})  # fmt: skip
+                           "meta": LlamaRMSNorm(32).to("meta")})
     nn.init.normal_(model["llama"].weight)
     reasons = {s.name: s.reason for s in kernels.patch(model).sites}
     assert not reasons["llama"] and not reasons["torch"]
@@ -204,7 +204,7 @@ def test_layer_norm_without_weight_or_bias():
 @pytest.mark.filterwarnings("default")
 def test_calls_that_do_not_fit_run_torch_and_say_why():
     model = nn.ModuleDict({"linear": nn.Linear(16, 8), "norm": nn.LayerNorm(16), "softmax": nn.Softmax(-1),
-                           "plain": nn.LayerNorm(16, elementwise_affine=False)}).bfloat16()  # fmt: skip
+                           "plain": nn.LayerNorm(16, elementwise_affine=False)}).bfloat16()
     report = kernels.patch(model)
     x = random(2, 16)
     with pytest.warns(UserWarning, match="input dtype torch.float64"):

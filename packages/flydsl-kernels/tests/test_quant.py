@@ -116,7 +116,7 @@ def test_fp4_codes_are_nearest():
     assert torch.equal((x.double() - value).abs(), best)
     ties = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, -0.25, -5.0])
     assert ref.mxfp4_to_f32(ref.pack_fp4(ref.f32_to_mxfp4(torch.cat((ties, ties[:1]))))).tolist()[:9] == [
-        0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, -0.0, -4.0]  # fmt: skip
+        0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, -0.0, -4.0]
 
 
 def test_e8m0_rounding():

@@ -91,7 +91,7 @@ def test_nan_and_infinity_are_not_hidden(granularity, kind, special):
         "block": (slice(128, 130), slice(128, 256)),
         "tensor": (slice(None), slice(None)),
     }[granularity]
-    hit[rows, columns] = True  # fmt: skip
+    hit[rows, columns] = True
     finite = back[hit].isfinite()
     assert not bool(finite.any()) and torch.equal(back[~hit], expected[~hit])
 
@@ -132,7 +132,7 @@ def test_softmax_and_norms_propagate_like_torch(special):
     x[1, 7] = special
     for ours, theirs in ((ops.softmax(x), torch.softmax(x, -1)),
                          (ops.layernorm(x, w, b), torch.nn.functional.layer_norm(x, (300,), w, b)),
-                         (ops.rmsnorm(x, w), torch.nn.functional.rms_norm(x, (300,), w, 1e-5))):  # fmt: skip
+                         (ops.rmsnorm(x, w), torch.nn.functional.rms_norm(x, (300,), w, 1e-5))):
         assert torch.equal(ours.isnan(), theirs.isnan())
 
 
@@ -141,7 +141,7 @@ def test_softmax_and_norms_propagate_like_torch(special):
 
 INT4 = cases([(5, 64, 32, "bf16"), (3, 200, 32, "f32"), (7, 24, 8, "f16"), (2, 2304, 128, "bf16"), (4, 40, 0, "f32"),
               (1, 4104, 0, "f16"), (9, 8, 32, "f32")],
-             [(130, 8192, 32, "bf16"), (64, 7168, 128, "f16"), (33, 65544, 0, "f32")])  # fmt: skip
+             [(130, 8192, 32, "bf16"), (64, 7168, 128, "f16"), (33, 65544, 0, "f32")])
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -154,7 +154,7 @@ def test_int4(m, n, group, dtype, scale_dtype, transposed):
     shape = (groups, m) if transposed else (m, groups)
     q, scale = Guarded(m, n // 2, dtype=torch.uint8), Guarded(*shape, dtype=DTYPES[scale_dtype])
     run = quant.build_int4_quant_module(n, dtype, group=group, transposed_scale=transposed,
-                                        scale_dtype_str=scale_dtype)  # fmt: skip
+                                        scale_dtype_str=scale_dtype)
     run(x, q.out, scale.out, m)
     by_row = (scale.check().T if transposed else scale.check()).double().numpy()
 
@@ -173,7 +173,7 @@ def test_int4(m, n, group, dtype, scale_dtype, transposed):
 
     out = Guarded(m, n, dtype=DTYPES[dtype])
     back = quant.build_int4_dequant_module(n, dtype, group=group, transposed_scale=transposed,
-                                           scale_dtype_str=scale_dtype)  # fmt: skip
+                                           scale_dtype_str=scale_dtype)
     back(q.out, scale.out, out.out, m)
     assert torch.equal(out.check(), torch.tensor(values * everywhere).to(DTYPES[dtype]))
 
@@ -295,7 +295,7 @@ def test_mx_round_trip_ties_and_special_values(mode):
     back = ops.dequantize_mx(q, scale, mode, "f32")
     assert bool(back[1, :32].isnan().all()) and bool(back[2, 32:].isnan().all()) and bool((back[3] == 0).all())
     assert torch.equal(ops.dequantize_mx(*quant.per_1x32_mx_quant(special, mode), mode, "f32").nan_to_num(),
-                       back.nan_to_num())  # fmt: skip
+                       back.nan_to_num())
     empty, scale = ops.quantize_mx(special[:0], mode)
     assert empty.shape == (0, 32 if mode == "fp4" else 64) and scale.shape == (0, 2)
 

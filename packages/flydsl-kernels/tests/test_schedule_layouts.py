@@ -18,7 +18,7 @@ from flydsl.layout import bank_conflicts
 
 
 @pytest.mark.parametrize("counts", [Counts(64, 16, 8, 24), Counts(8, 8, 2, 12), Counts(4, 9, 5, 17), Counts(1, 0, 0, 0),
-                                    Counts(128, 32, 0, 40)])  # fmt: skip
+                                    Counts(128, 32, 0, 40)])
 @pytest.mark.parametrize("preload", [(0, 0), (4, 2), (99, 99)])
 def test_a_derived_schedule_covers_its_loop(counts, preload):
     schedule = hot_loop_schedule(counts, preload)
@@ -28,7 +28,7 @@ def test_a_derived_schedule_covers_its_loop(counts, preload):
 
 
 @pytest.mark.parametrize("counts", [Counts(16, 2, 2, 8, 8), Counts(8, 10, 0, 3), Counts(56, 38, 0, 6),
-                                    Counts(1, 3, 2, 5, 8), Counts(16, 6, 2, 2), Counts(3, 0, 8, 0, 32)])  # fmt: skip
+                                    Counts(1, 3, 2, 5, 8), Counts(16, 6, 2, 2), Counts(3, 0, 8, 0, 32)])
 @pytest.mark.parametrize("loads", [(0, 0.5), (0, 1), (0.45, 1.0)])
 def test_an_even_schedule_covers_its_loop_and_turns_what_it_writes(counts, loads):
     schedule = even_schedule(counts, loads=loads)

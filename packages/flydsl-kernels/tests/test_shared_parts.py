@@ -145,7 +145,7 @@ def epilogue_kernel(c, rows: fx.Int32, shuffled: fx.Constexpr, e_vec: fx.Constex
                        tile_m=TILE_M, tile_n=TILE_N, e_vec=e_vec, num_acc_n=tiles, tx=thread, lane_mod_16=inside,
                        by_n=column, n_tile_base=base, lds_out=lds, frag_elem_type=fx.Float32,
                        write_row_to_lds=write_row_to_lds, precompute_row=precompute_row,
-                       store_pair=store_pair)  # fmt: skip
+                       store_pair=store_pair)
 
 
 @needs("gfx942", "gfx950")
@@ -170,7 +170,7 @@ def test_epilogue_errors():
     with pytest.raises(ValueError, match="use_cshuffle needs tile_m"):
         common.mfma_epilog(True, **common_arguments)
     rest = dict(num_acc_n=1, tx=0, lane_mod_16=0, by_n=0, n_tile_base=0, lds_out=None, write_row_to_lds=None,
-                store_pair=None)  # fmt: skip
+                store_pair=None)
     with pytest.raises(ValueError, match="multiple of 8 x 64"):
         common.c_shuffle_epilog(tile_m=36, tile_n=64, **common_arguments, **rest)
 

@@ -73,7 +73,7 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
         "gemm/mx.py": {"launch_gemm"}, "gemm/gfx1250.py": {"launch_gemm_a8w8"},
         "gemm/fp8fp4.py": {"launch_gemm_a8w4_mxscale"}, "norm/rms_builders.py": {"rmsnorm_direct"},
         "patching.py": {"__str__", "_no_products"},
-    }  # fmt: skip
+    }
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
@@ -87,7 +87,7 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
 def test_nothing_else_is_memoised():
     """What is kept for arguments without a target would be served for another one."""
     target_in_argument = {("gemm/a16w16.py", "_launcher"), ("host/arrays.py", "device_type"),
-                          ("op.py", "declarations"), ("gemm/dense.py", "dense_launcher")}  # fmt: skip
+                          ("op.py", "declarations"), ("gemm/dense.py", "dense_launcher")}
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for function, decorator in _decorators(ast.parse(path.read_text())):

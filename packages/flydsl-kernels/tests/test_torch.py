@@ -51,7 +51,7 @@ def test_gemm_gradients(layout):
 
     expected = gradients(theirs, a, b)
     for mine, theirs_ in zip(gradients(lambda a, b: ops.gemm(a, b, None, layout).float().pow(2).sum(), a, b), expected,
-                             strict=True):  # fmt: skip
+                             strict=True):
         close(mine, theirs_, 0.02 * theirs_.abs().max().item())
 
 
@@ -101,7 +101,7 @@ def model():
     return torch.nn.Sequential(
         torch.nn.LayerNorm(64), torch.nn.Linear(64, 128), torch.nn.RMSNorm(128), LlamaRMSNorm(128),
         torch.nn.Softmax(-1), torch.nn.Softmax(1), torch.nn.Identity(), torch.nn.Linear(128, 5),
-    ).bfloat16()  # fmt: skip
+    ).bfloat16()
 
 
 @needs(*GENERAL_GEMM)

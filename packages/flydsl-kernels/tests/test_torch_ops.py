@@ -49,7 +49,7 @@ def test_layout_tag_is_checked():
         with pytest.raises(ValueError, match="layout 'b_16x16', but it is tagged"):
             ops.preshuffle_gemm(a, weight, scale_a, scale_b)
     assert torch.equal(flydsl.preshuffle_gemm(a, shuffled.clone(), scale_a, scale_b, None, "none", torch.bfloat16,
-                                              LAYOUT), out)  # fmt: skip
+                                              LAYOUT), out)
     torch._dynamo.reset()
     compiled = torch.compile(ops.preshuffle_gemm, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(a, shuffled, scale_a, scale_b), out)
@@ -67,7 +67,7 @@ def test_weight_updates_in_place_are_seen():
     with torch.no_grad():
         for change in (lambda: linear.weight.mul_(2), lambda: linear.weight.copy_(torch.randn(64, 64)),
                        lambda: linear.weight[3].zero_(), lambda: linear.load_state_dict(
-                           {"weight": torch.randn(64, 64)}), optimiser.step):  # fmt: skip
+                           {"weight": torch.randn(64, 64)}), optimiser.step):
             ops.linear(x, linear.weight)
             linear.weight.grad = torch.ones_like(linear.weight)
             change()

@@ -31,7 +31,7 @@ def test_preshuffle_gemm_has_no_bank_conflicts(tile, dtype):
     launcher = compile_preshuffle_gemm(N=n, K=k, tile_m=m, tile_n=n, tile_k=tile[2], in_dtype=dtype)
     c = torch.empty(m * n).bfloat16()
     (launch,) = profiled(launcher, c, a.view(-1), shuffle_weight(b).view(-1), torch.ones(m), torch.ones(n),
-                         torch.zeros(n), m, n)  # fmt: skip
+                         torch.zeros(n), m, n)
     clocks, conflicts, _ = launch.lds_conflicts()
     assert clocks > 0 and conflicts <= 0.01 * clocks
     assert launch.flops() == 2 * m * n * k

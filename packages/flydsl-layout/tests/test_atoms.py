@@ -36,7 +36,7 @@ def test_layouts_cover_their_tiles(arch: str) -> None:
             (info.atom.a, m * k // half, copies), (info.hardware_a, m * k // half, copies),
             (info.atom.b, n * k, copies), (info.hardware_b, n * k, copies),
             (info.atom.c, m * n, 1), (info.hardware_c, m * n, 1),
-        ):  # fmt: skip
+        ):
             assert Counter(linear(layout)) == dict.fromkeys(range(points * blocks), times), info.name
             assert size(layout.shape[0]) == info.atom.thr.size(), info.name
         if info.scale is not None:
@@ -48,7 +48,7 @@ def test_counts() -> None:
     """So many instructions each architecture has (formats of f8f6f4 counted one by one)."""
     assert {a: len(mma_atoms(a)) for a in ARCHS} == {
         "gfx942": 46, "gfx950": 164, "gfx1201": 22, "gfx1250": 115, "gfx1100": 4,
-    }  # fmt: skip
+    }
     assert len({(i.name, a) for i in mma_atoms() for a in i.archs}) == sum(len(i.archs) for i in mma_atoms())
 
 
@@ -111,7 +111,7 @@ TABLE: dict[str, tuple[str, Callable[[int, int], tuple[int, ...]]]] = {
         "a", lambda lane, s: (lane % 16, 64 * (s // 16) + 16 * (lane // 16) + s % 16),
     ),
     "mfma_scale_f32_32x32x64_f4E2M1FN": ("b", lambda lane, s: (lane % 32, 32 * (lane // 32) + s)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -89,7 +89,7 @@ def test_construction_does_not_depend_on_the_form_of_its_arguments(a: Layout, da
     ((4, ()), (1, ()), "empty"),
     ((4, 2.0), (1, 4), "not an integer"), ((4, 2), (1, 4.0), "not an integer"), ((4, "2"), (1, 4), "not an integer"),
     ((4, E(0)), (1, 4), "basis"), ((4, [2]), (1, (4,)), "not an integer"),
-])  # fmt: skip
+])
 def test_construction_refuses(shape: object, stride: object, message: str) -> None:
     with pytest.raises(LayoutError, match=message):
         Layout(shape, stride)

@@ -115,7 +115,7 @@ class Index:
         (lambda: (L.compatible((4, 16), A), L.compatible(M, A), L.compatible(64, A)), (True, False, True)),
         (lambda: (L.weakly_compatible((2, 16), A), L.weakly_compatible((3, 16), A)), (True, False)),
     ],
-)  # fmt: skip
+)
 def test_form(call: Any, answer: Any) -> None:
     got = call()
     assert (str(got) if isinstance(answer, str) else got) == answer

@@ -202,7 +202,7 @@ def test_text(r: Random) -> None:
     x: Any = r.choice(
         r.layout(), r.basis_layout(), r.composed(), r.swizzle(), r.tile(r.choice(1, 2, 3), 2), r.coord_swizzle(),
         ComposedLayout(r.coord_swizzle(), (0, 0), L.make_identity_layout((4, 8))),
-    )  # fmt: skip
+    )
     assert L.parse(str(x)) == x and str(L.parse(str(x))) == str(x)
     assert L.parse(L.to_fly_type(x)) == x
     assert eval(repr(x), vars(L)) == x and hash(eval(repr(x), vars(L))) == hash(x)

@@ -222,7 +222,7 @@ def test_describe_tensor() -> None:
 DTYPES = {
     "bool": "i1", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32",
     "int64": "i64", "uint64": "u64", "float16": "f16", "float32": "f32", "float64": "f64", "complex64": "complex<f32>",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("expected", sorted(set(DTYPES.values())))

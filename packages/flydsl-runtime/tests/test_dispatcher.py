@@ -46,7 +46,7 @@ def test_recognises_the_same_kind_of_tensor(fake_hip: Any) -> None:
     for other in (np.zeros((7, 9), np.float32), np.zeros((8, 8), np.float32)[:4, :4]):
         assert d(other) is None
     unlike = [np.zeros((4, 4), np.float16), np.zeros(4, np.float32), np.zeros((4, 4), np.int32),
-              np.zeros((4, 4), np.float32, order="F"), np.zeros((4, 4, 4), np.float32), 3, None, "text"]  # fmt: skip
+              np.zeros((4, 4), np.float32, order="F"), np.zeros((4, 4, 4), np.float32), 3, None, "text"]
     for other in unlike:
         assert d(other) is NotImplemented, other
 

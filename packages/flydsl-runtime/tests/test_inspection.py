@@ -197,10 +197,10 @@ def test_console_commands() -> None:
         return console.answer, out.getvalue()
 
     answer, text = session("where", "p s4-5", "p v1", "p exec", "p X", "p lds 4 2", "p lds 0 3 u1", "p nothing",
-                           "p lds 60 4", "arguments", "step")  # fmt: skip
+                           "p lds 60 4", "arguments", "step")
     assert answer == STEP
     for part in ("k (1,2,0) wave 1", "s4 = 0x68", "s5 = 0x69", "v1 = [1 2 3 4]", "exec = 0xff", "X = 42",
                  "lds[4] = [117835012 185207048]", "lds[0] = [0 1 2]", "error: nothing", "error: the LDS",
-                 "X\n"):  # fmt: skip
+                 "X\n"):
         assert part in text, (part, text)
     assert session("c")[0] == CONTINUE and session("q")[0] == ABANDON and session("")[0] == CONTINUE

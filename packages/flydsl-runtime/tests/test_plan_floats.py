@@ -39,7 +39,7 @@ def from_bits(bits: int, kind: str) -> float:
     if kind == "bf16":
         return float(np.uint32((bits & 0xFFFF) << 16).view(np.float32))
     return struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0] if kind == "f32" else struct.unpack(
-        "<d", struct.pack("<q", bits))[0]  # fmt: skip
+        "<d", struct.pack("<q", bits))[0]
 
 
 def to_bits(value: float, kind: str) -> int:
@@ -71,11 +71,11 @@ BINARY = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": np.divide,
     "rem": np.fmod, "minimum": np.minimum, "maximum": np.maximum, "minnum": np.fmin, "maxnum": np.fmax,
     "copysign": np.copysign,
-}  # fmt: skip
+}
 UNARY = {
     "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
     "roundeven": np.rint,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", SIZES)
@@ -119,7 +119,7 @@ def test_functions(name: str) -> None:
         (bits,) = run([["const", 0, to_bits(value, "f64")], ["fun", 1, name, 0, "f64"]], [1])
         assert from_bits(bits, "f64") == pytest.approx(float(reference(value)), rel=1e-14)
     (bits,) = run([["const", 0, to_bits(2.0, "f64")], ["const", 1, to_bits(0.5, "f64")],
-                   ["fbin", 2, "pow", 0, 1, "f64"], ["fbin", 3, "atan2", 0, 1, "f64"]], [2])  # fmt: skip
+                   ["fbin", 2, "pow", 0, 1, "f64"], ["fbin", 3, "atan2", 0, 1, "f64"]], [2])
     assert from_bits(bits, "f64") == pytest.approx(math.sqrt(2))
 
 
@@ -158,7 +158,7 @@ def test_floats_to_integers_and_floats() -> None:
         (3.99, "i32", 3), (-3.99, "i32", -3), (1e20, "i32", 2**31 - 1), (-1e20, "i32", -(2**31)), (math.nan, "i32", 0),
         (4e9, "u32", 4000000000 - 2**32), (-5.0, "u32", 0), (1e30, "u64", -1), (-1e30, "i64", -(2**63)),
         (200.0, "u8", -56), (-200.0, "i8", -128),
-    ):  # fmt: skip
+    ):
         (found,) = run([["const", 0, to_bits(value, "f64")], ["convert", 1, 0, "f64", kind]], [1])
         assert found == expected, (value, kind)
     for a in SIZES:
@@ -173,7 +173,7 @@ def test_text(capfd: pytest.CaptureFixture[str]) -> None:
         ["arg", 0, 0], ["const", 1, to_bits(1.5, "f32")], ["print_text", "n="], ["print", 0, "i32"],
         ["print_text", ", "],
         ["print", 0, "u8"], ["print_text", " "], ["print", 1, "f32"], ["print_text", "\n"], ["ret"],
-    ]  # fmt: skip
+    ]
     assert Launcher(plan([scalar("n", "i32")], code), HSACO).evaluate(-3) == []
     assert capfd.readouterr().out == "n=-3, 253 1.5\n"
 
@@ -182,7 +182,7 @@ def test_text(capfd: pytest.CaptureFixture[str]) -> None:
     "instruction",
     [["fbin", 0, "plus", 0, 0, "f32"], ["fun", 0, "sqrt", 0, "f8"], ["fcmp", 0, "lt", 0, 0, "f32"],
      ["convert", 0, 0, "i32", "i64"], ["convert", 0, 0, "i31", "f32"], ["print", 0, "ptr"], ["print_text", 3]],
-)  # fmt: skip
+)
 def test_unknown_names_are_refused(instruction: list[Any]) -> None:
     with pytest.raises((ValueError, TypeError), match="code"):
         Launcher(plan([], [instruction, ["ret"]]), HSACO)

@@ -105,7 +105,7 @@ def test_report_is_one_well_formed_page(saved: tuple[Path, str, Path], tmp_path:
     assert tags.open == []
     words = " ".join(tags.words)
     for part in ("axpy", "estimates of a model", "Instruction mix", "Hot spots", "Comparison", "1.00x", "Roofline",
-                 "Occupancy calculator", "Stalls"):  # fmt: skip
+                 "Occupancy calculator", "Stalls"):
         assert part in words
     assert "http" not in text.replace("http-equiv", "")  # self-contained: nothing is fetched
 
@@ -165,7 +165,7 @@ def test_disassembly_of_something_else(data: bytes) -> None:
     ({"FLYDSL_SIM_STATS": "1", "FLYDSL_SIM_TRACE_CU": "-1"}, "FLYDSL_SIM_TRACE_CU=-1: a number from 0"),
     ({"FLYDSL_SIM_STATS": "1", "FLYDSL_SIM_TRACE_WORKGROUP": "a,b"}, "x,y,z of a work-group"),
     ({"FLYDSL_SIM_STATS": "1", "FLYDSL_SIM_TRACE_EVENTS": "0"}, "at least one event"),
-])  # fmt: skip
+])
 def test_wrong_variables_stop_at_the_start(variables: dict[str, str], message: str) -> None:
     """Before anything runs, not when the program ends and its profile is lost; also at the second attempt."""
     code = """
@@ -204,7 +204,7 @@ def test_derived_figures(saved: tuple[Path, str, Path]) -> None:
             units[unit] = units.get(unit, 0) + n
     assert units == launch.mix()
     assert set(figures["traffic"]) == {"lds", "loaded", "stored", "scratch", "scalar", "l1", "l2", "memory_read",
-                                       "memory_written"}  # fmt: skip
+                                       "memory_written"}
     assert figures["traffic"]["scalar"] > 0 and figures["traffic"]["l1"] >= 8000
     # One wave of sixteen has 40 of its 64 lanes on after the bounds check.
     assert 0 < figures["divergence"] < 1 and figures["synchronisation"]["waits_per_wave"] > 0
@@ -218,7 +218,7 @@ def test_stats_and_profile_commands(saved: tuple[Path, str, Path], tmp_path: Pat
     program, out, trace = tmp_path / "program.py", tmp_path / "out.json", tmp_path / "trace.json"
     program.write_text(RUN.split("try:", 1)[0] + "sys.exit(3)\n")
     done = run("-m", "flydsl.runtime", "profile", "--json", "-o", str(out), "--trace", str(trace), str(program),
-               str(saved[2]), FLYDSL_SIM_ARCH="gfx942")  # fmt: skip
+               str(saved[2]), FLYDSL_SIM_ARCH="gfx942")
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout)[0]["timing"]["estimate"] is True
     assert len(Profile.load(out)) == 1 and json.loads(trace.read_text())["traceEvents"]
@@ -245,14 +245,14 @@ def test_pictures_of_conflicts_and_schedules() -> None:
     access = {"address": 16, "text": "ds_read_b32 v1, v0", "source": "k.py:3", "unit": "lds", "issued": 1, "lanes": 64,
               "space": "lds", "kind": "load", "bytes": 256, "lds_cycles": 64, "lds_ideal": 2, "lds_degree": 32,
               "lds_pattern": {"banks": 32, "bytes": 4, "address": [128 * lane for lane in range(64)],
-                              "active": [1] * 64, "phases": [list(range(32)), list(range(32, 64))]}}  # fmt: skip
+                              "active": [1] * 64, "phases": [list(range(32)), list(range(32, 64))]}}
     raw = {"kernel": "k", "arch": "gfx942", "grid": [1, 1, 1], "block": [64, 1, 1], "waves_per_group": 1,
            "wave_size": 64, "vgprs": 1, "agprs": 0, "sgprs": 1, "lds_bytes": 0, "scratch_bytes": 0,
            "instructions": [access],
            "occupancy": {"waves_per_simd": 8, "groups_per_cu": 16, "limit": "x"},
            "schedules": [{"source": "k.py:9", "address": 64, "unrolled": 1, "asked": {"matrix": 4}, "stale": True,
                           "found": {"matrix": 8}, "order": [["matrix", 4]], "actual": [["matrix", 8]],
-                          "kept": 1.0}]}  # fmt: skip
+                          "kept": 1.0}]}
     page = render([LaunchProfile.from_json(raw)])
     tags = _Tags()
     tags.feed(page)
@@ -261,7 +261,6 @@ def test_pictures_of_conflicts_and_schedules() -> None:
     for part in ("Who asks which bank", "phase 1: 32 clk", "stale: the counts do not match", "Instruction schedule"):
         assert part in words, part
     assert "bank 0: dword 0: lanes 0" in words
-
 
 
 def _launch(**changes: Any) -> LaunchProfile:
@@ -287,7 +286,7 @@ def _launch(**changes: Any) -> LaunchProfile:
                    "lds_busy": 0,
                    "l1_busy": 0, "matrix_flops": 327680, "stall": {"memory": 900}},
         **changes,
-    }  # fmt: skip
+    }
     return LaunchProfile.from_json(raw)
 
 
@@ -313,5 +312,5 @@ def test_report_links_source_and_instructions() -> None:
     assert page.count('class="panes"') == 2 and 'data-line="/a/k.py:59"' in page
     for part in ("prefers-color-scheme: dark", "@media (max-width: 760px)", '<input class="filter"',
                  'href="#timeline-0"', 'id="timeline-0"', "Next, costliest first",
-                 '<details class="launch" data-name="k" open>'):  # fmt: skip
+                 '<details class="launch" data-name="k" open>'):
         assert part in page

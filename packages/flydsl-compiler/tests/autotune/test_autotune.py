@@ -77,7 +77,7 @@ def test_what_belongs_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert searched(x) and not searched(x) and not searched(x=np.zeros((9, 2)))
     assert searched(x.astype(np.float32)) and searched(x.T) and searched(np.broadcast_to(np.zeros(4), (4, 4)).copy().T)\
-        is False  # fmt: skip
+        is False
     monkeypatch.setenv("ARCH", "gfx950")
     assert searched(x)
     monkeypatch.setenv("FLYDSL_COMPILE_OPT_LEVEL", "1")
@@ -96,7 +96,7 @@ def test_older_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return times[calls[-1][1]]
 
     function = tuned(calls, do_bench=None, do_bench_fn=bench, configs=[Config(tile=t) for t in times],
-                     artifact_name="older")  # fmt: skip
+                     artifact_name="older")
     x = np.zeros(4)
     assert function(x, n=5) == "tile 4"
     key = function._make_key((x,), {"n": 5})
@@ -147,7 +147,7 @@ def test_order_of_hooks_and_state_of_tensors() -> None:
 
     configs = [Config(tile=3, pre_hook=note("config")), Config(tile=5)]
     function = autotune(configs, restore_value=["x"], reset_to_zero=["z"], pre_hook=note("pre"),
-                        post_hook=note("post"), do_bench=bench)(body)  # fmt: skip
+                        post_hook=note("post"), do_bench=bench)(body)
     x, z = np.full(2, 10.0), np.full(2, 7.0)
     function(x, z)
     one = [("config", 3, 10, 0), ("pre", 3, 10, 0), ("kernel", 3, 10, 0), ("post", 3, 13, 3)]

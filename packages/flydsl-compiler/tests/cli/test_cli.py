@@ -58,7 +58,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def flydsl(*arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "flydsl.compiler.cli", *map(str, arguments)],
-                          env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)  # fmt: skip
+                          env={**os.environ, **environment}, capture_output=True, text=True, timeout=300)
 
 
 def test_arguments_on_the_command_line() -> None:
@@ -74,7 +74,7 @@ def test_arguments_on_the_command_line() -> None:
 def test_sizes_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert [size_text(n) for n in (0, 1023, 1536, 5 << 20, 3 << 40)] == [
         "0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3072.0 GiB",
-    ]  # fmt: skip
+    ]
     Output().table(("name", "value"), [("a", 1), ("longer", 22)], "title")
     assert capsys.readouterr().out == "title\nname    value\na       1\nlonger  22\n"
     Output(json=True).table(("name",), [("a",)])
@@ -230,10 +230,10 @@ def test_doctor(tmp_path: Path) -> None:
     plain = flydsl("doctor", FLYDSL_RUNTIME_KIND="sim", FLYDSL_RUNTIME_CACHE_DIR=cache)
     assert plain.stdout.startswith("packages\nwhat") and plain.stdout.endswith("no problems found\n")
     wrong = flydsl("doctor", FLYDSL_RUNTIME_KIND="gpu", FLYDSL_RUNTIME_CACHE_DIR="/proc/nothing", ARCH="gfx1",
-                   FLYDSL_DUMP_IRR="1", FLYDSL_COMPILE_OPT_LEVEL="9")  # fmt: skip
+                   FLYDSL_DUMP_IRR="1", FLYDSL_COMPILE_OPT_LEVEL="9")
     assert wrong.returncode == 1
     for text in ("Unknown FLYDSL_RUNTIME_KIND 'gpu'", "unknown architecture 'gfx1'", "cannot be written",
-                 "did you mean FLYDSL_DUMP_IR?", "FLYDSL_COMPILE_OPT_LEVEL='9' is out of range"):  # fmt: skip
+                 "did you mean FLYDSL_DUMP_IR?", "FLYDSL_COMPILE_OPT_LEVEL='9' is out of range"):
         assert text in wrong.stdout, wrong.stdout
     assert wrong.stdout.count("    ") >= 5  # each with its remedy
 
@@ -251,7 +251,7 @@ def test_doctor_finds_wrong_pins_and_values(tmp_path: Path) -> None:
     folder = metadata(tmp_path / "site", "flydsl-compiler", "0.1.0", "flydsl-ir==9.9.9", "numpy; extra == 'x'")
     path = os.pathsep.join([str(folder), *sys.path])
     result = flydsl("doctor", "--json", PYTHONPATH=path, FLYDSL_RUNTIME_KIND="sim", FLYDSL_DUMP_IR="enabled",
-                    FLYDSL_RUNTIME_CACHE_DIR=str(tmp_path / "cache"))  # fmt: skip
+                    FLYDSL_RUNTIME_CACHE_DIR=str(tmp_path / "cache"))
     assert result.returncode == 1 and result.stderr == ""
     problems = {p["what"]: p["remedy"] for p in json.loads(result.stdout)["problems"]}
     wrong = next(w for w in problems if w.startswith("flydsl-compiler needs flydsl-ir 9.9.9, found "))

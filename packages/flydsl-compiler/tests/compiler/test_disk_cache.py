@@ -231,10 +231,10 @@ print(len(compiled))
 
 def start(program: Path, threads: int, kernels: int, root: Path, before: str = "") -> subprocess.Popen[str]:
     environment = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(root), "FLYDSL_RUNTIME_KIND": "sim",
-                   "FLYDSL_SIM_THREADS": "1"}  # fmt: skip
+                   "FLYDSL_SIM_THREADS": "1"}
     environment.pop("COMPILE_ONLY", None)
     return subprocess.Popen([sys.executable, "-c", before + WORKER, str(program), str(threads), str(kernels)],
-                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 LONG = bool(os.environ.get("FLYDSL_TEST_LONG"))
@@ -362,7 +362,7 @@ def test_a_full_file_system(program: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(root), "FLYDSL_RUNTIME_KIND": "sim"}
     done = subprocess.run(
         [*mounted(root, "48k"), "sh", "-c", script, sys.executable, "-c", WORKER, str(program), "1", str(kernels)],
-        env=environment, capture_output=True, text=True, timeout=300)  # fmt: skip
+        env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     first, second, left = map(int, done.stdout.split())
     assert left < 12, "the file system was not full"

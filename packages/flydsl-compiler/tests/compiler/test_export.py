@@ -78,7 +78,7 @@ print("PASS")
 def test_a_saved_artifact_runs_without_the_compiler(compiled: Any, tmp_path: Path) -> None:
     path = compiled.save(tmp_path / "scale.fly")
     result = subprocess.run([sys.executable, "-c", RUN_ALONE, str(path)], capture_output=True, text=True,
-                            env={**os.environ, "FLYDSL_RUNTIME_KIND": "sim"})  # fmt: skip
+                            env={**os.environ, "FLYDSL_RUNTIME_KIND": "sim"})
     assert result.stdout.split()[-1:] == ["PASS"], result.stdout + result.stderr
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_artifact(compiled: Any, tmp_path: Path) -> None:
     path = compiled.save(tmp_path / "scale.fly")
     data = path.read_bytes()
     for content, why in ((b"", "not a FlyDSL artifact"), (data[:-3], "checksum"),
-                         (data[:100] + b"x" + data[101:], "checksum")):  # fmt: skip
+                         (data[:100] + b"x" + data[101:], "checksum")):
         path.write_bytes(content)
         with pytest.raises(ArtifactError, match=f"scale.fly.*{why}"):
             load_artifact(path)
@@ -152,14 +152,14 @@ def test_export_to_c(compiled: Any, tmp_path: Path) -> None:
     compiled.export_to_c(tmp_path, "second", "other")
     (tmp_path / "second.h").rename(tmp_path / "other.h")
     (tmp_path / "main.c").write_text(MAIN.replace("other_call_auto(x, &lx, y, &ly",
-        "other_call_auto(x, (other_X_layout_t *)&lx, y, (other_Y_layout_t *)&ly"))  # fmt: skip
+        "other_call_auto(x, (other_X_layout_t *)&lx, y, (other_Y_layout_t *)&ly"))
     directory = str(simulator_directory())
     program = tmp_path / "program"
     subprocess.run([gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", program, "main.c", "scale.o", "second.o",
-                    f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)  # fmt: skip
+                    f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)
     # The program passes its own arrays, which HIP does not know.
     environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942",
-                   "FLYDSL_SIM_HOST_MEMORY": "mapped"}  # fmt: skip
+                   "FLYDSL_SIM_HOST_MEMORY": "mapped"}
     result = subprocess.run([program], capture_output=True, text=True, env=environment)
     assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
     count, _, text = result.stdout.partition(" ")
@@ -167,7 +167,7 @@ def test_export_to_c(compiled: Any, tmp_path: Path) -> None:
     assert int(count) == len(metadata["abi"]) == 8 and metadata["schema_version"] == 2
     assert [s["kind"] for s in metadata["abi"]] == [
         "tensor_data", "tensor_layout", "tensor_data", "tensor_layout", "scalar", "scalar", "scalar", "stream",
-    ]  # fmt: skip
+    ]
     assert metadata["abi"][1]["shape_dims"] == [0, 1] and metadata["abi"][1]["stride_dims"] == [0]
     assert [s["ctype"] for s in metadata["abi"][4:7]] == ["int32", "float", "bool"]
     symbols = subprocess.run(["nm", "-g", "--defined-only", "scale.o"], cwd=tmp_path, capture_output=True, text=True)
@@ -239,10 +239,10 @@ def test_exported_host_code_computes_with_floats_and_prints(load: Any, tmp_path:
     (tmp_path / "main.c").write_text(FLOATS_MAIN)
     directory = str(simulator_directory())
     subprocess.run([gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "program", "main.c", "host.o",
-                    f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)  # fmt: skip
+                    f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)
     # The program passes its own arrays, which HIP does not know.
     environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942",
-                   "FLYDSL_SIM_HOST_MEMORY": "mapped"}  # fmt: skip
+                   "FLYDSL_SIM_HOST_MEMORY": "mapped"}
     result = subprocess.run([tmp_path / "program"], capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     head, *numbers = result.stdout.splitlines()

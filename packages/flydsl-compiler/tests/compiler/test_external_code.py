@@ -91,7 +91,7 @@ def test_an_external_llvm_generates_the_code(load: Any, prefix: Path, monkeypatc
     ("mode", "why"),
     [("fail", "status 1(.|\n)*mlir-opt(.|\n)*progress(.|\n)*cannot do that"), ("silent", "wrote no output"),
      ("rename", r"gave binaries \['others'\], expected \['kernels'\]")],
-)  # fmt: skip
+)
 def test_failures_of_the_external_tool(load: Any, prefix: Path, mode: str, why: str) -> None:
     (prefix / "bin" / "mode.txt").write_text(mode)
     with pytest.raises(ExternalLLVMError, match=why):
@@ -144,7 +144,7 @@ def test_initialisers_of_loaded_modules(load: Any, tmp_path: Path) -> None:
 handles = []
 ready = BoundExternFunction("llvm.amdgcn.s.getpc", [], "int64", module_init_fn=handles.append)
 
-@flyc.kernel""").replace("    X[fx.thread_idx.x] = X", "    ready()\n    X[fx.thread_idx.x] = X")  # fmt: skip
+@flyc.kernel""").replace("    X[fx.thread_idx.x] = X", "    ready()\n    X[fx.thread_idx.x] = X")
     module = load(source)
     x = np.zeros(64, np.float32)
     compiled = flyc.compile(module.run, x)
@@ -175,7 +175,7 @@ def test_bitcode_is_linked(load: Any, tmp_path: Path) -> None:
     module = load(SOURCE.replace("@flyc.kernel", f"""
 add_seven = link_extern(fx.extern.ffi("add_seven", ["float32"], "float32"), bitcode_path={str(path)!r})
 
-@flyc.kernel""").replace("+ fx.Float32(c)", "+ fx.Float32(add_seven(fx.Float32(c)))"))  # fmt: skip
+@flyc.kernel""").replace("+ fx.Float32(c)", "+ fx.Float32(add_seven(fx.Float32(c)))"))
     x = np.zeros(64, np.float32)
     module.run(x)
     rt.synchronize()

@@ -171,7 +171,7 @@ def test_common_configuration_objects_are_guarded() -> None:
     """Dataclasses, enums and namespaces must not send every call to the slow path."""
     pytest.importorskip("flydsl.runtime._native")
     ident, scope = identity("def f():\n    return C, M.A, N, M, Config\n", C=Config(3), M=Mode, Config=Config,
-                            N=types.SimpleNamespace(a=[1]))  # fmt: skip
+                            N=types.SimpleNamespace(a=[1]))
     before = ident.digest()
     assert ident.guards is not None and ident.guards.unchanged()
     scope["N"].a.append(2)

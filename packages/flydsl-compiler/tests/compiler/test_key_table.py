@@ -304,7 +304,7 @@ def run(X: fx.Tensor, n: fx.Int32 = 1, c: fx.Constexpr[int] = 1):
     "expression",
     ["os.environ.get('MY_SWITCH') == '1'", "os.getenv('MY_SWITCH') == '1'", "'MY_SWITCH' in os.environ",
      "dict(os.environ).get('MY_SWITCH') == '1'"],
-)  # fmt: skip
+)
 def test_variables_that_traced_code_reads(world: World, expression: str) -> None:
     world.program = ENVIRONMENT.format(expression=expression)
     world.monkeypatch.delenv("MY_SWITCH", raising=False)

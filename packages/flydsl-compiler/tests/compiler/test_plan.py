@@ -155,7 +155,7 @@ def test_struct_values_are_unpacked_and_packed() -> None:
         %t = """ + LAUNCH.format("%v : !llvm.struct<packed (struct<packed (i32)>)>"),
         f"%a: !llvm.ptr<1>, %l: {LAYOUT}, %s: !gpu.async.token", [TENSOR], "%v: !llvm.struct<packed (struct<packed "
                                                                            "(i32)>)>",
-    )  # fmt: skip
+    )
     assert evaluate(plan, [{"shape": [5, 7], "stride": [9, 1]}])[0][4] == (7).to_bytes(4, "little")
 
 
@@ -186,7 +186,7 @@ def test_floats_and_text() -> None:
     assert [i[0] for i in plan["code"]][1:] == [
         "const", "fbin", "fun", "fcmp", "convert", "convert", "convert", "print_text", "print", "print_text", "print",
         "print_text", "ret",
-    ]  # fmt: skip
+    ]
     kinds = [i[2:] for i in plan["code"] if i[0] in ("fun", "fcmp", "convert")]
     assert kinds[0][0::2] == ["rsqrt", "f32"] and kinds[1][0::3] == ["une", "f32"]
     assert [k[1:] for k in kinds[2:]] == [["f32", "i32"], ["f32", "f64"], ["u32", "f16"]]

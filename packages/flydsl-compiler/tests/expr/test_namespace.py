@@ -18,7 +18,7 @@ MODULES = "numeric typing enum primitive gpu derived struct arith math".split()
 COUNTS = {
     "numeric": 31, "typing": 122, "enum": 1, "primitive": 143, "gpu": 13, "derived": 11, "struct": 11, "arith": 14,
     "math": 46, "meta": 5, "extern": 2, "utils": 2,
-}  # fmt: skip
+}
 DEPRECATED = {"primitive": {"get"}, "arith": {"index_cast", "constant_vector"}}
 
 

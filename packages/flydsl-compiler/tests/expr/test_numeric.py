@@ -102,7 +102,7 @@ INTEGER_OPS = [
     ("add", "arith.addi", "arith.addi"), ("sub", "arith.subi", "arith.subi"), ("mul", "arith.muli", "arith.muli"),
     ("and_", "arith.andi", "arith.andi"), ("or_", "arith.ori", "arith.ori"), ("xor", "arith.xori", "arith.xori"),
     ("pow", "math.ipowi", "math.ipowi"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "signed", "unsigned"), INTEGER_OPS)
@@ -118,7 +118,7 @@ DIVISIONS = [  # (expression, ops for signed, ops for unsigned): what is known o
     (lambda x: x % 3, ["remsi", "cmpi", "addi", "select"], ["remui"]), (lambda x: x << 3, ["shli"], ["shli"]),
     (lambda x: x >> 31, ["shrsi"], ["shrui"]), (lambda x: x << 32, [], []), (lambda x: x >> 40, ["shrsi"], []),
     (lambda x: x // -1, ["subi"], ["divui"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("expression", "signed", "unsigned"), DIVISIONS)
@@ -195,7 +195,7 @@ CONVERSIONS = [
     (fx.Float32, fx.BFloat16, ["arith.truncf"]), (fx.Float16, fx.BFloat16, ["arith.extf", "arith.truncf"]),
     (fx.Float8E4M3FN, fx.Float8E5M2, ["arith.extf", "arith.truncf"]), (fx.Index, fx.Int32, ["arith.index_cast"]),
     (fx.Int32, fx.Boolean, ["arith.cmpi"]), (fx.Float32, fx.Boolean, ["arith.cmpf"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("source", "target", "ops"), CONVERSIONS)

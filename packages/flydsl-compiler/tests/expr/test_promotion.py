@@ -15,12 +15,12 @@ INTEGERS = {
     "Boolean": (1, True), "Int4": (4, True), "Int8": (8, True), "Int16": (16, True), "Int32": (32, True),
     "Int64": (64, True), "Int128": (128, True), "Uint8": (8, False), "Uint16": (16, False), "Uint32": (32, False),
     "Uint64": (64, False), "Uint128": (128, False),
-}  # fmt: skip
+}
 FLOATS = {
     "Float64": 64, "Float32": 32, "Float16": 16, "BFloat16": 16, "Float8E5M2": 8, "Float8E4M3": 8, "Float8E4M3FN": 8,
     "Float8E4M3FNUZ": 8, "Float8E4M3B11FNUZ": 8, "Float8E8M0FNU": 8, "Float6E2M3FN": 6, "Float6E3M2FN": 6,
     "Float4E2M1FN": 4,
-}  # fmt: skip
+}
 
 
 def expected(a: str, b: str) -> str | None:

@@ -54,7 +54,7 @@ def test_hints(trace: Any) -> None:
     r.s_wait_dscnt(0)
     text = trace.text()
     for line in ("rocdl.sched.barrier 258", "rocdl.sched.group.barrier 8, 4, 0", "rocdl.sched.group.barrier 512, 3, 0",
-                 "rocdl.s.setprio 1", "rocdl.s.barrier"):  # fmt: skip
+                 "rocdl.s.setprio 1", "rocdl.s.barrier"):
         assert line in text, line
     with pytest.raises(ValueError, match="unknown scheduling mask"):
         r.sched_barrier("all")

@@ -22,7 +22,7 @@ SMALL = {
     fx.Float8E5M2: (5, 2, 15, 0x7B), fx.Float8E4M3: (4, 3, 7, 0x77), fx.Float8E4M3FN: (4, 3, 7, 0x7E),
     fx.Float8E4M3FNUZ: (4, 3, 8, 0x7F), fx.Float8E5M2FNUZ: (5, 2, 16, 0x7F), fx.Float8E4M3B11FNUZ: (4, 3, 11, 0x7F),
     fx.Float6E2M3FN: (2, 3, 1, 0x1F), fx.Float6E3M2FN: (3, 2, 3, 0x1F), fx.Float4E2M1FN: (2, 1, 1, 0x7),
-}  # fmt: skip
+}
 SATURATING = (fx.Float6E2M3FN, fx.Float6E3M2FN, fx.Float4E2M1FN)
 INFINITE = (fx.Float8E5M2, fx.Float8E4M3)
 
@@ -55,7 +55,7 @@ def test_small_floats_are_the_nearest_number(cls: Any) -> None:
     values = [v for _, v in _codes(cls)]
     between = [(a + b) / 2 for a, b in zip(values, values[1:], strict=False)]
     for x in [*values, *between, *(math.nextafter(m, 0) for m in between), *(math.nextafter(m, 9e9) for m in between),
-              1e9, math.inf]:  # fmt: skip
+              1e9, math.inf]:
         for signed in (x, -x):
             assert _equal(cls(signed).value, _nearest(cls, signed)), signed
 

@@ -122,7 +122,7 @@ def test_conversions(trace: Any) -> None:
         (fx.Float32, fx.ReductionOp.MAX, "maxnumf"), (fx.Float32, "min", "minimumf"), (fx.Float32, "add", "add"),
         (fx.Int32, fx.ReductionOp.MAX, "maxsi"), (fx.Uint32, fx.ReductionOp.MIN, "minui"), (fx.Int32, "mul", "mul"),
     ],
-)  # fmt: skip
+)
 def test_reduce(trace: Any, dtype: Any, op: Any, kind: str) -> None:
     result = trace.vector(4, dtype).reduce(op, 1)
     assert type(result) is dtype

@@ -15,8 +15,6 @@ HEADER = "import flydsl.compiler as flyc\nimport flydsl.expr as fx\n"
 PARAMETERS = "X: fx.Tensor, Y: fx.Tensor, n: fx.Int32"
 
 
-
-
 @pytest.fixture
 def load(tmp_path: Path) -> Callable[[str], Any]:
     """Import source text (after the usual imports, which take lines 1 and 2) as a module from a file."""

@@ -15,7 +15,7 @@ ARCH = get_rocm_arch().split(":")[0]
 TYPES = {
     "i8": (fx.Int8, np.int8), "f16": (fx.Float16, np.float16), "i32": (fx.Int32, np.int32),
     "f32": (fx.Float32, np.float32), "f64": (fx.Float64, np.float64),
-}  # fmt: skip
+}
 
 
 def values(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
@@ -73,7 +73,7 @@ def stage_layout(stage: str, tile: tuple[int, int]) -> Any:
 def tile_kernel(A: fx.Tensor, B: fx.Tensor, space: fx.Constexpr[str], bits: fx.Constexpr[int],
                 element: fx.Constexpr[str], threads: fx.Constexpr[tuple], block: fx.Constexpr[tuple],
                 tile: fx.Constexpr[tuple], bounds: fx.Constexpr[tuple],
-                stage: fx.Constexpr[str]):  # fmt: skip
+                stage: fx.Constexpr[str]):
     if fx.const_expr(space == "buffer"):
         A, B = fx.rocdl.make_buffer_tensor(A), fx.rocdl.make_buffer_tensor(B)
     order = (block[1], 1) if block[1] >= block[0] else (1, block[0])
@@ -100,28 +100,28 @@ def tile_kernel(A: fx.Tensor, B: fx.Tensor, space: fx.Constexpr[str], bits: fx.C
 def tile_copy(A: fx.Tensor, B: fx.Tensor, gm: fx.Int32, gn: fx.Int32, space: fx.Constexpr[str], bits: fx.Constexpr[int],
               element: fx.Constexpr[str], threads: fx.Constexpr[tuple], block: fx.Constexpr[tuple],
               tile: fx.Constexpr[tuple], bounds: fx.Constexpr[tuple],
-              stage: fx.Constexpr[str] = "none"):  # fmt: skip
+              stage: fx.Constexpr[str] = "none"):
     tile_kernel(A, B, space, bits, element, threads, block, tile, bounds, stage).launch(
         grid=(gm, gn, 1), block=threads[0] * threads[1])
 
 
 def run_tile(a: Any, b: Any, shape: tuple[int, int], *, space: str, bits: int, element: str, threads: tuple[int, int],
              block: tuple[int, int], tile: tuple[int, int], bounds: Any = None,
-             stage: str = "none") -> None:  # fmt: skip
+             stage: str = "none") -> None:
     grid = [-(-n // t) for n, t in zip(shape, tile, strict=True)]
     tile_copy(a, b, *grid, space, bits, element, threads, block, tile, packed(bounds), stage)
 
 
 def small(**changes: Any) -> dict[str, Any]:
     return {"space": "global", "bits": 128, "element": "f32", "threads": (16, 4), "block": (1, 4),
-            "tile": (16, 16)} | changes  # fmt: skip
+            "tile": (16, 16)} | changes
 
 
 def matrix_atoms() -> list[tuple[int, int, int, str]]:
     """(m, n, k, type) of the instructions of this architecture that multiply what NumPy has."""
     if ARCH.startswith("gfx9"):
         atoms = [(16, 16, 4, "f32"), (32, 32, 2, "f32"), (16, 16, 16, "f16"), (32, 32, 8, "f16"), (16, 16, 16, "bf16"),
-                 (32, 32, 8, "bf16"), (16, 16, 32, "i8"), (32, 32, 16, "i8")]  # fmt: skip
+                 (32, 32, 8, "bf16"), (16, 16, 32, "i8"), (32, 32, 16, "i8")]
         return atoms + ([(16, 16, 32, "f16"), (32, 32, 16, "f16"), (16, 16, 32, "bf16")] if ARCH == "gfx950" else [])
     if ARCH == "gfx1250":
         return [(16, 16, 4, "f32"), (16, 16, 32, "f16"), (16, 16, 32, "bf16"), (16, 16, 64, "i8")]
@@ -131,13 +131,13 @@ def matrix_atoms() -> list[tuple[int, int, int, str]]:
 PRODUCT_TYPES = {
     "f32": (fx.Float32, fx.Float32), "f16": (fx.Float16, fx.Float32), "bf16": (fx.BFloat16, fx.Float32),
     "i8": (fx.Int8, fx.Int32),
-}  # fmt: skip
+}
 
 
 @flyc.kernel
 def product_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, tiles: fx.Int32, mma: fx.TiledMma,
                    element: fx.Constexpr[str], tile: fx.Constexpr[tuple],
-                   bounds: fx.Constexpr[tuple]):  # fmt: skip
+                   bounds: fx.Constexpr[tuple]):
     tid, (bm, bn, _) = fx.thread_idx.x, fx.block_idx
     A, B, C = [fx.rocdl.make_buffer_tensor(t) for t in (A, B, C)]
     m, n, k = tile
@@ -163,13 +163,13 @@ def product_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, tiles: fx.Int32, mm
 
 @flyc.jit
 def product(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, gm: fx.Int32, gn: fx.Int32, gk: fx.Int32,
-            op: fx.Constexpr[tuple], tile: fx.Constexpr[tuple], bounds: fx.Constexpr[tuple]):  # fmt: skip
+            op: fx.Constexpr[tuple], tile: fx.Constexpr[tuple], bounds: fx.Constexpr[tuple]):
     m, n, k, name = op
     element, accumulator = PRODUCT_TYPES[name]
     make = fx.rocdl.MFMA if ARCH.startswith("gfx9") else fx.rocdl.WMMA
     signs = {"sign_a": True, "sign_b": True} if name == "i8" and not ARCH.startswith("gfx9") else {}
     mma = fx.make_tiled_mma(fx.make_mma_atom(make(m, n, k, element, accumulator, **signs)),
-                            fx.make_layout((2, 1, 1), (1, 0, 0)))  # fmt: skip
+                            fx.make_layout((2, 1, 1), (1, 0, 0)))
     threads = fx.size(mma.thr_layout_vmnk).unpack()
     product_kernel(A, B, C, gk, mma, name, tile, bounds).launch(grid=(gm, gn, 1), block=threads)
 

@@ -82,7 +82,7 @@ class Program:
             lambda: f"({self.expr('u', d + 1)} // {self.r.randint(1, 30)})",
             lambda: f"fx.Uint32({self.expr('i', d + 1)})",
             lambda: f"fx.max({self.expr('u', d + 1)}, {self.expr('u', d + 1)})",
-        ])()  # fmt: skip
+        ])()
 
     def _f(self, d: int) -> str:
         # Divisions start from a variable: a quotient of literals is folded in double precision, as documented.
@@ -104,7 +104,7 @@ class Program:
             lambda: self.lane("v", d),
             lambda: f"X[{self.index(d)}]",
             lambda: f"{self.pick('v')}.reduce('{self.r.choice(['max', 'min'])}')" if self.vars["v"] else a(),
-        ])()  # fmt: skip
+        ])()
 
     def _v(self, d: int) -> str:
         return self._any_vector("v", "Float32x4", "f", d)
@@ -123,7 +123,7 @@ class Program:
             lambda: f"({a()} {self.r.choice('+*')} {self.expr(element, d + 2)})",
             lambda: f"{self.pick(kind)}.shuffle({self.pick(kind)}, {[self.r.randint(0, 7) for _ in range(4)]})",
             lambda: f"({self.pick(kind)} if {self.cond(d + 1)} else {self.pick(kind)})",
-        ])()  # fmt: skip
+        ])()
 
     def lane(self, kind: str, d: int) -> str:
         if not self.vars[kind]:
@@ -297,7 +297,7 @@ class Program:
             for variable in self.vars[kind]:
                 if variable.startswith(kind):
                     final = {"i": "fx.Float32({0} & 4095)", "u": "fx.Float32(fx.Int32({0} & 4095))", "f": "{0}",
-                             "v": "({0}[0] + {0}[3])", "w": "fx.Float32(({0}[1] ^ {0}[2]) & 4095)"}[kind]  # fmt: skip
+                             "v": "({0}[0] + {0}[3])", "w": "fx.Float32(({0}[1] ^ {0}[2]) & 4095)"}[kind]
                     self.emit(0, f"Y[t] = Y[t] * fx.Float32(0.5) + {final.format(variable)}")
         return f"def {name}(X, Y, Z, n):\n" + "\n".join(self.lines) + "\n"
 

@@ -276,7 +276,7 @@ def namespace(thread: int) -> SimpleNamespace:
     fx.thread_idx = SimpleNamespace(x=Int32(thread))
     fx.floor = lambda v: Float32(np.floor(v.value))
     for name in ("make_layout", "composition", "logical_divide", "raked_product", "right_inverse", "coalesce",
-                 "logical_product", "zipped_divide"):  # fmt: skip
+                 "logical_product", "zipped_divide"):
         setattr(fx, name, getattr(algebra, name))
     fx.get_iter = lambda tensor: tensor
     fx.make_view = lambda tensor, layout: View(tensor.array, layout, tensor.cls)

@@ -17,6 +17,6 @@ def run_on(arch: str, *files: Path, select: str = "", **variables: str) -> str:
         env.pop(name, None)
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *map(str, files)]
     result = subprocess.run([*command, *(["-k", select] if select else [])], capture_output=True, text=True, env=env,
-                            cwd=ROOT)  # fmt: skip
+                            cwd=ROOT)
     assert result.returncode == 0 and " passed" in result.stdout, result.stdout[-4000:] + result.stderr[-500:]
     return result.stdout

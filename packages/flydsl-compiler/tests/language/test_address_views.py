@@ -62,7 +62,7 @@ fx.barrier()
 fx.copy(atom, fx.make_view(base + 4 * (63 - t), one), s)
 fx.copy(atom, s, fx.make_view(fx.get_iter(Y) + 4 * t, one))""".replace("fx.get_dyn_shared(fx.Int8)",
           "fx.SharedAllocator().allocate(fx.Array[fx.Int8, 1024, 16]).peek().ptr"),
-          lambda x: x.reshape(64, 4)[::-1].reshape(-1))  # fmt: skip
+          lambda x: x.reshape(64, 4)[::-1].reshape(-1))
 
 
 @pytest.mark.parametrize("element", ["fx.Float32", "fx.Int8"])
@@ -91,7 +91,7 @@ def test_views_with_a_layout_are_checked(load: Any, kernel_text: Any) -> None:
          "fx.make_rmem_tensor((4, 1), fx.Float32))", "mode 0 of .* has one element, but a call of the atom moves"),
         ("fx.copy(atom, fx.make_view(fx.get_iter(X), fx.make_layout(1, 1)), fx.make_rmem_tensor(1, fx.Float32))",
          "moves 128 bits, but mode 0 of .* holds only 32"),
-    ):  # fmt: skip
+    ):
         module = load(kernel_text("atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32)\n" + body))
         with pytest.raises((ValueError, RuntimeError), match=text):
             module.run(np.zeros(64, np.float32), np.zeros(64, np.float32), 1)

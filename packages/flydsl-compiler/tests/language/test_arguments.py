@@ -20,7 +20,7 @@ class Managed(ctypes.Structure):
         ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
         ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
         ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
-    ]  # fmt: skip
+    ]
 
 
 CAPSULE_NAME = ctypes.c_char_p(b"dltensor")  # a capsule keeps a pointer to its name
@@ -158,7 +158,7 @@ def test_default_strides_of_layouts(load: Any, device: None) -> None:
     module = load(COPY.replace("    k(X, Y)", """    nested = fx.make_layout((4, (2, 8)))
     assert str(nested.type) == "!fly.layout<(4,(2,8)):(1,(4,8))>"
     assert str(fx.make_layout(64).type) == "!fly.layout<64:1>"
-    k(X, Y)"""))  # fmt: skip
+    k(X, Y)"""))
     module.run(X, poisoned())
 
 
@@ -370,7 +370,7 @@ def run(P: fx.Tensor, X: fx.Tensor):
 @pytest.mark.parametrize(
     "use", ["X[P[0].to(fx.Int32)] = 1.0", "buffer_ops.buffer_store(fx.Float32(1.0), buffer_ops."
             "create_buffer_resource_from_addr(fx.Int64(buffer_ops.extract_base_index(X)) + P[0] * 4), 0)"]
-)  # fmt: skip
+)
 def test_integers_that_are_no_addresses(load: Any, device: None, use: str) -> None:
     """Indices are not pointers: the memory of such a launch stays that of its arguments."""
     module = load(f"""

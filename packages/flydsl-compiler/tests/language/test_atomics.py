@@ -39,7 +39,7 @@ def test_integer_read_modify_write(run: Any, call: str, expected: int) -> None:
 
 def test_the_previous_value_is_returned_in_the_class_of_the_value(run: Any) -> None:
     out = run("p = fx.get_iter(X)\nold = fx.atomic_add(p, 1)\nassert type(old) is fx.Int32\nY[t] = old",
-              x=np.zeros(64, np.int32))  # fmt: skip
+              x=np.zeros(64, np.int32))
     np.testing.assert_array_equal(np.sort(out), T)
 
 

@@ -57,7 +57,7 @@ def access_bits(a: Any, b: Any, bounds: Any) -> set[int]:
     compiled = flyc.compile(tile_copy, a, b, 2, 2, "buffer", 128, "f16", (16, 4), (1, 8), (32, 32), packed(bounds))
     names = re.findall(r"buffer_(?:load|store)_(\w+)", flydsl.ir.disassemble(compiled.artifact.hsaco))
     words = {"dword": 32, "dwordx2": 64, "dwordx4": 128, "ushort": 16, "short": 16, "b32": 32, "b64": 64, "b128": 128,
-             "u16": 16, "b16": 16, "d16_b16": 16, "short_d16": 16}  # fmt: skip
+             "u16": 16, "b16": 16, "d16_b16": 16, "short_d16": 16}
     return {words[name] for name in names}
 
 
@@ -75,7 +75,7 @@ def test_bounds_narrow_as_far_as_an_edge_may_split() -> None:
 
 @pytest.mark.parametrize("bounds, message", [
     ((4,), "bounds has 1 entries, but the tensor .* has 2 modes"), ((4, 4, 4), "bounds has 3 entries"),
-])  # fmt: skip
+])
 def test_bounds_of_another_rank(bounds: Any, message: str) -> None:
     data = values((16, 16), np.float32, 8)
     with pytest.raises((DSLCompileError, ValueError), match=message):

@@ -41,7 +41,7 @@ def test_break_at_a_source_line_and_read_by_name(load: Any, monkeypatch: pytest.
             vector = [word.strip("v,") for word in state.text.split() if word.startswith("v") and word[1].isdigit()]
             values = [state.vgpr(int(word), "f4") for word in vector]
             seen.append((state.workgroup, state.argument("X"), state.argument("Y"), state.argument("scale"),
-                         state.argument("n"), state.lds("f4")[:64], values, state.source))  # fmt: skip
+                         state.argument("n"), state.lds("f4")[:64], values, state.source))
         return rt.CONTINUE if store else rt.STEP
 
     place = rt.Breakpoint(source=f"{module.__name__}.py:{STORE}", workgroup=(2, 0, 0), wave=0)

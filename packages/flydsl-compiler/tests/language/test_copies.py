@@ -35,7 +35,7 @@ from copy_programs import (  # noqa: E402
     run_tile,
     small,
     values,
-)  # fmt: skip
+)
 
 HERE = Path(__file__)
 CHILD = "FLYDSL_TEST_COPIES"
@@ -43,6 +43,7 @@ PROGRAMS = int(os.environ.get("FLYDSL_COPIES_PROGRAMS", "40"))
 
 pytestmark = pytest.mark.usefixtures("device")
 in_child = pytest.mark.skipif(CHILD not in os.environ, reason="runs in a process with checks")
+
 
 def generate(seed: int) -> dict[str, Any]:
     """Parameters of one program."""
@@ -63,7 +64,7 @@ def generate(seed: int) -> dict[str, Any]:
         "source": rng.choice(["rows", "columns", "padded", "shifted"]), "target": rng.choice(["rows", "columns"]),
         "static": rng.random() < 0.5,
         "stage": rng.choice(["none", "none", "rows", "columns", "padded", "odd", "swizzle0", "swizzle2", "swizzle3"]),
-    }  # fmt: skip
+    }
 
 
 def splits(p: dict[str, Any]) -> bool:
@@ -92,7 +93,7 @@ def test_generated_tiles(seed: int) -> None:
     arguments = [flyc.from_dlpack(x) if p["static"] else x for x in (a, b)]
     try:
         run_tile(*arguments, p["shape"], space=p["space"], bits=p["bits"], element=p["name"], threads=p["threads"],
-                 block=p["block"], tile=p["tile"], bounds=p["bounds"], stage=p["stage"])  # fmt: skip
+                 block=p["block"], tile=p["tile"], bounds=p["bounds"], stage=p["stage"])
     except DSLCompileError as error:
         assert "consecutive" in str(error), p
         scattered = [kind for kind in (p["source"], p["target"]) if not along(kind, p["block"], p["static"])]
@@ -168,7 +169,7 @@ def direct_atoms() -> list[str]:
 
 @flyc.kernel
 def direct_kernel(A: fx.Tensor, B: fx.Tensor, op: fx.Constexpr[str], place: fx.Constexpr[str],
-                  bounds: fx.Constexpr[tuple]):  # fmt: skip
+                  bounds: fx.Constexpr[tuple]):
     t, words = fx.thread_idx.x, 4 if op.endswith("128b") else 1
     if fx.const_expr(op.startswith("Buffer")):
         A = fx.rocdl.make_buffer_tensor(A)
@@ -365,7 +366,7 @@ def test_a_guarded_overrun_is_not(run: Any) -> None:
 @pytest.mark.parametrize("statement", [
     "Y[t] = r[7]", "r[4] = 1.0", "Y[t] = r[-1]", "Y[t] = m[4, 0]", "Y[t] = m[None, 9].load()[0]", "m[0, 8] = 1.0",
     "Y[t] = s[8]",
-])  # fmt: skip
+])
 def test_an_index_beyond_the_extent(run: Any, statement: str) -> None:
     body = f"""
     r = fx.make_rmem_tensor(4, fx.Float32)

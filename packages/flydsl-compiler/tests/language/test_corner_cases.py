@@ -87,7 +87,7 @@ BODIES: dict[str, tuple[str, Any]] = {
            "assert w.dtype is fx.Uint32 and w.shape == (2,)\nY[t] = fx.Int32(w[1])", (I ^ 1) + 1),
     "64": ("nan = fx.Float32(t) * float('nan')\nb = t > 3\nassert type(fx.max(b, b)) is fx.Int32\n"
            "Y[t] = fx.Int32(fx.isnan(fx.max(nan, 1.0))) * 10 + fx.Int32(fx.maxnumf(nan, fx.Float32(2.0)))", np.full(64, 12)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("number", list(BODIES))

@@ -46,7 +46,7 @@ def run(Y: fx.Tensor):
         (-1, r"Y \(float32\[128\]\) - 1 element, \S*sample_1\.py:7, workgroup \(0,0,0\), wave 0, lane 0: write of 4 "
              r"bytes before the start of Y"),
     ],
-)  # fmt: skip
+)
 def test_a_fault_names_array_element_line_and_thread(load: Any, device: None, shift: int, place: str) -> None:
     module = load(SCALE)
     with pytest.raises(rt.SimulatorError) as info:
@@ -93,7 +93,7 @@ LOOPS = {
         count = count + 1
     X[t] = count.to(fx.Float32)
 """, 40),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LOOPS)

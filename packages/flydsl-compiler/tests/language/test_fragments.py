@@ -156,7 +156,7 @@ def test_generated_scans(device: Any, exclusive: bool) -> None:
     ("fx.broadcast_to(f, fx.reduce(f, 0, 'MAX'))", "cannot be broadcast"),
     ("mma.get_slice(t).make_fragment_C((16, 24))", "no repetition"),
     ("mma.get_slice(t).make_fragment_C((16,))", "two positive ints"),
-])  # fmt: skip
+])
 @pytest.mark.skipif(ARCH != "gfx942", reason="messages are of the language, not of an architecture")
 def test_refused(load: Any, device: Any, statement: str, message: str) -> None:
     module = load(f"""
@@ -199,7 +199,7 @@ def source_maps(wave: int) -> dict[str, list[tuple[int, ...]]]:
         "swizzle": [tuple(i ^ 16 for i in lanes), tuple(i ^ 4 for i in lanes), tuple(i & ~31 | 9 for i in lanes)],
         "bpermute": [tuple(i ^ (wave // 2 + 1) for i in lanes) if wave == 64 else tuple(shuffled), tuple(shuffled),
                      tuple((i + 5) % wave for i in lanes)],
-    }  # fmt: skip
+    }
 
 
 @flyc.kernel

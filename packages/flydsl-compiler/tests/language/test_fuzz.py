@@ -53,7 +53,7 @@ def device_source(seeds: range) -> str:
 @flyc.jit
 def run{seed}(X: fx.Tensor, Y: fx.Tensor, Z: fx.Tensor, n: fx.Int32):
     k{seed}(X, Y, Z, n).launch(grid=1, block=64)
-""")  # fmt: skip
+""")
     return "\n".join(parts)
 
 

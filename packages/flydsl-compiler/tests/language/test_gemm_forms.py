@@ -80,7 +80,7 @@ def test_unknown_order(load: Any) -> None:
         ("atom_callback=callback, traversal_layout=fx.make_layout((2, 2, 3), (6, 1, 2))",
          [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1), (0, 1, 0)]),
     ],
-)  # fmt: skip
+)
 def test_callback_sees_every_step_in_order(load: Any, device: None, options: str, first: Any) -> None:
     steps = _run(load, options)
     assert steps[: len(first)] == first and len(set(steps)) == len(steps) == 12

@@ -55,9 +55,9 @@ def test_records_of_every_wave(load: Any, arrays: Any, tmp_path: Any) -> None:
     for wave in waves:
         kinds = [(e.kind, e.name, e.payload) for e in wave.events]
         steps = [(kind, "step" if kind == "push" else "", i if kind == "push" else None)
-                 for i in range(3) for kind in ("push", "pop")]  # fmt: skip
+                 for i in range(3) for kind in ("push", "pop")]
         want = [("mark", "begin", wave.workgroup[0]), *steps, ("start", "tail", 1.5), ("mark", "half", 0.25),
-                ("stop", "", None)]  # fmt: skip
+                ("stop", "", None)]
         assert kinds[: len(want)] == want
         # The branch is taken by lanes of the first wave only; its first active lane is lane 0.
         assert kinds[len(want) :] == ([("mark", "few", True)] if wave.wave == 0 else [])
@@ -143,9 +143,10 @@ try:
 except RuntimeError as error:
     print(error)
 """
+
     def start(**more: str) -> str:
         environment = {**os.environ, "FLYDSL_KTRACE_ENABLE": "1", "FLYDSL_RUNTIME_KIND": "sim", "ARCH": "gfx950",
-                       "FLYDSL_SIM_ARCH": "gfx950", **more}  # fmt: skip
+                       "FLYDSL_SIM_ARCH": "gfx950", **more}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

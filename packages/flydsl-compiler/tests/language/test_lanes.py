@@ -53,7 +53,7 @@ def test_byte_select(run: Any) -> None:
 def test_ballot(run: Any) -> None:
     ty = "i64" if WAVE == 64 else "i32"
     out = run(f"b = fx.rocdl.ballot(fx.T.{ty}, fx.lane_id() < 9)\nY[t] = fx.Int32(fx.ctpop(fx.Int{ty[1:]}(b)))",
-              x=I.astype(np.int32))  # fmt: skip
+              x=I.astype(np.int32))
     np.testing.assert_array_equal(out, np.full(64, 9))
 
 

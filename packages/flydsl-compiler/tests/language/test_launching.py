@@ -188,7 +188,7 @@ def run(A: fx.Tensor, B: fx.Tensor):
             "layout": "(?,?,?):(?{i64},?{i64},1)" in texts[0] and len(set(texts)) == 1,
             "shape": "(4,?{div=4},3):(48,3,1)" in texts[0] and len(set(texts)) == 2,
             "stride": "(4,16,3):(?{i64 div=4},3,1)" in texts[0] and len(set(texts)) == 2,
-            "raw": "(?,?,?):(?{i64},?{i64},1)" in texts[0] and len(set(texts)) == 1}[kind], texts  # fmt: skip
+            "raw": "(?,?,?):(?{i64},?{i64},1)" in texts[0] and len(set(texts)) == 1}[kind], texts
 
 
 def test_tensors_of_other_libraries(load: Any) -> None:
@@ -354,7 +354,7 @@ def run(Y: fx.Tensor, n: fx.Int32):
 
 def test_cluster_launch_of_gfx1250(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name, value in {"ARCH": "gfx1250", "COMPILE_ONLY": "1", "FLYDSL_DUMP_IR": "1",
-                        "FLYDSL_DUMP_DIR": str(tmp_path / "dump")}.items():  # fmt: skip
+                        "FLYDSL_DUMP_DIR": str(tmp_path / "dump")}.items():
         monkeypatch.setenv(name, value)
     module = load("""
 from flydsl.expr.rocdl import cluster
@@ -459,7 +459,7 @@ def test_host_code_computes_with_floats_and_prints(load: Any, capfd: pytest.Capt
     expected = [
         x, f * single(2), single(1) / f, single(5) / single(3), 6.25, np.sqrt(2.5), h + h, single(h) * f, b * single(3),
         single(4e9), 4e9, 17, 2, f, 2, -f, f, np.float16(f), 2.5, 1,
-    ]  # fmt: skip
+    ]
     np.testing.assert_array_equal(out, [float(v) for v in expected])
     assert capfd.readouterr().out == "n=5 f=1.7 d=2.5 L=(4,5):(1,4)\n"
 

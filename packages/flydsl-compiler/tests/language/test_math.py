@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, tuple[Any, float, float]] = {
     "atan": (np.arctan, -9, 9), "sinh": (np.sinh, -5, 5), "cosh": (np.cosh, -5, 5), "tanh": (np.tanh, -5, 5),
     "asinh": (np.arcsinh, -9, 9), "acosh": (np.arccosh, 1.01, 9), "atanh": (np.arctanh, -0.99, 0.99),
     "erf": (np.vectorize(math.erf), -3, 3), "erfc": (np.vectorize(math.erfc), -2, 2),
-}  # fmt: skip
+}
 
 
 def _near(out: np.ndarray, want: np.ndarray, tolerance: float) -> None:
@@ -68,7 +68,7 @@ def test_several_arguments(run: Any, call: str, reference: Any) -> None:
 @pytest.mark.parametrize("call", ["ctlz", "cttz", "ctpop", "absi"])
 def test_integers(run: Any, call: str) -> None:
     reference = {"ctlz": lambda v: 32 - v.bit_length(), "cttz": lambda v: (v & -v).bit_length() - 1,
-                 "ctpop": lambda v: v.bit_count(), "absi": abs}[call]  # fmt: skip
+                 "ctpop": lambda v: v.bit_count(), "absi": abs}[call]
     x = np.random.default_rng(0).integers(1, 2**31 - 1, 64).astype(np.int32)
     np.testing.assert_array_equal(run(f"Y[t] = fx.{call}(X[t])", x=x), [reference(int(v)) for v in x])
 
@@ -77,7 +77,7 @@ def test_predicates(run: Any) -> None:
     x = np.zeros(64, np.float32)
     x[:5] = [np.nan, np.inf, -np.inf, 1e-40, 2.0]
     body = ("Y[t] = fx.isnan(X[t]).select(1.0, 0.0) + fx.isinf(X[t]).select(2.0, 0.0) + "
-            "fx.isfinite(X[t]).select(4.0, 0.0) + fx.isnormal(X[t]).select(8.0, 0.0)")  # fmt: skip
+            "fx.isfinite(X[t]).select(4.0, 0.0) + fx.isnormal(X[t]).select(8.0, 0.0)")
     np.testing.assert_array_equal(run(body, x=x)[:6], [1, 2, 2, 4, 12, 4])
 
 
@@ -108,7 +108,7 @@ def run_dynamic(Y: fx.Tensor, n: fx.Int32, threads: fx.Int32):
 def test_eight_bit_floats(run: Any, name: str) -> None:
     torch = pytest.importorskip("torch")
     dtype = getattr(torch, {"Float8E4M3FN": "float8_e4m3fn", "Float8E4M3FNUZ": "float8_e4m3fnuz",
-                            "Float8E5M2": "float8_e5m2"}[name])  # fmt: skip
+                            "Float8E5M2": "float8_e5m2"}[name])
     x = (np.random.default_rng(1).standard_normal(64) * 8).astype(np.float32)
     want = torch.from_numpy(x).to(dtype).to(torch.float32).numpy()
     np.testing.assert_array_equal(run(f"Y[t] = X[t].to(fx.{name}).to(fx.Float32)", x=x), want)
@@ -121,7 +121,7 @@ def test_eight_bit_floats_of_doubles_round_once(run: Any, name: str) -> None:
     """Next to the middle of two codes, closer than f32 can tell, each value still goes to its own side."""
     torch = pytest.importorskip("torch")
     dtype = getattr(torch, {"Float8E4M3FN": "float8_e4m3fn", "Float8E4M3FNUZ": "float8_e4m3fnuz",
-                            "Float8E5M2": "float8_e5m2"}[name])  # fmt: skip
+                            "Float8E5M2": "float8_e5m2"}[name])
     codes = torch.arange(0x60, dtype=torch.uint8).view(dtype).to(torch.float64).numpy()
     lower = np.random.default_rng(3).integers(0, len(codes) - 1, 22)
     middle = (codes[lower] + codes[lower + 1]) / 2

@@ -29,7 +29,7 @@ MISTAKES = {
     "fx.printf('{}', X)": "its number of elements is only known at run time",
     "fx.logical_divide(fx.make_layout(64, 1), fx.make_layout((3, 5), (1, 7)))":
         r"logical_divide of 64:1 by \(3,5\):\(1,7\): complement of \(3,5\):\(1,7\) up to 64: stride 7 of mode 1",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("statement", MISTAKES)
@@ -78,7 +78,7 @@ def test_a_numpy_scalar_is_stored(load: Any, device: None, kernel_text: Any) -> 
         ("r = fx.make_rmem_tensor(3, fx.Float32)\n    r.fill(X[t])\n    fx.printf('{} {:.1f}', r, r)",
          "[3.00, 3.00, 3.00] [3.0, 3.0, 3.0]"),
     ],
-)  # fmt: skip
+)
 def test_formats(
     load: Any, device: None, kernel_text: Any, capfd: pytest.CaptureFixture[str], call: str, text: str
 ) -> None:

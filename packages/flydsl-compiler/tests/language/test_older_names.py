@@ -30,7 +30,7 @@ import flydsl.expr as fx
         ("flydsl.utils.smem_allocator", "SmemAllocator SmemPtr check_smem_capacity SMEM_CAPACITY_MAP get_op_result_or_value"),
         ("flydsl.compiler.kernel_function", "CompilationContext create_gpu_module create_gpu_func get_gpu_module_body"),
     ],
-)  # fmt: skip
+)
 def test_importable(module: str, names: str) -> None:
     found = importlib.import_module(module)
     assert [n for n in names.split() if not hasattr(found, n)] == []

@@ -30,7 +30,7 @@ Y[t] = total + pair._0[2] + pair._1.to(fx.Float32)""")
 
 
 @pytest.mark.parametrize(("value", "text"), [("[1.0, 2.0]", "expected 4 elements, got 2"), ("'x'", "got str"),
-                                             ("fx.Vector.filled(2, 1.0, fx.Float32)", "expected 4 lanes")])  # fmt: skip
+                                             ("fx.Vector.filled(2, 1.0, fx.Float32)", "expected 4 lanes")])
 def test_values_that_are_no_vector_of_the_field(run: Any, value: str, text: str) -> None:
     with pytest.raises(TypeError, match=f"expects Float32x4.*{text}"):
         run(f"""S = fx.Struct["v": fx.Float32x4]
@@ -57,7 +57,7 @@ offset = (t * 4).ir_value()
 value = {rocdl}.RawPtrBufferLoadOp(fx.T.f32, resource, offset, zero{aux}).result
 again = {rocdl}.raw_ptr_buffer_load(fx.T.f32, resource, offset, zero{aux})
 {rocdl}.RawPtrBufferStoreOp(fx.arith.addf(value, again), target, offset, zero{aux})""",
-        prelude="from flydsl._mlir import ir\nfrom flydsl._mlir.dialects import rocdl as dialect")  # fmt: skip
+        prelude="from flydsl._mlir import ir\nfrom flydsl._mlir.dialects import rocdl as dialect")
     np.testing.assert_array_equal(got, 2 * T64)
 
 
@@ -74,7 +74,7 @@ Y[t] = 1.0
 fx.barrier()
 fx.rocdl.RawPtrBufferAtomicFaddOp(fx.Float32(lds[t]).ir_value(), target, t * 4, zero, aux=None)""",
         prelude="from flydsl._mlir import ir", x=np.arange(65, dtype=np.float32),
-        y=np.zeros(64, np.float32))  # fmt: skip
+        y=np.zeros(64, np.float32))
     # The immediate offset of 4 bytes moves both sides: lane 63 wrote beyond the array's first 64 words.
     np.testing.assert_array_equal(got[1:], 1 + np.arange(1, 64))
 
@@ -137,7 +137,7 @@ for source in (p, X):
     total = total + fx.Float32(llvm.load(fx.T.f32, here))
     index = fly.extract_aligned_pointer_as_index(fx.T.index, source)
     total = total + fx.Float32(fx.Int32(fx.Index(index) - fx.buffer_ops.extract_base_index(source)))
-Y[t] = total""", prelude="from flydsl._mlir import ir\nfrom flydsl._mlir.dialects import fly, llvm")  # fmt: skip
+Y[t] = total""", prelude="from flydsl._mlir import ir\nfrom flydsl._mlir.dialects import fly, llvm")
     np.testing.assert_array_equal(got, 1 + 2 + 3 + 2 * T64)
 
 
@@ -148,7 +148,7 @@ def test_types_and_functions_where_kernels_import_them() -> None:
     assert universal.make_buffer_ptr is rocdl.make_buffer_ptr and cdna5.WMMAScale is rocdl.WMMAScale
     for name in ("CopyOpCDNA3BufferCopyType", "CopyOpCDNA3BufferCopyLDSType", "CopyOpCDNA3BufferAtomicType",
                  "CopyOpCDNA4LdsReadTransposeType", "CopyOpGFX1250TDMType", "MmaOpCDNA3_MFMAType",
-                 "MmaOpCDNA4_MFMAScaleType", "MmaOpGFX1250_WMMAScaleType"):  # fmt: skip
+                 "MmaOpCDNA4_MFMAScaleType", "MmaOpGFX1250_WMMAScaleType"):
         assert getattr(rocdl, name) is getattr(universal, name)
     with pytest.raises(AttributeError):
         _ = rocdl.CopyOpNothingType
@@ -198,7 +198,7 @@ def run_mixed(X: fx.Tensor, q: fx.Pointer):
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("checks", ["", "oob"])
 def test_addresses_of_live_arrays(load: Any, device: None, library: str, checks: str,
-                                  monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
     """`data_ptr()` as an integer or pointer, alone or beside tensors: reads and writes reach that memory."""
     monkeypatch.setenv("FLYDSL_SIM_CHECK", checks)
     module = load(ADDRESSES)
@@ -220,7 +220,7 @@ def test_addresses_of_live_arrays(load: Any, device: None, library: str, checks:
         lambda p: module.run_addresses(source, p), lambda p: module.run_beside(x, p),
         lambda p: module.run_pointers(pointer(source), pointer(p)), lambda p: module.run_mixed(x, pointer(p)),
         lambda p: flyc.compile(module.run_pointers, pointer(0), pointer(0))(source, ctypes.c_void_p(p)),
-    ]  # fmt: skip
+    ]
     for call in calls:
         _, target, result = array(np.full(64, -1))
         call(target)

@@ -270,7 +270,7 @@ def test_derived_counts(device: Any, tmp_path: Path) -> None:
         t.add_tiles(x, y, 5, ("direct", 3, 5, "static", "plain"))
     """
     env = {**os.environ, "FLYDSL_SIM_ARCH": "gfx942", "FLYDSL_DUMP_IR": "1", "FLYDSL_DUMP_DIR": str(tmp_path),
-           "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache")}  # fmt: skip
+           "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, check=True)
     (assembly,) = tmp_path.glob("*/*_final_isa.s")
     counts = [int(n) for n in re.findall(r"vmcnt\((\d+)\)(?=[^;]*\n\s*s_barrier)", assembly.read_text())]
@@ -319,7 +319,7 @@ def test_no_tile_at_all_stops_the_launch(device: Any) -> None:
     (lambda: fx.Staged(lambda tile, slot: None, lambda slot, stage: None, reach=0), 2, "reach"),
     (lambda: (), 2, "at least one producer"),
     (lambda: fx.Registers(lambda tile, stage: None), 1, "two stages"),
-])  # fmt: skip
+])
 @pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="Direct is of gfx9")
 def test_refused(load: Any, producer: Any, stages: int, message: str, device: Any) -> None:
     module = load("""

@@ -195,7 +195,7 @@ NAMES = {
     "flydsl._mlir.dialects.cf": "",
     "flydsl._mlir.dialects.affine": "",
     "flydsl.expr.rocdl.universal": "make_buffer_ptr make_buffer_tensor WMMAScale CopyOpCDNA3BufferCopyType",
-}  # fmt: skip
+}
 
 #: Parameters in the order of the published functions; ours may have more behind them.
 PARAMETERS = {
@@ -323,7 +323,7 @@ PARAMETERS = {
     "flydsl.expr.random:randint": "seed offset n_rounds",
     "flydsl.expr.ktrace:mark": "name payload",
     "flydsl.expr.utils:print_typst": "obj color file",
-}  # fmt: skip
+}
 
 
 def find(path: str) -> Any:

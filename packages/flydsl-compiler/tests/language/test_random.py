@@ -45,5 +45,5 @@ def test_uniform_numbers(run: Any) -> None:
 
 def test_vectors_of_offsets(run: Any) -> None:
     out = run("v = fx.Int32x4([t, t + 64, t + 128, t + 192])\nY[t] = fx.Int32(fx.random.randint(7, v)[2])",
-              x=np.zeros(64, np.int32))  # fmt: skip
+              x=np.zeros(64, np.int32))
     np.testing.assert_array_equal(out.view(np.uint32), philox(np.uint64(7), np.arange(64) + 128)[0])

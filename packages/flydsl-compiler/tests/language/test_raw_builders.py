@@ -37,7 +37,7 @@ def test_matrix_products_of_gfx1250(load: Any) -> None:
                                               scaleBType=0, fmtScaleB=0, reuseA=False, reuseB=True)
     q = rocdl.wmma_scale_f32_32x16x128_f4(v16, a16, a8, c16, s, s, scaleBType=1)
     p = rocdl.wmma_f32_16x16x128_fp8_fp8(v8, a16, a16, c8, modC=0, reuseA=False, reuseB=False)
-    Y[t] = V(r)[0] + V(q)[0] + V(p)[0]""")  # fmt: skip
+    Y[t] = V(r)[0] + V(q)[0] + V(p)[0]""")
     defaults, chosen = (line for line in ir.splitlines() if "16x16x128.f8f6f4" in line)
     assert "fmtA = 4" in defaults and "fmtB = 4" in defaults  # e2m1 unless said otherwise
     assert "fmtB = 1" in chosen and "scaleAType = 1" in chosen and "reuseB = true" in chosen

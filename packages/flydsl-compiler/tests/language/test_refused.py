@@ -51,7 +51,7 @@ BODIES = {
         "Y[t] = v.reduce('add', None, (1, None, 1))[0]", "does not match",
     ),
     "sum of a tensor": ("Y[t] = fx.sum(X)", "load a tensor first"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -54,7 +54,7 @@ def test_views_as_vectors(seed: int, load: Callable[[str], Any], device: None) -
         "view of a fragment": f"g = fx.make_rmem_tensor({cosize}, fx.{cls})\n    g.fill(9)\n"
                               "    f = fx.make_view(fx.get_iter(g), L)",
         "memory": "f = fx.make_view(fx.get_iter(Y), L)",
-    }  # fmt: skip
+    }
     kind = r.choice(list(where))
     module = load(f"""
 @flyc.kernel
@@ -150,7 +150,7 @@ def test_coordinates_of_a_vector_are_those_of_the_tensor(run: Callable[..., np.n
         part = v[None, (1, None)]
         for j in fx.range_constexpr(12):
             Y[30 + j] = part[j]
-    """, block=64)  # fmt: skip
+    """, block=64)
     tensor = np.arange(24).reshape((4, 2, 3), order="F")
     np.testing.assert_array_equal(out[:24], np.arange(24))
     np.testing.assert_array_equal(out[24:30], tensor[1].ravel(order="F"))
@@ -173,7 +173,7 @@ def test_fragments_like_coordinate_tensors(shape: Any, run: Callable[..., np.nda
         f = fx.make_fragment_like(c, fx.Int32)
         f.fill(t)
         Y[t] = fx.sum(f.load())
-    """, x=np.zeros(64, np.int32))  # fmt: skip
+    """, x=np.zeros(64, np.int32))
     np.testing.assert_array_equal(out, np.arange(64) * _size(shape))
 
 

@@ -143,5 +143,5 @@ assert not loop["stale"] and loop["found"]["matrix"] == 128 and loop["kept"] > 0
     for arch in ("gfx942", "gfx950"):
         environment = {**os.environ, "ARCH": arch, "FLYDSL_RUNTIME_KIND": "sim", "FLYDSL_SIM_ARCH": arch}
         done = subprocess.run([sys.executable, "-W", "error", "-c", code, str(examples)], env=environment,
-                              capture_output=True, text=True)  # fmt: skip
+                              capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

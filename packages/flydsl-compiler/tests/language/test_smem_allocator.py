@@ -40,7 +40,7 @@ def no_deprecation_warning() -> Any:
 
 def _run(load: Any, body: str, x: np.ndarray) -> np.ndarray:
     module = load(PRELUDE + "\n@flyc.kernel\ndef k(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):\n"
-                  "    t = fx.thread_idx.x\n" + body + LAUNCH.replace("BLOCK", str(len(x))))  # fmt: skip
+                  "    t = fx.thread_idx.x\n" + body + LAUNCH.replace("BLOCK", str(len(x))))
     y = np.full_like(x, -77)
     module.run(x, y, 40)
     return y
@@ -117,7 +117,7 @@ def test_helpers() -> None:
 
     with ir.Context():
         sizes = {"i8": 1, "f8E4M3FN": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8,
-                 "vector<4xf16>": 8, "vector<8xf32>": 32, "index": 4}  # fmt: skip
+                 "vector<4xf16>": 8, "vector<8xf32>": 32, "index": 4}
         for text, size in sizes.items():
             assert smem.get_mlir_type_size(ir.Type.parse(text)) == size, text
         assert smem.get_mlir_type_align(ir.Type.parse("vector<8xf32>")) == 16

@@ -37,7 +37,7 @@ def _compile(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, body: st
     import numpy as np
 
     for name, value in {"ARCH": "gfx1250", "COMPILE_ONLY": "1", "FLYDSL_DUMP_IR": "1",
-                        "FLYDSL_DUMP_DIR": str(tmp_path / "dump")}.items():  # fmt: skip
+                        "FLYDSL_DUMP_DIR": str(tmp_path / "dump")}.items():
         monkeypatch.setenv(name, value)
     text = "\n".join("    " + line for line in body.strip().splitlines())
     source = f"""

@@ -59,7 +59,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "fp8 pair": (
         "p = fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, (t % 8).to(fx.Float32) * 0.25, 1.0, 0, False)\n"
         "v = fx.rocdl.cvt_pk_f32_fp8(fx.T.vec(2, fx.T.f32), p, False)\nY[t] = v[0] + v[1]", I % 8 * 0.25 + 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", list(CASES))
@@ -88,7 +88,7 @@ def test_buffer_to_lds(run: Any) -> None:
     ("op", "reference", "target"),
     [("UniversalAtomicAdd", np.sum, "Y"), ("UniversalAtomicMax", np.max, "Y"), ("UniversalAtomicMin", np.min, "Y"),
      ("rocdl.BufferAtomicAdd", np.sum, "fx.rocdl.make_buffer_tensor(Y)")],
-)  # fmt: skip
+)
 def test_atomic_copies(run: Any, op: str, reference: Any, target: str) -> None:
     body = f"""
     r = fx.make_rmem_tensor(1, fx.Float32)
@@ -140,7 +140,7 @@ def test_elements_of_four_bits_as_vectors_and_at_bytes(load: Any) -> None:
     ["O[0] = fx.Int32(P[n])", "O[0] = fx.Int32(P[3])", "P[2] = fx.Int4(1)", "P.store(fx.Int4(1))", "x = P + 5",
      "O[0] = fx.Int32(fx.make_view(P, fx.make_layout(16, 1))[7])", "fx.make_view(P, fx.make_layout(16, 1))[2] = fx.Int4(1)",
      "O[0] = fx.Int32(fx.make_rmem_tensor(8, fx.Int4)[n])", "fx.make_rmem_tensor(8, fx.Int4)[n] = fx.Int4(1)"],
-)  # fmt: skip
+)
 def test_single_elements_of_four_bits_are_refused(load: Any, body: str) -> None:
     """They have no address of their own: the neighbour in the byte would be read, or overwritten."""
     module = load(PACKED.format(body=body))

@@ -88,14 +88,14 @@ def test_operators_of_loaded_elements(bits: int, run: Run) -> None:
 def test_vectors_and_promotion(run: Run) -> None:
     out = run("v = fx.make_view(fx.get_iter(X), fx.make_layout(64, 1)).load()\n"
               "Y[t] = (v + 1).to(fx.Float32)[t] + v.reduce('max').to(fx.Float32)", x=BYTES,
-              y=np.zeros(64, np.float32))  # fmt: skip
+              y=np.zeros(64, np.float32))
     np.testing.assert_array_equal(out, BYTES.astype(np.float32) + 1 + BYTES.max())
 
 
 def test_signed_memory_stays_signed(run: Run) -> None:
     signed = BYTES.view(np.int8)
     out = run("p = fx.recast_iter(fx.Uint8, fx.get_iter(X))\nY[t] = X[t].to(fx.Float32) * 1000.0 + p[t].to(fx.Float32)",
-              x=signed, y=np.zeros(64, np.float32))  # fmt: skip
+              x=signed, y=np.zeros(64, np.float32))
     np.testing.assert_array_equal(out, signed.astype(np.float32) * 1000 + BYTES)
 
 
@@ -128,13 +128,13 @@ def test_pointers_in_shared_structs(run: Run) -> None:
             box.count.poke(fx.Uint16(65000))
         fx.gpu.barrier()
         Y[t] = box.count.peek().to(fx.Float32) + fx.Float32(t)
-    """, prelude="@fx.struct\nclass Cell:\n    count: fx.Uint16\n", y=np.zeros(64, np.float32))  # fmt: skip
+    """, prelude="@fx.struct\nclass Cell:\n    count: fx.Uint16\n", y=np.zeros(64, np.float32))
     np.testing.assert_array_equal(out, INDEX + 65000.0)
 
 
 def test_printed_unsigned(run: Run, capfd: Any) -> None:
     run("if t == 0:\n    fx.printf('{} {}', X[0], fx.Uint32(4000000000) + X[0])\n    fx.printf(r'\\x41 \\n {}%', t)",
-        x=np.full(64, 200, np.uint8), y=np.zeros(64, np.uint8))  # fmt: skip
+        x=np.full(64, 200, np.uint8), y=np.zeros(64, np.uint8))
     import flydsl.runtime
 
     getattr(flydsl.runtime, "synchronize", lambda: None)()

@@ -33,7 +33,7 @@ def _samples(dtype: str, seed: int) -> np.ndarray:
     info = np.iinfo(dtype)
     edges = [info.min, info.min + 1, -1 if info.min else info.max, 0, 1, 2, info.max - 1, info.max]
     values = [r.choice([r.choice(edges), r.randint(-9, 9) if info.min else r.randint(0, 9),
-                        r.randint(info.min, info.max)]) for _ in range(COUNT)]  # fmt: skip
+                        r.randint(info.min, info.max)]) for _ in range(COUNT)]
     return np.array(values, dtype)
 
 
@@ -98,7 +98,7 @@ def _cases(dtype: str, a: np.ndarray, b: np.ndarray, r: random.Random) -> list[_
     nonzero = b[b != 0] if dtype[0] == "f" else b
     for op in _operators_of(dtype):
         literal = r.choice([x for x in nonzero.tolist() if x == x and abs(x) < 1e300 and not (op in divides and x == 0)]
-                           + [3])  # fmt: skip
+                           + [3])
         static = np.full(COUNT, literal, a.dtype)
         shown = f"fx.{cls}({literal!r})"
         divisor = np.where(b == 0, np.array(1, b.dtype), b) if op in divides and dtype[0] != "f" else b
@@ -110,10 +110,10 @@ def _cases(dtype: str, a: np.ndarray, b: np.ndarray, r: random.Random) -> list[_
         if op in divides and dtype[0] not in "fu":
             for power in (4, -4, 7, -7, 1, -1):
                 cases.append(_Case(f"a {op} fx.{cls}({power})", _expected(op, a, np.full(COUNT, power, a.dtype)),
-                                   f"{dtype}: a {op} {power}"))  # fmt: skip
+                                   f"{dtype}: a {op} {power}"))
         elif dtype[0] == "f" and op in divides:
             cases.append(_Case(f"a {op} fx.{cls}(-0.5)", _expected(op, a, np.full(COUNT, -0.5, a.dtype)),
-                               f"{dtype}: a {op} -0.5"))  # fmt: skip
+                               f"{dtype}: a {op} -0.5"))
     with np.errstate(all="ignore"):
         cases.append(_Case("-a", -a, f"{dtype}: -a"))
         cases.append(_Case("abs(a)", abs(a), f"{dtype}: abs(a)"))
@@ -146,7 +146,7 @@ def _source(cases: list[_Case]) -> str:
     zero = "    d = (b == 0).select(type(b)(1), b)\n"
     return (f"@flyc.kernel\ndef k({parameters}):\n    t = fx.thread_idx.x\n    a = A[t]\n    b = B[t]\n{zero}"
             + "\n".join(lines) + f"\n\n@flyc.jit\ndef run({parameters}):\n    k({names}).launch(grid=1, block=64)\n"
-            )  # fmt: skip
+            )
 
 
 def _run(load: Callable[[str], Any], a: np.ndarray, b: np.ndarray, cases: list[_Case]) -> None:
@@ -175,7 +175,7 @@ def test_operators(dtype: str, load: Callable[[str], Any], device: None) -> None
 
 def test_floats_to_integers(load: Callable[[str], Any], device: None) -> None:
     values = [0.0, -0.0, 1.9, -1.9, -1.5, 127.5, 200.5, 255.9, 300.0, -129.0, 40000.7, -70000.2, 2.0**31, -(2.0**31),
-              3e9, -3e9, 5e9, 2.0**63, -(2.0**63), 1e19, 2.0**64, 1e30, -1e30]  # fmt: skip
+              3e9, -3e9, 5e9, 2.0**63, -(2.0**63), 1e19, 2.0**64, 1e30, -1e30]
     a = np.resize(np.array(values, np.float64), COUNT)
     cases = []
     for name, cls in INTEGERS.items():

@@ -106,7 +106,7 @@ class Bench:
     """Assembled programs of one architecture."""
 
     def __init__(self, sim: Sim, arch: str, programs: list[Program], tmp: str, wave: int | None = None,
-                 options: tuple[str, ...] = ()) -> None:  # fmt: skip
+                 options: tuple[str, ...] = ()) -> None:
         self.sim, self.arch = sim, arch
         self.wave = wave or (32 if arch.startswith("gfx12") else 64)
         self.programs = {p.name: p for p in programs}

@@ -14,7 +14,7 @@ import numpy as np
 BITS = {
     "f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "i8": 8, "iu8": 8,
     "fp6": 6, "bf6": 6, "fp4": 4, "f4": 4, "iu4": 4,
-}  # fmt: skip
+}
 
 
 def small_float(exponent: int, mantissa: int, bias: int, special: str) -> np.ndarray:

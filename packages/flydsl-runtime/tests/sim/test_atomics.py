@@ -110,13 +110,13 @@ def lines(op: Atomic, space: str, gfx12: bool) -> list[str]:
     give = "th:TH_ATOMIC_RETURN" if gfx12 else "sc0"
     if space == "global":
         return [f"global_atomic_{name} {out}, v1, {data}, s[6:7] {give}",
-                f"global_atomic_{name} v1, {data}, s[6:7] offset:1024"]  # fmt: skip
+                f"global_atomic_{name} v1, {data}, s[6:7] offset:1024"]
     if space == "flat":
         return [f"flat_atomic_{name} {out}, v[2:3], {data} {give}", f"flat_atomic_{name} v[2:3], {data} offset:1024"]
     copy = {"v8": "v20", "v[8:9]": "v[20:21]", "v[8:11]": "v[20:23]"}[data]
     zero = "null" if gfx12 else "0"
     return [f"buffer_atomic_{name} {copy}, v1, s[12:15], {zero} offen {give}",
-            f"buffer_atomic_{name} {data}, v1, s[12:15], {zero} offen offset:1024"]  # fmt: skip
+            f"buffer_atomic_{name} {data}, v1, s[12:15], {zero} offen offset:1024"]
 
 
 def kernel(pairs: list[list[str]], space: str, arch: str) -> str:

@@ -97,19 +97,19 @@ def cases(arch: str, rng: random.Random) -> list[tuple[Descriptor, Use]]:
     """Descriptors and instructions; those that would leave the memory are filtered by the caller."""
     gfx12 = arch.startswith("gfx12")
     uses = [Use(i, o, imm, s, w) for i, o in itertools.product((False, True), repeat=2)
-            for imm, s, w in ((0, 0, 1), (8, 12, 1), (16, 0, 2), (4, 4, 4))]  # fmt: skip
+            for imm, s, w in ((0, 0, 1), (8, 12, 1), (16, 0, 2), (4, 4, 4))]
     found = [(Descriptor(s, r), u) for s, r, u in itertools.product((0, 16, 48), (1 << 20, 20, 37, 64), uses)]
     if arch == "gfx1250":
         return found
     for swizzle in (1, 3) if gfx12 else (1,):
         for stride in (32, 64):
             found += [(Descriptor(stride, rng.choice([1 << 20, 12, 30]), swizzle, k), u)
-                      for k in range(3) for u in uses if u.words == 1 or swizzle == 3 and u.imm % 16 == 0]  # fmt: skip
+                      for k in range(3) for u in uses if u.words == 1 or swizzle == 3 and u.imm % 16 == 0]
     found += [(Descriptor(s, r, w, k, 1), u) for s, r, w, k in ((4, 1 << 20, 0, 0), (16, 40, 0, 0), (32, 1 << 20, 1, 1))
-              for u in uses if u.words == 1]  # fmt: skip
+              for u in uses if u.words == 1]
     if gfx12:
         found += [(Descriptor(s, r, 0, 0, 0, select), u) for s in (0, 16, 48) for r in (0, 20, 1 << 20)
-                  for select in (0, 1, 2, 3) for u in uses]  # fmt: skip
+                  for select in (0, 1, 2, 3) for u in uses]
     return found
 
 

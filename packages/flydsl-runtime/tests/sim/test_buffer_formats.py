@@ -17,7 +17,7 @@ from test_valu import invalid_lines
 CELL = 16  # bytes of a lane
 OLD = 20  # v20..v23: results, which begin as v8..v11
 GFX9_DATA = ["", "8", "16", "8_8", "32", "16_16", "10_11_11", "11_11_10", "10_10_10_2", "2_10_10_10", "8_8_8_8",
-             "32_32", "16_16_16_16", "32_32_32", "32_32_32_32"]  # fmt: skip
+             "32_32", "16_16_16_16", "32_32_32", "32_32_32_32"]
 GFX9_NUMBER = ["UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "", "FLOAT"]
 PACKED = ("10_11_11", "11_11_10", "10_10_10_2", "2_10_10_10")
 
@@ -78,7 +78,7 @@ def component(v: int, bits: int, number: str) -> int:
             return v
         return encode(decode(v, "f16") if bits == 16 else small_float(v, bits), "f32")
     value = {"UNORM": Fraction(v, (1 << bits) - 1), "USCALED": Fraction(v), "SSCALED": Fraction(signed),
-             "SNORM": max(Fraction(-1), Fraction(signed, (1 << bits - 1) - 1))}[number]  # fmt: skip
+             "SNORM": max(Fraction(-1), Fraction(signed, (1 << bits - 1) - 1))}[number]
     return encode(value, "f32")
 
 
@@ -116,7 +116,7 @@ def stored(form: Format, values: list[float | int]) -> int:
             v = encode(value, "f32" if b == 32 else "f16") >> (0 if b >= 16 else 15 - b)
         else:
             low, high, scale = {"UNORM": (0, 1, top), "SNORM": (-1, 1, half), "USCALED": (0, top, 1),
-                                "SSCALED": (-half - 1, half, 1)}[form.number]  # fmt: skip
+                                "SSCALED": (-half - 1, half, 1)}[form.number]
             v = round(max(Fraction(low), min(Fraction(high), Fraction(value))) * scale)
         raw |= (v & top) << at
         at += b
@@ -156,10 +156,10 @@ def sample(form: Format, verb: str, d16: str, rng: random.Random) -> list[float 
         return [rng.choice([0, 1, 3, 200, rng.getrandbits(16 if d16 else 32)]) for _ in range(4)]
     if form.number == "SINT":
         return [rng.choice([0, -1, -2, 100, rng.getrandbits(16 if d16 else 32) - (1 << (15 if d16 else 31))])
-                for _ in range(4)]  # fmt: skip
+                for _ in range(4)]
     if form.number == "FLOAT":
         return [rng.choice([0.0, 1.0, 0.25, 1.5, 96.0, 2.0**-14] + ([] if form.data in PACKED else [-3.5]))
-                for _ in range(4)]  # fmt: skip
+                for _ in range(4)]
     if "NORM" in form.number:
         return [rng.choice([0.0, 1.0, -1.0, 7.0, -9.0, rng.uniform(-1.2, 1.2)]) for _ in range(4)]
     return [float(rng.choice([0, 1, -1, 5, 127, 129, -128, -200, 2000, 511, -513])) for _ in range(4)]
@@ -180,7 +180,7 @@ def test_typed_buffers(sim, build_dir, arch):
         access = "tbuffer_load_format_x v0, off, s[0:3], null"
         lines = [f"{access} format:[BUF_FMT_{f.data}_{f.number}]" for f in formats(True)]
         done = subprocess.run([str(LLVM / "llvm-mc"), "-triple=amdgcn-amd-amdhsa", f"-mcpu={arch}", "-show-encoding"],
-                              input="\n".join(lines), capture_output=True, text=True, check=True)  # fmt: skip
+                              input="\n".join(lines), capture_output=True, text=True, check=True)
         for form, code in zip(formats(True), re.findall(r"encoding: \[(.*)\]", done.stdout), strict=True):
             word = int.from_bytes(bytes(int(b, 16) for b in code.split(",")), "little")
             codes[form] = word >> 55 & 127
@@ -195,7 +195,7 @@ def test_typed_buffers(sim, build_dir, arch):
         kind = ""
         if typed:
             kind = f" format:[BUF_FMT_{form.data}_{form.number}]" if gfx12 else (
-                f" format:[BUF_DATA_FORMAT_{form.data},BUF_NUM_FORMAT_{form.number}]")  # fmt: skip
+                f" format:[BUF_DATA_FORMAT_{form.data},BUF_NUM_FORMAT_{form.number}]")
         line = f"{name(gfx12, typed, verb, count, d16)} {data}, v1, s[12:15], {zero}{kind} offen offset:{CELL * 64}"
         lines.append(line)
         flags = select

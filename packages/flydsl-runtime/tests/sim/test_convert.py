@@ -15,7 +15,7 @@ FORMATS = {  # mantissa bits, smallest normal exponent, overflow result (None sa
     ("fp8", False): (3, -6, nan), ("bf8", False): (2, -14, inf), ("fp8", True): (3, -7, nan),
     ("bf8", True): (2, -15, nan), ("fp6", False): (3, 0, None), ("bf6", False): (2, -2, None),
     ("fp4", False): (1, 0, None), ("f16", False): (10, -14, inf), ("bf16", False): (7, -126, inf),
-}  # fmt: skip
+}
 LARGEST = {k: np.nanmax(np.where(np.isinf(v), 0, v)) for k, v in TABLES.items()}
 LARGEST["f16", False] = 65504.0
 LARGEST["bf16", False] = float(np.array([0x7F7F0000], np.uint32).view(np.float32)[0])
@@ -372,11 +372,11 @@ def test_register_halves(sim, build_dir: str, arch: str) -> None:
                     cases.append(
                         Conversion(f"v_cvt_f16_{f}", f, "f16", 1, mods=mods, source_shift=8 * byte, target_shift=shift,
                                    partial=True, halves=(h, ""))
-                    )  # fmt: skip
+                    )
                     cases.append(
                         Conversion(f"v_cvt_sr_{f}_f16", "f16", f, 1, stochastic=True, mods=mods, source_shift=shift,
                                    target_shift=8 * byte, partial=True, halves=("", h))
-                    )  # fmt: skip
+                    )
     bench = Bench(sim, arch, [program(c) for c in cases], build_dir, 32, ("-mattr=+real-true16",))
     rng = np.random.default_rng(12)
     for c in cases:

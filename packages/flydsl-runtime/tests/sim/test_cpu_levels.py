@@ -59,7 +59,7 @@ def test_levels_agree(sim, build_dir: str) -> None:
 
 #: Suites that together reach every source file of the executor.
 PORTABLE = ("test_packed.py", "test_dot.py", "test_atomics.py", "test_loads_stores.py", "test_lds_forms.py",
-            "test_compare.py", "test_register_indexing.py", "test_mixed.py")  # fmt: skip
+            "test_compare.py", "test_register_indexing.py", "test_mixed.py")
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="levels are those of x86-64")

@@ -42,7 +42,7 @@ def permutes() -> list[Case]:
             for bound in (0, 1):
 
                 def chosen(r: Regs, active: list[int], wave: int, pick: Callable, flags: tuple = (fetch, bound),
-                           cross: int = cross) -> None:  # fmt: skip
+                           cross: int = cross) -> None:
                     old = list(r[1])
                     for lane in active:
                         source = (lane & ~15 ^ cross) + pick(r, lane)
@@ -54,9 +54,9 @@ def permutes() -> list[Case]:
                 name = "v_permlanex16" if cross else "v_permlane16"
                 flags = f" op_sel:[{fetch},{bound}]"
                 found.append(Case(f"{name}_b32 v8, v9, s20, s21{flags}",
-                                  lambda r, a, w, f=chosen: f(r, a, w, lambda _, lane: select(lane))))  # fmt: skip
+                                  lambda r, a, w, f=chosen: f(r, a, w, lambda _, lane: select(lane))))
                 found.append(Case(f"{name}_var_b32 v8, v9, v10{flags}",
-                                  lambda r, a, w, f=chosen: f(r, a, w, lambda r, lane: r[2][lane] & 15)))  # fmt: skip
+                                  lambda r, a, w, f=chosen: f(r, a, w, lambda r, lane: r[2][lane] & 15)))
 
     def half(r: Regs, active: list[int], wave: int) -> None:
         old = list(r[1])
@@ -108,7 +108,7 @@ def counts() -> list[Case]:
             r[0][lane] = r[1][lane]
 
     found.append(Case("v_accvgpr_write_b32 a3, v9\n  s_nop 4\n  v_accvgpr_mov_b32 a4, a3\n  s_nop 4\n"
-                      "  v_accvgpr_read_b32 v14, a4\n  v_mov_b32 v8, v14", copy))  # fmt: skip
+                      "  v_accvgpr_read_b32 v14, a4\n  v_mov_b32 v8, v14", copy))
     for table in (0x00, 0x1B, 0x96, 0xE8, 0xCA, 0xFF):
 
         def logic(r: Regs, active: list[int], wave: int, table: int = table, keep: int = 0) -> None:
@@ -147,25 +147,25 @@ def accumulations() -> list[tuple[str, str, Callable[..., int]]]:
         constant = k << 32 if ty == "f64" else k
         found.append((f"v_fmac_{ty} D, A, B", ty, floating(fma, ty)))
         found.append((f"v_fmamk_{ty} D, A, {k:#x}, B", ty,
-                      lambda a, b, d, ty=ty, c=constant: floating(fma, ty)(a, c, b)))  # fmt: skip
+                      lambda a, b, d, ty=ty, c=constant: floating(fma, ty)(a, c, b)))
         found.append((f"v_fmaak_{ty} D, A, B, {k:#x}", ty,
-                      lambda a, b, d, ty=ty, c=constant: floating(fma, ty)(a, b, c)))  # fmt: skip
+                      lambda a, b, d, ty=ty, c=constant: floating(fma, ty)(a, b, c)))
         found.append((f"v_mac_{ty} D, A, B", ty, floating(separate(ty), ty)))
         found.append((f"v_madmk_{ty} D, A, {k:#x}, B", ty,
-                      lambda a, b, d, ty=ty, c=constant: floating(separate(ty), ty)(a, c, b)))  # fmt: skip
+                      lambda a, b, d, ty=ty, c=constant: floating(separate(ty), ty)(a, c, b)))
         found.append((f"v_madak_{ty} D, A, B, {k:#x}", ty,
-                      lambda a, b, d, ty=ty, c=constant: floating(separate(ty), ty)(a, b, c)))  # fmt: skip
+                      lambda a, b, d, ty=ty, c=constant: floating(separate(ty), ty)(a, b, c)))
 
     def packed(a: int, b: int, d: int) -> int:
         return pair(*(floating(fma, "f16")(*v) for v in zip(*(halves(x) for x in (a, b, d)), strict=True)))
 
     found.append(("v_pk_fmac_f16 D, A, B", "pk", packed))
     found.append(("v_dot2c_i32_i16 D, A, B", "u32", lambda a, b, d: sum(
-        x * y for x, y in zip(halves(a, True), halves(b, True), strict=True)) + d))  # fmt: skip
+        x * y for x, y in zip(halves(a, True), halves(b, True), strict=True)) + d))
     found.append(("v_dot4c_i32_i8 D, A, B", "u32", lambda a, b, d: sum(
-        sext(x, 8) * sext(y, 8) for x, y in zip(octets(a), octets(b), strict=True)) + d))  # fmt: skip
+        sext(x, 8) * sext(y, 8) for x, y in zip(octets(a), octets(b), strict=True)) + d))
     found.append(("v_dot8c_i32_i4 D, A, B", "u32", lambda a, b, d: sum(
-        sext(a >> k, 4) * sext(b >> k, 4) for k in range(0, 32, 4)) + d))  # fmt: skip
+        sext(a >> k, 4) * sext(b >> k, 4) for k in range(0, 32, 4)) + d))
     return found
 
 

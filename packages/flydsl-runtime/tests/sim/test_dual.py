@@ -86,7 +86,7 @@ def test_dual_operations(sim, build_dir, arch):
         floats = rng.random() < 0.8
         for row in rows[:14] if floats else []:
             row[:] = [rng.choice([0, 0x80000000, 0x7F800000, 0x7FC00000, 1]) if rng.random() < 0.2 else near_one(rng)
-                      for _ in row]  # fmt: skip
+                      for _ in row]
         signalling = (rows & 0x7FC00000 == 0x7F800000) & (rows & 0x3FFFFF != 0)
         rows[signalling] |= 0x400000
         got = bench.run(f"d{n}", rows).tolist()

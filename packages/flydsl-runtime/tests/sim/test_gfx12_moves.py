@@ -74,7 +74,7 @@ def cases() -> list[Case]:
         out = f"v[{OLD}:{OLD + words - 1}]" if words > 1 else f"v{OLD}"
         found += [Case(f"{kind}_{name} {out}, {place} offset:8", plain) for kind, place in (
             ("cluster_load", "v[2:3], off"), ("cluster_load", "v1, s[6:7]"), ("global_load_monitor", "v[2:3], off"),
-            ("flat_load_monitor", "v[2:3]"))]  # fmt: skip
+            ("flat_load_monitor", "v[2:3]"))]
 
     def load_block(m: Machine) -> None:
         for lane in m.active:
@@ -91,7 +91,7 @@ def cases() -> list[Case]:
     block = f"v[{OLD}:{OLD + COUNT - 1}]"
     found += [Case(f"global_load_block {block}, v[2:3], off", load_block),
               Case(f"global_load_block {block}, v1, s[6:7]", load_block),
-              Case(f"global_store_block v[2:3], {block}, off", store_block)]  # fmt: skip
+              Case(f"global_store_block v[2:3], {block}, off", store_block)]
     for at in (0, 12):
 
         def load_tid(m: Machine, at: int = at) -> None:
@@ -150,7 +150,7 @@ def test_moves(sim, build_dir, arch):
             code += f"  ds_load_b128 v[8:11], v4 offset:{512 * k}\n{wait}"
             code += f"  global_store_b128 v4, v[8:11], s[6:7] offset:{CELL * 32 + 512 * k}\n"
         code += "".join(f"  global_store_b32 v0, v{OLD + k}, s[6:7] offset:{CELL * 32 + 2048 + 128 * k}\n"
-                        for k in range(COUNT))  # fmt: skip
+                        for k in range(COUNT))
         code += f"{wait}  s_add_co_u32 s6, s6, {CELL * 32 + 2048 + 4096}\n  s_add_co_ci_u32 s7, s7, 0\n"
     text = module_text(arch, [Program("moves", code, 0, 2, 0)], 32)
     text = text.replace(".group_segment_fixed_size: 0", f".group_segment_fixed_size: {LDS}")
@@ -165,7 +165,7 @@ def test_moves(sim, build_dir, arch):
         m = Machine(bytearray(before[n, : CELL * 32].tobytes()),
                     bytearray(before[n, CELL * 32 : CELL * 32 + 2048].tobytes()),
                     [[1000 * k + lane for lane in range(32)] for k in range(COUNT)],
-                    [k for k in range(32) if mask >> k & 1])  # fmt: skip
+                    [k for k in range(32) if mask >> k & 1])
         case.effect(m)
         regs = out[n, CELL * 32 + 2048 :].view(np.uint32).reshape(COUNT, 32)
         np.testing.assert_array_equal(regs, np.array(m.regs, np.uint32), err_msg=case.text)

@@ -73,7 +73,7 @@ def pairs(gfx12: bool) -> list[Case]:
                 first, second = o0 * size * far, o1 * size * far
                 bits, tail = 8 * size, ("_stride64" if gfx12 else "st64") if far > 1 else ""
                 ld, st, xchg = ("load_2addr", "store_2addr", "storexchg_2addr") if gfx12 else (
-                    "read2", "write2", "wrxchg2")  # fmt: skip
+                    "read2", "write2", "wrxchg2")
                 offsets = f"offset0:{o0} offset1:{o1}"
 
                 def load(w: Wave, size: int = size, at: tuple = (first, second)) -> None:
@@ -223,7 +223,7 @@ def lane_exchange(gfx12: bool) -> list[Case]:
     for keep, put, flip in ((0x1F, 0, 0x10), (0x18, 3, 0), (0x1F, 0, 7), (0x1E, 1, 5), (0x0B, 4, 9)):
         code = keep | put << 5 | flip << 10
         found.append(Case(f"ds_swizzle_b32 v20, v8 offset:{code:#x}",
-                          swizzle(lambda n, k=keep, p=put, f=flip: (n & k | p) ^ f)))  # fmt: skip
+                          swizzle(lambda n, k=keep, p=put, f=flip: (n & k | p) ^ f)))
     for quad in ((1, 0, 3, 2), (2, 2, 0, 1), (3, 3, 3, 3)):
         code = 0x8000 | sum(q << 2 * k for k, q in enumerate(quad))
         found.append(Case(f"ds_swizzle_b32 v20, v8 offset:{code:#x}", swizzle(lambda n, q=quad: n & ~3 | q[n & 3])))
@@ -278,7 +278,7 @@ def test_lds_forms(sim, build_dir, arch):
     steps, wait = SIZE // (16 * wave), wait_all(arch)
     code = f"  s_mov_b32 m0, {BASE}\n  v_lshlrev_b32 v4, 2, v0\n  v_lshlrev_b32 v5, 2, v0\n"
     code += "".join(f"  v_add_nc_u32 v{30 + k}, v4, {16 * wave * k}\n".replace("_nc", "_nc" if gfx12 else "").replace(
-        f"v4, {16 * wave * k}", f"{16 * wave * k}, v4") for k in range(steps))  # fmt: skip
+        f"v4, {16 * wave * k}", f"{16 * wave * k}, v4") for k in range(steps))
     for case, mask in chosen:
         for k in range(steps):
             code += f"  global_load_{four} v[24:27], v{30 + k}, s[6:7]\n{wait}  ds_{ds[0]}_b128 v{30 + k}, v[24:27]\n"

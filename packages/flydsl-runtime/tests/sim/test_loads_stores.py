@@ -36,13 +36,13 @@ def vector_moves(gfx12: bool) -> list[tuple[str, Move]]:
         "load_short_d16|load_d16_b16": (2, False, 0), "load_short_d16_hi|load_d16_hi_b16": (2, False, 1),
         "load_dword|load_b32": (4, False, -1), "load_dwordx2|load_b64": (8, False, -1),
         "load_dwordx3|load_b96": (12, False, -1), "load_dwordx4|load_b128": (16, False, -1),
-    }  # fmt: skip
+    }
     stores = {
         "store_byte|store_b8": (1, -1), "store_byte_d16_hi|store_d16_hi_b8": (1, 1),
         "store_short|store_b16": (2, -1), "store_short_d16_hi|store_d16_hi_b16": (2, 1),
         "store_dword|store_b32": (4, -1), "store_dwordx2|store_b64": (8, -1),
         "store_dwordx3|store_b96": (12, -1), "store_dwordx4|store_b128": (16, -1),
-    }  # fmt: skip
+    }
     found = [(n.split("|")[gfx12], Move("", b, True, s, h)) for n, (b, s, h) in loads.items()]
     return found + [(n.split("|")[gfx12], Move("", b, False, False, h)) for n, (b, h) in stores.items()]
 
@@ -88,7 +88,7 @@ def moves(arch: str, space: str, rng: random.Random) -> list[tuple[Move, int]]:
                 at = unit * m.bytes
                 data = reg if m.load else f"{registers(8, m.bytes)}, {registers(8 + m.bytes // 4, m.bytes)}"
                 text = f"ds_{name} {data}, v1 offset0:{unit} offset1:{unit + 1}" if m.load else (
-                    f"ds_{name} v1, {data} offset0:{unit} offset1:{unit + 1}")  # fmt: skip
+                    f"ds_{name} v1, {data} offset0:{unit} offset1:{unit + 1}")
             elif space == "ds":
                 text = f"ds_{name} {reg}, v1 offset:{at}" if m.load else f"ds_{name} v1, {reg} offset:{at}"
             elif space == "buffer":
@@ -96,7 +96,7 @@ def moves(arch: str, space: str, rng: random.Random) -> list[tuple[Move, int]]:
             else:
                 place, base = ("v1", ", s[6:7]") if space == "global" else ("v[2:3]", "")
                 text = f"{space}_{name} {reg}, {place}{base} offset:{at}" if m.load else (
-                    f"{space}_{name} {place}, {reg}{base} offset:{at}")  # fmt: skip
+                    f"{space}_{name} {place}, {reg}{base} offset:{at}")
             found.append((Move(text, m.bytes, m.load, m.signed, m.half, m.second), at))
     return found
 

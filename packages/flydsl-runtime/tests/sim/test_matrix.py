@@ -68,7 +68,7 @@ class Case:
     """An instruction with operands in registers, as assembly and as operand data."""
 
     def __init__(self, arch: str, name: str, wave: int, tag: str = "", fmts: tuple[str, str] | None = None,
-                 mods: str = "", agpr: bool = False, constant: str = "", key: int = 0) -> None:  # fmt: skip
+                 mods: str = "", agpr: bool = False, constant: str = "", key: int = 0) -> None:
         self.arch, self.wave, self.mods, self.constant, self.key = arch, wave, mods, constant, key
         self.shape = s = parse(name)
         self.a, self.b = fmts or (s.a, s.b)
@@ -207,7 +207,7 @@ def to_rows(case: Case, data: dict[str, np.ndarray], scale_select: tuple[int, in
 
 
 def reference(case: Case, data: dict[str, np.ndarray], signs: tuple[bool, bool] = (True, True),
-              edit=lambda a, b, c: (a, b, c)) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+              edit=lambda a, b, c: (a, b, c)) -> tuple[np.ndarray, np.ndarray]:
     """D and the sum of absolute products, (blocks, M, N); integers stay integers."""
     s = case.shape
     fnuz = case.arch == "gfx942"

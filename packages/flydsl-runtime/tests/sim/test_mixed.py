@@ -70,7 +70,7 @@ def test_output_multipliers(sim, build_dir, arch):
     """mul:2, mul:4 and div:2 where denormals are flushed, with and without clamp."""
     forms = {"mul:2": 2.0, "mul:4": 4.0, "div:2": 0.5}
     programs = [Program(f"o{k}", f"  v_add_f32 v2, v8, v9 {form}\n  v_add_f32 v3, v8, v9 clamp {form}\n", 2, 2, 2)
-                for k, form in enumerate(forms)]  # fmt: skip
+                for k, form in enumerate(forms)]
     bench = Bench(sim, arch, programs, build_dir)
     rows = np.random.default_rng(1).uniform(-1, 1, (2, bench.wave)).astype(np.float32)
     for k, factor in enumerate(forms.values()):

@@ -16,7 +16,7 @@ def corners(ty: str) -> list[int]:
     e, m = FLOATS[ty]
     sign, top, one = 1 << (e + m), ((1 << e) - 1) << m, ((1 << (e - 1)) - 1) << m
     return [0, sign, one, sign | one + (1 << m), top, sign | top, top | 1 << (m - 1) | 5, sign | top | 1 << (m - 1),
-            top | 3, sign | top | 9]  # fmt: skip
+            top | 3, sign | top | 9]
 
 
 def quiet(bits: int, ty: str) -> int:
@@ -118,7 +118,7 @@ def test_clamp_of_nans(sim, build_dir, arch, dx10):
         pytest.skip("gfx12 always clamps NaN to 0")
     mode = "" if gfx12 else f"  s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 1), {dx10}\n"
     ops = {"f32": "v_add_f32 v2, v8, v9 clamp", "f16": "v_add_f16 v2, v8, v9 clamp",
-           "f64": "v_mul_f64 v[2:3], v[8:9], 1.0 clamp", "pk": "v_pk_add_f16 v2, v8, v9 clamp"}  # fmt: skip
+           "f64": "v_mul_f64 v[2:3], v[8:9], 1.0 clamp", "pk": "v_pk_add_f16 v2, v8, v9 clamp"}
     programs = [Program(t, f"  v_mov_b32 v3, 0\n{mode}  {o}\n", 2, 2, 2) for t, o in ops.items()]
     bench = Bench(sim, arch, programs, build_dir)
     values = [np.nan, 0.25, -1.0, 3.0, np.inf, -np.inf, 0.0, 1.0]

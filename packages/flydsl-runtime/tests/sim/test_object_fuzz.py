@@ -154,7 +154,7 @@ def test_host_memory_is_out_of_reach_of_plain_programs(sim, build_dir, monkeypat
     ("gfx942", "  s_mov_b32 s2, 200\n  s_set_gpr_idx_on s2, gpr_idx(SRC0)\n  v_mov_b32 v1, v60", "index.* reaches v"),
     ("gfx1250", "  s_mov_b32 m0, 63\n  s_barrier_join m0\n  s_barrier_leave", "barrier id 63 does not exist"),
     ("gfx1250", "  s_mov_b32 m0, 40\n  s_barrier_signal m0", "barrier id 40 does not exist"),
-])  # fmt: skip
+])
 def test_numbers_that_no_register_or_barrier_has(sim, build_dir, arch, code, match):
     sim.set_arch(arch)
     image = assemble(seeds.kernel(arch, "k", code) + seeds.metadata(arch, ["k"]), arch, build_dir)

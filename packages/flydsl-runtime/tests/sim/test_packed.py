@@ -37,7 +37,7 @@ FLOAT_OPS = {"add": (2, add), "mul": (2, mul), "fma": (3, fma), "min": (2, lowes
              "min3_num": (3, lambda a, b, c: lowest(lowest(a, b), c)),
              "max3_num": (3, lambda a, b, c: highest(highest(a, b), c)),
              "minimum3": (3, lambda a, b, c: minimum(minimum(a, b), c)),
-             "maximum3": (3, lambda a, b, c: maximum(maximum(a, b), c))}  # fmt: skip
+             "maximum3": (3, lambda a, b, c: maximum(maximum(a, b), c))}
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
@@ -86,7 +86,7 @@ def test_packed_floats(sim, build_dir, arch):
 def test_dot_products_of_16_bit_integers(sim, build_dir, arch):
     """v_dot2_{i32_i16,u32_u16} wrap without the clamp bit."""
     programs = [Program(f"dot{s}", f"  v_dot2_{t} v2, v8, v9, v10\n", 3, 2, 1)
-                for s, t in ((0, "u32_u16"), (1, "i32_i16"))]  # fmt: skip
+                for s, t in ((0, "u32_u16"), (1, "i32_i16"))]
     bench = Bench(sim, arch, programs, build_dir)
     rows = np.random.default_rng(3).integers(0, 2**32, (3, 64), np.uint32)
     for signed in (0, 1):

@@ -190,7 +190,7 @@ def pressures(arch: str) -> list[tuple[int, int, int]]:
     """25 kernels as (VGPRs, LDS bytes, work-items): at the steps of the tables and at random."""
     rng = random.Random(arch)
     cases = [(5, 16, 64), (60, 16, 256), (70, 16, 256), (127, 16, 256), (200, 16, 256), (250, 16, 256),
-             (20, 16384, 256), (20, 32768, 256), (20, 65536, 256)]  # fmt: skip
+             (20, 16384, 256), (20, 32768, 256), (20, 65536, 256)]
     while len(cases) < 25:
         group = rng.choice([64, 128, 256, 512])
         lds = rng.choice([16, 0]) or rng.randrange(64, rng.choice([16384, 65536]), 16)

@@ -119,7 +119,7 @@ def wait_clocks(sim, build_dir, arch, operation, wait):
     ("s_wait_loadcnt_dscnt 0x0", "  global_load_b32 v20, v0, s[4:5] offset:1024"),
     ("s_wait_storecnt_dscnt 0x0", "  ds_load_b32 v20, v9"),
     ("s_wait_idle", "  ds_load_b32 v20, v9"),
-])  # fmt: skip
+])
 def test_each_wait_of_gfx12_waits_for_its_operations(sim, build_dir, arch, wait, operation):
     assert wait_clocks(sim, build_dir, arch, operation, wait) >= 20
     if wait not in ("s_wait_idle",):
@@ -251,7 +251,7 @@ def test_estimate_of_one_loop(sim, build_dir):
     def estimate(start: int, end: int) -> int:
         places = ctypes.c_uint64(start), ctypes.c_uint64(end)
         return sim.lib.flysimLoopEstimate(image, ctypes.c_size_t(len(image)), *places, ctypes.c_uint(50),
-                                          ctypes.byref(result))  # fmt: skip
+                                          ctypes.byref(result))
 
     assert estimate(first, last) == 0
     got = json.loads(result.value)
@@ -298,7 +298,7 @@ def test_floating_point_operations_of_lanes(sim, build_dir):
 def test_a_result_is_forwarded_to_whichever_operation_adds_to_it(sim, build_dir, arch):
     """C from the previous D costs nothing, also when the sum goes to other registers; part of it has to wait."""
     chain = ["  v_mfma_f32_16x16x16_f16 v[32:35], v[8:9], v[10:11], v[36:39]",
-             "  v_mfma_f32_16x16x16_f16 v[36:39], v[8:9], v[10:11], v[32:35]"]  # fmt: skip
+             "  v_mfma_f32_16x16x16_f16 v[36:39], v[8:9], v[10:11], v[32:35]"]
     shifted = [chain[0], "  v_mfma_f32_16x16x16_f16 v[36:39], v[8:9], v[10:11], v[34:37]"]
     programs = [Program(name, "\n".join(body * 150), 4, 2, 1) for name, body in (("c", chain), ("s", shifted))]
     bench = Bench(sim, arch, programs, build_dir)

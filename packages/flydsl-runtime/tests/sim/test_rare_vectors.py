@@ -51,7 +51,7 @@ def saturated(low: int, high: int) -> Callable[[list[int], int, int], list[int]]
 
     def value(r: list[int], _lane: int, _wave: int) -> list[int]:
         return [sum((max(low, min(high, sext(r[0] >> 8 * k, 8) if low else r[0] >> 8 * k & 255)) & 15) << 4 * k
-                    for k in range(4))]  # fmt: skip
+                    for k in range(4))]
 
     return value
 
@@ -79,10 +79,10 @@ def cases() -> list[Case]:
         Case("v_permlane_idx_gen_b32 v16, v8, s20", lambda r, lane, w: [lane // 8 * 8 + r[0] % 8]),
     ]
     shuffles = {"bcast": lambda i, k: k % 8, "up": lambda i, k: i - k if k <= i else i,
-                "down": lambda i, k: i + k if i + k < 8 else i, "xor": lambda i, k: i ^ k}  # fmt: skip
+                "down": lambda i, k: i + k if i + k < 8 else i, "xor": lambda i, k: i ^ k}
     for name, f in shuffles.items():  # groups of s20 = 8 lanes, by s21 = 3
         found.append(Case(f"v_permlane_{name}_b32 v16, v8, s21, s20",
-                          lambda r, lane, w, f=f: [r[lane // 8 * 8 + f(lane % 8, 3)][0]], True))  # fmt: skip
+                          lambda r, lane, w, f=f: [r[lane // 8 * 8 + f(lane % 8, 3)][0]], True))
     return found
 
 

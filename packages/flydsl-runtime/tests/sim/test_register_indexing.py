@@ -40,7 +40,7 @@ def test_relative_moves(sim, build_dir, arch):
     permutes = ["none", "quad_perm:[2,0,3,1] row_mask:0x3 bank_mask:0xf", "row_shl:3 row_mask:0x3 bank_mask:0xb",
                 "row_shr:5 row_mask:0x2 bank_mask:0xf bound_ctrl:1", "row_ror:7 row_mask:0x3 bank_mask:0xf fi:1",
                 "row_share:9 row_mask:0x3 bank_mask:0xe", "row_xmask:5 row_mask:0x1 bank_mask:0xf",
-                "dpp8:[7,1,0,5,2,6,3,4]", "dpp8:[3,3,0,1,7,7,5,4] fi:1"]  # fmt: skip
+                "dpp8:[7,1,0,5,2,6,3,4]", "dpp8:[3,3,0,1,7,7,5,4] fi:1"]
     cases = []
     for name in ("v_movrels_b32", "v_movreld_b32", "v_movrelsd_b32", "v_movrelsd_2_b32", "v_swaprel_b32"):
         for dpp in permutes if name != "v_swaprel_b32" else ["none"]:
@@ -49,7 +49,7 @@ def test_relative_moves(sim, build_dir, arch):
             first, second = rng.sample(range(4), 2)
             source = first + (near if name != "v_movreld_b32" else 0)
             dest = second + (0 if name == "v_movrels_b32" else far if m0 >> 16 else 0 if "_2_" in name or "swap" in name
-                             else near)  # fmt: skip
+                             else near)
             suffix = "" if dpp == "none" else "_dpp"
             text = f"{name}{suffix} v{FIRST + second}, v{FIRST + first} {'' if dpp == 'none' else dpp}"
             cases.append((text, m0, source, dest, dpp, "swap" in name))
@@ -82,9 +82,9 @@ def test_index_mode(sim, build_dir, arch):
         "cleared": ("  s_set_gpr_idx_on s20, gpr_idx(DST)\n"
                     "  s_setreg_imm32_b32 hwreg(HW_REG_MODE, 27, 1), 0\n" + add, (0, 1, 2)),
         "set": ("  s_mov_b32 m0, 0x1003\n  s_setreg_imm32_b32 hwreg(HW_REG_MODE, 27, 1), 1\n" + add, (0, 4, 2)),
-    }  # fmt: skip
+    }
     programs = [Program(f"index_{n}", f"  s_mov_b32 s20, 2\n  s_mov_b32 s21, 3\n{code}  s_set_gpr_idx_off\n", 8, 8, 8)
-                for n, (code, _) in cases.items()]  # fmt: skip
+                for n, (code, _) in cases.items()]
     bench = Bench(sim, arch, programs, build_dir)
     rows = np.random.default_rng(7).integers(0, 2**32, (8, 64), np.uint32)
     for name, (_, (d, a, b)) in cases.items():
@@ -99,7 +99,7 @@ def test_scalar_relative_moves(sim, build_dir, arch):
     cases = {"movrels_b32": ("s_movrels_b32 s32, s40", 3, {32: 43}),
              "movrels_b64": ("s_movrels_b64 s[32:33], s[40:41]", 2, {32: 42, 33: 43}),
              "movreld_b32": ("s_movreld_b32 s32, s40", 5, {37: 40}),
-             "movreld_b64": ("s_movreld_b64 s[32:33], s[40:41]", 4, {36: 40, 37: 41})}  # fmt: skip
+             "movreld_b64": ("s_movreld_b64 s[32:33], s[40:41]", 4, {36: 40, 37: 41})}
     if arch.startswith("gfx12"):
         cases["movrelsd_2_b32"] = ("s_movrelsd_2_b32 s32, s40", 6 << 16 | 1, {38: 41})
     programs = []
@@ -132,7 +132,7 @@ def test_high_registers_through_mode(sim, build_dir):
         Program("read", f"{setup}  s_set_vgpr_msb {by_instruction:#x}\n"
                 "  s_getreg_b32 s20, hwreg(HW_REG_WAVE_MODE, 12, 8)\n  s_set_vgpr_msb 0\n"
                 "  v_mov_b32 v12, s20\n", 4, 12, 1),
-    ]  # fmt: skip
+    ]
     bench = Bench(sim, "gfx1250", programs, build_dir)
     rows = np.random.default_rng(9).integers(0, 2**32, (4, 32), np.uint32)
     expected = rows[1] + rows[2] + rows[3]

@@ -104,7 +104,7 @@ def integers() -> None:
         for name, f in {"and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y,
                         "andn2": lambda x, y: x & ~y, "and_not1": lambda x, y: x & ~y, "orn2": lambda x, y: x | ~y,
                         "or_not1": lambda x, y: x | ~y, "nand": lambda x, y: ~(x & y), "nor": lambda x, y: ~(x | y),
-                        "xnor": lambda x, y: ~(x ^ y)}.items():  # fmt: skip
+                        "xnor": lambda x, y: ~(x ^ y)}.items():
             op(f"s_{name}_b{w}", f"{b} {b} {b}", masked(f, w), nonzero)
         op(f"s_not_b{w}", f"{b} {b}", masked(lambda x: ~x, w), nonzero)
         op(f"s_lshl_b{w}", f"{b} {b} u32", masked(lambda x, n, w=w: x << (n & (w - 1)), w), nonzero)
@@ -138,17 +138,17 @@ def integers() -> None:
     for k, (x, y) in {"ll": (0, 0), "lh": (0, 16), "hh": (16, 16), "hl": (16, 0)}.items():
         op(f"s_pack_{k}_b32_b16", "u32 u32 u32", lambda a, b, x=x, y=y: (a >> x & 0xFFFF) | (b >> y & 0xFFFF) << 16)
     tests = {"eq": lambda a, b: a == b, "lg": lambda a, b: a != b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-             "lt": lambda a, b: a < b, "le": lambda a, b: a <= b}  # fmt: skip
+             "lt": lambda a, b: a < b, "le": lambda a, b: a <= b}
     for name, f in tests.items():
         for t in ("i32", "u32", "u64"):
             op(f"s_cmp_{name}_{t}", f"- {t} {t}", lambda a, b: 0, lambda r, a, b, f=f: int(f(a, b)))
         for t in ("f32", "f16"):
             op(f"s_cmp_{name}_{t}", f"- {t} {t}", lambda a, b: 0,
-               lambda r, a, b, f=f, n=name: int(a == a and b == b and f(a, b)))  # fmt: skip
+               lambda r, a, b, f=f, n=name: int(a == a and b == b and f(a, b)))
             negated = {"eq": "nlg", "lg": "neq", "gt": "ngt", "ge": "nge", "lt": "nlt", "le": "nle"}[name]
             g = tests["lg"] if name == "eq" else tests["eq"] if name == "lg" else f
             op(f"s_cmp_{negated}_{t}", f"- {t} {t}", lambda a, b: 0,
-               lambda r, a, b, f=g: int(a != a or b != b or not f(a, b)))  # fmt: skip
+               lambda r, a, b, f=g: int(a != a or b != b or not f(a, b)))
 
 
 def floats() -> None:
@@ -261,7 +261,7 @@ def test_scalar_instructions(sim, build_dir, arch):
                 same = is_nan(got[0], scalar.dst) if nan else got[:2] == [low, high]
                 if not same or got[2] != scc:
                     failures.append(f"{text}: {[hex(v) for v in rows[:, lane].tolist()]} gives {got[1]:#x}:{got[0]:#x} "
-                                    f"scc {got[2]}, expected {high:#x}:{low:#x} scc {scc}")  # fmt: skip
+                                    f"scc {got[2]}, expected {high:#x}:{low:#x} scc {scc}")
                     break
             else:
                 continue

@@ -34,7 +34,7 @@ def masks(bits: int) -> dict[str, tuple[Effect, str]]:
     combine = {"and": lambda s, e: s & e, "or": lambda s, e: s | e, "xor": lambda s, e: s ^ e,
                "nand": lambda s, e: ~(s & e), "nor": lambda s, e: ~(s | e), "xnor": lambda s, e: ~(s ^ e),
                "andn1|and_not0": lambda s, e: ~s & e, "andn2|and_not1": lambda s, e: s & ~e,
-               "orn1|or_not0": lambda s, e: ~s | e, "orn2|or_not1": lambda s, e: s | ~e}  # fmt: skip
+               "orn1|or_not0": lambda s, e: ~s | e, "orn2|or_not1": lambda s, e: s | ~e}
     found = {}
     for names, f in combine.items():
         for name in names.split("|"):
@@ -60,7 +60,7 @@ def immediates(rng: random.Random) -> list[tuple[str, Effect]]:
     """Operations of s32 with a constant of 16 bits."""
     found = []
     order = {"eq": lambda a, b: a == b, "lg": lambda a, b: a != b, "lt": lambda a, b: a < b,
-             "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b}  # fmt: skip
+             "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b}
     for k in (0, 5, -1, -32768, 32767, rng.randrange(-32768, 32768)):
         for name, f in order.items():
 
@@ -179,7 +179,7 @@ end:
     for k, (setup, taken) in enumerate([
         ("s_cmp_eq_u32 s40, s40", ["scc1"]), ("s_cmp_lg_u32 s40, s40", ["scc0"]),
         (f"{every} {vcc}, 0", ["vccz"]), (f"{every} {vcc}, 4", ["vccnz"]),
-        (f"{every} {exec_}, 0", ["execz"]), (f"{every} {exec_}, 4", ["execnz"])]):  # fmt: skip
+        (f"{every} {exec_}, 0", ["execz"]), (f"{every} {exec_}, 4", ["execnz"])]):
         for name in ("scc0", "scc1", "vccz", "vccnz", "execz", "execnz"):
             if name.rstrip("01nz") != taken[0].rstrip("01nz"):
                 continue
@@ -215,7 +215,7 @@ def test_mode_and_status(sim, build_dir, arch):
                                    ("s_mov_b64 vcc, 0", f"hwreg({status}, 10, 1)", 1),
                                    ("s_mov_b64 vcc, 8", f"hwreg({status}, 10, 1)", 0),
                                    ("s_mov_b64 exec, 0", f"hwreg({status}, 9, 1)", 1),
-                                   ("s_mov_b64 exec, 8", f"hwreg({status}, 9, 1)", 0)]:  # fmt: skip
+                                   ("s_mov_b64 exec, 8", f"hwreg({status}, 9, 1)", 0)]:
         code += f"  {setup}\n  s_getreg_b32 s32, {field}\n  s_mov_b64 exec, -1\n  v_writelane_b32 v2, s32, {at}\n"
         want.append(expected)
         at += 1

@@ -36,7 +36,7 @@ def places(words: int) -> list[tuple[str, int, bool]]:
         ("s[8:9], s21 offset:0x8", 120, False), ("s[6:7], s21", 48, False), ("s[12:15], 0x18", 24, True),
         ("s[12:15], s21", 48, True), ("s[12:15], s21 offset:0x20", 80, True),
         ("s[12:15], 0xc0", 192, True), ("s[12:15], 0xe0", 224, True),
-    ]  # fmt: skip
+    ]
 
 
 def moves(name: str, words: int, at: int, bounded: bool, store: bool) -> Callable[[bytearray, Words], None]:
@@ -99,7 +99,7 @@ def cases() -> list[Case]:
                 text = f"s_{'buffer_' if bounded else ''}atomic_{op.vmem9} {data}, {place}{' glc' * give}"
                 found.append(Case(text, atomic(op.value, op.ty, op.compare, at, bounded, give)))
     for text in ("s_dcache_wb", "s_dcache_inv", "s_dcache_wb_vol", "s_dcache_inv_vol", "s_icache_inv",
-                 "s_atc_probe 0, s[6:7], 0x10", "s_atc_probe_buffer 0, s[12:15], 0x10"):  # fmt: skip
+                 "s_atc_probe 0, s[6:7], 0x10", "s_atc_probe_buffer 0, s[12:15], 0x10"):
         found.append(Case(text, lambda memory, regs: None))
     return found
 
@@ -111,7 +111,7 @@ def test_scalar_stores_and_atomics(sim, build_dir, arch):
     assert not invalid_lines(arch, [c.text for c in chosen])
     rng = random.Random(arch)
     regs = [[rng.choice([0, 1, 5, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, rng.getrandbits(32)]) for _ in range(8)]
-            for _ in chosen]  # fmt: skip
+            for _ in chosen]
     data = np.array(regs, np.uint32)
     out = np.random.default_rng(3).integers(0, 256, (len(chosen), BLOCK), np.uint8)
     corners = np.array([0, 1, 5, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF], np.uint32)
@@ -150,7 +150,7 @@ def test_clocks_advance(sim, build_dir, arch):
         [("  s_getreg_b32 {}, hwreg(HW_REG_SHADER_CYCLES_LO)\n  s_getreg_b32 {}, hwreg(HW_REG_SHADER_CYCLES_HI)\n", 1),
          ("  s_sendmsg_rtn_b64 s[{0}:{1}], sendmsg(MSG_RTN_GET_REALTIME)\n", 0)]
         if gfx12 else [("  s_memtime s[{0}:{1}]\n", 0), ("  s_memrealtime s[{0}:{1}]\n", 0)]
-    )  # fmt: skip
+    )
     wait = "  s_wait_kmcnt 0x0\n" if gfx12 else "  s_waitcnt lgkmcnt(0)\n"
 
     def clock(n: int, at: int) -> str:

@@ -259,13 +259,13 @@ def integers() -> None:
     op("v_sad_u8", "u32 u32 u32 u32", lambda a, b, c: sad(a, b) + c)
     op("v_sad_hi_u8", "u32 u32 u32 u32", lambda a, b, c: (sad(a, b) << 16) + c)
     op("v_sad_u16", "u32 u32 u32 u32",
-       lambda a, b, c: sum(abs(x - y) for x, y in zip(halves(a), halves(b), strict=True)) + c)  # fmt: skip
+       lambda a, b, c: sum(abs(x - y) for x, y in zip(halves(a), halves(b), strict=True)) + c)
     op("v_sad_u32", "u32 u32 u32 u32", lambda a, b, c: abs(a - b) + c)
     # The sum saturates without a clamp bit: LLVM makes these of saturating additions and of no others.
     for t in ("u32", "i32"):
         for name, pick in (("min", min), ("max", max)):
             op(f"v_add_{name}_{t}", f"{t} {t} {t} {t}",
-               lambda a, b, c, t=t, pick=pick: pick(saturated(a + b, t), c))  # fmt: skip
+               lambda a, b, c, t=t, pick=pick: pick(saturated(a + b, t), c))
     for t in ("u32", "i32", "u16", "i16", "u64", "i64"):
         op(f"v_min_{t}", f"{t} {t} {t}", min)
         op(f"v_max_{t}", f"{t} {t} {t}", max)
@@ -289,7 +289,7 @@ def short_integers() -> None:
         op(f"v_pk_min_{t}", "u32 u32 u32", each(min, s))
         for name, pick in (("min", min), ("max", max)):
             op(f"v_pk_add_{name}_{t}", "u32 u32 u32 u32",
-               each(lambda a, b, c, t=t, pick=pick: pick(saturated(a + b, t), c), s))  # fmt: skip
+               each(lambda a, b, c, t=t, pick=pick: pick(saturated(a + b, t), c), s))
         op(f"v_pk_max_{t}", "u32 u32 u32", each(max, s))
     op("v_subrev_u16", "u16 u16 u16", lambda a, b: b - a, saturates=True)
     op("v_mul_lo_u16", "u16 u16 u16", lambda a, b: a * b)
@@ -362,7 +362,7 @@ def conversions() -> None:
     for a, b in (("f16", "f32"), ("f32", "f16"), ("f32", "f64"), ("f64", "f32")):
         op(f"v_cvt_{a}_{b}", f"{a} {b}", lambda v: v)
     op("v_cvt_rpi_i32_f32|v_cvt_nearest_i32_f32", "i32 f32",
-       lambda a: to_int(a, -(2**31), 2**31 - 1, lambda x: math.floor(Fraction(x) + Fraction(1, 2))))  # fmt: skip
+       lambda a: to_int(a, -(2**31), 2**31 - 1, lambda x: math.floor(Fraction(x) + Fraction(1, 2))))
     op("v_cvt_flr_i32_f32|v_cvt_floor_i32_f32", "i32 f32", lambda a: to_int(a, -(2**31), 2**31 - 1, math.floor))
 
 

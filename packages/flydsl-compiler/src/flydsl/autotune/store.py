@@ -179,7 +179,7 @@ class OfflineConfigs:
             json.dump(
                 {"version": ARTIFACT_VERSION, "identity": identity, "config": config.to_dict()},
                 handle, indent=2, sort_keys=True, allow_nan=False,
-            )  # fmt: skip
+            )
             handle.write("\n")
         self._parsed.pop(path, None)
         return path

@@ -13,4 +13,4 @@ __all__ = [
     "BaseBackend", "CompiledFunction", "compile_backend_name", "get_backend", "GPUTarget", "register_backend",
     "JitArgumentRegistry", "from_dlpack", "from_torch_tensor", "from_c_void_p",
     "jit", "kernel", "compile",
-]  # fmt: skip
+]

@@ -38,7 +38,8 @@ __all__ = [
     "CacheInfo", "CompileCallable", "CompiledFunction", "EXTRA_SOURCE_DIRS", "FileLock", "JitCacheManager",
     "JitFunction",
     "MlirCompiler", "compile", "jit",
-]  # fmt: skip
+]
+
 
 def _active_context() -> bool:
     """Whether a trace is running on this thread: then a jit function is an inlined helper."""
@@ -266,7 +267,7 @@ class JitFunction:
             hints=self._effective_compile_hints(), identity=owner.identity.digest(), parts=owner.identity.parts,
             reached=owner.identity,
             environment=key_environment(backend.target.arch, self._environment_reads),
-        )  # fmt: skip
+        )
 
     # ---- caches
 
@@ -402,7 +403,7 @@ class JitFunction:
                 lowered = MlirCompiler.lower(
                     module, arch=call.backend.target.arch, func_name=name, compile_hints=call.hints, arguments=entries,
                     link_libs=context.link_libs,
-                )  # fmt: skip
+                )
                 lowered.processors = list(context.post_load_processors)
                 lowered.phases["trace"] = traced
                 self._lowered.put(front, lowered)

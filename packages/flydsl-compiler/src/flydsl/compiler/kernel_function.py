@@ -45,7 +45,7 @@ from .trace.raw_addresses import pointer_tables, raw_stores
 __all__ = [
     "CompilationContext", "KernelFunction", "KernelLauncher", "create_gpu_func", "create_gpu_module",
     "effective_fastmath_hint", "get_gpu_module_body", "kernel", "merge_compile_hints",
-]  # fmt: skip
+]
 
 
 class KernelFunction:
@@ -110,7 +110,7 @@ class KernelFunction:
         if current_kernel() is not None:
             fail(f"kernel {self.name!r} is called inside kernel {current_kernel().kernel.name!r}: kernels are "
                  f"launched from "
-                 "jit functions only; make the callee a @flyc.jit helper")  # fmt: skip
+                 "jit functions only; make the callee a @flyc.jit helper")
         if self._parameters is None:
             self._parameters = Parameters(self._func)
         head = () if self._bound_self is None else (self._bound_self,)
@@ -170,7 +170,7 @@ class KernelLauncher:
                 fail(f"{name}: the launch passes other types than the kernel was traced with", DSLTypeError)
             emit_launch(symbol, grid_dims, block_dims, operands, smem=self._smem(smem, wanted), cluster=cluster_dims,
                         stream=self._stream(context, stream), attributes=attribute_dict(unit_attrs,
-                        value_attrs))  # fmt: skip
+                        value_attrs))
 
     def _check_compile_time(self) -> None:
         annotations = self.kernel._parameters.annotations  # type: ignore[union-attr]
@@ -178,7 +178,7 @@ class KernelLauncher:
             if is_compile_time(annotations.get(name)) and is_dynamic(value):
                 fail(f"{self.kernel.name}: argument {name!r} is known only at run time but the parameter is "
                      "fx.Constexpr: make it a runtime parameter (fx.Int32), or a compile-time parameter of the jit "
-                     "function as well", DSLTypeError)  # fmt: skip
+                     "function as well", DSLTypeError)
 
     def _operands(self) -> list[Any]:
         self._check_compile_time()
@@ -189,7 +189,7 @@ class KernelLauncher:
             if any(str(v.type) == "!gpu.async.token" for v in leaves):
                 fail(f"{self.kernel.name}: argument {name!r} is or holds a Stream, which orders launches on the host "
                      "and cannot be passed to a kernel: leave it out, and give it to .launch(stream=...)",
-                     DSLTypeError)  # fmt: skip
+                     DSLTypeError)
             values += leaves
         return values
 
@@ -203,7 +203,7 @@ class KernelLauncher:
 
         if isinstance(value, (bool, int, float)):
             fail(f"{self.kernel.name}: argument {name!r} is the bare Python value {value!r}: wrap it, e.g. "
-                 f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)  # fmt: skip
+                 f"fx.Int32({value!r}), or annotate the parameter fx.Constexpr", DSLTypeError)
         if (
             type(value) is ir.Value
             or isinstance(value, ir.Value)
@@ -212,7 +212,7 @@ class KernelLauncher:
         ):
             fail(f"{self.kernel.name}: argument {name!r} is a raw value of type {value.type}: wrap it, e.g. "
                  f"fx.Int32({name})",
-                 DSLTypeError)  # fmt: skip
+                 DSLTypeError)
         annotation = self.kernel._parameters.annotations.get(name)  # type: ignore[union-attr]
         if annotation is not None and is_number_for_tensor(annotation, type(value)):
             got = type(value).__name__
@@ -288,7 +288,7 @@ class KernelLauncher:
             if context.has_explicit_stream:
                 warnings.warn(f"{self.kernel.name}: launched without stream= although the jit function has a stream "
                               "parameter: the launch goes to the default stream",
-                              UserWarning, stacklevel=3)  # fmt: skip
+                              UserWarning, stacklevel=3)
                 return None
             return context.stream_arg
         value = stream if isinstance(stream, ir.Value) else getattr(stream, "value", None)

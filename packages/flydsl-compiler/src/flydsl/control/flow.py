@@ -34,7 +34,7 @@ from .state import flatten as flatten_values
 _COMPARE = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     "is": operator.is_, "is not": operator.is_not, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
-}  # fmt: skip
+}
 
 
 def _ir() -> Any:
@@ -180,7 +180,7 @@ def check_raise() -> None:
     if _branches.dynamic and _branches.dynamic[-1]:
         fail("`raise` under a condition that is known only on the device: tracing would always raise. Check on the "
              "host before the launch, make the condition static with const_expr(...), or report with fx.printf",
-             DSLCompileError)  # fmt: skip
+             DSLCompileError)
 
 
 def const_expr(value: Any) -> Any:

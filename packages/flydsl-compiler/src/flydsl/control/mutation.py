@@ -96,4 +96,4 @@ def watching() -> Iterator[None]:
         fail(f"captured variable {name!r} {how} inside a branch or loop that runs on the device: the body is traced "
              "once, so the change would be kept on every path (and made once). Give the variable to the function and "
              "return the new value, or assign it in the branch or loop itself so that it is carried",
-             DSLCompileError)  # fmt: skip
+             DSLCompileError)

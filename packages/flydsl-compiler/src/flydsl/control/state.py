@@ -161,7 +161,7 @@ def _mismatch(place: str, path: str, expected: str, produced: str) -> None:
     elif expected.startswith(integers) and produced.startswith(floats):
         hint = "; give the variable a float initial value, e.g. fx.Float32(0)"
     fail(f"{place}: variable {path} does not match the region entry: expected {expected}, produced {produced}{hint}",
-         DSLTypeError)  # fmt: skip
+         DSLTypeError)
 
 
 def flatten_like(exemplar: Any, produced: Any, place: str, path: str) -> list[Any]:
@@ -212,11 +212,11 @@ class Carried:
             fail(f"the initial value of {', '.join(none)} is None, which a run-time construct cannot carry: give a "
                  f"typed "
                  "initial value such as fx.Int32(0), or decide at trace time with const_expr(...)",
-                 DSLTypeError)  # fmt: skip
+                 DSLTypeError)
         for name, value in zip(names, values, strict=True):
             if not is_carriable(value):
                 fail(f"{name} is assigned inside a run-time construct but holds no IR values "
-                     f"({type(value).__name__}): only DSL values can be carried", DSLTypeError)  # fmt: skip
+                     f"({type(value).__name__}): only DSL values can be carried", DSLTypeError)
         self.names = names
         promoted = [promote(v) for v in values]
         self.leaves = [flatten(e) for e in promoted]
@@ -238,7 +238,7 @@ class Carried:
         return [
             v for name, e, p in zip(self.names, self.exemplars, produced, strict=True)
             for v in flatten_like(e, p, self._place(name, place), name)
-        ]  # fmt: skip
+        ]
 
     def _place(self, name: str, place: str) -> str:
         before, inside = self.where.get(name, (0, 0))

@@ -66,7 +66,7 @@ _LAZY_NAMES = {
                     "flydsl.expr.fragments"),
     **dict.fromkeys("Direct NamedBarrier Pipeline Registers Staged TensorMove WaveGroups barrier_arrive "
                     "barrier_wait lds_barrier pipeline_range wave_index".split(), "flydsl.expr.pipelines"),
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> Any:

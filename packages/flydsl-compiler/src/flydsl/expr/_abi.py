@@ -10,7 +10,7 @@ _INTEGER_SLOTS = {
     "Boolean": ctypes.c_bool, "Int8": ctypes.c_int8, "Int16": ctypes.c_int16, "Int32": ctypes.c_int32,
     "Int64": ctypes.c_int64, "Uint8": ctypes.c_uint8, "Uint16": ctypes.c_uint16, "Uint32": ctypes.c_uint32,
     "Uint64": ctypes.c_uint64, "Index": ctypes.c_uint64, "Integer": ctypes.c_int32,
-}  # fmt: skip
+}
 _FLOAT_SLOTS = {"Float32": ctypes.c_float, "Float64": ctypes.c_double, "Float": ctypes.c_float}
 
 

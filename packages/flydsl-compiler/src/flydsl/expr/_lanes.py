@@ -129,7 +129,7 @@ def _kept_leaves(profile: Any, shape: Any) -> list[bool]:
         return [False] * len(flatten_shape(shape))
     if not isinstance(profile, (tuple, list)) or isinstance(shape, int) or len(profile) != len(shape):
         raise ValueError(f"the reduction profile {profile!r} does not match the mode {shape}: one entry per mode, None "
-                         "to keep it, an int to reduce it")  # fmt: skip
+                         "to keep it, an int to reduce it")
     return [kept for p, s in zip(profile, shape, strict=True) for kept in _kept_leaves(p, s)]
 
 

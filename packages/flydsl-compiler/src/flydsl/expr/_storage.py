@@ -63,7 +63,7 @@ class Array:
     def _check_addressable(self) -> None:
         if self._is_numeric() and self.dtype.width == 1 and self.size > 1:
             raise TypeError(f"{type(self).__name__}: an array of Boolean takes a bit an element, and single bits "
-                            "cannot be loaded or stored: use an array of Uint8")  # fmt: skip
+                            "cannot be loaded or stored: use an array of Uint8")
 
     def _check_index(self, i: Any) -> Any:
         """`i`; a known one must be an element (negative ones count from the end). IndexError otherwise."""

@@ -192,7 +192,7 @@ class Vector(ArithValue):
         kept, masks = reduction_masks([None if i is None else _ints(i) for i in index], self.shape, self.order)
         # The lanes of the one step of a "reduction" over the fixed coordinates that has these coordinates.
         step = lane_of(tuple(i for i in fixed if i is not None),
-                       tuple(n for i, n in zip(fixed, sizes, strict=True) if i is not None), self.order)  # fmt: skip
+                       tuple(n for i, n in zip(fixed, sizes, strict=True) if i is not None), self.order)
         return Vector(vector.shuffle(self._flat(), self._flat(), masks[step]), kept, self.dtype, order=self.order)
 
     def __iter__(self) -> Iterator[Any]:
@@ -423,13 +423,13 @@ def index_operands(indices: Any) -> list[ir.Value]:
 _KINDS = {
     "add": ("add", "add", "add"), "mul": ("mul", "mul", "mul"),
     "max": ("maxnumf", "maxsi", "maxui"), "min": ("minimumf", "minsi", "minui"),
-}  # fmt: skip
+}
 _EXACT_KINDS = ("maxnumf", "minnumf", "maximumf", "minimumf", "maxsi", "maxui", "minsi", "minui")
 # Combining kind, float -> lane-wise operation, where the name is another one.
 _ELEMENTWISE = {
     ("add", True): "addf", ("add", False): "addi", ("mul", True): "mulf", ("mul", False): "muli",
     ("and", False): "andi", ("or", False): "ori", ("xor", False): "xori",
-}  # fmt: skip
+}
 
 
 def _combining_kind(op: Any, dtype: Any) -> str:

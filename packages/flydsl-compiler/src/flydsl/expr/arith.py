@@ -27,7 +27,7 @@ from .utils.arith import ArithValue, arith_const, current_fastmath, raw_operand,
 __all__ = [
     "FastMathFlags", "RoundingMode", "fastmath", "max", "min", "maxnumf", "maximumf", "minimumf", "ceildiv", "shrui",
     "cmpi", "cmpf", "index_cast", "constant_vector",
-]  # fmt: skip
+]
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def sum(x: Any, start: Any = None, *, profile: Any = None, fastmath: Any = None)
         return x.reduce("add", start, profile, fastmath=fastmath)
     if isinstance(x, (ir.Value, Numeric)):
         raise TypeError(f"sum takes a Vector or an iterable, got {_builtins.type(x).__name__}; load a tensor first: "
-                        "fx.sum(t.load())")  # fmt: skip
+                        "fx.sum(t.load())")
     return _builtins.sum(x, 0 if start is None else start)
 
 

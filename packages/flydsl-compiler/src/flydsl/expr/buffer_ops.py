@@ -18,7 +18,7 @@ from .values.tensor import Pointer, Tensor
 __all__ = [
     "BufferResourceDescriptor", "buffer_load", "buffer_store", "create_buffer_resource",
     "create_buffer_resource_from_addr", "create_llvm_ptr", "extract_base_index", "get_element_ptr",
-]  # fmt: skip
+]
 
 _MAX_RECORDS = 0xFFFFFFFF
 # Past every buffer whose size is given: a masked lane's access is dropped.
@@ -44,7 +44,7 @@ def create_llvm_ptr(value: Any, address_space: int = 0) -> ir.Value:
 
 @dsl_loc_tracing
 def get_element_ptr(base_ptr: Any, byte_offset: Any = None, static_byte_offset: int = 0, elem_type: Any = None,
-                    no_wrap_flags: Any = None) -> ir.Value:  # fmt: skip
+                    no_wrap_flags: Any = None) -> ir.Value:
     """`llvm.getelementptr` over `elem_type` (default i8) by the dynamic plus the static offset."""
     if not isinstance(static_byte_offset, int):
         raise TypeError(f"static_byte_offset must be an int, got {type(static_byte_offset).__name__}")
@@ -102,7 +102,7 @@ def _descriptor(base: ir.Value, records: ir.Value, stride: Any = 0, *, checked: 
 
 @dsl_loc_tracing
 def create_buffer_resource(memref_val: Any, stride: Any = 0, max_size: bool = True, *, num_records_bytes: Any = None,
-                           base_byte_offset: Any = None) -> ir.Value:  # fmt: skip
+                           base_byte_offset: Any = None) -> ir.Value:
     """Buffer descriptor (``!llvm.ptr<8>``) of a tensor; accesses are checked against `num_records_bytes`."""
     base = _base_pointer(memref_val)
     if base_byte_offset is not None:
@@ -164,7 +164,7 @@ def _masked(rsrc: ir.Value, offset: ir.Value, mask: Any, result: ir.Type | None,
 
 @dsl_loc_tracing
 def buffer_load(rsrc: Any, offset: Any, vec_width: int = 4, dtype: Any = None, mask: Any = None,
-                cache_modifier: int = 0, soffset_bytes: Any = None, is_scalar: bool = False) -> Any:  # fmt: skip
+                cache_modifier: int = 0, soffset_bytes: Any = None, is_scalar: bool = False) -> Any:
     """Load `vec_width` elements at an element offset; lanes with a false `mask` get 0."""
     element = ir.F32Type.get() if dtype is None else mlir_type(dtype)
     if is_scalar:
@@ -191,7 +191,7 @@ def _scalar_load(rsrc: Any, offset: Any, vec_width: int, element: ir.Type, cache
 
 @dsl_loc_tracing
 def buffer_store(data: Any, rsrc: Any, offset: Any, mask: Any = None, cache_modifier: int = 0, *,
-                 soffset_bytes: Any = None, offset_is_bytes: bool = False) -> None:  # fmt: skip
+                 soffset_bytes: Any = None, offset_is_bytes: bool = False) -> None:
     """Store a scalar or vector at an element (or byte) offset; lanes with a false `mask` store nothing."""
     value = data.ir_value() if isinstance(data, Numeric) else operand(data)
     element = _emit.element_type(value.type)
@@ -210,7 +210,7 @@ class BufferResourceDescriptor:
     @staticmethod
     def from_memref(memref_val: Any, stride: Any = 0, max_size: bool = True, data_format: str = "f32",
                     num_records_bytes: Any = None,
-                    base_byte_offset: Any = None) -> BufferResourceDescriptor:  # fmt: skip
+                    base_byte_offset: Any = None) -> BufferResourceDescriptor:
         """Descriptor of a tensor; `data_format` is informative (raw accesses ignore it)."""
         return BufferResourceDescriptor(
             create_buffer_resource(

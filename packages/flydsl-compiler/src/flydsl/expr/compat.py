@@ -72,4 +72,4 @@ legacy: dict[str, Callable[[], Any]] = {
         for name in ("ArithValue", "_to_raw", "andi", "constant", "index", "int_to_fp", "shli", "sitofp", "trunc_f",
                      "unwrap", "xori")
     },
-}  # fmt: skip
+}

@@ -26,7 +26,7 @@ from .struct import struct
 __all__ = [
     "BlockReduce", "BlockReduceAlgorithm", "BlockScan", "BlockScanAlgorithm", "warp_exclusive_scan",
     "warp_inclusive_scan", "warp_reduce", "warp_scan", "warp_scan_with_aggregate",
-]  # fmt: skip
+]
 
 _flow = LazyModule("flydsl.control.flow")
 
@@ -182,7 +182,7 @@ def _slots(storage: Any) -> Any:
         storage = storage.peek()
     if not hasattr(storage, "slots"):
         raise TypeError("storage= must be an allocation of the class's SharedStorage, e.g. "
-                        "fx.SharedAllocator().allocate(Reduce.SharedStorage)")  # fmt: skip
+                        "fx.SharedAllocator().allocate(Reduce.SharedStorage)")
     return storage.slots
 
 

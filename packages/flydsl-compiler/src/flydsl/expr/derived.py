@@ -20,7 +20,7 @@ from .values.tensor import Tensor
 __all__ = [
     "ThrCopy", "ThrMma", "make_layout_tv", "make_tiled_copy", "make_tiled_copy_tv", "make_tiled_copy_A",
     "make_tiled_copy_B", "make_tiled_copy_C", "make_rmem_tensor", "gather", "scatter",
-]  # fmt: skip
+]
 
 
 def _thread_slice(cls: type) -> Any:

@@ -18,7 +18,7 @@ from .utils.arith import gpu_shuffle_mode, i32_operand
 __all__ = [
     "thread_idx", "block_idx", "block_dim", "grid_dim", "lane_id", "barrier", "shuffle_xor", "shuffle_up",
     "shuffle_down", "shuffle_idx", "known_block_size", "num_warp_threads", "SharedAllocator",
-]  # fmt: skip
+]
 
 
 def _dimension(axis: str) -> ir.Attribute:
@@ -170,7 +170,7 @@ lds_space = smem_space
 
 # Where these names were before `fx.rocdl.cluster`.
 _CLUSTER = ("CLUSTER_BARRIER_ID", "CLUSTER_WAIT_ALL", "cluster_barrier", "cluster_signal_once_per_wg", "cluster_wait",
-            "compute_cluster_position", "compute_mcast_masks", "is_wave_leader")  # fmt: skip
+            "compute_cluster_position", "compute_mcast_masks", "is_wave_leader")
 
 
 def __getattr__(name: str) -> Any:

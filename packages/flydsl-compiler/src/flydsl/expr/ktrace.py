@@ -29,7 +29,7 @@ __all__ = [
     "Capture",  # noqa: F822 - of the module that reads traces, imported when asked for
     "RangeToken", "capture", "collect", "inactive_token", "mark", "range", "range_pop", "range_push",
     "range_start", "range_stop", "summary", "tracing_enabled",
-]  # fmt: skip
+]
 
 
 class RangeToken(Int32):

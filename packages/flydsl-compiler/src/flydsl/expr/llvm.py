@@ -20,7 +20,7 @@ from .values.tensor import Pointer
 __all__ = [
     "atomic_add", "atomic_and", "atomic_cas", "atomic_fmax", "atomic_fmin", "atomic_max", "atomic_min", "atomic_or",
     "atomic_sub", "atomic_xchg", "atomic_xor", "generic_load", "generic_store", "memory_fence",
-]  # fmt: skip
+]
 
 _INTEGER_WIDTHS = (8, 16, 32, 64)
 _FLOATS = ("Float16", "BFloat16", "Float32", "Float64")
@@ -29,7 +29,7 @@ _BIN_OPS = {
     "add": ("add", "add", "fadd"), "sub": ("sub", "sub", "fsub"), "min": ("min", "umin", "fmin"),
     "max": ("max", "umax", "fmax"), "and": ("_and", "_and", None), "or": ("_or", "_or", None),
     "xor": ("_xor", "_xor", None), "xchg": ("xchg", "xchg", "xchg"),
-}  # fmt: skip
+}
 _LLVM_ORDERING = ("not_atomic", "unordered", "monotonic", "acquire", "release", "acq_rel", "seq_cst")
 
 
@@ -135,7 +135,7 @@ def _float_by_integer(kind: str, ptr: Any, value: Any, is_positive: Any, syncsco
 
     def run(op: str) -> ir.Value:
         return dialect.atomicrmw(getattr(dialect.AtomicBinOp, op), address, bits.ir_value(), _ordering(ordering),
-                                 syncscope=_scope(syncscope))  # fmt: skip
+                                 syncscope=_scope(syncscope))
 
     if is_positive is None and bits.is_static():
         is_positive = bits.value >= 0
@@ -153,7 +153,7 @@ def _float_by_integer(kind: str, ptr: Any, value: Any, is_positive: Any, syncsco
 
 @dsl_loc_tracing
 def atomic_fmin(ptr: Any, value: Any, *, is_positive: bool | None = None, syncscope: Any = None,
-                ordering: Any = AtomicOrdering.Monotonic) -> Any:  # fmt: skip
+                ordering: Any = AtomicOrdering.Monotonic) -> Any:
     """Atomic minimum of Float32 or Float64 by integer atomics on the bit pattern; NaNs order by bit pattern.
 
     `is_positive` asserts the sign of `value`; None tests it (at run time when the value is dynamic).
@@ -163,7 +163,7 @@ def atomic_fmin(ptr: Any, value: Any, *, is_positive: bool | None = None, syncsc
 
 @dsl_loc_tracing
 def atomic_fmax(ptr: Any, value: Any, *, is_positive: bool | None = None, syncscope: Any = None,
-                ordering: Any = AtomicOrdering.Monotonic) -> Any:  # fmt: skip
+                ordering: Any = AtomicOrdering.Monotonic) -> Any:
     """Atomic maximum of Float32 or Float64; see `atomic_fmin`."""
     return _float_by_integer("max", ptr, value, is_positive, syncscope, ordering)
 
@@ -171,7 +171,7 @@ def atomic_fmax(ptr: Any, value: Any, *, is_positive: bool | None = None, syncsc
 @dsl_loc_tracing
 def atomic_cas(ptr: Any, cmp: Any, val: Any, *, syncscope: Any = None,
                success_ordering: Any = AtomicOrdering.Monotonic, failure_ordering: Any = AtomicOrdering.Monotonic,
-               weak: bool = False) -> tuple[Any, Boolean]:  # fmt: skip
+               weak: bool = False) -> tuple[Any, Boolean]:
     """Compare and exchange integers: ``(old value, success)``."""
     address, element, _ = _address(ptr)
     cmp, val = (_value(v, element, "atomic_cas") for v in (cmp, val))
@@ -182,13 +182,13 @@ def atomic_cas(ptr: Any, cmp: Any, val: Any, *, syncscope: Any = None,
     pair = dialect.cmpxchg(
         address, cmp.ir_value(), val.ir_value(), _ordering(success_ordering), _ordering(failure_ordering),
         syncscope=_scope(syncscope), weak=bool(weak) or None,
-    )  # fmt: skip
+    )
     i1 = ir.IntegerType.get_signless(1)
 
     def part(ty: ir.Type, index: int) -> ir.Value:
         position = ir.DenseI64ArrayAttr.get([index])
         return ir.Operation.create("llvm.extractvalue", results=[ty], operands=[pair],
-                                   attributes={"position": position}).result  # fmt: skip
+                                   attributes={"position": position}).result
 
     return cmp.dtype(part(cmp.dtype.ir_type, 0)), Boolean(part(i1, 1))
 
@@ -205,7 +205,7 @@ def _access(order: Any, syncscope: Any, refused: tuple[Any, ...], what: str) -> 
 @dsl_loc_tracing
 def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
                  memory_order: Any = AtomicOrdering.NotAtomic, syncscope: Any = None, nontemporal: bool = False,
-                 volatile: bool = False) -> Any:  # fmt: skip
+                 volatile: bool = False) -> Any:
     """Load a scalar, or a `Vector` of `count` lanes, with memory order and cache hints.
 
     Raises:
@@ -226,13 +226,13 @@ def generic_load(ptr: Pointer, *, dtype: Any = None, count: int | None = None,
     lanes = count if count is not None and count > 1 else None
     ty = dtype.ir_type if lanes is None else ir.VectorType.get([lanes], dtype.ir_type)
     raw = dialect.load(ty, ptr.llvm_ptr, alignment=ptr.alignment, volatile_=volatile or None,
-                       nontemporal=nontemporal or None, **order)  # fmt: skip
+                       nontemporal=nontemporal or None, **order)
     return dtype(raw) if lanes is None else Vector(raw, (lanes,), dtype)
 
 
 @dsl_loc_tracing
 def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrdering.NotAtomic, syncscope: Any = None,
-                  nontemporal: bool = False, volatile: bool = False) -> None:  # fmt: skip
+                  nontemporal: bool = False, volatile: bool = False) -> None:
     """Store a scalar or vector with memory order and cache hints; errors as in `generic_load`."""
     if not isinstance(ptr, Pointer):
         raise TypeError(f"an fx.Pointer expected, got {type(ptr).__name__}")
@@ -240,7 +240,7 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
     note_stored(ptr)
     typed = _value(value, ptr.element_type, "generic_store")
     dialect.store(typed.ir_value(), ptr.llvm_ptr, alignment=ptr.alignment, volatile_=volatile or None,
-                  nontemporal=nontemporal or None, **order)  # fmt: skip
+                  nontemporal=nontemporal or None, **order)
 
 
 @dsl_loc_tracing

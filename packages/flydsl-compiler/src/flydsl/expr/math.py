@@ -19,7 +19,7 @@ __all__ = [
     "cos", "cosh", "ctlz", "ctpop", "cttz", "erf", "erfc", "exp", "exp2", "expm1", "floor", "fma", "fpowi", "ipowi",
     "isfinite", "isinf", "isnan", "isnormal", "log", "log10", "log1p", "log2", "powf", "round", "roundeven", "rsqrt",
     "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "trunc",
-]  # fmt: skip
+]
 
 
 def _raw(x: Any) -> Any:

@@ -19,7 +19,7 @@ from .rocdl.utils import operand
 __all__ = [
     "invalidate_l1", "load_device_ptr", "load_i32_uncached", "load_v4i32", "store_i32", "store_i32_uncached",
     "store_i32_uncached_flush", "store_v4i32", "store_v4i32_nt",
-]  # fmt: skip
+]
 
 
 def _int(bits: int) -> ir.Type:

@@ -20,11 +20,11 @@ __all__ = [
     "Int128", "Uint8", "Uint16", "Uint32", "Uint64", "Uint128", "Float16", "BFloat16", "Float32", "Float64",
     "Float8E5M2", "Float8E4M3", "Float8E4M3FN", "Float8E4M3FNUZ", "Float8E4M3B11FNUZ", "Float8E8M0FNU",
     "Float6E2M3FN", "Float6E3M2FN", "Float4E2M1FN", "Index",
-]  # fmt: skip
+]
 
 _MLIR_FLOAT = {
     "Float16": "F16Type", "BFloat16": "BF16Type", "Float": "F32Type", "Float32": "F32Type", "Float64": "F64Type",
-}  # fmt: skip
+}
 
 
 class NumericMeta(type):
@@ -504,7 +504,7 @@ def _make(name: str, base: type, width: int, signed: bool | None, numpy_name: st
         "_width": width, "_signed": signed, "_numpy_name": numpy_name, "__slots__": (),
         "__doc__": f"{width}-bit {'float' if signed is None else 'signed integer' if signed else 'unsigned integer'}.",
         "__module__": __name__,
-    }  # fmt: skip
+    }
     return NumericMeta(name, (base,), namespace)
 
 
@@ -542,7 +542,7 @@ _FLOAT_CLASSES = {
     "f" + cls.__name__.removeprefix("Float"): cls
     for cls in (Float8E5M2, Float8E4M3, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2FNUZ, Float8E4M3B11FNUZ,
                 Float8E8M0FNU, Float6E2M3FN, Float6E3M2FN, Float4E2M1FN)
-}  # fmt: skip
+}
 
 
 def _typed_class(value: ir.Value) -> Any:

@@ -15,7 +15,7 @@ from flydsl.runtime.device import SMEM_CAPACITY_MAP, check_smem_capacity
 __all__ = [
     "SMEM_CAPACITY_MAP", "SmemAllocator", "SmemPtr", "check_smem_capacity", "get_index_value", "get_mlir_type_align",
     "get_mlir_type_size", "get_op_result_or_value",
-]  # fmt: skip
+]
 
 _ALIGNMENT = 128
 _GLOBAL_ALIGNMENT = 1024
@@ -33,7 +33,7 @@ def _warn_once() -> None:
     if not _warned:
         _warned = True
         warnings.warn("SmemAllocator and SmemPtr are deprecated: use fx.SharedAllocator", DeprecationWarning,
-                      stacklevel=3)  # fmt: skip
+                      stacklevel=3)
 
 
 def get_mlir_type_size(ty: Any) -> int:
@@ -116,7 +116,7 @@ class SmemAllocator:
             "sym_name": ir.StringAttr.get(self.global_sym_name), "type": ir.TypeAttr.get(self._memref_type()),
             "initial_value": ir.UnitAttr.get(), "alignment": ir.IntegerAttr.get(i64, _GLOBAL_ALIGNMENT),
             "sym_visibility": ir.StringAttr.get("private"),
-        }  # fmt: skip
+        }
         ir.Operation.create("memref.global", attributes=attributes)
         self.finalized = True
 

@@ -20,7 +20,7 @@ from .values.params import Stream, is_constexpr
 __all__ = [
     "struct", "Struct", "union", "Union", "Array", "Align", "Storage", "Arena", "is_composite_type", "is_struct_type",
     "is_specializable_struct_type",
-]  # fmt: skip
+]
 
 _RESERVED = ("replace", "peek", "poke")
 
@@ -342,7 +342,7 @@ class _Declarator:
         kept = {
             k: v for k, v in vars(cls).items()
             if k not in fields and k not in ("__dict__", "__weakref__", "__annotations__", "__init__", "__new__")
-        }  # fmt: skip
+        }
         return type(cls.__name__, (self._base,), {**kept, "__dsl_fields__": fields, "__qualname__": cls.__qualname__})
 
     def __getitem__(self, params: Any) -> Any:

@@ -15,7 +15,7 @@ from ._vector import (
     full_like,
     ones_like,
     zeros_like,
-)  # fmt: skip
+)
 from .gpu import Tuple3D
 
 # Published kernels import the numeric classes from here.
@@ -51,7 +51,7 @@ from .numeric import (
     Uint64,
     Uint128,
     as_numeric,
-)  # fmt: skip
+)
 from .primitive.types import AddressSpace
 from .utils.convert import as_dsl_value, as_ir_value
 from .values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma
@@ -85,12 +85,12 @@ __all__ = [
     "Int16x4", "Int16x8", "Int16x16", "Uint16x1", "Uint16x2", "Uint16x4", "Uint16x8", "Uint16x16", "Int32x1",
     "Int32x2", "Int32x4", "Int32x8", "Uint32x1", "Uint32x2", "Uint32x4", "Uint32x8", "Int64x1", "Int64x2",
     "Int64x4", "Uint64x1", "Uint64x2", "Uint64x4", "Int128x1", "Uint128x1",
-]  # fmt: skip
+]
 
 # Reachable here without being part of the stable list.
 UNSTABLE = (
     MmaAtom, CoordSwizzle, Boolean, Float, Float6E2M3FN, Float6E3M2FN, Index, Integer, Numeric, NumericMeta, as_numeric,
-)  # fmt: skip
+)
 
 
 class Types:
@@ -120,7 +120,7 @@ _SCALARS: dict[str, Any] = {
     **{f"i{n}": (lambda n=n: ir.IntegerType.get_signless(n)) for n in (8, 16, 32, 64, 128)},
     "f16": lambda: ir.F16Type.get(), "bf16": lambda: ir.BF16Type.get(), "f32": lambda: ir.F32Type.get(),
     "f64": lambda: ir.F64Type.get(),
-}  # fmt: skip
+}
 _TYPE_NAMES = (
     "index i8 i8x2 i8x4 i8x8 i8x16 i16 i16x2 i16x4 i16x8 i32 i32x2 i32x4 i64 i64x2 i128 f16 f16x2 f16x4 f16x8 "
     "bf16 bf16x2 bf16x4 bf16x8 f32 f32x2 f32x4 f64"

@@ -19,13 +19,13 @@ from ._vector import (
     index_operands,
     ones_like,
     zeros_like,
-)  # fmt: skip
+)
 from .utils.convert import as_ir_value
 
 __all__ = [
     "ReductionOp", "Vector", "bitcast", "empty_like", "extract", "from_elements", "full", "full_like", "load_op",
     "ones_like", "store", "zeros_like",
-]  # fmt: skip
+]
 
 
 @dsl_loc_tracing

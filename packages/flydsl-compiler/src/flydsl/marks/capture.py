@@ -144,9 +144,9 @@ def _wave(raw: bytes) -> Wave:
     ticks, count, kernel, x, yz, where, shape = struct.unpack_from("<QIIIIII", raw, 0)
     if count > EVENTS:
         raise RuntimeError(f"work-group ({x},{yz & 0xFFFF},{yz >> 16}) wave {shape & 63} has {count} events; a wave "
-                           f"holds {EVENTS}: record fewer")  # fmt: skip
+                           f"holds {EVENTS}: record fewer")
     wave = Wave(_names.get(kernel, f"{kernel:#x}"), (x, yz & 0xFFFF, yz >> 16), shape & 63, shape >> 6,
-                (where >> 16, where & 0xFFFF), ticks * TICK_NS)  # fmt: skip
+                (where >> 16, where & 0xFFFF), ticks * TICK_NS)
     for n in range(1, count + 1):
         time, name, kind, bits, token, _ = struct.unpack_from("<QIIQII", raw, n * SLOT)
         label = _names.get(name, f"{name:#x}") if name else ""
@@ -209,7 +209,7 @@ class Capture:
     def __init__(self, kernel: str = "kernel", *, blocks: str | None = None, out_dir: Any = None) -> None:
         self.kernel, self.out_dir = kernel, out_dir
         self.blocks = env.ktrace.blocks if blocks is None else ",".join(map(str, blocks)) if isinstance(
-            blocks, (tuple, list)) else str(blocks)  # fmt: skip
+            blocks, (tuple, list)) else str(blocks)
         block_filter(self.blocks)
         self._waves: list[Wave] | None = None
         self._hints: Any = None

@@ -78,7 +78,7 @@ def encode(waves: Iterable[Wave]) -> bytes:
     for wave in waves:
         xcc, unit = wave.unit
         path = (wave.kernel, f"launch {wave.launch}", f"XCC {xcc} SE {unit >> 13 & 7} CU {unit >> 8 & 15}",
-                "work-group ({},{},{})".format(*wave.workgroup), f"wave {wave.wave}")  # fmt: skip
+                "work-group ({},{},{})".format(*wave.workgroup), f"wave {wave.wave}")
         place = track(path)
         for name, start, end, opened in spans(wave):
             # Ranges that need not nest have a track each.

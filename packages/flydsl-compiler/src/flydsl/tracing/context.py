@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 __all__ = ["CompilationContext", "KernelUses", "create_gpu_func", "create_gpu_module", "effective_fastmath_hint",
     "get_gpu_module_body",
-           "merge_compile_hints"]  # fmt: skip
+           "merge_compile_hints"]
 
 
 class _ThreadState(threading.local):
@@ -190,6 +190,6 @@ def create_gpu_func(name: str, types: list[Any], attributes: dict[str, Any], loc
         "gpu.func", regions=1, loc=location,
         attributes={"sym_name": ir.StringAttr.get(name), "function_type": function_type,
         "gpu.kernel": ir.UnitAttr.get(),
-                    **attributes})  # fmt: skip
+                    **attributes})
     block = ir.Block.create_at_start(op.regions[0], types, [location] * len(types))
     return op, block

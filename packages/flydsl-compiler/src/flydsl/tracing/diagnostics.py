@@ -24,7 +24,7 @@ __all__ = [
     "DSLCompileError", "DSLSyntaxError", "DiagRecord", "SourceFrame", "current_user_frames",
     "diag_records_from_mlir_error",
     "dsl_ir_diagnostics", "fail", "install_excepthook", "warn_annotation_value_mismatch", "warn_invalid_annotations",
-]  # fmt: skip
+]
 
 _NOTE_LIMIT = 200
 
@@ -137,7 +137,7 @@ _LOCATED: dict[type, type[DSLCompileError]] = {
     TypeError: DSLTypeError, ValueError: DSLValueError, RuntimeError: DSLCompileError, IndexError: DSLIndexError,
     AttributeError: DSLAttributeError, KeyError: DSLKeyError, NameError: DSLNameError,
     NotImplementedError: DSLUnsupportedError, ZeroDivisionError: DSLArithmeticError, OverflowError: DSLArithmeticError,
-}  # fmt: skip
+}
 
 
 def _position(code: CodeType, lasti: int, lineno: int) -> SourceFrame:
@@ -251,13 +251,13 @@ def fail_dynamic(kind: str, what: str) -> NoReturn:
     code = frame.f_code if frame is not None else None
     if what == "bool" and code is not None and not _is_rewritten(code):
         text += (f"{code.co_name!r} (line {code.co_firstlineno}) is not a traced function, so its `if`, `while` and "
-                 "boolean operators are plain Python: decorate it with @flyc.jit")  # fmt: skip
+                 "boolean operators are plain Python: decorate it with @flyc.jit")
     elif what == "bool":
         text += ("`in`, `match`, comprehension filters and bool(...) need a value known while tracing; compare with "
-                 "== and combine with `or`/`and`, or branch with `if`")  # fmt: skip
+                 "== and combine with `or`/`and`, or branch with `if`")
     elif what in ("int", "index"):
         text += ("A run-time loop variable or argument cannot index a Python list or bound range_constexpr: unroll "
-                 "with fx.range_constexpr over static bounds, or pass the value as fx.Constexpr")  # fmt: skip
+                 "with fx.range_constexpr over static bounds, or pass the value as fx.Constexpr")
     else:
         text += "Pass it as fx.Constexpr, or keep it a DSL value"
     fail(text)
@@ -310,7 +310,7 @@ def _record(info: Any) -> DiagRecord:
         return _dominance_record(chain, notes)
     if "using value defined outside the region" in message:
         text = ("a value of the host function is used inside the kernel: pass it as a kernel argument, or make it a "
-                "compile-time constant (fx.Constexpr)")  # fmt: skip
+                "compile-time constant (fx.Constexpr)")
         return DiagRecord(text, chain)
     return DiagRecord(message, chain, tuple(_elide(str(n.message)) for n in notes))
 
@@ -321,7 +321,7 @@ def _dominance_record(chain: tuple[SourceFrame, ...], notes: list[Any]) -> DiagR
     where = f" at line {made[0].line}" if made else ""
     text = (f"a value computed inside a run-time branch or loop{where} is used outside of it, where it does not exist. "
             "A Python object (a list, dict, attribute or nonlocal variable) carried it out. Assign it to a local "
-            "variable that has a value before the branch or loop, or compute it outside")  # fmt: skip
+            "variable that has a value before the branch or loop, or compute it outside")
     return DiagRecord(text, chain, tuple(f"computed here: {f.filename}:{f.line}" for f in made[:1]))
 
 
@@ -416,7 +416,7 @@ def warn_invalid_annotations(function: str, bad: dict[str, Any]) -> None:
     for name, annotation in bad.items():
         warnings.warn(
             f"{function}: parameter {name!r} is annotated with {annotation!r}, which is not a DSL type; "
-            "the value's own type is used", UserWarning, stacklevel=4)  # fmt: skip
+            "the value's own type is used", UserWarning, stacklevel=4)
 
 
 def warn_annotation_value_mismatch(function: str, name: str, annotation: Any, actual: Any) -> None:
@@ -429,7 +429,7 @@ def warn_annotation_value_mismatch(function: str, name: str, annotation: Any, ac
     while frame.f_back is not None and is_framework_file(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     warnings.warn(f"{function}: parameter {name!r} is annotated {annotation.__name__} but got {actual.__name__}; the "
-                  "value's type is used", UserWarning, stacklevel=level)  # fmt: skip
+                  "value's type is used", UserWarning, stacklevel=level)
 
 
 def _is_dsl_type(annotation: type) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 __all__ = [
     "DslType", "JitArgument", "Storable", "c_abi_spec", "cache_signature", "construct_from_ir_values", "dsl_align_of",
     "dsl_size_of", "extract_to_ir_values", "get_ir_types", "peek_from_ptr", "poke_into_ptr",
-]  # fmt: skip
+]
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from typing import Any
 __all__ = [
     "EnvManager", "OptBool", "OptInt", "OptList", "OptStr", "Option",
     "autotune", "compile", "debug", "describe", "ktrace", "managers", "override", "runtime", "warn_unknown_variables",
-]  # fmt: skip
+]
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
@@ -132,19 +132,19 @@ def OptBool(default: bool, description: str = "", *, env_var: str | None = None)
 
 
 def OptInt(default: int, description: str = "", *, min_value: int | None = None,  # noqa: N802
-           max_value: int | None = None, env_var: str | None = None) -> Option:  # fmt: skip
+           max_value: int | None = None, env_var: str | None = None) -> Option:
     """An integer `Option`."""
     return Option(int, default, description, var=env_var, minimum=min_value, maximum=max_value)
 
 
 def OptStr(default: str, description: str = "", *, choices: Sequence[str] | None = None,  # noqa: N802
-           env_var: str | None = None) -> Option:  # fmt: skip
+           env_var: str | None = None) -> Option:
     """A string `Option`."""
     return Option(str, default, description, var=env_var, choices=None if choices is None else tuple(choices))
 
 
 def OptList(default: Sequence[Any] = (), description: str = "", *, separator: str = ",",  # noqa: N802
-            element_type: type = str, env_var: str | None = None) -> Option:  # fmt: skip
+            element_type: type = str, env_var: str | None = None) -> Option:
     """An `Option` that is a list."""
     return Option(list, list(default), description, var=env_var, separator=separator, element=element_type)
 
@@ -299,7 +299,7 @@ def describe() -> list[dict[str, Any]]:
         {"group": m.group, "name": name, "variable": o.var, "type": o.kind.__name__, "default": o.shown_default,
          "value": getattr(m, name), "source": o.source(), "doc": o.doc}
         for m in managers for name, o in m.options.items()
-    ]  # fmt: skip
+    ]
 
 
 def warn_unknown_variables(emit: Callable[[str], None] | None = None) -> list[str]:

@@ -11,7 +11,7 @@ __all__ = ["import_problems", "pins", "version_of", "wrong_pins"]
 _PIN = re.compile(r"^(flydsl-[a-z]+)\s*==\s*([^\s;,]+)")
 # What must be importable of each package, in the order of their dependencies: the first that fails is the cause.
 _REQUIRED = {"layout": "flydsl.layout", "ir": "flydsl._mlir.ir", "runtime": "flydsl.runtime._native",
-             "compiler": "flydsl.compiler"}  # fmt: skip
+             "compiler": "flydsl.compiler"}
 
 
 def version_of(name: str) -> str:

@@ -21,7 +21,7 @@ __all__ = ["catalogue"]
 # Kept for programs written against earlier releases; not part of the promise.
 _DEPRECATED = {
     "expr.primitive.get", "expr.arith.index_cast", "expr.arith.constant_vector", "expr.rocdl.BufferCopyLDS64b",
-}  # fmt: skip
+}
 _RUNTIME = ("runtime.device.get_rocm_arch", "runtime.device.is_rdna_arch")
 
 
@@ -52,7 +52,7 @@ def _literal_all(tree: ast.Module, where: str) -> list[str]:
 
 def _star_imports(tree: ast.Module) -> list[str]:
     return [n.module for n in tree.body
-            if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module and n.names[0].name == "*"]  # fmt: skip
+            if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module and n.names[0].name == "*"]
 
 
 def catalogue(package: Path | None = None) -> list[str]:

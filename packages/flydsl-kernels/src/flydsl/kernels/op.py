@@ -188,7 +188,7 @@ class Op:
 
     def _outs(self, found: Target, first: Any, arguments: tuple[Any, ...], plan: Plan | None) -> tuple[Any, ...]:
         return tuple(allocate(found, first, r.shape, r.dtype, plan is None or i in plan.zero)
-                     for i, r in enumerate(self.results(*arguments)))  # fmt: skip
+                     for i, r in enumerate(self.results(*arguments)))
 
     def prepare(self, *given: Any, **named: Any) -> tuple[Any, list[Any], tuple[Any, ...]]:
         """What :meth:`run` launches, without launching it: the launcher, its arguments, and the results.
@@ -219,7 +219,7 @@ class Op:
         signature = inspect.signature(form)
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
         return _named(lambda *given, **named: form(self, *given, **named), self.name, form.__doc__ or self.doc,
-                      signature)  # fmt: skip
+                      signature)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,5 +25,3 @@ def _torch() -> Any:
 
 def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join(__all__)}")
-
-

@@ -234,7 +234,7 @@ _RULES = (
           lambda m, x: ops.linear(x, m.weight, m.bias)),
     _Rule("flydsl::linear, flydsl::softmax", lambda m: type(m) is nn.MultiheadAttention,
           lambda m: refuse_attention(m) or _no_products(), refuse_attention_call, attention, several=True),
-)  # fmt: skip
+)
 
 
 def _unknown_kind(module: nn.Module) -> str:
@@ -366,4 +366,4 @@ def _open_encoder_layers(model: nn.Module, report: PatchReport) -> None:
         if isinstance(layer, nn.TransformerEncoderLayer) and patched:
             report._undo.append(_without_fused_path(layer))
             report.notes.append(f"{name or '<model>'} ({type(layer).__name__}): torch's fused form for evaluation, "
-                                "which calls no module, is off")  # fmt: skip
+                                "which calls no module, is off")

@@ -28,7 +28,7 @@ def refuse_attention(m: nn.MultiheadAttention) -> str:
 
 def refuse_attention_call(m: nn.MultiheadAttention, query: Any, key: Any = None, value: Any = None,
                           key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None,
-                          average_attn_weights: bool = True, is_causal: bool = False) -> str:  # fmt: skip
+                          average_attn_weights: bool = True, is_causal: bool = False) -> str:
     """Why a call cannot use the kernels, or ""."""
     tensors = (query, key, value)
     if not all(isinstance(t, torch.Tensor) for t in tensors):
@@ -58,7 +58,7 @@ def _projected(m: nn.MultiheadAttention, query: torch.Tensor, key: torch.Tensor,
     if query is key and key is value:
         return ops.linear(query, weight, bias).split(e, -1)
     return tuple(ops.linear(x, weight[i * e : (i + 1) * e], None if bias is None else bias[i * e : (i + 1) * e])
-                 for i, x in enumerate((query, key, value)))  # fmt: skip
+                 for i, x in enumerate((query, key, value)))
 
 
 def _as_addend(mask: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
@@ -68,7 +68,7 @@ def _as_addend(mask: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | 
 
 
 def _mask(m: nn.MultiheadAttention, q: torch.Tensor, attn_mask: torch.Tensor | None,
-          padding: torch.Tensor | None) -> torch.Tensor | None:  # fmt: skip
+          padding: torch.Tensor | None) -> torch.Tensor | None:
     """What is added to the scores (batch, heads, L, S): both masks together; True and -inf exclude."""
     attn_mask, padding = _as_addend(attn_mask, q), _as_addend(padding, q)
     if attn_mask is not None and attn_mask.dim() == 3:
@@ -82,7 +82,7 @@ def _mask(m: nn.MultiheadAttention, q: torch.Tensor, attn_mask: torch.Tensor | N
 def attention(m: nn.MultiheadAttention, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
               key_padding_mask: torch.Tensor | None = None, need_weights: bool = True,
               attn_mask: torch.Tensor | None = None, average_attn_weights: bool = True,
-              is_causal: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:  # fmt: skip
+              is_causal: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The module's forward: its arguments, its ``(output, weights)``. `is_causal` says that the mask is causal."""
     heads, batched, first = m.num_heads, query.dim() == 3, m.batch_first
 

@@ -74,7 +74,7 @@ class Target:
         """While tracing: ValueError if the code is for another architecture than the configuration was made for."""
         if current_arch() != self.name:
             raise ValueError(f"this launcher was built for {self.name} and cannot be compiled for {current_arch()}: "
-                             "call its builder again where that architecture is the current one")  # fmt: skip
+                             "call its builder again where that architecture is the current one")
 
 
 _FNUZ, _FN = "Float8E4M3FNUZ", "Float8E4M3FN"
@@ -98,7 +98,7 @@ def _lookup(arch: str) -> Target:
         if arch.startswith(prefix):
             return replace(row, name=arch)
     raise ValueError(f"flydsl.kernels does not know the architecture {arch!r}: known are gfx942, gfx950, gfx11xx, "
-                     f"gfx120x, gfx1250")  # fmt: skip
+                     f"gfx120x, gfx1250")
 
 
 def target(arch: str | Target | None = None) -> Target:

@@ -55,7 +55,7 @@ def relative_l2(out: torch.Tensor, ref: torch.Tensor) -> float:
 
 
 def verify_output(out: torch.Tensor, ref: torch.Tensor, atol: float = 1e-2, rtol: float = 1e-2,
-                  logits_diff_threshold: float = 2e-3) -> bool:  # fmt: skip
+                  logits_diff_threshold: float = 2e-3) -> bool:
     """Whether less than 5 % of the elements are not close, or else the cosine difference is below the threshold.
 
     A NaN anywhere fails.

@@ -71,7 +71,7 @@ def _info(
     name: str, archs: tuple[str, ...], types: tuple[str, str, str], mnk: tuple[int, int, int], thr: Layout,
     a: Layout, b: Layout, c: Layout, hardware: tuple[Layout | None, Layout | None, Layout | None] = (None, None, None),
     *, blocks: int = 1, sparse: bool = False, scale: Layout | None = None,
-) -> MmaAtomInfo:  # fmt: skip
+) -> MmaAtomInfo:
     atom = MmaAtom(mnk, thr, a, b, c, name)
     ha, hb, hc = hardware
     return MmaAtomInfo(name, archs, *types, atom, ha or a, hb or b, hc or c, blocks, sparse, scale)
@@ -183,7 +183,7 @@ def _mfma_mx() -> Iterator[MmaAtomInfo]:
                 yield _info(
                     f"{prefix}_f32_{m}x{m}x{k}_{kind}", CDNA4, (a, b, "f32"), (m, m, k), WAVE64,
                     declared, declared, c, (ha, hb, None), scale=scale,
-                )  # fmt: skip
+                )
 
 
 def _smfmac() -> Iterator[MmaAtomInfo]:
@@ -271,7 +271,7 @@ def _gfx1250_mx() -> Iterator[MmaAtomInfo]:
             yield _info(
                 f"{prefix}_f32_16x16x128_{kind}", GFX1250, (a, b, "f32"), (16, 16, 128), WAVE32,
                 d, d, c, (ha, hb, None), scale=scales.get(prefix),
-            )  # fmt: skip
+            )
     # 32x16: rows 0-15 in the first half of the registers, rows 16-31 in the second; the column stride of C is 32.
     a32, b16 = Layout(((16, 2), (32, 2, 2)), ((1, 32 * 32), (32, 32 * 64, 16))), runs(128, 32)
     c32 = Layout(((16, 2), (8, 2)), ((32, 8), (1, 16)))
@@ -282,7 +282,7 @@ def _gfx1250_mx() -> Iterator[MmaAtomInfo]:
         yield _info(
             f"{prefix}_f32_32x16x128_{f4}", GFX1250, (f4, f4, "f32"), (32, 16, 128), WAVE32,
             declared_a, d, declared_c, (a32, b16, c32), scale=rows,
-        )  # fmt: skip
+        )
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ _OP_TYPE = re.compile(
 )
 _FAMILIES = {
     "cdna3": ("gfx942", "gfx950"), "cdna4": ("gfx950",), "gfx11": RDNA3, "gfx120x": RDNA4, "gfx1250": ("gfx1250",),
-}  # fmt: skip
+}
 #: Element types of MLIR under the names of the instructions without scales.
 _EIGHT_BITS = {"f8E4M3FNUZ": "fp8", "f8E4M3FN": "fp8", "f8E5M2FNUZ": "bf8", "f8E5M2": "bf8"}
 

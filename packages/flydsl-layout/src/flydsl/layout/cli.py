@@ -135,7 +135,7 @@ def _mma(a: argparse.Namespace) -> tuple[Any, str, Callable[[], str] | None]:
         "name": i.name, "archs": list(i.archs), "shape_mnk": list(i.shape_mnk), "threads": str(i.atom.thr),
         "a": str(i.atom.a), "b": str(i.atom.b), "c": str(i.atom.c),
         "hardware_a": str(i.hardware_a), "hardware_b": str(i.hardware_b),
-    }  # fmt: skip
+    }
     return data, "\n".join(f"{k:11} {v}" for k, v in data.items()), lambda: fl.to_svg(i)
 
 

@@ -292,7 +292,7 @@ class _Symbolic:
 
     def by_carries(
         self, exact: tuple[Carries, list[tuple[int, ...]]], path: tuple[int, ...], s: int, d: int
-    ) -> Pair:  # fmt: skip
+    ) -> Pair:
         """A static mode that the rules refuse; exact all the same."""
         why = f"composition({self.a}, {s}:{d}) has no layout answer"
         found = exact[0].digits(s, d)

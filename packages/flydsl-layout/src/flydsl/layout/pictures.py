@@ -63,7 +63,7 @@ def layout_grid(x: Any, tiler: Any = None, title: str | None = None, product_of:
         return Grid(
             rows, cols, lambda r, c: _show(values[r][c]), lambda r, c: category_colour(where(r, c)),
             title, where, *names, legend,
-        )  # fmt: skip
+        )
     flat = [v for row in values for v in row]
     if all(type(v) is int for v in flat):
         low, high = min(flat), max(flat)
@@ -72,7 +72,7 @@ def layout_grid(x: Any, tiler: Any = None, title: str | None = None, product_of:
         return Grid(
             rows, cols, lambda r, c: _show(values[r][c]), lambda r, c: ramp_colour((values[r][c] - low) / span * 0.9),
             title, None, *names, [(f"index {m}", ramp_colour((m - low) / span * 0.9)) for m in marks],
-        )  # fmt: skip
+        )
     return Grid(rows, cols, lambda r, c: _show(values[r][c]), lambda r, c: "#f4f7fb", title, None, *names)
 
 
@@ -163,7 +163,7 @@ def swizzle_grid(s: Swizzle) -> Grid:
     return Grid(
         rows, cols, lambda r, c: str(value(r, c)), lambda r, c: category_colour(value(r, c) % cols),
         f"{s}{unit}", None, "row", "column", [(f"column {c}", category_colour(c)) for c in range(min(cols, 8))],
-    )  # fmt: skip
+    )
 
 
 def mma_svg(atom: MmaAtom, title: str = "", notes: tuple[str, ...] = ()) -> str:

@@ -10,7 +10,7 @@ from html import escape
 _HUES = (
     (86, 180, 233), (230, 159, 0), (0, 158, 115), (240, 228, 66),
     (204, 121, 167), (0, 114, 178), (213, 94, 0), (150, 150, 150),
-)  # fmt: skip
+)
 _TINTS = (0.62, 0.42, 0.78, 0.24)
 _BLACK = "#1a1a1a"
 _LOW, _HIGH = (247, 251, 255), (33, 113, 181)
@@ -167,7 +167,7 @@ def _tick(n: int, pixels: int) -> int:
 
 def _text(
     x: float, y: float, s: str, size: float, anchor: str, colour: str, *, bold: bool = False, rotate: bool = False
-) -> str:  # fmt: skip
+) -> str:
     extra = ' font-weight="bold"' if bold else ""
     extra += f' transform="rotate(-90 {x:g} {y:g})"' if rotate else ""
     style = f'font-size="{size:g}" text-anchor="{anchor}" fill="{colour}"{extra}'

@@ -62,7 +62,7 @@ class Artifact:
             "format": FORMAT, "name": self.name, "arch": self.arch, "plan": self.plan, "key": self.key,
             "parameters": self.parameters, "positions": self.positions, "metadata": self.metadata,
             "hsaco_size": len(self.hsaco), "source_size": len(self.source),
-        }  # fmt: skip
+        }
         text = json.dumps(header, separators=(",", ":")).encode()
         body = MAGIC + len(text).to_bytes(8, "little") + text + self.hsaco + self.source
         return body + hashlib.sha256(body).digest()
@@ -99,7 +99,7 @@ class Artifact:
             raise ArtifactError("damaged: the code object has another size than the header says")
         try:
             return cls(header["name"], header["arch"], header["plan"], code[:size], header["key"],
-                       header.get("metadata", {}), header["parameters"], header["positions"], code[size:])  # fmt: skip
+                       header.get("metadata", {}), header["parameters"], header["positions"], code[size:])
         except KeyError as error:
             raise ArtifactError(f"damaged: the header has no {error}") from None
 
@@ -127,7 +127,7 @@ class Artifact:
         if not self.parameters and not self.positions:
             return Launcher(self.plan, self.hsaco, arch=self.arch)
         return Launcher(self.plan, self.hsaco, arch=self.arch, positions=self.positions,
-                        parameters=len(self.parameters))  # fmt: skip
+                        parameters=len(self.parameters))
 
 
 def load_artifact(path: str | os.PathLike[str]) -> Any:

@@ -56,7 +56,7 @@ UNITS: dict[str, Approximation] = {
         for n in ("sin", "cos")
         for t in ("f16", "bf16")
     },
-}  # fmt: skip
+}
 
 _DOT = Approximation(
     "fused multiply-adds in the order of the elements, the addend first",

@@ -42,12 +42,12 @@ class _State(ctypes.Structure):
         ("lds", ctypes.POINTER(ctypes.c_uint8)), ("lds_bytes", ctypes.c_uint32), ("scc", ctypes.c_uint32),
         ("kernarg", ctypes.POINTER(ctypes.c_uint8)), ("kernarg_bytes", ctypes.c_uint32),
         ("checksum", ctypes.c_uint32),
-    ]  # fmt: skip
+    ]
 
 
 class _Point(ctypes.Structure):
     _fields_ = [("address", ctypes.c_int64), ("source", ctypes.c_char_p), ("workgroup", ctypes.c_int64 * 3),
-                ("wave", ctypes.c_int64)]  # fmt: skip
+                ("wave", ctypes.c_int64)]
 
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_State))
@@ -106,7 +106,6 @@ class WaveState:
         if not self._raw.lds_bytes:
             return np.empty(0, dtype)
         return np.ctypeslib.as_array(self._raw.lds, (self._raw.lds_bytes,)).copy().view(dtype)
-
 
     def arguments(self) -> tuple[str, ...]:
         """Names of the call's arguments that :meth:`argument` can show.

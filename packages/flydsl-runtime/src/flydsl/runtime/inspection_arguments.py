@@ -9,7 +9,7 @@ from typing import Any
 #: Element types of plans that NumPy has; the others are shown as unsigned integers of their size.
 _NUMPY = {"f16": "f2", "f32": "f4", "f64": "f8", "i1": "u1", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8",
           "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8", "si8": "i1", "si16": "i2", "si32": "i4", "si64": "i8",
-          "ui8": "u1", "ui16": "u2", "ui32": "u4", "ui64": "u8", "bool": "u1"}  # fmt: skip
+          "ui8": "u1", "ui16": "u2", "ui32": "u4", "ui64": "u8", "bool": "u1"}
 
 
 def _integer(segment: bytes, place: tuple[int, int]) -> int:
@@ -21,16 +21,17 @@ def _tensor(entry: dict[str, Any], segment: bytes, places: dict[tuple[str, int],
     import numpy as np
 
     address = _integer(segment, places["ptr", 0]) & (2**64 - 1)
+
     def extents(what: str, key: str) -> list[int]:
         """The fixed extents and those that the kernel gets; -1 stands for one that it does not get."""
         return [fixed if fixed is not None else _integer(segment, places[key, axis]) if (key, axis) in places else -1
-                for axis, fixed in enumerate(entry[what])]  # fmt: skip
+                for axis, fixed in enumerate(entry[what])]
 
     shape, strides = extents("shape", "shape"), extents("strides", "stride")
     unknown = [axis for axis, fixed in enumerate(entry["strides"]) if fixed is None and ("stride", axis) not in places]
     if -1 in shape or unknown:
         raise KeyError(f"{entry['name']}: the kernel does not get its shape {shape} and strides {strides}, so "
-                       "its extent is not known here")  # fmt: skip
+                       "its extent is not known here")
     name = entry["dtype"]
     if name == "bf16":
         code, bytes_ = "u2", 2

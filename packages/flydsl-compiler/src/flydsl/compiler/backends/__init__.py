@@ -11,7 +11,7 @@ from .base import BaseBackend, GPUTarget
 from .rocm import RocmBackend
 
 __all__ = ["BaseBackend", "GPUTarget", "RocmBackend", "compile_backend_name", "current_target",
-           "get_backend", "register_backend", "resolve_llvm_address_space"]  # fmt: skip
+           "get_backend", "register_backend", "resolve_llvm_address_space"]
 
 _registry: dict[str, type[BaseBackend]] = {}
 _failed: dict[str, Exception] = {}

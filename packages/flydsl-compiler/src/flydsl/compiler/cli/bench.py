@@ -38,7 +38,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         except (TypeError, ValueError, RuntimeError, HipError) as error:
             raise CliError(f"{name}: {type(error).__name__}: {error}") from None
     found = {"function": name, "device": device.name, "arch": device.arch, "milliseconds": times[1], "least": times[0],
-             "most": times[2], "estimate": timer.estimate, "timer": timer.label}  # fmt: skip
+             "most": times[2], "estimate": timer.estimate, "timer": timer.label}
     output.data(found)
     spread = "" if timer.estimate else f" ({times[0]:.4g} to {times[2]:.4g})"
     output.line(f"{name} on {device.name} ({device.arch}): {times[1]:.4g} ms{spread}, {timer.label}")

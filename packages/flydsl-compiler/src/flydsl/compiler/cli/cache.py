@@ -22,7 +22,7 @@ def register(commands: Any) -> None:
         "verify": "read and check every artifact", "clear": "delete artifacts",
         "prune": "delete the least recently used artifacts above a size",
         "explain": "why a call misses, or what an artifact was made from",
-    }  # fmt: skip
+    }
     for name, text in texts.items():
         action = actions.add_parser(name, help=text)
         action.add_argument("--dir", default="", help="cache directory (default: that of the settings)")
@@ -67,7 +67,7 @@ def run_stats(options: argparse.Namespace, output: Output) -> int:
     stats = _cache(options).stats()
     output.data(stats)
     output.line(f"{stats['files']} artifacts of {stats['functions']} functions, {size_text(stats['bytes'])} "
-                f"in {stats['root']}")  # fmt: skip
+                f"in {stats['root']}")
     return 0
 
 

@@ -15,6 +15,7 @@ from .output import Output, size_text
 
 __all__ = ["collect", "register"]
 
+
 def register(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("doctor", help="what is installed, what is wrong, and how to mend it")
@@ -47,7 +48,7 @@ def collect() -> dict[str, Any]:
     return {
         "packages": _packages(problems), "libraries": _libraries(problems), "device": _device(problems),
         "cache": _cache(problems), "settings": _settings(problems), "problems": problems,
-    }  # fmt: skip
+    }
 
 
 def _report(problems: list[dict[str, str]], what: str, remedy: str) -> None:
@@ -104,15 +105,15 @@ def _device(problems: list[dict[str, str]]) -> dict[str, Any]:
             {"kind": runtime.kind(), "library": runtime.library_path(), "device": info.name, "arch": info.arch,
              "devices": runtime.device_count(), "compute units": info.compute_units, "wave": info.warp_size,
              "LDS bytes": info.lds_bytes}
-        )  # fmt: skip
+        )
     except (runtime.HipError, ValueError) as error:
         _report(problems, f"no device can be used: {error}", "unset FLYDSL_RUNTIME_KIND and FLYDSL_HIP_LIBRARY for the "
-                "simulator, or install ROCm for a GPU")  # fmt: skip
+                "simulator, or install ROCm for a GPU")
         return found
     target = found["target of compiling"]
     if target and info.arch.split(":")[0] != target.split(":")[0].split("-")[0]:
         _report(problems, f"compiling is for {target}, but the device is {info.arch}",
-                f"unset ARCH, or set FLYDSL_SIM_ARCH={target} to simulate it")  # fmt: skip
+                f"unset ARCH, or set FLYDSL_SIM_ARCH={target} to simulate it")
     return found
 
 
@@ -128,7 +129,7 @@ def _cache(problems: list[dict[str, str]]) -> dict[str, Any]:
     damaged = [e for e in unusable if not e.outdated]
     if damaged:
         _report(problems, f"{len(damaged)} damaged files in the kernel cache (they are recompiled when needed)",
-                "flydsl cache verify --delete")  # fmt: skip
+                "flydsl cache verify --delete")
     probe = cache.root if cache.root.exists() else next(p for p in cache.root.parents if p.exists())
     try:
         with tempfile.TemporaryFile(dir=probe):
@@ -137,11 +138,11 @@ def _cache(problems: list[dict[str, str]]) -> dict[str, Any]:
         writable = False
     if not writable:
         _report(problems, f"the kernel cache {cache.root} cannot be written: every process compiles again",
-                "set FLYDSL_RUNTIME_CACHE_DIR to a writable directory")  # fmt: skip
+                "set FLYDSL_RUNTIME_CACHE_DIR to a writable directory")
     limit = env.runtime.cache_size_mb
     return {"root": str(cache.root), "writable": "yes" if writable else "no", "artifacts": stats["files"],
             "of other versions": len(unusable) - len(damaged),
-            "size": size_text(stats["bytes"]), "bound": f"{limit} MiB" if limit else "none"}  # fmt: skip
+            "size": size_text(stats["bytes"]), "bound": f"{limit} MiB" if limit else "none"}
 
 
 def _settings(problems: list[dict[str, str]]) -> dict[str, Any]:
@@ -166,4 +167,3 @@ def _settings(problems: list[dict[str, str]]) -> dict[str, Any]:
     for message in messages:
         _report(problems, message, "correct the name")
     return found or {"all": "default"}
-

@@ -18,7 +18,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--kind", choices=("rocm", "sim"), default="", help="GPU or simulator (default: what is there)")
     parser.add_argument("--stats", action="store_true", help="report counters and estimates of the simulator")
     parser.add_argument("--check", nargs="?", const="oob,race,uninit", default="", metavar="LIST",
-                        help="simulator checks: oob,race,uninit (default: all)")  # fmt: skip
+                        help="simulator checks: oob,race,uninit (default: all)")
     parser.add_argument("--trace", default="", metavar="FILE", help="write a Perfetto trace of the simulator")
     parser.add_argument("--timing", action="store_true", help="print the seconds of each compile phase")
     parser.add_argument("script")
@@ -38,6 +38,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
         "FLYDSL_DEBUG_TIMING": "1" if options.timing else "",
         # Checks, counters and another architecture are things that only the simulator has.
         "FLYDSL_RUNTIME_KIND": options.kind or ("sim" if simulated else ""),
-    }  # fmt: skip
+    }
     with variables(settings):
         return run_script(path, options.arguments)

@@ -59,7 +59,7 @@ def run_compile(options: argparse.Namespace, output: Output) -> int:
         output.data([e.as_dict() for e in found])
         output.table(("function", "arch", "kernels", "seconds", "file"),
                      [(e.name, e.arch, ", ".join(e.kernels), f"{e.compile_seconds:.3f}", e.path) for e in found],
-                     f"{len(found)} artifacts compiled")  # fmt: skip
+                     f"{len(found)} artifacts compiled")
         return 0
     for option, text in (("-o", options.output), ("--c", options.c)):
         folder = Path(text).parent
@@ -71,7 +71,7 @@ def run_compile(options: argparse.Namespace, output: Output) -> int:
             compiled = _compile(path, name, options.arg)
         artifact = compiled.artifact
         row = {"function": artifact.name, "arch": artifact.arch, "kernels": artifact.metadata["kernels"],
-               "bytes": len(artifact.hsaco), "phases": artifact.metadata["phases"], "file": ""}  # fmt: skip
+               "bytes": len(artifact.hsaco), "phases": artifact.metadata["phases"], "file": ""}
         if options.output:
             file = Path(options.output)
             if "," in options.arch:
@@ -86,7 +86,7 @@ def run_compile(options: argparse.Namespace, output: Output) -> int:
     for row in rows:
         phases = ", ".join(f"{k} {v * 1e3:.1f} ms" for k, v in row["phases"].items())
         output.line(f"{row['function']} for {row['arch']}: {', '.join(row['kernels'])}, "
-                    f"{size_text(row['bytes'])} ({phases})")  # fmt: skip
+                    f"{size_text(row['bytes'])} ({phases})")
         for key in ("file", "c"):
             if row.get(key):
                 output.line(f"  wrote {row[key]}")
@@ -165,7 +165,7 @@ def run_ir(options: argparse.Namespace, output: Output) -> int:
             if options.diff and suffix == ".mlir" and i > 0:
                 text = "\n".join(difflib.unified_diff(
                     stages[i - 1][2].splitlines(), text.splitlines(), stages[i - 1][0], label, lineterm="", n=2
-                ))  # fmt: skip
+                ))
                 text = text or f"{label} changes nothing"
             found.append({"stage": label, "text": text})
             output.line(f"// ---- {name} {label}", "bold")

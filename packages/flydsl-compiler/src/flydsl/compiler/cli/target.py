@@ -21,9 +21,9 @@ _TENSOR = re.compile(r"([A-Za-z]\w*)\[([\d\s,]+)\]")
 _DTYPES = {
     "f16": "float16", "f32": "float32", "f64": "float64", "i8": "int8", "i16": "int16", "i32": "int32",
     "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "i1": "bool",
-}  # fmt: skip
+}
 _TORCH_ONLY = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2",
-               "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz"}  # fmt: skip
+               "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arg", action="append", default=[], metavar="[NAME=]VALUE",
         help="argument of FUNCTION: f32[128,64] (a tensor), 3, 2.5, true, 'text', none",
-    )  # fmt: skip
+    )
     parser.add_argument("--arch", default="", help="architecture to compile for, and to simulate")
     parser.add_argument("--json", action="store_true", help="print as JSON")
 

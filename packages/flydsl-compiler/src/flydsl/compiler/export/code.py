@@ -26,7 +26,7 @@ _C_TYPES = {
     "bool": "bool", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t",
     "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float": "float", "double": "double",
     "pointer": "void *",
-}  # fmt: skip
+}
 
 
 def _identifier(name: str) -> str:
@@ -67,7 +67,7 @@ def header_text(artifact: CompiledArtifact, symbol: str, slots: list[Slot], vers
             members.append(f"  int{slot.stride_bits}_t stride[{len(stride)}]; /* in elements, modes {stride} */")
         layouts.append("\n".join([
             f"typedef struct __attribute__((packed)) {name} {{", *members, f"}} {name};",
-            f'FLYDSL_AOT_STATIC_ASSERT(sizeof({name}) == {slot.size}, "layout of {name}");', ""]))  # fmt: skip
+            f'FLYDSL_AOT_STATIC_ASSERT(sizeof({name}) == {slot.size}, "layout of {name}");', ""]))
     parameters = _parameters(symbol, slots)
     declared = ", ".join(p[0] for p in parameters)
     names = ", ".join(p[1] for p in parameters)
@@ -307,7 +307,7 @@ def source_text(
         _run_text(artifact, slots, kernels),
         f"EXPORT const char {symbol}__metadata[] = {json.dumps(metadata)};",
         _LIFECYCLE.replace("SYMBOL", symbol), "",
-    ])  # fmt: skip
+    ])
 
 
 def _escaped(path: str) -> str:
@@ -322,18 +322,18 @@ _BINARY = {
     "minu": "(int64_t)(UA < UB ? UA : UB)", "maxu": "(int64_t)(UA > UB ? UA : UB)", "and": "(int64_t)(UA & UB)",
     "or": "(int64_t)(UA | UB)", "xor": "(int64_t)(UA ^ UB)", "shl": "(UB >= W ? 0 : (int64_t)(UA << UB))",
     "shrs": "(SA >> (UB < 63 ? UB : 63))", "shru": "(UB >= W ? 0 : (int64_t)(UA >> UB))",
-}  # fmt: skip
+}
 _DIVISIONS = frozenset(("sdiv", "srem", "udiv", "urem", "ceildivs", "ceildivu", "floordivs"))
 _PREDICATES = {
     "eq": "SA == SB", "ne": "SA != SB", "slt": "SA < SB", "sle": "SA <= SB", "sgt": "SA > SB", "sge": "SA >= SB",
     "ult": "UA < UB", "ule": "UA <= UB", "ugt": "UA > UB", "uge": "UA >= UB",
-}  # fmt: skip
+}
 
 
 def _fill(template: str, a: int, b: int, width: int) -> str:
     values = {"SA": f"sign_extend(r[{a}], {width})", "SB": f"sign_extend(r[{b}], {width})",
               "UA": f"zero_extend(r[{a}], {width})", "UB": f"zero_extend(r[{b}], {width})",
-              "W": str(width)}  # fmt: skip
+              "W": str(width)}
     return re.sub(r"\b(SA|SB|UA|UB|W)\b", lambda m: values[m.group(1)], template)
 
 
@@ -343,7 +343,7 @@ def _run_text(artifact: CompiledArtifact, slots: list[Slot], kernels: list[str])
     data = {s.plan_argument: i for i, s in enumerate(slots) if s.kind != "tensor_layout"}
     layout = {s.plan_argument: (i, s) for i, s in enumerate(slots) if s.kind == "tensor_layout"}
     lines = ["static int run(const Loaded *code, void **args) {", f"  int64_t r[{max(1, plan['regs'])}] = {{0}};",
-             "  int status = 0;", "  (void)args;"]  # fmt: skip
+             "  int status = 0;", "  (void)args;"]
     targets = {t for i in plan["code"] if i[0] in ("br", "cond_br") for t in i[-1 if i[0] == "br" else -2 :]}
     implicit = data.get(-1)
     for number, instruction in enumerate(plan["code"]):
@@ -362,7 +362,7 @@ def _read(slot: int, ctype: str) -> str:
 def _instruction(
     i: list[Any], arguments: list[dict[str, Any]], data: dict[int, int], layout: dict[int, Any], kernels: list[str],
     implicit: int | None,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     op = i[0]
     if op == "const":
         return [f"r[{i[1]}] = (int64_t){i[2] & 0xFFFFFFFFFFFFFFFF:#x}ull;"]
@@ -406,7 +406,7 @@ def _comment(text: str) -> str:
 def _scalar(register: int, slot: int, kind: str) -> str:
     """A scalar's bits as the launch plan holds them: integers extended to 64 bits, floats raw."""
     kinds = {"i1": "bool", "index": "int64_t", "f16": "uint16_t", "bf16": "uint16_t", "f32": "uint32_t",
-             "f64": "uint64_t"}  # fmt: skip
+             "f64": "uint64_t"}
     ctype = kinds.get(kind) or f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}_t"
     if kind in ("f32", "f64"):
         # Through memcpy: the caller's storage is a float, which other types must not alias.
@@ -445,4 +445,4 @@ def _launch(i: list[Any], kernels: list[str], implicit: int | None) -> list[str]
         f"  const int error = launch(code->functions[{kernels.index(kernel)}], grid, block, cluster, "
         f"{f'r[{shared}]' if shared >= 0 else '0'}, {queue}, kernargs, {size});",
         "  status = status ? status : error;", "}",
-    ]  # fmt: skip
+    ]

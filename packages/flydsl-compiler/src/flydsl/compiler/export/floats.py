@@ -62,7 +62,7 @@ _ARITHMETIC = {
     "add": "A + B", "sub": "A - B", "mul": "A * B", "div": "A / B", "minimum": "minimum(A, B)",
     "maximum": "maximum(A, B)", "minnum": "min_number(A, B)", "maxnum": "max_number(A, B)", "neg": "-A",
     "abs": "__builtin_fabs(A)",
-}  # fmt: skip
+}
 _ORDERED = {"eq": "A == B", "gt": "A > B", "ge": "A >= B", "lt": "A < B", "le": "A <= B", "ne": "A < B || A > B"}
 # The comparison that is false exactly where the unordered one is true.
 _OPPOSITE = {"eq": "ne", "ne": "eq", "gt": "le", "ge": "lt", "lt": "ge", "le": "gt"}
@@ -130,6 +130,6 @@ def lines(i: list[Any]) -> list[str]:
     _check_kind(i, kind)
     if function not in _ARITHMETIC:
         raise NotImplementedError(f"host code that calls {function!r} cannot be exported to C: the object has to link "
-                                  "without the mathematical library")  # fmt: skip
+                                  "without the mathematical library")
     cast = "(float)" if kind == "f32" else ""
     return [f"r[{d}] = {kind}_bits({cast}({_fill(_ARITHMETIC[function], kind, a, b)}));"]

@@ -30,7 +30,7 @@ _SCALARS = {  # plan type -> (ctype, bytes, encoding)
     "i64": ("int64", 8, ""), "u8": ("uint8", 1, ""), "u16": ("uint16", 2, ""), "u32": ("uint32", 4, ""),
     "u64": ("uint64", 8, ""), "index": ("int64", 8, ""), "f32": ("float", 4, ""), "f64": ("double", 8, ""),
     "f16": ("uint16", 2, "float16_bits"), "bf16": ("uint16", 2, "bfloat16_bits"),
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -57,10 +57,10 @@ class Slot:
     def metadata(self) -> dict[str, Any]:
         """The slot's entry in the metadata."""
         found: dict[str, Any] = {"arg_index": self.arg_index, "arg_name": self.arg_name, "kind": self.kind,
-                                 "ctype": self.ctype, "size": self.size, "alignment": self.alignment}  # fmt: skip
+                                 "ctype": self.ctype, "size": self.size, "alignment": self.alignment}
         if self.kind == "tensor_layout":
             found.update(shape_dims=self.shape_dims, stride_dims=self.stride_dims, shape_bits=32,
-                         stride_bits=self.stride_bits)  # fmt: skip
+                         stride_bits=self.stride_bits)
         if self.encoding:
             found["encoding"] = self.encoding
         return found
@@ -82,7 +82,7 @@ def _slots(artifact: CompiledArtifact) -> list[Slot]:
                 (bits,) = widths
                 size = 4 * len(shape) + bits // 8 * len(stride)
                 slots.append(Slot(**base, kind="tensor_layout", ctype="bytes", size=size, alignment=1,
-                                  shape_dims=shape, stride_dims=stride, stride_bits=bits))  # fmt: skip
+                                  shape_dims=shape, stride_dims=stride, stride_bits=bits))
         elif kind == "scalar":
             if argument["type"] not in _SCALARS:
                 raise NotImplementedError(f"argument {argument['name']!r}: {argument['type']} cannot be exported to C")
@@ -149,7 +149,7 @@ def _metadata(artifact: CompiledArtifact, symbol: str, slots: list[Slot]) -> dic
         "runtime_libraries": [{"link_name": "amdhip64"}],
         "linker_flags": list(get_backend(arch=artifact.arch).aot_runtime_config().linker_flags),
         "return_abi": {"kind": "status", "ctype": "int32", "success": 0}, "abi": [slot.metadata() for slot in slots],
-    }  # fmt: skip
+    }
 
 
 def _compile(source: Path, output: Path) -> None:
@@ -157,7 +157,7 @@ def _compile(source: Path, output: Path) -> None:
     if compiler is None:
         raise RuntimeError("exporting to C needs a C compiler: install gcc or clang, or set CC")
     command = [compiler, "-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-fvisibility=hidden", "-c", str(source), "-o",
-               str(output)]  # fmt: skip
+               str(output)]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
         raise RuntimeError(f"{compiler} cannot compile the exported launcher:\n{result.stderr[-2000:]}")

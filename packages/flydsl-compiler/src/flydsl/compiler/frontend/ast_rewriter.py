@@ -25,7 +25,7 @@ from .ast_transformer import Transformer, plain_bindings
 __all__ = [
     "ASTRewriter", "CanonicalizeWhile", "FallbackLocations", "InsertEmptyYieldForSCFFor", "ReplaceIfWithDispatch",
     "ReplaceYieldWithSCFYield", "RewriteBoolOps",
-]  # fmt: skip
+]
 
 
 class RewriteBoolOps:
@@ -118,7 +118,7 @@ _HELPERS: dict[str, Any] = {
 def _collect_assigned_vars(
     body: list[ast.stmt], active_scopes: list[set[str]], orelse: list[ast.stmt] | None = None,
     test_expr: ast.expr | None = None,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Active names that a construct may change: written ones in order of appearance, then those only called upon."""
     active = set().union(*active_scopes)
     nodes: list[ast.AST] = [*body, *(orelse or ()), *([test_expr] if test_expr is not None else ())]

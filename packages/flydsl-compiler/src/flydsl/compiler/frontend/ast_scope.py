@@ -8,7 +8,7 @@ from collections.abc import Iterable
 #: Methods of Python containers that change them.
 MUTATORS = frozenset({
     "append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update",
-})  # fmt: skip
+})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 

@@ -30,7 +30,7 @@ _DUPLICATE_LIMIT = 400  # syntax nodes that may be copied into both branches of 
 _COMPARE_TEXT = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is",
     ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
-}  # fmt: skip
+}
 
 
 def _name(text: str) -> ast.Name:
@@ -122,7 +122,7 @@ class Transformer(ast.NodeTransformer):
     def values_of(self, names: tuple[str, ...], kind: str, at: ast.AST) -> ast.Tuple:
         return ast.Tuple(
             [_call("__check_local_var", ast.Constant(n), _call("locals"), ast.Constant(at.lineno), ast.Constant(kind))  # type: ignore[attr-defined]
-             for n in names], ast.Load())  # fmt: skip
+             for n in names], ast.Load())
 
     def state(self, writes: BlockWrites, names: tuple[str, ...], kind: str, at: ast.AST) -> dict[str, ast.expr]:
         invoked = tuple(n for n in writes.invoked if n in names)
@@ -174,7 +174,7 @@ class Transformer(ast.NodeTransformer):
             value = statement.value if isinstance(statement, ast.Return) else None
             if value is not None and not (isinstance(value, ast.Constant) and value.value is None):
                 self.reject(statement, f"kernel {node.name!r} returns a value; kernels return nothing: write results "
-                            "to memory (Out[i] = value)")  # fmt: skip
+                            "to memory (Out[i] = value)")
 
     def tail_body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """A function's statements. A branch that returns takes the statements after it into its other branch."""
@@ -210,7 +210,7 @@ class Transformer(ast.NodeTransformer):
             out.append(self.make_function(f"__{kind}_{n}", [], writes.names, self.tail_body(full), at, None))
         keywords = {"names": _strings(writes.names), "values": self.values_of(writes.names, "branch", node)}
         call = _call("scf_return_dispatch", test, _name(f"__then_{n}"), _name(f"__else_{n}"),
-                     ast.Constant(leaving[0].lineno), **keywords)  # fmt: skip
+                     ast.Constant(leaving[0].lineno), **keywords)
         out.append(ast.copy_location(ast.Return(ast.copy_location(call, node.test)), node))
         return out
 
@@ -268,7 +268,7 @@ class Transformer(ast.NodeTransformer):
         if binds_in_expression(node.body) or binds_in_expression(node.orelse):
             node.test = ast.copy_location(
                 _call("__require_static", node.test, ast.Constant("an assignment inside a conditional "
-                                                                  "expression")), node.test)  # fmt: skip
+                                                                  "expression")), node.test)
             return node
         return ast.copy_location(_call("scf_ifexp_dispatch", node.test, _thunk(node.body), _thunk(node.orelse)), node)
 
@@ -324,7 +324,7 @@ class Transformer(ast.NodeTransformer):
         for name in writes.bound:
             if name in self.globals[-1]:
                 self.reject(node, f"global name {name!r} is assigned in a branch or loop that may run on the device; "
-                            "use a local variable, and return or store the result")  # fmt: skip
+                            "use a local variable, and return or store the result")
 
     def _if_dispatch(self, node: ast.If, writes: BlockWrites) -> list[ast.stmt]:
         n = next(_counter)
@@ -357,7 +357,7 @@ class Transformer(ast.NodeTransformer):
         return tuple(
             n for n in writes.names
             if n not in writes.bound or n in parameters or n in self.nonlocals[-1] or everywhere[n] > inside[n]
-        )  # fmt: skip
+        )
 
     def visit_While(self, node: ast.While) -> Any:
         if is_const_expr(node.test):
@@ -381,7 +381,7 @@ class Transformer(ast.NodeTransformer):
         test = ast.copy_location(ast.Return(self.visit(node.test)), node.test)
         before = self.make_function(f"__while_before_{n}", [], writes.names, [test], node, None)
         after = self.make_function(f"__while_after_{n}", [], writes.names, self.body_of(node.body), node,
-                                   "scf_while_collect_results")  # fmt: skip
+                                   "scf_while_collect_results")
         call = _call(
             "scf_while_dispatch",
             _name(before.name),
@@ -401,7 +401,7 @@ class Transformer(ast.NodeTransformer):
             outside = "outside function" if what == "return" else "outside loop"
             self.reject(statement, f"'{what}' {outside}: it cannot leave a run-time `{loop}` loop; {hint}, "
                         "or use range_constexpr / while const_expr(...) for a loop that is unrolled while "
-                        "tracing")  # fmt: skip
+                        "tracing")
 
     def _reject_del(self, writes: BlockWrites) -> None:
         for node in writes.deleted:
@@ -447,10 +447,10 @@ class Transformer(ast.NodeTransformer):
         return node
 
     def _auto_for(self, node: ast.For, iterable: ast.Call, keywords: dict[str | None, ast.expr],
-                  dispatch: str = "scf_for_dispatch") -> list[ast.stmt]:  # fmt: skip
+                  dispatch: str = "scf_for_dispatch") -> list[ast.stmt]:
         if not isinstance(node.target, ast.Name):
             text = ("the target of a run-time range must be one name; to carry values write "
-                    "`for i, state in range(..., init=[...])`")  # fmt: skip
+                    "`for i, state in range(..., init=[...])`")
             raise DSLTypeError(text, [DiagRecord(text, (self._frame(node.target),))])
         n = next(_counter)
         induction = node.target.id

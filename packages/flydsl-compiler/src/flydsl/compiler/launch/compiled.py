@@ -44,7 +44,7 @@ class CompiledFunction(Launcher):
             cls, artifact.plan, artifact.hsaco, arch=artifact.arch, positions=artifact.positions,
             parameters=len(artifact.parameters), converters=tuple(converters) if some else None,
             **({"post_load": tuple(processors)} if processors else {}),
-        )  # fmt: skip
+        )
         self.artifact = artifact
         remember(artifact.plan, artifact.hsaco)
         if schedules := artifact.metadata.get("schedules"):

@@ -51,7 +51,7 @@ def _in_process(
         code = fly_ir.compile_to(
             gpu_module, arch, "hsaco", opt_level=level, fast_math=bool(hints.get("fast_fp_math")),
             debug_info=debug_info, link_bitcode=link_libs, timings=phases,
-        )  # fmt: skip
+        )
     except fly_ir.CodegenError as error:
         known_cause = unselectable(str(error), gpu_module)
         if known_cause is not None:
@@ -76,4 +76,4 @@ def _external(module: Any, backend: Any, hints: dict[str, Any], link_libs: list[
     directory, stage = (None, "external") if dump is None else (dump.directory, f"{dump.number:02d}_external_binary")
     return generate_externally(
         env.compile.llvm_dir, gpu_module, binary, hints.get("llvm_options") or {}, directory, stage
-    )  # fmt: skip
+    )

@@ -74,7 +74,7 @@ def generate_externally(
         text = gpu_module.get_asm(print_generic_op_form=True)
         source.write_text(f'"builtin.module"() ({{\n{text}\n}}) {{gpu.container_module}} : () -> ()\n')
         command = [str(tool), str(source), f"--pass-pipeline=builtin.module({fragment})", "-o", str(result),
-                   *(_option(k, v) for k, v in options.items())]  # fmt: skip
+                   *(_option(k, v) for k, v in options.items())]
         _run(command, Path(prefix).expanduser())
         if not result.is_file():
             raise ExternalLLVMError(f"the external tool wrote no output: {' '.join(command)}")

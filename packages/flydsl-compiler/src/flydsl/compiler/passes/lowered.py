@@ -56,7 +56,7 @@ class LoweredModules:
     def put(self, key: Any, lowered: LoweredModule) -> None:
         """Keep a module, without the parts that live only as long as its context."""
         kept = LoweredModule(lowered.name, lowered.arch, lowered.plan, lowered.kernels, lowered.bytecode,
-                             lowered.source, link_libs=lowered.link_libs, processors=lowered.processors)  # fmt: skip
+                             lowered.source, link_libs=lowered.link_libs, processors=lowered.processors)
         with self._lock:
             self._modules[key] = kept
             while len(self._modules) > self._limit:

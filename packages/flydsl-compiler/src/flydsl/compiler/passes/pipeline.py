@@ -89,7 +89,7 @@ class MlirCompiler:
         lowered = cls.lower(
             module, arch=arch, func_name=func_name, link_libs=link_libs, compile_hints=compile_hints,
             arguments=arguments,
-        )  # fmt: skip
+        )
         return cls.generate(lowered, compile_hints=compile_hints)
 
     @classmethod
@@ -139,7 +139,7 @@ class MlirCompiler:
         return LoweredModule(
             func_name, backend.target.arch, plan, names, buffer.getvalue(), source, module, list(link_libs or ()), [],
             phases, dump,
-        )  # fmt: skip
+        )
 
     @classmethod
     def generate(cls, lowered: LoweredModule, *, compile_hints: dict[str, Any] | None = None) -> CompiledArtifact:

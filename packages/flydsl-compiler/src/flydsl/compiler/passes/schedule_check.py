@@ -25,7 +25,7 @@ __all__ = ["LoopSchedule", "ScheduleWarning", "check_schedules", "format_schedul
 
 #: Mask of a hint -> what it names. Masks of whole classes (any vector or scalar ALU) ask for no number.
 KINDS = {0x008: "matrix", 0x010: "vmem", 0x020: "vmem_read", 0x040: "vmem_write", 0x080: "ds", 0x100: "ds_read",
-         0x200: "ds_write", 0x400: "transcendental"}  # fmt: skip
+         0x200: "ds_write", 0x400: "transcendental"}
 _PARTS = {"vmem": ("vmem_read", "vmem_write"), "ds": ("ds_read", "ds_write")}
 _PREFIXES = {
     "matrix": ("v_mfma", "v_smfmac", "v_wmma", "v_swmmac"),
@@ -86,7 +86,7 @@ class LoopSchedule:
             "source": self.source, "address": self.address, "unrolled": self.unrolled, "asked": self.asked,
             "found": self.found, "order": [list(g) for g in self.order], "actual": [list(g) for g in self.actual],
             "kept": round(self.kept, 4), "stale": self.stale,
-        }  # fmt: skip
+        }
 
 
 @dataclass
@@ -208,7 +208,7 @@ def _compare(kernel: str, loop: _HintedLoop, final: tuple[int, list[str]] | None
         kernel, source, address, unrolled, {kind: n * unrolled for kind, n in asked.items()},
         {kind: _count(kinds, kind) for kind in asked}, tuple(loop.hints), _runs(actual),
         same / len(wanted) if wanted else 1.0, frames,
-    )  # fmt: skip
+    )
 
 
 def check_schedules(module: Any, hsaco: bytes) -> list[LoopSchedule]:

@@ -15,7 +15,7 @@ _SLOT_TYPES = {
     ctypes.c_bool: "i1", ctypes.c_int8: "i8", ctypes.c_int16: "i16", ctypes.c_int32: "i32", ctypes.c_int64: "i64",
     ctypes.c_uint8: "u8", ctypes.c_uint16: "u16", ctypes.c_uint32: "u32", ctypes.c_uint64: "u64",
     ctypes.c_float: "f32", ctypes.c_double: "f64",
-}  # fmt: skip
+}
 
 
 def _scalar_type(cls: Any) -> str:

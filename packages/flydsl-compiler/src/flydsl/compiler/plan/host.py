@@ -19,26 +19,26 @@ _BINARY = {
     "arith.floordivsi": "floordivs", "arith.minsi": "mins", "arith.maxsi": "maxs", "arith.minui": "minu",
     "arith.maxui": "maxu", "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor", "arith.shli": "shl",
     "arith.shrsi": "shrs", "arith.shrui": "shru", "llvm.add": "add", "llvm.sub": "sub", "llvm.mul": "mul",
-}  # fmt: skip
+}
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _FLOAT_BINARY = {
     "arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul", "arith.divf": "div", "arith.remf": "rem",
     "arith.minimumf": "minimum", "arith.maximumf": "maximum", "arith.minnumf": "minnum", "arith.maxnumf": "maxnum",
     "math.powf": "pow", "math.atan2": "atan2", "math.copysign": "copysign",
-}  # fmt: skip
+}
 _FLOAT_UNARY = {"arith.negf": "neg", "math.absf": "abs"} | {
     f"math.{name}": name
     for name in ("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
                  "tanh", "erf", "floor", "ceil", "trunc", "round", "roundeven")
-}  # fmt: skip
+}
 _FLOAT_PREDICATES = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule",
-                     "une", "uno", "true")  # fmt: skip
+                     "une", "uno", "true")
 _CONVERSIONS = {"arith.sitofp": "i", "arith.uitofp": "u", "arith.fptosi": "i", "arith.fptoui": "u",
-                "arith.extf": "", "arith.truncf": ""}  # fmt: skip
+                "arith.extf": "", "arith.truncf": ""}
 _PUNCTUATION = {"no_punctuation": "", "newline": "\n", "comma": ", ", "open": "( ", "close": " )"}
 _IDENTITY = ("builtin.unrealized_conversion_cast", "arith.bitcast", "llvm.ptrtoint", "llvm.inttoptr",
     "llvm.addrspacecast",
-             "llvm.bitcast")  # fmt: skip
+             "llvm.bitcast")
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _IGNORED = ("func.return", "gpu.module", "gpu.binary")
 _NO_EFFECT = ("llvm.intr.assume", "llvm.intr.lifetime.start", "llvm.intr.lifetime.end")
@@ -335,7 +335,7 @@ class PlanBuilder:
             start += count
         dependencies, sizes, clusters, shared, arguments, async_object = (
             groups[0], [g[0] for g in groups[1:7]], [v for g in groups[7:10] for v in g], groups[10], groups[11],
-            groups[12] if len(groups) > 12 else [])  # fmt: skip
+            groups[12] if len(groups) > 12 else [])
         registers = [self._register(v) for v in sizes]
         streams = async_object or dependencies
         triples, size = self._kernel_arguments(arguments)
@@ -343,7 +343,7 @@ class PlanBuilder:
         self.code.append([
             "launch", symbol, registers[:3], registers[3:], self._register(shared[0]) if shared else -1,
             self._register(streams[0]) if streams else -1, triples, size,
-            [self._register(v) for v in clusters] if clusters else None])  # fmt: skip
+            [self._register(v) for v in clusters] if clusters else None])
         for result in op.results:
             self._set(result, -1)
 

@@ -32,7 +32,7 @@ def is_host_only(module: Any) -> bool:
                 f"a jit function that launches no kernel stores to memory{place}: this is traced, but a call does not "
                 "execute it; what touches the elements of a tensor belongs into a kernel",
                 UserWarning, stacklevel=2,
-            )  # fmt: skip
+            )
             return True
     return True
 

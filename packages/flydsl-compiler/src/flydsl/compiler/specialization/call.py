@@ -28,7 +28,7 @@ def constexpr_signature(name: str, annotation: Any, value: Any, function: str = 
     if isinstance(value, type):
         if not is_type_param_annotation(annotation) and annotation is not None:
             raise TypeError(f"{function}: compile-time argument {name!r}: a type needs the annotation Type, not "
-                            f"{getattr(annotation, '__name__', annotation)}")  # fmt: skip
+                            f"{getattr(annotation, '__name__', annotation)}")
         return ("type", f"{value.__module__}.{value.__qualname__}", stable_digest(value))
     if is_type_param_annotation(annotation):
         raise TypeError(f"{function}: argument {name!r} must be a type, got {value!r}")
@@ -46,10 +46,10 @@ def _value_signature(name: str, value: Any) -> Any:
     if code is not None and value.__name__ == "<lambda>":
         if code.co_freevars or value.__kwdefaults__:
             raise TypeError(f"compile-time argument {name!r}: a lambda with captured variables or keyword-only "
-                            "defaults cannot be part of a cache key; pass the values as arguments")  # fmt: skip
+                            "defaults cannot be part of a cache key; pass the values as arguments")
         return ("lambda", stable_digest(value))
     raise TypeError(f"compile-time argument {name!r} of type {type(value).__name__} is not supported: use int, bool, "
-                    "float, str, a tuple of those, or a lambda without captured variables")  # fmt: skip
+                    "float, str, a tuple of those, or a lambda without captured variables")
 
 
 def _check_annotation(name: str, inner: Any, value: Any, function: str) -> None:
@@ -60,7 +60,7 @@ def _check_annotation(name: str, inner: Any, value: Any, function: str) -> None:
     if not isinstance(base, type) or isinstance(value, accepted):
         return
     raise TypeError(f"{function}: compile-time argument {name!r} is declared Constexpr[{inner.__name__}], "
-                    f"got {value!r} of type {type(value).__name__}")  # fmt: skip
+                    f"got {value!r} of type {type(value).__name__}")
 
 
 def stable_signature(value: Any) -> Any:
@@ -145,4 +145,4 @@ class Call:
             "toolchain": toolchain, "target": self.backend.target.arch, "hints": repr(_hints_signature(self.hints)),
             "environment": repr(self.environment), "identity": self.identity, "parts": self.parts,
             "arguments": {name: repr(signature) for name, signature in self.signature},
-        }  # fmt: skip
+        }

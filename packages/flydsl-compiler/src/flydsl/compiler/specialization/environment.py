@@ -23,10 +23,10 @@ __all__ = ["KEY_VARIABLES", "environment_guards", "key_environment", "recorded_r
 KEY_VARIABLES = (
     "FLYDSL_COMPILE_OPT_LEVEL", "FLYDSL_COMPILE_BACKEND", "FLYDSL_COMPILE_LLVM_DIR", "FLYDSL_EXTRA_SOURCE_DIRS",
     "FLYDSL_KTRACE_ENABLE", "FLYDSL_KTRACE_BLOCKS", "FLYDSL_KTRACE_BUFFER_BYTES",
-)  # fmt: skip
+)
 # Variables that decide what a call does without being part of the key.
 _CALL_VARIABLES = ("COMPILE_ONLY", "ARCH", "FLYDSL_GPU_ARCH", "HSA_OVERRIDE_GFX_VERSION", "FLYDSL_RUNTIME_KIND",
-                   "FLYDSL_SIM_CHECK", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO", "LLVM_GFX1250_ANY_XNACK_CODEGEN")  # fmt: skip
+                   "FLYDSL_SIM_CHECK", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO", "LLVM_GFX1250_ANY_XNACK_CODEGEN")
 
 #: Stands for code that looked at the whole environment.
 ALL = "*"

@@ -20,7 +20,7 @@ __all__ = [
     "DLTensorJitArg", "JitArgumentRegistry", "MemRefJitArg", "MemRefSpec", "PointerJitArg", "TorchTensorJitArg",
     "convert_to_jit_arguments", "from_c_void_p", "from_dlpack", "from_torch_tensor", "is_type_param_annotation",
     "resolve_signature", "torch_dtype_to_mlir_type",
-]  # fmt: skip
+]
 
 # Spelling of the runtime -> (MLIR type, bits).
 _DTYPES = {
@@ -29,7 +29,7 @@ _DTYPES = {
     "i8": ("i8", 8), "i16": ("i16", 16), "i32": ("i32", 32), "i64": ("i64", 64), "u8": ("i8", 8), "u16": ("i16", 16),
     "u32": ("i32", 32), "u64": ("i64", 64), "f8E5M2": ("f8E5M2", 8), "f8E4M3FN": ("f8E4M3FN", 8),
     "f8E5M2FNUZ": ("f8E5M2FNUZ", 8), "f8E4M3FNUZ": ("f8E4M3FNUZ", 8), "f8E4M3B11FNUZ": ("f8E4M3B11FNUZ", 8),
-}  # fmt: skip
+}
 
 
 def dtype_bits(dtype: str) -> int:
@@ -48,7 +48,7 @@ def torch_dtype_to_mlir_type(dtype: Any) -> Any:
         "int8": "i8",
         "int16": "i16", "int32": "i32", "int64": "i64", "float8_e5m2": "f8E5M2", "float8_e4m3fn": "f8E4M3FN",
         "float8_e5m2fnuz": "f8E5M2FNUZ", "float8_e4m3fnuz": "f8E4M3FNUZ",
-    }  # fmt: skip
+    }
     name = str(dtype).rpartition(".")[2]
     if name not in names:
         raise TypeError(f"torch dtype {dtype} cannot be a kernel argument")
@@ -220,7 +220,7 @@ class MemRefJitArg:
             "align": spec.alignment, "shape_div": [-s if s < 0 else 1 for s in spec.shape],
             "stride_div": [-s if s < 0 else 1 for s in spec.stride],
             "index_width": [32 if spec.use_32bit_stride else 64] * len(spec.stride),
-        }  # fmt: skip
+        }
 
     def __c_abi_spec__(self) -> list[tuple[Any, Any]]:
         def fill(argument: Any, slot: Any) -> None:
@@ -435,7 +435,7 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     """
     if is_number_for_tensor(annotation, type(value)) and not hasattr(value, "__dlpack__"):
         raise TypeError(f"{function}: argument {name!r} is declared {annotation.__name__}, got {value!r} of type "
-                        f"{type(value).__name__}; pass an array (NumPy, torch, DLPack)")  # fmt: skip
+                        f"{type(value).__name__}; pass an array (NumPy, torch, DLPack)")
     if getattr(value, "__cache_signature__", None) is not None and not isinstance(value, type):
         if annotation is not None:
             actual = JitArgumentRegistry.get_dsl_type(type(value)) or type(value)
@@ -476,7 +476,7 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
         return container
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "
                     f"expected a "
-                    "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")  # fmt: skip
+                    "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")
 
 
 def dsl_type_of(argument: Any) -> Any:

@@ -29,10 +29,10 @@ __all__ = ["FunctionSnapshot", "Identity", "digest_of", "stable_digest"]
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
 _OPAQUE_LIBRARIES = frozenset({"numpy", "torch", "jax", "pytest", "_pytest", "hypothesis"})
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType,
-                types.MethodDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)  # fmt: skip
+                types.MethodDescriptorType, types.BuiltinFunctionType, types.MethodWrapperType)
 # Members of a class that say where it is or cache something, and nothing of what it does.
 _CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__",
-                          "__static_attributes__", "__abstractmethods__", "_abc_impl"})  # fmt: skip
+                          "__static_attributes__", "__abstractmethods__", "_abc_impl"})
 _ARRAY_LIMIT = 1 << 24  # bytes of a captured tensor that are worth hashing
 
 _ABSENT = object()
@@ -72,7 +72,7 @@ def _code_text(code: types.CodeType, lines: bool) -> str:
     texts = [_code_text(c, lines) if isinstance(c, types.CodeType) else _constant_text(c) for c in constants]
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     text = "|".join([code.co_name, repr(counts), code.co_code.hex(), repr(code.co_names), repr(code.co_varnames),
-                     repr(code.co_cellvars), repr(code.co_freevars), *texts])  # fmt: skip
+                     repr(code.co_cellvars), repr(code.co_freevars), *texts])
     if lines:
         text += f"|{code.co_filename}:{list(code.co_lines())!r}"
     return text
@@ -94,7 +94,7 @@ def _opcodes() -> tuple[dict[int, tuple[bool, int]], frozenset[int]] | None:
     named = {
         number("LOAD_GLOBAL"): (True, shift_global), number("LOAD_NAME"): (True, 0),
         number("LOAD_ATTR"): (False, shift_attribute), number("LOAD_METHOD"): (False, 0),
-    }  # fmt: skip
+    }
     skipped = frozenset(n for n in map(number, ("PRECALL", "CACHE", "PUSH_NULL")) if n is not None)
     return {code: how for code, how in named.items() if code is not None}, skipped
 

@@ -73,7 +73,7 @@ def _resolve(function: Callable[..., Any]) -> dict[str, Any]:
         warnings.warn(
             f"{function.__name__}: the annotations of {', '.join(failed)} cannot be evaluated; they are taken as "
             f"written",
-            UserWarning, stacklevel=5)  # fmt: skip
+            UserWarning, stacklevel=5)
     return resolved
 
 
@@ -95,7 +95,7 @@ class Parameters:
         rest = keyword + bool(code.co_flags & inspect.CO_VARARGS)
         names = [*code.co_varnames[:positional], *code.co_varnames[keyword:rest],
                  *code.co_varnames[positional:keyword],
-                 *code.co_varnames[rest : rest + bool(code.co_flags & inspect.CO_VARKEYWORDS)]]  # fmt: skip
+                 *code.co_varnames[rest : rest + bool(code.co_flags & inspect.CO_VARKEYWORDS)]]
         self.function_name = function.__name__
         self.method_self = "self" if names and names[0] == "self" else None
         self.names = [n for n in names if n != self.method_self]

@@ -193,7 +193,7 @@ class JitCacheManager:
                 f"the kernel cache {self.root} cannot be written ({error.strerror or error}); kernels are compiled "
                 f"again in "
                 "each process. Set FLYDSL_RUNTIME_CACHE_DIR to a writable directory.", UserWarning,
-                stacklevel=6)  # fmt: skip
+                stacklevel=6)
 
     def info(self) -> CacheInfo:
         """Counts so far."""

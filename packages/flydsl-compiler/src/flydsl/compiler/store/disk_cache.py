@@ -260,7 +260,7 @@ def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What of the inputs differs, for people."""
     found = []
     labels = {"toolchain": "the FlyDSL installation (versions, sources or libraries)", "target": "the architecture",
-              "hints": "the compile hints", "environment": "environment variables of the key"}  # fmt: skip
+              "hints": "the compile hints", "environment": "environment variables of the key"}
     for key, label in labels.items():
         if old.get(key) != new.get(key):
             detail = "" if key == "toolchain" else f": {old.get(key)} before, {new.get(key)} now"

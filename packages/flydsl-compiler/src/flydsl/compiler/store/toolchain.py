@@ -243,7 +243,7 @@ def toolchain_fingerprint(backend: Any) -> str:
     versions = ",".join(f"{name}={version}" for name, version in _changed_versions())
     return _fingerprint(None if root is None else str(root), versions, backend.hash() + external,
                         tuple(backend.native_lib_patterns()),
-                        (*EXTRA_SOURCE_DIRS, *env.compile.extra_source_dirs))  # fmt: skip
+                        (*EXTRA_SOURCE_DIRS, *env.compile.extra_source_dirs))
 
 
 # Taken at import: this process runs the code as it is now, also when a file changes before the first call. (And

@@ -157,7 +157,7 @@ def to_i32(value: Any) -> Any:
     ).result
     unsigned_at_most = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 7)
     fits = ir.Operation.create("arith.cmpi", results=[ir.IntegerType.get_signless(1)], operands=[operand, bound],
-                               attributes={"predicate": unsigned_at_most}).result  # fmt: skip
+                               attributes={"predicate": unsigned_at_most}).result
     message = ir.StringAttr.get("the dynamic LDS size (smem=) is out of range (0 .. 2^31 - 1 bytes)")
     ir.Operation.create("cf.assert", operands=[fits], attributes={"msg": message})
     name = "arith.index_cast" if isinstance(operand.type, ir.IndexType) else "arith.trunci"
@@ -189,4 +189,4 @@ def emit_launch(
     return ir.Operation.create(
         "gpu.launch_func", results=results, operands=[*dependencies, *sizes, *clusters, *shared, *operands],
         attributes={"kernel": kernel, "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-        **attributes})  # fmt: skip
+        **attributes})

@@ -9,7 +9,7 @@ from flydsl.tracing.ir_walk import children
 
 # Ops that only compute another address of the allocation; one whose result is unused uses nothing.
 _ADDRESS_OPS = ("fly.recast_iter", "fly.add_offset", "fly.make_view", "fly.apply_swizzle", "memref.view",
-                "memref.subview", "fly.slice", "fly.get_iter")  # fmt: skip
+                "memref.subview", "fly.slice", "fly.get_iter")
 
 
 def _is_used(value: Any) -> bool:
@@ -124,7 +124,7 @@ def _fail(
 ) -> None:
     parts = f"{static} allocated in the kernel" + (f" and {dynamic} dynamic" if dynamic else "")
     text = (f"kernel {name!r} needs {total} bytes of LDS per workgroup ({parts}), but {arch} has {limit}: use smaller "
-            "tiles or fewer stages, or reuse space with fx.union")  # fmt: skip
+            "tiles or fewer stages, or reuse space with fx.union")
     notes: list[str] = []
     chain: tuple[SourceFrame, ...] = ()
     for size, location in sorted(places, key=lambda p: -p[0]):

@@ -38,7 +38,7 @@ def trace(
     runtime = [
         (n, a) for n, a in arguments.items()
         if n != parameters.method_self and not is_compile_time(parameters.annotations.get(n))
-    ]  # fmt: skip
+    ]
     name = function.__name__
     with location, CompilationContext.create() as context:
         module = ir.Module.create()
@@ -54,7 +54,7 @@ def trace(
             host = ir.Operation.create(
                 "func.func", regions=1,
                 attributes={"sym_name": ir.StringAttr.get(name), "llvm.emit_c_interface": ir.UnitAttr.get(),
-                            "function_type": ir.TypeAttr.get(ir.FunctionType.get(flat, []))})  # fmt: skip
+                            "function_type": ir.TypeAttr.get(ir.FunctionType.get(flat, []))})
         block = ir.Block.create_at_start(host.regions[0], flat, [location] * len(flat))
         values = list(block.arguments)
         if not context.has_explicit_stream:

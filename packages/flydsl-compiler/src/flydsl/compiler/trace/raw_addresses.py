@@ -18,31 +18,31 @@ _WRITES = {
     **{f"rocdl.raw.{kind}.atomic.{name}": 1
        for kind in ("buffer", "ptr.buffer") for name in ("fadd", "fmax", "smax", "umin")},
     "rocdl.raw.buffer.atomic.cmpswap": 2, "rocdl.raw.ptr.buffer.atomic.cmpswap": 2,
-}  # fmt: skip
+}
 
 #: Operations whose result is an address made from their first operand. Other operands are sizes and offsets.
 _ADDRESSES = frozenset({
     "rocdl.make.buffer.rsrc", "llvm.ptrtoint", "llvm.inttoptr", "llvm.getelementptr", "llvm.addrspacecast",
     "llvm.bitcast", "arith.index_cast", "arith.index_castui", "builtin.unrealized_conversion_cast", "fly.ptrtoint",
     "memref.extract_aligned_pointer_as_index",
-})  # fmt: skip
+})
 
 #: Operations by which the words of an address become part of a descriptor.
 _PARTS = frozenset({
     "arith.trunci", "arith.extui", "arith.shrui", "arith.andi", "arith.ori", "vector.from_elements", "vector.insert",
     "vector.insertelement", "llvm.insertelement", "vector.bitcast",
-})  # fmt: skip
+})
 
 _LOADS = frozenset({
     "fly.memref.load", "fly.memref.load_vec", "fly.ptr.load", "llvm.load", "memref.load", "vector.load",
     "rocdl.raw.ptr.buffer.load", "rocdl.raw.buffer.load",
-})  # fmt: skip
+})
 
 #: Operations that move or join the words of a loaded address.
 _MOVES = _PARTS | {
     "arith.bitcast", "arith.shli", "arith.index_cast", "arith.index_castui", "vector.extract", "vector.extractelement",
     "vector.extract_strided_slice", "llvm.bitcast", "llvm.extractelement", "rocdl.readfirstlane", "rocdl.readlane",
-}  # fmt: skip
+}
 
 _POINTERS = frozenset({"llvm.inttoptr", "fly.inttoptr"})
 

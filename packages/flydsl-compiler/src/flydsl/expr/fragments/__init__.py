@@ -8,4 +8,4 @@ from .relayout import convert_layout, layout_conversion
 
 __all__ = [
     "ThreadValues", "broadcast_to", "convert_layout", "layout_conversion", "reduce", "scan", "thread_values",
-]  # fmt: skip
+]

@@ -104,7 +104,7 @@ def _reduced(tv: ThreadValues, mode: int) -> tuple[ThreadValues, list[int]]:
         while extent > 1:
             step = position(at) if at else 0
             count = next((n for n in range(extent, 0, -1) if extent % n == 0 and
-                          all(position(i * at) == i * step for i in range(n))), 1)  # fmt: skip
+                          all(position(i * at) == i * step for i in range(n))), 1)
             thread_shape.append(count)
             thread_stride.append(step)
             extent, at = extent // count, at * count
@@ -182,7 +182,7 @@ def _wave_shares(values: list[Any], digit: Digit) -> list[list[Any]]:
         store(base, (thread + i * threads) * size, value.ir_value(), size)
     gpu.barrier()
     return [[dtype._wrap(load(base, (first + (step * unit + i * threads)) * size, dtype.ir_type, size))
-             for i in range(len(values))] for step in range(digit.extent)]  # fmt: skip
+             for i in range(len(values))] for step in range(digit.extent)]
 
 
 @dsl_loc_tracing
@@ -218,7 +218,7 @@ def reduce(fragment: Tensor, mode: int, op: Any, *, thread_values: ThreadValues 
             check_workgroup(tv)
             shares = _wave_shares(results, digit)
             results = [functools.reduce(functools.partial(coop.combine, op), column)
-                       for column in zip(*shares, strict=True)]  # fmt: skip
+                       for column in zip(*shares, strict=True)]
     return _fragment(results, result_tv, fragment.dtype)
 
 
@@ -227,7 +227,7 @@ def reduce(fragment: Tensor, mode: int, op: Any, *, thread_values: ThreadValues 
 
 @dsl_loc_tracing
 def scan(fragment: Tensor, mode: int, op: Any, *, exclusive: bool = False,
-         thread_values: ThreadValues | None = None) -> Tensor:  # fmt: skip
+         thread_values: ThreadValues | None = None) -> Tensor:
     """Running combination along a mode of the tile, in the order of its coordinates; a fragment like the argument.
 
     Element i of the mode becomes the combination of the elements up to i; with `exclusive` of those before i, and the
@@ -330,10 +330,10 @@ def broadcast_to(fragment: Tensor, like: Any, *, thread_values: ThreadValues | N
 @functools.lru_cache(maxsize=256)
 def _broadcast_order(source: ThreadValues, target: ThreadValues) -> list[int]:
     fits = len(source.tile) == len(target.tile) and all(s in (1, t) for s, t in
-                                                        zip(source.tile, target.tile, strict=True))  # fmt: skip
+                                                        zip(source.tile, target.tile, strict=True))
     if not fits or source.threads != target.threads:
         raise ValueError(f"values of a tile {source.tile} and {source.threads} threads cannot be broadcast to a tile "
-                         f"{target.tile} and {target.threads} threads")  # fmt: skip
+                         f"{target.tile} and {target.threads} threads")
 
     def restricted(position: int) -> int:
         out, room = 0, 1
@@ -352,6 +352,6 @@ def _broadcast_order(source: ThreadValues, target: ThreadValues) -> list[int]:
         found = {places.get(t + position - o) for t, o in zip(threads, own_threads, strict=True)}
         if len(found) != 1 or None in found:
             raise ValueError(f"the threads of {target} do not hold the values that they need of {source}: bring them "
-                             "there with convert_layout")  # fmt: skip
+                             "there with convert_layout")
         order.append(found.pop())  # type: ignore[arg-type]
     return order

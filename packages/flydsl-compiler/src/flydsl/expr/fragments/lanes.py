@@ -140,7 +140,7 @@ def half_swap(value: ir.Value, distance: int) -> tuple[ir.Value, ir.Value]:
     """(value of the lane whose bit `distance` is 0, value of the one where it is 1), of every pair of lanes."""
     pair = ir.Type.parse("!llvm.struct<(i32, i32)>")
     swapped = call_intrinsic(f"llvm.amdgcn.permlane{distance}.swap", [value, value, Boolean(False), Boolean(False)],
-                             pair)  # fmt: skip
+                             pair)
     low, high = (llvm.extractvalue(i32_type(), swapped, ir.DenseI64ArrayAttr.get([i])) for i in (0, 1))
     return low, high
 

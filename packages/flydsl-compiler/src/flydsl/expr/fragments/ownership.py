@@ -233,7 +233,7 @@ def thread_values(fragment: Tensor) -> ThreadValues:
     if found is None:
         raise ValueError(f"the thread-value layout of {fragment} is not known: make the fragment with make_fragment_A, "
                          "_B or _C of a static tile (views, make_rmem_tensor and fragments that a loop assigns "
-                         "anew do not have one), or give it with thread_values=")  # fmt: skip
+                         "anew do not have one), or give it with thread_values=")
     return found
 
 
@@ -260,13 +260,13 @@ def mma_thread_values(ty: Any, operand: str, shape: tuple[int, ...]) -> ThreadVa
     atom = ty.mma_atom
     layouts = [plain(x) for x in (atom.thr_layout, atom.tv_layout_a, atom.tv_layout_b, atom.tv_layout_c)]
     mma = algebra.TiledMma(algebra.MmaAtom(plain(atom.shape_mnk), *layouts), plain(ty.atom_layout),
-                           plain(ty.permutation))  # fmt: skip
+                           plain(ty.permutation))
     return ThreadValues(mma.tv_layout(operand, shape), shape)
 
 
 def copy_thread_values(ty: Any, side: str, shape: tuple[int, ...], atom: Any) -> ThreadValues:
     """Of the partition of a tile of `shape` by a tiled copy type; `side` is 'src' or 'dst'."""
     moves = algebra.CopyAtom(plain(atom.thr_layout), plain(atom.tv_layout_src), plain(atom.tv_layout_dst),
-                             plain(atom.tv_layout_ref), atom.val_bits)  # fmt: skip
+                             plain(atom.tv_layout_ref), atom.val_bits)
     copy = algebra.TiledCopy(moves, plain(ty.layout_thr_val), plain(ty.tile_mn))
     return ThreadValues(copy.tv_layout(side, shape), shape)

@@ -107,7 +107,7 @@ def plan(source: ThreadValues, target: ThreadValues, bits: int, arch: str, wave:
 
 
 def _within_waves(source: ThreadValues, target: ThreadValues, bits: int, arch: str,
-                  wave: int) -> LayoutConversion | None:  # fmt: skip
+                  wave: int) -> LayoutConversion | None:
     """The conversion by renaming and exchanges; None if values cross waves, or not in the same way in all waves."""
     sources = _sources(source, target, wave)
     if sources is None:
@@ -183,7 +183,7 @@ def _words(by_value: list[list[tuple[int, int]]], bits: int, wave: int) -> tuple
     if len(by_value) % together or any(
         len({by_value[v + i][lane][0] for i in range(together)}) > 1
         for v in range(0, len(by_value), together) for lane in range(len(by_value[0]))
-    ):  # fmt: skip
+    ):
         together = 1
     words = []
     for v in range(0, len(by_value), together):
@@ -230,7 +230,7 @@ def _through_lds(source: ThreadValues, target: ThreadValues, bits: int) -> Layou
     cost, through = best
     counts = {"lds_write": len(through.writes.groups), "lds_read": len(through.reads.groups), "barrier": 2}
     return LayoutConversion("workgroup", counts, through.elements * size, cost + ROUND_TRIP + 2 * BARRIER,
-                            through=through)  # fmt: skip
+                            through=through)
 
 
 def _addresses(tv: ThreadValues, side: int, strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -276,7 +276,7 @@ def _as_thread_values(layout: Any, tile: tuple[int, ...]) -> ThreadValues:
             raise ValueError(f"a thread-value layout must be static, got {layout}")
         return ThreadValues(plain(layout.type), tile)
     raise TypeError("the target of a relayout is a thread-value layout (Layout or ThreadValues) or a fragment that has "
-                    f"one, got {type(layout).__name__}")  # fmt: skip
+                    f"one, got {type(layout).__name__}")
 
 
 def _source_of(fragment: Any, given: Any, modes: Any) -> ThreadValues:
@@ -285,7 +285,7 @@ def _source_of(fragment: Any, given: Any, modes: Any) -> ThreadValues:
 
 
 def layout_conversion(fragment: Any, layout: Any, *, modes: Any = None, thread_values: Any = None,
-                      dtype: Any = None) -> LayoutConversion:  # fmt: skip
+                      dtype: Any = None) -> LayoutConversion:
     """What `convert_layout` with these arguments would do and cost; emits nothing.
 
     Instead of a fragment, a `ThreadValues` and the `dtype` of the values.
@@ -411,7 +411,7 @@ def check_workgroup(tv: ThreadValues) -> None:
     threads = math.prod(gpu.known_block_size())
     if threads != tv.threads:
         raise ValueError(f"an exchange through LDS takes the whole workgroup: it has {threads} threads, the "
-                         f"thread-value layout {tv.threads}")  # fmt: skip
+                         f"thread-value layout {tv.threads}")
 
 
 def _emit_through_lds(values: Any, source: ThreadValues, target: ThreadValues, conversion: LayoutConversion) -> Any:
@@ -447,5 +447,3 @@ def _emit_through_lds(values: Any, source: ThreadValues, target: ThreadValues, c
             read[first + i] = piece, i
     elements = [read[address][0][read[address][1]] for address in addresses]
     return Vector.from_elements(elements, dtype)
-
-

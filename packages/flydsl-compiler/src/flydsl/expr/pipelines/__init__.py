@@ -13,4 +13,4 @@ from .waves import NamedBarrier, WaveGroups, barrier_arrive, barrier_wait, lds_b
 __all__ = [
     "Direct", "NamedBarrier", "Pipeline", "Registers", "Staged", "Step", "TensorMove", "WaveGroups", "barrier_arrive",
     "barrier_wait", "lds_barrier", "pipeline_range", "wave_index",
-]  # fmt: skip
+]

@@ -18,9 +18,9 @@ from flydsl._mlir import ir
 _ATOMS = {
     "cdna3.buffer_copy_lds": "vm", "cdna4.buffer_load_async_lds": "vm", "cdna4.global_load_async_lds": "vm",
     "gfx1250.tdm": "tensor", "cdna5.tensor_load": "tensor",
-}  # fmt: skip
+}
 _RAW = {"rocdl.raw.ptr.buffer.load.lds": "vm", "rocdl.global.load.lds": "vm", "rocdl.tensor.load.to.lds": "tensor",
-        "rocdl.tensor.load.to.lds.d2": "tensor"}  # fmt: skip
+        "rocdl.tensor.load.to.lds.d2": "tensor"}
 _ATOM_NAME = re.compile(r"!fly_rocdl\.([\w.]+)")
 
 

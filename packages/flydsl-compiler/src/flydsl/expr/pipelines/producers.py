@@ -106,7 +106,7 @@ class Direct(_Ring):
     def ahead(self, stages: int) -> int:
         if not target_arch().startswith("gfx9"):
             raise ValueError(f"Direct copies to LDS are of gfx9, the target is {target_arch()}: use Staged"
-                             + (" or TensorMove" if target_arch().startswith("gfx125") else ""))  # fmt: skip
+                             + (" or TensorMove" if target_arch().startswith("gfx125") else ""))
         return super().ahead(stages)
 
 

@@ -84,7 +84,7 @@ class Pipeline:
         staged = any(isinstance(p, Staged) for p in self.producers)
         if staged and (self.groups is not None or self.specialised is not None):
             raise ValueError("waves that take turns or are specialised need Direct copies or TensorMove: with Staged "
-                             "every wave stores to LDS between its products")  # fmt: skip
+                             "every wave stores to LDS between its products")
         if any(p.early for p in self._direct()) and (self.groups is not None or self.specialised is not None):
             raise ValueError("early copies need waves that all pass the turn together: no groups, no specialised waves")
         if self.groups is not None and self.groups.count != 2:
@@ -105,7 +105,7 @@ class Pipeline:
         counts = started(lambda: producer.start(Int32(tile), number, self.stages))
         if producer.counter is not None and not counts.get(producer.counter):
             raise ValueError(f"{type(producer).__name__}: its function starts no copy of that sort (without predicate "
-                             "and branch), so no wait could be derived")  # fmt: skip
+                             "and branch), so no wait could be derived")
         for counter, n in counts.items():
             self._log.append((number if counter == producer.counter else None, counter, n))
 
@@ -176,7 +176,7 @@ class Pipeline:
     # ------------------------------------------------------------------ the loop
 
     def run(self, body: Callable[[Step, list[Any]], list[Any]], loop: Callable[..., list[Any]],
-            guarded: Callable[..., list[Any]], values: list[Any]) -> list[Any]:  # fmt: skip
+            guarded: Callable[..., list[Any]], values: list[Any]) -> list[Any]:
         """Trace the pipeline. `loop` and `guarded` build a run-time loop and an `if` around bodies of state."""
         if self.is_static and self.tiles < 1:
             return values

@@ -191,8 +191,8 @@ def _named_barrier() -> ir.Value:
         ir.Operation.create("llvm.mlir.global", regions=1, attributes={
             "sym_name": ir.StringAttr.get(name), "addr_space": ir.Attribute.parse("3 : i32"),
             "global_type": ir.TypeAttr.get(ir.Type.parse('!llvm.target<"amdgcn.named.barrier", 0>')),
-            "linkage": ir.Attribute.parse("#llvm.linkage<internal>")})  # fmt: skip
+            "linkage": ir.Attribute.parse("#llvm.linkage<internal>")})
     pointer = ir.Type.parse("!llvm.ptr<3>")
     op = ir.Operation.create("llvm.mlir.addressof", results=[pointer],
-                             attributes={"global_name": ir.FlatSymbolRefAttr.get(name)})  # fmt: skip
+                             attributes={"global_name": ir.FlatSymbolRefAttr.get(name)})
     return op.result

@@ -18,7 +18,7 @@ from .atoms import (
     tiled_copy_retile,
     tiled_mma_partition,
     tiled_mma_partition_shape,
-)  # fmt: skip
+)
 from .layouts import (
     append,
     blocked_product,
@@ -65,7 +65,7 @@ from .layouts import (
     tiled_product,
     zipped_divide,
     zipped_product,
-)  # fmt: skip
+)
 from .memory import (
     add_offset,
     apply_swizzle,
@@ -84,7 +84,7 @@ from .memory import (
     ptrtoint,
     recast_iter,
     to_llvm_ptr,
-)  # fmt: skip
+)
 from .printing import printf
 from .tuples import (
     ceil_div,
@@ -108,7 +108,7 @@ from .tuples import (
     make_stride,
     shape_div,
     size,
-)  # fmt: skip
+)
 from .types import (
     AddressSpace,
     AtomicOp,
@@ -147,7 +147,7 @@ from .types import (
     UniversalCopy64b,
     UniversalCopy128b,
     UniversalFMA,
-)  # fmt: skip
+)
 from .util import assume, const_expr, depth, has_none, range_constexpr, rank, static
 
 __all__ = [
@@ -187,4 +187,4 @@ __all__ = [
     "atom_set_value", "copy", "copy_atom_call", "gemm", "mma_atom_call", "tiled_copy_partition_src",
     "tiled_copy_partition_dst", "tiled_copy_retile", "tiled_mma_partition", "tiled_mma_partition_shape",
     "mma_make_fragment",
-]  # fmt: skip
+]

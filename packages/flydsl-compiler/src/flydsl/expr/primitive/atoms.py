@@ -371,7 +371,7 @@ def _steps(extents: tuple[int, int, int], order: Any, layout: Any) -> list[tuple
 
 
 def _gemm_steps(atom: Any, d: Tensor, groups: list[list[Tensor]], c: Tensor, order: Any, layout: Any,
-                callback: Callable[[Any, tuple[int, int, int]], Any]) -> None:  # fmt: skip
+                callback: Callable[[Any, tuple[int, int, int]], Any]) -> None:
     """The atom calls of a gemm, one by one; the first visit of each (m, n) reads `c`, later ones `d`."""
     if isinstance(atom, TiledMma):
         atom = fly.get_mma_atom(atom)

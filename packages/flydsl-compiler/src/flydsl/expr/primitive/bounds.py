@@ -28,7 +28,7 @@ _VIEWS = frozenset({
     "fly.slice", "fly.group", "fly.select", "fly.get", "fly.take", "fly.coalesce", "fly.composition",
     "fly.logical_divide", "fly.zipped_divide", "fly.tiled_divide", "fly.flat_divide", "fly.tiled_copy.partition_src",
     "fly.tiled_copy.partition_dst", "fly.tiled_mma.partition",
-})  # fmt: skip
+})
 
 #: What makes a tensor: an argument of a function, a pointer with a layout, registers.
 _TENSORS = frozenset({"gpu.func", "func.func", "fly.make_view", "fly.memref.alloca"})
@@ -63,7 +63,7 @@ def _chain(view: Tensor) -> tuple[Tensor, list[Any]]:
     maker = op.name if op is not None else value.owner.owner.operation.name
     if maker not in _TENSORS:
         raise ValueError(f"copy: bounds need a view that is cut from its tensor here, but {Tensor(value)} comes from "
-                         f"{maker}: carry indices instead of views, and cut the view where it is copied")  # fmt: skip
+                         f"{maker}: carry indices instead of views, and cut the view where it is copied")
     return Tensor(value), operations[::-1]
 
 
@@ -121,7 +121,7 @@ def _limits(bounds: Any, root: Tensor) -> list[Any]:
     if len(entries) != modes:
         raise ValueError(f"copy: bounds has {len(entries)} entries, but the tensor {root} has {modes} modes")
     return [None if entry is None else entry if isinstance(entry, IntTuple) else to_int_tuple(entry)
-            for entry in entries]  # fmt: skip
+            for entry in entries]
 
 
 def _divisor(leaf: Any) -> int:
@@ -243,7 +243,7 @@ def _check_resource(root: Tensor) -> None:
             if records is not None and records.name == "arith.constant":
                 if ir.IntegerAttr(records.attributes["value"]).value in (_UNBOUNDED, -1):
                     raise ValueError("copy: bounds need a buffer tensor that knows its size: make it with "
-                                     "make_buffer_tensor(t), without max_size=True")  # fmt: skip
+                                     "make_buffer_tensor(t), without max_size=True")
             return
         if op.name not in ("fly.make_view", "fly.get_iter", "fly.recast_iter", "fly.add_offset"):
             return
@@ -292,7 +292,7 @@ def bounded_copy(atom: Any, src: Tensor, dst: Tensor, bounds: Any, bits: int | N
     limits = _limits(bounds, root)
     if all(limit is not None for limit in limits) and _moved_by_state(atom):
         raise ValueError("copy: an offset of the atom (soffset) moves its accesses, and bounds look at the coordinates "
-                         "of the view: give None for the mode along which it moves, or slice the view")  # fmt: skip
+                         "of the view: give None for the mode along which it moves, or slice the view")
     coords = _replay(operations, _coordinates(root))
     element = _emit.bit_width(memory.type.element_type)
     element = 8 if element == 1 else element

@@ -49,7 +49,7 @@ def _packed_bits(element: Any) -> int:
 
 def _packed_error(bits: int, what: str) -> ValueError:
     return ValueError(f"{what}: elements of {bits} bits share bytes. Load or store a vector of whole bytes "
-                      "(tensor.load(), a copy atom), or recast to Uint8 and shift")  # fmt: skip
+                      "(tensor.load(), a copy atom), or recast to Uint8 and shift")
 
 
 def _check_packed_offset(offset: IntTuple, bits: int, what: str) -> None:
@@ -108,7 +108,7 @@ def make_ptr(result_type: ir.Type, args: Any, *, dict_attrs: Any = None) -> Poin
     if dict_attrs is not None:
         attrs = dict_attrs if isinstance(dict_attrs, ir.Attribute) else ir.DictAttr.get(
             {name: attribute(value) for name, value in dict_attrs.items()}
-        )  # fmt: skip
+        )
     return fly.make_ptr(result_type, [as_ir_value(a) for a in args], dict_attrs=attrs)
 
 

@@ -86,7 +86,7 @@ def _fields(text: str) -> list[tuple[str, str | None]]:
             continue
         if name or conversion:
             raise ValueError(f"printf: {{{name}{'!' + conversion if conversion else ''}}} in {text!r}: placeholders "
-                             "are filled in order; write {} or {:format}")  # fmt: skip
+                             "are filled in order; write {} or {:format}")
         pieces.append((literal, spec or ""))
         literal = ""
     return [*pieces, (literal, None)]
@@ -97,7 +97,7 @@ def _conversion(value: Numeric, spec: str) -> tuple[str, ir.Value]:
     found = _SPEC.fullmatch(spec)
     if found is None:
         raise ValueError(f"printf: the format {{:{spec}}} is not supported for run-time values; there are width, "
-                         "precision, sign, 0, #, < and the types d, x, X, o, f, e, E, g, G")  # fmt: skip
+                         "precision, sign, 0, #, < and the types d, x, X, o, f, e, E, g, G")
     align, sign, alternate, zero, width, precision, kind = found.groups()
     number = type(value)
     if number.is_integer and kind in ("f", "e", "E", "g", "G") or not number.is_integer and kind and kind in "dxXo":

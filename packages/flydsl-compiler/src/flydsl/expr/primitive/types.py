@@ -28,7 +28,7 @@ from flydsl._mlir.dialects.fly import (
     TiledCopyType,
     TiledMmaType,
     TileType,
-)  # fmt: skip
+)
 
 from ..enum import SyncScope
 from ..utils.convert import mlir_type
@@ -38,7 +38,7 @@ __all__ = [
     "CoordTensorType", "CopyAtomType", "CopyOpUniversalAtomicType", "CopyOpUniversalCopyType", "GemmTraversalOrder",
     "IntTupleType", "LayoutType", "MemRefType", "MmaAtomType", "MmaOpUniversalFMAType", "MmaOperand", "PointerType",
     "SwizzleType", "TileType", "TiledCopyType", "TiledMmaType",
-]  # fmt: skip
+]
 
 
 def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spelled like types

@@ -21,7 +21,7 @@ from .atoms import (
     MFMA, WMMA, BufferAtomic, BufferAtomicAdd, BufferAtomicMax, BufferAtomicMin, BufferAtomicPkAdd, BufferCopy,
     BufferCopy8b, BufferCopy16b, BufferCopy32b, BufferCopy64b, BufferCopy128b, BufferCopyLDS, BufferCopyLDS32b,
     BufferCopyLDS64b, BufferCopyLDS128b,
-)  # fmt: skip
+)
 from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
 from . import matrix as _matrix
 from .inline_asm import cvt_off_f32_i4, cvt_pk_bf16_f32
@@ -38,7 +38,7 @@ __all__ = [
     "BufferCopyLDS32b", "BufferCopyLDS64b", "BufferCopyLDS128b", "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax",
     "BufferAtomicMin", "BufferAtomicPkAdd", "MFMA", "WMMA", "make_buffer_ptr", "make_buffer_tensor",
     "get_buffer_rsrc", "sched_mfma", "sched_vmem", "sched_dsrd", "sched_dswr",
-]  # fmt: skip
+]
 
 # The dialect module names its op classes like the instructions; the function forms take their place.
 globals().update({name: _matrix.wrapper(name) for name in _matrix.WRAPPED})

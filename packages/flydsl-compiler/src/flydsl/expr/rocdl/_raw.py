@@ -85,7 +85,7 @@ def _describe(builder: FunctionType) -> str:
     if rest:
         text += f" Constants and result types: {', '.join(rest)}."
     return text + (" Offsets and sizes are those of the instruction set manual. An architecture without the "
-                   "instruction is an error when code is generated.")  # fmt: skip
+                   "instruction is an error when code is generated.")
 
 
 @functools.cache

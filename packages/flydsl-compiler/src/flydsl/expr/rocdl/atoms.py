@@ -15,7 +15,7 @@ __all__ = [
     "BufferAtomic", "BufferAtomicAdd", "BufferAtomicMax", "BufferAtomicMin", "BufferAtomicPkAdd", "BufferCopy",
     "BufferCopy128b", "BufferCopy16b", "BufferCopy32b", "BufferCopy64b", "BufferCopy8b", "BufferCopyLDS",
     "BufferCopyLDS128b", "BufferCopyLDS32b", "BufferCopyLDS64b", "MFMA", "WMMA", "WMMAScale", "accumulator",
-]  # fmt: skip
+]
 # ruff: noqa: N802 - op descriptors are spelled like types
 
 
@@ -126,7 +126,7 @@ def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir
 
 
 def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, elem_ty_b: Any = None,
-         **options: Any) -> ir.Type:  # fmt: skip
+         **options: Any) -> ir.Type:
     """Wave32 matrix instruction of the target; options ``sign_a``, ``sign_b``, ``clamp`` (and ``mod_c`` on gfx1250)."""
     arch = target_arch()
     for prefix, name in (("gfx1250", "GFX1250"), ("gfx120", "GFX120X"), ("gfx11", "GFX11")):
@@ -142,7 +142,7 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
 
 def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
               opsel_a: int = 0, opsel_b: int = 0, mod_c: int = 0, reuse_a: bool = False, reuse_b: bool = False,
-              block_size: int = 32) -> ir.Type:  # fmt: skip
+              block_size: int = 32) -> ir.Type:
     """Block-scaled matrix instruction of gfx1250. State: ``scale_a``, ``scale_b``."""
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)

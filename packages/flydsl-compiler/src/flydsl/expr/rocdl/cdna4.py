@@ -18,12 +18,12 @@ __all__ = [
     "BufferLoadAsyncLDS", "BufferLoadAsyncLDS32b", "BufferLoadAsyncLDS96b", "BufferLoadAsyncLDS128b",
     "GlobalLoadAsyncLDS", "GlobalLoadAsyncLDS32b", "GlobalLoadAsyncLDS96b", "GlobalLoadAsyncLDS128b", "LDSReadTrans",
     "MFMAScale", "MFMA_Scale", "cvt_sr_f32_to_bf16",
-]  # fmt: skip
+]
 # ruff: noqa: N802 - op descriptors are spelled like types
 
 
 def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
-               opsel_a: int = 0, opsel_b: int = 0) -> ir.Type:  # fmt: skip
+               opsel_a: int = 0, opsel_b: int = 0) -> ir.Type:
     """MX-scaled MFMA of gfx950. State: ``scale_a``, ``scale_b``."""
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)

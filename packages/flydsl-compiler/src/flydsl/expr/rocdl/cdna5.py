@@ -24,7 +24,7 @@ __all__ = ["TDM", "TensorLoad", "TensorStore", "make_tdm_atom", "make_tiled_tdm_
 
 
 def TDM(rank: int, num_warps: int, pad_interval: int = 0, pad_amount: int = 0, cache_modifier: int = 0,
-        atomic_barrier: bool = False, early_timeout: bool = False) -> ir.Type:  # fmt: skip
+        atomic_barrier: bool = False, early_timeout: bool = False) -> ir.Type:
     """Copy of a tile of `rank` modes (1 to 5), shared by `num_warps` waves.
 
     Args:
@@ -49,7 +49,7 @@ def _integer(value: Any, bits: int, what: str) -> ir.Value:
 @dsl_loc_tracing
 def make_tdm_atom(tensor: Any, tensor_extents: Any, strides: Any = None, *, num_warps: int, pad_interval: int = 0,
                   pad_amount: int = 0, cache_modifier: int = 0, atomic_barrier: bool = False,
-                  early_timeout: bool = False) -> Any:  # fmt: skip
+                  early_timeout: bool = False) -> Any:
     """A TDM copy atom for `tensor`, with the bounds and strides of its modes set.
 
     Args:
@@ -100,7 +100,7 @@ def TensorStore(cache_modifier: int = 0) -> _TensorCopy:
 @dsl_loc_tracing
 def make_tiled_tdm_atom(op: Any, tensor: Any, smem_layout: Any, tdm_tile: Any, num_warps: int = 1, *,
                         init_boundary_check: bool = True, atomic_barrier: bool = False,
-                        internal_type: Any = None) -> tuple[Any, Any]:  # fmt: skip
+                        internal_type: Any = None) -> tuple[Any, Any]:
     """The copy atom of a tile of `tensor` and the coordinate tensor to partition.
 
     Args:
@@ -120,7 +120,7 @@ def make_tiled_tdm_atom(op: Any, tensor: Any, smem_layout: Any, tdm_tile: Any, n
     atom, coordinates = build(
         tensor, static_layout(smem_layout, "smem_layout"), tile, num_warps=num_warps,
         init_boundary_check=init_boundary_check, atomic_barrier=atomic_barrier, cache_modifier=op.cache_modifier,
-    )  # fmt: skip
+    )
     return atom, coordinates
 
 

@@ -16,7 +16,7 @@ from .utils import i32_type, operand
 __all__ = [
     "CLUSTER_BARRIER_ID", "CLUSTER_WAIT_ALL", "cluster_barrier", "cluster_signal_once_per_wg", "cluster_wait",
     "compute_cluster_position", "compute_mcast_masks", "is_wave_leader",
-]  # fmt: skip
+]
 
 CLUSTER_BARRIER_ID = -3
 CLUSTER_WAIT_ALL = -3

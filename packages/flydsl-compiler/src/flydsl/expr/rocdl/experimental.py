@@ -15,7 +15,7 @@ def _hint(name: str) -> Any:
         if soft:
             return value
         raise AttributeError(f"rocdl.experimental.{name} needs an LLVM patch that this build lacks; pass soft=True to "
-                             "continue without the hint")  # fmt: skip
+                             "continue without the hint")
 
     place.__name__ = place.__qualname__ = name
     place.__doc__ = f"Register placement hint `{name}`; see the module."

@@ -20,7 +20,7 @@ WRAPPED = (
     "mfma_f32_16x16x16f16", "mfma_f32_16x16x16bf16_1k", "mfma_f32_16x16x32_fp8_fp8", "mfma_i32_16x16x32_i8",
     "mfma_f32_16x16x32_f16", "mfma_f32_16x16x32_bf16", "mfma_scale_f32_16x16x128_f8f6f4",
     "mfma_scale_f32_32x32x64_f8f6f4",
-)  # fmt: skip
+)
 
 
 def _builder(name: str) -> Any:
@@ -39,22 +39,22 @@ def wmma_scale_f32_16x16x128_f8f6f4(
     result_type: Any, a: Any, b: Any, c: Any, scaleA: Any, scaleB: Any, *, fmtA: int = 4, fmtB: int = 4, modC: int = 0,
     scaleAType: int = 0, fmtScaleA: int = 0, scaleBType: int = 0, fmtScaleB: int = 0, reuseA: bool = False,
     reuseB: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """gfx1250: block-scaled product. Formats: 0 fp8, 1 bf8, 2 e2m3, 3 e3m2, 4 e2m1 (the default)."""
     return _wmma("wmma_scale_f32_16x16x128_f8f6f4", result_type, (a, b, c, scaleA, scaleB), fmt_a=fmtA, fmt_b=fmtB,
                  mod_c=modC, scale_a_type=scaleAType, fmt_scale_a=fmtScaleA, scale_b_type=scaleBType,
-                 fmt_scale_b=fmtScaleB, reuse_a=reuseA, reuse_b=reuseB)  # fmt: skip
+                 fmt_scale_b=fmtScaleB, reuse_a=reuseA, reuse_b=reuseB)
 
 
 @dsl_loc_tracing
 def wmma_scale_f32_32x16x128_f4(
     result_type: Any, a: Any, b: Any, c: Any, scaleA: Any, scaleB: Any, *, modC: int = 0, scaleAType: int = 0,
     fmtScaleA: int = 0, scaleBType: int = 0, fmtScaleB: int = 0, reuseA: bool = False, reuseB: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """gfx1250: block-scaled product of e2m1 operands."""
     return _wmma("wmma_scale_f32_32x16x128_f4", result_type, (a, b, c, scaleA, scaleB), mod_c=modC,
                  scale_a_type=scaleAType, fmt_scale_a=fmtScaleA, scale_b_type=scaleBType, fmt_scale_b=fmtScaleB,
-                 reuse_a=reuseA, reuse_b=reuseB)  # fmt: skip
+                 reuse_a=reuseA, reuse_b=reuseB)
 
 
 @dsl_loc_tracing
@@ -94,4 +94,4 @@ def _describe(name: str) -> str:
             f"({shape}), C and D {result}.\n\nOperands: the result type (the vector of a lane's elements of D), "
             f"then the vectors of A, B and C of a lane{scales}. Architectures: {where}. "
             "`fx.gemm` with an atom chooses and "
-            "checks these; this form emits one instruction as it is.")  # fmt: skip
+            "checks these; this form emits one instruction as it is.")

@@ -27,7 +27,7 @@ __all__ = [
     "update_tensor_descriptor_2d_addr_lo", "update_tensor_descriptor_2d_addr_lo_hi",
     "update_tensor_descriptor_2d_lds_addr", "update_tensor_gather_descriptor_addr64",
     "update_tensor_gather_descriptor_addr_lo", "update_tensor_gather_descriptor_addr_lo_hi",
-]  # fmt: skip
+]
 
 PREFETCH_SCOPE_SE = 8
 PREFETCH_SCOPE_DEVICE = 16
@@ -222,7 +222,7 @@ def make_tensor_descriptor_2d(
     pred: Any = 1, workgroup_mask: Any = 0, lds_byte_offset: Any = None, for_store: bool = False,
     atomic_barrier_enable: bool = False, early_timeout: bool = False, oob_outer_bound: Any = None,
     oob_inner_bound: Any = None,
-) -> TDMDescriptor2D:  # fmt: skip
+) -> TDMDescriptor2D:
     """Descriptor of a two-dimensional tile.
 
     Args:
@@ -275,13 +275,13 @@ def make_tensor_descriptor_2d(
         _low(stride) if isinstance(stride, int) else _i32(stride),
         _low16(_high(stride)) if isinstance(stride, int) else 0,
         0,
-    ])  # fmt: skip
+    ])
     return TDMDescriptor2D(group0, group1)
 
 
 @dsl_loc_tracing
 def make_tensor_gather_dgroup0(global_ptr: Any, lds_memref: Any, *, index_size: int = 32, lds_byte_offset: Any = None,
-                               global_byte_offset: Any = None) -> Any:  # fmt: skip
+                               global_byte_offset: Any = None) -> Any:
     """Group 0 of a gather descriptor. `index_size` is 16 or 32 bits."""
     if index_size not in (16, 32):
         raise ValueError(f"index_size must be 16 or 32, got {index_size}")
@@ -298,7 +298,7 @@ def make_tensor_gather_descriptor(
     elem_bytes: int = 1, pad_interval: int = 0, pad_amount: int = 0, index_size: int = 32,
     gather_tile_dim1: Any = None, lds_byte_offset: Any = None, global_byte_offset: Any = None,
     workgroup_mask: Any = 0,
-) -> TDMGatherDescriptor:  # fmt: skip
+) -> TDMGatherDescriptor:
     """Descriptor that gathers (or scatters) rows: at most 8 indices of 32 bits or 16 of 16 bits.
 
     Rows at or beyond `tensor_dim1` are out of bounds. `row_width` (elements) times `elem_bytes` is a multiple of 4.
@@ -311,7 +311,7 @@ def make_tensor_gather_descriptor(
         raise ValueError(f"a row of {row_width} elements of {elem_bytes} bytes is not a multiple of 4 bytes")
     group0 = make_tensor_gather_dgroup0(
         global_ptr, lds_memref, index_size=index_size, lds_byte_offset=lds_byte_offset,
-        global_byte_offset=global_byte_offset)  # fmt: skip
+        global_byte_offset=global_byte_offset)
     interval, amount = compute_padding_encoding(pad_interval, pad_amount, elem_bytes * 8)
     padding = (interval, amount, pad_interval > 0 and pad_amount > 0)
     count = len(indices) if gather_tile_dim1 is None else gather_tile_dim1
@@ -324,7 +324,7 @@ def make_tensor_gather_descriptor(
         stride if not isinstance(stride, int) else _low(stride),
         0,
         0,
-    ])  # fmt: skip
+    ])
     if index_size == 16:
         indices += [0] * (-len(indices) % 2)
         words = [_or(_low16(a), _shift16(_low16(b))) for a, b in zip(indices[::2], indices[1::2], strict=True)]
@@ -426,7 +426,7 @@ update_tensor_gather_descriptor_addr64 = update_tensor_descriptor_2d_addr64
 def l2_prefetch_tile(
     global_ptr: Any, global_offset: Any, tile_shape: Any, strides: Any, elem_bytes: int = 2, num_warps: int = 1,
     wave_id: Any = None, thread_id: Any = None, block_threads: int = 256, scope: int = PREFETCH_SCOPE_SE,
-) -> None:  # fmt: skip
+) -> None:
     """Each thread prefetches the first column of row ``thread_id % outer`` of a tile.
 
     `num_warps`, `wave_id` and `block_threads` are part of the published signature and unused.

@@ -24,13 +24,13 @@ __all__ = [
     "cluster_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch", "lds_transpose_load", "rsq",
     "s_buffer_load",
     "sched_dswr", "sched_group_barrier", "sched_mfma", "sched_vmem", "wave_barrier", "wave_id",
-]  # fmt: skip
+]
 
 _MASKS = {
     "none": 0, "non_mem_non_sideeffect": 0x1, "valu": 0x2, "salu": 0x4, "mfma_wmma": 0x8, "all_vmem": 0x10,
     "vmem_read": 0x20, "vmem_write": 0x40, "all_ds": 0x80, "ds_read": 0x100, "ds_write": 0x200,
     "transcendental": 0x400, "ldsdma": 0x800,
-}  # fmt: skip
+}
 mask_mfma = 0x8
 mask_vmem_rd = 0x20
 mask_dsrd = 0x100
@@ -258,7 +258,7 @@ def raw_ptr_buffer_store(vdata: Any, rsrc: Any, offset: Any, soffset: Any, aux: 
 
 @dsl_loc_tracing
 def raw_ptr_buffer_load_lds(rsrc: Any, lds_ptr: Any, size: Any, voffset: Any, soffset: Any, offset: Any,
-                            aux: Any = None) -> None:  # fmt: skip
+                            aux: Any = None) -> None:
     """Load ``size`` bytes a lane (1, 2, 4; 12, 16 on gfx950) straight to LDS, lane after lane from the uniform
     ``lds_ptr``;
     ``voffset`` (a lane's), ``soffset`` (uniform) and ``offset`` (constant) in bytes. gfx942 and gfx950; wait with
@@ -269,7 +269,7 @@ def raw_ptr_buffer_load_lds(rsrc: Any, lds_ptr: Any, size: Any, voffset: Any, so
 
 
 def buffer_load_to_lds(rsrc: Any, lds_ptr: Any, voffset: Any, size_bytes: int = 4, soffset: Any = 0,
-                       offset: Any = 0) -> None:  # fmt: skip
+                       offset: Any = 0) -> None:
     """LDS DMA of `size_bytes` a lane."""
     raw_ptr_buffer_load_lds(rsrc, lds_ptr, size_bytes, voffset, soffset, offset)
 
@@ -279,13 +279,13 @@ _ASYNC_BYTES = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}
 
 @dsl_loc_tracing
 def cluster_load_async_to_lds(global_ptr: Any, lds_ptr: Any, size_bytes: int, offset: int = 0, cpol: int = 0,
-                              mask: Any = None) -> None:  # fmt: skip
+                              mask: Any = None) -> None:
     """gfx1250: asynchronous copy of 1, 4, 8 or 16 bytes a lane to the LDS of the workgroups in `mask`."""
     if size_bytes not in _ASYNC_BYTES:
         raise ValueError(f"cluster_load_async_to_lds moves 1, 4, 8 or 16 bytes, got {size_bytes}")
     fields = {"offset": _i32(offset, "offset"), "cpol": _i32(cpol, "cpol")}
     emit(f"cluster.load.async.to.lds.{_ASYNC_BYTES[size_bytes]}",
-         [global_ptr, lds_ptr, operand(0 if mask is None else mask)], fields)  # fmt: skip
+         [global_ptr, lds_ptr, operand(0 if mask is None else mask)], fields)
 
 
 def _tensor_move(name: str, groups: tuple[Any, ...], fifth: Any, cache_policy: Any) -> None:
@@ -312,14 +312,14 @@ def _is_zero(value: ir.Value) -> bool:
 
 @dsl_loc_tracing
 def tensor_load_to_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
-                       cache_policy: Any = None) -> None:  # fmt: skip
+                       cache_policy: Any = None) -> None:
     """gfx1250: start the tensor load of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
     _tensor_move("tensor.load.to.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
 
 
 @dsl_loc_tracing
 def tensor_store_from_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any, dgroup4: Any = None,
-                          cache_policy: Any = None) -> None:  # fmt: skip
+                          cache_policy: Any = None) -> None:
     """gfx1250: start the tensor store of a raw descriptor; `cache_policy` is an int or IntegerAttr."""
     _tensor_move("tensor.store.from.lds", (dgroup0, dgroup1, dgroup2, dgroup3), dgroup4, cache_policy)
 

@@ -59,7 +59,7 @@ def call_intrinsic(name: str, operands: list[Any], result: ir.Type | None = None
 
 
 def emit(name: str, operands: Any = (), attributes: dict[str, ir.Attribute] | None = None,
-         result: ir.Type | None = None) -> Any:  # fmt: skip
+         result: ir.Type | None = None) -> Any:
     """Build ``rocdl.<name>`` without the generated Python builders, which take long to import."""
     results = [] if result is None else [result]
     op = ir.Operation.create(f"rocdl.{name}", results=results, operands=list(operands), attributes=attributes or {})

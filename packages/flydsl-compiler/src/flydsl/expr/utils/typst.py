@@ -120,7 +120,7 @@ def _mma_document(title: str, shape: tuple[int, ...], layouts: tuple[Any, Any, A
 def _copy_document(copy: Any, color: Any) -> str:
     tile = copy.tile_mn.unpack()
     extent = tuple(algebra.size(t) if isinstance(t, (int, tuple)) else algebra.size(_layout(t)) for t in
-                   (tile if isinstance(tile, tuple) else (tile,)))  # fmt: skip
+                   (tile if isinstance(tile, tuple) else (tile,)))
     if len(extent) > 2:
         raise ValueError(f"print_typst shows tiles of rank 1 and 2, got rank {len(extent)}")
     extent = extent if len(extent) == 2 else (1, extent[0])

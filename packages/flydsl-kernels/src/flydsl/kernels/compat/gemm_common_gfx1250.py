@@ -13,7 +13,7 @@ from flydsl.kernels.parts.sync import pipeline_fence, pipeline_fence_signal, pip
 __all__ = [
     "compute_mcast_masks", "fmax_f32", "fmin_f32", "fused_silu_swiglu_elem", "make_lds_copy_ops", "pipeline_fence",
     "pipeline_fence_signal", "pipeline_fence_wait", "workgroup_barrier",
-]  # fmt: skip
+]
 
 SWIGLU_SLOPE = 1.702
 

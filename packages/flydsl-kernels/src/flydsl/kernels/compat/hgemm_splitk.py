@@ -10,4 +10,4 @@ from flydsl.kernels.gemm.dense import (
 
 __all__ = [
     "SPLIT_K_SEMAPHORE_MAX_LEN", "compile_hgemm_kernel", "get_default_kwargs", "get_semaphore", "hgemm_splitk_",
-]  # fmt: skip
+]

@@ -18,4 +18,4 @@ __all__ = [
     "_run_compiled", "align_up", "cdiv", "ceildiv", "cvt_sr_f32_to_bf16", "default_f8_type", "dtype_to_elem_type",
     "get_dtype_in_kernel", "get_dtype_str", "get_dtype_vec_size", "get_warp_size", "is_pow2", "validate_moe_dtypes",
     "xcd_remap_bx_by",
-]  # fmt: skip
+]

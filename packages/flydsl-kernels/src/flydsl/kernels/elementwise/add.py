@@ -16,7 +16,7 @@ DTYPES = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
 
 @flyc.kernel
 def _add_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, rows: fx.Int32, cols: fx.Int32, tiled_copy: fx.TiledCopy,
-                bits: fx.Constexpr[int]):  # fmt: skip
+                bits: fx.Constexpr[int]):
     by, bx = fx.block_idx.y, fx.block_idx.x
     thread = tiled_copy.get_slice(fx.thread_idx.x)
 
@@ -75,6 +75,6 @@ def build_add_module(dtype: str = "f32", vector: int | None = None, *, target: T
         target.require_traced()
         if rows > 0 and cols > 0:
             _add_kernel(A, B, C, rows, cols, tiled_copy, bits).launch(
-                grid=grid, block=THREADS[0] * THREADS[1], stream=stream)  # fmt: skip
+                grid=grid, block=THREADS[0] * THREADS[1], stream=stream)
 
     return add

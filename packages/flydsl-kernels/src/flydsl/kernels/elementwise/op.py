@@ -40,7 +40,7 @@ def _plan_add(target: Target, a: Any, b: Any) -> Plan | None:
     aligned = math.gcd(address(left), address(right), VECTOR_BITS // 8) * 8
     vector = math.gcd(columns, aligned // FLOATS[dtype].width)
     return Plan(lambda: build_add_module(dtype, vector, target=target),
-                lambda out: (left, right, out.reshape(rows, columns), rows, columns))  # fmt: skip
+                lambda out: (left, right, out.reshape(rows, columns), rows, columns))
 
 
 def _add(op: Op, a: Any, b: Any, *, stream: Any = None) -> Any:
@@ -69,6 +69,6 @@ ADD = Op(
     reference=lambda a, b: (a.double() + b.double(),), widths=(256, 7),
     gradient=Gradient(lambda ctx, dy: (dy, dy)),
     bench=lambda target, rows: [("add", (rows, 8192), {"dtype": "bf16"})],
-)  # fmt: skip
+)
 
 OPS = [ADD]

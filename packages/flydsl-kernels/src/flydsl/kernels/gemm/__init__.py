@@ -21,14 +21,14 @@ _TORCH = {
     "shuffle_scale_32x4": "layouts", "shuffle_scale_for_int4": "layouts", "layout_of": "layouts",
     "preshuffled": "weights", "clear_preshuffle_cache": "weights",
     "flydsl_hgemm": "callers", "flydsl_preshuffle_gemm_a8": "callers", "flydsl_8wave_gemm_a8": "callers",
-}  # fmt: skip
+}
 
 _FORMS = ("blockscale_gemm", "linear", "mx_gemm", "preshuffle_gemm", "scaled_gemm")
 
 __all__ = [
     *preshuffle.__all__, *dense.__all__, *a16w16.__all__, *fp8_rowscale.__all__, *fp8fp4.__all__, *gfx1250.__all__,
     *mx.__all__, *rdna3.__all__, *rdna_fp8.__all__,
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> _Any:

@@ -23,7 +23,7 @@ def make_gemm_a16w16_gfx950_param(n: int, k: int, dtype: str = "bf16", out_dtype
                                   block_m: int = 256, block_n: int = 256, block_k: int = 64, stages: int = 2,
                                   split_k: int = 1, m_waves: int = 2, n_waves: int = 4, k_waves: int = 1,
                                   group_m: int = 0, use_half_tile_interleaved: bool = True, has_bias: bool = False,
-                                  layout: str = "nt") -> DenseConfig:  # fmt: skip
+                                  layout: str = "nt") -> DenseConfig:
     """Everything static about a product ``C[M, n] = op(a) op(b)`` of f16 or bf16.
 
     Args:
@@ -40,7 +40,7 @@ def make_gemm_a16w16_gfx950_param(n: int, k: int, dtype: str = "bf16", out_dtype
     return dense_config(where, target, n=n, k=k, dtype=dtype, out_dtype=out_dtype or dtype, layout=layout,
                         block_m=block_m, block_n=block_n, block_k=block_k, stages=stages, split_k=split_k,
                         m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=group_m, bias=has_bias,
-                        cshuffle=None, atomic=split_k > 1, use_async=direct)  # fmt: skip
+                        cshuffle=None, atomic=split_k > 1, use_async=direct)
 
 
 @functools.lru_cache  # the parameter has the target
@@ -56,7 +56,7 @@ def _launcher(param: DenseConfig) -> Any:
 
 
 def gemm_a16w16_gfx950(out: Any, a: Any, b: Any, bias: Any, semaphore: Any, signal: Any, split_k: int,
-                       param: DenseConfig, stream: Any = None) -> None:  # fmt: skip
+                       param: DenseConfig, stream: Any = None) -> None:
     """``out = op(a) op(b) + bias`` as `param` says.
 
     Args:
@@ -74,7 +74,7 @@ def gemm_a16w16_gfx950(out: Any, a: Any, b: Any, bias: Any, semaphore: Any, sign
     tiles = cdiv(m, param.block_m) * cdiv(param.n, param.block_n)
     if split_k > 1 and tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
         raise ValueError(f"gemm_a16w16_gfx950: a split reduction has at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
-                         f"{m} x {param.n} result has {tiles}")  # fmt: skip
+                         f"{m} x {param.n} result has {tiles}")
     unused = out if bias is None else bias
     flags = (out, out) if semaphore is None else (semaphore, signal)
     _launcher(param)(out, a, b, unused, *flags, m, stream)

@@ -29,7 +29,7 @@ class SharedScales:
     """
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, wave: Any,
-                 lane_row: Any, thread: Any, memory: Lds, tally: Tally) -> None:  # fmt: skip
+                 lane_row: Any, thread: Any, memory: Lds, tally: Tally) -> None:
         self._config, self._m, self._tally, self._thread = config, m, tally, thread
         self._blocks, self._per_tile = config.k // SCALE_BLOCK, config.tile_k // SCALE_BLOCK
         self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
@@ -58,7 +58,7 @@ class SharedScales:
         self._tally.add("vmem", self.loads)
         first, more = tile.turn * self._per_tile, tile.further * self._per_tile
         pairs = [(self._a.load(a + more * self._m, 1, first * self._m), self._b.load(b + more, 1, first))
-                 for a, b in self._places]  # fmt: skip
+                 for a, b in self._places]
         return [value for pair in pairs for value in pair]
 
     def commit(self, values: list[Any], stage: int) -> None:
@@ -82,7 +82,7 @@ class RegisterScales:
     """
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
-                 wave: Any, lane_row: Any, tally: Tally) -> None:  # fmt: skip
+                 wave: Any, lane_row: Any, tally: Tally) -> None:
         self._config, self._m, self._tally = config, m, tally
         self._blocks = config.k // SCALE_BLOCK
         self._per_tile = config.tile_k // SCALE_BLOCK
@@ -107,7 +107,7 @@ class RegisterScales:
             block, more = tile.turn * self._per_tile, tile.further * self._per_tile + i
             # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
             out += [self._a.load(self._row + config.tile_row(mi, 0) + more * self._m, config.apart, block * self._m)
-                    for mi in range(0, config.m_repeat, config.apart)]  # fmt: skip
+                    for mi in range(0, config.m_repeat, config.apart)]
             for ni in self._config.scale_strips:
                 strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)
                 out.append(self._b.load(strip * self._blocks + more, 1, block))

@@ -22,43 +22,43 @@ def flydsl_hgemm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = No
                  bias: torch.Tensor | None = None, tile_m: int = 128, tile_n: int = 128, tile_k: int = 64,
                  split_k: int = 1, block_m_warps: int = 2, block_n_warps: int = 2, block_k_warps: int = 1,
                  stages: int = 2, b_to_lds: bool = True, kernel_family: str | None = None,
-                 stream: Any = None) -> torch.Tensor:  # fmt: skip
+                 stream: Any = None) -> torch.Tensor:
     """``a b^T + bias`` of f16 or bf16 matrices (M, K) and (N, K) with a given tile; see :func:`gemm_a16w16`.
 
     Args:
         b_to_lds, kernel_family: accepted; there is one kernel, whose operands both go through LDS.
     """
     knobs = dict(block_m=tile_m, block_n=tile_n, block_k=tile_k, split_k=split_k, m_waves=block_m_warps,
-                 n_waves=block_n_warps, k_waves=block_k_warps, stages=stages)  # fmt: skip
+                 n_waves=block_n_warps, k_waves=block_k_warps, stages=stages)
     return gemm_a16w16(a, b, out, bias, knobs, stream)
 
 
 def _operands(where: str, x: torch.Tensor, w: torch.Tensor, x_scale: torch.Tensor, w_scale: torch.Tensor,
-              out: torch.Tensor) -> tuple[int, int, int, str]:  # fmt: skip
+              out: torch.Tensor) -> tuple[int, int, int, str]:
     """(M, N, K, type of the operands) of a product of 8-bit tensors with scales per row, checked."""
     kind = dtype_name(x, where, ("i8", "fp8"))
     if x.dtype != w.dtype or (kind == "fp8" and x.dtype != array_dtype(target(), x, "fp8")):
         raise TypeError(f"{where}: operands must both be int8 or {array_dtype(target(), x, 'fp8')}, got {x.dtype} and "
-                        f"{w.dtype}")  # fmt: skip
+                        f"{w.dtype}")
     if x.dim() != 2 or w.dim() != 2 or x.shape[1] != w.shape[1]:
         raise ValueError(f"{where}: shapes (M, K) and (N, K) are needed, got {tuple(x.shape)} and {tuple(w.shape)}")
     (m, k), n = x.shape, w.shape[0]
     if tuple(out.shape) != (m, n) or not all(t.is_contiguous() for t in (x, w, out)):
         raise ValueError(f"{where}: contiguous operands and a contiguous Out of shape {(m, n)} are needed, got "
-                         f"{tuple(out.shape)}")  # fmt: skip
+                         f"{tuple(out.shape)}")
     if out.dtype not in (torch.bfloat16, torch.float16):
         raise TypeError(f"{where}: Out must be bfloat16 or float16, got {out.dtype}")
     for name, scale, size in (("x_scale", x_scale, m), ("w_scale", w_scale, n)):
         if scale.numel() != size or scale.dtype != torch.float32:
             raise ValueError(f"{where}: {name} must be f32 with {size} elements, got {scale.dtype} "
-                             f"{tuple(scale.shape)}")  # fmt: skip
+                             f"{tuple(scale.shape)}")
     return m, n, k, {"i8": "int8", "fp8": "fp8"}[kind]
 
 
 def flydsl_preshuffle_gemm_a8(XQ: torch.Tensor, WQ: torch.Tensor, x_scale: torch.Tensor, w_scale: torch.Tensor,
                               Out: torch.Tensor, tile_m: int, tile_n: int, tile_k: int, use_async_copy: int = 0,
                               waves_per_eu: int = 0, xcd_swizzle: int = 0, lds_stage: int = 2,
-                              enable_scheduler: bool = True) -> torch.Tensor:  # fmt: skip
+                              enable_scheduler: bool = True) -> torch.Tensor:
     """``Out = XQ WQ^T * x_scale[row] * w_scale[column]`` of int8 or fp8, by :func:`compile_preshuffle_gemm`.
 
     Args:
@@ -79,17 +79,17 @@ def flydsl_preshuffle_gemm_a8(XQ: torch.Tensor, WQ: torch.Tensor, x_scale: torch
     run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype=kind,
                                   out_dtype=dtype_name(Out, "Out"), use_async_copy=bool(use_async_copy),
                                   waves_per_eu=waves_per_eu or None, xcd_swizzle=xcd_swizzle, lds_stage=lds_stage,
-                                  enable_scheduler=enable_scheduler)  # fmt: skip
+                                  enable_scheduler=enable_scheduler)
     if m:
         flat = (t.view(torch.int8).view(-1) for t in (XQ, WQ))
         launch(run, XQ, Out.view(-1), *flat, x_scale.contiguous().view(-1), w_scale.contiguous().view(-1),
-               Out.new_empty(0), m, n)  # fmt: skip
+               Out.new_empty(0), m, n)
     return Out
 
 
 def flydsl_8wave_gemm_a8(XQ: torch.Tensor, WQ: torch.Tensor, x_scale: torch.Tensor, w_scale: torch.Tensor,
                          Out: torch.Tensor, block_m: int, block_n: int, *, waves_per_eu: int = 2,
-                         xcd_swizzle: int = 0) -> torch.Tensor:  # fmt: skip
+                         xcd_swizzle: int = 0) -> torch.Tensor:
     """:func:`flydsl_preshuffle_gemm_a8` of fp8 by the 8-wave kernel of gfx950; Out is bfloat16.
 
     Args:
@@ -104,5 +104,5 @@ def flydsl_8wave_gemm_a8(XQ: torch.Tensor, WQ: torch.Tensor, x_scale: torch.Tens
     run = with_occupancy(compile_fp8_gemm_8w(K=k, BLOCK_M=block_m, BLOCK_N=block_n, b_preshuffled=True), waves_per_eu)
     if m:
         launch(run, XQ, XQ.view(torch.int8), WQ.view(torch.int8), Out, x_scale.contiguous().view(-1),
-               w_scale.contiguous().view(-1), m, n)  # fmt: skip
+               w_scale.contiguous().view(-1), m, n)
     return Out

@@ -91,7 +91,7 @@ class PreshuffleConfig(KernelConfig):
         """Rows that neighbouring lanes of a fragment of A are apart. With block scales, so many scales of a lane are
         consecutive."""
         fitting = (w for w in (4, 2) if self.m_repeat % w == 0
-                   and SpreadTile.fits(self.row_bytes, 256 if self.target.mx else 128, w))  # fmt: skip
+                   and SpreadTile.fits(self.row_bytes, 256 if self.target.mx else 128, w))
         return next(fitting, 1) if self.block_scale else 1
 
     def strip(self, wave: Any, ni: int) -> Any:
@@ -108,7 +108,7 @@ class PreshuffleConfig(KernelConfig):
     def shuffle(self) -> ShufflePlan:
         """How C passes through LDS if `cshuffle`."""
         return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, self.threads, self.op.acc_len, self.a_tile.bytes,
-                           self.apart if self.block_scale else 0)  # fmt: skip
+                           self.apart if self.block_scale else 0)
 
     def stage_bytes(self, stage: int) -> int:
         """LDS of a stage of A; C goes through that of the first."""
@@ -171,7 +171,7 @@ _PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
               (256, 256): 4}),
     160: (0, {(192, 128): 8}), 192: (6, {}), 224: (6, {(64, 128): 4}),
     256: (0, {(64, 128): 4, (256, 128): 4, (128, 128): 6, (192, 128): 6}),
-}  # fmt: skip
+}
 _USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
 
 
@@ -203,13 +203,13 @@ def default_waves(config: PreshuffleConfig) -> int:
     config = replace(config, waves=2 * WAVES)
     large = config.tile_m * config.tile_n >= LARGE_TILE and config.in_dtype == "fp8" and config.target.mx
     return config.waves if large and config.tile_n % 128 == 0 and config.a_tile.bytes % (
-        config.threads * CHUNK_BYTES) == 0 else WAVES  # fmt: skip
+        config.threads * CHUNK_BYTES) == 0 else WAVES
 
 
 def preshuffle_config(where: str, target: Target, *, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
                       in_dtype: str, out_dtype: str, epilogue: str = "none", block_scale: bool = False,
                       scheduled: bool = True, use_async: bool = False, cshuffle: bool = False, xcd_swizzle: int = 0,
-                      stages: int = 2, preload: tuple[int, int] | None = None) -> PreshuffleConfig:  # fmt: skip
+                      stages: int = 2, preload: tuple[int, int] | None = None) -> PreshuffleConfig:
     """A checked configuration. ValueError says what is not supported."""
     target.require(where, "gfx942", "gfx950")
     require(where, in_dtype in IN_DTYPES, f"in_dtype must be one of {', '.join(IN_DTYPES)}, got {in_dtype!r}")
@@ -220,13 +220,13 @@ def preshuffle_config(where: str, target: Target, *, n: int, k: int, tile_m: int
         require(where, value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
     config = PreshuffleConfig(n, k, tile_m, tile_n, tile_k, in_dtype, "fp16" if out_dtype == "f16" else out_dtype,
                               epilogue, block_scale, scheduled, use_async, cshuffle, xcd_swizzle, stages,
-                              target=target)  # fmt: skip
+                              target=target)
     size = config.op.element_bytes
     require(where, tile_k > 0 and tile_k * size % 64 == 0, f"tile_k must be a multiple of {64 // size}, got {tile_k}")
     config = replace(config, waves=default_waves(config))
     unit = config.threads * CHUNK_BYTES
     require(where, tile_m * tile_k * size % unit == 0,
-             f"a tile of A (tile_m x tile_k = {tile_m} x {tile_k}) must be a multiple of {unit} bytes")  # fmt: skip
+             f"a tile of A (tile_m x tile_k = {tile_m} x {tile_k}) must be a multiple of {unit} bytes")
     require(where, n > 0 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
     require(where, k > 0 and k % tile_k == 0, f"K = {k} must be a multiple of tile_k = {tile_k}")
     require(where, not use_async or target.dma128, f"use_async_copy needs gfx950, the target is {target.arch}")

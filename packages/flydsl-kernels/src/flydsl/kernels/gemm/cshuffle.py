@@ -56,7 +56,7 @@ class ShufflePlan:
         """Tiles of 16 rows of a wave that pass at once."""
         least = max(self.apart, 1)
         fitting = [s for s in range(least, self.m_repeat + 1, least) if self.m_repeat % s == 0
-                   and s * self.unit_bytes <= self.lds_bytes]  # fmt: skip
+                   and s * self.unit_bytes <= self.lds_bytes]
         return max(fitting, default=least)
 
     @property
@@ -97,7 +97,7 @@ def _word(row: Any, column: Any, plan: ShufflePlan) -> Any:
 
 def shuffle_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, lds: Any,
                  plan: ShufflePlan, column: Any, wave_row: Any,
-                 put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:  # fmt: skip
+                 put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:
     """Store the accumulators like :func:`store_tile`, through LDS. All threads of the workgroup must call it.
 
     Args:

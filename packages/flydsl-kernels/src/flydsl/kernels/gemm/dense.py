@@ -24,18 +24,18 @@ from .tuned import dense_knobs
 __all__ = [
     "SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "compile_hgemm_kernel", "create_wmma_gemm_module", "gemm_a16w16",
     "get_default_kwargs", "get_semaphore", "hgemm_splitk_",
-]  # fmt: skip
+]
 
 SPLIT_K_SEMAPHORE_MAX_LEN = 256  # tiles of C of a split reduction that adds in place
 _semaphores: dict[tuple[Any, str], tuple[Any, Any]] = {}
 _KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_waves", "k_waves", "group_m", "cshuffle",
-          "atomic")  # fmt: skip
+          "atomic")
 
 
 @builder
 def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | None = None, layout: str = "nt",
                       bias: bool = False, use_async_copy: bool = False, scheduled: bool = True,
-                      *, target: Target, **knobs: Any):  # noqa: N803 # fmt: skip
+                      *, target: Target, **knobs: Any):  # noqa: N803
     """``launch(C, A, B, bias, workspace, M, stream=None)``: ``C[M, N] = op(A) op(B) + bias`` with f32 accumulation.
 
     A and B are row-major storage of what `layout` says: ``n`` the operand itself (M x K, K x N), ``t`` its transpose
@@ -57,11 +57,11 @@ def build_gemm_module(N: int, K: int, dtype_str: str = "bf16", out_dtype: str | 
     if unknown:
         raise ValueError(f"build_gemm_module: unknown options {', '.join(sorted(unknown))}; known: {', '.join(_KNOBS)}")
     fields: dict[str, Any] = dict(n=N, k=K, dtype=dtype_str, out_dtype=out_dtype or dtype_str, layout=layout,
-                                  bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})  # fmt: skip
+                                  bias=bias, scheduled=scheduled, **{"cshuffle": None, **knobs})
     config = dense_config("build_gemm_module", target, **fields)
     require("build_gemm_module", config.copies_directly or not use_async_copy,
             "direct copies to LDS need gfx950, K a multiple of block_k * split_k and, where an operand is not "
-            "consecutive in k, blocks of 64 or multiples of 128")  # fmt: skip
+            "consecutive in k, blocks of 64 or multiples of 128")
     return dense_launcher(replace(config, use_async=use_async_copy).fitting("build_gemm_module"))
 
 
@@ -88,7 +88,7 @@ def _waves(wave: int, block_m: int, block_n: int, block_k: int, given: dict[str,
         for n_waves in (given["n_waves"],) if "n_waves" in given else (2, 1):
             chunks = m_waves * n_waves * k_waves * wave * 8
             sizes = (block_m % (16 * m_waves), block_n % (16 * n_waves), block_m * block_k % chunks,
-                     block_n * block_k % chunks)  # fmt: skip
+                     block_n * block_k % chunks)
             if not any(sizes):
                 return dict(m_waves=m_waves, n_waves=n_waves, k_waves=k_waves)
     raise ValueError(f"no arrangement of waves fits a tile of {block_m} x {block_n} x {block_k}")
@@ -105,10 +105,10 @@ def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise ValueError(f"gemm_a16w16: operands must be matrices, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
     (m, k), (k2, n) = (tuple(a.shape) if layout[0] == "n" else tuple(a.shape)[::-1],
-                       tuple(b.shape) if layout[1] == "n" else tuple(b.shape)[::-1])  # fmt: skip
+                       tuple(b.shape) if layout[1] == "n" else tuple(b.shape)[::-1])
     if k != k2:
         raise ValueError(f"gemm_a16w16: the reduction lengths differ ({k} and {k2}) for layout {layout!r} and shapes "
-                         f"{tuple(a.shape)}, {tuple(b.shape)}")  # fmt: skip
+                         f"{tuple(a.shape)}, {tuple(b.shape)}")
     return m, n, k
 
 
@@ -138,7 +138,7 @@ def _knobs(target: Target, m: int, n: int, k: int, layout: str, given: dict[str,
 
 
 def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: str, given: dict[str, Any],
-                stream: Any = None) -> Plan | None:  # fmt: skip
+                stream: Any = None) -> Plan | None:
     """What computes ``op(a) op(b) + bias`` in the dtype name `result`, with options as of :func:`gemm_a16w16`.
 
     An operand whose stored rows the layout cannot take (M or N of a row-major side not a multiple of 8, K likewise) is
@@ -161,7 +161,7 @@ def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: 
         tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)
         if tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
             raise ValueError(f"gemm_a16w16: slices that add to C need at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
-                             f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")  # fmt: skip
+                             f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")
         workspace = _flags(target, a, stream)
     elif knobs["split_k"] > 1:
         workspace = allocate(target, a, (knobs["split_k"] * m * n,), "f32")
@@ -191,7 +191,7 @@ def _fitting(a: Any, b: Any, layout: str, m: int, n: int, k: int) -> tuple[Any, 
 
 
 def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: dict[str, Any] | None = None,
-                stream: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:  # fmt: skip
+                stream: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:
     """``op(a) op(b) + bias`` for f16 or bf16 matrices (M, N), f32 accumulation.
 
     Args:
@@ -246,19 +246,19 @@ def get_semaphore(stream: Any = None, device: Any = "cpu") -> tuple[Any, Any]:
 def compile_hgemm_kernel(dtype: str, n: int, k: int, TILE_M: int = 128, TILE_N: int = 128, TILE_K: int = 64,
                          STAGES: int = 2, SPLIT_K: int = 1, BLOCK_M_WARPS: int = 2, BLOCK_N_WARPS: int = 2,
                          BLOCK_K_WARPS: int = 1, B_TO_LDS: bool = False,
-                         HAS_BIAS: bool = False):  # noqa: N803 # fmt: skip
+                         HAS_BIAS: bool = False):  # noqa: N803
     """The older spelling of :func:`build_gemm_module` with layout "nt"; B_TO_LDS has no effect (B goes through LDS)."""
     return build_gemm_module(n, k, dtype, None, "nt", HAS_BIAS, block_m=TILE_M, block_n=TILE_N, block_k=TILE_K,
                              stages=STAGES, split_k=SPLIT_K, m_waves=BLOCK_M_WARPS, n_waves=BLOCK_N_WARPS,
-                             k_waves=BLOCK_K_WARPS)  # fmt: skip
+                             k_waves=BLOCK_K_WARPS)
 
 
 _OLD_KNOBS = {"TILE_M": "block_m", "TILE_N": "block_n", "TILE_K": "block_k", "STAGES": "stages", "SPLIT_K": "split_k",
-              "BLOCK_M_WARPS": "m_waves", "BLOCK_N_WARPS": "n_waves", "BLOCK_K_WARPS": "k_waves"}  # fmt: skip
+              "BLOCK_M_WARPS": "m_waves", "BLOCK_N_WARPS": "n_waves", "BLOCK_K_WARPS": "k_waves"}
 
 
 def hgemm_splitk_(c: Any, a: Any, b: Any, bias: Any = None, hgemm_kwargs: dict[str, Any] | None = None,
-                  stream: Any = None) -> None:  # fmt: skip
+                  stream: Any = None) -> None:
     """``c = a b^T + bias`` in place, with the older names of the knobs (TILE_M, SPLIT_K, ...) or the new ones.
 
     The slices of a split reduction add to c: no workspace, at most 256 tiles, one rounding a slice. With
@@ -272,7 +272,7 @@ def hgemm_splitk_(c: Any, a: Any, b: Any, bias: Any = None, hgemm_kwargs: dict[s
 @builder
 def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_dtype: str = "bf16", *,
                             rounding: str = "rn", reg_m: int = 4, reg_n: int = 4, reg_k: int = 2, waves_m: int = 2,
-                            waves_n: int = 2, group_m: int = 8, a_k_pad: int = 8, b_k_pad: int = 8, target: Target):  # noqa: N803 # fmt: skip
+                            waves_n: int = 2, group_m: int = 8, a_k_pad: int = 8, b_k_pad: int = 8, target: Target):  # noqa: N803
     """RDNA4 GEMM ``C = A Bt^T``: ``(launch(c, a, bt, stream=None, sr_seed=0), BM, BN, BK)``.
 
     Args:
@@ -291,7 +291,7 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
     config = dense_config(where, target, n=N, k=K, dtype=names.get(in_dtype, in_dtype), layout="nt",
                           out_dtype=names.get(out_dtype, out_dtype), block_m=16 * reg_m * waves_m,
                           block_n=16 * reg_n * waves_n, block_k=16 * reg_k, m_waves=waves_m, n_waves=waves_n,
-                          group_m=group_m, stochastic=rounding == "rs")  # fmt: skip
+                          group_m=group_m, stochastic=rounding == "rs")
     sizes = (("M", M, config.block_m), ("N", N, config.block_n), ("K", K, config.block_k))
     for name, size, tile in sizes:
         if size < tile or size % tile:
@@ -308,5 +308,3 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
         launch_dense({"c": c, "a": a, "b": bt, "seed": sr_seed}, fx.Int32(M), config, stream)
 
     return wmma_gemm, config.block_m, config.block_n, config.block_k
-
-

@@ -128,7 +128,7 @@ class DenseConfig(KernelConfig):
     def copies_directly(self) -> bool:
         """Whether operands can go to LDS without registers: no tile of k is ragged, none has to be turned around."""
         stored = all(consecutive or isinstance(tile, StoredTile) for consecutive, tile in
-                     ((self.layout[0] == "n", self.a_tile), (self.layout[1] == "t", self.b_tile)))  # fmt: skip
+                     ((self.layout[0] == "n", self.a_tile), (self.layout[1] == "t", self.b_tile)))
         return self.target.dma128 and stored and self.slice_k * self.split_k == self.k
 
     @property
@@ -154,7 +154,7 @@ class DenseConfig(KernelConfig):
         """How C passes through LDS if `cshuffle`."""
         pipeline = self.a_tile.bytes + self.b_tile.bytes
         return ShufflePlan(self.block_n, OUT_BYTES[self.out_dtype], self.m_waves, self.m_repeat, self.threads,
-                           self.op.acc_len, pipeline)  # fmt: skip
+                           self.op.acc_len, pipeline)
 
     def stage_bytes(self, stage: int) -> int:
         """LDS of a stage; the first also serves the sum over `k_waves` and the epilogue."""
@@ -183,27 +183,27 @@ def dense_config(where: str, target: Target, **fields: object) -> DenseConfig:
         need(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
     need(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
     need(config.block_m > 0 and config.block_m % (16 * config.m_waves) == 0,
-            f"block_m must be a multiple of 16 * m_waves = {16 * config.m_waves}, got {config.block_m}")  # fmt: skip
+            f"block_m must be a multiple of 16 * m_waves = {16 * config.m_waves}, got {config.block_m}")
     need(config.block_n > 0 and config.block_n % (16 * config.n_waves) == 0,
-            f"block_n must be a multiple of 16 * n_waves = {16 * config.n_waves}, got {config.block_n}")  # fmt: skip
+            f"block_n must be a multiple of 16 * n_waves = {16 * config.n_waves}, got {config.block_n}")
     size = config.element_bytes
     unit = config.op.block_bytes * config.op.blocks // size * config.k_waves
     need(config.block_k > 0 and config.block_k % unit == 0, f"block_k must be a multiple of {unit}, "
-            f"got {config.block_k}")  # fmt: skip
+            f"got {config.block_k}")
     for name in ("block_m", "block_n"):
         tile = getattr(config, name) * config.block_k
         need(tile * size % (config.threads * 16) == 0,
-                f"{name} * block_k must be a multiple of {config.threads * 16 // size}, got {tile}")  # fmt: skip
+                f"{name} * block_k must be a multiple of {config.threads * 16 // size}, got {tile}")
     need(config.n > 0 and config.k > 0, f"N and K must be positive, got {config.n} and {config.k}")
     need(config.k * size % 16 == 0 or config.layout == "tn",
-            f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")  # fmt: skip
+            f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")
     need(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
-            f"got {config.n}")  # fmt: skip
+            f"got {config.n}")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
     need(target.arch != "gfx1250" or config.m_repeat * config.n_repeat <= 16,
             f"a wave's part of the tile is at most 64 x 64 on gfx1250, {config.block_m} x {config.block_n} on "
-            f"{config.m_waves} x {config.n_waves} waves is more")  # fmt: skip
+            f"{config.m_waves} x {config.n_waves} waves is more")
     whole = config.n * OUT_BYTES[config.out_dtype] % 16 == 0
     refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())

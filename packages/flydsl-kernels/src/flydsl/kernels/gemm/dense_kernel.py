@@ -48,12 +48,12 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     wave_m, wave_k = mod(rest, config.m_waves), div(rest, config.m_waves)
     bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.block_m, tile_n=config.block_n,
                              N=-(-config.n // config.block_n) * config.block_n,
-                             xcd_swizzle=config.group_m, num_xcds=config.target.xcds)  # fmt: skip
+                             xcd_swizzle=config.group_m, num_xcds=config.target.xcds)
     row, column = bx * config.block_m, by * config.block_n
     base_k = fx.block_idx.z * config.slice_k if config.split_k > 1 else fx.Int32(0)
     a = operand(tensors["a"], config.layout[0] == "n", a_tile, element, m, row, config.k, thread)
     b = operand(tensors["b"], config.layout[1] == "t", b_tile, element, fx.Int32(config.n), column, config.k, thread,
-                config.b_shuffled)  # fmt: skip
+                config.b_shuffled)
     memory = Lds()
     # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
     stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
@@ -62,7 +62,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     a_start, b_start = wave_m * (m_tiles * 16), wave_n * (n_tiles * 16)
     # The exchange of chunks repeats every 16 rows, so the first rows of a wave do not matter to it.
     per_stage = [(a.reader(stage, a_start, lane_row, group, op.groups),
-                  b.reader(stage + a_tile.words, b_start, lane_row, group, op.groups)) for stage in stages]  # fmt: skip
+                  b.reader(stage + a_tile.words, b_start, lane_row, group, op.groups)) for stage in stages]
     total = config.slice_k // config.block_k
     ragged = config.slice_k * config.split_k != config.k
 
@@ -165,7 +165,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             return cross
 
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, config.scheduled,
-                                orders=orders)  # fmt: skip
+                                orders=orders)
         return state[0], pending, first
 
     def step_directly(acc, first, t, stage):
@@ -181,7 +181,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         copy(t + config.stages - 1, (stage - 1) % config.stages, crossing_copies, copies)
         state, first = run_tile((acc, []), first, parts, reader(stage), multiply, turn, tally, config.scheduled,
                                 orders=(partial(even_schedule, loads=(0, COPY_WINDOW)),
-                                        partial(even_schedule, loads=(0, 1))))  # fmt: skip
+                                        partial(even_schedule, loads=(0, 1))))
         return state[0], [], first
 
     def tail(acc, first, remaining, stage):
@@ -261,7 +261,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     columns = [column + wave_n * (n_tiles * 16) + ni * 16 + lane_row for ni in fx.range_constexpr(n_tiles)]
     tile_rows = [wave_m * (m_tiles * 16) + mi * 16 for mi in fx.range_constexpr(m_tiles)]
     place = TilePlace(m, config.n, row, fx.min(m - row, config.block_m), tile_rows, columns, group,
-                      op.acc_len, ragged=config.n % config.block_n != 0)  # fmt: skip
+                      op.acc_len, ragged=config.n % config.block_n != 0)
     if fx.const_expr(config.k_waves > 1):
         if wave_k == 0:
             finish(tensors, acc, place, config)
@@ -269,7 +269,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         add_slice(tensors, acc, place, config, stages[0], column, wave_m, by * fx.ceildiv(m, config.block_m) + bx)
     elif fx.const_expr(config.cshuffle and config.split_k == 1):
         shuffle_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, m, config), place, stages[0],
-                     config.shuffle, column, wave_m)  # fmt: skip
+                     config.shuffle, column, wave_m)
     else:
         finish(tensors, acc, place, config)
 
@@ -343,5 +343,3 @@ def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: A
     if config.split_k > 1 and not config.atomic:
         blocks = fx.ceildiv(m * config.n, REDUCE_THREADS)
         split_sum_kernel(tensors, m, config).launch(grid=blocks, block=REDUCE_THREADS, stream=stream)
-
-

@@ -10,7 +10,7 @@ __all__ = ["gemm_epilogue"]
 
 
 def gemm_epilogue(tensors: dict[str, Any], m: Any, n: int, activation: str = "none", scaled: bool = False, *,
-                  seed: Any = None, divisor: int = 1) -> Epilogue:  # fmt: skip
+                  seed: Any = None, divisor: int = 1) -> Epilogue:
     """``act(acc / divisor * scale_a[row] * scale_b[column] + bias[column])`` in f32.
 
     Args:

@@ -23,14 +23,14 @@ GROUP_M = 4
 
 
 def _config(where: str, target: Target, n: int, k: int, block_m: int, block_n: int, n_waves: int, group_m: int,
-            shuffled: bool) -> DenseConfig:  # fmt: skip
+            shuffled: bool) -> DenseConfig:
     return dense_config(where, target, n=n, k=k, dtype="fp8", out_dtype="bf16", layout="nt", block_m=block_m,
                         block_n=block_n, block_k=BLOCK_K, m_waves=2, n_waves=n_waves, stages=2, use_async=True,
-                        group_m=group_m, b_shuffled=shuffled, cshuffle=None)  # fmt: skip
+                        group_m=group_m, b_shuffled=shuffled, cshuffle=None)
 
 
 def _build(where: str, target: Target, K: int, block_m: int, block_n: int, units: tuple[int, int], n_waves: int,
-           group_m: int, shuffled: bool) -> Any:  # fmt: skip
+           group_m: int, shuffled: bool) -> Any:
     target.require(where, "gfx95")
     for name, value, unit in (("BLOCK_M", block_m, units[0]), ("BLOCK_N", block_n, units[1])):
         if value < unit or value % unit:
@@ -41,7 +41,7 @@ def _build(where: str, target: Target, K: int, block_m: int, block_n: int, units
 
     @flyc.jit
     def fp8_gemm(A, B_T, C, A_scale, B_scale, c_m: fx.Int32, c_n: fx.Constexpr[int],
-                 stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                 stream: fx.Stream = fx.Stream(None)):
         if shuffled and c_n % 16:
             raise ValueError(f"{where}: the columns of a shuffled weight are a multiple of 16, got {c_n}")
         config = _config(where, target, c_n, K, block_m, block_n, n_waves, group_m, shuffled)
@@ -52,7 +52,7 @@ def _build(where: str, target: Target, K: int, block_m: int, block_n: int, units
 
 @builder
 def compile_fp8_gemm_4w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, use_xcd_remap: bool = True,
-                        b_preshuffled: bool = False, target: Target):  # fmt: skip
+                        b_preshuffled: bool = False, target: Target):
     """``launch(A, B_T, C, A_scale, B_scale, c_m, c_n, stream=None)`` on gfx95x, 2 x 2 waves.
 
     ``C[m, n] = sum_k A[m, k] B_T[n, k] * (A_scale[m] * B_scale[n])``: A and B_T e4m3fn (may be passed as int8), C bf16,
@@ -68,7 +68,7 @@ def compile_fp8_gemm_4w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, use_x
         ValueError: the architecture or an argument is not supported.
     """
     return _build("compile_fp8_gemm_4w", target, K, BLOCK_M, BLOCK_N, (64, 64), 2, GROUP_M if use_xcd_remap else 0,
-                  b_preshuffled)  # fmt: skip
+                  b_preshuffled)
 
 
 @builder

@@ -21,7 +21,7 @@ from .wmma_kernel import launch_wmma
 __all__ = [
     "compile_a8w4_gemm", "compile_fp8fp4_gemm", "compile_mxfp8_gemm", "compile_mxscale_gemm",
     "launch_gemm_a8w4_mxscale",
-]  # fmt: skip
+]
 
 DATA_FORMATS = {"fp4": ("fp4", "fp4"), "fp8": ("fp8", "fp8"), "a8w4": ("fp8", "fp4")}  # of A and B
 SCALE_MODES = {"mxscale": "mx", "ptpc": "rows"}
@@ -33,7 +33,7 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
                         num_buffers: int = 2, waves_per_eu: int | None = None, l2_prefetch_distance: int = 2,
                         cluster_m: int = 1, cluster_n: int = 1, out_dtype: str = "f32", inst_prefetch: bool = False,
                         split_k: int = 1, expert_sched_mode: bool = True, atomic_barrier_enable: bool = False,
-                        ascale_load_path: str = "vgpr", target: Target) -> Any:  # fmt: skip
+                        ascale_load_path: str = "vgpr", target: Target) -> Any:
     """``fn(c, a, b, a_scale, b_scale, M, N, lda, ldc, stream=None)`` on gfx1250: ``c = a b^T``, summed in f32.
 
     a is row-major (two fp4 in a byte, the first in the low bits), b in the order of ``preshuffle_b_16x16`` of its
@@ -60,7 +60,7 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
     where = "compile_fp8fp4_gemm"
     if data_format not in DATA_FORMATS or scale_mode not in SCALE_MODES:
         raise ValueError(f"{where}: data_format must be one of {', '.join(DATA_FORMATS)} and scale_mode 'mxscale' or "
-                         f"'ptpc', got {data_format!r} and {scale_mode!r}")  # fmt: skip
+                         f"'ptpc', got {data_format!r} and {scale_mode!r}")
     if scale_mode == "ptpc" and data_format != "fp8":
         raise ValueError(f"{where}: scales per row and column are for data_format 'fp8', got {data_format!r}")
     a_dtype, b_dtype = DATA_FORMATS[data_format]
@@ -69,13 +69,13 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
         return wmma_config(where, target, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
                              n_waves=n_warp, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype,
                              scales=SCALE_MODES[scale_mode], stages=num_buffers, lda=lda, ldc=ldc,
-                             split_k=split_k, cluster_m=cluster_m, cluster_n=cluster_n)  # fmt: skip
+                             split_k=split_k, cluster_m=cluster_m, cluster_n=cluster_n)
 
     config_of(N or tile_n * cluster_n)  # its errors at once
 
     @flyc.jit
     def fp8fp4_gemm(c, a, b, a_scale, b_scale, M: fx.Int32, N: fx.Constexpr[int], lda: fx.Constexpr[int],
-                    ldc: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                    ldc: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
         tensors = {"c": c, "a": a, "b": b, "scale_a": a_scale, "scale_b": b_scale}
         launch_wmma(tensors, M, config_of(N, lda, ldc), stream)
 
@@ -107,7 +107,7 @@ def launch_gemm_a8w4_mxscale(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N:
                              tile_k: fx.Constexpr[int] = 128, m_warp: fx.Constexpr[int] = 2,
                              n_warp: fx.Constexpr[int] = 2, out_is_f16: fx.Constexpr[int] = 0,
                              num_buffers: fx.Constexpr[int] = 2, cluster_m: fx.Constexpr[int] = 1,
-                             cluster_n: fx.Constexpr[int] = 1):  # fmt: skip
+                             cluster_n: fx.Constexpr[int] = 1):
     """``c = a b^T`` on gfx1250: a e4m3 (M, K), b fp4 by ``preshuffle_b_16x16``, c bf16 (f16 if `out_is_f16`).
 
     sa and sb are e8m0 scales per 32 k in the order of ``shuffle_scale_32x4``; lda and ldc elements from a row to the
@@ -120,5 +120,5 @@ def launch_gemm_a8w4_mxscale(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N:
     config = wmma_config(where, current(), n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
                            n_waves=n_warp, a_dtype="fp8", b_dtype="fp4", out_dtype="f16" if out_is_f16 else "bf16",
                            scales="mx", stages=num_buffers, lda=lda, ldc=ldc, cluster_m=cluster_m,
-                           cluster_n=cluster_n)  # fmt: skip
+                           cluster_n=cluster_n)
     launch_wmma({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)

@@ -23,10 +23,10 @@ NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}
 
 
 def _fp8_config(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int], waves: tuple[int, int],
-                cluster: tuple[int, int], scales: str, **others: Any) -> WmmaConfig:  # fmt: skip
+                cluster: tuple[int, int], scales: str, **others: Any) -> WmmaConfig:
     return wmma_config(where, target, n=n, k=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], m_waves=waves[0],
                          n_waves=waves[1], cluster_m=cluster[0], cluster_n=cluster[1], a_dtype="fp8", b_dtype="fp8",
-                         scales=scales, **others)  # fmt: skip
+                         scales=scales, **others)
 
 
 @builder
@@ -35,7 +35,7 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
                           num_buffers: int = 2, waves_per_eu: int | None = None, l2_prefetch_distance: int = 2,
                           use_tdm_store: bool = True, cluster_m: int = 1, cluster_n: int = 1,
                           inst_prefetch: bool = False, wave_specialized_tdm: bool = False,
-                          expert_sched_mode: bool = True, target: Target) -> Any:  # fmt: skip
+                          expert_sched_mode: bool = True, target: Target) -> Any:
     """``fn(c, a, b, M, N, stream=None)`` on gfx1250: ``c[M, N] = a[M, K] b[N, K]^T`` with f32 accumulation.
 
     Args:
@@ -55,7 +55,7 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
     where = "compile_wmma_gemm_tdm"
     if in_dtype not in ("fp16", "f16", "bf16") or (out_dtype or in_dtype) not in NAMES:
         raise ValueError(f"{where}: in_dtype must be 'fp16' or 'bf16' and out_dtype the same or 'f32', "
-                         f"got {in_dtype!r} and {out_dtype!r}")  # fmt: skip
+                         f"got {in_dtype!r} and {out_dtype!r}")
 
     dtype, c_dtype = NAMES[in_dtype], NAMES[out_dtype or in_dtype]
     if c_dtype not in (dtype, "f32"):
@@ -64,7 +64,7 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
     def config_of(n: int) -> WmmaConfig:
         return wmma_config(where, target, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
                            n_waves=n_warp, a_dtype=dtype, b_dtype=dtype, out_dtype=c_dtype, scales="none",
-                           stages=num_buffers, cluster_m=cluster_m, cluster_n=cluster_n)  # fmt: skip
+                           stages=num_buffers, cluster_m=cluster_m, cluster_n=cluster_n)
 
     config_of(N or tile_n * cluster_n)  # its errors at once
 
@@ -81,7 +81,7 @@ def launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Cons
                      tile_m: fx.Constexpr[int] = 128, tile_n: fx.Constexpr[int] = 128, tile_k: fx.Constexpr[int] = 128,
                      m_warp: fx.Constexpr[int] = 2, n_warp: fx.Constexpr[int] = 2, out_is_f16: fx.Constexpr[int] = 0,
                      num_buffers: fx.Constexpr[int] = 2, cluster_m: fx.Constexpr[int] = 1,
-                     cluster_n: fx.Constexpr[int] = 1, is_bsc: fx.Constexpr[int] = 0):  # fmt: skip
+                     cluster_n: fx.Constexpr[int] = 1, is_bsc: fx.Constexpr[int] = 0):
     """fp8 GEMM of gfx1250: ``c = a b^T`` with scales, a e4m3 (M, K), b by ``preshuffle_b_16x16``, c bf16 or f16.
 
     Args:
@@ -98,14 +98,14 @@ def launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Cons
     where = "launch_gemm_a8w8"
     config = _fp8_config(where, current(), N, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n),
                          "block" if is_bsc else "rows", out_dtype="f16" if out_is_f16 else "bf16", stages=num_buffers,
-                         lda=lda, ldc=ldc, scale_stride=stride_ascale_k)  # fmt: skip
+                         lda=lda, ldc=ldc, scale_stride=stride_ascale_k)
     launch_wmma({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)
 
 
 @builder
 def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 128, tile_k: int = 128, m_warp: int = 2,
                       n_warp: int = 2, num_buffers: int = 4, out_dtype: str = "bf16", cluster_m: int = 1,
-                      cluster_n: int = 1, target: Target) -> Any:  # fmt: skip
+                      cluster_n: int = 1, target: Target) -> Any:
     """``fn(c, a, b, a_scale, b_scale, M, N, lda, ldc, stream=None)``: :func:`launch_gemm_a8w8` with scales per row and
     column and its tile fixed. out_dtype is ``"bf16"``, ``"f16"`` or ``"f32"``.
 
@@ -116,13 +116,13 @@ def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 12
 
     def config_of(n: int, lda: int = 0, ldc: int = 0) -> WmmaConfig:
         return _fp8_config(where, target, n, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n),
-                           "rows", out_dtype=out_dtype, stages=num_buffers, lda=lda, ldc=ldc)  # fmt: skip
+                           "rows", out_dtype=out_dtype, stages=num_buffers, lda=lda, ldc=ldc)
 
     config_of(N or tile_n * cluster_n)  # its errors at once
 
     @flyc.jit
     def ptpc_gemm(c, a, b, a_scale, b_scale, M: fx.Int32, N: fx.Constexpr[int], lda: fx.Constexpr[int],
-                  ldc: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                  ldc: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
         tensors = {"c": c, "a": a, "b": b, "scale_a": a_scale, "scale_b": b_scale}
         launch_wmma(tensors, M, config_of(N, lda, ldc), stream)
 

@@ -12,7 +12,7 @@ __all__ = [
     "B_16X16", "B_16X16_INT4", "check_layout", "e8m0_shuffle", "layout_of", "preshuffle_b_16x16", "preshuffle_b_fp8",
     "shuffle_scale_32x4", "shuffle_scale_for_int4", "shuffle_scale_w4", "shuffle_weight", "shuffle_weight_w4", "tag",
     "tag_packed",
-]  # fmt: skip
+]
 
 B_16X16 = "b_16x16"
 B_16X16_INT4 = "b_16x16_int4"
@@ -36,7 +36,7 @@ def check_layout(tensor: torch.Tensor, name: str, where: str) -> None:
     found = layout_of(tensor)
     if found != name:
         raise ValueError(f"{where}: the weight must be in layout {name!r}, but it is tagged {found!r}; make it with "
-                         f"flydsl.kernels.gemm.shuffle_weight")  # fmt: skip
+                         f"flydsl.kernels.gemm.shuffle_weight")
 
 
 def tag_packed(packed: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -72,7 +72,7 @@ def shuffle_weight(x: torch.Tensor, layout: tuple[int, int] = (16, 16), use_int4
 
 
 def shuffle_weight_w4(src: torch.Tensor, NLane: int = 16, gate_up: bool = False,
-                      moe_gemm: bool = False) -> torch.Tensor:  # noqa: N803 # fmt: skip
+                      moe_gemm: bool = False) -> torch.Tensor:  # noqa: N803
     """The order of packed fp4 weights (..., N, K/2 bytes): 16 rows x 64 bytes, a lane's 16 bytes together.
 
     With `moe_gemm` and `gate_up`, x is (E, 2 * inter, bytes) with the gate rows first; a tile of 16 gate rows is

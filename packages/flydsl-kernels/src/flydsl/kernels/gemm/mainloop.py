@@ -34,7 +34,7 @@ def _hints(tally: Tally, scheduled: bool, order: Order) -> None:
 
 def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multiply: Callable[[Any, int, Any], Any],
              turn: Callable[[Callable[[], None]], Any], tally: Tally, scheduled: bool,
-             orders: tuple[Order, Order] = (hot_loop_schedule, hot_loop_schedule)) -> Any:  # fmt: skip
+             orders: tuple[Order, Order] = (hot_loop_schedule, hot_loop_schedule)) -> Any:
     """Multiply a tile; ``(acc, first part of the next tile)``.
 
     Args:
@@ -62,7 +62,7 @@ def run_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any], multi
 
 
 def finish_tile(acc: Any, first: Any, parts: int, read: Callable[[int], Any],
-                multiply: Callable[[Any, int, Any], Any]) -> Any:  # fmt: skip
+                multiply: Callable[[Any, int, Any], Any]) -> Any:
     """Multiply the last tile: nothing follows."""
     fragments = first
     for p in range(parts):

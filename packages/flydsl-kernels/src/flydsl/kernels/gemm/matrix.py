@@ -119,7 +119,7 @@ def _mfma_scaled(a: list[Any], b: list[Any], acc: Any, _: int = 0) -> Any:
     wide = [x[0].shuffle(x[1], list(range(8))) for x in (a, b)]
     scale = fx.Int32(UNIT_SCALE)
     result = fx.rocdl.mfma_scale_f32_16x16x128_f8f6f4(
-        fx.T.f32x4, [*wide, acc, FP8_FORMAT, FP8_FORMAT, 0, scale, 0, scale])  # fmt: skip
+        fx.T.f32x4, [*wide, acc, FP8_FORMAT, FP8_FORMAT, 0, scale, 0, scale])
     return _vector(result, acc)
 
 
@@ -159,7 +159,7 @@ ELEMENTS = {"fp8": fx.Float8E4M3FN, "fp4": fx.Float4E2M1FN}
 
 
 def wmma_scaled(a: list[Any], b: list[Any], acc: Any, types: tuple[str, str], scales: tuple[Any, Any],
-                halves: tuple[int, int]) -> Any:  # fmt: skip
+                halves: tuple[int, int]) -> Any:
     """Scaled WMMA of gfx1250 with K = 128: the chunks of a lane of both operands (two of fp4, four of fp8).
 
     Args:

@@ -31,7 +31,7 @@ def _config(where: str, target: Target, **fields: object) -> MxConfig:
     need(config.n % config.tile_n == 0, f"N = {config.n} must be a multiple of tile_n = {config.tile_n}")
     need(config.k % config.tile_k == 0, f"K = {config.k} must be a multiple of tile_k = {config.tile_k}")
     need(config.a_tile.bytes % (THREADS * 16) == 0,
-            f"a tile of A must be a multiple of {THREADS * 16} bytes, it has {config.a_tile.bytes}")  # fmt: skip
+            f"a tile of A must be a multiple of {THREADS * 16} bytes, it has {config.a_tile.bytes}")
     need(config.batch >= 1, f"batch must be positive, got {config.batch}")
     return config.fitting(where)
 
@@ -44,7 +44,7 @@ def launch_gemm(c, a, b, sa, sb, m_in: fx.Int32, n_in: fx.Int32, stream: fx.Stre
                 a_row_stride: fx.Constexpr[int] = -1, a_batch_stride: fx.Constexpr[int] = -1,
                 sca_row_stride: fx.Constexpr[int] = -1, sca_batch_stride: fx.Constexpr[int] = -1,
                 c_row_stride: fx.Constexpr[int] = -1, c_batch_stride: fx.Constexpr[int] = -1,
-                waves_per_eu: fx.Constexpr[int] = 0, xcd_swizzle: fx.Constexpr[int] = 0):  # fmt: skip
+                waves_per_eu: fx.Constexpr[int] = 0, xcd_swizzle: fx.Constexpr[int] = 0):
     """``C[M, N] = A[M, K] B[N, K]^T`` of microscaled operands, f32 accumulation.
 
     Args:
@@ -63,17 +63,17 @@ def launch_gemm(c, a, b, sa, sb, m_in: fx.Int32, n_in: fx.Int32, stream: fx.Stre
     config = _config("launch_gemm", current(), n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
                      b_dtype=b_dtype, out_dtype=out_dtype, batch=batch, a_row=a_row_stride, a_batch=a_batch_stride,
                      scale_row=sca_row_stride, scale_batch=sca_batch_stride, c_row=c_row_stride,
-                     c_batch=c_batch_stride, xcd_swizzle=xcd_swizzle)  # fmt: skip
+                     c_batch=c_batch_stride, xcd_swizzle=xcd_swizzle)
     launch_mx({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, m_in, config, stream)
 
 
 @builder
 def compile_mxfp4_gemm(*, M: int = 0, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, a_dtype: str = "fp4",
                        b_dtype: str = "fp4", out_dtype: str = "bf16", xcd_swizzle: int = 0,
-                       target: Target):  # fmt: skip
+                       target: Target):
     """``fn(c, a, b, sa, sb, M, N, stream=None)``: :func:`launch_gemm` with its static arguments fixed, but for M."""
     config = _config("compile_mxfp4_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
-                     a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype, xcd_swizzle=xcd_swizzle)  # fmt: skip
+                     a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype, xcd_swizzle=xcd_swizzle)
 
     @flyc.jit
     def mx_gemm(c, a, b, sa, sb, M: fx.Int32, N: fx.Int32, stream: fx.Stream = fx.Stream(None)):
@@ -115,13 +115,13 @@ def compile_fp4_gemm_4w(*, K: int, use_xcd_remap: bool = True, MN: tuple[int, in
 
     def config_of(n: int) -> MxConfig:
         return _config(where, target, n=n, k=K, tile_m=FP4_ROWS, tile_n=FP4_BLOCK, tile_k=FP4_BLOCK, a_dtype="fp4",
-                       b_dtype="fp4", out_dtype="bf16", xcd_swizzle=4 if use_xcd_remap else 0)  # fmt: skip
+                       b_dtype="fp4", out_dtype="bf16", xcd_swizzle=4 if use_xcd_remap else 0)
 
     config_of(FP4_BLOCK)
 
     @flyc.jit
     def fp4_gemm(A, B_T, C, A_scale, B_scale, c_m: fx.Int32, c_n: fx.Constexpr[int],
-                 stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                 stream: fx.Stream = fx.Stream(None)):
         launch_mx({"c": C, "a": A, "b": B_T, "scale_a": A_scale, "scale_b": B_scale}, c_m, config_of(c_n), stream)
 
     return fp4_gemm

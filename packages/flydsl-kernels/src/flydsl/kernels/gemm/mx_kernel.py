@@ -149,7 +149,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     lane, wave = mod(thread, WAVE), fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, WAVE)))
     group, lane_row = div(lane, 16), mod(lane, 16)
     bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.tile_m, tile_n=config.tile_n,
-                             N=config.n, xcd_swizzle=config.xcd_swizzle)  # fmt: skip
+                             N=config.n, xcd_swizzle=config.xcd_swizzle)
     row, column = bx * config.tile_m, by * config.tile_n
     rows = fx.min(m - row, config.tile_m)
     stride = config.a_row_bytes // 4
@@ -203,7 +203,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             at = lane * WORDS + (t + 1) * tile_words + (more - 1) * tile_words
             strip = (wave * config.n_repeat + ni) * strip_words
             strips.append([b.load(at + i * (WAVE * WORDS), WORDS, strip)
-                           for i in fx.range_constexpr(config.steps * step_blocks)])  # fmt: skip
+                           for i in fx.range_constexpr(config.steps * step_blocks)])
             share = cdiv(len(todo), config.n_repeat - ni) if by_columns or ni == config.n_repeat - 1 else 0
             for side, i in todo[:share]:
                 k256 = div(t * config.tile_k, SCALE_K)
@@ -240,7 +240,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 (word_a, byte_a), (word_b, byte_b) = rows_[first + i], columns_[ni]
                 result = fx.rocdl.mfma_scale_f32_16x16x128_f8f6f4(
                     fx.T.f32x4, [left[i], right[ni], out[at], kind_a.code, kind_b.code, byte_a, word_a, byte_b,
-                                 word_b])  # fmt: skip
+                                 word_b])
                 out[at] = fx.Vector(result, (4,), fx.Float32)
             tally.add("mfma", size * config.n_repeat)
             return out
@@ -265,7 +265,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             return lambda: reader((stage + 1) % len(stages))(0)
 
         acc, first = run_tile(acc, first, parts, reader(stage), multiplier(strips, words, number % halves), turn, tally,
-                              True, (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule))  # fmt: skip
+                              True, (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule))
         return acc, next_strips, next_words if fresh else words, later, first
 
     count, total = config.m_repeat * config.n_repeat, config.k // config.tile_k
@@ -291,20 +291,20 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     done = per_turn * turns
     for t in fx.range_constexpr(done, total - 1):
         acc, strips, words, pending, first = step(acc, strips, words, pending, first, fx.Int32(done), t - done,
-                                                  t + ahead < total)  # fmt: skip
+                                                  t + ahead < total)
     last = total - 1
     acc = finish_tile(acc, first, parts, reader(last % len(stages)), multiplier(strips, words, last % halves))
     element = OUT_DTYPES[config.out_dtype]
     c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
     place = TilePlace(m, config.c_row_elements, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
-                      group, ACC_LEN)  # fmt: skip
+                      group, ACC_LEN)
     c = pointer(tensors["c"], element) + fx.Int64(batch) * c_batch
     store_tile(c, element, acc, Epilogue(), place)
 
 
 def flatten(acc: list[Any], strips: list[list[Any]], words: list[list[Any]], pending: list[Any],
-            first: list[list[Any]]) -> tuple[list[Any], Any]:  # fmt: skip
+            first: list[list[Any]]) -> tuple[list[Any], Any]:
     """The loop's state as one list, and the function that takes such a list apart again."""
     groups = [acc, *strips, pending, *first]
     vectors = [v for part in groups for v in part]

@@ -83,7 +83,7 @@ class HalvesTile(RowTile):
     def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
         swizzle = self.swizzle(lane_row)
         places = [lane_row * (self.row_bytes // 4) + (swizzle ^ (group + block * groups)) * WORDS
-                  + (mod(group, 2) * 2 if block % 2 else 0) for block in range(self.chunks // groups)]  # fmt: skip
+                  + (mod(group, 2) * 2 if block % 2 else 0) for block in range(self.chunks // groups)]
 
         def read(tile: int, block: Any) -> Any:
             at = places[block] + tile * (4 * self.row_bytes + self.gap)
@@ -104,7 +104,7 @@ class Scales:
 
     def __init__(self, data: Any, columns: int, rows: Any, first: Any, tiles: int, aligned: bool, lane: Any) -> None:
         self._buffer = Buffer(data, fx.Int32, None, div(rows + 255, 256) * (256 * columns // 4)
-                              if not isinstance(rows, int) else -(-rows // 32) * 8 * columns)  # fmt: skip
+                              if not isinstance(rows, int) else -(-rows // 32) * 8 * columns)
         self._columns, self._first, self._tiles, self._lane = columns, first, tiles, lane
         self._paired = aligned and tiles % 2 == 0
 

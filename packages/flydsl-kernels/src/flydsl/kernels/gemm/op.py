@@ -129,7 +129,7 @@ GEMM = Op(
     sample=lambda draw, m, n, layout="nt", **options: (*_half(draw, m, n, **options), layout, None),
     reference=_gemm_reference, gradient=Gradient(_gemm_gradient, _gemm_save), workspace=_gemm_workspace,
     flops=_gemm_flops,
-)  # fmt: skip
+)
 
 
 # ------------------------------------------------------------------------------------------- linear
@@ -142,7 +142,7 @@ def _linear_results(x: Any, weight: Any, bias: Any) -> tuple[Result]:
 def _plan_linear(target: Target, x: Any, weight: Any, bias: Any) -> Plan | None:
     if len(weight.shape) != 2 or len(x.shape) < 1 or x.shape[-1] != weight.shape[1]:
         raise ValueError(f"linear: x of shape (..., K) and a weight (N, K) are needed, got {tuple(x.shape)} and "
-                         f"{tuple(weight.shape)}")  # fmt: skip
+                         f"{tuple(weight.shape)}")
     dtype = dtype_name(x, "linear", ("f16", "bf16"))
     n, k = weight.shape
     rows = x.reshape(-1, k)
@@ -187,7 +187,7 @@ LINEAR_INFERENCE = Op(
     sample=_half, reference=lambda x, weight, bias: _gemm_reference(x, weight, bias, "nt", None), flops=_gemm_flops,
     workspace=lambda target, x, weight, bias: 0 if target.arch in CDNA else
     _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None),
-)  # fmt: skip
+)
 
 
 # ------------------------------------------------------------------------------------------- quantised
@@ -201,14 +201,14 @@ def _tagged(b: Any, layout: str) -> Any:
 
 
 def _plan_preshuffle(target: Target, a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any, activation: str,
-                     out_dtype: Any, layout: str) -> Plan | None:  # fmt: skip
+                     out_dtype: Any, layout: str) -> Plan | None:
     from .scaled import plan_preshuffle
 
     return plan_preshuffle(target, a, _tagged(b, layout), scale_a, scale_b, bias, activation, out_dtype)
 
 
 def _plan_blockscale(target: Target, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any,
-                     layout: str) -> Plan | None:  # fmt: skip
+                     layout: str) -> Plan | None:
     from .scaled import plan_blockscale
 
     return plan_blockscale(target, a, _tagged(b, layout), scale_a, scale_b, out_dtype)
@@ -227,7 +227,7 @@ def _plan_mx(target: Target, *given: Any) -> Plan | None:
 
 
 def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any = None, bias: Any = None,
-                     activation: str = "none", out_dtype: Any = None) -> Any:  # fmt: skip
+                     activation: str = "none", out_dtype: Any = None) -> Any:
     """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight.
 
     Args:
@@ -260,7 +260,7 @@ def _scaled_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: 
 
 
 def _mx_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = "fp4", b_dtype: str = "fp4",
-             out_dtype: Any = None) -> Any:  # fmt: skip
+             out_dtype: Any = None) -> Any:
     """Product of microscaled torch tensors on gfx950 and gfx1250: bytes (..., K/2) of fp4, or (..., K) of fp8 or of fp6
     in groups padded to 32 bytes, and a plain weight (N, K/2) or (N, K), with e8m0 scales (..., K/32) and (N, K/32), as
     :func:`quantize_mx` gives them. On gfx1250 not fp6, and not fp4 with a weight of fp8."""
@@ -333,7 +333,7 @@ PRESHUFFLE_GEMM = Op(
     reference=lambda a, b, scale_a, scale_b, *_: (
         a.double() @ _plain(b).double().T * scale_a.double()[:, None] * scale_b.double(),),
     flops=_gemm_flops,
-)  # fmt: skip
+)
 
 BLOCKSCALE_GEMM = Op(
     "blockscale_gemm",
@@ -342,7 +342,7 @@ BLOCKSCALE_GEMM = Op(
     results=lambda a, b, scale_a, scale_b, out_dtype, layout: _weight_results(a, b, out_dtype),
     plan=_plan_blockscale, form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256), numpy=False,
     tolerance=2.0**-8, sample=_sample_blockscale, reference=_blockscale_reference, flops=_gemm_flops,
-)  # fmt: skip
+)
 
 SCALED_GEMM = Op(
     "scaled_gemm", "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype) -> Tensor",
@@ -354,7 +354,7 @@ SCALED_GEMM = Op(
     reference=lambda a, b, scale_a, scale_b, _: (
         a.double() @ b.double().T * scale_a.double()[:, None] * scale_b.double(),),
     flops=_gemm_flops,
-)  # fmt: skip
+)
 
 MX_GEMM = Op(
     "mx_gemm",
@@ -363,10 +363,9 @@ MX_GEMM = Op(
     results=lambda a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype: _weight_results(a, b, out_dtype),
     plan=_plan_mx, form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False, tolerance=2.0**-8,
     sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
-)  # fmt: skip
+)
 
 OPS = [
     GEMM, LINEAR_INFERENCE, PRESHUFFLE_GEMM, BLOCKSCALE_GEMM, SCALED_GEMM, MX_GEMM,
     Form("linear", linear, ("linear", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor", _linear_of_gemm)),
-]  # fmt: skip
-
+]

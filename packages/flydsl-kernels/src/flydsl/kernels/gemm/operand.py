@@ -32,7 +32,7 @@ class RowMajor:
     turns = 0  # vector instructions that turn a tile around
 
     def __init__(self, data: Any, tile: RowTile, rows_total: Any, row: Any, k: int, thread: Any,
-                 element_bytes: int, shuffled: bool) -> None:  # fmt: skip
+                 element_bytes: int, shuffled: bool) -> None:
         self._tile, self._thread, self._k = tile, thread, k
         self._per_chunk, self._per_word, self._shuffled = 16 // element_bytes, 4 // element_bytes, shuffled
         self.stride = k // self._per_word
@@ -211,7 +211,7 @@ class KMajor:
 
 
 def operand(data: Any, consecutive_k: bool, tile: RowTile, element: Any, rows: Any, row: Any, k: int,
-            thread: Any, shuffled: bool = False) -> RowMajor | KMajor:  # fmt: skip
+            thread: Any, shuffled: bool = False) -> RowMajor | KMajor:
     """The loader for an operand of `rows` x `k` elements."""
     if consecutive_k:
         return RowMajor(data, tile, rows, row, k, thread, element.width // 8, shuffled)

@@ -13,14 +13,14 @@ from .preshuffle_kernel import launch_preshuffle
 __all__ = [
     "compile_blockscale_preshuffle_gemm", "compile_preshuffle_gemm", "compile_preshuffle_gemm_a8",
     "compile_preshuffle_gemm_v2", "compile_preshuffle_gemm_w4",
-]  # fmt: skip
+]
 
 
 @builder
 def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, in_dtype: str = "fp8",
                             out_dtype: str = "bf16", epilogue: str = "none", waves_per_eu: int | None = None,
                             enable_scheduler: bool = True, use_async_copy: bool = False, xcd_swizzle: int = 0,
-                            lds_stage: int = 2, preload: tuple[int, int] | None = None, target: Target):  # fmt: skip
+                            lds_stage: int = 2, preload: tuple[int, int] | None = None, target: Target):
     """``fn(C, A, B, scale_a, scale_b, bias, M, N, stream=None)``: ``C[M, N] = A[M, K] B[N, K]^T`` on gfx942, gfx950.
 
     8-bit: ``act(acc * scale_a[row] * scale_b[column] + bias)``; 16-bit: ``act(acc + bias)``. B is in the order of
@@ -47,13 +47,13 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
     config = preshuffle_config("compile_preshuffle_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
                                in_dtype=in_dtype, out_dtype=out_dtype, epilogue=epilogue, scheduled=enable_scheduler,
                                use_async=use_async_copy, xcd_swizzle=xcd_swizzle, stages=lds_stage,
-                               preload=preload)  # fmt: skip
+                               preload=preload)
 
     @flyc.jit
     def preshuffle_gemm(C, A, B, scale_a, scale_b, bias, M: fx.Int32, N: fx.Int32,
-                        stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                        stream: fx.Stream = fx.Stream(None)):
         launch_preshuffle({"C": C, "A": A, "B": B, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, config,
-                          stream)  # fmt: skip
+                          stream)
 
     return with_occupancy(preshuffle_gemm, waves_per_eu)
 
@@ -62,15 +62,15 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
 def compile_preshuffle_gemm_v2(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, in_dtype: str = "fp8",
                                out_dtype: str = "bf16", waves_per_eu: int | None = None,
                                enable_scheduler: bool = True, use_async_copy: bool = False, lds_stage: int = 2,
-                               preload: tuple[int, int] | None = None, target: Target):  # fmt: skip
+                               preload: tuple[int, int] | None = None, target: Target):
     """:func:`compile_preshuffle_gemm` without epilogue: ``fn(C, A, B, scale_a, scale_b, M, N, stream=None)``."""
     config = preshuffle_config("compile_preshuffle_gemm_v2", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n,
                                tile_k=tile_k, in_dtype=in_dtype, out_dtype=out_dtype, scheduled=enable_scheduler,
-                               use_async=use_async_copy, stages=lds_stage, preload=preload)  # fmt: skip
+                               use_async=use_async_copy, stages=lds_stage, preload=preload)
 
     @flyc.jit
     def preshuffle_gemm_v2(C, A, B, scale_a, scale_b, M: fx.Int32, N: fx.Int32,
-                           stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                           stream: fx.Stream = fx.Stream(None)):
         launch_preshuffle({"C": C, "A": A, "B": B, "scale_a": scale_a, "scale_b": scale_b}, M, config, stream)
 
     return with_occupancy(preshuffle_gemm_v2, waves_per_eu)
@@ -81,7 +81,7 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
                                in_dtype: str = "fp8", out_dtype: str = "fp16", lds_stage: int = 2,
                                use_cshuffle_epilog: bool = False, waves_per_eu: int | None = None,
                                use_async_copy: bool = False, dsrd_preload: int = -1, dvmem_preload: int = -1,
-                               epilogue: str = "none", xcd_swizzle: int = 0, target: Target):  # fmt: skip
+                               epilogue: str = "none", xcd_swizzle: int = 0, target: Target):
     """The older interface: ``fn(c, a, b, bias, scale_a, scale_b, M, N, stream=None)``.
 
     The M given here is ignored. With N = 0 the launcher takes N at the call and compiles a kernel for each.
@@ -96,40 +96,40 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
         return preshuffle_config(where, target, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
                                  in_dtype=in_dtype, out_dtype=out_dtype, epilogue=epilogue, use_async=use_async_copy,
                                  xcd_swizzle=xcd_swizzle, stages=lds_stage, preload=preload,
-                                 cshuffle=use_cshuffle_epilog)  # fmt: skip
+                                 cshuffle=use_cshuffle_epilog)
 
     config = config_of(N or tile_n)  # its errors at once
     if not N:
 
         @flyc.jit
         def preshuffle_gemm_a8_any_n(c, a, b, bias, scale_a, scale_b, M: fx.Int32, N: fx.Constexpr[int],
-                                     stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                                     stream: fx.Stream = fx.Stream(None)):
             launch_preshuffle({"C": c, "A": a, "B": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M,
-                              config_of(N), stream)  # fmt: skip
+                              config_of(N), stream)
 
         return with_occupancy(preshuffle_gemm_a8_any_n, waves_per_eu)
 
     @flyc.jit
     def preshuffle_gemm_a8(c, a, b, bias, scale_a, scale_b, M: fx.Int32, N: fx.Int32,
-                           stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                           stream: fx.Stream = fx.Stream(None)):
         launch_preshuffle({"C": c, "A": a, "B": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}, M, config,
-                          stream)  # fmt: skip
+                          stream)
 
     return with_occupancy(preshuffle_gemm_a8, waves_per_eu)
 
 
 def compile_preshuffle_gemm_w4(*, N: int, K: int, tile_m: int, tile_n: int, tile_k: int, out_dtype: str = "bf16",
-                               **options):  # fmt: skip
+                               **options):
     """:func:`compile_preshuffle_gemm` with int8 activations and int4 weights."""
     return compile_preshuffle_gemm(N=N, K=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype="int4",
-                                   out_dtype=out_dtype, **options)  # fmt: skip
+                                   out_dtype=out_dtype, **options)
 
 
 @builder
 def compile_blockscale_preshuffle_gemm(*, M: int = 0, N: int, K: int, tile_m: int, tile_n: int, tile_k: int,
                                        scale_block_k: int = 128, out_dtype: str = "bf16",
                                        use_cshuffle_epilog: bool = False, waves_per_eu: int | None = None,
-                                       use_async_copy: bool = False, target: Target):  # fmt: skip
+                                       use_async_copy: bool = False, target: Target):
     """fp8 GEMM with block scales: ``fn(C, A, B, scale_a, scale_b, M, N, stream=None)`` on gfx942 and gfx950.
 
     ``C = sum over 128-k blocks of (A_block B_block^T) * scale_a[block, row] * scale_b[column // 128, block]``. B is
@@ -143,7 +143,7 @@ def compile_blockscale_preshuffle_gemm(*, M: int = 0, N: int, K: int, tile_m: in
         raise ValueError(f"{where}: scale_block_k must be 128, got {scale_block_k}")
     config = preshuffle_config(where, target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, in_dtype="fp8",
                                out_dtype=out_dtype, block_scale=True, use_async=use_async_copy,
-                               cshuffle=use_cshuffle_epilog)  # fmt: skip
+                               cshuffle=use_cshuffle_epilog)
 
     @flyc.jit
     def blockscale_gemm(C, A, B, scale_a, scale_b, M: fx.Int32, N: fx.Int32, stream: fx.Stream = fx.Stream(None)):

@@ -65,7 +65,7 @@ class _Weights:
         for ni in range(config.n_repeat):
             at = self._lane + config.strip(self._wave, ni) * self._strip_words + tile.further * step
             out.append([self._buffer.load(at + b * self._block_words, self._chunk_words, tile.turn * step)
-                        for b in range(config.blocks)])  # fmt: skip
+                        for b in range(config.blocks)])
         self._tally.add("vmem", config.n_repeat * config.blocks)
         return out
 
@@ -89,7 +89,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     lane, wave = mod(thread, WAVE), div(thread, WAVE)
     group, lane_row = div(lane, 16), mod(lane, 16)
     bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.tile_m, tile_n=config.tile_n,
-                             N=config.n, xcd_swizzle=config.xcd_swizzle)  # fmt: skip
+                             N=config.n, xcd_swizzle=config.xcd_swizzle)
     row, column = bx * config.tile_m, by * config.tile_n
     rows = fx.min(m - row, config.tile_m)
     row_words = config.k * op.element_bytes // 4
@@ -161,7 +161,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             if fx.const_expr(config.shared_scales and first % config.apart == 0):
                 # An iteration for each read of factors: they are consecutive for `apart` rows.
                 rows_of.append([v for i in range(0, size, config.apart)
-                                for v in scales.read(stage, call // together, first + i)])  # fmt: skip
+                                for v in scales.read(stage, call // together, first + i)])
             return rows_of
 
         return read
@@ -263,9 +263,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         # With long instructions, another one follows the barrier before the first read: the wait for the other waves
         # is shorter.
         orders = (partial(order, preload=config.preload, early_writes=True),
-                  partial(order, reads_from=int(op.blocks > 1)))  # fmt: skip
+                  partial(order, reads_from=int(op.blocks > 1)))
         state, first = run_tile(acc, first, parts, reader(stage), multiplier(side, carried), turn, tally,
-                                config.scheduled, orders)  # fmt: skip
+                                config.scheduled, orders)
         return state, following, later, first
 
     def flat(acc, side, pending, first):
@@ -285,7 +285,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         return acc, side, pending, rows_of + ([values] if values else [])
 
     acc = ([op.zero() for _ in fx.range_constexpr(count)],
-           [(at, op.zero(), fx.full(1, 0.0, fx.Float32)) for at in left_over])  # fmt: skip
+           [(at, op.zero(), fx.full(1, 0.0, fx.Float32)) for at in left_over])
     total, ahead = config.k_tiles, config.stages == 2 or not config.use_async
     if fx.const_expr(config.use_async):
         copy_a(KTile(fx.Int32(0)), 0)
@@ -319,9 +319,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             acc, side, pending, first = step(
                 acc, side, pending, first, begin.after(t), t % config.stages, t + 2 < total)
         acc = finish_tile(acc, first, parts, reader((total - 1) % config.stages),
-                          multiplier(side, 0))[0]  # fmt: skip
+                          multiplier(side, 0))[0]
     epilogue = gemm_epilogue(tensors, m, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
-                             divisor=INT4_FACTOR if config.int4 else 1)  # fmt: skip
+                             divisor=INT4_FACTOR if config.int4 else 1)
 
     def row_of(mi):
         return config.tile_row(mi, lane_row)
@@ -329,7 +329,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     strips = [column + config.strip(wave, ni) * 16 for ni in fx.range_constexpr(config.n_repeat)]
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [strip + (group * 4 if config.block_scale else lane_row) for strip in strips],
-                      group, op.acc_len, row_of=row_of if config.block_scale else None)  # fmt: skip
+                      group, op.acc_len, row_of=row_of if config.block_scale else None)
     element = OUT_DTYPES[config.out_dtype]
     if fx.const_expr(config.cshuffle):
         shuffle_tile(tensors["C"], element, acc, epilogue, place, stages[0], config.shuffle, column, 0)

@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["pick_tile", "rdna3_gemm_autotuned"]
 
 _MISSING = ("needs the gfx11 GEMM (16-element WMMA operands repeated over the half-waves), which is not implemented; "
-            "gfx120x has create_wmma_gemm_module")  # fmt: skip
+            "gfx120x has create_wmma_gemm_module")
 
 
 def pick_tile(M: int, N: int, K: int) -> Any:

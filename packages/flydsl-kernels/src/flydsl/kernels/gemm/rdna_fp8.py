@@ -73,7 +73,7 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
     lane, wave = mod(thread, WAVE), div(thread, WAVE)
     group, lane_row = div(lane, 16), mod(lane, 16)
     bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.tile_m,
-                             tile_n=config.tile_n, N=config.n, xcd_swizzle=config.group_m, num_xcds=1)  # fmt: skip
+                             tile_n=config.tile_n, N=config.n, xcd_swizzle=config.group_m, num_xcds=1)
     row, column = bx * config.tile_m, by * config.tile_n
     rows = fx.min(m - row, config.tile_m)
     stride = config.k // 4
@@ -120,22 +120,22 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
     wave_column = column + wave * (config.n_repeat * 16)
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
-                      group, ACC_LEN)  # fmt: skip
+                      group, ACC_LEN)
     store_tile(c, fx.BFloat16, acc, Epilogue((ScaleBoth(scale_a, scale_b, m, config.n),)), place)
 
 
 def _rdna_config(where: str, target: Target, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
-                 k_unroll: int | None, group_m: int) -> _Config:  # fmt: skip
+                 k_unroll: int | None, group_m: int) -> _Config:
     target.require(where, "gfx120")
     if k_unroll is None:
         k_unroll = 2 if k % (tile_k * 2) == 0 else 1
     for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 16 * WAVES), ("tile_k", tile_k, K_STEP)):
         require(where, value >= unit and value % unit == 0,
-                f"{name} must be a positive multiple of {unit}, got {value}")  # fmt: skip
+                f"{name} must be a positive multiple of {unit}, got {value}")
     require(where, k_unroll >= 1, f"k_unroll must be positive, got {k_unroll}")
     require(where, n >= 1 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
     require(where, k >= 1 and k % (tile_k * k_unroll) == 0,
-            f"K = {k} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")  # fmt: skip
+            f"K = {k} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")
     return _Config(n, k, tile_m, tile_n, tile_k * k_unroll, group_m, target=target).fitting(where)
 
 
@@ -149,7 +149,7 @@ def _launch(operands: tuple[Any, ...], m: Any, config: _Config, stream: Any) -> 
 
 @builder
 def compile_rdna_fp8_gemm(*, N: int, K: int, tile_m: int = 32, tile_n: int = 128, tile_k: int = 32,
-                          k_unroll: int | None = None, group_m: int = 8, target: Target):  # fmt: skip
+                          k_unroll: int | None = None, group_m: int = 8, target: Target):
     """``launch(c, a, b_shuf, scale_a, scale_b, M, stream=None)`` on gfx120x: M is free.
 
     ``c = a b * scale_a[row] * scale_b[column]``; c is bf16 (M, N), a e4m3fn (M, K) row-major, b_shuf made by
@@ -174,7 +174,7 @@ def compile_rdna_fp8_gemm(*, N: int, K: int, tile_m: int = 32, tile_n: int = 128
 
 @builder
 def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | None = None, tile_k: int = 32,
-                     k_unroll: int | None = None, group_m: int = 8, target: Target):  # fmt: skip
+                     k_unroll: int | None = None, group_m: int = 8, target: Target):
     """:func:`compile_rdna_fp8_gemm` for a fixed M: ``launch(c, a, b_shuf, scale_a, scale_b, stream=None)``.
 
     tile_n is 256 for M of at least 256, else 128, by default. The kernel is that of any M; only the launcher has it.

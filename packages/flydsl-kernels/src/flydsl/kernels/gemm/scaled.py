@@ -82,7 +82,7 @@ def _scale(where: str, name: str, scale: torch.Tensor | None, size: int) -> torc
 
 def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
                     scale_b: torch.Tensor | None, bias: torch.Tensor | None, activation: str,
-                    out_dtype: torch.dtype) -> Plan | None:  # fmt: skip
+                    out_dtype: torch.dtype) -> Plan | None:
     """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked."""
     where = "preshuffle_gemm"
     int4 = layout_of(b) == B_16X16_INT4
@@ -99,7 +99,7 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     rows = _matrix(a, k, where)
     m, scaled = rows.shape[0], a.element_size() == 1
     scales = [_scale(where, name, scale, size) if scaled else None
-              for name, scale, size in (("scale_a", scale_a, m), ("scale_b", scale_b, n))]  # fmt: skip
+              for name, scale, size in (("scale_a", scale_a, m), ("scale_b", scale_b, n))]
     if bias is not None and tuple(bias.shape) != (n,):
         raise ValueError(f"{where}: bias must have shape {(n,)}, got {tuple(bias.shape)}")
     epilogue = "bias" if bias is not None and activation == "none" else activation
@@ -114,18 +114,18 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size())
     run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k,
                                   in_dtype="int4" if int4 else _IN[dtype], out_dtype=out_name, epilogue=epilogue,
-                                  use_async_copy=tile.direct, xcd_swizzle=tile.group, target=target)  # fmt: skip
+                                  use_async_copy=tile.direct, xcd_swizzle=tile.group, target=target)
 
     def operands(out: torch.Tensor) -> tuple[Any, ...]:
         unused = out.view(-1)
         return (unused, _bytes(rows).view(-1), _bytes(b).view(-1), *(unused if s is None else s for s in scales),
-                unused if bias is None else bias.contiguous(), m, n)  # fmt: skip
+                unused if bias is None else bias.contiguous(), m, n)
 
     return Plan(lambda: run, operands)
 
 
 def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-                    out_dtype: torch.dtype) -> Plan | None:  # fmt: skip
+                    out_dtype: torch.dtype) -> Plan | None:
     """fp8 with a scale per (row, 128 k) of a, f32 (K/128, M), and per (128 columns, 128 k) of the shuffled b."""
     where = "blockscale_gemm"
     check_layout(b, B_16X16, where)
@@ -144,13 +144,13 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     _require_cdna(target, where)
     tile = choose(BLOCK_SCALE[target.arch], where, target, m, n, k)
     run = compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, out_dtype=out_name,
-                                             target=target)  # fmt: skip
+                                             target=target)
     scales = [s.contiguous().view(-1) for s in (scale_a, scale_b)]
     return Plan(lambda: run, lambda out: (out.view(-1), _bytes(rows).view(-1), _bytes(b).view(-1), *scales, m, n))
 
 
 def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-                out_dtype: torch.dtype) -> Plan | None:  # fmt: skip
+                out_dtype: torch.dtype) -> Plan | None:
     """fp8 with f32 scales per row and a plain weight.
 
     gfx942 and gfx950 run the preshuffle GEMM, gfx950 the 8-wave form where N is not a multiple of 64, gfx120x the form
@@ -181,7 +181,7 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         return Plan(lambda: run, lambda out: (out, data, order, scale_a, scale_b, m))
     if target.arch == "gfx1250":
         run = compile_ptpc_gemm(N=n, K=k, tile_m=64, tile_n=_dividing(where, "N", n, (128, 64, 32)),
-                                tile_k=_dividing(where, "K", k, (128,)), num_buffers=2, target=target)  # fmt: skip
+                                tile_k=_dividing(where, "K", k, (128,)), num_buffers=2, target=target)
         order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, n, k)).view(torch.int8)
         return Plan(lambda: run, lambda out: (out, data, order, scale_a, scale_b, m, n, k, n))
     if target.arch == "gfx950" and k % BLOCK_K == 0 and k >= 2 * BLOCK_K:
@@ -198,23 +198,23 @@ def _dividing(where: str, name: str, size: int, tiles: tuple[int, ...]) -> int:
 
 
 def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-            a_dtype: str, b_dtype: str, out_dtype: torch.dtype) -> Plan | None:  # fmt: skip
+            a_dtype: str, b_dtype: str, out_dtype: torch.dtype) -> Plan | None:
     """Microscaled operands with a plain weight: bytes with e8m0 scales per 32 k."""
     where = "mx_gemm"
     target.require(where, "gfx950", "gfx1250")
     if a_dtype not in STORED or b_dtype not in ("fp4", "fp8"):
         raise ValueError(f"{where}: a_dtype must be fp4, fp6 or fp8 and b_dtype fp4 or fp8, got {a_dtype!r} and "
-                         f"{b_dtype!r}")  # fmt: skip
+                         f"{b_dtype!r}")
     out_name = _out_name(where, out_dtype)
     n, k = b.shape[0], b.shape[1] * STORED[b_dtype]
     rows = a.reshape(-1, a.shape[-1]).contiguous()
     m = rows.shape[0]
     shapes = ((a.shape[-1] * STORED[a_dtype], k), (tuple(scale_b.shape), (n, k // MX_GROUP)),
-              (tuple(scale_a.shape), (*a.shape[:-1], k // MX_GROUP)))  # fmt: skip
+              (tuple(scale_a.shape), (*a.shape[:-1], k // MX_GROUP)))
     if any(x != y for x, y in shapes) or any(t.element_size() != 1 for t in (a, b, scale_a, scale_b)):
         raise ValueError(f"{where}: bytes of one K with a scale per {MX_GROUP} are needed, got {tuple(a.shape)} of "
                          f"{a_dtype}, {tuple(b.shape)} of {b_dtype}, scales {tuple(scale_a.shape)} and "
-                         f"{tuple(scale_b.shape)}")  # fmt: skip
+                         f"{tuple(scale_b.shape)}")
     if not m or not n:
         return None
     plan = _mx_gfx1250 if target.arch == "gfx1250" else _mx_gfx950
@@ -223,11 +223,11 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
 
 def _mx_gfx950(where: str, target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor,
                scale_b: torch.Tensor, sizes: tuple[int, int, int], dtypes: tuple[str, str],
-               out_name: str) -> Plan:  # fmt: skip
+               out_name: str) -> Plan:
     (m, n, k), (a_dtype, b_dtype) = sizes, dtypes
     tile = choose(MX[a_dtype, b_dtype], where, target, m, n, k)
     run = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype, b_dtype=b_dtype,
-                             out_dtype=out_name, target=target)  # fmt: skip
+                             out_dtype=out_name, target=target)
     shuffle: Callable[[torch.Tensor], Any] = shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight
     order = in_order(b, b_dtype, lambda w: shuffle(w.view(torch.int8)))
     scales = e8m0_shuffle(scale_a), in_order(scale_b, "e8m0", e8m0_shuffle)
@@ -236,7 +236,7 @@ def _mx_gfx950(where: str, target: Target, a: torch.Tensor, b: torch.Tensor, sca
 
 def _mx_gfx1250(where: str, target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor,
                 scale_b: torch.Tensor, sizes: tuple[int, int, int], dtypes: tuple[str, str],
-                out_name: str) -> Plan:  # fmt: skip
+                out_name: str) -> Plan:
     m, n, k = sizes
     data_format = next((name for name, pair in DATA_FORMATS.items() if pair == dtypes), None)
     if data_format is None:
@@ -244,7 +244,7 @@ def _mx_gfx1250(where: str, target: Target, a: torch.Tensor, b: torch.Tensor, sc
         raise ValueError(f"{where}: a_dtype and b_dtype must be {known} on gfx1250, got {' and '.join(dtypes)}")
     run = compile_fp8fp4_gemm(data_format=data_format, N=n, K=k, tile_m=64, tile_k=_dividing(where, "K", k, (128,)),
                               tile_n=_dividing(where, "N", n, (128, 64, 32)), out_dtype=out_name,
-                              target=target)  # fmt: skip
+                              target=target)
     order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, *w.shape))
     scales = shuffle_scale_32x4(scale_a), in_order(scale_b, "gfx1250_32x4", shuffle_scale_32x4)
     return Plan(lambda: run, lambda out: (out, a.view(torch.int8), order.view(torch.int8), *scales, m, n, 0, 0))

@@ -70,16 +70,16 @@ class Schedule:
         mine = self.counts()
         if mine != emitted:
             wrong = [f"{k}: schedule {getattr(mine, k)}, loop {getattr(emitted, k)}" for k in KINDS
-                     if getattr(mine, k) != getattr(emitted, k)]  # fmt: skip
+                     if getattr(mine, k) != getattr(emitted, k)]
             raise ScheduleError(f"the schedule does not fit the tile ({'; '.join(wrong)}); derive it with "
-                                f"hot_loop_schedule from the counts of this tile")  # fmt: skip
+                                f"hot_loop_schedule from the counts of this tile")
 
     def emit(self, emitted: Counts) -> None:
         """Check, then write the hints at the end of the tile."""
         self.check(emitted)
         hint = {"mfma": fx.rocdl.sched_mfma, "ds_read": fx.rocdl.sched_dsrd, "ds_write": fx.rocdl.sched_dswr,
                 "vmem": fx.rocdl.sched_vmem,
-                "valu": lambda n: fx.rocdl.sched_group_barrier(MASK_VALU, n, 0)}  # fmt: skip
+                "valu": lambda n: fx.rocdl.sched_group_barrier(MASK_VALU, n, 0)}
         for kind, n in self.groups:
             hint[kind](n)
 
@@ -106,7 +106,7 @@ def _schedule(groups: list[tuple[str, int]]) -> Schedule:
 
 
 def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_writes: bool = False,
-                      beside: int = 1, delay: int = VALU_DELAY, reads_from: int = 0) -> Schedule:  # fmt: skip
+                      beside: int = 1, delay: int = VALU_DELAY, reads_from: int = 0) -> Schedule:
     """The order of a tile: one matrix instruction at a time with memory operations between.
 
     `preload` LDS reads and global loads come first. The other LDS reads are spread over the first three quarters of
@@ -159,12 +159,12 @@ def hot_loop_schedule(counts: Counts, preload: tuple[int, int] = (0, 0), early_w
     arithmetic = [0] * idle + _spread(counts.valu, n - idle)
     for i in range(n):
         groups += [("mfma", 1), ("ds_read", reads[i]), ("vmem", loads[i]), ("ds_write", writes[i]),
-                   ("valu", arithmetic[i])]  # fmt: skip
+                   ("valu", arithmetic[i])]
     return _schedule(groups)
 
 
 def even_schedule(counts: Counts, writes: tuple[float, float] = (0.1, 0.6),
-                  loads: tuple[float, float] = (0.45, 1.0)) -> Schedule:  # fmt: skip
+                  loads: tuple[float, float] = (0.45, 1.0)) -> Schedule:
     """The order of a part of a tile that writes to LDS what was loaded tiles before, or copies directly: everything
     else is spread evenly over the matrix instructions, so that a wave that is alone can issue it beside them.
 

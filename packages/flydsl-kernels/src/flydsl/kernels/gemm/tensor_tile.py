@@ -62,7 +62,7 @@ class TensorTile:
         shape = (self.rows, self.row_bytes // WORD_BYTES)
         return tdm_ops.make_tensor_descriptor_2d(source, lds, (row, 0), shape, (stride // WORD_BYTES, 1), shape,
                                                  WORD_BYTES, *pad, workgroup_mask=mask,
-                                                 oob_outer_bound=rows)  # fmt: skip
+                                                 oob_outer_bound=rows)
 
 
 class TensorMoves:
@@ -80,7 +80,7 @@ class TensorMoves:
     """
 
     def __init__(self, descriptors: tuple[Any, Any], steps: tuple[int, int], stage_bytes: int, waves: int,
-                 wave: Any) -> None:  # fmt: skip
+                 wave: Any) -> None:
         self._stage_bytes = stage_bytes
         if waves == 1:
             groups = [(d.dgroup0, d.dgroup1, step) for d, step in zip(descriptors, steps, strict=True)]

@@ -130,7 +130,7 @@ class RowTile:
             lds_write(base, self.at(*self.part(thread, i)), value)
 
     def copy_async(self, source: Buffer, place_of: Callable[[Any, Any], Any], base: Any, thread: Any, wave: int,
-                   soffset: Any, which: range | None = None) -> None:  # fmt: skip
+                   soffset: Any, which: range | None = None) -> None:
         """Copy global memory to LDS without registers: a lane's LDS place is fixed, so its source is exchanged.
 
         ``place_of(row, chunk)`` is the word offset of a chunk in `source`, linear in whole groups of 16 rows; `which`

@@ -62,7 +62,7 @@ PRESHUFFLE: dict[str, dict[float, tuple[Tile, ...]]] = {
         2: (Tile(128, 256, 64, group=4), Tile(64, 256, 64, group=4), Tile(128, 128, 64), Tile(64, 128, 64),
             Tile(32, 128, 64), *_SMALL_16, *_LAST_16),
     },
-}  # fmt: skip
+}
 
 #: fp8 with a scale per 128 k.
 BLOCK_SCALE: dict[str, tuple[Tile, ...]] = {
@@ -82,7 +82,7 @@ _MX_6 = (Tile(128, 512, 128), Tile(128, 256, 128), *_MX_BYTES)
 MX: dict[tuple[str, str], tuple[Tile, ...]] = {
     ("fp4", "fp4"): _MX_4, ("fp4", "fp8"): _MX_4, ("fp6", "fp4"): _MX_6, ("fp6", "fp8"): _MX_8,
     ("fp8", "fp4"): _MX_8, ("fp8", "fp8"): _MX_8,
-}  # fmt: skip
+}
 
 
 def choose(tiles: tuple[Tile, ...], where: str, target: Target, m: int, n: int, k: int) -> Tile:
@@ -136,7 +136,7 @@ class DenseTile:
         m_waves, n_waves, k_waves = self.waves
         more = {"cshuffle": False} if self.direct_stores else {}
         return dict(more, block_m=self.m, block_n=self.n, block_k=self.k, stages=self.stages, split_k=split_k,
-                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group)  # fmt: skip
+                    m_waves=m_waves, n_waves=n_waves, k_waves=k_waves, group_m=self.group)
 
 
 def _usual(k: int, most: int = 128 * 128, first: int = 0) -> tuple[DenseTile, ...]:
@@ -145,7 +145,7 @@ def _usual(k: int, most: int = 128 * 128, first: int = 0) -> tuple[DenseTile, ..
     sizes = ((128, 128, 65), (128, 64, 65), (64, 128, 33), (64, 64, 33), (32, 64, 1))
     depths = (first or k, *(k,) * (len(sizes) - 1))
     return tuple(DenseTile(m, n, depth, (2, 2, 1), least=least, direct_stores=m * n > most)
-                 for (m, n, least), depth in zip(sizes, depths, strict=True))  # fmt: skip
+                 for (m, n, least), depth in zip(sizes, depths, strict=True))
 
 
 DENSE: dict[str, tuple[DenseTile, ...]] = {
@@ -190,6 +190,6 @@ def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
         first = tiles[1]
     split = 1
     while (split < MOST_SLICES and count(first) * split * 2 <= target.compute_units
-           and k // (split * 2) >= LEAST_TILES * first.k):  # fmt: skip
+           and k // (split * 2) >= LEAST_TILES * first.k):
         split *= 2
     return first.knobs(split)

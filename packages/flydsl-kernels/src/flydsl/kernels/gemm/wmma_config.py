@@ -37,7 +37,7 @@ class OperandKind:
 
 
 KINDS = {"f16": OperandKind(32, 64), "bf16": OperandKind(32, 64), "fp8": OperandKind(128, 128),
-         "fp4": OperandKind(128, 64)}  # fmt: skip
+         "fp4": OperandKind(128, 64)}
 OUT_DTYPES = ("bf16", "f16", "f32")
 SLAB = 16  # rows of b that lie together
 SCALE_BLOCK = 128
@@ -246,32 +246,32 @@ def wmma_config(where: str, target: Target, **fields: object) -> WmmaConfig:
     config = WmmaConfig(target=target, **fields)  # type: ignore[arg-type]
     need = partial(require, where)
     need(config.out_dtype in OUT_DTYPES, f"the output dtype must be one of {', '.join(OUT_DTYPES)}, "
-            f"got {config.out_dtype!r}")  # fmt: skip
+            f"got {config.out_dtype!r}")
     for name, value in (("m_warp", config.m_waves), ("n_warp", config.n_waves), ("split_k", config.split_k),
-                        ("cluster_m", config.cluster_m), ("cluster_n", config.cluster_n)):  # fmt: skip
+                        ("cluster_m", config.cluster_m), ("cluster_n", config.cluster_n)):
         need(value >= 1, f"{name} must be positive, got {value}")
     for name, waves in (("tile_m", config.m_waves), ("tile_n", config.n_waves)):
         size = getattr(config, name)
         need(size > 0 and size % (16 * waves) == 0,
-                f"{name} must be a multiple of 16 for each of {waves} waves, got {size}")  # fmt: skip
+                f"{name} must be a multiple of 16 for each of {waves} waves, got {size}")
     step = config.kinds[0].step
     need(config.tile_k > 0 and config.tile_k % step == 0,
-            f"tile_k must be a multiple of {step}, got {config.tile_k}")  # fmt: skip
+            f"tile_k must be a multiple of {step}, got {config.tile_k}")
     for name, size, unit in (("N", config.n, config.tile_n), ("K", config.k, config.tile_k)):
         need(size >= unit and size % unit == 0, f"{name} = {size} must be a positive multiple of the tile's {unit}")
     need(config.k % (config.tile_k * config.split_k) == 0,
             f"K = {config.k} must be a multiple of tile_k * split_k = {config.tile_k * config.split_k}")
     need(config.cluster_m * config.cluster_n <= MAX_CLUSTER, f"a cluster has at most {MAX_CLUSTER} workgroups, "
-            f"got {config.cluster_m} x {config.cluster_n}")  # fmt: skip
+            f"got {config.cluster_m} x {config.cluster_n}")
     need(config.n // config.tile_n % config.cluster_n == 0,
             f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
     need(2 <= config.stages <= 4, f"num_buffers must be 2, 3 or 4, got {config.stages}")
     for name, length, least, unit in (("lda", config.lda, config.k, 32), ("ldc", config.ldc, config.n, 8)):
         need(length == 0 or (length >= least and length % unit == 0),
-                f"{name} must be 0 or a multiple of {unit} elements and at least {least}, got {length}")  # fmt: skip
+                f"{name} must be 0 or a multiple of {unit} elements and at least {least}, got {length}")
     need(config.scale_stride >= 0, f"stride_ascale_k must not be negative, got {config.scale_stride}")
     found = _with_waves(config)
     need(found is not None, f"a tile of {config.tile_m} x {config.tile_n} x {config.tile_k} does not fit the "
-            f"registers of {config.m_waves} x {config.n_waves} waves, nor of up to {MAX_WAVES}")  # fmt: skip
+            f"registers of {config.m_waves} x {config.n_waves} waves, nor of up to {MAX_WAVES}")
     config = found or config
     return config.fitting(where)

@@ -49,7 +49,7 @@ class _Scales:
     """
 
     def __init__(self, buffer: Buffer, place: Callable[[Any], Any], step: Any, further: int | None, first: Any,
-                 tiles: int, rows: int, lane: Any) -> None:  # fmt: skip
+                 tiles: int, rows: int, lane: Any) -> None:
         self._buffer, self._step, self._tiles, self._rows = buffer, step, tiles, rows
         words, start = range(cdiv(tiles * 16, rows)), first + lane
         if further is None:
@@ -70,7 +70,7 @@ class _Scales:
 
 
 def _scales_of(tensors: dict[str, Any], config: WmmaConfig, m: Any, row: Any, column: Any,
-               lane: Any) -> tuple[_Scales, ...]:  # fmt: skip
+               lane: Any) -> tuple[_Scales, ...]:
     """Of the rows and columns of a wave, if the instruction takes scales."""
     a_rows, b_rows = config.scale_rows
     if config.scales == "mx":
@@ -80,7 +80,7 @@ def _scales_of(tensors: dict[str, Any], config: WmmaConfig, m: Any, row: Any, co
             words = div(size + (SCALE_ROWS - 1), SCALE_ROWS) * group
             return _Scales(Buffer(tensors[name], fx.Int32, None, words),
                            lambda row: div(row, SCALE_ROWS) * group + mod(row, SCALE_ROWS), SCALE_ROWS, group, first,
-                           tiles, SCALE_ROWS, lane)  # fmt: skip
+                           tiles, SCALE_ROWS, lane)
 
         return side("scale_a", m, row, config.m_repeat), side("scale_b", config.n, column, config.n_repeat)
     if config.scales == "block":
@@ -90,7 +90,7 @@ def _scales_of(tensors: dict[str, Any], config: WmmaConfig, m: Any, row: Any, co
         b = Buffer(tensors["scale_b"], fx.Int8, None, cdiv(config.n, SCALE_BLOCK) * blocks)
         return (_Scales(a, lambda x: x, stride, a_rows, row, config.m_repeat, a_rows, lane),
                 _Scales(b, lambda x: div(x, SCALE_BLOCK) * blocks, 1, blocks if b_rows == SCALE_BLOCK else None,
-                        column, config.n_repeat, b_rows, lane))  # fmt: skip
+                        column, config.n_repeat, b_rows, lane))
     return ()
 
 
@@ -113,12 +113,12 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     if fx.const_expr(config.clustered):
         masks = compute_mcast_masks(fx.Int32(fx.rocdl.cluster_workgroup_id_x()),
                                     fx.Int32(fx.rocdl.cluster_workgroup_id_y()), config.cluster_m,
-                                    config.cluster_n)  # fmt: skip
+                                    config.cluster_n)
     a_move = a_tile.descriptor(pointer(tensors["a"], fx.Int32), row, m, config.a_row_bytes, ring, masks[0])
     b_move = b_tile.descriptor(pointer(tensors["b"], fx.Int32), div(column, slab), config.n // slab,
-                               config.b_row_bytes, ring + a_tile.bytes // 4, masks[1])  # fmt: skip
+                               config.b_row_bytes, ring + a_tile.bytes // 4, masks[1])
     moves = TensorMoves((a_move, b_move), (a_tile.row_bytes, b_tile.row_bytes), config.stage_bytes,
-                        config.m_waves * config.n_waves, wave)  # fmt: skip
+                        config.m_waves * config.n_waves, wave)
     scales = _scales_of(tensors, config, m, row + wave_row, column + wave_column, lane)
     tally = Tally()
     total, (size, early_b) = config.tiles, config.plan
@@ -143,7 +143,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             right = []
             for ni in fx.range_constexpr(n_tiles):
                 at = [b_tile.at(ni * b_rows, step * kind_b.step_bytes * slab + j * b_bytes)
-                      for j in fx.range_constexpr(chunk_pairs[1])]  # fmt: skip
+                      for j in fx.range_constexpr(chunk_pairs[1])]
                 right.append([lds_read(base, x // 4) for x in at])
             tally.add("ds_read", b_reads)
             return right
@@ -159,7 +159,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             left = []
             for i in fx.range_constexpr(size):
                 at = [a_tile.at((first + i) * 16, step * kind_a.step_bytes + j * (GROUPS * CHUNK_BYTES))
-                      for j in fx.range_constexpr(chunk_pairs[0])]  # fmt: skip
+                      for j in fx.range_constexpr(chunk_pairs[0])]
                 left.append([lds_read(base, x // 4) for x in at])
             tally.add("ds_read", size * chunk_pairs[0])
             return left, read_b(step) if early_b and first == 0 else []
@@ -189,7 +189,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                     else:
                         (word_a, half_a), (word_b, half_b) = factors[step][0][first + i], factors[step][1][ni]
                         out[at] = wmma_scaled(right[ni], fragments[0][i], out[at], (config.b_dtype, config.a_dtype),
-                                              (word_b, word_a), (half_b, half_a))  # fmt: skip
+                                              (word_b, word_a), (half_b, half_a))
             tally.add("mfma", size * n_tiles)
             if fx.const_expr((part % groups == groups - 1 or not early_b) and part + 1 < parts):
                 # In an order of its own: what is read too far ahead would not fit the registers.
@@ -217,7 +217,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         tally.reset()
         following = fetch_scales(t + 1)
         state, first = run_tile((acc, []), first, parts, reader(t), multiplier(t, words), turn_of(t, later, more),
-                                tally, True)  # fmt: skip
+                                tally, True)
         return state[0], following, first
 
     acc = [op.zero() for _ in fx.range_constexpr(m_tiles * n_tiles)]
@@ -247,10 +247,10 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     if fx.const_expr(config.clustered):  # there may be workgroups past the last row
         rows = (row < m).select(rows, 0)
     place = TilePlace(m, config.c_row, row, rows, [], columns, group, op.acc_len,
-                      row_of=lambda mi: wave_row + mi * 16 + lane_row)  # fmt: skip
+                      row_of=lambda mi: wave_row + mi * 16 + lane_row)
     epilogue = gemm_epilogue(tensors, m, config.n, "none", config.scales == "rows")
     store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue, place,
-               Buffer.store if config.split_k == 1 else add_vector)  # fmt: skip
+               Buffer.store if config.split_k == 1 else add_vector)
 
 
 def flatten(acc: list[Any], words: list[list[list[Any]]], first: tuple[list[Any], list[Any]]) -> tuple[list[Any], Any]:
@@ -289,4 +289,4 @@ def launch_wmma(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any
     attributes = {"rocdl.cluster_dims": ",".join(map(str, cluster))} if config.clustered else None
     wmma_kernel(tensors, m, config, value_attrs=attributes).launch(
         grid=config.grid(m), block=config.threads, stream=stream,
-        cluster=cluster if config.clustered else None)  # fmt: skip
+        cluster=cluster if config.clustered else None)

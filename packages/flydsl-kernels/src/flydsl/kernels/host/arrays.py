@@ -14,7 +14,7 @@ from .dtypes import dtype_name
 __all__ = [
     "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
     "is_torch", "launch", "padded", "statistic", "stream_of", "transposed", "vector",
-]  # fmt: skip
+]
 
 _NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8", "i32": "int32"}
 _TORCH_NAMES = {**_NUMPY_NAMES, "bf16": "bfloat16"}

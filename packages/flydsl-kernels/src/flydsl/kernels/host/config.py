@@ -56,5 +56,5 @@ class KernelConfig:
         require(where, self.lds_bytes <= self.target.lds_bytes,
                 f"the tile needs {self.lds_bytes} bytes of LDS, {self.target.name} has {self.target.lds_bytes}")
         require(where, 0 < self.threads <= MOST_THREADS,
-                f"a workgroup has at most {MOST_THREADS} threads, {self.threads} are asked for")  # fmt: skip
+                f"a workgroup has at most {MOST_THREADS} threads, {self.threads} are asked for")
         return self

@@ -13,7 +13,7 @@ FLOATS = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
 _ARRAY_NAMES = {
     "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "uint8": "u8", "int32": "i32",
     "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8",
-}  # fmt: skip
+}
 
 
 def float_dtype(name: str, where: str) -> str:

@@ -180,7 +180,7 @@ def _gating_kernel(gating, weights, indices, sources, tokens: fx.Int32, config: 
 
 @builder
 def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str = "bf16", renormalize: bool = True, *,
-                                     target: Target):  # fmt: skip
+                                     target: Target):
     """``launch(gating, weights, indices, token_expert_indices, num_tokens, *, stream=None)``.
 
     Args:
@@ -204,9 +204,9 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
 
     @flyc.jit
     def topk_gating_softmax(gating, weights, indices, token_expert_indices, num_tokens: fx.Int32, *,
-                            stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                            stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
         launch_rows(lambda: _gating_kernel(gating, weights, indices, token_expert_indices, num_tokens, config),
-                    num_tokens, config.tokens, config.threads, stream)  # fmt: skip
+                    num_tokens, config.tokens, config.threads, stream)
 
     return topk_gating_softmax

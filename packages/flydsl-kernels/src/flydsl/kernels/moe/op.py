@@ -43,6 +43,6 @@ TOPK_GATING_SOFTMAX = Op(
     sample=lambda draw, m, n, topk=2, dtype="f32": (draw.normal(m, n, dtype=dtype), topk, True),
     bench=lambda target, rows: [(f"topk_gating_softmax top {k}", (4096, experts), {"topk": k, "dtype": "bf16"})
                                 for experts, k in ((256, 8), (160, 6))],
-)  # fmt: skip
+)
 
 OPS = [TOPK_GATING_SOFTMAX]

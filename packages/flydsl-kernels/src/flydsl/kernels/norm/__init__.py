@@ -12,7 +12,7 @@ __all__ = [*rms_builders.__all__, *layer_builders.__all__, *backward.__all__]
 _ARRAY_FORMS = (
     "fused_add_layernorm", "fused_add_rmsnorm", "fused_add_rmsnorm_bwd", "fused_add_rmsnorm_fwd", "layernorm",
     "layernorm_bwd", "layernorm_fwd", "rmsnorm", "rmsnorm_bwd", "rmsnorm_fwd",
-)  # fmt: skip
+)
 
 
 def __getattr__(name: str) -> object:

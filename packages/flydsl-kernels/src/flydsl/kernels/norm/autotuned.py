@@ -33,7 +33,7 @@ _tuned = autotune(
 
 
 def rmsnorm_autotuned(input: Any, gamma: Any, output: Any, m_in: int, dtype_str: str | None = None,
-                      stream: Any = None, weight_dtype_str: str | None = None) -> None:  # noqa: A002 # fmt: skip
+                      stream: Any = None, weight_dtype_str: str | None = None) -> None:  # noqa: A002
     """RMS norm of (m_in, N) rows into `output`, with the best of the candidates for this size.
 
     The default (256 threads) is used unless a search is asked for (``FLYDSL_AUTOTUNE``) or a stored result exists.
@@ -46,4 +46,4 @@ def rmsnorm_autotuned(input: Any, gamma: Any, output: Any, m_in: int, dtype_str:
     dtype = dtype_str or dtype_name(input, "rmsnorm_autotuned")
     weight = weight_dtype_str or dtype_name(gamma, "rmsnorm_autotuned")
     _tuned(input, gamma, output, m_in, N=n, dtype_str=dtype, stream=stream or stream_of(input),
-           weight_dtype_str=weight)  # fmt: skip
+           weight_dtype_str=weight)

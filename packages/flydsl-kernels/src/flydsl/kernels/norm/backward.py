@@ -17,7 +17,7 @@ from .config import NormConfig, make_config
 __all__ = [
     "build_fused_add_rmsnorm_bwd_module", "build_fused_add_rmsnorm_bwd_two_stage_module", "build_layernorm_bwd_module",
     "build_rmsnorm_bwd_module", "build_rmsnorm_bwd_two_stage_module", "rmsnorm_bwd_programs",
-]  # fmt: skip
+]
 
 TWO_STAGE_ROWS, TWO_STAGE_COLUMNS = 512, 8192
 TWO_STAGE_THREADS = 512
@@ -46,7 +46,7 @@ def build_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | Non
     @flyc.jit
     def rmsnorm_bwd(Input, Gamma, DY, Rstd, DX, DWeight, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         launch_one_stage({"Input": Input, "Gamma": Gamma, "DY": DY, "Rstd": Rstd, "DX": DX, "DWeight": DWeight},
-                         m_in, config, stream)  # fmt: skip
+                         m_in, config, stream)
 
     return rmsnorm_bwd
 
@@ -58,19 +58,19 @@ def build_fused_add_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str:
     Input is the rounded sum that the forward wrote. DWeight is f32[N] and must be zero.
     """
     config = make_config("build_fused_add_rmsnorm_bwd_module", target, N, dtype_str, weight_dtype=weight_dtype_str,
-                         fused=True)  # fmt: skip
+                         fused=True)
 
     @flyc.jit
     def fused_add_rmsnorm_bwd(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, m_in: fx.Int32,
-                              stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                              stream: fx.Stream = fx.Stream(None)):
         launch_one_stage({"Input": Input, "Gamma": Gamma, "DY": DY, "DResidualOut": DResidualOut, "Rstd": Rstd,
-                          "DX": DX, "DWeight": DWeight}, m_in, config, stream)  # fmt: skip
+                          "DX": DX, "DWeight": DWeight}, m_in, config, stream)
 
     return fused_add_rmsnorm_bwd
 
 
 def _two_stage(where: str, target: Target, n: int, dtype: str, programs: int, weight_dtype: str | None,
-               fused: bool) -> NormConfig:  # fmt: skip
+               fused: bool) -> NormConfig:
     config = make_config(where, target, n, dtype, weight_dtype=weight_dtype, fused=fused)
     if not isinstance(programs, int) or programs < 1:
         raise ValueError(f"{where}: num_programs must be a positive int, got {programs!r}")
@@ -81,36 +81,36 @@ def _two_stage(where: str, target: Target, n: int, dtype: str, programs: int, we
 
 @builder
 def build_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int,
-                                       weight_dtype_str: str | None = None, *, target: Target):  # fmt: skip
+                                       weight_dtype_str: str | None = None, *, target: Target):
     """``launch(Input, Gamma, DY, Rstd, DX, DWeight, DWeightPartial, m_in, stream=None)``.
 
     DWeight has the weight dtype and is overwritten; DWeightPartial is scratch, f32[num_programs * N].
     """
     config = _two_stage("build_rmsnorm_bwd_two_stage_module", target, N, dtype_str, num_programs, weight_dtype_str,
-                        False)  # fmt: skip
+                        False)
 
     @flyc.jit
     def rmsnorm_bwd_two_stage(Input, Gamma, DY, Rstd, DX, DWeight, DWeightPartial, m_in: fx.Int32,
-                              stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                              stream: fx.Stream = fx.Stream(None)):
         launch_two_stage({"Input": Input, "Gamma": Gamma, "DY": DY, "Rstd": Rstd, "DX": DX, "DWeight": DWeight,
-                          "DWeightPartial": DWeightPartial}, m_in, num_programs, config, stream)  # fmt: skip
+                          "DWeightPartial": DWeightPartial}, m_in, num_programs, config, stream)
 
     return rmsnorm_bwd_two_stage
 
 
 @builder
 def build_fused_add_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int,
-                                                 weight_dtype_str: str | None = None, *, target: Target):  # fmt: skip
+                                                 weight_dtype_str: str | None = None, *, target: Target):
     """``launch(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, DWeightPartial, m_in, stream=None)``."""
     config = _two_stage("build_fused_add_rmsnorm_bwd_two_stage_module", target, N, dtype_str, num_programs,
-                        weight_dtype_str, True)  # fmt: skip
+                        weight_dtype_str, True)
 
     @flyc.jit
     def fused_add_rmsnorm_bwd_two_stage(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, DWeightPartial,
-                                        m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                                        m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         launch_two_stage({"Input": Input, "Gamma": Gamma, "DY": DY, "DResidualOut": DResidualOut, "Rstd": Rstd,
                           "DX": DX, "DWeight": DWeight, "DWeightPartial": DWeightPartial},
-                         m_in, num_programs, config, stream)  # fmt: skip
+                         m_in, num_programs, config, stream)
 
     return fused_add_rmsnorm_bwd_two_stage
 
@@ -122,12 +122,12 @@ def build_layernorm_bwd_module(N: int, dtype_str: str, *, weight_dtype_str: str 
     DGamma and DBias are f32[N] and must be zero: the kernel adds to them atomically.
     """
     config = make_config("build_layernorm_bwd_module", target, N, dtype_str, centered=True,
-                         weight_dtype=weight_dtype_str)  # fmt: skip
+                         weight_dtype=weight_dtype_str)
 
     @flyc.jit
     def layernorm_bwd(Input, Gamma, DY, Mean, Rstd, DX, DGamma, DBias, m_in: fx.Int32,
-                      stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                      stream: fx.Stream = fx.Stream(None)):
         launch_one_stage({"Input": Input, "Gamma": Gamma, "DY": DY, "Mean": Mean, "Rstd": Rstd, "DX": DX,
-                          "DWeight": DGamma, "DBias": DBias}, m_in, config, stream)  # fmt: skip
+                          "DWeight": DGamma, "DBias": DBias}, m_in, config, stream)
 
     return layernorm_bwd

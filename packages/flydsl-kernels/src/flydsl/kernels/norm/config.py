@@ -68,19 +68,19 @@ class NormConfig(KernelConfig):
 def make_config(where: str, target: Target, n: int, dtype: str, *, weight_dtype: str | None = None, eps: float = EPS,
                 quant: str = "", rounding: str = "nearest", threads: int = BLOCK_THREADS,
                 centered: bool = False, fused: bool = False, stats: bool = False,
-                smooth: bool = False) -> NormConfig:  # fmt: skip
+                smooth: bool = False) -> NormConfig:
     """A checked configuration. ValueError names the builder and what it supports."""
     require(where, isinstance(n, int) and n >= 1, f"N must be a positive int, got {n!r}")
     float_dtype(dtype, where)
     weight_dtype = weight_dtype or dtype
     require(where, weight_dtype in (dtype, "f32"), "the weight dtype must be that of the activations "
-            f"({dtype}) or f32, got {weight_dtype!r}")  # fmt: skip
+            f"({dtype}) or f32, got {weight_dtype!r}")
     require(where, quant in ("", "i8", "fp8"), f"quant_dtype_str must be 'i8' or 'fp8', got {quant!r}")
     if quant == "fp8":
         target.require_fp8(where)
     require(where, rounding in ROUNDINGS, f"rounding must be one of {', '.join(ROUNDINGS)}, got {rounding!r}")
     require(where, threads in BLOCK_SIZES,
-            f"BLOCK_THREADS must be one of {', '.join(map(str, BLOCK_SIZES))}, got {threads!r}")  # fmt: skip
+            f"BLOCK_THREADS must be one of {', '.join(map(str, BLOCK_SIZES))}, got {threads!r}")
     require(where, eps >= 0.0, f"eps must not be negative, got {eps!r}")
     return NormConfig(n, centered, dtype, weight_dtype, float(eps), fused, stats, quant, smooth, rounding, threads,
-                      target=target)  # fmt: skip
+                      target=target)

@@ -113,7 +113,7 @@ def store_quantised(tensors, place, row, config, keep, lds):
         RowScalars(tensors["YScale"], fx.Float32, place).store(scale)
     out = Rows(tensors["Output"], element_of(config.quant, config.target), place, STREAMED)
     each(tiles, keep, lambda i: out.store(i, to_quantised(row[i] * inverse, config.quant, config.rounding,
-                                                         config.target)))  # fmt: skip
+                                                         config.target)))
 
 
 def launch_norm(tensors: dict[str, Any], m: Any, config: NormConfig, stream: Any) -> None:

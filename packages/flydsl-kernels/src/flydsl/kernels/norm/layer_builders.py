@@ -17,12 +17,12 @@ __all__ = [
     "build_fused_add_layernorm_dynamicquant_module", "build_fused_add_layernorm_module",
     "build_fused_add_layernorm_smoothquant_module", "build_layernorm_dynamicquant_module", "build_layernorm_module",
     "build_layernorm_smoothquant_module",
-]  # fmt: skip
+]
 
 
 @builder
 def build_layernorm_module(N: int, dtype_str: str, store_stats: bool = False, eps: float = EPS, *,
-                           weight_dtype_str: str | None = None, target: Target):  # fmt: skip
+                           weight_dtype_str: str | None = None, target: Target):
     """``launch(Input, Gamma, Beta, Output[, Mean, Rstd], m_in, stream=None)``; f32[m_in] statistics on request.
 
     Args:
@@ -35,14 +35,14 @@ def build_layernorm_module(N: int, dtype_str: str, store_stats: bool = False, ep
         ValueError: an argument is not supported.
     """
     config = make_config("build_layernorm_module", target, N, dtype_str, centered=True, stats=store_stats, eps=eps,
-                         weight_dtype=weight_dtype_str)  # fmt: skip
+                         weight_dtype=weight_dtype_str)
     if store_stats:
 
         @flyc.jit
         def layernorm_with_stats(Input, Gamma, Beta, Output, Mean, Rstd, m_in: fx.Int32,
-                                 stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                                 stream: fx.Stream = fx.Stream(None)):
             launch_norm({"Input": Input, "Gamma": Gamma, "Beta": Beta, "Output": Output, "Mean": Mean, "Rstd": Rstd},
-                        m_in, config, stream)  # fmt: skip
+                        m_in, config, stream)
 
         return layernorm_with_stats
 
@@ -55,19 +55,19 @@ def build_layernorm_module(N: int, dtype_str: str, store_stats: bool = False, ep
 
 @builder
 def build_fused_add_layernorm_module(N: int, dtype_str: str, *, eps: float = EPS,
-                                     weight_dtype_str: str | None = None, target: Target):  # fmt: skip
+                                     weight_dtype_str: str | None = None, target: Target):
     """``launch(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, m_in, stream=None)``.
 
     ``ResidualOut = Input + ResidualIn``, added in f32 and rounded; the norm is that of the rounded sum.
     """
     config = make_config("build_fused_add_layernorm_module", target, N, dtype_str, centered=True, fused=True, eps=eps,
-                         weight_dtype=weight_dtype_str)  # fmt: skip
+                         weight_dtype=weight_dtype_str)
 
     @flyc.jit
     def fused_add_layernorm(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, m_in: fx.Int32,
-                            stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                            stream: fx.Stream = fx.Stream(None)):
         launch_norm({"Input": Input, "ResidualIn": ResidualIn, "Gamma": Gamma, "Beta": Beta, "Output": Output,
-                     "ResidualOut": ResidualOut}, m_in, config, stream)  # fmt: skip
+                     "ResidualOut": ResidualOut}, m_in, config, stream)
 
     return fused_add_layernorm
 
@@ -75,16 +75,16 @@ def build_fused_add_layernorm_module(N: int, dtype_str: str, *, eps: float = EPS
 @builder
 def build_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *, eps: float = EPS,
                                         rounding: str = "nearest", weight_dtype_str: str | None = None,
-                                        target: Target):  # fmt: skip
+                                        target: Target):
     """``launch(Input, Gamma, Beta, Output, YScale, m_in, stream=None)``: quantised rows with one f32 scale each."""
     config = make_config("build_layernorm_dynamicquant_module", target, N, dtype_str, centered=True,
-                         quant=quant_dtype_str, eps=eps, rounding=rounding, weight_dtype=weight_dtype_str)  # fmt: skip
+                         quant=quant_dtype_str, eps=eps, rounding=rounding, weight_dtype=weight_dtype_str)
 
     @flyc.jit
     def layernorm_dynamicquant(Input, Gamma, Beta, Output, YScale, m_in: fx.Int32,
-                               stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                               stream: fx.Stream = fx.Stream(None)):
         launch_norm({"Input": Input, "Gamma": Gamma, "Beta": Beta, "Output": Output, "YScale": YScale},
-                    m_in, config, stream)  # fmt: skip
+                    m_in, config, stream)
 
     return layernorm_dynamicquant
 
@@ -92,17 +92,17 @@ def build_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str:
 @builder
 def build_layernorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *, eps: float = EPS,
                                        rounding: str = "nearest", weight_dtype_str: str | None = None,
-                                       target: Target):  # fmt: skip
+                                       target: Target):
     """``launch(Input, Gamma, Beta, XScale, Output, YScale, m_in, stream=None)``: y is multiplied by XScale[N] first."""
     config = make_config("build_layernorm_smoothquant_module", target, N, dtype_str, centered=True,
                          quant=quant_dtype_str, eps=eps, rounding=rounding, weight_dtype=weight_dtype_str,
-                         smooth=True)  # fmt: skip
+                         smooth=True)
 
     @flyc.jit
     def layernorm_smoothquant(Input, Gamma, Beta, XScale, Output, YScale, m_in: fx.Int32,
-                              stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                              stream: fx.Stream = fx.Stream(None)):
         launch_norm({"Input": Input, "Gamma": Gamma, "Beta": Beta, "XScale": XScale, "Output": Output,
-                     "YScale": YScale}, m_in, config, stream)  # fmt: skip
+                     "YScale": YScale}, m_in, config, stream)
 
     return layernorm_smoothquant
 
@@ -110,17 +110,17 @@ def build_layernorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: 
 @builder
 def build_fused_add_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *,
                                                   eps: float = EPS, rounding: str = "nearest",
-                                                  weight_dtype_str: str | None = None, target: Target):  # fmt: skip
+                                                  weight_dtype_str: str | None = None, target: Target):
     """``launch(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, YScale, m_in, stream=None)``."""
     config = make_config("build_fused_add_layernorm_dynamicquant_module", target, N, dtype_str, centered=True,
                          fused=True, quant=quant_dtype_str, eps=eps, rounding=rounding,
-                         weight_dtype=weight_dtype_str)  # fmt: skip
+                         weight_dtype=weight_dtype_str)
 
     @flyc.jit
     def fused_add_layernorm_dynamicquant(Input, ResidualIn, Gamma, Beta, Output, ResidualOut, YScale, m_in: fx.Int32,
-                                         stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                                         stream: fx.Stream = fx.Stream(None)):
         launch_norm({"Input": Input, "ResidualIn": ResidualIn, "Gamma": Gamma, "Beta": Beta, "Output": Output,
-                     "ResidualOut": ResidualOut, "YScale": YScale}, m_in, config, stream)  # fmt: skip
+                     "ResidualOut": ResidualOut, "YScale": YScale}, m_in, config, stream)
 
     return fused_add_layernorm_dynamicquant
 
@@ -128,17 +128,17 @@ def build_fused_add_layernorm_dynamicquant_module(N: int, dtype_str: str, quant_
 @builder
 def build_fused_add_layernorm_smoothquant_module(N: int, dtype_str: str, quant_dtype_str: str = "i8", *,
                                                  eps: float = EPS, rounding: str = "nearest",
-                                                 weight_dtype_str: str | None = None, target: Target):  # fmt: skip
+                                                 weight_dtype_str: str | None = None, target: Target):
     """``launch(Input, ResidualIn, Gamma, Beta, XScale, Output, ResidualOut, YScale, m_in, stream=None)``."""
     config = make_config("build_fused_add_layernorm_smoothquant_module", target, N, dtype_str, centered=True,
                          fused=True, smooth=True, quant=quant_dtype_str, eps=eps, rounding=rounding,
-                         weight_dtype=weight_dtype_str)  # fmt: skip
+                         weight_dtype=weight_dtype_str)
 
     @flyc.jit
     def fused_add_layernorm_smoothquant(Input, ResidualIn, Gamma, Beta, XScale, Output, ResidualOut, YScale,
-                                        m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                                        m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         launch_norm({"Input": Input, "ResidualIn": ResidualIn, "Gamma": Gamma, "Beta": Beta, "XScale": XScale,
                      "Output": Output, "ResidualOut": ResidualOut, "YScale": YScale},
-                    m_in, config, stream)  # fmt: skip
+                    m_in, config, stream)
 
     return fused_add_layernorm_smoothquant

@@ -30,7 +30,7 @@ def _rows(where: str, x: Any, *others: Any) -> tuple[str, int, int, list[Any]]:
     for other in others:
         if dtype_name(other, where) != dtype or tuple(other.shape) != tuple(x.shape):
             raise ValueError(f"{where}: operands must have one shape and dtype, got {tuple(x.shape)} {x.dtype} and "
-                             f"{tuple(other.shape)} {other.dtype}")  # fmt: skip
+                             f"{tuple(other.shape)} {other.dtype}")
     matrices = [as_rows(a, where) for a in (x, *others)]
     m, n = matrices[0].shape
     return dtype, m, n, matrices
@@ -60,7 +60,7 @@ def _plan_rmsnorm(target: Target, x: Any, weight: Any, eps: float, store_rstd: b
     if 0 in x.shape:
         return None
     return Plan(lambda: rms.build_rmsnorm_module(n, dtype, store_rstd, eps, weight_dtype_str=kind, target=target),
-                lambda out, rstd: (rows, *vectors, out, *((_flat(rstd),) if store_rstd else ()), m))  # fmt: skip
+                lambda out, rstd: (rows, *vectors, out, *((_flat(rstd),) if store_rstd else ()), m))
 
 
 def _plan_layernorm(target: Target, x: Any, weight: Any, bias: Any, eps: float, store_stats: bool) -> Plan | None:
@@ -69,7 +69,7 @@ def _plan_layernorm(target: Target, x: Any, weight: Any, bias: Any, eps: float, 
     if 0 in x.shape:
         return None
     return Plan(lambda: ln.build_layernorm_module(n, dtype, store_stats, eps, weight_dtype_str=kind, target=target),
-                lambda out, *stats: (rows, *vectors, out, *(map(_flat, stats) if store_stats else ()), m))  # fmt: skip
+                lambda out, *stats: (rows, *vectors, out, *(map(_flat, stats) if store_stats else ()), m))
 
 
 def _plan_fused_rmsnorm(target: Target, x: Any, residual: Any, weight: Any, eps: float) -> Plan | None:
@@ -78,7 +78,7 @@ def _plan_fused_rmsnorm(target: Target, x: Any, residual: Any, weight: Any, eps:
     if 0 in x.shape:
         return None
     return Plan(lambda: rms.build_fused_add_rmsnorm_module(n, dtype, True, eps, weight_dtype_str=kind, target=target),
-                lambda out, added, rstd: (*matrices, *vectors, out, added, _flat(rstd), m))  # fmt: skip
+                lambda out, added, rstd: (*matrices, *vectors, out, added, _flat(rstd), m))
 
 
 def _plan_fused_layernorm(target: Target, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> Plan | None:
@@ -87,11 +87,11 @@ def _plan_fused_layernorm(target: Target, x: Any, residual: Any, weight: Any, bi
     if 0 in x.shape:
         return None
     return Plan(lambda: ln.build_fused_add_layernorm_module(n, dtype, eps=eps, weight_dtype_str=kind, target=target),
-                lambda out, added: (*matrices, *vectors, out, added, m))  # fmt: skip
+                lambda out, added: (*matrices, *vectors, out, added, m))
 
 
 def _quantised(where: str, builders: tuple[Any, Any], target: Target, matrices: tuple[Any, ...], weight: Any, bias: Any,
-               x_scale: Any, quant: str, eps: float) -> Plan | None:  # fmt: skip
+               x_scale: Any, quant: str, eps: float) -> Plan | None:
     x = matrices[0]
     dtype, m, n, rows = _rows(where, *matrices)
     vectors, kind = _vectors(where, n, dtype, weight, bias)
@@ -101,7 +101,7 @@ def _quantised(where: str, builders: tuple[Any, Any], target: Target, matrices: 
     if 0 in x.shape:
         return None
     return Plan(lambda: build(n, dtype, quant, eps=eps, weight_dtype_str=kind, target=target),
-                lambda *outs: (*rows, *vectors, *outs[:-1], _flat(outs[-1]), m))  # fmt: skip
+                lambda *outs: (*rows, *vectors, *outs[:-1], _flat(outs[-1]), m))
 
 
 _RMS = (rms.build_rmsnorm_dynamicquant_module, rms.build_rmsnorm_smoothquant_module)
@@ -124,7 +124,7 @@ def _store(gradients: tuple[Any, ...], sums: list[Any]) -> None:
 
 
 def _plan_rmsnorm_bwd(where: str, target: Target, x: Any, weight: Any, dout: Any, rstd: Any,
-                      dres: Any = None) -> Plan | None:  # fmt: skip
+                      dres: Any = None) -> Plan | None:
     fused = dres is not None
     dtype, m, n, mats = _rows(where, x, dout, *((dres,) if fused else ()))
     (weight,), kind = _vectors(where, n, dtype, weight)
@@ -137,11 +137,11 @@ def _plan_rmsnorm_bwd(where: str, target: Target, x: Any, weight: Any, dout: Any
         two = bwd.build_fused_add_rmsnorm_bwd_two_stage_module if fused else bwd.build_rmsnorm_bwd_two_stage_module
         scratch = allocate(target, x, (programs * n,), "f32")
         return Plan(lambda: two(n, dtype, programs, kind, target=target),
-                    lambda dx, dw: (*operands, dx, dw, scratch, m))  # fmt: skip
+                    lambda dx, dw: (*operands, dx, dw, scratch, m))
     one = bwd.build_fused_add_rmsnorm_bwd_module if fused else bwd.build_rmsnorm_bwd_module
     sums = _sums(target, x, n, kind, 1)
     return Plan(lambda: one(n, dtype, kind, target=target), lambda dx, dw: (*operands, dx, *(sums or (dw,)), m),
-                zero=(1,), finish=lambda dx, dw: _store((dw,), sums))  # fmt: skip
+                zero=(1,), finish=lambda dx, dw: _store((dw,), sums))
 
 
 def _plan_layernorm_bwd(target: Target, x: Any, weight: Any, dout: Any, mean: Any, rstd: Any) -> Plan | None:
@@ -154,7 +154,7 @@ def _plan_layernorm_bwd(target: Target, x: Any, weight: Any, dout: Any, mean: An
     sums = _sums(target, x, n, kind, 2)
     return Plan(lambda: bwd.build_layernorm_bwd_module(n, dtype, weight_dtype_str=kind, target=target),
                 lambda dx, *grads: (rows, weight, dy, *stats, dx, *(sums or grads), m), zero=(1, 2),
-                finish=lambda dx, *grads: _store(grads, sums))  # fmt: skip
+                finish=lambda dx, *grads: _store(grads, sums))
 
 
 def _dtype_of(x: Any) -> str:
@@ -386,7 +386,7 @@ RMSNORM_BWD = Op(
     plan=partial(_plan_rmsnorm_bwd, "rmsnorm_bwd"),
     sample=_sample_bwd(1), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
     reference=lambda x, weight, dout, rstd: _gradients(x, weight, dout, False, EPS), bench=_bench("rmsnorm_bwd", 4),
-)  # fmt: skip
+)
 
 RMSNORM_FWD = Op(
     "rmsnorm_fwd", "(Tensor x, Tensor weight, float eps=1e-5, bool store_rstd=False) -> (Tensor, Tensor)",
@@ -395,7 +395,7 @@ RMSNORM_FWD = Op(
     sample=_sample(1, 1, EPS, True), widths=_WIDTHS, form=_rmsnorm_fwd,
     reference=lambda x, weight, eps, store_rstd: _normal(x, weight, None, eps)[::2],
     gradient=Gradient(_rmsnorm_gradient, _rmsnorm_save), bench=_bench("rmsnorm"),
-)  # fmt: skip
+)
 
 FUSED_ADD_RMSNORM_BWD = Op(
     "fused_add_rmsnorm_bwd",
@@ -406,7 +406,7 @@ FUSED_ADD_RMSNORM_BWD = Op(
     sample=_sample_bwd(1, True), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
     form=_fused_add_rmsnorm_bwd,
     reference=lambda added, weight, dout, rstd, dres: _gradients(added, weight, dout, False, EPS, dres),
-)  # fmt: skip
+)
 
 FUSED_ADD_RMSNORM_FWD = Op(
     "fused_add_rmsnorm_fwd",
@@ -417,7 +417,7 @@ FUSED_ADD_RMSNORM_FWD = Op(
     reference=lambda x, residual, weight, eps: (lambda added: (_normal(added, weight, None, eps)[0], added,
                                                 _normal(added, weight, None, eps)[2]))(_sum(x, residual)),
     gradient=Gradient(_fused_gradient, _fused_save), bench=_bench("fused_add_rmsnorm"),
-)  # fmt: skip
+)
 
 LAYERNORM_BWD = Op(
     "layernorm_bwd",
@@ -427,7 +427,7 @@ LAYERNORM_BWD = Op(
     sample=_sample_bwd(2), widths=_WIDTHS, workspace=_layernorm_bwd_workspace, stable=False,
     reference=lambda x, weight, dout, mean, rstd: _gradients(x, weight, dout, True, EPS),
     bench=_bench("layernorm_bwd", 4),
-)  # fmt: skip
+)
 
 LAYERNORM_FWD = Op(
     "layernorm_fwd",
@@ -437,7 +437,7 @@ LAYERNORM_FWD = Op(
     plan=_plan_layernorm, sample=_sample(1, 2, EPS, True), widths=_WIDTHS, form=_layernorm_fwd,
     reference=lambda x, weight, bias, eps, store_stats: _normal(x, weight, bias, eps),
     gradient=Gradient(_layernorm_gradient, _layernorm_save), bench=_bench("layernorm"),
-)  # fmt: skip
+)
 
 FUSED_ADD_LAYERNORM_FWD = Op(
     "fused_add_layernorm_fwd",
@@ -448,7 +448,7 @@ FUSED_ADD_LAYERNORM_FWD = Op(
     reference=lambda x, residual, weight, bias, eps: (lambda added: (_normal(added, weight, bias, eps)[0], added))(
         _sum(x, residual)),
     gradient=Gradient(_fused_layernorm_gradient, _fused_layernorm_save), bench=_bench("fused_add_layernorm"),
-)  # fmt: skip
+)
 
 RMSNORM_QUANT = Op(
     "rmsnorm_quant", f"(Tensor x, Tensor weight, {_QUANT}) -> (Tensor, Tensor)",
@@ -458,7 +458,7 @@ RMSNORM_QUANT = Op(
     sample=_sample(1, 1, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_RMS_REFERENCE, decode=_RMS_DECODE, tolerance=_STEP,
     bench=_bench("rmsnorm_dynamicquant i8", smooth=False),
-)  # fmt: skip
+)
 
 FUSED_ADD_RMSNORM_QUANT = Op(
     "fused_add_rmsnorm_quant", f"(Tensor x, Tensor residual, Tensor weight, {_QUANT}) -> (Tensor, Tensor, Tensor)",
@@ -469,7 +469,7 @@ FUSED_ADD_RMSNORM_QUANT = Op(
     sample=_sample(2, 1, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_ADD_RMS_REFERENCE, decode=_ADD_RMS_DECODE, tolerance=_STEP,
     bench=_bench("fused_add_rmsnorm_smoothquant i8"),
-)  # fmt: skip
+)
 
 LAYERNORM_QUANT = Op(
     "layernorm_quant", f"(Tensor x, Tensor weight, Tensor bias, {_QUANT}) -> (Tensor, Tensor)",
@@ -480,7 +480,7 @@ LAYERNORM_QUANT = Op(
     sample=_sample(1, 2, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_LAYER_REFERENCE, decode=_LAYER_DECODE, tolerance=_STEP,
     bench=_bench("layernorm_dynamicquant i8", smooth=False),
-)  # fmt: skip
+)
 
 FUSED_ADD_LAYERNORM_QUANT = Op(
     "fused_add_layernorm_quant",
@@ -492,7 +492,7 @@ FUSED_ADD_LAYERNORM_QUANT = Op(
     sample=_sample(2, 2, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_ADD_LAYER_REFERENCE, decode=_ADD_LAYER_DECODE, tolerance=_STEP,
     bench=_bench("fused_add_layernorm_smoothquant i8"),
-)  # fmt: skip
+)
 
 OPS = [
     RMSNORM_FWD, RMSNORM_BWD, FUSED_ADD_RMSNORM_FWD, FUSED_ADD_RMSNORM_BWD, LAYERNORM_FWD, LAYERNORM_BWD,
@@ -502,4 +502,4 @@ OPS = [
     Form("layernorm", layernorm, ("layernorm", "(Tensor x, Tensor weight, Tensor bias, float eps=1e-5) -> Tensor",
                                   lambda x, weight, bias, eps=EPS: LAYERNORM_FWD(x, weight, bias, eps, True)[0])),
     Form("fused_add_rmsnorm", fused_add_rmsnorm), Form("fused_add_layernorm", fused_add_layernorm),
-]  # fmt: skip
+]

@@ -20,7 +20,7 @@ from .random import philox4x32, round_bf16_stochastic
 from .rows import float_element
 
 __all__ = ["ACTIVATE", "FAR", "Activate", "Bias", "Epilogue", "Multiply", "Piece", "Residual", "ScaleBoth", "ScaleRows",
-           "Step", "TilePlace", "pieces", "store_tile"]  # fmt: skip
+           "Step", "TilePlace", "pieces", "store_tile"]
 
 FAR = 1 << 30  # a byte offset beyond any tile of C
 
@@ -175,7 +175,7 @@ class Epilogue:
         return [step.column(column, count) for step in self.steps]
 
     def apply(self, value: Any, row: Any, column: Any, rows: Sequence[Any],
-              columns: Sequence[Any]) -> Any:  # fmt: skip
+              columns: Sequence[Any]) -> Any:
         """The value, or vector of values, after all steps, in f32."""
         value = value.to(fx.Float32)
         for step, of_row, of_column in zip(self.steps, rows, columns, strict=True):
@@ -249,7 +249,7 @@ def column_terms(epilogue: Epilogue, place: TilePlace) -> list[list[Any]]:
 
 
 def pieces(acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, terms: list[list[Any]],
-           tiles: Iterable[int] | None = None) -> Iterator[Piece]:  # fmt: skip
+           tiles: Iterable[int] | None = None) -> Iterator[Piece]:
     """The values of C of the accumulators ``[mi * len(place.columns) + ni]``, after the steps, tile by tile.
 
     Args:
@@ -275,7 +275,7 @@ def pieces(acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, terms: list
 
 
 def store_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace,
-               put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:  # fmt: skip
+               put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:
     """Store the accumulators, one element a lane at a time, or 16 bytes where a lane holds consecutive columns.
 
     Rows past the end are dropped by the bounds of C, columns past the end by an offset beyond them. Where

@@ -9,7 +9,7 @@ import flydsl.expr as fx
 __all__ = [
     "align_up", "cdiv", "ceildiv", "compute_mcast_masks", "div", "is_pow2", "mod", "pow2_shift", "split_row_major_2d",
     "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32", "udiv_const", "urem_const", "xcd_remap_bx_by",
-]  # fmt: skip
+]
 
 
 def is_pow2(n: int) -> bool:
@@ -56,7 +56,7 @@ def split_row_major_2d(index: Any, columns: int) -> tuple[Any, Any]:
 
 
 def tile_chunk_coord_i32(tx_i32_base: Any, i: int, total_threads: int, layout_tile_div4: int,
-                         chunk_i32: int = 4) -> tuple[Any, Any]:  # fmt: skip
+                         chunk_i32: int = 4) -> tuple[Any, Any]:
     """(row, i32 column) of the i-th chunk that a thread copies of a row-major tile.
 
     Args:
@@ -90,7 +90,7 @@ def compute_mcast_masks(local_x: Any, local_y: Any, cluster_m: int, cluster_n: i
 
 
 def xcd_remap_bx_by(bx: Any, by: Any, c_m: Any, *, tile_m: int, tile_n: int, N: int, xcd_swizzle: int,
-                    num_xcds: int = 8) -> tuple[Any, Any]:  # noqa: N803 # fmt: skip
+                    num_xcds: int = 8) -> tuple[Any, Any]:  # noqa: N803
     """Block coordinates (row, column) such that neighbours in memory run on one die.
 
     Workgroups are dealt to the dies in turn. Each die gets a consecutive range of the linear order, and within it

@@ -13,7 +13,7 @@ from .rows import Place, fold
 __all__ = [
     "Lds", "add", "amax_of", "block_reduce", "block_reduce_add", "block_reduce_add2", "fmax", "imax", "magnitude",
     "reduce_rows", "wave_reduce",
-]  # fmt: skip
+]
 
 
 class Lds:

@@ -24,7 +24,7 @@ from .index import div, mod
 __all__ = [
     "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "float_element", "fold",
     "launch_rows", "pointer", "plan_rows",
-]  # fmt: skip
+]
 
 ACCESS_BITS = 128
 SMALL_ROW = 2048  # rows up to this length share a workgroup
@@ -218,7 +218,7 @@ class Rows:
     """
 
     def __init__(self, data: Any, element: Any, place: Place, cache: int = 0, start: Any = None,
-                 count: Any = None) -> None:  # fmt: skip
+                 count: Any = None) -> None:
         plan = place.plan
         self._place, self._bits = place, element.width
         if start is None:

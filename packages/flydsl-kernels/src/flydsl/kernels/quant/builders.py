@@ -35,7 +35,7 @@ __all__ = [
     "build_dequant_module", "build_int4_dequant_module", "build_int4_pack_module", "build_int4_quant_module",
     "build_int4_unpack_module", "build_mx_dequant_module", "build_per_block_quant_module",
     "build_per_group_quant_module", "build_per_tensor_quant_module", "build_quant_module",
-]  # fmt: skip
+]
 
 BLOCK_THREADS = 256
 MX_GROUP = 32
@@ -70,11 +70,11 @@ def _check_group(where: str, n: int, group: int, scale: str) -> int:
 
 
 def _config(target: Target, n: int, dtype: str, quant: str, rounding: str = "nearest", *, size: int = 0, vec: int = 0,
-            block_rows: int = 1, transposed: bool = False, **options: Any) -> QuantConfig:  # fmt: skip
+            block_rows: int = 1, transposed: bool = False, **options: Any) -> QuantConfig:
     """While tracing: with the plan of groups of `size` columns (0: rows) for the architecture's wave."""
     target.require_traced()
     groups = plan_groups(n, size or n, FLOATS[dtype].width, target.wave, BLOCK_THREADS, vec,
-                         block_rows=block_rows, transposed=transposed)  # fmt: skip
+                         block_rows=block_rows, transposed=transposed)
     return QuantConfig(dtype, quant, rounding, groups, keep=fits_registers(size or n), target=target, **options)
 
 
@@ -85,7 +85,7 @@ def _launch(kernel: Any, operands: tuple[Any, ...], m: Any, config: QuantConfig,
 
 @builder
 def build_quant_module(N: int, dtype_str: str = "f16", quant_dtype_str: str = "i8", *, rounding: str = "nearest",
-                       target: Target):  # fmt: skip
+                       target: Target):
     """Per-row quantisation: ``(launch_quant, config)``, ``launch_quant(Input, Output, Scales, m_in, stream=None)``.
 
     Args:
@@ -113,7 +113,7 @@ def build_quant_module(N: int, dtype_str: str = "f16", quant_dtype_str: str = "i
 @builder
 def build_per_group_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *,
                                  transposed_scale: bool = False, rounding: str = "nearest",
-                                 target: Target):  # fmt: skip
+                                 target: Target):
     """A scale per row and 128 columns: ``launch(Input, Output, Scales, m_in, stream=None)``.
 
     Scales is f32[m_in, ceil(N/128)], or f32[ceil(N/128), m_in] with `transposed_scale`, the order that the block-scale
@@ -134,7 +134,7 @@ def build_per_group_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_st
 
 @builder
 def build_per_block_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *,
-                                 rounding: str = "nearest", target: Target):  # fmt: skip
+                                 rounding: str = "nearest", target: Target):
     """A scale per 128 x 128 block: ``launch(Input, Output, Scales, m_in, stream=None)``.
 
     Scales is f32[ceil(m_in/128), ceil(N/128)], row-major; blocks at the edges may be smaller.
@@ -161,7 +161,7 @@ def build_per_block_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_st
 
 @builder
 def build_per_tensor_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *,
-                                  dynamic: bool = True, rounding: str = "nearest", target: Target):  # fmt: skip
+                                  dynamic: bool = True, rounding: str = "nearest", target: Target):
     """One scale: ``launch(Input, Output, Scale, Amax, m_in, stream=None)`` of a matrix with N columns.
 
     With `dynamic`, Amax is f32[1] and must be zero: the kernel leaves the maximum magnitude in it and stores
@@ -179,14 +179,14 @@ def build_per_tensor_quant_module(N: int, dtype_str: str = "bf16", quant_dtype_s
         if fx.const_expr(dynamic):
             launch_rows(lambda: amax_kernel(Input, Amax, m_in, config), m_in, plan.rows, plan.threads, stream)
         launch_rows(lambda: tensor_quant_kernel(Input, Output, Scale, Amax, m_in, dynamic, config),
-                    m_in, plan.rows, plan.threads, stream)  # fmt: skip
+                    m_in, plan.rows, plan.threads, stream)
 
     return quantise_tensor
 
 
 @builder
 def build_dequant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str = "fp8", *, per_tensor: bool = False,
-                         group: int = 0, block_rows: int = 1, target: Target):  # fmt: skip
+                         group: int = 0, block_rows: int = 1, target: Target):
     """``launch(Input, Scales, Output, m_in, stream=None)``: ``Output = Input * Scales`` of an (m_in, N) matrix.
 
     Args:
@@ -218,7 +218,7 @@ def build_dequant_module(N: int, dtype_str: str = "bf16", quant_dtype_str: str =
 
 @builder
 def build_int4_quant_module(N: int, dtype_str: str = "bf16", *, group: int = 32, transposed_scale: bool = False,
-                            scale_dtype_str: str = "f32", rounding: str = "nearest", target: Target):  # fmt: skip
+                            scale_dtype_str: str = "f32", rounding: str = "nearest", target: Target):
     """int4, packed, with a scale per row and `group` columns: ``launch(Input, Output, Scales, m_in, stream=None)``.
 
     Args:
@@ -243,7 +243,7 @@ def build_int4_quant_module(N: int, dtype_str: str = "bf16", *, group: int = 32,
     @flyc.jit
     def quantise_int4(Input, Output, Scales, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         config = _config(target, N, dtype_str, "i4", rounding, size=size, vec=PER_WORD["i4"],
-                         transposed=transposed_scale, packed=True, scale=scale_dtype_str)  # fmt: skip
+                         transposed=transposed_scale, packed=True, scale=scale_dtype_str)
         _launch(group_quant_kernel, (Input, Output, Scales), m_in, config, stream)
 
     return quantise_int4
@@ -251,7 +251,7 @@ def build_int4_quant_module(N: int, dtype_str: str = "bf16", *, group: int = 32,
 
 @builder
 def build_int4_dequant_module(N: int, dtype_str: str = "bf16", *, group: int = 32, transposed_scale: bool = False,
-                              scale_dtype_str: str = "f32", target: Target):  # fmt: skip
+                              scale_dtype_str: str = "f32", target: Target):
     """The inverse: ``launch(Input, Scales, Output, m_in, stream=None)`` with Input u8 (m_in, N/2), Output (m_in, N).
 
     Raises:
@@ -265,7 +265,7 @@ def build_int4_dequant_module(N: int, dtype_str: str = "bf16", *, group: int = 3
     @flyc.jit
     def dequantise_int4(Input, Scales, Output, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         config = _config(target, N, dtype_str, "i4", size=size, vec=PER_WORD["i4"], transposed=transposed_scale,
-                         scale=scale_dtype_str)  # fmt: skip
+                         scale=scale_dtype_str)
         _launch(group_dequant_kernel, (Input, Scales, Output), m_in, config, stream)
 
     return dequantise_int4

@@ -24,7 +24,7 @@ from .groups import GroupPlan, Groups
 __all__ = [
     "GROUP", "QuantConfig", "amax_kernel", "block_quant_kernel", "group_dequant_kernel", "group_quant_kernel",
     "pack_int4_kernel", "tensor_quant_kernel", "unpack_int4_kernel",
-]  # fmt: skip
+]
 
 GROUP = 128
 

@@ -16,7 +16,7 @@ from ..target import Target, builder
 
 __all__ = [
     "build_mxfp4_moe_scale_sort_module", "build_per_1x32_mx_quant_module", "mxfp4_moe_scale_sort", "per_1x32_mx_quant",
-]  # fmt: skip
+]
 
 GROUP = 32
 THREADS = 64
@@ -50,7 +50,7 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
             for j in fx.range_constexpr(4):
                 pair = values[i + 2 * j].ir_value(), values[i + 2 * j + 1].ir_value()
                 word = fx.Int32(fx.rocdl.cvt_scalef32_pk_fp4_f32(
-                    fx.T.i32, word.ir_value(), *pair, scale.ir_value(), j))  # fmt: skip
+                    fx.T.i32, word.ir_value(), *pair, scale.ir_value(), j))
             words.append(word)
     else:
         factor = ((fx.Int32(254) - exponent) << 23).bitcast(fx.Float32)
@@ -143,7 +143,7 @@ def build_mxfp4_moe_scale_sort_module(cols: int, *, target: Target):
 
     @flyc.jit
     def scale_sort(scale, sorted_ids, num_valid, out_scale, token_num: fx.Int32, grid_tiles: fx.Int32,
-                   stream: fx.Stream = fx.Stream(None)):  # fmt: skip
+                   stream: fx.Stream = fx.Stream(None)):
         if grid_tiles > 0:
             _scale_sort_kernel(scale, sorted_ids, num_valid, out_scale, token_num, cols // GROUP).launch(
                 grid=grid_tiles, block=SORT_THREADS, stream=stream
@@ -153,7 +153,7 @@ def build_mxfp4_moe_scale_sort_module(cols: int, *, target: Target):
 
 
 def mxfp4_moe_scale_sort(out_scale: Any, scale: Any, sorted_ids: Any, num_valid: Any, token_num: int, cols: int,
-                         stream: Any = None) -> None:  # fmt: skip
+                         stream: Any = None) -> None:
     """Device form of ``moe_mxfp4_sort``: fills out_scale (rows of sorted_ids, cols/32)."""
     from ..host.arrays import launch
 

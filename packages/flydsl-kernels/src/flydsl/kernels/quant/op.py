@@ -52,7 +52,7 @@ def _plan_per_token(target: Target, x: Any, quant: str) -> Plan | None:
     if not m or not n:
         return None
     return Plan(lambda: b.build_quant_module(n, dtype, quant, target=target)[0],
-                lambda q, scale: (rows, q, scale.reshape(m), m))  # fmt: skip
+                lambda q, scale: (rows, q, scale.reshape(m), m))
 
 
 def _plan_per_group(target: Target, x: Any, quant: str, transposed_scale: bool) -> Plan | None:
@@ -61,7 +61,7 @@ def _plan_per_group(target: Target, x: Any, quant: str, transposed_scale: bool) 
         return None
     return Plan(lambda: b.build_per_group_quant_module(n, dtype, quant, transposed_scale=transposed_scale,
                                                        target=target),
-                lambda q, scale: (rows, q, scale, m))  # fmt: skip
+                lambda q, scale: (rows, q, scale, m))
 
 
 def _plan_per_block(target: Target, x: Any, quant: str) -> Plan | None:
@@ -69,7 +69,7 @@ def _plan_per_block(target: Target, x: Any, quant: str) -> Plan | None:
     if not m or not n:
         return None
     return Plan(lambda: b.build_per_block_quant_module(n, dtype, quant, target=target),
-                lambda q, scale: (rows, q, scale, m))  # fmt: skip
+                lambda q, scale: (rows, q, scale, m))
 
 
 def _plan_per_tensor(target: Target, x: Any, quant: str, scale: Any) -> Plan | None:
@@ -84,7 +84,7 @@ def _plan_per_tensor(target: Target, x: Any, quant: str, scale: Any) -> Plan | N
     amax = allocate(target, x, (1,), "f32", True)
     return Plan(lambda: b.build_per_tensor_quant_module(n, dtype, quant, dynamic=dynamic, target=target),
                 lambda q, out: (rows, q, out if dynamic else given, amax, m),
-                finish=None if dynamic else lambda q, out: copy_into(out, given))  # fmt: skip
+                finish=None if dynamic else lambda q, out: copy_into(out, given))
 
 
 def _per_tensor(op: Op, x: Any, quant_dtype: str = "fp8", scale: Any = None) -> tuple[Any, Any]:
@@ -130,11 +130,11 @@ def _granularity(q: Any, scale: Any, m: int, n: int, wanted: str) -> dict[str, A
         return shapes[fitting[0]][1]
     if fitting:
         raise ValueError(f"{where}: scales of shape {shape} can be those of {' or '.join(fitting)} here; say which "
-                         f"with granularity=")  # fmt: skip
+                         f"with granularity=")
     if not wanted and len(shape) == 2 and shape[0] == m and shape[1] and n % shape[1] == 0:
         return {"group": n // shape[1]}
     raise ValueError(f"{where}: scales of shape {shape} do not fit a matrix of {m} x {n}"
-                     + (f" with one for every {wanted}" if wanted else ""))  # fmt: skip
+                     + (f" with one for every {wanted}" if wanted else ""))
 
 
 def _plan_dequantize(target: Target, q: Any, scale: Any, dtype: str, granularity: str) -> Plan | None:
@@ -147,7 +147,7 @@ def _plan_dequantize(target: Target, q: Any, scale: Any, dtype: str, granularity
         return None
     options, scales = _granularity(q, scale, m, n, granularity), _flat(scale)
     return Plan(lambda: b.build_dequant_module(n, dtype, quant, target=target, **options),
-                lambda out: (rows, scales, out, m))  # fmt: skip
+                lambda out: (rows, scales, out, m))
 
 
 # ------------------------------------------------------------------------------------------- packed formats
@@ -162,15 +162,15 @@ def _int4_groups(n: Any, group: int) -> Any:
 
 
 def _plan_quantize_int4(target: Target, x: Any, group: int, transposed_scale: bool, scale_dtype: str,
-                        rounding: str) -> Plan | None:  # fmt: skip
+                        rounding: str) -> Plan | None:
     dtype, rows, m, n = _matrix(x, "quantize_int4")
     run = b.build_int4_quant_module(max(n, 8), dtype, group=group, transposed_scale=transposed_scale,
-                                    scale_dtype_str=scale_dtype, rounding=rounding, target=target)  # fmt: skip
+                                    scale_dtype_str=scale_dtype, rounding=rounding, target=target)
     return Plan(lambda: run, lambda q, scale: (rows, q, scale, m)) if m and n else None
 
 
 def _plan_dequantize_int4(target: Target, packed: Any, scale: Any, group: int, dtype: str,
-                          transposed_scale: bool) -> Plan | None:  # fmt: skip
+                          transposed_scale: bool) -> Plan | None:
     where = "dequantize_int4"
     _, rows, m, half = _matrix(packed, where, PACKED)
     n, scale_dtype = 2 * half, dtype_name(scale, f"{where}: scale")
@@ -178,7 +178,7 @@ def _plan_dequantize_int4(target: Target, packed: Any, scale: Any, group: int, d
     if tuple(scale.shape) != expected:
         raise ValueError(f"{where}: scales of shape {expected} are needed, got {tuple(scale.shape)}")
     run = b.build_int4_dequant_module(max(n, 8), dtype, group=group, transposed_scale=transposed_scale,
-                                      scale_dtype_str=scale_dtype, target=target)  # fmt: skip
+                                      scale_dtype_str=scale_dtype, target=target)
     scales = contiguous(scale)
     return Plan(lambda: run, lambda out: (rows, scales, out, m)) if m and n else None
 
@@ -222,7 +222,7 @@ def _plan_dequantize_mx(target: Target, q: Any, scale: Any, mode: str, dtype: st
     n = width * (2 if mode == "fp4" else 1)
     if tuple(scale.shape) != (*q.shape[:-1], n // MX_GROUP) or dtype_name(scale, where, PACKED) not in PACKED:
         raise ValueError(f"{where}: scales must be bytes of shape {(*q.shape[:-1], n // MX_GROUP)}, got {scale.dtype} "
-                         f"{tuple(scale.shape)}")  # fmt: skip
+                         f"{tuple(scale.shape)}")
     run = b.build_mx_dequant_module(n or MX_GROUP, mode, dtype, target=target)
     scales = _flat(scale)
     return Plan(lambda: run, lambda out: (rows, scales, out, m)) if m and n else None
@@ -281,7 +281,6 @@ def _fp8_case(target: Target, rows: int, name: str) -> list[Any]:
     return [(f"{name} {kind}", (rows, 8192), {"dtype": "bf16", "quant": kind})]
 
 
-
 QUANTIZE_PER_TOKEN = Op(
     "quantize_per_token", '(Tensor x, str quant_dtype="i8") -> (Tensor, Tensor)',
     "`(q, scale)`: one f32 scale of shape `x.shape[:-1]` a row, `max|x| / Qmax` (1 for a zero row)",
@@ -291,7 +290,7 @@ QUANTIZE_PER_TOKEN = Op(
     decode=lambda arguments, results: (results[0].double() * results[1].double()[..., None], results[1]),
     bench=lambda target, rows: [(f"quant per token {kind}", (rows // 2, 8192), {"dtype": "bf16", "quant": kind})
                                 for kind in ("i8", *(("fp8",) if target.fp8_name else ()))],
-)  # fmt: skip
+)
 
 QUANTIZE_PER_GROUP = Op(
     "quantize_per_group",
@@ -304,7 +303,7 @@ QUANTIZE_PER_GROUP = Op(
     reference=lambda x, quant, transposed: (x.double(), (_tiles(x, 1, GROUP)[1] / 127).T),
     decode=lambda arguments, results: (results[0].double() * _spread(results[1].T, results[0], 1, GROUP), results[1]),
     bench=lambda target, rows: _fp8_case(target, rows, "quant per group"),
-)  # fmt: skip
+)
 
 QUANTIZE_PER_BLOCK = Op(
     "quantize_per_block", '(Tensor x, str quant_dtype="fp8") -> (Tensor, Tensor)',
@@ -315,7 +314,7 @@ QUANTIZE_PER_BLOCK = Op(
     reference=lambda x, quant: (x.double(), _tiles(x, GROUP, GROUP)[1] / 127),
     decode=lambda arguments, results: (results[0].double() * _spread(results[1], results[0], GROUP, GROUP), results[1]),
     bench=lambda target, rows: _fp8_case(target, rows, "quant per block"),
-)  # fmt: skip
+)
 
 QUANTIZE_PER_TENSOR = Op(
     "quantize_per_tensor", '(Tensor x, str quant_dtype="fp8", Tensor? scale=None) -> (Tensor, Tensor)',
@@ -327,7 +326,7 @@ QUANTIZE_PER_TENSOR = Op(
     reference=lambda x, quant, scale: (x.double().clamp(-127 * 0.05, 127 * 0.05), scale.double()),
     decode=lambda arguments, results: (results[0].double() * results[1].double(), results[1]),
     bench=lambda target, rows: _fp8_case(target, rows, "quant per tensor"),
-)  # fmt: skip
+)
 
 DEQUANTIZE = Op(
     "dequantize", '(Tensor q, Tensor scale, str dtype="f32", str granularity="") -> Tensor',
@@ -340,7 +339,7 @@ per 128 x 128 block, by the shape of `scale`
     sample=lambda draw, m, n, dtype="bf16": (draw.normal(m, n, dtype="i8"), draw.positive(m), dtype, ""),
     reference=lambda q, scale, dtype, granularity: (q.double() * scale.double()[:, None],), tolerance=2.0**-8,
     bench=lambda target, rows: [("dequant per token", (rows, 8192), {"dtype": "bf16"})],
-)  # fmt: skip
+)
 
 QUANTIZE_INT4 = Op(
     "quantize_int4",
@@ -357,7 +356,7 @@ columns (0: per row), f32 or bf16 (m, ceil(n/group)) or its transpose""",
     decode=lambda arguments, results: (
         _int4_values(results[0]) * _spread(results[1].T, _int4_values(results[0]), 1, arguments[1]), results[1]),
     bench=lambda target, rows: [("quant int4, groups of 32", (rows, 8192), {"dtype": "bf16"})],
-)  # fmt: skip
+)
 
 DEQUANTIZE_INT4 = Op(
     "dequantize_int4",
@@ -371,7 +370,7 @@ DEQUANTIZE_INT4 = Op(
     reference=lambda packed, scale, group, dtype, transposed: (
         _int4_values(packed) * _spread(scale, _int4_values(packed), 1, group),),
     bench=lambda target, rows: [("dequant int4, groups of 32", (rows, 8192), {"dtype": "bf16"})],
-)  # fmt: skip
+)
 
 PACK_INT4 = Op(
     "pack_int4", "(Tensor values) -> Tensor",
@@ -380,14 +379,14 @@ PACK_INT4 = Op(
     form=_pack_int4, widths=(256, 40), sample=lambda draw, m, n: (draw.integers(-8, 8, m, n, dtype="i8"),),
     reference=lambda values: (values.double(),),
     decode=lambda arguments, results: (_int4_values(results[0]),),
-)  # fmt: skip
+)
 
 UNPACK_INT4 = Op(
     "unpack_int4", "(Tensor packed) -> Tensor", "The int8 values (..., n) of packed bytes (..., n/2)",
     results=lambda packed: (Result((*packed.shape[:-1], packed.shape[-1] * 2), "i8"),), plan=_plan_unpack_int4,
     widths=(256, 40), sample=lambda draw, m, n: (draw.integers(0, 256, m, n // 2),),
     reference=lambda packed: (_int4_values(packed),),
-)  # fmt: skip
+)
 
 QUANTIZE_MX = Op(
     "quantize_mx", '(Tensor x, str mode="fp4") -> (Tensor, Tensor)',
@@ -399,7 +398,7 @@ QUANTIZE_MX = Op(
     reference=lambda x, mode: (x.double(), _mx_scales(x, mode)),
     decode=lambda arguments, results: (_mx_values(results[0], results[1], arguments[1]), results[1]),
     bench=lambda target, rows: [(f"quant mx{mode}", (rows, 8192), {"mode": mode}) for mode in ("fp4", "fp8")],
-)  # fmt: skip
+)
 
 DEQUANTIZE_MX = Op(
     "dequantize_mx", '(Tensor q, Tensor scale, str mode="fp4", str dtype="bf16") -> Tensor',
@@ -408,9 +407,9 @@ DEQUANTIZE_MX = Op(
     sample=lambda draw, m, n, dtype="f32": (draw.integers(0, 256, m, n) & 0xF7, draw.integers(110, 140, m, n // 32),
                                             "fp8", dtype),
     reference=lambda q, scale, mode, dtype: (_mx_values(q, scale, mode),),
-)  # fmt: skip
+)
 
 OPS = [
     QUANTIZE_PER_TOKEN, QUANTIZE_PER_GROUP, QUANTIZE_PER_BLOCK, QUANTIZE_PER_TENSOR, DEQUANTIZE, QUANTIZE_INT4,
     DEQUANTIZE_INT4, PACK_INT4, UNPACK_INT4, QUANTIZE_MX, DEQUANTIZE_MX,
-]  # fmt: skip
+]

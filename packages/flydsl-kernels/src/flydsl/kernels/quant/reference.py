@@ -17,7 +17,7 @@ __all__ = [
     "pack_fp4", "pack_int4",
     "per_1x32_f4_quant", "per_1x32_f6_quant", "per_1x32_f8_quant", "pertoken_quant", "random_e8m0", "unpack_fp4",
     "unpack_int4",
-]  # fmt: skip
+]
 
 MX_BLOCK = 32
 FP4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -27,7 +27,7 @@ _RECIPROCAL_BITS = {"fp4": 0x3E2AAAAB, "fp8": 0x3B124925}
 
 def pertoken_quant(x: torch.Tensor, scale: torch.Tensor | None = None, x_scale: torch.Tensor | None = None,
                    scale_dtype: torch.dtype = torch.float32, quant_dtype: torch.dtype = torch.int8,
-                   dtypeMax: float | None = None) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: N803 # fmt: skip
+                   dtypeMax: float | None = None) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: N803
     """Quantise rows: ``(q, scale)`` with scale of shape (..., 1), ``max|x| / dtypeMax`` (1 for a zero row) unless
     given.
 
@@ -101,7 +101,7 @@ def e8m0_to_f32(x: torch.Tensor) -> torch.Tensor:
 
 
 def random_e8m0(shape: tuple[int, ...], low: int = 124, high: int = 130,
-                generator: torch.Generator | None = None) -> torch.Tensor:  # fmt: skip
+                generator: torch.Generator | None = None) -> torch.Tensor:
     """Random scale bytes in ``[low, high)``."""
     return torch.randint(low, high, shape, dtype=torch.uint8, generator=generator)
 
@@ -182,7 +182,7 @@ def per_1x32_f8_quant(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def moe_mxfp4_sort(scale: torch.Tensor, sorted_ids: torch.Tensor, num_valid_ids: torch.Tensor, token_num: int,
-                   block_size: int = 32) -> torch.Tensor:  # fmt: skip
+                   block_size: int = 32) -> torch.Tensor:
     """Scales (tokens, K/32) gathered by the low 24 bits of sorted_ids, in the order of ``e8m0_shuffle`` (unpadded).
 
     Rows past ``num_valid_ids[0]``, rounded up to `block_size`, are zero.

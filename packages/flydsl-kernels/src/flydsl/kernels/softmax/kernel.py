@@ -148,6 +148,6 @@ def build_softmax_bwd_module(N: int, dtype_str: str = "f32", *, target: Target):
     def softmax_bwd(dY, Y, dX, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
         target.require_traced()
         launch_rows(lambda: _softmax_bwd_kernel(dY, Y, dX, m_in, config), m_in, config.plan.rows, config.threads,
-                    stream)  # fmt: skip
+                    stream)
 
     return softmax_bwd

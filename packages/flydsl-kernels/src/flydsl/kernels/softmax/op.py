@@ -26,7 +26,7 @@ def _plan_bwd(target: Target, dy: Any, y: Any) -> Plan | None:
     dtype = dtype_name(y, "softmax_bwd")
     if dtype_name(dy, "softmax_bwd: dy") != dtype or tuple(dy.shape) != tuple(y.shape):
         raise ValueError(f"softmax_bwd: dy and y must have one shape and dtype, got {tuple(dy.shape)} {dy.dtype} "
-                         f"and {tuple(y.shape)} {y.dtype}")  # fmt: skip
+                         f"and {tuple(y.shape)} {y.dtype}")
     g, p = as_rows(dy, "softmax_bwd"), as_rows(y, "softmax_bwd")
     m, n = p.shape
     if 0 in y.shape:
@@ -46,7 +46,7 @@ SOFTMAX_BWD = Op(
     sample=lambda draw, m, n, dtype="f32": (draw.normal(2, m, n, dtype=dtype), draw.normal(2, m, n, dtype=dtype)),
     bench=lambda target, rows: [("softmax_bwd", size, {"dtype": "bf16"})
                                 for size in ((512, 8192), (128, 32768), (512, 65536))],
-)  # fmt: skip
+)
 
 SOFTMAX = Op(
     "softmax", "(Tensor x) -> Tensor", "Softmax over the last dimension, of any size; f32, f16 or bf16",
@@ -56,6 +56,6 @@ SOFTMAX = Op(
     gradient=Gradient(lambda ctx, dy: SOFTMAX_BWD(dy, ctx.saved_tensors[0]),
                       lambda ctx, inputs, output: ctx.save_for_backward(output)),
     bench=lambda target, rows: [("softmax", (rows // 2, 8192), {"dtype": "bf16"})],
-)  # fmt: skip
+)
 
 OPS = [SOFTMAX, SOFTMAX_BWD]

@@ -30,7 +30,7 @@ def _lines(launch: LaunchProfile) -> list[Advice]:
         return []
     return [Advice(1.0, "the code object has no source lines",
                    "compile with FLYDSL_DEBUG_ENABLE_DEBUG_INFO=1 (it is on by itself where kernels run on the "
-                   "simulator) and profile again")]  # fmt: skip
+                   "simulator) and profile again")]
 
 
 def _size(launch: LaunchProfile) -> list[Advice]:
@@ -40,13 +40,13 @@ def _size(launch: LaunchProfile) -> list[Advice]:
         return []
     if groups < units:
         return [Advice(1 - groups / units, f"{groups} work-group{'s' if groups != 1 else ''} on {units} compute units",
-                       "split the work further: smaller tiles, split-K, or more rows for each launch")]  # fmt: skip
+                       "split the work further: smaller tiles, split-K, or more rows for each launch")]
     at_once = units * max(1, launch.occupancy().get("groups_per_cu", 1))
     rounds = -(-groups // at_once)
     idle = 1 - groups / (rounds * at_once)
     if rounds <= 4 and idle > 0.15:
         text = (f"{groups} work-groups in {rounds} round{'s' if rounds > 1 else ''} of {at_once}: the last one leaves "
-                f"{100 * idle:.0f} % idle")  # fmt: skip
+                f"{100 * idle:.0f} % idle")
         remedy = "choose tiles whose number is a multiple of what runs at a time, or persistent work-groups"
         return [Advice(idle / rounds, text, remedy)]
     return []
@@ -64,7 +64,7 @@ _REMEDIES = {
 }
 _WHAT = {"memory": "memory", "lds": "LDS or scalar memory", "barrier": "a barrier", "dependency": "an earlier result",
          "matrix": "the matrix unit", "valu": "the vector ALU", "lds_queue": "the LDS queue",
-         "vmem_queue": "the memory pipeline"}  # fmt: skip
+         "vmem_queue": "the memory pipeline"}
 
 
 def _stalls(launch: LaunchProfile, most: int = 4) -> list[Advice]:
@@ -96,7 +96,7 @@ def _memory(launch: LaunchProfile) -> list[Advice]:
     share = launch.coalescing()
     if share < 0.6:
         out.append(Advice((1 - share) * 0.5, f"only {100 * share:.0f} % of the bytes of touched lines are asked for",
-                          "let neighbouring lanes read neighbouring addresses, 16 bytes each"))  # fmt: skip
+                          "let neighbouring lanes read neighbouring addresses, 16 bytes each"))
     cycles, extra, degree = launch.lds_conflicts()
     if cycles and degree > 1.2:
         worst = max((i for i in launch.instructions if i.lds_cycles), key=lambda i: i.lds_cycles - i.lds_ideal)
@@ -105,7 +105,7 @@ def _memory(launch: LaunchProfile) -> list[Advice]:
         out.append(Advice(0.3 * extra / cycles, text, remedy, worst.source))
     if launch.raw.get("scratch_bytes"):
         out.append(Advice(0.3, f"{launch.raw['scratch_bytes']} bytes of scratch for each lane: registers are spilled",
-                          "smaller tiles, or static indices into fragments"))  # fmt: skip
+                          "smaller tiles, or static indices into fragments"))
     return out
 
 
@@ -114,7 +114,7 @@ def _lanes(launch: LaunchProfile) -> list[Advice]:
     if share >= 0.9:
         return []
     return [Advice((1 - share) * 0.5, f"{100 * (1 - share):.0f} % of the lanes are switched off",
-                   "a block that is a multiple of the wave, and branches that whole waves take")]  # fmt: skip
+                   "a block that is a multiple of the wave, and branches that whole waves take")]
 
 
 def _registers(launch: LaunchProfile) -> list[Advice]:
@@ -122,4 +122,4 @@ def _registers(launch: LaunchProfile) -> list[Advice]:
     if occupancy.get("waves_per_simd", 9) > 1 or launch.timing is None:
         return []
     return [Advice(0.1, f"one wave on a SIMD (limit: {occupancy.get('limit', '?')}): nothing runs while it waits",
-                   "fewer registers or less LDS, unless the loop hides its waits itself")]  # fmt: skip
+                   "fewer registers or less LDS, unless the loop hides its waits itself")]

@@ -69,7 +69,7 @@ document.querySelectorAll('.calc').forEach(form => {
 
 TRAFFIC = {"lds": "LDS", "loaded": "asked for by loads", "stored": "stored", "scratch": "of these scratch",
            "scalar": "scalar loads", "l1": "lines touched in L1", "l2": "between L1 and L2",
-           "memory_read": "read from memory", "memory_written": "written to memory"}  # fmt: skip
+           "memory_read": "read from memory", "memory_written": "written to memory"}
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -145,7 +145,7 @@ def _schedules(launch: LaunchProfile) -> str:
 
 def _group(kind: str, n: int) -> str:
     units = {"matrix": "matrix", "vmem_read": "vmem_load", "vmem": "vmem_load", "vmem_write": "vmem_store",
-             "transcendental": "trans"}  # fmt: skip
+             "transcendental": "trans"}
     colour = UNIT_COLOURS[units.get(kind, "lds")]
     shade = " style=opacity:.55" if kind.endswith("write") else ""
     return f'<i title="{n} x {kind}" {shade}><b style="background:{colour};width:{max(4, 3 * n)}px"></b></i>'

@@ -19,7 +19,7 @@ _HOME = {
     ),
     "flydsl.kernels.target": ("default_f8_type", "target"),
     "flydsl.kernels.parts.mathx": ("exp2_f32_fast", "gelu", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"),
-}  # fmt: skip
+}
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 # Raw buffer access is the compiler's.
 _BUFFERS = ("buffer_load", "buffer_store", "create_buffer_resource", "create_buffer_resource_from_addr")

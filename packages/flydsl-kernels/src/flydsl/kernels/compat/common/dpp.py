@@ -16,7 +16,7 @@ _XOR = {1: ((177, ALL),), 2: ((78, ALL),), 4: ((276, 0xA), (260, 0x5)), 8: ((280
 
 
 def update_dpp_i32(old: Any, src: Any, dpp_ctrl: int, row_mask: int = ALL, bank_mask: int = ALL,
-                   bound_ctrl: bool = False) -> Any:  # fmt: skip
+                   bound_ctrl: bool = False) -> Any:
     """`src` of the lane that `dpp_ctrl` names; lanes outside the masks (or without a source) keep `old`.
 
     Args:

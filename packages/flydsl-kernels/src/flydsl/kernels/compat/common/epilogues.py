@@ -53,7 +53,7 @@ def c_shuffle_epilog(*, tile_m: int, tile_n: int, e_vec: int = 2, cshuffle_nlane
                      n_tile_base: Any, lds_out: Any, frag_elem_type: Any = fx.Float16,
                      write_row_to_lds: Callable[..., None], precompute_row: Callable[..., Any] | None = None,
                      store_pair: Callable[..., None], lds_out_split: Any = None,
-                     lds_row_offset: Any = None) -> None:  # fmt: skip
+                     lds_row_offset: Any = None) -> None:
     """Put a tile of C in LDS row by row and read it back along the rows, so that stores are consecutive.
 
     All threads of the workgroup must call it. Barrier, write, barrier; then threads are placed as
@@ -80,17 +80,17 @@ def c_shuffle_epilog(*, tile_m: int, tile_n: int, e_vec: int = 2, cshuffle_nlane
     rows_at_once, columns_at_once = block_size // cshuffle_nlane, cshuffle_nlane * e_vec
     if block_size % cshuffle_nlane or tile_m % rows_at_once or tile_n % columns_at_once:
         raise ValueError(f"c_shuffle_epilog: a tile of {tile_m} x {tile_n} must be a multiple of {rows_at_once} x "
-                         f"{columns_at_once} (block_size / cshuffle_nlane, cshuffle_nlane * e_vec)")  # fmt: skip
+                         f"{columns_at_once} (block_size / cshuffle_nlane, cshuffle_nlane * e_vec)")
     if lds_out_split is not None:
         raise NotImplementedError("c_shuffle_epilog: a second LDS buffer for half of the waves (lds_out_split) is not "
-                                  "implemented; use one buffer for the whole tile")  # fmt: skip
+                                  "implemented; use one buffer for the whole tile")
     offset = 0 if lds_row_offset is None else lds_row_offset
     staged = fx.recast_iter(frag_elem_type, lds_out)
 
     def write_row(mi: int, ii: int, row_in_tile: Any, row: Any) -> None:
         _call(write_row_to_lds, mi=mi, ii=ii, row_in_tile=row_in_tile, row=row,
               row_base_lds=row_in_tile * tile_n + offset, col_base_local=n_tile_base + lane_mod_16,
-              num_acc_n=num_acc_n, lds_out=lds_out)  # fmt: skip
+              num_acc_n=num_acc_n, lds_out=lds_out)
 
     fx.barrier()
     default_epilog(m_repeat=m_repeat, lane_div_16=lane_div_16, bx_m=bx_m, body_row=write_row)
@@ -106,7 +106,7 @@ def c_shuffle_epilog(*, tile_m: int, tile_n: int, e_vec: int = 2, cshuffle_nlane
                 column = lane * e_vec + j * columns_at_once
                 frag = lds_read(staged, row_local * tile_n + offset + column, e_vec)
                 names = {"row_local": row_local, "row": bx_m + row_local, "ctx": ctx, "col_pair0": column,
-                         "col_g0": by_n + column, "frag": frag}  # fmt: skip
+                         "col_g0": by_n + column, "frag": frag}
                 if "row_ctx" in inspect.signature(store_pair).parameters:
                     names = {"row_ctx" if key == "ctx" else key: value for key, value in names.items()}
                 _call(store_pair, **names)
@@ -118,7 +118,7 @@ def c_shuffle_epilog(*, tile_m: int, tile_n: int, e_vec: int = 2, cshuffle_nlane
 
 
 def mfma_epilog(use_cshuffle: bool, *, m_repeat: int, lane_div_16: Any, bx_m: Any,
-                body_row: Callable[..., None] | None = None, **shuffle: Any) -> None:  # fmt: skip
+                body_row: Callable[..., None] | None = None, **shuffle: Any) -> None:
     """:func:`c_shuffle_epilog` with the arguments in `shuffle`, or :func:`default_epilog` with `body_row`.
 
     Raises:
@@ -126,7 +126,7 @@ def mfma_epilog(use_cshuffle: bool, *, m_repeat: int, lane_div_16: Any, bx_m: An
     """
     if use_cshuffle:
         needed = ("tile_m", "tile_n", "num_acc_n", "tx", "lane_mod_16", "by_n", "n_tile_base", "lds_out",
-                  "write_row_to_lds", "store_pair")  # fmt: skip
+                  "write_row_to_lds", "store_pair")
         missing = [name for name in needed if shuffle.get(name) is None]
         if missing:
             raise ValueError(f"mfma_epilog: use_cshuffle needs {', '.join(missing)}")

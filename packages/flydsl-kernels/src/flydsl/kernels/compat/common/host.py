@@ -14,7 +14,7 @@ from flydsl.kernels.target import target
 __all__ = [
     "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
     "validate_moe_dtypes",
-]  # fmt: skip
+]
 
 _MOE_A = ("fp8", "fp16", "int8", "fp4")
 _MOE_B = (*_MOE_A, "int4")
@@ -50,7 +50,7 @@ def validate_moe_dtypes(a_dtype: str, b_dtype: str) -> None:
     """ValueError unless the types are known: fp8, fp16, int8 or fp4, and int4 for weights."""
     if a_dtype not in _MOE_A or b_dtype not in _MOE_B:
         raise ValueError(f"a_dtype must be one of {', '.join(_MOE_A)} and b_dtype one of {', '.join(_MOE_B)}, got "
-                         f"{a_dtype!r} and {b_dtype!r}")  # fmt: skip
+                         f"{a_dtype!r} and {b_dtype!r}")
 
 
 def cvt_sr_f32_to_bf16(x: Any, rand: Any) -> Any:

@@ -12,7 +12,7 @@ NLANE = 16
 
 
 def make_preshuffle_b_layout(*, c_n: int, c_k: int, kpack_bytes: int = 16, elem_bytes: int = 1,
-                             k_major: bool = False) -> Any:  # fmt: skip
+                             k_major: bool = False) -> Any:
     """Layout of a (16, 16)-shuffled weight in elements: ``(N/16, Kbytes/64, 4, 16, kpack)``.
 
     Args:
@@ -29,12 +29,12 @@ def make_preshuffle_b_layout(*, c_n: int, c_k: int, kpack_bytes: int = 16, elem_
     """
     if kpack_bytes not in (8, 16) or elem_bytes not in (1, 2):
         raise ValueError(f"make_preshuffle_b_layout: kpack_bytes must be 8 or 16 and elem_bytes 1 or 2, got "
-                         f"{kpack_bytes} and {elem_bytes}")  # fmt: skip
+                         f"{kpack_bytes} and {elem_bytes}")
     groups = 2 if k_major else 4
     block = 16 * groups  # bytes of k of a block
     if c_n % NLANE or c_k * elem_bytes % block:
         raise ValueError(f"make_preshuffle_b_layout: N must be a multiple of {NLANE} and K of {block // elem_bytes}, "
-                         f"got {c_n} and {c_k}")  # fmt: skip
+                         f"got {c_n} and {c_k}")
     pack = kpack_bytes // elem_bytes
     n0, k0 = c_n // NLANE, c_k * elem_bytes // block
     inner = groups * NLANE * pack
@@ -43,7 +43,7 @@ def make_preshuffle_b_layout(*, c_n: int, c_k: int, kpack_bytes: int = 16, elem_
 
 
 def make_preshuffle_scale_layout(*, c_mn: int, c_k: int, mn_pack: int = 2, k_pack: int = 2, elem_bytes: int = 4,
-                                 scale_block_size: int = 32) -> Any:  # fmt: skip
+                                 scale_block_size: int = 32) -> Any:
     """Layout in dwords of scales in the order of ``e8m0_shuffle``: ``(mn/32, (K/32)/8, 4, 16)``.
 
     Args:
@@ -54,10 +54,10 @@ def make_preshuffle_scale_layout(*, c_mn: int, c_k: int, mn_pack: int = 2, k_pac
     """
     if (mn_pack, k_pack, elem_bytes) != (2, 2, 4):
         raise ValueError(f"make_preshuffle_scale_layout: a dword holds 2 x 2 scales, got mn_pack = {mn_pack}, k_pack "
-                         f"= {k_pack}, elem_bytes = {elem_bytes}")  # fmt: skip
+                         f"= {k_pack}, elem_bytes = {elem_bytes}")
     rows, columns = NLANE * mn_pack, 4 * k_pack * scale_block_size
     if c_mn % rows or c_k % columns:
         raise ValueError(f"make_preshuffle_scale_layout: rows must be a multiple of {rows} and K of {columns}, got "
-                         f"{c_mn} and {c_k}")  # fmt: skip
+                         f"{c_mn} and {c_k}")
     k1 = c_k // columns
     return fx.make_layout((c_mn // rows, k1, 4, NLANE), (k1 * 64, 64, NLANE, 1))
