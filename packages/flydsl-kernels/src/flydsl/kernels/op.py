@@ -71,10 +71,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Gradient:
-    """``backward(ctx, *gradients)`` and ``save(ctx, inputs, output)`` of ``torch.library.register_autograd``."""
+    """``backward(ctx, *gradients)`` and ``save(ctx, inputs, output)`` of ``torch.library.register_autograd``.
+
+    Attributes:
+        of: names of the operands that have gradients, all by default. Another one that requires a gradient is refused,
+            as its gradient would silently be missing.
+    """
 
     backward: Callable[..., Any]
     save: Callable[[Any, Any, Any], None] = lambda ctx, inputs, output: None
+    of: tuple[str, ...] | None = None
 
 
 _ARGUMENT = re.compile(r"(?P<type>\S+) (?P<name>\w+)(=(?P<default>.+))?")
@@ -119,7 +125,7 @@ def hidden_rows(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """An operation on arrays: fresh arrays out.
+    """An operation on arrays: fresh arrays out, and the operands that the schema marks are changed in place.
 
     Attributes:
         name: of the functional form and of the torch operator.
@@ -170,6 +176,11 @@ class Op:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", _signature(self.schema))
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Names of the operands that it changes in place, which the schema marks: ``Tensor(a!) cache``."""
+        return tuple(re.findall(r"\(\w+!\) (\w+)", self.schema))
 
     def available(self, found: Target) -> bool:
         """Whether an architecture has it."""
