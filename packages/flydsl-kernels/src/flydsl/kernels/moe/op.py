@@ -243,4 +243,93 @@ MOE_SORT = Op(
     bench=lambda target, rows: [("moe_sort 8 of 256", (8192, 256), {"topk": 8, "block": 64})],
 )
 
-OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT]
+# ------------------------------------------------------------------------------------------- experts
+
+
+def _moe_config(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any,
+                quant: str, w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any,
+                interleaved: bool) -> Any:
+    from .experts import plan_experts
+
+    return plan_experts(target, x, w1, w2, weights, ids, activation, limit, quant, b1, b2, expert_mask,
+                        interleaved)
+
+
+def _moe_workspace(target: Target, *arguments: Any) -> int:
+    from .experts import scratch_bytes
+
+    config, plan = _moe_config(target, *arguments)
+    return scratch_bytes(config, arguments[0].shape[0]) if plan else 0
+
+
+def _moe_reference(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any, quant: str,
+                   w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any, interleaved: bool) -> tuple[Any]:
+    import torch
+
+    out, number = torch.zeros(x.shape, dtype=torch.float64), 0
+    marks = [1] * w1.shape[0] if expert_mask is None else expert_mask.tolist()
+    for expert, mark in enumerate(marks):
+        if not mark:
+            continue
+        tokens, slots = torch.nonzero(ids == expert, as_tuple=True)
+        inner = x.double()[tokens] @ w1[number].double().T
+        inner = inner if b1 is None else inner + b1[number].double()
+        gate, up = (inner[:, 0::2], inner[:, 1::2]) if interleaved else inner.chunk(2, -1)
+        y = activation_reference(gate, up, activation, limit) @ w2[number].double().T
+        y = y if b2 is None else y + b2[number].double()
+        out = out.index_add(0, tokens, y * weights.double()[tokens, slots][:, None])
+        number += 1
+    return (out,)
+
+
+def activation_reference(gate: Any, up: Any, activation: str, limit: float | None) -> Any:
+    """The activation by its definition, of tensors of any dtype; see :data:`MOE`."""
+    from torch.nn import functional
+
+    limit = 7.0 if activation == "swiglu" and limit is None else limit
+    if limit is not None:
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+    if activation == "swiglu":
+        return gate * (1.702 * gate).sigmoid() * (up + 1)
+    if activation == "situ":
+        return gate.tanh() * gate.sigmoid() * up.tanh()
+    return (functional.silu(gate) if activation == "silu" else functional.gelu(gate, approximate="tanh")) * up
+
+
+def _sample_moe(draw: Any, m: int, n: int, experts: int = 4, inter: int = 40, topk: int = 2) -> tuple[Any, ...]:
+    ids, weights = sample_routing(draw, m, experts, topk)
+    x = draw.normal(m, n, dtype="bf16")
+    w1 = draw.normal(experts, 2 * inter, n, dtype="bf16", scale=n**-0.5)
+    w2 = draw.normal(experts, n, inter, dtype="bf16", scale=inter**-0.5)
+    return x, w1, w2, weights, ids, "silu", None, "none", None, None, None, None, None, False
+
+
+MOE = Op(
+    "moe",
+    '(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, str activation="silu", float? limit=None, '
+    'str quant="none", Tensor? w1_scale=None, Tensor? w2_scale=None, Tensor? b1=None, Tensor? b2=None, '
+    "Tensor? expert_mask=None, bool interleaved=False) -> Tensor",
+    """Sum over slots of `weights[t, s] * (activation(x w1^T + b1) w2^T + b2)` with the weights of expert `ids[t, s]`
+
+    Args:
+        x: (tokens, model), f16 or bf16.
+        w1: (E, 2 inter, model), gate rows first (alternating if `interleaved`); w2: (E, model, inter). Their order
+            for the kernel is made once and kept while they live.
+        weights, ids: f32 and i32 (tokens, k), of :func:`route`. A slot whose expert does not exist adds nothing.
+        activation: "silu" or "gelu" (by tanh) of gate, times up; "swiglu": ``g sigmoid(1.702 g) (u + 1)``; "situ":
+            ``tanh(g) sigmoid(g) tanh(u)``.
+        limit: gate is clamped at it from above and up at both sides, before the activation; 7 by default for "swiglu".
+        b1, b2: (E, 2 inter) and (E, model), any float type.
+        expert_mask: i32 (experts of all ranks,): those of zero add nothing; the weights are those of the others.
+
+    Returns:
+        (tokens, model) of the dtype of x. Sums are f32; the activation and each slot's result are rounded to x's type.
+    """,
+    results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
+    plan=lambda target, *arguments: _moe_config(target, *arguments)[1], reference=_moe_reference, widths=(64, 72),
+    sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
+    workspace=_moe_workspace,
+    flops=lambda x, w1, w2, weights, ids, *_: 6 * ids.shape[0] * ids.shape[1] * w2.shape[1] * w2.shape[2],
+)
+
+OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE]
