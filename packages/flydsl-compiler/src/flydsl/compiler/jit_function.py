@@ -31,7 +31,8 @@ from .specialization.jit_argument import resolve_argument
 from .specialization.key import FunctionSnapshot, Identity, digest_of
 from .specialization.signature import Parameters
 from .store.artifact import CompiledArtifact
-from .store.cache import CacheInfo, FileLock, JitCacheManager, cache_root
+from .store.cache import CacheInfo, FileLock, JitCacheManager
+from .store.root import cache_root
 from .store.toolchain import EXTRA_SOURCE_DIRS, toolchain_fingerprint
 
 __all__ = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .artifact import ArtifactError, CompiledArtifact
-from .cache import READS, SUFFIX, cache_root
+from .root import READS, SUFFIX, cache_root
 
 __all__ = ["CacheEntry", "DiskCache", "Explanation"]
 
@@ -193,10 +193,9 @@ class DiskCache:
 
     def explain(self, function: Any, *args: Any, **kwargs: Any) -> Explanation:
         """Why a call of a jit function with these arguments finds an artifact or not. Compiles nothing."""
-        from ..jit_function import BoundJitFunction
         from .toolchain import toolchain_fingerprint
 
-        if isinstance(function, BoundJitFunction):
+        if hasattr(function, "__func__"):  # bound to an instance
             function, args = function.__func__, (function.__self__, *args)
         call = function.resolve_call(*args, **kwargs)
         toolchain = toolchain_fingerprint(call.backend)

@@ -19,6 +19,7 @@ from ..backends.rocm import NATIVE_LIBRARIES
 from ..passes.external_llvm import external_fingerprint
 from ..specialization.key import digest_of
 from .artifact import FORMAT
+from .root import cache_root
 
 __all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "toolchain_fingerprint"]
 
@@ -236,8 +237,6 @@ def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
 
 def toolchain_fingerprint(backend: Any) -> str:
     """Identity of everything that turns a function into an artifact: versions, sources, libraries, backend."""
-    from .cache import cache_root
-
     root = cache_root()
     external = external_fingerprint(env.compile.llvm_dir)
     versions = ",".join(f"{name}={version}" for name, version in _changed_versions())
