@@ -193,7 +193,7 @@ def _compare_signs(exemplar: Any, produced: Any, place: str, path: str) -> None:
 
     Memory cannot change what its elements are. A number stays of the class that it had before, with its bits.
     """
-    memory = [getattr(v, "element_class", None) for v in (exemplar, produced)]
+    memory: list[Any] = [getattr(v, "element_class", None) for v in (exemplar, produced)]
     if len({getattr(cls, "signed", None) for cls in memory}) > 1:
         _mismatch(place, path, f"elements of {memory[0].__name__}", f"elements of {memory[1].__name__}")
     kinds = [type(v) for v in (exemplar, produced)]

@@ -39,7 +39,7 @@ class ContainerArg:
             argument has while tracing.
     """
 
-    def __init__(self, kind: type, parts: list[tuple[Any, Any]], type_of: Callable[[Any], Any]) -> None:
+    def __init__(self, kind: Any, parts: list[tuple[Any, Any]], type_of: Callable[[Any], Any]) -> None:
         self.kind, self.parts, self.type_of = kind, parts, type_of
 
     def __get_ir_types__(self) -> list[Any]:
