@@ -10,6 +10,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+from flydsl.tracing.ambient import trace_table
 from flydsl.tracing.diagnostics import DSLNameError, DSLTypeError, fail, warn_here
 from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
 
@@ -48,6 +49,33 @@ def _poison_operators() -> None:
 
 
 _poison_operators()
+
+
+def without_ended(names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of names before a construct, less those that belong to an explicit loop which has ended.
+
+    The body of such a loop is no function of its own, so the names of its temporaries live on in Python.
+    """
+    if not trace_table("explicit_loops"):
+        return values
+    from flydsl._mlir import ir
+
+    around, block = [], ir.InsertionPoint.current.block
+    while True:
+        around.append(block)
+        op = block.owner.operation
+        if op.parent is None:
+            break
+        block = op.block
+
+    def has_ended(value: Any) -> bool:
+        if isinstance(value, Unbound) or not holds_ir_values(value):
+            return False
+        owners = [leaf.owner for leaf in flatten(value)]
+        return any((o if isinstance(o, ir.Block) else o.operation.block) not in around for o in owners)
+
+    return tuple(Unbound(name, "its value is of a loop that has ended") if has_ended(value) else value
+                 for name, value in zip(names, values, strict=True))
 
 
 def value_class() -> Any:

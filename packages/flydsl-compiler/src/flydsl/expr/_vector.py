@@ -480,7 +480,14 @@ for _name in _KINDS:
 def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
     lanes, own_shape, own_dtype = numel(shape), shape, dtype
 
-    def __init__(self: Any, value: Any, shape: Any = None, dtype: Any = None) -> None:
+    def __init__(self: Any, value: Any, *rest: Any, shape: Any = None, dtype: Any = None) -> None:
+        is_shape = len(rest) == 1 and rest[0] == lanes != 2  # a splat whose shape is given
+        if rest and not is_shape and not isinstance(value, (tuple, list, ir.Value)) or len(rest) > 2:
+            value, rest = (value, *rest), ()  # the lanes themselves
+        if len(rest) == 2:
+            dtype = rest[1]
+        if rest:
+            shape = rest[0]
         if shape is not None and numel(normalize_shape(shape)) != lanes:
             raise ValueError(f"{name}: shape {shape} does not have {lanes} lanes")
         if dtype is not None and dtype is not own_dtype:
@@ -521,7 +528,7 @@ def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
 
     namespace = {
         "__init__": __init__,
-        "__doc__": f"Vector of {lanes} {dtype} lanes.",
+        "__doc__": f"Vector of {lanes} {dtype} lanes: of one number, of {lanes}, of a sequence or a vector.",
         "ir_type": lazy_classattr(lambda cls: ir.VectorType.get([lanes], dtype.ir_type)),
         "alias_dtype": dtype,
         "alias_shape": shape,
