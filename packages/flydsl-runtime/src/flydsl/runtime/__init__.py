@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ._native import Launcher
     from ._provider import kind, library_path, simulator_directory
     from .artifact import Artifact, ArtifactError, load_artifact
-    from .checking import Access, CheckReport, Finding, checked, findings
+    from .checking import Access, CheckReport, Finding, checked, findings, unwritten
     from .device_runtime import (
         COMPILE_BACKEND_TO_RUNTIME_KIND,
         DeviceRuntime,
@@ -75,6 +75,7 @@ _HOME = {
     "Finding": "checking",
     "checked": "checking",
     "findings": "checking",
+    "unwritten": "checking",
     "COMPILE_BACKEND_TO_RUNTIME_KIND": "device_runtime",
     "DeviceRuntime": "device_runtime",
     "RocmDeviceRuntime": "device_runtime",
@@ -162,6 +163,7 @@ __all__ = [
     "set_device",
     "simulator_directory",
     "synchronize",
+    "unwritten",
 ]
 
 
