@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..host.arrays import address, contiguous
+from ..host.arrays import contiguous, vector_width
 from ..host.config import require
 from ..host.dtypes import FLOATS, dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like
 from ..target import Target
 from .activation import build_activation_module
-from .add import VECTOR_BITS
 
 __all__ = ["ACTIVATION_OPS"]
-
-
-def _vector(dtype: str, count: int, *arrays: Any) -> int:
-    """Elements of an access that `count` and the beginnings of the arrays allow."""
-    size = FLOATS[dtype].width // 8
-    aligned = math.gcd(VECTOR_BITS // 8, *(address(a) for a in arrays))
-    return math.gcd(count, aligned // size)
 
 
 def _same(where: str, dy: Any, y_shape: tuple[int, ...], x: Any) -> None:
@@ -34,7 +26,7 @@ def _plan(target: Target, x: Any, kind: str, parameter: float, dy: Any = None) -
         _same(f"{kind}: backward", dy, tuple(x.shape), x)
     total = math.prod(x.shape)
     given = [contiguous(a) for a in ((x,) if dy is None else (dy, x))]
-    vec = _vector(dtype, total, *given) if total else 1
+    vec = vector_width(FLOATS[dtype].width, total, *given) if total else 1
     launcher = build_activation_module(kind, dtype, vector=vec, parameter=parameter, backward=dy is not None,
                                        target=target)
     return Plan(lambda: launcher, lambda out: (*given, out, total)) if total else None
@@ -55,7 +47,7 @@ def _plan_gated(target: Target, x: Any, kind: str, dy: Any = None) -> Plan | Non
     if not total:
         return None
     given = [contiguous(a) for a in ((x,) if dy is None else (dy, x))]
-    launcher = build_activation_module(kind, dtype, vector=_vector(dtype, n, *given), columns=n,
+    launcher = build_activation_module(kind, dtype, vector=vector_width(FLOATS[dtype].width, n, *given), columns=n,
                                        backward=dy is not None, target=target)
     return Plan(lambda: launcher, lambda out: (*given, out, total))
 
