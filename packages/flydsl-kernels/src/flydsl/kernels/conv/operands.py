@@ -94,5 +94,5 @@ def plan_product(where: str, target: Target, dtype: str, p: Product, bias: Any =
     sizes = (m, count, *space, *p.out, cdiv(math.prod(taps) * padded, BLOCK_K), *taps, padded, groups,
              x.shape[0] - CHUNK, (x.shape[0] - CHUNK) // groups)
     return Plan(lambda: build_conv_module(config, target=target),
-                lambda y: (x, w, *(() if bias is None else (bias,)), y if result is None else result, *sizes),
-                finish=finish)
+                lambda y: (x, w, *(() if bias is None else (bias,)),
+                           (y if result is None else result).reshape(-1), *sizes), finish=finish)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..host.arrays import as_rows, contiguous, statistic
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
+from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result, like
 from ..target import Target
 from .kernel import build_cross_entropy_bwd_module, build_cross_entropy_module
@@ -85,12 +87,18 @@ def _gradient(ctx: Any, dloss: Any, _: Any) -> tuple:
     return CROSS_ENTROPY_BWD(dloss, logits, targets, lse, ctx.ignored), None, None
 
 
+def _logits(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """Of a model's vocabulary, as a training step has them."""
+    yield op.sample(draw, 1, model.vocabulary, dtype="bf16")
+
+
 CROSS_ENTROPY_BWD = Op(
     "cross_entropy_bwd", "(Tensor dloss, Tensor logits, Tensor targets, Tensor lse, int ignore_index=-100) -> Tensor",
     "Gradient of `cross_entropy_fwd` from its log-sum-exp",
     results=lambda dloss, logits, *_: (like(logits),), plan=_plan_bwd, sample=_sample_bwd, reference=_reference_bwd,
     widths=(96, 101),
     bench=lambda target, rows: [("cross_entropy_bwd", (rows // 8, 32768), {"dtype": "bf16"})],
+    prebuilt=_logits,
 )
 
 CROSS_ENTROPY_FWD = Op(
@@ -100,6 +108,7 @@ CROSS_ENTROPY_FWD = Op(
     plan=_plan, sample=_sample, reference=_reference, widths=(96, 101),
     gradient=Gradient(_gradient, _save, of=("logits",)),
     bench=lambda target, rows: [("cross_entropy", (rows // 8, 32768), {"dtype": "bf16"})],
+    prebuilt=_logits,
 )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from ..host.arrays import as_rows
 from ..host.config import require
 from ..host.dtypes import dtype_name
+from ..host.models import Model
 from ..op import Op, Plan, Result
 from ..target import Target
 from .kernel import build_argmax_module, build_sample_module
@@ -131,13 +133,18 @@ def _sample_op(op: Op, logits: Any, *, temperature: float = 1.0, top_k: int = 0,
     return op(logits, float(temperature), top_k, float(top_p), seed)
 
 
+def _logits(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """Of a model's vocabulary."""
+    return (op.sample(draw, 1, model.vocabulary, dtype=dtype) for dtype in ("bf16", "f32"))
+
+
 ARGMAX = Op(
     "argmax", "(Tensor x) -> Tensor",
     "int64 index of the largest value over the last dimension: the first of equal ones; NaN is largest",
     results=_results, plan=_plan_argmax, widths=(96, 101),
     sample=lambda draw, m, n, dtype="f32": (draw.normal(m, n, dtype=dtype),),
     reference=lambda x: (x.argmax(-1).double(),),
-    bench=lambda target, rows: [("argmax", (rows // 8, 32768), {"dtype": "bf16"})],
+    bench=lambda target, rows: [("argmax", (rows // 8, 32768), {"dtype": "bf16"})], prebuilt=_logits,
 )
 
 SAMPLE = Op(
@@ -145,7 +152,7 @@ SAMPLE = Op(
     "int64 index drawn from the softmax of each row, with temperature, top-k, top-p and a seed",
     results=_results, plan=_plan_sample, reference=_reference_sample, widths=(96, 101), form=_sample_op,
     sample=lambda draw, m, n, dtype="f32": (draw.normal(m, n, dtype=dtype, scale=2.0), 0.7, 20, 0.9, 5),
-    bench=lambda target, rows: [("sample top-k top-p", (rows // 64, 32768), {"dtype": "bf16"})],
+    bench=lambda target, rows: [("sample top-k top-p", (rows // 64, 32768), {"dtype": "bf16"})], prebuilt=_logits,
 )
 
 OPS = [ARGMAX, SAMPLE]

@@ -1,0 +1,199 @@
+"""Static arguments of the grouped products as one frozen value, and their checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..gemm.matrix import CHUNK_BYTES, MatrixOp, matrix_op
+from ..gemm.tiles import RowTile
+from ..host.config import KernelConfig, require
+from ..parts.index import align_up, cdiv
+from ..target import Target
+
+__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "pick_block"]
+
+ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
+SWIGLU_LIMIT = 7.0
+WAVES = 4
+BLOCKS = (16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How activations and weights are stored, and what multiplies them.
+
+    Attributes:
+        matrix: type of the matrix instruction; None: that of the activations.
+        bits_a, bits_b: of an element.
+        scales: None, ``"rows"`` (one a row of each), ``"blocks"`` (128 k of activations, 128 x 128 of weights) or
+            ``"groups"`` (32 k of weights).
+    """
+
+    matrix: str | None
+    bits_a: int
+    bits_b: int
+    scales: str | None
+
+
+FORMATS = {
+    "none": Format(None, 16, 16, None),
+}
+
+
+@dataclass(frozen=True)
+class GroupedConfig(KernelConfig):
+    """``out[row] = f(x[row] w[expert of the row]^T)`` of sorted rows.
+
+    Attributes:
+        n, k: columns of the result and length of the reduction.
+        dtype: of the result, ``"f16"`` or ``"bf16"``; `out` may be ``"f32"``.
+        quant: one of ``FORMATS``.
+        block_m: rows of a workgroup, those of a block of sorting; block_n: columns.
+        row_bytes: bytes of a row of x in a tile of k.
+        gated: w has 2 n rows, and the result is ``activation(gate) * up``.
+        limit: of the activation, see `activation`.
+        source: which row of x a sorted row is: its ``"token"``, its ``"slot"`` (of (token, slot)), or the ``"row"``
+            itself, where there is one expert and nothing is sorted.
+        into: which row of the result: ``"token"`` (added to it), ``"slot"`` or ``"row"``.
+        topk: slots of a token.
+        weighted: multiply by the routing weight.
+        bias: add bias[expert], f32.
+        wide: x has 4 GiB or more.
+    """
+
+    n: int
+    k: int
+    dtype: str
+    quant: str = "none"
+    out: str = ""
+    block_m: int = 64
+    block_n: int = 128
+    row_bytes: int = 128
+    gated: bool = False
+    activation: str = "none"
+    limit: float | None = None
+    source: str = "row"
+    into: str = "row"
+    topk: int = 1
+    weighted: bool = False
+    bias: bool = False
+    wide: bool = False
+
+    @property
+    def format(self) -> Format:
+        return FORMATS[self.quant]
+
+    @property
+    def op(self) -> MatrixOp:
+        return matrix_op(self.target, self.format.matrix or self.dtype, True)
+
+    @property
+    def routed(self) -> bool:
+        """Whether rows are sorted."""
+        return self.source != "row"
+
+    @property
+    def wave(self) -> int:
+        return self.target.wave
+
+    @property
+    def threads(self) -> int:
+        return WAVES * self.wave
+
+    @property
+    def columns(self) -> int:
+        """Workgroups along the columns."""
+        return cdiv(self.n, self.block_n)
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        """Workgroups for m blocks of rows."""
+        return (m * self.columns,)
+
+    @property
+    def a_tile(self) -> RowTile:
+        return RowTile(self.block_m, self.row_bytes, self.threads, 256 if self.target.mx else 128)
+
+    @property
+    def lds_bytes(self) -> int:
+        return 2 * self.a_tile.bytes
+
+    @property
+    def m_repeat(self) -> int:
+        return self.block_m // 16
+
+    @property
+    def streams(self) -> int:
+        """Strips of w for 16 columns of the result."""
+        return 2 if self.gated else 1
+
+    @property
+    def n_repeat(self) -> int:
+        """16-column strips of a wave."""
+        return self.block_n // (16 * WAVES)
+
+    @property
+    def blocks(self) -> int:
+        """Chunks that a lane has of a row of a tile."""
+        return self.row_bytes // self.op.block_bytes
+
+    @property
+    def a_row_words(self) -> int:
+        """i32 of a row of x."""
+        return self.k * self.format.bits_a // 32
+
+    @property
+    def k_tiles(self) -> int:
+        return cdiv(self.a_row_words * 4, self.row_bytes)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the last tile of k goes past the end of a row."""
+        return self.a_row_words * 4 % self.row_bytes != 0
+
+    @property
+    def chunk_words(self) -> int:
+        """i32 of w for a chunk of x."""
+        return 4 * self.format.bits_b // self.format.bits_a
+
+    @property
+    def strip_words(self) -> int:
+        """i32 of 16 rows of w, whose k is padded to whole tiles."""
+        return self.k_tiles * self.blocks * self.wave * self.chunk_words
+
+    @property
+    def rows_b(self) -> int:
+        """Rows of w of an expert, gate and up padded to 16."""
+        return align_up(self.n, 16) * self.streams
+
+
+def pick_block(rows: int, experts: int) -> int:
+    """Rows of a block for the rows that experts have on average."""
+    return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
+
+
+def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
+    """A checked configuration. ValueError says what is not supported."""
+    target.require(where, "gfx942", "gfx950", "gfx120", "gfx1250")
+    config = GroupedConfig(target=target, **fields)
+    require(where, config.dtype in ("f16", "bf16"), f"activations must be f16 or bf16, got {config.dtype}")
+    require(where, config.activation in ACTIVATIONS,
+            f"activation must be one of {', '.join(ACTIVATIONS[1:])}, got {config.activation!r}")
+    require(where, config.limit is None or config.limit > 0, f"limit must be positive, got {config.limit}")
+    require(where, config.block_m % 16 == 0 and 16 <= config.block_m <= 256,
+            f"a block must have 16 to 256 rows, a multiple of 16, got {config.block_m}")
+    require(where, config.block_n % (16 * WAVES) == 0,
+            f"a tile must have a multiple of {16 * WAVES} columns, got {config.block_n}")
+    require(where, config.n > 0 and config.n % 8 == 0, f"columns must be a multiple of 8, got {config.n}")
+    unit = 128 // config.format.bits_a
+    require(where, config.k > 0 and config.k % unit == 0, f"the reduction must be a multiple of {unit}, got {config.k}")
+    if config.a_tile.bytes % (config.threads * CHUNK_BYTES):  # a thread has whole chunks
+        config = replace(config, row_bytes=config.row_bytes * 2)
+    require(where, config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0,
+            f"a tile of {config.block_m} rows cannot be dealt to {config.threads} threads")
+    return config.fitting(where)
+
+
+OUT = {"f16": fx.Float16, "bf16": fx.BFloat16, "f32": fx.Float32}
