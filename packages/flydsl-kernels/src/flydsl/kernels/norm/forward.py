@@ -19,9 +19,15 @@ from ..parts.reduce import Lds, add, amax_of, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold, launch_rows
 from .config import NormConfig
 
-__all__ = ["launch_norm", "norm_kernel", "statistics"]
+__all__ = ["launch_norm", "norm_kernel", "statistics", "weight_of"]
 
 STREAMED = 2  # cache modifier of data that are not read again
+
+
+def weight_of(gamma: Columns, i: Any, config: NormConfig) -> Any:
+    """What a tile is multiplied by, in f32."""
+    weight = gamma.load(i).to(fx.Float32)
+    return weight + config.weight_offset if config.weight_offset else weight
 
 
 def _input(tensors: dict[str, Any], config: NormConfig, place: Place) -> Held:
@@ -79,7 +85,7 @@ def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             x = row[i].to(fx.Float32)
             if fx.const_expr(config.centered):
                 x = x - mean
-            y = x * rstd * gamma.load(i).to(fx.Float32)
+            y = x * rstd * weight_of(gamma, i, config)
             if fx.const_expr(config.centered):
                 y = y + beta.load(i).to(fx.Float32)
             if fx.const_expr(config.smooth):

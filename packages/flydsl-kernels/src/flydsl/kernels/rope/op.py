@@ -62,9 +62,9 @@ def _plan_rope(target: Target, x: Any, cos: Any, sin: Any, positions: Any, inter
         return build_rope_module(heads, dim, dtype, rotary_dim=rotary, interleaved=interleaved,
                                  positions=positions is not None, inverse=inverse, target=target)
 
-    given = (contiguous(x), cos, sin, *(() if positions is None else (positions,)))
+    given = (contiguous(x).reshape(-1, dim), cos, sin, *(() if positions is None else (positions.reshape(-1),)))
     launcher()  # refuses what is not supported
-    return Plan(launcher, lambda out: (*given, out, math.prod(tokens), sequence, rows))
+    return Plan(launcher, lambda out: (*given, out.reshape(-1, dim), math.prod(tokens), sequence, rows))
 
 
 def _rope(op: Op, x: Any, cos: Any, sin: Any, *, positions: Any = None, interleaved: bool = False,
@@ -134,6 +134,8 @@ ROPE = Op(
     results=lambda x, *_: (like(x),), plan=_plan_rope, form=_rope, sample=_sample_rope, widths=(64, 10),
     reference=_reference_rope, gradient=Gradient(_rope_gradient, _save_rope, of=("x",)),
     bench=lambda target, rows: [("rope", (rows, 128), {"dtype": "bf16", "batch": 1, "heads": 32})],
+    prebuilt=lambda op, draw, model: (_sample_rope(draw, 1, model.head, dtype, 1, heads) for dtype in ("bf16", "f16")
+                                      for heads in {model.heads, model.kv_heads}),
 )
 
 
@@ -240,6 +242,7 @@ ROPE_CACHE = Op(
     reference=lambda q, k, v, cos, sin, positions, kc, vc, slots, interleaved, *_: tuple(
         _reference_rope(x[None], cos, sin, positions[None], interleaved, None, False)[0][0] for x in (q, k)),
     bench=lambda target, rows: [("rope_cache", (rows // 8, 128), {"dtype": "bf16", "heads": (32, 8)})],
+    prebuilt=lambda op, draw, model: (),  # the blocks of its caches are the caller's
 )
 
 OPS = [ROPE, ROPE_CACHE]
