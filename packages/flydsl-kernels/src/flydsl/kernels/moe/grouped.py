@@ -25,7 +25,8 @@ from .config import OUT, SWIGLU_LIMIT, GroupedConfig
 __all__ = ["activate", "grouped_kernel", "launch_grouped"]
 
 TOKEN = (1 << 24) - 1  # bits of a sorted row
-STAGES = 2
+STAGES = 2  # of x in LDS, and of w in registers
+REACH = 2  # tiles of x on their way to LDS
 
 
 def activate(gate: Any, up: Any, config: GroupedConfig) -> Any:
@@ -57,7 +58,7 @@ class Gathered:
     def __init__(self, data: Any, rows: Any, row_of: Any, config: GroupedConfig, tally: Tally) -> None:
         tile, words = config.a_tile, config.a_row_words
         self._config, self._tally, self._places = config, tally, []
-        self.pending = [fx.make_rmem_tensor(WORDS, fx.Int32) for _ in range(tile.loads)]
+        self._pending = [[fx.make_rmem_tensor(WORDS, fx.Int32) for _ in range(tile.loads)] for _ in range(REACH)]
         base = pointer(data, fx.Int32)
         self._base = base if config.wide else fx.rocdl.make_buffer_ptr(base, fx.Int64(rows) * (words * 4))
         copy = fx.UniversalCopy128b() if config.wide else fx.rocdl.BufferCopy(128)
@@ -73,7 +74,7 @@ class Gathered:
 
     def load(self, t: Any, slot: int) -> None:
         config, step = self._config, t * (self._config.row_bytes // 4)
-        for (place, chunk), register in zip(self._places, self.pending, strict=True):
+        for (place, chunk), register in zip(self._places, self._pending[slot], strict=True):
             further = chunk
             if config.ragged:  # zeros, of which there are also zeros in w
                 far = config.a_row_words - WORDS if config.wide else FAR // 4
@@ -83,7 +84,7 @@ class Gathered:
             elif config.wide:
                 further = step + chunk
             self._copy(place, further, register, None if config.ragged or config.wide else step)
-        self._tally.add("vmem", len(self.pending))
+        self._tally.add("vmem", len(self._places))
 
     def _copy(self, place: Any, further: Any, register: Any, soffset: Any) -> None:
         start = place + further if self._config.wide else self._base + (place + further)
@@ -93,9 +94,9 @@ class Gathered:
         else:
             fx.copy(self._atom, view, register, soffset=soffset)
 
-    def store(self, base: Any) -> None:
+    def store(self, slot: int, base: Any) -> None:
         tile = self._config.a_tile
-        tile.commit(base, fx.thread_idx.x, [register.load() for register in self.pending])
+        tile.commit(base, fx.thread_idx.x, [register.load() for register in self._pending[slot]])
         self._tally.add("ds_write", tile.loads)
 
 
@@ -125,10 +126,10 @@ class Weights:
 
     def load(self, t: Any, stage: int) -> None:
         step = self._config.wave * self._words
-        for place, registers in zip(self._places, self.values[stage], strict=True):
-            for i, register in enumerate(registers):
+        for i in range(self._count):  # in the order in which they are multiplied
+            for place, registers in zip(self._places, self.values[stage], strict=True):
                 view = self._buffer.view(place + i * step, self._words)
-                fx.copy(self._atom, view, register, soffset=t * (step * self._count))
+                fx.copy(self._atom, view, registers[i], soffset=t * (step * self._count))
         self._tally.add("vmem", len(self._places) * self._count)
 
     def chunks(self, stage: int, strip: int, block: int) -> list[Any]:
@@ -165,10 +166,10 @@ def multiply_all(x, w, stages, config, tally, lane_row, group):
         fx.rocdl.sched_barrier(0)
 
     def store(slot, stage):
-        x.store(stages[stage])
+        x.store(slot, stages[stage])
 
     acc = [op.zero() for _ in range(config.m_repeat * across)]
-    pipeline = fx.Pipeline(config.k_tiles, STAGES, (fx.Registers(w.load), fx.Staged(x.load, store)))
+    pipeline = fx.Pipeline(config.k_tiles, STAGES, (fx.Registers(w.load), fx.Staged(x.load, store, REACH)))
     pipeline.start()
     fragments = read(0, 0)
     tally.reset()
