@@ -139,7 +139,7 @@ def _call(atom: Any, operands: list[tuple[list[Any], Any]], acc: Any) -> Any:
         register = fx.make_rmem_tensor(whole.numel, element)
         register.store(whole)
         registers.append(register)
-    total = fx.make_rmem_tensor(acc.numel, fx.Float32)
+    total = fx.make_rmem_tensor(acc.numel, acc.dtype)
     total.store(acc)
     left, right = registers
     fx.mma_atom_call(atom, total, left, right, total)
@@ -151,6 +151,21 @@ def _wmma(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
 
     def step(a: list[Any], b: list[Any], acc: Any, _: int) -> Any:
         return _call(fx.make_mma_atom(kind()), [(a, element), (b, element)], acc)
+
+    return step
+
+
+def _signed(k: int) -> Any:
+    """WMMA of signed bytes."""
+    return fx.rocdl.WMMA(16, 16, k, fx.Int8, fx.Int32, sign_a=True, sign_b=True)
+
+
+def _wmma_byte(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
+    """8-bit WMMA with K = 16: the two 8-byte halves of the chunk."""
+
+    def step(a: list[Any], b: list[Any], acc: Any, i: int) -> Any:
+        operands = [([_parts(x[0], element, 2)[i]], element) for x in (a, b)]
+        return _call(fx.make_mma_atom(kind()), operands, acc)
 
     return step
 
@@ -201,6 +216,13 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     elif target.arch == "gfx120" and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
         return MatrixOp(dtype, 2, 2, 8, False, 1, 1, _wmma(lambda: fx.rocdl.WMMA(16, 16, 16, half), half))
+    elif target.arch == "gfx120" and dtype == "fp8":
+        kind = fx.Float8E4M3FN
+        return MatrixOp(dtype, 1, 2, 8, False, 2, 1, _wmma_byte(lambda: fx.rocdl.WMMA(16, 16, 16, kind), kind))
+    elif target.arch == "gfx120" and dtype == "i8":
+        return MatrixOp(dtype, 1, 2, 8, True, 2, 1, _wmma_byte(lambda: _signed(16), fx.Int8))
+    elif target.arch == "gfx1250" and dtype == "i8":
+        return MatrixOp(dtype, 1, 2, 8, True, 1, 2, _wmma(lambda: _signed(64), fx.Int8))
     elif target.arch == "gfx1250" and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
         # K = 32: a lane holds two runs of eight, 32 bytes of k apart, which are two blocks of its chunks.

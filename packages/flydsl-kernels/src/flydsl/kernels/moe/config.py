@@ -28,19 +28,30 @@ class Format:
     Attributes:
         matrix: type of the matrix instruction; None: that of the activations.
         bits_a, bits_b: of an element.
+        a: what activations are quantised to (``"fp8"``, ``"i8"``), or None.
+        b: of packed weights, ``"i4"`` or ``"fp4"``.
         scales: None, ``"rows"`` (one a row of each), ``"blocks"`` (128 k of activations, 128 x 128 of weights) or
             ``"groups"`` (32 k of weights).
     """
 
-    matrix: str | None
-    bits_a: int
-    bits_b: int
-    scales: str | None
+    matrix: str | None = None
+    bits_a: int = 16
+    bits_b: int = 16
+    a: str | None = None
+    b: str | None = None
+    scales: str | None = None
 
 
 FORMATS = {
-    "none": Format(None, 16, 16, None),
+    "none": Format(),
+    "fp8": Format("fp8", 8, 8, "fp8", None, "rows"),
+    "int8": Format("i8", 8, 8, "i8", None, "rows"),
+    "int4": Format("i8", 8, 4, "i8", "i4", "rows"),
+    "fp8_block": Format("fp8", 8, 8, "fp8", None, "blocks"),
+    "a16w4": Format(None, 16, 4, None, "fp4", "groups"),
+    "a16i4": Format(None, 16, 4, None, "i4", "groups"),
 }
+SCALE_K = {"blocks": 128, "groups": 32}
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,7 @@ class GroupedConfig(KernelConfig):
         weighted: multiply by the routing weight.
         bias: add bias[expert], f32.
         wide: x has 4 GiB or more.
+        scale: element type of the scales of groups.
     """
 
     n: int
@@ -81,6 +93,7 @@ class GroupedConfig(KernelConfig):
     weighted: bool = False
     bias: bool = False
     wide: bool = False
+    scale: str = "f32"
 
     @property
     def format(self) -> Format:
@@ -140,6 +153,28 @@ class GroupedConfig(KernelConfig):
         return self.row_bytes // self.op.block_bytes
 
     @property
+    def spread(self) -> int:
+        """Chunks of x for 16 bytes of w where it is dequantised in registers: a lane has their k after each other."""
+        return self.format.bits_a // self.format.bits_b if self.format.scales == "groups" else 1
+
+    @property
+    def together(self) -> int:
+        """Calls whose sum gets one scale."""
+        return 128 // (self.op.block_bytes * self.op.blocks) if self.format.scales == "blocks" else 1
+
+    @property
+    def tile_k(self) -> int:
+        """Elements of k of a tile."""
+        return self.row_bytes * 8 // self.format.bits_a
+
+    @property
+    def scales_k(self) -> int:
+        """Scales along k of a row of w, of whole tiles for groups."""
+        if self.format.scales == "groups":
+            return self.k_tiles * self.tile_k // SCALE_K["groups"]
+        return cdiv(self.k, SCALE_K["blocks"])
+
+    @property
     def a_row_words(self) -> int:
         """i32 of a row of x."""
         return self.k * self.format.bits_a // 32
@@ -187,10 +222,15 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     require(where, config.block_n % (16 * WAVES) == 0,
             f"a tile must have a multiple of {16 * WAVES} columns, got {config.block_n}")
     require(where, config.n > 0 and config.n % 8 == 0, f"columns must be a multiple of 8, got {config.n}")
-    unit = 128 // config.format.bits_a
+    blocked = config.format.scales == "blocks" and config.gated
+    require(where, not blocked or config.n % 16 == 0,
+            f"inter must be a multiple of 16 for block scales, got {config.n}")
+    unit = 32 if config.format.b else 128 // config.format.bits_a
     require(where, config.k > 0 and config.k % unit == 0, f"the reduction must be a multiple of {unit}, got {config.k}")
-    if config.a_tile.bytes % (config.threads * CHUNK_BYTES):  # a thread has whole chunks
-        config = replace(config, row_bytes=config.row_bytes * 2)
+    for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
+        unit = 16 * config.op.groups * config.spread * config.op.blocks
+        if config.a_tile.bytes % (config.threads * CHUNK_BYTES) or config.row_bytes % unit:
+            config = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
     require(where, config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0,
             f"a tile of {config.block_m} rows cannot be dealt to {config.threads} threads")
     return config.fitting(where)

@@ -14,13 +14,15 @@ import flydsl.expr as fx
 
 from ..gemm.mainloop import part_rows
 from ..gemm.schedule import Tally, hot_loop_schedule
+from ..host.dtypes import FLOATS, element_of
 from ..parts.epilogue import FAR
-from ..parts.index import align_up, div, mod
+from ..parts.index import align_up, cdiv, div, mod
 from ..parts.mathx import gelu, sigmoid, silu, tanh
-from ..parts.memory import WORDS, Buffer
+from ..parts.memory import WORDS, Buffer, lds_read
+from ..parts.packed import e8m0_value, unpack
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
-from .config import OUT, SWIGLU_LIMIT, GroupedConfig
+from .config import OUT, SCALE_K, SWIGLU_LIMIT, GroupedConfig
 
 __all__ = ["activate", "grouped_kernel", "launch_grouped"]
 
@@ -46,6 +48,13 @@ def activate(gate: Any, up: Any, config: GroupedConfig) -> Any:
     if name == "situ":
         return tanh(gate) * sigmoid(gate) * tanh(up)
     return (silu(gate) if name == "silu" else gelu(gate)) * up
+
+
+def unpack_int4(pair: Any) -> Any:
+    """Two words of int4 as a chunk of sixteen int8, each 16 times its value, which the scale of the row undoes."""
+    high = 0xF0F0F0F0 - (1 << 32)
+    words = [half for i in range(2) for half in ((pair[i] << 4) & high, pair[i] & high)]
+    return fx.Vector.from_elements(words, fx.Int32)
 
 
 class Gathered:
@@ -101,63 +110,139 @@ class Gathered:
 
 
 class Weights:
-    """Fragments of the shuffled weight of an expert, in registers.
+    """Fragments of the shuffled weight of an expert, in registers, and their scales of groups or blocks.
 
-    Attributes:
-        strips: of this wave: ``[column strip][gate, up]``.
+    Strips are ``ni * streams + stream`` of this wave.
     """
 
-    def __init__(self, data: Any, expert: Any, column: Any, wave: Any, lane: Any, config: GroupedConfig,
+    def __init__(self, tensors: dict[str, Any], expert: Any, column: Any, wave: Any, lane: Any, config: GroupedConfig,
                  tally: Tally) -> None:
         self._config, self._tally = config, tally
         expert_words = config.rows_b // 16 * config.strip_words
-        self._buffer = Buffer(data, fx.Int32, fx.Int64(expert) * expert_words, expert_words)
-        # A load takes as many chunks as fit 16 bytes.
-        self._together = max(WORDS // config.chunk_words, 1) if config.chunk_words < 2 else 1
-        self._words = self._together * config.chunk_words
+        self._buffer = Buffer(tensors["w"], fx.Int32, fx.Int64(expert) * expert_words, expert_words)
+        self._words = config.chunk_words * config.spread  # of a load
         up = align_up(config.n, 16) // 16
-        first = [div(column, 16) + ni * 4 + wave for ni in range(config.n_repeat)]
-        self._places = [(strip + up * s) * config.strip_words + lane * self._words
-                        for strip in first for s in range(config.streams)]
-        self._count = config.blocks // self._together
-        self.values = [[[fx.make_rmem_tensor(self._words, fx.Int32) for _ in range(self._count)]
-                        for _ in self._places] for _ in range(STAGES)]
+        strips = [(div(column, 16) + ni * 4 + wave) + up * s for ni in range(config.n_repeat)
+                  for s in range(config.streams)]
+        self._places = [strip * config.strip_words + lane * self._words for strip in strips]
+        self._count = config.blocks // config.spread
+        self.values = self._registers(fx.Int32, self._words, self._count)
         self._atom = fx.make_copy_atom(fx.rocdl.BufferCopy(self._words * 32), fx.Int32)
+        if config.format.scales == "groups":
+            self._groups(tensors["w_scale"], expert, strips, lane)
+
+    def _registers(self, element: Any, words: int, count: int) -> Any:
+        return [[[fx.make_rmem_tensor(words, element) for _ in range(count)] for _ in self._places]
+                for _ in range(STAGES)]
+
+    def _groups(self, data: Any, expert: Any, strips: list[Any], lane: Any) -> None:
+        """Scales ``[strip][group of 32 k][16 rows]``: one a lane for each load of w."""
+        config, element = self._config, element_of(self._config.scale)
+        expert_scales = config.rows_b * config.scales_k
+        self._scales = Buffer(data, element, fx.Int64(expert) * expert_scales, expert_scales)
+        self._scale_places = [strip * (16 * config.scales_k) + lane for strip in strips]
+        self._factors = self._registers(element, 1, self._count)
+        self._scale_atom = fx.make_copy_atom(fx.rocdl.BufferCopy(element.width), element)
 
     def load(self, t: Any, stage: int) -> None:
-        step = self._config.wave * self._words
+        config, wave = self._config, self._config.wave
         for i in range(self._count):  # in the order in which they are multiplied
-            for place, registers in zip(self._places, self.values[stage], strict=True):
-                view = self._buffer.view(place + i * step, self._words)
-                fx.copy(self._atom, view, registers[i], soffset=t * (step * self._count))
-        self._tally.add("vmem", len(self._places) * self._count)
+            for strip, place in enumerate(self._places):
+                self._copy(self._atom, self._buffer, place, self.values[stage][strip][i], self._words * wave, i, t)
+                if config.format.scales == "groups":
+                    self._copy(self._scale_atom, self._scales, self._scale_places[strip],
+                               self._factors[stage][strip][i], wave, i, t)
+        loads = len(self._places) * self._count
+        self._tally.add("vmem", 2 * loads if config.format.scales == "groups" else loads)
+
+    def _copy(self, atom: Any, source: Buffer, place: Any, register: Any, step: int, i: int, t: Any) -> None:
+        view = source.view(place + i * step, step // self._config.wave)
+        fx.copy(atom, view, register, soffset=t * (step * self._count))
 
     def chunks(self, stage: int, strip: int, block: int) -> list[Any]:
         """The chunks of a call from block `block` on."""
-        return [self.values[stage][strip][block + i].load() for i in range(self._config.op.blocks)]
+        return [self._chunk(stage, strip, block + i) for i in range(self._config.op.blocks)]
+
+    def _chunk(self, stage: int, strip: int, block: int) -> Any:
+        config = self._config
+        load, part = divmod(block, config.spread)
+        words = self.values[stage][strip][load].load()
+        if config.format.b is None:
+            return words
+        if config.format.scales == "rows":
+            return unpack_int4(words)
+        scale = self._factors[stage][strip][load].load()[0]
+        scale = e8m0_value(scale.to(fx.Int32) & 0xFF) if config.scale == "e8m0" else scale.to(fx.Float32)
+        value = unpack(words.shuffle(words, [part]), config.format.b) * scale
+        return value.to(FLOATS[config.dtype]).bitcast(fx.Int32)
+
+
+class BlockScales:
+    """Scales of 128 k: one of a row of x for each row tile of a lane, one of 128 rows of w for each strip.
+
+    Args:
+        sources: rows of x of the lane's row tiles.
+    """
+
+    def __init__(self, tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, column: Any, wave: Any,
+                 config: GroupedConfig, tally: Tally) -> None:
+        self._tally, count = tally, config.scales_k
+        self._tile = config.tile_k // SCALE_K["blocks"]
+        per_expert = cdiv(config.n * config.streams, 128) * count
+        x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows) * count)
+        w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
+        self._sources = [(x, (row < rows).select(row * count, FAR // 4)) for row in sources]
+        self._sources += [(w, div(column + (ni * 4 + wave) * 16 + s * config.n, 128) * count)
+                          for ni in range(config.n_repeat) for s in range(config.streams)]
+        self._tiles = len(sources)
+        self._values = [[[fx.make_rmem_tensor(1, fx.Float32) for _ in range(self._tile)] for _ in self._sources]
+                        for _ in range(STAGES)]
+        self._atom = fx.make_copy_atom(fx.rocdl.BufferCopy(32), fx.Float32)
+
+    def load(self, t: Any, stage: int) -> None:
+        for (source, place), registers in zip(self._sources, self._values[stage], strict=True):
+            for i, register in enumerate(registers):
+                fx.copy(self._atom, source.view(place + i, 1), register, soffset=t * self._tile)
+        self._tally.add("vmem", len(self._sources) * self._tile)
+
+    def factor(self, stage: int, tile: int, strip: int, block: int) -> Any:
+        """What the sum of a row tile and a strip over a block of 128 k is multiplied by."""
+        x, w = (self._values[stage][i][block].load()[0] for i in (tile, self._tiles + strip))
+        return x * w
 
 
 @flyc.jit
-def multiply_all(x, w, stages, config, tally, lane_row, group):
+def multiply_all(x, w, scales, stages, config, tally, lane_row, group):
     """The accumulators ``[row tile][strip]`` of the whole reduction."""
-    op, tile = config.op, config.a_tile
-    readers = [tile.reader(base, lane_row, group, op.groups) for base in stages]
-    size = part_rows(config.m_repeat)
+    op, tile, together = config.op, config.a_tile, config.together
+    size = max(part_rows(config.m_repeat) // together, 1)
     groups, calls = config.m_repeat // size, config.blocks // op.blocks
-    parts, across = calls * groups, config.n_repeat * config.streams
+    parts, across = calls // together * groups, config.n_repeat * config.streams
+    width = together * op.blocks  # chunks of a row in a part
+    # Chunks of a lane that feed one load of w are neighbours.
+    places = [tile.at(lane_row, (b // config.spread * op.groups + group) * config.spread + b % config.spread)
+              for b in range(config.blocks)]
 
     def read(stage, part):
-        call, first = part // groups, part % groups * size
-        tally.add("ds_read", size * op.blocks)
-        return [[readers[stage](first + i, call * op.blocks + b) for b in range(op.blocks)] for i in range(size)]
+        block, first = part // groups * width, part % groups * size
+        tally.add("ds_read", size * width)
+        return [[lds_read(stages[stage], places[block + b] + (first + i) * 4 * config.row_bytes)
+                 for b in range(width)] for i in range(size)]
 
     def multiply(acc, stage, part, fragments):
-        call, first = part // groups, part % groups * size
-        right = [w.chunks(stage, s, call * op.blocks) for s in range(across)]
-        start = first * across
-        places = [(i, s) for i in range(size) for s in range(across)]
-        sums = op.multiply_all([(right[s], fragments[i], acc[start + i * across + s]) for i, s in places])
-        tally.add("mfma", len(places) * op.instructions)
+        block, first = part // groups * width, part % groups * size
+        start, where = first * across, [(i, s) for i in range(size) for s in range(across)]
+        old = acc[start : start + size * across]
+        sums = old if scales is None else [op.zero() for _ in where]
+        for c in fx.range_constexpr(together):
+            right = [w.chunks(stage, s, block + c * op.blocks) for s in range(across)]
+            left = [row[c * op.blocks : (c + 1) * op.blocks] for row in fragments]
+            sums = op.multiply_all([(right[s], left[i], sums[n]) for n, (i, s) in enumerate(where)])
+        tally.add("mfma", len(where) * together * op.instructions)
+        if scales is not None:
+            at = part // groups
+            sums = [fx.math.fma(v, fx.full_like(v, scales.factor(stage, first + i, s, at)), o)
+                    for v, o, (i, s) in zip(sums, old, where, strict=True)]
         return [*acc[:start], *sums, *acc[start + len(sums):]]
 
     def hints(early):
@@ -168,8 +253,12 @@ def multiply_all(x, w, stages, config, tally, lane_row, group):
     def store(slot, stage):
         x.store(slot, stages[stage])
 
-    acc = [op.zero() for _ in range(config.m_repeat * across)]
-    pipeline = fx.Pipeline(config.k_tiles, STAGES, (fx.Registers(w.load), fx.Staged(x.load, store, REACH)))
+    zero = fx.full(op.acc_len, 0.0, fx.Float32) if scales is not None else op.zero()
+    acc = [zero for _ in range(config.m_repeat * across)]
+    producers = [fx.Registers(w.load), fx.Staged(x.load, store, REACH)]
+    if fx.const_expr(scales is not None):
+        producers.insert(0, fx.Registers(scales.load))
+    pipeline = fx.Pipeline(config.k_tiles, STAGES, tuple(producers))
     pipeline.start()
     fragments = read(0, 0)
     tally.reset()
@@ -217,10 +306,9 @@ def _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane
     op, across, streams = config.op, config.n_repeat * config.streams, config.streams
     count = op.acc_len
     columns = [column + (ni * 4 + wave) * 16 + group * count for ni in range(config.n_repeat)]
-    biases = None
-    if fx.const_expr(config.bias):
-        bias = Buffer(tensors["bias"], fx.Float32, fx.Int64(expert) * (config.n * streams), config.n * streams)
-        biases = [[_floats(bias, at + s * config.n, count) for s in range(streams)] for at in columns]
+    biases = _of_columns(tensors["bias"], expert, columns, config) if config.bias else None
+    by_rows = config.format.scales == "rows"
+    factors = _of_columns(tensors["w_scale"], expert, columns, config) if by_rows else None
     for mi in fx.range_constexpr(config.m_repeat):
         place = row + mi * 16 + lane_row
         token, slot, exists = place, 0, place < tokens
@@ -230,11 +318,16 @@ def _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane
             exists = token < tokens
         into = {"row": place, "token": token, "slot": token * config.topk + slot}[config.into]
         if exists:
-            weight = fx.Float32(1.0)
+            weight, of_row = fx.Float32(1.0), fx.Float32(1.0)
             if fx.const_expr(config.weighted):
-                weight = Buffer(tensors["weights"], fx.Float32, fx.Int64(place), 1).load(0, 1)[0]
+                weight = (pointer(tensors["weights"], fx.Float32) + place).load()
+            if fx.const_expr(by_rows):
+                source = {"row": place, "token": token, "slot": token * config.topk + slot}[config.source]
+                of_row = (pointer(tensors["x_scale"], fx.Float32) + source).load()
             for ni in fx.range_constexpr(config.n_repeat):
                 values = [acc[mi * across + ni * streams + s].to(fx.Float32) for s in range(streams)]
+                if fx.const_expr(by_rows):
+                    values = [v * (f * of_row) for v, f in zip(values, factors[ni], strict=True)]
                 if fx.const_expr(config.bias):
                     values = [v + b for v, b in zip(values, biases[ni], strict=True)]
                 value = activate(*values, config) if config.gated else values[0]
@@ -242,6 +335,13 @@ def _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane
                     value = value * weight
                 if columns[ni] < config.n:
                     _store(tensors, config, into, columns[ni], value)
+
+
+def _of_columns(data: Any, expert: Any, columns: list[Any], config: GroupedConfig) -> list[list[Any]]:
+    """f32[E, rows of w] of the columns of a lane: ``[ni][gate, up]`` vectors."""
+    rows = config.n * config.streams
+    buffer = Buffer(data, fx.Float32, fx.Int64(expert) * rows, rows)
+    return [[_floats(buffer, at + s * config.n, config.op.acc_len) for s in range(config.streams)] for at in columns]
 
 
 def _floats(buffer: Buffer, at: Any, count: int) -> Any:
@@ -273,9 +373,12 @@ def _tile(tensors, tokens, row, expert, names, column, config):
     memory, tally = Lds(), Tally()
     stages = [memory.array(fx.Int32, config.a_tile.words).ptr for _ in range(STAGES)]
     x = Gathered(tensors["x"], rows, row_of, config, tally)
-    w = Weights(tensors["w"], expert, column, wave, lane, config, tally)
+    w, scales = Weights(tensors, expert, column, wave, lane, config, tally), None
+    if fx.const_expr(config.format.scales == "blocks"):
+        sources = [row_of(mi * 16 + lane_row) for mi in range(config.m_repeat)]
+        scales = BlockScales(tensors, expert, sources, rows, column, wave, config, tally)
     with fx.fastmath("contract"):
-        acc = multiply_all(x, w, stages, config, tally, lane_row, group)
+        acc = multiply_all(x, w, scales, stages, config, tally, lane_row, group)
         _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane_row, group)
 
 
