@@ -10,7 +10,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from flydsl.tracing.diagnostics import DSLNameError, DSLTypeError, fail
+from flydsl.tracing.diagnostics import DSLNameError, DSLTypeError, fail, warn_here
 from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
 
 
@@ -184,7 +184,23 @@ def flatten_like(exemplar: Any, produced: Any, place: str, path: str) -> list[An
     values = flatten(promoted)
     if [v.type for v in values] != [v.type for v in flatten(exemplar)]:
         _mismatch(place, path, spelling(exemplar), spelling(promoted))
+    _compare_signs(exemplar, promoted, place, path)
     return values
+
+
+def _compare_signs(exemplar: Any, produced: Any, place: str, path: str) -> None:
+    """Integers of one width have one IR type, whether they are signed or not.
+
+    Memory cannot change what its elements are. A number stays of the class that it had before, with its bits.
+    """
+    memory = [getattr(v, "element_class", None) for v in (exemplar, produced)]
+    if len({getattr(cls, "signed", None) for cls in memory}) > 1:
+        _mismatch(place, path, f"elements of {memory[0].__name__}", f"elements of {memory[1].__name__}")
+    kinds = [type(v) for v in (exemplar, produced)]
+    if len({getattr(kind, "signed", None) for kind in kinds} - {None}) > 1:
+        before, after = (kind.__name__ for kind in kinds)
+        warn_here(f"{place}: variable {path} is {before} before and {after} here; it stays {before}, with the bits of "
+                  f"the {after}: convert one side, e.g. fx.{before}(...)")
 
 
 def _flatten_mapping(exemplar: Any, produced: Any, place: str, path: str) -> list[Any]:

@@ -123,6 +123,9 @@ def main(argv: list[str] | None = None) -> int:
     cover = commands.add_parser("coverage", help="list the instructions that the simulator executes")
     cover.add_argument("--arch", action="append", help="architecture (default: all)")
     cover.add_argument("--missing", action="store_true", help="print only what is missing, with an example each")
+    from .checker import command as checker
+
+    checker.add_parser(commands)
     options = parser.parse_args(argv)
     try:
         if options.command == "sim-lib-dir":
@@ -145,6 +148,8 @@ def main(argv: list[str] | None = None) -> int:
             print(json.dumps(saved.as_dict(), indent=2) if options.json else saved.table())
         elif options.command == "profile":
             return _profile(options)
+        elif options.command == "check":
+            return checker.run(options)
         elif options.command == "model":
             _model(options.arch, options.json)
         elif options.command == "coverage":

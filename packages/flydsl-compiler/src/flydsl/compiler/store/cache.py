@@ -19,12 +19,11 @@ from typing import NamedTuple
 from flydsl.utils import env
 from flydsl.utils.file import atomic_write
 
-from .artifact import CompiledArtifact
+from .artifact import SUFFIX, CompiledArtifact
+from .root import READS, cache_root
 
-__all__ = ["CacheInfo", "FileLock", "JitCacheManager", "clear", "stats"]
+__all__ = ["CacheInfo", "FileLock", "JitCacheManager", "cache_root", "clear", "stats"]
 
-SUFFIX = ".fly"
-READS = "environment.json"
 _POLL = 0.05
 _TOUCH_AFTER = 3600.0  # seconds; the time of use is kept no more precisely than this
 _PRUNE_EVERY = 64  # stores of this process between looks at the size of the cache
@@ -83,14 +82,6 @@ class _Counts:
     hits: int = 0
     misses: int = 0
     entries: int = 0
-
-
-def cache_root() -> Path | None:
-    """Directory of the disk cache, or None when it is disabled."""
-    text = env.runtime.cache_dir
-    if not text or not (env.runtime.enable_cache or env.runtime.run_only):
-        return None
-    return Path(text).expanduser()
 
 
 class JitCacheManager:

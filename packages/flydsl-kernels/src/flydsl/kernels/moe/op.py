@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from ..host.arrays import allocate, as_rows, contiguous, statistic
 from ..host.config import require
 from ..host.dtypes import dtype_name
+from ..host.models import Model
 from ..op import Gradient, Op, Plan, Result
 from ..target import Target
 from .gating import build_route_module, build_topk_gating_softmax_module
@@ -41,6 +43,12 @@ def _gating_reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, .
     return values / values.sum(-1, keepdim=True) if renormalize else values, indices.double(), sources.double()
 
 
+def _model_calls(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
+    """The router of a mixture of experts."""
+    for dtype in ("bf16", "f32") if model.experts else ():
+        yield draw.normal(1, model.experts, dtype=dtype), model.topk, True
+
+
 TOPK_GATING_SOFTMAX = Op(
     "topk_gating_softmax", "(Tensor gating, int topk, bool renormalize=True) -> (Tensor, Tensor, Tensor)",
     "`(weights, indices, token_expert_indices)` of (tokens, E) values; of equal ones the lower expert first",
@@ -50,6 +58,7 @@ TOPK_GATING_SOFTMAX = Op(
     sample=lambda draw, m, n, topk=2, dtype="f32": (draw.normal(m, n, dtype=dtype), topk, True),
     bench=lambda target, rows: [(f"topk_gating_softmax top {k}", (4096, experts), {"topk": k, "dtype": "bf16"})
                                 for experts, k in ((256, 8), (160, 6))],
+    prebuilt=_model_calls,
 )
 
 

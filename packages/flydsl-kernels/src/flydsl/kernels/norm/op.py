@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from ..host.arrays import allocate, as_rows, copy_into, is_torch, statistic, vector
 from ..host.dtypes import dtype_name, float_dtype
-from ..op import Form, Gradient, Op, Plan, like
+from ..host.models import Model
+from ..op import Form, Gradient, Op, Plan, hidden_rows, like
 from ..op import statistic as per_row
 from ..target import Target
 from . import backward as bwd
@@ -60,7 +61,7 @@ def _plan_rmsnorm(target: Target, x: Any, weight: Any, eps: float, store_rstd: b
     if 0 in x.shape:
         return None
     return Plan(lambda: rms.build_rmsnorm_module(n, dtype, store_rstd, eps, weight_dtype_str=kind, target=target),
-                lambda out, rstd: (rows, *vectors, out, *((_flat(rstd),) if store_rstd else ()), m))
+                lambda out, rstd: (rows, *vectors, out, *((_flat(rstd),) if store_rstd else ()), m), by_rows=True)
 
 
 def _plan_layernorm(target: Target, x: Any, weight: Any, bias: Any, eps: float, store_stats: bool) -> Plan | None:
@@ -69,7 +70,7 @@ def _plan_layernorm(target: Target, x: Any, weight: Any, bias: Any, eps: float, 
     if 0 in x.shape:
         return None
     return Plan(lambda: ln.build_layernorm_module(n, dtype, store_stats, eps, weight_dtype_str=kind, target=target),
-                lambda out, *stats: (rows, *vectors, out, *(map(_flat, stats) if store_stats else ()), m))
+                lambda out, *stats: (rows, *vectors, out, *(map(_flat, stats) if store_stats else ()), m), by_rows=True)
 
 
 def _plan_fused_rmsnorm(target: Target, x: Any, residual: Any, weight: Any, eps: float) -> Plan | None:
@@ -78,7 +79,7 @@ def _plan_fused_rmsnorm(target: Target, x: Any, residual: Any, weight: Any, eps:
     if 0 in x.shape:
         return None
     return Plan(lambda: rms.build_fused_add_rmsnorm_module(n, dtype, True, eps, weight_dtype_str=kind, target=target),
-                lambda out, added, rstd: (*matrices, *vectors, out, added, _flat(rstd), m))
+                lambda out, added, rstd: (*matrices, *vectors, out, added, _flat(rstd), m), by_rows=True)
 
 
 def _plan_fused_layernorm(target: Target, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> Plan | None:
@@ -87,7 +88,7 @@ def _plan_fused_layernorm(target: Target, x: Any, residual: Any, weight: Any, bi
     if 0 in x.shape:
         return None
     return Plan(lambda: ln.build_fused_add_layernorm_module(n, dtype, eps=eps, weight_dtype_str=kind, target=target),
-                lambda out, added: (*matrices, *vectors, out, added, m))
+                lambda out, added: (*matrices, *vectors, out, added, m), by_rows=True)
 
 
 def _quantised(where: str, builders: tuple[Any, Any], target: Target, matrices: tuple[Any, ...], weight: Any, bias: Any,
@@ -101,7 +102,7 @@ def _quantised(where: str, builders: tuple[Any, Any], target: Target, matrices: 
     if 0 in x.shape:
         return None
     return Plan(lambda: build(n, dtype, quant, eps=eps, weight_dtype_str=kind, target=target),
-                lambda *outs: (*rows, *vectors, *outs[:-1], _flat(outs[-1]), m))
+                lambda *outs: (*rows, *vectors, *outs[:-1], _flat(outs[-1]), m), by_rows=True)
 
 
 _RMS = (rms.build_rmsnorm_dynamicquant_module, rms.build_rmsnorm_smoothquant_module)
@@ -137,11 +138,11 @@ def _plan_rmsnorm_bwd(where: str, target: Target, x: Any, weight: Any, dout: Any
         two = bwd.build_fused_add_rmsnorm_bwd_two_stage_module if fused else bwd.build_rmsnorm_bwd_two_stage_module
         scratch = allocate(target, x, (programs * n,), "f32")
         return Plan(lambda: two(n, dtype, programs, kind, target=target),
-                    lambda dx, dw: (*operands, dx, dw, scratch, m))
+                    lambda dx, dw: (*operands, dx, dw, scratch, m), by_rows=True)
     one = bwd.build_fused_add_rmsnorm_bwd_module if fused else bwd.build_rmsnorm_bwd_module
     sums = _sums(target, x, n, kind, 1)
     return Plan(lambda: one(n, dtype, kind, target=target), lambda dx, dw: (*operands, dx, *(sums or (dw,)), m),
-                zero=(1,), finish=lambda dx, dw: _store((dw,), sums))
+                by_rows=True, zero=(1,), finish=lambda dx, dw: _store((dw,), sums))
 
 
 def _plan_layernorm_bwd(target: Target, x: Any, weight: Any, dout: Any, mean: Any, rstd: Any) -> Plan | None:
@@ -153,7 +154,7 @@ def _plan_layernorm_bwd(target: Target, x: Any, weight: Any, dout: Any, mean: An
         return None
     sums = _sums(target, x, n, kind, 2)
     return Plan(lambda: bwd.build_layernorm_bwd_module(n, dtype, weight_dtype_str=kind, target=target),
-                lambda dx, *grads: (rows, weight, dy, *stats, dx, *(sums or grads), m), zero=(1, 2),
+                lambda dx, *grads: (rows, weight, dy, *stats, dx, *(sums or grads), m), by_rows=True, zero=(1, 2),
                 finish=lambda dx, *grads: _store(grads, sums))
 
 
@@ -379,6 +380,13 @@ _ADD_LAYER_REFERENCE, _ADD_LAYER_DECODE = _quantised_definition(2, True)
 _QUANT = 'Tensor? x_scale=None, str quant_dtype="i8", float eps=1e-5'
 _STEP = 0.51 / 127  # of values in units of the largest of a row
 
+
+def _with_statistics_or_not(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """For training and for inference."""
+    for *operands, _ in hidden_rows(op, draw, model):
+        yield from ((*operands, True), (*operands, False))
+
+
 RMSNORM_BWD = Op(
     "rmsnorm_bwd", "(Tensor x, Tensor weight, Tensor dout, Tensor rstd) -> (Tensor, Tensor)",
     "`(dx, dw)` of RMS norm from its input and rstd; dw has the weight's dtype",
@@ -394,7 +402,7 @@ RMSNORM_FWD = Op(
     results=lambda x, weight, eps, store_rstd: (like(x), per_row(x, store_rstd)), plan=_plan_rmsnorm,
     sample=_sample(1, 1, EPS, True), widths=_WIDTHS, form=_rmsnorm_fwd,
     reference=lambda x, weight, eps, store_rstd: _normal(x, weight, None, eps)[::2],
-    gradient=Gradient(_rmsnorm_gradient, _rmsnorm_save), bench=_bench("rmsnorm"),
+    gradient=Gradient(_rmsnorm_gradient, _rmsnorm_save), bench=_bench("rmsnorm"), prebuilt=_with_statistics_or_not,
 )
 
 FUSED_ADD_RMSNORM_BWD = Op(
@@ -437,6 +445,7 @@ LAYERNORM_FWD = Op(
     plan=_plan_layernorm, sample=_sample(1, 2, EPS, True), widths=_WIDTHS, form=_layernorm_fwd,
     reference=lambda x, weight, bias, eps, store_stats: _normal(x, weight, bias, eps),
     gradient=Gradient(_layernorm_gradient, _layernorm_save), bench=_bench("layernorm"),
+    prebuilt=_with_statistics_or_not,
 )
 
 FUSED_ADD_LAYERNORM_FWD = Op(
