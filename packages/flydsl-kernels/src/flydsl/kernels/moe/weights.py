@@ -48,7 +48,7 @@ def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> An
     def make(w: Any) -> Any:
         import torch
 
-        unit = 4 * config.chunk_words * config.spread
+        unit = 4 * config.load_words
         whole = _padded(w.view(torch.uint8), config, interleaved, config.strip_words // 4)
         return whole.unflatten(3, (-1, unit)).transpose(2, 3).contiguous().view(-1).view(torch.int32)
 
@@ -67,13 +67,16 @@ def of_rows(values: Any, config: GroupedConfig, interleaved: bool, factor: float
 
 
 def _grouped(scale: Any, config: GroupedConfig, interleaved: bool) -> Any:
+    each = 4 if config.format.scales == "micro" else 1  # that a lane loads together
+
     def make(s: Any) -> Any:
         import torch
 
         s = s.view(torch.uint8) if s.element_size() == 1 else s
-        return _padded(s, config, interleaved, config.scales_k).transpose(2, 3).contiguous().view(-1)
+        whole = _padded(s, config, interleaved, config.scales_k).unflatten(3, (-1, each))
+        return whole.transpose(2, 3).contiguous().view(-1)
 
-    return in_order(scale, f"moe groups {config.n} {config.streams} {interleaved} {config.scales_k}", make)
+    return in_order(scale, f"moe groups {each} {config.n} {config.streams} {interleaved} {config.scales_k}", make)
 
 
 def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool, where: str) -> Any:
@@ -89,10 +92,10 @@ def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool
     if scale is None:
         return None
     shape = {"rows": (experts, rows), "blocks": (experts, cdiv(rows, 128), cdiv(config.k, 128)),
-             "groups": (experts, rows, config.k // 32)}[kind or ""]
+             "groups": (experts, rows, config.k // 32), "micro": (experts, rows, config.k // 32)}[kind or ""]
     found = tuple(scale.shape[:2]) if kind == "rows" and tuple(scale.shape[2:]) == (1,) else tuple(scale.shape)
     require(where, found == shape, f"must have shape {shape}, got {tuple(scale.shape)}")
-    if kind == "groups":
+    if kind in ("groups", "micro"):
         dtype_name(scale, where, GROUP_SCALES[config.format.b or ""])
         return _grouped(scale, config, interleaved)
     dtype_name(scale, where, ("f32",))
