@@ -194,7 +194,7 @@ def _softmax_module(module: nn.Module) -> str:
 def _no_products() -> str:
     """Why the architecture has no general product, or ""."""
     try:
-        from .gemm.matrix import matrix_op
+        from .parts.matrix import matrix_op
 
         matrix_op(target(), "bf16")
     except ValueError as error:

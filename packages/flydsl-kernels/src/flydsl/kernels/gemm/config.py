@@ -10,11 +10,11 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..parts.cshuffle import ShufflePlan
 from ..parts.index import align_up, cdiv
+from ..parts.matrix import MatrixOp, matrix_op
+from ..parts.tile import CHUNK_BYTES, RowTile, SpreadTile
 from ..target import Target
-from .cshuffle import ShufflePlan
-from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
-from .tiles import RowTile, SpreadTile
 
 __all__ = ["ACTIVATIONS", "EPILOGUES", "IN_DTYPES", "OUT_DTYPES", "PreshuffleConfig", "preshuffle_config",
            "with_occupancy"]

@@ -9,11 +9,11 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..parts.cshuffle import ShufflePlan
+from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
+from ..parts.tile import RowTile, StoredTile, TurnedTile
 from ..target import Target
-from .cshuffle import ShufflePlan
-from .matrix import MatrixOp, matrix_op
-from .tiles import RowTile, StoredTile, TurnedTile
 
 __all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
 
@@ -125,11 +125,16 @@ class DenseConfig(KernelConfig):
         return -(-tiles // self.split_k) * self.block_k
 
     @property
+    def ragged_k(self) -> bool:
+        """Whether the last tile of k goes past the end."""
+        return self.slice_k * self.split_k != self.k
+
+    @property
     def copies_directly(self) -> bool:
         """Whether operands can go to LDS without registers: no tile of k is ragged, none has to be turned around."""
         stored = all(consecutive or isinstance(tile, StoredTile) for consecutive, tile in
                      ((self.layout[0] == "n", self.a_tile), (self.layout[1] == "t", self.b_tile)))
-        return self.target.dma128 and stored and self.slice_k * self.split_k == self.k
+        return self.target.dma128 and stored and not self.ragged_k
 
     @property
     def reach(self) -> int:

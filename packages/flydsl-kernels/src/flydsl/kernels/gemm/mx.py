@@ -9,11 +9,11 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import require
+from ..parts.matrix import FORMATS
 from ..target import Target, builder
 from ..target import target as current
 from .config import OUT_DTYPES, THREADS
 from .mx_kernel import MxConfig, launch_mx
-from .mx_operand import FORMATS
 
 __all__ = ["compile_fp4_gemm_4w", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
 

@@ -10,10 +10,10 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..parts.index import cdiv
+from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
+from ..parts.products import part_rows
+from ..parts.tensor_tile import TensorTile
 from ..target import Target
-from .mainloop import part_rows
-from .matrix import MatrixOp, matrix_op
-from .tensor_tile import TensorTile
 
 __all__ = ["KINDS", "SCALE_BLOCK", "SLAB", "OperandKind", "WmmaConfig", "wmma_config"]
 
@@ -96,7 +96,8 @@ class WmmaConfig(KernelConfig):
 
     @property
     def op(self) -> MatrixOp:
-        """The instruction without scales; the scaled one has the same accumulator."""
+        if self.scaled:
+            return microscaled_op(self.target, self.a_dtype, self.b_dtype)
         return matrix_op(self.target, "fp8" if self.shuffled else self.a_dtype)
 
     @property

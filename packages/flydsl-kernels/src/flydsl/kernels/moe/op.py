@@ -255,13 +255,10 @@ MOE_SORT = Op(
 # ------------------------------------------------------------------------------------------- experts
 
 
-def _moe_config(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any,
-                quant: str, w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any,
-                interleaved: bool) -> Any:
+def _moe_config(target: Target, *arguments: Any) -> Any:
     from .experts import plan_experts
 
-    return plan_experts(target, x, w1, w2, weights, ids, activation, limit, quant, b1, b2, expert_mask,
-                        interleaved)
+    return plan_experts(target, *arguments)
 
 
 def _moe_workspace(target: Target, *arguments: Any) -> int:
