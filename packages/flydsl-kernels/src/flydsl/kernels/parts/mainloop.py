@@ -23,7 +23,7 @@ from .schedule import Counts, Schedule, Tally, hot_loop_schedule
 __all__ = ["Held", "KTile", "MainLoop", "Products", "Ring", "Staged"]
 
 MAX_WAIT = 63  # of the counter of vector memory operations
-PHASES = ("start", "turn", "behind", "end")  # of a tile, in which loads start
+PHASES = ("start", "turn", "end")  # of a tile, in which loads start
 
 Order = Callable[[Counts], Schedule]
 Multiply = Callable[[Any, int, Any], Any]
@@ -84,9 +84,9 @@ class Staged:
         operand: what is loaded and written.
         reach: tiles from one to that whose loads start with it.
         lead: tiles from one to that which is committed with it; between the two, tiles are in registers.
-        when: the loads start at the ``"start"`` of a tile, after the commit at its ``"turn"``, ``"behind"`` its
-            barrier, or at its ``"end"``: after the first reads behind the barrier, where the commit then is too
-            (`lead` is 2: the stage of the tile itself is free there).
+        when: the loads start at the ``"start"`` of a tile, after the commit at its ``"turn"``, or at its ``"end"``:
+            after the first reads behind the barrier, where the commit then is too (`lead` is 2: the stage of the tile
+            itself is free there).
         turning: vector arithmetic that turns the operand around takes part in the schedule.
     """
 
@@ -309,7 +309,6 @@ class MainLoop:
             self.barrier()
         if self.stages > 1:
             self._copy_behind(t, left)
-        self._start(t, "behind", queues, lambda reach: left >= reach)
 
     def _finish(self, state: Any, t: KTile) -> Any:
         """Multiply the last tile: nothing follows."""
