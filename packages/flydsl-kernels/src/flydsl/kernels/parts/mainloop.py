@@ -155,7 +155,7 @@ class MainLoop:
         tally: counts the instructions that are traced; hints are checked against it.
         unroll: tiles of a turn of the loop.
         orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
-        barrier: `every` so many tiles.
+        barrier: `every` so many tiles, if anything goes to LDS.
     """
 
     tiles: int
@@ -233,6 +233,10 @@ class MainLoop:
             if left >= self.stages:
                 self._copy(ring, t.after(self.stages), self._stage(t), range(ring.early))
 
+    def _meet(self) -> None:
+        if self._staged or self._rings:
+            self.barrier()
+
     def _wait(self, ring: Ring, copies: int, loads: int) -> None:
         ring.wait(min(copies + (loads if ring.vector else 0), MAX_WAIT))
 
@@ -264,7 +268,7 @@ class MainLoop:
         for ring in self._rings:
             missing = ring.pieces - ring.early if begun == self.stages > 1 else 0
             self._wait(ring, (begun - 1) * ring.pieces - missing, loads)
-        self.barrier()
+        self._meet()
         return [self.products.zero(), held, queues, self.products.read(self._stage(KTile(begin)), 0)]
 
     def _step(self, state: Any, t: KTile, left: int) -> Any:
@@ -297,7 +301,7 @@ class MainLoop:
         """Finish what goes to LDS before the barrier, and pass it: the next tile is then readable, and the stage of
         this one free."""
         if self.stages == 1:
-            self.barrier()
+            self._meet()
             self._copy_behind(t, left)
         self._commit_next(t, False, left, queues)
         self._start(t, "turn", queues, lambda reach: left >= reach)
@@ -306,7 +310,7 @@ class MainLoop:
             later = min(self.stages - 2, left - 1)  # tiles whose copies are younger than those of the next one
             self._wait(ring, max(later, 0) * ring.pieces, loads if later >= 0 else 0)
         if (t.further + 1) % self.every == 0:
-            self.barrier()
+            self._meet()
         if self.stages > 1:
             self._copy_behind(t, left)
 
