@@ -57,9 +57,8 @@ class SharedScales:
 
     @property
     def source(self) -> Staged:
-        """For the main loop: the queue of the memory pipeline is full before the barrier, and what is needed last is
-        fetched behind it."""
-        return Staged(self, when="behind")
+        """For the main loop: what is needed last is fetched last."""
+        return Staged(self, when="turn")
 
     @property
     def loads(self) -> int:

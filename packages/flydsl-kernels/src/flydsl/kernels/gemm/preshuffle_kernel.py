@@ -89,7 +89,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                                 of_b)
     # Copies to LDS, and the loads of B, stay in flight over a barrier that orders LDS only.
     loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2, _orders(config),
-                    fx.lds_barrier if config.use_async else fx.barrier)
+                    fx.lds_barrier)
     with fx.fastmath("contract"):
         acc = loop.run()
     store(tensors, acc[0] if config.block_scale else acc, m, row, column, lane, config, stages[0])
