@@ -11,7 +11,8 @@ from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
 
 pytestmark = needs(*GENERAL_GEMM)
-SHAPES = cases([(1, 128, 128, 4, 2), (37, 256, 128, 5, 3), (9, 1664, 128, 2, 1)], [(333, 1024, 512, 17, 9), (64, 384, 256, 4, 2)])
+SHAPES = cases([(1, 128, 128, 4, 2), (37, 256, 128, 5, 3), (9, 1664, 128, 2, 1)],
+               [(333, 1024, 512, 17, 9), (64, 384, 256, 4, 2)])
 
 
 def int4_values(packed):

@@ -11,7 +11,10 @@ from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..target import Target
 
-__all__ = ["AttentionConfig", "Matrix", "matrix_of", "supported"]
+__all__ = [
+    "ARCHS", "LARGEST", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose", "choose_backward", "matrix_of",
+    "supported",
+]
 
 ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
@@ -139,6 +142,11 @@ class AttentionConfig(KernelConfig):
         order = m.order if second else m.chunks
         return fx.make_tiled_mma(atom, waves, fx.make_tile(None, None, fx.make_layout(*order)) if order else None)
 
+    def read_across(self) -> Any:
+        """Copy atom of operand A of the second product."""
+        return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64) if self.matrix.turned else
+                                 fx.UniversalCopy64b(), self.element)
+
     def checked(self, where: str) -> AttentionConfig:
         """The same, if there is such a kernel."""
         supported(self.target, where)
@@ -146,6 +154,28 @@ class AttentionConfig(KernelConfig):
             require(where, 0 < n <= LARGEST and n % STEP == 0,
                     f"columns of {name} must be a multiple of {STEP} up to {LARGEST}, got {n}")
         return self.fitting(where)
+
+
+@dataclass(frozen=True)
+class BackwardConfig(AttentionConfig):
+    """A backward kernel: `keys` are the rows of a tile that passes by, of k and v or (`by_keys`) of q and dout.
+
+    Attributes:
+        by_keys: a workgroup computes gradients of keys and values; else those of queries.
+    """
+
+    by_keys: bool = False
+
+    @property
+    def lds_bytes(self) -> int:
+        copies = 1 if self.matrix.turned else 2
+        return self.keys * 2 * (self.d * copies + self.dv * (copies if self.by_keys else 1))
+
+
+def choose_backward(target: Target, **options: Any) -> BackwardConfig:
+    """The configuration with the tile for an architecture."""
+    small = target.wave == 32 or max(options["d"], options["dv"]) > 128 or not matrix_of(target).turned
+    return BackwardConfig(**{"keys": 32 if small else 64, "waves": 4, **options}, target=target)
 
 
 def choose(target: Target, **options: Any) -> AttentionConfig:

@@ -12,7 +12,7 @@ from ..parts.index import div, mod
 from ..parts.memory import Buffer, lds_write
 from ..parts.rows import pointer
 
-__all__ = ["DenseRows", "PagedRows", "RowTile", "TurnedTile"]
+__all__ = ["DenseRows", "PagedRows", "RowTile", "StagedTile", "TurnedTile", "converted"]
 
 CHUNK = 8  # 16-bit elements of a 128-bit access
 BLOCK = 4  # rows and columns of what a thread turns
@@ -169,6 +169,41 @@ class TurnedTile:
                 turned = fx.Vector.from_elements([r[c] for r in block], base.element_type)
                 at = _swizzled((column + c) * self.rows + row, *self.swizzle)
                 _write(base, at, turned, thread + i * self.threads, whole, (i + 1) * self.threads)
+
+
+class StagedTile:
+    """A tile of rows on its way to LDS through registers, to be read along its rows, across them, or both.
+
+    Args:
+        memory: allocator of LDS.
+        along, across: how it is read.
+        direct: whether it can be read across as it lies (gfx950); else it is turned, and stored a second time for both.
+    """
+
+    def __init__(self, memory: Any, element: Any, rows: int, columns: int, threads: int, along: bool, across: bool,
+                 direct: bool) -> None:
+        array: Any = fx.Array
+        self._thread, self._parts = fx.thread_idx.x, []
+        self._staged: list[list[Any]] = []
+        if along or direct:
+            tile = RowTile(rows, columns, threads)
+            lds = memory.allocate(array[element, rows * columns, 128]).peek()
+            self._parts.append((tile, lds.ptr))
+            self.along, self.across = tile.view(lds), tile.view(lds, True)
+        if across and not direct:
+            turned = TurnedTile(rows, columns, threads)
+            lds = memory.allocate(array[element, rows * columns, 128]).peek()
+            self._parts.append((turned, lds.ptr))
+            self.across = turned.view(lds)
+
+    def fetch(self, source: Rows, first: Any) -> None:
+        """Start loading the rows from `first` on."""
+        self._staged[:] = [tile.fetch(source, first, self._thread) for tile, _ in self._parts]
+
+    def commit(self) -> None:
+        """Write what was fetched to LDS."""
+        for (tile, base), chunks in zip(self._parts, self._staged, strict=True):
+            tile.commit(base, self._thread, chunks)
 
 
 def converted(values: Any, element: Any) -> Any:

@@ -15,7 +15,7 @@ import flydsl.expr as fx
 from ..parts.mathx import exp2, tanh
 from .config import AttentionConfig
 
-__all__ = ["Band", "Logits", "Softmax", "place"]
+__all__ = ["Band", "Logits", "Softmax", "finite", "lanes_of", "place", "total_of"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Logits:
         scale: of products; `cap`: soft cap.
         bias: Buffer whose first element is that of row 0 and key 0, or None; `bias_row`: elements of a row.
         slope: of ALiBi; `shift`: the key at the place of row 0.
+        by_keys: what the band calls rows are keys, and the other way round.
     """
 
     config: AttentionConfig
@@ -79,32 +80,37 @@ class Logits:
     bias_row: Any = None
     slope: Any = None
     shift: Any = None
+    by_keys: bool = False
 
-    def score(self, product: Any, row: Any, key: Any) -> Any:
-        """The score of a row and a key; both as numbers in their sequences."""
-        score = product * self.scale
+    def score(self, product: Any, row: Any, key: Any) -> tuple[Any, Any]:
+        """The score of a row and a key, both as numbers in their sequences; and its derivative by product * scale."""
+        score, slope = product * self.scale, None
         if self.config.softcap:
-            score = self.cap * tanh(score / self.cap)
+            part = tanh(score / self.cap)
+            score, slope = self.cap * part, 1.0 - part * part
         if self.config.bias:
             score = score + self.bias.load(row * self.bias_row + key, 1)[0].to(fx.Float32)
         if self.config.alibi:
             score = score - self.slope * abs(row + self.shift - key).to(fx.Float32)
-        return score
+        return score, slope
 
-    def apply(self, scores: Any, places: Any, first: Any) -> None:
+    def apply(self, scores: Any, places: Any, first: Any, slopes: Any = None) -> None:
         """Products of a tile to scores, -inf for what is not seen.
 
         Args:
-            scores: fragment of a tile (keys, rows); `places`: its coordinates.
-            first: first key of the tile.
+            scores: fragment of a tile (keys, rows) or, `by_keys`, (rows, keys); `places`: its coordinates.
+            first: the first key (or row) of the tile.
+            slopes: fragment that gets the derivatives, where there is a soft cap.
         """
         if not self.config.plain:
-            values = scores.load()
-            found = []
+            values, found = scores.load(), []
             for i in range(values.numel):
-                key, row = place(places, i)
-                found.append(self.score(values[i], self.band.row + row, first + key))
-            scores.store(fx.Vector.from_elements(found, fx.Float32))
+                moving, fixed = place(places, i)
+                at = (first + moving, self.band.row + fixed)
+                found.append(self.score(values[i], *(at if self.by_keys else at[::-1])))
+            scores.store(fx.Vector.from_elements([x for x, _ in found], fx.Float32))
+            if slopes is not None:
+                slopes.store(fx.Vector.from_elements([x for _, x in found], fx.Float32))
         _mask(scores, places, self.band, first, self.config.keys)
 
 
@@ -157,14 +163,14 @@ class Softmax:
         with fx.fastmath("nnan"):
             largest = fx.reduce(self.scores, 0, "MAX").load()[0]
         _rebase(self._base, self._total, sums, largest, self.factor)
-        base, values = _finite(self._base[0]), self.scores.load()
+        base, values = finite(self._base[0]), self.scores.load()
         if plain:
             with fx.fastmath("contract"):
                 values = exp2(values * self.factor - base * self.factor)
         else:
             values = exp2((values - base) * self.factor)
         self.scores.store(values)
-        self._total[0] = self._total[0] + _sum(values)
+        self._total[0] = self._total[0] + total_of(values)
 
     def finish(self) -> tuple[Any, Any]:
         """Base and total of this lane's row."""
@@ -179,7 +185,7 @@ def _rebase(base, total, sums, largest, factor):
     # Differences of -inf are NaN, which is not above anything.
     if any_lane((largest - base[0]) * factor > SLACK):
         after = fx.maxnumf(base[0], largest)
-        decay = exp2((base[0] - _finite(after)) * factor)
+        decay = exp2((base[0] - finite(after)) * factor)
         base[0] = after
         total[0] = total[0] * decay
         sums.store(sums.load() * decay)
@@ -191,15 +197,24 @@ def any_lane(condition: Any) -> Any:
     return kind(fx.rocdl.ballot(kind.ir_type, condition)) != 0
 
 
-def _finite(x: Any) -> Any:
+def finite(x: Any) -> Any:
     """x, or 0 for -inf: rows that have seen nothing yet."""
     return (x == -math.inf).select(0.0, x)
 
 
-def _sum(values: Any) -> Any:
+def lanes_of(fragment: Any) -> Any:
+    """The values of a fragment as a flat vector."""
+    values = fragment.load()
+    return values.reshape(values.numel)
+
+
+def total_of(values: Any) -> Any:
     """Of all elements; halves are added, which takes packed additions."""
+    rest = []
     while values.numel > 1:
         half = values.numel // 2
+        if values.numel % 2:
+            rest.append(values[values.numel - 1])
         low, high = (values.shuffle(values, list(range(i * half, (i + 1) * half))) for i in range(2))
         values = low + high
-    return values[0]
+    return sum(rest, values[0])
