@@ -11,8 +11,10 @@ from ..target import Target, builder
 from .combine import CombineConfig, combine_kernel
 from .config import paged_config
 from .kernel import Sizes, Strides, paged_kernel
+from .mla_config import RANK, mla_config
+from .mla_kernel import mla_kernel
 
-__all__ = ["build_paged_attention_module"]
+__all__ = ["build_mla_decode_module", "build_paged_attention_module"]
 
 
 @builder
@@ -64,3 +66,45 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
                 grid=batch * queries * heads, block=combine.threads, stream=stream)
 
     return paged_attention
+
+
+@builder
+def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", cache: str = "bf16", out: str = "bf16",
+                            page: int = 1, *, q_scaled: bool = False, kv_scaled: bool = False, split: bool = True,
+                            target: Target) -> Any:
+    """``launch(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch, parts, table_stride, pages,
+    page_stride, token_stride, scale, stream=None)``.
+
+    Args:
+        heads: of a token; `queries`: tokens of a sequence, 1 to 16.
+        query, cache: dtypes of Q and Cache: ``"f16"`` or ``"bf16"``, or ``"fp8"``; `out`: of Out.
+        page: tokens of a page.
+        split: as of :func:`build_paged_attention_module`; Parts has 512 columns.
+
+    Q is [batch, queries, heads, 576] and Out [batch, queries, heads, 512] in row-major order; a token of Cache is 576
+    consecutive elements. QScale and KvScale are f32 [1], or any tensors unless `q_scaled` and `kv_scaled`.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    config = mla_config("build_mla_decode_module", target, heads, queries, query, cache, out, page,
+                        q_scaled=q_scaled, kv_scaled=kv_scaled, split=split)
+    combine = CombineConfig(RANK, out, False, target=target)
+
+    @flyc.jit
+    def mla_decode(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803
+                   parts: fx.Int32, table_stride: fx.Int32, pages: fx.Int32, page_stride: fx.Int64,
+                   token_stride: fx.Int32, scale: fx.Float32, stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        strides = Strides(page_stride, token_stride, fx.Int64(0))
+        sizes = Sizes(fx.Int32(heads), parts, fx.Int32(0), table_stride, pages, strides, strides, scale,
+                      fx.Float32(0.0))
+        tensors = {"q": Q, "cache": Cache, "table": Table, "lengths": Lengths, "q_scale": QScale,
+                   "kv_scale": KvScale, "out": Parts if split else Out, "lse": Lse}
+        mla_kernel(tensors, sizes, config).launch(
+            grid=(config.row_blocks, batch, parts), block=config.threads, stream=stream)
+        if fx.const_expr(split):
+            combine_kernel(Parts, Lse, Lse, Out, fx.Int32(heads), parts, combine).launch(
+                grid=batch * (queries * heads), block=combine.threads, stream=stream)
+
+    return mla_decode

@@ -13,7 +13,8 @@ from ..host.dtypes import FLOATS, element_of
 from ..parts.index import cdiv
 from ..target import Target
 
-__all__ = ["BLOCK", "CACHES", "MOST_QUERIES", "PagedConfig", "choose_parts", "paged_config"]
+__all__ = ["ARCHS", "ACCESS", "BLOCK", "CACHES", "MOST_QUERIES", "AttentionConfig", "PagedConfig", "choose_parts",
+           "paged_config"]
 
 BLOCK = 16  # rows and columns of a matrix instruction: tokens of a block, query rows of a tile
 ACCESS = 16  # bytes of the widest load of a lane
@@ -42,25 +43,21 @@ def _depth(target: Target) -> int:
 
 
 @dataclass(frozen=True)
-class PagedConfig(KernelConfig):
-    """Attention of a few query tokens of each sequence over its pages.
+class AttentionConfig(KernelConfig):
+    """What kernels of decode attention have in common.
 
     Attributes:
-        dim: elements of a head.
         group: query heads of a key head.
         queries: tokens of a sequence that are decoded together.
-        dtype: of queries; `cache`: of keys and values; `out`: of the result.
+        dtype: of products.
+        cache: of keys and values; `out`: of the result.
         page: tokens of a page.
         window: whether keys are hidden that lie too far back; `softcap`: whether scores are capped; `sink`: whether
             each head has a sink.
-        key_scales, value_scales: of the cache: ``""``, ``"tensor"``, ``"head"`` or ``"token"``.
         split: whether the context is split over workgroups, whose results are combined afterwards.
-        tiles: tiles of 16 query rows of a workgroup.
-        blocks: blocks of 16 tokens that a wave takes at once.
-        waves: of a workgroup; each takes tokens of its own.
+        tiles: tiles of 16 query rows of a wave; `blocks`: blocks of 16 tokens of a tile.
     """
 
-    dim: int
     group: int
     queries: int
     dtype: str
@@ -70,30 +67,14 @@ class PagedConfig(KernelConfig):
     window: bool = False
     softcap: bool = False
     sink: bool = False
-    key_scales: str = ""
-    value_scales: str = ""
     split: bool = False
     tiles: int = 1
     blocks: int = 2
-    waves: int = WAVES
-
-    @property
-    def threads(self) -> int:
-        return self.waves * self.target.wave
-
-    @property
-    def lds_bytes(self) -> int:
-        return self.waves * BLOCK * 4 * (BLOCK * self.merge_unit + 4 + 2 * self.tiles)
 
     @property
     def rows(self) -> int:
         """Query rows of a key head: tokens x heads of the group, heads fastest."""
         return self.group * self.queries
-
-    @property
-    def row_blocks(self) -> int:
-        """Workgroups that share the rows of a key head."""
-        return cdiv(self.rows, self.tiles * BLOCK)
 
     @property
     def tokens(self) -> int:
@@ -114,33 +95,23 @@ class PagedConfig(KernelConfig):
         """Whether the tokens of a block are of one page."""
         return self.page % BLOCK == 0
 
-    @functools.cached_property
-    def key_chunk(self) -> int:
-        """Consecutive head elements of a key that a lane loads at once."""
-        lanes = self.target.wave // BLOCK
-        widest = ACCESS * 8 // self.cache_element.width
-        return widest if self.dim % max(lanes * widest, _depth(self.target)) == 0 else 8
-
-    @functools.cached_property
-    def value_chunk(self) -> int:
-        """Consecutive head elements of a value that a lane loads at once."""
-        chunk = ACCESS * 8 // self.cache_element.width
-        while self.dim % (BLOCK * chunk):
-            chunk //= 2
-        return chunk
-
     @property
     def value_rows(self) -> int:
         """Consecutive tokens of a block whose values a lane holds."""
         return BLOCK * BLOCK // self.target.wave
 
     @property
-    def merge_unit(self) -> int:
-        """Neighbouring columns of the result that a lane has, and that waves merge at a time."""
-        return min(self.value_chunk, 4)
+    def key_chunk(self) -> int:
+        """Consecutive head elements of a key that a lane loads at once."""
+        raise NotImplementedError
 
-    def products(self) -> tuple[Any, Any]:
-        """Tiled MMAs of one wave, while tracing: S^T = K Q^T and O^T = V^T P^T.
+    @property
+    def value_chunk(self) -> int:
+        """Consecutive head elements of a value that a lane loads at once."""
+        raise NotImplementedError
+
+    def products(self, columns: int) -> tuple[Any, Any]:
+        """Tiled MMAs of one wave, while tracing: S^T = K Q^T and O^T = V^T P^T of so many columns of V.
 
         The accumulator of the first is, lane by lane, an operand of the second.
         """
@@ -150,9 +121,56 @@ class PagedConfig(KernelConfig):
         order = _k_order(self.target, self.key_chunk)
         pairs = fx.make_layout((4, 2, 4), (1, BLOCK, 4)) if self.target.arch == "gfx950" else None
         chunk = self.value_chunk
-        columns = fx.make_layout((BLOCK, chunk, self.dim // (BLOCK * chunk)), (chunk, 1, BLOCK * chunk))
+        turned = fx.make_layout((BLOCK, chunk, columns // (BLOCK * chunk)), (chunk, 1, BLOCK * chunk))
         first = fx.make_tiled_mma(atom, alone, None if order is None else fx.make_tile(None, None, order))
-        return first, fx.make_tiled_mma(atom, alone, fx.make_tile(columns, None, pairs))
+        return first, fx.make_tiled_mma(atom, alone, fx.make_tile(turned, None, pairs))
+
+
+@dataclass(frozen=True)
+class PagedConfig(AttentionConfig):
+    """Attention of a few query tokens of each sequence over its pages.
+
+    Attributes:
+        dim: elements of a head.
+        key_scales, value_scales: of the cache: ``""``, ``"tensor"``, ``"head"`` or ``"token"``.
+        waves: of a workgroup; each takes tokens of its own.
+    """
+
+    dim: int = 128
+    key_scales: str = ""
+    value_scales: str = ""
+    waves: int = WAVES
+
+    @property
+    def threads(self) -> int:
+        return self.waves * self.target.wave
+
+    @property
+    def lds_bytes(self) -> int:
+        return self.waves * BLOCK * 4 * (BLOCK * self.merge_unit + 4 + 2 * self.tiles)
+
+    @property
+    def row_blocks(self) -> int:
+        """Workgroups that share the rows of a key head."""
+        return cdiv(self.rows, self.tiles * BLOCK)
+
+    @functools.cached_property
+    def key_chunk(self) -> int:
+        lanes = self.target.wave // BLOCK
+        widest = ACCESS * 8 // self.cache_element.width
+        return widest if self.dim % max(lanes * widest, _depth(self.target)) == 0 else 8
+
+    @functools.cached_property
+    def value_chunk(self) -> int:
+        chunk = ACCESS * 8 // self.cache_element.width
+        while self.dim % (BLOCK * chunk):
+            chunk //= 2
+        return chunk
+
+    @property
+    def merge_unit(self) -> int:
+        """Neighbouring columns of the result that a lane has, and that waves merge at a time."""
+        return min(self.value_chunk, 4)
 
 
 def paged_config(where: str, target: Target, dim: int, group: int, queries: int, dtype: str, cache: str, out: str,
@@ -171,7 +189,7 @@ def paged_config(where: str, target: Target, dim: int, group: int, queries: int,
     wide = target.wave == 64
     tiles = 2 if wide and group * queries > BLOCK and dim <= 128 else 1
     blocks = 2 if dim <= 128 and (wide or dim <= 64) or _depth(target) == 32 else 1
-    return PagedConfig(dim, group, queries, dtype, cache, out, page, tiles=tiles, blocks=blocks, target=target,
+    return PagedConfig(group, queries, dtype, cache, out, page, dim=dim, tiles=tiles, blocks=blocks, target=target,
                        **options).fitting(where)
 
 

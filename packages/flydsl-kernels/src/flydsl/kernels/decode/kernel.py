@@ -13,9 +13,6 @@ each of its waves takes tokens of its own, so nothing is exchanged before the en
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,146 +20,16 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.dtypes import element_of
-from ..parts.convert import widened
 from ..parts.index import div
 from ..parts.indices import index_at, require_within, uniform
-from ..parts.mathx import LOG2E, exp2, tanh
 from ..parts.rows import pointer
-from .config import ACCESS, BLOCK, PagedConfig
-from .merge import LOWEST, Place, merge_waves
+from .config import BLOCK, PagedConfig
+from .merge import Place, merge_waves
+from .operands import WORD, Operand, Values
 from .pages import Pages
+from .softmax import Softmax, flat, logits
 
 __all__ = ["Sizes", "Strides", "paged_kernel"]
-
-
-WORD = 32  # bits
-
-
-class Pieces:
-    """What a lane loads at a time: consecutive elements of a row, as words (of 16 bits where it is no more).
-
-    Words, not elements: the compiler keeps vectors of bytes in a loop byte by byte.
-    """
-
-    def __init__(self, element: Any, chunk: int, *shape: int) -> None:
-        bits = chunk * element.width
-        self.element, self.word = element, fx.Int32 if bits >= WORD else fx.Int16
-        self.each = min(bits, 8 * ACCESS) // self.word.width  # of a load
-        self.loads = bits // self.word.width // self.each
-        self.words = fx.make_rmem_tensor(((self.each, self.loads), *shape), self.word)
-        self.atom = fx.make_copy_atom(fx.UniversalCopy(self.each * self.word.width), self.word)
-
-    def load(self, start: Any, further: Any, *place: int) -> None:
-        """Start loading what is `further` elements behind a pointer to words of 32 bits."""
-        first = fx.recast_iter(self.word, start) + div(further, self.word.width // self.element.width)
-        for i in range(self.loads):
-            fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)),
-                    self.words[((None, i), *place)])
-
-    def get(self, element: Any, *place: int) -> Any:
-        """A piece as a vector of `element`."""
-        held = self.words[(None, *place)].load().bitcast(self.element)
-        return held if element is self.element else widened(held, element)
-
-
-class Operand:
-    """Rows of queries or keys as an operand of the first product: each lane has a row of its own in 16 rows.
-
-    Args:
-        side: ``"A"`` (keys) or ``"B"`` (queries).
-        element: of memory.
-    """
-
-    def __init__(self, config: PagedConfig, mma: Any, side: str, element: Any, rows: int, lane: Any) -> None:
-        self.config, self.rows, piece = config, rows, mma.get_slice(lane)
-        tile, chunk = (rows, config.dim), config.key_chunk
-        self.step = chunk * config.target.wave // BLOCK  # from piece to piece of a lane
-        self.fragment = {"A": piece.make_fragment_A, "B": piece.make_fragment_B}[side](tile)
-        atom = fx.make_copy_atom(fx.UniversalCopy(chunk * config.element.width), config.element)
-        copy = {"A": fx.make_tiled_copy_A, "B": fx.make_tiled_copy_B}[side](atom, mma).get_slice(lane)
-        self.target = copy.retile(self.fragment)
-        self.row, self.column = [fx.Int32(fx.get_scalar(x)) for x in copy.partition_S(
-            fx.make_view((0, 0), fx.make_identity_layout(tile)))[0]]
-        self.pieces = Pieces(element, chunk, rows // BLOCK, config.dim // self.step)
-
-    def load(self, start: Callable[[int, Any], Any]) -> None:
-        """Start loading; ``start(n, row)`` points to the words of row `row` of the n-th 16."""
-        for n in range(self.rows // BLOCK):
-            row = start(n, self.row)
-            for i in range(self.config.dim // self.step):
-                self.pieces.load(row, self.column + i * self.step, n, i)
-
-    def ready(self) -> Any:
-        """The operand, in the type of the products."""
-        inner = fx.size(self.target.shape[0][1]).unpack()  # pieces of one step of the instruction
-        for n in range(self.rows // BLOCK):
-            for i in range(self.config.dim // self.step):
-                self.target[(None, i % inner), n, i // inner].store(self.pieces.get(self.config.element, n, i))
-        return self.fragment
-
-
-class Values:
-    """Values, loaded by rows and turned within each lane to the operand of the second product."""
-
-    def __init__(self, config: PagedConfig, mma: Any, lane: Any) -> None:
-        self.config, chunk, lanes = config, config.value_chunk, config.target.wave // BLOCK
-        self.tile, self.step = (config.tokens, config.dim), BLOCK * chunk
-        atom = fx.make_copy_atom(fx.UniversalCopy(chunk * config.element.width), config.element)
-        self.copy = fx.make_tiled_copy_tv(atom, fx.make_layout((lanes, BLOCK), (BLOCK, 1)),
-                                          fx.make_ordered_layout((config.value_rows, chunk), (1, 0)))
-        part = self.copy.get_slice(lane).partition_S(fx.make_view((0, 0), fx.make_identity_layout(self.tile)))
-        self.row, self.column = [fx.Int32(fx.get_scalar(x)) for x in part[0]]
-        self.pieces = Pieces(config.cache_element, chunk, config.value_rows, config.blocks, config.dim // self.step)
-        self.operand = mma.thread_values("A", (config.dim, config.tokens))
-
-    def _places(self) -> Iterator[tuple[int, int, int]]:
-        """Of the pieces: token of a block, block, column."""
-        return itertools.product(range(self.config.value_rows), range(self.config.blocks),
-                                 range(self.config.dim // self.step))
-
-    def load(self, start: Callable[[int, Any], Any]) -> None:
-        """Start loading; ``start(n, row)`` points to the words of token `row` of the n-th block."""
-        for r, n, m in self._places():
-            self.pieces.load(start(n, self.row + r), self.column + m * self.step, r, n, m)
-
-    def ready(self) -> Any:
-        """The operand V^T."""
-        config, chunk = self.config, self.config.value_chunk
-        wide = fx.make_rmem_tensor(((chunk, config.value_rows), config.blocks, config.dim // self.step), config.element)
-        for r, n, m in self._places():
-            wide[(None, r), n, m].store(self.pieces.get(config.element, r, n, m))
-        loaded = self.copy.thread_values(self.tile)
-        return fx.convert_layout(wide, self.operand, modes=(1, 0), thread_values=loaded)
-
-
-def _flat(fragment: Any) -> Any:
-    """The values of a fragment in their order, as a vector without modes."""
-    values = fragment.load()
-    return values.reshape((values.numel,))
-
-
-@flyc.jit
-def _hide(scores, places, first, place, context, reach, sees_all):
-    """-inf for the keys that a query does not see, in a tile of which it does not see all."""
-    config = place.config
-    if ~sees_all:
-        values = scores.load()
-        shown = []
-        for i in fx.range_constexpr(values.numel):
-            key, row = [fx.Int32(fx.get_scalar(x)) for x in places[i]]
-            newest = context - config.queries + fx.min(place.query(row), config.queries - 1)
-            seen = first + key <= newest
-            if fx.const_expr(config.window):
-                seen = seen & (first + key >= newest - reach)
-            shown.append(seen.select(values[i], fx.Float32(-math.inf)))
-        scores.store(fx.Vector.from_elements(shown, fx.Float32))
-
-
-def _logits(x: Any, scale: Any, cap: Any, config: PagedConfig) -> Any:
-    """Products as logarithms (base 2) of weights."""
-    if config.softcap:
-        return tanh(x * (scale / cap)) * (cap * LOG2E)
-    return x * (scale * LOG2E)
 
 
 class Scales:
@@ -227,7 +94,7 @@ def paged_kernel(tensors, sizes, config: fx.Constexpr):
     which, sequence, part = fx.block_idx
     head, rows = which // config.row_blocks, config.tiles * BLOCK
     place = Place(config, which % config.row_blocks * rows, sequence, head, sizes.heads, part, sizes.parts)
-    first, second = config.products()
+    first, second = config.products(config.dim)
 
     # The tiles of this workgroup: its share of those from the oldest key that a query sees.
     context = uniform(require_within(index_at(tensors["lengths"], sequence), 0,
@@ -245,25 +112,16 @@ def paged_kernel(tensors, sizes, config: fx.Constexpr):
         Pages(pointer(tensors[name], fx.Int32) + fx.Int64(head) * div(size.head, each), table, config.page,
               div(size.page, each), div(size.token, each), oldest, context - 1, config.uniform)
         for name, size in (("k_cache", sizes.keys), ("v_cache", sizes.values))]
-    q = Operand(config, first, "B", config.element, rows, lane)
-    k = Operand(config, first, "A", config.cache_element, config.tokens, lane)
-    v = Values(config, second, lane)
+    q = Operand(config, first, "B", config.element, rows, config.dim, lane)
+    k = Operand(config, first, "A", config.cache_element, config.tokens, config.dim, lane)
+    v = Values(config, second, config.cache_element, config.dim, lane)
     k_scales, v_scales = [
         Scales(config, kind, tensors[name], keys, sizes.heads // config.group, head, v.row)
         for kind, name in ((config.key_scales, "k_scale"), (config.value_scales, "v_scale"))]
     scale = sizes.scale * k_scales.of_head
-    scores = first.get_slice(lane).make_fragment_C((config.tokens, rows))
-    sums = second.get_slice(lane).make_fragment_C((config.dim, rows))
-    p = fx.make_fragment_like(scores, config.element)
-    p_operand = second.thread_values("B", (rows, config.tokens))
-    places = first.get_slice(lane).partition_C(
-        fx.make_view((0, 0), fx.make_identity_layout((config.tokens, rows))))
-    scores.fill(0.0)
+    softmax = Softmax(config, first, second, rows, lane)
+    scores, sums = softmax.scores, second.get_slice(lane).make_fragment_C((config.dim, rows))
     sums.fill(0.0)
-    largest = fx.reduce(scores, 0, "MAX")  # for its layout
-    total = fx.make_fragment_like(largest)
-    largest.fill(LOWEST)
-    total.fill(0.0)
     queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD
     last_row = config.rows - 1 - place.first
 
@@ -276,23 +134,13 @@ def paged_kernel(tensors, sizes, config: fx.Constexpr):
             scores.fill(0.0)
             fx.gemm(first, scores, k.ready(), q.ready(), scores)
             k.load(keys.block(now + step))
-            scores.store(_logits(k_scales.times(_flat(scores), now), scale, sizes.softcap, config))
-            sees_all = now + config.tokens <= context - config.queries + 1
-            if fx.const_expr(config.window):
-                sees_all = sees_all & (now >= context - 1 - sizes.reach)
-            _hide(scores, places, now, place, context, sizes.reach, sees_all)
-            before = largest.load()
-            after = fx.max(before, fx.reduce(scores, 0, "MAX").load())
-            largest.store(after)
-            decay = fx.make_fragment_like(largest)
-            decay.store(exp2(before - after))
-            weights = exp2(scores.load() - fx.broadcast_to(largest, scores))
-            scores.store(weights)
-            p.store(v_scales.times(weights, now).to(config.element))
-            total.store(total.load() * decay.load() + fx.reduce(scores, 0, "ADD").load())
-            sums.store(sums.load() * fx.broadcast_to(decay, sums))
-            fx.gemm(second, sums, v.ready(), fx.convert_layout(p, p_operand, modes=(1, 0)), sums)
+            scores.store(logits(k_scales.times(flat(scores), now), scale, sizes.softcap, config))
+            softmax.hide(now, place, context, sizes.reach)
+            sums.store(sums.load() * fx.broadcast_to(softmax.update(), sums))
+            weights = softmax.weights(v_scales.times(flat(scores), now))
+            fx.gemm(second, sums, v.ready(), weights, sums)
             v.load(values.block(now + step))
 
     out = pointer(tensors["out"], element_of("f32" if config.split else config.out))
-    merge_waves(out, tensors, sums.load() * v_scales.of_head, largest.load(), total.load(), place, lane, wave)
+    merge_waves(out, tensors, sums.load() * v_scales.of_head, softmax.largest.load(), softmax.total.load(),
+                place, lane, wave)

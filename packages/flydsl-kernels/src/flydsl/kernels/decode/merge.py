@@ -18,7 +18,7 @@ from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import lds_read, lds_write
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
-from .config import BLOCK, PagedConfig
+from .config import BLOCK, AttentionConfig
 
 __all__ = ["LOWEST", "Place", "merge_waves"]
 
@@ -35,7 +35,7 @@ class Place:
         part, parts: number of the share of the context, of how many.
     """
 
-    config: PagedConfig
+    config: AttentionConfig
     first: Any
     sequence: Any
     head: Any

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..host.arrays import address, allocate, array_dtype, contiguous, is_torch, span
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
-from ..op import Op, Plan, like
+from ..op import Op, Plan, Result, like
 from ..parts.index import cdiv
 from ..target import Target
 from . import reference
-from .builders import build_paged_attention_module
+from .builders import build_mla_decode_module, build_paged_attention_module
 from .config import ARCHS, CACHES, choose_parts, paged_config
+from .mla_config import RANK, ROPE, mla_config
 
 __all__ = ["OPS"]
 
 MOST_SEQUENCES = 65535  # of a launch: y of its grid
+MLA_SHARE = 64  # fewest tokens of a context that are worth a workgroup of MLA
 
 
 # ------------------------------------------------------------------------------------------- operands
@@ -79,7 +83,7 @@ def _indices(where: str, table: Any, lengths: Any, batch: int) -> tuple[Any, Any
 
 
 @dataclass(frozen=True)
-class _Paged:
+class _Call:
     """A checked call: the builder's arguments, and the sizes that are known at run time.
 
     Attributes:
@@ -87,21 +91,41 @@ class _Paged:
         lines: query rows of the call.
     """
 
+    builder: Callable[..., Any]
     static: tuple[Any, ...]
     options: dict[str, Any]
     operands: tuple[Any, ...]
     sizes: tuple[Any, ...]
     parts: int
     lines: int
-    dim: int
+    columns: int
 
     def scratch_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Of the parts and of their logarithms, f32; nothing where contexts are not shared."""
-        return ((self.lines * self.parts, self.dim), (self.lines * self.parts,)) if self.parts > 1 else ()
+        return ((self.lines * self.parts, self.columns), (self.lines * self.parts,)) if self.parts > 1 else ()
+
+    def plan(self, target: Target, like: Any) -> Plan:
+        """With scratch of the kind of `like`."""
+
+        def operands(out: Any) -> tuple[Any, ...]:
+            scratch = [allocate(target, like, shape, "f32") for shape in self.scratch_shapes()] or [like] * 2
+            return (*self.operands, out, *scratch, *self.sizes)
+
+        return Plan(lambda: self.builder(*self.static, **self.options, split=self.parts > 1, target=target), operands)
 
 
-def _check(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, lengths: Any, scale: Any, left: int,
-           right: int, softcap: float, sink: Any, k_scale: Any, v_scale: Any, out_dtype: Any) -> _Paged | None:
+def _plan(check: Callable[..., _Call | None], target: Target, q: Any, *arguments: Any) -> Plan | None:
+    call = check(target, q, *arguments)
+    return None if call is None else call.plan(target, call.operands[0])
+
+
+def _workspace(check: Callable[..., _Call | None], target: Target, *arguments: Any) -> int:
+    call = check(target, *arguments)
+    return 0 if call is None else 4 * sum(math.prod(shape) for shape in call.scratch_shapes())
+
+
+def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, lengths: Any, scale: Any, left: int,
+           right: int, softcap: float, sink: Any, k_scale: Any, v_scale: Any, out_dtype: Any) -> _Call | None:
     where = "paged_attention"
     dtype = dtype_name(q, where, ("f16", "bf16"))
     require(where, len(q.shape) == 4, f"q must be [B, Sq, H, D], got {tuple(q.shape)}")
@@ -133,24 +157,7 @@ def _check(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, lengt
     operands = (contiguous(q), span(keys), span(values), span(table), lengths, *given)
     sizes = (batch, heads, parts, max(left, 0), _strides(table)[0], table.shape[1], *_strides(keys)[:3],
              *_strides(values)[:3], float(dim**-0.5 if scale is None else scale), float(softcap))
-    return _Paged(static, {**options, "split": parts > 1}, operands, sizes, parts, batch * queries * heads, dim)
-
-
-def _plan_paged(target: Target, q: Any, *arguments: Any) -> Plan | None:
-    call = _check(target, q, *arguments)
-    if call is None:
-        return None
-
-    def operands(out: Any) -> tuple[Any, ...]:
-        scratch = [allocate(target, q, shape, "f32") for shape in call.scratch_shapes()] or [call.operands[4]] * 2
-        return (*call.operands, out, *scratch, *call.sizes)
-
-    return Plan(lambda: build_paged_attention_module(*call.static, **call.options, target=target), operands)
-
-
-def _workspace_paged(target: Target, *arguments: Any) -> int:
-    call = _check(target, *arguments)
-    return 0 if call is None else 4 * sum(math.prod(shape) for shape in call.scratch_shapes())
+    return _Call(build_paged_attention_module, static, options, operands, sizes, parts, batch * queries * heads, dim)
 
 
 def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: Any, seqlens: Any, *,
@@ -218,8 +225,102 @@ PAGED_ATTENTION = Op(
     "int window_left=-1, int window_right=-1, float softcap=0.0, Tensor? sink=None, Tensor? k_scale=None, "
     "Tensor? v_scale=None, str? out_dtype=None) -> Tensor",
     "Attention of 1 to 16 new tokens of each sequence over paged caches (f16, bf16, fp8): GQA, window, soft cap, sinks",
-    results=lambda q, *rest: (like(q, rest[-1]),), plan=_plan_paged, workspace=_workspace_paged, form=_paged_attention,
+    results=lambda q, *rest: (like(q, rest[-1]),), plan=partial(_plan, _check_paged),
+    workspace=partial(_workspace, _check_paged), form=_paged_attention,
     reference=reference.paged_attention, sample=_sample_paged, widths=(64, 96), tolerance=2e-3, archs=ARCHS,
 )
 
-OPS = [PAGED_ATTENTION]
+# ------------------------------------------------------------------------------------------- MLA
+
+
+def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, scale: float, rank: int, q_scale: Any,
+               kv_scale: Any, out_dtype: Any) -> _Call | None:
+    where = "mla_decode"
+    query = dtype_name(q, where, CACHES)
+    require(where, rank == RANK and len(q.shape) == 4 and q.shape[3] == RANK + ROPE,
+            f"q must be [B, Sq, H, {RANK + ROPE}] and kv_lora_rank {RANK}, got {tuple(q.shape)} and {rank}")
+    batch, queries, heads, dim = q.shape
+    require(where, len(cache.shape) == 4 and tuple(cache.shape[2:]) == (1, dim),
+            f"kv_cache must be [pages, page, 1, {dim}], got {tuple(cache.shape)}")
+    kind = dtype_name(cache, f"{where}: kv_cache", CACHES)
+    for name, array, its in (("q", q, query), ("kv_cache", cache, kind)):
+        if its == "fp8":
+            target.require_fp8(where)
+            native = array_dtype(target, array, "fp8")
+            require(where, array.dtype == native, f"{target.name} has {native}, {name} is {array.dtype}")
+    table, lengths = _indices(where, table, lengths, batch)
+    scales = []
+    for name, given, its in (("q_scale", q_scale, query), ("kv_scale", kv_scale, kind)):
+        require(where, given is None or its == "fp8", f"{name} is of fp8, and this is {its}")
+        if given is not None:
+            dtype_name(given, f"{where}: {name}", ("f32",))
+            require(where, math.prod(given.shape) == 1, f"{name} must have one element, got {tuple(given.shape)}")
+        scales.append(lengths if given is None else contiguous(given).reshape(1))
+    require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
+    out = out_dtype or (query if query != "fp8" else "bf16")
+    page = cache.shape[1]
+    static = (heads, queries, query, kind, out, page)
+    config = mla_config(where, target, *static)
+    if 0 in q.shape:
+        return None
+    rows = _rows(cache)
+    parts = choose_parts(target, batch * config.row_blocks, cdiv(table.shape[1] * page, MLA_SHARE))
+    operands = (contiguous(q), span(rows), span(table), lengths, *scales)
+    sizes = (batch, parts, _strides(table)[0], table.shape[1], *_strides(rows)[:2], float(scale))
+    options = {"q_scaled": q_scale is not None, "kv_scaled": kv_scale is not None}
+    return _Call(build_mla_decode_module, static, options, operands, sizes, parts, batch * queries * heads, RANK)
+
+
+def _mla_decode(op: Op, q: Any, kv_cache: Any, block_table: Any, seqlens: Any, *, scale: float,
+                kv_lora_rank: int = RANK, q_scale: Any = None, kv_scale: Any = None, out_dtype: Any = None) -> Any:
+    """Multi-head latent attention of the newest tokens of sequences: one vector of 576 a token is the key of all heads,
+    and its first 512 elements are the value.
+
+    Args:
+        q: [B, Sq, H, 576] with Sq of 1 to 16, absorbed queries: f16, bf16 or the chip's fp8.
+        kv_cache: [pages, page, 1, 576] of q's dtype or fp8 (with fp8 queries any of them), of any strides.
+        block_table, seqlens: see :func:`paged_attention`; a page often has one token.
+        scale: of the products; that of the model, as 576 is not the head size it comes from.
+        kv_lora_rank: 512.
+        q_scale, kv_scale: of fp8, whose numbers stand for ``x * scale``: one f32 or a float.
+        out_dtype: ``"f32"``, ``"f16"`` or ``"bf16"``; that of q if None, bf16 of fp8.
+
+    Returns:
+        [B, Sq, H, 512]; 0 where a query sees nothing.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: a shape, an option or the architecture is not supported.
+    """
+    return op(q, kv_cache, block_table, seqlens, scale, kv_lora_rank, _as_scale(q, q_scale), _as_scale(q, kv_scale),
+              out_dtype)
+
+
+def _reference_mla(q: Any, cache: Any, table: Any, lengths: Any, scale: float, rank: int = RANK, q_scale: Any = None,
+                   kv_scale: Any = None, out_dtype: Any = None) -> tuple[Any, ...]:
+    exact = q.double() if q_scale is None else q.double() * q_scale.double()
+    return reference.paged_attention(exact, cache, cache[..., :rank], table, lengths, scale, k_scale=kv_scale,
+                                     v_scale=kv_scale)
+
+
+def _sample_mla(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 40, page: int = 4,
+                heads: int = 4, queries: int = 1) -> tuple[Any, ...]:
+    width = cdiv(context, page)
+    q = draw.normal(m, queries, heads, n, dtype=dtype)
+    pages = draw.normal(width + 3, page, 1, n, dtype=cache or dtype)
+    table = draw.integers(0, width + 3, m, width, dtype="i32")
+    return (q, pages, table, draw.integers(0, context + 1, m, dtype="i32"), 0.07, RANK, None, None, None)
+
+
+MLA_DECODE = Op(
+    "mla_decode",
+    "(Tensor q, Tensor kv_cache, Tensor block_table, Tensor seqlens, float scale, int kv_lora_rank=512, "
+    "Tensor? q_scale=None, Tensor? kv_scale=None, str? out_dtype=None) -> Tensor",
+    "Multi-head latent attention of 1 to 16 new tokens of each sequence over paged vectors of 576 (f16, bf16, fp8)",
+    results=lambda q, cache, table, lengths, scale, rank, q_scale, kv_scale, out: (
+        Result((*q.shape[:3], rank), out or ("bf16" if q.dtype.itemsize == 1 else q.dtype)),),
+    plan=partial(_plan, _check_mla), workspace=partial(_workspace, _check_mla), form=_mla_decode,
+    reference=_reference_mla, sample=_sample_mla, widths=(RANK + ROPE,), tolerance=2e-3, archs=ARCHS,
+)
+
+OPS = [PAGED_ATTENTION, MLA_DECODE]
