@@ -158,7 +158,7 @@ def wheels(session: nox.Session) -> None:
     By default for the workspace's Python only; `-- --python 3.12 --python 3.13` takes others that are installed.
     """
     chosen = session.posargs or ["--python", f"{sys.version_info[0]}.{sys.version_info[1]}"]
-    session.run("python", "tools/wheels.py", "build", *chosen)
+    session.run("python", "tools/wheels.py", "build", *chosen, "--prebuilt", "gfx942")
     session.run("python", "tools/wheels.py", "check", *chosen)
 
 
