@@ -107,6 +107,49 @@ def test_all_reduce_with_a_norm(tmp_path):
     run(_reduced_norm, 2, tmp_path, shapes)
 
 
+def _older_object(rank, ranks):
+    from flydsl.kernels.custom_all_reduce import FlyDSLAllreduce, init_custom_ar, meta_size
+
+    with pytest.raises(ValueError, match="the group says"):
+        FlyDSLAllreduce(world_size=ranks, rank=1 - rank, max_size=1 << 16)
+    reducer = init_custom_ar(None, None, [None] * ranks, [0] * ranks, rank, True, max_size=1 << 20)
+    assert meta_size() == 0
+    x = torch.arange(64.0).half() + rank
+    expected = sum(x - rank + r for r in range(ranks))
+    assert torch.equal(reducer.custom_all_reduce(x), expected)
+    out = torch.empty_like(x)
+    with reducer.capture():
+        assert reducer.all_reduce_reg(x, out) is out and torch.equal(out, expected)
+    gathered = torch.empty(ranks * 64, dtype=torch.half)
+    assert torch.equal(reducer.all_gather_reg(x, gathered), torch.cat([x - rank + r for r in range(ranks)]))
+    assert reducer.custom_all_reduce(x[:3]) is None and not reducer.should_custom_ar(x.long())
+    with pytest.raises(NotImplementedError, match="fp8"):
+        reducer.custom_all_reduce(x, open_fp8_quant=True)
+    reducer.close()
+
+
+def _parallel_linear(rank, ranks):
+    from flydsl.kernels.comm import ColumnParallelLinear, RowParallelLinear
+
+    torch.manual_seed(2)
+    up, down, bias = torch.randn(128, 64), torch.randn(64, 128), torch.randn(64)
+    up, down, bias = (x.bfloat16() / 8 for x in (up, down, bias))
+    x = torch.randn(5, 3, 64).bfloat16()
+    first, second = ColumnParallelLinear(up), RowParallelLinear(down, bias)
+    y = second(torch.relu(first(x)))
+    expected = torch.relu(x.double() @ up.double().T) @ down.double().T + bias.double()
+    torch.testing.assert_close(y.double(), expected, atol=2e-2, rtol=2e-2)
+    whole = ColumnParallelLinear(up, gather=True)(x)
+    torch.testing.assert_close(whole.double(), x.double() @ up.double().T, atol=2e-2, rtol=2e-2)
+    with pytest.raises(ValueError, match="multiple of the 2 ranks"):
+        RowParallelLinear(torch.zeros(4, 5))
+
+
+@pytest.mark.parametrize("test", (_older_object, _parallel_linear))
+def test_on_the_communicator(test, tmp_path):
+    run(test, 2, tmp_path)
+
+
 def _failures(rank, ranks):
     from flydsl.kernels.comm import CollectiveError, Communicator
 

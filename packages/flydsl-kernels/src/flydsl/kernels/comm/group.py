@@ -20,6 +20,8 @@ __all__ = ["CollectiveError", "Communicator", "communicator"]
 
 DEFAULT_BYTES = 64 << 20  # of an operand
 TIME_LIMIT = 30  # seconds
+_TWO_STAGE_BYTES = {2: 1 << 62, 3: 160 << 10, 4: 160 << 10}  # from where on two stages pay, by ranks; else:
+_TWO_STAGE_ELSE = 80 << 10
 
 _PROBLEMS = {
     ABSENT: "rank {rank} did not come within {limit} s",
@@ -76,12 +78,18 @@ class Communicator:
         self._problem = ""
         _open.add(self)
 
-    def exchange(self, kind: str, x: Any, out: Any, dtype: str = "bytes") -> None:
+    def all_reduce_kind(self, x: Any) -> str:
+        """How an operand is summed: in one stage, or from some size on in two."""
+        two = x.numel() * x.element_size() >= _TWO_STAGE_BYTES.get(self.ranks, _TWO_STAGE_ELSE)
+        return "all_reduce_two_stage" if two else "all_reduce"
+
+    def exchange(self, kind: str, x: Any, out: Any, dtype: str = "bytes", stream: Any = None) -> None:
         """Launch an exchange; see :data:`flydsl.kernels.comm.config.KINDS`.
 
         Args:
             x, out: contiguous tensors of whole packs of 16 bytes, whose sizes fit each other.
             dtype: of sums.
+            stream: to launch on; None for that of x.
 
         Raises:
             CollectiveError: this or an earlier exchange failed: names the rank and what is missing.
@@ -93,7 +101,7 @@ class Communicator:
         part = config.part(packs)
         call = f"{kind} {tuple(x.shape)} {x.dtype}"
         launch(build_exchange(config), x, x, out, self._bases, self.rank, packs, results, part, self._capacity,
-               _signature(call), self.limit, config.grid(part)[0])
+               _signature(call), self.limit, config.grid(part)[0], stream=stream)
         self._check(call)
 
     def reduced_norm(self, norm: Any, x: Any, residual: Any, weight: Any, out: Any, added: Any) -> None:

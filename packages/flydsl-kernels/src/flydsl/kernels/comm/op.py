@@ -17,9 +17,6 @@ from .group import DEFAULT_BYTES, communicator
 
 __all__ = ["OPS"]
 
-TWO_STAGE_BYTES = {2: 1 << 62, 3: 160 << 10, 4: 160 << 10}  # from where on two stages pay, by ranks; else
-TWO_STAGE_ELSE = 80 << 10
-
 
 def _dtype(x: Any) -> str | None:
     name = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(str(x.dtype).removeprefix("torch."))
@@ -97,8 +94,7 @@ def all_reduce(x: Any, group: Any = None) -> Any:
         out = x.clone()
         dist.all_reduce(out, group=group)
         return out
-    two = x.numel() * x.element_size() >= TWO_STAGE_BYTES.get(ranks, TWO_STAGE_ELSE)
-    kind = "all_reduce_two_stage" if two else "all_reduce"
+    kind = communicator(group).all_reduce_kind(x)
     return _exchange(kind, x, group, 1, 1, str(_dtype(x))).reshape(x.shape)
 
 
