@@ -169,6 +169,10 @@ class JitFunction:
     def __repr__(self) -> str:
         return f"<jit function {self.__module__}.{self.__qualname__}>"
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the specialisation that was compiled or looked up last."""
+        return None if self.last_compiled is None else self.last_compiled._repr_html_()
+
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:
             return self._plain
