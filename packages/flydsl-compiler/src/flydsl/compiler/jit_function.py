@@ -467,6 +467,10 @@ class CompileCallable:
             raise TypeError(f"flyc.compile[...] expects a dict of compile hints, got {type(hints).__name__}")
         return CompileCallable(hints)
 
+    @overload
+    def __call__(self, func: JitFunction) -> JitFunction: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, func: Any, *args: Any, **kwargs: Any) -> CompiledFunction: ...
     def __call__(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Specialise for the arguments and return the `CompiledFunction`. Nothing is launched.
 

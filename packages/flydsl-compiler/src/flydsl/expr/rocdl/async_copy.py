@@ -67,8 +67,7 @@ def async_copy(src: Tensor, dst: Tensor, *, cache_policy: int = 0) -> None:
     if size % 8 or size // 8 not in ASYNC_BYTES:
         raise ValueError(f"async_copy moves 1, 4, 8 or 16 bytes at once, but mode 0 of {src} has {size} bits")
     for call in range(calls):
-        places = []
-        for tensor in (src, dst):
-            offset = get_scalar(crd2idx(call * values, get_layout(tensor)))
-            places.append(to_llvm_ptr(add_offset(get_iter(tensor), offset)))
-        global_load_async_to_lds(*places, size // 8, cpol=cache_policy)
+        first, second = (
+            to_llvm_ptr(add_offset(get_iter(tensor), get_scalar(crd2idx(call * values, get_layout(tensor)))))
+            for tensor in (src, dst))
+        global_load_async_to_lds(first, second, size // 8, cpol=cache_policy)
