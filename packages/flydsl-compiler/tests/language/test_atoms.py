@@ -225,6 +225,74 @@ def test_generated_tensor_moves(seed: int) -> None:
     np.testing.assert_array_equal(whole, exact, what)
 
 
+# --------------------------------------------------------------------------- asynchronous copies
+
+
+@flyc.kernel
+def asynchronous_kernel(A: fx.Tensor, C: fx.Tensor, name: fx.Constexpr[str], values: fx.Constexpr[int],
+                        place: fx.Constexpr[str]):
+    """A tile of 32 rows through LDS, each lane with `values` elements of a row at once."""
+    t, kind = fx.thread_idx.x, MOVED[name][0]
+    cols, chunks = 32 * values, 8
+    tile, tv = fx.make_layout_tv(fx.make_layout((16, chunks), (chunks, 1)), fx.make_layout((1, values), (values, 1)))
+    thread = fx.make_tiled_copy(fx.make_copy_atom(fx.UniversalCopy(values * kind.width), kind), tv, tile).get_slice(t)
+    layout = fx.make_layout((32, cols), (cols + 2 * values if place == "padded" else cols, 1))
+    if fx.const_expr(place == "chunks of a column"):
+        layout = fx.make_layout((32, (values, 32)), (values, (1, 32 * values)))
+    if fx.const_expr(place == "swizzled"):
+        base = values.bit_length() - 1
+        layout = fx.make_composed_layout(fx.static(fx.SwizzleType.get(3, base, 5)), layout)
+    shared = fx.SharedAllocator().allocate(fx.Array[kind, 32 * (cols + 2 * values), 128]).peek().view(layout)
+    rows = fx.flat_divide(A, (32, cols))[None, None, fx.block_idx.x, 0]
+    fx.rocdl.async_copy(thread.partition_S(rows), thread.partition_D(shared))
+    fx.rocdl.s_wait_asynccnt(0)
+    fx.barrier()
+    for i in fx.range_constexpr(32 * cols // 128):
+        at = i * 128 + t
+        C[fx.block_idx.x * 32 + at // cols, at % cols] = shared[at // cols, at % cols]
+
+
+@flyc.jit
+def asynchronous(A: fx.Tensor, C: fx.Tensor, name: fx.Constexpr[str], values: fx.Constexpr[int],
+                 place: fx.Constexpr[str]):
+    asynchronous_kernel(A, C, name, values, place).launch(grid=2, block=128)
+
+
+@in_child
+@pytest.mark.skipif(ARCH != "gfx1250", reason="asynchronous copies of lanes are of gfx1250")
+@pytest.mark.parametrize("place", ["rows", "padded", "chunks of a column", "swizzled"])
+@pytest.mark.parametrize(("name", "values"), [("f16", 8), ("f16", 4), ("f32", 4), ("f32", 1), ("i8", 16), ("i8", 1)])
+def test_generated_asynchronous_copies(name: str, values: int, place: str) -> None:
+    a = np.random.default_rng(values).integers(-90, 90, (64, 40 * values)).astype(MOVED[name][1])[:, : 32 * values]
+    c = np.full(a.shape, 99, a.dtype)
+    asynchronous(a, c, name, values, place)
+    np.testing.assert_array_equal(c, a)
+
+
+@in_child
+@pytest.mark.skipif(ARCH != "gfx1250", reason="asynchronous copies of lanes are of gfx1250")
+@pytest.mark.parametrize(("source", "target", "message"), [
+    ("(4, 2), (2, 8)", "(4, 2), (1, 4)", "consecutive elements, but those of mode 0 of the source"),
+    ("(4, 2), (1, 4)", "(4, 2), (2, 8)", "consecutive elements, but those of mode 0 of the destination"),
+    ("(4, 2), (1, 4)", "(4, 3), (1, 4)", "different shapes"),
+    ("(3, 2), (1, 3)", "(3, 2), (1, 3)", "moves 1, 4, 8 or 16 bytes at once, but mode 0 .* has 96 bits"),
+    ("8, 1", "8, 1", "needs a static shape"),
+])
+def test_generated_refusals_of_asynchronous_copies(run: Any, source: str, target: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(f"""
+            place = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 64, 16]).peek().ptr
+            fx.rocdl.async_copy(fx.make_view(fx.get_iter(X), fx.make_layout({source})),
+                                fx.make_view(place, fx.make_layout({target})))
+        """)
+
+
+@pytest.mark.skipif(ARCH == "gfx1250", reason="it has them")
+def test_asynchronous_copies_of_another_target(run: Any) -> None:
+    with pytest.raises(ValueError, match=f"async_copy.*{ARCH}"):
+        run("fx.rocdl.async_copy(X, Y)")
+
+
 # --------------------------------------------------------------------------- scaled products
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, overload
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
@@ -257,6 +257,12 @@ class Tensor(FlyValue):
                 if isinstance(entry, slice):
                     raise TypeError("Python slices do not index tensors: use None to keep a mode")
 
+    @overload
+    def __getitem__(self, c: int | Numeric | tuple[int | Numeric, ...]) -> Numeric: ...  # type: ignore[overload-overlap]
+    @overload
+    def __getitem__(self, c: tuple[Any, ...] | None) -> Tensor: ...
+    @overload
+    def __getitem__(self, c: Any) -> Any: ...
     @dsl_loc_tracing
     def __getitem__(self, c: Any) -> Any:
         """A scalar, or with ``None`` in the coordinate a view of the kept modes.
