@@ -33,6 +33,20 @@ def test_rope_of_any_head_size(dim, rotary, dtype, interleaved):
         close(out, _reference_rope(x, cos, sin, positions, interleaved, rotary, False)[0], TOLERANCE[dtype])
 
 
+def test_tables_with_a_column_for_each_feature():
+    x, (cos, sin) = random(2, 5, 3, 16).requires_grad_(), tables(5, 12)
+    seed = random(2, 5, 3, 16, seed=1)
+    out = ops.rope(x, cos, sin, rotary_dim=12)
+    out.backward(seed)
+    exact = x.detach().double().requires_grad_()
+    reference = _reference_rope(exact, cos, sin, None, False, 12, False)[0]
+    reference.backward(seed.double())
+    close(out.detach(), reference.detach(), 1e-6)
+    close(x.grad, exact.grad, 1e-6)
+    with pytest.raises(ValueError, match=r"half of the 12 rotated features, got shape \(5, 12\)"):
+        ops.rope(x, cos, sin, rotary_dim=12, interleaved=True)
+
+
 def test_the_gradient_is_that_of_autograd_and_tables_have_none():
     x, (cos, sin) = random(1, 4, 2, 12).requires_grad_(), tables(4, 3)
     seed = random(1, 4, 2, 12, seed=1)
