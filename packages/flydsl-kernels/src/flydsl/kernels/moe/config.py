@@ -173,10 +173,10 @@ class GroupedConfig(KernelConfig):
 
     @property
     def scales_k(self) -> int:
-        """Scales along k of a row of w, of whole tiles for groups."""
+        """Scales along k of a row, of whole tiles for groups."""
         if self.format.scales == "groups":
             return self.k_tiles * self.tile_k // SCALE_K["groups"]
-        return cdiv(self.k, SCALE_K[self.format.scales or "blocks"])
+        return cdiv(self.k, SCALE_K.get(self.format.scales or "", self.k))
 
     @property
     def a_row_words(self) -> int:
@@ -236,8 +236,10 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
             f"inter must be a multiple of 16 for block scales, got {config.n}")
     unit = 32 if config.format.b else 128 // config.format.bits_a
     if config.format.scales == "micro":
-        target.require(f"{where}: quant={config.quant!r} (elsewhere 'a16w4' has the same weights)", "gfx950", "gfx1250")
+        target.require(f"{where}: quant={config.quant!r} (elsewhere 'a16w4' takes the same weights)",
+                       "gfx950", "gfx1250")
         unit = 128
+        require(where, config.dtype == "bf16", f"microscaled activations are made of bf16, got {config.dtype}")
     require(where, config.k > 0 and config.k % unit == 0, f"the reduction must be a multiple of {unit}, got {config.k}")
     for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
         unit = 16 * config.op.groups * config.spread * config.op.blocks

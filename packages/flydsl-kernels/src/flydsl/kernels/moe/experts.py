@@ -17,6 +17,9 @@ from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..parts.index import cdiv
 from ..quant.builders import build_per_group_quant_module, build_quant_module
+from ..quant.mx import GROUP as MX_GROUP
+from ..quant.mx import THREADS as MX_THREADS
+from ..quant.mx import build_per_1x32_mx_quant_module
 from ..target import Target
 from .config import ACTIVATIONS, FORMATS, GroupedConfig, grouped_config, pick_block
 from .grouped import launch_grouped
@@ -24,9 +27,9 @@ from .reduction import ReduceConfig, launch_reduce
 from .sorting import SortConfig, capacity, launch_sort, shares, sort_config, sort_workspace
 from .weights import of_rows, ordered, scales_of, weight_dtype
 
-__all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch"]
+__all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
 
-BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1}
+BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
 
 
 @dataclass(frozen=True)
@@ -81,25 +84,33 @@ def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], st
     if counts:
         arrays["counts"] = (counts,), "i32"
     for name, count, part in (("x", tokens, config.up), ("inner", tokens * topk, config.down)):
-        if part.format.a:
-            scales = (part.scales_k,) if part.format.scales == "blocks" else ()
-            arrays[f"{name}_data"] = (count, part.k), part.format.a
-            arrays[f"{name}_scale"] = (count, *scales), "f32"
+        kind = part.format
+        if kind.a is None:
+            continue
+        along = {"blocks": (part.scales_k,), "micro": (part.scales_k,)}.get(kind.scales or "", ())
+        micro = kind.scales == "micro"
+        arrays[f"{name}_data"] = (count, part.k * kind.bits_a // 8), "u8" if micro else kind.a
+        arrays[f"{name}_scale"] = (count, *along), "u8" if micro else "f32"
     return arrays
 
 
-def _quantiser(config: GroupedConfig) -> Any:
-    """The launcher that quantises the rows of x, or None."""
-    if config.format.a is None:
-        return None
-    options: dict[str, Any] = dict(target=config.target)
-    if config.format.scales == "blocks":
-        return build_per_group_quant_module(config.k, config.dtype, config.format.a, **options)
-    return build_quant_module(config.k, config.dtype, config.format.a, **options)[0]
-
-
 def scratch_bytes(config: Experts, tokens: int) -> int:
+    """Bytes of the workspace."""
     return sum(math.prod(shape) * BYTES[dtype] for shape, dtype in scratch(config, tokens).values())
+
+
+def _quantiser(config: GroupedConfig) -> Any:
+    """``quantise(x, data, scale, rows, stream)`` of the rows of x, from a jit function; None if they stay."""
+    kind, target = config.format, config.target
+    if kind.a is None:
+        return None
+    if kind.scales == "blocks":
+        return build_per_group_quant_module(config.k, config.dtype, kind.a, target=target)
+    if kind.scales == "rows":
+        return build_quant_module(config.k, config.dtype, kind.a, target=target)[0]
+    micro, groups = build_per_1x32_mx_quant_module(config.k, kind.a, target=target), config.k // MX_GROUP
+    return lambda x, data, scale, rows, stream: micro(
+        x, data, scale, rows, fx.ceildiv(rows * groups, MX_THREADS), stream)
 
 
 @functools.cache  # the configuration has the target
