@@ -42,7 +42,7 @@ class Experts:
     reduce: ReduceConfig
 
 
-def _columns(target: Target, block: int, gated: bool) -> int:
+def tile_columns(target: Target, block: int, gated: bool) -> int:
     """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
     if block == 16:
         return 64
@@ -57,10 +57,10 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
     block = pick_block(tokens * topk, experts)
     row_bytes = 64 if target.wave == 32 and block == 128 else 128
     common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant, scale=scale, row_bytes=row_bytes)
-    up = grouped_config(where, target, n=inter, k=model, block_n=_columns(target, block, True), gated=True,
+    up = grouped_config(where, target, n=inter, k=model, block_n=tile_columns(target, block, True), gated=True,
                         activation=activation, limit=limit, source="token", into="slot", bias=biases[0],
                         wide=_is_wide(tokens, model), **common)
-    down = grouped_config(where, target, n=model, k=inter, block_n=_columns(target, block, False), source="slot",
+    down = grouped_config(where, target, n=model, k=inter, block_n=tile_columns(target, block, False), source="slot",
                           into="slot", weighted=True, bias=biases[1], wide=_is_wide(tokens * topk, inter), **common)
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)
     return Experts(sort, up, down, ReduceConfig(topk, model, dtype, dtype, experts, mask, target=target))
@@ -145,10 +145,9 @@ def experts_launcher(config: Experts) -> Any:
     return moe
 
 
-def most_blocks(config: Experts, tokens: int) -> int:
+def most_blocks(entries: int, experts: int, block: int) -> int:
     """Blocks of rows that there can be: no expert has padding that has no row."""
-    entries, block = tokens * config.sort.topk, config.sort.block
-    return cdiv(entries + min(config.sort.experts, entries) * (block - 1), block)
+    return cdiv(entries + min(experts, entries) * (block - 1), block)
 
 
 def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str) -> tuple[int, int, int]:
@@ -210,5 +209,5 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
         return config, None
     groups, rounds = shares(tokens, topk)
     operands.update({n: allocate(target, x, shape, kind) for n, (shape, kind) in scratch(config, tokens).items()})
-    return config, Plan(lambda: experts_launcher(config), lambda out: (
-        operands, out, tokens, groups, rounds, most_blocks(config, tokens)))
+    blocks = most_blocks(tokens * topk, experts, config.sort.block)
+    return config, Plan(lambda: experts_launcher(config), lambda out: (operands, out, tokens, groups, rounds, blocks))

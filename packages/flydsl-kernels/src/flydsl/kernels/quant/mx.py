@@ -1,4 +1,4 @@
-"""Microscaling quantiser of gfx950 and gfx1250, and the gather of its scales into the sorted order of a mixture of experts."""
+"""Microscaling quantiser of gfx950 and gfx1250, and the gather of its scales into the order of experts."""
 # ruff: noqa: N803 - the specified argument names
 
 from __future__ import annotations
