@@ -101,7 +101,7 @@ def test_offsets_beyond_32_bits_are_computed_in_64(tokens):
 def test_wide_addresses(monkeypatch):
     from flydsl.kernels.moe import experts
 
-    monkeypatch.setattr(experts, "_is_wide", lambda rows, columns: True)
+    monkeypatch.setattr(experts, "is_wide", lambda rows, columns: True)
     assert_close(*run(*operands(21, 72, 40, 4, 2)))
 
 

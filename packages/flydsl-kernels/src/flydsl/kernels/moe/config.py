@@ -14,7 +14,8 @@ from ..parts.memory import WORDS
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
-__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "pick_block"]
+__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
+           "tile_columns"]
 
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
 SWIGLU_LIMIT = 7.0
@@ -216,6 +217,19 @@ class GroupedConfig(KernelConfig):
 def pick_block(rows: int, experts: int) -> int:
     """Rows of a block for the rows that experts have on average."""
     return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
+
+
+def tile_columns(target: Target, block: int, gated: bool) -> int:
+    """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
+    if block == 16:
+        return 64
+    wide = 256 if target.wave == 64 and block <= 64 else 128
+    return wide // 2 if gated else wide
+
+
+def is_wide(rows: int, columns: int) -> bool:
+    """Whether 16-bit rows leave the 4 GiB that an offset reaches (half of it: a tile further is computed)."""
+    return rows * columns * 2 >= 1 << 31
 
 
 def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:

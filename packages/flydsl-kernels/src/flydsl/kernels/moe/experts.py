@@ -21,7 +21,7 @@ from ..quant.mx import GROUP as MX_GROUP
 from ..quant.mx import THREADS as MX_THREADS
 from ..quant.mx import build_per_1x32_mx_quant_module
 from ..target import Target
-from .config import ACTIVATIONS, FORMATS, GroupedConfig, grouped_config, pick_block
+from .config import ACTIVATIONS, FORMATS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
 from .sorting import SortConfig, capacity, launch_sort, shares, sort_config, sort_workspace
@@ -42,14 +42,6 @@ class Experts:
     reduce: ReduceConfig
 
 
-def tile_columns(target: Target, block: int, gated: bool) -> int:
-    """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
-    if block == 16:
-        return 64
-    wide = 256 if target.wave == 64 and block <= 64 else 128
-    return wide // 2 if gated else wide
-
-
 def experts_config(where: str, target: Target, tokens: int, topk: int, experts: int, model: int, inter: int, dtype: str,
                    activation: str, limit: float | None, biases: tuple[bool, bool], mask: bool, quant: str = "none",
                    scale: str = "f32") -> Experts:
@@ -59,16 +51,11 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
     common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant, scale=scale, row_bytes=row_bytes)
     up = grouped_config(where, target, n=inter, k=model, block_n=tile_columns(target, block, True), gated=True,
                         activation=activation, limit=limit, source="token", into="slot", bias=biases[0],
-                        wide=_is_wide(tokens, model), **common)
+                        wide=is_wide(tokens, model), **common)
     down = grouped_config(where, target, n=model, k=inter, block_n=tile_columns(target, block, False), source="slot",
-                          into="slot", weighted=True, bias=biases[1], wide=_is_wide(tokens * topk, inter), **common)
+                          into="slot", weighted=True, bias=biases[1], wide=is_wide(tokens * topk, inter), **common)
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)
     return Experts(sort, up, down, ReduceConfig(topk, model, dtype, dtype, experts, mask, target=target))
-
-
-def _is_wide(rows: int, columns: int) -> bool:
-    """Whether 16-bit rows leave the 4 GiB that an offset reaches (half of it: a tile further is computed)."""
-    return rows * columns * 2 >= 1 << 31
 
 
 def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], str]]:

@@ -19,8 +19,8 @@ from ..host.arrays import allocate
 from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..target import Target
-from .config import SWIGLU_LIMIT, GroupedConfig, grouped_config, pick_block
-from .experts import most_blocks, tile_columns
+from .config import SWIGLU_LIMIT, GroupedConfig, grouped_config, pick_block, tile_columns
+from .experts import most_blocks
 from .grouped import launch_grouped
 from .reduction import compile_moe_reduction
 from .weights import of_rows, ordered

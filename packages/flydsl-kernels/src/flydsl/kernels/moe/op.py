@@ -13,6 +13,7 @@ from ..host.models import Model
 from ..op import Gradient, Op, Plan, Result, like
 from ..target import Target
 from .gating import build_route_module, build_topk_gating_softmax_module
+from .mlp import MLP
 from .sorting import MAX_TOKENS, build_moe_sorting_module, capacity, shares, sort_workspace
 
 __all__ = ["OPS"]
@@ -397,4 +398,4 @@ MOE = Op(
     flops=lambda x, w1, w2, weights, ids, *_: 6 * ids.shape[0] * ids.shape[1] * w2.shape[1] * w2.shape[2],
 )
 
-OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD]
+OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD, MLP]
