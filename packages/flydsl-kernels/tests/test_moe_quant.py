@@ -54,6 +54,9 @@ def quantised(quant, x):
     if quant in ("fp8", "int8", "int4"):
         codes, scales = ops.quantize_per_token(x, "fp8" if quant == "fp8" else "i8")
         return codes.double() * scales.double()[:, None]
+    if quant in ("mxfp4", "a8w4"):
+        mode = "fp4" if quant == "mxfp4" else "fp8"
+        return ops.dequantize_mx(*ops.quantize_mx(x, mode), mode, "f32").double()
     if quant == "fp8_block":
         codes, scales = ops.quantize_per_group(x, "fp8")
         return codes.double() * scales.double().repeat_interleave(128, -1)[:, : x.shape[1]]
@@ -87,12 +90,14 @@ def draw(quant, tokens, model, inter, experts, k, dtype="bf16"):
     return x, w1, w2, found.values.softmax(-1), found.indices.int(), s1, s2, (v1, v2)
 
 
-QUANTS = ["fp8", "fp8_block", "int8", "int4", "int4 groups", "a16w4"]
+QUANTS = ["fp8", "fp8_block", "int8", "int4", "int4 groups", "a16w4", "mxfp4", "a8w4"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("quant", QUANTS)
 def test_quantised(quant, shape):
+    if quant in ("mxfp4", "a8w4") and target().arch not in ("gfx950", "gfx1250"):
+        pytest.skip("no scaled matrix instruction")
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)
     name = quant.split()[0]
     arguments = MOE.arguments(x, w1, w2, weights, ids, quant=name, w1_scale=s1, w2_scale=s2)

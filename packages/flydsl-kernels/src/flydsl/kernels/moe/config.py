@@ -14,7 +14,8 @@ from ..parts.memory import WORDS
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
-__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "pick_block"]
+__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
+           "tile_columns"]
 
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
 SWIGLU_LIMIT = 7.0
@@ -173,10 +174,10 @@ class GroupedConfig(KernelConfig):
 
     @property
     def scales_k(self) -> int:
-        """Scales along k of a row of w, of whole tiles for groups."""
+        """Scales along k of a row, of whole tiles for groups."""
         if self.format.scales == "groups":
             return self.k_tiles * self.tile_k // SCALE_K["groups"]
-        return cdiv(self.k, SCALE_K[self.format.scales or "blocks"])
+        return cdiv(self.k, SCALE_K.get(self.format.scales or "", self.k))
 
     @property
     def a_row_words(self) -> int:
@@ -218,6 +219,19 @@ def pick_block(rows: int, experts: int) -> int:
     return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
 
 
+def tile_columns(target: Target, block: int, gated: bool) -> int:
+    """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
+    if block == 16:
+        return 64
+    wide = 256 if target.wave == 64 and block <= 64 else 128
+    return wide // 2 if gated else wide
+
+
+def is_wide(rows: int, columns: int) -> bool:
+    """Whether 16-bit rows leave the 4 GiB that an offset reaches (half of it: a tile further is computed)."""
+    return rows * columns * 2 >= 1 << 31
+
+
 def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     """A checked configuration. ValueError says what is not supported."""
     target.require(where, "gfx942", "gfx950", "gfx120", "gfx1250")
@@ -236,8 +250,10 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
             f"inter must be a multiple of 16 for block scales, got {config.n}")
     unit = 32 if config.format.b else 128 // config.format.bits_a
     if config.format.scales == "micro":
-        target.require(f"{where}: quant={config.quant!r} (elsewhere 'a16w4' has the same weights)", "gfx950", "gfx1250")
+        target.require(f"{where}: quant={config.quant!r} (elsewhere 'a16w4' takes the same weights)",
+                       "gfx950", "gfx1250")
         unit = 128
+        require(where, config.dtype == "bf16", f"microscaled activations are made of bf16, got {config.dtype}")
     require(where, config.k > 0 and config.k % unit == 0, f"the reduction must be a multiple of {unit}, got {config.k}")
     for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
         unit = 16 * config.op.groups * config.spread * config.op.blocks

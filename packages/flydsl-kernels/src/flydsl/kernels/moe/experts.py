@@ -17,16 +17,19 @@ from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..parts.index import cdiv
 from ..quant.builders import build_per_group_quant_module, build_quant_module
+from ..quant.mx import GROUP as MX_GROUP
+from ..quant.mx import THREADS as MX_THREADS
+from ..quant.mx import build_per_1x32_mx_quant_module
 from ..target import Target
-from .config import ACTIVATIONS, FORMATS, GroupedConfig, grouped_config, pick_block
+from .config import ACTIVATIONS, FORMATS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
 from .sorting import SortConfig, capacity, launch_sort, shares, sort_config, sort_workspace
 from .weights import of_rows, ordered, scales_of, weight_dtype
 
-__all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch"]
+__all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
 
-BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1}
+BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,6 @@ class Experts:
     reduce: ReduceConfig
 
 
-def _columns(target: Target, block: int, gated: bool) -> int:
-    """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
-    if block == 16:
-        return 64
-    wide = 256 if target.wave == 64 and block <= 64 else 128
-    return wide // 2 if gated else wide
-
-
 def experts_config(where: str, target: Target, tokens: int, topk: int, experts: int, model: int, inter: int, dtype: str,
                    activation: str, limit: float | None, biases: tuple[bool, bool], mask: bool, quant: str = "none",
                    scale: str = "f32") -> Experts:
@@ -54,18 +49,13 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
     block = pick_block(tokens * topk, experts)
     row_bytes = 64 if target.wave == 32 and block == 128 else 128
     common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant, scale=scale, row_bytes=row_bytes)
-    up = grouped_config(where, target, n=inter, k=model, block_n=_columns(target, block, True), gated=True,
+    up = grouped_config(where, target, n=inter, k=model, block_n=tile_columns(target, block, True), gated=True,
                         activation=activation, limit=limit, source="token", into="slot", bias=biases[0],
-                        wide=_is_wide(tokens, model), **common)
-    down = grouped_config(where, target, n=model, k=inter, block_n=_columns(target, block, False), source="slot",
-                          into="slot", weighted=True, bias=biases[1], wide=_is_wide(tokens * topk, inter), **common)
+                        wide=is_wide(tokens, model), **common)
+    down = grouped_config(where, target, n=model, k=inter, block_n=tile_columns(target, block, False), source="slot",
+                          into="slot", weighted=True, bias=biases[1], wide=is_wide(tokens * topk, inter), **common)
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)
     return Experts(sort, up, down, ReduceConfig(topk, model, dtype, dtype, experts, mask, target=target))
-
-
-def _is_wide(rows: int, columns: int) -> bool:
-    """Whether 16-bit rows leave the 4 GiB that an offset reaches (half of it: a tile further is computed)."""
-    return rows * columns * 2 >= 1 << 31
 
 
 def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -81,25 +71,33 @@ def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], st
     if counts:
         arrays["counts"] = (counts,), "i32"
     for name, count, part in (("x", tokens, config.up), ("inner", tokens * topk, config.down)):
-        if part.format.a:
-            scales = (part.scales_k,) if part.format.scales == "blocks" else ()
-            arrays[f"{name}_data"] = (count, part.k), part.format.a
-            arrays[f"{name}_scale"] = (count, *scales), "f32"
+        kind = part.format
+        if kind.a is None:
+            continue
+        along = {"blocks": (part.scales_k,), "micro": (part.scales_k,)}.get(kind.scales or "", ())
+        micro = kind.scales == "micro"
+        arrays[f"{name}_data"] = (count, part.k * kind.bits_a // 8), "u8" if micro else kind.a
+        arrays[f"{name}_scale"] = (count, *along), "u8" if micro else "f32"
     return arrays
 
 
-def _quantiser(config: GroupedConfig) -> Any:
-    """The launcher that quantises the rows of x, or None."""
-    if config.format.a is None:
-        return None
-    options: dict[str, Any] = dict(target=config.target)
-    if config.format.scales == "blocks":
-        return build_per_group_quant_module(config.k, config.dtype, config.format.a, **options)
-    return build_quant_module(config.k, config.dtype, config.format.a, **options)[0]
-
-
 def scratch_bytes(config: Experts, tokens: int) -> int:
+    """Bytes of the workspace."""
     return sum(math.prod(shape) * BYTES[dtype] for shape, dtype in scratch(config, tokens).values())
+
+
+def _quantiser(config: GroupedConfig) -> Any:
+    """``quantise(x, data, scale, rows, stream)`` of the rows of x, from a jit function; None if they stay."""
+    kind, target = config.format, config.target
+    if kind.a is None:
+        return None
+    if kind.scales == "blocks":
+        return build_per_group_quant_module(config.k, config.dtype, kind.a, target=target)
+    if kind.scales == "rows":
+        return build_quant_module(config.k, config.dtype, kind.a, target=target)[0]
+    micro, groups = build_per_1x32_mx_quant_module(config.k, kind.a, target=target), config.k // MX_GROUP
+    return lambda x, data, scale, rows, stream: micro(
+        x, data, scale, rows, fx.ceildiv(rows * groups, MX_THREADS), stream)
 
 
 @functools.cache  # the configuration has the target
@@ -134,10 +132,9 @@ def experts_launcher(config: Experts) -> Any:
     return moe
 
 
-def most_blocks(config: Experts, tokens: int) -> int:
+def most_blocks(entries: int, experts: int, block: int) -> int:
     """Blocks of rows that there can be: no expert has padding that has no row."""
-    entries, block = tokens * config.sort.topk, config.sort.block
-    return cdiv(entries + min(config.sort.experts, entries) * (block - 1), block)
+    return cdiv(entries + min(experts, entries) * (block - 1), block)
 
 
 def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str) -> tuple[int, int, int]:
@@ -199,5 +196,5 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
         return config, None
     groups, rounds = shares(tokens, topk)
     operands.update({n: allocate(target, x, shape, kind) for n, (shape, kind) in scratch(config, tokens).items()})
-    return config, Plan(lambda: experts_launcher(config), lambda out: (
-        operands, out, tokens, groups, rounds, most_blocks(config, tokens)))
+    blocks = most_blocks(tokens * topk, experts, config.sort.block)
+    return config, Plan(lambda: experts_launcher(config), lambda out: (operands, out, tokens, groups, rounds, blocks))

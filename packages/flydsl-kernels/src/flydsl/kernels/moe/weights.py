@@ -43,12 +43,12 @@ def _padded(array: Any, config: GroupedConfig, interleaved: bool, columns: int) 
 
 
 def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> Any:
-    """Weights (E, rows, k), of packed formats (E, rows, k/2), as i32: of 16 rows, what a lane loads together."""
+    """Weights (E, rows, k) or (rows, k), packed ones k/2 bytes, as i32: of 16 rows, what a lane loads together."""
 
     def make(w: Any) -> Any:
         import torch
 
-        unit = 4 * config.load_words
+        unit, w = 4 * config.load_words, w if w.dim() == 3 else w[None]
         whole = _padded(w.view(torch.uint8), config, interleaved, config.strip_words // 4)
         return whole.unflatten(3, (-1, unit)).transpose(2, 3).contiguous().view(-1).view(torch.int32)
 
