@@ -18,7 +18,8 @@ from ..parts.memory import Buffer, lds_read, lds_write
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally
-from .config import SCALE_BLOCK, PreshuffleConfig
+from .config import SCALE_BLOCK
+from .preshuffle_config import PreshuffleConfig
 
 __all__ = ["BlockScaledProducts", "RegisterScales", "SharedScales"]
 

@@ -7,15 +7,13 @@ For few rows, where a weight is read once and used by one row of workgroups. Fou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig, require
+from ..host.config import require
 from ..parts.epilogue import Epilogue, ScaleBoth, TilePlace, store_tile
-from ..parts.grid import block_of
 from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop
@@ -24,41 +22,13 @@ from ..parts.memory import Buffer
 from ..parts.products import TileProducts
 from ..parts.schedule import Tally
 from ..target import Target, builder
+from .config import GemmConfig
 
 __all__ = ["compile_fp8_gemm", "compile_rdna_fp8_gemm"]
 
 WAVE, WAVES = 32, 4
 K_STEP = 16       # k of one instruction: 8 bytes a lane
 PIECE_WORDS = 2
-
-
-@dataclass(frozen=True)
-class _Config(KernelConfig):
-    n: int
-    k: int
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    group_m: int
-
-    @property
-    def threads(self) -> int:
-        return WAVE * WAVES
-
-    def grid(self, m: Any) -> tuple[Any, ...]:
-        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n
-
-    @property
-    def m_repeat(self) -> int:
-        return self.tile_m // 16
-
-    @property
-    def n_repeat(self) -> int:
-        return self.tile_n // (16 * WAVES)
-
-    @property
-    def steps(self) -> int:
-        return self.tile_k // K_STEP
 
 
 _FP8 = fx.Float8E4M3FN
@@ -69,7 +39,7 @@ _WMMA = MatrixOp("fp8", 1, 2, 8, False, 1, 1, wmma_step(lambda: fx.rocdl.WMMA(16
 @flyc.kernel(known_block_size=[WAVE * WAVES, 1, 1])
 def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
     lane, tally = lane_of(WAVE), Tally()
-    bx, by = block_of(m, config.n, (config.tile_m, config.tile_n), config.group_m, config.target.xcds)
+    bx, by = config.block(m)
     row, column = bx * config.tile_m, by * config.tile_n
     rows, stride = fx.min(m - row, config.tile_m), config.k // 4
     left = Buffer(a, fx.Int32, fx.Int64(row) * stride, rows * stride)
@@ -80,16 +50,16 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
 
     def fetch(t, _):
         """Both operands of a tile: ``[step][tile]``."""
-        steps = [t.index * config.tile_k + step * K_STEP for step in fx.range_constexpr(config.steps)]
+        steps = [t.index * config.tile_k + step * K_STEP for step in fx.range_constexpr(config.tile_k // K_STEP)]
         return [([left.load(a_at + mi * 16 * stride + div(k, 4), PIECE_WORDS) for mi in range(config.m_repeat)],
                  [right.load(b_at + ni * 16 * stride + k * 4, PIECE_WORDS) for ni in range(config.n_repeat)])
                 for k in steps]
 
-    products = TileProducts(_WMMA, tally, config.m_repeat, config.n_repeat, config.steps,
+    products = TileProducts(_WMMA, tally, config.m_repeat, config.n_repeat, config.tile_k // K_STEP,
                             lambda held, mi, step: [held[0][step][0][mi]],
                             lambda held, ni, step: [held[0][step][1][ni]], size=config.m_repeat)
-    source = Held(fetch, config.steps * (config.m_repeat + config.n_repeat))
-    acc = MainLoop(config.k // config.tile_k, 1, [source], products, tally, 1, orders=None).run()
+    source = Held(fetch, config.tile_k // K_STEP * (config.m_repeat + config.n_repeat))
+    acc = MainLoop(config.k_tiles, 1, [source], products, tally, 1, orders=None).run()
     wave_column = column + lane.wave * (config.n_repeat * 16)
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane.row for ni in fx.range_constexpr(config.n_repeat)],
@@ -98,21 +68,18 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
 
 
 def _rdna_config(where: str, target: Target, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
-                 k_unroll: int | None, group_m: int) -> _Config:
+                 k_unroll: int | None, group_m: int) -> GemmConfig:
     target.require(where, "gfx120")
     if k_unroll is None:
         k_unroll = 2 if k % (tile_k * 2) == 0 else 1
-    for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 16 * WAVES), ("tile_k", tile_k, K_STEP)):
-        require(where, value >= unit and value % unit == 0,
-                f"{name} must be a positive multiple of {unit}, got {value}")
     require(where, k_unroll >= 1, f"k_unroll must be positive, got {k_unroll}")
-    require(where, n >= 1 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
-    require(where, k >= 1 and k % (tile_k * k_unroll) == 0,
-            f"K = {k} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")
-    return _Config(n, k, tile_m, tile_n, tile_k * k_unroll, group_m, target=target).fitting(where)
+    config = GemmConfig(n=n, k=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k * k_unroll, out_dtype="bf16",
+                        n_waves=WAVES, group=group_m, target=target)
+    config.check_tile(where, K_STEP)
+    return config.fitting(where)
 
 
-def _launch(operands: tuple[Any, ...], m: Any, config: _Config, stream: Any) -> None:
+def _launch(operands: tuple[Any, ...], m: Any, config: GemmConfig, stream: Any) -> None:
     """Launch from a jit function."""
     config.target.require_traced()
     _fp8_kernel(*operands, m, config).launch(

@@ -14,7 +14,6 @@ from ..host.arrays import array_dtype
 from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..target import Target
-from .config import ACTIVATIONS
 from .fp8_rowscale import BLOCK_K, compile_fp8_gemm_8w
 from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm
 from .gfx1250 import compile_ptpc_gemm
@@ -32,6 +31,7 @@ from .layouts import (
 )
 from .mx import compile_mxfp4_gemm
 from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_gemm
+from .preshuffle_config import ACTIVATIONS
 from .rdna_fp8 import compile_rdna_fp8_gemm
 from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose
 from .weights import in_order, preshuffled, takes_preshuffled
