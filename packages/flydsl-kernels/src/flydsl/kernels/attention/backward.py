@@ -20,7 +20,7 @@ from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import Buffer
 from ..target import Target, builder
 from .config import choose_backward
-from .operand import DenseRows, StagedTile
+from .operand import DenseRows, PassingTile
 from .scores import finite, lanes_of, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
 
@@ -78,7 +78,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
         rounded, operand = fx.make_fragment_like(scores, element), sums_of.make_fragment_B((BM, BN))
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         memory, direct = fx.SharedAllocator(), config.matrix.turned
-        tiles = [StagedTile(memory, element, BN, columns, config.threads, True, across, direct)
+        tiles = [PassingTile(memory, element, BN, columns, config.threads, True, across, direct)
                  for columns, across in ((D, True), (DV, by_keys))]
         along, across = fx.make_copy_atom(fx.UniversalCopy128b(), element), config.read_across()
         along_copy = fx.make_tiled_copy_A(along, first).get_slice(tid)
@@ -127,12 +127,12 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
 
         def store(_, __):
             for tile in tiles:
-                tile.commit()
+                tile.commit(0)
 
         def multiply(result, tile, other, columns):
             """result = tile other^T"""
             part = scores_of.make_fragment_A((BN, columns))
-            fx.copy(along, along_copy.partition_S(tile.along), along_copy.retile(part))
+            fx.copy(along, along_copy.partition_S(tile.along(0)), along_copy.retile(part))
             result.fill(0.0)
             fx.gemm(first, result, part, other, result)
 
@@ -140,7 +140,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             """total += tile^T values"""
             rounded.store(values.to(element))
             part = sums_of.make_fragment_A((fx.size(total.shape).unpack() * config.threads // BM, BN))
-            fx.copy(across, across_copy.partition_S(tile.across), across_copy.retile(part))
+            fx.copy(across, across_copy.partition_S(tile.across(0)), across_copy.retile(part))
             fx.gemm(second, total, part, fx.convert_layout(rounded, operand, modes=(1, 0)), total)
 
         if begin < end:

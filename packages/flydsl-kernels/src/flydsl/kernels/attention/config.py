@@ -99,6 +99,17 @@ class AttentionConfig(KernelConfig):
     waves: int = 4
 
     @property
+    def direct(self) -> bool:
+        """Whether k and v are copied to LDS without registers."""
+        whole = all(self.keys * n % (8 * self.threads) == 0 for n in (self.d, self.dv))
+        return self.target.dma128 and whole and not self.page and self.stored != "fp8"
+
+    @property
+    def stages(self) -> int:
+        """Tiles that have a place in LDS at once."""
+        return 2 if self.direct else 1
+
+    @property
     def element(self) -> Any:
         return FLOATS[self.dtype]
 
@@ -131,7 +142,12 @@ class AttentionConfig(KernelConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return self.keys * (self.d + self.dv) * 2
+        return self.stages * self.keys * (self.d + self.dv) * 2
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler: two workgroups share a compute unit of gfx9, if their registers allow it."""
+        return {"rocdl.waves_per_eu": 2} if self.target.wave == 64 and max(self.d, self.dv) <= 128 else {}
 
     def tiled_mma(self, second: bool) -> Any:
         """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q."""
@@ -181,8 +197,5 @@ def choose_backward(target: Target, **options: Any) -> BackwardConfig:
 def choose(target: Target, **options: Any) -> AttentionConfig:
     """The configuration with the tile for an architecture."""
     d = max(options["d"], options["dv"])
-    if target.wave == 64:
-        tile = dict(keys=64 if d <= 128 else 32, waves=4)
-    else:
-        tile = dict(keys=64 if d <= 64 else 32, waves=8)
+    tile = dict(keys=64 if d <= 64 else 32, waves=4 if target.wave == 64 else 8)
     return AttentionConfig(**{**tile, **options}, target=target)

@@ -4,6 +4,9 @@
   O^T = V^T P^T, takes as its operand, in the lanes where it is.
 * K and V pass through LDS; V is turned on the way, or read across its rows. Q stays in registers.
 * The next tile is loaded while this one is multiplied.
+* A step multiplies the queries with its tile of keys while it makes probabilities of the scores of the tile before,
+  whose values it then adds: matrix instructions and exponentials have nothing to wait for from each other. So values
+  come one step later than keys, and there is one step more than tiles.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ from ..parts.mathx import LOG2E
 from ..parts.memory import Buffer
 from ..target import Target, builder
 from .config import choose
-from .operand import DenseRows, PagedRows, StagedTile, converted
+from .operand import DenseRows, PagedRows, PassingTile, converted
 from .scores import Softmax, place
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
 
-__all__ = ["Sizes", "build_attention_forward"]
+__all__ = ["build_attention_forward"]
 
 
 @flyc.kernel
@@ -61,9 +64,9 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
-        memory, direct = fx.SharedAllocator(), config.matrix.turned
-        k_tile = StagedTile(memory, element, BN, D, config.threads, True, False, direct)
-        v_tile = StagedTile(memory, element, BN, DV, config.threads, False, True, direct)
+        memory, turned = fx.SharedAllocator(), config.matrix.turned
+        k_tile = PassingTile(memory, element, BN, D, config.threads, True, False, turned, config.stages)
+        v_tile = PassingTile(memory, element, BN, DV, config.threads, False, True, turned, config.stages)
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()
         k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(tid)
@@ -74,7 +77,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             q_scale, k_scale, v_scale = [x[batch * sizes.descale_batch + kv_head * sizes.descale_head]
                                          for x in Descales]
             scale = scale * q_scale * k_scale
-        scores, sums = scores_of.make_fragment_C((BN, BM)), sums_of.make_fragment_C((DV, BM))
+        scores, products = scores_of.make_fragment_C((BN, BM)), scores_of.make_fragment_C((BN, BM))
+        sums = sums_of.make_fragment_C((DV, BM))
         p = fx.make_fragment_like(scores, element)
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         unit = scale if fx.const_expr(config.plain) else fx.Float32(1.0)  # of scores, in natural logarithms
@@ -84,26 +88,35 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         softmax = Softmax(scores, unit * LOG2E, start, place(places, 0)[0] == 0)
         logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
         begin, end = logits.band.tiles(BN)
+        logits = logits.starting(begin * BN)
         sums.fill(0.0)
+        scores.fill(-math.inf)
 
         def load(tile, _):
             k_tile.fetch(k_rows, (begin + tile) * BN)
-            v_tile.fetch(v_rows, (begin + tile) * BN)
+            v_tile.fetch(v_rows, (begin + tile - 1) * BN)
 
-        def store(_, __):
-            k_tile.commit()
-            v_tile.commit()
+        def store(_, stage):
+            k_tile.commit(stage)
+            v_tile.commit(stage)
 
+        def copy(tile, stage):
+            k_tile.copy(k_rows, (begin + tile) * BN, stage)
+            v_tile.copy(v_rows, (begin + tile - 1) * BN, stage)
+
+        producer = fx.Direct(copy) if fx.const_expr(config.direct) else fx.Staged(load, store)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline(end - begin, 1, fx.Staged(load, store))):
-                fx.copy(read_k, k_copy.partition_S(k_tile.along), k_copy.retile(k))
-                scores.fill(0.0)
-                fx.gemm(first, scores, k, q, scores)
-                logits.apply(scores, places, (begin + step.tile) * BN)
-                softmax.update(sums, config.plain)
+            for step in fx.pipeline_range(fx.Pipeline(end - begin + 1, config.stages, producer)):
+                fx.copy(read_k, k_copy.partition_S(k_tile.along(step.stage)), k_copy.retile(k))
+                logits.apply(scores, places, (begin + step.tile - 1) * BN)
+                softmax.rebase(sums)
+                products.fill(0.0)
+                fx.gemm(first, products, k, q, products)
+                softmax.weigh(config.plain)
                 p.store(scores.load().to(element))
-                fx.copy(read_v, v_copy.partition_S(v_tile.across), v_copy.retile(v))
+                fx.copy(read_v, v_copy.partition_S(v_tile.across(step.stage)), v_copy.retile(v))
                 fx.gemm(second, sums, v, fx.convert_layout(p, p_operand, modes=(1, 0)), sums)
+                scores.store(products.load())
 
         base, total = softmax.finish()
         inverse = (total > 0.0).select(v_scale / total, 0.0)
@@ -138,7 +151,8 @@ def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Tar
                   longest: fx.Int32, heads: fx.Int32, batch: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
         forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes,
-                       config.tiled_mma(False), config.tiled_mma(True), config).launch(
+                       config.tiled_mma(False), config.tiled_mma(True), config,
+                       value_attrs=config.hints).launch(
             grid=(heads, fx.ceildiv(longest, config.rows), batch), block=config.threads, stream=stream)
 
     attention.config = config
