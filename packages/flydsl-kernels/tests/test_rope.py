@@ -148,6 +148,21 @@ def test_fp8_caches_with_scales():
     assert torch.equal(plain.float().reshape(48, heads, dim)[kept], k_out[SLOTS >= 0].to(fp8).float())
 
 
+@pytest.mark.parametrize("kind", ["bf16", "fp8"])
+def test_the_cache_of_latent_attention(kind):
+    """One row of a cache holds a latent vector and the rotated key of all heads: two views of it."""
+    tokens, latent, rope = len(SLOTS), 512, 64
+    dtype = torch.bfloat16 if kind == "bf16" else fp8_dtype()
+    q, k = random(tokens, 4, rope, dtype="bf16"), random(tokens, rope, dtype="bf16", seed=1)
+    c, (cos, sin) = random(tokens, latent, dtype="bf16", seed=2), tables(9, rope // 2)
+    cache, positions = torch.zeros(48, 1, 1, latent + rope).to(dtype), torch.tensor([0, 3, 8, 8, 1, 2])
+    _, k_out = ops.rope_cache(q, k[:, None], c[:, None], cos, sin, positions, cache[..., latent:], cache[..., :latent],
+                              SLOTS, interleaved=True)
+    expected = torch.zeros(48, latent + rope).to(dtype)
+    expected[SLOTS[SLOTS >= 0]] = torch.cat((c, k_out[:, 0]), -1)[SLOTS >= 0].to(dtype)
+    assert torch.equal(cache.float().view(48, -1), expected.float())
+
+
 def test_what_caches_are_refused():
     q, k = random(3, 4, 16), random(3, 2, 16)
     cos, sin = tables(9, 8)

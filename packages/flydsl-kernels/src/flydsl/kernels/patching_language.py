@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -178,10 +179,22 @@ def refuse_language_call(module: nn.Module, *args: Any, **kwargs: Any) -> str:
     return ""
 
 
+def _names(module: nn.Module) -> dict[str, Any]:
+    """The names of the module's source file with some values replaced: those of a module of its own, by which
+    torch.compile finds them again."""
+    names, replaced = _own_forward(module).__globals__, _replacements(module)
+    name = f"{names['__name__']}.flydsl_{'_'.join(str(id(names[k])) for k in replaced)}"
+    if name not in sys.modules:
+        made = types.ModuleType(name, "Names of a patched attention's source file.")
+        made.__dict__.update({**names, **replaced, "__name__": name})
+        sys.modules[name] = made
+    return sys.modules[name].__dict__
+
+
 def language_forward(module: nn.Module) -> Callable[..., Any]:
     """The module's forward, with the kernels."""
     forward = _own_forward(module)
-    names = {**forward.__globals__, **_replacements(module)}
-    run = types.FunctionType(forward.__code__, names, forward.__name__, forward.__defaults__, forward.__closure__)
+    run = types.FunctionType(forward.__code__, _names(module), forward.__name__, forward.__defaults__,
+                             forward.__closure__)
     run.__kwdefaults__ = forward.__kwdefaults__
     return run

@@ -19,6 +19,7 @@ from .config import BLOCK_K, CHUNK, STAGES, ConvConfig
 
 __all__ = ["launch_conv"]
 
+AHEAD = 2  # tiles whose loads are under way
 OUTSIDE = -(1 << 30)  # a position that no tap brings back into the input
 
 
@@ -37,42 +38,51 @@ class Im2col:
         self.zeros = sizes["zeros"]
 
     def row(self, row: Any) -> tuple[Any, ...]:
-        """(image, position of the first tap) of an output position; one that does not exist looks outside."""
+        """(element of the first tap's chunk, position of the first tap) of an output position; one that does not exist
+        looks outside. With `upsample` the element is that of the image."""
         c = self.config
         rest, w = row // self.out[2], row % self.out[2]
         rest, h = rest // self.out[1], rest % self.out[1]
         image, d = rest // self.out[0], rest % self.out[0]
-        at = [x * stride - pad for x, stride, pad in zip((d, h, w), c.stride, c.padding, strict=True)]
-        return image, (row < self.rows).select(at[0], OUTSIDE), at[1], at[2]
+        z, y, x = (v * stride - pad for v, stride, pad in zip((d, h, w), c.stride, c.padding, strict=True))
+        start = fx.Int64(image) * self.size[0]
+        element = start * self.size[1] * self.size[2] * self.channels if self.sparse else self._element(start + z, y, x)
+        return element, (row < self.rows).select(z, OUTSIDE), y, x
+
+    @property
+    def sparse(self) -> bool:
+        """There are zeros between the elements, so places are not sums of a row's and a tap's."""
+        return max(self.config.upsample) > 1
+
+    def _element(self, plane: Any, y: Any, x: Any) -> Any:
+        return ((plane * self.size[1] + y) * self.size[2] + x) * self.channels
 
     def tap(self, k: Any) -> tuple[Any, ...]:
-        """(channel, offsets of the tap along d, h and w) of an element of k, the first of a chunk."""
-        chunks = div(self.channels, CHUNK)
+        """(element, offsets along d, h and w) of an element of k, the first of a chunk, from a row's first tap. With
+        `upsample` the element is the channel."""
         chunk = div(k, CHUNK)
-        tap, channel = _divided(chunk, chunks)
+        tap, channel = _divided(chunk, div(self.channels, CHUNK))
         rest, x = _divided(tap, self.taps[2])
         z, y = _divided(rest, self.taps[1])
         z, y, x = (t * step for t, step in zip((z, y, x), self.config.dilation, strict=True))
         beyond = z >= self.taps[0] * self.config.dilation[0]  # k is filled up to whole tiles
-        return channel * CHUNK, beyond.select(OUTSIDE, z), y, x
+        element = fx.Int64(channel * CHUNK)
+        return element if self.sparse else element + self._element(fx.Int64(z), y, x), beyond.select(OUTSIDE, z), y, x
 
     def place(self, row: tuple[Any, ...], tap: tuple[Any, ...]) -> Any:
         """Element of the chunk of a row and a tap, Int64."""
-        image, *first = row
-        channel, *offsets = tap
         at, inside = [], None
-        for start, offset, size, up in zip(first, offsets, self.size, self.config.upsample, strict=True):
+        for start, offset, size, up in zip(row[1:], tap[1:], self.size, self.config.upsample, strict=True):
             x = start + offset
-            ok = x >= 0
+            ok = None
             if up > 1:
-                ok, x = ok & (mod(x, up) == 0), div(x, up)
-            ok = ok & (x < size)
+                ok, x = (x >= 0) & (mod(x, up) == 0), div(x, up)
+            within = x.to(fx.Uint32) < size.to(fx.Uint32)  # a negative one is large
+            ok = within if ok is None else ok & within
             at.append(x)
             inside = ok if inside is None else inside & ok
-        z, y, x = at
-        line = (fx.Int64(image) * self.size[0] + z) * self.size[1] + y
-        place = (line * self.size[2] + x) * self.channels + channel
-        return inside.select(place, self.zeros)
+        element = row[0] + tap[0]
+        return inside.select(element + self._element(fx.Int64(at[0]), *at[1:]) if self.sparse else element, self.zeros)
 
 
 def _divided(x: Any, n: Any) -> tuple[Any, Any]:
@@ -105,7 +115,7 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
                     for array, rows in ((shared.a, bm), (shared.b, bn)))
     bring = copy.get_slice(thread)
     a_write, b_write = bring.partition_D(a_lds), bring.partition_D(b_lds)
-    a_staged, b_staged = (fx.make_fragment_like(w[None, None, None, 0]) for w in (a_write, b_write))
+    staged = [[fx.make_fragment_like(w[None, None, None, 0]) for w in (a_write, b_write)] for _ in range(AHEAD)]
     a_at, b_at = (_chunks(bring, rows) for rows in (bm, bn))
     a_from, b_from = (fx.make_rmem_tensor(at.shape, fx.Int64) for at in (a_at, b_at))
     rows = [im2col.row(tile_m * bm + at[0]) for at in _coordinates(a_at)]
@@ -126,12 +136,12 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
             a_from[i] = im2col.place(rows[i], tap)
         for i in fx.range_constexpr(len(starts)):
             b_from[i] = starts[i] + fx.Int64(tile * BLOCK_K)
-        fx.gather(wide, x, a_from, a_staged)
-        fx.gather(wide, w, b_from, b_staged)
+        fx.gather(wide, x, a_from, staged[slot][0])
+        fx.gather(wide, w, b_from, staged[slot][1])
 
     def store(slot, stage):
-        fx.copy(wide, a_staged, a_write[None, None, None, stage])
-        fx.copy(wide, b_staged, b_write[None, None, None, stage])
+        fx.copy(wide, staged[slot][0], a_write[None, None, None, stage])
+        fx.copy(wide, staged[slot][1], b_write[None, None, None, stage])
 
     part = mma.get_slice(thread)
     a, b = part.make_fragment_A(a_lds[None, None, 0]), part.make_fragment_B(b_lds[None, None, 0])
@@ -139,7 +149,7 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
     read_a, read_b = (make(wide, mma).get_slice(thread) for make in (fx.make_tiled_copy_A, fx.make_tiled_copy_B))
     a_read, b_read = read_a.partition_S(a_lds), read_b.partition_S(b_lds)
     total.fill(0.0)
-    for step in fx.pipeline_range(fx.Pipeline(tiles, STAGES, fx.Staged(load, store))):
+    for step in fx.pipeline_range(fx.Pipeline(tiles, STAGES, fx.Staged(load, store, AHEAD))):
         fx.copy(wide, a_read[None, None, None, step.stage], read_a.retile(a))
         fx.copy(wide, b_read[None, None, None, step.stage], read_b.retile(b))
         fx.gemm(mma, total, a, b, total)
