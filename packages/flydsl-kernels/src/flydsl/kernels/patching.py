@@ -23,6 +23,7 @@ from torch import nn
 from . import ops as _ops
 from .host.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
+from .patching_moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
 from .target import target
 
 __all__ = ["CallSite", "PatchReport", "patch"]
@@ -234,6 +235,8 @@ _RULES = (
           lambda m, x: ops.linear(x, m.weight, m.bias)),
     _Rule("flydsl::linear, flydsl::softmax", lambda m: type(m) is nn.MultiheadAttention,
           lambda m: refuse_attention(m) or _no_products(), refuse_attention_call, attention, several=True),
+    _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _no_products() or refuse_mixture(m), refuse_mixture_call,
+          mixture),
 )
 
 
@@ -322,7 +325,7 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
 
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
     """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
-    and the projections and softmax of MultiheadAttention.
+    the projections and softmax of MultiheadAttention, and mixtures of experts of language models with their routers.
 
     Args:
         model: changed in place; parameters and state stay.
@@ -334,8 +337,11 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
     """
     report = PatchReport()
     parts = {id(m.out_proj): m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
+    experts: set[int] = set()  # parts of the mixtures that are patched
     for name, module in model.named_modules():
         kind, known = type(module).__name__, False
+        if id(module) in experts:
+            continue  # computed by its mixture
         rule = next((r for r in _RULES if r.matches(module)), None)
         why = _unknown_kind(module) if rule is None else ""
         if id(module) in parts:
@@ -355,6 +361,8 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
             shared = _Shared(site, rule, strict, device_type())
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
+            if rule.run is mixture:
+                experts.update(map(id, module.experts.modules()))
     _open_encoder_layers(model, report)
     return report
 
