@@ -25,6 +25,7 @@ from . import patching_language as language
 from . import patching_parts as parts
 from .host.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
+from .patching_moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
 from .target import target
 
 __all__ = ["CallSite", "PatchReport", "patch"]
@@ -243,6 +244,8 @@ _RULES = (
           parts.refuse_conv_call, parts.convolve),
     _Rule("flydsl::rope, flydsl::attention_fwd", language.is_language_attention, language.refuse_language_attention,
           language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
+    _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _no_products() or refuse_mixture(m), refuse_mixture_call,
+          mixture),
 )
 
 
@@ -334,8 +337,8 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
 
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
     """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
-    the projections and softmax of MultiheadAttention, SiLU and GELU, Embedding, convolutions, and rotary embedding and
-    attention of Hugging Face language models.
+    the projections and softmax of MultiheadAttention, SiLU and GELU, Embedding, convolutions, rotary embedding and
+    attention of Hugging Face language models, and their mixtures of experts with routers.
 
     Args:
         model: changed in place; parameters and state stay.
@@ -347,8 +350,11 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
     """
     report = PatchReport()
     parts = {id(m.out_proj): m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
+    experts: set[int] = set()  # parts of the mixtures that are patched
     for name, module in model.named_modules():
         kind, known = type(module).__name__, False
+        if id(module) in experts:
+            continue  # computed by its mixture
         rule = next((r for r in _RULES if r.matches(module)), None)
         why = _unknown_kind(module) if rule is None else ""
         if id(module) in parts:
@@ -368,6 +374,8 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
             shared = _Shared(site, rule, strict, device_type())
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
+            if rule.run is mixture:
+                experts.update(map(id, module.experts.modules()))
     _open_encoder_layers(model, report)
     return report
 

@@ -55,6 +55,7 @@ FORMATS = {
     "mxfp4": Format("fp4", 4, 4, "fp4", "fp4", "micro"),
     "a8w4": Format("fp8", 8, 4, "fp8", "fp4", "micro"),
 }
+INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
 
 
@@ -70,14 +71,15 @@ class GroupedConfig(KernelConfig):
         row_bytes: bytes of a row of x in a tile of k.
         gated: w has 2 n rows, and the result is ``activation(gate) * up``.
         limit: of the activation, see `activation`.
-        source: which row of x a sorted row is: its ``"token"``, its ``"slot"`` (of (token, slot)), or the ``"row"``
-            itself, where there is one expert and nothing is sorted.
+        source: which row of x a sorted row is: its ``"token"``, its ``"slot"`` (of (token, slot), or ``"slots"`` of
+            (slot, token)), or the ``"row"`` itself, where there is one expert and nothing is sorted.
         into: which row of the result: ``"token"`` (added to it), ``"slot"`` or ``"row"``.
         topk: slots of a token.
         weighted: multiply by the routing weight.
         bias: add bias[expert], f32.
         wide: x has 4 GiB or more.
         scale: element type of the scales of groups.
+        turned_scales: scales of blocks of x are (blocks, rows).
     """
 
     n: int
@@ -98,6 +100,7 @@ class GroupedConfig(KernelConfig):
     bias: bool = False
     wide: bool = False
     scale: str = "f32"
+    turned_scales: bool = False
 
     @property
     def format(self) -> Format:

@@ -23,7 +23,7 @@ from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
 from ..parts.schedule import Tally, hot_loop_schedule
-from .config import OUT, SWIGLU_LIMIT, WAVES, GroupedConfig
+from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, WAVES, GroupedConfig
 from .sources import BlockScales, ScaledProducts, Weights, WideRows, microscales, spread_fragments
 
 __all__ = ["activate", "grouped_kernel", "launch_grouped"]
@@ -78,7 +78,7 @@ def _finish(tensors, acc, config, expert, tokens, row, names, column, lane):
     count = op.acc_len
     columns = [column + (ni * WAVES + lane.wave) * 16 + lane.group * count for ni in range(config.n_repeat)]
     biases = _of_columns(tensors["bias"], expert, columns, config) if config.bias else None
-    by_rows = config.format.scales == "rows"
+    by_rows, divisor = config.format.scales == "rows", INT4_FACTOR if config.format.b == "i4" else 1
     factors = _of_columns(tensors["w_scale"], expert, columns, config) if by_rows else None
     for mi in fx.range_constexpr(config.m_repeat):
         place = row + mi * 16 + lane.row
@@ -93,12 +93,12 @@ def _finish(tensors, acc, config, expert, tokens, row, names, column, lane):
             if fx.const_expr(config.weighted):
                 weight = (pointer(tensors["weights"], fx.Float32) + place).load()
             if fx.const_expr(by_rows):
-                source = {"row": place, "token": token, "slot": token * config.topk + slot}[config.source]
+                source = source_of(token, slot, tokens, config) if config.routed else place
                 of_row = (pointer(tensors["x_scale"], fx.Float32) + source).load()
             for ni in fx.range_constexpr(config.n_repeat):
                 values = [acc[mi * across + ni * streams + s].to(fx.Float32) for s in range(streams)]
                 if fx.const_expr(by_rows):
-                    values = [v * (f * of_row) for v, f in zip(values, factors[ni], strict=True)]
+                    values = [v * (f * (of_row / divisor)) for v, f in zip(values, factors[ni], strict=True)]
                 if fx.const_expr(config.bias):
                     values = [v + b for v, b in zip(values, biases[ni], strict=True)]
                 value = activate(*values, config) if config.gated else values[0]
@@ -154,19 +154,25 @@ def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, expert: Any, co
     return MainLoop(config.k_tiles, STAGES, sources, products, tally, STAGES, orders)
 
 
+def source_of(token: Any, slot: Any, tokens: Any, config: GroupedConfig) -> Any:
+    """The row of x of a token and slot; past the end for padding, which is of the token past the end."""
+    if config.source == "slots":  # slot by slot
+        return (token < tokens).select(slot * tokens + token, tokens * config.topk)
+    return token if config.source == "token" else token * config.topk + slot
+
+
 @flyc.jit
 def _tile(tensors, tokens, row, expert, names, column, config):
     """The tile of an expert's product from row `row` and column `column`."""
     lane = lane_of(config.wave, scalar=True)
-    rows = tokens * config.topk if config.source == "slot" else tokens
+    rows = tokens * config.topk if config.source in ("slot", "slots") else tokens
 
     def row_of(inside):
         if fx.const_expr(not config.routed):
             return row + inside
         name = names.load(row + inside, 1)[0]
         token = name & TOKEN
-        # Padding is of the token past the end.
-        return token if config.source == "token" else token * config.topk + ((name >> 24) & 0xFF)
+        return source_of(token, (name >> 24) & 0xFF, tokens, config)
 
     loop = products_of(tensors, row_of, rows, expert, column, lane, config)
     with fx.fastmath("contract"):

@@ -131,14 +131,15 @@ class BlockScales:
         per_expert = cdiv(config.n * config.streams, 128) * count
         x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows) * count)
         w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
-        self._x = [(x, (row < rows).select(row * count, FAR // 4)) for row in sources]
-        self._w = [(w, div(column + (ni * WAVES + lane.wave) * 16 + s * config.n, 128) * count)
+        along, further = (1, rows) if config.turned_scales else (count, 1)  # from a row, and from a block to the next
+        self._x = [(x, (row < rows).select(row * along, FAR // 4), further) for row in sources]
+        self._w = [(w, div(column + (ni * WAVES + lane.wave) * 16 + s * config.n, 128) * count, 1)
                    for ni in range(config.n_repeat) for s in range(config.streams)]
         self.source = Held(lambda t, _: self._fetch(t), (len(self._x) + len(self._w)) * self._tile)
 
     def _fetch(self, t: KTile) -> list[Any]:
-        return [[[source.load(place + i, 1, t.index * self._tile)[0] for i in range(self._tile)]
-                 for source, place in part] for part in (self._x, self._w)]
+        return [[[source.load(place + i * step, 1, t.index * (self._tile * step))[0] for i in range(self._tile)]
+                 for source, place, step in part] for part in (self._x, self._w)]
 
     @staticmethod
     def factor(held: list[Any], row: int, strip: int, block: int) -> Any:

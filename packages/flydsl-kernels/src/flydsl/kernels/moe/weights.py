@@ -14,9 +14,8 @@ from ..host.dtypes import dtype_name
 from ..parts.index import align_up, cdiv
 from .config import GroupedConfig
 
-__all__ = ["INT4_FACTOR", "of_rows", "ordered", "scales_of", "weight_dtype"]
+__all__ = ["of_rows", "ordered", "scales_of", "weight_dtype"]
 
-INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 PACKED = ("u8", "i8", "float4_e2m1fn_x2")
 GROUP_SCALES = {"i4": ("bf16", "f16", "f32"), "fp4": ("u8", "float8_e8m0fnu")}
 
@@ -55,15 +54,15 @@ def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> An
     return in_order(weight, f"moe {config.quant} {config.n} {config.streams} {interleaved} {config.strip_words}", make)
 
 
-def of_rows(values: Any, config: GroupedConfig, interleaved: bool, factor: float = 1.0) -> Any:
-    """Biases or scales (E, rows) as f32, gate before up, times a factor; None stays."""
+def of_rows(values: Any, config: GroupedConfig, interleaved: bool) -> Any:
+    """Biases or scales (E, rows) as f32, gate before up; None stays."""
 
     def make(v: Any) -> Any:
         import torch
 
-        return contiguous(torch.cat(_halves(v.float(), config, interleaved), 1) * factor)
+        return torch.cat(_halves(v.float(), config, interleaved), 1)
 
-    return None if values is None else in_order(values, f"moe rows {config.streams} {interleaved} {factor}", make)
+    return None if values is None else in_order(values, f"moe rows {config.streams} {interleaved}", make)
 
 
 def _grouped(scale: Any, config: GroupedConfig, interleaved: bool) -> Any:
@@ -102,4 +101,4 @@ def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool
     if kind == "blocks":
         require(where, not interleaved, "blocks of 128 rows have one scale: gate and up rows cannot alternate")
         return contiguous(scale)
-    return of_rows(scale.view(found), config, interleaved, 1 / INT4_FACTOR if config.format.b else 1.0)
+    return of_rows(scale.view(found), config, interleaved)
