@@ -283,11 +283,11 @@ def _weight_results(a: Any, b: Any, out_dtype: Any) -> tuple[Result]:
     return (Result((*a.shape[:-1], b.shape[0]), out_dtype),)
 
 
-def _sample_preshuffle(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+def _sample_preshuffle(draw: Any, m: int, n: int, columns: int = 64) -> tuple[Any, ...]:
     from .layouts import shuffle_weight
 
-    a, weight = draw.normal(m, n, dtype="i8"), shuffle_weight(draw.normal(64, n, dtype="i8"))
-    return a, weight, draw.positive(m), draw.positive(64), None, "none", _dtype("bf16"), LAYOUT
+    a, weight = draw.normal(m, n, dtype="i8"), shuffle_weight(draw.normal(columns, n, dtype="i8"))
+    return a, weight, draw.positive(m), draw.positive(columns), None, "none", _dtype("bf16"), LAYOUT
 
 
 def _plain(shuffled: Any) -> Any:
@@ -297,12 +297,12 @@ def _plain(shuffled: Any) -> Any:
     return bytes_.reshape(n, k).view(shuffled.dtype)
 
 
-def _sample_blockscale(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[Any, ...]:
     from .layouts import shuffle_weight
 
-    a, b = draw.normal(m, n, dtype="fp8"), draw.normal(64, n, dtype="fp8")
+    a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
     b = shuffle_weight(b.view(dtype=_dtype("int8"))).view(b.dtype)
-    return a, b, draw.positive(n // 128, m), draw.positive(1, n // 128), _dtype("bf16"), LAYOUT
+    return a, b, draw.positive(n // 128, m), draw.positive(-(-columns // 128), n // 128), _dtype("bf16"), LAYOUT
 
 
 def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
@@ -311,9 +311,9 @@ def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -
     return (left @ (_plain(b).double() * columns).T,)
 
 
-def _sample_mx(draw: Any, m: int, n: int) -> tuple[Any, ...]:
-    data = [draw.integers(0, 256, rows, n // 2) for rows in (m, 128)]
-    scales = [draw.integers(124, 130, rows, n // 32) for rows in (m, 128)]
+def _sample_mx(draw: Any, m: int, n: int, columns: int = 128) -> tuple[Any, ...]:
+    data = [draw.integers(0, 256, rows, n // 2) for rows in (m, columns)]
+    scales = [draw.integers(124, 130, rows, n // 32) for rows in (m, columns)]
     return (*data, *scales, "fp4", "fp4", _dtype("bf16"))
 
 
