@@ -1,4 +1,8 @@
-"""``torch.nn.functional.scaled_dot_product_attention`` by the attention kernel, for whatever a model calls it from."""
+"""``torch.nn.functional.scaled_dot_product_attention`` by the attention kernel, for whatever a model calls it from.
+
+Calls are seen by a torch function mode. ``torch.compile`` cannot trace all of torch below one, so compiled models keep
+torch's function (those of ``MultiheadAttention`` run the kernel there too).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,7 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from torch.overrides import TorchFunctionMode
 
 from . import ops as _ops
-from .attention.config import ARCHS, LARGEST
-from .host.arrays import device_type
-from .target import target
+from .attention.config import LARGEST
 
 __all__ = ["Redirected", "refuse_sdpa", "sdpa"]
 
@@ -25,14 +27,12 @@ def refuse_sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, att
                 enable_gqa: bool = False) -> str:
     """Why a call cannot use the kernel, or ""."""
     tensors = (query, key, value)
-    if not target().name.startswith(ARCHS):
-        return f"{target().name} has no attention kernel"
     if any(t.dim() != 4 or t.is_nested for t in tensors):
         return f"shapes {', '.join(str(tuple(t.shape)) for t in tensors)}: [B, H, S, D] is needed"
     if query.dtype not in (torch.float16, torch.bfloat16) or any(t.dtype != query.dtype for t in tensors):
         return f"dtypes {', '.join(str(t.dtype) for t in tensors)}: all must be float16 or all bfloat16"
-    if any(t.device.type != device_type() for t in tensors):
-        return f"operands on {query.device}, kernels run on {device_type()!r}"
+    if any(t.device != query.device for t in tensors):
+        return "operands on several devices"
     if dropout_p:
         return f"dropout of {dropout_p}"
     if max(query.shape[-1], value.shape[-1]) > LARGEST:
