@@ -16,7 +16,7 @@ __all__ = ["HALVES", "KEY_PASS", "RANK", "ROPE", "SHARING", "VALUE_PASS", "MlaCo
 RANK, ROPE = 512, 64  # columns of the latent vector, of which values are made, and of the rotated part of keys
 SHARING = 4  # waves that share rows: each multiplies half of the columns of half of the keys, and makes a quarter of
 HALVES = 2   # the columns of the result
-MOST_GROUPS = 2  # of such waves in a workgroup
+MOST_ROWS = 64  # of a workgroup
 KEY_PASS, VALUE_PASS = 96, 64  # columns that are in registers at a time
 PADDING = 8  # elements behind a token's row in LDS: neighbouring rows begin in other banks
 
@@ -34,7 +34,7 @@ class MlaConfig(AttentionConfig):
     query: str = "bf16"
     q_scaled: bool = False
     kv_scaled: bool = False
-    groups: int = MOST_GROUPS
+    groups: int = 1
 
     @property
     def dim(self) -> int:
@@ -97,6 +97,8 @@ def mla_config(where: str, target: Target, heads: int, queries: int, query: str,
         target.require_fp8(where)
     dtype = wide.pop() if wide else "f16" if out == "f16" else "bf16"
     tiles = 2 if target.wave == 64 and heads * queries > BLOCK else 1
-    groups = min(MOST_GROUPS, cdiv(heads * queries, tiles * BLOCK))
+    groups = MOST_ROWS // (tiles * BLOCK)
+    while groups > cdiv(heads * queries, tiles * BLOCK):
+        groups //= 2  # threads stay a power of two
     return MlaConfig(heads, queries, dtype, cache, out, page, tiles=tiles, query=query, groups=groups, target=target,
                      **options).fitting(where)
