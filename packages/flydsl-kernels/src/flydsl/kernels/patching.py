@@ -296,6 +296,7 @@ class _Forward:
             why = rule.refuse_call(module, *args, **kwargs) if rule.several else rule.refuse_call(module, x)
         if not why:
             site.calls += 1
+            assert self.run is not None  # a rule has it, or makes it for the module
             return self.run(module, *args, **kwargs) if rule.several else self.run(module, x)
         if shared.strict:
             raise RuntimeError(f"{site.name} ({site.kind}) cannot use {rule.kernel}: {why}")

@@ -150,7 +150,7 @@ def _replacements(module: nn.Module) -> dict[str, Any]:
         if takes:
             found[ROTARY] = _rotary(takes, original)
     if ATTENTION in names and target().name.startswith(_ATTENTION_ARCHS):
-        found[ATTENTION] = _Interfaces()
+        found[ATTENTION] = _Interfaces()  # type: ignore[assignment]
     return found
 
 
@@ -172,7 +172,7 @@ def refuse_language_call(module: nn.Module, *args: Any, **kwargs: Any) -> str:
     x = args[0] if args else kwargs.get("hidden_states")
     if not isinstance(x, torch.Tensor) or x.dtype not in (torch.float16, torch.bfloat16):
         return f"input dtype {getattr(x, 'dtype', None)}: it must be float16 or bfloat16"
-    if module.training and getattr(module, "attention_dropout", 0.0):
+    if module.training and getattr(module, "attention_dropout", None):
         return f"dropout of {module.attention_dropout} in training"
     if kwargs.get("output_attentions"):
         return "attention weights are asked for"

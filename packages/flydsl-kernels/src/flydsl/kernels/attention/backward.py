@@ -70,8 +70,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
 
         keys = [(K, here.start(here.key, kv_head, sizes.k_batch, sizes.k_row, sizes.k_head), sizes.k_row, D),
                 (V, here.start(here.key, kv_head, sizes.v_batch, sizes.v_row, sizes.v_head), sizes.v_row, DV)]
-        mine = [_held(*operand, held, element, block, first, BM)
-                for operand in (keys if by_keys else queries(own_head))]
+        mine = [_held(data, start, stride, columns, held, element, block, first, BM)
+                for data, start, stride, columns in (keys if by_keys else queries(own_head))]
 
         scores_of, sums_of = first.get_slice(tid), second.get_slice(tid)
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
@@ -194,5 +194,5 @@ def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Ta
                             config.tiled_mma(False), config.tiled_mma(True), config).launch(
                 grid=(many, fx.ceildiv(count, config.rows), batch), block=config.threads, stream=stream)
 
-    attention_backward.configs = (queries, keys)
+    attention_backward.configs = (queries, keys)  # type: ignore[attr-defined]
     return attention_backward

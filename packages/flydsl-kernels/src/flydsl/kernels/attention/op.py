@@ -48,7 +48,7 @@ def _bias_strides(shape: tuple[int, ...], strides: tuple[int, ...], heads: int, 
         form = "[total_q, most keys]" if len(rows) == 1 else "[Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv]"
         raise ValueError(f"attention: bias must be {form} (1 for any B or H), got shape {shape}")
     by = dict(zip(range(-len(shape), 0), strides, strict=True))
-    return tuple(by.get(i, 0) for i in (-4, -2, -3))
+    return by.get(-4, 0), by.get(-2, 0), by.get(-3, 0)
 
 
 def _float32(array: Any, name: str, shapes: tuple[tuple[int, ...], ...]) -> Any:

@@ -71,10 +71,11 @@ class Im2col:
 
     def place(self, row: tuple[Any, ...], tap: tuple[Any, ...]) -> Any:
         """Element of the chunk of a row and a tap, Int64."""
-        at, inside = [], None
+        at: list[Any] = []
+        inside: Any = None
         for start, offset, size, up in zip(row[1:], tap[1:], self.size, self.config.upsample, strict=True):
             x = start + offset
-            ok = None
+            ok: Any = None
             if up > 1:
                 ok, x = (x >= 0) & (mod(x, up) == 0), div(x, up)
             within = x.to(fx.Uint32) < size.to(fx.Uint32)  # a negative one is large
@@ -105,8 +106,8 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
 
     @fx.struct
     class Shared:
-        a: fx.Array[element, STAGES * bm * BLOCK_K, 16]
-        b: fx.Array[element, STAGES * bn * BLOCK_K, 16]
+        a: fx.Array[element, STAGES * bm * BLOCK_K, 16]  # type: ignore
+        b: fx.Array[element, STAGES * bn * BLOCK_K, 16]  # type: ignore
 
     shared = fx.SharedAllocator().allocate(Shared).peek()
     swizzle = fx.static(fx.SwizzleType.get(3, 3, 3))  # chunk of 8 values ^= row % 8

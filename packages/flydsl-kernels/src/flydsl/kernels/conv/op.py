@@ -176,7 +176,7 @@ def _reference_gradient(dy: Any, x: Any, weight: Any, which: int, *options: Any)
 
     with torch.enable_grad():
         given = [t.detach().double().requires_grad_() for t in (x, weight)]
-        return torch.autograd.grad(_reference(*given, None, *options)[0], given[which], dy.double())
+        return torch.autograd.grad(_reference(given[0], given[1], None, *options)[0], given[which], dy.double())
 
 
 # ------------------------------------------------------------------------------------------- forms, gradients

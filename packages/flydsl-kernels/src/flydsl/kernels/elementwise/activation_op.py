@@ -62,9 +62,10 @@ def _act(x: Any, kind: str, parameter: float = 0.0) -> Any:
     from torch.nn import functional
 
     x = x.double()
-    return {"silu": functional.silu, "gelu": functional.gelu,
-            "gelu_tanh": lambda v: functional.gelu(v, approximate="tanh"),
-            "soft_cap": lambda v: parameter * torch.tanh(v / parameter)}[kind](x)
+    functions: dict[str, Any] = {
+        "silu": functional.silu, "gelu": functional.gelu, "gelu_tanh": lambda v: functional.gelu(v, approximate="tanh"),
+        "soft_cap": lambda v: parameter * torch.tanh(v / parameter)}
+    return functions[kind](x)
 
 
 def _gate(x: Any, kind: str) -> Any:

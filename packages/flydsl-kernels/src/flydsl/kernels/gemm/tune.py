@@ -66,7 +66,7 @@ TUNABLE: dict[str, tuple[tuple[str, ...], Callable[[Target, Problem], Iterable[d
     "gemm": (tuple(f"bf16 {layout}" for layout in ("nt", "nn", "tn", "tt")), _dense),
     "preshuffle_gemm": (("i8",), partial(_tiles, lambda found, _: tuned.PRESHUFFLE[found.arch][1])),
     "blockscale_gemm": (("fp8",), partial(_tiles, lambda found, _: tuned.BLOCK_SCALE[found.arch])),
-    "mx_gemm": (("fp4 fp4",), partial(_tiles, lambda _, kind: tuned.MX[tuple(kind.split())])),
+    "mx_gemm": (("fp4 fp4",), partial(_tiles, lambda _, kind: tuned.MX[(kind.split()[0], kind.split()[1])])),
 }
 
 
@@ -116,9 +116,9 @@ def try_choice(arch: str, problem: Problem, choice: dict[str, Any] | None) -> Tr
     except (ValueError, RuntimeError) as error:
         return Trial(choice, None, f"{type(error).__name__}: {error}".splitlines()[0])
     (exact,) = op.reference(*arguments)
-    error = (out.double() - exact).abs().max() / exact.abs().max()
-    wrong = not error <= op.tolerance
-    return Trial(choice, None if wrong else ms, f"wrong by {error:.2g} of the largest" if wrong else "")
+    off = (out.double() - exact).abs().max() / exact.abs().max()
+    wrong = not off <= op.tolerance
+    return Trial(choice, None if wrong else ms, f"wrong by {off:.2g} of the largest" if wrong else "")
 
 
 def _provenance(arch: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import flydsl.compiler as flyc
@@ -65,9 +66,17 @@ class Held:
 class LdsOperand(Protocol):
     """What goes to LDS through registers (see :mod:`.operand`)."""
 
-    loads: int
-    writes: int
-    turns: int
+    @property
+    def loads(self) -> int:
+        """Of a tile, into registers."""
+
+    @property
+    def writes(self) -> int:
+        """Of a tile, to LDS."""
+
+    @property
+    def turns(self) -> int:
+        """Vector instructions that turn a tile around."""
 
     def fetch(self, t: KTile) -> list[Any]:
         """Start loading a tile, a list of vectors."""
@@ -173,8 +182,9 @@ class MainLoop:
     _rings: list[Ring] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._held, self._staged, self._rings = (
-            [s for s in self.sources if isinstance(s, kind)] for kind in (Held, Staged, Ring))
+        self._held = [s for s in self.sources if isinstance(s, Held)]
+        self._staged = [s for s in self.sources if isinstance(s, Staged)]
+        self._rings = [s for s in self.sources if isinstance(s, Ring)]
 
     @property
     def ahead(self) -> int:
@@ -211,6 +221,10 @@ class MainLoop:
             if source.when == when and exists(source.reach):
                 self.tally.add("vmem", source.operand.loads)
                 queue.append(source.operand.fetch(t.after(source.reach)))
+
+    def _exists(self, t: int, reach: int) -> bool:
+        """Whether there is a tile `reach` after t."""
+        return 0 <= t + reach < self.tiles
 
     def _commit(self, source: Staged, queue: list[Any], stage: Any) -> None:
         """Write the oldest tile in registers to its stage."""
@@ -259,7 +273,7 @@ class MainLoop:
                 loads = self.tally.take().vmem
                 fx.rocdl.sched_barrier(0)
             for when in PHASES:
-                self._start(KTile(begin, t), when, queues, lambda reach, t=t: 0 <= t + reach < self.tiles)
+                self._start(KTile(begin, t), when, queues, partial(self._exists, t))
             fx.rocdl.sched_barrier(0)
         for source, queue in zip(self._staged, queues, strict=True):
             for n in range(min(source.lead, self.tiles)):
