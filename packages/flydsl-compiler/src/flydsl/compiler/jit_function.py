@@ -30,6 +30,7 @@ from .specialization.environment import key_environment, recorded_reads
 from .specialization.jit_argument import resolve_argument
 from .specialization.key import FunctionSnapshot, Identity, digest_of
 from .specialization.signature import Parameters
+from .store import prebuilt
 from .store.artifact import CompiledArtifact
 from .store.cache import CacheInfo, FileLock, JitCacheManager
 from .store.root import cache_root
@@ -232,6 +233,20 @@ class JitFunction:
         """What a call with these arguments depends on; compiles nothing. TypeError for arguments that do not fit."""
         return self._resolve(*self._bind(args, kwargs))
 
+    def specialise(self, *args: Any, **kwargs: Any) -> CompiledFunction:
+        """The specialisation for these arguments, compiled if need be; launches nothing."""
+        return self._specialise(args, kwargs)[0]
+
+    @staticmethod
+    def prebuilt(call: Call) -> CompiledArtifact | None:
+        """The artifact of a call that a package ships, None without one."""
+        return prebuilt.find(call)
+
+    @property
+    def environment_reads(self) -> frozenset[str]:
+        """Environment variables that the code was seen to read while it was traced."""
+        return frozenset(self._environment_reads)
+
     def manager_of(self, call: Call) -> JitCacheManager | None:
         """The disk cache of a call's artifact, None when it is off. Adds what other processes know of the key."""
         manager = self._manager(call.backend, call.identity)
@@ -345,10 +360,10 @@ class JitFunction:
         manager = self.manager_of(call)
         artifact = None
         if manager is None:
-            artifact = self._compile(call)
+            artifact = prebuilt.find(call) or self._compile(call)
         else:
             digest = call.digest(toolchain_fingerprint(call.backend))
-            artifact = manager.load(digest) or self._load_without_lines(call)
+            artifact = manager.load(digest) or prebuilt.find(call) or self._load_without_lines(call)
             if artifact is None and env.runtime.run_only:
                 raise RuntimeError(
                     f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.func.__name__} (manager key {self.manager_key}, key "
@@ -378,7 +393,7 @@ class JitFunction:
         with env.override(enable_debug_info=False):
             plain = replace(
                 call,
-                identity=call.reached.copy().digest(),
+                identity=call.reached.digest(),
                 environment=key_environment(call.backend.target.arch, self._environment_reads),
             )
             manager = self._manager(plain.backend, plain.identity)

@@ -22,7 +22,7 @@ __all__ = [
     "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
     "s_wait_expcnt", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_tensorcnt", "sched_barrier", "sched_dsrd",
     "cluster_load_async_to_lds", "global_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch",
-    "lds_transpose_load", "rsq", "s_buffer_load",
+    "lds_transpose_load", "rsq", "s_buffer_load", "steady_clock",
     "sched_dswr", "sched_group_barrier", "sched_mfma", "sched_vmem", "wave_barrier", "wave_id",
 ]
 
@@ -120,6 +120,14 @@ def s_nop(count: int) -> None:
 def s_sleep(count: int) -> None:
     """Sleep for about ``64 * count`` clocks (0 to 127); every architecture."""
     emit("s.sleep", attributes={"count": _i32(count, "count")})
+
+
+@dsl_loc_tracing
+def steady_clock() -> Any:
+    """Ticks of the clock that all compute units share, 100 MHz, as Int64; for time limits and rough measures."""
+    from ..numeric import Int64
+
+    return Int64(call_intrinsic("llvm.readsteadycounter", [], ir.IntegerType.get_signless(64)))
 
 
 @dsl_loc_tracing
