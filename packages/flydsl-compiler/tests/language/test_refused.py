@@ -67,6 +67,22 @@ BODIES = {
         "for i in range(n):\n    f = g\nY[t] = f[0].to(fx.Float32)",
         "variable f .* expected elements of Uint8, produced elements of Int8",
     ),
+    "a layout that leaves its tile": (
+        "fx.make_tiled_copy(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), fx.make_layout((64, 4), (1, 64)), "
+        "(64, 2))", r"reaches position 255, but its tile \[64\|2\] has 128 elements",
+    ),
+    "a part of a call": (
+        "fx.make_tiled_copy(fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32), fx.make_layout((64, 2), (1, 64)), "
+        "(64, 2))", "takes 4 values a thread, but layout_tv .* has 2",
+    ),
+    "threads with gaps": (
+        "fx.make_layout_tv(fx.make_layout((8, 8), (16, 1)), fx.make_layout((1, 1), (1, 1)))", "thr_layout .* from 0 on",
+    ),
+    "values that repeat": (
+        "fx.make_layout_tv(fx.make_layout((8, 8), (8, 1)), fx.make_layout((1, 4), (1, 0)))", "val_layout .* from 0 on",
+    ),
+    "an atom below its value": ("fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float64)", "32 bits, less than one value"),
+    "a negative extent": ("fx.make_layout((-4, 8), (8, 1))", "extents are not negative"),
     "a fraction for integers": ("fx.recast_iter(fx.Int32, fx.get_iter(Y))[t] = 1.5", "1.5 .* Int32: it is no integer"),
     "a fraction for integer registers": ("fx.make_rmem_tensor(2, fx.Int8).fill(0.5)", "0.5 .* Int8: it is no integer"),
     "an integer beyond its class": ("f = fx.make_rmem_tensor(2, fx.Int8)\nf[0] = 300", "300 .* has more than 8 bits"),
@@ -165,6 +181,8 @@ def _arrays() -> tuple[np.ndarray, np.ndarray]:
         ("grid=2**32, block=64", 1, "grid.x must be at most"),
         ("grid=(1, 2**64), block=64", 1, "grid.y must be at most"),
         ("grid=n, block=64", 2**40, "exceeds"),
+        ("grid=n / 64, block=64", 64, "grid.x must be an integer, got a Float"),
+        ("grid=(1, n * 1.0), block=64", 64, "grid.y must be an integer, got a Float"),
         ("grid=u, block=64", 1, "exceeds"),
     ],
 )

@@ -18,6 +18,7 @@ from flydsl._mlir.dialects import fly
 
 from ..values.carried import carried_from, fact_of
 from ..values.layout import Layout
+from ..values.plain import plain
 from ..values.tensor import Tensor
 
 _LAYOUT, _TILE = "fly.thread_values", "fly.tile_shape"
@@ -257,19 +258,6 @@ def thread_values(fragment: Tensor) -> ThreadValues:
 @functools.lru_cache(maxsize=256)
 def _parse_layout(text: str) -> algebra.Layout:
     return algebra.parse_layout(text)
-
-
-def plain(ty: Any) -> Any:
-    """The flydsl-layout value of a static type of the dialect (layout, int-tuple, tile)."""
-    text = str(ty)
-    return _parse(text[text.index("<") + 1 : -1])
-
-
-@functools.lru_cache(maxsize=1024)
-def _parse(text: str) -> Any:
-    if text.startswith("["):
-        return algebra.parse_tile(text)
-    return algebra.parse_layout(text) if ":" in text else algebra.parse_int_tuple(text)
 
 
 def mma_thread_values(ty: Any, operand: str, shape: tuple[int, ...]) -> ThreadValues:

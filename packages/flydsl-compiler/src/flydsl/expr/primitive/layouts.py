@@ -43,9 +43,17 @@ def make_layout(shape: Any, stride: Any = None) -> Layout:
     """Layout of congruent shape and stride; by default compact, the first mode fastest."""
     if stride is None:
         return make_ordered_layout(shape, 0)
-    shape, stride = to_int_tuple(shape), to_int_tuple(stride)
+    shape, stride = _extents(shape), to_int_tuple(stride)
     check_profile(shape, stride)
     return fly.make_layout(shape, stride)
+
+
+def _extents(shape: Any) -> IntTuple:
+    """A shape. ValueError for an extent that is known to be negative."""
+    extents = to_int_tuple(shape)
+    if "-" in str(extents.type):
+        raise ValueError(f"extents are not negative, got the shape {extents.to_py_value()}")
+    return extents
 
 
 @dsl_loc_tracing
@@ -57,7 +65,7 @@ def make_layout_like(layout: Any) -> Layout:
 @dsl_loc_tracing
 def make_ordered_layout(shape: Any, order: Any) -> Layout:
     """Compact layout; modes with a smaller `order` are faster. A leaf order means colexicographic."""
-    shape, order = to_int_tuple(shape), to_int_tuple(order)
+    shape, order = _extents(shape), to_int_tuple(order)
     check_profile(order, shape, weak=True)
     return fly.make_ordered_layout(shape, order)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flydsl._mlir import ir
@@ -39,6 +40,10 @@ __all__ = [
     "IntTupleType", "LayoutType", "MemRefType", "MmaAtomType", "MmaOpUniversalFMAType", "MmaOperand", "PointerType",
     "SwizzleType", "TileType", "TiledCopyType", "TiledMmaType",
 ]
+
+
+#: Bits that one call of a copy op moves, in the text of its type: (name, bits).
+OP_BITS = re.compile(r"(universal_copy|cdna3\.buffer_copy)<(\d+)")
 
 
 def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spelled like types
