@@ -37,7 +37,18 @@ if TYPE_CHECKING:
     from .disassembly import disasm
     from .inspection import ABANDON, CONTINUE, STEP, Breakpoint, WaveState, breakpoints
     from .inspection_console import console
-    from .memory import DeviceArray, TensorInfo, describe_tensor, free, malloc, memcpy, memset
+    from .memory import (
+        DeviceArray,
+        TensorInfo,
+        close_ipc,
+        describe_tensor,
+        free,
+        ipc_handle,
+        malloc,
+        memcpy,
+        memset,
+        open_ipc,
+    )
     from .profiling import Profile, profile
     from .streams import Event, Stream
 
@@ -78,6 +89,9 @@ _HOME = {
     "TensorInfo": "memory",
     "describe_tensor": "memory",
     "free": "memory",
+    "close_ipc": "memory",
+    "ipc_handle": "memory",
+    "open_ipc": "memory",
     "disasm": "disassembly",
     "loop_estimate": "disassembly",
     "ABANDON": "inspection",
@@ -123,6 +137,7 @@ __all__ = [
     "Stream",
     "TensorInfo",
     "WaveState",
+    "close_ipc",
     "console",
     "current_device",
     "describe_tensor",
@@ -133,6 +148,7 @@ __all__ = [
     "ensure_compile_runtime_pairing_from_env",
     "free",
     "get_device_runtime",
+    "ipc_handle",
     "kind",
     "library_path",
     "load_artifact",
@@ -140,6 +156,7 @@ __all__ = [
     "malloc",
     "memcpy",
     "memset",
+    "open_ipc",
     "profile",
     "register_compile_runtime_mapping",
     "register_device_runtime",
