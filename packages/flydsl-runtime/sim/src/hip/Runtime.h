@@ -9,6 +9,7 @@
 #include "loader/CodeObject.h"
 #include "support/Arch.h"
 #include "support/Error.h"
+#include "support/ForkGate.h"
 
 #include <atomic>
 #include <chrono>
@@ -150,6 +151,10 @@ const char *errorString(hipError_t code);
 
 /// Runs `body`, turning faults and host exceptions into an error code.
 template <class F> hipError_t guarded(F body) {
+  InLibrary inside;
+  if (forkedInside())
+    return fail(hipErrorNotInitialized, "this process was forked while the simulator was at work in its parent: "
+                                        "fork before, or between launches");
   try {
     return body();
   } catch (const Fault &f) {

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flydsl.utils import env
-from flydsl.utils.file import atomic_write
+from flydsl.utils.file import atomic_write, read_json, read_regular
 
 from .artifact import CompiledArtifact
 from .disk_cache import DiskCache
@@ -109,9 +109,8 @@ class JitCacheManager:
 
     def _read(self, key: str) -> CompiledArtifact | None:
         try:
-            with open(self.path(key), "rb") as handle:
-                data = handle.read()
-                old = time.time() - os.fstat(handle.fileno()).st_mtime > _TOUCH_AFTER
+            data, facts = read_regular(self.path(key))
+            old = time.time() - facts.st_mtime > _TOUCH_AFTER
         except OSError:
             return None
         artifact = CompiledArtifact.from_bytes(data, key=key)
@@ -127,7 +126,7 @@ class JitCacheManager:
     def environment_reads(self) -> set[str]:
         """Names of the environment variables that the traced code of this identity is known to read."""
         try:
-            names = json.loads((self.directory / READS).read_bytes())
+            names = read_json(self.directory / READS)
         except (OSError, ValueError):
             return set()
         return {n for n in names if isinstance(n, str)} if isinstance(names, list) else set()

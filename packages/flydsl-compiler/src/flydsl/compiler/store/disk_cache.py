@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flydsl.utils.file import read_regular
+
 from .artifact import ArtifactError, CompiledArtifact
 from .root import READS, SUFFIX, cache_root
 
@@ -164,7 +166,7 @@ class DiskCache:
             return 0
         stamp = self.root / _LOOKED
         with contextlib.suppress(OSError, ValueError):
-            if 0 <= time.time() - stamp.stat().st_mtime < min(float(stamp.read_text()) / _SHARE, _LONGEST):
+            if 0 <= time.time() - stamp.stat().st_mtime < min(float(read_regular(stamp)[0]) / _SHARE, _LONGEST):
                 return 0
         start = time.perf_counter()
         count = self.prune(limit, keep=keep)
@@ -234,7 +236,7 @@ class DiskCache:
 
 def _artifact(path: Path) -> CompiledArtifact | None:
     try:
-        return CompiledArtifact.from_bytes(path.read_bytes())
+        return CompiledArtifact.from_bytes(read_regular(path)[0])
     except OSError:
         return None
 
@@ -242,7 +244,7 @@ def _artifact(path: Path) -> CompiledArtifact | None:
 def _read(path: Path) -> CacheEntry | None:
     """The facts of a file; None if it vanished meanwhile."""
     try:
-        status, data = path.stat(), path.read_bytes()
+        data, status = read_regular(path)
     except OSError:
         return None
     entry = CacheEntry(str(path), status.st_size, status.st_mtime, path.parent.name.rpartition("_")[0])

@@ -215,8 +215,10 @@ def _fingerprint(
 def _read_memo(memo: Path | None, stamp: str) -> str | None:
     if memo is None:
         return None
+    from flydsl.utils.file import read_json
+
     try:
-        data = json.loads(memo.read_text())
+        data = read_json(memo)
         return data["content"] if data["stamp"] == stamp and len(data["content"]) == 64 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
