@@ -25,6 +25,7 @@ from . import patching_language as language
 from . import patching_parts as parts
 from .host.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
+from .patching_sdpa import Redirected, refuse_sdpa, sdpa
 from .target import target
 
 __all__ = ["CallSite", "PatchReport", "patch"]
@@ -58,7 +59,8 @@ class PatchReport:
     """Which call sites use which kernel, and which do not, and why. Printable.
 
     Attributes:
-        sites: one for each module of a kind that has kernels, or that computes what kernels could.
+        sites: one for each module of a kind that has kernels, or that computes what kernels could; and one for
+            ``scaled_dot_product_attention`` when the model has called it.
         notes: what else was changed in the model.
     """
 
@@ -301,6 +303,56 @@ class _Forward:
         return type(module).forward(module, *args, **kwargs)
 
 
+_SDPA = "scaled_dot_product_attention"
+
+
+class _Attending:
+    """Takes the place of a model's ``forward``: calls of torch's attention function within it run the kernel.
+
+    Copies of the model count at the same call site; a pickled model is loaded with its own forward.
+    """
+
+    def __init__(self, model: nn.Module, report: PatchReport, strict: bool, site: CallSite | None = None) -> None:
+        self.model, self.report, self.strict = model, report, strict
+        self.device = device_type()
+        self.site = site or CallSite(_SDPA, "function", "flydsl::attention_fwd")
+        self.announced: set[str] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Attending:
+        return _Attending(copy.deepcopy(self.model, memo), self.report, self.strict, self.site)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (type(self.model).forward, self.model)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return type(self.model).forward(self.model, *args, **kwargs)
+        with Redirected(self.attend):
+            return type(self.model).forward(self.model, *args, **kwargs)
+
+    def attend(self, *args: Any, **kwargs: Any) -> Any:
+        """A call of torch's function."""
+        if self.site not in self.report.sites:
+            self.report.sites.append(self.site)
+        device = next(x.device.type for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
+        why = refuse_sdpa(*args, **kwargs) if device == self.device else (
+            f"operands on device {device!r}, kernels run on {self.device!r}")
+        if not why:
+            self.site.calls += 1
+            return sdpa(*args, **kwargs)
+        if self.strict:
+            raise RuntimeError(f"{_SDPA} cannot use {self.site.kernel}: {why}")
+        self.site.fallbacks[why] += 1
+        if why not in self.announced:
+            self.announced.add(why)
+            warnings.warn(f"{_SDPA} does not use {self.site.kernel}: {why}", stacklevel=2)
+        return nn.functional.scaled_dot_product_attention(*args, **kwargs)
+
+    def undo(self) -> None:
+        if isinstance(self.model.__dict__.get("forward"), _Attending):
+            del self.model.__dict__["forward"]
+
+
 @dataclass
 class _Shared:
     """What the forwards of a call site (of a module and its copies) have in common."""
@@ -334,8 +386,8 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
 
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
     """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
-    the projections and softmax of MultiheadAttention, SiLU and GELU, Embedding, convolutions, and rotary embedding and
-    attention of Hugging Face language models.
+    MultiheadAttention, whatever calls ``torch.nn.functional.scaled_dot_product_attention``, SiLU and GELU, Embedding,
+    convolutions, and rotary embedding and attention of Hugging Face language models.
 
     Args:
         model: changed in place; parameters and state stay.
@@ -369,6 +421,12 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
     _open_encoder_layers(model, report)
+    wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _no_products()
+    alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)
+    if wanted and not alone and not _is_replaced(model):
+        attending = _Attending(model, report, strict)
+        model.forward = attending
+        report._undo.append(attending.undo)
     return report
 
 
