@@ -271,7 +271,7 @@ class _Forward:
     def __init__(self, module: nn.Module, shared: _Shared, run: Callable[..., Any] | None = None) -> None:
         self.module, self.shared = module, shared
         rule = shared.rule
-        self.run = run or (rule.run if rule.bind is None else rule.bind(module))
+        self.run: Any = run or (rule.run if rule.bind is None else rule.bind(module))
         shared.modules.append(weakref.ref(module))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Forward:
