@@ -257,6 +257,8 @@ def _unknown_kind(module: nn.Module) -> str:
                  nn.Conv3d):
         if isinstance(module, kind):
             return f"it is a class of its own, {type(module).__name__}, made from {kind.__name__}"
+    if type(module).__name__.endswith(("Experts", "Router")):
+        return "experts and routers keep torch's forward: flydsl.kernels.ops.route and ops.moe compute them"
     if type(module).__name__.endswith(("RMSNorm", "LayerNorm")):
         return f"its class {type(module).__name__} is not known"
     return ""
@@ -272,7 +274,7 @@ class _Forward:
     def __init__(self, module: nn.Module, shared: _Shared, run: Callable[..., Any] | None = None) -> None:
         self.module, self.shared = module, shared
         rule = shared.rule
-        self.run = run or (rule.run if rule.bind is None else rule.bind(module))
+        self.run: Any = run or (rule.run if rule.bind is None else rule.bind(module))
         shared.modules.append(weakref.ref(module))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Forward:

@@ -142,7 +142,8 @@ def is_language_attention(module: nn.Module) -> bool:
 
 def _replacements(module: nn.Module) -> dict[str, Any]:
     """Other values of names of the module's source file."""
-    forward, found = _own_forward(module), {}
+    forward = _own_forward(module)
+    found: dict[str, Any] = {}
     names = {n for n in (ROTARY, ATTENTION) if n in forward.__code__.co_names and n in forward.__globals__}
     if ROTARY in names:
         original = forward.__globals__[ROTARY]
@@ -172,7 +173,7 @@ def refuse_language_call(module: nn.Module, *args: Any, **kwargs: Any) -> str:
     x = args[0] if args else kwargs.get("hidden_states")
     if not isinstance(x, torch.Tensor) or x.dtype not in (torch.float16, torch.bfloat16):
         return f"input dtype {getattr(x, 'dtype', None)}: it must be float16 or bfloat16"
-    if module.training and getattr(module, "attention_dropout", None):
+    if module.training and bool(getattr(module, "attention_dropout", False)):
         return f"dropout of {module.attention_dropout} in training"
     if kwargs.get("output_attentions"):
         return "attention weights are asked for"

@@ -14,6 +14,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.index import cdiv, div, mod
+from ..parts.reduce import Lds
 from ..parts.rows import pointer
 from .config import BLOCK_K, CHUNK, STAGES, ConvConfig
 
@@ -103,17 +104,9 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
     thread, (tile_m, tile_n, group) = fx.thread_idx.x, fx.block_idx
     im2col, n = Im2col(sizes, config), sizes["n"]
     tiles = sizes["tiles"] if config.taps is None else cdiv(_volume(config), BLOCK_K)
-
-    @fx.struct
-    class Shared:
-        a: fx.Array[element, STAGES * bm * BLOCK_K, 16]  # type: ignore
-        b: fx.Array[element, STAGES * bn * BLOCK_K, 16]  # type: ignore
-
-    shared = fx.SharedAllocator().allocate(Shared).peek()
-    swizzle = fx.static(fx.SwizzleType.get(3, 3, 3))  # chunk of 8 values ^= row % 8
-    a_lds, b_lds = (array.view(fx.make_composed_layout(swizzle, fx.make_ordered_layout((rows, BLOCK_K, STAGES),
-                                                                                       (1, 0, 2))))
-                    for array, rows in ((shared.a, bm), (shared.b, bn)))
+    lds, swizzle = Lds(), fx.static(fx.SwizzleType.get(3, 3, 3))  # chunk of 8 values ^= row % 8
+    a_lds, b_lds = (lds.array(element, STAGES * rows * BLOCK_K).view(fx.make_composed_layout(
+        swizzle, fx.make_ordered_layout((rows, BLOCK_K, STAGES), (1, 0, 2)))) for rows in (bm, bn))
     bring = copy.get_slice(thread)
     a_write, b_write = bring.partition_D(a_lds), bring.partition_D(b_lds)
     staged = [[fx.make_fragment_like(w[None, None, None, 0]) for w in (a_write, b_write)] for _ in range(AHEAD)]

@@ -171,12 +171,14 @@ def _reference(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilati
                  tuple(dilation), groups),)
 
 
-def _reference_gradient(dy: Any, x: Any, weight: Any, which: int, *options: Any) -> tuple[Any, ...]:
+def _reference_gradient(dy: Any, x: Any, weight: Any, which: int, stride: Any, padding: Any, dilation: Any,
+                        groups: int) -> tuple[Any, ...]:
     import torch
 
     with torch.enable_grad():
         given = [t.detach().double().requires_grad_() for t in (x, weight)]
-        return torch.autograd.grad(_reference(given[0], given[1], None, *options)[0], given[which], dy.double())
+        out: Any = _reference(given[0], given[1], None, stride, padding, dilation, groups)[0]
+        return torch.autograd.grad(out, given[which], dy.double())
 
 
 # ------------------------------------------------------------------------------------------- forms, gradients

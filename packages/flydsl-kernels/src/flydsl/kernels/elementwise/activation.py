@@ -15,14 +15,13 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.activation import ACTIVATIONS
-from ..parts.index import cdiv, div, mod
 from ..parts.memory import Buffer
+from ..parts.units import THREADS, Units
 from ..target import Target, builder
 from .add import VECTOR_BITS
 
 __all__ = ["build_activation_module"]
 
-THREADS = 256
 STREAMED = 2  # cache modifier: written data are not read again
 
 
@@ -41,18 +40,18 @@ class _Config(KernelConfig):
         return THREADS
 
     @property
-    def units(self) -> int:
-        """Vectors of a row."""
-        return self.columns // self.vec
+    def units(self) -> Units:
+        """The vectors of a row."""
+        return Units(self.columns // self.vec)
 
     @property
-    def rows(self) -> int:
-        """Rows of a workgroup."""
-        return max(THREADS // self.units, 1)
+    def block(self) -> int:
+        """Elements of the result of a workgroup."""
+        return self.units.rows * self.columns
 
     def grid(self, m: Any) -> tuple[Any, ...]:
-        per_block = self.rows * self.columns
-        return (((m + (per_block - 1)) // per_block).to(fx.Int32), cdiv(self.units, THREADS))
+        """Workgroups for m elements of the result (Int64)."""
+        return (((m + (self.block - 1)) // self.block).to(fx.Int32), self.units.across)
 
 
 def _gradients(act: Any, parameter: float, dy: Any, x: Any, up: Any) -> tuple[Any, ...]:
@@ -64,16 +63,15 @@ def _gradients(act: Any, parameter: float, dy: Any, x: Any, up: Any) -> tuple[An
 def _activation_kernel(tensors, total: fx.Int64, config: fx.Constexpr):
     """`total` is the number of elements of the result (of dy in the backward)."""
     act, element, columns, vec = ACTIVATIONS[config.kind], FLOATS[config.dtype], config.columns, config.vec
-    place = fx.thread_idx.x + fx.block_idx.y * THREADS
-    row, unit = (div(place, config.units), mod(place, config.units)) if config.rows > 1 else (fx.Int32(0), place)
+    row, unit = config.units.place()
     parts = 2 if config.gated else 1
-    first = fx.Int64(fx.block_idx.x) * (config.rows * columns)
-    count = fx.min(total - first, fx.Int64(config.rows * columns)).to(fx.Int32)
+    first = fx.Int64(fx.block_idx.x) * config.block
+    count = fx.min(total - first, fx.Int64(config.block)).to(fx.Int32)
     wide = Buffer(tensors["x"], element, first * parts, count * parts)
     narrow = Buffer(tensors["y"], element, first, count)
     at, column = row * columns + unit * vec, unit * vec
     where = row * (columns * parts) + column
-    if (unit < config.units) & (at < count):
+    if (unit < config.units.count) & (at < count):
         with fx.fastmath("contract"):
             x = wide.load(where, vec).to(fx.Float32)
             up = wide.load(where + columns, vec).to(fx.Float32) if config.gated else None

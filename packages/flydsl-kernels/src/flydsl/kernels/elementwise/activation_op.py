@@ -62,10 +62,11 @@ def _act(x: Any, kind: str, parameter: float = 0.0) -> Any:
     from torch.nn import functional
 
     x = x.double()
-    functions: dict[str, Any] = {
-        "silu": functional.silu, "gelu": functional.gelu, "gelu_tanh": lambda v: functional.gelu(v, approximate="tanh"),
-        "soft_cap": lambda v: parameter * torch.tanh(v / parameter)}
-    return functions[kind](x)
+    if kind == "soft_cap":
+        return parameter * torch.tanh(x / parameter)
+    if kind == "silu":
+        return functional.silu(x)
+    return functional.gelu(x, approximate="tanh" if kind == "gelu_tanh" else "none")
 
 
 def _gate(x: Any, kind: str) -> Any:

@@ -13,15 +13,13 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within
 from ..parts.memory import MOST_BITS, Buffer
 from ..parts.rows import pointer
+from ..parts.units import THREADS, Units
 from ..target import Target, builder
 
 __all__ = ["build_embedding_bwd_module", "build_embedding_module"]
-
-THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -36,28 +34,23 @@ class _Config(KernelConfig):
         return THREADS
 
     @property
-    def units(self) -> int:
-        """Vectors of a row."""
-        return self.n // self.vec
-
-    @property
-    def rows(self) -> int:
-        """Rows of a workgroup."""
-        return max(THREADS // self.units, 1)
+    def units(self) -> Units:
+        """The vectors of a row."""
+        return Units(self.n // self.vec)
 
     def grid(self, m: Any) -> tuple[Any, ...]:
-        return (fx.ceildiv(m, self.rows), cdiv(self.units, THREADS))
+        return self.units.grid(m)
 
 
 @flyc.kernel
 def _embedding_kernel(tensors, m: fx.Int32, table_rows: fx.Int32, padding: fx.Int32, config: fx.Constexpr):
     element, n, vec = FLOATS[config.dtype], config.n, config.vec
-    place = fx.thread_idx.x + fx.block_idx.y * THREADS
-    row, unit = (div(place, config.units), mod(place, config.units)) if config.rows > 1 else (fx.Int32(0), place)
-    first = fx.block_idx.x * config.rows
-    count = fx.min(m - first, config.rows)
+    units = config.units
+    row, unit = units.place()
+    first = fx.block_idx.x * units.rows
+    count = fx.min(m - first, units.rows)
     rows = Buffer(tensors["rows"], element, fx.Int64(first) * n, count * n)
-    if (row < count) & (unit < config.units):
+    if (row < count) & (unit < units.count):
         index = require_within(index_at(tensors["indices"], first + row), 0, fx.Int64(table_rows))
         at = fx.Int64(index) * n + fx.Int64(unit * vec)
         if fx.const_expr(config.backward):

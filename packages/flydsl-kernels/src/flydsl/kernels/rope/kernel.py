@@ -10,16 +10,16 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.index import cdiv, div, mod
+from ..parts.index import div
 from ..parts.indices import index_at, require_within
 from ..parts.memory import Buffer
+from ..parts.units import THREADS, Units
 from ..target import Target, builder
 from .config import Rotation, rotation
 from .rotate import Angles, Unit, rotated
 
 __all__ = ["build_rope_module"]
 
-THREADS = 256
 STREAMED = 2  # cache modifier: written data are not read again
 
 
@@ -36,21 +36,20 @@ class _Config(KernelConfig):
         return THREADS
 
     @property
-    def rows(self) -> int:
-        """Rows (heads of tokens) of a workgroup."""
-        return max(THREADS // self.rotation.units, 1)
+    def units(self) -> Units:
+        """Of a row: a head of a token."""
+        return Units(self.rotation.units)
 
     def grid(self, m: Any) -> tuple[Any, ...]:
-        return (fx.ceildiv(m, self.rows), cdiv(self.rotation.units, THREADS))
+        return self.units.grid(m)
 
 
 @flyc.kernel
 def _rope_kernel(tensors, m: fx.Int32, sequence: fx.Int32, table_rows: fx.Int32, config: fx.Constexpr):
     r, element = config.rotation, FLOATS[config.dtype]
-    thread = fx.thread_idx.x + fx.block_idx.y * THREADS
-    local, place = (div(thread, r.units), mod(thread, r.units)) if config.rows > 1 else (fx.Int32(0), thread)
-    first = fx.block_idx.x * config.rows
-    count = fx.min(m - first, config.rows)
+    local, place = config.units.place()
+    first = fx.block_idx.x * config.units.rows
+    count = fx.min(m - first, config.units.rows)
     source, out = (Buffer(tensors[k], element, fx.Int64(first) * r.dim, count * r.dim) for k in ("x", "out"))
     angles = Angles(tensors["cos"], tensors["sin"], table_rows, r)
     if (local < count) & (place < r.units):

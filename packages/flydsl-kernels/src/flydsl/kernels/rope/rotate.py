@@ -31,8 +31,7 @@ class Unit:
         self.rotation = rotation
         whole = r.turning == r.units
         turns: Any = None if whole else unit < r.turning
-        self.turns = turns
-        self.pair = unit * vec if whole else turns.select(unit * vec, 0)
+        self.turns, self.pair = turns, unit * vec if whole else turns.select(unit * vec, 0)
         together = unit * (2 * vec)
         if r.interleaved:
             self.first, self.second = together, together + vec
