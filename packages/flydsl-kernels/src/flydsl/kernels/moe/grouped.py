@@ -24,7 +24,7 @@ from ..parts.reduce import Lds
 from ..parts.rows import pointer
 from ..parts.schedule import Tally, hot_loop_schedule
 from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, WAVES, GroupedConfig
-from .sources import BlockScales, ScaledProducts, Weights, WideRows, microscales, spread_fragments
+from .sources import BlockScales, ScaledProducts, Weights, WideRows, microscales
 
 __all__ = ["activate", "grouped_kernel", "launch_grouped"]
 
@@ -136,7 +136,7 @@ def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, expert: Any, co
         x = Rows(tensors["x"], config.a_tile, stages, lane, rows_total=rows, row_bytes=config.a_row_words * 4,
                  row_of=row_of, ragged=config.ragged)
     w = Weights(tensors, expert, column, lane, config)
-    sources, fragments = [w.source, Staged(x)], spread_fragments(stages, lane, config)
+    sources, fragments = [w.source, Staged(x)], x.reader(lane, 0, op.groups)
     kind = config.format.scales
     if kind in ("blocks", "micro"):
         where = tensors, expert, [row_of(mi * 16 + lane.row) for mi in range(config.m_repeat)], rows, column, lane
