@@ -13,7 +13,7 @@ from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile, Multiply
 from ..parts.memory import WORDS, Buffer
 from ..parts.operand import Fragments, Rows, Shuffled
-from ..parts.packed import e8m0_value, fp4_table, fp4_to_bf16, unpack
+from ..parts.packed import bf16_words, e8m0_value, fp4_table, fp4_to_bf16, scaled_int4, unpack
 from ..parts.products import TileProducts
 from ..parts.rows import pointer
 from ..parts.schedule import Tally
@@ -108,8 +108,12 @@ class Weights:
         byte = scale.to(fx.Int32) & 0xFF if config.scale == "e8m0" else None
         if byte is not None and config.dtype == "bf16":
             return fp4_to_bf16(words[block % config.spread], fp4_table(byte))
-        scale = scale.to(fx.Float32) if byte is None else e8m0_value(byte)
-        values = unpack(words.shuffle(words, [block % config.spread]), config.format.b) * scale
+        if byte is None:
+            values = scaled_int4(words[block % config.spread], scale.to(fx.Float32))
+            if config.dtype == "bf16" and not config.target.mx and config.wave == 64:
+                return bf16_words(values)  # gfx942 has no instruction for it
+        else:
+            values = unpack(words.shuffle(words, [block % config.spread]), "fp4") * e8m0_value(byte)
         return values.to(FLOATS[config.dtype]).bitcast(fx.Int32)
 
 

@@ -11,7 +11,10 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["PER_WORD", "e8m0_value", "fp4_table", "fp4_to_bf16", "pack_fp4", "pack_int4", "unpack"]
+__all__ = [
+    "PER_WORD", "bf16_words", "e8m0_value", "fp4_table", "fp4_to_bf16", "pack_fp4", "pack_int4", "scaled_int4",
+    "unpack",
+]
 
 #: Elements of a 32-bit word.
 PER_WORD = {"i4": 8, "fp4": 8, "e4m3": 4}
@@ -113,3 +116,22 @@ def fp4_to_bf16(word: Any, table: list[Any]) -> Any:
     even, odd = halves
     words = [_bytes_of(odd[i], even[i], pair) for i in (0, 1) for pair in (0x05040100, 0x07060302)]
     return fx.Vector.from_elements(words, fx.Int32)
+
+
+def bf16_words(values: Any) -> Any:
+    """Words of bf16 of an even number of f32, to nearest even, by integers; NaN must be the usual one."""
+    bits = values.bitcast(fx.Int32)
+    rounded = bits + (((bits >> 16) & 1) + 0x7FFF)
+    words = [_bytes_of(rounded[i + 1], rounded[i], 0x07060302) for i in range(0, values.numel, 2)]
+    return fx.Vector.from_elements(words, fx.Int32)
+
+
+def scaled_int4(word: Any, scale: Any) -> Any:
+    """f32 vector of the eight int4 of a word times a scale: bytes of value + 8 are converted in one instruction each,
+    and what is too much is subtracted where it is multiplied."""
+    values = []
+    for nibbles in (word, word >> 4):
+        raised = (nibbles & 0x0F0F0F0F) ^ 0x08080808
+        values += [((raised >> (8 * i)) & 0xFF).to(fx.Uint32).to(fx.Float32) for i in range(4)]
+    vector = fx.Vector.from_elements(values, fx.Float32)
+    return fx.math.fma(vector, fx.full_like(vector, scale), fx.full_like(vector, scale * -8.0))
