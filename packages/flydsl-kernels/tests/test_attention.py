@@ -272,3 +272,74 @@ def test_dtypes_are_named():
     with pytest.raises(TypeError, match="float32 is not supported"):
         ops.attention(*(x.float() for x in operands(8, 9)))
     assert set(DTYPES) >= {"f16", "bf16"}
+
+
+# ------------------------------------------------------------------------------------------- gradients
+
+
+def gradients(q, k, v, bound=2e-3, **options):
+    """Gradients by q, k, v (and a sink) of a random combination of both results, against autograd in f64."""
+    named = dict(q=q, k=k, v=v, **({"sink": options["sink"]} if "sink" in options else {}))
+    ours = {n: x.detach().clone().requires_grad_() for n, x in named.items()}
+    wide = {n: x.detach().double().requires_grad_() for n, x in named.items()}
+    results = ops.attention(**{**options, **ours}, return_lse=True)
+    exact_options = {k: v for k, v in options.items() if k not in ("causal", "window", "deterministic", "sink")}
+    left, right = options.get("window", (-1, -1))
+    right = 0 if options.get("causal") else right
+    exact = reference.attention(**wide, **exact_options, left=left, right=right)
+    seeds = [random(*x.shape, seed=i + 20) for i, x in enumerate(exact)]
+    seeds[1] = seeds[1].masked_fill(exact[1].isinf(), 0.0)
+    seen = ~exact[1].isinf()
+    torch.autograd.backward(results, [seeds[0].to(q.dtype), seeds[1]])
+    (exact[0] * seeds[0].to(q.dtype)).sum().add((exact[1][seen] * seeds[1][seen]).sum()).backward()
+    for name in named:
+        theirs = wide[name].grad.nan_to_num()
+        difference = (ours[name].grad.double() - theirs).abs().max()
+        assert difference <= bound * max(float(theirs.abs().max()), 1e-3), name
+    return ours
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("rows", "keys"), cases(
+    [(1, 1), (33, 64), (65, 97), (ROWS + 1, 150)],
+    [(a + i, b + j) for a in (64, 128, 256) for b in (64, 128, 256) for i in (-1, 0, 1) for j in (-1, 0, 1)]))
+def test_gradients_of_lengths(rows, keys, causal):
+    gradients(*operands(rows, keys, seed=rows), causal=causal)
+
+
+@pytest.mark.parametrize(("d", "dv"), cases([(128, 128), (192, 128), (96, 96)], [(256, 256), (32, 64), (160, 224)]))
+def test_gradients_of_head_dimensions(d, dv):
+    gradients(*operands(40, 70, d, dv, dtype="bf16", heads=4, kv_heads=2), causal=True, bound=2e-2)
+
+
+@pytest.mark.parametrize("options", ["soft cap", "window", "causal window", "negative scale", "bias of heads", "ALiBi",
+                                     "sink", "sink, causal", "all"])
+def test_gradients_with_options(options):
+    gradients(*operands(70, 150, heads=4, kv_heads=2, batch=2), **OPTIONS[options])
+
+
+def test_gradients_of_packed_sequences():
+    queries, keys = (10, 0, 70, 1), (100, 20, 71, 0)
+    k, v = (random(sum(keys), 2, 64, dtype="f16", seed=s) for s in (1, 2))
+    gradients(random(sum(queries), 4, 64, dtype="f16"), k, v, cu_seqlens_q=starts(*queries), cu_seqlens_k=starts(*keys),
+              causal=True)
+
+
+def test_gradients_of_padded_and_strided_operands():
+    gradients(*operands(33, 40, 80, 40))
+    q, k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in operands(33, 40, heads=4, kv_heads=2))
+    gradients(q, k, v, causal=True)
+
+
+def test_gradients_are_the_same_bits_each_time():
+    first, again = (gradients(*operands(70, 90, heads=4), causal=True, deterministic=True) for _ in range(2))
+    assert all(torch.equal(first[n].grad, again[n].grad) for n in first)
+
+
+def test_gradients_that_are_not_there_are_refused():
+    q, k, v = (x.requires_grad_() for x in operands(8, 9))
+    bias = torch.zeros(8, 9, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="no gradient with or by bias"):
+        ops.attention(q, k, v, bias=bias).sum().backward()
+    with pytest.raises(NotImplementedError, match="no gradient with or by seqlens_k"):
+        ops.attention(q, k, v, seqlens_k=torch.tensor([3], dtype=torch.int32)).sum().backward()

@@ -129,7 +129,8 @@ def _stacked(m: Any, found: _Mixture) -> tuple[torch.Tensor, torch.Tensor]:
     if known is None or known[0] != state:
         with torch.no_grad():
             known = _kept[m] = state, tuple(w.contiguous() for w in make())
-    return known[1]
+    gate_up, down = known[1]
+    return gate_up, down
 
 
 def _compute(m: Any, x: torch.Tensor, found: _Mixture, route: Any, moe: Any) -> tuple[torch.Tensor, ...]:

@@ -61,6 +61,11 @@ class Target:
         return self.mx and self.wave == 64
 
     @property
+    def bank_bytes(self) -> int:
+        """Bytes that LDS delivers in one cycle."""
+        return 256 if self.mx else 128
+
+    @property
     def adds_bf16(self) -> bool:
         """Whether buffer instructions add pairs of bf16 to memory."""
         return self.mx

@@ -11,7 +11,10 @@ from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..target import Target
 
-__all__ = ["AttentionConfig", "Matrix", "matrix_of", "supported"]
+__all__ = [
+    "ARCHS", "LARGEST", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose", "choose_backward", "matrix_of",
+    "supported",
+]
 
 ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
@@ -96,6 +99,17 @@ class AttentionConfig(KernelConfig):
     waves: int = 4
 
     @property
+    def direct(self) -> bool:
+        """Whether k and v are copied to LDS without registers."""
+        whole = all(self.keys * n % (8 * self.threads) == 0 for n in (self.d, self.dv))
+        return self.target.dma128 and whole and not self.page and self.stored != "fp8"
+
+    @property
+    def stages(self) -> int:
+        """Tiles that have a place in LDS at once."""
+        return 2 if self.direct else 1
+
+    @property
     def element(self) -> Any:
         return FLOATS[self.dtype]
 
@@ -128,7 +142,12 @@ class AttentionConfig(KernelConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return self.keys * (self.d + self.dv) * 2
+        return self.stages * self.keys * (self.d + self.dv) * 2
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler: two workgroups share a compute unit of gfx9, if their registers allow it."""
+        return {"rocdl.waves_per_eu": 2} if self.target.wave == 64 and max(self.d, self.dv) <= 128 else {}
 
     def tiled_mma(self, second: bool) -> Any:
         """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q."""
@@ -139,6 +158,11 @@ class AttentionConfig(KernelConfig):
         order = m.order if second else m.chunks
         return fx.make_tiled_mma(atom, waves, fx.make_tile(None, None, fx.make_layout(*order)) if order else None)
 
+    def read_across(self) -> Any:
+        """Copy atom of operand A of the second product."""
+        return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64) if self.matrix.turned else
+                                 fx.UniversalCopy64b(), self.element)
+
     def checked(self, where: str) -> AttentionConfig:
         """The same, if there is such a kernel."""
         supported(self.target, where)
@@ -148,11 +172,30 @@ class AttentionConfig(KernelConfig):
         return self.fitting(where)
 
 
+@dataclass(frozen=True)
+class BackwardConfig(AttentionConfig):
+    """A backward kernel: `keys` are the rows of a tile that passes by, of k and v or (`by_keys`) of q and dout.
+
+    Attributes:
+        by_keys: a workgroup computes gradients of keys and values; else those of queries.
+    """
+
+    by_keys: bool = False
+
+    @property
+    def lds_bytes(self) -> int:
+        copies = 1 if self.matrix.turned else 2
+        return self.keys * 2 * (self.d * copies + self.dv * (copies if self.by_keys else 1))
+
+
+def choose_backward(target: Target, **options: Any) -> BackwardConfig:
+    """The configuration with the tile for an architecture."""
+    small = target.wave == 32 or max(options["d"], options["dv"]) > 128 or not matrix_of(target).turned
+    return BackwardConfig(**{"keys": 32 if small else 64, "waves": 4, **options}, target=target)
+
+
 def choose(target: Target, **options: Any) -> AttentionConfig:
     """The configuration with the tile for an architecture."""
     d = max(options["d"], options["dv"])
-    if target.wave == 64:
-        tile = dict(keys=64 if d <= 128 else 32, waves=4)
-    else:
-        tile = dict(keys=64 if d <= 64 else 32, waves=8)
+    tile = dict(keys=64 if d <= 64 else 32, waves=4 if target.wave == 64 else 8)
     return AttentionConfig(**{**tile, **options}, target=target)

@@ -4,6 +4,9 @@
   O^T = V^T P^T, takes as its operand, in the lanes where it is.
 * K and V pass through LDS; V is turned on the way, or read across its rows. Q stays in registers.
 * The next tile is loaded while this one is multiplied.
+* A step multiplies the queries with its tile of keys while it makes probabilities of the scores of the tile before,
+  whose values it then adds: matrix instructions and exponentials have nothing to wait for from each other. So values
+  come one step later than keys, and there is one step more than tiles.
 """
 
 from __future__ import annotations
@@ -14,84 +17,15 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dtypes import FLOATS
 from ..parts.mathx import LOG2E
 from ..parts.memory import Buffer
-from ..parts.rows import pointer
 from ..target import Target, builder
-from .config import AttentionConfig, choose
-from .operand import DenseRows, PagedRows, RowTile, TurnedTile, converted
-from .scores import Band, Logits, Softmax, place
+from .config import choose
+from .operand import DenseRows, PagedRows, PassingTile, converted
+from .scores import Softmax, place
+from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
 
-__all__ = ["Sizes", "build_attention_forward"]
-
-
-@fx.struct
-class Sizes:
-    """Shapes and strides, in elements; of packed sequences `rows` is the longest one.
-
-    `*_batch` is also the stride of pages. Bounds of the band and the scale.
-    """
-
-    heads: fx.Int32
-    rows: fx.Int32
-    keys: fx.Int32
-    total: fx.Int32
-    q_batch: fx.Int64
-    q_row: fx.Int32
-    q_head: fx.Int64
-    k_batch: fx.Int64
-    k_row: fx.Int32
-    k_head: fx.Int64
-    v_batch: fx.Int64
-    v_row: fx.Int32
-    v_head: fx.Int64
-    bias_batch: fx.Int64
-    bias_row: fx.Int32
-    bias_head: fx.Int64
-    slope_batch: fx.Int32
-    descale_batch: fx.Int32
-    descale_head: fx.Int32
-    table_row: fx.Int32
-    left: fx.Int32
-    right: fx.Int32
-    scale: fx.Float32
-    cap: fx.Float32
-
-
-class Sequence:
-    """The sequence of a workgroup: its rows and keys, and where they begin.
-
-    Attributes:
-        row, key: of packed tensors, the first of the sequence; else None.
-        rows, keys: numbers of them.
-        shift: the key at the place of row 0.
-    """
-
-    def __init__(self, batch: Any, sizes: Any, config: AttentionConfig, starts_q: Any, starts_k: Any,
-                 lengths: Any) -> None:
-        self.batch, self.rows, self.keys, self.row, self.key = batch, sizes.rows, sizes.keys, None, None
-        if starts_q is not None:
-            self.row = starts_q[batch]
-            self.rows = starts_q[batch + 1] - self.row
-        if starts_k is not None:
-            self.key = starts_k[batch]
-            self.keys = starts_k[batch + 1] - self.key
-        if lengths is not None:
-            self.keys = fx.max(fx.min(lengths[batch], sizes.keys), 0)
-        self.shift = self.keys - self.rows
-
-    def start(self, first: Any, head: Any, batch_stride: Any, row_stride: Any, head_stride: Any) -> Any:
-        """The first element of a head."""
-        begin = self.batch.to(fx.Int64) * batch_stride if first is None else first.to(fx.Int64) * row_stride
-        return begin + head.to(fx.Int64) * head_stride
-
-
-def head_matrix(data: Any, element: Any, start: Any, rows: Any, columns: int, stride: Any) -> Any:
-    """A head as a buffer tensor (rows, columns) that ends with its last row."""
-    view = fx.make_view(pointer(data, element) + start, fx.make_layout((rows, columns), (stride, 1)))
-    extent = (rows > 0).select((rows - 1) * stride + columns, 0)
-    return fx.rocdl.make_buffer_tensor(view, num_records_bytes=extent.to(fx.Int64) * (element.width // 8))
+__all__ = ["build_attention_forward"]
 
 
 @flyc.kernel
@@ -105,10 +39,6 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     here = Sequence(batch, sizes, config, StartsQ, StartsK, Lengths)
     row = block * BM
     if row < here.rows:
-        low = here.shift - sizes.left if fx.const_expr(config.left) else None
-        high = here.shift + sizes.right if fx.const_expr(config.right) else None
-        band = Band(row, BM, here.keys, low, high)
-
         # Q stays in registers.
         scores_of, sums_of = first.get_slice(tid), second.get_slice(tid)
         q, k = scores_of.make_fragment_B((BM, D)), scores_of.make_fragment_A((BN, D))
@@ -134,16 +64,11 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
-        memory = fx.SharedAllocator()
-        k_array = memory.allocate(fx.Array[element, BN * D, 128]).peek()
-        v_array = memory.allocate(fx.Array[element, BN * DV, 128]).peek()
-        k_tile = RowTile(BN, D, config.threads)
-        v_tile = (RowTile if config.matrix.turned else TurnedTile)(BN, DV, config.threads)
-        k_lds = k_tile.view(k_array)
-        v_lds = v_tile.view(v_array, True) if config.matrix.turned else v_tile.view(v_array)
+        memory, turned = fx.SharedAllocator(), config.matrix.turned
+        k_tile = PassingTile(memory, element, BN, D, config.threads, True, False, turned, config.stages)
+        v_tile = PassingTile(memory, element, BN, DV, config.threads, False, True, turned, config.stages)
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
-        read_v = fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64) if config.matrix.turned
-                                   else fx.UniversalCopy64b(), element)
+        read_v = config.read_across()
         k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(tid)
         v_copy = fx.make_tiled_copy_A(read_v, second).get_slice(tid)
 
@@ -152,7 +77,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             q_scale, k_scale, v_scale = [x[batch * sizes.descale_batch + kv_head * sizes.descale_head]
                                          for x in Descales]
             scale = scale * q_scale * k_scale
-        scores, sums = scores_of.make_fragment_C((BN, BM)), sums_of.make_fragment_C((DV, BM))
+        scores, products = scores_of.make_fragment_C((BN, BM)), scores_of.make_fragment_C((BN, BM))
+        sums = sums_of.make_fragment_C((DV, BM))
         p = fx.make_fragment_like(scores, element)
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         unit = scale if fx.const_expr(config.plain) else fx.Float32(1.0)  # of scores, in natural logarithms
@@ -160,58 +86,49 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         if fx.const_expr(config.sink):
             start = Sink[head] / unit
         softmax = Softmax(scores, unit * LOG2E, start, place(places, 0)[0] == 0)
-        bias = slope = None
-        if fx.const_expr(config.bias):
-            at = here.start(here.row, head, sizes.bias_batch, sizes.bias_row, sizes.bias_head)
-            bias = Buffer(Bias, FLOATS[config.bias], at, (here.rows - 1) * sizes.bias_row + here.keys)
-        if fx.const_expr(config.alibi):
-            slope = Slopes[batch * sizes.slope_batch + head]
-        logits = Logits(config, band, scale, sizes.cap, bias, sizes.bias_row, slope, here.shift)
-        begin, end = band.tiles(BN)
+        logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
+        begin, end = logits.band.tiles(BN)
+        logits = logits.starting(begin * BN)
         sums.fill(0.0)
-
-        k_staged, v_staged = [], []
+        scores.fill(-math.inf)
 
         def load(tile, _):
-            k_staged[:] = k_tile.fetch(k_rows, (begin + tile) * BN, tid)
-            v_staged[:] = v_tile.fetch(v_rows, (begin + tile) * BN, tid)
+            k_tile.fetch(k_rows, (begin + tile) * BN)
+            v_tile.fetch(v_rows, (begin + tile - 1) * BN)
 
-        def store(_, __):
-            k_tile.commit(k_array.ptr, tid, k_staged)
-            v_tile.commit(v_array.ptr, tid, v_staged)
+        def store(_, stage):
+            k_tile.commit(stage)
+            v_tile.commit(stage)
 
+        def copy(tile, stage):
+            k_tile.copy(k_rows, (begin + tile) * BN, stage)
+            v_tile.copy(v_rows, (begin + tile - 1) * BN, stage)
+
+        producer = fx.Direct(copy) if fx.const_expr(config.direct) else fx.Staged(load, store)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline(end - begin, 1, fx.Staged(load, store))):
-                fx.copy(read_k, k_copy.partition_S(k_lds), k_copy.retile(k))
-                scores.fill(0.0)
-                fx.gemm(first, scores, k, q, scores)
-                logits.apply(scores, places, (begin + step.tile) * BN)
-                softmax.update(sums, config.plain)
+            for step in fx.pipeline_range(fx.Pipeline(end - begin + 1, config.stages, producer)):
+                fx.copy(read_k, k_copy.partition_S(k_tile.along(step.stage)), k_copy.retile(k))
+                logits.apply(scores, places, (begin + step.tile - 1) * BN)
+                softmax.rebase(sums)
+                products.fill(0.0)
+                fx.gemm(first, products, k, q, products)
+                softmax.weigh(config.plain)
                 p.store(scores.load().to(element))
-                fx.copy(read_v, v_copy.partition_S(v_lds), v_copy.retile(v))
+                fx.copy(read_v, v_copy.partition_S(v_tile.across(step.stage)), v_copy.retile(v))
                 fx.gemm(second, sums, v, fx.convert_layout(p, p_operand, modes=(1, 0)), sums)
+                scores.store(products.load())
 
         base, total = softmax.finish()
         inverse = (total > 0.0).select(v_scale / total, 0.0)
-        result = fx.make_fragment_like(sums, element)
-        result.store((sums.load() * inverse).to(element))
-        out_row = sizes.heads * DV
-        start = here.start(here.row, head, fx.Int64(sizes.rows) * out_row, fx.Int64(out_row), fx.Int64(DV))
+        start, out_row = here.dense(here.row, head, sizes.rows, sizes.heads, DV)
         o = head_matrix(Out, element, start, here.rows, DV, out_row)
-        store64 = fx.make_copy_atom(fx.rocdl.BufferCopy64b(), element)
-        turned = fx.make_view(fx.get_iter(o), fx.make_layout((DV, here.rows), (1, out_row)))
-        o_tile = fx.flat_divide(turned, (DV, BM))[None, None, 0, block]
-        o_copy = fx.make_tiled_copy_C(store64, second).get_slice(tid)
-        fx.copy(store64, o_copy.retile(result), o_copy.partition_D(o_tile))
+        store_head(o, element, second, tid, DV, block, BM, sums, inverse)
 
         if fx.const_expr(Lse is not None):
             key, mine = place(places, 0)
             if (key == 0) & (row + mine < here.rows):
                 lse = (total > 0.0).select(base * unit + fx.math.log2(total) * math.log(2.0), -math.inf)
-                if fx.const_expr(here.row is None):
-                    Lse[(batch * sizes.heads + head) * sizes.rows + row + mine] = lse
-                else:
-                    Lse[head * sizes.total + here.row + row + mine] = lse
+                Lse[here.statistic(head, sizes) + row + mine] = lse
 
 
 @builder
@@ -234,8 +151,9 @@ def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Tar
                   longest: fx.Int32, heads: fx.Int32, batch: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
         forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes,
-                       config.tiled_mma(False), config.tiled_mma(True), config).launch(
+                       config.tiled_mma(False), config.tiled_mma(True), config,
+                       value_attrs=config.hints).launch(
             grid=(heads, fx.ceildiv(longest, config.rows), batch), block=config.threads, stream=stream)
 
-    attention.config = config
+    attention.config = config  # type: ignore[attr-defined]
     return attention

@@ -12,7 +12,7 @@ from ..parts.index import div, mod
 from ..parts.memory import Buffer, lds_write
 from ..parts.rows import pointer
 
-__all__ = ["DenseRows", "PagedRows", "RowTile", "TurnedTile"]
+__all__ = ["DenseRows", "PagedRows", "PassingTile", "RowTile", "TurnedTile", "converted"]
 
 CHUNK = 8  # 16-bit elements of a 128-bit access
 BLOCK = 4  # rows and columns of what a thread turns
@@ -37,6 +37,16 @@ class DenseRows:
         """`n` elements of a row."""
         return self._buffer.load(row * self._stride + column, n)
 
+    def offset(self, row: Any) -> Any:
+        """Elements before a row that is the same in all lanes."""
+        return row * self._stride
+
+    def copy(self, row: Any, column: Any, offset: Any, target: Any) -> None:
+        """Start copying a chunk of a row, `offset` elements further on, to LDS: to `target` plus 16 bytes a lane."""
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), self.element)
+        place = fx.make_view(target, fx.make_layout(CHUNK, 1))
+        fx.copy(atom, self._buffer.view(row * self._stride + column, CHUNK), place, soffset=offset)
+
 
 class PagedRows:
     """Rows in pages that a table names; those beyond the last are copies of it.
@@ -53,10 +63,10 @@ class PagedRows:
         self._base = pointer(data, element) + start
         self.element = element
         self._table, self._first, self._page = table, first, page
-        self._page_stride, self._stride, self._last = page_stride, stride, count - 1
+        self._page_stride, self._stride, self._last, self._begin = page_stride, stride, count - 1, 0
 
     def load(self, row: Any, column: Any, n: int) -> Any:
-        row = fx.min(row, self._last)
+        row = fx.max(fx.min(row, self._last), self._begin)
         page = self._table.load(self._first + div(row, self._page), 1)[0]
         at = fx.Int64(page) * fx.Int64(self._page_stride) + fx.Int64(mod(row, self._page) * self._stride + column)
         register = fx.make_rmem_tensor(n, self.element)
@@ -78,11 +88,13 @@ class RowTile:
 
     Attributes:
         threads: of the workgroup; each moves some chunks.
+        across: it is read across its rows only.
     """
 
     rows: int
     columns: int
     threads: int
+    across: bool = False
 
     @property
     def loads(self) -> int:
@@ -91,11 +103,16 @@ class RowTile:
 
     @property
     def swizzle(self) -> tuple[int, int, int]:
-        """(bits, base, shift) of the exchange."""
-        chunks = self.columns // CHUNK
-        span = chunks & -chunks
-        bits = min(span.bit_length() - 1, 4)
-        return bits, 3, (span.bit_length() - 1 if span == chunks else bits)
+        """(bits, base, shift) of the exchange: the rows that are read together lie in different banks.
+
+        Along rows, those are 16 in chunks of 16 bytes; across them, 4 in blocks of 64 bytes.
+        """
+        span = (self.columns & -self.columns).bit_length() - 1  # columns are a multiple of 2**span
+        if self.across:
+            bits = min(span - 5, 2)
+            return bits, 5, (span - 5 if bits == 2 else 2)
+        bits = min(span - 3, 4)
+        return bits, 3, (span - 3 if self.columns == 1 << span else bits)
 
     def view(self, array: Any, turned: bool = False) -> Any:
         """The tile in an LDS array; `turned`: as (columns, rows)."""
@@ -113,6 +130,15 @@ class RowTile:
             at = _swizzled((thread + i * self.threads) * CHUNK, *self.swizzle)
             out.append(source.load(first + div(at, self.columns), mod(at, self.columns), CHUNK))
         return out
+
+    def copy(self, source: DenseRows, first: Any, base: Any, thread: Any) -> None:
+        """Start copying to LDS without registers. A lane's place there is fixed, so its source is exchanged."""
+        wave = fx.num_warp_threads()
+        start = fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, (div(thread, wave) * (wave * CHUNK)).ir_value()))
+        offset = source.offset(first)
+        for i in range(self.loads):
+            at = _swizzled((thread + i * self.threads) * CHUNK, *self.swizzle)
+            source.copy(div(at, self.columns), mod(at, self.columns), offset, base + (start + i * self.threads * CHUNK))
 
     def commit(self, base: Any, thread: Any, chunks: list[Any]) -> None:
         """Write the fetched chunks to LDS."""
@@ -136,8 +162,8 @@ class TurnedTile:
 
     @property
     def swizzle(self) -> tuple[int, int, int]:
-        bits = (self.rows // CHUNK).bit_length() - 1
-        return min(bits, 3), 3, bits
+        """(bits, base, shift): the same 4 rows of 16 columns, which are read together, lie in different banks."""
+        return min((self.rows // BLOCK).bit_length() - 1, 4), 2, 4
 
     def view(self, array: Any) -> Any:
         """The tile in an LDS array as (columns, rows)."""
@@ -147,9 +173,8 @@ class TurnedTile:
 
     def _block(self, thread: Any, i: int) -> tuple[Any, Any]:
         """(row, column) of a thread's block."""
-        linear = thread + i * self.threads
-        across = self.columns // BLOCK
-        return div(linear, across) * BLOCK, mod(linear, across) * BLOCK
+        linear, down = thread + i * self.threads, self.rows // BLOCK
+        return mod(linear, down) * BLOCK, div(linear, down) * BLOCK
 
     def fetch(self, source: Rows, first: Any, thread: Any) -> list[Any]:
         """Start loading this thread's blocks of the rows from `first` on."""
@@ -169,6 +194,52 @@ class TurnedTile:
                 turned = fx.Vector.from_elements([r[c] for r in block], base.element_type)
                 at = _swizzled((column + c) * self.rows + row, *self.swizzle)
                 _write(base, at, turned, thread + i * self.threads, whole, (i + 1) * self.threads)
+
+
+class PassingTile:
+    """A tile of rows on its way to stages of LDS, to be read along its rows, across them, or both.
+
+    Args:
+        memory: allocator of LDS.
+        along, across: how it is read.
+        turned: whether it can be read across as it lies (gfx950); else it is turned, and stored a second time for both.
+        stages: how many tiles have a place; each has arrays of its own, so that a copy to one cannot alias a read of
+            another.
+    """
+
+    def __init__(self, memory: Any, element: Any, rows: int, columns: int, threads: int, along: bool, across: bool,
+                 turned: bool, stages: int = 1) -> None:
+        array: Any = fx.Array
+        self._thread = fx.thread_idx.x
+        self._tiles: list[Any] = [RowTile(rows, columns, threads, not along)] if along or turned else []
+        if across and not turned:
+            self._tiles.append(TurnedTile(rows, columns, threads))
+        self._arrays = [[memory.allocate(array[element, rows * columns, 128]).peek() for _ in self._tiles]
+                        for _ in range(stages)]
+        self._staged: list[list[Any]] = []
+
+    def along(self, stage: int) -> Any:
+        """(rows, columns) in LDS."""
+        return self._tiles[0].view(self._arrays[stage][0])
+
+    def across(self, stage: int) -> Any:
+        """(columns, rows) in LDS."""
+        tile, array = self._tiles[-1], self._arrays[stage][-1]
+        return tile.view(array) if isinstance(tile, TurnedTile) else tile.view(array, True)
+
+    def fetch(self, source: Rows, first: Any) -> None:
+        """Start loading the rows from `first` on into registers."""
+        self._staged[:] = [tile.fetch(source, first, self._thread) for tile in self._tiles]
+
+    def commit(self, stage: int) -> None:
+        """Write what was fetched to LDS."""
+        for tile, array, chunks in zip(self._tiles, self._arrays[stage], self._staged, strict=True):
+            tile.commit(array.ptr, self._thread, chunks)
+
+    def copy(self, source: DenseRows, first: Any, stage: int) -> None:
+        """Start copying the rows from `first` on to LDS, without registers (gfx950)."""
+        (tile,), (array,) = self._tiles, self._arrays[stage]
+        tile.copy(source, first, array.ptr, self._thread)
 
 
 def converted(values: Any, element: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["attention", "paged_rows"]
+__all__ = ["attention", "attention_backward", "paged_rows"]
 
 
 def paged_rows(cache: Any, table: Any, length: int) -> Any:
@@ -90,6 +90,21 @@ def attention(q: Any, k: Any, v: Any, bias: Any = None, alibi_slopes: Any = None
     if packed:
         return torch.cat(outs), torch.cat(lses, 1)
     return torch.stack(outs), torch.stack(lses)
+
+
+def attention_backward(dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, bias: Any = None,
+                       alibi_slopes: Any = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
+                       scale: float | None = None, left: int = -1, right: int = -1, softcap: float = 0.0,
+                       max_seqlen_q: int = 0) -> tuple[Any, ...]:
+    """Gradients by q, k and v."""
+    import torch
+
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    with torch.enable_grad():
+        results = attention(wide[0], wide[1], wide[2], bias, alibi_slopes, None, cu_seqlens_q, cu_seqlens_k,
+                            scale=scale, left=left, right=right, softcap=softcap)
+        found = torch.autograd.grad(results, wide, (dout.double(), dlse.double()), allow_unused=True)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(wide, found, strict=True))
 
 
 def _descaled(x: Any, descale: Any, b: int) -> Any:

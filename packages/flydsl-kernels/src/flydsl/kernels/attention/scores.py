@@ -6,7 +6,7 @@ Scores are transposed, (keys, rows): a lane has a column or several, so the maxi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -15,7 +15,7 @@ import flydsl.expr as fx
 from ..parts.mathx import exp2, tanh
 from .config import AttentionConfig
 
-__all__ = ["Band", "Logits", "Softmax", "place"]
+__all__ = ["Band", "Logits", "Softmax", "finite", "lanes_of", "place", "total_of"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Band:
     Attributes:
         row: first row of the workgroup; `rows`: how many it has.
         low, high: run-time bounds, or None.
+        begin: the first key that is looked at, or None: 0.
     """
 
     row: Any
@@ -32,6 +33,7 @@ class Band:
     keys: Any
     low: Any
     high: Any
+    begin: Any = None
 
     def tiles(self, size: int) -> tuple[Any, Any]:
         """First tile of `size` keys that a row sees, and the one after the last."""
@@ -45,6 +47,8 @@ class Band:
     def whole(self, first: Any, size: int) -> Any:
         """Whether all rows see all of the `size` keys from `first` on."""
         seen = first + size <= self.keys
+        if self.begin is not None:
+            seen = seen & (first >= self.begin)
         if self.high is not None:
             seen = seen & (first + size <= self.row + self.high + 1)
         if self.low is not None:
@@ -54,6 +58,8 @@ class Band:
     def sees(self, row: Any, key: Any) -> Any:
         """Whether a row (counted from the first of the workgroup) sees a key."""
         seen = key < self.keys
+        if self.begin is not None:
+            seen = seen & (key >= self.begin)
         if self.high is not None:
             seen = seen & (key - row <= self.row + self.high)
         if self.low is not None:
@@ -69,6 +75,7 @@ class Logits:
         scale: of products; `cap`: soft cap.
         bias: Buffer whose first element is that of row 0 and key 0, or None; `bias_row`: elements of a row.
         slope: of ALiBi; `shift`: the key at the place of row 0.
+        by_keys: what the band calls rows are keys, and the other way round.
     """
 
     config: AttentionConfig
@@ -79,32 +86,41 @@ class Logits:
     bias_row: Any = None
     slope: Any = None
     shift: Any = None
+    by_keys: bool = False
 
-    def score(self, product: Any, row: Any, key: Any) -> Any:
-        """The score of a row and a key; both as numbers in their sequences."""
-        score = product * self.scale
+    def starting(self, key: Any) -> Logits:
+        """The same, without the keys before `key`."""
+        return replace(self, band=replace(self.band, begin=key))
+
+    def score(self, product: Any, row: Any, key: Any) -> tuple[Any, Any]:
+        """The score of a row and a key, both as numbers in their sequences; and its derivative by product * scale."""
+        score, slope = product * self.scale, None
         if self.config.softcap:
-            score = self.cap * tanh(score / self.cap)
+            part = tanh(score / self.cap)
+            score, slope = self.cap * part, 1.0 - part * part
         if self.config.bias:
             score = score + self.bias.load(row * self.bias_row + key, 1)[0].to(fx.Float32)
         if self.config.alibi:
             score = score - self.slope * abs(row + self.shift - key).to(fx.Float32)
-        return score
+        return score, slope
 
-    def apply(self, scores: Any, places: Any, first: Any) -> None:
+    def apply(self, scores: Any, places: Any, first: Any, slopes: Any = None) -> None:
         """Products of a tile to scores, -inf for what is not seen.
 
         Args:
-            scores: fragment of a tile (keys, rows); `places`: its coordinates.
-            first: first key of the tile.
+            scores: fragment of a tile (keys, rows) or, `by_keys`, (rows, keys); `places`: its coordinates.
+            first: the first key (or row) of the tile.
+            slopes: fragment that gets the derivatives, where there is a soft cap.
         """
         if not self.config.plain:
-            values = scores.load()
-            found = []
+            values, found = scores.load(), []
             for i in range(values.numel):
-                key, row = place(places, i)
-                found.append(self.score(values[i], self.band.row + row, first + key))
-            scores.store(fx.Vector.from_elements(found, fx.Float32))
+                moving, fixed = place(places, i)
+                at = (first + moving, self.band.row + fixed)
+                found.append(self.score(values[i], *(at if self.by_keys else at[::-1])))
+            scores.store(fx.Vector.from_elements([x for x, _ in found], fx.Float32))
+            if slopes is not None:
+                slopes.store(fx.Vector.from_elements([x for _, x in found], fx.Float32))
         _mask(scores, places, self.band, first, self.config.keys)
 
 
@@ -148,23 +164,26 @@ class Softmax:
         self._base[0] = fx.Float32(-math.inf) if start is None else start
         self._total[0] = fx.Float32(0.0) if start is None else once.select(fx.Float32(1.0), fx.Float32(0.0))
 
-    def update(self, sums: Any, plain: bool) -> None:
-        """Scores become probabilities. `sums`, so far, are scaled where the base changes.
+    def rebase(self, sums: Any) -> None:
+        """Look at the scores; `sums`, so far, are scaled where the base changes."""
+        with fx.fastmath("nnan"):
+            largest = fx.reduce(self.scores, 0, "MAX").load()[0]
+        _rebase(self._base, self._total, sums, largest, self.factor)
+
+    def weigh(self, plain: bool) -> None:
+        """Scores become probabilities.
 
         Args:
             plain: scores times the factor are exact enough to subtract from.
         """
-        with fx.fastmath("nnan"):
-            largest = fx.reduce(self.scores, 0, "MAX").load()[0]
-        _rebase(self._base, self._total, sums, largest, self.factor)
-        base, values = _finite(self._base[0]), self.scores.load()
+        base, values = finite(self._base[0]), lanes_of(self.scores)
         if plain:
             with fx.fastmath("contract"):
                 values = exp2(values * self.factor - base * self.factor)
         else:
             values = exp2((values - base) * self.factor)
         self.scores.store(values)
-        self._total[0] = self._total[0] + _sum(values)
+        self._total[0] = self._total[0] + total_of(values)
 
     def finish(self) -> tuple[Any, Any]:
         """Base and total of this lane's row."""
@@ -179,7 +198,7 @@ def _rebase(base, total, sums, largest, factor):
     # Differences of -inf are NaN, which is not above anything.
     if any_lane((largest - base[0]) * factor > SLACK):
         after = fx.maxnumf(base[0], largest)
-        decay = exp2((base[0] - _finite(after)) * factor)
+        decay = exp2((base[0] - finite(after)) * factor)
         base[0] = after
         total[0] = total[0] * decay
         sums.store(sums.load() * decay)
@@ -191,15 +210,24 @@ def any_lane(condition: Any) -> Any:
     return kind(fx.rocdl.ballot(kind.ir_type, condition)) != 0
 
 
-def _finite(x: Any) -> Any:
+def finite(x: Any) -> Any:
     """x, or 0 for -inf: rows that have seen nothing yet."""
     return (x == -math.inf).select(0.0, x)
 
 
-def _sum(values: Any) -> Any:
+def lanes_of(fragment: Any) -> Any:
+    """The values of a fragment as a flat vector."""
+    values = fragment.load()
+    return values.reshape(values.numel)
+
+
+def total_of(values: Any) -> Any:
     """Of all elements; halves are added, which takes packed additions."""
+    rest = []
     while values.numel > 1:
         half = values.numel // 2
+        if values.numel % 2:
+            rest.append(values[values.numel - 1])
         low, high = (values.shuffle(values, list(range(i * half, (i + 1) * half))) for i in range(2))
         values = low + high
-    return values[0]
+    return sum(rest, values[0])

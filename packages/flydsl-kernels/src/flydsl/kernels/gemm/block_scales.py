@@ -18,7 +18,8 @@ from ..parts.memory import Buffer, lds_read, lds_write
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally
-from .config import SCALE_BLOCK, PreshuffleConfig
+from .config import SCALE_BLOCK
+from .preshuffle_config import PreshuffleConfig
 
 __all__ = ["BlockScaledProducts", "RegisterScales", "SharedScales"]
 
@@ -57,9 +58,8 @@ class SharedScales:
 
     @property
     def source(self) -> Staged:
-        """For the main loop: the queue of the memory pipeline is full before the barrier, and what is needed last is
-        fetched behind it."""
-        return Staged(self, when="behind")
+        """For the main loop: what is needed last is fetched last."""
+        return Staged(self, when="turn")
 
     @property
     def loads(self) -> int:
@@ -158,7 +158,8 @@ class BlockScaledProducts(TileProducts):
         self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
         super().__init__(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks // self._calls, a,
                          of_b, size=max(part_rows(config.m_repeat) // self._calls, 1))
-        self._config, self._factors = config, scales
+        self._config, self._of_b = config, of_b
+        self._factors: Any = scales
         self._shared = scales if isinstance(scales, SharedScales) else None
         count = config.m_repeat * config.n_repeat
         # Where the complete partial sums belong that a tile leaves for the next.
@@ -180,7 +181,8 @@ class BlockScaledProducts(TileProducts):
         return left, factors
 
     def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
-        at, factors = list(self._left_over), {}  # of the sums that wait; by row of tiles
+        at = list(self._left_over)  # of the sums that wait
+        factors: dict[Any, list[Any]] = {}  # by row of tiles
 
         def settle(acc: Any, most: int) -> None:
             """Add the oldest of the complete partial sums, until at most `most` are left."""
@@ -216,7 +218,7 @@ class BlockScaledProducts(TileProducts):
     def _partial(self, left: list[Any], held: list[Any], block: int) -> list[Any]:
         """The sums over a block of 128 k of the products of a part."""
         count, sums = self.op.blocks, [self.op.zero() for _ in self.places]
-        right = [self.b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
+        right = [self._of_b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
         for c in range(self._calls):
             part = slice(c * count, (c + 1) * count)
             sums = self.op.multiply_all([(right[ni][part], left[i][part], acc, None)

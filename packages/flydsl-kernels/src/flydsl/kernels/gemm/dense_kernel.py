@@ -13,10 +13,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dtypes import FLOATS
 from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import Bias, Epilogue, TilePlace, store_tile
-from ..parts.grid import Slice, add_slice, block_of
+from ..parts.grid import Slice, add_slice
 from ..parts.index import div, mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Ring, Staged
@@ -87,11 +86,11 @@ def orders(config: DenseConfig) -> tuple[Any, Any] | None:
 @flyc.kernel
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
-    op, lane, (a_tile, b_tile) = config.op, lane_of(config.wave), (config.a_tile, config.b_tile)
+    op, lane, (a_tile, b_tile) = config.op, lane_of(config.target.wave), (config.a_tile, config.b_tile)
     wave_n, rest = mod(lane.wave, config.n_waves), div(lane.wave, config.n_waves)
     wave_m, wave_k = mod(rest, config.m_waves), div(rest, config.m_waves)
-    bx, by = block_of(m, config.n, (config.block_m, config.block_n), config.group_m, config.target.xcds)
-    row, column = bx * config.block_m, by * config.block_n
+    bx, by = config.block(m)
+    row, column = bx * config.tile_m, by * config.tile_n
     memory, tally = Lds(), Tally()
     # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
     stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
@@ -102,27 +101,26 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
                             a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
                             b.reader(lane, wave_n * (config.n_repeat * 16), op.groups), first_block=first)
-    tiles = config.slice_k // config.block_k
-    loop = MainLoop(tiles, config.stages, sources(a, b, config, products.parts), products, tally, config.stages,
-                    orders(config), begin=fx.block_idx.z * tiles if config.split_k > 1 else 0)
+    loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
+                    config.stages, orders(config), begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = add_wave_slices(loop.run(), stages[0], config, op, wave_k, lane)
     columns = [column + wave_n * (config.n_repeat * 16) + ni * 16 + lane.row
                for ni in fx.range_constexpr(config.n_repeat)]
     tile_rows = [wave_m * (config.m_repeat * 16) + mi * 16 for mi in fx.range_constexpr(config.m_repeat)]
-    place = TilePlace(m, config.n, row, fx.min(m - row, config.block_m), tile_rows, columns, lane.group,
-                      op.acc_len, ragged=config.n % config.block_n != 0)
+    place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m), tile_rows, columns, lane.group,
+                      op.acc_len, ragged=config.n % config.tile_n != 0)
     if fx.const_expr(config.k_waves > 1):
         if wave_k == 0:
             finish(tensors, acc, place, config)
     elif fx.const_expr(config.atomic):
-        element, tile = FLOATS[config.out_dtype], by * fx.ceildiv(m, config.block_m) + bx
-        flags = [pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal")]
+        tile = by * fx.ceildiv(m, config.tile_m) + bx
+        semaphore, signal = [pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal")]
         bias = Bias(tensors["bias"], config.n) if config.bias else None
         add_slice(tensors["c"], acc, place, Slice(
-            config.split_k, *flags, element, config.shuffle, config.block_m, column, wave_m, bias,
+            config.split_k, semaphore, signal, config.out, config.shuffle, config.tile_m, column, wave_m, bias,
             packed=config.out_dtype != "bf16" or config.target.adds_bf16), stages[0])
     elif fx.const_expr(config.cshuffle and config.split_k == 1):
-        shuffle_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, m, config), place, stages[0],
+        shuffle_tile(tensors["c"], config.out, acc, epilogue_of(tensors, m, config), place, stages[0],
                      config.shuffle, column, wave_m)
     else:
         finish(tensors, acc, place, config)
@@ -141,7 +139,7 @@ def finish(tensors: dict[str, Any], acc: list[Any], place: TilePlace, config: De
         part = pointer(tensors["workspace"], fx.Float32) + share
         store_tile(part, fx.Float32, acc, Epilogue(), place)
         return
-    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue_of(tensors, place.m, config), place)
+    store_tile(tensors["c"], config.out, acc, epilogue_of(tensors, place.m, config), place)
 
 
 @flyc.jit
@@ -150,20 +148,20 @@ def add_wave_slices(acc, lds, config, op, wave_k, lane):
     if fx.const_expr(config.k_waves == 1):
         return acc
     waves = config.m_waves * config.n_waves
-    size = len(acc) * op.acc_len * config.wave
+    size = len(acc) * op.acc_len * config.target.wave
     floats = fx.recast_iter(fx.Float32, lds)
     position = mod(lane.wave, waves) * size + lane.lane * op.acc_len
     fx.barrier()
     if wave_k > 0:
         start = (wave_k - 1) * (waves * size) + position
         for i in fx.range_constexpr(len(acc)):
-            lds_write(floats, start + i * (config.wave * op.acc_len), acc[i])
+            lds_write(floats, start + i * (config.target.wave * op.acc_len), acc[i])
     fx.barrier()
     out = []
     for i in fx.range_constexpr(len(acc)):
         value = acc[i]
         for slice_ in fx.range_constexpr(config.k_waves - 1):
-            at = position + (slice_ * waves * size + i * config.wave * op.acc_len)
+            at = position + (slice_ * waves * size + i * config.target.wave * op.acc_len)
             value = value + lds_read(floats, at, op.acc_len)
         out.append(value)
     return out
@@ -185,7 +183,7 @@ def split_sum_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         if fx.const_expr(config.bias):
             kind = float_element(tensors["bias"], fx.Float32)
             total = total + (pointer(tensors["bias"], kind) + index % config.n).load().to(fx.Float32)
-        out = FLOATS[config.out_dtype]
+        out = config.out
         (pointer(tensors["c"], out) + index).store(total.to(out))
 
 

@@ -11,141 +11,28 @@ nothing is copied between registers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig
 from ..parts.epilogue import Epilogue, TilePlace, store_tile
-from ..parts.grid import block_of
 from ..parts.index import align_up, cdiv, div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Staged
-from ..parts.matrix import FORMATS, MatrixOp, Microformat, microscaled_op
-from ..parts.memory import WORDS
 from ..parts.operand import Advance, Rows, Shuffled
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
 from ..parts.scales import PairedScales
 from ..parts.schedule import Tally, hot_loop_schedule
-from ..parts.tile import CHUNK_BYTES, LANE_GROUPS, HalvesTile, RowTile
-from .config import OUT_DTYPES, WAVES
+from ..parts.tile import LANE_GROUPS
+from .mx_config import SCALE_K, MxConfig
 
-__all__ = ["MxConfig", "launch_mx"]
+__all__ = ["launch_mx"]
 
 WAVE = 64
-K_STEP = 128       # k of one instruction
-SCALE_K = 256      # k of one scale word
-LARGE_WAVE = 128 * 64  # elements of C of a wave whose matrix instructions hide everything else
-
-
-@dataclass(frozen=True)
-class MxConfig(KernelConfig):
-    """Static arguments; strides in elements of the storage (bytes of A and scales, elements of C)."""
-
-    n: int
-    k: int
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    a_dtype: str
-    b_dtype: str
-    out_dtype: str
-    batch: int = 1
-    a_row: int = -1
-    a_batch: int = -1
-    scale_row: int = -1
-    scale_batch: int = -1
-    c_row: int = -1
-    c_batch: int = -1
-    xcd_swizzle: int = 0
-
-    def grid(self, m: Any) -> tuple[Any, ...]:
-        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n, self.batch
-
-    @property
-    def lds_bytes(self) -> int:
-        """Two buffers of the tiles of A that go together."""
-        return 2 * self.together * self.a_tile.words * 4
-
-    @property
-    def a(self) -> Microformat:
-        return FORMATS[self.a_dtype]
-
-    @property
-    def b(self) -> Microformat:
-        return FORMATS[self.b_dtype]
-
-    @property
-    def op(self) -> MatrixOp:
-        """The matrix instruction."""
-        return microscaled_op(self.target, self.a_dtype, self.b_dtype)
-
-    @property
-    def steps(self) -> int:
-        return self.tile_k // K_STEP
-
-    @property
-    def waves(self) -> int:
-        """Along N: eight, two on a SIMD, if the tile is large enough. The instruction takes twice as long where an
-        operand is fp8."""
-        large = LARGE_WAVE // 2 if "fp8" in (self.a_dtype, self.b_dtype) else LARGE_WAVE
-        enough = self.tile_m * self.tile_n >= 2 * WAVES * large and self.tile_n % (32 * WAVES) == 0
-        unit = 2 * WAVES * WAVE * CHUNK_BYTES
-        return 2 * WAVES if enough and self.tile_m * self.tile_k_bytes % unit == 0 else WAVES
-
-    @property
-    def threads(self) -> int:
-        """Of a workgroup."""
-        return self.waves * WAVE
-
-    @property
-    def tile_k_bytes(self) -> int:
-        """Of a row of a tile of A."""
-        return self.steps * self.a.step_bytes
-
-    @property
-    def a_tile(self) -> RowTile:
-        tile = RowTile(self.tile_m, self.tile_k_bytes, self.threads, 256)
-        if self.a_dtype != "fp6":
-            return tile
-        gap = WORDS if 2 * (tile.bytes + self.tile_m) <= self.target.lds_bytes else 0
-        return HalvesTile(tile.rows, tile.row_bytes, tile.threads, tile.bank_bytes, gap)
-
-    @property
-    def together(self) -> int:
-        """Tiles from a barrier to the next: those of 256 k where LDS has room."""
-        tiles = SCALE_K // self.tile_k
-        return tiles if 2 * tiles * self.a_tile.words * 4 <= self.target.lds_bytes else 1
-
-    @property
-    def m_repeat(self) -> int:
-        return self.tile_m // 16
-
-    @property
-    def n_repeat(self) -> int:
-        return self.tile_n // (16 * self.waves)
-
-    @property
-    def a_row_bytes(self) -> int:
-        return self.k // K_STEP * self.a.step_bytes if self.a_row < 0 else self.a_row
-
-    @property
-    def b_row_bytes(self) -> int:
-        return self.k // K_STEP * self.b.step_bytes
-
-    @property
-    def scale_columns(self) -> int:
-        """Padded scales of a row."""
-        return -(-(self.k // 32) // 8) * 8 if self.scale_row < 0 else self.scale_row
-
-    @property
-    def c_row_elements(self) -> int:
-        return self.n if self.c_row < 0 else self.c_row
 
 
 class _Weights:
@@ -186,7 +73,7 @@ class _Weights:
 def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C of one batch entry."""
     op, tile, batch, lane = config.op, config.a_tile, fx.Int64(fx.block_idx.z), lane_of(WAVE, scalar=True)
-    bx, by = block_of(m, config.n, (config.tile_m, config.tile_n), config.xcd_swizzle, config.target.xcds)
+    bx, by = config.block(m)
     row, column = bx * config.tile_m, by * config.tile_n
     wave_strip = lane.wave * config.n_repeat
     wave_column = column + wave_strip * 16
@@ -224,18 +111,17 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.steps, a.reader(lane, 0, LANE_GROUPS),
                             of_b, scales=scales, columns_first=by_columns)
-    sources = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
+    sources: list[Any] = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
     # Of what is loaded while its predecessor is in use there are two: a turn is as many tiles as it takes.
-    acc = MainLoop(config.k // config.tile_k, len(stages), sources, products, tally, 2 * halves,
+    acc = MainLoop(config.k_tiles, len(stages), sources, products, tally, 2 * halves,
                    (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), fx.barrier,
                    config.together).run()
-    element = OUT_DTYPES[config.out_dtype]
     c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
     place = TilePlace(m, config.c_row_elements, row, fx.min(m - row, config.tile_m),
                       [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
                       [wave_column + ni * 16 + lane.row for ni in fx.range_constexpr(config.n_repeat)],
                       lane.group, op.acc_len)
-    store_tile(pointer(tensors["c"], element) + batch * c_batch, element, acc, Epilogue(), place)
+    store_tile(pointer(tensors["c"], config.out) + batch * c_batch, config.out, acc, Epilogue(), place)
 
 
 def launch_mx(tensors: dict[str, Any], m: Any, config: MxConfig, stream: Any) -> None:

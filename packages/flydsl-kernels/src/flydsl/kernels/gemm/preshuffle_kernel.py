@@ -17,7 +17,6 @@ import flydsl.expr as fx
 
 from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import TilePlace, store_tile
-from ..parts.grid import block_of
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
@@ -26,8 +25,8 @@ from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .block_scales import BlockScaledProducts, RegisterScales, SharedScales
-from .config import INT4_FACTOR, OUT_DTYPES, PreshuffleConfig
 from .epilogue import gemm_epilogue
+from .preshuffle_config import INT4_FACTOR, PreshuffleConfig
 
 __all__ = ["launch_preshuffle"]
 
@@ -56,7 +55,7 @@ def _orders(config: PreshuffleConfig) -> tuple[Any, Any] | None:
 def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
     op, tile, lane = config.op, config.a_tile, lane_of(WAVE)
-    bx, by = block_of(m, config.n, (config.tile_m, config.tile_n), config.xcd_swizzle, config.target.xcds)
+    bx, by = config.block(m)
     row, column = bx * config.tile_m, by * config.tile_n
     memory, tally = Lds(), Tally()
     # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
@@ -89,7 +88,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                                 of_b)
     # Copies to LDS, and the loads of B, stay in flight over a barrier that orders LDS only.
     loop = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2, _orders(config),
-                    fx.lds_barrier if config.use_async else fx.barrier)
+                    fx.lds_barrier)
     with fx.fastmath("contract"):
         acc = loop.run()
     store(tensors, acc[0] if config.block_scale else acc, m, row, column, lane, config, stages[0])
@@ -105,11 +104,10 @@ def store(tensors: dict[str, Any], acc: list[Any], m: Any, row: Any, column: Any
     place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m), [mi * 16 for mi in range(config.m_repeat)],
                       [strip + (lane.group * op.acc_len if swapped else lane.row) for strip in strips], lane.group,
                       op.acc_len, row_of=(lambda mi: config.tile_row(mi, lane.row)) if swapped else None)
-    element = OUT_DTYPES[config.out_dtype]
     if config.cshuffle:
-        shuffle_tile(tensors["C"], element, acc, epilogue, place, lds, config.shuffle, column, 0)
+        shuffle_tile(tensors["C"], config.out, acc, epilogue, place, lds, config.shuffle, column, 0)
     else:
-        store_tile(tensors["C"], element, acc, epilogue, place)
+        store_tile(tensors["C"], config.out, acc, epilogue, place)
 
 
 def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dtypes import FLOATS
 from ..parts.epilogue import TilePlace, store_tile
 from ..parts.grid import add_vector
 from ..parts.index import cdiv, compute_mcast_masks, div, mod
@@ -27,8 +26,9 @@ from ..parts.schedule import Tally, hot_loop_schedule
 from ..parts.sync import workgroup_barrier
 from ..parts.tensor_tile import TensorMoves
 from ..parts.tile import CHUNK_BYTES
+from .config import SCALE_BLOCK
 from .epilogue import gemm_epilogue
-from .wmma_config import SCALE_BLOCK, SLAB, WmmaConfig
+from .wmma_config import SLAB, WmmaConfig
 
 __all__ = ["launch_wmma"]
 
@@ -118,13 +118,13 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     size, early_b = config.plan
     products = _SteppedProducts(op, tally, config.m_repeat, config.n_repeat, config.steps, a, b, size=size,
                                 late=not early_b, scales=scales_of if scales else None, swapped=True)
-    sources = [Held(fetch_scales, config.scale_words), Ring(moves.issue, moves.count, moves.count,
+    sources: list[Any] = [Held(fetch_scales, config.scale_words), Ring(moves.issue, moves.count, moves.count,
                                                             lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)]
     if fx.const_expr(config.clustered):
         workgroup_barrier(True)  # all are there
-    loop = MainLoop(config.tiles, config.stages, sources if scales else sources[1:], products, tally, 1,
+    loop = MainLoop(config.k_tiles, config.stages, sources if scales else sources[1:], products, tally, 1,
                     barrier=fx.rocdl.cluster.cluster_barrier if config.clustered else fx.lds_barrier,
-                    begin=fx.block_idx.z * config.tiles if config.split_k > 1 else 0)
+                    begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = loop.run()
     columns = [column + wave_column + (ni * 16 + lane.group * op.acc_len) for ni in fx.range_constexpr(config.n_repeat)]
     rows = fx.min(m - row, config.tile_m)
@@ -133,14 +133,14 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     where = TilePlace(m, config.c_row, row, rows, [], columns, lane.group, op.acc_len,
                       row_of=lambda mi: wave_row + mi * 16 + lane.row)
     epilogue = gemm_epilogue(tensors, m, config.n, "none", config.scales == "rows")
-    store_tile(tensors["c"], FLOATS[config.out_dtype], acc, epilogue, where,
+    store_tile(tensors["c"], config.out, acc, epilogue, where,
                Buffer.store if config.split_k == 1 else add_vector)
 
 
 @flyc.kernel
 def clear_kernel(tensors, config: fx.Constexpr):
     """Write zero to a part of a row of C."""
-    element = FLOATS[config.out_dtype]
+    element = config.out
     count = CHUNK_BYTES * 8 // element.width
     c = Buffer(tensors["c"], element, fx.Int64(fx.block_idx.x) * config.c_row, config.n)
     c.store((fx.block_idx.y * CLEAR_THREADS + fx.thread_idx.x) * count, fx.full(count, 0.0, element))
@@ -150,7 +150,7 @@ def launch_wmma(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any
     """Launch from a jit function: ``c``, ``a``, ``b``, ``scale_a`` and ``scale_b``."""
     config.target.require_traced()
     if config.split_k > 1:
-        chunks = config.n * FLOATS[config.out_dtype].width // (CHUNK_BYTES * 8)
+        chunks = config.n * config.out.width // (CHUNK_BYTES * 8)
         clear_kernel(tensors, config).launch(grid=(m, cdiv(chunks, CLEAR_THREADS)), block=CLEAR_THREADS, stream=stream)
     cluster = (config.cluster_m, config.cluster_n, 1)
     attributes = {"rocdl.cluster_dims": ",".join(map(str, cluster))} if config.clustered else None

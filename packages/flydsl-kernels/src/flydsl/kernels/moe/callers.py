@@ -70,7 +70,7 @@ def moe_sorting_flydsl(topk_ids: torch.Tensor, topk_weights: torch.Tensor, sorte
     words = sort_workspace(tokens, topk, num_experts)
     if words and workspace is None:
         workspace = topk_ids.new_empty(words)  # i32 as they are
-    if words and workspace.numel() < words:
+    if workspace is not None and workspace.numel() < words:
         raise ValueError(f"moe_sorting_flydsl: the workspace must have {words} i32, got {workspace.numel()}")
     run = build_moe_sorting_module(num_experts, topk, unit_size, groups == 1, expert_mask is not None,
                                    num_local_tokens is not None)

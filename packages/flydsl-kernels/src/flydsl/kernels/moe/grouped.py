@@ -136,7 +136,8 @@ def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, expert: Any, co
         x = Rows(tensors["x"], config.a_tile, stages, lane, rows_total=rows, row_bytes=config.a_row_words * 4,
                  row_of=row_of, ragged=config.ragged)
     w = Weights(tensors, expert, column, lane, config)
-    sources, fragments = [w.source, Staged(x)], x.reader(lane, 0, op.groups)
+    sources: list[Any] = [w.source, Staged(x)]
+    fragments = x.reader(lane, 0, op.groups)
     kind = config.format.scales
     if kind in ("blocks", "micro"):
         where = tensors, expert, [row_of(mi * 16 + lane.row) for mi in range(config.m_repeat)], rows, column, lane

@@ -250,7 +250,7 @@ MOE_SORT = Op(
     """,
     results=_sort_results, plan=_plan_sort, reference=_sort_reference, widths=(16, 37),
     sample=lambda draw, m, n, topk=2, block=16: (*sample_routing(draw, m, n, topk), n, block, None),
-    workspace=lambda target, ids, weights, num_experts, *_: 4 * sort_workspace(*ids.shape, num_experts),
+    workspace=lambda target, ids, weights, num_experts, *_: 4 * sort_workspace(ids.shape[0], ids.shape[1], num_experts),
     bench=lambda target, rows: [("moe_sort 8 of 256", (8192, 256), {"topk": 8, "block": 64})],
 )
 

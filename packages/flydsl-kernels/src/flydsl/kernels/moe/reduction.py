@@ -59,7 +59,8 @@ def _reduce_kernel(tensors, config: fx.Constexpr):
     column = (fx.block_idx.y * THREADS + fx.thread_idx.x) * width
     x = Buffer(tensors["x"], FLOATS[config.dtype], fx.Int64(token) * (config.topk * n), config.topk * n)
     y = Buffer(tensors["y"], FLOATS[config.out], fx.Int64(token) * n, n)
-    ids, mask = None, None
+    ids: Any = None
+    mask: Any = None
     if fx.const_expr(config.experts > 0):
         ids = Buffer(tensors["ids"], fx.Int32, fx.Int64(token) * config.topk, config.topk)
     if fx.const_expr(config.mask):

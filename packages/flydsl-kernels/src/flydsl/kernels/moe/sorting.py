@@ -279,7 +279,7 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
     table = lds.array(fx.Int32, experts)
     if fx.const_expr(config.route is not None):
         held, held_weights = _routed(tensors, tokens, config, lds)
-        ids = None
+        ids: Any = None
         if thread < experts:
             table[thread] = fx.Int32(0)
         fx.barrier()

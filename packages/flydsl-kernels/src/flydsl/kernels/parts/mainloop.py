@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import flydsl.compiler as flyc
@@ -23,7 +24,7 @@ from .schedule import Counts, Schedule, Tally, hot_loop_schedule
 __all__ = ["Held", "KTile", "MainLoop", "Products", "Ring", "Staged"]
 
 MAX_WAIT = 63  # of the counter of vector memory operations
-PHASES = ("start", "turn", "behind", "end")  # of a tile, in which loads start
+PHASES = ("start", "turn", "end")  # of a tile, in which loads start
 
 Order = Callable[[Counts], Schedule]
 Multiply = Callable[[Any, int, Any], Any]
@@ -65,9 +66,17 @@ class Held:
 class LdsOperand(Protocol):
     """What goes to LDS through registers (see :mod:`.operand`)."""
 
-    loads: int
-    writes: int
-    turns: int
+    @property
+    def loads(self) -> int:
+        """Of a tile, into registers."""
+
+    @property
+    def writes(self) -> int:
+        """Of a tile, to LDS."""
+
+    @property
+    def turns(self) -> int:
+        """Vector instructions that turn a tile around."""
 
     def fetch(self, t: KTile) -> list[Any]:
         """Start loading a tile, a list of vectors."""
@@ -84,9 +93,9 @@ class Staged:
         operand: what is loaded and written.
         reach: tiles from one to that whose loads start with it.
         lead: tiles from one to that which is committed with it; between the two, tiles are in registers.
-        when: the loads start at the ``"start"`` of a tile, after the commit at its ``"turn"``, ``"behind"`` its
-            barrier, or at its ``"end"``: after the first reads behind the barrier, where the commit then is too
-            (`lead` is 2: the stage of the tile itself is free there).
+        when: the loads start at the ``"start"`` of a tile, after the commit at its ``"turn"``, or at its ``"end"``:
+            after the first reads behind the barrier, where the commit then is too (`lead` is 2: the stage of the tile
+            itself is free there).
         turning: vector arithmetic that turns the operand around takes part in the schedule.
     """
 
@@ -155,7 +164,7 @@ class MainLoop:
         tally: counts the instructions that are traced; hints are checked against it.
         unroll: tiles of a turn of the loop.
         orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
-        barrier: `every` so many tiles.
+        barrier: `every` so many tiles, if anything goes to LDS.
     """
 
     tiles: int
@@ -173,8 +182,9 @@ class MainLoop:
     _rings: list[Ring] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._held, self._staged, self._rings = (
-            [s for s in self.sources if isinstance(s, kind)] for kind in (Held, Staged, Ring))
+        self._held = [s for s in self.sources if isinstance(s, Held)]
+        self._staged = [s for s in self.sources if isinstance(s, Staged)]
+        self._rings = [s for s in self.sources if isinstance(s, Ring)]
 
     @property
     def ahead(self) -> int:
@@ -212,6 +222,10 @@ class MainLoop:
                 self.tally.add("vmem", source.operand.loads)
                 queue.append(source.operand.fetch(t.after(source.reach)))
 
+    def _exists(self, t: int, reach: int) -> bool:
+        """Whether there is a tile `reach` after t."""
+        return 0 <= t + reach < self.tiles
+
     def _commit(self, source: Staged, queue: list[Any], stage: Any) -> None:
         """Write the oldest tile in registers to its stage."""
         source.operand.commit(queue.pop(0), stage)
@@ -232,6 +246,10 @@ class MainLoop:
         for ring in self._rings:
             if left >= self.stages:
                 self._copy(ring, t.after(self.stages), self._stage(t), range(ring.early))
+
+    def _meet(self) -> None:
+        if self._staged or self._rings:
+            self.barrier()
 
     def _wait(self, ring: Ring, copies: int, loads: int) -> None:
         ring.wait(min(copies + (loads if ring.vector else 0), MAX_WAIT))
@@ -255,7 +273,7 @@ class MainLoop:
                 loads = self.tally.take().vmem
                 fx.rocdl.sched_barrier(0)
             for when in PHASES:
-                self._start(KTile(begin, t), when, queues, lambda reach, t=t: 0 <= t + reach < self.tiles)
+                self._start(KTile(begin, t), when, queues, partial(self._exists, t))
             fx.rocdl.sched_barrier(0)
         for source, queue in zip(self._staged, queues, strict=True):
             for n in range(min(source.lead, self.tiles)):
@@ -264,7 +282,7 @@ class MainLoop:
         for ring in self._rings:
             missing = ring.pieces - ring.early if begun == self.stages > 1 else 0
             self._wait(ring, (begun - 1) * ring.pieces - missing, loads)
-        self.barrier()
+        self._meet()
         return [self.products.zero(), held, queues, self.products.read(self._stage(KTile(begin)), 0)]
 
     def _step(self, state: Any, t: KTile, left: int) -> Any:
@@ -297,7 +315,7 @@ class MainLoop:
         """Finish what goes to LDS before the barrier, and pass it: the next tile is then readable, and the stage of
         this one free."""
         if self.stages == 1:
-            self.barrier()
+            self._meet()
             self._copy_behind(t, left)
         self._commit_next(t, False, left, queues)
         self._start(t, "turn", queues, lambda reach: left >= reach)
@@ -306,10 +324,9 @@ class MainLoop:
             later = min(self.stages - 2, left - 1)  # tiles whose copies are younger than those of the next one
             self._wait(ring, max(later, 0) * ring.pieces, loads if later >= 0 else 0)
         if (t.further + 1) % self.every == 0:
-            self.barrier()
+            self._meet()
         if self.stages > 1:
             self._copy_behind(t, left)
-        self._start(t, "behind", queues, lambda reach: left >= reach)
 
     def _finish(self, state: Any, t: KTile) -> Any:
         """Multiply the last tile: nothing follows."""

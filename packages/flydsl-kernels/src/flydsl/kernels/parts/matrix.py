@@ -20,7 +20,7 @@ from .index import cdiv, div, mod
 from .memory import WORDS
 from .tile import CHUNK_BYTES
 
-__all__ = ["FORMATS", "MatrixOp", "Microformat", "matrix_op", "microscaled_op"]
+__all__ = ["FORMATS", "MatrixOp", "Microformat", "matrix_op", "microscaled_op", "wmma_step"]
 
 
 def _as_it_is(chunks: list[Any]) -> Any:
@@ -151,7 +151,7 @@ def _call(atom: Any, operands: list[tuple[list[Any], Any]], acc: Any) -> Any:
     return total.load()
 
 
-def _wmma(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
+def wmma_step(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
     """WMMA: one instruction for the chunks of a call, which are an operand one after the other."""
 
     def step(a: list[Any], b: list[Any], acc: Any, _: int, __: Any) -> Any:
@@ -282,19 +282,19 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
             return MatrixOp(dtype, 1, 4, 4, True, 2, 1, _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"))
     elif target.arch == "gfx120" and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
-        return MatrixOp(dtype, 2, 2, 8, False, 1, 1, _wmma(lambda: fx.rocdl.WMMA(16, 16, 16, half), half))
+        return MatrixOp(dtype, 2, 2, 8, False, 1, 1, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 16, half), half))
     elif target.arch == "gfx120" and dtype == "fp8":
         kind = fx.Float8E4M3FN
         return MatrixOp(dtype, 1, 2, 8, False, 2, 1, _wmma_byte(lambda: fx.rocdl.WMMA(16, 16, 16, kind), kind))
     elif target.arch == "gfx120" and dtype == "i8":
         return MatrixOp(dtype, 1, 2, 8, True, 2, 1, _wmma_byte(lambda: _signed(16), fx.Int8))
     elif target.arch == "gfx1250" and dtype == "i8":
-        return MatrixOp(dtype, 1, 2, 8, True, 1, 2, _wmma(lambda: _signed(64), fx.Int8))
+        return MatrixOp(dtype, 1, 2, 8, True, 1, 2, wmma_step(lambda: _signed(64), fx.Int8))
     elif target.arch == "gfx1250" and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
         # K = 32: a lane holds two runs of eight, 32 bytes of k apart, which are two blocks of its chunks.
-        return MatrixOp(dtype, 2, 2, 8, False, 1, 2, _wmma(lambda: fx.rocdl.WMMA(16, 16, 32, half), half))
+        return MatrixOp(dtype, 2, 2, 8, False, 1, 2, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 32, half), half))
     elif target.arch == "gfx1250" and dtype == "fp8":
         kind = fx.Float8E4M3FN
-        return MatrixOp(dtype, 1, 2, 8, False, 1, 4, _wmma(lambda: fx.rocdl.WMMA(16, 16, 128, kind), kind))
+        return MatrixOp(dtype, 1, 2, 8, False, 1, 4, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 128, kind), kind))
     raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")

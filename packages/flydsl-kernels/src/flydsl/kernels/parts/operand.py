@@ -63,6 +63,12 @@ class Advance(Enum):
         return (t.turn + near) * words, (t.further - near) * words, 0
 
 
+def fragments_of(tile: RowTile, stages: Sequence[Any], lane: Lane, start: Any, groups: int) -> Fragments:
+    """Fragments of a lane from rows in LDS: see :meth:`Rows.reader`."""
+    readers = [tile.reader(stage, start, lane, groups) for stage in stages]
+    return Fragments(lambda stage, number, block: readers[stage](number, block), tile.reads)
+
+
 class Rows:
     """An operand whose rows are consecutive in k.
 
@@ -98,7 +104,7 @@ class Rows:
             rows = fx.min(rows_total - row, tile.rows)
             first = fx.Int64(row) * self.stride
             self.buffer = Buffer(data, fx.Int32, first if words is None else words + first, rows * self.stride)
-            self._starts = None
+            self._starts: list[Any] | None = None
             return
         self.buffer = Buffer(data, fx.Int32, words, fx.Int64(rows_total) * self.stride)
         self._starts = []
@@ -190,8 +196,7 @@ class Rows:
     def reader(self, lane: Lane, start: Any, groups: int) -> Fragments:
         """Fragments of a lane: 16 rows, of which those of tile 0 begin with row `start`, and blocks of `groups` chunks
         of k."""
-        readers = [self.tile.reader(stage, start, lane, groups) for stage in self.stages]
-        return Fragments(lambda stage, tile, block: readers[stage](tile, block), self.tile.reads)
+        return fragments_of(self.tile, self.stages, lane, start, groups)
 
 
 class Stored(Rows):
@@ -292,7 +297,9 @@ class Columns:
                 turned = fx.Vector.from_elements([v[r] for v in block], self._element)
                 lds_write(self.stages[stage], self.tile.at(row + r, chunk), turned.bitcast(fx.Int32))
 
-    reader = Rows.reader
+    def reader(self, lane: Lane, start: Any, groups: int) -> Fragments:
+        """As :meth:`Rows.reader`."""
+        return fragments_of(self.tile, self.stages, lane, start, groups)
 
 
 class Shuffled:

@@ -1,4 +1,4 @@
-"""The products of a wave in one tile: fragments of A from LDS by parts, B from LDS or from registers."""
+"""The products of a wave in one tile: fragments of A and B from LDS, by parts, or from registers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from .operand import Fragments
 from .schedule import Tally
 
 __all__ = ["TileProducts", "part_rows"]
+
+Source = Fragments | Callable[[list[Any], int, int], list[Any]]
 
 
 def part_rows(m_repeat: int) -> int:
@@ -26,8 +28,7 @@ class TileProducts:
     Args:
         op: the instruction.
         m_tiles, n_tiles: 16 x 16 tiles of the wave; `calls` of the instruction along k of a tile.
-        a: fragments of A, from LDS.
-        b: fragments of B from LDS, or ``b(held, ni, call)``: its chunks of what is held.
+        a, b: fragments from LDS, or ``b(held, ni, call)``: the chunks of a tile and call of what is held.
         size: rows of a part; None: the usual.
         scales: ``scales(t, held)`` gives ``of(call)``: for each row of tiles, and for each column, a scale of the
             instruction; None: it takes none.
@@ -37,10 +38,9 @@ class TileProducts:
         first_block: number of A's and B's first block of k in the tile.
     """
 
-    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Fragments,
-                 b: Fragments | Callable[[list[Any], int, int], list[Any]], *, size: int | None = None,
-                 scales: Callable[[KTile, list[Any]], Any] | None = None, swapped: bool = False,
-                 columns_first: bool = False, first_block: Any = 0, late: bool = False) -> None:
+    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Source, b: Source, *,
+                 size: int | None = None, scales: Callable[[KTile, list[Any]], Any] | None = None,
+                 swapped: bool = False, columns_first: bool = False, first_block: Any = 0, late: bool = False) -> None:
         self.op, self.tally, self.m_tiles, self.n_tiles = op, tally, m_tiles, n_tiles
         self.a, self.b, self.size = a, b, size or part_rows(m_tiles)
         self.groups = m_tiles // self.size
@@ -62,23 +62,29 @@ class TileProducts:
         """Numbers of the blocks of k of a call."""
         return [self._first + (call * count + i) for i in range(count)]
 
-    def read_b(self, stage: Any, call: int) -> list[list[Any]]:
-        """Fragments of B of a call, from LDS: ``[ni][block]``."""
-        assert isinstance(self.b, Fragments)
-        blocks = self.blocks(call, self.op.b_blocks or self.op.blocks)
-        self.tally.add("ds_read", self.n_tiles * len(blocks) * self.b.reads)
-        return [[self.b(stage, ni, block) for block in blocks] for ni in range(self.n_tiles)]
+    def _read(self, source: Fragments, stage: Any, tiles: range, call: int, count: int) -> list[list[Any]]:
+        """Fragments of a call, from LDS: ``[tile][block]``."""
+        blocks = self.blocks(call, count)
+        self.tally.add("ds_read", len(tiles) * len(blocks) * source.reads)
+        return [[source(stage, tile, block) for block in blocks] for tile in tiles]
 
     def read(self, stage: Any, part: int) -> Any:
         """(rows of A, B before the first products of a call), in the order in which they are multiplied."""
         call, first = self.place(part)
-        blocks = self.blocks(call, self.op.blocks)
-        left = [[self.a(stage, first, block) for block in blocks]]
-        early = isinstance(self.b, Fragments) and first == 0 and not self.late
-        right = self.read_b(stage, call) if early else []
-        left += [[self.a(stage, first + i, block) for block in blocks] for i in range(1, self.size)]
-        self.tally.add("ds_read", self.size * len(blocks) * self.a.reads)
+        left, right = [], []
+        if isinstance(self.a, Fragments):
+            left = self._read(self.a, stage, range(first, first + 1), call, self.op.blocks)
+        if first == 0 and not self.late and isinstance(self.b, Fragments):
+            right = self._right(stage, [], call)
+        if isinstance(self.a, Fragments):
+            left += self._read(self.a, stage, range(first + 1, first + self.size), call, self.op.blocks)
         return left, right
+
+    def _right(self, stage: Any, held: list[Any], call: int) -> list[list[Any]]:
+        """B of a call."""
+        if isinstance(self.b, Fragments):
+            return self._read(self.b, stage, range(self.n_tiles), call, self.op.b_blocks or self.op.blocks)
+        return [self.b(held, ni, call) for ni in range(self.n_tiles)]
 
     def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
         """``multiply(acc, part, fragments)`` of a tile."""
@@ -89,7 +95,11 @@ class TileProducts:
             out, (call, first) = list(acc), self.place(part)
             if call not in kept:
                 kept[call] = [self.op.of_b(chunks) for chunks in fragments[1] or self._right(stage, held, call)]
-            left, right = [self.op.of_a(chunks) for chunks in fragments[0]], kept[call]
+            if isinstance(self.a, Fragments):
+                left = [self.op.of_a(chunks) for chunks in fragments[0]]
+            else:
+                left = [self.op.of_a(self.a(held, first + i, call)) for i in range(self.size)]
+            right = kept[call]
             rows, columns = scales_of(call) if scales_of else ([None] * self.m_tiles, [None] * self.n_tiles)
             places = [(first + i) * self.n_tiles + ni for i, ni in self.places]
             sums = self.op.multiply_all([
@@ -101,12 +111,6 @@ class TileProducts:
             return out
 
         return multiply
-
-    def _right(self, stage: Any, held: list[Any], call: int) -> list[list[Any]]:
-        """B of a call where that was not read a part ahead."""
-        if isinstance(self.b, Fragments):
-            return self.read_b(stage, call)
-        return [self.b(held, ni, call) for ni in range(self.n_tiles)]
 
     def _product(self, a: Any, b: Any, acc: Any, of_row: Any, of_column: Any) -> tuple[Any, Any, Any, Any]:
         if self._swapped:

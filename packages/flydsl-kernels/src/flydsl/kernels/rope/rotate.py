@@ -30,16 +30,17 @@ class Unit:
         r, vec = rotation, rotation.vec
         self.rotation = rotation
         whole = r.turning == r.units
-        self.turns = None if whole else unit < r.turning
-        self.pair = unit * vec if whole else self.turns.select(unit * vec, 0)
+        turns: Any = None if whole else unit < r.turning
+        self.turns = turns
+        self.pair = unit * vec if whole else turns.select(unit * vec, 0)
         together = unit * (2 * vec)
         if r.interleaved:
             self.first, self.second = together, together + vec
         elif whole:
             self.first, self.second = unit * vec, unit * vec + r.half
         else:
-            self.first = self.turns.select(unit * vec, together)
-            self.second = self.turns.select(unit * vec + r.half, together + vec)
+            self.first = turns.select(unit * vec, together)
+            self.second = turns.select(unit * vec + r.half, together + vec)
 
     def load(self, source: Buffer, row: Any) -> tuple[Any, Any]:
         """Its two vectors of a row that begins at element `row` of a buffer."""
