@@ -4,8 +4,11 @@ import pytest
 from kernel_helpers import GENERAL_GEMM, cases, needs, random, torch
 from test_moe import run
 
+import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl.kernels import ops
 from flydsl.kernels.moe.op import MOE
+from flydsl.kernels.parts.packed import fp4_table, fp4_to_bf16
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
@@ -104,3 +107,29 @@ def test_quantised(quant, shape):
     result = run(*arguments)[0]
     exact = definition(quant, x, values, weights, ids)
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
+@flyc.kernel
+def _fp4_kernel(words, scales, out, count: fx.Constexpr):
+    i = fx.thread_idx.x
+    values = fp4_to_bf16(words[i], fp4_table(scales[i]))
+    for j in fx.range_constexpr(count):
+        out[i * count + j] = values[j]
+
+
+@flyc.jit
+def _fp4(words, scales, out):
+    _fp4_kernel(words, scales, out, 4).launch(grid=1, block=64)
+
+
+def test_fp4_by_byte_permutations_is_exact():
+    """All codes in all places, with scales from the smallest to the largest that bf16 holds, beyond it NaN."""
+    scales = torch.tensor([2, 3, 100, 126, 127, 128, 200, 251, 252, 253, 254, 255, 2, 127, 127, 127] * 4).int()
+    codes = torch.randint(0, 256, (64, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    codes[:16, 0], codes[:16, 3] = torch.arange(16) * 17, torch.arange(16)
+    out = torch.empty(64 * 4, dtype=torch.int32)
+    _fp4(codes.view(torch.int32).flatten(), scales, out)
+    found = out.view(torch.bfloat16).view(64, 8).double()
+    exact = mxfp4_to_f32(codes).double() * torch.exp2(scales.double() - 127)[:, None]
+    fits = scales <= 252
+    assert torch.equal(found[fits], exact[fits]) and bool(found[~fits].isnan().all())

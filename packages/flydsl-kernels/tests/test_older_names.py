@@ -27,6 +27,16 @@ MODULES = {
                            "pipeline_fence_wait fmin_f32 fmax_f32 fused_silu_swiglu_elem compute_mcast_masks",
     "kernels_common": "get_warp_size dtype_to_elem_type default_f8_type validate_moe_dtypes cvt_sr_f32_to_bf16 "
                       "_run_compiled get_dtype_str get_dtype_in_kernel get_dtype_vec_size",
+    "moe_gemm_2stage": "compile_moe_gemm1 compile_moe_gemm2 compile_moe_gemm2_ex MoeGemm2Mode compile_moe_reduction",
+    "moe_blockscale_2stage": "compile_moe_blockscale_gemm1 compile_moe_blockscale_gemm2 MoeGemm2Mode "
+                             "compile_moe_blockscale_gemm2_ex compile_moe_reduction",
+    "mixed_moe_gemm_2stage": "compile_mixed_moe_gemm1 compile_mixed_moe_gemm2",
+    "moe_gemm_2stage_wmma_gfx1250": "compile_moe_gemm1 compile_moe_gemm2 compile_moe_gemm2_ex",
+    "moe_gemm_2stage_mxscale_gfx1250": "launch_moe_gemm_a8w4",
+    "moe_gemm_2stage_common_gfx1250": "MoeGemm2Mode",
+    "moe": "build_topk_gating_softmax_module moe_sorting_flydsl compile_moe_sorting moe_softmax_sort_flydsl "
+           "moe_sorting_get_workspace_size compile_moe_sorting_oneshot_fused compile_gemm1_a16w4_port "
+           "compile_gemm1_a4w4_port flydsl_mxfp4_gemm1 flydsl_a16w4_gemm2",
     "gemm": "pick_tile rdna3_gemm_autotuned make_gemm_a16w16_gfx950_param gemm_a16w16_gfx950 compile_fp8fp4_gemm",
 }
 
@@ -49,6 +59,13 @@ def test_norm_functions_of_the_group():
     x, w = random(3, 40), random(40, seed=1)
     assert torch.equal(norm.rmsnorm(x, w), norm.rmsnorm_fwd(x, w)[0])
     assert torch.equal(norm.layernorm(x, w, w), norm.layernorm_fwd(x, w, w)[0])
+
+
+def test_products_in_other_orders_say_what_to_call():
+    from flydsl.kernels import moe
+
+    with pytest.raises(NotImplementedError, match="ops.moe with quant='mxfp4'"):
+        moe.flydsl_mxfp4_gemm1(n_tokens=1)
 
 
 def test_gfx11_says_what_is_missing():

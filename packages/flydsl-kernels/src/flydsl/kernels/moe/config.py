@@ -8,7 +8,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..parts.index import align_up, cdiv
+from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
 from ..parts.tile import CHUNK_BYTES, RowTile
@@ -57,6 +57,20 @@ FORMATS = {
 }
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
+
+
+@dataclass(frozen=True)
+class NeighbourTile(RowTile):
+    """A tile whose blocks of `groups` chunks are chunks that are `apart`: what a lane reads of several blocks is then
+    consecutive in k, as the values of one load of w are that is dequantised."""
+
+    apart: int = 1
+    groups: int = 1
+
+    def at(self, row: Any, chunk: Any) -> Any:
+        """Word offset of a chunk."""
+        inside = mod(chunk, self.apart * self.groups)
+        return super().at(row, chunk - inside + mod(inside, self.apart) * self.groups + div(inside, self.apart))
 
 
 @dataclass(frozen=True)
@@ -140,7 +154,8 @@ class GroupedConfig(KernelConfig):
 
     @property
     def a_tile(self) -> RowTile:
-        return RowTile(self.block_m, self.row_bytes, self.threads, 256 if self.target.mx else 128)
+        size = self.block_m, self.row_bytes, self.threads, 256 if self.target.mx else 128
+        return RowTile(*size) if self.spread == 1 else NeighbourTile(*size, self.spread, self.op.groups)
 
     @property
     def lds_bytes(self) -> int:

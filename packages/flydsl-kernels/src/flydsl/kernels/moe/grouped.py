@@ -24,7 +24,7 @@ from ..parts.reduce import Lds
 from ..parts.rows import pointer
 from ..parts.schedule import Tally, hot_loop_schedule
 from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, WAVES, GroupedConfig
-from .sources import BlockScales, ScaledProducts, Weights, WideRows, microscales, spread_fragments
+from .sources import BlockScales, ScaledProducts, Weights, WideRows, microscales
 
 __all__ = ["activate", "grouped_kernel", "launch_grouped"]
 
@@ -137,7 +137,7 @@ def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, expert: Any, co
                  row_of=row_of, ragged=config.ragged)
     w = Weights(tensors, expert, column, lane, config)
     sources: list[Any] = [w.source, Staged(x)]
-    fragments = spread_fragments(stages, lane, config)
+    fragments = x.reader(lane, 0, op.groups)
     kind = config.format.scales
     if kind in ("blocks", "micro"):
         where = tensors, expert, [row_of(mi * 16 + lane.row) for mi in range(config.m_repeat)], rows, column, lane

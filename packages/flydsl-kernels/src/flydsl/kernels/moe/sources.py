@@ -11,15 +11,15 @@ from ..parts.epilogue import FAR
 from ..parts.index import align_up, cdiv, div
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile, Multiply
-from ..parts.memory import WORDS, Buffer, lds_read
+from ..parts.memory import WORDS, Buffer
 from ..parts.operand import Fragments, Rows, Shuffled
-from ..parts.packed import e8m0_value, unpack
+from ..parts.packed import bf16_words, e8m0_value, fp4_table, fp4_to_bf16, scaled_int4, unpack
 from ..parts.products import TileProducts
 from ..parts.rows import pointer
 from ..parts.schedule import Tally
 from .config import SCALE_K, WAVES, GroupedConfig
 
-__all__ = ["BlockScales", "ScaledProducts", "Weights", "WideRows", "microscales", "spread_fragments", "strips_of"]
+__all__ = ["BlockScales", "ScaledProducts", "Weights", "WideRows", "microscales", "strips_of"]
 
 HIGH = 0xF0F0F0F0 - (1 << 32)  # the high halves of four bytes
 SPAN = 128  # k of microscaled instructions
@@ -67,14 +67,6 @@ class WideRows(Rows):
         return out
 
 
-def spread_fragments(stages: list[Any], lane: Lane, config: GroupedConfig) -> Fragments:
-    """Fragments of 16 rows of x whose chunks of a lane are neighbours, as many as one load of w is for."""
-    tile, spread = config.a_tile, config.spread
-    places = [tile.at(lane.row, (b // spread * config.op.groups + lane.group) * spread + b % spread)
-              for b in range(config.blocks)]
-    return Fragments(lambda stage, row, block: lds_read(stages[stage], places[block] + row * 16 * tile.row_words))
-
-
 class Weights:
     """Fragments of the weight of an expert, in registers; with its scales of groups of 32 k, one for each load."""
 
@@ -113,8 +105,15 @@ class Weights:
         if not scales:
             return _unpack_int4(words)
         scale = scales[0]
-        scale = e8m0_value(scale.to(fx.Int32) & 0xFF) if config.scale == "e8m0" else scale.to(fx.Float32)
-        values = unpack(words.shuffle(words, [block % config.spread]), config.format.b) * scale
+        byte = scale.to(fx.Int32) & 0xFF if config.scale == "e8m0" else None
+        if byte is not None and config.dtype == "bf16":
+            return fp4_to_bf16(words[block % config.spread], fp4_table(byte))
+        if byte is None:
+            values = scaled_int4(words[block % config.spread], scale.to(fx.Float32))
+            if config.dtype == "bf16" and not config.target.mx and config.wave == 64:
+                return bf16_words(values)  # gfx942 has no instruction for it
+        else:
+            values = unpack(words.shuffle(words, [block % config.spread]), "fp4") * e8m0_value(byte)
         return values.to(FLOATS[config.dtype]).bitcast(fx.Int32)
 
 
