@@ -114,10 +114,10 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             finish(tensors, acc, place, config)
     elif fx.const_expr(config.atomic):
         tile = by * fx.ceildiv(m, config.tile_m) + bx
-        flags = [pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal")]
+        semaphore, signal = (pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal"))
         bias = Bias(tensors["bias"], config.n) if config.bias else None
         add_slice(tensors["c"], acc, place, Slice(
-            config.split_k, *flags, config.out, config.shuffle, config.tile_m, column, wave_m, bias,
+            config.split_k, semaphore, signal, config.out, config.shuffle, config.tile_m, column, wave_m, bias,
             packed=config.out_dtype != "bf16" or config.target.adds_bf16), stages[0])
     elif fx.const_expr(config.cshuffle and config.split_k == 1):
         shuffle_tile(tensors["c"], config.out, acc, epilogue_of(tensors, m, config), place, stages[0],

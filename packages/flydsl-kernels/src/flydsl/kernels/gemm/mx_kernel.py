@@ -111,7 +111,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.steps, a.reader(lane, 0, LANE_GROUPS),
                             of_b, scales=scales, columns_first=by_columns)
-    sources = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
+    sources: list[Any] = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
     # Of what is loaded while its predecessor is in use there are two: a turn is as many tiles as it takes.
     acc = MainLoop(config.k_tiles, len(stages), sources, products, tally, 2 * halves,
                    (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), fx.barrier,

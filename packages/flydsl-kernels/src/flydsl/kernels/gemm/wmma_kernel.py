@@ -118,7 +118,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     size, early_b = config.plan
     products = _SteppedProducts(op, tally, config.m_repeat, config.n_repeat, config.steps, a, b, size=size,
                                 late=not early_b, scales=scales_of if scales else None, swapped=True)
-    sources = [Held(fetch_scales, config.scale_words), Ring(moves.issue, moves.count, moves.count,
+    sources: list[Any] = [Held(fetch_scales, config.scale_words), Ring(moves.issue, moves.count, moves.count,
                                                             lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)]
     if fx.const_expr(config.clustered):
         workgroup_barrier(True)  # all are there

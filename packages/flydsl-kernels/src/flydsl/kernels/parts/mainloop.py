@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import flydsl.compiler as flyc
@@ -65,9 +66,15 @@ class Held:
 class LdsOperand(Protocol):
     """What goes to LDS through registers (see :mod:`.operand`)."""
 
-    loads: int
-    writes: int
-    turns: int
+    @property
+    def loads(self) -> int:
+        """Global loads of a thread for a tile; `writes` to LDS, and `turns`: vector instructions that turn it around."""
+
+    @property
+    def writes(self) -> int: ...
+
+    @property
+    def turns(self) -> int: ...
 
     def fetch(self, t: KTile) -> list[Any]:
         """Start loading a tile, a list of vectors."""
@@ -173,8 +180,9 @@ class MainLoop:
     _rings: list[Ring] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._held, self._staged, self._rings = (
-            [s for s in self.sources if isinstance(s, kind)] for kind in (Held, Staged, Ring))
+        self._held = [s for s in self.sources if isinstance(s, Held)]
+        self._staged = [s for s in self.sources if isinstance(s, Staged)]
+        self._rings = [s for s in self.sources if isinstance(s, Ring)]
 
     @property
     def ahead(self) -> int:
@@ -233,6 +241,10 @@ class MainLoop:
             if left >= self.stages:
                 self._copy(ring, t.after(self.stages), self._stage(t), range(ring.early))
 
+    def _begins(self, t: int, reach: int) -> bool:
+        """Whether there is a tile `reach` ones after t, where that is before the first."""
+        return 0 <= t + reach < self.tiles
+
     def _meet(self) -> None:
         if self._staged or self._rings:
             self.barrier()
@@ -259,7 +271,7 @@ class MainLoop:
                 loads = self.tally.take().vmem
                 fx.rocdl.sched_barrier(0)
             for when in PHASES:
-                self._start(KTile(begin, t), when, queues, lambda reach, t=t: 0 <= t + reach < self.tiles)
+                self._start(KTile(begin, t), when, queues, partial(self._begins, t))
             fx.rocdl.sched_barrier(0)
         for source, queue in zip(self._staged, queues, strict=True):
             for n in range(min(source.lead, self.tiles)):
