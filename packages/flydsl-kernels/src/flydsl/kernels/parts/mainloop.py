@@ -68,7 +68,7 @@ class LdsOperand(Protocol):
 
     @property
     def loads(self) -> int:
-        """Global loads of a thread for a tile; `writes` to LDS, and `turns`: vector instructions that turn it around."""
+        """Global loads of a thread for a tile; `writes` to LDS; `turns` are vector instructions that turn it around."""
 
     @property
     def writes(self) -> int: ...
