@@ -13,7 +13,8 @@ from flydsl.kernels.gemm.layouts import (
     shuffle_weight_w4,
 )
 from flydsl.kernels.parts.schedule import Counts, Schedule, ScheduleError, even_schedule, hot_loop_schedule
-from flydsl.kernels.parts.tile import RowTile, TurnedTile
+from flydsl.kernels.parts.tile import RowTile, SpreadTile, TurnedTile
+from flydsl.kernels.target import target
 from flydsl.layout import bank_conflicts
 
 
@@ -146,3 +147,34 @@ def test_turned_tiles_have_no_bank_conflicts(row_bytes, width, arch):
             assert report.conflict_free, (first, block, str(report))
     places = {tile.at(row, chunk) for row in range(rows) for chunk in range(tile.chunks)}
     assert len(places) == rows * tile.chunks and max(places) < tile.words
+
+
+def row_tiles(arch):
+    """Tiles of rows with consecutive k, of the sizes that the tuned kernels have."""
+    bank_bytes = target(arch).bank_bytes
+    for row_bytes in (64, 128, 256):
+        yield RowTile(64, row_bytes, 256, bank_bytes)
+        for apart in (2, 4):
+            if SpreadTile.fits(row_bytes, bank_bytes, apart):
+                yield SpreadTile(64, row_bytes, 256, bank_bytes, apart)
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201"])
+def test_tiles_are_bijective_and_their_reads_have_no_bank_conflicts(arch):
+    groups = target(arch).wave // 16
+    for tile in row_tiles(arch):
+        places = {tile.at(row, chunk) for row in range(tile.rows) for chunk in range(tile.chunks)}
+        assert places == set(range(0, tile.words, 4)), tile
+        sources = {tile.source(row, chunk) for row in range(tile.rows) for chunk in range(tile.chunks)}
+        assert len(sources) == tile.rows * tile.chunks, tile
+        for row, chunk in ((5, 1), (18, 3), (63, 0)):  # what lies at a place without exchange is its source
+            assert tile.at(*tile.source(row, chunk)) == row * tile.row_words + chunk * 4, tile
+        for fragment in (0, 3):
+            for block in range(tile.chunks // groups):
+                def address(lane, fragment=fragment, block=block, tile=tile):
+                    row = lane % 16
+                    row = tile.row_of(fragment, row) if isinstance(tile, SpreadTile) else fragment * 16 + row
+                    return tile.at(row, block * groups + lane // 16) * 2
+
+                report = bank_conflicts(address, arch=arch)
+                assert report.conflict_free, (tile, fragment, block, str(report))

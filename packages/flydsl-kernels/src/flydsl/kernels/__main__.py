@@ -41,7 +41,7 @@ def tune(arguments: argparse.Namespace) -> int:
     found = target(arguments.arch or None)
     kinds = TUNABLE[arguments.operation][0]
     folder = Path(arguments.out) if arguments.out else FOLDER
-    file, entries = folder / f"{arguments.operation}-{found.arch}.json", []
+    file = folder / f"{arguments.operation}-{found.arch}.json"
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as executor:
         for m, n, k in arguments.size:
             problem = Problem(arguments.operation, arguments.kind or kinds[0], m, n, k)
@@ -56,10 +56,8 @@ def tune(arguments: argparse.Namespace) -> int:
                 print("  the rule's choice is the best")
                 continue
             print(f"  best {entry.choice}: {entry.ms * 1e3:.2f} us, the rule's {entry.usual_ms * 1e3:.2f} us")
-            entries.append(entry)
-    if entries:
-        write(file, entries)
-        print(f"written to {file}")
+            write(file, [entry])
+            print(f"  written to {file}", flush=True)
     return 0
 
 

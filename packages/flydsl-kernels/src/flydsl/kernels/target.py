@@ -28,6 +28,7 @@ class Target:
         lds_bytes: LDS of a workgroup.
         compute_units: of the largest part, used to choose between kernels and for occupancy.
         matrix: ``"mfma"`` or ``"wmma"``.
+        half_k: k of the 16-bit matrix instruction that the kernels use; 0: none.
         fp8_name: fp8 flavour, or None.
         fp8_max: its largest finite value.
         mx: whether it has block-scaled matrix instructions and conversions.
@@ -43,6 +44,7 @@ class Target:
     matrix: str
     fp8_name: str | None
     fp8_max: float
+    half_k: int = 0
     mx: bool = False
     dma128: bool = False
     xcds: int = 1
@@ -56,9 +58,9 @@ class Target:
         return getattr(fx, self.fp8_name)
 
     @property
-    def bf16_k32(self) -> bool:
-        """Whether 16-bit matrix instructions take K = 32 (else 16)."""
-        return self.mx and self.wave == 64
+    def tensor_moves(self) -> bool:
+        """Whether one instruction moves a tile between memory and LDS."""
+        return self.matrix == "wmma" and self.mx
 
     @property
     def bank_bytes(self) -> int:
@@ -89,10 +91,10 @@ class Target:
 
 _FNUZ, _FN = "Float8E4M3FNUZ", "Float8E4M3FN"
 _TARGETS = (
-    ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, xcds=8)),
-    ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, mx=True, dma128=True, xcds=8)),
-    ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, mx=True)),
-    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0)),
+    ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8)),
+    ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8)),
+    ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True)),
+    ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16)),
     ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0)),
 )
 

@@ -156,10 +156,10 @@ class BlockScaledProducts(TileProducts):
                  scales: SharedScales | RegisterScales) -> None:
         op = config.op
         self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
+        self._of_b = of_b
         super().__init__(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks // self._calls, a,
                          of_b, size=max(part_rows(config.m_repeat) // self._calls, 1))
-        self._config, self._of_b = config, of_b
-        self._factors: Any = scales
+        self._config, self._scales_of = config, scales
         self._shared = scales if isinstance(scales, SharedScales) else None
         count = config.m_repeat * config.n_repeat
         # Where the complete partial sums belong that a tile leaves for the next.
@@ -182,7 +182,7 @@ class BlockScaledProducts(TileProducts):
 
     def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
         at = list(self._left_over)  # of the sums that wait
-        factors: dict[Any, list[Any]] = {}  # by row of tiles
+        factors: dict[tuple[int, int], list[Any]] = {}  # by block and row of tiles
 
         def settle(acc: Any, most: int) -> None:
             """Add the oldest of the complete partial sums, until at most `most` are left."""
@@ -198,15 +198,14 @@ class BlockScaledProducts(TileProducts):
             for i, group in enumerate(read):
                 for inside in range(self._config.apart):
                     row = first + i * self._config.apart + inside
-                    factors[row] = [v.shuffle(v, [inside]) for v in group]
+                    factors[block, row] = [v.shuffle(v, [inside]) for v in group]
             sums = self._partial(left, held, block)
             for (i, ni), value in zip(self.places, sums, strict=True):
                 settle(acc, OPEN_SUMS)
-                if self._shared is None and (block, first + i) not in factors:
-                    found = self._factors.of(held[1], block, first + i)
-                    factors[block, first + i] = found
-                    self.tally.add("valu", len(found))
-                of_row = factors[first + i if self._shared is not None else (block, first + i)]
+                if isinstance(self._scales_of, RegisterScales) and (block, first + i) not in factors:
+                    factors[block, first + i] = self._scales_of.of(held[1], block, first + i)
+                    self.tally.add("valu", len(factors[block, first + i]))
+                of_row = factors[block, first + i]
                 at.append((first + i) * self.n_tiles + ni)
                 acc[1].append([value, of_row[ni * len(of_row) // self.n_tiles]])
             if part == self.parts - 1:

@@ -161,7 +161,7 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
          f"got {config.n}")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
-    need(target.matrix == "mfma" or not target.mx or config.m_repeat * config.n_repeat <= 16,
+    need(not target.tensor_moves or config.m_repeat * config.n_repeat <= 16,
          f"a wave's part of the tile is at most 64 x 64 on {target.arch}, {config.tile_m} x {config.tile_n} on "
          f"{config.m_waves} x {config.n_waves} waves is more")
     whole = config.n * config.out.width // 8 % 16 == 0

@@ -114,7 +114,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
             finish(tensors, acc, place, config)
     elif fx.const_expr(config.atomic):
         tile = by * fx.ceildiv(m, config.tile_m) + bx
-        semaphore, signal = [pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal")]
+        semaphore, signal = (pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal"))
         bias = Bias(tensors["bias"], config.n) if config.bias else None
         add_slice(tensors["c"], acc, place, Slice(
             config.split_k, semaphore, signal, config.out, config.shuffle, config.tile_m, column, wave_m, bias,

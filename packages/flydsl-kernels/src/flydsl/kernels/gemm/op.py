@@ -329,7 +329,7 @@ def _mx_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[
 def _mx_workspace(target: Target, a: Any, b: Any, scale_a: Any, *_: Any) -> int:
     """Activation scales of all rows, padded and in the order of the kernel; besides, every weight and its scales are
     kept in the order of the kernel while they live."""
-    rows, columns = (32, 4) if target.arch == "gfx1250" else (256, 8)
+    rows, columns = (32, 4) if target.tensor_moves else (256, 8)
     groups = scale_a.shape[-1]
     return 2 * align_up(math.prod(scale_a.shape) // max(groups, 1), rows) * align_up(groups, columns)
 

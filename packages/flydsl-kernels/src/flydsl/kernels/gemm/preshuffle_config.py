@@ -146,7 +146,7 @@ def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
     A long tile needs none: its fragments are read one part ahead, and early loads would only leave the matrix unit
     idle at the start of the tile.
     """
-    if not (config.target.arch == "gfx950" and config.op.element_bytes == 1):
+    if not (config.target.mx and config.op.element_bytes == 1):
         return (0, 0)
     if config.m_repeat * config.n_repeat * config.blocks // config.op.blocks * config.op.instructions >= LONG_TILE:
         return (0, 0)

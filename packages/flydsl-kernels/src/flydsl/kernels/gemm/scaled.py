@@ -175,16 +175,16 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     if not m or not n:
         return None
     data = rows.view(torch.int8)
-    if target.arch == "gfx120":
+    if target.matrix == "wmma" and not target.tensor_moves:
         run = compile_rdna_fp8_gemm(N=n, K=k, tile_n=256 if m >= 256 and n % 256 == 0 else 128, target=target)
         order = in_order(b, "rdna_fp8", lambda w: preshuffle_b_fp8(w.t())).view(torch.int8).reshape(-1)
         return Plan(lambda: run, lambda out: (out, data, order, scale_a, scale_b, m))
-    if target.arch == "gfx1250":
+    if target.tensor_moves:
         run = compile_ptpc_gemm(N=n, K=k, tile_m=64, tile_n=_dividing(where, "N", n, (128, 64, 32)),
                                 tile_k=_dividing(where, "K", k, (128,)), num_buffers=2, target=target)
         order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, n, k)).view(torch.int8)
         return Plan(lambda: run, lambda out: (out, data, order, scale_a, scale_b, m, n, k, n))
-    if target.arch == "gfx950" and k % BLOCK_K == 0 and k >= 2 * BLOCK_K:
+    if target.dma128 and k % BLOCK_K == 0 and k >= 2 * BLOCK_K:
         run, plain = compile_fp8_gemm_8w(K=k, target=target), b.contiguous().view(torch.int8)
         return Plan(lambda: run, lambda out: (data, plain, out, scale_a, scale_b, m, n))
     raise ValueError(f"{where}: on {target.name}, N must be a multiple of 64 and K of 64, got {n} and {k}")
@@ -217,7 +217,7 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
                          f"{tuple(scale_b.shape)}")
     if not m or not n:
         return None
-    plan = _mx_gfx1250 if target.arch == "gfx1250" else _mx_gfx950
+    plan = _mx_gfx1250 if target.tensor_moves else _mx_gfx950
     return plan(where, target, rows, b, scale_a.reshape(m, -1), scale_b, (m, n, k), (a_dtype, b_dtype), out_name)
 
 

@@ -66,7 +66,7 @@ TUNABLE: dict[str, tuple[tuple[str, ...], Callable[[Target, Problem], Iterable[d
     "gemm": (tuple(f"bf16 {layout}" for layout in ("nt", "nn", "tn", "tt")), _dense),
     "preshuffle_gemm": (("i8",), partial(_tiles, lambda found, _: tuned.PRESHUFFLE[found.arch][1])),
     "blockscale_gemm": (("fp8",), partial(_tiles, lambda found, _: tuned.BLOCK_SCALE[found.arch])),
-    "mx_gemm": (("fp4 fp4",), partial(_tiles, lambda _, kind: tuned.MX[(kind.split()[0], kind.split()[1])])),
+    "mx_gemm": (("fp4 fp4",), partial(_tiles, lambda _, kind: tuned.MX[kind.split()[0], kind.split()[1]])),
 }
 
 
@@ -113,8 +113,8 @@ def try_choice(arch: str, problem: Problem, choice: dict[str, Any] | None) -> Tr
             out = op.run(*arguments)
             rt.synchronize()
             ms = do_bench(lambda: op.run(*arguments))
-    except (ValueError, RuntimeError) as error:
-        return Trial(choice, None, f"{type(error).__name__}: {error}".splitlines()[0])
+    except (ValueError, RuntimeError) as refusal:
+        return Trial(choice, None, f"{type(refusal).__name__}: {refusal}".splitlines()[0])
     (exact,) = op.reference(*arguments)
     off = (out.double() - exact).abs().max() / exact.abs().max()
     wrong = not off <= op.tolerance

@@ -268,7 +268,7 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     if target.matrix == "mfma":
         if dtype in ("f16", "bf16"):
             half = fx.Float16 if dtype == "f16" else fx.BFloat16
-            if target.bf16_k32:
+            if target.half_k == 32:
                 call = _mfma_half(f"mfma_f32_16x16x32_{dtype}", half, half, 1)
                 return MatrixOp(dtype, 2, 4, 4, False, 1, 1, call)
             name = "mfma_f32_16x16x16f16" if dtype == "f16" else "mfma_f32_16x16x16bf16_1k"
@@ -280,21 +280,19 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
             return MatrixOp(dtype, 1, 4, 4, False, 2, 1, _mfma_byte("mfma_f32_16x16x32_fp8_fp8", "f32x4"))
         if dtype == "i8":
             return MatrixOp(dtype, 1, 4, 4, True, 2, 1, _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"))
-    elif target.arch == "gfx120" and dtype in ("f16", "bf16"):
+    elif target.half_k and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
-        return MatrixOp(dtype, 2, 2, 8, False, 1, 1, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 16, half), half))
-    elif target.arch == "gfx120" and dtype == "fp8":
-        kind = fx.Float8E4M3FN
-        return MatrixOp(dtype, 1, 2, 8, False, 2, 1, _wmma_byte(lambda: fx.rocdl.WMMA(16, 16, 16, kind), kind))
-    elif target.arch == "gfx120" and dtype == "i8":
-        return MatrixOp(dtype, 1, 2, 8, True, 2, 1, _wmma_byte(lambda: _signed(16), fx.Int8))
-    elif target.arch == "gfx1250" and dtype == "i8":
-        return MatrixOp(dtype, 1, 2, 8, True, 1, 2, wmma_step(lambda: _signed(64), fx.Int8))
-    elif target.arch == "gfx1250" and dtype in ("f16", "bf16"):
-        half = fx.Float16 if dtype == "f16" else fx.BFloat16
-        # K = 32: a lane holds two runs of eight, 32 bytes of k apart, which are two blocks of its chunks.
-        return MatrixOp(dtype, 2, 2, 8, False, 1, 2, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 32, half), half))
-    elif target.arch == "gfx1250" and dtype == "fp8":
+        # With K = 32, a lane holds two runs of eight, 32 bytes of k apart, which are two blocks of its chunks.
+        k = target.half_k
+        return MatrixOp(dtype, 2, 2, 8, False, 1, k // 16, wmma_step(lambda: fx.rocdl.WMMA(16, 16, k, half), half))
+    elif target.tensor_moves and dtype == "fp8":
         kind = fx.Float8E4M3FN
         return MatrixOp(dtype, 1, 2, 8, False, 1, 4, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 128, kind), kind))
+    elif target.tensor_moves and dtype == "i8":
+        return MatrixOp(dtype, 1, 2, 8, True, 1, 2, wmma_step(lambda: _signed(64), fx.Int8))
+    elif target.half_k and dtype == "fp8":
+        kind = fx.Float8E4M3FN
+        return MatrixOp(dtype, 1, 2, 8, False, 2, 1, _wmma_byte(lambda: fx.rocdl.WMMA(16, 16, 16, kind), kind))
+    elif target.half_k and dtype == "i8":
+        return MatrixOp(dtype, 1, 2, 8, True, 2, 1, _wmma_byte(lambda: _signed(16), fx.Int8))
     raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")
