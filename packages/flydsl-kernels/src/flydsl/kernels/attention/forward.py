@@ -155,5 +155,6 @@ def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Tar
                        value_attrs=config.hints).launch(
             grid=(heads, fx.ceildiv(longest, config.rows), batch), block=config.threads, stream=stream)
 
-    attention.config = config
-    return attention
+    launcher: Any = attention
+    launcher.config = config
+    return launcher

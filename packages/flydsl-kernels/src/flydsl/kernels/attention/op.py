@@ -48,7 +48,7 @@ def _bias_strides(shape: tuple[int, ...], strides: tuple[int, ...], heads: int, 
         form = "[total_q, most keys]" if len(rows) == 1 else "[Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv]"
         raise ValueError(f"attention: bias must be {form} (1 for any B or H), got shape {shape}")
     by = dict(zip(range(-len(shape), 0), strides, strict=True))
-    return tuple(by.get(i, 0) for i in (-4, -2, -3))
+    return by.get(-4, 0), by.get(-2, 0), by.get(-3, 0)
 
 
 def _float32(array: Any, name: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
@@ -113,7 +113,8 @@ class _Call:
         """For the kernels; `descale_each`: descales are those of sequences and heads."""
         shapes, (q, k, v) = self.shapes, map(_strided, self.operands)
         bias = self._bias_strides
-        return Sizes(
+        struct: Any = Sizes  # made by a decorator that type checkers do not follow
+        return struct(
             heads=shapes.heads, rows=shapes.rows, keys=self._table * shapes.page if self._table else shapes.keys,
             total=self._total, q_batch=q[0], q_row=q[1], q_head=q[2], k_batch=k[0], k_row=k[1], k_head=k[2],
             v_batch=v[0], v_row=v[1], v_head=v[2], bias_batch=bias[0], bias_row=bias[1], bias_head=bias[2],

@@ -101,8 +101,8 @@ def attention_backward(dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, l
 
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
     with torch.enable_grad():
-        results = attention(*wide, bias, alibi_slopes, None, cu_seqlens_q, cu_seqlens_k, scale=scale, left=left,
-                            right=right, softcap=softcap)
+        results = attention(wide[0], wide[1], wide[2], bias, alibi_slopes, None, cu_seqlens_q, cu_seqlens_k,
+                            scale=scale, left=left, right=right, softcap=softcap)
         found = torch.autograd.grad(results, wide, (dout.double(), dlse.double()), allow_unused=True)
     return tuple(torch.zeros_like(x) if g is None else g for x, g in zip(wide, found, strict=True))
 
