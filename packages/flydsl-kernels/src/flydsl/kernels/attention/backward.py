@@ -29,9 +29,9 @@ __all__ = ["build_attention_backward"]
 RUN = 4  # rows that follow each other in the accumulators of all architectures
 
 
-def _held(data: Any, start: Any, stride: Any, columns: int, count: Any, element: Any, block: Any, mma: Any,
-          size: int) -> Any:
-    """Rows number `block` of `size` of a head, in registers as operand B."""
+def _held(operand: Any, count: Any, element: Any, block: Any, mma: Any, size: int) -> Any:
+    """Rows number `block` of `size` of a head (data, start, stride, columns), in registers as operand B."""
+    data, start, stride, columns = operand
     tile = fx.flat_divide(head_matrix(data, element, start, count, columns, stride), (size, columns))
     atom = fx.make_copy_atom(fx.rocdl.BufferCopy128b(), element)
     fragment = mma.get_slice(fx.thread_idx.x).make_fragment_B((size, columns))
@@ -70,8 +70,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
 
         keys = [(K, here.start(here.key, kv_head, sizes.k_batch, sizes.k_row, sizes.k_head), sizes.k_row, D),
                 (V, here.start(here.key, kv_head, sizes.v_batch, sizes.v_row, sizes.v_head), sizes.v_row, DV)]
-        mine = [_held(data, start, stride, columns, held, element, block, first, BM)
-                for data, start, stride, columns in (keys if by_keys else queries(own_head))]
+        mine = [_held(operand, held, element, block, first, BM)
+                for operand in (keys if by_keys else queries(own_head))]
 
         scores_of, sums_of = first.get_slice(tid), second.get_slice(tid)
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
@@ -101,8 +101,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
         own_delta = fx.Float32(0.0)
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
-            own_delta = total_of(mine[1].load().to(fx.Float32) * _held(*o, held, element, block, first, BM).load()
-                                 .to(fx.Float32))
+            results = _held(o, held, element, block, first, BM)
+            own_delta = total_of(mine[1].load().to(fx.Float32) * results.load().to(fx.Float32))
             own_delta = own_delta + fx.shuffle_xor(own_delta, config.matrix.m, wave)
             own_delta = own_delta - statistic(DLse, own_head, None)
             store_delta(own_delta)
@@ -194,5 +194,6 @@ def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Ta
                             config.tiled_mma(False), config.tiled_mma(True), config).launch(
                 grid=(many, fx.ceildiv(count, config.rows), batch), block=config.threads, stream=stream)
 
-    attention_backward.configs = (queries, keys)  # type: ignore[attr-defined]
-    return attention_backward
+    launcher: Any = attention_backward
+    launcher.configs = (queries, keys)
+    return launcher

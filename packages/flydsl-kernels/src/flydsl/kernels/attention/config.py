@@ -12,12 +12,13 @@ from ..host.dtypes import FLOATS
 from ..target import Target
 
 __all__ = [
-    "ARCHS", "LARGEST", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose", "choose_backward", "matrix_of",
-    "supported",
+    "ARCHS", "CHUNK", "LARGEST", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose", "choose_backward",
+    "matrix_of", "supported",
 ]
 
 ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
+CHUNK = 8  # 16-bit elements of a 128-bit access
 STEP = 32  # of head dimensions that kernels have; others are padded
 
 
@@ -101,7 +102,7 @@ class AttentionConfig(KernelConfig):
     @property
     def direct(self) -> bool:
         """Whether k and v are copied to LDS without registers."""
-        whole = all(self.keys * n % (8 * self.threads) == 0 for n in (self.d, self.dv))
+        whole = all(self.keys * n % (CHUNK * self.threads) == 0 for n in (self.d, self.dv))
         return self.target.dma128 and whole and not self.page and self.stored != "fp8"
 
     @property
@@ -143,6 +144,21 @@ class AttentionConfig(KernelConfig):
     @property
     def lds_bytes(self) -> int:
         return self.stages * self.keys * (self.d + self.dv) * 2
+
+    @property
+    def reads_along(self) -> int:
+        """LDS instructions that read the keys of a tile."""
+        return self.keys * self.d // (CHUNK * self.target.wave)
+
+    @property
+    def reads_across(self) -> int:
+        """LDS instructions that read the values of a tile."""
+        return self.keys * self.dv // (CHUNK // 2 * self.target.wave)
+
+    @property
+    def copies(self) -> int:
+        """Direct copies that a wave starts for a tile, or 0 where other loads stand beside them."""
+        return 0 if self.bias else self.keys * (self.d + self.dv) // (CHUNK * self.threads)
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -197,5 +213,5 @@ def choose_backward(target: Target, **options: Any) -> BackwardConfig:
 def choose(target: Target, **options: Any) -> AttentionConfig:
     """The configuration with the tile for an architecture."""
     d = max(options["d"], options["dv"])
-    tile = dict(keys=64 if d <= 64 else 32, waves=4 if target.wave == 64 else 8)
+    tile = dict(keys=64 if d <= (128 if target.wave == 64 else 64) else 32, waves=4 if target.wave == 64 else 8)
     return AttentionConfig(**{**tile, **options}, target=target)

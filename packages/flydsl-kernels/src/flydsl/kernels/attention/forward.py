@@ -4,9 +4,7 @@
   O^T = V^T P^T, takes as its operand, in the lanes where it is.
 * K and V pass through LDS; V is turned on the way, or read across its rows. Q stays in registers.
 * The next tile is loaded while this one is multiplied.
-* A step multiplies the queries with its tile of keys while it makes probabilities of the scores of the tile before,
-  whose values it then adds: matrix instructions and exponentials have nothing to wait for from each other. So values
-  come one step later than keys, and there is one step more than tiles.
+* Two workgroups share a compute unit: while one multiplies, the other makes probabilities.
 """
 
 from __future__ import annotations
@@ -26,6 +24,32 @@ from .scores import Softmax, place
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
 
 __all__ = ["build_attention_forward"]
+
+
+def _paced(config: Any, columns: int, reads: int, copies: int) -> None:
+    """Ask the scheduler for a product whose operand is read from LDS some instructions ahead, a few reads for each
+    matrix instruction, and copies of the next tile among them (gfx950).
+
+    Args:
+        columns: of the operand; `reads`: LDS instructions that it takes.
+    """
+    if not config.direct:
+        return
+    products = config.keys * columns // (config.matrix.m * config.matrix.k)
+    ahead = max(reads // 4, 1)
+    fx.rocdl.sched_dsrd(ahead)
+    left, each = reads - ahead, -(-reads // products)
+    for i in range(products):
+        fx.rocdl.sched_mfma(1)
+        now = left if i == products - 1 else min(left, each)
+        if now:
+            fx.rocdl.sched_dsrd(now)
+        left -= now
+        if i % 2 and copies:
+            fx.rocdl.sched_vmem(1)
+            copies -= 1
+    if copies:
+        fx.rocdl.sched_vmem(copies)
 
 
 @flyc.kernel
@@ -77,8 +101,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
             q_scale, k_scale, v_scale = [x[batch * sizes.descale_batch + kv_head * sizes.descale_head]
                                          for x in Descales]
             scale = scale * q_scale * k_scale
-        scores, products = scores_of.make_fragment_C((BN, BM)), scores_of.make_fragment_C((BN, BM))
-        sums = sums_of.make_fragment_C((DV, BM))
+        scores, sums = scores_of.make_fragment_C((BN, BM)), sums_of.make_fragment_C((DV, BM))
         p = fx.make_fragment_like(scores, element)
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         unit = scale if fx.const_expr(config.plain) else fx.Float32(1.0)  # of scores, in natural logarithms
@@ -88,13 +111,11 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         softmax = Softmax(scores, unit * LOG2E, start, place(places, 0)[0] == 0)
         logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
         begin, end = logits.band.tiles(BN)
-        logits = logits.starting(begin * BN)
         sums.fill(0.0)
-        scores.fill(-math.inf)
 
         def load(tile, _):
             k_tile.fetch(k_rows, (begin + tile) * BN)
-            v_tile.fetch(v_rows, (begin + tile - 1) * BN)
+            v_tile.fetch(v_rows, (begin + tile) * BN)
 
         def store(_, stage):
             k_tile.commit(stage)
@@ -102,21 +123,22 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         def copy(tile, stage):
             k_tile.copy(k_rows, (begin + tile) * BN, stage)
-            v_tile.copy(v_rows, (begin + tile - 1) * BN, stage)
+            v_tile.copy(v_rows, (begin + tile) * BN, stage)
 
         producer = fx.Direct(copy) if fx.const_expr(config.direct) else fx.Staged(load, store)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline(end - begin + 1, config.stages, producer)):
+            for step in fx.pipeline_range(fx.Pipeline(end - begin, config.stages, producer)):
                 fx.copy(read_k, k_copy.partition_S(k_tile.along(step.stage)), k_copy.retile(k))
-                logits.apply(scores, places, (begin + step.tile - 1) * BN)
+                scores.fill(0.0)
+                fx.gemm(first, scores, k, q, scores)
+                _paced(config, D, config.reads_along, config.copies)
+                logits.apply(scores, places, (begin + step.tile) * BN)
                 softmax.rebase(sums)
-                products.fill(0.0)
-                fx.gemm(first, products, k, q, products)
                 softmax.weigh(config.plain)
                 p.store(scores.load().to(element))
                 fx.copy(read_v, v_copy.partition_S(v_tile.across(step.stage)), v_copy.retile(v))
                 fx.gemm(second, sums, v, fx.convert_layout(p, p_operand, modes=(1, 0)), sums)
-                scores.store(products.load())
+                _paced(config, DV, config.reads_across, 0)
 
         base, total = softmax.finish()
         inverse = (total > 0.0).select(v_scale / total, 0.0)
@@ -155,5 +177,6 @@ def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Tar
                        value_attrs=config.hints).launch(
             grid=(heads, fx.ceildiv(longest, config.rows), batch), block=config.threads, stream=stream)
 
-    attention.config = config  # type: ignore[attr-defined]
-    return attention
+    launcher: Any = attention
+    launcher.config = config
+    return launcher

@@ -113,7 +113,8 @@ class _Call:
         """For the kernels; `descale_each`: descales are those of sequences and heads."""
         shapes, (q, k, v) = self.shapes, map(_strided, self.operands)
         bias = self._bias_strides
-        return Sizes(
+        struct: Any = Sizes  # made by a decorator that type checkers do not follow
+        return struct(
             heads=shapes.heads, rows=shapes.rows, keys=self._table * shapes.page if self._table else shapes.keys,
             total=self._total, q_batch=q[0], q_row=q[1], q_head=q[2], k_batch=k[0], k_row=k[1], k_head=k[2],
             v_batch=v[0], v_row=v[1], v_head=v[2], bias_batch=bias[0], bias_row=bias[1], bias_head=bias[2],

@@ -11,10 +11,10 @@ import flydsl.expr as fx
 from ..parts.index import div, mod
 from ..parts.memory import Buffer, lds_write
 from ..parts.rows import pointer
+from .config import CHUNK
 
 __all__ = ["DenseRows", "PagedRows", "PassingTile", "RowTile", "TurnedTile", "converted"]
 
-CHUNK = 8  # 16-bit elements of a 128-bit access
 BLOCK = 4  # rows and columns of what a thread turns
 
 
@@ -63,10 +63,10 @@ class PagedRows:
         self._base = pointer(data, element) + start
         self.element = element
         self._table, self._first, self._page = table, first, page
-        self._page_stride, self._stride, self._last, self._begin = page_stride, stride, count - 1, 0
+        self._page_stride, self._stride, self._last = page_stride, stride, count - 1
 
     def load(self, row: Any, column: Any, n: int) -> Any:
-        row = fx.max(fx.min(row, self._last), self._begin)
+        row = fx.min(row, self._last)
         page = self._table.load(self._first + div(row, self._page), 1)[0]
         at = fx.Int64(page) * fx.Int64(self._page_stride) + fx.Int64(mod(row, self._page) * self._stride + column)
         register = fx.make_rmem_tensor(n, self.element)

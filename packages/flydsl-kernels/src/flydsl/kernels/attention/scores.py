@@ -6,7 +6,7 @@ Scores are transposed, (keys, rows): a lane has a column or several, so the maxi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -25,7 +25,6 @@ class Band:
     Attributes:
         row: first row of the workgroup; `rows`: how many it has.
         low, high: run-time bounds, or None.
-        begin: the first key that is looked at, or None: 0.
     """
 
     row: Any
@@ -33,7 +32,6 @@ class Band:
     keys: Any
     low: Any
     high: Any
-    begin: Any = None
 
     def tiles(self, size: int) -> tuple[Any, Any]:
         """First tile of `size` keys that a row sees, and the one after the last."""
@@ -47,8 +45,6 @@ class Band:
     def whole(self, first: Any, size: int) -> Any:
         """Whether all rows see all of the `size` keys from `first` on."""
         seen = first + size <= self.keys
-        if self.begin is not None:
-            seen = seen & (first >= self.begin)
         if self.high is not None:
             seen = seen & (first + size <= self.row + self.high + 1)
         if self.low is not None:
@@ -58,8 +54,6 @@ class Band:
     def sees(self, row: Any, key: Any) -> Any:
         """Whether a row (counted from the first of the workgroup) sees a key."""
         seen = key < self.keys
-        if self.begin is not None:
-            seen = seen & (key >= self.begin)
         if self.high is not None:
             seen = seen & (key - row <= self.row + self.high)
         if self.low is not None:
@@ -87,10 +81,6 @@ class Logits:
     slope: Any = None
     shift: Any = None
     by_keys: bool = False
-
-    def starting(self, key: Any) -> Logits:
-        """The same, without the keys before `key`."""
-        return replace(self, band=replace(self.band, begin=key))
 
     def score(self, product: Any, row: Any, key: Any) -> tuple[Any, Any]:
         """The score of a row and a key, both as numbers in their sequences; and its derivative by product * scale."""
