@@ -154,6 +154,11 @@ class PagedConfig(AttentionConfig):
         """Workgroups that share the rows of a key head."""
         return cdiv(self.rows, self.tiles * BLOCK)
 
+    @property
+    def ahead(self) -> bool:
+        """Whether keys and values are loaded a tile ahead; else there are registers for one of the two."""
+        return self.target.wave == 64 or self.dim <= 64
+
     @functools.cached_property
     def key_chunk(self) -> int:
         lanes = self.target.wave // BLOCK

@@ -208,14 +208,23 @@ def _as_scale(like: Any, scale: Any) -> Any:
     return np.full(1, scale, np.float32)
 
 
-def _sample_paged(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 48, page: int = 16,
-                  heads: tuple[int, int] = (4, 2), queries: int = 1, pages: int = 0) -> tuple[Any, ...]:
-    """m sequences of up to `context` tokens in `pages` pages, some of which they share, and heads of n elements."""
+def _contexts(draw: Any, m: int, context: int, page: int, full: bool) -> tuple[int, Any, Any]:
+    """Number of pages, table and lengths of m sequences: of some tokens in pages that they share, or all `full` and in
+    pages of their own."""
     width = cdiv(context, page)
-    pages = pages or 2 * width + 1
+    if full:
+        own = draw.integers(0, 2**30, m * width, dtype="i32").argsort().reshape(m, width)
+        return m * width, own.int(), draw.integers(context, context + 1, m, dtype="i32")
+    table = draw.integers(0, 2 * width + 1, m, width, dtype="i32")
+    return 2 * width + 1, table, draw.integers(0, context + 1, m, dtype="i32")
+
+
+def _sample_paged(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 48, page: int = 16,
+                  heads: tuple[int, int] = (4, 2), queries: int = 1, full: bool = False) -> tuple[Any, ...]:
+    """m sequences of up to `context` tokens, and heads of n elements."""
+    pages, table, lengths = _contexts(draw, m, context, page, full)
     q = draw.normal(m, queries, heads[0], n, dtype=dtype)
     caches = [draw.normal(pages, page, heads[1], n, dtype=cache or dtype) for _ in range(2)]
-    table, lengths = draw.integers(0, pages, m, width, dtype="i32"), draw.integers(0, context + 1, m, dtype="i32")
     return (q, *caches, table, lengths, None, -1, -1, 0.0, None, None, None, None)
 
 
@@ -228,6 +237,11 @@ PAGED_ATTENTION = Op(
     results=lambda q, *rest: (like(q, rest[-1]),), plan=partial(_plan, _check_paged),
     workspace=partial(_workspace, _check_paged), form=_paged_attention,
     reference=reference.paged_attention, sample=_sample_paged, widths=(64, 96), tolerance=2e-3, archs=ARCHS,
+    flops=lambda q, k, v, table, lengths, *_: 4 * math.prod(q.shape[1:]) * int(lengths.sum()),
+    bench=lambda target, rows: [
+        (f"paged_attention {cache} cache, 64 x 8192", (64, 128),
+         {"dtype": "bf16", "cache": cache, "context": 8192, "heads": (8, 1), "full": True})
+        for cache in ("bf16", "fp8")],
 )
 
 # ------------------------------------------------------------------------------------------- MLA
@@ -304,12 +318,10 @@ def _reference_mla(q: Any, cache: Any, table: Any, lengths: Any, scale: float, r
 
 
 def _sample_mla(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 40, page: int = 4,
-                heads: int = 4, queries: int = 1) -> tuple[Any, ...]:
-    width = cdiv(context, page)
-    q = draw.normal(m, queries, heads, n, dtype=dtype)
-    pages = draw.normal(width + 3, page, 1, n, dtype=cache or dtype)
-    table = draw.integers(0, width + 3, m, width, dtype="i32")
-    return (q, pages, table, draw.integers(0, context + 1, m, dtype="i32"), 0.07, RANK, None, None, None)
+                heads: int = 4, queries: int = 1, full: bool = False) -> tuple[Any, ...]:
+    pages, table, lengths = _contexts(draw, m, context, page, full)
+    q, latent = draw.normal(m, queries, heads, n, dtype=dtype), draw.normal(pages, page, 1, n, dtype=cache or dtype)
+    return (q, latent, table, lengths, 0.07, RANK, None, None, None)
 
 
 MLA_DECODE = Op(
@@ -321,6 +333,10 @@ MLA_DECODE = Op(
         Result((*q.shape[:3], rank), out or ("bf16" if q.dtype.itemsize == 1 else q.dtype)),),
     plan=partial(_plan, _check_mla), workspace=partial(_workspace, _check_mla), form=_mla_decode,
     reference=_reference_mla, sample=_sample_mla, widths=(RANK + ROPE,), tolerance=2e-3, archs=ARCHS,
+    flops=lambda q, cache, table, lengths, *_: 2 * math.prod(q.shape[1:3]) * (2 * RANK + ROPE) * int(lengths.sum()),
+    bench=lambda target, rows: [
+        ("mla_decode 128 heads, 16 x 4096", (16, RANK + ROPE),
+         {"dtype": "bf16", "context": 4096, "page": 1, "heads": 128, "full": True})],
 )
 
 OPS = [PAGED_ATTENTION, MLA_DECODE]
