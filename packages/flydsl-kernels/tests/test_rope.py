@@ -33,6 +33,20 @@ def test_rope_of_any_head_size(dim, rotary, dtype, interleaved):
         close(out, _reference_rope(x, cos, sin, positions, interleaved, rotary, False)[0], TOLERANCE[dtype])
 
 
+def test_tables_with_a_column_for_each_feature():
+    x, (cos, sin) = random(2, 5, 3, 16).requires_grad_(), tables(5, 12)
+    seed = random(2, 5, 3, 16, seed=1)
+    out = ops.rope(x, cos, sin, rotary_dim=12)
+    out.backward(seed)
+    exact = x.detach().double().requires_grad_()
+    reference = _reference_rope(exact, cos, sin, None, False, 12, False)[0]
+    reference.backward(seed.double())
+    close(out.detach(), reference.detach(), 1e-6)
+    close(x.grad, exact.grad, 1e-6)
+    with pytest.raises(ValueError, match=r"half of the 12 rotated features, got shape \(5, 12\)"):
+        ops.rope(x, cos, sin, rotary_dim=12, interleaved=True)
+
+
 def test_the_gradient_is_that_of_autograd_and_tables_have_none():
     x, (cos, sin) = random(1, 4, 2, 12).requires_grad_(), tables(4, 3)
     seed = random(1, 4, 2, 12, seed=1)
@@ -132,6 +146,21 @@ def test_fp8_caches_with_scales():
     plain = torch.zeros(3, 16, heads, dim).to(fp8)
     ops.rope_cache(q, k, v, cos, sin, torch.arange(tokens), plain, vc, SLOTS)
     assert torch.equal(plain.float().reshape(48, heads, dim)[kept], k_out[SLOTS >= 0].to(fp8).float())
+
+
+@pytest.mark.parametrize("kind", ["bf16", "fp8"])
+def test_the_cache_of_latent_attention(kind):
+    """One row of a cache holds a latent vector and the rotated key of all heads: two views of it."""
+    tokens, latent, rope = len(SLOTS), 512, 64
+    dtype = torch.bfloat16 if kind == "bf16" else fp8_dtype()
+    q, k = random(tokens, 4, rope, dtype="bf16"), random(tokens, rope, dtype="bf16", seed=1)
+    c, (cos, sin) = random(tokens, latent, dtype="bf16", seed=2), tables(9, rope // 2)
+    cache, positions = torch.zeros(48, 1, 1, latent + rope).to(dtype), torch.tensor([0, 3, 8, 8, 1, 2])
+    _, k_out = ops.rope_cache(q, k[:, None], c[:, None], cos, sin, positions, cache[..., latent:], cache[..., :latent],
+                              SLOTS, interleaved=True)
+    expected = torch.zeros(48, latent + rope).to(dtype)
+    expected[SLOTS[SLOTS >= 0]] = torch.cat((c, k_out[:, 0]), -1)[SLOTS >= 0].to(dtype)
+    assert torch.equal(cache.float().view(48, -1), expected.float())
 
 
 def test_what_caches_are_refused():

@@ -20,11 +20,11 @@ from flydsl.utils import env
 from flydsl.utils.file import atomic_write
 
 from .artifact import CompiledArtifact
+from .disk_cache import DiskCache
+from .root import READS, SUFFIX
 
 __all__ = ["CacheInfo", "FileLock", "JitCacheManager", "clear", "stats"]
 
-SUFFIX = ".fly"
-READS = "environment.json"
 _POLL = 0.05
 _TOUCH_AFTER = 3600.0  # seconds; the time of use is kept no more precisely than this
 _PRUNE_EVERY = 64  # stores of this process between looks at the size of the cache
@@ -83,14 +83,6 @@ class _Counts:
     hits: int = 0
     misses: int = 0
     entries: int = 0
-
-
-def cache_root() -> Path | None:
-    """Directory of the disk cache, or None when it is disabled."""
-    text = env.runtime.cache_dir
-    if not text or not (env.runtime.enable_cache or env.runtime.run_only):
-        return None
-    return Path(text).expanduser()
 
 
 class JitCacheManager:
@@ -166,8 +158,6 @@ class JitCacheManager:
         _stores += 1
         limit = env.runtime.cache_size_mb
         if limit and _stores % _PRUNE_EVERY == 1:
-            from .disk_cache import DiskCache
-
             cache = DiskCache(self.root)
             look = cache.prune_if_due if _stores == 1 else cache.prune
             look(limit << 20, keep=self.directory)
@@ -203,13 +193,9 @@ class JitCacheManager:
 
 def stats() -> dict[str, object]:
     """Files and bytes in the disk cache, see `disk_cache.DiskCache`."""
-    from .disk_cache import DiskCache
-
     return DiskCache().stats()
 
 
 def clear() -> int:
     """Delete every artifact of the disk cache; the number of files deleted."""
-    from .disk_cache import DiskCache
-
     return DiskCache().clear()

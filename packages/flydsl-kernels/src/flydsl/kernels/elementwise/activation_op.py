@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
-from ..host.arrays import address, contiguous
+from ..host.arrays import contiguous, vector_width
 from ..host.config import require
 from ..host.dtypes import FLOATS, dtype_name
+from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result, like
 from ..target import Target
 from .activation import build_activation_module
-from .add import VECTOR_BITS
 
 __all__ = ["ACTIVATION_OPS"]
-
-
-def _vector(dtype: str, count: int, *arrays: Any) -> int:
-    """Elements of an access that `count` and the beginnings of the arrays allow."""
-    size = FLOATS[dtype].width // 8
-    aligned = math.gcd(VECTOR_BITS // 8, *(address(a) for a in arrays))
-    return math.gcd(count, aligned // size)
 
 
 def _same(where: str, dy: Any, y_shape: tuple[int, ...], x: Any) -> None:
@@ -33,11 +27,11 @@ def _plan(target: Target, x: Any, kind: str, parameter: float, dy: Any = None) -
     if dy is not None:
         _same(f"{kind}: backward", dy, tuple(x.shape), x)
     total = math.prod(x.shape)
-    given = [contiguous(a) for a in ((x,) if dy is None else (dy, x))]
-    vec = _vector(dtype, total, *given) if total else 1
+    given = [contiguous(a).reshape(-1) for a in ((x,) if dy is None else (dy, x))]
+    vec = vector_width(FLOATS[dtype].width, total, *given) if total else 1
     launcher = build_activation_module(kind, dtype, vector=vec, parameter=parameter, backward=dy is not None,
                                        target=target)
-    return Plan(lambda: launcher, lambda out: (*given, out, total)) if total else None
+    return Plan(lambda: launcher, lambda out: (*given, out.reshape(-1), total)) if total else None
 
 
 def _halved(where: str, shape: Any) -> tuple[Any, ...]:
@@ -54,10 +48,10 @@ def _plan_gated(target: Target, x: Any, kind: str, dy: Any = None) -> Plan | Non
     total, n = math.prod(shape), shape[-1]
     if not total:
         return None
-    given = [contiguous(a) for a in ((x,) if dy is None else (dy, x))]
-    launcher = build_activation_module(kind, dtype, vector=_vector(dtype, n, *given), columns=n,
+    given = [contiguous(a).reshape(-1) for a in ((x,) if dy is None else (dy, x))]
+    launcher = build_activation_module(kind, dtype, vector=vector_width(FLOATS[dtype].width, n, *given), columns=n,
                                        backward=dy is not None, target=target)
-    return Plan(lambda: launcher, lambda out: (*given, out, total))
+    return Plan(lambda: launcher, lambda out: (*given, out.reshape(-1), total))
 
 
 # ------------------------------------------------------------------------------------------- definitions in f64
@@ -94,6 +88,11 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(x)
 
 
+def _inner_rows(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """Between the halves of an MLP."""
+    return (op.sample(draw, 1, model.inner, dtype=dtype) for dtype in ("bf16", "f16"))
+
+
 ACTIVATE_BWD = Op(
     "activate_bwd", "(Tensor dy, Tensor x, str kind, float parameter=0.0) -> Tensor",
     "Gradient of `activate`: `dy * act'(x)`", public=False,
@@ -111,7 +110,7 @@ ACTIVATE = Op(
     sample=lambda draw, m, n, dtype="f32", kind="gelu": (draw.normal(m, n, dtype=dtype), kind, 0.0),
     reference=lambda x, kind, parameter: (_act(x, kind, parameter),), widths=(96, 7),
     gradient=Gradient(lambda ctx, dy: (ACTIVATE_BWD(dy, ctx.saved_tensors[0], *ctx.rest), None, None), _save),
-    bench=lambda target, rows: [("gelu", (rows, 8192), {"dtype": "bf16"})],
+    bench=lambda target, rows: [("gelu", (rows, 8192), {"dtype": "bf16"})], prebuilt=_inner_rows,
 )
 
 GATE_BWD = Op(
@@ -129,7 +128,7 @@ GATE = Op(
     sample=lambda draw, m, n, dtype="f32": (draw.normal(m, 2 * n, dtype=dtype), "silu"),
     reference=lambda x, kind: (_gate(x, kind),), widths=(96, 7),
     gradient=Gradient(lambda ctx, dy: (GATE_BWD(dy, ctx.saved_tensors[0], *ctx.rest), None), _save),
-    bench=lambda target, rows: [("silu_and_mul", (rows // 2, 8192), {"dtype": "bf16"})],
+    bench=lambda target, rows: [("silu_and_mul", (rows // 2, 8192), {"dtype": "bf16"})], prebuilt=_inner_rows,
 )
 
 

@@ -14,7 +14,10 @@ from .dtypes import dtype_name
 __all__ = [
     "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
     "is_torch", "launch", "padded", "span", "statistic", "stream_of", "transposed", "vector",
+    "vector_width",
 ]
+
+ACCESS_BYTES = 16  # of a lane at most
 
 _NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8",
                 "i32": "int32", "i64": "int64"}
@@ -76,6 +79,12 @@ def span(array: Any) -> Any:
     import numpy as np
 
     return np.lib.stride_tricks.as_strided(array, (length,), (array.itemsize,))
+
+
+def vector_width(bits: int, count: int, *arrays: Any) -> int:
+    """Elements of `bits` bits of the widest access that `count` of them and the beginnings of the arrays allow."""
+    aligned = math.gcd(ACCESS_BYTES, *(address(a) for a in arrays))
+    return math.gcd(count, aligned * 8 // bits)
 
 
 def copy_into(out: Any, values: Any) -> None:

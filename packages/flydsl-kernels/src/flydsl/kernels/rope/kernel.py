@@ -68,7 +68,8 @@ def _rope_kernel(tensors, m: fx.Int32, sequence: fx.Int32, table_rows: fx.Int32,
 
 @builder
 def build_rope_module(heads: int, head_dim: int, dtype: str = "bf16", *, rotary_dim: int | None = None,
-                      interleaved: bool = False, positions: bool = True, inverse: bool = False, target: Target):
+                      interleaved: bool = False, positions: bool = True, inverse: bool = False,
+                      full_table: bool = False, target: Target):
     """``launch(X, Cos, Sin[, Positions], Out, tokens, sequence, table_rows, stream=None)``.
 
     Args:
@@ -79,12 +80,13 @@ def build_rope_module(heads: int, head_dim: int, dtype: str = "bf16", *, rotary_
         positions: Positions, int32 or int64 of each token, is an argument; else it is ``token % sequence``.
             A launch with a position outside the tables stops with a trap.
         inverse: rotate by the opposite angle.
+        full_table: the tables are (table_rows, rotary_dim): a column for each feature, not for each pair.
 
     Raises:
         ValueError: an argument is not supported.
     """
     where = "build_rope_module"
-    turn = rotation(where, head_dim, rotary_dim, interleaved, float_dtype(dtype, where))
+    turn = rotation(where, head_dim, rotary_dim, interleaved, float_dtype(dtype, where), full_table)
     config = _Config(turn, heads, dtype, positions, inverse, target=target).fitting(where)
 
     def run(tensors, tokens, sequence, table_rows, stream):

@@ -17,13 +17,14 @@ from .kernel import build_rope_module
 __all__ = ["OPS"]
 
 
-def _tables(where: str, cos: Any, sin: Any, rotary: int) -> tuple[Any, Any, int]:
-    """Both tables contiguous, and their rows."""
+def _tables(where: str, cos: Any, sin: Any, rotary: int, full: bool = False) -> tuple[Any, Any, int]:
+    """Both tables contiguous, and their rows; with `full` they may have a column for each feature."""
+    widths = (rotary // 2, rotary) if full else (rotary // 2,)
     for name, table in (("cos", cos), ("sin", sin)):
         dtype_name(table, f"{where}: {name}")
-        require(where, len(table.shape) == 2 and table.shape[1] == rotary // 2 and table.shape == cos.shape,
-                f"{name} must be (positions, {rotary // 2}), half of the {rotary} rotated features, got shape "
-                f"{tuple(table.shape)}")
+        require(where, len(table.shape) == 2 and table.shape[1] in widths and table.shape == cos.shape,
+                f"{name} must be (positions, {rotary // 2}), half of the {rotary} rotated features"
+                f"{', or one for each' * full}, got shape {tuple(table.shape)}")
     return contiguous(cos), contiguous(sin), cos.shape[0]
 
 
@@ -49,7 +50,7 @@ def _plan_rope(target: Target, x: Any, cos: Any, sin: Any, positions: Any, inter
     require(where, len(x.shape) >= 3, f"x must be (..., sequence, heads, head size), got shape {tuple(x.shape)}")
     *tokens, heads, dim = x.shape
     rotary = dim if rotary_dim is None else rotary_dim
-    cos, sin, rows = _tables(where, cos, sin, rotary)
+    cos, sin, rows = _tables(where, cos, sin, rotary, not interleaved)
     sequence = tokens[-1]
     if positions is not None:
         positions = _positions(where, positions, tuple(tokens))
@@ -60,11 +61,12 @@ def _plan_rope(target: Target, x: Any, cos: Any, sin: Any, positions: Any, inter
 
     def launcher() -> Any:
         return build_rope_module(heads, dim, dtype, rotary_dim=rotary, interleaved=interleaved,
-                                 positions=positions is not None, inverse=inverse, target=target)
+                                 positions=positions is not None, inverse=inverse, full_table=cos.shape[1] == rotary,
+                                 target=target)
 
-    given = (contiguous(x), cos, sin, *(() if positions is None else (positions,)))
+    given = (contiguous(x).reshape(-1, dim), cos, sin, *(() if positions is None else (positions.reshape(-1),)))
     launcher()  # refuses what is not supported
-    return Plan(launcher, lambda out: (*given, out, math.prod(tokens), sequence, rows))
+    return Plan(launcher, lambda out: (*given, out.reshape(-1, dim), math.prod(tokens), sequence, rows))
 
 
 def _rope(op: Op, x: Any, cos: Any, sin: Any, *, positions: Any = None, interleaved: bool = False,
@@ -73,7 +75,8 @@ def _rope(op: Op, x: Any, cos: Any, sin: Any, *, positions: Any = None, interlea
 
     Args:
         x: (..., S, H, D), usually (B, S, H, D): float32, float16 or bfloat16.
-        cos, sin: (positions, rotary_dim / 2), of any of these dtypes: of the angle of each pair at each position.
+        cos, sin: (positions, rotary_dim / 2), of any of these dtypes: of the angle of each pair at each position. Or,
+            where pairs are not neighbours, (positions, rotary_dim): of the angle that each feature is turned by.
         positions: int32 or int64 of shape (..., S) or (S,): rows of the tables; ``0 .. S - 1`` by default. A position
             outside the tables stops the launch.
         interleaved: pairs are neighbours ``(2 i, 2 i + 1)`` (GPT-J); else ``(i, i + rotary_dim / 2)`` (NeoX, Llama).
@@ -104,7 +107,8 @@ def _reference_rope(x: Any, cos: Any, sin: Any, positions: Any, interleaved: boo
         out = torch.stack((a * c - b * s, b * c + a * s), -1).flatten(-2)
     else:
         a, b = turned.chunk(2, -1)
-        out = torch.cat((a * c - b * s, b * c + a * s), -1)
+        (c, c2), (s, s2) = ((t, t) if t.shape[-1] < rotary else t.chunk(2, -1) for t in (c, s))
+        out = torch.cat((a * c - b * s, b * c2 + a * s2), -1)
     return (torch.cat((out, kept), -1),)
 
 
@@ -134,6 +138,8 @@ ROPE = Op(
     results=lambda x, *_: (like(x),), plan=_plan_rope, form=_rope, sample=_sample_rope, widths=(64, 10),
     reference=_reference_rope, gradient=Gradient(_rope_gradient, _save_rope, of=("x",)),
     bench=lambda target, rows: [("rope", (rows, 128), {"dtype": "bf16", "batch": 1, "heads": 32})],
+    prebuilt=lambda op, draw, model: (_sample_rope(draw, 1, model.head, dtype, 1, heads) for dtype in ("bf16", "f16")
+                                      for heads in {model.heads, model.kv_heads}),
 )
 
 
@@ -240,6 +246,7 @@ ROPE_CACHE = Op(
     reference=lambda q, k, v, cos, sin, positions, kc, vc, slots, interleaved, *_: tuple(
         _reference_rope(x[None], cos, sin, positions[None], interleaved, None, False)[0][0] for x in (q, k)),
     bench=lambda target, rows: [("rope_cache", (rows // 8, 128), {"dtype": "bf16", "heads": (32, 8)})],
+    prebuilt=lambda op, draw, model: (),  # the blocks of its caches are the caller's
 )
 
 OPS = [ROPE, ROPE_CACHE]

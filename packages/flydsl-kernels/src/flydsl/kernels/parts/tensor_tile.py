@@ -1,0 +1,121 @@
+"""Tiles that the tensor moves of gfx1250 bring to LDS: no registers, rows padded against bank conflicts.
+
+A move is one instruction of one wave; waves 0 and 1 issue those of the two operands. Both execute the same instruction
+with a descriptor of their own, and the other waves one that moves nothing, so that the main loop has no branches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.expr as fx
+from flydsl.expr.rocdl import tdm_ops
+
+from .index import div
+from .mainloop import KTile
+from .memory import lds_read
+from .operand import Fragments
+from .tile import CHUNK_BYTES
+
+__all__ = ["TensorMoves", "TensorTile"]
+
+WORD_BYTES = 4  # of an element of a move
+LANE_GROUPS = 2  # of a wave of 32
+LONGEST_RUN = 1024  # bytes between two paddings that a descriptor can express
+
+
+@dataclass(frozen=True)
+class TensorTile:
+    """`rows` x `row_bytes` of an operand.
+
+    Attributes:
+        padded: 16 bytes are left out in LDS after every run of a power of two of bytes, so that the same bytes of 16
+            rows lie in different banks.
+    """
+
+    rows: int
+    row_bytes: int
+    padded: bool
+
+    @property
+    def run(self) -> int:
+        """Bytes between two paddings."""
+        return min(self.row_bytes & -self.row_bytes, LONGEST_RUN)
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from a row to the next in LDS."""
+        return self.row_bytes + (self.row_bytes // self.run * CHUNK_BYTES if self.padded else 0)
+
+    @property
+    def bytes(self) -> int:
+        """Of LDS."""
+        return self.rows * self.pitch
+
+    def at(self, row: int, byte: int) -> int:
+        """LDS offset of a byte of a row."""
+        return row * self.pitch + byte + (byte // self.run * CHUNK_BYTES if self.padded else 0)
+
+    def descriptor(self, source: Any, row: Any, rows: Any, stride: int, lds: Any, mask: Any = 0) -> Any:
+        """Descriptor of the move to `lds` from the rows of `source`, `stride` bytes apart, that begin with `row`.
+
+        Rows from `rows` on read as zero. `mask` has a bit for each workgroup of the cluster that shares the tile.
+        """
+        pad = (self.run // WORD_BYTES, CHUNK_BYTES // WORD_BYTES) if self.padded else (0, 0)
+        shape = (self.rows, self.row_bytes // WORD_BYTES)
+        return tdm_ops.make_tensor_descriptor_2d(source, lds, (row, 0), shape, (stride // WORD_BYTES, 1), shape,
+                                                 WORD_BYTES, *pad, workgroup_mask=mask,
+                                                 oob_outer_bound=rows)
+
+    def fragments(self, ring: Any, stage_bytes: int, lane: Any, tile_rows: int, slab: int = 1) -> Fragments:
+        """Fragments of a lane whose first chunk is at byte `lane` of a stage; `tile_rows` rows of this tile are 16 rows
+        of the operand, and a block of k is the chunks of two lane groups of `slab` of its rows."""
+        def read(stage: Any, tile: int, block: int) -> Any:
+            at = self.at(tile * tile_rows, block * (LANE_GROUPS * CHUNK_BYTES * slab))
+            return lds_read(ring + stage * (stage_bytes // 4) + div(lane, 4), at // 4)
+
+        return Fragments(read)
+
+
+class TensorMoves:
+    """The moves of two operands to a stage of LDS, and the wait for them.
+
+    In a cluster every workgroup moves what it needs, and the moves of a shared tile reach all that share it. So all
+    must be done with a stage before one moves to it again, and with all moves before one of them ends.
+
+    Args:
+        descriptors: of tile 0 to stage 0.
+        steps: bytes from a tile to the next, of each operand.
+        stage_bytes: from a stage of LDS to the next.
+        waves: of the workgroup.
+        wave: number of this wave, the same in all lanes.
+    """
+
+    def __init__(self, descriptors: tuple[Any, Any], steps: tuple[int, int], stage_bytes: int, waves: int,
+                 wave: Any) -> None:
+        self._stage_bytes = stage_bytes
+        if waves == 1:
+            groups = [(d.dgroup0, d.dgroup1, step) for d, step in zip(descriptors, steps, strict=True)]
+        else:
+            first = wave == 0
+            a, b = descriptors
+            start = fx.arith.select(first, a.dgroup0, b.dgroup0)
+            shape = fx.arith.select(first, a.dgroup1, b.dgroup1)
+            groups = [(start, shape, first.select(fx.Int32(steps[0]), fx.Int32(steps[1])))]
+        self._moves = [(fx.Vector(start, (4,), fx.Int32), shape, step) for start, shape, step in groups]
+        self._valid = fx.Int32(1) if waves == 1 else (wave < 2).to(fx.Int32)
+
+    @property
+    def count(self) -> int:
+        """Moves of a wave for a tile."""
+        return len(self._moves)
+
+    def issue(self, t: KTile, stage: Any, which: range) -> None:
+        """Start the moves `which` of a tile to a stage; both are the same in all lanes."""
+        tile = t.index
+        for start, shape, step in (self._moves[i] for i in which):
+            low, high = tdm_ops.add_addr_with_carry(start[2], start[3], tile * step)
+            words = [self._valid, start[1] + stage * self._stage_bytes, fx.Int32(low), fx.Int32(high)]
+            group = fx.Vector.from_elements(words, fx.Int32)
+            tdm_ops.tensor_load_2d(tdm_ops.TDMDescriptor2D(group, shape))
