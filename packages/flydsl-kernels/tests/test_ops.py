@@ -32,7 +32,7 @@ def sample(op, m=6, n=None, seed=0):
 
 
 def as_tuple(results):
-    return results if isinstance(results, tuple) else (results,)
+    return () if results is None else results if isinstance(results, tuple) else (results,)
 
 
 def call(op, arguments):

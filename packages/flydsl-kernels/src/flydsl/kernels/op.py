@@ -195,7 +195,7 @@ class Op:
         return bound.args
 
     def run(self, *given: Any, stream: Any = None, **named: Any) -> Any:
-        """Compute, without torch's dispatcher: a result, or a tuple of them.
+        """Compute, without torch's dispatcher: a result, a tuple of them, or None where operands are changed instead.
 
         Raises:
             TypeError: a dtype is not supported, or the arrays are of several kinds.
@@ -214,7 +214,7 @@ class Op:
                 launch(plan.launcher(), first, *plan.operands_of(outs), stream=stream)
             if plan.finish is not None:
                 plan.finish(*outs)
-        return outs[0] if len(outs) == 1 else outs
+        return outs[0] if len(outs) == 1 else outs or None
 
     def _outs(self, found: Target, first: Any, arguments: tuple[Any, ...], plan: Plan | None) -> tuple[Any, ...]:
         return tuple(allocate(found, first, r.shape, r.dtype, plan is None or i in plan.zero)

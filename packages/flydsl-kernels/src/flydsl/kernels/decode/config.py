@@ -154,6 +154,11 @@ class PagedConfig(AttentionConfig):
         """Workgroups that share the rows of a key head."""
         return cdiv(self.rows, self.tiles * BLOCK)
 
+    @property
+    def ahead(self) -> bool:
+        """Whether keys and values are loaded a tile ahead; else there are registers for one of the two."""
+        return self.target.wave == 64 or self.dim <= 64
+
     @functools.cached_property
     def key_chunk(self) -> int:
         lanes = self.target.wave // BLOCK
@@ -194,12 +199,13 @@ def paged_config(where: str, target: Target, dim: int, group: int, queries: int,
 
 
 def choose_parts(target: Target, units: int, most: int) -> int:
-    """Shares of the context of each of `units`, `most` at most: as few as give the compute units two workgroups or more
-    each, and about the same number; what comes nearest otherwise."""
+    """Shares of the context of each of `units`, `most` at most: as few as give the compute units the workgroups that
+    hide the latency of memory, and all about the same number; what comes nearest otherwise."""
+    resident = 2 if target.wave == 64 else 4
     best, found = 1, 0.0
     for parts in range(1, max(min(most, MOST_PARTS), 1) + 1):
         groups = units * parts
-        even = groups / (max(cdiv(groups, target.compute_units), 2) * target.compute_units)
+        even = groups / (max(cdiv(groups, target.compute_units), resident) * target.compute_units)
         if even > found:
             best, found = parts, even
         if even >= EVEN:

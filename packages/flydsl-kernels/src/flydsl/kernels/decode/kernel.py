@@ -8,7 +8,8 @@ each of its waves takes tokens of its own, so nothing is exchanged before the en
 * A lane loads whole 16-byte pieces of *rows* of K and V, wherever their pages are; the order of K of the first product
   and that of the columns of the second are such that these pieces are operands. Values are turned within a lane.
 * Keys of the next tile are loaded as soon as those of this one have been multiplied, and so are values: half of the
-  registers of a double buffer, and always something under way.
+  registers of a double buffer, and always something under way. Where that is too many registers, keys and values of a
+  tile take turns, and the other waves hide the wait.
 """
 
 from __future__ import annotations
@@ -127,19 +128,26 @@ def paged_kernel(tensors, sizes, config: fx.Constexpr):
 
     if mine > 0:
         q.load(lambda n, row: queries + fx.Int64(place.line(fx.min(n * BLOCK + row, last_row))) * row_words)
-        k.load(keys.block(start))
-        v.load(values.block(start))
+        if fx.const_expr(config.ahead):
+            k.load(keys.block(start))
+            v.load(values.block(start))
         for tile in range(mine):
             now = start + tile * step
+            if fx.const_expr(not config.ahead):
+                k.load(keys.block(now))
             scores.fill(0.0)
             fx.gemm(first, scores, k.ready(), q.ready(), scores)
-            k.load(keys.block(now + step))
+            if fx.const_expr(config.ahead):
+                k.load(keys.block(now + step))
+            else:
+                v.load(values.block(now))
             scores.store(logits(k_scales.times(flat(scores), now), scale, sizes.softcap, config))
             softmax.hide(now, place, context, sizes.reach)
             sums.store(sums.load() * fx.broadcast_to(softmax.update(), sums))
             weights = softmax.weights(v_scales.times(flat(scores), now))
             fx.gemm(second, sums, v.ready(), weights, sums)
-            v.load(values.block(now + step))
+            if fx.const_expr(config.ahead):
+                v.load(values.block(now + step))
 
     out = pointer(tensors["out"], element_of("f32" if config.split else config.out))
     merge_waves(out, tensors, sums.load() * v_scales.of_head, softmax.largest.load(), softmax.total.load(),

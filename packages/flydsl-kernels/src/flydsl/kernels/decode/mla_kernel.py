@@ -80,7 +80,7 @@ class Tile:
         """Write what was loaded to LDS."""
         for slot, block, token, column, whole in self._places():
             at = div(token * self.config.pitch + column, 2) + block * BLOCK * self.config.pitch // 2
-            _write(self.lds, at, self.held.get(self.config.element, slot).bitcast(fx.Int32), self.thread, whole)
+            _write(self.lds, at, self.held.get(self.config, slot).bitcast(fx.Int32), self.thread, whole)
 
 
 @flyc.jit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +13,10 @@ from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
 from ..op import Op, Plan, Result, like
 from ..parts.index import cdiv
+from ..rope.cache import block_layouts
 from ..target import Target
 from . import reference
+from .append import build_cache_append_module
 from .builders import build_mla_decode_module, build_paged_attention_module
 from .config import ARCHS, CACHES, choose_parts, paged_config
 from .mla_config import RANK, ROPE, mla_config
@@ -47,11 +49,32 @@ def _cache(where: str, name: str, target: Target, cache: Any, dtype: str, heads:
             f"{tuple(cache.shape)}")
     kind = dtype_name(cache, f"{where}: {name}", CACHES)
     require(where, kind in (dtype, "fp8"), f"{name} must be {dtype} as q or fp8, got {kind}")
-    if kind == "fp8":
-        target.require_fp8(where)
-        native = array_dtype(target, cache, "fp8")
-        require(where, cache.dtype == native, f"{target.name} has {native}, {name} is {cache.dtype}")
+    _native(where, target, ((name, cache, kind),))
     return _rows(cache), kind
+
+
+def _native(where: str, target: Target, arrays: Iterable[tuple[str, Any, str]]) -> None:
+    """ValueError if an array of fp8 (name, array, dtype) has not that of the target."""
+    for name, array, kind in arrays:
+        if kind == "fp8":
+            target.require_fp8(where)
+            native = array_dtype(target, array, "fp8")
+            require(where, array.dtype == native, f"{target.name} has {native}, {name} is {array.dtype}")
+
+
+def _one(where: str, name: str, scale: Any, kind: str, absent: Any) -> Any:
+    """A scale of a whole array of fp8 as a vector of one f32, or what stands for it where there is none."""
+    if scale is None:
+        return absent
+    require(where, kind == "fp8", f"{name} is of fp8 caches or queries, and these are {kind}")
+    dtype_name(scale, f"{where}: {name}", ("f32",))
+    require(where, math.prod(scale.shape) == 1, f"{name} must have one element, got {tuple(scale.shape)}")
+    return contiguous(scale).reshape(1)
+
+
+def _no_model_calls(op: Op, draw: Any, model: Any) -> tuple[()]:
+    """Nothing is built beforehand: the pages of its caches are the caller's."""
+    return ()
 
 
 def _scale(where: str, name: str, scale: Any, pages: int, heads: int, page: int, cache: str) -> tuple[Any, str]:
@@ -208,14 +231,23 @@ def _as_scale(like: Any, scale: Any) -> Any:
     return np.full(1, scale, np.float32)
 
 
-def _sample_paged(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 48, page: int = 16,
-                  heads: tuple[int, int] = (4, 2), queries: int = 1, pages: int = 0) -> tuple[Any, ...]:
-    """m sequences of up to `context` tokens in `pages` pages, some of which they share, and heads of n elements."""
+def _contexts(draw: Any, m: int, context: int, page: int, full: bool) -> tuple[int, Any, Any]:
+    """Number of pages, table and lengths of m sequences: of some tokens in pages that they share, or all `full` and in
+    pages of their own."""
     width = cdiv(context, page)
-    pages = pages or 2 * width + 1
+    if full:
+        own = draw.integers(0, 2**30, m * width, dtype="i32").argsort().reshape(m, width)
+        return m * width, own.int(), draw.integers(context, context + 1, m, dtype="i32")
+    table = draw.integers(0, 2 * width + 1, m, width, dtype="i32")
+    return 2 * width + 1, table, draw.integers(0, context + 1, m, dtype="i32")
+
+
+def _sample_paged(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 48, page: int = 16,
+                  heads: tuple[int, int] = (4, 2), queries: int = 1, full: bool = False) -> tuple[Any, ...]:
+    """m sequences of up to `context` tokens, and heads of n elements."""
+    pages, table, lengths = _contexts(draw, m, context, page, full)
     q = draw.normal(m, queries, heads[0], n, dtype=dtype)
     caches = [draw.normal(pages, page, heads[1], n, dtype=cache or dtype) for _ in range(2)]
-    table, lengths = draw.integers(0, pages, m, width, dtype="i32"), draw.integers(0, context + 1, m, dtype="i32")
     return (q, *caches, table, lengths, None, -1, -1, 0.0, None, None, None, None)
 
 
@@ -228,6 +260,12 @@ PAGED_ATTENTION = Op(
     results=lambda q, *rest: (like(q, rest[-1]),), plan=partial(_plan, _check_paged),
     workspace=partial(_workspace, _check_paged), form=_paged_attention,
     reference=reference.paged_attention, sample=_sample_paged, widths=(64, 96), tolerance=2e-3, archs=ARCHS,
+    prebuilt=_no_model_calls,
+    flops=lambda q, k, v, table, lengths, *_: 4 * math.prod(q.shape[1:]) * int(lengths.sum()),
+    bench=lambda target, rows: [
+        (f"paged_attention {cache} cache, 64 x 8192", (64, 128),
+         {"dtype": "bf16", "cache": cache, "context": 8192, "heads": (8, 1), "full": True})
+        for cache in ("bf16", "fp8")],
 )
 
 # ------------------------------------------------------------------------------------------- MLA
@@ -243,19 +281,10 @@ def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, sca
     require(where, len(cache.shape) == 4 and tuple(cache.shape[2:]) == (1, dim),
             f"kv_cache must be [pages, page, 1, {dim}], got {tuple(cache.shape)}")
     kind = dtype_name(cache, f"{where}: kv_cache", CACHES)
-    for name, array, its in (("q", q, query), ("kv_cache", cache, kind)):
-        if its == "fp8":
-            target.require_fp8(where)
-            native = array_dtype(target, array, "fp8")
-            require(where, array.dtype == native, f"{target.name} has {native}, {name} is {array.dtype}")
+    _native(where, target, (("q", q, query), ("kv_cache", cache, kind)))
     table, lengths = _indices(where, table, lengths, batch)
-    scales = []
-    for name, given, its in (("q_scale", q_scale, query), ("kv_scale", kv_scale, kind)):
-        require(where, given is None or its == "fp8", f"{name} is of fp8, and this is {its}")
-        if given is not None:
-            dtype_name(given, f"{where}: {name}", ("f32",))
-            require(where, math.prod(given.shape) == 1, f"{name} must have one element, got {tuple(given.shape)}")
-        scales.append(lengths if given is None else contiguous(given).reshape(1))
+    scales = [_one(where, name, given, its, lengths)
+              for name, given, its in (("q_scale", q_scale, query), ("kv_scale", kv_scale, kind))]
     require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
     out = out_dtype or (query if query != "fp8" else "bf16")
     page = cache.shape[1]
@@ -304,12 +333,10 @@ def _reference_mla(q: Any, cache: Any, table: Any, lengths: Any, scale: float, r
 
 
 def _sample_mla(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 40, page: int = 4,
-                heads: int = 4, queries: int = 1) -> tuple[Any, ...]:
-    width = cdiv(context, page)
-    q = draw.normal(m, queries, heads, n, dtype=dtype)
-    pages = draw.normal(width + 3, page, 1, n, dtype=cache or dtype)
-    table = draw.integers(0, width + 3, m, width, dtype="i32")
-    return (q, pages, table, draw.integers(0, context + 1, m, dtype="i32"), 0.07, RANK, None, None, None)
+                heads: int = 4, queries: int = 1, full: bool = False) -> tuple[Any, ...]:
+    pages, table, lengths = _contexts(draw, m, context, page, full)
+    q, latent = draw.normal(m, queries, heads, n, dtype=dtype), draw.normal(pages, page, 1, n, dtype=cache or dtype)
+    return (q, latent, table, lengths, 0.07, RANK, None, None, None)
 
 
 MLA_DECODE = Op(
@@ -321,6 +348,77 @@ MLA_DECODE = Op(
         Result((*q.shape[:3], rank), out or ("bf16" if q.dtype.itemsize == 1 else q.dtype)),),
     plan=partial(_plan, _check_mla), workspace=partial(_workspace, _check_mla), form=_mla_decode,
     reference=_reference_mla, sample=_sample_mla, widths=(RANK + ROPE,), tolerance=2e-3, archs=ARCHS,
+    prebuilt=_no_model_calls,
+    flops=lambda q, cache, table, lengths, *_: 2 * math.prod(q.shape[1:3]) * (2 * RANK + ROPE) * int(lengths.sum()),
+    bench=lambda target, rows: [
+        ("mla_decode 128 heads, 16 x 4096", (16, RANK + ROPE),
+         {"dtype": "bf16", "context": 4096, "page": 1, "heads": 128, "full": True})],
 )
 
-OPS = [PAGED_ATTENTION, MLA_DECODE]
+# ------------------------------------------------------------------------------------------- append
+
+
+def _plan_append(target: Target, k: Any, v: Any, k_cache: Any, v_cache: Any, slots: Any, k_scale: Any,
+                 v_scale: Any) -> Plan | None:
+    where = "cache_append"
+    dtype = dtype_name(k, where)
+    keys, values, blocks = block_layouts(where, k_cache, v_cache)
+    tokens = k.shape[0] if len(k.shape) else 0
+    require(where, dtype_name(v, f"{where}: v") == dtype and tuple(k.shape) == (tokens, keys.heads, keys.dim)
+            and tuple(v.shape) == (tokens, values.heads, values.dim),
+            f"k and v must be {dtype} (tokens, {keys.heads}, {keys.dim}) and (tokens, {values.heads}, {values.dim}) as "
+            f"the caches, got {k.dtype} {tuple(k.shape)} and {v.dtype} {tuple(v.shape)}")
+    kinds = {dtype_name(c, f"{where}: {name}", (dtype, "fp8")) for name, c in (("k_cache", k_cache),
+                                                                              ("v_cache", v_cache))}
+    require(where, len(kinds) == 1, f"the caches must have one dtype, got {k_cache.dtype} and {v_cache.dtype}")
+    (cache,) = kinds
+    _native(where, target, (("k_cache", k_cache, cache), ("v_cache", v_cache, cache)))
+    require(where, (k_scale is None) == (v_scale is None), "k_scale and v_scale are given both or neither")
+    dtype_name(slots, f"{where}: slots", INDICES)
+    require(where, tuple(slots.shape) == (tokens,), f"slots must be ({tokens},), got {tuple(slots.shape)}")
+    slots = contiguous(slots)
+    scales = [_one(where, name, given, cache, slots) for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
+    if 0 in k.shape or 0 in v.shape:
+        return None
+    launcher = build_cache_append_module(keys, values, dtype, cache, scaled=k_scale is not None, target=target)
+    given = (contiguous(k), contiguous(v), span(k_cache), span(v_cache), slots, *scales, tokens, blocks)
+    return Plan(lambda: launcher, lambda: given)
+
+
+def _cache_append(op: Op, k: Any, v: Any, k_cache: Any, v_cache: Any, slots: Any, *, k_scale: Any = None,
+                  v_scale: Any = None) -> None:
+    """Write keys and values of new tokens to their slots of paged caches, which are changed in place.
+
+    Args:
+        k, v: (tokens, Hkv, D) and (tokens, Hkv, Dv): f32, f16 or bf16.
+        k_cache, v_cache: [pages, page, Hkv, D] and [pages, page, Hkv, Dv], or keys [pages, Hkv, D/x, page, x] with
+            values [pages, Hkv, Dv, page] or [pages, Hkv, page/x, Dv, x]; of any strides, of the dtype of k or the
+            chip's fp8. The two parts of an MLA cache are views of one: ``cache[..., :512], cache[..., 512:]``.
+        slots: int32 or int64 (tokens,): ``page * tokens of a page + place in it``; negative: the token is not stored.
+            A slot behind the caches stops the launch. The order of two writes to one slot is not defined.
+        k_scale, v_scale: of fp8 caches, which hold ``x / scale``, saturated: one f32 or a float; 1 if None.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: a shape is not.
+    """
+    return op(k, v, k_cache, v_cache, slots, _as_scale(k, k_scale), _as_scale(k, v_scale))
+
+
+def _sample_append(draw: Any, m: int, n: int, dtype: str = "f32", cache: str = "", heads: int = 2) -> tuple[Any, ...]:
+    blocks = m // 8 + 1
+    k, v = (draw.normal(m, heads, n, dtype=dtype) for _ in range(2))
+    caches = (draw.normal(blocks, 8, heads, n, dtype=cache or dtype) for _ in range(2))
+    return (k, v, *caches, draw.integers(0, 2**20, m, dtype="i64").argsort(), None, None)
+
+
+CACHE_APPEND = Op(
+    "cache_append",
+    "(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor slots, Tensor? k_scale=None, "
+    "Tensor? v_scale=None) -> ()",
+    "Writes keys and values of new tokens to their slots of paged caches, in place (flash or packed order, fp8 too)",
+    results=lambda *_: (), plan=_plan_append, form=_cache_append, reference=lambda *_: (), sample=_sample_append,
+    widths=(64, 10), prebuilt=_no_model_calls,
+)
+
+OPS = [PAGED_ATTENTION, MLA_DECODE, CACHE_APPEND]

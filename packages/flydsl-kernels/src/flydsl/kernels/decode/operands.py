@@ -42,11 +42,11 @@ class Pieces:
             piece: Any = ((None, i), *place)
             fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)), self.words[piece])
 
-    def get(self, element: Any, *place: int) -> Any:
-        """A piece as a vector of `element`."""
+    def get(self, config: AttentionConfig, *place: int) -> Any:
+        """A piece as a vector of the type of the products."""
         piece: Any = (None, *place)
         held = self.words[piece].load().bitcast(self.element)
-        return held if element is self.element else widened(held, element)
+        return held if config.element is self.element else widened(held, config.element, config.target)
 
 
 class Operand:
@@ -83,7 +83,7 @@ class Operand:
         inner = fx.size(self.target.shape[0][1]).unpack()  # pieces of one step of the instruction
         for n in range(self.rows // BLOCK):
             for i in range(self.across):
-                self.target[(None, i % inner), n, i // inner].store(self.pieces.get(self.config.element, n, i))
+                self.target[(None, i % inner), n, i // inner].store(self.pieces.get(self.config, n, i))
         return self.fragment
 
 
@@ -115,6 +115,6 @@ class Values:
         config, (rows, blocks, across) = self.config, self.shape
         wide = fx.make_rmem_tensor(((config.value_chunk, rows), blocks, across), config.element)
         for r, n, m in self._places():
-            wide[(None, r), n, m].store(self.pieces.get(config.element, r, n, m))
+            wide[(None, r), n, m].store(self.pieces.get(config, r, n, m))
         loaded = self.copy.thread_values(self.tile)
         return fx.convert_layout(wide, self.operand, modes=(1, 0), thread_values=loaded)

@@ -91,8 +91,31 @@ def from_quantised(x: Any, name: str) -> Any:
 _HIGH_HALVES = 0x07060302  # of v_perm_b32: the upper 16 bits of both words
 
 
-def widened(x: Any, element: Any) -> Any:
-    """A vector of the native fp8 as f16 or bf16, which hold every number of it."""
+_ONE_E8M0 = 127  # a scale of 2**0
+
+
+def widened(x: Any, element: Any, target: Target) -> Any:
+    """A vector of the native fp8 as f16 or bf16, which hold every number of it: by eights, by pairs or through f32, as
+    the architecture has instructions."""
+    half = element is fx.Float16
+    if target.arch == "gfx1250" and x.numel % 8 == 0:
+        convert = fx.rocdl.cvt_scale_pk8_f16_fp8 if half else fx.rocdl.cvt_scale_pk8_bf16_fp8
+        pairs, each = x.bitcast(fx.Int32), 8
+        vectors = [convert(fx.T.vec(each, element.ir_type),
+                           fx.Vector.from_elements([pairs[i], pairs[i + 1]], fx.Int32), fx.Int32(_ONE_E8M0), 0)
+                   for i in range(0, pairs.numel, 2)]
+    elif target.arch == "gfx950" and x.numel % 4 == 0:
+        convert = fx.rocdl.cvt_scalef32_pk_f16_fp8 if half else fx.rocdl.cvt_scalef32_pk_bf16_fp8
+        each = 2
+        vectors = [convert(fx.T.vec(each, element.ir_type), word, fx.Float32(1.0), upper)
+                   for word in x.bitcast(fx.Int32) for upper in (False, True)]
+    else:
+        return _widened_through_f32(x, element)
+    words = [fx.Vector(v, (each,), element).bitcast(fx.Int32) for v in vectors]
+    return fx.Vector.from_elements([w[i] for w in words for i in range(w.numel)], fx.Int32).bitcast(element)
+
+
+def _widened_through_f32(x: Any, element: Any) -> Any:
     values = from_quantised(x.bitcast(fx.Int8), "fp8")
     words = []
     for i in range(0, values.numel, 2):

@@ -34,7 +34,7 @@ def _fake(op: Op) -> Any:
             raise ValueError(f"{op.name}: operands must be on one device, got {', '.join(map(str, devices))}")
         outs = tuple(tensors[0].new_empty(r.shape, dtype=array_dtype(target(), tensors[0], r.dtype))
                      for r in op.results(*arguments))
-        return outs[0] if len(outs) == 1 else outs
+        return outs[0] if len(outs) == 1 else outs or None
 
     return rule
 
