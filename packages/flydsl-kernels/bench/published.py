@@ -95,7 +95,7 @@ def microscaled(kind: str, m: int, n: int, k: int) -> Run:
     from flydsl.kernels.gemm import tuned
     from flydsl.kernels.target import target
 
-    tile = tuned.choose(tuned.MX[kind, "fp4"], "published", target(), m, n, k)
+    tile = tuned.choose(tuned.MX[kind, "fp4"], "mx_gemm", target(), f"{kind} fp4", m, n, k)
 
     def make(rows: int) -> tuple[Any, list[Any]]:
         run = gemm.compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=kind)

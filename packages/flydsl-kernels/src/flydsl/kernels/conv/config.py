@@ -67,9 +67,9 @@ class ConvConfig(KernelConfig):
         waves = THREADS // found.wave
         across = fx.make_layout((2, waves // 2, 1), (1, 2, 0))
         if found.matrix == "wmma":
-            atom = fx.rocdl.WMMA(16, 16, 32 if found.arch == "gfx1250" else 16, self.element)
+            atom = fx.rocdl.WMMA(16, 16, found.half_k, self.element)
             return fx.make_tiled_mma(fx.make_mma_atom(atom), across)
-        if found.bf16_k32:
+        if found.half_k == 32:
             return fx.make_tiled_mma(fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 32, self.element)), across)
         # 32 values of k are taken in the order in which a 16-byte chunk feeds two instructions.
         atom = fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, self.element))
