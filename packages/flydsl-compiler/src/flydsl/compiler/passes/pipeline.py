@@ -67,30 +67,10 @@ class MlirCompiler:
 
     @classmethod
     def compile(
-        cls,
-        module: Any,
-        *,
-        arch: str = "",
-        func_name: str = "",
-        link_libs: list[str] | None = None,
-        compile_hints: dict[str, Any] | None = None,
-        arguments: list[dict[str, Any]] | None = None,
+        cls, module: Any, *, compile_hints: dict[str, Any] | None = None, **options: Any
     ) -> CompiledArtifact:
-        """Lower a traced module and generate code.
-
-        Args:
-            arch: target; default: the detected one.
-            func_name: host function of the launch plan.
-            arguments: launch plan entries of its arguments.
-
-        Raises:
-            DSLCompileError: verification or a pass failed; carries the user's lines.
-        """
-        lowered = cls.lower(
-            module, arch=arch, func_name=func_name, link_libs=link_libs, compile_hints=compile_hints,
-            arguments=arguments,
-        )
-        return cls.generate(lowered, compile_hints=compile_hints)
+        """Lower a traced module and generate code: `lower`, whose options it takes, and `generate`."""
+        return cls.generate(cls.lower(module, compile_hints=compile_hints, **options), compile_hints=compile_hints)
 
     @classmethod
     def lower(
@@ -103,7 +83,16 @@ class MlirCompiler:
         compile_hints: dict[str, Any] | None = None,
         arguments: list[dict[str, Any]] | None = None,
     ) -> LoweredModule:
-        """Run the passes over a traced module. The result does not depend on `call.BACKEND_HINTS`."""
+        """Run the passes over a traced module. The result does not depend on `call.BACKEND_HINTS`.
+
+        Args:
+            arch: target; default: the detected one.
+            func_name: host function of the launch plan.
+            arguments: launch plan entries of its arguments.
+
+        Raises:
+            DSLCompileError: verification or a pass failed; carries the user's lines.
+        """
         from flydsl._mlir import ir
 
         started = time.perf_counter()
