@@ -184,8 +184,8 @@ def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
     for layout in ("nt", "nn", "tn", "tt"):
         tiles = [t for t in tuned.DENSE[arch] if layout in t.layouts]
         yield from (general(layout, tile) for tile in chosen(tiles))
-    if every and arch == "gfx950":
-        yield from (general("nt", tile) for tile, _ in tuned.DENSE_KNOWN.values())
+    if every:
+        yield from (general("nt", tile) for tile, _ in tuned.DENSE_KNOWN.get(arch, {}).values())
     if target.mx and arch == "gfx950":
         for (kind, weights), tiles in tuned.MX.items():
             yield from (microscaled(kind, weights, tile) for tile in chosen(tiles))

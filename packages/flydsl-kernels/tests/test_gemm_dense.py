@@ -199,7 +199,7 @@ def test_any_sizes_in_every_layout(m, n, k, layout):
         (lambda: build_gemm_module(64, 60, "bf16"), "K must be a multiple of 8"),
         (lambda: build_gemm_module(64, 64, "f32"), "'f16' or 'bf16'"),
         (lambda: build_gemm_module(64, 64, "bf16", layout="xx"), "layout must be one of"),
-        (lambda: build_gemm_module(64, 64, "bf16", block_m=24), "block_m must be a multiple"),
+        (lambda: build_gemm_module(64, 64, "bf16", block_m=24), "block_m must be a positive multiple"),
         (lambda: build_gemm_module(64, 64, "bf16", tile=3), "unknown options tile"),
         (lambda: gemm_a16w16(random(4, 8, dtype="f16"), random(4, 16, dtype="f16")), "reduction lengths differ"),
     ],

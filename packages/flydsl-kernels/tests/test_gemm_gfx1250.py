@@ -81,7 +81,7 @@ def test_fp8_with_scales_per_row_and_column(m, n, k, built):
 
 @HERE
 def test_refused():
-    for options, text in (({"K": 200}, "K = 200 must be"), ({"tile_k": 48}, "multiple of 32"),
+    for options, text in (({"K": 200}, "K = 200 must be"), ({"tile_k": 48}, "positive multiple of 32"),
                           ({"in_dtype": "f32"}, "in_dtype must be"), ({"num_buffers": 1}, "num_buffers must be"),
                           ({"out_dtype": "bf16"}, "out_dtype must be 'fp16' or 'f32'"),
                           ({"N": 256, "cluster_n": 2}, "cluster_n = 512")):

@@ -224,9 +224,9 @@ def test_shuffled_weight_follows_in_place_updates():
     [
         (dict(tile_m=8), "tile_m must be a positive multiple of 16"),
         (dict(tile_n=96), "tile_n must be a positive multiple of 64"),
-        (dict(tile_k=48), "tile_k must be a multiple of 64"),
-        (dict(N=100), "N = 100 must be a multiple of tile_n"),
-        (dict(K=200), "K = 200 must be a multiple of tile_k"),
+        (dict(tile_k=48), "tile_k must be a positive multiple of 64"),
+        (dict(N=100), "N = 100 must be a positive multiple of tile_n"),
+        (dict(K=200), "K = 200 must be a positive multiple of tile_k"),
         (dict(in_dtype="fp4"), "in_dtype must be one of"),
         (dict(out_dtype="f64"), "out_dtype"),
         (dict(epilogue="tanh"), "epilogue must be one of"),

@@ -75,7 +75,7 @@ def test_block_scale_entries(tile):
 
 def dense_entries():
     entries = [(tile, 1) for tile in tuned.DENSE.get(HERE, ())]
-    return entries + ([v for v in tuned.DENSE_KNOWN.values()] if HERE == "gfx950" else [])
+    return entries + ([v for v in tuned.DENSE_KNOWN.get(HERE, {}).values()])
 
 
 @needs(*GENERAL_GEMM)

@@ -12,8 +12,8 @@ from flydsl.kernels.gemm.layouts import (
     shuffle_weight,
     shuffle_weight_w4,
 )
-from flydsl.kernels.gemm.schedule import Counts, Schedule, ScheduleError, even_schedule, hot_loop_schedule
-from flydsl.kernels.gemm.tiles import RowTile, TurnedTile
+from flydsl.kernels.parts.schedule import Counts, Schedule, ScheduleError, even_schedule, hot_loop_schedule
+from flydsl.kernels.parts.tile import RowTile, TurnedTile
 from flydsl.layout import bank_conflicts
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from flydsl.compiler.store import cache
 from flydsl.compiler.store.artifact import CompiledArtifact
 from flydsl.compiler.store.cache import FileLock, JitCacheManager
+from flydsl.compiler.store.root import cache_root
 
 ARTIFACT = CompiledArtifact(
     "f", "gfx942", {"version": 1, "code": [["ret"]]}, b"\x7fELF" + bytes(100), "k" * 32, {"kernels": ["k"]}
@@ -68,7 +69,7 @@ def test_lock_timeout(tmp_path: Path) -> None:
 
 
 def test_stats_and_clear() -> None:
-    root = cache.cache_root()
+    root = cache_root()
     assert root is not None
     manager = JitCacheManager(root, "f", "id")
     manager.store(ARTIFACT.key, ARTIFACT)

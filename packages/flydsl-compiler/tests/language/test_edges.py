@@ -115,3 +115,23 @@ def test_vectors(whole: str, run: Run) -> None:
     np.testing.assert_array_equal(out[:10], [0, 1, 2, 3, 4, 5, 6, 7, -77, -77])
     with pytest.raises(DSLCompileError, match="mode 0 of .* has extent 10 and is divided in tiles of 4"):
         execute(run, body.replace("TILES", "3"))
+
+
+COPY_OF_64 = """
+tile, tv = fx.make_layout_tv(fx.make_layout((8, 8), (8, 1)), fx.make_layout((1, 1), (1, 1)))
+atom = fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32)
+A, B = [fx.make_view(fx.get_iter(v), fx.make_layout((8, 8), (8, 1))) for v in (X, Y)]
+"""
+
+
+def test_more_threads_than_the_copy_is_of(run: Run) -> None:
+    """The elements of threads 64 to 127 would lie behind the tile."""
+    copy = "thread = fx.make_tiled_copy(atom, tv, tile).get_slice(WHO)\n"
+    copy += "fx.copy(atom, thread.partition_S(A), thread.partition_D(B))"
+    body = COPY_OF_64 + copy
+    with pytest.raises(DSLCompileError, match="is of 64 threads, but 128 execute it.*if thread < 64:"):
+        run(body.replace("WHO", "t"), block=128)
+    branch = COPY_OF_64 + "if t < 64:\n    " + copy.replace("\n", "\n    ").replace("WHO", "t")
+    for right in (body.replace("WHO", "t % 64"), branch):
+        out = run(right, block=128)
+        np.testing.assert_array_equal(out, [*range(64), *[-77] * 64])

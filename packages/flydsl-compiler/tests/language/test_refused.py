@@ -67,6 +67,12 @@ BODIES = {
         "for i in range(n):\n    f = g\nY[t] = f[0].to(fx.Float32)",
         "variable f .* expected elements of Uint8, produced elements of Int8",
     ),
+    "a fraction for integers": ("fx.recast_iter(fx.Int32, fx.get_iter(Y))[t] = 1.5", "1.5 .* Int32: it is no integer"),
+    "a fraction for integer registers": ("fx.make_rmem_tensor(2, fx.Int8).fill(0.5)", "0.5 .* Int8: it is no integer"),
+    "an integer beyond its class": ("f = fx.make_rmem_tensor(2, fx.Int8)\nf[0] = 300", "300 .* has more than 8 bits"),
+    "an integer beyond its registers": ("fx.make_rmem_tensor(2, fx.Uint8).fill(-129)", "-129 .* more than 8 bits"),
+    "infinity for integers": ("fx.make_rmem_tensor(2, fx.Int32).fill(float('inf'))", "it is no integer"),
+    "too few lanes": ("v = fx.Float32x4(1.0, 2.0)\nY[t] = v[0]", "Float32x4: expected 4 elements, got 2"),
     "sum of a tensor": ("Y[t] = fx.sum(X)", "load a tensor first"),
 }
 

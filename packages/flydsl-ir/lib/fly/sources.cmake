@@ -28,6 +28,7 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/ConvertAtomCallToSSAForm.cpp
   Transforms/LayoutLowering.cpp
   Transforms/Lowering/CheckEdges.cpp
+  Transforms/Lowering/CheckThreads.cpp
   Transforms/Lowering/CheckTiles.cpp
   Transforms/Lowering/CopyGemm.cpp
   Transforms/Lowering/Distribute.cpp

@@ -170,6 +170,10 @@ class JitFunction:
     def __repr__(self) -> str:
         return f"<jit function {self.__module__}.{self.__qualname__}>"
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the specialisation that was compiled or looked up last."""
+        return None if self.last_compiled is None else self.last_compiled._repr_html_()
+
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:
             return self._plain
@@ -478,6 +482,10 @@ class CompileCallable:
             raise TypeError(f"flyc.compile[...] expects a dict of compile hints, got {type(hints).__name__}")
         return CompileCallable(hints)
 
+    @overload
+    def __call__(self, func: JitFunction) -> JitFunction: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, func: Any, *args: Any, **kwargs: Any) -> CompiledFunction: ...
     def __call__(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Specialise for the arguments and return the `CompiledFunction`. Nothing is launched.
 

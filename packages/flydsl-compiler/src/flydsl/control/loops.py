@@ -11,7 +11,7 @@ from flydsl.tracing.diagnostics import DSLTypeError, fail
 
 from .flow import _check_lengths, _condition, _here, _ir, _pack, _run_body, _select, _wants_names, _yield, raw
 from .mutation import watching
-from .state import Carried, Unbound, is_dynamic, number_of, promote
+from .state import Carried, Unbound, is_dynamic, number_of, promote, without_ended
 from .state import flatten as flatten_values
 
 
@@ -116,6 +116,7 @@ def scf_for_dispatch(
     _check_lengths(names, values)
     _check_step(step)
     ir = _ir()
+    values = without_ended(names, values)
     chosen = _select(names, values, invoked, mutated)
     with _here() as location:
         bounds = [_i32_bound(w, b) for w, b in (("start", start), ("stop", stop), ("step", step))]
@@ -179,6 +180,7 @@ def scf_range(
         types = [v.type for v in initial]
         op, block = _loop_op(bounds, initial, types, _unroll_annotation(unroll, unroll_full), location)
     state = _Explicit(op, types)
+    trace_table("explicit_loops")["any"] = True
     _explicit_stack.loops.append(state)
     try:
         with ir.InsertionPoint(block):
@@ -222,6 +224,7 @@ def scf_while_dispatch(
     names, values = tuple(result_names), tuple(result_values)
     _check_lengths(names, values)
     ir = _ir()
+    values = without_ended(names, values)
     chosen = _select(names, values, invoked, mutated)
     with _here() as location:
         carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)

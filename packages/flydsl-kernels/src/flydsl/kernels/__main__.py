@@ -1,8 +1,17 @@
-"""``python -m flydsl.kernels``: the documentation's table of operations, and prebuilt artifacts."""
+"""Commands: the table of operations, tuned tables, and prebuilt artifacts.
+
+    python -m flydsl.kernels table
+    python -m flydsl.kernels tune gemm --arch gfx950 --kind "bf16 nt" --size 512x512x4096 --jobs 2
+    python -m flydsl.kernels prebuilt build --arch gfx942
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
 
 from .op import table
 from .prebuilt import add_commands
@@ -13,12 +22,64 @@ def _table(options: argparse.Namespace) -> int:
     return 0
 
 
+def _sizes(text: str) -> tuple[int, int, int]:
+    parts = text.split("x")
+    if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"a size is MxNxK, got {text!r}")
+    m, n, k = map(int, parts)
+    return m, n, k
+
+
+def tune(arguments: argparse.Namespace) -> int:
+    """Search the tiles of an operation and write what is better than its own rule, with its provenance."""
+    if arguments.arch:
+        os.environ.update(FLYDSL_SIM_ARCH=arguments.arch, ARCH=arguments.arch)
+    from .gemm.tune import TUNABLE, Problem, Trial, search
+    from .host.tuned import FOLDER, write
+    from .target import target
+
+    found = target(arguments.arch or None)
+    kinds = TUNABLE[arguments.operation][0]
+    folder = Path(arguments.out) if arguments.out else FOLDER
+    file, entries = folder / f"{arguments.operation}-{found.arch}.json", []
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as executor:
+        for m, n, k in arguments.size:
+            problem = Problem(arguments.operation, arguments.kind or kinds[0], m, n, k)
+            print(f"{problem.operation} {problem.kind} {m}x{n}x{k} on {found.name}", flush=True)
+
+            def report(number: int, count: int, trial: Trial) -> None:
+                time = trial.problem if trial.ms is None else f"{trial.ms * 1e3:.2f} us"
+                print(f"  {number}/{count} {trial.choice or 'the rule'}: {time}", flush=True)
+
+            entry = search(problem, found.name, executor, report)
+            if entry is None:
+                print("  the rule's choice is the best")
+                continue
+            print(f"  best {entry.choice}: {entry.ms * 1e3:.2f} us, the rule's {entry.usual_ms * 1e3:.2f} us")
+            entries.append(entry)
+    if entries:
+        write(file, entries)
+        print(f"written to {file}")
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m flydsl.kernels", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m flydsl.kernels", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("table", help="print the table of operators as Markdown").set_defaults(run=_table)
     add_commands(commands)
+    from .gemm.tune import TUNABLE
+
+    search = commands.add_parser("tune", help="search the tiles of an operation")
+    search.add_argument("operation", choices=sorted(TUNABLE))
+    search.add_argument("--arch", default="", help="architecture; the current one by default")
+    search.add_argument("--kind", default="", help="types and layouts of the operands; the first by default")
+    search.add_argument("--size", type=_sizes, nargs="+", required=True, help="MxNxK")
+    search.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    search.add_argument("--out", default="", help="folder of the tables; those of the installed package by default")
+    search.set_defaults(run=tune)
     options = parser.parse_args(arguments)
     return int(options.run(options))
 

@@ -140,7 +140,7 @@ class Op:
         tolerance: largest difference of a result from the reference, relative to the reference's largest magnitude.
         decode: ``decode(arguments, results)``: what is compared with the reference, for encoded results.
         gradient: in torch, if it has one.
-        workspace: ``workspace(target, *arguments)``: bytes that it takes beyond its results.
+        workspace: ``workspace(target, *arguments)``: bytes that it takes beyond its results. None: only values tell.
         bench: ``bench(target, rows)``: cases as (name, (m, n) of the sample, options of the sample).
         prebuilt: ``prebuilt(op, draw, model)``: arguments of the calls that a model makes, to be compiled beforehand.
         flops: ``flops(*arguments)`` of matrix products.
@@ -162,7 +162,7 @@ class Op:
     tolerance: float = 1e-6
     decode: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]] | None = None
     gradient: Gradient | None = None
-    workspace: Callable[..., int] = _no_workspace
+    workspace: Callable[..., int] | None = _no_workspace
     bench: Callable[[Target, int], Iterable[tuple[str, tuple[int, ...], dict[str, Any]]]] = _no_cases
     prebuilt: Callable[[Op, Any, Model], Iterable[tuple[Any, ...]]] = hidden_rows
     flops: Callable[..., int] = _no_workspace

@@ -25,6 +25,7 @@ from . import patching_language as language
 from . import patching_parts as parts
 from .host.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
+from .patching_moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
 from .patching_sdpa import Redirected, refuse_sdpa, sdpa
 from .target import target
 
@@ -198,7 +199,7 @@ def _softmax_module(module: nn.Module) -> str:
 def _no_products() -> str:
     """Why the architecture has no general product, or ""."""
     try:
-        from .gemm.matrix import matrix_op
+        from .parts.matrix import matrix_op
 
         matrix_op(target(), "bf16")
     except ValueError as error:
@@ -245,6 +246,8 @@ _RULES = (
           parts.refuse_conv_call, parts.convolve),
     _Rule("flydsl::rope, flydsl::attention_fwd", language.is_language_attention, language.refuse_language_attention,
           language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
+    _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _no_products() or refuse_mixture(m), refuse_mixture_call,
+          mixture),
 )
 
 
@@ -254,8 +257,6 @@ def _unknown_kind(module: nn.Module) -> str:
                  nn.Conv3d):
         if isinstance(module, kind):
             return f"it is a class of its own, {type(module).__name__}, made from {kind.__name__}"
-    if type(module).__name__.endswith(("Experts", "Router")):
-        return "experts and routers keep torch's forward: flydsl.kernels.ops.route and ops.moe compute them"
     if type(module).__name__.endswith(("RMSNorm", "LayerNorm")):
         return f"its class {type(module).__name__} is not known"
     return ""
@@ -388,8 +389,9 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
 
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
     """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
-    MultiheadAttention, whatever calls ``torch.nn.functional.scaled_dot_product_attention``, SiLU and GELU, Embedding,
-    convolutions, and rotary embedding and attention of Hugging Face language models.
+    MultiheadAttention, SiLU and GELU, Embedding, convolutions, rotary embedding and attention of Hugging Face language
+    models, their mixtures of experts with routers, and whatever calls
+    ``torch.nn.functional.scaled_dot_product_attention``.
 
     Args:
         model: changed in place; parameters and state stay.
@@ -401,8 +403,11 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
     """
     report = PatchReport()
     parts = {id(m.out_proj): m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
+    experts: set[int] = set()  # parts of the mixtures that are patched
     for name, module in model.named_modules():
         kind, known = type(module).__name__, False
+        if id(module) in experts:
+            continue  # computed by its mixture
         rule = next((r for r in _RULES if r.matches(module)), None)
         why = _unknown_kind(module) if rule is None else ""
         if id(module) in parts:
@@ -422,6 +427,8 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
             shared = _Shared(site, rule, strict, device_type())
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
+            if rule.run is mixture:
+                experts.update(map(id, module.experts.modules()))
     _open_encoder_layers(model, report)
     wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _no_products()
     alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)

@@ -60,6 +60,16 @@ class Target:
         """Whether 16-bit matrix instructions take K = 32 (else 16)."""
         return self.mx and self.wave == 64
 
+    @property
+    def bank_bytes(self) -> int:
+        """Bytes that LDS delivers in one cycle."""
+        return 256 if self.mx else 128
+
+    @property
+    def adds_bf16(self) -> bool:
+        """Whether buffer instructions add pairs of bf16 to memory."""
+        return self.mx
+
     def require(self, what: str, *prefixes: str) -> None:
         """ValueError that says what is supported, unless the architecture's name starts with one of `prefixes`."""
         if not self.name.startswith(prefixes):

@@ -193,6 +193,26 @@ def _collect(library: ctypes.CDLL, block: _Block | None) -> None:
         block.report.approximations[name] = block.report.approximations.get(name, 0) + count
 
 
+def unwritten(tensor: Any) -> Any:
+    """Tell the ``uninit`` check that nobody has written this host memory yet, and return it.
+
+        out = rt.unwritten(np.empty(n, np.float32))
+
+    NumPy and torch do not say which arrays come from ``empty``; device memory of ``rt.malloc`` needs no call. The
+    contents are overwritten (on a GPU nothing is done). Raises ValueError for a tensor that is not contiguous,
+    TypeError for an object that is none.
+    """
+    from . import _provider
+    from .memory import _extent
+
+    address, size = _extent(tensor)
+    if size is None:
+        raise TypeError(f"unwritten: a tensor is expected, not {type(tensor).__name__}")
+    if _provider.kind() == "sim":
+        _library().flysimUnwritten(ctypes.c_void_p(address), ctypes.c_size_t(size))
+    return tensor
+
+
 def unsupported() -> list[str]:
     """HIP functions that the simulator has only as entry points that return hipErrorNotSupported."""
     from . import _provider

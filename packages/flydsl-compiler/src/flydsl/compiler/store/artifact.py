@@ -5,6 +5,4 @@ from __future__ import annotations
 from flydsl.runtime.artifact import FORMAT, ArtifactError
 from flydsl.runtime.artifact import Artifact as CompiledArtifact
 
-__all__ = ["FORMAT", "SUFFIX", "ArtifactError", "CompiledArtifact"]
-
-SUFFIX = ".fly"  # of its file
+__all__ = ["FORMAT", "ArtifactError", "CompiledArtifact"]

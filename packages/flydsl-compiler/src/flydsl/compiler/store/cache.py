@@ -19,10 +19,11 @@ from typing import NamedTuple
 from flydsl.utils import env
 from flydsl.utils.file import atomic_write
 
-from .artifact import SUFFIX, CompiledArtifact
-from .root import READS, cache_root
+from .artifact import CompiledArtifact
+from .disk_cache import DiskCache
+from .root import READS, SUFFIX
 
-__all__ = ["CacheInfo", "FileLock", "JitCacheManager", "cache_root", "clear", "stats"]
+__all__ = ["CacheInfo", "FileLock", "JitCacheManager", "clear", "stats"]
 
 _POLL = 0.05
 _TOUCH_AFTER = 3600.0  # seconds; the time of use is kept no more precisely than this
@@ -157,8 +158,6 @@ class JitCacheManager:
         _stores += 1
         limit = env.runtime.cache_size_mb
         if limit and _stores % _PRUNE_EVERY == 1:
-            from .disk_cache import DiskCache
-
             cache = DiskCache(self.root)
             look = cache.prune_if_due if _stores == 1 else cache.prune
             look(limit << 20, keep=self.directory)
@@ -194,13 +193,9 @@ class JitCacheManager:
 
 def stats() -> dict[str, object]:
     """Files and bytes in the disk cache, see `disk_cache.DiskCache`."""
-    from .disk_cache import DiskCache
-
     return DiskCache().stats()
 
 
 def clear() -> int:
     """Delete every artifact of the disk cache; the number of files deleted."""
-    from .disk_cache import DiskCache
-
     return DiskCache().clear()

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .artifact import SUFFIX, ArtifactError, CompiledArtifact
-from .root import READS, cache_root
+from .artifact import ArtifactError, CompiledArtifact
+from .root import READS, SUFFIX, cache_root
 
 __all__ = ["CacheEntry", "DiskCache", "Explanation"]
 
@@ -196,7 +196,7 @@ class DiskCache:
         """Why a call of a jit function with these arguments finds an artifact or not. Compiles nothing."""
         from .toolchain import toolchain_fingerprint
 
-        if hasattr(function, "__func__"):  # a method
+        if hasattr(function, "__func__"):  # bound to an instance
             function, args = function.__func__, (function.__self__, *args)
         call = function.resolve_call(*args, **kwargs)
         toolchain = toolchain_fingerprint(call.backend)

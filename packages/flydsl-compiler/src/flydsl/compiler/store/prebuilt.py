@@ -24,7 +24,8 @@ from flydsl.utils.file import atomic_write
 from ..specialization.call import Call
 from ..specialization.environment import key_environment
 from ..specialization.key import NotPortable
-from .artifact import FORMAT, SUFFIX, ArtifactError, CompiledArtifact
+from .artifact import FORMAT, ArtifactError, CompiledArtifact
+from .root import SUFFIX
 from .toolchain import package_versions, source_digest
 
 __all__ = ["PrebuiltFolder", "find", "folders", "portable_key"]

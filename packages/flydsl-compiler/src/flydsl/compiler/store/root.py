@@ -1,4 +1,4 @@
-"""Where the disk cache lies."""
+"""Where the disk cache lies, and the names of the files in it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 from flydsl.utils import env
 
-__all__ = ["READS", "cache_root"]
-
-READS = "environment.json"  # in a function's folder: the variables that its keys include
+#: Of artifacts.
+SUFFIX = ".fly"
+#: Names of the environment variables that a function is known to read.
+READS = "environment.json"
 
 
 def cache_root() -> Path | None:

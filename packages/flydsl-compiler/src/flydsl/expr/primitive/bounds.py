@@ -124,7 +124,7 @@ def _limits(bounds: Any, root: Tensor) -> list[Any]:
             for entry in entries]
 
 
-def _divisor(leaf: Any) -> int:
+def divisor(leaf: Any) -> int:
     """A number that divides an integer leaf: the leaf itself where it is static (0 for zero)."""
     ty = leaf.type if isinstance(leaf, IntTuple) else leaf
     if ty.is_static:
@@ -181,7 +181,7 @@ def _uniform(coords: Tensor, limits: list[Any], width: int) -> bool:
     for mode, span in spans.items():
         if span == 0 or limits[mode] is None:
             continue
-        divisors = [_divisor(limits[mode]), _divisor(base.at(mode) if base.rank > 1 or not base.is_leaf else base)]
+        divisors = [divisor(limits[mode]), divisor(base.at(mode) if base.rank > 1 or not base.is_leaf else base)]
         divisors += [step for where, step in steps if where == mode]
         if any(divisor % (span + 1) for divisor in divisors):
             return False

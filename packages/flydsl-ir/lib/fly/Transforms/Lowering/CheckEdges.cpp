@@ -206,7 +206,7 @@ static std::optional<View> partitioned(const View &view, Operation *op) {
   return View{op->getResult(0), Tuple(std::move(modes)), view.edges};
 }
 
-static bool isConditional(Operation *op) {
+bool lowering::isConditional(Operation *op) {
   for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
     if (isa<scf::IfOp, scf::WhileOp>(parent))
       return true;

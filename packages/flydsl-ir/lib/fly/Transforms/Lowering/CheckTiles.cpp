@@ -70,8 +70,7 @@ void lowering::findOverruns(Algebra &alg, const Layout &layout, ArrayRef<Attribu
   }
 }
 
-// True if the coordinate of a thread's slice is the index of the thread in its workgroup.
-static bool isThreadIndex(Value coord) {
+bool lowering::isThreadIndex(Value coord) {
   for (Operation *op = coord.getDefiningOp(); op; op = op->getOperand(0).getDefiningOp()) {
     if (auto id = dyn_cast<gpu::ThreadIdOp>(op))
       return id.getDimension() == gpu::Dimension::x;

@@ -86,6 +86,15 @@ struct Overrun {
 void findOverruns(Algebra &alg, const Layout &layout, ArrayRef<Attribute> tile,
                   SmallVectorImpl<Overrun> &overruns);
 
+/// True if the coordinate of a thread's slice is the index of the thread in its workgroup.
+bool isThreadIndex(Value coord);
+
+/// True if a branch may leave the operation out.
+bool isConditional(Operation *op);
+
+/// Refuses copies that more threads execute than they are of.
+LogicalResult checkThreads(Operation *root);
+
 /// Refuses copies of a whole tile that reaches beyond the tensor which was divided.
 LogicalResult checkEdges(Operation *root);
 

@@ -11,11 +11,12 @@ from ..parts.index import cdiv
 from ..target import Target
 from .config import ARCHS, BLOCK, CACHES, MOST_QUERIES, AttentionConfig
 
-__all__ = ["HALVES", "MlaConfig", "RANK", "ROPE", "mla_config"]
+__all__ = ["HALVES", "KEY_PASS", "RANK", "ROPE", "SHARING", "VALUE_PASS", "MlaConfig", "mla_config"]
 
 RANK, ROPE = 512, 64  # columns of the latent vector, of which values are made, and of the rotated part of keys
-HALVES = 2  # waves that share rows: each takes half of the columns of keys and of values
-MOST_GROUPS = 4  # of such waves in a workgroup
+SHARING = 4  # waves that share rows: each multiplies half of the columns of half of the keys, and makes a quarter of
+HALVES = 2   # the columns of the result
+MOST_ROWS = 64  # of a workgroup
 KEY_PASS, VALUE_PASS = 96, 64  # columns that are in registers at a time
 PADDING = 8  # elements behind a token's row in LDS: neighbouring rows begin in other banks
 
@@ -33,7 +34,7 @@ class MlaConfig(AttentionConfig):
     query: str = "bf16"
     q_scaled: bool = False
     kv_scaled: bool = False
-    groups: int = MOST_GROUPS
+    groups: int = 1
 
     @property
     def dim(self) -> int:
@@ -42,7 +43,7 @@ class MlaConfig(AttentionConfig):
 
     @property
     def waves(self) -> int:
-        return self.groups * HALVES
+        return self.groups * SHARING
 
     @property
     def threads(self) -> int:
@@ -72,8 +73,8 @@ class MlaConfig(AttentionConfig):
 
     @property
     def exchange(self) -> int:
-        """f32 of a wave in LDS for what it adds to scores."""
-        return self.tokens * self.wave_rows
+        """f32 of a wave in LDS: its share of the scores."""
+        return BLOCK * self.wave_rows
 
     @property
     def lds_bytes(self) -> int:
@@ -96,7 +97,8 @@ def mla_config(where: str, target: Target, heads: int, queries: int, query: str,
         target.require_fp8(where)
     dtype = wide.pop() if wide else "f16" if out == "f16" else "bf16"
     tiles = 2 if target.wave == 64 and heads * queries > BLOCK else 1
-    groups = min(MOST_GROUPS, cdiv(heads * queries, tiles * BLOCK))
-    blocks = 1 if target.arch in ("gfx942", "gfx120") else 2
-    return MlaConfig(heads, queries, dtype, cache, out, page, tiles=tiles, blocks=blocks, query=query, groups=groups,
-                     target=target, **options).fitting(where)
+    groups = MOST_ROWS // (tiles * BLOCK)
+    while groups > cdiv(heads * queries, tiles * BLOCK):
+        groups //= 2  # threads stay a power of two
+    return MlaConfig(heads, queries, dtype, cache, out, page, tiles=tiles, query=query, groups=groups, target=target,
+                     **options).fitting(where)

@@ -37,20 +37,31 @@ class Pages:
     last: Any
     uniform: bool
 
-    def _page(self, token: Any) -> Any:
-        return index_at(self.table, div(token, self.page)) * self.page_stride
-
     def block(self, first: Any) -> Callable[[int, Any], Any]:
         """Function of (n, row) to the pointer to token `row` of the n-th 16 tokens from `first`."""
-        return lambda n, row: self.token(first + n * BLOCK, row)
+        return lambda n, row: self.token(first + n * BLOCK, row, self.number(first + n * BLOCK, row))
 
-    def token(self, block: Any, inside: Any) -> Any:
-        """Pointer to token ``block + inside``: of a multiple of 16 that all lanes share, and a number below 16."""
+    def _within(self, block: Any, inside: Any) -> tuple[Any, Any]:
+        """Both, of a token that may be read. Uniform blocks stay so."""
+        if self.uniform:
+            block = fx.min(block, self.last - mod(self.last, BLOCK))
+            return block, fx.min(inside, self.last - block)
+        return 0, fx.max(fx.min(block + inside, self.last), self.first)
+
+    def number(self, block: Any, inside: Any) -> Any:
+        """Page of token ``block + inside``: of a multiple of 16 that all lanes share, and a number below 16."""
+        block, inside = self._within(block, inside)
+        return index_at(self.table, div(block if self.uniform else inside, self.page))
+
+    def token(self, block: Any, inside: Any, number: Any) -> Any:
+        """Pointer to token ``block + inside``, which is in page `number`."""
         if not self.uniform:
-            token = fx.max(fx.min(block + inside, self.last), self.first)
-            return self.base + self._page(token) + (
-                fx.Int64(mod(token, self.page)) * fx.Int64(self.token_stride))
-        block = fx.min(block, self.last - mod(self.last, BLOCK))
-        start = self._page(block) + (
-            fx.Int64(mod(block, self.page)) * fx.Int64(self.token_stride))
-        return (self.base + start) + fx.min(inside, self.last - block) * self.token_stride
+            return self.base + self.offset(block, inside, number)
+        block, inside = self._within(block, inside)
+        start = number * self.page_stride + fx.Int64(mod(block, self.page)) * fx.Int64(self.token_stride)
+        return (self.base + start) + inside * self.token_stride
+
+    def offset(self, block: Any, inside: Any, number: Any) -> Any:
+        """The same from the base, of a token for each lane (not `uniform`)."""
+        _, token = self._within(block, inside)
+        return number * self.page_stride + fx.Int64(mod(token, self.page)) * fx.Int64(self.token_stride)

@@ -8,6 +8,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..parts.convert import weights_to
 from ..parts.mathx import LOG2E, exp2, tanh
 from .config import AttentionConfig
 from .merge import LOWEST, Place
@@ -90,5 +91,5 @@ class Softmax:
 
     def weights(self, values: Any) -> Any:
         """Weights (a vector, of :attr:`scores`) as operand of the second product."""
-        self._rounded.store(values.to(self.config.element))
+        self._rounded.store(weights_to(values, self.config.element, self.config.target))
         return fx.convert_layout(self._rounded, self._operand, modes=(1, 0))

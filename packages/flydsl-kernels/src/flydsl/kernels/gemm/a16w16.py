@@ -71,7 +71,7 @@ def gemm_a16w16_gfx950(out: Any, a: Any, b: Any, bias: Any, semaphore: Any, sign
     if split_k != param.split_k:
         raise ValueError(f"gemm_a16w16_gfx950: split_k = {split_k}, and the parameter was made for {param.split_k}")
     m = out.shape[0]
-    tiles = cdiv(m, param.block_m) * cdiv(param.n, param.block_n)
+    tiles = cdiv(m, param.tile_m) * cdiv(param.n, param.tile_n)
     if split_k > 1 and tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
         raise ValueError(f"gemm_a16w16_gfx950: a split reduction has at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
                          f"{m} x {param.n} result has {tiles}")

@@ -12,13 +12,18 @@ import flydsl.expr as fx
 
 from ..parts.epilogue import FAR
 from ..parts.index import div, mod
+from ..parts.lane import Lane
+from ..parts.mainloop import Held, KTile, Multiply, Staged
 from ..parts.memory import Buffer, lds_read, lds_write
+from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
-from .config import SCALE_BLOCK, PreshuffleConfig
-from .schedule import Tally
-from .tiles import KTile
+from ..parts.schedule import Tally
+from .config import SCALE_BLOCK
+from .preshuffle_config import PreshuffleConfig
 
-__all__ = ["RegisterScales", "SharedScales"]
+__all__ = ["BlockScaledProducts", "RegisterScales", "SharedScales"]
+
+OPEN_SUMS = 3  # complete partial sums that wait to be added, which a tile leaves to the next
 
 
 class SharedScales:
@@ -28,16 +33,18 @@ class SharedScales:
     ``[block][column block][row]`` are f32: consecutive rows, whose factors a lane reads at once.
     """
 
-    def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, wave: Any,
-                 lane_row: Any, thread: Any, memory: Lds, tally: Tally) -> None:
-        self._config, self._m, self._tally, self._thread = config, m, tally, thread
+    turns = 0
+
+    def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, lane: Lane,
+                 memory: Lds) -> None:
+        self._config, self._m, self._thread = config, m, lane.thread
         self._blocks, self._per_tile = config.k // SCALE_BLOCK, config.tile_k // SCALE_BLOCK
         self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
         self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
         self._stages = [memory.array(fx.Float32, config.scale_bytes // 4).ptr for _ in range(config.stages)]
         self._places, first = [], div(column, SCALE_BLOCK)
         for i in range(self.loads // 2):
-            rest, in_tile = (f(thread + i * config.threads, config.tile_m) for f in (div, mod))
+            rest, in_tile = (f(lane.thread + i * config.threads, config.tile_m) for f in (div, mod))
             block, across = div(rest, config.scale_columns), mod(rest, config.scale_columns)
             places = block * m + row + in_tile, (first + across) * self._blocks + block
             if (i + 1) * config.threads > self._per_tile * config.scale_columns * config.tile_m:
@@ -45,8 +52,14 @@ class SharedScales:
                 places = tuple((block < self._per_tile).select(at, FAR // 4) for at in places)
             self._places.append(places)
         # The column block of each of the wave's strips; one where all surely share it.
-        self._across = [div(column + config.strip(wave, ni) * 16, SCALE_BLOCK) - first for ni in config.scale_strips]
-        self._row = config.tile_row(0, lane_row)
+        self._across = [div(column + config.strip(lane.wave, ni) * 16, SCALE_BLOCK) - first
+                        for ni in config.scale_strips]
+        self._row = config.tile_row(0, lane.row)
+
+    @property
+    def source(self) -> Staged:
+        """For the main loop: what is needed last is fetched last."""
+        return Staged(self, when="turn")
 
     @property
     def loads(self) -> int:
@@ -55,23 +68,25 @@ class SharedScales:
 
     def fetch(self, tile: KTile) -> list[Any]:
         """Start loading a thread's scales of a k tile: of a row and of columns, for each factor."""
-        self._tally.add("vmem", self.loads)
         first, more = tile.turn * self._per_tile, tile.further * self._per_tile
         pairs = [(self._a.load(a + more * self._m, 1, first * self._m), self._b.load(b + more, 1, first))
                  for a, b in self._places]
         return [value for pair in pairs for value in pair]
 
+    @property
+    def writes(self) -> int:
+        """Writes to LDS of a thread for a tile."""
+        return self.loads // 2
+
     def commit(self, values: list[Any], stage: int) -> None:
         """Write the factors to LDS."""
         for i in range(0, len(values), 2):
             lds_write(self._stages[stage], self._thread + i // 2 * self._config.threads, values[i] * values[i + 1])
-        self._tally.add("ds_write", self.loads // 2)
 
     def read(self, stage: int, block: int, mi: int) -> list[Any]:
         """Factors of this lane's rows of fragments `mi` to ``mi + apart - 1`` for each of `scale_strips`."""
         config = self._config
         at = self._row + config.tile_row(mi, 0) + block * config.scale_columns * config.tile_m
-        self._tally.add("ds_read", len(self._across))
         return [lds_read(self._stages[stage], at + across * config.tile_m, config.apart) for across in self._across]
 
 
@@ -82,13 +97,18 @@ class RegisterScales:
     """
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
-                 wave: Any, lane_row: Any, tally: Tally) -> None:
-        self._config, self._m, self._tally = config, m, tally
+                 lane: Lane) -> None:
+        self._config, self._m = config, m
         self._blocks = config.k // SCALE_BLOCK
         self._per_tile = config.tile_k // SCALE_BLOCK
         self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
         self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
-        self._row, self._column, self._wave = row + config.tile_row(0, lane_row), column, wave
+        self._row, self._column, self._wave = row + config.tile_row(0, lane.row), column, lane.wave
+
+    @property
+    def source(self) -> Held:
+        """For the main loop."""
+        return Held(lambda t, _: self.fetch(t), self.loads)
 
     @property
     def _a_loads(self) -> int:
@@ -111,18 +131,95 @@ class RegisterScales:
             for ni in self._config.scale_strips:
                 strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)
                 out.append(self._b.load(strip * self._blocks + more, 1, block))
-        self._tally.add("vmem", len(out))
         return out
 
-    def of(self, values: list[Any], block: int, mi: int, known: dict[Any, Any]) -> list[Any]:
-        """For each of `scale_strips` a row's factor, for block `block` of the tile. `known` keeps what was computed."""
+    def of(self, values: list[Any], block: int, mi: int) -> list[Any]:
+        """For each of `scale_strips` a row's factor, for block `block` of the tile."""
         strips, (index, inside) = self._config.scale_strips, divmod(mi, self._config.apart)
-        first, out = block * (self._a_loads + len(strips)), []
-        for j, strip in enumerate(strips):
-            key = block, mi, strip
-            if key not in known:
-                self._tally.add("valu", 1)
-                factor = values[first + index][inside] * values[first + self._a_loads + j][0]
-                known[key] = fx.full(1, factor, fx.Float32)
-            out.append(known[key])
-        return out
+        first = block * (self._a_loads + len(strips))
+        factors = (values[first + index][inside] * values[first + self._a_loads + j][0] for j in range(len(strips)))
+        return [fx.full(1, factor, fx.Float32) for factor in factors]
+
+
+class BlockScaledProducts(TileProducts):
+    """Products whose sums over 128 k are scaled and added in f32.
+
+    A part has the k of a scale: the partial sums of its rows are complete at its end, and are added a few matrix
+    instructions later, when they are there. So the accumulators are (sums, complete partial sums with their factors).
+    The matrix instruction gets B first, so that a lane holds four columns of one row: one scale of A for each.
+
+    Args:
+        of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
+    """
+
+    def __init__(self, config: PreshuffleConfig, tally: Tally, a: Any, of_b: Any,
+                 scales: SharedScales | RegisterScales) -> None:
+        op = config.op
+        self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
+        super().__init__(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks // self._calls, a,
+                         of_b, size=max(part_rows(config.m_repeat) // self._calls, 1))
+        self._config, self._factors = config, scales
+        self._shared = scales if isinstance(scales, SharedScales) else None
+        count = config.m_repeat * config.n_repeat
+        # Where the complete partial sums belong that a tile leaves for the next.
+        self._left_over = list(range(count - min(OPEN_SUMS, count), count))
+
+    def zero(self) -> Any:
+        return [super().zero(), [[self.op.zero(), fx.full(1, 0.0, fx.Float32)] for _ in self._left_over]]
+
+    def blocks(self, call: int, count: int) -> list[Any]:
+        return super().blocks(call, count * self._calls)
+
+    def read(self, stage: Any, part: int) -> Any:
+        """(rows of A, factors of the rows that follow by row and strip)."""
+        left, _ = super().read(stage, part)
+        (block, first), factors, apart = self.place(part), [], self._config.apart
+        if self._shared is not None and first % apart == 0:
+            factors = [self._shared.read(stage, block, first + i) for i in range(0, self.size, apart)]
+            self.tally.add("ds_read", sum(map(len, factors)))
+        return left, factors
+
+    def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
+        at, factors = list(self._left_over), {}  # of the sums that wait; by row of tiles
+
+        def settle(acc: Any, most: int) -> None:
+            """Add the oldest of the complete partial sums, until at most `most` are left."""
+            total, waiting = acc
+            while len(waiting) > most:
+                place, (value, factor) = at.pop(0), waiting.pop(0)
+                self.tally.add("valu", 2)  # packed
+                total[place] = fx.math.fma(value, fx.full(value.numel, factor[0], fx.Float32), total[place])
+
+        def multiply(given: Any, part: int, fragments: Any) -> Any:
+            acc, (block, first) = [list(given[0]), list(given[1])], self.place(part)
+            left, read = fragments
+            for i, group in enumerate(read):
+                for inside in range(self._config.apart):
+                    row = first + i * self._config.apart + inside
+                    factors[row] = [v.shuffle(v, [inside]) for v in group]
+            sums = self._partial(left, held, block)
+            for (i, ni), value in zip(self.places, sums, strict=True):
+                settle(acc, OPEN_SUMS)
+                if self._shared is None and (block, first + i) not in factors:
+                    found = self._factors.of(held[1], block, first + i)
+                    factors[block, first + i] = found
+                    self.tally.add("valu", len(found))
+                of_row = factors[first + i if self._shared is not None else (block, first + i)]
+                at.append((first + i) * self.n_tiles + ni)
+                acc[1].append([value, of_row[ni * len(of_row) // self.n_tiles]])
+            if part == self.parts - 1:
+                settle(acc, 0 if last else len(self._left_over))
+            return acc
+
+        return multiply
+
+    def _partial(self, left: list[Any], held: list[Any], block: int) -> list[Any]:
+        """The sums over a block of 128 k of the products of a part."""
+        count, sums = self.op.blocks, [self.op.zero() for _ in self.places]
+        right = [self.b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
+        for c in range(self._calls):
+            part = slice(c * count, (c + 1) * count)
+            sums = self.op.multiply_all([(right[ni][part], left[i][part], acc, None)
+                                         for (i, ni), acc in zip(self.places, sums, strict=True)])
+        self.tally.add("mfma", len(self.places) * self._calls * self.op.instructions)
+        return sums

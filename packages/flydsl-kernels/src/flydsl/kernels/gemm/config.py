@@ -1,46 +1,41 @@
-"""The static arguments of the preshuffle GEMMs as one frozen value, and their checks."""
+"""What the configurations of all GEMMs share: tile, waves, grid, and the checks of these."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import Any
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
-from ..parts.index import align_up, cdiv
-from ..target import Target
-from .cshuffle import ShufflePlan
-from .matrix import CHUNK_BYTES, MatrixOp, matrix_op
-from .tiles import RowTile, SpreadTile
+from ..host.dtypes import FLOATS
+from ..parts.grid import block_of
+from ..parts.index import cdiv
+from ..parts.matrix import MatrixOp
+from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["ACTIVATIONS", "EPILOGUES", "IN_DTYPES", "OUT_DTYPES", "PreshuffleConfig", "preshuffle_config",
-           "with_occupancy"]
+__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "GemmConfig", "with_occupancy"]
 
-IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "f16": "f16", "bf16": "bf16"}
-OUT_DTYPES = {"bf16": fx.BFloat16, "fp16": fx.Float16, "f16": fx.Float16}
-ACTIVATIONS = ("none", "bias", "bias_relu", "bias_silu", "bias_gelu")
-EPILOGUES = ACTIVATIONS
-THREADS = 256
-WAVES = 4
-SCALE_BLOCK = 128
-INT4_FACTOR = 16  # int4 weights are multiplied as int8 values this many times larger
-INT4_MOST_K = 1 << 17  # from where such a sum of products could leave 32 bits
+SCALE_BLOCK = 128  # k, and columns, of one scale
+FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
 
 
-@dataclass(frozen=True)
-class PreshuffleConfig(KernelConfig):
-    """A preshuffle GEMM ``C[M, N] = A[M, K] B[N, K]^T``; sizes in elements unless said.
+@dataclass(frozen=True, kw_only=True)
+class GemmConfig(KernelConfig):
+    """``C[M, N] = A[M, K] B[N, K]^T``; sizes in elements unless said. M is given at the launch.
 
     Attributes:
-        block_scale: scales per (row, 128 k) and (128 columns, 128 k) instead of per row and column.
-        epilogue: one of ``ACTIVATIONS``.
-        preload: LDS reads and global loads before the first matrix instruction of a tile.
-        cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
-        stages: LDS buffers of A.
-        waves: along N, 4 or 8.
+        n, k: columns of C and reduction length.
+        tile_m, tile_n, tile_k: tile of a workgroup.
+        out_dtype: of C, one of ``OUT``.
+        m_waves, n_waves: arrangement of the waves.
+        stages: LDS buffers.
+        split_k: workgroups that share a tile's reduction.
+        group: block rows of a group in the launch order; 0: plain.
+        scheduled: the order of the hot loop is derived and given to the compiler.
     """
 
     n: int
@@ -48,195 +43,91 @@ class PreshuffleConfig(KernelConfig):
     tile_m: int
     tile_n: int
     tile_k: int
-    in_dtype: str
     out_dtype: str
-    epilogue: str = "none"
-    block_scale: bool = False
-    scheduled: bool = True
-    use_async: bool = False
-    cshuffle: bool = False
-    xcd_swizzle: int = 0
+    m_waves: int = 1
+    n_waves: int = 4
     stages: int = 2
-    preload: tuple[int, int] = (0, 0)
-    waves: int = WAVES
+    split_k: int = 1
+    group: int = 0
+    scheduled: bool = True
 
-    @property
-    def threads(self) -> int:
-        """Of a workgroup."""
-        return self.waves * 64
-
-    def grid(self, m: Any) -> tuple[Any, ...]:
-        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n
+    #: Names of types that C may have, and of fields as callers know them.
+    OUT: ClassVar[tuple[str, ...]] = ("bf16", "f16")
+    CALLED: ClassVar[dict[str, str]] = {}
 
     @property
     def op(self) -> MatrixOp:
-        """The matrix instruction: scaled where a tile is a whole number of its k."""
-        scaled = self.in_dtype == "fp8" and self.target.mx and self.tile_k % 128 == 0
-        return matrix_op(self.target, IN_DTYPES[self.in_dtype], scaled)
+        """The matrix instruction."""
+        raise NotImplementedError
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of k of a tile, of A."""
-        return self.tile_k * self.op.element_bytes
+    def out(self) -> Any:
+        """Element class of C."""
+        return FLOATS[self.out_dtype]
 
     @property
-    def a_tile(self) -> RowTile:
-        bank_bytes = 256 if self.target.mx else 128
-        if self.apart > 1:
-            return SpreadTile(self.tile_m, self.row_bytes, self.threads, bank_bytes, self.apart)
-        return RowTile(self.tile_m, self.row_bytes, self.threads, bank_bytes)
+    def waves(self) -> int:
+        return self.m_waves * self.n_waves
 
     @property
-    def apart(self) -> int:
-        """Rows that neighbouring lanes of a fragment of A are apart. With block scales, so many scales of a lane are
-        consecutive."""
-        fitting = (w for w in (4, 2) if self.m_repeat % w == 0
-                   and SpreadTile.fits(self.row_bytes, 256 if self.target.mx else 128, w))
-        return next(fitting, 1) if self.block_scale else 1
-
-    def strip(self, wave: Any, ni: int) -> Any:
-        """Which 16 columns of the tile accumulators `ni` of a wave are: the waves' strips are interleaved, and with
-        block scales consecutive, so that most waves have one scale."""
-        return wave * self.n_repeat + ni if self.block_scale else ni * self.waves + wave
-
-    def tile_row(self, mi: int, lane_row: Any) -> Any:
-        """Row of the tile of which lane ``lane % 16`` has a value of fragment `mi`, if it has one row of it."""
-        block, inside = divmod(mi, self.apart)
-        return block * 16 * self.apart + lane_row * self.apart + inside
-
-    @property
-    def shuffle(self) -> ShufflePlan:
-        """How C passes through LDS if `cshuffle`."""
-        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, self.threads, self.op.acc_len, self.a_tile.bytes,
-                           self.apart if self.block_scale else 0)
-
-    def stage_bytes(self, stage: int) -> int:
-        """LDS of a stage of A; C goes through that of the first."""
-        return max(self.a_tile.bytes, self.shuffle.bytes if self.cshuffle and stage == 0 else 0)
-
-    @property
-    def shared_scales(self) -> bool:
-        """Block scales go through LDS."""
-        return self.block_scale and self.target.mx
-
-    @property
-    def scale_strips(self) -> tuple[int, ...]:
-        """The first of a wave's column strips in each group of strips that surely share 128 columns."""
-        together = math.gcd(self.tile_n, SCALE_BLOCK) % (16 * self.n_repeat) == 0
-        return (0,) if together else tuple(range(self.n_repeat))
-
-    @property
-    def scale_columns(self) -> int:
-        """Blocks of 128 columns that a tile may touch."""
-        return cdiv(self.tile_n + SCALE_BLOCK - math.gcd(self.tile_n, SCALE_BLOCK), SCALE_BLOCK)
-
-    @property
-    def scale_bytes(self) -> int:
-        """LDS of a stage's factors: a whole number a thread."""
-        factors = self.tile_k // SCALE_BLOCK * self.scale_columns * self.tile_m
-        return align_up(factors, self.threads) * 4 if self.shared_scales else 0
-
-    @property
-    def lds_bytes(self) -> int:
-        return sum(self.stage_bytes(s) + self.scale_bytes for s in range(self.stages))
+    def threads(self) -> int:
+        return self.waves * self.target.wave
 
     @property
     def m_repeat(self) -> int:
-        return self.tile_m // 16
+        """16-row tiles of a wave."""
+        return self.tile_m // (16 * self.m_waves)
 
     @property
     def n_repeat(self) -> int:
         """16-column tiles of a wave."""
-        return self.tile_n // (16 * self.waves)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of k (64 bytes) of a tile."""
-        return self.row_bytes // self.op.block_bytes
+        return self.tile_n // (16 * self.n_waves)
 
     @property
     def k_tiles(self) -> int:
-        return self.k // self.tile_k
+        """Tiles along k of a workgroup."""
+        return cdiv(cdiv(self.k, self.tile_k), self.split_k)
 
-    @property
-    def int4(self) -> bool:
-        return self.in_dtype == "int4"
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return fx.ceildiv(m, self.tile_m), cdiv(self.n, self.tile_n), self.split_k
 
+    def block(self, m: Any) -> tuple[Any, Any]:
+        """(block row, block column) of this workgroup."""
+        return block_of(m, self.n, (self.tile_m, self.tile_n), self.group, self.target.xcds)
 
-# tile_m -> (default preload, exceptions by (tile_n, tile_k)) of 8-bit data on gfx950; None stands for any size.
-_PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
-    16: (2, {(64, 512): 4}), 32: (6, {(64, 512): 2}), 48: (6, {(64, 128): 8, (64, 256): 2}), 64: (8, {(64, None): 4}),
-    80: (8, {(64, 256): 4}), 96: (8, {(64, None): 6, (128, 256): 6}), 112: (8, {(128, 256): 4}),
-    128: (0, {(64, 256): 8, (128, 128): 8, (192, None): 8, (64, 128): 6, (256, 128): 6, (128, 64): 4, (128, 256): 4,
-              (256, 256): 4}),
-    160: (0, {(192, 128): 8}), 192: (6, {}), 224: (6, {(64, 128): 4}),
-    256: (0, {(64, 128): 4, (256, 128): 4, (128, 128): 6, (192, 128): 6}),
-}
-_USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
+    # ---------------------------------------------------------------- checks
 
+    def need(self, where: str, ok: bool, text: str) -> None:
+        """ValueError unless `ok`; names of fields in `text` become those that the caller knows."""
+        for field, name in self.CALLED.items():
+            text = re.sub(rf"\b{field}\b", name, text)
+        require(where, ok, text)
 
-LARGE_TILE = 128 * 256  # elements of C
-LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
+    def check_tile(self, where: str, k_unit: int, n_unit: int = 16, ragged: bool = False) -> None:
+        """ValueError unless tile and waves fit each other, the problem (unless `ragged`) and the types.
 
+        Args:
+            k_unit: elements that tile_k is a multiple of.
+            n_unit: columns that each of the waves along n takes a multiple of.
+        """
+        need = partial(self.need, where)
+        need(self.out_dtype in self.OUT, f"out_dtype must be one of {', '.join(self.OUT)}, got {self.out_dtype!r}")
+        for name in ("m_waves", "n_waves", "split_k"):
+            need(getattr(self, name) >= 1, f"{name} must be positive, got {getattr(self, name)}")
+        for name, unit in (("tile_m", 16 * self.m_waves), ("tile_n", n_unit * self.n_waves), ("tile_k", k_unit)):
+            value = getattr(self, name)
+            need(value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
+        need(self.n > 0 and self.k > 0, f"N and K must be positive, got {self.n} and {self.k}")
+        if not ragged:
+            need(self.n % self.tile_n == 0, f"N = {self.n} must be a positive multiple of tile_n = {self.tile_n}")
+            split, tile = (" * split_k", self.tile_k * self.split_k) if self.split_k > 1 else ("", self.tile_k)
+            need(self.k % tile == 0, f"K = {self.k} must be a positive multiple of tile_k{split} = {tile}")
 
-def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
-    """Starting point of tuning; (0, 0) where nothing is known.
-
-    A long tile needs none: its fragments are read one part ahead, and early loads would only leave the matrix unit
-    idle at the start of the tile.
-    """
-    if not (config.target.arch == "gfx950" and config.op.element_bytes == 1):
-        return (0, 0)
-    if config.m_repeat * config.n_repeat * config.blocks // config.op.blocks * config.op.instructions >= LONG_TILE:
-        return (0, 0)
-    usual, exceptions = _PRELOADS.get(config.tile_m, (0, {}))
-    for key in ((config.tile_n, config.tile_k), (config.tile_n, None)):
-        if key in exceptions:
-            return (exceptions[key],) * 2
-    known = config.tile_n in _USUAL_N and config.tile_k in _USUAL_K
-    return (usual, usual) if known else (0, 0)
-
-
-def default_waves(config: PreshuffleConfig) -> int:
-    """Four waves, or eight where those of gfx950 would fill their registers: its matrix unit takes fp8 so fast that
-    one wave a SIMD cannot issue everything else in time."""
-    config = replace(config, waves=2 * WAVES)
-    large = config.tile_m * config.tile_n >= LARGE_TILE and config.in_dtype == "fp8" and config.target.mx
-    return config.waves if large and config.tile_n % 128 == 0 and config.a_tile.bytes % (
-        config.threads * CHUNK_BYTES) == 0 else WAVES
-
-
-def preshuffle_config(where: str, target: Target, *, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
-                      in_dtype: str, out_dtype: str, epilogue: str = "none", block_scale: bool = False,
-                      scheduled: bool = True, use_async: bool = False, cshuffle: bool = False, xcd_swizzle: int = 0,
-                      stages: int = 2, preload: tuple[int, int] | None = None) -> PreshuffleConfig:
-    """A checked configuration. ValueError says what is not supported."""
-    target.require(where, "gfx942", "gfx950")
-    require(where, in_dtype in IN_DTYPES, f"in_dtype must be one of {', '.join(IN_DTYPES)}, got {in_dtype!r}")
-    require(where, out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {out_dtype!r}")
-    require(where, epilogue in ACTIVATIONS, f"epilogue must be one of {', '.join(ACTIVATIONS)}, got {epilogue!r}")
-    require(where, stages in (1, 2), f"lds_stage must be 1 or 2, got {stages!r}")
-    for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 64)):
-        require(where, value > 0 and value % unit == 0, f"{name} must be a positive multiple of {unit}, got {value}")
-    config = PreshuffleConfig(n, k, tile_m, tile_n, tile_k, in_dtype, "fp16" if out_dtype == "f16" else out_dtype,
-                              epilogue, block_scale, scheduled, use_async, cshuffle, xcd_swizzle, stages,
-                              target=target)
-    size = config.op.element_bytes
-    require(where, tile_k > 0 and tile_k * size % 64 == 0, f"tile_k must be a multiple of {64 // size}, got {tile_k}")
-    config = replace(config, waves=default_waves(config))
-    unit = config.threads * CHUNK_BYTES
-    require(where, tile_m * tile_k * size % unit == 0,
-             f"a tile of A (tile_m x tile_k = {tile_m} x {tile_k}) must be a multiple of {unit} bytes")
-    require(where, n > 0 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
-    require(where, k > 0 and k % tile_k == 0, f"K = {k} must be a multiple of tile_k = {tile_k}")
-    require(where, not use_async or target.dma128, f"use_async_copy needs gfx950, the target is {target.arch}")
-    config.fitting(where)
-    require(where, in_dtype != "int4" or k < INT4_MOST_K, f"K must be less than {INT4_MOST_K} for int4, got {k}")
-    if block_scale:
-        require(where, in_dtype == "fp8", f"block scales need fp8, got {in_dtype!r}")
-        require(where, tile_k % SCALE_BLOCK == 0, f"tile_k must be a multiple of {SCALE_BLOCK}, got {tile_k}")
-    found = default_preload(config) if preload is None else preload
-    return replace(config, preload=(found[0], found[1]))
+    def check_loads(self, where: str, name: str, tile_bytes: int) -> None:
+        """ValueError unless each thread has whole chunks of an operand's tile."""
+        unit = self.threads * CHUNK_BYTES
+        self.need(where, tile_bytes % unit == 0, f"a tile of {name} must be a multiple of {unit} bytes, it has "
+                  f"{tile_bytes}")
 
 
 def with_occupancy(launcher: Any, waves_per_eu: int | None) -> Any:

@@ -158,7 +158,7 @@ def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: 
         run = dense_launcher(replace(run.config, use_async=True).fitting("gemm_a16w16"))
     workspace = None
     if run.config.atomic:
-        tiles = cdiv(m, run.config.block_m) * cdiv(n, run.config.block_n)
+        tiles = cdiv(m, run.config.tile_m) * cdiv(n, run.config.tile_n)
         if tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
             raise ValueError(f"gemm_a16w16: slices that add to C need at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
                              f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")
@@ -292,12 +292,12 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
                           out_dtype=names.get(out_dtype, out_dtype), block_m=16 * reg_m * waves_m,
                           block_n=16 * reg_n * waves_n, block_k=16 * reg_k, m_waves=waves_m, n_waves=waves_n,
                           group_m=group_m, stochastic=rounding == "rs")
-    sizes = (("M", M, config.block_m), ("N", N, config.block_n), ("K", K, config.block_k))
+    sizes = (("M", M, config.tile_m), ("N", N, config.tile_n), ("K", K, config.tile_k))
     for name, size, tile in sizes:
         if size < tile or size % tile:
             raise ValueError(f"{where}: {name} = {size} must be a multiple of the tile's {tile}")
-    if K // config.block_k < 2:
-        raise ValueError(f"{where}: at least two tiles of k are needed, got K = {K}, BK = {config.block_k}")
+    if K // config.tile_k < 2:
+        raise ValueError(f"{where}: at least two tiles of k are needed, got K = {K}, BK = {config.tile_k}")
     if rounding not in ("rn", "rs"):
         raise ValueError(f"{where}: rounding must be 'rn' or 'rs', got {rounding!r}")
     if rounding == "rs" and config.out_dtype != "bf16":
@@ -307,4 +307,4 @@ def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_
     def wmma_gemm(c, a, bt, stream: fx.Stream = fx.Stream(None), sr_seed: fx.Int32 = 0):
         launch_dense({"c": c, "a": a, "b": bt, "seed": sr_seed}, fx.Int32(M), config, stream)
 
-    return wmma_gemm, config.block_m, config.block_n, config.block_k
+    return wmma_gemm, config.tile_m, config.tile_n, config.tile_k

@@ -4,68 +4,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
-import flydsl.expr as fx
-
-from ..host.config import KernelConfig, require
+from ..parts.cshuffle import ShufflePlan
+from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
+from ..parts.tile import RowTile, StoredTile, TurnedTile
 from ..target import Target
-from .cshuffle import ShufflePlan
-from .matrix import MatrixOp, matrix_op
-from .tiles import RowTile, StoredTile, TurnedTile
+from .config import GemmConfig
 
 __all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
 
 LAYOUTS = ("nt", "nn", "tn", "tt")
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
-OUT_BYTES = {"f16": 2, "bf16": 2, "f32": 4}
 REGISTERS = 256  # of a lane of wave32
 
 
-@dataclass(frozen=True)
-class DenseConfig(KernelConfig):
+@dataclass(frozen=True, kw_only=True)
+class DenseConfig(GemmConfig):
     """``C[M, N] = op(a) op(b)`` with f32 accumulation: f16 or bf16, or fp8 with scales per row and column.
 
     Attributes:
-        n, k: columns of C and reduction length; M is given at the launch.
         layout: a letter per operand, ``n`` row-major and ``t`` column-major.
-        block_m, block_n, block_k: tile of a workgroup.
-        m_waves, n_waves, k_waves: arrangement of the waves; `k_waves` groups share a tile's k.
-        stages: LDS buffers.
-        split_k: workgroups that share a tile's reduction.
+        k_waves: groups of waves that share a tile's k.
         bias: add ``bias[N]``.
         use_async: operands go to LDS without registers.
+        stochastic: C is rounded to bf16 stochastically.
         cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly; None: where the tile allows it.
-        atomic: the slices of a split reduction add to C, ordered by a signal, instead of writing to a workspace.
         b_shuffled: b is in the order of ``shuffle_weight``.
-        group_m: block rows of a group in the launch order; 0: plain.
+        atomic: the slices of a split reduction add to C, ordered by a signal, instead of writing to a workspace.
     """
 
-    n: int
-    k: int
+    CALLED = {"tile_m": "block_m", "tile_n": "block_n", "tile_k": "block_k", "group": "group_m"}
+    OUT: ClassVar[tuple[str, ...]] = ("bf16", "f16", "f32")
+
     dtype: str
-    out_dtype: str
     layout: str
-    block_m: int = 128
-    block_n: int = 128
-    block_k: int = 64
+    tile_m: int = 128
+    tile_n: int = 128
+    tile_k: int = 64
     m_waves: int = 2
     n_waves: int = 2
     k_waves: int = 1
-    stages: int = 2
-    split_k: int = 1
     bias: bool = False
     use_async: bool = False
-    scheduled: bool = True
-    group_m: int = 0
     stochastic: bool = False
     cshuffle: bool | None = False
     b_shuffled: bool = False
     atomic: bool = False
-
-    def grid(self, m: Any) -> tuple[Any, ...]:
-        return fx.ceildiv(m, self.block_m), -(-self.n // self.block_n), self.split_k
 
     @property
     def op(self) -> MatrixOp:
@@ -77,21 +63,13 @@ class DenseConfig(KernelConfig):
         return ELEMENT_BYTES[self.dtype]
 
     @property
-    def wave(self) -> int:
-        return self.target.wave
-
-    @property
     def waves(self) -> int:
         return self.m_waves * self.n_waves * self.k_waves
 
-    @property
-    def threads(self) -> int:
-        return self.waves * self.wave
-
     def _tile(self, rows: int, consecutive_k: bool) -> RowTile:
+        bank_bytes, row_bytes = self.target.bank_bytes, self.tile_k * self.element_bytes
         if not consecutive_k and self.target.dma128 and StoredTile.fits(rows):
-            return StoredTile(self.block_k, rows * self.element_bytes, self.threads, 256)
-        row_bytes, bank_bytes = self.block_k * self.element_bytes, 256 if self.target.mx else 128
+            return StoredTile(self.tile_k, rows * self.element_bytes, self.threads, bank_bytes)
         # The reads of gfx950 pair rows in a way of its own.
         turned = not consecutive_k and not self.target.dma128 and TurnedTile.fits(row_bytes)
         kind = TurnedTile if turned else RowTile
@@ -99,37 +77,28 @@ class DenseConfig(KernelConfig):
 
     @property
     def a_tile(self) -> RowTile:
-        return self._tile(self.block_m, self.layout[0] == "n")
+        return self._tile(self.tile_m, self.layout[0] == "n")
 
     @property
     def b_tile(self) -> RowTile:
-        return self._tile(self.block_n, self.layout[1] == "t")
-
-    @property
-    def m_repeat(self) -> int:
-        return self.block_m // self.m_waves // 16
-
-    @property
-    def n_repeat(self) -> int:
-        return self.block_n // self.n_waves // 16
+        return self._tile(self.tile_n, self.layout[1] == "t")
 
     @property
     def blocks(self) -> int:
         """Blocks of k that a wave computes of a tile."""
-        return self.block_k * self.element_bytes // self.op.block_bytes // self.k_waves
+        return self.tile_k * self.element_bytes // self.op.block_bytes // self.k_waves
 
     @property
-    def slice_k(self) -> int:
-        """Reduction length of one workgroup, a multiple of block_k."""
-        tiles = -(-self.k // self.block_k)
-        return -(-tiles // self.split_k) * self.block_k
+    def ragged_k(self) -> bool:
+        """Whether the last tile of k goes past the end."""
+        return self.k_tiles * self.tile_k * self.split_k != self.k
 
     @property
     def copies_directly(self) -> bool:
         """Whether operands can go to LDS without registers: no tile of k is ragged, none has to be turned around."""
         stored = all(consecutive or isinstance(tile, StoredTile) for consecutive, tile in
                      ((self.layout[0] == "n", self.a_tile), (self.layout[1] == "t", self.b_tile)))
-        return self.target.dma128 and stored and self.slice_k * self.split_k == self.k
+        return self.target.dma128 and stored and not self.ragged_k
 
     @property
     def reach(self) -> int:
@@ -153,7 +122,7 @@ class DenseConfig(KernelConfig):
     def shuffle(self) -> ShufflePlan:
         """How C passes through LDS if `cshuffle`."""
         pipeline = self.a_tile.bytes + self.b_tile.bytes
-        return ShufflePlan(self.block_n, OUT_BYTES[self.out_dtype], self.m_waves, self.m_repeat, self.threads,
+        return ShufflePlan(self.tile_n, self.out.width // 8, self.m_waves, self.m_repeat, self.threads,
                            self.op.acc_len, pipeline)
 
     def stage_bytes(self, stage: int) -> int:
@@ -161,7 +130,7 @@ class DenseConfig(KernelConfig):
         pipeline = self.a_tile.bytes + self.b_tile.bytes
         if stage:
             return pipeline
-        reduction = (self.k_waves - 1) * self.block_m * self.block_n * 4
+        reduction = (self.k_waves - 1) * self.tile_m * self.tile_n * 4
         return max(pipeline, reduction, self.shuffle.bytes if self.cshuffle else 0)
 
     @property
@@ -169,42 +138,33 @@ class DenseConfig(KernelConfig):
         return sum(self.stage_bytes(s) for s in range(self.stages))
 
 
-def dense_config(where: str, target: Target, **fields: object) -> DenseConfig:
-    """A checked configuration. ValueError says what is not supported."""
+def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
+    """A checked configuration; `fields` may have the callers' names. ValueError says what is not supported."""
     target.require(where, "gfx942", "gfx950", "gfx120", "gfx1250")
-    config = DenseConfig(target=target, **fields)  # type: ignore[arg-type]
-    need = partial(require, where)
+    known = {called: field for field, called in DenseConfig.CALLED.items()}
+    config = DenseConfig(target=target, **{known.get(name, name): value for name, value in fields.items()})
+    need = partial(config.need, where)
     fp8 = config.dtype == "fp8" and target.mx  # only through the builders that say so
     need(fp8 or config.dtype in ("f16", "bf16"), f"the dtype must be 'f16' or 'bf16', got {config.dtype!r}")
     own = "bf16" if fp8 else config.dtype
     need(config.out_dtype in (own, "f32"), f"the output dtype must be {own} or f32, got {config.out_dtype!r}")
     need(config.layout in LAYOUTS, f"layout must be one of {', '.join(LAYOUTS)}, got {config.layout!r}")
-    for name in ("m_waves", "n_waves", "k_waves", "split_k"):
-        need(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
-    need(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
-    need(config.block_m > 0 and config.block_m % (16 * config.m_waves) == 0,
-            f"block_m must be a multiple of 16 * m_waves = {16 * config.m_waves}, got {config.block_m}")
-    need(config.block_n > 0 and config.block_n % (16 * config.n_waves) == 0,
-            f"block_n must be a multiple of 16 * n_waves = {16 * config.n_waves}, got {config.block_n}")
+    need(config.k_waves >= 1, f"k_waves must be positive, got {config.k_waves}")
     size = config.element_bytes
-    unit = config.op.block_bytes * config.op.blocks // size * config.k_waves
-    need(config.block_k > 0 and config.block_k % unit == 0, f"block_k must be a multiple of {unit}, "
-            f"got {config.block_k}")
-    for name in ("block_m", "block_n"):
-        tile = getattr(config, name) * config.block_k
-        need(tile * size % (config.threads * 16) == 0,
-                f"{name} * block_k must be a multiple of {config.threads * 16 // size}, got {tile}")
-    need(config.n > 0 and config.k > 0, f"N and K must be positive, got {config.n} and {config.k}")
+    config.check_tile(where, config.op.block_bytes * config.op.blocks // size * config.k_waves, ragged=True)
+    need(config.waves <= 16, f"at most 16 waves fit a workgroup, got {config.waves}")
+    for name, rows in (("a", config.tile_m), ("b", config.tile_n)):
+        config.check_loads(where, name, rows * config.tile_k * size)
     need(config.k * size % 16 == 0 or config.layout == "tn",
-            f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")
+         f"K must be a multiple of {16 // size} for layout {config.layout}, got {config.k}")
     need(config.n % 8 == 0 or config.layout[1] == "t", f"N must be a multiple of 8 where b is row-major, "
-            f"got {config.n}")
+         f"got {config.n}")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
-    need(target.arch != "gfx1250" or config.m_repeat * config.n_repeat <= 16,
-            f"a wave's part of the tile is at most 64 x 64 on gfx1250, {config.block_m} x {config.block_n} on "
-            f"{config.m_waves} x {config.n_waves} waves is more")
-    whole = config.n * OUT_BYTES[config.out_dtype] % 16 == 0
+    need(target.matrix == "mfma" or not target.mx or config.m_repeat * config.n_repeat <= 16,
+         f"a wave's part of the tile is at most 64 x 64 on {target.arch}, {config.tile_m} x {config.tile_n} on "
+         f"{config.m_waves} x {config.n_waves} waves is more")
+    whole = config.n * config.out.width // 8 % 16 == 0
     refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())
     refusal = refusal or ("waves that share k store directly" if config.k_waves > 1 else None)

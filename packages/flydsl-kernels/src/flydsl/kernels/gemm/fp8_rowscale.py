@@ -1,7 +1,9 @@
 """fp8 GEMM of gfx950 with scales per row and column, both operands through LDS: 4-wave and 8-wave forms.
 
 The kernel is the general GEMM's ring of direct copies (`dense_kernel`): every operand goes to LDS 16 bytes a lane, one
-barrier a tile of 128 k, and each wave multiplies a quarter (2 x 2 waves) or an eighth (2 x 4) of the block.
+barrier a tile of 128 k, and each wave multiplies a quarter (2 x 2 waves) or an eighth (2 x 4) of the block. Blocks of
+more than 128 x 256 have eight waves in either form: sums of a quarter would take so many registers that one wave is
+alone on its SIMD, which cannot issue everything else beside the matrix instructions.
 """
 # ruff: noqa: N803 - the specified argument names
 
@@ -20,10 +22,13 @@ __all__ = ["compile_fp8_gemm_4w", "compile_fp8_gemm_8w"]
 
 BLOCK_K = 128
 GROUP_M = 4
+LARGE_BLOCK = 128 * 256  # elements of C
 
 
 def _config(where: str, target: Target, n: int, k: int, block_m: int, block_n: int, n_waves: int, group_m: int,
             shuffled: bool) -> DenseConfig:
+    if block_m * block_n > LARGE_BLOCK:
+        n_waves = 4
     return dense_config(where, target, n=n, k=k, dtype="fp8", out_dtype="bf16", layout="nt", block_m=block_m,
                         block_n=block_n, block_k=BLOCK_K, m_waves=2, n_waves=n_waves, stages=2, use_async=True,
                         group_m=group_m, b_shuffled=shuffled, cshuffle=None)
@@ -53,7 +58,7 @@ def _build(where: str, target: Target, K: int, block_m: int, block_n: int, units
 @builder
 def compile_fp8_gemm_4w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, use_xcd_remap: bool = True,
                         b_preshuffled: bool = False, target: Target):
-    """``launch(A, B_T, C, A_scale, B_scale, c_m, c_n, stream=None)`` on gfx95x, 2 x 2 waves.
+    """``launch(A, B_T, C, A_scale, B_scale, c_m, c_n, stream=None)`` on gfx95x, 2 x 2 waves (2 x 4 for large blocks).
 
     ``C[m, n] = sum_k A[m, k] B_T[n, k] * (A_scale[m] * B_scale[n])``: A and B_T e4m3fn (may be passed as int8), C bf16,
     scales f32. Rows and columns need not be multiples of the block; c_n is fixed when the kernel is compiled.

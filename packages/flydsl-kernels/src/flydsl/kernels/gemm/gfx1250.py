@@ -13,13 +13,11 @@ import flydsl.expr as fx
 
 from ..target import Target, builder
 from ..target import target as current
-from .config import with_occupancy
+from .config import FLOAT_NAMES, with_occupancy
 from .wmma_config import WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
 __all__ = ["compile_ptpc_gemm", "compile_wmma_gemm_tdm", "launch_gemm_a8w8"]
-
-NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}
 
 
 def _fp8_config(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int], waves: tuple[int, int],
@@ -53,11 +51,11 @@ def compile_wmma_gemm_tdm(*, M: int = 0, N: int = 0, K: int, tile_m: int = 256, 
         ValueError: the architecture or an argument is not supported.
     """
     where = "compile_wmma_gemm_tdm"
-    if in_dtype not in ("fp16", "f16", "bf16") or (out_dtype or in_dtype) not in NAMES:
+    if in_dtype not in ("fp16", "f16", "bf16") or (out_dtype or in_dtype) not in FLOAT_NAMES:
         raise ValueError(f"{where}: in_dtype must be 'fp16' or 'bf16' and out_dtype the same or 'f32', "
                          f"got {in_dtype!r} and {out_dtype!r}")
 
-    dtype, c_dtype = NAMES[in_dtype], NAMES[out_dtype or in_dtype]
+    dtype, c_dtype = FLOAT_NAMES[in_dtype], FLOAT_NAMES[out_dtype or in_dtype]
     if c_dtype not in (dtype, "f32"):
         raise ValueError(f"{where}: out_dtype must be {in_dtype!r} or 'f32', got {out_dtype!r}")
 

@@ -3,37 +3,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import require
 from ..target import Target, builder
 from ..target import target as current
-from .config import OUT_DTYPES, THREADS
-from .mx_kernel import MxConfig, launch_mx
-from .mx_operand import FORMATS
+from .mx_config import MxConfig, mx_config
+from .mx_kernel import launch_mx
 
 __all__ = ["compile_fp4_gemm_4w", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
-
-
-def _config(where: str, target: Target, **fields: object) -> MxConfig:
-    target.require(where, "gfx950")
-    config = MxConfig(target=target, **fields)  # type: ignore[arg-type]
-    need = partial(require, where)
-    need(config.a_dtype in FORMATS, f"a_dtype must be one of {', '.join(FORMATS)}, got {config.a_dtype!r}")
-    need(config.b_dtype in ("fp4", "fp8"), f"b_dtype must be 'fp4' or 'fp8', got {config.b_dtype!r}")
-    need(config.out_dtype in OUT_DTYPES, f"out_dtype must be 'bf16' or 'fp16', got {config.out_dtype!r}")
-    need(config.tile_k in (128, 256), f"tile_k must be 128 or 256, got {config.tile_k}")
-    need(config.tile_m > 0 and config.tile_m % 16 == 0, f"tile_m must be a multiple of 16, got {config.tile_m}")
-    need(config.tile_n > 0 and config.tile_n % 64 == 0, f"tile_n must be a multiple of 64, got {config.tile_n}")
-    need(config.n % config.tile_n == 0, f"N = {config.n} must be a multiple of tile_n = {config.tile_n}")
-    need(config.k % config.tile_k == 0, f"K = {config.k} must be a multiple of tile_k = {config.tile_k}")
-    need(config.a_tile.bytes % (THREADS * 16) == 0,
-            f"a tile of A must be a multiple of {THREADS * 16} bytes, it has {config.a_tile.bytes}")
-    need(config.batch >= 1, f"batch must be positive, got {config.batch}")
-    return config.fitting(where)
 
 
 @flyc.jit
@@ -60,10 +38,10 @@ def launch_gemm(c, a, b, sa, sb, m_in: fx.Int32, n_in: fx.Int32, stream: fx.Stre
     Raises:
         ValueError: the architecture or an argument is not supported.
     """
-    config = _config("launch_gemm", current(), n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
-                     b_dtype=b_dtype, out_dtype=out_dtype, batch=batch, a_row=a_row_stride, a_batch=a_batch_stride,
-                     scale_row=sca_row_stride, scale_batch=sca_batch_stride, c_row=c_row_stride,
-                     c_batch=c_batch_stride, xcd_swizzle=xcd_swizzle)
+    config = mx_config("launch_gemm", current(), n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, a_dtype=a_dtype,
+                       b_dtype=b_dtype, out_dtype=out_dtype, batch=batch, a_row=a_row_stride, a_batch=a_batch_stride,
+                       scale_row=sca_row_stride, scale_batch=sca_batch_stride, c_row=c_row_stride,
+                       c_batch=c_batch_stride, group=xcd_swizzle)
     launch_mx({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, m_in, config, stream)
 
 
@@ -72,8 +50,8 @@ def compile_mxfp4_gemm(*, M: int = 0, N: int, K: int, tile_m: int, tile_n: int, 
                        b_dtype: str = "fp4", out_dtype: str = "bf16", xcd_swizzle: int = 0,
                        target: Target):
     """``fn(c, a, b, sa, sb, M, N, stream=None)``: :func:`launch_gemm` with its static arguments fixed, but for M."""
-    config = _config("compile_mxfp4_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
-                     a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype, xcd_swizzle=xcd_swizzle)
+    config = mx_config("compile_mxfp4_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
+                       a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_dtype, group=xcd_swizzle)
 
     @flyc.jit
     def mx_gemm(c, a, b, sa, sb, M: fx.Int32, N: fx.Int32, stream: fx.Stream = fx.Stream(None)):
@@ -114,8 +92,8 @@ def compile_fp4_gemm_4w(*, K: int, use_xcd_remap: bool = True, MN: tuple[int, in
             raise ValueError(f"{where}: {name} must be a positive multiple of {FP4_BLOCK}, got {size}")
 
     def config_of(n: int) -> MxConfig:
-        return _config(where, target, n=n, k=K, tile_m=FP4_ROWS, tile_n=FP4_BLOCK, tile_k=FP4_BLOCK, a_dtype="fp4",
-                       b_dtype="fp4", out_dtype="bf16", xcd_swizzle=4 if use_xcd_remap else 0)
+        return mx_config(where, target, n=n, k=K, tile_m=FP4_ROWS, tile_n=FP4_BLOCK, tile_k=FP4_BLOCK, a_dtype="fp4",
+                         b_dtype="fp4", out_dtype="bf16", group=4 if use_xcd_remap else 0)
 
     config_of(FP4_BLOCK)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from ..host.arrays import copy_into, is_torch
 from ..host.dtypes import FLOATS, dtype_name
+from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result
 from ..parts.index import align_up
 from ..target import Target
@@ -180,13 +182,23 @@ def _linear_of_gemm(x: Any, weight: Any, bias: Any = None) -> Any:
     return GEMM(x.reshape(-1, x.shape[-1]), weight, bias, "nt").view(*x.shape[:-1], weight.shape[0])
 
 
+MODEL_ROWS = (1, 32, 128, 512, 2048, 8192)  # of which kernels for a model's layers are prebuilt
+
+
+def _model_calls(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """The dense layers of a model, with as many rows as make a difference."""
+    for n, k in model.projections:
+        weight = draw.normal(n, k, dtype="bf16")
+        yield from ((draw.normal(m, k, dtype="bf16"), weight, None) for m in MODEL_ROWS)
+
+
 LINEAR_INFERENCE = Op(
     "linear_inference", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
     "`x weight^T + bias` with a kept copy of the weight in the order of its kernel",
     results=_linear_results, plan=_plan_linear, public=False, archs=GENERAL, widths=(64, 72, 101), tolerance=2.0**-8,
     sample=_half, reference=lambda x, weight, bias: _gemm_reference(x, weight, bias, "nt", None), flops=_gemm_flops,
     workspace=lambda target, x, weight, bias: 0 if target.arch in CDNA else
-    _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None),
+    _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None), prebuilt=_model_calls,
 )
 
 
@@ -271,11 +283,11 @@ def _weight_results(a: Any, b: Any, out_dtype: Any) -> tuple[Result]:
     return (Result((*a.shape[:-1], b.shape[0]), out_dtype),)
 
 
-def _sample_preshuffle(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+def _sample_preshuffle(draw: Any, m: int, n: int, columns: int = 64) -> tuple[Any, ...]:
     from .layouts import shuffle_weight
 
-    a, weight = draw.normal(m, n, dtype="i8"), shuffle_weight(draw.normal(64, n, dtype="i8"))
-    return a, weight, draw.positive(m), draw.positive(64), None, "none", _dtype("bf16"), LAYOUT
+    a, weight = draw.normal(m, n, dtype="i8"), shuffle_weight(draw.normal(columns, n, dtype="i8"))
+    return a, weight, draw.positive(m), draw.positive(columns), None, "none", _dtype("bf16"), LAYOUT
 
 
 def _plain(shuffled: Any) -> Any:
@@ -285,12 +297,12 @@ def _plain(shuffled: Any) -> Any:
     return bytes_.reshape(n, k).view(shuffled.dtype)
 
 
-def _sample_blockscale(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[Any, ...]:
     from .layouts import shuffle_weight
 
-    a, b = draw.normal(m, n, dtype="fp8"), draw.normal(64, n, dtype="fp8")
+    a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
     b = shuffle_weight(b.view(dtype=_dtype("int8"))).view(b.dtype)
-    return a, b, draw.positive(n // 128, m), draw.positive(1, n // 128), _dtype("bf16"), LAYOUT
+    return a, b, draw.positive(n // 128, m), draw.positive(-(-columns // 128), n // 128), _dtype("bf16"), LAYOUT
 
 
 def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
@@ -299,9 +311,9 @@ def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -
     return (left @ (_plain(b).double() * columns).T,)
 
 
-def _sample_mx(draw: Any, m: int, n: int) -> tuple[Any, ...]:
-    data = [draw.integers(0, 256, rows, n // 2) for rows in (m, 128)]
-    scales = [draw.integers(124, 130, rows, n // 32) for rows in (m, 128)]
+def _sample_mx(draw: Any, m: int, n: int, columns: int = 128) -> tuple[Any, ...]:
+    data = [draw.integers(0, 256, rows, n // 2) for rows in (m, columns)]
+    scales = [draw.integers(124, 130, rows, n // 32) for rows in (m, columns)]
     return (*data, *scales, "fp4", "fp4", _dtype("bf16"))
 
 

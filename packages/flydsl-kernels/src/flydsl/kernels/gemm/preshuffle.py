@@ -7,7 +7,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..target import Target, builder
-from .config import PreshuffleConfig, preshuffle_config, with_occupancy
+from .config import with_occupancy
+from .preshuffle_config import PreshuffleConfig, preshuffle_config
 from .preshuffle_kernel import launch_preshuffle
 
 __all__ = [
@@ -46,7 +47,7 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
     """
     config = preshuffle_config("compile_preshuffle_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
                                in_dtype=in_dtype, out_dtype=out_dtype, epilogue=epilogue, scheduled=enable_scheduler,
-                               use_async=use_async_copy, xcd_swizzle=xcd_swizzle, stages=lds_stage,
+                               use_async=use_async_copy, group=xcd_swizzle, stages=lds_stage,
                                preload=preload)
 
     @flyc.jit
@@ -95,7 +96,7 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
     def config_of(n: int) -> PreshuffleConfig:
         return preshuffle_config(where, target, n=n, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
                                  in_dtype=in_dtype, out_dtype=out_dtype, epilogue=epilogue, use_async=use_async_copy,
-                                 xcd_swizzle=xcd_swizzle, stages=lds_stage, preload=preload,
+                                 group=xcd_swizzle, stages=lds_stage, preload=preload,
                                  cshuffle=use_cshuffle_epilog)
 
     config = config_of(N or tile_n)  # its errors at once

@@ -7,139 +7,79 @@ For few rows, where a weight is read once and used by one row of workgroups. Fou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig, require
+from ..host.config import require
 from ..parts.epilogue import Epilogue, ScaleBoth, TilePlace, store_tile
-from ..parts.index import div, mod, xcd_remap_bx_by
+from ..parts.index import div
+from ..parts.lane import lane_of
+from ..parts.mainloop import Held, MainLoop
+from ..parts.matrix import MatrixOp, wmma_step
 from ..parts.memory import Buffer
+from ..parts.products import TileProducts
+from ..parts.schedule import Tally
 from ..target import Target, builder
+from .config import GemmConfig
 
 __all__ = ["compile_fp8_gemm", "compile_rdna_fp8_gemm"]
 
 WAVE, WAVES = 32, 4
 K_STEP = 16       # k of one instruction: 8 bytes a lane
 PIECE_WORDS = 2
-ACC_LEN = 8       # rows of a lane in an accumulator
 
 
-@dataclass(frozen=True)
-class _Config(KernelConfig):
-    n: int
-    k: int
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    group_m: int
-
-    @property
-    def threads(self) -> int:
-        return WAVE * WAVES
-
-    def grid(self, m: Any) -> tuple[Any, ...]:
-        return fx.ceildiv(m, self.tile_m), self.n // self.tile_n
-
-    @property
-    def m_repeat(self) -> int:
-        return self.tile_m // 16
-
-    @property
-    def n_repeat(self) -> int:
-        return self.tile_n // (16 * WAVES)
-
-    @property
-    def steps(self) -> int:
-        return self.tile_k // K_STEP
-
-
-def _multiply(a: Any, b: Any, acc: Any) -> Any:
-    atom = fx.make_mma_atom(fx.rocdl.WMMA(16, 16, 16, fx.Float8E4M3FN))
-    left, right = (fx.make_rmem_tensor(8, fx.Float8E4M3FN) for _ in range(2))
-    total = fx.make_rmem_tensor(8, fx.Float32)
-    left.store(a.bitcast(fx.Float8E4M3FN))
-    right.store(b.bitcast(fx.Float8E4M3FN))
-    total.store(acc)
-    fx.mma_atom_call(atom, total, left, right, total)
-    return total.load()
+_FP8 = fx.Float8E4M3FN
+#: An operand is 8 bytes a lane, half a chunk.
+_WMMA = MatrixOp("fp8", 1, 2, 8, False, 1, 1, wmma_step(lambda: fx.rocdl.WMMA(16, 16, K_STEP, _FP8), _FP8))
 
 
 @flyc.kernel(known_block_size=[WAVE * WAVES, 1, 1])
 def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
-    thread = fx.thread_idx.x
-    lane, wave = mod(thread, WAVE), div(thread, WAVE)
-    group, lane_row = div(lane, 16), mod(lane, 16)
-    bx, by = xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=config.tile_m,
-                             tile_n=config.tile_n, N=config.n, xcd_swizzle=config.group_m, num_xcds=1)
+    lane, tally = lane_of(WAVE), Tally()
+    bx, by = config.block(m)
     row, column = bx * config.tile_m, by * config.tile_n
-    rows = fx.min(m - row, config.tile_m)
-    stride = config.k // 4
+    rows, stride = fx.min(m - row, config.tile_m), config.k // 4
     left = Buffer(a, fx.Int32, fx.Int64(row) * stride, rows * stride)
     right = Buffer(b, fx.Int32, fx.Int64(column) * stride, config.tile_n * stride)
-    a_at = lane_row * stride + group * PIECE_WORDS
+    a_at = lane.row * stride + lane.group * PIECE_WORDS
     # B is [N/16, K/16, 2, 16, 8]: a block of 16 columns and 16 k has 256 bytes, a lane's 8 bytes at 8 * lane.
-    b_at = wave * (config.n_repeat * 16 * stride) + lane * PIECE_WORDS
+    b_at = lane.wave * (config.n_repeat * 16 * stride) + lane.lane * PIECE_WORDS
 
-    def fetch(t):
-        out = []
-        for step in fx.range_constexpr(config.steps):
-            k = t * config.tile_k + step * K_STEP
-            for mi in fx.range_constexpr(config.m_repeat):
-                out.append(left.load(a_at + mi * 16 * stride + div(k, 4), PIECE_WORDS))
-            for ni in fx.range_constexpr(config.n_repeat):
-                out.append(right.load(b_at + ni * 16 * stride + k * 4, PIECE_WORDS))
-        return out
+    def fetch(t, _):
+        """Both operands of a tile: ``[step][tile]``."""
+        steps = [t.index * config.tile_k + step * K_STEP for step in fx.range_constexpr(config.tile_k // K_STEP)]
+        return [([left.load(a_at + mi * 16 * stride + div(k, 4), PIECE_WORDS) for mi in range(config.m_repeat)],
+                 [right.load(b_at + ni * 16 * stride + k * 4, PIECE_WORDS) for ni in range(config.n_repeat)])
+                for k in steps]
 
-    def multiply(acc, operands):
-        acc, size = list(acc), config.m_repeat + config.n_repeat
-        for step in fx.range_constexpr(config.steps):
-            first = step * size
-            for mi in fx.range_constexpr(config.m_repeat):
-                for ni in fx.range_constexpr(config.n_repeat):
-                    at = mi * config.n_repeat + ni
-                    acc[at] = _multiply(operands[first + mi], operands[first + config.m_repeat + ni], acc[at])
-        return acc
-
-    count = config.m_repeat * config.n_repeat
-    acc = [fx.full(8, 0.0, fx.Float32) for _ in fx.range_constexpr(count)]
-    operands = fetch(fx.Int32(0))
-    turns = config.k // config.tile_k - 1
-    if fx.const_expr(turns > 0):
-        start = [*acc, *operands]
-        kinds = [(v.shape, v.dtype) for v in start]
-        for turn, state in range(0, turns, 1, init=start):  # type: ignore[call-overload]
-            values = [fx.Vector(v, *kind) for v, kind in zip(state, kinds, strict=True)]
-            following = fetch(fx.Int32(turn) + 1)
-            results = yield [*multiply(values[:count], values[count:]), *following]
-        values = [fx.Vector(v, *kind) for v, kind in zip(results, kinds, strict=True)]
-        acc, operands = values[:count], values[count:]
-    acc = multiply(acc, operands)
-    wave_column = column + wave * (config.n_repeat * 16)
+    products = TileProducts(_WMMA, tally, config.m_repeat, config.n_repeat, config.tile_k // K_STEP,
+                            lambda held, mi, step: [held[0][step][0][mi]],
+                            lambda held, ni, step: [held[0][step][1][ni]], size=config.m_repeat)
+    source = Held(fetch, config.tile_k // K_STEP * (config.m_repeat + config.n_repeat))
+    acc = MainLoop(config.k_tiles, 1, [source], products, tally, 1, orders=None).run()
+    wave_column = column + lane.wave * (config.n_repeat * 16)
     place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
-                      [wave_column + ni * 16 + lane_row for ni in fx.range_constexpr(config.n_repeat)],
-                      group, ACC_LEN)
+                      [wave_column + ni * 16 + lane.row for ni in fx.range_constexpr(config.n_repeat)],
+                      lane.group, _WMMA.acc_len)
     store_tile(c, fx.BFloat16, acc, Epilogue((ScaleBoth(scale_a, scale_b, m, config.n),)), place)
 
 
 def _rdna_config(where: str, target: Target, n: int, k: int, tile_m: int, tile_n: int, tile_k: int,
-                 k_unroll: int | None, group_m: int) -> _Config:
+                 k_unroll: int | None, group_m: int) -> GemmConfig:
     target.require(where, "gfx120")
     if k_unroll is None:
         k_unroll = 2 if k % (tile_k * 2) == 0 else 1
-    for name, value, unit in (("tile_m", tile_m, 16), ("tile_n", tile_n, 16 * WAVES), ("tile_k", tile_k, K_STEP)):
-        require(where, value >= unit and value % unit == 0,
-                f"{name} must be a positive multiple of {unit}, got {value}")
     require(where, k_unroll >= 1, f"k_unroll must be positive, got {k_unroll}")
-    require(where, n >= 1 and n % tile_n == 0, f"N = {n} must be a multiple of tile_n = {tile_n}")
-    require(where, k >= 1 and k % (tile_k * k_unroll) == 0,
-            f"K = {k} must be a multiple of tile_k * k_unroll = {tile_k * k_unroll}")
-    return _Config(n, k, tile_m, tile_n, tile_k * k_unroll, group_m, target=target).fitting(where)
+    config = GemmConfig(n=n, k=k, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k * k_unroll, out_dtype="bf16",
+                        n_waves=WAVES, group=group_m, target=target)
+    config.check_tile(where, K_STEP)
+    return config.fitting(where)
 
 
-def _launch(operands: tuple[Any, ...], m: Any, config: _Config, stream: Any) -> None:
+def _launch(operands: tuple[Any, ...], m: Any, config: GemmConfig, stream: Any) -> None:
     """Launch from a jit function."""
     config.target.require_traced()
     _fp8_kernel(*operands, m, config).launch(

@@ -14,7 +14,6 @@ from ..host.arrays import array_dtype
 from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..target import Target
-from .config import ACTIVATIONS
 from .fp8_rowscale import BLOCK_K, compile_fp8_gemm_8w
 from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm
 from .gfx1250 import compile_ptpc_gemm
@@ -32,6 +31,7 @@ from .layouts import (
 )
 from .mx import compile_mxfp4_gemm
 from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_gemm
+from .preshuffle_config import ACTIVATIONS
 from .rdna_fp8 import compile_rdna_fp8_gemm
 from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose
 from .weights import in_order, preshuffled, takes_preshuffled
@@ -48,13 +48,13 @@ def _require_cdna(target: Target, where: str) -> None:
         raise ValueError(f"{where} is not available on {target.name}: it needs {' or '.join(PRESHUFFLE)}")
 
 
-def default_tiles(target: Target, m: int, n: int, k: int, weight_bytes: float) -> Tile:
-    """The tile of a preshuffle GEMM of this size with weights of 2, 1 or 0.5 bytes.
+def default_tiles(target: Target, m: int, n: int, k: int, weight_bytes: float, kind: str = "") -> Tile:
+    """The tile of a preshuffle GEMM of this size with weights of 2, 1 or 0.5 bytes; `kind` of its operands.
 
     ValueError if none divides N and K, or the architecture has none.
     """
     _require_cdna(target, "preshuffle_gemm")
-    return choose(PRESHUFFLE[target.arch][weight_bytes], "preshuffle_gemm", target, m, n, k)
+    return choose(PRESHUFFLE[target.arch][weight_bytes], "preshuffle_gemm", target, kind, m, n, k)
 
 
 def _matrix(x: torch.Tensor, k: int, where: str) -> torch.Tensor:
@@ -111,7 +111,7 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
         raise ValueError(f"{where}: activation must be none, relu, silu or gelu, got {activation!r}")
     if not m or not n:
         return None
-    tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size())
+    tile = default_tiles(target, m, n, k, 0.5 if int4 else a.element_size(), "int4" if int4 else dtype)
     run = compile_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k,
                                   in_dtype="int4" if int4 else _IN[dtype], out_dtype=out_name, epilogue=epilogue,
                                   use_async_copy=tile.direct, xcd_swizzle=tile.group, target=target)
@@ -142,7 +142,7 @@ def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
     if not m or not n:
         return None
     _require_cdna(target, where)
-    tile = choose(BLOCK_SCALE[target.arch], where, target, m, n, k)
+    tile = choose(BLOCK_SCALE[target.arch], where, target, "fp8", m, n, k)
     run = compile_blockscale_preshuffle_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, out_dtype=out_name,
                                              target=target)
     scales = [s.contiguous().view(-1) for s in (scale_a, scale_b)]
@@ -225,7 +225,7 @@ def _mx_gfx950(where: str, target: Target, a: torch.Tensor, b: torch.Tensor, sca
                scale_b: torch.Tensor, sizes: tuple[int, int, int], dtypes: tuple[str, str],
                out_name: str) -> Plan:
     (m, n, k), (a_dtype, b_dtype) = sizes, dtypes
-    tile = choose(MX[a_dtype, b_dtype], where, target, m, n, k)
+    tile = choose(MX[a_dtype, b_dtype], where, target, f"{a_dtype} {b_dtype}", m, n, k)
     run = compile_mxfp4_gemm(N=n, K=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, a_dtype=a_dtype, b_dtype=b_dtype,
                              out_dtype=out_name, target=target)
     shuffle: Callable[[torch.Tensor], Any] = shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..host.tuned import known
 from ..parts.index import align_up, cdiv
 from ..target import Target
 
@@ -85,12 +86,15 @@ MX: dict[tuple[str, str], tuple[Tile, ...]] = {
 }
 
 
-def choose(tiles: tuple[Tile, ...], where: str, target: Target, m: int, n: int, k: int) -> Tile:
-    """The tile for a problem.
+def choose(tiles: tuple[Tile, ...], where: str, target: Target, kind: str, m: int, n: int, k: int) -> Tile:
+    """The tile for a problem of operation `where` with operands of `kind`: what a search found, else by rule.
 
     Raises:
         ValueError: none divides N and K.
     """
+    found = known(where, target, kind, m, n, k)
+    if found is not None:
+        return Tile(**found)
     fitting = [t for t in tiles if n % t.n == 0 and k % t.k == 0]
     if not fitting:
         sizes = ", ".join(sorted({f"{t.n} x {t.k}" for t in tiles}))
@@ -158,23 +162,26 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
     "gfx1250": (DenseTile(256, 256, 32, (4, 4, 1), group=4, least=129, direct_stores=True), *_usual(32)),
 }
 
-#: Shapes with published choices on gfx950: (largest M, N, K) to (tile, split_k).
-DENSE_KNOWN: dict[tuple[int, int, int], tuple[DenseTile, int]] = {
+#: Shapes with published choices, by architecture: (largest M, N, K) to (tile, split_k).
+DENSE_KNOWN: dict[str, dict[tuple[int, int, int], tuple[DenseTile, int]]] = {"gfx950": {
     (2048, 2048, 2048): (DenseTile(128, 128, 64, (4, 4, 1), stages=4, least=1025), 1),
     (32, 384, 7168): (DenseTile(32, 64, 64, (2, 2, 1), stages=5), 16),
     (32, 7168, 2048): (DenseTile(16, 64, 128, (1, 2, 2), stages=4), 1),
     (32, 384, 16384): (DenseTile(32, 64, 256, (1, 4, 1), stages=3), 16),
     (32, 2880, 2048): (DenseTile(16, 64, 128, (1, 4, 1), stages=5), 2),
     (16, 5120, 2880): (DenseTile(16, 64, 64, (1, 2, 1), stages=5), 3),
-}
+}}
 
 MOST_SLICES, LEAST_TILES = 16, 8  # of a split reduction, and k tiles of a slice
 
 
 def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> dict[str, Any]:
     """Knobs of the general GEMM for a problem: smaller tiles and a split reduction where large tiles are too few."""
-    for (most, columns, depth), (tile, split) in DENSE_KNOWN.items():
-        if target.arch == "gfx950" and (columns, depth) == (n, k) and tile.least <= m <= most:
+    found = known("gemm", target, f"bf16 {layout}", m, n, k)
+    if found is not None:
+        return found
+    for (most, columns, depth), (tile, split) in DENSE_KNOWN.get(target.arch, {}).items():
+        if (columns, depth) == (n, k) and tile.least <= m <= most:
             return tile.knobs(split)
     fitting = [t for t in DENSE[target.arch] if layout in t.layouts]
     narrow = min(t.n for t in fitting)

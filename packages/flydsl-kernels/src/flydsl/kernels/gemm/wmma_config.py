@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig, require
 from ..parts.index import cdiv
+from ..parts.matrix import FORMATS, MatrixOp, matrix_op, microscaled_op
+from ..parts.products import part_rows
+from ..parts.tensor_tile import TensorTile
 from ..target import Target
-from .mainloop import part_rows
-from .matrix import MatrixOp, matrix_op
-from .tensor_tile import TensorTile
+from .config import SCALE_BLOCK, GemmConfig
 
-__all__ = ["KINDS", "SCALE_BLOCK", "SLAB", "OperandKind", "WmmaConfig", "wmma_config"]
+__all__ = ["SLAB", "OperandKind", "WmmaConfig", "wmma_config"]
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,9 @@ class OperandKind:
         return self.step_bytes // 8
 
 
-KINDS = {"f16": OperandKind(32, 64), "bf16": OperandKind(32, 64), "fp8": OperandKind(128, 128),
-         "fp4": OperandKind(128, 64)}
-OUT_DTYPES = ("bf16", "f16", "f32")
+KINDS = {"f16": OperandKind(32, 64), "bf16": OperandKind(32, 64),
+         **{name: OperandKind(128, FORMATS[name].step_bytes) for name in ("fp8", "fp4")}}
 SLAB = 16  # rows of b that lie together
-SCALE_BLOCK = 128
 MAX_WAVES = 32
 MAX_CLUSTER = 16
 REGISTERS = 256  # that the code generator keeps to
@@ -50,43 +48,30 @@ LATE_REGISTERS = 12   # more of these where B is read late, of more than one ste
 LARGEST_PART = 16     # 16 x 16 tiles of a wave, half of its registers
 
 
-@dataclass(frozen=True)
-class WmmaConfig(KernelConfig):
-    """``C[M, N] = A[M, K] B[N, K]^T`` with f32 accumulation: f16 or bf16, or fp8 and fp4 with scales.
+@dataclass(frozen=True, kw_only=True)
+class WmmaConfig(GemmConfig):
+    """f16 or bf16, or fp8 and fp4 with scales; with split_k the workgroups add to C.
 
     Attributes:
-        n, k: columns of C and reduction length; M is given at the launch.
-        tile_m, tile_n, tile_k: tile of a workgroup.
-        m_waves, n_waves: arrangement of the waves.
         a_dtype, b_dtype: ``"fp8"`` (e4m3) or ``"fp4"`` (e2m1), with B in the order of ``preshuffle_b_16x16``, or both
             ``"f16"`` or ``"bf16"``, with B row-major.
-        out_dtype: ``"bf16"``, ``"f16"`` or ``"f32"``.
         scales: ``"mx"`` e8m0 per 32 k in the order of ``shuffle_scale_32x4``, ``"block"`` e8m0 per 128 k of a row of A
             (transposed) and per 128 k of 128 columns, ``"rows"`` f32 per row and column;
             ``"none"`` of f16 and bf16.
-        stages: LDS buffers.
         lda, ldc: elements from a row of A (of C) to the next; 0: contiguous.
         scale_stride: of the block scales of A, from 128 k to the next; 0: M.
-        split_k: workgroups that share a tile's reduction and add to C.
         cluster_m, cluster_n: workgroups along the rows and columns that share the tiles they load.
     """
 
-    n: int
-    k: int
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    m_waves: int
-    n_waves: int
+    CALLED = {"m_waves": "m_warp", "n_waves": "n_warp", "stages": "num_buffers", "scale_stride": "stride_ascale_k"}
+    OUT: ClassVar[tuple[str, ...]] = ("bf16", "f16", "f32")
+
     a_dtype: str
     b_dtype: str
-    out_dtype: str
     scales: str
-    stages: int = 2
     lda: int = 0
     ldc: int = 0
     scale_stride: int = 0
-    split_k: int = 1
     cluster_m: int = 1
     cluster_n: int = 1
 
@@ -96,7 +81,8 @@ class WmmaConfig(KernelConfig):
 
     @property
     def op(self) -> MatrixOp:
-        """The instruction without scales; the scaled one has the same accumulator."""
+        if self.scaled:
+            return microscaled_op(self.target, self.a_dtype, self.b_dtype)
         return matrix_op(self.target, "fp8" if self.shuffled else self.a_dtype)
 
     @property
@@ -115,28 +101,9 @@ class WmmaConfig(KernelConfig):
         return self.scales in ("mx", "block")
 
     @property
-    def threads(self) -> int:
-        return self.m_waves * self.n_waves * self.target.wave
-
-    @property
-    def m_repeat(self) -> int:
-        """16-row tiles of a wave."""
-        return self.tile_m // self.m_waves // 16
-
-    @property
-    def n_repeat(self) -> int:
-        """16-column tiles of a wave."""
-        return self.tile_n // self.n_waves // 16
-
-    @property
     def steps(self) -> int:
         """Instructions along k of a tile."""
         return self.tile_k // self.kinds[0].step
-
-    @property
-    def tiles(self) -> int:
-        """Tiles along k of a workgroup."""
-        return self.k // self.tile_k // self.split_k
 
     @property
     def clustered(self) -> bool:
@@ -239,39 +206,26 @@ def _with_waves(config: WmmaConfig) -> WmmaConfig | None:
     return enough
 
 
-def wmma_config(where: str, target: Target, **fields: object) -> WmmaConfig:
+def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
     """A checked configuration, with more waves than asked for (along the longer side of a
     wave's part) where the part would not fit the registers. ValueError says what is not supported."""
     target.require(where, "gfx1250")
-    config = WmmaConfig(target=target, **fields)  # type: ignore[arg-type]
-    need = partial(require, where)
-    need(config.out_dtype in OUT_DTYPES, f"the output dtype must be one of {', '.join(OUT_DTYPES)}, "
-            f"got {config.out_dtype!r}")
-    for name, value in (("m_warp", config.m_waves), ("n_warp", config.n_waves), ("split_k", config.split_k),
-                        ("cluster_m", config.cluster_m), ("cluster_n", config.cluster_n)):
-        need(value >= 1, f"{name} must be positive, got {value}")
-    for name, waves in (("tile_m", config.m_waves), ("tile_n", config.n_waves)):
-        size = getattr(config, name)
-        need(size > 0 and size % (16 * waves) == 0,
-                f"{name} must be a multiple of 16 for each of {waves} waves, got {size}")
-    step = config.kinds[0].step
-    need(config.tile_k > 0 and config.tile_k % step == 0,
-            f"tile_k must be a multiple of {step}, got {config.tile_k}")
-    for name, size, unit in (("N", config.n, config.tile_n), ("K", config.k, config.tile_k)):
-        need(size >= unit and size % unit == 0, f"{name} = {size} must be a positive multiple of the tile's {unit}")
-    need(config.k % (config.tile_k * config.split_k) == 0,
-            f"K = {config.k} must be a multiple of tile_k * split_k = {config.tile_k * config.split_k}")
+    config = WmmaConfig(target=target, **fields)
+    need = partial(config.need, where)
+    config.check_tile(where, config.kinds[0].step)
+    for name in ("cluster_m", "cluster_n"):
+        need(getattr(config, name) >= 1, f"{name} must be positive, got {getattr(config, name)}")
     need(config.cluster_m * config.cluster_n <= MAX_CLUSTER, f"a cluster has at most {MAX_CLUSTER} workgroups, "
-            f"got {config.cluster_m} x {config.cluster_n}")
+         f"got {config.cluster_m} x {config.cluster_n}")
     need(config.n // config.tile_n % config.cluster_n == 0,
-            f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
-    need(2 <= config.stages <= 4, f"num_buffers must be 2, 3 or 4, got {config.stages}")
+         f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
+    need(2 <= config.stages <= 4, f"stages must be 2, 3 or 4, got {config.stages}")
     for name, length, least, unit in (("lda", config.lda, config.k, 32), ("ldc", config.ldc, config.n, 8)):
         need(length == 0 or (length >= least and length % unit == 0),
-                f"{name} must be 0 or a multiple of {unit} elements and at least {least}, got {length}")
-    need(config.scale_stride >= 0, f"stride_ascale_k must not be negative, got {config.scale_stride}")
+             f"{name} must be 0 or a multiple of {unit} elements and at least {least}, got {length}")
+    need(config.scale_stride >= 0, f"scale_stride must not be negative, got {config.scale_stride}")
     found = _with_waves(config)
     need(found is not None, f"a tile of {config.tile_m} x {config.tile_n} x {config.tile_k} does not fit the "
-            f"registers of {config.m_waves} x {config.n_waves} waves, nor of up to {MAX_WAVES}")
+         f"registers of {config.m_waves} x {config.n_waves} waves, nor of up to {MAX_WAVES}")
     config = found or config
     return config.fitting(where)

@@ -1,17 +1,13 @@
-"""Mixture of experts: routing and sorting."""
+"""Mixture of experts: routing, sorting, grouped products, reduction."""
 
-from .callers import (
-    compile_moe_sorting,
-    compile_moe_sorting_oneshot_fused,
-    moe_softmax_sort_flydsl,
-    moe_sorting_flydsl,
-    moe_sorting_get_workspace_size,
-)
+from . import builders, callers
+from .builders import *  # noqa: F403
+from .callers import *  # noqa: F403
 from .gating import build_route_module, build_topk_gating_softmax_module
+from .reduction import compile_moe_reduction
 from .sorting import build_moe_sorting_module, build_softmax_sorting_module
 
 __all__ = [
-    "build_moe_sorting_module", "build_route_module", "build_softmax_sorting_module",
-    "build_topk_gating_softmax_module", "compile_moe_sorting", "compile_moe_sorting_oneshot_fused",
-    "moe_softmax_sort_flydsl", "moe_sorting_flydsl", "moe_sorting_get_workspace_size",
+    *builders.__all__, *callers.__all__, "build_moe_sorting_module", "build_route_module",
+    "build_softmax_sorting_module", "build_topk_gating_softmax_module", "compile_moe_reduction",
 ]

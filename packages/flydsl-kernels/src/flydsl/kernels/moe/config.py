@@ -7,13 +7,15 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..gemm.matrix import CHUNK_BYTES, MatrixOp, matrix_op
-from ..gemm.tiles import RowTile
 from ..host.config import KernelConfig, require
 from ..parts.index import align_up, cdiv
+from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
+from ..parts.memory import WORDS
+from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
-__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "pick_block"]
+__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
+           "tile_columns"]
 
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
 SWIGLU_LIMIT = 7.0
@@ -28,19 +30,33 @@ class Format:
     Attributes:
         matrix: type of the matrix instruction; None: that of the activations.
         bits_a, bits_b: of an element.
-        scales: None, ``"rows"`` (one a row of each), ``"blocks"`` (128 k of activations, 128 x 128 of weights) or
-            ``"groups"`` (32 k of weights).
+        a: what activations are quantised to (``"fp8"``, ``"i8"``), or None.
+        b: of packed weights, ``"i4"`` or ``"fp4"``.
+        scales: None, ``"rows"`` (one a row of each), ``"blocks"`` (128 k of activations, 128 x 128 of weights),
+            ``"groups"`` (32 k of weights) or ``"micro"`` (32 k of both).
     """
 
-    matrix: str | None
-    bits_a: int
-    bits_b: int
-    scales: str | None
+    matrix: str | None = None
+    bits_a: int = 16
+    bits_b: int = 16
+    a: str | None = None
+    b: str | None = None
+    scales: str | None = None
 
 
 FORMATS = {
-    "none": Format(None, 16, 16, None),
+    "none": Format(),
+    "fp8": Format("fp8", 8, 8, "fp8", None, "rows"),
+    "int8": Format("i8", 8, 8, "i8", None, "rows"),
+    "int4": Format("i8", 8, 4, "i8", "i4", "rows"),
+    "fp8_block": Format("fp8", 8, 8, "fp8", None, "blocks"),
+    "a16w4": Format(None, 16, 4, None, "fp4", "groups"),
+    "a16i4": Format(None, 16, 4, None, "i4", "groups"),
+    "mxfp4": Format("fp4", 4, 4, "fp4", "fp4", "micro"),
+    "a8w4": Format("fp8", 8, 4, "fp8", "fp4", "micro"),
 }
+INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
+SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
 
 
 @dataclass(frozen=True)
@@ -55,13 +71,15 @@ class GroupedConfig(KernelConfig):
         row_bytes: bytes of a row of x in a tile of k.
         gated: w has 2 n rows, and the result is ``activation(gate) * up``.
         limit: of the activation, see `activation`.
-        source: which row of x a sorted row is: its ``"token"``, its ``"slot"`` (of (token, slot)), or the ``"row"``
-            itself, where there is one expert and nothing is sorted.
+        source: which row of x a sorted row is: its ``"token"``, its ``"slot"`` (of (token, slot), or ``"slots"`` of
+            (slot, token)), or the ``"row"`` itself, where there is one expert and nothing is sorted.
         into: which row of the result: ``"token"`` (added to it), ``"slot"`` or ``"row"``.
         topk: slots of a token.
         weighted: multiply by the routing weight.
         bias: add bias[expert], f32.
         wide: x has 4 GiB or more.
+        scale: element type of the scales of groups.
+        turned_scales: scales of blocks of x are (blocks, rows).
     """
 
     n: int
@@ -81,6 +99,8 @@ class GroupedConfig(KernelConfig):
     weighted: bool = False
     bias: bool = False
     wide: bool = False
+    scale: str = "f32"
+    turned_scales: bool = False
 
     @property
     def format(self) -> Format:
@@ -88,7 +108,13 @@ class GroupedConfig(KernelConfig):
 
     @property
     def op(self) -> MatrixOp:
-        return matrix_op(self.target, self.format.matrix or self.dtype, True)
+        kind = self.format
+        if kind.scales != "micro":
+            return matrix_op(self.target, kind.matrix or self.dtype, True)
+        if self.target.matrix == "wmma":
+            return microscaled_op(self.target, kind.matrix or "", kind.b or "")
+        op = microscaled_op(self.target, kind.b or "", kind.matrix or "")  # the weights are its first operand
+        return replace(op, of_a=op.of_b, of_b=op.of_a, blocks=op.b_blocks, b_blocks=op.blocks)
 
     @property
     def routed(self) -> bool:
@@ -140,6 +166,23 @@ class GroupedConfig(KernelConfig):
         return self.row_bytes // self.op.block_bytes
 
     @property
+    def spread(self) -> int:
+        """Chunks of x for 16 bytes of w where it is dequantised in registers: a lane has their k after each other."""
+        return self.format.bits_a // self.format.bits_b if self.format.scales == "groups" else 1
+
+    @property
+    def tile_k(self) -> int:
+        """Elements of k of a tile."""
+        return self.row_bytes * 8 // self.format.bits_a
+
+    @property
+    def scales_k(self) -> int:
+        """Scales along k of a row, of whole tiles for groups."""
+        if self.format.scales == "groups":
+            return self.k_tiles * self.tile_k // SCALE_K["groups"]
+        return cdiv(self.k, SCALE_K.get(self.format.scales or "", self.k))
+
+    @property
     def a_row_words(self) -> int:
         """i32 of a row of x."""
         return self.k * self.format.bits_a // 32
@@ -154,14 +197,19 @@ class GroupedConfig(KernelConfig):
         return self.a_row_words * 4 % self.row_bytes != 0
 
     @property
-    def chunk_words(self) -> int:
-        """i32 of w for a chunk of x."""
-        return 4 * self.format.bits_b // self.format.bits_a
+    def load_words(self) -> int:
+        """i32 of a load of w."""
+        return 4 * self.format.bits_b * self.spread // self.format.bits_a if self.format.scales != "micro" else WORDS
+
+    @property
+    def b_blocks(self) -> int:
+        """Loads of a strip of w in a tile."""
+        return self.row_bytes * self.format.bits_b // self.format.bits_a // (self.op.groups * self.load_words * 4)
 
     @property
     def strip_words(self) -> int:
         """i32 of 16 rows of w, whose k is padded to whole tiles."""
-        return self.k_tiles * self.blocks * self.wave * self.chunk_words
+        return self.k_tiles * self.b_blocks * self.wave * self.load_words
 
     @property
     def rows_b(self) -> int:
@@ -172,6 +220,19 @@ class GroupedConfig(KernelConfig):
 def pick_block(rows: int, experts: int) -> int:
     """Rows of a block for the rows that experts have on average."""
     return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
+
+
+def tile_columns(target: Target, block: int, gated: bool) -> int:
+    """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
+    if block == 16:
+        return 64
+    wide = 256 if target.wave == 64 and block <= 64 else 128
+    return wide // 2 if gated else wide
+
+
+def is_wide(rows: int, columns: int) -> bool:
+    """Whether 16-bit rows leave the 4 GiB that an offset reaches (half of it: a tile further is computed)."""
+    return rows * columns * 2 >= 1 << 31
 
 
 def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
@@ -187,10 +248,22 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     require(where, config.block_n % (16 * WAVES) == 0,
             f"a tile must have a multiple of {16 * WAVES} columns, got {config.block_n}")
     require(where, config.n > 0 and config.n % 8 == 0, f"columns must be a multiple of 8, got {config.n}")
-    unit = 128 // config.format.bits_a
+    blocked = config.format.scales == "blocks" and config.gated
+    require(where, not blocked or config.n % 16 == 0,
+            f"inter must be a multiple of 16 for block scales, got {config.n}")
+    unit = 32 if config.format.b else 128 // config.format.bits_a
+    if config.format.scales == "micro":
+        target.require(f"{where}: quant={config.quant!r} (elsewhere 'a16w4' takes the same weights)",
+                       "gfx950", "gfx1250")
+        unit = 128
+        require(where, config.dtype == "bf16", f"microscaled activations are made of bf16, got {config.dtype}")
     require(where, config.k > 0 and config.k % unit == 0, f"the reduction must be a multiple of {unit}, got {config.k}")
-    if config.a_tile.bytes % (config.threads * CHUNK_BYTES):  # a thread has whole chunks
-        config = replace(config, row_bytes=config.row_bytes * 2)
+    for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
+        unit = 16 * config.op.groups * config.spread * config.op.blocks
+        if config.format.scales == "blocks":
+            unit = max(unit, SCALE_K["blocks"])
+        if config.a_tile.bytes % (config.threads * CHUNK_BYTES) or config.row_bytes % unit:
+            config = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
     require(where, config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0,
             f"a tile of {config.block_m} rows cannot be dealt to {config.threads} threads")
     return config.fitting(where)

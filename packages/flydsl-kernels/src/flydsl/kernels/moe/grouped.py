@@ -7,25 +7,29 @@ lane and tile. With `gated`, a wave has the strips of gate and up of the same co
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..gemm.mainloop import part_rows
-from ..gemm.schedule import Tally, hot_loop_schedule
-from ..parts.epilogue import FAR
-from ..parts.index import align_up, div, mod
+from ..parts.index import div, mod
+from ..parts.lane import Lane, lane_of
+from ..parts.mainloop import MainLoop, Staged
 from ..parts.mathx import gelu, sigmoid, silu, tanh
 from ..parts.memory import WORDS, Buffer
+from ..parts.operand import Rows
+from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
-from .config import OUT, SWIGLU_LIMIT, GroupedConfig
+from ..parts.schedule import Tally, hot_loop_schedule
+from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, WAVES, GroupedConfig
+from .sources import BlockScales, ScaledProducts, Weights, WideRows, microscales, spread_fragments
 
 __all__ = ["activate", "grouped_kernel", "launch_grouped"]
 
 TOKEN = (1 << 24) - 1  # bits of a sorted row
-STAGES = 2
+STAGES = 2  # of x in LDS
 
 
 def activate(gate: Any, up: Any, config: GroupedConfig) -> Any:
@@ -45,149 +49,6 @@ def activate(gate: Any, up: Any, config: GroupedConfig) -> Any:
     if name == "situ":
         return tanh(gate) * sigmoid(gate) * tanh(up)
     return (silu(gate) if name == "silu" else gelu(gate)) * up
-
-
-class Gathered:
-    """Chunks of rows of x that a thread copies to LDS, by the sorted rows.
-
-    Args:
-        rows: how many rows x has; `row_of(row of the block)` is the row of x, or one past the end.
-    """
-
-    def __init__(self, data: Any, rows: Any, row_of: Any, config: GroupedConfig, tally: Tally) -> None:
-        tile, words = config.a_tile, config.a_row_words
-        self._config, self._tally, self._places = config, tally, []
-        self.pending = [fx.make_rmem_tensor(WORDS, fx.Int32) for _ in range(tile.loads)]
-        base = pointer(data, fx.Int32)
-        self._base = base if config.wide else fx.rocdl.make_buffer_ptr(base, fx.Int64(rows) * (words * 4))
-        copy = fx.UniversalCopy128b() if config.wide else fx.rocdl.BufferCopy(128)
-        self._atom = fx.make_copy_atom(copy, fx.Int32)
-        for i in range(tile.loads):
-            row, chunk = tile.part(fx.thread_idx.x, i)
-            found = row_of(row)
-            if config.wide:  # rows that do not exist are not stored, so any row does for them
-                place = base + fx.Int64((found < rows).select(found, 0)) * words
-            else:
-                place = (found < rows).select(found * words, FAR // 4)
-            self._places.append((place, chunk * WORDS))
-
-    def load(self, t: Any, slot: int) -> None:
-        config, step = self._config, t * (self._config.row_bytes // 4)
-        for (place, chunk), register in zip(self._places, self.pending, strict=True):
-            further = chunk
-            if config.ragged:  # zeros, of which there are also zeros in w
-                far = config.a_row_words - WORDS if config.wide else FAR // 4
-                further = (step + chunk < config.a_row_words).select(step + chunk, far)
-                if not config.wide:
-                    further = fx.min(further, FAR // 4)
-            elif config.wide:
-                further = step + chunk
-            self._copy(place, further, register, None if config.ragged or config.wide else step)
-        self._tally.add("vmem", len(self.pending))
-
-    def _copy(self, place: Any, further: Any, register: Any, soffset: Any) -> None:
-        start = place + further if self._config.wide else self._base + (place + further)
-        view = fx.make_view(start, fx.make_layout(WORDS, 1))
-        if soffset is None:
-            fx.copy(self._atom, view, register)
-        else:
-            fx.copy(self._atom, view, register, soffset=soffset)
-
-    def store(self, base: Any) -> None:
-        tile = self._config.a_tile
-        tile.commit(base, fx.thread_idx.x, [register.load() for register in self.pending])
-        self._tally.add("ds_write", tile.loads)
-
-
-class Weights:
-    """Fragments of the shuffled weight of an expert, in registers.
-
-    Attributes:
-        strips: of this wave: ``[column strip][gate, up]``.
-    """
-
-    def __init__(self, data: Any, expert: Any, column: Any, wave: Any, lane: Any, config: GroupedConfig,
-                 tally: Tally) -> None:
-        self._config, self._tally = config, tally
-        expert_words = config.rows_b // 16 * config.strip_words
-        self._buffer = Buffer(data, fx.Int32, fx.Int64(expert) * expert_words, expert_words)
-        # A load takes as many chunks as fit 16 bytes.
-        self._together = max(WORDS // config.chunk_words, 1) if config.chunk_words < 2 else 1
-        self._words = self._together * config.chunk_words
-        up = align_up(config.n, 16) // 16
-        first = [div(column, 16) + ni * 4 + wave for ni in range(config.n_repeat)]
-        self._places = [(strip + up * s) * config.strip_words + lane * self._words
-                        for strip in first for s in range(config.streams)]
-        self._count = config.blocks // self._together
-        self.values = [[[fx.make_rmem_tensor(self._words, fx.Int32) for _ in range(self._count)]
-                        for _ in self._places] for _ in range(STAGES)]
-        self._atom = fx.make_copy_atom(fx.rocdl.BufferCopy(self._words * 32), fx.Int32)
-
-    def load(self, t: Any, stage: int) -> None:
-        step = self._config.wave * self._words
-        for place, registers in zip(self._places, self.values[stage], strict=True):
-            for i, register in enumerate(registers):
-                view = self._buffer.view(place + i * step, self._words)
-                fx.copy(self._atom, view, register, soffset=t * (step * self._count))
-        self._tally.add("vmem", len(self._places) * self._count)
-
-    def chunks(self, stage: int, strip: int, block: int) -> list[Any]:
-        """The chunks of a call from block `block` on."""
-        return [self.values[stage][strip][block + i].load() for i in range(self._config.op.blocks)]
-
-
-@flyc.jit
-def multiply_all(x, w, stages, config, tally, lane_row, group):
-    """The accumulators ``[row tile][strip]`` of the whole reduction."""
-    op, tile = config.op, config.a_tile
-    readers = [tile.reader(base, lane_row, group, op.groups) for base in stages]
-    size = part_rows(config.m_repeat)
-    groups, calls = config.m_repeat // size, config.blocks // op.blocks
-    parts, across = calls * groups, config.n_repeat * config.streams
-
-    def read(stage, part):
-        call, first = part // groups, part % groups * size
-        tally.add("ds_read", size * op.blocks)
-        return [[readers[stage](first + i, call * op.blocks + b) for b in range(op.blocks)] for i in range(size)]
-
-    def multiply(acc, stage, part, fragments):
-        call, first = part // groups, part % groups * size
-        right = [w.chunks(stage, s, call * op.blocks) for s in range(across)]
-        start = first * across
-        places = [(i, s) for i in range(size) for s in range(across)]
-        sums = op.multiply_all([(right[s], fragments[i], acc[start + i * across + s]) for i, s in places])
-        tally.add("mfma", len(places) * op.instructions)
-        return [*acc[:start], *sums, *acc[start + len(sums):]]
-
-    def hints(early):
-        counts = tally.take()
-        hot_loop_schedule(counts, early_writes=early).emit(counts)
-        fx.rocdl.sched_barrier(0)
-
-    def store(slot, stage):
-        x.store(stages[stage])
-
-    acc = [op.zero() for _ in range(config.m_repeat * across)]
-    pipeline = fx.Pipeline(config.k_tiles, STAGES, (fx.Registers(w.load), fx.Staged(x.load, store)))
-    pipeline.start()
-    fragments = read(0, 0)
-    tally.reset()
-    for step in fx.pipeline_range(pipeline):
-        for part in fx.range_constexpr(parts - 1):
-            following = read(step.stage, part + 1)
-            acc = multiply(acc, step.stage, part, fragments)
-            fragments = following
-        step.store()
-        if fx.const_expr(parts > 1):
-            hints(True)
-        step.advance()
-        following = fragments
-        if not fx.const_expr(step.last):
-            following = read(1 - step.stage, 0)
-        acc = multiply(acc, step.stage, parts - 1, fragments)
-        fragments = following
-        hints(False)
-    return acc
 
 
 @flyc.jit
@@ -211,17 +72,16 @@ def _store(tensors, config, row, column, value):
 
 
 @flyc.jit
-def _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane_row, group):
+def _finish(tensors, acc, config, expert, tokens, row, names, column, lane):
     """Scales, bias, activation and routing weight of the accumulators, and the store."""
     op, across, streams = config.op, config.n_repeat * config.streams, config.streams
     count = op.acc_len
-    columns = [column + (ni * 4 + wave) * 16 + group * count for ni in range(config.n_repeat)]
-    biases = None
-    if fx.const_expr(config.bias):
-        bias = Buffer(tensors["bias"], fx.Float32, fx.Int64(expert) * (config.n * streams), config.n * streams)
-        biases = [[_floats(bias, at + s * config.n, count) for s in range(streams)] for at in columns]
+    columns = [column + (ni * WAVES + lane.wave) * 16 + lane.group * count for ni in range(config.n_repeat)]
+    biases = _of_columns(tensors["bias"], expert, columns, config) if config.bias else None
+    by_rows, divisor = config.format.scales == "rows", INT4_FACTOR if config.format.b == "i4" else 1
+    factors = _of_columns(tensors["w_scale"], expert, columns, config) if by_rows else None
     for mi in fx.range_constexpr(config.m_repeat):
-        place = row + mi * 16 + lane_row
+        place = row + mi * 16 + lane.row
         token, slot, exists = place, 0, place < tokens
         if fx.const_expr(config.routed):
             name = names.load(place, 1)[0]
@@ -229,11 +89,16 @@ def _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane
             exists = token < tokens
         into = {"row": place, "token": token, "slot": token * config.topk + slot}[config.into]
         if exists:
-            weight = fx.Float32(1.0)
+            weight, of_row = fx.Float32(1.0), fx.Float32(1.0)
             if fx.const_expr(config.weighted):
-                weight = Buffer(tensors["weights"], fx.Float32, fx.Int64(place), 1).load(0, 1)[0]
+                weight = (pointer(tensors["weights"], fx.Float32) + place).load()
+            if fx.const_expr(by_rows):
+                source = source_of(token, slot, tokens, config) if config.routed else place
+                of_row = (pointer(tensors["x_scale"], fx.Float32) + source).load()
             for ni in fx.range_constexpr(config.n_repeat):
                 values = [acc[mi * across + ni * streams + s].to(fx.Float32) for s in range(streams)]
+                if fx.const_expr(by_rows):
+                    values = [v * (f * (of_row / divisor)) for v, f in zip(values, factors[ni], strict=True)]
                 if fx.const_expr(config.bias):
                     values = [v + b for v, b in zip(values, biases[ni], strict=True)]
                 value = activate(*values, config) if config.gated else values[0]
@@ -241,6 +106,13 @@ def _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane
                     value = value * weight
                 if columns[ni] < config.n:
                     _store(tensors, config, into, columns[ni], value)
+
+
+def _of_columns(data: Any, expert: Any, columns: list[Any], config: GroupedConfig) -> list[list[Any]]:
+    """f32[E, rows of w] of the columns of a lane: ``[ni][gate, up]`` vectors."""
+    rows = config.n * config.streams
+    buffer = Buffer(data, fx.Float32, fx.Int64(expert) * rows, rows)
+    return [[_floats(buffer, at + s * config.n, config.op.acc_len) for s in range(config.streams)] for at in columns]
 
 
 def _floats(buffer: Buffer, at: Any, count: int) -> Any:
@@ -253,29 +125,58 @@ def _uniform(value: Any) -> Any:
     return fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, value))
 
 
+def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, expert: Any, column: Any, lane: Lane,
+                config: GroupedConfig) -> MainLoop:
+    """The loop over k: sources and products of the configuration's format."""
+    op, tally, memory, scales = config.op, Tally(), Lds(), None
+    stages = [memory.array(fx.Int32, config.a_tile.words).ptr for _ in range(STAGES)]
+    if config.wide:
+        x: Any = WideRows(tensors["x"], stages, lane, rows, row_of, config)
+    else:
+        x = Rows(tensors["x"], config.a_tile, stages, lane, rows_total=rows, row_bytes=config.a_row_words * 4,
+                 row_of=row_of, ragged=config.ragged)
+    w = Weights(tensors, expert, column, lane, config)
+    sources, fragments = [w.source, Staged(x)], spread_fragments(stages, lane, config)
+    kind = config.format.scales
+    if kind in ("blocks", "micro"):
+        where = tensors, expert, [row_of(mi * 16 + lane.row) for mi in range(config.m_repeat)], rows, column, lane
+        if kind == "blocks":
+            blocks = BlockScales(*where, config)
+            sources.insert(1, blocks.source)
+            products: Any = ScaledProducts(config, tally, fragments, w, blocks)
+        else:
+            held, scales = microscales(*where, config)
+            sources.insert(1, held)
+    if kind != "blocks":
+        products = TileProducts(op, tally, config.m_repeat, config.n_repeat * config.streams,
+                                config.blocks // op.blocks, fragments, w.of_b, scales=scales, swapped=True)
+    orders = partial(hot_loop_schedule, early_writes=True), hot_loop_schedule
+    return MainLoop(config.k_tiles, STAGES, sources, products, tally, STAGES, orders)
+
+
+def source_of(token: Any, slot: Any, tokens: Any, config: GroupedConfig) -> Any:
+    """The row of x of a token and slot; past the end for padding, which is of the token past the end."""
+    if config.source == "slots":  # slot by slot
+        return (token < tokens).select(slot * tokens + token, tokens * config.topk)
+    return token if config.source == "token" else token * config.topk + slot
+
+
 @flyc.jit
 def _tile(tensors, tokens, row, expert, names, column, config):
     """The tile of an expert's product from row `row` and column `column`."""
-    thread = fx.thread_idx.x
-    lane, wave = mod(thread, config.wave), _uniform(div(thread, config.wave))
-    group, lane_row = div(lane, 16), mod(lane, 16)
-    rows = tokens * config.topk if config.source == "slot" else tokens
+    lane = lane_of(config.wave, scalar=True)
+    rows = tokens * config.topk if config.source in ("slot", "slots") else tokens
 
     def row_of(inside):
         if fx.const_expr(not config.routed):
             return row + inside
         name = names.load(row + inside, 1)[0]
         token = name & TOKEN
-        # Padding is of the token past the end.
-        return token if config.source == "token" else token * config.topk + ((name >> 24) & 0xFF)
+        return source_of(token, (name >> 24) & 0xFF, tokens, config)
 
-    memory, tally = Lds(), Tally()
-    stages = [memory.array(fx.Int32, config.a_tile.words).ptr for _ in range(STAGES)]
-    x = Gathered(tensors["x"], rows, row_of, config, tally)
-    w = Weights(tensors["w"], expert, column, wave, lane, config, tally)
+    loop = products_of(tensors, row_of, rows, expert, column, lane, config)
     with fx.fastmath("contract"):
-        acc = multiply_all(x, w, stages, config, tally, lane_row, group)
-        _finish(tensors, acc, config, expert, tokens, row, names, column, wave, lane_row, group)
+        _finish(tensors, loop.run(), config, expert, tokens, row, names, column, lane)
 
 
 @flyc.kernel

@@ -10,9 +10,10 @@ from ..host.arrays import allocate, as_rows, contiguous, statistic
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..host.models import Model
-from ..op import Gradient, Op, Plan, Result
+from ..op import Gradient, Op, Plan, Result, like
 from ..target import Target
 from .gating import build_route_module, build_topk_gating_softmax_module
+from .mlp import MLP
 from .sorting import MAX_TOKENS, build_moe_sorting_module, capacity, shares, sort_workspace
 
 __all__ = ["OPS"]
@@ -150,7 +151,8 @@ ROUTE = Op(
         bias the order is that of the logits, exactly.
     """,
     results=lambda logits, topk, *_: (Result((logits.shape[0], topk), "f32"), Result((logits.shape[0], topk), "i32")),
-    plan=_plan_route, reference=_route_reference, widths=(16, 37), gradient=Gradient(_route_gradient, _save_route),
+    plan=_plan_route, reference=_route_reference, widths=(16, 37),
+    gradient=Gradient(_route_gradient, _save_route, of=("logits",)),
     sample=lambda draw, m, n, topk=2, dtype="f32", scoring="softmax", bias=False, groups=(1, 1): (
         draw.normal(m, n, dtype=dtype), topk, scoring, draw.normal(n) if bias else None, *groups, True, 1.0),
     bench=lambda target, rows: [
@@ -255,13 +257,10 @@ MOE_SORT = Op(
 # ------------------------------------------------------------------------------------------- experts
 
 
-def _moe_config(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any,
-                quant: str, w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any,
-                interleaved: bool) -> Any:
+def _moe_config(target: Target, *arguments: Any) -> Any:
     from .experts import plan_experts
 
-    return plan_experts(target, x, w1, w2, weights, ids, activation, limit, quant, b1, b2, expert_mask,
-                        interleaved)
+    return plan_experts(target, *arguments)
 
 
 def _moe_workspace(target: Target, *arguments: Any) -> int:
@@ -313,6 +312,63 @@ def _sample_moe(draw: Any, m: int, n: int, experts: int = 4, inter: int = 40, to
     return x, w1, w2, weights, ids, "silu", None, "none", None, None, None, None, None, False
 
 
+def _save_moe(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    (x, w1, w2, weights, ids, ctx.activation, ctx.limit, ctx.quant, _, _, b1, b2, mask, ctx.interleaved) = inputs
+    ctx.save_for_backward(x, w1, w2, weights, ids, b1, b2, mask)
+
+
+def _moe_gradient(ctx: Any, g: Any) -> tuple[Any, ...]:
+    if ctx.quant != "none":
+        raise ValueError(f"moe: there is no gradient of quant={ctx.quant!r}")
+    x, w1, w2, weights, ids, b1, b2, mask = ctx.saved_tensors
+    dx, dw1, dw2, dweights, db1, db2 = MOE_BWD(g, x, w1, w2, weights, ids, ctx.activation, ctx.limit, b1, b2, mask,
+                                               ctx.interleaved)
+    return (dx, dw1, dw2, dweights, *[None] * 6, None if b1 is None else db1, None if b2 is None else db2, None, None)
+
+
+def _moe_bwd_results(dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any, b1: Any,
+                     b2: Any, *_: Any) -> tuple[Result, ...]:
+    return (like(x), like(w1), like(w2), like(weights), *(Result((0,), "f32") if b is None else like(b)
+                                                          for b in (b1, b2)))
+
+
+def _moe_bwd_plan(target: Target, *arguments: Any) -> Plan | None:
+    from .gradient import plan_gradient
+
+    return plan_gradient(target, *arguments)
+
+
+def _moe_bwd_reference(dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any, b1: Any,
+                       b2: Any, mask: Any, interleaved: bool) -> tuple[Any, ...]:
+    import torch
+
+    with torch.enable_grad():
+        given = [None if t is None else t.detach().double().requires_grad_() for t in (x, w1, w2, weights, b1, b2)]
+        x, w1, w2, weights, b1, b2 = given
+        (y,) = _moe_reference(x, w1, w2, weights, ids, activation, limit, "none", None, None, b1, b2, mask, interleaved)
+        wanted = [t for t in given if t is not None]
+        found = iter(torch.autograd.grad(y, wanted, dy.double(), allow_unused=True))
+    made = [None if t is None else next(found) for t in given]
+    return tuple(torch.zeros(0 if t is None else t.shape, dtype=torch.float64) if d is None else d
+                 for t, d in zip(given, made, strict=True))
+
+
+def _sample_moe_bwd(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+    x, w1, w2, *rest = _sample_moe(draw, m, n)[:7]
+    biases = draw.normal(*w1.shape[:2]), draw.normal(*w2.shape[:2])
+    return draw.normal(m, n, dtype="bf16"), x, w1, w2, *rest, *biases, None, False
+
+
+MOE_BWD = Op(
+    "moe_bwd",
+    "(Tensor dy, Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, str activation, float? limit, "
+    "Tensor? b1, Tensor? b2, Tensor? expert_mask, bool interleaved) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "Gradients of `moe` of x, w1, w2, weights, b1 and b2 (of no elements where there is no bias)",
+    results=_moe_bwd_results, plan=_moe_bwd_plan, reference=_moe_bwd_reference, widths=(64,), public=False, numpy=False,
+    archs=("gfx942", "gfx950", "gfx120", "gfx1250"), tolerance=2.0**-6, workspace=None, sample=_sample_moe_bwd,
+)
+
 MOE = Op(
     "moe",
     '(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, str activation="silu", float? limit=None, '
@@ -337,8 +393,9 @@ MOE = Op(
     results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
     plan=lambda target, *arguments: _moe_config(target, *arguments)[1], reference=_moe_reference, widths=(64, 72),
     sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
+    gradient=Gradient(_moe_gradient, _save_moe, of=("x", "w1", "w2", "weights", "b1", "b2")),
     workspace=_moe_workspace,
     flops=lambda x, w1, w2, weights, ids, *_: 6 * ids.shape[0] * ids.shape[1] * w2.shape[1] * w2.shape[2],
 )
 
-OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE]
+OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD, MLP]

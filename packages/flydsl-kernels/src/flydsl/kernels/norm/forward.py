@@ -19,7 +19,7 @@ from ..parts.reduce import Lds, add, amax_of, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold, launch_rows
 from .config import NormConfig
 
-__all__ = ["launch_norm", "norm_kernel", "weight_of"]
+__all__ = ["launch_norm", "norm_kernel", "statistics", "weight_of"]
 
 STREAMED = 2  # cache modifier of data that are not read again
 
@@ -49,7 +49,7 @@ def _input(tensors: dict[str, Any], config: NormConfig, place: Place) -> Held:
     return row
 
 
-def _statistics(row: Held, config: NormConfig, place: Place, lds: Lds) -> tuple[Any, Any]:
+def statistics(row: Held, config: NormConfig, place: Place, lds: Lds) -> tuple[Any, Any]:
     """(mean, rstd) of the row; the mean is None for RMS norm."""
     tiles, keep, n = config.plan.tiles, config.keep, float(config.n)
     zero = fx.full(config.plan.vec, 0.0, fx.Float32)
@@ -79,7 +79,7 @@ def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     gamma = Columns(tensors["Gamma"], weight, place)
     with fx.fastmath("contract"):
         row = _input(tensors, config, place)
-        mean, rstd = _statistics(row, config, place, lds)
+        mean, rstd = statistics(row, config, place, lds)
 
         def affine(i):
             x = row[i].to(fx.Float32)

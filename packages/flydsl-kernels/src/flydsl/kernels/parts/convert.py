@@ -9,7 +9,7 @@ import flydsl.expr as fx
 from ..target import Target, target
 
 __all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised",
-           "widened"]
+           "weights_to", "widened"]
 
 INT8_MAX, INT4_MAX = 127.0, 7.0
 SMALLEST_SCALE = 2.0**-126  # below it the reciprocal overflows
@@ -103,4 +103,16 @@ def widened(x: Any, element: Any) -> Any:
         else:  # the low halves are zero
             low, high = low.bitcast(fx.Int32), high.bitcast(fx.Int32)
             words.append(fx.Int32(fx.rocdl.perm_b32(high, low, fx.Int32(_HIGH_HALVES))))
+    return fx.Vector.from_elements(words, fx.Int32).bitcast(element)
+
+
+def weights_to(x: Any, element: Any, target: Target) -> Any:
+    """A vector of f32 in 0 .. 1 as f16 or bf16, to nearest.
+
+    Where there is no instruction for bf16, ties go up instead of to even, in a quarter of the instructions.
+    """
+    if element is not fx.BFloat16 or target.arch not in ("gfx942", "gfx120") or x.numel % 2:
+        return x.to(element)
+    bits = [x[i].bitcast(fx.Int32) + 0x8000 for i in range(x.numel)]
+    words = [fx.Int32(fx.rocdl.perm_b32(bits[i + 1], bits[i], fx.Int32(_HIGH_HALVES))) for i in range(0, x.numel, 2)]
     return fx.Vector.from_elements(words, fx.Int32).bitcast(element)

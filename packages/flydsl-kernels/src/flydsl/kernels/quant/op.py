@@ -393,7 +393,7 @@ QUANTIZE_MX = Op(
     "`(bytes, scale)` of bf16 (..., n): packed e2m1 (..., n/2) or e4m3fn (..., n), e8m0 (..., n/32)",
     results=lambda x, mode: (Result((*x.shape[:-1], x.shape[-1] // 2 if mode == "fp4" else x.shape[-1]), "u8"),
                              Result((*x.shape[:-1], x.shape[-1] // MX_GROUP), "u8")),
-    plan=_plan_quantize_mx, widths=(256, 96), archs=("gfx950",), numpy=False, tolerance=1 / 6,
+    plan=_plan_quantize_mx, widths=(256, 96), archs=("gfx950", "gfx1250"), numpy=False, tolerance=1 / 6,
     sample=lambda draw, m, n, mode="fp4": (draw.normal(m, n, dtype="bf16"), mode),
     reference=lambda x, mode: (x.double(), _mx_scales(x, mode)),
     decode=lambda arguments, results: (_mx_values(results[0], results[1], arguments[1]), results[1]),

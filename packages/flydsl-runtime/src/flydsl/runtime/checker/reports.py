@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 from dataclasses import asdict
@@ -10,28 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from .._names import plain_name
 from ..checking import Access, Finding
 from .findings import Record
 from .hints import DESCRIPTIONS, hint
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-
-
-def _plain_name(kernel: str) -> str:
-    """A C++ kernel's name as its source has it, where a C++ library is at hand to tell."""
-    if not kernel.startswith("_Z"):
-        return kernel
-    try:
-        library, libc = ctypes.CDLL("libstdc++.so.6"), ctypes.CDLL(None)
-        library.__cxa_demangle.restype = ctypes.c_void_p
-        text = library.__cxa_demangle(kernel.encode(), None, None, None)
-    except (OSError, AttributeError):
-        return kernel
-    if not text:
-        return kernel
-    name = ctypes.string_at(text).decode(errors="replace")
-    libc.free(ctypes.c_void_p(text))
-    return name
 
 
 def _near(source: str) -> str:
@@ -51,7 +34,7 @@ def _access(label: str, access: Access) -> str:
 def finding_text(finding: Finding) -> str:
     """A finding as some lines: what, both accesses, and what to do."""
     where = f" at {_near(finding.site.source)}" if finding.site.source else ""
-    lines = [f"{finding.check}: kernel {_plain_name(finding.kernel)} ({finding.arch}){where}"]
+    lines = [f"{finding.check}: kernel {plain_name(finding.kernel)} ({finding.arch}){where}"]
     lines += [f"  {line.strip()}" for line in finding.message.splitlines()]
     if finding.site.instruction:
         lines.append(_access("here:   ", finding.site))
@@ -63,7 +46,7 @@ def finding_text(finding: Finding) -> str:
 def text(record: Record, checks: list[str]) -> str:
     """Everything for people."""
     parts = [finding_text(finding) for finding in record.findings]
-    kernels = ", ".join(f"{_plain_name(name)} ({arch})" for name, arch in record.kernels)
+    kernels = ", ".join(f"{plain_name(name)} ({arch})" for name, arch in record.kernels)
     found = f"{len(record.findings)} finding{'' if len(record.findings) == 1 else 's'}" if parts else "no findings"
     return "\n\n".join([*parts, f"{found}; checked {', '.join(checks)} in {kernels or 'no kernel'}"])
 
@@ -90,7 +73,7 @@ def _location(access: Access, note: str = "") -> dict[str, Any]:
 
 
 def _result(finding: Finding) -> dict[str, Any]:
-    text = f"kernel {_plain_name(finding.kernel)} ({finding.arch}): {finding.message}. {hint(finding)}"
+    text = f"kernel {plain_name(finding.kernel)} ({finding.arch}): {finding.message}. {hint(finding)}"
     result: dict[str, Any] = {
         "ruleId": finding.check,
         "level": "warning" if finding.check in ("buffer", "approx", "unsupported") else "error",

@@ -12,12 +12,16 @@ from typing import Any
 import flydsl.expr as fx
 from flydsl.expr.rocdl import tdm_ops
 
-from ..parts.sync import pipeline_fence
-from .matrix import CHUNK_BYTES
+from .index import div
+from .mainloop import KTile
+from .memory import lds_read
+from .operand import Fragments
+from .tile import CHUNK_BYTES
 
 __all__ = ["TensorMoves", "TensorTile"]
 
 WORD_BYTES = 4  # of an element of a move
+LANE_GROUPS = 2  # of a wave of 32
 LONGEST_RUN = 1024  # bytes between two paddings that a descriptor can express
 
 
@@ -64,6 +68,15 @@ class TensorTile:
                                                  WORD_BYTES, *pad, workgroup_mask=mask,
                                                  oob_outer_bound=rows)
 
+    def fragments(self, ring: Any, stage_bytes: int, lane: Any, tile_rows: int, slab: int = 1) -> Fragments:
+        """Fragments of a lane whose first chunk is at byte `lane` of a stage; `tile_rows` rows of this tile are 16 rows
+        of the operand, and a block of k is the chunks of two lane groups of `slab` of its rows."""
+        def read(stage: Any, tile: int, block: int) -> Any:
+            at = self.at(tile * tile_rows, block * (LANE_GROUPS * CHUNK_BYTES * slab))
+            return lds_read(ring + stage * (stage_bytes // 4) + div(lane, 4), at // 4)
+
+        return Fragments(read)
+
 
 class TensorMoves:
     """The moves of two operands to a stage of LDS, and the wait for them.
@@ -93,15 +106,16 @@ class TensorMoves:
         self._moves = [(fx.Vector(start, (4,), fx.Int32), shape, step) for start, shape, step in groups]
         self._valid = fx.Int32(1) if waves == 1 else (wave < 2).to(fx.Int32)
 
-    def issue(self, tile: Any, stage: Any) -> None:
-        """Start the moves of tile number `tile` to a stage; both are the same in all lanes."""
-        for start, shape, step in self._moves:
+    @property
+    def count(self) -> int:
+        """Moves of a wave for a tile."""
+        return len(self._moves)
+
+    def issue(self, t: KTile, stage: Any, which: range) -> None:
+        """Start the moves `which` of a tile to a stage; both are the same in all lanes."""
+        tile = t.index
+        for start, shape, step in (self._moves[i] for i in which):
             low, high = tdm_ops.add_addr_with_carry(start[2], start[3], tile * step)
             words = [self._valid, start[1] + stage * self._stage_bytes, fx.Int32(low), fx.Int32(high)]
             group = fx.Vector.from_elements(words, fx.Int32)
             tdm_ops.tensor_load_2d(tdm_ops.TDMDescriptor2D(group, shape))
-
-    def fence(self, later: int, cluster: bool) -> None:
-        """Wait for all moves of this wave but those of the `later` last tiles, then for the other waves (of the
-        cluster)."""
-        pipeline_fence(later * len(self._moves), cluster)

@@ -13,10 +13,10 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..parts.epilogue import Epilogue, TilePlace, column_terms, pieces
-from ..parts.index import div, mod
-from ..parts.memory import Buffer, lds_read, lds_write
-from .matrix import CHUNK_BYTES
+from .epilogue import Epilogue, TilePlace, column_terms, pieces
+from .index import div, mod
+from .memory import Buffer, lds_read, lds_write
+from .tile import CHUNK_BYTES
 
 __all__ = ["ShufflePlan", "shuffle_tile"]
 

@@ -1,6 +1,7 @@
-"""LDS tiles of the GEMMs: rows of 16-byte chunks, placed so that the reads of a wave hit every bank once.
+"""Tiles of an operand in LDS: rows of 16-byte chunks, placed so that the reads of a wave hit every bank once.
 
-Chunk c of row r lies at chunk ``c ^ swizzle(r)`` of the row. The writer and the reader apply the same exchange.
+Chunk c of row r lies at chunk ``c ^ swizzle(r)`` of the row. The writer and the reader apply the same exchange. A tile
+knows places only; :mod:`.operand` moves data to them.
 """
 
 from __future__ import annotations
@@ -11,32 +12,22 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..parts.index import div, mod
-from ..parts.memory import WORDS, Buffer, lds_read, lds_write
-from .matrix import CHUNK_BYTES
+from .index import div, mod
+from .lane import Lane
+from .memory import WORDS, lds_read
 
-__all__ = ["KTile", "RowTile", "SpreadTile", "StoredTile", "TurnedTile"]
+__all__ = ["CHUNK_BYTES", "HalvesTile", "Reader", "RowTile", "SpreadTile", "StoredTile", "TurnedTile"]
 
+CHUNK_BYTES = 16
+LANE_GROUPS = 4  # of 16 lanes in a wave of 64
 
-@dataclass(frozen=True)
-class KTile:
-    """Number of a k tile: ``turn + further``. The constant part is kept apart so that it becomes part of the lanes'
-    addresses, once; added to `turn` it would take a scalar addition at each load in the loop."""
-
-    turn: Any
-    further: int = 0
-
-    @property
-    def index(self) -> Any:
-        return self.turn + self.further
-
-    def after(self, tiles: int) -> KTile:
-        return KTile(self.turn, self.further + tiles)
+#: ``read(tile, block)``: this lane's chunk of a block of k in the rows 16 tile ... 16 tile + 15.
+Reader = Callable[[int, Any], Any]
 
 
 @dataclass(frozen=True)
 class RowTile:
-    """A tile of `rows` x `row_bytes` of a k-contiguous operand, moved by `threads` threads.
+    """A tile of `rows` x `row_bytes` of an operand that is consecutive in k, moved by `threads` threads.
 
     Attributes:
         rows, row_bytes: size; a row is a whole number of chunks.
@@ -53,6 +44,11 @@ class RowTile:
     def chunks(self) -> int:
         """Chunks of a row."""
         return self.row_bytes // CHUNK_BYTES
+
+    @property
+    def row_words(self) -> int:
+        """A row in i32."""
+        return self.row_bytes // 4
 
     @property
     def bytes(self) -> int:
@@ -73,6 +69,11 @@ class RowTile:
         """Chunks that a thread moves."""
         return self.rows * self.chunks // self.threads
 
+    @property
+    def reads(self) -> int:
+        """Reads of LDS for a chunk."""
+        return 1
+
     def swizzle(self, row: Any) -> Any:
         """What the chunk numbers of `row` are exchanged with."""
         slots = self.bank_bytes // CHUNK_BYTES
@@ -87,7 +88,7 @@ class RowTile:
 
     def at(self, row: Any, chunk: Any) -> Any:
         """Word offset of a chunk."""
-        return row * (self.row_bytes // 4) + (chunk ^ self.swizzle(row)) * WORDS
+        return row * self.row_words + (chunk ^ self.swizzle(row)) * WORDS
 
     def source(self, row: Any, chunk: Any) -> tuple[Any, Any]:
         """(row, chunk) of what lies at the place of a chunk without exchange."""
@@ -98,75 +99,28 @@ class RowTile:
         linear = thread + index * self.threads
         return div(linear, self.chunks), mod(linear, self.chunks)
 
-    def fetch(self, source: Buffer, stride: int, thread: Any, soffset: Any, further: int | None = None) -> list[Any]:
-        """Start loading this thread's chunks: rows `stride` words apart, `soffset` words further on.
+    def step(self, period: int = 16) -> int | None:
+        """Rows from one of a thread's chunks to the next, if the chunk number is the same and these rows are a
+        multiple of `period`: their places then differ by the same in all lanes."""
+        rows, rest = divmod(self.threads, self.chunks)
+        return None if rest or rows % period else rows
 
-        With `further`, so many more, which is part of the lanes' addresses: a register for each load instead of an
-        addition to `soffset`.
-        """
-        step, rest = divmod(self.threads, self.chunks)  # rows from a load to the next
-        if further is None or rest or step % 16:
-            more = further or 0
-            return self.fetch_from(source, lambda row, chunk: row * stride + chunk * WORDS + more, thread, soffset)
-        row, chunk = self.part(thread, 0)
-        start = row * stride + chunk * WORDS
-        return [source.load(start + (i * step * stride + further), WORDS, soffset) for i in range(self.loads)]
-
-    def fetch_from(self, source: Buffer, place_of: Callable[[Any, Any], Any], thread: Any, soffset: Any) -> list[Any]:
-        """:meth:`fetch` of chunks at ``place_of(row, chunk)``, linear in whole groups of 16 rows."""
-        step, rest = divmod(self.threads, self.chunks)  # rows from a load to the next
-        if rest or step % 16:
-            return [source.load(place_of(*self.part(thread, i)), WORDS, soffset) for i in range(self.loads)]
-        # They differ by the same in all lanes: one register for their places.
-        start, out = place_of(*self.part(thread, 0)), []
-        for i in range(self.loads):
-            further = place_of(i * step, 0) - place_of(0, 0)
-            out.append(source.load(start, WORDS, soffset + further if i else soffset))
-        return out
-
-    def commit(self, base: Any, thread: Any, chunks: list[Any]) -> None:
-        """Write the fetched chunks to LDS."""
-        for i, value in enumerate(chunks):
-            lds_write(base, self.at(*self.part(thread, i)), value)
-
-    def copy_async(self, source: Buffer, place_of: Callable[[Any, Any], Any], base: Any, thread: Any, wave: int,
-                   soffset: Any, which: range | None = None) -> None:
-        """Copy global memory to LDS without registers: a lane's LDS place is fixed, so its source is exchanged.
-
-        ``place_of(row, chunk)`` is the word offset of a chunk in `source`, linear in whole groups of 16 rows; `which`
-        chunks of each thread, or all.
-        """
-        atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS128b(), fx.Int32)
-        first = fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, div(thread, wave) * (wave * WORDS)))
-        step, rest = divmod(self.threads, self.chunks)  # rows from a copy to the next
-        alike = rest == 0 and step % self.period == 0
-        start = place_of(*self.source(*self.part(thread, 0)))
-        for i in range(self.loads) if which is None else which:
-            # Copies whose rows are exchanged alike differ by the same in all lanes: one register for their places.
-            at = start if alike else place_of(*self.source(*self.part(thread, i)))
-            offset = soffset + (place_of(i * step, 0) - place_of(0, 0)) if alike and i else soffset
-            place = fx.make_view(base + (first + i * self.threads * WORDS), fx.make_layout(WORDS, 1))
-            fx.copy(atom, source.view(at, WORDS), place, soffset=offset)
-
-    def read_at(self, base: Any, row: Any, chunk: Any) -> Any:
-        """One chunk from LDS."""
-        return lds_read(base, self.at(row, chunk))
-
-    def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
-        """``read(tile, block)``: the chunk of this lane in row ``16 * tile + lane_row``, block of `groups` chunks.
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
+        """The reader of fragments whose tile 0 begins with row `start`, a multiple of 16; a block is `groups` chunks.
 
         The exchange of a row repeats every 16 rows, so the address of a tile differs by a constant only.
         """
-        start, key = lane_row * (self.row_bytes // 4), group ^ self.swizzle(lane_row)
+        base = base if isinstance(start, int) and start == 0 else base + start * self.row_words
+        first, key = lane.row * self.row_words, lane.group ^ self.swizzle(lane.row)
 
         def place(block: Any) -> Any:
-            return start + (key ^ (block * groups)) * WORDS
+            return first + (key ^ (block * groups)) * WORDS
 
         places = [place(block) for block in range(self.chunks // groups)]
 
         def read(tile: int, block: Any) -> Any:
             at = places[block] if isinstance(block, int) else place(block)
-            return lds_read(base, at + tile * 16 * (self.row_bytes // 4))
+            return lds_read(base, at + tile * 16 * self.row_words)
 
         return read
 
@@ -210,20 +164,18 @@ class SpreadTile(RowTile):
         return block * 16 * self.apart + lane_row * self.apart + inside
 
     def at(self, row: Any, chunk: Any) -> Any:
-        """Word offset of a chunk."""
         return ((row * self.chunks + chunk) ^ self.swizzle(row)) * WORDS
 
     def source(self, row: Any, chunk: Any) -> tuple[Any, Any]:
-        """(row, chunk) of what lies at the place of a chunk without exchange."""
         linear = (row * self.chunks + chunk) ^ self.swizzle(row)
         return div(linear, self.chunks), mod(linear, self.chunks)
 
-    def reader(self, base: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
-        """``read(fragment, block)``: this lane's chunk of a block of k of a fragment."""
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
+        """As that of :class:`RowTile`, of fragments; `start` is 0."""
         def read(fragment: int, block: Any) -> Any:
             near = fragment % self.apart % self._per_cycle
-            at = self.at(self.row_of(near, lane_row), group + block * groups)
-            return lds_read(base, at + (self.row_of(fragment, 0) - near) * (self.row_bytes // 4))
+            at = self.at(self.row_of(near, lane.row), lane.group + block * groups)
+            return lds_read(base, at + (self.row_of(fragment, 0) - near) * self.row_words)
 
         return read
 
@@ -246,7 +198,6 @@ class TurnedTile(RowTile):
         raise NotImplementedError("the chunks of a TurnedTile are exchanged across rows: use at()")
 
     def at(self, row: Any, chunk: Any) -> Any:
-        """Word offset of a chunk."""
         per_cycle = max(self.BANK_CHUNKS // self.chunks, 1)  # rows that share a cycle of the banks
         near = mod(div(row, per_cycle), self.BANK_CHUNKS // per_cycle)
         far = mod(div(row, self.BANK_CHUNKS), self.BANK_CHUNKS)
@@ -254,31 +205,34 @@ class TurnedTile(RowTile):
         far = mod(far * (self.BANK_CHUNKS // per_cycle), self.BANK_CHUNKS) + div(far, per_cycle)
         return ((row * self.chunks + chunk) ^ (near ^ far)) * WORDS
 
-    def reader_from(self, base: Any, start: Any, lane_row: Any, group: Any, groups: int) -> Callable[[int, Any], Any]:
-        """``read(tile, block)`` as :meth:`RowTile.reader`, tile 0 at row `start` (a multiple of 16)."""
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
         period = self.BANK_CHUNKS * self.BANK_CHUNKS // 16  # tiles after which the exchange repeats
 
-        def place(tile: int, block: Any) -> Any:
-            return self.at(start + lane_row + tile * 16, group + block * groups)
-
         def read(tile: int, block: Any) -> Any:
-            at = place(tile % period, block)
-            return lds_read(base, at + (tile - tile % period) * 16 * (self.row_bytes // 4))
+            at = self.at(start + lane.row + tile % period * 16, lane.group + block * groups)
+            return lds_read(base, at + (tile - tile % period) * 16 * self.row_words)
 
         return read
 
 
 @dataclass(frozen=True)
 class StoredTile(RowTile):
-    """A tile of an operand stored (k, columns) in that order: `rows` are k, read by the transposing reads of gfx950.
+    """A tile of a 16-bit operand stored (k, columns) in that order: `rows` are k, read by the transposing reads of
+    gfx950, which give each lane four k of one of 16 columns, from 8 bytes of each of four k.
 
     32 lanes of such a read take 32 bytes (16 columns) of four k and of the four k that are eight further on, so these
     segments of 32 bytes are exchanged by the number of k.
     """
 
+    LANES = 8  # elements of a chunk
+
     @property
     def columns(self) -> int:
         return self.row_bytes // 2
+
+    @property
+    def reads(self) -> int:
+        return 2
 
     @staticmethod
     def fits(columns: int) -> bool:
@@ -296,3 +250,58 @@ class StoredTile(RowTile):
     def element_of(self, row: Any, column: Any) -> Any:
         """Place of a column in its row."""
         return column ^ (self._segment(row) * 16)
+
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
+        """As that of :class:`RowTile`; `start` is a column."""
+        halves = fx.recast_iter(fx.Int16, base)
+        k, column = lane.group * self.LANES + div(lane.row, 4), mod(lane.row, 4) * 4
+        atom = fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), fx.Int16)
+
+        def read(tile: int, block: Any) -> Any:
+            place = k * self.columns + self.element_of(k, start + tile * 16 + column)
+            at = place + block * (groups * self.LANES * self.columns)
+            parts = []
+            for half in range(2):
+                register = fx.make_rmem_tensor(4, fx.Int16)
+                view = fx.make_view(halves + (at + half * (4 * self.columns)), fx.make_layout(4, 1))
+                fx.copy(atom, view, register)
+                parts.append(register.load())
+            return parts[0].shuffle(parts[1], list(range(8))).bitcast(fx.Int32)
+
+        return read
+
+
+@dataclass(frozen=True)
+class HalvesTile(RowTile):
+    """A tile of fp6: of 128 k the first chunks of the lane groups, then the second ones, of which a lane reads half.
+
+    A gap follows each 16 rows. The distances of what a lane reads are then none that an instruction of two
+    reads can have: the compiler would otherwise read the halves of two rows at once, to four registers of which it has
+    to copy two.
+
+    Attributes:
+        gap: words of it; 0 where LDS has no room for it.
+    """
+
+    gap: int = WORDS
+
+    @property
+    def words(self) -> int:
+        return super().words + self.rows // 16 * self.gap
+
+    def at(self, row: Any, chunk: Any) -> Any:
+        inside = mod(chunk, 2 * LANE_GROUPS)
+        place = chunk - inside + mod(inside, 2) * LANE_GROUPS + div(inside, 2)
+        return super().at(row, place) + div(row, 16) * self.gap
+
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
+        """As that of :class:`RowTile`; `start` is 0."""
+        swizzle = self.swizzle(lane.row)
+        places = [lane.row * self.row_words + (swizzle ^ (lane.group + block * groups)) * WORDS
+                  + (mod(lane.group, 2) * 2 if block % 2 else 0) for block in range(self.chunks // groups)]
+
+        def read(tile: int, block: Any) -> Any:
+            at = places[block] + tile * (16 * self.row_words + self.gap)
+            return lds_read(base, at, WORDS // 2 if block % 2 else WORDS)
+
+        return read

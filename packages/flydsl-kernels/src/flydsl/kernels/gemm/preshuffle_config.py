@@ -1,0 +1,193 @@
+"""The static arguments of the preshuffle GEMMs as one frozen value, and their checks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..parts.cshuffle import ShufflePlan
+from ..parts.index import align_up, cdiv
+from ..parts.matrix import MatrixOp, matrix_op
+from ..parts.tile import CHUNK_BYTES, RowTile, SpreadTile
+from ..target import Target
+from .config import FLOAT_NAMES, SCALE_BLOCK, GemmConfig
+
+__all__ = ["ACTIVATIONS", "IN_DTYPES", "PreshuffleConfig", "preshuffle_config"]
+
+IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "f16": "f16", "bf16": "bf16"}
+ACTIVATIONS = ("none", "bias", "bias_relu", "bias_silu", "bias_gelu")
+WAVES = 4
+INT4_FACTOR = 16  # int4 weights are multiplied as int8 values this many times larger
+INT4_MOST_K = 1 << 17  # from where such a sum of products could leave 32 bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreshuffleConfig(GemmConfig):
+    """A preshuffle GEMM; four or eight waves lie along N.
+
+    Attributes:
+        in_dtype: one of ``IN_DTYPES``.
+        epilogue: one of ``ACTIVATIONS``.
+        block_scale: scales per (row, 128 k) and (128 columns, 128 k) instead of per row and column.
+        use_async: A goes to LDS without registers.
+        cshuffle: C goes through LDS, 16 bytes of a row a lane, instead of directly.
+        preload: LDS reads and global loads before the first matrix instruction of a tile.
+    """
+
+    CALLED = {"stages": "lds_stage"}
+
+    in_dtype: str
+    epilogue: str = "none"
+    block_scale: bool = False
+    use_async: bool = False
+    cshuffle: bool = False
+    preload: tuple[int, int] = (0, 0)
+
+    @property
+    def op(self) -> MatrixOp:
+        """The matrix instruction: scaled where a tile is a whole number of its k."""
+        scaled = self.in_dtype == "fp8" and self.target.mx and self.tile_k % 128 == 0
+        return matrix_op(self.target, IN_DTYPES[self.in_dtype], scaled)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of k of a tile, of A."""
+        return self.tile_k * self.op.element_bytes
+
+    @property
+    def a_tile(self) -> RowTile:
+        size = self.tile_m, self.row_bytes, self.threads, self.target.bank_bytes
+        return SpreadTile(*size, self.apart) if self.apart > 1 else RowTile(*size)
+
+    @property
+    def apart(self) -> int:
+        """Rows that neighbouring lanes of a fragment of A are apart. With block scales, so many scales of a lane are
+        consecutive."""
+        fitting = (w for w in (4, 2) if self.m_repeat % w == 0
+                   and SpreadTile.fits(self.row_bytes, self.target.bank_bytes, w))
+        return next(fitting, 1) if self.block_scale else 1
+
+    def strip(self, wave: Any, ni: int) -> Any:
+        """Which 16 columns of the tile accumulators `ni` of a wave are: the waves' strips are interleaved, and with
+        block scales consecutive, so that most waves have one scale."""
+        return wave * self.n_repeat + ni if self.block_scale else ni * self.waves + wave
+
+    def tile_row(self, mi: int, lane_row: Any) -> Any:
+        """Row of the tile of which lane ``lane % 16`` has a value of fragment `mi`, if it has one row of it."""
+        block, inside = divmod(mi, self.apart)
+        return block * 16 * self.apart + lane_row * self.apart + inside
+
+    @property
+    def shuffle(self) -> ShufflePlan:
+        """How C passes through LDS if `cshuffle`."""
+        return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, self.threads, self.op.acc_len, self.a_tile.bytes,
+                           self.apart if self.block_scale else 0)
+
+    def stage_bytes(self, stage: int) -> int:
+        """LDS of a stage of A; C goes through that of the first."""
+        return max(self.a_tile.bytes, self.shuffle.bytes if self.cshuffle and stage == 0 else 0)
+
+    @property
+    def shared_scales(self) -> bool:
+        """Block scales go through LDS."""
+        return self.block_scale and self.target.mx
+
+    @property
+    def scale_strips(self) -> tuple[int, ...]:
+        """The first of a wave's column strips in each group of strips that surely share 128 columns."""
+        together = math.gcd(self.tile_n, SCALE_BLOCK) % (16 * self.n_repeat) == 0
+        return (0,) if together else tuple(range(self.n_repeat))
+
+    @property
+    def scale_columns(self) -> int:
+        """Blocks of 128 columns that a tile may touch."""
+        return cdiv(self.tile_n + SCALE_BLOCK - math.gcd(self.tile_n, SCALE_BLOCK), SCALE_BLOCK)
+
+    @property
+    def scale_bytes(self) -> int:
+        """LDS of a stage's factors: a whole number a thread."""
+        factors = self.tile_k // SCALE_BLOCK * self.scale_columns * self.tile_m
+        return align_up(factors, self.threads) * 4 if self.shared_scales else 0
+
+    @property
+    def lds_bytes(self) -> int:
+        return sum(self.stage_bytes(s) + self.scale_bytes for s in range(self.stages))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of k (64 bytes) of a tile."""
+        return self.row_bytes // self.op.block_bytes
+
+    @property
+    def int4(self) -> bool:
+        return self.in_dtype == "int4"
+
+
+# tile_m -> (default preload, exceptions by (tile_n, tile_k)) of 8-bit data on gfx950; None stands for any size.
+_PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
+    16: (2, {(64, 512): 4}), 32: (6, {(64, 512): 2}), 48: (6, {(64, 128): 8, (64, 256): 2}), 64: (8, {(64, None): 4}),
+    80: (8, {(64, 256): 4}), 96: (8, {(64, None): 6, (128, 256): 6}), 112: (8, {(128, 256): 4}),
+    128: (0, {(64, 256): 8, (128, 128): 8, (192, None): 8, (64, 128): 6, (256, 128): 6, (128, 64): 4, (128, 256): 4,
+              (256, 256): 4}),
+    160: (0, {(192, 128): 8}), 192: (6, {}), 224: (6, {(64, 128): 4}),
+    256: (0, {(64, 128): 4, (256, 128): 4, (128, 128): 6, (192, 128): 6}),
+}
+_USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
+
+
+LARGE_TILE = 128 * 256  # elements of C
+LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
+
+
+def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
+    """Starting point of tuning; (0, 0) where nothing is known.
+
+    A long tile needs none: its fragments are read one part ahead, and early loads would only leave the matrix unit
+    idle at the start of the tile.
+    """
+    if not (config.target.arch == "gfx950" and config.op.element_bytes == 1):
+        return (0, 0)
+    if config.m_repeat * config.n_repeat * config.blocks // config.op.blocks * config.op.instructions >= LONG_TILE:
+        return (0, 0)
+    usual, exceptions = _PRELOADS.get(config.tile_m, (0, {}))
+    for key in ((config.tile_n, config.tile_k), (config.tile_n, None)):
+        if key in exceptions:
+            return (exceptions[key],) * 2
+    known = config.tile_n in _USUAL_N and config.tile_k in _USUAL_K
+    return (usual, usual) if known else (0, 0)
+
+
+def default_waves(config: PreshuffleConfig) -> int:
+    """Four waves, or eight where those of gfx950 would fill their registers: its matrix unit takes fp8 so fast that
+    one wave a SIMD cannot issue everything else in time."""
+    config = replace(config, n_waves=2 * WAVES)
+    large = config.tile_m * config.tile_n >= LARGE_TILE and config.in_dtype == "fp8" and config.target.mx
+    return config.waves if large and config.tile_n % 128 == 0 and config.a_tile.bytes % (
+        config.threads * CHUNK_BYTES) == 0 else WAVES
+
+
+def preshuffle_config(where: str, target: Target, *, out_dtype: str, preload: tuple[int, int] | None = None,
+                      **fields: Any) -> PreshuffleConfig:
+    """A checked configuration. ValueError says what is not supported."""
+    target.require(where, "gfx942", "gfx950")
+    config = PreshuffleConfig(target=target, out_dtype=FLOAT_NAMES.get(out_dtype, out_dtype), **fields)
+    for name, known in (("in_dtype", IN_DTYPES), ("epilogue", ACTIVATIONS)):
+        value = getattr(config, name)
+        config.need(where, value in known, f"{name} must be one of {', '.join(known)}, got {value!r}")
+    config.need(where, config.stages in (1, 2), f"stages must be 1 or 2, got {config.stages!r}")
+    size = config.op.element_bytes
+    config.check_tile(where, 64 // size)
+    config = replace(config, n_waves=default_waves(config))
+    config.check_loads(where, "A", config.a_tile.bytes)
+    config.need(where, not config.use_async or target.dma128,
+                f"use_async_copy needs gfx950, the target is {target.arch}")
+    config.fitting(where)
+    config.need(where, not config.int4 or config.k < INT4_MOST_K,
+                f"K must be less than {INT4_MOST_K} for int4, got {config.k}")
+    if config.block_scale:
+        config.need(where, config.in_dtype == "fp8", f"block scales need fp8, got {config.in_dtype!r}")
+        config.need(where, config.tile_k % SCALE_BLOCK == 0,
+                    f"tile_k must be a multiple of {SCALE_BLOCK}, got {config.tile_k}")
+    found = default_preload(config) if preload is None else preload
+    return replace(config, preload=(found[0], found[1]))

@@ -1,0 +1,117 @@
+"""Which tile of C a workgroup computes, and workgroups that share one.
+
+Split reductions add to C in place: the first slice initialises its tile and signals, all slices then add.
+
+A semaphore counts the slices that are done with a tile; the last one clears semaphore and signal for the next launch.
+Sums are rounded to C's type once a slice and arrive in any order, so results may differ between launches in the last
+bits. The other form writes shares of C to a workspace, and has neither property.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from .cshuffle import ShufflePlan, shuffle_tile
+from .epilogue import Bias, Epilogue, TilePlace
+from .index import align_up, xcd_remap_bx_by
+from .memory import Buffer
+
+__all__ = ["Slice", "add_slice", "add_vector", "block_of"]
+
+AGENT = "agent"
+COHERENT = 17  # sc0 and sc1: write through to memory
+
+
+def block_of(m: Any, n: int, tile: tuple[int, int], group: int, dies: int = 8) -> tuple[Any, Any]:
+    """(row, column) of this workgroup's tile in the grid of tiles of an m x n matrix: dies get neighbours, which walk
+    down `group` rows of tiles before the next column; 0: as launched."""
+    return xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=tile[0], tile_n=tile[1],
+                           N=align_up(n, tile[1]), xcd_swizzle=group, num_xcds=dies)
+
+
+def add_vector(out: Buffer, at: Any, vector: Any) -> None:
+    """Atomic adds of a vector: pairs of 16-bit values, or single f32."""
+    step = 1 if vector.dtype.width == 32 else 2
+    kind = fx.rocdl.BufferAtomicAdd(out.element) if step == 1 else fx.rocdl.BufferAtomicPkAdd(out.element)
+    atom = fx.make_copy_atom(kind, out.element)
+    for i in range(0, vector.numel, step):
+        register = fx.make_rmem_tensor(step, out.element)
+        register.store(vector.shuffle(vector, list(range(i, i + step))))
+        fx.copy(atom, register, out.view(at + i, step))
+
+
+@flyc.jit
+def _add_bf16(out: Buffer, at: Any, vector: Any) -> None:
+    """The same for chips whose buffer instructions cannot add bf16 (gfx942): by address, within the bounds."""
+    if at < out.count:
+        for i in fx.range_constexpr(0, vector.numel, 2):
+            pair = vector.shuffle(vector, [i, i + 1])
+            fx.llvm.atomic_add((out.pointer + (at + i)).llvm_ptr, pair, syncscope=AGENT)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One of several slices of a reduction, whose sums are added to a tile of C.
+
+    Attributes:
+        count: slices of the tile; this is number ``block_idx.z``.
+        semaphore, signal: pointers to one i32 of the tile, zero before the launch and after it.
+        element: class of C's elements.
+        plan: how C passes through LDS.
+        rows: of the tile; `column` is its first column and `wave_row` the place of this wave along its rows.
+        bias: added once.
+        packed: whether buffer instructions add pairs of the element type.
+    """
+
+    count: int
+    semaphore: Any
+    signal: Any
+    element: Any
+    plan: ShufflePlan
+    rows: int
+    column: Any
+    wave_row: Any
+    bias: Bias | None
+    packed: bool
+
+
+def _initialise(c: Any, place: TilePlace, part: Slice) -> None:
+    """Write zero, or the bias, to every element of the workgroup's tile."""
+    plan, out = part.plan, place.out(c, part.element)
+    for row, inside in plan.rows_and_columns(part.rows):
+        x, values = part.column + inside, [fx.Float32(0.0)] * plan.vector
+        if part.bias is not None:
+            values = [part.bias.column(x + i, 1) for i in range(plan.vector)]
+        at = place.offset(row, x, plan.element_bytes)
+        out.store(at, fx.Vector.from_elements([v.to(part.element) for v in values], part.element), COHERENT)
+
+
+@flyc.jit
+def add_slice(c, acc, place: TilePlace, part: Slice, lds):
+    """Add the accumulators of one slice to C. All threads of the workgroup call it."""
+    thread, slice_ = fx.thread_idx.x, fx.block_idx.z
+    if slice_ == 0:
+        _initialise(c, place, part)
+        fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
+        fx.barrier()
+        if thread == 0:
+            fx.llvm.generic_store(part.signal, fx.Int32(1), memory_order=fx.AtomicOrdering.Release, syncscope=AGENT)
+    else:
+        if thread == 0:
+            ready = fx.Int32(0)
+            while ready == 0:
+                ready = fx.llvm.generic_load(part.signal, memory_order=fx.AtomicOrdering.Acquire, syncscope=AGENT)
+        fx.barrier()
+    add = add_vector if part.packed else _add_bf16
+    shuffle_tile(c, part.element, acc, Epilogue(), place, lds, part.plan, part.column, part.wave_row, add)
+    fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
+    fx.barrier()
+    if thread == 0:
+        done = fx.llvm.atomic_add(part.semaphore, fx.Int32(1), ordering=fx.AtomicOrdering.AcqRel, syncscope=AGENT)
+        if done == part.count - 1:
+            for flag in (part.semaphore, part.signal):
+                fx.llvm.generic_store(flag, fx.Int32(0), memory_order=fx.AtomicOrdering.Release, syncscope=AGENT)

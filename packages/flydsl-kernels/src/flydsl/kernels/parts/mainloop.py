@@ -1,0 +1,336 @@
+"""The main loop of a matrix product: tiles of k on their way while earlier ones are multiplied.
+
+A kernel gives *sources*, which say how something of each tile comes to where the products take it, and the *products*.
+Prologue, loop, tail, waits and barriers follow.
+
+A tile is a sequence of parts, each a few rows of fragments and their products. While part p is multiplied, part p + 1
+is read from LDS. The last part of a tile is multiplied after the barrier, while the first part of the next tile is read
+from the next stage, so that the matrix unit does not wait for LDS at the turn of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from .index import mod
+from .schedule import Counts, Schedule, Tally, hot_loop_schedule
+
+__all__ = ["Held", "KTile", "MainLoop", "Products", "Ring", "Staged"]
+
+MAX_WAIT = 63  # of the counter of vector memory operations
+PHASES = ("start", "turn", "end")  # of a tile, in which loads start
+
+Order = Callable[[Counts], Schedule]
+Multiply = Callable[[Any, int, Any], Any]
+
+
+@dataclass(frozen=True)
+class KTile:
+    """Number of a k tile: ``turn + further``. The constant part is kept apart so that it becomes part of the lanes'
+    addresses, once; added to `turn` it would take a scalar addition at each load in the loop."""
+
+    turn: Any
+    further: int = 0
+
+    @property
+    def index(self) -> Any:
+        return self.turn + self.further
+
+    def after(self, tiles: int) -> KTile:
+        return KTile(self.turn, self.further + tiles)
+
+
+# ------------------------------------------------------------------------------------------- sources
+
+
+@dataclass(frozen=True)
+class Held:
+    """Global memory to registers, where the products take it: loads of tile t + 1 start with tile t.
+
+    Args:
+        fetch: ``fetch(t, before)`` starts loading a tile; `before` is what it gave for the tile before (None at first),
+            which may hold for this one too.
+        loads: of a tile.
+    """
+
+    fetch: Callable[[KTile, Any], Any]
+    loads: int | Callable[[KTile], int]
+
+
+class LdsOperand(Protocol):
+    """What goes to LDS through registers (see :mod:`.operand`)."""
+
+    loads: int
+    writes: int
+    turns: int
+
+    def fetch(self, t: KTile) -> list[Any]:
+        """Start loading a tile, a list of vectors."""
+
+    def commit(self, chunks: list[Any], stage: Any) -> None:
+        """Write them to a stage of LDS."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Global memory to registers, then to LDS.
+
+    Args:
+        operand: what is loaded and written.
+        reach: tiles from one to that whose loads start with it.
+        lead: tiles from one to that which is committed with it; between the two, tiles are in registers.
+        when: the loads start at the ``"start"`` of a tile, after the commit at its ``"turn"``, or at its ``"end"``:
+            after the first reads behind the barrier, where the commit then is too (`lead` is 2: the stage of the tile
+            itself is free there).
+        turning: vector arithmetic that turns the operand around takes part in the schedule.
+    """
+
+    operand: LdsOperand
+    reach: int = 2
+    lead: int = 1
+    when: str = "start"
+    turning: bool = False
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Global memory to LDS without registers. Behind the barrier of tile t its stage is free: the first `early` pieces
+    of tile t + stages start there, the others with the next tile.
+
+    Args:
+        copy: ``copy(t, stage, which)`` starts the pieces `which` of a tile.
+        pieces: of a tile.
+        early: pieces that start at once; more than the memory pipeline takes would hold up the wave.
+        wait: ``wait(n)`` waits until at most n younger operations are in flight.
+        vector: the copies are vector memory operations: counted with loads into registers, and part of the schedule.
+    """
+
+    copy: Callable[[KTile, Any, range], None]
+    pieces: int
+    early: int
+    wait: Callable[[int], None] = lambda n: fx.rocdl.s_waitcnt(vmcnt=n)
+    vector: bool = True
+
+
+class Products(Protocol):
+    """What a tile is multiplied with: fragments from LDS, and what is held."""
+
+    parts: int
+
+    def zero(self) -> Any:
+        """Cleared accumulators."""
+
+    def read(self, stage: Any, part: int) -> Any:
+        """Fragments of a part from a stage of LDS."""
+
+    def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
+        """``multiply(acc, part, fragments)`` of tile t, which is in `stage`: the accumulators after a part."""
+
+
+# ------------------------------------------------------------------------------------------- the loop
+
+
+@flyc.jit
+def _turns(state, turns, unroll, begin, step):
+    """The run-time loop: `turns` times `unroll` tiles."""
+    for turn in range(turns):
+        for j in fx.range_constexpr(unroll):
+            state = step(state, KTile(begin + turn * unroll, j))
+    return state
+
+
+@dataclass
+class MainLoop:
+    """The loop over k tiles.
+
+    Attributes:
+        tiles: number of them, 1 or more; `begin` is the number of the first.
+        stages: LDS buffers; tile t is in stage ``t % stages``, a static number if `unroll` is a multiple of it.
+        sources, products: see above.
+        tally: counts the instructions that are traced; hints are checked against it.
+        unroll: tiles of a turn of the loop.
+        orders: of what comes before the barrier of a tile, and of what comes after it; None: the compiler's own.
+        barrier: `every` so many tiles, if anything goes to LDS.
+    """
+
+    tiles: int
+    stages: int
+    sources: Sequence[Held | Staged | Ring]
+    products: Products
+    tally: Tally
+    unroll: int
+    orders: tuple[Order, Order] | None = (hot_loop_schedule, hot_loop_schedule)
+    barrier: Callable[[], None] = fx.lds_barrier
+    every: int = 1
+    begin: Any = 0
+    _held: list[Held] = field(init=False)
+    _staged: list[Staged] = field(init=False)
+    _rings: list[Ring] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._held, self._staged, self._rings = (
+            [s for s in self.sources if isinstance(s, kind)] for kind in (Held, Staged, Ring))
+
+    @property
+    def ahead(self) -> int:
+        """Tiles that follow each one in the loop, so that all that it starts exists."""
+        return max([1] * len(self._held) + [s.reach for s in self._staged] + [self.stages] * len(self._rings))
+
+    def run(self) -> Any:
+        """The accumulators after all tiles."""
+        turns = max(self.tiles - self.ahead, 0) // self.unroll
+        state = self._prologue()
+        if turns:
+            state = _turns(state, turns, self.unroll, fx.Int32(self.begin), lambda s, t: self._step(s, t, self.ahead))
+        done = turns * self.unroll
+        base = fx.Int32(self.begin) + done
+        for t in range(done, self.tiles - 1):
+            state = self._step(state, KTile(base, t - done), self.tiles - 1 - t)
+        return self._finish(state, KTile(base, self.tiles - 1 - done))
+
+    def _stage(self, t: KTile, further: int = 0) -> Any:
+        """The stage of the tile `further` ones after t."""
+        if self.unroll % self.stages == 0:
+            return (t.further + further) % self.stages
+        return mod(t.index - self.begin + further, self.stages)
+
+    # ---------------------------------------------------------------- starting and committing
+
+    def _hold(self, source: Held, t: KTile, before: Any) -> Any:
+        self.tally.add("vmem", source.loads if isinstance(source.loads, int) else source.loads(t))
+        return source.fetch(t, before)
+
+    def _start(self, t: KTile, when: str, queues: list[list[Any]], exists: Callable[[int], bool]) -> None:
+        """The loads that start in this phase of a tile."""
+        for source, queue in zip(self._staged, queues, strict=True):
+            if source.when == when and exists(source.reach):
+                self.tally.add("vmem", source.operand.loads)
+                queue.append(source.operand.fetch(t.after(source.reach)))
+
+    def _commit(self, source: Staged, queue: list[Any], stage: Any) -> None:
+        """Write the oldest tile in registers to its stage."""
+        source.operand.commit(queue.pop(0), stage)
+        self.tally.add("ds_write", source.operand.writes)
+        self.tally.add("valu", source.operand.turns if source.turning else 0)
+
+    def _commit_next(self, t: KTile, ends: bool, left: int, queues: list[list[Any]]) -> None:
+        for source, queue in zip(self._staged, queues, strict=True):
+            if (source.when == "end") is ends and left >= source.lead:
+                self._commit(source, queue, self._stage(t, source.lead))
+
+    def _copy(self, ring: Ring, t: KTile, stage: Any, which: range) -> None:
+        self.tally.add("vmem", len(which) if ring.vector else 0)
+        ring.copy(t, stage, which)
+
+    def _copy_behind(self, t: KTile, left: int) -> None:
+        """The first copies to the stage of tile t, which is free."""
+        for ring in self._rings:
+            if left >= self.stages:
+                self._copy(ring, t.after(self.stages), self._stage(t), range(ring.early))
+
+    def _meet(self) -> None:
+        if self._staged or self._rings:
+            self.barrier()
+
+    def _wait(self, ring: Ring, copies: int, loads: int) -> None:
+        ring.wait(min(copies + (loads if ring.vector else 0), MAX_WAIT))
+
+    # ---------------------------------------------------------------- a tile
+
+    def _prologue(self) -> Any:
+        """What the loop would have started before tile 0, in its order: a wait for an older load is then none for a
+        younger one. Then tile 0 is readable."""
+        begin, held = fx.Int32(self.begin), []
+        for ring in self._rings:
+            for n in range(min(self.stages, self.tiles)):
+                self._copy(ring, KTile(begin, n), n, range(ring.pieces if n < self.stages - 1 else ring.early))
+                fx.rocdl.sched_barrier(0)
+        queues: list[list[Any]] = [[] for _ in self._staged]
+        loads = 0
+        for t in range(-self.ahead, 0):
+            if t == -1:
+                self.tally.reset()
+                held = [self._hold(source, KTile(begin), None) for source in self._held]
+                loads = self.tally.take().vmem
+                fx.rocdl.sched_barrier(0)
+            for when in PHASES:
+                self._start(KTile(begin, t), when, queues, lambda reach, t=t: 0 <= t + reach < self.tiles)
+            fx.rocdl.sched_barrier(0)
+        for source, queue in zip(self._staged, queues, strict=True):
+            for n in range(min(source.lead, self.tiles)):
+                self._commit(source, queue, n)
+        begun = min(self.stages, self.tiles)
+        for ring in self._rings:
+            missing = ring.pieces - ring.early if begun == self.stages > 1 else 0
+            self._wait(ring, (begun - 1) * ring.pieces - missing, loads)
+        self._meet()
+        return [self.products.zero(), held, queues, self.products.read(self._stage(KTile(begin)), 0)]
+
+    def _step(self, state: Any, t: KTile, left: int) -> Any:
+        """Multiply tile t, while those of the `left` that follow it are on their way."""
+        acc, held, queues, fragments = state
+        queues = [list(queue) for queue in queues]
+        stage, last = self._stage(t), self.products.parts - 1
+        multiply = self.products.of(t, stage, held, False)
+        self.tally.reset()
+        held = [self._hold(source, t.after(1), before) for source, before in zip(self._held, held, strict=True)]
+        loads = self.tally.counts["vmem"]
+        for ring in self._rings:
+            if left >= self.stages - 1 and ring.early < ring.pieces:
+                self._copy(ring, t.after(self.stages - 1), self._stage(t, self.stages - 1),
+                           range(ring.early, ring.pieces))
+        self._start(t, "start", queues, lambda reach: left >= reach)
+        for part in range(last):
+            following = self.products.read(stage, part + 1)
+            acc = multiply(acc, part, fragments)
+            fragments = following
+        self._turn(t, left, queues, loads)
+        following = self.products.read(self._stage(t, 1), 0)
+        self._commit_next(t, True, left, queues)
+        self._start(t, "end", queues, lambda reach: left >= reach)
+        acc = multiply(acc, last, fragments)
+        self._hints(1)
+        return [acc, held, queues, following]
+
+    def _turn(self, t: KTile, left: int, queues: list[list[Any]], loads: int) -> None:
+        """Finish what goes to LDS before the barrier, and pass it: the next tile is then readable, and the stage of
+        this one free."""
+        if self.stages == 1:
+            self._meet()
+            self._copy_behind(t, left)
+        self._commit_next(t, False, left, queues)
+        self._start(t, "turn", queues, lambda reach: left >= reach)
+        self._hints(0)
+        for ring in self._rings:
+            later = min(self.stages - 2, left - 1)  # tiles whose copies are younger than those of the next one
+            self._wait(ring, max(later, 0) * ring.pieces, loads if later >= 0 else 0)
+        if (t.further + 1) % self.every == 0:
+            self._meet()
+        if self.stages > 1:
+            self._copy_behind(t, left)
+
+    def _finish(self, state: Any, t: KTile) -> Any:
+        """Multiply the last tile: nothing follows."""
+        acc, held, _, fragments = state
+        stage, parts = self._stage(t), self.products.parts
+        multiply = self.products.of(t, stage, held, True)
+        self.tally.reset()
+        for part in range(parts):
+            following = self.products.read(stage, part + 1) if part + 1 < parts else None
+            acc = multiply(acc, part, fragments)
+            fragments = following
+        self.tally.reset()
+        return acc
+
+    def _hints(self, which: int) -> None:
+        """The order of what was traced since the last hints."""
+        counts = self.tally.take()
+        if self.orders is not None and counts.mfma:
+            self.orders[which](counts).emit(counts)
+        if self.orders is not None or self._rings:  # waits for copies count what is started after this point
+            fx.rocdl.sched_barrier(0)

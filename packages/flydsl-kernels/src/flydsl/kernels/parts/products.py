@@ -1,0 +1,118 @@
+"""The products of a wave in one tile: fragments of A and B from LDS, by parts, or from registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .mainloop import KTile, Multiply
+from .matrix import MatrixOp
+from .operand import Fragments
+from .schedule import Tally
+
+__all__ = ["TileProducts", "part_rows"]
+
+Source = Fragments | Callable[[list[Any], int, int], list[Any]]
+
+
+def part_rows(m_repeat: int) -> int:
+    """Rows of fragments of a part."""
+    return 2 if m_repeat % 2 == 0 else 1
+
+
+class TileProducts:
+    """``acc[mi * n_tiles + ni] += A[mi] B[ni]`` for the 16 x 16 tiles of a wave.
+
+    A part is `size` rows of tiles and the k of one call of the instruction; the parts of a call follow each other.
+
+    Args:
+        op: the instruction.
+        m_tiles, n_tiles: 16 x 16 tiles of the wave; `calls` of the instruction along k of a tile.
+        a, b: fragments from LDS, or ``b(held, ni, call)``: the chunks of a tile and call of what is held.
+        size: rows of a part; None: the usual.
+        scales: ``scales(t, held)`` gives ``of(call)``: for each row of tiles, and for each column, a scale of the
+            instruction; None: it takes none.
+        swapped: B is the instruction's first operand: a lane then holds values of one row of C.
+        columns_first: order of the products of a part.
+        late: B is read from LDS right before the first products of a call, not a part ahead.
+        first_block: number of A's and B's first block of k in the tile.
+    """
+
+    def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Source, b: Source, *,
+                 size: int | None = None, scales: Callable[[KTile, list[Any]], Any] | None = None,
+                 swapped: bool = False, columns_first: bool = False, first_block: Any = 0, late: bool = False) -> None:
+        self.op, self.tally, self.m_tiles, self.n_tiles = op, tally, m_tiles, n_tiles
+        self.a, self.b, self.size = a, b, size or part_rows(m_tiles)
+        self.groups = m_tiles // self.size
+        self.parts = calls * self.groups
+        self._scales, self._swapped, self._first, self.late = scales, swapped, first_block, late
+        self.places = [(i, ni) for i in range(self.size) for ni in range(n_tiles)]
+        if columns_first:
+            self.places.sort(key=lambda place: place[::-1])
+
+    def place(self, part: int) -> tuple[int, int]:
+        """(call, first row of tiles) of a part."""
+        return part // self.groups, part % self.groups * self.size
+
+    def zero(self) -> Any:
+        """Cleared accumulators."""
+        return [self.op.zero() for _ in range(self.m_tiles * self.n_tiles)]
+
+    def blocks(self, call: int, count: int) -> list[Any]:
+        """Numbers of the blocks of k of a call."""
+        return [self._first + (call * count + i) for i in range(count)]
+
+    def _read(self, source: Fragments, stage: Any, tiles: range, call: int, count: int) -> list[list[Any]]:
+        """Fragments of a call, from LDS: ``[tile][block]``."""
+        blocks = self.blocks(call, count)
+        self.tally.add("ds_read", len(tiles) * len(blocks) * source.reads)
+        return [[source(stage, tile, block) for block in blocks] for tile in tiles]
+
+    def read(self, stage: Any, part: int) -> Any:
+        """(rows of A, B before the first products of a call), in the order in which they are multiplied."""
+        call, first = self.place(part)
+        left, right = [], []
+        if isinstance(self.a, Fragments):
+            left = self._read(self.a, stage, range(first, first + 1), call, self.op.blocks)
+        if first == 0 and not self.late and isinstance(self.b, Fragments):
+            right = self._right(stage, [], call)
+        if isinstance(self.a, Fragments):
+            left += self._read(self.a, stage, range(first + 1, first + self.size), call, self.op.blocks)
+        return left, right
+
+    def _right(self, stage: Any, held: list[Any], call: int) -> list[list[Any]]:
+        """B of a call."""
+        if isinstance(self.b, Fragments):
+            return self._read(self.b, stage, range(self.n_tiles), call, self.op.b_blocks or self.op.blocks)
+        return [self.b(held, ni, call) for ni in range(self.n_tiles)]
+
+    def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
+        """``multiply(acc, part, fragments)`` of a tile."""
+        kept: dict[int, Any] = {}  # B, by call
+        scales_of = self._scales(t, held) if self._scales else None
+
+        def multiply(acc: list[Any], part: int, fragments: Any) -> list[Any]:
+            out, (call, first) = list(acc), self.place(part)
+            if call not in kept:
+                kept[call] = [self.op.of_b(chunks) for chunks in fragments[1] or self._right(stage, held, call)]
+            if isinstance(self.a, Fragments):
+                left = [self.op.of_a(chunks) for chunks in fragments[0]]
+            else:
+                left = [self.op.of_a(self.a(held, first + i, call)) for i in range(self.size)]
+            right = kept[call]
+            rows, columns = scales_of(call) if scales_of else ([None] * self.m_tiles, [None] * self.n_tiles)
+            places = [(first + i) * self.n_tiles + ni for i, ni in self.places]
+            sums = self.op.multiply_all([
+                self._product(left[i], right[ni], out[at], rows[first + i], columns[ni])
+                for (i, ni), at in zip(self.places, places, strict=True)])
+            for at, value in zip(places, sums, strict=True):
+                out[at] = value
+            self.tally.add("mfma", len(places) * self.op.instructions)
+            return out
+
+        return multiply
+
+    def _product(self, a: Any, b: Any, acc: Any, of_row: Any, of_column: Any) -> tuple[Any, Any, Any, Any]:
+        if self._swapped:
+            return b, a, acc, (of_column, of_row)
+        return a, b, acc, (of_row, of_column)

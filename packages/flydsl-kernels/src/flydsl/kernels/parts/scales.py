@@ -1,0 +1,88 @@
+"""Scales of microscaled operands (e8m0, one for 32 k) on their way to the matrix instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flydsl.expr as fx
+
+from .index import cdiv, div, mod
+from .lane import Lane
+from .mainloop import KTile
+from .memory import Buffer
+
+__all__ = ["PairedScales", "RowScales"]
+
+_EVERY_BYTE = 0x01010101
+
+
+class PairedScales:
+    """Scale words of the scaled MFMA: one word a lane for 32 rows (or columns) and 256 k, from row `first` on. Byte
+    ``2 * khalf + rowhalf`` belongs to 16 rows and 128 k, and the instruction's selector takes it.
+
+    Args:
+        data: bytes in the order of ``e8m0_shuffle``, `columns` a row; the matrix begins `start` bytes (64 bits) later.
+        first: the same in all lanes.
+        tiles: of 16 rows, one after the other.
+        aligned: `first` is a multiple of 32. Two tiles then share a word, and which of its bytes belongs to a tile is
+            known; otherwise a tile has its own, shifted so that its bytes are 0 (first half of k) and 2.
+    """
+
+    def __init__(self, data: Any, start: Any, columns: int, rows: Any, first: Any, tiles: int, aligned: bool,
+                 lane: Lane) -> None:
+        words = cdiv(rows, 32) * 8 * columns if isinstance(rows, int) else div(rows + 255, 256) * (256 * columns // 4)
+        self._buffer = Buffer(data, fx.Int32, fx.Int64(start) >> 2, words)
+        self._columns, self._first, self._tiles, self._lane = columns, first, tiles, lane.lane
+        self._paired = aligned and tiles % 2 == 0
+
+    @property
+    def loads(self) -> int:
+        """Words of 256 k."""
+        return self._tiles // 2 if self._paired else self._tiles
+
+    def fetch(self, i: int, t: KTile, halves: int) -> Any:
+        """Start loading word `i` of the 256 k that tile `t` is in, with `halves` tiles in it."""
+        row = self._first + i * (32 if self._paired else 16)
+        at = self._lane + div(t.turn, halves) * 64 + t.further // halves * 64
+        return self._buffer.load(at, 1, div(row, 32) * (8 * self._columns))[0]
+
+    def of(self, words: list[Any], khalf: int) -> list[tuple[Any, int]]:
+        """(word, number of its byte) of each tile, for the first or second 128 k."""
+        if self._paired:
+            return [(words[i // 2], 2 * khalf + i % 2) for i in range(self._tiles)]
+        halves = [mod(div(self._first + i * 16, 16), 2) for i in range(self._tiles)]
+        return [(fx.arith.shrui(word, half * 8), 2 * khalf) for word, half in zip(words, halves, strict=True)]
+
+
+class RowScales:
+    """Scale words of the scaled WMMA: the e8m0 scales of 16-row tiles that follow each other, from row `first` on.
+
+    Args:
+        buffer: of i32 (four scales) or i8 (one that is valid for 128 k).
+        place: ``place(row)`` is the element of a row for the first 128 k.
+        step: elements from there to the next 128 k.
+        further: elements from a word to the next of a lane, or None where that is not always the same.
+        tiles: number of tiles.
+        rows: that a word of every lane covers.
+    """
+
+    def __init__(self, buffer: Buffer, place: Callable[[Any], Any], step: Any, further: int | None, first: Any,
+                 tiles: int, rows: int, lane: Any) -> None:
+        self._buffer, self._step, self._tiles, self._rows = buffer, step, tiles, rows
+        words, start = range(cdiv(tiles * 16, rows)), first + lane
+        if further is None:
+            self._places = [(place(start + i * rows), 0) for i in words]
+        else:  # one register for all
+            at = place(start)
+            self._places = [(at, i * further) for i in words]
+
+    def fetch(self, k128: Any) -> list[Any]:
+        """Start loading the scales of 128 k."""
+        loaded = [self._buffer.load(at, 1, k128 * self._step + further)[0] for at, further in self._places]
+        return [x if self._buffer.element is fx.Int32 else x.to(fx.Uint8).to(fx.Int32) for x in loaded]
+
+    def of(self, words: list[Any]) -> list[tuple[Any, int]]:
+        """(word, half of the lanes) of each tile."""
+        words = words if self._buffer.element is fx.Int32 else [w * _EVERY_BYTE for w in words]
+        return [(words[i * 16 // self._rows], i % 2) for i in range(self._tiles)]

@@ -1,0 +1,133 @@
+"""Operands and the main loop in a kernel of one's own: gathered rows of A, and B of one expert of several."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, Guarded, close_relative, needs, random, torch
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+import flydsl.runtime as rt
+from flydsl.kernels.host.config import KernelConfig
+from flydsl.kernels.parts.epilogue import Epilogue, TilePlace, store_tile
+from flydsl.kernels.parts.lane import lane_of
+from flydsl.kernels.parts.mainloop import Held, MainLoop, Ring, Staged
+from flydsl.kernels.parts.matrix import MatrixOp, matrix_op
+from flydsl.kernels.parts.memory import Buffer
+from flydsl.kernels.parts.operand import Rows, Shuffled
+from flydsl.kernels.parts.products import TileProducts
+from flydsl.kernels.parts.reduce import Lds
+from flydsl.kernels.parts.rows import pointer
+from flydsl.kernels.parts.schedule import Tally
+from flydsl.kernels.parts.tile import RowTile
+from flydsl.kernels.target import target
+
+BF16 = 2.0**-8
+NOBODY = -1  # in a list of tokens: a row of zeros
+
+
+@dataclass(frozen=True)
+class GroupedConfig(KernelConfig):
+    """A tile of 32 x 64 x 64 by 2 x 2 waves; the grid is (lists of rows, columns)."""
+
+    k: int
+    direct: bool = False
+    shuffled: bool = False
+    stages: int = 2
+
+    @property
+    def op(self) -> MatrixOp:
+        return matrix_op(self.target, "bf16")
+
+    @property
+    def threads(self) -> int:
+        return 4 * self.target.wave
+
+    def tile(self, rows: int) -> RowTile:
+        return RowTile(rows, 64 * 2, self.threads, 256 if self.target.dma128 else 128)
+
+
+@flyc.kernel
+def grouped_kernel(c, a, b, rows, experts, tokens: fx.Int32, n: fx.Constexpr, config: fx.Constexpr):
+    """C[list, i, :] = A[rows[list, i], :] B[experts[list]]^T."""
+    op, lane, memory, tally = config.op, lane_of(config.target.wave), Lds(), Tally()
+    group, column = fx.block_idx.x, fx.block_idx.y * 64
+    expert = Buffer(experts, fx.Int32, None, 1 << 20).load(group, 1)[0]
+    start = fx.Int64(expert) * (n * config.k * 2)
+    a_tile, b_tile = config.tile(32), config.tile(64)
+    stages = [memory.array(fx.Int32, a_tile.words + b_tile.words).ptr for _ in fx.range_constexpr(config.stages)]
+    tokens_of = Buffer(rows, fx.Int32, None, 1 << 20)
+    left = Rows(a, a_tile, stages, lane, rows_total=tokens, row_bytes=config.k * 2,
+                row_of=lambda i: tokens_of.load(group * 32 + i, 1)[0])
+    wave_m, wave_n = lane.wave % 2, lane.wave // 2
+    if fx.const_expr(config.shuffled):
+        strips = Shuffled(b, lane, column=column, strip_words=config.k * 8, tile_strips=4, blocks=2, start=start,
+                          strips=[wave_n * 2, wave_n * 2 + 1])
+        sources: Any = [Held(lambda t, _: strips.fetch(t), strips.loads), Staged(left)]
+
+        def of_b(held, ni, call):
+            return held[0][ni][call * op.blocks : (call + 1) * op.blocks]
+    else:
+        right = Rows(b, b_tile, [stage + a_tile.words for stage in stages], lane, row=column, rows_total=fx.Int32(n),
+                     row_bytes=config.k * 2, start=start)
+        of_b = right.reader(lane, wave_n * 32, op.groups)
+        sources = [Staged(left), Staged(right)]
+        if fx.const_expr(config.direct):
+            sources = [Ring(left.copy, left.loads, left.loads), Ring(right.copy, right.loads, 1)]
+    calls = 64 * 2 // op.block_bytes // op.blocks
+    products = TileProducts(op, tally, 1, 2, calls, left.reader(lane, wave_m * 16, op.groups), of_b)
+    acc = MainLoop(config.k // 64, config.stages, sources, products, tally, config.stages).run()
+    place = TilePlace(32, n, fx.Int32(0), 32, [wave_m * 16],
+                      [column + wave_n * 32 + ni * 16 + lane.row for ni in fx.range_constexpr(2)], lane.group,
+                      op.acc_len)
+    store_tile(pointer(c, fx.BFloat16) + group * (32 * n), fx.BFloat16, acc, Epilogue(), place)
+
+
+def build(n: int, config: GroupedConfig) -> Any:
+    @flyc.jit
+    def grouped(c, a, b, rows, experts, tokens: fx.Int32, lists: fx.Int32):
+        grouped_kernel(c, a, b, rows, experts, tokens, n, config).launch(grid=(lists, n // 64), block=config.threads)
+
+    return grouped
+
+
+def check(k: int, *, experts: int = 3, n: int = 128, tokens: int = 19, weight=None, **options: Any) -> None:
+    lists = 4
+    config = GroupedConfig(k, target=target(), **options)
+    a, b = random(tokens, k, dtype="bf16"), random(experts, n, k, dtype="bf16", seed=1)
+    generator = torch.Generator().manual_seed(k)
+    rows = torch.randint(0, tokens, (lists, 32), generator=generator, dtype=torch.int32)
+    rows[1, 5:] = NOBODY
+    rows[2, 0] = tokens  # none either
+    chosen = torch.tensor([2, 0, 1, 2], dtype=torch.int32)
+    out = Guarded(lists * 32, n, dtype=torch.bfloat16)
+    with rt.checked("oob", "race") as report:
+        build(n, config)(out.out, a, weight(b) if weight else b, rows, chosen, tokens, lists)
+        rt.synchronize()
+    assert not report.findings, report.findings[0].message
+    exists = (rows >= 0) & (rows < tokens)
+    picked = a.double()[rows.clamp(0, tokens - 1).long()] * exists[..., None]
+    exact = picked @ b.double()[chosen.long()].transpose(1, 2)
+    close_relative(out.check().view(lists, 32, n), exact, BF16 * 1.01)
+
+
+@needs(*GENERAL_GEMM)
+@pytest.mark.parametrize("k", [64, 128, 448])
+def test_gathered_rows_times_one_of_several_weights(k):
+    check(k)
+
+
+@needs("gfx950")
+@pytest.mark.parametrize("k", [64, 128, 448])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_gathered_rows_by_direct_copies(k, stages):
+    check(k, direct=True, stages=stages)
+
+
+@needs("gfx942", "gfx950")
+@pytest.mark.parametrize("k", [64, 320])
+def test_shuffled_weight_of_one_expert(k):
+    from flydsl.kernels.gemm import shuffle_weight
+
+    check(k, shuffled=True, weight=lambda b: torch.stack([shuffle_weight(x) for x in b]))

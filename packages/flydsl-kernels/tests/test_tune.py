@@ -1,0 +1,111 @@
+"""The search for tiles: every candidate is checked, the best is kept with its provenance, and then taken."""
+
+import json
+from concurrent.futures import Future
+
+import pytest
+from kernel_helpers import needs
+
+from flydsl.kernels import __main__ as command
+from flydsl.kernels.gemm import tune, tuned
+from flydsl.kernels.host import tuned as tables
+from flydsl.kernels.op import operations
+from flydsl.kernels.target import current_arch, target
+
+
+class Here:
+    """An executor that runs in this process."""
+
+    def submit(self, function, *arguments):
+        future = Future()
+        future.set_result(function(*arguments))
+        return future
+
+
+def searched(problem, monkeypatch, times, wrong=()):
+    """What a search finds if candidate i takes ``times[i]``; those in `wrong` are not right."""
+    choices = [None, *tune.candidates(target(), problem)]
+    trials = iter([tune.Trial(c, None if i in wrong else times.get(i, 9.0), "wrong" if i in wrong else "")
+                   for i, c in enumerate(choices)])
+    monkeypatch.setattr(tune, "try_choice", lambda arch, problem, choice: next(trials))
+    return choices, tune.search(problem, current_arch(), Here(), lambda *_: None)
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+def test_the_fastest_right_candidate_is_found(monkeypatch):
+    problem = tune.Problem("gemm", "bf16 nt", 32, 128, 512)
+    choices, entry = searched(problem, monkeypatch, {0: 5.0, 1: 1.0, 2: 2.0}, wrong=(1,))
+    assert entry.choice == choices[2] and (entry.ms, entry.usual_ms) == (2.0, 5.0)
+    assert entry.provenance["arch"] == current_arch() and "timing model" in entry.provenance["time"]
+    assert searched(problem, monkeypatch, {0: 0.5})[1] is None
+    with pytest.raises(ValueError, match="does not run"):
+        searched(problem, monkeypatch, {}, wrong=(0,))
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+def test_a_candidate_is_run_and_compared():
+    problem = tune.Problem("gemm", "bf16 nt", 20, 64, 256)
+    choices = tune.candidates(target(), problem)
+    trial = tune.try_choice(current_arch(), problem, choices[-1])
+    assert trial.ms > 0 and not trial.problem and trial.choice == choices[-1]
+    other = tune.try_choice("gfx90a", problem, None)
+    assert other.ms is None and "the device is" in other.problem
+    spoiled = operations().gemm
+    object.__setattr__(spoiled, "tolerance", -1.0)
+    try:
+        assert "wrong by" in tune.try_choice(current_arch(), problem, choices[-1]).problem
+    finally:
+        object.__setattr__(spoiled, "tolerance", 2.0**-8)
+
+
+@needs("gfx942", "gfx950")
+def test_every_operation_has_candidates_that_are_accepted():
+    for operation, kind in (("preshuffle_gemm", "i8"), ("blockscale_gemm", "fp8")):
+        problem = tune.Problem(operation, kind, 16, 128, 512)
+        choices = tune.candidates(target(), problem)
+        assert len(choices) > 4
+        trial = tune.try_choice(current_arch(), problem, choices[-1])
+        assert trial.ms, trial.problem
+    with pytest.raises(ValueError, match="no search of gemm 'f64'"):
+        tune.candidates(target(), tune.Problem("gemm", "f64", 1, 1, 1))
+
+
+def test_what_was_found_is_taken_for_its_sizes(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    file = tmp_path / f"gemm-{target().arch}.json"
+    entry = tables.Entry("bf16 nt", 64, 4096, 512, 33, {"block_m": 32}, 1.0, 2.0, {"time": "a test"})
+    tables.write(file, [entry])
+    tables.write(file, [tables.Entry("bf16 nt", 16, 4096, 512, 9, {"block_m": 16}, 1.0, 2.0)])
+    assert tables.read(file)[1] == entry
+    for m, expected in ((64, {"block_m": 32}), (33, {"block_m": 32}), (16, {"block_m": 16}), (8, None), (65, None)):
+        assert tables.known("gemm", target(), "bf16 nt", m, 4096, 512) == expected
+    assert tables.known("gemm", target(), "bf16 nn", 64, 4096, 512) is None
+    if target().arch in tuned.DENSE:
+        assert tuned.dense_knobs(target(), 40, 4096, 512) == {"block_m": 32}
+        with tables.forced(None):
+            assert tuned.dense_knobs(target(), 40, 4096, 512) != {"block_m": 32}
+        with tables.forced({"block_m": 7}):
+            assert tuned.dense_knobs(target(), 40, 4096, 512) == {"block_m": 7}
+    file.write_text(json.dumps({"format": 99, "entries": []}))
+    tables._table.cache_clear()
+    with pytest.raises(ValueError, match="format 1 is needed"):
+        tables.known("gemm", target(), "bf16 nt", 64, 4096, 512)
+    tables._table.cache_clear()
+
+
+def test_command_line_errors(capsys):
+    for arguments, text in ((["tune", "gemm", "--size", "3x4"], "a size is MxNxK"),
+                            (["tune", "norm"], "invalid choice")):
+        with pytest.raises(SystemExit):
+            command.main(arguments)
+        assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", sorted(tables.FOLDER.glob("*.json")), ids=lambda f: f.name)
+def test_shipped_tables_are_read(file):
+    operation, arch = file.stem.rsplit("-", 1)
+    assert operation in tune.TUNABLE and target(arch).arch == arch
+    for entry in tables.read(file):
+        assert entry.ms < entry.usual_ms and entry.least <= entry.m and entry.provenance["time"]
+        problem = tune.Problem(operation, entry.kind, entry.m, entry.n, entry.k)
+        assert entry.choice in tune.candidates(target(arch), problem)
