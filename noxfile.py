@@ -5,6 +5,7 @@ the five packages are tested together, as the exact set that is pinned. `wheels`
 To test one package with nothing but its own requirements, run `tox` in its folder.
 """
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -158,7 +159,9 @@ def wheels(session: nox.Session) -> None:
     By default for the workspace's Python only; `-- --python 3.12 --python 3.13` takes others that are installed.
     """
     chosen = session.posargs or ["--python", f"{sys.version_info[0]}.{sys.version_info[1]}"]
-    session.run("python", "tools/wheels.py", "build", *chosen)
+    # Shapes of operators' samples are torch's.
+    prebuilt = ["--prebuilt", "gfx942"] if importlib.util.find_spec("torch") else []
+    session.run("python", "tools/wheels.py", "build", *chosen, *prebuilt)
     session.run("python", "tools/wheels.py", "check", *chosen)
 
 

@@ -2,6 +2,7 @@
 """Build the whole set of wheels and source distributions, and try the set where nothing else is installed.
 
     tools/wheels.py build [--python PYTHON ...]   sdists of all packages, wheels of every Python found -> dist/
+                          [--prebuilt [ARCH ...]] with artifacts of the operators in flydsl-kernels, made first
     tools/wheels.py check                         sizes, tags and needed libraries; install and run the set
     tools/wheels.py pythons                       the Pythons that the other commands take
 
@@ -46,6 +47,18 @@ error = abs(np.asarray(ops.softmax(x)) - e / e.sum(1, keepdims=True)).max()
 assert error < 1e-6, error
 print("softmax of flydsl-kernels: largest error", error)
 '''
+
+
+# Without the compiler: what is prebuilt runs.
+PREBUILT_TRIAL = '''
+import numpy as np
+from flydsl.kernels import ops
+x = np.random.default_rng(0).standard_normal((33, 4096)).astype(np.float16)
+error = abs(np.asarray(ops.softmax(x)).astype(np.float64).sum(1) - 1).max()
+assert error < 5e-3, error
+print("without flydsl-ir: prebuilt softmax of flydsl-kernels, sums of rows differ from 1 by", error)
+'''
+PREBUILT = ROOT / "packages" / "flydsl-kernels" / "src" / "flydsl" / "prebuilt"
 
 
 class WheelError(workspace.SetupError):
@@ -157,8 +170,19 @@ def make_wheel(package: str, source: Path, version: tuple[int, int], python: Pat
     return max(DIST.glob(f"{package.replace('-', '_')}-*-{tag}-*.whl"), key=lambda p: p.stat().st_mtime)
 
 
-def build(chosen: dict[tuple[int, int], Path]) -> None:
+def prebuild(archs: Iterable[str] | None) -> None:
+    """Make the prebuilt artifacts of flydsl-kernels for some architectures (none given: all); None: have none."""
+    shutil.rmtree(PREBUILT, ignore_errors=True)
+    if archs is None:
+        return
+    options = [word for arch in archs for word in ("--arch", arch)]
+    print(run(workspace.VENV / "bin" / "python", "-m", "flydsl.kernels", "prebuilt", "build", "--root", PREBUILT,
+              *options, env=workspace.environment()), end="", flush=True)
+
+
+def build(chosen: dict[tuple[int, int], Path], prebuilt: Iterable[str] | None = None) -> None:
     """All source distributions, the pure wheels, and the native wheels of the chosen Pythons."""
+    prebuild(prebuilt)
     DIST.mkdir(exist_ok=True)
     for old in (*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")):
         old.unlink()
@@ -229,6 +253,10 @@ def try_set(version: tuple[int, int], python: Path) -> None:
         run(inside.parent / "fly-opt", "--version", env=bare, cwd=home)
         said = run(inside, "-c", TRIAL, env=bare, cwd=home).strip()
         print(f"Python {version[0]}.{version[1]}: installed, vector add and {said}", flush=True)
+        if any("/prebuilt/" in n for w in wheels for n in zipfile.ZipFile(w).namelist()):
+            run(inside, "-m", "pip", "uninstall", "-y", "-q", "flydsl-ir")
+            bare["FLYDSL_RUNTIME_CACHE_DIR"] = f"{folder}/other-cache"
+            print(run(inside, "-c", PREBUILT_TRIAL, env=bare, cwd=home), end="", flush=True)
 
 
 def check(chosen: dict[tuple[int, int], Path]) -> int:
@@ -252,6 +280,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("build", "check", "pythons"))
     parser.add_argument("--python", action="append", help="only these versions (3.12) of the Pythons found")
+    parser.add_argument("--prebuilt", nargs="*", metavar="ARCH",
+                        help="with prebuilt artifacts of the operators for these architectures (no name: all)")
     args = parser.parse_args()
     chosen = {v: p for v, p in pythons().items() if not args.python or f"{v[0]}.{v[1]}" in args.python}
     if not chosen:
@@ -262,7 +292,7 @@ def main() -> int:
         return 0
     if args.command == "check":
         return check(chosen)
-    build(chosen)
+    build(chosen, args.prebuilt)
     return 0
 
 

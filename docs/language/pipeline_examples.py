@@ -58,6 +58,11 @@ def gemm_kernel(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, mma: fx.TiledMma, copy
 
     # [direct] The lanes of a wave write neighbouring words: the copy's threads lie along the rows of the tile.
     def copy(tile, stage):
+        if fx.const_expr(fx.num_warp_threads() == 32):  # gfx1250: every lane has an address of its own
+            for tensor, target in zip((a_mem, b_mem), lds[stage], strict=True):
+                tiles = fx.flat_divide(tensor, (BM, BK))[None, None, 0, None]
+                fx.rocdl.async_copy(mine.partition_S(tiles)[None, None, None, tile], mine.partition_D(target))
+            return
         bits = fx.const_expr(copy_in.copy_atom.val_bits * fx.size(copy_in.layout_tv_tiled[1]).unpack())
         op = fx.rocdl.BufferCopyLDS128b() if bits == 128 else fx.rocdl.BufferCopyLDS32b()
         atom = fx.make_copy_atom(op, fx.Float16)
@@ -138,7 +143,7 @@ def available(arch: str) -> tuple[str, ...]:
     """The kinds that an architecture has."""
     if arch.startswith("gfx9"):
         return ("staged", "direct", "turns")
-    return ("staged", "tensor", "turns", "specialised") if arch == "gfx1250" else ("staged",)
+    return ("staged", "direct", "tensor", "turns", "specialised") if arch == "gfx1250" else ("staged",)
 
 
 if __name__ == "__main__":

@@ -170,6 +170,10 @@ def test_norms_of_language_models_are_tried():
         def forward(self, x, gate):
             return super().forward(x) * gate
 
+    class DoubleRMSNorm(LlamaRMSNorm):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
     class FakeRMSNorm(nn.Module):
         def __init__(self):
             super().__init__()
@@ -180,11 +184,14 @@ def test_norms_of_language_models_are_tried():
 
     model = nn.ModuleDict({"llama": LlamaRMSNorm(32), "gemma": GemmaRMSNorm(32), "gated": GatedRMSNorm(32),
                            "fake": FakeRMSNorm(), "torch": nn.RMSNorm(32, elementwise_affine=False),
-                           "meta": LlamaRMSNorm(32).to("meta")})
+                           "meta": LlamaRMSNorm(32).to("meta"), "twice": DoubleRMSNorm(32)})
     nn.init.normal_(model["llama"].weight)
+    nn.init.normal_(model["gemma"].weight)
+    expected = copy.deepcopy(model["gemma"]).double()(random(3, 32).double())
     reasons = {s.name: s.reason for s in kernels.patch(model).sites}
     assert not reasons["llama"] and not reasons["torch"]
-    assert "its forward is not x * rsqrt" in reasons["gemma"] and "more than a tensor" in reasons["gated"]
+    assert not reasons["gemma"] and relative(model["gemma"](random(3, 32)), expected) <= 1e-6  # 1 + weight
+    assert "its forward is not x * rsqrt" in reasons["twice"] and "more than a tensor" in reasons["gated"]
     assert "no epsilon" in reasons["fake"] and "no values yet" in reasons["meta"]
     x = random(3, 32)
     assert relative(model["torch"](x), F.rms_norm(x.double(), (32,))) <= 1e-6

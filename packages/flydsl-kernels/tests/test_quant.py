@@ -149,7 +149,7 @@ def test_int4_order():
 # ------------------------------------------------------------------------------------------- gfx950
 
 
-@needs("gfx950")
+@needs("gfx950", "gfx1250")
 @pytest.mark.parametrize("mode", ["fp4", "fp8"])
 @pytest.mark.parametrize(("m", "n"), cases([(5, 256), (33, 96)], [(64, 8192), (257, 2048)]))
 def test_mx_quantiser(m, n, mode):

@@ -274,7 +274,7 @@ def test_mx_dequantisation(m, n, dtype):
         assert torch.equal(ops.dequantize_mx(data, scale, mode, dtype).nan_to_num(), expected.nan_to_num())
 
 
-@needs("gfx950")
+@needs("gfx950", "gfx1250")
 @pytest.mark.parametrize("mode", ["fp4", "fp8"])
 def test_mx_round_trip_ties_and_special_values(mode):
     table = formats.e2m1() if mode == "fp4" else formats.e4m3fn()
@@ -301,7 +301,7 @@ def test_mx_round_trip_ties_and_special_values(mode):
 
 
 def test_mx_quantiser_names_what_it_needs():
-    if target().arch != "gfx950":
+    if target().arch not in ("gfx950", "gfx1250"):
         with pytest.raises(ValueError, match="gfx950"):
             ops.quantize_mx(random(2, 64, dtype="bf16"))
     with pytest.raises((TypeError, ValueError), match="float32|gfx950"):

@@ -153,7 +153,7 @@ void BoundArguments::bindTensor(size_t index, PyObject *object, const DevicePoli
 void BoundArguments::bindView(size_t index, const TensorView &view, const DevicePolicy &policy) {
   const ArgSpec &spec = plan.args[index];
   auto fail = [&](PyObject *type, const std::string &what) { this->fail(type, index, what); };
-  if (!accepts(spec.dtype, view.dtype))
+  if (!(spec.dtype == view.dtype))
     fail(PyExc_TypeError,
          "expected a tensor of dtype " + spec.dtype.str() + ", got dtype " + view.dtype.str() +
              (spec.dtype.code == TypeCode::Int && view.dtype.code == TypeCode::UInt &&
@@ -260,6 +260,13 @@ void BoundArguments::bindObject(size_t index, PyObject *object, const DevicePoli
   const ArgSpec &spec = plan.args[index];
   if (spec.kind == ArgKind::Tensor)
     return bindTensor(index, object, policy);
+  if (spec.kind == ArgKind::Absent) {
+    if (object != Py_None)
+      fail(PyExc_TypeError, index,
+           std::string("expected None, got '") + Py_TYPE(object)->tp_name +
+               "': it was compiled without this argument; compile it once more with a value");
+    return;
+  }
   uint64_t &bits = slots[index].bits;
   auto read = [&](PyObject *value) {
     switch (spec.kind) {

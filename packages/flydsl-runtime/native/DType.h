@@ -57,16 +57,6 @@ struct DType {
   static DType parseFrameworkName(std::string_view name);
 };
 
-/// True if an array of \p found can be passed where the kernel was compiled for \p expected.
-/// A sign decides what quotients, comparisons and conversions mean, so "i32" takes no unsigned
-/// array. Only "i8" does: it is the byte in which packed and narrow elements travel, and libraries
-/// hold such memory as int8 and uint8 alike.
-inline bool accepts(DType expected, DType found) {
-  if (expected == found)
-    return true;
-  return expected == DType{TypeCode::Int, 8} && found == DType{TypeCode::UInt, 8};
-}
-
 } // namespace flydsl::runtime
 
 #endif // FLYDSL_RUNTIME_DTYPE_H

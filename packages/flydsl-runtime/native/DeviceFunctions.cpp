@@ -10,6 +10,7 @@
 #include "Launcher.h"
 #include "TensorView.h"
 
+#include <cstring>
 #include <memory>
 #include <nanobind/stl/string.h>
 
@@ -134,6 +135,51 @@ uint64_t allocate(size_t bytes) {
   void *result = nullptr;
   blocking("hipMalloc", [&](const HipApi &api) { return api.malloc(&result, bytes); });
   return handle(result);
+}
+
+/// The field of \p api, a function that not every HIP release has.
+template <typename Function>
+Function present(const HipApi &api, Function function, const char *name) {
+  if (!function)
+    throw LibraryError("the HIP library '" + api.path + "' has no " + name);
+  return function;
+}
+
+uint64_t allocateUncached(size_t bytes) {
+  void *result = nullptr;
+  blocking("hipExtMallocWithFlags", [&](const HipApi &api) {
+    auto function = present(api, api.extMallocWithFlags, "hipExtMallocWithFlags");
+    return function(&result, bytes, kMallocUncached);
+  });
+  return handle(result);
+}
+
+nb::bytes ipcHandle(uint64_t address) {
+  HipIpcMemHandle result{};
+  blocking("hipIpcGetMemHandle", [&](const HipApi &api) {
+    auto function = present(api, api.ipcGetMemHandle, "hipIpcGetMemHandle");
+    return function(&result, pointer<void>(address));
+  });
+  return nb::bytes(result.reserved, sizeof result.reserved);
+}
+
+uint64_t openIpc(nb::bytes content) {
+  HipIpcMemHandle given;
+  if (content.size() != sizeof given.reserved)
+    throw nb::value_error("a handle of 64 bytes expected");
+  memcpy(given.reserved, content.c_str(), sizeof given.reserved);
+  void *result = nullptr;
+  blocking("hipIpcOpenMemHandle", [&](const HipApi &api) {
+    auto function = present(api, api.ipcOpenMemHandle, "hipIpcOpenMemHandle");
+    return function(&result, given, kIpcLazyEnablePeerAccess);
+  });
+  return handle(result);
+}
+
+void closeIpc(uint64_t address) {
+  blocking("hipIpcCloseMemHandle", [&](const HipApi &api) {
+    return present(api, api.ipcCloseMemHandle, "hipIpcCloseMemHandle")(pointer<void>(address));
+  });
 }
 
 void copy(uint64_t destination, uint64_t source, size_t bytes, nb::handle stream) {
@@ -267,6 +313,10 @@ void registerDeviceFunctions(nb::module_ &m) {
   });
 
   m.def("malloc", &allocate);
+  m.def("malloc_uncached", &allocateUncached);
+  m.def("ipc_handle", &ipcHandle);
+  m.def("open_ipc", &openIpc);
+  m.def("close_ipc", &closeIpc);
   m.def("free", [](uint64_t address) {
     blocking("hipFree", [&](const HipApi &api) { return api.free(pointer<void>(address)); });
   });

@@ -76,6 +76,13 @@ struct HipLaunchConfig {
   unsigned numAttrs;
 };
 
+/// hipIpcMemHandle_t.
+struct HipIpcMemHandle {
+  char reserved[64];
+};
+inline constexpr unsigned kMallocUncached = 3;
+inline constexpr unsigned kIpcLazyEnablePeerAccess = 1;
+
 // X(field, exported symbol, parameter list). All return hipError_t.
 #define FLYDSL_HIP_REQUIRED(X)                                                                     \
   X(init, hipInit, (unsigned))                                                                     \
@@ -119,6 +126,10 @@ struct HipLaunchConfig {
   X(funcGetAttribute, hipFuncGetAttribute, (int *, int, HipFunction))                              \
   X(occupancyMaxActiveBlocks, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor,                  \
     (int *, HipFunction, int, size_t))                                                             \
+  X(extMallocWithFlags, hipExtMallocWithFlags, (void **, size_t, unsigned))                        \
+  X(ipcGetMemHandle, hipIpcGetMemHandle, (HipIpcMemHandle *, void *))                              \
+  X(ipcOpenMemHandle, hipIpcOpenMemHandle, (void **, HipIpcMemHandle, unsigned))                   \
+  X(ipcCloseMemHandle, hipIpcCloseMemHandle, (void *))                                             \
   X(drvLaunchKernelEx, hipDrvLaunchKernelEx,                                                       \
     (const HipLaunchConfig *, HipFunction, void **, void **))
 

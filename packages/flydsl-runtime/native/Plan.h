@@ -26,7 +26,8 @@ inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
 /// Highest rank of a tensor argument.
 inline constexpr int64_t kMaxRank = 32;
 
-enum class ArgKind : uint8_t { Tensor, Scalar, Pointer, Stream };
+/// `Absent` is an optional argument that was left out where the function was compiled: it must be None.
+enum class ArgKind : uint8_t { Tensor, Scalar, Pointer, Stream, Absent };
 
 enum class ScalarType : uint8_t { I1, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64 };
 

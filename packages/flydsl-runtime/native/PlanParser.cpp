@@ -165,6 +165,8 @@ ArgSpec parseArg(nb::handle data, const std::string &where) {
     spec.kind = ArgKind::Pointer;
   } else if (kind == "stream") {
     spec.kind = ArgKind::Stream;
+  } else if (kind == "absent") {
+    spec.kind = ArgKind::Absent;
   } else {
     fail(where, "unknown kind '" + kind + "'");
   }

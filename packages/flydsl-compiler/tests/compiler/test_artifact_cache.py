@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from flydsl.compiler.store import cache
 from flydsl.compiler.store.artifact import CompiledArtifact
 from flydsl.compiler.store.cache import FileLock, JitCacheManager
+from flydsl.compiler.store.root import cache_root
 
 ARTIFACT = CompiledArtifact(
     "f", "gfx942", {"version": 1, "code": [["ret"]]}, b"\x7fELF" + bytes(100), "k" * 32, {"kernels": ["k"]}
@@ -47,6 +49,43 @@ def test_foreign_file_is_a_miss(tmp_path: Path, content: bytes) -> None:
     assert (info.hits, info.misses, info.disk_size) == (1, 1, 1)
 
 
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")  # never ends
+
+
+def _deep(path: Path) -> None:
+    path.write_text("[" * 200_000)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("make", [_fifo, _device, _deep, _folder])
+def test_what_is_no_file_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
+    """Nothing in the folder blocks its reader, goes on for ever or raises."""
+    from flydsl.autotune.store import WinnerCache
+    from flydsl.compiler.store.cache import READS
+    from flydsl.compiler.store.disk_cache import DiskCache
+
+    manager = JitCacheManager(tmp_path, "f", "id")
+    manager.directory.mkdir()
+    monkeypatch.setenv("FLYDSL_AUTOTUNE_CACHE_DIR", str(tmp_path))
+    for path in (manager.path(ARTIFACT.key), manager.directory / READS, WinnerCache("tuned").path):
+        make(path)
+    assert manager.load(ARTIFACT.key) is None
+    assert manager.environment_reads() == set()
+    assert all(entry.problem for entry in DiskCache(tmp_path).entries())
+    assert len(WinnerCache("tuned")) == 0
+    if make is not _folder:  # which cannot be replaced by a file
+        assert manager.store(ARTIFACT.key, ARTIFACT, ["SOME_VARIABLE"])
+        assert manager.load(ARTIFACT.key) == ARTIFACT and manager.environment_reads() == {"SOME_VARIABLE"}
+
+
 def test_unwritable_root_warns_once(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
@@ -68,7 +107,7 @@ def test_lock_timeout(tmp_path: Path) -> None:
 
 
 def test_stats_and_clear() -> None:
-    root = cache.cache_root()
+    root = cache_root()
     assert root is not None
     manager = JitCacheManager(root, "f", "id")
     manager.store(ARTIFACT.key, ARTIFACT)

@@ -203,12 +203,12 @@ def test_name_loads_agree_with_dis(monkeypatch: pytest.MonkeyPatch) -> None:
     import argparse
     import inspect
 
-    from flydsl.compiler.specialization import key
+    from flydsl.compiler.specialization import snapshot
 
     functions = [f for _, f in inspect.getmembers(argparse.ArgumentParser, inspect.isfunction)]
-    quick = [list(key._global_reads(f.__code__)) for f in functions]
-    monkeypatch.setattr(key, "_OPCODES", None)
-    assert quick == [list(key._global_reads(f.__code__)) for f in functions] and any(quick)
+    quick = [list(snapshot._global_reads(f.__code__)) for f in functions]
+    monkeypatch.setattr(snapshot, "_OPCODES", None)
+    assert quick == [list(snapshot._global_reads(f.__code__)) for f in functions] and any(quick)
 
 
 def test_a_trace_that_changes_what_it_reaches_is_not_repeated(load: Any) -> None:

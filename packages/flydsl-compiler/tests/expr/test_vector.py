@@ -39,9 +39,12 @@ def test_aliases(trace: Any) -> None:
     assert fx.Float32x4.__name__ == "Float32x4"
     assert str(fx.Float32x4.ir_type) == "vector<4xf32>"
     assert fx.Float32x4(1.0).dtype is fx.Float32
-    assert fx.Int32x2([1, 2]).shape == (2,)
+    assert fx.Int32x2([1, 2]).shape == fx.Int32x2(1, 2).shape == fx.Int32x2(trace.arg(fx.Int32), 2).shape == (2,)
+    assert fx.Float32x4(1.0, 2.0, 3.0, trace.arg(fx.Float32)).shape == fx.Float32x4(1.0, 4).shape == (4,)
     with pytest.raises(ValueError):
         fx.Int32x2([1, 2, 3])
+    with pytest.raises(ValueError):
+        fx.Float32x4(1.0, 2.0, 3.0)
     with pytest.raises(ValueError):
         fx.Float32x4(trace.vector(8, fx.Float32))
 

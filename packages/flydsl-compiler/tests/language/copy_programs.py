@@ -121,14 +121,22 @@ def matrix_atoms() -> list[tuple[int, int, int, str]]:
     """(m, n, k, type) of the instructions of this architecture that multiply what NumPy has."""
     if ARCH.startswith("gfx9"):
         atoms = [(16, 16, 4, "f32"), (32, 32, 2, "f32"), (16, 16, 16, "f16"), (32, 32, 8, "f16"), (16, 16, 16, "bf16"),
-                 (32, 32, 8, "bf16"), (16, 16, 32, "i8"), (32, 32, 16, "i8")]
-        return atoms + ([(16, 16, 32, "f16"), (32, 32, 16, "f16"), (16, 16, 32, "bf16")] if ARCH == "gfx950" else [])
+                 (32, 32, 8, "bf16"), (16, 16, 32, "i8"), (32, 32, 16, "i8"), (16, 16, 32, "fp8"), (32, 32, 16, "fp8")]
+        if ARCH != "gfx950":
+            return [*atoms, (16, 16, 32, "bf8"), (32, 32, 16, "bf8")]
+        return [*atoms, (16, 16, 32, "f16"), (32, 32, 16, "f16"), (16, 16, 32, "bf16")]
     if ARCH == "gfx1250":
-        return [(16, 16, 4, "f32"), (16, 16, 32, "f16"), (16, 16, 32, "bf16"), (16, 16, 64, "i8")]
-    return [(16, 16, 16, "f16"), (16, 16, 16, "bf16"), (16, 16, 16, "i8")]
+        return [(16, 16, 4, "f32"), (16, 16, 32, "f16"), (16, 16, 32, "bf16"), (16, 16, 64, "i8"), (16, 16, 64, "fp8"),
+                (16, 16, 128, "fp8"), (16, 16, 64, "bf8")]
+    return [(16, 16, 16, "f16"), (16, 16, 16, "bf16"), (16, 16, 16, "i8"), (16, 16, 16, "fp8"), (16, 16, 16, "bf8")]
 
 
+#: The floats of eight bits of this architecture: class and torch's name.
+EIGHT_BITS = {
+    "fp8": (fx.Float8E4M3FNUZ, "float8_e4m3fnuz"), "bf8": (fx.Float8E5M2FNUZ, "float8_e5m2fnuz"),
+} if ARCH == "gfx942" else {"fp8": (fx.Float8E4M3FN, "float8_e4m3fn"), "bf8": (fx.Float8E5M2, "float8_e5m2")}
 PRODUCT_TYPES = {
+    **{name: (kind, fx.Float32) for name, (kind, _) in EIGHT_BITS.items()},
     "f32": (fx.Float32, fx.Float32), "f16": (fx.Float16, fx.Float32), "bf16": (fx.BFloat16, fx.Float32),
     "i8": (fx.Int8, fx.Int32),
 }
@@ -177,7 +185,8 @@ def product(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, gm: fx.Int32, gn: fx.Int32
 def operand(shape: tuple[int, int], name: str, seed: int) -> tuple[Any, np.ndarray]:
     """Small integers, which every type holds exactly: for the kernel and for NumPy."""
     exact = np.random.default_rng(seed).integers(-4, 5, shape)
-    if name != "bf16":
+    if name in ("f32", "f16", "i8"):
         return exact.astype({"f32": np.float32, "f16": np.float16, "i8": np.int8}[name]), exact
     torch = pytest.importorskip("torch")
-    return torch.from_numpy(exact).to(torch.bfloat16), exact
+    kind = "bfloat16" if name == "bf16" else EIGHT_BITS[name][1]
+    return torch.from_numpy(exact).float().to(getattr(torch, kind)), exact

@@ -60,8 +60,13 @@ def run(X: fx.Tensor, bias: fx.Tensor, Y: fx.Tensor):
         module.run(X, bias, y)
         np.testing.assert_array_equal(y, expected)
     y = poisoned()
-    flyc.compile(module.run, X, None, y)(X, None, y)
+    without, with_bias = flyc.compile(module.run, X, None, y), flyc.compile(module.run, X, X, y)
+    without(X, None, y)
     np.testing.assert_array_equal(y, X)
+    with pytest.raises(TypeError, match="'bias'.*expected None, got 'numpy.ndarray'.*compiled without this argument"):
+        without(X, X, y)
+    with pytest.raises(TypeError, match="'bias'.*expected a f32 tensor.*got 'NoneType'"):
+        with_bias(X, None, y)
 
 
 def test_tuples_and_dictionaries_of_tensors(load: Any, device: None) -> None:
@@ -85,6 +90,17 @@ def run(inputs, out):
     y = poisoned()
     module.run([X, X], {"sum": y, "scale": 0.5})
     np.testing.assert_array_equal(y, X)
+    compiled = flyc.compile(module.run, (X, X), {"sum": y, "scale": 1.0, "left_out": None})
+    compiled((X, X), {"sum": y, "scale": 1.0, "left_out": None})
+    np.testing.assert_array_equal(y, 2 * X)
+    for inputs, out, message in (
+        ((X, X, X), {"sum": y, "scale": 1.0, "left_out": None}, "expected a tuple with 2 entries"),
+        ([X, X], {"sum": y, "scale": 1.0, "left_out": None}, "expected a tuple with 2 entries"),
+        ((X, X), {"sum": y, "scale": 1.0}, r"expected a dict with the keys \['sum', 'scale', 'left_out'\]"),
+        ((X, X), {"sum": y, "scale": 1.0, "left_out": X}, "expected None"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            compiled(inputs, out)
     with pytest.raises(TypeError, match=r"inputs\[0\]'.* of type str"):
         module.run(("x",), {"sum": y, "scale": 0.5})
 
@@ -245,7 +261,7 @@ def test_gradients_see_what_a_kernel_overwrote(load: Any, device: None) -> None:
         assert weights._version == 1 and bool((weights == 3).all())
 
 
-@pytest.mark.parametrize("bits", [16, 32, 64])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_signs_of_arrays_decide_the_specialisation(load: Any, device: None, bits: int) -> None:
     """A function compiled for signed numbers refuses unsigned ones, whose quotients are others; a call specialises."""
     module = load("""

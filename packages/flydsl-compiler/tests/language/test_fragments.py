@@ -147,6 +147,64 @@ def test_generated_scans(device: Any, exclusive: bool) -> None:
         np.testing.assert_array_equal(found, exact.T.reshape(-1)[where], f"{source} along {mode}")
 
 
+CARRIED = {
+    "for": "for i in range(n):\n    d = fx.make_fragment_like(c)\n    d.store(c.load() + 1.0)\n    c = d",
+    "asked for in the loop": """
+for i in range(n):
+    d = fx.make_fragment_like(c)
+    d.store(c.load() + fx.broadcast_to(fx.reduce(c, 1, "MAX"), c) * 0.0 + 1.0)
+    c = d""",
+    "branch": """
+for i in range(n):
+    d = fx.make_fragment_like(c)
+    d.store(c.load() + 1.0)
+    if i >= 0:
+        c = d""",
+    "nested": """
+for i in range(n):
+    for j in range(1):
+        d = fx.make_fragment_like(c)
+        d.store(c.load() + 1.0)
+        c = d""",
+    "while": """
+i = fx.Int32(0)
+while i < n:
+    d = fx.make_fragment_like(c)
+    d.store(c.load() + 1.0)
+    c = d
+    i += 1""",
+    "explicit": """
+for i, state in range(0, n, 1, init=[c]):
+    d = fx.make_fragment_like(c)
+    d.store(state[0].load() + 1.0)
+    c = yield [d]""",
+}
+ACCUMULATOR = """
+mma = fx.make_tiled_mma(fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 4, fx.Float32)), fx.make_layout((1, 1, 1), (1, 1, 1)))
+c = mma.get_slice(t).make_fragment_C((16, 16))
+c.fill(1.0)
+"""
+
+
+@pytest.mark.parametrize("loop", CARRIED)
+@pytest.mark.skipif(ARCH != "gfx942", reason="of the language, not of an architecture")
+def test_a_fragment_that_is_assigned_anew_keeps_its_layout(run: Any, loop: str) -> None:
+    out = run(ACCUMULATOR + CARRIED[loop] + "\nY[t] = fx.reduce(c, 1, 'ADD').load()[0]", n=3)
+    np.testing.assert_array_equal(out, np.full(64, 16 * 4.0))
+
+
+@pytest.mark.parametrize("statement, message", [
+    ("s = fx.reduce(c, 1, 'ADD')", "has the thread-value layout .* which its body relies on, but the one that"),
+    ("pass", "thread-value layout of .* is not known"),
+])
+@pytest.mark.skipif(ARCH != "gfx942", reason="of the language, not of an architecture")
+def test_another_layout_in_a_loop_is_found(run: Any, statement: str, message: str) -> None:
+    loop = f"for i in range(n):\n    {statement}\n    d = fx.make_rmem_tensor(c.layout, fx.Float32)\n"
+    loop += "    d.fill(2.0)\n    c = d"
+    with pytest.raises(ValueError, match=message):
+        run(ACCUMULATOR + loop + "\nY[t] = fx.reduce(c, 1, 'ADD').load()[0]")
+
+
 @pytest.mark.parametrize("statement, message", [
     ("fx.reduce(fx.make_rmem_tensor(4, fx.Float32), 0, 'ADD')", "is not known"),
     ("fx.reduce(f, 2, 'ADD')", "no mode 2"),

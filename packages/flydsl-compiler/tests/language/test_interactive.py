@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html.parser
 import linecache
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import flydsl.compiler as flyc
 
 SOURCE = """import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -55,6 +58,43 @@ def test_a_changed_cell_is_compiled_again(device: None) -> None:
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         scope["run"](x, y)
         assert y[5] == 5 * factor
+
+
+def test_what_a_notebook_shows_of_a_function() -> None:
+    run = _cell("<ipython-input-4-abc>", SOURCE)["run"]
+    assert run._repr_html_() is None
+    x = np.zeros(64, np.float32)
+    compiled = flyc.compile(run, x, x)
+    page = compiled._repr_html_()
+    assert page == run._repr_html_()
+    parser = _Balanced()
+    parser.feed(page)
+    assert not parser.opened and parser.seen >= {"table", "details", "pre"}
+    text = "".join(parser.text)
+    for part in ("run", compiled.artifact.arch, "VGPRs", "k_0", "traced IR", "scf.if", "machine code", "s_endpgm"):
+        assert part in text, part
+    assert compiled.source_ir in text and isinstance(compiled.source_ir, str)
+    assert "<span" in compiled.source_ir._repr_html_()
+
+
+class _Balanced(html.parser.HTMLParser):
+    """Collects the text and the tags of a page, and which of these are still open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.seen: set[str] = set()
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        self.opened.append(tag)
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
 
 
 def test_without_source_the_remedy_is_named() -> None:

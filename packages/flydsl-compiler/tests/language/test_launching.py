@@ -48,6 +48,27 @@ def run(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, twice: fx.Int32):
         np.testing.assert_array_equal(y, (x + 1) * 2**twice + (0.5 if twice > 2 else 0))
 
 
+def test_a_helper_that_calls_itself(load: Any, device: None) -> None:
+    """It ends on a static condition; a changed body is another function."""
+    text = """
+@flyc.jit
+def power(v, n):
+    if fx.const_expr(n == 0):
+        return v * 0.0 + 1.0
+    return FACTOR * power(v, n - 1)
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    Y[fx.thread_idx.x] = power(X[fx.thread_idx.x], 3)
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+"""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    for factor, exact in (("v", x**3), ("2.0", np.full(64, 8.0))):
+        load(text.replace("FACTOR", factor)).run(x, y)
+        np.testing.assert_array_equal(y, exact)
+
+
 def test_nested_jit_functions_are_inlined(load: Any) -> None:
     module = load(
         KERNELS

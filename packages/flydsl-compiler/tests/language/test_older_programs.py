@@ -114,6 +114,22 @@ Y[t] = fx.Float32(total) + half.to(fx.Float32) + 100.0 * raw.to(fx.Float32)""")
     np.testing.assert_array_equal(got, 11 + T64 // 2 + 100 * (T64 // 4))
 
 
+@pytest.mark.parametrize("construct", ["if t < 40:", "for j in range(1):", "while last < t:"])
+def test_names_of_an_ended_explicit_loop_may_be_used_again(run: Any, construct: str) -> None:
+    """Its body is no function of its own: what a temporary of it held is no value of the code behind it."""
+    got = run(f"""
+for i, state in range(0, 4, 1, init=[fx.Float32(0.0)]):
+    element = X[t] + fx.Float32(fx.Int32(i))
+    total = yield [fx.Float32(state[0]) + element]
+last = t - 1
+{construct}
+    element = fx.Float32(total) * 2.0
+    last = t
+    Y[t] = element""")
+    want = 2 * (4.0 * T64 + 6)
+    np.testing.assert_array_equal(got, np.where(T64 < 40, want, -77) if construct.startswith("if") else want)
+
+
 def test_scalar_classes_of_raw_vectors(run: Any) -> None:
     got = run("""
 half = fx.Vector.filled(4, 2.5, fx.Float16)

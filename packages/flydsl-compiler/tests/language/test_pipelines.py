@@ -61,6 +61,16 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
 
         return copy
 
+    def asynchronous(part):
+        """Two words a lane, or one of the two; the tile lies in LDS as the threads like it."""
+        def copy(tile, stage):
+            shape = fx.make_layout((1, part[1] - part[0]), (0, THREADS))
+            first = fx.add_offset(fx.get_iter(X), tile * WIDTH + part[0] * THREADS + t)
+            fx.rocdl.async_copy(fx.make_view(first, shape),
+                                fx.make_view(places[stage].ptr + part[0] * THREADS + t, shape))
+
+        return copy
+
     def tensor(tile, stage):
         atom = fx.rocdl.make_tdm_atom(rows_by_16, (None, None), (16,), num_warps=waves)
         target = fx.make_view(places[stage].ptr, fx.make_layout((32, 16), (16, 1)))
@@ -74,6 +84,10 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         producers = fx.Staged(load, store, reach=2)
     elif fx.const_expr(kind == "direct"):
         producers = fx.Direct(direct((0, 2)))
+    elif fx.const_expr(kind == "async"):
+        producers = fx.Direct(asynchronous((0, 2)))
+    elif fx.const_expr(kind == "early async"):
+        producers = (fx.Direct(asynchronous((0, 1)), early=True), fx.Direct(asynchronous((1, 2))))
     elif fx.const_expr(kind == "early"):
         producers = (fx.Direct(direct((0, 1)), early=True), fx.Direct(direct((1, 2))))
     else:
@@ -219,7 +233,9 @@ def test_named_barriers(device: Any) -> None:
 
 
 def kinds(arch: str) -> list[str]:
-    direct = ["direct", "early"] if arch.startswith("gfx9") else ["tensor"] if arch == "gfx1250" else []
+    direct = ["direct", "early"] if arch.startswith("gfx9") else []
+    if arch == "gfx1250":
+        direct = ["tensor", "async", "early async"]
     return ["staged", "reach", *direct]
 
 
@@ -234,6 +250,7 @@ def expected(x: np.ndarray, tiles: int, mode: str) -> np.ndarray:
 def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
     x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
     modes = ["plain", "advance"] + (["turns", "specialised"] if kind in ("direct", "tensor") else [])
+    modes += ["turns"] if kind == "async" else []
     for stages in (1, 2, 3) if kind in ("staged", "reach") else (2, 3, 4):
         for mode in modes:
             turn = stages if kind != "reach" or stages == 2 else 2 * stages
@@ -250,7 +267,8 @@ def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
 
 @pytest.mark.skipif("race" not in os.environ.get("FLYDSL_SIM_CHECK", ""), reason="needs the race checker")
 @pytest.mark.skipif(ARCH == "gfx1201", reason="no copies that are waited for by count")
-def test_waiting_for_one_less_is_a_race(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", kinds(ARCH)[2:])
+def test_waiting_for_one_less_is_a_race(device: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from flydsl.expr.pipelines import schedule
     from flydsl.runtime import SimulatorError
 
@@ -258,7 +276,7 @@ def test_waiting_for_one_less_is_a_race(device: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(schedule, "wait_for", lambda counter, left: exact(counter, left + 1))
     x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
     with pytest.raises(SimulatorError, match="race"):
-        add_tiles(x, y, 11, (kinds(ARCH)[2], 3, 11, "static", "one less"))
+        add_tiles(x, y, 11, (kind, 3, 11, "static", "one less"))
 
 
 def test_derived_counts(device: Any, tmp_path: Path) -> None:

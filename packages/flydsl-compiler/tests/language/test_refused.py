@@ -27,6 +27,18 @@ BODIES = {
     "unwritten in a loop": (
         "f = fx.make_rmem_tensor(4, fx.Float32)\nfor i in range(n):\n    Y[t] = f[1]\n", "read before anything",
     ),
+    "unwritten accumulator": (
+        "f = fx.make_rmem_tensor(4, fx.Float32)\nfor i in range(n):\n    f.store(f.load() + 1.0)\nY[t] = f[0]",
+        "in the first iteration of a loop before anything",
+    ),
+    "unwritten accumulator in nested loops": (
+        "f = fx.make_rmem_tensor(4, fx.Float32)\nfor i in range(n):\n    for j in range(n):\n"
+        "        f.store(f.load() + 1.0)\n    Y[t] = f[0]", "in the first iteration of a loop before anything",
+    ),
+    "unwritten accumulator of a while": (
+        "f, i = fx.make_rmem_tensor(4, fx.Float32), fx.Int32(0)\nwhile i < n:\n    Y[t] = f[0]\n    f.fill(1.0)\n"
+        "    i += 1", "in the first iteration of a loop before anything",
+    ),
     "register index": ("f = fx.make_rmem_tensor(4, fx.Float32)\nf.fill(0)\nY[t] = f[4]", "index 4 in 4 is out of"),
     "register coordinate": (
         "f = fx.make_rmem_tensor((4, 2), fx.Float32)\nf.fill(0)\nY[t] = f[1, 2]", r"index 2 in \(1, 2\) is out of",
@@ -50,6 +62,33 @@ BODIES = {
         "v = fx.make_view(fx.get_iter(X), fx.make_ordered_layout((4, 2), 0)).load()\n"
         "Y[t] = v.reduce('add', None, (1, None, 1))[0]", "does not match",
     ),
+    "unsigned memory becomes signed": (
+        "f, g = fx.make_rmem_tensor(1, fx.Uint8), fx.make_rmem_tensor(1, fx.Int8)\nf.fill(200)\ng.fill(-56)\n"
+        "for i in range(n):\n    f = g\nY[t] = f[0].to(fx.Float32)",
+        "variable f .* expected elements of Uint8, produced elements of Int8",
+    ),
+    "a layout that leaves its tile": (
+        "fx.make_tiled_copy(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), fx.make_layout((64, 4), (1, 64)), "
+        "(64, 2))", r"reaches position 255, but its tile \[64\|2\] has 128 elements",
+    ),
+    "a part of a call": (
+        "fx.make_tiled_copy(fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32), fx.make_layout((64, 2), (1, 64)), "
+        "(64, 2))", "takes 4 values a thread, but layout_tv .* has 2",
+    ),
+    "threads with gaps": (
+        "fx.make_layout_tv(fx.make_layout((8, 8), (16, 1)), fx.make_layout((1, 1), (1, 1)))", "thr_layout .* from 0 on",
+    ),
+    "values that repeat": (
+        "fx.make_layout_tv(fx.make_layout((8, 8), (8, 1)), fx.make_layout((1, 4), (1, 0)))", "val_layout .* from 0 on",
+    ),
+    "an atom below its value": ("fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float64)", "32 bits, less than one value"),
+    "a negative extent": ("fx.make_layout((-4, 8), (8, 1))", "extents are not negative"),
+    "a fraction for integers": ("fx.recast_iter(fx.Int32, fx.get_iter(Y))[t] = 1.5", "1.5 .* Int32: it is no integer"),
+    "a fraction for integer registers": ("fx.make_rmem_tensor(2, fx.Int8).fill(0.5)", "0.5 .* Int8: it is no integer"),
+    "an integer beyond its class": ("f = fx.make_rmem_tensor(2, fx.Int8)\nf[0] = 300", "300 .* has more than 8 bits"),
+    "an integer beyond its registers": ("fx.make_rmem_tensor(2, fx.Uint8).fill(-129)", "-129 .* more than 8 bits"),
+    "infinity for integers": ("fx.make_rmem_tensor(2, fx.Int32).fill(float('inf'))", "it is no integer"),
+    "too few lanes": ("v = fx.Float32x4(1.0, 2.0)\nY[t] = v[0]", "Float32x4: expected 4 elements, got 2"),
     "sum of a tensor": ("Y[t] = fx.sum(X)", "load a tensor first"),
 }
 
@@ -63,7 +102,12 @@ def test_bodies(name: str, run: Run) -> None:
 
 
 WARNED = {
-    "an accumulator that is not cleared": "for i in range(n):\n    f.store(f.load() + 1.0)\nY[t] = f[0]",
+    "an accumulator that is selected": (
+        "for i in range(n):\n    f[0] = fx.where(i == 0, 0.0, f[0]) + 1.0\nY[t] = f[0]"
+    ),
+    "an inner loop that starts later": (
+        "for i in range(n):\n    for j in range(i):\n        Y[t] = f[0]\n    f.fill(i.to(fx.Float32))"
+    ),
     "one branch": "if t < 5:\n    f.fill(1.0)\nY[t] = f[0]",
     "a loop that may not run": "for i in range(n):\n    f.fill(1.0)\nY[t] = f[0]",
     "some elements": "f[0] = 1.0\nY[t] = fx.sum(f.load())",
@@ -104,6 +148,13 @@ def test_fragments_that_are_written_on_some_paths(name: str, run: Run) -> None:
     assert all(w.filename.endswith("sample_1.py") for w in found)
 
 
+def test_a_carried_number_stays_signed_or_unsigned(run: Run) -> None:
+    body = "v = fx.Int32(-8)\nfor i in range(n):\n    v = fx.Uint32(v)\nY[t] = (v // 2).to(fx.Float32)"
+    with pytest.warns(UserWarning, match="variable v is Int32 before and Uint32 here; it stays Int32") as caught:
+        np.testing.assert_array_equal(run(body), np.full(64, -4))
+    assert caught[0].filename.endswith("sample_1.py")
+
+
 SOURCE = """
 @flyc.kernel
 def k(X: fx.Tensor, Y: fx.Tensor):
@@ -130,6 +181,8 @@ def _arrays() -> tuple[np.ndarray, np.ndarray]:
         ("grid=2**32, block=64", 1, "grid.x must be at most"),
         ("grid=(1, 2**64), block=64", 1, "grid.y must be at most"),
         ("grid=n, block=64", 2**40, "exceeds"),
+        ("grid=n / 64, block=64", 64, "grid.x must be an integer, got a Float"),
+        ("grid=(1, n * 1.0), block=64", 64, "grid.y must be an integer, got a Float"),
         ("grid=u, block=64", 1, "exceeds"),
     ],
 )

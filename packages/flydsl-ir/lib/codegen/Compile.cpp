@@ -1,5 +1,6 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
+#include "HoldMatrix.h"
 #include "LLVMOptionScope.h"
 #include "LowerSwitches.h"
 
@@ -370,6 +371,7 @@ void Compilation::run(const CodegenOptions &options) {
   if (options.output == CodegenOutput::OptLLVMIR)
     return printText(module, output);
   lowerSwitches(module);
+  holdScaledMatrix(module);
   CodeGenFileType kind = options.output == CodegenOutput::Assembly ? CodeGenFileType::AssemblyFile
                                                                    : CodeGenFileType::ObjectFile;
   unsupportedKind = emit(module, *machine, kind, output);

@@ -6,6 +6,7 @@ list(APPEND FLY_CORE_SOURCES
   CrashGuard.cpp
   Disassemble.cpp
   ExplicitModule.cpp
+  HoldMatrix.cpp
   InitAll.cpp
   Link.cpp
   LowerSwitches.cpp

@@ -27,6 +27,8 @@ list(APPEND FLY_CORE_SOURCES
   Transforms/IntSwizzleSimplify.cpp
   Transforms/ConvertAtomCallToSSAForm.cpp
   Transforms/LayoutLowering.cpp
+  Transforms/Lowering/CheckEdges.cpp
+  Transforms/Lowering/CheckThreads.cpp
   Transforms/Lowering/CheckTiles.cpp
   Transforms/Lowering/CopyGemm.cpp
   Transforms/Lowering/Distribute.cpp

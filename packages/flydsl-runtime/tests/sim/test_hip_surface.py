@@ -57,7 +57,7 @@ TRUSTING = {
     "flysimDisassemble", "flysimLoopEstimate", "flysimModuleLoadSized",
     "hipLaunchHostFunc", "hipStreamAddCallback", "hipLaunchHostFunc_spt", "hipStreamAddCallback_spt",
     "hipUserObjectRelease", "flysimSetBreakpoints",
-    "flysimBreakpointsMatched", "flysimLaunchRanges",
+    "flysimBreakpointsMatched", "flysimUnwritten", "flysimLaunchRanges",
     "flysimLaunchArguments", "flysimSetInterrupt",
 }
 # These read what the compiler writes, or take handles that only the process itself makes up.

@@ -116,6 +116,51 @@ class LaunchConfig(ctypes.Structure):
     ]
 
 
+def launch_clusters(sim, function, groups: int, cluster: int, *arrays: np.ndarray) -> None:
+    """A launch of work-groups of 64 in clusters along x."""
+    attribute = LaunchAttribute(4, b"", (cluster, 1, 1))
+    config = LaunchConfig((groups, 1, 1), (64, 1, 1), 0, None, ctypes.pointer(attribute), 1)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+    arguments = (ctypes.c_void_p * len(pointers))(*map(ctypes.addressof, pointers))
+    sim.state_ranges(arrays)
+    sim.check(sim.lib.hipDrvLaunchKernelEx(ctypes.byref(config), function, arguments, None))
+
+
+MULTICAST = """
+typedef u32 v8u32 __attribute__((ext_vector_type(8)));
+static LDS u32 cells[64] __attribute__((loader_uninitialized));
+/* Work-group g of the cluster moves row g of the input, and says that both share the move; with `one`, only the
+   first moves anything. */
+KERNEL void rows(GLOBAL u32 *in, GLOBAL u32 *out, GLOBAL u32 *one) {
+  u32 g = __builtin_amdgcn_workgroup_id_x();
+  cells[TID()] = 1000 + g;
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_s_cluster_barrier();
+  if (__builtin_amdgcn_readfirstlane(TID()) < 32 && !(*one && g)) {
+    u64 a = (u64)(in + 64 * g);
+    v4u32 g0 = {1, (u32)(LDS u32 *)cells, (u32)a, (u32)(a >> 32) | 2u << 30};
+    v8u32 g1 = {2u << 16 | 3, 64 << 16, 1u << 16, 64 << 16, 0, 0, 0, 0};
+    asm volatile("tensor_load_to_lds %0, %1\\n s_wait_tensorcnt 0x0" :: "s"(g0), "s"(g1) : "memory");
+  }
+  __builtin_amdgcn_s_cluster_barrier();
+  out[64 * g + TID()] = ((volatile LDS u32 *)cells)[TID()];
+}
+"""
+
+
+def test_a_shared_tensor_move_delivers_to_who_makes_it(sim, build_dir):
+    """The mask merges requests for memory; each work-group's own request writes its own LDS, when it is made."""
+    sim.set_arch("gfx1250")
+    function = sim.function(sim.load(compile_gpu(MULTICAST, "gfx1250", "2", build_dir)), "rows")
+    rows = np.arange(128, dtype=np.uint32).reshape(2, 64)
+    for one in (0, 1):
+        out = np.full((2, 64), 7, np.uint32)
+        launch_clusters(sim, function, 2, 2, rows, out, np.array([one], np.uint32))
+        np.testing.assert_array_equal(out[0], rows[0])
+        np.testing.assert_array_equal(out[1], np.full(64, 1001) if one else rows[1])
+
+
 def test_clusters(sim, build_dir):
     """Cluster ids, the cluster barrier and the launch attribute on gfx1250; other grids are refused."""
     sim.set_arch("gfx1250")
@@ -124,11 +169,7 @@ def test_clusters(sim, build_dir):
     out = np.zeros((8, 4), np.uint32)
 
     def launch(groups: int, cluster: int) -> None:
-        attribute = LaunchAttribute(4, b"", (cluster, 1, 1))
-        config = LaunchConfig((groups, 1, 1), (64, 1, 1), 0, None, ctypes.pointer(attribute), 1)
-        pointer = ctypes.c_void_p(out.ctypes.data)
-        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(pointer))
-        sim.check(sim.lib.hipDrvLaunchKernelEx(ctypes.byref(config), function, arguments, None))
+        launch_clusters(sim, function, groups, cluster, out)
 
     launch(8, 2)
     np.testing.assert_array_equal(out[:, 0], np.arange(8) // 2)

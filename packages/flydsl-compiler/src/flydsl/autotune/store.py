@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flydsl.utils import env
-from flydsl.utils.file import atomic_write
+from flydsl.utils.file import atomic_write, read_json
 
 from .config import Config
 
@@ -54,7 +54,7 @@ class WinnerCache(MutableMapping[Sequence[str], Config]):
 
     def _read(self) -> None:
         try:
-            data = json.loads(self.path.read_text())
+            data = read_json(self.path)
             entries = data.items() if isinstance(data, dict) else ()
         except (OSError, ValueError):
             return
@@ -140,7 +140,7 @@ class OfflineConfigs:
 
     def _parse(self, path: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
         try:
-            data = json.loads(path.read_text())
+            data = read_json(path)
         except FileNotFoundError:
             return self.ignore(path, "it does not exist")
         except (OSError, ValueError) as error:

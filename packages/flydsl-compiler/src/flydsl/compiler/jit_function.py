@@ -30,8 +30,10 @@ from .specialization.environment import key_environment, recorded_reads
 from .specialization.jit_argument import resolve_argument
 from .specialization.key import FunctionSnapshot, Identity, digest_of
 from .specialization.signature import Parameters
+from .store import prebuilt
 from .store.artifact import CompiledArtifact
-from .store.cache import CacheInfo, FileLock, JitCacheManager, cache_root
+from .store.cache import CacheInfo, FileLock, JitCacheManager
+from .store.root import cache_root
 from .store.toolchain import EXTRA_SOURCE_DIRS, toolchain_fingerprint
 
 __all__ = [
@@ -168,6 +170,10 @@ class JitFunction:
     def __repr__(self) -> str:
         return f"<jit function {self.__module__}.{self.__qualname__}>"
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the specialisation that was compiled or looked up last."""
+        return None if self.last_compiled is None else self.last_compiled._repr_html_()
+
     def _bound(self, instance: Any) -> _Bound:
         if instance is None:
             return self._plain
@@ -226,6 +232,20 @@ class JitFunction:
     def resolve_call(self, *args: Any, **kwargs: Any) -> Call:
         """What a call with these arguments depends on; compiles nothing. TypeError for arguments that do not fit."""
         return self._resolve(*self._bind(args, kwargs))
+
+    def specialise(self, *args: Any, **kwargs: Any) -> CompiledFunction:
+        """The specialisation for these arguments, compiled if need be; launches nothing."""
+        return self._specialise(args, kwargs)[0]
+
+    @staticmethod
+    def prebuilt(call: Call) -> CompiledArtifact | None:
+        """The artifact of a call that a package ships, None without one."""
+        return prebuilt.find(call)
+
+    @property
+    def environment_reads(self) -> frozenset[str]:
+        """Environment variables that the code was seen to read while it was traced."""
+        return frozenset(self._environment_reads)
 
     def manager_of(self, call: Call) -> JitCacheManager | None:
         """The disk cache of a call's artifact, None when it is off. Adds what other processes know of the key."""
@@ -340,10 +360,10 @@ class JitFunction:
         manager = self.manager_of(call)
         artifact = None
         if manager is None:
-            artifact = self._compile(call)
+            artifact = prebuilt.find(call) or self._compile(call)
         else:
             digest = call.digest(toolchain_fingerprint(call.backend))
-            artifact = manager.load(digest) or self._load_without_lines(call)
+            artifact = manager.load(digest) or prebuilt.find(call) or self._load_without_lines(call)
             if artifact is None and env.runtime.run_only:
                 raise RuntimeError(
                     f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.func.__name__} (manager key {self.manager_key}, key "
@@ -373,7 +393,7 @@ class JitFunction:
         with env.override(enable_debug_info=False):
             plain = replace(
                 call,
-                identity=call.reached.copy().digest(),
+                identity=call.reached.digest(),
                 environment=key_environment(call.backend.target.arch, self._environment_reads),
             )
             manager = self._manager(plain.backend, plain.identity)
@@ -462,6 +482,10 @@ class CompileCallable:
             raise TypeError(f"flyc.compile[...] expects a dict of compile hints, got {type(hints).__name__}")
         return CompileCallable(hints)
 
+    @overload
+    def __call__(self, func: JitFunction) -> JitFunction: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, func: Any, *args: Any, **kwargs: Any) -> CompiledFunction: ...
     def __call__(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Specialise for the arguments and return the `CompiledFunction`. Nothing is launched.
 

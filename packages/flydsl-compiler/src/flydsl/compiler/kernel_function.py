@@ -119,7 +119,7 @@ class KernelFunction:
 
 def _snapshot(func: Callable[..., Any]) -> Any:
     """What the cache key needs of the function before it is rewritten."""
-    from .specialization.key import FunctionSnapshot
+    from .specialization.snapshot import FunctionSnapshot
 
     return FunctionSnapshot.of(func)
 

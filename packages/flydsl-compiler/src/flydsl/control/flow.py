@@ -28,6 +28,7 @@ from .state import (
     is_dynamic,
     promote,
     rebuild,
+    without_ended,
 )
 from .state import flatten as flatten_values
 
@@ -305,6 +306,7 @@ def scf_if_dispatch(
         with _in_branch(False):
             return _pack(list(values) if function is None else _run_body(function, (), names, list(values)))
     condition = _condition(cond)
+    values = without_ended(names, values)
     chosen = _select(names, values, invoked, mutated)
     carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
 

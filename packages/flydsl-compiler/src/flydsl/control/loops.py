@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flydsl.tracing.ambient import trace_table
 from flydsl.tracing.diagnostics import DSLTypeError, fail
 
 from .flow import _check_lengths, _condition, _here, _ir, _pack, _run_body, _select, _wants_names, _yield, raw
 from .mutation import watching
-from .state import Carried, Unbound, is_dynamic, number_of, promote
+from .state import Carried, Unbound, is_dynamic, number_of, promote, without_ended
 from .state import flatten as flatten_values
 
 
@@ -87,6 +88,15 @@ def _loop_op(
     return op, block
 
 
+def _end_body(arguments: list[Any], values: list[Any]) -> None:
+    """Hand on the values of a loop's arguments; what its body assumed of these must be true of them."""
+    if assumed := trace_table("assumed"):
+        for argument, value in zip(arguments, values, strict=True):
+            if check := assumed.pop(_ir().Value.__hash__(argument), None):
+                check(value)
+    _yield(values)
+
+
 def scf_for_dispatch(
     start: Any,
     stop: Any,
@@ -106,6 +116,7 @@ def scf_for_dispatch(
     _check_lengths(names, values)
     _check_step(step)
     ir = _ir()
+    values = without_ended(names, values)
     chosen = _select(names, values, invoked, mutated)
     with _here() as location:
         bounds = [_i32_bound(w, b) for w, b in (("start", start), ("stop", stop), ("step", step))]
@@ -118,7 +129,7 @@ def scf_for_dispatch(
             for i, value in zip(chosen, carried.rebuild(arguments[1:]), strict=True):
                 inputs[i] = value
             out = _run_body(body_fn, (arguments[0],), names, inputs)
-            _yield(carried.flatten([out[i] for i in chosen], "for-body"))
+            _end_body(arguments[1:], carried.flatten([out[i] for i in chosen], "for-body"))
     result = list(values)
     for i, value in zip(chosen, carried.rebuild(list(op.results)), strict=True):
         result[i] = value
@@ -169,6 +180,7 @@ def scf_range(
         types = [v.type for v in initial]
         op, block = _loop_op(bounds, initial, types, _unroll_annotation(unroll, unroll_full), location)
     state = _Explicit(op, types)
+    trace_table("explicit_loops")["any"] = True
     _explicit_stack.loops.append(state)
     try:
         with ir.InsertionPoint(block):
@@ -192,7 +204,7 @@ def scf_yield_(value: Any = ()) -> Any:
     if [v.type for v in leaves] != loop.types:
         have, want = (", ".join(map(str, t)) or "nothing" for t in ([v.type for v in leaves], loop.types))
         fail(f"yield gives {have} but the loop carries {want} (does not match the region entry)", DSLTypeError)
-    _yield(leaves)
+    _end_body(list(loop.op.regions[0].blocks[0].arguments)[1:], leaves)
     loop.yielded = True
     results = list(loop.op.results)
     return results[0] if len(results) == 1 else results
@@ -212,6 +224,7 @@ def scf_while_dispatch(
     names, values = tuple(result_names), tuple(result_values)
     _check_lengths(names, values)
     ir = _ir()
+    values = without_ended(names, values)
     chosen = _select(names, values, invoked, mutated)
     with _here() as location:
         carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
@@ -240,7 +253,7 @@ def scf_while_dispatch(
             ir.Operation.create("scf.condition", operands=[leaf, *before.arguments])
         with ir.InsertionPoint(after), watching():
             out = _run_body(after_fn, (), names, inputs_of(after))
-            _yield(carried.flatten([out[i] for i in chosen], "while-body"))
+            _end_body(list(before.arguments), carried.flatten([out[i] for i in chosen], "while-body"))
     result = list(values)
     for i, value in zip(chosen, carried.rebuild(list(op.results)), strict=True):
         result[i] = value

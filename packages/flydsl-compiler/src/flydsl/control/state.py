@@ -10,7 +10,8 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from flydsl.tracing.diagnostics import DSLNameError, DSLTypeError, fail
+from flydsl.tracing.ambient import trace_table
+from flydsl.tracing.diagnostics import DSLNameError, DSLTypeError, fail, warn_here
 from flydsl.tracing.protocol import construct_from_ir_values, extract_to_ir_values
 
 
@@ -48,6 +49,33 @@ def _poison_operators() -> None:
 
 
 _poison_operators()
+
+
+def without_ended(names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of names before a construct, less those that belong to an explicit loop which has ended.
+
+    The body of such a loop is no function of its own, so the names of its temporaries live on in Python.
+    """
+    if not trace_table("explicit_loops"):
+        return values
+    from flydsl._mlir import ir
+
+    around, block = [], ir.InsertionPoint.current.block
+    while True:
+        around.append(block)
+        op = block.owner.operation
+        if op.parent is None:
+            break
+        block = op.block
+
+    def has_ended(value: Any) -> bool:
+        if isinstance(value, Unbound) or not holds_ir_values(value):
+            return False
+        owners = [leaf.owner for leaf in flatten(value)]
+        return any((o if isinstance(o, ir.Block) else o.operation.block) not in around for o in owners)
+
+    return tuple(Unbound(name, "its value is of a loop that has ended") if has_ended(value) else value
+                 for name, value in zip(names, values, strict=True))
 
 
 def value_class() -> Any:
@@ -184,7 +212,23 @@ def flatten_like(exemplar: Any, produced: Any, place: str, path: str) -> list[An
     values = flatten(promoted)
     if [v.type for v in values] != [v.type for v in flatten(exemplar)]:
         _mismatch(place, path, spelling(exemplar), spelling(promoted))
+    _compare_signs(exemplar, promoted, place, path)
     return values
+
+
+def _compare_signs(exemplar: Any, produced: Any, place: str, path: str) -> None:
+    """Integers of one width have one IR type, whether they are signed or not.
+
+    Memory cannot change what its elements are. A number stays of the class that it had before, with its bits.
+    """
+    memory: list[Any] = [getattr(v, "element_class", None) for v in (exemplar, produced)]
+    if len({getattr(cls, "signed", None) for cls in memory}) > 1:
+        _mismatch(place, path, f"elements of {memory[0].__name__}", f"elements of {memory[1].__name__}")
+    kinds = [type(v) for v in (exemplar, produced)]
+    if len({getattr(kind, "signed", None) for kind in kinds} - {None}) > 1:
+        before, after = (kind.__name__ for kind in kinds)
+        warn_here(f"{place}: variable {path} is {before} before and {after} here; it stays {before}, with the bits of "
+                  f"the {after}: convert one side, e.g. fx.{before}(...)")
 
 
 def _flatten_mapping(exemplar: Any, produced: Any, place: str, path: str) -> list[Any]:

@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 # isort: off
+import flydsl.tracing  # noqa: F401 - before the first module that names flydsl-ir, which may not be installed
 from .numeric import *  # noqa: F403
 from .typing import *  # noqa: F403
 from .enum import *  # noqa: F403

@@ -229,7 +229,7 @@ def _specialise(base: Any, dtype: Any, size: int, algorithm: Any) -> Any:
     slots = size if algorithm == BlockReduceAlgorithm.RAKING and base is BlockReduce else -(-size // 32)
     name = f"{base.__name__}[{dtype}, {size}, {algorithm.name}]"
     body = {"__annotations__": {"slots": Array[dtype, slots]}, "__module__": __name__}  # type: ignore[misc]
-    shared = struct(type("SharedStorage", (), body))
+    shared: Any = struct(type("SharedStorage", (), body))
     return type(name, (base,), {"dtype": dtype, "block_size": size, "algorithm": algorithm, "SharedStorage": shared})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
@@ -15,6 +16,7 @@ from .primitive import make_tiled_copy
 from .values.atoms import CopyAtom, TiledCopy, TiledMma
 from .values.element import note_element_class
 from .values.layout import Layout, static_layout
+from .values.plain import plain
 from .values.tensor import Tensor
 
 __all__ = [
@@ -95,10 +97,16 @@ class ThrMma(TiledMma):
 def make_layout_tv(thr_layout: Any, val_layout: Any) -> tuple[Any, Layout]:
     """``(tile_shape, layout_tv)`` of threads that each own a block shaped like `val_layout`.
 
-    Both layouts are static (ValueError otherwise); thread blocks are arranged by `thr_layout`.
+    Both layouts are static and number the threads and the values of a thread without gaps (ValueError otherwise);
+    thread blocks are arranged by `thr_layout`.
     """
     thr = static_layout(thr_layout, "thr_layout")
     val = static_layout(val_layout, "val_layout")
+    for layout, what in ((thr, "thr_layout"), (val, "val_layout")):
+        numbers = plain(layout.type)
+        if algebra.right_inverse(numbers).size() != numbers.size():
+            raise ValueError(f"make_layout_tv: {what} {layout} must number its elements from 0 on, each once: use "
+                             "strides without gaps and repeats")
     layout_mn = p.raked_product(thr, val)
     counts = p.make_layout(
         (p.size(thr).get_static_leaf_int, p.size(val).get_static_leaf_int), (1, p.size(thr).get_static_leaf_int)

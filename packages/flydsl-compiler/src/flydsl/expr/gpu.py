@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.ambient import tracing_option
@@ -30,6 +30,11 @@ class Tuple3D:
 
     def __init__(self, read: Callable[[str], Any]) -> None:
         object.__setattr__(self, "_read", read)
+
+    if TYPE_CHECKING:
+        x: Numeric
+        y: Numeric
+        z: Numeric
 
     def __getattr__(self, axis: str) -> Any:
         if axis not in ("x", "y", "z"):

@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import protocol
@@ -22,6 +22,7 @@ __all__ = [
     "is_specializable_struct_type",
 ]
 
+_Declared = TypeVar("_Declared")
 _RESERVED = ("replace", "peek", "poke")
 
 
@@ -358,13 +359,22 @@ class _Declarator:
         return f"<{self._kind} declarator>"
 
 
-struct = _Declarator("struct", _StructValue)
-Struct = struct
+Struct: Any = _Declarator("struct", _StructValue)
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    @dataclass_transform()
+    def struct(cls: type[_Declared]) -> type[_Declared]:
+        """As type checkers see it: a class that is made of its fields."""
+        ...
+
+else:
+    struct = Struct
 union = _Declarator("union", _UnionType)
 Union = union
 
 
-Empty = struct(type("Empty", (), {"__annotations__": {}, "__doc__": "A struct without fields: size 0."}))
+Empty: Any = struct(type("Empty", (), {"__annotations__": {}, "__doc__": "A struct without fields: size 0."}))
 
 
 def is_composite_type(ty: Any) -> bool:

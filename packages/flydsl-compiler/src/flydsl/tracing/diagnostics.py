@@ -268,6 +268,13 @@ def fail(message: str, kind: type[DSLCompileError] = DSLCompileError) -> NoRetur
     raise kind(message, [DiagRecord(message, current_user_frames())])
 
 
+def warn_here(message: str) -> None:
+    """A UserWarning at the user's current line."""
+    frames = current_user_frames()
+    where = (frames[0].filename, frames[0].line) if frames else ("<kernel>", 0)
+    warnings.warn_explicit(message, UserWarning, *where)
+
+
 def location_frames(location: Any) -> tuple[SourceFrame, ...]:
     """User frames of an MLIR location, innermost first."""
     frames: list[SourceFrame] = []
@@ -354,7 +361,7 @@ def dsl_ir_diagnostics(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def warnings_of(context: Any) -> Iterator[None]:
-    """Turn MLIR warnings of the block into Python warnings at the user's line."""
+    """Turn MLIR warnings of the block into Python warnings at the user's line; an error of the block goes before."""
     from flydsl._mlir import ir
 
     found: list[tuple[str, Any]] = []
@@ -370,12 +377,12 @@ def warnings_of(context: Any) -> Iterator[None]:
         yield
     finally:
         handler.detach()
-        for message, location in found:
-            frames = location_frames(location)
-            where = frames[-1] if frames else None
-            warnings.warn_explicit(
-                message, UserWarning, where.filename if where else "<kernel>", where.line if where else 0
-            )
+    for message, location in found:
+        frames = location_frames(location)
+        where = frames[-1] if frames else None
+        warnings.warn_explicit(
+            message, UserWarning, where.filename if where else "<kernel>", where.line if where else 0
+        )
 
 
 # ---- uncaught errors ---------------------------------------------------------------------------------------------

@@ -230,6 +230,8 @@ class _Runtime(EnvManager):
         int, 4096, "bound of the disk cache in MiB; the least recently used artifacts go first; 0: unbounded", minimum=0
     )
     run_only = Option(bool, False, "only run cached artifacts, never compile")
+    prebuilt = Option(bool, True, "look a call up among the prebuilt artifacts that packages ship before compiling it")
+    prebuilt_dir = Option(str, "", "folder of prebuilt artifacts, before those of the installed packages")
 
 
 class _Autotune(EnvManager):

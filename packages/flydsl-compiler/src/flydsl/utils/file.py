@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,3 +28,22 @@ def atomic_write(path: str | os.PathLike[str], *, mode: str = "w", encoding: str
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def read_regular(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
+    """Contents and facts of a regular file. OSError for anything else, which may block its reader or never end."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as handle:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(f"{os.fspath(path)} is no regular file")
+        return handle.read(), facts
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The data of a regular JSON file. OSError if it is none, ValueError for other contents, however deep."""
+    data, _ = read_regular(path)
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deep") from None

@@ -45,7 +45,8 @@ struct RefreshInferredType : RewritePattern {
 
 struct FlyLayoutLoweringPass : fly::impl::FlyLayoutLoweringPassBase<FlyLayoutLoweringPass> {
   void runOnOperation() override {
-    if (failed(lowering::checkTiles(getOperation())))
+    if (failed(lowering::checkThreads(getOperation())) || failed(lowering::checkTiles(getOperation())) ||
+        failed(lowering::checkEdges(getOperation())))
       return signalPassFailure();
     lowering::Reasons reasons;
     RewritePatternSet patterns(&getContext());

@@ -1,7 +1,7 @@
 //===- RegisterReads.cpp - reads of register memory before it is written ----===//
 //
 // A forward analysis over structured control flow. For each element of an allocation it knows whether every
-// path, or any path, to a place stores to it.
+// path to a place stores to it, any path does, and any path on which all loops are in their first iteration.
 //
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -11,9 +11,11 @@
 
 #include "fly/IR/FlyOps.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace mlir::fly;
@@ -24,9 +26,10 @@ static constexpr StringLiteral kAdvice =
 
 namespace {
 
-/// The elements of an allocation that all paths, and that some path, stored to.
+/// The elements of an allocation that all paths, that some path, and that some path through first iterations of
+/// the loops around stored to.
 struct Written {
-  SmallBitVector always, maybe;
+  SmallBitVector always, maybe, first;
 };
 
 class Checker {
@@ -43,7 +46,7 @@ public:
     for (Operation &op : block) {
       if (auto it = roots.find(&op); it != roots.end()) {
         unsigned size = it->second.getNumElements();
-        state[&op] = {SmallBitVector(size), SmallBitVector(size)};
+        state[&op] = {SmallBitVector(size), SmallBitVector(size), SmallBitVector(size)};
       } else if (auto access = accesses.find(&op); access != accesses.end()) {
         visit(&op, access->second, state);
       } else if (op.getNumRegions() != 0) {
@@ -65,6 +68,7 @@ private:
       auto [begin, end] = range(access, store.getValue().getType());
       written.always.set(begin, end);
       written.maybe.set(begin, end);
+      written.first.set(begin, end);
       return;
     }
     auto load = cast<PtrLoadOp>(op);
@@ -73,12 +77,18 @@ private:
     auto [begin, end] = range(access, load.getResult().getType());
     SmallBitVector read(written.always.size());
     read.set(begin, end);
-    SmallBitVector unsure = read, never = read;
+    SmallBitVector unsure = read, never = read, notAtFirst = read;
     unsure.reset(written.always);
     never.reset(written.maybe);
+    notAtFirst.reset(written.first);
     if (never == read) {
       hasErrors = true;
       emitError(op->getLoc(), "a fragment is read before anything is written to it") << kAdvice;
+    } else if (notAtFirst == read && !isHidden && !mayBeDropped(load)) {
+      hasErrors = true;
+      emitError(op->getLoc(), "a fragment is read in the first iteration of a loop before anything is "
+                              "written to it")
+          << "; clear it before the loop (.fill(0)), or copy or store to it before this line";
     } else if (unsure.any() && warned.insert(access.root).second) {
       emitWarning(op->getLoc(), never.any() ? "some elements of a fragment are read here that nothing wrote"
                                   : "a fragment is read here that is not written on every path")
@@ -95,6 +105,11 @@ private:
     });
   }
 
+  /// True if a selection may leave the value out.
+  static bool mayBeDropped(PtrLoadOp load) {
+    return llvm::any_of(load->getUsers(), [](Operation *user) { return isa<arith::SelectOp>(user); });
+  }
+
   /// Adds what is stored anywhere in `op` to what may be written.
   void addStoresIn(Operation *op, State &state) {
     op->walk([&](PtrStoreOp store) {
@@ -109,6 +124,8 @@ private:
   void enter(Operation *op, State &state) {
     if (auto ifOp = dyn_cast<scf::IfOp>(op)) {
       State taken = state, other = state;
+      // In a loop it may be taken from the second iteration on only.
+      llvm::SaveAndRestore hidden(isHidden, isHidden || outermost);
       run(ifOp.getThenRegion().front(), taken);
       if (!ifOp.getElseRegion().empty())
         run(ifOp.getElseRegion().front(), other);
@@ -117,18 +134,25 @@ private:
         written.always &= other[root].always;
         written.maybe = taken[root].maybe;
         written.maybe |= other[root].maybe;
+        written.first = taken[root].first;
+        written.first |= other[root].first;
       }
     } else if (auto forOp = dyn_cast<scf::ForOp>(op)) {
+      llvm::SaveAndRestore hidden(isHidden, isHidden || !startsAtFirst(forOp));
       addStoresIn(op, state); // by earlier iterations
       State body = state;
-      run(*forOp.getBody(), body);
+      runLoop(op, *forOp.getBody(), body);
       if (runsAtLeastOnce(forOp))
         state = std::move(body);
+      else
+        addFirst(body, state);
     } else if (auto whileOp = dyn_cast<scf::WhileOp>(op)) {
       addStoresIn(op, state);
-      run(whileOp.getBefore().front(), state);
+      runLoop(op, whileOp.getBefore().front(), state);
+      llvm::SaveAndRestore hidden(isHidden, isHidden || outermost);
       State body = state;
-      run(whileOp.getAfter().front(), body);
+      runLoop(op, whileOp.getAfter().front(), body);
+      addFirst(body, state);
     } else {
       // Accesses of allocations outside are none; those inside have their own state.
       for (Region &region : op->getRegions())
@@ -137,6 +161,25 @@ private:
           run(block, inner);
         }
     }
+  }
+
+  void runLoop(Operation *loop, Block &block, State &state) {
+    llvm::SaveAndRestore around(outermost, outermost ? outermost : loop);
+    run(block, state);
+  }
+
+  /// After a loop that may not have run: what its body may have stored.
+  static void addFirst(State &body, State &state) {
+    for (auto &[root, written] : state)
+      written.first |= body[root].first;
+  }
+
+  /// True if the loop runs in the first iteration of those around it, where it runs at all.
+  bool startsAtFirst(scf::ForOp op) const {
+    return !outermost || runsAtLeastOnce(op) ||
+           llvm::all_of(ValueRange{op.getLowerBound(), op.getUpperBound()}, [&](Value bound) {
+             return !outermost->isAncestor(bound.getParentBlock()->getParentOp());
+           });
   }
 
   static bool runsAtLeastOnce(scf::ForOp op) {
@@ -148,6 +191,8 @@ private:
   const llvm::MapVector<Operation *, VectorType> &roots;
   const DenseMap<Operation *, RegisterAccess> &accesses;
   DenseSet<Operation *> warned;
+  Operation *outermost = nullptr; // of the loops around the place
+  bool isHidden = false;          // whether the first iterations of these may leave it out
 };
 
 } // namespace

@@ -38,10 +38,35 @@ gpu.module @loop {
     %c1 = arith.constant 1 : i32
     %c4 = arith.constant 4 : i32
     scf.for %i = %c0 to %c4 step %c1 : i32 {
-      // expected-warning @below {{a fragment is read here that is not written on every path}}
+      // expected-error @below {{a fragment is read in the first iteration of a loop before anything is written to it}}
       %v = fly.memref.load_vec(%m) : (!fly.memref<f32, register, 4:1>) -> vector<4xf32>
       %s = arith.addf %v, %x : vector<4xf32>
       fly.memref.store_vec(%s, %m) : (vector<4xf32>, !fly.memref<f32, register, 4:1>) -> ()
+    }
+    %w = fly.memref.load_vec(%m) : (!fly.memref<f32, register, 4:1>) -> vector<4xf32>
+    fly.memref.store_vec(%w, %out) : (vector<4xf32>, !fly.memref<f32, global, 4:1>) -> ()
+    gpu.return
+  }
+}
+
+// -----
+
+// A branch may leave the first iteration out.
+gpu.module @hidden {
+  gpu.func @k(%out: !fly.memref<f32, global, 4:1>, %x: vector<4xf32>, %n: i32) kernel {
+    %l = fly.static : !fly.layout<4:1>
+    %m = fly.memref.alloca(%l) : (!fly.layout<4:1>) -> !fly.memref<f32, register, 4:1>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c4 = arith.constant 4 : i32
+    scf.for %i = %c0 to %c4 step %c1 : i32 {
+      %later = arith.cmpi sgt, %i, %n : i32
+      scf.if %later {
+        // expected-warning @below {{a fragment is read here that is not written on every path}}
+        %v = fly.memref.load_vec(%m) : (!fly.memref<f32, register, 4:1>) -> vector<4xf32>
+        fly.memref.store_vec(%v, %out) : (vector<4xf32>, !fly.memref<f32, global, 4:1>) -> ()
+      }
+      fly.memref.store_vec(%x, %m) : (vector<4xf32>, !fly.memref<f32, register, 4:1>) -> ()
     }
     %w = fly.memref.load_vec(%m) : (!fly.memref<f32, register, 4:1>) -> vector<4xf32>
     fly.memref.store_vec(%w, %out) : (vector<4xf32>, !fly.memref<f32, global, 4:1>) -> ()

@@ -1,6 +1,8 @@
-"""Commands: ``python -m flydsl.kernels table`` and ``tune``.
+"""Commands: the table of operations, tuned tables, and prebuilt artifacts.
 
+    python -m flydsl.kernels table
     python -m flydsl.kernels tune gemm --arch gfx950 --kind "bf16 nt" --size 512x512x4096 --jobs 2
+    python -m flydsl.kernels prebuilt build --arch gfx942
 """
 
 from __future__ import annotations
@@ -10,9 +12,14 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from .op import table
+from .prebuilt import add_commands
+
+
+def _table(options: argparse.Namespace) -> int:
+    print(table())
+    return 0
 
 
 def _sizes(text: str) -> tuple[int, int, int]:
@@ -59,7 +66,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m flydsl.kernels", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("table", help="print the table of operators as Markdown")
+    commands.add_parser("table", help="print the table of operators as Markdown").set_defaults(run=_table)
+    add_commands(commands)
     from .gemm.tune import TUNABLE
 
     search = commands.add_parser("tune", help="search the tiles of an operation")
@@ -69,11 +77,9 @@ def main(arguments: list[str] | None = None) -> int:
     search.add_argument("--size", type=_sizes, nargs="+", required=True, help="MxNxK")
     search.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     search.add_argument("--out", default="", help="folder of the tables; those of the installed package by default")
-    given: Any = parser.parse_args(arguments)
-    if given.command == "tune":
-        return tune(given)
-    print(table())
-    return 0
+    search.set_defaults(run=tune)
+    options = parser.parse_args(arguments)
+    return int(options.run(options))
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from .host.arrays import allocate, is_torch, launch
+from .host.models import Model
 from .target import Target, target
 
-__all__ = ["Form", "Gradient", "Op", "Plan", "Result", "declarations", "like", "statistic", "table"]
+__all__ = ["Form", "Gradient", "Op", "Plan", "Result", "declarations", "hidden_rows", "like", "statistic", "table"]
 
 
 @dataclass(frozen=True)
@@ -51,20 +52,35 @@ class Plan:
         operands: its arguments, of the results.
         zero: results that the kernel adds to.
         finish: called with the results after the launch.
+        by_rows: the kernel takes rows, whatever the rank: `operands` is called with the results as matrices, so that
+            arrays of every rank launch what is compiled once.
     """
 
     launcher: Callable[[], Any] | None
     operands: Callable[..., tuple[Any, ...]]
     zero: tuple[int, ...] = ()
     finish: Callable[..., None] | None = None
+    by_rows: bool = False
+
+    def operands_of(self, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The launcher's arguments for these results."""
+        if self.by_rows:
+            outs = tuple(out.reshape(-1, out.shape[-1]) if len(out.shape) > 2 else out for out in outs)
+        return self.operands(*outs)
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """``backward(ctx, *gradients)`` and ``save(ctx, inputs, output)`` of ``torch.library.register_autograd``."""
+    """``backward(ctx, *gradients)`` and ``save(ctx, inputs, output)`` of ``torch.library.register_autograd``.
+
+    Attributes:
+        of: names of the operands that have gradients, all by default. Another one that requires a gradient is refused,
+            as its gradient would silently be missing.
+    """
 
     backward: Callable[..., Any]
     save: Callable[[Any, Any, Any], None] = lambda ctx, inputs, output: None
+    of: tuple[str, ...] | None = None
 
 
 _ARGUMENT = re.compile(r"(?P<type>\S+) (?P<name>\w+)(=(?P<default>.+))?")
@@ -100,9 +116,16 @@ def _no_cases(target: Target, rows: int) -> Iterable[tuple[str, tuple[int, ...],
     return ()
 
 
+def hidden_rows(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
+    """For :attr:`Op.prebuilt`: a row of a model's tokens, with the options of the benchmark's cases, f16 and bf16."""
+    for _, _, options in op.bench(draw.target, 1):
+        for dtype in ("bf16", "f16") if "dtype" in options else (None,):
+            yield op.sample(draw, 1, model.hidden, **{**options, **({"dtype": dtype} if dtype else {})})
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
-    """An operation on arrays: fresh arrays out.
+    """An operation on arrays: fresh arrays out, and the operands that the schema marks are changed in place.
 
     Attributes:
         name: of the functional form and of the torch operator.
@@ -117,8 +140,9 @@ class Op:
         tolerance: largest difference of a result from the reference, relative to the reference's largest magnitude.
         decode: ``decode(arguments, results)``: what is compared with the reference, for encoded results.
         gradient: in torch, if it has one.
-        workspace: ``workspace(target, *arguments)``: bytes that it takes beyond its results.
+        workspace: ``workspace(target, *arguments)``: bytes that it takes beyond its results. None: only values tell.
         bench: ``bench(target, rows)``: cases as (name, (m, n) of the sample, options of the sample).
+        prebuilt: ``prebuilt(op, draw, model)``: arguments of the calls that a model makes, to be compiled beforehand.
         flops: ``flops(*arguments)`` of matrix products.
         archs: prefixes of the architectures that have it; `fp8`: also those must have fp8.
         form: the functional form, if it is not the schema's: called with the operation first.
@@ -138,8 +162,9 @@ class Op:
     tolerance: float = 1e-6
     decode: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]] | None = None
     gradient: Gradient | None = None
-    workspace: Callable[..., int] = _no_workspace
+    workspace: Callable[..., int] | None = _no_workspace
     bench: Callable[[Target, int], Iterable[tuple[str, tuple[int, ...], dict[str, Any]]]] = _no_cases
+    prebuilt: Callable[[Op, Any, Model], Iterable[tuple[Any, ...]]] = hidden_rows
     flops: Callable[..., int] = _no_workspace
     archs: tuple[str, ...] = ("gfx",)
     fp8: bool = False
@@ -151,6 +176,11 @@ class Op:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", _signature(self.schema))
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Names of the operands that it changes in place, which the schema marks: ``Tensor(a!) cache``."""
+        return tuple(re.findall(r"\(\w+!\) (\w+)", self.schema))
 
     def available(self, found: Target) -> bool:
         """Whether an architecture has it."""
@@ -181,7 +211,7 @@ class Op:
         outs = self._outs(found, first, arguments, plan)
         if plan is not None:
             if plan.launcher is not None:
-                launch(plan.launcher(), first, *plan.operands(*outs), stream=stream)
+                launch(plan.launcher(), first, *plan.operands_of(outs), stream=stream)
             if plan.finish is not None:
                 plan.finish(*outs)
         return outs[0] if len(outs) == 1 else outs
@@ -202,7 +232,7 @@ class Op:
             raise ValueError(f"{self.name}: nothing is launched for these arguments")
         first = next(a for a in arguments if hasattr(a, "shape"))
         outs = self._outs(found, first, arguments, plan)
-        return plan.launcher(), list(plan.operands(*outs)), outs
+        return plan.launcher(), list(plan.operands_of(outs)), outs
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """The torch operator for torch tensors, :meth:`run` for NumPy arrays."""

@@ -21,8 +21,12 @@ import torch
 from torch import nn
 
 from . import ops as _ops
+from . import patching_language as language
+from . import patching_parts as parts
 from .host.arrays import device_type
 from .patching_attention import attention, refuse_attention, refuse_attention_call
+from .patching_moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
+from .patching_sdpa import Redirected, refuse_sdpa, sdpa
 from .target import target
 
 __all__ = ["CallSite", "PatchReport", "patch"]
@@ -56,7 +60,8 @@ class PatchReport:
     """Which call sites use which kernel, and which do not, and why. Printable.
 
     Attributes:
-        sites: one for each module of a kind that has kernels, or that computes what kernels could.
+        sites: one for each module of a kind that has kernels, or that computes what kernels could; and one for
+            ``scaled_dot_product_attention`` when the model has called it.
         notes: what else was changed in the model.
     """
 
@@ -96,8 +101,13 @@ class _Rule:
     matches: Callable[[nn.Module], bool]
     refuse: Callable[[Any], str]  # why the module cannot, or ""
     refuse_call: Callable[..., str]  # why a call with these arguments cannot, or ""
-    run: Callable[..., Any]
+    run: Callable[..., Any] | None = None
+    bind: Callable[[Any], Callable[..., Any]] | None = None  # gives `run` for a module
     several: bool = False  # whether calls have more than one argument
+    names: Callable[[Any], str] | None = None  # the operators of a module, if not all of `kernel`
+
+    def operators(self, module: nn.Module) -> str:
+        return self.kernel if self.names is None else self.names(module)
 
 
 def _norm_call(module: Any, x: torch.Tensor) -> str:
@@ -156,30 +166,25 @@ def _rmsnorm_module(module: Any) -> str:
         return "no epsilon was found (variance_epsilon or eps)"
     if module.weight.device.type == "meta":
         return "its weight has no values yet, so its definition cannot be checked"
-    weight = module.weight.detach()
-    x = torch.linspace(-1.0, 2.0, 2 * weight.numel(), device=weight.device).view(2, -1).sin().to(weight.dtype)
     try:
-        with torch.no_grad():
-            found = type(module).forward(module, x)
+        offset = parts.norm_offset(module, eps)
     except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
         return f"its forward takes more than a tensor ({type(error).__name__}: {error})"
-    wide = x.double()
-    expected = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps) * weight.double()
-    tolerance = 16 * torch.finfo(weight.dtype).eps * float(expected.abs().max().clamp_min(1e-30))
-    same = isinstance(found, torch.Tensor) and found.shape == x.shape
-    if not same or float((found.double() - expected).abs().max()) > tolerance:
-        return "its forward is not x * rsqrt(mean(x**2) + eps) * weight"
+    if offset is None:
+        return "its forward is not x * rsqrt(mean(x**2) + eps) * weight, nor that with 1 + weight"
     return ""
 
 
-def _rmsnorm(module: Any, x: torch.Tensor) -> torch.Tensor:
-    if not _is_torch_rmsnorm(module):
-        # These multiply by the weight after rounding, so a wider weight makes a wider result.
-        out = ops.rmsnorm(x, module.weight, _own_epsilon(module) or 0.0)
-        return out.to(torch.promote_types(x.dtype, module.weight.dtype))
-    # torch's own default is the machine epsilon of the input.
-    eps = torch.finfo(x.dtype).eps if module.eps is None else module.eps
-    return ops.rmsnorm(x, module.weight, eps)
+def _rmsnorm(module: Any) -> Callable[[Any, torch.Tensor], torch.Tensor]:
+    """What takes the place of a norm's forward."""
+    if _is_torch_rmsnorm(module):
+        # torch's own default is the machine epsilon of the input.
+        return lambda m, x: ops.rmsnorm(x, m.weight, torch.finfo(x.dtype).eps if m.eps is None else m.eps)
+    eps = _own_epsilon(module) or 0.0
+    if parts.norm_offset(module, eps):
+        return lambda m, x: ops.rmsnorm(x, m.weight, eps, 1.0)
+    # These multiply by the weight after rounding, so a wider weight makes a wider result.
+    return lambda m, x: ops.rmsnorm(x, m.weight, eps).to(torch.promote_types(x.dtype, m.weight.dtype))
 
 
 def _single_under_autocast(x: torch.Tensor) -> torch.Tensor:
@@ -226,7 +231,7 @@ def _linear_call(module: Any, x: torch.Tensor) -> str:
 _RULES = (
     _Rule("flydsl::layernorm_fwd", lambda m: type(m) is nn.LayerNorm, _one_dimension, _norm_call,
           lambda m, x: ops.layernorm(_single_under_autocast(x), m.weight, m.bias, m.eps)),
-    _Rule("flydsl::rmsnorm_fwd", _is_rmsnorm, _rmsnorm_module, _norm_call, _rmsnorm),
+    _Rule("flydsl::rmsnorm_fwd", _is_rmsnorm, _rmsnorm_module, _norm_call, bind=_rmsnorm),
     _Rule("flydsl::softmax", lambda m: type(m) is nn.Softmax, _softmax_module,
           lambda m, x: "" if x.dtype in _FLOATS and x.dim() else f"input dtype {x.dtype}, rank {x.dim()}",
           lambda m, x: ops.softmax(_single_under_autocast(x))),
@@ -234,12 +239,22 @@ _RULES = (
           lambda m, x: ops.linear(x, m.weight, m.bias)),
     _Rule("flydsl::linear, flydsl::softmax", lambda m: type(m) is nn.MultiheadAttention,
           lambda m: refuse_attention(m) or _no_products(), refuse_attention_call, attention, several=True),
+    _Rule("flydsl::activate", parts.is_activation, parts.refuse_activation,
+          lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", bind=parts.activation_of),
+    _Rule("flydsl::embedding", parts.is_embedding, parts.refuse_embedding, parts.refuse_embedding_call, parts.embed),
+    _Rule("flydsl::conv", lambda m: type(m) in (nn.Conv1d, nn.Conv2d, nn.Conv3d), parts.refuse_conv,
+          parts.refuse_conv_call, parts.convolve),
+    _Rule("flydsl::rope, flydsl::attention_fwd", language.is_language_attention, language.refuse_language_attention,
+          language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
+    _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _no_products() or refuse_mixture(m), refuse_mixture_call,
+          mixture),
 )
 
 
 def _unknown_kind(module: nn.Module) -> str:
     """Why a module that computes what kernels could is left alone, or "" for any other module."""
-    for kind in (nn.LayerNorm, nn.Softmax, nn.Linear, nn.MultiheadAttention):
+    for kind in (nn.LayerNorm, nn.Softmax, nn.Linear, nn.MultiheadAttention, nn.Embedding, nn.Conv1d, nn.Conv2d,
+                 nn.Conv3d):
         if isinstance(module, kind):
             return f"it is a class of its own, {type(module).__name__}, made from {kind.__name__}"
     if type(module).__name__.endswith(("RMSNorm", "LayerNorm")):
@@ -254,12 +269,14 @@ class _Forward:
     pickled module is loaded with its own forward.
     """
 
-    def __init__(self, module: nn.Module, shared: _Shared) -> None:
+    def __init__(self, module: nn.Module, shared: _Shared, run: Callable[..., Any] | None = None) -> None:
         self.module, self.shared = module, shared
+        rule = shared.rule
+        self.run = run or (rule.run if rule.bind is None else rule.bind(module))
         shared.modules.append(weakref.ref(module))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Forward:
-        return _Forward(copy.deepcopy(self.module, memo), self.shared)
+        return _Forward(copy.deepcopy(self.module, memo), self.shared, self.run)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial, (type(self.module).forward, self.module)
@@ -279,7 +296,8 @@ class _Forward:
             why = rule.refuse_call(module, *args, **kwargs) if rule.several else rule.refuse_call(module, x)
         if not why:
             site.calls += 1
-            return rule.run(module, *args, **kwargs) if rule.several else rule.run(module, x)
+            assert self.run is not None  # a rule has it, or makes it for the module
+            return self.run(module, *args, **kwargs) if rule.several else self.run(module, x)
         if shared.strict:
             raise RuntimeError(f"{site.name} ({site.kind}) cannot use {rule.kernel}: {why}")
         site.fallbacks[why] += 1
@@ -287,6 +305,56 @@ class _Forward:
             shared.announced.add(why)
             warnings.warn(f"{site.name} ({site.kind}) does not use {rule.kernel}: {why}", stacklevel=2)
         return type(module).forward(module, *args, **kwargs)
+
+
+_SDPA = "scaled_dot_product_attention"
+
+
+class _Attending:
+    """Takes the place of a model's ``forward``: calls of torch's attention function within it run the kernel.
+
+    Copies of the model count at the same call site; a pickled model is loaded with its own forward.
+    """
+
+    def __init__(self, model: nn.Module, report: PatchReport, strict: bool, site: CallSite | None = None) -> None:
+        self.model, self.report, self.strict = model, report, strict
+        self.device = device_type()
+        self.site = site or CallSite(_SDPA, "function", "flydsl::attention_fwd")
+        self.announced: set[str] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Attending:
+        return _Attending(copy.deepcopy(self.model, memo), self.report, self.strict, self.site)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (type(self.model).forward, self.model)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return type(self.model).forward(self.model, *args, **kwargs)
+        with Redirected(self.attend):
+            return type(self.model).forward(self.model, *args, **kwargs)
+
+    def attend(self, *args: Any, **kwargs: Any) -> Any:
+        """A call of torch's function."""
+        if self.site not in self.report.sites:
+            self.report.sites.append(self.site)
+        device = next(x.device.type for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
+        why = refuse_sdpa(*args, **kwargs) if device == self.device else (
+            f"operands on device {device!r}, kernels run on {self.device!r}")
+        if not why:
+            self.site.calls += 1
+            return sdpa(*args, **kwargs)
+        if self.strict:
+            raise RuntimeError(f"{_SDPA} cannot use {self.site.kernel}: {why}")
+        self.site.fallbacks[why] += 1
+        if why not in self.announced:
+            self.announced.add(why)
+            warnings.warn(f"{_SDPA} does not use {self.site.kernel}: {why}", stacklevel=2)
+        return nn.functional.scaled_dot_product_attention(*args, **kwargs)
+
+    def undo(self) -> None:
+        if isinstance(self.model.__dict__.get("forward"), _Attending):
+            del self.model.__dict__["forward"]
 
 
 @dataclass
@@ -322,7 +390,9 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
 
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
     """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
-    and the projections and softmax of MultiheadAttention.
+    MultiheadAttention, SiLU and GELU, Embedding, convolutions, rotary embedding and attention of Hugging Face language
+    models, their mixtures of experts with routers, and whatever calls
+    ``torch.nn.functional.scaled_dot_product_attention``.
 
     Args:
         model: changed in place; parameters and state stay.
@@ -334,8 +404,11 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
     """
     report = PatchReport()
     parts = {id(m.out_proj): m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
+    experts: set[int] = set()  # parts of the mixtures that are patched
     for name, module in model.named_modules():
         kind, known = type(module).__name__, False
+        if id(module) in experts:
+            continue  # computed by its mixture
         rule = next((r for r in _RULES if r.matches(module)), None)
         why = _unknown_kind(module) if rule is None else ""
         if id(module) in parts:
@@ -349,13 +422,21 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
         if rule is not None and not why:
             why = "its forward was replaced already" if _is_replaced(module) else rule.refuse(module)
             known = not why
-        site = CallSite(name, kind, rule.kernel if rule is not None and known else None, why)
+        site = CallSite(name, kind, rule.operators(module) if rule is not None and known else None, why)
         report.sites.append(site)
         if rule is not None and known:
             shared = _Shared(site, rule, strict, device_type())
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
+            if rule.run is mixture:
+                experts.update(map(id, module.experts.modules()))
     _open_encoder_layers(model, report)
+    wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _no_products()
+    alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)
+    if wanted and not alone and not _is_replaced(model):
+        attending = _Attending(model, report, strict)
+        model.forward = attending
+        report._undo.append(attending.undo)
     return report
 
 

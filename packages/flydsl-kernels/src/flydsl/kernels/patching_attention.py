@@ -1,4 +1,6 @@
-"""The forward of a patched ``torch.nn.MultiheadAttention``: projections and softmax by kernels, heads by torch.
+"""The forward of a patched ``torch.nn.MultiheadAttention``: projections and heads by kernels.
+
+With `need_weights` the products of the heads are torch's and their softmax is a kernel.
 
 torch computes such a module in one function that reads the weights of its parts, so replacing the parts has no effect.
 """
@@ -13,6 +15,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from . import ops
+from .patching_sdpa import refuse_sdpa, sdpa
 
 __all__ = ["attention", "refuse_attention", "refuse_attention_call"]
 
@@ -100,7 +103,7 @@ def attention(m: nn.MultiheadAttention, query: torch.Tensor, key: torch.Tensor, 
         out = weights @ v
         weights = weights.mean(1) if average_attn_weights else weights
     else:
-        out = F.scaled_dot_product_attention(q, k, v, mask)
+        out = (F.scaled_dot_product_attention if refuse_sdpa(q, k, v, mask) else sdpa)(q, k, v, mask)
     out = out.transpose(1, 2).flatten(-2)
     out = out if first or not batched else out.transpose(0, 1)
     out = ops.linear(out, m.out_proj.weight, m.out_proj.bias)

@@ -9,7 +9,7 @@ import torch
 from .host.arrays import array_dtype
 from .target import Target
 
-__all__ = ["Draw", "calc_diff", "cosine_difference", "relative_l2", "run_perftest", "verify_output"]
+__all__ = ["Draw", "Shapes", "calc_diff", "cosine_difference", "relative_l2", "run_perftest", "verify_output"]
 
 
 class Draw:
@@ -37,6 +37,22 @@ class Draw:
     def integers(self, low: int, high: int, *shape: int, dtype: str = "u8") -> torch.Tensor:
         """Integers of low .. high - 1."""
         return torch.randint(low, high, shape, generator=self._generator, dtype=self._dtype(dtype))
+
+
+class Shapes(Draw):
+    """Operands that have a shape and a dtype, and whatever is in memory."""
+
+    def normal(self, *shape: int, dtype: str = "f32", scale: float = 1.0) -> torch.Tensor:
+        """As :meth:`Draw.normal`."""
+        return torch.empty(shape, dtype=self._dtype(dtype))
+
+    def integers(self, low: int, high: int, *shape: int, dtype: str = "u8") -> torch.Tensor:
+        """As :meth:`Draw.integers`, all zero: they may be places."""
+        return torch.zeros(shape, dtype=self._dtype(dtype))
+
+    def positive(self, *shape: int) -> torch.Tensor:
+        """As :meth:`Draw.positive`."""
+        return torch.empty(shape)
 
 
 def cosine_difference(out: torch.Tensor, ref: torch.Tensor) -> float:

@@ -18,9 +18,11 @@ def workspace(operation: str, *arguments: Any, **named: Any) -> int:
     """Bytes that a call of an operation (by the name of its operator) with these arguments takes beyond its results.
 
     Raises:
-        ValueError: there is no operation of that name.
+        ValueError: there is no operation of that name, or only its values tell.
     """
     found = getattr(operations(), operation, None)
     if found is None:
         raise ValueError(f"there is no operation {operation!r}: known are {', '.join(vars(operations()))}")
+    if found.workspace is None:
+        raise ValueError(f"the workspace of {operation!r} depends on values, not on sizes alone")
     return found.workspace(target(), *found.arguments(*arguments, **named))

@@ -90,6 +90,8 @@ def make_layout_tv(thr_layout: Layout, val_layout: Layout) -> tuple[IntTuple, La
     for x in (thr_layout, val_layout):
         if not x.is_static:
             raise LayoutError(f"make_layout_tv needs static layouts, got {x}")
+        if right_inverse(x).size() != x.size():
+            raise LayoutError(f"make_layout_tv needs layouts that number their elements from 0 on, each once, got {x}")
     mn = raked_product(thr_layout, val_layout)
     tv = composition(right_inverse(mn), Layout((thr_layout.size(), val_layout.size())))
     return it.product_each(mn.shape), tv

@@ -3,6 +3,7 @@
 #include "check/Findings.h"
 
 #include "check/Checks.h"
+#include "check/FindingsFile.h"
 #include "hip/Runtime.h"
 #include "loader/SourceLines.h"
 #include "support/Json.h"
@@ -66,7 +67,9 @@ unsigned requestedChecks() {
   return text && *text ? parseChecks(text) : 0;
 }
 
-bool collectingFindings() { return limit.load(std::memory_order_relaxed) != 0; }
+bool collectingFindings() {
+  return limit.load(std::memory_order_relaxed) != 0 || recordingFindings();
+}
 
 Site siteOf(const Wave &w, const Inst &i, int lane, const char *what) {
   Site s;
@@ -129,6 +132,8 @@ void Findings::add(FaultKind kind, const char *check, const std::string &what, c
       if (array->distance(place.address) == 0)
         text += ", at " + array->place(place.address);
   unsigned most = limit.load(std::memory_order_relaxed);
+  // A program that collects its findings itself (flysimCheck) keeps them to itself.
+  bool toFile = !most && recordingFindings();
   bool fresh;
   {
     std::lock_guard<std::mutex> lock(mutex);
@@ -136,13 +141,20 @@ void Findings::add(FaultKind kind, const char *check, const std::string &what, c
   }
   if (fresh) {
     std::string entry = json(check, text, site, place, other);
+    if (toFile) {
+      // The same instructions in another launch are the same finding.
+      auto pc = [&](const Site *s) {
+        return s && s->inst ? std::to_string(d.program->addressOf(*s->inst) - d.object->bias) : "";
+      };
+      recordFinding(d.kernel->name + " " + check + " " + pc(&site) + " " + pc(other), entry);
+    }
     std::lock_guard<std::mutex> lock(collected);
     if (!most && findings.size() >= kKept)
       findings.erase(findings.begin());
     if (!most || findings.size() < most)
       findings.push_back(std::move(entry));
   }
-  if (!most)
+  if (!most && !toFile)
     raise(kind, "check " + std::string(check) + ": " + text, site.lane);
 }
 

@@ -18,8 +18,7 @@ namespace {
 
 void tensorMoves(Wave &w, const Inst &i, const InstInfo &info, std::vector<LdsMove> &out) {
   Tensor t = decodeTensor(w, i);
-  // A multicast that leaves this work-group out writes nothing here.
-  if (!t.valid || (info.load && t.mask && !(t.mask >> w.wg->clusterIndex & 1)))
+  if (!t.valid)
     return;
   for (uint32_t n = 0; n < t.iterations; ++n)
     forElements(t, t.global + n * t.globalIncrement, t.lds + n * t.ldsIncrement, info.load && t.pad,

@@ -1,7 +1,8 @@
 //===- Unwritten.h - memory that nobody wrote ------------------*- C++ -*-===//
 //
 // hipMalloc fills what it hands out with a pattern of the address while the uninit check is
-// on. Memory that still has it was never written.
+// on. Memory that still has it was never written. A program may do the same with memory of its own
+// (flysimUnwritten).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_CHECK_UNWRITTEN_H

@@ -1,8 +1,8 @@
 //===- Async.cpp - copies between memory and LDS, tensor data mover -------===//
 //
 // The asynchronous copies of gfx1250 happen at once; the counters that programs wait
-// for are always zero. Multicast forms write the LDS of the cluster's work-groups that
-// the mask selects.
+// for are always zero. Multicast copies (cluster_load_async_to_lds_*) write the LDS of the
+// cluster's work-groups that the mask selects; tensor moves write their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -144,6 +144,9 @@ void arrive(Wave &w, uint32_t at) {
   memcpy(w.wg->lds + at, &cell, 8);
 }
 
+/// A multicast mask names the work-groups that make the same request, so that the memory is read
+/// once for all of them. Each one's own request delivers to its own LDS, when it makes it: kernels that
+/// wait for their cluster only every few tiles rely on it.
 template <bool isLoad> void tensor(Wave &w, const Inst &i) {
   Tensor t = decodeTensor(w, i);
   if (!t.valid)
@@ -164,13 +167,7 @@ template <bool isLoad> void tensor(Wave &w, const Inst &i) {
       }
       if (address)
         checkedRead(w, address, element, t.elementBytes, -1);
-      if (!t.mask) {
-        memcpy(w.wg->lds + lds, element, t.elementBytes);
-        return;
-      }
-      for (unsigned k = 0; k < w.wg->clusterSize; ++k)
-        if (t.mask >> k & 1)
-          memcpy(w.wg->cluster[k].lds + lds, element, t.elementBytes);
+      memcpy(w.wg->lds + lds, element, t.elementBytes);
     });
   }
   if (t.barrier)

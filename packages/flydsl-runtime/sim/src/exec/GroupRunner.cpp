@@ -556,6 +556,35 @@ static std::string lineOf(const Dispatch &d, const Inst &inst) {
   return line;
 }
 
+/// The named array that a fault of an access is about, or null.
+const LaunchArgument *GroupRunner::arrayOf(const Fault &f) const {
+  return f.bytes ? argumentOf(d.arguments, f.address, scalarBase(*running, *running->cur)) : nullptr;
+}
+
+static std::string relation(const LaunchArgument &array, const Fault &f) {
+  return format("%s of %u bytes %s", f.write ? "write" : "read", f.bytes,
+                array.relation(f.address, f.bytes).c_str());
+}
+
+Fault GroupRunner::located(const Fault &f) const {
+  Fault full = f;
+  full.text = where(f);
+  if (running && running->cur) {
+    const Inst &i = *running->cur;
+    auto site = std::make_shared<FaultSite>();
+    site->what = f.text;
+    if (const LaunchArgument *array = arrayOf(f))
+      site->what = array->place(f.address) + ": " + relation(*array, f) + "; " + f.text;
+    site->instruction = d.program->text(i);
+    site->source = lineOf(d, i);
+    site->pc = d.program->addressOf(i) - d.object->bias;
+    std::copy(running->wg->id, running->wg->id + 3, site->group);
+    site->wave = running->id;
+    full.site = std::move(site);
+  }
+  return full;
+}
+
 std::string GroupRunner::where(const Fault &f) const {
   std::string kernel = format("kernel %s (%s)", d.kernel->name.c_str(), d.program->arch->name);
   if (!running || !running->cur)
@@ -569,8 +598,7 @@ std::string GroupRunner::where(const Fault &f) const {
   std::string thread = format("workgroup (%u,%u,%u), wave %u", id[0], id[1], id[2], running->id);
   if (f.lane >= 0)
     thread += format(", lane %d", f.lane);
-  const LaunchArgument *array =
-      f.bytes ? argumentOf(d.arguments, f.address, scalarBase(*running, i)) : nullptr;
+  const LaunchArgument *array = arrayOf(f);
   if (!array) {
     if (!line.empty())
       kernel += ", source " + line;
@@ -578,9 +606,7 @@ std::string GroupRunner::where(const Fault &f) const {
   }
   // What a person needs first: which array, where in it, which line, which thread.
   return array->place(f.address) + ", " + (line.empty() ? "" : line + ", ") + thread +
-         format(": %s of %u bytes %s", f.write ? "write" : "read", f.bytes,
-                array->relation(f.address, f.bytes).c_str()) +
-         "\n  " + kernel + ": " + f.text;
+         ": " + relation(*array, f) + "\n  " + kernel + ": " + f.text;
 }
 
 } // namespace flysim

@@ -38,10 +38,12 @@ public:
   /// True when no wave can go on unless others write memory: each is in a loop that changes nothing
   /// that matters to it, or waits at a barrier.
   bool stuck() const;
-  /// Adds the place of `f` to its text: which instruction, line, group, wave, lane.
-  std::string where(const Fault &f) const;
+  /// The fault with its place, as data and in its text: instruction, line, group, wave, lane.
+  Fault located(const Fault &f) const;
 
 private:
+  std::string where(const Fault &f) const;
+  const LaunchArgument *arrayOf(const Fault &f) const;
   static constexpr unsigned kPatience = 48, kSleepPatience = 4;
   static constexpr uint64_t kFirstLook = 500000, kSoonLook = 20000;
 

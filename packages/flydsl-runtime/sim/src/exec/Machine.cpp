@@ -229,14 +229,14 @@ private:
                        "reads as they were, and for %.0f s no other wave has changed anything "
                        "(FLYDSL_SIM_STALL_SECONDS)",
                        d.stallSeconds)};
-    report(Fault{fault.kind, live.front()->where(fault)});
+    report(live.front()->located(fault));
   }
 
   bool guardedStep(GroupRunner &g) {
     try {
       return g.step();
     } catch (const Fault &f) {
-      report(Fault{f.kind, g.where(f), f.lane});
+      report(g.located(f));
       return true;
     }
   }

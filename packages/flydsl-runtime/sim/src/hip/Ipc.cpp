@@ -29,14 +29,15 @@ static_assert(sizeof(IpcHandle) == 64, "HIP binary interface");
 constexpr char kMagic[8] = {'f', 'l', 'y', 's', 'i', 'm', 'I', '1'};
 
 std::mutex exportMutex;
-std::map<uint64_t, int> exported; ///< allocation base -> memory file
 
 /// The memory file behind the allocation at `base`; -1 when the host has none left.
-int exportAllocation(const Allocation &a) {
+int exportAllocation(uint64_t base) {
   std::lock_guard<std::mutex> lock(exportMutex);
-  auto it = exported.find(a.base);
-  if (it != exported.end())
-    return it->second;
+  Allocation a;
+  if (!AddressSpace::instance().find(base, a))
+    return -1;
+  if (a.sharedFile >= 0)
+    return a.sharedFile;
   uint64_t bytes = a.mapSize - 2 * 4096;
   int file = memfd_create("flysim", MFD_CLOEXEC);
   if (file < 0)
@@ -52,7 +53,7 @@ int exportAllocation(const Allocation &a) {
     close(file);
     return -1;
   }
-  exported[a.base] = file;
+  AddressSpace::instance().setSharedFile(a.base, file);
   return file;
 }
 
@@ -74,7 +75,7 @@ FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
   memset(&h, 0, sizeof h);
   memcpy(h.magic, kMagic, sizeof kMagic);
   h.pid = getpid();
-  h.file = exportAllocation(a);
+  h.file = exportAllocation(a.base);
   h.size = a.size;
   h.offset = addr - a.base;
   if (h.file < 0)

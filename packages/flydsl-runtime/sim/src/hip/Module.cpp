@@ -2,6 +2,7 @@
 
 #include "hip/Runtime.h"
 
+#include "check/FindingsFile.h"
 #include "exec/Interrupt.h"
 #include "exec/Machine.h"
 #include "hip/Hostcall.h"
@@ -33,6 +34,13 @@ const Program *Module::programFor(const KernelInfo &kernel) {
     return slot.get();
   }
   raise(FaultKind::InvalidImage, "kernel " + kernel.name + " has its entry outside the code");
+}
+
+Function *checkedFunction(const void *handle) {
+  Runtime &r = Runtime::instance();
+  std::lock_guard<std::mutex> lock(r.functionMutex);
+  auto *f = static_cast<const Function *>(handle);
+  return r.functions.count(f) ? const_cast<Function *>(f) : nullptr;
 }
 
 namespace {
@@ -111,29 +119,30 @@ std::vector<uint8_t> packArguments(const KernelInfo &k, const uint32_t grid[3],
   return seg;
 }
 
-Function *checkedFunction(const void *handle) {
-  Runtime &r = Runtime::instance();
-  std::lock_guard<std::mutex> lock(r.functionMutex);
-  auto *f = static_cast<const Function *>(handle);
-  return r.functions.count(f) ? const_cast<Function *>(f) : nullptr;
-}
-
 hipError_t loadImage(void **out, const void *image, size_t size) {
   if (!out || !image)
     return fail(hipErrorInvalidValue, "hipModuleLoadData: null pointer");
   *out = nullptr;
   return guarded([&]() -> hipError_t {
     Runtime &r = Runtime::instance();
-    const ArchInfo &arch = r.arch();
+    std::unique_ptr<CodeObject> object;
     std::string why;
-    std::vector<uint8_t> found = selectImage(image, size, arch.name, why);
-    if (found.empty())
-      return fail(hipErrorNoBinaryForGpu, why);
+    auto load = [&] {
+      std::string arch = r.arch().name;
+      std::vector<uint8_t> found = selectImage(image, size, arch, why);
+      if (found.empty())
+        return false;
+      object = CodeObject::load(found.data(), found.size());
+      why = "the code object is for " + object->arch + ", the simulated device is " + arch;
+      return object->arch == arch;
+    };
+    if (!load()) {
+      r.adoptArchOf(image, size); // unless the program chose the device by name
+      if (!load())
+        return fail(hipErrorNoBinaryForGpu, why);
+    }
     auto module = std::make_unique<Module>();
-    module->object = CodeObject::load(found.data(), found.size());
-    if (module->object->arch != arch.name)
-      return fail(hipErrorNoBinaryForGpu, "the code object is for " + module->object->arch +
-                                              ", the simulated device is " + arch.name);
+    module->object = std::move(object);
     for (const auto &k : module->object->kernels)
       module->functions[k.first] = Function{module.get(), &k.second};
     {
@@ -197,7 +206,12 @@ void KernelCall::run() const {
   d.ownThreads = queuesEnabled();
   d.stops = stopRequests();
   d.stallSeconds = stallSeconds();
-  validate(d);
+  try {
+    validate(d);
+  } catch (const Fault &fault) {
+    recordFault(d.kernel->name, d.object->arch, fault);
+    throw;
+  }
   // A call may run on several streams at once: what the launch adds goes to a copy.
   std::vector<uint8_t> segment = args;
   d.kernarg = &segment;
@@ -211,20 +225,19 @@ void KernelCall::run() const {
   std::unique_ptr<HiddenMemory> hidden =
       HiddenMemory::make(*d.kernel, segment.data(), groups, waves, cooperative, device);
   d.service = hidden.get();
+  recordKernel(d);
   try {
     runDispatch(d);
   } catch (const Fault &fault) {
     if (output)
       output->flush(); // what led to the fault
     tellFault(fault);
+    recordFault(d.kernel->name, d.object->arch, fault);
     throw;
   }
   if (output)
     output->flush();
 }
-
-/// What a function's code is for: the simulated device may be another one by now.
-static const ArchInfo &archOf(const Function &f) { return *findArch(f.module->object->arch); }
 
 std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
                                      const uint32_t block[3], uint32_t dynamicLds, void **params,
@@ -301,8 +314,13 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "launch: invalid stream");
   return guarded([&] {
-    std::shared_ptr<KernelCall> call =
-        makeCall(*f, grid, block, dynamicLds, params, extra, cluster);
+    std::shared_ptr<KernelCall> call;
+    try {
+      call = makeCall(*f, grid, block, dynamicLds, params, extra, cluster);
+    } catch (const Fault &fault) {
+      recordFault(f->kernel->name, f->module->object->arch, fault);
+      throw;
+    }
     call->host = hostReach(stated);
     call->hostRanges = std::move(stated.ranges);
     call->arguments = std::move(named);
@@ -390,57 +408,6 @@ FLYSIM_API hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *mo
     *bytes = it->second.size;
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *function) {
-  Function *f = checkedFunction(function);
-  if (!f || !value)
-    return fail(hipErrorInvalidHandle, "hipFuncGetAttribute: invalid function");
-  const KernelInfo &k = *f->kernel;
-  switch (attribute) {
-  case 0:
-    *value = static_cast<int>(k.maxWorkgroup);
-    return hipSuccess;
-  case 1:
-    *value = static_cast<int>(k.ldsBytes);
-    return hipSuccess;
-  case 2:
-    *value = 0;
-    return hipSuccess;
-  case 3:
-    *value = static_cast<int>(k.scratchBytes);
-    return hipSuccess;
-  case 4:
-    *value = static_cast<int>(k.vgprs);
-    return hipSuccess;
-  case 8:
-    *value = static_cast<int>(archOf(*f).ldsPerWorkgroup - k.ldsBytes);
-    return hipSuccess;
-  default:
-    *value = 0;
-    return attribute >= 0 && attribute < 10
-               ? hipSuccess
-               : fail(hipErrorInvalidValue, format("function attribute %d", attribute));
-  }
-}
-FLYSIM_API hipError_t hipFuncSetAttribute(const void *function, int attribute, int value) {
-  const Function *f = nullptr;
-  if (hipError_t e = resolveKernel(function, &f))
-    return fail(hipErrorInvalidDeviceFunction, e ? lastErrorMessage() : "");
-  return guarded([&]() -> hipError_t {
-    int most = static_cast<int>(archOf(*f).ldsPerWorkgroup - f->kernel->ldsBytes);
-    if (attribute == 8) // dynamic LDS: every launch may use all there is
-      return value >= 0 && value <= most
-                 ? hipSuccess
-                 : fail(hipErrorInvalidValue,
-                        format("hipFuncSetAttribute: %d bytes of dynamic LDS, at most %d", value, most));
-    if (attribute == 9) // preferred carve-out in percent, -1: default
-      return value >= -1 && value <= 100 ? hipSuccess
-                                         : fail(hipErrorInvalidValue, "hipFuncSetAttribute: no percentage");
-    return fail(hipErrorInvalidValue, format("function attribute %d cannot be set", attribute));
-  });
-}
-FLYSIM_API hipError_t hipFuncSetCacheConfig(const void *, int) { return hipSuccess; }
-FLYSIM_API hipError_t hipFuncSetSharedMemConfig(const void *, int) { return hipSuccess; }
-
 FLYSIM_API hipError_t hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz,
                                             unsigned bx, unsigned by, unsigned bz, unsigned lds,
                                             void *stream, void **params, void **extra) {
@@ -531,85 +498,4 @@ FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, uns
                                                        void **params) {
   const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
   return launchKernel(f, grid, block, lds, stream, params, nullptr, nullptr, true);
-}
-
-//===--- occupancy ----------------------------------------------------------===//
-
-static unsigned workgroupsPerCu(const Function &f, unsigned block, size_t lds) {
-  const ArchInfo &a = archOf(f);
-  const KernelInfo &k = *f.kernel;
-  unsigned waves = (block + k.waveSize() - 1) / k.waveSize();
-  unsigned regs = std::max(1u, k.vgprs);
-  unsigned file = a.gfx1250() ? 1024 : a.gfx12() ? (k.wave32 ? 1536 : 768) : 512;
-  unsigned granule = a.gfx1250() ? 16 : a.gfx12() ? (k.wave32 ? 24 : 12) : 8;
-  unsigned perSimd = std::min(a.gfx12() ? 16u : 8u,
-                              file / ((regs + granule - 1) / granule * granule));
-  unsigned limit = perSimd * 4 / std::max(1u, waves);
-  size_t total = k.ldsBytes + lds;
-  if (total)
-    limit = std::min<unsigned>(limit, static_cast<unsigned>(a.ldsPerCu / total));
-  return limit;
-}
-FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *f,
-                                                                         int block, size_t lds) {
-  Function *fn = checkedFunction(f);
-  if (!fn || !blocks || block <= 0)
-    return fail(hipErrorInvalidValue, "occupancy: invalid function or block size");
-  return guarded([&] {
-    *blocks = static_cast<int>(workgroupsPerCu(*fn, static_cast<unsigned>(block), lds));
-    return hipSuccess;
-  });
-}
-FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *blocks, void *f, int block, size_t lds, unsigned) {
-  return hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds);
-}
-FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *block, void *f,
-                                                              size_t lds, int limit) {
-  Function *fn = checkedFunction(f);
-  if (!fn || !grid || !block)
-    return fail(hipErrorInvalidValue, "occupancy: invalid function");
-  return guarded([&] {
-    unsigned best = fn->kernel->maxWorkgroup;
-    if (limit > 0)
-      best = std::min(best, static_cast<unsigned>(limit));
-    *block = static_cast<int>(best);
-    *grid = static_cast<int>(workgroupsPerCu(*fn, best, lds) *
-                             archOf(*fn).computeUnits);
-    return hipSuccess;
-  });
-}
-FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, void *f,
-                                                                       size_t lds, int limit, unsigned) {
-  return hipModuleOccupancyMaxPotentialBlockSize(grid, block, f, lds, limit);
-}
-FLYSIM_API hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host,
-                                                                   int block, size_t lds) {
-  const Function *f = nullptr;
-  if (resolveKernel(host, &f))
-    return fail(hipErrorInvalidDeviceFunction, "occupancy: invalid function");
-  return hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks, const_cast<Function *>(f), block, lds);
-}
-FLYSIM_API hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *host,
-                                                                            int block, size_t lds, unsigned) {
-  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, host, block, lds);
-}
-FLYSIM_API hipError_t hipOccupancyMaxPotentialBlockSize(int *grid, int *block, const void *host,
-                                                        size_t lds, int limit) {
-  const Function *f = nullptr;
-  if (resolveKernel(host, &f))
-    return fail(hipErrorInvalidDeviceFunction, "occupancy: invalid function");
-  return hipModuleOccupancyMaxPotentialBlockSize(grid, block, const_cast<Function *>(f), lds, limit);
-}
-FLYSIM_API hipError_t hipOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *host,
-                                                               int blocks, int) {
-  const Function *f = nullptr;
-  if (!bytes || blocks <= 0 || resolveKernel(host, &f))
-    return fail(hipErrorInvalidValue, "occupancy: invalid function or number of blocks");
-  return guarded([&] {
-    const ArchInfo &a = archOf(*f);
-    size_t share = std::min<size_t>(a.ldsPerCu / static_cast<unsigned>(blocks), a.ldsPerWorkgroup);
-    *bytes = share > f->kernel->ldsBytes ? share - f->kernel->ldsBytes : 0;
-    return hipSuccess;
-  });
 }

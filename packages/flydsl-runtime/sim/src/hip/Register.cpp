@@ -7,6 +7,8 @@
 
 #include "hip/Runtime.h"
 
+#include "check/FindingsFile.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -74,10 +76,15 @@ hipError_t functionOf(const void *host, void **out) {
     return fail(hipErrorInvalidHandle, "launch: the host function is no registered kernel");
   HostSymbol &s = it->second;
   if (!s.function) {
-    if (hipError_t e = load(*s.binary))
+    hipError_t e = load(*s.binary);
+    if (!e)
+      e = hipModuleGetFunction(&s.function, s.binary->module, s.name.c_str());
+    if (e) {
+      // Many programs do not look at the error of a launch.
+      Fault fault{FaultKind::InvalidImage, lastErrorMessage()};
+      recordFault(s.name, Runtime::instance().arch().name, fault);
       return e;
-    if (hipError_t e = hipModuleGetFunction(&s.function, s.binary->module, s.name.c_str()))
-      return e;
+    }
   }
   *out = s.function;
   return hipSuccess;
@@ -90,6 +97,7 @@ FLYSIM_API void **__hipRegisterFatBinary(const void *data) {
   memcpy(&w, data, sizeof w);
   auto *b = new FatBinary;
   b->image = w.binary;
+  Runtime::instance().noteImage(w.binary);
   return reinterpret_cast<void **>(b);
 }
 FLYSIM_API void __hipUnregisterFatBinary(void **handle) {
@@ -100,6 +108,7 @@ FLYSIM_API void __hipUnregisterFatBinary(void **handle) {
       it = it->second.binary == b ? table->erase(it) : std::next(it);
   if (b->module)
     hipModuleUnload(b->module);
+  Runtime::instance().forgetImage(b->image);
   delete b;
 }
 FLYSIM_API void __hipRegisterFunction(void **handle, const void *host, char *, const char *name,

@@ -2,6 +2,7 @@
 
 #include "hip/Runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace flysim {
@@ -16,13 +17,36 @@ const ArchInfo &Runtime::arch() {
   if (chosen)
     return *chosen;
   const char *env = getenv("FLYDSL_SIM_ARCH");
-  std::string name = !requested.empty() ? requested : (env && *env ? env : "gfx942");
+  std::string name = !requested.empty() ? requested : env ? env : "";
+  byName = !name.empty();
+  for (size_t i = 0; i < images.size() && name.empty(); ++i)
+    name = archOfImage(images[i], 0);
+  if (name.empty())
+    name = "gfx942";
   const ArchInfo *found = findArch(name);
   if (!found)
     raise(FaultKind::InvalidConfiguration,
           "unknown architecture '" + name + "'; the simulator has " + knownArchs());
   chosen = found;
   return *chosen;
+}
+
+void Runtime::noteImage(const void *image) {
+  std::lock_guard<std::mutex> lock(mutex);
+  images.push_back(image);
+}
+
+void Runtime::forgetImage(const void *image) {
+  std::lock_guard<std::mutex> lock(mutex);
+  images.erase(std::remove(images.begin(), images.end(), image), images.end());
+}
+
+void Runtime::adoptArchOf(const void *image, size_t size) {
+  arch();
+  std::string name = archOfImage(image, size);
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!byName && !name.empty())
+    chosen = findArch(name);
 }
 
 bool Runtime::setArch(const char *name) {
@@ -34,6 +58,7 @@ bool Runtime::setArch(const char *name) {
     return false;
   }
   chosen = found;
+  byName = true;
   requested = found->name;
   return true;
 }

@@ -9,6 +9,7 @@
 #include "loader/CodeObject.h"
 #include "support/Arch.h"
 #include "support/Error.h"
+#include "support/ForkGate.h"
 
 #include <atomic>
 #include <chrono>
@@ -111,8 +112,14 @@ private:
 
 struct Runtime {
   static Runtime &instance();
-  /// The simulated architecture; fixed by first use.
+  /// The simulated architecture: the one that setArch or FLYDSL_SIM_ARCH names, else that of the
+  /// program's own code, else gfx942.
   const ArchInfo &arch();
+  /// An image that the program carries (code embedded by the compiler).
+  void noteImage(const void *image);
+  void forgetImage(const void *image);
+  /// Simulates what the image is for, unless an architecture was asked for by name.
+  void adoptArchOf(const void *image, size_t size);
   /// False with a message when the name is unknown or the device is in use.
   bool setArch(const char *name);
   int deviceCount();
@@ -129,6 +136,8 @@ private:
   std::mutex mutex;
   const ArchInfo *chosen = nullptr;
   std::string requested;
+  bool byName = false; ///< `chosen` was asked for by name
+  std::vector<const void *> images;
 };
 
 int currentDevice();
@@ -142,6 +151,10 @@ const char *errorString(hipError_t code);
 
 /// Runs `body`, turning faults and host exceptions into an error code.
 template <class F> hipError_t guarded(F body) {
+  InLibrary inside;
+  if (forkedInside())
+    return fail(hipErrorNotInitialized, "this process was forked while the simulator was at work in its parent: "
+                                        "fork before, or between launches");
   try {
     return body();
   } catch (const Fault &f) {
@@ -167,6 +180,11 @@ bool memoryIsShared();
 void noteSharedMemory();
 /// Forgets a node that is about to be destroyed.
 void forgetNode(const GraphNode *node);
+
+/// The function behind a handle of a loaded module, or null.
+Function *checkedFunction(const void *handle);
+/// The same for a handle or the address of a registered host function.
+hipError_t resolveKernel(const void *handle, const Function **out);
 
 /// A launch with arguments already copied, so that it can be replayed.
 /// `cluster` is null for the size that the kernel's metadata names (usually 1).

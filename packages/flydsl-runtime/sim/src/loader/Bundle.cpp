@@ -6,6 +6,7 @@
 
 #include "loader/CodeObject.h"
 #include "memory/Memory.h"
+#include "support/Arch.h"
 #include "support/CrashGuard.h"
 #include "support/Error.h"
 
@@ -170,6 +171,21 @@ std::vector<uint8_t> select(const uint8_t *bytes, size_t size, bool exact, const
 }
 
 } // namespace
+
+std::string archOfImage(const void *data, size_t knownSize) {
+  try {
+    std::string why;
+    for (const std::string &name : archNames()) {
+      std::vector<uint8_t> image = selectImage(data, knownSize, name, why);
+      // A bare ELF file comes whatever is asked for.
+      if (!image.empty() && CodeObject::load(image.data(), image.size())->arch == name)
+        return name;
+    }
+  } catch (const Fault &) {
+    // Loading it will tell.
+  }
+  return "";
+}
 
 std::vector<uint8_t> selectImage(const void *data, size_t knownSize, const std::string &arch,
                                  std::string &why) {

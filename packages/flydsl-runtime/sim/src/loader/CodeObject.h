@@ -83,6 +83,9 @@ private:
   CodeObject() = default;
 };
 
+/// The first simulated architecture that an image has code for, as selectImage takes it; "" if
+/// there is none, or if it is no image.
+std::string archOfImage(const void *data, size_t knownSize);
 /// The code object for `arch` in an ELF file or a clang offload bundle (compressed ones
 /// too). Empty, with the reason in `why`, when a bundle has none; raises InvalidImage for
 /// anything else. `knownSize` 0: the image says itself how large it is.

@@ -51,10 +51,19 @@ bool AddressSpace::release(uint64_t base) {
     return false;
   munmap(reinterpret_cast<void *>(it->second.mapBase), it->second.mapSize);
   forgetHost(it->second.mapBase, it->second.mapSize);
+  if (it->second.sharedFile >= 0)
+    close(it->second.sharedFile);
   inUse -= it->second.size;
   allocations.erase(it);
   gen.fetch_add(1, std::memory_order_release);
   return true;
+}
+
+void AddressSpace::setSharedFile(uint64_t base, int file) {
+  std::unique_lock lock(mutex);
+  auto it = allocations.find(base - kPage);
+  if (it != allocations.end())
+    it->second.sharedFile = file;
 }
 
 bool AddressSpace::addPiece(uint64_t base, uint64_t size, int file, uint64_t offset, int device) {

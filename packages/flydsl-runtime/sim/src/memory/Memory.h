@@ -32,6 +32,7 @@ struct Allocation {
   /// Part of a reserved range: accesses may go on into the piece behind it.
   bool piece = false;
   bool readable = true, writable = true; ///< of a piece: what hipMemSetAccess allows
+  int sharedFile = -1; ///< the memory file behind it, once other processes may map it
 };
 
 /// An address range that accesses may use without asking again.
@@ -50,6 +51,8 @@ public:
   uint64_t allocate(uint64_t size, MemKind kind, int device);
   /// Frees the allocation that starts at `base`; false if there is none.
   bool release(uint64_t base);
+  /// The allocation at `base` lies in a memory file from now on, which is closed with it.
+  void setSharedFile(uint64_t base, int file);
   /// Maps `size` bytes of a file (whole pages) at `base`, in a range that the caller has
   /// reserved, without access; false when the host refuses.
   bool addPiece(uint64_t base, uint64_t size, int file, uint64_t offset, int device);

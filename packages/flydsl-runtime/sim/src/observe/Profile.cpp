@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 namespace flysim {
 
@@ -27,7 +28,18 @@ void InstCounters::add(const InstCounters &o) {
   ldsIdeal += o.ldsIdeal;
 }
 
+void Rereads::add(const Rereads &o) {
+  for (unsigned k = 0; k < kClasses; ++k) {
+    classes[k].bytes += o.classes[k].bytes;
+    classes[k].distance += o.classes[k].distance;
+  }
+  l2Bytes += o.l2Bytes;
+}
+
 namespace {
+
+/// Work-groups of a launch of which each one's instructions are counted: 4 bytes each.
+constexpr uint64_t kMostCounted = 1 << 22;
 
 /// Work-groups that the timing model replays: those that a round-robin dispatcher
 /// gives to the first compute unit.
@@ -76,6 +88,9 @@ public:
       if (worst->degree > kept.degree)
         kept = *worst;
     }
+    for (const auto &[inst, again] : rereads)
+      shared.profile.rereads[inst].add(again);
+    shared.profile.firstBytes += firstBytes;
   }
 
   void startGroup(Workgroup &wg, uint64_t linear) override {
@@ -92,6 +107,9 @@ public:
       waves = wg.numWaves;
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
       traces.assign(wg.clusterSize, GroupTrace());
+      issued.assign(wg.clusterSize, 0);
+      touched.clear();
+      movedBytes.assign(size_t(wg.clusterSize) * wg.numWaves, 0);
     }
     bool sampled = (shared.profile.what & kProfileTiming) && linear >= shared.first &&
                    (linear - shared.first) % shared.stride < wg.clusterSize &&
@@ -107,6 +125,9 @@ public:
   void endGroup(Workgroup &wg) override {
     if (wg.clusterIndex + 1 == wg.clusterSize)
       shared.traffic.end(cluster, std::move(moves));
+    std::vector<uint32_t> &all = shared.profile.groupIssued;
+    if (uint64_t id = traces[wg.clusterIndex].linearId; id < all.size())
+      all[id] = issued[wg.clusterIndex]; // each work-group has an entry of its own
     if (traces[wg.clusterIndex].waves.empty())
       return;
     std::lock_guard<std::mutex> lock(shared.mutex);
@@ -124,6 +145,7 @@ public:
     InstCounters &c = counters[index];
     uint64_t exec = w.exec() & w.fullMask;
     ++c.issued;
+    ++issued[w.wg->clusterIndex];
     if (exec == w.fullMask) {
       c.lanes += w.lanes;
     } else {
@@ -132,6 +154,7 @@ public:
     }
     TraceOp op;
     op.inst = static_cast<uint32_t>(index);
+    running = size_t(w.wg->clusterIndex) * waves + w.id;
     if (info.space != MemSpace::None)
       memory(w, inst, index, info, c, op);
     if (!recording || recorded >= shared.opsPerGroup)
@@ -200,7 +223,29 @@ private:
 
   unsigned move(uint64_t line, unsigned sectors, size_t index, const InstInfo &info) {
     moves.push_back({line, static_cast<uint32_t>(index), static_cast<uint8_t>(sectors), !info.load});
+    if (recording)
+      noteReuse(line, kBits[sectors] * kSectorBytes, static_cast<uint32_t>(index), info.load);
     return kBits[sectors];
+  }
+  /// How much the work-group moved since it touched this line. Here waves run one after the other for long
+  /// turns, there side by side: what a wave has moved, times the number of waves, is the time of both.
+  void noteReuse(uint64_t line, unsigned bytes, uint32_t index, bool load) {
+    uint64_t &moved = movedBytes[running];
+    auto [it, fresh] = touched.emplace(line, moved);
+    uint64_t distance = (moved - std::min(moved, it->second)) * waves;
+    it->second = moved;
+    moved += bytes;
+    if (!load)
+      return;
+    Rereads &r = rereads[index];
+    r.l2Bytes += bytes;
+    if (fresh) {
+      firstBytes += bytes;
+      return;
+    }
+    Rereads::Class &c = r.classes[distance ? std::min(63 - __builtin_clzll(distance), int(Rereads::kClasses) - 1) : 0];
+    c.bytes += bytes;
+    c.distance += double(distance) * bytes;
   }
   void moved(uint64_t l2, InstCounters &c, TraceOp &op) {
     op.l2Bytes32 = clip(l2);
@@ -312,6 +357,14 @@ private:
   bool recording = false;
   size_t recorded = 0;
   std::vector<GroupTrace> traces; ///< of the work-groups of the cluster
+  std::vector<uint32_t> issued;   ///< wave instructions of each of them
+  // Of work-groups that are recorded: what each wave has moved, and by line what the wave that touched it
+  // last had moved until then.
+  std::vector<uint64_t> movedBytes;
+  std::unordered_map<uint64_t, uint64_t> touched;
+  size_t running = 0; ///< the wave whose instruction this is
+  uint64_t firstBytes = 0;
+  std::map<uint32_t, Rereads> rereads;
 };
 
 class ProfileLaunch final : public LaunchObserver {
@@ -338,6 +391,8 @@ public:
     p.counters.resize(p.infos.size());
     shared.fetched.resize(p.infos.size());
     uint64_t groups = uint64_t(d.grid[0]) * d.grid[1] * d.grid[2];
+    if ((what & kProfileTiming) && groups <= kMostCounted)
+      p.groupIssued.assign(groups, 0);
     shared.stride = std::max<uint64_t>(1, std::min<uint64_t>(groups, p.arch->computeUnits));
     Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
     shared.samples = std::max(kLeastSampledGroups, 4 * o.groupsPerCu);

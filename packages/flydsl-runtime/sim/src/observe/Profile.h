@@ -36,6 +36,18 @@ struct InstCounters {
   void add(const InstCounters &o);
 };
 
+/// What work-groups fetched again: bytes, by how much else the work-group moved in between.
+struct Rereads {
+  static constexpr unsigned kClasses = 48; ///< powers of two of bytes moved in between
+  struct Class {
+    uint64_t bytes = 0;
+    double distance = 0; ///< sum over these bytes of the bytes moved in between
+  } classes[kClasses];
+  uint64_t l2Bytes = 0; ///< all that the instruction moved, in the same work-groups
+
+  void add(const Rereads &o);
+};
+
 /// Which work-groups the timing model replays and the trace shows.
 struct Selection {
   bool one = false; ///< only the work-group below; else all that are replayed
@@ -58,6 +70,10 @@ struct LaunchProfile {
   std::vector<std::string> texts, sources; ///< of the instructions that ran, else empty
   std::vector<uint64_t> addresses;
   std::map<size_t, LdsPattern> ldsPatterns; ///< of LDS instructions with conflicts, the worst of each
+  /// Of loads in the work-groups that the timing model replays, by instruction.
+  std::map<uint32_t, Rereads> rereads;
+  uint64_t firstBytes = 0; ///< bytes that these work-groups loaded for the first time
+  std::vector<uint32_t> groupIssued; ///< wave instructions of each work-group; empty for huge grids
   std::vector<GroupTrace> traces; ///< of the work-groups that the timing model replays
 };
 

@@ -6,6 +6,7 @@
 #include "observe/Observer.h"
 #include "observe/Profile.h"
 #include "observe/Several.h"
+#include "observe/Sustained.h"
 #include "observe/Timing.h"
 #include "observe/TimingTable.h"
 #include "support/Json.h"
@@ -86,6 +87,13 @@ void instruction(Json &j, const LaunchProfile &p, const TimingResult *r, size_t 
   j.close('}');
 }
 
+void sustained(Json &j, const SustainedResult &s) {
+  j.key("sustained").open('{');
+  j.field("estimate", true).field("microseconds", s.microseconds).field("clock_mhz", s.clockMhz);
+  j.field("power", s.power).field("memory_bytes", s.memoryBytes).field("reread_bytes", s.rereadBytes);
+  j.field("imbalance", s.imbalance).field("bound", s.bound).close('}');
+}
+
 void timing(Json &j, const LaunchProfile &p, const TimingResult &r) {
   const TimingTable &t = timingTable(*p.arch);
   j.key("timing").open('{');
@@ -159,8 +167,10 @@ std::string launchJson(const LaunchProfile &p, size_t &events) {
     if (p.counters[n].issued)
       instruction(j, p, timed ? &result : nullptr, n);
   j.close(']');
-  if (timed)
+  if (timed) {
     timing(j, p, result);
+    sustained(j, estimateSustained(p, result));
+  }
   if (p.what & kProfileTrace)
     traceEvents(j, p, result);
   events = result.events.size();
@@ -235,7 +245,8 @@ FLYSIM_API const char *flysimTimingTable(const char *arch) {
   const ArchInfo *info = arch ? findArch(arch) : nullptr;
   if (!info)
     return nullptr;
-  text = timingTableJson(*info);
+  if (guarded([&] { return text = timingTableJson(*info), hipSuccess; }))
+    return nullptr;
   return text.c_str();
 }
 

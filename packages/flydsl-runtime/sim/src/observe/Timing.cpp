@@ -62,12 +62,18 @@ struct Attempt {
 
 class ComputeUnit {
 public:
-  ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk, bool wantEvents)
+  ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk,
+              const Conditions &conditions, bool wantEvents)
       : p(p), t(timingTable(*p.arch)), gfx12(p.arch->gfx12()), resident(std::max(1u, resident)),
-        memoryBytesPerClk(memoryBytesPerClk), wantEvents(wantEvents) {
+        memoryBytesPerClk(memoryBytesPerClk),
+        memoryLatency(static_cast<unsigned>(conditions.memoryLatency)), wantEvents(wantEvents) {
+    const std::vector<double> &extraMisses = conditions.extraMisses;
     result.instructions.resize(p.infos.size());
-    for (const InstCounters &c : p.counters) {
+    for (size_t n = 0; n < p.counters.size(); ++n) {
+      const InstCounters &c = p.counters[n];
       double moved = static_cast<double>(c.readBytes + c.writtenBytes);
+      if (!extraMisses.empty())
+        moved += extraMisses[n] * static_cast<double>(c.l2Bytes);
       missShare.push_back(c.l2Bytes ? std::min(1.0, moved / static_cast<double>(c.l2Bytes)) : 0.0);
       missDue.push_back(moved > 0 ? 1.0 - missShare.back() : 0.0);
     }
@@ -272,7 +278,7 @@ private:
       due -= 1;
       memoryFree = std::max(memoryFree, q) + op.l2Bytes32 * 32.0 / memoryBytesPerClk;
       q = memoryFree;
-      latency = t.memoryLatency;
+      latency = memoryLatency;
     }
     return q;
   }
@@ -471,6 +477,7 @@ private:
   bool gfx12;
   unsigned resident;
   double memoryBytesPerClk;
+  unsigned memoryLatency;
   bool wantEvents;
   TimingResult result;
   std::vector<double> missShare, missDue; ///< of each instruction
@@ -486,17 +493,18 @@ private:
 
 } // namespace
 
-TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents) {
+TimingResult replay(const LaunchProfile &p, const Conditions &conditions, bool wantEvents) {
   const TimingTable &t = timingTable(*p.arch);
   uint64_t total = uint64_t(p.grid[0]) * p.grid[1] * p.grid[2];
   uint64_t active = std::min<uint64_t>(total, p.arch->computeUnits);
-  double share = t.memoryBytesPerSec / (t.clockMhz * 1e6) / double(std::max<uint64_t>(1, active));
+  double bytesPerClk = conditions.memoryBytesPerSec / (conditions.clockMhz * 1e6);
+  double share = bytesPerClk / double(std::max<uint64_t>(1, active));
   share = std::min<double>(share, t.l2BytesPerClk);
   // gfx120x: two compute units share an LDS; this model follows one of them.
   Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes,
                           p.wavesPerGroup, p.waveSize);
   unsigned resident = std::max(1u, o.groupsPerCu * t.simdsPerCu / t.simdsPerLds);
-  ComputeUnit cu(p, resident, share, wantEvents);
+  ComputeUnit cu(p, resident, share, conditions, wantEvents);
   TimingResult r = cu.run();
   r.sampleGroups = static_cast<unsigned>(p.traces.size());
   r.groupsPerCu = (total + p.arch->computeUnits - 1) / p.arch->computeUnits;
@@ -509,10 +517,13 @@ TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents) {
                               : double(r.sampleCycles) / double(n);
     r.cycles += double(r.groupsPerCu - n) * rate;
   }
-  uint64_t issued = 0, recorded = 0, bytes = 0;
-  for (const InstCounters &c : p.counters) {
+  uint64_t issued = 0, recorded = 0;
+  for (size_t n = 0; n < p.counters.size(); ++n) {
+    const InstCounters &c = p.counters[n];
     issued += c.issued;
-    bytes += c.readBytes + c.writtenBytes;
+    r.memoryBytes += double(c.readBytes + c.writtenBytes);
+    if (!conditions.extraMisses.empty())
+      r.memoryBytes += conditions.extraMisses[n] * double(c.l2Bytes);
   }
   for (const GroupTrace &g : p.traces)
     for (const WaveTrace &w : g.waves)
@@ -522,9 +533,14 @@ TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents) {
   double kept = double(recorded) / double(std::max<size_t>(1, p.traces.size()));
   if (kept > 0 && perGroup > 1.5 * kept)
     r.cycles *= perGroup / kept;
-  r.memoryCycles = double(bytes) / t.memoryBytesPerSec * t.clockMhz * 1e6;
+  r.memoryCycles = r.memoryBytes / conditions.memoryBytesPerSec * conditions.clockMhz * 1e6;
   r.cycles = std::max(r.cycles, r.memoryCycles);
   return r;
+}
+
+TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents) {
+  const TimingTable &t = timingTable(*p.arch);
+  return replay(p, {t.clockMhz, t.memoryBytesPerSec, double(t.memoryLatency), {}}, wantEvents);
 }
 
 } // namespace flysim

@@ -53,7 +53,8 @@ struct TimingResult {
   uint64_t sampleCycles = 0;    ///< the replayed work-groups
   unsigned sampleGroups = 0;
   uint64_t groupsPerCu = 0;     ///< work-groups that the busiest compute unit runs
-  double memoryCycles = 0;      ///< least clocks for the memory traffic of the launch
+  double memoryBytes = 0;       ///< memory traffic of the launch
+  double memoryCycles = 0;      ///< least clocks for it
   // Clocks that the units of the compute unit were busy, in the sample.
   uint64_t valuBusy = 0, matrixBusy = 0, ldsBusy = 0, l1Busy = 0; ///< VALU, matrix: sum over SIMDs
   uint64_t tensorBusy = 0;      ///< sum over the tensor data movers
@@ -65,6 +66,19 @@ struct TimingResult {
   bool eventsTruncated = false;
 };
 
+/// Under what the recorded work-groups are replayed.
+struct Conditions {
+  double clockMhz, memoryBytesPerSec;
+  double memoryLatency; ///< clocks
+  /// For each instruction, the share of its L2 accesses that go to memory beside those that
+  /// the launch's own traffic shows; empty: none.
+  std::vector<double> extraMisses;
+};
+
+/// Replays the work-groups and extends the result to the launch.
+TimingResult replay(const LaunchProfile &profile, const Conditions &conditions, bool wantEvents);
+
+/// The reading at peak: peak clock and memory bandwidth, re-reads served by caches.
 TimingResult estimateTiming(const LaunchProfile &profile, bool wantEvents);
 
 } // namespace flysim

@@ -2,9 +2,17 @@
 
 #include "observe/TimingTable.h"
 
+#include "support/Error.h"
 #include "support/Json.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <llvm/Support/JSON.h>
+#include <map>
+#include <set>
+#include <vector>
 
 namespace flysim {
 
@@ -33,17 +41,79 @@ constexpr TimingTable kTable[] = {
     },
 };
 
+[[noreturn]] void wrongModel(const std::string &why) {
+  raise(FaultKind::InvalidConfiguration, "FLYDSL_SIM_MODEL: " + why);
+}
+
+/// The tables of all architectures, with the numbers of FLYDSL_SIM_MODEL in their places.
+struct Tables {
+  std::vector<TimingTable> rows{std::begin(kTable), std::end(kTable)};
+  std::map<std::string, std::set<std::string>> measured; ///< by architecture: names from the file
+
+  Tables() {
+    const char *name = getenv("FLYDSL_SIM_MODEL");
+    if (!name || !*name)
+      return;
+    std::ifstream file(name, std::ios::binary);
+    if (!file)
+      wrongModel(std::string("cannot open ") + name);
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+    if (!value)
+      wrongModel(std::string(name) + " is no JSON: " + llvm::toString(value.takeError()));
+    const llvm::json::Object *top = value->getAsObject();
+    const llvm::json::Object *all = top ? top->getObject("constants") : nullptr;
+    if (!all)
+      wrongModel(std::string(name) + " has no \"constants\": write it with `model calibrate`");
+    for (const auto &arch : *all)
+      for (TimingTable &row : rows)
+        if (arch.first.str() == row.arch)
+          apply(row, arch.second);
+  }
+
+private:
+  void apply(TimingTable &row, const llvm::json::Value &value) {
+    const llvm::json::Object *numbers = value.getAsObject();
+    if (!numbers)
+      wrongModel(std::string("the constants of ") + row.arch + " are no object");
+    for (const auto &entry : *numbers) {
+      std::string name = entry.first.str();
+      std::optional<double> number = entry.second.getAsNumber();
+      if (!number || !(*number >= 0 && *number < 1e18))
+        wrongModel(name + " is no number from 0");
+      if (!set(row, name, *number))
+        wrongModel("there is no constant " + name + " (`python -m flydsl.runtime model` lists them)");
+      measured[row.arch].insert(name);
+    }
+  }
+  static bool set(TimingTable &row, const std::string &wanted, double number) {
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust)                            \
+  if (wanted == #name) {                                                                           \
+    row.name = static_cast<type>(number);                                                          \
+    return true;                                                                                   \
+  }
+#include "observe/TimingConstants.def"
+    return false;
+  }
+};
+
+const Tables &tables() {
+  static const Tables *all = new Tables; // tries again after an error
+  return *all;
+}
+
 } // namespace
 
 const TimingTable &timingTable(const ArchInfo &arch) {
-  for (const TimingTable &t : kTable)
+  for (const TimingTable &t : tables().rows)
     if (!strcmp(t.arch, arch.name))
       return t;
-  return kTable[0];
+  raise(FaultKind::InvalidConfiguration, std::string("the timing model has no constants for ") + arch.name);
 }
 
 std::string timingTableJson(const ArchInfo &arch) {
   const TimingTable &t = timingTable(arch);
+  auto measured = tables().measured.find(arch.name);
   Json j;
   j.open('[');
   auto add = [&](const char *name, double value, const char *unit, const char *source, const char *trust) {
@@ -53,6 +123,10 @@ std::string timingTableJson(const ArchInfo &arch) {
     else
       j.field("value", value);
     // Nothing that is said of gfx1250 is better than an announcement, except what LLVM implies.
+    if (measured != tables().measured.end() && measured->second.count(name)) {
+      j.field("source", "FLYDSL_SIM_MODEL").field("trust", "yours").close('}');
+      return;
+    }
     j.field("source", source);
     j.field("trust", arch.gfx1250() && !strstr(source, "LLVM") ? "weak" : trust).close('}');
   };

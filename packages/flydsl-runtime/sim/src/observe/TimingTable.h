@@ -2,7 +2,7 @@
 //
 // One table for all architectures: limits, sizes, rates and latencies, each with its
 // unit, its source and how far to trust it (TimingConstants.def). None of these numbers
-// was measured by this project.
+// was measured by this project. FLYDSL_SIM_MODEL names a file with those of a machine.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_OBSERVE_TIMINGTABLE_H
@@ -27,7 +27,7 @@ struct TimingTable {
   }
 };
 
-/// The row of an architecture.
+/// The row of an architecture. Raises InvalidConfiguration for one without, or for a wrong file.
 const TimingTable &timingTable(const ArchInfo &arch);
 
 /// All constants of an architecture with unit, source and trust, as a JSON list.

@@ -28,10 +28,17 @@ const ArchInfo *findArch(const std::string &name) {
   return nullptr;
 }
 
+std::vector<std::string> archNames() {
+  std::vector<std::string> names;
+  for (const ArchInfo &a : kArchs)
+    names.push_back(a.name);
+  return names;
+}
+
 std::string knownArchs() {
   std::string text;
-  for (const ArchInfo &a : kArchs)
-    text += (text.empty() ? "" : ", ") + std::string(a.name);
+  for (const std::string &name : archNames())
+    text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 

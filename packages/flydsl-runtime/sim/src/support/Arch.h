@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace flysim {
 
@@ -31,6 +32,8 @@ struct ArchInfo {
 /// The table entry for `name` ("gfx942", target ids with ":feature" accepted), or
 /// null for an architecture that is not simulated.
 const ArchInfo *findArch(const std::string &name);
+/// All names, in the order of the table.
+std::vector<std::string> archNames();
 /// "gfx942, gfx950, ..." for messages.
 std::string knownArchs();
 

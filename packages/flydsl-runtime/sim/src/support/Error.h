@@ -9,6 +9,7 @@
 #define FLYSIM_SUPPORT_ERROR_H
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace flysim {
@@ -28,6 +29,15 @@ enum class FaultKind {
   OutOfMemory,
 };
 
+/// The instruction that a fault is about, as data.
+struct FaultSite {
+  std::string what; ///< the fault without its place
+  std::string instruction, source; ///< source: "file:line" or ""
+  uint64_t pc = 0;                 ///< offset in the code object
+  uint32_t group[3] = {0, 0, 0};
+  unsigned wave = 0;
+};
+
 /// A fault with the text known where it was raised. `lane` is -1 when the fault is
 /// not specific to one lane.
 struct Fault {
@@ -37,6 +47,7 @@ struct Fault {
   uint64_t address = 0; ///< of the access, if `bytes` is not 0
   unsigned bytes = 0;
   bool write = false;
+  std::shared_ptr<const FaultSite> site; ///< null if no wave was running
 };
 
 [[noreturn]] void raise(FaultKind kind, std::string text, int lane = -1);

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ._native import Launcher
     from ._provider import kind, library_path, simulator_directory
     from .artifact import Artifact, ArtifactError, load_artifact
-    from .checking import Access, CheckReport, Finding, checked, findings
+    from .checking import Access, CheckReport, Finding, checked, findings, unwritten
     from .device_runtime import (
         COMPILE_BACKEND_TO_RUNTIME_KIND,
         DeviceRuntime,
@@ -37,7 +37,18 @@ if TYPE_CHECKING:
     from .disassembly import disasm
     from .inspection import ABANDON, CONTINUE, STEP, Breakpoint, WaveState, breakpoints
     from .inspection_console import console
-    from .memory import DeviceArray, TensorInfo, describe_tensor, free, malloc, memcpy, memset
+    from .memory import (
+        DeviceArray,
+        TensorInfo,
+        close_ipc,
+        describe_tensor,
+        free,
+        ipc_handle,
+        malloc,
+        memcpy,
+        memset,
+        open_ipc,
+    )
     from .profiling import Profile, profile
     from .streams import Event, Stream
 
@@ -64,6 +75,7 @@ _HOME = {
     "Finding": "checking",
     "checked": "checking",
     "findings": "checking",
+    "unwritten": "checking",
     "COMPILE_BACKEND_TO_RUNTIME_KIND": "device_runtime",
     "DeviceRuntime": "device_runtime",
     "RocmDeviceRuntime": "device_runtime",
@@ -77,6 +89,9 @@ _HOME = {
     "TensorInfo": "memory",
     "describe_tensor": "memory",
     "free": "memory",
+    "close_ipc": "memory",
+    "ipc_handle": "memory",
+    "open_ipc": "memory",
     "disasm": "disassembly",
     "loop_estimate": "disassembly",
     "ABANDON": "inspection",
@@ -122,6 +137,7 @@ __all__ = [
     "Stream",
     "TensorInfo",
     "WaveState",
+    "close_ipc",
     "console",
     "current_device",
     "describe_tensor",
@@ -132,6 +148,7 @@ __all__ = [
     "ensure_compile_runtime_pairing_from_env",
     "free",
     "get_device_runtime",
+    "ipc_handle",
     "kind",
     "library_path",
     "load_artifact",
@@ -139,12 +156,14 @@ __all__ = [
     "malloc",
     "memcpy",
     "memset",
+    "open_ipc",
     "profile",
     "register_compile_runtime_mapping",
     "register_device_runtime",
     "set_device",
     "simulator_directory",
     "synchronize",
+    "unwritten",
 ]
 
 

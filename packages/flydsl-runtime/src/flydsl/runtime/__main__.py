@@ -94,6 +94,29 @@ def _model(archs: list[str] | None, as_json: bool) -> None:
             print(f"  {c.name:24} {c.value:<12g} {c.unit:28} {c.trust:5} {c.source}")
 
 
+def _calibrate(options: argparse.Namespace) -> int:
+    """Compare a profile with what a machine measured; 1 if no kernel is in both."""
+    from pathlib import Path
+
+    from .profiling import Profile
+    from .profiling.calibrate import compare, fit, format_comparison, measurements
+
+    if not options.files or not options.profile:
+        raise ValueError("model calibrate: name the files of rocprofv3, and --profile FILE.json of the same launches")
+    deviations = compare(Profile.load(options.profile).launches, measurements(options.files))
+    if not deviations:
+        print("error: no kernel of the profile is in the measurements (name and grid must agree)", file=sys.stderr)
+        return 1
+    constants = fit(deviations)
+    if options.output:
+        Path(options.output).write_text(json.dumps({"constants": constants}, indent=2) + "\n")
+    if options.json:
+        print(json.dumps({"kernels": [asdict(d) for d in deviations], "constants": constants}, indent=2))
+    else:
+        print(format_comparison(deviations, constants))
+    return 0
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m flydsl.runtime", description=__doc__)
@@ -115,7 +138,12 @@ def main(argv: list[str] | None = None) -> int:
     record.add_argument("--trace", help="also write a Perfetto trace")
     record.add_argument("program", help="Python file")
     record.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    constants = commands.add_parser("model", help="print the constants of the timing model, with source and trust")
+    constants = commands.add_parser(
+        "model", help="print the constants of the timing model, with source and trust; or fit them to a machine")
+    constants.add_argument("action", nargs="?", choices=["calibrate"], help="compare with measurements of a machine")
+    constants.add_argument("files", nargs="*", help="calibrate: kernel traces and counters of rocprofv3 (CSV or JSON)")
+    constants.add_argument("--profile", help="calibrate: profile of the same launches (FLYDSL_SIM_STATS=FILE.json)")
+    constants.add_argument("-o", "--output", help="calibrate: write the constants that fit, for FLYDSL_SIM_MODEL")
     constants.add_argument("--arch", action="append", help="architecture (default: all)")
     constants.add_argument("--json", action="store_true", help="print as JSON")
     disassemble = commands.add_parser("disasm", help="print a code object with its source lines")
@@ -123,6 +151,9 @@ def main(argv: list[str] | None = None) -> int:
     cover = commands.add_parser("coverage", help="list the instructions that the simulator executes")
     cover.add_argument("--arch", action="append", help="architecture (default: all)")
     cover.add_argument("--missing", action="store_true", help="print only what is missing, with an example each")
+    from .checker import command as checker
+
+    checker.add_parser(commands)
     options = parser.parse_args(argv)
     try:
         if options.command == "sim-lib-dir":
@@ -145,6 +176,10 @@ def main(argv: list[str] | None = None) -> int:
             print(json.dumps(saved.as_dict(), indent=2) if options.json else saved.table())
         elif options.command == "profile":
             return _profile(options)
+        elif options.command == "check":
+            return checker.run(options)
+        elif options.command == "model" and options.action:
+            return _calibrate(options)
         elif options.command == "model":
             _model(options.arch, options.json)
         elif options.command == "coverage":

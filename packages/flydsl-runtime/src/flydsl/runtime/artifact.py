@@ -88,7 +88,7 @@ class Artifact:
         end = start + int.from_bytes(data[len(MAGIC) : start], "little")
         try:
             header = json.loads(data[start:end])
-        except (ValueError, UnicodeDecodeError):
+        except (ValueError, RecursionError):
             raise ArtifactError("damaged: the header is no JSON") from None
         code = bytes(view[end:-_DIGEST])
         if not isinstance(header, dict) or header.get("format") != FORMAT:

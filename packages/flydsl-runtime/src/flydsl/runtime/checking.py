@@ -146,7 +146,8 @@ def checked(*checks: str, limit: int = 100) -> Iterator[CheckReport]:
         written only if it was allocated while ``uninit`` was on.
     :param limit: findings to keep; the same pair of instructions is told once a launch and thread.
 
-    Raises ValueError for an unknown name, RuntimeError if the process uses a GPU. Blocks do not nest.
+    Raises ValueError for an unknown name, RuntimeError if the process uses a GPU. Of blocks within each other the
+    innermost decides what is checked and gets what is found.
     """
     names = [name for text in checks or CHECKS[:4] for name in text.replace(",", " ").split()]
     if unknown := [name for name in names if name not in CHECKS]:
@@ -154,16 +155,62 @@ def checked(*checks: str, limit: int = 100) -> Iterator[CheckReport]:
     if limit < 1:
         raise ValueError("limit must be at least 1")
     library = _library()
-    report = CheckReport()
-    library.flysimCheckTake()
-    _approximations(library)
-    library.flysimCheck(",".join(names).encode(), limit)
+    outer = _open[-1] if _open else None
+    _collect(library, outer)
+    block = _Block(",".join(names), limit, CheckReport())
+    _open.append(block)
+    library.flysimCheck(block.names.encode(), limit)
     try:
-        yield report
+        yield block.report
     finally:
-        report.findings += _take(library)
-        report.approximations = _approximations(library)
-        library.flysimCheck(None, 0)
+        _collect(library, block)
+        _open.pop()
+        if outer is None:
+            library.flysimCheck(None, 0)
+        else:
+            library.flysimCheck(outer.names.encode(), outer.limit)
+
+
+@dataclass
+class _Block:
+    """A ``with checked(...)`` block that has not ended."""
+
+    names: str
+    limit: int
+    report: CheckReport
+
+
+_open: list[_Block] = []
+
+
+def _collect(library: ctypes.CDLL, block: _Block | None) -> None:
+    """What was found so far belongs to this block; to none if there is none."""
+    found, approximations = _take(library), _approximations(library)
+    if block is None:
+        return
+    block.report.findings += found
+    for name, count in approximations.items():
+        block.report.approximations[name] = block.report.approximations.get(name, 0) + count
+
+
+def unwritten(tensor: Any) -> Any:
+    """Tell the ``uninit`` check that nobody has written this host memory yet, and return it.
+
+        out = rt.unwritten(np.empty(n, np.float32))
+
+    NumPy and torch do not say which arrays come from ``empty``; device memory of ``rt.malloc`` needs no call. The
+    contents are overwritten (on a GPU nothing is done). Raises ValueError for a tensor that is not contiguous,
+    TypeError for an object that is none.
+    """
+    from . import _provider
+    from .memory import _extent
+
+    address, size = _extent(tensor)
+    if size is None:
+        raise TypeError(f"unwritten: a tensor is expected, not {type(tensor).__name__}")
+    if _provider.kind() == "sim":
+        _library().flysimUnwritten(ctypes.c_void_p(address), ctypes.c_size_t(size))
+    return tensor
 
 
 def unsupported() -> list[str]:

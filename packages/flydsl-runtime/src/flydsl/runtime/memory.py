@@ -12,7 +12,8 @@ from .streams import Stream
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["DeviceArray", "TensorInfo", "describe_tensor", "free", "malloc", "memcpy", "memset"]
+__all__ = ["DeviceArray", "TensorInfo", "close_ipc", "describe_tensor", "free", "ipc_handle", "malloc", "memcpy",
+           "memset", "open_ipc"]
 
 #: A device address, or a contiguous tensor (NumPy, torch, any DLPack producer, DeviceArray).
 Memory = int | Any
@@ -43,14 +44,44 @@ def describe_tensor(tensor: Any) -> TensorInfo | None:
     return None if info is None else TensorInfo(*info)
 
 
-def malloc(nbytes: int) -> int:
-    """Allocate ``nbytes`` of device memory; the address. Raises HipError when there is not enough."""
-    return _native.malloc(nbytes)
+def malloc(nbytes: int, *, uncached: bool = False) -> int:
+    """Allocate ``nbytes`` of device memory; the address.
+
+    Args:
+        uncached: memory that other devices and the host see change while a kernel runs, for signals between ranks.
+
+    Raises:
+        HipError: there is not enough.
+    """
+    return _native.malloc_uncached(nbytes) if uncached else _native.malloc(nbytes)
 
 
 def free(address: int) -> None:
     """Free memory that :func:`malloc` returned."""
     _native.free(address)
+
+
+def ipc_handle(address: int) -> bytes:
+    """A handle of 64 bytes by which another process on this machine opens the memory at an address of :func:`malloc`.
+
+    The memory must live as long as others use it. Raises HipError for an address that is none of an allocation.
+    """
+    return _native.ipc_handle(address)
+
+
+def open_ipc(handle: bytes) -> int:
+    """Map the memory of another process; its address here, to be given back by :func:`close_ipc`.
+
+    Raises:
+        HipError: the other process has ended, or it is this one.
+        ValueError: not a handle.
+    """
+    return _native.open_ipc(handle)
+
+
+def close_ipc(address: int) -> None:
+    """Unmap memory that :func:`open_ipc` returned."""
+    _native.close_ipc(address)
 
 
 def memcpy(dst: Memory, src: Memory, nbytes: int | None = None, stream: StreamLike = None) -> None:

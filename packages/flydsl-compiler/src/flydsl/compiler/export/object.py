@@ -88,7 +88,7 @@ def _slots(artifact: CompiledArtifact) -> list[Slot]:
                 raise NotImplementedError(f"argument {argument['name']!r}: {argument['type']} cannot be exported to C")
             ctype, size, encoding = _SCALARS[argument["type"]]
             slots.append(Slot(**base, kind="scalar", ctype=ctype, size=size, alignment=size, encoding=encoding))
-        else:
+        elif kind != "absent":
             slots.append(Slot(**base, kind=kind, ctype="pointer", size=8, alignment=8))
     streams = sum(s.kind == "stream" for s in slots)
     if streams > 1:

@@ -209,6 +209,9 @@ def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool) -> Cod
     if env.debug.enable_debug_info:
         node = FallbackLocations(filename).generic_visit(ast.fix_missing_locations(node))  # type: ignore[assignment]
     body: list[ast.stmt] = []
+    if node.name not in function.__code__.co_freevars:
+        # A function that calls itself means the decorated one, as it does in Python.
+        body.append(ast.Global([node.name]))
     for free in function.__code__.co_freevars:
         body.append(ast.Assign([ast.Name(free, ast.Store())], ast.Constant(None)))
     outer = ast.FunctionDef(

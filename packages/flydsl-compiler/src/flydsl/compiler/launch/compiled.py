@@ -15,6 +15,7 @@ from flydsl.runtime._native import Launcher, library_info
 from flydsl.runtime._plans import remember
 
 from ..store.artifact import CompiledArtifact
+from .notebook import IRText, compiled_html
 
 __all__ = ["CompiledFunction"]
 
@@ -65,8 +66,12 @@ class CompiledFunction(Launcher):
 
     @property
     def source_ir(self) -> str:
-        """Text of the IR as it was traced, before any pass."""
-        return self.artifact.source_ir
+        """Text of the IR as it was traced, before any pass; a notebook shows it with colours."""
+        return IRText(self.artifact.source_ir)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the kernels with their registers and memory, the traced IR, the machine code."""
+        return compiled_html(self.artifact)
 
     def load_timed(self) -> float:
         """Load on the current device now, and note and print the seconds it took as the phase ``load``. HipError."""

@@ -10,7 +10,7 @@ from flydsl.utils import env
 
 from ..specialization.environment import environment_guards
 from ..specialization.jit_argument import MemRefJitArg, PointerJitArg, is_tensor
-from ..specialization.key import _Walker
+from ..specialization.key import Walker
 from ..specialization.signature import Parameters, is_stream
 
 __all__ = ["FastPath"]
@@ -44,7 +44,7 @@ class FastPath:
 
     def guards(self, reads: set[str]) -> list[Any]:
         """Guards of the environment and of the hints, to be taken before the key is computed."""
-        walker = _Walker()
+        walker = Walker()
         hints = self._owner.compile_hints
         walker.text(hints)
         watch = [("item", vars(self._owner), "compile_hints", hints), *walker.watch]

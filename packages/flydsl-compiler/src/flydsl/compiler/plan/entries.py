@@ -91,15 +91,18 @@ def converters(runtime: list[tuple[str, Any, Any]]) -> list[Callable[[Any], Any]
 
 def _converters(name: str, argument: Any, annotation: Any) -> list[Callable[[Any], Any] | None]:
     if isinstance(argument, ContainerArg):
-        return argument.each(lambda key, part: [_entry(key, c) for c in _converters(f"{name}[{key!r}]", part, None)])
+        return argument.each(lambda key, part: [_entry(argument, key, c)
+                                                for c in _converters(f"{name}[{key!r}]", part, None)])
     if _is_simple(argument, annotation):
         return [None]
     return [_converter(slot, fill) for slot, fill in _abi(name, argument)]
 
 
-def _entry(key: Any, convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+def _entry(container: ContainerArg, key: Any, convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     """Takes an entry of a container, and converts that."""
-    return (lambda value: value[key]) if convert is None else (lambda value: convert(value[key]))
+    if convert is None:
+        return lambda value: container.entry(value, key)
+    return lambda value: convert(container.entry(value, key))
 
 
 def _converter(slot: Any, fill: Any) -> Callable[[Any], Any]:

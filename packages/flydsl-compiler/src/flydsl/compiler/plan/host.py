@@ -146,6 +146,8 @@ class PlanBuilder:
                     self._set(values[position], self._layout(index, entry))
                     position += 1
                 continue
+            if kind == "absent":
+                continue
             opcode = {"scalar": "arg", "pointer": "ptr", "stream": "stream"}[kind]
             self._set(values[position], self._emit(opcode, index))
             position += 1

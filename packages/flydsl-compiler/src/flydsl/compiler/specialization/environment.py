@@ -15,7 +15,7 @@ from typing import Any
 
 from flydsl.utils import env
 
-from .key import _is_library
+from .snapshot import is_library
 
 __all__ = ["KEY_VARIABLES", "environment_guards", "key_environment", "recorded_reads"]
 
@@ -90,7 +90,7 @@ def _read_by_user() -> bool:
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name not in ("os", "_collections_abc", "collections.abc"):
-            return not _is_library(name)
+            return not is_library(name)
         frame = frame.f_back
     return False
 

@@ -471,7 +471,8 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
         return _tensor_argument(name, MemRefJitArg, value, function)
     if value is None:
         return NoArg()
-    container = make_container(value, lambda key, part: resolve_argument(f"{name}[{key!r}]", None, part, function))
+    container = make_container(value, lambda key, part: resolve_argument(f"{name}[{key!r}]", None, part, function),
+                               dsl_type_of)
     if container is not None:
         return container
     raise TypeError(f"{function}: argument {name!r} of type {type(value).__name__} cannot be passed to a kernel: "

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flydsl.utils import env
-from flydsl.utils.file import atomic_write
+from flydsl.utils.file import atomic_write, read_json, read_regular
 
 from .artifact import CompiledArtifact
+from .disk_cache import DiskCache
+from .root import READS, SUFFIX
 
 __all__ = ["CacheInfo", "FileLock", "JitCacheManager", "clear", "stats"]
 
-SUFFIX = ".fly"
-READS = "environment.json"
 _POLL = 0.05
 _TOUCH_AFTER = 3600.0  # seconds; the time of use is kept no more precisely than this
 _PRUNE_EVERY = 64  # stores of this process between looks at the size of the cache
@@ -85,14 +85,6 @@ class _Counts:
     entries: int = 0
 
 
-def cache_root() -> Path | None:
-    """Directory of the disk cache, or None when it is disabled."""
-    text = env.runtime.cache_dir
-    if not text or not (env.runtime.enable_cache or env.runtime.run_only):
-        return None
-    return Path(text).expanduser()
-
-
 class JitCacheManager:
     """Artifacts of one function identity in one cache root."""
 
@@ -117,9 +109,8 @@ class JitCacheManager:
 
     def _read(self, key: str) -> CompiledArtifact | None:
         try:
-            with open(self.path(key), "rb") as handle:
-                data = handle.read()
-                old = time.time() - os.fstat(handle.fileno()).st_mtime > _TOUCH_AFTER
+            data, facts = read_regular(self.path(key))
+            old = time.time() - facts.st_mtime > _TOUCH_AFTER
         except OSError:
             return None
         artifact = CompiledArtifact.from_bytes(data, key=key)
@@ -135,7 +126,7 @@ class JitCacheManager:
     def environment_reads(self) -> set[str]:
         """Names of the environment variables that the traced code of this identity is known to read."""
         try:
-            names = json.loads((self.directory / READS).read_bytes())
+            names = read_json(self.directory / READS)
         except (OSError, ValueError):
             return set()
         return {n for n in names if isinstance(n, str)} if isinstance(names, list) else set()
@@ -166,8 +157,6 @@ class JitCacheManager:
         _stores += 1
         limit = env.runtime.cache_size_mb
         if limit and _stores % _PRUNE_EVERY == 1:
-            from .disk_cache import DiskCache
-
             cache = DiskCache(self.root)
             look = cache.prune_if_due if _stores == 1 else cache.prune
             look(limit << 20, keep=self.directory)
@@ -203,13 +192,9 @@ class JitCacheManager:
 
 def stats() -> dict[str, object]:
     """Files and bytes in the disk cache, see `disk_cache.DiskCache`."""
-    from .disk_cache import DiskCache
-
     return DiskCache().stats()
 
 
 def clear() -> int:
     """Delete every artifact of the disk cache; the number of files deleted."""
-    from .disk_cache import DiskCache
-
     return DiskCache().clear()

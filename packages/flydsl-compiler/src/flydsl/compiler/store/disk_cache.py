@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flydsl.utils.file import read_regular
+
 from .artifact import ArtifactError, CompiledArtifact
-from .cache import READS, SUFFIX, cache_root
+from .root import READS, SUFFIX, cache_root
 
 __all__ = ["CacheEntry", "DiskCache", "Explanation"]
 
@@ -54,7 +56,7 @@ class Explanation:
 
     Attributes:
         function: the jit function's name. key: digest of the call's full key.
-        found: ``"memory"``, ``"disk"`` or ``""`` for a miss. path: file of the artifact.
+        found: ``"memory"``, ``"disk"``, ``"prebuilt"`` or ``""`` for a miss. path: file of the artifact.
         reasons: for a miss, what differs from the most similar artifact of this function, or that there is none.
         inputs: the key taken apart.
     """
@@ -67,7 +69,8 @@ class Explanation:
     inputs: dict[str, Any]
 
     def __str__(self) -> str:
-        where = {"memory": "compiled in this process", "disk": f"in {self.path}"}.get(self.found, "would be compiled")
+        places = {"memory": "compiled in this process", "disk": f"in {self.path}", "prebuilt": f"prebuilt, {self.path}"}
+        where = places.get(self.found, "would be compiled")
         return "\n".join([f"{self.function}: {where} (key {self.key})", *(f"  {r}" for r in self.reasons)])
 
 
@@ -163,7 +166,7 @@ class DiskCache:
             return 0
         stamp = self.root / _LOOKED
         with contextlib.suppress(OSError, ValueError):
-            if 0 <= time.time() - stamp.stat().st_mtime < min(float(stamp.read_text()) / _SHARE, _LONGEST):
+            if 0 <= time.time() - stamp.stat().st_mtime < min(float(read_regular(stamp)[0]) / _SHARE, _LONGEST):
                 return 0
         start = time.perf_counter()
         count = self.prune(limit, keep=keep)
@@ -193,10 +196,9 @@ class DiskCache:
 
     def explain(self, function: Any, *args: Any, **kwargs: Any) -> Explanation:
         """Why a call of a jit function with these arguments finds an artifact or not. Compiles nothing."""
-        from ..jit_function import BoundJitFunction
         from .toolchain import toolchain_fingerprint
 
-        if isinstance(function, BoundJitFunction):
+        if hasattr(function, "__func__"):  # bound to an instance
             function, args = function.__func__, (function.__self__, *args)
         call = function.resolve_call(*args, **kwargs)
         toolchain = toolchain_fingerprint(call.backend)
@@ -208,6 +210,9 @@ class DiskCache:
             return Explanation(function.__name__, digest, "memory", path, [], inputs)
         if manager is not None and manager.reload(digest) is not None:
             return Explanation(function.__name__, digest, "disk", path, [], inputs)
+        ready = function.prebuilt(call)
+        if ready is not None:
+            return Explanation(function.__name__, digest, "prebuilt", ready.key, [], inputs)
         return Explanation(function.__name__, digest, "", path, self._reasons(function.__name__, path, inputs), inputs)
 
     def _reasons(self, name: str, path: str, inputs: dict[str, Any]) -> list[str]:
@@ -231,7 +236,7 @@ class DiskCache:
 
 def _artifact(path: Path) -> CompiledArtifact | None:
     try:
-        return CompiledArtifact.from_bytes(path.read_bytes())
+        return CompiledArtifact.from_bytes(read_regular(path)[0])
     except OSError:
         return None
 
@@ -239,7 +244,7 @@ def _artifact(path: Path) -> CompiledArtifact | None:
 def _read(path: Path) -> CacheEntry | None:
     """The facts of a file; None if it vanished meanwhile."""
     try:
-        status, data = path.stat(), path.read_bytes()
+        data, status = read_regular(path)
     except OSError:
         return None
     entry = CacheEntry(str(path), status.st_size, status.st_mtime, path.parent.name.rpartition("_")[0])

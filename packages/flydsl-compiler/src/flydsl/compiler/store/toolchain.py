@@ -19,8 +19,9 @@ from ..backends.rocm import NATIVE_LIBRARIES
 from ..passes.external_llvm import external_fingerprint
 from ..specialization.key import digest_of
 from .artifact import FORMAT
+from .root import cache_root
 
-__all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "toolchain_fingerprint"]
+__all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "source_digest", "toolchain_fingerprint"]
 
 #: Directories whose Python files enter the fingerprint, besides those in FLYDSL_EXTRA_SOURCE_DIRS.
 EXTRA_SOURCE_DIRS: list[str] = []
@@ -214,8 +215,10 @@ def _fingerprint(
 def _read_memo(memo: Path | None, stamp: str) -> str | None:
     if memo is None:
         return None
+    from flydsl.utils.file import read_json
+
     try:
-        data = json.loads(memo.read_text())
+        data = read_json(memo)
         return data["content"] if data["stamp"] == stamp and len(data["content"]) == 64 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -234,10 +237,32 @@ def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
         return
 
 
+@functools.lru_cache(maxsize=8)
+def source_digest(package: str) -> str:
+    """Digest of the Python sources of the stack and of a package, the same wherever they are installed."""
+    import flydsl
+
+    files = list(_PYTHON_FILES)
+    top, _, rest = package.partition(".")
+    for place in flydsl.__path__ if top == "flydsl" else sys.modules[top].__path__:
+        files += _walk(f"{place}/{rest.replace('.', '/')}".rstrip("/"), ".py", f"{package}/")
+    files.sort()
+    root = cache_root()
+    stamp = _stamp(files)
+    memo = None if root is None else root / f"sources-{stamp[:16]}.json"
+    content = _read_memo(memo, stamp)
+    if content is None:
+        sha = hashlib.sha256()
+        for name, path, _, _ in files:
+            with open(path, "rb") as handle:
+                sha.update(f"{name}:{hashlib.sha256(handle.read()).hexdigest()}\n".encode())
+        content = sha.hexdigest()
+        _write_memo(memo, stamp, content)
+    return content
+
+
 def toolchain_fingerprint(backend: Any) -> str:
     """Identity of everything that turns a function into an artifact: versions, sources, libraries, backend."""
-    from .cache import cache_root
-
     root = cache_root()
     external = external_fingerprint(env.compile.llvm_dir)
     versions = ",".join(f"{name}={version}" for name, version in _changed_versions())

@@ -84,6 +84,9 @@ def dims(value: Any, what: str, kernel: str) -> list[Any]:
         number = static_int(entry)
         if number is None and not is_dynamic(entry):
             fail(f"{kernel}: {what}.{axis} must be an integer, got {type(entry).__name__}", DSLTypeError)
+        if number is None and getattr(type(entry), "is_integer", True) is False:
+            fail(f"{kernel}: {what}.{axis} must be an integer, got a {type(entry).__name__}: divide by // or by "
+                 "fx.ceildiv", DSLTypeError)
         if number is not None and (number < 0 or number == 0 and what != "grid"):
             fail(f"{kernel}: {what}.{axis} must be positive, got {number}")
         if number is not None and number > _INT32_MAX:

@@ -16,7 +16,9 @@ import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
+from ..values.carried import carried_from, fact_of
 from ..values.layout import Layout
+from ..values.plain import plain
 from ..values.tensor import Tensor
 
 _LAYOUT, _TILE = "fly.thread_values", "fly.tile_shape"
@@ -196,8 +198,15 @@ def attach(fragment: Tensor, tv: ThreadValues) -> Tensor:
 
 
 def known_thread_values(fragment: Any) -> ThreadValues | None:
-    """The thread-value layout of a fragment, from the op that made it; None if that does not say."""
-    if not isinstance(fragment, ir.Value) or isinstance(fragment.owner, ir.Block):
+    """The thread-value layout of a fragment, from the op that made it; None if that does not say.
+
+    A fragment that control flow carries has the layout of all that it may be.
+    """
+    if not isinstance(fragment, ir.Value):
+        return None
+    if carried_from(fragment) is not None:
+        return fact_of(fragment, known_thread_values, _require_the_same)
+    if isinstance(fragment.owner, ir.Block):
         return None
     op = fragment.owner.operation
     if _LAYOUT in op.attributes:
@@ -208,6 +217,15 @@ def known_thread_values(fragment: Any) -> ThreadValues | None:
     if op.name == "fly.mma.make_fragment" and "stages" not in op.attributes:
         return _of_operand(op.operands[0].type, op.attributes["operand_id"], op.operands[1].type.layout)
     return None
+
+
+def _require_the_same(tv: ThreadValues, later: Any) -> None:
+    """ValueError if a fragment that the body of a loop hands on has another layout than the body relied on."""
+    found = known_thread_values(later)
+    if found != tv:
+        raise ValueError(f"the fragment has the thread-value layout {tv} before the loop, which its body relies on, "
+                         f"but the one that the body assigns has {found or 'none that is known'}: convert it "
+                         "(fx.convert_layout), or store its values to the fragment: f.store(g.load())")
 
 
 def _of_operand(mma: Any, operand: Any, tile: Any) -> ThreadValues | None:
@@ -227,32 +245,19 @@ def thread_values(fragment: Tensor) -> ThreadValues:
     """The thread-value layout of a fragment.
 
     Known of fragments from ``make_fragment_A/B/C``, of what `convert_layout` and `reduce` return, and of
-    ``make_fragment_like`` of any of them; not of views. ValueError where it is not known.
+    ``make_fragment_like`` of any of them, through branches and loops; not of views. ValueError where it is not known.
     """
     found = known_thread_values(fragment)
     if found is None:
         raise ValueError(f"the thread-value layout of {fragment} is not known: make the fragment with make_fragment_A, "
-                         "_B or _C of a static tile (views, make_rmem_tensor and fragments that a loop assigns "
-                         "anew do not have one), or give it with thread_values=")
+                         "_B or _C of a static tile (views, make_rmem_tensor and fragments that branches assign "
+                         "differently do not have one), or give it with thread_values=")
     return found
 
 
 @functools.lru_cache(maxsize=256)
 def _parse_layout(text: str) -> algebra.Layout:
     return algebra.parse_layout(text)
-
-
-def plain(ty: Any) -> Any:
-    """The flydsl-layout value of a static type of the dialect (layout, int-tuple, tile)."""
-    text = str(ty)
-    return _parse(text[text.index("<") + 1 : -1])
-
-
-@functools.lru_cache(maxsize=1024)
-def _parse(text: str) -> Any:
-    if text.startswith("["):
-        return algebra.parse_tile(text)
-    return algebra.parse_layout(text) if ":" in text else algebra.parse_int_tuple(text)
 
 
 def mma_thread_values(ty: Any, operand: str, shape: tuple[int, ...]) -> ThreadValues:

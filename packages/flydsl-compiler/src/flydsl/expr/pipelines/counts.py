@@ -20,7 +20,9 @@ _ATOMS = {
     "gfx1250.tdm": "tensor", "cdna5.tensor_load": "tensor",
 }
 _RAW = {"rocdl.raw.ptr.buffer.load.lds": "vm", "rocdl.global.load.lds": "vm", "rocdl.tensor.load.to.lds": "tensor",
-        "rocdl.tensor.load.to.lds.d2": "tensor"}
+        "rocdl.tensor.load.to.lds.d2": "tensor",
+        **{f"rocdl.{memory}.load.async.to.lds.b{bits}": "async"
+           for memory in ("global", "cluster") for bits in (8, 32, 64, 128)}}
 _ATOM_NAME = re.compile(r"!fly_rocdl\.([\w.]+)")
 
 

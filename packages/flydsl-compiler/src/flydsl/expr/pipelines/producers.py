@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from .._target import require_arch, target_arch
 from ..rocdl.universal import s_wait_tensorcnt
-from ..rocdl.waits import s_waitcnt
+from ..rocdl.waits import s_wait_asynccnt, s_waitcnt
 
-_LARGEST = {"vm": 63, "tensor": 63}  # of the counters; waiting for fewer is always right
+_LARGEST = {"vm": 63, "tensor": 63, "async": 63}  # of the counters; waiting for fewer is always right
 
 
 def wait_for(counter: str, left: int) -> None:
@@ -22,6 +22,8 @@ def wait_for(counter: str, left: int) -> None:
     left = min(left, _LARGEST[counter])
     if counter == "tensor":
         s_wait_tensorcnt(left)
+    elif counter == "async":
+        s_wait_asynccnt(left)
     else:
         s_waitcnt(vmcnt=left)
 
@@ -39,7 +41,11 @@ class Staged:
     load: Callable[[Any, int], Any]
     store: Callable[[int, int], Any]
     reach: int = 1
-    counter: ClassVar[str | None] = None
+
+    @property
+    def counter(self) -> str | None:
+        """None: the compiler waits, by registers."""
+        return None
 
     def ahead(self, stages: int) -> int:
         if self.reach < 1:
@@ -61,7 +67,11 @@ class _Ring:
     """A producer whose function starts moving a tile to its stage, where it ends up by itself."""
 
     move: Callable[[Any, int], Any]
-    counter: ClassVar[str | None] = None
+
+    @property
+    def counter(self) -> str | None:
+        """Counter of the operations in flight, None where the compiler waits by registers."""
+        return None
 
     def ahead(self, stages: int) -> int:
         if stages < 2:
@@ -92,7 +102,10 @@ class Registers(_Ring):
 
 @dataclass(frozen=True)
 class Direct(_Ring):
-    """Global memory directly to LDS (gfx942 32 bits a lane, gfx950 128), counted by the vector memory counter.
+    """Global memory directly to LDS, without registers.
+
+    On gfx942 (32 bits a lane) and gfx950 (128) by copy atoms (`BufferCopyLDS` and the like), counted by the vector
+    memory counter; on gfx1250 by `fx.rocdl.async_copy`, counted by its own.
 
     Args:
         move: ``copy(tile, stage)`` starts the copies of a tile to a stage.
@@ -101,12 +114,14 @@ class Direct(_Ring):
     """
 
     early: bool = False
-    counter: ClassVar[str | None] = "vm"
+
+    @property
+    def counter(self) -> str | None:
+        return "async" if target_arch().startswith("gfx125") else "vm"
 
     def ahead(self, stages: int) -> int:
-        if not target_arch().startswith("gfx9"):
-            raise ValueError(f"Direct copies to LDS are of gfx9, the target is {target_arch()}: use Staged"
-                             + (" or TensorMove" if target_arch().startswith("gfx125") else ""))
+        if not target_arch().startswith(("gfx9", "gfx125")):
+            raise ValueError(f"Direct copies to LDS are of gfx9 and gfx1250, the target is {target_arch()}: use Staged")
         return super().ahead(stages)
 
 
@@ -115,7 +130,10 @@ class TensorMove(_Ring):
     """Global memory to LDS by the tensor data mover (gfx1250), counted by its own counter. Arguments as of `Direct`."""
 
     early: bool = False
-    counter: ClassVar[str | None] = "tensor"
+
+    @property
+    def counter(self) -> str | None:
+        return "tensor"
 
     def ahead(self, stages: int) -> int:
         require_arch("TensorMove", "gfx1250", instead="; use Staged")

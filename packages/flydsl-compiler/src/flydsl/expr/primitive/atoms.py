@@ -19,16 +19,20 @@ from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
 from ..values.element import note_stored
 from ..values.int_tuple import to_int_tuple
-from ..values.layout import Tile, static_layout
+from ..values.layout import Layout, Tile, static_layout
+from ..values.plain import plain
 from ..values.tensor import Tensor, address_space_of
 from .layouts import group, make_layout, make_tile
-from .types import GemmTraversalOrder, MmaOperand
+from .types import OP_BITS, GemmTraversalOrder, MmaOperand
 
 
 @dsl_loc_tracing
 def make_copy_atom(op: ir.Type, elem: Any) -> CopyAtom:
     """Atom of a copy op; `elem` (Numeric class, MLIR type or bit count) gives the width of one value."""
     bits = bit_width(elem)
+    moved = OP_BITS.search(str(op))
+    if moved is not None and bits > int(moved[2]):
+        raise ValueError(f"make_copy_atom: {op} moves {moved[2]} bits, less than one value of {bits}")
     ty = fly.CopyAtomType.get(op, bits)
     return fly.make_copy_atom(ty, [], bits)
 
@@ -69,8 +73,32 @@ def _tile(tile: Any) -> Tile:
 
 @dsl_loc_tracing
 def make_tiled_copy(copy_atom: CopyAtom, layout_tv: Any, tile_mn: Any) -> TiledCopy:
-    """Tiled copy from a static layout (thread, value) -> colexicographic position in the tile."""
-    return fly.make_tiled_copy(copy_atom, static_layout(layout_tv, "layout_tv"), _tile(tile_mn))
+    """Tiled copy from a static layout (thread, value) -> colexicographic position in the tile.
+
+    Raises:
+        ValueError: the layout is not static or leaves the tile, or a thread has no multiple of the values of the atom.
+    """
+    layout, tile = static_layout(layout_tv, "layout_tv"), _tile(tile_mn)
+    _check_tiling(copy_atom, layout, tile)
+    return fly.make_tiled_copy(copy_atom, layout, tile)
+
+
+def _check_tiling(atom: CopyAtom, layout_tv: Layout, tile: Tile) -> None:
+    """ValueError unless the layout stays in its tile and consists of whole calls of the atom."""
+    tv, cover = plain(layout_tv.type), plain(tile.type)
+    items = [item.size() if isinstance(item, algebra.Layout) else item for item in getattr(cover, "items", ())]
+    if items and all(isinstance(item, int) for item in items) and tv.cosize() > math.prod(items):
+        raise ValueError(f"make_tiled_copy: layout_tv {tv} reaches position {tv.cosize() - 1}, but its tile {cover} "
+                         f"has {math.prod(items)} elements")
+    reference = getattr(atom.type, "tv_layout_ref", None) if atom.type.val_bits else None
+    if reference is None or tv.rank != 2:
+        return
+    calls = plain(reference)
+    for side, what in enumerate(("threads", "values a thread")):
+        need, have = calls[side].size(), tv[side].size()
+        if have % need:
+            raise ValueError(f"make_tiled_copy: a call of {atom} takes {need} {what}, but layout_tv {tv} has {have}: "
+                             "a multiple is needed")
 
 
 @dsl_loc_tracing

@@ -22,6 +22,7 @@ from ..values.int_tuple import Basis, IntTuple, to_int_tuple
 from ..values.tensor import Tensor, address_space_of
 from .layouts import get_shape, make_layout, make_tile, zipped_divide
 from .memory import make_view, memref_alloca, memref_load, memref_store
+from .types import OP_BITS
 
 #: Operations from a tensor to a view of it; the view has the elements of the tensor in other places.
 _VIEWS = frozenset({
@@ -33,7 +34,6 @@ _VIEWS = frozenset({
 #: What makes a tensor: an argument of a function, a pointer with a layout, registers.
 _TENSORS = frozenset({"gpu.func", "func.func", "fly.make_view", "fly.memref.alloca"})
 
-_OP_BITS = re.compile(r"(universal_copy|cdna3\.buffer_copy)<(\d+)")
 _DIVISIBILITY = re.compile(r"div=(\d+)")
 #: Records of a buffer resource without a size: no offset lies outside of it.
 _UNBOUNDED = 0xFFFFFFFF
@@ -124,7 +124,7 @@ def _limits(bounds: Any, root: Tensor) -> list[Any]:
             for entry in entries]
 
 
-def _divisor(leaf: Any) -> int:
+def divisor(leaf: Any) -> int:
     """A number that divides an integer leaf: the leaf itself where it is static (0 for zero)."""
     ty = leaf.type if isinstance(leaf, IntTuple) else leaf
     if ty.is_static:
@@ -181,7 +181,7 @@ def _uniform(coords: Tensor, limits: list[Any], width: int) -> bool:
     for mode, span in spans.items():
         if span == 0 or limits[mode] is None:
             continue
-        divisors = [_divisor(limits[mode]), _divisor(base.at(mode) if base.rank > 1 or not base.is_leaf else base)]
+        divisors = [divisor(limits[mode]), divisor(base.at(mode) if base.rank > 1 or not base.is_leaf else base)]
         divisors += [step for where, step in steps if where == mode]
         if any(divisor % (span + 1) for divisor in divisors):
             return False
@@ -191,7 +191,7 @@ def _uniform(coords: Tensor, limits: list[Any], width: int) -> bool:
 def narrowed(atom: Any, bits: int) -> Any:
     """The same copy atom, with its state, for values of `bits` bits. ValueError if there is none."""
     text = str(atom.type)
-    found = _OP_BITS.search(text)
+    found = OP_BITS.search(text)
     op = _owner(atom)
     if found is not None and op is not None and op.name == "fly.atom.set_value":
         inner = narrowed(op.operands[0], bits)
@@ -203,7 +203,7 @@ def narrowed(atom: Any, bits: int) -> Any:
         raise ValueError(f"copy: bounds need accesses of {bits} bits here, and {atom.type} cannot be made narrower")
     inner_type = re.match(r"!fly\.copy_atom<(.*), *\d+>$", text)
     assert inner_type is not None
-    moved = ir.Type.parse(_OP_BITS.sub(rf"\1<{bits}", inner_type[1]))
+    moved = ir.Type.parse(OP_BITS.sub(rf"\1<{bits}", inner_type[1]))
     return fly.make_copy_atom(fly.CopyAtomType.get(moved, bits), [], bits)
 
 

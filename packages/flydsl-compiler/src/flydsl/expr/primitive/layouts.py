@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
@@ -25,6 +25,7 @@ from ..values.layout import ComposedLayout, CoordSwizzle, Layout, Swizzle, Tile
 from ..values.tensor import Tensor
 
 _NARROW = (Layout, ComposedLayout)
+X = TypeVar("X")  # a tensor, layout or tuple: operations on its structure keep what it is
 
 
 def _require(value: Any, classes: tuple[type, ...], what: str) -> Any:
@@ -42,9 +43,17 @@ def make_layout(shape: Any, stride: Any = None) -> Layout:
     """Layout of congruent shape and stride; by default compact, the first mode fastest."""
     if stride is None:
         return make_ordered_layout(shape, 0)
-    shape, stride = to_int_tuple(shape), to_int_tuple(stride)
+    shape, stride = _extents(shape), to_int_tuple(stride)
     check_profile(shape, stride)
     return fly.make_layout(shape, stride)
+
+
+def _extents(shape: Any) -> IntTuple:
+    """A shape. ValueError for an extent that is known to be negative."""
+    extents = to_int_tuple(shape)
+    if "-" in str(extents.type):
+        raise ValueError(f"extents are not negative, got the shape {extents.to_py_value()}")
+    return extents
 
 
 @dsl_loc_tracing
@@ -56,7 +65,7 @@ def make_layout_like(layout: Any) -> Layout:
 @dsl_loc_tracing
 def make_ordered_layout(shape: Any, order: Any) -> Layout:
     """Compact layout; modes with a smaller `order` are faster. A leaf order means colexicographic."""
-    shape, order = to_int_tuple(shape), to_int_tuple(order)
+    shape, order = _extents(shape), to_int_tuple(order)
     check_profile(order, shape, weak=True)
     return fly.make_ordered_layout(shape, order)
 
@@ -173,20 +182,20 @@ def _mode_range(x: Any, begin: int, end: int) -> tuple[int, int]:
 
 
 @dsl_loc_tracing
-def take(x: Any, begin: int, end: int) -> Any:
+def take(x: X, begin: int, end: int) -> X:
     """Modes ``[begin, end)``; a single mode collapses to itself."""
     x = permissive(x)
     return fly.take(x, *_mode_range(x, begin, end))
 
 
 @dsl_loc_tracing
-def select(x: Any, indices: Any) -> Any:
+def select(x: X, indices: Any) -> X:
     """The listed modes in their order; a single index collapses to that mode."""
     return fly.select(permissive(x), mode_path(indices))
 
 
 @dsl_loc_tracing
-def group(x: Any, begin: int, end: int) -> Any:
+def group(x: X, begin: int, end: int) -> X:
     """Wrap modes ``[begin, end)`` into one."""
     x = permissive(x)
     return fly.group(x, *_mode_range(x, begin, end))
@@ -205,7 +214,7 @@ def prepend(base: Any, elem: Any, *, n: int | None = None) -> Any:
 
 
 @dsl_loc_tracing
-def slice(src: Any, coord: Any) -> Any:
+def slice(src: X, coord: Any) -> X:
     """Keep the modes where `coord` has a wildcard; a tensor's fixed modes move its iterator."""
     src = permissive(src)
     if not contains_none(coord):
@@ -268,13 +277,13 @@ get_1d_coord = _index_to_coordinate("get_1d_coord", "Colexicographic linear coor
 
 
 @dsl_loc_tracing
-def coalesce(layout: Any, pattern: Any = None) -> Any:
+def coalesce(layout: X, pattern: Any = None) -> X:
     """Merge modes; `pattern` limits merging to its profile."""
     return fly.coalesce(layout, pattern=None if pattern is None else to_int_tuple(pattern))
 
 
 @dsl_loc_tracing
-def composition(a: Any, b: Any) -> Any:
+def composition(a: X, b: Any) -> X:
     """``c -> a(b(c))``; `b` is a Layout or Tile value."""
     return fly.composition(a, _require(b, (Layout, Tile), "the second operand of composition"))
 
@@ -299,7 +308,7 @@ def _divisor(divisor: Any, wildcards: bool, name: str) -> Any:
     return make_tile(*modes)
 
 
-def _divide(name: str, doc: str, wildcards: bool = False) -> Callable[[Any, Any], Any]:
+def _divide(name: str, doc: str, wildcards: bool = False) -> Callable[[X, Any], X]:
     @dsl_loc_tracing
     def function(layout: Any, divisor: Any) -> Any:
         return getattr(fly, name)(layout, _divisor(divisor, wildcards, name))

@@ -24,6 +24,10 @@ from ..values.tensor import Pointer, Tensor, address_space_of, convert_for_store
 _LLVM_SPACE = {"Generic": 0, "Global": 1, "Shared": 3, "Register": 5}
 
 
+_STATIC_TILE = (": take a tile of the tensor, e.g. fx.flat_divide(X, (BM, BN))[None, None, i, j], or pass "
+                "flyc.from_dlpack(x), whose extents are static")
+
+
 def _require(value: Any, cls: type, what: str) -> Any:
     if not isinstance(value, cls):
         raise TypeError(f"{what} must be a {cls.__name__}, got {type(value).__name__}")
@@ -233,7 +237,7 @@ def make_fragment_like(x: Any, dtype: Any = None) -> Tensor:
     while isinstance(layout_type, fly.ComposedLayoutType):
         layout_type = layout_type.outer
     if not layout_type.is_static_shape:
-        raise ValueError(f"make_fragment_like needs a static shape, got {x}")
+        raise ValueError(f"make_fragment_like needs a static shape, got {x}{_STATIC_TILE}")
     attr = None if dtype is None else ir.TypeAttr.get(mlir_type(dtype))
     fragment = fly.make_fragment_like(x, dtype=attr)
     return note_element_class(fragment, dtype) if isinstance(dtype, NumericMeta) else fragment
@@ -289,7 +293,7 @@ def _static_plain_shape(memref: Tensor, what: str) -> Any:
     if isinstance(layout, fly.ComposedLayoutType):
         raise ValueError(f"{what} needs a plain layout, got {memref}")
     if not layout.is_static_shape:
-        raise ValueError(f"{what} needs a static shape, got {memref}")
+        raise ValueError(f"{what} needs a static shape, got {memref}{_STATIC_TILE}")
     return fly.get_shape(memref).to_py_value()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flydsl._mlir import ir
@@ -41,6 +42,10 @@ __all__ = [
 ]
 
 
+#: Bits that one call of a copy op moves, in the text of its type: (name, bits).
+OP_BITS = re.compile(r"(universal_copy|cdna3\.buffer_copy)<(\d+)")
+
+
 def UniversalCopy(bits: int) -> ir.Type:  # noqa: N802 - op descriptors are spelled like types
     """Copy of `bits` contiguous bits by one thread, between any two memory spaces."""
     return CopyOpUniversalCopyType.get(int(bits))
@@ -71,13 +76,21 @@ def UniversalCopy128b() -> ir.Type:  # noqa: N802
     return UniversalCopy(128)
 
 
+def atomic_value_type(op: AtomicOp, cls: Any) -> ir.Type:
+    """IR type of the values of an atomic: for the extrema of unsigned numbers it says that they are."""
+    ty = mlir_type(cls)
+    if op in (AtomicOp.Max, AtomicOp.Min) and getattr(cls, "signed", None) is False:
+        return ir.IntegerType.get_unsigned(ty.width)
+    return ty
+
+
 def UniversalAtomic(op: Any, cls: Any, syncscope: str = SyncScope.System) -> ir.Type:  # noqa: N802
     """Atomic read-modify-write from registers to memory; the old value is not returned.
 
-    And, Or, Inc and Dec take integers only (ValueError).
+    And, Or, Inc and Dec take integers only (ValueError); Max and Min of an unsigned class compare without sign.
     """
     op = AtomicOp(int(op))
-    ty = mlir_type(cls)
+    ty = atomic_value_type(op, cls)
     integer_only = (AtomicOp.And, AtomicOp.Or, AtomicOp.Inc, AtomicOp.Dec)
     if op in integer_only and not isinstance(ty, ir.IntegerType):
         raise ValueError(f"atomic {op.name} needs an integer type, got {ty}")

@@ -51,7 +51,10 @@ def has_none(int_tuple: Any) -> bool:
 
 @dsl_loc_tracing
 def static(ty: ir.Type) -> Any:
-    """The value of a fully static dialect type."""
+    """The value of a static dialect type, e.g. ``fx.static(fx.SwizzleType.get(3, 3, 3))``. TypeError otherwise."""
+    if not isinstance(ty, ir.Type):
+        raise TypeError(f"static takes a type of the dialect (fx.SwizzleType.get(...), layout.type), got {ty!r}; a "
+                        "Python number is static by itself")
     return fly.static(ty)
 
 

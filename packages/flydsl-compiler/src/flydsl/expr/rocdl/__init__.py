@@ -26,6 +26,7 @@ from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
 from . import matrix as _matrix
 from .inline_asm import cvt_off_f32_i4, cvt_pk_bf16_f32
 from .universal import *  # noqa: F403
+from .async_copy import async_copy
 from .waits import asyncmark, s_wait_asynccnt, s_waitcnt, wait_asyncmark
 # isort: on
 
@@ -47,7 +48,7 @@ wmma_scale_f32_32x16x128_f4 = _matrix.wmma_scale_f32_32x16x128_f4
 wmma_f32_16x16x128_fp8_fp8 = _matrix.wmma_f32_16x16x128_fp8_fp8
 
 # Wrappers outside the stable list.
-UNSTABLE = (AddressSpace, TargetAddressSpace, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt)
+UNSTABLE = (AddressSpace, TargetAddressSpace, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt, async_copy)
 
 _LAZY = ("cluster", "tdm_ops", "experimental")
 

@@ -8,7 +8,7 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import fly_rocdl
 
 from .._target import require_arch, target_arch
-from ..primitive.types import AtomicOp
+from ..primitive.types import AtomicOp, atomic_value_type
 from ..utils.convert import mlir_type
 
 __all__ = [
@@ -92,8 +92,12 @@ def BufferCopyLDS128b() -> ir.Type:
 
 
 def BufferAtomic(atomic_op: Any, val_type: Any) -> ir.Type:
-    """Atomic read-modify-write of a buffer tensor from registers. State: ``soffset``."""
-    return fly_rocdl.CopyOpCDNA3BufferAtomicType.get(int(AtomicOp(int(atomic_op))), mlir_type(val_type))
+    """Atomic read-modify-write of a buffer tensor from registers. State: ``soffset``.
+
+    Extrema of an unsigned class compare without sign.
+    """
+    op = AtomicOp(int(atomic_op))
+    return fly_rocdl.CopyOpCDNA3BufferAtomicType.get(int(op), atomic_value_type(op, val_type))
 
 
 def BufferAtomicAdd(val_type: Any) -> ir.Type:

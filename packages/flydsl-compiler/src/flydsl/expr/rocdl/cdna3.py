@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .waits import emit_waitcnt, wait_field
+from ._waitcnt import emit_waitcnt, wait_field
 
 __all__ = ["s_waitcnt"]
 

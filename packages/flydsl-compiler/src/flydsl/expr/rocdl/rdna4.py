@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._waitcnt import emit_waitcnt
 from .rdna3 import encode
-from .waits import emit_waitcnt
 
 __all__ = ["s_waitcnt"]
 

@@ -21,8 +21,8 @@ __all__ = [
     "mask_mfma", "mask_vmem_rd", "perm_b32", "raw_ptr_buffer_load", "raw_ptr_buffer_load_lds", "raw_ptr_buffer_store",
     "rcp", "readfirstlane", "readlane", "s_barrier", "s_nop", "s_setprio", "s_sleep", "s_wait_dscnt",
     "s_wait_expcnt", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_tensorcnt", "sched_barrier", "sched_dsrd",
-    "cluster_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch", "lds_transpose_load", "rsq",
-    "s_buffer_load",
+    "cluster_load_async_to_lds", "global_load_async_to_lds", "disable_xdl_arb_stall", "global_prefetch",
+    "lds_transpose_load", "rsq", "s_buffer_load", "steady_clock",
     "sched_dswr", "sched_group_barrier", "sched_mfma", "sched_vmem", "wave_barrier", "wave_id",
 ]
 
@@ -120,6 +120,14 @@ def s_nop(count: int) -> None:
 def s_sleep(count: int) -> None:
     """Sleep for about ``64 * count`` clocks (0 to 127); every architecture."""
     emit("s.sleep", attributes={"count": _i32(count, "count")})
+
+
+@dsl_loc_tracing
+def steady_clock() -> Any:
+    """Ticks of the clock that all compute units share, 100 MHz, as Int64; for time limits and rough measures."""
+    from ..numeric import Int64
+
+    return Int64(call_intrinsic("llvm.readsteadycounter", [], ir.IntegerType.get_signless(64)))
 
 
 @dsl_loc_tracing
@@ -274,17 +282,30 @@ def buffer_load_to_lds(rsrc: Any, lds_ptr: Any, voffset: Any, size_bytes: int = 
     raw_ptr_buffer_load_lds(rsrc, lds_ptr, size_bytes, voffset, soffset, offset)
 
 
-_ASYNC_BYTES = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}
+#: Sizes of an asynchronous copy to LDS, and their names.
+ASYNC_BYTES = {1: "b8", 4: "b32", 8: "b64", 16: "b128"}
+
+
+@dsl_loc_tracing
+def global_load_async_to_lds(global_ptr: Any, lds_ptr: Any, size_bytes: int, offset: int = 0, cpol: int = 0) -> None:
+    """gfx1250: asynchronous copy of 1, 4, 8 or 16 bytes a lane, between addresses of the lane; see `async_copy`.
+
+    ``offset``: constant bytes that are added to both addresses. ``cpol``: the instruction's cache policy bits.
+    """
+    if size_bytes not in ASYNC_BYTES:
+        raise ValueError(f"global_load_async_to_lds moves 1, 4, 8 or 16 bytes, got {size_bytes}")
+    fields = {"offset": _i32(offset, "offset"), "aux": _i32(cpol, "cpol")}
+    emit(f"global.load.async.to.lds.{ASYNC_BYTES[size_bytes]}", [global_ptr, lds_ptr], fields)
 
 
 @dsl_loc_tracing
 def cluster_load_async_to_lds(global_ptr: Any, lds_ptr: Any, size_bytes: int, offset: int = 0, cpol: int = 0,
                               mask: Any = None) -> None:
     """gfx1250: asynchronous copy of 1, 4, 8 or 16 bytes a lane to the LDS of the workgroups in `mask`."""
-    if size_bytes not in _ASYNC_BYTES:
+    if size_bytes not in ASYNC_BYTES:
         raise ValueError(f"cluster_load_async_to_lds moves 1, 4, 8 or 16 bytes, got {size_bytes}")
     fields = {"offset": _i32(offset, "offset"), "cpol": _i32(cpol, "cpol")}
-    emit(f"cluster.load.async.to.lds.{_ASYNC_BYTES[size_bytes]}",
+    emit(f"cluster.load.async.to.lds.{ASYNC_BYTES[size_bytes]}",
          [global_ptr, lds_ptr, operand(0 if mask is None else mask)], fields)
 
 

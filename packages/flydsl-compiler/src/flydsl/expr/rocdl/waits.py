@@ -8,25 +8,11 @@ from flydsl._mlir import ir
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._target import target_arch
+from . import cdna3, rdna3, rdna4
+from ._waitcnt import emit_waitcnt, wait_field
 from .utils import emit, static_int
 
 __all__ = ["asyncmark", "emit_waitcnt", "s_wait_asynccnt", "s_waitcnt", "wait_asyncmark", "wait_field"]
-
-
-def wait_field(count: Any, maximum: int, name: str) -> int:
-    """A counter value; None is the maximum (no wait)."""
-    if count is None:
-        return maximum
-    count = static_int(count, name)
-    if not 0 <= count <= maximum:
-        raise ValueError(f"{name} must be in [0, {maximum}], got {count}")
-    return count
-
-
-@dsl_loc_tracing
-def emit_waitcnt(bitfield: int) -> None:
-    i32 = ir.IntegerType.get_signless(32)
-    emit("s.waitcnt", attributes={"bitfield": ir.IntegerAttr.get(i32, bitfield)})
 
 
 def s_waitcnt(bitfield: Any = None, *, vmcnt: Any = None, lgkmcnt: Any = None, expcnt: Any = None) -> None:
@@ -37,8 +23,6 @@ def s_waitcnt(bitfield: Any = None, *, vmcnt: Any = None, lgkmcnt: Any = None, e
             raise TypeError("s_waitcnt takes a raw bit field or named counters, not both")
         emit_waitcnt(static_int(bitfield, "bitfield"))
         return
-    from . import cdna3, rdna3, rdna4
-
     arch = target_arch()
     for prefixes, module in ((("gfx9",), cdna3), (("gfx11",), rdna3), (("gfx120",), rdna4)):
         if arch.startswith(prefixes):

@@ -14,6 +14,7 @@ from flydsl._mlir.dialects import fly
 from flydsl.tracing.ambient import kernel_scope, trace_table
 
 from ..numeric import Numeric
+from .carried import carried_from, sources
 
 _MEMORY = (fly.PointerType, fly.MemRefType)
 
@@ -55,26 +56,15 @@ def element_class_of(value: Any) -> Any:
 
 def _origin(value: Any, element: ir.Type | None = None) -> Any:
     """The pointer or tensor (with these elements) that `value` was made from, if any."""
+    place = carried_from(value)
+    if place is not None:
+        return next(iter(sources(*place)), None)
     owner = value.owner
     if isinstance(owner, ir.Block):
-        number = ir.BlockArgument(value).arg_number
-        return _carried(owner.owner.operation, number - 1 if owner.owner.operation.name == "scf.for" else number)
-    if owner.name.startswith("scf."):
-        return _carried(owner.operation, ir.OpResult(value).result_number)
+        return None
     for operand in owner.operands:
         if isinstance(operand.type, _MEMORY) and (element is None or operand.type.element_type == element):
             return operand
-    return None
-
-
-def _carried(op: Any, number: int) -> Any:
-    """The value that control flow carries first under this number: a loop's initial one, one of a branch's two."""
-    if op.name == "scf.for":
-        return op.operands[3 + number]
-    if op.name == "scf.while":
-        return op.operands[number]
-    if op.name == "scf.if":
-        return list(op.regions[0].blocks[0].operations)[-1].operands[number]
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, overload
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
@@ -42,11 +42,24 @@ def _plain_for_store(value: Any, element: ir.Type) -> Any:
     raise TypeError(f"cannot store {given}, to elements of type {element}{hint}; expected {expected}")
 
 
+def _check_literal(literal: Any, cls: Any) -> None:
+    """ValueError for a number that is not among those of an integer class, be it signed or unsigned."""
+    if not getattr(cls, "is_integer", False):
+        return
+    if literal != literal or literal in (float("inf"), float("-inf")) or literal != int(literal):
+        raise ValueError(f"cannot store {literal!r} to elements of type {cls}: it is no integer; convert it with "
+                         f"{cls}(...) to round towards zero")
+    if not -(1 << max(cls.width - 1, 0)) <= int(literal) < 1 << cls.width:
+        raise ValueError(f"cannot store {literal!r} to elements of type {cls}: it has more than {cls.width} bits")
+
+
 def convert_for_store(value: Any, element: ir.Type) -> Any:
     """A literal as a constant of the element type; a typed value must already have it."""
     if isinstance(value, (bool, int, float)) or isinstance(value, Numeric) and value.is_static():
         literal = value.value if isinstance(value, Numeric) else value
-        return element_class(element)(literal).ir_value()
+        cls = element_class(element)
+        _check_literal(literal, cls)
+        return cls(literal).ir_value()
     if not isinstance(value, ir.Value) and not hasattr(value, "ir_value"):
         return _plain_for_store(value, element)
     raw = value if isinstance(value, ir.Value) else value.ir_value()
@@ -244,6 +257,12 @@ class Tensor(FlyValue):
                 if isinstance(entry, slice):
                     raise TypeError("Python slices do not index tensors: use None to keep a mode")
 
+    @overload
+    def __getitem__(self, c: int | Numeric | tuple[int | Numeric, ...]) -> Numeric: ...  # type: ignore[overload-overlap]
+    @overload
+    def __getitem__(self, c: tuple[Any, ...] | None) -> Tensor: ...
+    @overload
+    def __getitem__(self, c: Any) -> Any: ...
     @dsl_loc_tracing
     def __getitem__(self, c: Any) -> Any:
         """A scalar, or with ``None`` in the coordinate a view of the kept modes.
@@ -275,7 +294,9 @@ class Tensor(FlyValue):
 
     @dsl_loc_tracing
     def fill(self, value: Any) -> None:
-        """Set every element; the shape must be static."""
+        """Set every element; the shape must be static. ValueError for a number that the elements cannot be."""
+        if isinstance(value, (int, float)):
+            _check_literal(value, self.dtype)
         self.store(Vector.filled(self.shape.to_py_value(), value, self.dtype))
 
 

@@ -24,12 +24,6 @@ static constexpr int32_t kWaveSize = 64;
 
 namespace {
 
-/// One mode of a tensor that its tile does not divide.
-struct Overrun {
-  int32_t mode, extent, tile;
-  int32_t repeats() const { return (extent + tile - 1) / tile; }
-};
-
 /// A thread's part of a tensor.
 struct Part {
   Operation *op;
@@ -61,8 +55,8 @@ static int32_t entryExtent(Algebra &alg, Attribute entry) {
   return size.isStatic ? size.value : 0;
 }
 
-static void findOverruns(Algebra &alg, const Layout &layout, ArrayRef<Attribute> tile,
-                         SmallVectorImpl<Overrun> &overruns) {
+void lowering::findOverruns(Algebra &alg, const Layout &layout, ArrayRef<Attribute> tile,
+                            SmallVectorImpl<Overrun> &overruns) {
   for (auto [i, entry] : llvm::enumerate(tile)) {
     if (static_cast<int32_t>(i) >= layout.rank())
       return;
@@ -76,8 +70,7 @@ static void findOverruns(Algebra &alg, const Layout &layout, ArrayRef<Attribute>
   }
 }
 
-// True if the coordinate of a thread's slice is the index of the thread in its workgroup.
-static bool isThreadIndex(Value coord) {
+bool lowering::isThreadIndex(Value coord) {
   for (Operation *op = coord.getDefiningOp(); op; op = op->getOperand(0).getDefiningOp()) {
     if (auto id = dyn_cast<gpu::ThreadIdOp>(op))
       return id.getDimension() == gpu::Dimension::x;

@@ -76,6 +76,28 @@ void addPattern(RewritePatternSet &patterns, typename FnPattern<OpT>::Fn fn) {
   patterns.add(std::make_unique<FnPattern<OpT>>(patterns.getContext(), std::move(fn)));
 }
 
+/// One mode of a tensor that its tile does not divide.
+struct Overrun {
+  int32_t mode, extent, tile;
+  int32_t repeats() const { return (extent + tile - 1) / tile; }
+};
+
+/// The modes of a layout that the entries of a tile (layouts or integers) do not divide, as far as is known.
+void findOverruns(Algebra &alg, const Layout &layout, ArrayRef<Attribute> tile,
+                  SmallVectorImpl<Overrun> &overruns);
+
+/// True if the coordinate of a thread's slice is the index of the thread in its workgroup.
+bool isThreadIndex(Value coord);
+
+/// True if a branch may leave the operation out.
+bool isConditional(Operation *op);
+
+/// Refuses copies that more threads execute than they are of.
+LogicalResult checkThreads(Operation *root);
+
+/// Refuses copies of a whole tile that reaches beyond the tensor which was divided.
+LogicalResult checkEdges(Operation *root);
+
 /// Refuses copies that overrun their tile or that the hardware would place elsewhere.
 LogicalResult checkTiles(Operation *root);
 

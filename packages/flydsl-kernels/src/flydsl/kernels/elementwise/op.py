@@ -9,6 +9,7 @@ from ..host.arrays import address, contiguous, is_torch
 from ..host.dtypes import FLOATS, dtype_name
 from ..op import Gradient, Op, Plan, like
 from ..target import Target
+from .activation_op import ACTIVATION_OPS
 from .add import VECTOR_BITS, build_add_module
 
 __all__ = ["OPS"]
@@ -71,4 +72,4 @@ ADD = Op(
     bench=lambda target, rows: [("add", (rows, 8192), {"dtype": "bf16"})],
 )
 
-OPS = [ADD]
+OPS = [ADD, *ACTIVATION_OPS]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from ..host.arrays import copy_into, is_torch
 from ..host.dtypes import FLOATS, dtype_name
+from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result
 from ..parts.index import align_up
 from ..target import Target
@@ -180,13 +182,23 @@ def _linear_of_gemm(x: Any, weight: Any, bias: Any = None) -> Any:
     return GEMM(x.reshape(-1, x.shape[-1]), weight, bias, "nt").view(*x.shape[:-1], weight.shape[0])
 
 
+MODEL_ROWS = (1, 32, 128, 512, 2048, 8192)  # of which kernels for a model's layers are prebuilt
+
+
+def _model_calls(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """The dense layers of a model, with as many rows as make a difference."""
+    for n, k in model.projections:
+        weight = draw.normal(n, k, dtype="bf16")
+        yield from ((draw.normal(m, k, dtype="bf16"), weight, None) for m in MODEL_ROWS)
+
+
 LINEAR_INFERENCE = Op(
     "linear_inference", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
     "`x weight^T + bias` with a kept copy of the weight in the order of its kernel",
     results=_linear_results, plan=_plan_linear, public=False, archs=GENERAL, widths=(64, 72, 101), tolerance=2.0**-8,
     sample=_half, reference=lambda x, weight, bias: _gemm_reference(x, weight, bias, "nt", None), flops=_gemm_flops,
     workspace=lambda target, x, weight, bias: 0 if target.arch in CDNA else
-    _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None),
+    _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None), prebuilt=_model_calls,
 )
 
 

@@ -116,9 +116,9 @@ def try_choice(arch: str, problem: Problem, choice: dict[str, Any] | None) -> Tr
     except (ValueError, RuntimeError) as refusal:
         return Trial(choice, None, f"{type(refusal).__name__}: {refusal}".splitlines()[0])
     (exact,) = op.reference(*arguments)
-    error = (out.double() - exact).abs().max() / exact.abs().max()
-    wrong = not error <= op.tolerance
-    return Trial(choice, None if wrong else ms, f"wrong by {error:.2g} of the largest" if wrong else "")
+    off = (out.double() - exact).abs().max() / exact.abs().max()
+    wrong = not off <= op.tolerance
+    return Trial(choice, None if wrong else ms, f"wrong by {off:.2g} of the largest" if wrong else "")
 
 
 def _provenance(arch: str) -> dict[str, str]:

@@ -13,10 +13,14 @@ from .dtypes import dtype_name
 
 __all__ = [
     "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
-    "is_torch", "launch", "padded", "statistic", "stream_of", "transposed", "vector",
+    "is_torch", "launch", "padded", "span", "statistic", "stream_of", "transposed", "vector",
+    "vector_width",
 ]
 
-_NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8", "i32": "int32"}
+ACCESS_BYTES = 16  # of a lane at most
+
+_NUMPY_NAMES = {"f32": "float32", "f16": "float16", "i8": "int8", "i4": "int8", "u8": "uint8",
+                "i32": "int32", "i64": "int64"}
 _TORCH_NAMES = {**_NUMPY_NAMES, "bf16": "bfloat16"}
 
 
@@ -62,6 +66,25 @@ def allocate(found: Target, like: Any, shape: tuple[int, ...], dtype: Any, zero:
 def address(array: Any) -> int:
     """Of the first element."""
     return array.data_ptr() if is_torch(array) else array.__array_interface__["data"][0]
+
+
+def span(array: Any) -> Any:
+    """The memory from the first to the last element of an array of any strides, as a vector in place: what a kernel
+    addresses by the strides."""
+    torch_like = is_torch(array)
+    steps = array.stride() if torch_like else [s // array.itemsize for s in array.strides]
+    length = 1 + sum((n - 1) * s for n, s in zip(array.shape, steps, strict=True)) if 0 not in array.shape else 0
+    if torch_like:
+        return array.as_strided((length,), (1,))
+    import numpy as np
+
+    return np.lib.stride_tricks.as_strided(array, (length,), (array.itemsize,))
+
+
+def vector_width(bits: int, count: int, *arrays: Any) -> int:
+    """Elements of `bits` bits of the widest access that `count` of them and the beginnings of the arrays allow."""
+    aligned = math.gcd(ACCESS_BYTES, *(address(a) for a in arrays))
+    return math.gcd(count, aligned * 8 // bits)
 
 
 def copy_into(out: Any, values: Any) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["FLOATS", "dtype_name", "element_of", "float_dtype"]
+__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype"]
 
 FLOATS = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
+INDICES = ("i32", "i64")  # dtypes of indices
 
 _ARRAY_NAMES = {
-    "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "uint8": "u8", "int32": "i32",
+    "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8", "uint8": "u8", "int32": "i32", "int64": "i64",
     "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8",
 }
 

@@ -1,11 +1,16 @@
-"""Top-k gating softmax: softmax over the experts of a token, then its k largest values.
+"""Routing: the k best experts of a token by their scores, and weights of them.
 
 Experts that divide into a power of two of lanes with 1 to 16 each are kept in registers, several tokens to a wave, with
 no LDS. Any other number takes a workgroup a token.
+
+Experts are ordered by *keys*: integers in the order of floats, so that a place that is taken, or that has no expert,
+lies below every number. Scores grow with their logits; so without a bias the keys are those of the logits themselves,
+and no two experts become equal by rounding a score.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -13,31 +18,52 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig
+from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import div, is_pow2, mod
-from ..parts.mathx import LOG2E, exp2
+from ..parts.mathx import LOG2E, exp2, sigmoid
 from ..parts.memory import Buffer
-from ..parts.reduce import Lds, add, fmax, magnitude, wave_reduce
+from ..parts.reduce import Lds, add, fmax, imax, magnitude, wave_reduce
 from ..parts.rows import launch_rows
 from ..target import Target, builder
 
-__all__ = ["build_topk_gating_softmax_module"]
+__all__ = [
+    "SCORINGS", "RouteConfig", "build_route_module", "build_topk_gating_softmax_module", "choose", "route_config",
+]
 
 WAVES = 4
 MAX_PER_LANE = 16
 INFINITY = 0x7F800000  # bits of f32; NaN lies above
-NO_EXPERT = 1 << 30
+TAKEN = -(1 << 31)  # below the key of every number
+SCORINGS = ("softmax", "sigmoid", "sqrtsoftplus")
 
 
 @dataclass(frozen=True)
-class _Config(KernelConfig):
+class RouteConfig(KernelConfig):
+    """How experts are chosen.
+
+    Attributes:
+        experts, topk: E, and how many of them a token gets.
+        dtype: of the logits.
+        scoring: one of ``SCORINGS``.
+        bias: f32[E] is added to the scores for the choice, and not to the weights.
+        groups, kept_groups: experts are chosen from the best groups of consecutive ones.
+        renormalize: divide the weights by their sum.
+        scale: factor of the weights.
+        lanes, per_lane: of a token, and experts of a lane.
+    """
+
     experts: int
     topk: int
     dtype: str
-    renormalize: bool
-    lanes: int  # lanes of a token
-    per_lane: int  # experts of a lane
+    scoring: str = "softmax"
+    bias: bool = False
+    groups: int = 1
+    kept_groups: int = 1
+    renormalize: bool = True
+    scale: float = 1.0
+    lanes: int = 0
+    per_lane: int = 0
 
     @property
     def wave(self) -> int:
@@ -55,25 +81,61 @@ class _Config(KernelConfig):
         """Tokens of a workgroup."""
         return self.threads // self.lanes
 
+    @property
+    def group_size(self) -> int:
+        return self.experts // self.groups
 
-def _plan(target: Target, experts: int, topk: int, dtype: str, renormalize: bool) -> _Config:
-    wave = target.wave
+
+def _lanes(target: Target, experts: int, group: int) -> tuple[int, int]:
+    """Lanes of a token and experts of a lane; a lane has whole groups, or a power of two of lanes has one."""
     for per_lane in range(MAX_PER_LANE, 0, -1):
         lanes, rest = divmod(experts, per_lane)
-        if rest == 0 and is_pow2(lanes) and lanes <= wave:
-            return _Config(experts, topk, dtype, renormalize, lanes, per_lane, target=target)
-    threads = WAVES * wave
-    return _Config(experts, topk, dtype, renormalize, threads, -(-experts // threads), target=target)
+        whole = per_lane % group == 0 or (group % per_lane == 0 and is_pow2(group // per_lane))
+        if rest == 0 and is_pow2(lanes) and lanes <= target.wave and (whole or group == experts):
+            return lanes, per_lane
+    threads = WAVES * target.wave
+    return threads, -(-experts // threads)
 
 
-def _better(a, b):
-    """The larger (value, expert); the lower expert of equal values."""
-    (va, ea), (vb, eb) = a, b
-    wins = (vb > va) | ((vb == va) & (eb < ea))
-    return wins.select(vb, va), wins.select(eb, ea)
+def route_config(where: str, target: Target, experts: int, topk: int, dtype: str, **options: Any) -> RouteConfig:
+    """A checked configuration. ValueError says what is not supported."""
+    float_dtype(dtype, where)
+    config = RouteConfig(experts, topk, dtype, target=target, **options)
+    need = functools.partial(require, where)
+    need(experts >= 1 and 1 <= topk <= experts,
+         f"topk must be in 1 .. num_experts, got topk = {topk}, num_experts = {experts}")
+    need(config.scoring in SCORINGS, f"scoring must be one of {', '.join(SCORINGS)}, got {config.scoring!r}")
+    groups, kept = config.groups, config.kept_groups
+    need(groups >= 1 and experts % groups == 0, f"num_groups must divide the {experts} experts, got {groups}")
+    need(1 <= kept <= groups, f"topk_groups must be in 1 .. num_groups = {groups}, got {kept}")
+    need(topk <= kept * config.group_size,
+         f"{kept} groups of {config.group_size} experts have fewer than topk = {topk}")
+    need(groups == 1 or not config.bias or config.group_size > 1,
+         "a group is judged by its two best experts where there is a bias: groups of one have no second one")
+    lanes, per_lane = _lanes(target, experts, config.group_size)
+    need(groups == 1 or lanes <= target.wave,
+         f"groups need a number of experts that divides into a power of two of lanes, got {groups} groups of "
+         f"{config.group_size}; without groups (num_groups = 1) any number is supported")
+    return RouteConfig(experts, topk, dtype, lanes=lanes, per_lane=per_lane, target=target, **options)
 
 
-def _arg_max_wave(best, width: int):
+def _key(x: Any) -> Any:
+    """An integer for an f32, in their order; equal for both zeros."""
+    return _turned((x == 0.0).select(0.0, x).bitcast(fx.Int32))
+
+
+def _turned(bits: Any) -> Any:
+    """Between the bits of an f32 and its key."""
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def _better(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The one of (key, number, ...) with the larger key; the lower number of equal ones."""
+    wins = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+    return tuple(wins.select(y, x) for x, y in zip(a, b, strict=True))
+
+
+def _arg_max_wave(best: tuple[Any, ...], width: int) -> tuple[Any, ...]:
     step = width // 2
     while step:
         best = _better(best, tuple(fx.shuffle_xor(v, step, width) for v in best))
@@ -103,79 +165,167 @@ def _over_lanes(config, values, op, thread, lds):
 
 @flyc.jit
 def _arg_max(config, best, thread, lds):
-    """(value, expert) of the maximum over the lanes of a token."""
+    """The best (key, number, ...) over the lanes of a token."""
     if fx.const_expr(config.lanes <= config.wave):
         return _arg_max_wave(best, config.lanes)
     best = _arg_max_wave(best, config.wave)
-    values, experts = lds.array(fx.Float32, WAVES), lds.array(fx.Int32, WAVES)
+    slots = [lds.array(fx.Float32 if isinstance(v, fx.Float32) else fx.Int32, WAVES) for v in best]
     if mod(thread, config.wave) == 0:
-        values[div(thread, config.wave)] = best[0]
-        experts[div(thread, config.wave)] = best[1]
+        for i in fx.range_constexpr(len(best)):
+            slots[i][div(thread, config.wave)] = best[i]
     fx.barrier()
-    best = (values[0], experts[0])
+    best = tuple(slot[0] for slot in slots)
     for w in fx.range_constexpr(1, WAVES):
-        best = _better(best, (values[w], experts[w]))
+        best = _better(best, tuple(slot[w] for slot in slots))
     return best
 
 
+def _top_two(values: list[Any]) -> tuple[Any, Any]:
+    first, second = values[0], fx.Float32(-math.inf)
+    for v in values[1:]:
+        first, second = fmax(first, v), fmax(fx.minnumf(first, v), second)
+    return first, second
+
+
+def _best_groups(config: RouteConfig, keys: list[Any], values: list[Any], lane: Any) -> list[Any]:
+    """Keys without those of experts outside of the best groups.
+
+    A group is as good as its best expert, or with a bias as the sum of its two best.
+    """
+    size = config.group_size
+    here = max(config.per_lane // size, 1)  # groups of which a lane has experts
+    width = max(size // config.per_lane, 1)  # lanes of a group
+    names, marks = [div(lane, width) * here + i for i in range(here)], []
+    for i in range(here):
+        part = slice(i * size, (i + 1) * size) if here > 1 or width == 1 else slice(None)
+        if config.bias:
+            first, second = _top_two(values[part])
+            step = width // 2
+            while step:
+                a, b = fx.shuffle_xor(first, step, width), fx.shuffle_xor(second, step, width)
+                first, second = fmax(first, a), fmax(fx.minnumf(first, a), fmax(second, b))
+                step //= 2
+            marks.append(_key(first + second))
+        else:
+            marks += wave_reduce([functools.reduce(imax, keys[part])], imax, width)
+    kept = [fx.Boolean(False) for _ in names]
+    for _ in range(config.kept_groups):
+        best = functools.reduce(_better, zip(marks, names, strict=True))
+        best = _arg_max_wave(best, config.lanes)
+        kept = [k | (n == best[1]) for k, n in zip(kept, names, strict=True)]
+        marks = [(n == best[1]).select(TAKEN, m) for n, m in zip(names, marks, strict=True)]
+    return [kept[i // size if here > 1 else 0].select(key, TAKEN) for i, key in enumerate(keys)]
+
+
+def _score(config: RouteConfig, logit: Any, top: Any, factor: Any) -> Any:
+    """The score of a logit; of softmax by the largest logit and one over the sum."""
+    if config.scoring == "softmax":
+        return exp2((logit - top) * LOG2E) * factor
+    if config.scoring == "sigmoid":
+        return sigmoid(logit)
+    return fx.math.sqrt(fx.maxnumf(logit, fx.Float32(0.0)) + fx.math.log1p(exp2(abs(logit) * -LOG2E)))
+
+
+@flyc.jit
+def choose(config, source, bias, local, lane, thread, lds):
+    """The k best experts of a token as (weight, expert), and whether it has none: a NaN, or no finite softmax.
+
+    Args:
+        source: Buffer of the logits, from the first token of the workgroup; `bias` f32[E], if there is one.
+        local, lane: the token in the workgroup and the lane in the token.
+    """
+    per_lane, experts = config.per_lane, config.experts
+    width = math.gcd(per_lane, 128 // source.element.width)
+    logits, addends = [], []
+    for i in fx.range_constexpr(0, per_lane, width):
+        at = lane * per_lane + i
+        logits += [value.to(fx.Float32) for value in source.load(local * experts + at, width)]
+        if fx.const_expr(config.bias):
+            words = math.gcd(width, 4)
+            for j in fx.range_constexpr(0, width, words):
+                addends += list(bias.load(at + j, words))
+    names = [lane * per_lane + i for i in fx.range_constexpr(per_lane)]
+    whole = config.lanes * per_lane == experts
+    if fx.const_expr(not whole):
+        logits = [(n < experts).select(x, -math.inf) for n, x in zip(names, logits, strict=True)]
+    (top,) = _over_lanes(config, [functools.reduce(fmax, logits)], fmax, thread, lds)
+    scores = [_score(config, x, top, 1.0) for x in logits]
+    (total,) = _over_lanes(config, [functools.reduce(add, scores)], add, thread, lds)
+    # A NaN (or the softmax of an infinity) has no order: such a token gets the first experts.
+    invalid = magnitude(total) > INFINITY
+    factor = 1.0 / total if config.scoring == "softmax" else fx.Float32(1.0)
+    values = logits
+    if fx.const_expr(config.bias):
+        values = [s * factor + b for s, b in zip(scores, addends, strict=True)]
+    keys = [invalid.select(0, _key(v)) for v in values]
+    if fx.const_expr(not whole):
+        keys = [(n < experts).select(key, TAKEN) for n, key in zip(names, keys, strict=True)]
+    if fx.const_expr(config.groups > 1):
+        keys = _best_groups(config, keys, [invalid.select(0.0, v) for v in values], lane)
+    carried = [logits] if config.bias else []
+    chosen = []
+    for _ in fx.range_constexpr(config.topk):
+        best = functools.reduce(_better, zip(keys, names, *carried, strict=True))
+        best = _arg_max(config, best, thread, lds)
+        logit = best[2] if config.bias else _turned(best[0]).bitcast(fx.Float32)
+        chosen.append((_score(config, logit, top, factor), best[1]))
+        keys = [(n == best[1]).select(TAKEN, key) for n, key in zip(names, keys, strict=True)]
+    factor = fx.Float32(config.scale)
+    if fx.const_expr(config.renormalize):
+        total = functools.reduce(add, [weight for weight, _ in chosen])
+        factor = config.scale / fx.maxnumf(total, fx.Float32(1e-20))
+    factor = invalid.select(math.nan, factor)
+    return [(weight * factor, expert) for weight, expert in chosen]
+
+
 @flyc.kernel
-def _gating_kernel(gating, weights, indices, sources, tokens: fx.Int32, config: fx.Constexpr):
+def _route_kernel(logits, bias, weights, indices, sources, tokens: fx.Int32, config: fx.Constexpr):
     thread, lds = fx.thread_idx.x, Lds()
     first = fx.block_idx.x * config.tokens
     count = fx.min(tokens - first, config.tokens)
     local, lane = div(thread, config.lanes), mod(thread, config.lanes)
-    element, per_lane, experts = FLOATS[config.dtype], config.per_lane, config.experts
-    source = Buffer(gating, element, fx.Int64(first) * experts, count * experts)
-    width = math.gcd(per_lane, 128 // element.width)
-    scores = []
-    for i in fx.range_constexpr(0, per_lane, width):
-        at = local * experts + lane * per_lane + i
-        for value in source.load(at, width):
-            scores.append(value.to(fx.Float32))
-    names = [lane * per_lane + i for i in fx.range_constexpr(per_lane)]
-    if fx.const_expr(config.lanes * per_lane != experts):
-        scores = [(n < experts).select(s, -math.inf) for n, s in zip(names, scores, strict=True)]
-    top = scores[0]
-    for s in scores[1:]:
-        top = fmax(top, s)
-    (top,) = _over_lanes(config, [top], fmax, thread, lds)
-    scores = [exp2((s - top) * LOG2E) for s in scores]
-    total = scores[0]
-    for s in scores[1:]:
-        total = total + s
-    (total,) = _over_lanes(config, [total], add, thread, lds)
-    scale = 1.0 / total
-    # A NaN or infinity makes every probability NaN, which no comparison orders: such a token gets the first experts.
-    invalid = magnitude(total) > INFINITY
-    scores = [invalid.select(0.0, s * scale) for s in scores]
-    if fx.const_expr(config.lanes * per_lane != experts):
-        # Places without an expert must lose even against a probability of zero.
-        scores = [(n < experts).select(s, -math.inf) for n, s in zip(names, scores, strict=True)]
-    chosen = []
-    for _ in fx.range_constexpr(config.topk):
-        best = (scores[0], names[0])
-        for s, n in zip(scores[1:], names[1:], strict=True):
-            best = _better(best, (s, n))
-        best = _arg_max(config, best, thread, lds)
-        chosen.append(best)
-        scores = [(n == best[1]).select(-math.inf, s) for n, s in zip(names, scores, strict=True)]
-    factor = fx.Float32(1.0)
-    if fx.const_expr(config.renormalize):
-        total = chosen[0][0]
-        for value, _ in chosen[1:]:
-            total = total + value
-        factor = 1.0 / fx.maxnumf(total, fx.Float32(1e-20))
-    factor = invalid.select(math.nan, factor)
+    source = Buffer(logits, FLOATS[config.dtype], fx.Int64(first) * config.experts, count * config.experts)
+    addend = Buffer(bias, fx.Float32, None, config.experts) if config.bias else None
+    chosen = choose(config, source, addend, local, lane, thread, lds)
     start = fx.Int64(first) * config.topk
     out_w = Buffer(weights, fx.Float32, start, count * config.topk)
     out_i = Buffer(indices, fx.Int32, start, count * config.topk)
-    out_s = Buffer(sources, fx.Int32, start, count * config.topk)
     if lane == 0:
         for j in fx.range_constexpr(config.topk):
             at = local * config.topk + j
-            out_w.store_one(at, chosen[j][0] * factor)
+            out_w.store_one(at, chosen[j][0])
             out_i.store_one(at, chosen[j][1])
-            out_s.store_one(at, tokens * j + first + local)
+            if fx.const_expr(sources is not None):
+                out_s = Buffer(sources, fx.Int32, start, count * config.topk)
+                out_s.store_one(at, tokens * j + first + local)
+
+
+@builder
+def build_route_module(num_experts: int, topk: int, dtype_str: str = "bf16", *, target: Target, **options: Any):
+    """``launch(logits, bias, weights, indices, num_tokens, *, stream=None)``.
+
+    Args:
+        num_experts: E, columns of logits (num_tokens, E).
+        topk: k <= E chosen experts of a token.
+        dtype_str: of the logits: ``"f32"``, ``"f16"`` or ``"bf16"``.
+        options: scoring, bias (whether there is one: f32[E]), groups, kept_groups, renormalize, scale, as in
+            :class:`RouteConfig`.
+
+    weights are f32 and indices i32, (num_tokens, k), from the best expert on; of equal ones the lower comes first. A
+    token with a NaN, or without a finite softmax, gets the first experts with NaN weights.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    config = route_config("build_route_module", target, num_experts, topk, dtype_str, **options)
+
+    @flyc.jit
+    def route(logits, bias, weights, indices, num_tokens: fx.Int32, *, stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        launch_rows(lambda: _route_kernel(logits, bias, weights, indices, None, num_tokens, config),
+                    num_tokens, config.tokens, config.threads, stream)
+
+    return route
 
 
 @builder
@@ -196,17 +346,14 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
     Raises:
         ValueError: an argument is not supported.
     """
-    where = "build_topk_gating_softmax_module"
-    float_dtype(dtype_str, where)
-    if num_experts < 1 or not 1 <= topk <= num_experts:
-        raise ValueError(f"{where}: topk must be in 1 .. num_experts, got topk = {topk}, num_experts = {num_experts}")
-    config = _plan(target, num_experts, topk, dtype_str, renormalize)
+    config = route_config("build_topk_gating_softmax_module", target, num_experts, topk, dtype_str,
+                          renormalize=renormalize)
 
     @flyc.jit
     def topk_gating_softmax(gating, weights, indices, token_expert_indices, num_tokens: fx.Int32, *,
                             stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        launch_rows(lambda: _gating_kernel(gating, weights, indices, token_expert_indices, num_tokens, config),
+        launch_rows(lambda: _route_kernel(gating, None, weights, indices, token_expert_indices, num_tokens, config),
                     num_tokens, config.tokens, config.threads, stream)
 
     return topk_gating_softmax

@@ -1,30 +1,40 @@
-"""Gating of arrays."""
+"""Routing and sorting of arrays."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
-from ..host.arrays import as_rows
+from ..host.arrays import allocate, as_rows, contiguous, statistic
+from ..host.config import require
 from ..host.dtypes import dtype_name
-from ..op import Op, Plan, Result
+from ..host.models import Model
+from ..op import Gradient, Op, Plan, Result, like
 from ..target import Target
-from .gating import build_topk_gating_softmax_module
+from .gating import build_route_module, build_topk_gating_softmax_module
+from .mlp import MLP
+from .sorting import MAX_TOKENS, build_moe_sorting_module, capacity, shares, sort_workspace
 
 __all__ = ["OPS"]
 
 
-def _plan(target: Target, gating: Any, topk: int, renormalize: bool) -> Plan | None:
-    where = "topk_gating_softmax"
-    dtype = dtype_name(gating, where)
-    if len(gating.shape) != 2:
-        raise ValueError(f"{where}: gating must be (tokens, experts), got shape {tuple(gating.shape)}")
+def _logits(logits: Any, where: str) -> tuple[str, Any]:
+    """dtype and contiguous rows of a matrix (tokens, experts)."""
+    dtype = dtype_name(logits, where)
+    if len(logits.shape) != 2:
+        raise ValueError(f"{where}: the logits must be (tokens, experts), got shape {tuple(logits.shape)}")
+    return dtype, as_rows(logits, where)
+
+
+def _plan_gating(target: Target, gating: Any, topk: int, renormalize: bool) -> Plan | None:
+    dtype, rows = _logits(gating, "topk_gating_softmax")
     tokens, experts = gating.shape
     run = build_topk_gating_softmax_module(experts, topk, dtype, renormalize, target=target)
-    rows = as_rows(gating, where)
     return Plan(lambda: run, lambda *outs: (rows, *outs, tokens)) if tokens else None
 
 
-def _reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, ...]:
+def _gating_reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, ...]:
     import torch
 
     values, indices = torch.sort(gating.double().softmax(-1), stable=True, dim=-1, descending=True)
@@ -34,15 +44,358 @@ def _reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, ...]:
     return values / values.sum(-1, keepdim=True) if renormalize else values, indices.double(), sources.double()
 
 
+def _model_calls(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
+    """The router of a mixture of experts."""
+    for dtype in ("bf16", "f32") if model.experts else ():
+        yield draw.normal(1, model.experts, dtype=dtype), model.topk, True
+
+
 TOPK_GATING_SOFTMAX = Op(
     "topk_gating_softmax", "(Tensor gating, int topk, bool renormalize=True) -> (Tensor, Tensor, Tensor)",
     "`(weights, indices, token_expert_indices)` of (tokens, E) values; of equal ones the lower expert first",
     results=lambda gating, topk, renormalize: tuple(
         Result((gating.shape[0], topk), kind) for kind in ("f32", "i32", "i32")),
-    plan=_plan, reference=_reference, widths=(16, 37),
+    plan=_plan_gating, reference=_gating_reference, widths=(16, 37),
     sample=lambda draw, m, n, topk=2, dtype="f32": (draw.normal(m, n, dtype=dtype), topk, True),
     bench=lambda target, rows: [(f"topk_gating_softmax top {k}", (4096, experts), {"topk": k, "dtype": "bf16"})
                                 for experts, k in ((256, 8), (160, 6))],
+    prebuilt=_model_calls,
 )
 
-OPS = [TOPK_GATING_SOFTMAX]
+
+# ------------------------------------------------------------------------------------------- route
+
+
+def _plan_route(target: Target, logits: Any, topk: int, scoring: str, bias: Any, num_groups: int, topk_groups: int,
+                renormalize: bool, scale: float) -> Plan | None:
+    dtype, rows = _logits(logits, "route")
+    tokens, experts = logits.shape
+    run = build_route_module(experts, topk, dtype, scoring=scoring, bias=bias is not None, groups=num_groups,
+                             kept_groups=topk_groups, renormalize=renormalize, scale=float(scale), target=target)
+    addend = None if bias is None else statistic(contiguous(bias), (experts,), "route: bias")
+    return Plan(lambda: run, lambda *outs: (rows, addend, *outs, tokens)) if tokens else None
+
+
+def route_scores(logits: Any, scoring: str) -> Any:
+    """The scores of logits, a torch tensor of the same dtype."""
+    from torch.nn import functional
+
+    if scoring == "softmax":
+        return logits.softmax(-1)
+    return logits.sigmoid() if scoring == "sigmoid" else functional.softplus(logits).sqrt()
+
+
+def _route_reference(logits: Any, topk: int, scoring: str, bias: Any, num_groups: int, topk_groups: int,
+                     renormalize: bool, scale: float) -> tuple[Any, ...]:
+    import torch
+
+    scores = route_scores(logits.double(), scoring)
+    choice = scores if bias is None else scores + bias.double()
+    if num_groups > 1:
+        grouped = choice.unflatten(-1, (num_groups, -1))
+        marks = grouped.amax(-1) if bias is None else grouped.topk(2)[0].sum(-1)
+        kept = torch.sort(marks, stable=True, dim=-1, descending=True)[1][:, :topk_groups]
+        out = torch.ones_like(marks, dtype=torch.bool).scatter(-1, kept, False)
+        choice = grouped.masked_fill(out[..., None], -math.inf).flatten(-2)
+    ids = torch.sort(choice, stable=True, dim=-1, descending=True)[1][:, :topk]
+    weights = scores.gather(-1, ids)
+    weights = weights / weights.sum(-1, keepdim=True).clamp_min(1e-20) if renormalize else weights
+    return weights * scale, ids.double()
+
+
+def _save_route(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    logits, _, ctx.scoring, _, _, _, ctx.renormalize, ctx.scale = inputs
+    ctx.save_for_backward(logits, output[1])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _route_gradient(ctx: Any, g: Any, _: Any) -> tuple[Any, ...]:
+    import torch
+
+    logits, ids = ctx.saved_tensors
+    x, at = logits.float(), ids.long()
+    scores = route_scores(x, ctx.scoring)
+    g = g * ctx.scale
+    if ctx.renormalize:
+        chosen = scores.gather(-1, at)
+        total = chosen.sum(-1, keepdim=True).clamp_min(1e-20)
+        g = (g - (g * chosen).sum(-1, keepdim=True) / total) / total
+    full = torch.zeros_like(scores).scatter(-1, at, g)
+    if ctx.scoring == "softmax":
+        dx = scores * (full - (scores * full).sum(-1, keepdim=True))
+    elif ctx.scoring == "sigmoid":
+        dx = scores * (1 - scores) * full
+    else:
+        dx = x.sigmoid() / (2 * scores) * full
+    return dx.to(logits.dtype), *[None] * 7
+
+
+ROUTE = Op(
+    "route",
+    '(Tensor logits, int topk, str scoring="softmax", Tensor? bias=None, int num_groups=1, int topk_groups=1, '
+    "bool renormalize=True, float scale=1.0) -> (Tensor, Tensor)",
+    """`(weights, ids)` of the k best experts by their scores (of logits plus a bias, in the best groups)
+
+    Args:
+        logits: (tokens, E) f32, f16 or bf16.
+        topk: k, the experts of a token.
+        scoring: "softmax", "sigmoid" or "sqrtsoftplus", in f32.
+        bias: f32 (E,), added to the scores for the choice only.
+        num_groups, topk_groups: experts are chosen from the best `topk_groups` of `num_groups` groups of consecutive
+            ones. A group is as good as its best expert, or with a bias as the sum of its two best.
+        renormalize: divide the weights by their sum (of at least 1e-20).
+        scale: factor of the weights.
+
+    Returns:
+        weights f32 and ids i32, both (tokens, k), the best first; of equal scores the lower expert first. Without a
+        bias the order is that of the logits, exactly.
+    """,
+    results=lambda logits, topk, *_: (Result((logits.shape[0], topk), "f32"), Result((logits.shape[0], topk), "i32")),
+    plan=_plan_route, reference=_route_reference, widths=(16, 37),
+    gradient=Gradient(_route_gradient, _save_route, of=("logits",)),
+    sample=lambda draw, m, n, topk=2, dtype="f32", scoring="softmax", bias=False, groups=(1, 1): (
+        draw.normal(m, n, dtype=dtype), topk, scoring, draw.normal(n) if bias else None, *groups, True, 1.0),
+    bench=lambda target, rows: [
+        ("route sigmoid 8 of 256 in 4 of 8 groups", (4096, 256),
+         {"topk": 8, "dtype": "bf16", "scoring": "sigmoid", "bias": True, "groups": (8, 4)})],
+)
+
+# ------------------------------------------------------------------------------------------- sort
+
+
+def routing(ids: Any, weights: Any, where: str) -> tuple[int, int]:
+    """(tokens, k) of the experts and weights of tokens. TypeError or ValueError if they are not as they must be."""
+    dtype_name(ids, f"{where}: ids", ("i32",))
+    dtype_name(weights, f"{where}: weights", ("f32",))
+    if len(ids.shape) != 2 or tuple(ids.shape) != tuple(weights.shape):
+        raise ValueError(f"{where}: ids and weights must both be (tokens, k), got {tuple(ids.shape)} and "
+                         f"{tuple(weights.shape)}")
+    tokens, topk = ids.shape
+    require(where, tokens < MAX_TOKENS, f"at most {MAX_TOKENS - 1} tokens are supported, got {tokens}")
+    return tokens, topk
+
+
+def expert_marks(mask: Any, experts: int, where: str) -> Any:
+    """A contiguous mask of local experts, or None."""
+    if mask is None:
+        return None
+    dtype_name(mask, f"{where}: expert_mask", ("i32",))
+    require(where, tuple(mask.shape) == (experts,), f"expert_mask must be i32 of shape ({experts},), got shape "
+            f"{tuple(mask.shape)}")
+    return contiguous(mask)
+
+
+def _plan_sort(target: Target, ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> Plan | None:
+    where = "moe_sort"
+    tokens, topk = routing(ids, weights, where)
+    marks = expert_marks(expert_mask, num_experts, where)
+    groups, rounds = shares(tokens, topk)
+    run = build_moe_sorting_module(num_experts, topk, block, groups == 1, marks is not None, target=target)
+    entries = contiguous(ids), contiguous(weights)
+    words = sort_workspace(tokens, topk, num_experts)
+    counts = allocate(target, ids, (words,), "i32") if words else None
+    return Plan(lambda: run, lambda *outs: (*entries, *outs, marks, None, counts, None, tokens, groups, rounds, 0, 0))
+
+
+def _sort_results(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Result, ...]:
+    rows = capacity(ids.shape[0], ids.shape[1], num_experts, block)
+    return (Result((rows,), "i32"), Result((rows,), "f32"), Result(((rows + block - 1) // block,), "i32"),
+            Result((2,), "i32"))
+
+
+def _sort_reference(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Any, ...]:
+    import torch
+
+    (tokens, topk), row, number = ids.shape, 0, 0
+    shapes = [r.shape for r in _sort_results(ids, weights, num_experts, block, expert_mask)]
+    rows = torch.full(shapes[0], (topk << 24) | tokens)
+    factors, experts = torch.zeros(shapes[1]), torch.full(shapes[2], -1)
+    for expert in range(num_experts):
+        if expert_mask is not None and expert_mask[expert] == 0:
+            continue
+        found, slots = torch.nonzero(ids == expert, as_tuple=True)
+        rows[row : row + len(found)] = (slots << 24) | found
+        factors[row : row + len(found)] = weights[found, slots]
+        experts[row // block : (row + len(found) + block - 1) // block] = number
+        row, number = row + -(-len(found) // block) * block, number + 1
+    return rows.double(), factors.double(), experts.double(), torch.tensor([row, tokens]).double()
+
+
+def sample_routing(draw: Any, m: int, experts: int, topk: int) -> tuple[Any, Any]:
+    """Experts and weights of m tokens."""
+    found = draw.normal(m, experts).topk(topk)
+    return found.indices.int(), found.values.softmax(-1)
+
+
+MOE_SORT = Op(
+    "moe_sort",
+    "(Tensor ids, Tensor weights, int num_experts, int block, Tensor? expert_mask=None) -> "
+    "(Tensor, Tensor, Tensor, Tensor)",
+    """`(rows, weights, experts, valid)`: tokens in the order of their experts, each expert's padded to whole blocks
+
+    Args:
+        ids: i32 (tokens, k), the experts of each token; one that is not in 0 .. num_experts - 1 is left out.
+        weights: f32 (tokens, k).
+        num_experts: E.
+        block: rows to whose multiples those of an expert are padded.
+        expert_mask: i32 (E,): experts of zero get no rows, and the others are numbered without them.
+
+    Returns:
+        With C = tokens * k + E * block - k:
+
+        * rows i32 (C,): ``(slot << 24) | token``, tokens of an expert in their order, then ``(k << 24) | tokens``;
+        * weights f32 (C,): of the rows, 0 of padding;
+        * experts i32 (ceil(C / block),): of each block, -1 of those after the last row;
+        * valid i32 (2,): padded rows, and tokens.
+    """,
+    results=_sort_results, plan=_plan_sort, reference=_sort_reference, widths=(16, 37),
+    sample=lambda draw, m, n, topk=2, block=16: (*sample_routing(draw, m, n, topk), n, block, None),
+    workspace=lambda target, ids, weights, num_experts, *_: 4 * sort_workspace(ids.shape[0], ids.shape[1], num_experts),
+    bench=lambda target, rows: [("moe_sort 8 of 256", (8192, 256), {"topk": 8, "block": 64})],
+)
+
+# ------------------------------------------------------------------------------------------- experts
+
+
+def _moe_config(target: Target, *arguments: Any) -> Any:
+    from .experts import plan_experts
+
+    return plan_experts(target, *arguments)
+
+
+def _moe_workspace(target: Target, *arguments: Any) -> int:
+    from .experts import scratch_bytes
+
+    config, plan = _moe_config(target, *arguments)
+    return scratch_bytes(config, arguments[0].shape[0]) if plan else 0
+
+
+def _moe_reference(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any, quant: str,
+                   w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any, interleaved: bool) -> tuple[Any]:
+    import torch
+
+    out, number = torch.zeros(x.shape, dtype=torch.float64), 0
+    marks = [1] * w1.shape[0] if expert_mask is None else expert_mask.tolist()
+    for expert, mark in enumerate(marks):
+        if not mark:
+            continue
+        tokens, slots = torch.nonzero(ids == expert, as_tuple=True)
+        inner = x.double()[tokens] @ w1[number].double().T
+        inner = inner if b1 is None else inner + b1[number].double()
+        gate, up = (inner[:, 0::2], inner[:, 1::2]) if interleaved else inner.chunk(2, -1)
+        y = activation_reference(gate, up, activation, limit) @ w2[number].double().T
+        y = y if b2 is None else y + b2[number].double()
+        out = out.index_add(0, tokens, y * weights.double()[tokens, slots][:, None])
+        number += 1
+    return (out,)
+
+
+def activation_reference(gate: Any, up: Any, activation: str, limit: float | None) -> Any:
+    """The activation by its definition, of tensors of any dtype; see :data:`MOE`."""
+    from torch.nn import functional
+
+    limit = 7.0 if activation == "swiglu" and limit is None else limit
+    if limit is not None:
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+    if activation == "swiglu":
+        return gate * (1.702 * gate).sigmoid() * (up + 1)
+    if activation == "situ":
+        return gate.tanh() * gate.sigmoid() * up.tanh()
+    return (functional.silu(gate) if activation == "silu" else functional.gelu(gate, approximate="tanh")) * up
+
+
+def _sample_moe(draw: Any, m: int, n: int, experts: int = 4, inter: int = 40, topk: int = 2) -> tuple[Any, ...]:
+    ids, weights = sample_routing(draw, m, experts, topk)
+    x = draw.normal(m, n, dtype="bf16")
+    w1 = draw.normal(experts, 2 * inter, n, dtype="bf16", scale=n**-0.5)
+    w2 = draw.normal(experts, n, inter, dtype="bf16", scale=inter**-0.5)
+    return x, w1, w2, weights, ids, "silu", None, "none", None, None, None, None, None, False
+
+
+def _save_moe(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    (x, w1, w2, weights, ids, ctx.activation, ctx.limit, ctx.quant, _, _, b1, b2, mask, ctx.interleaved) = inputs
+    ctx.save_for_backward(x, w1, w2, weights, ids, b1, b2, mask)
+
+
+def _moe_gradient(ctx: Any, g: Any) -> tuple[Any, ...]:
+    if ctx.quant != "none":
+        raise ValueError(f"moe: there is no gradient of quant={ctx.quant!r}")
+    x, w1, w2, weights, ids, b1, b2, mask = ctx.saved_tensors
+    dx, dw1, dw2, dweights, db1, db2 = MOE_BWD(g, x, w1, w2, weights, ids, ctx.activation, ctx.limit, b1, b2, mask,
+                                               ctx.interleaved)
+    return (dx, dw1, dw2, dweights, *[None] * 6, None if b1 is None else db1, None if b2 is None else db2, None, None)
+
+
+def _moe_bwd_results(dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any, b1: Any,
+                     b2: Any, *_: Any) -> tuple[Result, ...]:
+    return (like(x), like(w1), like(w2), like(weights), *(Result((0,), "f32") if b is None else like(b)
+                                                          for b in (b1, b2)))
+
+
+def _moe_bwd_plan(target: Target, *arguments: Any) -> Plan | None:
+    from .gradient import plan_gradient
+
+    return plan_gradient(target, *arguments)
+
+
+def _moe_bwd_reference(dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any, b1: Any,
+                       b2: Any, mask: Any, interleaved: bool) -> tuple[Any, ...]:
+    import torch
+
+    with torch.enable_grad():
+        given = [None if t is None else t.detach().double().requires_grad_() for t in (x, w1, w2, weights, b1, b2)]
+        x, w1, w2, weights, b1, b2 = given
+        (y,) = _moe_reference(x, w1, w2, weights, ids, activation, limit, "none", None, None, b1, b2, mask, interleaved)
+        wanted = [t for t in given if t is not None]
+        found = iter(torch.autograd.grad(y, wanted, dy.double(), allow_unused=True))
+    made = [None if t is None else next(found) for t in given]
+    return tuple(torch.zeros(0 if t is None else t.shape, dtype=torch.float64) if d is None else d
+                 for t, d in zip(given, made, strict=True))
+
+
+def _sample_moe_bwd(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+    x, w1, w2, *rest = _sample_moe(draw, m, n)[:7]
+    biases = draw.normal(*w1.shape[:2]), draw.normal(*w2.shape[:2])
+    return draw.normal(m, n, dtype="bf16"), x, w1, w2, *rest, *biases, None, False
+
+
+MOE_BWD = Op(
+    "moe_bwd",
+    "(Tensor dy, Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, str activation, float? limit, "
+    "Tensor? b1, Tensor? b2, Tensor? expert_mask, bool interleaved) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "Gradients of `moe` of x, w1, w2, weights, b1 and b2 (of no elements where there is no bias)",
+    results=_moe_bwd_results, plan=_moe_bwd_plan, reference=_moe_bwd_reference, widths=(64,), public=False, numpy=False,
+    archs=("gfx942", "gfx950", "gfx120", "gfx1250"), tolerance=2.0**-6, workspace=None, sample=_sample_moe_bwd,
+)
+
+MOE = Op(
+    "moe",
+    '(Tensor x, Tensor w1, Tensor w2, Tensor weights, Tensor ids, str activation="silu", float? limit=None, '
+    'str quant="none", Tensor? w1_scale=None, Tensor? w2_scale=None, Tensor? b1=None, Tensor? b2=None, '
+    "Tensor? expert_mask=None, bool interleaved=False) -> Tensor",
+    """Sum over slots of `weights[t, s] * (activation(x w1^T + b1) w2^T + b2)` with the weights of expert `ids[t, s]`
+
+    Args:
+        x: (tokens, model), f16 or bf16.
+        w1: (E, 2 inter, model), gate rows first (alternating if `interleaved`); w2: (E, model, inter). Their order
+            for the kernel is made once and kept while they live.
+        weights, ids: f32 and i32 (tokens, k), of :func:`route`. A slot whose expert does not exist adds nothing.
+        activation: "silu" or "gelu" (by tanh) of gate, times up; "swiglu": ``g sigmoid(1.702 g) (u + 1)``; "situ":
+            ``tanh(g) sigmoid(g) tanh(u)``.
+        limit: gate is clamped at it from above and up at both sides, before the activation; 7 by default for "swiglu".
+        b1, b2: (E, 2 inter) and (E, model), any float type.
+        expert_mask: i32 (experts of all ranks,): those of zero add nothing; the weights are those of the others.
+
+    Returns:
+        (tokens, model) of the dtype of x. Sums are f32; the activation and each slot's result are rounded to x's type.
+    """,
+    results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
+    plan=lambda target, *arguments: _moe_config(target, *arguments)[1], reference=_moe_reference, widths=(64, 72),
+    sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
+    gradient=Gradient(_moe_gradient, _save_moe, of=("x", "w1", "w2", "weights", "b1", "b2")),
+    workspace=_moe_workspace,
+    flops=lambda x, w1, w2, weights, ids, *_: 6 * ids.shape[0] * ids.shape[1] * w2.shape[1] * w2.shape[2],
+)
+
+OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD, MLP]

@@ -36,12 +36,14 @@ def rmsnorm_bwd_programs(m: int, n: int, dtype_str: str, target: Target | None =
 
 
 @builder
-def build_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None, *, target: Target):
+def build_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None, *,
+                             weight_offset: float = 0.0, target: Target):
     """``launch(Input, Gamma, DY, Rstd, DX, DWeight, m_in, stream=None)``.
 
     DWeight is f32[N] and must be zero: the kernel adds to it atomically.
     """
-    config = make_config("build_rmsnorm_bwd_module", target, N, dtype_str, weight_dtype=weight_dtype_str)
+    config = make_config("build_rmsnorm_bwd_module", target, N, dtype_str, weight_dtype=weight_dtype_str,
+                         weight_offset=weight_offset)
 
     @flyc.jit
     def rmsnorm_bwd(Input, Gamma, DY, Rstd, DX, DWeight, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
@@ -52,13 +54,14 @@ def build_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | Non
 
 
 @builder
-def build_fused_add_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None, *, target: Target):
+def build_fused_add_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str: str | None = None, *,
+                                       weight_offset: float = 0.0, target: Target):
     """``launch(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, m_in, stream=None)``; ``DX += DResidualOut``.
 
     Input is the rounded sum that the forward wrote. DWeight is f32[N] and must be zero.
     """
     config = make_config("build_fused_add_rmsnorm_bwd_module", target, N, dtype_str, weight_dtype=weight_dtype_str,
-                         fused=True)
+                         fused=True, weight_offset=weight_offset)
 
     @flyc.jit
     def fused_add_rmsnorm_bwd(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, m_in: fx.Int32,
@@ -70,8 +73,8 @@ def build_fused_add_rmsnorm_bwd_module(N: int, dtype_str: str, weight_dtype_str:
 
 
 def _two_stage(where: str, target: Target, n: int, dtype: str, programs: int, weight_dtype: str | None,
-               fused: bool) -> NormConfig:
-    config = make_config(where, target, n, dtype, weight_dtype=weight_dtype, fused=fused)
+               fused: bool, weight_offset: float) -> NormConfig:
+    config = make_config(where, target, n, dtype, weight_dtype=weight_dtype, fused=fused, weight_offset=weight_offset)
     if not isinstance(programs, int) or programs < 1:
         raise ValueError(f"{where}: num_programs must be a positive int, got {programs!r}")
     if not fits_registers(n):
@@ -81,13 +84,14 @@ def _two_stage(where: str, target: Target, n: int, dtype: str, programs: int, we
 
 @builder
 def build_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int,
-                                       weight_dtype_str: str | None = None, *, target: Target):
+                                       weight_dtype_str: str | None = None, *, weight_offset: float = 0.0,
+                                       target: Target):
     """``launch(Input, Gamma, DY, Rstd, DX, DWeight, DWeightPartial, m_in, stream=None)``.
 
     DWeight has the weight dtype and is overwritten; DWeightPartial is scratch, f32[num_programs * N].
     """
     config = _two_stage("build_rmsnorm_bwd_two_stage_module", target, N, dtype_str, num_programs, weight_dtype_str,
-                        False)
+                        False, weight_offset)
 
     @flyc.jit
     def rmsnorm_bwd_two_stage(Input, Gamma, DY, Rstd, DX, DWeight, DWeightPartial, m_in: fx.Int32,
@@ -100,10 +104,11 @@ def build_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int
 
 @builder
 def build_fused_add_rmsnorm_bwd_two_stage_module(N: int, dtype_str: str, num_programs: int,
-                                                 weight_dtype_str: str | None = None, *, target: Target):
+                                                 weight_dtype_str: str | None = None, *, weight_offset: float = 0.0,
+                                                 target: Target):
     """``launch(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, DWeightPartial, m_in, stream=None)``."""
     config = _two_stage("build_fused_add_rmsnorm_bwd_two_stage_module", target, N, dtype_str, num_programs,
-                        weight_dtype_str, True)
+                        weight_dtype_str, True, weight_offset)
 
     @flyc.jit
     def fused_add_rmsnorm_bwd_two_stage(Input, Gamma, DY, DResidualOut, Rstd, DX, DWeight, DWeightPartial,

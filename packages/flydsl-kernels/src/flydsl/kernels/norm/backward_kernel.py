@@ -19,6 +19,7 @@ from ..host.dtypes import FLOATS
 from ..parts.reduce import Lds, add, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows, pointer
 from .config import NormConfig
+from .forward import weight_of
 
 __all__ = ["launch_one_stage", "launch_two_stage"]
 
@@ -40,7 +41,7 @@ def _row_gradient(tensors: dict[str, Any], config: NormConfig, place: Place, lds
 
     xh = Held(normal, plan.tiles, keep)
     dy = Held(lambda i: dy_rows.load(i).to(fx.Float32), plan.tiles, keep)
-    weighted = Held(lambda i: dy[i] * gamma.load(i).to(fx.Float32), plan.tiles, keep)
+    weighted = Held(lambda i: dy[i] * weight_of(gamma, i, config), plan.tiles, keep)
     zero = fx.full(plan.vec, 0.0, fx.Float32)
     sums = [fold(plan.tiles, keep, zero, lambda total, i: total + weighted[i] * xh[i])]
     if mean is not None:

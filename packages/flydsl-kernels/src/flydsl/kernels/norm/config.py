@@ -31,6 +31,7 @@ class NormConfig(KernelConfig):
         centered: subtract the mean and add a bias (layer norm); else RMS norm.
         dtype, weight_dtype: of the activations; of weight and bias.
         eps: added to the mean square.
+        weight_offset: added to the weight (1 in norms of Gemma, whose weights are differences from one).
         fused: add a residual first.
         stats: write rstd (and the mean) of each row.
         quant: ``""``, ``"i8"`` or ``"fp8"``: type of the output, with one scale a row.
@@ -46,6 +47,7 @@ class NormConfig(KernelConfig):
     dtype: str
     weight_dtype: str
     eps: float = EPS
+    weight_offset: float = 0.0
     fused: bool = False
     stats: bool = False
     quant: str = ""
@@ -68,7 +70,7 @@ class NormConfig(KernelConfig):
 def make_config(where: str, target: Target, n: int, dtype: str, *, weight_dtype: str | None = None, eps: float = EPS,
                 quant: str = "", rounding: str = "nearest", threads: int = BLOCK_THREADS,
                 centered: bool = False, fused: bool = False, stats: bool = False,
-                smooth: bool = False) -> NormConfig:
+                smooth: bool = False, weight_offset: float = 0.0) -> NormConfig:
     """A checked configuration. ValueError names the builder and what it supports."""
     require(where, isinstance(n, int) and n >= 1, f"N must be a positive int, got {n!r}")
     float_dtype(dtype, where)
@@ -82,5 +84,5 @@ def make_config(where: str, target: Target, n: int, dtype: str, *, weight_dtype:
     require(where, threads in BLOCK_SIZES,
             f"BLOCK_THREADS must be one of {', '.join(map(str, BLOCK_SIZES))}, got {threads!r}")
     require(where, eps >= 0.0, f"eps must not be negative, got {eps!r}")
-    return NormConfig(n, centered, dtype, weight_dtype, float(eps), fused, stats, quant, smooth, rounding, threads,
-                      target=target)
+    return NormConfig(n, centered, dtype, weight_dtype, float(eps), float(weight_offset), fused, stats, quant, smooth,
+                      rounding, threads, target=target)

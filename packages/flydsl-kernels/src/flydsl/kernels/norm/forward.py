@@ -19,9 +19,15 @@ from ..parts.reduce import Lds, add, amax_of, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold, launch_rows
 from .config import NormConfig
 
-__all__ = ["launch_norm", "norm_kernel"]
+__all__ = ["launch_norm", "norm_kernel", "statistics", "weight_of"]
 
 STREAMED = 2  # cache modifier of data that are not read again
+
+
+def weight_of(gamma: Columns, i: Any, config: NormConfig) -> Any:
+    """What a tile is multiplied by, in f32."""
+    weight = gamma.load(i).to(fx.Float32)
+    return weight + config.weight_offset if config.weight_offset else weight
 
 
 def _input(tensors: dict[str, Any], config: NormConfig, place: Place) -> Held:
@@ -43,7 +49,7 @@ def _input(tensors: dict[str, Any], config: NormConfig, place: Place) -> Held:
     return row
 
 
-def _statistics(row: Held, config: NormConfig, place: Place, lds: Lds) -> tuple[Any, Any]:
+def statistics(row: Held, config: NormConfig, place: Place, lds: Lds) -> tuple[Any, Any]:
     """(mean, rstd) of the row; the mean is None for RMS norm."""
     tiles, keep, n = config.plan.tiles, config.keep, float(config.n)
     zero = fx.full(config.plan.vec, 0.0, fx.Float32)
@@ -73,13 +79,13 @@ def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     gamma = Columns(tensors["Gamma"], weight, place)
     with fx.fastmath("contract"):
         row = _input(tensors, config, place)
-        mean, rstd = _statistics(row, config, place, lds)
+        mean, rstd = statistics(row, config, place, lds)
 
         def affine(i):
             x = row[i].to(fx.Float32)
             if fx.const_expr(config.centered):
                 x = x - mean
-            y = x * rstd * gamma.load(i).to(fx.Float32)
+            y = x * rstd * weight_of(gamma, i, config)
             if fx.const_expr(config.centered):
                 y = y + beta.load(i).to(fx.Float32)
             if fx.const_expr(config.smooth):

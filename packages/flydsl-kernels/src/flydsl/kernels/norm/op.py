@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from ..host.arrays import allocate, as_rows, copy_into, is_torch, statistic, vector
 from ..host.dtypes import dtype_name, float_dtype
-from ..op import Form, Gradient, Op, Plan, like
+from ..host.models import Model
+from ..op import Form, Gradient, Op, Plan, hidden_rows, like
 from ..op import statistic as per_row
 from ..target import Target
 from . import backward as bwd
@@ -19,6 +20,7 @@ from .config import EPS
 __all__ = ["OPS"]
 
 F32 = 4
+OFFSET = 0.25  # of the weight, in samples
 
 
 # ------------------------------------------------------------------------------------------- operands
@@ -54,13 +56,14 @@ def _flat(array: Any) -> Any:
 # ------------------------------------------------------------------------------------------- forward
 
 
-def _plan_rmsnorm(target: Target, x: Any, weight: Any, eps: float, store_rstd: bool) -> Plan | None:
+def _plan_rmsnorm(target: Target, x: Any, weight: Any, eps: float, store_rstd: bool, offset: float) -> Plan | None:
     dtype, m, n, (rows,) = _rows("rmsnorm", x)
     vectors, kind = _vectors("rmsnorm", n, dtype, weight)
     if 0 in x.shape:
         return None
-    return Plan(lambda: rms.build_rmsnorm_module(n, dtype, store_rstd, eps, weight_dtype_str=kind, target=target),
-                lambda out, rstd: (rows, *vectors, out, *((_flat(rstd),) if store_rstd else ()), m))
+    return Plan(lambda: rms.build_rmsnorm_module(n, dtype, store_rstd, eps, weight_dtype_str=kind,
+                                                 weight_offset=offset, target=target),
+                lambda out, rstd: (rows, *vectors, out, *((_flat(rstd),) if store_rstd else ()), m), by_rows=True)
 
 
 def _plan_layernorm(target: Target, x: Any, weight: Any, bias: Any, eps: float, store_stats: bool) -> Plan | None:
@@ -69,16 +72,17 @@ def _plan_layernorm(target: Target, x: Any, weight: Any, bias: Any, eps: float, 
     if 0 in x.shape:
         return None
     return Plan(lambda: ln.build_layernorm_module(n, dtype, store_stats, eps, weight_dtype_str=kind, target=target),
-                lambda out, *stats: (rows, *vectors, out, *(map(_flat, stats) if store_stats else ()), m))
+                lambda out, *stats: (rows, *vectors, out, *(map(_flat, stats) if store_stats else ()), m), by_rows=True)
 
 
-def _plan_fused_rmsnorm(target: Target, x: Any, residual: Any, weight: Any, eps: float) -> Plan | None:
+def _plan_fused_rmsnorm(target: Target, x: Any, residual: Any, weight: Any, eps: float, offset: float) -> Plan | None:
     dtype, m, n, matrices = _rows("fused_add_rmsnorm", x, residual)
     vectors, kind = _vectors("fused_add_rmsnorm", n, dtype, weight)
     if 0 in x.shape:
         return None
-    return Plan(lambda: rms.build_fused_add_rmsnorm_module(n, dtype, True, eps, weight_dtype_str=kind, target=target),
-                lambda out, added, rstd: (*matrices, *vectors, out, added, _flat(rstd), m))
+    return Plan(lambda: rms.build_fused_add_rmsnorm_module(n, dtype, True, eps, weight_dtype_str=kind,
+                                                           weight_offset=offset, target=target),
+                lambda out, added, rstd: (*matrices, *vectors, out, added, _flat(rstd), m), by_rows=True)
 
 
 def _plan_fused_layernorm(target: Target, x: Any, residual: Any, weight: Any, bias: Any, eps: float) -> Plan | None:
@@ -87,7 +91,7 @@ def _plan_fused_layernorm(target: Target, x: Any, residual: Any, weight: Any, bi
     if 0 in x.shape:
         return None
     return Plan(lambda: ln.build_fused_add_layernorm_module(n, dtype, eps=eps, weight_dtype_str=kind, target=target),
-                lambda out, added: (*matrices, *vectors, out, added, m))
+                lambda out, added: (*matrices, *vectors, out, added, m), by_rows=True)
 
 
 def _quantised(where: str, builders: tuple[Any, Any], target: Target, matrices: tuple[Any, ...], weight: Any, bias: Any,
@@ -101,7 +105,7 @@ def _quantised(where: str, builders: tuple[Any, Any], target: Target, matrices: 
     if 0 in x.shape:
         return None
     return Plan(lambda: build(n, dtype, quant, eps=eps, weight_dtype_str=kind, target=target),
-                lambda *outs: (*rows, *vectors, *outs[:-1], _flat(outs[-1]), m))
+                lambda *outs: (*rows, *vectors, *outs[:-1], _flat(outs[-1]), m), by_rows=True)
 
 
 _RMS = (rms.build_rmsnorm_dynamicquant_module, rms.build_rmsnorm_smoothquant_module)
@@ -123,8 +127,9 @@ def _store(gradients: tuple[Any, ...], sums: list[Any]) -> None:
         copy_into(gradient, total)
 
 
-def _plan_rmsnorm_bwd(where: str, target: Target, x: Any, weight: Any, dout: Any, rstd: Any,
-                      dres: Any = None) -> Plan | None:
+def _plan_rmsnorm_bwd(where: str, target: Target, x: Any, weight: Any, dout: Any, rstd: Any, *rest: Any) -> Plan | None:
+    *residual, offset = rest
+    dres = residual[0] if residual else None
     fused = dres is not None
     dtype, m, n, mats = _rows(where, x, dout, *((dres,) if fused else ()))
     (weight,), kind = _vectors(where, n, dtype, weight)
@@ -136,12 +141,13 @@ def _plan_rmsnorm_bwd(where: str, target: Target, x: Any, weight: Any, dout: Any
     if programs:
         two = bwd.build_fused_add_rmsnorm_bwd_two_stage_module if fused else bwd.build_rmsnorm_bwd_two_stage_module
         scratch = allocate(target, x, (programs * n,), "f32")
-        return Plan(lambda: two(n, dtype, programs, kind, target=target),
-                    lambda dx, dw: (*operands, dx, dw, scratch, m))
+        return Plan(lambda: two(n, dtype, programs, kind, weight_offset=offset, target=target),
+                    lambda dx, dw: (*operands, dx, dw, scratch, m), by_rows=True)
     one = bwd.build_fused_add_rmsnorm_bwd_module if fused else bwd.build_rmsnorm_bwd_module
     sums = _sums(target, x, n, kind, 1)
-    return Plan(lambda: one(n, dtype, kind, target=target), lambda dx, dw: (*operands, dx, *(sums or (dw,)), m),
-                zero=(1,), finish=lambda dx, dw: _store((dw,), sums))
+    return Plan(lambda: one(n, dtype, kind, weight_offset=offset, target=target),
+                lambda dx, dw: (*operands, dx, *(sums or (dw,)), m), by_rows=True, zero=(1,),
+                finish=lambda dx, dw: _store((dw,), sums))
 
 
 def _plan_layernorm_bwd(target: Target, x: Any, weight: Any, dout: Any, mean: Any, rstd: Any) -> Plan | None:
@@ -153,7 +159,7 @@ def _plan_layernorm_bwd(target: Target, x: Any, weight: Any, dout: Any, mean: An
         return None
     sums = _sums(target, x, n, kind, 2)
     return Plan(lambda: bwd.build_layernorm_bwd_module(n, dtype, weight_dtype_str=kind, target=target),
-                lambda dx, *grads: (rows, weight, dy, *stats, dx, *(sums or grads), m), zero=(1, 2),
+                lambda dx, *grads: (rows, weight, dy, *stats, dx, *(sums or grads), m), by_rows=True, zero=(1, 2),
                 finish=lambda dx, *grads: _store(grads, sums))
 
 
@@ -190,13 +196,20 @@ def _sum(x: Any, residual: Any) -> Any:
     return (x.double() + residual.double()).to(x.dtype)
 
 
-def _gradients(x: Any, weight: Any, dout: Any, bias: bool, eps: float, dres: Any = None) -> tuple[Any, ...]:
+def _reference_fused_rmsnorm(x: Any, residual: Any, weight: Any, eps: float, offset: float) -> tuple[Any, ...]:
+    added = _sum(x, residual)
+    out, _, rstd = _normal(added, weight.double() + offset, None, eps)
+    return out, added, rstd
+
+
+def _gradients(x: Any, weight: Any, dout: Any, bias: bool, eps: float, dres: Any = None,
+               offset: float = 0.0) -> tuple[Any, ...]:
     """By autograd of the definition; `eps` is what makes the rstd the given one."""
     import torch
 
     x, weight = (t.detach().double().requires_grad_() for t in (x, weight))
     vectors = [weight, torch.zeros_like(weight).requires_grad_()] if bias else [weight]
-    out, _, _ = _normal(x, weight, vectors[1] if bias else None, eps)
+    out, _, _ = _normal(x, weight + offset, vectors[1] if bias else None, eps)
     dx, *others = torch.autograd.grad(out, (x, *vectors), dout.double())
     return (dx if dres is None else dx + dres.double(), *others)
 
@@ -222,7 +235,7 @@ def _quantised_definition(matrices: int, bias: bool) -> tuple[Callable[..., Any]
 
 
 def _rmsnorm_save(ctx: Any, inputs: Any, output: Any) -> None:
-    x, weight, ctx.eps, ctx.has_rstd = inputs
+    x, weight, ctx.eps, ctx.has_rstd, ctx.offset = inputs
     _, rstd = output
     ctx.mark_non_differentiable(rstd)
     ctx.save_for_backward(x, weight, rstd)
@@ -232,20 +245,21 @@ def _rmsnorm_gradient(ctx: Any, dout: Any, _: Any) -> tuple:
     x, weight, rstd = ctx.saved_tensors
     if not ctx.has_rstd:  # a caller that did not ask for it but differentiates: compute it again
         rstd = RMSNORM_FWD(x, weight, ctx.eps, True)[1]
-    dx, dw = RMSNORM_BWD(x, weight, dout, rstd)
-    return dx, dw, None, None
+    dx, dw = RMSNORM_BWD(x, weight, dout, rstd, ctx.offset)
+    return dx, dw, None, None, None
 
 
 def _fused_save(ctx: Any, inputs: Any, output: Any) -> None:
     _, added, rstd = output
+    ctx.offset = inputs[4]
     ctx.mark_non_differentiable(rstd)
     ctx.save_for_backward(added, inputs[2], rstd)
 
 
 def _fused_gradient(ctx: Any, dout: Any, dresidual: Any, _: Any) -> tuple:
     added, weight, rstd = ctx.saved_tensors
-    dx, dw = FUSED_ADD_RMSNORM_BWD(added, weight, dout, rstd, dresidual)
-    return dx, dx, dw, None
+    dx, dw = FUSED_ADD_RMSNORM_BWD(added, weight, dout, rstd, dresidual, ctx.offset)
+    return dx, dx, dw, None, None
 
 
 def _layernorm_save(ctx: Any, inputs: Any, output: Any) -> None:
@@ -278,9 +292,10 @@ def _fused_layernorm_gradient(ctx: Any, dout: Any, dresidual: Any) -> tuple:
 # ------------------------------------------------------------------------------------------- functional forms
 
 
-def _rmsnorm_fwd(op: Op, x: Any, weight: Any, eps: float = EPS, store_rstd: bool = False) -> tuple[Any, Any]:
+def _rmsnorm_fwd(op: Op, x: Any, weight: Any, eps: float = EPS, store_rstd: bool = False,
+                 weight_offset: float = 0.0) -> tuple[Any, Any]:
     """``(out, rstd)`` of RMS norm over the last dimension; rstd is f32 of ``x.shape[:-1]``, None unless asked for."""
-    out, rstd = op(x, weight, eps, store_rstd)
+    out, rstd = op(x, weight, eps, store_rstd, weight_offset)
     return out, rstd if store_rstd else None
 
 
@@ -290,9 +305,10 @@ def _layernorm_fwd(op: Op, x: Any, weight: Any, bias: Any, eps: float = EPS, sto
     return (out, mean, rstd) if store_stats else (out, None, None)
 
 
-def _fused_add_rmsnorm_bwd(op: Op, added: Any, weight: Any, dout: Any, rstd: Any, dresidual_out: Any = None) -> tuple:
+def _fused_add_rmsnorm_bwd(op: Op, added: Any, weight: Any, dout: Any, rstd: Any, dresidual_out: Any = None,
+                           weight_offset: float = 0.0) -> tuple:
     """``(dx, dx, dw)``: gradients of input and residual are one tensor; `added` is the forward's residual_out."""
-    dx, dw = op(added, weight, dout, rstd, dresidual_out)
+    dx, dw = op(added, weight, dout, rstd, dresidual_out, weight_offset)
     return dx, dx, dw
 
 
@@ -307,15 +323,16 @@ def _filled(x: Any, given: Any, value: float, other: Any = None) -> Any:
     return x.new_full(x.shape[-1:], value, dtype=(x if other is None else other).dtype) if given is None else given
 
 
-def rmsnorm(x: Any, weight: Any, eps: float = EPS) -> Any:
-    """``x * rsqrt(mean(x**2) + eps) * weight`` over the last dimension; differentiable in torch.
+def rmsnorm(x: Any, weight: Any, eps: float = EPS, weight_offset: float = 0.0) -> Any:
+    """``x * rsqrt(mean(x**2) + eps) * (weight + weight_offset)`` over the last dimension; differentiable in torch.
 
-    Without a weight (None, torch only) it is all ones.
+    The offset is 1 for weights that are differences from one (Gemma). Without a weight (None, torch only) the factor is
+    one.
     """
     if not is_torch(x):
-        return RMSNORM_FWD(x, weight, eps)[0]
-    weight = _filled(x, weight, 1.0)
-    return RMSNORM_FWD(x, weight, eps, _differentiated(x, weight))[0]
+        return RMSNORM_FWD(x, weight, eps, False, weight_offset)[0]
+    weight = _filled(x, weight, 1.0 - weight_offset)
+    return RMSNORM_FWD(x, weight, eps, _differentiated(x, weight), weight_offset)[0]
 
 
 def layernorm(x: Any, weight: Any, bias: Any, eps: float = EPS) -> Any:
@@ -330,9 +347,10 @@ def layernorm(x: Any, weight: Any, bias: Any, eps: float = EPS) -> Any:
     return LAYERNORM_FWD(x, weight, bias, eps, _differentiated(x, weight, bias))[0]
 
 
-def fused_add_rmsnorm(x: Any, residual: Any, weight: Any, eps: float = EPS, prenorm: bool = True) -> Any:
-    """``(out, residual_out)`` with `prenorm`, else out; differentiable in torch."""
-    out, residual_out, _ = FUSED_ADD_RMSNORM_FWD(x, residual, weight, eps)
+def fused_add_rmsnorm(x: Any, residual: Any, weight: Any, eps: float = EPS, prenorm: bool = True,
+                      weight_offset: float = 0.0) -> Any:
+    """``(out, residual_out)`` with `prenorm`, else out; differentiable in torch. The offset is that of `rmsnorm`."""
+    out, residual_out, _ = FUSED_ADD_RMSNORM_FWD(x, residual, weight, eps, weight_offset)
     return (out, residual_out) if prenorm else out
 
 
@@ -356,13 +374,13 @@ def _sample(matrices: int, vectors: int, *last: Any) -> Callable[..., tuple[Any,
     return draw_them
 
 
-def _sample_bwd(stats: int, fused: bool = False) -> Callable[..., tuple[Any, ...]]:
+def _sample_bwd(stats: int, *last: Any, fused: bool = False) -> Callable[..., tuple[Any, ...]]:
     def draw_them(draw: Any, m: int, n: int, dtype: str = "f32") -> tuple[Any, ...]:
         x, dout = (draw.normal(2, m, n, dtype=dtype) for _ in range(2))
         weight = draw.normal(n, dtype=dtype)
         _, mean, rstd = _normal(x, weight, weight if stats == 2 else None, EPS)
         more = (draw.normal(2, m, n, dtype=dtype),) if fused else ()
-        return (x, weight, dout, *((mean.float(), rstd.float())[2 - stats :]), *more)
+        return (x, weight, dout, *((mean.float(), rstd.float())[2 - stats :]), *more, *last)
 
     return draw_them
 
@@ -379,43 +397,57 @@ _ADD_LAYER_REFERENCE, _ADD_LAYER_DECODE = _quantised_definition(2, True)
 _QUANT = 'Tensor? x_scale=None, str quant_dtype="i8", float eps=1e-5'
 _STEP = 0.51 / 127  # of values in units of the largest of a row
 
+
+def _with_statistics_or_not(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """For training and for inference."""
+    for *operands, _ in hidden_rows(op, draw, model):
+        yield from ((*operands, True), (*operands, False))
+
+
+def _rmsnorm_prebuilt(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
+    """For training and for inference."""
+    for x, weight, eps, *_ in hidden_rows(op, draw, model):
+        yield from ((x, weight, eps, statistic, 0.0) for statistic in (True, False))
+
+
 RMSNORM_BWD = Op(
-    "rmsnorm_bwd", "(Tensor x, Tensor weight, Tensor dout, Tensor rstd) -> (Tensor, Tensor)",
+    "rmsnorm_bwd", "(Tensor x, Tensor weight, Tensor dout, Tensor rstd, float weight_offset=0.0) -> (Tensor, Tensor)",
     "`(dx, dw)` of RMS norm from its input and rstd; dw has the weight's dtype",
-    results=lambda x, weight, dout, rstd: (like(x), like(weight)),
+    results=lambda x, weight, *_: (like(x), like(weight)),
     plan=partial(_plan_rmsnorm_bwd, "rmsnorm_bwd"),
-    sample=_sample_bwd(1), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
-    reference=lambda x, weight, dout, rstd: _gradients(x, weight, dout, False, EPS), bench=_bench("rmsnorm_bwd", 4),
+    sample=_sample_bwd(1, OFFSET), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
+    reference=lambda x, weight, dout, rstd, offset: _gradients(x, weight, dout, False, EPS, offset=offset),
+    bench=_bench("rmsnorm_bwd", 4),
 )
 
 RMSNORM_FWD = Op(
-    "rmsnorm_fwd", "(Tensor x, Tensor weight, float eps=1e-5, bool store_rstd=False) -> (Tensor, Tensor)",
+    "rmsnorm_fwd",
+    "(Tensor x, Tensor weight, float eps=1e-5, bool store_rstd=False, float weight_offset=0.0) -> (Tensor, Tensor)",
     "`(out, rstd)` of RMS norm over the last dimension; rstd is f32, one a row, on request",
-    results=lambda x, weight, eps, store_rstd: (like(x), per_row(x, store_rstd)), plan=_plan_rmsnorm,
-    sample=_sample(1, 1, EPS, True), widths=_WIDTHS, form=_rmsnorm_fwd,
-    reference=lambda x, weight, eps, store_rstd: _normal(x, weight, None, eps)[::2],
-    gradient=Gradient(_rmsnorm_gradient, _rmsnorm_save), bench=_bench("rmsnorm"),
+    results=lambda x, weight, eps, store_rstd, _: (like(x), per_row(x, store_rstd)), plan=_plan_rmsnorm,
+    sample=_sample(1, 1, EPS, True, OFFSET), widths=_WIDTHS, form=_rmsnorm_fwd,
+    reference=lambda x, weight, eps, store_rstd, offset: _normal(x, weight.double() + offset, None, eps)[::2],
+    gradient=Gradient(_rmsnorm_gradient, _rmsnorm_save), bench=_bench("rmsnorm"), prebuilt=_rmsnorm_prebuilt,
 )
 
 FUSED_ADD_RMSNORM_BWD = Op(
     "fused_add_rmsnorm_bwd",
-    "(Tensor added, Tensor weight, Tensor dout, Tensor rstd, Tensor? dresidual_out=None) -> (Tensor, Tensor)",
+    "(Tensor added, Tensor weight, Tensor dout, Tensor rstd, Tensor? dresidual_out=None, "
+    "float weight_offset=0.0) -> (Tensor, Tensor)",
     "`(dx, dw)` from the rounded sum that the forward gave; dx is that of input and residual",
     results=lambda added, weight, *_: (like(added), like(weight)),
     plan=partial(_plan_rmsnorm_bwd, "fused_add_rmsnorm_bwd"),
-    sample=_sample_bwd(1, True), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
+    sample=_sample_bwd(1, OFFSET, fused=True), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
     form=_fused_add_rmsnorm_bwd,
-    reference=lambda added, weight, dout, rstd, dres: _gradients(added, weight, dout, False, EPS, dres),
+    reference=lambda added, weight, dout, rstd, dres, offset: _gradients(added, weight, dout, False, EPS, dres, offset),
 )
 
 FUSED_ADD_RMSNORM_FWD = Op(
     "fused_add_rmsnorm_fwd",
-    "(Tensor x, Tensor residual, Tensor weight, float eps=1e-5) -> (Tensor, Tensor, Tensor)",
+    "(Tensor x, Tensor residual, Tensor weight, float eps=1e-5, float weight_offset=0.0) -> (Tensor, Tensor, Tensor)",
     "`(out, residual_out, rstd)`: `residual_out = x + residual` rounded, out its RMS norm",
-    results=lambda x, residual, weight, eps: (like(x), like(x), per_row(x)), plan=_plan_fused_rmsnorm,
-    sample=_sample(2, 1, EPS), widths=_WIDTHS,
-    reference=lambda x, residual, weight, eps: (lambda added: (_normal(added, weight, None, eps)[0], added,
-                                                _normal(added, weight, None, eps)[2]))(_sum(x, residual)),
+    results=lambda x, residual, weight, *_: (like(x), like(x), per_row(x)), plan=_plan_fused_rmsnorm,
+    sample=_sample(2, 1, EPS, OFFSET), widths=_WIDTHS, reference=_reference_fused_rmsnorm,
     gradient=Gradient(_fused_gradient, _fused_save), bench=_bench("fused_add_rmsnorm"),
 )
 
@@ -437,6 +469,7 @@ LAYERNORM_FWD = Op(
     plan=_plan_layernorm, sample=_sample(1, 2, EPS, True), widths=_WIDTHS, form=_layernorm_fwd,
     reference=lambda x, weight, bias, eps, store_stats: _normal(x, weight, bias, eps),
     gradient=Gradient(_layernorm_gradient, _layernorm_save), bench=_bench("layernorm"),
+    prebuilt=_with_statistics_or_not,
 )
 
 FUSED_ADD_LAYERNORM_FWD = Op(
@@ -497,8 +530,9 @@ FUSED_ADD_LAYERNORM_QUANT = Op(
 OPS = [
     RMSNORM_FWD, RMSNORM_BWD, FUSED_ADD_RMSNORM_FWD, FUSED_ADD_RMSNORM_BWD, LAYERNORM_FWD, LAYERNORM_BWD,
     FUSED_ADD_LAYERNORM_FWD, RMSNORM_QUANT, FUSED_ADD_RMSNORM_QUANT, LAYERNORM_QUANT, FUSED_ADD_LAYERNORM_QUANT,
-    Form("rmsnorm", rmsnorm, ("rmsnorm", "(Tensor x, Tensor weight, float eps=1e-5) -> Tensor",
-                              lambda x, weight, eps=EPS: RMSNORM_FWD(x, weight, eps, True)[0])),
+    Form("rmsnorm", rmsnorm, (
+        "rmsnorm", "(Tensor x, Tensor weight, float eps=1e-5, float weight_offset=0.0) -> Tensor",
+        lambda x, weight, eps=EPS, offset=0.0: RMSNORM_FWD(x, weight, eps, True, offset)[0])),
     Form("layernorm", layernorm, ("layernorm", "(Tensor x, Tensor weight, Tensor bias, float eps=1e-5) -> Tensor",
                                   lambda x, weight, bias, eps=EPS: LAYERNORM_FWD(x, weight, bias, eps, True)[0])),
     Form("fused_add_rmsnorm", fused_add_rmsnorm), Form("fused_add_layernorm", fused_add_layernorm),

@@ -24,7 +24,7 @@ __all__ = [
 @builder
 def build_rmsnorm_module(N: int, dtype_str: str, store_rstd: bool = False, eps: float = EPS,
                          BLOCK_THREADS: int = BLOCK_THREADS, weight_dtype_str: str | None = None, *,
-                         target: Target):
+                         weight_offset: float = 0.0, target: Target):
     """``launch(Input, Gamma, Output[, Rstd], m_in, stream=None)``; Rstd is f32[m_in], with `store_rstd`.
 
     Args:
@@ -33,12 +33,13 @@ def build_rmsnorm_module(N: int, dtype_str: str, store_rstd: bool = False, eps: 
         eps: added to the mean square, fixed in the kernel.
         BLOCK_THREADS: threads that share a row of more than 2048 elements.
         weight_dtype_str: dtype of Gamma: that of the activations (default) or ``"f32"``.
+        weight_offset: added to Gamma in f32: 1 for weights that are differences from one (Gemma).
 
     Raises:
         ValueError: an argument is not supported.
     """
     config = make_config("build_rmsnorm_module", target, N, dtype_str, weight_dtype=weight_dtype_str, eps=eps,
-                         threads=BLOCK_THREADS, stats=store_rstd)
+                         threads=BLOCK_THREADS, stats=store_rstd, weight_offset=weight_offset)
     if store_rstd:
 
         @flyc.jit
@@ -66,13 +67,13 @@ def rmsnorm_direct(Input, Gamma, Output, m_in: fx.Int32, N: fx.Constexpr[int], d
 
 @builder
 def build_fused_add_rmsnorm_module(N: int, dtype_str: str, store_rstd: bool = False, eps: float = EPS,
-                                   weight_dtype_str: str | None = None, *, target: Target):
+                                   weight_dtype_str: str | None = None, *, weight_offset: float = 0.0, target: Target):
     """``launch(Input, ResidualIn, Gamma, Output, ResidualOut[, Rstd], m_in, stream=None)``.
 
     ``ResidualOut = Input + ResidualIn``, added in f32 and rounded; the norm is that of the rounded sum.
     """
     config = make_config("build_fused_add_rmsnorm_module", target, N, dtype_str, weight_dtype=weight_dtype_str, eps=eps,
-                         fused=True, stats=store_rstd)
+                         fused=True, stats=store_rstd, weight_offset=weight_offset)
     if store_rstd:
 
         @flyc.jit

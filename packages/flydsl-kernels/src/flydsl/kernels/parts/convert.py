@@ -8,7 +8,8 @@ import flydsl.expr as fx
 
 from ..target import Target, target
 
-__all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised"]
+__all__ = ["INT4_MAX", "INT8_MAX", "ROUNDINGS", "from_quantised", "quantised_max", "scale_of", "to_quantised",
+           "weights_to", "widened"]
 
 INT8_MAX, INT4_MAX = 127.0, 7.0
 SMALLEST_SCALE = 2.0**-126  # below it the reciprocal overflows
@@ -85,3 +86,33 @@ def from_quantised(x: Any, name: str) -> Any:
             pair = fx.rocdl.cvt_pk_f32_fp8(fx.T.vec(2, fx.T.f32), word, half)
             values += [fx.Float32(pair[i]) for i in range(2)]
     return fx.Vector.from_elements(values[:count], fx.Float32)
+
+
+_HIGH_HALVES = 0x07060302  # of v_perm_b32: the upper 16 bits of both words
+
+
+def widened(x: Any, element: Any) -> Any:
+    """A vector of the native fp8 as f16 or bf16, which hold every number of it."""
+    values = from_quantised(x.bitcast(fx.Int8), "fp8")
+    words = []
+    for i in range(0, values.numel, 2):
+        low, high = values[i], values[i + 1]
+        if element is fx.Float16:
+            pair = fx.Vector(fx.rocdl.cvt_pkrtz(fx.T.vec(2, fx.T.f16), low, high), (2,), fx.Float16)
+            words.append(pair.bitcast(fx.Int32)[0])
+        else:  # the low halves are zero
+            low, high = low.bitcast(fx.Int32), high.bitcast(fx.Int32)
+            words.append(fx.Int32(fx.rocdl.perm_b32(high, low, fx.Int32(_HIGH_HALVES))))
+    return fx.Vector.from_elements(words, fx.Int32).bitcast(element)
+
+
+def weights_to(x: Any, element: Any, target: Target) -> Any:
+    """A vector of f32 in 0 .. 1 as f16 or bf16, to nearest.
+
+    Where there is no instruction for bf16, ties go up instead of to even, in a quarter of the instructions.
+    """
+    if element is not fx.BFloat16 or target.arch not in ("gfx942", "gfx120") or x.numel % 2:
+        return x.to(element)
+    bits = [x[i].bitcast(fx.Int32) + 0x8000 for i in range(x.numel)]
+    words = [fx.Int32(fx.rocdl.perm_b32(bits[i + 1], bits[i], fx.Int32(_HIGH_HALVES))) for i in range(0, x.numel, 2)]
+    return fx.Vector.from_elements(words, fx.Int32).bitcast(element)

@@ -144,7 +144,7 @@ def _call(atom: Any, operands: list[tuple[list[Any], Any]], acc: Any) -> Any:
         register = fx.make_rmem_tensor(whole.numel, element)
         register.store(whole)
         registers.append(register)
-    total = fx.make_rmem_tensor(acc.numel, fx.Float32)
+    total = fx.make_rmem_tensor(acc.numel, acc.dtype)
     total.store(acc)
     left, right = registers
     fx.mma_atom_call(atom, total, left, right, total)
@@ -156,6 +156,21 @@ def wmma_step(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
 
     def step(a: list[Any], b: list[Any], acc: Any, _: int, __: Any) -> Any:
         return _call(fx.make_mma_atom(kind()), [(a, element), (b, element)], acc)
+
+    return step
+
+
+def _signed(k: int) -> Any:
+    """WMMA of signed bytes."""
+    return fx.rocdl.WMMA(16, 16, k, fx.Int8, fx.Int32, sign_a=True, sign_b=True)
+
+
+def _wmma_byte(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
+    """8-bit WMMA with K = 16: the two 8-byte halves of the chunk."""
+
+    def step(a: list[Any], b: list[Any], acc: Any, i: int, _: Any) -> Any:
+        operands = [([_parts(x[0], element, 2)[i]], element) for x in (a, b)]
+        return _call(fx.make_mma_atom(kind()), operands, acc)
 
     return step
 
@@ -273,4 +288,11 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     elif target.tensor_moves and dtype == "fp8":
         kind = fx.Float8E4M3FN
         return MatrixOp(dtype, 1, 2, 8, False, 1, 4, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 128, kind), kind))
+    elif target.tensor_moves and dtype == "i8":
+        return MatrixOp(dtype, 1, 2, 8, True, 1, 2, wmma_step(lambda: _signed(64), fx.Int8))
+    elif target.half_k and dtype == "fp8":
+        kind = fx.Float8E4M3FN
+        return MatrixOp(dtype, 1, 2, 8, False, 2, 1, _wmma_byte(lambda: fx.rocdl.WMMA(16, 16, 16, kind), kind))
+    elif target.half_k and dtype == "i8":
+        return MatrixOp(dtype, 1, 2, 8, True, 2, 1, _wmma_byte(lambda: _signed(16), fx.Int8))
     raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")

@@ -11,6 +11,7 @@ from .rows import pointer
 __all__ = ["Buffer", "WORDS", "lds_read", "lds_write"]
 
 WORDS = 4  # i32 of a chunk
+MOST_BITS = 128  # of an access
 
 
 class Buffer:
@@ -35,7 +36,11 @@ class Buffer:
         return fx.make_view(self.base + at, fx.make_layout(n, 1))
 
     def load(self, at: Any, n: int, soffset: Any = None, cache: int = 0) -> Any:
-        """Vector of `n` elements at `at`, plus the wave-uniform `soffset`."""
+        """Vector of `n` elements at `at`, plus the wave-uniform `soffset`; more than 16 bytes in several accesses."""
+        if n * self.element.width > MOST_BITS:
+            half = n // 2
+            low, high = self.load(at, half, soffset, cache), self.load(at + half, half, soffset, cache)
+            return low.shuffle(high, list(range(n)))
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy(n * self.element.width, cache), self.element)
         register = fx.make_rmem_tensor(n, self.element)
         if soffset is None:

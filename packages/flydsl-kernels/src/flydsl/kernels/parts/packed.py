@@ -11,7 +11,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["PER_WORD", "e8m0_value", "pack_int4", "unpack"]
+__all__ = ["PER_WORD", "e8m0_value", "pack_fp4", "pack_int4", "unpack"]
 
 #: Elements of a 32-bit word.
 PER_WORD = {"i4": 8, "fp4": 8, "e4m3": 4}
@@ -23,6 +23,18 @@ def pack_int4(values: list[Any]) -> Any:
     for j in range(4):
         byte = (values[j].to(fx.Int32) & 0xF) | ((values[j + 4].to(fx.Int32) & 0xF) << 4)
         word = word | (byte << (8 * j))
+    return word
+
+
+def pack_fp4(values: list[Any]) -> Any:
+    """The word of eight f32 as e2m1, rounded to the nearest (ties to even codes), saturating at 6."""
+    word = fx.Int32(0)
+    for i, value in enumerate(values):
+        size = abs(value)
+        # The codes are even steps of 0.5, 1 and 2 from 0, 2 and 4 on.
+        near, middle, far = (fx.math.roundeven(size * step).to(fx.Int32) for step in (2.0, 1.0, 0.5))
+        code = fx.min((size < 2.0).select(near, (size < 4.0).select(middle + 2, far + 4)), 7)
+        word = word | ((code | ((value.bitcast(fx.Int32) >> 28) & 8)) << (4 * i))
     return word
 
 

@@ -18,10 +18,10 @@ def _high_low(value: Any, factor: int) -> tuple[Any, Any]:
     return (product >> 32).to(fx.Uint32), product.to(fx.Uint32)
 
 
-def philox4x32(seed: Any, counter: Any, rounds: int = 10) -> list[Any]:
-    """Four Uint32 of random bits, a function of `seed` and `counter` (32 bits each)."""
-    c = [fx.Uint32(counter), fx.Uint32(0), fx.Uint32(0), fx.Uint32(0)]
-    k = [fx.Uint32(seed), fx.Uint32(0)]
+def philox4x32(seed: Any, counter: Any, rounds: int = 10, *, row: Any = 0, seed_high: Any = 0) -> list[Any]:
+    """Four Uint32 of random bits, a function of a seed of 64 bits and a counter of 64 (`row` is its upper half)."""
+    c = [fx.Uint32(counter), fx.Uint32(row), fx.Uint32(0), fx.Uint32(0)]
+    k = [fx.Uint32(seed), fx.Uint32(seed_high)]
     for _ in range(rounds):
         high0, low0 = _high_low(c[0], _MULTIPLY[0])
         high1, low1 = _high_low(c[2], _MULTIPLY[1])

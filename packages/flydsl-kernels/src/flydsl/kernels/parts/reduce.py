@@ -27,6 +27,10 @@ class Lds:
         array: Any = fx.Array  # subscripted through its metaclass, which type checkers do not follow
         return self._allocator.allocate(array[element, count, align]).peek()
 
+    def storage(self, kind: Any) -> Any:
+        """What a class of `fx.coop` needs."""
+        return self._allocator.allocate(kind.SharedStorage)
+
 
 def add(a: Any, b: Any) -> Any:
     return a + b

@@ -149,6 +149,13 @@ class _Bounded:
         fx.copy(self._atom, self._view(offset), register)
         return register.load().reshape((self.vec,))
 
+    def read_one(self, offset: Any) -> Any:
+        """The element at `offset`."""
+        register = fx.make_rmem_tensor(1, self.element)
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopy(self.element.width, 0), self.element)
+        fx.copy(atom, fx.make_view(self._base + offset, fx.make_layout(1, 1)), register)
+        return register.load()[0]
+
     def write(self, offset: Any, value: Any) -> None:
         """Store `vec` elements at element `offset`."""
         register = fx.make_rmem_tensor(self._shape, self.element)
@@ -230,6 +237,11 @@ class Rows:
     def load(self, tile: Any) -> Any:
         """Vector of ``plan.vec`` elements of `tile`; zero past the end of the row or matrix."""
         return self._buffer.read(self._place.offset(tile, self._bits))
+
+    def at(self, column: Any) -> Any:
+        """One element of this thread's row, at a column that exists."""
+        row = 0 if self._place.row is None else self._place.row * self._place.plan.n
+        return self._buffer.read_one(row + column)
 
     def store(self, tile: Any, value: Any) -> None:
         """Store a vector, converted to the element type; elements past the end are dropped."""

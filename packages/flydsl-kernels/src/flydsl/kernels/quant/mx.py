@@ -1,4 +1,4 @@
-"""Microscaling quantiser of gfx950 and the gather of its scales into the sorted order of a mixture of experts."""
+"""Microscaling quantiser of gfx950 and gfx1250, and the gather of its scales into the order of experts."""
 # ruff: noqa: N803 - the specified argument names
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import flydsl.expr as fx
 
 from ..parts.index import div, mod
 from ..parts.memory import Buffer
+from ..parts.packed import pack_fp4
 from ..parts.reduce import imax, magnitude
 from ..parts.rows import pointer
 from ..target import Target, builder
@@ -26,8 +27,9 @@ SORT_THREADS, SORT_ROWS = 256, 32
 
 
 @flyc.kernel(known_block_size=[THREADS, 1, 1])
-def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
-    """A thread quantises one group of 32: a power of two not below max|x| / Qmax, then x divided by it."""
+def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str], converts: fx.Constexpr[bool]):
+    """A thread quantises one group of 32: a power of two not below max|x| / Qmax, then x divided by it. gfx950
+    `converts` to fp4 in an instruction."""
     thread, first = fx.thread_idx.x, fx.Int64(fx.block_idx.x) * THREADS
     count = fx.min(groups - first, fx.Int64(THREADS))
     source = Buffer(X, fx.BFloat16, first * GROUP, count * GROUP)
@@ -43,7 +45,11 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
     exponent = (bits >> 23) + ((bits & 0x7FFFFF) != 0).select(fx.Int32(1), fx.Int32(0))
     exponent = fx.min(exponent, fx.Int32(255))
     words = []
-    if fx.const_expr(mode == "fp4"):
+    factor = ((fx.Int32(254) - exponent) << 23).bitcast(fx.Float32)
+    if fx.const_expr(mode == "fp4" and not converts):
+        for i in fx.range_constexpr(0, GROUP, 8):
+            words.append(pack_fp4([value * factor for value in values[i : i + 8]]))
+    elif fx.const_expr(mode == "fp4"):
         scale = (exponent << 23).bitcast(fx.Float32)
         for i in fx.range_constexpr(0, GROUP, 8):
             word = fx.Int32(0)
@@ -53,7 +59,6 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
                     fx.T.i32, word.ir_value(), *pair, scale.ir_value(), j))
             words.append(word)
     else:
-        factor = ((fx.Int32(254) - exponent) << 23).bitcast(fx.Float32)
         for i in fx.range_constexpr(0, GROUP, 4):
             word = fx.Int32(0)
             for j in fx.range_constexpr(2):
@@ -68,7 +73,7 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str]):
 
 @builder
 def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4", *, target: Target):
-    """``launch(x, y, scale, m, grid_blocks, stream=None)`` on gfx950.
+    """``launch(x, y, scale, m, grid_blocks, stream=None)`` on gfx950 and gfx1250.
 
     x is bf16 (m, n), y packed fp4 (m, n/2) or e4m3fn (m, n) bytes, scale u8 (m, n/32); `grid_blocks` is
     ``ceil(m * n / 32 / 64)``. Scales are ``max|x| / Qmax`` rounded up to a power of two; that of a group with a NaN or
@@ -78,7 +83,7 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4", *, target: T
         ValueError: the architecture, n or quant_mode is not supported.
     """
     where = "build_per_1x32_mx_quant_module"
-    target.require(where, "gfx950")
+    target.require(where, "gfx950", "gfx1250")
     if quant_mode not in RECIPROCAL:
         raise ValueError(f"{where}: quant_mode must be 'fp4' or 'fp8', got {quant_mode!r}")
     if n < 1 or n % GROUP:
@@ -87,7 +92,7 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4", *, target: T
     @flyc.jit
     def mx_quant(x, y, scale, m: fx.Int32, grid_blocks: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         if grid_blocks > 0:
-            _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode).launch(
+            _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode, target.dma128).launch(
                 grid=grid_blocks, block=THREADS, stream=stream
             )
 

@@ -52,7 +52,7 @@ def _plan_per_token(target: Target, x: Any, quant: str) -> Plan | None:
     if not m or not n:
         return None
     return Plan(lambda: b.build_quant_module(n, dtype, quant, target=target)[0],
-                lambda q, scale: (rows, q, scale.reshape(m), m))
+                lambda q, scale: (rows, q, scale.reshape(m), m), by_rows=True)
 
 
 def _plan_per_group(target: Target, x: Any, quant: str, transposed_scale: bool) -> Plan | None:
@@ -61,7 +61,7 @@ def _plan_per_group(target: Target, x: Any, quant: str, transposed_scale: bool) 
         return None
     return Plan(lambda: b.build_per_group_quant_module(n, dtype, quant, transposed_scale=transposed_scale,
                                                        target=target),
-                lambda q, scale: (rows, q, scale, m))
+                lambda q, scale: (rows, q, scale, m), by_rows=True)
 
 
 def _plan_per_block(target: Target, x: Any, quant: str) -> Plan | None:
@@ -69,7 +69,7 @@ def _plan_per_block(target: Target, x: Any, quant: str) -> Plan | None:
     if not m or not n:
         return None
     return Plan(lambda: b.build_per_block_quant_module(n, dtype, quant, target=target),
-                lambda q, scale: (rows, q, scale, m))
+                lambda q, scale: (rows, q, scale, m), by_rows=True)
 
 
 def _plan_per_tensor(target: Target, x: Any, quant: str, scale: Any) -> Plan | None:
@@ -147,7 +147,7 @@ def _plan_dequantize(target: Target, q: Any, scale: Any, dtype: str, granularity
         return None
     options, scales = _granularity(q, scale, m, n, granularity), _flat(scale)
     return Plan(lambda: b.build_dequant_module(n, dtype, quant, target=target, **options),
-                lambda out: (rows, scales, out, m))
+                lambda out: (rows, scales, out, m), by_rows=True)
 
 
 # ------------------------------------------------------------------------------------------- packed formats
@@ -166,7 +166,7 @@ def _plan_quantize_int4(target: Target, x: Any, group: int, transposed_scale: bo
     dtype, rows, m, n = _matrix(x, "quantize_int4")
     run = b.build_int4_quant_module(max(n, 8), dtype, group=group, transposed_scale=transposed_scale,
                                     scale_dtype_str=scale_dtype, rounding=rounding, target=target)
-    return Plan(lambda: run, lambda q, scale: (rows, q, scale, m)) if m and n else None
+    return Plan(lambda: run, lambda q, scale: (rows, q, scale, m), by_rows=True) if m and n else None
 
 
 def _plan_dequantize_int4(target: Target, packed: Any, scale: Any, group: int, dtype: str,
@@ -180,13 +180,13 @@ def _plan_dequantize_int4(target: Target, packed: Any, scale: Any, group: int, d
     run = b.build_int4_dequant_module(max(n, 8), dtype, group=group, transposed_scale=transposed_scale,
                                       scale_dtype_str=scale_dtype, target=target)
     scales = contiguous(scale)
-    return Plan(lambda: run, lambda out: (rows, scales, out, m)) if m and n else None
+    return Plan(lambda: run, lambda out: (rows, scales, out, m), by_rows=True) if m and n else None
 
 
 def _plan_pack_int4(target: Target, values: Any) -> Plan | None:
     _, rows, m, n = _matrix(values, "pack_int4", ("i8",))
     run = b.build_int4_pack_module(max(n, 8), target=target)
-    return Plan(lambda: run, lambda out: (rows, out, m)) if m and n else None
+    return Plan(lambda: run, lambda out: (rows, out, m), by_rows=True) if m and n else None
 
 
 def _pack_int4(op: Op, values: Any) -> Any:
@@ -204,7 +204,7 @@ def _pack_int4(op: Op, values: Any) -> Any:
 def _plan_unpack_int4(target: Target, packed: Any) -> Plan | None:
     _, rows, m, half = _matrix(packed, "unpack_int4", PACKED)
     run = b.build_int4_unpack_module(max(2 * half, 8), target=target)
-    return Plan(lambda: run, lambda out: (rows, out, m)) if m and half else None
+    return Plan(lambda: run, lambda out: (rows, out, m), by_rows=True) if m and half else None
 
 
 def _plan_quantize_mx(target: Target, x: Any, mode: str) -> Plan | None:
@@ -225,7 +225,7 @@ def _plan_dequantize_mx(target: Target, q: Any, scale: Any, mode: str, dtype: st
                          f"{tuple(scale.shape)}")
     run = b.build_mx_dequant_module(n or MX_GROUP, mode, dtype, target=target)
     scales = _flat(scale)
-    return Plan(lambda: run, lambda out: (rows, scales, out, m)) if m and n else None
+    return Plan(lambda: run, lambda out: (rows, scales, out, m), by_rows=True) if m and n else None
 
 
 def _widened(q: Any, mode: str, dtype: str) -> tuple[Result]:
@@ -393,7 +393,7 @@ QUANTIZE_MX = Op(
     "`(bytes, scale)` of bf16 (..., n): packed e2m1 (..., n/2) or e4m3fn (..., n), e8m0 (..., n/32)",
     results=lambda x, mode: (Result((*x.shape[:-1], x.shape[-1] // 2 if mode == "fp4" else x.shape[-1]), "u8"),
                              Result((*x.shape[:-1], x.shape[-1] // MX_GROUP), "u8")),
-    plan=_plan_quantize_mx, widths=(256, 96), archs=("gfx950",), numpy=False, tolerance=1 / 6,
+    plan=_plan_quantize_mx, widths=(256, 96), archs=("gfx950", "gfx1250"), numpy=False, tolerance=1 / 6,
     sample=lambda draw, m, n, mode="fp4": (draw.normal(m, n, dtype="bf16"), mode),
     reference=lambda x, mode: (x.double(), _mx_scales(x, mode)),
     decode=lambda arguments, results: (_mx_values(results[0], results[1], arguments[1]), results[1]),

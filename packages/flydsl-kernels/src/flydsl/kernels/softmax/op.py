@@ -19,7 +19,7 @@ def _plan(target: Target, x: Any) -> Plan | None:
     m, n = rows.shape
     if 0 in x.shape:
         return None
-    return Plan(lambda: build_softmax_module(None, n, dtype, target=target), lambda out: (rows, out, m))
+    return Plan(lambda: build_softmax_module(None, n, dtype, target=target), lambda out: (rows, out, m), by_rows=True)
 
 
 def _plan_bwd(target: Target, dy: Any, y: Any) -> Plan | None:
@@ -31,7 +31,7 @@ def _plan_bwd(target: Target, dy: Any, y: Any) -> Plan | None:
     m, n = p.shape
     if 0 in y.shape:
         return None
-    return Plan(lambda: build_softmax_bwd_module(n, dtype, target=target), lambda out: (g, p, out, m))
+    return Plan(lambda: build_softmax_bwd_module(n, dtype, target=target), lambda out: (g, p, out, m), by_rows=True)
 
 
 def _reference_bwd(dy: Any, y: Any) -> tuple[Any, ...]:

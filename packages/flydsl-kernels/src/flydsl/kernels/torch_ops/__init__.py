@@ -1,6 +1,7 @@
 """``torch.ops.flydsl.*``: the declared operations as torch custom operators, with fake rules and gradients.
 
-Every operator returns fresh tensors and launches on the current stream. Importing this module registers them.
+Every operator returns fresh tensors and launches on the current stream; one that changes an operand says so in its
+schema. Importing this module registers them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.library import Library, custom_op
 
 from ..host.arrays import array_dtype
-from ..op import Form, Op, declarations
+from ..op import Form, Gradient, Op, declarations
 from ..target import target
 
 __all__ = ["NAMES"]
@@ -38,11 +39,24 @@ def _fake(op: Op) -> Any:
     return rule
 
 
+def _save(op: Op, gradient: Gradient) -> Any:
+    """What is kept for the backward; refuses operands without a gradient that ask for one."""
+
+    def save(ctx: Any, inputs: Any, output: Any) -> None:
+        for name, needed in zip(op.signature.parameters, ctx.needs_input_grad, strict=False):
+            if needed and gradient.of is not None and name not in gradient.of:
+                raise ValueError(f"{op.name}: {name} has no gradient here, only {', '.join(gradient.of)}: "
+                                 f"pass {name}.detach()")
+        gradient.save(ctx, inputs, output)
+
+    return save
+
+
 def _register(op: Op) -> None:
-    operator = custom_op(f"flydsl::{op.name}", op.run, mutates_args=(), schema=op.schema)
+    operator = custom_op(f"flydsl::{op.name}", op.run, mutates_args=op.changed, schema=op.schema)
     operator.register_fake(_fake(op))
     if op.gradient is not None:
-        operator.register_autograd(op.gradient.backward, setup_context=op.gradient.save)
+        operator.register_autograd(op.gradient.backward, setup_context=_save(op, op.gradient))
     NAMES.append(op.name)
 
 

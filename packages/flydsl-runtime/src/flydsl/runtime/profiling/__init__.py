@@ -9,7 +9,7 @@ measurements of a GPU, and are labelled so wherever they are shown.
 """
 
 from .collect import Profile, environment_settings, profile, start_from_environment
-from .model import Instruction, LaunchProfile, Timing
+from .model import Instruction, LaunchProfile, Sustained, Timing
 
-__all__ = ["Instruction", "LaunchProfile", "Profile", "Timing", "environment_settings", "profile",
+__all__ = ["Instruction", "LaunchProfile", "Profile", "Sustained", "Timing", "environment_settings", "profile",
            "start_from_environment"]

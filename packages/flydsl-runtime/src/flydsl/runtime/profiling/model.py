@@ -59,7 +59,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Timing:
-    """Estimate of the timing model; cycles are engine clocks."""
+    """Estimate of the timing model at the peak clock and memory bandwidth; cycles are engine clocks."""
 
     cycles: float
     microseconds: float
@@ -92,6 +92,26 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Sustained:
+    """The second reading of a launch: what a machine keeps up, where :class:`Timing` says what it can do at its peak.
+
+    ``clock_mhz`` is what the power limit leaves, ``power`` what the launch would draw at the peak clock (1: the
+    limit), ``memory_bytes`` the traffic with what the caches of the dies did not keep (``reread_bytes`` of it), and
+    ``imbalance`` the time of the compute unit with most work over that of the replayed one. ``bound`` is what decides:
+    "memory", "clock", "imbalance", "launch" or "issue".
+    """
+
+    microseconds: float
+    clock_mhz: float
+    power: float
+    memory_bytes: float
+    reread_bytes: float
+    imbalance: float
+    bound: str
+    estimate: bool = True
+
+
+@dataclass(frozen=True)
 class LaunchProfile:
     """Counters of one launch; ``raw`` is everything that the simulator reported."""
 
@@ -118,6 +138,19 @@ class LaunchProfile:
         known = {f.name for f in fields(Timing)}
         entry = self.raw.get("timing")
         return None if entry is None else Timing(**{k: v for k, v in entry.items() if k in known})
+
+    @functools.cached_property
+    def sustained(self) -> Sustained | None:
+        """The estimate of what a machine sustains; None without timing, or from a simulator without this reading."""
+        known = {f.name for f in fields(Sustained)}
+        entry = self.raw.get("sustained")
+        return None if entry is None else Sustained(**{k: v for k, v in entry.items() if k in known})
+
+    @property
+    def microseconds(self) -> float | None:
+        """Estimated time, sustained if the simulator says it, else at peak; None without timing."""
+        reading = self.sustained or self.timing
+        return None if reading is None else reading.microseconds
 
     @property
     def kernel(self) -> str:
@@ -222,7 +255,7 @@ class LaunchProfile:
         return out
 
     def roofline(self) -> dict[str, Any] | None:
-        """Place under the roofline, an estimate; None without timing or without memory traffic.
+        """Place under the roofline at peak, an estimate; None without timing or without memory traffic.
 
         ``intensity``: operations per byte of memory traffic, matrix operations and those of vector instructions
         together; ``rate``: operations a second; ``bandwidth``: bytes a second; ``roof``: operations a second that the
@@ -291,6 +324,8 @@ class LaunchProfile:
         if self.timing:
             out["timing"] = {**self.raw["timing"], "utilisation": self.timing.utilisation()}
             out["roofline"] = self.roofline()
+        if self.sustained:
+            out["sustained"] = self.raw["sustained"]
         if self.schedules():
             out["schedules"] = self.schedules()
         return out

@@ -97,7 +97,10 @@ def _facts(launch: LaunchProfile) -> str:
     ]
     if launch.timing:
         t = launch.timing
-        rows.append(("estimated time", f"{t.cycles:.0f} clocks = {t.microseconds:.1f} us (estimate)"))
+        if s := launch.sustained:
+            rows.append(("time, sustained", f"{s.microseconds:.1f} us at {s.clock_mhz:.0f} MHz, bound by {s.bound} "
+                                            "(estimate)"))
+        rows.append(("time, at peak", f"{t.cycles:.0f} clocks = {t.microseconds:.1f} us (estimate)"))
         rows += [(f"{unit} busy", f"{100 * share:.1f} % (estimate)") for unit, share in t.utilisation().items()]
     return _table(("", ""), rows)
 
@@ -197,7 +200,7 @@ def _launch(launch: LaunchProfile, number: int) -> str:
                   _section("Timeline of the hot loop (estimate)", timeline(launch), f"timeline-{number}", True)]
     parts += [_section("Instruction schedule", _schedules(launch)), _section("LDS conflicts", _conflicts(launch)),
               _section("Occupancy", _calculator(launch))]
-    clocks = f", {launch.timing.microseconds:.1f} us (estimate)" if launch.timing else ""
+    clocks = f", {launch.microseconds:.1f} us (estimate)" if launch.microseconds else ""
     name = html.escape(launch.kernel)
     return (f'<details class="launch" data-name="{name}"{" open" if number < 3 else ""}><summary><code>{name}</code> '
             f"<small>grid {'x'.join(map(str, launch.raw['grid']))} on simulated {launch.arch}{clocks}</small></summary>"
@@ -219,13 +222,17 @@ def _comparison(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile])
         if new.kernel not in old:
             continue
         was = old[new.kernel]
-        pairs = [("wave instructions", sum(was.mix().values()), sum(new.mix().values()))]
+        pairs: list[tuple[str, float, float]] = [
+            ("wave instructions", sum(was.mix().values()), sum(new.mix().values()))]
         pairs += [(k.replace("_", " ") + " bytes", was.traffic()[k], v) for k, v in new.traffic().items()]
         pairs.append(("waves per SIMD", was.occupancy()["waves_per_simd"], new.occupancy()["waves_per_simd"]))
         pairs.append(("VGPRs", was.raw["vgprs"], new.raw["vgprs"]))
         pairs.append(("LDS clocks", was.lds_conflicts()[0], new.lds_conflicts()[0]))
         if was.timing and new.timing:
-            pairs.append(("clocks (estimate)", round(was.timing.cycles), round(new.timing.cycles)))
+            if was.sustained and new.sustained:
+                pairs.append(("us, sustained (estimate)", round(was.sustained.microseconds, 1),
+                              round(new.sustained.microseconds, 1)))
+            pairs.append(("clocks at peak (estimate)", round(was.timing.cycles), round(new.timing.cycles)))
             pairs += [(f"stalled on: {text} (estimate)", was.timing.stall.get(k, 0), new.timing.stall.get(k, 0))
                       for k, text in STALLS.items()]
         shown = [(name, str(a), str(b), _ratio(a, b)) for name, a, b in pairs if a or b]
@@ -242,7 +249,7 @@ def render(launches: Sequence[LaunchProfile], compare: Sequence[LaunchProfile] |
     Repeated launches of a kernel with one grid are shown once.
     """
     unique = {(x.kernel, json.dumps(x.raw["grid"])): x for x in launches}
-    ordered = sorted(unique.values(), key=lambda x: -(x.timing.microseconds if x.timing else sum(x.mix().values())))
+    ordered = sorted(unique.values(), key=lambda x: -(x.microseconds or sum(x.mix().values())))
     body = "".join(_launch(launch, n) for n, launch in enumerate(ordered)) or "<p>No kernel was launched.</p>"
     if len(ordered) > 1:
         body = '<p><label>Kernels: <input class="filter" type="search" placeholder="part of a name"></label></p>' + body

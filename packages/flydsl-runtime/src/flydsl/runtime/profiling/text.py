@@ -58,12 +58,17 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
     lines += _rows("shape", facts)
     if launch.timing:
         t = launch.timing
-        lines.append(f"  estimate (not a measurement): {t.cycles:.0f} clocks, {t.microseconds:.1f} us; "
+        if s := launch.sustained:
+            again = f", {size(s.reread_bytes)} of it again" if s.reread_bytes > 0.01 * s.memory_bytes else ""
+            lines.append(f"  estimate, sustained (not a measurement): {s.microseconds:.1f} us at {s.clock_mhz:.0f} "
+                         f"MHz, bound by {s.bound}; memory {size(s.memory_bytes)}{again}; power {100 * s.power:.0f} % "
+                         f"of the limit at the peak clock")
+        lines.append(f"  estimate, at peak (not a measurement): {t.cycles:.0f} clocks, {t.microseconds:.1f} us; "
                      f"{t.sample_groups} work-groups replayed")
         if roof := launch.roofline():
             what = (f"{roof['intensity']:.3g} operations per byte, {roof['rate'] / 1e12:.3g} TFLOP/s, "
                     if launch.flops() or launch.vector_flops() else "")
-            lines.append(f"  roofline (estimate): {what}{roof['bandwidth'] / 1e9:.3g} GB/s; "
+            lines.append(f"  roofline (estimate, at peak): {what}{roof['bandwidth'] / 1e9:.3g} GB/s; "
                          f"{100 * roof['share']:.1f} % of the {roof['bound']} roof")
         lines += _rows("busy (estimate)", [(k, f"{100 * v:.1f} %") for k, v in t.utilisation().items()])
         stalled = sum(t.stall.values())

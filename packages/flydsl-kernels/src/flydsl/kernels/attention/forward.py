@@ -1,0 +1,159 @@
+"""Attention forward: O = softmax(Q K^T) V, a workgroup for some rows of one head.
+
+* The scores are computed transposed, S^T = K Q^T: the accumulator of a lane is then what the second product,
+  O^T = V^T P^T, takes as its operand, in the lanes where it is.
+* K and V pass through LDS; V is turned on the way, or read across its rows. Q stays in registers.
+* The next tile is loaded while this one is multiplied.
+* A step multiplies the queries with its tile of keys while it makes probabilities of the scores of the tile before,
+  whose values it then adds: matrix instructions and exponentials have nothing to wait for from each other. So values
+  come one step later than keys, and there is one step more than tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..parts.mathx import LOG2E
+from ..parts.memory import Buffer
+from ..target import Target, builder
+from .config import choose
+from .operand import DenseRows, PagedRows, PassingTile, converted
+from .scores import Softmax, place
+from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
+
+__all__ = ["build_attention_forward"]
+
+
+@flyc.kernel
+def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
+                   first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
+    """Workgroup (head, block, sequence) computes `config.rows` rows, the last blocks first."""
+    element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
+    head, block, batch = fx.block_idx
+    block = fx.grid_dim.y - 1 - block
+    kv_head = head // config.group
+    here = Sequence(batch, sizes, config, StartsQ, StartsK, Lengths)
+    row = block * BM
+    if row < here.rows:
+        # Q stays in registers.
+        scores_of, sums_of = first.get_slice(tid), second.get_slice(tid)
+        q, k = scores_of.make_fragment_B((BM, D)), scores_of.make_fragment_A((BN, D))
+        v, p_operand = sums_of.make_fragment_A((DV, BN)), sums_of.make_fragment_B((BM, BN))
+        stored = config.stored_element
+        load_q = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
+        q_matrix = head_matrix(Q, stored, here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head),
+                               here.rows, D, sizes.q_row)
+        q_tile = fx.flat_divide(q_matrix, (BM, D))[None, None, block, 0]
+        q_copy = fx.make_tiled_copy_B(load_q, first).get_slice(tid)
+        q_stored = fx.make_fragment_like(q, stored)
+        fx.copy(load_q, q_copy.partition_S(q_tile), q_copy.retile(q_stored))
+        q.store(converted(q_stored.load(), element))
+
+        # K and V pass through LDS.
+        def rows_of(data, batch_stride, row_stride, head_stride, columns):
+            if fx.const_expr(config.page):
+                table = Buffer(Table, fx.Int32, None, fx.Int64(sizes.table_row) * fx.Int64(batch + 1))
+                return PagedRows(data, stored, table, batch * sizes.table_row, config.page,
+                                 kv_head.to(fx.Int64) * head_stride, batch_stride, here.keys, row_stride)
+            start = here.start(here.key, kv_head, batch_stride, row_stride, head_stride)
+            return DenseRows(data, stored, start, here.keys, row_stride, columns)
+
+        k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
+        v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
+        memory, turned = fx.SharedAllocator(), config.matrix.turned
+        k_tile = PassingTile(memory, element, BN, D, config.threads, True, False, turned, config.stages)
+        v_tile = PassingTile(memory, element, BN, DV, config.threads, False, True, turned, config.stages)
+        read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
+        read_v = config.read_across()
+        k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(tid)
+        v_copy = fx.make_tiled_copy_A(read_v, second).get_slice(tid)
+
+        scale, v_scale = sizes.scale, fx.Float32(1.0)
+        if fx.const_expr(Descales is not None):
+            q_scale, k_scale, v_scale = [x[batch * sizes.descale_batch + kv_head * sizes.descale_head]
+                                         for x in Descales]
+            scale = scale * q_scale * k_scale
+        scores, products = scores_of.make_fragment_C((BN, BM)), scores_of.make_fragment_C((BN, BM))
+        sums = sums_of.make_fragment_C((DV, BM))
+        p = fx.make_fragment_like(scores, element)
+        places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
+        unit = scale if fx.const_expr(config.plain) else fx.Float32(1.0)  # of scores, in natural logarithms
+        start = None
+        if fx.const_expr(config.sink):
+            start = Sink[head] / unit
+        softmax = Softmax(scores, unit * LOG2E, start, place(places, 0)[0] == 0)
+        logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
+        begin, end = logits.band.tiles(BN)
+        logits = logits.starting(begin * BN)
+        sums.fill(0.0)
+        scores.fill(-math.inf)
+
+        def load(tile, _):
+            k_tile.fetch(k_rows, (begin + tile) * BN)
+            v_tile.fetch(v_rows, (begin + tile - 1) * BN)
+
+        def store(_, stage):
+            k_tile.commit(stage)
+            v_tile.commit(stage)
+
+        def copy(tile, stage):
+            k_tile.copy(k_rows, (begin + tile) * BN, stage)
+            v_tile.copy(v_rows, (begin + tile - 1) * BN, stage)
+
+        producer = fx.Direct(copy) if fx.const_expr(config.direct) else fx.Staged(load, store)
+        if begin < end:
+            for step in fx.pipeline_range(fx.Pipeline(end - begin + 1, config.stages, producer)):
+                fx.copy(read_k, k_copy.partition_S(k_tile.along(step.stage)), k_copy.retile(k))
+                logits.apply(scores, places, (begin + step.tile - 1) * BN)
+                softmax.rebase(sums)
+                products.fill(0.0)
+                fx.gemm(first, products, k, q, products)
+                softmax.weigh(config.plain)
+                p.store(scores.load().to(element))
+                fx.copy(read_v, v_copy.partition_S(v_tile.across(step.stage)), v_copy.retile(v))
+                fx.gemm(second, sums, v, fx.convert_layout(p, p_operand, modes=(1, 0)), sums)
+                scores.store(products.load())
+
+        base, total = softmax.finish()
+        inverse = (total > 0.0).select(v_scale / total, 0.0)
+        start, out_row = here.dense(here.row, head, sizes.rows, sizes.heads, DV)
+        o = head_matrix(Out, element, start, here.rows, DV, out_row)
+        store_head(o, element, second, tid, DV, block, BM, sums, inverse)
+
+        if fx.const_expr(Lse is not None):
+            key, mine = place(places, 0)
+            if (key == 0) & (row + mine < here.rows):
+                lse = (total > 0.0).select(base * unit + fx.math.log2(total) * math.log(2.0), -math.inf)
+                Lse[here.statistic(head, sizes) + row + mine] = lse
+
+
+@builder
+def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Target, **options: Any) -> Any:
+    """Launcher ``launch(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes,
+    longest, heads, batch, stream=None)``.
+
+    Operands that the options do not name are None; `Descales` is a tuple of three. `sizes` is a :class:`Sizes`.
+
+    Args:
+        d, dv, dtype, options: of :class:`AttentionConfig`.
+
+    Raises:
+        ValueError: there is no such kernel on the target.
+    """
+    config = choose(target, d=d, dv=dv, dtype=dtype, **options).checked("attention")
+
+    @flyc.jit
+    def attention(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
+                  longest: fx.Int32, heads: fx.Int32, batch: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes,
+                       config.tiled_mma(False), config.tiled_mma(True), config,
+                       value_attrs=config.hints).launch(
+            grid=(heads, fx.ceildiv(longest, config.rows), batch), block=config.threads, stream=stream)
+
+    attention.config = config  # type: ignore[attr-defined]
+    return attention

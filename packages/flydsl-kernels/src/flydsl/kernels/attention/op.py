@@ -1,0 +1,346 @@
+"""Attention of arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..host.arrays import allocate, contiguous, is_torch
+from ..host.dtypes import dtype_name
+from ..op import Form, Gradient, Op, Plan, Result, like
+from ..target import Target
+from . import reference
+from .backward import build_attention_backward
+from .config import ARCHS, LARGEST, STEP, supported
+from .forward import build_attention_forward
+from .operands import Operand, integers, shapes_of
+from .sequence import Sizes
+
+__all__ = ["OPS"]
+
+HALVES = ("f16", "bf16")
+
+
+def _result_dtype(q: Any) -> Any:
+    """That of q; bf16 for fp8."""
+    return "bf16" if dtype_name(q, "attention: q", (*HALVES, "f32", "fp8")) == "fp8" else q.dtype
+
+
+def _results(q: Any, k: Any, v: Any, *rest: Any) -> tuple[Result, ...]:
+    rows = q.shape[:-2]
+    lse = (rows[0], q.shape[-2], rows[1]) if len(rows) == 2 else (q.shape[-2], rows[0])
+    return Result((*q.shape[:-1], v.shape[-1]), _result_dtype(q)), Result(lse, "f32")
+
+
+def _strided(operand: Operand) -> tuple[int, int, int]:
+    """(sequence, row, head) strides of [B, S, H, D], or of packed [total, H, D]."""
+    s = operand.strides
+    return (0, s[0], s[1]) if len(s) == 3 else (s[0], s[1], s[2])
+
+
+def _bias_strides(shape: tuple[int, ...], strides: tuple[int, ...], heads: int, rows: tuple[int, ...],
+                  keys: int) -> tuple[int, int, int]:
+    """(sequence, row, head) strides of a bias [Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv], 1 for any H or B."""
+    full = (*rows[:-1], heads, rows[-1])[-len(shape) + 1 :] if len(shape) > 2 else rows[-1:]
+    fits = 2 <= len(shape) <= (2 if len(rows) == 1 else 4) and all(
+        n == m or n == 1 and i < len(shape) - 2 for i, (n, m) in enumerate(zip(shape, full, strict=False)))
+    if not fits or keys and shape[-1] < keys:
+        form = "[total_q, most keys]" if len(rows) == 1 else "[Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv]"
+        raise ValueError(f"attention: bias must be {form} (1 for any B or H), got shape {shape}")
+    by = dict(zip(range(-len(shape), 0), strides, strict=True))
+    return by.get(-4, 0), by.get(-2, 0), by.get(-3, 0)
+
+
+def _float32(array: Any, name: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """A contiguous f32 array of one of some shapes, flat; None stays."""
+    if array is None:
+        return None
+    dtype_name(array, f"attention: {name}", ("f32",))
+    if tuple(array.shape) not in shapes:
+        raise ValueError(f"attention: {name} must have shape {' or '.join(map(str, shapes))}, got {tuple(array.shape)}")
+    return contiguous(array).reshape(math.prod(array.shape))
+
+
+def _ones(like: Any) -> Any:
+    return like * 0 + 1
+
+
+def _longest(starts: Any) -> int:
+    """Rows of the longest packed sequence."""
+    return int((starts[1:] - starts[:-1]).max()) if len(starts) > 1 else 0
+
+
+class _Call:
+    """What both directions make of their operands.
+
+    Attributes:
+        shapes, operands (q, k and v), integers (of `cu_seqlens` and pages).
+        addends: bias and slopes as the kernels take them.
+        options: of the kernels' configuration.
+    """
+
+    def __init__(self, target: Target, q: Any, k: Any, v: Any, bias: Any, slopes: Any, starts_q: Any, starts_k: Any,
+                 table: Any, lengths: Any, scale: float | None, left: int, right: int, softcap: float,
+                 longest: int) -> None:
+        supported(target, "attention")
+        stored = dtype_name(q, "attention: q", (*HALVES, "fp8"))
+        for name, x in (("k", k), ("v", v)):
+            if dtype_name(x, f"attention: {name}", (*HALVES, "fp8")) != stored:
+                raise TypeError(f"attention: q, k and v must have one dtype, got {q.dtype} and, for {name}, {x.dtype}")
+        if starts_q is not None and not longest:
+            longest = _longest(starts_q)
+        self.shapes = shapes = shapes_of(q, k, v, starts_q, starts_k, table, lengths, longest)
+        self.operands = [Operand.of(x) for x in (q, k, v)]
+        addend, self._bias_strides, bias_dtype = None, (0, 0, 0), ""
+        if bias is not None:
+            bias_dtype, addend = dtype_name(bias, "attention: bias"), Operand.of(bias, aligned=False)
+            self._bias_strides = _bias_strides(tuple(bias.shape), addend.strides, shapes.heads, tuple(q.shape[:-2]),
+                                               shapes.keys)
+        self.addends = (addend.flat if addend else None,
+                        _float32(slopes, "alibi_slopes", ((shapes.heads,), (shapes.batch, shapes.heads))))
+        self.integers = [integers(x, name) for x, name in (
+            (starts_q, "cu_seqlens_q"), (starts_k, "cu_seqlens_k"), (lengths, "seqlens_k"), (table, "block_table"))]
+        scale = 1 / math.sqrt(shapes.d) if scale is None else scale
+        self.options = dict(group=shapes.heads // shapes.kv_heads, left=left >= 0, right=right >= 0,
+                            softcap=softcap != 0.0, alibi=slopes is not None, bias=bias_dtype,
+                            packed=shapes.packed_q, positive=scale > 0)
+        self._total = int(q.shape[0]) if shapes.packed_q else 0
+        self._table = int(table.shape[1]) if table is not None else 0
+        self._slopes_each = slopes is not None and len(slopes.shape) == 2
+        self._numbers = dict(left=max(left, 0), right=max(right, 0), scale=scale, cap=softcap)
+
+    def sizes(self, descale_each: bool) -> Sizes:
+        """For the kernels; `descale_each`: descales are those of sequences and heads."""
+        shapes, (q, k, v) = self.shapes, map(_strided, self.operands)
+        bias = self._bias_strides
+        return Sizes(
+            heads=shapes.heads, rows=shapes.rows, keys=self._table * shapes.page if self._table else shapes.keys,
+            total=self._total, q_batch=q[0], q_row=q[1], q_head=q[2], k_batch=k[0], k_row=k[1], k_head=k[2],
+            v_batch=v[0], v_row=v[1], v_head=v[2], bias_batch=bias[0], bias_row=bias[1], bias_head=bias[2],
+            slope_batch=shapes.heads if self._slopes_each else 0, descale_batch=shapes.kv_heads if descale_each else 0,
+            descale_head=int(descale_each), table_row=self._table, **self._numbers)
+
+
+def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any = None, sink: Any = None,
+          starts_q: Any = None, starts_k: Any = None, table: Any = None, lengths: Any = None, q_descale: Any = None,
+          k_descale: Any = None, v_descale: Any = None, scale: float | None = None, left: int = -1, right: int = -1,
+          softcap: float = 0.0, longest: int = 0) -> Plan | None:
+    call = _Call(target, q, k, v, bias, slopes, starts_q, starts_k, table, lengths, scale, left, right, softcap,
+                 longest)
+    shapes, stored = call.shapes, dtype_name(q, "attention: q", (*HALVES, "fp8"))
+    each = (shapes.batch, shapes.kv_heads)
+    descales = [_float32(d, name, tuple(dict.fromkeys(((1,), each)))) for d, name in (
+        (q_descale, "q_descale"), (k_descale, "k_descale"), (v_descale, "v_descale"))]
+    given = [d for d in (q_descale, k_descale, v_descale) if d is not None]
+    if given and stored != "fp8":
+        raise ValueError(f"attention: descales are for fp8 operands, q is {q.dtype}")
+    if len({tuple(d.shape) for d in given}) > 1:
+        raise ValueError("attention: all descales must have one shape, (1,) or (B, Hkv)")
+    sink = _float32(sink, "sink", ((shapes.heads,),))
+    if 0 in q.shape or v.shape[-1] == 0:
+        return None
+    factors = None
+    if given:
+        ones = _ones(next(d for d in descales if d is not None))
+        factors = tuple(ones if d is None else d for d in descales)
+
+    def build() -> Any:
+        return build_attention_forward(
+            shapes.d, shapes.dv, "bf16" if stored == "fp8" else stored, stored=stored, sink=sink is not None,
+            lengths=lengths is not None, page=shapes.page, target=target, **call.options)
+
+    return Plan(build, lambda out, lse: (
+        *(x.flat for x in call.operands), out.reshape(-1), lse.reshape(-1), *call.addends, sink, *call.integers,
+        factors, call.sizes(bool(given) and tuple(given[0].shape) == each != (1, 1)), shapes.rows, shapes.heads,
+        shapes.batch))
+
+
+def _sample(draw: Any, m: int, n: int, **options: Any) -> tuple[Any, ...]:
+    q = draw.normal(2, m, 4, n, dtype="bf16")
+    k, v = (draw.normal(2, m + 3, 2, n, dtype="bf16") for _ in range(2))
+    return (q, k, v, *(None,) * 10, None, -1, 0, 0.0, 0)
+
+
+def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, bias: Any = None,
+                   slopes: Any = None, starts_q: Any = None, starts_k: Any = None, scale: float | None = None,
+                   left: int = -1, right: int = -1, softcap: float = 0.0, longest: int = 0) -> Plan | None:
+    stored = dtype_name(q, "attention_bwd: q", HALVES)
+    call = _Call(target, q, k, v, bias, slopes, starts_q, starts_k, None, None, scale, left, right, softcap, longest)
+    for name, x in (("dout", dout), ("out", out)):
+        if tuple(x.shape) != (*q.shape[:-1], v.shape[-1]) or dtype_name(x, f"attention_bwd: {name}", HALVES) != stored:
+            raise ValueError(f"attention_bwd: {name} must be {(*q.shape[:-1], v.shape[-1])} of {q.dtype}, got "
+                             f"{tuple(x.shape)} of {x.dtype}")
+    statistics = [_float32(x, name, (tuple(_results(q, k, v)[1].shape),)) for name, x in (("lse", lse), ("dlse", dlse))]
+    if 0 in q.shape or 0 in k.shape:
+        return None
+    shapes, most = call.shapes, _longest(starts_k) if starts_k is not None else call.shapes.keys
+    delta = allocate(target, q, lse.shape, "f32")
+
+    def build() -> Any:
+        return build_attention_backward(shapes.d, shapes.dv, stored, target=target, **call.options)
+
+    return Plan(build, lambda dq, dk, dv: (
+        *(x.flat for x in call.operands), contiguous(out).reshape(-1), contiguous(dout).reshape(-1), *statistics,
+        delta.reshape(-1), dq.reshape(-1), dk.reshape(-1), dv.reshape(-1), *call.addends, *call.integers[:2],
+        call.sizes(False), shapes.rows, most, shapes.heads, shapes.kv_heads, shapes.batch),
+        zero=(0, 1, 2) if shapes.packed_q else ())
+
+
+def _backward_sample(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+    q, k, v, *_ = _sample(draw, m, n)
+    out, lse = reference.attention(q, k, v, right=0)
+    dlse = draw.normal(*lse.shape)
+    return (draw.normal(*out.shape, dtype="bf16"), dlse, q, k, v, out.bfloat16(), lse.float(), *(None,) * 4, None,
+            -1, 0, 0.0, 0)
+
+
+def _delta_bytes(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *rest: Any) -> int:
+    return 0 if 0 in q.shape or 0 in k.shape else 4 * math.prod(lse.shape)
+
+
+ATTENTION_BWD = Op(
+    "attention_bwd",
+    "(Tensor dout, Tensor dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? bias=None, "
+    "Tensor? alibi_slopes=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, float? scale=None, "
+    "int left=-1, int right=-1, float softcap=0.0, SymInt max_seqlen_q=0) -> (Tensor, Tensor, Tensor)",
+    "Gradients of attention by q, k and v, from its results",
+    results=lambda dout, dlse, q, k, v, *rest: (like(q), like(k), like(v)), plan=_plan_backward,
+    sample=_backward_sample, widths=(64, 96), reference=reference.attention_backward, public=False, tolerance=2e-2,
+    workspace=_delta_bytes, archs=ARCHS,
+)
+
+_SAVED = ("q", "k", "v", "bias", "alibi_slopes", "sink", "cu_seqlens_q", "cu_seqlens_k")
+_NAMES = (*_SAVED, "block_table", "seqlens_k", "q_descale", "k_descale", "v_descale", "scale", "left", "right",
+          "softcap", "max_seqlen_q")
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    given = dict(zip(_NAMES, inputs, strict=True))
+    ctx.save_for_backward(*(given[name] for name in _SAVED), *output)
+    ctx.numbers = [given[name] for name in _NAMES[-5:]]
+    ctx.missing = [name for name in ("block_table", "seqlens_k", "q_descale", "k_descale", "v_descale")
+                   if given[name] is not None]
+
+
+def _backward(ctx: Any, dout: Any, dlse: Any) -> tuple[Any, ...]:
+    q, k, v, bias, slopes, sink, starts_q, starts_k, out, lse = ctx.saved_tensors
+    needed = dict(zip(_NAMES, ctx.needs_input_grad, strict=False))  # without those at their defaults
+    absent = ctx.missing + [name for name in ("bias", "alibi_slopes") if needed[name]]
+    if absent or q.dtype.itemsize == 1:
+        raise NotImplementedError("attention: no gradient "
+                                  + (f"with or by {', '.join(absent)}" if absent else f"of {q.dtype} operands"))
+    dout = out.new_zeros(out.shape) if dout is None else dout
+    dlse = lse.new_zeros(lse.shape) if dlse is None else dlse
+    gradients = ATTENTION_BWD(dout, dlse, q, k, v, out, lse, bias, slopes, starts_q, starts_k, *ctx.numbers)
+    dsink = None
+    if sink is not None and needed["sink"]:
+        # A sink has its share of the sum and a value of 0.
+        delta = (dout.float() * out.float()).sum(-1).movedim(-1, -2) - dlse
+        share = (sink[:, None] - lse).exp()
+        dsink = -(share * delta).movedim(-2, 0).flatten(1).sum(1)
+    return (*gradients, None, None, dsink, *(None,) * (len(_NAMES) - 6))
+
+
+ATTENTION_FWD = Op(
+    "attention_fwd",
+    "(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? alibi_slopes=None, Tensor? sink=None, "
+    "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? block_table=None, Tensor? seqlens_k=None, "
+    "Tensor? q_descale=None, Tensor? k_descale=None, Tensor? v_descale=None, float? scale=None, int left=-1, "
+    "int right=-1, float softcap=0.0, SymInt max_seqlen_q=0) -> (Tensor, Tensor)",
+    "softmax(q k^T scale) v with a band, soft cap, bias, ALiBi, sink; packed or paged; and the log of its denominators",
+    results=_results, plan=_plan, sample=_sample, widths=(64, 96), reference=reference.attention,
+    public=False, tolerance=1e-2, gradient=Gradient(_backward, _save), archs=ARCHS,
+)
+
+
+# ------------------------------------------------------------------------------------------- functional form
+
+
+def _padded_columns(x: Any, columns: int) -> Any:
+    """x with zeros behind its last dimension."""
+    more = columns - x.shape[-1]
+    if not more:
+        return x
+    if is_torch(x):
+        import torch
+
+        if x.dtype.itemsize == 1:  # torch pads no fp8
+            return torch.nn.functional.pad(x.view(torch.uint8), (0, more)).view(x.dtype)
+        return torch.nn.functional.pad(x, (0, more))
+    import numpy as np
+
+    return np.pad(x, [(0, 0)] * (len(x.shape) - 1) + [(0, more)])
+
+
+def _columns(n: int) -> int:
+    if n > LARGEST:
+        raise ValueError(f"attention: heads have at most {LARGEST} columns, got {n}")
+    return -(-n // STEP) * STEP
+
+
+def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None,
+              window: tuple[int, int] = (-1, -1), softcap: float = 0.0, bias: Any = None, alibi_slopes: Any = None,
+              sink: Any = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None, max_seqlen_q: int | None = None,
+              max_seqlen_k: int | None = None, block_table: Any = None, seqlens_k: Any = None, q_descale: Any = None,
+              k_descale: Any = None, v_descale: Any = None, num_splits: int | None = None, deterministic: bool = False,
+              return_lse: bool = False) -> Any:
+    """``softmax(q k^T * scale) v`` for each head, in f32 arithmetic; differentiable in q, k and v.
+
+    Query i of a sequence of Sq queries and Skv keys stands at the place of key ``i + Skv - Sq``: causality and the
+    window count from there. A query that sees no key gives 0, and -inf as its logarithm.
+
+    Args:
+        q: [B, Sq, H, D], or packed [total, H, D] with `cu_seqlens_q`. f16 or bf16, or fp8 (the result then is bf16);
+            any strides, of which a last one of 1 is not copied. D up to 256, multiples of 32 as they are, others
+            padded in a copy.
+        k, v: [B, Skv, Hkv, D] and [B, Skv, Hkv, Dv], or packed with `cu_seqlens_k`, or pages [pages, page, Hkv, D]
+            with `block_table` and `seqlens_k`. H is a multiple of Hkv: query head h uses head ``h // (H // Hkv)``.
+        causal: hide later keys. scale: of the products, ``1 / sqrt(D)`` if None.
+        window: keys before and behind its place that a query sees; -1: all.
+        softcap: c > 0 makes scores ``c tanh(score / c)``.
+        bias: added to scores: [Sq, Skv], [H, Sq, Skv] or [B, H, Sq, Skv] (1 for any B or H), packed [total, most keys].
+        alibi_slopes: f32 [H] or [B, H]: ``-slope * distance`` is added to scores.
+        sink: f32 [H]: a score without a value, which takes its share of the sum.
+        cu_seqlens_q, cu_seqlens_k: i32 [B + 1]: where packed sequences begin and end.
+        max_seqlen_q: rows of the longest packed sequence; None reads it from `cu_seqlens_q`, which waits for the
+            device. max_seqlen_k: not needed.
+        block_table: i32 [B, pages of a sequence]. seqlens_k: i32 [B], keys of each sequence, also of dense k and v.
+        q_descale, k_descale, v_descale: f32 (1,) or (B, Hkv): what fp8 values are multiplied by.
+        num_splits: None or 1. deterministic: all results are the same bits each time in any case.
+        return_lse: also return the logarithms of the sums, f32 [B, H, Sq] or packed [H, total]; a sink is part of them.
+
+    Returns:
+        [B, Sq, H, Dv] or [total, H, Dv]; with `return_lse` and the logarithms.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: shapes do not fit, or the architecture has no such kernel.
+        NotImplementedError: `num_splits` above 1.
+    """
+    if num_splits not in (None, 0, 1):
+        raise NotImplementedError(f"attention: keys are not split here (num_splits={num_splits}); pass None")
+    if len(window) != 2 or min(window) < -1:
+        raise ValueError(f"attention: window is (left, right), each -1 or more, got {window}")
+    left, right = window
+    if causal:
+        right = 0
+    if softcap < 0:
+        raise ValueError(f"attention: softcap must be 0 (none) or more, got {softcap}")
+    if len(q.shape) < 2 or len(k.shape) < 2 or len(v.shape) < 2:
+        raise ValueError(f"attention: q, k and v have 3 or 4 dimensions, got {[tuple(x.shape) for x in (q, k, v)]}")
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"attention: q and k must have one last dimension, got {q.shape[-1]} and {k.shape[-1]}")
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    d, dv = _columns(q.shape[-1]), _columns(v.shape[-1])
+    if block_table is not None and (d != k.shape[-1] or dv != v.shape[-1]):
+        raise ValueError(f"attention: heads of pages have multiples of {STEP} columns, got {k.shape[-1]} and "
+                         f"{v.shape[-1]}")
+    out, lse = ATTENTION_FWD(
+        _padded_columns(q, d), _padded_columns(k, d), _padded_columns(v, dv), bias, alibi_slopes, sink, cu_seqlens_q,
+        cu_seqlens_k, block_table, seqlens_k, q_descale, k_descale, v_descale, scale, left, right, float(softcap),
+        max_seqlen_q or 0)
+    out = out if dv == v.shape[-1] else out[..., : v.shape[-1]]
+    return (out, lse) if return_lse else out
+
+
+OPS = [ATTENTION_FWD, ATTENTION_BWD, Form("attention", attention)]

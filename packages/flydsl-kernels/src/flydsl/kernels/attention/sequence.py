@@ -1,0 +1,131 @@
+"""Where the heads of a sequence are: sizes and strides of a call, packed sequences, a head as a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..host.dtypes import FLOATS
+from ..parts.memory import Buffer
+from ..parts.rows import pointer
+from .config import AttentionConfig, BackwardConfig
+from .scores import Band, Logits
+
+__all__ = ["Sequence", "Sizes", "head_matrix", "logits_of", "store_head"]
+
+
+@fx.struct
+class Sizes:
+    """Shapes and strides, in elements; of packed sequences `rows` is the longest one.
+
+    `*_batch` is also the stride of pages. Bounds of the band and the scale.
+    """
+
+    heads: fx.Int32
+    rows: fx.Int32
+    keys: fx.Int32
+    total: fx.Int32
+    q_batch: fx.Int64
+    q_row: fx.Int32
+    q_head: fx.Int64
+    k_batch: fx.Int64
+    k_row: fx.Int32
+    k_head: fx.Int64
+    v_batch: fx.Int64
+    v_row: fx.Int32
+    v_head: fx.Int64
+    bias_batch: fx.Int64
+    bias_row: fx.Int32
+    bias_head: fx.Int64
+    slope_batch: fx.Int32
+    descale_batch: fx.Int32
+    descale_head: fx.Int32
+    table_row: fx.Int32
+    left: fx.Int32
+    right: fx.Int32
+    scale: fx.Float32
+    cap: fx.Float32
+
+
+class Sequence:
+    """The sequence of a workgroup: its rows and keys, and where they begin.
+
+    Attributes:
+        row, key: of packed tensors, the first of the sequence; else None.
+        rows, keys: numbers of them.
+        shift: the key at the place of row 0.
+    """
+
+    def __init__(self, batch: Any, sizes: Any, config: AttentionConfig, starts_q: Any, starts_k: Any,
+                 lengths: Any) -> None:
+        self.batch, self.rows, self.keys, self.row, self.key = batch, sizes.rows, sizes.keys, None, None
+        if starts_q is not None:
+            self.row = starts_q[batch]
+            self.rows = starts_q[batch + 1] - self.row
+        if starts_k is not None:
+            self.key = starts_k[batch]
+            self.keys = starts_k[batch + 1] - self.key
+        if lengths is not None:
+            self.keys = fx.max(fx.min(lengths[batch], sizes.keys), 0)
+        self.shift = self.keys - self.rows
+
+    def start(self, first: Any, head: Any, batch_stride: Any, row_stride: Any, head_stride: Any) -> Any:
+        """The first element of a head."""
+        begin = self.batch.to(fx.Int64) * batch_stride if first is None else first.to(fx.Int64) * row_stride
+        return begin + head.to(fx.Int64) * head_stride
+
+    def dense(self, first: Any, head: Any, length: Any, heads: Any, columns: int) -> tuple[Any, Any]:
+        """The first element of a head, and the elements of a row, of a dense [B, length, heads, columns]."""
+        row = heads * columns
+        return self.start(first, head, fx.Int64(length) * row, fx.Int64(row), fx.Int64(columns)), row
+
+    def statistic(self, head: Any, sizes: Any) -> Any:
+        """The place of row 0 of a head among values a row, [B, H, Sq] or packed [H, total]."""
+        if self.row is None:
+            return (self.batch * sizes.heads + head) * sizes.rows
+        return head * sizes.total + self.row
+
+
+def head_matrix(data: Any, element: Any, start: Any, rows: Any, columns: int, stride: Any) -> Any:
+    """A head as a buffer tensor (rows, columns) that ends with its last row."""
+    view = fx.make_view(pointer(data, element) + start, fx.make_layout((rows, columns), (stride, 1)))
+    extent = (rows > 0).select((rows - 1) * stride + columns, 0)
+    return fx.rocdl.make_buffer_tensor(view, num_records_bytes=extent.to(fx.Int64) * (element.width // 8))
+
+
+def logits_of(config: AttentionConfig, sizes: Any, here: Sequence, head: Any, block: Any, bias: Any, slopes: Any,
+              scale: Any) -> Logits:
+    """What a workgroup makes of products, for block number `block` of a head's rows (or keys)."""
+    by_keys = isinstance(config, BackwardConfig) and config.by_keys
+    low = here.shift - sizes.left if config.left else None
+    high = here.shift + sizes.right if config.right else None
+    count = here.keys
+    if by_keys:  # key - row between low and high: row - key between -high and -low
+        low, high, count = (None if high is None else -high), (None if low is None else -low), here.rows
+    addend = slope = None
+    if config.bias:
+        at = here.start(here.row, head, sizes.bias_batch, sizes.bias_row, sizes.bias_head)
+        addend = Buffer(bias, FLOATS[config.bias], at, (here.rows - 1) * sizes.bias_row + here.keys)
+    if config.alibi:
+        slope = slopes[here.batch * sizes.slope_batch + head]
+    band = Band(block * config.rows, config.rows, count, low, high)
+    return Logits(config, band, scale, sizes.cap, addend, sizes.bias_row, slope, here.shift, by_keys)
+
+
+def store_head(out: Any, element: Any, mma: Any, tid: Any, columns: int, block: Any, size: int,
+               values: Any, factor: Any) -> None:
+    """Store the accumulator (columns, size) of a workgroup to the rows of a head, scaled and rounded.
+
+    Args:
+        out: buffer tensor of the head; `block`: which `size` rows of it.
+        mma: tiled product whose accumulator `values` is.
+    """
+    result = fx.make_fragment_like(values, element)
+    result.store((values.load() * factor).to(element))
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopy64b(), element)
+    (rows, _), (row, _) = fx.get_shape(out), fx.get_stride(out)
+    turned = fx.make_view(fx.get_iter(out), fx.make_layout((columns, rows), (1, row)))
+    tile = fx.flat_divide(turned, (columns, size))[None, None, 0, block]
+    copy = fx.make_tiled_copy_C(atom, mma).get_slice(tid)
+    fx.copy(atom, copy.retile(result), copy.partition_D(tile))

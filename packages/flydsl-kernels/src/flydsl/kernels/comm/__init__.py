@@ -1,0 +1,15 @@
+"""Collectives between the GPUs of one machine, by kernels that read the peers' memory."""
+
+from typing import Any
+
+from .group import CollectiveError, Communicator, communicator
+
+__all__ = ["CollectiveError", "ColumnParallelLinear", "Communicator", "RowParallelLinear", "communicator"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("ColumnParallelLinear", "RowParallelLinear"):  # they need torch
+        from . import linear
+
+        return getattr(linear, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

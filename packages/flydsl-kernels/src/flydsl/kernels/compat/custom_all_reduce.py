@@ -1,0 +1,100 @@
+"""The object of earlier releases for all-reduce inside a node, on :class:`flydsl.kernels.comm.Communicator`.
+
+What is exchanged goes through the communicator's own memory, which the kernel copies to: handles are exchanged once,
+when the object is made, and captured graphs replay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from flydsl.kernels.comm.group import Communicator
+from flydsl.kernels.host.dtypes import FLOATS
+
+__all__ = ["FlyDSLAllreduce", "init_custom_ar", "meta_size"]
+
+RANKS = (2, 4, 8)
+MOST_BYTES = 128 << 20
+_NAMES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16"}
+
+
+class FlyDSLAllreduce:
+    """Sums over the ranks of a ``torch.distributed`` group.
+
+    Args:
+        group: the process group; None for the default one.
+        device: of the operands.
+        max_size: twice the bytes of the largest operand.
+        world_size, rank: of the group. ValueError if they are not.
+        full_nvlink: whether every rank reaches every other; more than two ranks need that.
+    """
+
+    def __init__(self, *, group: Any = None, device: Any = None, max_size: int = MOST_BYTES, world_size: int, rank: int,
+                 full_nvlink: bool = True) -> None:
+        if world_size not in RANKS or not full_nvlink and world_size > 2:
+            raise ValueError(f"FlyDSLAllreduce: {', '.join(map(str, RANKS))} ranks that reach each other are "
+                             f"supported, got {world_size}{'' if full_nvlink else ' that do not'}")
+        self.max_size, self.world_size, self.rank, self.device = max_size, world_size, rank, device
+        self._communicator = Communicator(group, max_size // 2)
+        if (self._communicator.ranks, self._communicator.rank) != (world_size, rank):
+            found = self._communicator.ranks, self._communicator.rank
+            self.close()
+            raise ValueError(f"FlyDSLAllreduce: (world_size, rank) is {(world_size, rank)}, the group says {found}")
+
+    def should_custom_ar(self, inp: Any, *, open_fp8_quant: bool = False) -> bool:
+        """Whether :meth:`custom_all_reduce` takes an operand."""
+        size = inp.numel() * inp.element_size()
+        return (not open_fp8_quant and str(inp.dtype) in _NAMES and size > 0 and size % 16 == 0
+                and size <= self.max_size // 2 and inp.is_contiguous())
+
+    def custom_all_reduce(self, inp: Any, *, out: Any = None, use_new: bool = True, open_fp8_quant: bool = False,
+                          validate: bool = True, stream_ptr: Any = None) -> Any:
+        """The sum over the ranks, in `out` if that is given; None where the operand is not supported.
+
+        Raises:
+            NotImplementedError: fp8 on the way is asked for.
+            ValueError: `out` has another shape or dtype, and `validate`.
+        """
+        if open_fp8_quant:
+            raise NotImplementedError("custom_all_reduce: fp8 on the way (open_fp8_quant)")
+        if not self.should_custom_ar(inp):
+            return None
+        result = inp.new_empty(inp.shape) if out is None else out
+        if validate and (result.shape != inp.shape or result.dtype != inp.dtype or not result.is_contiguous()):
+            raise ValueError(f"custom_all_reduce: out must be contiguous {inp.dtype} {tuple(inp.shape)}, got "
+                             f"{result.dtype} {tuple(result.shape)}")
+        name = _NAMES[str(inp.dtype)]
+        assert name in FLOATS
+        self._communicator.exchange(self._communicator.all_reduce_kind(inp), inp, result, name, stream=stream_ptr)
+        return result
+
+    def all_reduce_reg(self, inp: Any, out: Any, open_fp8_quant: bool = False) -> Any:
+        """:meth:`custom_all_reduce` into `out`."""
+        return self.custom_all_reduce(inp, out=out, open_fp8_quant=open_fp8_quant)
+
+    def all_gather_reg(self, inp: Any, out: Any) -> Any:
+        """The operands of all ranks, one after another, into `out`."""
+        self._communicator.exchange("all_gather", inp, out)
+        return out
+
+    @contextlib.contextmanager
+    def capture(self) -> Iterator[None]:
+        """Around the capture of a graph. Nothing is left to be exchanged at its end."""
+        yield
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._communicator.close()
+
+
+def meta_size() -> int:
+    """Bytes that a caller allocates for signals: none."""
+    return 0
+
+
+def init_custom_ar(meta: Any, rank_data: Any, handles: list[Any], offsets: list[int], rank: int, full_nvlink: bool,
+                   out: Any = None, max_size: int = MOST_BYTES) -> FlyDSLAllreduce:
+    """The object for the default process group. Only the number of `handles` counts: it exchanges its own."""
+    return FlyDSLAllreduce(max_size=max_size, world_size=len(handles), rank=rank, full_nvlink=full_nvlink)

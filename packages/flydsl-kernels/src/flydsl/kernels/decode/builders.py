@@ -1,0 +1,110 @@
+"""Launchers of paged attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..target import Target, builder
+from .combine import CombineConfig, combine_kernel
+from .config import paged_config
+from .kernel import Sizes, Strides, paged_kernel
+from .mla_config import RANK, mla_config
+from .mla_kernel import mla_kernel
+
+__all__ = ["build_mla_decode_module", "build_paged_attention_module"]
+
+
+@builder
+def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: str = "bf16", cache: str = "bf16",
+                                 out: str = "bf16", page: int = 16, *, window: bool = False, softcap: bool = False,
+                                 sink: bool = False, key_scales: str = "", value_scales: str = "", split: bool = True,
+                                 target: Target) -> Any:
+    """``launch(Q, K, V, Table, Lengths, Sink, KScale, VScale, Out, Parts, Lse, batch, heads, parts, reach,
+    table_stride, k_page, k_token, k_head, v_page, v_token, v_head, scale, softcap, stream=None)``.
+
+    Args:
+        dim: elements of a head, a multiple of 32 from 64 to 256.
+        group: query heads of a key head; `queries`: tokens of a sequence, 1 to 16.
+        dtype: of Q, ``"f16"`` or ``"bf16"``; `cache`: of K and V, the same or ``"fp8"``; `out`: of Out.
+        page: tokens of a page.
+        window: keys more than `reach` tokens back are hidden.
+        softcap: scores are ``softcap * tanh(score / softcap)``.
+        sink: Sink, f32 [heads], adds ``exp(sink)`` to the denominators.
+        key_scales, value_scales: ``"tensor"``: f32 [1]; ``"head"``: f32 [key heads]; ``"token"``: f32 [pages, key
+            heads, page]; ``""``: none.
+        split: contexts are divided among `parts` workgroups. Parts is f32 [batch * queries * heads * parts, dim] and
+            Lse f32 of as many rows.
+
+    Q and Out are [batch, queries, heads, dim] in row-major order; K and V have the strides that are given, in elements.
+    What the configuration does not have is not looked at: pass any tensor.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    config = paged_config("build_paged_attention_module", target, dim, group, queries, dtype, cache, out, page,
+                          window=window, softcap=softcap, sink=sink, key_scales=key_scales,
+                          value_scales=value_scales, split=split)
+    combine = CombineConfig(dim, out, sink, target=target)
+
+    @flyc.jit
+    def paged_attention(Q, K, V, Table, Lengths, Sink, KScale, VScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803
+                        heads: fx.Int32, parts: fx.Int32, reach: fx.Int32, table_stride: fx.Int32, pages: fx.Int32,
+                        k_page: fx.Int64, k_token: fx.Int32, k_head: fx.Int64, v_page: fx.Int64, v_token: fx.Int32,
+                        v_head: fx.Int64, scale: fx.Float32, cap: fx.Float32, stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        sizes = Sizes(heads, parts, reach, table_stride, pages, Strides(k_page, k_token, k_head),
+                      Strides(v_page, v_token, v_head), scale, cap)
+        tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "lengths": Lengths, "sink": Sink,
+                   "k_scale": KScale, "v_scale": VScale, "out": Parts if split else Out, "lse": Lse}
+        paged_kernel(tensors, sizes, config).launch(
+            grid=(heads // group * config.row_blocks, batch, parts), block=config.threads, stream=stream)
+        if fx.const_expr(split):
+            combine_kernel(Parts, Lse, Sink, Out, heads, parts, combine).launch(
+                grid=batch * queries * heads, block=combine.threads, stream=stream)
+
+    return paged_attention
+
+
+@builder
+def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", cache: str = "bf16", out: str = "bf16",
+                            page: int = 1, *, q_scaled: bool = False, kv_scaled: bool = False, split: bool = True,
+                            target: Target) -> Any:
+    """``launch(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch, parts, table_stride, pages,
+    page_stride, token_stride, scale, stream=None)``.
+
+    Args:
+        heads: of a token; `queries`: tokens of a sequence, 1 to 16.
+        query, cache: dtypes of Q and Cache: ``"f16"`` or ``"bf16"``, or ``"fp8"``; `out`: of Out.
+        page: tokens of a page.
+        split: as of :func:`build_paged_attention_module`; Parts has 512 columns.
+
+    Q is [batch, queries, heads, 576] and Out [batch, queries, heads, 512] in row-major order; a token of Cache is 576
+    consecutive elements. QScale and KvScale are f32 [1], or any tensors unless `q_scaled` and `kv_scaled`.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    config = mla_config("build_mla_decode_module", target, heads, queries, query, cache, out, page,
+                        q_scaled=q_scaled, kv_scaled=kv_scaled, split=split)
+    combine = CombineConfig(RANK, out, False, target=target)
+
+    @flyc.jit
+    def mla_decode(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803
+                   parts: fx.Int32, table_stride: fx.Int32, pages: fx.Int32, page_stride: fx.Int64,
+                   token_stride: fx.Int32, scale: fx.Float32, stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        strides = Strides(page_stride, token_stride, fx.Int64(0))
+        sizes = Sizes(fx.Int32(heads), parts, fx.Int32(0), table_stride, pages, strides, strides, scale,
+                      fx.Float32(0.0))
+        tensors = {"q": Q, "cache": Cache, "table": Table, "lengths": Lengths, "q_scale": QScale,
+                   "kv_scale": KvScale, "out": Parts if split else Out, "lse": Lse}
+        mla_kernel(tensors, sizes, config).launch(
+            grid=(config.row_blocks, batch, parts), block=config.threads, stream=stream)
+        if fx.const_expr(split):
+            combine_kernel(Parts, Lse, Lse, Out, fx.Int32(heads), parts, combine).launch(
+                grid=batch * (queries * heads), block=combine.threads, stream=stream)
+
+    return mla_decode

@@ -1,0 +1,77 @@
+"""Parts of contexts become results: a wave for each query row adds what the workgroups stored of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig
+from ..host.dtypes import element_of
+from ..parts.index import cdiv
+from ..parts.mathx import LOG2E, exp2
+from ..parts.reduce import add, fmax, wave_reduce
+from ..parts.rows import pointer
+from .merge import LOWEST
+
+__all__ = ["CombineConfig", "combine_kernel"]
+
+UNROLL = 8  # parts whose loads are under way together
+
+
+@dataclass(frozen=True)
+class CombineConfig(KernelConfig):
+    """Sum of the parts of rows of `dim` columns, to type `out`; `sink`: with a weight of its own for each head."""
+
+    dim: int
+    out: str
+    sink: bool
+
+    @property
+    def threads(self) -> int:
+        return self.target.wave
+
+    @property
+    def columns(self) -> int:
+        """Of a lane."""
+        return 1 << (cdiv(self.dim, self.threads) - 1).bit_length()
+
+
+@flyc.kernel
+def combine_kernel(parts_out, lse, sink, out, heads: fx.Int32, parts: fx.Int32, config: fx.Constexpr):
+    """``out[row] = sum_p 2**lse[row, p] parts_out[row, p] / sum_p 2**lse[row, p]``; 0 where all are -inf."""
+    lane, line = fx.thread_idx.x, fx.block_idx.x
+    first = pointer(lse, fx.Float32) + fx.Int64(line) * parts
+
+    def log(part):
+        return fx.make_view(first + part, fx.make_layout(1, 1))[0]
+
+    steps = fx.ceildiv(parts, config.threads)
+    top = fx.Float32(LOWEST)
+    for i in range(steps):
+        top = fmax(top, log(fx.min(i * config.threads + lane, parts - 1)))
+    if fx.const_expr(config.sink):
+        own = pointer(sink, fx.Float32)[line % heads] * LOG2E
+        top = fmax(top, own)
+    (top,) = wave_reduce([top], fmax, config.threads)
+    whole = fx.Float32(0.0)
+    for i in range(steps):
+        part = i * config.threads + lane
+        whole = whole + (part < parts).select(exp2(log(fx.min(part, parts - 1)) - top), 0.0)
+    (whole,) = wave_reduce([whole], add, config.threads)
+    if fx.const_expr(config.sink):
+        whole = whole + exp2(own - top)
+
+    columns = config.columns
+    at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
+    rows = pointer(parts_out, fx.Float32) + fx.Int64(line) * parts * config.dim + at
+    total = fx.full(columns, 0.0, fx.Float32)
+    for part in range(parts, unroll=UNROLL):  # type: ignore[call-overload]
+        values = fx.make_view(rows + fx.Int64(part) * config.dim, fx.make_layout(columns, 1)).load()
+        total = total + values * exp2(log(part) - top)
+    total = total * (whole > 0.0).select(1.0 / whole, 0.0)
+    element = element_of(config.out)
+    target = pointer(out, element) + fx.Int64(line) * config.dim + at
+    if lane * columns < config.dim:
+        fx.make_view(target, fx.make_layout(columns, 1)).store(total.to(element))

@@ -1,0 +1,326 @@
+"""Decode attention of arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..host.arrays import address, allocate, array_dtype, contiguous, is_torch, span
+from ..host.config import require
+from ..host.dtypes import INDICES, dtype_name
+from ..op import Op, Plan, Result, like
+from ..parts.index import cdiv
+from ..target import Target
+from . import reference
+from .builders import build_mla_decode_module, build_paged_attention_module
+from .config import ARCHS, CACHES, choose_parts, paged_config
+from .mla_config import RANK, ROPE, mla_config
+
+__all__ = ["OPS"]
+
+MOST_SEQUENCES = 65535  # of a launch: y of its grid
+MLA_SHARE = 64  # fewest tokens of a context that are worth a workgroup of MLA
+
+
+# ------------------------------------------------------------------------------------------- operands
+
+
+def _strides(array: Any) -> tuple[int, ...]:
+    return tuple(array.stride()) if is_torch(array) else tuple(s // array.itemsize for s in array.strides)
+
+
+def _rows(array: Any) -> Any:
+    """The array if the elements of its rows are consecutive and rows begin at whole words, else a copy."""
+    steps = _strides(array)
+    whole = all(s * array.itemsize % 4 == 0 for s in steps[:-1]) and address(array) % 4 == 0
+    return array if (steps[-1] == 1 or array.shape[-1] < 2) and min(steps) >= 0 and whole else contiguous(array)
+
+
+def _cache(where: str, name: str, target: Target, cache: Any, dtype: str, heads: int, dim: int) -> tuple[Any, str]:
+    """A cache [pages, page, heads, dim] with consecutive rows, and its dtype."""
+    require(where, len(cache.shape) == 4, f"{name} must be [pages, page, heads, D], got {tuple(cache.shape)}")
+    require(where, cache.shape[3] == dim and cache.shape[2] >= 1 and heads % cache.shape[2] == 0,
+            f"{name} must have heads of {dim} elements, as q, and a number of heads that divides {heads}, got "
+            f"{tuple(cache.shape)}")
+    kind = dtype_name(cache, f"{where}: {name}", CACHES)
+    require(where, kind in (dtype, "fp8"), f"{name} must be {dtype} as q or fp8, got {kind}")
+    if kind == "fp8":
+        target.require_fp8(where)
+        native = array_dtype(target, cache, "fp8")
+        require(where, cache.dtype == native, f"{target.name} has {native}, {name} is {cache.dtype}")
+    return _rows(cache), kind
+
+
+def _scale(where: str, name: str, scale: Any, pages: int, heads: int, page: int, cache: str) -> tuple[Any, str]:
+    """A scale of a cache as f32 vector, and its kind: one a head or one a token."""
+    if scale is None:
+        return None, ""
+    require(where, cache == "fp8", f"{name} is of fp8 caches, and these are {cache}")
+    dtype_name(scale, f"{where}: {name}", ("f32",))
+    shape = tuple(scale.shape)
+    if math.prod(shape) == 1 and heads * page * pages > 1:
+        return contiguous(scale).reshape(1), "tensor"
+    if shape == (heads,):
+        return contiguous(scale), "head"
+    require(where, shape in ((pages, heads, page), (pages, heads, page, 1)), f"{name} must have one element, {heads} "
+            f"(key heads) or the shape {(pages, heads, page)}, got {shape}")
+    return contiguous(scale).reshape(math.prod(shape)), "token"
+
+
+def _indices(where: str, table: Any, lengths: Any, batch: int) -> tuple[Any, Any]:
+    for name, array in (("block_table", table), ("seqlens", lengths)):
+        dtype_name(array, f"{where}: {name}", INDICES)
+    require(where, len(table.shape) == 2 and table.shape[0] == batch and tuple(lengths.shape) == (batch,),
+            f"block_table must be ({batch}, pages of a sequence) and seqlens ({batch},), got {tuple(table.shape)} and "
+            f"{tuple(lengths.shape)}")
+    return _rows(table), contiguous(lengths)
+
+
+# ------------------------------------------------------------------------------------------- paged attention
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A checked call: the builder's arguments, and the sizes that are known at run time.
+
+    Attributes:
+        parts: workgroups that share a context.
+        lines: query rows of the call.
+    """
+
+    builder: Callable[..., Any]
+    static: tuple[Any, ...]
+    options: dict[str, Any]
+    operands: tuple[Any, ...]
+    sizes: tuple[Any, ...]
+    parts: int
+    lines: int
+    columns: int
+
+    def scratch_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the parts and of their logarithms, f32; nothing where contexts are not shared."""
+        return ((self.lines * self.parts, self.columns), (self.lines * self.parts,)) if self.parts > 1 else ()
+
+    def plan(self, target: Target, like: Any) -> Plan:
+        """With scratch of the kind of `like`."""
+
+        def operands(out: Any) -> tuple[Any, ...]:
+            scratch = [allocate(target, like, shape, "f32") for shape in self.scratch_shapes()] or [like] * 2
+            return (*self.operands, out, *scratch, *self.sizes)
+
+        return Plan(lambda: self.builder(*self.static, **self.options, split=self.parts > 1, target=target), operands)
+
+
+def _plan(check: Callable[..., _Call | None], target: Target, q: Any, *arguments: Any) -> Plan | None:
+    call = check(target, q, *arguments)
+    return None if call is None else call.plan(target, call.operands[0])
+
+
+def _workspace(check: Callable[..., _Call | None], target: Target, *arguments: Any) -> int:
+    call = check(target, *arguments)
+    return 0 if call is None else 4 * sum(math.prod(shape) for shape in call.scratch_shapes())
+
+
+def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any, lengths: Any, scale: Any, left: int,
+           right: int, softcap: float, sink: Any, k_scale: Any, v_scale: Any, out_dtype: Any) -> _Call | None:
+    where = "paged_attention"
+    dtype = dtype_name(q, where, ("f16", "bf16"))
+    require(where, len(q.shape) == 4, f"q must be [B, Sq, H, D], got {tuple(q.shape)}")
+    batch, queries, heads, dim = q.shape
+    keys, cache = _cache(where, "k_cache", target, k_cache, dtype, heads, dim)
+    values, other = _cache(where, "v_cache", target, v_cache, dtype, heads, dim)
+    require(where, tuple(k_cache.shape) == tuple(v_cache.shape) and cache == other, "the caches must have one shape "
+            f"and dtype, got {tuple(k_cache.shape)} {k_cache.dtype} and {tuple(v_cache.shape)} {v_cache.dtype}")
+    pages, page, kv_heads, _ = k_cache.shape
+    table, lengths = _indices(where, table, lengths, batch)
+    require(where, left >= -1 and right >= -1, f"a window is of -1 (all) or more tokens, got {(left, right)}")
+    require(where, softcap >= 0.0, f"softcap must not be negative, got {softcap}")
+    require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
+    if sink is not None:
+        require(where, tuple(sink.shape) == (heads,) and dtype_name(sink, f"{where}: sink", ("f32",)) == "f32",
+                f"sink must be f32 [{heads}], got {sink.dtype} {tuple(sink.shape)}")
+    scales = [_scale(where, name, given, pages, kv_heads, page, cache)
+              for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
+    out = dtype_name(q, where) if out_dtype is None else out_dtype
+    static: tuple[Any, ...] = (dim, heads // kv_heads, queries, dtype, cache, out, page)
+    options: dict[str, Any] = {"window": left >= 0, "softcap": softcap > 0.0, "sink": sink is not None,
+               "key_scales": scales[0][1], "value_scales": scales[1][1]}
+    config = paged_config(where, target, *static, **options)
+    if 0 in q.shape:
+        return None
+    capacity = table.shape[1] * page
+    parts = choose_parts(target, batch * kv_heads * config.row_blocks, cdiv(capacity, config.waves * config.tokens))
+    given = [lengths if x is None else contiguous(x) for x in (sink, scales[0][0], scales[1][0])]
+    operands = (contiguous(q), span(keys), span(values), span(table), lengths, *given)
+    sizes = (batch, heads, parts, max(left, 0), _strides(table)[0], table.shape[1], *_strides(keys)[:3],
+             *_strides(values)[:3], float(dim**-0.5 if scale is None else scale), float(softcap))
+    return _Call(build_paged_attention_module, static, options, operands, sizes, parts, batch * queries * heads, dim)
+
+
+def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: Any, seqlens: Any, *,
+                     scale: float | None = None, window: tuple[int, int] = (-1, -1), softcap: float = 0.0,
+                     sink: Any = None, k_scale: Any = None, v_scale: Any = None, out_dtype: Any = None) -> Any:
+    """Attention of the newest tokens of sequences over their keys and values in paged caches.
+
+    Query i of Sq is token ``seqlens[b] - Sq + i`` of its sequence and sees the tokens up to itself; a query that sees
+    nothing gives 0.
+
+    Args:
+        q: [B, Sq, H, D] with Sq of 1 to 16, f16 or bf16; D is a multiple of 32 from 64 to 256.
+        k_cache, v_cache: [pages, page, Hkv, D] of q's dtype or the chip's fp8 (torch), of any strides; H is a multiple
+            of Hkv and query head h sees key head ``h // (H // Hkv)``.
+        block_table: int32 or int64 [B, n]: page numbers of a sequence's tokens, in order. What lies behind its length
+            is not looked at, nor what a window hides of all queries.
+        seqlens: int32 or int64 [B]: tokens of a sequence, those of q included. More than n pages hold stops the launch.
+        scale: of the products, ``D**-0.5`` if None.
+        window: (left, right): keys more than `left` tokens back are hidden, -1: none. Nothing lies to the right.
+        softcap: scores become ``softcap * tanh(score / softcap)``; 0: they stay.
+        sink: f32 [H]: a score without a value, which takes its share of the weights.
+        k_scale, v_scale: of fp8 caches, whose numbers stand for ``x * scale``: one f32, [Hkv], or one for each token,
+            [pages, Hkv, page]; a float is one f32.
+        out_dtype: ``"f32"``, ``"f16"`` or ``"bf16"``; that of q if None.
+
+    Returns:
+        [B, Sq, H, D].
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: a shape, an option or the architecture is not supported.
+    """
+    left, right = window
+    return op(q, k_cache, v_cache, block_table, seqlens, scale, left, right, softcap, sink,
+              _as_scale(q, k_scale), _as_scale(q, v_scale), out_dtype)
+
+
+def _as_scale(like: Any, scale: Any) -> Any:
+    """A number as an array of one f32 of the kind of `like`."""
+    if not isinstance(scale, (int, float)):
+        return scale
+    if is_torch(like):
+        import torch
+
+        return like.new_full((1,), scale, dtype=torch.float32)
+    import numpy as np
+
+    return np.full(1, scale, np.float32)
+
+
+def _sample_paged(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 48, page: int = 16,
+                  heads: tuple[int, int] = (4, 2), queries: int = 1, pages: int = 0) -> tuple[Any, ...]:
+    """m sequences of up to `context` tokens in `pages` pages, some of which they share, and heads of n elements."""
+    width = cdiv(context, page)
+    pages = pages or 2 * width + 1
+    q = draw.normal(m, queries, heads[0], n, dtype=dtype)
+    caches = [draw.normal(pages, page, heads[1], n, dtype=cache or dtype) for _ in range(2)]
+    table, lengths = draw.integers(0, pages, m, width, dtype="i32"), draw.integers(0, context + 1, m, dtype="i32")
+    return (q, *caches, table, lengths, None, -1, -1, 0.0, None, None, None, None)
+
+
+PAGED_ATTENTION = Op(
+    "paged_attention",
+    "(Tensor q, Tensor k_cache, Tensor v_cache, Tensor block_table, Tensor seqlens, float? scale=None, "
+    "int window_left=-1, int window_right=-1, float softcap=0.0, Tensor? sink=None, Tensor? k_scale=None, "
+    "Tensor? v_scale=None, str? out_dtype=None) -> Tensor",
+    "Attention of 1 to 16 new tokens of each sequence over paged caches (f16, bf16, fp8): GQA, window, soft cap, sinks",
+    results=lambda q, *rest: (like(q, rest[-1]),), plan=partial(_plan, _check_paged),
+    workspace=partial(_workspace, _check_paged), form=_paged_attention,
+    reference=reference.paged_attention, sample=_sample_paged, widths=(64, 96), tolerance=2e-3, archs=ARCHS,
+)
+
+# ------------------------------------------------------------------------------------------- MLA
+
+
+def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, scale: float, rank: int, q_scale: Any,
+               kv_scale: Any, out_dtype: Any) -> _Call | None:
+    where = "mla_decode"
+    query = dtype_name(q, where, CACHES)
+    require(where, rank == RANK and len(q.shape) == 4 and q.shape[3] == RANK + ROPE,
+            f"q must be [B, Sq, H, {RANK + ROPE}] and kv_lora_rank {RANK}, got {tuple(q.shape)} and {rank}")
+    batch, queries, heads, dim = q.shape
+    require(where, len(cache.shape) == 4 and tuple(cache.shape[2:]) == (1, dim),
+            f"kv_cache must be [pages, page, 1, {dim}], got {tuple(cache.shape)}")
+    kind = dtype_name(cache, f"{where}: kv_cache", CACHES)
+    for name, array, its in (("q", q, query), ("kv_cache", cache, kind)):
+        if its == "fp8":
+            target.require_fp8(where)
+            native = array_dtype(target, array, "fp8")
+            require(where, array.dtype == native, f"{target.name} has {native}, {name} is {array.dtype}")
+    table, lengths = _indices(where, table, lengths, batch)
+    scales = []
+    for name, given, its in (("q_scale", q_scale, query), ("kv_scale", kv_scale, kind)):
+        require(where, given is None or its == "fp8", f"{name} is of fp8, and this is {its}")
+        if given is not None:
+            dtype_name(given, f"{where}: {name}", ("f32",))
+            require(where, math.prod(given.shape) == 1, f"{name} must have one element, got {tuple(given.shape)}")
+        scales.append(lengths if given is None else contiguous(given).reshape(1))
+    require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
+    out = out_dtype or (query if query != "fp8" else "bf16")
+    page = cache.shape[1]
+    static = (heads, queries, query, kind, out, page)
+    config = mla_config(where, target, *static)
+    if 0 in q.shape:
+        return None
+    rows = _rows(cache)
+    parts = choose_parts(target, batch * config.row_blocks, cdiv(table.shape[1] * page, MLA_SHARE))
+    operands = (contiguous(q), span(rows), span(table), lengths, *scales)
+    sizes = (batch, parts, _strides(table)[0], table.shape[1], *_strides(rows)[:2], float(scale))
+    options = {"q_scaled": q_scale is not None, "kv_scaled": kv_scale is not None}
+    return _Call(build_mla_decode_module, static, options, operands, sizes, parts, batch * queries * heads, RANK)
+
+
+def _mla_decode(op: Op, q: Any, kv_cache: Any, block_table: Any, seqlens: Any, *, scale: float,
+                kv_lora_rank: int = RANK, q_scale: Any = None, kv_scale: Any = None, out_dtype: Any = None) -> Any:
+    """Multi-head latent attention of the newest tokens of sequences: one vector of 576 a token is the key of all heads,
+    and its first 512 elements are the value.
+
+    Args:
+        q: [B, Sq, H, 576] with Sq of 1 to 16, absorbed queries: f16, bf16 or the chip's fp8.
+        kv_cache: [pages, page, 1, 576] of q's dtype or fp8 (with fp8 queries any of them), of any strides.
+        block_table, seqlens: see :func:`paged_attention`; a page often has one token.
+        scale: of the products; that of the model, as 576 is not the head size it comes from.
+        kv_lora_rank: 512.
+        q_scale, kv_scale: of fp8, whose numbers stand for ``x * scale``: one f32 or a float.
+        out_dtype: ``"f32"``, ``"f16"`` or ``"bf16"``; that of q if None, bf16 of fp8.
+
+    Returns:
+        [B, Sq, H, 512]; 0 where a query sees nothing.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: a shape, an option or the architecture is not supported.
+    """
+    return op(q, kv_cache, block_table, seqlens, scale, kv_lora_rank, _as_scale(q, q_scale), _as_scale(q, kv_scale),
+              out_dtype)
+
+
+def _reference_mla(q: Any, cache: Any, table: Any, lengths: Any, scale: float, rank: int = RANK, q_scale: Any = None,
+                   kv_scale: Any = None, out_dtype: Any = None) -> tuple[Any, ...]:
+    exact = q.double() if q_scale is None else q.double() * q_scale.double()
+    return reference.paged_attention(exact, cache, cache[..., :rank], table, lengths, scale, k_scale=kv_scale,
+                                     v_scale=kv_scale)
+
+
+def _sample_mla(draw: Any, m: int, n: int, dtype: str = "f16", cache: str = "", context: int = 40, page: int = 4,
+                heads: int = 4, queries: int = 1) -> tuple[Any, ...]:
+    width = cdiv(context, page)
+    q = draw.normal(m, queries, heads, n, dtype=dtype)
+    pages = draw.normal(width + 3, page, 1, n, dtype=cache or dtype)
+    table = draw.integers(0, width + 3, m, width, dtype="i32")
+    return (q, pages, table, draw.integers(0, context + 1, m, dtype="i32"), 0.07, RANK, None, None, None)
+
+
+MLA_DECODE = Op(
+    "mla_decode",
+    "(Tensor q, Tensor kv_cache, Tensor block_table, Tensor seqlens, float scale, int kv_lora_rank=512, "
+    "Tensor? q_scale=None, Tensor? kv_scale=None, str? out_dtype=None) -> Tensor",
+    "Multi-head latent attention of 1 to 16 new tokens of each sequence over paged vectors of 576 (f16, bf16, fp8)",
+    results=lambda q, cache, table, lengths, scale, rank, q_scale, kv_scale, out: (
+        Result((*q.shape[:3], rank), out or ("bf16" if q.dtype.itemsize == 1 else q.dtype)),),
+    plan=partial(_plan, _check_mla), workspace=partial(_workspace, _check_mla), form=_mla_decode,
+    reference=_reference_mla, sample=_sample_mla, widths=(RANK + ROPE,), tolerance=2e-3, archs=ARCHS,
+)
+
+OPS = [PAGED_ATTENTION, MLA_DECODE]

@@ -1,0 +1,120 @@
+"""Operands of the two products, as lanes load them: whole pieces of rows, wherever the rows are.
+
+The order of K of the first product and that of the columns of the second one (:meth:`AttentionConfig.products`) are
+such that the pieces are operands; values are turned within each lane.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..parts.convert import widened
+from ..parts.index import div
+from .config import ACCESS, BLOCK, AttentionConfig
+
+__all__ = ["Operand", "Pieces", "Values", "WORD"]
+
+WORD = 32  # bits
+
+
+class Pieces:
+    """What a lane loads at a time: consecutive elements of a row, as words (of 16 bits where it is no more).
+
+    Words, not elements: the compiler keeps vectors of bytes in a loop byte by byte.
+    """
+
+    def __init__(self, element: Any, chunk: int, *shape: int) -> None:
+        bits = chunk * element.width
+        self.element, self.word = element, fx.Int32 if bits >= WORD else fx.Int16
+        self.each = min(bits, 8 * ACCESS) // self.word.width  # of a load
+        self.loads = bits // self.word.width // self.each
+        self.words = fx.make_rmem_tensor(((self.each, self.loads), *shape), self.word)
+        self.atom = fx.make_copy_atom(fx.UniversalCopy(self.each * self.word.width), self.word)
+
+    def load(self, start: Any, further: Any, *place: int) -> None:
+        """Start loading what is `further` elements behind a pointer to words of 32 bits."""
+        first = fx.recast_iter(self.word, start) + div(further, self.word.width // self.element.width)
+        for i in range(self.loads):
+            piece: Any = ((None, i), *place)
+            fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)), self.words[piece])
+
+    def get(self, element: Any, *place: int) -> Any:
+        """A piece as a vector of `element`."""
+        piece: Any = (None, *place)
+        held = self.words[piece].load().bitcast(self.element)
+        return held if element is self.element else widened(held, element)
+
+
+class Operand:
+    """Rows of queries or keys as an operand of the first product: each lane has a row of its own in 16 rows.
+
+    Args:
+        side: ``"A"`` (keys) or ``"B"`` (queries).
+        element: of memory.
+    """
+
+    def __init__(self, config: AttentionConfig, mma: Any, side: str, element: Any, rows: int, columns: int,
+                 lane: Any) -> None:
+        self.config, self.rows, piece = config, rows, mma.get_slice(lane)
+        tile, chunk = (rows, columns), config.key_chunk
+        self.step = chunk * config.target.wave // BLOCK  # from piece to piece of a lane
+        self.fragment = {"A": piece.make_fragment_A, "B": piece.make_fragment_B}[side](tile)
+        atom = fx.make_copy_atom(fx.UniversalCopy(chunk * config.element.width), config.element)
+        copy = {"A": fx.make_tiled_copy_A, "B": fx.make_tiled_copy_B}[side](atom, mma).get_slice(lane)
+        self.target = copy.retile(self.fragment)
+        self.row, self.column = [fx.Int32(fx.get_scalar(x)) for x in copy.partition_S(
+            fx.make_view((0, 0), fx.make_identity_layout(tile)))[0]]
+        self.across = columns // self.step
+        self.pieces = Pieces(element, chunk, rows // BLOCK, self.across)
+
+    def load(self, start: Callable[[int, Any], Any], first: Any = 0) -> None:
+        """Start loading columns from `first`; ``start(n, row)`` points to the words of row `row` of the n-th 16."""
+        for n in range(self.rows // BLOCK):
+            row = start(n, self.row)
+            for i in range(self.across):
+                self.pieces.load(row, self.column + (first + i * self.step), n, i)
+
+    def ready(self) -> Any:
+        """The operand, in the type of the products."""
+        inner = fx.size(self.target.shape[0][1]).unpack()  # pieces of one step of the instruction
+        for n in range(self.rows // BLOCK):
+            for i in range(self.across):
+                self.target[(None, i % inner), n, i // inner].store(self.pieces.get(self.config.element, n, i))
+        return self.fragment
+
+
+class Values:
+    """Values, loaded by rows and turned within each lane to the operand of the second product."""
+
+    def __init__(self, config: AttentionConfig, mma: Any, element: Any, columns: int, lane: Any) -> None:
+        self.config, chunk, lanes = config, config.value_chunk, config.target.wave // BLOCK
+        self.tile, self.step = (config.tokens, columns), BLOCK * chunk
+        self.shape = (config.value_rows, config.blocks, columns // self.step)  # token of a block, block, column
+        atom = fx.make_copy_atom(fx.UniversalCopy(chunk * config.element.width), config.element)
+        self.copy = fx.make_tiled_copy_tv(atom, fx.make_layout((lanes, BLOCK), (BLOCK, 1)),
+                                          fx.make_ordered_layout((config.value_rows, chunk), (1, 0)))
+        part = self.copy.get_slice(lane).partition_S(fx.make_view((0, 0), fx.make_identity_layout(self.tile)))
+        self.row, self.column = [fx.Int32(fx.get_scalar(x)) for x in part[0]]
+        self.pieces = Pieces(element, chunk, *self.shape)
+        self.operand = mma.thread_values("A", (columns, config.tokens))
+
+    def _places(self) -> Iterator[tuple[int, ...]]:
+        return itertools.product(*map(range, self.shape))
+
+    def load(self, start: Callable[[int, Any], Any], first: Any = 0) -> None:
+        """Start loading columns from `first`; ``start(n, row)`` points to the words of token `row` of block n."""
+        for r, n, m in self._places():
+            self.pieces.load(start(n, self.row + r), self.column + (first + m * self.step), r, n, m)
+
+    def ready(self) -> Any:
+        """The operand V^T."""
+        config, (rows, blocks, across) = self.config, self.shape
+        wide = fx.make_rmem_tensor(((config.value_chunk, rows), blocks, across), config.element)
+        for r, n, m in self._places():
+            wide[(None, r), n, m].store(self.pieces.get(config.element, r, n, m))
+        loaded = self.copy.thread_values(self.tile)
+        return fx.convert_layout(wide, self.operand, modes=(1, 0), thread_values=loaded)

@@ -1,0 +1,150 @@
+"""Cross entropy of rows of logits and its gradient, each in one pass over the logits.
+
+``loss = log sum exp(x) - x[target]``. A row that does not fit in registers keeps a running maximum and sum in each lane
+(Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
+``dx = (exp(x - lse) - [j == target]) * dy``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig, require
+from ..host.dtypes import FLOATS, float_dtype
+from ..parts.indices import index_at, require_within
+from ..parts.mathx import LOG2E, exp2
+from ..parts.order import columns_of
+from ..parts.reduce import Lds, add, fmax, reduce_rows
+from ..parts.rows import Held, Place, RowPlan, Rows, RowScalars, each, fits_registers, fold, launch_rows, plan_rows
+from ..target import Target, builder
+
+__all__ = ["build_cross_entropy_bwd_module", "build_cross_entropy_module"]
+
+LN2 = math.log(2.0)
+FAR_BELOW = -3.0e38  # a finite start of a maximum: differences with -inf are not NaN
+STREAMED = 2  # cache modifier: written data are not read again
+
+
+@dataclass(frozen=True)
+class _Config(KernelConfig):
+    dtype: str
+    plan: RowPlan
+
+    @property
+    def keep(self) -> bool:
+        """The row stays in registers."""
+        return fits_registers(self.plan.n)
+
+
+@flyc.jit
+def _target(targets: Any, place: Place, m: Any, ignored: Any) -> tuple[Any, Any]:
+    """(column of the row's target, whether it counts); a target outside the row stops the launch."""
+    row = place.first if place.row is None else place.first + place.row
+    given = index_at(targets, fx.min(row, m - 1))
+    counts = given != ignored
+    return require_within(counts.select(given, fx.Int64(0)), 0, fx.Int64(place.plan.n)), counts
+
+
+def _top_and_sum(x: Held, config: _Config, place: Place, lds: Lds) -> tuple[Any, Any]:
+    """Largest value of the row and the sum of ``exp(x - largest)``."""
+    tiles, keep = config.plan.tiles, config.keep
+    start, zero = (fx.full(config.plan.vec, v, fx.Float32) for v in (FAR_BELOW, 0.0))
+    if keep:
+        top = fold(tiles, keep, start, lambda best, i: fmax(best, x[i]))
+        (top,) = reduce_rows(place, [top.reduce("max")], fmax, lds)
+        total = fold(tiles, keep, zero, lambda total, i: total + exp2((x[i] - top) * LOG2E))
+    else:
+
+        def step(state: Any, i: Any) -> Any:
+            best, total = state
+            value = x[i]
+            new = fmax(best, value)
+            return [new, total * exp2((best - new) * LOG2E) + exp2((value - new) * LOG2E)]
+
+        best, total = fold(tiles, keep, [start, zero], step)
+        (top,) = reduce_rows(place, [best.reduce("max")], fmax, lds)
+        total = total * exp2((best - top) * LOG2E)
+    (total,) = reduce_rows(place, [total.reduce("add")], add, lds)
+    return top, total
+
+
+@flyc.kernel
+def _cross_entropy_kernel(tensors, m: fx.Int32, ignored: fx.Int64, config: fx.Constexpr):
+    lds, place = Lds(), Place(config.plan, m)
+    rows = Rows(tensors["logits"], FLOATS[config.dtype], place)
+    target, counts = _target(tensors["targets"], place, m, ignored)
+    with fx.fastmath("contract"):
+        x = Held(lambda i: place.masked(i, rows.load(i).to(fx.Float32), -math.inf), config.plan.tiles, config.keep)
+        top, total = _top_and_sum(x, config, place, lds)
+        log_total = fx.math.log2(total) * LN2
+        if place.lane == 0:
+            loss = log_total + (top - rows.at(target).to(fx.Float32))  # large logits cancel first
+            RowScalars(tensors["lse"], fx.Float32, place).store(top + log_total)
+            RowScalars(tensors["loss"], fx.Float32, place).store(counts.select(loss, 0.0))
+
+
+@flyc.kernel
+def _cross_entropy_bwd_kernel(tensors, m: fx.Int32, ignored: fx.Int64, config: fx.Constexpr):
+    place = Place(config.plan, m)
+    rows, out = (Rows(tensors[k], FLOATS[config.dtype], place, c) for k, c in (("logits", 0), ("dlogits", STREAMED)))
+    target, counts = _target(tensors["targets"], place, m, ignored)
+    lse, dy = (RowScalars(tensors[k], fx.Float32, place).load() for k in ("lse", "dloss"))
+
+    def store(i):
+        with fx.fastmath("contract"):
+            p = exp2((rows.load(i).to(fx.Float32) - lse) * LOG2E)
+            p = (columns_of(place, i) == target).select(p - 1.0, p)
+            out.store(i, counts.select(p * dy, fx.full_like(p, 0.0)))
+
+    each(config.plan.tiles, config.keep, store)
+
+
+def _config(where: str, target: Target, n: int, dtype: str) -> _Config:
+    require(where, isinstance(n, int) and n >= 1, f"N must be a positive int, got {n!r}")
+    float_dtype(dtype, where)
+    return _Config(dtype, plan_rows(n, FLOATS[dtype].width, target.wave), target=target)
+
+
+@builder
+def build_cross_entropy_module(N: int, dtype: str = "f32", *, target: Target):  # noqa: N803
+    """``launch(Logits, Targets, Loss, Lse, m, ignored, stream=None)``: f32 loss and log-sum-exp of each row.
+
+    Args:
+        N: columns, any positive number; Logits is (m, N), row-major.
+        dtype: of Logits: ``"f32"``, ``"f16"`` or ``"bf16"``.
+
+    Targets are int32 or int64; the loss is 0 where they are `ignored` (Int64). Another one outside the row stops the
+    launch.
+    """
+    config = _config("build_cross_entropy_module", target, N, dtype)
+
+    @flyc.jit
+    def cross_entropy(Logits, Targets, Loss, Lse, m: fx.Int32, ignored: fx.Int64,  # noqa: N803
+                      stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        tensors = {"logits": Logits, "targets": Targets, "loss": Loss, "lse": Lse}
+        launch_rows(lambda: _cross_entropy_kernel(tensors, m, ignored, config), m, config.plan.rows,
+                    config.plan.threads, stream)
+
+    return cross_entropy
+
+
+@builder
+def build_cross_entropy_bwd_module(N: int, dtype: str = "f32", *, target: Target):  # noqa: N803
+    """``launch(Logits, Targets, Lse, DLoss, DLogits, m, ignored, stream=None)``: the gradient of each row's loss."""
+    config = _config("build_cross_entropy_bwd_module", target, N, dtype)
+
+    @flyc.jit
+    def cross_entropy_bwd(Logits, Targets, Lse, DLoss, DLogits, m: fx.Int32, ignored: fx.Int64,  # noqa: N803
+                          stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        tensors = {"logits": Logits, "targets": Targets, "lse": Lse, "dloss": DLoss, "dlogits": DLogits}
+        launch_rows(lambda: _cross_entropy_bwd_kernel(tensors, m, ignored, config), m, config.plan.rows,
+                    config.plan.threads, stream)
+
+    return cross_entropy_bwd

@@ -1,0 +1,200 @@
+"""All of a mixture of experts in one launcher: sorting, gate and up with activation, down, sum over the slots."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..gemm.weights import in_order
+from ..host.arrays import allocate, contiguous
+from ..host.config import require
+from ..host.dtypes import dtype_name
+from ..op import Plan
+from ..parts.index import cdiv
+from ..quant.builders import build_per_group_quant_module, build_quant_module
+from ..quant.mx import GROUP as MX_GROUP
+from ..quant.mx import THREADS as MX_THREADS
+from ..quant.mx import build_per_1x32_mx_quant_module
+from ..target import Target
+from .config import ACTIVATIONS, FORMATS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns
+from .grouped import launch_grouped
+from .reduction import ReduceConfig, launch_reduce
+from .sorting import SortConfig, capacity, launch_sort, shares, sort_config, sort_workspace
+from .weights import of_rows, ordered, scales_of, weight_dtype
+
+__all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
+
+BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
+
+
+@dataclass(frozen=True)
+class Experts:
+    """The kernels of a mixture of experts, each with its configuration."""
+
+    sort: SortConfig
+    up: GroupedConfig
+    down: GroupedConfig
+    reduce: ReduceConfig
+
+
+def experts_config(where: str, target: Target, tokens: int, topk: int, experts: int, model: int, inter: int, dtype: str,
+                   activation: str, limit: float | None, biases: tuple[bool, bool], mask: bool, quant: str = "none",
+                   scale: str = "f32") -> Experts:
+    """A checked configuration for a number of tokens. ValueError says what is not supported."""
+    block = pick_block(tokens * topk, experts)
+    row_bytes = 64 if target.wave == 32 and block == 128 else 128
+    common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant, scale=scale, row_bytes=row_bytes)
+    up = grouped_config(where, target, n=inter, k=model, block_n=tile_columns(target, block, True), gated=True,
+                        activation=activation, limit=limit, source="token", into="slot", bias=biases[0],
+                        wide=is_wide(tokens, model), **common)
+    down = grouped_config(where, target, n=model, k=inter, block_n=tile_columns(target, block, False), source="slot",
+                          into="slot", weighted=True, bias=biases[1], wide=is_wide(tokens * topk, inter), **common)
+    sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)
+    return Experts(sort, up, down, ReduceConfig(topk, model, dtype, dtype, experts, mask, target=target))
+
+
+def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shapes and dtypes of the workspace."""
+    topk, experts, block = config.sort.topk, config.sort.experts, config.sort.block
+    rows, dtype = capacity(tokens, topk, experts, block), config.up.dtype
+    counts = sort_workspace(tokens, topk, experts)
+    arrays = {
+        "rows": ((rows,), "i32"), "row_weights": ((rows,), "f32"), "experts": ((cdiv(rows, block),), "i32"),
+        "valid": ((2,), "i32"), "inner": ((tokens * topk, config.up.n), dtype),
+        "partial": ((tokens * topk, config.down.n), dtype),
+    }
+    if counts:
+        arrays["counts"] = (counts,), "i32"
+    for name, count, part in (("x", tokens, config.up), ("inner", tokens * topk, config.down)):
+        kind = part.format
+        if kind.a is None:
+            continue
+        along = {"blocks": (part.scales_k,), "micro": (part.scales_k,)}.get(kind.scales or "", ())
+        micro = kind.scales == "micro"
+        arrays[f"{name}_data"] = (count, part.k * kind.bits_a // 8), "u8" if micro else kind.a
+        arrays[f"{name}_scale"] = (count, *along), "u8" if micro else "f32"
+    return arrays
+
+
+def scratch_bytes(config: Experts, tokens: int) -> int:
+    """Bytes of the workspace."""
+    return sum(math.prod(shape) * BYTES[dtype] for shape, dtype in scratch(config, tokens).values())
+
+
+def _quantiser(config: GroupedConfig) -> Any:
+    """``quantise(x, data, scale, rows, stream)`` of the rows of x, from a jit function; None if they stay."""
+    kind, target = config.format, config.target
+    if kind.a is None:
+        return None
+    if kind.scales == "blocks":
+        return build_per_group_quant_module(config.k, config.dtype, kind.a, target=target)
+    if kind.scales == "rows":
+        return build_quant_module(config.k, config.dtype, kind.a, target=target)[0]
+    micro, groups = build_per_1x32_mx_quant_module(config.k, kind.a, target=target), config.k // MX_GROUP
+    return lambda x, data, scale, rows, stream: micro(
+        x, data, scale, rows, fx.ceildiv(rows * groups, MX_THREADS), stream)
+
+
+@functools.cache  # the configuration has the target
+def experts_launcher(config: Experts) -> Any:
+    """``launch(operands, out, tokens, groups, rounds, blocks, stream=None)`` with a dictionary of x, w1, w2, b1, b2,
+    w1_scale, w2_scale, ids, weights, mask (None for what there is not) and the arrays of :func:`scratch`."""
+    quantise_x, quantise_inner = (_quantiser(part) for part in (config.up, config.down))
+
+    @flyc.jit
+    def moe(operands, out, tokens: fx.Int32, groups: fx.Int32, rounds: fx.Int32, blocks: fx.Int32,
+            stream: fx.Stream = fx.Stream(None)):
+        a = operands
+        launch_sort(dict(ids=a["ids"], weights=a["weights"], sorted_ids=a["rows"], sorted_weights=a["row_weights"],
+                         sorted_experts=a["experts"], valid=a["valid"], counts=a.get("counts"), mask=a["mask"]),
+                    tokens, groups, rounds, config.sort, stream)
+        sorted_rows = capacity(tokens, config.sort.topk, config.sort.experts, config.sort.block)
+        routed = dict(rows=a["rows"], weights=a["row_weights"], experts=a["experts"], valid=a["valid"])
+        x, inner = a["x"], a["inner"]
+        if fx.const_expr(quantise_x is not None):
+            x = a["x_data"]
+            quantise_x(a["x"], x, a["x_scale"], tokens, stream)
+        launch_grouped(dict(routed, x=x, w=a["w1"], out=inner, bias=a["b1"], x_scale=a.get("x_scale"),
+                            w_scale=a["w1_scale"]), tokens, blocks, sorted_rows, config.up, stream)
+        if fx.const_expr(quantise_inner is not None):
+            # Slots without an expert are quantised too: what they hold is not used.
+            inner = a["inner_data"]
+            quantise_inner(a["inner"], inner, a["inner_scale"], tokens * config.sort.topk, stream)
+        launch_grouped(dict(routed, x=inner, w=a["w2"], out=a["partial"], bias=a["b2"], x_scale=a.get("inner_scale"),
+                            w_scale=a["w2_scale"]), tokens, blocks, sorted_rows, config.down, stream)
+        launch_reduce(dict(x=a["partial"], y=out, ids=a["ids"], mask=a["mask"]), tokens, config.reduce, stream)
+
+    return moe
+
+
+def most_blocks(entries: int, experts: int, block: int) -> int:
+    """Blocks of rows that there can be: no expert has padding that has no row."""
+    return cdiv(entries + min(experts, entries) * (block - 1), block)
+
+
+def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str) -> tuple[int, int, int]:
+    """(experts, model, inter). ValueError if the operands do not fit each other."""
+    require(where, len(x.shape) == 2 and len(w1.shape) == 3 and len(w2.shape) == 3,
+            f"x must be (tokens, model), w1 (experts, 2 inter, model) and w2 (experts, model, inter), got "
+            f"{tuple(x.shape)}, {tuple(w1.shape)} and {tuple(w2.shape)}")
+    each = 2 if packed else 1
+    (experts, two, model), inter = (w1.shape[0], w1.shape[1], w1.shape[2] * each), w2.shape[2] * each
+    require(where, x.shape[1] == model and two == 2 * inter and tuple(w2.shape[:2]) == (experts, model),
+            f"w1 must be (experts, 2 inter, {x.shape[1] // each}) and w2 (experts, {x.shape[1]}, "
+            f"{'inter / 2' if packed else 'inter'}), got {tuple(w1.shape)} and {tuple(w2.shape)}")
+    for name, bias, size in (("b1", b1, two), ("b2", b2, model)):
+        require(where, bias is None or tuple(bias.shape) == (experts, size),
+                f"{name} must be ({experts}, {size}), got {None if bias is None else tuple(bias.shape)}")
+    return experts, model, inter
+
+
+def _format(quant: str, scale: Any, where: str) -> tuple[str, str]:
+    """The format, and the type of the scales of groups."""
+    names = [name for name in FORMATS if name != "a16i4"]
+    require(where, quant in names, f"quant must be one of {', '.join(names)}, got {quant!r}")
+    if quant == "int4" and scale is not None and len(scale.shape) == 3 and scale.shape[2] > 1:
+        return "a16i4", dtype_name(scale, f"{where}: w1_scale")
+    return quant, "e8m0" if FORMATS[quant].b == "fp4" else "f32"
+
+
+def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any,
+                 quant: str, w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any,
+                 interleaved: bool) -> tuple[Experts, Plan | None]:
+    """What is launched for operands, all of whose errors are raised here; see :data:`flydsl.kernels.moe.op.MOE`."""
+    from .op import expert_marks, routing
+
+    where = "moe"
+    dtype = dtype_name(x, where, ("f16", "bf16"))
+    name, scale = _format(quant, w1_scale, where)
+    devices = {str(t.device) for t in (x, w1, w2, weights, ids, w1_scale, w2_scale, b1, b2, expert_mask)
+               if t is not None}
+    require(where, len(devices) == 1, f"operands must be on one device, got {', '.join(sorted(devices))}")
+    local, model, inter = _sizes(x, w1, w2, b1, b2, FORMATS[name].b is not None, where)
+    tokens, topk = routing(ids, weights, where)
+    require(where, tokens == x.shape[0], f"x has {x.shape[0]} rows, and ids are of {tokens} tokens")
+    experts = local if expert_mask is None else expert_mask.shape[0]
+    marks = expert_marks(expert_mask, experts, where)
+    if marks is not None:
+        count = int(in_order(marks, "moe count", lambda m: (m != 0).sum()))
+        require(where, count == local, f"expert_mask has {count} experts, and there are weights of {local}")
+    require(where, activation in ACTIVATIONS[1:],
+            f"activation must be one of {', '.join(ACTIVATIONS[1:])}, got {activation!r}")
+    config = experts_config(where, target, tokens, topk, experts, model, inter, dtype, activation, limit,
+                            (b1 is not None, b2 is not None), marks is not None, name, scale)
+    operands = dict(x=contiguous(x), ids=contiguous(ids), weights=contiguous(weights), mask=marks)
+    for i, w, s, b, part, alternate in ((1, w1, w1_scale, b1, config.up, interleaved),
+                                        (2, w2, w2_scale, b2, config.down, False)):
+        weight_dtype(w, part, f"{where}: w{i}")
+        operands.update({f"w{i}_scale": scales_of(s, local, part, alternate, f"{where}: w{i}_scale"),
+                         f"w{i}": ordered(w, part, alternate), f"b{i}": of_rows(b, part, alternate)})
+    if not tokens:
+        return config, None
+    groups, rounds = shares(tokens, topk)
+    operands.update({n: allocate(target, x, shape, kind) for n, (shape, kind) in scratch(config, tokens).items()})
+    blocks = most_blocks(tokens * topk, experts, config.sort.block)
+    return config, Plan(lambda: experts_launcher(config), lambda out: (operands, out, tokens, groups, rounds, blocks))

@@ -1,0 +1,153 @@
+"""Gradients of experts and of gated layers: products by kernels, what is done element by element by torch.
+
+The pre-activations are computed again. With z = x w1^T, h = f(z) and y = sum over slots of p (h w2^T): dy w2 gives the
+gradients of h and of p, that of z times w1 those of x; the gradients of the weights are a product for each expert.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..gemm.op import GEMM
+from ..gemm.weights import in_order
+from ..host.arrays import allocate
+from ..host.dtypes import dtype_name
+from ..op import Plan
+from ..target import Target
+from .config import SWIGLU_LIMIT, GroupedConfig, grouped_config, pick_block, tile_columns
+from .experts import most_blocks
+from .grouped import launch_grouped
+from .reduction import compile_moe_reduction
+from .weights import of_rows, ordered
+
+__all__ = ["activation_gradient", "plan_gradient", "product_launcher"]
+
+
+def _gate(g: Any, activation: str) -> tuple[Any, Any]:
+    """What the gate is multiplied by up with, and its derivative."""
+    if activation == "gelu":
+        a, b = math.sqrt(2 / math.pi), 0.044715
+        t = (a * (g + b * g**3)).tanh()
+        return 0.5 * g * (1 + t), 0.5 * (1 + t) + 0.5 * g * (1 - t * t) * a * (1 + 3 * b * g * g)
+    if activation == "situ":
+        t, s = g.tanh(), g.sigmoid()
+        return t * s, (1 - t * t) * s + t * s * (1 - s)
+    c = 1.702 if activation == "swiglu" else 1.0
+    s = (c * g).sigmoid()
+    return g * s, s + c * g * s * (1 - s)
+
+
+def activation_gradient(gate: Any, up: Any, dh: Any, activation: str, limit: float | None) -> tuple[Any, Any, Any]:
+    """(h, gradient of gate, gradient of up) of tensors of f32."""
+    limit = SWIGLU_LIMIT if activation == "swiglu" and limit is None else limit
+    inside: tuple[Any, Any] = (1.0, 1.0)
+    if limit is not None:
+        inside = (gate <= limit).float(), (up.abs() <= limit).float()
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+    f, df = _gate(gate, activation)
+    factor, slope = up, 1.0
+    if activation == "swiglu":
+        factor = up + 1
+    elif activation == "situ":
+        factor = up.tanh()
+        slope = 1 - factor * factor
+    return f * factor, dh * factor * df * inside[0], dh * f * slope * inside[1]
+
+
+def halves(z: Any, interleaved: bool) -> tuple[Any, Any]:
+    """(gate, up) of the last dimension."""
+    return (z[..., 0::2], z[..., 1::2]) if interleaved else z.chunk(2, -1)
+
+
+def joined(gate: Any, up: Any, interleaved: bool) -> Any:
+    """The inverse of :func:`halves`."""
+    import torch
+
+    return torch.stack((gate, up), -1).flatten(-2) if interleaved else torch.cat((gate, up), -1)
+
+
+@functools.cache  # the configuration has the target
+def product_launcher(config: GroupedConfig) -> Any:
+    """``launch(x, w, bias, out, rows, experts, valid, tokens, blocks, sorted_rows, stream=None)``."""
+
+    @flyc.jit
+    def product(x, w, bias, out, rows, experts, valid, tokens: fx.Int32, blocks: fx.Int32, sorted_rows: fx.Int32,
+                stream: fx.Stream = fx.Stream(None)):
+        tensors = dict(x=x, w=w, bias=bias, out=out, rows=rows, experts=experts, valid=valid)
+        launch_grouped(tensors, tokens, blocks, sorted_rows, config, stream)
+
+    return product
+
+
+def _turned(weight: Any) -> Any:
+    return in_order(weight, "moe turned", lambda w: w.transpose(1, 2).contiguous())
+
+
+def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str,
+                  limit: float | None, b1: Any, b2: Any, expert_mask: Any, interleaved: bool) -> Plan | None:
+    """What is launched for the gradients of x, w1, w2, weights, b1 and b2; the forward's checks have been made."""
+    import torch
+
+    from .op import MOE_SORT
+
+    (tokens, topk), (local, two, model) = ids.shape, w1.shape
+    inter, dtype = two // 2, {torch.float16: "f16", torch.bfloat16: "bf16"}[x.dtype]
+    if dtype_name(dy, "moe_bwd: dy", ("f16", "bf16", "f32")) and not tokens:
+        return None
+    dy, x, weights, ids = dy.to(x.dtype).contiguous(), x.contiguous(), weights.contiguous(), ids.contiguous()
+    b1, b2 = (None if b is None else b.contiguous() for b in (b1, b2))
+    experts = local if expert_mask is None else expert_mask.shape[0]
+    block = pick_block(tokens * topk, experts)
+
+    def run(*results: Any, stream: Any = None) -> None:
+        rows, _, numbers, valid = MOE_SORT.run(ids, weights, experts, block, expert_mask, stream=stream)
+
+        def product(data: Any, weight: Any, n: int, source: str, out: str, bias: Any = None) -> Any:
+            config = grouped_config("moe_bwd", target, n=n, k=data.shape[1], dtype=dtype, out=out, block_m=block,
+                                    topk=topk,
+                                    block_n=tile_columns(target, block, False), source=source, into="slot",
+                                    bias=bias is not None)
+            made = allocate(target, x, (tokens * topk, n), out)
+            product_launcher(config)(data, ordered(weight, config), of_rows(bias, config, False), made, rows, numbers,
+                                     valid, tokens, most_blocks(tokens * topk, experts, block), len(rows),
+                                     stream=stream)
+            return made
+
+        # Slots whose expert does not exist, or is not here, hold nothing.
+        marks = torch.ones_like(ids[0]).new_ones(experts) if expert_mask is None else expert_mask
+        exists = (ids >= 0) & (ids < experts) & (marks[ids.clamp(0, experts - 1).long()] != 0)
+        there = exists.reshape(-1, 1)
+        z = torch.where(there, product(x, w1, two, "token", "f32", b1), 0)
+        q = torch.where(there, product(dy, _turned(w2), inter, "token", "f32"), 0)
+        p = weights.reshape(-1, 1) * there
+        h, dgate, dup = activation_gradient(*halves(z, interleaved), q * p, activation, limit)
+        dp = (h * q).sum(-1)
+        dz, h = joined(dgate, dup, interleaved).to(x.dtype), h.to(x.dtype)
+        partial = product(dz, _turned(w1), model, "slot", dtype)
+        dx, dw1, dw2, dweights, db1, db2 = results
+        reduce = compile_moe_reduction(topk=topk, model_dim=model, dtype_str=dtype, use_mask=True, num_experts=experts,
+                                       target=target)
+        reduce(partial, dx, marks, ids, tokens, stream=stream)
+        number = 0
+        for expert in range(experts):
+            if expert_mask is not None and not int(expert_mask[expert]):
+                continue
+            at, slots = torch.nonzero(ids == expert, as_tuple=True)
+            these = at * topk + slots
+            weighted = (dy[at].float() * p[these]).to(x.dtype)
+            for out, left, right in ((dw1, dz[these], x[at]), (dw2, weighted, h[these])):
+                out[number] = GEMM.run(left, right, None, "tn", None, stream=stream) if len(at) else 0
+            if b1 is not None:
+                db1[number] = dz[these].float().sum(0)
+            if b2 is not None:
+                db2[number] = weighted.float().sum(0)
+                dp[these] += dy[at].float() @ b2[number].float()
+            number += 1
+        dweights.copy_(dp.view(tokens, topk) * exists)
+
+    return Plan(lambda: run, lambda *results: results)

@@ -1,0 +1,407 @@
+"""Sorting of routed tokens by expert: a stable counting sort, in integers, of entries (token, slot).
+
+Entries are dealt to workgroups in consecutive shares. One workgroup is one launch; several count their shares first,
+and then each knows from all counts where the rows of its share begin. Within 256 entries, the place of an entry among
+those of its expert is the number of bits before its own in a mask of LDS, so that the order does not depend on when
+atomics arrive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig, require
+from ..host.dtypes import FLOATS
+from ..parts.index import align_up, cdiv, div, mod
+from ..parts.memory import Buffer
+from ..parts.reduce import Lds
+from ..parts.rows import pointer
+from ..target import Target, builder
+from .gating import RouteConfig, choose, route_config
+
+__all__ = [
+    "MAX_TOKENS", "SortConfig", "build_moe_sorting_module", "build_softmax_sorting_module", "capacity", "launch_sort",
+    "shares", "sort_config", "sort_workspace",
+]
+
+ROUND = 256  # entries whose places are found together
+WORDS = ROUND // 32  # of their mask
+ONE_SHOT = 2048  # entries that one workgroup sorts
+MOST_SHARES = 64
+MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
+MAX_EXPERTS = 1024
+MAX_SLOTS = 127
+VECTOR = 4  # i32 of 16 bytes
+
+
+def capacity(tokens: Any, topk: int, experts: int, block: int) -> Any:
+    """Rows that sorting may need: each expert's are padded to whole blocks."""
+    return tokens * topk + experts * block - topk
+
+
+def shares(tokens: int, topk: int) -> tuple[int, int]:
+    """(workgroups, rounds of 256 entries of each) for a number of tokens."""
+    rounds = max(cdiv(tokens * topk, ROUND), 1)
+    if tokens * topk <= ONE_SHOT:
+        return 1, rounds
+    each = cdiv(rounds, MOST_SHARES)
+    return cdiv(rounds, each), each
+
+
+def sort_workspace(tokens: int, topk: int, experts: int) -> int:
+    """i32 of the workspace."""
+    count = shares(tokens, topk)[0]
+    return count * experts if count > 1 else 0
+
+
+@dataclass(frozen=True)
+class SortConfig(KernelConfig):
+    """How routed tokens are sorted.
+
+    Attributes:
+        experts, topk, block: E, k, and the rows to which those of an expert are padded.
+        mask: whether there is a mask of local experts.
+        limited: whether the number of tokens is read from memory.
+        one: one workgroup sorts everything.
+        route: how tokens are routed, where that is part of it.
+    """
+
+    experts: int
+    topk: int
+    block: int
+    mask: bool = False
+    limited: bool = False
+    one: bool = True
+    route: RouteConfig | None = None
+
+    @property
+    def threads(self) -> int:
+        """A thread for each expert at least."""
+        return align_up(max(self.experts, ROUND), 64)
+
+    @property
+    def lds_bytes(self) -> int:
+        return (self.experts * (WORDS + 4) + 2 * 16) * 4
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return (m,)
+
+
+def sort_config(where: str, target: Target, experts: int, topk: int, block: int, **options: Any) -> SortConfig:
+    """A checked configuration. ValueError says what is not supported."""
+    require(where, 1 <= experts <= MAX_EXPERTS, f"1 to {MAX_EXPERTS} experts are supported, got {experts}")
+    require(where, 1 <= topk <= MAX_SLOTS, f"topk must be in 1 .. {MAX_SLOTS}, got {topk}")
+    require(where, block >= 1, f"the block must be positive, got {block}")
+    return SortConfig(experts, topk, block, target=target, **options).fitting(where)
+
+
+def _tokens(tensors: dict[str, Any], tokens: Any, config: SortConfig) -> Any:
+    """The tokens that count."""
+    if not config.limited:
+        return tokens
+    return fx.min(Buffer(tensors["local_tokens"], fx.Int32, None, 1).load(0, 1)[0], tokens)
+
+
+def _is_expert(expert: Any, config: SortConfig) -> Any:
+    return (expert >= 0) & (expert < config.experts)
+
+
+@flyc.jit
+def _histogram(ids, entries, first, rounds, config, table):
+    """Count the experts of `rounds` of entries from `first` in LDS. Barriers before and after."""
+    thread = fx.thread_idx.x
+    if thread < config.experts:
+        table[thread] = fx.Int32(0)
+    fx.barrier()
+    for r in range(rounds):
+        i = first + fx.Int32(r) * ROUND + thread
+        if (thread < ROUND) & (i < entries):
+            expert = ids.load(i, 1)[0]
+            if _is_expert(expert, config):
+                fx.atomic_add(table.ptr + expert, fx.Int32(1), syncscope="workgroup")
+    fx.barrier()
+
+
+@flyc.kernel
+def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Constexpr):
+    """Count the experts of a share."""
+    thread, share, lds = fx.thread_idx.x, fx.block_idx.x, Lds()
+    entries = _tokens(tensors, tokens, config) * config.topk
+    ids = Buffer(tensors["ids"], fx.Int32, None, tokens * config.topk)
+    table = lds.array(fx.Int32, config.experts)
+    _histogram(ids, entries, share * rounds * ROUND, rounds, config, table)
+    if thread < config.experts:
+        counts = Buffer(tensors["counts"], fx.Int32, None, fx.grid_dim.x * config.experts)
+        counts.store_one(share * config.experts + thread, table[thread])
+
+
+@flyc.jit
+def _totals(tensors, counts, share, table, config):
+    """(rows of this thread's expert, those of shares before)."""
+    thread = fx.thread_idx.x
+    total, before = fx.Int32(0), fx.Int32(0)
+    if thread < config.experts:
+        if fx.const_expr(config.one):
+            total = table[thread]
+        else:
+            source = Buffer(tensors["counts"], fx.Int32, None, counts * config.experts)
+            for i in range(counts):
+                index = fx.Int32(i)
+                value = source.load(index * config.experts + thread, 1)[0]
+                before = before + (index < share).select(value, 0)
+                total = total + value
+        if fx.const_expr(config.mask):
+            local = Buffer(tensors["mask"], fx.Int32, None, config.experts).load(thread, 1)[0]
+            total = (local != 0).select(total, 0)
+    return total, before
+
+
+@flyc.jit
+def _scan(value, config, lds):
+    """(sum over the threads before, sum over all) of an i32."""
+    scan = fx.coop.BlockScan[fx.Int32, config.threads]
+    return scan.exclusive_with_aggregate(value, fx.ReductionOp.ADD, storage=lds.storage(scan))
+
+
+@flyc.jit
+def _place_round(entry, start, end, base, bits, out, config):
+    """Write the rows of 256 entries, from the first free row of each expert in `base`.
+
+    Args:
+        entry: (expert, slot << 24 | token, weight) of this thread, an expert of -1 where there is none.
+        start, end: rows of each expert; none of one that the mask excludes.
+        bits: a mask of 256 bits an expert, as rows of words.
+        out: ids and weights.
+    """
+    thread, experts = fx.thread_idx.x, config.experts
+    expert, name, weight = entry
+    for i in range(thread, WORDS * experts, config.threads):
+        bits[fx.Int32(i)] = fx.Int32(0)
+    fx.barrier()
+    word, bit = div(thread, 32), fx.Int32(1) << mod(thread, 32)
+    takes = expert >= 0
+    if takes:
+        fx.atomic_or(bits.ptr + (word * experts + expert), bit, syncscope="workgroup")
+    fx.barrier()
+    rank, count, row = fx.Int32(0), fx.Int32(0), fx.Int32(0)
+    if takes:
+        for w in fx.range_constexpr(WORDS):
+            mask = bits[expert + w * experts]
+            count = count + fx.math.ctpop(mask)
+            mine = (word == w).select(mask & (bit - 1), (word > w).select(mask, 0))
+            rank = rank + fx.math.ctpop(mine)
+        row = base[expert] + rank
+        if start[expert] < end[expert]:
+            out[0].store_one(row, name)
+            out[1].store_one(row, weight)
+    fx.barrier()
+    if takes & (rank == count - 1):
+        base[expert] = row + 1
+    # The next round clears the mask, which nobody reads any more; the rows are read after two barriers.
+
+
+@flyc.jit
+def _fill(tensors, tokens, share, counts, start, end, blocks, valid, number, config, out):
+    """Padding rows and the experts of blocks, each workgroup its part."""
+    thread, threads, block = fx.thread_idx.x, config.threads, config.block
+    sentinel = fx.Int32(config.topk << 24) | tokens
+    mine = fx.max(fx.ceildiv(config.experts - share, counts), 0)
+    for i in range(thread, mine * block, threads):
+        expert = share + div(fx.Int32(i), block) * counts
+        row = end[expert] + mod(fx.Int32(i), block)
+        if row < start[expert] + align(end[expert] - start[expert], block):
+            out[0].store_one(row, sentinel)
+            out[1].store_one(row, fx.Float32(0.0))
+    rows = capacity(tokens, config.topk, config.experts, block)
+    for i in range(valid + share * threads + thread, rows, counts * threads):
+        out[0].store_one(fx.Int32(i), sentinel)
+        out[1].store_one(fx.Int32(i), fx.Float32(0.0))
+    experts = Buffer(tensors["sorted_experts"], fx.Int32, None, blocks)
+    for i in range(share * threads + thread, blocks, counts * threads):
+        row = fx.Int32(i) * block
+        low, high = fx.Int32(0), fx.Int32(config.experts)
+        for _ in fx.range_constexpr(config.experts.bit_length()):
+            # The last expert that starts at the row or before; of those that share a start only it has rows.
+            middle = div(low + high, 2)
+            below = start[fx.min(middle, config.experts - 1)] <= row
+            low = ((middle < high) & below).select(middle, low)
+            high = ((middle < high) & ~below).select(middle, high)
+        experts.store_one(fx.Int32(i), (row < valid).select(number[low], -1))
+
+
+def align(count: Any, block: int) -> Any:
+    """A value of the trace, rounded up to a multiple."""
+    return div(count + (block - 1), block) * block
+
+
+@flyc.jit
+def _clear(tensors, share, config):
+    """Zero the output buffer, with the workgroups that do not sort."""
+    threads, start = config.threads, pointer(tensors["clear"], fx.Int32)
+    zero = fx.make_rmem_tensor(VECTOR, fx.Int32)
+    zero.fill(0)
+    atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Int32)
+    for i in range(share * threads + fx.thread_idx.x, tensors["clear_chunks"], tensors["clear_groups"] * threads):
+        fx.copy(atom, zero, fx.make_view(start + fx.Int64(i) * VECTOR, fx.make_layout(VECTOR, 1)))
+
+
+@flyc.jit
+def _routed(tensors, tokens, config, lds):
+    """Route the tokens and keep experts and weights in LDS, where they are those of entries."""
+    route, thread = config.route, fx.thread_idx.x
+    ids, weights = lds.array(fx.Int32, ROUND), lds.array(fx.Float32, ROUND)
+    local, lane = div(thread, route.lanes), mod(thread, route.lanes)
+    source = Buffer(tensors["logits"], FLOATS[route.dtype], None, tokens * route.experts)
+    chosen = choose(route, source, None, local, lane, thread, lds)
+    if (lane == 0) & (local < tokens):
+        for j in fx.range_constexpr(route.topk):
+            ids[local * route.topk + j] = chosen[j][1]
+            weights[local * route.topk + j] = chosen[j][0]
+    fx.barrier()
+    return ids, weights
+
+
+@flyc.kernel
+def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, config: fx.Constexpr):
+    """Write the rows of a share, and this workgroup's part of the rest."""
+    thread, share, lds = fx.thread_idx.x, fx.block_idx.x, Lds()
+    if share >= counts:
+        if fx.const_expr("clear" in tensors):
+            _clear(tensors, share - counts, config)
+        return
+    topk, experts = config.topk, config.experts
+    limit = _tokens(tensors, tokens, config)
+    entries, first = limit * topk, share * rounds * ROUND
+    table = lds.array(fx.Int32, experts)
+    if fx.const_expr(config.route is not None):
+        held, held_weights = _routed(tensors, tokens, config, lds)
+        ids: Any = None
+        if thread < experts:
+            table[thread] = fx.Int32(0)
+        fx.barrier()
+        if thread < entries:
+            fx.atomic_add(table.ptr + held[thread], fx.Int32(1), syncscope="workgroup")
+        fx.barrier()
+    else:
+        ids = Buffer(tensors["ids"], fx.Int32, None, tokens * topk)
+        weights = Buffer(tensors["weights"], fx.Float32, None, tokens * topk)
+        if fx.const_expr(config.one):
+            _histogram(ids, entries, first, rounds, config, table)
+    total, before = _totals(tensors, counts, share, table, config)
+    offset, valid = _scan(align(total, config.block), config, lds)
+    start, end, base = (lds.array(fx.Int32, experts) for _ in range(3))
+    number = fx.Int32(thread)
+    if fx.const_expr(config.mask):
+        is_local = fx.Int32(0)
+        if thread < experts:
+            mask = Buffer(tensors["mask"], fx.Int32, None, experts)
+            is_local = (mask.load(thread, 1)[0] != 0).select(fx.Int32(1), 0)
+        number, _ = _scan(is_local, config, lds)
+    numbers = lds.array(fx.Int32, experts)
+    if thread < experts:
+        start[thread], end[thread], base[thread] = offset, offset + total, offset + before
+        numbers[thread] = number
+    bits = lds.array(fx.Int32, WORDS * experts)
+    rows = capacity(tokens, topk, experts, config.block)
+    out = Buffer(tensors["sorted_ids"], fx.Int32, None, rows), Buffer(tensors["sorted_weights"], fx.Float32, None, rows)
+    if (share == 0) & (thread == 0):
+        valid_out = Buffer(tensors["valid"], fx.Int32, None, 2)
+        valid_out.store_one(0, valid)
+        valid_out.store_one(1, limit)
+    for r in range(rounds):
+        i = first + fx.Int32(r) * ROUND + thread
+        exists = (thread < ROUND) & (i < entries)
+        expert, weight = fx.Int32(-1), fx.Float32(0.0)
+        if exists:
+            if fx.const_expr(config.route is not None):
+                expert, weight = held[i], held_weights[i]
+            else:
+                found = ids.load(i, 1)[0]
+                expert = _is_expert(found, config).select(found, -1)
+                weight = weights.load(i, 1)[0]
+        token = div(i, topk)
+        name = ((i - token * topk) << 24) | token
+        _place_round((expert, name, weight), start, end, base, bits, out, config)
+    fx.barrier()
+    blocks = div(rows + (config.block - 1), config.block)
+    _fill(tensors, tokens, share, counts, start, end, blocks, valid, numbers, config, out)
+
+
+@flyc.jit
+def launch_sort(tensors, tokens, counts, rounds, config, stream):
+    """From a jit function: sort with `counts` workgroups of `rounds` rounds, as :func:`shares` gives them.
+
+    Args:
+        tensors: ids, weights (or logits), sorted_ids, sorted_weights, sorted_experts, valid, and as configured counts,
+            mask, local_tokens; perhaps clear, clear_chunks and clear_groups: memory to be zeroed.
+    """
+    config.target.require_traced()
+    if fx.const_expr(not config.one):
+        _count_kernel(tensors, tokens, rounds, config).launch(grid=counts, block=config.threads, stream=stream)
+    groups = tensors.get("clear_groups", 0)
+    _sort_kernel(tensors, tokens, counts, rounds, config).launch(
+        grid=counts + groups, block=config.threads, stream=stream)
+
+
+@builder
+def build_moe_sorting_module(num_experts: int, topk: int, block: int = 32, one: bool = True, has_mask: bool = False,
+                             limited: bool = False, *, target: Target):
+    """``launch(ids, weights, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, counts, clear,
+    tokens, shares, rounds, clear_chunks, clear_groups, stream=None)``.
+
+    ids i32 and weights f32 are (tokens, topk). With C = tokens topk + E block - topk: sorted_ids i32[C] and
+    sorted_weights f32[C]; sorted_experts i32[ceil(C / block)], valid i32[2]; see :func:`flydsl.kernels.ops.moe_sort`.
+    mask i32[E] and local_tokens i32[1] are read as configured, counts i32[shares E] is written unless `one`; clear is
+    zeroed (16 `clear_chunks` bytes) by `clear_groups` further workgroups. None stands for what is not used.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    config = sort_config("build_moe_sorting_module", target, num_experts, topk, block, mask=has_mask, limited=limited,
+                         one=one)
+
+    @flyc.jit
+    def moe_sorting(ids, weights, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, counts, clear,
+                    tokens: fx.Int32, groups: fx.Int32, rounds: fx.Int32, clear_chunks: fx.Int32,
+                    clear_groups: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        tensors = dict(ids=ids, weights=weights, sorted_ids=sorted_ids, sorted_weights=sorted_weights,
+                       sorted_experts=sorted_experts, valid=valid, mask=mask, local_tokens=local_tokens, counts=counts)
+        if fx.const_expr(clear is not None):
+            tensors.update(clear=clear, clear_chunks=clear_chunks, clear_groups=clear_groups)
+        launch_sort(tensors, tokens, groups, rounds, config, stream)
+
+    moe_sorting.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
+    return moe_sorting
+
+
+@builder
+def build_softmax_sorting_module(num_experts: int, topk: int, dtype_str: str, block: int = 32, renormalize: bool = True,
+                                 has_mask: bool = False, limited: bool = False, *, target: Target):
+    """Gating by softmax and sorting in one launch, for few tokens: ``launch.config.route.tokens`` and 256 entries at
+    most. ``launch(logits, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, clear, tokens,
+    clear_chunks, clear_groups, stream=None)``, as :func:`build_moe_sorting_module`.
+
+    Raises:
+        ValueError: an argument is not supported, or a token does not fit a wave.
+    """
+    where = "build_softmax_sorting_module"
+    route = route_config(where, target, num_experts, topk, dtype_str, renormalize=renormalize)
+    require(where, route.lanes <= route.wave, f"{num_experts} experts do not fit the lanes of a wave")
+    config = sort_config(where, target, num_experts, topk, block, mask=has_mask, limited=limited, route=route)
+
+    @flyc.jit
+    def softmax_sorting(logits, sorted_ids, sorted_weights, sorted_experts, valid, mask, local_tokens, clear,
+                        tokens: fx.Int32, clear_chunks: fx.Int32, clear_groups: fx.Int32,
+                        stream: fx.Stream = fx.Stream(None)):
+        tensors = dict(logits=logits, sorted_ids=sorted_ids, sorted_weights=sorted_weights,
+                       sorted_experts=sorted_experts, valid=valid, mask=mask, local_tokens=local_tokens)
+        if fx.const_expr(clear is not None):
+            tensors.update(clear=clear, clear_chunks=clear_chunks, clear_groups=clear_groups)
+        launch_sort(tensors, tokens, fx.Int32(1), fx.Int32(1), config, stream)
+
+    softmax_sorting.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
+    return softmax_sorting

@@ -1,0 +1,104 @@
+"""Weights, scales and biases of experts in the order of the grouped product: made once, and kept while they live.
+
+torch on the host. In memory, gate rows stand before up rows, or alternate with them (`interleaved`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..gemm.weights import in_order
+from ..host.arrays import contiguous
+from ..host.config import require
+from ..host.dtypes import dtype_name
+from ..parts.index import align_up, cdiv
+from .config import GroupedConfig
+
+__all__ = ["of_rows", "ordered", "scales_of", "weight_dtype"]
+
+PACKED = ("u8", "i8", "float4_e2m1fn_x2")
+GROUP_SCALES = {"i4": ("bf16", "f16", "f32"), "fp4": ("u8", "float8_e8m0fnu")}
+
+
+def weight_dtype(weight: Any, config: GroupedConfig, where: str) -> None:
+    """TypeError unless a weight has a dtype of the format."""
+    kind = config.format
+    dtype_name(weight, where, PACKED if kind.b else (kind.a or config.dtype,))
+
+
+def _halves(array: Any, config: GroupedConfig, interleaved: bool) -> list[Any]:
+    """The rows of gate and of up (or all) of (E, rows, ...)."""
+    return [array[:, s :: config.streams] if interleaved else array[:, s * config.n : (s + 1) * config.n]
+            for s in range(config.streams)]
+
+
+def _padded(array: Any, config: GroupedConfig, interleaved: bool, columns: int) -> Any:
+    """Rows of gate and up each padded to whole strips of 16, and columns, with zeros: (E, strips, 16, columns)."""
+    rows = align_up(config.n, 16)
+    out = array.new_zeros((array.shape[0], config.streams * rows, columns))
+    for s, half in enumerate(_halves(array, config, interleaved)):
+        out[:, s * rows : s * rows + config.n, : array.shape[2]] = half
+    return out.unflatten(1, (-1, 16))
+
+
+def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> Any:
+    """Weights (E, rows, k) or (rows, k), packed ones k/2 bytes, as i32: of 16 rows, what a lane loads together."""
+
+    def make(w: Any) -> Any:
+        import torch
+
+        unit, w = 4 * config.load_words, w if w.dim() == 3 else w[None]
+        whole = _padded(w.view(torch.uint8), config, interleaved, config.strip_words // 4)
+        return whole.unflatten(3, (-1, unit)).transpose(2, 3).contiguous().view(-1).view(torch.int32)
+
+    return in_order(weight, f"moe {config.quant} {config.n} {config.streams} {interleaved} {config.strip_words}", make)
+
+
+def of_rows(values: Any, config: GroupedConfig, interleaved: bool) -> Any:
+    """Biases or scales (E, rows) as f32, gate before up; None stays."""
+
+    def make(v: Any) -> Any:
+        import torch
+
+        return torch.cat(_halves(v.float(), config, interleaved), 1)
+
+    return None if values is None else in_order(values, f"moe rows {config.streams} {interleaved}", make)
+
+
+def _grouped(scale: Any, config: GroupedConfig, interleaved: bool) -> Any:
+    each = 4 if config.format.scales == "micro" else 1  # that a lane loads together
+
+    def make(s: Any) -> Any:
+        import torch
+
+        s = s.view(torch.uint8) if s.element_size() == 1 else s
+        whole = _padded(s, config, interleaved, config.scales_k).unflatten(3, (-1, each))
+        return whole.transpose(2, 3).contiguous().view(-1)
+
+    return in_order(scale, f"moe groups {each} {config.n} {config.streams} {interleaved} {config.scales_k}", make)
+
+
+def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool, where: str) -> Any:
+    """The scales of a weight, checked, in the order of the kernel; None if the format has none.
+
+    Raises:
+        TypeError: the dtype is not one of the format.
+        ValueError: there are none, or there should be none, or the shape is not that of the format.
+    """
+    kind, rows = config.format.scales, config.n * config.streams
+    require(where, (scale is None) == (kind is None),
+            f"scales are needed for quant={config.quant!r}" if scale is None else "without quant there are no scales")
+    if scale is None:
+        return None
+    shape = {"rows": (experts, rows), "blocks": (experts, cdiv(rows, 128), cdiv(config.k, 128)),
+             "groups": (experts, rows, config.k // 32), "micro": (experts, rows, config.k // 32)}[kind or ""]
+    found = tuple(scale.shape[:2]) if kind == "rows" and tuple(scale.shape[2:]) == (1,) else tuple(scale.shape)
+    require(where, found == shape, f"must have shape {shape}, got {tuple(scale.shape)}")
+    if kind in ("groups", "micro"):
+        dtype_name(scale, where, GROUP_SCALES[config.format.b or ""])
+        return _grouped(scale, config, interleaved)
+    dtype_name(scale, where, ("f32",))
+    if kind == "blocks":
+        require(where, not interleaved, "blocks of 128 rows have one scale: gate and up rows cannot alternate")
+        return contiguous(scale)
+    return of_rows(scale.view(found), config, interleaved)

@@ -1,0 +1,200 @@
+"""The attention of Hugging Face language models: their own forward, with its rotary embedding and attention by kernels.
+
+Such a module's ``forward`` calls two names of its source file: ``apply_rotary_pos_emb`` and
+``ALL_ATTENTION_FUNCTIONS``. The patched forward is the same code with other values of these names, so caches, masks and
+everything else stay the model's. A rotary function is tried on small tensors first and replaced only if it is the one
+that the kernel computes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import ops as _ops
+from .target import target
+
+__all__ = ["is_language_attention", "kernels_of", "language_forward", "refuse_language_attention",
+           "refuse_language_call"]
+
+ops: Any = _ops  # its forms are made from declarations
+ROTARY, ATTENTION = "apply_rotary_pos_emb", "ALL_ATTENTION_FUNCTIONS"
+_ATTENTION_ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
+
+
+# ------------------------------------------------------------------------------------------- rotary embedding
+
+
+def _full_tables(half: torch.Tensor) -> torch.Tensor:
+    return torch.cat((half, half), -1)
+
+
+def _definition(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Of x [B, H, S, D], with tables [B, S, R / 2]."""
+    half = cos.shape[-1]
+    cos, sin = cos[:, None], sin[:, None]
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+
+
+@functools.lru_cache
+def _takes(function: Callable[..., Any]) -> frozenset[str]:
+    """Which tables a rotary function takes so that it computes the definition: ``"full"`` (a column for each feature),
+    ``"half"`` (for each pair), ``"partial"`` (full, of fewer features)."""
+    generator = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(2, heads, 3, 8, dtype=torch.float64, generator=generator) for heads in (4, 2))
+    found = set()
+    for name, half, tables in (("full", 4, _full_tables), ("half", 4, lambda t: t), ("partial", 2, _full_tables)):
+        cos, sin = (torch.randn(2, 3, half, dtype=torch.float64, generator=generator) for _ in range(2))
+        try:
+            results = function(q, k, tables(cos), tables(sin))
+        except Exception:  # any: it is somebody else's code, which does not take these
+            continue
+        if isinstance(results, tuple) and len(results) == 2 and all(
+                isinstance(r, torch.Tensor) and r.shape == x.shape and torch.allclose(r, _definition(x, cos, sin))
+                for r, x in zip(results, (q, k), strict=True)):
+            found.add(name)
+    return frozenset(found)
+
+
+def _rotary(takes: frozenset[str], original: Callable[..., Any]) -> Callable[..., Any]:
+    """What takes the place of a rotary function."""
+
+    def apply(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1,
+              **more: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        columns, dim = cos.shape[-1], q.shape[-1]
+        kind = "full" if columns == dim else "half" if 2 * columns == dim and "half" in takes else "partial"
+        if kind not in takes or more or cos.dim() != 3 or unsqueeze_dim not in (1, 2) or q.dtype == torch.float64:
+            return original(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim, **more)
+        rotary = 2 * columns if kind == "half" else columns
+        tables = [t.reshape(-1, columns) for t in (cos, sin)]
+        rows = torch.arange(tables[0].shape[0], device=q.device).view(cos.shape[:2])
+        by_sequence = (lambda x: x.transpose(1, 2)) if unsqueeze_dim == 1 else (lambda x: x)
+        out = []
+        for x in (q, k):
+            x = by_sequence(x)
+            positions = rows.expand(x.shape[:2])
+            out.append(by_sequence(ops.rope(x, *tables, positions=positions, rotary_dim=rotary)))
+        return out[0], out[1]
+
+    return apply
+
+
+# ------------------------------------------------------------------------------------------- attention
+
+
+def _added(mask: torch.Tensor | None, q: torch.Tensor, keys: int) -> torch.Tensor | None:
+    """What is added to the scores; True in a mask of booleans is kept."""
+    if mask is None:
+        return None
+    mask = mask[..., :keys]
+    if mask.dtype != torch.bool:
+        return mask.to(q.dtype)
+    return torch.zeros_like(mask, dtype=q.dtype).masked_fill_(~mask, -math.inf)
+
+
+def _attend(module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+            attention_mask: torch.Tensor | None, scaling: float | None = None, dropout: float = 0.0,
+            softcap: float | None = None, sliding_window: int | None = None, s_aux: torch.Tensor | None = None,
+            is_causal: bool | None = None, **_: Any) -> tuple[torch.Tensor, None]:
+    """An attention function as Hugging Face's: [B, H, S, D] each; returns ([B, S, H, D], None)."""
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal = causal and attention_mask is None and query.shape[2] > 1
+    window = (sliding_window - 1, -1) if sliding_window and attention_mask is None else (-1, -1)
+    q, k, v = (x.transpose(1, 2) for x in (query, key, value))
+    out = ops.attention(q, k, v, causal=causal, scale=scaling, softcap=softcap or 0.0, window=window,
+                        bias=_added(attention_mask, query, key.shape[2]),
+                        sink=None if s_aux is None else s_aux.float())
+    return out, None
+
+
+class _Interfaces:
+    """Takes the place of the table of attention functions."""
+
+    def get_interface(self, *_: Any) -> Callable[..., Any]:
+        return _attend
+
+    def __getitem__(self, _: str) -> Callable[..., Any]:
+        return _attend
+
+
+# ------------------------------------------------------------------------------------------- the module
+
+
+def _own_forward(module: nn.Module) -> Any:
+    return type(module).forward
+
+
+def is_language_attention(module: nn.Module) -> bool:
+    """A module whose forward calls one of the two names of its source file."""
+    forward = _own_forward(module)
+    code = getattr(forward, "__code__", None)
+    return code is not None and type(module).__name__.endswith("Attention") and any(
+        name in code.co_names and name in forward.__globals__ for name in (ROTARY, ATTENTION))
+
+
+def _replacements(module: nn.Module) -> dict[str, Any]:
+    """Other values of names of the module's source file."""
+    forward, found = _own_forward(module), {}
+    names = {n for n in (ROTARY, ATTENTION) if n in forward.__code__.co_names and n in forward.__globals__}
+    if ROTARY in names:
+        original = forward.__globals__[ROTARY]
+        takes = _takes(original)
+        if takes:
+            found[ROTARY] = _rotary(takes, original)
+    if ATTENTION in names and target().name.startswith(_ATTENTION_ARCHS):
+        found[ATTENTION] = _Interfaces()  # type: ignore[assignment]
+    return found
+
+
+def kernels_of(module: nn.Module) -> str:
+    """The operators that the module's forward uses."""
+    names = {ROTARY: "flydsl::rope", ATTENTION: "flydsl::attention_fwd"}
+    return ", ".join(names[name] for name in (ROTARY, ATTENTION) if name in _replacements(module))
+
+
+def refuse_language_attention(module: nn.Module) -> str:
+    """Why a module cannot use the kernels, or ""."""
+    if _replacements(module):
+        return ""
+    return f"its {ROTARY} computes something else, and attention is not available on {target().name}"
+
+
+def refuse_language_call(module: nn.Module, *args: Any, **kwargs: Any) -> str:
+    """Why a call cannot use the kernels, or ""."""
+    x = args[0] if args else kwargs.get("hidden_states")
+    if not isinstance(x, torch.Tensor) or x.dtype not in (torch.float16, torch.bfloat16):
+        return f"input dtype {getattr(x, 'dtype', None)}: it must be float16 or bfloat16"
+    if module.training and getattr(module, "attention_dropout", None):
+        return f"dropout of {module.attention_dropout} in training"
+    if kwargs.get("output_attentions"):
+        return "attention weights are asked for"
+    return ""
+
+
+def _names(module: nn.Module) -> dict[str, Any]:
+    """The names of the module's source file with some values replaced: those of a module of its own, by which
+    torch.compile finds them again."""
+    names, replaced = _own_forward(module).__globals__, _replacements(module)
+    name = f"{names['__name__']}.flydsl_{'_'.join(str(id(names[k])) for k in replaced)}"
+    if name not in sys.modules:
+        made = types.ModuleType(name, "Names of a patched attention's source file.")
+        made.__dict__.update({**names, **replaced, "__name__": name})
+        sys.modules[name] = made
+    return sys.modules[name].__dict__
+
+
+def language_forward(module: nn.Module) -> Callable[..., Any]:
+    """The module's forward, with the kernels."""
+    forward = _own_forward(module)
+    run = types.FunctionType(forward.__code__, _names(module), forward.__name__, forward.__defaults__,
+                             forward.__closure__)
+    run.__kwdefaults__ = forward.__kwdefaults__
+    return run

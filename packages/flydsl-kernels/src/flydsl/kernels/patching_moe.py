@@ -1,0 +1,233 @@
+"""Mixtures of experts of language models (Mixtral, Qwen3-MoE, DeepSeek-V3, GPT-OSS) as their modules write them.
+
+Known by its parts: `experts` (modules with gate, up and down layers, or stacked parameters) and a router with a weight
+(experts, features). What it computes is read from its attributes and then tried: the forward must give what the
+definition of :func:`flydsl.kernels.ops.moe` gives.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+from . import ops as _ops
+
+__all__ = ["is_mixture", "mixture", "refuse_mixture", "refuse_mixture_call"]
+
+ops: Any = _ops  # its forms are made from declarations
+_LAYERS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))  # of an expert: gate, up, down
+_TOLERANCE = 4  # roundings of the dtype that the tried forward may be off, of the largest value
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """What a module computes; names as of `ops.route` and `ops.moe`."""
+
+    topk: int
+    scoring: str
+    groups: tuple[int, int]
+    renormalize: bool
+    scale: float
+    activation: str
+    limit: float | None
+    interleaved: bool
+    transposed: bool  # parameters are (experts, inputs, outputs)
+
+
+def _router(m: Any) -> Any:
+    return getattr(m, "gate", None) if isinstance(getattr(m, "gate", None), nn.Module) else getattr(m, "router", None)
+
+
+def is_mixture(m: nn.Module) -> bool:
+    """Whether a module has the parts of a mixture of experts."""
+    weight = getattr(_router(m), "weight", None)
+    return isinstance(getattr(m, "experts", None), nn.Module) and isinstance(weight, torch.Tensor) and weight.dim() == 2
+
+
+def _first(name: str, *owners: Any, default: Any = None) -> Any:
+    """The first of the owners' attributes of that name."""
+    return next((getattr(o, name) for o in owners if getattr(o, name, None) is not None), default)
+
+
+def _layers(m: Any) -> tuple[str, ...] | None:
+    """Names of the layers of its expert modules; None where parameters are stacked."""
+    if not isinstance(m.experts, nn.ModuleList):
+        return None
+    return next((names for names in _LAYERS if all(hasattr(e, n) for e in m.experts for n in names)), ())
+
+
+def _activation(function: Any) -> str:
+    name = (function if isinstance(function, str) else
+            getattr(function, "__name__", "") if not isinstance(function, nn.Module) else type(function).__name__)
+    return {"silu": "silu", "siluactivation": "silu", "swish": "silu", "gelutanh": "gelu",
+            "pytorchgelutanh": "gelu", "gelu_pytorch_tanh": "gelu"}.get(name.lower(), "")
+
+
+def _read(m: Any) -> _Mixture | str:
+    """What a module computes, by its attributes, or why it is none that is known."""
+    router, experts, layers = _router(m), m.experts, _layers(m)
+    if layers == ():
+        return "its experts have no layers gate_proj, up_proj, down_proj or w1, w3, w2"
+    if layers is None and not all(isinstance(getattr(experts, n, None), torch.Tensor)
+                                  for n in ("gate_up_proj", "down_proj")):
+        return "its experts are neither modules nor stacked as gate_up_proj and down_proj"
+    topk = _first("top_k", m, router, default=_first("num_experts_per_tok", m, router))
+    if not isinstance(topk, int):
+        return "it does not say how many experts a token has (top_k)"
+    owner = experts[0] if layers else experts
+    clipped = layers is None and getattr(experts, "alpha", None) == 1.702
+    activation = "swiglu" if clipped else _activation(_first("act_fn", owner, default=""))
+    if not activation:
+        return f"the activation {getattr(owner, 'act_fn', None)} of its experts is not known"
+    corrected = getattr(router, "e_score_correction_bias", None) is not None
+    size = router.weight.shape[1]
+    return _Mixture(
+        topk, "sigmoid" if corrected else "softmax",
+        (_first("n_group", router, m, default=1), _first("topk_group", router, m, default=1)),
+        _first("norm_topk_prob", m, router, default=True), float(_first("routed_scaling_factor", router, m, default=1)),
+        activation, float(experts.limit) if clipped else None, clipped,
+        layers is None and (experts.down_proj.shape[2] == size != experts.down_proj.shape[1] or clipped))
+
+
+def _logits(m: Any, x: torch.Tensor, found: _Mixture) -> torch.Tensor:
+    """Of the router: in f32 where the choice has a bias, as those modules compute them."""
+    router = _router(m)
+    if found.scoring == "sigmoid":
+        return F.linear(x.float(), router.weight.float())
+    if type(router) is nn.Linear:
+        return router(x)
+    return F.linear(x, router.weight, getattr(router, "bias", None))
+
+
+_kept: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _stacked(m: Any, found: _Mixture) -> tuple[torch.Tensor, torch.Tensor]:
+    """(w1, w2) of all experts, with their gradients where these are wanted, otherwise kept until a weight changes."""
+    names = _layers(m)
+    if names is None and not found.transposed:
+        return m.experts.gate_up_proj, m.experts.down_proj
+
+    def make() -> tuple[torch.Tensor, torch.Tensor]:
+        if names is None:
+            return m.experts.gate_up_proj.transpose(1, 2), m.experts.down_proj.transpose(1, 2)
+        gate, up, down = ([getattr(e, n).weight for e in m.experts] for n in names)
+        return torch.stack([torch.cat(pair) for pair in zip(gate, up, strict=True)]), torch.stack(down)
+
+    given = list(m.experts.parameters())
+    if torch.is_grad_enabled() and any(p.requires_grad for p in given):
+        return make()
+    if any(p.is_inference() for p in given):
+        return make()
+    state = [(id(p), p._version, p.data_ptr()) for p in given]
+    known = _kept.get(m)
+    if known is None or known[0] != state:
+        with torch.no_grad():
+            known = _kept[m] = state, tuple(w.contiguous() for w in make())
+    gate_up, down = known[1]
+    return gate_up, down
+
+
+def _compute(m: Any, x: torch.Tensor, found: _Mixture, route: Any, moe: Any) -> tuple[torch.Tensor, ...]:
+    """(output of the routed experts, logits, weights, ids) of rows x, by the given functions."""
+    w1, w2 = _stacked(m, found)
+    logits = _logits(m, x, found)
+    bias = getattr(_router(m), "e_score_correction_bias", None)
+    weights, ids = route(logits, found.topk, found.scoring, None if bias is None else bias.float(), *found.groups,
+                         found.renormalize, found.scale)
+    biases = [getattr(m.experts, f"{n}_bias", None) for n in ("gate_up_proj", "down_proj")]
+    y = moe(x, w1, w2, weights.float(), ids.int(), found.activation, found.limit, "none", None, None, *biases, None,
+            found.interleaved)
+    return y, logits, weights, ids
+
+
+def _result(m: Any, x: torch.Tensor, parts: tuple[torch.Tensor, ...], second: str) -> Any:
+    """What the module's forward returns."""
+    y, logits, weights, ids = parts
+    y = y.to(x.dtype).view(x.shape)
+    shared = getattr(m, "shared_experts", None)
+    y = y if shared is None else y + shared(x)
+    if not second:
+        return y
+    scores = torch.zeros_like(logits).scatter(1, ids.long(), weights.to(logits.dtype))
+    return y, {"logits": logits, "scores": scores}[second]
+
+
+def _differs(given: Any, expected: torch.Tensor) -> bool:
+    if not isinstance(given, torch.Tensor) or given.numel() != expected.numel():
+        return True
+    error = (given.double().flatten() - expected.double().flatten()).abs().max()
+    return float(error) > _TOLERANCE * torch.finfo(given.dtype).eps * float(expected.abs().max().clamp_min(1e-30))
+
+
+def _tried(m: Any, found: _Mixture) -> str | None:
+    """What the forward returns besides its output ("", "logits" or "scores"); None if it is another function."""
+    from .moe.op import MOE, ROUTE
+
+    weight = _router(m).weight
+    x = torch.linspace(-1.0, 2.0, 3 * weight.shape[1], device=weight.device).mul(7).sin()
+    x = x.view(1, 3, -1).to(next(m.experts.parameters()).dtype)
+    with torch.no_grad():
+        given = type(m).forward(m, x)
+        parts = _compute(m, x[0], found, ROUTE.reference, lambda *a: MOE.reference(*a)[0])
+        expected = _result(m, x, (parts[0].to(x.dtype), *parts[1:]), "")
+    if isinstance(given, torch.Tensor):
+        return None if _differs(given, expected) else ""
+    if not isinstance(given, tuple) or len(given) != 2 or _differs(given[0], expected):
+        return None
+    for second in ("logits", "scores"):
+        if not _differs(given[1], _result(m, x, parts, second)[1]):
+            return second
+    return None
+
+
+_second: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def refuse_mixture(m: Any) -> str:
+    """Why a module cannot use the kernels, or ""."""
+    found = _read(m)
+    if isinstance(found, str):
+        return found
+    parameters = list(m.experts.parameters())
+    if len({p.dtype for p in parameters}) > 1 or parameters[0].dtype not in (torch.float16, torch.bfloat16):
+        return f"its experts are {parameters[0].dtype}: float16 or bfloat16 is needed"
+    if any(p.device.type == "meta" for p in parameters):
+        return "its weights have no values yet, so its definition cannot be checked"
+    try:
+        second = _tried(m, found)
+    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
+        return f"its forward could not be tried ({type(error).__name__}: {error})"
+    if second is None:
+        return "its forward is not that of a mixture of experts by its attributes"
+    _second[m] = second
+    return ""
+
+
+def refuse_mixture_call(m: Any, x: torch.Tensor) -> str:
+    """Why a call cannot use the kernels, or ""."""
+    weight = next(m.experts.parameters())
+    if x.dtype != weight.dtype:
+        return f"input dtype {x.dtype}, weight dtype {weight.dtype}"
+    if x.device != weight.device:
+        return f"parameters on device {weight.device}, input on {x.device}"
+    if x.dim() == 0 or x.shape[-1] != _router(m).weight.shape[1]:
+        return f"the input has shape {tuple(x.shape)}, the last dimension must be {_router(m).weight.shape[1]}"
+    if m.training and (getattr(m, "jitter_noise", 0) or 0) > 0:
+        return "noise on the input of the router in training"
+    return f"autocast of {x.dtype}" if torch.is_autocast_enabled(x.device.type) else ""
+
+
+def mixture(m: Any, x: torch.Tensor) -> Any:
+    """The module's forward."""
+    if m not in _second and refuse_mixture(m):  # a copy of a module that was tried
+        raise RuntimeError(f"{type(m).__name__} was changed since it was patched: {refuse_mixture(m)}")
+    found = _read(m)
+    assert isinstance(found, _Mixture)
+    rows = x.reshape(-1, x.shape[-1])
+    return _result(m, x, _compute(m, rows, found, ops.route, ops.moe), _second[m])

@@ -1,0 +1,167 @@
+"""Patched modules without a state of their own: activations, embeddings, convolutions, and norms that count from one.
+
+What a module of a known kind of name computes is tried before it is patched.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+from . import ops as _ops
+from .conv.config import SUPPORTED
+from .target import target
+
+__all__ = [
+    "activation_of", "convolve", "embed", "is_activation", "is_embedding", "norm_offset", "refuse_activation",
+    "refuse_conv", "refuse_conv_call", "refuse_embedding", "refuse_embedding_call",
+]
+
+ops: Any = _ops  # its forms are made from declarations
+_KINDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "silu": (F.silu, lambda x: ops.silu(x)),
+    "gelu": (F.gelu, lambda x: ops.gelu(x)),
+    "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), lambda x: ops.gelu(x, "tanh")),
+}
+
+
+# ------------------------------------------------------------------------------------------- activations
+
+
+def is_activation(module: nn.Module) -> bool:
+    """A module without parameters whose class is named after SiLU or GELU."""
+    named = re.search("silu|gelu|swish", type(module).__name__, re.IGNORECASE)
+    return named is not None and not list(module.parameters()) and not list(module.children())
+
+
+def _kind(module: nn.Module) -> str | None:
+    """What an activation computes, found by trying it."""
+    x = torch.linspace(-30, 30, 601, dtype=torch.float64)
+    with torch.no_grad():
+        found = type(module).forward(module, x)
+    for kind, (definition, _) in _KINDS.items():
+        if isinstance(found, torch.Tensor) and torch.allclose(found, definition(x), rtol=1e-9, atol=1e-12):
+            return kind
+    return None
+
+
+def refuse_activation(module: nn.Module) -> str:
+    """Why a module cannot use the kernels, or ""."""
+    try:
+        kind = _kind(module)
+    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
+        return f"its forward takes more than a tensor ({type(error).__name__}: {error})"
+    return "" if kind else f"its forward is none of {', '.join(_KINDS)}"
+
+
+def activation_of(module: nn.Module) -> Callable[[nn.Module, torch.Tensor], torch.Tensor]:
+    """What takes the place of its forward."""
+    kind = _kind(module)
+    assert kind is not None
+    run = _KINDS[kind][1]
+    return lambda _, x: run(x)
+
+
+# ------------------------------------------------------------------------------------------- norms
+
+
+def norm_offset(module: Any, eps: float) -> float | None:
+    """What an RMS norm adds to its weight, 0 or 1, found by trying it; None if it computes something else.
+
+    Raises:
+        Exception: what its forward raises.
+    """
+    weight = module.weight.detach()
+    x = torch.linspace(-1.0, 2.0, 2 * weight.numel(), device=weight.device).view(2, -1).sin().to(weight.dtype)
+    # Its own weight may be all ones, which hides the difference of 2 x weight and x (1 + weight).
+    probe = copy.deepcopy(module)
+    with torch.no_grad():
+        weight = probe.weight.detach().copy_(torch.linspace(0.5, 3.0, weight.numel(), device=weight.device).cos())
+        found = type(module).forward(probe, x)
+    wide = x.double()
+    normal = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    for offset in (0.0, 1.0):
+        expected = normal * (weight.double() + offset)
+        tolerance = 16 * torch.finfo(weight.dtype).eps * float(expected.abs().max().clamp_min(1e-30))
+        same = isinstance(found, torch.Tensor) and found.shape == x.shape
+        if same and float((found.double() - expected).abs().max()) <= tolerance:
+            return offset
+    return None
+
+
+# ------------------------------------------------------------------------------------------- embeddings
+
+
+def is_embedding(module: nn.Module) -> bool:
+    """torch's, or one that multiplies by its ``embed_scale``."""
+    return type(module) is nn.Embedding or (isinstance(module, nn.Embedding) and hasattr(module, "embed_scale"))
+
+
+def refuse_embedding(module: Any) -> str:
+    """Why a module cannot use the kernels, or ""."""
+    for name in ("max_norm", "scale_grad_by_freq", "sparse"):
+        if getattr(module, name):
+            return f"{name} is set"
+    if type(module) is nn.Embedding or module.weight.device.type == "meta":
+        return "" if type(module) is nn.Embedding else "its weight has no values yet, so it cannot be tried"
+    x = torch.arange(min(module.num_embeddings, 4), device=module.weight.device)
+    with torch.no_grad():
+        same = torch.equal(type(module).forward(module, x), F.embedding(x, module.weight) * _scale(module))
+    return "" if same else "its forward is not weight[x] * embed_scale"
+
+
+def _scale(module: Any) -> Any:
+    scale = module.embed_scale
+    return scale.to(module.weight.dtype) if isinstance(scale, torch.Tensor) else scale
+
+
+def refuse_embedding_call(module: Any, x: torch.Tensor) -> str:
+    """Why a call cannot use the kernels, or ""."""
+    if x.dtype not in (torch.int32, torch.int64):
+        return f"index dtype {x.dtype}"
+    weight = module.weight
+    if weight.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return f"weight dtype {weight.dtype}"
+    return f"weight on device {weight.device}, indices on {x.device}" if weight.device != x.device else ""
+
+
+def embed(module: Any, x: torch.Tensor) -> torch.Tensor:
+    out = ops.embedding(x, module.weight, module.padding_idx)
+    return out if type(module) is nn.Embedding else out * _scale(module)
+
+
+# ------------------------------------------------------------------------------------------- convolutions
+
+
+def refuse_conv(module: Any) -> str:
+    """Why a module cannot use the kernels, or ""."""
+    if not target().name.startswith(SUPPORTED):
+        return f"convolutions are not available on {target().name}: they need {' or '.join(SUPPORTED)}"
+    if module.padding_mode != "zeros":
+        return f"padding mode {module.padding_mode}"
+    odd = any(d * (t - 1) % 2 for t, d in zip(module.kernel_size, module.dilation, strict=True))
+    return "padding 'same' differs at both ends" if module.padding == "same" and odd else ""
+
+
+def refuse_conv_call(module: Any, x: torch.Tensor) -> str:
+    """Why a call cannot use the kernels, or ""."""
+    if x.dtype not in (torch.float16, torch.bfloat16) or module.weight.dtype != x.dtype:
+        return f"input dtype {x.dtype}, weight dtype {module.weight.dtype}: both must be float16 or both bfloat16"
+    if module.weight.device != x.device:
+        return f"weight on device {module.weight.device}, input on {x.device}"
+    if torch.is_autocast_enabled(x.device.type):
+        return "autocast"
+    if x.dim() not in (module.weight.dim() - 1, module.weight.dim()):
+        return f"the input has shape {tuple(x.shape)}"
+    return "" if math.prod(x.shape) else "an input without elements"
+
+
+def convolve(module: Any, x: torch.Tensor) -> torch.Tensor:
+    return ops.conv(x, module.weight, module.bias, module.stride, module.padding, module.dilation, module.groups)

@@ -1,0 +1,163 @@
+"""Rotary embedding of queries and keys, fused with the write of keys and values into their paged caches.
+
+A workgroup handles one token; its threads take units of the rows of queries, keys and values, in this order. The slot
+of the token is wave-uniform, so the caches are addressed from the token's block, with 64 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig
+from ..host.dtypes import FLOATS, element_of
+from ..parts.convert import to_quantised
+from ..parts.index import cdiv, div, mod
+from ..parts.indices import index_at, require_within, uniform
+from ..parts.memory import Buffer
+from ..parts.rows import pointer
+from .cache import BlockLayout
+from .config import Rotation
+from .rotate import Angles, Unit, rotated
+
+__all__ = ["CacheConfig", "launch_rope_cache"]
+
+THREADS = 256
+ROUNDS_TO_ZERO = 2.0**-11  # half of the smallest e4m3fnuz number; -0 is that type's NaN
+
+
+@dataclass(frozen=True)
+class CacheConfig(KernelConfig):
+    """What a launch does with a token.
+
+    Attributes:
+        rotation: of the heads of queries and keys.
+        values: of the heads of values: their units; nothing of it is rotated.
+        q_heads, kv_heads: of a token.
+        dtype, cache_dtype: of queries, keys and values; of the caches, the same or ``"fp8"``.
+        keys_layout, values_layout: of the caches.
+        scaled: the stored values are divided by scales.
+    """
+
+    rotation: Rotation
+    values: Rotation
+    q_heads: int
+    kv_heads: int
+    dtype: str
+    cache_dtype: str
+    keys_layout: BlockLayout
+    values_layout: BlockLayout
+    scaled: bool
+
+    @property
+    def threads(self) -> int:
+        return THREADS
+
+    @property
+    def turning_units(self) -> int:
+        """Units of queries and keys of a token."""
+        return (self.q_heads + self.kv_heads) * self.rotation.units
+
+    def grid(self, m: Any) -> tuple[Any, ...]:
+        return (m, cdiv(self.turning_units + self.kv_heads * self.values.units, THREADS))
+
+
+def _stored(value: Any, config: CacheConfig, inverse: Any) -> Any:
+    """A vector as it is kept in a cache."""
+    if config.cache_dtype != "fp8":
+        return value
+    value = value.to(fx.Float32)
+    value = value if inverse is None else value * inverse
+    if config.target.fp8_name == "Float8E4M3FNUZ":
+        value = ((value < 0.0) & (value >= -ROUNDS_TO_ZERO)).select(fx.full_like(value, 0.0), value)
+    return to_quantised(value, "fp8", "nearest", config.target)
+
+
+class _Block:
+    """The block of a cache that a slot is in.
+
+    Args:
+        slot: Int32 of 0 or more, the same in the workgroup.
+        scale: f32[1], or None.
+    """
+
+    def __init__(self, data: Any, layout: BlockLayout, slot: Any, scale: Any, config: CacheConfig) -> None:
+        self._layout, self._config = layout, config
+        self._element = element_of(config.cache_dtype, config.target)
+        self._position = mod(slot, layout.size)
+        start = fx.Int64(div(slot, layout.size)) * layout.block
+        self._buffer = Buffer(data, self._element, start, layout.extent)
+        self._inverse = None if scale is None else 1.0 / pointer(scale, fx.Float32).load()
+
+    def store(self, head: Any, feature: Any, value: Any, dim: int) -> None:
+        """Write consecutive features of a head; those past the end of the head are dropped."""
+        value, layout = _stored(value, self._config, self._inverse), self._layout
+        run = layout.run(value.numel)
+        for i in range(0, value.numel, run):
+            at = fx.get_scalar(fx.crd2idx((self._position, head, feature + i), layout.layout()))
+            at = (feature + i < dim).select(at, (1 << 30) // (self._element.width // 8))
+            self._buffer.store(at, value.shuffle(value, list(range(i, i + run))))
+
+
+@flyc.kernel
+def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: fx.Constexpr):
+    """One workgroup rotates a token's queries and keys and stores its keys and values."""
+    r, v, element = config.rotation, config.values, FLOATS[config.dtype]
+    token = fx.block_idx.x
+    place = fx.thread_idx.x + fx.block_idx.y * THREADS
+    position = require_within(index_at(tensors["positions"], token), 0, fx.Int64(table_rows))
+    slot = index_at(tensors["slots"], token)
+    size = config.keys_layout.size
+    within = uniform(require_within((slot < 0).select(fx.Int64(0), slot), 0, fx.Int64(blocks) * size))
+    kept = slot >= 0
+    angles = Angles(tensors["cos"], tensors["sin"], table_rows, r)
+
+    def part(name, heads, dim):
+        return Buffer(tensors[name], element, fx.Int64(token) * (heads * dim), heads * dim)
+
+    q_units, kv_units = config.q_heads * r.units, config.turning_units
+    scales = [tensors[k] if config.scaled else None for k in ("k_scale", "v_scale")]
+    if place < kv_units:
+        unit = Unit(r, mod(place, r.units))
+        head = div(place, r.units)
+        own = head - config.q_heads
+
+        def turn(source, row):
+            with fx.fastmath("contract"):
+                values = rotated(unit, unit.load(source, row), angles.of(position, unit))
+            return tuple(x.to(element) for x in values)
+
+        if place < q_units:
+            row = head * r.dim
+            unit.store(part("q_out", config.q_heads, r.dim), row,
+                       turn(part("q", config.q_heads, r.dim), row))
+        else:
+            row = own * r.dim
+            keys = turn(part("k", config.kv_heads, r.dim), row)
+            unit.store(part("k_out", config.kv_heads, r.dim), row, keys)
+            if kept:
+                cache = _Block(tensors["k_cache"], config.keys_layout, within, scales[0], config)
+                cache.store(own, unit.first, keys[0], r.dim)
+                cache.store(own, unit.second, keys[1], r.dim)
+    else:
+        if (place < kv_units + config.kv_heads * v.units) & kept:
+            rest = place - kv_units
+            head, at = div(rest, v.units), mod(rest, v.units) * (2 * v.vec)
+            cache = _Block(tensors["v_cache"], config.values_layout, within, scales[1], config)
+            source = part("v", config.kv_heads, v.dim)
+            for i in fx.range_constexpr(2):
+                feature = at + i * v.vec
+                cache.store(head, feature, source.load(head * v.dim + feature, v.vec), v.dim)
+
+
+@flyc.jit
+def launch_rope_cache(tensors: dict[str, Any], tokens: Any, blocks: Any, table_rows: Any, config: CacheConfig,
+                      stream: Any) -> None:
+    """Launch from a jit function; nothing where there are no tokens."""
+    config.target.require_traced()
+    if tokens > 0:
+        rope_cache_kernel(tensors, blocks, table_rows, config).launch(
+            grid=config.grid(tokens), block=config.threads, stream=stream)

@@ -1,0 +1,127 @@
+"""Convolutions and their gradients against torch in f64."""
+
+import pytest
+from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close, needs, random, torch
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+import flydsl.runtime as rt
+from flydsl.kernels import ops
+from flydsl.kernels.conv import build_conv_module, conv3d_implicit
+from flydsl.kernels.conv.config import ConvConfig, make_config
+from flydsl.kernels.target import target
+
+pytestmark = needs(*GENERAL_GEMM)
+FORMS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+STEP = {"f16": 2.0**-11, "bf16": 2.0**-8}  # relative error of one rounding
+
+
+def compare(x_shape, w_shape, dtype="bf16", bias=False, gradients=False, **options):
+    x, w = random(*x_shape, dtype=dtype), random(*w_shape, dtype=dtype, seed=1)
+    given = [x, w, *([random(w_shape[0], seed=2)] if bias else [])]
+    exact = [t.double().requires_grad_() for t in given]
+    given = [t.requires_grad_(gradients) for t in given]
+    with rt.checked("oob,race,uninit") as report:
+        y = ops.conv(*given, **options)
+        reference = FORMS[len(w_shape) - 2](*exact, **options)
+        assert y.dtype == x.dtype and y.is_contiguous()
+        pairs = [(y, reference)]
+        if gradients:
+            seed = random(*y.shape, dtype=dtype, seed=3)
+            y.backward(seed)
+            reference.backward(seed.double())
+            pairs += [(mine.grad, theirs.grad) for mine, theirs in zip(given, exact, strict=True)]
+    assert not report.findings
+    for mine, theirs in pairs:
+        theirs = theirs.detach()
+        close(mine.detach(), theirs, STEP[dtype] * float(theirs.abs().max()) + 1e-6)
+
+
+@pytest.mark.parametrize(("x", "w", "options"), cases([
+    ((1, 32, 3, 5, 6), (64, 32, 3, 3, 3), {"padding": 1}),
+    ((2, 5, 5, 9, 7), (24, 5, 3, 3, 3), {"stride": 2, "padding": (1, 0, 2)}),
+    ((1, 16, 5, 6, 7), (16, 16, 3, 1, 1), {"padding": (1, 0, 0)}),
+    ((1, 1, 17, 17), (40, 1, 7, 7), {"stride": 2, "padding": 3}),
+    ((2, 3, 9, 12), (5, 3, 5, 5), {"dilation": 2, "padding": "same"}),
+    ((3, 20, 33), (70, 20, 3), {"stride": 3, "padding": "valid"}),
+    ((1, 64, 50), (64, 64, 1), {}),
+], [((1, 32, 8, 16, 16), (64, 32, 3, 3, 3), {"padding": 1}), ((1, 32, 9, 17, 17), (96, 32, 3, 3, 3), {"padding": 1}),
+    ((2, 64, 6, 18, 18), (192, 64, 3, 3, 3), {"stride": 2}), ((1, 32, 10, 20, 20), (64, 32, 1, 3, 3), {}),
+    ((8, 128, 28, 28), (256, 128, 3, 3), {"padding": 1})]))
+def test_against_torch(x, w, options):
+    compare(x, w, "bf16", bias=True, **options)
+
+
+@pytest.mark.parametrize(("x", "w", "options"), [
+    ((2, 12, 7, 6), (8, 6, 3, 2), {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}),
+    ((2, 9, 11), (9, 1, 4), {"groups": 9, "padding": 3}),
+    ((1, 4, 3, 5, 6), (10, 4, 2, 3, 3), {"stride": (1, 2, 3), "padding": (0, 1, 1)}),
+    ((2, 4, 10), (3, 4, 2), {"stride": 3}),
+])
+def test_gradients(x, w, options):
+    compare(x, w, "f16", bias=True, gradients=True, **options)
+
+
+def test_an_image_without_a_batch_and_other_strides():
+    x, w = random(6, 9, 8, dtype="bf16"), random(4, 6, 3, 3, dtype="bf16", seed=1)
+    y = ops.conv(x, w)
+    assert torch.equal(y, ops.conv(x[None], w)[0])
+    last = x[None].to(memory_format=torch.channels_last)
+    assert torch.equal(ops.conv(last, w)[0], y) and torch.equal(ops.conv(last, w.transpose(2, 3).transpose(2, 3))[0], y)
+    before = w.clone()
+    with torch.no_grad():
+        w.mul_(2)  # the kept order of the filter is made again
+    assert torch.equal(ops.conv(x, w), ops.conv(x, before * 2))
+
+
+@pytest.mark.parametrize("block", [(64, 64), (128, 64), (128, 128)])
+def test_every_tile_between_guards(block):
+    """One launch of each tile, with ragged rows and columns, and rows of zeros behind the filter's k."""
+    n, c, w, k, taps = 2, 8, 75, block[1] + 3, 3
+    x, f = random(n, c, w, dtype="bf16"), random(k, c, taps, dtype="bf16", seed=1)
+    config = ConvConfig("bf16", *block, taps=(1, 1, taps), channels=c, target=target())
+    given = torch.cat((x.permute(0, 2, 1).reshape(-1), torch.zeros(8, dtype=torch.bfloat16)))
+    rows = F.pad(f.permute(0, 2, 1).reshape(k, -1), (0, 64 - taps * c)).contiguous()
+    out, wo = Guarded(n, k, w - taps + 1, dtype=torch.bfloat16), w - taps + 1
+    build_conv_module(config)(given, rows, out.out, n * wo, k, 1, 1, w, 1, 1, wo, 1, 1, 1, taps, c, 1, n * w * c,
+                              n * w * c)
+    reference = F.conv1d(x.double(), f.double())
+    close(out.check(), reference, STEP["bf16"] * float(reference.abs().max()))
+
+
+def test_inputs_beyond_2_gib():
+    """Positions whose byte offsets have 32 bits and more; only those that are read are ever touched."""
+    c, k, step, outs = 8, 16, 50_000_000, 4
+    width = step * (outs - 1) + 3
+    x = torch.empty(width * c + 8, dtype=torch.bfloat16)
+    assert x.nbytes > 2**31
+    places = torch.arange(outs)[:, None] * step + torch.arange(3)
+    values = random(outs * 3, c, dtype="bf16")
+    x[:-8].view(width, c)[places.reshape(-1)] = values
+    x[-8:] = 0
+    f = random(k, 3, c, dtype="bf16", seed=1)
+    config = make_config("test", target(), "bf16", outs, k, stride=(1, 1, step), taps=(1, 1, 3), channels=c)
+    y = Guarded(1, k, outs, dtype=torch.bfloat16)
+    rows = F.pad(f.reshape(k, -1), (0, 64 - 3 * c)).contiguous()
+    build_conv_module(config)(x, rows, y.out, outs, k, 1, 1, width, 1, 1, outs, 1, 1, 1, 3, c, 1, width * c, width * c)
+    reference = values.double().reshape(outs, -1) @ f.double().reshape(k, -1).T
+    close(y.check()[0], reference.T, STEP["bf16"] * float(reference.abs().max()))
+
+
+def test_the_older_name():
+    x, w = random(1, 5, 6, 7, dtype="bf16"), random(3, 5, 3, 3, dtype="bf16", seed=1)
+    assert torch.equal(conv3d_implicit(x, w, None, 1, 1, splitk=2, tile=(64, 64, 2, 2)), ops.conv(x, w, padding=1))
+
+
+def test_what_is_refused():
+    x, w = random(1, 4, 6, 6, dtype="bf16"), random(8, 4, 3, 3, dtype="bf16")
+    with pytest.raises(ValueError, match=r"2 groups do not fit x \(1, 4, 6, 6\) and weight \(8, 4, 3, 3\)"):
+        ops.conv(x, w, groups=2)
+    with pytest.raises(ValueError, match=r"with dilation \[3, 3\] does not fit the padded input \[6, 6\]"):
+        ops.conv(x, w, dilation=3)
+    with pytest.raises(TypeError, match="conv: dtype float32 is not supported: expected one of f16, bf16"):
+        ops.conv(x.float(), w.float())
+    with pytest.raises(ValueError, match="stride must be 2 numbers of at least 1, got \\[0, 1\\]"):
+        ops.conv(x, w, stride=(0, 1))
+    with pytest.raises(ValueError, match="padding 'same' of the filter \\[4\\]"):
+        ops.conv(random(1, 4, 6, dtype="bf16"), random(8, 4, 4, dtype="bf16"), padding="same")
+    assert ops.conv(torch.zeros(0, 4, 6, 6, dtype=DTYPES["bf16"]), w).shape == (0, 8, 4, 4)

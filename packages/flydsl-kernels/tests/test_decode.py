@@ -1,0 +1,336 @@
+"""Decode attention against float64: lengths at the edges of pages and tiles, pages that are shared, shuffled or not
+owned, everything that changes scores, and what is refused."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from kernel_helpers import FULL, cases, fp8_dtype, needs, torch
+
+import flydsl.runtime as rt
+from flydsl.kernels import ops
+from flydsl.kernels.decode import reference
+from flydsl.kernels.decode.config import choose_parts
+from flydsl.kernels.decode.op import MLA_DECODE, PAGED_ATTENTION
+from flydsl.kernels.target import target
+
+pytestmark = needs("gfx942", "gfx950", "gfx120", "gfx1250")
+
+NAMES = {"f16": torch.float16, "bf16": torch.bfloat16}
+TOLERANCE = {"f16": 2e-3, "bf16": 1.2e-2}
+
+
+class Batch:
+    """Sequences whose pages lie anywhere in a cache, in which everything that is not theirs is NaN.
+
+    Args:
+        lengths: of the sequences; heads: (of queries, of keys); spare: pages that no sequence owns.
+        shared: the first pages of all sequences are the same ones.
+    """
+
+    def __init__(self, lengths, heads=(4, 2), dim=64, page=16, dtype="f16", cache=None, queries=1, shared=0, spare=3,
+                 seed=0, values=True, scale=1.0):
+        generator = torch.Generator().manual_seed(seed)
+        kind = fp8_dtype() if cache == "fp8" else NAMES[cache or dtype]
+        counts = [-(-n // page) for n in lengths]
+        width, total = max([*counts, 1]), sum(counts) + spare
+        free = torch.randperm(total, generator=generator).tolist()
+        # What lies behind a sequence in the table is no page at all.
+        self.table = torch.full((len(lengths), width), 2**30, dtype=torch.int32)
+        for b, count in enumerate(counts):
+            owned = [free.pop() for _ in range(count)]
+            self.table[b, :count] = torch.tensor(owned, dtype=torch.int32)
+            if b:
+                both = min(shared, count, counts[0])
+                self.table[b, :both] = self.table[0, :both]
+        self.lengths = torch.tensor(lengths, dtype=torch.int32)
+        self.q = torch.randn(len(lengths), queries, heads[0], dim, generator=generator).mul(scale).to(NAMES[dtype])
+        self.caches = [self._cache(total, page, heads[1], dim, kind, generator) for _ in range(1 + values)]
+
+    def _cache(self, pages, page, heads, dim, kind, generator):
+        live = torch.zeros(pages, page, dtype=torch.bool)
+        for row, n in zip(self.table, self.lengths.tolist(), strict=True):
+            for t in range(n):
+                live[row[t // page], t % page] = True
+        data = torch.randn(pages, page, heads, dim, generator=generator)
+        return torch.where(live[..., None, None], data, math.nan).to(kind)
+
+    @property
+    def operands(self):
+        return (self.q, *self.caches, self.table, self.lengths)
+
+
+def close(out, exact, dtype):
+    assert out.shape == exact.shape and not out.isnan().any()
+    bound = TOLERANCE[dtype] * max(float(exact.abs().max()), 1e-3)
+    assert float((out.double() - exact).abs().max()) <= bound
+
+
+def check(batch, dtype="f16", window=(-1, -1), **options):
+    out = ops.paged_attention(*batch.operands, window=window, **options)
+    (exact,) = reference.paged_attention(*batch.operands, window_left=window[0], **options)
+    close(out, exact, dtype)
+    return out
+
+
+def edges(page, tile=32 * 4):
+    """Lengths around pages, tiles of a wave and of a workgroup."""
+    return sorted({n for at in (page, 16, 32, tile) for n in (at - 1, at, at + 1) if n >= 0} | {0, 1, 2 * tile + 1})
+
+
+# ------------------------------------------------------------------------------------------- lengths and pages
+
+
+@pytest.mark.parametrize("page", cases([16, 1, 5], [2, 24, 64, 1024]))
+def test_lengths_at_edges_of_pages_and_tiles(page):
+    check(Batch(edges(page), page=page))
+
+
+@pytest.mark.parametrize("queries", cases([2, 5], [3, 4, 16]))
+def test_queries_are_causal_among_themselves(queries):
+    # Sequences shorter than their queries: the first of them see nothing.
+    batch = Batch([0, 1, queries - 1, queries, queries + 1, 40, 129], queries=queries)
+    out = check(batch)
+    assert (out[0] == 0).all() and (out[1, : queries - 1] == 0).all() and (out[1, queries - 1] != 0).any()
+
+
+def test_pages_that_sequences_share():
+    check(Batch([70, 33, 48, 5], page=16, shared=2))
+
+
+@pytest.mark.parametrize("heads", cases([(8, 1), (6, 6), (40, 2)], [(16, 1), (12, 4), (64, 8), (71, 1), (128, 1)]))
+def test_groups_of_any_size(heads):
+    check(Batch([37, 130], heads=heads, queries=2))
+
+
+@pytest.mark.parametrize("dim", cases([96, 128, 256], [160, 192, 224]))
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_heads_of_any_size(dim, dtype):
+    check(Batch([45, 133], dim=dim, dtype=dtype), dtype)
+
+
+@pytest.mark.parametrize("uninitialised", [False, True])
+def test_checks_of_the_simulator(uninitialised):
+    batch = Batch([45, 300, 0], dim=128, page=16 if uninitialised else 3)
+    with rt.checked("oob,race,uninit") as report:
+        check(batch)
+        rt.synchronize()
+    assert not report.findings
+
+
+@pytest.mark.skipif(not FULL, reason="FLYDSL_KERNELS_FULL")
+def test_thousands_of_tokens():
+    for dtype, cache in itertools.product(("f16", "bf16"), (None, "fp8")):
+        check(Batch([4097, 1, 2047, 3000], heads=(16, 2), dim=128, dtype=dtype, cache=cache), dtype)
+
+
+def test_one_sequence_over_many_workgroups():
+    batch = Batch([2000], heads=(2, 1))
+    assert PAGED_ATTENTION.workspace(target(), *PAGED_ATTENTION.arguments(*batch.operands)) > 0
+    check(batch)
+    check(Batch([20, 1500, 0]), window=(600, 0), sink=torch.tensor([1.0, -3.0, 0.0, 9.0]))
+
+
+# ------------------------------------------------------------------------------------------- scores
+
+
+@pytest.mark.parametrize("left", [0, 7, 40, 1000])
+def test_window(left):
+    batch = Batch([3, 50, 150, 0], queries=2)
+    check(batch, window=(left, 0))
+
+
+@pytest.mark.parametrize("page", [16, 3])
+def test_pages_before_the_window_are_not_read(page):
+    batch = Batch([200], page=page, queries=2)
+    window = 30
+    gone = (200 - 2 - window) // page  # pages of which no query sees anything
+    expected = check(batch, window=(window, -1))
+    batch.table[0, : gone * page // 16 * 16 // page] = 2**30
+    assert torch.equal(ops.paged_attention(*batch.operands, window=(window, -1)), expected)
+
+
+def test_soft_cap_sink_and_scale():
+    batch = Batch([1, 40, 0, 140], queries=2, scale=4.0)
+    check(batch, softcap=2.0)
+    check(batch, scale=0.3, sink=torch.tensor([0.0, 5.0, -2.0, math.log(1e-3)]))
+    check(batch, softcap=5.0, window=(9, 0), sink=torch.randn(4), out_dtype="f32")
+
+
+@pytest.mark.parametrize("kind", ["large", "equal", "one", "infinite"])
+def test_adversarial_scores(kind):
+    batch = Batch([150, 17])
+    k, v = batch.caches
+    live = ~k.isnan()
+    if kind == "large":
+        batch.q *= 200
+    elif kind == "equal":
+        k[live] = 1.0
+    elif kind == "one":  # of the first key only, by far
+        k[live] = 0.0
+        for row in batch.table:
+            k[row[0], 0] = batch.q.mean() + 30.0
+        batch.q = batch.q.abs()
+    else:  # keys whose scores are -inf
+        batch.q = batch.q.abs() + 0.1
+        for row in batch.table:
+            k[row[0], :5] = -math.inf
+    check(batch)
+
+
+# ------------------------------------------------------------------------------------------- fp8 caches
+
+
+@pytest.mark.parametrize("dim", cases([128, 96], [64, 256]))
+@pytest.mark.parametrize("kind", ["none", "number", "head", "token"])
+def test_fp8_caches_and_their_scales(kind, dim):
+    batch = Batch([45, 133, 0], dim=dim, dtype="bf16", cache="fp8", page=16 if dim == 128 else 5)
+    pages, page = batch.caches[0].shape[:2]
+    shape = {"none": None, "number": (1,), "head": (2,), "token": (pages, 2, page)}[kind]
+    scales = {} if shape is None else {name: torch.rand(shape) + 0.2 for name in ("k_scale", "v_scale")}
+    out = check(batch, "bf16", **scales)
+    if kind == "number":
+        given = {name: float(s) for name, s in scales.items()}
+        assert torch.equal(out, ops.paged_attention(*batch.operands, **given))
+
+
+def test_every_number_of_fp8():
+    batch = Batch([256], heads=(1, 1), cache="fp8", page=16)
+    bits = torch.arange(256, dtype=torch.uint8).view(fp8_dtype())
+    numbers = torch.where(bits.float().isnan(), torch.zeros(256), bits.float()).to(fp8_dtype())
+    v = batch.caches[1].view(torch.uint8)
+    for t in range(256):
+        v[batch.table[0, t // 16], t % 16] = numbers.view(torch.uint8)[t]
+    batch.q.zero_()  # the mean of all
+    check(batch)
+    k = batch.caches[0].view(torch.uint8)
+    for t in range(256):
+        k[batch.table[0, t // 16], t % 16] = numbers.view(torch.uint8)[t]
+    batch.q.fill_(1 / 64)
+    check(batch, scale=0.02)
+
+
+# ------------------------------------------------------------------------------------------- operands
+
+
+def test_caches_of_any_stride_are_not_copied():
+    batch = Batch([45, 133], dim=64)
+    expected = check(batch)
+    heads_first = [c.transpose(1, 2).contiguous().transpose(1, 2) for c in batch.caches]
+    both = torch.cat(batch.caches, -1)
+    for caches in (heads_first, both.chunk(2, -1), [c.repeat(1, 2, 1, 1)[:, :16] for c in batch.caches]):
+        assert not caches[0].is_contiguous()
+        out = ops.paged_attention(batch.q, *caches, batch.table, batch.lengths)
+        assert torch.equal(out, expected)
+
+
+def test_indices_of_both_widths_and_wide_tables():
+    batch = Batch([45, 133])
+    expected = check(batch)
+    table = torch.full((2, 20), -(2**31), dtype=torch.int64)
+    table[:, : batch.table.shape[1]] = batch.table
+    assert torch.equal(ops.paged_attention(batch.q, *batch.caches, table, batch.lengths.long()), expected)
+    assert torch.equal(ops.paged_attention(batch.q, *batch.caches, table[:, :10], batch.lengths), expected)
+
+
+def test_numpy_arrays():
+    batch = Batch([45, 133])
+    out = ops.paged_attention(*(t.numpy() for t in batch.operands), softcap=3.0)
+    assert isinstance(out, np.ndarray)
+    np.testing.assert_array_equal(out, ops.paged_attention(*batch.operands, softcap=3.0).numpy())
+
+
+def test_a_length_beyond_the_table_stops_the_launch():
+    batch = Batch([45, 48])
+    batch.lengths[0] = 49
+    with pytest.raises(RuntimeError):
+        ops.paged_attention(*batch.operands)
+        rt.synchronize()
+
+
+@pytest.mark.parametrize(("change", "error", "message"), [
+    ({"q": lambda q: q.float()}, TypeError, "f32|float32"),
+    ({"q": lambda q: q[..., :48]}, ValueError, "heads of 48"),
+    ({"q": lambda q: q.repeat(1, 17, 1, 1)}, ValueError, "1 to 16 query tokens"),
+    ({"q": lambda q: q[:, :, :3]}, ValueError, "divides 3"),
+    ({"v_cache": lambda v: v[:, :8]}, ValueError, "one shape"),
+    ({"block_table": lambda t: t[:1]}, ValueError, r"block_table must be \(2"),
+    ({"seqlens": lambda n: n.float()}, TypeError, "float32"),
+    ({"softcap": -1.0}, ValueError, "softcap"),
+    ({"window": (-2, 0)}, ValueError, "window"),
+    ({"sink": torch.zeros(3)}, ValueError, r"sink must be f32 \[4\]"),
+    ({"k_scale": 2.0}, ValueError, "fp8 caches"),
+    ({"out_dtype": "i8"}, ValueError, "'i8'"),
+], ids=lambda v: next(iter(v)) if isinstance(v, dict) else "")
+def test_what_is_refused(change, error, message):
+    batch = Batch([45, 133])
+    named = dict(zip(("q", "k_cache", "v_cache", "block_table", "seqlens"), batch.operands, strict=True))
+    for name, new in change.items():
+        named[name] = new(named[name]) if callable(new) else new
+    with pytest.raises(error, match=message):
+        ops.paged_attention(**named)
+
+
+# ------------------------------------------------------------------------------------------- MLA
+
+
+def check_mla(batch, dtype="f16", **options):
+    options = {"scale": 0.06, **options}
+    out = ops.mla_decode(*batch.operands, **options)
+    (exact,) = MLA_DECODE.reference(*batch.operands, **options)
+    close(out, exact, dtype)
+
+
+def latent(lengths, **options):
+    return Batch(lengths, **{"heads": (options.pop("count", 4), 1), "dim": 576, "values": False, **options})
+
+
+@pytest.mark.parametrize("page", cases([1, 64], [5, 16]))
+def test_mla_lengths(page):
+    check_mla(latent([0, 1, 15, 16, 17, 31, 33, 64, 65, 130], page=page))
+
+
+@pytest.mark.parametrize(("count", "queries"), cases([(16, 3), (128, 1)], [(1, 1), (33, 2), (128, 4), (64, 16)]))
+def test_mla_heads_and_queries(count, queries):
+    check_mla(latent([1, 40], count=count, queries=queries, dtype="bf16"), "bf16")
+
+
+@pytest.mark.parametrize("query", ["bf16", "fp8"])
+def test_mla_fp8(query):
+    batch = latent([40, 19, 0], dtype="bf16", cache="fp8", page=1)
+    options = {"kv_scale": torch.tensor([0.7])}
+    if query == "fp8":
+        batch.q = batch.q.to(fp8_dtype())
+        options["q_scale"] = torch.tensor([1.3])
+    check_mla(batch, "bf16", **options)
+
+
+def test_mla_is_checked():
+    with rt.checked("oob,race,uninit") as report:
+        check_mla(latent([100, 0], count=40, page=1))
+        rt.synchronize()
+    assert not report.findings
+
+
+def test_mla_refusals():
+    batch = latent([40])
+    with pytest.raises(ValueError, match="576"):
+        ops.mla_decode(batch.q[..., :512], *batch.operands[1:], scale=1.0)
+    with pytest.raises(ValueError, match="kv_lora_rank"):
+        ops.mla_decode(*batch.operands, scale=1.0, kv_lora_rank=256)
+    with pytest.raises(ValueError, match="kv_cache must be"):
+        ops.mla_decode(batch.q, batch.caches[0][..., :512], batch.table, batch.lengths, scale=1.0)
+
+
+# ------------------------------------------------------------------------------------------- parts of a context
+
+
+def test_parts_fill_the_compute_units():
+    found = target()
+    for units in (1, 3, 64, found.compute_units, 512, 5000):
+        parts = choose_parts(found, units, 256)
+        groups = units * parts
+        rounds = -(-groups // found.compute_units)
+        assert groups / (rounds * found.compute_units) >= 0.8 or parts == 256
+    assert choose_parts(found, 1, 0) == 1 and choose_parts(found, 1, 3) == 3

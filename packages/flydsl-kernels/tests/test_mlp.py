@@ -1,0 +1,46 @@
+"""The gated layer against its definition in f64."""
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, needs, random, torch
+
+from flydsl.kernels import ops
+from flydsl.kernels.moe.mlp import MLP
+
+pytestmark = needs(*GENERAL_GEMM)
+
+
+def operands(rows, model=136, inter=72, dtype="bf16"):
+    return (random(*rows, model, dtype=dtype), random(2 * inter, model, dtype=dtype, seed=1, scale=model**-0.5),
+            random(model, inter, dtype=dtype, seed=2, scale=inter**-0.5))
+
+
+@pytest.mark.parametrize(("activation", "limit", "interleaved"),
+                         [("silu", None, False), ("gelu", None, True), ("swiglu", None, False), ("situ", 0.5, True)])
+@pytest.mark.parametrize(("rows", "dtype"), [((3, 70), "bf16"), ((1,), "f16"), ((257,), "f16")])
+def test_mlp(rows, dtype, activation, limit, interleaved):
+    given = (*operands(rows, dtype=dtype), activation, limit, interleaved)
+    result, (exact,) = ops.mlp(*given), MLP.reference(*given)
+    assert result.shape == exact.shape
+    assert float((result.double() - exact).abs().max()) <= 4 * torch.finfo(result.dtype).eps * float(exact.abs().max())
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_gradient_of_every_activation(interleaved):
+    for activation, limit in (("silu", None), ("gelu", 0.7), ("swiglu", 0.7), ("situ", None)):
+        ours = [t.requires_grad_() for t in operands((11,), 64, 32)]
+        exact = [t.detach().double().requires_grad_() for t in ours]
+        seed = random(11, 64, seed=5)
+        ops.mlp(*ours, activation, limit, interleaved).backward(seed.bfloat16())
+        MLP.reference(*exact, activation, limit, interleaved)[0].backward(seed.bfloat16().double())
+        for mine, theirs in zip(ours, exact, strict=True):
+            assert float((mine.grad.double() - theirs.grad).abs().max()) <= 2e-2 * float(theirs.grad.abs().max())
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ((1, (70, 64)), r"w_gate_up \(2 inter, model\)"), ((2, (64, 36)), "w_gate_up"), ((0, (5, 72)), "x must be"),
+])
+def test_unsupported_shapes(change, message):
+    given = list(operands((5,), 64, 32))
+    given[change[0]] = random(*change[1], dtype="bf16")
+    with pytest.raises(ValueError, match=message):
+        ops.mlp(*given)

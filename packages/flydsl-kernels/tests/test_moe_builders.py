@@ -1,0 +1,135 @@
+"""The two products under the names of existing callers: every input type, atomic sums and partial results."""
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, Guarded, needs, random, torch
+from test_moe_quant import int4_values
+
+import flydsl.runtime as rt
+from flydsl.kernels import moe, ops
+from flydsl.kernels.gemm import shuffle_weight
+from flydsl.kernels.target import target
+from flydsl.kernels.testing import Draw, verify_output
+
+pytestmark = needs(*GENERAL_GEMM)
+TOKENS, MODEL, INTER, EXPERTS, K, BLOCK = 37, 256, 128, 4, 2, 32
+TILE = dict(tile_m=BLOCK, tile_n=128, tile_k=128)
+SIZES = dict(model_dim=MODEL, inter_dim=INTER, experts=EXPERTS, topk=K)
+
+
+def weight(in_dtype, rows, k, seed):
+    """(shuffled codes, scales, values in f64)."""
+    draw = Draw(target(), seed)
+    scales = draw.positive(EXPERTS, rows) * k**-0.5
+    if in_dtype in ("fp16", "bf16"):
+        values = random(EXPERTS, rows, k, dtype="f16" if in_dtype == "fp16" else "bf16", seed=seed, scale=k**-0.5)
+        return shuffle_weight(values), None, values.double()
+    if in_dtype == "int4":
+        packed = draw.integers(
+            0, 256, EXPERTS, rows, k // 2).view(torch.int8)
+        values = int4_values(packed)
+        # Packed after the shuffle: the 16 values of a lane are two words of eight.
+        shuffled = shuffle_weight(values.to(torch.int8)).view(-1, 2, 4)
+        codes = (shuffled[:, 0] & 15) | (shuffled[:, 1] << 4)
+        return codes.to(torch.int8).view(EXPERTS, rows, k // 2), scales / 4, values * (scales.double() / 4)[..., None]
+    codes = draw.normal(EXPERTS, rows, k, dtype="fp8" if in_dtype == "fp8" else "i8")
+    scales = scales if in_dtype == "fp8" else scales / 20
+    shuffled = shuffle_weight(codes.view(torch.int8)).view(codes.dtype)
+    return shuffled, scales, codes.double() * scales.double()[..., None]
+
+
+def activations(in_dtype, rows, k):
+    if in_dtype in ("fp16", "bf16"):
+        x = random(rows, k, dtype="f16" if in_dtype == "fp16" else "bf16")
+        return x, None, x.double()
+    codes, scales = ops.quantize_per_token(random(rows, k), "fp8" if in_dtype == "fp8" else "i8")
+    return codes, scales, codes.double() * scales.double()[:, None]
+
+
+def routed():
+    found = random(TOKENS, EXPERTS, seed=5).topk(K)
+    ids, weights = found.indices.int(), found.values.softmax(-1)
+    return ids, weights, ops.moe_sort(ids, weights, EXPERTS, BLOCK)
+
+
+def run(launcher, out, *operands):
+    with rt.checked("oob,race,uninit") as report:
+        launcher(out, *operands)
+        rt.synchronize()
+    assert not report.findings, "\n".join(map(str, report.findings))
+
+
+@pytest.mark.parametrize("in_dtype", ["fp8", "int8", "int8smooth", "int4", "fp16", "bf16"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gate_and_up(in_dtype, weighted):
+    ids, weights, (rows, factors, experts, valid) = routed()
+    codes, scale_w, values = weight(in_dtype, 2 * INTER, MODEL, 1)
+    smooth = in_dtype == "int8smooth"
+    x, scale_x, exact = activations(in_dtype, TOKENS * (K if smooth else 1), MODEL)
+    out_dtype = "bf16" if in_dtype == "bf16" else "f16"
+    launcher = moe.compile_moe_gemm1(**SIZES, **TILE, doweight_stage1=weighted, in_dtype=in_dtype, out_dtype=out_dtype)
+    out = Guarded(TOKENS, K, INTER, dtype=torch.bfloat16 if out_dtype == "bf16" else torch.float16)
+    run(launcher, out.out, x, codes, scale_x, scale_w, rows, experts, factors, valid, TOKENS, INTER, MODEL,
+        len(experts))
+    exact = exact.view(K, TOKENS, MODEL).transpose(0, 1) if smooth else exact[:, None].expand(-1, K, -1)
+    gate, up = torch.einsum("tsk,tsnk->tsn", exact, values[ids.long()]).chunk(2, -1)
+    expected = torch.nn.functional.silu(gate) * up * (weights.double()[..., None] if weighted else 1)
+    assert verify_output(out.check(), expected, 2e-3, 2e-3)
+
+
+@pytest.mark.parametrize(("in_dtype", "out_dtype", "accumulate"), [
+    ("fp8", "f16", True), ("fp8", "f32", True), ("int8", "bf16", True), ("int4", "f16", False), ("bf16", "bf16", False),
+    ("bf16", "f32", True), ("fp16", "f16", True),
+])
+def test_down(in_dtype, out_dtype, accumulate):
+    ids, weights, (rows, factors, experts, valid) = routed()
+    codes, scale_w, values = weight(in_dtype, MODEL, INTER, 2)
+    x, scale_x, exact = activations(in_dtype, TOKENS * K, INTER)
+    mode = moe.MoeGemm2Mode.ATOMIC if accumulate else moe.MoeGemm2Mode.REDUCE
+    launcher = moe.compile_moe_gemm2_ex(**SIZES, **TILE, doweight_stage2=True, in_dtype=in_dtype, out_dtype=out_dtype,
+                                        mode=mode)
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}[out_dtype]
+    out = Guarded(TOKENS if accumulate else TOKENS * K, MODEL, dtype=dtype)
+    if accumulate:
+        out.out.zero_()
+    run(launcher, out.out, x, codes, scale_x, scale_w, rows, experts, factors, valid, TOKENS, MODEL, INTER,
+        len(experts))
+    slots = torch.einsum("tsk,tsnk->tsn", exact.view(TOKENS, K, INTER), values[ids.long()])
+    slots = slots * weights.double()[..., None]
+    result = out.check()
+    if not accumulate:
+        assert verify_output(result, slots.flatten(0, 1), 2e-3, 2e-3)
+        total = torch.empty(TOKENS, MODEL, dtype=dtype)
+        moe.compile_moe_reduction(topk=K, model_dim=MODEL, dtype_str=out_dtype)(result, total, None, None, TOKENS)
+        result = total
+    assert verify_output(result, slots.sum(1), 4e-3, 4e-3)
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_block_scales(stage):
+    ids, weights, (rows, factors, experts, valid) = routed()
+    draw, count = Draw(target(), 3), TOKENS if stage == 1 else TOKENS * K
+    n, k = (2 * INTER, MODEL) if stage == 1 else (MODEL, INTER)
+    codes, scale_w = draw.normal(EXPERTS, n, k, dtype="fp8"), draw.positive(EXPERTS, n // 128, k // 128) * k**-0.5
+    values = codes.double() * scale_w.double().repeat_interleave(128, 1).repeat_interleave(128, 2)
+    x, scale_x = ops.quantize_per_group(random(count, k), "fp8", True)
+    exact = x.double() * scale_x.double().T.repeat_interleave(128, 1)
+    compile_ = moe.compile_moe_blockscale_gemm1 if stage == 1 else moe.compile_moe_blockscale_gemm2
+    options = dict(doweight_stage1=False) if stage == 1 else dict(doweight_stage2=True, accumulate=False)
+    out = Guarded(TOKENS * K, INTER if stage == 1 else MODEL, dtype=torch.float16)
+    shuffled = shuffle_weight(codes.view(torch.int8)).view(codes.dtype)
+    run(compile_(**SIZES, **TILE, **options), out.out, x, shuffled, scale_x, scale_w, rows, experts, factors, valid,
+        TOKENS, n, k, len(experts))
+    exact = exact[:, None].expand(-1, K, -1) if stage == 1 else exact.view(TOKENS, K, k)
+    y = torch.einsum("tsk,tsnk->tsn", exact, values[ids.long()])
+    gate, up = y.chunk(2, -1)
+    expected = torch.nn.functional.silu(gate) * up if stage == 1 else y * weights.double()[..., None]
+    assert verify_output(out.check(), expected.flatten(0, 1), 2e-3, 2e-3)
+
+
+def test_unsupported_arguments():
+    with pytest.raises(ValueError, match="in_dtype must be one of"):
+        moe.compile_moe_gemm1(**SIZES, **TILE, doweight_stage1=False, in_dtype="fp5")
+    with pytest.raises(ValueError, match="not f32"):
+        moe.compile_moe_gemm2(**SIZES, **TILE, doweight_stage2=False, out_dtype="f32", accumulate=False)
+    with pytest.raises(ValueError, match="K must be a multiple"):
+        moe.compile_moe_gemm1(**{**SIZES, "model_dim": 160}, **TILE, doweight_stage1=False)

@@ -1,0 +1,106 @@
+"""Quantised experts against the definition in f64, of the values that the codes stand for."""
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, cases, needs, random, torch
+from test_moe import run
+
+from flydsl.kernels import ops
+from flydsl.kernels.moe.op import MOE
+from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
+from flydsl.kernels.target import target
+from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
+
+pytestmark = needs(*GENERAL_GEMM)
+SHAPES = cases([(1, 128, 128, 4, 2), (37, 256, 128, 5, 3), (9, 1664, 128, 2, 1)],
+               [(333, 1024, 512, 17, 9), (64, 384, 256, 4, 2)])
+
+
+def int4_values(packed):
+    """Values of words of eight int4: byte j holds values j and j + 4."""
+    low, high = packed.int() << 28 >> 28, packed.to(torch.int8).int() >> 4
+    both = torch.stack([low.unflatten(-1, (-1, 4)), high.unflatten(-1, (-1, 4))], -2)
+    return both.flatten(-3).double()
+
+
+def weight(quant, experts, rows, k, seed):
+    """(codes, scales, values in f64) of a weight."""
+    draw = Draw(target(), seed)
+    size = k**-0.5
+    if quant in ("fp8", "fp8_block"):
+        codes = draw.normal(experts, rows, k, dtype="fp8")
+        if quant == "fp8":
+            scales = draw.positive(experts, rows) * size
+            return codes, scales, codes.double() * scales.double()[..., None]
+        scales = draw.positive(experts, -(-rows // 128), -(-k // 128)) * size
+        full = scales.repeat_interleave(128, 1)[:, :rows].repeat_interleave(128, 2)[:, :, :k]
+        return codes, scales, codes.double() * full.double()
+    if quant == "int8":
+        codes, scales = draw.normal(experts, rows, k, dtype="i8"), draw.positive(experts, rows) * size / 20
+        return codes, scales, codes.double() * scales.double()[..., None]
+    codes = draw.integers(0, 256, experts, rows, k // 2)
+    if quant == "int4":
+        scales = draw.positive(experts, rows) * size / 4
+        return codes, scales, int4_values(codes.view(torch.int8)) * scales.double()[..., None]
+    if quant == "int4 groups":
+        scales = (draw.positive(experts, rows, k // 32) * size / 4).bfloat16()
+        return codes, scales, int4_values(codes.view(torch.int8)) * scales.double().repeat_interleave(32, -1)
+    scales = draw.integers(121, 126, experts, rows, k // 32)
+    values = mxfp4_to_f32(codes.flatten(0, 1)).view(experts, rows, k).double()
+    return codes, scales, values * e8m0_to_f32(scales).double().repeat_interleave(32, -1)
+
+
+def quantised(quant, x):
+    """The values that x has after its quantisation by the (separately tested) operations."""
+    if quant in ("fp8", "int8", "int4"):
+        codes, scales = ops.quantize_per_token(x, "fp8" if quant == "fp8" else "i8")
+        return codes.double() * scales.double()[:, None]
+    if quant in ("mxfp4", "a8w4"):
+        mode = "fp4" if quant == "mxfp4" else "fp8"
+        return ops.dequantize_mx(*ops.quantize_mx(x, mode), mode, "f32").double()
+    if quant == "fp8_block":
+        codes, scales = ops.quantize_per_group(x, "fp8")
+        return codes.double() * scales.double().repeat_interleave(128, -1)[:, : x.shape[1]]
+    return x.double()
+
+
+def definition(quant, x, values, weights, ids, activation="silu", b1=None, b2=None):
+    """As that of the operation, with what is multiplied rounded as it is stored."""
+    from flydsl.kernels.moe.op import activation_reference
+
+    out = torch.zeros(x.shape, dtype=torch.float64)
+    given = quantised(quant, x)
+    for expert in range(values[0].shape[0]):
+        tokens, slots = torch.nonzero(ids == expert, as_tuple=True)
+        if not len(tokens):
+            continue
+        inner = given[tokens] @ values[0][expert].T
+        inner = inner if b1 is None else inner + b1[expert].double()
+        inner = activation_reference(*inner.chunk(2, -1), activation, None).to(x.dtype)
+        y = quantised(quant, inner) @ values[1][expert].T
+        y = y if b2 is None else y + b2[expert].double()
+        out.index_add_(0, tokens, y * weights.double()[tokens, slots][:, None])
+    return out
+
+
+def draw(quant, tokens, model, inter, experts, k, dtype="bf16"):
+    x = random(tokens, model, dtype=dtype)
+    found = random(tokens, experts, seed=3).topk(k)
+    pairs = weight(quant, experts, 2 * inter, model, 1), weight(quant, experts, model, inter, 2)
+    (w1, s1, v1), (w2, s2, v2) = pairs
+    return x, w1, w2, found.values.softmax(-1), found.indices.int(), s1, s2, (v1, v2)
+
+
+QUANTS = ["fp8", "fp8_block", "int8", "int4", "int4 groups", "a16w4", "mxfp4", "a8w4"]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("quant", QUANTS)
+def test_quantised(quant, shape):
+    if quant in ("mxfp4", "a8w4") and target().arch not in ("gfx950", "gfx1250"):
+        pytest.skip("no scaled matrix instruction")
+    x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)
+    name = quant.split()[0]
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant=name, w1_scale=s1, w2_scale=s2)
+    result = run(*arguments)[0]
+    exact = definition(quant, x, values, weights, ids)
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2

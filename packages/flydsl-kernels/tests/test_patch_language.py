@@ -1,0 +1,204 @@
+"""patch(model) on the parts of language models: rotary embedding and attention of Hugging Face's kind, activations,
+embeddings, convolutions; and on its models themselves where transformers is installed."""
+
+import copy
+import warnings
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, cases, needs, random, torch
+from models import relative
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import flydsl.kernels as kernels
+
+F = nn.functional
+pytestmark = needs(*GENERAL_GEMM)
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
+# ------------------------------------------------------------------------------- a module of Hugging Face's kind
+
+
+def rotate_half(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat((-b, a), -1)
+
+
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+
+
+def eager(module, query, key, value, attention_mask, scaling=None, **_):
+    causal = attention_mask is None
+    out = F.scaled_dot_product_attention(query, key, value, attention_mask, is_causal=causal, scale=scaling,
+                                         enable_gqa=True)
+    return out.transpose(1, 2), None
+
+
+class Table(dict):
+    def get_interface(self, name, default):
+        return default
+
+
+ALL_ATTENTION_FUNCTIONS = Table()
+
+
+class SmallAttention(nn.Module):
+    is_causal, attention_dropout = True, 0.0
+
+    def __init__(self, heads=4, kv_heads=2, size=32):
+        super().__init__()
+        self.size = size
+        self.q, self.k, self.v = (nn.Linear(64, h * size, bias=False) for h in (heads, kv_heads, kv_heads))
+
+    def forward(self, hidden_states, position_embeddings, attention_mask=None):
+        q, k, v = (p(hidden_states).unflatten(-1, (-1, self.size)).transpose(1, 2) for p in (self.q, self.k, self.v))
+        q, k = apply_rotary_pos_emb(q, k, *position_embeddings)
+        out, _ = ALL_ATTENTION_FUNCTIONS.get_interface("sdpa", eager)(
+            self, q, k, v, attention_mask, scaling=self.size**-0.5)
+        return out.flatten(2)
+
+
+def angles(batch, length, size, dtype):
+    half = torch.arange(length)[:, None] * 100.0 ** -(torch.arange(size // 2) / (size // 2))
+    both = torch.cat((half, half), -1).expand(batch, -1, -1)
+    return both.cos().to(dtype), both.sin().to(dtype)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rotary_embedding_and_attention(masked):
+    torch.manual_seed(0)
+    model, x = SmallAttention().bfloat16(), random(2, 7, 64, dtype="bf16")
+    mask = torch.ones(7, 7, dtype=torch.bool).tril()[None, None].repeat(2, 1, 1, 1) if masked else None
+    if masked:
+        mask[1, :, 1:, 0] = False
+    exact = copy.deepcopy(model).double()
+    table = angles(2, 7, 32, torch.bfloat16)
+    expected = exact(x.double(), [t.double() for t in table], mask)
+    theirs = relative(model(x, table, mask), expected)
+    report = kernels.patch(model)
+    out = model(x, table, mask)
+    assert relative(out, expected) <= 1.5 * theirs + 1e-3
+    site = next(s for s in report.sites if s.kind == "SmallAttention")
+    assert site.kernel == "flydsl::rope, flydsl::attention_fwd" and site.calls == 1
+    assert torch.equal(copy.deepcopy(model)(x, table, mask), out)
+    report.undo()
+    assert relative(model(x, table, mask), expected) == theirs
+
+
+def test_another_rotary_function_stays(monkeypatch):
+    """Names of the model's source file are tried, not trusted."""
+    monkeypatch.setitem(globals(), "apply_rotary_pos_emb", lambda q, k, cos, sin, unsqueeze_dim=1: (q, k))
+    report = kernels.patch(model := SmallAttention().bfloat16())
+    assert next(s for s in report.sites if s.kind == "SmallAttention").kernel == "flydsl::attention_fwd"
+    model(random(1, 3, 64, dtype="bf16"), angles(1, 3, 32, torch.bfloat16))
+
+
+@pytest.mark.filterwarnings("default")
+def test_calls_that_do_not_fit():
+    model = SmallAttention()
+    report = kernels.patch(model, only=("Attention",))
+    with pytest.warns(UserWarning, match="must be float16 or bfloat16"):
+        model(random(1, 3, 64), angles(1, 3, 32, torch.float32))
+    assert report.patched[0].calls == 0
+
+
+# ------------------------------------------------------------------------------- activations, embedding, convolution
+
+
+class NewGELUActivation(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+
+
+class ScaledEmbedding(nn.Embedding):
+    embed_scale = torch.tensor(3.7)
+
+    def forward(self, x):
+        return super().forward(x) * self.embed_scale.to(self.weight.dtype)
+
+
+class QuickGELU(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(1.702 * x)
+
+
+def test_modules_without_a_family():
+    torch.manual_seed(0)
+    model = nn.ModuleDict({
+        "silu": nn.SiLU(), "gelu": nn.GELU(), "tanh": nn.GELU(approximate="tanh"), "new": NewGELUActivation(),
+        "quick": QuickGELU(), "embedding": nn.Embedding(11, 24, padding_idx=0),
+        "clipped": nn.Embedding(3, 4, max_norm=1), "scaled": ScaledEmbedding(11, 24),
+        "conv": nn.Conv2d(4, 6, 3, 2, 1, groups=2), "line": nn.Conv1d(4, 8, 4, padding="same"),
+        "circular": nn.Conv1d(4, 8, 3, padding=1, padding_mode="circular")}).bfloat16()
+    exact = copy.deepcopy(model).double()
+    report = kernels.patch(model)
+    reasons = {s.name: s.reason for s in report.sites}
+    assert "none of silu, gelu, gelu_tanh" in reasons["quick"] and "max_norm" in reasons["clipped"]
+    assert "both ends" in reasons["line"] and "circular" in reasons["circular"]
+    inputs = {"embedding": torch.randint(0, 11, (2, 5)), "scaled": torch.arange(11),
+              "conv": random(2, 4, 9, 8, dtype="bf16")}
+    for site in report.patched:
+        x = inputs.get(site.name, random(3, 50, dtype="bf16"))
+        wide = x.double() if x.is_floating_point() else x
+        assert relative(model[site.name](x), exact[site.name](wide)) <= 4e-3
+    assert [s.name for s in report.patched] == ["silu", "gelu", "tanh", "new", "embedding", "scaled", "conv"]
+    assert all(s.calls == 1 and s.kernel for s in report.patched)
+    F.cross_entropy(model["embedding"](inputs["embedding"]).float().flatten(0, 1), torch.zeros(10).long()).backward()
+    assert bool((model["embedding"].weight.grad[0] == 0).all())
+
+
+# ------------------------------------------------------------------------------- transformers
+
+SIZES = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "head_dim": 32,
+         "pad_token_id": 0}
+COSTLY = {"mm", "bmm", "addmm", "linear", "matmul", "_softmax", "topk", "silu", "gelu", "tanh", "pow", "rsqrt",
+          "embedding", "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu"}
+
+
+class Names(TorchDispatchMode):
+    """The aten operators that run in the block."""
+
+    def __enter__(self):
+        self.seen = set()
+        return super().__enter__()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == "aten":
+            self.seen.add(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", cases(["Llama", "Gemma2"], ["Qwen3", "Phi3"]))
+def test_models_of_transformers(name):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**SIZES, attn_implementation="eager")
+    model = getattr(transformers, f"{name}ForCausalLM")(config).eval().bfloat16()
+    tokens = torch.randint(1, 64, (2, 9))
+    with torch.no_grad():
+        exact = copy.deepcopy(model).float()
+        expected = exact(tokens).logits
+        theirs = relative(model(tokens).logits, expected)
+        report = kernels.patch(model)
+        with Names() as names:
+            ours = model(tokens, use_cache=False).logits
+        assert relative(ours, expected) <= 1.5 * theirs
+        # The soft cap of Gemma's logits is written out in its forward.
+        assert names.seen & COSTLY <= ({"tanh"} if name == "Gemma2" else set())
+        model.generation_config.eos_token_id = None
+        tokens = model.generate(tokens[:1], max_new_tokens=6, do_sample=False)
+        # Each token is the best one of float32, but for what the rounding to bf16 may change.
+        logits = exact(tokens).logits[0, -7:-1]
+        chosen = logits.gather(-1, tokens[0, -6:, None])
+        assert bool((logits.amax(-1, keepdim=True) - chosen <= 4 * (ours - expected).abs().max()).all())
+    assert all(s.calls for s in report.patched) and not any(s.fallbacks for s in report.sites), str(report)

@@ -1,0 +1,91 @@
+"""patch(model) on mixtures of experts: results, what else is returned, gradients, changes of weights, reports."""
+
+import copy
+
+import pytest
+from kernel_helpers import GENERAL_GEMM, needs, torch
+from mixtures import MIXTURES, make
+from torch import nn
+
+import flydsl.kernels as kernels
+
+pytestmark = needs(*GENERAL_GEMM)
+
+
+def first(result):
+    return result[0] if isinstance(result, tuple) else result
+
+
+def near(mine, theirs, bound=3e-2):
+    assert float((mine.double() - theirs.double()).abs().max()) <= bound * float(theirs.double().abs().max())
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_results(name):
+    module, x = make(name)
+    model = nn.Sequential()
+    model.add_module("block", module)
+    with torch.no_grad():
+        expected = module(x)
+        report = kernels.patch(model)
+        result = module(x)
+    near(first(result), first(expected))
+    assert isinstance(result, tuple) == isinstance(expected, tuple)
+    if isinstance(result, tuple):
+        assert result[1].shape == expected[1].shape
+        near(result[1], expected[1])
+    site = next(s for s in report.sites if s.name == "block")
+    assert site.kernel == "flydsl::route, flydsl::moe" and site.calls == 1
+    assert not any(s.name.startswith("block.experts") for s in report.sites)
+    report.undo()
+    with torch.no_grad():
+        assert torch.equal(first(module(x)), first(expected))
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_gradients_and_changed_weights(name):
+    module, x = make(name)
+    exact = copy.deepcopy(module)
+    kernels.patch(module)
+    for m in (module, exact):
+        first(m(x)).float().square().mean().backward()
+    for (where, p), q in zip(module.named_parameters(), exact.named_parameters(), strict=True):
+        assert (p.grad is None) == (q[1].grad is None), where
+        if p.grad is not None and float(q[1].grad.abs().max()) > 1e-6:
+            near(p.grad, q[1].grad, 6e-2)
+    with torch.no_grad():
+        module(x)
+        for m in (module, exact):
+            for p in m.experts.parameters():
+                p.mul_(0.7)
+        near(first(module(x)), first(exact(x)))
+
+
+def test_a_copy_runs_the_kernels():
+    module, x = make("DeepseekV3MoE")
+    kernels.patch(module)
+    other = copy.deepcopy(module)
+    with torch.no_grad():
+        assert torch.equal(other(x), module(x))
+
+
+def test_what_computes_something_else_is_left_alone():
+    module, x = make("Qwen3MoeSparseMoeBlock")
+    module.norm_topk_prob = True  # and its forward does not do it
+    report = kernels.patch(module)
+    assert "is not that of a mixture" in report.sites[0].reason
+    module, _ = make("MixtralSparseMoeBlock", torch.float32)
+    assert "float16 or bfloat16 is needed" in kernels.patch(module).sites[0].reason
+    module, _ = make("MixtralSparseMoeBlock")
+    module.experts[0].act_fn = nn.Tanh()
+    assert "Tanh" in kernels.patch(module).sites[0].reason
+
+
+def test_calls_that_do_not_fit_fall_back():
+    module, x = make("MixtralSparseMoeBlock")
+    module.train()
+    module.jitter_noise = 0.1
+    report = kernels.patch(module, only=("MoeBlock",))
+    with pytest.warns(UserWarning, match="noise on the input"):
+        module(x)
+    assert sum(report.sites[0].fallbacks.values()) == 1

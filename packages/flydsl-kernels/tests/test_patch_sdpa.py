@@ -1,0 +1,159 @@
+"""Models that call torch's attention function, patched: against the same model in f64."""
+
+import copy
+import math
+import warnings
+
+import pytest
+from kernel_helpers import needs, random, torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+import flydsl.kernels as kernels
+from flydsl.kernels.attention import (
+    flash_attn_func,
+    flash_attn_varlen_func,
+    flash_attn_with_kvcache,
+    flydsl_flash_attn_func,
+    reference,
+)
+from flydsl.kernels.compat import flash_attn_func as older
+
+pytestmark = needs("gfx942", "gfx950", "gfx120", "gfx1250")
+
+
+class Attention(nn.Module):
+    """Heads of a language model: grouped, with a mask or causal."""
+
+    def __init__(self, heads=4, kv_heads=2, d=64):
+        super().__init__()
+        self.heads, self.kv_heads, self.d = heads, kv_heads, d
+        self.qkv = nn.Identity()
+
+    def forward(self, q, k, v, **options):
+        return F.scaled_dot_product_attention(self.qkv(q), k, v, enable_gqa=self.heads != self.kv_heads, **options)
+
+
+def operands(rows=33, keys=33, heads=4, kv_heads=2, d=64, dtype="f16"):
+    return (random(2, heads, rows, d, dtype=dtype), random(2, kv_heads, keys, d, dtype=dtype, seed=1),
+            random(2, kv_heads, keys, d, dtype=dtype, seed=2))
+
+
+SEEN = torch.rand(33, 40, generator=torch.Generator().manual_seed(0)) < 0.7
+SEEN[:, 0] = True
+CALLS = {
+    "plain": ((33, 40), {}), "causal": ((33, 33), dict(is_causal=True)), "wide": ((20, 33), dict(is_causal=True)),
+    "tall": ((40, 33), dict(is_causal=True)), "scale": ((33, 40), dict(scale=0.3)),
+    "mask": ((33, 40), dict(attn_mask=SEEN)), "mask of keys": ((33, 40), dict(attn_mask=SEEN[None, None, :1])),
+    "addend": ((33, 40), dict(attn_mask=random(2, 1, 33, 40, dtype="f16"))),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_run_the_kernel(call):
+    sizes, options = CALLS[call]
+    model = Attention()
+    wide = {n: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for n, x in options.items()}
+    exact = copy.deepcopy(model)(*(x.double() for x in operands(*sizes)), **wide)
+    report = kernels.patch(model, strict=True)
+    out = model(*operands(*sizes), **options)
+    assert (out.double() - exact).abs().max() < 2e-3
+    (site,) = [s for s in report.sites if s.kind == "function"]
+    assert site.calls == 1 and not site.fallbacks
+    report.undo()
+    assert torch.equal(model(*operands(*sizes), **options), Attention()(*operands(*sizes), **options))
+    assert site.calls == 1
+
+
+def test_what_does_not_fit_runs_torch_with_its_reason():
+    model = Attention()
+    report = kernels.patch(model)
+    with pytest.warns(UserWarning, match="dtypes torch.float32"):
+        out = model(*(x.float() for x in operands()))
+    assert torch.equal(out, Attention()(*(x.float() for x in operands())))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model(*operands(), dropout_p=0.5)
+    (site,) = [s for s in report.sites if s.kind == "function"]
+    assert site.calls == 0 and sorted(site.fallbacks)[0] == "dropout of 0.5"
+    strict = Attention()
+    kernels.patch(strict, strict=True)
+    with pytest.raises(RuntimeError, match="scaled_dot_product_attention cannot use flydsl::attention_fwd: dropout"):
+        strict(*operands(), dropout_p=0.5)
+
+
+def test_copies_and_gradients():
+    model = Attention()
+    report = kernels.patch(model)
+    q, k, v = (x.requires_grad_() for x in operands())
+    copy.deepcopy(model)(q, k, v, is_causal=True).sum().backward()
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    Attention()(*wide, is_causal=True).sum().backward()
+    for mine, theirs in zip((q, k, v), wide, strict=True):
+        assert (mine.grad.double() - theirs.grad).abs().max() <= 3e-3 * theirs.grad.abs().max()
+    assert [s.calls for s in report.sites if s.kind == "function"] == [1]
+
+
+def test_no_function_site_without_a_call():
+    model = nn.Sequential(nn.Linear(64, 64)).half()
+    assert all(s.kind != "function" for s in kernels.patch(model).sites)
+    assert "forward" not in vars(kernels.patch(Attention(), only=("Linear",)) and Attention())
+
+
+# ------------------------------------------------------------------------------------------- other callers
+
+
+def bshd(rows, keys):
+    return [x.transpose(1, 2).contiguous() for x in operands(rows, keys)]
+
+
+def test_flash_attn_functions():
+    q, k, v = bshd(33, 40)
+    exact, exact_lse = reference.attention(q, k, v, right=0, left=9)
+    out, lse, nothing = flash_attn_func(q, k, v, causal=True, window_size=(9, -1), return_attn_probs=True)
+    assert nothing is None and (out - exact).abs().max() < 2e-3 and (lse - exact_lse).abs().max() < 1e-3
+    starts_q, starts_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32) for n in (33, 40))
+    packed = flash_attn_varlen_func(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), starts_q, starts_k, 33, 40,
+                                    causal=True, window_size=(9, -1))
+    assert torch.equal(packed, out.flatten(0, 1))
+    pages = [x.reshape(2 * 5, 8, 2, 64) for x in (k, v)]
+    table = torch.arange(10, dtype=torch.int32).view(2, 5)
+    paged = flash_attn_varlen_func(q.flatten(0, 1), *pages, starts_q, starts_k, 33, 40, causal=True,
+                                   window_size=(9, -1), block_table=table)
+    assert (paged - packed).abs().max() < 1e-3
+    with pytest.raises(NotImplementedError, match="dropout_p is not supported"):
+        flash_attn_func(q, k, v, dropout_p=0.1)
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_flash_attn_with_kvcache_appends(paged):
+    q, k, v = bshd(3, 40)
+    new = [random(2, 3, 2, 64, dtype="f16", seed=s) for s in (7, 8)]
+    lengths = torch.tensor([30, 11], dtype=torch.int32)
+    caches, table = [k.clone(), v.clone()], None
+    if paged:
+        table = torch.randperm(10, generator=torch.Generator().manual_seed(0)).view(2, 5).int()
+        for i, x in enumerate((k, v)):
+            caches[i] = torch.full((10, 8, 2, 64), math.nan, dtype=torch.float16)
+            caches[i][table.flatten().long()] = x.reshape(10, 8, 2, 64)
+    out = flash_attn_with_kvcache(q, *caches, *new, cache_seqlens=lengths, block_table=table, causal=True)
+    for x, n in zip((k, v), new, strict=True):
+        for b, length in enumerate(lengths.tolist()):
+            x[b, length : length + 3] = n[b]
+    exact, _ = reference.attention(q, k, v, right=0, seqlens_k=lengths + 3)
+    assert (out - exact).abs().max() < 2e-3
+    with pytest.raises(NotImplementedError, match="rotary_cos"):
+        flash_attn_with_kvcache(q, *caches, rotary_cos=torch.ones(1))
+
+
+def test_older_name():
+    q, k, v = bshd(33, 40)
+    assert older.flydsl_flash_attn_func is flydsl_flash_attn_func
+    given = torch.empty(2, 33, 4, 64, dtype=torch.float16)
+    out, lse = flydsl_flash_attn_func(q, k, v, out=given, return_lse=True)
+    exact, exact_lse = reference.attention(q, k, v, right=0)
+    assert out is given and (out - exact).abs().max() < 2e-3 and (lse - exact_lse).abs().max() < 1e-3
+    with pytest.raises(NotImplementedError, match="kv_cache_layout='vectorized'"):
+        flydsl_flash_attn_func(q, k, v, kv_cache_layout="vectorized")
+    with pytest.raises(ValueError, match="num_kv_heads is 3"):
+        flydsl_flash_attn_func(q, k, v, num_kv_heads=3)

@@ -1,0 +1,132 @@
+"""Prebuilt artifacts are found in other processes, only while they are of these sources, and without flydsl-ir."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from flydsl.compiler.store.prebuilt import PrebuiltFolder
+from flydsl.kernels import prebuilt
+from flydsl.kernels.host.models import model
+from flydsl.kernels.target import current_arch
+
+MODEL = model("Llama-3.2-1B")
+OPERATORS = ("softmax", "rmsnorm_fwd")
+# Without `REST` every process that does not find its artifacts fails: there are none in its cache.
+SCRIPT = """
+import sys, warnings
+class NoCompiler:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith(("flydsl._mlir", "flydsl.ir")):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+if "bare" in sys.argv:
+    sys.meta_path.insert(0, NoCompiler())
+import numpy as np
+from flydsl.kernels import ops
+x = np.random.default_rng(0).standard_normal((2, 3, 2048)).astype(np.float16)
+y = np.exp(x.astype(np.float64)); y /= y.sum(-1, keepdims=True)
+assert np.abs(ops.softmax(x) - y).max() < 1e-4
+w = np.ones(2048, np.float16)
+z = x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5)
+assert np.abs(ops.rmsnorm(x, w) - z).max() < 4e-3
+from flydsl.compiler.store.disk_cache import DiskCache
+print("compiled", DiskCache().stats()["files"])
+if "bare" in sys.argv:
+    from flydsl.tracing.without_ir import MissingCompilerError
+    try:
+        ops.softmax(x[..., :100])
+    except MissingCompilerError as error:
+        print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A folder with the prebuilt artifacts of two operators."""
+    root = tmp_path_factory.mktemp("prebuilt")
+    prebuilt.build(root, arch(), [MODEL], OPERATORS)
+    return root
+
+
+def arch():
+    return current_arch().split(":")[0]
+
+
+def run(root, cache, *words, **variables):
+    environment = {**os.environ, "FLYDSL_RUNTIME_PREBUILT_DIR": str(root), "FLYDSL_RUNTIME_CACHE_DIR": str(cache),
+                   "FLYDSL_SIM_CHECK": "", **variables}
+    done = subprocess.run([sys.executable, "-W", "default", "-c", SCRIPT, *words], capture_output=True, text=True,
+                          timeout=240, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_another_process_finds_them(root, tmp_path):
+    assert "compiled 0" in run(root, tmp_path)[0]
+
+
+def test_they_run_without_the_compiler(root, tmp_path):
+    output, _ = run(root, tmp_path, "bare")
+    assert "compiled 0" in output
+    assert "flydsl-ir is not installed" in output  # what is not prebuilt
+
+
+@pytest.mark.parametrize("variable", ("FLYDSL_RUNTIME_PREBUILT=0", "FLYDSL_DEBUG_ENABLE_DEBUG_INFO=1",
+                                      "FLYDSL_COMPILE_OPT_LEVEL=3"))
+def test_they_are_not_used_for_other_code(root, tmp_path, variable):
+    name, value = variable.split("=")
+    assert "compiled 2" in run(root, tmp_path, **{name: value})[0]
+
+
+def test_of_other_sources_they_are_not_used_and_it_is_said(root, tmp_path):
+    stale = shutil.copytree(root, tmp_path / "stale")
+    index = prebuilt.folder_of(stale, arch()) / "index.json"
+    content = json.loads(index.read_text())
+    content["made_of"]["sources"] = "0" * 64
+    index.write_text(json.dumps(content))
+    output, errors = run(stale, tmp_path / "cache")
+    assert "compiled 2" in output and errors.count("made from other sources") == 1
+    assert prebuilt.check(stale, arch()) == [f"{index.parent}: made from other sources"]
+
+
+def test_a_damaged_file_is_a_miss(root, tmp_path):
+    damaged = shutil.copytree(root, tmp_path / "damaged")
+    folder = PrebuiltFolder(prebuilt.folder_of(damaged, arch()))
+    for path in folder.files():
+        data = bytearray(path.read_bytes())
+        data[-100] ^= 1
+        path.write_bytes(data)
+    assert "compiled 2" in run(damaged, tmp_path / "cache")[0]
+    assert len(prebuilt.check(damaged, arch())) == len(folder.files())
+
+
+def test_the_same_sources_give_the_same_files(root):
+    assert prebuilt.check(root, arch()) == []
+    missing = prebuilt.check(root, arch(), again=True, models=[MODEL], names=OPERATORS)
+    assert missing == []
+    changed = PrebuiltFolder(prebuilt.folder_of(root, arch())).files()[0]
+    content = changed.read_bytes()
+    changed.unlink()
+    try:
+        assert prebuilt.check(root, arch(), again=True, models=[MODEL], names=OPERATORS) == [
+            f"{changed}: not what its sources give"]
+    finally:
+        changed.write_bytes(content)
+
+
+def test_an_operator_that_does_not_exist(tmp_path):
+    with pytest.raises(ValueError, match="no operator softmin: known are .*softmax"):
+        prebuilt.build(tmp_path, arch(), [MODEL], ["softmin"])
+
+
+def test_commands(root, capsys):
+    from flydsl.kernels.__main__ import main
+
+    assert main(["prebuilt", "list", "--root", str(root), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["arch"] == arch() and row["problem"] == "" and row["artifacts"] == 6
+    assert main(["prebuilt", "check", "--root", str(root), "--arch", arch()]) == 0
+    assert capsys.readouterr().out == "nothing is wrong\n"

@@ -1,0 +1,141 @@
+//===- Sustained.cpp - what a machine keeps up over many launches ---------===//
+
+#include "observe/Sustained.h"
+
+#include "observe/TimingTable.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <queue>
+
+namespace flysim {
+
+namespace {
+
+uint64_t groupsOf(const LaunchProfile &p) { return uint64_t(p.grid[0]) * p.grid[1] * p.grid[2]; }
+
+/// For each instruction, the share of its L2 accesses that bring back what the work-group had
+/// fetched before, and find it gone.
+///
+/// A line stays in the L2 of its die if all that the resident work-groups of the die move until
+/// it is wanted again fits; of more, a share stays (which lines survive is chance under the
+/// replacement policies in use). What several work-groups have in common counts once.
+std::vector<double> lostRereads(const LaunchProfile &p, const TimingTable &t) {
+  std::vector<double> extra(p.counters.size(), 0.0);
+  if (p.rereads.empty() || p.traces.empty())
+    return extra;
+  double total = double(groupsOf(p)), read = 0;
+  for (const InstCounters &c : p.counters)
+    read += double(c.readBytes);
+  double first = double(p.firstBytes) * total / double(p.traces.size());
+  double distinct = first > 0 ? std::min(1.0, read / first) : 1.0;
+  Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
+  double onDie = std::min(double(o.groupsPerCu) * p.arch->computeUnits, total) / t.dies;
+  for (const auto &[inst, again] : p.rereads) {
+    double lost = 0;
+    for (const Rereads::Class &c : again.classes) {
+      if (!c.bytes)
+        continue;
+      double needed = c.distance / double(c.bytes) * onDie * distinct;
+      lost += double(c.bytes) * (1.0 - std::min(1.0, double(t.dieCacheBytes) / std::max(1.0, needed)));
+    }
+    extra[inst] = again.l2Bytes ? lost / double(again.l2Bytes) : 0.0;
+  }
+  return extra;
+}
+
+/// Work-groups go to the compute unit that has least to do, in the order of the grid: the time of
+/// the one that ends last, over the time for the same number of work-groups like the replayed ones.
+double imbalance(const LaunchProfile &p, const TimingResult &peak) {
+  if (p.groupIssued.empty() || p.traces.empty() || !peak.groupsPerCu)
+    return 1.0;
+  double replayed = 0;
+  for (const GroupTrace &g : p.traces)
+    replayed += g.linearId < p.groupIssued.size() ? p.groupIssued[g.linearId] : 0;
+  replayed /= double(p.traces.size());
+  if (replayed <= 0)
+    return 1.0;
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> loads;
+  for (unsigned k = 0; k < p.arch->computeUnits; ++k)
+    loads.push(0);
+  uint64_t longest = 0;
+  for (uint32_t cost : p.groupIssued) {
+    uint64_t load = loads.top() + cost;
+    loads.pop();
+    loads.push(load);
+    longest = std::max(longest, load);
+  }
+  return double(longest) / (replayed * double(peak.groupsPerCu));
+}
+
+/// What a matrix instruction draws when the unit is never idle, by its rate: a rate of twice the
+/// 16-bit one is that of 8 bits, one of four times that of 6 and 4.
+double matrixPower(const TimingTable &t, const InstInfo &info) {
+  double rate = double(info.flops) / std::max<unsigned>(1, info.cycles) * t.simdsPerCu / t.peakFlopsPerClk;
+  return rate < 0.75   ? t.powerMatrixWide
+         : rate < 1.5  ? t.powerMatrix16
+         : rate < 3.0  ? t.powerMatrix8
+                       : t.powerMatrix4;
+}
+
+/// Power at the peak clock, as a share of the limit.
+double powerOf(const LaunchProfile &p, const TimingTable &t, const TimingResult &r, double seconds) {
+  double clocks = double(std::max<uint64_t>(1, r.sampleCycles)) * t.simdsPerCu;
+  double matrix = 0, busy = 0;
+  for (size_t n = 0; n < p.infos.size(); ++n)
+    if (p.infos[n].flops && r.instructions[n].issued) {
+      double own = double(r.instructions[n].issued) * p.infos[n].cycles;
+      matrix += own * matrixPower(t, p.infos[n]);
+      busy += own;
+    }
+  // Compute units without work draw nothing but what is always drawn.
+  double total = double(groupsOf(p));
+  double used = total / (double(std::max<uint64_t>(1, r.groupsPerCu)) * p.arch->computeUnits);
+  double memory = seconds > 0 ? r.memoryBytes / seconds / t.memoryBytesPerSec : 0;
+  return t.powerIdle + std::min(1.0, used) * (matrix + double(r.valuBusy) * t.powerVector) / clocks +
+         std::min(1.0, memory) * t.powerMemory;
+}
+
+} // namespace
+
+SustainedResult estimateSustained(const LaunchProfile &p, const TimingResult &peak) {
+  const TimingTable &t = timingTable(*p.arch);
+  SustainedResult s;
+  Conditions conditions{t.clockMhz, t.memoryBytesPerSec * t.memoryAchieved, double(t.memoryLatency),
+                        lostRereads(p, t)};
+  TimingResult r = replay(p, conditions, false);
+  double seconds = r.cycles / (t.clockMhz * 1e6);
+  s.power = powerOf(p, t, r, seconds);
+  double share = 1.0;
+  if (s.power > 1.0) {
+    share = std::pow((1.0 - t.powerIdle) / (s.power - t.powerIdle), 1.0 / t.powerExponent);
+    // The memory keeps its speed: with fewer engine clocks a second it waits less for each.
+    conditions.clockMhz = t.clockMhz * share;
+    conditions.memoryLatency *= share;
+    r = replay(p, conditions, false);
+  }
+  s.clockMhz = conditions.clockMhz;
+  s.memoryBytes = r.memoryBytes;
+  s.rereadBytes = std::max(0.0, r.memoryBytes - peak.memoryBytes);
+  s.imbalance = imbalance(p, peak);
+  double balanced = r.cycles / s.clockMhz;
+  double memory = r.memoryBytes / conditions.memoryBytesPerSec * 1e6;
+  double uneven = std::max(balanced * s.imbalance, memory);
+  s.microseconds = uneven + t.launchMicroseconds;
+  // What the time would lose without it decides: the memory first, which hides the others.
+  double slower = balanced * (1.0 - share), worst = 0.25 * s.microseconds;
+  s.bound = memory > 0.85 * uneven ? "memory" : "issue";
+  auto consider = [&](double lost, const char *name) {
+    if (lost > worst && *s.bound != 'm') {
+      worst = lost;
+      s.bound = name;
+    }
+  };
+  consider(slower, "clock");
+  consider(uneven - balanced, "imbalance");
+  consider(t.launchMicroseconds, "launch");
+  return s;
+}
+
+} // namespace flysim

@@ -1,0 +1,174 @@
+"""The sustained reading: achieved bandwidth, caches of the dies, the slowest compute unit, clock under load."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from asmlib import Bench, Program
+from clangc import compile_gpu, find_clang
+from hiplib import find_library
+from test_profile import TIMING, loop, profiled, run_waves
+
+CONSTANTS = {"gfx942": (304, 5.3e12, 0.80), "gfx950": (256, 8.0e12, 0.73), "gfx1201": (64, 640e9, 0.85)}
+LAUNCH = 2.0  # us
+needs_clang = pytest.mark.skipif(find_clang() is None, reason="no clang with an AMD GPU target")
+
+SOURCE = """
+typedef u32 v4 __attribute__((ext_vector_type(4)));
+KERNEL void stream(const GLOBAL v4 *in, GLOBAL v4 *out) { u32 i = WG() * 256 + TID(); out[i] = in[i] + 1; }
+/* A row for each work-group, read twice. */
+KERNEL void twice(const volatile GLOBAL v4 *in, GLOBAL v4 *out, u32 cols) {
+  const volatile GLOBAL v4 *row = in + WG() * cols;
+  v4 s = 0;
+  for (u32 k = TID(); k < cols; k += 256) s += row[k];
+  for (u32 k = TID(); k < cols; k += 256) s ^= row[k] * s;
+  out[WG() * 256 + TID()] = s;
+}
+/* All read the same row twice. */
+KERNEL void common(const volatile GLOBAL v4 *in, GLOBAL v4 *out, u32 cols) {
+  v4 s = 0;
+  for (u32 k = TID(); k < cols; k += 256) s += in[k];
+  for (u32 k = TID(); k < cols; k += 256) s ^= in[k] * s;
+  out[WG() * 256 + TID()] = s;
+}
+/* One work-group in `every` has ten times as much to do. */
+KERNEL void uneven(GLOBAL u32 *out, u32 every, u32 turns) {
+  u32 s = TID();
+  if (WG() % every == every - 1) turns *= 10;
+  for (u32 k = 0; k < turns; ++k) s = s * 1664525 + 1013904223;
+  out[WG() * 256 + TID()] = s;
+}
+"""
+
+
+@pytest.fixture
+def launch(sim, build_dir):
+    """launch(arch, kernel, groups, arguments): the profile."""
+    def run(arch: str, kernel: str, groups: int, *arguments) -> dict:
+        sim.set_arch(arch)
+        image = compile_gpu(SOURCE, arch, "2", build_dir)
+        (profile,) = profiled(sim, TIMING, lambda: sim.run(image, kernel, (groups,), (256,), list(arguments)))
+        assert profile["sustained"]["estimate"] is True
+        return profile
+
+    return run
+
+
+@needs_clang
+@pytest.mark.parametrize("arch", sorted(CONSTANTS))
+def test_a_stream_takes_its_bytes_at_the_achieved_bandwidth(launch, arch):
+    units, bandwidth, share = CONSTANTS[arch]
+    groups = 16 * units
+    words = groups * 1024
+    p = launch(arch, "stream", groups, np.ones(words, np.uint32), np.zeros(words, np.uint32))
+    s, t = p["sustained"], p["timing"]
+    expected = 2 * 4 * words / (bandwidth * share) * 1e6
+    assert s["microseconds"] - LAUNCH == pytest.approx(expected, rel=0.1)
+    assert t["microseconds"] == pytest.approx(expected * share, rel=0.1)
+    assert s["reread_bytes"] == 0 and s["bound"] in ("memory", "launch")
+
+
+@needs_clang
+def test_rereads_hit_what_fits_the_cache_of_a_die(launch):
+    """1024 rows, 8 resident work-groups a compute unit, 32 of these a die: 4 MiB of L2 hold rows of 16 KiB."""
+    for cols, kept in ((256, 1.0), (4096, 0.25)):  # rows of 4 and 64 KiB
+        rows = 2048
+        data = np.ones(rows * cols * 4, np.uint32)
+        p = launch("gfx950", "twice", rows, data, np.zeros(rows * 1024, np.uint32), ctypes.c_uint32(cols))
+        assert p["occupancy"]["groups_per_cu"] == 8
+        s = p["sustained"]
+        lost = s["reread_bytes"] / data.nbytes
+        assert lost == pytest.approx(1 - kept, abs=0.03), (cols, lost)
+    assert s["microseconds"] > 1.5 * p["timing"]["microseconds"]
+
+
+@needs_clang
+def test_rereads_of_what_all_share_hit(launch):
+    p = launch("gfx950", "common", 2048, np.ones(4096 * 4, np.uint32), np.zeros(2048 * 1024, np.uint32),
+               ctypes.c_uint32(4096))
+    assert p["sustained"]["reread_bytes"] == 0
+
+
+@needs_clang
+def test_the_slowest_compute_unit_decides(launch):
+    """Long work-groups at the end of the grid: one compute unit ends ten times as late as the replayed one."""
+    groups = 512
+
+    def run(every: int) -> dict:
+        out = np.zeros(groups * 256, np.uint32)
+        return launch("gfx950", "uneven", groups, out, ctypes.c_uint32(every), ctypes.c_uint32(40))
+
+    even, p = run(1 << 20), run(groups)
+    assert even["sustained"]["imbalance"] == pytest.approx(1)
+    assert 4 < p["sustained"]["imbalance"] < 6  # one of ten and one of one, over two of one
+    assert p["sustained"]["microseconds"] > even["sustained"]["microseconds"]
+
+
+MATRIX = {"f16": "v_mfma_f32_32x32x16_f16 v[{0}:{1}], v[200:203], v[204:207], v[{0}:{1}]",
+          "fp8": "v_mfma_f32_32x32x64_f8f6f4 v[{0}:{1}], v[200:207], v[208:215], v[{0}:{1}]",
+          "fp4": "v_mfma_f32_32x32x64_f8f6f4 v[{0}:{1}], v[200:203], v[204:207], v[{0}:{1}] cbsz:4 blgp:4"}
+
+
+def test_clock_under_matrix_load(sim, build_dir):
+    """The more the matrix unit does in a clock, the lower the clock; a unit that is half idle is not throttled as much,
+    and few work-groups leave the peak clock."""
+    def body(op: str, pause: int) -> str:
+        tiles = [16 * k + 16 for k in range(4)]
+        lines = [MATRIX[op].format(first, first + 15) for first in tiles]
+        return "\n".join(f"  {line}\n" + "  s_nop 15\n" * pause for line in lines)
+
+    programs = {f"{op}{pause}": loop(body(op, pause), 40).replace(".Lloop", f".L{op}{pause}")
+                for op in MATRIX for pause in (0, 1)}
+    bench = Bench(sim, "gfx950", [Program(name, text, 1, 2, 1) for name, text in programs.items()], build_dir)
+
+    def reading(name: str, waves: int = 4 * 256) -> dict:
+        (p,) = profiled(sim, TIMING, lambda: run_waves(sim, bench, name, waves))
+        return p["sustained"]
+
+    clock = {name: reading(name)["clock_mhz"] for name in programs}
+    assert clock["f160"] >= clock["fp80"] > clock["fp40"], clock
+    assert 1400 < clock["fp80"] < 1900 and 1100 < clock["fp40"] < 1500
+    for op in MATRIX:
+        assert clock[op + "1"] > clock[op + "0"], op
+    few = reading("fp80", 4)
+    assert few["clock_mhz"] == 2400 and few["power"] < 0.5
+
+
+CHILD = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+from hiplib import Sim
+from pathlib import Path
+import ctypes
+sim = Sim(Path(sys.argv[2]))
+sim.lib.flysimTimingTable.restype = ctypes.c_char_p
+message = sim.lib.flysimLastErrorMessage
+message.restype = ctypes.c_char_p
+text = sim.lib.flysimTimingTable(b"gfx950")
+print(text.decode() if text else "refused: " + str(message()))
+"""
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ('{"constants": {"gfx950": {"memoryAchieved": 0.5}}}',
+     '"name":"memoryAchieved","unit":"of the peak","value":0.5,"source":"FLYDSL_SIM_MODEL","trust":"yours"'),
+    ('{"constants": {"gfx942": {"memoryAchieved": 0.5}}}', '"name":"memoryAchieved","unit":"of the peak","value":0.73'),
+    ('{"constants": {"gfx950": {"memoryAchived": 0.5}}}', "there is no constant memoryAchived"),
+    ('{"constants": {"gfx950": {"dies": "many"}}}', "dies is no number from 0"),
+    ("{", "is no JSON"), ("[]", 'has no "constants"'),
+])
+def test_constants_of_a_machine(tmp_path, text, expected):
+    library = find_library()
+    if library is None:
+        pytest.skip("simulator library not built")
+    file = tmp_path / "model.json"
+    file.write_text(text)
+    done = subprocess.run([sys.executable, "-c", CHILD, str(Path(__file__).parent), str(library)],
+                          capture_output=True, text=True, env={**os.environ, "FLYDSL_SIM_MODEL": str(file)})
+    assert expected in done.stdout, done.stdout[-1500:] + done.stderr

@@ -1,0 +1,121 @@
+"""`model calibrate`: files of rocprofv3 beside a profile of the same launches."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flydsl.runtime.profiling import LaunchProfile
+from flydsl.runtime.profiling.calibrate import compare, fit, format_comparison, measurements
+from flydsl.runtime.profiling.model_constants import constants
+
+TRACE = """\
+"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id",\
+"Start_Timestamp","End_Timestamp","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count",\
+"Workgroup_Size_X","Workgroup_Size_Y","Workgroup_Size_Z","Grid_Size_X","Grid_Size_Y","Grid_Size_Z"
+"KERNEL_DISPATCH","Agent 4",1,0,77,1,11,"stream(float const*, float*)",1,1000000,1100000,0,0,8,0,16,256,1,1,262144,1,1
+"KERNEL_DISPATCH","Agent 4",1,0,77,2,11,"stream(float const*, float*)",2,2000000,2104000,0,0,8,0,16,256,1,1,262144,1,1
+"KERNEL_DISPATCH","Agent 4",1,0,77,3,11,"stream(float const*, float*)",3,3000000,3102000,0,0,8,0,16,256,1,1,262144,1,1
+"KERNEL_DISPATCH","Agent 4",1,0,77,4,12,"gemm.kd",4,4000000,4242000,0,0,8,0,16,256,1,1,1024,64,1
+"KERNEL_DISPATCH","Agent 4",1,0,77,5,13,"other.kd",5,5000000,5242000,0,0,8,0,16,256,1,1,1024,64,1
+"""
+
+COUNTERS = """\
+"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id","Kernel_Name",\
+"Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count","Counter_Name",\
+"Counter_Value","Start_Timestamp","End_Timestamp"
+4,4,"Agent 4",1,9,9,65536,12,"gemm.kd",256,0,0,8,0,16,"GRBM_GUI_ACTIVE",400000.0,4000000,4250000
+4,4,"Agent 4",1,9,9,65536,12,"gemm.kd",256,0,0,8,0,16,"FETCH_SIZE",2000.0,4000000,4250000
+4,4,"Agent 4",1,9,9,65536,12,"gemm.kd",256,0,0,8,0,16,"WRITE_SIZE",500.0,4000000,4250000
+"""
+
+JSON = {"rocprofiler-sdk-tool": [{
+    "kernel_symbols": [{"kernel_id": 12, "kernel_name": "gemm.kd", "formatted_kernel_name": "gemm"}],
+    "buffer_records": {"kernel_dispatch": [{
+        "start_timestamp": 4000000, "end_timestamp": 4242000,
+        "dispatch_info": {"kernel_id": 12, "workgroup_size": {"x": 256, "y": 1, "z": 1},
+                          "grid_size": {"x": 1024, "y": 64, "z": 1}},
+    }]},
+}]}
+
+
+def launch(kernel: str, grid: list[int], us: float, bound: str, clock: float = 2400.0) -> dict:
+    timing = {"cycles": 1e5, "microseconds": us / 1.3, "memory_cycles": 10.0, "sample_cycles": 100, "sample_groups": 1,
+              "groups_per_cu": 1, "wave_cycles": 100, "simds": 4, "valu_busy": 0, "matrix_busy": 0, "lds_busy": 0,
+              "l1_busy": 0, "matrix_flops": 0, "stall": {}}
+    sustained = {"estimate": True, "microseconds": us, "clock_mhz": clock, "power": 1.0, "memory_bytes": 3e6,
+                 "reread_bytes": 0, "imbalance": 1.0, "bound": bound}
+    return {"kernel": kernel, "arch": "gfx950", "grid": grid, "block": [256, 1, 1], "instructions": [],
+            "timing": timing, "sustained": sustained}
+
+
+PROFILE = [launch("_Z6streamPKfPf", [1024, 1, 1], 82.0, "memory"), launch("gemm", [4, 64, 1], 202.0, "clock", 2000.0),
+           launch("gemm", [4, 128, 1], 402.0, "clock")]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    out = {name: tmp_path / name for name in ("trace.csv", "counters.csv", "trace.json", "profile.json")}
+    out["trace.csv"].write_text(TRACE)
+    out["counters.csv"].write_text(COUNTERS)
+    out["trace.json"].write_text(json.dumps(JSON))
+    out["profile.json"].write_text(json.dumps(PROFILE))
+    return out
+
+
+def test_times_are_matched_by_name_and_grid(files):
+    found = compare(map(LaunchProfile, PROFILE), measurements([files["trace.csv"]]))
+    assert [(d.measured_us, d.sustained_us, d.launches) for d in found] == [(102.0, 82.0, 3), (242.0, 202.0, 1)]
+    assert found[0].ratio == pytest.approx(82 / 102)
+    by_json = compare(map(LaunchProfile, PROFILE), measurements([files["trace.json"]]))
+    assert [(d.kernel, d.measured_us) for d in by_json] == [("gemm", 242.0)]
+
+
+def test_counters_say_clock_and_traffic(files):
+    found = compare(map(LaunchProfile, PROFILE), measurements([files["trace.csv"], files["counters.csv"]]))
+    gemm = found[1]
+    assert gemm.measured_us == 242.0  # of the trace: counting slows a launch down
+    assert gemm.clock_mhz == pytest.approx(1600) and gemm.memory_bytes == pytest.approx(2500 * 1024)
+
+
+def test_what_bounds_a_launch_is_fitted(files):
+    """The constants bring the model's time, as its formulas have it, to the measured one."""
+    known = {c.name: c.value for c in constants("gfx950")}
+    launch_us = known["launchMicroseconds"]
+    found = compare(map(LaunchProfile, PROFILE), measurements([files["trace.csv"]]))
+    fitted = fit(found)["gfx950"]
+    assert fitted["memoryAchieved"] == pytest.approx(known["memoryAchieved"] * (82 - launch_us) / (102 - launch_us),
+                                                     rel=1e-3)
+    slower = (202 - launch_us) / (242 - launch_us)
+    assert fitted["powerMatrix8"] == pytest.approx(known["powerMatrix8"] * slower**-2, rel=1e-3)
+    assert "launchMicroseconds" not in fitted
+    found = compare(map(LaunchProfile, PROFILE), measurements([files["trace.csv"], files["counters.csv"]]))
+    assert fit(found)["gfx950"]["powerMatrix8"] == pytest.approx(known["powerMatrix8"] * (1600 / 2000) ** -2, rel=1e-3)
+    text = format_comparison(found, fit(found))
+    assert "stream" in text and "clock 1600 MHz, model 2000" in text and "memoryAchieved" in text
+
+
+def test_command(files, tmp_path):
+    model = tmp_path / "model.json"
+    base = [sys.executable, "-m", "flydsl.runtime", "model", "calibrate"]
+    done = subprocess.run([*base, str(files["trace.csv"]), "--profile", str(files["profile.json"]), "-o", str(model)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and "2 kernels, median ratio" in done.stdout, done.stderr
+    used = subprocess.run([sys.executable, "-m", "flydsl.runtime", "model", "--arch", "gfx950"], capture_output=True,
+                          text=True, env={**os.environ, "FLYDSL_SIM_MODEL": str(model)})
+    (line,) = [line for line in used.stdout.splitlines() if "memoryAchieved" in line]
+    assert "0.584" in line and "yours" in line
+    done = subprocess.run([*base, str(files["trace.csv"])], capture_output=True, text=True)
+    assert done.returncode == 1 and "--profile FILE.json" in done.stderr
+
+
+def test_other_files_are_refused(tmp_path):
+    for name, text in (("a.csv", "x,y\n1,2\n"), ("a.json", "{}"), ("b.json", "nonsense"), ("b.csv", "")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match=name):
+            measurements([tmp_path / name])

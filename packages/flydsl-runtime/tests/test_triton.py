@@ -1,0 +1,127 @@
+"""Triton kernels on the simulator: the driver, and Triton's tutorials on four architectures."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_simulator import SIMULATOR
+
+TESTS = Path(__file__).parent
+
+pytestmark = [
+    pytest.mark.l2_device,
+    pytest.mark.skipif(SIMULATOR is None, reason="this build has no simulator library"),
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None,
+                       reason="Triton and torch are not installed"),
+]
+
+TUTORIALS = ("vector_add", "softmax", "matmul", "dropout", "layer_norm", "fused_attention", "grouped_gemm")
+
+
+def run(*command: str | Path, cache: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if name not in ("ARCH", "FLYDSL_SIM_ARCH")}
+    env.update(TRITON_CACHE_DIR=str(cache), TRITON_DEFAULT_FP_FUSION="1", **variables)
+    return subprocess.run([sys.executable, *map(str, command)], env=env, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_tutorials(arch: str, tmp_path: Path):
+    """Each equals torch, and the checks find nothing."""
+    done = run(TESTS / "triton_tutorials.py", arch, cache=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [f"{name}: no findings" for name in TUTORIALS]
+
+
+HEAD = """
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+import flydsl.runtime as rt
+
+@triton.jit
+def scale(x, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+"""
+
+SEVERAL = HEAD + """
+from flydsl.runtime.triton import activate
+for arch in ("gfx942", "gfx1201", "gfx942"):   # Triton keeps compiled code by device number
+    activate(arch)
+    x = torch.ones(1000)
+    with rt.profile() as profile:
+        scale[(4,)](x, 1000, 3.0, BLOCK=256)
+    assert (x == 3).all() and profile[0].arch == arch, (profile[0].arch, arch)
+for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int8):
+    x = torch.ones(100).to(dtype)
+    scale[(1,)](x, 100, 3 if "int" in str(dtype) else 2.5, BLOCK=128)
+    assert (x == (3 if "int" in str(dtype) else 2.5)).all()
+with pytest.raises(ValueError, match="unknown architecture 'gfx1'"):
+    activate("gfx1")
+"""
+
+ERRORS = HEAD + """
+from flydsl.runtime.triton import activate
+activate("gfx950")
+
+@triton.jit
+def overrun(x, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, i)
+
+with pytest.raises(rt.SimulatorError, match=r"x \\(float32\\[1000\\]\\) \\+ 1000 elements.*past the end") as caught:
+    overrun[(1,)](torch.zeros(1000), BLOCK=1024)
+assert caught.value.source[0] == __file__
+with pytest.raises(ValueError, match="argument 'x' is on meta: kernels on the simulator take CPU tensors"):
+    overrun[(1,)](torch.zeros(1000, device="meta"), BLOCK=1024)
+scale[(0,)](torch.zeros(8), 8, 2.0, BLOCK=16)  # an empty grid launches nothing
+"""
+
+TIMES = HEAD + """
+from flydsl.runtime.triton import activate
+activate("gfx950")
+x = torch.ones(4096)
+bench = triton.runtime.driver.active.get_benchmarker()
+once = bench(lambda: scale[(16,)](x, 4096, 1.0, BLOCK=256), quantiles=(0.5, 0.2, 0.8))
+assert len(once) == 3 and 1e-4 < once[0] < 1, once
+assert bench(lambda: scale[(16,)](x, 4096, 1.0, BLOCK=256)) == pytest.approx(once[0])
+"""
+
+ENVIRONMENT = HEAD + """
+assert type(triton.runtime.driver.active).__module__ == "flydsl.runtime.triton.driver"
+assert triton.runtime.driver.active.get_current_target().arch == "gfx950"
+x = torch.ones(1000)
+scale[(4,)](x, 1000, 3.0, BLOCK=256)
+assert (x == 3).all()
+"""
+
+
+@pytest.mark.parametrize("program", [SEVERAL, ERRORS, TIMES], ids=["architectures", "errors", "benchmark"])
+def test_driver(program: str, tmp_path: Path):
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    done = run(file, cache=tmp_path / "cache", FLYDSL_RUNTIME_KIND="sim")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_environment_variable(tmp_path: Path):
+    """An installed package is found by Triton, and does nothing unless it is asked for by name."""
+    metadata = tmp_path / "site" / "flydsl_runtime-9.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flydsl-runtime\nVersion: 9\n")
+    (metadata / "entry_points.txt").write_text("[triton.backends]\nflydsl = flydsl.runtime.triton\n")
+    file = tmp_path / "program.py"
+    file.write_text(ENVIRONMENT)
+    path = os.pathsep.join([str(metadata.parent), os.environ.get("PYTHONPATH", "")])
+    variables = {"PYTHONPATH": path, "FLYDSL_SIM_ARCH": "gfx950"}
+    done = run(file, cache=tmp_path / "cache", TRITON_DEFAULT_BACKEND="flydsl", **variables)
+    assert done.returncode == 0, done.stderr[-3000:]
+    done = run(file, cache=tmp_path / "cache", **variables)
+    assert done.returncode != 0 and "0 active drivers" in done.stderr
