@@ -68,13 +68,15 @@ class LdsOperand(Protocol):
 
     @property
     def loads(self) -> int:
-        """Global loads of a thread for a tile; `writes` to LDS; `turns` are vector instructions that turn it around."""
+        """Of a tile, into registers."""
 
     @property
-    def writes(self) -> int: ...
+    def writes(self) -> int:
+        """Of a tile, to LDS."""
 
     @property
-    def turns(self) -> int: ...
+    def turns(self) -> int:
+        """Vector instructions that turn a tile around."""
 
     def fetch(self, t: KTile) -> list[Any]:
         """Start loading a tile, a list of vectors."""
@@ -220,6 +222,10 @@ class MainLoop:
                 self.tally.add("vmem", source.operand.loads)
                 queue.append(source.operand.fetch(t.after(source.reach)))
 
+    def _exists(self, t: int, reach: int) -> bool:
+        """Whether there is a tile `reach` after t."""
+        return 0 <= t + reach < self.tiles
+
     def _commit(self, source: Staged, queue: list[Any], stage: Any) -> None:
         """Write the oldest tile in registers to its stage."""
         source.operand.commit(queue.pop(0), stage)
@@ -240,10 +246,6 @@ class MainLoop:
         for ring in self._rings:
             if left >= self.stages:
                 self._copy(ring, t.after(self.stages), self._stage(t), range(ring.early))
-
-    def _begins(self, t: int, reach: int) -> bool:
-        """Whether there is a tile `reach` ones after t, where that is before the first."""
-        return 0 <= t + reach < self.tiles
 
     def _meet(self) -> None:
         if self._staged or self._rings:
@@ -271,7 +273,7 @@ class MainLoop:
                 loads = self.tally.take().vmem
                 fx.rocdl.sched_barrier(0)
             for when in PHASES:
-                self._start(KTile(begin, t), when, queues, partial(self._begins, t))
+                self._start(KTile(begin, t), when, queues, partial(self._exists, t))
             fx.rocdl.sched_barrier(0)
         for source, queue in zip(self._staged, queues, strict=True):
             for n in range(min(source.lead, self.tiles)):

@@ -63,20 +63,13 @@ class Advance(Enum):
         return (t.turn + near) * words, (t.further - near) * words, 0
 
 
-class InLds:
-    """An operand that goes to LDS: `tile` says where, `stages` are pointers to that place in each stage."""
-
-    tile: RowTile
-    stages: Sequence[Any]
-
-    def reader(self, lane: Lane, start: Any, groups: int) -> Fragments:
-        """Fragments of a lane: 16 rows, of which those of tile 0 begin with row `start`, and blocks of `groups` chunks
-        of k."""
-        readers = [self.tile.reader(stage, start, lane, groups) for stage in self.stages]
-        return Fragments(lambda stage, tile, block: readers[stage](tile, block), self.tile.reads)
+def fragments_of(tile: RowTile, stages: Sequence[Any], lane: Lane, start: Any, groups: int) -> Fragments:
+    """Fragments of a lane from rows in LDS: see :meth:`Rows.reader`."""
+    readers = [tile.reader(stage, start, lane, groups) for stage in stages]
+    return Fragments(lambda stage, number, block: readers[stage](number, block), tile.reads)
 
 
-class Rows(InLds):
+class Rows:
     """An operand whose rows are consecutive in k.
 
     Args:
@@ -104,7 +97,6 @@ class Rows(InLds):
         self.stride, self._chunks = row_bytes // 4, row_bytes // CHUNK_BYTES
         self._shuffled, self._advance, self._near, self._ragged = shuffled, advance, near, ragged
         self._place = place or (lambda chunk: chunk * WORDS)
-        self._starts: list[Any] | None = None  # of gathered rows
         words = None if start is None else fx.Int64(start) >> 2
         if row_of is None:
             # Not clamped at zero: min and max together become a vector instruction, and the descriptor a loop over
@@ -112,6 +104,7 @@ class Rows(InLds):
             rows = fx.min(rows_total - row, tile.rows)
             first = fx.Int64(row) * self.stride
             self.buffer = Buffer(data, fx.Int32, first if words is None else words + first, rows * self.stride)
+            self._starts: list[Any] | None = None
             return
         self.buffer = Buffer(data, fx.Int32, words, fx.Int64(rows_total) * self.stride)
         self._starts = []
@@ -200,6 +193,11 @@ class Rows(InLds):
             fx.copy(atom, self.buffer.view(at, WORDS), fx.make_view(place, fx.make_layout(WORDS, 1)),
                     soffset=scalar + shared)
 
+    def reader(self, lane: Lane, start: Any, groups: int) -> Fragments:
+        """Fragments of a lane: 16 rows, of which those of tile 0 begin with row `start`, and blocks of `groups` chunks
+        of k."""
+        return fragments_of(self.tile, self.stages, lane, start, groups)
+
 
 class Stored(Rows):
     """A 16-bit operand stored (k, rows) that is kept so in LDS and turned around by the reads of gfx950
@@ -230,7 +228,7 @@ class Stored(Rows):
         return [self.buffer.load(at + shared + offset, WORDS) for at, shared in self._spots(False)]
 
 
-class Columns(InLds):
+class Columns:
     """A 16-bit operand stored (k, rows): consecutive in the row index. A thread turns blocks of 8 k x `width` rows
     around on their way to LDS.
 
@@ -298,6 +296,10 @@ class Columns(InLds):
             for r in range(self.width):
                 turned = fx.Vector.from_elements([v[r] for v in block], self._element)
                 lds_write(self.stages[stage], self.tile.at(row + r, chunk), turned.bitcast(fx.Int32))
+
+    def reader(self, lane: Lane, start: Any, groups: int) -> Fragments:
+        """As :meth:`Rows.reader`."""
+        return fragments_of(self.tile, self.stages, lane, start, groups)
 
 
 class Shuffled:
