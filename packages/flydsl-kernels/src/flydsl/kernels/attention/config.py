@@ -213,5 +213,6 @@ def choose_backward(target: Target, **options: Any) -> BackwardConfig:
 def choose(target: Target, **options: Any) -> AttentionConfig:
     """The configuration with the tile for an architecture."""
     d = max(options["d"], options["dv"])
-    tile = dict(keys=64 if d <= (128 if target.wave == 64 else 64) else 32, waves=4 if target.wave == 64 else 8)
+    few = 16 if target.arch == "gfx120" and d > 192 else 32  # where sums take half of the registers
+    tile = dict(keys=64 if d <= (128 if target.wave == 64 else 64) else few, waves=4 if target.wave == 64 else 8)
     return AttentionConfig(**{**tile, **options}, target=target)

@@ -156,10 +156,23 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
         shapes.batch))
 
 
-def _sample(draw: Any, m: int, n: int, **options: Any) -> tuple[Any, ...]:
-    q = draw.normal(2, m, 4, n, dtype="bf16")
-    k, v = (draw.normal(2, m + 3, 2, n, dtype="bf16") for _ in range(2))
-    return (q, k, v, *(None,) * 10, None, -1, 0, 0.0, 0)
+def _sample(draw: Any, m: int, n: int, heads: int = 4, group: int = 2, more: int = 3,
+            causal: bool = True) -> tuple[Any, ...]:
+    q = draw.normal(2, m, heads, n, dtype="bf16")
+    k, v = (draw.normal(2, m + more, heads // group, n, dtype="bf16") for _ in range(2))
+    return (q, k, v, *(None,) * 10, None, -1, 0 if causal else -1, 0.0, 0)
+
+
+def _flops(q: Any, k: Any, v: Any, *rest: Any) -> int:
+    """Of both products, for the pairs that causality leaves; of dense operands."""
+    rows, keys, right = q.shape[1], k.shape[1], rest[12]
+    pairs = rows * keys if right < 0 else rows * keys - rows * (rows - 1) // 2
+    return 2 * q.shape[0] * q.shape[2] * pairs * (q.shape[-1] + v.shape[-1])
+
+
+def _cases(target: Target, rows: int) -> list[tuple[str, tuple[int, ...], dict[str, Any]]]:
+    dense = dict(heads=32, group=1, more=0)
+    return [("attention", (rows, 128), dict(dense, causal=False)), ("attention, causal", (rows, 128), dense)]
 
 
 def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, bias: Any = None,
@@ -250,7 +263,7 @@ ATTENTION_FWD = Op(
     "int right=-1, float softcap=0.0, SymInt max_seqlen_q=0) -> (Tensor, Tensor)",
     "softmax(q k^T scale) v with a band, soft cap, bias, ALiBi, sink; packed or paged; and the log of its denominators",
     results=_results, plan=_plan, sample=_sample, widths=(64, 96), reference=reference.attention,
-    public=False, tolerance=1e-2, gradient=Gradient(_backward, _save), archs=ARCHS,
+    public=False, tolerance=1e-2, gradient=Gradient(_backward, _save), archs=ARCHS, bench=_cases, flops=_flops,
 )
 
 
