@@ -39,12 +39,13 @@ class Pieces:
         """Start loading what is `further` elements behind a pointer to words of 32 bits."""
         first = fx.recast_iter(self.word, start) + div(further, self.word.width // self.element.width)
         for i in range(self.loads):
-            fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)),
-                    self.words[((None, i), *place)])
+            there: tuple[Any, ...] = ((None, i), *place)
+            fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)), self.words[there])
 
     def get(self, config: AttentionConfig, *place: int) -> Any:
         """A piece as a vector of the type of the products."""
-        held = self.words[(None, *place)].load().bitcast(self.element)
+        there: tuple[Any, ...] = (None, *place)
+        held = self.words[there].load().bitcast(self.element)
         return held if config.element is self.element else widened(held, config.element, config.target)
 
 
@@ -101,7 +102,7 @@ class Values:
         self.pieces = Pieces(element, chunk, *self.shape)
         self.operand = mma.thread_values("A", (columns, config.tokens))
 
-    def _places(self) -> Iterator[tuple[int, int, int]]:
+    def _places(self) -> Iterator[tuple[int, ...]]:
         return itertools.product(*map(range, self.shape))
 
     def load(self, start: Callable[[int, Any], Any], first: Any = 0) -> None:
