@@ -1,6 +1,7 @@
 """Decode attention against float64: lengths at the edges of pages and tiles, pages that are shared, shuffled or not
 owned, everything that changes scores, and what is refused."""
 
+import ctypes
 import itertools
 import math
 
@@ -239,6 +240,32 @@ def test_numpy_arrays():
     out = ops.paged_attention(*(t.numpy() for t in batch.operands), softcap=3.0)
     assert isinstance(out, np.ndarray)
     np.testing.assert_array_equal(out, ops.paged_attention(*batch.operands, softcap=3.0).numpy())
+
+
+@pytest.mark.parametrize("op", [PAGED_ATTENTION, MLA_DECODE], ids=lambda op: op.name)
+def test_captured_in_a_graph_and_replayed_on_longer_contexts(op):
+    """Both kernels and the number of parts are of the table's width alone, not of the lengths."""
+    batch = Batch([700, 90]) if op is PAGED_ATTENTION else latent([300, 90])
+    arguments = op.arguments(*batch.operands, *(() if op is PAGED_ATTENTION else (0.06,)))
+    assert op.workspace(target(), *arguments) > 0
+    launcher, given, (out,) = op.prepare(*arguments)
+    stream, library = rt.Stream(), ctypes.CDLL(rt.library_path())
+    launcher(*given, stream=stream)  # compiles and loads
+    stream.synchronize()
+    graph, executable, handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(stream.ptr)
+    assert library.hipStreamBeginCapture(handle, 0) == 0
+    launcher(*given, stream=stream)
+    assert library.hipStreamEndCapture(handle, ctypes.byref(graph)) == 0
+    assert library.hipGraphInstantiate(ctypes.byref(executable), graph, None, None, ctypes.c_size_t(0)) == 0
+    for lengths in ([17, 90], [250, 0]):
+        batch.lengths.copy_(torch.tensor(lengths))
+        batch.q.mul_(-0.5)
+        out.fill_(math.nan)
+        assert library.hipGraphLaunch(executable, handle) == 0
+        stream.synchronize()
+        (exact,) = op.reference(*arguments)
+        close(out, exact, "f16")
+    assert library.hipGraphExecDestroy(executable) == 0 and library.hipGraphDestroy(graph) == 0
 
 
 def test_a_length_beyond_the_table_stops_the_launch():

@@ -67,7 +67,7 @@ def combine_kernel(parts_out, lse, sink, out, heads: fx.Int32, parts: fx.Int32, 
     at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
     rows = pointer(parts_out, fx.Float32) + fx.Int64(line) * parts * config.dim + at
     total = fx.full(columns, 0.0, fx.Float32)
-    for part in range(parts, unroll=UNROLL):  # type: ignore[call-overload]
+    for part in range(parts, unroll=UNROLL):  # type: ignore[call-overload] # traced
         values = fx.make_view(rows + fx.Int64(part) * config.dim, fx.make_layout(columns, 1)).load()
         total = total + values * exp2(log(part) - top)
     total = total * (whole > 0.0).select(1.0 / whole, 0.0)

@@ -168,9 +168,9 @@ def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any,
     scales = [_scale(where, name, given, pages, kv_heads, page, cache)
               for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
     out = dtype_name(q, where) if out_dtype is None else out_dtype
-    static: tuple[Any, ...] = (dim, heads // kv_heads, queries, dtype, cache, out, page)
+    static = (dim, heads // kv_heads, queries, dtype, cache, out, page)
     options: dict[str, Any] = {"window": left >= 0, "softcap": softcap > 0.0, "sink": sink is not None,
-               "key_scales": scales[0][1], "value_scales": scales[1][1]}
+                               "key_scales": scales[0][1], "value_scales": scales[1][1]}
     config = paged_config(where, target, *static, **options)
     if 0 in q.shape:
         return None

@@ -39,13 +39,13 @@ class Pieces:
         """Start loading what is `further` elements behind a pointer to words of 32 bits."""
         first = fx.recast_iter(self.word, start) + div(further, self.word.width // self.element.width)
         for i in range(self.loads):
-            piece: Any = ((None, i), *place)
-            fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)), self.words[piece])
+            there: tuple[Any, ...] = ((None, i), *place)
+            fx.copy(self.atom, fx.make_view(first + i * self.each, fx.make_layout(self.each, 1)), self.words[there])
 
     def get(self, config: AttentionConfig, *place: int) -> Any:
         """A piece as a vector of the type of the products."""
-        piece: Any = (None, *place)
-        held = self.words[piece].load().bitcast(self.element)
+        there: tuple[Any, ...] = (None, *place)
+        held = self.words[there].load().bitcast(self.element)
         return held if config.element is self.element else widened(held, config.element, config.target)
 
 
