@@ -145,8 +145,8 @@ void arrive(Wave &w, uint32_t at) {
 }
 
 /// A multicast mask names the work-groups that make the same request, so that the memory is read
-/// once for all of them. Each one's own request delivers to its own LDS, when it makes it: kernels that
-/// wait for their cluster only every few tiles rely on it.
+/// once for all of them. Each one's own request delivers to its own LDS, when it makes it: kernels
+/// that wait for their cluster only every few tiles rely on it.
 template <bool isLoad> void tensor(Wave &w, const Inst &i) {
   Tensor t = decodeTensor(w, i);
   if (!t.valid)

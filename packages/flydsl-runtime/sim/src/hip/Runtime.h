@@ -153,8 +153,8 @@ const char *errorString(hipError_t code);
 template <class F> hipError_t guarded(F body) {
   InLibrary inside;
   if (forkedInside())
-    return fail(hipErrorNotInitialized, "this process was forked while the simulator was at work in its parent: "
-                                        "fork before, or between launches");
+    return fail(hipErrorNotInitialized, "this process was forked while the simulator was at work "
+                                        "in its parent: fork before, or between launches");
   try {
     return body();
   } catch (const Fault &f) {
