@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from ..target import Target
-from .layouts import B_16X16, layout_of, shuffle_weight
 from .tuned import PRESHUFFLE
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["clear_preshuffle_cache", "in_order", "preshuffled", "takes_preshuffled"]
 
-_shuffled: dict[tuple[int, str], tuple[Any, tuple[Any, ...], torch.Tensor]] = {}
+_shuffled: dict[tuple[int, str], tuple[Any, tuple[Any, ...], Any]] = {}
 
 
 def in_order(weight: torch.Tensor, order: str, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -38,6 +38,8 @@ def in_order(weight: torch.Tensor, order: str, make: Callable[[torch.Tensor], to
 
 def preshuffled(weight: torch.Tensor) -> torch.Tensor:
     """The shuffled form of a weight, kept by :func:`in_order`; a shuffled weight as it is."""
+    from .layouts import B_16X16, layout_of, shuffle_weight  # which need torch
+
     return weight if layout_of(weight) is not None else in_order(weight, B_16X16, shuffle_weight)
 
 
