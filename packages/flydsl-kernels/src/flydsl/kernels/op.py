@@ -22,7 +22,10 @@ from .host.arrays import allocate, is_torch, launch
 from .host.models import Model
 from .target import Target, target
 
-__all__ = ["Form", "Gradient", "Op", "Plan", "Result", "declarations", "hidden_rows", "like", "statistic", "table"]
+__all__ = [
+    "Form", "Gradient", "Op", "Plan", "Result", "declarations", "hidden_rows", "like", "no_model_calls", "statistic",
+    "table",
+]
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,11 @@ def _no_cases(target: Target, rows: int) -> Iterable[tuple[str, tuple[int, ...],
     return ()
 
 
+def no_model_calls(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
+    """For :attr:`Op.prebuilt`: nothing."""
+    return ()
+
+
 def hidden_rows(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
     """For :attr:`Op.prebuilt`: a row of a model's tokens, with the options of the benchmark's cases, f16 and bf16."""
     for _, _, options in op.bench(draw.target, 1):
@@ -164,7 +172,7 @@ class Op:
     gradient: Gradient | None = None
     workspace: Callable[..., int] | None = _no_workspace
     bench: Callable[[Target, int], Iterable[tuple[str, tuple[int, ...], dict[str, Any]]]] = _no_cases
-    prebuilt: Callable[[Op, Any, Model], Iterable[tuple[Any, ...]]] = hidden_rows
+    prebuilt: Callable[[Op, Any, Model], Iterable[tuple[Any, ...]]] = no_model_calls
     flops: Callable[..., int] = _no_workspace
     archs: tuple[str, ...] = ("gfx",)
     fp8: bool = False

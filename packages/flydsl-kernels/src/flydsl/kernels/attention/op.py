@@ -264,6 +264,7 @@ ATTENTION_FWD = Op(
     "softmax(q k^T scale) v with a band, soft cap, bias, ALiBi, sink; packed or paged; and the log of its denominators",
     results=_results, plan=_plan, sample=_sample, widths=(64, 96), reference=reference.attention,
     public=False, tolerance=1e-2, gradient=Gradient(_backward, _save), archs=ARCHS, bench=_cases, flops=_flops,
+    prebuilt=lambda op, draw, model: [_sample(draw, 64, model.head, model.heads, model.heads // model.kv_heads, 0)],
 )
 
 

@@ -72,11 +72,6 @@ def _one(where: str, name: str, scale: Any, kind: str, absent: Any) -> Any:
     return contiguous(scale).reshape(1)
 
 
-def _no_model_calls(op: Op, draw: Any, model: Any) -> tuple[()]:
-    """Nothing is built beforehand: the pages of its caches are the caller's."""
-    return ()
-
-
 def _scale(where: str, name: str, scale: Any, pages: int, heads: int, page: int, cache: str) -> tuple[Any, str]:
     """A scale of a cache as f32 vector, and its kind: one a head or one a token."""
     if scale is None:
@@ -260,7 +255,6 @@ PAGED_ATTENTION = Op(
     results=lambda q, *rest: (like(q, rest[-1]),), plan=partial(_plan, _check_paged),
     workspace=partial(_workspace, _check_paged), form=_paged_attention,
     reference=reference.paged_attention, sample=_sample_paged, widths=(64, 96), tolerance=2e-3, archs=ARCHS,
-    prebuilt=_no_model_calls,
     flops=lambda q, k, v, table, lengths, *_: 4 * math.prod(q.shape[1:]) * int(lengths.sum()),
     bench=lambda target, rows: [
         (f"paged_attention {cache} cache, 64 x 8192", (64, 128),
@@ -348,7 +342,6 @@ MLA_DECODE = Op(
         Result((*q.shape[:3], rank), out or ("bf16" if q.dtype.itemsize == 1 else q.dtype)),),
     plan=partial(_plan, _check_mla), workspace=partial(_workspace, _check_mla), form=_mla_decode,
     reference=_reference_mla, sample=_sample_mla, widths=(RANK + ROPE,), tolerance=2e-3, archs=ARCHS,
-    prebuilt=_no_model_calls,
     flops=lambda q, cache, table, lengths, *_: 2 * math.prod(q.shape[1:3]) * (2 * RANK + ROPE) * int(lengths.sum()),
     bench=lambda target, rows: [
         ("mla_decode 128 heads, 16 x 4096", (16, RANK + ROPE),
@@ -418,7 +411,7 @@ CACHE_APPEND = Op(
     "Tensor? v_scale=None) -> ()",
     "Writes keys and values of new tokens to their slots of paged caches, in place (flash or packed order, fp8 too)",
     results=lambda *_: (), plan=_plan_append, form=_cache_append, reference=lambda *_: (), sample=_sample_append,
-    widths=(64, 10), prebuilt=_no_model_calls,
+    widths=(64, 10),
 )
 
 OPS = [PAGED_ATTENTION, MLA_DECODE, CACHE_APPEND]

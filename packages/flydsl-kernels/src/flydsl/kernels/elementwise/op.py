@@ -7,7 +7,7 @@ from typing import Any
 
 from ..host.arrays import address, contiguous, is_torch
 from ..host.dtypes import FLOATS, dtype_name
-from ..op import Gradient, Op, Plan, like
+from ..op import Gradient, Op, Plan, hidden_rows, like
 from ..target import Target
 from .activation_op import ACTIVATION_OPS
 from .add import VECTOR_BITS, build_add_module
@@ -70,6 +70,7 @@ ADD = Op(
     reference=lambda a, b: (a.double() + b.double(),), widths=(256, 7),
     gradient=Gradient(lambda ctx, dy: (dy, dy)),
     bench=lambda target, rows: [("add", (rows, 8192), {"dtype": "bf16"})],
+    prebuilt=hidden_rows,
 )
 
 OPS = [ADD, *ACTIVATION_OPS]

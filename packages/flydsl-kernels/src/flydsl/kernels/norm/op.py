@@ -418,6 +418,7 @@ RMSNORM_BWD = Op(
     sample=_sample_bwd(1, OFFSET), widths=_WIDTHS, workspace=_rmsnorm_bwd_workspace, stable=False,
     reference=lambda x, weight, dout, rstd, offset: _gradients(x, weight, dout, False, EPS, offset=offset),
     bench=_bench("rmsnorm_bwd", 4),
+    prebuilt=hidden_rows,
 )
 
 RMSNORM_FWD = Op(
@@ -449,6 +450,7 @@ FUSED_ADD_RMSNORM_FWD = Op(
     results=lambda x, residual, weight, *_: (like(x), like(x), per_row(x)), plan=_plan_fused_rmsnorm,
     sample=_sample(2, 1, EPS, OFFSET), widths=_WIDTHS, reference=_reference_fused_rmsnorm,
     gradient=Gradient(_fused_gradient, _fused_save), bench=_bench("fused_add_rmsnorm"),
+    prebuilt=hidden_rows,
 )
 
 LAYERNORM_BWD = Op(
@@ -459,6 +461,7 @@ LAYERNORM_BWD = Op(
     sample=_sample_bwd(2), widths=_WIDTHS, workspace=_layernorm_bwd_workspace, stable=False,
     reference=lambda x, weight, dout, mean, rstd: _gradients(x, weight, dout, True, EPS),
     bench=_bench("layernorm_bwd", 4),
+    prebuilt=hidden_rows,
 )
 
 LAYERNORM_FWD = Op(
@@ -481,6 +484,7 @@ FUSED_ADD_LAYERNORM_FWD = Op(
     reference=lambda x, residual, weight, bias, eps: (lambda added: (_normal(added, weight, bias, eps)[0], added))(
         _sum(x, residual)),
     gradient=Gradient(_fused_layernorm_gradient, _fused_layernorm_save), bench=_bench("fused_add_layernorm"),
+    prebuilt=hidden_rows,
 )
 
 RMSNORM_QUANT = Op(
@@ -491,6 +495,7 @@ RMSNORM_QUANT = Op(
     sample=_sample(1, 1, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_RMS_REFERENCE, decode=_RMS_DECODE, tolerance=_STEP,
     bench=_bench("rmsnorm_dynamicquant i8", smooth=False),
+    prebuilt=hidden_rows,
 )
 
 FUSED_ADD_RMSNORM_QUANT = Op(
@@ -502,6 +507,7 @@ FUSED_ADD_RMSNORM_QUANT = Op(
     sample=_sample(2, 1, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_ADD_RMS_REFERENCE, decode=_ADD_RMS_DECODE, tolerance=_STEP,
     bench=_bench("fused_add_rmsnorm_smoothquant i8"),
+    prebuilt=hidden_rows,
 )
 
 LAYERNORM_QUANT = Op(
@@ -513,6 +519,7 @@ LAYERNORM_QUANT = Op(
     sample=_sample(1, 2, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_LAYER_REFERENCE, decode=_LAYER_DECODE, tolerance=_STEP,
     bench=_bench("layernorm_dynamicquant i8", smooth=False),
+    prebuilt=hidden_rows,
 )
 
 FUSED_ADD_LAYERNORM_QUANT = Op(
@@ -525,6 +532,7 @@ FUSED_ADD_LAYERNORM_QUANT = Op(
     sample=_sample(2, 2, "smooth", "i8", EPS), widths=_WIDTHS,
     reference=_ADD_LAYER_REFERENCE, decode=_ADD_LAYER_DECODE, tolerance=_STEP,
     bench=_bench("fused_add_layernorm_smoothquant i8"),
+    prebuilt=hidden_rows,
 )
 
 OPS = [

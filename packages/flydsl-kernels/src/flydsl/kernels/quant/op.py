@@ -7,7 +7,7 @@ from typing import Any
 
 from ..host.arrays import allocate, array_dtype, as_rows, contiguous, copy_into, is_torch
 from ..host.dtypes import dtype_name
-from ..op import Op, Plan, Result, like, statistic
+from ..op import Op, Plan, Result, hidden_rows, like, statistic
 from ..target import Target
 from . import builders as b
 from .kernels import GROUP
@@ -290,6 +290,7 @@ QUANTIZE_PER_TOKEN = Op(
     decode=lambda arguments, results: (results[0].double() * results[1].double()[..., None], results[1]),
     bench=lambda target, rows: [(f"quant per token {kind}", (rows // 2, 8192), {"dtype": "bf16", "quant": kind})
                                 for kind in ("i8", *(("fp8",) if target.fp8_name else ()))],
+    prebuilt=hidden_rows,
 )
 
 QUANTIZE_PER_GROUP = Op(
@@ -303,6 +304,7 @@ QUANTIZE_PER_GROUP = Op(
     reference=lambda x, quant, transposed: (x.double(), (_tiles(x, 1, GROUP)[1] / 127).T),
     decode=lambda arguments, results: (results[0].double() * _spread(results[1].T, results[0], 1, GROUP), results[1]),
     bench=lambda target, rows: _fp8_case(target, rows, "quant per group"),
+    prebuilt=hidden_rows,
 )
 
 QUANTIZE_PER_BLOCK = Op(
@@ -314,6 +316,7 @@ QUANTIZE_PER_BLOCK = Op(
     reference=lambda x, quant: (x.double(), _tiles(x, GROUP, GROUP)[1] / 127),
     decode=lambda arguments, results: (results[0].double() * _spread(results[1], results[0], GROUP, GROUP), results[1]),
     bench=lambda target, rows: _fp8_case(target, rows, "quant per block"),
+    prebuilt=hidden_rows,
 )
 
 QUANTIZE_PER_TENSOR = Op(
@@ -326,6 +329,7 @@ QUANTIZE_PER_TENSOR = Op(
     reference=lambda x, quant, scale: (x.double().clamp(-127 * 0.05, 127 * 0.05), scale.double()),
     decode=lambda arguments, results: (results[0].double() * results[1].double(), results[1]),
     bench=lambda target, rows: _fp8_case(target, rows, "quant per tensor"),
+    prebuilt=hidden_rows,
 )
 
 DEQUANTIZE = Op(
@@ -339,6 +343,7 @@ per 128 x 128 block, by the shape of `scale`
     sample=lambda draw, m, n, dtype="bf16": (draw.normal(m, n, dtype="i8"), draw.positive(m), dtype, ""),
     reference=lambda q, scale, dtype, granularity: (q.double() * scale.double()[:, None],), tolerance=2.0**-8,
     bench=lambda target, rows: [("dequant per token", (rows, 8192), {"dtype": "bf16"})],
+    prebuilt=hidden_rows,
 )
 
 QUANTIZE_INT4 = Op(
@@ -356,6 +361,7 @@ columns (0: per row), f32 or bf16 (m, ceil(n/group)) or its transpose""",
     decode=lambda arguments, results: (
         _int4_values(results[0]) * _spread(results[1].T, _int4_values(results[0]), 1, arguments[1]), results[1]),
     bench=lambda target, rows: [("quant int4, groups of 32", (rows, 8192), {"dtype": "bf16"})],
+    prebuilt=hidden_rows,
 )
 
 DEQUANTIZE_INT4 = Op(
@@ -370,6 +376,7 @@ DEQUANTIZE_INT4 = Op(
     reference=lambda packed, scale, group, dtype, transposed: (
         _int4_values(packed) * _spread(scale, _int4_values(packed), 1, group),),
     bench=lambda target, rows: [("dequant int4, groups of 32", (rows, 8192), {"dtype": "bf16"})],
+    prebuilt=hidden_rows,
 )
 
 PACK_INT4 = Op(
@@ -398,6 +405,7 @@ QUANTIZE_MX = Op(
     reference=lambda x, mode: (x.double(), _mx_scales(x, mode)),
     decode=lambda arguments, results: (_mx_values(results[0], results[1], arguments[1]), results[1]),
     bench=lambda target, rows: [(f"quant mx{mode}", (rows, 8192), {"mode": mode}) for mode in ("fp4", "fp8")],
+    prebuilt=hidden_rows,
 )
 
 DEQUANTIZE_MX = Op(

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..host.arrays import as_rows
 from ..host.dtypes import dtype_name
-from ..op import Gradient, Op, Plan, like
+from ..op import Gradient, Op, Plan, hidden_rows, like
 from ..target import Target
 from .kernel import build_softmax_bwd_module, build_softmax_module
 
@@ -46,6 +46,7 @@ SOFTMAX_BWD = Op(
     sample=lambda draw, m, n, dtype="f32": (draw.normal(2, m, n, dtype=dtype), draw.normal(2, m, n, dtype=dtype)),
     bench=lambda target, rows: [("softmax_bwd", size, {"dtype": "bf16"})
                                 for size in ((512, 8192), (128, 32768), (512, 65536))],
+    prebuilt=hidden_rows,
 )
 
 SOFTMAX = Op(
@@ -56,6 +57,7 @@ SOFTMAX = Op(
     gradient=Gradient(lambda ctx, dy: SOFTMAX_BWD(dy, ctx.saved_tensors[0]),
                       lambda ctx, inputs, output: ctx.save_for_backward(output)),
     bench=lambda target, rows: [("softmax", (rows // 2, 8192), {"dtype": "bf16"})],
+    prebuilt=hidden_rows,
 )
 
 OPS = [SOFTMAX, SOFTMAX_BWD]
