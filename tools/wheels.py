@@ -183,6 +183,13 @@ def prebuild(archs: Iterable[str] | None) -> None:
 def build(chosen: dict[tuple[int, int], Path], prebuilt: Iterable[str] | None = None) -> None:
     """All source distributions, the pure wheels, and the native wheels of the chosen Pythons."""
     prebuild(prebuilt)
+    try:
+        _build(chosen)
+    finally:
+        prebuild(None)  # the tree itself has none: they would be stale with the next change
+
+
+def _build(chosen: dict[tuple[int, int], Path]) -> None:
     DIST.mkdir(exist_ok=True)
     for old in (*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")):
         old.unlink()

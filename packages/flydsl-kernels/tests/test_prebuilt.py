@@ -24,6 +24,10 @@ class NoCompiler:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 if "bare" in sys.argv:
     sys.meta_path.insert(0, NoCompiler())
+    # The files are not there either.
+    import os, tempfile
+    scan, empty = os.scandir, tempfile.mkdtemp()
+    os.scandir = lambda path=".": scan(empty if str(path).endswith("/flydsl/ir") else path)
 import numpy as np
 from flydsl.kernels import ops
 x = np.random.default_rng(0).standard_normal((2, 3, 2048)).astype(np.float16)

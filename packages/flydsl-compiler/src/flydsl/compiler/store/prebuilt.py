@@ -123,9 +123,10 @@ class PrebuiltFolder:
 
 
 def _ingredients(package: str) -> dict[str, Any]:
-    """What decides, besides a key, what is in an artifact. Of a package that is not installed, nothing is known."""
-    compiler = package_versions()["flydsl-ir"]
-    return {"format": FORMAT, "sources": source_digest(package), **({"flydsl-ir": compiler} if compiler else {})}
+    """What decides, besides a key, what is in an artifact. Of flydsl-ir nothing where it is not installed."""
+    generator = source_digest("flydsl.ir")
+    of_generator = {"flydsl-ir": package_versions()["flydsl-ir"], "sources of flydsl-ir": generator}
+    return {"format": FORMAT, "sources": source_digest(package), **(of_generator if generator else {})}
 
 
 def portable_key(call: Call, package: str) -> str:

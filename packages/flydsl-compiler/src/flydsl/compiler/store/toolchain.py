@@ -30,6 +30,7 @@ EXTRA_SOURCE_DIRS: list[str] = []
 # the compiler: what a kernel reaches there belongs to its own identity.
 _PYTHON_PARTS = ("compiler", "control", "expr", "extension", "ir", "layout", "marks", "runtime", "tracing", "utils")
 _PACKAGES = ("compiler", "ir", "kernels", "layout", "runtime")
+_CODE_GENERATOR = "flydsl.ir"
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 
 
@@ -239,16 +240,24 @@ def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
 
 @functools.lru_cache(maxsize=8)
 def source_digest(package: str) -> str:
-    """Digest of the Python sources of the stack and of a package, the same wherever they are installed."""
+    """Digest of the Python sources of the stack and of a package, the same wherever they are installed.
+
+    Without flydsl-ir, which need not be installed where nothing is compiled: it has a digest of its own,
+    ``source_digest("flydsl.ir")``, which is empty then.
+    """
     import flydsl
 
-    files = list(_PYTHON_FILES)
     top, _, rest = package.partition(".")
+    own = rest.replace(".", "/")
+    files = [] if package == _CODE_GENERATOR else [f for f in _PYTHON_FILES if not f[0].startswith("ir/")]
     for place in flydsl.__path__ if top == "flydsl" else sys.modules[top].__path__:
-        files += _walk(f"{place}/{rest.replace('.', '/')}".rstrip("/"), ".py", f"{package}/")
+        files += _walk(f"{place}/{own}".rstrip("/"), ".py", f"{package}/")
     files.sort()
-    root = cache_root()
-    stamp = _stamp(files)
+    return _content_digest(files) if files else ""
+
+
+def _content_digest(files: _Files) -> str:
+    root, stamp = cache_root(), _stamp(files)
     memo = None if root is None else root / f"sources-{stamp[:16]}.json"
     content = _read_memo(memo, stamp)
     if content is None:
