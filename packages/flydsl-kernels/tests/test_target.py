@@ -72,8 +72,8 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
         "gemm/a16w16.py": {"make_gemm_a16w16_gfx950_param"}, "gemm/callers.py": {"_operands"},
         "gemm/mx.py": {"launch_gemm"}, "gemm/gfx1250.py": {"launch_gemm_a8w8"},
         "gemm/fp8fp4.py": {"launch_gemm_a8w4_mxscale"}, "norm/rms_builders.py": {"rmsnorm_direct"},
-        "patching.py": {"__str__", "_no_products"}, "patching_parts.py": {"refuse_conv"},
-        "patching_language.py": {"_replacements", "refuse_language_attention"},
+        "patching/rules.py": {"__str__", "_no_products"}, "patching/parts.py": {"refuse_conv"},
+        "patching/language.py": {"_replacements", "refuse_language_attention"},
         "comm/group.py": {"__init__"}, "comm/op.py": {"all_reduce_rmsnorm"}, "gemm/tune.py": {"try_choice"},
         "moe/callers.py": {"moe_softmax_sort_flydsl"}, "rope/qk_norm.py": {"flydsl_qk_norm_rope_quant"},
     }
@@ -96,7 +96,7 @@ def test_nothing_else_is_memoised():
         ("decode/config.py", "key_chunk"), ("decode/config.py", "value_chunk"),
     }
     of_no_target = {("host/arrays.py", "device_type"), ("host/tuned.py", "_table"), ("op.py", "declarations"),
-                    ("comm/op.py", "_report"), ("patching_language.py", "_takes")}
+                    ("comm/op.py", "_report"), ("patching/language.py", "_takes")}
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for function, decorator in _decorators(ast.parse(path.read_text())):

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from . import ops as _ops
-from .conv.config import SUPPORTED
-from .target import target
+from .. import ops as _ops
+from ..conv.config import SUPPORTED
+from ..target import target
 
 __all__ = [
     "activation_of", "convolve", "embed", "is_activation", "is_embedding", "norm_offset", "refuse_activation",

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from . import ops as _ops
+from .. import ops as _ops
 
 __all__ = ["is_mixture", "mixture", "refuse_mixture", "refuse_mixture_call"]
 
@@ -167,7 +167,7 @@ def _differs(given: Any, expected: torch.Tensor) -> bool:
 
 def _tried(m: Any, found: _Mixture) -> str | None:
     """What the forward returns besides its output ("", "logits" or "scores"); None if it is another function."""
-    from .moe.op import MOE, ROUTE
+    from ..moe.op import MOE, ROUTE
 
     weight = _router(m).weight
     x = torch.linspace(-1.0, 2.0, 3 * weight.shape[1], device=weight.device).mul(7).sin()

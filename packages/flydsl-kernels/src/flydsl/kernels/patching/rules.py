@@ -20,14 +20,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import ops as _ops
-from . import patching_language as language
-from . import patching_parts as parts
-from .host.arrays import device_type
-from .patching_attention import attention, refuse_attention, refuse_attention_call
-from .patching_moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
-from .patching_sdpa import Redirected, refuse_sdpa, sdpa
-from .target import target
+from .. import ops as _ops
+from ..host.arrays import device_type
+from ..target import target
+from . import language, parts
+from .attention import attention, refuse_attention, refuse_attention_call
+from .moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
+from .sdpa import Redirected, refuse_sdpa, sdpa
 
 __all__ = ["CallSite", "PatchReport", "patch"]
 
@@ -199,7 +198,7 @@ def _softmax_module(module: nn.Module) -> str:
 def _no_products() -> str:
     """Why the architecture has no general product, or ""."""
     try:
-        from .parts.matrix import matrix_op
+        from ..parts.matrix import matrix_op
 
         matrix_op(target(), "bf16")
     except ValueError as error:

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from . import ops
-from .patching_sdpa import refuse_sdpa, sdpa
+from .. import ops
+from .sdpa import refuse_sdpa, sdpa
 
 __all__ = ["attention", "refuse_attention", "refuse_attention_call"]
 

@@ -14,8 +14,8 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 from torch.overrides import TorchFunctionMode
 
-from . import ops as _ops
-from .attention.config import LARGEST
+from .. import ops as _ops
+from ..attention.config import LARGEST
 
 __all__ = ["Redirected", "refuse_sdpa", "sdpa"]
 

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import ops as _ops
-from .target import target
+from .. import ops as _ops
+from ..target import target
 
 __all__ = ["is_language_attention", "kernels_of", "language_forward", "refuse_language_attention",
            "refuse_language_call"]
