@@ -19,7 +19,7 @@ from flydsl.layout import (
     mma_atoms,
 )
 
-ARCHS = ("gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1100")
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1201", "gfx1250", "gfx1100")
 
 
 def at(layout: Layout, lane: int, slot: int) -> int:
@@ -47,7 +47,7 @@ def test_layouts_cover_their_tiles(arch: str) -> None:
 def test_counts() -> None:
     """So many instructions each architecture has (formats of f8f6f4 counted one by one)."""
     assert {a: len(mma_atoms(a)) for a in ARCHS} == {
-        "gfx942": 46, "gfx950": 164, "gfx1201": 22, "gfx1250": 115, "gfx1100": 4,
+        "gfx90a": 22, "gfx942": 46, "gfx950": 164, "gfx1201": 22, "gfx1250": 115, "gfx1100": 4,
     }
     assert len({(i.name, a) for i in mma_atoms() for a in i.archs}) == sum(len(i.archs) for i in mma_atoms())
 

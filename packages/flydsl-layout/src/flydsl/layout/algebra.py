@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from . import coords, inttuple as it, scalar as sc
-from .core import ComposedLayout, Layout, make_pair, static_flat
+from .core import ComposedLayout, Layout, make_pair, set_flat, set_shape, set_stride, static_flat
 from .errors import LayoutError
 from .lattice import is_injective_sum
 from .scalar import Basis, Dyn, IntTuple, Leaf
+
+_new = object.__new__
 
 L = TypeVar("L", Layout, ComposedLayout)
 Pair = tuple[IntTuple, IntTuple]
@@ -230,16 +232,17 @@ def _complement_quick(shapes: Sequence[int], strides: Sequence[int], m: int) -> 
     mode_of = strides.index
     out_s: tuple[int, ...] = ()
     out_d: tuple[int, ...] = ()
-    last, before = 1, -1
+    last = 1
     for d in sorted(strides):
-        if d == before:  # a stride that occurs twice does not say which extent is its own
-            return None
-        before = d
         s = shapes[mode_of(d)]
+        if s == 1:
+            if strides.count(d) > 1:  # a stride that occurs twice does not say which extent is its own
+                return None
+            continue
         if d != last:
-            if s == 1 or d == 0:
+            if d == 0:
                 continue
-            if d < last or d % last:
+            if d < last or d % last:  # so is the second of two equal strides
                 return None
             out_s += (d // last,)
             out_d += (last,)
@@ -248,9 +251,13 @@ def _complement_quick(shapes: Sequence[int], strides: Sequence[int], m: int) -> 
     if top > 1:
         out_s += (top,)
         out_d += (last,)
-    if len(out_s) > 1:
-        return make_pair(out_s, out_d)
-    return make_pair(out_s[0], out_d[0]) if out_s else None
+    if not out_s:
+        return None
+    r = _new(Layout)
+    set_shape(r, out_s if len(out_s) > 1 else out_s[0])
+    set_stride(r, out_d if len(out_d) > 1 else out_d[0])
+    set_flat(r, None)
+    return r
 
 
 def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:

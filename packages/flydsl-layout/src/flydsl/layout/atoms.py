@@ -1,4 +1,4 @@
-"""Thread-value layouts of the matrix instructions of gfx942, gfx950, gfx11, gfx1200/1201 and gfx1250, as data.
+"""Thread-value layouts of the matrix instructions of gfx90a, gfx942, gfx950, gfx11, gfx1200/1201 and gfx1250, as data.
 
 Every entry gives column-major TV layouts: ``a`` into (M,K), ``b`` into (N,K), ``c`` into (M,N).  Instructions of
 several blocks have the block as a last, slowest mode: (M,K,blocks) and so on.  Sparse instructions (SMFMAC, SWMMAC)
@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product as pairs
 
-from .core import Layout, picture
+from .core import Layout
 from .errors import LayoutError
 from .tv import MmaAtom
+from .values import picture
 
 WAVE64 = Layout(64, 1)
 WAVE32 = Layout(32, 1)
@@ -55,8 +56,10 @@ class MmaAtomInfo:
         return self.atom.shape_mnk
 
 
-CDNA = ("gfx942", "gfx950")
+CDNA = ("gfx90a", "gfx942", "gfx950")
+CDNA2 = ("gfx90a",)
 CDNA3 = ("gfx942",)
+CDNA34 = ("gfx942", "gfx950")
 CDNA4 = ("gfx950",)
 RDNA3 = ("gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151")
 RDNA4 = ("gfx1200", "gfx1201")
@@ -100,25 +103,27 @@ _MFMA: tuple[tuple[int, int, int, tuple[str, ...], str, tuple[str, ...]], ...] =
     (32, 4, 2, ("i8",), "i32", CDNA),
     (16, 4, 4, ("i8",), "i32", CDNA),
     (4, 4, 16, ("i8",), "i32", CDNA),
-    (32, 16, 1, ("i8",), "i32", CDNA),
-    (16, 32, 1, ("i8",), "i32", CDNA),
+    (32, 8, 1, ("i8",), "i32", CDNA2),
+    (16, 16, 1, ("i8",), "i32", CDNA2),
+    (32, 16, 1, ("i8",), "i32", CDNA34),
+    (16, 32, 1, ("i8",), "i32", CDNA34),
     (32, 32, 1, ("i8",), "i32", CDNA4),
     (16, 64, 1, ("i8",), "i32", CDNA4),
-    (32, 16, 1, FLOATS8, "f32", CDNA),
-    (16, 32, 1, FLOATS8, "f32", CDNA),
+    (32, 16, 1, FLOATS8, "f32", CDNA34),
+    (16, 32, 1, FLOATS8, "f32", CDNA34),
 )
 # (M, K of the sparse product, A types, accumulator, architectures)
 _SMFMAC: tuple[tuple[int, int, tuple[str, ...], str, tuple[str, ...]], ...] = (
-    (16, 32, _F16, "f32", CDNA),
-    (32, 16, _F16, "f32", CDNA),
+    (16, 32, _F16, "f32", CDNA34),
+    (32, 16, _F16, "f32", CDNA34),
     (16, 64, _F16, "f32", CDNA4),
     (32, 32, _F16, "f32", CDNA4),
-    (16, 64, ("i8",), "i32", CDNA),
-    (32, 32, ("i8",), "i32", CDNA),
+    (16, 64, ("i8",), "i32", CDNA34),
+    (32, 32, ("i8",), "i32", CDNA34),
     (16, 128, ("i8",), "i32", CDNA4),
     (32, 64, ("i8",), "i32", CDNA4),
-    (16, 64, FLOATS8, "f32", CDNA),
-    (32, 32, FLOATS8, "f32", CDNA),
+    (16, 64, FLOATS8, "f32", CDNA34),
+    (32, 32, FLOATS8, "f32", CDNA34),
     (16, 128, FLOATS8, "f32", CDNA4),
     (32, 64, FLOATS8, "f32", CDNA4),
 )
@@ -327,7 +332,7 @@ _OP_TYPE = re.compile(
     r"<\s*(\d+)x(\d+)x(\d+)\s*,\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*->\s*(\w+)"
 )
 _FAMILIES = {
-    "cdna3": ("gfx942", "gfx950"), "cdna4": ("gfx950",), "gfx11": RDNA3, "gfx120x": RDNA4, "gfx1250": ("gfx1250",),
+    "cdna3": CDNA, "cdna4": ("gfx950",), "gfx11": RDNA3, "gfx120x": RDNA4, "gfx1250": ("gfx1250",),
 }
 #: Element types of MLIR under the names of the instructions without scales.
 _EIGHT_BITS = {"f8E4M3FNUZ": "fp8", "f8E4M3FN": "fp8", "f8E5M2FNUZ": "bf8", "f8E5M2": "bf8"}

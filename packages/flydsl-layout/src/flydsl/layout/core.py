@@ -1,4 +1,4 @@
-"""The value types: :class:`Layout`, :class:`Swizzle`, :class:`CoordSwizzle`, :class:`ComposedLayout`, :class:`Tile`.
+"""The value types: :class:`Layout`, :class:`ComposedLayout`, :class:`Tile`, and those of :mod:`.swizzles`.
 
 All are immutable, hashable and print as the text of the corresponding IR type (``str``) or as a Python expression
 (``repr``).
@@ -12,13 +12,11 @@ from typing import Any, NoReturn
 from . import coords, inttuple as it, scalar as sc
 from .errors import LayoutError
 from .scalar import Dyn, IntTuple
+from .swizzles import CoordSwizzle, Swizzle
+from .values import immutable, picture
 
 _new = object.__new__
 _set = object.__setattr__
-
-
-def _immutable(self: object, name: str, value: object = None) -> NoReturn:
-    raise AttributeError(f"{type(self).__name__} is immutable")
 
 
 def check_extents(shape: IntTuple) -> None:
@@ -99,8 +97,8 @@ class Layout:
         set_stride(self, stride)
         set_flat(self, None)
 
-    __setattr__ = _immutable
-    __delattr__ = _immutable
+    __setattr__ = immutable
+    __delattr__ = immutable
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Layout and self.shape == other.shape and self.stride == other.stride
@@ -203,16 +201,6 @@ class Layout:
         return coords.crd2idx(coord, self.shape, self.stride)
 
 
-def picture(x: Any) -> str | None:
-    """The SVG that a notebook shows, or None where there is no sensible picture (dynamic or huge)."""
-    from .pictures import to_svg
-
-    try:
-        return to_svg(x)
-    except LayoutError:
-        return None
-
-
 # Slot descriptors: the quickest way past the immutability guard for values built inside the library.
 set_shape = vars(Layout)["shape"].__set__
 set_stride = vars(Layout)["stride"].__set__
@@ -289,125 +277,6 @@ def _flatten(shape: IntTuple, stride: IntTuple) -> tuple[Sequence[int], Sequence
     return (s, d) if _flat_into(shape, stride, s, d) else False
 
 
-class Swizzle:
-    """``S<mask, base, shift>``: XOR ``mask`` bits, ``shift`` above ``base``, into the bits at ``base``.
-
-    A function on integers, a bijection for ``shift != 0``; its period is ``1 << (mask + base + shift)``.
-    """
-
-    __slots__ = ("base", "mask", "shift")
-    mask: int
-    base: int
-    shift: int
-
-    def __init__(self, mask: int, base: int, shift: int) -> None:
-        for name, v in (("mask", mask), ("base", base)):
-            if type(v) is not int or not 0 <= v <= 63:
-                raise LayoutError(f"swizzle {name} must be an int from 0 to 63, got {v!r}")
-        if type(shift) is not int or not -63 <= shift <= 63:
-            raise LayoutError(f"swizzle shift must be an int from -63 to 63, got {shift!r}")
-        _set(self, "mask", mask)
-        _set(self, "base", base)
-        _set(self, "shift", shift)
-
-    __setattr__ = _immutable
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Swizzle and _swz(self) == _swz(other)
-
-    def __hash__(self) -> int:
-        return hash((Swizzle, *_swz(self)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Swizzle, _swz(self)
-
-    def __str__(self) -> str:
-        return f"S<{self.mask},{self.base},{self.shift}>"
-
-    def __repr__(self) -> str:
-        return f"Swizzle({self.mask}, {self.base}, {self.shift})"
-
-    @property
-    def period(self) -> int:
-        """The swizzle commutes with adding multiples of this."""
-        return 1 << (self.mask + self.base + abs(self.shift))
-
-    @property
-    def is_bijective(self) -> bool:
-        """Whether the source and the target bits do not meet."""
-        return self.mask == 0 or self.shift != 0
-
-    def _repr_svg_(self) -> str | None:
-        return picture(self)
-
-    def __call__(self, index: Any) -> Any:
-        return sc.swizzle_int(it.normalize(index), self.mask, self.base, self.shift)
-
-
-def _swz(s: Swizzle) -> tuple[int, int, int]:
-    return s.mask, s.base, s.shift
-
-
-class CoordSwizzle:
-    """``CS<mask, base_row, mode_row, base_col, mode_col>``: a swizzle between two leaves of a coordinate tuple."""
-
-    __slots__ = ("base_col", "base_row", "mask", "mode_col", "mode_row")
-    mask: int
-    base_row: int
-    mode_row: tuple[int, ...]
-    base_col: int
-    mode_col: tuple[int, ...]
-
-    def __init__(
-        self, mask: int, base_row: int, mode_row: tuple[int, ...], base_col: int, mode_col: tuple[int, ...]
-    ) -> None:
-        mode_row, mode_col = tuple(mode_row), tuple(mode_col)
-        for v in (mask, base_row, base_col):
-            if type(v) is not int or not 0 <= v <= 63:
-                raise LayoutError(f"coordinate swizzle parameters must be ints from 0 to 63, got {v!r}")
-        if any(type(m) is not int or m < 0 for m in (*mode_row, *mode_col)):
-            raise LayoutError(f"coordinate swizzle paths must be non-negative ints: {mode_row}, {mode_col}")
-        _set(self, "mask", mask)
-        _set(self, "base_row", base_row)
-        _set(self, "mode_row", mode_row)
-        _set(self, "base_col", base_col)
-        _set(self, "mode_col", mode_col)
-
-    __setattr__ = _immutable
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.mask, self.base_row, self.mode_row, self.base_col, self.mode_col
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is CoordSwizzle and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash((CoordSwizzle, *self._key()))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CoordSwizzle, self._key()
-
-    def __str__(self) -> str:
-        return f"CS<{self.mask},{self.base_row},{list(self.mode_row)},{self.base_col},{list(self.mode_col)}>"
-
-    def __repr__(self) -> str:
-        return f"CoordSwizzle({', '.join(map(repr, self._key()))})"
-
-    def __call__(self, coord: Any) -> Any:
-        coord = it.normalize(coord)
-        row, col = it.get(coord, *self.mode_row), it.get(coord, *self.mode_col)
-        if type(row) is tuple or type(col) is tuple:
-            raise LayoutError(f"{self} needs integer leaves at its paths, got {it.to_text(coord)}")
-        new = sc.coord_swizzle_int(row, col, self.mask, self.base_row, self.base_col)
-
-        def put(x: IntTuple, path: tuple[int, ...]) -> IntTuple:
-            if not path or type(x) is not tuple:
-                return new
-            return (*x[: path[0]], put(x[path[0]], path[1:]), *x[path[0] + 1 :])
-
-        return put(coord, self.mode_col)
-
-
 class ComposedLayout:
     """``inner o offset o outer``: the map ``c -> inner(offset + outer(c))``.
 
@@ -429,7 +298,7 @@ class ComposedLayout:
         _set(self, "offset", it.normalize(offset))
         _set(self, "outer", outer)
 
-    __setattr__ = _immutable
+    __setattr__ = immutable
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -546,7 +415,7 @@ class Tile:
             return r
         return r.items[0]
 
-    __setattr__ = _immutable
+    __setattr__ = immutable
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Tile and self.is_leaf == other.is_leaf and self.items == other.items

@@ -14,11 +14,12 @@ from . import coords, inttuple as it
 from .algebra import coalesce, complement, linear_of, rewrap
 from .compose import composition
 from .construct import cosize, make_fragment_layout_like, recast_layout, upcast
-from .core import ComposedLayout, Layout, Tile, make_pair, picture
+from .core import ComposedLayout, Layout, Tile, make_pair
 from .divide import logical_divide, logical_product, raked_product, tiled_product, zipped_divide
 from .errors import LayoutError
 from .inverses import right_inverse
 from .scalar import IntTuple, Leaf
+from .values import picture
 
 _UNIT = Layout(1, 1)
 
