@@ -1,5 +1,6 @@
 """Text and bytes that end MLIR or LLVM: an exception, and the process goes on."""
 
+import io
 import random
 import shutil
 import subprocess
@@ -79,3 +80,49 @@ def test_disassembly_of_random_bytes(arch):
         except (CodegenError, ValueError):
             pass
     assert told
+
+
+@pytest.mark.parametrize("text", ["tuple<" * 30000 + "i32" + ">" * 30000, "!llvm.struct<" * 300 + "i32" + ">" * 300])
+def test_types_that_end_the_parser(text):
+    with ir.Context(), pytest.raises((ValueError, ir.MLIRError)):
+        ir.Type.parse(text)
+
+
+def _bytecode(text):
+    buffer = io.BytesIO()
+    ir.Module.parse(text).operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+FUNCTION = """
+func.func @f(%a: i32, %m: memref<4x?xf32>) -> i32 attributes {x = dense<[1, 2, 3]> : tensor<3xi32>, y = [1, "a"]} {
+  %b = arith.addi %a, %a : i32
+  %l = fly.static : !fly.layout<(4,2):(1,4)>
+  return %b : i32
+}
+"""
+
+
+@pytest.mark.parametrize("parse", [ir.Module.parse, flydsl.ir.parse_own_bytecode], ids=["checked", "own"])
+def test_bytecode_gives_what_was_written(parse):
+    with ir.Context():
+        assert str(parse(_bytecode(FUNCTION))) == str(ir.Module.parse(FUNCTION))
+        assert str(ir.Module.parse(FUNCTION.encode())) == str(ir.Module.parse(FUNCTION))
+
+
+def test_damaged_bytecode_is_an_error():
+    """Random damage: the reader of bytecode writes outside of its memory on some of these."""
+    rng = random.Random(3)
+    with ir.Context():
+        good = _bytecode(FUNCTION)
+        refused = 0
+        for _ in range(25):
+            data = bytearray(good)
+            for _ in range(rng.choice([1, 2, 4])):
+                data[rng.randrange(8, len(data))] = rng.randrange(256)
+            try:
+                ir.Module.parse(bytes(data))
+            except (ValueError, ir.MLIRError):
+                refused += 1
+        assert refused
+        assert str(ir.Module.parse(good)) == str(ir.Module.parse(FUNCTION))

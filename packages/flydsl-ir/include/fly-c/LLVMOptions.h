@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// LLVM options are process-wide; the caller serialises changes against
-// compilations that run in other threads.
+// LLVM options are process-wide: a change waits for the compilations that run
+// in other threads, and holds for all that begin after it.
 //
 //===----------------------------------------------------------------------===//
 

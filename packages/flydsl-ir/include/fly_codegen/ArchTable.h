@@ -17,7 +17,9 @@ namespace mlir::fly {
 /// Instruction groups and conventions an architecture may have. The names printed by
 /// `archFeatureName` are what Python and pass options see.
 enum class ArchFeature : unsigned {
-  MFMA,             ///< wave64 matrix instructions of CDNA3
+  MFMA,             ///< wave64 matrix instructions of f32, f16 and bf16 (the _1k forms)
+  MFMAHalfK,        ///< int8 and bf16 forms of CDNA2 with half the depth of their successors
+  MFMA8Bit,         ///< fp8, bf8 and int8 forms of CDNA3: 16x16x32, 32x32x16
   MFMAWideK,        ///< double-K f16/bf16 forms of CDNA4
   MFMAScale,        ///< MX-scaled f8f6f4 matrix instructions, wave64
   WMMAGfx11,        ///< RDNA3 wave matrix instructions

@@ -7,44 +7,29 @@
 
 #include "fly-c/LLVMOptions.h"
 
+#include "fly_codegen/LLVMOptions.h"
+
 #include "mlir/CAPI/Support.h"
 #include "mlir/CAPI/Utils.h"
-#include "llvm/Support/CommandLine.h"
 #include <limits>
 #include <string>
 
 using namespace llvm;
+using namespace mlir::fly;
 
-/// The registered option `name`, or null.
-static cl::Option *findOption(MlirStringRef name) {
-  auto &options = cl::getRegisteredOptions();
-  auto it = options.find(unwrap(name));
-  return it == options.end() ? nullptr : it->second;
-}
-
-/// Calls `fn` with the option if it stores a `T`, whether inside or outside of the option object.
-template <typename T, typename Fn> static bool visitOption(cl::Option *option, Fn fn) {
-  if (auto *internal = dynamic_cast<cl::opt<T> *>(option)) {
-    fn(*internal);
-    return true;
-  }
-  if (auto *external = dynamic_cast<cl::opt<T, /*ExternalStorage=*/true> *>(option)) {
-    fn(*external);
-    return true;
-  }
-  return false;
-}
+using Alone = std::unique_lock<std::shared_mutex>; // no compilation runs meanwhile
 
 FlyLLVMOptionStatus flyLLVMOptionSetBool(MlirStringRef name, int value, int *previous) {
-  cl::Option *option = findOption(name);
+  Alone lock(llvmOptionsMutex());
+  cl::Option *option = findLLVMOption(unwrap(name));
   if (!option)
     return FlyLLVMOptionUnknown;
-  bool found = value >= 0 && visitOption<bool>(option, [&](auto &opt) {
+  bool found = value >= 0 && visitLLVMOption<bool>(option, [&](auto &opt) {
     *previous = opt.getValue();
     opt.setValue(value != 0);
   });
   if (!found) // for example lsr-drop-solution
-    found = visitOption<cl::boolOrDefault>(option, [&](auto &opt) {
+    found = visitLLVMOption<cl::boolOrDefault>(option, [&](auto &opt) {
       cl::boolOrDefault old = opt.getValue();
       *previous = old == cl::BOU_UNSET ? -1 : old == cl::BOU_TRUE;
       opt.setValue(value < 0 ? cl::BOU_UNSET : value ? cl::BOU_TRUE : cl::BOU_FALSE);
@@ -58,14 +43,15 @@ template <typename T> static bool setInt(cl::Option *option, int64_t value, int6
   if (static_cast<int64_t>(static_cast<T>(value)) != value ||
       (std::is_unsigned_v<T> && value < 0))
     return false;
-  return visitOption<T>(option, [&](auto &opt) {
+  return visitLLVMOption<T>(option, [&](auto &opt) {
     *previous = static_cast<int64_t>(opt.getValue());
     opt.setValue(static_cast<T>(value));
   });
 }
 
 FlyLLVMOptionStatus flyLLVMOptionSetInt(MlirStringRef name, int64_t value, int64_t *previous) {
-  cl::Option *option = findOption(name);
+  Alone lock(llvmOptionsMutex());
+  cl::Option *option = findLLVMOption(unwrap(name));
   if (!option)
     return FlyLLVMOptionUnknown;
   bool done = setInt<int>(option, value, previous) || setInt<unsigned>(option, value, previous) ||
@@ -77,10 +63,11 @@ FlyLLVMOptionStatus flyLLVMOptionSetInt(MlirStringRef name, int64_t value, int64
 
 FlyLLVMOptionStatus flyLLVMOptionSetString(MlirStringRef name, MlirStringRef value,
                                            MlirStringCallback callback, void *userData) {
-  cl::Option *option = findOption(name);
+  Alone lock(llvmOptionsMutex());
+  cl::Option *option = findLLVMOption(unwrap(name));
   if (!option)
     return FlyLLVMOptionUnknown;
-  bool found = visitOption<std::string>(option, [&](auto &opt) {
+  bool found = visitLLVMOption<std::string>(option, [&](auto &opt) {
     std::string previous = opt.getValue();
     callback(mlirStringRefCreate(previous.data(), previous.size()), userData);
     opt.setValue(unwrap(value).str());

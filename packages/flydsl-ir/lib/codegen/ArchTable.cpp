@@ -1,6 +1,6 @@
 //===- ArchTable.cpp - What each AMD GPU architecture has -----------------===//
 //
-// Sources: AMD ISA documents of CDNA3, CDNA4, RDNA3, RDNA4; LLVM's AMDGPUUsage and processor
+// Sources: AMD ISA documents of CDNA2, CDNA3, CDNA4, RDNA3, RDNA4; LLVM's AMDGPUUsage and processor
 // definitions for gfx1250.
 //
 //===----------------------------------------------------------------------===//
@@ -22,10 +22,12 @@ template <typename... T> constexpr uint64_t bits(T... features) {
 
 using F = ArchFeature;
 
+constexpr uint64_t kCDNA2 = bits(F::MFMA, F::MFMAHalfK, F::BufferLdsDMA32, F::LegacyWaitCounter);
 constexpr uint64_t kCDNA3 =
-    bits(F::MFMA, F::BufferLdsDMA32, F::LegacyWaitCounter, F::FP8IsFNUZ);
-constexpr uint64_t kCDNA4 = bits(F::MFMA, F::MFMAWideK, F::MFMAScale, F::BufferLdsDMA32,
-                                 F::BufferLdsDMA128, F::LdsReadTranspose, F::LegacyWaitCounter);
+    bits(F::MFMA, F::MFMA8Bit, F::BufferLdsDMA32, F::LegacyWaitCounter, F::FP8IsFNUZ);
+constexpr uint64_t kCDNA4 =
+    bits(F::MFMA, F::MFMA8Bit, F::MFMAWideK, F::MFMAScale, F::BufferLdsDMA32, F::BufferLdsDMA128,
+         F::LdsReadTranspose, F::LegacyWaitCounter);
 constexpr uint64_t kRDNA3 = bits(F::WMMAGfx11, F::BufferRsrcRDNA, F::LegacyWaitCounter);
 constexpr uint64_t kRDNA4 = bits(F::WMMAGfx120x, F::BufferRsrcRDNA, F::SplitWaitCounters,
                                  F::LegacyWaitCounter);
@@ -50,13 +52,15 @@ constexpr ArchInfo kTable[] = {
   {"gfx1200", "rdna4",   32,  65536,  32,   1024,   16,   2,   256, 1536, kFlagsRDNA, kFlagsRDNAChecked, kRDNA4},
   {"gfx1201", "rdna4",   32,  65536,  32,   1024,   16,   2,   256, 1536, kFlagsRDNA, kFlagsRDNAChecked, kRDNA4},
   {"gfx1250", "cdna5",   32, 327680,  64,   1024,   16,   4,  1024, 1024, kFlags,     kFlags,            kGfx1250},
+  {"gfx90a",  "cdna2",   64,  65536,  32,   1024,    8,   4,   512,  512, kFlags,     kFlags,            kCDNA2},
   {"gfx942",  "cdna3",   64,  65536,  32,   1024,    8,   4,   512,  512, kFlags,     kFlags,            kCDNA3},
   {"gfx950",  "cdna4",   64, 163840,  64,   1024,    8,   4,   512,  512, kFlags,     kFlags,            kCDNA4},
 };
 // clang-format on
 
 constexpr const char *kFeatureNames[] = {
-    "mfma",           "mfma_wide_k",       "mfma_scale",          "wmma_gfx11",
+    "mfma",           "mfma_half_k",       "mfma_8bit",
+    "mfma_wide_k",    "mfma_scale",        "wmma_gfx11",
     "wmma_gfx120x",   "wmma_gfx1250",      "wmma_scale",          "buffer_rsrc_rdna",
     "buffer_lds_dma32", "buffer_lds_dma128", "lds_read_transpose", "tensor_data_mover",
     "clusters",       "split_wait_counters", "legacy_wait_counter", "fp8_fnuz",

@@ -1,11 +1,11 @@
 //===- Compile.cpp - LLVM IR to object code -------------------------------===//
 #include "CompileModule.h"
 #include "HoldMatrix.h"
-#include "LLVMOptionScope.h"
 #include "LowerSwitches.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
+#include "fly_codegen/LLVMOptions.h"
 
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,29 +27,15 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <shared_mutex>
 
 using namespace llvm;
 using namespace mlir::fly;
-
-void mlir::fly::initializeAMDGPUTarget() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    LLVMInitializeAMDGPUTargetInfo();
-    LLVMInitializeAMDGPUTarget();
-    LLVMInitializeAMDGPUTargetMC();
-    LLVMInitializeAMDGPUAsmPrinter();
-    LLVMInitializeAMDGPUAsmParser();
-    LLVMInitializeAMDGPUDisassembler();
-  });
-}
 
 namespace {
 
@@ -323,12 +309,14 @@ Error Compilation::linkLibraries(ArrayRef<std::string> libraries) {
   return Error::success();
 }
 
-/// Keeps a kernel of gfx1250 to 256 vector registers. LLVM 22 places the switch to those beyond
-/// too early at barriers (AMDGPULowerVGPREncoding), so that other registers are used than were
-/// meant. The attribute "amdgpu-num-vgpr" is no bound: it yields to what LDS and the workgroup
-/// leave for a wave. But a workgroup of 512 threads has four waves a SIMD, which have 256
-/// registers each whatever LDS it takes, and fewer threads may be launched than were declared.
+/// Keeps a kernel of gfx1250 that does not say otherwise ("amdgpu-waves-per-eu") to 256 vector
+/// registers: four waves a SIMD, and no switches between the registers below and beyond. LLVM 22
+/// would leave a wave as many as LDS and the workgroup allow. The attribute "amdgpu-num-vgpr" is no
+/// bound, it yields to those. But a workgroup of 512 threads has four waves a SIMD whatever LDS it
+/// takes, and fewer threads may be launched than were declared.
 static void boundRegisters(Function &function) {
+  if (function.hasFnAttribute("amdgpu-waves-per-eu"))
+    return;
   constexpr unsigned threads = 512;
   StringRef name = "amdgpu-flat-work-group-size";
   auto [low, high] = function.getFnAttribute(name).getValueAsString().split(',');
@@ -380,14 +368,12 @@ void Compilation::run(const CodegenOptions &options) {
 Expected<CodegenResult> mlir::fly::compileModule(OwnedModule owned,
                                                  const CodegenOptions &options) {
   // Options of LLVM are process-wide: a compilation that sets some keeps all others out.
-  static std::shared_mutex optionsMutex;
-  std::shared_lock<std::shared_mutex> others(optionsMutex, std::defer_lock);
-  std::unique_lock<std::shared_mutex> alone(optionsMutex, std::defer_lock);
+  std::shared_lock<std::shared_mutex> others(llvmOptionsMutex(), std::defer_lock);
+  std::unique_lock<std::shared_mutex> alone(llvmOptionsMutex(), std::defer_lock);
   LLVMOptionScope scope;
   if (options.llvmOptions.empty()) {
     others.lock();
   } else {
-    initializeAMDGPUTarget();
     alone.lock();
     if (Error error = scope.set(options.llvmOptions))
       return std::move(error);

@@ -10,7 +10,9 @@ list(APPEND FLY_CORE_SOURCES
   InitAll.cpp
   Link.cpp
   LowerSwitches.cpp
-  LLVMOptionScope.cpp
+  LLVMOptions.cpp
   PollyStub.cpp
+  RegisterSwitches.cpp
+  RegisterTarget.cpp
   ROCDLTarget.cpp
   Translate.cpp)

@@ -14,6 +14,7 @@ list(APPEND FLY_CORE_SOURCES
   IR/AlgebraOps.cpp
   IR/AtomOps.cpp
   IR/AtomTypes.cpp
+  IR/AttrFormats.cpp
   IR/FlyAttrs.cpp
   IR/FlyDialect.cpp
   IR/FlyTypes.cpp

@@ -7,6 +7,7 @@ list(APPEND FLY_CORE_SOURCES
   IR/EmitUtils.cpp
   IR/LdsCopyEmit.cpp
   IR/MfmaTypes.cpp
+  IR/MmaElements.cpp
   IR/MmaEmit.cpp
   IR/State.cpp
   IR/TdmDescriptor.cpp

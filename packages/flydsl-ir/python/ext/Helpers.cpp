@@ -61,7 +61,7 @@ MlirType getProfile(PyValue &value) {
 
 void checkOption(FlyLLVMOptionStatus status, const std::string &name, const char *kind) {
   if (status == FlyLLVMOptionUnknown)
-    throw std::runtime_error("unknown LLVM option: " + name);
+    throw std::runtime_error("Unknown LLVM option: " + name);
   if (status == FlyLLVMOptionWrongKind)
     throw std::runtime_error("LLVM option " + name + " does not hold such " + kind + " value");
 }

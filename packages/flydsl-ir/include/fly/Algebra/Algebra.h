@@ -174,7 +174,12 @@ public:
   Layout thrLayoutVMNK(TiledMmaType type);
   /// The entry of the tile, or the extent that atom and atom layout imply.
   Attribute tileSizeMNK(TiledMmaType type, int32_t mode);
+  /// Extents of the tile of a copy.
+  Tuple tileExtents(TiledCopyType type);
+  /// (thread, value) to the position in the tile, counted with the first mode fastest.
   Layout tiledCopyTV(TiledCopyType type, CopySide side);
+  /// (thread, value) to the coordinate in the tile.
+  Layout tiledCopyCoordinates(TiledCopyType type, CopySide side);
   Layout tiledMmaTV(TiledMmaType type, MmaOperand operand);
 
 private:

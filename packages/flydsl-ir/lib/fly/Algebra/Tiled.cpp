@@ -20,7 +20,7 @@ static TileAttr tileOf(MLIRContext *ctx, ArrayRef<Attribute> entries) {
 }
 
 // Column-major layout of the extents of a tile's entries.
-static Layout tileExtents(Algebra &algebra, TileAttr tile) {
+static Layout extentsOf(Algebra &algebra, TileAttr tile) {
   std::vector<Tuple> extents;
   for (int32_t i = 0; i < tile.rank(); ++i) {
     Attribute entry = tile.at(i);
@@ -85,13 +85,32 @@ Layout Algebra::copyView(TiledCopyType type, CopySide side, const Layout &l) {
   return failed() ? l : viewTile(*this, ctx, type, side, z);
 }
 
-Layout Algebra::tiledCopyTV(TiledCopyType type, CopySide side) {
-  Layout z = makeTuple({tileExtents(*this, type.getTileMN().getAttr()), {Tuple(1), Tuple(0)}});
-  if (failed())
+// The part of every thread in a tile with this layout.
+static Layout threadsAndValues(Algebra &algebra, MLIRContext *ctx, TiledCopyType type,
+                               Algebra::CopySide side, const Layout &tile) {
+  Layout z = algebra.makeTuple({tile, {Tuple(1), Tuple(0)}});
+  if (algebra.failed())
     return z;
-  Layout view = viewTile(*this, ctx, type, side, z);
+  Layout view = viewTile(algebra, ctx, type, side, z);
   Tuple coord = Tuple::of({Tuple(Int::none()), Tuple(Int::none()), Tuple(0)});
-  return slice(view, coord);
+  return algebra.slice(view, coord);
+}
+
+Tuple Algebra::tileExtents(TiledCopyType type) {
+  return extentsOf(*this, type.getTileMN().getAttr()).shape;
+}
+
+Layout Algebra::tiledCopyTV(TiledCopyType type, CopySide side) {
+  return threadsAndValues(*this, ctx, type, side, extentsOf(*this, type.getTileMN().getAttr()));
+}
+
+Layout Algebra::tiledCopyCoordinates(TiledCopyType type, CopySide side) {
+  Tuple extents = tileExtents(type);
+  std::vector<Tuple> strides;
+  for (int32_t i = 0; i < extents.rank(); ++i)
+    strides.push_back(Tuple(Int::constant(1), {i}));
+  Tuple stride = extents.isLeaf ? strides.front() : Tuple(std::move(strides));
+  return threadsAndValues(*this, ctx, type, side, {extents, stride});
 }
 
 Layout Algebra::retile(TiledCopyType type, const Layout &l) {
@@ -105,7 +124,7 @@ Layout Algebra::retile(TiledCopyType type, const Layout &l) {
   Layout tv = fromAttr(type.getLayoutThrVal().getAttr());
   Int perThread = size(at(l, 0));
   Int factor = mul(size(at(tv, 0)), perThread);
-  Layout extents = tileExtents(*this, type.getTileMN().getAttr());
+  Layout extents = extentsOf(*this, type.getTileMN().getAttr());
   if (failed())
     return l;
   if (!factor.isStatic || !perThread.isStatic) {

@@ -115,9 +115,21 @@ static int32_t countBytes(CopyOpUniversalCopyType op, Type atomTy, Type memoryTy
   return op.getBitSize() / 8;
 }
 
+/// Refuses memory of an address space that only a target knows (buffer resources).
+static LogicalResult checkSpace(Location loc, Type type, CopyOpUniversalCopyType op) {
+  auto memref = dyn_cast_or_null<fly::MemRefType>(type);
+  if (!memref || isa<AddressSpaceAttr>(memref.getAddressSpace()))
+    return success();
+  return emitError(loc) << "a universal copy takes global memory, LDS and registers, got " << type
+                        << ": a buffer tensor takes a buffer copy (fx.rocdl.BufferCopy" << op.getBitSize()
+                        << "b)";
+}
+
 LogicalResult CopyOpUniversalCopyType::emitAtomCall(OpBuilder &builder, Location loc, Type atomTy,
                                                     Type srcTy, Type dstTy, Type predTy, Value,
                                                     Value src, Value dst, Value pred) const {
+  if (failed(checkSpace(loc, srcTy, *this)) || failed(checkSpace(loc, dstTy, *this)))
+    return failure();
   int32_t bytes = countBytes(*this, atomTy, srcTy);
   if (getBitSize() % 8 != 0)
     return emitError(loc, "a universal copy through memory needs whole bytes, got ")
@@ -134,6 +146,8 @@ FailureOr<Value> CopyOpUniversalCopyType::emitAtomCallSSA(OpBuilder &builder, Lo
                                                           Type resultTy, Type atomTy, Type srcTy,
                                                           Type dstTy, Type predTy, Value, Value src,
                                                           Value dst, Value pred) const {
+  if (failed(checkSpace(loc, srcTy, *this)) || failed(checkSpace(loc, dstTy, *this)))
+    return failure();
   Value other = resultTy && pred ? dst : Value();
   return guarded(builder, loc, predTy, pred, other, [&](OpBuilder &b) -> FailureOr<Value> {
     Value value = src;

@@ -15,36 +15,6 @@ using namespace mlir::fly_rocdl;
 
 using EmitError = function_ref<InFlightDiagnostic()>;
 
-std::string fly_rocdl::listCombinations(
-    Type elemA, function_ref<bool(int32_t, int32_t, int32_t, Type, Type, Type)> exists) {
-  Builder b(elemA.getContext());
-  Type i4 = b.getI4Type(), i8 = b.getI8Type();
-  SmallVector<Type> inputs = {b.getF32Type(),
-                              b.getF16Type(),
-                              b.getBF16Type(),
-                              b.getType<Float8E4M3FNUZType>(),
-                              b.getType<Float8E5M2FNUZType>(),
-                              b.getType<Float8E4M3FNType>(),
-                              b.getType<Float8E5M2Type>(),
-                              i8,
-                              i4};
-  auto list = [&](ArrayRef<Type> inputs) {
-    std::string result;
-    llvm::raw_string_ostream os(result);
-    for (Type input : inputs)
-      for (Type acc : {Type(b.getF32Type()), Type(b.getF16Type()), Type(b.getBF16Type()),
-                       Type(b.getI32Type())})
-        for (auto [m, n] : {std::pair(16, 16), std::pair(32, 32)})
-          for (int32_t k : {2, 4, 8, 16, 32, 64, 128})
-            if (exists(m, n, k, input, input, acc))
-              os << (result.empty() ? "" : ", ") << m << 'x' << n << 'x' << k << " (" << input << ", "
-                 << input << ") -> " << acc;
-    return result;
-  };
-  std::string same = list(elemA);
-  return same.empty() ? list(inputs) : same;
-}
-
 //===------------------------------------------------------------------------===//
 // cdna3.mfma
 //===------------------------------------------------------------------------===//
@@ -68,6 +38,7 @@ constexpr MfmaRow kMfmaRows[] = {
     {16, 16, Elem::BF16, "bf16.1k"}, {32, 8, Elem::BF16, "bf16.1k"},
     {16, 32, Elem::BF16, ".bf16"},  {32, 16, Elem::BF16, ".bf16"},
     {16, 32, Elem::F8, "."},        {32, 16, Elem::F8, "."},
+    {16, 16, Elem::I8, "i8"},       {32, 8, Elem::I8, "i8"},
     {16, 32, Elem::I8, ".i8"},      {32, 16, Elem::I8, ".i8"},
 };
 
@@ -123,8 +94,8 @@ static Type getMfmaOperand(MmaOpCDNA3_MFMAType op, Elem elem) {
     return VectorType::get(count, count == 8 ? Type(BFloat16Type::get(ctx))
                                              : Type(IntegerType::get(ctx, 16)));
   case Elem::F8:
-  case Elem::I8:
-    return IntegerType::get(ctx, 64);
+  case Elem::I8: // of CDNA2: half as many
+    return IntegerType::get(ctx, count * 8);
   }
   llvm_unreachable("unknown element");
 }

@@ -18,37 +18,6 @@ using namespace mlir;
 using namespace mlir::fly_rocdl;
 
 //===------------------------------------------------------------------------===//
-// Element types
-//===------------------------------------------------------------------------===//
-
-bool fly_rocdl::isFP8(Type type) { return isa<Float8E4M3FNUZType, Float8E4M3FNType>(type); }
-bool fly_rocdl::isBF8(Type type) { return isa<Float8E5M2FNUZType, Float8E5M2Type>(type); }
-StringRef fly_rocdl::getF8Name(Type type) { return isFP8(type) ? "fp8" : "bf8"; }
-
-std::optional<int32_t> fly_rocdl::getF8F6F4Format(Type type) {
-  if (isa<Float8E4M3FNType>(type))
-    return 0;
-  if (isa<Float8E5M2Type>(type))
-    return 1;
-  if (isa<Float6E2M3FNType>(type))
-    return 2;
-  if (isa<Float6E3M2FNType>(type))
-    return 3;
-  if (isa<Float4E2M1FNType>(type))
-    return 4;
-  return std::nullopt;
-}
-
-int64_t fly_rocdl::countWords(Type type, int64_t count) {
-  return count * fly::getElementBitWidth(type) / 32;
-}
-
-Type fly_rocdl::getWordsType(MLIRContext *ctx, int64_t count) {
-  Type i32 = IntegerType::get(ctx, 32);
-  return count == 1 ? i32 : VectorType::get(count, i32);
-}
-
-//===------------------------------------------------------------------------===//
 // One instruction
 //===------------------------------------------------------------------------===//
 

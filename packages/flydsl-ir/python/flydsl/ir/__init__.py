@@ -6,6 +6,7 @@ to turn lowered IR into code objects, to look at them, and to ask what an archit
 
 from __future__ import annotations
 
+from flydsl._mlir._mlir_libs._site_initialize_0 import parse_own_bytecode
 from flydsl.ir._arch import ARCH_TABLE, Arch, arch_table, get_arch
 from flydsl.ir._codegen import (
     CodegenError,
@@ -38,4 +39,5 @@ __all__ = [
     "kernel_resources",
     "library_dir",
     "llvm_version",
+    "parse_own_bytecode",
 ]

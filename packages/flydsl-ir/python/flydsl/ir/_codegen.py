@@ -55,7 +55,9 @@ def _library(library: bytes | str | os.PathLike[str]) -> bytes:
     return bytes(library) if isinstance(library, (bytes, bytearray, memoryview)) else Path(library).read_bytes()
 
 
-def _option(value: bool | int | str) -> str:
+def _option(name: str, value: bool | int | str) -> str:
+    if not isinstance(value, (bool, int, str)):
+        raise TypeError(f"Unsupported type {type(value).__name__} for the LLVM option {name!r}: bool, int or str")
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
@@ -71,7 +73,7 @@ def _native_options(arch: str, output: int, opt_level: int, options: CodegenOpti
         "fast_math": bool(options.get("fast_math", False)), "debug_info": bool(options.get("debug_info", False)),
         "libraries": [_library(library) for library in options.get("link_bitcode", ())],
         "llvm_options": [text for name, value in options.get("llvm_options", {}).items()
-                         for text in (name, _option(value))],
+                         for text in (name, _option(name, value))],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,9 +17,9 @@ def library_dir() -> Path:
 
 
 def find_tool(name: str = "fly-opt") -> Path:
-    """The path of an executable of this package.
+    """The path of an executable of this package: that of the installation or build, else the one on ``PATH``.
 
-    Raises ``FileNotFoundError`` if the installation lacks it.
+    Raises ``FileNotFoundError`` if there is none.
     """
     libs = library_dir()
     # Installed: flydsl/_bin beside flydsl/_mlir; build tree: <build>/bin above python_packages.
@@ -26,7 +27,10 @@ def find_tool(name: str = "fly-opt") -> Path:
     for path in candidates:
         if path.is_file():
             return path
-    raise FileNotFoundError(f"{name} not found; looked at: {', '.join(map(str, candidates))}")
+    elsewhere = shutil.which(name)
+    if elsewhere is None:
+        raise FileNotFoundError(f"{name} not found; looked at: {', '.join(map(str, candidates))}, PATH")
+    return Path(elsewhere)
 
 
 def _run(name: str) -> None:

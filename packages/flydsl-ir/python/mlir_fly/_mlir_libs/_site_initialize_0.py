@@ -10,17 +10,23 @@ from . import _flyCodegen
 from ._flyRegister import register_dialects, register_passes
 from ._mlir import ir as _ir
 
-__all__ = ["register_dialects"]
+__all__ = ["parse_own_bytecode", "register_dialects"]
 
 register_passes()
 
+#: ``ir.Module.parse`` without a check, for bytecode that this process wrote and kept.
+parse_own_bytecode = _ir.Module.parse
+
+_OPERATION, _ATTRIBUTE, _TYPE = range(3)
 _check = lru_cache(maxsize=256)(_flyCodegen.check_assembly)
 
 
 def _guard(kind: int, parse):
-    """``parse`` of text that would end the process is a ValueError; bytecode goes through as it is."""
+    """``parse`` of text that would end the process is a ValueError; bytecode is translated to text elsewhere."""
 
     def guarded(source, *args, **kwargs):
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            source = _text(bytes(source))
         if isinstance(source, str):
             _check(source, kind)
         return parse(source, *args, **kwargs)
@@ -29,6 +35,27 @@ def _guard(kind: int, parse):
     return staticmethod(guarded)
 
 
-_ir.Module.parse = _guard(0, _ir.Module.parse)
-_ir.Operation.parse = _guard(0, _ir.Operation.parse)
-_ir.Attribute.parse = _guard(1, _ir.Attribute.parse)
+def _text(source: bytes) -> str:
+    """The assembly of bytes: text, or bytecode.
+
+    MLIR's reader of bytecode trusts what it reads; damaged bytecode damages the heap. So another process reads it.
+    """
+    if not source.startswith(b"ML\xefR"):
+        return source.decode("utf-8")
+    import subprocess
+
+    from flydsl.ir import find_tool
+
+    command = [str(find_tool("fly-opt")), "--allow-unregistered-dialect", "--mlir-print-op-generic",
+               "--mlir-print-debuginfo"]
+    done = subprocess.run(command, input=source, capture_output=True)
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip() or f"its reader ended with status {done.returncode}"
+        raise ValueError(f"the bytecode cannot be read: {reason}")
+    return done.stdout.decode("utf-8")
+
+
+_ir.Module.parse = _guard(_OPERATION, _ir.Module.parse)
+_ir.Operation.parse = _guard(_OPERATION, _ir.Operation.parse)
+_ir.Attribute.parse = _guard(_ATTRIBUTE, _ir.Attribute.parse)
+_ir.Type.parse = _guard(_TYPE, _ir.Type.parse)

@@ -34,6 +34,23 @@ gpu.module @m {
 
 // -----
 
+// The int8 instruction of CDNA2 takes half as much as that of CDNA3.
+!at = !fly.mma_atom<!fly_rocdl.cdna3.mfma<16x16x16, (i8, i8) -> i32>>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @narrow
+  // CHECK-COUNT-2: llvm.bitcast %{{.*}} : vector<4xi8> to i32
+  // CHECK: rocdl.mfma.i32.16x16x16i8 %{{.*}} : (i32, i32, vector<4xi32>, i32, i32, i32) -> vector<4xi32>
+  // CODEGEN gfx90a: v_mfma_i32_16x16x16i8
+  gpu.func @narrow(%a: vector<4xi8>, %b: vector<4xi8>, %c: vector<4xi32>, %o: !llvm.ptr<1>) kernel {
+    %m = fly.make_mma_atom : !at
+    %d = fly.mma_atom_call_ssa(%m, %a, %b, %c) : (!at, vector<4xi8>, vector<4xi8>, vector<4xi32>) -> vector<4xi32>
+    llvm.store %d, %o : vector<4xi32>, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
 // Formats 4 (f4) and 0 (fp8), a byte selector and a scale given as bytes.
 !at = !fly.mma_atom<!fly_rocdl.cdna4.mfma_scale<32x32x64, (f4E2M1FN, f8E4M3FN) -> f32, opselA = 2, opselB = 0>>
 gpu.module @m {

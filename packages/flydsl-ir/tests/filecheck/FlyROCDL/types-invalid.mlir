@@ -53,7 +53,7 @@ func.func private @f(!fly_rocdl.cdna3.mfma<16x16x16, (f16, bf16) -> f32>)
 func.func private @f(!fly_rocdl.cdna3.mfma<4x4x4, (f16, f16) -> f32>)
 
 // -----
-// expected-error@+1 {{unsupported MFMA configuration: 16x16x32 with A='i8', B='i8', Acc='f32'; there is 16x16x32 (i8, i8) -> i32, 32x32x16 (i8, i8) -> i32}}
+// expected-error@+1 {{unsupported MFMA configuration: 16x16x32 with A='i8', B='i8', Acc='f32'; there is 16x16x16 (i8, i8) -> i32, 16x16x32 (i8, i8) -> i32, 32x32x8 (i8, i8) -> i32, 32x32x16 (i8, i8) -> i32}}
 func.func private @f(!fly_rocdl.cdna3.mfma<16x16x32, (i8, i8) -> f32>)
 
 // -----

@@ -6,6 +6,8 @@
 
 #include "Lowering.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::fly;
 using namespace mlir::fly::lowering;
@@ -114,6 +116,32 @@ static bool isSplit(CopyAtomType atom, Value tensor) {
   return false;
 }
 
+// True if an access of a swizzled view may begin inside of a chunk that the swizzle permutes and end in
+// the next one. (The steps between accesses are part of the offset once each is a copy of its own.)
+static bool mayStraddle(CopyAtomType atom, Value tensor) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+  int64_t bits = bitsPerCall(atom), element = memref ? elementBits(atom, memref) : 0;
+  if (!memref || element == 0 || bits <= element)
+    return false;
+  Algebra alg(atom.getContext());
+  Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));
+  if (alg.failed() || !(flat.stride.isLeaf ? flat.stride : flat.stride.kids.front()).is(1))
+    return false; // not consecutive, which the atom refuses
+  int64_t count = bits / element;
+  for (auto map = dyn_cast<ComposedLayoutAttr>(memref.getLayout()); map;
+       map = dyn_cast<ComposedLayoutAttr>(map.getOuter())) {
+    auto swizzle = dyn_cast<SwizzleAttr>(map.getInner());
+    Tuple offset = alg.fromAttr(map.getOffset());
+    if (!swizzle || swizzle.isTrivial() || !offset.isInt())
+      continue;
+    int64_t chunk = int64_t(1) << swizzle.getBase();
+    if (offset.num.isStatic ? offset.num.value % chunk + count > chunk
+                            : std::gcd(int64_t(offset.num.div), chunk) < count)
+      return true;
+  }
+  return false;
+}
+
 // The same atom, with its state, for values of `bits` bits; null if there is none.
 static Value narrowAtom(PatternRewriter &rewriter, Location loc, Value atom, int32_t bits) {
   auto type = cast<CopyAtomType>(atom.getType());
@@ -140,7 +168,7 @@ static Value narrowAtom(PatternRewriter &rewriter, Location loc, Value atom, int
   return {};
 }
 
-// Element by element, for elements that are not known to be consecutive.
+// Element by element, for elements that are not known to be consecutive or in one chunk of a swizzle.
 static LogicalResult copyElements(Operation *op, Value atom, Value src, Value dst, Value pred,
                                   bool zeroFill, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op->getLoc();
@@ -158,7 +186,8 @@ static LogicalResult copyElements(Operation *op, Value atom, Value src, Value ds
     return reject(reasons, op,
                   "moves " + Twine(bitsPerCall(atomType)) + " consecutive bits, but a step between "
                   "the elements of " + typeText(src) + " to " + typeText(dst) + " is known only at "
-                  "launch. Make the axis of the copy the leading one (stride 1) or its stride static, "
+                  "launch, or a swizzle may take them apart. Make the axis of the copy the leading one "
+                  "(stride 1) or its stride static, offsets into a swizzled view multiples of the access, "
                   "or use an atom of one element");
   Value from = withValueMode(rewriter, loc, src), to = withValueMode(rewriter, loc, dst);
   if (!from || !to)
@@ -188,12 +217,14 @@ static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewrite
                       "moves " + Twine(bitsPerCall(atomType)) + " consecutive bits, but the swizzle of " +
                           typeText(tensor) + " permutes smaller chunks: give it a larger base, or use "
                           "an atom of one chunk");
+    for (Value tensor : {op.getSrc(), op.getDst()})
+      if (hasUnknownStep(atomType, tensor) || mayStraddle(atomType, tensor))
+        return copyElements(op, atom, op.getSrc(), op.getDst(), op.getPred(), op.getZeroFill(),
+                            rewriter, reasons);
     Value src = make<DecompositionOp>(rewriter, loc, op.getSrc());
     Value dst = make<DecompositionOp>(rewriter, loc, op.getDst());
     if (!src || !dst)
       return failure();
-    if (hasUnknownStep(atomType, src) || hasUnknownStep(atomType, dst))
-      return copyElements(op, atom, src, dst, op.getPred(), op.getZeroFill(), rewriter, reasons);
     rewriter.replaceOpWithNewOp<CopyAtomCall>(op, atom, src, dst, op.getPred(), op.getZeroFill());
     return success();
   }
