@@ -66,6 +66,38 @@ void BoundArguments::fail(PyObject *type, size_t index, const std::string &what)
   throw nb::python_error();
 }
 
+/// Whether a dimension of an array that is stored to has all its elements in one place.
+void BoundArguments::checkDistinct(size_t index, const int64_t *shape,
+                                   const int64_t *strides) const {
+  for (int i = 0; i < plan.args[index].rank; ++i)
+    if (strides[i] == 0 && shape[i] > 1)
+      fail(PyExc_ValueError, index,
+           "the " + std::to_string(shape[i]) + " elements of dimension " + std::to_string(i) +
+               " are one in memory (stride 0, as of expand or broadcast_to), and the kernel stores "
+               "to them; pass an array of its own (array.copy(), tensor.contiguous())");
+}
+
+/// Whether accesses of whole words, along the dimension of stride 1, lose no element at the end.
+void BoundArguments::checkWords(size_t index, const int64_t *shape, const int64_t *strides) const {
+  const ArgSpec &spec = plan.args[index];
+  const int64_t perWord = 4 / static_cast<int64_t>(spec.dtype.bytes());
+  bool inner = false; // a dimension of several consecutive elements
+  for (int i = 0; i < spec.rank; ++i)
+    inner |= strides[i] == 1 && shape[i] > 1;
+  for (int i = 0; i < spec.rank && perWord > 1; ++i) {
+    const int64_t steps = strides[i] == 1 ? shape[i] : strides[i];
+    if ((shape[i] == 1 && (strides[i] != 1 || inner)) || steps % perWord == 0)
+      continue;
+    nb::object type = nb::module_::import_("flydsl.runtime._errors").attr("PartialWordError");
+    fail(type.ptr(), index,
+         "expected whole 32-bit words, but the " +
+             std::string(strides[i] == 1 ? "extent" : "stride") + " of dimension " + std::to_string(i) +
+             " is " + std::to_string(steps) + " elements: the kernel copies several elements at a time "
+             "through a buffer tensor, which would leave the last ones out. Copy with bounds=True, or "
+             "compile with the hint {\"partial_words\": True}");
+  }
+}
+
 /// Puts the argument in front of the message of the Python error that is set, keeping its type
 /// and chaining the original where its type cannot be rebuilt from a message.
 void BoundArguments::raiseWithPrefix(size_t index) const {
@@ -221,6 +253,8 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
     }
   }
 
+  if (spec.stored && !empty)
+    checkDistinct(index, shape, strides);
   if (spec.stored && view.readOnly)
     fail(PyExc_ValueError, "the array is read-only and the kernel stores to it; pass a writeable one "
                            "(for example array.copy())");
@@ -242,6 +276,9 @@ void BoundArguments::bindView(size_t index, const TensorView &view, const Device
                ": the kernel addresses it through a buffer resource, whose offsets have 32 bits; "
                "slice it in the kernel before make_buffer_tensor, or use plain copies");
   }
+
+  if (spec.words && !empty)
+    checkWords(index, shape, strides);
 
   auto address = reinterpret_cast<uintptr_t>(view.data);
   if (const uintptr_t rest = address & (static_cast<uintptr_t>(spec.align) - 1))

@@ -44,6 +44,8 @@ private:
   void bindTensor(size_t index, PyObject *object, const DevicePolicy &policy);
   void bindView(size_t index, const TensorView &view, const DevicePolicy &policy);
   [[noreturn]] void fail(PyObject *type, size_t index, const std::string &what) const;
+  void checkDistinct(size_t index, const int64_t *shape, const int64_t *strides) const;
+  void checkWords(size_t index, const int64_t *shape, const int64_t *strides) const;
   std::string prefix(size_t index) const;
   [[noreturn]] void raiseWithPrefix(size_t index) const;
   void keep(PyObject *object) { kept.push_back(object); }

@@ -63,6 +63,7 @@ HipApi *HipApi::load(const std::string &path) {
   optional(api->simLaunchRanges, "flysimLaunchRanges");
   optional(api->simLaunchArguments, "flysimLaunchArguments");
   optional(api->simSetInterrupt, "flysimSetInterrupt");
+  optional(api->simModuleRelease, "flysimModuleRelease");
   if (!missing.empty()) {
     dlclose(handle);
     throw LibraryError("'" + path + "' is not a usable HIP library; missing symbols: " + missing);

@@ -161,6 +161,8 @@ struct HipApi {
   void (*simLaunchArguments)(const SimArgument *, unsigned) = nullptr;
   /// Sets the function that tells running launches to end.
   void (*simSetInterrupt)(int (*)()) = nullptr;
+  /// Unloads a module when the last launch of it, in a graph or in flight, is gone; never waits.
+  int (*simModuleRelease)(HipModule) = nullptr;
 
   /// File that the dynamic linker took the symbols from.
   std::string path;

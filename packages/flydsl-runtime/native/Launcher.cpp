@@ -252,7 +252,7 @@ PyObject *newLauncher(PyTypeObject *type, PyObject *args, PyObject *keywords) no
 void deallocLauncher(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   LauncherState *state = reinterpret_cast<LauncherObject *>(self)->state;
-  if (!state->kernels.loaded())
+  if (!state->kernels.pinned())
     delete state;
   type->tp_free(self);
   Py_DECREF(type);

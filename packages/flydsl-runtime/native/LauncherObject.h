@@ -17,6 +17,11 @@ namespace flydsl::runtime {
 struct LauncherState {
   LauncherState(Plan plan, std::string codeObject, std::string arch)
       : plan(std::move(plan)), kernels(std::move(codeObject), std::move(arch)) {}
+  LauncherState(const LauncherState &) = delete;
+  ~LauncherState() { // with the GIL
+    for (PyObject *converter : converters)
+      Py_XDECREF(converter);
+  }
 
   Plan plan;
   LoadedKernels kernels;
@@ -25,7 +30,7 @@ struct LauncherState {
   /// For each plan argument the position in the call; empty: the same order.
   std::vector<uint32_t> positions;
   /// For each plan argument a callable that turns the call's object into a value, or null; empty
-  /// when there are none. Owned references, immortal like the loaded code object.
+  /// when there are none. Owned references.
   std::vector<PyObject *> converters;
 };
 

@@ -62,9 +62,8 @@ const DeviceKernels &LoadedKernels::load(const HipApi &api, const Plan &plan, in
   if (DeviceKernels *loaded = devices[device].load(std::memory_order_acquire))
     return *loaded;
   if (codeObject.empty() && plan.kernels.empty()) { // a function that launches nothing
-    static DeviceKernels none;
-    devices[device].store(&none, std::memory_order_release);
-    return none;
+    devices[device].store(new DeviceKernels, std::memory_order_release);
+    return *devices[device].load(std::memory_order_relaxed);
   }
   const std::string other = checkArch(api, plan, arch, device);
   std::unique_ptr<SimulatedArch> simulated;
@@ -82,6 +81,8 @@ const DeviceKernels &LoadedKernels::load(const HipApi &api, const Plan &plan, in
     throw makeHipFailure(api, status, "hipModuleLoadData", context);
 
   auto loaded = std::make_unique<DeviceKernels>();
+  loaded->api = &api;
+  loaded->module = module;
   for (const std::string &kernel : plan.kernels) {
     HipFunction function = nullptr;
     status = api.moduleGetFunction(&function, module, kernel.c_str());
@@ -104,6 +105,24 @@ const DeviceKernels &LoadedKernels::load(const HipApi &api, const Plan &plan, in
   }
   devices[device].store(loaded.get(), std::memory_order_release);
   return *loaded.release();
+}
+
+LoadedKernels::~LoadedKernels() {
+  for (std::atomic<DeviceKernels *> &device : devices) {
+    std::unique_ptr<DeviceKernels> loaded(device.load(std::memory_order_acquire));
+    if (loaded && loaded->module)
+      (void)loaded->api->simModuleRelease(loaded->module);
+  }
+}
+
+bool LoadedKernels::pinned() const {
+  for (const std::atomic<DeviceKernels *> &device : devices) {
+    const DeviceKernels *loaded = device.load(std::memory_order_acquire);
+    // Whoever was told of the module may keep its handle.
+    if (loaded && loaded->module && (onLoaded || !loaded->api->simModuleRelease))
+      return true;
+  }
+  return false;
 }
 
 } // namespace flydsl::runtime

@@ -15,17 +15,21 @@ namespace flydsl::runtime {
 
 /// The code object of one plan as loaded on one device.
 struct DeviceKernels {
+  const HipApi *api = nullptr;
+  HipModule module = nullptr; ///< null: nothing to launch
   std::vector<HipFunction> functions; ///< by Plan::kernels index
   DeviceLimits limits;
 };
 
 /// Loads a code object on each device when it is first needed there: a HIP module belongs to the
-/// device that is current when it is loaded. Loaded modules stay until the process ends, because
-/// captured graphs and launches in flight may still use them.
+/// device that is current when it is loaded. Captured graphs and launches in flight may use modules
+/// longer than this object lives: the simulator knows when they no longer do, other libraries keep
+/// the modules until the process ends.
 class LoadedKernels {
 public:
   LoadedKernels(std::string codeObject, std::string arch)
       : codeObject(std::move(codeObject)), arch(std::move(arch)) {}
+  ~LoadedKernels();
 
   /// The kernels on \p device, which must be the calling thread's current device. Thread safe;
   /// call without the GIL.
@@ -42,14 +46,9 @@ public:
   /// GIL. Set before the first use.
   std::function<void(HipModule)> onLoaded;
 
-  /// True once a device holds the code object. HIP may go on reading the image it was given, so
-  /// this object must then stay alive as well.
-  bool loaded() const {
-    for (const std::atomic<DeviceKernels *> &device : devices)
-      if (device.load(std::memory_order_acquire))
-        return true;
-    return false;
-  }
+  /// True if a device holds the code object and cannot let it go. HIP may go on reading the image
+  /// it was given, so this object must then stay alive as well.
+  bool pinned() const;
 
 private:
   const DeviceKernels &load(const HipApi &api, const Plan &plan, int device);

@@ -48,6 +48,7 @@ struct ArgSpec {
   int64_t align = 1;               ///< bytes; also for pointers
   int64_t maxBytes = 0;            ///< a larger tensor is refused; 0: any size
   bool stored = false;             ///< a kernel stores to it: read-only memory is refused
+  bool words = false;              ///< must consist of whole 32-bit words, and so must its rows
   bool addresses = false;          ///< its elements are addresses that a kernel uses
   size_t dimOffset = 0;            ///< first slot in the per-call shape/stride storage
 

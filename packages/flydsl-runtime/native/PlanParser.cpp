@@ -2,6 +2,9 @@
 
 #include "PlanParser.h"
 
+#include "PlanTable.h"
+
+#include <algorithm>
 #include <nanobind/stl/string.h>
 #include <unordered_map>
 
@@ -68,9 +71,18 @@ std::vector<int64_t> toExtents(nb::handle value, size_t rank, const std::string 
   if (length(list) != rank)
     fail(where, "expected " + std::to_string(rank) + " entries");
   std::vector<int64_t> result;
-  for (size_t i = 0; i < rank; ++i)
+  for (size_t i = 0; i < rank; ++i) {
     result.push_back(item(list, i).is_none() ? kDynamic : toInt(item(list, i), where));
+    if (result.back() == kDynamic && !item(list, i).is_none())
+      fail(where, "out of range");
+  }
   return result;
+}
+
+uint8_t toIndexWidth(int64_t bits, const std::string &where) {
+  if (bits != 32 && bits != 64)
+    fail(where, "index_width must be 32 or 64");
+  return static_cast<uint8_t>(bits);
 }
 
 std::vector<int64_t> toDivisors(nb::handle value, size_t rank, const std::string &where) {
@@ -116,14 +128,11 @@ void parseTensor(nb::handle data, const std::string &where, ArgSpec &spec) {
   nb::object width = optionalField(data, "index_width");
   if (PyLong_Check(width.ptr()) || width.is_none()) {
     int64_t bits = width.is_none() ? 64 : toInt(width, where + ".index_width");
-    spec.indexWidth.assign(rank, static_cast<uint8_t>(bits));
+    spec.indexWidth.assign(rank, toIndexWidth(bits, where));
   } else {
     for (int64_t bits : toExtents(width, rank, where + ".index_width"))
-      spec.indexWidth.push_back(bits == kDynamic ? 64 : static_cast<uint8_t>(bits));
+      spec.indexWidth.push_back(toIndexWidth(bits == kDynamic ? 64 : bits, where));
   }
-  for (uint8_t bits : spec.indexWidth)
-    if (bits != 32 && bits != 64)
-      fail(where, "index_width must be 32 or 64");
 }
 
 /// An optional bool, false if it is not there.
@@ -148,8 +157,8 @@ ArgSpec parseArg(nb::handle data, const std::string &where) {
   nb::object maxBytes = optionalField(data, "max_bytes");
   if (!maxBytes.is_none())
     spec.maxBytes = toInt(maxBytes, where + ".max_bytes");
-  spec.stored = flag(data, "stored", where);
-  spec.addresses = flag(data, "addresses", where);
+  for (const ArgumentFlag &known : argumentFlags())
+    spec.*known.field = flag(data, known.name, where);
 
   if (kind == "tensor") {
     spec.kind = ArgKind::Tensor;
@@ -173,26 +182,6 @@ ArgSpec parseArg(nb::handle data, const std::string &where) {
   return spec;
 }
 
-const std::unordered_map<std::string, Op> &opcodes() {
-  static const std::unordered_map<std::string, Op> table = {
-      {"const", Op::Const},       {"arg", Op::Arg},           {"ptr", Op::Ptr},
-      {"shape", Op::Shape},       {"stride", Op::Stride},     {"stream", Op::Stream},
-      {"add", Op::Add},           {"sub", Op::Sub},           {"mul", Op::Mul},
-      {"sdiv", Op::SDiv},         {"srem", Op::SRem},         {"udiv", Op::UDiv},
-      {"urem", Op::URem},         {"ceildivs", Op::CeilDivS}, {"ceildivu", Op::CeilDivU},
-      {"floordivs", Op::FloorDivS}, {"mins", Op::MinS},       {"maxs", Op::MaxS},
-      {"minu", Op::MinU},         {"maxu", Op::MaxU},         {"and", Op::And},
-      {"or", Op::Or},             {"xor", Op::Xor},           {"shl", Op::Shl},
-      {"shrs", Op::ShrS},         {"shru", Op::ShrU},         {"cmp", Op::Cmp},
-      {"select", Op::Select},     {"sext", Op::SExt},         {"zext", Op::ZExt},
-      {"trunc", Op::Trunc},       {"br", Op::Br},             {"cond_br", Op::CondBr},
-      {"mov", Op::Mov},           {"assert", Op::Assert},     {"ret", Op::Ret},
-      {"launch", Op::Launch},     {"fbin", Op::FloatBinary},  {"fun", Op::FloatUnary},
-      {"fcmp", Op::FloatCmp},     {"convert", Op::Convert},   {"print", Op::Print},
-      {"print_text", Op::PrintText}};
-  return table;
-}
-
 const std::unordered_map<std::string, Predicate> &predicates() {
   static const std::unordered_map<std::string, Predicate> table = {
       {"eq", Predicate::EQ},   {"ne", Predicate::NE},   {"slt", Predicate::SLT},
@@ -202,7 +191,7 @@ const std::unordered_map<std::string, Predicate> &predicates() {
   return table;
 }
 
-/// Decodes one instruction at a time into the plan.
+/// Decodes one instruction at a time into the plan, by the table of PlanTable.h.
 class CodeParser {
 public:
   CodeParser(Plan &plan, size_t codeSize) : plan(plan), codeSize(codeSize) {}
@@ -213,198 +202,131 @@ public:
     if (length(fields) == 0)
       fail(where, "empty instruction");
     std::string name = toString(item(fields, 0), where);
-    auto entry = opcodes().find(name);
-    if (entry == opcodes().end())
+    const InstructionSpec *spec = findInstruction(name);
+    if (!spec)
       fail(where, "unknown opcode '" + name + "'");
     where += " (" + name + ")";
-    plan.code.push_back(parseOperands(entry->second));
+    if (length(fields) - 1 != spec->operands.size())
+      fail(where, "expected " + std::to_string(spec->operands.size()) + " operands, got " +
+                      std::to_string(length(fields) - 1));
+    Instr instr;
+    instr.op = spec->op;
+    for (size_t i = 0; i < spec->operands.size(); ++i)
+      operand(instr, spec->operands[i], item(fields, i + 1), i + 1);
+    plan.code.push_back(instr);
   }
 
 private:
-  Instr parseOperands(Op op) {
-    Instr instr;
-    instr.op = op;
-    switch (op) {
-    case Op::Const:
-      expect(3);
-      instr.d = reg(1);
-      instr.imm = toInt(item(fields, 2), where);
-      return instr;
-    case Op::Arg:
-      return argument(instr, ArgKind::Scalar, 3);
-    case Op::Ptr:
-      expect(3);
-      instr.d = reg(1);
-      instr.a = number(2, plan.args.size(), "argument");
-      if (plan.args[instr.a].kind != ArgKind::Tensor && plan.args[instr.a].kind != ArgKind::Pointer)
-        fail(where, "argument " + std::to_string(instr.a) + " has no data pointer");
-      return instr;
-    case Op::Shape:
-    case Op::Stride:
-      argument(instr, ArgKind::Tensor, 4);
-      instr.b = number(3, plan.args[instr.a].rank, "dimension");
-      return instr;
-    case Op::Stream:
-      return argument(instr, ArgKind::Stream, 3);
-    case Op::Cmp: {
-      expect(6);
-      instr.d = reg(1);
-      std::string text = toString(item(fields, 2), where);
+  void operand(Instr &instr, OperandSpec spec, nb::handle value, size_t position) {
+    switch (spec.kind) {
+    case Operand::Result:
+    case Operand::Register: instr.*spec.field = reg(value); return;
+    case Operand::Width: instr.width = width(value); return;
+    case Operand::Immediate: instr.imm = toInt(value, where); return;
+    case Operand::ScalarArgument: instr.a = argument(value, {ArgKind::Scalar}); return;
+    case Operand::MemoryArgument:
+      instr.a = argument(value, {ArgKind::Tensor, ArgKind::Pointer}, "has no data pointer");
+      return;
+    case Operand::TensorArgument: instr.a = argument(value, {ArgKind::Tensor}); return;
+    case Operand::StreamArgument: instr.a = argument(value, {ArgKind::Stream}); return;
+    case Operand::Dimension: instr.b = number(value, plan.args[instr.a].rank, "dimension"); return;
+    case Operand::Predicate: {
+      std::string text = toString(value, where);
       auto entry = predicates().find(text);
       if (entry == predicates().end())
         fail(where, "unknown predicate '" + text + "'");
       instr.predicate = entry->second;
-      instr.a = reg(3);
-      instr.b = reg(4);
-      instr.width = width(5);
-      return instr;
+      return;
     }
-    case Op::Select:
-      expect(5);
-      instr.d = reg(1);
-      instr.c = reg(2);
-      instr.a = reg(3);
-      instr.b = reg(4);
-      return instr;
-    case Op::SExt:
-    case Op::ZExt:
-    case Op::Trunc:
-      expect(4);
-      instr.d = reg(1);
-      instr.a = reg(2);
-      instr.width = width(3);
-      return instr;
-    case Op::Br:
-      expect(2);
-      instr.a = target(1);
-      return instr;
-    case Op::CondBr:
-      expect(4);
-      instr.c = reg(1);
-      instr.a = target(2);
-      instr.b = target(3);
-      return instr;
-    case Op::Mov:
-      expect(3);
-      instr.d = reg(1);
-      instr.a = reg(2);
-      return instr;
-    case Op::Assert:
-      expect(3);
-      instr.c = reg(1);
+    // One past the end is a valid target: it ends the plan.
+    case Operand::Target:
+      instr.*spec.field = number(value, codeSize + 1, "branch target");
+      return;
+    case Operand::Text:
       instr.a = static_cast<int32_t>(plan.messages.size());
-      plan.messages.push_back(toString(item(fields, 2), where));
-      return instr;
-    case Op::Ret:
-      expect(1);
-      return instr;
-    case Op::FloatBinary: {
-      expect(6);
-      instr.d = reg(1);
-      instr.imm = static_cast<int64_t>(named<FloatBinary>(2, parseFloatBinary, "function"));
-      instr.a = reg(3);
-      instr.b = reg(4);
-      instr.width = static_cast<uint8_t>(named<FloatType>(5, parseFloatType, "type"));
-      return instr;
-    }
-    case Op::FloatUnary:
-      expect(5);
-      instr.d = reg(1);
-      instr.imm = static_cast<int64_t>(named<FloatUnary>(2, parseFloatUnary, "function"));
-      instr.a = reg(3);
-      instr.width = static_cast<uint8_t>(named<FloatType>(4, parseFloatType, "type"));
-      return instr;
-    case Op::FloatCmp:
-      expect(6);
-      instr.d = reg(1);
-      instr.imm = named<uint8_t>(2, parseFloatPredicate, "predicate");
-      instr.a = reg(3);
-      instr.b = reg(4);
-      instr.width = static_cast<uint8_t>(named<FloatType>(5, parseFloatType, "type"));
-      return instr;
-    case Op::Convert: {
-      expect(5);
-      instr.d = reg(1);
-      instr.a = reg(2);
-      const auto from = named<NumberType>(3, parseNumberType, "type");
-      const auto to = named<NumberType>(4, parseNumberType, "type");
+      plan.messages.push_back(toString(value, where));
+      return;
+    case Operand::FloatBinary:
+      instr.imm = static_cast<int64_t>(named<FloatBinary>(value, parseFloatBinary, "function"));
+      return;
+    case Operand::FloatUnary:
+      instr.imm = static_cast<int64_t>(named<FloatUnary>(value, parseFloatUnary, "function"));
+      return;
+    case Operand::FloatPredicate:
+      instr.imm = named<uint8_t>(value, parseFloatPredicate, "predicate");
+      return;
+    case Operand::FloatType:
+      instr.width = static_cast<uint8_t>(named<FloatType>(value, parseFloatType, "type"));
+      return;
+    case Operand::NumberType:
+    case Operand::SourceType:
+      instr.b = static_cast<int32_t>(plan.conversions.size());
+      plan.conversions.emplace_back(named<NumberType>(value, parseNumberType, "type"), NumberType());
+      return;
+    case Operand::TargetType: {
+      auto &[from, to] = plan.conversions.back();
+      to = named<NumberType>(value, parseNumberType, "type");
       if (!from.isFloat && !to.isFloat)
         fail(where, "integers are converted by sext, zext and trunc");
-      instr.b = static_cast<int32_t>(plan.conversions.size());
-      plan.conversions.emplace_back(from, to);
-      return instr;
+      return;
     }
-    case Op::Print:
-      expect(3);
-      instr.a = reg(1);
-      instr.b = static_cast<int32_t>(plan.conversions.size());
-      plan.conversions.emplace_back(named<NumberType>(2, parseNumberType, "type"), NumberType());
-      return instr;
-    case Op::PrintText:
-      expect(2);
-      instr.a = static_cast<int32_t>(plan.messages.size());
-      plan.messages.push_back(toString(item(fields, 1), where));
-      return instr;
-    case Op::Launch:
+    case Operand::Kernel: // the first operand of a launch: all of it
       instr.a = static_cast<int32_t>(plan.launches.size());
-      plan.launches.push_back(launch());
-      return instr;
-    default: // the binary operations
-      expect(5);
-      instr.d = reg(1);
-      instr.a = reg(2);
-      instr.b = reg(3);
-      instr.width = width(4);
-      return instr;
+      plan.launches.push_back(launch(position));
+      return;
+    case Operand::Registers:
+    case Operand::OptionalRegister:
+    case Operand::KernelArguments:
+    case Operand::Bytes:
+    case Operand::OptionalRegisters: return; // read with the kernel
     }
   }
 
   /// The value that a name stands for, by one of the parse functions of Floats.h.
   template <typename T>
-  T named(size_t position, bool (*parse)(const std::string &, T &), const char *what) {
-    const std::string name = toString(item(fields, position), where);
+  T named(nb::handle data, bool (*parse)(const std::string &, T &), const char *what) {
+    const std::string name = toString(data, where);
     T value{};
     if (!parse(name, value))
       fail(where, std::string("unknown ") + what + " '" + name + "'");
     return value;
   }
 
-  Instr &argument(Instr &instr, ArgKind kind, size_t size) {
-    expect(size);
-    instr.d = reg(1);
-    instr.a = number(2, plan.args.size(), "argument");
-    if (plan.args[instr.a].kind != kind)
-      fail(where, "argument " + std::to_string(instr.a) + " is of another kind");
-    return instr;
+  int32_t argument(nb::handle value, std::initializer_list<ArgKind> kinds,
+                   const char *wrong = "is of another kind") {
+    int32_t index = number(value, plan.args.size(), "argument");
+    if (std::find(kinds.begin(), kinds.end(), plan.args[index].kind) == kinds.end())
+      fail(where, "argument " + std::to_string(index) + " " + wrong);
+    return index;
   }
 
-  LaunchSpec launch() {
-    expect(9);
+  /// The operands of a launch, of which the first is at a position.
+  LaunchSpec launch(size_t first) {
     LaunchSpec spec;
-    std::string kernel = toString(item(fields, 1), where);
+    std::string kernel = toString(item(fields, first), where);
     size_t index = 0;
     while (index < plan.kernels.size() && plan.kernels[index] != kernel)
       ++index;
     if (index == plan.kernels.size())
       plan.kernels.push_back(kernel);
     spec.kernel = static_cast<int>(index);
-    triple(item(fields, 2), spec.grid);
-    triple(item(fields, 3), spec.block);
-    spec.smem = optionalReg(item(fields, 4));
-    spec.stream = optionalReg(item(fields, 5));
+    triple(item(fields, first + 1), spec.grid);
+    triple(item(fields, first + 2), spec.block);
+    spec.smem = optionalReg(item(fields, first + 3));
+    spec.stream = optionalReg(item(fields, first + 4));
 
-    int64_t bytes = toInt(item(fields, 7), where);
+    int64_t bytes = toInt(item(fields, first + 6), where);
     if (bytes < 0 || bytes > (1 << 20))
       fail(where, "kernarg size out of range");
     spec.kernargBytes = static_cast<uint32_t>(bytes);
     plan.maxKernargBytes = std::max(plan.maxKernargBytes, spec.kernargBytes);
-    nb::object args = toSequence(item(fields, 6), where);
+    nb::object args = toSequence(item(fields, first + 5), where);
     for (size_t i = 0; i < length(args); ++i)
       spec.args.push_back(kernelArg(item(args, i), bytes));
 
-    spec.hasCluster = !item(fields, 8).is_none();
+    spec.hasCluster = !item(fields, first + 7).is_none();
     if (spec.hasCluster)
-      triple(item(fields, 8), spec.cluster);
+      triple(item(fields, first + 7), spec.cluster);
     return spec;
   }
 
@@ -421,37 +343,28 @@ private:
             static_cast<uint32_t>(size)};
   }
 
-  void expect(size_t size) {
-    if (length(fields) != size)
-      fail(where, "expected " + std::to_string(size - 1) + " operands, got " +
-                      std::to_string(length(fields) - 1));
-  }
-
   int32_t checkReg(int64_t value) {
     if (value < 0 || value >= plan.regs)
       fail(where, "register " + std::to_string(value) + " out of range");
     return static_cast<int32_t>(value);
   }
 
-  int32_t reg(size_t position) { return checkReg(toInt(item(fields, position), where)); }
+  int32_t reg(nb::handle value) { return checkReg(toInt(value, where)); }
 
   int32_t optionalReg(nb::handle value) {
     int64_t number = value.is_none() ? -1 : toInt(value, where);
     return number == -1 ? -1 : checkReg(number);
   }
 
-  int32_t number(size_t position, size_t limit, const char *what) {
-    int64_t value = toInt(item(fields, position), where);
+  int32_t number(nb::handle data, size_t limit, const char *what) {
+    int64_t value = toInt(data, where);
     if (value < 0 || value >= static_cast<int64_t>(limit))
       fail(where, std::string(what) + " " + std::to_string(value) + " out of range");
     return static_cast<int32_t>(value);
   }
 
-  // One past the end is a valid target: it ends the plan.
-  int32_t target(size_t position) { return number(position, codeSize + 1, "branch target"); }
-
-  uint8_t width(size_t position) {
-    int64_t bits = toInt(item(fields, position), where);
+  uint8_t width(nb::handle value) {
+    int64_t bits = toInt(value, where);
     if (bits < 1 || bits > 64)
       fail(where, "width must be between 1 and 64");
     return static_cast<uint8_t>(bits);

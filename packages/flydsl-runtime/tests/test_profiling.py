@@ -6,6 +6,7 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from test_simulator import CLANG, RUN, SIMULATOR, compile_kernel, run
@@ -300,6 +301,23 @@ def test_advice_names_the_costliest_first() -> None:
     assert "FLYDSL_DEBUG_ENABLE_DEBUG_INFO=1" in advise(bare)[0].remedy
 
 
+def test_advice_tells_loops_that_do_not_fit_the_instruction_cache() -> None:
+    from flydsl.runtime.profiling.advice import advise
+
+    def texts(words: int, issued: int = 10) -> list[str]:
+        raw = _launch().raw
+        branch = {"address": 70000, "text": f"s_cbranch_scc1 {words}", "source": "/a/k.py:12", "unit": "branch",
+                  "issued": issued, "lanes": 64}
+        machine = {**raw["machine"], "instruction_cache_bytes": 65536}
+        return [a.text for a in advise(_launch(instructions=[*raw["instructions"], branch], machine=machine))]
+
+    told = "a loop of 68 KiB of code does not fit the instruction cache (64 KiB for two compute units)"
+    assert told in texts(0x10000 - 68 * 256)
+    for fits in (0x10000 - 16384, 0x10000 - 100, 17408):  # 64 KiB, a short loop, a branch forwards
+        assert not any("instruction cache" in t for t in texts(fits))
+    assert not any("instruction cache" in t for t in texts(0x10000 - 68 * 256, issued=0))
+
+
 def test_the_matrix_peak_is_that_of_the_types_used() -> None:
     launch = _launch()  # 32768 operations in 32 clocks on 4 units: twice what f16 does on gfx942
     assert launch.matrix_peak() == 4096 == 2 * launch.raw["machine"]["peak_flops_per_clk"]
@@ -314,3 +332,92 @@ def test_report_links_source_and_instructions() -> None:
                  'href="#timeline-0"', 'id="timeline-0"', "Next, costliest first",
                  '<details class="launch" data-name="k" open>'):
         assert part in page
+
+
+BEFORE = ["def k():", "    a = fetch(X, i)", "    barrier()", "    b = a * 2.0", "    store(b)"]
+AFTER = ["def k():", "    a = fetch(X, i)", "    b = a * 2.0 + 1.0", "    wait_for(group)", "    store(b)"]
+
+
+def _run_of(lines: list[str], costs: dict[int, int], file: str, microseconds: float) -> LaunchProfile:
+    """A launch whose line `n` has stalls of `costs[n]` clocks, with the text that was saved."""
+    base = _launch()
+    code = [{"address": 4 * n, "text": f"i{n}", "source": f"{file}:{n}", "unit": "valu", "issued": 1, "lanes": 64,
+             "stall": {"memory": cost}} for n, cost in costs.items()]
+    timing = {**base.raw["timing"], "microseconds": microseconds}
+    return _launch(instructions=code, timing=timing,
+                   sources={file: {str(n): text for n, text in enumerate(lines, 1)}})
+
+
+def test_two_runs_beside_each_other() -> None:
+    """Lines are one line where their text is alike, whatever their number; a cost is a share of the run's time."""
+    from flydsl.runtime.profiling.comparison import rows_of
+
+    before = _run_of(BEFORE, {2: 40, 3: 40, 4: 10, 5: 10}, "/old/k.py", 10.0)
+    after = _run_of(AFTER, {2: 60, 3: 20, 4: 10, 5: 10}, "/new/k.py", 5.0)
+    rows = rows_of(before, after)
+    pairs = [(row.before and row.before.number, row.after and row.after.number, round(row.difference, 3))
+             for row in rows]
+    assert pairs == [(1, 1, 0.0), (2, 2, -1.0), (3, None, -4.0), (4, 3, 0.0), (None, 4, 0.5), (5, 5, -0.5)]
+
+
+def test_the_comparison_is_sorted_by_cost(tmp_path: Path) -> None:
+    before = _run_of(BEFORE, {2: 40, 3: 40, 4: 10, 5: 10}, "/old/k.py", 10.0)
+    after = _run_of(AFTER, {2: 60, 3: 20, 4: 10, 5: 10}, "/new/k.py", 5.0)
+    page = render([after, _launch(kernel="new")], [before, _launch(kernel="gone")])
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.open == []
+    first = page[page.index("Lines by difference"):page.index("Source, before")]
+    assert [first.index(text) for text in ("-4.00 us", "-1.00 us", "+0.50 us")] == sorted(
+        first.index(text) for text in ("-4.00 us", "-1.00 us", "+0.50 us"))
+    assert "+0.00 us" not in first and "4.00 us → –" in first
+    for part in ("Source, after", "Instructions, before", "Instructions, after", "10.0 → 5.0 us", "0.50x",
+                 "<code>gone</code>: only in the earlier run", "<code>new</code>: only in the later run"):
+        assert part in page, part
+    # One line of the program has one number in all panes.
+    panes = page[page.index("Lines by difference"):page.index("Figures of both runs")]
+    assert panes.count('data-line="1"') == 5
+
+
+def test_two_runs_on_the_command_line(saved: tuple[Path, str, Path], tmp_path: Path) -> None:
+    page, path = tmp_path / "page.html", str(saved[0])
+    done = run("-m", "flydsl.runtime", "report", path, path, "-o", str(page))
+    assert done.returncode == 0, done.stderr
+    assert "every line costs what it did" in page.read_text()
+    done = run("-m", "flydsl.runtime", "report", path, path, path, "-o", str(page))
+    assert done.returncode != 0 and "one profile, or two to compare, and not 3" in done.stderr
+
+
+def test_a_saved_profile_keeps_the_source(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("first\nsecond\nthird\n")
+    instruction = {"address": 0, "text": "v_nop", "source": f"{file}:2", "unit": "valu", "issued": 1, "lanes": 64}
+    profile = Profile()
+    profile.launches = [_launch(instructions=[instruction])]
+    profile.save(tmp_path / "p.json")
+    file.write_text("other\ntext\nnow\n")
+    page = Profile.load(tmp_path / "p.json").report()
+    assert "<code>second</code>" in page and "<code>text</code>" not in page
+
+
+def test_totals_of_kernels(saved: tuple[Path, str, Path]) -> None:
+    """Launches and times are added by name, longest first, and shown as text and picture."""
+    (launch,) = Profile.load(saved[0]).launches
+    other = LaunchProfile.from_json(launch.raw | {"kernel": "copy<a&b>"})
+    result = Profile()
+    result.launches = [launch, other, launch]
+    assert launch.microseconds is not None
+    first, second = result.by_kernel()
+    assert (first.kernel, first.launches, second.kernel, second.launches) == ("axpy", 2, "copy<a&b>", 1)
+    assert first.microseconds == pytest.approx(2 * launch.microseconds) == 2 * second.microseconds
+    lines = result.summary("a step").splitlines()
+    assert lines[0] == f"a step: {3 * launch.microseconds:.2f} µs, estimated"
+    assert [line.count("#") for line in lines[1:]] == [40, 20] and "2x" in lines[1]
+    ElementTree.fromstring(result.chart("a < b"))
+    assert "copy&lt;a&amp;b&gt;" in result.chart() and "2 launches" in result.chart()
+    assert [t.kernel for t in result.where(lambda one: one.kernel != "axpy").by_kernel()] == ["copy<a&b>"]
+    assert Profile().by_kernel() == [] and "0.00" in Profile().summary() and ElementTree.fromstring(Profile().chart())
+    untimed = {k: v for k, v in launch.raw.items() if k not in ("timing", "sustained")}
+    result.launches = [LaunchProfile.from_json(untimed)]
+    with pytest.raises(ValueError, match=r"profile\(timing=True\)"):
+        result.by_kernel()

@@ -132,3 +132,56 @@ def test_truncated_code_object(tmp_path: Path) -> None:
     script.write_text(RUN)
     result = run(str(script), str(image))
     assert "HipError: axpy(): the code object cannot be loaded: truncated or damaged ELF file" in result.stderr
+
+
+UNLOAD = """
+import ctypes, resource, sys
+import numpy as np
+import flydsl.runtime as rt
+from runtime_plans import launch, plan, scalar, tensor
+code = [
+    ["ptr", 0, 0], ["ptr", 1, 1], ["arg", 2, 2], ["shape", 3, 0, 0],
+    ["const", 4, 256], ["ceildivs", 5, 3, 4, 32], ["const", 6, 1],
+    launch("axpy", (5, 6, 6), (4, 6, 6), args=((0, 0, 8), (1, 8, 8), (2, 16, 4), (3, 20, 4)), size=24),
+]
+image = open(sys.argv[1], "rb").read()
+arguments = [tensor("y", rank=1), tensor("x", rank=1), scalar("a", "f32"), {"kind": "stream", "name": "stream"}]
+make = lambda: rt.Launcher(plan(arguments, code, name="axpy"), image, arch="gfx942")
+x, y, stream = np.ones(1000, np.float32), np.zeros(1000, np.float32), rt.Stream()
+
+def mappings():
+    return open("/proc/self/maps").read().count(chr(10))
+
+def turns(count):
+    for _ in range(count):
+        make()(y, x, 1.0, stream.ptr)  # gone while its launch may still run
+    stream.synchronize()
+
+turns(50)
+memory, mapped = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, mappings()
+turns(1000)
+assert (y == 1050).all()
+assert mappings() - mapped < 100, (mapped, mappings())
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 40_000  # KiB
+
+library, graph, ready = ctypes.CDLL(rt.library_path()), ctypes.c_void_p(), ctypes.c_void_p()
+launcher = make()
+launcher.load()
+assert library.hipStreamBeginCapture(ctypes.c_void_p(stream.ptr), 0) == 0
+launcher(y, x, 1.0, stream.ptr)
+assert library.hipStreamEndCapture(ctypes.c_void_p(stream.ptr), ctypes.byref(graph)) == 0
+assert library.hipGraphInstantiate(ctypes.byref(ready), graph, None, None, ctypes.c_size_t(0)) == 0
+del launcher
+turns(20)
+assert library.hipGraphLaunch(ready, ctypes.c_void_p(stream.ptr)) == 0
+stream.synchronize()
+assert (y == 1071).all(), y
+"""
+
+
+@pytest.mark.skipif(not Path(CLANG).exists(), reason="needs clang-22")
+def test_modules_go_with_their_launcher(tmp_path: Path) -> None:
+    """The memory of 1000 kernels is that of one; a graph keeps what it launches."""
+    compile_kernel(tmp_path)
+    result = run("-c", UNLOAD, str(tmp_path / "kernel.hsaco"), FLYDSL_SIM_ARCH="gfx942")
+    assert result.returncode == 0, result.stderr

@@ -21,8 +21,15 @@ class Program:
     outputs: int
 
 
+def rdna(arch: str) -> bool:
+    """Whether the assembly is that of gfx11 and later."""
+    return not arch.startswith("gfx9")
+
+
 def wait_all(arch: str) -> str:
     """Waits for every vector memory and LDS access."""
+    if arch.startswith("gfx11"):
+        return "  s_waitcnt vmcnt(0) lgkmcnt(0)\n  s_waitcnt_vscnt null, 0x0\n"
     if arch.startswith("gfx12"):
         return "  s_wait_loadcnt 0x0\n  s_wait_storecnt 0x0\n  s_wait_dscnt 0x0\n"
     return "  s_waitcnt vmcnt(0) lgkmcnt(0)\n"
@@ -30,7 +37,7 @@ def wait_all(arch: str) -> str:
 
 def lane_address(arch: str) -> str:
     """v[2:3] = s[6:7] + v1."""
-    vcc, carry = ("vcc_lo", "v_add_co_ci_u32") if arch.startswith("gfx12") else ("vcc", "v_addc_co_u32")
+    vcc, carry = ("vcc_lo", "v_add_co_ci_u32") if rdna(arch) else ("vcc", "v_addc_co_u32")
     return f"  v_add_co_u32 v2, {vcc}, s6, v1\n  v_mov_b32 v3, s7\n  {carry} v3, {vcc}, 0, v3, {vcc}\n"
 
 
@@ -39,11 +46,11 @@ def open_descriptor(arch: str) -> str:
     text = "  s_mov_b32 s12, s6\n  s_mov_b32 s13, s7\n  s_mov_b32 s14, -1\n"
     if arch == "gfx1250":
         return text + "  s_or_b32 s13, s13, 0xfe000000\n  s_mov_b32 s15, 0\n"
-    return text + f"  s_mov_b32 s15, {'0x31027000' if arch.startswith('gfx12') else '0x27000'}\n"
+    return text + f"  s_mov_b32 s15, {'0x31027000' if rdna(arch) else '0x27000'}\n"
 
 
 def _load(arch: str, reg: str) -> str:
-    op = "global_load_b32" if arch.startswith("gfx12") else "global_load_dword"
+    op = "global_load_b32" if rdna(arch) else "global_load_dword"
     return f"  {op} {reg}, v0, s[4:5]\n"
 
 
@@ -59,8 +66,7 @@ def _wait(arch: str) -> str:
 
 def kernel_text(arch: str, program: Program, wave: int) -> str:
     """Assembly of a kernel: input rows from the first argument, output rows to the second."""
-    gfx12 = arch.startswith("gfx12")
-    load4, store = ("s_load_b128", "global_store_b32") if gfx12 else ("s_load_dwordx4", "global_store_dword")
+    load4, store = ("s_load_b128", "global_store_b32") if rdna(arch) else ("s_load_dwordx4", "global_store_dword")
     text = f"\n.text\n.globl {program.name}\n.p2align 8\n.type {program.name},@function\n{program.name}:\n"
     text += f"  {load4} s[4:7], s[0:1], 0x0\n" + _wait(arch)
     text += "  v_and_b32 v0, 0x3ff, v0\n  v_lshlrev_b32 v0, 2, v0\n"
@@ -73,10 +79,10 @@ def kernel_text(arch: str, program: Program, wave: int) -> str:
     directives = [
         "user_sgpr_kernarg_segment_ptr 1",
         "system_vgpr_workitem_id 0",
-        "next_free_vgpr 512" if not gfx12 else "next_free_vgpr 256",
+        "next_free_vgpr 512" if not rdna(arch) else "next_free_vgpr 256",
         "next_free_sgpr 64",
     ]
-    if not gfx12:
+    if not rdna(arch):
         directives.append("accum_offset 256")
     else:
         directives.append(f"wavefront_size32 {int(wave == 32)}")
@@ -108,10 +114,10 @@ class Bench:
     def __init__(self, sim: Sim, arch: str, programs: list[Program], tmp: str, wave: int | None = None,
                  options: tuple[str, ...] = ()) -> None:
         self.sim, self.arch = sim, arch
-        self.wave = wave or (32 if arch.startswith("gfx12") else 64)
+        self.wave = wave or (32 if rdna(arch) else 64)
         self.programs = {p.name: p for p in programs}
         sim.set_arch(arch)
-        features = ("-mattr=+wavefrontsize64",) if self.wave == 64 and arch.startswith("gfx12") else options
+        features = ("-mattr=+wavefrontsize64",) if self.wave == 64 and rdna(arch) else options
         self.module = sim.load(assemble(module_text(arch, programs, self.wave), arch, tmp, features))
 
     def run(self, name: str, rows: np.ndarray) -> np.ndarray:

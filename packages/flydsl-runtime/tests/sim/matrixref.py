@@ -141,6 +141,13 @@ GFX9_OPERANDS = {
     (32, 4, 2, 8): lambda i, k, b: (i + 32 * b, k),
     (16, 4, 4, 8): lambda i, k, b: (i + 16 * b, k),
     (4, 4, 16, 8): lambda i, k, b: (i + 4 * b, k),
+    (32, 2, 2, 16): lambda i, k, b: (i + 32 * b, k),
+    (16, 2, 4, 16): lambda i, k, b: (i + 16 * b, k),
+    (4, 2, 16, 16): lambda i, k, b: (i + 4 * b, k),
+    (32, 4, 1, 16): lambda i, k, b: (i + 32 * (k // 2), k % 2),
+    (16, 8, 1, 16): lambda i, k, b: (i + 16 * (k // 2), k % 2),
+    (32, 8, 1, 8): lambda i, k, b: (i + 32 * (k // 4), k % 4),
+    (16, 16, 1, 8): lambda i, k, b: (i + 16 * (k // 4), k % 4),
     (16, 4, 1, 64): lambda i, k, b: (i + 16 * k, 0),
     (4, 4, 4, 64): lambda i, k, b: (i + 4 * b + 16 * k, 0),
 }
@@ -151,7 +158,9 @@ def operand_place(arch: str, s: Shape, side: str, fmt: str, i: int, k: int, b: i
     bits, steps = BITS[fmt], s.k
     if side == "a" and s.sparse:
         steps //= 2
-    if arch in ("gfx942", "gfx950"):
+    if arch.startswith("gfx11"):  # in every 16 lanes
+        return i, k
+    if arch.startswith("gfx9"):
         dim = s.m
         if s.family == "mfma" and fmt in ("fp8", "bf8") and s.k * dim == 2048:  # f8f6f4 shapes
             return i + dim * (k // 16 % (64 // dim)), 16 * (k // (16 * (64 // dim))) + k % 16
@@ -175,9 +184,12 @@ def operand_place(arch: str, s: Shape, side: str, fmt: str, i: int, k: int, b: i
     return i + 16 * (k // chunk % 2), slot
 
 
-def result_place(arch: str, s: Shape, i: int, j: int, b: int, wave: int) -> tuple[int, int]:
-    """(lane, slot) of D[i, j] of block b; slots count elements of the result type."""
-    if arch in ("gfx942", "gfx950"):
+def result_place(arch: str, s: Shape, i: int, j: int, b: int, wave: int, half: int = 0) -> tuple[int, int]:
+    """(lane, slot) of D[i, j] of block b; slots count elements of the result type. half: which one on gfx11."""
+    if arch.startswith("gfx11"):
+        groups, fit = wave // 16, 32 // BITS[s.d]
+        return 16 * (i % groups) + j, i // groups * fit + half
+    if arch.startswith("gfx9"):
         if s.d == "f64":
             return (16 * (i % 4) + j, i // 4) if s.m == 16 else (16 * i + 4 * b + j, 0)
         if s.m == 32:
@@ -214,7 +226,9 @@ def unpack(rows: np.ndarray, lane: int, slot: int, bits: int) -> int:
     return int(rows[bit // 32, lane]) >> (bit % 32) & ((1 << bits) - 1)
 
 
-def registers(s: Shape, side: str, fmt: str, wave: int) -> int:
+def registers(arch: str, s: Shape, side: str, fmt: str, wave: int) -> int:
     """Registers of an operand."""
+    if arch.startswith("gfx11"):
+        return s.m * s.n // wave if side == "c" else s.k * BITS[fmt] // 32
     count = {"a": s.m * s.k // (2 if s.sparse else 1), "b": s.n * s.k, "c": s.m * s.n}[side] * s.blocks // wave
     return (count * BITS[fmt] + 31) // 32

@@ -20,11 +20,11 @@ DATA = 8  # v8.. holds the operand, v10.. the value that a compare-and-swap comp
 
 @dataclass(frozen=True)
 class Atomic:
-    """``names`` without the memory's prefix, for gfx9 vector memory, gfx9 LDS and gfx12; empty where there is none."""
+    """``names`` without the memory's prefix, for gfx9 vector memory, gfx9 LDS and RDNA; empty where there is none."""
 
     vmem9: str
     lds9: str
-    gfx12: str
+    rdna: str
     ty: str
     value: Callable[..., int | float]
     compare: bool = False
@@ -75,55 +75,57 @@ def table() -> list[Atomic]:
         )
     ops.append(Atomic("", "", "sub_clamp_u32", "u32", lambda old, d: max(old - d, 0)))
     ops.append(Atomic("", "", "cond_sub_u32", "u32", lambda old, d: old - d if old >= d else old))
+    ops.append(Atomic("", "", "cmpswap_f32", "f32", lambda old, d, c: d if old == c else old, True))
     return ops
 
 
-def lds_name(op: Atomic, gfx12: bool) -> str:
+def lds_name(op: Atomic, rdna: bool) -> str:
     """Name of the LDS form with result, without ``ds_``."""
-    if not gfx12:
+    if not rdna:
         return op.lds9
     if op.compare:
-        return f"cmpstore_rtn_b{width(op.ty)}"
-    if op.gfx12.startswith("swap"):
+        return f"cmpstore_rtn_{op.ty if op.ty[0] == 'f' else f'b{width(op.ty)}'}"
+    if op.rdna.startswith("swap"):
         return f"storexchg_rtn_b{width(op.ty)}"
-    base, _, ty = op.gfx12.rpartition("_")
+    base, _, ty = op.rdna.rpartition("_")
     return f"{base}_rtn_{ty}" if base else op.lds9
 
 
-def lines(op: Atomic, space: str, gfx12: bool) -> list[str]:
+def lines(op: Atomic, space: str, arch: str) -> list[str]:
     """Two instructions: with result in v[20:21], and without on other cells."""
+    rdna = not arch.startswith("gfx9")
     wide = width(op.ty) == 64
     data = "v[8:11]" if wide and op.compare else "v[8:9]" if wide or op.compare else "v8"
     out = "v[20:21]" if wide else "v20"
     if space == "ds":
-        name = lds_name(op, gfx12)
+        name = lds_name(op, rdna)
         if not name:
             return []
         new, old = ("v[8:9]", "v[10:11]") if wide else ("v8", "v9")
-        operands = (f"{new}, {old}" if gfx12 else f"{old}, {new}") if op.compare else new
+        operands = (f"{new}, {old}" if rdna else f"{old}, {new}") if op.compare else new
         plain = name.replace("_rtn", "").replace("wrxchg", "wrxchg_rtn").replace("storexchg", "storexchg_rtn")
         silent = f"ds_{plain} {'v[24:25], ' if wide else 'v24, '}v1" if "xchg" in plain else f"ds_{plain} v1"
         return [f"ds_{name} {out}, v1, {operands}", f"{silent}, {operands} offset:512"]
-    name = op.gfx12 if gfx12 else op.vmem9
+    name = op.rdna if rdna else op.vmem9
     if not name:
         return []
-    give = "th:TH_ATOMIC_RETURN" if gfx12 else "sc0"
+    give = "sc0" if arch in ("gfx942", "gfx950") else "th:TH_ATOMIC_RETURN" if arch.startswith("gfx12") else "glc"
     if space == "global":
         return [f"global_atomic_{name} {out}, v1, {data}, s[6:7] {give}",
                 f"global_atomic_{name} v1, {data}, s[6:7] offset:1024"]
     if space == "flat":
         return [f"flat_atomic_{name} {out}, v[2:3], {data} {give}", f"flat_atomic_{name} v[2:3], {data} offset:1024"]
     copy = {"v8": "v20", "v[8:9]": "v[20:21]", "v[8:11]": "v[20:23]"}[data]
-    zero = "null" if gfx12 else "0"
+    zero = "null" if rdna else "0"
     return [f"buffer_atomic_{name} {copy}, v1, s[12:15], {zero} offen {give}",
             f"buffer_atomic_{name} {data}, v1, s[12:15], {zero} offen offset:1024"]
 
 
 def kernel(pairs: list[list[str]], space: str, arch: str) -> str:
     """Each pair with its preparation, then the next block of the output."""
-    gfx12 = arch.startswith("gfx12")
-    two, load = ("b64", "global_load_b64") if gfx12 else ("dwordx2", "global_load_dwordx2")
-    ds = ("ds_store_b64", "ds_load_b64") if gfx12 else ("ds_write_b64", "ds_read_b64")
+    rdna = not arch.startswith("gfx9")
+    two, load = ("b64", "global_load_b64") if rdna else ("dwordx2", "global_load_dwordx2")
+    ds = ("ds_store_b64", "ds_load_b64") if rdna else ("ds_write_b64", "ds_read_b64")
     wait = wait_all(arch)
     text = "  v_lshlrev_b32 v1, 1, v0\n"
     for result, silent in pairs:
@@ -155,13 +157,13 @@ def number(ty: str, rng: random.Random, count: int, halves: str = "") -> list[in
 
 
 @pytest.mark.parametrize("space", ["global", "flat", "buffer", "ds"])
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 def test_atomic_operations(sim, build_dir, arch, space):
     """Every operation of the architecture with random and corner operands, one cell per lane."""
-    gfx12 = arch.startswith("gfx12")
-    wave = 32 if gfx12 else 64
+    rdna = not arch.startswith("gfx9")
+    wave = 32 if rdna else 64
     rng = random.Random(f"{arch}{space}")
-    candidates = [(op, pair) for op in table() if (pair := lines(op, space, gfx12))]
+    candidates = [(op, pair) for op in table() if (pair := lines(op, space, arch))]
     wrong = invalid_lines(arch, [text for _, pair in candidates for text in pair])
     chosen = [c for n, c in enumerate(candidates) if not wrong & {2 * n, 2 * n + 1}]
     assert len(chosen) >= 24, (len(chosen), [c[1][0] for n, c in enumerate(candidates) if wrong & {2 * n, 2 * n + 1}])

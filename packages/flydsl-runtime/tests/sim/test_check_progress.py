@@ -128,6 +128,20 @@ def test_a_missing_grid_barrier_is_a_race(sim, build_dir, arch, schedule, monkey
         sim.run(compile_gpu(source(True), arch, "2", build_dir), "no_barrier", (12,), (256,), arrays)
 
 
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx1100"])
+def test_signals_where_stores_have_no_scope(sim, build_dir, arch, monkeypatch):
+    """There an atomic store has the code of a plain one: what an atomic load takes it for decides."""
+    sim.set_arch(arch)
+    monkeypatch.setenv("FLYDSL_SIM_CHECK", "race")
+    image, groups = compile_gpu(source(True), arch, "2", build_dir), 10
+    ready, parts, out = np.zeros(groups, np.uint32), np.zeros(groups * 256, np.uint32), np.zeros(256, np.uint32)
+    sim.run(image, "stream_k", (groups,), (256,), [ready, parts, out, groups])
+    np.testing.assert_array_equal(out, groups * (groups + 1) // 2 * (255 - np.arange(256)))
+    arrays = [np.zeros(1, np.uint32), np.zeros(12 * 256, np.uint32), np.zeros(12 * 256, np.uint32), 12]
+    with pytest.raises(SimError, match="check race: .*no atomic operation that orders the work-groups"):
+        sim.run(image, "no_barrier", (12,), (256,), arrays)
+
+
 def test_many_groups_wait_without_sleeping(sim, build_dir, monkeypatch):
     """Waiting is recognised by what a wave does, not by how long it runs: 200 work-groups start at once."""
     sim.set_arch("gfx942")

@@ -13,7 +13,7 @@ from number_formats import decode, encode, is_nan, samples, width
 from test_valu import MASKS, invalid_lines
 from valu_table import add, fma, halves, mul, octets, pair, sext
 
-ARCHS = ["gfx942", "gfx950", "gfx1200", "gfx1201", "gfx1250"]
+ARCHS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1200", "gfx1201", "gfx1250"]
 Regs = list[list[int]]  # v8.. of each lane
 
 
@@ -185,11 +185,11 @@ def run(
 @pytest.mark.parametrize("arch", ARCHS)
 def test_lane_moves(sim, build_dir, arch):
     """Registers of all lanes, under full and partial EXEC."""
-    wave = 32 if arch.startswith("gfx12") else 64
+    wave = 64 if arch.startswith("gfx9") else 32
     candidates = permutes() + counts()
     wrong = invalid_lines(arch, [c.text.split("\n")[0] for c in candidates])
     chosen = [c for n, c in enumerate(candidates) if n not in wrong]
-    assert len(chosen) >= (20 if wave == 32 else 5)
+    assert len(chosen) >= (5 if wave == 64 else 13 if arch == "gfx1100" else 20)
     rows = np.random.default_rng(6).integers(0, 2**32, (6, wave), np.uint32)
     for mask in MASKS[wave]:
         active = [k for k in range(wave) if mask >> k & 1]
@@ -203,7 +203,7 @@ def test_lane_moves(sim, build_dir, arch):
 @pytest.mark.parametrize("arch", ARCHS)
 def test_accumulation(sim, build_dir, arch):
     """Results that depend on the old destination or on a literal."""
-    gfx12 = arch.startswith("gfx12")
+    gfx12 = not arch.startswith("gfx9")
     wave = 32 if gfx12 else 64
     mask = MASKS[wave][1]
     rng = random.Random(arch)

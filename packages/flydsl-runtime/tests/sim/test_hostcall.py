@@ -9,7 +9,7 @@ from hiplib import SimError
 
 pytestmark = pytest.mark.skipif(find_clang() is None, reason="no clang with an AMD GPU target")
 
-ARCHS = ["gfx942", "gfx950", "gfx1201", "gfx1250"]
+ARCHS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"]
 
 #: The waves' side of the lists of packets, and printf on top of it. Offsets of hidden arguments: code object version 5.
 DEVICE = r"""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hiplib import SimError, compile_ir
 
-ARCHS = ["gfx942", "gfx950", "gfx1201", "gfx1250"]
+ARCHS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"]
 rng = np.random.default_rng(7)
 
 HEADER = """
@@ -166,7 +166,7 @@ def test_buffer_range(sim, build_dir, arch):
     """Stores past num_records are dropped, dword by dword."""
     import ctypes
 
-    flags = {"gfx942": 159744, "gfx950": 159744, "gfx1201": 0x31027000, "gfx1250": 0}[arch]
+    flags = 159744 if arch.startswith("gfx9") else 0 if arch == "gfx1250" else 0x31027000
     a = rng.normal(size=2048).astype(np.float32)
     c = np.full(2048, np.nan, np.float32)
     n = 1001

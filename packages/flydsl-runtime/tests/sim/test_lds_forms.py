@@ -319,3 +319,26 @@ def test_lds_forms(sim, build_dir, arch):
             want = [w.regs[OLD + k][lane] for k in range(4)]
             assert got[lane].tolist() == want, (case.text, hex(mask), lane, got[lane], want)
         assert out[n, :SIZE].tobytes() == bytes(w.lds), (case.text, hex(mask))
+
+
+def test_loads_to_lds_of_gfx90a(sim, build_dir):
+    """`global_load_dword ... lds`: the modifier of gfx90a, which its successors have in the name."""
+    code = """  v_lshlrev_b32 v1, 2, v0
+  v_mov_b32 v20, 0
+  s_mov_b32 m0, 256
+  global_load_dword v1, s[24:25] lds
+  s_waitcnt vmcnt(0)
+  v_add_u32 v21, 0x100, v0
+  ds_read_b32 v20, v21
+  s_waitcnt lgkmcnt(0)"""
+    # Lane l reads dword 4 l of what the first argument holds, which s[4:5] has been moved on from; v0 is 4 l.
+    code = "  s_sub_u32 s24, s4, 0x400\n  s_subb_u32 s25, s5, 0\n" + code
+    program = Program("to_lds", code, 4, 20, 1)
+    text = module_text("gfx90a", [program], 64).replace("group_segment_fixed_size: 0", "group_segment_fixed_size: 1024")
+    text = text.replace(".amdhsa_kernel to_lds\n", ".amdhsa_kernel to_lds\n  .amdhsa_group_segment_fixed_size 1024\n")
+    sim.set_arch("gfx90a")
+    module = sim.load(assemble(text, "gfx90a", build_dir))
+    words = np.arange(1, 257, dtype=np.uint32).reshape(4, 64) * 3
+    out = np.full((1, 64), 0xDEADBEEF, np.uint32)
+    sim.launch(sim.function(module, "to_lds"), (1,), (64,), [words, out])
+    assert np.array_equal(out[0], words.ravel()[::4])

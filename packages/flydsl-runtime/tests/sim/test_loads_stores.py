@@ -76,7 +76,7 @@ def registers(first: int, size: int) -> str:
 
 def moves(arch: str, space: str, rng: random.Random) -> list[tuple[Move, int]]:
     """Instructions with the byte of the cell at which they start."""
-    gfx12 = arch.startswith("gfx12")
+    gfx12 = not arch.startswith("gfx9")
     found = []
     for name, m in lds_moves(gfx12) if space == "ds" else vector_moves(gfx12):
         for at in (0, rng.choice([1, 2, 3, 5, 7, 9])):
@@ -103,7 +103,7 @@ def moves(arch: str, space: str, rng: random.Random) -> list[tuple[Move, int]]:
 
 def kernel(chosen: list[tuple[Move, int]], space: str, arch: str, mask: int) -> str:
     """Each instruction under a partial EXEC; registers v20..v23 begin as v8..v11."""
-    gfx12 = arch.startswith("gfx12")
+    gfx12 = not arch.startswith("gfx9")
     four, ds = ("b128", ("store", "load")) if gfx12 else ("dwordx4", ("write", "read"))
     wait = wait_all(arch)
     text = "  v_lshlrev_b32 v1, 3, v0\n  v_lshlrev_b32 v4, 2, v0\n"
@@ -142,10 +142,10 @@ def after_load(move: Move, at: int, cell: bytes, old: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("space", ["global", "flat", "buffer", "ds"])
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
 def test_loads_and_stores(sim, build_dir, arch, space):
     """Memory and registers afterwards, in active and in inactive lanes."""
-    wave = 32 if arch.startswith("gfx12") else 64
+    wave = 64 if arch.startswith("gfx9") else 32
     mask = MASKS[wave][1]
     rng = random.Random(f"{arch}{space}")
     candidates = moves(arch, space, rng)

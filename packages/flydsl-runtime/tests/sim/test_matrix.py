@@ -40,6 +40,11 @@ NAMES = {
     + [f"v_smfmac_f32_{s}_{t}" for s in ("16x16x64", "32x32x32") for t in ("f16", "bf16")]
     + [f"v_smfmac_f32_{s}_{t}" for s in ("16x16x128", "32x32x64") for t in F8]
     + ["v_smfmac_i32_16x16x128_i8", "v_smfmac_i32_32x32x64_i8"],
+    "gfx90a": [n for n in _gfx9_common() if "smfmac" not in n and "8" not in n.split("_")[-1]]
+    + ["v_mfma_i32_32x32x4_2b_i8", "v_mfma_i32_16x16x4_4b_i8", "v_mfma_i32_4x4x4_16b_i8"]
+    + ["v_mfma_i32_32x32x8_i8", "v_mfma_i32_16x16x16_i8"]
+    + [f"v_mfma_f32_{s}_bf16" for s in ("32x32x2_2b", "16x16x2_4b", "4x4x2_16b", "32x32x4", "16x16x8")],
+    "gfx1100": _wmma("v_wmma", 16, False) + ["v_wmma_i32_16x16x16_iu8", "v_wmma_i32_16x16x16_iu4"],
     "gfx1201": _wmma("v_wmma", 16, False)
     + [f"v_wmma_f32_16x16x16_{t}" for t in F8]
     + ["v_wmma_i32_16x16x16_iu8", "v_wmma_i32_16x16x16_iu4", "v_wmma_i32_16x16x32_iu4"]
@@ -64,15 +69,26 @@ def span(first: int, count: int, kind: str = "v") -> str:
     return f"{kind}{first}" if count == 1 else f"{kind}[{first}:{first + count - 1}]"
 
 
+def spelled(arch: str, text: str) -> str:
+    """Assembly in the spelling of gfx90a, which has no separators and says which bf16 it means."""
+    if arch != "gfx90a":
+        return text
+    name, rest = text.split(" ", 1)
+    shape = parse(name)
+    wide = {(32, 4, 2), (16, 4, 4), (4, 4, 16), (32, 8, 1), (16, 16, 1)}
+    kind = "_1k" if shape.a == "bf16" and (shape.m, shape.k, shape.blocks) in wide else ""
+    return f"v_mfma_{shape.d}_{shape.m}x{shape.n}x{shape.k}{shape.a}{kind} {rest}"
+
+
 class Case:
     """An instruction with operands in registers, as assembly and as operand data."""
 
     def __init__(self, arch: str, name: str, wave: int, tag: str = "", fmts: tuple[str, str] | None = None,
-                 mods: str = "", agpr: bool = False, constant: str = "", key: int = 0) -> None:
-        self.arch, self.wave, self.mods, self.constant, self.key = arch, wave, mods, constant, key
+                 mods: str = "", agpr: bool = False, constant: str = "", key: int = 0, half: int = 0) -> None:
+        self.arch, self.wave, self.mods, self.constant, self.key, self.half = arch, wave, mods, constant, key, half
         self.shape = s = parse(name)
         self.a, self.b = fmts or (s.a, s.b)
-        self.regs = [registers(s, "a", self.a, wave), registers(s, "b", self.b, wave), registers(s, "c", s.c, wave)]
+        self.regs = [registers(arch, s, side, fmt, wave) for side, fmt in (("a", self.a), ("b", self.b), ("c", s.c))]
         self.index_regs = 0
         if s.sparse:
             self.index_bits = 2 * s.m * s.k // 2 // wave
@@ -88,10 +104,10 @@ class Case:
         for count in (*self.regs, self.index_regs, self.scale_regs, self.scale_regs):
             starts.append(at)
             at += count
-        dregs = registers(s, "c", s.d, self.wave)
+        dregs = registers(self.arch, s, "c", s.d, self.wave)
         result = at + at % 2
         a, b, c = (span(starts[i], self.regs[i]) for i in range(3))
-        gfx9 = not self.arch.startswith("gfx12")
+        gfx9 = self.arch.startswith("gfx9")
         code = ""
         if s.sparse:
             tied = span(result, self.regs[2])  # C and D share a tuple, also when D is narrower
@@ -105,7 +121,7 @@ class Case:
             for first, count, to in ((starts[0], self.regs[0], 0), (starts[2], self.regs[2], 40)):
                 code += "".join(f"  v_accvgpr_write_b32 a{to + r}, v{first + r}\n" for r in range(count))
             text = f"{s.name} {span(64, dregs, 'a')}, {span(0, self.regs[0], 'a')}, {b}, {span(40, self.regs[2], 'a')}"
-        text = f"  {text} {self.mods}\n"
+        text = f"  {spelled(self.arch, text)} {self.mods}\n"
         if gfx9:  # EXEC must not matter
             text = "  s_mov_b64 exec, 5\n" + text + "  s_mov_b64 exec, -1\n"
         code += text
@@ -176,8 +192,10 @@ def to_rows(case: Case, data: dict[str, np.ndarray], scale_select: tuple[int, in
         for q in range(kept)
     }
     b = {place(arch, s, "b", case.b, j, q, x, wave): int(data["b"][x, q, j]) for x in blocks for j in n for q in k}
-    c = {result_place(arch, s, i, j, x, wave): int(data["c"][x, i, j]) for x in blocks for i in m for j in n}
+    c = {result_place(arch, s, i, j, x, wave, case.half): int(data["c"][x, i, j]) for x in blocks for i in m for j in n}
     parts = [pack(a, BITS[case.a], case.regs[0]), pack(b, BITS[case.b], case.regs[1]), pack(c, BITS[s.c], case.regs[2])]
+    if arch.startswith("gfx11"):
+        parts[:2] = [np.tile(rows[:, :16], 4) for rows in parts[:2]]
     if s.sparse:
         slots = {}
         for i in m:
@@ -234,7 +252,7 @@ def result_values(case: Case, rows: np.ndarray) -> np.ndarray:
     for x in range(s.blocks):
         for i in range(s.m):
             for j in range(s.n):
-                lane, slot = result_place(case.arch, s, i, j, x, case.wave)
+                lane, slot = result_place(case.arch, s, i, j, x, case.wave, case.half)
                 out[x, i, j] = unpack(rows, lane, slot, BITS[s.d])
     return decode(out, s.d)
 
@@ -274,7 +292,8 @@ def check(bench: Bench, case: Case, rng: np.random.Generator, styles=("small", "
         compare(case, result_values(case, rows), want, size, exact=style == "small")
 
 
-WAVES = [("gfx942", 64), ("gfx950", 64), ("gfx1201", 32), ("gfx1201", 64), ("gfx1250", 32)]
+WAVES = [("gfx90a", 64), ("gfx942", 64), ("gfx950", 64), ("gfx1100", 32), ("gfx1100", 64), ("gfx1201", 32),
+         ("gfx1201", 64), ("gfx1250", 32)]
 
 
 def build(sim, arch: str, wave: int, cases: list[Case], build_dir: str) -> Bench:
@@ -291,6 +310,16 @@ def test_products(sim, build_dir: str, arch: str, wave: int) -> None:
     for case in cases:
         signs = (False, False) if "iu" in case.shape.a else (True, True)
         check(bench, case, rng, styles=("small", "real", "any"), signs=signs)
+
+
+@pytest.mark.parametrize("wave", [32, 64])
+def test_halves_of_gfx11(sim, build_dir: str, wave: int) -> None:
+    """op_sel puts 16-bit C and D into the upper halves of their registers; the lower ones stay."""
+    cases = [Case("gfx1100", n, wave, "_high", mods="op_sel:[0,0,1]", half=1)
+             for n in ("v_wmma_f16_16x16x16_f16", "v_wmma_bf16_16x16x16_bf16")]
+    bench = build(sim, "gfx1100", wave, cases, build_dir)
+    for case in cases:
+        check(bench, case, np.random.default_rng(3))
 
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx1250"])

@@ -58,7 +58,7 @@ def accesses(arch: str, rng: random.Random) -> list[Access]:
             operands = f"{reg}, {pointer}" if move.load else f"{pointer}, {reg}"
             found.append(Access(f"flat_{name} {operands} offset:{offset}", move, offset, 0, lds))
     for op in table():
-        name = op.gfx12 if gfx12 else op.vmem9
+        name = op.rdna if gfx12 else op.vmem9
         if not name or op.ty in ("f32", "f64") or op.halves:
             continue
         words = width(op.ty) // 32

@@ -100,6 +100,23 @@ def test_independent_matrix_operations_of_gfx12_reach_the_peak(sim, build_dir, a
     assert t["matrix_flops"] / t["sample_cycles"] == pytest.approx(peak, rel=0.02)
 
 
+def test_waves_of_higher_priority_issue_first(sim, build_dir):
+    """Two waves on a SIMD: the older one has vector arithmetic for every clock, the younger one products. Products that
+    go first take a slot now and then, and run beside the arithmetic; others wait until it is done."""
+    clocks = []
+    for priority in (0, 3):
+        arithmetic = loop("\n".join(f"  v_fma_f32 v{20 + k}, v8, v8, v8" for k in list(range(8)) * 60), 20)
+        products = loop("\n".join(f"  v_wmma_f32_16x16x32_f16 v[{k}:{k + 7}], v[40:47], v[48:55], v[{k}:{k + 7}]"
+                                  for k in [64, 72, 80, 88] * 30), 8)
+        code = (f"  s_cmp_lt_u32 ttmp9, {4 * UNITS['gfx1250']}\n  s_cbranch_scc0 .Lsecond\n"
+                f"{arithmetic.replace('.Lloop', '.Lfirst')}\n  s_branch .Ldone\n.Lsecond:\n"
+                f"  s_setprio {priority}\n{products}\n.Ldone:")
+        bench = Bench(sim, "gfx1250", [Program("both", code, 1, 64, 1)], build_dir)
+        (p,) = profiled(sim, TIMING, lambda: run_waves(sim, bench, "both", 8 * UNITS["gfx1250"]))  # noqa: B023
+        clocks.append(p["timing"]["sample_cycles"])
+    assert clocks[1] < 0.75 * clocks[0]
+
+
 def wait_clocks(sim, build_dir, arch, operation, wait):
     """Estimated stall of the named wait after one operation of a single wave."""
     code = f"  v_lshlrev_b32 v9, 2, v8\n{operation}\n  {wait}\n"

@@ -129,6 +129,9 @@ def test_high_registers_through_mode(sim, build_dir):
         Program("mode", f"{setup}  s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 12, 8), {by_mode:#x}\n{use}", 4, 12, 1),
         Program("instruction", f"{setup}  s_set_vgpr_msb {by_instruction:#x}\n{use}", 4, 12, 1),
         Program("part", f"{setup}  s_set_vgpr_msb {by_instruction:#x}\n{plus}{use}", 4, 12, 1),
+        # Another part of MODE: the high bits are those of the immediate's bits 19:12.
+        Program("beside", f"{setup}  s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 25, 1), {by_mode << 12:#x}\n{use}",
+                4, 12, 1),
         Program("read", f"{setup}  s_set_vgpr_msb {by_instruction:#x}\n"
                 "  s_getreg_b32 s20, hwreg(HW_REG_WAVE_MODE, 12, 8)\n  s_set_vgpr_msb 0\n"
                 "  v_mov_b32 v12, s20\n", 4, 12, 1),
@@ -139,6 +142,7 @@ def test_high_registers_through_mode(sim, build_dir):
     np.testing.assert_array_equal(bench.run("mode", rows)[0], expected)
     np.testing.assert_array_equal(bench.run("instruction", rows)[0], expected)
     np.testing.assert_array_equal(bench.run("part", rows)[0], rows[2] + rows[2] + rows[3])
+    np.testing.assert_array_equal(bench.run("beside", rows)[0], expected)
     assert set(bench.run("read", rows)[0].tolist()) == {by_mode}
 
 

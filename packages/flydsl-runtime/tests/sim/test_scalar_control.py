@@ -221,3 +221,34 @@ def test_mode_and_status(sim, build_dir, arch):
         at += 1
     bench = Bench(sim, arch, [Program("mode", code, 1, 2, 1)], build_dir)
     assert bench.run("mode", np.zeros((1, bench.wave), np.uint32))[0].tolist()[:at] == want
+
+
+def test_loops_over_the_halves_of_a_wave(sim, build_dir):
+    """s_subvector_loop of gfx11, wave64: once for each half that has active lanes, and EXEC is as before."""
+    low, high = 0x80000F01, 0x12340000
+    cases = {"both": (low, high), "low": (low, 0), "high": (0, high), "none": (0, 0)}
+    programs = []
+    for name, (first, second) in cases.items():
+        code = f"""  v_mov_b32 v20, 0
+  s_mov_b32 s30, 0
+  s_mov_b32 exec_lo, {first:#x}
+  s_mov_b32 exec_hi, {second:#x}
+  s_subvector_loop_begin s31, end_{name}
+body_{name}:
+  v_add_nc_u32 v20, 1, v20
+  s_add_u32 s30, s30, 1
+  s_subvector_loop_end s31, body_{name}
+end_{name}:
+  s_mov_b32 s32, exec_lo
+  s_mov_b32 s33, exec_hi
+  s_mov_b64 exec, -1
+  v_mov_b32 v21, s30
+  v_mov_b32 v22, s32
+  v_mov_b32 v23, s33"""
+        programs.append(Program(name, code, 1, 20, 4))
+    bench = Bench(sim, "gfx1100", programs, build_dir, wave=64)
+    for name, (first, second) in cases.items():
+        got = bench.run(name, np.zeros((1, 64), np.uint32))
+        mask = first | second << 32
+        assert got[0].tolist() == [mask >> lane & 1 for lane in range(64)], name
+        assert got[1:, 0].tolist() == [bool(first) + bool(second), first, second], name

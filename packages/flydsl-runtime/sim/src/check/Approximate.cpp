@@ -6,7 +6,6 @@
 #include "hip/Runtime.h"
 #include "support/Json.h"
 
-#include <cstring>
 #include <map>
 
 namespace flysim {
@@ -18,13 +17,6 @@ constexpr uint64_t kAll = ~uint64_t(0);
 
 std::mutex countsMutex;
 std::map<std::string, uint64_t> counts; ///< executions (of a wave) by mnemonic
-
-bool starts(const char *name, std::initializer_list<const char *> prefixes) {
-  for (const char *p : prefixes)
-    if (strncmp(name, p, strlen(p)) == 0)
-      return true;
-  return false;
-}
 
 unsigned wordsOf(const Operand &o, Num n = Num::None) {
   return std::max<unsigned>({1u, o.count, dwords(n)});
@@ -55,22 +47,13 @@ ApproximateCheck::Kind ApproximateCheck::kindOf(const Inst &i) {
   Kind k;
   if (!i.def || !i.def->name)
     return k;
-  const char *name = i.def->name;
+  const OpFacts &facts = i.def->facts;
   k.approximate = approximate(i) || (i.ext && i.ext->second && approximate(*i.ext->second));
-  k.crossesLanes = (i.ext && i.ext->dpp) || strstr(name, "lane") || strstr(name, "permute") ||
-                   strstr(name, "swizzle");
-  k.readsScc = starts(name, {"s_addc", "s_subb", "s_add_co_ci", "s_sub_co_ci", "s_cselect", "s_cmov"});
-  k.keepsScc = starts(name, {"s_mov", "s_cselect", "s_cmov", "s_mul_", "s_sext", "s_pack", "s_brev",
-                             "s_ff", "s_flbit", "s_getpc", "s_get_pc", "s_setreg", "s_getreg",
-                             "s_bitset", "s_cls", "s_ctz", "s_clz", "s_bfm", "s_cvt", "s_fma",
-                             "s_add_f", "s_sub_f", "s_min_num", "s_max_num", "s_minimum",
-                             "s_maximum", "s_floor", "s_ceil", "s_trunc", "s_rndne", "s_add_nc",
-                             "s_sub_nc", "s_set_", "s_bitreplicate"});
-  k.writesExec = strstr(name, "saveexec") || strstr(name, "wrexec") || (i.def->flags & kCompareX) ||
+  k.crossesLanes = (i.ext && i.ext->dpp) || facts.crossesLanes;
+  k.writesExec = facts.savesExec || (i.def->flags & kCompareX) ||
                  (i.dst.kind == OperandKind::Sgpr && (i.dst.reg == kExec || i.dst.reg == kExec + 1)) ||
                  (i.sdst.kind == OperandKind::Sgpr && i.sdst.reg == kExec);
   k.partial = !i.plain && dwords(i.def->dst) == 1; // halves and bytes leave the rest alone
-  k.swaps = starts(name, {"v_swap", "v_permlane16_swap", "v_permlane32_swap"});
   return k;
 }
 
@@ -183,43 +166,47 @@ void ApproximateCheck::result(Wave &w, const Inst &i, const Kind &k, Mark m) {
   Mark bits = scalarResult ? m : Mark{m.lanes & lanes, m.from};
   if (k.writesExec && bits.lanes)
     tell(w, i, bits, "decides which lanes go on");
-  bool keep = k.partial || k.swaps || (k.crossesLanes && !scalarResult);
+  bool keep = k.partial || i.def->facts.swaps || (k.crossesLanes && !scalarResult);
   write(w, i.dst, wordsOf(i.dst, i.def->dst), bits, lanes, keep);
   write(w, i.sdst, w.lanes / 32, bits, lanes, false);
-  if (k.swaps)
+  if (i.def->facts.swaps)
     write(w, i.src[0], 1, read(w, i.dst, 1), lanes, true);
 }
 
 void ApproximateCheck::scalar(Wave &w, const Inst &i, const Kind &k) {
   State &s = waves[w.id];
   Mark m = sources(w, i);
-  if (k.readsScc)
+  if (i.def->facts.readsScc)
     m.add(s.scalars[kScc]);
   if (approximate(i))
     m = Mark{kAll, &i};
   if (k.writesExec && m.lanes)
     tell(w, i, m, "decides which lanes go on");
-  bool save = strstr(i.def->name, "saveexec") || strstr(i.def->name, "wrexec");
+  bool save = i.def->facts.savesExec;
   Mark old = save ? s.scalars[kExec] : m;
   write(w, i.dst, wordsOf(i.dst), old, kAll, false);
   if (save)
     s.scalars[kExec] = s.scalars[kExec + 1] = m.lanes ? Mark{kAll, m.from} : Mark();
-  if (!k.keepsScc)
+  if (i.def->facts.writesScc)
     s.scalars[kScc] = m.lanes ? Mark{kAll, m.from} : Mark();
 }
 
 void ApproximateCheck::branch(Wave &w, const Inst &i) {
   const State &s = waves[w.id];
-  const char *name = i.def->name;
   Mark m;
-  if (strstr(name, "scc"))
+  switch (i.def->facts.branch) {
+  case BranchOn::Scc:
     m = s.scalars[kScc];
-  else if (strstr(name, "vcc"))
+    break;
+  case BranchOn::Vcc:
     m = s.scalars[kVcc], m.add(s.scalars[kVcc + 1]);
-  else if (strstr(name, "exec"))
+    break;
+  case BranchOn::Exec:
     m = s.scalars[kExec], m.add(s.scalars[kExec + 1]);
-  else
+    break;
+  default:
     m = read(w, i.src[0], 2);
+  }
   if (m.lanes)
     tell(w, i, m, "decides a branch");
   write(w, i.dst, wordsOf(i.dst), Mark(), kAll, false);

@@ -51,10 +51,9 @@ private:
   struct State {
     std::vector<Mark> rows, scalars;
   };
-  /// Properties of an instruction that follow from its name.
+  /// Properties of an instruction with its operands.
   struct Kind {
-    bool approximate = false, crossesLanes = false, readsScc = false, keepsScc = false;
-    bool writesExec = false, partial = false, swaps = false;
+    bool approximate = false, crossesLanes = false, writesExec = false, partial = false;
   };
 
   static Kind kindOf(const Inst &i);

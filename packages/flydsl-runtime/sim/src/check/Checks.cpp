@@ -12,9 +12,12 @@
 #include "check/Moves.h"
 #include "check/Numbers.h"
 #include "check/Races.h"
+#include "check/Scopes.h"
 #include "check/Twin.h"
 #include "exec/BufferInline.h"
 #include "observe/Classify.h"
+
+#include <set>
 
 namespace flysim {
 
@@ -23,32 +26,30 @@ namespace {
 /// What the checks need to know of an instruction besides InstInfo.
 struct Extra {
   bool scoped = false;   ///< a load or store that is coherent beyond the work-group
+  Scope scope = Scope::Wave;
+  CacheOp cache = CacheOp::None;
   bool ownPlace = false; ///< its addresses are not those of describeAccess
-  enum : uint8_t { NoBarrier, Whole, Signal, Wait, End } barrier = NoBarrier;
+  bool extentMark = false;
+  bool ends = false;     ///< the wave
+  BarrierRole barrier = BarrierRole::None;
 };
 
-bool has(const std::string &s, const char *part) { return s.find(part) != std::string::npos; }
-bool starts(const std::string &s, const char *prefix) { return s.rfind(prefix, 0) == 0; }
-
-Extra extraOf(const Program &p, const Inst &i, const InstInfo &info) {
+Extra extraOf(const Program &p, const Inst &i) {
   Extra e;
-  bool memory = info.space == MemSpace::Global || info.space == MemSpace::Flat ||
-                info.space == MemSpace::Buffer || info.space == MemSpace::Scalar;
-  if (!memory && info.unit != Unit::Barrier && info.unit != Unit::Branch)
+  if (!i.def)
     return e;
-  std::string text = p.text(i);
-  if (memory) {
-    e.scoped = has(text, " sc0") || has(text, " sc1") || has(text, "scope:");
-    e.ownPlace = has(text, "addtid") || has(text, "_block");
-  } else if (starts(text, "s_barrier_signal")) {
-    e.barrier = Extra::Signal;
-  } else if (starts(text, "s_barrier_wait")) {
-    e.barrier = Extra::Wait;
-  } else if (text == "s_barrier") {
-    e.barrier = Extra::Whole;
-  } else if (starts(text, "s_endpgm")) {
-    e.barrier = Extra::End;
-  }
+  const OpFacts &facts = i.def->facts;
+  const MemoryFacts &m = facts.memory;
+  bool memory = m.space == MemSpace::Global || m.space == MemSpace::Flat || m.space == MemSpace::Buffer ||
+                m.space == MemSpace::Scalar;
+  e.extentMark = facts.marks && i.imm == kExtentMark;
+  e.cache = m.cache;
+  if (memory || e.cache != CacheOp::None)
+    e.scope = scopeOf(i, *p.arch);
+  e.scoped = memory && isScoped(i, *p.arch);
+  e.ownPlace = memory && m.ownAddress;
+  e.barrier = facts.barrier == BarrierRole::Other ? BarrierRole::None : facts.barrier;
+  e.ends = facts.branch == BranchOn::End;
   return e;
 }
 
@@ -69,7 +70,7 @@ size_t guessOf(const Program &p, const std::vector<InstInfo> &infos, size_t n) {
         continue;
       if (infos[k].load)
         return k;
-      if (!i->def || !i->def->name || !has(i->def->name, "_mov_b") || !i->src[0])
+      if (!i->def || !i->def->facts.moves || !i->src[0])
         return n;
       uint16_t part = static_cast<uint16_t>(want.reg - i->dst.reg);
       want = i->src[0];
@@ -82,16 +83,16 @@ size_t guessOf(const Program &p, const std::vector<InstInfo> &infos, size_t n) {
 /// What is known of a launch as a whole.
 struct LaunchChecks {
   LaunchChecks(const Dispatch &d, unsigned checks)
-      : d(d), checks(checks), findings(d), infos(classify(*d.program, d.kernel->waveSize())) {
+      : d(d), checks(checks), findings(d), infos(classify(*d.program, d.kernel->waveSize())),
+        scopes(d, checks & kCheckLate) {
     for (size_t n = 0; n < infos.size(); ++n) {
       infos[n].toLds |= d.program->insts[n].lds; // buffer loads have a modifier instead of a name
-      extras.push_back(extraOf(*d.program, d.program->insts[n], infos[n]));
+      extras.push_back(extraOf(*d.program, d.program->insts[n]));
     }
     for (const LaunchArgument &a : d.arguments)
       gaps |= (checks & kCheckOob) && a.hasGaps();
     for (size_t n = 0; n < infos.size(); ++n)
-      if (infos[n].atomic && infos[n].space != MemSpace::Lds &&
-          (has(d.program->text(d.program->insts[n]), "cmpswap")))
+      if (const OpDef *def = d.program->insts[n].def; def && def->facts.memory.compareSwap)
         extras[guessOf(*d.program, infos, n)].scoped = true;
   }
   const Dispatch &d;
@@ -101,18 +102,20 @@ struct LaunchChecks {
   std::vector<InstInfo> infos;
   std::vector<Extra> extras;
   SharedAccesses accesses;
+  LaunchScopes scopes;
   ApproximateGlobal approximate;
 };
 
 /// The checks of one resident work-group.
 struct GroupChecks {
   GroupChecks(LaunchChecks &launch, Findings &findings)
-      : races(launch.d, launch.accesses, findings), twin(launch.d, launch.infos, findings),
+      : races(launch.d, launch.accesses, findings), scopes(launch.d, launch.scopes, findings), twin(launch.d, launch.infos, findings),
         numbers(findings) {
     if (launch.checks & kCheckApprox)
       approximate = std::make_unique<ApproximateCheck>(launch.d, launch.infos, launch.approximate, findings);
   }
   RaceCheck races;
+  ScopeCheck scopes;
   TwinCheck twin;
   NumberCheck numbers;
   std::unique_ptr<ApproximateCheck> approximate;
@@ -135,8 +138,10 @@ public:
     GroupChecks &g = of(wg);
     g.passed.assign(wg.numWaves, 0);
     g.arrived.assign(wg.numWaves, Extra());
-    if (checks & kCheckRace)
+    if (checks & kCheckRace) {
       g.races.startGroup(wg);
+      g.scopes.startGroup(wg);
+    }
     if (checks & kCheckUninit)
       g.twin.startGroup(wg, twins[wg.clusterIndex]);
     if (checks & kCheckNan)
@@ -146,6 +151,8 @@ public:
   }
 
   void endGroup(Workgroup &wg) override {
+    if (checks & kCheckRace)
+      of(wg).scopes.endGroup();
     if (!(checks & kCheckBarrier))
       return;
     const std::vector<uint32_t> &n = of(wg).passed;
@@ -164,18 +171,26 @@ public:
     finishBarrier(w, g);
     if (checks & kCheckNan)
       g.numbers.before(w, i);
-    if (checks & kCheckRace)
+    if (checks & kCheckRace) {
       g.races.after(w);
+      g.scopes.after(w);
+    }
     if (checks & kCheckUninit)
       g.twin.before(w, i, info);
     if (g.approximate)
       g.approximate->before(w, i, info);
-    if (checks & kCheckRace)
+    if (checks & kCheckRace) {
       g.races.counters(w, info);
-    if (extra.barrier != Extra::NoBarrier)
+      g.scopes.counters(w, info);
+      if (extra.cache != CacheOp::None)
+        g.scopes.cache(w, extra.cache, extra.scope);
+    }
+    if (extra.barrier != BarrierRole::None || extra.ends)
       return barrier(w, i, extra, g);
     if (!(checks & (kCheckOob | kCheckRace | kCheckBuffer)) || extra.ownPlace)
       return;
+    if (extra.extentMark && (checks & kCheckOob))
+      beyondExtent(w, i);
     bool moves = movesLds(i, info);
     if (info.space == MemSpace::None || (info.space == MemSpace::Scratch && !moves))
       return;
@@ -195,7 +210,9 @@ public:
       return;
     if (moves) {
       g.races.moves(w, i, info, list);
+      g.scopes.moves(w, i, info, list);
     } else if (described) {
+      g.scopes.memory(w, i, info, access, extra.scope);
       g.races.memory(w, i, info, access, extra.scoped);
     }
   }
@@ -206,23 +223,23 @@ private:
   /// A wave that goes on has passed the barrier that it waited at.
   void finishBarrier(Wave &w, GroupChecks &g) {
     Extra &at = g.arrived[w.id];
-    if (at.barrier == Extra::NoBarrier)
+    if (at.barrier == BarrierRole::None)
       return;
-    at.barrier = Extra::NoBarrier;
+    at.barrier = BarrierRole::None;
     if (checks & kCheckRace)
       g.races.pass(w, true);
   }
 
   void barrier(Wave &w, const Inst &i, const Extra &extra, GroupChecks &g) {
     bool races = checks & kCheckRace;
-    if (extra.barrier == Extra::End) {
+    if (extra.ends) {
       if (races)
         g.races.end(w);
       return;
     }
-    bool wait = extra.barrier == Extra::Wait;
+    bool wait = extra.barrier == BarrierRole::Wait;
     int id = wait ? static_cast<int16_t>(i.imm)
-             : extra.barrier == Extra::Whole || !i.src[0] ? -1
+             : extra.barrier == BarrierRole::Whole || !i.src[0] ? -1
              : i.src[0].kind == OperandKind::Const        ? static_cast<int>(i.src[0].row[0])
                                                           : 1;
     if (wait) {
@@ -244,7 +261,7 @@ private:
       g.races.clusterBarrier(w, true);
     if (races)
       g.races.signal(w, id == -1);
-    if (extra.barrier == Extra::Whole) {
+    if (extra.barrier == BarrierRole::Whole) {
       g.arrived[w.id] = extra;
       ++g.passed[w.id];
     }
@@ -278,27 +295,56 @@ private:
     }
   }
 
+  /// A store that the compiler has marked: its coordinate is beyond the extent of a mode, though
+  /// its address may well be that of an element.
+  void beyondExtent(Wave &w, const Inst &i) {
+    uint64_t lanes = w.exec() & w.fullMask;
+    if (!lanes)
+      return; // the branch around the mark is left out where it costs more than the mark
+    unsigned l = static_cast<unsigned>(__builtin_ctzll(lanes));
+    auto reg = [&](unsigned r) { return w.v[r * 64 + l]; };
+    uint64_t at = reg(4) | uint64_t(reg(5)) << 32;
+    const LaunchArgument *array = at ? argumentOf(d.arguments, at, 0) : nullptr;
+    bool inside = array && array->distance(at) == 0;
+    std::string text = format("write beyond the extent of mode %u%s%s: index %d, and the extent is %d", reg(2),
+                              inside ? " of " : "", inside ? array->label().c_str() : "",
+                              static_cast<int>(reg(0)), static_cast<int>(reg(1)));
+    findings.add(FaultKind::IllegalAddress, "oob", text, siteOf(w, i, static_cast<int>(l), "write"),
+                 at ? Place{"global", at, 0} : Place{});
+    for (uint64_t m = lanes; m && marked.size() < kMostMarked; m &= m - 1) {
+      l = static_cast<unsigned>(__builtin_ctzll(m));
+      marked.insert(reg(4) | uint64_t(reg(5)) << 32);
+    }
+  }
+
   /// Stores to the padding between the rows of an array.
   void rowBounds(Wave &w, const Inst &i) {
     for (uint64_t m = access.lanes; m; m &= m - 1) {
       unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
-      uint64_t at = access.addr[0][l];
-      const LaunchArgument *gap = nullptr;
-      for (const LaunchArgument &a : d.arguments) {
-        if (a.distance(at) != 0)
-          continue;
-        if (!a.inGap(at, access.bytes)) {
-          gap = nullptr; // an element of another array may lie there
-          break;
-        }
-        gap = &a;
+      for (unsigned k = 0; k < access.count; ++k) {
+        uint64_t at = access.addr[k][l];
+        const LaunchArgument *gap = gapAt(at);
+        if (gap && !marked.count(at)) // else it has been told
+          return findings.add(FaultKind::IllegalAddress, "oob",
+                              format("write of %u bytes %s", access.bytes,
+                                     gap->relation(at, access.bytes).c_str()),
+                              siteOf(w, i, static_cast<int>(l), "write"),
+                              Place{"global", at, access.bytes});
       }
-      if (gap)
-        return findings.add(FaultKind::IllegalAddress, "oob",
-                            format("write of %u bytes %s", access.bytes,
-                                   gap->relation(at, access.bytes).c_str()),
-                            siteOf(w, i, static_cast<int>(l), "write"), Place{"global", at, access.bytes});
     }
+  }
+
+  /// The array between whose rows an access lies; null if it may be about an element of another.
+  const LaunchArgument *gapAt(uint64_t at) const {
+    const LaunchArgument *gap = nullptr;
+    for (const LaunchArgument &a : d.arguments) {
+      if (a.distance(at) != 0)
+        continue;
+      if (!a.inGap(at, access.bytes))
+        return nullptr;
+      gap = &a;
+    }
+    return gap;
   }
 
   void moveBounds(Wave &w, const Inst &i, const InstInfo &info) {
@@ -342,6 +388,8 @@ private:
   std::vector<Workgroup> twins;
   MemoryAccess access;
   std::vector<LdsMove> list;
+  static constexpr size_t kMostMarked = 4096;
+  std::set<uint64_t> marked; ///< addresses of stores that the compiler has marked
 };
 
 class CheckedLaunch : public LaunchObserver {

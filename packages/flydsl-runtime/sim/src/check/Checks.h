@@ -19,6 +19,7 @@ enum : unsigned {
   kCheckBarrier = 8, ///< barriers in divergent code, waves that skip one
   kCheckNan = 16,    ///< the first NaN or infinity made from finite operands
   kCheckApprox = 64, ///< branches, active lanes and addresses that depend on approximate results
+  kCheckLate = 128,  ///< plain stores reach other devices when they are released, not before
   kCheckBuffer = 32, ///< buffer accesses outside their descriptor (legal: they read zero)
 };
 

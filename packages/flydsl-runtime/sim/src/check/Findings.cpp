@@ -33,7 +33,7 @@ unsigned parseChecks(const std::string &list) {
     unsigned bit;
   } kNames[] = {{"oob", kCheckOob},         {"uninit", kCheckUninit}, {"race", kCheckRace},
                 {"barrier", kCheckBarrier}, {"nan", kCheckNan},       {"buffer", kCheckBuffer},
-                {"approx", kCheckApprox},
+                {"approx", kCheckApprox},   {"late", kCheckLate | kCheckRace},
                 {"all", kCheckOob | kCheckUninit | kCheckRace | kCheckBarrier}};
   unsigned checks = 0;
   for (size_t at = 0; at <= list.size();) {
@@ -53,7 +53,7 @@ unsigned parseChecks(const std::string &list) {
     if (!bit)
       raise(FaultKind::InvalidConfiguration,
             "FLYDSL_SIM_CHECK: '" + name +
-                "' is none of oob, uninit, race, barrier, nan, buffer, approx, all");
+                "' is none of oob, uninit, race, barrier, nan, buffer, approx, late, all");
     checks |= bit;
   }
   return checks;
@@ -126,11 +126,13 @@ std::string Findings::json(const char *check, const std::string &text, const Sit
 
 void Findings::add(FaultKind kind, const char *check, const std::string &what, const Site &site,
                    const Place &place, const Site *other) {
-  std::string text = what;
-  if (!strcmp(place.space, "global"))
-    if (const LaunchArgument *array = argumentOf(d.arguments, place.address, 0))
-      if (array->distance(place.address) == 0)
-        text += ", at " + array->place(place.address);
+  std::string text = what, said = "check " + std::string(check) + ": ";
+  const LaunchArgument *array =
+      strcmp(place.space, "global") ? nullptr : argumentOf(d.arguments, place.address, 0);
+  if (array && array->distance(place.address) != 0)
+    array = nullptr;
+  if (array)
+    text += ", at " + array->place(place.address);
   unsigned most = limit.load(std::memory_order_relaxed);
   // A program that collects its findings itself (flysimCheck) keeps them to itself.
   bool toFile = !most && recordingFindings();
@@ -154,8 +156,14 @@ void Findings::add(FaultKind kind, const char *check, const std::string &what, c
     if (!most || findings.size() < most)
       findings.push_back(std::move(entry));
   }
-  if (!most && !toFile)
-    raise(kind, "check " + std::string(check) + ": " + text, site.lane);
+  if (most || toFile)
+    return;
+  Fault fault{kind, said + text, site.lane};
+  if (array) {
+    fault.address = place.address;
+    fault.finding = said + what;
+  }
+  throw fault;
 }
 
 } // namespace flysim

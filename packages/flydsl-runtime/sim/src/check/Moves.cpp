@@ -46,7 +46,7 @@ void describeMoves(Wave &w, const Inst &i, const InstInfo &info, const MemoryAcc
   out.clear();
   if (info.space == MemSpace::Tensor)
     return tensorMoves(w, i, info, out);
-  bool own = w.program->arch->gfx1250() && !i.lds; // every lane names its place in LDS
+  bool own = w.program->arch->has.clusters && !i.lds; // every lane names its place in LDS
   const Operand &o = info.store ? (i.data ? i.data : i.dst) : (i.dst ? i.dst : i.data);
   if (own && o.kind != OperandKind::Vgpr)
     return;

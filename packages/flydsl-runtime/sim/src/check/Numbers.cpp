@@ -67,6 +67,14 @@ uint64_t element(const uint32_t *rows, unsigned slot, unsigned bits, unsigned la
   return v >> (at % 32) & ((uint64_t(1) << bits) - 1);
 }
 
+/// An element of C or D; the 16-bit ones of gfx11 have a half of a register each.
+uint64_t elementOfResult(const MatrixDesc &desc, const Inst &i, const uint32_t *rows, unsigned slot, unsigned bits,
+                         unsigned lane) {
+  if (desc.replicated() && bits == 16)
+    return rows[slot * kRow + lane] >> (i.opSel & 4 ? 16 : 0) & 0xffff;
+  return element(rows, slot, bits, lane);
+}
+
 /// Formats of A and B: those of f8f6f4 instructions are in modifiers.
 Elem formatOf(const MatrixDesc &desc, const Inst &i, bool second) {
   static const Elem kFormats[] = {Elem::Fp8, Elem::Bf8, Elem::Fp6, Elem::Bf6, Elem::Fp4};
@@ -102,7 +110,10 @@ bool NumberCheck::watchVector(Wave &w, const Inst &i, Pending &p) {
   if (i.dst.kind != OperandKind::Vgpr || !isFloat(i.def->dst) || i.sdst || (i.ext && i.ext->second))
     return false;
   p.lanes = w.exec();
-  for (unsigned n = 0; n < i.def->nsrc; ++n) {
+  // The end of a division: what it is of are the denominator and the numerator. The quotient before
+  // it is a NaN where the denominator is zero.
+  bool fixup = i.def->facts.finishesDivision;
+  for (unsigned n = fixup; n < i.def->nsrc; ++n) {
     if (!isFloat(i.def->src[n]))
       continue;
     const uint32_t *s = fetchRaw(w, i.src[n], dwords(i.def->src[n]), scratch);
@@ -124,10 +135,7 @@ void NumberCheck::inspectVector(Wave &w, const Pending &p) {
 }
 
 bool NumberCheck::watchMatrix(Wave &w, const Inst &i, Pending &p) {
-  const char *name = i.def->name;
-  if (!i.def->table || !name ||
-      (strncmp(name, "v_mfma", 6) && strncmp(name, "v_smfmac", 8) && strncmp(name, "v_wmma", 6) &&
-       strncmp(name, "v_swmmac", 8)))
+  if (i.def->facts.unit != Unit::Matrix)
     return false;
   const MatrixPlan &plan = static_cast<const MatrixInst *>(i.def->table)->plan(w.lanes);
   if (!plan.desc)
@@ -135,7 +143,7 @@ bool NumberCheck::watchMatrix(Wave &w, const Inst &i, Pending &p) {
   const MatrixDesc &d = *plan.desc;
   if (d.d == Elem::I32)
     return false;
-  bool fnuz = w.program->arch->fnuz();
+  bool fnuz = w.program->arch->has.fnuz;
   auto operand = [&](unsigned n, unsigned dim, unsigned slots) {
     Elem e = formatOf(d, i, n == 1);
     unsigned bits = elemBits(e), regs = (slots * bits + 31) / 32;
@@ -165,7 +173,7 @@ bool NumberCheck::watchMatrix(Wave &w, const Inst &i, Pending &p) {
   for (unsigned k = 0; k < plan.cSlots; ++k)
     for (unsigned l = 0; l < w.lanes; ++l)
       if (c.kind == OperandKind::Vgpr
-              ? special(element(s, k, bits, l), d.c, fnuz)
+              ? special(elementOfResult(d, i, s, k, bits, l), d.c, fnuz)
               : special(read32(w, c), d.c, fnuz))
         p.badC[k] |= uint64_t(1) << l;
   p.plan = &plan;
@@ -185,7 +193,7 @@ void NumberCheck::inspectMatrix(Wave &w, const Pending &p) {
         unsigned lane = at % kRow + c;
         if ((p.badCols >> c & 1) || (p.badC[slot] >> lane & 1))
           continue;
-        uint64_t value = element(v, slot, bits, lane);
+        uint64_t value = elementOfResult(d, *p.inst, v, slot, bits, lane);
         if (special(value, d.d, false))
           return tell(w, *p.inst, lane, bits, value,
                       format(" (row %u, column %u of the product)", r, c));

@@ -27,7 +27,7 @@ bool storedBytes(Wave &w, const Inst &i, const InstInfo &info, unsigned lane, un
     return false;
   bool ds = info.space == MemSpace::Lds;
   const Operand &o = ds ? i.src[1 + pair] : i.data;
-  if (o.kind != OperandKind::Vgpr || (i.def && strstr(i.def->name, "async")))
+  if (o.kind != OperandKind::Vgpr || (i.def && i.def->facts.memory.async))
     return false;
   const uint32_t *r = row(w, o);
   if (info.bytes >= 4) {
@@ -36,14 +36,15 @@ bool storedBytes(Wave &w, const Inst &i, const InstInfo &info, unsigned lane, un
     return true;
   }
   uint32_t v = r[lane];
-  if (i.def && strstr(i.def->name, "d16_hi"))
+  if (i.def && i.def->facts.memory.half == Half::High)
     v >>= 16;
   memcpy(out, &v, info.bytes);
   return true;
 }
 
 RaceCheck::RaceCheck(const Dispatch &d, SharedAccesses &shared, Findings &findings)
-    : d(d), shared(shared), findings(findings) {}
+    : d(d), shared(shared), findings(findings),
+      plainStoresAreAtomic(d.program->arch->has.scopes == ScopeSyntax::None) {}
 
 void RaceCheck::startGroup(const Workgroup &wg) {
   group = wg.id[0] + d.grid[0] * (wg.id[1] + d.grid[1] * wg.id[2]);
@@ -157,7 +158,7 @@ void RaceCheck::touch(Wave &w, const Inst &i, AccessCells &cells, unsigned lane,
     bool mine = c.group == group && c.wave == w.id && (transfer || !running(c));
     if (mine && c.write == write && c.atomic == atomic && (bytes & c.bytes) == c.bytes)
       place = &c;
-    if (mine || !(c.bytes & bytes) || !(write || c.write) || (atomic && c.atomic) ||
+    if (mine || !(c.bytes & bytes) || !(write || c.write) || bothAtomic(c, write, atomic) ||
         ordered(c, w.id))
       continue;
     tell(w, i, lane, write, c, at, inLds);
@@ -259,6 +260,10 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
   std::unique_lock<std::mutex> lock(shared.mutex, std::defer_lock);
   bool atomic = info.atomic || scoped, write = info.store || info.atomic;
   WaveState &state = waves[w.id];
+  // A plain store of one lane may be a signal; others take it for one only by atomic loads. (One for each
+  // store of every lane would be more than memory holds.)
+  bool one = access.lanes && !(access.lanes & (access.lanes - 1));
+  bool mayRelease = plainStoresAreAtomic && info.store && one && (access.bytes == 4 || access.bytes == 8);
   for (uint64_t m = access.lanes; m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     for (unsigned k = 0; k < access.count; ++k) {
@@ -297,16 +302,17 @@ void RaceCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memor
           touch(w, i, shared.at(at / 4), info.space == MemSpace::Scalar ? kNoLane : l, bytes, write,
                 atomic, at, false);
       }
-      if (!atomic)
+      bool signals = mayRelease && !inLds;
+      if (!atomic && !signals)
         continue;
       uint64_t key = inLds ? addr | kLdsBit : addr;
       if (write)
         synchronise(w.id, key, true);
-      if (!info.store)
+      if (atomic && !info.store)
         state.acquire.push_back(key);
     }
   }
-  if (atomic && write)
+  if (write && (atomic || mayRelease))
     tick(w.id);
 }
 

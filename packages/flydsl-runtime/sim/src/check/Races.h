@@ -114,6 +114,13 @@ private:
   void touchLds(Wave &w, const Inst &i, unsigned lane, uint8_t bytes, bool write, bool atomic,
                 uint64_t at, uint32_t transfer = kNoTransfer);
   bool ordered(const AccessCell &c, uint32_t wave);
+  /// Whether both accesses are atomic. Where stores have no scope in their code, one that an atomic load
+  /// meets is taken for an atomic one.
+  bool bothAtomic(const AccessCell &c, bool write, bool atomic) const {
+    if (atomic && c.atomic)
+      return true;
+    return plainStoresAreAtomic && ((write && !c.write && c.atomic) || (c.write && !write && atomic));
+  }
   bool running(const AccessCell &c) const {
     return c.transfer && !waves[c.wave].ended[c.clock];
   }
@@ -125,6 +132,7 @@ private:
   const Dispatch &d;
   SharedAccesses &shared;
   Findings &findings;
+  const bool plainStoresAreAtomic; ///< an atomic store is one of a plain store's code
   SharedAccesses::Order *order = nullptr; ///< of the work-group that runs
   uint32_t group = 0;
   std::vector<AccessCells> lds;      ///< writes and atomic operations, by dword

@@ -14,14 +14,6 @@ namespace flysim {
 namespace {
 
 constexpr unsigned kSpareRows = 40, kSccIndex = 253;
-constexpr size_t kMaxOrigins = 1 << 16;
-
-bool named(const Inst &i, const char *part) {
-  return i.def && i.def->name && strstr(i.def->name, part);
-}
-bool starts(const Inst &i, const char *prefix) {
-  return i.def && i.def->name && strncmp(i.def->name, prefix, strlen(prefix)) == 0;
-}
 
 /// SGPRs that the hardware sets before a kernel starts.
 unsigned initialSgprs(const KernelInfo &k, const ArchInfo &arch) {
@@ -29,15 +21,23 @@ unsigned initialSgprs(const KernelInfo &k, const ArchInfo &arch) {
   unsigned n = 0;
   for (unsigned bit = 0; bit < 7; ++bit)
     n += k.properties >> bit & 1 ? kSizes[bit] : 0;
-  n = std::max<unsigned>(n + (k.preload & 127), k.userSgprs(arch.gfx1250()));
-  if (!arch.gfx12())
+  n = std::max<unsigned>(n + (k.preload & 127), k.userSgprs(arch.has.vgprMsb));
+  if (!arch.has.workgroupInTtmp)
     for (unsigned bit = 7; bit < 10; ++bit)
       n += k.rsrc2 >> bit & 1;
+  if (!arch.has.architectedScratch)
+    n += k.rsrc2 & 1;
   return n;
 }
 
-/// Whether a lane of a flat instruction is in LDS or private memory.
-bool inAperture(Wave &w, const Inst &i) {
+/// Whether a lane of a flat or buffer instruction is in LDS or private memory.
+bool inAperture(Wave &w, const Inst &i, MemSpace space) {
+  if (space == MemSpace::Buffer) {
+    uint64_t base = w.s[i.src[1].reg] | uint64_t(w.s[i.src[1].reg + 1] & 0xffff) << 32;
+    return w.privateBase && base == w.privateBase;
+  }
+  if (space != MemSpace::Flat)
+    return false;
   if (i.src[1] || i.src[0].kind != OperandKind::Vgpr)
     return i.src[1].kind == OperandKind::Sgpr && (w.s[i.src[1].reg + 1] & 0xfe0f0000u) == 0x80000000u;
   const uint32_t *high = row(w, i.src[0]) + kRow;
@@ -70,13 +70,9 @@ TwinCheck::Action TwinCheck::actionOf(const Inst &i, const InstInfo &info) {
   case Unit::Matrix:
     return Action::Run;
   case Unit::Salu:
-    for (const char *own : {"s_get", "s_mem", "s_sendmsg", "s_alloc", "s_trap", "s_atomic",
-                            "s_sleep", "s_sethalt", "s_ttrace", "s_rfe", "s_monitor"})
-      if (starts(i, own) && !starts(i, "s_getpc"))
-        return Action::Copy;
-    return Action::Run;
+    return i.def->facts.outside ? Action::Copy : Action::Run;
   case Unit::Internal:
-    return starts(i, "s_set_vgpr_msb") ? Action::Run : Action::None;
+    return i.def->facts.setsVgprMsb ? Action::Run : Action::None;
   case Unit::Smem:
     return Action::Load;
   case Unit::Lds:
@@ -157,17 +153,10 @@ void TwinCheck::setUp(Wave &w, Twin &t) {
     o.reg = static_cast<uint16_t>(s);
     t.scalarOrigin[s] = addOrigin(o);
   };
-  for (unsigned s = initialSgprs(*d.kernel, arch); s < (arch.gfx12() ? 106u : 102u); ++s)
+  for (unsigned s = initialSgprs(*d.kernel, arch); s < arch.has.initialSgprs; ++s)
     never(s);
   never(kVcc);
   never(kVcc + 1);
-}
-
-uint32_t TwinCheck::addOrigin(const Origin &o) {
-  if (origins.size() >= kMaxOrigins)
-    return 0;
-  origins.push_back(o);
-  return static_cast<uint32_t>(origins.size() - 1);
 }
 
 //===--- comparing -------------------------------------------------------------===//
@@ -283,9 +272,9 @@ void TwinCheck::before(Wave &w, const Inst &i, const InstInfo &info) {
   t.last = &i;
   t.lanes = w.exec() & w.fullMask;
   t.action = actions[static_cast<size_t>(&i - base)];
-  if (t.action == Action::Load && info.space == MemSpace::Flat && inAperture(w, i))
+  if (t.action == Action::Load && inAperture(w, i, info.space))
     t.action = Action::OwnLoad;
-  if (t.action == Action::Store && info.space == MemSpace::Flat && inAperture(w, i))
+  if (t.action == Action::Store && inAperture(w, i, info.space))
     t.action = Action::Run;
   t.source = 0;
   switch (t.action) {
@@ -436,7 +425,8 @@ void TwinCheck::finishLoad(Wave &w, Twin &t, const Inst &i) {
   const uint32_t *now = row(w, i.dst);
   uint32_t *mine = row(t.wave, i.dst);
   // A 16-bit half leaves the other one as it is.
-  uint32_t kept = !named(i, "d16") ? 0 : named(i, "d16_hi") ? 0xffffu : 0xffff0000u;
+  const Half half = i.def->facts.memory.half;
+  uint32_t kept = half == Half::None ? 0 : half == Half::High ? 0xffffu : 0xffff0000u;
   for (uint64_t m = t.lanes; m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     for (unsigned k = 0; k < words; ++k) {
@@ -499,7 +489,7 @@ void TwinCheck::checkStore(Wave &w, Twin &t, const Inst &i, const InstInfo &info
     return;
   const uint32_t *a = row(w, o), *b = row(t.wave, o);
   uint32_t mask = info.bytes >= 4 ? ~0u : info.bytes == 2 ? 0xffffu : 0xffu;
-  if (named(i, "d16_hi"))
+  if (i.def->facts.memory.half == Half::High)
     mask <<= 16;
   for (uint64_t m = t.access.lanes; m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
@@ -520,15 +510,16 @@ void TwinCheck::checkStore(Wave &w, Twin &t, const Inst &i, const InstInfo &info
 void TwinCheck::checkBranch(Wave &w, Twin &t, const Inst &i) {
   uint32_t origin = 0;
   bool differs = false;
-  if (starts(i, "s_cbranch_scc")) {
+  const BranchOn on = i.def->facts.branch;
+  if (on == BranchOn::Scc) {
     differs = w.scc != t.wave.scc;
     origin = t.scalarOrigin[kSccIndex];
-  } else if (starts(i, "s_cbranch_vcc")) {
+  } else if (on == BranchOn::Vcc) {
     auto zero = [&](const Wave &x) { return (x.s[kVcc] | (x.lanes == 64 ? x.s[kVcc + 1] : 0)) == 0; };
     differs = zero(w) != zero(t.wave);
     origin = t.scalarOrigin[kVcc];
-  } else if (i.src[0].kind == OperandKind::Sgpr && starts(i, "s_s")) {
-    differs = difference(w, t, i.src[0], 2) != 0; // s_setpc, s_swappc
+  } else if (i.src[0].kind == OperandKind::Sgpr && on == BranchOn::Register) {
+    differs = difference(w, t, i.src[0], 2) != 0;
     origin = t.scalarOrigin[i.src[0].reg];
   }
   if (!differs)
@@ -537,42 +528,6 @@ void TwinCheck::checkBranch(Wave &w, Twin &t, const Inst &i) {
   t.wave.s[kVcc] = w.s[kVcc];
   t.wave.s[kVcc + 1] = w.s[kVcc + 1];
   tell(w, i, origin, "decides a branch", -1);
-}
-
-void TwinCheck::tell(Wave &w, const Inst &i, uint32_t index, const char *use, int lane) {
-  Origin o = index < origins.size() ? origins[index] : Origin();
-  std::string text, by;
-  Site source;
-  if (o.load) {
-    source = siteOf(w, *o.load, o.lane, "read");
-    source.wave = o.wave;
-    by = " (" + findings.describe(source, false) + ")";
-  }
-  auto at = (unsigned long long)o.address;
-  if (!index) {
-    text = "a value that nobody wrote ";
-  } else if (!o.load) {
-    const char *name = o.scalar ? (o.reg >= kVcc ? "vcc" : "s") : (o.reg >= 256 && !d.program->arch->gfx12() ? "a" : "v");
-    unsigned number = o.reg - (*name == 'a' ? 256u : 0u);
-    text = (*name == 'v' && name[1] ? std::string(name) : format("%s%u", name, number)) +
-           " was never written; a value made from it ";
-  } else if (!strcmp(o.space, "lds")) {
-    bool touched = o.address / 4 < ldsWritten.size() && ldsWritten[o.address / 4];
-    text = format("LDS offset %llu is read, but ", at) +
-           (touched ? "what it holds was made from something that nobody wrote"
-                    : "no wave of the work-group has written it") + by + "; its value ";
-  } else if (!strcmp(o.space, "private")) {
-    text = format("private memory at offset %llu is read, but the lane has not written it", at) + by +
-           "; its value ";
-  } else {
-    text = format("address 0x%llx (%s) is read, but nobody has written it", at,
-                  AddressSpace::instance().describe(o.address).c_str()) + by + "; its value ";
-  }
-  Place place;
-  if (o.load)
-    place = Place{o.space, o.address, 4};
-  Site site = siteOf(w, i, lane, use);
-  findings.add(FaultKind::IllegalAddress, "uninit", text + use, site, place, o.load ? &source : nullptr);
 }
 
 } // namespace flysim

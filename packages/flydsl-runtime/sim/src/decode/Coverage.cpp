@@ -27,13 +27,13 @@ private:
 
 class Survey {
 public:
-  Survey(const ArchInfo &arch, bool wave32) {
+  Survey(const ArchInfo &arch, bool wave32, const CoverageVisitor &visit) : visit(visit) {
     program.arch = &arch;
     program.wave32 = wave32;
     program.disassembler = std::make_shared<Disassembler>(arch, wave32);
   }
 
-  std::vector<CoverageEntry> run() {
+  void run() {
     // Most opcode fields end at bit 14 or above.
     for (uint32_t top = 0; top < 1u << 18; ++top)
       for (unsigned k = 0; k < 5; ++k)
@@ -53,7 +53,6 @@ public:
       for (unsigned k = 0; k < 48; ++k)
         sample(top << 16, 0xffff, k);
     }
-    return std::move(entries);
   }
 
 private:
@@ -120,19 +119,22 @@ private:
     e.mnemonic = raw.mnemonic;
     e.text = program.disassembler->print(bytes, sizeof bytes, 0x1000);
     e.fidelity = decodeInstruction(program, raw, inst);
-    entries.push_back(std::move(e));
+    // The sample is the program's only code while it is looked at.
+    program.base = reinterpret_cast<uint64_t>(bytes);
+    program.size = sizeof bytes;
+    visit(e, program, inst);
   }
 
   Program program;
   Bits bits;
   std::set<unsigned> seen;
-  std::vector<CoverageEntry> entries;
+  const CoverageVisitor &visit;
 };
 
 } // namespace
 
-std::vector<CoverageEntry> measureCoverage(const ArchInfo &arch, bool wave32) {
-  return Survey(arch, wave32).run();
+void visitInstructions(const ArchInfo &arch, bool wave32, const CoverageVisitor &visit) {
+  Survey(arch, wave32, visit).run();
 }
 
 } // namespace flysim
@@ -146,8 +148,8 @@ flysimCoverage(const char *arch, int wave32,
   const ArchInfo *info = arch ? findArch(arch) : nullptr;
   if (!info)
     return 1;
-  for (const CoverageEntry &e : measureCoverage(*info, wave32 != 0))
-    report(data, e.opcode.c_str(), e.mnemonic.c_str(), e.text.c_str(),
-           static_cast<int>(e.fidelity));
+  visitInstructions(*info, wave32 != 0, [&](const CoverageEntry &e, const Program &, const Inst &) {
+    report(data, e.opcode.c_str(), e.mnemonic.c_str(), e.text.c_str(), static_cast<int>(e.fidelity));
+  });
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "support/Arch.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,16 @@ struct CoverageEntry {
   Fidelity fidelity;
 };
 
+struct Inst;
+struct Program;
+
+/// Called with each entry, and the sample of it that was decoded.
+using CoverageVisitor = std::function<void(const CoverageEntry &, const Program &, const Inst &)>;
+
 /// Every instruction that LLVM's disassembler accepts for the architecture, found by
 /// decoding samples of the whole encoding space (all values of the opcode fields with
 /// several fillings of the operand fields). Takes a few seconds.
-std::vector<CoverageEntry> measureCoverage(const ArchInfo &arch, bool wave32);
+void visitInstructions(const ArchInfo &arch, bool wave32, const CoverageVisitor &visit);
 
 } // namespace flysim
 

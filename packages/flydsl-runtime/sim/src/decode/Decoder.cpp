@@ -3,13 +3,11 @@
 #include "decode/Coverage.h"
 #include "decode/Disassembler.h"
 #include "decode/Program.h"
+#include "exec/Matrix.h"
 #include "exec/OpTable.h"
 #include "exec/Special.h"
 #include "exec/Wave.h"
 #include "support/Error.h"
-
-#include <cctype>
-#include <cstring>
 
 namespace flysim {
 
@@ -18,13 +16,6 @@ namespace {
 /// Bits of srcN_modifiers (SISrcMods in LLVM).
 enum : int64_t { kModNeg = 1, kModAbs = 2, kModOpSel = 4, kModOpSelHi = 8, kModSext = 16 };
 
-bool startsWith(const std::string &s, const char *prefix) {
-  return s.compare(0, strlen(prefix), prefix) == 0;
-}
-bool contains(const std::string &s, const char *part) {
-  return s.find(part) != std::string::npos;
-}
-
 class InstDecoder {
 public:
   InstDecoder(Program &program, const RawInst &raw, Inst &inst)
@@ -32,24 +23,29 @@ public:
 
   void run() {
     const std::string &m = raw.mnemonic;
-    if (startsWith(m, "v_dual_"))
+    if (raw.isDual)
       return decodeDual();
     const OpDef *def = OpTable::instance().find(m);
     if (!def) {
       inst.exec = execUnsupported;
       return;
     }
-    if ((def->flags & kFnuz) && arch().fnuz())
+    if ((def->flags & kFnuz) && arch().has.fnuz)
       def = OpTable::instance().find(m + ".fnuz");
+    if (arch().has.replicatedWmma && def->facts.replicated)
+      def = OpTable::instance().find(m + kReplicatedSuffix);
     inst.def = def;
     inst.exec = def->exec;
     inst.lane = def->lane;
-    if (m[0] == 's' && m[1] == '_')
-      decodeScalar();
-    else if (m[0] == 'v' && m[1] == '_')
-      decodeVector();
-    else
-      decodeMemory();
+    inst.policy = static_cast<uint8_t>(raw.imm(OpName::cpol));
+    switch (def->facts.form) {
+    case Form::Scalar:
+      return decodeScalar();
+    case Form::Vector:
+      return decodeVector();
+    default:
+      decodeMemory(def->facts.form);
+    }
   }
 
 private:
@@ -146,7 +142,7 @@ private:
       inst.imm = raw.imm(OpName::offset);
       // Atomics: the data registers are also the result when it is returned.
       inst.cpol = raw.has(OpName::sdst) && raw.has(OpName::sdata);
-      if (arch().gfx1250() && (raw.imm(OpName::cpol) & 0x800))
+      if (arch().has.scaledOffsets && (raw.imm(OpName::cpol) & 0x800))
         inst.addrMode |= 8;
       return;
     }
@@ -161,7 +157,7 @@ private:
     } else {
       unsigned next = 0;
       // LLVM calls the destination of a relative move a use: which register changes is unknown.
-      if ((raw.numDefs() || startsWith(raw.mnemonic, "s_movreld")) && raw.numOperands())
+      if ((raw.numDefs() || inst.def->facts.relativeDst) && raw.numOperands())
         inst.dst = destination(raw.at(next++));
       for (unsigned i = 0; i < 3 && next < raw.numOperands(); ++i, ++next)
         inst.src[i] = source(raw.at(next), Num::B32, 0);
@@ -236,7 +232,7 @@ private:
       inst.sdst = destination(raw.operand(OpName::vdst1));
     if (def.flags & (kCarryOut | kCompare)) {
       if (!inst.sdst)
-        inst.sdst = scalar(def.flags & kCompareX && arch().gfx12() ? unsigned(kExec)
+        inst.sdst = scalar(def.flags & kCompareX && arch().has.rdna ? unsigned(kExec)
                                                                    : unsigned(kVcc));
     }
     if (def.flags & kCarryIn)
@@ -267,8 +263,9 @@ private:
     if (inst.ext && (inst.ext->dpp || inst.ext->sdwa) && !inst.lane && !(def.flags & kPermutes))
       inst.exec = execUnsupported;
     // v_s_* run on the vector unit with scalar operands.
-    if (inst.dst.kind == OperandKind::Sgpr && inst.exec == OpTable::instance().find("v_rcp_f32")->exec)
-      inst.exec = OpTable::instance().find("v_scalar")->exec;
+    const OpTable &table = OpTable::instance();
+    if (inst.dst.kind == OperandKind::Sgpr && inst.exec == table.vectorLoop)
+      inst.exec = table.scalarLoop;
   }
 
   void decodeUnnamedVector() {
@@ -293,7 +290,7 @@ private:
       return false;
     if (inst.omod)
       return false;
-    if (sixteenBit() && (arch().gfx12() || (inst.opSel & 8) || (def.flags & kKeepHigh)))
+    if (sixteenBit() && (arch().has.keepsHigh || (inst.opSel & 8) || (def.flags & kKeepHigh)))
       return false;
     return true;
   }
@@ -421,12 +418,10 @@ private:
     e.scale[1] = source(raw.operand(OpName::scale_src1), Num::B32, 1);
   }
 
-  void decodeMemory() {
-    const std::string &m = raw.mnemonic;
-    bool ds = startsWith(m, "ds_");
+  void decodeMemory(Form form) {
     inst.cpol = static_cast<uint8_t>(raw.imm(OpName::cpol) & 1);
     inst.imm = raw.imm(OpName::offset);
-    if (ds) {
+    if (form == Form::Lds) {
       inst.dst = destination(raw.operand(OpName::vdst));
       inst.src[0] = source(raw.operand(OpName::addr), Num::B32, 0);
       inst.src[1] = source(raw.operand(OpName::data0), Num::B32, 1);
@@ -439,14 +434,14 @@ private:
       }
       return;
     }
-    if (startsWith(m, "tensor_")) {
-      static const OpName kGroups[] = {OpName(55), OpName(56), OpName(57), OpName(58)};
+    if (form == Form::Tensor) {
+      static const OpName kGroups[] = {OpName::vaddr0, OpName::vaddr1, OpName::vaddr2, OpName::vaddr3};
       for (unsigned i = 0; i < 3; ++i)
         inst.src[i] = source(raw.operand(kGroups[i]), Num::B32, 0);
       inst.data = source(raw.operand(kGroups[3]), Num::B32, 0);
       return;
     }
-    bool buffer = startsWith(m, "buffer_") || startsWith(m, "tbuffer_");
+    bool buffer = form == Form::Buffer;
     inst.dst = destination(raw.operand(OpName::vdst));
     inst.data = source(raw.operand(OpName::vdata), Num::B32, buffer ? 3 : 1);
     if (buffer && !inst.dst)
@@ -455,13 +450,10 @@ private:
     if (buffer) {
       inst.src[1] = source(raw.operand(OpName::srsrc), Num::B32, 0);
       inst.src[2] = source(raw.operand(OpName::soffset), Num::B32, 0);
-      const std::string &op = raw.opcode;
-      inst.addrMode = contains(op, "_BOTHEN")  ? 3
-                      : contains(op, "_OFFEN") ? 1
-                      : contains(op, "_IDXEN") ? 2
-                                               : 0;
-      inst.lds = contains(op, "_LDS_");
-      inst.tfe = contains(op, "_TFE_");
+      RawBuffer form = raw.buffer();
+      inst.addrMode = static_cast<uint8_t>(form.offset | form.index << 1);
+      inst.lds = form.lds;
+      inst.tfe = form.tfe;
       if (raw.has(OpName::format))
         inst.offset2 = static_cast<uint32_t>(raw.imm(OpName::format));
       if (inst.lds)
@@ -470,14 +462,14 @@ private:
       inst.src[1] = source(raw.operand(OpName::saddr), Num::B64, 0);
       if (raw.has(OpName::saddr) && !inst.src[1])
         inst.src[1] = Operand();
-      // LLVM keeps the encoded field: two's complement in 24 bits, or 13 bits on gfx9.
-      unsigned bits = arch().gfx12() ? 24 : 13;
+      // LLVM keeps the encoded field, two's complement.
+      unsigned bits = arch().has.flatOffsetBits;
       inst.imm = (inst.imm & ((1ll << bits) - 1)) - ((inst.imm >> (bits - 1) & 1) << bits);
       // scale_offset (gfx1250) is bit 11 of LLVM's cache policy operand.
-      if (arch().gfx1250() && (raw.imm(OpName::cpol) & 0x800))
+      if (arch().has.scaledOffsets && (raw.imm(OpName::cpol) & 0x800))
         inst.addrMode |= 8;
       // LLVM selects this form for a sign-extended index there, for a zero-extended one before.
-      if (arch().gfx1250() && inst.src[1])
+      if (arch().has.scaledOffsets && inst.src[1])
         inst.addrMode |= 16;
     }
   }
@@ -485,42 +477,26 @@ private:
   //===--- VOPD -----------------------------------------------------------===//
 
   void decodeDual() {
-    const std::string &op = raw.opcode;
-    size_t middle = op.find("_X_"), end = op.find("_gfx", middle);
-    std::string x = dualName(op.substr(7, middle - 7));
-    std::string y = dualName(op.substr(middle + 3, end - middle - 3));
-    const OpDef *dx = OpTable::instance().find(x), *dy = OpTable::instance().find(y);
+    RawDual names = raw.dual();
+    const OpDef *dx = OpTable::instance().find(names.x), *dy = OpTable::instance().find(names.y);
     if (!dx || !dy) {
       inst.exec = execUnsupported;
       return;
     }
     program.halves.emplace_back();
     Inst &second = program.halves.back();
-    bool wide = contains(op, "_e96");
-    half(inst, *dx, OpName::vdstX, OpName::src0X, OpName::vsrc1X, OpName(134),
-         OpName::src0X_modifiers, OpName::vsrc1X_modifiers, OpName(137), x, wide);
-    half(second, *dy, OpName::vdstY, OpName::src0Y, OpName::vsrc1Y, OpName(131),
-         OpName::src0Y_modifiers, OpName::vsrc1Y_modifiers, OpName(133), y, wide);
+    half(inst, *dx, OpName::vdstX, OpName::src0X, OpName::vsrc1X, OpName::vsrc2X,
+         OpName::src0X_modifiers, OpName::vsrc1X_modifiers, OpName::vsrc2X_modifiers, names.wide);
+    half(second, *dy, OpName::vdstY, OpName::src0Y, OpName::vsrc1Y, OpName::vsrc2Y,
+         OpName::src0Y_modifiers, OpName::vsrc1Y_modifiers, OpName::vsrc2Y_modifiers, names.wide);
     // v_dual_bitop2_b32 is the only half with an immediate.
     inst.imm = second.imm = raw.imm(OpName::bitop3);
     ext().second = &second;
-    inst.exec = OpTable::instance().find("v_dual")->exec;
-  }
-
-  static std::string dualName(const std::string &part) {
-    std::string name = "v_";
-    for (char c : part)
-      name += static_cast<char>(tolower(c));
-    for (const char *extra : {"_e96", "_pseudo"}) {
-      size_t tail = name.find(extra);
-      if (tail != std::string::npos)
-        name.erase(tail);
-    }
-    return baseMnemonic(name);
+    inst.exec = OpTable::instance().dual;
   }
 
   void half(Inst &h, const OpDef &def, OpName vdst, OpName src0, OpName src1, OpName src2,
-            OpName mod0, OpName mod1, OpName mod2, const std::string &name, bool wide) {
+            OpName mod0, OpName mod1, OpName mod2, bool wide) {
     h.def = &def;
     h.exec = def.exec;
     h.lane = def.lane;
@@ -536,7 +512,7 @@ private:
       int64_t m = raw.imm(mods[n]);
       h.src[n].mods = static_cast<uint8_t>((m & kModNeg ? kNeg : 0) | (m & kModAbs ? kAbs : 0));
     }
-    if (contains(name, "fmaak") || contains(name, "fmamk"))
+    if (def.facts.literal)
       h.src[2] = constant(raw.imm(OpName::imm));
     if (def.flags & kTied)
       h.src[def.nsrc - 1] = h.dst;

@@ -71,6 +71,11 @@ std::vector<RegFacts> buildRegisterTable(const MCRegisterInfo &mri) {
     // A tuple's name lists its registers: VGPR0_VGPR1_VGPR2.
     size_t parts = name.count("GPR") + name.count("TTMP");
     f.count = static_cast<uint8_t>(parts > 1 ? parts : (name == "VCC" || name == "EXEC" ? 2 : 1));
+    // LLVM numbers what no operand names (SCC, MODE) as s0.
+    if (name == "SCC")
+      f.encoding = RegisterUse::kScc;
+    else if (f.encoding == 0 && !parts && !f.vgpr && !f.agpr)
+      f.count = 0;
   }
   return table;
 }
@@ -139,9 +144,9 @@ Disassembler::Disassembler(const ArchInfo &arch, bool wave32) : impl(new Impl) {
   std::string features;
   // The encodings of 16-bit operands can name both halves of a register whether or not the
   // compiler makes use of that.
-  if (arch.gfx12())
+  if (arch.has.true16)
     features = "+real-true16";
-  if (arch.gfx12() && !arch.gfx1250())
+  if (arch.has.wave32 && !arch.has.vgprMsb)
     features += wave32 ? ",+wavefrontsize32" : ",+wavefrontsize64";
   impl->sti.reset(t.createMCSubtargetInfo(impl->triple, arch.name, features));
   impl->mii.reset(t.createMCInstrInfo());
@@ -220,7 +225,12 @@ bool Disassembler::decode(const uint8_t *code, uint64_t size, uint64_t address, 
   out.isE32 = full.size() > 4 && full.compare(full.size() - 4, 4, "_e32") == 0;
   // The printer adds "_sdwa" itself; only the opcode says it.
   out.isSdwa = out.opcode.find("_sdwa") != std::string::npos;
+  out.isDual = out.opcode.find("V_DUAL_") == 0;
   out.mnemonic = baseMnemonic(full);
+  // What gfx90a writes as a modifier ("global_load_dword v0, off lds") its successors have in the name.
+  size_t data = out.opcode.find("_LOAD_LDS_");
+  if (data != std::string::npos && out.mnemonic.find("_lds_") == std::string::npos)
+    out.mnemonic.insert(data + StringRef("_load_").size(), "lds_");
   return true;
 }
 
@@ -319,6 +329,30 @@ std::string baseMnemonic(std::string m) {
     }
   }
   return m;
+}
+
+RawBuffer RawInst::buffer() const {
+  StringRef name = opcode;
+  RawBuffer b;
+  bool both = name.contains("_BOTHEN");
+  b.offset = both || name.contains("_OFFEN");
+  b.index = both || name.contains("_IDXEN");
+  b.lds = name.contains("_LDS_");
+  b.tfe = name.contains("_TFE_");
+  return b;
+}
+
+RawDual RawInst::dual() const {
+  // V_DUAL_FMAC_F32_X_MUL_F32_e96_gfx12
+  auto half = [](StringRef part) {
+    std::string name = StringRef(("V_" + part).str()).lower();
+    for (const char *extra : {"_e96", "_pseudo"})
+      name.erase(std::min(name.find(extra), name.size()));
+    return baseMnemonic(name);
+  };
+  StringRef name = opcode;
+  auto [x, rest] = name.drop_front(7).split("_X_");
+  return {half(x), half(rest.take_front(rest.rfind("_gfx"))), name.contains("_e96")};
 }
 
 RawOperand RawInst::at(unsigned index) const {

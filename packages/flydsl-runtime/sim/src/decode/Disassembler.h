@@ -28,6 +28,19 @@ struct RawOperand {
   bool vgpr = false, agpr = false, null = false, hi16 = false;
 };
 
+/// What LLVM's opcode of a buffer instruction says of its operands.
+struct RawBuffer {
+  bool offset = false, index = false; ///< a VGPR has an offset, an index
+  bool lds = false;                   ///< loads to LDS
+  bool tfe = false;                   ///< gives a fault status
+};
+
+/// The mnemonics of the halves of a VOPD instruction.
+struct RawDual {
+  std::string x, y;
+  bool wide = false; ///< the form with three sources
+};
+
 class Disassembler;
 
 /// One disassembled instruction. Valid until the next decode() of its Disassembler.
@@ -39,7 +52,7 @@ public:
   unsigned opcodeId = 0;  ///< LLVM's opcode number
   /// Opcode numbers that decode() is to reject (used by the coverage survey).
   const std::set<unsigned> *skipOpcodes = nullptr;
-  bool isE32 = false, isSdwa = false;
+  bool isE32 = false, isSdwa = false, isDual = false;
   /// The DPP control of an instruction that LLVM makes but whose DPP form it does not list: the src0 field
   /// that announces it (0xfa: DPP16, 0xe9 and 0xea: DPP8) and the word of the control. 0 if there is none.
   uint32_t unlistedDpp = 0, dppWord = 0;
@@ -51,6 +64,8 @@ public:
   unsigned numOperands() const;
   unsigned numDefs() const;
   RawOperand at(unsigned index) const;
+  RawBuffer buffer() const;
+  RawDual dual() const;
 
 private:
   friend class Disassembler;

@@ -43,6 +43,10 @@ enum class OpName : uint8_t {
   sbase = 51,
   imm = 53,
   format = 54,
+  vaddr0 = 55,
+  vaddr1 = 56,
+  vaddr2 = 57,
+  vaddr3 = 58,
   old = 60,
   dpp_ctrl = 61,
   row_mask = 62,
@@ -89,6 +93,10 @@ enum class OpName : uint8_t {
   src0Y = 128,
   vsrc1Y_modifiers = 129,
   vsrc1Y = 130,
+  vsrc2Y = 131,
+  vsrc2Y_modifiers = 133,
+  vsrc2X = 134,
+  vsrc2X_modifiers = 137,
 };
 int16_t getNamedOperandIdx(uint16_t opcode, OpName name);
 } // namespace llvm::AMDGPU

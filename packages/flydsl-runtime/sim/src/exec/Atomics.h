@@ -12,8 +12,10 @@ namespace {
 
 enum class Rmw : uint8_t {
   Swap, CmpSwap, Add, Sub, RSub, SMin, UMin, SMax, UMax, And, Or, Xor, Inc, Dec, FAdd, FMin, FMax,
-  PkAddF16, PkAddBF16, SubClamp, CondSub,
+  PkAddF16, PkAddBF16, SubClamp, CondSub, CmpSwapFloat,
 };
+
+constexpr bool comparesFirst(Rmw op) { return op == Rmw::CmpSwap || op == Rmw::CmpSwapFloat; }
 
 template <class T> inline T rmwFloat(Rmw op, T a, T b) {
   if (op == Rmw::FAdd)
@@ -88,7 +90,13 @@ template <class T> inline T rmwMemory(Rmw op, uint8_t *p, T data, T compare) {
                                 __ATOMIC_SEQ_CST);
     return expected;
   }
-  while (!__atomic_compare_exchange_n(target, &old, rmwApply<T>(op, old, data), false,
+  using F = std::conditional_t<sizeof(T) == 4, float, double>;
+  auto next = [&](T now) {
+    if (op == Rmw::CmpSwapFloat) // a zero equals the other one, and a NaN nothing
+      return bitCast<F>(now) == bitCast<F>(compare) ? data : now;
+    return rmwApply<T>(op, now, data);
+  };
+  while (!__atomic_compare_exchange_n(target, &old, next(old), false,
                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
   }
   return old;
@@ -118,8 +126,9 @@ constexpr RmwName kRmw[] = {
     {"max_f32", "max_num_f32", Rmw::FMax, 4}, {"max_f64", "max_num_f64", Rmw::FMax, 8},
     {"pk_add_f16", "pk_add_f16", Rmw::PkAddF16, 4},
     {"pk_add_bf16", "pk_add_bf16", Rmw::PkAddBF16, 4},
-    {"csub", "sub_clamp_u32", Rmw::SubClamp, 4},
+    {"csub", "sub_clamp_u32", Rmw::SubClamp, 4}, {"csub_u32", "csub_u32", Rmw::SubClamp, 4},
     {"cond_sub_u32", "cond_sub_u32", Rmw::CondSub, 4},
+    {"cmpswap_f32", "cmpswap_f32", Rmw::CmpSwapFloat, 4},
 };
 
 } // namespace

@@ -114,7 +114,7 @@ template <class T> void atomic(Wave &w, const Inst &i) {
               static_cast<int>(l));
       if (!w.mem->check(x.addr, sizeof(T), true))
         badAddress(x.addr, sizeof(T), true, static_cast<int>(l));
-      T compare = op == Rmw::CmpSwap ? value(words, l) : T(0);
+      T compare = comparesFirst(op) ? value(words, l) : T(0);
       old = rmwMemory<T>(op, reinterpret_cast<uint8_t *>(x.addr), value(0, l), compare);
     }
     if (i.cpol) {

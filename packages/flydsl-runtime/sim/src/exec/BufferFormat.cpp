@@ -148,9 +148,9 @@ constexpr uint32_t kTyped = 0x100, kD16 = 0x200, kHigh = 0x400;
 
 Format formatOf(Wave &w, const Inst &i, const Resource &r) {
   if (i.def->aux & kTyped)
-    return decodeFormat(static_cast<uint32_t>(i.offset2), r.gfx12);
+    return decodeFormat(static_cast<uint32_t>(i.offset2), r.rdna);
   const uint32_t word = w.s[i.src[1].reg + 3];
-  if (r.gfx12)
+  if (r.rdna)
     return decodeFormat(word >> 12 & 63, true);
   return decodeFormat((word >> 15 & 15) | (word >> 12 & 7) << 4, false);
 }

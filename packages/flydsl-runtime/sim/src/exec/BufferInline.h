@@ -12,16 +12,16 @@ namespace {
 struct Resource {
   uint64_t base, records;
   uint32_t stride, indexStride, elementSize, oobSelect;
-  bool swizzle, addTid, gfx12, wide; ///< wide: the 57-bit layout of gfx1250
+  bool swizzle, addTid, rdna, wide; ///< rdna: the descriptors of RDNA; wide: 57-bit addresses
 };
 
 Resource decodeResource(const Wave &w, const Operand &o) {
   const uint32_t *d = &w.s[o.reg];
   const ArchInfo &arch = *w.program->arch;
   Resource r;
-  r.gfx12 = arch.gfx12();
-  r.wide = arch.gfx1250();
-  if (arch.gfx1250()) {
+  r.rdna = arch.has.rdna;
+  r.wide = arch.has.wideDescriptors;
+  if (r.wide) {
     r.base = d[0] | uint64_t(d[1] & 0x01ffffff) << 32;
     r.records = (uint64_t(d[1]) >> 25 | uint64_t(d[2]) << 7 | uint64_t(d[3] & 0x3f) << 39);
     r.stride = d[3] >> 12 & 0xffff;
@@ -38,11 +38,11 @@ Resource decodeResource(const Wave &w, const Operand &o) {
   r.indexStride = 8u << (d[3] >> 21 & 3);
   r.addTid = d[3] >> 23 & 1;
   unsigned swizzle = d[1] >> 30;
-  r.swizzle = r.gfx12 ? swizzle != 0 : (swizzle & 2) != 0;
+  r.swizzle = r.rdna ? swizzle != 0 : (swizzle & 2) != 0;
   // On gfx9 the data format extends the stride of a descriptor that adds the lane number.
-  if (!r.gfx12 && r.addTid)
+  if (!r.rdna && r.addTid)
     r.stride |= (d[3] >> 15 & 15) << 14;
-  r.elementSize = r.gfx12 && swizzle == 3 ? 16 : 4;
+  r.elementSize = r.rdna && swizzle == 3 ? 16 : 4;
   r.oobSelect = d[3] >> 28 & 3;
   return r;
 }
@@ -73,7 +73,7 @@ Access locate(const Resource &r, uint64_t index, uint32_t offset, uint32_t soffs
       ok += step;
     a.valid = ok;
   };
-  if (!r.gfx12) {
+  if (!r.rdna) {
     if (r.addTid && !idxen)
       return a;
     if (idxen && r.stride) {
@@ -108,9 +108,16 @@ public:
     idxen = i.addrMode & 2;
     const uint32_t *v = i.src[0] ? row(w, i.src[0]) : nullptr;
     index = idxen ? v : nullptr;
+    if (w.privateBase && r.addTid && r.base == w.privateBase) {
+      r.base = reinterpret_cast<uint64_t>(w.scratch);
+      privateBytes = w.scratchPerLane;
+    }
     offset = offen ? (idxen ? v + kRow : v) : nullptr;
   }
   Access at(unsigned lane, unsigned bytes, bool atomic = false) const {
+    // Private memory: scalar offsets are those of a wave of 64 lanes; each lane's lies whole (see flat accesses).
+    if (privateBytes)
+      return {r.base + uint64_t(lane) * privateBytes + soffset / 64 + (offset ? offset[lane] : 0) + imm, bytes};
     uint64_t n = (index ? index[lane] : 0) + (r.addTid ? lane : 0);
     return locate(r, n, (offset ? offset[lane] : 0) + imm, soffset, bytes, idxen, atomic);
   }
@@ -130,6 +137,7 @@ private:
   Resource r;
   uint32_t soffset, imm;
   bool offen, idxen;
+  uint32_t privateBytes = 0; ///< of a lane, if the descriptor is that of private memory
   const uint32_t *index = nullptr, *offset = nullptr;
 };
 

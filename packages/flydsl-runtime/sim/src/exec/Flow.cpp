@@ -131,6 +131,8 @@ void wait(Wave &w, const Inst &i) {
 }
 
 void trap(Wave &, const Inst &i) {
+  if (i.imm == kExtentMark)
+    return; // for the checks
   raise(FaultKind::Trap, format("s_trap %d: the kernel aborted (llvm.trap or an assertion)",
                                 static_cast<int>(i.imm)));
 }
@@ -147,22 +149,22 @@ void setFpMode(Wave &w, uint32_t mode) {
 }
 
 uint32_t readHwreg(Wave &w, uint32_t id) {
-  bool gfx12 = w.m0Index == 125;
+  const Features &has = w.program->arch->has;
   switch (id) {
   case 1:
     return w.mode;
   case 2: // STATUS: execz, vccz; SCC moved to STATE_PRIV with gfx12
-    return (gfx12 ? 0 : w.scc) | (w.exec() == 0) << 9 | (vcc(w) == 0) << 10;
+    return (has.workgroupInTtmp ? 0 : w.scc) | (w.exec() == 0) << 9 | (vcc(w) == 0) << 10;
   case 4: // gfx9 HW_ID: slot of the wave and its SIMD; gfx12 STATE_PRIV
-    return gfx12 ? w.scc << 9 : (w.id / 4 & 15) | (w.id & 3) << 4;
+    return has.workgroupInTtmp ? w.scc << 9 : (w.id / 4 & 15) | (w.id & 3) << 4;
   case 6: // LDS_ALLOC: the size in units of 512 bytes
     return (w.wg->ldsSize + 511) / 512 << 12;
-  case 23: // gfx12 HW_ID1
-    return gfx12 ? (w.id / 4 & 31) | (w.id & 3) << 8 : 0;
+  case 23: // RDNA HW_ID1
+    return has.rdna ? (w.id / 4 & 31) | (w.id & 3) << 8 : 0;
   case 20:
-    return gfx12 ? w.s[kFlatScratchBase] : 0;
+    return has.flatAperture ? w.s[kFlatScratchBase] : 0;
   case 21:
-    return gfx12 ? w.s[kFlatScratchBase + 1] : 0;
+    return has.flatAperture ? w.s[kFlatScratchBase + 1] : 0;
   case 28: // IB_STS2: [9:6] cluster present, [24:21] work-group in the cluster
     return w.wg->clusterSize > 1 ? 1u << 6 | w.wg->clusterIndex << 21 : 0;
   case 29:
@@ -192,16 +194,53 @@ void setField(Wave &w, const Inst &i, uint32_t value) {
   uint32_t mask = (size == 32 ? ~0u : (1u << size) - 1) << offset;
   if (id == 1)
     setFpMode(w, (w.mode & ~mask) | (value << offset & mask));
-  if (id == 1 && (mask & 0xff000) && w.program->arch->gfx1250())
+  if (id == 1 && (mask & 0xff000) && w.program->arch->has.vgprMsb)
     msbFromMode(w);
-  if (id == 1 && (mask >> 27 & 1) && w.m0Index == 124)
+  if (id == 1 && (mask >> 27 & 1) && w.program->arch->has.indexMode)
     applyIndexMode(w);
+}
+
+/// On gfx1250 an immediate for another part of MODE also sets the high bits of VGPR numbers, from its
+/// own bits 19:12: LLVM puts those that are to be in force there.
+void setFieldImmediate(Wave &w, const Inst &i) {
+  uint32_t value = read32(w, i.src[2]), offset = i.imm >> 6 & 31, size = (i.imm >> 11 & 31) + 1;
+  setField(w, i, value);
+  if ((i.imm & 63) != 1 || !w.program->arch->has.vgprMsb || (offset < 20 && offset + size > 12))
+    return;
+  w.mode = (w.mode & ~0xff000u) | (value & 0xff000u);
+  msbFromMode(w);
 }
 
 void setVgprMsb(Wave &w, const Inst &i) {
   uint32_t fields = static_cast<uint32_t>(i.imm);
   w.mode = (w.mode & ~0xff000u) | (fields & 0x3f) << 14 | (fields >> 6 & 3) << 12;
   msbFromMode(w);
+}
+
+/// gfx11, wave64: a loop that runs once for each half of the lanes that has active ones. The register
+/// keeps EXEC of the other half.
+void beginHalves(Wave &w, const Inst &i) {
+  uint32_t &low = w.s[kExec], &high = w.s[kExec + 1];
+  if (w.exec() == 0)
+    return jump(w, i);
+  if (low == 0) {
+    write32(w, i.dst, low);
+  } else {
+    write32(w, i.dst, high);
+    high = 0;
+  }
+}
+
+void endHalves(Wave &w, const Inst &i) {
+  uint32_t &low = w.s[kExec], &high = w.s[kExec + 1], kept = read32(w, i.dst);
+  if (high) {
+    low = kept; // the high half is done
+  } else if (kept) {
+    write32(w, i.dst, low);
+    high = kept;
+    low = 0;
+    jump(w, i);
+  }
 }
 
 void sleep(Wave &w, const Inst &) { w.state = WaveState::Yield; }
@@ -221,7 +260,8 @@ void FLYSIM_LEVEL::registerFlow(OpTable &t) {
         "s_wait_loadcnt", "s_wait_storecnt", "s_wait_samplecnt", "s_wait_bvhcnt", "s_wait_expcnt",
         "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt_dscnt",
         "s_wait_asynccnt", "s_wait_tensorcnt", "s_wait_xcnt", "s_wait_idle", "s_wait_event",
-        "s_waitcnt_depctr", "s_waitcnt_vscnt", "s_inst_prefetch", "s_set_inst_prefetch_distance",
+        "s_waitcnt_depctr", "s_waitcnt_vscnt", "s_waitcnt_vmcnt", "s_waitcnt_lgkmcnt", "s_waitcnt_expcnt",
+        "buffer_gl0_inv", "buffer_gl1_inv", "buffer_invl2", "s_gl1_inv", "s_inst_prefetch", "s_set_inst_prefetch_distance",
         "s_sendmsg", "s_sethalt", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel",
         "s_decperflevel", "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data",
         "s_prefetch_data_pc_rel", "s_buffer_prefetch_data", "s_setkill", "s_wakeup",
@@ -248,6 +288,8 @@ void FLYSIM_LEVEL::registerFlow(OpTable &t) {
     branchIf(w, i, [](Wave &x) { return x.exec() == 0; }); }, kBranch);
   add("s_cbranch_execnz", [](Wave &w, const Inst &i) {
     branchIf(w, i, [](Wave &x) { return x.exec() != 0; }); }, kBranch);
+  add("s_subvector_loop_begin", beginHalves, kBranch | kUncertain);
+  add("s_subvector_loop_end", endHalves, kBranch | kUncertain);
   add("s_call_b64", [](Wave &w, const Inst &i) {
     write64(w, i.dst, nextAddress(w, i));
     jump(w, i); }, kBranch);
@@ -291,7 +333,7 @@ void FLYSIM_LEVEL::registerFlow(OpTable &t) {
   add("s_trap", trap);
   add("s_getreg_b32", getreg);
   add("s_setreg_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.dst)); }, kIndexes);
-  add("s_setreg_imm32_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.src[2])); }, kIndexes);
+  add("s_setreg_imm32_b32", setFieldImmediate, kIndexes);
   add("s_round_mode", [](Wave &w, const Inst &i) {
     setFpMode(w, (w.mode & ~0xfu) | (i.imm & 15)); });
   add("s_denorm_mode", [](Wave &w, const Inst &i) {

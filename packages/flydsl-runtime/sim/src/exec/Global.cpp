@@ -42,7 +42,7 @@ template <Space space, class T> void atomic(Wave &w, const Inst &i) {
             static_cast<int>(l));
     if (!w.mem->check(addr, sizeof(T), true))
       badAddress(addr, sizeof(T), true, static_cast<int>(l));
-    T compare = op == Rmw::CmpSwap ? value(words, l) : T(0);
+    T compare = comparesFirst(op) ? value(words, l) : T(0);
     T old = rmwMemory<T>(op, reinterpret_cast<uint8_t *>(addr), value(0, l), compare);
     if (d) {
       d[l] = static_cast<uint32_t>(old);

@@ -74,18 +74,16 @@ unsigned barrierSlotOf(int id) {
 
 GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet,
                          std::unique_ptr<GroupObserver> observer)
-    : d(dispatch), kernarg(kernarg), packet(packet), limit(instructionLimit()), loops(*dispatch.program),
+    : d(dispatch), initial(dispatch, kernarg, packet), limit(instructionLimit()), lanes(initial.lanes),
+      numWaves(initial.waves()), usedRows(initial.usedRows()), loops(*dispatch.program),
       observer(std::move(observer)) {
   const ArchInfo &arch = *d.program->arch;
-  lanes = d.kernel->waveSize();
-  items = d.block[0] * d.block[1] * d.block[2];
-  numWaves = (items + lanes - 1) / lanes;
   rows = arch.vgprRows;
   ldsSize = d.kernel->ldsBytes + d.dynamicLds;
   // A dynamic stack needs more than the descriptor's fixed size.
   scratchPerLane = d.kernel->scratchBytes + (d.kernel->dynamicStack ? 16384 : 0);
   // WAVESIZE of COMPUTE_TMPRING_SIZE: 15 bits of 1 KiB before gfx12, 18 bits of 256 bytes.
-  uint64_t mostScratch = arch.gfx12() ? 64u << 20 : 32u << 20;
+  uint64_t mostScratch = uint64_t(arch.has.scratchMiB) << 20;
   if (uint64_t(scratchPerLane) * lanes > mostScratch)
     raise(FaultKind::InvalidConfiguration,
           format("kernel %s needs %u bytes of scratch per lane; a wave of %s has %llu MiB",
@@ -102,7 +100,8 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   temps = allocate<Temps>(1);
   memset(lds, 0, ldsStride * size);
   memset(temps, 0, sizeof(Temps));
-  clearRegisters();
+  for (size_t i = 0; i < waves.size(); ++i)
+    initial.clearVectors(registers + i * rows * kRow);
   random = scheduleSeed();
   order.resize(waves.size());
   bool bounds = requestedChecks() & kCheckOob;
@@ -129,21 +128,6 @@ GroupRunner::~GroupRunner() {
   free(lds);
   free(scratch);
   free(temps);
-}
-
-void GroupRunner::clearRegisters() {
-  // Only what the kernel may name; the rest of the file is never touched.
-  const ArchInfo &arch = *d.program->arch;
-  unsigned granule = arch.gfx1250() ? 16 : (lanes == 64 && arch.gfx12() ? 4 : 8);
-  unsigned total = ((d.kernel->rsrc1 & 63) + 1) * granule;
-  unsigned accum = arch.gfx12() ? total : 4 * ((d.kernel->rsrc3 & 63) + 1);
-  usedRows = std::min(total, std::min(accum, rows));
-  for (size_t i = 0; i < waves.size(); ++i) {
-    uint32_t *v = registers + i * rows * kRow;
-    memset(v, 0, size_t(usedRows) * kRow * 4);
-    if (total > accum && rows > 256)
-      memset(v + 256 * kRow, 0, size_t(std::min(total - accum, 256u)) * kRow * 4);
-  }
 }
 
 void GroupRunner::begin(uint64_t linear) {
@@ -184,98 +168,17 @@ void GroupRunner::begin(uint64_t linear) {
 }
 
 void GroupRunner::start(Wave &w, Workgroup &wg, unsigned index) {
-  const ArchInfo &arch = *d.program->arch;
   size_t at = wg.clusterIndex * size_t(numWaves) + index;
   w = Wave();
   w.id = index;
   w.v = registers + at * rows * kRow;
-  w.lanes = lanes;
-  w.blocks = lanes / 32;
-  w.fullMask = lanes == 64 ? ~0ull : 0xffffffffull;
-  w.m0Index = arch.gfx12() ? 125 : 124;
-  w.program = d.program;
   w.tmp = temps;
   w.mem = &cache;
   w.wg = &wg;
   w.scratchPerLane = scratchPerLane;
   w.scratch = scratch + at * lanes * scratchPerLane;
-  w.mode = (d.kernel->rsrc1 >> 12 & 0xff) | (arch.gfx12() ? 0 : (d.kernel->rsrc1 >> 21 & 1) << 8 |
-                                                                    (d.kernel->rsrc1 >> 23 & 1) << 9);
-  w.fpSpecial = (w.mode & 0xff) != 0xf0;
-  if (arch.gfx12()) {
-    // Flat addresses of private memory: the aperture, on gfx1250 with the lane in bits 56:52.
-    w.laneInAperture = arch.gfx1250();
-    w.s[kFlatScratchBase + 1] = kPrivateAperture;
-  }
-  unsigned first = index * lanes, count = std::min(lanes, items - first);
-  w.setExec(count == 64 ? ~0ull : (1ull << count) - 1);
-  initScalars(w);
-  initVectors(w);
-  w.pc = d.program->indexOf(d.kernel->entryAddr);
+  initial.setUp(w);
   places[at] = Place();
-}
-
-void GroupRunner::initScalars(Wave &w) {
-  const ArchInfo &arch = *d.program->arch;
-  const KernelInfo &k = *d.kernel;
-  const Workgroup &wg = *w.wg;
-  unsigned next = 0;
-  auto pair = [&](uint64_t v) {
-    memcpy(&w.s[next], &v, 8);
-    next += 2;
-  };
-  if (k.properties & 1)
-    next += 4;
-  if (k.properties & 2)
-    pair(packet);
-  if (k.properties & 4)
-    pair(packet);
-  if (k.properties & 8)
-    pair(kernarg);
-  if (k.properties & 16)
-    pair(1);
-  if (k.properties & 32)
-    pair(0);
-  if (k.properties & 64)
-    w.s[next++] = scratchPerLane;
-  unsigned preload = k.preload & 127, skip = k.preload >> 7;
-  for (unsigned i = 0; i < preload && next < kVcc; ++i, ++next) {
-    size_t at = size_t(skip + i) * 4;
-    if (at + 4 <= d.kernarg->size())
-      memcpy(&w.s[next], d.kernarg->data() + at, 4);
-  }
-  next = std::min<unsigned>(std::max(next, k.userSgprs(arch.gfx1250())), 96);
-  if (!arch.gfx12()) {
-    for (unsigned i = 0; i < 3; ++i)
-      if (k.rsrc2 >> (7 + i) & 1)
-        w.s[next++] = wg.id[i];
-    return;
-  }
-  uint32_t id[3];
-  bool clustered = wg.clusterSize > 1;
-  for (unsigned i = 0; i < 3; ++i)
-    id[i] = clustered ? wg.id[i] / wg.clusterDims[i] : wg.id[i];
-  w.s[kTtmp0 + 9] = id[0];
-  w.s[kTtmp0 + 7] = (id[1] & 0xffff) | id[2] << 16;
-  w.s[kTtmp0 + 8] = w.id << 25;
-  if (clustered)
-    for (unsigned i = 0; i < 3; ++i)
-      w.s[kTtmp0 + 6] |= wg.idInCluster[i] << (4 * i) | (wg.clusterDims[i] - 1) << (12 + 4 * i);
-}
-
-void GroupRunner::initVectors(Wave &w) {
-  uint32_t x = w.id * lanes % d.block[0], rest = w.id * lanes / d.block[0];
-  uint32_t y = rest % d.block[1], z = rest / d.block[1];
-  for (unsigned l = 0; l < lanes; ++l) {
-    w.v[l] = x | y << 10 | z << 20;
-    if (++x == d.block[0]) {
-      x = 0;
-      if (++y == d.block[1]) {
-        y = 0;
-        ++z;
-      }
-    }
-  }
 }
 
 /// Fails when the index mode of gfx9 takes an operand of `i` beyond the vector registers: the
@@ -363,8 +266,10 @@ bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) 
     if (path.size() == kLongestLoop)
       return false;
     path.push_back(w.pc);
+    stores->before(w, w.pc);
     uint64_t one = 1;
     runLoop(w, one);
+    stores->after(w);
     ++w.executed;
     if (w.state == WaveState::Yield)
       w.state = WaveState::Running; // sleeping is part of waiting
@@ -379,12 +284,19 @@ bool GroupRunner::walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path) 
 bool GroupRunner::loopsForEver(Wave &w) {
   if (w.msb[0] | w.msb[1] | w.msb[2] | w.msb[3])
     return false;
+  if (!stores)
+    stores = std::make_unique<StoreWatch>(*d.program);
+  stores->take();
   std::vector<uint32_t> first, second, registers;
   const uint32_t head = w.pc;
-  if (!walkLoop(w, head, first) || !loops.needed(first, registers))
+  bool keeps;
+  if (!walkLoop(w, head, first) || !loops.needed(first, registers, keeps))
     return false;
   uint64_t before = LoopState::hash(w, registers);
-  return walkLoop(w, head, second) && first == second && LoopState::hash(w, registers) == before;
+  if (!walkLoop(w, head, second) || first != second || LoopState::hash(w, registers) != before)
+    return false;
+  // Both rounds: in the first one a store would show what others have written since the last look.
+  return !stores->take() || !keeps;
 }
 
 bool GroupRunner::stuck() const {
@@ -558,6 +470,8 @@ static std::string lineOf(const Dispatch &d, const Inst &inst) {
 
 /// The named array that a fault of an access is about, or null.
 const LaunchArgument *GroupRunner::arrayOf(const Fault &f) const {
+  if (!f.finding.empty())
+    return argumentOf(d.arguments, f.address, 0);
   return f.bytes ? argumentOf(d.arguments, f.address, scalarBase(*running, *running->cur)) : nullptr;
 }
 
@@ -573,7 +487,8 @@ Fault GroupRunner::located(const Fault &f) const {
     const Inst &i = *running->cur;
     auto site = std::make_shared<FaultSite>();
     site->what = f.text;
-    if (const LaunchArgument *array = arrayOf(f))
+    const LaunchArgument *array = arrayOf(f);
+    if (array && f.finding.empty())
       site->what = array->place(f.address) + ": " + relation(*array, f) + "; " + f.text;
     site->instruction = d.program->text(i);
     site->source = lineOf(d, i);
@@ -605,8 +520,10 @@ std::string GroupRunner::where(const Fault &f) const {
     return kernel + ", " + thread + ": " + f.text;
   }
   // What a person needs first: which array, where in it, which line, which thread.
-  return array->place(f.address) + ", " + (line.empty() ? "" : line + ", ") + thread +
-         ": " + relation(*array, f) + "\n  " + kernel + ": " + f.text;
+  std::string place = array->place(f.address) + ", " + (line.empty() ? "" : line + ", ") + thread + ": ";
+  if (!f.finding.empty())
+    return place + f.finding + "\n  " + kernel;
+  return place + relation(*array, f) + "\n  " + kernel + ": " + f.text;
 }
 
 } // namespace flysim

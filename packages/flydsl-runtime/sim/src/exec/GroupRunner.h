@@ -5,6 +5,7 @@
 #include "exec/LoopState.h"
 #include "exec/Machine.h"
 #include "exec/Wave.h"
+#include "exec/WaveStart.h"
 #include "observe/Observer.h"
 #include "support/Error.h"
 
@@ -59,18 +60,17 @@ private:
   bool walkLoop(Wave &w, uint32_t head, std::vector<uint32_t> &path);
   bool loopsForEver(Wave &w);
 
-  void clearRegisters();
   void start(Wave &w, Workgroup &wg, unsigned index);
-  void initScalars(Wave &w);
-  void initVectors(Wave &w);
   void runSlice(Wave &w, uint64_t slice);
   void runLoop(Wave &w, uint64_t &budget);
   bool releaseBarriers(Workgroup &wg);
   [[noreturn]] void deadlock();
 
   const Dispatch &d;
-  uint64_t kernarg, packet, limit;
-  unsigned lanes, items, numWaves, rows, usedRows;
+  const WaveStart initial;
+  const uint64_t limit;
+  const unsigned lanes, numWaves, usedRows;
+  unsigned rows;
   uint32_t ldsSize, scratchPerLane;
   uint32_t *registers = nullptr;
   uint8_t *lds = nullptr, *scratch = nullptr;
@@ -79,6 +79,7 @@ private:
   std::vector<Wave> waves;
   std::vector<Place> places; ///< by wave
   LoopState loops;
+  std::unique_ptr<StoreWatch> stores; ///< made when the first loop is looked at
   std::vector<Workgroup> wgs;
   std::vector<Region> writable; ///< host memory that the launch may write
   AccessCache cache;

@@ -8,6 +8,8 @@
 #ifndef FLYSIM_EXEC_INST_H
 #define FLYSIM_EXEC_INST_H
 
+#include "exec/OpFacts.h"
+
 #include <cstdint>
 
 namespace flysim {
@@ -97,6 +99,11 @@ enum : uint32_t {
   kFnuz = 1 << 17,    ///< has a variant named "<name>.fnuz" for gfx942
 };
 
+/// Number of the s_trap that marks a store beyond an extent of an array. A compiler that knows
+/// shapes places it before the store, in the lanes that it is about: v0 has the coordinate along
+/// a mode, v1 the mode's extent, v2 the mode, v[4:5] the address or 0. It has no effect itself.
+constexpr int64_t kExtentMark = 0xe0;
+
 /// Semantics of one mnemonic.
 struct OpDef {
   const char *name = nullptr;
@@ -109,6 +116,7 @@ struct OpDef {
   uint32_t flags = 0;
   uint32_t aux = 0;          ///< meaning belongs to exec (e.g. bytes accessed)
   const void *table = nullptr; ///< more of the same, for larger descriptions
+  OpFacts facts;
 };
 
 /// Rarely used parts of an instruction.
@@ -143,6 +151,7 @@ struct Inst {
   uint8_t clamp = 0, omod = 0;
   uint8_t opSel = 0, opSelHi = 0, negLo = 0, negHi = 0;
   uint8_t cpol = 0;      ///< 1: atomic returns the old value
+  uint8_t policy = 0;    ///< bits of the cache policy, as LLVM's operand has them
   /// Buffers: 1 offen, 2 idxen; LDS: 4; 8: the offset counts elements (scale_offset);
   /// 16: the 32-bit VGPR offset beside an SGPR base is signed (gfx1250).
   uint8_t addrMode = 0;

@@ -1,5 +1,6 @@
 //===- Lds.cpp - LDS memory and lane exchange through the LDS unit --------===//
 
+#include "decode/Program.h"
 #include "exec/Atomics.h"
 #include "exec/LdsWide.h"
 #include "exec/MemInline.h"
@@ -127,7 +128,7 @@ void bpermute(Wave &w, const Inst &i) {
   memcpy(data, row(w, i.src[1]), sizeof data);
   uint32_t *d = row(w, i.dst);
   uint64_t exec = w.exec();
-  bool halves = w.m0Index == 125 && w.lanes == 64;
+  bool halves = w.program->arch->has.rdna && w.lanes == 64;
   forActive(w, [&](unsigned l) {
     unsigned s = ((addr[l] + static_cast<uint32_t>(i.imm)) >> 2) & (w.lanes - 1);
     if (halves)

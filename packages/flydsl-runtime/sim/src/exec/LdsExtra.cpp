@@ -64,6 +64,12 @@ template <class T, class F> void compareFloat(Wave &w, const Inst &i) {
     return bitCast<F>(old) == bitCast<F>(compare) ? next : old; });
 }
 
+/// ds_cmpstore_f*: the same with the operands in the other order.
+template <class T, class F> void compareStoreFloat(Wave &w, const Inst &i) {
+  rmw2<T>(w, i, [](T old, T next, T compare) {
+    return bitCast<F>(old) == bitCast<F>(compare) ? next : old; });
+}
+
 void conditionalExchange(Wave &w, const Inst &i) {
   const uint32_t *addr = row(w, i.src[0]), *data = row(w, i.src[1]);
   uint32_t out[2 * kRow] = {};
@@ -266,6 +272,8 @@ void FLYSIM_LEVEL::registerLdsExtra(OpTable &t) {
     add(std::string("ds_mskor") + rtn + "b64", maskOr<uint64_t>);
     add(std::string("ds_cmpst") + rtn + "f32", compareFloat<uint32_t, float>);
     add(std::string("ds_cmpst") + rtn + "f64", compareFloat<uint64_t, double>);
+    add(std::string("ds_cmpstore") + rtn + "f32", compareStoreFloat<uint32_t, float>);
+    add(std::string("ds_cmpstore") + rtn + "f64", compareStoreFloat<uint64_t, double>);
   }
   add("ds_wrap_rtn_b32", wrap);
   add("ds_condxchg32_rtn_b64", conditionalExchange);

@@ -31,7 +31,7 @@ const RegisterUse &LoopState::useOf(uint32_t index) {
   return it->second;
 }
 
-bool LoopState::needed(const std::vector<uint32_t> &path, std::vector<uint32_t> &registers) {
+bool LoopState::needed(const std::vector<uint32_t> &path, std::vector<uint32_t> &registers, bool &keeps) {
   bool loads[2] = {}, stores[2] = {}; // of memory, of LDS
   for (uint32_t index : path) {
     const RegisterUse &use = useOf(index);
@@ -40,8 +40,7 @@ bool LoopState::needed(const std::vector<uint32_t> &path, std::vector<uint32_t> 
     loads[use.lds] |= use.loads;
     stores[use.lds] |= use.stores;
   }
-  if ((loads[0] && stores[0]) || (loads[1] && stores[1]))
-    return false;
+  keeps = (loads[0] && stores[0]) || (loads[1] && stores[1]);
   // Liveness around the circle: what is needed behind the last instruction is what the first needs.
   std::set<uint32_t> live;
   for (size_t before = ~size_t(0); before != live.size();) {
@@ -77,6 +76,44 @@ uint64_t LoopState::hash(const Wave &w, const std::vector<uint32_t> &registers) 
       mix(r == RegisterUse::kScc ? w.scc : w.s[r % kSgprFile]);
   }
   return seed ^ seed >> 32;
+}
+
+StoreWatch::StoreWatch(const Program &program)
+    : program(program), infos(classify(program, program.wave32 ? 32 : 64)) {}
+
+void StoreWatch::bytes(const Wave &w, std::vector<uint8_t> &out) const {
+  out.clear();
+  for (uint64_t m = access.lanes; m; m &= m - 1)
+    for (unsigned k = 0, l = static_cast<unsigned>(__builtin_ctzll(m)); k < access.count; ++k) {
+      uint64_t at = access.addr[k][l];
+      if (access.ldsSpace && at + access.bytes > w.wg->ldsSize)
+        continue; // dropped
+      const uint8_t *from = access.ldsSpace ? w.wg->lds + at : reinterpret_cast<const uint8_t *>(at);
+      out.insert(out.end(), from, from + access.bytes);
+    }
+}
+
+void StoreWatch::before(Wave &w, uint32_t index) {
+  const InstInfo &info = infos[index];
+  watched = false;
+  if (!info.store && !info.atomic && !info.toLds)
+    return;
+  // Where the bytes are is not known of transfers to LDS, and of flat and scalar addresses.
+  bool known = info.space == MemSpace::Global || info.space == MemSpace::Buffer ||
+               info.space == MemSpace::Lds || info.space == MemSpace::Scratch;
+  watched = known && !info.toLds && !program.insts[index].lds &&
+            describeAccess(w, program.insts[index], info, access);
+  if (watched)
+    bytes(w, held);
+  else
+    changed = true;
+}
+
+void StoreWatch::after(const Wave &w) {
+  if (!watched)
+    return;
+  bytes(w, now);
+  changed |= now != held;
 }
 
 } // namespace flysim

@@ -42,13 +42,13 @@ void validate(const Dispatch &d) {
     raise(FaultKind::InvalidConfiguration,
           format("kernel %s needs %llu bytes of LDS; %s has %u per work-group", k.name.c_str(),
                  (unsigned long long)lds, arch.name, arch.ldsPerWorkgroup));
-  if (k.wave32 && !arch.gfx12())
+  if (k.wave32 && !arch.has.wave32)
     raise(FaultKind::InvalidConfiguration,
           format("kernel %s is for wave32, which %s does not have", k.name.c_str(), arch.name));
   uint64_t size = uint64_t(d.cluster[0]) * d.cluster[1] * d.cluster[2];
   if (size == 1)
     return;
-  if (!arch.gfx1250())
+  if (!arch.has.clusters)
     raise(FaultKind::InvalidConfiguration,
           format("kernel %s: %s has no clusters of work-groups", k.name.c_str(), arch.name));
   if (size == 0 || size > 16)
@@ -226,7 +226,7 @@ private:
       return;
     Fault fault{FaultKind::InstructionLimit,
                 format("endless loop: each time round, the wave finds its registers and the memory that it "
-                       "reads as they were, and for %.0f s no other wave has changed anything "
+                       "reads as they were, and for %g s no other wave has changed anything "
                        "(FLYDSL_SIM_STALL_SECONDS)",
                        d.stallSeconds)};
     report(live.front()->located(fault));

@@ -46,6 +46,7 @@ struct Dispatch {
   double stallSeconds = 0;
   mutable std::atomic<bool> stuckSeen{false}; ///< a wave of the launch cannot go on by itself
   uint64_t stops = 0; ///< requests to end launches that had been made when this one began
+  int device = 0;           ///< its number in the process
   bool ownThreads = false; ///< run beside other launches instead of on the shared threads
 };
 

@@ -111,7 +111,7 @@ void denseInt(Wave &w, const Inst &in) {
   unpackPairs(d.b, signB, b, s.b, p.bRegs(), p.lanes);
   // Both operands pair their elements the same way, so the order of k is free.
   uint16_t at[kMaxSlots * 2], steps = 0;
-  unsigned groups = p.lanes / (d.m * d.blocks);
+  unsigned groups = d.replicated() ? 1 : p.lanes / (d.m * d.blocks);
   for (unsigned g = 0; g < groups; ++g)
     for (unsigned pair = 0; pair < pairs; ++pair)
       at[steps++] = static_cast<uint16_t>(pair * kRow + g * d.m * d.blocks);
@@ -176,6 +176,30 @@ ExecFn executorOf(const MatrixDesc &d) {
   return d.c == Elem::I32 ? denseInt : denseFloat;
 }
 
+/// How gfx90a spells what later architectures have too.
+constexpr const char *kSpellings[][2] = {
+    {"v_mfma_f32_32x32x4f16", "v_mfma_f32_32x32x4_2b_f16"},
+    {"v_mfma_f32_16x16x4f16", "v_mfma_f32_16x16x4_4b_f16"},
+    {"v_mfma_f32_4x4x4f16", "v_mfma_f32_4x4x4_16b_f16"},
+    {"v_mfma_f32_32x32x8f16", "v_mfma_f32_32x32x8_f16"},
+    {"v_mfma_f32_16x16x16f16", "v_mfma_f32_16x16x16_f16"},
+    {"v_mfma_f32_32x32x1f32", "v_mfma_f32_32x32x1_2b_f32"},
+    {"v_mfma_f32_16x16x1f32", "v_mfma_f32_16x16x1_4b_f32"},
+    {"v_mfma_f32_4x4x1f32", "v_mfma_f32_4x4x1_16b_f32"},
+    {"v_mfma_f32_32x32x2f32", "v_mfma_f32_32x32x2_f32"},
+    {"v_mfma_f32_16x16x4f32", "v_mfma_f32_16x16x4_f32"},
+    {"v_mfma_f32_32x32x4bf16_1k", "v_mfma_f32_32x32x4_2b_bf16"},
+    {"v_mfma_f32_16x16x4bf16_1k", "v_mfma_f32_16x16x4_4b_bf16"},
+    {"v_mfma_f32_4x4x4bf16_1k", "v_mfma_f32_4x4x4_16b_bf16"},
+    {"v_mfma_f32_32x32x8bf16_1k", "v_mfma_f32_32x32x8_bf16"},
+    {"v_mfma_f32_16x16x16bf16_1k", "v_mfma_f32_16x16x16_bf16"},
+    {"v_mfma_i32_32x32x4i8", "v_mfma_i32_32x32x4_2b_i8"},
+    {"v_mfma_i32_16x16x4i8", "v_mfma_i32_16x16x4_4b_i8"},
+    {"v_mfma_i32_4x4x4i8", "v_mfma_i32_4x4x4_16b_i8"},
+    {"v_mfma_f64_16x16x4f64", "v_mfma_f64_16x16x4_f64"},
+    {"v_mfma_f64_4x4x4f64", "v_mfma_f64_4x4x4_4b_f64"},
+};
+
 } // namespace
 
 void FLYSIM_LEVEL::registerMatrix(OpTable &table) {
@@ -189,6 +213,8 @@ void FLYSIM_LEVEL::registerMatrix(OpTable &table) {
       d.flags |= kUncertain;
     table.add(m.desc.name, d);
   }
+  for (const auto &spelling : kSpellings)
+    table.alias(spelling[0], spelling[1]);
 }
 
 } // namespace flysim

@@ -51,12 +51,16 @@ enum class MatrixFamily : uint8_t {
   Mfma,       ///< gfx9 dense
   MfmaMixed,  ///< gfx950 f8f6f4, optionally with block scales
   Smfmac,     ///< gfx9, A 4:2 sparse
+  Wmma3,      ///< gfx11: A and B stand in each 16 lanes, 16-bit results in one half of a register
   Wmma,       ///< gfx1200/gfx1201
   Swmmac,     ///< gfx1200/gfx1201, A 4:2 sparse
   Wmma5,      ///< gfx1250
   Wmma5Mixed, ///< gfx1250 f8f6f4 and f4, optionally with block scales
   Swmmac5,    ///< gfx1250, A 4:2 sparse
 };
+
+/// Distinguishes what gfx11 and gfx12 call by the same name.
+constexpr const char *kReplicatedSuffix = ".gfx11";
 
 /// One instruction: D (MxN) = A (MxK) * B (KxN) + C, `blocks` times.
 struct MatrixDesc {
@@ -74,6 +78,8 @@ struct MatrixDesc {
     return family == MatrixFamily::Mfma || family == MatrixFamily::MfmaMixed ||
            family == MatrixFamily::Smfmac;
   }
+  /// Operands stand in every 16 lanes.
+  bool replicated() const { return family == MatrixFamily::Wmma3; }
   bool mixed() const {
     return family == MatrixFamily::MfmaMixed || family == MatrixFamily::Wmma5Mixed;
   }
@@ -90,8 +96,8 @@ struct MatrixPlan {
 
   unsigned aRegs() const { return regs(aSlots, desc->a); }
   unsigned bRegs() const { return regs(bSlots, desc->b); }
-  unsigned cRegs() const { return regs(cSlots, desc->c); }
-  unsigned dRegs() const { return regs(cSlots, desc->d); }
+  unsigned cRegs() const { return desc->replicated() ? cSlots : regs(cSlots, desc->c); }
+  unsigned dRegs() const { return desc->replicated() ? cSlots : regs(cSlots, desc->d); }
   static unsigned regs(unsigned slots, Elem e) { return (slots * elemBits(e) + 31) / 32; }
 };
 

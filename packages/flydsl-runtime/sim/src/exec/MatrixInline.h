@@ -14,7 +14,7 @@ inline const MatrixPlan &planOf(const Wave &w, const Inst &i) {
 
 /// True where 8-bit floats have the FNUZ encodings (gfx942).
 inline bool fnuzFloats(const Wave &w) {
-  return w.program->arch->fnuz();
+  return w.program->arch->has.fnuz;
 }
 
 /// Where to read C from and write D to: in place when the registers allow, through
@@ -38,6 +38,8 @@ public:
     Elem e = p.desc->d;
     if (elemBits(e) != 16)
       return;
+    if (p.desc->replicated())
+      return finishHalves(e);
     for (unsigned r = 0; r < p.dRegs(); ++r) {
       const uint32_t *lo = planes + 2 * r * kRow, *hi = lo + kRow;
       uint32_t *dst = rows + r * kRow;
@@ -51,6 +53,23 @@ public:
   }
 
 private:
+  /// The bits of each register that hold a 16-bit element of gfx11; op_sel chooses them for C and D.
+  unsigned halfShift() const { return in.opSel & 4 ? 16 : 0; }
+
+  void fetchHalves(Elem e, const uint32_t *from) {
+    for (unsigned n = 0; n < p.cSlots * kRow; ++n) {
+      uint32_t v = from[n] >> halfShift() & 0xffff;
+      planes[n] = asBits(e == Elem::F16 ? halfToFloat(v) : bf16ToFloat(v));
+    }
+  }
+  void finishHalves(Elem e) {
+    for (unsigned n = 0; n < p.cSlots * kRow; ++n) {
+      float sum = asFloat(planes[n]);
+      uint32_t v = e == Elem::F16 ? floatToHalf(sum) : floatToBf16(sum);
+      rows[n] = (rows[n] & ~(0xffffu << halfShift())) | v << halfShift();
+    }
+  }
+
   void fetch(const Operand &o, Elem e) {
     unsigned regs = p.cRegs();
     if (o.kind != OperandKind::Vgpr) {
@@ -65,6 +84,11 @@ private:
       return;
     }
     const uint32_t *from = row(w, o);
+    if (elemBits(e) == 16 && p.desc->replicated()) {
+      fetchHalves(e, from);
+      source = planes;
+      return;
+    }
     if (elemBits(e) == 16) {
       unpackFloat(e, false, reinterpret_cast<float *>(planes), from, p.cSlots, p.lanes);
       source = planes;

@@ -50,6 +50,10 @@ unsigned outputOffset(const MatrixDesc &d, unsigned lanes, unsigned b, unsigned 
       slot = i % 4;
     return slot * kRow + (b % blocksAcross) * d.n + (i / 4 % rowsAcross) * blocksAcross * d.n;
   }
+  if (d.replicated()) { // rows go round the groups of 16 lanes
+    unsigned groups = lanes / 16;
+    return i / groups * kRow + 16 * (i % groups);
+  }
   if (lanes == 64)
     return (i % 4) * kRow + 32 * (i / 4 % 2) + 16 * (i / 8);
   return (i / 16 * 8 + i % 8) * kRow + 16 * (i / 8 % 2);
@@ -60,8 +64,9 @@ MatrixPlan makePlan(const MatrixDesc &d, unsigned lanes) {
   p.desc = &d;
   p.lanes = lanes;
   unsigned aSteps = d.sparse() ? d.k / 2u : d.k;
-  p.aSlots = aSteps * d.m * d.blocks / lanes;
-  p.bSlots = unsigned(d.k) * d.n * d.blocks / lanes;
+  unsigned share = d.replicated() ? 16 : lanes; // lanes that share an operand
+  p.aSlots = aSteps * d.m * d.blocks / share;
+  p.bSlots = unsigned(d.k) * d.n * d.blocks / share;
   p.cSlots = unsigned(d.m) * d.n * d.blocks / lanes;
   if (!d.mixed() && !d.sparse()) {
     p.a = operandOffsets(d, lanes, d.m, d.k, elemBits(d.a));
@@ -80,7 +85,7 @@ MatrixPlan makePlan(const MatrixDesc &d, unsigned lanes) {
 
 std::vector<uint16_t> operandOffsets(const MatrixDesc &d, unsigned lanes, unsigned dim,
                                      unsigned steps, unsigned bits) {
-  unsigned stride = dim * d.blocks, groups = lanes / stride;
+  unsigned stride = dim * d.blocks, groups = d.replicated() ? 1 : lanes / stride;
   std::vector<uint16_t> at;
   for (unsigned k = 0; k < steps; ++k) {
     Place p = placeOf(d, k, steps, groups, bits);

@@ -60,6 +60,14 @@ std::vector<MatrixDesc> matrixTable() {
       {"v_mfma_f32_32x32x64_f8f6f4", F::MfmaMixed, 32, 32, 64, 1, E::Fp8, E::Fp8, E::F32, E::F32},
       {"v_mfma_scale_f32_32x32x64_f8f6f4", F::MfmaMixed, 32, 32, 64, 1,
        E::Fp8, E::Fp8, E::F32, E::F32, 32},
+      // MFMA that only gfx90a has.
+      {"v_mfma_f32_32x32x2bf16", F::Mfma, 32, 32, 2, 2, E::Bf16, E::Bf16, E::F32, E::F32},
+      {"v_mfma_f32_16x16x2bf16", F::Mfma, 16, 16, 2, 4, E::Bf16, E::Bf16, E::F32, E::F32},
+      {"v_mfma_f32_4x4x2bf16", F::Mfma, 4, 4, 2, 16, E::Bf16, E::Bf16, E::F32, E::F32},
+      {"v_mfma_f32_32x32x4bf16", F::Mfma, 32, 32, 4, 1, E::Bf16, E::Bf16, E::F32, E::F32},
+      {"v_mfma_f32_16x16x8bf16", F::Mfma, 16, 16, 8, 1, E::Bf16, E::Bf16, E::F32, E::F32},
+      {"v_mfma_i32_32x32x8i8", F::Mfma, 32, 32, 8, 1, E::I8, E::I8, E::I32, E::I32},
+      {"v_mfma_i32_16x16x16i8", F::Mfma, 16, 16, 16, 1, E::I8, E::I8, E::I32, E::I32},
       // SMFMAC of gfx942 and gfx950.
       {"v_smfmac_f32_16x16x32_f16", F::Smfmac, 16, 16, 32, 1, E::F16, E::F16, E::F32, E::F32},
       {"v_smfmac_f32_16x16x32_bf16", F::Smfmac, 16, 16, 32, 1, E::Bf16, E::Bf16, E::F32, E::F32},
@@ -89,6 +97,13 @@ std::vector<MatrixDesc> matrixTable() {
       {"v_smfmac_f32_32x32x64_fp8_bf8", F::Smfmac, 32, 32, 64, 1, E::Fp8, E::Bf8, E::F32, E::F32},
       {"v_smfmac_f32_32x32x64_bf8_fp8", F::Smfmac, 32, 32, 64, 1, E::Bf8, E::Fp8, E::F32, E::F32},
       {"v_smfmac_f32_32x32x64_bf8_bf8", F::Smfmac, 32, 32, 64, 1, E::Bf8, E::Bf8, E::F32, E::F32},
+      // WMMA of gfx11.
+      {"v_wmma_f32_16x16x16_f16.gfx11", F::Wmma3, 16, 16, 16, 1, E::F16, E::F16, E::F32, E::F32},
+      {"v_wmma_f32_16x16x16_bf16.gfx11", F::Wmma3, 16, 16, 16, 1, E::Bf16, E::Bf16, E::F32, E::F32},
+      {"v_wmma_f16_16x16x16_f16.gfx11", F::Wmma3, 16, 16, 16, 1, E::F16, E::F16, E::F16, E::F16},
+      {"v_wmma_bf16_16x16x16_bf16.gfx11", F::Wmma3, 16, 16, 16, 1, E::Bf16, E::Bf16, E::Bf16, E::Bf16},
+      {"v_wmma_i32_16x16x16_iu8.gfx11", F::Wmma3, 16, 16, 16, 1, E::I8, E::I8, E::I32, E::I32},
+      {"v_wmma_i32_16x16x16_iu4.gfx11", F::Wmma3, 16, 16, 16, 1, E::I4, E::I4, E::I32, E::I32},
       // WMMA of gfx1200 and gfx1201.
       {"v_wmma_f32_16x16x16_f16", F::Wmma, 16, 16, 16, 1, E::F16, E::F16, E::F32, E::F32},
       {"v_wmma_f32_16x16x16_bf16", F::Wmma, 16, 16, 16, 1, E::Bf16, E::Bf16, E::F32, E::F32},

@@ -4,6 +4,8 @@
 
 #include "exec/ExecInline.h"
 
+#include <type_traits>
+
 namespace flysim {
 namespace {
 
@@ -26,18 +28,26 @@ inline MemShape shapeOf(uint32_t aux) {
 /// Where a direct-to-LDS load writes: M0, as wide as the largest LDS (160 KiB on gfx950).
 inline uint32_t ldsBase(const Wave &w) { return w.s[w.m0Index] & 0x3ffff; }
 
-/// Bounds of the addresses of all lanes; true if lane i is at addr[0] + i*bytes.
-inline bool scan(const uint64_t *addr, unsigned lanes, unsigned bytes, uint64_t &lo,
-                 uint64_t &hi) {
-  uint64_t low = addr[0], high = addr[0], base = addr[0], diff = 0;
-  for (unsigned i = 0; i < lanes; ++i) {
-    low = addr[i] < low ? addr[i] : low;
-    high = addr[i] > high ? addr[i] : high;
-    diff |= addr[i] ^ (base + uint64_t(i) * bytes);
+/// Lanes that are looked at together: a row of a tile has as many in a wave of 64.
+constexpr unsigned kBlock = 32;
+
+/// Bounds of the addresses of all lanes. Bit b of the result: lane i of block b is at the block's
+/// first address + i*bytes.
+inline unsigned scan(const uint64_t *addr, unsigned blocks, unsigned bytes, uint64_t &lo, uint64_t &hi) {
+  uint64_t low = addr[0], high = addr[0];
+  unsigned dense = 0;
+  for (unsigned b = 0; b < blocks; ++b, addr += kBlock) {
+    uint64_t base = addr[0], diff = 0;
+    for (unsigned i = 0; i < kBlock; ++i) {
+      low = addr[i] < low ? addr[i] : low;
+      high = addr[i] > high ? addr[i] : high;
+      diff |= addr[i] ^ (base + uint64_t(i) * bytes);
+    }
+    dense |= unsigned(diff == 0) << b;
   }
   lo = low;
   hi = high;
-  return diff == 0;
+  return dense;
 }
 
 inline void storeLoaded(uint32_t *d, unsigned lane, const uint8_t *p, const MemShape &s) {
@@ -69,30 +79,79 @@ inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemS
   memcpy(p, &v, m.bytes);
 }
 
-/// Contiguous loads of N dwords a lane: array of structures to rows.
-template <unsigned N> inline void deinterleave(uint32_t *d, const uint8_t *p, unsigned blocks) {
-  const unsigned lanes = blocks * 32;
+/// Loads of N dwords a lane from contiguous addresses, for a block: array of structures to rows.
+template <unsigned N> inline void deinterleave(uint32_t *d, const uint8_t *p) {
   if constexpr (N == 1) {
-    memcpy(d, p, lanes * 4);
+    memcpy(d, p, kBlock * 4);
   } else {
     // Through an aligned local copy, so that the loop vectorises without alias checks.
-    alignas(64) uint32_t flat[N * kRow];
-    memcpy(flat, p, lanes * N * 4);
+    alignas(64) uint32_t flat[N * kBlock];
+    memcpy(flat, p, sizeof flat);
     for (unsigned k = 0; k < N; ++k)
-      for (unsigned i = 0; i < lanes; ++i)
+      for (unsigned i = 0; i < kBlock; ++i)
         d[k * kRow + i] = flat[i * N + k];
   }
 }
-template <unsigned N> inline void interleave(uint8_t *p, const uint32_t *s, unsigned blocks) {
-  const unsigned lanes = blocks * 32;
+template <unsigned N> inline void interleave(uint8_t *p, const uint32_t *s) {
   if constexpr (N == 1) {
-    memcpy(p, s, lanes * 4);
+    memcpy(p, s, kBlock * 4);
   } else {
-    alignas(64) uint32_t flat[N * kRow];
+    alignas(64) uint32_t flat[N * kBlock];
     for (unsigned k = 0; k < N; ++k)
-      for (unsigned i = 0; i < lanes; ++i)
+      for (unsigned i = 0; i < kBlock; ++i)
         flat[i * N + k] = s[k * kRow + i];
-    memcpy(p, flat, lanes * N * 4);
+    memcpy(p, flat, sizeof flat);
+  }
+}
+
+/// Calls `f` with the number of dwords as a constant; false for less than one.
+template <class F> inline bool withWords(unsigned bytes, F f) {
+  switch (bytes) {
+  case 4:
+    f(std::integral_constant<unsigned, 1>());
+    return true;
+  case 8:
+    f(std::integral_constant<unsigned, 2>());
+    return true;
+  case 12:
+    f(std::integral_constant<unsigned, 3>());
+    return true;
+  case 16:
+    f(std::integral_constant<unsigned, 4>());
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Loads of N dwords for every lane; `dense` as `scan` gives it.
+template <unsigned N> inline void loadWords(uint32_t *d, const uint64_t *addr, unsigned blocks, unsigned dense) {
+  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, d += kBlock) {
+    if (dense >> b & 1) {
+      deinterleave<N>(d, reinterpret_cast<const uint8_t *>(addr[0]));
+      continue;
+    }
+    for (unsigned i = 0; i < kBlock; ++i) {
+      uint32_t words[N];
+      memcpy(words, reinterpret_cast<const void *>(addr[i]), sizeof words);
+      for (unsigned k = 0; k < N; ++k)
+        d[k * kRow + i] = words[k];
+    }
+  }
+}
+template <unsigned N>
+inline void storeWords(const uint32_t *s, const uint64_t *addr, unsigned blocks, unsigned dense) {
+  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, s += kBlock) {
+    if (dense >> b & 1) {
+      interleave<N>(reinterpret_cast<uint8_t *>(addr[0]), s);
+      continue;
+    }
+    for (unsigned i = 0; i < kBlock; ++i) {
+      uint32_t words[N];
+      for (unsigned k = 0; k < N; ++k)
+        words[k] = s[k * kRow + i];
+      memcpy(reinterpret_cast<void *>(addr[i]), words, sizeof words);
+    }
   }
 }
 
@@ -101,21 +160,10 @@ inline void vectorLoad(Wave &w, uint32_t *d, const uint64_t *addr, const MemShap
   uint64_t exec = w.exec();
   if (exec == w.fullMask) {
     uint64_t lo, hi;
-    bool dense = scan(addr, w.lanes, s.bytes, lo, hi);
+    unsigned dense = scan(addr, w.blocks, s.bytes, lo, hi);
     if (w.mem->check(lo, hi - lo + s.bytes, false)) {
-      if (dense && s.bytes >= 4) {
-        auto *p = reinterpret_cast<const uint8_t *>(lo);
-        switch (s.bytes) {
-        case 4:
-          return deinterleave<1>(d, p, w.blocks);
-        case 8:
-          return deinterleave<2>(d, p, w.blocks);
-        case 12:
-          return deinterleave<3>(d, p, w.blocks);
-        default:
-          return deinterleave<4>(d, p, w.blocks);
-        }
-      }
+      if (withWords(s.bytes, [&](auto n) { loadWords<n>(d, addr, w.blocks, dense); }))
+        return;
       for (unsigned i = 0; i < w.lanes; ++i)
         storeLoaded(d, i, reinterpret_cast<const uint8_t *>(addr[i]), s);
       return;
@@ -133,21 +181,10 @@ inline void vectorStore(Wave &w, const uint32_t *s, const uint64_t *addr, const 
   uint64_t exec = w.exec();
   if (exec == w.fullMask) {
     uint64_t lo, hi;
-    bool dense = scan(addr, w.lanes, m.bytes, lo, hi);
+    unsigned dense = scan(addr, w.blocks, m.bytes, lo, hi);
     if (w.mem->check(lo, hi - lo + m.bytes, true)) {
-      if (dense && m.bytes >= 4) {
-        auto *p = reinterpret_cast<uint8_t *>(lo);
-        switch (m.bytes) {
-        case 4:
-          return interleave<1>(p, s, w.blocks);
-        case 8:
-          return interleave<2>(p, s, w.blocks);
-        case 12:
-          return interleave<3>(p, s, w.blocks);
-        default:
-          return interleave<4>(p, s, w.blocks);
-        }
-      }
+      if (withWords(m.bytes, [&](auto n) { storeWords<n>(s, addr, w.blocks, dense); }))
+        return;
       for (unsigned i = 0; i < w.lanes; ++i)
         fetchStored(s, i, reinterpret_cast<uint8_t *>(addr[i]), m);
       return;

@@ -48,7 +48,7 @@ void scalarMove2(Wave &w, const Inst &i) {
 uint32_t *rowAt(Wave &w, const Operand &o, uint32_t index) {
   uint64_t at = uint64_t(o.reg) + w.msb[o.msb] + index;
   // a0 is row 256 of the gfx9 file: relative moves stay below it.
-  uint64_t limit = w.program->arch->gfx1250() ? 1024 : 256;
+  uint64_t limit = w.program->arch->has.vgprMsb ? 1024 : 256;
   if (at >= limit)
     badIndex("vector", at);
   return w.v + at * kRow;

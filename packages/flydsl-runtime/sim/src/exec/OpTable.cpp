@@ -2,57 +2,7 @@
 
 #include "exec/OpTable.h"
 
-#include <cstdlib>
-
 namespace flysim {
-
-// One table builder per compiled CPU feature level (Level.cpp).
-#ifdef FLYSIM_HAVE_V4
-namespace v4 {
-void buildTable(OpTable &);
-}
-#endif
-#ifdef FLYSIM_HAVE_V3
-namespace v3 {
-void buildTable(OpTable &);
-}
-#endif
-#ifdef FLYSIM_HAVE_V2
-namespace v2 {
-void buildTable(OpTable &);
-}
-#endif
-
-const OpTable &OpTable::instance() {
-  static const OpTable *table = [] {
-    auto *t = new OpTable;
-    const char *forced = getenv("FLYDSL_SIM_CPU");
-    std::string want = forced ? forced : "";
-#ifdef FLYSIM_HAVE_V4
-    if ((want.empty() || want == "v4") && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq")) {
-      v4::buildTable(*t);
-      t->level = "x86-64-v4";
-      return t;
-    }
-#endif
-#ifdef FLYSIM_HAVE_V3
-    if ((want.empty() || want == "v3" || want == "v4") && __builtin_cpu_supports("avx2") &&
-        __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-      v3::buildTable(*t);
-      t->level = "x86-64-v3";
-      return t;
-    }
-#endif
-#ifdef FLYSIM_HAVE_V2
-    v2::buildTable(*t);
-    t->level = "x86-64-v2";
-#endif
-    return t;
-  }();
-  return *table;
-}
 
 const OpDef *OpTable::find(const std::string &mnemonic) const {
   auto it = defs.find(mnemonic);
@@ -60,6 +10,11 @@ const OpDef *OpTable::find(const std::string &mnemonic) const {
 }
 
 void OpTable::add(const char *name, OpDef def) {
+  def.facts = factsOf(name);
+  put(name, def);
+}
+
+void OpTable::put(const char *name, const OpDef &def) {
   auto it = defs.emplace(name, def).first;
   it->second = def;
   it->second.name = it->first.c_str();
@@ -71,7 +26,7 @@ void OpTable::alias(const char *name, const char *target, uint32_t without) {
     return;
   OpDef def = it->second;
   def.flags &= ~without;
-  add(name, def);
+  put(name, def); // with the facts of the target
 }
 
 } // namespace flysim

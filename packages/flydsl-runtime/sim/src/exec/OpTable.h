@@ -15,13 +15,17 @@ class OpTable {
 public:
   static const OpTable &instance();
   const OpDef *find(const std::string &mnemonic) const;
+  /// Enters a mnemonic; its facts are those of its name.
   void add(const char *name, OpDef def);
   /// Makes `name` mean the same as the existing `target`, less the flags `without`.
   void alias(const char *name, const char *target, uint32_t without = 0);
   const std::unordered_map<std::string, OpDef> &all() const { return defs; }
   const char *level = "";
+  /// How vector instructions with a lane loop run; the same with scalar operands (v_s_*); VOPD pairs.
+  ExecFn vectorLoop = nullptr, scalarLoop = nullptr, dual = nullptr;
 
 private:
+  void put(const char *name, const OpDef &def);
   std::unordered_map<std::string, OpDef> defs;
 };
 

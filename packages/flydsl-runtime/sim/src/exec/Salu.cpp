@@ -319,8 +319,10 @@ void floats(SaluBuilder &s) {
   s.op<Scc::Keep>("s_add_f32", [](Wave &, float a, float b) { return a + b; });
   s.op<Scc::Keep>("s_sub_f32", [](Wave &, float a, float b) { return a - b; });
   s.op<Scc::Keep>("s_mul_f32", [](Wave &, float a, float b) { return a * b; });
-  s.op<Scc::Keep>("s_min_num_f32", [](Wave &, float a, float b) { return minNum(a, b); });
-  s.op<Scc::Keep>("s_max_num_f32", [](Wave &, float a, float b) { return maxNum(a, b); });
+  for (const char *name : {"s_min_f32", "s_min_num_f32"})
+    s.op<Scc::Keep>(name, [](Wave &, float a, float b) { return minNum(a, b); });
+  for (const char *name : {"s_max_f32", "s_max_num_f32"})
+    s.op<Scc::Keep>(name, [](Wave &, float a, float b) { return maxNum(a, b); });
   s.op<Scc::Keep>("s_minimum_f32", [](Wave &, float a, float b) { return minProp(a, b); });
   s.op<Scc::Keep>("s_maximum_f32", [](Wave &, float a, float b) { return maxProp(a, b); });
   s.raw("s_fmac_f32", [](Wave &w, const Inst &i) {

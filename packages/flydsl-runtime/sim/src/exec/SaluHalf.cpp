@@ -44,6 +44,8 @@ void FLYSIM_LEVEL::registerSaluHalf(OpTable &t) {
   FLYSIM_BINARY("s_minimum_f16", minProp(a, b));
   FLYSIM_BINARY("s_maximum_f16", maxProp(a, b));
   FLYSIM_BINARY("s_min_num_f16", minNum(a, b));
+  FLYSIM_BINARY("s_min_f16", minNum(a, b));
+  FLYSIM_BINARY("s_max_f16", maxNum(a, b));
   FLYSIM_BINARY("s_max_num_f16", maxNum(a, b));
 #undef FLYSIM_BINARY
 #define FLYSIM_COMPARE(name, expr)                                                                 \

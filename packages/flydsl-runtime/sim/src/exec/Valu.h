@@ -80,14 +80,15 @@ FLYSIM_LANE_TYPE(MixF, Mix)
 FLYSIM_LANE_TYPE(MixB, MixBF)
 #undef FLYSIM_LANE_TYPE
 
+// The second row is a pointer of its own: `s[i + kRow]` may wrap around, and is not vectorised.
 template <class T> inline T loadLane(const uint32_t *s, unsigned i) {
   constexpr Num n = LaneType<T>::num;
   if constexpr (n == Num::B64 || n == Num::F64)
-    return bitCast<T>(uint64_t(s[i]) | uint64_t(s[i + kRow]) << 32);
+    return bitCast<T>(uint64_t(s[i]) | uint64_t((s + kRow)[i]) << 32);
   else if constexpr (n == Num::PkF32)
-    return T{bitCast<float>(s[i]), bitCast<float>(s[i + kRow])};
+    return T{bitCast<float>(s[i]), bitCast<float>((s + kRow)[i])};
   else if constexpr (n == Num::PkB32)
-    return T{s[i], s[i + kRow]};
+    return T{s[i], (s + kRow)[i]};
   else if constexpr (sizeof(T) == 2)
     return bitCast<T>(static_cast<uint16_t>(s[i]));
   else
@@ -99,13 +100,13 @@ template <class T> inline void storeLane(uint32_t *d, unsigned i, T v) {
   if constexpr (n == Num::B64 || n == Num::F64) {
     auto bits = bitCast<uint64_t>(v);
     d[i] = static_cast<uint32_t>(bits);
-    d[i + kRow] = static_cast<uint32_t>(bits >> 32);
+    (d + kRow)[i] = static_cast<uint32_t>(bits >> 32);
   } else if constexpr (n == Num::PkF32) {
     d[i] = bitCast<uint32_t>(v.lo);
-    d[i + kRow] = bitCast<uint32_t>(v.hi);
+    (d + kRow)[i] = bitCast<uint32_t>(v.hi);
   } else if constexpr (n == Num::PkB32) {
     d[i] = v.lo;
-    d[i + kRow] = v.hi;
+    (d + kRow)[i] = v.hi;
   } else if constexpr (sizeof(T) == 2) {
     d[i] = bitCast<uint16_t>(v);
   } else {

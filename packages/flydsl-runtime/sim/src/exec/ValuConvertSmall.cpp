@@ -68,7 +68,7 @@ template <class F> void byteToFloat(const LaneArgs &a) {
 
 template <class F> void bytesToFloats(const LaneArgs &a) {
   FLYSIM_LANES(uint32_t v = a.s[0][i]; a.d[i] = asBits(smallToFloat<F>(v));
-               a.d[i + kRow] = asBits(smallToFloat<F>(v >> 8)););
+               (a.d + kRow)[i] = asBits(smallToFloat<F>(v >> 8)););
 }
 
 template <class F> void byteToHalf(const LaneArgs &a) {

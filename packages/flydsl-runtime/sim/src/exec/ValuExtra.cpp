@@ -306,6 +306,8 @@ void halfFloats(ValuBuilder &v) {
   FLYSIM_H3("v_maximum3_f16", maxProp(maxProp(x, y), z));
   FLYSIM_H3("v_maxmin_num_f16", minNum(maxNum(x, y), z));
   FLYSIM_H3("v_minmax_num_f16", maxNum(minNum(x, y), z));
+  v.alias("v_maxmin_f16", "v_maxmin_num_f16");
+  v.alias("v_minmax_f16", "v_minmax_num_f16");
   FLYSIM_H3("v_maximumminimum_f16", minProp(maxProp(x, y), z));
   FLYSIM_H3("v_minimummaximum_f16", maxProp(minProp(x, y), z));
 #undef FLYSIM_H3

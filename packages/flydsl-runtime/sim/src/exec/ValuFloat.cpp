@@ -114,6 +114,10 @@ void arithmetic(ValuBuilder &v) {
   v.op("v_fma_f32", [](float a, float b, float c) { return __builtin_fmaf(a, b, c); });
   v.op("v_fmac_f32", [](float a, float b, float c) { return __builtin_fmaf(a, b, c); }, kTied);
   v.op("v_mac_f32", [](float a, float b, float c) { return a * b + c; }, kTied);
+  v.op("v_mad_f32", [](float a, float b, float c) { return a * b + c; });
+  v.op("v_mad_legacy_f32", [](float a, float b, float c) { return (a == 0 || b == 0 ? 0.0f : a * b) + c; });
+  v.op("v_madmk_f32", [](float a, float b, float k) { return a * k + b; });
+  v.op("v_madak_f32", [](float a, float b, float k) { return a * b + k; });
   v.op("v_fmamk_f32", [](float a, float b, float k) { return __builtin_fmaf(a, k, b); });
   v.op("v_fmaak_f32", [](float a, float b, float k) { return __builtin_fmaf(a, b, k); });
   v.op("v_add_f64", [](double a, double b) { return a + b; });
@@ -158,6 +162,8 @@ void minMax(ValuBuilder &v) {
   v.op("v_maximum3_f32", [](float a, float b, float c) { return maxProp(maxProp(a, b), c); });
   v.op("v_maxmin_num_f32", [](float a, float b, float c) { return minNum(maxNum(a, b), c); });
   v.op("v_minmax_num_f32", [](float a, float b, float c) { return maxNum(minNum(a, b), c); });
+  v.alias("v_maxmin_f32", "v_maxmin_num_f32");
+  v.alias("v_minmax_f32", "v_minmax_num_f32");
   v.op("v_maximumminimum_f32",
        [](float a, float b, float c) { return minProp(maxProp(a, b), c); });
   v.op("v_minimummaximum_f32",

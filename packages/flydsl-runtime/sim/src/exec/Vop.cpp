@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "decode/Program.h"
 #include "exec/Dpp.h"
 #include "exec/Register.h"
 #include "exec/Valu.h"
@@ -179,7 +180,7 @@ template <class T> T clamped(T f, bool keepNan) {
 void applyOutputModifiers(const Wave &w, const Inst &in, uint32_t *d) {
   Num type = in.def->dst;
   bool clamp = in.clamp && !in.def->laneSat;
-  const bool keep = w.m0Index == 124 && !(w.mode & 0x100);
+  const bool keep = w.program->arch->has.clampModes && !(w.mode & 0x100);
   for (unsigned i = 0; i < kRow; ++i) {
     if (type == Num::F32) {
       float f = asFloat(d[i]);
@@ -209,14 +210,14 @@ void applyOutputModifiers(const Wave &w, const Inst &in, uint32_t *d) {
         d[i + k * kRow] = asBits(clamped(f, keep));
       }
     } else if (type == Num::F64) {
-      double f = asDouble(d[i] | uint64_t(d[i + kRow]) << 32);
+      double f = asDouble(d[i] | uint64_t((d + kRow)[i]) << 32);
       if (in.omod)
         f *= scaleOmod(in.omod);
       if (clamp)
         f = clamped(f, keep);
       uint64_t bits = asBits(f);
       d[i] = static_cast<uint32_t>(bits);
-      d[i + kRow] = static_cast<uint32_t>(bits >> 32);
+      (d + kRow)[i] = static_cast<uint32_t>(bits >> 32);
     }
   }
 }
@@ -241,7 +242,7 @@ void mergePartial(const Wave &w, const Inst &in, uint32_t *d, const uint32_t *ol
   if (type != Num::F16 && type != Num::BF16 && type != Num::U16)
     return;
   bool high = (in.opSel & 8) || (in.def->flags & kMixHigh);
-  bool keep = w.m0Index == 125 || (in.def->flags & kKeepHigh);
+  bool keep = w.program->arch->has.keepsHigh || (in.def->flags & kKeepHigh);
   for (unsigned i = 0; i < kRow; ++i)
     d[i] = high ? (old[i] & 0xffff) | d[i] << 16
                 : (keep ? (old[i] & 0xffff0000) | (d[i] & 0xffff) : d[i] & 0xffff);
@@ -344,11 +345,9 @@ static void execScalarResult(Wave &w, const Inst &in) {
 }
 
 void registerDual(OpTable &table) {
-  OpDef d;
-  d.exec = execDual;
-  table.add("v_dual", d);
-  d.exec = execScalarResult;
-  table.add("v_scalar", d);
+  table.vectorLoop = execVop;
+  table.scalarLoop = execScalarResult;
+  table.dual = execDual;
 }
 
 } // namespace FLYSIM_LEVEL

@@ -53,6 +53,7 @@ struct Wave {
   Workgroup *wg = nullptr;
   uint8_t *scratch = nullptr; ///< lane-major private memory
   uint32_t scratchPerLane = 0;
+  uint64_t privateBase = 0; ///< of the buffer descriptor of private memory, where the kernel has one
   unsigned id = 0;
   int barrierWait = 0; ///< barrier id that the wave waits for
   uint32_t barrierDone = 0; ///< completed split barriers not yet waited for, bit = id & 31

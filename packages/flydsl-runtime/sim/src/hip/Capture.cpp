@@ -16,8 +16,6 @@ std::atomic<int> globalCaptures{0};
 thread_local int ownCaptures = 0;
 thread_local int threadMode = kCaptureGlobal;
 
-bool nullLike(void *stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
-
 bool reaches(const GraphNode *from, const GraphNode *wanted) {
   if (from == wanted)
     return true;
@@ -37,7 +35,7 @@ bool joined(const Stream &s, const Stream &origin) {
 hipError_t begin(void *stream, int mode, Graph *graph, void *const *deps, size_t count) {
   if (reinterpret_cast<uintptr_t>(stream) <= 1)
     return fail(hipErrorStreamCaptureUnsupported, "the null stream cannot be captured");
-  if (!validStream(stream) || nullLike(stream))
+  if (!validStream(stream) || isDefaultStream(stream))
     return fail(hipErrorInvalidValue, "hipStreamBeginCapture: invalid stream");
   if (mode < kCaptureGlobal || mode > kCaptureRelaxed)
     return fail(hipErrorInvalidValue, "hipStreamBeginCapture: invalid mode");

@@ -65,13 +65,13 @@ void fill(hipDeviceProp_tR0600 &p, const ArchInfo &a, int device) {
   p.hostRegisterSupported = 1;
   p.directManagedMemAccessFromHost = 1;
   p.isLargeBar = 1;
-  p.clusterLaunch = a.gfx1250();
+  p.clusterLaunch = a.has.clusters;
   p.cooperativeLaunch = 1;
   p.memoryPoolsSupported = 1;
   p.streamPrioritiesSupported = 1;
   p.ipcEventSupported = 1;
   p.pageableMemoryAccessUsesHostPageTables = 1;
-  p.singleToDoublePrecisionPerfRatio = a.gfx12() && !a.gfx1250() ? 32 : 2;
+  p.singleToDoublePrecisionPerfRatio = static_cast<int>(a.has.f32PerF64);
 }
 
 int attribute(const hipDeviceProp_tR0600 &p, int id, bool &known) {

@@ -1,6 +1,8 @@
 //===- FunctionFacts.cpp - attributes and occupancy of functions ----------===//
 
 #include "hip/Runtime.h"
+#include "observe/Profile.h"
+#include "observe/TimingTable.h"
 
 #include <algorithm>
 
@@ -67,17 +69,13 @@ FLYSIM_API hipError_t hipFuncSetSharedMemConfig(const void *, int) { return hipS
 static unsigned workgroupsPerCu(const Function &f, unsigned block, size_t lds) {
   const ArchInfo &a = archOf(f);
   const KernelInfo &k = *f.kernel;
-  unsigned waves = (block + k.waveSize() - 1) / k.waveSize();
-  unsigned regs = std::max(1u, k.vgprs);
-  unsigned file = a.gfx1250() ? 1024 : a.gfx12() ? (k.wave32 ? 1536 : 768) : 512;
-  unsigned granule = a.gfx1250() ? 16 : a.gfx12() ? (k.wave32 ? 24 : 12) : 8;
-  unsigned perSimd = std::min(a.gfx12() ? 16u : 8u,
-                              file / ((regs + granule - 1) / granule * granule));
-  unsigned limit = perSimd * 4 / std::max(1u, waves);
+  const TimingTable &t = timingTable(a);
   size_t total = k.ldsBytes + lds;
-  if (total)
-    limit = std::min<unsigned>(limit, static_cast<unsigned>(a.ldsPerCu / total));
-  return limit;
+  if (total > a.ldsPerWorkgroup)
+    return 0;
+  unsigned waves = (block + k.waveSize() - 1) / k.waveSize();
+  Occupancy o = occupancy(a, k.vgprs, k.sgprs, static_cast<unsigned>(total), waves, k.waveSize());
+  return std::max(1u, o.groupsPerCu * t.simdsPerCu / t.simdsPerLds);
 }
 FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *f,
                                                                          int block, size_t lds) {

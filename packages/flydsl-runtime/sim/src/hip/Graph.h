@@ -65,6 +65,7 @@ bool freeGraphMemory(void *p, bool &bad);
 /// A kernel launch with its arguments copied, so that it can be replayed and changed.
 struct KernelCall {
   const Function *function = nullptr;
+  std::shared_ptr<Module> module; ///< keeps the code until nobody can launch it any more
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, cluster[3] = {1, 1, 1};
   uint32_t dynamicLds = 0;
   int device = 0;
@@ -135,6 +136,9 @@ hipError_t driverCopyWork(const HIP_MEMCPY3D *c, NodeWork &out);
 hipError_t kernelWork(const hipKernelNodeParams &p, NodeWork &out);
 /// A kernel handle from a hipFunction_t or the address of a registered host function.
 hipError_t resolveKernel(const void *handle, const Function **out);
+/// What a launch may reach of host memory that HIP does not know: that of the arrays that its caller
+/// stated. Null: nothing was stated, and FLYDSL_SIM_HOST_MEMORY=mapped opens all of it.
+Dispatch::Host hostReach(const std::vector<Region> *stated);
 /// The arguments of a launch in the kernel's segment; raises a Fault when one is missing.
 std::shared_ptr<KernelCall> makeCall(const Function &f, const uint32_t grid[3],
                                      const uint32_t block[3], uint32_t dynamicLds, void **params,

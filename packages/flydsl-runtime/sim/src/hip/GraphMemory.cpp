@@ -25,7 +25,7 @@ GraphMemory::~GraphMemory() {
     }
     memories.erase(pointer);
   }
-  releaseDevice(pointer);
+  releaseMemory(pointer);
 }
 
 bool isGraphMemory(void *p) {
@@ -52,7 +52,7 @@ hipError_t graphMemoryWork(const MemAllocParams &p, NodeWork &out) {
   auto memory = std::make_shared<GraphMemory>();
   int before = currentDevice();
   setCurrentDevice(p.pool.locationId);
-  hipError_t e = allocateDevice(&memory->pointer, p.bytes);
+  hipError_t e = allocateMemory(&memory->pointer, p.bytes, MemKind::Device);
   setCurrentDevice(before);
   if (e)
     return e;

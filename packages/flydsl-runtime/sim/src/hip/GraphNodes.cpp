@@ -380,3 +380,17 @@ FLYSIM_API hipError_t hipGraphMemFreeNodeGetParams(void *node, void *out) {
   memcpy(out, &n->work.freed, sizeof n->work.freed);
   return hipSuccess;
 }
+
+//===--- driver-style copies and fills ---------------------------------------------===//
+
+FLYSIM_API hipError_t hipDrvGraphAddMemcpyNode(void **node, void *graph, void *const *deps, size_t count,
+                                               const HIP_MEMCPY3D *c, void *) {
+  NodeWork work;
+  if (hipError_t e = driverCopyWork(c, work))
+    return e;
+  return hipGraphAddMemcpyNode(node, graph, deps, count, &work.copy);
+}
+FLYSIM_API hipError_t hipDrvGraphAddMemsetNode(void **node, void *graph, void *const *deps, size_t count,
+                                               const hipMemsetParams *p, void *) {
+  return hipGraphAddMemsetNode(node, graph, deps, count, p);
+}

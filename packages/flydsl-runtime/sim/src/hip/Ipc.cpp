@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "check/SharedRecords.h"
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
@@ -43,7 +44,7 @@ int exportAllocation(uint64_t base) {
   if (file < 0)
     return -1;
   auto *at = reinterpret_cast<char *>(a.base);
-  bool written = ftruncate(file, static_cast<off_t>(bytes)) == 0;
+  bool written = ftruncate(file, static_cast<off_t>(bytes + recordBytes(bytes))) == 0;
   for (uint64_t done = 0; written && done < bytes;) {
     ssize_t n = pwrite(file, at + done, bytes - done, static_cast<off_t>(done));
     written = n > 0;
@@ -54,6 +55,7 @@ int exportAllocation(uint64_t base) {
     return -1;
   }
   AddressSpace::instance().setSharedFile(a.base, file);
+  SharedRecords::instance().add(a.base, a.size, file, bytes);
   return file;
 }
 
@@ -107,6 +109,8 @@ FLYSIM_API hipError_t hipIpcOpenMemHandle(void **out, IpcHandle h, unsigned) {
   uint64_t bytes = (h.size + 4095) / 4096 * 4096;
   bool mapped = base && mmap(reinterpret_cast<void *>(base), bytes, PROT_READ | PROT_WRITE,
                              MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+  if (mapped && static_cast<uint64_t>(about.st_size) == bytes + recordBytes(bytes))
+    SharedRecords::instance().add(base, h.size, file, bytes);
   close(file);
   if (!mapped)
     return fail(hipErrorOutOfMemory, "hipIpcOpenMemHandle: cannot map the memory");
@@ -119,6 +123,7 @@ FLYSIM_API hipError_t hipIpcCloseMemHandle(void *p) {
   if (!AddressSpace::instance().find(reinterpret_cast<uint64_t>(p), a))
     return fail(hipErrorInvalidValue, "hipIpcCloseMemHandle: not an opened handle");
   finishAll();
+  SharedRecords::instance().remove(a.base);
   AddressSpace::instance().release(a.base);
   return hipSuccess;
 }

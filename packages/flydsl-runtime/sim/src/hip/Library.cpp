@@ -6,7 +6,6 @@
 
 #include "hip/Runtime.h"
 
-#include <fstream>
 
 using namespace flysim;
 

@@ -1,7 +1,6 @@
 //===- MemoryApi.cpp - allocation and pointers ----------------------------===//
 
-#include "check/Checks.h"
-#include "check/Unwritten.h"
+#include "check/SharedRecords.h"
 #include "hip/Queues.h"
 #include "hip/MemoryWork.h"
 #include "hip/Runtime.h"
@@ -16,24 +15,6 @@ using namespace flysim;
 namespace {
 
 AddressSpace &space() { return AddressSpace::instance(); }
-
-hipError_t allocate(void **out, size_t size, MemKind kind) {
-  if (!out)
-    return fail(hipErrorInvalidValue, "allocation: null pointer");
-  *out = nullptr;
-  if (size == 0)
-    return hipSuccess;
-  return guarded([&]() -> hipError_t {
-    uint64_t all = Runtime::instance().arch().memoryBytes;
-    uint64_t base = size > all ? 0 : space().allocate(size, kind, currentDevice());
-    if (!base)
-      return fail(hipErrorOutOfMemory, format("cannot allocate %zu bytes", size));
-    if (requestedChecks() & kCheckUninit)
-      fillUnwritten(base, size);
-    *out = reinterpret_cast<void *>(base);
-    return hipSuccess;
-  });
-}
 
 std::mutex flagsMutex;
 std::map<uint64_t, unsigned> hostFlags; ///< of pinned and registered memory, by address
@@ -55,27 +36,23 @@ hipError_t release(void *p) {
   if (freeGraphMemory(p, bad))
     return bad ? fail(hipErrorInvalidValue, format("free: %p is not allocated", p)) : hipSuccess;
   poolForget(p);
-  finishAll(); // as on a GPU, freeing waits for what may still use the memory
-  return space().release(reinterpret_cast<uint64_t>(p))
-             ? hipSuccess
-             : fail(hipErrorInvalidValue,
-                    format("free: %p is not the start of an allocation", p));
+  return releaseMemory(p);
 }
 
 } // namespace
 
-hipError_t flysim::allocateDevice(void **out, size_t size) {
-  return allocate(out, size, MemKind::Device);
-}
-hipError_t flysim::releaseDevice(void *p) { return release(p); }
-
 FLYSIM_API hipError_t hipMalloc(void **p, size_t size) {
   if (hipError_t e = allowedInCapture("hipMalloc"))
     return e;
-  return allocate(p, size, MemKind::Device);
+  return allocateMemory(p, size, MemKind::Device);
 }
-FLYSIM_API hipError_t hipExtMallocWithFlags(void **p, size_t size, unsigned) {
-  return hipMalloc(p, size);
+FLYSIM_API hipError_t hipExtMallocWithFlags(void **p, size_t size, unsigned flags) {
+  hipError_t e = hipMalloc(p, size);
+  // Uncached memory is what devices signal each other in. Other processes see its records
+  // when they open it.
+  if (e == hipSuccess && flags && Runtime::instance().deviceCount() > 1)
+    SharedRecords::instance().add(reinterpret_cast<uint64_t>(*p), size, -1, 0);
+  return e;
 }
 FLYSIM_API hipError_t hipMallocPitch(void **p, size_t *pitch, size_t width, size_t height) {
   if (!p || !pitch)
@@ -103,12 +80,12 @@ FLYSIM_API hipError_t hipMalloc3D(hipPitchedPtr *out, hipExtent extent) {
 FLYSIM_API hipError_t hipMallocManaged(void **p, size_t size, unsigned flags) {
   if (flags != 1 && flags != 2) // attached to all streams, or to the host
     return fail(hipErrorInvalidValue, "hipMallocManaged: invalid flags");
-  return allocate(p, size, MemKind::Managed);
+  return allocateMemory(p, size, MemKind::Managed);
 }
 FLYSIM_API hipError_t hipHostMalloc(void **p, size_t size, unsigned flags) {
   if (hipError_t e = allowedInCapture("hipHostMalloc"))
     return e;
-  if (hipError_t e = allocate(p, size, MemKind::HostPinned))
+  if (hipError_t e = allocateMemory(p, size, MemKind::HostPinned))
     return e;
   rememberFlags(*p, flags);
   return hipSuccess;
@@ -121,6 +98,11 @@ FLYSIM_API hipError_t hipMemAllocHost(void **p, size_t size) { return hipHostMal
 FLYSIM_API hipError_t hipFree(void *p) {
   if (hipError_t e = allowedInCapture("hipFree"))
     return e;
+  return release(p);
+}
+FLYSIM_API hipError_t hipFreeAsync(void *p, void *stream) {
+  if (!validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipFreeAsync: invalid stream");
   return release(p);
 }
 FLYSIM_API hipError_t hipHostFree(void *p) { return hipFree(p); }

@@ -67,7 +67,7 @@ hipError_t badPool(const char *function) {
 hipError_t allocateFrom(Pool *pool, void **p, size_t size, void *stream) {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipMallocAsync: invalid stream");
-  if (hipError_t e = allocateDevice(p, size))
+  if (hipError_t e = allocateMemory(p, size, MemKind::Device))
     return e;
   if (!*p)
     return hipSuccess;
@@ -96,11 +96,6 @@ FLYSIM_API hipError_t hipMallocAsync(void **p, size_t size, void *stream) {
 FLYSIM_API hipError_t hipMallocFromPoolAsync(void **p, size_t size, void *pool, void *stream) {
   return pools.contains(pool) ? allocateFrom(static_cast<Pool *>(pool), p, size, stream)
                               : badPool("hipMallocFromPoolAsync");
-}
-FLYSIM_API hipError_t hipFreeAsync(void *p, void *stream) {
-  if (!validStream(stream))
-    return fail(hipErrorInvalidHandle, "hipFreeAsync: invalid stream");
-  return releaseDevice(p);
 }
 FLYSIM_API hipError_t hipDeviceGetDefaultMemPool(void **pool, int device) {
   if (!pool || !validDevice(device))

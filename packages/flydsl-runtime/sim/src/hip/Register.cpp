@@ -1,7 +1,7 @@
 //===- Register.cpp - kernels of programs compiled as HIP -----------------===//
 //
-// Host code of HIP programs registers its embedded code objects and launches kernels by
-// the address of a host function.
+// Host code of HIP programs registers its embedded code objects; kernels and variables go by the
+// addresses of what stands for them in the host code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,13 +16,10 @@ using namespace flysim;
 
 extern "C" hipError_t hipModuleLoadData(void **module, const void *image);
 extern "C" hipError_t hipModuleGetFunction(void **function, void *module, const char *name);
-extern "C" hipError_t hipEventRecord(void *event, void *stream);
 extern "C" hipError_t hipMallocManaged(void **p, size_t size, unsigned flags);
 extern "C" hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module,
                                          const char *name);
 extern "C" hipError_t hipModuleUnload(void *module);
-extern "C" hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, void **params,
-                                           void **extra);
 
 namespace {
 
@@ -42,17 +39,9 @@ struct FatWrapper {
   const void *binary;
   void *unused;
 };
-struct Configuration {
-  dim3 grid, block;
-  size_t lds;
-  void *stream;
-};
-
 std::mutex mutex;
 std::map<const void *, HostSymbol> kernels;
 std::map<const void *, HostSymbol> variables;
-thread_local std::vector<Configuration> configurations;
-thread_local std::vector<uint8_t> pushedArguments; ///< of hipSetupArgument
 
 /// Loads the module; its managed variables learn where their memory is.
 hipError_t load(FatBinary &b) {
@@ -130,97 +119,6 @@ FLYSIM_API void __hipRegisterManagedVar(void **handle, void **pointer, void *ini
     memcpy(*pointer, initial, size);
   std::lock_guard<std::mutex> lock(mutex);
   reinterpret_cast<FatBinary *>(handle)->managed.emplace_back(name, *pointer);
-}
-FLYSIM_API hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds, void *stream) {
-  configurations.push_back({grid, block, lds, stream});
-  return hipSuccess;
-}
-FLYSIM_API hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *lds,
-                                                void **stream) {
-  if (configurations.empty())
-    return fail(hipErrorIllegalState, "no launch configuration was pushed");
-  Configuration c = configurations.back();
-  configurations.pop_back();
-  *grid = c.grid;
-  *block = c.block;
-  *lds = c.lds;
-  *stream = c.stream;
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipLaunchKernel(const void *host, dim3 grid, dim3 block, void **params,
-                                      size_t lds, void *stream) {
-  void *function = nullptr;
-  if (hipError_t e = functionOf(host, &function))
-    return e;
-  const uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
-  return launchKernel(function, g, b, static_cast<uint32_t>(lds), stream, params, nullptr);
-}
-FLYSIM_API hipError_t hipExtLaunchKernel(const void *host, dim3 grid, dim3 block, void **params,
-                                         size_t lds, void *stream, void *start, void *stop, int) {
-  HandleSet<Event> &events = Runtime::instance().events;
-  if ((start && !events.contains(start)) || (stop && !events.contains(stop)))
-    return fail(hipErrorInvalidHandle, "hipExtLaunchKernel: invalid event");
-  hipError_t e = start ? hipEventRecord(start, stream) : hipSuccess;
-  if (!e)
-    e = hipLaunchKernel(host, grid, block, params, lds, stream);
-  return e || !stop ? e : hipEventRecord(stop, stream);
-}
-// The oldest form of a launch: configuration, arguments one by one, launch.
-FLYSIM_API hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, void *stream) {
-  configurations.push_back({grid, block, lds, stream});
-  pushedArguments.clear();
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipSetupArgument(const void *argument, size_t size, size_t offset) {
-  if (!argument || size > 65536 || offset > 65536)
-    return fail(hipErrorInvalidValue, "hipSetupArgument: null pointer, or too large");
-  pushedArguments.resize(std::max(pushedArguments.size(), offset + size));
-  memcpy(pushedArguments.data() + offset, argument, size);
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipLaunchByPtr(const void *host) {
-  void *function = nullptr;
-  if (hipError_t e = functionOf(host, &function))
-    return e;
-  if (configurations.empty())
-    return fail(hipErrorIllegalState, "no launch configuration was pushed");
-  Configuration c = configurations.back();
-  configurations.pop_back();
-  size_t size = pushedArguments.size();
-  // HIP_LAUNCH_PARAM_BUFFER_POINTER, _SIZE, _END
-  void *extra[] = {reinterpret_cast<void *>(1), pushedArguments.data(), reinterpret_cast<void *>(2), &size,
-                   reinterpret_cast<void *>(3)};
-  const uint32_t g[3] = {c.grid.x, c.grid.y, c.grid.z}, b[3] = {c.block.x, c.block.y, c.block.z};
-  return launchKernel(function, g, b, static_cast<uint32_t>(c.lds), c.stream, nullptr, extra);
-}
-FLYSIM_API hipError_t hipLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block,
-                                                 void **params, unsigned lds, void *stream) {
-  void *function = nullptr;
-  if (hipError_t e = functionOf(host, &function))
-    return e;
-  const uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
-  return launchKernel(function, g, b, lds, stream, params, nullptr, nullptr, true);
-}
-FLYSIM_API hipError_t hipLaunchKernelExC(const HIP_LAUNCH_CONFIG *c, const void *host,
-                                         void **params) {
-  void *function = nullptr;
-  if (!c)
-    return fail(hipErrorInvalidValue, "hipLaunchKernelExC: null configuration");
-  if (hipError_t e = functionOf(host, &function))
-    return e;
-  // The run-time API has the same fields in another order: grid, block, LDS in 8 bytes.
-  struct Config {
-    dim3 grid, block;
-    size_t lds;
-    void *stream;
-    hipLaunchAttribute *attrs;
-    unsigned count;
-  };
-  auto *r = reinterpret_cast<const Config *>(c);
-  HIP_LAUNCH_CONFIG d = {r->grid.x,  r->grid.y,  r->grid.z,
-                         r->block.x, r->block.y, r->block.z,
-                         static_cast<unsigned>(r->lds), r->stream, r->attrs, r->count};
-  return hipDrvLaunchKernelEx(&d, function, params, nullptr);
 }
 FLYSIM_API hipError_t hipGetFuncBySymbol(void **function, const void *host) {
   return functionOf(host, function);

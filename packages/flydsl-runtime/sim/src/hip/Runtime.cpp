@@ -31,6 +31,17 @@ const ArchInfo &Runtime::arch() {
   return *chosen;
 }
 
+bool validStream(void *stream) {
+  return isDefaultStream(stream) || Runtime::instance().streams.contains(stream);
+}
+
+Stream *capturing(void *stream) {
+  if (isDefaultStream(stream) || !Runtime::instance().streams.contains(stream))
+    return nullptr;
+  auto *s = static_cast<Stream *>(stream);
+  return s->capture ? s : nullptr;
+}
+
 void Runtime::noteImage(const void *image) {
   std::lock_guard<std::mutex> lock(mutex);
   images.push_back(image);

@@ -82,32 +82,36 @@ template <class T> class HandleSet {
 public:
   T *add(std::unique_ptr<T> object) {
     std::lock_guard<std::mutex> lock(mutex);
-    T *raw = object.release();
-    alive.insert(raw);
+    T *raw = object.get();
+    alive.emplace(raw, std::move(object));
     return raw;
   }
-  bool contains(const void *handle) {
+  bool contains(const void *handle) { return share(handle) != nullptr; }
+  /// The object, which lives at least as long as what is returned; null for no handle of one.
+  std::shared_ptr<T> share(const void *handle) {
     std::lock_guard<std::mutex> lock(mutex);
-    return alive.count(static_cast<T *>(const_cast<void *>(handle))) != 0;
+    auto it = alive.find(handle);
+    return it == alive.end() ? nullptr : it->second;
   }
   template <class F> void forEach(F f) {
     std::lock_guard<std::mutex> lock(mutex);
-    for (T *object : alive)
-      f(*object);
+    for (auto &entry : alive)
+      f(*entry.second);
   }
   bool destroy(const void *handle) {
+    std::shared_ptr<T> last; // goes outside of the lock
     std::lock_guard<std::mutex> lock(mutex);
-    auto it = alive.find(static_cast<T *>(const_cast<void *>(handle)));
+    auto it = alive.find(handle);
     if (it == alive.end())
       return false;
-    delete *it;
+    last = std::move(it->second);
     alive.erase(it);
     return true;
   }
 
 private:
   std::mutex mutex;
-  std::set<T *> alive;
+  std::map<const void *, std::shared_ptr<T>> alive;
 };
 
 struct Runtime {
@@ -166,7 +170,9 @@ template <class F> hipError_t guarded(F body) {
   }
 }
 
-/// Null, the legacy and the per-thread stream are valid besides created ones.
+/// Null, hipStreamLegacy and hipStreamPerThread, which are the handles 0 to 2.
+inline bool isDefaultStream(const void *stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
+/// The default streams are valid besides created ones.
 bool validStream(void *stream);
 /// The stream if it is being captured, else null.
 Stream *capturing(void *stream);

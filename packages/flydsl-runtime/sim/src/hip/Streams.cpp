@@ -1,6 +1,5 @@
-//===- Streams.cpp - streams and events -----------------------------------===//
+//===- Streams.cpp - streams ----------------------------------------------===//
 
-#include "exec/Interrupt.h"
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 
@@ -12,90 +11,6 @@
 
 extern "C" hipError_t hipGraphAddEventWaitNode(void **node, void *graph, void *const *deps,
                                                size_t count, void *event);
-
-namespace flysim {
-
-namespace {
-/// hipStreamLegacy and hipStreamPerThread are the handles 1 and 2.
-bool special(void *s) { return reinterpret_cast<uintptr_t>(s) <= 2; }
-} // namespace
-
-bool validStream(void *stream) {
-  return special(stream) || Runtime::instance().streams.contains(stream);
-}
-
-Stream *capturing(void *stream) {
-  if (special(stream) || !Runtime::instance().streams.contains(stream))
-    return nullptr;
-  auto *s = static_cast<Stream *>(stream);
-  return s->capture ? s : nullptr;
-}
-
-hipError_t enqueue(void *stream, NodeWork work) {
-  if (!validStream(stream))
-    return fail(hipErrorInvalidHandle, "invalid stream");
-  if (Stream *s = capturing(stream)) {
-    if (s->capture->invalid)
-      return fail(hipErrorStreamCaptureInvalidated, "the capture of the stream is invalid");
-    s->tail = {s->capture->graph->add(std::move(work), s->tail)};
-    return hipSuccess;
-  }
-  if (reinterpret_cast<uintptr_t>(stream) <= 1)
-    if (hipError_t e = nullStreamAllowed())
-      return e;
-  if (!work.run)
-    return hipSuccess;
-  if (queuesEnabled()) {
-    bool slow = work.type == NodeType::Kernel || work.type == NodeType::Child;
-    // The null stream is ordered with every other stream of its device.
-    if (special(stream))
-      if (hipError_t e = finishDevice())
-        return e;
-    if (slow || queueBusy(stream)) {
-      queueWork(stream, std::move(work.run));
-      return queueBusy(stream) ? hipSuccess : finishQueue(stream);
-    }
-  }
-  return guarded([&] {
-    work.run();
-    return hipSuccess;
-  });
-}
-
-void EventState::record() {
-  std::lock_guard<std::mutex> lock(mutex);
-  ++pending;
-  if (shared)
-    ++shared->recorded;
-}
-void EventState::reach(bool counted) {
-  std::lock_guard<std::mutex> lock(mutex);
-  recorded = true;
-  when = std::chrono::steady_clock::now();
-  if (shared && !counted)
-    ++shared->recorded;
-  if (shared)
-    ++shared->reached;
-  if (pending && counted)
-    --pending;
-  changed.notify_all();
-}
-bool EventState::done() {
-  std::lock_guard<std::mutex> lock(mutex);
-  return pending == 0 && (!shared || shared->reached >= shared->recorded);
-}
-void EventState::wait() {
-  {
-    std::unique_lock<std::mutex> lock(mutex);
-    waitInterruptibly(changed, lock, [this] { return pending == 0; });
-  }
-  // Records of other processes are only seen by looking.
-  if (shared)
-    for (uint64_t wanted = shared->recorded; shared->reached < wanted;)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-}
-
-} // namespace flysim
 
 using namespace flysim;
 
@@ -133,7 +48,7 @@ FLYSIM_API hipError_t hipStreamSynchronize(void *stream) {
     s->capture->invalid = true;
     return fail(hipErrorStreamCaptureUnsupported, "a capturing stream cannot be synchronized");
   }
-  return special(stream) ? finishDevice() : finishQueue(stream);
+  return isDefaultStream(stream) ? finishDevice() : finishQueue(stream);
 }
 FLYSIM_API hipError_t hipStreamQuery(void *stream) {
   if (!validStream(stream))
@@ -152,7 +67,7 @@ FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned fla
   auto *e = static_cast<Event *>(event);
   Stream *own = capturing(stream);
   if (e->capture) {
-    if (special(stream))
+    if (isDefaultStream(stream))
       return fail(hipErrorStreamCaptureImplicit, "the null stream cannot join a capture");
     auto *s = static_cast<Stream *>(stream);
     if (own && own->capture != e->capture)
@@ -185,25 +100,25 @@ FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned fla
 FLYSIM_API hipError_t hipStreamGetFlags(void *stream, unsigned *flags) {
   if (!flags || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetFlags: invalid stream");
-  *flags = special(stream) ? 0 : static_cast<Stream *>(stream)->flags;
+  *flags = isDefaultStream(stream) ? 0 : static_cast<Stream *>(stream)->flags;
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamGetPriority(void *stream, int *priority) {
   if (!priority || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetPriority: invalid stream");
-  *priority = special(stream) ? 0 : static_cast<Stream *>(stream)->priority;
+  *priority = isDefaultStream(stream) ? 0 : static_cast<Stream *>(stream)->priority;
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamGetDevice(void *stream, int *device) {
   if (!device || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetDevice: invalid stream");
-  *device = special(stream) ? currentDevice() : static_cast<Stream *>(stream)->device;
+  *device = isDefaultStream(stream) ? currentDevice() : static_cast<Stream *>(stream)->device;
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamGetId(void *stream, unsigned long long *id) {
   if (!id || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetId: invalid stream");
-  *id = special(stream) ? (reinterpret_cast<uintptr_t>(stream) == 2 ? 2 : 1)
+  *id = isDefaultStream(stream) ? (reinterpret_cast<uintptr_t>(stream) == 2 ? 2 : 1)
                         : static_cast<Stream *>(stream)->id;
   return hipSuccess;
 }
@@ -224,19 +139,19 @@ FLYSIM_API hipError_t hipExtStreamGetCUMask(void *stream, uint32_t words, uint32
   });
 }
 FLYSIM_API hipError_t hipStreamSetAttribute(void *stream, int attribute, const void *value) {
-  if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || special(stream))
+  if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || isDefaultStream(stream))
     return fail(hipErrorInvalidValue, "hipStreamSetAttribute: invalid stream or attribute");
   memcpy(static_cast<Stream *>(stream)->attribute[attribute], value, 64);
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamGetAttribute(void *stream, int attribute, void *value) {
-  if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || special(stream))
+  if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || isDefaultStream(stream))
     return fail(hipErrorInvalidValue, "hipStreamGetAttribute: invalid stream or attribute");
   memcpy(value, static_cast<Stream *>(stream)->attribute[attribute], 64);
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipStreamCopyAttributes(void *to, void *from) {
-  if (!validStream(to) || !validStream(from) || special(to) || special(from))
+  if (!validStream(to) || !validStream(from) || isDefaultStream(to) || isDefaultStream(from))
     return fail(hipErrorInvalidValue, "hipStreamCopyAttributes: invalid stream");
   memcpy(static_cast<Stream *>(to)->attribute, static_cast<Stream *>(from)->attribute,
          sizeof(Stream::attribute));
@@ -361,89 +276,5 @@ FLYSIM_API hipError_t hipStreamBatchMemOp(void *stream, unsigned count, const Me
     if (e)
       return e;
   }
-  return hipSuccess;
-}
-
-//===--- events -------------------------------------------------------------===//
-
-FLYSIM_API hipError_t hipEventCreateWithFlags(void **event, unsigned flags) {
-  if (!event)
-    return fail(hipErrorInvalidValue, "hipEventCreate: null pointer");
-  auto e = std::make_unique<Event>();
-  // Interprocess events (4) must not measure time (2).
-  if ((flags & 4) && !(flags & 2))
-    return fail(hipErrorInvalidValue, "hipEventCreate: hipEventInterprocess needs hipEventDisableTiming");
-  e->flags = flags;
-  *event = Runtime::instance().events.add(std::move(e));
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipEventCreate(void **event) { return hipEventCreateWithFlags(event, 0); }
-FLYSIM_API hipError_t hipEventDestroy(void *event) {
-  return Runtime::instance().events.destroy(event)
-             ? hipSuccess
-             : fail(hipErrorInvalidHandle, "hipEventDestroy: invalid event");
-}
-FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigned flags) {
-  if (!Runtime::instance().events.contains(event))
-    return fail(hipErrorInvalidHandle, "hipEventRecord: invalid event");
-  auto *e = static_cast<Event *>(event);
-  if (Stream *s = capturing(stream)) {
-    if (!(flags & 1)) { // hipEventRecordExternal makes a node, else the event marks a place
-      e->capture = s->capture;
-      e->tail = s->tail;
-      return hipSuccess;
-    }
-    NodeWork work;
-    work.type = NodeType::EventRecord;
-    work.event = event;
-    work.run = [state = e->state] { state->reach(false); };
-    return enqueue(stream, std::move(work));
-  }
-  if (!validStream(stream))
-    return fail(hipErrorInvalidHandle, "hipEventRecord: invalid stream");
-  e->capture = nullptr;
-  e->tail.clear();
-  std::shared_ptr<EventState> state = e->state;
-  state->record();
-  NodeWork work;
-  work.type = NodeType::EventRecord;
-  work.run = [state] { state->reach(); };
-  hipError_t error = enqueue(stream, std::move(work));
-  if (error) // nothing was recorded
-    state->reach();
-  return error;
-}
-FLYSIM_API hipError_t hipEventRecord(void *event, void *stream) {
-  return hipEventRecordWithFlags(event, stream, 0);
-}
-FLYSIM_API hipError_t hipEventSynchronize(void *event) {
-  if (!Runtime::instance().events.contains(event))
-    return fail(hipErrorInvalidHandle, "hipEventSynchronize: invalid event");
-  auto *e = static_cast<Event *>(event);
-  if (e->capture)
-    return fail(hipErrorCapturedEvent, "hipEventSynchronize: the event was recorded in a capture");
-  e->state->wait();
-  return hipSuccess;
-}
-FLYSIM_API hipError_t hipEventQuery(void *event) {
-  if (!Runtime::instance().events.contains(event))
-    return fail(hipErrorInvalidHandle, "hipEventQuery: invalid event");
-  auto *e = static_cast<Event *>(event);
-  if (e->capture)
-    return fail(hipErrorCapturedEvent, "hipEventQuery: the event was recorded in a capture");
-  return e->state->done() ? hipSuccess : hipErrorNotReady;
-}
-FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) {
-  Runtime &r = Runtime::instance();
-  if (!ms || !r.events.contains(start) || !r.events.contains(stop))
-    return fail(hipErrorInvalidHandle, "hipEventElapsedTime: invalid event");
-  EventState &a = *static_cast<Event *>(start)->state, &b = *static_cast<Event *>(stop)->state;
-  if ((static_cast<Event *>(start)->flags | static_cast<Event *>(stop)->flags) & 2)
-    return fail(hipErrorInvalidHandle, "hipEventElapsedTime: an event has hipEventDisableTiming");
-  if (!a.recorded || !b.recorded)
-    return fail(hipErrorInvalidHandle, "hipEventElapsedTime: the event was never recorded");
-  if (a.pending || b.pending)
-    return fail(hipErrorNotReady, "hipEventElapsedTime: the event has not been reached");
-  *ms = std::chrono::duration<float, std::milli>(b.when - a.when).count();
   return hipSuccess;
 }

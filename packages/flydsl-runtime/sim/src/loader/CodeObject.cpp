@@ -5,6 +5,7 @@
 #include "hip/Printf.h"
 #include "loader/MsgPack.h"
 #include "memory/Memory.h"
+#include "support/Arch.h"
 #include "support/Error.h"
 
 #include <algorithm>
@@ -24,27 +25,6 @@ enum : uint32_t { kRelocAbs64 = 3, kRelocRelative64 = 13 };
 
 [[noreturn]] void bad(std::string why) {
   raise(FaultKind::InvalidImage, "invalid code object: " + std::move(why));
-}
-
-const char *machName(uint32_t flags) {
-  switch (flags & 0xff) {
-  case 0x3f:
-    return "gfx90a";
-  case 0x4c:
-    return "gfx942";
-  case 0x4f:
-    return "gfx950";
-  case 0x48:
-    return "gfx1200";
-  case 0x4e:
-    return "gfx1201";
-  case 0x49:
-    return "gfx1250";
-  case 0x5a:
-    return "gfx1251";
-  default:
-    return nullptr;
-  }
 }
 
 /// Bounds-checked view of the file.
@@ -123,10 +103,11 @@ struct Loader {
       bad(format("ELF OS ABI %u is not AMDHSA", header.e_ident[EI_OSABI]));
     if (header.e_type != ET_DYN)
       bad("not a linked (ET_DYN) code object");
-    const char *name = machName(header.e_flags);
-    if (!name)
-      bad(format("unknown machine 0x%x in e_flags", header.e_flags & 0xff));
-    object.arch = name;
+    const ArchInfo *arch = findArch(unsigned(header.e_flags & 0xff));
+    if (!arch)
+      bad(format("machine 0x%x in e_flags is not simulated; the simulator has %s",
+                 header.e_flags & 0xff, knownArchs().c_str()));
+    object.arch = arch->name;
     for (unsigned i = 0; i < header.e_phnum; ++i)
       segments.push_back(image.read<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr)));
     for (unsigned i = 0; i < header.e_shnum; ++i)

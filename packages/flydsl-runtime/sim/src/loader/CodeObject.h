@@ -43,7 +43,7 @@ struct KernelInfo {
   bool wave32 = false, dynamicStack = false;
   std::vector<KernelArg> args;
 
-  uint32_t userSgprs(bool gfx1250) const { return (rsrc2 >> 1) & (gfx1250 ? 63 : 31); }
+  uint32_t userSgprs(bool many) const { return (rsrc2 >> 1) & (many ? 63 : 31); }
   unsigned waveSize() const { return wave32 ? 32 : 64; }
 };
 

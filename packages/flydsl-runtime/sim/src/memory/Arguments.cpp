@@ -10,8 +10,9 @@ namespace flysim {
 
 namespace {
 
-/// An address farther than this from every array is about none of them.
-constexpr uint64_t kNear = uint64_t(1) << 30;
+/// An address farther than this from every array is about none of them; where there are several, and
+/// nothing says which one is meant, the nearest is a guess that only a short distance justifies.
+constexpr uint64_t kNear = uint64_t(1) << 30, kNearest = uint64_t(1) << 20;
 
 std::string list(const std::vector<int64_t> &values) {
   std::string text;
@@ -101,10 +102,11 @@ bool LaunchArgument::inGap(uint64_t address, unsigned bytes) const {
 const LaunchArgument *argumentOf(const std::vector<LaunchArgument> &arguments, uint64_t address,
                                  uint64_t hint) {
   const LaunchArgument *best = nullptr;
+  uint64_t near = arguments.size() > 1 ? kNearest : kNear;
   for (const LaunchArgument &a : arguments)
     if (hint && hint >= a.low && hint < a.high)
       return &a;
-    else if (a.distance(address) < kNear && (!best || a.distance(address) < best->distance(address)))
+    else if (a.distance(address) < near && (!best || a.distance(address) < best->distance(address)))
       best = &a;
   return best;
 }

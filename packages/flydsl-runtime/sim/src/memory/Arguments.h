@@ -27,6 +27,7 @@ class LaunchArgument {
 public:
   explicit LaunchArgument(const FlysimArgument &given);
 
+  const std::string &label() const { return name; }
   /// "Y (float32[4,64])", with the strides where they are not those of a dense array.
   std::string text() const;
   /// "Y (float32[64]) + 64 elements": where an address is, seen from the first element.

@@ -22,7 +22,7 @@ void buffer(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
   Addressing addressing(w, i);
   out.lanes = 0;
   const Resource &r = addressing.resource();
-  if (!r.swizzle && !r.addTid && !r.stride && !(i.addrMode & 2) && (!r.gfx12 || r.oobSelect == 3)) {
+  if (!r.swizzle && !r.addTid && !r.stride && !(i.addrMode & 2) && (!r.rdna || r.oobSelect == 3)) {
     // A plain range of bytes; the range check of each dword as in locate().
     uint32_t soffset = i.src[2] ? read32(w, i.src[2]) : 0, imm = static_cast<uint32_t>(i.imm);
     const uint32_t *v = (i.addrMode & 1) && i.src[0] ? row(w, i.src[0]) : nullptr;
@@ -73,7 +73,7 @@ void scalar(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
   if (i.src[1])
     offset += uint64_t(read32(w, i.src[1])) * (i.addrMode & 8 ? info.bytes : 1);
   uint64_t whole = info.bytes >= 4 ? ~uint64_t(3) : ~uint64_t(0);
-  if (!strstr(i.def->name, "buffer")) {
+  if (!i.def->facts.memory.descriptor) {
     out.addr[0][0] = ((read64(w, i.src[0]) & 0xffffffffffffull) + offset) & whole;
     return;
   }
@@ -109,12 +109,13 @@ constexpr uint8_t kSixteens[64] = {
     56, 57, 58, 59, 36, 37, 38, 39, 40, 41, 42, 43, 48, 49, 50, 51, 60, 61, 62, 63};
 
 Phases phasesOf(unsigned bytes, bool read, const ArchInfo &arch) {
-  if (arch.gfx1250() || arch.gfx12())
-    return {kIdentity, bytes <= 4 ? 32u : (bytes <= 8 ? 16u : 8u), arch.gfx1250() ? 64u : 32u};
+  if (arch.has.ldsBanks == LdsBanks::Rdna32 || arch.has.ldsBanks == LdsBanks::Rdna64)
+    return {kIdentity, bytes <= 4 ? 32u : (bytes <= 8 ? 16u : 8u),
+            arch.has.ldsBanks == LdsBanks::Rdna64 ? 64u : 32u};
   // Bytes and halves are served like the dwords that hold them.
   if (!read)
     return {kIdentity, bytes <= 4 ? 32u : (bytes <= 8 ? 16u : 8u), 32};
-  if (arch.gfx950()) {
+  if (arch.has.ldsBanks == LdsBanks::Cdna64) {
     if (bytes <= 4)
       return {kIdentity, 64, 64};
     if (bytes <= 8)
@@ -207,7 +208,7 @@ LdsCost ldsCost(const MemoryAccess &a, const InstInfo &info, const ArchInfo &arc
       cost.degree = std::max(cost.degree, cycles);
     }
   // gfx950 spends two clocks on a conflict-free dword access of 64 lanes.
-  unsigned least = arch.gfx950() && a.bytes <= 4 && info.load ? 2 * a.count : 1;
+  unsigned least = arch.has.ldsBanks == LdsBanks::Cdna64 && a.bytes <= 4 && info.load ? 2 * a.count : 1;
   cost.cycles = std::max(cost.cycles, least);
   cost.ideal = std::max(cost.ideal, least);
   return cost;

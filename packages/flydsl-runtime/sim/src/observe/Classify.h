@@ -12,30 +12,8 @@ namespace flysim {
 
 struct Program;
 
-/// The unit that executes an instruction; the categories of the issue logic.
-enum class Unit : uint8_t {
-  Valu,
-  Trans,    ///< transcendental and other quarter-rate vector operations
-  Matrix,   ///< MFMA, SMFMAC, WMMA, SWMMAC
-  Salu,
-  Smem,
-  Lds,
-  VmemLoad,
-  VmemStore, ///< stores and atomics
-  Branch,
-  Barrier,
-  Wait,
-  Internal, ///< s_nop, s_setprio and others that occupy no unit
-  Count
-};
 const char *unitName(Unit unit);
 
-/// Address space of a memory instruction.
-enum class MemSpace : uint8_t { None, Global, Flat, Scratch, Buffer, Lds, Scalar, Tensor };
-
-/// Counters that memory operations increment and waits test.
-enum class Counter : uint8_t { Vm, Lgkm, Store, Ds, Km, Async, Tensor, Count };
-constexpr unsigned kCounters = static_cast<unsigned>(Counter::Count);
 constexpr uint8_t kNoWait = 255;
 
 /// A range of VGPR rows.
@@ -59,12 +37,16 @@ struct InstInfo {
   uint8_t wait[kCounters]; ///< highest counts it lets pass, kNoWait where it does not wait
   RegRange reads[4], writes[2];
   int8_t srcC = -1;        ///< which of `reads` is added by a matrix operation
+  int8_t priority = -1;    ///< s_setprio: what it sets
+  BarrierRole barrier = BarrierRole::None;
   InstInfo() {
     for (uint8_t &w : wait)
       w = kNoWait;
   }
 };
 
+/// Information about one instruction; `arch` is the program's.
+InstInfo classifyOne(const Inst &inst, const ArchInfo &arch, unsigned waveSize);
 /// Information for every instruction of the program.
 std::vector<InstInfo> classify(const Program &program, unsigned waveSize);
 

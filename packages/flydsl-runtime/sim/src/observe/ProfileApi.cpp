@@ -120,6 +120,7 @@ void machine(Json &j, const LaunchProfile &p) {
   j.field("vgpr_granule", t.vgprGranule(p.waveSize)).field("sgpr_file", t.sgprFile);
   j.field("sgpr_granule", t.sgprGranule).field("lds_pool", t.ldsPool).field("lds_granule", t.ldsGranule);
   j.field("simds_per_lds", t.simdsPerLds).field("max_barriers", t.maxBarriers);
+  j.field("instruction_cache_bytes", t.instructionCacheBytes);
   j.close('}');
   j.key("occupancy").open('{');
   j.field("waves_per_simd", o.wavesPerSimd).field("groups_per_cu", o.groupsPerCu);

@@ -34,6 +34,7 @@ struct ModelWave {
   std::vector<uint64_t> regReady, accReady;
   std::vector<uint16_t> written; ///< first register of the operand that was written with each
   unsigned arrivals = 0, waits = 0;
+  int priority = 0; ///< by s_setprio
   uint64_t parkedSince = 0;
   bool parked = false, ended = false;
 };
@@ -45,12 +46,15 @@ struct ModelGroup {
   unsigned live = 0;
 };
 
-/// A candidate issue, ordered by clock and then by age of the wave.
+/// A candidate issue, ordered by clock, then by priority and age of the wave.
 struct Candidate {
   uint64_t at, age;
   unsigned wave;
-  bool operator<(const Candidate &o) const {
-    return at != o.at ? at > o.at : age > o.age; // priority_queue keeps the largest on top
+  int priority;
+  bool operator<(const Candidate &o) const { // priority_queue keeps the largest on top
+    if (at != o.at)
+      return at > o.at;
+    return priority != o.priority ? priority < o.priority : age > o.age;
   }
 };
 
@@ -64,7 +68,7 @@ class ComputeUnit {
 public:
   ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk,
               const Conditions &conditions, bool wantEvents)
-      : p(p), t(timingTable(*p.arch)), gfx12(p.arch->gfx12()), resident(std::max(1u, resident)),
+      : p(p), t(timingTable(*p.arch)), rdna(p.arch->has.rdna), resident(std::max(1u, resident)),
         memoryBytesPerClk(memoryBytesPerClk),
         memoryLatency(static_cast<unsigned>(conditions.memoryLatency)), wantEvents(wantEvents) {
     const std::vector<double> &extraMisses = conditions.extraMisses;
@@ -94,7 +98,7 @@ public:
         continue;
       }
       if (a.at > c.at) {
-        queue.push({a.at, w.age, c.wave});
+        queue.push({a.at, w.age, c.wave, w.priority});
         continue;
       }
       issue(c.wave, a);
@@ -130,7 +134,7 @@ private:
         continue;
       }
       ++g.live;
-      queue.push({w.ready, w.age, id});
+      queue.push({w.ready, w.age, id, w.priority});
     }
     ++nextGroup;
   }
@@ -186,7 +190,7 @@ private:
                     c == unsigned(Counter::Async) || c == unsigned(Counter::Tensor);
           need(done, vm ? Stall::Memory : Stall::Lds);
         }
-    if (info.unit == Unit::Barrier && waitsAtBarrier(op)) {
+    if (info.unit == Unit::Barrier && waitsAtBarrier(info)) {
       ModelGroup &g = groups[w.group];
       if (w.waits < g.release.size()) {
         need(g.release[w.waits], Stall::Barrier);
@@ -228,12 +232,12 @@ private:
     return a;
   }
 
-  bool waitsAtBarrier(const TraceOp &op) const {
-    // Only the split form has a signal that does not wait.
-    return p.texts[op.inst].rfind("s_barrier_signal", 0) != 0;
+  // The split form has a signal that does not wait; other operations on named barriers do neither.
+  static bool waitsAtBarrier(const InstInfo &info) {
+    return info.barrier == BarrierRole::Whole || info.barrier == BarrierRole::Wait;
   }
-  bool arrivesAtBarrier(const TraceOp &op) const {
-    return p.texts[op.inst].rfind("s_barrier_wait", 0) != 0;
+  static bool arrivesAtBarrier(const InstInfo &info) {
+    return info.barrier == BarrierRole::Whole || info.barrier == BarrierRole::Signal;
   }
 
   void arrive(ModelWave &w, uint64_t clock) {
@@ -254,7 +258,7 @@ private:
         ModelWave &o = waves[id];
         if (o.parked) {
           o.parked = false;
-          queue.push({std::max(g.release.back(), o.ready), o.age, id});
+          queue.push({std::max(g.release.back(), o.ready), o.age, id, o.priority});
         }
       }
     }
@@ -336,10 +340,9 @@ private:
   /// Issue slots that gfx9 needs between a matrix result and a vector read of it.
   unsigned matrixWait(const InstInfo &info) const {
     unsigned passes = info.cycles / 4;
-    unsigned extra = p.arch->gfx950() ? 1 : 0;
     if (!info.xdl)
       return passes + 2;
-    return passes <= 2 ? 5 : passes + 3 + extra;
+    return passes <= 2 ? 5 : passes + 3 + p.arch->has.matrixHazard;
   }
 
   void vectorOp(ModelWave &w, const InstInfo &info, uint64_t at) {
@@ -351,19 +354,19 @@ private:
       valuFree[s] = info.xdl ? at + t.turn : done;
       result.matrixBusy += info.cycles;
       result.matrixFlops += info.flops;
-      if (gfx12) {
+      if (rdna) {
         ready = acc = done + t.valuLatency;
       } else {
         ready = at + 4ull * (matrixWait(info) + 1);
         acc = done + (info.cycles <= 8 ? 8 : 0);
       }
     } else {
-      bool separate = gfx12 && info.unit == Unit::Trans;
+      bool separate = rdna && info.unit == Unit::Trans;
       valuFree[s] = separate ? at + t.turn : done;
       if (separate)
         transFree[s] = done;
       result.valuBusy += separate ? t.turn : info.cycles;
-      ready = acc = gfx12 ? at + std::max<unsigned>(t.valuLatency, info.cycles) : done;
+      ready = acc = rdna ? at + std::max<unsigned>(t.valuLatency, info.cycles) : done;
     }
     for (const RegRange &r : info.writes)
       for (unsigned k = 0; k < r.count && r.first + k < kRows; ++k) {
@@ -398,6 +401,8 @@ private:
       break;
     case Unit::Internal:
       w.ready = at + uint64_t(info.cycles) * t.turn;
+      if (info.priority >= 0)
+        w.priority = info.priority;
       break;
     case Unit::Branch:
       if (w.next + 1 < w.ops->size() && (*w.ops)[w.next + 1].inst != op.inst + 1) {
@@ -406,17 +411,17 @@ private:
       }
       break;
     case Unit::Barrier: {
-      bool both = arrivesAtBarrier(op) && waitsAtBarrier(op);
+      bool both = arrivesAtBarrier(info) && waitsAtBarrier(info);
       if (both && w.arrivals <= w.waits) {
         // Arrive now; the same instruction completes when the others have arrived.
         last = std::max<double>(last, at);
         arrive(w, at);
-        queue.push({w.ready, w.age, id});
+        queue.push({w.ready, w.age, id, w.priority});
         return;
       }
-      if (waitsAtBarrier(op))
+      if (waitsAtBarrier(info))
         ++w.waits;
-      else
+      else if (arrivesAtBarrier(info))
         arrive(w, at);
       break;
     }
@@ -431,7 +436,7 @@ private:
     if (++w.next == w.ops->size())
       end(id, at + 1);
     else
-      queue.push({w.ready, w.age, id});
+      queue.push({w.ready, w.age, id, w.priority});
   }
 
   TimingEvent *account(const ModelWave &w, const TraceOp &op, const InstInfo &info, const Attempt &a,
@@ -474,7 +479,7 @@ private:
 
   const LaunchProfile &p;
   const TimingTable &t;
-  bool gfx12;
+  bool rdna;
   unsigned resident;
   double memoryBytesPerClk;
   unsigned memoryLatency;

@@ -7,9 +7,9 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <llvm/Support/JSON.h>
+#include <llvm/Support/MemoryBuffer.h>
 #include <map>
 #include <set>
 #include <vector>
@@ -19,24 +19,36 @@ namespace flysim {
 namespace {
 
 constexpr TimingTable kTable[] = {
+    {"gfx90a"
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , a
+#include "observe/TimingConstants.def"
+    },
     {"gfx942"
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust) , a
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , b
 #include "observe/TimingConstants.def"
     },
     {"gfx950"
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust) , b
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , c
+#include "observe/TimingConstants.def"
+    },
+    {"gfx1100"
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , d
+#include "observe/TimingConstants.def"
+    },
+    {"gfx1151"
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , e
 #include "observe/TimingConstants.def"
     },
     {"gfx1200"
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust) , c
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , f
 #include "observe/TimingConstants.def"
     },
     {"gfx1201"
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust) , d
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , g
 #include "observe/TimingConstants.def"
     },
     {"gfx1250"
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust) , e
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) , h
 #include "observe/TimingConstants.def"
     },
 };
@@ -54,11 +66,11 @@ struct Tables {
     const char *name = getenv("FLYDSL_SIM_MODEL");
     if (!name || !*name)
       return;
-    std::ifstream file(name, std::ios::binary);
+    auto file = llvm::MemoryBuffer::getFile(name, /*IsText=*/false, /*RequiresNullTerminator=*/false,
+                                            /*IsVolatile=*/true);
     if (!file)
       wrongModel(std::string("cannot open ") + name);
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+    llvm::Expected<llvm::json::Value> value = llvm::json::parse((*file)->getBuffer());
     if (!value)
       wrongModel(std::string(name) + " is no JSON: " + llvm::toString(value.takeError()));
     const llvm::json::Object *top = value->getAsObject();
@@ -87,7 +99,7 @@ private:
     }
   }
   static bool set(TimingTable &row, const std::string &wanted, double number) {
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust)                            \
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust)                   \
   if (wanted == #name) {                                                                           \
     row.name = static_cast<type>(number);                                                          \
     return true;                                                                                   \
@@ -128,9 +140,9 @@ std::string timingTableJson(const ArchInfo &arch) {
       return;
     }
     j.field("source", source);
-    j.field("trust", arch.gfx1250() && !strstr(source, "LLVM") ? "weak" : trust).close('}');
+    j.field("trust", arch.has.clusters && !strstr(source, "LLVM") ? "weak" : trust).close('}');
   };
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust)                            \
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust)                   \
   add(#name, static_cast<double>(t.name), unit, source, trust);
 #include "observe/TimingConstants.def"
   j.close(']');

@@ -17,7 +17,7 @@ namespace flysim {
 
 struct TimingTable {
   const char *arch;
-#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, source, trust) type name; ///< unit
+#define FLYSIM_CONSTANT(type, name, unit, a, b, c, d, e, f, g, h, source, trust) type name; ///< unit
 #include "observe/TimingConstants.def"
 
   /// Registers of one SIMD's file for each lane, and the granule of their allocation.

@@ -47,6 +47,7 @@ struct Fault {
   uint64_t address = 0; ///< of the access, if `bytes` is not 0
   unsigned bytes = 0;
   bool write = false;
+  std::string finding; ///< of a check, about an element of an array: what it says, without the place
   std::shared_ptr<const FaultSite> site; ///< null if no wave was running
 };
 

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ._devices import Device, current_device, device_count, device_info, set_device, synchronize
-    from ._errors import HipError, SimulatorError
+    from ._errors import HipError, PartialWordError, SimulatorError
     from ._native import Launcher
     from ._provider import kind, library_path, simulator_directory
     from .artifact import Artifact, ArtifactError, load_artifact
@@ -62,6 +62,7 @@ _HOME = {
     "set_device": "_devices",
     "synchronize": "_devices",
     "HipError": "_errors",
+    "PartialWordError": "_errors",
     "SimulatorError": "_errors",
     "Launcher": "_native",
     "kind": "_provider",
@@ -130,6 +131,7 @@ __all__ = [
     "Event",
     "HipError",
     "Launcher",
+    "PartialWordError",
     "Profile",
     "RocmDeviceRuntime",
     "SimDeviceRuntime",

@@ -125,9 +125,9 @@ def main(argv: list[str] | None = None) -> int:
     info.add_argument("--json", action="store_true", help="print as JSON")
     commands.add_parser("sim-lib-dir", help="print the folder of the simulator library, for LD_LIBRARY_PATH")
     report = commands.add_parser("report", help="HTML page from a profile that FLYDSL_SIM_STATS=FILE.json saved")
-    report.add_argument("profile", help="JSON file of the profile")
+    report.add_argument("profile", nargs="+", help="JSON file of the profile; two (earlier, later) are compared")
     report.add_argument("-o", "--output", default="profile.html", help="page to write (default: profile.html)")
-    report.add_argument("--compare", help="profile of an earlier run to compare with")
+    report.add_argument("--compare", help="profile of an earlier run to put beside the one profile")
     stats = commands.add_parser("stats", help="print a saved profile as text or as derived figures")
     stats.add_argument("profile", help="JSON file of the profile")
     stats.add_argument("--json", action="store_true", help="derived figures as JSON")
@@ -166,8 +166,11 @@ def main(argv: list[str] | None = None) -> int:
             from .profiling import Profile
             from .profiling.report import render
 
-            earlier = Profile.load(options.compare).launches if options.compare else None
-            Path(options.output).write_text(render(Profile.load(options.profile).launches, earlier))
+            runs = [*([options.compare] if options.compare else []), *options.profile]
+            if len(runs) > 2:
+                raise ValueError(f"report: one profile, or two to compare, and not {len(runs)}: {', '.join(runs)}")
+            *earlier, launches = (Profile.load(run).launches for run in runs)
+            Path(options.output).write_text(render(launches, *earlier))
             print(options.output)
         elif options.command == "stats":
             from .profiling import Profile

@@ -18,6 +18,10 @@ class HipError(RuntimeError):
         self.name = name
 
 
+class PartialWordError(ValueError):
+    """An array is no multiple of a 32-bit word, as a kernel needs it that was compiled without ``partial_words``."""
+
+
 # In the first line of a fault: "..., file.py:12, workgroup (0,0,0), ...", or "..., source file.py:12, workgroup ...".
 _PLACE = re.compile(r", ([^\n]+?):(\d+), workgroup \(")
 

@@ -25,6 +25,11 @@ class ArtifactError(ValueError):
     """A file that is no intact artifact of this version."""
 
 
+#: What the header of a file holds.
+_HEADER = {"name": str, "arch": str, "plan": dict, "key": str, "parameters": list, "positions": list, "metadata": dict,
+           "hsaco_size": int, "source_size": int}
+
+
 @dataclass
 class Artifact:
     """A compiled function: launch plan and code object.
@@ -94,14 +99,16 @@ class Artifact:
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             found = header.get("format") if isinstance(header, dict) else None
             raise ArtifactError(f"format {found} is not the format {FORMAT} of this version")
-        size = header.get("hsaco_size")
-        if not isinstance(size, int) or size < 0 or size + header.get("source_size", 0) != len(code):
+        for name, kind in _HEADER.items():
+            if name not in header:
+                raise ArtifactError(f"damaged: the header has no {name!r}")
+            if not isinstance(header[name], kind):
+                raise ArtifactError(f"damaged: {name!r} of the header is no {kind.__name__}")
+        size = header["hsaco_size"]
+        if size < 0 or size + header["source_size"] != len(code):
             raise ArtifactError("damaged: the code object has another size than the header says")
-        try:
-            return cls(header["name"], header["arch"], header["plan"], code[:size], header["key"],
-                       header.get("metadata", {}), header["parameters"], header["positions"], code[size:])
-        except KeyError as error:
-            raise ArtifactError(f"damaged: the header has no {error}") from None
+        return cls(header["name"], header["arch"], header["plan"], code[:size], header["key"], header["metadata"],
+                   header["parameters"], header["positions"], code[size:])
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the artifact to a file (replaced in one step). OSError if that fails."""

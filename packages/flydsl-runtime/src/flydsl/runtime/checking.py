@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-CHECKS = ("oob", "race", "uninit", "barrier", "nan", "buffer", "approx")
+from . import requested_checks
+from .requested_checks import CHECKS, USUAL
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def checked(*checks: str, limit: int = 100) -> Iterator[CheckReport]:
     Raises ValueError for an unknown name, RuntimeError if the process uses a GPU. Of blocks within each other the
     innermost decides what is checked and gets what is found.
     """
-    names = [name for text in checks or CHECKS[:4] for name in text.replace(",", " ").split()]
+    names = [name for text in checks or USUAL for name in text.replace(",", " ").split()]
     if unknown := [name for name in names if name not in CHECKS]:
         raise ValueError(f"unknown check {unknown[0]!r}; there are {', '.join(CHECKS)}")
     if limit < 1:
@@ -159,16 +160,13 @@ def checked(*checks: str, limit: int = 100) -> Iterator[CheckReport]:
     _collect(library, outer)
     block = _Block(",".join(names), limit, CheckReport())
     _open.append(block)
-    library.flysimCheck(block.names.encode(), limit)
+    _choose(library, block)
     try:
         yield block.report
     finally:
         _collect(library, block)
         _open.pop()
-        if outer is None:
-            library.flysimCheck(None, 0)
-        else:
-            library.flysimCheck(outer.names.encode(), outer.limit)
+        _choose(library, outer)
 
 
 @dataclass
@@ -181,6 +179,15 @@ class _Block:
 
 
 _open: list[_Block] = []
+
+
+def _choose(library: ctypes.CDLL, block: _Block | None) -> None:
+    """Launches from now on make the checks of this block; without one, those of the environment."""
+    requested_checks.active = None if block is None else block.names
+    if block is None:
+        library.flysimCheck(None, 0)
+    else:
+        library.flysimCheck(block.names.encode(), block.limit)
 
 
 def _collect(library: ctypes.CDLL, block: _Block | None) -> None:

@@ -18,13 +18,14 @@ from .fidelity import Approximation, approximation
 __all__ = ["ARCHITECTURES", "Instruction", "coverage", "fidelity_table", "summary"]
 
 #: Architectures that the simulator runs, with whether their survey is done for wave32.
-ARCHITECTURES = {"gfx942": False, "gfx950": False, "gfx1200": True, "gfx1201": True, "gfx1250": True}
+ARCHITECTURES = {"gfx90a": False, "gfx942": False, "gfx950": False, "gfx1100": True, "gfx1151": True, "gfx1200": True,
+                 "gfx1201": True, "gfx1250": True}
 
 FIDELITIES = ("missing", "exact", "approximate")
 
 # Instructions of graphics and of the debugger's trap handler: no compiler emits them for compute kernels.
 _NOT_COMPUTE = re.compile(
-    r"image_|exp$|export|v_interp|ds_direct_load|ds_param_load|ds_gws|ds_ordered|bvh|s_cbranch_(cdbg|._fork|join)"
+    r"image_|exp$|export|v_interp|ds_direct_load|ds_param_load|ds_gws|_gs_reg_|ds_ordered|bvh|s_cbranch_(cdbg|._fork|join)"
     r"|s_rfe|s_setvskip|ordered_ps|screen_partition|v_illegal|ordered_add|tensor_save|mfma_ld_scale"
 )
 

@@ -27,6 +27,7 @@ DEFAULT_ARCH = "gfx942"
 
 #: LDS bytes a work-group can have, by architecture.
 SMEM_CAPACITY_MAP: dict[str, int] = {
+    "gfx90a": 65536,
     "gfx942": 65536,
     "gfx950": 163840,
     "gfx1100": 65536,

@@ -78,10 +78,16 @@ _UNCONFIRMED = Approximation(
     "as LLVM's definition and one simulator describe it", None, "no public source confirms the semantics"
 )
 
+_HALVES = Approximation(
+    "EXEC of one half of the lanes after the other; the register keeps that of the half that waits", None,
+    "no compiler emits it; its order was not compared with a second source",
+)
+
 _GROUPS = (
     (re.compile(r"v_(mfma|smfmac|wmma|swmmac)"), _MATRIX),
     (re.compile(r"v_(dual_)?dot"), _DOT),
     (re.compile(r"_sr_"), _STOCHASTIC),
+    (re.compile(r"s_subvector_loop"), _HALVES),
 )
 
 

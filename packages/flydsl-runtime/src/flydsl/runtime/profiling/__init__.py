@@ -10,6 +10,7 @@ measurements of a GPU, and are labelled so wherever they are shown.
 
 from .collect import Profile, environment_settings, profile, start_from_environment
 from .model import Instruction, LaunchProfile, Sustained, Timing
+from .totals import KernelTotal
 
-__all__ = ["Instruction", "LaunchProfile", "Profile", "Sustained", "Timing", "environment_settings", "profile",
-           "start_from_environment"]
+__all__ = ["Instruction", "KernelTotal", "LaunchProfile", "Profile", "Sustained", "Timing", "environment_settings",
+           "profile", "start_from_environment"]

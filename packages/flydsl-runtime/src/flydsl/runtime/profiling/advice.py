@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .model import LaunchProfile
@@ -20,7 +21,8 @@ class Advice:
 
 def advise(launch: LaunchProfile) -> list[Advice]:
     """The observations that apply, costliest first; empty where nothing stands out."""
-    found = [*_size(launch), *_stalls(launch), *_memory(launch), *_lanes(launch), *_registers(launch)]
+    found = [*_size(launch), *_stalls(launch), *_memory(launch), *_lanes(launch), *_registers(launch),
+             *_code(launch)]
     found.sort(key=lambda a: -a.cost)
     return [*_lines(launch), *found]
 
@@ -123,3 +125,21 @@ def _registers(launch: LaunchProfile) -> list[Advice]:
         return []
     return [Advice(0.1, f"one wave on a SIMD (limit: {occupancy.get('limit', '?')}): nothing runs while it waits",
                    "fewer registers or less LDS, unless the loop hides its waits itself")]
+
+
+def _code(launch: LaunchProfile) -> list[Advice]:
+    """Loops whose code is more than the instruction cache holds. The estimate counts no time for them."""
+    cache = launch.raw.get("machine", {}).get("instruction_cache_bytes", 0)
+    out = []
+    for i in launch.instructions:
+        offset = re.search(r" (\d+)$", i.text)
+        if i.unit != "branch" or not i.issued or offset is None:
+            continue
+        words = int(offset[1])  # behind the branch, as 16 bits with a sign
+        size = -4 * (words - 0x10000) if words >= 0x8000 else 0
+        if cache and size > cache:
+            out.append(Advice(0.1, f"a loop of {size / 1024:.0f} KiB of code does not fit the instruction cache "
+                              f"({cache // 1024} KiB for two compute units)",
+                              "unroll less, or smaller tiles: each round fetches its instructions from the L2 again "
+                              "(the estimate counts no time for that)", i.source))
+    return out

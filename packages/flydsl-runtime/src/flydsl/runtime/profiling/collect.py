@@ -8,13 +8,16 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import schedules
+import flydsl.runtime as runtime  # its public names, which are loaded when they are used
+
+from . import schedules, totals
 from .model import LaunchProfile
+from .sources import with_texts
 from .text import format_profile
 from .trace import write_trace
 
@@ -55,11 +58,29 @@ class Profile:
         """Every launch as text for people."""
         return format_profile(self.launches)
 
-    def report(self) -> str:
-        """The report page (HTML) of all launches."""
+    def where(self, condition: Callable[[LaunchProfile], bool]) -> Profile:
+        """The launches of which a condition holds."""
+        result = Profile()
+        result.launches = [launch for launch in self.launches if condition(launch)]
+        return result
+
+    def by_kernel(self) -> list[totals.KernelTotal]:
+        """Launches and estimated microseconds of each kernel, longest first. Needs ``profile(timing=True)``."""
+        return totals.by_kernel(self.launches)
+
+    def summary(self, title: str = "") -> str:
+        """:meth:`by_kernel` as text for people, under a title."""
+        return totals.text(self.by_kernel(), title)
+
+    def chart(self, title: str = "") -> str:
+        """:meth:`by_kernel` as a picture (SVG), under a title."""
+        return totals.picture(self.by_kernel(), title)
+
+    def report(self, before: Profile | None = None) -> str:
+        """The report page (HTML) of all launches; with an earlier run, both beside each other."""
         from .report import render
 
-        return render(self.launches)
+        return render(self.launches, None if before is None else before.launches)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the report, in a frame of its own."""
@@ -72,8 +93,8 @@ class Profile:
         return [launch.as_dict() for launch in self.launches]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Everything as a JSON file, the input of ``python -m flydsl.runtime report``."""
-        Path(path).write_text(json.dumps([launch.raw for launch in self.launches]))
+        """Everything as a JSON file, with the source lines: the input of ``python -m flydsl.runtime report``."""
+        Path(path).write_text(json.dumps(list(with_texts(self.launches))))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:
@@ -93,12 +114,10 @@ class Profile:
 
 def _library() -> ctypes.CDLL:
     """The simulator library that this process uses. Raises RuntimeError on a GPU."""
-    from .. import _provider
-
-    if _provider.kind() != "sim":
+    if runtime.kind() != "sim":
         raise RuntimeError("profiles come from the simulator; this process uses a GPU. Set FLYDSL_RUNTIME_KIND=sim, "
                            "or use rocprofv3 for the GPU")
-    library = ctypes.CDLL(str(_provider.library_path()))
+    library = ctypes.CDLL(str(runtime.library_path()))
     try:
         library.flysimProfile.argtypes = [ctypes.c_uint]
         library.flysimProfile.restype = ctypes.c_uint
@@ -106,7 +125,7 @@ def _library() -> ctypes.CDLL:
         library.flysimProfileSelect.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64, ctypes.c_uint64]
         library.flysimProfileSelect.restype = None
     except AttributeError:
-        raise RuntimeError(f"{_provider.library_path()} is too old to profile") from None
+        raise RuntimeError(f"{runtime.library_path()} is too old to profile") from None
     return library
 
 

@@ -6,7 +6,7 @@ import ctypes
 import json
 from dataclasses import dataclass
 
-ARCHITECTURES = ("gfx942", "gfx950", "gfx1200", "gfx1201", "gfx1250")
+ARCHITECTURES = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250")
 
 
 @dataclass(frozen=True)

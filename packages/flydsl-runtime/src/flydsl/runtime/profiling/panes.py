@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import html
-import linecache
 from collections import defaultdict
 
 from .model import STALLS, Instruction, LaunchProfile
-
-#: Lines of source shown around each line that has instructions.
-_AROUND = 2
+from .sources import excerpt, line_text, place
 
 PANES_STYLE = """
 .panes { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 12px; }
@@ -58,7 +55,8 @@ document.querySelectorAll('a[href^="#"]').forEach(a => a.addEventListener('click
 """
 
 
-def _weight(launch: LaunchProfile, i: Instruction) -> int:
+def weight(launch: LaunchProfile, i: Instruction) -> int:
+    """What an instruction costs: sampled clocks with its stalls, or how often it was issued."""
     return sum(i.stall.values()) + 4 * i.sampled if launch.timing else i.issued
 
 
@@ -68,15 +66,15 @@ def _bar(share: float, title: str) -> str:
 
 def panes(launch: LaunchProfile) -> str:
     """The two panes; a click in one marks what belongs to it in the other."""
-    weight = [_weight(launch, i) for i in launch.instructions]
-    total = sum(weight) or 1
+    weights = [weight(launch, i) for i in launch.instructions]
+    total = sum(weights) or 1
     what = "time" if launch.timing else "instructions"
     lines: dict[str, int] = defaultdict(int)
-    for i, w in zip(launch.instructions, weight, strict=True):
+    for i, w in zip(launch.instructions, weights, strict=True):
         lines[i.source] += w
     right = []
-    top = max(weight, default=1) or 1
-    for i, w in zip(launch.instructions, weight, strict=True):
+    top = max(weights, default=1) or 1
+    for i, w in zip(launch.instructions, weights, strict=True):
         worst = max(i.stall, key=lambda k: i.stall[k], default="") if i.stall else ""
         link = f' data-line="{html.escape(i.source)}"' if i.source else ""
         number = i.source.rsplit(":", 1)[-1] if i.source else ""
@@ -84,36 +82,36 @@ def panes(launch: LaunchProfile) -> str:
             f"<li{link}>{_bar(w / top, f'{100 * w / total:.1f} % of the {what}, issued {i.issued} times')}"
             f"<span>{number}</span><code>{html.escape(i.text)}</code><em>{html.escape(STALLS.get(worst, ''))}</em></li>"
         )
+    source = _source(launch, lines, total, what)
     return (
-        f'<div class="panes"><div class="pane"><h4>Python source</h4><ol>{_source(lines, total, what)}</ol></div>'
+        f'<div class="panes"><div class="pane"><h4>Python source</h4><ol>{source}</ol></div>'
         f'<div class="pane"><h4>Instructions</h4><ol>{"".join(right)}</ol></div></div>'
     )
 
 
-def _source(weights: dict[str, int], total: int, what: str) -> str:
+def _source(launch: LaunchProfile, weights: dict[str, int], total: int, what: str) -> str:
     files: dict[str, dict[int, int]] = defaultdict(dict)
-    for source, weight in weights.items():
-        file, _, line = source.rpartition(":")
-        if file and line.isdigit():
-            files[file][int(line)] = weight
+    for source, cost in weights.items():
+        if found := place(source):
+            files[found[0]][found[1]] = cost
     if not files:
         return "<li class=gap>no source lines: compile with FLYDSL_DEBUG_ENABLE_DEBUG_INFO=1</li>"
     top, out = max(weights.values()) or 1, []
     for file, lines in sorted(files.items(), key=lambda kv: -sum(kv[1].values())):
         out.append(f"<li class=gap>{html.escape(file.rsplit('/', 1)[-1])}</li>")
         last = 0
-        for n in sorted({k for line in lines for k in range(max(1, line - _AROUND), line + _AROUND + 1)}):
-            text = linecache.getline(file, n).rstrip()
+        for n in excerpt(lines):
+            text = line_text(launch, file, n)
             if not text and n not in lines:
                 continue
             if last and n > last + 1:
                 out.append("<li class=gap>⋯</li>")
             last = n
-            weight = lines.get(n, 0)
+            cost = lines.get(n, 0)
             link = f' data-line="{html.escape(f"{file}:{n}")}"' if n in lines else ""
-            share = f"{100 * weight / total:.1f} % of the {what}"
+            share = f"{100 * cost / total:.1f} % of the {what}"
             out.append(
-                f"<li{link}>{_bar(weight / top, share)}<span>{n}</span><code>{html.escape(text)}</code>"
+                f"<li{link}>{_bar(cost / top, share)}<span>{n}</span><code>{html.escape(text)}</code>"
                 f"<em>{share.split(' of')[0] if n in lines else ''}</em></li>"
             )
     return "".join(out)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from .advice import advise
 from .charts import UNIT_COLOURS, bars, lds_picture, roofline, timeline
+from .comparison import COMPARISON_STYLE, comparison
 from .model import STALLS, LaunchProfile
 from .panes import PANES_SCRIPT, PANES_STYLE, panes
 from .text import size
@@ -207,44 +208,8 @@ def _launch(launch: LaunchProfile, number: int) -> str:
             f"{''.join(parts)}</details>")
 
 
-def _ratio(before: float, after: float) -> str:
-    """After over before, marked where they differ by more than 5 %."""
-    if not before:
-        return "new"
-    ratio = after / before
-    return f"<b>{ratio:.2f}x</b>" if abs(ratio - 1) > 0.05 else f"{ratio:.2f}x"
-
-
-def _comparison(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile]) -> str:
-    old = {launch.kernel: launch for launch in before}
-    rows = []
-    for new in after:
-        if new.kernel not in old:
-            continue
-        was = old[new.kernel]
-        pairs: list[tuple[str, float, float]] = [
-            ("wave instructions", sum(was.mix().values()), sum(new.mix().values()))]
-        pairs += [(k.replace("_", " ") + " bytes", was.traffic()[k], v) for k, v in new.traffic().items()]
-        pairs.append(("waves per SIMD", was.occupancy()["waves_per_simd"], new.occupancy()["waves_per_simd"]))
-        pairs.append(("VGPRs", was.raw["vgprs"], new.raw["vgprs"]))
-        pairs.append(("LDS clocks", was.lds_conflicts()[0], new.lds_conflicts()[0]))
-        if was.timing and new.timing:
-            if was.sustained and new.sustained:
-                pairs.append(("us, sustained (estimate)", round(was.sustained.microseconds, 1),
-                              round(new.sustained.microseconds, 1)))
-            pairs.append(("clocks at peak (estimate)", round(was.timing.cycles), round(new.timing.cycles)))
-            pairs += [(f"stalled on: {text} (estimate)", was.timing.stall.get(k, 0), new.timing.stall.get(k, 0))
-                      for k, text in STALLS.items()]
-        shown = [(name, str(a), str(b), _ratio(a, b)) for name, a, b in pairs if a or b]
-        rows += [(f"<code>{html.escape(new.kernel)}</code>" if n == 0 else "", *row) for n, row in enumerate(shown)]
-    if not rows:
-        return "<h2>Comparison</h2><p>No kernel is in both profiles.</p>"
-    table = _table(("kernel", "what", "before", "after", "ratio"), rows, (2, 3, 4))
-    return f'<details class="launch" data-name="" open><summary>Comparison</summary>{table}</details>'
-
-
 def render(launches: Sequence[LaunchProfile], compare: Sequence[LaunchProfile] | None = None) -> str:
-    """The page. ``compare`` holds the launches of an earlier run; kernels are matched by name.
+    """The page. ``compare`` holds the launches of an earlier run, shown beside these: kernels are matched by name.
 
     Repeated launches of a kernel with one grid are shown once.
     """
@@ -254,10 +219,10 @@ def render(launches: Sequence[LaunchProfile], compare: Sequence[LaunchProfile] |
     if len(ordered) > 1:
         body = '<p><label>Kernels: <input class="filter" type="search" placeholder="part of a name"></label></p>' + body
     if compare is not None:
-        body = _comparison(compare, list(unique.values())) + body
+        body = comparison(compare, list(unique.values())) + body
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"><title>FlyDSL profile</title>'
-            f'<style>{STYLE}{PANES_STYLE}</style></head>'
+            f'<style>{STYLE}{PANES_STYLE}{COMPARISON_STYLE}</style></head>'
             f'<body><h1>FlyDSL profile</h1><p class="note">Counts are exact for what the simulator executed. Clocks, '
             f"times and rates are estimates of a model, not measurements of a GPU.</p>{body}"
             f"<script>{CALCULATOR}{PANES_SCRIPT}</script></body></html>")

@@ -1,0 +1,127 @@
+//===- Events.cpp - events ------------------------------------------------===//
+
+#include "exec/Interrupt.h"
+#include "hip/Runtime.h"
+
+#include <thread>
+
+namespace flysim {
+
+void EventState::record() {
+  std::lock_guard<std::mutex> lock(mutex);
+  ++pending;
+  if (shared)
+    ++shared->recorded;
+}
+void EventState::reach(bool counted) {
+  std::lock_guard<std::mutex> lock(mutex);
+  recorded = true;
+  when = std::chrono::steady_clock::now();
+  if (shared && !counted)
+    ++shared->recorded;
+  if (shared)
+    ++shared->reached;
+  if (pending && counted)
+    --pending;
+  changed.notify_all();
+}
+bool EventState::done() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return pending == 0 && (!shared || shared->reached >= shared->recorded);
+}
+void EventState::wait() {
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    waitInterruptibly(changed, lock, [this] { return pending == 0; });
+  }
+  // Records of other processes are only seen by looking.
+  if (shared)
+    for (uint64_t wanted = shared->recorded; shared->reached < wanted;)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+} // namespace flysim
+
+using namespace flysim;
+
+FLYSIM_API hipError_t hipEventCreateWithFlags(void **event, unsigned flags) {
+  if (!event)
+    return fail(hipErrorInvalidValue, "hipEventCreate: null pointer");
+  auto e = std::make_unique<Event>();
+  // Interprocess events (4) must not measure time (2).
+  if ((flags & 4) && !(flags & 2))
+    return fail(hipErrorInvalidValue, "hipEventCreate: hipEventInterprocess needs hipEventDisableTiming");
+  e->flags = flags;
+  *event = Runtime::instance().events.add(std::move(e));
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipEventCreate(void **event) { return hipEventCreateWithFlags(event, 0); }
+FLYSIM_API hipError_t hipEventDestroy(void *event) {
+  return Runtime::instance().events.destroy(event)
+             ? hipSuccess
+             : fail(hipErrorInvalidHandle, "hipEventDestroy: invalid event");
+}
+FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigned flags) {
+  if (!Runtime::instance().events.contains(event))
+    return fail(hipErrorInvalidHandle, "hipEventRecord: invalid event");
+  auto *e = static_cast<Event *>(event);
+  if (Stream *s = capturing(stream)) {
+    if (!(flags & 1)) { // hipEventRecordExternal makes a node, else the event marks a place
+      e->capture = s->capture;
+      e->tail = s->tail;
+      return hipSuccess;
+    }
+    NodeWork work;
+    work.type = NodeType::EventRecord;
+    work.event = event;
+    work.run = [state = e->state] { state->reach(false); };
+    return enqueue(stream, std::move(work));
+  }
+  if (!validStream(stream))
+    return fail(hipErrorInvalidHandle, "hipEventRecord: invalid stream");
+  e->capture = nullptr;
+  e->tail.clear();
+  std::shared_ptr<EventState> state = e->state;
+  state->record();
+  NodeWork work;
+  work.type = NodeType::EventRecord;
+  work.run = [state] { state->reach(); };
+  hipError_t error = enqueue(stream, std::move(work));
+  if (error) // nothing was recorded
+    state->reach();
+  return error;
+}
+FLYSIM_API hipError_t hipEventRecord(void *event, void *stream) {
+  return hipEventRecordWithFlags(event, stream, 0);
+}
+FLYSIM_API hipError_t hipEventSynchronize(void *event) {
+  if (!Runtime::instance().events.contains(event))
+    return fail(hipErrorInvalidHandle, "hipEventSynchronize: invalid event");
+  auto *e = static_cast<Event *>(event);
+  if (e->capture)
+    return fail(hipErrorCapturedEvent, "hipEventSynchronize: the event was recorded in a capture");
+  e->state->wait();
+  return hipSuccess;
+}
+FLYSIM_API hipError_t hipEventQuery(void *event) {
+  if (!Runtime::instance().events.contains(event))
+    return fail(hipErrorInvalidHandle, "hipEventQuery: invalid event");
+  auto *e = static_cast<Event *>(event);
+  if (e->capture)
+    return fail(hipErrorCapturedEvent, "hipEventQuery: the event was recorded in a capture");
+  return e->state->done() ? hipSuccess : hipErrorNotReady;
+}
+FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) {
+  Runtime &r = Runtime::instance();
+  if (!ms || !r.events.contains(start) || !r.events.contains(stop))
+    return fail(hipErrorInvalidHandle, "hipEventElapsedTime: invalid event");
+  EventState &a = *static_cast<Event *>(start)->state, &b = *static_cast<Event *>(stop)->state;
+  if ((static_cast<Event *>(start)->flags | static_cast<Event *>(stop)->flags) & 2)
+    return fail(hipErrorInvalidHandle, "hipEventElapsedTime: an event has hipEventDisableTiming");
+  if (!a.recorded || !b.recorded)
+    return fail(hipErrorInvalidHandle, "hipEventElapsedTime: the event was never recorded");
+  if (a.pending || b.pending)
+    return fail(hipErrorNotReady, "hipEventElapsedTime: the event has not been reached");
+  *ms = std::chrono::duration<float, std::milli>(b.when - a.when).count();
+  return hipSuccess;
+}
