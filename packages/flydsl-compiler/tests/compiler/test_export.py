@@ -180,6 +180,72 @@ def test_export_to_c(compiled: Any, tmp_path: Path) -> None:
         subprocess.run([plus, "-Wall", "-Wextra", "-Werror", "-c", "check.cpp"], cwd=tmp_path, check=True)
 
 
+WORDS = """
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    x, y = [fx.logical_divide(fx.rocdl.make_buffer_tensor(v), fx.make_layout(4, 1)) for v in (X, Y)]
+    y[None, fx.thread_idx.x].store(x[None, fx.thread_idx.x].load())
+
+@flyc.jit
+def words(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+"""
+WORDS_MAIN = r"""
+#include <stdio.h>
+#include "words.h"
+
+int hipDeviceSynchronize(void);
+
+static _Alignas(16) uint16_t x[256], y[257];
+
+static int call(uint16_t *from, uint16_t *to, int n, int m) {
+  words_X_layout_t lx = {.shape = {n}};
+  words_Y_layout_t ly = {.shape = {m}};
+  return words_call_auto(from, &lx, to, &ly, NULL);
+}
+
+int main(void) {
+  for (int i = 0; i < 256; ++i) x[i] = (uint16_t)(i + 1);
+  printf("%d", call(x, y, 202, 202));
+  hipDeviceSynchronize();
+  for (int i = 0; i < 257; ++i)
+    if (y[i] != (i < 202 ? x[i] : 0)) return 1;
+  printf(" %d %d", call(x, y, 201, 202), call(x, y, 202, 203));   /* the end splits a word */
+  printf(" %d", call(x, (uint16_t *)((char *)y + 1), 202, 202));  /* not aligned */
+  printf(" %d %d", call(NULL, y, 202, 202), call(x, y, -4, 202)); /* no tensors */
+  hipDeviceSynchronize();
+  for (int i = 202; i < 257; ++i)
+    if (y[i]) return 2;
+  return 0;
+}
+"""
+
+
+def test_exported_code_checks_its_tensors(load: Any, tmp_path: Path) -> None:
+    """What a call of Python refuses is an error code of the C function: nothing is launched."""
+    gcc = shutil.which("gcc") or shutil.which("cc")
+    if gcc is None:
+        pytest.skip("no C compiler")
+    from flydsl.runtime import simulator_directory
+
+    x = np.zeros(256, np.uint16)
+    flyc.compile(load(WORDS).words, x, x).export_to_c(tmp_path, "words")
+    header = (tmp_path / "words.h").read_text()
+    assert "X: u16, shape (?), strides (1) in elements, address a multiple of 2 bytes" in header
+    assert "whole 32-bit words (2 elements)" in header
+    (tmp_path / "main.c").write_text(WORDS_MAIN)
+    directory = str(simulator_directory())
+    subprocess.run([gcc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "program", "main.c", "words.o",
+                    f"-L{directory}", "-l:libamdhip64.so.7", "-pthread"], cwd=tmp_path, check=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": directory, "FLYDSL_SIM_ARCH": "gfx942",
+                   "FLYDSL_SIM_HOST_MEMORY": "mapped"}
+    result = subprocess.run([tmp_path / "program"], capture_output=True, text=True, env=environment)
+    assert (result.returncode, result.stdout) == (0, "0 -3 -3 -3 -3 -3"), result.stderr
+
+
 FLOATS = """
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -343,3 +409,15 @@ def test_registered_types_and_structs(half2: Any, load: Any, tmp_path: Path) -> 
         rt.synchronize()
         assert (x == a + b).all()
     assert len(module.run_pair._mem_cache) == 1
+
+
+def test_every_instruction_of_the_plan_has_a_form_in_c():
+    """By the table that the runtime reads plans by: an instruction that is new there is missing here."""
+    from flydsl.compiler.export import floats, instructions
+    from flydsl.runtime import plan
+
+    assert set(instructions.FORMS) == set(plan.INSTRUCTIONS)
+    assert set(instructions._BINARY) == set(plan.INTEGER_BINARY)
+    assert set(instructions._PREDICATES) == set(plan.PREDICATES)
+    assert {floats._compare(predicate) for predicate in plan.FLOAT_PREDICATES}
+    assert set(floats._ARITHMETIC) < {*plan.FLOAT_BINARY, *plan.FLOAT_UNARY}

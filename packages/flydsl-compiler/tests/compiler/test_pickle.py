@@ -66,3 +66,11 @@ def test_local_functions_do_not_pickle() -> None:
     with pytest.raises((pickle.PicklingError, AttributeError), match="local"):
         pickle.dumps(local)
     assert "<jit function" in repr(local)
+
+
+def test_compiled_functions_say_what_to_pickle_instead(module: Any) -> None:
+    import flydsl.compiler as flyc
+
+    compiled = flyc.compile(module.run, np.zeros(64, np.float32))
+    with pytest.raises(TypeError, match=r"save it \(.save\(path\) and flydsl.runtime.load_artifact"):
+        pickle.dumps(compiled)

@@ -197,3 +197,25 @@ def test_type_width() -> None:
     assert [type_width(t) for t in ("i1", "i32", "index", "f16", "bf16", "!llvm.ptr<1>")] == [1, 32, 64, 16, 16, 64]
     with pytest.raises(DSLCompileError):
         type_width("vector<4xf32>")
+
+
+def test_operations_become_instructions_that_the_runtime_knows():
+    """The builder's tables name what the table of the plan has, each function and predicate of it."""
+    from flydsl.compiler.plan import host
+    from flydsl.runtime import plan
+
+    assert set(host._BINARY.values()) == set(plan.INTEGER_BINARY)
+    assert set(host._FLOAT_BINARY.values()) == set(plan.FLOAT_BINARY)
+    assert set(host._FLOAT_UNARY.values()) == set(plan.FLOAT_UNARY)
+
+
+def test_a_plan_is_checked_when_it_is_built(monkeypatch):
+    """An instruction that the table does not have stops the compile, not the launch."""
+    from flydsl.compiler.plan import host
+    from flydsl.runtime.plan import PlanError
+
+    monkeypatch.setitem(host._BINARY, "arith.addi", "plus")
+    entry = [{"kind": "scalar", "name": "n", "type": "i32"}]
+    body = "%s = arith.addi %n, %n : i32"
+    with pytest.raises(PlanError, match=r"code\[1\]: unknown opcode 'plus'"):
+        build(body, "%n: i32", entry)

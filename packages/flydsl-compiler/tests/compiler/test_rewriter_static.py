@@ -123,6 +123,17 @@ def test_rejected_at_the_line(load: Any, body: str, line: int, column: int, text
     assert isinstance(info.value, DSLCompileError) and module.__file__ in str(info.value) and "^" in str(info.value)
 
 
+def test_indented_function_with_text_at_the_left_margin(load: Any) -> None:
+    """A method keeps its strings and its positions, whatever stands at the margin."""
+    module = load('class C:\n    @staticmethod\n    def f(n):\n        text = """a\n  b\nc"""\n# at the margin\n'
+                  '        return text\n\n    @staticmethod\n    def g(n):\n        x = \'é\'; yield n\n')
+    assert ASTRewriter.transform(module.C.f)(0) == "a\n  b\nc"
+    with pytest.raises(SyntaxError) as info:
+        ASTRewriter.transform(module.C.g)
+    frame = info.value.diagnostics[0].chain[0]
+    assert (frame.line, frame.col) == (12, 18)
+
+
 def test_while_else_is_not_implemented(load: Any) -> None:
     module = load("def f(n):\n    while n:\n        n = 0\n    else:\n        n = 1\n")
     with pytest.raises(NotImplementedError):

@@ -125,11 +125,16 @@ def test_instructions_of_other_targets_are_refused() -> None:
 def test_matrix_atoms_of_other_targets_may_be_made_and_not_used() -> None:
     from flydsl.expr._matrix_arch import require_matrix_arch
 
-    f16, fp8 = fx.Float16, fx.Float8E4M3FN
+    f16, fp8, i8 = fx.Float16, fx.Float8E4M3FN, fx.Int8
     cases = [
         ("gfx1201", lambda: fx.rocdl.MFMA(16, 16, 16, f16), "MFMA is not available on target arch 'gfx1201'"),
         ("gfx942", lambda: fx.rocdl.MFMA(16, 16, 32, f16), "MFMA 16x16x32 f16.*'gfx942'.*use 16x16x16"),
         ("gfx942", lambda: fx.rocdl.MFMA(32, 32, 16, fx.BFloat16), "MFMA 32x32x16 bf16.*only on gfx95"),
+        ("gfx90a", lambda: fx.rocdl.MFMA(16, 16, 32, f16), "MFMA 16x16x32 f16.*'gfx90a'.*use 16x16x16"),
+        ("gfx90a", lambda: fx.rocdl.MFMA(32, 32, 16, i8, fx.Int32), "MFMA 32x32x16 i8.*'gfx90a'.*use 32x32x8"),
+        ("gfx90a", lambda: fx.rocdl.MFMA(16, 16, 32, fp8), "MFMA 16x16x32 f8E4M3FN.*'gfx90a'.*use f16 or bf16"),
+        ("gfx942", lambda: fx.rocdl.MFMA(16, 16, 16, i8, fx.Int32), "MFMA 16x16x16 i8.*only on gfx90a; use 16x16x32"),
+        ("gfx950", lambda: fx.rocdl.MFMA(16, 16, 8, fx.BFloat16), "MFMA 16x16x8 bf16.*only on gfx90a; use 16x16x16"),
         ("gfx1201", lambda: fx.rocdl.cdna4.MFMA_Scale(16, 16, 128, fp8), "MFMA_Scale.*'gfx1201'"),
         ("gfx950", lambda: fx.rocdl.WMMAScale(16, 16, 128, fp8), "WMMAScale.*only on gfx1250"),
         ("gfx950", lambda: fx.rocdl.MmaOpGFX11_WMMAType.get(16, 16, 16, *[fx.T.f16] * 2, fx.T.f32), "WMMA of gfx11"),
@@ -146,6 +151,11 @@ def test_matrix_atoms_of_other_targets_may_be_made_and_not_used() -> None:
         with tracing_context(arch="gfx950"), ir.InsertionPoint(block):
             require_matrix_arch(fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 32, f16)))
             require_matrix_arch(fx.make_mma_atom(fx.rocdl.cdna4.MFMA_Scale(16, 16, 128, fp8)))
+            require_matrix_arch(fx.make_mma_atom(fx.rocdl.MFMA(32, 32, 16, i8, fx.Int32)))
+        with tracing_context(arch="gfx90a"), ir.InsertionPoint(block):
+            for m, n, k, element in ((16, 16, 16, f16), (32, 32, 8, fx.BFloat16), (32, 32, 4, fx.BFloat16)):
+                require_matrix_arch(fx.make_mma_atom(fx.rocdl.MFMA(m, n, k, element)))
+            require_matrix_arch(fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, i8, fx.Int32)))
 
 
 def test_buffer_resource_of_a_given_size_is_checked_on_rdna(trace: Any) -> None:

@@ -339,6 +339,80 @@ def compile_flash_attention(*, heads: int, dim: int, causal: bool, arch: str):
     return launch_attention
 
 
+# --------------------------------------------------------------------------- matrix product by tensor moves
+
+TDM_TILE, TDM_K, TDM_PAD = 32, 64, 8
+
+
+def compile_tdm_gemm(*, n: int, k: int):
+    """C[M, N] = A[M, K] B[N, K]^T in float16 on gfx1250: tiles of both move to two stages of padded LDS."""
+    row = TDM_K + TDM_PAD
+    allocator = SmemAllocator(None, arch="gfx1250", global_sym_name="tdm_smem")
+    offsets = []
+    for _ in range(4):  # A and B of each stage
+        at = allocator._align(allocator.ptr, 128)
+        allocator.ptr = at + TDM_TILE * row * 2
+        offsets.append(at)
+    k_tiles = k // TDM_K
+    assert k % TDM_K == 0
+
+    @flyc.kernel(known_block_size=[128, 1, 1])
+    def tdm_kernel(arg_c: fx.Tensor, arg_a: fx.Tensor, arg_b: fx.Tensor, i32_m: fx.Int32):
+        tid = fx.thread_idx.x
+        lane, wave = tid % 32, tid // 32
+        lane16, half = lane % 16, lane // 16
+        tile_m, tile_n = fx.block_idx.x * TDM_TILE, fx.block_idx.y * TDM_TILE
+        base = allocator.get_base()
+        views = [SmemPtr(base, at, T.f16, shape=(TDM_TILE * row,)).get() for at in offsets]
+        c_rsrc = buffer_ops.create_buffer_resource(arg_c)
+
+        def start(tile):
+            for operand, (arg, first, rows) in enumerate(((arg_a, tile_m, i32_m), (arg_b, tile_n, n))):
+                descriptor = rocdl.tdm_ops.make_tensor_descriptor_2d(
+                    arg, views[tile % 2 * 2 + operand], (first, tile * TDM_K), (TDM_TILE, k), (k, 1),
+                    (TDM_TILE, TDM_K), elem_bytes=2, pad_interval=TDM_K, pad_amount=TDM_PAD, num_warps=4,
+                    oob_outer_bound=rows)
+                rocdl.tdm_ops.tensor_load_2d(descriptor)
+
+        def fragment(view, first, step):
+            """Row `first` + lane of 16, eight values at 8 half and eight at 16 + 8 half of each 32."""
+            parts = []
+            for i in range_constexpr(2):
+                at = (first + lane16) * row + step * 32 + i * 16 + half * 8
+                parts.append(vector.load_op(T.vec(8, T.f16), view, [_raw(fx.Index(at))]))
+            return vector.shuffle(parts[0], parts[1], list(range(16)))
+
+        total = arith.constant_vector(0.0, T.vec(8, T.f32))
+        start(0)
+        for tile in range_constexpr(k_tiles):
+            if const_expr(tile + 1 < k_tiles):
+                start(tile + 1)
+                rocdl.tdm_ops.tensor_wait(2)
+            else:
+                rocdl.tdm_ops.tensor_wait(0)
+            gpu.barrier()
+            stage = tile % 2 * 2
+            for step in range_constexpr(TDM_K // 32):
+                a = fragment(views[stage], wave // 2 * 16, step)
+                b = fragment(views[stage + 1], wave % 2 * 16, step)
+                total = rocdl.wmma_f32_16x16x32_f16(T.vec(8, T.f32), a, b, total)
+            gpu.barrier()
+        column = tile_n + wave % 2 * 16 + lane16
+        for i in range_constexpr(8):
+            line = tile_m + wave // 2 * 16 + half * 8 + i
+            value = vector.extract(total, static_position=[i], dynamic_position=[])
+            inside = (line < i32_m) & (column < n)
+            buffer_ops.buffer_store(arith.truncf(T.f16, value), c_rsrc, _raw(line * n + column), mask=inside)
+
+    @flyc.jit
+    def launch(c: fx.Tensor, a: fx.Tensor, b: fx.Tensor, m: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        _finalize(allocator)
+        tdm_kernel(c, a, b, m).launch(grid=((m + TDM_TILE - 1) // TDM_TILE, (n + TDM_TILE - 1) // TDM_TILE, 1),
+                                      block=(128, 1, 1), stream=stream)
+
+    return launch
+
+
 # --------------------------------------------------------------------------- attention on a latent cache
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import flydsl.compiler as flyc
 from flydsl.runtime import DeviceArray
+from flydsl.tracing.diagnostics import DSLCompileError
 
 
 class Managed(ctypes.Structure):
@@ -69,6 +71,87 @@ def run(X: fx.Tensor, bias: fx.Tensor, Y: fx.Tensor):
         with_bias(X, None, y)
 
 
+@pytest.mark.parametrize("use", ["Y[t] = X[t]", "Y[t] = X.shape[0]", "Y[t] = fx.rocdl.make_buffer_tensor(X)[t]",
+                                 "Y[t] = 1 + X", "Y[t] = X(t)",
+                                 "fx.copy(fx.make_copy_atom(fx.UniversalCopy32b(), 32), X, Y)"])
+@pytest.mark.parametrize("branch", [False, True])
+def test_an_argument_that_is_left_out_is_named(load: Any, device: None, use: str, branch: bool) -> None:
+    module = load(f"""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    t = fx.thread_idx.x
+    {"if t < 3: " if branch else ""}{use}
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+""")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(DSLCompileError, match="the argument 'X' of k is None. Pass a value") as info:
+            module.run(None, X)
+    assert f"{module.__file__}" in str(info.value) and use in str(info.value)
+
+
+def test_elements_that_are_one_in_memory_are_not_stored_to(load: Any, device: None) -> None:
+    torch = pytest.importorskip("torch")
+    module = load(COPY)
+    whole = np.zeros(1, np.float32)
+    for y in (np.lib.stride_tricks.as_strided(whole, (64,), (0,)), torch.zeros(1).expand(64)):
+        with pytest.raises(ValueError, match="'Y'.*the 64 elements of dimension 0 are one in memory .*array.copy()"):
+            module.run(torch.tensor(X) if isinstance(y, torch.Tensor) else X, y)
+    y = np.zeros(64, np.float32)
+    module.run(np.broadcast_to(np.float32(3), 64), y)  # read as ever
+    assert (y == 3).all()
+
+
+@pytest.mark.parametrize("bias", ["fx.Tensor | None = None", "Optional[fx.Tensor] = None", "*more: fx.Tensor",
+                                  "more: list = ()", "more: tuple[fx.Tensor, ...] = ()"])
+def test_annotations_of_what_may_be_left_out(load: Any, device: None, bias: str) -> None:
+    """They say what the language takes, so they are no reason for a warning."""
+    is_many = "more" in bias
+    parameter = bias if is_many else f"bias: {bias}"
+    module = load(f"""
+from typing import Optional
+@flyc.kernel
+def k(X: fx.Tensor, others, Y: fx.Tensor):
+    v = X[fx.thread_idx.x]
+    for other in others:
+        v = v + other[fx.thread_idx.x]
+    Y[fx.thread_idx.x] = v
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor, {parameter}):
+    others = {"more" if is_many else "() if bias is None else (bias,)"}
+    k(X, others, Y).launch(grid=1, block=64)
+""")
+    for count in (0, 1, 2)[: 3 if is_many else 2]:
+        y, others = poisoned(), [X] * count
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            module.run(X, y, *(others if parameter[0] == "*" or not is_many else [others]))
+        np.testing.assert_allclose(y, (1 + count) * X, rtol=1e-6)
+
+
+def test_numpy_integers_are_sizes_of_a_launch(load: Any, device: None) -> None:
+    sizes = COPY.replace("grid=1, block=64", "grid=np.int32(1), block=(np.int64(64), 1, 1)")
+    module = load("import numpy as np\n" + sizes)
+    y = poisoned()
+    module.run(X, y)
+    np.testing.assert_array_equal(y, X)
+
+
+def test_a_number_that_is_left_out_is_named(load: Any, device: None) -> None:
+    module = load("""
+@flyc.kernel
+def k(Y: fx.Tensor, n: fx.Int32):
+    Y[fx.thread_idx.x] = n
+@flyc.jit
+def run(Y: fx.Tensor, n: fx.Int32):
+    k(Y, n).launch(grid=1, block=64)
+""")
+    with pytest.raises(TypeError, match="run: argument 'n': expected a Int32, got None"):
+        module.run(X.copy(), None)
+
+
 def test_tuples_and_dictionaries_of_tensors(load: Any, device: None) -> None:
     module = load("""
 @flyc.kernel
@@ -103,6 +186,40 @@ def run(inputs, out):
             compiled(inputs, out)
     with pytest.raises(TypeError, match=r"inputs\[0\]'.* of type str"):
         module.run(("x",), {"sum": y, "scale": 0.5})
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 2.0], (1, 2), [np.float32(1)]])
+def test_numbers_are_no_tensor(load: Any, device: None, numbers: Any) -> None:
+    module = load("""
+@flyc.kernel
+def k(X: fx.Tensor):
+    X[fx.thread_idx.x] = fx.Float32(1)
+@flyc.jit
+def run(X: fx.Tensor):
+    k(X).launch(grid=1, block=1)
+""")
+    with pytest.raises(TypeError, match=r"'X' is declared Tensor, got a (list|tuple) of numbers; pass an array"):
+        module.run(numbers)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda run, x: run(x, Yuot=x), r"run\(\): got an unexpected keyword argument 'Yuot'; did you mean 'Yout'\?"),
+        (lambda run, x: run(x, other=x), r"unexpected keyword argument 'other'; the parameters are X, Yout, n"),
+        (lambda run, x: run(x), r"run\(\): missing a required argument: 'Yout'"),
+        (lambda run, x: run(x, x, 1, 2), r"too many positional arguments: got 4, the parameters are X, Yout, n"),
+        (lambda run, x: run(x, X=x), r"multiple values for argument 'X'"),
+    ],
+)
+def test_arguments_that_do_not_fit(load: Any, call: Any, message: str) -> None:
+    module = load("""
+@flyc.jit
+def run(X: fx.Tensor, Yout: fx.Tensor, n: fx.Constexpr[int] = 3):
+    pass
+""")
+    with pytest.raises(TypeError, match=message):
+        call(module.run, np.zeros(1, np.float32))
 
 
 @pytest.mark.parametrize("view", [lambda a: a[:, 1], lambda a: a[::2, 3], lambda a: a[::-1, 0]])

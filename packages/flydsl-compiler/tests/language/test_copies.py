@@ -378,3 +378,51 @@ def test_an_index_beyond_the_extent(run: Any, statement: str) -> None:
     with pytest.raises((DSLCompileError, ValueError), match=r"index -?\d+ .*is out of range for .*") as error:
         run(body)
     assert statement.split("=")[0].strip() in str(error.value) or error.value.__cause__ is None
+
+
+DIRECT = """
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    t = fx.thread_idx.x
+    swizzle = fx.static(fx.SwizzleType.get(2, 0, 3))
+    lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 256, 16]).peek().view({layout})
+    one = fx.make_layout(1, 1)
+    source = fx.logical_divide(fx.rocdl.make_buffer_tensor(X), one)[None, t]
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
+    fx.copy(atom, source, {destination})
+    fx.barrier()
+    Y[t] = lds[{read}]
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=128)
+"""
+LANES = {  # layout, destination of a thread, where its element is; whether the hardware writes it there
+    "in order": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, t]", "t", True),
+    "the place of the wave": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, t // 64 * 64]", "t", True),
+    "of two modes": ("fx.make_layout((16, 8), (1, 16))", "fx.logical_divide(lds, fx.make_tile(1, 1))"
+                     "[(None, t % 16), (0, t // 16)]", "t % 16, t // 16", True),
+    "waves exchanged": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, (t + 64) % 128]",
+                        "(t + 64) % 128", True),
+    "backwards": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, 127 - t]", "127 - t", False),
+    "with gaps": ("fx.make_layout(128, 2)", "fx.logical_divide(lds, one)[None, t]", "t", False),
+    "swizzled": ("fx.make_composed_layout(swizzle, fx.make_layout(128, 1))", "fx.logical_divide(lds, one)[None, t]",
+                 "t", False),
+    "transposed": ("fx.make_layout((16, 8), (8, 1))", "fx.logical_divide(lds, fx.make_tile(1, 1))"
+                   "[(None, t % 16), (0, t // 16)]", "t % 16, t // 16", False),
+}
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="direct loads with an order of lanes are of gfx9")
+@pytest.mark.parametrize("name", LANES)
+def test_lanes_of_direct_loads(load: Any, name: str) -> None:
+    """A destination for each thread is written there, or refused."""
+    layout, destination, read, right = LANES[name]
+    module = load(DIRECT.format(layout=layout, destination=destination, read=read))
+    x, y = np.random.default_rng(0).random(128, np.float32), np.full(128, np.nan, np.float32)
+    if right:
+        module.run(x, y)
+        np.testing.assert_array_equal(y, x)
+        return
+    with pytest.raises(DSLCompileError, match="writes the lanes of a wave one behind the other, 1 elements each"):
+        module.run(x, y)

@@ -30,7 +30,7 @@ def run(X: fx.Tensor, Y: fx.Tensor, shift: fx.Int32):
 ROWS = """
 @flyc.kernel
 def k(Y: fx.Tensor):
-    Y[1, fx.thread_idx.x] = fx.Float32(3.0)
+    (fx.get_iter(Y) + 64)[fx.thread_idx.x] = fx.Float32(3.0)
 
 @flyc.jit
 def run(Y: fx.Tensor):
@@ -87,6 +87,17 @@ LOOPS = {
         total = total + X[t]  # here
     X[t] = total
 """, 1),
+    "stores of what is there already": ("""
+    i = fx.Int32(0)
+    while i < n:
+        X[t] = X[t] * X[127 - t]  # here
+""", 8),
+    "a lock that nobody frees": ("""
+    lock = fx.recast_iter(fx.Int32, fx.get_iter(X))
+    X[1] = fx.Float32(1.0)
+    while fx.atomic_cas(lock + 1, fx.Int32(0), fx.Int32(7))[0] != 0:  # here
+        fx.rocdl.s_sleep(1)
+""", 2),
     "a flag that nobody sets": ("""
     count = fx.Int32(0)
     while X[t] == 0.0:  # here
@@ -145,6 +156,28 @@ def run(X: fx.Tensor, n: fx.Int32):
     x = np.zeros(3, np.int32)
     module.run(x, 2_000_000)
     assert x[0] == 1 and x[2] == 1 and x[1] != 0
+
+
+@pytest.mark.parametrize("grid", [1, 3])
+def test_loops_that_change_memory_are_no_endless_loops(
+    load: Any, device: None, monkeypatch: pytest.MonkeyPatch, grid: int
+) -> None:
+    """The only thing that moves is memory: each round has the same registers as the one before."""
+    monkeypatch.setenv("FLYDSL_SIM_STALL_SECONDS", "0.01")
+    module = load("""
+@flyc.kernel
+def k(X: fx.Tensor, n: fx.Int32):
+    at = fx.block_idx.x
+    while X[at] < n:
+        X[at] = X[at] + 1
+
+@flyc.jit
+def run(X: fx.Tensor, n: fx.Int32, grid: fx.Constexpr[int]):
+    k(X, n).launch(grid=grid, block=1)
+""")
+    x = np.zeros(grid, np.int32)
+    module.run(x, 300_000, grid)
+    np.testing.assert_array_equal(x, 300_000)
 
 
 def test_an_interrupt_ends_a_launch(tmp_path: Path) -> None:
@@ -222,3 +255,27 @@ def test_line_tables_cost_no_code(load: Any, monkeypatch: pytest.MonkeyPatch) ->
         code = flyc.compile(module.run, x, x, 0).artifact.hsaco
         texts.append(re.sub(r"^.*(s_code_end|; gfx).*$", "", flydsl.ir.disassemble(code), flags=re.M))
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("expression", ["X[t] / Y[t]", "1.0 / Y[t]", "X[t] / Y[t] * 0.0", "fx.log(Y[t])"])
+def test_a_division_by_zero_is_where_an_infinity_comes_from(load: Any, device: None, expression: str) -> None:
+    module = load(f"""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    t = fx.thread_idx.x
+    value = {expression}  # here
+    Y[t] = value + 1.0
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+""")
+    y = np.ones(64, np.float32)
+    with rt.checked("nan") as report:
+        module.run(np.ones(64, np.float32), y)
+        assert not report
+        y[:] = 1
+        y[5] = 0
+        module.run(np.ones(64, np.float32), y)
+    (finding,) = report
+    assert finding.site.lane == 5 and finding.site.source.endswith("sample_1.py:7")

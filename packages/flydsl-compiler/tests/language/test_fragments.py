@@ -20,6 +20,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl.layout as fl
 from flydsl.runtime.device import get_rocm_arch
+from flydsl.tracing.diagnostics import DSLCompileError
 
 HERE = Path(__file__)
 ARCHITECTURES = ("gfx942", "gfx950", "gfx1201", "gfx1250")
@@ -342,3 +343,54 @@ def test_accumulator_becomes_operand_for_nothing(device: Any) -> None:
     d = np.full((16, 32), np.nan, np.float32)
     chain(*(flyc.from_dlpack(x) for x in (a, b, c, d)), ARCH)
     np.testing.assert_array_equal(d, c.astype(float) @ (a.astype(float) @ b.astype(float).T).astype(np.float16))
+
+
+SOFTMAX = """
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor, mma: fx.TiledMma):
+    t = fx.thread_idx.x
+    io = fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32)
+    copy = fx.make_tiled_copy_C(io, mma).get_slice(t)
+    scores = mma.get_slice(t).make_fragment_C((64, 64))
+    fx.copy(io, copy.partition_S(fx.flat_divide(X, (64, 64))[None, None, 0, 0]), copy.retile(scores))
+    largest = fx.reduce(scores, {mode}, "MAX")
+    scores.store(fx.exp((scores.load() - {largest}) * 1.0))
+    total = fx.reduce(scores, {mode}, "ADD")
+    scores.store(scores.load() / {total})
+    fx.copy(io, copy.retile(scores), copy.partition_D(fx.flat_divide(Y, (64, 64))[None, None, 0, 0]))
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    matrix = fx.rocdl.{matrix}(16, 16, {depth}, fx.Float16)
+    waves = fx.make_layout((4, 1, 1), (1, 0, 0))
+    k(X, Y, fx.make_tiled_mma(fx.make_mma_atom(matrix), waves)).launch(grid=1, block=4 * fx.num_warp_threads())
+"""
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_values_meet_those_of_the_same_elements(load: Any, mode: int) -> None:
+    """A reduced fragment is combined lane by lane only where the lanes are about the same rows or columns."""
+    given = dict(mode=mode, matrix="MFMA" if ARCH.startswith("gfx9") else "WMMA",
+                 depth=16 if ARCH in ("gfx942", "gfx1201") else 32)
+    x = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    exact = np.exp(x.astype(float))
+    exact /= exact.sum(axis=mode, keepdims=True)
+
+    def computed(largest: str, total: str) -> np.ndarray:
+        y = np.full((64, 64), np.nan, np.float32)
+        load(SOFTMAX.format(largest=largest, total=total, **given)).run(x, y)
+        return y
+
+    right = computed("fx.broadcast_to(largest, scores)", "fx.broadcast_to(total, scores)")
+    np.testing.assert_allclose(right, exact, rtol=1e-4)
+    # Lanes follow columns on gfx9, so the maxima of columns meet theirs without a word.
+    for plain in (("largest.load()", "fx.broadcast_to(total, scores)"),
+                  ("fx.broadcast_to(largest, scores)", "total.load()")):
+        if mode == 0 and ARCH.startswith("gfx9"):
+            np.testing.assert_allclose(computed(*plain), exact, rtol=1e-4)
+            continue
+        try:
+            np.testing.assert_allclose(computed(*plain), exact, rtol=1e-4)
+            assert not ARCH.startswith("gfx9")
+        except DSLCompileError as error:
+            assert "other elements of the tile (64, 64); fx.broadcast_to" in str(error) or "(8,) do not" in str(error)

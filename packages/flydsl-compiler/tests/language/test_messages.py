@@ -14,14 +14,41 @@ import numpy as np
 
 def forgets(x):
     x + 1.0
+
+@flyc.jit
+def endless(i):
+    return 1 if i <= 0 else i * endless(i - 1)
 """
 MISTAKES = {
+    "Y[t] = X[t] + np.ones(3)": r"cannot store an array of shape \(3,\), a ndarray",
+    "Y[t] = X[t] + 2j": r"'Float32' and 'complex': operands are values of the language, Python and NumPy numbers",
+    "Y[t] = X[t] * '2'": "unsupported operand '2', a str",
+    "Y[t] = round(X[t])": "doesn't define __round__ method: fx.roundeven",
+    "print(f'{X[t]:.3f}')": r"it has no value while tracing; fx.printf\('\{:.3f\}', x\)",
+    "Y[t] = np.sqrt(X[t])": "NumPy computes while tracing; values have fx.sqrt",
+    "Y[t] = fx.expp(X[t])": "module 'flydsl.expr' has no attribute 'expp'; did you mean exp, exp2, expm1",
+    "Y[t] = fx.math.sqr(X[t])": "no attribute 'sqr'; did you mean sqrt",
+    "fx.atomic_add(Y, t, 1)": r"atomic_add\(\) takes 2 positional arguments but 3 were given",
+    "Y[t] = X(t)": r"'Tensor' object is not callable: elements are read with \[...\]",
+    "Y[t] = fx.Float32(len(X))": r"has no len\(\): its extents are .shape",
+    "Y[t] = X[t, n]": r"coordinate \(\?, \?\) has 2 entries for a tensor of rank 1",
+    "Y[t] = X[1.5]": r"cannot use 1.5 \(float\) as an index, extent or stride: integers are expected",
+    "Y[t] = X[np.int64(-1)]": "index -1 in -1 is out of range",
+    "Y[t] = 1.0 if any([X[t] > 2, t < n]) else 0.0": "`any`, `sorted`, filters of comprehensions",
     'Y[t] = "abc"':
         r"cannot store 'abc', a str, to elements of type f32; expected a number or a DSL value of type Float32",
     "Y[t] = forgets(X[t])": "cannot store None.*does the function that made it return its result",
     "Y[t] = forgets(X[t]) + 1.0": "'NoneType' and 'float'.*A function that has no `return`",
     "Y[t] = X.shap[0]": "a Tensor has no attribute 'shap'; did you mean shape",
     "Y[t] = t.too(fx.Float32)": "a Int32 has no attribute 'too'; did you mean to",
+    "Y[t] = int(X[t])": r"as Python int: .*x.to\(fx.Int32\) converts it on the device",
+    "Y[t] = X[X[t]]": r"must be an integer, got a Float32: convert it with .to\(fx.Int32\)",
+    "Y[t] = np.array([1.0, 2.0])[t]": "NumPy is indexed while tracing; pass the array to the kernel as a tensor",
+    "Y[t] = 1.0 if 3.0 in X else 0.0": "`in` needs values that are known while tracing",
+    "Y[t] = endless(t)": "a helper calls itself for ever while tracing: .*write a loop",
+    "fx.Swizzle(3, 2, 3)": r"make one with fx.static\(fx.SwizzleType.get\(3, 2, 3\)\)",
+    "fx.printf(f'v {n}')": r"'v \?' was made while tracing.*printf\('n is \{\}', n\)",
+    "fx.printf('%d', n)": r"0 placeholders in '%d' but 1 arguments: C's %d is \{\} here",
     "fx.printf('{:.3f}')": "1 placeholders in .* but 0 arguments",
     "fx.printf('{:.3f}', t)": r"the format \{:.3f\} does not fit a Int32 value",
     "fx.printf('{:^5d}', t)": r"the format \{:\^5d\} is not supported for run-time values",
@@ -52,6 +79,8 @@ def test_mistake_is_told_at_its_line(load: Any, kernel_text: Any, statement: str
         ("max(t, 7).to(fx.Float32)", lambda x: np.maximum(x, 7)),
         ("X[t] * min(2, 3) + max([1, 4])", lambda x: x * 2 + 4),
         ("X[t] + np.float32(2.5)", lambda x: x + 2.5),
+        ("X[np.int64(3)] + (fx.get_iter(X) + np.int32(2))[np.uint8(1)]", lambda x: 0 * x + 6),
+        ("max(X[i] for i in range(4)) + min(i * X[t] for i in (1, 2))", lambda x: 3 + np.minimum(x, 2 * x)),
     ],
 )
 def test_min_max_and_numpy_numbers(load: Any, device: None, kernel_text: Any, expression: str, expected: Any) -> None:
@@ -59,6 +88,17 @@ def test_min_max_and_numpy_numbers(load: Any, device: None, kernel_text: Any, ex
     x, y = np.arange(64, dtype=np.float32), np.full(64, -7, np.float32)
     module.run(x, y, 1)
     np.testing.assert_array_equal(y, expected(x))
+
+
+def test_numpy_integers_in_layouts_and_ranges(run: Any) -> None:
+    out = run("""
+    layout = fx.make_layout((np.int64(4), np.int8(2)), (np.int64(2), 1))
+    total = fx.Float32(0)
+    for i in range(np.int64(1), np.int32(4)):
+        total = total + X[layout((i, np.uint16(1)))]
+    Y[t] = total
+    """, prelude="import numpy as np")
+    np.testing.assert_array_equal(out, 3 + 5 + 7)
 
 
 def test_a_numpy_scalar_is_stored(load: Any, device: None, kernel_text: Any) -> None:
@@ -95,3 +135,22 @@ def test_a_missing_folder_of_the_command(tmp_path: Any, capsys: pytest.CaptureFi
     program.write_text("import flydsl.compiler as flyc\n")
     status = main(["compile", f"{program}:f", "--c", str(tmp_path / "none" / "k")])
     assert status == 2 and "there is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [
+    lambda fx: fx.make_layout((4, 2), (1, 4)), lambda fx: fx.Float32x4(1.0, 2.0, 3.0, 4.0),
+    lambda fx: fx.thread_idx.x + 1, lambda fx: fx.make_rmem_tensor((4,), fx.Float32),
+    lambda fx: fx.Struct["v": fx.Float32x4]([1.0, 2.0, 3.0, 4.0]),
+], ids=["layout", "vector", "thread", "fragment", "struct"])
+def test_what_needs_a_trace_says_so(make):
+    import flydsl.expr as fx
+
+    message = r"exist while a function is traced: .* decorated with @flyc.kernel or @flyc.jit"
+    with pytest.raises(RuntimeError, match=message):
+        make(fx)
+
+
+def test_static_numbers_need_no_trace():
+    import flydsl.expr as fx
+
+    assert float(fx.Float32(1.0) + fx.Float32(2.0)) == 3.0

@@ -84,6 +84,8 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         producers = fx.Staged(load, store, reach=2)
     elif fx.const_expr(kind == "direct"):
         producers = fx.Direct(direct((0, 2)))
+    elif fx.const_expr(kind == "pieces"):
+        producers = fx.Direct(lambda tile, stage, piece: direct((piece, piece + 1))(tile, stage), pieces=2)
     elif fx.const_expr(kind == "async"):
         producers = fx.Direct(asynchronous((0, 2)))
     elif fx.const_expr(kind == "early async"):
@@ -99,7 +101,11 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
     for step in fx.pipeline_range(pipeline):
         here = places[step.stage].view(fx.make_layout(WIDTH, 1))
+        if fx.const_expr(kind == "pieces"):
+            step.start(1)
         mirrored, own = here[WIDTH - 1 - t], here[t]
+        if fx.const_expr(kind == "pieces" and bound != "one piece"):
+            step.start(0)
         if fx.const_expr(mode == "turns"):
             with step.turn():
                 total = total + mirrored * (step.tile + 1).to(fx.Float32) + own
@@ -233,7 +239,7 @@ def test_named_barriers(device: Any) -> None:
 
 
 def kinds(arch: str) -> list[str]:
-    direct = ["direct", "early"] if arch.startswith("gfx9") else []
+    direct = ["direct", "early", "pieces"] if arch.startswith("gfx9") else []
     if arch == "gfx1250":
         direct = ["tensor", "async", "early async"]
     return ["staged", "reach", *direct]
@@ -265,6 +271,15 @@ def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
                 np.testing.assert_array_equal(y[kept], exact[kept], f"{stages} stages, {tiles} tiles, {mode}")
 
 
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="Direct is of gfx9")
+def test_a_step_starts_all_pieces(device: Any) -> None:
+    x, y = np.ones((64, WIDTH), np.float32), np.zeros(THREADS, np.float32)
+    with pytest.raises(ValueError, match="1 of 2 pieces"):
+        add_tiles(x, y, 5, ("pieces", 2, 5, "one piece", "plain"))
+    with pytest.raises(ValueError, match="pass the turn together"):
+        add_tiles(x, y, 5, ("pieces", 2, 5, "static", "turns"))
+
+
 @pytest.mark.skipif("race" not in os.environ.get("FLYDSL_SIM_CHECK", ""), reason="needs the race checker")
 @pytest.mark.skipif(ARCH == "gfx1201", reason="no copies that are waited for by count")
 @pytest.mark.parametrize("kind", kinds(ARCH)[2:])
@@ -293,6 +308,65 @@ def test_derived_counts(device: Any, tmp_path: Path) -> None:
     (assembly,) = tmp_path.glob("*/*_final_isa.s")
     counts = [int(n) for n in re.findall(r"vmcnt\((\d+)\)(?=[^;]*\n\s*s_barrier)", assembly.read_text())]
     assert counts == [2, 2, 2, 2, 0]
+
+
+def kinds_of_instructions(assembly: str) -> list[str]:
+    """By turn, one letter for each instruction: (l)oad from global memory, (m)atrix, (w)ait for loads, (s)tore to LDS;
+    ``|`` ends the turn, a barrier."""
+    letters = [("l", r"(?:buffer|global)_load"), ("m", r"v_(?:mfma|wmma)"), ("s", r"ds_(?:write|store)"),
+               ("w", r"s_waitcnt vmcnt|s_wait_loadcnt|s_wait_asynccnt"), ("|", "s_barrier(?!_signal)")]
+    lines = re.findall(r"\b(?:buffer|global|v|ds|s)_[a-z].*", assembly)
+    found = (next((letter for letter, name in letters if re.match(name, line)), "") for line in lines)
+    return "".join(found).split("|")
+
+
+@pytest.mark.parametrize("kind, stages", [("staged", 1), ("staged", 2), ("staged", 3), ("direct", 2)])
+def test_loads_stay_in_front_of_the_products(device: Any, kind: str, stages: int,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the machine code of each step: the loads of the next tile, all products, the wait for the loads."""
+    from flydsl.runtime import disasm
+
+    monkeypatch.syspath_prepend(str(HERE.parents[4] / "docs" / "language"))
+    import pipeline_examples as examples
+
+    if kind not in examples.available(ARCH):
+        pytest.skip(f"{ARCH} has no direct copies")
+    a, c = np.zeros((64, 512), np.float16), np.zeros((64, 64), np.float32)
+    code = disasm(flyc.compile(examples.gemm, a, a, c, kind, 512, stages, ARCH).artifact.hsaco)
+    steps = [turn for turn in kinds_of_instructions(str(code)) if "m" in turn]
+    assert len(steps) >= 4 and not re.search("[lws]", steps[-1])
+    for turn in steps[:-1]:
+        assert re.fullmatch(r"l+m+(w[ws]*)?", turn), turn
+
+
+@pytest.mark.parametrize("hint", ["", "fx.rocdl.sched_vmem(1)", "fx.rocdl.iglp_opt(0)"])
+def test_a_body_that_schedules_itself_decides(load: Any, device: Any, hint: str) -> None:
+    module = load(f"""
+    @flyc.kernel
+    def k(X: fx.Tensor, Y: fx.Tensor):
+        t = fx.thread_idx.x
+        lds = fx.SharedAllocator().allocate(fx.Array[fx.Float32, 128]).peek().view(fx.make_layout((64, 2), (1, 64)))
+        value = fx.make_rmem_tensor(1, fx.Float32)
+        def load(tile, slot):
+            value[0] = X[tile * 64 + t]
+        def store(slot, stage):
+            lds[t, stage] = value[0]
+        total = fx.Float32(0.0)
+        for step in fx.pipeline_range(fx.Pipeline(3, 2, fx.Staged(load, store))):
+            total = total + lds[63 - t, step.stage]
+            if fx.const_expr({bool(hint)}):
+                {hint or "pass"}
+        Y[t] = total
+
+    @flyc.jit
+    def run(X: fx.Tensor, Y: fx.Tensor):
+        k(X, Y).launch(grid=1, block=64)
+    """)
+    x, y = np.random.default_rng(0).random((3, 64), np.float32), np.zeros(64, np.float32)
+    module.run(x.reshape(-1), y)
+    np.testing.assert_allclose(y, x.sum(axis=0)[::-1], rtol=1e-6)
+    masks = re.findall(r"rocdl.sched.barrier (?:\{mask = )?(\d+)", flyc.compile(module.run, x.reshape(-1), y).source_ir)
+    assert masks.count("1222") == (0 if hint else 2) and "0" in masks
 
 
 def test_turns_that_are_not_whole_stop_the_launch(device: Any) -> None:

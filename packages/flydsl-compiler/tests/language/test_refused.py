@@ -242,3 +242,21 @@ def test_read_only_arrays(store: str, load: Any, kernel_text: Callable[..., str]
     assert not frozen.any() and y.any()
     x.flags.writeable = False
     run(x, y, 4)  # what is only loaded may be read-only
+
+
+def test_fragments_made_like_a_read_only_array(load: Any, kernel_text: Callable[..., str], device: None) -> None:
+    """The registers are written, not what they were made like."""
+    run = load(kernel_text("""
+x, y = [fx.logical_divide(a, fx.make_layout(1, 1))[None, t] for a in (X, Y)]
+f = fx.make_fragment_like(x)
+atom = fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32)
+fx.copy(atom, x, f)
+g = fx.make_fragment_like(x)
+g.store(f.load() + 1.0)
+g[0] = g[0] * 2.0
+fx.copy(atom, g, y)
+""")).run
+    x, y = _arrays()
+    x.flags.writeable = False
+    run(x, y, 4)
+    np.testing.assert_array_equal(y, (x + 1) * 2)

@@ -200,3 +200,64 @@ def test_reductions_in_registers_agree_with_numpy(run: Callable[..., np.ndarray]
     y = np.zeros(at, np.int32)
     run("\n".join(body), x=x, y=y)
     np.testing.assert_array_equal(y, np.concatenate(want))
+
+
+@pytest.mark.parametrize("swizzle", [(2, 0, 3), (2, 2, 3), (3, 3, 3)])
+def test_swizzled_views_as_vectors(swizzle: tuple[int, int, int], load: Callable[[str], Any], device: None) -> None:
+    """Loads, stores and fills of a swizzled view reach the elements that its coordinates name."""
+    module = load(f"""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor):
+    t = fx.thread_idx.x
+    memory = fx.SharedAllocator().allocate(fx.Array[fx.Int32, 512, 16]).peek()
+    swizzle = fx.static(fx.SwizzleType.get{swizzle})
+    lds = memory.view(fx.make_composed_layout(swizzle, fx.make_layout((16, 32), (32, 1))))
+    tile = fx.flat_divide(lds, (2, 4))[None, None, t // 8, t % 8]
+    tile.store(fx.flat_divide(X, (2, 4))[None, None, t // 8, t % 8].load())
+    fx.barrier()
+    column = lds[None, t % 32]
+    if t < 32:
+        fx.make_view(fx.get_iter(Y) + t * 16, fx.make_layout(16, 1)).store(column.load())
+    fx.barrier()
+    if t == 5:
+        lds[None, 3].fill(7)
+    fx.barrier()
+    for i in fx.range_constexpr(8):
+        Y[512 + t * 8 + i] = lds[t // 4, t % 4 * 8 + i]
+
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y).launch(grid=1, block=64)
+""")
+    x, y = np.random.default_rng(0).integers(0, 1 << 20, (16, 32)).astype(np.int32), np.full(1024, -1, np.int32)
+    import flydsl.compiler as flyc
+
+    module.run(flyc.from_dlpack(x), y)
+    np.testing.assert_array_equal(y[:512].reshape(32, 16).T, x)
+    x[:, 3] = 7
+    np.testing.assert_array_equal(y[512:].reshape(16, 32), x)
+
+
+@pytest.mark.parametrize("tile, repeats", [((8, 8), (2, 2)), ((8, 8), (1, 3)), ((16, 4), (2, 1))])
+def test_fragments_like_coordinates(tile: tuple[int, int], repeats: tuple[int, int], run: Callable[..., Any]) -> None:
+    """With repetitions, too: a predicate for each access, and numbers where the values of a copy are."""
+    rows, columns = (n * r for n, r in zip(tile, repeats, strict=True))
+    out = run(f"""
+    atom = fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32)
+    threads = fx.make_ordered_layout({tile}, (1, 0))
+    copy = fx.make_tiled_copy_tv(atom, threads, fx.make_layout((1, 1), (1, 1))).get_slice(t)
+    A, B = [fx.make_view(fx.get_iter(v), fx.make_layout({rows, columns}, ({columns}, 1))) for v in (X, Y)]
+    places = copy.partition_S(fx.make_view((0, 0), fx.make_identity_layout({rows, columns})))
+    source, target = copy.partition_S(A), copy.partition_D(B)
+    fragment, inside = fx.make_fragment_like(source), fx.make_fragment_like(places, fx.Boolean)
+    numbers = fx.make_fragment_like(places, fx.Float32)
+    for i in fx.range_constexpr({rows * columns // 64}):
+        row, column = [fx.Int32(fx.get_scalar(x)) for x in places[i]]
+        inside[i] = row + column < n
+        numbers[i] = fx.Float32(1000 * row + column)
+    fx.copy(atom, source, fragment)
+    fragment.store(fragment.load() + numbers.load())
+    fx.copy(atom, fragment, target, pred=inside)
+    """, x=np.zeros(rows * columns, np.float32), y=np.full(rows * columns, -1, np.float32), n=11)
+    row, column = np.mgrid[:rows, :columns]
+    np.testing.assert_array_equal(out.reshape(rows, columns), np.where(row + column < 11, 1000 * row + column, -1))

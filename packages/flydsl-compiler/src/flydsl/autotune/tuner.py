@@ -22,7 +22,7 @@ from flydsl.utils import env
 from .bench import copy_of, do_bench, fill_zero, on_stream, restore
 from .config import Config
 from .progress import Progress
-from .results import MAX_BYTES, difference, results_of
+from .results import MAX_BYTES, Results, difference, results_of
 from .store import ARTIFACT_VERSION, OfflineConfigs, WinnerCache, validate_artifact_name
 
 __all__ = ["Autotuner", "autotune"]
@@ -319,7 +319,7 @@ class Autotuner:
         results: list[tuple[Config, Any]] = []
         failures: list[tuple[Config, Exception]] = []
         with on_stream(call.stream), Progress(self.__name__, len(configs), self._label()) as progress:
-            first: dict[str, Any] | None = None
+            first: Results | None = None
             for config in configs:
                 try:
                     time, found = self._measure(config, call)
@@ -372,7 +372,7 @@ class Autotuner:
         size = sum(int(getattr(getattr(v, "tensor", v), "nbytes", 0)) for v in tensors.values())
         return tensors if size <= MAX_BYTES else {}
 
-    def _measure(self, config: Config, call: _Call) -> tuple[Any, dict[str, Any]]:
+    def _measure(self, config: Config, call: _Call) -> tuple[Any, Results]:
         """Time of one candidate, and what it computed. The tensors in ``restore_value`` are as before afterwards."""
         arguments = {**call.by_name, **config.all_kwargs()}
         copies = {name: copy_of(call.by_name[name]) for name in self.restore_value}
@@ -402,7 +402,7 @@ class Autotuner:
                 time = self._do_bench(run, warmup=self.warmup, rep=self.rep)
             else:
                 time = do_bench(run, warmup=self.warmup, rep=self.rep, stream=call.stream)
-            return time, results_of(self._checked(call))
+            return time, results_of(self._checked(call), filter(_is_tensor, call.by_name.values()))
         finally:
             for name, copy in copies.items():
                 restore(call.by_name[name], copy)

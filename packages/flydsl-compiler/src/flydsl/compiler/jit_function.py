@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
+from flydsl.runtime import PartialWordError
 from flydsl.runtime.device_runtime import ensure_compile_runtime_pairing_from_env
 from flydsl.tracing.context import CompilationContext, activity, merge_compile_hints
 from flydsl.tracing.diagnostics import install_excepthook
@@ -130,9 +131,12 @@ class JitFunction:
             hints = CompilationContext.get_compile_hints()
             if hints and not self._hints_fixed:
                 return self._under_hints(hints)(*args, **kwargs)
-        if self._dispatch(*args, **kwargs) is None:
-            return None
-        return self._call(args, kwargs)
+        try:
+            if self._dispatch(*args, **kwargs) is None:
+                return None
+            return self._call(args, kwargs)
+        except PartialWordError:
+            return self._under_hints({"partial_words": True})(*args, **kwargs)
 
     def _under_hints(self, hints: dict[str, Any]) -> JitFunction:
         """The variant of this function for calls of a thread with these hints."""
@@ -451,9 +455,12 @@ class BoundJitFunction:
         function = self.__func__
         if activity.count:
             return function(self.__self__, *args, **kwargs)
-        if function._bound(self.__self__).dispatch(*args, **kwargs) is None:
-            return None
-        return function._call((self.__self__, *args), kwargs)
+        try:
+            if function._bound(self.__self__).dispatch(*args, **kwargs) is None:
+                return None
+            return function._call((self.__self__, *args), kwargs)
+        except PartialWordError:
+            return function._under_hints({"partial_words": True})(self.__self__, *args, **kwargs)
 
     def __reduce__(self) -> Any:
         return BoundJitFunction, (self.__func__, self.__self__)
@@ -525,8 +532,3 @@ def _say_once(text: str) -> None:
 
 
 compile = CompileCallable()
-
-
-def mlir_loaded() -> bool:
-    """Whether MLIR was imported in this process; a start from the disk cache does without."""
-    return "flydsl._mlir.ir" in sys.modules

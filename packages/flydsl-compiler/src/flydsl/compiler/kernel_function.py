@@ -242,6 +242,10 @@ class KernelLauncher:
             with ir.InsertionPoint(block), tracing_kernel(self), location:
                 with tracing_context(kernel_._func, fastmath=fastmath, known_block_size=size), locating_errors():
                     scope = kernel_scope() or {}
+                    if env.extents_checked():
+                        from flydsl.expr.primitive.extents import mark_copy, mark_store
+
+                        scope.update(on_element_store=mark_store, on_copy=mark_copy)
                     arguments = self._rebuild(list(block.arguments))
                     _start_ktrace(context, symbol, scope)
                     returned = (
@@ -258,7 +262,8 @@ class KernelLauncher:
         allocator = scope.get("shared_allocator")
         wanted = None if allocator is None or allocator.is_static else allocator.allocated_bytes
         stored = scope.get("stored_arguments", set()) | raw_stores(block)
-        uses = KernelUses(scope.get("buffer_arguments", set()), stored, pointer_tables(block))
+        uses = KernelUses(scope.get("buffer_arguments", set()), stored, scope.get("word_arguments", set()),
+                          pointer_tables(block))
         return symbol, types, wanted, uses
 
     def _rebuild(self, values: list[Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _COMPARE = {
 }
 
 
-def _ir() -> Any:
+def mlir_ir() -> Any:
     from flydsl._mlir import ir
 
     return ir
@@ -46,10 +46,10 @@ def _ir() -> Any:
 
 def raw(value: Any) -> Any:
     """The one `ir.Value` of a dynamic scalar."""
-    return value if isinstance(value, _ir().Value) else value.value
+    return value if isinstance(value, mlir_ir().Value) else value.value
 
 
-def _here() -> Any:
+def call_location() -> Any:
     from flydsl.tracing.locations import capture_user_location
 
     return capture_user_location()
@@ -58,7 +58,7 @@ def _here() -> Any:
 @contextlib.contextmanager
 def statement_location(filename: str, line: int, column: int) -> Iterator[None]:
     """The location of a user statement for ops that are built without one; nothing outside a trace."""
-    ir = _ir()
+    ir = mlir_ir()
     if ir.Context.current is None:
         yield
         return
@@ -109,8 +109,9 @@ def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
     if function not in (builtins.min, builtins.max) or keywords or not arguments:
         return function(*arguments, **keywords)
     values = arguments
-    if len(values) == 1 and isinstance(values[0], (list, tuple)):
+    if len(values) == 1 and (isinstance(values[0], (list, tuple)) or inspect.isgenerator(values[0])):
         values = tuple(values[0])
+        arguments = (values,)
     if not any(is_dynamic(v) and hasattr(type(v), "select") for v in values):
         return function(*arguments)
     model = next(v for v in values if is_dynamic(v) and hasattr(type(v), "select"))
@@ -203,7 +204,7 @@ scf_for_collect_results = scf_if_collect_results
 scf_while_collect_results = scf_if_collect_results
 
 
-def _wants_names(function: Callable[..., Any], count: int) -> bool:
+def wants_names(function: Callable[..., Any], count: int) -> bool:
     """Whether a body takes ``(names, *values)`` rather than ``(*values)``."""
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -212,11 +213,11 @@ def _wants_names(function: Callable[..., Any], count: int) -> bool:
     return len(positional) >= count + 1
 
 
-def _run_body(
+def run_body(
     function: Callable[..., Any], head: tuple[Any, ...], names: tuple[str, ...], values: list[Any]
 ) -> list[Any]:
     """Call a body and return its values in the order of ``names``; missing names keep their input."""
-    with_names = _wants_names(function, len(values) + len(head))
+    with_names = wants_names(function, len(values) + len(head))
     out = function(*head, names, *values) if with_names else function(*head, *values)
     if out is None:
         return list(values)
@@ -231,13 +232,13 @@ def _run_body(
     fail(f"a body returned {type(out).__name__} for the variables {', '.join(names) or '(none)'}", DSLTypeError)
 
 
-def _pack(values: list[Any]) -> Any:
+def pack_carried(values: list[Any]) -> Any:
     if not values:
         return None
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _select(
+def select_carried(
     names: tuple[str, ...], values: tuple[Any, ...], invoked: tuple[str, ...], mutated: tuple[str, ...] = ()
 ) -> list[int]:
     """Indexes of the variables that a dynamic construct carries.
@@ -252,7 +253,7 @@ def _select(
             return False
         if name not in invoked:
             return True
-        if isinstance(value, _ir().Value):
+        if isinstance(value, mlir_ir().Value):
             return False  # a call changes the memory behind an SSA value (a fragment), never the value
         changes = name in mutated and isinstance(value, (list, dict, SimpleNamespace))
         return is_carriable(value) and (changes or holds_ir_values(value))
@@ -260,20 +261,20 @@ def _select(
     return [i for i, (name, value) in enumerate(zip(names, values, strict=True)) if is_carried(name, value)]
 
 
-def _check_lengths(names: tuple[str, ...], values: tuple[Any, ...]) -> None:
+def check_lengths(names: tuple[str, ...], values: tuple[Any, ...]) -> None:
     if len(names) != len(values):
         raise ValueError(f"{len(names)} names for {len(values)} values: {', '.join(names)}")
 
 
-def _condition(cond: Any) -> Any:
+def condition_value(cond: Any) -> Any:
     value = raw(cond)
     if str(value.type) != "i1":
         fail(f"the condition has type {value.type}, not a boolean: compare with 0, e.g. `if n != 0:`", DSLTypeError)
     return value
 
 
-def _yield(values: list[Any]) -> None:
-    _ir().Operation.create("scf.yield", operands=values)
+def yield_values(values: list[Any]) -> None:
+    mlir_ir().Operation.create("scf.yield", operands=values)
 
 
 # ---- if ----------------------------------------------------------------------------------------------------------
@@ -300,14 +301,14 @@ def scf_if_dispatch(
     """
     names = tuple(result_names or state_names)
     values = tuple(result_values if result_names else state_values)
-    _check_lengths(names, values)
+    check_lengths(names, values)
     if not is_dynamic(cond):
         function = then_fn if cond else else_fn
         with _in_branch(False):
-            return _pack(list(values) if function is None else _run_body(function, (), names, list(values)))
-    condition = _condition(cond)
+            return pack_carried(list(values) if function is None else run_body(function, (), names, list(values)))
+    condition = condition_value(cond)
     values = without_ended(names, values)
-    chosen = _select(names, values, invoked, mutated)
+    chosen = select_carried(names, values, invoked, mutated)
     carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
 
     def branch(function: Callable[..., Any] | None) -> Callable[[], list[Any]]:
@@ -317,7 +318,7 @@ def scf_if_dispatch(
             for i, value in zip(chosen, carried.rebuild(carried.initial), strict=True):
                 inputs[i] = value
             with _in_branch(True):
-                return inputs if function is None else _run_body(function, (), names, inputs)
+                return inputs if function is None else run_body(function, (), names, inputs)
 
         return run
 
@@ -327,7 +328,7 @@ def scf_if_dispatch(
     out = list(values)
     for i, value in results.items():
         out[i] = value
-    return _pack(out)
+    return pack_carried(out)
 
 
 def _build_if(
@@ -341,8 +342,8 @@ def _build_if(
     has_else: bool,
 ) -> dict[int, Any]:
     """Build `scf.if`. Result types are known only after both branches ran, so they run in a provisional op."""
-    ir = _ir()
-    with _here() as location:
+    ir = mlir_ir()
+    with call_location() as location:
         provisional = ir.Operation.create("scf.if", operands=[condition], regions=2)
         try:
             blocks, produced, leaves = [], [], []
@@ -361,7 +362,7 @@ def _build_if(
             op = ir.Operation.create("scf.if", results=types, operands=[condition], regions=2)
             for k, block in enumerate(blocks):
                 with ir.InsertionPoint(block):
-                    _yield(leaves[k] + [v for entry in new for v in entry[3][k]])
+                    yield_values(leaves[k] + [v for entry in new for v in entry[3][k]])
                 if k == 0 or needs_else:
                     block.append_to(op.regions[k])
         finally:
@@ -379,7 +380,7 @@ def _bound_in_both(
     fresh: list[int], produced: list[list[Any]], blocks: list[Any]
 ) -> list[tuple[int, Any, list[Any], list[list[Any]]]]:
     """Variables that had no value before and get the same types in both branches: they become results too."""
-    ir = _ir()
+    ir = mlir_ir()
     found = []
     for i in fresh:
         sides = [values[i] for values in produced]
@@ -434,9 +435,9 @@ def scf_ifexp_dispatch(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[
 
 def _if_values(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any], place: str, path: str) -> Any:
     """An `scf.if` whose results are what its branches return; None from both: no results."""
-    condition = _condition(cond)
-    ir = _ir()
-    with _here() as location:
+    condition = condition_value(cond)
+    ir = mlir_ir()
+    with call_location() as location:
         provisional = ir.Operation.create("scf.if", operands=[condition], regions=2)
         try:
             blocks, leaves, exemplar = [], [], None
@@ -459,7 +460,7 @@ def _if_values(cond: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any]
             op = ir.Operation.create("scf.if", results=[v.type for v in leaves[0]], operands=[condition], regions=2)
             for k, block in enumerate(blocks):
                 with ir.InsertionPoint(block):
-                    _yield(leaves[k])
+                    yield_values(leaves[k])
                 block.append_to(op.regions[k])
         finally:
             provisional.erase()

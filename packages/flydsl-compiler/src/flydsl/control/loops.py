@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,14 +10,25 @@ from typing import Any
 from flydsl.tracing.ambient import trace_table
 from flydsl.tracing.diagnostics import DSLTypeError, fail
 
-from .flow import _check_lengths, _condition, _here, _ir, _pack, _run_body, _select, _wants_names, _yield, raw
+from .flow import (
+    call_location,
+    check_lengths,
+    condition_value,
+    mlir_ir,
+    pack_carried,
+    raw,
+    run_body,
+    select_carried,
+    wants_names,
+    yield_values,
+)
 from .mutation import watching
 from .state import Carried, Unbound, is_dynamic, number_of, promote, without_ended
 from .state import flatten as flatten_values
 
 
 def _constant(value: int, type_: Any) -> Any:
-    ir = _ir()
+    ir = mlir_ir()
     op = ir.Operation.create("arith.constant", results=[type_], attributes={"value": ir.IntegerAttr.get(type_, value)})
     return op.result
 
@@ -28,11 +40,13 @@ def _check_step(step: Any) -> None:
 
 
 def _i32_bound(what: str, value: Any) -> Any:
-    ir = _ir()
+    ir = mlir_ir()
     i32 = ir.IntegerType.get_signless(32)
     if isinstance(value, Unbound):
         value._raise()
     value = number_of(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "__index__"):
+        value = operator.index(value)
     if isinstance(value, bool) or isinstance(value, int):
         return _constant(int(value), i32)
     if not is_dynamic(value):
@@ -72,13 +86,13 @@ def _unroll_annotation(unroll: Any, unroll_full: Any) -> Any:
         body = "full = true"
     else:
         body = "count = 1 : i32, disable = true" if unroll == 1 else f"count = {unroll} : i32"
-    return _ir().Attribute.parse(f"#llvm.loop_annotation<unroll = <{body}>>")
+    return mlir_ir().Attribute.parse(f"#llvm.loop_annotation<unroll = <{body}>>")
 
 
 def _loop_op(
     bounds: list[Any], carried_values: list[Any], types: list[Any], annotation: Any, location: Any
 ) -> tuple[Any, Any]:
-    ir = _ir()
+    ir = mlir_ir()
     attributes = {} if annotation is None else {"loop_annotation": annotation}
     op = ir.Operation.create(
         "scf.for", results=types, operands=[*bounds, *carried_values], regions=1, attributes=attributes
@@ -92,9 +106,9 @@ def _end_body(arguments: list[Any], values: list[Any]) -> None:
     """Hand on the values of a loop's arguments; what its body assumed of these must be true of them."""
     if assumed := trace_table("assumed"):
         for argument, value in zip(arguments, values, strict=True):
-            if check := assumed.pop(_ir().Value.__hash__(argument), None):
+            if check := assumed.pop(mlir_ir().Value.__hash__(argument), None):
                 check(value)
-    _yield(values)
+    yield_values(values)
 
 
 def scf_for_dispatch(
@@ -113,12 +127,12 @@ def scf_for_dispatch(
 ) -> Any:
     """Build ``for i in range(start, stop, step)`` with automatically carried variables."""
     names, values = tuple(result_names), tuple(result_values)
-    _check_lengths(names, values)
+    check_lengths(names, values)
     _check_step(step)
-    ir = _ir()
+    ir = mlir_ir()
     values = without_ended(names, values)
-    chosen = _select(names, values, invoked, mutated)
-    with _here() as location:
+    chosen = select_carried(names, values, invoked, mutated)
+    with call_location() as location:
         bounds = [_i32_bound(w, b) for w, b in (("start", start), ("stop", stop), ("step", step))]
         carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
         annotation = _unroll_annotation(unroll, unroll_full)
@@ -128,12 +142,12 @@ def scf_for_dispatch(
             inputs = list(values)
             for i, value in zip(chosen, carried.rebuild(arguments[1:]), strict=True):
                 inputs[i] = value
-            out = _run_body(body_fn, (arguments[0],), names, inputs)
+            out = run_body(body_fn, (arguments[0],), names, inputs)
             _end_body(arguments[1:], carried.flatten([out[i] for i in chosen], "for-body"))
     result = list(values)
     for i, value in zip(chosen, carried.rebuild(list(op.results)), strict=True):
         result[i] = value
-    return _pack(result)
+    return pack_carried(result)
 
 
 class _Explicit:
@@ -152,7 +166,7 @@ _explicit_stack = _Stack()
 
 
 def _index_bound(value: Any) -> Any:
-    ir = _ir()
+    ir = mlir_ir()
     index = ir.IndexType.get()
     value = number_of(value)
     if isinstance(value, int):
@@ -173,8 +187,8 @@ def scf_range(
         start, stop = 0, start
     step = 1 if step is None else step
     _check_step(step)
-    ir = _ir()
-    with _here() as location:
+    ir = mlir_ir()
+    with call_location() as location:
         bounds = [_index_bound(b) for b in (start, stop, step)]
         initial = [] if init is None else [v for item in init for v in flatten_values(promote(item))]
         types = [v.type for v in initial]
@@ -189,7 +203,7 @@ def scf_range(
             if not state.yielded:
                 if types:
                     fail(f"the loop carries {len(types)} values but its body does not end in `yield [...]`")
-                _yield([])
+                yield_values([])
     finally:
         _explicit_stack.loops.pop()
 
@@ -222,11 +236,11 @@ def scf_while_dispatch(
 ) -> Any:
     """Build ``while cond:``; the condition is re-evaluated on the carried values."""
     names, values = tuple(result_names), tuple(result_values)
-    _check_lengths(names, values)
-    ir = _ir()
+    check_lengths(names, values)
+    ir = mlir_ir()
     values = without_ended(names, values)
-    chosen = _select(names, values, invoked, mutated)
-    with _here() as location:
+    chosen = select_carried(names, values, invoked, mutated)
+    with call_location() as location:
         carried = Carried(tuple(names[i] for i in chosen), tuple(values[i] for i in chosen), where)
         op = ir.Operation.create("scf.while", results=carried.types, operands=carried.initial, regions=2)
         locations = [location] * len(carried.types)
@@ -241,7 +255,7 @@ def scf_while_dispatch(
 
         with ir.InsertionPoint(before):
             inputs = inputs_of(before)
-            wants = _wants_names(before_fn, len(inputs))
+            wants = wants_names(before_fn, len(inputs))
             cond = before_fn(names, *inputs) if wants else before_fn(*inputs)
             if not is_dynamic(cond) and cond is True:
                 fail("`while True:` never ends on the device (there is no break): give a condition over carried values")
@@ -249,12 +263,12 @@ def scf_while_dispatch(
                 from flydsl.expr import numeric
 
                 cond = numeric.Boolean(bool(cond))
-            leaf = _condition(cond) if is_dynamic(cond) else flatten_values(cond)[0]
+            leaf = condition_value(cond) if is_dynamic(cond) else flatten_values(cond)[0]
             ir.Operation.create("scf.condition", operands=[leaf, *before.arguments])
         with ir.InsertionPoint(after), watching():
-            out = _run_body(after_fn, (), names, inputs_of(after))
+            out = run_body(after_fn, (), names, inputs_of(after))
             _end_body(list(before.arguments), carried.flatten([out[i] for i in chosen], "while-body"))
     result = list(values)
     for i, value in zip(chosen, carried.rebuild(list(op.results)), strict=True):
         result[i] = value
-    return _pack(result)
+    return pack_carried(result)

@@ -7,7 +7,7 @@ from typing import Any
 
 from flydsl.tracing.diagnostics import DSLTypeError, fail
 
-from .flow import _pack, _run_body, _select, scf_if_dispatch
+from .flow import pack_carried, run_body, scf_if_dispatch, select_carried
 from .loops import scf_for_dispatch
 
 __all__ = ["pipeline_for_dispatch"]
@@ -28,7 +28,7 @@ def pipeline_for_dispatch(
         fail(f"pipeline_range takes an fx.Pipeline, got {type(pipeline).__name__}", DSLTypeError)
     names, initial = tuple(result_names), list(result_values)
     state: dict[str, Any] = {"result_names": names, "invoked": invoked, "mutated": mutated, "where": where}
-    carried = set(_select(names, tuple(initial), invoked, mutated))
+    carried = set(select_carried(names, tuple(initial), invoked, mutated))
 
     def kept(values: list[Any]) -> list[Any]:
         """Names that are local to the body have no value outside of it."""
@@ -38,7 +38,7 @@ def pipeline_for_dispatch(
         return [] if not names else [packed] if len(names) == 1 else list(packed)
 
     def body(step: Any, values: list[Any]) -> list[Any]:
-        return kept(_run_body(body_fn, (step,), names, values))
+        return kept(run_body(body_fn, (step,), names, values))
 
     def loop(start: Any, stop: Any, run: Callable[[Any, list[Any]], list[Any]], values: list[Any]) -> list[Any]:
         def turn(index: Any, _names: Any, *inputs: Any) -> dict[str, Any]:
@@ -52,4 +52,4 @@ def pipeline_for_dispatch(
 
         return kept(unpacked(scf_if_dispatch(condition, branch, result_values=tuple(values), auto_else=True, **state)))
 
-    return _pack(pipeline.run(body, loop, guarded, initial))
+    return pack_carried(pipeline.run(body, loop, guarded, initial))

@@ -7,7 +7,7 @@ module (``fx.numeric.Float32``). Backend namespaces load on first use.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # isort: off
 import flydsl.tracing  # noqa: F401 - before the first module that names flydsl-ir, which may not be installed
@@ -21,6 +21,7 @@ from .struct import *  # noqa: F403
 from .arith import *  # noqa: F403
 from .math import *  # noqa: F403
 from . import arith as arith, gpu as gpu, math as math, utils as utils
+from ._functions import functions as _announced
 from .struct import struct as struct
 
 # Additions of 0.4: not in the `__all__` lists, which are the stable names of 0.3.
@@ -45,6 +46,45 @@ from .llvm import (
     memory_fence as memory_fence,
 )
 from .compat import vec_broadcast as vec_broadcast, vec_select as vec_select
+
+if TYPE_CHECKING:  # loaded on first use
+    from . import (
+        buffer_ops as buffer_ops,
+        coop as coop,
+        extern as extern,
+        fragments as fragments,
+        ktrace as ktrace,
+        meta as meta,
+        pipelines as pipelines,
+        random as random,
+        rocdl as rocdl,
+        vector as vector,
+    )
+    from . import math as fmath  # noqa: F401
+    from .fragments import (
+        ThreadValues as ThreadValues,
+        broadcast_to as broadcast_to,
+        convert_layout as convert_layout,
+        layout_conversion as layout_conversion,
+        reduce as reduce,
+        scan as scan,
+        thread_values as thread_values,
+    )
+    from .pipelines import (
+        Direct as Direct,
+        NamedBarrier as NamedBarrier,
+        Pipeline as Pipeline,
+        Registers as Registers,
+        Staged as Staged,
+        TensorMove as TensorMove,
+        WaveGroups as WaveGroups,
+        barrier_arrive as barrier_arrive,
+        barrier_wait as barrier_wait,
+        lds_barrier as lds_barrier,
+        pipeline_range as pipeline_range,
+        wave_index as wave_index,
+    )
+    from .rocdl import tdm_ops as tdm_ops
 # isort: on
 
 _LAZY = {
@@ -59,6 +99,7 @@ _LAZY = {
     "pipelines": "flydsl.expr.pipelines",
     "extern": "flydsl.expr.extern",
     "fmath": "flydsl.expr.math",
+    "meta": "flydsl.expr.meta",
 }
 
 
@@ -68,6 +109,10 @@ _LAZY_NAMES = {
     **dict.fromkeys("Direct NamedBarrier Pipeline Registers Staged TensorMove WaveGroups barrier_arrive "
                     "barrier_wait lds_barrier pipeline_range wave_index".split(), "flydsl.expr.pipelines"),
 }
+_announced.announce_later("flydsl.expr.fragments.ownership", "copy_thread_values", "mma_thread_values")
+_announced.announce_later("flydsl.expr.fragments.combine", "broadcast_problem")
+_announced.announce_later("flydsl.expr._vector_alias", "VectorAlias")
+_announced.announce_later("flydsl.expr._lane_order", "check_lane_order")
 
 
 def __getattr__(name: str) -> Any:

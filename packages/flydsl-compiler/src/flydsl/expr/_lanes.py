@@ -15,16 +15,29 @@ Shape = tuple[Any, ...]
 
 
 def flatten_shape(shape: Any) -> tuple[int, ...]:
-    if isinstance(shape, int):
-        return (shape,)
+    """The extents of a static (nested) shape."""
+    if not isinstance(shape, (tuple, list)):
+        return (int(shape),)
     return tuple(leaf for mode in shape for leaf in flatten_shape(mode))
 
 
 def numel(shape: Any) -> int:
+    """The number of elements of a static (nested) shape."""
     return math.prod(flatten_shape(shape))
 
 
 # --------------------------------------------------------------------------- order
+
+
+class FragmentLanes(str):
+    """``"colex"``, the order of a tensor's lanes: of a fragment, which may know which element of a tile each is."""
+
+    fragment: Any
+
+    def __new__(cls, fragment: Any) -> FragmentLanes:
+        order = super().__new__(cls, "colex")
+        order.fragment = fragment
+        return order
 
 
 def is_ordered(shape: Any) -> bool:

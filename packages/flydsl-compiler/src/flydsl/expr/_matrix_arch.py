@@ -19,8 +19,13 @@ _ATOMS = {
     "gfx1250.wmma_scale": ("WMMAScale", ("gfx1250",), ""),
 }
 _TYPE = re.compile(r"fly_rocdl\.(\w+\.\w+)<(\d+)x(\d+)x(\d+), \((\w+),")
-#: Shapes of 16-bit floats that CDNA4 added.
-_CDNA4_SHAPES = ((16, 16, 32), (32, 32, 16))
+#: Architectures of the MFMA of M = N rows, by M * K and element; what is not here is of all. CDNA2 has int8, and
+#: bf16 as CDNA1 had it, at half the depth, CDNA3 the 8-bit forms, CDNA4 the 16-bit ones at twice the depth.
+_MFMA = {
+    (128, "bf16"): (("gfx90a",), 2.0), (256, "i8"): (("gfx90a",), 2.0), (512, "i8"): (("gfx94", "gfx95"), 0.5),
+    (512, "f16"): (("gfx95",), 0.5), (512, "bf16"): (("gfx95",), 0.5),
+}
+_EIGHT_BITS = ("gfx94", "gfx95")
 
 
 def require_matrix_arch(mma: Any) -> None:
@@ -30,6 +35,12 @@ def require_matrix_arch(mma: Any) -> None:
         return
     name, prefixes, instead = _ATOMS[found[1]]
     require_arch(name, *prefixes, instead=instead)
+    if name != "MFMA":
+        return
     m, n, k, element = int(found[2]), int(found[3]), int(found[4]), found[5]
-    if name == "MFMA" and (m, n, k) in _CDNA4_SHAPES and element in ("f16", "bf16"):
-        require_arch(f"MFMA {m}x{n}x{k} {element}", "gfx95", instead=f"; use {m}x{n}x{k // 2}")
+    what = f"MFMA {m}x{n}x{k} {element}"
+    if element.startswith("f8"):
+        return require_arch(what, *_EIGHT_BITS, instead="; use f16 or bf16")
+    archs, depth = _MFMA.get((m * k, element), ((), 1.0))
+    if archs:
+        require_arch(what, *archs, instead=f"; use {m}x{n}x{int(k * depth)}")

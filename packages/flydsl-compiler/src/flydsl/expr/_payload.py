@@ -9,13 +9,9 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith
 
 from . import _emit
+from ._functions import functions
+from ._numeric_class import is_numeric
 from ._rounding import round_to
-
-
-def _is_numeric(x: Any) -> bool:
-    from .numeric import Numeric
-
-    return isinstance(x, Numeric)
 
 
 def numpy_scalar(x: Any) -> Any:
@@ -28,18 +24,12 @@ def is_single_lane(x: Any) -> bool:
     return isinstance(x, ir.Value) and isinstance(x.type, ir.VectorType) and list(x.type.shape) == [1]
 
 
-def _lane(x: Any) -> Any:
-    from ._vector import Vector
-
-    return (x if isinstance(x, Vector) else Vector(x))[0]
-
-
 def integer_payload(cls: Any, x: Any) -> Any:
     if type(x) is cls:
         return x.value
     if hasattr(x, "__dsl_number__"):
         x = x.__dsl_number__()
-    if _is_numeric(x) and x.is_static():
+    if is_numeric(x) and x.is_static():
         x = x.value
     x = numpy_scalar(x)
     if isinstance(x, (bool, int)):
@@ -49,12 +39,12 @@ def integer_payload(cls: Any, x: Any) -> Any:
             raise ValueError(f"cannot convert float NaN to {cls.__name__}")
         nearest = _emit.saturated(math.trunc(x), cls.width, bool(cls.signed))  # inf: OverflowError
         return _emit.fold_to_width(nearest, cls.width, bool(cls.signed))
-    if _is_numeric(x) and type(x).is_integer:
+    if is_numeric(x) and type(x).is_integer:
         return _emit.int_resize(x.value, cls.ir_type, type(x).signed)
-    if _is_numeric(x) and type(x).is_float:
+    if is_numeric(x) and type(x).is_float:
         return _emit.float_to_int(x.value, cls.ir_type, bool(cls.signed))
     if is_single_lane(x):
-        return integer_payload(cls, _lane(x))
+        return integer_payload(cls, functions.as_vector(x)[0])
     if isinstance(x, ir.Value) and not isinstance(x.type, ir.VectorType):
         if _emit.is_float_type(x.type):
             return _emit.float_to_int(x, cls.ir_type, bool(cls.signed))
@@ -66,16 +56,16 @@ def integer_payload(cls: Any, x: Any) -> Any:
 def float_payload(cls: Any, x: Any) -> Any:
     if type(x) is cls:
         return x.value
-    if _is_numeric(x) and x.is_static():
+    if is_numeric(x) and x.is_static():
         x = x.value
     x = numpy_scalar(x.__dsl_number__() if hasattr(x, "__dsl_number__") else x)
     if isinstance(x, (bool, int, float)):
         return round_to(cls.__name__, x)
-    if _is_numeric(x) and type(x).is_integer:
+    if is_numeric(x) and type(x).is_integer:
         return _emit.to_float(x.value, cls.ir_type, type(x).signed)
     if is_single_lane(x):
-        return float_payload(cls, _lane(x))
-    value = x.value if _is_numeric(x) and type(x).is_float else x
+        return float_payload(cls, functions.as_vector(x)[0])
+    value = x.value if is_numeric(x) and type(x).is_float else x
     if isinstance(value, ir.Value) and isinstance(value.type, ir.FloatType):
         return _emit.float_to_float(value, cls.ir_type)
     if isinstance(value, ir.Value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import protocol
@@ -12,6 +12,15 @@ from flydsl.tracing.locations import dsl_loc_tracing
 from . import primitive as p
 from .numeric import Int8, Numeric, NumericMeta, Uint8
 from .values.tensor import Pointer
+
+if TYPE_CHECKING:
+
+    class _Parametric(type):
+        """Classes that are subscripted with values, which type checkers do not read `__class_getitem__` for."""
+
+        def __getitem__(cls, params: Any) -> Any: ...
+else:
+    _Parametric = type
 
 
 def align_up(offset: int, alignment: int) -> int:
@@ -23,7 +32,7 @@ def byte_offset(ptr: Any, offset: int) -> Any:
     return ptr if offset == 0 else p.add_offset(p.recast_iter(Int8, ptr), offset)
 
 
-class Array:
+class Array(metaclass=_Parametric):
     """``Array[E, N]`` or ``Array[E, N, A]``: `N` elements aligned to `A` bytes; an instance is a typed address."""
 
     dtype: Any
@@ -154,7 +163,7 @@ def _array_of(dtype: Any, size: int, align: int) -> Any:
     return type(f"Array[{shown}, {size}, {align}]", (Array,), {"dtype": dtype, "size": size, "align": align})
 
 
-class Align:
+class Align(metaclass=_Parametric):
     """``Align[T, A]``: `T` placed at a multiple of `A` bytes."""
 
     inner: Any
@@ -204,7 +213,7 @@ def unaligned(ty: Any) -> Any:
     return ty
 
 
-class Storage:
+class Storage(metaclass=_Parametric):
     """``Storage[T](ptr)``: an address plus a trace-time type. Fields are reached as attributes."""
 
     value_type: Any = None

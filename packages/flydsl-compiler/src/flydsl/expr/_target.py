@@ -39,3 +39,8 @@ def target_warp_size() -> int:
 def is_rdna(arch: str) -> bool:
     """Whether buffer descriptors follow the RDNA encoding (gfx10, gfx11, gfx120x)."""
     return arch.startswith(("gfx10", "gfx11", "gfx120"))
+
+
+def confines_assembly(arch: str) -> bool:
+    """Whether operands of inline assembly lie in a part of a lane's registers only: the first 256 of gfx1250's 1024."""
+    return arch.startswith("gfx1250")

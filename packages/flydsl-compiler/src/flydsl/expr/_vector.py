@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 import math as _pymath
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith, vector
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._lanes import broadcast_mask, broadcast_shapes, common_order, flatten_shape, lane_of, numel, reduction_masks
+from ._functions import functions
+from ._lanes import (
+    FragmentLanes,
+    broadcast_mask,
+    broadcast_shapes,
+    common_order,
+    flatten_shape,
+    lane_of,
+    numel,
+    reduction_masks,
+)
 from ._operators import COMMUTATIVE, OPERATORS, emit_binary
 from ._payload import check_rounding_mode
+from ._reductions import ELEMENTWISE, combining_kind
 from .numeric import Boolean, Numeric, NumericMeta, as_numeric, literal_numeric
 from .promotion import common_type, operand_and_result_types
-from .utils import lazy_classattr
-from .utils.arith import ArithValue
+from .utils.arith import ArithValue, raw_select
 
 DYNAMIC_SENTINEL = -(2**63)
 
@@ -107,7 +116,7 @@ class Vector(ArithValue):
 
     def __class_getitem__(cls, params: Any) -> Any:
         dtype, lanes = params
-        return VectorAlias(dtype, lanes)
+        return functions.VectorAlias(dtype, lanes)
 
     # ---------------------------------------------------------------- construction
 
@@ -189,6 +198,10 @@ class Vector(ArithValue):
 
     # ---------------------------------------------------------------- indexing
 
+    @overload
+    def __getitem__(self, index: int | Numeric) -> Numeric: ...
+    @overload
+    def __getitem__(self, index: Any) -> Any: ...
     @dsl_loc_tracing
     def __getitem__(self, index: Any) -> Any:
         """A lane by flat index (int or dynamic), or by a full tuple (in `order`); `None` keeps a mode."""
@@ -258,7 +271,7 @@ class Vector(ArithValue):
         return Vector(lanes, shape, self.dtype, order=order)
 
     @dsl_loc_tracing
-    def to(self, dtype: Any, *, rounding_mode: Any = None) -> Any:
+    def to(self, dtype: Any, *, rounding_mode: Any = None) -> Vector:
         """Lane-wise conversion to a Numeric class; the shape is kept."""
         if dtype is ir.Value:
             return self
@@ -282,6 +295,10 @@ class Vector(ArithValue):
             return _emit.to_float(self, dtype.ir_type, source.signed)
         return _emit.int_resize(self, dtype.ir_type, source.signed)
 
+    @overload
+    def bitcast(self, dtype: NumericMeta) -> Vector: ...
+    @overload
+    def bitcast(self, dtype: Any) -> Any: ...
     @dsl_loc_tracing
     def bitcast(self, dtype: Any) -> Any:
         """Reinterpret the bits; the result has shape ``(total_bits // dtype.width,)``."""
@@ -323,7 +340,7 @@ class Vector(ArithValue):
                 reduces along the modes whose entry is an int and keeps those with None: the result is a Vector of
                 the kept modes. ValueError when it does not match the shape.
         """
-        text = _combining_kind(op, self.dtype)
+        text = combining_kind(op, self.dtype)
         if reduction_profile is not None and not isinstance(reduction_profile, int):
             return self._reduce_modes(text, init_val, reduction_profile, fastmath)
         kind = ir.Attribute.parse(f"#vector.kind<{text}>")
@@ -336,7 +353,7 @@ class Vector(ArithValue):
         if kept is None:
             return self.reduce(kind, init_val, fastmath=fastmath)
         flags = {"fastmath": _emit.fastmath_attr(fastmath)} if self.dtype.is_float else {}
-        op = getattr(arith, _ELEMENTWISE.get((kind, self.dtype.is_float), kind))
+        op = getattr(arith, ELEMENTWISE.get((kind, self.dtype.is_float), kind))
         flat = self._flat()
         parts = [vector.shuffle(flat, flat, mask) for mask in masks]
         if init_val is not None:
@@ -436,8 +453,25 @@ def _common_shape(*operands: Any) -> tuple[Any, str | None]:
                 shape, order = x.shape, x.order
             else:
                 found = common_order((shape, order), (x.shape, x.order))
-                shape, order = broadcast_shapes(shape, x.shape), found
+                common = broadcast_shapes(shape, x.shape)
+                if numel(shape) != numel(x.shape):
+                    _check_elements((shape, order), (x.shape, x.order), common)
+                # Whose lanes they are is known of the operand that has them all.
+                of_fragment = [o for s, o in ((shape, order), (x.shape, x.order))
+                               if isinstance(o, FragmentLanes) and s == common and (found is None or found == o)]
+                shape, order = common, of_fragment[0] if of_fragment else found
     return shape, order
+
+
+def _check_elements(a: tuple[Any, str | None], b: tuple[Any, str | None], common: Any) -> None:
+    """ValueError where lanes of two fragments meet that are about different elements of their tile."""
+    (small, own), (large, other) = sorted((a, b), key=lambda operand: numel(operand[0]))
+    if numel(small) == 1 or large != common or not (isinstance(own, FragmentLanes) and
+                                                    isinstance(other, FragmentLanes)):
+        return
+    problem = functions.broadcast_problem(own.fragment, other.fragment, broadcast_mask(small, large, "colex"))
+    if problem:
+        raise ValueError(f"vectors of shapes {small} and {large}: {problem}")
 
 
 def index_operands(indices: Any) -> list[ir.Value]:
@@ -453,134 +487,6 @@ def index_operands(indices: Any) -> list[ir.Value]:
     return out
 
 
-_KINDS = {
-    "add": ("add", "add", "add"), "mul": ("mul", "mul", "mul"),
-    "max": ("maxnumf", "maxsi", "maxui"), "min": ("minimumf", "minsi", "minui"),
-}
-_EXACT_KINDS = ("maxnumf", "minnumf", "maximumf", "minimumf", "maxsi", "maxui", "minsi", "minui")
-# Combining kind, float -> lane-wise operation, where the name is another one.
-_ELEMENTWISE = {
-    ("add", True): "addf", ("add", False): "addi", ("mul", True): "mulf", ("mul", False): "muli",
-    ("and", False): "andi", ("or", False): "ori", ("xor", False): "xori",
-}
-
-
-def _combining_kind(op: Any, dtype: Any) -> str:
-    """Text of the combining kind for a reduction of lanes of `dtype`."""
-    name = op if isinstance(op, str) else getattr(op, "value", None) if isinstance(op, ReductionOp) else None
-    if name is None:
-        if type(op).__name__ == "CombiningKind":
-            return str(op)
-        raise TypeError(f"reduction op must be an fx.ReductionOp or its name, got {type(op).__name__}")
-    if name in _EXACT_KINDS:
-        return name
-    if name.lower() not in _KINDS:
-        raise ValueError(f"unknown reduction {name!r}; expected one of {', '.join(_KINDS)}")
-    flt, signed, unsigned = _KINDS[name.lower()]
-    return flt if dtype.is_float else signed if dtype.signed and dtype is not Boolean else unsigned
-
-
-class ReductionOp:
-    """Reductions of `Vector.reduce`."""
-
-    ADD: ReductionOp
-    MUL: ReductionOp
-    MAX: ReductionOp
-    MIN: ReductionOp
-
-    def __init__(self, value: str) -> None:
-        self.value = value
-
-    @property
-    def name(self) -> str:
-        return self.value.upper()
-
-    def __repr__(self) -> str:
-        return f"ReductionOp.{self.name}"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-for _name in _KINDS:
-    setattr(ReductionOp, _name.upper(), ReductionOp(_name))
-
-
-# --------------------------------------------------------------------------- aliases
-
-
-@functools.cache
-def _vector_alias(dtype: Any, shape: tuple[Any, ...], name: str) -> Any:
-    lanes, own_shape, own_dtype = numel(shape), shape, dtype
-
-    def __init__(self: Any, value: Any, *rest: Any, shape: Any = None, dtype: Any = None) -> None:
-        is_shape = len(rest) == 1 and rest[0] == lanes != 2  # a splat whose shape is given
-        if rest and not is_shape and not isinstance(value, (tuple, list, ir.Value)) or len(rest) > 2:
-            value, rest = (value, *rest), ()  # the lanes themselves
-        if len(rest) == 2:
-            dtype = rest[1]
-        if rest:
-            shape = rest[0]
-        if shape is not None and numel(normalize_shape(shape)) != lanes:
-            raise ValueError(f"{name}: shape {shape} does not have {lanes} lanes")
-        if dtype is not None and dtype is not own_dtype:
-            raise ValueError(f"{name}: dtype must be {own_dtype}, got {dtype}")
-        if isinstance(value, (tuple, list)):
-            if len(value) != lanes:
-                raise ValueError(f"{name}: expected {lanes} elements, got {len(value)}")
-            value = Vector.from_elements(value, own_dtype)
-        elif not (isinstance(value, ir.Value) and isinstance(value.type, ir.VectorType)):
-            value = Vector._as_operand(value, own_dtype, own_shape)
-        if _pymath.prod(value.type.shape) != lanes:
-            raise ValueError(f"{name}: expected {lanes} lanes, got {value.type}")
-        Vector.__init__(self, value, own_shape, own_dtype)
-
-    def coerce(cls: Any, value: Any) -> Any:
-        """A scalar (splat), a sequence of the lanes, or a vector of this type."""
-        if isinstance(value, cls):
-            return value
-        try:
-            return cls(value)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise TypeError(f"expects {name}, got {type(value).__name__}: {error}") from error
-
-    def peek(cls: Any, ptr: Any) -> Any:
-        from .primitive import ptr_load, recast_iter
-
-        return ptr_load(recast_iter(dtype, ptr), cls)
-
-    def poke(cls: Any, ptr: Any, value: Any) -> None:
-        from .primitive import ptr_store, recast_iter
-
-        ptr_store(cls(value), recast_iter(dtype, ptr))
-
-    def size_of(cls: Any) -> int:
-        if lanes * dtype.width % 8:
-            raise TypeError(f"{name} is not a whole number of bytes and not Storable")
-        return lanes * dtype.width // 8
-
-    namespace = {
-        "__init__": __init__,
-        "__doc__": f"Vector of {lanes} {dtype} lanes: of one number, of {lanes}, of a sequence or a vector.",
-        "ir_type": lazy_classattr(lambda cls: ir.VectorType.get([lanes], dtype.ir_type)),
-        "alias_dtype": dtype,
-        "alias_shape": shape,
-        "__coerce__": classmethod(coerce),
-        "__dsl_size_of__": classmethod(size_of),
-        "__dsl_align_of__": classmethod(lambda cls: max(1, dtype.width // 8)),
-        "__peek_from_ptr__": classmethod(peek),
-        "__poke_into_ptr__": classmethod(poke),
-    }
-    return type(Vector)(name, (Vector,), namespace)  # type: ignore[misc]
-
-
-def VectorAlias(dtype: Any, lanes: Any) -> Any:  # noqa: N802 - makes a class
-    """The cached `Vector` subclass ``<dtype>x<lanes>`` with a fixed shape and element type."""
-    shape = normalize_shape(lanes)
-    text = str(lanes) if isinstance(lanes, int) else "x".join(str(n) for n in flatten_shape(shape))
-    return _vector_alias(dtype, shape, f"{dtype.__name__}x{text}")
-
-
 def _cast(value: ir.Value) -> Any:
     try:
         return Vector(value)
@@ -592,6 +498,30 @@ ir.register_value_caster(ir.VectorType.static_typeid, replace=True)(_cast)
 
 
 # --------------------------------------------------------------------------- functions
+
+
+@functions.announce
+def as_vector(value: ir.Value) -> Vector:
+    """A value of vector type as a Vector."""
+    return value if isinstance(value, Vector) else Vector(value)
+
+
+@functions.announce
+def select_lanes(condition: Numeric, a: Any, b: Any) -> Any:
+    """`a` where the scalar condition holds, else `b`: Vectors, or raw values, against each other or a scalar."""
+    shaped = a if isinstance(a, Vector) else b
+    if not isinstance(shaped, Vector):
+        return raw_select(condition.ir_value(), a, b)
+    shape, order = shaped.shape, shaped.order
+    if isinstance(a, Vector) and isinstance(b, Vector):
+        common = common_type(a.dtype, b.dtype)
+        if len(a) != len(b):
+            shape, order = _common_shape(a, b)
+    else:
+        # A literal takes the vector's type; a typed scalar is converted to it as well.
+        common = shaped.dtype
+    a, b = (Vector._as_operand(x, common, shape, order) for x in (a, b))
+    return Vector(arith.select(condition.ir_value(), a, b), shape, common, order=order)
 
 
 def full(shape: Any, value: Any, dtype: Any) -> Vector:

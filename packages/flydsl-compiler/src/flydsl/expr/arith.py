@@ -6,7 +6,7 @@ import builtins as _builtins
 import math as _pymath
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects.arith import *  # noqa: F403 - the documented re-export
@@ -22,12 +22,23 @@ from ._integer import ceil_divide, shift
 from ._vector import Vector, _common_shape
 from .numeric import Boolean, Index, Numeric, as_numeric, literal_numeric
 from .promotion import common_type, widen_boolean
-from .utils.arith import ArithValue, arith_const, current_fastmath, raw_operand, raw_select  # noqa: F401
+from .utils.arith import (  # noqa: F401 - some are only found here as well
+    ArithValue,
+    _to_raw,
+    arith_const,
+    constant,
+    current_fastmath,
+    raw_operand,
+    raw_select,
+    unwrap,
+)
 
 __all__ = [
     "FastMathFlags", "RoundingMode", "fastmath", "max", "min", "maxnumf", "maximumf", "minimumf", "ceildiv", "shrui",
     "cmpi", "cmpf", "index_cast", "constant_vector",
 ]
+
+_Scalar = TypeVar("_Scalar", bound=Numeric)
 
 
 @contextmanager
@@ -114,6 +125,10 @@ def _reduce_extremum(v: Vector, maximum: bool, profile: Any, flags: Any) -> Any:
     return v.reduce(name + "imumf", None, profile, fastmath=flags)
 
 
+@overload
+def max(x: _Scalar, y: _Scalar, /, *others: _Scalar, fastmath: Any = None) -> _Scalar: ...
+@overload
+def max(*xs: Any, profile: Any = None, fastmath: Any = None) -> Any: ...
 def max(*xs: Any, profile: Any = None, fastmath: Any = None) -> Any:  # noqa: A001
     """Largest of the operands (nested lists are flattened) in their common type; NaN propagates.
 
@@ -124,6 +139,10 @@ def max(*xs: Any, profile: Any = None, fastmath: Any = None) -> Any:  # noqa: A0
     return _extremum(xs, True, fastmath)
 
 
+@overload
+def min(x: _Scalar, y: _Scalar, /, *others: _Scalar, fastmath: Any = None) -> _Scalar: ...
+@overload
+def min(*xs: Any, profile: Any = None, fastmath: Any = None) -> Any: ...
 def min(*xs: Any, profile: Any = None, fastmath: Any = None) -> Any:  # noqa: A001
     """Smallest of the operands (nested lists are flattened) in their common type; NaN propagates.
 
@@ -147,6 +166,10 @@ def sum(x: Any, start: Any = None, *, profile: Any = None, fastmath: Any = None)
     return _builtins.sum(x, 0 if start is None else start)
 
 
+@overload
+def where(condition: Numeric | bool, a: _Scalar, b: _Scalar) -> _Scalar: ...
+@overload
+def where(condition: Any, a: Any, b: Any) -> Any: ...
 @dsl_loc_tracing
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where the condition holds, else `b`, in their common type.
@@ -156,6 +179,16 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     if isinstance(condition, Vector):
         return condition.select(a, b)
     return as_numeric(condition).select(a, b)
+
+
+@dsl_loc_tracing
+def select_by_index(index: Any, values: Any) -> Any:
+    """``values[index]`` for a dynamic index, as a chain of selects."""
+    values = list(values)
+    result = values[0]
+    for i, value in enumerate(values[1:], 1):
+        result = Boolean(as_numeric(index) == i).select(value, result)
+    return result
 
 
 def _pair(a: Any, b: Any) -> tuple[Any, Any]:
@@ -276,19 +309,6 @@ def constant_vector(scalar: Any, vector_type: ir.Type) -> Any:
     return _emit.constant(vector_type, scalar)
 
 
-@dsl_loc_tracing
-def constant(value: Any, *, type: Any = None, index: bool = False) -> Any:  # noqa: A002
-    """Raw constant; by default float -> f32, bool -> i1, int -> i32."""
-    if index:
-        type = ir.IndexType.get()
-    elif type is None:
-        if isinstance(value, bool):
-            type = ir.IntegerType.get_signless(1)
-        else:
-            type = ir.F32Type.get() if isinstance(value, float) else ir.IntegerType.get_signless(32)
-    return _emit.constant(getattr(type, "ir_type", type), value)
-
-
 def index(value: Any) -> Any:
     """Raw index constant."""
     return constant(value, index=True)
@@ -298,19 +318,6 @@ def index(value: Any) -> Any:
 def select(condition: Any, a: Any, b: Any) -> Any:
     """Raw `arith.select`; a Python scalar takes the other branch's type."""
     return raw_select(_emit.to_i1(raw_operand(condition)), a, b)
-
-
-@dsl_loc_tracing
-def unwrap(value: Any, *, type: Any = None, index: bool = False) -> Any:  # noqa: A002
-    """Raw value of a DSL value or literal."""
-    raw = raw_operand(value)
-    if isinstance(raw, ir.Value):
-        return _emit.to_index(raw) if index else raw
-    return constant(raw, type=type, index=index)
-
-
-def _to_raw(value: Any) -> Any:
-    return unwrap(value)
 
 
 @dsl_loc_tracing
@@ -342,11 +349,3 @@ xori = _raw_integer_op("xori")
 shli = _raw_integer_op("shli")
 
 _PREDICATES = (CmpIPredicate, CmpFPredicate)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "select_by_index":  # an earlier home of the helper
-        from .compat import select_by_index
-
-        return select_by_index
-    raise AttributeError(f"module 'flydsl.expr.arith' has no attribute '{name}'")

@@ -10,6 +10,7 @@ from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import arith, gpu
 from ._vector import Vector
+from .arith import select_by_index as select_by_index
 from .numeric import Boolean, as_numeric
 
 
@@ -38,16 +39,6 @@ def default_f8_type() -> Any:
         raise RuntimeError(f"{arch} has no 8-bit float instructions")
     cls = Float8E4M3FN if arch.startswith(("gfx95", "gfx12")) else Float8E4M3FNUZ
     return cls.ir_type
-
-
-@dsl_loc_tracing
-def select_by_index(index: Any, values: Any) -> Any:
-    """``values[index]`` for a dynamic index, as a chain of selects."""
-    values = list(values)
-    result = values[0]
-    for i, value in enumerate(values[1:], 1):
-        result = Boolean(as_numeric(index) == i).select(value, result)
-    return result
 
 
 def _block_product() -> Any:

@@ -15,8 +15,10 @@ from flydsl.tracing.lazy import LazyModule
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import gpu
+from ._participation import check_participation
+from ._reductions import ReductionOp
 from ._storage import Array, Storage
-from ._vector import ReductionOp, Vector
+from ._vector import Vector
 from .arith import max as _max
 from .arith import maxnumf, minimumf
 from .arith import min as _min
@@ -210,11 +212,12 @@ class _Block:
 
     @classmethod
     def _check(cls) -> tuple[Any, int]:
-        """Linear thread index and wave size; the launch's block must be the declared one."""
+        """Linear thread index and wave size; the launch's block must be the declared one, and come here as a whole."""
         known = gpu.known_block_size()
         threads = known[0] * known[1] * known[2]
         if threads != cls.block_size:
             raise ValueError(f"{cls.__name__} is for {cls.block_size} threads, the kernel's block has {threads}")
+        check_participation()
         return _linear_thread(), gpu.num_warp_threads()
 
     @classmethod

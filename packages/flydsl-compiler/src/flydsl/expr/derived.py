@@ -11,6 +11,7 @@ from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import primitive as p
+from ._functions import functions
 from .numeric import NumericMeta
 from .primitive import make_tiled_copy
 from .values.atoms import CopyAtom, TiledCopy, TiledMma
@@ -44,6 +45,7 @@ def _thread_slice(cls: type) -> Any:
     return cls
 
 
+@functions.announce
 @_thread_slice
 class ThrCopy(TiledCopy):
     """The part of one thread in a tiled copy."""
@@ -67,6 +69,7 @@ class ThrCopy(TiledCopy):
         return p.tiled_copy_retile(self, fragment)
 
 
+@functions.announce
 @_thread_slice
 class ThrMma(TiledMma):
     """The part of one thread in a tiled MMA."""

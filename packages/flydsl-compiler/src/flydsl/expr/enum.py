@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from .primitive.types import AtomicOp as AtomicOp
+from flydsl._mlir.dialects.fly import AtomicOp as AtomicOp
 
 __all__ = ["SyncScope"]
 

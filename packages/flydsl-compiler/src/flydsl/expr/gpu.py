@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl._mlir import ir
 from flydsl.tracing.ambient import tracing_option
+from flydsl.tracing.lazy import arith
 from flydsl.tracing.lazy import gpu as _gpu
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
 from ._shared import SharedAllocator
+from ._vector import Vector
 from .numeric import Int32, Numeric, as_numeric
 from .utils.arith import gpu_shuffle_mode, i32_operand
 
@@ -32,9 +34,9 @@ class Tuple3D:
         object.__setattr__(self, "_read", read)
 
     if TYPE_CHECKING:
-        x: Numeric
-        y: Numeric
-        z: Numeric
+        x: Int32
+        y: Int32
+        z: Int32
 
     def __getattr__(self, axis: str) -> Any:
         if axis not in ("x", "y", "z"):
@@ -122,8 +124,6 @@ def shuffle(value: Any, offset: Any, width: Any, mode: str = "xor") -> Any:
         value = as_numeric(value)
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     result = _shuffle_raw(raw, i32_operand(offset), i32_operand(width), gpu_shuffle_mode(mode))
-    from ._vector import Vector
-
     if isinstance(value, Numeric):
         return type(value)._wrap(result)
     if isinstance(value, Vector):
@@ -137,8 +137,6 @@ def _shuffle_raw(raw: ir.Value, offset: ir.Value, width: ir.Value, mode: ir.Attr
     bits = _emit.bit_width(ty)
     if isinstance(ty, ir.VectorType) or bits >= 32:
         return _gpu.shuffle(raw, offset, width, mode)[0]
-    from flydsl.tracing.lazy import arith
-
     i32, narrow = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(bits)
     as_int = raw if ty == narrow else arith.bitcast(narrow, raw)
     moved = arith.trunci(narrow, _gpu.shuffle(arith.extui(i32, as_int), offset, width, mode)[0])

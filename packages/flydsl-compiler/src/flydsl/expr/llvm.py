@@ -93,7 +93,6 @@ def _rmw(kind: str, ptr: Any, value: Any, syncscope: Any, ordering: Any) -> Any:
 
 
 def _define(kind: str, text: str) -> Any:
-    @dsl_loc_tracing
     def operation(ptr: Any, value: Any, *, syncscope: Any = None, ordering: Any = AtomicOrdering.Monotonic) -> Any:
         return _rmw(kind, ptr, value, syncscope, ordering)
 
@@ -102,7 +101,7 @@ def _define(kind: str, text: str) -> Any:
         f"{text}; returns the previous value in the type of `value`.\n\n"
         "Raises:\n    TypeError: `value` has another type than the pointer, or one without this atomic."
     )
-    return operation
+    return dsl_loc_tracing(operation)  # named before: errors of a call name what is wrapped
 
 
 atomic_add = _define("add", "Atomic ``*ptr += value``")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from flydsl._mlir import ir
 from flydsl.tracing.lazy import arith
@@ -20,6 +20,29 @@ __all__ = [
     "isfinite", "isinf", "isnan", "isnormal", "log", "log10", "log1p", "log2", "powf", "round", "roundeven", "rsqrt",
     "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "trunc",
 ]
+
+
+_Operand = TypeVar("_Operand", bound="Numeric | Vector")
+
+
+class _Alike(Protocol):
+    """A function whose result is as its first operand."""
+
+    @overload
+    def __call__(self, x: _Operand, *others: Any, fastmath: Any = None) -> _Operand: ...
+    @overload
+    def __call__(self, *operands: Any, fastmath: Any = None, **options: Any) -> Any: ...
+
+
+class _Predicate(Protocol):
+    """A function from a scalar to its truth, from a vector to those of its lanes."""
+
+    @overload
+    def __call__(self, x: Vector, *, fastmath: Any = None) -> Vector: ...
+    @overload
+    def __call__(self, x: Numeric | float, *, fastmath: Any = None) -> Boolean: ...
+    @overload
+    def __call__(self, x: Any, *, fastmath: Any = None) -> Any: ...
 
 
 def _raw(x: Any) -> Any:
@@ -84,51 +107,54 @@ def _function(name: str, arity: int = 1, integer: bool = False, exponent: bool =
     return function
 
 
-_Unary = Callable[..., Any]
+# Results have the class of the first operand.
+absf: _Alike = _function("absf")
+acos: _Alike = _function("acos")
+acosh: _Alike = _function("acosh")
+asin: _Alike = _function("asin")
+asinh: _Alike = _function("asinh")
+atan: _Alike = _function("atan")
+atanh: _Alike = _function("atanh")
+cbrt: _Alike = _function("cbrt")
+ceil: _Alike = _function("ceil")
+cos: _Alike = _function("cos")
+cosh: _Alike = _function("cosh")
+erf: _Alike = _function("erf")
+erfc: _Alike = _function("erfc")
+exp: _Alike = _function("exp")
+exp2: _Alike = _function("exp2")
+expm1: _Alike = _function("expm1")
+floor: _Alike = _function("floor")
+log: _Alike = _function("log")
+log10: _Alike = _function("log10")
+log1p: _Alike = _function("log1p")
+log2: _Alike = _function("log2")
+round: _Alike = _function("round")  # noqa: A001
+roundeven: _Alike = _function("roundeven")
+rsqrt: _Alike = _function("rsqrt")
+sin: _Alike = _function("sin")
+sincos: Callable[..., Any] = _function("sincos")
+sinh: _Alike = _function("sinh")
+sqrt: _Alike = _function("sqrt")
+tan: _Alike = _function("tan")
+tanh: _Alike = _function("tanh")
+trunc: _Alike = _function("trunc")
+absi: _Alike = _function("absi", integer=True)
+ctlz: Callable[..., Any] = _function("ctlz", integer=True)
+cttz: Callable[..., Any] = _function("cttz", integer=True)
+ctpop: Callable[..., Any] = _function("ctpop", integer=True)
+powf: _Alike = _function("powf", 2)
+fpowi: _Alike = _function("fpowi", 2, exponent=True)
+ipowi: _Alike = _function("ipowi", 2, integer=True)
+atan2: _Alike = _function("atan2", 2)
+copysign: _Alike = _function("copysign", 2)
+fma: _Alike = _function("fma", 3)
 
-absf: _Unary = _function("absf")
-acos: _Unary = _function("acos")
-acosh: _Unary = _function("acosh")
-asin: _Unary = _function("asin")
-asinh: _Unary = _function("asinh")
-atan: _Unary = _function("atan")
-atanh: _Unary = _function("atanh")
-cbrt: _Unary = _function("cbrt")
-ceil: _Unary = _function("ceil")
-cos: _Unary = _function("cos")
-cosh: _Unary = _function("cosh")
-erf: _Unary = _function("erf")
-erfc: _Unary = _function("erfc")
-exp: _Unary = _function("exp")
-exp2: _Unary = _function("exp2")
-expm1: _Unary = _function("expm1")
-floor: _Unary = _function("floor")
-log: _Unary = _function("log")
-log10: _Unary = _function("log10")
-log1p: _Unary = _function("log1p")
-log2: _Unary = _function("log2")
-round: _Unary = _function("round")  # noqa: A001
-roundeven: _Unary = _function("roundeven")
-rsqrt: _Unary = _function("rsqrt")
-sin: _Unary = _function("sin")
-sincos: _Unary = _function("sincos")
-sinh: _Unary = _function("sinh")
-sqrt: _Unary = _function("sqrt")
-tan: _Unary = _function("tan")
-tanh: _Unary = _function("tanh")
-trunc: _Unary = _function("trunc")
-absi: _Unary = _function("absi", integer=True)
-ctlz: _Unary = _function("ctlz", integer=True)
-cttz: _Unary = _function("cttz", integer=True)
-ctpop: _Unary = _function("ctpop", integer=True)
-powf: _Unary = _function("powf", 2)
-fpowi: _Unary = _function("fpowi", 2, exponent=True)
-ipowi: _Unary = _function("ipowi", 2, integer=True)
-atan2: _Unary = _function("atan2", 2)
-copysign: _Unary = _function("copysign", 2)
-fma: _Unary = _function("fma", 3)
 
-
+@overload
+def clampf(x: _Operand, lo: Any, hi: Any, *, fastmath: Any = None) -> _Operand: ...
+@overload
+def clampf(x: Any, lo: Any, hi: Any, *, fastmath: Any = None) -> Any: ...
 @dsl_loc_tracing
 def clampf(x: Any, lo: Any, hi: Any, *, fastmath: Any = None) -> Any:
     """``min(max(x, lo), hi)``, lane-wise on vectors; NaN propagates.
@@ -141,7 +167,7 @@ def clampf(x: Any, lo: Any, hi: Any, *, fastmath: Any = None) -> Any:
     return _wrap(arith.minimumf(arith.maximumf(raw[0], raw[1], fastmath=flags), raw[2], fastmath=flags), x)
 
 
-isnan: _Unary = _function("isnan", predicate=True)
-isinf: _Unary = _function("isinf", predicate=True)
-isfinite: _Unary = _function("isfinite", predicate=True)
-isnormal: _Unary = _function("isnormal", predicate=True)
+isnan: _Predicate = _function("isnan", predicate=True)
+isinf: _Predicate = _function("isinf", predicate=True)
+isfinite: _Predicate = _function("isfinite", predicate=True)
+isnormal: _Predicate = _function("isnormal", predicate=True)

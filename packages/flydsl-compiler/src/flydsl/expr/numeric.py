@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from flydsl._mlir import ir
+from flydsl.tracing.ambient import note_unknown
 from flydsl.tracing.lazy import arith, diagnostics
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from . import _emit
-from ._abi import c_abi_entry
+from ._functions import functions
+from ._number_protocol import NumberProtocol, OlderMethods
+from ._numeric_class import CLASSES, NumericMeta
 from ._operators import COMMUTATIVE, OPERATORS, Operator, emit_binary, fold
 from ._payload import check_rounding_mode, float_payload, integer_payload, is_single_lane, numpy_scalar
+from ._promotes import BooleanOperators, FloatOperators, IntegerOperators
 from .promotion import common_type, operand_and_result_types
-from .utils.arith import ArithValue, raw_select
+from .utils.arith import ArithValue
 
 __all__ = [
     "NumericMeta", "Numeric", "Integer", "Float", "as_numeric", "Boolean", "Int4", "Int8", "Int16", "Int32", "Int64",
@@ -22,67 +26,10 @@ __all__ = [
     "Float6E2M3FN", "Float6E3M2FN", "Float4E2M1FN", "Index",
 ]
 
-_MLIR_FLOAT = {
-    "Float16": "F16Type", "BFloat16": "BF16Type", "Float": "F32Type", "Float32": "F32Type", "Float64": "F64Type",
-}
+_N = TypeVar("_N", bound="Numeric")
 
 
-class NumericMeta(type):
-    """Metaclass of the numeric types: type-level facts (width, signedness, MLIR and NumPy types)."""
-
-    _width: int
-    _signed: bool | None
-    _numpy_name: str | None
-    _wrap: Any
-
-    def __str__(cls) -> str:
-        return cls.__name__
-
-    @property
-    def width(cls) -> int:
-        """Width in bits."""
-        return cls._width
-
-    @property
-    def log_width(cls) -> int:
-        return (cls._width - 1).bit_length()
-
-    @property
-    def signed(cls) -> bool | None:
-        """True or False for integers, None for floats."""
-        return cls._signed
-
-    @property
-    def is_integer(cls) -> bool:
-        return cls._signed is not None
-
-    @property
-    def is_float(cls) -> bool:
-        return cls._signed is None
-
-    @property
-    def zero(cls) -> int | float:
-        return 0 if cls.is_integer else 0.0
-
-    @property
-    def ir_type(cls) -> ir.Type:
-        """The MLIR type, built afresh in the current context."""
-        if cls.__name__ == "Index":
-            return ir.IndexType.get()
-        if cls.is_integer:
-            return ir.IntegerType.get_signless(cls._width)
-        return getattr(ir, _MLIR_FLOAT.get(cls.__name__, cls.__name__ + "Type")).get()
-
-    @property
-    def numpy_dtype(cls) -> Any:
-        """The NumPy dtype, or None where NumPy has none."""
-        import numpy as np
-
-        name = cls._numpy_name
-        return None if name is None else np.dtype(name)
-
-
-class Numeric(metaclass=NumericMeta):
+class Numeric(NumberProtocol, OlderMethods, metaclass=NumericMeta):
     """A scalar: `value` holds a Python number (static) or an `ir.Value` (dynamic).
 
     A static value is what the dynamic one would be: integers wrap and floats are rounded to their class at
@@ -133,13 +80,13 @@ class Numeric(metaclass=NumericMeta):
 
     value: Any
 
-    def __new__(cls, x: Any = None) -> Any:
-        # A vector is converted lane by lane; one of a single lane is a scalar.
-        if isinstance(x, ir.Value) and isinstance(x.type, ir.VectorType) and not is_single_lane(x):
-            from ._vector import Vector
+    if not TYPE_CHECKING:  # where it would hide the class of what is made
 
-            return (x if isinstance(x, Vector) else Vector(x)).to(cls)
-        return object.__new__(cls)
+        def __new__(cls, x: Any = None) -> Any:
+            # A vector is converted lane by lane; one of a single lane is a scalar.
+            if isinstance(x, ir.Value) and isinstance(x.type, ir.VectorType) and not is_single_lane(x):
+                return functions.as_vector(x).to(cls)
+            return object.__new__(cls)
 
     # ---------------------------------------------------------------- factories
 
@@ -166,7 +113,7 @@ class Numeric(metaclass=NumericMeta):
         if isinstance(ty, ir.IndexType):
             return Index
         if isinstance(ty, ir.IntegerType):
-            cls = _INTEGER_CLASSES.get((ty.width, not ty.is_unsigned))
+            cls: Any = _INTEGER_CLASSES.get((ty.width, not ty.is_unsigned))
         else:
             cls = _FLOAT_CLASSES.get(str(ty))
         if cls is None:
@@ -197,8 +144,12 @@ class Numeric(metaclass=NumericMeta):
         value = _emit.constant(cls.ir_type, self.value) if self.is_static() else self.value
         return ArithValue(value, cls.signed)
 
+    @overload
+    def to(self, target: type[_N], *, rounding_mode: Any = None) -> _N: ...
+    @overload
+    def to(self, target: Any, *, rounding_mode: Any = None) -> Any: ...
     @dsl_loc_tracing
-    def to(self, target: Any, *, rounding_mode: Any = None) -> Numeric:
+    def to(self, target: Any, *, rounding_mode: Any = None) -> Any:
         """Convert to a Numeric class, `ir.Value`, or (static only) a Python number type.
 
         `rounding_mode` is for float-to-float conversion of dynamic values.
@@ -208,7 +159,7 @@ class Numeric(metaclass=NumericMeta):
         if rounding_mode is not None:
             raise TypeError("rounding_mode applies to conversions between float types only")
         if target is ir.Value:
-            return self.ir_value()  # type: ignore[return-value]
+            return self.ir_value()
         if target in (int, float, bool):
             if self.is_static():
                 return target(self.value)
@@ -225,6 +176,10 @@ class Numeric(metaclass=NumericMeta):
             return self
         return target._wrap(_emit.float_to_float(self.value, target.ir_type, rounding_mode))
 
+    @overload
+    def bitcast(self, dtype: type[_N]) -> _N: ...
+    @overload
+    def bitcast(self, dtype: Any) -> Any: ...
     @dsl_loc_tracing
     def bitcast(self, dtype: Any) -> Any:
         """Reinterpret the bits as `dtype`, which has the same width. The result is always dynamic."""
@@ -246,25 +201,7 @@ class Numeric(metaclass=NumericMeta):
                 chosen = a if condition.value else b
                 return common(chosen.value) if chosen.is_static() else chosen.to(common)
             return common._wrap(arith.select(condition.ir_value(), a.to(common).ir_value(), b.to(common).ir_value()))
-        return self._select_vector(condition, true_value, false_value)
-
-    @staticmethod
-    def _select_vector(condition: Any, a: Any, b: Any) -> Any:
-        from ._vector import Vector, _common_shape
-
-        shaped = a if isinstance(a, Vector) else b
-        if not isinstance(shaped, Vector):
-            return raw_select(condition.ir_value(), a, b)
-        shape, order = shaped.shape, shaped.order
-        if isinstance(a, Vector) and isinstance(b, Vector):
-            common = common_type(a.dtype, b.dtype)
-            if len(a) != len(b):
-                shape, order = _common_shape(a, b)
-        else:
-            # A literal takes the vector's type; a typed scalar is converted to it as well.
-            common = shaped.dtype
-        a, b = (Vector._as_operand(x, common, shape, order) for x in (a, b))
-        return Vector(arith.select(condition.ir_value(), a, b), shape, common, order=order)
+        return functions.select_lanes(condition, true_value, false_value)
 
     # ---------------------------------------------------------------- Python conversions
 
@@ -292,7 +229,10 @@ class Numeric(metaclass=NumericMeta):
         return hash(type(self)) ^ hash(self.value)
 
     def __str__(self) -> str:
-        return str(self.value) if self.is_static() else "?"
+        if self.is_static():
+            return str(self.value)
+        note_unknown()
+        return "?"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.value!r})"
@@ -300,6 +240,9 @@ class Numeric(metaclass=NumericMeta):
     # ---------------------------------------------------------------- operators
 
     def _binary(self, name: str, other: Any, flip: bool = False) -> Any:
+        if isinstance(other, (str, bytes)):  # which would repeat itself as often as this says
+            raise TypeError(f"unsupported operand {other!r}, a {type(other).__name__}: operands are values of the "
+                            "language, Python and NumPy numbers")
         if not _is_scalar(other):
             return NotImplemented
         a, b = self, literal_numeric(other)
@@ -332,66 +275,7 @@ class Numeric(metaclass=NumericMeta):
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    # ---------------------------------------------------------------- deprecated methods
-
-    def _forward(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return type(self)(getattr(self.ir_value(), name)(*args, **kwargs))
-
-    def maximumf(self, other: Any, fastmath: Any = None) -> Any:
-        """Deprecated: `fx.max`."""
-        return self._forward("maximumf", self._same(other), fastmath=fastmath)
-
-    def minimumf(self, other: Any, fastmath: Any = None) -> Any:
-        """Deprecated: `fx.min`."""
-        return self._forward("minimumf", self._same(other), fastmath=fastmath)
-
-    def addf(self, other: Any, fastmath: Any = None) -> Any:
-        """Deprecated: ``x + y`` inside `fx.fastmath`."""
-        return self._forward("addf", self._same(other), fastmath=fastmath)
-
-    def exp2(self, fastmath: Any = None) -> Any:
-        """Deprecated: `fx.math.exp2`."""
-        return self._forward("exp2", fastmath=fastmath)
-
-    def shuffle_xor(self, offset: Any, width: Any) -> Any:
-        """Deprecated: `fx.gpu.shuffle_xor`."""
-        return self._forward("shuffle_xor", offset, width)
-
-    def shrui(self, n: Any) -> Any:
-        """Deprecated: `fx.arith.shrui`."""
-        return self._forward("shrui", self._same(n))
-
-    def _same(self, other: Any) -> Any:
-        return type(self)(other) if isinstance(other, (int, float)) else other
-
-    # ---------------------------------------------------------------- protocols
-
-    def __extract_to_ir_values__(self) -> list[ir.Value]:
-        return [self.ir_value()]
-
-    @classmethod
-    def __construct_from_ir_values__(cls, values: list[ir.Value], exemplar: Any = None) -> Any:
-        if len(values) != 1:
-            raise ValueError(f"{cls.__name__}: expected 1 ir.Values, got {len(values)}")
-        return cls(values[0])
-
-    def __get_ir_types__(self) -> list[ir.Type]:
-        return [type(self).ir_type]
-
-    def __cache_signature__(self) -> Any:
-        return (type(self),)
-
-    def __c_abi_spec__(self) -> list[Any]:
-        return [c_abi_entry(type(self))]
-
-    @classmethod
-    def __coerce__(cls, value: Any) -> Any:
-        if isinstance(value, cls):
-            return value
-        try:
-            return cls(value)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise TypeError(f"expects {cls.__name__}, got {type(value).__name__}") from error
+    # ---------------------------------------------------------------- conditions
 
     def __dsl_bool__(self) -> Any:
         return Boolean(self)
@@ -408,28 +292,6 @@ class Numeric(metaclass=NumericMeta):
     @dsl_loc_tracing
     def __dsl_or__(self, other: Any) -> Any:
         return Boolean(self) | Boolean(other)
-
-    @classmethod
-    def __dsl_size_of__(cls) -> int:
-        if cls.width < 8:
-            raise TypeError(f"{cls.__name__} is narrower than a byte and not Storable")
-        return cls.width // 8
-
-    @classmethod
-    def __dsl_align_of__(cls) -> int:
-        return cls.__dsl_size_of__()
-
-    @classmethod
-    def __peek_from_ptr__(cls, ptr: Any) -> Any:
-        from .primitive import ptr_load, recast_iter
-
-        return ptr_load(recast_iter(cls, ptr), cls)
-
-    @classmethod
-    def __poke_into_ptr__(cls, ptr: Any, value: Any) -> None:
-        from .primitive import ptr_store, recast_iter
-
-        ptr_store(cls(value), recast_iter(cls, ptr))
 
 
 class Integer(Numeric):
@@ -476,7 +338,7 @@ def _emit_scalar(op: Operator, a: Numeric, b: Numeric, operand: Any, result: Any
     return result._wrap(value)
 
 
-class Boolean(Integer):
+class Boolean(BooleanOperators, Integer):
     """One-bit truth value; static payloads are 0 or 1."""
 
     _width = 1
@@ -495,11 +357,11 @@ class Boolean(Integer):
         else:
             raise ValueError(f"{type(x).__name__} to Boolean conversion is not supported")
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> Boolean:
         return Boolean(not self.value) if self.is_static() else super().__invert__()
 
 
-class Index(Integer):
+class Index(IntegerOperators["Index", "Float64", "Index"], Integer):
     """Address-sized unsigned integer of MLIR type `index`. Prefer Int32 or Int64 in new code."""
 
     _width = 64
@@ -526,43 +388,86 @@ def _is_index_value(x: Any) -> bool:
     return isinstance(x, ir.Value) and _emit.is_index_type(x.type)
 
 
-def _make(name: str, base: type, width: int, signed: bool | None, numpy_name: str | None = None) -> Any:
-    namespace = {
-        "_width": width, "_signed": signed, "_numpy_name": numpy_name, "__slots__": (),
-        "__doc__": f"{width}-bit {'float' if signed is None else 'signed integer' if signed else 'unsigned integer'}.",
-        "__module__": __name__,
-    }
-    return NumericMeta(name, (base,), namespace)
+# In brackets, for type checkers: what the scalar becomes with an int, with a float, and divided by an integer.
+class Int4(IntegerOperators["Int32", "Float32", "Float32"], Integer, width=4, signed=True): ...
 
 
-Int4: Any = _make("Int4", Integer, 4, True)
-Int8: Any = _make("Int8", Integer, 8, True, "int8")
-Int16: Any = _make("Int16", Integer, 16, True, "int16")
-Int32: Any = _make("Int32", Integer, 32, True, "int32")
-Int64: Any = _make("Int64", Integer, 64, True, "int64")
-Int128: Any = _make("Int128", Integer, 128, True)
-Uint8: Any = _make("Uint8", Integer, 8, False, "uint8")
-Uint16: Any = _make("Uint16", Integer, 16, False, "uint16")
-Uint32: Any = _make("Uint32", Integer, 32, False, "uint32")
-Uint64: Any = _make("Uint64", Integer, 64, False, "uint64")
-Uint128: Any = _make("Uint128", Integer, 128, False)
-Float16: Any = _make("Float16", Float, 16, None, "float16")
-BFloat16: Any = _make("BFloat16", Float, 16, None)
-Float32: Any = _make("Float32", Float, 32, None, "float32")
-Float64: Any = _make("Float64", Float, 64, None, "float64")
-Float8E5M2: Any = _make("Float8E5M2", Float, 8, None)
-Float8E4M3: Any = _make("Float8E4M3", Float, 8, None)
-Float8E4M3FN: Any = _make("Float8E4M3FN", Float, 8, None)
-Float8E4M3FNUZ: Any = _make("Float8E4M3FNUZ", Float, 8, None)
-Float8E5M2FNUZ: Any = _make("Float8E5M2FNUZ", Float, 8, None)
-Float8E4M3B11FNUZ: Any = _make("Float8E4M3B11FNUZ", Float, 8, None)
-Float8E8M0FNU: Any = _make("Float8E8M0FNU", Float, 8, None)
-Float6E2M3FN: Any = _make("Float6E2M3FN", Float, 6, None)
-Float6E3M2FN: Any = _make("Float6E3M2FN", Float, 6, None)
-Float4E2M1FN: Any = _make("Float4E2M1FN", Float, 4, None)
+class Int8(IntegerOperators["Int32", "Float32", "Float32"], Integer, width=8, signed=True, numpy="int8"): ...
+
+
+class Int16(IntegerOperators["Int32", "Float32", "Float32"], Integer, width=16, signed=True, numpy="int16"): ...
+
+
+class Int32(IntegerOperators["Int32", "Float32", "Float32"], Integer, width=32, signed=True, numpy="int32"): ...
+
+
+class Int64(IntegerOperators["Int64", "Float64", "Float64"], Integer, width=64, signed=True, numpy="int64"): ...
+
+
+class Int128(IntegerOperators["Int128", "Float64", "Float64"], Integer, width=128, signed=True): ...
+
+
+class Uint8(IntegerOperators["Int32", "Float32", "Float32"], Integer, width=8, signed=False, numpy="uint8"): ...
+
+
+class Uint16(IntegerOperators["Int32", "Float32", "Float32"], Integer, width=16, signed=False, numpy="uint16"): ...
+
+
+class Uint32(IntegerOperators["Uint32", "Float32", "Float32"], Integer, width=32, signed=False, numpy="uint32"): ...
+
+
+class Uint64(IntegerOperators["Uint64", "Float64", "Float64"], Integer, width=64, signed=False, numpy="uint64"): ...
+
+
+class Uint128(IntegerOperators["Uint128", "Float64", "Float64"], Integer, width=128, signed=False): ...
+
+
+class Float16(FloatOperators["Float32"], Float, width=16, numpy="float16"): ...
+
+
+class BFloat16(FloatOperators["Float32"], Float, width=16): ...
+
+
+class Float32(FloatOperators["Float32"], Float, width=32, numpy="float32"): ...
+
+
+class Float64(FloatOperators["Float64"], Float, width=64, numpy="float64"): ...
+
+
+class Float8E5M2(FloatOperators["Float32"], Float, width=8): ...
+
+
+class Float8E4M3(FloatOperators["Float32"], Float, width=8): ...
+
+
+class Float8E4M3FN(FloatOperators["Float32"], Float, width=8): ...
+
+
+class Float8E4M3FNUZ(FloatOperators["Float32"], Float, width=8): ...
+
+
+class Float8E5M2FNUZ(FloatOperators["Float32"], Float, width=8): ...
+
+
+class Float8E4M3B11FNUZ(FloatOperators["Float32"], Float, width=8): ...
+
+
+class Float8E8M0FNU(FloatOperators["Float32"], Float, width=8): ...
+
+
+class Float6E2M3FN(FloatOperators["Float32"], Float, width=6): ...
+
+
+class Float6E3M2FN(FloatOperators["Float32"], Float, width=6): ...
+
+
+class Float4E2M1FN(FloatOperators["Float32"], Float, width=4): ...
+
 
 _ALL_INTEGERS = (Boolean, Int4, Int8, Int16, Int32, Int64, Int128, Uint8, Uint16, Uint32, Uint64, Uint128)
-_INTEGER_CLASSES = {(cls.width, cls.signed): cls for cls in _ALL_INTEGERS} | {(1, False): Boolean}
+_INTEGER_CLASSES: dict[tuple[int, bool | None], Any] = {
+    **{(cls.width, cls.signed): cls for cls in _ALL_INTEGERS}, (1, False): Boolean
+}
 _FLOAT_CLASSES = {
     "f16": Float16, "bf16": BFloat16, "f32": Float32, "f64": Float64,
 } | {
@@ -570,6 +475,7 @@ _FLOAT_CLASSES = {
     for cls in (Float8E5M2, Float8E4M3, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2FNUZ, Float8E4M3B11FNUZ,
                 Float8E8M0FNU, Float6E2M3FN, Float6E3M2FN, Float4E2M1FN)
 }
+CLASSES.update((cls.__name__, cls) for cls in (*_ALL_INTEGERS, Index, *_FLOAT_CLASSES.values()))
 
 
 def _typed_class(value: ir.Value) -> Any:
@@ -588,6 +494,7 @@ def _is_scalar(x: Any) -> bool:
     return hasattr(x, "__dsl_number__") and x.type.is_leaf
 
 
+@functions.announce
 def as_numeric(value: Any) -> Numeric:
     """`Numeric.from_python_value`."""
     return Numeric.from_python_value(value)

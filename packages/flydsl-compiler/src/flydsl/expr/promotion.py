@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from ._numeric_class import CLASSES
+
 if TYPE_CHECKING:
     from ._operators import Operator
 
@@ -36,23 +38,19 @@ def _common_integer(a: Any, b: Any) -> Any:
 
 
 def _float_with_integer(flt: Any, integer: Any) -> Any:
-    from . import numeric
-
     if flt.width >= integer.width:
         return flt
-    return numeric.Float32 if integer.width <= 32 else numeric.Float64
+    return CLASSES["Float32"] if integer.width <= 32 else CLASSES["Float64"]
 
 
 def _common_float(a: Any, b: Any) -> Any:
-    from . import numeric
-
     if a.width != b.width and max(a.width, b.width) >= 16:
         return a if a.width > b.width else b
     rank_a, rank_b = _FLOAT_RANK.get(a.__name__, 0), _FLOAT_RANK.get(b.__name__, 0)
     if rank_a != rank_b:
         return a if rank_a > rank_b else b
     if rank_a == 1:
-        return numeric.Float32
+        return CLASSES["Float32"]
     if rank_a > 1:
         return a
     raise ValueError(f"no common float type for {a.__name__} and {b.__name__}; cast explicitly")
@@ -60,24 +58,20 @@ def _common_float(a: Any, b: Any) -> Any:
 
 def widen_boolean(cls: Any) -> Any:
     """Boolean takes part in arithmetic as Int32."""
-    from . import numeric
-
-    return numeric.Int32 if cls is numeric.Boolean else cls
+    return CLASSES["Int32"] if cls is CLASSES["Boolean"] else cls
 
 
 def operand_and_result_types(op: Operator, a: Any, b: Any) -> tuple[Any, Any]:
     """The class both operands are converted to, and the class of the result."""
-    from . import numeric
-
     if op.group in ("arith", "div"):
         a, b = widen_boolean(a), widen_boolean(b)
     common = common_type(a, b)
     if op.group == "compare":
-        return common, numeric.Boolean
+        return common, CLASSES["Boolean"]
     if op.group in ("bits", "shift") and common.is_float:
         raise TypeError(f"{op.name} requires integer operands, got {common.__name__}")
     if op.group == "div" and not common.is_float:
-        if common is numeric.Index:  # addresses are divided into addresses
+        if common is CLASSES["Index"]:  # addresses are divided into addresses
             return common, common
-        return common, numeric.Float32 if common.width <= 32 else numeric.Float64
+        return common, CLASSES["Float32"] if common.width <= 32 else CLASSES["Float64"]
     return common, common

@@ -6,16 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from flydsl._mlir import ir
 
-from ._vector import (
-    ReductionOp,
-    Vector,
-    VectorAlias,
-    empty_like,
-    full,
-    full_like,
-    ones_like,
-    zeros_like,
-)
+from ._reductions import ReductionOp
+from ._vector import Vector, empty_like, full, full_like, ones_like, zeros_like
+from ._vector_alias import VectorAlias
 from .gpu import Tuple3D
 
 # Published kernels import the numeric classes from here.

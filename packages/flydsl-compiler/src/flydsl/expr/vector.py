@@ -9,9 +9,9 @@ from flydsl._mlir.dialects import vector as _vector_dialect
 from flydsl._mlir.dialects.vector import *  # noqa: F403 - the documented re-export
 from flydsl.tracing.locations import dsl_loc_tracing
 
+from ._reductions import ReductionOp
 from ._vector import (
     DYNAMIC_SENTINEL,
-    ReductionOp,
     Vector,
     empty_like,
     full,

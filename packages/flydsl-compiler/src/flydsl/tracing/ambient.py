@@ -10,12 +10,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
 from flydsl.utils.frames import is_framework_file
 
-__all__ = ["STATE", "boundary_code", "kernel_scope", "trace_table", "tracing_context", "tracing_option", "user_frames"]
+__all__ = [
+    "STATE", "boundary_code", "kernel_scope", "made_of_unknown", "note_unknown", "trace_table", "tracing_context",
+    "tracing_option", "user_frames",
+]
 
 _MISSING = object()
 
@@ -25,6 +29,7 @@ class _State(threading.local):
         self.frames: list[tuple[CodeType | None, dict[str, Any]]] = []
         self.in_builder = False
         self.untraced: dict[str, Any] = {}  # tables of builders that run outside of a trace
+        self.unknown: tuple[CodeType, int] | None = None  # where a run-time value was made text last
 
 
 STATE = _State()
@@ -70,7 +75,9 @@ def kernel_scope() -> dict[str, Any] | None:
 
     A `SharedAllocator` puts itself here under ``shared_allocator``; ``buffer_arguments`` has the numbers of the
     arguments that are addressed whole through a buffer resource, ``stored_arguments`` those of the arguments that the
-    kernel stores to.
+    kernel stores to, ``word_arguments`` those of which it copies whole words through a buffer resource.
+    ``on_element_store`` is called with the tensor and the coordinate before each store of an element,
+    ``on_copy`` with a tensor and the predicate (or None) before all of it is stored to.
     """
     for _, options in reversed(STATE.frames):
         if "known_block_size" in options:
@@ -87,6 +94,23 @@ def trace_table(name: str) -> dict[Any, Any]:
 def boundary_code() -> CodeType | None:
     """Code of the traced function that bounds locations."""
     return STATE.frames[-1][0] if STATE.frames else None
+
+
+def note_unknown() -> None:
+    """Remember that the user's current line makes text of a value that has none while tracing."""
+    frame = next(iter(user_frames()), None)
+    STATE.unknown = None if frame is None else (frame.f_code, frame.f_lineno)
+
+
+def made_of_unknown() -> bool:
+    """Whether text that the user's current statement passes was made there of a value that has none while tracing."""
+    frame = next(iter(user_frames()), None)
+    if frame is None or STATE.unknown is None or STATE.unknown[0] is not frame.f_code:
+        return False
+    first = last = frame.f_lineno
+    if hasattr(frame.f_code, "co_positions"):
+        first, last, *_ = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    return bool(first and last and first <= STATE.unknown[1] <= last)
 
 
 def user_frames() -> list[FrameType]:

@@ -62,6 +62,8 @@ class KernelUses(NamedTuple):
     """Addressed whole through a buffer resource, whose offsets have 32 bits."""
     stored: set[int]
     """Stored to: read-only memory is refused."""
+    words: set[int]
+    """Copied in whole 32-bit words through a buffer resource: an end inside of one would be left out."""
     tables: set[int]
     """Their 64-bit elements are addresses: the kernel reaches memory that is no argument."""
 
@@ -79,7 +81,7 @@ class CompilationContext:
         self.link_libs: list[str] = []
         self.post_load_processors: list[Callable[[Any], None]] = []
         #: What kernels do with the host function's parameters.
-        self.uses = KernelUses(set(), set(), set())
+        self.uses = KernelUses(set(), set(), set(), set())
         self._next_id = 0
         self._names: set[str] = set()
 

@@ -10,10 +10,10 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from flydsl.utils.frames import is_framework_file
@@ -128,6 +128,10 @@ class DSLArithmeticError(DSLCompileError, ZeroDivisionError, OverflowError):
     """A static computation without a result."""
 
 
+class DSLRecursionError(DSLCompileError, RecursionError):
+    """A helper that calls itself for ever while tracing."""
+
+
 class DSLUnsupportedError(DSLCompileError, NotImplementedError):
     """An operation that has a meaning but is not implemented."""
 
@@ -136,7 +140,8 @@ class DSLUnsupportedError(DSLCompileError, NotImplementedError):
 _LOCATED: dict[type, type[DSLCompileError]] = {
     TypeError: DSLTypeError, ValueError: DSLValueError, RuntimeError: DSLCompileError, IndexError: DSLIndexError,
     AttributeError: DSLAttributeError, KeyError: DSLKeyError, NameError: DSLNameError,
-    NotImplementedError: DSLUnsupportedError, ZeroDivisionError: DSLArithmeticError, OverflowError: DSLArithmeticError,
+    RecursionError: DSLRecursionError, NotImplementedError: DSLUnsupportedError,
+    ZeroDivisionError: DSLArithmeticError, OverflowError: DSLArithmeticError,
 }
 
 
@@ -180,15 +185,16 @@ def located(error: BaseException) -> BaseException:
     Errors that the user's own code raises are left alone.
     """
     kind = _LOCATED.get(type(error))
-    entries = []
+    entries, running = [], []
     tb = error.__traceback__
     while tb is not None:
         entries.append((tb.tb_frame.f_code, tb.tb_lasti, tb.tb_lineno))
+        running.append(tb.tb_frame)
         tb = tb.tb_next
     if kind is None or not entries:
         return error
-    reason = ""
-    if not is_framework_file(entries[-1][0].co_filename):
+    reason = _ENDLESS if isinstance(error, RecursionError) else _missing_value(error, entries, running)
+    if not reason and not is_framework_file(entries[-1][0].co_filename):
         reason = _misuse(error)
         if not reason:
             return error
@@ -197,23 +203,90 @@ def located(error: BaseException) -> BaseException:
         if not is_framework_file(code.co_filename):
             _append_frame(frames, _position(code, lasti, line))
     message = reason or (str(error.args[0]) if len(error.args) == 1 else str(error))
+    if isinstance(error, AttributeError) and not reason:
+        message += _missing_in_module(message)
     return kind(message, [DiagRecord(message, tuple(frames[:5]))])
+
+
+_ENDLESS = ("a helper calls itself for ever while tracing: a condition that is known only at run time does not end a "
+            "recursion, since both of its branches are traced; write a loop")
+
+#: What Python, NumPy or torch say of a value of the language that they were given, and what to write instead.
+_NUMBER = r"(?:B?Float\w*|U?[Ii]nt\d+|Boolean|Index)"
+_VALUE = rf"(?:{_NUMBER}|Tensor|Vector|Pointer|IntTuple|Layout)"
+_OPERANDS = "operands are values of the language, Python and NumPy numbers"
+_ELEMENTWISE = "values have fx.sqrt, fx.exp and the like"
+_INSTEAD = [
+    (rf"object of type '{_VALUE}' has no len", "its extents are .shape, and fx.size(x) is the number of elements"),
+    (rf"'{_VALUE}' object is not callable", "elements are read with [...]"),
+    (rf"type {_NUMBER} doesn't define __round__", "fx.roundeven(x) rounds as Python does, and stays a device value"),
+    (rf"unsupported format string passed to {_VALUE}\.__format__",
+     "it has no value while tracing; fx.printf('{:.3f}', x) prints it on the device"),
+    (rf"loop of ufunc .* of type {_VALUE}", f"NumPy computes while tracing; {_ELEMENTWISE}"),
+    (rf"must be Tensor, not {_VALUE}", f"torch computes while tracing; {_ELEMENTWISE}"),
+    (rf"unsupported operand type\(s\) for .*'{_VALUE}'", _OPERANDS),
+    (rf"argument of type '{_VALUE}' is not iterable|argument of type '{_VALUE}' is not a container",
+     "`in` needs values that are known while tracing; compare with == in a loop"),
+    (r"only integers, slices .* are valid indices",
+     "NumPy is indexed while tracing; pass the array to the kernel as a tensor, or choose with fx.where"),
+]
+
+
+def _public(module: ModuleType) -> list[str]:
+    """Names of a module that are its own, and not of what it imports from elsewhere."""
+    return [n for n, value in vars(module).items()
+            if not isinstance(value, ModuleType) or value.__name__.startswith("flydsl.")]
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(n for n in known if not n.startswith("_")), 3, 0.5)
+    return f"; did you mean {', '.join(near)}?" if near else ""
 
 
 def _misuse(error: BaseException) -> str:
     """What Python's own message should have said, where user code takes a DSL value or None for something else."""
     if isinstance(error, AttributeError):
         holder, name = getattr(error, "obj", None), getattr(error, "name", None)
+        if name and isinstance(holder, ModuleType) and holder.__name__.startswith("flydsl."):
+            return str(error) + _near(name, _public(holder))
         if not name or not type(holder).__module__.startswith(("flydsl.", "flydsl._mlir")):
             return ""
         classes = [c for c in type(holder).__mro__ if c.__module__.startswith("flydsl.expr")]
-        own = sorted({n for c in classes for n in vars(c) if not n.startswith("_")})
-        near = difflib.get_close_matches(name, own, 3, 0.5)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        return f"a {type(holder).__name__} has no attribute {name!r}{hint}"
-    if isinstance(error, TypeError) and "'NoneType'" in str(error):
-        return f"{error}: a value is None. A function that has no `return` on some path gives None; return its result"
-    return ""
+        near = _near(name, {n for c in classes for n in vars(c)})
+        return f"a {type(holder).__name__} has no attribute {name!r}{near}"
+    if not isinstance(error, (TypeError, IndexError)):
+        return ""
+    return next((f"{error}: {instead}" for said, instead in _INSTEAD if re.search(said, str(error))), "")
+
+
+def _missing_value(error: BaseException, entries: list[tuple[CodeType, int, int]], running: list[FrameType]) -> str:
+    """What to say of an error because something is None: which argument, or that a function gave it."""
+    said = str(error)
+    if not isinstance(error, (AttributeError, TypeError)) or "NoneType" not in said:
+        return ""
+    users = [i for i, (code, _, _) in enumerate(entries) if not is_framework_file(code.co_filename)]
+    if not users:
+        return ""
+    place = _position(*entries[users[-1]])
+    text = linecache.getline(place.filename, place.line)
+    named = re.findall(r"(?<![.\w])[A-Za-z_]\w*", text[place.col : place.end_col])
+    empty = [name for name in named if running[users[-1]].f_locals.get(name, name) is None]
+    for i in reversed(users):
+        code = entries[i][0]
+        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        found = next((name for name in empty if name in parameters), None)
+        if found:
+            return (f"{said}: the argument {found!r} of {code.co_name} is None. Pass a value for it, or use it only "
+                    f"where `fx.const_expr({found} is not None)`")
+    if isinstance(error, AttributeError) and error.obj is not None or is_framework_file(entries[-1][0].co_filename):
+        return ""
+    return f"{said}: a value is None. A function that has no `return` on some path gives None; return its result"
+
+
+def _missing_in_module(message: str) -> str:
+    """Names like the one that a module of ours does not have."""
+    found = re.fullmatch(r"module '(flydsl\.[\w.]+)' has no attribute '(\w+)'", message)
+    return _near(found[2], _public(sys.modules[found[1]])) if found and found[1] in sys.modules else ""
 
 
 @contextlib.contextmanager
@@ -253,13 +326,16 @@ def fail_dynamic(kind: str, what: str) -> NoReturn:
         text += (f"{code.co_name!r} (line {code.co_firstlineno}) is not a traced function, so its `if`, `while` and "
                  "boolean operators are plain Python: decorate it with @flyc.jit")
     elif what == "bool":
-        text += ("`in`, `match`, comprehension filters and bool(...) need a value known while tracing; compare with "
-                 "== and combine with `or`/`and`, or branch with `if`")
+        text += ("`in`, `match`, `any`, `sorted`, filters of comprehensions and bool(...) need a value known while "
+                 "tracing; compare with == and combine with `or`/`and`, or branch with `if`")
+    elif what == "int" and "loat" in kind:
+        text += "x.to(fx.Int32) converts it on the device, towards zero as int(x) does"
     elif what in ("int", "index"):
         text += ("A run-time loop variable or argument cannot index a Python list or bound range_constexpr: unroll "
                  "with fx.range_constexpr over static bounds, or pass the value as fx.Constexpr")
     else:
-        text += "Pass it as fx.Constexpr, or keep it a DSL value"
+        text += ("Pass it as fx.Constexpr, or keep it a DSL value: fx.sqrt(x) instead of math.sqrt(x), "
+                 "x.to(fx.Float32) instead of float(x)")
     fail(text)
 
 
@@ -427,8 +503,13 @@ def warn_invalid_annotations(function: str, bad: dict[str, Any]) -> None:
 
 
 def warn_annotation_value_mismatch(function: str, name: str, annotation: Any, actual: Any) -> None:
-    """Warn, at the user's line, that a value of the DSL type ``actual`` was given for another annotation."""
+    """Warn, at the user's line, that a value of the DSL type ``actual`` was given for another annotation.
+
+    None leaves an argument out, whatever it is annotated with.
+    """
     if not isinstance(annotation, type) or not isinstance(actual, type) or not _is_dsl_type(annotation):
+        return
+    if actual is type(None):
         return
     if issubclass(actual, annotation) or issubclass(annotation, actual):
         return

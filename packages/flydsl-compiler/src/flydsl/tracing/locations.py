@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar
@@ -91,6 +92,20 @@ def _operand_text(value: Any) -> str:
     return f"a tensor {found.group(2)}" if found else text
 
 
+@contextmanager
+def _outside_of_traces() -> Iterator[None]:
+    """What static values give works anywhere; what needs IR says where there is some."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "requires a Context" not in str(error):
+            raise
+        raise RuntimeError(
+            "layouts, tensors, vectors and what the device computes exist while a function is traced: write this "
+            "in one that is decorated with @flyc.kernel or @flyc.jit (flydsl.layout has the layouts of the host)"
+        ) from None
+
+
 def dsl_loc_tracing(func: F) -> F:
     """Decorator of op builders: capture the user's location once per outermost call and make it current."""
 
@@ -105,7 +120,8 @@ def dsl_loc_tracing(func: F) -> F:
         if STATE.in_builder and loc is None:
             return func(*args, **kwargs)
         if ir.Context.current is None:
-            return func(*args, **kwargs)
+            with _outside_of_traces():
+                return func(*args, **kwargs)
         outer, STATE.in_builder = STATE.in_builder, True
         try:
             with loc if loc is not None else capture_user_location():

@@ -190,17 +190,27 @@ class _Compile(EnvManager):
 
 def _line_tables_wanted() -> bool:
     """on where kernels run on the simulator, or a check is set"""
-    get = os.environ.get
-    if get("FLYDSL_SIM_CHECK"):
+    if os.environ.get("FLYDSL_SIM_CHECK"):
         return True
+    return _for_the_simulator()
+
+
+def _for_the_simulator() -> bool:
     if compile.compile_only:
         return False  # what is compiled here runs elsewhere
-    kind = get("FLYDSL_RUNTIME_KIND", "").strip().lower()
+    kind = os.environ.get("FLYDSL_RUNTIME_KIND", "").strip().lower()
     if kind:
         return kind == "sim"
     from flydsl.runtime.device import get_rocm_device_count
 
     return get_rocm_device_count() == 0
+
+
+def extents_checked() -> bool:
+    """Whether kernels compiled now report stores beyond an extent of a tensor: on the simulator, under ``oob``."""
+    from flydsl.runtime.requested_checks import requested
+
+    return "oob" in requested() and _for_the_simulator()
 
 
 class _Debug(EnvManager):

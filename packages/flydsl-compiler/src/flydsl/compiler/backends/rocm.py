@@ -12,7 +12,9 @@ from flydsl.utils import env
 from .base import AOTRuntimeConfig, BaseBackend, GPUTarget
 
 _ARCH = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?(:[a-z]+[+-])*")
-_SUPPORTED = ("gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250", "gfx1250-strict")
+_SUPPORTED = (
+    "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1200", "gfx1201", "gfx1250", "gfx1250-strict",
+)
 #: Libraries that generate code; their content enters the toolchain fingerprint.
 NATIVE_LIBRARIES = ("_mlir/_mlir_libs/libFlyPythonCAPI.so*", "_mlir/_mlir_libs/_fly*.so", "_mlir/_mlir_libs/_mlir.*.so")
 _SPACES = {"generic": 0, "global": 1, "shared": 3, "register": 5}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import TYPE_CHECKING, Any
 
 from ..store.artifact import CompiledArtifact
 from . import floats as export_floats
-
-if TYPE_CHECKING:
-    from .object import Slot
+from .instructions import run_text
+from .preconditions import HELPERS, described
+from .slots import Slot
 
 __all__ = ["KEYWORDS", "header_text", "source_text"]
 
@@ -72,6 +70,8 @@ def header_text(artifact: CompiledArtifact, symbol: str, slots: list[Slot], vers
     declared = ", ".join(p[0] for p in parameters)
     names = ", ".join(p[1] for p in parameters)
     values = ", ".join(p[2] for p in parameters)
+    wanted = "".join(f" *   {line}\n" for line in described(artifact.plan["args"]))
+    tensors = f"/* The tensors of a call:\n{wanted} */\n" if wanted else ""
     return f"""/* {artifact.name} for {artifact.arch}, exported by FlyDSL. Link with -lamdhip64 -pthread. */
 #ifndef FLYDSL_AOT_{upper}_H
 #define FLYDSL_AOT_{upper}_H
@@ -87,6 +87,9 @@ def header_text(artifact: CompiledArtifact, symbol: str, slots: list[Slot], vers
 #define FLYDSL_AOT_ERR_NOT_INITIALIZED (-1)
 #define FLYDSL_AOT_ERR_NOT_LOADED (-2)
 #endif
+#ifndef FLYDSL_AOT_ERR_INVALID_ARGUMENT
+#define FLYDSL_AOT_ERR_INVALID_ARGUMENT (-3) /* a tensor that the code was not compiled for */
+#endif
 
 #ifndef FLYDSL_AOT_STATIC_ASSERT
 #ifdef __cplusplus
@@ -101,7 +104,7 @@ extern "C" {{
 #endif
 
 {chr(10).join(layouts)}
-/* Launches on the current device. args has one pointer for each slot, to its storage. Returns 0 when all
+{tensors}/* Launches on the current device. args has one pointer for each slot, to its storage. Returns 0 when all
  * launches were submitted, an FLYDSL_AOT_ERR_ code, or the error of the HIP API. */
 int32_t {symbol}(void **args);
 /* Once, before anything else. */
@@ -304,7 +307,8 @@ def source_text(
         f'        ".incbin {_escaped(image)}\\n.popsection\\n");',
         _ADAPTER,
         export_floats.HELPERS if any(i[0] in export_floats.INSTRUCTIONS for i in artifact.plan["code"]) else "",
-        _run_text(artifact, slots, kernels),
+        HELPERS if any(entry["kind"] == "tensor" for entry in artifact.plan["args"]) else "",
+        run_text(artifact, slots, kernels),
         f"EXPORT const char {symbol}__metadata[] = {json.dumps(metadata)};",
         _LIFECYCLE.replace("SYMBOL", symbol), "",
     ])
@@ -312,137 +316,3 @@ def source_text(
 
 def _escaped(path: str) -> str:
     return json.dumps(path).replace("\\", "\\\\").replace('"', '\\"')
-
-
-_BINARY = {
-    "add": "(int64_t)(UA + UB)", "sub": "(int64_t)(UA - UB)", "mul": "(int64_t)(UA * UB)", "sdiv": "quotient(SA, SB)",
-    "srem": "remainder_(SA, SB)", "udiv": "(int64_t)(UA / UB)", "urem": "(int64_t)(UA % UB)",
-    "ceildivs": "ceil_quotient(SA, SB)", "ceildivu": "(int64_t)(UA / UB + (UA % UB != 0))",
-    "floordivs": "floor_quotient(SA, SB)", "mins": "(SA < SB ? SA : SB)", "maxs": "(SA > SB ? SA : SB)",
-    "minu": "(int64_t)(UA < UB ? UA : UB)", "maxu": "(int64_t)(UA > UB ? UA : UB)", "and": "(int64_t)(UA & UB)",
-    "or": "(int64_t)(UA | UB)", "xor": "(int64_t)(UA ^ UB)", "shl": "(UB >= W ? 0 : (int64_t)(UA << UB))",
-    "shrs": "(SA >> (UB < 63 ? UB : 63))", "shru": "(UB >= W ? 0 : (int64_t)(UA >> UB))",
-}
-_DIVISIONS = frozenset(("sdiv", "srem", "udiv", "urem", "ceildivs", "ceildivu", "floordivs"))
-_PREDICATES = {
-    "eq": "SA == SB", "ne": "SA != SB", "slt": "SA < SB", "sle": "SA <= SB", "sgt": "SA > SB", "sge": "SA >= SB",
-    "ult": "UA < UB", "ule": "UA <= UB", "ugt": "UA > UB", "uge": "UA >= UB",
-}
-
-
-def _fill(template: str, a: int, b: int, width: int) -> str:
-    values = {"SA": f"sign_extend(r[{a}], {width})", "SB": f"sign_extend(r[{b}], {width})",
-              "UA": f"zero_extend(r[{a}], {width})", "UB": f"zero_extend(r[{b}], {width})",
-              "W": str(width)}
-    return re.sub(r"\b(SA|SB|UA|UB|W)\b", lambda m: values[m.group(1)], template)
-
-
-def _run_text(artifact: CompiledArtifact, slots: list[Slot], kernels: list[str]) -> str:
-    """The launch plan as a C function."""
-    plan = artifact.plan
-    data = {s.plan_argument: i for i, s in enumerate(slots) if s.kind != "tensor_layout"}
-    layout = {s.plan_argument: (i, s) for i, s in enumerate(slots) if s.kind == "tensor_layout"}
-    lines = ["static int run(const Loaded *code, void **args) {", f"  int64_t r[{max(1, plan['regs'])}] = {{0}};",
-             "  int status = 0;", "  (void)args;"]
-    targets = {t for i in plan["code"] if i[0] in ("br", "cond_br") for t in i[-1 if i[0] == "br" else -2 :]}
-    implicit = data.get(-1)
-    for number, instruction in enumerate(plan["code"]):
-        if number in targets:
-            lines.append(f"L{number}:;")
-        lines += ["  " + text for text in _instruction(instruction, plan["args"], data, layout, kernels, implicit)]
-    if len(plan["code"]) in targets:
-        lines.append(f"L{len(plan['code'])}:;")
-    return "\n".join([*lines, "  return status;", "}", ""])
-
-
-def _read(slot: int, ctype: str) -> str:
-    return f"*(const {ctype} *)args[{slot}]"
-
-
-def _instruction(
-    i: list[Any], arguments: list[dict[str, Any]], data: dict[int, int], layout: dict[int, Any], kernels: list[str],
-    implicit: int | None,
-) -> list[str]:
-    op = i[0]
-    if op == "const":
-        return [f"r[{i[1]}] = (int64_t){i[2] & 0xFFFFFFFFFFFFFFFF:#x}ull;"]
-    if op in ("ptr", "stream"):
-        return [f"r[{i[1]}] = (int64_t){_read(data[i[2]], 'uintptr_t')};"]
-    if op == "arg":
-        return [_scalar(i[1], data[i[2]], arguments[i[2]]["type"])]
-    if op in ("shape", "stride"):
-        return [_extent(op, i[1], i[2], i[3], arguments[i[2]], layout)]
-    if op in _BINARY:
-        check = [f"if (zero_extend(r[{i[3]}], {i[4]}) == 0)", "  return kInvalidValue;"] if op in _DIVISIONS else []
-        return [*check, f"r[{i[1]}] = canonical({_fill(_BINARY[op], i[2], i[3], i[4])}, {i[4]});"]
-    if op == "cmp":
-        return [f"r[{i[1]}] = {_fill(_PREDICATES[i[2]], i[3], i[4], i[5])};"]
-    if op == "select":
-        return [f"r[{i[1]}] = (r[{i[2]}] & 1) ? r[{i[3]}] : r[{i[4]}];"]
-    if op in ("sext", "zext", "trunc"):
-        call = {"sext": "sign_extend", "zext": "(int64_t)zero_extend", "trunc": "canonical"}[op]
-        return [f"r[{i[1]}] = {call}(r[{i[2]}], {i[3]});"]
-    if op == "mov":
-        return [f"r[{i[1]}] = r[{i[2]}];"]
-    if op == "br":
-        return [f"goto L{i[1]};"]
-    if op == "cond_br":
-        return [f"if (r[{i[1]}] & 1)", f"  goto L{i[2]};", f"goto L{i[3]};"]
-    if op == "assert":
-        return [f"if (!(r[{i[1]}] & 1))", f"  return kInvalidValue; /* {_comment(i[2])} */"]
-    if op == "ret":
-        return ["return status;"]
-    if op == "launch":
-        return _launch(i, kernels, implicit)
-    if op in export_floats.INSTRUCTIONS:
-        return export_floats.lines(i)
-    raise NotImplementedError(f"launch plans with the instruction {op!r} cannot be exported to C")
-
-
-def _comment(text: str) -> str:
-    return text.replace("*/", "* /")
-
-
-def _scalar(register: int, slot: int, kind: str) -> str:
-    """A scalar's bits as the launch plan holds them: integers extended to 64 bits, floats raw."""
-    kinds = {"i1": "bool", "index": "int64_t", "f16": "uint16_t", "bf16": "uint16_t", "f32": "uint32_t",
-             "f64": "uint64_t"}
-    ctype = kinds.get(kind) or f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}_t"
-    if kind in ("f32", "f64"):
-        # Through memcpy: the caller's storage is a float, which other types must not alias.
-        return f"{{ {ctype} bits; memcpy(&bits, args[{slot}], sizeof bits); r[{register}] = (int64_t)bits; }}"
-    return f"r[{register}] = (int64_t){_read(slot, ctype)};"
-
-
-def _extent(op: str, register: int, index: int, dim: int, argument: dict[str, Any], layout: dict[int, Any]) -> str:
-    fixed = argument["shape" if op == "shape" else "strides"][dim]
-    if fixed is not None:
-        return f"r[{register}] = {fixed};"
-    slot, where = layout[index]
-    if op == "shape":
-        offset, ctype = 4 * where.shape_dims.index(dim), "int32_t"
-    else:
-        width = where.stride_bits // 8
-        offset = 4 * len(where.shape_dims) + width * where.stride_dims.index(dim)
-        ctype = f"int{where.stride_bits}_t"
-    read = f"memcpy(&value, (const char *)args[{slot}] + {offset}, sizeof value);"
-    return f"{{ {ctype} value; {read} r[{register}] = value; }}"
-
-
-def _launch(i: list[Any], kernels: list[str], implicit: int | None) -> list[str]:
-    _, kernel, grid, block, shared, stream, triples, size, cluster = i
-
-    def triple(registers: list[int] | None) -> str:
-        return "{" + ", ".join("1" if registers is None else f"r[{n}]" for n in registers or (0, 0, 0)) + "}"
-
-    queue = f"r[{stream}]" if stream >= 0 else "0"
-    if stream < 0 and implicit is not None:
-        queue = f"(int64_t){_read(implicit, 'uintptr_t')}"
-    copies = [f"  memcpy(kernargs + {offset}, &r[{register}], {length});" for register, offset, length in triples]
-    return [
-        "{", f"  _Alignas(64) char kernargs[{max(1, size)}] = {{0}};", *copies,
-        f"  const int64_t grid[3] = {triple(grid)}, block[3] = {triple(block)}, cluster[3] = {triple(cluster)};",
-        f"  const int error = launch(code->functions[{kernels.index(kernel)}], grid, block, cluster, "
-        f"{f'r[{shared}]' if shared >= 0 else '0'}, {queue}, kernargs, {size});",
-        "  status = status ? status : error;", "}",
-    ]

@@ -136,17 +136,17 @@ def _source_of(function: Callable[..., Any]) -> tuple[ast.FunctionDef, str, int]
             "text with linecache.cache before exec (notebooks do this by themselves)."
         ) from error
     text = "".join(lines)
-    dedented = textwrap.dedent(text)
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    tree = ast.parse(dedented)
-    node = tree.body[0]
+    indented = text[:1] in (" ", "\t")
+    # Parsed where it stands in its file, so that no position has to be moved: empty lines before it, and a block around
+    # a function that is indented.
+    before = "\n" * (first - 2) + "if 1:\n" if indented else "\n" * (first - 1)
+    node = ast.parse(before + text).body[0]
+    if indented and isinstance(node, ast.If):
+        node = node.body[0]
+        if first == 1:
+            ast.increment_lineno(node, -1)
     assert isinstance(node, ast.FunctionDef), "only plain `def` functions can be traced (no lambda, no async def)"
-    for child in ast.walk(node):
-        if isinstance(child, (ast.stmt, ast.expr, ast.excepthandler, ast.arg, ast.keyword, ast.alias)):
-            child.col_offset += indent
-            child.end_col_offset = (child.end_col_offset or 0) + indent
-    ast.increment_lineno(node, first - 1)
-    return node, dedented, first
+    return node, textwrap.dedent(text), first
 
 
 def _find_code(code: CodeType, name: str) -> CodeType | None:

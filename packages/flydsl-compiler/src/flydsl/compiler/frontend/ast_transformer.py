@@ -275,7 +275,7 @@ class Transformer(ast.NodeTransformer):
     # ---- statements
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        what = "`assert`: a device-side check is a branch that reports with fx.printf; it"
+        what = "`assert` is checked while tracing (on the device, branch and report with fx.printf); this one"
         node.test = ast.copy_location(_call("__require_static", self.visit(node.test), ast.Constant(what)), node.test)
         if node.msg is not None:
             node.msg = self.visit(node.msg)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flydsl.runtime._native import Launcher, library_info
-from flydsl.runtime._plans import remember
+from flydsl.runtime.launching import Launcher, library_info, remember
 
 from ..store.artifact import CompiledArtifact
 from .notebook import IRText, compiled_html
@@ -63,6 +62,10 @@ class CompiledFunction(Launcher):
 
         with contextlib.suppress(HipError):  # another architecture: the first call says so
             self.load()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a compiled function cannot be pickled: save it (.save(path) and "
+                        "flydsl.runtime.load_artifact(path)), or pickle the jit function")
 
     @property
     def source_ir(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.runtime._native import MAX_DISPATCH_PARAMETERS, Dispatcher, Guards
+from flydsl.runtime.launching import MAX_DISPATCH_PARAMETERS, Dispatcher, Guards
 from flydsl.tracing.context import CompilationContext
 from flydsl.utils import env
 

@@ -43,14 +43,16 @@ def _in_process(
 
     arch = backend.target.arch.split("-")[0]
     level, debug_info = env.compile.opt_level, env.debug.enable_debug_info
+    llvm_options: Any = hints.get("llvm_options") or {}
     try:
         if dump is not None:
             if not dump.assembly_only:
                 dump.write("llvm_ir", fly_ir.emit_llvm_ir(gpu_module, arch, debug_info=debug_info), ".ll")
-            dump.write("final_isa", fly_ir.emit_isa(gpu_module, arch, level, debug_info=debug_info), ".s")
+            assembly = fly_ir.emit_isa(gpu_module, arch, level, debug_info=debug_info, llvm_options=llvm_options)
+            dump.write("final_isa", assembly, ".s")
         code = fly_ir.compile_to(
             gpu_module, arch, "hsaco", opt_level=level, fast_math=bool(hints.get("fast_fp_math")),
-            debug_info=debug_info, link_bitcode=link_libs, timings=phases,
+            debug_info=debug_info, link_bitcode=link_libs, llvm_options=llvm_options, timings=phases,
         )
     except fly_ir.CodegenError as error:
         known_cause = unselectable(str(error), gpu_module)

@@ -1,4 +1,8 @@
-"""LLVM command-line options for the duration of a block. Process-global: compiles that use it are serialised."""
+"""LLVM command-line options for the duration of a block.
+
+They hold for the whole process: a compilation that is to have options to itself takes the compile hint
+``llvm_options``, which the code generator sets under its own lock.
+"""
 
 from __future__ import annotations
 

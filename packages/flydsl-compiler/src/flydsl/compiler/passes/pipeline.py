@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import sys
@@ -21,7 +20,6 @@ from ..plan.host_only import host_plan, is_host_only
 from ..store.artifact import CompiledArtifact
 from .codegen import generate_code
 from .device_printf import define_allocator
-from .llvm_options import llvm_options
 from .lowered import LoweredModule
 
 __all__ = ["MlirCompiler", "stage_label"]
@@ -133,7 +131,7 @@ class MlirCompiler:
     @classmethod
     def generate(cls, lowered: LoweredModule, *, compile_hints: dict[str, Any] | None = None) -> CompiledArtifact:
         """Generate code for a lowered module, with the options that only code generation reads."""
-        from flydsl._mlir import ir
+        from flydsl.ir import parse_own_bytecode
 
         started = time.perf_counter()
         hints = compile_hints or {}
@@ -144,16 +142,13 @@ class MlirCompiler:
                 lowered.name, lowered.arch, lowered.plan, b"", metadata=metadata, source=lowered.source
             )
         backend = get_backend(arch=lowered.arch)
-        module = lowered.module if lowered.module is not None else ir.Module.parse(lowered.bytecode)
+        module = lowered.module if lowered.module is not None else parse_own_bytecode(lowered.bytecode)
         backend.lower_compile_hints(module, compile_hints=hints)
-        options: Any = hints.get("llvm_options")
         dump = lowered.dump
         if dump is None and env.debug.dump_asm:
             dump = _Dump(lowered.kernels[0] if len(lowered.kernels) == 1 else lowered.name, assembly_only=True)
         detail: dict[str, float] = {}
-        in_process = options and not env.compile.llvm_dir
-        with llvm_options(options) if in_process else contextlib.nullcontext():
-            hsaco = generate_code(module, backend, hints, lowered.link_libs, dump, detail)
+        hsaco = generate_code(module, backend, hints, lowered.link_libs, dump, detail)
         phases = {**lowered.phases, "codegen": time.perf_counter() - started, **detail}
         if env.debug.timing:
             show = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in phases.items())

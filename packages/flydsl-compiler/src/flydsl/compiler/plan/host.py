@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from typing import Any, NoReturn
 
+from flydsl.runtime.plan import FLOAT_PREDICATES, FLOAT_TYPES, FLOAT_UNARY, PREDICATES, VERSION, TensorArgument, check
 from flydsl.tracing.diagnostics import DiagRecord, DSLCompileError, location_frames
 from flydsl.tracing.ir_walk import children
 
-VERSION = 1
 _BINARY = {
     "arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.divsi": "sdiv", "arith.remsi": "srem",
     "arith.divui": "udiv", "arith.remui": "urem", "arith.ceildivsi": "ceildivs", "arith.ceildivui": "ceildivu",
@@ -20,26 +20,19 @@ _BINARY = {
     "arith.maxui": "maxu", "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor", "arith.shli": "shl",
     "arith.shrsi": "shrs", "arith.shrui": "shru", "llvm.add": "add", "llvm.sub": "sub", "llvm.mul": "mul",
 }
-_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _FLOAT_BINARY = {
     "arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul", "arith.divf": "div", "arith.remf": "rem",
     "arith.minimumf": "minimum", "arith.maximumf": "maximum", "arith.minnumf": "minnum", "arith.maxnumf": "maxnum",
     "math.powf": "pow", "math.atan2": "atan2", "math.copysign": "copysign",
 }
 _FLOAT_UNARY = {"arith.negf": "neg", "math.absf": "abs"} | {
-    f"math.{name}": name
-    for name in ("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-                 "tanh", "erf", "floor", "ceil", "trunc", "round", "roundeven")
+    f"math.{name}": name for name in FLOAT_UNARY if name not in ("neg", "abs")
 }
-_FLOAT_PREDICATES = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule",
-                     "une", "uno", "true")
 _CONVERSIONS = {"arith.sitofp": "i", "arith.uitofp": "u", "arith.fptosi": "i", "arith.fptoui": "u",
                 "arith.extf": "", "arith.truncf": ""}
 _PUNCTUATION = {"no_punctuation": "", "newline": "\n", "comma": ", ", "open": "( ", "close": " )"}
 _IDENTITY = ("builtin.unrealized_conversion_cast", "arith.bitcast", "llvm.ptrtoint", "llvm.inttoptr",
-    "llvm.addrspacecast",
-             "llvm.bitcast")
-_FLOATS = ("f16", "bf16", "f32", "f64")
+             "llvm.addrspacecast", "llvm.bitcast")
 _IGNORED = ("func.return", "gpu.module", "gpu.binary")
 _NO_EFFECT = ("llvm.intr.assume", "llvm.intr.lifetime.start", "llvm.intr.lifetime.end")
 
@@ -93,7 +86,9 @@ class PlanBuilder:
             self._operation(op)
         for instruction, position, block in self._fixups:
             instruction[position] = self._labels[self._block_key(block)]
-        return {"version": VERSION, "name": self.name, "args": self.arguments, "regs": self.regs, "code": self.code}
+        plan = {"version": VERSION, "name": self.name, "args": self.arguments, "regs": self.regs, "code": self.code}
+        check(plan)
+        return plan
 
     # ---- values
 
@@ -142,8 +137,8 @@ class PlanBuilder:
             if kind == "tensor":
                 self._set(values[position], self._emit("ptr", index))
                 position += 1
-                if None in entry["shape"] or None in entry["strides"]:
-                    self._set(values[position], self._layout(index, entry))
+                if layout := self._layout(index, TensorArgument.of(entry)):
+                    self._set(values[position], layout)
                     position += 1
                 continue
             if kind == "absent":
@@ -158,14 +153,10 @@ class PlanBuilder:
         if position != len(values):
             raise DSLCompileError(f"{self.name}: {len(values)} lowered parameters for {len(self.arguments)} arguments")
 
-    def _layout(self, index: int, entry: dict[str, Any]) -> list[Any]:
+    def _layout(self, index: int, tensor: TensorArgument) -> list[Any]:
         """``struct<packed (struct<packed (extents)>, struct<packed (strides)>)>``, empty groups omitted."""
-        groups = []
-        for opcode, values in (("shape", entry["shape"]), ("stride", entry["strides"])):
-            group = [self._emit(opcode, index, dim) for dim, value in enumerate(values) if value is None]
-            if group:
-                groups.append(group)
-        return groups
+        passed = (("shape", tensor.dynamic_extents), ("stride", tensor.dynamic_strides))
+        return [[self._emit(opcode, index, dim) for dim in dims] for opcode, dims in passed if dims]
 
     # ---- operations
 
@@ -227,7 +218,7 @@ class PlanBuilder:
             return _insert(operands[0], list(op.attributes["position"]), operands[1])
         if name == "arith.cmpi":
             width = type_width(str(op.operands[0].type))
-            return self._emit("cmp", _PREDICATES[op.attributes["predicate"].value], *operands, width)
+            return self._emit("cmp", PREDICATES[op.attributes["predicate"].value], *operands, width)
         if name in ("arith.select", "llvm.select") and all(isinstance(o, int) for o in operands):
             return self._emit("select", *operands)
         if name in _FLOAT_BINARY or name in _FLOAT_UNARY or name == "arith.cmpf" or name in _CONVERSIONS:
@@ -237,16 +228,16 @@ class PlanBuilder:
     def _float(self, op: Any, operands: list[Any], text: str) -> Any:
         """A register with the result of an operation on floats; None for types that the runtime does not know."""
         name, source = op.name, str(op.operands[0].type)
-        if not all(t in _FLOATS or t[:1] == "i" and t[1:].isdigit() for t in (source, text)):
+        if not all(t in FLOAT_TYPES or t[:1] == "i" and t[1:].isdigit() for t in (source, text)):
             return None
         if name in _FLOAT_BINARY:
             return self._emit("fbin", _FLOAT_BINARY[name], *operands, text)
         if name in _FLOAT_UNARY:
             return self._emit("fun", _FLOAT_UNARY[name], *operands, text)
         if name == "arith.cmpf":
-            return self._emit("fcmp", _FLOAT_PREDICATES[op.attributes["predicate"].value], *operands, source)
+            return self._emit("fcmp", FLOAT_PREDICATES[op.attributes["predicate"].value], *operands, source)
         sign = _CONVERSIONS[name]
-        from_, to = (t if t in _FLOATS else sign + t[1:] for t in (source, text))
+        from_, to = (t if t in FLOAT_TYPES else sign + t[1:] for t in (source, text))
         return self._emit("convert", operands[0], from_, to)
 
     def _print(self, op: Any) -> None:
@@ -261,7 +252,7 @@ class PlanBuilder:
             register, text = self._register(op.operands[0]), str(op.operands[0].type)
             if text == "index":
                 text = "i64"
-            if text not in _FLOATS and not (text[:1] == "i" and text[1:].isdigit()):
+            if text not in FLOAT_TYPES and not (text[:1] == "i" and text[1:].isdigit()):
                 self._unsupported(op)
             self.code.append(["print", register, text])
         if end:

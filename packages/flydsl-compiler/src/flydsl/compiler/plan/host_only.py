@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from flydsl.runtime.plan import VERSION, check
 from flydsl.tracing.diagnostics import location_frames
 from flydsl.tracing.ir_walk import walk
-
-from .host import VERSION
 
 __all__ = ["host_plan", "is_host_only"]
 
@@ -39,4 +38,6 @@ def is_host_only(module: Any) -> bool:
 
 def host_plan(name: str, arguments: list[dict[str, Any]]) -> dict[str, Any]:
     """The launch plan that checks its arguments and returns."""
-    return {"version": VERSION, "name": name, "args": arguments, "regs": 0, "code": [["ret"]]}
+    plan = {"version": VERSION, "name": name, "args": arguments, "regs": 0, "code": [["ret"]]}
+    check(plan)
+    return plan

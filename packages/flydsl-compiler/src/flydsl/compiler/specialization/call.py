@@ -27,7 +27,7 @@ def constexpr_signature(name: str, annotation: Any, value: Any, function: str = 
     """
     if isinstance(value, type):
         if not is_type_param_annotation(annotation) and annotation is not None:
-            raise TypeError(f"{function}: compile-time argument {name!r}: a type needs the annotation Type, not "
+            raise TypeError(f"{function}: compile-time argument {name!r}: a class needs the annotation `type`, not "
                             f"{getattr(annotation, '__name__', annotation)}")
         return ("type", f"{value.__module__}.{value.__qualname__}", stable_digest(value))
     if is_type_param_annotation(annotation):
@@ -73,7 +73,7 @@ def stable_signature(value: Any) -> Any:
 
 
 #: Hints that mean something.
-KNOWN_HINTS = BACKEND_HINTS | {"maxnreg", "fast_fp_math", "fastmath", "ktrace", "ktrace_blocks"}
+KNOWN_HINTS = BACKEND_HINTS | {"maxnreg", "fast_fp_math", "fastmath", "ktrace", "ktrace_blocks", "partial_words"}
 _warned_hints: set[str] = set()
 
 

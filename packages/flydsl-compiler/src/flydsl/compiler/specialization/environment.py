@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from flydsl.runtime import requested_checks
 from flydsl.utils import env
 
 from .snapshot import is_library
@@ -37,6 +38,8 @@ def key_environment(arch: str, reads: frozenset[str] | set[str]) -> tuple[Any, .
     get = os.environ.get
     values: list[Any] = [get(v, "") for v in KEY_VARIABLES]
     values.append(env.debug.enable_debug_info)  # what it comes to, which depends on the device
+    if env.extents_checked():
+        values.append("extents")
     if arch.startswith("gfx1250"):
         values.append(get("LLVM_GFX1250_ANY_XNACK_CODEGEN", ""))
     if ALL in reads:
@@ -48,7 +51,9 @@ def environment_guards(reads: frozenset[str] | set[str]) -> list[tuple[Any, ...]
     """Guards of every variable that matters to a call."""
     environ = os.environ
     data = getattr(environ, "_data", None)
-    guards: list[tuple[Any, ...]] = [("item", vars(os), "environ", environ)]
+    guards: list[tuple[Any, ...]] = [
+        ("item", vars(os), "environ", environ), ("item", vars(requested_checks), "active", requested_checks.active)
+    ]
     if type(data) is not dict:
         # A replaced os.environ has no known storage: its variables are looked up one by one.
         return [*guards, ("attr", os, "__flydsl_no_environment__", None)]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 # At import rather than in the first call, whose latency is a budget.
-from flydsl.runtime._native import reserve_type
+from flydsl.runtime.launching import reserve_type
 from flydsl.runtime.memory import describe_tensor
+from flydsl.runtime.plan import MAX_RANK, TensorArgument
 from flydsl.tracing.diagnostics import warn_annotation_value_mismatch
 
 from .container_argument import NoArg, make_container
@@ -65,9 +66,6 @@ class MemRefSpec:
     alignment: int
     use_32bit_stride: bool
 
-
-#: Dimensions of a tensor that a launch takes at most.
-MAX_RANK = 32
 
 _interned: dict[Any, Any] = {}
 
@@ -213,14 +211,12 @@ class MemRefJitArg:
     def plan_entry(self, name: str) -> dict[str, Any]:
         """The argument's entry in the launch plan."""
         spec = self.spec
-        return {
-            "kind": "tensor", "name": name, "dtype": spec.dtype, "rank": len(spec.shape),
-            "shape": [s if s >= 0 else None for s in spec.shape],
-            "strides": [s if s >= 0 else None for s in spec.stride],
-            "align": spec.alignment, "shape_div": [-s if s < 0 else 1 for s in spec.shape],
-            "stride_div": [-s if s < 0 else 1 for s in spec.stride],
-            "index_width": [32 if spec.use_32bit_stride else 64] * len(spec.stride),
-        }
+        return TensorArgument(
+            name, spec.dtype, tuple(s if s >= 0 else None for s in spec.shape),
+            tuple(s if s >= 0 else None for s in spec.stride), spec.alignment,
+            tuple(-s if s < 0 else 1 for s in spec.shape), tuple(-s if s < 0 else 1 for s in spec.stride),
+            32 if spec.use_32bit_stride else 64,
+        ).entry()
 
     def __c_abi_spec__(self) -> list[tuple[Any, Any]]:
         def fill(argument: Any, slot: Any) -> None:
@@ -436,6 +432,10 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
     if is_number_for_tensor(annotation, type(value)) and not hasattr(value, "__dlpack__"):
         raise TypeError(f"{function}: argument {name!r} is declared {annotation.__name__}, got {value!r} of type "
                         f"{type(value).__name__}; pass an array (NumPy, torch, DLPack)")
+    first = next(iter(value), None) if type(value) in (list, tuple) else None
+    if first is not None and is_number_for_tensor(annotation, type(first)) and not hasattr(first, "__dlpack__"):
+        raise TypeError(f"{function}: argument {name!r} is declared {annotation.__name__}, got a "
+                        f"{type(value).__name__} of numbers; pass an array (np.array(...))")
     if getattr(value, "__cache_signature__", None) is not None and not isinstance(value, type):
         if annotation is not None:
             actual = JitArgumentRegistry.get_dsl_type(type(value)) or type(value)
@@ -450,6 +450,8 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
         try:
             return annotation(value)
         except (TypeError, ValueError) as error:
+            if value is None:
+                raise TypeError(f"{function}: argument {name!r}: expected a {annotation.__name__}, got None") from None
             raise TypeError(
                 f"{function}: argument {name!r}: cannot make {annotation.__name__} from {value!r}: {error}"
             ) from None

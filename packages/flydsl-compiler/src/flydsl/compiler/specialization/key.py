@@ -20,9 +20,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from flydsl.utils import env
-
-from .snapshot import FunctionSnapshot, body_digest, digest_of, is_library
+from .snapshot import FunctionSnapshot, body_digest, digest_of, is_library, with_places
 
 __all__ = ["FunctionSnapshot", "Identity", "NotPortable", "Walker", "digest_of", "stable_digest"]
 
@@ -39,7 +37,7 @@ class Walker:
     """Builds one text for an object graph; cycles become back references.
 
     Attributes:
-        watch: guards (for `flydsl.runtime._native.Guards`) of everything mutable that was looked at.
+        watch: guards (for `flydsl.runtime.launching.Guards`) of everything mutable that was looked at.
         unguarded: something was reached whose changes no guard can see (the content of an array).
         parts: digest of each function and each value reached, by name, for explanations.
         codes, names: of the functions, in the order in which they were reached; the texts have neither.
@@ -56,6 +54,7 @@ class Walker:
         self.names: list[str] = []
         self.modules: dict[str, None] = {}
         self.unguarded = self.private = False
+        self._lines = with_places()
 
     def text(self, value: Any) -> str:
         if isinstance(value, _SCALARS) and type(value) in _SCALARS:
@@ -118,7 +117,7 @@ class Walker:
         self.codes.append(snapshot.code)
         self.names.append(name)
         self.modules[snapshot.module] = None
-        self.parts[name] = digest_of(body_digest(snapshot.code), extra)
+        self.parts[name] = digest_of(body_digest(snapshot.code, self._lines), extra)
         texts = []
         for key, value in sorted(snapshot.scope(self.watch).items()):
             text = self.text(value)
@@ -263,7 +262,8 @@ def stable_digest(value: Any) -> str:
 
 
 def _digest(text: str, codes: list[types.CodeType]) -> str:
-    return digest_of(text, *map(body_digest, codes))
+    lines = with_places()
+    return digest_of(text, *(body_digest(code, lines) for code in codes))
 
 
 def _weak(instance: Any) -> Callable[[], Any]:
@@ -305,7 +305,7 @@ class Identity:
 
     def digest(self) -> str:
         """The digest as of now."""
-        lines = bool(env.debug.enable_debug_info)
+        lines = with_places()
         if not self.current():
             self._walk()
         if lines not in self._digests:
@@ -328,7 +328,7 @@ class Identity:
         return digest_of(self._text, *self._names)
 
     def _walk(self) -> None:
-        from flydsl.runtime._native import Guards
+        from flydsl.runtime.launching import Guards
 
         walker, instance = Walker(), self._instance()
         text = walker.function(self._snapshot)

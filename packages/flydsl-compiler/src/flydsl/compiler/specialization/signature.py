@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
+import types
 import typing
 import warnings
 from collections.abc import Callable
@@ -124,9 +126,21 @@ class Parameters:
             owners = type(args[0]).__mro__ if args else ()
             unbound = self.method_self is not None and not any(self.function_name in vars(c) for c in owners)
             hint = " (a method: is the argument for 'self' missing? call it through an instance)" if unbound else ""
-            raise TypeError(f"{self.function_name}(): {error}{hint}") from None
+            raise TypeError(f"{self.function_name}(): {self._refusal(error, args, kwargs)}{hint}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def _refusal(self, error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Why the arguments do not fit: the name that is unknown before the one that is missing for it."""
+        known = self.signature.parameters
+        unknown = [] if any(p.kind is p.VAR_KEYWORD for p in known.values()) else [n for n in kwargs if n not in known]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the parameters are {', '.join(known)}"
+            return f"got an unexpected keyword argument {unknown[0]!r}; {hint}"
+        if "too many positional" in str(error):
+            return f"{error}: got {len(args)}, the parameters are {', '.join(known)}"
+        return str(error)
 
     @functools.cached_property
     def compile_time_names(self) -> frozenset[str]:
@@ -140,10 +154,18 @@ class Parameters:
             annotation = self.annotations.get(name)
             if annotation is None or isinstance(annotation, str) or is_compile_time(annotation):
                 continue
-            is_dsl = hasattr(annotation, "__construct_from_ir_values__") or hasattr(annotation, "__c_abi_spec__")
-            if not is_dsl and annotation is not SimpleNamespace and is_plain(annotation):
+            if not _is_dsl(annotation) and annotation is not SimpleNamespace and is_plain(annotation):
                 odd[name] = annotation
         return odd
+
+
+def _is_dsl(annotation: Any) -> bool:
+    """Whether an annotation is a DSL type, one that may be left out (``fx.Tensor | None``), or a container."""
+    if hasattr(annotation, "__construct_from_ir_values__") or hasattr(annotation, "__c_abi_spec__"):
+        return True
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return all(part is type(None) or _is_dsl(part) for part in typing.get_args(annotation))
+    return (typing.get_origin(annotation) or annotation) in (tuple, list, dict)
 
 
 def is_plain(annotation: Any) -> bool:

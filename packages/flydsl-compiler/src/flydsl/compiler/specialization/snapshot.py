@@ -14,7 +14,7 @@ from typing import Any
 
 from flydsl.utils import env
 
-__all__ = ["FunctionSnapshot", "body_digest", "digest_of", "is_library"]
+__all__ = ["FunctionSnapshot", "body_digest", "digest_of", "is_library", "with_places"]
 
 _OPAQUE_LIBRARIES = frozenset({"numpy", "torch", "jax", "pytest", "_pytest", "hypothesis"})
 
@@ -57,7 +57,7 @@ def _code_text(code: types.CodeType, lines: bool) -> str:
     text = "|".join([code.co_name, repr(counts), code.co_code.hex(), repr(code.co_names), repr(code.co_varnames),
                      repr(code.co_cellvars), repr(code.co_freevars), *texts])
     if lines:
-        text += f"|{code.co_filename}:{list(code.co_lines())!r}"
+        text += f"|{code.co_filename}:{code.co_firstlineno}:{code.co_linetable.hex()}"
     return text
 
 
@@ -212,9 +212,13 @@ def _body(code: types.CodeType, lines: bool, file: str) -> str:
     return digest_of(_code_text(code, lines))
 
 
-def body_digest(code: types.CodeType) -> str:
-    """Digest of code, with its places in files where code objects have line tables."""
-    lines = bool(env.debug.enable_debug_info)
+def with_places() -> bool:
+    """Whether digests of code have its places in files: code objects have line tables."""
+    return bool(env.debug.enable_debug_info)
+
+
+def body_digest(code: types.CodeType, lines: bool) -> str:
+    """Digest of code, with its places in files or without."""
     return _body(code, lines, code.co_filename if lines else "")
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flydsl.utils import env
-from flydsl.utils.file import atomic_write
+from flydsl.utils.file import atomic_write, read_json, read_regular
 
 from ..specialization.call import Call
 from ..specialization.environment import key_environment
@@ -47,11 +47,16 @@ class PrebuiltFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        index = json.loads((self.path / INDEX).read_bytes())
-        if not isinstance(index, dict) or not isinstance(index.get("package"), str):
+        try:
+            index = read_json(self.path / INDEX)
+        except ValueError as error:
+            raise ValueError(f"{self.path / INDEX} cannot be read: {error}") from None
+        package = index.get("package") if isinstance(index, dict) else None
+        made_of = index.get("made_of", {}) if isinstance(index, dict) else None
+        if not isinstance(package, str) or not isinstance(made_of, dict):
             raise ValueError(f"{self.path / INDEX} is no index of prebuilt artifacts")
-        self.package: str = index["package"]
-        self._made_of: dict[str, Any] = index.get("made_of", {})
+        self.package: str = package
+        self._made_of: dict[str, Any] = made_of
 
     @functools.cached_property
     def problem(self) -> str:
@@ -68,11 +73,16 @@ class PrebuiltFolder:
         return self.path / f"{key}{SUFFIX}"
 
     def load(self, key: str) -> CompiledArtifact | None:
-        """The artifact of a key; None if there is none, or it is damaged."""
+        """The artifact of a key; None if there is none, and, with a warning, if it cannot be used."""
+        path = self.file(key)
         try:
-            return CompiledArtifact.from_bytes(self.file(key).read_bytes(), key=key)
-        except OSError:
+            artifact = CompiledArtifact.parse(read_regular(path)[0])
+        except FileNotFoundError:
             return None
+        except (OSError, ArtifactError) as error:
+            _warn_once(path, f"the prebuilt artifact {path} is not used: {error}; the kernel is compiled")
+            return None
+        return artifact if artifact.key == key else None
 
     def files(self) -> list[Path]:
         """Of all artifacts."""
@@ -83,7 +93,7 @@ class PrebuiltFolder:
         found = []
         for path in self.files():
             try:
-                artifact = CompiledArtifact.parse(path.read_bytes())
+                artifact = CompiledArtifact.parse(read_regular(path)[0])
             except (OSError, ArtifactError) as error:
                 found.append((path, str(error)))
                 continue
@@ -171,7 +181,8 @@ def find(call: Call) -> CompiledArtifact | None:
         if not folder.covers(call.reached.module):
             continue
         if folder.problem:
-            _warn_once(folder)
+            _warn_once(folder.path, f"the prebuilt artifacts in {folder.path} are not used: {folder.problem}; "
+                                    "kernels are compiled. FLYDSL_RUNTIME_PREBUILT=0 silences this.")
             continue
         try:
             artifact = folder.load(portable_key(call, folder.package))
@@ -189,8 +200,7 @@ def _lines_asked_for() -> bool:
 _warned: set[Path] = set()
 
 
-def _warn_once(folder: PrebuiltFolder) -> None:
-    if folder.path not in _warned:
-        _warned.add(folder.path)
-        warnings.warn(f"the prebuilt artifacts in {folder.path} are not used: {folder.problem}; kernels are compiled. "
-                      "FLYDSL_RUNTIME_PREBUILT=0 silences this.", UserWarning, stacklevel=8)
+def _warn_once(path: Path, text: str) -> None:
+    if path not in _warned:
+        _warned.add(path)
+        warnings.warn(text, UserWarning, stacklevel=8)

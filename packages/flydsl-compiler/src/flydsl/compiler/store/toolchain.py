@@ -249,25 +249,29 @@ def source_digest(package: str) -> str:
 
     top, _, rest = package.partition(".")
     own = rest.replace(".", "/")
-    files = [] if package == _CODE_GENERATOR else [f for f in _PYTHON_FILES if not f[0].startswith("ir/")]
+    files: _Files = []
     for place in flydsl.__path__ if top == "flydsl" else sys.modules[top].__path__:
         files += _walk(f"{place}/{own}".rstrip("/"), ".py", f"{package}/")
-    files.sort()
-    return _content_digest(files) if files else ""
-
-
-def _content_digest(files: _Files) -> str:
-    root, stamp = cache_root(), _stamp(files)
+    if package == _CODE_GENERATOR and not files:
+        return ""
+    # The stack's files were looked at when this module was imported; a first call has no time to do so again.
+    root, stamp = cache_root(), digest_of(_PYTHON_STAMP, package, _stamp(files))
     memo = None if root is None else root / f"sources-{stamp[:16]}.json"
     content = _read_memo(memo, stamp)
     if content is None:
-        sha = hashlib.sha256()
-        for name, path, _, _ in files:
-            with open(path, "rb") as handle:
-                sha.update(f"{name}:{hashlib.sha256(handle.read()).hexdigest()}\n".encode())
-        content = sha.hexdigest()
+        if package != _CODE_GENERATOR:
+            files += [f for f in _PYTHON_FILES if not f[0].startswith("ir/")]
+        content = _content_digest(sorted(files))
         _write_memo(memo, stamp, content)
     return content
+
+
+def _content_digest(files: _Files) -> str:
+    sha = hashlib.sha256()
+    for name, path, _, _ in files:
+        with open(path, "rb") as handle:
+            sha.update(f"{name}:{hashlib.sha256(handle.read()).hexdigest()}\n".encode())
+    return sha.hexdigest()
 
 
 def toolchain_fingerprint(backend: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from flydsl.control.state import is_dynamic, number_of
@@ -43,11 +44,13 @@ def attribute_dict(unit_attrs: Any, value_attrs: Any) -> dict[str, Any]:
 
 
 def static_int(value: Any) -> int | None:
-    """The Python int of a static number, else None."""
+    """The Python int of a static number (NumPy's are, too), else None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
         return value
+    if type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u"):
+        return operator.index(value)
     inner = getattr(value, "value", None)
     return inner if isinstance(inner, int) and not isinstance(inner, bool) else None
 

@@ -83,6 +83,8 @@ def trace(
                         entry["max_bytes"] = 1 << 32
                     if position in context.uses.stored and entry["kind"] == "tensor":
                         entry["stored"] = True
+                    if position in context.uses.words and entry["kind"] == "tensor":
+                        entry["words"] = True
                     if position in context.uses.tables and entry["kind"] == "tensor":
                         entry["addresses"] = True
             entries += found

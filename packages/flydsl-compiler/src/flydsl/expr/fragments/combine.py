@@ -18,13 +18,15 @@ from flydsl.tracing.lazy import arith
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import coop, gpu
+from .._functions import functions
+from .._participation import check_participation
 from .._target import target_arch, target_warp_size
 from .._vector import Vector
 from ..derived import make_rmem_tensor
 from ..numeric import Int32
 from ..values.tensor import Tensor
 from .lanes import SourceMap, find_exchange, half_swap, has_half_swap, lanes_where
-from .ownership import Digit, ThreadValues, attach
+from .ownership import Digit, ThreadValues, attach, known_thread_values, source_thread_values
 from .ownership import thread_values as thread_values_of
 from .relayout import check_workgroup
 from .scratch import load, scratch, store
@@ -74,9 +76,16 @@ def _mode_digits(tv: ThreadValues, mode: int) -> list[Digit]:
     raise ValueError(f"the values of {tv} do not count through mode {mode} of the tile once")
 
 
-def _checked(fragment: Any, given: ThreadValues | None) -> tuple[ThreadValues, list[Any]]:
+def _check_lanes(digits: list[Digit]) -> None:
+    """ValueError if lanes that these digits span are known to be left out here."""
+    reach = max((d.unit * d.extent for d in digits if d.where == "lane"), default=1)
+    if reach > 1:
+        check_participation(1 << (reach - 1).bit_length())
+
+
+def _checked(fragment: Any, given: Any) -> tuple[ThreadValues, list[Any]]:
     """The layout and the values of a fragment."""
-    tv = given if given is not None else thread_values_of(fragment)
+    tv = source_thread_values(fragment, given)
     values = fragment.load()
     if values.numel != tv.values:
         raise ValueError(f"{fragment} has {values.numel} values, its thread-value layout {tv.values}")
@@ -205,6 +214,7 @@ def reduce(fragment: Tensor, mode: int, op: Any, *, thread_values: ThreadValues 
     """
     tv, elements = _checked(fragment, thread_values)
     digits = _mode_digits(tv, mode)
+    _check_lanes(digits)
     result_tv, kept = _reduced(tv, mode)
     groups: list[list[Any]] = [[] for _ in range(result_tv.values)]
     for element, group in zip(elements, kept, strict=True):
@@ -235,6 +245,7 @@ def scan(fragment: Tensor, mode: int, op: Any, *, exclusive: bool = False,
     """
     tv, elements = _checked(fragment, thread_values)
     digits = _mode_digits(tv, mode)
+    _check_lanes(digits)
     start = coop.identity(op, fragment.dtype)
     running = [start] * len(elements) if exclusive else list(elements)
     totals = list(elements)  # of the block of elements that the digits so far span
@@ -324,7 +335,29 @@ def broadcast_to(fragment: Tensor, like: Any, *, thread_values: ThreadValues | N
     target = like if isinstance(like, ThreadValues) else thread_values_of(like)
     order = _broadcast_order(source, target)
     vector = Vector.from_elements([elements[i] for i in order], fragment.dtype)
-    return vector.reshape(target.value_shape if isinstance(like, ThreadValues) else like.shape.to_py_value())
+    shape = target.value_shape if isinstance(like, ThreadValues) else like.shape.to_py_value()
+    return Vector(vector.ir_value(), shape, fragment.dtype, order="colex")
+
+
+@functions.announce
+def broadcast_problem(fragment: Tensor, like: Tensor, mask: list[int]) -> str:
+    """What is wrong with combining the values of two fragments lane by lane, `mask` naming the lane of `fragment` for
+    each of `like`; "" if these are of the same elements, or that is not known."""
+    source, target = known_thread_values(fragment), known_thread_values(like)
+    if source is None or target is None or source.threads != target.threads or len(mask) != target.values:
+        return ""
+    if len(source.tile) != len(target.tile) or any(s not in (1, t)
+                                                   for s, t in zip(source.tile, target.tile, strict=True)):
+        return ""
+    try:
+        right = _broadcast_order(source, target)
+    except ValueError:
+        right = []
+    places = source.positions(1)
+    if max(mask) >= len(places) or [places[i] for i in right] == [places[i] for i in mask]:
+        return ""
+    return (f"modes are matched from the last one, so values of a fragment of the tile {source.tile} would meet those "
+            f"of other elements of the tile {target.tile}; fx.broadcast_to(small, like) gives the order of `like`")
 
 
 @functools.lru_cache(maxsize=256)

@@ -16,6 +16,8 @@ import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
+from .._functions import functions
+from ..primitive.layouts import make_layout
 from ..values.carried import carried_from, fact_of
 from ..values.layout import Layout
 from ..values.plain import plain
@@ -50,6 +52,9 @@ class Digit:
 class ThreadValues:
     """A static thread-value layout ``(thread, value) -> position`` of a tile.
 
+    Args:
+        layout: of `flydsl.layout` or of the language. tile: extents of the tile, whose first mode runs fastest.
+
     Raises:
         ValueError: a layout that is dynamic, has another rank than two, or leaves the tile.
     """
@@ -58,6 +63,12 @@ class ThreadValues:
     tile: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.layout, Layout):
+            if not self.layout.is_static:
+                raise ValueError(f"a thread-value layout must be static, got {self.layout}")
+            object.__setattr__(self, "layout", plain(self.layout.type))
+        if isinstance(self.tile, int):
+            object.__setattr__(self, "tile", (self.tile,))
         if not self.layout.is_static or self.layout.rank != 2:
             raise ValueError(f"a thread-value layout is a static layout of (thread, value), got {self.layout}")
         last = sum((extent - 1) * stride for side in (0, 1) for extent, stride in self.leaves(side))
@@ -122,8 +133,6 @@ class ThreadValues:
 
     def as_layout(self) -> Layout:
         """The layout as a value of the language."""
-        from ..primitive import make_layout
-
         return make_layout(self.layout.shape, self.layout.stride)
 
 
@@ -255,11 +264,24 @@ def thread_values(fragment: Tensor) -> ThreadValues:
     return found
 
 
+def source_thread_values(fragment: Any, given: Any) -> ThreadValues:
+    """That of a fragment, or what the argument ``thread_values=`` gives instead. TypeError for another object."""
+    if given is None:
+        return thread_values(fragment)
+    if isinstance(given, Tensor):
+        return thread_values(given)
+    if not isinstance(given, ThreadValues):
+        raise TypeError("thread_values= is an fx.ThreadValues(layout, tile) or a fragment that has one, got "
+                        f"{type(given).__name__}")
+    return given
+
+
 @functools.lru_cache(maxsize=256)
 def _parse_layout(text: str) -> algebra.Layout:
     return algebra.parse_layout(text)
 
 
+@functions.announce
 def mma_thread_values(ty: Any, operand: str, shape: tuple[int, ...]) -> ThreadValues:
     """Of a fragment of operand 'A', 'B' or 'C' of a tiled MMA type, for a tile of `shape`."""
     atom = ty.mma_atom
@@ -269,6 +291,7 @@ def mma_thread_values(ty: Any, operand: str, shape: tuple[int, ...]) -> ThreadVa
     return ThreadValues(mma.tv_layout(operand, shape), shape)
 
 
+@functions.announce
 def copy_thread_values(ty: Any, side: str, shape: tuple[int, ...], atom: Any) -> ThreadValues:
     """Of the partition of a tile of `shape` by a tiled copy type; `side` is 'src' or 'dst'."""
     moves = algebra.CopyAtom(plain(atom.thr_layout), plain(atom.tv_layout_src), plain(atom.tv_layout_dst),

@@ -18,6 +18,7 @@ from flydsl.tracing.lazy import LazyModule, arith, vector
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import coop, gpu
+from .._participation import check_participation, group_of
 from .._target import target_arch, target_warp_size
 from ..derived import make_rmem_tensor
 from ..numeric import Boolean, Int32, NumericMeta
@@ -25,7 +26,7 @@ from ..utils.convert import bit_width
 from ..values.layout import Layout
 from ..values.tensor import Tensor
 from .lanes import SourceMap, choose, find_exchange, lanes_where
-from .ownership import Digit, ThreadValues, attach, plain
+from .ownership import Digit, ThreadValues, attach, source_thread_values
 from .ownership import thread_values as thread_values_of
 from .scratch import load, scratch, store
 
@@ -272,15 +273,13 @@ def _as_thread_values(layout: Any, tile: tuple[int, ...]) -> ThreadValues:
     if isinstance(layout, Tensor):
         return thread_values_of(layout)
     if isinstance(layout, Layout):
-        if not layout.is_static:
-            raise ValueError(f"a thread-value layout must be static, got {layout}")
-        return ThreadValues(plain(layout.type), tile)
+        return ThreadValues(layout, tile)
     raise TypeError("the target of a relayout is a thread-value layout (Layout or ThreadValues) or a fragment that has "
                     f"one, got {type(layout).__name__}")
 
 
 def _source_of(fragment: Any, given: Any, modes: Any) -> ThreadValues:
-    source = given if isinstance(given, ThreadValues) else thread_values_of(fragment)
+    source = source_thread_values(fragment, given)
     return source if modes is None else source.permuted(tuple(modes))
 
 
@@ -328,6 +327,7 @@ def convert_layout(fragment: Tensor, layout: Any, *, modes: Any = None, thread_v
     if conversion.through is not None:
         moved = _emit_through_lds(values, source, target, conversion)
     elif conversion.kind == "wave":
+        check_participation(group_of([part.source for parts in conversion.words for part in parts]))
         moved = _emit_exchanges(values, target, conversion)
     else:
         moved = values.shuffle(values, [parts[0].values[0] for parts in conversion.words])
@@ -407,11 +407,12 @@ def writes_once(tv: ThreadValues) -> Any:
 
 
 def check_workgroup(tv: ThreadValues) -> None:
-    """ValueError unless the layout is of all threads of the workgroup: others would take part in the exchange."""
+    """ValueError unless the layout is of all threads of the workgroup, and all of them come here."""
     threads = math.prod(gpu.known_block_size())
     if threads != tv.threads:
         raise ValueError(f"an exchange through LDS takes the whole workgroup: it has {threads} threads, the "
                          f"thread-value layout {tv.threads}")
+    check_participation()
 
 
 def _emit_through_lds(values: Any, source: ThreadValues, target: ThreadValues, conversion: LayoutConversion) -> Any:

@@ -36,11 +36,14 @@ class Staged:
         load: ``load(tile, slot)`` starts loading a tile into a set of registers.
         store: ``store(slot, stage)`` writes a set to a stage of LDS. The compiler waits for the loads.
         reach: number of sets: tiles that are on the way at once. Loads of a tile start so many steps ahead.
+        pieces: of which a tile is loaded, each where the body says `Step.start`: ``load(tile, slot, piece)``. 0: at the
+            beginning of the step.
     """
 
-    load: Callable[[Any, int], Any]
+    load: Callable[..., Any]
     store: Callable[[int, int], Any]
     reach: int = 1
+    pieces: int = 0
 
     @property
     def counter(self) -> str | None:
@@ -55,8 +58,8 @@ class Staged:
     def period(self, stages: int) -> int:
         return self.reach
 
-    def start(self, tile: Any, number: int, stages: int) -> None:
-        self.load(tile, number % self.reach)
+    def start(self, tile: Any, number: int, stages: int, piece: int) -> None:
+        self.load(tile, number % self.reach, *([piece] if self.pieces else []))
 
     def finish(self, number: int, stages: int) -> None:
         self.store(number % self.reach, number % stages)
@@ -66,7 +69,12 @@ class Staged:
 class _Ring:
     """A producer whose function starts moving a tile to its stage, where it ends up by itself."""
 
-    move: Callable[[Any, int], Any]
+    move: Callable[..., Any]
+
+    @property
+    def pieces(self) -> int:
+        """Of which a tile is moved, 0: as a whole."""
+        return 0
 
     @property
     def counter(self) -> str | None:
@@ -81,8 +89,8 @@ class _Ring:
     def period(self, stages: int) -> int:
         return stages
 
-    def start(self, tile: Any, number: int, stages: int) -> None:
-        self.move(tile, number % stages)
+    def start(self, tile: Any, number: int, stages: int, piece: int) -> None:
+        self.move(tile, number % stages, *([piece] if self.pieces else []))
 
     def finish(self, number: int, stages: int) -> None:
         pass
@@ -111,9 +119,12 @@ class Direct(_Ring):
         move: ``copy(tile, stage)`` starts the copies of a tile to a stage.
         early: start them one step earlier, behind the barrier that frees the stage. A tile whose copies are split
             into an early producer and another one is spread over the whole of a step.
+        pieces: of which a tile is copied, each where the body says `Step.start`: ``copy(tile, stage, piece)``. 0: at
+            the beginning of the step.
     """
 
     early: bool = False
+    pieces: int = 0
 
     @property
     def counter(self) -> str | None:

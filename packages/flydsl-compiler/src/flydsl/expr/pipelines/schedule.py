@@ -28,7 +28,7 @@ from ..rocdl.universal import s_barrier, s_setprio, sched_barrier
 from ..rocdl.utils import call_intrinsic
 from .counts import started
 from .producers import Direct, Producer, Registers, Staged, TensorMove, wait_for
-from .waves import WaveGroups, fenced, lds_barrier
+from .waves import WaveGroups, fenced, lds_barrier, pinned
 
 _flow = LazyModule("flydsl.control.flow")
 
@@ -63,7 +63,7 @@ class Pipeline:
 
     tiles: Any
     stages: int
-    producers: tuple[Producer, ...]
+    producers: Any  # one Producer or several are given; then a tuple
     whole_turns: bool = False
     groups: WaveGroups | None = None
     specialised: tuple[WaveGroups, int] | None = None
@@ -85,6 +85,9 @@ class Pipeline:
         if staged and (self.groups is not None or self.specialised is not None):
             raise ValueError("waves that take turns or are specialised need Direct copies or TensorMove: with Staged "
                              "every wave stores to LDS between its products")
+        if any(p.pieces for p in self.producers) and (
+                self.groups is not None or self.specialised is not None or any(p.early for p in self._direct())):
+            raise ValueError("tiles in pieces need waves that all pass the turn together, and no early copies")
         if any(p.early for p in self._direct()) and (self.groups is not None or self.specialised is not None):
             raise ValueError("early copies need waves that all pass the turn together: no groups, no specialised waves")
         if self.groups is not None and self.groups.count != 2:
@@ -100,9 +103,13 @@ class Pipeline:
 
     def _start(self, producer: Producer, tile: Any, number: int) -> None:
         """Start a tile; `number` is its position in the log and names its stage."""
+        for piece in range(producer.pieces or 1):
+            self._start_piece(producer, tile, number, piece)
+
+    def _start_piece(self, producer: Producer, tile: Any, number: int, piece: int) -> None:
         if not self.is_static and not self.whole_turns:
             tile = _min(as_numeric(tile), self.tiles - 1)
-        counts = started(lambda: producer.start(Int32(tile), number, self.stages))
+        counts = started(lambda: producer.start(Int32(tile), number, self.stages, piece))
         if producer.counter is not None and not counts.get(producer.counter):
             raise ValueError(f"{type(producer).__name__}: its function starts no copy of that sort (without predicate "
                              "and branch), so no wait could be derived")
@@ -237,6 +244,7 @@ class Step:
         self._pipeline, self._number, self._left = pipeline, number, left
         self.tile, self.stage, self.last = tile, number % pipeline.stages, left == 0
         self._advanced = self._stored = False
+        self._pieces: set[int] = set()
 
     def run(self, body: Callable[[Step, list[Any]], list[Any]], values: list[Any]) -> list[Any]:
         """The whole step: starts, the user's body, and what the body left to do."""
@@ -244,7 +252,8 @@ class Step:
         if pipeline.specialised is not None:
             return self._run_specialised(body, values)
         self._starts(early=False)
-        values = body(self, values)
+        with pinned(self._starts_for_the_turn()):
+            values = body(self, values)
         if not self._advanced:
             if pipeline.groups is not None:
                 raise ValueError("in a pipeline with groups the products of each step are in `with step.turn():`")
@@ -257,8 +266,33 @@ class Step:
             if bool(getattr(producer, "early", False)) is not early:
                 continue
             ahead = pipeline._started(producer)
-            if self._left is None or self._left >= ahead:
+            if not producer.pieces and (self._left is None or self._left >= ahead):
                 pipeline._start(producer, self.tile + ahead, self._number + ahead)
+
+    def _starts_for_the_turn(self) -> bool:
+        """Whether this step has started what its own turn waits for."""
+        pipeline = self._pipeline
+        return not self.last and any(pipeline._started(p) == 1 and not p.pieces and not getattr(p, "early", False)
+                                     for p in pipeline.producers)
+
+    @dsl_loc_tracing
+    def start(self, piece: int) -> None:
+        """Start a piece of the tile that this step starts, of the producers that have pieces.
+
+        ValueError if there is no such piece, or it has been started.
+        """
+        if piece not in range(self._pieces_due()) or piece in self._pieces or self._advanced:
+            raise ValueError(f"piece {piece} of {self._pieces_due()} cannot be started: each is started once, before "
+                             "the step advances")
+        self._pieces.add(piece)
+        pipeline = self._pipeline
+        for producer in pipeline.producers:
+            ahead = pipeline._started(producer)
+            if piece < producer.pieces and (self._left is None or self._left >= ahead):
+                pipeline._start_piece(producer, self.tile + ahead, self._number + ahead, piece)
+
+    def _pieces_due(self) -> int:
+        return max(p.pieces for p in self._pipeline.producers)
 
     @dsl_loc_tracing
     def store(self) -> None:
@@ -294,6 +328,8 @@ class Step:
         if self._pipeline.specialised is not None:
             raise ValueError("specialised waves meet at the end of the step: its body cannot advance")
         self._advanced = True
+        if len(self._pieces) != self._pieces_due():
+            raise ValueError(f"the body started {len(self._pieces)} of {self._pieces_due()} pieces of the next tile")
         if self.last:
             return
         pipeline, following = self._pipeline, self._number + 1

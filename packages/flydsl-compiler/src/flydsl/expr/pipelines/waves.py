@@ -83,6 +83,42 @@ def fenced(emit_barrier: Callable[[], None]) -> None:
     sched_barrier(0)
 
 
+#: What may move across the end of the starts of a step, as a mask of ``sched_barrier``: vector (2) and scalar (4)
+#: arithmetic, transcendental functions (0x400), stores (0x40) and LDS (0x80); no loads and no matrix instructions.
+_AROUND_LOADS = 0x2 | 0x4 | 0x40 | 0x80 | 0x400
+
+
+@contextmanager
+def pinned(wanted: bool) -> Iterator[None]:
+    """Keep the loads that were started before the block in front of the matrix instructions of the block.
+
+    The scheduler counts on no latency across a barrier, and sinks loads to where their results are stored to LDS. A
+    block that says itself what is scheduled where (``sched_group_barrier``, ``iglp_opt``) is left to that.
+    """
+    if not wanted:
+        yield
+        return
+    mask = ir.IntegerAttr.get(i32_type(), _AROUND_LOADS)
+    mark = ir.Operation.create("rocdl.sched.barrier", attributes={"mask": mask})
+    yield
+    if any(_schedules(op) for op in _behind(mark)):
+        mark.operation.erase()
+
+
+def _behind(op: Any) -> Iterator[Any]:
+    """The operations of a block behind one of it."""
+    following = iter(op.operation.block.operations)
+    next(o for o in following if o == op)
+    return following
+
+
+def _schedules(op: Any) -> bool:
+    """Whether an operation, or one inside of it, tells the scheduler where instructions go."""
+    if op.operation.name in ("rocdl.sched.group.barrier", "rocdl.iglp.opt"):
+        return True
+    return any(_schedules(inner) for region in op.operation.regions for block in region for inner in block)
+
+
 @dsl_loc_tracing
 def lds_barrier() -> None:
     """Workgroup barrier that orders LDS accesses only: copies and loads from global memory stay in flight.

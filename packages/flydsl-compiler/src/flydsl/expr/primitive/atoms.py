@@ -10,19 +10,24 @@ from typing import Any
 import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.diagnostics import warn_here
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._functions import functions
+from .._lanes import numel
 from .._matrix_arch import require_matrix_arch
 from ..numeric import Numeric, as_numeric
 from ..utils.convert import as_ir_value, bit_width
 from ..values.atoms import CopyAtom, MmaAtom, TiledCopy, TiledMma, check_state_field
 from ..values.element import note_stored
+from ..values.ends import SPLIT, WHOLE, end_of, stored_bits
 from ..values.int_tuple import to_int_tuple
 from ..values.layout import Layout, Tile, static_layout
 from ..values.plain import plain
 from ..values.tensor import Tensor, address_space_of
 from .layouts import group, make_layout, make_tile
+from .memory import announce_copy
 from .types import OP_BITS, GemmTraversalOrder, MmaOperand
 
 
@@ -47,6 +52,7 @@ def _field_name(field: Any) -> str:
     return field if isinstance(field, str) else str(field)
 
 
+@functions.announce
 @dsl_loc_tracing
 def atom_set_value(atom: Any, field: Any, value: Any) -> Any:
     """A new atom with a state field set. ValueError when the atom has no such field."""
@@ -144,6 +150,7 @@ def tiled_mma_partition_shape(operand: Any, tiled_mma: TiledMma, shape: Any) -> 
     return fly.tiled_mma_partition_shape(_mma_operand(operand), tiled_mma, to_int_tuple(shape))
 
 
+@functions.announce
 @dsl_loc_tracing
 def mma_make_fragment(operand: Any, tiled_mma: TiledMma, tensor: Any, *, stages: int | None = None) -> Tensor:
     """Register fragment for an operand, in the atom's element type; `stages` appends a slowest mode.
@@ -260,7 +267,46 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = 
         moved = _BOUNDED_BITS.search(str(atom.type))
         bounded_copy(atom, src, dst, bounds, int(moved.group(1)) if moved else None)
         return
-    fly.copy(atom, src, dst, pred=_check_predicate(pred))
+    pred = _check_predicate(pred)
+    announce_copy(dst, pred)
+    _check_lanes(atom, dst)
+    if _splits_words(atom, src, dst):
+        from .bounds import split_copy
+
+        split_copy(atom, src, dst, pred)
+        return
+    fly.copy(atom, src, dst, pred=pred)
+
+
+_DIRECT_BITS = re.compile(r"(?:buffer_copy_lds|_load_async_lds)<(\d+)")
+
+
+def _check_lanes(atom: Any, dst: Tensor) -> None:
+    """ValueError for a direct load into LDS whose lanes have destinations that the hardware does not write."""
+    direct = _DIRECT_BITS.search(str(atom.type))
+    if direct is not None and str(address_space_of(dst.type)) == str(fly.AddressSpace.Shared):
+        functions.check_lane_order(dst, int(direct[1]))
+
+
+_BUFFER_BITS = re.compile(r"cdna3\.buffer_copy<(\d+)")
+
+
+def _splits_words(atom: Any, *operands: Tensor) -> bool:
+    """Whether a copy may lose elements in a word that the end of a buffer resource splits, and can be narrowed."""
+    text = str(atom.type)
+    found, is_direct = _BUFFER_BITS.search(text), "buffer_copy_lds" in text
+    if found is None and not is_direct:
+        return False
+    views = [t for t in operands if not t.is_coord_tensor and address_space_of(t.type) not in list(fly.AddressSpace)]
+    ends = [end_of(view) for view in views if is_direct or int(found[1]) > stored_bits(view)]  # type: ignore[index]
+    if is_direct and ends and min(ends) < WHOLE:
+        what = "a direct load into LDS moves whole words of 32 bits, and the buffer tensor {} inside of one, which "\
+               "is loaded as zero: copy through registers, or pad the rows"
+        if SPLIT in ends:
+            raise ValueError(what.format("ends"))
+        warn_here(what.format("may end"))
+        return False
+    return any(end != WHOLE for end in ends)
 
 
 def _tensor_copy(atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
@@ -280,7 +326,7 @@ def _tensor_copy(atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
 
     shared = dst if ".tensor_load" in text else src
     extents = _extents(shared)
-    total = _size_of(extents)
+    total = numel(extents)
     if total == values:
         fly.copy_atom_call(atom, whole(src), whole(dst))
         return
@@ -302,7 +348,15 @@ def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **st
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
     note_stored(dst)
     _check_capacity(atom, src, dst)
-    fly.copy_atom_call(atom, src, dst, pred=_check_predicate(pred))
+    pred = _check_predicate(pred)
+    announce_copy(dst, pred)
+    _check_lanes(atom, dst)
+    if _splits_words(atom, src, dst):
+        from .bounds import split_copy
+
+        split_copy(atom, src, dst, pred)
+        return
+    fly.copy_atom_call(atom, src, dst, pred=pred)
 
 
 def _mma_atom_of(mma: Any, state: dict[str, Any]) -> Any:
@@ -362,16 +416,7 @@ def _traversal_order(order: Any) -> Any:
 def _extents(fragment: Tensor) -> tuple[int, ...]:
     """Sizes of the top-level modes of a fragment."""
     shape = fragment.shape
-    return tuple(_size_of(shape[i].to_py_value()) for i in range(fragment.rank))
-
-
-def _size_of(shape: Any) -> int:
-    if isinstance(shape, tuple):
-        total = 1
-        for mode in shape:
-            total *= _size_of(mode)
-        return total
-    return int(shape)
+    return tuple(numel(shape[i].to_py_value()) for i in range(fragment.rank))
 
 
 def _steps(extents: tuple[int, int, int], order: Any, layout: Any) -> list[tuple[int, int, int]]:

@@ -16,9 +16,11 @@ import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
-from .. import _emit
 from ..numeric import Boolean, Int32, Int64
+from ..values.ends import divisor as divisor_of
+from ..values.ends import stored_bits
 from ..values.int_tuple import Basis, IntTuple, to_int_tuple
+from ..values.plain import plain
 from ..values.tensor import Tensor, address_space_of
 from .layouts import get_shape, make_layout, make_tile, zipped_divide
 from .memory import make_view, memref_alloca, memref_load, memref_store
@@ -34,12 +36,11 @@ _VIEWS = frozenset({
 #: What makes a tensor: an argument of a function, a pointer with a layout, registers.
 _TENSORS = frozenset({"gpu.func", "func.func", "fly.make_view", "fly.memref.alloca"})
 
-_DIVISIBILITY = re.compile(r"div=(\d+)")
 #: Records of a buffer resource without a size: no offset lies outside of it.
 _UNBOUNDED = 0xFFFFFFFF
 
 
-def _owner(value: ir.Value) -> Any:
+def owner(value: ir.Value) -> Any:
     """The operation that made a value; None for a block argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else getattr(owner, "operation", owner)
@@ -50,14 +51,14 @@ def _tensor_operand(op: Any) -> int:
     return next(i for i, operand in enumerate(op.operands) if isinstance(operand.type, fly.MemRefType))
 
 
-def _chain(view: Tensor) -> tuple[Tensor, list[Any]]:
+def chain(view: Tensor) -> tuple[Tensor, list[Any]]:
     """The tensor that a view was cut from, and the operations on the way, the first one first.
 
     ValueError for a view that comes out of a loop or branch: what it was cut from is not known.
     """
     value: Any = view
     operations: list[Any] = []
-    while (op := _owner(value)) is not None and op.name in _VIEWS:
+    while (op := owner(value)) is not None and op.name in _VIEWS:
         operations.append(op)
         value = op.operands[_tensor_operand(op)]
     maker = op.name if op is not None else value.owner.owner.operation.name
@@ -82,7 +83,7 @@ def _mode_strides(shape: Any, mode: int, before: Any = 1) -> tuple[Any, Any]:
     return tuple(out), before
 
 
-def _coordinates(root: Tensor) -> Tensor:
+def coordinates(root: Tensor) -> Tensor:
     """Coordinate tensor of the shape of `root`: (linear position in mode 0, in mode 1, ...)."""
     shape = get_shape(root)
     tree = shape.to_py_value()
@@ -92,13 +93,13 @@ def _coordinates(root: Tensor) -> Tensor:
     return make_view(to_int_tuple((0,) * len(tree)), make_layout(shape, strides))
 
 
-def _replay(operations: list[Any], tensor: Tensor) -> Tensor:
+def replay(operations: list[Any], tensor: Tensor) -> Tensor:
     """The same views of another tensor."""
     value: Any = tensor
     for op in operations:
         at = _tensor_operand(op)
         operands = [value if i == at else operand for i, operand in enumerate(op.operands)]
-        attributes = {named.name: named.attr for named in op.attributes}
+        attributes = {name: op.attributes[name] for name in op.attributes}
         value = ir.Operation.create(op.name, operands=operands, attributes=attributes, infer_type=True).results[0]
     return Tensor(value)
 
@@ -106,13 +107,18 @@ def _replay(operations: list[Any], tensor: Tensor) -> Tensor:
 # --------------------------------------------------------------------------- limits
 
 
+def extents(tensor: Tensor) -> list[IntTuple]:
+    """The number of positions along every mode of a tensor."""
+    shape = get_shape(tensor)
+    parts = [shape] if shape.is_leaf else [shape[i] for i in range(tensor.rank)]
+    return [part if part.is_leaf else to_int_tuple(_product(part.to_py_value())) for part in parts]
+
+
 def _limits(bounds: Any, root: Tensor) -> list[Any]:
     """One limit for every mode of the tensor: an int, a dynamic leaf as IntTuple, or None."""
     modes = root.rank
     if bounds is True:
-        shape = get_shape(root)
-        parts = [shape] if shape.is_leaf else [shape[i] for i in range(modes)]
-        return [part if part.is_leaf else to_int_tuple(_product(part.to_py_value())) for part in parts]
+        return list(extents(root))
     entries = list(bounds) if isinstance(bounds, (tuple, list)) else None
     if isinstance(bounds, IntTuple):
         entries = [bounds] if bounds.is_leaf else [bounds[i] for i in range(bounds.rank)]
@@ -126,11 +132,7 @@ def _limits(bounds: Any, root: Tensor) -> list[Any]:
 
 def divisor(leaf: Any) -> int:
     """A number that divides an integer leaf: the leaf itself where it is static (0 for zero)."""
-    ty = leaf.type if isinstance(leaf, IntTuple) else leaf
-    if ty.is_static:
-        return int(ty.get_static_leaf_int)
-    found = _DIVISIBILITY.search(str(ty))
-    return int(found.group(1)) if found else 1
+    return divisor_of(leaf.type if isinstance(leaf, IntTuple) else leaf)
 
 
 # --------------------------------------------------------------------------- widths
@@ -152,7 +154,7 @@ def _layout_leaves(ty: Any) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     yield from walk(plain.shape, plain.stride)
 
 
-def _uniform(coords: Tensor, limits: list[Any], width: int) -> bool:
+def uniform(coords: Tensor, limits: list[Any], width: int) -> bool:
     """Whether `width` elements of the view that follow each other are all inside of the limits or all outside."""
     layout = coords.type.layout
     try:
@@ -192,11 +194,11 @@ def narrowed(atom: Any, bits: int) -> Any:
     """The same copy atom, with its state, for values of `bits` bits. ValueError if there is none."""
     text = str(atom.type)
     found = OP_BITS.search(text)
-    op = _owner(atom)
+    op = owner(atom)
     if found is not None and op is not None and op.name == "fly.atom.set_value":
         inner = narrowed(op.operands[0], bits)
         return fly.atom_set_value(inner, op.attributes["field"], op.operands[1])
-    if op is not None and op.name == "fly.get_copy_atom" and (tiled := _owner(op.operands[0])) is not None:
+    if op is not None and op.name == "fly.get_copy_atom" and (tiled := owner(op.operands[0])) is not None:
         return narrowed(tiled.operands[0], bits)
     known = op is not None and op.name == "fly.make_copy_atom" or found is not None and found[1] == "universal_copy"
     if found is None or not known or bits % 8:
@@ -226,20 +228,20 @@ def _bounded_operand(src: Tensor, dst: Tensor) -> Tensor:
 
 def _moved_by_state(atom: Any) -> bool:
     """Whether a state field moves the accesses away from the coordinates of the view."""
-    op = _owner(atom)
+    op = owner(atom)
     while op is not None and op.name == "fly.atom.set_value":
         if "soffset" in str(op.attributes["field"]) or "imm_offset" in str(op.attributes["field"]):
             return True
-        op = _owner(op.operands[0])
+        op = owner(op.operands[0])
     return False
 
 
 def _check_resource(root: Tensor) -> None:
     """ValueError for a buffer tensor whose resource has no size: nothing would be outside of it."""
     value: Any = root
-    while (op := _owner(value)) is not None:
+    while (op := owner(value)) is not None:
         if op.name == "fly.make_ptr":
-            records = _owner(op.operands[2]) if len(op.operands) == 4 else None
+            records = owner(op.operands[2]) if len(op.operands) == 4 else None
             if records is not None and records.name == "arith.constant":
                 if ir.IntegerAttr(records.attributes["value"]).value in (_UNBOUNDED, -1):
                     raise ValueError("copy: bounds need a buffer tensor that knows its size: make it with "
@@ -273,7 +275,13 @@ def _inside(coordinate: Any, limits: list[Any]) -> Any:
     return Boolean(result)
 
 
-def _pieces(tensor: Tensor, width: int) -> Tensor:
+def values_of(view: Tensor) -> int:
+    """Elements of the first mode: the values of an access."""
+    shape = get_shape(view)
+    return _product((shape if view.rank == 1 else shape[0]).to_py_value())
+
+
+def pieces(tensor: Tensor, width: int) -> Tensor:
     """``(values of one access, accesses)``."""
     return zipped_divide(tensor, make_tile(width))
 
@@ -286,22 +294,21 @@ def bounded_copy(atom: Any, src: Tensor, dst: Tensor, bounds: Any, bits: int | N
     if bits is None:
         raise ValueError(f"copy: {atom.type} takes no bounds")
     memory = _bounded_operand(src, dst)
-    root, operations = _chain(memory)
+    root, operations = chain(memory)
     if address_space_of(root.type) not in list(fly.AddressSpace):
         _check_resource(root)
     limits = _limits(bounds, root)
     if all(limit is not None for limit in limits) and _moved_by_state(atom):
         raise ValueError("copy: an offset of the atom (soffset) moves its accesses, and bounds look at the coordinates "
                          "of the view: give None for the mode along which it moves, or slice the view")
-    coords = _replay(operations, _coordinates(root))
-    element = _emit.bit_width(memory.type.element_type)
-    element = 8 if element == 1 else element
+    coords = replay(operations, coordinates(root))
+    element = stored_bits(memory)
     width = max(bits // element, 1)
-    while width > 1 and not _uniform(coords, limits, width):
+    while width > 1 and not uniform(coords, limits, width):
         width //= 2
     if width * element < bits:
         atom = narrowed(atom, width * element)
-    src, dst, coords = (_pieces(t, width) for t in (src, dst, coords))
+    src, dst, coords = (pieces(t, width) for t in (src, dst, coords))
     count = _product(get_shape(coords)[1].to_py_value())
     if not isinstance(count, int):
         raise ValueError(f"copy: bounds need a static number of accesses, got {memory}")
@@ -311,3 +318,24 @@ def bounded_copy(atom: Any, src: Tensor, dst: Tensor, bounds: Any, bits: int | N
         coordinate = memref_load(coords, (0, i)).to_py_value()
         memref_store(_inside(coordinate, limits), pred, i)
     fly.copy(atom, src, dst, pred=pred, zero_fill=True)
+
+
+def each_value(pred: Tensor, values: int, rank: int) -> Tensor:
+    """The predicate of the accesses of a copy of that rank, for `values` accesses in the place of one."""
+    layout = plain(pred.type.layout)
+    modes = [layout[i] for i in range(layout.rank)]
+    if rank == 1 or len(modes) == rank:
+        modes = modes[1:]  # the values of an access share its predicate
+    elif len(modes) + 1 != rank:
+        raise ValueError(f"copy: pred has rank {len(modes)}: it needs {rank - 1} or {rank}, as the views have {rank}")
+    shape, stride = (tuple(getattr(mode, what) for mode in modes) for what in ("shape", "stride"))
+    return make_view(fly.get_iter(pred), make_layout((1, (values, *shape)), (0, (0, *stride))))
+
+
+def split_copy(atom: Any, src: Tensor, dst: Tensor, pred: Tensor | None) -> None:
+    """`copy` through a buffer tensor whose end may split a word: one element an access."""
+    memory = src if not _is_register(src) else dst
+    element = stored_bits(memory)
+    if pred is not None:
+        pred = each_value(pred, values_of(memory), memory.rank)
+    fly.copy(narrowed(atom, element), pieces(src, 1), pieces(dst, 1), pred=pred)

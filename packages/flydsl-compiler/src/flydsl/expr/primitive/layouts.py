@@ -9,6 +9,7 @@ from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
 
+from .._functions import functions
 from ..numeric import Numeric
 from ..utils.convert import bit_width
 from ..values.base import mode_path
@@ -126,12 +127,14 @@ def make_tile(*modes: Any) -> Tile:
 # --------------------------------------------------------------------------- extractors
 
 
+@functions.announce
 @dsl_loc_tracing
 def get_shape(x: Any) -> IntTuple:
     """Shape of a layout or tensor, nested as its modes are."""
     return fly.get_shape(x)
 
 
+@functions.announce
 @dsl_loc_tracing
 def get_stride(x: Any) -> IntTuple:
     """Stride of a layout or tensor; TypeError for composed layouts, which have none."""
@@ -141,30 +144,35 @@ def get_stride(x: Any) -> IntTuple:
     return fly.get_stride(x)
 
 
+@functions.announce
 @dsl_loc_tracing
 def get_layout(tensor: Any) -> Any:
     """Layout of a tensor; TypeError for anything else."""
     return fly.get_layout(_require(tensor, (Tensor,), "tensor"))
 
 
+@functions.announce
 @dsl_loc_tracing
 def get_iter(tensor: Any) -> Any:
     """Pointer of a tensor, or base coordinate of a coordinate tensor."""
     return fly.get_iter(_require(tensor, (Tensor,), "tensor"))
 
 
+@functions.announce
 @dsl_loc_tracing
 def composed_get_inner(layout: Any) -> Any:
     """The inner part of `inner o offset o outer`: a layout or a swizzle."""
     return fly.composed_get_inner(_require(layout, (ComposedLayout,), "layout"))
 
 
+@functions.announce
 @dsl_loc_tracing
 def composed_get_offset(layout: Any) -> IntTuple:
     """The offset of `inner o offset o outer`."""
     return fly.composed_get_offset(_require(layout, (ComposedLayout,), "layout"))
 
 
+@functions.announce
 @dsl_loc_tracing
 def composed_get_outer(layout: Any) -> Any:
     """The outer part of `inner o offset o outer`: the layout that coordinates enter."""
@@ -213,6 +221,7 @@ def prepend(base: Any, elem: Any, *, n: int | None = None) -> Any:
     return fly.prepend(permissive(base), permissive(elem), n=n)
 
 
+@functions.announce
 @dsl_loc_tracing
 def slice(src: X, coord: Any) -> X:
     """Keep the modes where `coord` has a wildcard; a tensor's fixed modes move its iterator."""
@@ -251,6 +260,7 @@ right_inverse = _unary("right_inverse", "Layout r with layout(r(i)) == i on the 
 left_inverse = _unary("left_inverse", "Layout l with l(layout(i)) == i.")
 
 
+@functions.announce
 @dsl_loc_tracing
 def crd2idx(crd: Any, layout: Any) -> IntTuple:
     """Index of a coordinate under a layout, composed layout or swizzle."""
@@ -268,7 +278,7 @@ def _index_to_coordinate(name: str, doc: str) -> Callable[[Any, Any], IntTuple]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return functions.announce(function)
 
 
 idx2crd = _index_to_coordinate("idx2crd", "Coordinate of an index: per leaf ``(index / stride) % shape``.")

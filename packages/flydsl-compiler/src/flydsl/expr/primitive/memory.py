@@ -6,19 +6,23 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.ambient import kernel_scope
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
-from .._lanes import numel
+from .._functions import functions
+from .._lanes import FragmentLanes, numel
 from .._vector import Vector
 from ..numeric import Numeric, NumericMeta
 from ..utils.convert import as_ir_value, mlir_type
 from ..values.base import FlyValue
-from ..values.bounds import check_coordinate
+from ..values.bounds import check_coordinate, check_view
 from ..values.element import element_class_of, note_element_class, note_stored
+from ..values.ends import WHOLE, end_of
 from ..values.int_tuple import IntTuple, check_profile, is_congruent, to_int_tuple
 from ..values.layout import ComposedLayout, Layout, Swizzle
 from ..values.tensor import Pointer, Tensor, address_space_of, convert_for_store
+from .layouts import make_ordered_layout
 
 # AMDGPU LLVM address spaces.
 _LLVM_SPACE = {"Generic": 0, "Global": 1, "Shared": 3, "Register": 5}
@@ -64,6 +68,7 @@ def _check_packed_offset(offset: IntTuple, bits: int, what: str) -> None:
         raise _packed_error(bits, f"{what} at the element {offset.get_static_leaf_int}, inside of a byte")
 
 
+@functions.announce
 def check_packed_element(pointer: Pointer, offset: Any) -> None:
     """ValueError for a load of one element of which it is not known that it starts a byte."""
     bits = _packed_bits(pointer.type.element_type)
@@ -123,6 +128,7 @@ def get_dyn_shared(dtype: Any = None) -> Pointer:
     return base if dtype is None else recast_iter(dtype, base)
 
 
+@functions.announce
 @dsl_loc_tracing
 def inttoptr(ptr_type: ir.Type, value: Any) -> Pointer:
     """Pointer from an integer address. ValueError for register pointers."""
@@ -131,6 +137,7 @@ def inttoptr(ptr_type: ir.Type, value: Any) -> Pointer:
     return fly.inttoptr(ptr_type, as_ir_value(value))
 
 
+@functions.announce
 @dsl_loc_tracing
 def ptrtoint(pointer: Pointer) -> Any:
     """Address as Int32 (shared) or Int64 (global). ValueError for other spaces."""
@@ -140,6 +147,7 @@ def ptrtoint(pointer: Pointer) -> Any:
     return Numeric.from_python_value(fly.ptrtoint(pointer))
 
 
+@functions.announce
 @dsl_loc_tracing
 def to_llvm_ptr(pointer: Pointer) -> ir.Value:
     """``!llvm.ptr`` in the AMDGPU address space. ValueError for target-specific spaces."""
@@ -149,6 +157,7 @@ def to_llvm_ptr(pointer: Pointer) -> ir.Value:
     return fly.to_llvm_ptr(pointer, _LLVM_SPACE[name])
 
 
+@functions.announce
 @dsl_loc_tracing
 def add_offset(base: Any, offset: Any) -> Any:
     """Advance a pointer by elements, or add a coordinate to an int-tuple."""
@@ -167,6 +176,7 @@ def apply_swizzle(pointer: Pointer, swizzle: Swizzle) -> Pointer:
     return fly.apply_swizzle(_require(pointer, Pointer, "pointer"), _require(swizzle, Swizzle, "swizzle"))
 
 
+@functions.announce
 @dsl_loc_tracing
 def recast_iter(target: Any, pointer: Pointer) -> Pointer:
     """Reinterpret the element type; space and alignment are kept.
@@ -188,6 +198,7 @@ def recast_iter(target: Any, pointer: Pointer) -> Pointer:
     return note_element_class(fly.recast_iter(ty, pointer), element)
 
 
+@functions.announce
 @dsl_loc_tracing
 def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
     """Load a scalar, or a vector for a Vector alias or vector type; the requested class is kept."""
@@ -200,6 +211,7 @@ def ptr_load(pointer: Pointer, result_type: Any = None) -> Any:
     return result_type(value)
 
 
+@functions.announce
 @dsl_loc_tracing
 def ptr_store(value: Any, pointer: Pointer) -> None:
     """Store a scalar or vector; literals take the element type, nothing else is converted."""
@@ -214,16 +226,29 @@ def ptr_store(value: Any, pointer: Pointer) -> None:
 # --------------------------------------------------------------------------- views and fragments
 
 
+@functions.announce
 @dsl_loc_tracing
 def make_view(iterator: Any, layout: Any) -> Tensor:
-    """Tensor at a pointer, or coordinate tensor at an int-tuple."""
+    """Tensor at a pointer, or coordinate tensor at an int-tuple.
+
+    ValueError for a static layout that reaches beyond what was allocated of registers or LDS.
+    """
     if not isinstance(layout, (Layout, ComposedLayout)):
         raise TypeError(f"make_view's layout must be a Layout or ComposedLayout, got {type(layout).__name__}")
-    return fly.make_view(iterator if isinstance(iterator, Pointer) else to_int_tuple(iterator), layout)
+    if isinstance(iterator, Pointer):
+        check_view(iterator, layout)
+        return fly.make_view(iterator, layout)
+    return fly.make_view(to_int_tuple(iterator), layout)
 
 
 def _source_layout_type(x: Any) -> Any:
     return x.type.layout if isinstance(x, Tensor) else x.type
+
+
+def _counts_coordinates(layout_type: Any) -> bool:
+    """Whether a mode behind the first one has strides along coordinates."""
+    stride = layout_type.stride
+    return not stride.is_leaf and any("E" in str(stride.at(i)) for i in range(1, stride.rank))
 
 
 @dsl_loc_tracing
@@ -238,6 +263,9 @@ def make_fragment_like(x: Any, dtype: Any = None) -> Tensor:
         layout_type = layout_type.outer
     if not layout_type.is_static_shape:
         raise ValueError(f"make_fragment_like needs a static shape, got {x}{_STATIC_TILE}")
+    if _counts_coordinates(layout_type):
+        # Coordinates have no order in memory: the first mode runs fastest.
+        x = make_ordered_layout(fly.get_shape(x), 0)
     attr = None if dtype is None else ir.TypeAttr.get(mlir_type(dtype))
     fragment = fly.make_fragment_like(x, dtype=attr)
     return note_element_class(fragment, dtype) if isinstance(dtype, NumericMeta) else fragment
@@ -266,6 +294,7 @@ def _access_index(memref: Tensor, idx: Any) -> IntTuple:
     return index
 
 
+@functions.announce
 @dsl_loc_tracing
 def memref_load(memref: Tensor, idx: Any) -> Any:
     """Element at a coordinate; one integer is the colexicographic linear coordinate."""
@@ -278,6 +307,7 @@ def memref_load(memref: Tensor, idx: Any) -> Any:
     return element_class_of(memref)(value)
 
 
+@functions.announce
 @dsl_loc_tracing
 def memref_store(value: Any, memref: Tensor, idx: Any) -> None:
     """Store an element; literals take the element type, typed values must already have it."""
@@ -285,31 +315,54 @@ def memref_store(value: Any, memref: Tensor, idx: Any) -> None:
     index = _access_index(memref, idx)
     _check_packed_access(memref, index, store=True)
     note_stored(memref)
+    watch = (kernel_scope() or {}).get("on_element_store")
+    if watch is not None:
+        watch(memref, index)
     fly.memref_store(convert_for_store(value, element), memref, index)
 
 
-def _static_plain_shape(memref: Tensor, what: str) -> Any:
+def _static_shape(memref: Tensor, what: str) -> Any:
     layout = memref.type.layout
-    if isinstance(layout, fly.ComposedLayoutType):
+    if isinstance(layout, fly.ComposedLayoutType) and memref.is_coord_tensor:
         raise ValueError(f"{what} needs a plain layout, got {memref}")
+    while isinstance(layout, fly.ComposedLayoutType):
+        layout = layout.outer
     if not layout.is_static_shape:
         raise ValueError(f"{what} needs a static shape, got {memref}{_STATIC_TILE}")
     return fly.get_shape(memref).to_py_value()
 
 
+def _one_by_one(memref: Tensor) -> bool:
+    """Whether elements are loaded and stored each by itself: a swizzle places them, or the end of a buffer may split
+    a word of them."""
+    if isinstance(memref.type.layout, fly.ComposedLayoutType):
+        return True
+    is_buffer = not memref.is_coord_tensor and not _space_name(memref)
+    return is_buffer and end_of(memref) != WHOLE
+
+
+@functions.announce
 @dsl_loc_tracing
 def memref_load_vec(memref: Tensor) -> Vector:
     """All elements as a Vector; lane k is the element at colexicographic coordinate k."""
-    shape = _static_plain_shape(_require(memref, Tensor, "memref_load_vec's operand"), "a vector load")
+    shape = _static_shape(_require(memref, Tensor, "memref_load_vec's operand"), "a vector load")
+    if _one_by_one(memref):
+        lanes = [memref_load(memref, k) for k in range(numel(shape))]
+        return Vector(Vector.from_elements(lanes, element_class_of(memref)).ir_value(), shape,
+                      element_class_of(memref), order="colex")
     value = fly.memref_load_vec(memref)
-    return Vector(value, shape, None if memref.is_coord_tensor else element_class_of(memref), order="colex")
+    if memref.is_coord_tensor:
+        return Vector(value, shape, None, order="colex")
+    of_fragment = _space_name(memref) == "Register"
+    return Vector(value, shape, element_class_of(memref), order=FragmentLanes(memref) if of_fragment else "colex")
 
 
+@functions.announce
 @dsl_loc_tracing
 def memref_store_vec(vector: Any, memref: Tensor) -> None:
     """Inverse of `memref_load_vec`; ValueError unless lane count and element type match."""
     element = _require(memref, Tensor, "memref_store_vec's target")._memref_type("storage").element_type
-    shape = _static_plain_shape(memref, "a vector store")
+    shape = _static_shape(memref, "a vector store")
     value = vector if isinstance(vector, ir.Value) else vector.ir_value()
     if not isinstance(value.type, ir.VectorType):
         raise ValueError(f"a vector store needs a Vector, got {type(vector).__name__}")
@@ -320,8 +373,21 @@ def memref_store_vec(vector: Any, memref: Tensor) -> None:
         lanes *= extent
     if lanes != numel(shape):
         raise ValueError(f"cannot store {lanes} lanes to the {numel(shape)} elements of {memref}")
+    if _one_by_one(memref):
+        given = Vector(value, (lanes,), element_class_of(memref))
+        for k in range(lanes):
+            memref_store(given[k], memref, k)
+        return
     note_stored(memref)
+    announce_copy(memref)
     fly.memref_store_vec(value, memref)
+
+
+def announce_copy(memref: Tensor, pred: Tensor | None = None) -> None:
+    """Say that all of a view is about to be stored to, to whom the kernel's scope names (see `tracing.ambient`)."""
+    watch = (kernel_scope() or {}).get("on_copy")
+    if watch is not None:
+        watch(memref, pred)
 
 
 def element_bits(tensor: Tensor) -> int:

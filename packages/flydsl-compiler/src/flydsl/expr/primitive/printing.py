@@ -8,10 +8,12 @@ from typing import Any
 
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
+from flydsl.tracing.ambient import made_of_unknown
 from flydsl.tracing.lazy import protocol
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._emit import UNSET
+from .._lanes import numel
 from .._vector import Vector
 from ..numeric import Float32, Float64, Int32, Int64, Numeric, NumericMeta
 from ..values.tensor import Tensor
@@ -58,22 +60,10 @@ def _elements(tensor: Tensor) -> Any:
             f"printf cannot print {tensor}: its number of elements is only known at run time. Print an element "
             "(t[i]), a part of static shape, or the layout (t.layout)"
         )
-    count = _count(tensor)
+    count = numel(tensor.shape.to_py_value())
     if count > _MAX_PRINTED:
         raise ValueError(f"printf prints at most {_MAX_PRINTED} elements, {tensor} has {count}: print a part of it")
     return tensor.load()
-
-
-def _count(tensor: Tensor) -> int:
-    def product(shape: Any) -> int:
-        if isinstance(shape, tuple):
-            total = 1
-            for mode in shape:
-                total *= product(mode)
-            return total
-        return int(shape)
-
-    return product(tensor.shape.to_py_value())
 
 
 def _fields(text: str) -> list[tuple[str, str | None]]:
@@ -163,6 +153,9 @@ def printf(*args: Any, format_str: Any = UNSET) -> None:
             format_str, args = args[0], args[1:]
         else:
             format_str = " ".join(["{}"] * len(args))
+    if "?" in format_str and made_of_unknown():
+        raise ValueError(f"printf: {format_str!r} was made while tracing, when a run-time value has no text: write "
+                         "{} and pass the value, printf('n is {}', n) for printf(f'n is {n}')")
     # Braces that are no placeholder of Python's are text, as they have always been.
     if re.search(r"\{[^{}]+\}", format_str) is None:
         _print_plain(format_str, args)
@@ -190,7 +183,9 @@ def printf(*args: Any, format_str: Any = UNSET) -> None:
 def _print_plain(format_str: str, args: tuple[Any, ...]) -> None:
     pieces = format_str.split("{}")
     if len(pieces) - 1 != len(args):
-        raise ValueError(f"printf: {len(pieces) - 1} placeholders in {format_str!r} but {len(args)} arguments")
+        is_c = re.search(r"%[-+ #0-9.l]*[a-zA-Z]", format_str)
+        raise ValueError(f"printf: {len(pieces) - 1} placeholders in {format_str!r} but {len(args)} arguments"
+                         + (": C's %d is {} here" if is_c else ""))
     text, operands = pieces[0], []
     for arg, piece in zip(args, pieces[1:], strict=True):
         literal = _literal(arg)

@@ -10,6 +10,7 @@ from flydsl._mlir.dialects import fly
 from flydsl.tracing.lazy import arith
 from flydsl.tracing.locations import dsl_loc_tracing
 
+from .._functions import functions
 from ..numeric import Boolean
 from ..values.base import mode_path
 from ..values.int_tuple import Basis, IntTuple, permissive, to_int_tuple, typed_leaf
@@ -70,6 +71,7 @@ def _flatten(tree: Any) -> list[Any]:
     return [leaf for mode in tree for leaf in _flatten(mode)] if isinstance(tree, tuple) else [tree]
 
 
+@functions.announce
 @dsl_loc_tracing
 def get_(x: Any, mode: Any) -> Any:
     """Sub-object at a mode number or path."""

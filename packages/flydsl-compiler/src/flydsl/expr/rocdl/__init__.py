@@ -24,7 +24,7 @@ from .atoms import (
 )
 from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
 from . import matrix as _matrix
-from .inline_asm import cvt_off_f32_i4, cvt_pk_bf16_f32
+from .inline_asm import computed_here, cvt_off_f32_i4, cvt_pk_bf16_f32
 from .universal import *  # noqa: F403
 from .async_copy import async_copy
 from .waits import asyncmark, s_wait_asynccnt, s_waitcnt, wait_asyncmark
@@ -48,14 +48,32 @@ wmma_scale_f32_32x16x128_f4 = _matrix.wmma_scale_f32_32x16x128_f4
 wmma_f32_16x16x128_fp8_fp8 = _matrix.wmma_f32_16x16x128_fp8_fp8
 
 # Wrappers outside the stable list.
-UNSTABLE = (AddressSpace, TargetAddressSpace, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt, async_copy)
+UNSTABLE = (
+    AddressSpace, TargetAddressSpace, computed_here, cvt_off_f32_i4, cvt_pk_bf16_f32, s_wait_asynccnt, async_copy,
+)
 
 _LAZY = ("cluster", "tdm_ops", "experimental")
+
+
+#: Matrix instructions of sparse operands: not in the language.
+_SPARSE = {"SMFMAC": "MFMA", "SWMMAC": "WMMA"}
+
+
+def _sparse(name: str) -> Any:
+    def make(*_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"fx.rocdl.{name}: sparse matrix atoms are not in the language. Use {_SPARSE[name]} "
+                                  "with the dense operand, or the raw instruction (the builders fx.rocdl.smfmac_* "
+                                  "and fx.rocdl.swmmac_*)")
+
+    make.__name__ = name
+    return make
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _SPARSE:
+        return _sparse(name)
     if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
         return getattr(importlib.import_module("flydsl._mlir.dialects.fly_rocdl"), name)
     # The generated builders: the module is loaded when the first of them is used.

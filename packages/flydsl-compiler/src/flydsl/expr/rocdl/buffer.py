@@ -12,6 +12,7 @@ from .. import _emit
 from .._target import is_rdna, target_arch
 from ..numeric import Int64
 from ..primitive import cosize, get_iter, get_layout, get_scalar, make_ptr, make_view
+from ..values.ends import note_end
 from ..values.tensor import Pointer, Tensor, address_space_of
 from .enum import TargetAddressSpace
 
@@ -57,16 +58,18 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = False, *, num_records_by
 
     The resource ends with the last element of the layout: a load beyond it gives zero, a store there does nothing.
     `num_records_bytes` is another size, and ``max_size=True`` gives 4 GiB, for views that reach beyond the tensor.
-    An access of several words that the end splits loads zero for the word that holds it: the last of an odd number of
-    16-bit elements is reached by a copy of 16 bits (which `fx.copy` chooses with ``bounds=``).
+    Elements of 8 and 16 bits are copied one by one (where the copy is not bounded or predicated) if the end, or a row,
+    may be inside of a 32-bit word, of which the hardware would drop all; an argument with a run-time layout is looked
+    at when the function is called, and the code of whole words is that of wide accesses.
     Offsets have 32 bits: a launch refuses an argument of over 4 GiB that is used whole. Slice it before.
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"make_buffer_tensor expects a Tensor, got {type(tensor).__name__}")
     layout = get_layout(tensor)
+    bounded = num_records_bytes is None and not max_size
     if num_records_bytes is None:
         note_buffer_argument(tensor)
-    if num_records_bytes is None and not max_size:
+    if bounded:
         bits = _emit.bit_width(tensor.type.element_type)
         bits = 8 if bits == 1 else bits  # a Boolean takes a byte in memory
         elements = get_scalar(cosize(layout))
@@ -76,7 +79,10 @@ def make_buffer_tensor(tensor: Tensor, max_size: bool = False, *, num_records_by
         if not isinstance(num_records_bytes, int):  # 4 GiB exactly would be 0 in the 32 bits of the descriptor
             largest = _emit.constant(_int_type(64), MAX_RECORDS)
             num_records_bytes = Int64(arith.MinUIOp(num_records_bytes.ir_value(), largest).result)
-    return make_view(make_buffer_ptr(get_iter(tensor), num_records_bytes), layout)
+    pointer = make_buffer_ptr(get_iter(tensor), num_records_bytes)
+    if bounded:
+        note_end(pointer, tensor)
+    return make_view(pointer, layout)
 
 
 @dsl_loc_tracing

@@ -6,7 +6,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from ..utils import lazy_classattr
+from ..utils.classattr import lazy_classattr
 
 __all__ = ["AddressSpace", "SyncScope", "TargetAddressSpace"]
 

@@ -8,9 +8,11 @@ from flydsl._mlir import ir
 from flydsl.tracing.lazy import llvm
 from flydsl.tracing.locations import dsl_loc_tracing
 
-from .utils import i32_type, operand
+from .._target import confines_assembly, target_arch
+from ..numeric import Int32
+from .utils import call_intrinsic, i32_type, operand
 
-__all__ = ["cvt_off_f32_i4", "cvt_pk_bf16_f32"]
+__all__ = ["computed_here", "cvt_off_f32_i4", "cvt_pk_bf16_f32"]
 
 
 def _asm(result: ir.Type, operands: list[Any], text: str, constraints: str) -> Any:
@@ -30,3 +32,18 @@ def cvt_off_f32_i4(src: Any, byte_sel: int | None = None) -> Any:
 def cvt_pk_bf16_f32(a: Any, b: Any) -> Any:
     """Two f32 as packed bf16, `a` in the low half (gfx950)."""
     return _asm(i32_type(), [a, b], "v_cvt_pk_bf16_f32 $0, $1, $2", "=v,v,v")
+
+
+@dsl_loc_tracing
+def computed_here(word: Any) -> Any:
+    """The same 32-bit value (Int32), made in a register before what follows: no instruction, but a use that stays
+    here, so what makes the value is not moved behind a branch to another one.
+
+    Where assembly is not confined to a part of the registers, the compiler cannot look through the result either, which
+    leaves it more of them; where it is (gfx1250), what an operand is part of would be confined with it.
+    """
+    value = Int32(word).ir_value()
+    if confines_assembly(target_arch()):
+        call_intrinsic("llvm.fake.use", [value])
+        return Int32(value)
+    return Int32(llvm.inline_asm(i32_type(), [value], "", "=v,0", has_side_effects=True))

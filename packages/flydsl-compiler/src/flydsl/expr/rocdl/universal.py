@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
-from flydsl.tracing.lazy import arith, rocdl
+from flydsl.tracing.lazy import arith, fly_rocdl, llvm, memref, rocdl
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._vector import Vector
+from ..numeric import Int32, Int64
 from ..utils.convert import mlir_type
 from .atoms import WMMAScale
-from .buffer import make_buffer_ptr, make_buffer_tensor
+from .buffer import get_buffer_rsrc, make_buffer_ptr, make_buffer_tensor
 from .utils import call_intrinsic, emit, i32_type, operand, require_arch, static_int
 
 __all__ = [
@@ -125,8 +127,6 @@ def s_sleep(count: int) -> None:
 @dsl_loc_tracing
 def steady_clock() -> Any:
     """Ticks of the clock that all compute units share, 100 MHz, as Int64; for time limits and rough measures."""
-    from ..numeric import Int64
-
     return Int64(call_intrinsic("llvm.readsteadycounter", [], ir.IntegerType.get_signless(64)))
 
 
@@ -348,8 +348,6 @@ def tensor_store_from_lds(dgroup0: Any, dgroup1: Any, dgroup2: Any, dgroup3: Any
 @dsl_loc_tracing
 def lds_transpose_load(result_type: Any, lds_memref: Any, elem_offset: Any, elem_bytes: int) -> Any:
     """gfx12: transposing 128-bit LDS read at ``elem_offset`` elements of a builtin LDS memref."""
-    from flydsl.tracing.lazy import llvm, memref
-
     base = memref.extract_aligned_pointer_as_index(lds_memref)
     address = arith.addi(arith.index_cast(i32_type(), base), arith.muli(_as_i32(elem_offset), operand(elem_bytes)))
     pointer = llvm.inttoptr(ir.Type.parse("!llvm.ptr<3>"), address)
@@ -390,12 +388,6 @@ def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int 
 
     Returns `Int32` or a vector of four. The pointer's own offset is ignored.
     """
-    from flydsl.tracing.lazy import llvm
-
-    from .._vector import Vector
-    from ..numeric import Int32
-    from .buffer import get_buffer_rsrc
-
     if count not in (1, 4):
         raise ValueError(f"s_buffer_load loads 1 or 4 words, got {count}")
     resource = get_buffer_rsrc(ptr)
@@ -412,7 +404,5 @@ def s_buffer_load(ptr: Any, offset: Any, *, count: int = 1, cache_modifier: int 
 def __getattr__(name: str) -> Any:
     # The op types behind the constructors are reached through this module, too.
     if name.startswith(("CopyOp", "MmaOp")) and name.endswith("Type"):
-        from flydsl.tracing.lazy import fly_rocdl
-
         return getattr(fly_rocdl, name)
     raise AttributeError(f"module 'flydsl.expr.rocdl.universal' has no attribute '{name}'")

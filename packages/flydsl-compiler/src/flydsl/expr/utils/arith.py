@@ -9,6 +9,7 @@ from flydsl.tracing.lazy import arith, diagnostics, gpu, math
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._functions import functions
 from .._operators import COMMUTATIVE, OPERATORS, emit_binary
 
 __all__ = ["ArithValue", "arith_const", "current_fastmath"]
@@ -111,9 +112,7 @@ class ArithValue(ir.Value):
 
     # `not`, `and`, `or` of the AST rewriter go through the typed view.
     def _typed(self) -> Any:
-        from ..numeric import as_numeric
-
-        return as_numeric(self)
+        return functions.as_numeric(self)
 
     def __dsl_bool__(self) -> Any:
         return self._typed().__dsl_bool__()
@@ -252,10 +251,29 @@ def raw_operand(value: Any) -> Any:
     return value.ir_value() if hasattr(value, "ir_value") else value
 
 
-def _to_raw(value: Any) -> Any:
-    """The IR value of a DSL value or number: `fx.arith.unwrap`."""
-    from ..arith import unwrap
+@dsl_loc_tracing
+def constant(value: Any, *, type: Any = None, index: bool = False) -> Any:  # noqa: A002
+    """Raw constant; by default float -> f32, bool -> i1, int -> i32."""
+    if index:
+        type = ir.IndexType.get()
+    elif type is None:
+        if isinstance(value, bool):
+            type = ir.IntegerType.get_signless(1)
+        else:
+            type = ir.F32Type.get() if isinstance(value, float) else ir.IntegerType.get_signless(32)
+    return _emit.constant(getattr(type, "ir_type", type), value)
 
+
+@dsl_loc_tracing
+def unwrap(value: Any, *, type: Any = None, index: bool = False) -> Any:  # noqa: A002
+    """Raw value of a DSL value or literal."""
+    raw = raw_operand(value)
+    if isinstance(raw, ir.Value):
+        return _emit.to_index(raw) if index else raw
+    return constant(raw, type=type, index=index)
+
+
+def _to_raw(value: Any) -> Any:
     return unwrap(value)
 
 

@@ -8,7 +8,9 @@ from flydsl._mlir import ir
 from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
+from .._vector import Vector
 from ..numeric import Numeric, as_numeric
+from .arith import ArithValue
 
 
 @dsl_loc_tracing
@@ -47,12 +49,8 @@ def as_dsl_value(value: Any, exemplar: Any = None) -> Any:
 
 
 def _untyped(value: Any) -> Any:
-    from .arith import ArithValue
-
     if isinstance(value, ir.Value) and type(value) in (ir.Value, ir.OpResult, ir.BlockArgument, ArithValue):
         if isinstance(value.type, ir.VectorType):
-            from .._vector import Vector
-
             return Vector(value)
         try:
             return as_numeric(ArithValue(value, getattr(value, "signed", None)))

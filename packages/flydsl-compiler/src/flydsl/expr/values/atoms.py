@@ -7,6 +7,7 @@ from typing import Any
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
 
+from .._functions import functions
 from .base import FlyValue, caster_for
 
 # State fields by op mnemonic: the vocabulary of `atom.set_value`. TDM adds indexed names.
@@ -41,13 +42,11 @@ class _Stateful(FlyValue):
     @dsl_loc_tracing
     def set_value(self, field: Any, value: Any = None) -> Any:
         """A new atom with a state field (or every field of a dict) set; this atom is unchanged."""
-        from ..primitive import atom_set_value
-
         if not isinstance(field, dict):
-            return atom_set_value(self, field, value)
+            return functions.atom_set_value(self, field, value)
         atom: Any = self
         for name, field_value in field.items():
-            atom = atom_set_value(atom, name, field_value)
+            atom = functions.atom_set_value(atom, name, field_value)
         return atom
 
 
@@ -136,15 +135,11 @@ class TiledCopy(FlyValue):
 
     def thread_values(self, shape: tuple[int, ...], side: str = "dst") -> Any:
         """Thread-value layout of a partition of a tile of a static shape, as `ThreadValues`; `side` is src or dst."""
-        from ..fragments.ownership import copy_thread_values
-
-        return copy_thread_values(self.type, side, tuple(shape), self.copy_atom.type)
+        return functions.copy_thread_values(self.type, side, tuple(shape), self.copy_atom.type)
 
     def get_slice(self, thr: Any) -> Any:
         """The part of thread `thr`: a `ThrCopy`."""
-        from ..derived import ThrCopy
-
-        return ThrCopy(self, thr)  # type: ignore[call-arg]
+        return functions.ThrCopy(self, thr)
 
     thr_slice = get_slice
 
@@ -193,16 +188,12 @@ class TiledMma(FlyValue):
 
     def get_slice(self, thr: Any) -> Any:
         """The part of thread `thr`: a `ThrMma`."""
-        from ..derived import ThrMma
-
-        return ThrMma(self, thr)  # type: ignore[call-arg]
+        return functions.ThrMma(self, thr)
 
     thr_slice = get_slice
 
     def _fragment(self, operand: str, tensor: Any, stages: int | None) -> Any:
-        from ..primitive import MmaOperand, mma_make_fragment
-
-        return mma_make_fragment(getattr(MmaOperand, operand), self, tensor, stages=stages)
+        return functions.mma_make_fragment(getattr(fly.MmaOperand, operand), self, tensor, stages=stages)
 
     def make_fragment_A(self, tensor: Any, *, stages: int | None = None) -> Any:  # noqa: N802
         """Register fragment for operand A of a tile, in the atom's element type.
@@ -222,6 +213,4 @@ class TiledMma(FlyValue):
 
     def thread_values(self, operand: str, shape: tuple[int, ...]) -> Any:
         """Thread-value layout of operand 'A', 'B' or 'C' for a tile of a static shape, as `ThreadValues`."""
-        from ..fragments.ownership import mma_thread_values
-
-        return mma_thread_values(self.type, operand, tuple(shape))
+        return functions.mma_thread_values(self.type, operand, tuple(shape))

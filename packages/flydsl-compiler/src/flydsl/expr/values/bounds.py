@@ -1,16 +1,22 @@
-"""Coordinates against the extents of a tensor, as far as both are known while tracing."""
+"""Coordinates against the extents of a tensor, and views against their memory, as far as both are known."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
+from .. import _emit
+from .._payload import numpy_scalar
 from ..numeric import Numeric
+from .element import address_space_of
+from .ends import divisor, leaves
 
 
 def _known(entry: Any) -> int | None:
+    entry = numpy_scalar(entry)
     if isinstance(entry, bool):
         return int(entry)
     if isinstance(entry, int):
@@ -49,6 +55,7 @@ def _check(entry: Any, extents: Any, coordinate: Any, tensor: Any) -> None:
 
 def check_coordinate(tensor: Any, coordinate: Any) -> None:
     """IndexError for a known index outside of a known extent of a tensor in memory or registers."""
+    coordinate = numpy_scalar(coordinate)
     if tensor.is_coord_tensor or not isinstance(coordinate, (int, tuple, list, Numeric)):
         return
     if isinstance(coordinate, Numeric) and not coordinate.is_static():
@@ -61,3 +68,66 @@ def check_coordinate(tensor: Any, coordinate: Any) -> None:
     if isinstance(coordinate, (tuple, list)) and len(coordinate) == 1 and not isinstance(extents, tuple):
         coordinate = coordinate[0]
     _check(coordinate, extents, coordinate, tensor)
+
+
+# --------------------------------------------------------------------------- views of what was allocated
+
+
+def _owner(value: Any) -> Any:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def _reach(layout: Any) -> int | None:
+    """Elements from the first to the last one of a layout type; for a swizzled one at least their number."""
+    swizzled = isinstance(layout, fly.ComposedLayoutType)
+    while isinstance(layout, fly.ComposedLayoutType):
+        layout = layout.outer
+    if not layout.is_static:
+        return None
+    modes = [(divisor(extent), divisor(stride)) for extent, stride in leaves(layout.shape, layout.stride)]
+    if swizzled:
+        return math.prod(extent for extent, _ in modes)
+    return 1 + sum((extent - 1) * stride for extent, stride in modes)
+
+
+def _allocated(pointer: Any) -> tuple[int, int] | None:
+    """Bits of the allocation that a pointer leads back to, and those before the pointer; None if not known."""
+    value, before = pointer, 0
+    while (op := _owner(value)) is not None:
+        if op.name == "fly.add_offset":
+            offset = op.operands[1].type
+            if not offset.is_leaf_int or not offset.is_static:
+                return None
+            before += int(offset.get_static_leaf_int) * _emit.bit_width(value.type.element_type)
+        elif op.name == "fly.make_ptr" and "dictAttrs" in op.attributes:
+            parameters = op.attributes["dictAttrs"]
+            return (ir.IntegerAttr(parameters["allocBytes"]).value * 8, before) if "allocBytes" in parameters else None
+        elif op.name == "fly.get_iter" and (maker := _owner(op.operands[0])) is not None:
+            if maker.name == "fly.make_view":
+                op = maker
+            elif maker.name in ("fly.memref.alloca", "fly.make_fragment_like", "fly.mma.make_fragment"):
+                memory = op.operands[0].type
+                elements = _reach(memory.layout)
+                return None if elements is None else (elements * _emit.bit_width(memory.element_type), before)
+            else:
+                return None
+        elif op.name != "fly.recast_iter":
+            return None
+        value = op.operands[0]
+    return None
+
+
+def check_view(pointer: Any, layout: Any) -> None:
+    """ValueError for a view of registers or LDS that reaches beyond what was allocated."""
+    if address_space_of(pointer.type) not in (fly.AddressSpace.Register, fly.AddressSpace.Shared):
+        return
+    found, elements = _allocated(pointer), _reach(layout.type)
+    if found is None or elements is None:
+        return
+    width = _emit.bit_width(pointer.type.element_type)
+    (size, before), bits = found, elements * width
+    if before < 0 or before + bits > size:
+        start = f" from byte {before // 8} on" if before else ""
+        raise ValueError(f"a view of {elements} elements of {width} bits{start} reaches beyond the {size // 8} bytes "
+                         f"that were allocated (the layout is {layout}): allocate more, or take a smaller layout")

@@ -13,6 +13,7 @@ from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.ambient import kernel_scope, trace_table
 
+from .._vector_alias import VectorAlias
 from ..numeric import Numeric
 from .carried import carried_from, sources
 
@@ -22,8 +23,6 @@ _MEMORY = (fly.PointerType, fly.MemRefType)
 def element_class(ty: ir.Type) -> Any:
     """Numeric class of an element type (integers are signed); for vector elements the Vector alias."""
     if isinstance(ty, ir.VectorType):
-        from .._vector import VectorAlias
-
         return VectorAlias(Numeric.from_ir_type(ty.element_type), tuple(ty.shape)[0])
     return Numeric.from_ir_type(ty)
 
@@ -48,13 +47,13 @@ def element_class_of(value: Any) -> Any:
         found = table.get(ir.Value.__hash__(value))
         if found is not None:
             return found if found.width == default.width else default
-        value = _origin(value, element)
+        value = origin(value, element)
         if value is None:
             break
     return default
 
 
-def _origin(value: Any, element: ir.Type | None = None) -> Any:
+def origin(value: Any, element: ir.Type | None = None) -> Any:
     """The pointer or tensor (with these elements) that `value` was made from, if any."""
     place = carried_from(value)
     if place is not None:
@@ -68,11 +67,21 @@ def _origin(value: Any, element: ir.Type | None = None) -> Any:
     return None
 
 
+def address_space_of(ty: Any) -> Any:
+    """The generic `AddressSpace`, or a target attribute as it is."""
+    space = ty.address_space
+    if isinstance(space, int):
+        return fly.AddressSpace(int(space))
+    text = str(space)
+    for member in fly.AddressSpace:
+        if text in (f"#fly<address_space {member}>", str(member)):
+            return member
+    return space
+
+
 def _may_be_argument(ty: Any) -> bool:
     """Whether memory of this type can be that of an argument: not registers, not LDS."""
-    space = ty.address_space
-    names = (str(fly.AddressSpace.Register), str(fly.AddressSpace.Shared))
-    return (str(fly.AddressSpace(int(space))) if isinstance(space, int) else str(space)) not in names
+    return address_space_of(ty) not in (fly.AddressSpace.Register, fly.AddressSpace.Shared)
 
 
 def note_stored(target: Any) -> None:
@@ -85,7 +94,7 @@ def note_stored(target: Any) -> None:
         return
     value = target
     while value is not None:
-        last, value = value, _origin(value)
+        last, value = value, origin(value)
     owner = last.owner
     if isinstance(owner, ir.Block) and owner.owner.operation.name == "gpu.func":
         scope.setdefault("stored_arguments", set()).add(ir.BlockArgument(last).arg_number)

@@ -12,6 +12,7 @@ from flydsl.tracing.locations import dsl_loc_tracing
 
 from .._emit import bit_width
 from .._operators import OPERATORS
+from .._payload import numpy_scalar
 from ..numeric import Index, Int32, Int64, Integer, Numeric, as_numeric
 from .base import FlyValue, NestedValue, caster_for, mode_path
 
@@ -62,11 +63,16 @@ def E(*modes: Any) -> Any:  # noqa: N802 - the usual notation
     return Basis(1, list(modes)) if modes else 1
 
 
+def _no_integer(value: Numeric) -> str:
+    return (f"an index, extent or stride must be an integer, got a {type(value).__name__}: convert it with "
+            ".to(fx.Int32)")
+
+
 def _dynamic_leaf(value: Any) -> ir.Value:
     """An i32 or i64 value for a dynamic leaf."""
     if isinstance(value, Numeric):
         if not isinstance(value, Integer):
-            raise ValueError(f"an int-tuple leaf must be an integer, got {type(value).__name__}")
+            raise ValueError(_no_integer(value))
         if isinstance(value, Index):
             value = Int64(value)
         elif type(value).width > 64:
@@ -94,16 +100,18 @@ def python_tree(x: Any) -> Any:
         return python_tree(x.to_py_value())
     if isinstance(x, Numeric):
         if not isinstance(x, Integer):
-            raise ValueError(f"an int-tuple leaf must be an integer, got {type(x).__name__}")
+            raise ValueError(_no_integer(x))
         return int(x) if x.is_static() else _dynamic_leaf(x)
     if isinstance(x, Basis):
         value = x.value
         return fly._Basis(value if isinstance(value, int) else _dynamic_leaf(value), list(x.modes))
     if isinstance(x, ir.Value) and not isinstance(x, FlyValue):
         return _dynamic_leaf(x)
-    if isinstance(x, int):  # an IntEnum
-        return int(x)
-    raise ValueError(f"cannot use {type(x).__name__} as an int-tuple: {x!r}")
+    number = numpy_scalar(x)
+    if isinstance(number, int):  # of NumPy, or an IntEnum
+        return int(number)
+    raise ValueError(f"cannot use {x!r} ({type(x).__name__}) as an index, extent or stride: integers are expected, "
+                     "nested in tuples")
 
 
 def contains_none(x: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
 
+from .._functions import functions
 from .base import FlyValue, NestedValue, caster_for, mode_path
 from .int_tuple import IntTuple, contains_none
 
@@ -24,18 +25,18 @@ class _LayoutQueries(NestedValue):
 
     @property
     def shape(self) -> IntTuple:
-        return _primitive().get_shape(self)
+        return functions.get_shape(self)
 
     @property
     def stride(self) -> IntTuple:
-        return _primitive().get_stride(self)
+        return functions.get_stride(self)
 
     @dsl_loc_tracing
     def __getitem__(self, mode: Any) -> Any:
         """Sub-layout at a mode number or a path."""
         path = mode_path(mode)
         check_mode_path(self.rank, self.is_leaf, path, str(self))
-        return _primitive().get_(self, path)
+        return functions.get_(self, path)
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(self.rank)) if not self.is_leaf else iter((self,))
@@ -45,8 +46,8 @@ class _LayoutQueries(NestedValue):
         """Index of a coordinate with one argument per mode; with a wildcard ``None``, the sliced layout."""
         crd: Any = coordinate[0] if len(coordinate) == 1 else coordinate
         if contains_none(crd):
-            return _primitive().slice(self, crd)
-        return _primitive().crd2idx(crd, self)
+            return functions.slice(self, crd)
+        return functions.crd2idx(crd, self)
 
 
 @caster_for(fly.LayoutType)
@@ -63,15 +64,15 @@ class Layout(_LayoutQueries):
 
     def get_hier_coord(self, index: Any) -> IntTuple:
         """Coordinate of `index` with the nesting of the shape."""
-        return _primitive().idx2crd(index, self)
+        return functions.idx2crd(index, self)
 
     def get_flat_coord(self, index: Any) -> IntTuple:
         """Coordinate of `index` with one integer per mode."""
-        return _primitive().get_flat_coord(index, self)
+        return functions.get_flat_coord(index, self)
 
     def get_1d_coord(self, index: Any) -> IntTuple:
         """Colexicographic linear coordinate of `index`."""
-        return _primitive().get_1d_coord(index, self)
+        return functions.get_1d_coord(index, self)
 
 
 @caster_for(fly.ComposedLayoutType)
@@ -96,20 +97,26 @@ class ComposedLayout(_LayoutQueries):
 
     @property
     def inner(self) -> Any:
-        return _primitive().composed_get_inner(self)
+        return functions.composed_get_inner(self)
 
     @property
     def offset(self) -> IntTuple:
-        return _primitive().composed_get_offset(self)
+        return functions.composed_get_offset(self)
 
     @property
     def outer(self) -> Any:
-        return _primitive().composed_get_outer(self)
+        return functions.composed_get_outer(self)
 
 
 @caster_for(fly.SwizzleType)
 class Swizzle(FlyValue):
-    """``S<m,b,s>(x) = x ^ ((x & (((1<<m)-1) << (b+s))) >> s)``."""
+    """``S<m,b,s>(x) = x ^ ((x & (((1<<m)-1) << (b+s))) >> s)``, made by ``fx.static(fx.SwizzleType.get(m, b, s))``."""
+
+    def __init__(self, value: Any, *numbers: Any) -> None:
+        if numbers:
+            m, b, s = (value, *numbers, "b", "s")[:3]
+            raise TypeError(f"Swizzle is a value of the IR; make one with fx.static(fx.SwizzleType.get({m}, {b}, {s}))")
+        super().__init__(value)
 
     @property
     def mask(self) -> int:
@@ -190,9 +197,3 @@ def static_layout(value: Any, what: str) -> Any:
     if not value.is_static:
         raise ValueError(f"{what} must be static, got {value}")
     return value
-
-
-def _primitive() -> Any:
-    from .. import primitive
-
-    return primitive

@@ -9,24 +9,17 @@ from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.locations import dsl_loc_tracing
 
+from .._functions import functions
+from .._payload import numpy_scalar
 from .._vector import Vector
-from ..numeric import Integer, Numeric, NumericMeta, as_numeric
-from ..utils import lazy_classattr
+from ..numeric import Int32, Int64, Integer, Numeric, NumericMeta, as_numeric
+from ..utils.classattr import lazy_classattr
 from .base import FlyValue, caster_for
-from .element import element_class, element_class_of, note_element_class
+from .element import address_space_of, element_class, element_class_of, note_element_class
 from .int_tuple import IntTuple, contains_none
 
-
-def address_space_of(ty: Any) -> Any:
-    """The generic `AddressSpace`, or a target attribute as it is."""
-    space = ty.address_space
-    if isinstance(space, int):
-        return fly.AddressSpace(int(space))
-    text = str(space)
-    for member in fly.AddressSpace:
-        if text in (f"#fly<address_space {member}>", str(member)):
-            return member
-    return space
+_NO_SLICE = ("Python slices do not index tensors: None keeps a whole mode, and tiles are parts of one, "
+             "fx.flat_divide(t, (n,))[None, i] for t[i * n : (i + 1) * n]")
 
 
 def _plain_for_store(value: Any, element: ir.Type) -> Any:
@@ -36,7 +29,9 @@ def _plain_for_store(value: Any, element: ir.Type) -> Any:
         number = item()
         if isinstance(number, (bool, int, float)):
             return convert_for_store(number, element)
-    given = "None" if value is None else f"{value!r}, a {type(value).__name__}"
+    shape = getattr(value, "shape", None)
+    text = f"an array of shape {shape}" if isinstance(shape, tuple) else repr(value)
+    given = "None" if value is None else f"{text}, a {type(value).__name__}"
     hint = ": does the function that made it return its result?" if value is None else ""
     expected = f"a number or a DSL value of type {element_class(element)}"
     raise TypeError(f"cannot store {given}, to elements of type {element}{hint}; expected {expected}")
@@ -76,6 +71,7 @@ def _like(value: Any, exemplar: Any) -> Any:
 
 
 def _is_integer(x: Any) -> bool:
+    x = numpy_scalar(x)
     if isinstance(x, bool):
         return False
     if isinstance(x, (int, Integer)):
@@ -97,7 +93,7 @@ class Pointer(FlyValue):
         dtype = params[0]
         if not isinstance(dtype, NumericMeta):
             raise TypeError(f"Pointer: the element must be a Numeric class, got {dtype!r}")
-        space = _primitive().AddressSpace(int(params[1])) if len(params) > 1 else _primitive().AddressSpace.Global
+        space = fly.AddressSpace(int(params[1])) if len(params) > 1 else fly.AddressSpace.Global
         if space.name not in ("Global", "Shared"):
             raise ValueError(f"Pointer[...]: only Global and Shared pointers can be stored, got {space.name}")
         natural = max(1, dtype.width // 8)
@@ -132,39 +128,39 @@ class Pointer(FlyValue):
 
     @property
     def llvm_ptr(self) -> Any:
-        return _primitive().to_llvm_ptr(self)
+        return functions.to_llvm_ptr(self)
 
     def __add__(self, offset: Any) -> Any:
         if not (_is_integer(offset) or isinstance(offset, IntTuple)):
             return NotImplemented
-        return _primitive().add_offset(self, offset)
+        return functions.add_offset(self, offset)
 
     __radd__ = __add__
 
     def __sub__(self, offset: Any) -> Any:
         if not _is_integer(offset):
             return NotImplemented
-        return _primitive().add_offset(self, -offset if isinstance(offset, int) else -as_numeric(offset))
+        return functions.add_offset(self, -offset if isinstance(offset, int) else -as_numeric(offset))
 
     def load(self, dtype: Any = None) -> Any:
         """The element here, or a value of `dtype` (Numeric class, Vector alias or MLIR type)."""
-        return _primitive().ptr_load(self, dtype)
+        return functions.ptr_load(self, dtype)
 
     def store(self, value: Any) -> None:
-        _primitive().ptr_store(value, self)
+        functions.ptr_store(value, self)
 
     def __iter__(self) -> Any:
         raise TypeError("a Pointer is not iterable: it has no end. Index it in a loop (for i in range(n): ... p[i])")
 
     def __getitem__(self, i: Any) -> Any:
-        _primitive().memory.check_packed_element(self, i)
+        functions.check_packed_element(self, i)
         return (self + i).load()
 
     def __setitem__(self, i: Any, value: Any) -> None:
         (self + i).store(value)
 
     def view(self, layout: Any) -> Any:
-        return _primitive().make_view(self, layout)
+        return functions.make_view(self, layout)
 
 
 @caster_for(fly.MemRefType, fly.CoordTensorType)
@@ -216,20 +212,20 @@ class Tensor(FlyValue):
 
     @property
     def layout(self) -> Any:
-        return _primitive().get_layout(self)
+        return functions.get_layout(self)
 
     @property
     def iter(self) -> Any:
         """The pointer, or the base coordinate of a coordinate tensor."""
-        return _primitive().get_iter(self)
+        return functions.get_iter(self)
 
     @property
     def shape(self) -> IntTuple:
-        return _primitive().get_shape(self)
+        return functions.get_shape(self)
 
     @property
     def stride(self) -> IntTuple:
-        return _primitive().get_stride(self)
+        return functions.get_stride(self)
 
     @property
     def rank(self) -> int:
@@ -249,13 +245,14 @@ class Tensor(FlyValue):
         if c is None:
             raise ValueError("t[None] is not supported: use one index per mode, with None for the modes to keep")
         if isinstance(c, slice):
-            raise TypeError("Python slices do not index tensors: use None to keep a mode")
+            raise TypeError(_NO_SLICE)
         if isinstance(c, (tuple, list)):
             if len(c) != self.rank:
-                raise ValueError(f"coordinate {c!r} has {len(c)} entries for a tensor of rank {self.rank} ({self})")
+                shown = f"({', '.join(str(entry) for entry in c)})"
+                raise ValueError(f"coordinate {shown} has {len(c)} entries for a tensor of rank {self.rank} ({self})")
             for entry in c:
                 if isinstance(entry, slice):
-                    raise TypeError("Python slices do not index tensors: use None to keep a mode")
+                    raise TypeError(_NO_SLICE)
 
     @overload
     def __getitem__(self, c: int | Numeric | tuple[int | Numeric, ...]) -> Numeric: ...  # type: ignore[overload-overlap]
@@ -271,26 +268,26 @@ class Tensor(FlyValue):
         """
         self._check_coordinate(c)
         if contains_none(c):
-            return _primitive().slice(self, c)
-        return _primitive().memref_load(self, c)
+            return functions.slice(self, c)
+        return functions.memref_load(self, c)
 
     @dsl_loc_tracing
     def __setitem__(self, c: Any, value: Any) -> None:
         self._check_coordinate(c)
         if contains_none(c):
-            _primitive().slice(self, c).store(value)
+            functions.slice(self, c).store(value)
         else:
-            _primitive().memref_store(value, self, c)
+            functions.memref_store(value, self, c)
 
     @dsl_loc_tracing
     def load(self) -> Vector:
         """All elements as a `Vector` of this tensor's shape, lanes in colexicographic order."""
-        return _primitive().memref_load_vec(self)
+        return functions.memref_load_vec(self)
 
     @dsl_loc_tracing
     def store(self, vector: Any) -> None:
         """Store a vector of as many lanes and exactly this element type."""
-        _primitive().memref_store_vec(vector, self)
+        functions.memref_store_vec(vector, self)
 
     @dsl_loc_tracing
     def fill(self, value: Any) -> None:
@@ -303,12 +300,10 @@ class Tensor(FlyValue):
 @functools.cache
 def _stored_pointer(dtype: Any, space: Any, alignment: int) -> Any:
     """The class of pointers to `dtype` in `space` that structs and arrays can hold."""
-    from ..numeric import Int32, Int64
-
     bits = Int64 if space.name == "Global" else Int32
 
     def ir_type() -> ir.Type:
-        return _primitive().PointerType.get(dtype.ir_type, space, alignment)
+        return fly.PointerType.get(dtype.ir_type, space, alignment)
 
     def coerce(cls: Any, value: Any) -> Any:
         if not isinstance(value, Pointer):
@@ -318,12 +313,12 @@ def _stored_pointer(dtype: Any, space: Any, alignment: int) -> Any:
         return value
 
     def peek(cls: Any, ptr: Any) -> Any:
-        address = _primitive().ptr_load(_primitive().recast_iter(bits, ptr), bits)
-        return note_element_class(_primitive().inttoptr(ir_type(), address), dtype)
+        address = functions.ptr_load(functions.recast_iter(bits, ptr), bits)
+        return note_element_class(functions.inttoptr(ir_type(), address), dtype)
 
     def poke(cls: Any, ptr: Any, value: Any) -> None:
-        address = _primitive().ptrtoint(coerce(cls, value))
-        _primitive().ptr_store(bits(address), _primitive().recast_iter(bits, ptr))
+        address = functions.ptrtoint(coerce(cls, value))
+        functions.ptr_store(bits(address), functions.recast_iter(bits, ptr))
 
     namespace = {
         "__dsl_size_of__": classmethod(lambda cls: bits.width // 8),
@@ -334,9 +329,3 @@ def _stored_pointer(dtype: Any, space: Any, alignment: int) -> Any:
         "ir_type": lazy_classattr(lambda cls: ir_type()),
     }
     return type(f"Pointer[{dtype}, {space.name}, {alignment}]", (Pointer,), namespace)
-
-
-def _primitive() -> Any:
-    from .. import primitive
-
-    return primitive
