@@ -83,8 +83,9 @@ def _declared(target: Any, op: Any, name: str, m: int, n: int, options: dict[str
         launcher, arguments, _ = op.prepare(*op.sample(Draw(target), m, n, **options))
         return launcher, arguments
 
-    return Case(op.plan.__module__.split(".")[-2], name, f"{rows}x{n}",
-                options.get("dtype", "bf16"), make, counted, op.flops(*small) * m)
+    family = getattr(op.plan, "func", op.plan).__module__.split(".")[-2]  # of a partial: its function's
+    return Case(family, name, f"{rows}x{n}", options.get("dtype", "bf16"), make, counted,
+                op.flops(*small) * m)
 
 
 def _size(result: Any, like: Any) -> int:

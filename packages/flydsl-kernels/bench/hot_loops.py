@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from code_facts import code_facts
+
 NOTE = "estimates of hot loops by llvm-mca, and of one wave and a launch by the simulator; no GPU was involved"
 LOOP_TILES = (16, 64)  # tiles of k of the kernel whose loop is looked at; the second where the first is no loop
 LAUNCH_TILES = (16, 64)
@@ -165,6 +167,58 @@ def row_scale(waves: int) -> Loop:
     return Loop(f"row scale, {waves} waves", "fp8", 256, 256, 128, make)
 
 
+def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
+    """A product of a mixture of experts with the tile that `ops.moe` takes for blocks of `block` rows: gate and up with
+    silu, or down. All rows are of one expert."""
+    import torch
+
+    import flydsl.compiler as flyc
+    import flydsl.expr as fx
+    from flydsl.kernels.moe.config import FORMATS
+    from flydsl.kernels.moe.experts import experts_config
+    from flydsl.kernels.moe.grouped import launch_grouped
+
+    kind = FORMATS[quant]
+    scale = "e8m0" if kind.b == "fp4" else "bf16"
+
+    def config_of(m: int, n: int, k: int) -> Any:
+        model, inter = (k, n) if gated else (n, k)
+        found = experts_config("bench", target, m, 1, max(m // block, 1), model, inter, "bf16", "silu", None,
+                               (False, False), False, quant, scale)
+        return found.up if gated else found.down
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        config = config_of(m, n, k)
+
+        @flyc.jit
+        def run(out, x, w, x_scale, w_scale, rows, weights, expert, valid, out_scale, tokens: fx.Int32,
+                stream: fx.Stream = fx.Stream(None)):
+            tensors = dict(out=out, x=x, w=w, x_scale=x_scale, w_scale=w_scale, rows=rows, weights=weights,
+                           experts=expert, valid=valid, out_scale=out_scale)
+            launch_grouped(tensors, tokens, fx.ceildiv(tokens, block), tokens, config, stream)
+
+        words = config.rows_b // 16 * config.strip_words
+        x = _half(m * k) if kind.bits_a == 16 else _bytes(m * k * kind.bits_a // 8)
+        w = _half(2 * words) if kind.bits_b == 16 else _bytes(4 * words)
+
+        def ones(count: int) -> Any:
+            if kind.scales == "micro" or (kind.scales == "groups" and scale == "e8m0"):
+                return torch.full((count,), 127, dtype=torch.uint8)
+            return torch.ones(count).bfloat16() if kind.scales == "groups" else torch.ones(count)
+
+        columns = -(-config.scales_k // 8) * 8
+        return run, [_out(m, n), x, w, ones(m * columns), ones(config.rows_b * columns),
+                     torch.arange(m, dtype=torch.int32), torch.ones(m), torch.zeros(m // block, dtype=torch.int32),
+                     torch.tensor([m, m], dtype=torch.int32), _bytes(m * n), m]
+
+    config = config_of(16 * block, 1024, 4096)
+    dtype = {16: "bf16", 8: "int8" if kind.a == "i8" else "fp8", 4: "fp4"}
+    names = dtype[kind.bits_a], {4: "int4" if kind.b == "i4" else "fp4"}.get(kind.bits_b, dtype[kind.bits_b])
+    operands = names[0] if names[0] == names[1] else " x ".join(names)
+    return Loop(f"experts {'gate and up' if gated else 'down'} {quant}", operands, block, config.block_n, config.tile_k,
+                make)
+
+
 def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
     """The tuned tiles of an architecture: those for large problems, or with `every` all of them.
 
@@ -193,10 +247,20 @@ def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
             yield row_scale(waves)
 
 
+def expert_loops(target: Any, every: bool = False) -> Iterator[Loop]:
+    """The products of mixtures of experts, of large blocks or with `every` also of small ones."""
+    if target.repeats_operands:  # gfx11 has the general GEMM only
+        return
+    quants = ["none", "fp8", "fp8_block", "int4", "a16w4", "a16i4"]
+    quants += [name for name in ("mxfp4", "a8w4") if target.mx]
+    for quant in quants:
+        for block in (128, 64) if every else (128,):
+            for gated in (True, False):
+                yield experts(quant, gated, block, target)
+
+
 def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
     """Compile a kernel and estimate its hot loop."""
-    from measure import code_facts
-
     import flydsl.compiler as flyc
     import flydsl.ir
     import flydsl.runtime as rt
@@ -235,7 +299,8 @@ def recorded(arch: str) -> dict[str, dict[str, float]]:
 def record(arch: str, found: list[Figures]) -> None:
     """Put the figures of an architecture in the place of those before (kernels that were not measured keep theirs)."""
     known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    new = {f.kernel: {"loop": round(100 * f.loop, 1), "vgpr": f.vgpr} for f in found if f.loop is not None}
+    new = {f.kernel: {"loop": round(100 * f.loop, 1), "vgpr": f.vgpr, **({"spills": f.spills} if f.spills else {})}
+           for f in found if f.loop is not None}
     known[arch] = dict(sorted({**known.get(arch, {}), **new}.items()))
     RECORD.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
@@ -258,7 +323,7 @@ def main() -> int:
         from flydsl.kernels.target import target
 
         found = []
-        for loop in tuned_loops(target(), args.every):
+        for loop in (*tuned_loops(target(), args.every), *expert_loops(target(), args.every)):
             if args.only in loop.label:
                 print(f"{loop.label} ...", file=sys.stderr, flush=True)
                 found.append(measure(loop, target(), args.arch, args.launch))

@@ -7,7 +7,9 @@ FOLDER is a calibration corpus: ``index.json`` describes its code objects, ``rep
 launched by that script in a process of its own, ours by the builders that the functional forms use. Names of entries
 say what they compute and its sizes; an entry for which there is no operation here is listed as such. With --quick, of
 large launches only a part is run and its time scaled, on both sides the same share of the rows: seconds instead of
-minutes. Both times are estimates of the simulator; no GPU was involved.
+minutes. Both readings of the timing model are shown, sustained and at peak, and the share of the memory's bandwidth
+that theirs reaches at peak: where that is all of it, nothing can be faster. All times are estimates of the simulator;
+no GPU was involved.
 """
 
 from __future__ import annotations
@@ -30,14 +32,28 @@ MX_BLOCK = 32  # elements of k with one scale
 
 
 @dataclass(frozen=True)
+class Times:
+    """Microseconds of a whole launch: what a machine sustains, and at its peak."""
+
+    sustained: float
+    peak: float
+
+    def over(self, other: Times) -> Times:
+        """Quotients of both readings."""
+        return Times(self.sustained / other.sustained, self.peak / other.peak)
+
+
+@dataclass(frozen=True)
 class Row:
-    """Microseconds of a whole launch; `ratio` is theirs / ours, above 1 where ours is faster."""
+    """Both times of an entry; `ratio` is theirs / ours, above 1 where ours is faster. `least_us` is the time at peak in
+    which each input and output passes once."""
 
     entry: str
     ours: str
-    our_us: float | None = None
-    their_us: float | None = None
-    ratio: float | None = None
+    our_us: Times | None = None
+    their_us: Times | None = None
+    ratio: Times | None = None
+    least_us: float | None = None
     part: float = 1.0
 
 
@@ -141,16 +157,30 @@ def ours(name: str) -> tuple[int, Run] | None:
     return None
 
 
-def their_time(folder: Path, library: str, name: str, quick: bool) -> tuple[float, float]:
-    """Microseconds of the whole launch, and the part of it that was run. RuntimeError with what the script said."""
-    with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as out:
-        command = [sys.executable, str(folder / "replay.py"), "--library", library, "--json", out.name]
-        done = subprocess.run([*command, *["--quick"] * quick, name], capture_output=True, text=True)
-        lines = out.read().splitlines()
-    if done.returncode or not lines:
+#: Launches an entry in a process of its own: folder, name, library of the simulator, and what to print.
+REPLAY = """
+import json, math, sys
+folder, library, name, quick = sys.argv[1:]
+sys.path.insert(0, folder)
+import replay
+entry = next(e for e in json.loads((replay.HERE / "index.json").read_text())["entries"] if e["name"] == name)
+profile = replay.launch(library, entry, quick == "quick")
+print(json.dumps({"part": math.prod(profile["grid"]) / math.prod(entry["grid"]), "peak":
+                  profile["timing"]["microseconds"], "sustained": profile["sustained"]["microseconds"],
+                  "least": 1e6 * entry["minimum_bytes"] / profile["machine"]["memory_bytes_per_second"]}))
+"""
+
+
+def their_times(folder: Path, library: str, name: str, quick: bool) -> tuple[Times, float, float]:
+    """Times of the whole launch, the least at peak, and the part that was run. RuntimeError with what the script
+    said."""
+    done = subprocess.run([sys.executable, "-c", REPLAY, str(folder), library, name, "quick" if quick else "whole"],
+                          capture_output=True, text=True)
+    if done.returncode:
         raise RuntimeError(f"{name}: {(done.stderr or done.stdout).strip()[-400:]}")
-    result = json.loads(lines[-1])
-    return result["us"], result["part"]
+    found = json.loads(done.stdout.splitlines()[-1])
+    part = found["part"]
+    return Times(found["sustained"] / part, found["peak"] / part), found["least"], part
 
 
 def compare(folder: Path, library: str, name: str, quick: bool) -> Row:
@@ -161,13 +191,14 @@ def compare(folder: Path, library: str, name: str, quick: bool) -> Row:
     if counterpart is None:
         return Row(name, "no operation here computes this")
     rows, (operation, make) = counterpart
-    their_us, part = their_time(folder, library, name, quick)
+    theirs, least, part = their_times(folder, library, name, quick)
     few = min(rows, max(ROWS, round(rows * part / ROWS) * ROWS)) if part < 1 else rows
     launcher, arguments = make(few)
     with rt.profile(timing=True) as profile:
         launcher(*arguments)
-    our_us = sum(launch.timing.microseconds for launch in profile.launches) * rows / few
-    return Row(name, operation, our_us, their_us, their_us / our_us, part)
+    mine = Times(sum(launch.microseconds for launch in profile.launches) * rows / few,
+                 sum(launch.timing.microseconds for launch in profile.launches) * rows / few)
+    return Row(name, operation, mine, theirs, theirs.over(mine), least, part)
 
 
 def main() -> int:
@@ -199,11 +230,15 @@ def main() -> int:
         print(json.dumps({"note": NOTE, "simulated": True, "arch": arch, "entries": rows}, indent=2))
         return 0
     width, second = max(len(r.entry) for r in found), max(len(r.ours) for r in found)
-    print(f"{arch}: {NOTE}\n\n{'entry':{width}}  {'ours':{second}}  {'ours us':>9}  {'theirs us':>9}  theirs / ours")
+    print(f"{arch}: {NOTE}\n\n{'':{width}}  {'':{second}}  {'sustained':>29}  {'at peak':>29}")
+    head = f"{'ours us':>9}  {'theirs':>9}  {'ratio':>7}"
+    print(f"{'entry':{width}}  {'ours':{second}}  {head}  {head}  bandwidth")
     for r in found:
-        times = [f"{x:.1f}" if x is not None else "-" for x in (r.our_us, r.their_us)]
-        ratio = f"{r.ratio:.2f}" if r.ratio is not None else "-"
-        print(f"{r.entry:{width}}  {r.ours:{second}}  {times[0]:>9}  {times[1]:>9}  {ratio:>13}")
+        times = [(f"{getattr(x, kind):.{digits}f}" if x else "-") for kind in ("sustained", "peak")
+                 for x, digits in ((r.our_us, 1), (r.their_us, 1), (r.ratio, 3))]
+        times.append(f"{100 * r.least_us / r.their_us.peak:.1f} %" if r.least_us and r.their_us else "-")
+        columns = zip(times, (9, 9, 7, 9, 9, 7, 9), strict=True)
+        print(f"{r.entry:{width}}  {r.ours:{second}}  " + "  ".join(f"{t:>{w}}" for t, w in columns))
     return 0
 
 

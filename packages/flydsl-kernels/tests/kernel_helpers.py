@@ -70,8 +70,9 @@ def close_relative(out, ref, tolerance: float, what: str = "") -> None:
     assert error <= tolerance, f"{what} relative error {error} > {tolerance}"
 
 
-#: Architectures of the general GEMM (and of what is built on it).
+#: Architectures of attention, experts, convolution; of the general GEMM.
 GENERAL_GEMM = ("gfx942", "gfx950", "gfx120", "gfx1250")
+DENSE_GEMM = (*GENERAL_GEMM, "gfx90a", "gfx11")
 
 
 def needs(*archs: str):

@@ -159,8 +159,37 @@ class StackedMoeBlock(nn.Module):
         return by_expert(calls, x, weights, ids).view(hidden_states.shape)
 
 
+class GptOssMLPOfWeights(GptOssMLP):
+    """Returns the weights of the chosen experts instead, as later versions do."""
+
+    def forward(self, hidden_states):
+        y, scores = super().forward(hidden_states)
+        return y, scores.topk(self.router.top_k, -1)[0]
+
+
+class DeepseekV3MoEOfGroups(DeepseekV3MoE):
+    """Its router has another name for the number of groups."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.gate = RenamedRouter(64, 16, 4)
+
+
+class RenamedRouter(DeepseekV3TopkRouter):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.num_group = self.__dict__.pop("n_group")
+
+    def forward(self, x):
+        self.n_group = self.num_group
+        try:
+            return super().forward(x)
+        finally:
+            del self.n_group
+
+
 MIXTURES = {c.__name__: c for c in (MixtralSparseMoeBlock, Qwen3MoeSparseMoeBlock, DeepseekV3MoE, GptOssMLP,
-                                    StackedMoeBlock)}
+                                    StackedMoeBlock, GptOssMLPOfWeights, DeepseekV3MoEOfGroups)}
 
 
 def make(name, dtype=torch.bfloat16):

@@ -78,3 +78,12 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="kind must be one of silu, gelu, gelu_tanh, soft_cap, got 'mish'"):
         build_activation_module("mish")
     assert ops.silu(torch.zeros(0, 3, dtype=DTYPES["bf16"])).shape == (0, 3)
+
+
+def test_an_address_that_splits_an_element_is_refused_by_name():
+    """A vector as wide as the row was planned for it once."""
+    data = torch.frombuffer(bytearray(4 * 256 * 2 + 1), dtype=torch.bfloat16, count=4 * 256, offset=1).view(4, 256)
+    indices = torch.zeros(3, dtype=torch.int64)
+    for call in (lambda: ops.silu(data), lambda: ops.embedding(indices, data)):
+        with pytest.raises(ValueError, match="aligned to 2 bytes, got an address with remainder 1"):
+            call()

@@ -8,7 +8,7 @@ from kernel_helpers import DTYPES, cases, needs, random, torch
 
 import flydsl.runtime as rt
 from flydsl.kernels import ops
-from flydsl.kernels.attention import build_attention_forward, reference
+from flydsl.kernels.attention import build_attention_forward, op, reference
 from flydsl.kernels.host.arrays import array_dtype
 from flydsl.kernels.target import target
 
@@ -24,6 +24,13 @@ def uninitialised():
         yield
         rt.synchronize()
     assert not report.findings, "\n".join(map(str, report.findings))
+
+
+@pytest.fixture(params=["as it is", "long"] if target().arch == "gfx1250" else ["as it is"])
+def any_tile(request, monkeypatch):
+    """Few rows, also with the tile of sequences that have many."""
+    if request.param == "long":
+        monkeypatch.setattr(op, "is_short", lambda *_: False)
 
 
 def operands(rows, keys, d=64, dv=None, heads=2, kv_heads=1, batch=1, dtype="f16", seed=0, scale=1.0):
@@ -68,6 +75,7 @@ def test_lengths(rows, keys, causal):
     compare(*operands(rows, keys, seed=rows + keys), causal=causal)
 
 
+@pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize(("d", "dv"), cases([(128, 128), (96, 96), (192, 128), (256, 256), (32, 64)],
                                             [(d, d) for d in (32, 160, 192, 224)] + [(256, 32), (64, 256)]))
@@ -105,6 +113,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("options", OPTIONS)
 def test_options(options):
     compare(*operands(70, 150, heads=4, kv_heads=2, batch=2), **OPTIONS[options])
@@ -123,12 +132,14 @@ def test_no_keys():
 # ------------------------------------------------------------------------------------------- values
 
 
+@pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("scale", [0.0, 30.0, 300.0])
 def test_equal_and_large_scores(scale):
     q, k, v = operands(50, 200, scale=scale)
     compare(q, k, v, bound=0.05 if scale > 100 else 0.01)
 
 
+@pytest.mark.usefixtures("any_tile")
 def test_growing_scores():
     """Each key beats all before it: the base of the sums moves in every tile."""
     q = torch.ones(1, 40, 1, 64, dtype=torch.float16)
@@ -145,6 +156,7 @@ def test_bias_that_hides():
     compare(*operands(70, 150), bias=bias)
 
 
+@pytest.mark.usefixtures("any_tile")
 def test_infinite_scores_do_not_reach_other_rows():
     q, k, v = operands(40, 100)
     exact = ops.attention(q, k, v)
@@ -161,6 +173,7 @@ def starts(*lengths):
     return torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
 
 
+@pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("causal", [False, True])
 def test_packed(causal):
     queries, keys = (10, 0, 130, 1), (100, 20, 131, 0)
@@ -172,6 +185,7 @@ def test_packed(causal):
     compare(q, k, v, bias=random(sum(queries), 140, seed=4), **options)
 
 
+@pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("page", [16, 24, 128])
 @pytest.mark.parametrize("packed", [False, True])
 def test_pages(page, packed):
@@ -196,6 +210,17 @@ def test_pages(page, packed):
         compare(q.view(3, 33, 4, 64), k, v, **options)
 
 
+@pytest.mark.parametrize("entry", [-1, 9])
+def test_a_page_that_does_not_exist_stops_the_launch(entry):
+    """Where a length reaches it; see `test_pages` for entries beyond."""
+    k = random(9, 16, 1, 64, dtype="f16")
+    table = torch.tensor([[3, entry, 5]], dtype=torch.int32)
+    with rt.checked("race"), pytest.raises(rt.SimulatorError, match="trap"):  # other waves go on and find things
+        ops.attention(random(1, 4, 1, 64, dtype="f16"), k, k, block_table=table,
+                      seqlens_k=torch.tensor([17], dtype=torch.int32))
+        rt.synchronize()
+
+
 def test_lengths_of_dense_keys():
     q, k, v = operands(33, 100, batch=3)
     k[0, 40:], v[2, 7:] = math.nan, 5.0
@@ -215,6 +240,7 @@ def test_strides_are_not_copied(monkeypatch):
     compare(q, shared, v)
 
 
+@pytest.mark.usefixtures("any_tile")
 @pytest.mark.parametrize("descales", ["none", "one", "heads"])
 def test_fp8(descales):
     kind = array_dtype(target(), torch.empty(0), "fp8")

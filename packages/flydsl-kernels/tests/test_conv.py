@@ -1,13 +1,19 @@
 """Convolutions and their gradients against torch in f64."""
 
 import pytest
-from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close, needs, random, torch
+from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close, fp8_dtype, needs, random, torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 import flydsl.runtime as rt
 from flydsl.kernels import ops
-from flydsl.kernels.conv import build_conv_module, conv3d_implicit
-from flydsl.kernels.conv.config import ConvConfig, make_config
+from flydsl.kernels.conv import (
+    build_conv_module,
+    compile_conv3d_implicit,
+    compile_conv3d_implicit_fp8,
+    conv3d_implicit,
+    conv3d_implicit_fp8,
+)
+from flydsl.kernels.conv.config import ConvConfig, choose_splits, make_config
 from flydsl.kernels.target import target
 
 pytestmark = needs(*GENERAL_GEMM)
@@ -82,7 +88,7 @@ def test_every_tile_between_guards(block):
     given = torch.cat((x.permute(0, 2, 1).reshape(-1), torch.zeros(8, dtype=torch.bfloat16)))
     rows = F.pad(f.permute(0, 2, 1).reshape(k, -1), (0, 64 - taps * c)).contiguous()
     out, wo = Guarded(n, k, w - taps + 1, dtype=torch.bfloat16), w - taps + 1
-    build_conv_module(config)(given, rows, out.out, n * wo, k, 1, 1, w, 1, 1, wo, 1, 1, 1, taps, c, 1, n * w * c,
+    build_conv_module(config)(given, rows, out.out, given, n * wo, k, 1, 1, w, 1, 1, wo, 1, 1, 1, taps, c, 1, n * w * c,
                               n * w * c)
     reference = F.conv1d(x.double(), f.double())
     close(out.check(), reference, STEP["bf16"] * float(reference.abs().max()))
@@ -102,9 +108,29 @@ def test_inputs_beyond_2_gib():
     config = make_config("test", target(), "bf16", outs, k, stride=(1, 1, step), taps=(1, 1, 3), channels=c)
     y = Guarded(1, k, outs, dtype=torch.bfloat16)
     rows = F.pad(f.reshape(k, -1), (0, 64 - 3 * c)).contiguous()
-    build_conv_module(config)(x, rows, y.out, outs, k, 1, 1, width, 1, 1, outs, 1, 1, 1, 3, c, 1, width * c, width * c)
+    build_conv_module(config)(x, rows, y.out, x, outs, k, 1, 1, width, 1, 1, outs, 1, 1, 1, 3, c, 1, width * c,
+                              width * c)
     reference = values.double().reshape(outs, -1) @ f.double().reshape(k, -1).T
     close(y.check()[0], reference.T, STEP["bf16"] * float(reference.abs().max()))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("dtype", ["bf16", "fp8"])
+def test_workgroups_share_a_long_reduction(dtype, groups):
+    kind = fp8_dtype() if dtype == "fp8" else torch.bfloat16
+    x, w = random(2, 400 * groups, 6, 5).to(kind), random(70 * groups, 400, 3, 3, seed=1).to(kind)
+    m, tiles = 2 * 6 * 5, -(-400 * 9 // (128 if dtype == "fp8" else 64))
+    splits = choose_splits(target(), m, 70, groups, tiles)
+    assert splits > 1
+    for parts in (1, 2, 7, 40):  # each part has tiles
+        found = choose_splits(target(), m, 70, groups, parts * 8)
+        assert (found - 1) * -(-parts * 8 // found) < parts * 8
+    bias = random(70 * groups, seed=2)
+    exact = F.conv2d(x.double(), w.double(), bias.double(), padding=1, groups=groups)
+    with rt.checked("oob,race,uninit") as report:
+        y = ops.conv(x, w, bias, padding=1, groups=groups)
+    assert not report.findings and torch.equal(y, ops.conv(x, w, bias, padding=1, groups=groups))
+    close(y, exact, STEP["bf16"] * float(exact.abs().max()))
 
 
 def test_the_older_name():
@@ -112,7 +138,27 @@ def test_the_older_name():
     assert torch.equal(conv3d_implicit(x, w, None, 1, 1, splitk=2, tile=(64, 64, 2, 2)), ops.conv(x, w, padding=1))
 
 
+@pytest.mark.parametrize(("x", "w", "options"), [
+    ((1, 32, 3, 5, 6), (70, 32, 3, 3, 3), {"padding": 1}),
+    ((2, 5, 9, 12), (24, 5, 5, 5), {"stride": 2, "padding": 2}),
+    ((2, 24, 17), (16, 12, 3), {"groups": 2, "dilation": 2}),
+    ((1, 300, 8, 9), (64, 300, 1, 1), {}),
+])
+def test_fp8(x, w, options):
+    kind = fp8_dtype()
+    given, bias = [random(*shape, seed=i).to(kind) for i, shape in enumerate((x, w))], random(w[0], seed=2)
+    with rt.checked("oob,race,uninit") as report:
+        y = ops.conv(*given, bias, **options)
+    assert not report.findings and y.dtype == torch.bfloat16
+    exact = FORMS[len(w) - 2](*(t.double() for t in given), bias.double(), **options)
+    close(y, exact, STEP["bf16"] * float(exact.abs().max()) + 1e-6)
+    if not options.keys() - {"stride", "padding"}:
+        assert torch.equal(conv3d_implicit_fp8(*given, bias, **options), y)
+
+
 def test_what_is_refused():
+    with pytest.raises(ValueError, match="x must be fp8, got torch.bfloat16"):
+        conv3d_implicit_fp8(random(1, 4, 6, 6, dtype="bf16"), random(8, 4, 3, 3, dtype="bf16"))
     x, w = random(1, 4, 6, 6, dtype="bf16"), random(8, 4, 3, 3, dtype="bf16")
     with pytest.raises(ValueError, match=r"2 groups do not fit x \(1, 4, 6, 6\) and weight \(8, 4, 3, 3\)"):
         ops.conv(x, w, groups=2)
@@ -125,3 +171,31 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="padding 'same' of the filter \\[4\\]"):
         ops.conv(random(1, 4, 6, dtype="bf16"), random(8, 4, 4, dtype="bf16"), padding="same")
     assert ops.conv(torch.zeros(0, 4, 6, 6, dtype=DTYPES["bf16"]), w).shape == (0, 8, 4, 4)
+
+
+def test_older_builders_take_channels_last():
+    x, w, bias = random(2, 5, 4, 6, 7, dtype="bf16"), random(8, 5, 3, 3, 2, dtype="bf16"), random(8)
+    launch = compile_conv3d_implicit(2, 5, 4, 6, 7, 8, 3, 3, 2, 1, 2, 1, 1, 0, 1, has_bias=True, tile=(64, 64, 2, 2))
+    expected = ops.conv(x, w, bias, (1, 2, 1), (1, 0, 1))
+    y = torch.full_like(expected, torch.nan)
+    launch(y, x.movedim(1, -1).contiguous(), w.movedim(1, -1).contiguous(), bias)
+    assert torch.equal(y, expected)
+    with pytest.raises(ValueError, match=r"w_ktrsc must have shape \(8, 3, 3, 2, 5\) or be flat, got \(8, 5, 3\)"):
+        launch(y, x.movedim(1, -1), w[..., 0, 0], bias)
+    with pytest.raises(ValueError, match=r"x_ndhwc must have shape \(2, 4, 6, 7, 5\) or be flat, got \(2, 5"):
+        launch(y, x, w, bias)  # as many elements in another order
+    flat = torch.full((y.numel(),), torch.nan, dtype=y.dtype)
+    launch(flat, x.movedim(1, -1).reshape(-1), w.movedim(1, -1).reshape(-1), bias)
+    assert torch.equal(flat.view(y.shape), expected)
+    with pytest.raises(ValueError, match="it was built with a bias, and got none"):
+        launch(y, x.movedim(1, -1), w.movedim(1, -1))
+
+
+@needs("gfx94", "gfx95", "gfx12")
+def test_older_builder_of_fp8():
+    x, w = random(1, 16, 1, 6, 6).to(fp8_dtype()), random(8, 16, 1, 3, 3, seed=1).to(fp8_dtype())
+    launch = compile_conv3d_implicit_fp8(1, 16, 1, 6, 6, 8, 1, 3, 3, 1, 1, 1, 0, 1, 1, wgm=4)
+    expected = ops.conv(x, w, None, 1, (0, 1, 1))
+    y = torch.full_like(expected, torch.nan)
+    launch(y, x.movedim(1, -1).contiguous(), w.movedim(1, -1).contiguous())
+    assert torch.equal(y, expected)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from kernel_helpers import FULL, cases, fp8_dtype, needs, torch
+from paged_batches import Batch, close, latent, packed
 
 import flydsl.runtime as rt
 from flydsl.kernels import ops
@@ -17,55 +18,6 @@ from flydsl.kernels.decode.op import MLA_DECODE, PAGED_ATTENTION
 from flydsl.kernels.target import target
 
 pytestmark = needs("gfx942", "gfx950", "gfx120", "gfx1250")
-
-NAMES = {"f16": torch.float16, "bf16": torch.bfloat16}
-TOLERANCE = {"f16": 2e-3, "bf16": 1.2e-2}
-
-
-class Batch:
-    """Sequences whose pages lie anywhere in a cache, in which everything that is not theirs is NaN.
-
-    Args:
-        lengths: of the sequences; heads: (of queries, of keys); spare: pages that no sequence owns.
-        shared: the first pages of all sequences are the same ones.
-    """
-
-    def __init__(self, lengths, heads=(4, 2), dim=64, page=16, dtype="f16", cache=None, queries=1, shared=0, spare=3,
-                 seed=0, values=True, scale=1.0):
-        generator = torch.Generator().manual_seed(seed)
-        kind = fp8_dtype() if cache == "fp8" else NAMES[cache or dtype]
-        counts = [-(-n // page) for n in lengths]
-        width, total = max([*counts, 1]), sum(counts) + spare
-        free = torch.randperm(total, generator=generator).tolist()
-        # What lies behind a sequence in the table is no page at all.
-        self.table = torch.full((len(lengths), width), 2**30, dtype=torch.int32)
-        for b, count in enumerate(counts):
-            owned = [free.pop() for _ in range(count)]
-            self.table[b, :count] = torch.tensor(owned, dtype=torch.int32)
-            if b:
-                both = min(shared, count, counts[0])
-                self.table[b, :both] = self.table[0, :both]
-        self.lengths = torch.tensor(lengths, dtype=torch.int32)
-        self.q = torch.randn(len(lengths), queries, heads[0], dim, generator=generator).mul(scale).to(NAMES[dtype])
-        self.caches = [self._cache(total, page, heads[1], dim, kind, generator) for _ in range(1 + values)]
-
-    def _cache(self, pages, page, heads, dim, kind, generator):
-        live = torch.zeros(pages, page, dtype=torch.bool)
-        for row, n in zip(self.table, self.lengths.tolist(), strict=True):
-            for t in range(n):
-                live[row[t // page], t % page] = True
-        data = torch.randn(pages, page, heads, dim, generator=generator)
-        return torch.where(live[..., None, None], data, math.nan).to(kind)
-
-    @property
-    def operands(self):
-        return (self.q, *self.caches, self.table, self.lengths)
-
-
-def close(out, exact, dtype):
-    assert out.shape == exact.shape and not out.isnan().any()
-    bound = TOLERANCE[dtype] * max(float(exact.abs().max()), 1e-3)
-    assert float((out.double() - exact).abs().max()) <= bound
 
 
 def check(batch, dtype="f16", window=(-1, -1), **options):
@@ -226,6 +178,31 @@ def test_caches_of_any_stride_are_not_copied():
         assert torch.equal(out, expected)
 
 
+@pytest.mark.parametrize(("dim", "page", "x"), cases([(64, 16, 8), (96, 32, 16)], [(128, 64, 8), (256, 16, 8)]))
+@pytest.mark.parametrize("by_tokens", [False, True])
+def test_packed_caches(dim, page, x, by_tokens):
+    batch = Batch([45, 0, 133, 260], dim=dim, page=page, queries=2)
+    options = {"window": (70, 0), "sink": torch.randn(4)}
+    expected = check(batch, **options)
+    out = ops.paged_attention(batch.q, *packed(batch, x, by_tokens), batch.table, batch.lengths, **options)
+    close(out, expected.double(), "f16")
+
+
+@pytest.mark.parametrize(("dim", "page"), cases([(128, 16), (96, 64)], [(64, 1024), (256, 16), (128, 1024)]))
+@pytest.mark.parametrize("by_tokens", [False, True])
+def test_packed_fp8_caches(dim, page, by_tokens):
+    batch = Batch([45, 0, 133, 17], heads=(16, 2), dim=dim, dtype="bf16", cache="fp8", page=page)
+    scales = {name: torch.rand(batch.caches[0].shape[0], 2, page) + 0.2 for name in ("k_scale", "v_scale")}
+    caches = [c.view(torch.uint8) for c in batch.caches]
+    batch.caches = [c.view(fp8_dtype()) for c in caches]
+    (exact,) = reference.paged_attention(*batch.operands, **scales)
+    bytes_of = Batch.__new__(Batch)
+    bytes_of.caches = caches
+    keys, values = (c.view(fp8_dtype()) for c in packed(bytes_of, 16, by_tokens))
+    out = ops.paged_attention(batch.q, keys, values, batch.table, batch.lengths, **scales)
+    close(out, exact, "bf16")
+
+
 def test_indices_of_both_widths_and_wide_tables():
     batch = Batch([45, 133])
     expected = check(batch)
@@ -276,6 +253,23 @@ def test_a_length_beyond_the_table_stops_the_launch():
         rt.synchronize()
 
 
+@pytest.mark.parametrize(("page", "place", "number"), [(16, -1, 1 << 30), (16, 0, -1), (3, 5, None), (1, -1, None)])
+@pytest.mark.parametrize("mla", [False, True], ids=["paged", "mla"])
+def test_a_page_that_the_cache_does_not_have_stops_the_launch(mla, page, place, number):
+    batch = latent([33, 40], page=page) if mla else Batch([33, 40], page=page)
+
+    def run():
+        ops.mla_decode(*batch.operands, scale=0.1) if mla else ops.paged_attention(*batch.operands)
+        rt.synchronize()
+
+    pages = batch.caches[0].shape[0]
+    batch.table[0, -(-33 // page):] = pages  # behind the sequence: never looked at
+    run()
+    batch.table[1, place] = pages if number is None else number
+    with pytest.raises(RuntimeError, match="trap"):
+        run()
+
+
 @pytest.mark.parametrize(("change", "error", "message"), [
     ({"q": lambda q: q.float()}, TypeError, "f32|float32"),
     ({"q": lambda q: q[..., :48]}, ValueError, "heads of 48"),
@@ -284,6 +278,9 @@ def test_a_length_beyond_the_table_stops_the_launch():
     ({"v_cache": lambda v: v[:, :8]}, ValueError, "one shape"),
     ({"block_table": lambda t: t[:1]}, ValueError, r"block_table must be \(2"),
     ({"seqlens": lambda n: n.float()}, TypeError, "float32"),
+    ({"k_cache": lambda k: k[:, None]}, ValueError, "caches differ in"),
+    ({"k_cache": lambda k: k.new_zeros(9, 2, 16, 16, 4), "v_cache": lambda v: v.new_zeros(9, 2, 64, 16)}, ValueError,
+     "8 or 16 features"),
     ({"softcap": -1.0}, ValueError, "softcap"),
     ({"window": (-2, 0)}, ValueError, "window"),
     ({"sink": torch.zeros(3)}, ValueError, r"sink must be f32 \[4\]"),
@@ -307,10 +304,6 @@ def check_mla(batch, dtype="f16", **options):
     out = ops.mla_decode(*batch.operands, **options)
     (exact,) = MLA_DECODE.reference(*batch.operands, **options)
     close(out, exact, dtype)
-
-
-def latent(lengths, **options):
-    return Batch(lengths, **{"heads": (options.pop("count", 4), 1), "dim": 576, "values": False, **options})
 
 
 @pytest.mark.parametrize("page", cases([1, 64], [5, 16]))

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close_relative, needs, random, torch
+from kernel_helpers import DENSE_GEMM, DTYPES, Guarded, cases, close_relative, needs, random, torch
 
 import flydsl.runtime as rt
 from flydsl.kernels import ops
@@ -16,11 +16,13 @@ from flydsl.kernels.gemm import (
     get_default_kwargs,
     get_semaphore,
     hgemm_splitk_,
+    pick_tile,
     preshuffle_b_fp8,
+    rdna3_gemm_autotuned,
 )
 from flydsl.kernels.target import target
 
-pytestmark = needs(*GENERAL_GEMM)
+pytestmark = needs(*DENSE_GEMM)
 MFMA = target().matrix == "mfma"
 ROUNDING = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 1e-5}
 SHAPES = cases([(136, 200, 328), (8, 64, 64), (40, 136, 72)], [(264, 384, 1032), (512, 256, 512), (24, 5120, 256)])
@@ -150,7 +152,7 @@ def test_default_knobs_are_accepted():
         build_gemm_module(size[1], size[2], "bf16", **knobs)
 
 
-@needs("gfx120")
+@needs("gfx11", "gfx120")
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 @pytest.mark.parametrize("reg", cases([(4, 4, 2, 2, 2)], [(2, 2, 2, 2, 2), (4, 2, 4, 1, 2), (2, 4, 2, 2, 1)]))
 def test_wmma_module(dtype, reg):
@@ -163,7 +165,7 @@ def test_wmma_module(dtype, reg):
     close_relative(c.check(), a.double() @ b.double().T, ROUNDING[dtype] * 1.01)
 
 
-@needs("gfx120")
+@needs("gfx11", "gfx120")
 def test_wmma_stochastic_rounding():
     m = n = k = 128
     launch, *_ = create_wmma_gemm_module(m, n, k, rounding="rs")
@@ -207,6 +209,40 @@ def test_any_sizes_in_every_layout(m, n, k, layout):
 def test_unsupported_arguments(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+@needs("gfx11", "gfx120")
+@pytest.mark.parametrize(("options", "text"), [
+    (dict(lda=256), "rows must follow each other: lda is 128 here, got 256"),
+    (dict(persistent_wgs=3), "persistent_wgs must be 0 or the 4 tiles, got 3"),
+    (dict(lds_layout="rows"), "lds_layout must be 'pad' or 'kblock'"),
+    (dict(reg_m=2, reg_n=2, reg_k=8), "at least two tiles of k are needed"),
+])
+def test_wmma_module_says_what_it_lacks(options, text):
+    with pytest.raises(ValueError, match=text):
+        create_wmma_gemm_module(256, 256, 128, **options)
+
+
+@needs("gfx11")
+@pytest.mark.parametrize(("m", "n", "k", "tile"), [(64, 128, 256, (32, 64, 64)), (1024, 1024, 1024, (128, 64, 32)),
+                                                   (4096, 8192, 256, (256, 256, 32)),
+                                                   (2560, 2048, 128, (128, 128, 32))])
+def test_tiles_of_rdna3(m, n, k, tile):
+    launch, *found = create_wmma_gemm_module(m, n, k, lds_layout="kblock", ldc=n, **pick_tile(m, n, k))
+    assert tuple(found) == tile
+    if m == 64:
+        a, b, c = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1), Guarded(m, n, dtype=torch.bfloat16)
+        launch(c.out, a, b)
+        close_relative(c.check(), a.double() @ b.double().T, ROUNDING["bf16"] * 1.01)
+
+
+@needs("gfx11")
+def test_rdna3_gemm_takes_any_size():
+    with pytest.raises(ValueError, match="no tile divides 33 x 40 x 72"):
+        pick_tile(33, 40, 72)
+    a, b, c = random(33, 72, dtype="f16"), random(40, 72, dtype="f16", seed=1), Guarded(33, 40, dtype=torch.float16)
+    rdna3_gemm_autotuned(c.out, a, b)
+    close_relative(c.check(), a.double() @ b.double().T, ROUNDING["f16"] * 1.01)
 
 
 @needs("gfx120")

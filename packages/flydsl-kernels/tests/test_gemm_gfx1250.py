@@ -103,7 +103,7 @@ def test_other_architectures():
     ("tt", dict(block_m=96, block_n=256, block_k=128, m_waves=2, n_waves=4, stages=3)),
 ])
 def test_tiles_with_many_registers_or_much_lds(layout, knobs):
-    """LLVM 22 confuses registers beyond 256 at barriers; the code generator keeps to them whatever LDS a tile takes."""
+    """With registers beyond 256, which LLVM 22 alone would confuse at barriers, and with LDS for one workgroup only."""
     m, n, k = 80, 256, 520
     a, b = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
     stored = a.T.contiguous() if layout[0] == "t" else a, b if layout[1] == "t" else b.T.contiguous()

@@ -1,7 +1,7 @@
 """The tiles that functional forms choose: none spills, each gives right results, and sizes get the tile they should."""
 
 import pytest
-from kernel_helpers import GENERAL_GEMM, Guarded, close_relative, fp8_dtype, needs, random, torch
+from kernel_helpers import DENSE_GEMM, Guarded, close_relative, fp8_dtype, needs, random, torch
 
 import flydsl.compiler as flyc
 import flydsl.ir
@@ -78,7 +78,7 @@ def dense_entries():
     return entries + ([v for v in tuned.DENSE_KNOWN.get(HERE, {}).values()])
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 @pytest.mark.parametrize(("tile", "split"), dense_entries(), ids=label)
 def test_dense_entries(tile, split):
     m, n, k = tile.m + 5, 2 * tile.n, split * tile.k * 8
@@ -100,7 +100,7 @@ def test_dense_entries(tile, split):
     close_relative(out, a.double() @ b.double().T, BF16 * 1.01)
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 def test_every_problem_gets_knobs_that_are_accepted():
     for m in (1, 16, 33, 65, 129, 2048, 8192):
         for n in (8, 40, 72, 128, 384, 2048, 8192):
@@ -134,7 +134,7 @@ def test_preshuffle_says_where_it_runs():
         ops.preshuffle_gemm(a, b)
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 @pytest.mark.parametrize("given", [{"k_waves": 2}, {"m_waves": 1}, {"n_waves": 1}, {}])
 def test_missing_waves_are_chosen(given):
     a, b = random(8, 1024, dtype="bf16"), random(48, 1024, dtype="bf16", seed=1)

@@ -126,7 +126,27 @@ def test_block_scales(stage):
     assert verify_output(out.check(), expected.flatten(0, 1), 2e-3, 2e-3)
 
 
+@pytest.mark.parametrize(("columns", "mask"), [(128, False), (264, True), (8, False), (4096 + 16, True)])
+def test_sums_of_fp8_rows(columns, mask):
+    """Rows of values and, behind them, their scales: lengths that leave rows at any byte."""
+    draw, (ids, *_) = Draw(target(), 7), routed()
+    codes = draw.normal(TOKENS * K, columns, dtype="fp8")
+    scales = draw.integers(118, 136, TOKENS * K, columns // 8).to(torch.uint8)
+    rows = torch.cat((codes.view(torch.uint8), scales), 1).contiguous()
+    values = codes.double() * torch.exp2(scales.double() - 127).repeat_interleave(8, 1)
+    marks = torch.tensor([1, 0, 1, 1], dtype=torch.int32) if mask else None
+    out = Guarded(TOKENS, columns, dtype=torch.bfloat16)
+    launcher = moe.compile_moe_reduction(topk=K, model_dim=columns, dtype_str="fp8", use_mask=mask,
+                                         num_experts=EXPERTS if mask else 0)
+    run(launcher, rows, out.out, marks, ids, TOKENS)
+    expected = values.view(TOKENS, K, columns)
+    expected = expected if marks is None else expected * marks[ids.long()][..., None]
+    torch.testing.assert_close(out.check().double(), expected.sum(1), rtol=2.0**-8, atol=2.0**-6)
+
+
 def test_unsupported_arguments():
+    with pytest.raises(ValueError, match="a scale for 8 columns"):
+        moe.compile_moe_reduction(topk=K, model_dim=12, dtype_str="fp8")
     with pytest.raises(ValueError, match="in_dtype must be one of"):
         moe.compile_moe_gemm1(**SIZES, **TILE, doweight_stage1=False, in_dtype="fp5")
     with pytest.raises(ValueError, match="not f32"):

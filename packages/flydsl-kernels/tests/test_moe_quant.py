@@ -7,13 +7,15 @@ from test_moe import run
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels import ops
+from flydsl.kernels.moe.experts import plan_experts
 from flydsl.kernels.moe.op import MOE
-from flydsl.kernels.parts.packed import fp4_table, fp4_to_bf16
+from flydsl.kernels.parts.packed import fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
 
 pytestmark = needs(*GENERAL_GEMM)
+FEW = [(5, 1024, 512, 3, 2), (2, 256, 1024, 9, 1)]
 SHAPES = cases([(1, 128, 128, 4, 2), (37, 256, 128, 5, 3), (9, 1664, 128, 2, 1)],
                [(333, 1024, 512, 17, 9), (64, 384, 256, 4, 2)])
 
@@ -110,26 +112,57 @@ def test_quantised(quant, shape):
 
 
 @flyc.kernel
-def _fp4_kernel(words, scales, out, count: fx.Constexpr):
+def _fp4_kernel(words, scales, out, count: fx.Constexpr, dtype: fx.Constexpr):
     i = fx.thread_idx.x
-    values = fp4_to_bf16(words[i], fp4_table(scales[i]))
+    values = fp4_to_half(words[i], scales[i], dtype) if dtype else fp4_to_bf16(words[i], fp4_table(scales[i]))
     for j in fx.range_constexpr(count):
         out[i * count + j] = values[j]
 
 
 @flyc.jit
-def _fp4(words, scales, out):
-    _fp4_kernel(words, scales, out, 4).launch(grid=1, block=64)
+def _fp4(words, scales, out, dtype: fx.Constexpr):
+    _fp4_kernel(words, scales, out, 4, dtype).launch(grid=1, block=64)
+
+
+def fp4_codes():
+    """All codes in all places."""
+    codes = torch.randint(0, 256, (64, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    codes[:16, 0], codes[:16, 3] = torch.arange(16) * 17, torch.arange(16)
+    return codes
+
+
+@pytest.mark.skipif(not target().converts_fp4, reason="no instruction converts fp4")
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_fp4_by_conversions_is_exact(dtype):
+    """With scales whose products f16 holds; those of NaN are NaN."""
+    scales, codes = torch.tensor([117, 120, 127, 139, 255, 126, 128, 127] * 8).int(), fp4_codes()
+    out = torch.empty(64 * 4, dtype=torch.int32)
+    _fp4(codes.view(torch.int32).flatten(), scales, out, dtype)
+    found = out.view(torch.bfloat16 if dtype == "bf16" else torch.float16).view(64, 8).double()
+    exact = mxfp4_to_f32(codes).double() * torch.exp2(scales.double() - 127)[:, None]
+    assert torch.equal(found[scales < 255], exact[scales < 255]) and bool(found[scales == 255].isnan().all())
 
 
 def test_fp4_by_byte_permutations_is_exact():
-    """All codes in all places, with scales from the smallest to the largest that bf16 holds, beyond it NaN."""
+    """With scales from the smallest to the largest that bf16 holds, beyond it NaN."""
     scales = torch.tensor([2, 3, 100, 126, 127, 128, 200, 251, 252, 253, 254, 255, 2, 127, 127, 127] * 4).int()
-    codes = torch.randint(0, 256, (64, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    codes[:16, 0], codes[:16, 3] = torch.arange(16) * 17, torch.arange(16)
+    codes = fp4_codes()
     out = torch.empty(64 * 4, dtype=torch.int32)
-    _fp4(codes.view(torch.int32).flatten(), scales, out)
+    _fp4(codes.view(torch.int32).flatten(), scales, out, "")
     found = out.view(torch.bfloat16).view(64, 8).double()
     exact = mxfp4_to_f32(codes).double() * torch.exp2(scales.double() - 127)[:, None]
     fits = scales <= 252
     assert torch.equal(found[fits], exact[fits]) and bool(found[~fits].isnan().all())
+
+
+@pytest.mark.parametrize("shape", FEW, ids=str)
+@pytest.mark.parametrize("quant", ["fp8", "int8", "int4", "int4 groups", "a16w4"])
+def test_waves_share_the_k_of_few_rows(quant, shape):
+    x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)
+    b1, b2 = random(shape[3], 2 * shape[2], seed=8), random(shape[3], shape[1], seed=9)
+    arguments = MOE.arguments(x, w1, w2, weights, ids, quant=quant.split()[0], w1_scale=s1, w2_scale=s2, b1=b1, b2=b2)
+    config, _ = plan_experts(target(), *arguments)
+    assert config.up.k_waves > 1 and config.down.k_waves > 1
+    exact = definition(quant, x, values, weights, ids, b1=b1, b2=b2)
+    result = run(*arguments)[0]
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2

@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from kernel_helpers import GENERAL_GEMM, close_relative, needs, random, torch
+from kernel_helpers import DENSE_GEMM, close_relative, needs, random, torch
 
 import flydsl.expr as fx
 from flydsl.kernels import gemm
@@ -30,13 +30,18 @@ MODULES = {
     "moe_gemm_2stage": "compile_moe_gemm1 compile_moe_gemm2 compile_moe_gemm2_ex MoeGemm2Mode compile_moe_reduction",
     "moe_blockscale_2stage": "compile_moe_blockscale_gemm1 compile_moe_blockscale_gemm2 MoeGemm2Mode "
                              "compile_moe_blockscale_gemm2_ex compile_moe_reduction",
-    "mixed_moe_gemm_2stage": "compile_mixed_moe_gemm1 compile_mixed_moe_gemm2",
+    "mixed_moe_gemm_2stage": "GateMode compile_mixed_moe_gemm1 compile_mixed_moe_gemm2",
     "moe_gemm_2stage_wmma_gfx1250": "compile_moe_gemm1 compile_moe_gemm2 compile_moe_gemm2_ex",
-    "moe_gemm_2stage_mxscale_gfx1250": "launch_moe_gemm_a8w4",
+    "moe_gemm_2stage_mxscale_gfx1250": "compile_moe_gemm1 compile_moe_gemm2 compile_moe_gemm2_ex launch_moe_gemm_a8w4",
     "moe_gemm_2stage_common_gfx1250": "MoeGemm2Mode",
     "moe": "build_topk_gating_softmax_module moe_sorting_flydsl compile_moe_sorting moe_softmax_sort_flydsl "
            "moe_sorting_get_workspace_size compile_moe_sorting_oneshot_fused compile_gemm1_a16w4_port "
-           "compile_gemm1_a4w4_port flydsl_mxfp4_gemm1 flydsl_a16w4_gemm2",
+           "compile_gemm2_a16w4_port compile_gemm1_a4w4_port compile_gemm2_a4w4_port gemm1_grid flydsl_mxfp4_gemm1 "
+           "flydsl_mxfp4_gemm2 flydsl_a16w4_gemm1 flydsl_a16w4_gemm2 launch_moe_gemm_a8w4",
+    "flash_attn_func": "build_flash_attn_func_module build_flash_attn_func_module_primary build_gqa_attn "
+                       "build_flash_attn_dualwave_swp_module build_flash_attn_dualwave_swp_fp8_module "
+                       "dualwave_splitk_workspace_elems flydsl_flash_attn_func",
+    "testing": "checkAllclose verify_output run_perftest perftest bench_gpu_us_torch bench_kernel_us",
     "gemm": "pick_tile rdna3_gemm_autotuned make_gemm_a16w16_gfx950_param gemm_a16w16_gfx950 compile_fp8fp4_gemm",
 }
 
@@ -61,17 +66,11 @@ def test_norm_functions_of_the_group():
     assert torch.equal(norm.layernorm(x, w, w), norm.layernorm_fwd(x, w, w)[0])
 
 
-def test_products_in_other_orders_say_what_to_call():
-    from flydsl.kernels import moe
-
-    with pytest.raises(NotImplementedError, match="ops.moe with quant='mxfp4'"):
-        moe.flydsl_mxfp4_gemm1(n_tokens=1)
-
-
-def test_gfx11_says_what_is_missing():
-    with pytest.raises(NotImplementedError, match="gfx11 GEMM"):
+@needs("gfx942", "gfx950", "gfx12")
+def test_names_of_gfx11_say_where_they_are():
+    with pytest.raises(ValueError, match="pick_tile is not available on gfx.*: it needs gfx11"):
         gemm.pick_tile(1024, 1024, 1024)
-    with pytest.raises(NotImplementedError, match="gfx11 GEMM"):
+    with pytest.raises(ValueError, match="rdna3_gemm_autotuned is not available on gfx.*: it needs gfx11"):
         gemm.rdna3_gemm_autotuned(None, None, None)
 
 
@@ -119,7 +118,7 @@ def test_parts_of_gfx1250_kernels():
 # ------------------------------------------------------------------------------------------- a16w16
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 @pytest.mark.parametrize("split_k", [1, 4])
 def test_lower_layer_of_a16w16(split_k):
     m, n, k = 40, 128, 512
@@ -134,3 +133,75 @@ def test_lower_layer_of_a16w16(split_k):
         assert not semaphore.any() and not signal.any()
     with pytest.raises(ValueError, match="was made for"):
         gemm.gemm_a16w16_gfx950(out, a, b, bias, semaphore, signal, 2, param)
+
+
+# --------------------------------------------------------------------------------------------------- attention
+
+
+def exact_attention(q, k, v, causal=False, window=None):
+    """Attention of [B, S, H, D] in float64; a window counts from the number of the row."""
+    group = q.shape[2] // k.shape[2]
+    k, v = (x.double().repeat_interleave(group, dim=2) for x in (k, v))
+    scores = torch.einsum("bshd,bthd->bhst", q.double(), k) * q.shape[-1] ** -0.5
+    i, j = torch.arange(q.shape[1])[:, None], torch.arange(k.shape[1])
+    hidden = j > i + k.shape[1] - q.shape[1] if causal else torch.zeros(len(i), len(j[0:]), dtype=torch.bool)
+    if window is not None:
+        hidden = (j < i - window[0]) | (j > i + window[1])
+    weights = torch.softmax(scores.masked_fill(hidden, float("-inf")), -1)
+    return torch.einsum("bhst,bthd->bshd", weights, v)
+
+
+@pytest.mark.parametrize("builder", ["build_flash_attn_func_module", "build_flash_attn_dualwave_swp_module"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_builders_of_attention(builder, causal):
+    build = getattr(importlib.import_module("flydsl.kernels.flash_attn_func"), builder)
+    q = random(2, 40, 4, 64).bfloat16()
+    k, v = (random(2, 70, 2, 64, seed=n).bfloat16() for n in (1, 2))
+    out, lse = torch.full_like(q, float("nan")), torch.full((2, 4, 40), float("nan"))
+    launcher = build(4, 64, causal, "bf16", num_kv_heads=2, cross_seqlen=True, return_lse=True)
+    launcher(q.reshape(-1), k, v, out, 2, 40, seq_len_kv=70, lse=lse)
+    close_relative(out, exact_attention(q, k, v, causal), 1e-2)
+    assert torch.isfinite(lse).all()
+    with pytest.raises(ValueError, match="built for bf16"):
+        launcher(q.half(), k.half(), v.half(), out, 2, 40, seq_len_kv=70)
+
+
+def test_builder_of_packed_attention():
+    from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
+
+    starts, most = torch.tensor([0, 30, 47], dtype=torch.int32), 30
+    q, k, v = (random(47, 2, 64, seed=n).bfloat16() for n in range(3))
+    out = torch.full_like(q, float("nan"))
+    build_flash_attn_func_module(2, 64, True, "bf16", varlen=True)(
+        q, k, v, out, 2, most, cu_seqlens_q=starts, cu_seqlens_kv=starts)
+    for a, b in ((0, 30), (30, 47)):
+        close_relative(out[a:b], exact_attention(q[None, a:b], k[None, a:b], v[None, a:b], True)[0], 1e-2)
+
+
+@pytest.mark.parametrize("window", [None, (32, 0), (16, 40)])
+def test_builder_of_a_sliding_window(window):
+    from flydsl.kernels.flash_attn_func import build_gqa_attn
+
+    b, s, h, hkv, d = 2, 96, 4, 2, 128
+    rows = random(b, s, (h + 2 * hkv) * d).bfloat16()
+    q, k, v = rows[..., : h * d], rows[..., h * d : (h + hkv) * d], rows[..., (h + hkv) * d :]
+    out = torch.full((b * s * h * d,), float("nan")).bfloat16()
+    flat, stride = rows.reshape(-1), rows.shape[-1]
+    launch = build_gqa_attn(ATTN_B=b, ATTN_H=h, ATTN_H_KV=hkv, ATTN_D=d, sliding_window=window)
+    arguments = (flat, flat[h * d :], flat[(h + hkv) * d :], out, stride, stride, stride, h * d, s, s, None)
+    launch.compile(*arguments)(*arguments)
+    shaped = [x.reshape(b, s, -1, d) for x in (q, k, v)]
+    close_relative(out.reshape(b, s, h, d), exact_attention(*shaped, window=window), 2e-2)
+    with pytest.raises(ValueError, match="rows of O must be dense"):
+        launch(*arguments[:7], h * d + 8, s, s)
+
+
+def test_check_allclose(capsys):
+    from flydsl.kernels.testing import checkAllclose
+
+    a = torch.arange(8.0)
+    b = a.clone()
+    b[3] = float("nan")
+    assert checkAllclose(a, a, printLog=False) == 0
+    assert checkAllclose(a, b, msg="x ") == 1 / 8
+    assert "x [checkAllclose" in (text := capsys.readouterr().out) and "[3]: 3 and nan" in text

@@ -33,6 +33,7 @@ class GroupedConfig(KernelConfig):
 
     k: int
     direct: bool = False
+    held: bool = False
     shuffled: bool = False
     stages: int = 2
 
@@ -46,6 +47,19 @@ class GroupedConfig(KernelConfig):
 
     def tile(self, rows: int) -> RowTile:
         return RowTile(rows, 64 * 2, self.threads, 256 if self.target.dma128 else 128)
+
+
+class HoldingProducts(TileProducts):
+    """Products that need what is held, of which they add nothing."""
+
+    def of(self, t, stage, held, last):
+        multiply, nothing = super().of(t, stage, held, last), held[0][0].to(fx.Float32) * 0.0
+
+        def holding(acc, part, fragments):
+            acc = multiply(acc, part, fragments)
+            return [acc[0] + fx.full_like(acc[0], nothing), *acc[1:]] if part == 0 else acc
+
+        return holding
 
 
 @flyc.kernel
@@ -75,12 +89,14 @@ def grouped_kernel(c, a, b, rows, experts, tokens: fx.Int32, n: fx.Constexpr, co
         sources = [Staged(left), Staged(right)]
         if fx.const_expr(config.direct):
             sources = [Ring(left.copy, left.loads, left.loads), Ring(right.copy, right.loads, 1)]
+        if fx.const_expr(config.held):  # loads that may be older than the last copies of the next tile
+            sources = [Held(lambda t, _: tokens_of.load(t.index, 1), 1), *sources]
     calls = 64 * 2 // op.block_bytes // op.blocks
-    products = TileProducts(op, tally, 1, 2, calls, left.reader(lane, wave_m * 16, op.groups), of_b)
+    kind = HoldingProducts if config.held else TileProducts
+    products = kind(op, tally, 1, 2, calls, left.reader(lane, wave_m * 16, op.groups), of_b)
     acc = MainLoop(config.k // 64, config.stages, sources, products, tally, config.stages).run()
-    place = TilePlace(32, n, fx.Int32(0), 32, [wave_m * 16],
-                      [column + wave_n * 32 + ni * 16 + lane.row for ni in fx.range_constexpr(2)], lane.group,
-                      op.acc_len)
+    place = TilePlace(32, n, fx.Int32(0), 32, [wave_m * 16 + lane.row],
+                      [column + wave_n * 32 + ni * 16 + lane.group * op.acc_len for ni in fx.range_constexpr(2)])
     store_tile(pointer(c, fx.BFloat16) + group * (32 * n), fx.BFloat16, acc, Epilogue(), place)
 
 
@@ -123,6 +139,12 @@ def test_gathered_rows_times_one_of_several_weights(k):
 @pytest.mark.parametrize("stages", [2, 3])
 def test_gathered_rows_by_direct_copies(k, stages):
     check(k, direct=True, stages=stages)
+
+
+@needs("gfx950")
+@pytest.mark.parametrize("stages", [2, 3])
+def test_direct_copies_beside_loads_into_registers(stages):
+    check(448, direct=True, stages=stages, held=True)
 
 
 @needs("gfx942", "gfx950")

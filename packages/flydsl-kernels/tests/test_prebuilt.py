@@ -103,8 +103,35 @@ def test_a_damaged_file_is_a_miss(root, tmp_path):
         data = bytearray(path.read_bytes())
         data[-100] ^= 1
         path.write_bytes(data)
-    assert "compiled 2" in run(damaged, tmp_path / "cache")[0]
+    output, errors = run(damaged, tmp_path / "cache")
+    assert "compiled 2" in output and errors.count("is not used: damaged: the checksum does not match") == 2
     assert len(prebuilt.check(damaged, arch())) == len(folder.files())
+
+
+def test_artifacts_that_are_no_files_are_misses(root, tmp_path):
+    """Nothing waits for a writer: a FIFO is a miss with its reason, a folder and a device too."""
+    strange = shutil.copytree(root, tmp_path / "strange")
+    for path in PrebuiltFolder(prebuilt.folder_of(strange, arch())).files():
+        path.unlink()
+        os.mkfifo(path)
+    output, errors = run(strange, tmp_path / "cache")
+    assert "compiled 2" in output and errors.count("is no regular file") == 2
+
+
+@pytest.mark.parametrize(("content", "reason"), [
+    ("[" * 100_000, "nested too deep"), ('{"package": "flydsl.kernels", "made_of": []}', "is no index"),
+    ('{"package": 3}', "is no index"), ("{", "cannot be read"), (None, "is no regular file")])
+def test_an_index_that_is_none(root, tmp_path, content, reason):
+    """Its folder is not used, which is said once; calls are compiled."""
+    strange = shutil.copytree(root, tmp_path / "strange")
+    index = prebuilt.folder_of(strange, arch()) / "index.json"
+    index.unlink()
+    os.mkfifo(index) if content is None else index.write_text(content)
+    with pytest.raises((ValueError, OSError), match=reason):
+        PrebuiltFolder(index.parent)
+    if content in (None, "{"):
+        output, errors = run(strange, tmp_path / "cache")
+        assert "compiled 2" in output and errors.count(reason) == 1
 
 
 def test_the_same_sources_give_the_same_files(root):
@@ -134,3 +161,23 @@ def test_commands(root, capsys):
     assert row["arch"] == arch() and row["problem"] == "" and row["artifacts"] == 6
     assert main(["prebuilt", "check", "--root", str(root), "--arch", arch()]) == 0
     assert capsys.readouterr().out == "nothing is wrong\n"
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ("build --op softmin", "no operator softmin: known are"), ("build --model Lama", "Lama"),
+    ("check --model Lama --again", "Lama"), ("check --root /nowhere", "/nowhere has no prebuilt artifacts"),
+    ("check --arch gfx950 --root {}", "has no prebuilt artifacts for gfx950"),
+    ("list --root {}/damaged", "is no index")])
+def test_commands_say_what_is_wrong(root, tmp_path, capsys, words, message):
+    """In one line and with an exit status, without a traceback."""
+    from flydsl.kernels.__main__ import main
+
+    damaged = prebuilt.folder_of(tmp_path / "damaged", "gfx942")
+    damaged.mkdir(parents=True)
+    (damaged / "index.json").write_text("[]")
+    words = words.format(tmp_path).split()
+    if "--root" not in words:
+        words += ["--root", str(root if words[0] == "check" else tmp_path / "made")]
+    assert main(["prebuilt", *words]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1

@@ -129,6 +129,41 @@ def test_the_cache_write_in_every_order(order, dim, value_dim, dtype, interleave
         assert torch.equal(as_positions(seen, features), expected)
 
 
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize(("dim", "rotary", "offset", "dtype"), [
+    (128, 64, None, "bf16"), (128, None, 0.0, "bf16"), (96, 32, 1.0, "f16"), (10, 4, 0.0, "f32"),
+    (256, None, 1.0, "bf16"),
+])
+def test_some_features_and_norms_of_heads(dim, rotary, offset, dtype, interleaved):
+    tokens, (cos, sin) = 5, tables(9, (rotary or dim) // 2)
+    q, k, v = (random(tokens, h, dim, dtype=dtype, seed=h, scale=3.0) for h in (6, 2, 2))
+    caches = [torch.full((3, 4, 2, dim), torch.nan, dtype=q.dtype) for _ in "kv"]
+    positions, slots = torch.tensor([8, 0, 3, 3, 1]), torch.tensor([11, 0, -1, 5, 6])
+    options = {"rotary_dim": rotary, "interleaved": interleaved}
+    if offset is not None:
+        options |= {"q_weight": random(dim, seed=8).to(q.dtype), "k_weight": random(dim, seed=9), "eps": 1e-3,
+                    "weight_offset": offset}
+    with rt.checked("oob,race,uninit") as report:
+        outs = ops.rope_cache(q, k, v, cos, sin, positions, *caches, slots, **options)
+    assert not report.findings
+    for out, x, name in zip(outs, (q, k), ("q_weight", "k_weight"), strict=True):
+        expected = x.double()
+        if offset is not None:
+            expected = torch.nn.functional.rms_norm(expected, (dim,), options[name].double() + offset, 1e-3)
+        expected = _reference_rope(expected[None], cos, sin, positions[None], interleaved, rotary, False)[0][0]
+        close(out, expected, TOLERANCE[dtype] * 3)
+    for i, slot in enumerate(slots.tolist()):
+        if slot >= 0:
+            assert torch.equal(caches[0].view(-1, 2, dim)[slot], outs[1][i])
+            assert torch.equal(caches[1].view(-1, 2, dim)[slot], v[i])
+    assert int(caches[0].isnan().any(-1).any(-1).sum()) == 12 - 4
+    for wrong, text in (({"q_weight": random(dim)}, "both or neither"),
+                        ({"weight_offset": 1.0}, "weight_offset 1.0 is added to q_weight and k_weight")):
+        with pytest.raises(ValueError, match=text):
+            ops.rope_cache(q, k, v, cos, sin, positions, *caches, slots, rotary_dim=rotary, interleaved=interleaved,
+                           **wrong)
+
+
 def test_fp8_caches_with_scales():
     fp8, tokens, heads, dim = fp8_dtype(), len(SLOTS), 2, 32
     q, k, v = (random(tokens, heads, dim, dtype="bf16", seed=i) for i in range(3))

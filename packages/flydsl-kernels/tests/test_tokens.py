@@ -61,12 +61,13 @@ ROWS = cases([(3, 1, "f32"), (5, 130, "f16"), (3, 5003, "bf16"), (2, 70001, "f32
 def test_cross_entropy_and_its_gradient(m, n, dtype):
     x, targets = random(m, n, dtype=dtype, scale=4.0), torch.randint(0, n, (m,))
     targets[-1] = -100
-    outs = [Guarded(m) for _ in range(2)]
+    outs = [Guarded(m) for _ in range(3)]
     build_cross_entropy_module(n, dtype)(x, targets, *(o.out for o in outs), m, -100)
     wide = x.double().requires_grad_()
     exact = F.cross_entropy(wide, targets, reduction="none")
     close(outs[0].check(), exact.detach(), 2e-5)
-    close(outs[1].check(), wide.detach().logsumexp(-1), 2e-5)
+    assert torch.equal(outs[1].check(), x.float().amax(-1))
+    close(outs[2].check(), wide.detach().logsumexp(-1) - x.double().amax(-1), 2e-5)
     x.requires_grad_()
     for reduction in ("mean", "sum"):
         (loss := ops.cross_entropy(x, targets, reduction=reduction)).backward()
@@ -79,10 +80,17 @@ def test_cross_entropy_and_its_gradient(m, n, dtype):
 
 
 def test_cross_entropy_of_far_values():
-    x = torch.tensor([[1e4, -1e4, 0.0], [-math.inf, 2.0, 1.0], [3e38, 3e38, -3e38]])
-    targets = torch.tensor([0, 1, 1])
-    close(ops.cross_entropy(x, targets, reduction="none"), F.cross_entropy(x.double(), targets, reduction="none"), 1e-6)
-    assert bool(ops.cross_entropy(x, torch.full((3,), -100)).isnan())  # as torch: the mean of nothing
+    least = torch.finfo(torch.float32).min
+    x = torch.tensor([[1e4, -1e4, 9999.0], [-math.inf, 2.0, 1.0], [3e38, 3e38, -3e38], [-3e5, -3e5, -3e5 - 2],
+                      [least, least, least], [-math.inf, -math.inf, 1.0], [-math.inf] * 3], requires_grad=True)
+    wide, targets = x.detach().double().requires_grad_(), torch.tensor([0, 1, 1, 2, 0, 1, 0])
+    losses = [f(given, targets, reduction="none") for f, given in ((ops.cross_entropy, x), (F.cross_entropy, wide))]
+    for loss in losses:
+        loss.backward(torch.ones_like(loss))
+    # Where the target has no chance the loss is infinite, where nothing has it is NaN.
+    for mine, theirs in ((losses[0], losses[1]), (x.grad, wide.grad)):
+        assert torch.allclose(mine.double(), theirs, 1e-6, 1e-6, equal_nan=True), (mine, theirs)
+    assert bool(ops.cross_entropy(x, torch.full((7,), -100)).isnan())  # as torch: the mean of nothing
 
 
 def test_what_cross_entropy_refuses():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_helpers import GENERAL_GEMM, close, needs, random, torch
+from kernel_helpers import DENSE_GEMM, close, needs, random, torch
 
 import flydsl.kernels as kernels
 from flydsl.kernels import ops
@@ -40,7 +40,7 @@ def test_gradients_equal_torch():
         close(a, b_, 2e-4 * max(1.0, b_.abs().max().item()))
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 def test_gemm_gradients(layout):
     a = leaf(*((24, 64) if layout[0] == "n" else (64, 24)), dtype="bf16")
@@ -104,7 +104,7 @@ def model():
     ).bfloat16()
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 def test_patch_reports_and_undoes():
     net, x = model(), random(4, 64, dtype="bf16")
     expected = net(x)
@@ -156,21 +156,22 @@ def test_patch_reports_other_devices():
 
 
 def test_patch_names_what_the_architecture_lacks(monkeypatch):
-    """No general GEMM on gfx11: Linear stays torch's, with the reason; the rest is patched."""
+    """No convolution on gfx11: it stays torch's, with the reason; the rest is patched."""
     for name in ("ARCH", "FLYDSL_GPU_ARCH"):
         monkeypatch.setenv(name, "gfx1100")
-    report = kernels.patch(model())
-    assert {s.kind for s in report.patched} and "Linear" not in {s.kind for s in report.patched}
-    assert any("gfx11" in s.reason for s in report.skipped if s.kind == "Linear")
+    report = kernels.patch(torch.nn.Sequential(model(), torch.nn.Conv1d(4, 4, 3)))
+    assert "Linear" in {s.kind for s in report.patched}
+    (conv,) = (s for s in report.skipped if s.kind == "Conv1d")
+    assert "not available on gfx1100" in conv.reason
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 def test_patch_only():
     report = kernels.patch(model(), only=("Linear",))
     assert {s.kind for s in report.patched} == {"Linear"}
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 def test_gradients_of_an_f32_result():
     """The result is not detached: asking for f32 output must not lose the gradient."""
     a, b, bias = leaf(24, 64, dtype="bf16"), leaf(40, 64, dtype="bf16", seed=1), leaf(40, dtype="bf16", seed=2)
@@ -186,14 +187,14 @@ def test_gradients_of_an_f32_result():
             close(mine, theirs, 0.02 * theirs.abs().max().item())
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 def test_linear_without_rows_has_a_gradient():
     x, w, b = leaf(0, 64, dtype="bf16"), leaf(16, 64, dtype="bf16", seed=1), leaf(16, dtype="bf16", seed=2)
     for gradient, like in zip(gradients(lambda *t: ops.linear(*t).float().sum(), x, w, b), (x, w, b), strict=True):
         assert gradient.shape == like.shape and not gradient.any()
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 def test_products_follow_autocast():
     x, w = leaf(5, 64), leaf(16, 64, seed=1)
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from kernel_helpers import GENERAL_GEMM, needs, random, torch
+from kernel_helpers import DENSE_GEMM, needs, random, torch
 
 import flydsl.runtime as rt
 from flydsl.kernels.gemm import build_gemm_module, compile_preshuffle_gemm, shuffle_weight
@@ -37,7 +37,7 @@ def test_preshuffle_gemm_has_no_bank_conflicts(tile, dtype):
     assert launch.flops() == 2 * m * n * k
 
 
-@needs(*GENERAL_GEMM)
+@needs(*DENSE_GEMM)
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 def test_general_gemm_has_no_bank_conflicts(layout):
     m, n, block_k = 64, 64, 64 if target().matrix == "mfma" else 32

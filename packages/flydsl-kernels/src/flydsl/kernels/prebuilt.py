@@ -85,7 +85,12 @@ def build(root: Path, arch: str, models: Iterable[Model] = MODELS, names: Iterab
 def check(root: Path, arch: str, again: bool = False, models: Iterable[Model] = MODELS,
           names: Iterable[str] = ()) -> list[str]:
     """What is wrong with the folder of an architecture: made from other sources, damaged, or, if all is to be made
-    `again`, different from that."""
+    `again`, different from that.
+
+    Raises:
+        ValueError: an operator or an architecture is not known, or the folder's index is no index.
+        OSError: there is no such folder.
+    """
     folder = PrebuiltFolder(folder_of(root, arch))
     found = [f"{folder.path}: {folder.problem}"] if folder.problem else []
     found += [f"{path}: {reason}" for path, reason in folder.damaged()]
@@ -148,10 +153,28 @@ def _build(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     root, problems = options.root or default_root(), []
-    for arch in options.arch or [a for a in ARCHITECTURES if (folder_of(root, a) / "index.json").exists()]:
+    there = [arch for arch in ARCHITECTURES if (folder_of(root, arch) / "index.json").exists()]
+    missing = [arch for arch in options.arch if arch not in there]
+    if missing or not there:
+        raise ValueError(f"{root} has no prebuilt artifacts{' for ' * bool(missing)}{', '.join(missing)}: "
+                         "python -m flydsl.kernels prebuilt build makes them")
+    for arch in options.arch or there:
         problems += check(root, arch, options.again, [model(name) for name in options.model] or MODELS)
     print(json.dumps(problems, indent=1) if options.json else "\n".join(problems) or "nothing is wrong")
     return 1 if problems else 0
+
+
+def _said(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The command with its errors in one line, and exit status 2."""
+
+    def command(options: argparse.Namespace) -> int:
+        try:
+            return run(options)
+        except (ValueError, OSError) as error:
+            print(f"flydsl.kernels prebuilt {options.action}: {error}", file=sys.stderr)
+            return 2
+
+    return command
 
 
 def add_commands(commands: Any) -> None:
@@ -163,7 +186,7 @@ def add_commands(commands: Any) -> None:
                             ("check", _check, "whether files are intact and of these sources; exit status 1 if not")):
         parser = actions.add_parser(name, help=text)
         parser.add_argument("--root", type=Path, help="folder of all architectures (default: that of this package)")
-        parser.set_defaults(run=run)
+        parser.set_defaults(run=_said(run))
         if name != "build":
             parser.add_argument("--json", action="store_true", help="for machines")
         if name != "list":

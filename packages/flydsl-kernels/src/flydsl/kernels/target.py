@@ -28,12 +28,13 @@ class Target:
         lds_bytes: LDS of a workgroup.
         compute_units: of the largest part, used to choose between kernels and for occupancy.
         matrix: ``"mfma"`` or ``"wmma"``.
-        half_k: k of the 16-bit matrix instruction that the kernels use; 0: none.
+        half_k: k of the 16-bit matrix instruction that the kernels use.
         fp8_name: fp8 flavour, or None.
         fp8_max: its largest finite value.
         mx: whether it has block-scaled matrix instructions and conversions.
         dma128: whether global memory can be copied to LDS 16 bytes a lane.
         xcds: number of accelerator dies that workgroups are dealt to in turn.
+        repeats_operands: whether both halves of a wave hold the operands of its matrix instructions.
         name: the architecture itself, e.g. ``"gfx1201"``.
     """
 
@@ -44,10 +45,11 @@ class Target:
     matrix: str
     fp8_name: str | None
     fp8_max: float
-    half_k: int = 0
+    half_k: int
     mx: bool = False
     dma128: bool = False
     xcds: int = 1
+    repeats_operands: bool = False
     name: str = ""
 
     @property
@@ -68,9 +70,13 @@ class Target:
         return 256 if self.mx else 128
 
     @property
-    def adds_bf16(self) -> bool:
-        """Whether buffer instructions add pairs of bf16 to memory."""
-        return self.mx
+    def converts_fp4(self) -> bool:
+        """Whether an instruction converts two fp4 with a scale to 16-bit floats, and back."""
+        return self.dma128
+
+    def adds(self, dtype: str) -> bool:
+        """Whether buffer instructions add f32, or pairs of ``"f16"`` or ``"bf16"``, to memory."""
+        return dtype == "f32" or (self.mx if dtype == "bf16" else not self.repeats_operands)
 
     def require(self, what: str, *prefixes: str) -> None:
         """ValueError that says what is supported, unless the architecture's name starts with one of `prefixes`."""
@@ -91,11 +97,12 @@ class Target:
 
 _FNUZ, _FN = "Float8E4M3FNUZ", "Float8E4M3FN"
 _TARGETS = (
+    ("gfx90a", Target("gfx90a", 64, 65536, 110, "mfma", None, 0.0, 16)),
     ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8)),
     ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8)),
     ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True)),
     ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16)),
-    ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0)),
+    ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, repeats_operands=True)),
 )
 
 
@@ -109,8 +116,8 @@ def _lookup(arch: str) -> Target:
     for prefix, row in _TARGETS:
         if arch.startswith(prefix):
             return replace(row, name=arch)
-    raise ValueError(f"flydsl.kernels does not know the architecture {arch!r}: known are gfx942, gfx950, gfx11xx, "
-                     f"gfx120x, gfx1250")
+    raise ValueError(f"flydsl.kernels does not know the architecture {arch!r}: known are gfx90a, gfx942, gfx950, "
+                     f"gfx11xx, gfx120x, gfx1250")
 
 
 def target(arch: str | Target | None = None) -> Target:

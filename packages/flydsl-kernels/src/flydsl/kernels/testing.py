@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from .host.arrays import array_dtype
+from .measure import bench_gpu_us_torch, bench_kernel_us, perftest, run_perftest
 from .target import Target
 
-__all__ = ["Draw", "Shapes", "calc_diff", "cosine_difference", "relative_l2", "run_perftest", "verify_output"]
+__all__ = [
+    "Draw", "Shapes", "bench_gpu_us_torch", "bench_kernel_us", "calc_diff", "checkAllclose", "cosine_difference",
+    "perftest", "relative_l2", "run_perftest", "verify_output",
+]
 
 
 class Draw:
@@ -70,6 +72,26 @@ def relative_l2(out: torch.Tensor, ref: torch.Tensor) -> float:
     return float((out.double() - ref.double()).norm() / ref.double().norm())
 
 
+def checkAllclose(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-2, atol: float = 1e-2,  # noqa: N802
+                  tol_err_ratio: float = 0.05, msg: str = "", printNum: int = 8, printLog: bool = True) -> float:
+    """Fraction of the elements that are not close, 0 for equal tensors. A NaN is close to nothing.
+
+    With `printLog` one line says how it went (a warning above `tol_err_ratio`), and the first `printNum` of the
+    elements.
+    """
+    a, b = a.detach().double().cpu(), b.detach().double().cpu()
+    if a.shape != b.shape:
+        raise ValueError(f"checkAllclose: the shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
+    wrong = ~torch.isclose(a, b, rtol=rtol, atol=atol)
+    ratio = float(wrong.double().mean()) if wrong.numel() else 0.0
+    if printLog:
+        how = "passed" if ratio == 0 else "warning" if ratio <= tol_err_ratio else "failed"
+        print(f"{msg}[checkAllclose {atol=} {rtol=} {how}: {ratio:.1%} of {wrong.numel()} elements differ]")
+        for place in wrong.nonzero()[:printNum].tolist():
+            print(f"    {place}: {float(a[tuple(place)]):.6g} and {float(b[tuple(place)]):.6g}")
+    return ratio
+
+
 def verify_output(out: torch.Tensor, ref: torch.Tensor, atol: float = 1e-2, rtol: float = 1e-2,
                   logits_diff_threshold: float = 2e-3) -> bool:
     """Whether less than 5 % of the elements are not close, or else the cosine difference is below the threshold.
@@ -82,27 +104,3 @@ def verify_output(out: torch.Tensor, ref: torch.Tensor, atol: float = 1e-2, rtol
     if float(bad.double().mean()) < 0.05:
         return True
     return cosine_difference(out, ref) <= logits_diff_threshold
-
-
-def run_perftest(fn: Any, *args: Any, num_iters: int = 20, num_warmup: int = 3) -> tuple[Any, float]:
-    """Result of ``fn(*args)`` and seconds a call, over rotated copies of the arguments.
-
-    On the simulator the time is that of the simulation, not of a GPU.
-    """
-    import time
-
-    import flydsl.runtime as rt
-
-    def copied() -> list[Any]:
-        return [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
-
-    sets = [copied() for _ in range(max(1, min(4, num_iters)))]
-    out = None
-    for i in range(num_warmup):
-        out = fn(*sets[i % len(sets)])
-    rt.synchronize()
-    start = time.perf_counter()
-    for i in range(num_iters):
-        out = fn(*sets[i % len(sets)])
-    rt.synchronize()
-    return out, (time.perf_counter() - start) / num_iters

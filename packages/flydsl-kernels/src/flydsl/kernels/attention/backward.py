@@ -11,6 +11,7 @@ the passing tile, read across, with the results. Sums stay in registers: no atom
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -20,9 +21,11 @@ from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import Buffer
 from ..target import Target, builder
 from .config import choose_backward
-from .operand import DenseRows, PassingTile
-from .scores import finite, lanes_of, place, total_of
+from .operand import DenseRows
+from .scores import LOWEST, lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
+from .tiles import PassingTile, PassingTiles
+from .weave import Work, do, tile_product, weave
 
 __all__ = ["build_attention_backward"]
 
@@ -40,15 +43,67 @@ def _held(operand: Any, count: Any, element: Any, block: Any, mma: Any, size: in
     return fragment
 
 
-def _statistic(buffer: Any, scores: Any, places: Any, first: Any, config: Any) -> Any:
-    """What belongs to the row of each value of a fragment; `first` is the row that the tile begins with."""
-    if not config.by_keys:
-        return buffer.load(first + place(places, 0)[1], 1)[0]
-    values = []
-    for i in range(0, lanes_of(scores).numel, RUN):
-        part = buffer.load(first + place(places, i)[0], RUN)
-        values += [part[j] for j in range(RUN)]
-    return fx.Vector.from_elements(values, fx.Float32)
+def _of_rows(buffer: Any, scores: Any, places: Any, first: Any) -> tuple[list[Any], list[Work]]:
+    """What belongs to the row of each value of a fragment, in runs, and the work that loads it; `first` is the row that
+    the tile begins with."""
+    runs: list[Any] = []
+
+    def load(i: int) -> None:
+        runs.append(buffer.load(first + place(places, i)[0], RUN))
+
+    return runs, [Work(partial(load, i)) for i in range(0, lanes_of(scores).numel, RUN)]
+
+
+class Errors:
+    """P and dS of a tile, two values at a time, beside matrix instructions.
+
+    Args:
+        scores, products, slopes: fragments of S, dP and the derivative of the soft cap.
+        unit: scores times this are natural logarithms.
+    """
+
+    def __init__(self, config: Any, scores: Any, products: Any, slopes: Any, unit: Any) -> None:
+        self._config, self._scores, self._products, self._slopes = config, scores, products, slopes
+        self._unit = unit
+        self.weights, self.errors = (fx.make_fragment_like(scores, config.element) for _ in range(2))
+        self._count = lanes_of(scores).numel
+        self._made: list[Any] = []
+
+    def weigh(self, lse: Any) -> list[Work]:
+        """P = exp(S - lse); `weights` have it rounded."""
+        def pair(i: int) -> None:
+            with fx.fastmath("nnan"):
+                shift = fx.maxnumf(_pair(lse, i), LOWEST / 2) * LOG2E
+            with fx.fastmath("contract"):
+                self._made.append(exp2(_pair(lanes_of(self._scores), i) * (self._unit * LOG2E) - shift))
+
+        self._made = []
+        work = [Work(partial(pair, i), 12) for i in range(0, self._count, 2)]
+        return [*work, Work(lambda: self._round(self.weights, self._made), self._count)]
+
+    def differ(self, delta: Any) -> list[Work]:
+        """dS = P (dP - delta); `errors` have it rounded."""
+        found: list[Any] = []
+
+        def pair(i: int) -> None:
+            error = self._made[i // 2] * (_pair(lanes_of(self._products), i) - _pair(delta, i))
+            if self._config.softcap:
+                error = error * _pair(lanes_of(self._slopes), i)
+            found.append(error)
+
+        work = [Work(partial(pair, i), 4) for i in range(0, self._count, 2)]
+        return [*work, Work(lambda: self._round(self.errors, found), self._count)]
+
+    def _round(self, fragment: Any, pairs: list[Any]) -> None:
+        words = [packed(x, self._config.element, self._config.converts) for x in pairs]
+        fragment.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self._config.element))
+
+
+def _pair(values: Any, i: int) -> Any:
+    """Values i and i + 1, of a vector or runs; one value is that of all."""
+    if isinstance(values, list):
+        values, i = values[i // RUN], i % RUN
+    return values.shuffle(values, [i, i + 1]) if isinstance(values, fx.Vector) else values
 
 
 @flyc.kernel
@@ -75,14 +130,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
 
         scores_of, sums_of = first.get_slice(tid), second.get_slice(tid)
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
-        rounded, operand = fx.make_fragment_like(scores, element), sums_of.make_fragment_B((BM, BN))
+        operand = sums_of.make_fragment_B((BM, BN))
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
-        memory, direct = fx.SharedAllocator(), config.matrix.turned
-        tiles = [PassingTile(memory, element, BN, columns, config.threads, True, across, direct)
-                 for columns, across in ((D, True), (DV, by_keys))]
+        memory = fx.SharedAllocator()
+        tiles = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
         along, across = fx.make_copy_atom(fx.UniversalCopy128b(), element), config.read_across()
-        along_copy = fx.make_tiled_copy_A(along, first).get_slice(tid)
-        across_copy = fx.make_tiled_copy_A(across, second).get_slice(tid)
         sums = [sums_of.make_fragment_C((columns, BM)) for columns in ((D, DV) if by_keys else (D,))]
         for s in sums:
             s.fill(0.0)
@@ -94,18 +146,21 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             if (part == 0) & (block * BM + row < here.rows):
                 Delta[here.statistic(own_head, sizes) + block * BM + row] = value
 
-        def statistic(data, head, row):
-            buffer = Buffer(data, fx.Float32, here.statistic(head, sizes), here.rows)
-            return _statistic(buffer, scores, places, row if by_keys else block * BM, config)
+        def statistic(data, head):
+            return Buffer(data, fx.Float32, here.statistic(head, sizes), here.rows)
 
-        own_delta = fx.Float32(0.0)
+        def own_statistic(data):
+            return statistic(data, own_head).load(block * BM + place(places, 0)[1], 1)[0]
+
+        own_lse = own_delta = fx.Float32(0.0)
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             results = _held(o, held, element, block, first, BM)
             own_delta = total_of(mine[1].load().to(fx.Float32) * results.load().to(fx.Float32))
             own_delta = own_delta + fx.shuffle_xor(own_delta, config.matrix.m, wave)
-            own_delta = own_delta - statistic(DLse, own_head, None)
+            own_delta = own_delta - own_statistic(DLse)
             store_delta(own_delta)
+            own_lse = own_statistic(Lse)
 
         def logits_for(head):
             return logits_of(config, sizes, here, head, block, Bias, Slopes, sizes.scale)
@@ -116,53 +171,58 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
 
         def where(step):
             """Query head and first passing row of a step."""
-            if fx.const_expr(not by_keys):
+            if fx.const_expr(passes == 1):
                 return own_head, (begin + step) * BN
             return kv_head * config.group + step // (end - begin), (begin + step % (end - begin)) * BN
 
-        def load(step, _):
+        def sources(step):
+            """Where the rows of a step's tiles come from, and the first of them."""
             head, row = where(step)
-            for tile, (data, start, stride, columns) in zip(tiles, queries(head) if by_keys else keys, strict=True):
-                tile.fetch(DenseRows(data, element, start, passing, stride, columns), row)
+            return [DenseRows(data, element, start, passing, stride, columns)
+                    for data, start, stride, columns in (queries(head) if by_keys else keys)], row
 
-        def store(_, __):
-            for tile in tiles:
-                tile.commit(0)
-
-        def multiply(result, tile, other, columns):
-            """result = tile other^T"""
-            part = scores_of.make_fragment_A((BN, columns))
-            fx.copy(along, along_copy.partition_S(tile.along(0)), along_copy.retile(part))
+        def products_of(number, columns, stage):
+            """S or dP, from a tile along its rows and what is held."""
+            result = (scores, products)[number]
             result.fill(0.0)
-            fx.gemm(first, result, part, other, result)
+            return tile_product(first, result, (BN, columns), along, tiles[number].along(stage))
 
-        def add(total, tile, values):
-            """total += tile^T values"""
-            rounded.store(values.to(element))
-            part = sums_of.make_fragment_A((fx.size(total.shape).unpack() * config.threads // BM, BN))
-            fx.copy(across, across_copy.partition_S(tile.across(0)), across_copy.retile(part))
-            fx.gemm(second, total, part, fx.convert_layout(rounded, operand, modes=(1, 0)), total)
+        def sums_from(number, columns, stage):
+            """Products of a tile across its rows, added to a sum."""
+            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage))
 
+        def turned(values):
+            return fx.convert_layout(values, operand, modes=(1, 0))
+
+        moves = PassingTiles(tiles, sources, config.direct)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, 1, fx.Staged(load, store))):
+            for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
                 head, row = where(step.tile)
-                multiply(scores, tiles[0], mine[0], D)
-                multiply(products, tiles[1], mine[1], DV)
-                logits_for(head).apply(scores, places, row, slopes if config.softcap else None)
-                lse = statistic(Lse, head, row)
-                delta = statistic(Delta, head, row) if by_keys else own_delta
-                weights = exp2((lanes_of(scores) * unit - finite(lse)) * LOG2E)
-                errors = weights * (lanes_of(products) - delta)
-                if fx.const_expr(config.softcap):
-                    errors = errors * lanes_of(slopes)
-                add(sums[0], tiles[0], errors)
+                starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
+                lse, delta = own_lse, own_delta
+                early: list[Work] = []
+                late: list[Work] = []
                 if fx.const_expr(by_keys):
-                    add(sums[1], tiles[1], weights)
+                    (lse, early), (delta, late) = [_of_rows(statistic(data, head), scores, places, row)
+                                                   for data in (Lse, Delta)]
+                made = Errors(config, scores, products, slopes, unit)
+                then = products_of(1, DV, step.stage)
+                weave(products_of(0, D, step.stage), mine[0], copies=early + starts, following=then)
+                logits_for(head).apply(scores, places, row, slopes if config.softcap else None)
+                last = sums_from(0, D, step.stage)
+                if fx.const_expr(by_keys):
+                    after = sums_from(1, DV, step.stage)
+                    weave(then, mine[1], made.weigh(lse), late, following=after)
+                    weave(after, turned(made.weights), made.differ(delta), first=config.delay, following=last)
+                else:
+                    weave(then, mine[1], made.weigh(lse), following=last)
+                    do(made.differ(delta))
+                weave(last, turned(made.errors))
 
-        owners = (here.key, kv_head, sizes.keys, sizes.heads // config.group) if by_keys else (
+        origin, owner, length, heads = (here.key, kv_head, sizes.keys, sizes.heads // config.group) if by_keys else (
             here.row, own_head, sizes.rows, sizes.heads)
         for out, total, columns, factor in zip((DFirst, DSecond), sums, (D, DV), (sizes.scale, 1.0), strict=False):
-            start, stride = here.dense(*owners, columns)
+            start, stride = here.dense(origin, owner, length, heads, columns)
             store_head(head_matrix(out, element, start, held, columns, stride), element, second, tid, columns, block,
                        BM, total, factor)
 
@@ -191,7 +251,7 @@ def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Ta
         target.require_traced()
         for config, first, second, many, count in ((queries, DQ, None, heads, rows), (keys, DK, DV, kv_heads, columns)):
             backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, first, second, Bias, Slopes, StartsQ, StartsK, sizes,
-                            config.tiled_mma(False), config.tiled_mma(True), config).launch(
+                            config.tiled_mma(False), config.tiled_mma(True), config, value_attrs=config.hints).launch(
                 grid=(many, fx.ceildiv(count, config.rows), batch), block=config.threads, stream=stream)
 
     launcher: Any = attention_backward

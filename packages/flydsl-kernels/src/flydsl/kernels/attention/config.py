@@ -10,15 +10,16 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..target import Target
+from .operand import CHUNK
+from .tiles import Tile, tiles_of
 
 __all__ = [
     "ARCHS", "CHUNK", "LARGEST", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose", "choose_backward",
-    "matrix_of", "supported",
+    "is_short", "matrix_of", "supported",
 ]
 
 ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
-CHUNK = 8  # 16-bit elements of a 128-bit access
 STEP = 32  # of head dimensions that kernels have; others are padded
 
 
@@ -79,6 +80,7 @@ class AttentionConfig(KernelConfig):
         positive: the scale is positive, so that the largest product is the largest score.
         keys: rows of k and v of a tile.
         waves: of a workgroup.
+        blocks: rows of queries of a wave, in those of an instruction.
     """
 
     dtype: str
@@ -98,6 +100,7 @@ class AttentionConfig(KernelConfig):
     positive: bool = True
     keys: int = 64
     waves: int = 4
+    blocks: int = 1
 
     @property
     def direct(self) -> bool:
@@ -108,7 +111,12 @@ class AttentionConfig(KernelConfig):
     @property
     def stages(self) -> int:
         """Tiles that have a place in LDS at once."""
-        return 2 if self.direct else 1
+        return 2
+
+    @property
+    def converts(self) -> bool:
+        """Whether an instruction rounds two numbers to the type of the products."""
+        return self.dtype == "f16" or self.target.mx
 
     @property
     def element(self) -> Any:
@@ -130,7 +138,7 @@ class AttentionConfig(KernelConfig):
     @property
     def rows(self) -> int:
         """Queries of a workgroup."""
-        return self.waves * self.matrix.m
+        return self.waves * self.matrix.m * self.blocks
 
     @property
     def plain(self) -> bool:
@@ -142,28 +150,36 @@ class AttentionConfig(KernelConfig):
         return self.left or self.right
 
     @property
+    def tiles(self) -> tuple[tuple[Tile, ...], ...]:
+        """How keys and values lie in LDS."""
+        return tuple(tiles_of(self.target, self.keys, columns, self.threads, not across, across, self.direct)
+                     for across, columns in ((False, self.d), (True, self.dv)))
+
+    @property
     def lds_bytes(self) -> int:
-        return self.stages * self.keys * (self.d + self.dv) * 2
+        return 2 * self.stages * sum(tile.size for tiles in self.tiles for tile in tiles)
 
     @property
-    def reads_along(self) -> int:
-        """LDS instructions that read the keys of a tile."""
-        return self.keys * self.d // (CHUNK * self.target.wave)
+    def values(self) -> int:
+        """Scores of a tile that a lane has."""
+        return self.keys * self.rows // self.threads
 
     @property
-    def reads_across(self) -> int:
-        """LDS instructions that read the values of a tile."""
-        return self.keys * self.dv // (CHUNK // 2 * self.target.wave)
+    def early(self) -> int:
+        """Of them, those that are weighed beside the product with the values of the tile before."""
+        return self.values // 2
 
     @property
-    def copies(self) -> int:
-        """Direct copies that a wave starts for a tile, or 0 where other loads stand beside them."""
-        return 0 if self.bias else self.keys * (self.d + self.dv) // (CHUNK * self.threads)
+    def delay(self) -> int:
+        """Matrix instructions after which the scores of those before can be read."""
+        return 3
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two workgroups share a compute unit of gfx9, if their registers allow it."""
-        return {"rocdl.waves_per_eu": 2} if self.target.wave == 64 and max(self.d, self.dv) <= 128 else {}
+        """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and where they have several
+        blocks."""
+        two = self.blocks > 1 or (self.target.wave == 64 and max(self.d, self.dv) <= 128)
+        return {"rocdl.waves_per_eu": 2} if two else {}
 
     def tiled_mma(self, second: bool) -> Any:
         """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q."""
@@ -176,8 +192,10 @@ class AttentionConfig(KernelConfig):
 
     def read_across(self) -> Any:
         """Copy atom of operand A of the second product."""
-        return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64) if self.matrix.turned else
-                                 fx.UniversalCopy64b(), self.element)
+        if self.matrix.turned:
+            return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), self.element)
+        return fx.make_copy_atom(fx.UniversalCopy64b() if self.target.wave == 64 else fx.UniversalCopy128b(),
+                                 self.element)
 
     def checked(self, where: str) -> AttentionConfig:
         """The same, if there is such a kernel."""
@@ -199,20 +217,57 @@ class BackwardConfig(AttentionConfig):
     by_keys: bool = False
 
     @property
-    def lds_bytes(self) -> int:
-        copies = 1 if self.matrix.turned else 2
-        return self.keys * 2 * (self.d * copies + self.dv * (copies if self.by_keys else 1))
+    def stages(self) -> int:
+        """Two, if there is room in LDS."""
+        return 2 if 2 * self._stage_bytes <= self.target.lds_bytes else 1
+
+    @property
+    def direct(self) -> bool:
+        return super().direct and self.stages == 2
+
+    @property
+    def _stage_bytes(self) -> int:
+        return 2 * sum(tile.size for tiles in self.tiles for tile in tiles)
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each."""
+        return {"rocdl.waves_per_eu": 2} if self.target.arch == "gfx1250" else {}
+
+    @property
+    def tiles(self) -> tuple[tuple[Tile, ...], ...]:
+        """How the two operands that pass by lie in LDS."""
+        return tuple(tiles_of(self.target, self.keys, columns, self.threads, True, across)
+                     for columns, across in ((self.d, True), (self.dv, self.by_keys)))
 
 
 def choose_backward(target: Target, **options: Any) -> BackwardConfig:
     """The configuration with the tile for an architecture."""
-    small = target.wave == 32 or max(options["d"], options["dv"]) > 128 or not matrix_of(target).turned
-    return BackwardConfig(**{"keys": 32 if small else 64, "waves": 4, **options}, target=target)
+    d, by_keys = max(options["d"], options["dv"]), options["by_keys"]  # sums of keys are twice as many
+    small = target.wave == 32 or d > (64 if by_keys else 128) or not matrix_of(target).turned
+    tiny = target.arch == "gfx120" and by_keys and d > 64
+    tile = dict(keys=16, waves=8) if tiny else dict(keys=32 if small else 64, waves=4)
+    return BackwardConfig(**{**tile, **options}, target=target)
 
 
-def choose(target: Target, **options: Any) -> AttentionConfig:
-    """The configuration with the tile for an architecture."""
+def is_short(target: Target, rows: int) -> bool:
+    """Whether sequences of at most so many rows have a smaller tile of their own."""
+    return target.arch == "gfx1250" and rows <= 128
+
+
+def choose(target: Target, short: bool = False, **options: Any) -> AttentionConfig:
+    """The configuration with the tile for an architecture.
+
+    Args:
+        short: of `is_short`.
+    """
     d = max(options["d"], options["dv"])
     few = 16 if target.arch == "gfx120" and d > 192 else 32  # where sums take half of the registers
-    tile = dict(keys=64 if d <= (128 if target.wave == 64 else 64) else few, waves=4 if target.wave == 64 else 8)
+    # Columns up to which there is room for 64 keys: fewer if they pass through registers.
+    staged = options.get("page") or options.get("stored") == "fp8"
+    most = {"gfx950": 64 if staged else 128, "gfx942": 0}.get(target.arch, 64)
+    tile = dict(keys=64 if d <= most else few, waves=4 if target.wave == 64 else 8)
+    if target.arch == "gfx1250" and d <= 128 and not short:
+        # A wave of one block would read from LDS four times of what its products take; it has 512 registers.
+        tile.update(keys=32, blocks=4 if d <= 64 else 3)
     return AttentionConfig(**{**tile, **options}, target=target)

@@ -4,12 +4,14 @@
   O^T = V^T P^T, takes as its operand, in the lanes where it is.
 * K and V pass through LDS; V is turned on the way, or read across its rows. Q stays in registers.
 * The next tile is loaded while this one is multiplied.
-* Two workgroups share a compute unit: while one multiplies, the other makes probabilities.
+* A tile becomes probabilities between matrix instructions: its first half beside the product with the values of the
+  tile before, its second half beside that with the keys of the next one.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -19,37 +21,13 @@ from ..parts.mathx import LOG2E
 from ..parts.memory import Buffer
 from ..target import Target, builder
 from .config import choose
-from .operand import DenseRows, PagedRows, PassingTile, converted
-from .scores import Softmax, place
+from .operand import DenseRows, PagedRows, require_pages
+from .scores import Softmax, of_rows, place
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
+from .tiles import PassingPair, PassingTile, converted
+from .weave import TileProduct, Work, do, weave
 
 __all__ = ["build_attention_forward"]
-
-
-def _paced(config: Any, columns: int, reads: int, copies: int) -> None:
-    """Ask the scheduler for a product whose operand is read from LDS some instructions ahead, a few reads for each
-    matrix instruction, and copies of the next tile among them (gfx950).
-
-    Args:
-        columns: of the operand; `reads`: LDS instructions that it takes.
-    """
-    if not config.direct:
-        return
-    products = config.keys * columns // (config.matrix.m * config.matrix.k)
-    ahead = max(reads // 4, 1)
-    fx.rocdl.sched_dsrd(ahead)
-    left, each = reads - ahead, -(-reads // products)
-    for i in range(products):
-        fx.rocdl.sched_mfma(1)
-        now = left if i == products - 1 else min(left, each)
-        if now:
-            fx.rocdl.sched_dsrd(now)
-        left -= now
-        if i % 2 and copies:
-            fx.rocdl.sched_vmem(1)
-            copies -= 1
-    if copies:
-        fx.rocdl.sched_vmem(copies)
 
 
 @flyc.kernel
@@ -75,12 +53,16 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         q_copy = fx.make_tiled_copy_B(load_q, first).get_slice(tid)
         q_stored = fx.make_fragment_like(q, stored)
         fx.copy(load_q, q_copy.partition_S(q_tile), q_copy.retile(q_stored))
-        q.store(converted(q_stored.load(), element))
+        q.store(converted(q_stored.load(), element, config.target))
 
         # K and V pass through LDS.
+        if fx.const_expr(config.page):
+            table = Buffer(Table, fx.Int32, None, fx.Int64(sizes.table_row) * fx.Int64(batch + 1))
+            require_pages(table, batch * sizes.table_row, fx.ceildiv(here.keys, config.page), sizes.pages,
+                          config.threads)
+
         def rows_of(data, batch_stride, row_stride, head_stride, columns):
             if fx.const_expr(config.page):
-                table = Buffer(Table, fx.Int32, None, fx.Int64(sizes.table_row) * fx.Int64(batch + 1))
                 return PagedRows(data, stored, table, batch * sizes.table_row, config.page,
                                  kv_head.to(fx.Int64) * head_stride, batch_stride, here.keys, row_stride)
             start = here.start(here.key, kv_head, batch_stride, row_stride, head_stride)
@@ -88,9 +70,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         k_rows = rows_of(K, sizes.k_batch, sizes.k_row, sizes.k_head, D)
         v_rows = rows_of(V, sizes.v_batch, sizes.v_row, sizes.v_head, DV)
-        memory, turned = fx.SharedAllocator(), config.matrix.turned
-        k_tile = PassingTile(memory, element, BN, D, config.threads, True, False, turned, config.stages)
-        v_tile = PassingTile(memory, element, BN, DV, config.threads, False, True, turned, config.stages)
+        memory = fx.SharedAllocator()
+        k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()
         k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(tid)
@@ -108,49 +89,53 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         start = None
         if fx.const_expr(config.sink):
             start = Sink[head] / unit
-        softmax = Softmax(scores, unit * LOG2E, start, place(places, 0)[0] == 0)
+        softmax = Softmax(config, scores, p, unit * LOG2E, start, place(places, 0)[0] == 0)
         logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
         begin, end = logits.band.tiles(BN)
         sums.fill(0.0)
 
-        def load(tile, _):
-            k_tile.fetch(k_rows, (begin + tile) * BN)
-            v_tile.fetch(v_rows, (begin + tile) * BN)
+        def scores_from(stage):
+            """Scores of the keys in a stage."""
+            scores.fill(0.0)
+            return TileProduct(first, scores, k, read_k, k_copy.partition_S(k_tile.along(stage)), k_copy.retile(k))
 
-        def store(_, stage):
-            k_tile.commit(stage)
-            v_tile.commit(stage)
+        def sums_from(stage):
+            """Products of the weights and the values in a stage."""
+            return TileProduct(second, sums, v, read_v, v_copy.partition_S(v_tile.across(stage)), v_copy.retile(v))
 
-        def copy(tile, stage):
-            k_tile.copy(k_rows, (begin + tile) * BN, stage)
-            v_tile.copy(v_rows, (begin + tile) * BN, stage)
-
-        producer = fx.Direct(copy) if fx.const_expr(config.direct) else fx.Staged(load, store)
+        passing = PassingPair(k_tile, v_tile, k_rows, v_rows, begin, end, BN, config.direct)
         if begin < end:
-            for step in fx.pipeline_range(fx.Pipeline(end - begin, config.stages, producer)):
-                fx.copy(read_k, k_copy.partition_S(k_tile.along(step.stage)), k_copy.retile(k))
-                scores.fill(0.0)
-                fx.gemm(first, scores, k, q, scores)
-                _paced(config, D, config.reads_along, config.copies)
-                logits.apply(scores, places, (begin + step.tile) * BN)
-                softmax.rebase(sums)
-                softmax.weigh(config.plain)
-                p.store(scores.load().to(element))
-                fx.copy(read_v, v_copy.partition_S(v_tile.across(step.stage)), v_copy.retile(v))
-                fx.gemm(second, sums, v, fx.convert_layout(p, p_operand, modes=(1, 0)), sums)
-                _paced(config, DV, config.reads_across, 0)
+            pipeline = fx.Pipeline(end - begin, config.stages, passing.producer())
+            passing.start(config.stages - 1)
+            pipeline.start()
+            weave(scores_from(config.stages - 1), q)
+            logits.apply(scores, places, begin * BN)
+            do(softmax.begin())
+            fx.lds_barrier()
+            for step in fx.pipeline_range(pipeline):
+                fx.rocdl.s_setprio(0)
+                copies = [Work(partial(step.start, piece)) for piece in range(passing.pieces)]
+                then = sums_from(step.stage)
+                weave(scores_from(step.stage), q, softmax.finish(), copies, following=then)
+                logits.apply(scores, places, (begin + step.tile + 1) * BN)
+                softmax.settle(sums)
+                fx.rocdl.s_setprio(1)
+                stores = [] if config.direct else [Work(step.store)]
+                weave(then, fx.convert_layout(p, p_operand, modes=(1, 0)), softmax.begin(), stores, config.delay)
 
-        base, total = softmax.finish()
-        inverse = (total > 0.0).select(v_scale / total, 0.0)
+        found = softmax.result()
         start, out_row = here.dense(here.row, head, sizes.rows, sizes.heads, DV)
         o = head_matrix(Out, element, start, here.rows, DV, out_row)
-        store_head(o, element, second, tid, DV, block, BM, sums, inverse)
+        sums.store(of_rows(sums, [(total > 0.0).select(v_scale / total, 0.0) for _, total in found]))
+        store_head(o, element, second, tid, DV, block, BM, sums, 1.0)
 
         if fx.const_expr(Lse is not None):
-            key, mine = place(places, 0)
-            if (key == 0) & (row + mine < here.rows):
-                lse = (total > 0.0).select(base * unit + fx.math.log2(total) * math.log(2.0), -math.inf)
-                Lse[here.statistic(head, sizes) + row + mine] = lse
+            for i in fx.range_constexpr(config.blocks):
+                key, mine = place(places, i * (config.values // config.blocks))
+                if (key == 0) & (row + mine < here.rows):
+                    lse = (found[i][1] > 0.0).select(
+                        found[i][0] * unit + fx.math.log2(found[i][1]) * math.log(2.0), -math.inf)
+                    Lse[here.statistic(head, sizes) + row + mine] = lse
 
 
 @builder
@@ -161,7 +146,7 @@ def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Tar
     Operands that the options do not name are None; `Descales` is a tuple of three. `sizes` is a :class:`Sizes`.
 
     Args:
-        d, dv, dtype, options: of :class:`AttentionConfig`.
+        d, dv, dtype, options: of :class:`AttentionConfig`, and `short` of :func:`choose`.
 
     Raises:
         ValueError: there is no such kernel on the target.

@@ -11,7 +11,7 @@ from ..op import Form, Gradient, Op, Plan, Result, like
 from ..target import Target
 from . import reference
 from .backward import build_attention_backward
-from .config import ARCHS, LARGEST, STEP, supported
+from .config import ARCHS, LARGEST, STEP, is_short, supported
 from .forward import build_attention_forward
 from .operands import Operand, integers, shapes_of
 from .sequence import Sizes
@@ -119,7 +119,7 @@ class _Call:
             total=self._total, q_batch=q[0], q_row=q[1], q_head=q[2], k_batch=k[0], k_row=k[1], k_head=k[2],
             v_batch=v[0], v_row=v[1], v_head=v[2], bias_batch=bias[0], bias_row=bias[1], bias_head=bias[2],
             slope_batch=shapes.heads if self._slopes_each else 0, descale_batch=shapes.kv_heads if descale_each else 0,
-            descale_head=int(descale_each), table_row=self._table, **self._numbers)
+            descale_head=int(descale_each), table_row=self._table, pages=shapes.pages, **self._numbers)
 
 
 def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any = None, sink: Any = None,
@@ -148,7 +148,8 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
     def build() -> Any:
         return build_attention_forward(
             shapes.d, shapes.dv, "bf16" if stored == "fp8" else stored, stored=stored, sink=sink is not None,
-            lengths=lengths is not None, page=shapes.page, target=target, **call.options)
+            lengths=lengths is not None, page=shapes.page, target=target,
+            short=is_short(target, shapes.rows), **call.options)
 
     return Plan(build, lambda out, lse: (
         *(x.flat for x in call.operands), out.reshape(-1), lse.reshape(-1), *call.addends, sink, *call.integers,

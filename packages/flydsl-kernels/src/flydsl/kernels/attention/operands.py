@@ -63,7 +63,7 @@ class Shapes:
     Attributes:
         batch: sequences; `rows`, `keys`: the most of one (of packed rows: given at the call; keys of pages: 0).
         packed_q, packed_k, paged: how q, and k and v, are stored.
-        page: rows of a page, or 0.
+        page: rows of a page, or 0; `pages`: how many there are.
     """
 
     batch: int
@@ -76,6 +76,7 @@ class Shapes:
     packed_q: bool
     packed_k: bool
     page: int
+    pages: int
 
 
 def shapes_of(q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, table: Any, lengths: Any,
@@ -119,7 +120,8 @@ def shapes_of(q: Any, k: Any, v: Any, starts_q: Any, starts_k: Any, table: Any, 
         reach = (int(x.shape[0 if len(x.shape) == 3 else 1]) * max(_strides(x)[-3], 1)) * x.dtype.itemsize
         _need(paged and name != "q" or reach < FARTHEST,
               f"{name}: the rows of one head reach over {reach} bytes, and accesses over {FARTHEST} at most")
-    return Shapes(batch, heads, kv_heads, d, dv, rows, keys, packed_q, packed_k, page)
+    pages = int(k.shape[0]) if paged else 0
+    return Shapes(batch, heads, kv_heads, d, dv, rows, keys, packed_q, packed_k, page, pages)
 
 
 def integers(array: Any, name: str) -> Any:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..parts.indices import any_lane
 from ..parts.mathx import exp2, tanh
 from .config import AttentionConfig
+from .weave import Work
 
-__all__ = ["Band", "Logits", "Softmax", "finite", "lanes_of", "place", "total_of"]
+__all__ = ["LOWEST", "Band", "Logits", "Softmax", "lanes_of", "place", "total_of"]
 
 
 @dataclass(frozen=True)
@@ -132,77 +135,205 @@ def place(places: Any, i: int) -> tuple[Any, Any]:
     return key, row
 
 
-SLACK = 8.0  # powers of two that scores may exceed the maximum which they are taken relative to
+MOST = 1024.0  # that a lane's probabilities of a tile may sum up to
+LOWEST = -float.fromhex("0x1.fffffep127")  # of f32
 
 
 class Softmax:
-    """Running maximum and sum of the rows of score tiles. Each lane has values of one row.
+    """Running base and sum of the rows of score tiles. Each lane has values of `blocks` rows,
+    one row after the other.
 
-    Scores are taken relative to a *base*, the maximum when it was last looked at: as long as no score exceeds it by
-    more than `SLACK` powers of two, nothing that was summed has to be scaled, and probabilities are below 2**SLACK.
+    Scores are taken relative to a *base*, the maximum when it was last looked at. Nobody looks as long as the
+    probabilities of a tile sum up to no more than `MOST`: then none of its scores exceeds the base by much. Otherwise
+    `settle` makes them anew, relative to the new maximum, and scales what was summed before. A row that has seen no
+    key has the lowest base there is: any other score is too large for it.
+
+    A tile is weighed in two parts, so that each runs beside another product: `begin` with what is summed before this
+    tile, and `finish` with the scores of the next one. They are lists of small pieces of work, to be done in order.
 
     Args:
+        config: of it, the values of a lane that `begin` weighs; whether scores times the factor are exact enough to
+            subtract from (`plain`).
         scores: fragment of a tile (keys, rows).
+        weights: fragment like it, of the probabilities.
         factor: scores times this are logarithms of base 2.
         start: a score that counts without having a value, or None.
         once: holds in one of the lanes that share a row.
     """
 
-    def __init__(self, scores: Any, factor: Any, start: Any = None, once: Any = None) -> None:
-        self.scores, self.factor = scores, factor
-        self._base, self._total = (fx.make_rmem_tensor(1, fx.Float32) for _ in range(2))
-        self._base[0] = fx.Float32(-math.inf) if start is None else start
-        self._total[0] = fx.Float32(0.0) if start is None else once.select(fx.Float32(1.0), fx.Float32(0.0))
+    def __init__(self, config: AttentionConfig, scores: Any, weights: Any, factor: Any, start: Any = None,
+                 once: Any = None) -> None:
+        self.scores, self.weights, self.factor, self.plain = scores, weights, factor, config.plain
+        self._blocks, self._converts, self._share = config.blocks, config.converts, config.matrix.m
+        self._count = config.values // config.blocks  # of a row
+        self._early = config.early
+        self.base, self.total, self.sum = (fx.make_rmem_tensor(self._blocks, fx.Float32) for _ in range(3))
+        counts = None if start is None else once & (start > -math.inf)
+        for row in range(self._blocks):
+            self.base[row] = fx.Float32(LOWEST) if start is None else fx.max(start, LOWEST)
+            self.total[row] = fx.Float32(0.0) if counts is None else counts.select(fx.Float32(1.0), fx.Float32(0.0))
+        self.held = fx.make_fragment_like(scores)
+        self._begun = fx.make_rmem_tensor(self._early // 2, fx.Int32)
+        self._part = fx.make_rmem_tensor(2 * self._blocks, fx.Float32)
+        self._words: list[Any] = []
+        self._sums: list[list[Any]] = []
+        self._pair: tuple[int, list[Any]] | None = None
 
-    def rebase(self, sums: Any) -> None:
-        """Look at the scores; `sums`, so far, are scaled where the base changes."""
-        with fx.fastmath("nnan"):
-            largest = fx.reduce(self.scores, 0, "MAX").load()[0]
-        _rebase(self._base, self._total, sums, largest, self.factor)
+    def _weigh(self, first: int, end: int) -> list[Work]:
+        """Held scores become probabilities, two at a time: `_words` of them, and `_sums` of each row in two parts.
 
-    def weigh(self, plain: bool) -> None:
-        """Scores become probabilities.
+        The results of an exponential are used a piece later, when they are there.
+        """
+        def exponentials(i: int) -> None:
+            if i == first:
+                self._words, self._sums, self._pair = [], [[] for _ in range(self._blocks)], None
+            if i == first or i % self._count == 0:
+                self._shift = self._shift_of(i // self._count)
+            values = lanes_of(self.held)
+            values = self._exponents(values.shuffle(values, [i, i + 1]), self._shift)
+            before, self._pair = self._pair, (i // self._count, [exp2(values[0]), values[1]])
+            use(before)
+
+        def other() -> None:
+            assert self._pair is not None
+            self._pair[1][1] = exp2(self._pair[1][1])
+
+        def use(pair: tuple[int, list[Any]] | None) -> None:
+            if pair is not None:
+                row, values = pair[0], fx.Vector.from_elements(pair[1], fx.Float32)
+                self._words.append(packed(values, self.weights.dtype, self._converts))
+                # Two sums take turns, so that none waits for the addition before.
+                sums = self._sums[row]
+                self._sums[row] = [*sums, values] if len(sums) < 2 else [sums[1], sums[0] + values]
+
+        work = [w for i in range(first, end, 2) for w in (Work(partial(exponentials, i), 6), Work(other, 5))]
+        return [*work, Work(lambda: use(self._pair), 2)]
+
+    def _shift_of(self, row: int) -> Any:
+        """What is subtracted from the scores of a row: times the factor, where they are `plain`."""
+        base = self.base[row]
+        return fx.maxnumf(base * self.factor, fx.Float32(LOWEST)) if self.plain else base
+
+    def _exponents(self, values: Any, shift: Any) -> Any:
+        """Logarithms of base 2 of the probabilities."""
+        if self.plain:
+            with fx.fastmath("contract"):
+                return values * self.factor - shift
+        return (values - shift) * self.factor
+
+    def _parts(self, before: Any = None) -> Any:
+        """Sums of each row, in two parts; with those `before`."""
+        parts = []
+        for row, sums in enumerate(self._sums):
+            if before is not None:
+                sums = [before.shuffle(before, [2 * row, 2 * row + 1]), *sums]
+            parts.append(sum(sums[1:], sums[0]) if sums else [fx.Float32(0.0)] * 2)
+        return _made(fx.Vector.from_elements([part[i] for part in parts for i in range(2)], fx.Float32))
+
+    def begin(self) -> list[Work]:
+        """Hold the scores; the first of them become probabilities."""
+        def keep() -> None:
+            self._part.store(self._parts())
+            self._begun.store(fx.Vector.from_elements([fx.rocdl.computed_here(w) for w in self._words], fx.Int32))
+
+        hold = Work(lambda: self.held.store(self.scores.load()), 0)
+        return [hold, *self._weigh(0, self._early), Work(keep)]
+
+    def finish(self) -> list[Work]:
+        """The other held scores become probabilities; `weights` then are those of the tile."""
+        def collect() -> None:
+            parts = self._parts(self._part.load())
+            for row in range(self._blocks):
+                self.sum[row] = parts[2 * row] + parts[2 * row + 1]
+            begun = self._begun.load()
+            words = [*(begun[i] for i in range(begun.numel)), *map(fx.rocdl.computed_here, self._words)]
+            self.weights.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self.weights.dtype))
+
+        return [*self._weigh(self._early, self._count * self._blocks), Work(collect, 2)]
+
+    def settle(self, sums: Any) -> None:
+        """Add the tile to the total; if a score exceeds the base by too much, take a new one.
 
         Args:
-            plain: scores times the factor are exact enough to subtract from.
+            sums: of the tiles before, scaled where the base changes.
         """
-        base, values = finite(self._base[0]), lanes_of(self.scores)
-        if plain:
-            with fx.fastmath("contract"):
-                values = exp2(values * self.factor - base * self.factor)
-        else:
-            values = exp2((values - base) * self.factor)
-        self.scores.store(values)
-        self._total[0] = self._total[0] + total_of(values)
+        few = self.sum[0] <= MOST
+        for row in range(1, self._blocks):
+            few = few & (self.sum[row] <= MOST)
+        _settle(few, sums, self.rebase)
+        for row in range(self._blocks):
+            self.total[row] = self.total[row] + self.sum[row]
 
-    def finish(self) -> tuple[Any, Any]:
-        """Base and total of this lane's row."""
-        values = [self._total[0]] + [fx.Float32(0.0)] * (self.scores.load().numel - 1)
-        self.scores.store(fx.Vector.from_elements(values, fx.Float32))
-        return self._base[0], fx.reduce(self.scores, 0, "ADD").load()[0]
+    def rebase(self, sums: Any) -> None:
+        """The maximum as base of rows with too large a sum, and weights for it. The others keep theirs, to the bit.
+
+        Args:
+            sums: what was summed before is scaled.
+        """
+        held, words, decays = lanes_of(self.held), [], []
+        old = lanes_of(self.weights).bitcast(fx.Int32)
+        for row in range(self._blocks):
+            first = row * self._count
+            values = held.shuffle(held, list(range(first, first + self._count)))
+            with fx.fastmath("nnan"):
+                large = self._of_row((self.sum[row] <= MOST).select(fx.Float32(0.0), fx.Float32(1.0))) > 0.0
+                largest = values[0]
+                for i in range(1, self._count):
+                    largest = fx.maxnumf(largest, values[i])
+                largest = self._of_row(largest)
+            before = self.base[row]
+            base = large.select(fx.maxnumf(before, largest), before)
+            self.base[row] = base
+            values = exp2(self._exponents(values, self._shift_of(row)))
+            pairs = [values.shuffle(values, [i, i + 1]) for i in range(0, self._count, 2)]
+            words += [large.select(packed(pair, self.weights.dtype, self._converts), old[first // 2 + i])
+                      for i, pair in enumerate(pairs)]
+            self.sum[row] = large.select(total_of(values), self.sum[row])
+            decays.append(exp2((before - base) * self.factor))
+            self.total[row] = self.total[row] * decays[-1]
+        self.weights.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self.weights.dtype))
+        sums.store(of_rows(sums, decays))
+
+    def _of_row(self, value: Any) -> Any:
+        """The largest value of the lanes that share a row."""
+        return fx.maxnumf(value, fx.shuffle_xor(value, self._share, fx.num_warp_threads()))
+
+    def result(self) -> list[tuple[Any, Any]]:
+        """Base and total of this lane's rows."""
+        return [(self.base[row], self.total[row] + fx.shuffle_xor(self.total[row], self._share, fx.num_warp_threads()))
+                for row in range(self._blocks)]
+
+
+def of_rows(fragment: Any, factors: list[Any]) -> Any:
+    """Values of a lane, one row after the other, times the factor of their row."""
+    if len(factors) == 1:
+        return fragment.load() * factors[0]
+    values = lanes_of(fragment)
+    count = values.numel // len(factors)
+    return fx.Vector.from_elements([values[i] * factors[i // count] for i in range(values.numel)], fx.Float32)
 
 
 @flyc.jit
-def _rebase(base, total, sums, largest, factor):
-    """Take the largest score as the base if a row of the wave has grown too far from its own."""
-    # Differences of -inf are NaN, which is not above anything.
-    if any_lane((largest - base[0]) * factor > SLACK):
-        after = fx.maxnumf(base[0], largest)
-        decay = exp2((base[0] - finite(after)) * factor)
-        base[0] = after
-        total[0] = total[0] * decay
-        sums.store(sums.load() * decay)
+def _settle(few, sums, rebase):
+    """A branch of the whole wave that is rarely taken. A sum that is NaN is not at most anything."""
+    if any_lane(~few):
+        rebase(sums)
 
 
-def any_lane(condition: Any) -> Any:
-    """Whether it holds in any lane of the wave."""
-    kind = fx.Int64 if fx.num_warp_threads() == 64 else fx.Int32
-    return kind(fx.rocdl.ballot(kind.ir_type, condition)) != 0
+def packed(pair: Any, element: Any, converts: bool) -> Any:
+    """Two probabilities in one register; `converts`: the target has an instruction for it."""
+    if converts:
+        return pair.to(element).bitcast(fx.Int32)[0]
+    # To nearest, halves up: a third of the instructions of to even; infinities stay, and NaN as arithmetic makes it.
+    words = [fx.Uint32(x.bitcast(fx.Uint32)) + 0x8000 for x in (pair[0], pair[1])]
+    return fx.Int32((words[1] & 0xFFFF0000) | (words[0] >> 16))
 
 
-def finite(x: Any) -> Any:
-    """x, or 0 for -inf: rows that have seen nothing yet."""
-    return (x == -math.inf).select(0.0, x)
+def _made(values: Any) -> Any:
+    """A vector of f32 that is made before what follows, not behind a branch to its use."""
+    words = values.bitcast(fx.Int32)
+    made = [fx.rocdl.computed_here(words[i]) for i in range(words.numel)]
+    return fx.Vector.from_elements(made, fx.Int32).bitcast(fx.Float32)
 
 
 def lanes_of(fragment: Any) -> Any:

@@ -19,7 +19,7 @@ __all__ = ["Sequence", "Sizes", "head_matrix", "logits_of", "store_head"]
 class Sizes:
     """Shapes and strides, in elements; of packed sequences `rows` is the longest one.
 
-    `*_batch` is also the stride of pages. Bounds of the band and the scale.
+    `*_batch` is also the stride of pages, and `pages` their number. Bounds of the band and the scale.
     """
 
     heads: fx.Int32
@@ -42,6 +42,7 @@ class Sizes:
     descale_batch: fx.Int32
     descale_head: fx.Int32
     table_row: fx.Int32
+    pages: fx.Int32
     left: fx.Int32
     right: fx.Int32
     scale: fx.Float32

@@ -3,8 +3,10 @@
 from typing import Any
 
 from .group import CollectiveError, Communicator, communicator
+from .symmetric import empty, rendezvous
 
-__all__ = ["CollectiveError", "ColumnParallelLinear", "Communicator", "RowParallelLinear", "communicator"]
+__all__ = ["CollectiveError", "ColumnParallelLinear", "Communicator", "RowParallelLinear", "communicator", "empty",
+           "functional_collectives", "rendezvous"]
 
 
 def __getattr__(name: str) -> Any:
@@ -12,4 +14,8 @@ def __getattr__(name: str) -> Any:
         from . import linear
 
         return getattr(linear, name)
+    if name == "functional_collectives":
+        from . import functional
+
+        return functional.functional_collectives
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

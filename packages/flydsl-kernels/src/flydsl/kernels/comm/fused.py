@@ -1,4 +1,5 @@
-"""All-reduce, residual add and RMS norm in one kernel: what stands between two layers of a tensor-parallel model.
+"""All-reduce, residual add and RMS norm in one kernel: what stands between two layers of a tensor-parallel model; the
+result may be quantised, with one scale a row.
 
 The rounded sum over the ranks stays in registers, where the norm needs it: the result is bit by bit that of the three
 operations one after another.
@@ -15,10 +16,10 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 from ..norm.config import NormConfig
-from ..norm.forward import statistics
+from ..norm.forward import statistics, store_quantised, weight_of
 from ..parts.peers import BLOCKS, HEADER, Peers
 from ..parts.reduce import Lds
-from ..parts.rows import Columns, Held, Place, Rows, each
+from ..parts.rows import Columns, Held, Place, Rows, each, float_element
 
 __all__ = ["ReducedNorm", "build_reduced_norm"]
 
@@ -51,8 +52,10 @@ def reduced_norm_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: 
         place = Place(plan, m, block * plan.rows)
         sources = [shared(r, place) for r in fx.range_constexpr(ranks)]
         residual = Rows(tensors["ResidualIn"], element, place)
-        added, out = Rows(tensors["ResidualOut"], element, place), Rows(tensors["Output"], element, place)
-        gamma = Columns(tensors["Gamma"], FLOATS[norm.weight_dtype], place)
+        added, weight = Rows(tensors["ResidualOut"], element, place), FLOATS[norm.weight_dtype]
+        gamma, smooth = Columns(tensors["Gamma"], weight, place), None
+        if fx.const_expr(norm.smooth):
+            smooth = Columns(tensors["XScale"], float_element(tensors["XScale"], weight), place)
 
         def total(i):
             with fx.fastmath("none"):  # both roundings stay
@@ -64,21 +67,30 @@ def reduced_norm_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: 
             row = Held(total, tiles, keep)
             each(tiles, keep, lambda i: added.store(i, row[i]))  # noqa: B023
             _, rstd = statistics(row, norm, place, lds)
-            each(tiles, keep, lambda i: out.store(i, row[i].to(fx.Float32) * rstd * gamma.load(i).to(fx.Float32)))  # noqa: B023
+
+            def scaled(i):
+                y = row[i].to(fx.Float32) * rstd * weight_of(gamma.load(i), norm)  # noqa: B023
+                return y if smooth is None else y * smooth.load(i).to(fx.Float32)  # noqa: B023
+
+            if fx.const_expr(norm.quant):
+                store_quantised(tensors, place, Held(scaled, tiles, keep), norm, keep, lds)
+            else:
+                out = Rows(tensors["Output"], element, place)
+                each(tiles, keep, lambda i: out.store(i, scaled(i)))  # noqa: B023
         fx.barrier()  # the next row's sums use the same LDS
     peers.meet()
 
 
 @functools.cache  # the configuration has the target
 def build_reduced_norm(config: ReducedNorm) -> Any:
-    """``launch(Input, ResidualIn, Gamma, Output, ResidualOut, m, bases, rank, signature, limit, stream=None)`` of
-    contiguous (m, n) matrices; see :class:`flydsl.kernels.parts.peers.Peers` for the rest."""
+    """``launch(tensors, m, bases, rank, signature, limit, stream=None)`` of contiguous (m, n) matrices Input,
+    ResidualIn, ResidualOut and Output, Gamma (n,) and, as configured, YScale f32 (m,) and XScale (n,); see
+    :class:`flydsl.kernels.parts.peers.Peers` for the rest."""
 
     @flyc.jit
-    def all_reduce_rmsnorm(Input, ResidualIn, Gamma, Output, ResidualOut, m: fx.Int32, bases, rank: fx.Int32,
-                           signature: fx.Int32, limit: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+    def all_reduce_rmsnorm(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+                           stream: fx.Stream = fx.Stream(None)):
         planned = config.norm.planned()
-        tensors = dict(Input=Input, ResidualIn=ResidualIn, Gamma=Gamma, Output=Output, ResidualOut=ResidualOut)
         reduced_norm_kernel(tensors, m, bases, rank, signature, limit, planned, config.ranks).launch(
             grid=fx.min(fx.ceildiv(m, planned.plan.rows), BLOCKS), block=planned.plan.threads, stream=stream)
 

@@ -3,99 +3,49 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 
-from ..host.arrays import as_rows, is_torch, vector
-from ..host.dtypes import FLOATS
+from ..host.arrays import allocate, as_rows, is_torch, vector
 from ..norm.config import EPS, make_config
 from ..op import Form
-from ..parts.peers import MOST_RANKS
 from ..target import target
-from .config import PACK_BYTES
-from .group import DEFAULT_BYTES, communicator
+from .eager import all_gather_of, all_reduce_of, all_to_all_of, falls_back, group_of, reduce_scatter_of
+from .gradient import differentiated, with_gradient
+from .group import communicator, float_name
 
 __all__ = ["OPS"]
 
 
-def _dtype(x: Any) -> str | None:
-    name = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(str(x.dtype).removeprefix("torch."))
-    return name if name in FLOATS else None
-
-
-def _group_of(name: str, x: Any, group: Any) -> tuple[int, Any]:
-    """Ranks of a group, and torch.distributed. TypeError and RuntimeError for what is no collective."""
-    import torch.distributed as dist
-
+def _graph_is_made(x: Any) -> bool:
+    """Whether torch.compile follows this call."""
     if not is_torch(x):
-        raise TypeError(f"{name}: a torch tensor is needed, got {type(x).__name__}")
-    if not dist.is_available() or not dist.is_initialized():
-        raise RuntimeError(f"{name}: torch.distributed.init_process_group must be called first")
-    return dist.get_world_size(group), dist
+        return False
+    import torch
+
+    return torch.compiler.is_compiling()
 
 
-def _reason(x: Any, ranks: int, summed: bool, size: int) -> str:
-    """Why our kernels do not take an operand; empty if they do."""
-    if ranks > MOST_RANKS:
-        return f"{ranks} ranks, at most {MOST_RANKS} are supported"
-    if summed and _dtype(x) is None:
-        return f"{x.dtype} is none of f32, f16, bf16"
-    return f"{size} bytes, at most {DEFAULT_BYTES} are exchanged" if size > DEFAULT_BYTES else ""
+def _collective(name: str, x: Any, group: Any, fp8: bool = False) -> Any:
+    from .compiled import collective
+
+    return collective(name, x, group, fp8)
 
 
-@functools.cache
-def _report(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=4)
-
-
-def _falls_back(name: str, x: Any, ranks: int, summed: bool, group: Any, dist: Any) -> bool:
-    """Whether the group's own backend has to do it, which is reported once."""
-    reason = _reason(x, ranks, summed, x.numel() * x.element_size())
-    if reason:
-        _report(f"{name} is done by the backend {dist.get_backend(group)}: {reason}")
-    return bool(reason)
-
-
-def _packed(x: Any, parts: int) -> Any:
-    """A flat copy in `parts` equal shares, each of whole packs; the operand itself if it is so already."""
-    flat = x.contiguous().reshape(parts, -1)
-    unit = PACK_BYTES // x.element_size()
-    missing = -flat.shape[1] % unit
-    aligned = flat.data_ptr() % 4 == 0
-    if missing:
-        padded = flat.new_zeros(parts, flat.shape[1] + missing)
-        padded[:, : flat.shape[1]] = flat
-        return padded
-    return flat if aligned else flat.clone()
-
-
-def _exchange(kind: str, x: Any, group: Any, parts: int, rows: int, dtype: str = "bytes") -> Any:
-    """The result as `rows` shares of the size of one of the operand's `parts`."""
-    packed = _packed(x, parts)
-    out = packed.new_empty(rows, packed.shape[1])
-    communicator(group).exchange(kind, packed, out, dtype)
-    return out[:, : x.numel() // parts]
-
-
-def all_reduce(x: Any, group: Any = None) -> Any:
+def all_reduce(x: Any, group: Any = None, fp8: bool = False) -> Any:
     """Sum of a tensor over the ranks of a process group, on every rank, in f32 and rounded once.
 
     All ranks have the same bits. f32, f16 and bf16 on 2 to 8 ranks of one machine; other operands are summed by the
-    group's own backend, which is reported once.
+    group's own backend, which is reported once. With `fp8` the operands (and the gradients) travel in 8 bits, with a
+    scale of every 128 elements: half of the bytes of f16, at a relative error of 2**-4 of each operand.
 
     Raises:
         CollectiveError: a rank did not come in time, or called something else.
         RuntimeError: there is no process group.
     """
-    ranks, dist = _group_of("all_reduce", x, group)
-    if ranks == 1 or not x.numel():
-        return x.clone()
-    if _falls_back("all_reduce", x, ranks, True, group, dist):
-        out = x.clone()
-        dist.all_reduce(out, group=group)
-        return out
-    kind = communicator(group).all_reduce_kind(x)
-    return _exchange(kind, x, group, 1, 1, str(_dtype(x))).reshape(x.shape)
+    if _graph_is_made(x):
+        return _collective("all_reduce", x, group, fp8)
+    forward, backward = (functools.partial(f, fp8=fp8) for f in (all_reduce_of, all_reduce))
+    return with_gradient(forward, backward, x, group)
 
 
 def all_gather(x: Any, group: Any = None) -> Any:
@@ -103,24 +53,9 @@ def all_gather(x: Any, group: Any = None) -> Any:
 
     Raises as :func:`all_reduce`.
     """
-    import torch
-
-    ranks, dist = _group_of("all_gather", x, group)
-    if not len(x.shape):
-        raise ValueError("all_gather: a tensor of rank 1 or more is needed, got a scalar")
-    if ranks == 1 or not x.numel():
-        return torch.cat([x] * ranks)
-    if _falls_back("all_gather", x, ranks, False, group, dist):
-        out = [torch.empty_like(x) for _ in range(ranks)]
-        dist.all_gather(out, x.contiguous(), group=group)
-        return torch.cat(out)
-    return _exchange("all_gather", x, group, 1, ranks).reshape(ranks * x.shape[0], *x.shape[1:])
-
-
-def _divisible(name: str, x: Any, ranks: int) -> None:
-    if not len(x.shape) or x.shape[0] % ranks:
-        raise ValueError(f"{name}: the first dimension must be a multiple of the {ranks} ranks, got shape "
-                         f"{tuple(x.shape)}")
+    if _graph_is_made(x):
+        return _collective("all_gather", x, group)
+    return with_gradient(all_gather_of, reduce_scatter, x, group)
 
 
 def reduce_scatter(x: Any, group: Any = None) -> Any:
@@ -128,16 +63,9 @@ def reduce_scatter(x: Any, group: Any = None) -> Any:
 
     Raises as :func:`all_reduce`; ValueError if n is no multiple of the ranks.
     """
-    ranks, dist = _group_of("reduce_scatter", x, group)
-    _divisible("reduce_scatter", x, ranks)
-    shape = (x.shape[0] // ranks, *x.shape[1:])
-    if ranks == 1 or not x.numel():
-        return x.clone()
-    if _falls_back("reduce_scatter", x, ranks, True, group, dist):
-        total = x.clone()
-        dist.all_reduce(total, group=group)
-        return total.chunk(ranks)[dist.get_rank(group)].clone()
-    return _exchange("reduce_scatter", x, group, ranks, 1, str(_dtype(x))).reshape(shape)
+    if _graph_is_made(x):
+        return _collective("reduce_scatter", x, group)
+    return with_gradient(reduce_scatter_of, all_gather, x, group)
 
 
 def all_to_all(x: Any, group: Any = None) -> Any:
@@ -145,44 +73,85 @@ def all_to_all(x: Any, group: Any = None) -> Any:
 
     Raises as :func:`reduce_scatter`.
     """
-    import torch
-
-    ranks, dist = _group_of("all_to_all", x, group)
-    _divisible("all_to_all", x, ranks)
-    if ranks == 1 or not x.numel():
-        return x.clone()
-    if _falls_back("all_to_all", x, ranks, False, group, dist):
-        every = [torch.empty_like(x) for _ in range(ranks)]
-        dist.all_gather(every, x.contiguous(), group=group)
-        return torch.cat([e.chunk(ranks)[dist.get_rank(group)] for e in every])
-    return _exchange("all_to_all", x, group, ranks, ranks).reshape(x.shape)
+    if _graph_is_made(x):
+        return _collective("all_to_all", x, group)
+    return with_gradient(all_to_all_of, all_to_all, x, group)
 
 
-def all_reduce_rmsnorm(x: Any, residual: Any, weight: Any, eps: float = EPS, group: Any = None) -> tuple[Any, Any]:
-    """``(out, residual_out)``: `residual_out = all_reduce(x) + residual` rounded, out its RMS norm times `weight`.
+def all_reduce_rmsnorm(x: Any, residual: Any, weight: Any, eps: float = EPS, group: Any = None,
+                       weight_offset: float = 0.0) -> tuple[Any, Any]:
+    """``(out, residual_out)``: `residual_out = all_reduce(x) + residual` rounded, out its RMS norm times
+    ``weight + weight_offset``.
 
-    One kernel, bit by bit the same as the operations one after another. Rows are the last dimension.
+    One kernel, bit by bit the same as the operations one after another (which compute it where a gradient is needed).
+    Rows are the last dimension.
 
     Raises as :func:`all_reduce`; ValueError and TypeError if the operands do not fit each other.
     """
-    from .. import ops
-
     where = "all_reduce_rmsnorm"
-    ranks, dist = _group_of(where, x, group)
-    if ranks == 1 or not x.numel() or _falls_back(where, x, ranks, True, group, dist):
-        total = x.clone()
+    total = _summed_first(where, x, residual, weight, group)
+    if total is not None:
+        from .. import ops
+
+        out, added = ops.fused_add_rmsnorm(total, residual, weight, eps, weight_offset=weight_offset)
+        return out, added
+    out, added, _ = _reduced_norm(where, x, residual, weight, group, eps=eps, weight_offset=weight_offset)
+    return out, added
+
+
+def all_reduce_rmsnorm_quant(x: Any, residual: Any, weight: Any, x_scale: Any = None, quant_dtype: str = "i8",
+                             eps: float = EPS, group: Any = None) -> tuple[Any, Any, Any]:
+    """``(q, residual_out, scale)``: :func:`all_reduce_rmsnorm` whose result, times `x_scale[n]` if given, is quantised.
+
+    `quant_dtype` is ``"i8"`` or ``"fp8"``, with one f32 scale a row; bit by bit `fused_add_rmsnorm_quant` of the sum.
+
+    Raises as :func:`all_reduce_rmsnorm`.
+    """
+    where = "all_reduce_rmsnorm_quant"
+    total = _summed_first(where, x, residual, weight, group)
+    if total is not None:
+        from .. import ops
+
+        q, added, scale = ops.fused_add_rmsnorm_quant(total, residual, weight, x_scale, quant_dtype, eps)
+        return q, added, scale
+    return _reduced_norm(where, x, residual, weight, group, eps=eps, quant=quant_dtype, x_scale=x_scale)
+
+
+def _summed_first(where: str, x: Any, residual: Any, weight: Any, group: Any) -> Any:
+    """The sum, where it is a launch (or several) of its own; None where one kernel does it all."""
+    ranks, dist = group_of(where, x, group)
+    if differentiated(x, residual, weight) or _graph_is_made(x):
+        return all_reduce(x, group)
+    if ranks > 1 and x.numel() and not falls_back(where, x, ranks, True, group, dist):
+        return None
+    total = x.clone()
+    if ranks > 1 and x.numel():
         dist.all_reduce(total, group=group)
-        return ops.fused_add_rmsnorm(total, residual, weight, eps)
+    return total
+
+
+def _reduced_norm(where: str, x: Any, residual: Any, weight: Any, group: Any, eps: float, quant: str = "",
+                  x_scale: Any = None, weight_offset: float = 0.0) -> tuple[Any, Any, Any]:
+    """``(out, residual_out, scale or None)`` in one kernel."""
     if residual.shape != x.shape or residual.dtype != x.dtype:
         raise ValueError(f"{where}: x and residual must have one shape and dtype, got {tuple(x.shape)} {x.dtype} and "
                          f"{tuple(residual.shape)} {residual.dtype}")
-    rows, added_rows = as_rows(x, where), as_rows(residual, where)
-    n, dtype = rows.shape[1], str(_dtype(x))
+    found, rows, added_rows = target(), as_rows(x, where), as_rows(residual, where)
+    n, dtype = rows.shape[1], str(float_name(x))
     weight, weight_dtype = vector(weight, n, dtype, f"{where}: weight")
-    norm = make_config(where, target(), n, dtype, weight_dtype=weight_dtype, eps=eps, fused=True)
-    out, added = rows.new_empty(rows.shape), rows.new_empty(rows.shape)
-    communicator(group).reduced_norm(norm, rows, added_rows, weight, out, added)
-    return out.reshape(x.shape), added.reshape(x.shape)
+    norm = make_config(where, found, n, dtype, weight_dtype=weight_dtype, eps=eps, fused=True, quant=quant,
+                       smooth=x_scale is not None, weight_offset=weight_offset)
+    out = allocate(found, rows, tuple(rows.shape), quant) if quant else rows.new_empty(rows.shape)
+    tensors = dict(Input=rows, ResidualIn=added_rows, Gamma=weight, Output=out, ResidualOut=rows.new_empty(rows.shape))
+    if x_scale is not None:
+        tensors["XScale"] = vector(x_scale, n, dtype, f"{where}: x_scale")[0]
+    scale = None
+    if quant:
+        scale = tensors["YScale"] = allocate(found, rows, (rows.shape[0],), "f32")
+    communicator(group).reduced_norm(norm, tensors)
+    return (out.reshape(x.shape), tensors["ResidualOut"].reshape(x.shape),
+            None if scale is None else scale.reshape(x.shape[:-1]))
 
 
-OPS = [Form(f.__name__, f) for f in (all_reduce, all_gather, reduce_scatter, all_to_all, all_reduce_rmsnorm)]
+OPS = [Form(f.__name__, f) for f in (all_reduce, all_gather, reduce_scatter, all_to_all, all_reduce_rmsnorm,
+                                     all_reduce_rmsnorm_quant)]

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from flydsl.kernels.comm.group import Communicator
+from flydsl.kernels.comm.registered import make_allreduce_kernels
 from flydsl.kernels.host.dtypes import FLOATS
 
-__all__ = ["FlyDSLAllreduce", "init_custom_ar", "meta_size"]
+__all__ = ["FlyDSLAllreduce", "init_custom_ar", "make_allreduce_kernels", "meta_size"]
 
 RANKS = (2, 4, 8)
 MOST_BYTES = 128 << 20
@@ -46,20 +47,20 @@ class FlyDSLAllreduce:
     def should_custom_ar(self, inp: Any, *, open_fp8_quant: bool = False) -> bool:
         """Whether :meth:`custom_all_reduce` takes an operand."""
         size = inp.numel() * inp.element_size()
-        return (not open_fp8_quant and str(inp.dtype) in _NAMES and size > 0 and size % 16 == 0
-                and size <= self.max_size // 2 and inp.is_contiguous())
+        travels = not open_fp8_quant or self._communicator.target.fp8_name is not None
+        return (travels and str(inp.dtype) in _NAMES and size > 0 and size % 16 == 0 and size <= self.max_size // 2
+                and inp.is_contiguous())
 
     def custom_all_reduce(self, inp: Any, *, out: Any = None, use_new: bool = True, open_fp8_quant: bool = False,
                           validate: bool = True, stream_ptr: Any = None) -> Any:
         """The sum over the ranks, in `out` if that is given; None where the operand is not supported.
 
+        `open_fp8_quant`: operands travel in 8 bits, with a scale of every 128 elements.
+
         Raises:
-            NotImplementedError: fp8 on the way is asked for.
             ValueError: `out` has another shape or dtype, and `validate`.
         """
-        if open_fp8_quant:
-            raise NotImplementedError("custom_all_reduce: fp8 on the way (open_fp8_quant)")
-        if not self.should_custom_ar(inp):
+        if not self.should_custom_ar(inp, open_fp8_quant=open_fp8_quant):
             return None
         result = inp.new_empty(inp.shape) if out is None else out
         if validate and (result.shape != inp.shape or result.dtype != inp.dtype or not result.is_contiguous()):
@@ -67,7 +68,8 @@ class FlyDSLAllreduce:
                              f"{result.dtype} {tuple(result.shape)}")
         name = _NAMES[str(inp.dtype)]
         assert name in FLOATS
-        self._communicator.exchange(self._communicator.all_reduce_kind(inp), inp, result, name, stream=stream_ptr)
+        kind = self._communicator.all_reduce_kind(inp, open_fp8_quant)
+        self._communicator.exchange(kind, inp, result, name, stream=stream_ptr, fp8=open_fp8_quant)
         return result
 
     def all_reduce_reg(self, inp: Any, out: Any, open_fp8_quant: bool = False) -> Any:

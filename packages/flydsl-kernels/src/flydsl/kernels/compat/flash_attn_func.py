@@ -1,4 +1,4 @@
-"""Older name of a part of :mod:`flydsl.kernels.attention`."""
+"""Older name of a part of :mod:`flydsl.kernels.attention`, and the builders that were with it."""
 
 from flydsl.kernels.attention import (
     flash_attn_func,
@@ -7,4 +7,17 @@ from flydsl.kernels.attention import (
     flydsl_flash_attn_func,
 )
 
-__all__ = ["flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func"]
+from .flash_attn_modules import (
+    build_flash_attn_dualwave_swp_fp8_module,
+    build_flash_attn_dualwave_swp_module,
+    build_flash_attn_func_module,
+    build_flash_attn_func_module_primary,
+    build_gqa_attn,
+    dualwave_splitk_workspace_elems,
+)
+
+__all__ = [
+    "build_flash_attn_dualwave_swp_fp8_module", "build_flash_attn_dualwave_swp_module", "build_flash_attn_func_module",
+    "build_flash_attn_func_module_primary", "build_gqa_attn", "dualwave_splitk_workspace_elems", "flash_attn_func",
+    "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func",
+]

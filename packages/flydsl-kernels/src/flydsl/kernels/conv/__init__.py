@@ -2,6 +2,9 @@
 
 from .builders import build_conv_module
 from .config import ConvConfig
-from .older import conv3d_implicit
+from .older import compile_conv3d_implicit, compile_conv3d_implicit_fp8, conv3d_implicit, conv3d_implicit_fp8
 
-__all__ = ["ConvConfig", "build_conv_module", "conv3d_implicit"]
+__all__ = [
+    "ConvConfig", "build_conv_module", "compile_conv3d_implicit", "compile_conv3d_implicit_fp8", "conv3d_implicit",
+    "conv3d_implicit_fp8",
+]

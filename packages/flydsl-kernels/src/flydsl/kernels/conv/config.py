@@ -12,7 +12,7 @@ from ..host.dtypes import FLOATS
 from ..parts.index import align_up, cdiv
 from ..target import Target
 
-__all__ = ["BLOCK_K", "CHUNK", "ConvConfig", "make_config"]
+__all__ = ["BLOCK_K", "CHUNK", "ConvConfig", "choose_splits", "make_config"]
 
 Three = tuple[int, int, int]
 ONE, NONE = (1, 1, 1), (0, 0, 0)
@@ -22,6 +22,7 @@ STAGES = 2
 THREADS = 256
 TILES = ((128, 128), (128, 64), (64, 64))
 SUPPORTED = ("gfx942", "gfx950", "gfx120", "gfx1250")
+FEWEST_TILES, MOST_SPLITS = 8, 16  # tiles of k that are worth a workgroup, and how many may share an output tile
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,14 @@ class ConvConfig(KernelConfig):
     """An implicit GEMM: rows are output positions (n, d, h, w), columns output channels, k is (tap, channel).
 
     Attributes:
-        dtype: ``"f16"`` or ``"bf16"``.
+        dtype: of input and filter: ``"f16"``, ``"bf16"`` or ``"fp8"``, of which two are a *word* wherever they are
+            moved: channels, chunks and tiles are counted in words of 16 bits.
         block_m, block_n: tile of a workgroup.
         stride, padding, dilation: along (d, h, w). Padding is that before the first element, and may be negative.
         upsample: the input has so many positions less one of zeros between its elements (a transposed convolution).
-        taps, channels: of the filter, and of the input, a multiple of 8; None: they are given at the launch.
+        taps, channels: of the filter, and of the input, a multiple of 8 words; None: they are given at the launch.
         bias: an f32 of each output channel is added.
+        splits: workgroups that share the k of a tile; their sums in f32 are added by a second kernel.
     """
 
     dtype: str
@@ -47,6 +50,7 @@ class ConvConfig(KernelConfig):
     taps: Three | None = None
     channels: int | None = None
     bias: bool = False
+    splits: int = 1
 
     @property
     def threads(self) -> int:
@@ -57,15 +61,37 @@ class ConvConfig(KernelConfig):
         return STAGES * (self.block_m + self.block_n) * BLOCK_K * 2
 
     @property
+    def word(self) -> Any:
+        """Class of 16 bits by which input and filter are moved."""
+        return fx.BFloat16 if self.dtype == "fp8" else FLOATS[self.dtype]
+
+    @property
     def element(self) -> Any:
-        """Element class of input, filter and output."""
-        return FLOATS[self.dtype]
+        """Class of input and filter where they are multiplied."""
+        return self.target.fp8 if self.dtype == "fp8" else FLOATS[self.dtype]
+
+    @property
+    def per_word(self) -> int:
+        """Elements of a word."""
+        return 2 if self.dtype == "fp8" else 1
+
+    @property
+    def out(self) -> Any:
+        """Class of the output."""
+        return self.word
 
     def tiled_mma(self) -> Any:
         """The matrix instruction, over the waves of the workgroup."""
         found = self.target
         waves = THREADS // found.wave
         across = fx.make_layout((2, waves // 2, 1), (1, 2, 0))
+        if self.dtype == "fp8" and found.tensor_moves:  # 8 bytes of A lie together
+            return fx.make_tiled_mma(fx.make_mma_atom(fx.rocdl.WMMA(16, 16, 64, self.element)), across)
+        if self.dtype == "fp8":  # a 16-byte chunk feeds two instructions, 8 bytes each
+            depth, matrix = (16, fx.rocdl.WMMA) if found.matrix == "wmma" else (32, fx.rocdl.MFMA)
+            order = fx.make_layout((8, depth // 8, 2), (1, 16, 8))
+            atom = fx.make_mma_atom(matrix(16, 16, depth, self.element))
+            return fx.make_tiled_mma(atom, across, fx.make_tile(None, None, order))
         if found.matrix == "wmma":
             atom = fx.rocdl.WMMA(16, 16, found.half_k, self.element)
             return fx.make_tiled_mma(fx.make_mma_atom(atom), across)
@@ -75,12 +101,26 @@ class ConvConfig(KernelConfig):
         atom = fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 16, self.element))
         return fx.make_tiled_mma(atom, across, fx.make_tile(None, None, fx.make_layout((4, 4, 2), (1, 8, 4))))
 
+    @property
+    def operand_copy(self) -> Any:
+        """How a lane reads operands from LDS: as many bytes as the matrix instruction takes from one place."""
+        together = 8 if self.dtype == "fp8" and self.target.tensor_moves else 16
+        return fx.make_copy_atom(fx.UniversalCopy64b() if together == 8 else fx.UniversalCopy128b(), self.element)
+
     def tiled_copy(self) -> Any:
         """How the threads bring chunks to a tile of LDS."""
         return fx.make_tiled_copy_tv(
-            fx.make_copy_atom(fx.UniversalCopy128b(), self.element),
+            fx.make_copy_atom(fx.UniversalCopy128b(), self.word),
             fx.make_ordered_layout((THREADS * CHUNK // BLOCK_K, BLOCK_K // CHUNK), (1, 0)),
             fx.make_ordered_layout((1, CHUNK), (1, 0)))
+
+
+def choose_splits(target: Target, m: int, columns: int, groups: int, tiles: int) -> int:
+    """Shares of `tiles` tiles of k, each with some: several where output tiles alone leave most compute units idle."""
+    block_m, block_n = _tile(target, m, columns)
+    blocks = cdiv(m, block_m) * cdiv(columns, block_n) * groups
+    wanted = max(min(target.compute_units // blocks, tiles // FEWEST_TILES, MOST_SPLITS), 1)
+    return cdiv(tiles, cdiv(tiles, wanted))
 
 
 def make_config(where: str, target: Target, dtype: str, m: int, columns: int, **what: Any) -> ConvConfig:
@@ -90,7 +130,9 @@ def make_config(where: str, target: Target, dtype: str, m: int, columns: int, **
         ValueError: the architecture or an option is not supported.
     """
     target.require(where, *SUPPORTED)
-    require(where, dtype in ("f16", "bf16"), f"dtype must be 'f16' or 'bf16', got {dtype!r}")
+    require(where, dtype in ("f16", "bf16", "fp8"), f"dtype must be 'f16', 'bf16' or 'fp8', got {dtype!r}")
+    if dtype == "fp8":
+        target.require_fp8(where)
     config = ConvConfig(dtype, *_tile(target, m, columns), **what, target=target)
     for name in ("stride", "dilation", "upsample"):
         require(where, min(getattr(config, name)) >= 1, f"{name} must be positive, got {getattr(config, name)}")

@@ -100,12 +100,13 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
     of k; kd, kh, kw and c where they are not static; zeros, the element of a chunk of zeros; image, the elements of a
     group's input.
     """
-    element, (bm, bn) = config.element, (config.block_m, config.block_n)
-    thread, (tile_m, tile_n, group) = fx.thread_idx.x, fx.block_idx
+    word, (bm, bn) = config.word, (config.block_m, config.block_n)
+    thread, (tile_m, tile_n, share) = fx.thread_idx.x, fx.block_idx
+    group, share = _divided(share, config.splits)
     im2col, n = Im2col(sizes, config), sizes["n"]
     tiles = sizes["tiles"] if config.taps is None else cdiv(_volume(config), BLOCK_K)
     lds, swizzle = Lds(), fx.static(fx.SwizzleType.get(3, 3, 3))  # chunk of 8 values ^= row % 8
-    a_lds, b_lds = (lds.array(element, STAGES * rows * BLOCK_K).view(fx.make_composed_layout(
+    a_lds, b_lds = (lds.array(word, STAGES * rows * BLOCK_K).view(fx.make_composed_layout(
         swizzle, fx.make_ordered_layout((rows, BLOCK_K, STAGES), (1, 0, 2)))) for rows in (bm, bn))
     bring = copy.get_slice(thread)
     a_write, b_write = bring.partition_D(a_lds), bring.partition_D(b_lds)
@@ -115,16 +116,20 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
     rows = [im2col.row(tile_m * bm + at[0]) for at in _coordinates(a_at)]
     first_k = _coordinates(a_at)[0][1]  # a thread's chunks have one k
     filter_row = fx.Int64(tiles) * BLOCK_K
+    each = cdiv(tiles, config.splits) if isinstance(tiles, int) else fx.ceildiv(tiles, config.splits)
+    first_tile = share * each if config.splits > 1 else 0
+    mine = fx.min(tiles - first_tile, each) if config.splits > 1 else tiles
     # Filters past the last are those of the last: their columns are dropped.
     starts = [(fx.Int64(group) * n + fx.min(tile_n * bn + row, n - 1)) * filter_row + k
               for row, k in _coordinates(b_at)]
-    x = pointer(tensors["x"], element) + fx.Int64(group) * sizes["image"]
-    w = pointer(tensors["w"], element)
+    x = pointer(tensors["x"], word) + fx.Int64(group) * sizes["image"]
+    w = pointer(tensors["w"], word)
     zeros = sizes["zeros"] - fx.Int64(group) * sizes["image"]
     im2col.zeros = zeros
-    wide = fx.make_copy_atom(fx.UniversalCopy128b(), element)
+    wide = fx.make_copy_atom(fx.UniversalCopy128b(), word)
 
     def load(tile, slot):
+        tile = first_tile + tile
         tap = im2col.tap(tile * BLOCK_K + first_k)
         for i in fx.range_constexpr(len(rows)):
             a_from[i] = im2col.place(rows[i], tap)
@@ -137,17 +142,28 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
         fx.copy(wide, staged[slot][0], a_write[None, None, None, stage])
         fx.copy(wide, staged[slot][1], b_write[None, None, None, stage])
 
-    part = mma.get_slice(thread)
+    part, chunk = mma.get_slice(thread), config.operand_copy
+    a_lds, b_lds = (_elements(view, rows, config) for view, rows in ((a_lds, bm), (b_lds, bn)))
     a, b = part.make_fragment_A(a_lds[None, None, 0]), part.make_fragment_B(b_lds[None, None, 0])
     total = part.make_fragment_C((bm, bn))
-    read_a, read_b = (make(wide, mma).get_slice(thread) for make in (fx.make_tiled_copy_A, fx.make_tiled_copy_B))
+    read_a, read_b = (make(chunk, mma).get_slice(thread) for make in (fx.make_tiled_copy_A, fx.make_tiled_copy_B))
     a_read, b_read = read_a.partition_S(a_lds), read_b.partition_S(b_lds)
     total.fill(0.0)
-    for step in fx.pipeline_range(fx.Pipeline(tiles, STAGES, fx.Staged(load, store, AHEAD))):
-        fx.copy(wide, a_read[None, None, None, step.stage], read_a.retile(a))
-        fx.copy(wide, b_read[None, None, None, step.stage], read_b.retile(b))
+    for step in fx.pipeline_range(fx.Pipeline(mine, STAGES, fx.Staged(load, store, AHEAD))):
+        fx.copy(chunk, a_read[None, None, None, step.stage], read_a.retile(a))
+        fx.copy(chunk, b_read[None, None, None, step.stage], read_b.retile(b))
         fx.gemm(mma, total, a, b, total)
-    _store(tensors, sizes, mma, total, config)
+    _store(tensors, sizes, mma, total, group, share, config)
+
+
+def _elements(words: Any, rows: int, config: ConvConfig) -> Any:
+    """A tile in LDS by the elements of its words: the same chunks of 16 bytes, in the same places."""
+    per = config.per_word
+    if per == 1:
+        return words
+    swizzle = fx.static(fx.SwizzleType.get(3, 4, 3))
+    layout = fx.make_composed_layout(swizzle, fx.make_ordered_layout((rows, BLOCK_K * per, STAGES), (1, 0, 2)))
+    return fx.make_view(fx.recast_iter(config.element, fx.get_iter(words)), layout)
 
 
 def _volume(config: ConvConfig) -> int:
@@ -168,32 +184,52 @@ def _coordinates(at: Any) -> list[Any]:
 
 
 @flyc.jit
-def _store(tensors, sizes, mma, total, config):
-    """The output [N, channels, positions] of a group: a lane holds some positions of one or a few channels."""
-    element, (tile_m, tile_n, group) = config.element, fx.block_idx
+def _store(tensors, sizes, mma, total, group, share, config):
+    """The output [N, channels, positions] of a group, or its part in f32: a lane holds some positions of one or a few
+    channels."""
+    split = config.splits > 1
+    element, (tile_m, tile_n, _) = fx.Float32 if split else config.out, fx.block_idx
     m, n, volume = sizes["m"], sizes["n"], sizes["do"] * sizes["ho"] * sizes["wo"]
-    single = fx.make_copy_atom(fx.UniversalCopy16b(), element)
+    single = fx.make_copy_atom(fx.UniversalCopy16b(), config.out)
     mine = fx.make_tiled_copy_C(single, mma).get_slice(fx.thread_idx.x)
     tile = fx.make_view((0, 0), fx.make_identity_layout((config.block_m, config.block_n)))
     at = mine.partition_D(tile)
     flat = mine.retile(total)
-    y = pointer(tensors["y"], element)
-    channels = fx.Int64(fx.grid_dim.z) * n
+    channels = fx.Int64(fx.grid_dim.z // config.splits) * n
+    y = pointer(tensors["parts" if split else "y"], element) + fx.Int64(share) * channels * m
     for i in fx.range_constexpr(fx.size(at.shape).unpack()):
         row, column = at[i].unpack()
         row, column = row + tile_m * config.block_m, column + tile_n * config.block_n
         if (row < m) & (column < n):
             value = flat[i]
-            if fx.const_expr(config.bias):
+            if fx.const_expr(config.bias and not split):
                 value = value + (pointer(tensors["bias"], fx.Float32) + (group * n + column)).load()
             image, position = row // volume, row % volume
             place = (fx.Int64(image) * channels + (group * n + column)) * volume + position
             (y + place).store(value.to(element))
 
 
+@flyc.kernel
+def add_parts_kernel(tensors, count: fx.Int64, channels: fx.Int32, volume: fx.Int32, config: fx.Constexpr):
+    """A thread adds the parts of an element of the output [N, channels, volume], of `count` in all, in their order."""
+    at = fx.Int64(fx.block_idx.x) * config.threads + fx.thread_idx.x
+    if at < count:
+        parts, total = pointer(tensors["parts"], fx.Float32) + at, fx.Float32(0.0)
+        for part in fx.range_constexpr(config.splits):
+            total = total + (parts + count * part).load()
+        if fx.const_expr(config.bias):
+            total = total + (pointer(tensors["bias"], fx.Float32) + (at // volume) % channels).load()
+        (pointer(tensors["y"], config.out) + at).store(total.to(config.out))
+
+
 def launch_conv(tensors: dict[str, Any], sizes: dict[str, Any], groups: Any, config: ConvConfig, stream: Any) -> None:
     """Launch from a jit function."""
     config.target.require_traced()
-    grid = (fx.ceildiv(sizes["m"], config.block_m), fx.ceildiv(sizes["n"], config.block_n), groups)
+    grid = (fx.ceildiv(sizes["m"], config.block_m), fx.ceildiv(sizes["n"], config.block_n), groups * config.splits)
     conv_kernel(tensors, sizes, config.tiled_mma(), config.tiled_copy(), config).launch(
         grid=grid, block=config.threads, stream=stream)
+    if config.splits > 1:
+        count = fx.Int64(groups) * sizes["n"] * sizes["m"]
+        blocks = (count + (config.threads - 1)) // config.threads
+        add_parts_kernel(tensors, count, groups * sizes["n"], sizes["do"] * sizes["ho"] * sizes["wo"], config).launch(
+            grid=blocks.to(fx.Int32), block=config.threads, stream=stream)

@@ -1,18 +1,76 @@
-"""The older name of the convolution."""
+"""The older names of the convolution."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["conv3d_implicit"]
+from ..host.config import require
+
+__all__ = ["compile_conv3d_implicit", "compile_conv3d_implicit_fp8", "conv3d_implicit", "conv3d_implicit_fp8"]
 
 
 def conv3d_implicit(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, *, splitk: Any = None,
                     stream: Any = None, tile: Any = None, autotune: Any = None) -> Any:
     """``flydsl.kernels.ops.conv`` without dilation and groups, on a stream; not differentiable.
 
-    `splitk`, `tile` and `autotune` chose among kernels that give the same values; they change nothing here.
+    `splitk`, `tile` and `autotune` chose among kernels that give the same values; here the shapes do.
     """
     from .op import CONV, convolution
 
     return convolution(lambda *given: CONV.run(*given, stream=stream), x, weight, bias, stride, padding)
+
+
+def conv3d_implicit_fp8(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, stream: Any = None,
+                        wgm: Any = None, autotune: Any = None) -> Any:
+    """The same of the chip's fp8, to bfloat16; `wgm` and `autotune` change nothing here.
+
+    Raises:
+        ValueError: x is not of fp8.
+    """
+    require("conv3d_implicit_fp8", x.dtype.itemsize == 1, f"x must be fp8, got {x.dtype}")
+    return conv3d_implicit(x, weight, bias, stride, padding, stream=stream)
+
+
+def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: int, kh: int, kw: int, st: int, sh: int,
+                            sw: int, pt: int, ph: int, pw: int, has_bias: bool = False, splitk: int = 1,
+                            tile: Any = None, wgm: int = 1) -> Callable[..., None]:
+    """``launch(y, x_ndhwc, w_ktrsc, bias=None, stream=None)`` for one size: channels last, y (n, k, do, ho, wo).
+
+    `splitk`, `tile` and `wgm` chose among kernels that give the same values; here the shapes do.
+
+    Raises:
+        ValueError: of `launch`, for arrays of other sizes, or a bias where there is none.
+    """
+    return _launcher("compile_conv3d_implicit", conv3d_implicit, (n, d, h, w, c), (k, kt, kh, kw, c), (st, sh, sw),
+                     (pt, ph, pw), has_bias)
+
+
+def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: int, kt: int, kh: int, kw: int, st: int,
+                                sh: int, sw: int, pt: int, ph: int, pw: int, has_bias: bool = False,
+                                wgm: int = 1) -> Callable[..., None]:
+    """:func:`compile_conv3d_implicit` of the chip's fp8, to bfloat16."""
+    return _launcher("compile_conv3d_implicit_fp8", conv3d_implicit_fp8, (n, d, h, width, c), (k, kt, kh, kw, c),
+                     (st, sh, sw), (pt, ph, pw), has_bias)
+
+
+def _launcher(where: str, run: Callable[..., Any], x_shape: tuple[int, ...], w_shape: tuple[int, ...],
+              stride: tuple[int, ...], padding: tuple[int, ...], has_bias: bool) -> Callable[..., None]:
+    def launch(y: Any, x_ndhwc: Any, w_ktrsc: Any, bias: Any = None, stream: Any = None) -> None:
+        for name, array, shape in (("x_ndhwc", x_ndhwc, x_shape), ("w_ktrsc", w_ktrsc, w_shape)):
+            _require_shape(where, name, array, shape)
+        require(where, has_bias or bias is None, "it was built without a bias: has_bias=True takes one")
+        require(where, not has_bias or bias is not None, "it was built with a bias, and got none")
+        x, w = (array.reshape(shape).movedim(-1, 1) for array, shape in ((x_ndhwc, x_shape), (w_ktrsc, w_shape)))
+        result = run(x, w, bias, stride, padding, stream=stream)
+        _require_shape(where, "y", y, tuple(result.shape))
+        y.view(result.shape).copy_(result)
+
+    return launch
+
+
+def _require_shape(where: str, name: str, array: Any, shape: tuple[int, ...]) -> None:
+    """Of that shape, or flat: other shapes of as many elements have another order."""
+    require(where, tuple(array.shape) in (shape, (math.prod(shape),)),
+            f"{name} must have shape {shape} or be flat, got {tuple(array.shape)}")

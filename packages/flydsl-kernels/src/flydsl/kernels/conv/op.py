@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..host.arrays import array_dtype
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Gradient, Op, Plan, Result
 from ..target import Target
 from .config import SUPPORTED
-from .operands import Product, filter_bytes, input_bytes, plan_product
+from .operands import Product, filter_bytes, input_bytes, parts_bytes, plan_product
 
 __all__ = ["OPS"]
 
@@ -63,8 +64,8 @@ def _check(where: str, x_shape: Any, w_shape: Any, bias: Any, stride: Any, paddi
     return out
 
 
-def _dtypes(where: str, x: Any, *others: Any) -> str:
-    dtype = dtype_name(x, where, HALVES)
+def _dtypes(where: str, x: Any, *others: Any, accepted: tuple[str, ...] = HALVES) -> str:
+    dtype = dtype_name(x, where, accepted)
     for other in others:
         require(where, other.dtype == x.dtype, f"operands must have one dtype, got {x.dtype} and {other.dtype}")
     return dtype
@@ -77,7 +78,11 @@ def _plan(target: Target, x: Any, weight: Any, bias: Any, stride: Any, padding: 
           groups: int) -> Plan | None:
     where = "conv"
     target.require(where, *SUPPORTED)
-    dtype = _dtypes(where, x, weight)
+    dtype = _dtypes(where, x, weight, accepted=(*HALVES, "fp8"))
+    if dtype == "fp8":
+        target.require_fp8(where)
+        native = array_dtype(target, x, "fp8")
+        require(where, x.dtype == native, f"{target.name} has {native}, x is {x.dtype}")
     if bias is not None:
         dtype_name(bias, f"{where}: bias")
     out = _check(where, x.shape, weight.shape, bias, stride, padding, dilation, groups)
@@ -139,16 +144,21 @@ def _check_gradient(where: str, dy: Any, w_shape: Any, x_shape: Any, stride: Any
 
 def _workspace(target: Target, x: Any, weight: Any, bias: Any, *rest: Any) -> int:
     """The input with its channels last, and a bias in f32; the filter's order lives as long as the filter."""
-    groups = rest[-1]
-    copied = 0 if bias is None or "float32" in str(bias.dtype) else bias.shape[0] * 4
-    return input_bytes(groups, x.shape[0], x.shape[2:], x.shape[1] // groups) + copied
+    stride, padding, dilation, groups = rest
+    out = out_sizes(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    parts = parts_bytes(target, x.shape[0] * math.prod(out), weight.shape[0] // groups, groups, weight.shape[2:],
+                        weight.shape[1], 2 // x.dtype.itemsize)
+    copied = parts if bias is None or "float32" in str(bias.dtype) else bias.shape[0] * 4 + parts
+    return input_bytes(groups, x.shape[0], x.shape[2:], x.shape[1] // groups, 2 // x.dtype.itemsize) + copied
 
 
 def _input_workspace(target: Target, dy: Any, weight: Any, *rest: Any) -> int:
     """dy with its channels last, and the filter turned around."""
     groups = rest[-1]
     return (input_bytes(groups, dy.shape[0], dy.shape[2:], dy.shape[1] // groups)
-            + math.prod(weight.shape) * 2)
+            + math.prod(weight.shape) * 2
+            + parts_bytes(target, dy.shape[0] * math.prod(rest[0]), weight.shape[1], groups, weight.shape[2:],
+                          weight.shape[0] // groups))
 
 
 def _weight_workspace(target: Target, dy: Any, x: Any, taps: Any, *rest: Any) -> int:
@@ -157,7 +167,8 @@ def _weight_workspace(target: Target, dy: Any, x: Any, taps: Any, *rest: Any) ->
     inside = x.shape[1] // groups
     return (input_bytes(groups, inside, x.shape[2:], images)
             + filter_bytes(groups, dy.shape[1] // groups, dy.shape[2:], images)
-            + dy.shape[1] * inside * math.prod(taps) * 2)
+            + dy.shape[1] * inside * math.prod(taps) * 2
+            + parts_bytes(target, inside * math.prod(taps), dy.shape[1] // groups, groups, dy.shape[2:], images))
 
 
 # ------------------------------------------------------------------------------------------- definitions in f64
@@ -207,14 +218,15 @@ def _conv(op: Op, x: Any, weight: Any, bias: Any = None, stride: Any = 1, paddin
     """Convolution in 1 to 3 dimensions, as torch's conv1d, conv2d and conv3d; differentiable.
 
     Args:
-        x: (N, groups C, ...) or without N: float16 or bfloat16, torch tensors of any size and stride.
+        x: (N, groups C, ...) or without N: float16, bfloat16 or the chip's fp8 (not gfx90a and gfx11; without
+            gradients), torch tensors of any size and stride.
         weight: (K, C, taps ...), of the same dtype; K is a multiple of the groups.
         bias: (K,) of float32, float16 or bfloat16.
         stride, padding, dilation: one number or one for each dimension; padding may be ``"valid"`` or ``"same"``.
         groups: channels are convolved in so many groups.
 
     Returns:
-        (N, K, ...), summed in f32 and rounded once.
+        (N, K, ...), summed in f32 and rounded once, of fp8 to bfloat16.
 
     Raises:
         TypeError: a dtype is not supported.
@@ -263,14 +275,18 @@ def _operands(draw: Any, m: int, n: int, dtype: str) -> tuple[Any, Any, Any]:
     return x, weight, draw.normal(m, 4, *out_sizes((5, n), (3, 2), *_SAMPLE[:3]), dtype=dtype)
 
 
-def _sample(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
+def _sample(draw: Any, m: int, n: int, dtype: str = "bf16", channels: int = 0) -> tuple[Any, ...]:
+    """With `channels`, a 3 x 3 filter over an image of m x n; else a little of everything."""
+    if channels:
+        x, weight = draw.normal(1, channels, m, n, dtype=dtype), draw.normal(channels, channels, 3, 3, dtype=dtype)
+        return x, weight, None, [1, 1], [1, 1], [1, 1], 1
     x, weight, _ = _operands(draw, m, n, dtype)
     return x, weight, draw.normal(4), *map(list, _SAMPLE[:3]), _SAMPLE[3]
 
 
-def _sample_bench(draw: Any, m: int, n: int, channels: int) -> tuple[Any, ...]:
-    x = draw.normal(1, channels, m, n, dtype="bf16")
-    return x, draw.normal(channels, channels, 3, 3, dtype="bf16"), None, [1, 1], [1, 1], [1, 1], 1
+def _flops(x: Any, weight: Any, *_: Any) -> int:
+    """Of the bench's convolutions, whose output is as large as the input."""
+    return 2 * x.shape[0] * math.prod(x.shape[2:]) * math.prod(weight.shape)
 
 
 def _sample_input(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
@@ -305,12 +321,14 @@ CONV_WEIGHT_GRAD = Op(
 
 CONV = Op(
     "conv", f"(Tensor x, Tensor weight, Tensor? bias, {_OPTIONS}) -> Tensor",
-    "Convolution in 1 to 3 dimensions with stride, padding, dilation and groups; f16 or bf16", numpy=False,
+    "Convolution in 1 to 3 dimensions with stride, padding, dilation and groups; f16, bf16 or fp8", numpy=False,
     results=lambda x, weight, bias, stride, padding, dilation, groups: (Result((
         x.shape[0], weight.shape[0], *_check("conv", x.shape, weight.shape, bias, stride, padding, dilation, groups)),
-        x.dtype),),
+        "bf16" if x.dtype.itemsize == 1 else x.dtype),),
     plan=_plan, sample=_sample, reference=_reference, archs=SUPPORTED, widths=(9, 4), workspace=_workspace, form=_conv,
-    gradient=Gradient(_gradient, _save),
+    gradient=Gradient(_gradient, _save), flops=_flops,
+    bench=lambda target, rows: [(f"conv 3 x 3, 128 channels, {dtype}", (56, 56), {"dtype": dtype, "channels": 128})
+                                for dtype in ("bf16", "fp8")],
 )
 
 OPS = [CONV, CONV_INPUT_GRAD, CONV_WEIGHT_GRAD]

@@ -7,44 +7,63 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..gemm.weights import in_order
+from ..host.arrays import allocate
 from ..host.config import require
 from ..op import Plan
 from ..parts.index import align_up, cdiv
 from ..target import Target
 from .builders import build_conv_module
-from .config import BLOCK_K, CHUNK, make_config
+from .config import BLOCK_K, CHUNK, choose_splits, make_config
 
-__all__ = ["Product", "filter_order", "input_bytes", "input_order", "plan_product"]
+__all__ = ["Product", "filter_order", "input_bytes", "input_order", "parts_bytes", "plan_product"]
 
 MOST_POSITIONS = 1 << 31
 
 
-def input_order(x: Any) -> Any:
-    """A view [groups, N, D, H, W, C] as one vector with C filled up to a multiple of 8 by zeros, and 8 more zeros."""
+def _bytes(x: Any) -> Any:
+    """fp8 as bytes, for which torch has all operations."""
+    return x.view(_torch().uint8) if x.dtype.itemsize == 1 else x
+
+
+def _words(x: Any) -> Any:
+    """A vector or matrix of bytes as words of 16 bits."""
+    return x.view(_torch().bfloat16) if x.dtype.itemsize == 1 else x
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def input_order(x: Any, per: int = 1) -> Any:
+    """A view [groups, N, D, H, W, C] as one vector of words of `per` elements, with C filled up to a multiple of 8
+    words by zeros, and 8 more words of zeros."""
     groups, images, *space, channels = x.shape
-    padded = align_up(channels, CHUNK)
+    x, padded = _bytes(x), align_up(channels, CHUNK * per)
     count = groups * images * math.prod(space) * padded
-    out = x.new_empty(count + CHUNK)
+    out = x.new_empty(count + CHUNK * per)
     whole = out[:count].view(groups, images, *space, padded)
     whole[..., :channels] = x
     whole[..., channels:] = 0
     out[count:] = 0
-    return out
+    return _words(out)
 
 
-def input_bytes(groups: int, images: int, space: Any, channels: int) -> int:
+def input_bytes(groups: int, images: int, space: Any, channels: int, per: int = 1) -> int:
     """Of :func:`input_order`."""
-    return (groups * images * math.prod(space) * align_up(channels, CHUNK) + CHUNK) * 2
+    return (groups * images * math.prod(space) * align_up(channels, CHUNK * per) // per + CHUNK) * 2
 
 
-def filter_order(w: Any) -> Any:
-    """A view [groups, K, D, H, W, C] as a matrix (groups K, k), k filled up to whole tiles by zeros."""
+def filter_order(w: Any, per: int = 1) -> Any:
+    """A view [groups, K, D, H, W, C] as a matrix (groups K, k) of words of `per` elements, k filled up to whole tiles
+    by zeros."""
     groups, count, *taps, channels = w.shape
-    padded = align_up(channels, CHUNK)
+    w, padded = _bytes(w), align_up(channels, CHUNK * per)
     volume = math.prod(taps) * padded
-    out = w.new_zeros(groups * count, align_up(volume, BLOCK_K))
+    out = w.new_zeros(groups * count, align_up(volume, BLOCK_K * per))
     out[:, :volume].view(groups, count, *taps, padded)[..., :channels] = w
-    return out
+    return _words(out)
 
 
 def filter_bytes(groups: int, count: int, taps: Any, channels: int) -> int:
@@ -77,22 +96,37 @@ def plan_product(where: str, target: Target, dtype: str, p: Product, bias: Any =
                  result: Any = None) -> Plan:
     """The plan of a product whose filter's taps are static where it is kept, else given at the launch.
 
+    fp8 operands are laid out as bytes and passed as words of two.
+
     Args:
         bias: f32 of each output channel, or None.
         result: where it is written, if not to the operation's result.
     """
     groups, images, *space, channels = p.x.shape
     count, taps = p.w.shape[1], tuple(p.w.shape[2:5])
-    m, padded = images * math.prod(p.out), align_up(channels, CHUNK)
+    per = 2 if dtype == "fp8" else 1  # elements of a word
+    m, padded = images * math.prod(p.out), align_up(channels, CHUNK * per) // per
     require(where, m < MOST_POSITIONS, f"there are {m} output positions, at most {MOST_POSITIONS - 1} are supported")
-    static = p.keep is not None
+    static, tiles = p.keep is not None, cdiv(math.prod(taps) * padded, BLOCK_K)
+    splits = choose_splits(target, m, count, groups, tiles)
     config = make_config(where, target, dtype, m, count, stride=p.stride, padding=p.padding, dilation=p.dilation,
-                         upsample=p.upsample, bias=bias is not None, taps=taps if static else None,
+                         upsample=p.upsample, splits=splits, bias=bias is not None, taps=taps if static else None,
                          channels=padded if static else None)
-    x = input_order(p.x)
-    w = filter_order(p.w) if p.keep is None else in_order(p.keep[0], p.keep[1], lambda _: filter_order(p.w))
-    sizes = (m, count, *space, *p.out, cdiv(math.prod(taps) * padded, BLOCK_K), *taps, padded, groups,
+    x = input_order(p.x, per)
+    w = filter_order(p.w, per) if p.keep is None else in_order(
+        p.keep[0], p.keep[1], lambda _: filter_order(p.w, per))
+    sizes = (m, count, *space, *p.out, tiles, *taps, padded, groups,
              x.shape[0] - CHUNK, (x.shape[0] - CHUNK) // groups)
-    return Plan(lambda: build_conv_module(config, target=target),
-                lambda y: (x, w, *(() if bias is None else (bias,)),
-                           (y if result is None else result).reshape(-1), *sizes), finish=finish)
+
+    def operands(y: Any) -> tuple[Any, ...]:
+        parts = x if splits == 1 else allocate(target, x, (splits * groups * count * m,), "f32")
+        return (x, w, *(() if bias is None else (bias,)), (y if result is None else result).reshape(-1), parts, *sizes)
+
+    return Plan(lambda: build_conv_module(config, target=target), operands, finish=finish)
+
+
+def parts_bytes(target: Target, m: int, columns: int, groups: int, taps: Any, channels: int, per: int = 1) -> int:
+    """Of the sums of a product that workgroups share: f32 of each output, for each of them."""
+    tiles = cdiv(math.prod(taps) * align_up(channels, CHUNK * per) // per, BLOCK_K)
+    splits = choose_splits(target, m, columns, groups, tiles)
+    return 0 if splits == 1 else 4 * splits * groups * columns * m

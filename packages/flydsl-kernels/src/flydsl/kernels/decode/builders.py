@@ -14,29 +14,38 @@ from .kernel import Sizes, Strides, paged_kernel
 from .mla_config import RANK, mla_config
 from .mla_kernel import mla_kernel
 
-__all__ = ["build_mla_decode_module", "build_paged_attention_module"]
+__all__ = ["build_combine_module", "build_mla_decode_module", "build_paged_attention_module"]
 
 
 @builder
 def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: str = "bf16", cache: str = "bf16",
                                  out: str = "bf16", page: int = 16, *, window: bool = False, softcap: bool = False,
                                  sink: bool = False, key_scales: str = "", value_scales: str = "", split: bool = True,
-                                 target: Target) -> Any:
-    """``launch(Q, K, V, Table, Lengths, Sink, KScale, VScale, Out, Parts, Lse, batch, heads, parts, reach,
-    table_stride, k_page, k_token, k_head, v_page, v_token, v_head, scale, softcap, stream=None)``.
+                                 key_unit: int = 0, value_unit: int = 0, lists: bool = False, parts_dtype: str = "f32",
+                                 combined: bool = True, target: Target) -> Any:
+    """``launch(Q, K, V, Table, Lengths, Sink, KScale, VScale, Starts, Out, Parts, Lse, batch, heads, parts,
+    reach, table_stride, columns, pages, k_page, k_token, k_head, k_unit, v_page, v_token, v_head, v_unit, scale,
+    softcap, stream=None)``.
 
     Args:
         dim: elements of a head, a multiple of 32 from 64 to 256.
         group: query heads of a key head; `queries`: tokens of a sequence, 1 to 16.
         dtype: of Q, ``"f16"`` or ``"bf16"``; `cache`: of K and V, the same or ``"fp8"``; `out`: of Out.
-        page: tokens of a page.
+        page: tokens of a page; `pages`: of the caches. Page numbers that are looked at and are none of them stop the
+            launch.
         window: keys more than `reach` tokens back are hidden.
         softcap: scores are ``softcap * tanh(score / softcap)``.
         sink: Sink, f32 [heads], adds ``exp(sink)`` to the denominators.
         key_scales, value_scales: ``"tensor"``: f32 [1]; ``"head"``: f32 [key heads]; ``"token"``: f32 [pages, key
             heads, page]; ``""``: none.
-        split: contexts are divided among `parts` workgroups. Parts is f32 [batch * queries * heads * parts, dim] and
-            Lse f32 of as many rows.
+        split: contexts are divided among `parts` workgroups. Parts is [batch * queries * heads * parts, dim] of
+            `parts_dtype`, and Lse f32 of as many rows.
+        key_unit: 0, or the x of keys [pages, key heads, dim / x, page, x]; value_unit: 0, or the tokens that lie
+            together in values [pages, key heads, dim, page] (page) or [pages, key heads, page / x, dim, x] (x). Of
+            these, `k_unit` is from x features to the next, `v_token` from a feature to the next and `v_unit` from x
+            tokens to the next.
+        combined: the parts are added; else :func:`build_combine_module` does it.
+        lists: Table is one list of page numbers, those of sequence b from ``Starts[b]`` to ``Starts[b + 1]``.
 
     Q and Out are [batch, queries, heads, dim] in row-major order; K and V have the strides that are given, in elements.
     What the configuration does not have is not looked at: pass any tensor.
@@ -46,22 +55,24 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
     """
     config = paged_config("build_paged_attention_module", target, dim, group, queries, dtype, cache, out, page,
                           window=window, softcap=softcap, sink=sink, key_scales=key_scales,
-                          value_scales=value_scales, split=split)
-    combine = CombineConfig(dim, out, sink, target=target)
+                          value_scales=value_scales, split=split, key_unit=key_unit, value_unit=value_unit,
+                          lists=lists, parts=parts_dtype)
+    combine = CombineConfig(dim, out, sink, parts_dtype, target=target)
 
     @flyc.jit
-    def paged_attention(Q, K, V, Table, Lengths, Sink, KScale, VScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803
-                        heads: fx.Int32, parts: fx.Int32, reach: fx.Int32, table_stride: fx.Int32, pages: fx.Int32,
-                        k_page: fx.Int64, k_token: fx.Int32, k_head: fx.Int64, v_page: fx.Int64, v_token: fx.Int32,
-                        v_head: fx.Int64, scale: fx.Float32, cap: fx.Float32, stream: fx.Stream = fx.Stream(None)):
+    def paged_attention(Q, K, V, Table, Lengths, Sink, KScale, VScale, Starts, Out, Parts, Lse,  # noqa: N803
+                        batch: fx.Int32, heads: fx.Int32, parts: fx.Int32, reach: fx.Int32, table_stride: fx.Int32,
+                        columns: fx.Int32, pages: fx.Int64, k_page: fx.Int64, k_token: fx.Int32, k_head: fx.Int64,
+                        k_unit: fx.Int32, v_page: fx.Int64, v_token: fx.Int32, v_head: fx.Int64, v_unit: fx.Int32,
+                        scale: fx.Float32, cap: fx.Float32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        sizes = Sizes(heads, parts, reach, table_stride, pages, Strides(k_page, k_token, k_head),
-                      Strides(v_page, v_token, v_head), scale, cap)
-        tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "lengths": Lengths, "sink": Sink,
-                   "k_scale": KScale, "v_scale": VScale, "out": Parts if split else Out, "lse": Lse}
+        sizes = Sizes(heads, parts, reach, table_stride, columns, pages, Strides(k_page, k_token, k_head, k_unit),
+                      Strides(v_page, v_token, v_head, v_unit), scale, cap)
+        tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "lengths": Lengths, "starts": Starts,
+                   "sink": Sink, "k_scale": KScale, "v_scale": VScale, "out": Parts if split else Out, "lse": Lse}
         paged_kernel(tensors, sizes, config).launch(
             grid=(heads // group * config.row_blocks, batch, parts), block=config.threads, stream=stream)
-        if fx.const_expr(split):
+        if fx.const_expr(split and combined):
             combine_kernel(Parts, Lse, Sink, Out, heads, parts, combine).launch(
                 grid=batch * queries * heads, block=combine.threads, stream=stream)
 
@@ -69,10 +80,28 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
 
 
 @builder
+def build_combine_module(dim: int, out: str = "bf16", parts_dtype: str = "f32", *, target: Target) -> Any:
+    """``launch(Parts, Lse, Out, rows, parts, stream=None)``: adds the parts of a launch that was not `combined`.
+
+    Parts is [rows, parts, dim] of `parts_dtype`, Lse f32 [rows, parts] with logarithms to base 2.
+    """
+    combine = CombineConfig(dim, out, False, parts_dtype, target=target)
+
+    @flyc.jit
+    def combine_parts(Parts, Lse, Out, rows: fx.Int32, parts: fx.Int32,  # noqa: N803
+                      stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        combine_kernel(Parts, Lse, Lse, Out, fx.Int32(1), parts, combine).launch(
+            grid=rows, block=combine.threads, stream=stream)
+
+    return combine_parts
+
+
+@builder
 def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", cache: str = "bf16", out: str = "bf16",
                             page: int = 1, *, q_scaled: bool = False, kv_scaled: bool = False, split: bool = True,
                             target: Target) -> Any:
-    """``launch(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch, parts, table_stride, pages,
+    """``launch(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch, parts, table_stride, columns, pages,
     page_stride, token_stride, scale, stream=None)``.
 
     Args:
@@ -93,11 +122,11 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
 
     @flyc.jit
     def mla_decode(Q, Cache, Table, Lengths, QScale, KvScale, Out, Parts, Lse, batch: fx.Int32,  # noqa: N803
-                   parts: fx.Int32, table_stride: fx.Int32, pages: fx.Int32, page_stride: fx.Int64,
+                   parts: fx.Int32, table_stride: fx.Int32, columns: fx.Int32, pages: fx.Int64, page_stride: fx.Int64,
                    token_stride: fx.Int32, scale: fx.Float32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        strides = Strides(page_stride, token_stride, fx.Int64(0))
-        sizes = Sizes(fx.Int32(heads), parts, fx.Int32(0), table_stride, pages, strides, strides, scale,
+        strides = Strides(page_stride, token_stride, fx.Int64(0), fx.Int32(0))
+        sizes = Sizes(fx.Int32(heads), parts, fx.Int32(0), table_stride, columns, pages, strides, strides, scale,
                       fx.Float32(0.0))
         tensors = {"q": Q, "cache": Cache, "table": Table, "lengths": Lengths, "q_scale": QScale,
                    "kv_scale": KvScale, "out": Parts if split else Out, "lse": Lse}

@@ -22,11 +22,13 @@ UNROLL = 8  # parts whose loads are under way together
 
 @dataclass(frozen=True)
 class CombineConfig(KernelConfig):
-    """Sum of the parts of rows of `dim` columns, to type `out`; `sink`: with a weight of its own for each head."""
+    """Sum of the `parts` (of that dtype) of rows of `dim` columns, to type `out`; `sink`: with a weight of its own for
+    each head."""
 
     dim: int
     out: str
     sink: bool
+    parts: str = "f32"
 
     @property
     def threads(self) -> int:
@@ -65,11 +67,17 @@ def combine_kernel(parts_out, lse, sink, out, heads: fx.Int32, parts: fx.Int32, 
 
     columns = config.columns
     at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
-    rows = pointer(parts_out, fx.Float32) + fx.Int64(line) * parts * config.dim + at
+    rows = pointer(parts_out, element_of(config.parts)) + fx.Int64(line) * parts * config.dim + at
     total = fx.full(columns, 0.0, fx.Float32)
-    for part in range(parts, unroll=UNROLL):  # type: ignore[call-overload] # traced
-        values = fx.make_view(rows + fx.Int64(part) * config.dim, fx.make_layout(columns, 1)).load()
-        total = total + values * exp2(log(part) - top)
+    for step in range(fx.ceildiv(parts, UNROLL)):  # parts too many repeat the last one, with no weight
+        loaded = []
+        for i in fx.range_constexpr(UNROLL):
+            part = fx.min(step * UNROLL + i, parts - 1)
+            values = fx.make_view(rows + fx.Int64(part) * config.dim, fx.make_layout(columns, 1)).load()
+            loaded.append((values.to(fx.Float32), log(part)))
+        for i in fx.range_constexpr(UNROLL):
+            values, lse_of = loaded[i]
+            total = total + values * (step * UNROLL + i < parts).select(exp2(lse_of - top), 0.0)
     total = total * (whole > 0.0).select(1.0 / whole, 0.0)
     element = element_of(config.out)
     target = pointer(out, element) + fx.Int64(line) * config.dim + at

@@ -133,12 +133,20 @@ class PagedConfig(AttentionConfig):
     Attributes:
         dim: elements of a head.
         key_scales, value_scales: of the cache: ``""``, ``"tensor"``, ``"head"`` or ``"token"``.
+        key_unit: features of a key that lie together, before those of the next token; 0: all.
+        value_unit: tokens of which the values of one feature lie together; 0: features of a token do.
+        lists: whether page numbers of sequences follow each other in one list, instead of rows of a table.
+        parts: dtype of the parts of contexts.
         waves: of a workgroup; each takes tokens of its own.
     """
 
     dim: int = 128
     key_scales: str = ""
     value_scales: str = ""
+    key_unit: int = 0
+    value_unit: int = 0
+    lists: bool = False
+    parts: str = "f32"
     waves: int = WAVES
 
     @property
@@ -167,6 +175,8 @@ class PagedConfig(AttentionConfig):
 
     @functools.cached_property
     def value_chunk(self) -> int:
+        if self.value_unit:
+            return 1
         chunk = ACCESS * 8 // self.cache_element.width
         while self.dim % (BLOCK * chunk):
             chunk //= 2
@@ -174,8 +184,9 @@ class PagedConfig(AttentionConfig):
 
     @property
     def merge_unit(self) -> int:
-        """Neighbouring columns of the result that a lane has, and that waves merge at a time."""
-        return min(self.value_chunk, 4)
+        """Blocks of 16 columns of the result that waves merge at a time; a lane stores as many neighbours."""
+        return 4 if self.value_unit and self.dim % (4 * BLOCK) == 0 else 2 if self.value_unit else min(
+            self.value_chunk, 4)
 
 
 def paged_config(where: str, target: Target, dim: int, group: int, queries: int, dtype: str, cache: str, out: str,
@@ -191,6 +202,10 @@ def paged_config(where: str, target: Target, dim: int, group: int, queries: int,
     require(where, page >= 1, f"a page must have a token or more, got {page}")
     if cache == "fp8":
         target.require_fp8(where)
+    key_unit, value_unit = options.get("key_unit", 0), options.get("value_unit", 0)
+    require(where, key_unit == 0 or key_unit in (8, 16), f"packed keys have 8 or 16 features together, got {key_unit}")
+    require(where, value_unit == 0 or page % BLOCK == 0 and value_unit % 8 == 0, "packed values need pages of a "
+            f"multiple of {BLOCK} tokens and 8 or more together, got pages of {page} and {value_unit}")
     wide = target.wave == 64
     tiles = 2 if wide and group * queries > BLOCK and dim <= 128 else 1
     blocks = 2 if dim <= 128 and (wide or dim <= 64) or _depth(target) == 32 else 1
@@ -198,16 +213,16 @@ def paged_config(where: str, target: Target, dim: int, group: int, queries: int,
                        **options).fitting(where)
 
 
-def choose_parts(target: Target, units: int, most: int) -> int:
-    """Shares of the context of each of `units`, `most` at most: as few as give the compute units the workgroups that
-    hide the latency of memory, and all about the same number; what comes nearest otherwise."""
-    resident = 2 if target.wave == 64 else 4
+def choose_parts(target: Target, units: int, most: int, resident: int | None = None, enough: float = EVEN) -> int:
+    """Shares of the context of each of `units`, `most` at most: as few as give the compute units the `resident`
+    workgroups that hide the latency of memory, and all about the same number; what comes nearest otherwise."""
+    resident = resident or (2 if target.wave == 64 else 4)
     best, found = 1, 0.0
     for parts in range(1, max(min(most, MOST_PARTS), 1) + 1):
         groups = units * parts
         even = groups / (max(cdiv(groups, target.compute_units), resident) * target.compute_units)
         if even > found:
             best, found = parts, even
-        if even >= EVEN:
+        if even >= enough:
             break
     return best

@@ -14,23 +14,23 @@ each of its waves takes tokens of its own, so nothing is exchanged before the en
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.dtypes import element_of
-from ..parts.index import div
+from ..parts.index import div, mod
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.rows import pointer
 from .config import BLOCK, PagedConfig
-from .merge import Place, merge_waves
-from .operands import WORD, Operand, Values
-from .pages import Pages
+from .merge import Place, Results, merge_waves
+from .operands import WORD, ColumnValues, Operand, Values
+from .pages import ColumnPages, PageNumbers, Pages, page_list
 from .softmax import Softmax, flat, logits
 
-__all__ = ["Sizes", "Strides", "paged_kernel"]
+__all__ = ["Share", "Sizes", "Strides", "attend", "paged_kernel"]
 
 
 class Scales:
@@ -66,26 +66,119 @@ class Scales:
 
 @fx.struct
 class Strides:
-    """Of a cache, in elements: from page to page, token to token, head to head."""
+    """Of a cache, in elements: from page to page, token to token, head to head. In a packed cache, `unit` is from the
+    features or tokens that lie together to the next ones, and `token` of values from a feature to the next one."""
 
     page: fx.Int64
     token: fx.Int32
     head: fx.Int64
+    unit: fx.Int32
 
 
 @fx.struct
 class Sizes:
-    """What is known at run time of a call: `reach` is how far back keys are seen, `pages` the columns of the table."""
+    """What is known at run time of a call: `reach` is how far back keys are seen, `columns` those of the table, and
+    `pages` those of the cache."""
 
     heads: fx.Int32
     parts: fx.Int32
     reach: fx.Int32
     table_stride: fx.Int32
-    pages: fx.Int32
+    columns: fx.Int32
+    pages: fx.Int64
     keys: Strides
     values: Strides
     scale: fx.Float32
     softcap: fx.Float32
+
+
+@dataclass(frozen=True)
+class Share:
+    """The tokens of a sequence that a workgroup takes, `step` at a time.
+
+    Attributes:
+        table: pointer to the sequence's page numbers.
+        context: tokens of the sequence; oldest: the first that any query sees.
+        begin, end: of the tokens; tiles: how many steps they are.
+    """
+
+    table: Any
+    context: Any
+    oldest: Any
+    begin: Any
+    end: Any
+    tiles: Any
+
+
+def caches(tensors: dict[str, Any], sizes: Any, config: PagedConfig, share: Share, head: Any) -> tuple[Pages, Pages]:
+    """Keys and values of a head."""
+    each = WORD // config.cache_element.width
+    found = []
+    for name, size, unit in (("k_cache", sizes.keys, 0), ("v_cache", sizes.values, config.value_unit)):
+        given = (pointer(tensors[name], fx.Int32) + fx.Int64(head) * div(size.head, each), share.table, config.page,
+                 div(size.page, each), div(size.token, each), share.oldest, share.end - 1, config.uniform)
+        found.append(ColumnPages(*given, unit, div(size.unit, each), each) if unit else Pages(*given))
+    return found[0], found[1]
+
+
+@flyc.jit
+def attend(tensors, sizes, config, place, share, results, wave, lane):
+    """The work of a workgroup: its share of a context, for the rows of a `place`."""
+    rows = config.tiles * BLOCK
+    first, second = config.products(config.dim)
+    step = config.waves * config.tokens
+    start = share.begin + wave * config.tokens
+    keys, values = caches(tensors, sizes, config, share, place.head)
+    q = Operand(config, first, "B", config.element, rows, config.dim, lane)
+    k = Operand(config, first, "A", config.cache_element, config.tokens, config.dim, lane)
+    v = (ColumnValues(config, second, config.cache_element, config.dim, lane, sizes.values.token) if config.value_unit
+         else Values(config, second, config.cache_element, config.dim, lane))
+    k_scales, v_scales = [
+        Scales(config, kind, tensors[name], keys, sizes.heads // config.group, place.head, v.row)
+        for kind, name in ((config.key_scales, "k_scale"), (config.value_scales, "v_scale"))]
+    scale = sizes.scale * k_scales.of_head
+    softmax = Softmax(config, first, second, rows, lane)
+    scores, sums = softmax.scores, second.get_slice(lane).make_fragment_C((config.dim, rows))
+    sums.fill(0.0)
+    queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD
+    last_row = config.rows - 1 - place.first
+
+    def feature(column):
+        return div(column, config.key_unit) * sizes.keys.unit + mod(column, config.key_unit)
+
+    def load_keys(now):
+        k.load(keys.block(now), 0, feature if config.key_unit else None)
+
+    if share.tiles > 0:
+        numbers = PageNumbers(share.table, div(fx.max(share.begin, share.oldest), config.page),
+                              div(share.end - 1, config.page) + 1, fx.thread_idx.x, config.threads)
+        q.load(lambda n, row: queries + fx.Int64(place.line(fx.min(n * BLOCK + row, last_row))) * row_words)
+        numbers.require(sizes.pages)
+        if fx.const_expr(config.ahead):
+            load_keys(start)
+            v.load(values.block(start))
+        for tile in range(share.tiles):
+            now = start + tile * step
+            if fx.const_expr(not config.ahead):
+                load_keys(now)
+            scores.fill(0.0)
+            fx.gemm(first, scores, k.ready(), q.ready(), scores)
+            if fx.const_expr(config.ahead):
+                load_keys(now + step)
+            else:
+                v.load(values.block(now))
+            scores.store(logits(k_scales.times(flat(scores), now), scale, sizes.softcap, config))
+            softmax.hide(now, place, share.context, sizes.reach)
+            sums.store(sums.load() * fx.broadcast_to(softmax.update(), sums))
+            weights = softmax.weights(v_scales.times(flat(scores), now))
+            if fx.const_expr(config.value_unit > 0):
+                v.clear(now, share.end)
+            fx.gemm(second, sums, v.ready(), weights, sums)
+            if fx.const_expr(config.ahead):
+                v.load(values.block(now + step))
+
+    merge_waves(results, tensors, sums.load() * v_scales.of_head, softmax.largest.load(), softmax.total.load(),
+                place, lane, wave)
 
 
 @flyc.kernel
@@ -95,60 +188,19 @@ def paged_kernel(tensors, sizes, config: fx.Constexpr):
     which, sequence, part = fx.block_idx
     head, rows = which // config.row_blocks, config.tiles * BLOCK
     place = Place(config, which % config.row_blocks * rows, sequence, head, sizes.heads, part, sizes.parts)
-    first, second = config.products(config.dim)
 
     # The tiles of this workgroup: its share of those from the oldest key that a query sees.
-    context = uniform(require_within(index_at(tensors["lengths"], sequence), 0,
-                                     fx.Int64(sizes.pages) * config.page + 1))
+    table, columns = page_list(tensors, sequence, sizes, config.lists)
+    context = uniform(require_within(index_at(tensors["lengths"], sequence), 0, columns * config.page + 1))
     oldest = fx.max(context - config.queries - sizes.reach, 0) if config.window else fx.Int32(0)
     begin, step = oldest // BLOCK * BLOCK, config.waves * config.tokens
     tiles = fx.ceildiv(context - begin, step)
-    share = fx.ceildiv(tiles, sizes.parts)
-    mine = fx.max(fx.min(tiles - part * share, share), 0)
-    start = begin + part * share * step + wave * config.tokens
+    each = fx.ceildiv(tiles, sizes.parts)
+    mine = fx.max(fx.min(tiles - part * each, each), 0)
+    begin = begin + part * each * step
+    share = Share(table, context, oldest, begin, fx.min(begin + mine * step, context), mine)
 
-    table = fx.get_iter(tensors["table"]) + fx.Int64(sequence) * sizes.table_stride
-    each = WORD // config.cache_element.width
-    keys, values = [
-        Pages(pointer(tensors[name], fx.Int32) + fx.Int64(head) * div(size.head, each), table, config.page,
-              div(size.page, each), div(size.token, each), oldest, context - 1, config.uniform)
-        for name, size in (("k_cache", sizes.keys), ("v_cache", sizes.values))]
-    q = Operand(config, first, "B", config.element, rows, config.dim, lane)
-    k = Operand(config, first, "A", config.cache_element, config.tokens, config.dim, lane)
-    v = Values(config, second, config.cache_element, config.dim, lane)
-    k_scales, v_scales = [
-        Scales(config, kind, tensors[name], keys, sizes.heads // config.group, head, v.row)
-        for kind, name in ((config.key_scales, "k_scale"), (config.value_scales, "v_scale"))]
-    scale = sizes.scale * k_scales.of_head
-    softmax = Softmax(config, first, second, rows, lane)
-    scores, sums = softmax.scores, second.get_slice(lane).make_fragment_C((config.dim, rows))
-    sums.fill(0.0)
-    queries, row_words = pointer(tensors["q"], fx.Int32), config.dim * config.element.width // WORD
-    last_row = config.rows - 1 - place.first
-
-    if mine > 0:
-        q.load(lambda n, row: queries + fx.Int64(place.line(fx.min(n * BLOCK + row, last_row))) * row_words)
-        if fx.const_expr(config.ahead):
-            k.load(keys.block(start))
-            v.load(values.block(start))
-        for tile in range(mine):
-            now = start + tile * step
-            if fx.const_expr(not config.ahead):
-                k.load(keys.block(now))
-            scores.fill(0.0)
-            fx.gemm(first, scores, k.ready(), q.ready(), scores)
-            if fx.const_expr(config.ahead):
-                k.load(keys.block(now + step))
-            else:
-                v.load(values.block(now))
-            scores.store(logits(k_scales.times(flat(scores), now), scale, sizes.softcap, config))
-            softmax.hide(now, place, context, sizes.reach)
-            sums.store(sums.load() * fx.broadcast_to(softmax.update(), sums))
-            weights = softmax.weights(v_scales.times(flat(scores), now))
-            fx.gemm(second, sums, v.ready(), weights, sums)
-            if fx.const_expr(config.ahead):
-                v.load(values.block(now + step))
-
-    out = pointer(tensors["out"], element_of("f32" if config.split else config.out))
-    merge_waves(out, tensors, sums.load() * v_scales.of_head, softmax.largest.load(), softmax.total.load(),
-                place, lane, wave)
+    out = pointer(tensors["out"], element_of(config.parts if config.split else config.out))
+    lse = pointer(tensors["lse"], fx.Float32) if config.split else None
+    results = Results(place, out, lse, config.dim)
+    attend(tensors, sizes, config, place, share, results, wave, lane)

@@ -7,6 +7,7 @@ that sum, ``lse``: -inf where nothing was visible. Parts with weights 2**lse add
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,9 @@ from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import lds_read, lds_write
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
-from .config import BLOCK, AttentionConfig
+from .config import BLOCK, AttentionConfig, PagedConfig
 
-__all__ = ["LOWEST", "Place", "merge_waves"]
+__all__ = ["LOWEST", "Place", "Results", "merge_waves"]
 
 LOWEST = -1e30  # finite stand-in for the maximum of nothing: exp2(-inf - LOWEST) is 0, not NaN
 
@@ -33,6 +34,7 @@ class Place:
         first: the first of the key head's rows (tokens x heads of the group) in the workgroup.
         sequence, head: of the workgroup; `heads` is the number of query heads.
         part, parts: number of the share of the context, of how many.
+        token: row [batch * tokens] of the sequence's first token, if not that of all sequences alike.
     """
 
     config: AttentionConfig
@@ -42,6 +44,7 @@ class Place:
     heads: Any
     part: Any
     parts: Any
+    token: Any = None
 
     def query_head(self, row: Any) -> Any:
         """Of a row of the workgroup."""
@@ -56,12 +59,40 @@ class Place:
 
     def line(self, row: Any) -> Any:
         """Row of q and of the result [batch * tokens * heads]."""
-        return (self.sequence * self.config.queries + self.query(row)) * self.heads + self.query_head(row)
+        first = self.sequence * self.config.queries if self.token is None else self.token
+        return (first + self.query(row)) * self.heads + self.query_head(row)
 
     def out(self, row: Any) -> Any:
         """Row of what this workgroup stores: of the result, or of the parts [batch * tokens * heads, parts]."""
         line = self.line(row)
         return line * self.parts + self.part if self.config.split else line
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a workgroup stores: rows of the result, or of the parts and the logarithms of their weights.
+
+    Attributes:
+        out: pointer to the rows [.., `columns`]; lse: to f32, of the parts.
+    """
+
+    place: Place
+    out: Any
+    lse: Any
+    columns: int
+
+    @property
+    def logs(self) -> bool:
+        """Whether logarithms are stored."""
+        return self.place.config.split
+
+    def store(self, row: Any, column: Any, values: Any) -> None:
+        """Values (f32) of consecutive columns of a row of the workgroup."""
+        target = self.out + fx.Int64(self.place.out(row)) * self.columns + column
+        fx.make_view(target, fx.make_layout(values.numel, 1)).store(values.to(self.out.element_type))
+
+    def store_log(self, row: Any, log: Any) -> None:
+        fx.make_view(self.lse + self.place.out(row), fx.make_layout(1, 1))[0] = log
 
 
 @flyc.jit
@@ -96,34 +127,47 @@ def _weights(largest, total, tensors, place, lds, lane, wave):
     return factors, logs
 
 
+def _columns(config: PagedConfig, values: list[Any], lane: Any) -> Iterator[tuple[Any, Any]]:
+    """(place in a row of LDS, f32 of a lane) of `merge_unit` blocks of columns of a lane's row: columns that lie
+    together in the result, together."""
+    held, unit = config.value_rows, config.merge_unit
+    first = div(lane, BLOCK) * held
+    if config.value_chunk == 1:  # rows of a block are neighbouring columns
+        for j in range(unit):
+            for i in range(0, held, 4):
+                part = values[held * j + i:held * j + i + 4]
+                yield j * BLOCK + first + i, fx.Vector.from_elements(part, fx.Float32)
+    else:  # rows of neighbouring blocks are
+        for i in range(held):
+            yield (first + i) * unit, fx.Vector.from_elements(values[i::held], fx.Float32)
+
+
 @flyc.jit
-def merge_waves(out, tensors, sums, largest, total, place, lane, wave):
+def merge_waves(results, tensors, sums, largest, total, place, lane, wave):
     """Add the waves' sums, weighted, and store them.
 
     Args:
-        out: pointer to the rows of the result or of the parts.
-        tensors: ``"lse"``, one f32 a part; ``"sink"``, one a query head.
+        results: where; tensors: ``"sink"``, one a query head.
         sums: O^T, values of the second product's accumulators; largest, total: of each tile, of a lane's row.
     """
     config, lds = place.config, Lds()
     unit, chunk, held = config.merge_unit, config.value_chunk, config.value_rows
     factors, logs = _weights(largest, total, tensors, place, lds, lane, wave)
-    if fx.const_expr(config.split):
-        lse = pointer(tensors["lse"], fx.Float32)
+    if fx.const_expr(results.logs):
         for n in fx.range_constexpr(config.tiles):
             row = n * BLOCK + lane
             if (wave == 0) & (lane < BLOCK) & place.exists(row):
-                fx.make_view(lse + place.out(row), fx.make_layout(1, 1))[0] = logs[n]
+                results.store_log(row, logs[n])
     pitch = BLOCK * unit + 4  # f32 of a row in LDS
     shared = lds.array(fx.Float32, config.waves * BLOCK * pitch)
     base = fx.get_iter(shared.view(fx.make_layout(config.waves * BLOCK * pitch, 1)))
     thread, tiles = wave * config.target.wave + lane, config.dim // BLOCK
     for n in fx.range_constexpr(config.tiles):
         for part in fx.range_constexpr(tiles // unit):
-            for i in fx.range_constexpr(held):
-                values = [sums[i + held * (part * unit + j + tiles * n)] * factors[n] for j in range(unit)]
-                at = (wave * BLOCK + mod(lane, BLOCK)) * pitch + (div(lane, BLOCK) * held + i) * unit
-                lds_write(base, at, fx.Vector.from_elements(values, fx.Float32))
+            own = [sums[i + held * (part * unit + j + tiles * n)] * factors[n] for j in range(unit)
+                   for i in range(held)]
+            for at, values in _columns(config, own, lane):
+                lds_write(base, (wave * BLOCK + mod(lane, BLOCK)) * pitch + at, values)
             fx.barrier()
             for step in fx.range_constexpr(BLOCK * BLOCK // config.threads):
                 place_of = thread + step * config.threads
@@ -131,8 +175,8 @@ def merge_waves(out, tensors, sums, largest, total, place, lane, wave):
                 whole = lds_read(base, row * pitch + column * unit, unit)
                 for w in fx.range_constexpr(1, config.waves):
                     whole = whole + lds_read(base, (w * BLOCK + row) * pitch + column * unit, unit)
-                at = column * chunk + part * unit % chunk + part * unit // chunk * (BLOCK * chunk)
+                at = column * unit + part * unit * BLOCK if chunk == 1 else (
+                    column * chunk + part * unit % chunk + part * unit // chunk * (BLOCK * chunk))
                 if place.exists(n * BLOCK + row):
-                    target = out + fx.Int64(place.out(n * BLOCK + row)) * config.dim + at
-                    fx.make_view(target, fx.make_layout(unit, 1)).store(whole.to(out.element_type))
+                    results.store(n * BLOCK + row, at, whole)
             fx.barrier()

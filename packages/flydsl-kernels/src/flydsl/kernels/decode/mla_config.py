@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import flydsl.expr as fx
+
 from ..host.config import require
 from ..host.dtypes import FLOATS
 from ..parts.index import cdiv
 from ..target import Target
 from .config import ARCHS, BLOCK, CACHES, MOST_QUERIES, AttentionConfig
+from .merge import Place
 
 __all__ = ["HALVES", "KEY_PASS", "RANK", "ROPE", "SHARING", "VALUE_PASS", "MlaConfig", "mla_config"]
 
@@ -57,6 +60,11 @@ class MlaConfig(AttentionConfig):
     def row_blocks(self) -> int:
         """Workgroups that share the rows of a sequence."""
         return cdiv(self.rows, self.groups * self.wave_rows)
+
+    def place(self, block: Any, sequence: Any, heads: Any, part: Any, parts: Any, token: Any = None) -> Place:
+        """Of a wave of a workgroup, while tracing."""
+        group = block * self.groups + fx.wave_index() // SHARING
+        return Place(self, group * self.wave_rows, sequence, 0, heads, part, parts, token)
 
     @property
     def key_chunk(self) -> int:

@@ -22,13 +22,14 @@ from ..parts.memory import lds_read, lds_write
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
 from .config import ACCESS, BLOCK
-from .merge import Place
+from .kernel import Share
+from .merge import Results
 from .mla_config import HALVES, KEY_PASS, RANK, ROPE, SHARING, VALUE_PASS, MlaConfig
 from .operands import WORD, Operand, Pieces, Values
-from .pages import Pages
+from .pages import PageNumbers, Pages
 from .softmax import Softmax, flat, logits
 
-__all__ = ["mla_kernel"]
+__all__ = ["attend_latent", "mla_kernel"]
 
 
 class Tile:
@@ -100,13 +101,23 @@ class Sums:
         for sums in self.fragments:
             sums.fill(0.0)
 
-    def add(self, decay: Any, weights: Any, line: Callable[[int, Any], Any], first: Any) -> None:
-        """Times `decay`, and the weighted values of the columns from `first`."""
+    def rescale(self, decay: Any, grown: Any) -> None:
+        """Times `decay`, if any lane has one that is not 1."""
+        _rescale(self.fragments, decay, grown)
+
+    def add(self, weights: Any, line: Callable[[int, Any], Any], first: Any) -> None:
+        """And the weighted values of the columns from `first`."""
         for p, sums in enumerate(self.fragments):
-            sums.store(sums.load() * fx.broadcast_to(decay, sums))
             self.values.load(line, first + p * VALUE_PASS)
             fx.gemm(self.mma, sums, self.values.ready(), weights, sums)
             fx.rocdl.sched_barrier(0)  # or the compiler has operands of all passes at a time, and spills
+
+
+@flyc.jit
+def _rescale(fragments, decay, grown):
+    if grown:
+        for sums in fragments:
+            sums.store(sums.load() * fx.broadcast_to(decay, sums))
 
 
 def _together(part: Any, scores: Any, shared: Any, config: MlaConfig, wave: Any, lane: Any) -> None:
@@ -129,54 +140,40 @@ def _together(part: Any, scores: Any, shared: Any, config: MlaConfig, wave: Any,
 
 
 @flyc.jit
-def _store(tensors, sums, softmax, factor, place, quarter, lane):
+def _store(results, sums, softmax, factor, place, quarter, lane):
     """The rows of a wave: its quarter of the columns, and (from the first) the logarithms of the parts."""
     config, held, chunk = place.config, place.config.value_rows, place.config.value_chunk
-    element = element_of("f32" if config.split else config.out)
-    out = pointer(tensors["out"], element)
     for n in fx.range_constexpr(config.tiles):
         row = n * BLOCK + mod(lane, BLOCK)
         largest, total = softmax.largest.load()[n], softmax.total.load()[n]
         some = total > 0.0
         scale = some.select(factor / total, 0.0)
         if place.exists(row):
-            line = out + fx.Int64(place.out(row)) * RANK + quarter * (RANK // SHARING)
             for p in fx.range_constexpr(len(sums)):
                 values = sums[p].load()
                 for i in fx.range_constexpr(held):
                     piece = [values[i + held * (j + chunk * n)] * scale for j in range(chunk)]
-                    at = p * VALUE_PASS + chunk * (div(lane, BLOCK) * held + i)
-                    fx.make_view(line + at, fx.make_layout(chunk, 1)).store(
-                        fx.Vector.from_elements(piece, fx.Float32).to(element))
-            if fx.const_expr(config.split):
+                    at = quarter * (RANK // SHARING) + p * VALUE_PASS + chunk * (div(lane, BLOCK) * held + i)
+                    results.store(row, at, fx.Vector.from_elements(piece, fx.Float32))
+            if fx.const_expr(results.logs):
                 if (quarter == 0) & (lane < BLOCK):
-                    lse = pointer(tensors["lse"], fx.Float32) + place.out(row)
-                    fx.make_view(lse, fx.make_layout(1, 1))[0] = some.select(largest + fx.math.log2(total), -math.inf)
+                    results.store_log(row, some.select(largest + fx.math.log2(total), -math.inf))
 
 
-@flyc.kernel
-def mla_kernel(tensors, sizes, config: fx.Constexpr):
-    """Workgroup (row block, sequence, part)."""
+@flyc.jit
+def attend_latent(tensors, sizes, config, place, share, results):
+    """The work of a workgroup: its share of a context, for the rows of its place."""
     thread, wave = fx.thread_idx.x, fx.wave_index()
     lane, own, rows = thread % config.target.wave, wave % SHARING, config.wave_rows
-    block, sequence, part = fx.block_idx
-    place = Place(config, (block * config.groups + wave // SHARING) * rows, sequence, 0, sizes.heads, part, sizes.parts)
     first, second = config.products(VALUE_PASS)
-    context = uniform(require_within(index_at(tensors["lengths"], sequence), 0,
-                                     fx.Int64(sizes.pages) * config.page + 1))
-    tiles = fx.ceildiv(context, config.tokens)
-    share = fx.ceildiv(tiles, sizes.parts)
-    mine, begin = fx.max(fx.min(tiles - part * share, share), 0), part * share * config.tokens
-
     words, each = WORD // config.element.width, WORD // config.cache_element.width
     lds = Lds()
     tile_lds, shared = [
         fx.get_iter(lds.array(kind, count).view(fx.make_layout(count, 1)))
         for kind, count in ((fx.Int32, config.tokens * config.pitch // words),
                             (fx.Float32, config.waves * config.exchange))]
-    pages = Pages(pointer(tensors["cache"], fx.Int32),
-                  fx.get_iter(tensors["table"]) + fx.Int64(sequence) * sizes.table_stride, config.page,
-                  div(sizes.keys.page, each), div(sizes.keys.token, each), 0, context - 1, uniform=False)
+    pages = Pages(pointer(tensors["cache"], fx.Int32), share.table, config.page, div(sizes.keys.page, each),
+                  div(sizes.keys.token, each), 0, share.end - 1, uniform=False)
     tile = Tile(config, pages, tile_lds, thread)
 
     def line(n, row):
@@ -197,21 +194,43 @@ def mla_kernel(tensors, sizes, config: fx.Constexpr):
     # Of the scores, this wave multiplies half of the columns of half of the tokens.
     columns, my_tokens = own % HALVES * (config.dim // HALVES), own // HALVES * BLOCK
 
-    if mine > 0:
-        tile.look(begin)
+    if share.tiles > 0:
+        tile.look(share.begin)
+        numbers = PageNumbers(share.table, div(share.begin, config.page), div(share.end - 1, config.page) + 1, thread,
+                              config.threads)
         for p in fx.range_constexpr(len(q)):
             q[p].load(lambda n, row: queries + fx.Int64(place.line(fx.min(n * BLOCK + row, last_row))) * row_words,
                       columns + p * KEY_PASS)
-        staged = fx.Staged(lambda t, _: tile.load(begin + t * config.tokens), lambda _, __: tile.store())
-        for step in fx.pipeline_range(fx.Pipeline(mine, 1, staged)):
+        numbers.require(sizes.pages)
+        staged = fx.Staged(lambda t, _, __: tile.load(share.begin + t * config.tokens), lambda _, __: tile.store(),
+                           pieces=1)
+        for step in fx.pipeline_range(fx.Pipeline(share.tiles, 1, staged)):
+            step.start(0)  # a piece: keys that are read from their pages here may come before it
             part_of_scores.fill(0.0)
             for p in fx.range_constexpr(len(q)):
                 k.load(lambda _, row: line(0, my_tokens + row), columns + p * KEY_PASS)
                 fx.gemm(first, part_of_scores, k.ready(), q[p].ready(), part_of_scores)
             _together(part_of_scores, softmax.scores, shared, config, wave, lane)
             softmax.scores.store(logits(flat(softmax.scores), sizes.scale * q_scale * kv_scale, sizes.softcap, config))
-            softmax.hide(begin + step.tile * config.tokens, place, context, sizes.reach)
-            decay = softmax.update()
-            sums.add(decay, softmax.weights(flat(softmax.scores)), line, own * (RANK // SHARING))
+            softmax.hide(share.begin + step.tile * config.tokens, place, share.context, sizes.reach)
+            sums.rescale(*softmax.update_seldom())
+            sums.add(softmax.weights(flat(softmax.scores)), line, own * (RANK // SHARING))
 
-    _store(tensors, sums.fragments, softmax, kv_scale, place, own, lane)
+    _store(results, sums.fragments, softmax, kv_scale, place, own, lane)
+
+
+@flyc.kernel
+def mla_kernel(tensors, sizes, config: fx.Constexpr):
+    """Workgroup (row block, sequence, part)."""
+    block, sequence, part = fx.block_idx
+    place = config.place(block, sequence, sizes.heads, part, sizes.parts)
+    context = uniform(require_within(index_at(tensors["lengths"], sequence), 0,
+                                     fx.Int64(sizes.columns) * config.page + 1))
+    tiles = fx.ceildiv(context, config.tokens)
+    each = fx.ceildiv(tiles, sizes.parts)
+    mine, begin = fx.max(fx.min(tiles - part * each, each), 0), part * each * config.tokens
+    table = fx.get_iter(tensors["table"]) + fx.Int64(sequence) * sizes.table_stride
+    share = Share(table, context, fx.Int32(0), begin, fx.min(begin + mine * config.tokens, context), mine)
+    out = pointer(tensors["out"], element_of("f32" if config.split else config.out))
+    results = Results(place, out, pointer(tensors["lse"], fx.Float32) if config.split else None, RANK)
+    attend_latent(tensors, sizes, config, place, share, results)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..host.arrays import address, allocate, array_dtype, contiguous, is_torch, span
+from ..host.arrays import allocate, contiguous, is_torch, span
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
 from ..op import Op, Plan, Result, like
@@ -17,6 +17,7 @@ from ..rope.cache import block_layouts
 from ..target import Target
 from . import reference
 from .append import build_cache_append_module
+from .arrays import cache_scale, caches_of, indices_of, one_scale, require_native, rows_of, strides_of
 from .builders import build_mla_decode_module, build_paged_attention_module
 from .config import ARCHS, CACHES, choose_parts, paged_config
 from .mla_config import RANK, ROPE, mla_config
@@ -25,76 +26,7 @@ __all__ = ["OPS"]
 
 MOST_SEQUENCES = 65535  # of a launch: y of its grid
 MLA_SHARE = 64  # fewest tokens of a context that are worth a workgroup of MLA
-
-
-# ------------------------------------------------------------------------------------------- operands
-
-
-def _strides(array: Any) -> tuple[int, ...]:
-    return tuple(array.stride()) if is_torch(array) else tuple(s // array.itemsize for s in array.strides)
-
-
-def _rows(array: Any) -> Any:
-    """The array if the elements of its rows are consecutive and rows begin at whole words, else a copy."""
-    steps = _strides(array)
-    whole = all(s * array.itemsize % 4 == 0 for s in steps[:-1]) and address(array) % 4 == 0
-    return array if (steps[-1] == 1 or array.shape[-1] < 2) and min(steps) >= 0 and whole else contiguous(array)
-
-
-def _cache(where: str, name: str, target: Target, cache: Any, dtype: str, heads: int, dim: int) -> tuple[Any, str]:
-    """A cache [pages, page, heads, dim] with consecutive rows, and its dtype."""
-    require(where, len(cache.shape) == 4, f"{name} must be [pages, page, heads, D], got {tuple(cache.shape)}")
-    require(where, cache.shape[3] == dim and cache.shape[2] >= 1 and heads % cache.shape[2] == 0,
-            f"{name} must have heads of {dim} elements, as q, and a number of heads that divides {heads}, got "
-            f"{tuple(cache.shape)}")
-    kind = dtype_name(cache, f"{where}: {name}", CACHES)
-    require(where, kind in (dtype, "fp8"), f"{name} must be {dtype} as q or fp8, got {kind}")
-    _native(where, target, ((name, cache, kind),))
-    return _rows(cache), kind
-
-
-def _native(where: str, target: Target, arrays: Iterable[tuple[str, Any, str]]) -> None:
-    """ValueError if an array of fp8 (name, array, dtype) has not that of the target."""
-    for name, array, kind in arrays:
-        if kind == "fp8":
-            target.require_fp8(where)
-            native = array_dtype(target, array, "fp8")
-            require(where, array.dtype == native, f"{target.name} has {native}, {name} is {array.dtype}")
-
-
-def _one(where: str, name: str, scale: Any, kind: str, absent: Any) -> Any:
-    """A scale of a whole array of fp8 as a vector of one f32, or what stands for it where there is none."""
-    if scale is None:
-        return absent
-    require(where, kind == "fp8", f"{name} is of fp8 caches or queries, and these are {kind}")
-    dtype_name(scale, f"{where}: {name}", ("f32",))
-    require(where, math.prod(scale.shape) == 1, f"{name} must have one element, got {tuple(scale.shape)}")
-    return contiguous(scale).reshape(1)
-
-
-def _scale(where: str, name: str, scale: Any, pages: int, heads: int, page: int, cache: str) -> tuple[Any, str]:
-    """A scale of a cache as f32 vector, and its kind: one a head or one a token."""
-    if scale is None:
-        return None, ""
-    require(where, cache == "fp8", f"{name} is of fp8 caches, and these are {cache}")
-    dtype_name(scale, f"{where}: {name}", ("f32",))
-    shape = tuple(scale.shape)
-    if math.prod(shape) == 1 and heads * page * pages > 1:
-        return contiguous(scale).reshape(1), "tensor"
-    if shape == (heads,):
-        return contiguous(scale), "head"
-    require(where, shape in ((pages, heads, page), (pages, heads, page, 1)), f"{name} must have one element, {heads} "
-            f"(key heads) or the shape {(pages, heads, page)}, got {shape}")
-    return contiguous(scale).reshape(math.prod(shape)), "token"
-
-
-def _indices(where: str, table: Any, lengths: Any, batch: int) -> tuple[Any, Any]:
-    for name, array in (("block_table", table), ("seqlens", lengths)):
-        dtype_name(array, f"{where}: {name}", INDICES)
-    require(where, len(table.shape) == 2 and table.shape[0] == batch and tuple(lengths.shape) == (batch,),
-            f"block_table must be ({batch}, pages of a sequence) and seqlens ({batch},), got {tuple(table.shape)} and "
-            f"{tuple(lengths.shape)}")
-    return _rows(table), contiguous(lengths)
+MLA_EVEN = 0.9  # share of the compute units' time that is worth no further parts of 512 columns each
 
 
 # ------------------------------------------------------------------------------------------- paged attention
@@ -148,33 +80,30 @@ def _check_paged(target: Target, q: Any, k_cache: Any, v_cache: Any, table: Any,
     dtype = dtype_name(q, where, ("f16", "bf16"))
     require(where, len(q.shape) == 4, f"q must be [B, Sq, H, D], got {tuple(q.shape)}")
     batch, queries, heads, dim = q.shape
-    keys, cache = _cache(where, "k_cache", target, k_cache, dtype, heads, dim)
-    values, other = _cache(where, "v_cache", target, v_cache, dtype, heads, dim)
-    require(where, tuple(k_cache.shape) == tuple(v_cache.shape) and cache == other, "the caches must have one shape "
-            f"and dtype, got {tuple(k_cache.shape)} {k_cache.dtype} and {tuple(v_cache.shape)} {v_cache.dtype}")
-    pages, page, kv_heads, _ = k_cache.shape
-    table, lengths = _indices(where, table, lengths, batch)
+    caches = caches_of(where, target, k_cache, v_cache, dtype, heads, dim)
+    page, kv_heads = caches.page, caches.heads
+    table, lengths = indices_of(where, table, lengths, batch)
     require(where, left >= -1 and right >= -1, f"a window is of -1 (all) or more tokens, got {(left, right)}")
     require(where, softcap >= 0.0, f"softcap must not be negative, got {softcap}")
     require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
     if sink is not None:
         require(where, tuple(sink.shape) == (heads,) and dtype_name(sink, f"{where}: sink", ("f32",)) == "f32",
                 f"sink must be f32 [{heads}], got {sink.dtype} {tuple(sink.shape)}")
-    scales = [_scale(where, name, given, pages, kv_heads, page, cache)
+    scales = [cache_scale(where, name, given, caches.pages, kv_heads, page, caches.kind)
               for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
     out = dtype_name(q, where) if out_dtype is None else out_dtype
-    static = (dim, heads // kv_heads, queries, dtype, cache, out, page)
+    static = (dim, heads // kv_heads, queries, dtype, caches.kind, out, page)
     options: dict[str, Any] = {"window": left >= 0, "softcap": softcap > 0.0, "sink": sink is not None,
-                               "key_scales": scales[0][1], "value_scales": scales[1][1]}
+                               "key_scales": scales[0][1], "value_scales": scales[1][1], **caches.options}
     config = paged_config(where, target, *static, **options)
     if 0 in q.shape:
         return None
     capacity = table.shape[1] * page
     parts = choose_parts(target, batch * kv_heads * config.row_blocks, cdiv(capacity, config.waves * config.tokens))
     given = [lengths if x is None else contiguous(x) for x in (sink, scales[0][0], scales[1][0])]
-    operands = (contiguous(q), span(keys), span(values), span(table), lengths, *given)
-    sizes = (batch, heads, parts, max(left, 0), _strides(table)[0], table.shape[1], *_strides(keys)[:3],
-             *_strides(values)[:3], float(dim**-0.5 if scale is None else scale), float(softcap))
+    operands = (contiguous(q), span(caches.keys), span(caches.values), span(table), lengths, *given, lengths)
+    sizes = (batch, heads, parts, max(left, 0), strides_of(table)[0], table.shape[1], caches.pages, *caches.strides,
+             float(dim**-0.5 if scale is None else scale), float(softcap))
     return _Call(build_paged_attention_module, static, options, operands, sizes, parts, batch * queries * heads, dim)
 
 
@@ -189,9 +118,11 @@ def _paged_attention(op: Op, q: Any, k_cache: Any, v_cache: Any, block_table: An
     Args:
         q: [B, Sq, H, D] with Sq of 1 to 16, f16 or bf16; D is a multiple of 32 from 64 to 256.
         k_cache, v_cache: [pages, page, Hkv, D] of q's dtype or the chip's fp8 (torch), of any strides; H is a multiple
-            of Hkv and query head h sees key head ``h // (H // Hkv)``.
+            of Hkv and query head h sees key head ``h // (H // Hkv)``. Or packed, as :func:`cache_append` writes them:
+            keys [pages, Hkv, D/x, page, x] with x of 8 or 16, and values [pages, Hkv, D, page] or
+            [pages, Hkv, page/x, D, x], with pages of a multiple of 16 tokens.
         block_table: int32 or int64 [B, n]: page numbers of a sequence's tokens, in order. What lies behind its length
-            is not looked at, nor what a window hides of all queries.
+            is not looked at, nor what a window hides of all queries. A number that is no page stops the launch.
         seqlens: int32 or int64 [B]: tokens of a sequence, those of q included. More than n pages hold stops the launch.
         scale: of the products, ``D**-0.5`` if None.
         window: (left, right): keys more than `left` tokens back are hidden, -1: none. Nothing lies to the right.
@@ -275,9 +206,9 @@ def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, sca
     require(where, len(cache.shape) == 4 and tuple(cache.shape[2:]) == (1, dim),
             f"kv_cache must be [pages, page, 1, {dim}], got {tuple(cache.shape)}")
     kind = dtype_name(cache, f"{where}: kv_cache", CACHES)
-    _native(where, target, (("q", q, query), ("kv_cache", cache, kind)))
-    table, lengths = _indices(where, table, lengths, batch)
-    scales = [_one(where, name, given, its, lengths)
+    require_native(where, target, (("q", q, query), ("kv_cache", cache, kind)))
+    table, lengths = indices_of(where, table, lengths, batch)
+    scales = [one_scale(where, name, given, its, lengths)
               for name, given, its in (("q_scale", q_scale, query), ("kv_scale", kv_scale, kind))]
     require(where, batch <= MOST_SEQUENCES, f"at most {MOST_SEQUENCES} sequences are supported, got {batch}")
     out = out_dtype or (query if query != "fp8" else "bf16")
@@ -286,10 +217,10 @@ def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, sca
     config = mla_config(where, target, *static)
     if 0 in q.shape:
         return None
-    rows = _rows(cache)
-    parts = choose_parts(target, batch * config.row_blocks, cdiv(table.shape[1] * page, MLA_SHARE))
+    rows = rows_of(cache)
+    parts = choose_parts(target, batch * config.row_blocks, cdiv(table.shape[1] * page, MLA_SHARE), 1, MLA_EVEN)
     operands = (contiguous(q), span(rows), span(table), lengths, *scales)
-    sizes = (batch, parts, _strides(table)[0], table.shape[1], *_strides(rows)[:2], float(scale))
+    sizes = (batch, parts, strides_of(table)[0], table.shape[1], cache.shape[0], *strides_of(rows)[:2], float(scale))
     options = {"q_scaled": q_scale is not None, "kv_scaled": kv_scale is not None}
     return _Call(build_mla_decode_module, static, options, operands, sizes, parts, batch * queries * heads, RANK)
 
@@ -365,12 +296,13 @@ def _plan_append(target: Target, k: Any, v: Any, k_cache: Any, v_cache: Any, slo
                                                                               ("v_cache", v_cache))}
     require(where, len(kinds) == 1, f"the caches must have one dtype, got {k_cache.dtype} and {v_cache.dtype}")
     (cache,) = kinds
-    _native(where, target, (("k_cache", k_cache, cache), ("v_cache", v_cache, cache)))
+    require_native(where, target, (("k_cache", k_cache, cache), ("v_cache", v_cache, cache)))
     require(where, (k_scale is None) == (v_scale is None), "k_scale and v_scale are given both or neither")
     dtype_name(slots, f"{where}: slots", INDICES)
     require(where, tuple(slots.shape) == (tokens,), f"slots must be ({tokens},), got {tuple(slots.shape)}")
     slots = contiguous(slots)
-    scales = [_one(where, name, given, cache, slots) for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
+    scales = [one_scale(where, name, given, cache, slots)
+              for name, given in (("k_scale", k_scale), ("v_scale", v_scale))]
     if 0 in k.shape or 0 in v.shape:
         return None
     launcher = build_cache_append_module(keys, values, dtype, cache, scaled=k_scale is not None, target=target)

@@ -10,13 +10,14 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.convert import widened
 from ..parts.index import div
 from .config import ACCESS, BLOCK, AttentionConfig
 
-__all__ = ["Operand", "Pieces", "Values", "WORD"]
+__all__ = ["ColumnValues", "Operand", "Pieces", "Values", "WORD"]
 
 WORD = 32  # bits
 
@@ -71,12 +72,18 @@ class Operand:
         self.across = columns // self.step
         self.pieces = Pieces(element, chunk, rows // BLOCK, self.across)
 
-    def load(self, start: Callable[[int, Any], Any], first: Any = 0) -> None:
-        """Start loading columns from `first`; ``start(n, row)`` points to the words of row `row` of the n-th 16."""
+    def load(self, start: Callable[[int, Any], Any], first: Any = 0,
+             column: Callable[[Any], Any] | None = None) -> None:
+        """Start loading columns from `first`; ``start(n, row)`` points to the words of row `row` of the n-th 16.
+
+        Args:
+            column: elements from the first one of a row to one of a number, unless they follow each other.
+        """
         for n in range(self.rows // BLOCK):
             row = start(n, self.row)
             for i in range(self.across):
-                self.pieces.load(row, self.column + (first + i * self.step), n, i)
+                at = self.column + (first + i * self.step)
+                self.pieces.load(row, at if column is None else column(at), n, i)
 
     def ready(self) -> Any:
         """The operand, in the type of the products."""
@@ -99,8 +106,11 @@ class Values:
                                           fx.make_ordered_layout((config.value_rows, chunk), (1, 0)))
         part = self.copy.get_slice(lane).partition_S(fx.make_view((0, 0), fx.make_identity_layout(self.tile)))
         self.row, self.column = [fx.Int32(fx.get_scalar(x)) for x in part[0]]
-        self.pieces = Pieces(element, chunk, *self.shape)
+        self.pieces = self._pieces(element)
         self.operand = mma.thread_values("A", (columns, config.tokens))
+
+    def _pieces(self, element: Any) -> Pieces:
+        return Pieces(element, self.config.value_chunk, *self.shape)
 
     def _places(self) -> Iterator[tuple[int, ...]]:
         return itertools.product(*map(range, self.shape))
@@ -118,3 +128,51 @@ class Values:
             wide[(None, r), n, m].store(self.pieces.get(config, r, n, m))
         loaded = self.copy.thread_values(self.tile)
         return fx.convert_layout(wide, self.operand, modes=(1, 0), thread_values=loaded)
+
+
+class ColumnValues(Values):
+    """Values of a cache where those of one feature lie together: what a lane loads is an operand as it is.
+
+    Args:
+        column: elements from a feature to the next one.
+    """
+
+    def __init__(self, config: AttentionConfig, mma: Any, element: Any, columns: int, lane: Any, column: Any) -> None:
+        super().__init__(config, mma, element, columns, lane)
+        self.stride = column
+
+    def _pieces(self, element: Any) -> Pieces:
+        return Pieces(element, *self.shape)
+
+    def load(self, start: Callable[[int, Any], Any], first: Any = 0) -> None:
+        _, blocks, across = self.shape
+        for n in range(blocks):
+            token = start(n, self.row)
+            for m in range(across):
+                self.pieces.load(token, (self.column + (first + m * self.step)) * self.stride, n, m)
+
+    def clear(self, first: Any, end: Any) -> None:
+        """Make zeros of what was loaded of tokens from `end` on, in a tile that begins with token `first`."""
+        whole = first + self.config.tokens <= end
+        _clear(self.pieces.words, self.pieces.element.width, first + self.row, end, whole)
+
+    def ready(self) -> Any:
+        config, (held, blocks, across) = self.config, self.shape
+        wide = fx.make_rmem_tensor(((1, held), blocks, across), config.element)
+        for n, m in itertools.product(range(blocks), range(across)):
+            wide[(0, None), n, m].store(self.pieces.get(config, n, m))
+        return fx.convert_layout(wide, self.operand, modes=(1, 0), thread_values=self.copy.thread_values(self.tile))
+
+
+@flyc.jit
+def _clear(words, bits, first, end, whole):
+    """Zeros in `words` (((word, 1), block, column) of elements of `bits`) of tokens from `end` on; a lane has those
+    from `first`, and all live unless not `whole`."""
+    each, per = fx.size(words.shape[0]).unpack(), words.element_type.width // bits
+    if ~whole:
+        for n in fx.range_constexpr(fx.size(words.shape[1]).unpack()):
+            for i in fx.range_constexpr(each):
+                live = fx.max(fx.min(end - (first + n * BLOCK + i * per), per), 0)
+                mask = (live == per).select(fx.Int32(-1), (fx.Int32(1) << (live * bits)) - 1).to(words.element_type)
+                for m in fx.range_constexpr(fx.size(words.shape[2]).unpack()):
+                    words[(i, 0), n, m] = words[(i, 0), n, m] & mask

@@ -6,13 +6,45 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.index import div, mod
-from ..parts.indices import index_at
+from ..parts.indices import index_at, require_all_within
 from .config import BLOCK
 
-__all__ = ["Pages"]
+__all__ = ["ColumnPages", "PageNumbers", "Pages", "page_list"]
+
+UNROLL = 8  # page numbers of a thread whose loads are under way together
+
+
+class PageNumbers:
+    """The numbers `first` to `end` - 1 of a table, tested by all threads of a workgroup together before any follows
+    one: its loops need no test of them.
+
+    The test of the first ones waits for loads that :meth:`require` finds under way, and for no later ones.
+    """
+
+    def __init__(self, table: Any, first: Any, end: Any, thread: Any, threads: int) -> None:
+        self.table, self.first, self.end, self.thread, self.threads = table, first, end, thread, threads
+        self.early = self.at(0)
+
+    def at(self, step: Any) -> Any:
+        """That of this thread in a step; a negative one is a large one."""
+        place = fx.min(self.first + step * self.threads + self.thread, self.end - 1)
+        return index_at(self.table, place).to(fx.Uint64)
+
+    def require(self, pages: Any) -> None:
+        """The launch stops with a trap unless all are from 0 to `pages` - 1."""
+        require_all_within(_largest(self, self.early).to(fx.Int64), 0, pages)
+        fx.rocdl.s_barrier()  # alone: a wait or a fence would make vector loads of the scalar loads of a table
+
+
+@flyc.jit
+def _largest(numbers, worst):
+    for i in range(1, fx.ceildiv(numbers.end - numbers.first, numbers.threads), unroll=UNROLL):
+        worst = fx.max(worst, numbers.at(i))
+    return worst
 
 
 @dataclass(frozen=True)
@@ -65,3 +97,38 @@ class Pages:
         """The same from the base, of a token for each lane (not `uniform`)."""
         _, token = self._within(block, inside)
         return number * self.page_stride + fx.Int64(mod(token, self.page)) * fx.Int64(self.token_stride)
+
+
+@dataclass(frozen=True)
+class ColumnPages(Pages):
+    """A cache of values in which those of one feature lie together, `unit` tokens at a time (`uniform`).
+
+    Pointers are to the first feature of a token; tokens that may not be read are: they lie in a page that may be, and
+    :meth:`..operands.ColumnValues.clear` makes nothing of them.
+
+    Attributes:
+        unit: tokens; unit_stride: of the pointer, from so many tokens to the next ones.
+        per_word: tokens that a step of the pointer passes.
+    """
+
+    unit: int = BLOCK
+    unit_stride: Any = 0
+    per_word: int = 1
+
+    def token(self, block: Any, inside: Any, number: Any) -> Any:
+        within, _ = self._within(block, inside)
+        place = mod(within, self.page)
+        units, rest = div(place, self.unit), mod(place, self.unit)
+        start = number * self.page_stride + fx.Int64(units) * fx.Int64(self.unit_stride)
+        if self.unit % BLOCK:  # a block of tokens has several units
+            start, inside = start + div(inside, self.unit) * fx.Int64(self.unit_stride), mod(inside, self.unit)
+        return (self.base + start) + div(rest + inside, self.per_word)
+
+
+def page_list(tensors: dict[str, Any], sequence: Any, sizes: Any, lists: bool) -> tuple[Any, Any]:
+    """Pointer to the page numbers of a sequence, and how many there are."""
+    table = fx.get_iter(tensors["table"])
+    if not lists:
+        return table + fx.Int64(sequence) * sizes.table_stride, fx.Int64(sizes.columns)
+    first, end = [index_at(tensors["starts"], sequence + i) for i in range(2)]
+    return table + first, end - first

@@ -3,7 +3,7 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import a16w16, dense, fp8_rowscale, fp8fp4, gfx1250, mx, preshuffle, rdna3, rdna_fp8
+from . import a16w16, dense, fp8_rowscale, fp8fp4, gfx1250, mx, preshuffle, rdna, rdna_fp8
 from .a16w16 import *  # noqa: F403
 from .dense import *  # noqa: F403
 from .fp8_rowscale import *  # noqa: F403
@@ -11,7 +11,7 @@ from .fp8fp4 import *  # noqa: F403
 from .gfx1250 import *  # noqa: F403
 from .mx import *  # noqa: F403
 from .preshuffle import *  # noqa: F403
-from .rdna3 import *  # noqa: F403
+from .rdna import *  # noqa: F403
 from .rdna_fp8 import *  # noqa: F403
 
 # These need torch, which the builders do not.
@@ -27,7 +27,7 @@ _FORMS = ("blockscale_gemm", "linear", "mx_gemm", "preshuffle_gemm", "scaled_gem
 
 __all__ = [
     *preshuffle.__all__, *dense.__all__, *a16w16.__all__, *fp8_rowscale.__all__, *fp8fp4.__all__, *gfx1250.__all__,
-    *mx.__all__, *rdna3.__all__, *rdna_fp8.__all__,
+    *mx.__all__, *rdna.__all__, *rdna_fp8.__all__,
 ]
 
 

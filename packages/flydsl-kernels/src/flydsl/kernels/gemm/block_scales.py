@@ -93,7 +93,7 @@ class SharedScales:
 class RegisterScales:
     """Scales that each lane loads itself: sa[K/128, M] of its rows and sb[N/128, K/128] of its columns.
 
-    The matrix instruction gets B first, so that a lane holds four columns of one row: one scale of A for each.
+    A lane holds four columns of one row: one scale of A for each.
     """
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
@@ -146,13 +146,13 @@ class BlockScaledProducts(TileProducts):
 
     A part has the k of a scale: the partial sums of its rows are complete at its end, and are added a few matrix
     instructions later, when they are there. So the accumulators are (sums, complete partial sums with their factors).
-    The matrix instruction gets B first, so that a lane holds four columns of one row: one scale of A for each.
 
     Args:
+        config: tells ``op``, ``m_repeat``, ``n_repeat``, ``blocks`` and ``apart``.
         of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
     """
 
-    def __init__(self, config: PreshuffleConfig, tally: Tally, a: Any, of_b: Any,
+    def __init__(self, config: Any, tally: Tally, a: Any, of_b: Any,
                  scales: SharedScales | RegisterScales) -> None:
         op = config.op
         self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
@@ -171,7 +171,7 @@ class BlockScaledProducts(TileProducts):
     def blocks(self, call: int, count: int) -> list[Any]:
         return super().blocks(call, count * self._calls)
 
-    def read(self, stage: Any, part: int) -> Any:
+    def read(self, stage: Any, part: int, ready: Any = None) -> Any:
         """(rows of A, factors of the rows that follow by row and strip)."""
         left, _ = super().read(stage, part)
         (block, first), factors, apart = self.place(part), [], self._config.apart
@@ -220,7 +220,7 @@ class BlockScaledProducts(TileProducts):
         right = [self._of_b(held, ni, block, count * self._calls) for ni in range(self.n_tiles)]
         for c in range(self._calls):
             part = slice(c * count, (c + 1) * count)
-            sums = self.op.multiply_all([(right[ni][part], left[i][part], acc, None)
+            sums = self.op.multiply_all([(left[i][part], right[ni][part], acc, None)
                                          for (i, ni), acc in zip(self.places, sums, strict=True)])
         self.tally.add("mfma", len(self.places) * self._calls * self.op.instructions)
         return sums

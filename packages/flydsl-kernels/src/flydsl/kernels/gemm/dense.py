@@ -22,8 +22,8 @@ from .dense_kernel import launch_dense
 from .tuned import dense_knobs
 
 __all__ = [
-    "SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "compile_hgemm_kernel", "create_wmma_gemm_module", "gemm_a16w16",
-    "get_default_kwargs", "get_semaphore", "hgemm_splitk_",
+    "SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "compile_hgemm_kernel", "gemm_a16w16", "get_default_kwargs",
+    "get_semaphore", "hgemm_splitk_",
 ]
 
 SPLIT_K_SEMAPHORE_MAX_LEN = 256  # tiles of C of a split reduction that adds in place
@@ -267,44 +267,3 @@ def hgemm_splitk_(c: Any, a: Any, b: Any, bias: Any = None, hgemm_kwargs: dict[s
     given = {"atomic": True}
     given |= {_OLD_KNOBS.get(key, key): value for key, value in (hgemm_kwargs or {}).items() if key != "B_TO_LDS"}
     gemm_a16w16(a, b, c, bias, given, stream)
-
-
-@builder
-def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_dtype: str = "bf16", *,
-                            rounding: str = "rn", reg_m: int = 4, reg_n: int = 4, reg_k: int = 2, waves_m: int = 2,
-                            waves_n: int = 2, group_m: int = 8, a_k_pad: int = 8, b_k_pad: int = 8, target: Target):  # noqa: N803
-    """RDNA4 GEMM ``C = A Bt^T``: ``(launch(c, a, bt, stream=None, sr_seed=0), BM, BN, BK)``.
-
-    Args:
-        M, N, K: multiples of BM = 16 reg_m waves_m, BN = 16 reg_n waves_n, BK = 16 reg_k; at least two k tiles.
-        in_dtype, out_dtype: ``"bf16"``, ``"fp16"`` (or ``"f16"``); out_dtype also ``"f32"``.
-        rounding: ``"rn"`` nearest even, ``"rs"`` stochastic (bf16 out).
-        group_m: block rows of a group in the launch order.
-        a_k_pad, b_k_pad: accepted; LDS rows are exchanged rather than padded.
-
-    Raises:
-        ValueError: the architecture, a size or a dtype is not supported.
-    """
-    where = "create_wmma_gemm_module"
-    target.require(where, "gfx120")
-    names = {"fp16": "f16"}
-    config = dense_config(where, target, n=N, k=K, dtype=names.get(in_dtype, in_dtype), layout="nt",
-                          out_dtype=names.get(out_dtype, out_dtype), block_m=16 * reg_m * waves_m,
-                          block_n=16 * reg_n * waves_n, block_k=16 * reg_k, m_waves=waves_m, n_waves=waves_n,
-                          group_m=group_m, stochastic=rounding == "rs")
-    sizes = (("M", M, config.tile_m), ("N", N, config.tile_n), ("K", K, config.tile_k))
-    for name, size, tile in sizes:
-        if size < tile or size % tile:
-            raise ValueError(f"{where}: {name} = {size} must be a multiple of the tile's {tile}")
-    if K // config.tile_k < 2:
-        raise ValueError(f"{where}: at least two tiles of k are needed, got K = {K}, BK = {config.tile_k}")
-    if rounding not in ("rn", "rs"):
-        raise ValueError(f"{where}: rounding must be 'rn' or 'rs', got {rounding!r}")
-    if rounding == "rs" and config.out_dtype != "bf16":
-        raise ValueError(f"{where}: stochastic rounding is for bf16 output, got {out_dtype!r}")
-
-    @flyc.jit
-    def wmma_gemm(c, a, bt, stream: fx.Stream = fx.Stream(None), sr_seed: fx.Int32 = 0):
-        launch_dense({"c": c, "a": a, "b": bt, "seed": sr_seed}, fx.Int32(M), config, stream)
-
-    return wmma_gemm, config.tile_m, config.tile_n, config.tile_k

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ..parts.cshuffle import ShufflePlan
+from ..parts.index import cdiv
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
 from ..parts.tile import RowTile, StoredTile, TurnedTile
@@ -18,6 +19,7 @@ __all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
 LAYOUTS = ("nt", "nn", "tn", "tt")
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
 REGISTERS = 256  # of a lane of wave32
+SIMD_REGISTERS, SIMDS = 1024, 4  # of gfx1250, whose waves may have more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +68,14 @@ class DenseConfig(GemmConfig):
     def waves(self) -> int:
         return self.m_waves * self.n_waves * self.k_waves
 
-    def _tile(self, rows: int, consecutive_k: bool) -> RowTile:
+    def _tile(self, rows: int, consecutive_k: bool, interleaved: bool = False) -> RowTile:
         bank_bytes, row_bytes = self.target.bank_bytes, self.tile_k * self.element_bytes
         if not consecutive_k and self.target.dma128 and StoredTile.fits(rows):
             return StoredTile(self.tile_k, rows * self.element_bytes, self.threads, bank_bytes)
         # The reads of gfx950 pair rows in a way of its own.
         turned = not consecutive_k and not self.target.dma128 and TurnedTile.fits(row_bytes)
         kind = TurnedTile if turned else RowTile
-        return kind(rows, row_bytes, self.threads, bank_bytes)
+        return kind(rows, row_bytes, self.threads, bank_bytes, interleaved=interleaved)
 
     @property
     def a_tile(self) -> RowTile:
@@ -81,7 +83,7 @@ class DenseConfig(GemmConfig):
 
     @property
     def b_tile(self) -> RowTile:
-        return self._tile(self.tile_n, self.layout[1] == "t")
+        return self._tile(self.tile_n, self.layout[1] == "t", self.op.interleaved)
 
     @property
     def blocks(self) -> int:
@@ -101,6 +103,24 @@ class DenseConfig(GemmConfig):
         return self.target.dma128 and stored and not self.ragged_k
 
     @property
+    def waves_of_simd(self) -> int:
+        """Waves of gfx1250 that share the registers of a SIMD: two, or one where sums take half of them, or where LDS
+        has room for no more."""
+        alone = self.m_repeat * self.n_repeat * self.op.acc_len > REGISTERS
+        resident = self.target.lds_bytes // self.lds_bytes * self.waves
+        return max(cdiv(self.waves, SIMDS), 1 if alone or resident <= SIMDS else 2)
+
+    @property
+    def registers(self) -> int:
+        """Of a lane of wave32."""
+        return SIMD_REGISTERS // self.waves_of_simd if self.target.tensor_moves else REGISTERS
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler, which keeps gfx1250 to the usual registers unless it knows how many waves a SIMD has."""
+        return {"rocdl.waves_per_eu": self.waves_of_simd} if self.target.tensor_moves else {}
+
+    @property
     def reach(self) -> int:
         """Tiles that loads into registers are ahead: more than one where there are registers for them (512 on gfx9).
         Two are in time for the near caches only."""
@@ -110,7 +130,7 @@ class DenseConfig(GemmConfig):
         fragments = 2 * (min(self.m_repeat, 2) + self.n_repeat) * self.op.blocks
         turned = (self.layout[0] == "t") + (self.layout[1] == "n")
         needed = self.m_repeat * self.n_repeat * self.op.acc_len + (2 * chunks + fragments + 4 * turned) * WORDS
-        return 2 if needed <= REGISTERS else 1
+        return 2 if needed <= self.registers else 1
 
     @property
     def crossing(self) -> bool:
@@ -140,7 +160,7 @@ class DenseConfig(GemmConfig):
 
 def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     """A checked configuration; `fields` may have the callers' names. ValueError says what is not supported."""
-    target.require(where, "gfx942", "gfx950", "gfx120", "gfx1250")
+    target.require(where, "gfx90a", "gfx942", "gfx950", "gfx11", "gfx120", "gfx1250")
     known = {called: field for field, called in DenseConfig.CALLED.items()}
     config = DenseConfig(target=target, **{known.get(name, name): value for name, value in fields.items()})
     need = partial(config.need, where)
@@ -161,9 +181,10 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
          f"got {config.n}")
     need(config.stages >= 2, f"stages must be 2 or more, got {config.stages}")
     need(not config.use_async or target.dma128, f"direct copies to LDS need gfx950, the target is {target.arch}")
-    need(not target.tensor_moves or config.m_repeat * config.n_repeat <= 16,
-         f"a wave's part of the tile is at most 64 x 64 on {target.arch}, {config.tile_m} x {config.tile_n} on "
-         f"{config.m_waves} x {config.n_waves} waves is more")
+    sums = config.m_repeat * config.n_repeat * config.op.acc_len
+    need(not target.tensor_moves or sums <= config.registers * 5 // 8,
+         f"the sums of {config.tile_m} x {config.tile_n} on {config.m_waves} x {config.n_waves} waves are {sums} "
+         f"registers of a lane, {target.arch} has {config.registers}")
     whole = config.n * config.out.width // 8 % 16 == 0
     refusal = None if whole else f"rows of C must be multiples of 16 bytes, N = {config.n}"
     refusal = refusal or ("stochastic rounding stores directly" if config.stochastic else config.shuffle.refuse())

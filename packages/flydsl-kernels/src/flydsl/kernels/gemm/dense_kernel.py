@@ -104,11 +104,11 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config), begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = add_wave_slices(loop.run(), stages[0], config, op, wave_k, lane)
-    columns = [column + wave_n * (config.n_repeat * 16) + ni * 16 + lane.row
+    columns = [column + wave_n * (config.n_repeat * 16) + (ni * 16 + lane.group * op.acc_len)
                for ni in fx.range_constexpr(config.n_repeat)]
-    tile_rows = [wave_m * (config.m_repeat * 16) + mi * 16 for mi in fx.range_constexpr(config.m_repeat)]
-    place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m), tile_rows, columns, lane.group,
-                      op.acc_len, ragged=config.n % config.tile_n != 0)
+    tile_rows = [wave_m * (config.m_repeat * 16) + (mi * 16 + lane.row) for mi in fx.range_constexpr(config.m_repeat)]
+    place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m), tile_rows, columns,
+                      ragged=config.n % config.tile_n != 0)
     if fx.const_expr(config.k_waves > 1):
         if wave_k == 0:
             finish(tensors, acc, place, config)
@@ -118,7 +118,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         bias = Bias(tensors["bias"], config.n) if config.bias else None
         add_slice(tensors["c"], acc, place, Slice(
             config.split_k, semaphore, signal, config.out, config.shuffle, config.tile_m, column, wave_m, bias,
-            packed=config.out_dtype != "bf16" or config.target.adds_bf16), stages[0])
+            packed=config.target.adds(config.out_dtype)), stages[0])
     elif fx.const_expr(config.cshuffle and config.split_k == 1):
         shuffle_tile(tensors["c"], config.out, acc, epilogue_of(tensors, m, config), place, stages[0],
                      config.shuffle, column, wave_m)
@@ -149,20 +149,20 @@ def add_wave_slices(acc, lds, config, op, wave_k, lane):
         return acc
     waves = config.m_waves * config.n_waves
     size = len(acc) * op.acc_len * config.target.wave
-    floats = fx.recast_iter(fx.Float32, lds)
+    sums = fx.recast_iter(acc[0].dtype, lds)
     position = mod(lane.wave, waves) * size + lane.lane * op.acc_len
     fx.barrier()
     if wave_k > 0:
         start = (wave_k - 1) * (waves * size) + position
         for i in fx.range_constexpr(len(acc)):
-            lds_write(floats, start + i * (config.target.wave * op.acc_len), acc[i])
+            lds_write(sums, start + i * (config.target.wave * op.acc_len), acc[i])
     fx.barrier()
     out = []
     for i in fx.range_constexpr(len(acc)):
         value = acc[i]
         for slice_ in fx.range_constexpr(config.k_waves - 1):
             at = position + (slice_ * waves * size + i * config.target.wave * op.acc_len)
-            value = value + lds_read(floats, at, op.acc_len)
+            value = value + lds_read(sums, at, op.acc_len)
         out.append(value)
     return out
 
@@ -191,7 +191,8 @@ def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: A
     """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32, or if `atomic`
     ``tensors["semaphore"]`` and ``tensors["signal"]`` one zero i32 a tile."""
     config.target.require_traced()
-    dense_kernel(tensors, m, config).launch(grid=config.grid(m), block=config.threads, stream=stream)
+    dense_kernel(tensors, m, config, value_attrs=config.hints).launch(
+        grid=config.grid(m), block=config.threads, stream=stream)
     if config.split_k > 1 and not config.atomic:
         blocks = fx.ceildiv(m * config.n, REDUCE_THREADS)
         split_sum_kernel(tensors, m, config).launch(grid=blocks, block=REDUCE_THREADS, stream=stream)

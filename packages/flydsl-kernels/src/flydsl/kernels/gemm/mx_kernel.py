@@ -118,9 +118,8 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                    config.together).run()
     c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
     place = TilePlace(m, config.c_row_elements, row, fx.min(m - row, config.tile_m),
-                      [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
-                      [wave_column + ni * 16 + lane.row for ni in fx.range_constexpr(config.n_repeat)],
-                      lane.group, op.acc_len)
+                      [mi * 16 + lane.row for mi in fx.range_constexpr(config.m_repeat)],
+                      [wave_column + (ni * 16 + lane.group * op.acc_len) for ni in fx.range_constexpr(config.n_repeat)])
     store_tile(pointer(tensors["c"], config.out) + batch * c_batch, config.out, acc, Epilogue(), place)
 
 

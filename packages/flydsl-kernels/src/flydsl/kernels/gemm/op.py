@@ -18,6 +18,7 @@ from .tuned import dense_knobs
 __all__ = ["OPS"]
 
 GENERAL = ("gfx942", "gfx950", "gfx120", "gfx1250")
+HALF = ("gfx90a", *GENERAL, "gfx11")  # products of 16-bit floats
 CDNA = ("gfx942", "gfx950")
 F32 = 4
 LAYOUT = "b_16x16"
@@ -127,7 +128,7 @@ def _gemm_flops(a: Any, b: Any, *rest: Any) -> int:
 GEMM = Op(
     "gemm", '(Tensor a, Tensor b, Tensor? bias=None, str layout="nt", ScalarType? out_dtype=None) -> Tensor',
     "`op(a) op(b) + bias` of f16 or bf16 matrices with f32 accumulation; a letter of `layout` per operand",
-    results=_gemm_results, plan=_plan_gemm, form=_gemm, archs=GENERAL, widths=(64, 72, 101), tolerance=2.0**-8,
+    results=_gemm_results, plan=_plan_gemm, form=_gemm, archs=HALF, widths=(64, 72, 101), tolerance=2.0**-8,
     sample=lambda draw, m, n, layout="nt", **options: (*_half(draw, m, n, **options), layout, None),
     reference=_gemm_reference, gradient=Gradient(_gemm_gradient, _gemm_save), workspace=_gemm_workspace,
     flops=_gemm_flops,
@@ -195,7 +196,7 @@ def _model_calls(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
 LINEAR_INFERENCE = Op(
     "linear_inference", "(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
     "`x weight^T + bias` with a kept copy of the weight in the order of its kernel",
-    results=_linear_results, plan=_plan_linear, public=False, archs=GENERAL, widths=(64, 72, 101), tolerance=2.0**-8,
+    results=_linear_results, plan=_plan_linear, public=False, archs=HALF, widths=(64, 72, 101), tolerance=2.0**-8,
     sample=_half, reference=lambda x, weight, bias: _gemm_reference(x, weight, bias, "nt", None), flops=_gemm_flops,
     workspace=lambda target, x, weight, bias: 0 if target.arch in CDNA else
     _gemm_workspace(target, x.reshape(-1, x.shape[-1]), weight, bias, "nt", None), prebuilt=_model_calls,

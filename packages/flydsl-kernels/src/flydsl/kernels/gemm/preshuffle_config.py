@@ -82,7 +82,7 @@ class PreshuffleConfig(GemmConfig):
     def shuffle(self) -> ShufflePlan:
         """How C passes through LDS if `cshuffle`."""
         return ShufflePlan(self.tile_n, 2, 1, self.m_repeat, self.threads, self.op.acc_len, self.a_tile.bytes,
-                           self.apart if self.block_scale else 0)
+                           self.apart)
 
     def stage_bytes(self, stage: int) -> int:
         """LDS of a stage of A; C goes through that of the first."""

@@ -97,13 +97,12 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 def store(tensors: dict[str, Any], acc: list[Any], m: Any, row: Any, column: Any, lane: Any, config: PreshuffleConfig,
           lds: Any) -> None:
     """Scales, bias and activation, then the tile of C."""
-    op, swapped = config.op, config.block_scale
-    epilogue = gemm_epilogue(tensors, m, config.n, config.epilogue, op.element_bytes == 1 and not swapped,
+    op = config.op
+    epilogue = gemm_epilogue(tensors, m, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
                              divisor=INT4_FACTOR if config.int4 else 1)
-    strips = [column + config.strip(lane.wave, ni) * 16 for ni in range(config.n_repeat)]
-    place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m), [mi * 16 for mi in range(config.m_repeat)],
-                      [strip + (lane.group * op.acc_len if swapped else lane.row) for strip in strips], lane.group,
-                      op.acc_len, row_of=(lambda mi: config.tile_row(mi, lane.row)) if swapped else None)
+    columns = [column + config.strip(lane.wave, ni) * 16 + lane.group * op.acc_len for ni in range(config.n_repeat)]
+    place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m),
+                      [config.tile_row(mi, lane.row) for mi in range(config.m_repeat)], columns)
     if config.cshuffle:
         shuffle_tile(tensors["C"], config.out, acc, epilogue, place, lds, config.shuffle, column, 0)
     else:

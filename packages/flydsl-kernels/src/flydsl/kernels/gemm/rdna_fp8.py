@@ -61,9 +61,9 @@ def _fp8_kernel(c, a, b, scale_a, scale_b, m: fx.Int32, config: fx.Constexpr):
     source = Held(fetch, config.tile_k // K_STEP * (config.m_repeat + config.n_repeat))
     acc = MainLoop(config.k_tiles, 1, [source], products, tally, 1, orders=None).run()
     wave_column = column + lane.wave * (config.n_repeat * 16)
-    place = TilePlace(m, config.n, row, rows, [mi * 16 for mi in fx.range_constexpr(config.m_repeat)],
-                      [wave_column + ni * 16 + lane.row for ni in fx.range_constexpr(config.n_repeat)],
-                      lane.group, _WMMA.acc_len)
+    place = TilePlace(
+        m, config.n, row, rows, [mi * 16 + lane.row for mi in fx.range_constexpr(config.m_repeat)],
+        [wave_column + (ni * 16 + lane.group * _WMMA.acc_len) for ni in fx.range_constexpr(config.n_repeat)])
     store_tile(c, fx.BFloat16, acc, Epilogue((ScaleBoth(scale_a, scale_b, m, config.n),)), place)
 
 

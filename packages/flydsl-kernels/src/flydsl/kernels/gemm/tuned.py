@@ -153,13 +153,17 @@ def _usual(k: int, most: int = 128 * 128, first: int = 0) -> tuple[DenseTile, ..
 
 
 DENSE: dict[str, tuple[DenseTile, ...]] = {
+    "gfx90a": _usual(64, first=32),  # LDS, registers and matrix shapes are those of gfx942; no search was made
     "gfx942": _usual(64, first=32),
     "gfx950": (DenseTile(256, 256, 64, (2, 4, 1), group=4, least=129), *_usual(64)),
+    # Fragments take twice the registers of gfx12, so that only "nt" has those for 64 x 64 of a wave.
+    "gfx11": (DenseTile(128, 128, 32, (2, 2, 1), least=65, direct_stores=True, layouts=("nt",)),
+              DenseTile(128, 128, 32, (4, 2, 1), least=65, layouts=("nn", "tn", "tt")), *_usual(32)[1:]),
     # Where both operands are turned around, each thread of the larger workgroup turns less.
     "gfx120": (DenseTile(256, 128, 32, (4, 2, 1), group=4, least=129, direct_stores=True, layouts=("tn",)),
                *_usual(32, most=128 * 64)),
-    # Bound by LDS, which a wave reads least of with 64 x 64 of the tile: more of them share what is loaded.
-    "gfx1250": (DenseTile(256, 256, 32, (4, 4, 1), group=4, least=129, direct_stores=True), *_usual(32)),
+    # Bound by LDS, of which waves with 128 x 128 of the tile read least: one on a SIMD has the registers for them.
+    "gfx1250": (DenseTile(256, 256, 64, (2, 2, 1), group=4, least=129, direct_stores=True), *_usual(64)),
 }
 
 #: Shapes with published choices, by architecture: (largest M, N, K) to (tile, split_k).

@@ -12,9 +12,9 @@ from .tuned import PRESHUFFLE
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["clear_preshuffle_cache", "in_order", "preshuffled", "takes_preshuffled"]
+__all__ = ["clear_preshuffle_cache", "in_order", "in_order_of", "preshuffled", "takes_preshuffled"]
 
-_shuffled: dict[tuple[int, str], tuple[Any, tuple[Any, ...], Any]] = {}
+_shuffled: dict[tuple[Any, ...], tuple[Any, list[Any], Any]] = {}
 
 
 def in_order(weight: torch.Tensor, order: str, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -24,15 +24,20 @@ def in_order(weight: torch.Tensor, order: str, make: Callable[[torch.Tensor], to
     dropped when the tensor is gone. A change through ``weight.data`` does not move the counter: call
     :func:`clear_preshuffle_cache` after one.
     """
-    if weight.is_inference():  # no version counter to trust
-        return make(weight.detach())
-    key = id(weight), order
-    state = (weight._version, weight.data_ptr(), tuple(weight.shape), weight.stride(), weight.dtype)
+    return in_order_of((weight,), order, make)
+
+
+def in_order_of(weights: tuple[torch.Tensor, ...], order: str, make: Callable[..., Any]) -> Any:
+    """``make(*weights)`` of several tensors that belong together, as :func:`in_order`."""
+    if any(w.is_inference() for w in weights):  # no version counter to trust
+        return make(*(w.detach() for w in weights))
+    key = (*map(id, weights), order)
+    state = [(w._version, w.data_ptr(), tuple(w.shape), w.stride(), w.dtype) for w in weights]
     found = _shuffled.get(key)
-    if found is not None and found[0]() is weight and found[1] == state:
+    if found is not None and found[1] == state and all(r() is w for r, w in zip(found[0], weights, strict=True)):
         return found[2]
-    made = make(weight.detach().contiguous())
-    _shuffled[key] = (weakref.ref(weight, lambda _: _shuffled.pop(key, None)), state, made)
+    made = make(*(w.detach().contiguous() for w in weights))
+    _shuffled[key] = ([weakref.ref(w, lambda _: _shuffled.pop(key, None)) for w in weights], state, made)
     return made
 
 

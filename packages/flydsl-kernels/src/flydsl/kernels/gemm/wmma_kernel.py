@@ -1,6 +1,5 @@
 """GEMM of gfx1250: tensor moves fill a ring of LDS buffers; f16, bf16, and fp8 and fp4 with scales.
 
-The weight is the first operand of the instruction, so that a lane holds eight consecutive columns of one row of C.
 Fragments are read one part ahead (`mainloop`); e8m0 scales go to registers, a tile ahead. A word of scales covers 128
 k of one row; the 32 lanes hold those of 32 rows, and the instruction takes one half of them.
 """
@@ -15,7 +14,7 @@ import flydsl.expr as fx
 from ..parts.epilogue import TilePlace, store_tile
 from ..parts.grid import add_vector
 from ..parts.index import cdiv, compute_mcast_masks, div, mod
-from ..parts.lane import lane_of
+from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Multiply, Ring
 from ..parts.memory import Buffer
 from ..parts.products import TileProducts
@@ -30,7 +29,7 @@ from .config import SCALE_BLOCK
 from .epilogue import gemm_epilogue
 from .wmma_config import SLAB, WmmaConfig
 
-__all__ = ["launch_wmma"]
+__all__ = ["SCALE_ROWS", "cluster_place", "launch_wmma", "run_clusters", "wave_place", "wmma_loop"]
 
 SCALE_ROWS = 32  # that share a word of scales of every lane
 CLEAR_THREADS = 256
@@ -61,7 +60,7 @@ def _scales_of(tensors: dict[str, Any], config: WmmaConfig, m: Any, row: Any, co
     return ()
 
 
-class _SteppedProducts(TileProducts):
+class SteppedProducts(TileProducts):
     """Products whose steps along k have an order of their own each: what is read too far ahead would not fit the
     registers."""
 
@@ -81,57 +80,81 @@ class _SteppedProducts(TileProducts):
         return stepped
 
 
-@flyc.kernel
-def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
-    """One workgroup computes a tile of C, or with split_k adds its share of the reduction to it."""
-    a_tile, b_tile, op, lane = config.a_tile, config.b_tile, config.op, lane_of(config.target.wave, scalar=True)
-    wave_n, wave_m = mod(lane.wave, config.n_waves), div(lane.wave, config.n_waves)
-    row, column = fx.block_idx.x * config.tile_m, fx.block_idx.y * config.tile_n
-    wave_row, wave_column = wave_m * (config.m_repeat * 16), wave_n * (config.n_repeat * 16)
-    ring, tally = Lds().array(fx.Int32, config.lds_bytes // 4).ptr, Tally()
+def wave_place(config: WmmaConfig, lane: Lane) -> tuple[Any, Any]:
+    """First row and column of a wave in its workgroup's tile."""
+    return (div(lane.wave, config.n_waves) * (config.m_repeat * 16),
+            mod(lane.wave, config.n_waves) * (config.n_repeat * 16))
+
+
+def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, column: Any, wave: tuple[Any, Any],
+              lane: Lane, masks: tuple[Any, Any], scales: tuple[RowScales, ...], begin: Any = 0) -> MainLoop:
+    """The main loop of the tile of C from `row` and `column` on.
+
+    Args:
+        a_data, b_data: pointers to A, of `m` rows, and to B.
+        wave: :func:`wave_place`.
+        masks: workgroups of the cluster that share the tile of A, and that of B.
+        scales: of A and B, if the instruction takes them.
+        begin: the first k tile.
+    """
+    a_tile, b_tile, tally = config.a_tile, config.b_tile, Tally()
+    ring = Lds().array(fx.Int32, config.lds_bytes // 4).ptr
     # A row of B's tile in memory and in LDS: of B, or a slab of them.
     slab = SLAB if config.shuffled else 1
-    masks = (0, 0)
-    if fx.const_expr(config.clustered):
-        masks = compute_mcast_masks(fx.Int32(fx.rocdl.cluster_workgroup_id_x()),
-                                    fx.Int32(fx.rocdl.cluster_workgroup_id_y()), config.cluster_m,
-                                    config.cluster_n)
-    a_move = a_tile.descriptor(pointer(tensors["a"], fx.Int32), row, m, config.a_row_bytes, ring, masks[0])
-    b_move = b_tile.descriptor(pointer(tensors["b"], fx.Int32), div(column, slab), config.n // slab,
-                               config.b_row_bytes, ring + a_tile.bytes // 4, masks[1])
+    a_move = a_tile.descriptor(a_data, row, m, config.a_row_bytes, ring, masks[0])
+    b_move = b_tile.descriptor(b_data, div(column, slab), config.n // slab, config.b_row_bytes,
+                               ring + a_tile.bytes // 4, masks[1])
     moves = TensorMoves((a_move, b_move), (a_tile.row_bytes, b_tile.row_bytes), config.stage_bytes,
                         config.m_waves * config.n_waves, lane.wave)
     place = lane.row * a_tile.pitch + lane.group * CHUNK_BYTES
-    a = a_tile.fragments(ring, config.stage_bytes, wave_row * a_tile.pitch + place, 16)
+    a = a_tile.fragments(ring, config.stage_bytes, wave[0] * a_tile.pitch + place, 16)
     place = lane.lane * CHUNK_BYTES if config.shuffled else lane.row * b_tile.pitch + lane.group * CHUNK_BYTES
-    b = b_tile.fragments(ring, config.stage_bytes, wave_column // slab * b_tile.pitch + a_tile.bytes + place,
+    b = b_tile.fragments(ring, config.stage_bytes, div(wave[1], slab) * b_tile.pitch + a_tile.bytes + place,
                          16 // slab, slab)
-    scales = _scales_of(tensors, config, m, row + wave_row, column + wave_column, lane.lane)
 
-    def fetch_scales(t, _):
-        return [[side.fetch(t.index * config.steps + s) for side in scales] for s in fx.range_constexpr(config.steps)]
+    def fetch_scales(t: KTile, _: Any) -> list[Any]:
+        return [[side.fetch(t.index * config.steps + s) for side in scales] for s in range(config.steps)]
 
-    def scales_of(t, held):
+    def scales_of(t: KTile, held: list[Any]) -> Any:
         factors = [[side.of(w) for side, w in zip(scales, step, strict=True)] for step in held[0]]
         return lambda call: factors[call]
 
     size, early_b = config.plan
-    products = _SteppedProducts(op, tally, config.m_repeat, config.n_repeat, config.steps, a, b, size=size,
-                                late=not early_b, scales=scales_of if scales else None, swapped=True)
-    sources: list[Any] = [Held(fetch_scales, config.scale_words), Ring(moves.issue, moves.count, moves.count,
-                                                            lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)]
-    if fx.const_expr(config.clustered):
+    products = SteppedProducts(config.op, tally, config.m_repeat, config.n_repeat, config.steps, a, b, size=size,
+                               late=not early_b, scales=scales_of if scales else None)
+    copies = Ring(moves.issue, moves.count, moves.count, lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)
+    held = [Held(fetch_scales, config.scale_words)] if scales else []
+    if config.clustered:
         workgroup_barrier(True)  # all are there
-    loop = MainLoop(config.k_tiles, config.stages, sources if scales else sources[1:], products, tally, 1,
-                    barrier=fx.rocdl.cluster.cluster_barrier if config.clustered else fx.lds_barrier,
-                    begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
+    return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 1,
+                    barrier=fx.rocdl.cluster.cluster_barrier if config.clustered else fx.lds_barrier, begin=begin)
+
+
+def cluster_place() -> tuple[Any, Any]:
+    """Row and column of this workgroup in its cluster."""
+    return fx.Int32(fx.rocdl.cluster_workgroup_id_x()), fx.Int32(fx.rocdl.cluster_workgroup_id_y())
+
+
+@flyc.kernel
+def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
+    """One workgroup computes a tile of C, or with split_k adds its share of the reduction to it."""
+    op, lane = config.op, lane_of(config.target.wave, scalar=True)
+    row, column = fx.block_idx.x * config.tile_m, fx.block_idx.y * config.tile_n
+    wave_row, wave_column = wave_place(config, lane)
+    masks = (0, 0)
+    if fx.const_expr(config.clustered):
+        masks = compute_mcast_masks(*cluster_place(), config.cluster_m, config.cluster_n)
+    scales = _scales_of(tensors, config, m, row + wave_row, column + wave_column, lane.lane)
+    loop = wmma_loop(config, pointer(tensors["a"], fx.Int32), pointer(tensors["b"], fx.Int32), m, row, column,
+                     (wave_row, wave_column), lane, masks, scales,
+                     fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = loop.run()
     columns = [column + wave_column + (ni * 16 + lane.group * op.acc_len) for ni in fx.range_constexpr(config.n_repeat)]
     rows = fx.min(m - row, config.tile_m)
     if fx.const_expr(config.clustered):  # there may be workgroups past the last row
         rows = (row < m).select(rows, 0)
-    where = TilePlace(m, config.c_row, row, rows, [], columns, lane.group, op.acc_len,
-                      row_of=lambda mi: wave_row + mi * 16 + lane.row)
+    where = TilePlace(m, config.c_row, row, rows,
+                      [wave_row + mi * 16 + lane.row for mi in fx.range_constexpr(config.m_repeat)], columns)
     epilogue = gemm_epilogue(tensors, m, config.n, "none", config.scales == "rows")
     store_tile(tensors["c"], config.out, acc, epilogue, where,
                Buffer.store if config.split_k == 1 else add_vector)
@@ -152,8 +175,12 @@ def launch_wmma(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any
     if config.split_k > 1:
         chunks = config.n * config.out.width // (CHUNK_BYTES * 8)
         clear_kernel(tensors, config).launch(grid=(m, cdiv(chunks, CLEAR_THREADS)), block=CLEAR_THREADS, stream=stream)
+    run_clusters(wmma_kernel, tensors, m, config, stream)
+
+
+def run_clusters(kernel: Any, tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any) -> None:
+    """Launch ``kernel(tensors, m, config)`` for the tiles of m rows, in clusters if workgroups share tiles."""
     cluster = (config.cluster_m, config.cluster_n, 1)
     attributes = {"rocdl.cluster_dims": ",".join(map(str, cluster))} if config.clustered else None
-    wmma_kernel(tensors, m, config, value_attrs=attributes).launch(
-        grid=config.grid(m), block=config.threads, stream=stream,
-        cluster=cluster if config.clustered else None)
+    kernel(tensors, m, config, value_attrs=attributes).launch(
+        grid=config.grid(m), block=config.threads, stream=stream, cluster=cluster if config.clustered else None)

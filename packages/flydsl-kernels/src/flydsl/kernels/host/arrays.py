@@ -82,9 +82,10 @@ def span(array: Any) -> Any:
 
 
 def vector_width(bits: int, count: int, *arrays: Any) -> int:
-    """Elements of `bits` bits of the widest access that `count` of them and the beginnings of the arrays allow."""
+    """Elements of `bits` bits of the widest access that `count` of them and the beginnings of the arrays allow; 1 where
+    an array does not begin with an element, which its launch refuses."""
     aligned = math.gcd(ACCESS_BYTES, *(address(a) for a in arrays))
-    return math.gcd(count, aligned * 8 // bits)
+    return math.gcd(count, max(aligned * 8 // bits, 1))
 
 
 def copy_into(out: Any, values: Any) -> None:

@@ -2,7 +2,8 @@
 
 ``loss = log sum exp(x) - x[target]``. A row that does not fit in registers keeps a running maximum and sum in each lane
 (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018).
-``dx = (exp(x - lse) - [j == target]) * dy``.
+``dx = (exp((x - top) - log sum exp(x - top)) - [j == target]) * dy``: largest value and logarithm are kept apart, since
+their sum has lost the logarithm where logits are large.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..target import Target, builder
 __all__ = ["build_cross_entropy_bwd_module", "build_cross_entropy_module"]
 
 LN2 = math.log(2.0)
-FAR_BELOW = -3.0e38  # a finite start of a maximum: differences with -inf are not NaN
+FAR_BELOW = -(2.0 - 2.0**-23) * 2.0**127  # the least finite number: its differences with -inf are not NaN
 STREAMED = 2  # cache modifier: written data are not read again
 
 
@@ -84,7 +85,8 @@ def _cross_entropy_kernel(tensors, m: fx.Int32, ignored: fx.Int64, config: fx.Co
         log_total = fx.math.log2(total) * LN2
         if place.lane == 0:
             loss = log_total + (top - rows.at(target).to(fx.Float32))  # large logits cancel first
-            RowScalars(tensors["lse"], fx.Float32, place).store(top + log_total)
+            RowScalars(tensors["top"], fx.Float32, place).store(top)
+            RowScalars(tensors["log_total"], fx.Float32, place).store(log_total)
             RowScalars(tensors["loss"], fx.Float32, place).store(counts.select(loss, 0.0))
 
 
@@ -93,11 +95,11 @@ def _cross_entropy_bwd_kernel(tensors, m: fx.Int32, ignored: fx.Int64, config: f
     place = Place(config.plan, m)
     rows, out = (Rows(tensors[k], FLOATS[config.dtype], place, c) for k, c in (("logits", 0), ("dlogits", STREAMED)))
     target, counts = _target(tensors["targets"], place, m, ignored)
-    lse, dy = (RowScalars(tensors[k], fx.Float32, place).load() for k in ("lse", "dloss"))
+    top, log_total, dy = (RowScalars(tensors[k], fx.Float32, place).load() for k in ("top", "log_total", "dloss"))
 
     def store(i):
         with fx.fastmath("contract"):
-            p = exp2((rows.load(i).to(fx.Float32) - lse) * LOG2E)
+            p = exp2((rows.load(i).to(fx.Float32) - top) * LOG2E - log_total * LOG2E)
             p = (columns_of(place, i) == target).select(p - 1.0, p)
             out.store(i, counts.select(p * dy, fx.full_like(p, 0.0)))
 
@@ -112,7 +114,8 @@ def _config(where: str, target: Target, n: int, dtype: str) -> _Config:
 
 @builder
 def build_cross_entropy_module(N: int, dtype: str = "f32", *, target: Target):  # noqa: N803
-    """``launch(Logits, Targets, Loss, Lse, m, ignored, stream=None)``: f32 loss and log-sum-exp of each row.
+    """``launch(Logits, Targets, Loss, Top, LogTotal, m, ignored, stream=None)``: of each row the loss, the largest
+    value and the logarithm of the sum of ``exp(x - largest)``, all f32.
 
     Args:
         N: columns, any positive number; Logits is (m, N), row-major.
@@ -124,10 +127,10 @@ def build_cross_entropy_module(N: int, dtype: str = "f32", *, target: Target):  
     config = _config("build_cross_entropy_module", target, N, dtype)
 
     @flyc.jit
-    def cross_entropy(Logits, Targets, Loss, Lse, m: fx.Int32, ignored: fx.Int64,  # noqa: N803
+    def cross_entropy(Logits, Targets, Loss, Top, LogTotal, m: fx.Int32, ignored: fx.Int64,  # noqa: N803
                       stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        tensors = {"logits": Logits, "targets": Targets, "loss": Loss, "lse": Lse}
+        tensors = {"logits": Logits, "targets": Targets, "loss": Loss, "top": Top, "log_total": LogTotal}
         launch_rows(lambda: _cross_entropy_kernel(tensors, m, ignored, config), m, config.plan.rows,
                     config.plan.threads, stream)
 
@@ -136,14 +139,16 @@ def build_cross_entropy_module(N: int, dtype: str = "f32", *, target: Target):  
 
 @builder
 def build_cross_entropy_bwd_module(N: int, dtype: str = "f32", *, target: Target):  # noqa: N803
-    """``launch(Logits, Targets, Lse, DLoss, DLogits, m, ignored, stream=None)``: the gradient of each row's loss."""
+    """``launch(Logits, Targets, Top, LogTotal, DLoss, DLogits, m, ignored, stream=None)``: the gradient of each row's
+    loss."""
     config = _config("build_cross_entropy_bwd_module", target, N, dtype)
 
     @flyc.jit
-    def cross_entropy_bwd(Logits, Targets, Lse, DLoss, DLogits, m: fx.Int32, ignored: fx.Int64,  # noqa: N803
-                          stream: fx.Stream = fx.Stream(None)):
+    def cross_entropy_bwd(Logits, Targets, Top, LogTotal, DLoss, DLogits, m: fx.Int32,  # noqa: N803
+                          ignored: fx.Int64, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        tensors = {"logits": Logits, "targets": Targets, "lse": Lse, "dloss": DLoss, "dlogits": DLogits}
+        tensors = {"logits": Logits, "targets": Targets, "top": Top, "log_total": LogTotal, "dloss": DLoss,
+                   "dlogits": DLogits}
         launch_rows(lambda: _cross_entropy_bwd_kernel(tensors, m, ignored, config), m, config.plan.rows,
                     config.plan.threads, stream)
 

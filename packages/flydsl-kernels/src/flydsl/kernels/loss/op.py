@@ -34,18 +34,20 @@ def _plan(target: Target, logits: Any, targets: Any, ignore_index: int) -> Plan 
     if not m:
         return None
     return Plan(lambda: build_cross_entropy_module(n, dtype, target=target),
-                lambda loss, lse: (rows, given, loss.reshape(m), lse.reshape(m), m, ignore_index))
+                lambda *outs: (rows, given, *(out.reshape(m) for out in outs), m, ignore_index))
 
 
-def _plan_bwd(target: Target, dloss: Any, logits: Any, targets: Any, lse: Any, ignore_index: int) -> Plan | None:
+def _plan_bwd(target: Target, dloss: Any, logits: Any, targets: Any, top: Any, log_total: Any,
+              ignore_index: int) -> Plan | None:
     where = "cross_entropy_bwd"
     dtype, rows, given = _operands(where, logits, targets)
     m, n = rows.shape
-    seeds, sums = (statistic(a, tuple(targets.shape), f"{where}: {k}") for k, a in (("dloss", dloss), ("lse", lse)))
+    given_rows = (("top", top), ("log_total", log_total), ("dloss", dloss))
+    scalars = [statistic(a, tuple(targets.shape), f"{where}: {k}") for k, a in given_rows]
     if not m:
         return None
     return Plan(lambda: build_cross_entropy_bwd_module(n, dtype, target=target),
-                lambda out: (rows, given, sums, seeds, out, m, ignore_index))
+                lambda out: (rows, given, *scalars, out, m, ignore_index))
 
 
 def _reference(logits: Any, targets: Any, ignore_index: int) -> tuple[Any, ...]:
@@ -54,10 +56,12 @@ def _reference(logits: Any, targets: Any, ignore_index: int) -> tuple[Any, ...]:
     wide = logits.double()
     flat = functional.cross_entropy(wide.reshape(-1, wide.shape[-1]), targets.reshape(-1).long(), reduction="none",
                                     ignore_index=ignore_index)
-    return flat.reshape(targets.shape), wide.logsumexp(-1)
+    top = wide.amax(-1)
+    return flat.reshape(targets.shape), top, (wide - top[..., None]).logsumexp(-1)
 
 
-def _reference_bwd(dloss: Any, logits: Any, targets: Any, lse: Any, ignore_index: int) -> tuple[Any, ...]:
+def _reference_bwd(dloss: Any, logits: Any, targets: Any, top: Any, log_total: Any,
+                   ignore_index: int) -> tuple[Any, ...]:
     import torch
 
     with torch.enable_grad():
@@ -73,18 +77,17 @@ def _sample(draw: Any, m: int, n: int, dtype: str = "f32") -> tuple[Any, ...]:
 
 def _sample_bwd(draw: Any, m: int, n: int, dtype: str = "f32") -> tuple[Any, ...]:
     logits, targets, ignored = _sample(draw, m, n, dtype)
-    return draw.normal(m), logits, targets, logits.double().logsumexp(-1).float(), ignored
+    return draw.normal(m), logits, targets, *(t.float() for t in _reference(logits, targets, ignored)[1:]), ignored
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
     logits, targets, ctx.ignored = inputs
-    ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(logits, targets, output[1])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(logits, targets, *output[1:])
 
 
-def _gradient(ctx: Any, dloss: Any, _: Any) -> tuple:
-    logits, targets, lse = ctx.saved_tensors
-    return CROSS_ENTROPY_BWD(dloss, logits, targets, lse, ctx.ignored), None, None
+def _gradient(ctx: Any, dloss: Any, *_: Any) -> tuple:
+    return CROSS_ENTROPY_BWD(dloss, *ctx.saved_tensors, ctx.ignored), None, None
 
 
 def _logits(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
@@ -93,8 +96,9 @@ def _logits(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
 
 
 CROSS_ENTROPY_BWD = Op(
-    "cross_entropy_bwd", "(Tensor dloss, Tensor logits, Tensor targets, Tensor lse, int ignore_index=-100) -> Tensor",
-    "Gradient of `cross_entropy_fwd` from its log-sum-exp",
+    "cross_entropy_bwd",
+    "(Tensor dloss, Tensor logits, Tensor targets, Tensor top, Tensor log_total, int ignore_index=-100) -> Tensor",
+    "Gradient of `cross_entropy_fwd` from its largest values and logarithms",
     results=lambda dloss, logits, *_: (like(logits),), plan=_plan_bwd, sample=_sample_bwd, reference=_reference_bwd,
     widths=(96, 101),
     bench=lambda target, rows: [("cross_entropy_bwd", (rows // 8, 32768), {"dtype": "bf16"})],
@@ -102,9 +106,9 @@ CROSS_ENTROPY_BWD = Op(
 )
 
 CROSS_ENTROPY_FWD = Op(
-    "cross_entropy_fwd", "(Tensor logits, Tensor targets, int ignore_index=-100) -> (Tensor, Tensor)",
-    "`(loss, log-sum-exp)` of each row in f32; the loss is 0 where the target is ignored",
-    results=lambda logits, targets, _: tuple(Result(tuple(logits.shape[:-1]), "f32") for _ in range(2)),
+    "cross_entropy_fwd", "(Tensor logits, Tensor targets, int ignore_index=-100) -> (Tensor, Tensor, Tensor)",
+    "`(loss, top, log sum exp(x - top))` of each row in f32; the loss is 0 where the target is ignored",
+    results=lambda logits, targets, _: tuple(Result(tuple(logits.shape[:-1]), "f32") for _ in range(3)),
     plan=_plan, sample=_sample, reference=_reference, widths=(96, 101),
     gradient=Gradient(_gradient, _save, of=("logits",)),
     bench=lambda target, rows: [("cross_entropy", (rows // 8, 32768), {"dtype": "bf16"})],
@@ -127,7 +131,7 @@ def cross_entropy(logits: Any, targets: Any, ignore_index: int = IGNORED, reduct
     """
     require("cross_entropy", reduction in _REDUCTIONS,
             f"reduction must be one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
-    loss, _ = CROSS_ENTROPY_FWD(logits, targets, ignore_index)
+    loss, *_ = CROSS_ENTROPY_FWD(logits, targets, ignore_index)
     if reduction == "none":
         return loss
     return loss.sum() if reduction == "sum" else loss.sum() / (targets != ignore_index).sum()

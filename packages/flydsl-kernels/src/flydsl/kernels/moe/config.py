@@ -15,7 +15,7 @@ from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
 __all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
-           "tile_columns"]
+           "shared_k", "tile_columns", "tile_row_bytes"]
 
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
 SWIGLU_LIMIT = 7.0
@@ -31,7 +31,8 @@ class Format:
         matrix: type of the matrix instruction; None: that of the activations.
         bits_a, bits_b: of an element.
         a: what activations are quantised to (``"fp8"``, ``"i8"``), or None.
-        b: of packed weights, ``"i4"`` or ``"fp4"``.
+        b: of packed weights, ``"i4"`` (byte j of a word holds values j and j + 4), ``"u4"`` (one after the other,
+            8 more than their value) or ``"fp4"``.
         scales: None, ``"rows"`` (one a row of each), ``"blocks"`` (128 k of activations, 128 x 128 of weights),
             ``"groups"`` (32 k of weights) or ``"micro"`` (32 k of both).
     """
@@ -52,11 +53,21 @@ FORMATS = {
     "fp8_block": Format("fp8", 8, 8, "fp8", None, "blocks"),
     "a16w4": Format(None, 16, 4, None, "fp4", "groups"),
     "a16i4": Format(None, 16, 4, None, "i4", "groups"),
+    "a16u4": Format(None, 16, 4, None, "u4", "groups"),
     "mxfp4": Format("fp4", 4, 4, "fp4", "fp4", "micro"),
+    "mxfp8": Format("fp8", 8, 8, "fp8", None, "micro"),
     "a8w4": Format("fp8", 8, 4, "fp8", "fp4", "micro"),
 }
+PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
+WORD_K = 256  # of a word of scales
+STRIPS = ("halves", "pairs")
+SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
+SOURCES = ("token", "slot", "slots", "sorted", "row")
+MICRO = ("fp4", "fp8")
+SHARED_K = (None, "rows", "groups")  # scales of formats whose k waves can share
+FULL = 2  # workgroups of a compute unit that keep its memory busy
 
 
 @dataclass(frozen=True)
@@ -86,14 +97,33 @@ class GroupedConfig(KernelConfig):
         gated: w has 2 n rows, and the result is ``activation(gate) * up``.
         limit: of the activation, see `activation`.
         source: which row of x a sorted row is: its ``"token"``, its ``"slot"`` (of (token, slot), or ``"slots"`` of
-            (slot, token)), or the ``"row"`` itself, where there is one expert and nothing is sorted.
-        into: which row of the result: ``"token"`` (added to it), ``"slot"`` or ``"row"``.
+            (slot, token)), its own number (``"sorted"``), or the ``"row"``, where there is one expert and nothing is
+            sorted.
+        into: which row of the result: ``"token"`` (added to it), ``"slot"`` or ``"row"``; or ``"place"``, wherever the
+            `out` of the kernel says that a sorted row's name belongs: it is an object with ``row(name, element)`` and
+            ``scales(name)``, which give pointers.
         topk: slots of a token.
         weighted: multiply by the routing weight.
         bias: add bias[expert], f32.
         wide: x has 4 GiB or more.
         scale: element type of the scales of groups.
         turned_scales: scales of blocks of x are (blocks, rows).
+        strips: where the 16-row strips of gate and up are in w: ``"halves"`` all of gate first, ``"pairs"`` in turn.
+        w_scales: order of the scales of groups and microscales of w: ``"strips"`` of 16 rows, what a lane loads
+            together; ``"words"`` of ``e8m0_shuffle``; ``"rows"`` one row after the other; ``"row"`` one of a row;
+            ``"pairs"`` of
+            ``shuffle_scale_for_int4``; of microscales on gfx1250 also ``"words"`` of ``shuffle_scale_32x4``.
+        x_scales: microscales of x: ``"rows"``, or ``"words"`` of the sorted rows.
+        lane_k: consecutive k of packed weights that a lane loads, where they are dequantised in registers.
+        sort_block: rows of a block of sorting; 0: `block_m`.
+        skip_k, skip_n: k and columns at the end that are padding; whole tiles of them are left out.
+        k_batch: workgroups that share the reduction, each adding its part.
+        scale_one: microscales of x are 1, and not read.
+        out_scales: order of the scales of a microscaled result (`out` is ``"fp4"`` or ``"fp8"``): ``"words"`` of the
+            sorted rows, or ``"rows"`` of those of the result.
+        cache: bits of the loads of w (2: non-temporal).
+        group: blocks of rows that a die walks down before the next columns; 0: as launched.
+        k_waves: groups of waves that share a tile's k.
     """
 
     n: int
@@ -115,6 +145,19 @@ class GroupedConfig(KernelConfig):
     wide: bool = False
     scale: str = "f32"
     turned_scales: bool = False
+    strips: str = "halves"
+    w_scales: str = "strips"
+    x_scales: str = "rows"
+    lane_k: int = 32
+    sort_block: int = 0
+    skip_k: int = 0
+    skip_n: int = 0
+    k_batch: int = 1
+    scale_one: bool = False
+    out_scales: str = "words"
+    cache: int = 0
+    group: int = 0
+    k_waves: int = 1
 
     @property
     def format(self) -> Format:
@@ -125,14 +168,11 @@ class GroupedConfig(KernelConfig):
         kind = self.format
         if kind.scales != "micro":
             return matrix_op(self.target, kind.matrix or self.dtype, True)
-        if self.target.matrix == "wmma":
-            return microscaled_op(self.target, kind.matrix or "", kind.b or "")
-        op = microscaled_op(self.target, kind.b or "", kind.matrix or "")  # the weights are its first operand
-        return replace(op, of_a=op.of_b, of_b=op.of_a, blocks=op.b_blocks, b_blocks=op.blocks)
+        return microscaled_op(self.target, kind.matrix or "", kind.b or kind.matrix or "")
 
     @property
     def routed(self) -> bool:
-        """Whether rows are sorted."""
+        """Whether rows have names, of sorting."""
         return self.source != "row"
 
     @property
@@ -146,20 +186,45 @@ class GroupedConfig(KernelConfig):
     @property
     def columns(self) -> int:
         """Workgroups along the columns."""
-        return cdiv(self.n, self.block_n)
+        return cdiv(self.n - self.skip_n, self.block_n)
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         """Workgroups for m blocks of rows."""
-        return (m * self.columns,)
+        return m * self.columns, self.k_batch
+
+    @property
+    def adds(self) -> bool:
+        """Whether results are added to what is there."""
+        return self.into == "token" or self.k_batch > 1
+
+    @property
+    def micro_out(self) -> bool:
+        """Whether the result is microscaled."""
+        return self.out in MICRO
+
+    @property
+    def adjoining(self) -> bool:
+        """Whether the strips of a wave lie side by side; otherwise those of the waves alternate."""
+        return self.micro_out or (self.format.scales == "micro" and self.w_scales == "words")
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of a tile of x: what the threads load at once at least. Those past the block do not exist."""
+        return max(self.block_m, self.threads * CHUNK_BYTES // self.row_bytes)
 
     @property
     def a_tile(self) -> RowTile:
-        size = self.block_m, self.row_bytes, self.threads, 256 if self.target.mx else 128
+        size = self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128
         return RowTile(*size) if self.spread == 1 else NeighbourTile(*size, self.spread, self.op.groups)
 
     @property
+    def sum_words(self) -> int:
+        """i32 of the sums of all but the first of the `k_waves`, which lie in LDS where the tiles of x were."""
+        return (self.k_waves - 1) * self.block_m * self.block_n * self.streams
+
+    @property
     def lds_bytes(self) -> int:
-        return 2 * self.a_tile.bytes
+        return 4 * max(2 * self.a_tile.words, self.sum_words)
 
     @property
     def m_repeat(self) -> int:
@@ -173,17 +238,27 @@ class GroupedConfig(KernelConfig):
     @property
     def n_repeat(self) -> int:
         """16-column strips of a wave."""
-        return self.block_n // (16 * WAVES)
+        return self.block_n // (16 * self.n_waves)
+
+    @property
+    def n_waves(self) -> int:
+        """Waves along the columns."""
+        return WAVES // self.k_waves
+
+    @property
+    def m_waves(self) -> int:
+        """Waves along the rows."""
+        return 1
 
     @property
     def blocks(self) -> int:
         """Chunks that a lane has of a row of a tile."""
-        return self.row_bytes // self.op.block_bytes
+        return self.row_bytes // self.op.block_bytes // self.k_waves
 
     @property
     def spread(self) -> int:
         """Chunks of x for 16 bytes of w where it is dequantised in registers: a lane has their k after each other."""
-        return self.format.bits_a // self.format.bits_b if self.format.scales == "groups" else 1
+        return self.lane_k * self.format.bits_a // 128 if self.format.scales == "groups" else 1
 
     @property
     def tile_k(self) -> int:
@@ -193,9 +268,19 @@ class GroupedConfig(KernelConfig):
     @property
     def scales_k(self) -> int:
         """Scales along k of a row, of whole tiles for groups."""
-        if self.format.scales == "groups":
-            return self.k_tiles * self.tile_k // SCALE_K["groups"]
+        if self.format.scales == "groups" and self.w_scales == "strips":
+            return self.stored_tiles * self.tile_k // SCALE_K["groups"]
         return cdiv(self.k, SCALE_K.get(self.format.scales or "", self.k))
+
+    @property
+    def scale_tiles(self) -> int:
+        """Tiles of k whose scales of blocks are loaded together."""
+        return max(512 // self.tile_k, 1) if self.format.scales == "blocks" and not self.turned_scales else 1
+
+    @property
+    def scale_unit(self) -> int:
+        """To a multiple of which the scales of a row are padded."""
+        return 8 if self.w_scales == "words" else 1
 
     @property
     def a_row_words(self) -> int:
@@ -203,8 +288,14 @@ class GroupedConfig(KernelConfig):
         return self.k * self.format.bits_a // 32
 
     @property
-    def k_tiles(self) -> int:
+    def stored_tiles(self) -> int:
+        """Tiles along k."""
         return cdiv(self.a_row_words * 4, self.row_bytes)
+
+    @property
+    def k_tiles(self) -> int:
+        """Those of a workgroup."""
+        return cdiv(cdiv(self.k - self.skip_k, self.tile_k), self.k_batch)
 
     @property
     def ragged(self) -> bool:
@@ -224,7 +315,7 @@ class GroupedConfig(KernelConfig):
     @property
     def strip_words(self) -> int:
         """i32 of 16 rows of w, whose k is padded to whole tiles."""
-        return self.k_tiles * self.b_blocks * self.wave * self.load_words
+        return self.stored_tiles * self.b_blocks * self.wave * self.load_words
 
     @property
     def rows_b(self) -> int:
@@ -245,6 +336,24 @@ def tile_columns(target: Target, block: int, gated: bool) -> int:
     return wide // 2 if gated else wide
 
 
+def shared_k(target: Target, quant: str, block: int, blocks: int, n: int, k: int) -> tuple[int, int]:
+    """(groups of waves that share a tile's k, bytes of a row of x in it): more of them, and fewer columns of a
+    workgroup, where `blocks` blocks of few rows would leave compute units without weights to read; as far as the
+    weights need no other padding than for one."""
+    kind, row_bytes = FORMATS[quant], tile_row_bytes(target, block)
+    full = (s for s in (1, 2) if blocks * cdiv(n, 64 // s) >= FULL * target.compute_units)
+    waves = next(full, 4) if block == 16 and kind.scales in SHARED_K else 1
+    # Twice as much for each wave, if it fits: what is on its way must cover the latency of memory.
+    fitting = ((w, size) for w in (4, 2) for size in (2 * w * row_bytes, w * row_bytes)
+               if w <= waves and k * kind.bits_a // 8 % size == 0)
+    return next(fitting, (1, row_bytes))
+
+
+def tile_row_bytes(target: Target, block: int) -> int:
+    """Bytes of a row of x in a tile of k."""
+    return 64 if target.wave == 32 and block == 128 else 128
+
+
 def is_wide(rows: int, columns: int) -> bool:
     """Whether 16-bit rows leave the 4 GiB that an offset reaches (half of it: a tile further is computed)."""
     return rows * columns * 2 >= 1 << 31
@@ -260,8 +369,11 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     require(where, config.limit is None or config.limit > 0, f"limit must be positive, got {config.limit}")
     require(where, config.block_m % 16 == 0 and 16 <= config.block_m <= 256,
             f"a block must have 16 to 256 rows, a multiple of 16, got {config.block_m}")
-    require(where, config.block_n % (16 * WAVES) == 0,
-            f"a tile must have a multiple of {16 * WAVES} columns, got {config.block_n}")
+    require(where, config.k_waves in (1, 2, 4), f"1, 2 or 4 groups of waves share k, got {config.k_waves}")
+    require(where, config.k_waves == 1 or (config.format.scales in SHARED_K and not config.micro_out),
+            "waves share the k of formats without scales along k, or with those of groups")
+    require(where, config.block_n % (16 * config.n_waves) == 0,
+            f"a tile must have a multiple of {16 * config.n_waves} columns, got {config.block_n}")
     require(where, config.n > 0 and config.n % 8 == 0, f"columns must be a multiple of 8, got {config.n}")
     blocked = config.format.scales == "blocks" and config.gated
     require(where, not blocked or config.n % 16 == 0,
@@ -271,17 +383,45 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
         target.require(f"{where}: quant={config.quant!r} (elsewhere 'a16w4' takes the same weights)",
                        "gfx950", "gfx1250")
         unit = 128
-        require(where, config.dtype == "bf16", f"microscaled activations are made of bf16, got {config.dtype}")
     require(where, config.k > 0 and config.k % unit == 0, f"the reduction must be a multiple of {unit}, got {config.k}")
     for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
-        unit = 16 * config.op.groups * config.spread * config.op.blocks
+        unit = 16 * config.op.groups * config.spread * config.op.blocks * config.k_waves
         if config.format.scales == "blocks":
             unit = max(unit, SCALE_K["blocks"])
-        if config.a_tile.bytes % (config.threads * CHUNK_BYTES) or config.row_bytes % unit:
-            config = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
+        larger = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
+        few = config.block_m < config.tile_rows and (config.ragged or not larger.ragged)
+        words = "words" in (config.w_scales, config.x_scales)
+        few = few and not (words and larger.tile_k > WORD_K) and (config.k - config.skip_k) % larger.tile_k == 0
+        if few or config.a_tile.bytes % (config.threads * CHUNK_BYTES) or config.row_bytes % unit:
+            config = larger
     require(where, config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0,
             f"a tile of {config.block_m} rows cannot be dealt to {config.threads} threads")
+    _check_orders(where, config)
     return config.fitting(where)
+
+
+def _check_orders(where: str, config: GroupedConfig) -> None:
+    """What the orders of strips and scales, and the shares of the reduction, need."""
+    for name, value, known in (("strips", config.strips, STRIPS), ("w_scales", config.w_scales, SCALE_ORDERS),
+                               ("x_scales", config.x_scales, SCALE_ORDERS), ("source", config.source, SOURCES)):
+        require(where, value in known, f"{name} must be one of {', '.join(known)}, got {value!r}")
+    require(where, not (config.skip_k or config.k_batch > 1) or not config.ragged,
+            f"K must be a multiple of {config.tile_k}, got {config.k}")
+    tiles = cdiv(config.k - config.skip_k, config.tile_k)
+    unit = cdiv(WORD_K, config.tile_k) if config.w_scales == "words" else 1
+    require(where, config.k_batch == 1 or tiles % (config.k_batch * unit) == 0,
+            f"{tiles} tiles of {config.tile_k} k cannot be dealt to {config.k_batch} workgroups, by {unit}")
+    require(where, config.k_batch == 1 or not (config.gated or config.micro_out),
+            "workgroups that share a reduction add what has no activation yet")
+    if config.w_scales == "words" or config.micro_out:
+        require(where, config.n % 32 == 0, f"columns must be a multiple of 32 for scales of 32 x 256, got {config.n}")
+    require(where, not config.micro_out or config.dtype == "bf16",
+            f"microscaled results are made of bf16, got {config.dtype}")
+    require(where, not config.micro_out or config.n_repeat % 2 == 0,
+            f"a wave needs whole groups of 32 columns, and has {config.n_repeat * 16}")
+    sort_block = config.sort_block or config.block_m
+    require(where, sort_block % config.block_m == 0,
+            f"blocks of sorting must be multiples of the tile's rows, got {sort_block} and {config.block_m}")
 
 
 OUT = {"f16": fx.Float16, "bf16": fx.BFloat16, "f32": fx.Float32}

@@ -15,20 +15,33 @@ from ..host.arrays import allocate, contiguous
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Plan
-from ..parts.index import cdiv
+from ..parts.index import align_up, cdiv
 from ..quant.builders import build_per_group_quant_module, build_quant_module
 from ..quant.mx import GROUP as MX_GROUP
 from ..quant.mx import THREADS as MX_THREADS
-from ..quant.mx import build_per_1x32_mx_quant_module
+from ..quant.mx import build_mxfp4_moe_scale_sort_module, build_per_1x32_mx_quant_module
 from ..target import Target
-from .config import ACTIVATIONS, FORMATS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns
+from .config import (
+    ACTIVATIONS,
+    FORMATS,
+    PUBLIC,
+    WAVES,
+    GroupedConfig,
+    grouped_config,
+    is_wide,
+    pick_block,
+    shared_k,
+    tile_columns,
+)
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
-from .sorting import SortConfig, capacity, launch_sort, shares, sort_config, sort_workspace
+from .sort_op import expert_marks, routing
+from .sorting import SortConfig, capacity, launch_sort, most_blocks, shares, sort_config, sort_workspace
 from .weights import of_rows, ordered, scales_of, weight_dtype
 
 __all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
 
+SCALE_ROWS, SORT_COLUMNS = 32, 256  # of a word of scales, and k
 BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
 
 
@@ -47,13 +60,33 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
                    scale: str = "f32") -> Experts:
     """A checked configuration for a number of tokens. ValueError says what is not supported."""
     block = pick_block(tokens * topk, experts)
-    row_bytes = 64 if target.wave == 32 and block == 128 else 128
-    common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant, scale=scale, row_bytes=row_bytes)
-    up = grouped_config(where, target, n=inter, k=model, block_n=tile_columns(target, block, True), gated=True,
-                        activation=activation, limit=limit, source="token", into="slot", bias=biases[0],
-                        wide=is_wide(tokens, model), **common)
-    down = grouped_config(where, target, n=model, k=inter, block_n=tile_columns(target, block, False), source="slot",
-                          into="slot", weighted=True, bias=biases[1], wide=is_wide(tokens * topk, inter), **common)
+    # Between microscaled products, rows are sorted and quantised where they are made.
+    fused = FORMATS[quant].scales == "micro" and target.converts_fp4
+    block = max(block, SCALE_ROWS) if fused else block
+    common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant, scale=scale)
+    few = min(tokens * topk, experts)
+    shared, row_bytes = zip(*(shared_k(target, quant, block, few, n, k) for n, k in ((inter, model), (model, inter))),
+                            strict=True)
+    if fused and quant == "mxfp4":  # a tile of whole words of scales, or of half ones
+        row_bytes = tuple(128 if k % SORT_COLUMNS == 0 else 64 for k in (model, inter))
+    between: dict[str, Any] = dict(source="slot")
+    made: dict[str, Any] = dict(into="slot")
+    columns = tile_columns(target, block, True)
+    if fused:
+        words = dict(w_scales="words", x_scales="words")
+        between = dict(source="sorted", **words)
+        made = dict(into="row", out=FORMATS[quant].a, strips="pairs", **words)
+        made["x_scales"] = "words" if model % SORT_COLUMNS == 0 else "rows"
+        columns = max(columns, 2 * 16 * WAVES)
+    up = grouped_config(where, target, n=inter, k=model, block_n=columns // shared[0], k_waves=shared[0], gated=True,
+                        activation=activation, limit=limit, source="token", bias=biases[0],
+                        wide=is_wide(tokens, model), row_bytes=row_bytes[0], **made, **common)
+    columns = tile_columns(target, block, False)
+    down = grouped_config(where, target, n=model, k=inter, block_n=columns // shared[1], k_waves=shared[1],
+                          into="slot", weighted=True, bias=biases[1], wide=is_wide(tokens * topk, inter),
+                          row_bytes=row_bytes[1], **between, **common)
+    require(where, up.format.scales != "micro" or dtype == "bf16",
+            f"microscaled activations are made of bf16, got {dtype}")
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)
     return Experts(sort, up, down, ReduceConfig(topk, model, dtype, dtype, experts, mask, target=target))
 
@@ -65,14 +98,20 @@ def scratch(config: Experts, tokens: int) -> dict[str, tuple[tuple[int, ...], st
     counts = sort_workspace(tokens, topk, experts)
     arrays = {
         "rows": ((rows,), "i32"), "row_weights": ((rows,), "f32"), "experts": ((cdiv(rows, block),), "i32"),
-        "valid": ((2,), "i32"), "inner": ((tokens * topk, config.up.n), dtype),
-        "partial": ((tokens * topk, config.down.n), dtype),
+        "valid": ((2,), "i32"), "partial": ((tokens * topk, config.down.n), dtype),
     }
+    if config.up.micro_out:
+        arrays["inner_data"] = (rows, config.down.k * config.down.format.bits_a // 8), "u8"
+        arrays["inner_scale"] = (align_up(rows, SCALE_ROWS), align_up(config.down.scales_k, 8)), "u8"
+    else:
+        arrays["inner"] = (tokens * topk, config.up.n), dtype
+    if config.up.x_scales == "words":
+        arrays["sorted_scale"] = (align_up(rows, SCALE_ROWS), config.up.scales_k), "u8"
     if counts:
         arrays["counts"] = (counts,), "i32"
     for name, count, part in (("x", tokens, config.up), ("inner", tokens * topk, config.down)):
         kind = part.format
-        if kind.a is None:
+        if kind.a is None or f"{name}_data" in arrays:
             continue
         along = {"blocks": (part.scales_k,), "micro": (part.scales_k,)}.get(kind.scales or "", ())
         micro = kind.scales == "micro"
@@ -104,7 +143,11 @@ def _quantiser(config: GroupedConfig) -> Any:
 def experts_launcher(config: Experts) -> Any:
     """``launch(operands, out, tokens, groups, rounds, blocks, stream=None)`` with a dictionary of x, w1, w2, b1, b2,
     w1_scale, w2_scale, ids, weights, mask (None for what there is not) and the arrays of :func:`scratch`."""
-    quantise_x, quantise_inner = (_quantiser(part) for part in (config.up, config.down))
+    quantise_x = _quantiser(config.up)
+    quantise_inner: Any = None if config.up.micro_out else _quantiser(config.down)
+    sort_scales: Any = None
+    if config.up.x_scales == "words":
+        sort_scales = build_mxfp4_moe_scale_sort_module(config.up.k, target=config.up.target)
 
     @flyc.jit
     def moe(operands, out, tokens: fx.Int32, groups: fx.Int32, rounds: fx.Int32, blocks: fx.Int32,
@@ -115,12 +158,17 @@ def experts_launcher(config: Experts) -> Any:
                     tokens, groups, rounds, config.sort, stream)
         sorted_rows = capacity(tokens, config.sort.topk, config.sort.experts, config.sort.block)
         routed = dict(rows=a["rows"], weights=a["row_weights"], experts=a["experts"], valid=a["valid"])
-        x, inner = a["x"], a["inner"]
+        x, x_scale, inner = a["x"], a.get("x_scale"), a.get("inner", a.get("inner_data"))
         if fx.const_expr(quantise_x is not None):
             x = a["x_data"]
-            quantise_x(a["x"], x, a["x_scale"], tokens, stream)
-        launch_grouped(dict(routed, x=x, w=a["w1"], out=inner, bias=a["b1"], x_scale=a.get("x_scale"),
-                            w_scale=a["w1_scale"]), tokens, blocks, sorted_rows, config.up, stream)
+            quantise_x(a["x"], x, x_scale, tokens, stream)
+        if fx.const_expr(sort_scales is not None):
+            x_scale = a["sorted_scale"]
+            sort_scales(a["x_scale"], a["rows"], a["valid"], x_scale, tokens,
+                        fx.ceildiv(blocks * config.sort.block, SCALE_ROWS), stream)
+        launch_grouped(dict(routed, x=x, w=a["w1"], out=inner, bias=a["b1"], x_scale=x_scale,
+                            w_scale=a["w1_scale"], out_scale=a.get("inner_scale")),
+                       tokens, blocks, sorted_rows, config.up, stream)
         if fx.const_expr(quantise_inner is not None):
             # Slots without an expert are quantised too: what they hold is not used.
             inner = a["inner_data"]
@@ -130,11 +178,6 @@ def experts_launcher(config: Experts) -> Any:
         launch_reduce(dict(x=a["partial"], y=out, ids=a["ids"], mask=a["mask"]), tokens, config.reduce, stream)
 
     return moe
-
-
-def most_blocks(entries: int, experts: int, block: int) -> int:
-    """Blocks of rows that there can be: no expert has padding that has no row."""
-    return cdiv(entries + min(experts, entries) * (block - 1), block)
 
 
 def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str) -> tuple[int, int, int]:
@@ -155,8 +198,7 @@ def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str)
 
 def _format(quant: str, scale: Any, where: str) -> tuple[str, str]:
     """The format, and the type of the scales of groups."""
-    names = [name for name in FORMATS if name != "a16i4"]
-    require(where, quant in names, f"quant must be one of {', '.join(names)}, got {quant!r}")
+    require(where, quant in PUBLIC, f"quant must be one of {', '.join(PUBLIC)}, got {quant!r}")
     if quant == "int4" and scale is not None and len(scale.shape) == 3 and scale.shape[2] > 1:
         return "a16i4", dtype_name(scale, f"{where}: w1_scale")
     return quant, "e8m0" if FORMATS[quant].b == "fp4" else "f32"
@@ -166,8 +208,6 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
                  quant: str, w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any,
                  interleaved: bool) -> tuple[Experts, Plan | None]:
     """What is launched for operands, all of whose errors are raised here; see :data:`flydsl.kernels.moe.op.MOE`."""
-    from .op import expert_marks, routing
-
     where = "moe"
     dtype = dtype_name(x, where, ("f16", "bf16"))
     name, scale = _format(quant, w1_scale, where)

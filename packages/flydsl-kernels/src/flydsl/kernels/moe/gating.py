@@ -23,7 +23,8 @@ from ..host.dtypes import FLOATS, float_dtype
 from ..parts.index import div, is_pow2, mod
 from ..parts.mathx import LOG2E, exp2, sigmoid
 from ..parts.memory import Buffer
-from ..parts.reduce import Lds, add, fmax, imax, magnitude, wave_reduce
+from ..parts.order import LOWEST, better, key_value, number_key
+from ..parts.reduce import Lds, add, fmax, imax, lane_combine, lane_reduce, magnitude, wave_combine, wave_reduce
 from ..parts.rows import launch_rows
 from ..target import Target, builder
 
@@ -34,7 +35,6 @@ __all__ = [
 WAVES = 4
 MAX_PER_LANE = 16
 INFINITY = 0x7F800000  # bits of f32; NaN lies above
-TAKEN = -(1 << 31)  # below the key of every number
 SCORINGS = ("softmax", "sigmoid", "sqrtsoftplus")
 
 
@@ -119,72 +119,10 @@ def route_config(where: str, target: Target, experts: int, topk: int, dtype: str
     return RouteConfig(experts, topk, dtype, lanes=lanes, per_lane=per_lane, target=target, **options)
 
 
-def _key(x: Any) -> Any:
-    """An integer for an f32, in their order; equal for both zeros."""
-    return _turned((x == 0.0).select(0.0, x).bitcast(fx.Int32))
-
-
-def _turned(bits: Any) -> Any:
-    """Between the bits of an f32 and its key."""
-    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
-
-
-def _better(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The one of (key, number, ...) with the larger key; the lower number of equal ones."""
-    wins = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
-    return tuple(wins.select(y, x) for x, y in zip(a, b, strict=True))
-
-
-def _arg_max_wave(best: tuple[Any, ...], width: int) -> tuple[Any, ...]:
-    step = width // 2
-    while step:
-        best = _better(best, tuple(fx.shuffle_xor(v, step, width) for v in best))
-        step //= 2
-    return best
-
-
-@flyc.jit
-def _over_lanes(config, values, op, thread, lds):
-    """Combine f32 values over the lanes of a token."""
-    if fx.const_expr(config.lanes <= config.wave):
-        return wave_reduce(values, op, config.lanes)
-    slots = [lds.array(fx.Float32, WAVES) for _ in values]
-    partial = wave_reduce(values, op, config.wave)
-    if mod(thread, config.wave) == 0:
-        for i in fx.range_constexpr(len(partial)):
-            slots[i][div(thread, config.wave)] = partial[i]
-    fx.barrier()
-    out = []
-    for slot in slots:
-        total = slot[0]
-        for w in fx.range_constexpr(1, WAVES):
-            total = op(total, slot[w])
-        out.append(total)
-    return out
-
-
-@flyc.jit
-def _arg_max(config, best, thread, lds):
-    """The best (key, number, ...) over the lanes of a token."""
-    if fx.const_expr(config.lanes <= config.wave):
-        return _arg_max_wave(best, config.lanes)
-    best = _arg_max_wave(best, config.wave)
-    slots = [lds.array(fx.Float32 if isinstance(v, fx.Float32) else fx.Int32, WAVES) for v in best]
-    if mod(thread, config.wave) == 0:
-        for i in fx.range_constexpr(len(best)):
-            slots[i][div(thread, config.wave)] = best[i]
-    fx.barrier()
-    best = tuple(slot[0] for slot in slots)
-    for w in fx.range_constexpr(1, WAVES):
-        best = _better(best, tuple(slot[w] for slot in slots))
-    return best
-
-
-def _top_two(values: list[Any]) -> tuple[Any, Any]:
-    first, second = values[0], fx.Float32(-math.inf)
-    for v in values[1:]:
-        first, second = fmax(first, v), fmax(fx.minnumf(first, v), second)
-    return first, second
+def _two_best(a: Any, b: Any) -> list[Any]:
+    """The two largest of two pairs that are in order."""
+    (first, second), (other, last) = a, b
+    return [fmax(first, other), fmax(fx.minnumf(first, other), fmax(second, last))]
 
 
 def _best_groups(config: RouteConfig, keys: list[Any], values: list[Any], lane: Any) -> list[Any]:
@@ -195,26 +133,21 @@ def _best_groups(config: RouteConfig, keys: list[Any], values: list[Any], lane: 
     size = config.group_size
     here = max(config.per_lane // size, 1)  # groups of which a lane has experts
     width = max(size // config.per_lane, 1)  # lanes of a group
-    names, marks = [div(lane, width) * here + i for i in range(here)], []
+    names, marks, lowest = [div(lane, width) * here + i for i in range(here)], [], fx.Float32(-math.inf)
     for i in range(here):
         part = slice(i * size, (i + 1) * size) if here > 1 or width == 1 else slice(None)
         if config.bias:
-            first, second = _top_two(values[part])
-            step = width // 2
-            while step:
-                a, b = fx.shuffle_xor(first, step, width), fx.shuffle_xor(second, step, width)
-                first, second = fmax(first, a), fmax(fx.minnumf(first, a), fmax(second, b))
-                step //= 2
-            marks.append(_key(first + second))
+            first, second = wave_combine(functools.reduce(_two_best, [(v, lowest) for v in values[part]]), _two_best,
+                                         width)
+            marks.append(number_key(first + second))
         else:
             marks += wave_reduce([functools.reduce(imax, keys[part])], imax, width)
     kept = [fx.Boolean(False) for _ in names]
     for _ in range(config.kept_groups):
-        best = functools.reduce(_better, zip(marks, names, strict=True))
-        best = _arg_max_wave(best, config.lanes)
+        best = wave_combine(functools.reduce(better, zip(marks, names, strict=True)), better, config.lanes)
         kept = [k | (n == best[1]) for k, n in zip(kept, names, strict=True)]
-        marks = [(n == best[1]).select(TAKEN, m) for n, m in zip(names, marks, strict=True)]
-    return [kept[i // size if here > 1 else 0].select(key, TAKEN) for i, key in enumerate(keys)]
+        marks = [(n == best[1]).select(LOWEST, m) for n, m in zip(names, marks, strict=True)]
+    return [kept[i // size if here > 1 else 0].select(key, LOWEST) for i, key in enumerate(keys)]
 
 
 def _score(config: RouteConfig, logit: Any, top: Any, factor: Any) -> Any:
@@ -248,28 +181,28 @@ def choose(config, source, bias, local, lane, thread, lds):
     whole = config.lanes * per_lane == experts
     if fx.const_expr(not whole):
         logits = [(n < experts).select(x, -math.inf) for n, x in zip(names, logits, strict=True)]
-    (top,) = _over_lanes(config, [functools.reduce(fmax, logits)], fmax, thread, lds)
+    (top,) = lane_reduce([functools.reduce(fmax, logits)], fmax, config.lanes, thread, lds)
     scores = [_score(config, x, top, 1.0) for x in logits]
-    (total,) = _over_lanes(config, [functools.reduce(add, scores)], add, thread, lds)
+    (total,) = lane_reduce([functools.reduce(add, scores)], add, config.lanes, thread, lds)
     # A NaN (or the softmax of an infinity) has no order: such a token gets the first experts.
     invalid = magnitude(total) > INFINITY
     factor = 1.0 / total if config.scoring == "softmax" else fx.Float32(1.0)
     values = logits
     if fx.const_expr(config.bias):
         values = [s * factor + b for s, b in zip(scores, addends, strict=True)]
-    keys = [invalid.select(0, _key(v)) for v in values]
+    keys = [invalid.select(0, number_key(v)) for v in values]
     if fx.const_expr(not whole):
-        keys = [(n < experts).select(key, TAKEN) for n, key in zip(names, keys, strict=True)]
+        keys = [(n < experts).select(key, LOWEST) for n, key in zip(names, keys, strict=True)]
     if fx.const_expr(config.groups > 1):
         keys = _best_groups(config, keys, [invalid.select(0.0, v) for v in values], lane)
     carried = [logits] if config.bias else []
     chosen = []
     for _ in fx.range_constexpr(config.topk):
-        best = functools.reduce(_better, zip(keys, names, *carried, strict=True))
-        best = _arg_max(config, best, thread, lds)
-        logit = best[2] if config.bias else _turned(best[0]).bitcast(fx.Float32)
+        best = functools.reduce(better, zip(keys, names, *carried, strict=True))
+        best = lane_combine(best, better, config.lanes, thread, lds)
+        logit = best[2] if config.bias else key_value(best[0])
         chosen.append((_score(config, logit, top, factor), best[1]))
-        keys = [(n == best[1]).select(TAKEN, key) for n, key in zip(names, keys, strict=True)]
+        keys = [(n == best[1]).select(LOWEST, key) for n, key in zip(names, keys, strict=True)]
     factor = fx.Float32(config.scale)
     if fx.const_expr(config.renormalize):
         total = functools.reduce(add, [weight for weight, _ in chosen])

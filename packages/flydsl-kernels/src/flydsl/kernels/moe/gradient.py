@@ -1,4 +1,4 @@
-"""Gradients of experts and of gated layers: products by kernels, what is done element by element by torch.
+"""Gradients of experts: products by kernels, what is done element by element by torch.
 
 The pre-activations are computed again. With z = x w1^T, h = f(z) and y = sum over slots of p (h w2^T): dy w2 gives the
 gradients of h and of p, that of z times w1 those of x; the gradients of the weights are a product for each expert.
@@ -7,7 +7,6 @@ gradients of h and of p, that of z times w1 those of x; the gradients of the wei
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -19,56 +18,15 @@ from ..host.arrays import allocate
 from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..target import Target
-from .config import SWIGLU_LIMIT, GroupedConfig, grouped_config, pick_block, tile_columns
-from .experts import most_blocks
+from .activation import activation_gradient, halves, joined
+from .config import GroupedConfig, grouped_config, pick_block, tile_columns
 from .grouped import launch_grouped
 from .reduction import compile_moe_reduction
+from .sort_op import MOE_SORT
+from .sorting import most_blocks
 from .weights import of_rows, ordered
 
-__all__ = ["activation_gradient", "plan_gradient", "product_launcher"]
-
-
-def _gate(g: Any, activation: str) -> tuple[Any, Any]:
-    """What the gate is multiplied by up with, and its derivative."""
-    if activation == "gelu":
-        a, b = math.sqrt(2 / math.pi), 0.044715
-        t = (a * (g + b * g**3)).tanh()
-        return 0.5 * g * (1 + t), 0.5 * (1 + t) + 0.5 * g * (1 - t * t) * a * (1 + 3 * b * g * g)
-    if activation == "situ":
-        t, s = g.tanh(), g.sigmoid()
-        return t * s, (1 - t * t) * s + t * s * (1 - s)
-    c = 1.702 if activation == "swiglu" else 1.0
-    s = (c * g).sigmoid()
-    return g * s, s + c * g * s * (1 - s)
-
-
-def activation_gradient(gate: Any, up: Any, dh: Any, activation: str, limit: float | None) -> tuple[Any, Any, Any]:
-    """(h, gradient of gate, gradient of up) of tensors of f32."""
-    limit = SWIGLU_LIMIT if activation == "swiglu" and limit is None else limit
-    inside: tuple[Any, Any] = (1.0, 1.0)
-    if limit is not None:
-        inside = (gate <= limit).float(), (up.abs() <= limit).float()
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-    f, df = _gate(gate, activation)
-    factor, slope = up, 1.0
-    if activation == "swiglu":
-        factor = up + 1
-    elif activation == "situ":
-        factor = up.tanh()
-        slope = 1 - factor * factor
-    return f * factor, dh * factor * df * inside[0], dh * f * slope * inside[1]
-
-
-def halves(z: Any, interleaved: bool) -> tuple[Any, Any]:
-    """(gate, up) of the last dimension."""
-    return (z[..., 0::2], z[..., 1::2]) if interleaved else z.chunk(2, -1)
-
-
-def joined(gate: Any, up: Any, interleaved: bool) -> Any:
-    """The inverse of :func:`halves`."""
-    import torch
-
-    return torch.stack((gate, up), -1).flatten(-2) if interleaved else torch.cat((gate, up), -1)
+__all__ = ["plan_gradient", "product_launcher"]
 
 
 @functools.cache  # the configuration has the target
@@ -92,8 +50,6 @@ def plan_gradient(target: Target, dy: Any, x: Any, w1: Any, w2: Any, weights: An
                   limit: float | None, b1: Any, b2: Any, expert_mask: Any, interleaved: bool) -> Plan | None:
     """What is launched for the gradients of x, w1, w2, weights, b1 and b2; the forward's checks have been made."""
     import torch
-
-    from .op import MOE_SORT
 
     (tokens, topk), (local, two, model) = ids.shape, w1.shape
     inter, dtype = two // 2, {torch.float16: "f16", torch.bfloat16: "bf16"}[x.dtype]

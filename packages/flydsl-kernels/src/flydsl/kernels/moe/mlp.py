@@ -19,7 +19,8 @@ from ..host.dtypes import dtype_name
 from ..op import Gradient, Op, Plan, like
 from ..parts.index import cdiv
 from ..target import Target
-from .config import ACTIVATIONS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns
+from .activation import activation_gradient, activation_reference, halves, joined
+from .config import ACTIVATIONS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns, tile_row_bytes
 from .grouped import launch_grouped
 
 __all__ = ["MLP"]
@@ -56,8 +57,7 @@ def _plan(target: Target, x: Any, w_gate_up: Any, w_down: Any, activation: str, 
     require(where, activation in ACTIVATIONS[1:],
             f"activation must be one of {', '.join(ACTIVATIONS[1:])}, got {activation!r}")
     block = pick_block(m, 1)
-    row_bytes = 64 if target.wave == 32 and block == 128 else 128
-    common: dict[str, Any] = dict(dtype=dtype, block_m=block, row_bytes=row_bytes)
+    common: dict[str, Any] = dict(dtype=dtype, block_m=block, row_bytes=tile_row_bytes(target, block))
     up = grouped_config(where, target, n=inter, k=model, block_n=tile_columns(target, block, True), gated=True,
                         activation=activation, limit=limit, wide=is_wide(m, model), **common)
     down = grouped_config(where, target, n=model, k=inter, block_n=tile_columns(target, block, False),
@@ -79,8 +79,6 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _gradient(ctx: Any, g: Any) -> tuple[Any, ...]:
     import torch
 
-    from .gradient import activation_gradient, halves, joined
-
     x, w_gate_up, w_down = ctx.saved_tensors
     rows, dy = x.reshape(-1, x.shape[-1]), g.to(x.dtype).reshape(-1, x.shape[-1])
     z = GEMM(rows, w_gate_up, None, "nt", torch.float32)
@@ -93,9 +91,6 @@ def _gradient(ctx: Any, g: Any) -> tuple[Any, ...]:
 
 def _reference(x: Any, w_gate_up: Any, w_down: Any, activation: str, limit: float | None,
                interleaved: bool) -> tuple[Any]:
-    from .gradient import halves
-    from .op import activation_reference
-
     gate, up = halves(x.double() @ w_gate_up.double().T, interleaved)
     return (activation_reference(gate, up, activation, limit) @ w_down.double().T,)
 
@@ -121,5 +116,6 @@ MLP = Op(
     tolerance=2.0**-7, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
     gradient=Gradient(_gradient, _save, of=("x", "w_gate_up", "w_down")),
     workspace=lambda target, x, w_gate_up, w_down, *_: 2 * math.prod(x.shape[:-1]) * w_down.shape[1],
+    bench=lambda target, rows: [(f"mlp of {m} rows", (m, 2048), {"inter": 4096}) for m in (16, 1024)],
     flops=lambda x, w_gate_up, w_down, *_: 6 * math.prod(x.shape) * w_down.shape[1],
 )

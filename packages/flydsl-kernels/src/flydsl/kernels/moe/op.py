@@ -1,4 +1,4 @@
-"""Routing and sorting of arrays."""
+"""Routing of arrays, and mixtures of experts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..host.arrays import allocate, as_rows, contiguous, statistic
-from ..host.config import require
+from ..host.arrays import as_rows, contiguous, statistic
 from ..host.dtypes import dtype_name
 from ..host.models import Model
 from ..op import Gradient, Op, Plan, Result, like
 from ..target import Target
+from .activation import activation_reference
+from .experts import plan_experts, scratch_bytes
 from .gating import build_route_module, build_topk_gating_softmax_module
+from .gradient import plan_gradient
 from .mlp import MLP
-from .sorting import MAX_TOKENS, build_moe_sorting_module, capacity, shares, sort_workspace
+from .modules import kept, stacked
+from .sort_op import MOE_SORT, sample_routing
 
 __all__ = ["OPS"]
 
@@ -160,113 +163,11 @@ ROUTE = Op(
          {"topk": 8, "dtype": "bf16", "scoring": "sigmoid", "bias": True, "groups": (8, 4)})],
 )
 
-# ------------------------------------------------------------------------------------------- sort
-
-
-def routing(ids: Any, weights: Any, where: str) -> tuple[int, int]:
-    """(tokens, k) of the experts and weights of tokens. TypeError or ValueError if they are not as they must be."""
-    dtype_name(ids, f"{where}: ids", ("i32",))
-    dtype_name(weights, f"{where}: weights", ("f32",))
-    if len(ids.shape) != 2 or tuple(ids.shape) != tuple(weights.shape):
-        raise ValueError(f"{where}: ids and weights must both be (tokens, k), got {tuple(ids.shape)} and "
-                         f"{tuple(weights.shape)}")
-    tokens, topk = ids.shape
-    require(where, tokens < MAX_TOKENS, f"at most {MAX_TOKENS - 1} tokens are supported, got {tokens}")
-    return tokens, topk
-
-
-def expert_marks(mask: Any, experts: int, where: str) -> Any:
-    """A contiguous mask of local experts, or None."""
-    if mask is None:
-        return None
-    dtype_name(mask, f"{where}: expert_mask", ("i32",))
-    require(where, tuple(mask.shape) == (experts,), f"expert_mask must be i32 of shape ({experts},), got shape "
-            f"{tuple(mask.shape)}")
-    return contiguous(mask)
-
-
-def _plan_sort(target: Target, ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> Plan | None:
-    where = "moe_sort"
-    tokens, topk = routing(ids, weights, where)
-    marks = expert_marks(expert_mask, num_experts, where)
-    groups, rounds = shares(tokens, topk)
-    run = build_moe_sorting_module(num_experts, topk, block, groups == 1, marks is not None, target=target)
-    entries = contiguous(ids), contiguous(weights)
-    words = sort_workspace(tokens, topk, num_experts)
-    counts = allocate(target, ids, (words,), "i32") if words else None
-    return Plan(lambda: run, lambda *outs: (*entries, *outs, marks, None, counts, None, tokens, groups, rounds, 0, 0))
-
-
-def _sort_results(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Result, ...]:
-    rows = capacity(ids.shape[0], ids.shape[1], num_experts, block)
-    return (Result((rows,), "i32"), Result((rows,), "f32"), Result(((rows + block - 1) // block,), "i32"),
-            Result((2,), "i32"))
-
-
-def _sort_reference(ids: Any, weights: Any, num_experts: int, block: int, expert_mask: Any) -> tuple[Any, ...]:
-    import torch
-
-    (tokens, topk), row, number = ids.shape, 0, 0
-    shapes = [r.shape for r in _sort_results(ids, weights, num_experts, block, expert_mask)]
-    rows = torch.full(shapes[0], (topk << 24) | tokens)
-    factors, experts = torch.zeros(shapes[1]), torch.full(shapes[2], -1)
-    for expert in range(num_experts):
-        if expert_mask is not None and expert_mask[expert] == 0:
-            continue
-        found, slots = torch.nonzero(ids == expert, as_tuple=True)
-        rows[row : row + len(found)] = (slots << 24) | found
-        factors[row : row + len(found)] = weights[found, slots]
-        experts[row // block : (row + len(found) + block - 1) // block] = number
-        row, number = row + -(-len(found) // block) * block, number + 1
-    return rows.double(), factors.double(), experts.double(), torch.tensor([row, tokens]).double()
-
-
-def sample_routing(draw: Any, m: int, experts: int, topk: int) -> tuple[Any, Any]:
-    """Experts and weights of m tokens."""
-    found = draw.normal(m, experts).topk(topk)
-    return found.indices.int(), found.values.softmax(-1)
-
-
-MOE_SORT = Op(
-    "moe_sort",
-    "(Tensor ids, Tensor weights, int num_experts, int block, Tensor? expert_mask=None) -> "
-    "(Tensor, Tensor, Tensor, Tensor)",
-    """`(rows, weights, experts, valid)`: tokens in the order of their experts, each expert's padded to whole blocks
-
-    Args:
-        ids: i32 (tokens, k), the experts of each token; one that is not in 0 .. num_experts - 1 is left out.
-        weights: f32 (tokens, k).
-        num_experts: E.
-        block: rows to whose multiples those of an expert are padded.
-        expert_mask: i32 (E,): experts of zero get no rows, and the others are numbered without them.
-
-    Returns:
-        With C = tokens * k + E * block - k:
-
-        * rows i32 (C,): ``(slot << 24) | token``, tokens of an expert in their order, then ``(k << 24) | tokens``;
-        * weights f32 (C,): of the rows, 0 of padding;
-        * experts i32 (ceil(C / block),): of each block, -1 of those after the last row;
-        * valid i32 (2,): padded rows, and tokens.
-    """,
-    results=_sort_results, plan=_plan_sort, reference=_sort_reference, widths=(16, 37),
-    sample=lambda draw, m, n, topk=2, block=16: (*sample_routing(draw, m, n, topk), n, block, None),
-    workspace=lambda target, ids, weights, num_experts, *_: 4 * sort_workspace(ids.shape[0], ids.shape[1], num_experts),
-    bench=lambda target, rows: [("moe_sort 8 of 256", (8192, 256), {"topk": 8, "block": 64})],
-)
-
 # ------------------------------------------------------------------------------------------- experts
 
 
-def _moe_config(target: Target, *arguments: Any) -> Any:
-    from .experts import plan_experts
-
-    return plan_experts(target, *arguments)
-
-
 def _moe_workspace(target: Target, *arguments: Any) -> int:
-    from .experts import scratch_bytes
-
-    config, plan = _moe_config(target, *arguments)
+    config, plan = plan_experts(target, *arguments)
     return scratch_bytes(config, arguments[0].shape[0]) if plan else 0
 
 
@@ -288,20 +189,6 @@ def _moe_reference(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation:
         out = out.index_add(0, tokens, y * weights.double()[tokens, slots][:, None])
         number += 1
     return (out,)
-
-
-def activation_reference(gate: Any, up: Any, activation: str, limit: float | None) -> Any:
-    """The activation by its definition, of tensors of any dtype; see :data:`MOE`."""
-    from torch.nn import functional
-
-    limit = 7.0 if activation == "swiglu" and limit is None else limit
-    if limit is not None:
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-    if activation == "swiglu":
-        return gate * (1.702 * gate).sigmoid() * (up + 1)
-    if activation == "situ":
-        return gate.tanh() * gate.sigmoid() * up.tanh()
-    return (functional.silu(gate) if activation == "silu" else functional.gelu(gate, approximate="tanh")) * up
 
 
 def _sample_moe(draw: Any, m: int, n: int, experts: int = 4, inter: int = 40, topk: int = 2) -> tuple[Any, ...]:
@@ -332,12 +219,6 @@ def _moe_bwd_results(dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, 
                                                           for b in (b1, b2)))
 
 
-def _moe_bwd_plan(target: Target, *arguments: Any) -> Plan | None:
-    from .gradient import plan_gradient
-
-    return plan_gradient(target, *arguments)
-
-
 def _moe_bwd_reference(dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any, b1: Any,
                        b2: Any, mask: Any, interleaved: bool) -> tuple[Any, ...]:
     import torch
@@ -365,7 +246,7 @@ MOE_BWD = Op(
     "Tensor? b1, Tensor? b2, Tensor? expert_mask, bool interleaved) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     "Gradients of `moe` of x, w1, w2, weights, b1 and b2 (of no elements where there is no bias)",
-    results=_moe_bwd_results, plan=_moe_bwd_plan, reference=_moe_bwd_reference, widths=(64,), public=False, numpy=False,
+    results=_moe_bwd_results, plan=plan_gradient, reference=_moe_bwd_reference, widths=(64,), public=False, numpy=False,
     archs=("gfx942", "gfx950", "gfx120", "gfx1250"), tolerance=2.0**-6, workspace=None, sample=_sample_moe_bwd,
 )
 
@@ -391,11 +272,41 @@ MOE = Op(
         (tokens, model) of the dtype of x. Sums are f32; the activation and each slot's result are rounded to x's type.
     """,
     results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
-    plan=lambda target, *arguments: _moe_config(target, *arguments)[1], reference=_moe_reference, widths=(64, 72),
+    plan=lambda target, *arguments: plan_experts(target, *arguments)[1], reference=_moe_reference, widths=(64, 72),
     sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
     gradient=Gradient(_moe_gradient, _save_moe, of=("x", "w1", "w2", "weights", "b1", "b2")),
     workspace=_moe_workspace,
+    bench=lambda target, rows: [
+        (f"moe 2 of 8, {tokens} tokens", (tokens, 2048), {"experts": 8, "inter": 1024}) for tokens in (16, 2048)],
     flops=lambda x, w1, w2, weights, ids, *_: 6 * ids.shape[0] * ids.shape[1] * w2.shape[1] * w2.shape[2],
 )
 
-OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD, MLP]
+# ------------------------------------------------------------------------------------------- experts of modules
+
+
+def _as_stacked(stack: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: float | None,
+                b1: Any, b2: Any, interleaved: bool, transposed: bool) -> tuple[Any, ...]:
+    """Arguments of `moe`."""
+    return (x, *stack(w1, w2, transposed), weights, ids, activation, limit, "none", None, None, b1, b2, None,
+            interleaved)
+
+
+def _sample_modules(draw: Any, m: int, n: int) -> tuple[Any, ...]:
+    x, w1, w2, weights, ids, activation, limit, *_ = _sample_moe(draw, m, n)
+    layers = [half.contiguous() for expert in w1 for half in expert.chunk(2)]
+    return x, layers, [w.clone() for w in w2], weights, ids, activation, limit, None, None, False, False
+
+
+MOE_MODULES = Op(
+    "moe_modules",
+    "(Tensor x, Tensor[] w1, Tensor[] w2, Tensor weights, Tensor ids, str activation, float? limit, Tensor? b1, "
+    "Tensor? b2, bool interleaved, bool transposed) -> Tensor",
+    "`moe` of weights as modules hold them: gate and up, and down, of each expert; or stacked the other way round",
+    results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
+    plan=lambda target, *arguments: plan_experts(target, *_as_stacked(kept, *arguments))[1],
+    reference=lambda *arguments: _moe_reference(*_as_stacked(stacked, *arguments)), widths=(64, 72), public=False,
+    sample=_sample_modules, tolerance=2.0**-7, numpy=False, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
+    workspace=lambda target, *arguments: _moe_workspace(target, *_as_stacked(kept, *arguments)),
+)
+
+OPS = [TOPK_GATING_SOFTMAX, ROUTE, MOE_SORT, MOE, MOE_BWD, MOE_MODULES, MLP]

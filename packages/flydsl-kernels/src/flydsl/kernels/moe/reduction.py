@@ -9,17 +9,19 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.config import KernelConfig
+from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.epilogue import FAR
-from ..parts.index import cdiv
+from ..parts.index import cdiv, div
 from ..parts.memory import Buffer
+from ..parts.packed import e8m0_value
 from ..target import Target, builder
 
 __all__ = ["ReduceConfig", "compile_moe_reduction", "launch_reduce"]
 
 THREADS = 256
 ACCESS_BITS = 128
+FP8_GROUP = 8  # values of a scale
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class ReduceConfig(KernelConfig):
 
     Attributes:
         n: columns.
-        dtype, out: of x and y.
+        dtype, out: of x and y; rows of ``"fp8"`` are n values and behind them an e8m0 byte for each 8 of them.
         experts: slots of experts that are not in 0 .. experts - 1 are left out; 0: every slot counts.
         mask: as are those whose expert is masked.
     """
@@ -47,17 +49,37 @@ class ReduceConfig(KernelConfig):
     @property
     def vector(self) -> int:
         """Elements of a thread."""
+        if self.dtype == "fp8":
+            return math.gcd(self.n, 2 * FP8_GROUP)
         return math.gcd(self.n, ACCESS_BITS // max(FLOATS[self.dtype].width, FLOATS[self.out].width))
+
+    @property
+    def row(self) -> int:
+        """Elements of a row of x: values, of fp8 bytes with those of the scales."""
+        return self.n + self.n // FP8_GROUP if self.dtype == "fp8" else self.n
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return m, cdiv(self.n, THREADS * self.vector)
+
+
+def _fp8_values(x: Buffer, start: Any, column: Any, width: int, config: ReduceConfig) -> Any:
+    """f32 values of columns of a row of bytes that begins at `start`."""
+    piece = math.gcd(config.row, width)  # what is aligned in every row
+    values, scales = [], div(column, FP8_GROUP) + config.n
+    for i in range(0, width, FP8_GROUP):
+        factor = e8m0_value(x.load(start + scales + i // FP8_GROUP, 1)[0].to(fx.Uint8).to(fx.Int32))
+        for j in range(i, i + FP8_GROUP, min(piece, FP8_GROUP)):
+            codes = x.load(start + column + j, min(piece, FP8_GROUP)).bitcast(config.target.fp8).to(fx.Float32)
+            values += [codes[k] * factor for k in range(codes.numel)]
+    return fx.Vector.from_elements(values, fx.Float32)
 
 
 @flyc.kernel
 def _reduce_kernel(tensors, config: fx.Constexpr):
     token, width, n = fx.block_idx.x, config.vector, config.n
     column = (fx.block_idx.y * THREADS + fx.thread_idx.x) * width
-    x = Buffer(tensors["x"], FLOATS[config.dtype], fx.Int64(token) * (config.topk * n), config.topk * n)
+    element, size = FLOATS.get(config.dtype, fx.Int8), config.topk * config.row
+    x = Buffer(tensors["x"], element, fx.Int64(token) * size, size)
     y = Buffer(tensors["y"], FLOATS[config.out], fx.Int64(token) * n, n)
     ids: Any = None
     mask: Any = None
@@ -74,7 +96,10 @@ def _reduce_kernel(tensors, config: fx.Constexpr):
             if fx.const_expr(config.mask):
                 counts = counts & (mask.load(fx.max(expert, 0), 1)[0] != 0)
         # What does not count is read past the end, as zero.
-        values.append(x.load(counts.select(slot * n + column, FAR // (x.element.width // 8)), width))
+        if fx.const_expr(config.dtype == "fp8"):
+            values.append(_fp8_values(x, counts.select(slot * config.row, FAR), column, width, config))
+        else:
+            values.append(x.load(counts.select(slot * n + column, FAR // (x.element.width // 8)), width))
     total = values[0].to(fx.Float32)
     for value in values[1:]:
         total = total + value.to(fx.Float32)
@@ -93,20 +118,24 @@ def compile_moe_reduction(*, topk: int, model_dim: int, dtype_str: str = "f16", 
     """``launch(X, Y, expert_mask, topk_ids, m_tokens, stream=None)``: the sum of the `topk` rows of each token.
 
     Args:
-        dtype_str: of X (tokens topk, model_dim): ``"f16"``, ``"bf16"`` or ``"f32"``; `out_dtype_str` of Y, the same by
-            default.
+        dtype_str: of X (tokens topk, model_dim): ``"f16"``, ``"bf16"`` or ``"f32"``; or ``"fp8"``: (tokens topk,
+            model_dim * 9/8) bytes, of each row model_dim e4m3 values of the architecture and then e8m0 scales of 8.
+        out_dtype_str: of Y, that of X by default (of fp8 bf16).
         use_mask: leave out slots whose expert (topk_ids i32) is masked out (expert_mask i32[num_experts] of 0).
 
     Raises:
         ValueError: an argument is not supported.
     """
     where = "compile_moe_reduction"
-    if topk < 1 or model_dim < 1:
-        raise ValueError(f"{where}: topk and model_dim must be positive, got {topk} and {model_dim}")
-    if use_mask and num_experts < 1:
-        raise ValueError(f"{where}: a mask needs num_experts")
-    config = ReduceConfig(topk, model_dim, float_dtype(dtype_str, where),
-                          float_dtype(out_dtype_str or dtype_str, where),
+    require(where, topk >= 1 and model_dim >= 1,
+            f"topk and model_dim must be positive, got {topk} and {model_dim}")
+    require(where, not use_mask or num_experts >= 1, "a mask needs num_experts")
+    eight = dtype_str == "fp8"
+    require(where, not eight or model_dim % FP8_GROUP == 0,
+            f"rows of fp8 have a scale for {FP8_GROUP} columns: model_dim must be a multiple, got {model_dim}")
+    require(where, not eight or target.fp8_name is not None, f"{target.name} has no fp8 type")
+    config = ReduceConfig(topk, model_dim, dtype_str if eight else float_dtype(dtype_str, where),
+                          float_dtype(out_dtype_str or ("bf16" if eight else dtype_str), where),
                           num_experts if use_mask else 0, use_mask, target=target)
 
     @flyc.jit

@@ -25,17 +25,24 @@ from .gating import RouteConfig, choose, route_config
 
 __all__ = [
     "MAX_TOKENS", "SortConfig", "build_moe_sorting_module", "build_softmax_sorting_module", "capacity", "launch_sort",
-    "shares", "sort_config", "sort_workspace",
+    "most_blocks", "shares", "sort_config", "sort_workspace",
 ]
 
 ROUND = 256  # entries whose places are found together
 WORDS = ROUND // 32  # of their mask
-ONE_SHOT = 2048  # entries that one workgroup sorts
-MOST_SHARES = 64
+ONE_SHOT = 256  # entries that one workgroup sorts
+MOST_SHARES = 128
 MAX_TOKENS = 1 << 24  # a row is (slot << 24) | token
 MAX_EXPERTS = 1024
 MAX_SLOTS = 127
 VECTOR = 4  # i32 of 16 bytes
+TOGETHER = 16  # counts of shares that are on their way at once
+FOUR = 4  # rounds of entries that are, where they are counted
+
+
+def most_blocks(entries: int, experts: int, block: int) -> int:
+    """Blocks of rows that there can be: no expert has padding that has no row."""
+    return cdiv(entries + min(experts, entries) * (block - 1), block)
 
 
 def capacity(tokens: Any, topk: int, experts: int, block: int) -> Any:
@@ -117,12 +124,14 @@ def _histogram(ids, entries, first, rounds, config, table):
     if thread < config.experts:
         table[thread] = fx.Int32(0)
     fx.barrier()
-    for r in range(rounds):
-        i = first + fx.Int32(r) * ROUND + thread
-        if (thread < ROUND) & (i < entries):
-            expert = ids.load(i, 1)[0]
-            if _is_expert(expert, config):
-                fx.atomic_add(table.ptr + expert, fx.Int32(1), syncscope="workgroup")
+    for r in range(0, rounds, FOUR):
+        start = first + fx.Int32(r) * ROUND + thread
+        found = [ids.load(start + j * ROUND, 1)[0] for j in fx.range_constexpr(FOUR)]
+        for j in fx.range_constexpr(FOUR):
+            if fx.Int32(r) + j < rounds:
+                exists = (thread < ROUND) & (start + j * ROUND < entries)
+                if exists & _is_expert(found[j], config):
+                    fx.atomic_add(table.ptr + found[j], fx.Int32(1), syncscope="workgroup")
     fx.barrier()
 
 
@@ -149,11 +158,12 @@ def _totals(tensors, counts, share, table, config):
             total = table[thread]
         else:
             source = Buffer(tensors["counts"], fx.Int32, None, counts * config.experts)
-            for i in range(counts):
-                index = fx.Int32(i)
-                value = source.load(index * config.experts + thread, 1)[0]
-                before = before + (index < share).select(value, 0)
-                total = total + value
+            for i in range(0, counts, TOGETHER):  # past the last share there are zeros
+                loaded = [source.load((fx.Int32(i) + j) * config.experts + thread, 1)[0]
+                          for j in fx.range_constexpr(TOGETHER)]
+                for j in fx.range_constexpr(TOGETHER):
+                    before = before + (fx.Int32(i) + j < share).select(loaded[j], 0)
+                    total = total + loaded[j]
         if fx.const_expr(config.mask):
             local = Buffer(tensors["mask"], fx.Int32, None, config.experts).load(thread, 1)[0]
             total = (local != 0).select(total, 0)
@@ -283,12 +293,15 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         if thread < experts:
             table[thread] = fx.Int32(0)
         fx.barrier()
+        found, weight = fx.Int32(-1), fx.Float32(0.0)
         if thread < entries:
-            fx.atomic_add(table.ptr + held[thread], fx.Int32(1), syncscope="workgroup")
+            found, weight = held[thread], held_weights[thread]
+            fx.atomic_add(table.ptr + found, fx.Int32(1), syncscope="workgroup")
         fx.barrier()
     else:
         ids = Buffer(tensors["ids"], fx.Int32, None, tokens * topk)
         weights = Buffer(tensors["weights"], fx.Float32, None, tokens * topk)
+        found, weight = ids.load(first + thread, 1)[0], weights.load(first + thread, 1)[0]
         if fx.const_expr(config.one):
             _histogram(ids, entries, first, rounds, config, table)
     total, before = _totals(tensors, counts, share, table, config)
@@ -314,18 +327,14 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         valid_out.store_one(1, limit)
     for r in range(rounds):
         i = first + fx.Int32(r) * ROUND + thread
-        exists = (thread < ROUND) & (i < entries)
-        expert, weight = fx.Int32(-1), fx.Float32(0.0)
-        if exists:
-            if fx.const_expr(config.route is not None):
-                expert, weight = held[i], held_weights[i]
-            else:
-                found = ids.load(i, 1)[0]
-                expert = _is_expert(found, config).select(found, -1)
-                weight = weights.load(i, 1)[0]
+        exists = (thread < ROUND) & (i < entries) & _is_expert(found, config)
+        expert, factor = exists.select(found, -1), weight
+        if fx.const_expr(config.route is None):  # those of the next round are on their way meanwhile
+            if fx.Int32(r) + 1 < rounds:
+                found, weight = ids.load(i + ROUND, 1)[0], weights.load(i + ROUND, 1)[0]
         token = div(i, topk)
         name = ((i - token * topk) << 24) | token
-        _place_round((expert, name, weight), start, end, base, bits, out, config)
+        _place_round((expert, name, factor), start, end, base, bits, out, config)
     fx.barrier()
     blocks = div(rows + (config.block - 1), config.block)
     _fill(tensors, tokens, share, counts, start, end, blocks, valid, numbers, config, out)

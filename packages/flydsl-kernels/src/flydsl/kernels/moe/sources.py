@@ -1,4 +1,4 @@
-"""What a grouped product takes of each tile of k besides its rows: weights of an expert, and scales along k."""
+"""What a grouped product takes of each tile of k: rows of x of any size, and the weights of an expert."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS, element_of
-from ..parts.epilogue import FAR
-from ..parts.index import align_up, cdiv, div
+from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
-from ..parts.mainloop import Held, KTile, Multiply
+from ..parts.mainloop import Held, KTile
 from ..parts.memory import WORDS, Buffer
-from ..parts.operand import Fragments, Rows, Shuffled
-from ..parts.packed import bf16_words, e8m0_value, fp4_table, fp4_to_bf16, scaled_int4, unpack
-from ..parts.products import TileProducts
+from ..parts.operand import Rows, Shuffled
+from ..parts.packed import bf16_words, e8m0_value, fp4_table, fp4_to_bf16, fp4_to_half, scaled_int4, unpack, words_of
 from ..parts.rows import pointer
-from ..parts.schedule import Tally
-from .config import SCALE_K, WAVES, GroupedConfig
+from .config import GroupedConfig
 
-__all__ = ["BlockScales", "ScaledProducts", "Weights", "WideRows", "microscales", "strips_of"]
+__all__ = ["Weights", "WideRows", "columns_of", "strips_of"]
 
 HIGH = 0xF0F0F0F0 - (1 << 32)  # the high halves of four bytes
-SPAN = 128  # k of microscaled instructions
+
+
+def columns_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
+    """First columns of the 16-column strips of a wave."""
+    wave = wave if config.k_waves == 1 else mod(wave, config.n_waves)
+    first, step = (wave * config.n_repeat, 1) if config.adjoining else (wave, config.n_waves)
+    return [column + (first + ni * step) * 16 for ni in range(config.n_repeat)]
 
 
 def strips_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
     """Numbers of the 16-row strips of the expert's weight that a wave has: ``ni * streams + stream``."""
-    up = align_up(config.n, 16) // 16
-    return [div(column, 16) + ni * WAVES + wave + up * s for ni in range(config.n_repeat)
-            for s in range(config.streams)]
+    up, strips = align_up(config.n, 16) // 16, [div(at, 16) for at in columns_of(column, wave, config)]
+    if config.strips == "halves":
+        return [strip + up * s for strip in strips for s in range(config.streams)]
+    return [strip * config.streams + s for strip in strips for s in range(config.streams)]
 
 
 def _unpack_int4(pair: Any) -> Any:
@@ -71,26 +75,74 @@ class Weights:
     """Fragments of the weight of an expert, in registers; with its scales of groups of 32 k, one for each load."""
 
     def __init__(self, tensors: dict[str, Any], expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> None:
-        self._config, self._count = config, config.b_blocks
+        self._config, self._count = config, config.b_blocks // config.k_waves  # of the wave
+        share = div(lane.wave, config.n_waves)
         strips, words = strips_of(column, lane.wave, config), config.rows_b // 16 * config.strip_words
         common: dict[str, Any] = dict(column=0, tile_strips=config.rows_b // 16, strips=strips, lanes=config.wave)
-        self._data = Shuffled(tensors["w"], lane, strip_words=config.strip_words, blocks=self._count,
-                              chunk_words=config.load_words, start=fx.Int64(expert) * (words * 4), **common)
+        self._data = Shuffled(tensors["w"], lane, strip_words=config.strip_words, blocks=config.b_blocks,
+                              chunk_words=config.load_words, cache=config.cache, share=share, shares=config.k_waves,
+                              start=fx.Int64(expert) * (words * 4), **common)
         self._grouped = config.format.scales == "groups"
         if self._grouped:
-            element, count = element_of(config.scale), config.rows_b * config.scales_k
+            element, along = element_of(config.scale), align_up(config.scales_k, config.scale_unit)
+            count = config.rows_b * (1 if config.w_scales == "row" else along)
             self._scales = Buffer(tensors["w_scale"], element, fx.Int64(expert) * count, count)
-            self._places = [strip * (16 * config.scales_k) + lane.lane for strip in strips]
+            self._places = [self._scale_place(strip, lane) for strip in strips]
+            if config.k_waves > 1:
+                self._places = [place + self._scales_past(share * self._count) for place in self._places]
         loads = self._data.loads
         self.source = Held(lambda t, _: self._fetch(t), 2 * loads if self._grouped else loads)
 
+    def _scale_place(self, strip: Any, lane: Lane) -> Any:
+        """The element of the scales that a lane has of a strip, for its first load."""
+        config, row = self._config, strip * 16 + lane.row
+        if config.w_scales == "strips":
+            return strip * (16 * config.scales_k) + lane.lane
+        group = lane.group if config.lane_k == 32 else div(lane.group, 2)
+        if config.w_scales == "rows":
+            return row * config.scales_k + group
+        if config.w_scales == "row":
+            return row
+        if config.w_scales == "pairs":
+            return row * 2 + group
+        columns = align_up(config.scales_k, 8)
+        return div(strip, 2) * (32 * columns) + lane.lane * 4 + mod(strip, 2)
+
+    def _scales_past(self, loads: Any) -> Any:
+        """Elements of the scales that are before those of a load, of all loads of a strip."""
+        config = self._config
+        if config.w_scales == "words":  # a word has two blocks of 128 k
+            return div(loads, 2) * 256 + mod(loads, 2) * 2
+        return loads * {"strips": config.wave, "rows": config.lane_k // 8, "pairs": 2 * config.rows_b, "row": 0}[
+            config.w_scales]
+
+    def _scale_further(self, t: KTile, load: int) -> tuple[int, Any]:
+        """Elements from there to those of a load of a tile: a constant, and what all lanes share."""
+        count = self._config.b_blocks  # of all waves
+        if self._config.w_scales == "words":
+            return self._scales_past(t.further * count + load), t.turn * (count * 128)
+        return self._scales_past(load), t.index * self._scales_past(count)
+
     def _fetch(self, t: KTile) -> list[Any]:
         """``[strip][load]`` of the words, and the scale if there is one."""
-        words, wave = self._data.fetch(t), self._config.wave
+        words = self._data.fetch(t)
         if not self._grouped:
             return [[[word] for word in strip] for strip in words]
-        return [[[word, self._scales.load(place + i * wave, 1, t.index * (wave * self._count))[0]]
-                 for i, word in enumerate(strip)] for place, strip in zip(self._places, words, strict=True)]
+        further = [self._scale_further(t, i) for i in range(self._count)]
+        return [[[word, self._scales.load(place + near, 1, far)[0]] for word, (near, far) in
+                 zip(strip, further, strict=True)] for place, strip in zip(self._places, words, strict=True)]
+
+    @property
+    def converts(self) -> int:
+        """Vector instructions for the chunks of a call, about; 0 where they are as they were loaded."""
+        config, chunks = self._config, self._config.op.b_blocks or self._config.op.blocks
+        if config.format.b is None or config.format.scales == "micro" or config.target.matrix != "mfma":
+            return 0
+        if not self._grouped:
+            return 5 * chunks
+        if config.format.b == "fp4":
+            return (4 if config.target.converts_fp4 else 21) * chunks
+        return (15 if config.target.mx else 30) * chunks
 
     def of_b(self, held: list[Any], strip: int, call: int, count: int = 0) -> list[Any]:
         """The chunks of a call of the instruction (or of `count` chunks)."""
@@ -106,106 +158,15 @@ class Weights:
             return _unpack_int4(words)
         scale = scales[0]
         byte = scale.to(fx.Int32) & 0xFF if config.scale == "e8m0" else None
+        if byte is not None and config.target.converts_fp4:
+            return fp4_to_half(words[block % config.spread], byte, config.dtype)
         if byte is not None and config.dtype == "bf16":
             return fp4_to_bf16(words[block % config.spread], fp4_table(byte))
         if byte is None:
-            values = scaled_int4(words[block % config.spread], scale.to(fx.Float32))
+            values = scaled_int4(words[block % config.spread], scale.to(fx.Float32), config.format.b == "u4",
+                                 config.target.fp8_name if config.target.matrix == "mfma" else None)
             if config.dtype == "bf16" and not config.target.mx and config.wave == 64:
                 return bf16_words(values)  # gfx942 has no instruction for it
         else:
             values = unpack(words.shuffle(words, [block % config.spread]), "fp4") * e8m0_value(byte)
-        return values.to(FLOATS[config.dtype]).bitcast(fx.Int32)
-
-
-class BlockScales:
-    """Scales of 128 k: one of a row of x for each row tile of a lane, one of 128 rows of w for each strip.
-
-    Args:
-        sources: rows of x of the lane's row tiles, of `rows`.
-    """
-
-    def __init__(self, tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, column: Any, lane: Lane,
-                 config: GroupedConfig) -> None:
-        count, self._tile = config.scales_k, config.tile_k // SCALE_K["blocks"]
-        per_expert = cdiv(config.n * config.streams, 128) * count
-        x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows) * count)
-        w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
-        along, further = (1, rows) if config.turned_scales else (count, 1)  # from a row, and from a block to the next
-        self._x = [(x, (row < rows).select(row * along, FAR // 4), further) for row in sources]
-        self._w = [(w, div(column + (ni * WAVES + lane.wave) * 16 + s * config.n, 128) * count, 1)
-                   for ni in range(config.n_repeat) for s in range(config.streams)]
-        self.source = Held(lambda t, _: self._fetch(t), (len(self._x) + len(self._w)) * self._tile)
-
-    def _fetch(self, t: KTile) -> list[Any]:
-        return [[[source.load(place + i * step, 1, t.index * (self._tile * step))[0] for i in range(self._tile)]
-                 for source, place, step in part] for part in (self._x, self._w)]
-
-    @staticmethod
-    def factor(held: list[Any], row: int, strip: int, block: int) -> Any:
-        """What the sum of a row tile and a strip over a block of 128 k is multiplied by."""
-        x, w = held[1]
-        return x[row][block] * w[strip][block]
-
-
-class ScaledProducts(TileProducts):
-    """Products whose sums over 128 k each get the factor of :class:`BlockScales`: a part has that k."""
-
-    def __init__(self, config: GroupedConfig, tally: Tally, a: Fragments, w: Weights, scales: BlockScales) -> None:
-        op, self._w, self._factors = config.op, w, scales
-        self._calls = SCALE_K["blocks"] // (op.block_bytes * op.blocks)
-        calls = config.blocks // op.blocks // self._calls
-        super().__init__(op, tally, config.m_repeat, config.n_repeat * config.streams, calls, a, w.of_b, swapped=True)
-
-    def blocks(self, call: int, count: int) -> list[Any]:
-        return super().blocks(call, count * self._calls)
-
-    def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
-        count = self.op.blocks
-
-        def multiply(acc: list[Any], part: int, fragments: Any) -> list[Any]:
-            out, (block, first) = list(acc), self.place(part)
-            sums = [self.op.zero() for _ in self.places]
-            right = [self._w.of_b(held, s, block, count * self._calls) for s in range(self.n_tiles)]
-            for c in range(self._calls):
-                call = slice(c * count, (c + 1) * count)
-                sums = self.op.multiply_all([(right[s][call], fragments[0][i][call], old, None)
-                                             for (i, s), old in zip(self.places, sums, strict=True)])
-            self.tally.add("mfma", len(sums) * self._calls * self.op.instructions)
-            for (i, s), value in zip(self.places, sums, strict=True):
-                at = (first + i) * self.n_tiles + s
-                factor = self._factors.factor(held, first + i, s, block)
-                out[at] = fx.math.fma(value, fx.full_like(value, factor), out[at])
-            return out
-
-        return multiply
-
-
-def microscales(tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, column: Any, lane: Lane,
-                config: GroupedConfig) -> tuple[Held, Any]:
-    """e8m0 scales of 32 k: what loads them, and ``scales(t, held)`` of :class:`TileProducts`.
-
-    The scaled MFMA takes the byte of its lane group from each lane, the scaled WMMA all four of 128 k in a word.
-    """
-    mfma, steps, per_row = config.target.matrix == "mfma", config.tile_k // SPAN, SPAN // 32
-    element, unit = (fx.Int8, 1) if mfma else (fx.Int32, per_row)
-    per_expert = config.rows_b * config.scales_k // unit
-    inside = lane.group if mfma else 0
-    x = Buffer(tensors["x_scale"], element, None, fx.Int64(rows) * (config.scales_k // unit))
-    w = Buffer(tensors["w_scale"], element, fx.Int64(expert) * per_expert, per_expert)
-    places = [(x, (row < rows).select(row * (config.scales_k // unit), FAR // 4) + inside, per_row // unit)
-              for row in sources]
-    places += [(w, (strip * (16 * config.scales_k) + lane.row * per_row) // unit + inside, 16 * per_row // unit)
-               for strip in strips_of(column, lane.wave, config)]
-
-    def fetch(t: KTile, _: Any) -> list[Any]:
-        return [[source.load(at + i * step, 1, t.index * (steps * step))[0] for i in range(steps)]
-                for source, at, step in places]
-
-    def scales(t: KTile, held: list[Any]) -> Any:
-        def of(call: int) -> tuple[list[Any], list[Any]]:
-            words = [(v[call].to(fx.Uint8).to(fx.Int32) if mfma else v[call], 0) for v in held[1]]
-            return words[: len(sources)], words[len(sources) :]
-
-        return of
-
-    return Held(fetch, len(places) * steps), scales
+        return words_of(values, FLOATS[config.dtype])

@@ -38,7 +38,9 @@ def _padded(array: Any, config: GroupedConfig, interleaved: bool, columns: int) 
     out = array.new_zeros((array.shape[0], config.streams * rows, columns))
     for s, half in enumerate(_halves(array, config, interleaved)):
         out[:, s * rows : s * rows + config.n, : array.shape[2]] = half
-    return out.unflatten(1, (-1, 16))
+    whole = out.unflatten(1, (-1, 16))
+    pairs = config.streams == 2 and config.strips == "pairs"
+    return whole.unflatten(1, (2, -1)).transpose(1, 2).flatten(1, 2) if pairs else whole
 
 
 def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> Any:
@@ -51,7 +53,8 @@ def ordered(weight: Any, config: GroupedConfig, interleaved: bool = False) -> An
         whole = _padded(w.view(torch.uint8), config, interleaved, config.strip_words // 4)
         return whole.unflatten(3, (-1, unit)).transpose(2, 3).contiguous().view(-1).view(torch.int32)
 
-    return in_order(weight, f"moe {config.quant} {config.n} {config.streams} {interleaved} {config.strip_words}", make)
+    key = f"{config.quant} {config.n} {config.streams} {config.strips} {interleaved} {config.strip_words}"
+    return in_order(weight, f"moe {key}", make)
 
 
 def of_rows(values: Any, config: GroupedConfig, interleaved: bool) -> Any:
@@ -72,10 +75,15 @@ def _grouped(scale: Any, config: GroupedConfig, interleaved: bool) -> Any:
         import torch
 
         s = s.view(torch.uint8) if s.element_size() == 1 else s
-        whole = _padded(s, config, interleaved, config.scales_k).unflatten(3, (-1, each))
-        return whole.transpose(2, 3).contiguous().view(-1)
+        columns = align_up(config.scales_k, config.scale_unit)
+        whole = _padded(s, config, interleaved, columns)
+        if config.w_scales == "words":
+            whole = whole.unflatten(1, (-1, 2)).unflatten(4, (-1, 2, 4))  # (E, 32 rows, half, 16, 256 k, half, 4)
+            return whole.permute(0, 1, 4, 6, 3, 5, 2).contiguous().view(-1)
+        return whole.unflatten(3, (-1, each)).transpose(2, 3).contiguous().view(-1)
 
-    return in_order(scale, f"moe groups {each} {config.n} {config.streams} {interleaved} {config.scales_k}", make)
+    key = f"{each} {config.n} {config.streams} {config.strips} {interleaved} {config.scales_k} {config.w_scales}"
+    return in_order(scale, f"moe groups {key}", make)
 
 
 def scales_of(scale: Any, experts: int, config: GroupedConfig, interleaved: bool, where: str) -> Any:

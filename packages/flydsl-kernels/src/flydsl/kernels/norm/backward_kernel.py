@@ -41,7 +41,7 @@ def _row_gradient(tensors: dict[str, Any], config: NormConfig, place: Place, lds
 
     xh = Held(normal, plan.tiles, keep)
     dy = Held(lambda i: dy_rows.load(i).to(fx.Float32), plan.tiles, keep)
-    weighted = Held(lambda i: dy[i] * weight_of(gamma, i, config), plan.tiles, keep)
+    weighted = Held(lambda i: dy[i] * weight_of(gamma.load(i), config), plan.tiles, keep)
     zero = fx.full(plan.vec, 0.0, fx.Float32)
     sums = [fold(plan.tiles, keep, zero, lambda total, i: total + weighted[i] * xh[i])]
     if mean is not None:

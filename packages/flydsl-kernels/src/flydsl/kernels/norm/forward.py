@@ -22,11 +22,12 @@ from .config import NormConfig
 __all__ = ["launch_norm", "norm_kernel", "statistics", "weight_of"]
 
 STREAMED = 2  # cache modifier of data that are not read again
+EARLY = 32    # elements of a row that a lane holds, up to which there are registers for weights beside them
 
 
-def weight_of(gamma: Columns, i: Any, config: NormConfig) -> Any:
-    """What a tile is multiplied by, in f32."""
-    weight = gamma.load(i).to(fx.Float32)
+def weight_of(gamma: Any, config: NormConfig) -> Any:
+    """What a tile with the weights `gamma` is multiplied by, in f32."""
+    weight = gamma.to(fx.Float32)
     return weight + config.weight_offset if config.weight_offset else weight
 
 
@@ -79,21 +80,25 @@ def norm_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     gamma = Columns(tensors["Gamma"], weight, place)
     with fx.fastmath("contract"):
         row = _input(tensors, config, place)
+        # On their way beside the row, so that nothing is waited for after the statistics. With a residual and a bias,
+        # they would cost a workgroup its place on the compute unit.
+        early = keep and plan.elements <= EARLY and not (config.fused and config.centered)
+        weights = Held(gamma.load, tiles, early)
+        if fx.const_expr(config.centered):
+            biases = Held(Columns(tensors["Beta"], weight, place).load, tiles, early)
         mean, rstd = statistics(row, config, place, lds)
 
         def affine(i):
             x = row[i].to(fx.Float32)
             if fx.const_expr(config.centered):
                 x = x - mean
-            y = x * rstd * weight_of(gamma, i, config)
+            y = x * rstd * weight_of(weights[i], config)
             if fx.const_expr(config.centered):
-                y = y + beta.load(i).to(fx.Float32)
+                y = y + biases[i].to(fx.Float32)
             if fx.const_expr(config.smooth):
                 y = y * x_scale.load(i).to(fx.Float32)
             return y
 
-        if fx.const_expr(config.centered):
-            beta = Columns(tensors["Beta"], weight, place)
         if fx.const_expr(config.smooth):
             x_scale = Columns(tensors["XScale"], float_element(tensors["XScale"], weight), place)
         if fx.const_expr(config.stats):

@@ -1,8 +1,9 @@
 """The CShuffle epilogue: C goes through LDS, so that lanes store 16 consecutive bytes of a row.
 
-An accumulator holds four rows of one column, so direct stores write 32 bytes of a row at a time, 2 bytes a lane. Here
-a slab of the tile is converted, written to LDS row by row, and read back along the rows. In LDS, the segments that 16
-lanes write (16 columns) are exchanged by row, so that the lane groups, whose rows are apart, write different banks.
+A lane holds a few consecutive columns of one row, so direct stores write 32 bytes of each of 16 rows at a time. Here a
+slab of the tile is converted, written to LDS row by row, and read back along the rows. In LDS, chunks of 16 bytes are
+exchanged by row, and their halves every other eight rows: the lanes that LDS serves together, each of which has
+another row, write different banks.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from .epilogue import Epilogue, TilePlace, column_terms, pieces
+from .epilogue import Epilogue, Terms, TilePlace, values
 from .index import div, mod
 from .memory import Buffer, lds_read, lds_write
 from .tile import CHUNK_BYTES
 
 __all__ = ["ShufflePlan", "shuffle_tile"]
 
-BANK_BYTES = 128  # that writes of up to 4 bytes a lane reach in one cycle
+LINE = 8  # chunks that LDS serves at once
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class ShufflePlan:
         element_bytes: of C.
         m_waves: waves along the rows, each with `m_repeat` tiles of 16 rows.
         threads: of the workgroup.
-        run: rows that lane groups are apart.
+        run: consecutive columns that a lane has.
         lds_bytes: what the main loop has for other purposes; the plan needs at least one slab.
-        apart: 0, or rows that lanes are apart where a lane holds consecutive columns of a row (``TilePlace.row_of``).
+        apart: rows that neighbouring lanes are apart, of as many tiles of rows.
     """
 
     columns: int
@@ -44,7 +45,7 @@ class ShufflePlan:
     threads: int
     run: int
     lds_bytes: int
-    apart: int = 0
+    apart: int = 1
 
     @property
     def unit_bytes(self) -> int:
@@ -52,12 +53,16 @@ class ShufflePlan:
         return self.m_waves * 16 * self.columns * self.element_bytes
 
     @property
+    def halves(self) -> bool:
+        """Lanes write halves of chunks."""
+        return self.run * self.element_bytes == CHUNK_BYTES // 2
+
+    @property
     def slab(self) -> int:
         """Tiles of 16 rows of a wave that pass at once."""
-        least = max(self.apart, 1)
-        fitting = [s for s in range(least, self.m_repeat + 1, least) if self.m_repeat % s == 0
+        fitting = [s for s in range(self.apart, self.m_repeat + 1, self.apart) if self.m_repeat % s == 0
                    and s * self.unit_bytes <= self.lds_bytes]
-        return max(fitting, default=least)
+        return max(fitting, default=self.apart)
 
     @property
     def bytes(self) -> int:
@@ -87,12 +92,32 @@ class ShufflePlan:
         return None
 
 
-def _word(row: Any, column: Any, plan: ShufflePlan) -> Any:
-    """Element offset of (row, column) of the slab."""
-    width, run = (CHUNK_BYTES // plan.element_bytes, 1) if plan.apart else (16, plan.run)
-    segments = BANK_BYTES // (width * plan.element_bytes)
-    exchanged = column ^ (mod(div(row, run), segments) * width)
-    return row * plan.columns + exchanged
+def _unit(row: Any, column: Any, plan: ShufflePlan, width: int) -> tuple[Any, Any]:
+    """(number of the unit of `width` elements with (row, column) in the slab, whether its chunk's halves are
+    exchanged)."""
+    line, per_chunk = div(row, plan.apart), CHUNK_BYTES // (width * plan.element_bytes)
+    exchanged = mod(div(line, LINE), 2) if plan.halves else 0
+    exchange = mod(line, LINE) * per_chunk + (exchanged if per_chunk == 2 else 0)
+    return row * (plan.columns // width) + (div(column, width) ^ exchange), exchanged
+
+
+def _write(base: Any, row: Any, column: Any, value: Any, plan: ShufflePlan) -> None:
+    """Write what a lane has of a row, at most a chunk at a time."""
+    width = min(plan.run, CHUNK_BYTES // plan.element_bytes)
+    for i in range(0, plan.run, width):
+        part = value if width == plan.run else value.shuffle(value, list(range(i, i + width)))
+        lds_write(base, _unit(row, column + i, plan, width)[0] * width, part)
+
+
+def _read(base: Any, row: Any, column: Any, plan: ShufflePlan) -> Any:
+    """Read `plan.vector` elements of a row."""
+    width = min(CHUNK_BYTES // plan.element_bytes, max(plan.vector, plan.run))
+    unit, exchanged = _unit(row, column, plan, width)
+    value = lds_read(base, unit * width + mod(column, width), plan.vector)
+    if plan.halves and plan.vector > plan.run:
+        swapped = value.shuffle(value, [*range(plan.run, plan.vector), *range(plan.run)])
+        return (exchanged == 1).select(swapped, value)
+    return value
 
 
 def shuffle_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, lds: Any,
@@ -101,29 +126,26 @@ def shuffle_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, p
     """Store the accumulators like :func:`store_tile`, through LDS. All threads of the workgroup must call it.
 
     Args:
-        place: ``tile_rows[mi]`` is ``(wave_row * m_repeat + mi) * 16``.
+        place: its `tile_rows` lie in the ``16 * m_repeat`` rows of this wave, a slab after the other.
         lds: pointer to `plan.bytes` bytes that other waves may still be reading.
         column: first column of the workgroup's tile.
         wave_row: of this wave, 0 to ``m_waves - 1``.
         put: ``put(c, at, vector)`` stores the vector, or adds it.
     """
-    slab, staged = plan.slab, fx.recast_iter(element, lds)
-    out, terms = place.out(c, element), column_terms(epilogue, place)
+    slab, staged, out = plan.slab, fx.recast_iter(element, lds), place.out(c, element)
+    before = wave_row * ((plan.m_repeat - slab) * 16)  # rows of earlier waves that are not in a slab
+    with fx.fastmath("contract"):
+        terms = Terms(epilogue, place, acc[0].numel)
     for first in range(0, plan.m_repeat, slab):
         fx.barrier()
         with fx.fastmath("contract"):
             for s in range(slab):
                 fx.rocdl.sched_barrier(0)  # not all conversions at once: registers
-                for piece in pieces(acc, epilogue, place, terms, (first + s,)):
-                    if place.row_of is not None:  # vectors of columns; one wave along the rows
-                        row, value = place.row_of(s), piece.value.to(element)
-                    else:
-                        row = (wave_row * slab + s) * 16 + piece.inside
-                        value = fx.Vector.from_elements([piece.value.to(element)], element)
-                    lds_write(staged, _word(row, piece.column - column, plan), value)
+                for _, at, value in values(acc, epilogue, place, terms, (first + s,)):
+                    _write(staged, place.tile_rows[s] - before, at - column, value.to(element), plan)
         fx.barrier()
         for row, x in plan.rows_and_columns(plan.m_waves * slab * 16):
-            value = lds_read(staged, _word(row, x, plan), plan.vector)
+            value = _read(staged, row, x, plan)
             if plan.m_repeat > slab:  # rows of a slab are apart in the tile
                 row = div(row, slab * 16) * (plan.m_repeat * 16) + mod(row, slab * 16) + first * 16
             put(out, place.offset(row, column, plan.element_bytes, x), value)

@@ -1,9 +1,10 @@
 """What happens to accumulators: pure steps, and one walk over rows and columns that stores apply.
 
-A step takes (value, row, column) to a value in f32: a scale, a bias, an activation, a residual, a routing weight. What
-it needs of a row or of a column is loaded once for it, in :meth:`Step.rows` and :meth:`Step.column`. :func:`pieces`
-walks over the accumulators of a lane and applies the steps; a store takes its pieces: directly (:func:`store_tile`),
-through LDS (`cshuffle`), atomically.
+A lane holds consecutive columns of a row of C (:mod:`.matrix`). A step takes (value, row, column) to a value, vectors
+of f32: a scale, a bias, an activation, a residual, a routing weight. What it needs of a row or of a column is loaded
+once for it, in :meth:`Step.row` and :meth:`Step.column`, and for the whole tile before anything is stored: a load
+behind a store would wait for that. :func:`values` walks over the accumulators of a lane and applies the steps; a store
+takes what it gives: directly (:func:`store_tile`), through LDS (`cshuffle`), atomically.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from .memory import Buffer
 from .random import philox4x32, round_bf16_stochastic
 from .rows import float_element
 
-__all__ = ["ACTIVATE", "FAR", "Activate", "Bias", "Epilogue", "Multiply", "Piece", "Residual", "ScaleBoth", "ScaleRows",
-           "Step", "TilePlace", "pieces", "store_tile"]
+__all__ = ["ACTIVATE", "FAR", "Activate", "Bias", "Epilogue", "Multiply", "Residual", "ScaleBoth", "ScaleRows", "Step",
+           "Terms", "TilePlace", "store_tile", "values"]
 
 FAR = 1 << 30  # a byte offset beyond any tile of C
-
-VECTOR = 4  # f32 of 16 bytes
+STORE_BYTES = 16
 
 ACTIVATE: dict[str, Callable[[Any], Any]] = {"none": lambda x: x, "relu": relu, "silu": silu, "gelu": gelu}
 
@@ -33,38 +33,32 @@ ACTIVATE: dict[str, Callable[[Any], Any]] = {"none": lambda x: x, "relu": relu, 
 
 
 class Step:
-    """A pure step of an epilogue.
+    """A pure step of an epilogue. Rows and columns are those of C."""
 
-    Values are single f32, or vectors of consecutive columns; what is of a column then is a vector too. Rows and columns
-    are those of C.
-    """
-
-    def rows(self, first: Any, count: int) -> list[Any]:
-        """What it needs of each of `count` rows."""
-        return [None] * count
+    def row(self, row: Any) -> Any:
+        """What it needs of a row: a number."""
+        return None
 
     def column(self, column: Any, count: int) -> Any:
-        """What it needs of a column, or of `count` columns (a multiple of four) as a vector."""
+        """What it needs of `count` columns from `column` on: a vector."""
         return None
 
     def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
-        """The value after it, in row `row` and (from) column `column`."""
+        """The values after it, in row `row` from column `column` on."""
         raise NotImplementedError
 
 
-def _floats(data: Any, column: Any, count: int, n: int) -> Any:
-    """f32 of one column, or a vector of several, of a vector of any float type."""
-    element = float_element(data, fx.Float32)
-    buffer = Buffer(data, element, None, n)
-    if count == 1:
-        return buffer.load(column, 1)[0].to(fx.Float32)
-    parts = [buffer.load(column + i, VECTOR).to(fx.Float32) for i in range(0, count, VECTOR)]
-    return fx.Vector.from_elements([part[i] for part in parts for i in range(VECTOR)], fx.Float32)
+def _together(n: int, element: Any) -> int:
+    """Elements from a multiple of as many that are aligned in every row of `n` elements, at most 16 bytes."""
+    widest = STORE_BYTES * 8 // element.width
+    return next(w for w in (8, 4, 2, 1) if w <= widest and n % w == 0)
 
 
-def _singles(data: Any, first: Any, count: int, total: Any) -> list[Any]:
-    buffer = Buffer(data, fx.Float32, None, total)
-    return [buffer.load(first + i, 1)[0] for i in range(count)]
+def _vector(buffer: Buffer, at: Any, count: int, n: int) -> Any:
+    """f32 of `count` elements of a row of `n`, loaded as many together as never pass its end."""
+    width = min(_together(n, buffer.element), count)
+    parts = [buffer.load(at + i, width).to(fx.Float32) for i in range(0, count, width)]
+    return fx.Vector.from_elements([part[i] for part in parts for i in range(width)], fx.Float32)
 
 
 @dataclass(frozen=True)
@@ -84,8 +78,8 @@ class ScaleRows(Step):
     scale: Any
     m: Any
 
-    def rows(self, first: Any, count: int) -> list[Any]:
-        return _singles(self.scale, first, count, self.m)
+    def row(self, row: Any) -> Any:
+        return Buffer(self.scale, fx.Float32, None, self.m).load(row, 1)[0]
 
     def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
         return value * of_row
@@ -100,14 +94,14 @@ class ScaleBoth(Step):
     m: Any
     n: int
 
-    def rows(self, first: Any, count: int) -> list[Any]:
-        return _singles(self.scale_a, first, count, self.m)
+    def row(self, row: Any) -> Any:
+        return Buffer(self.scale_a, fx.Float32, None, self.m).load(row, 1)[0]
 
     def column(self, column: Any, count: int) -> Any:
-        return _floats(self.scale_b, column, count, self.n)
+        return _vector(Buffer(self.scale_b, fx.Float32, None, self.n), column, count, self.n)
 
     def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
-        return value * (of_column * of_row if _is_vector(of_column) else of_row * of_column)
+        return value * (of_column * of_row)
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ class Bias(Step):
     n: int
 
     def column(self, column: Any, count: int) -> Any:
-        return _floats(self.bias, column, count, self.n)
+        return _vector(Buffer(self.bias, float_element(self.bias, fx.Float32), None, self.n), column, count, self.n)
 
     def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
         return value + of_column
@@ -136,7 +130,7 @@ class Activate(Step):
 
 @dataclass(frozen=True)
 class Residual(Step):
-    """``value + residual[row, column]``, row-major (m, n) of any float type; single values only."""
+    """``value + residual[row, column]``, row-major (m, n) of any float type."""
 
     residual: Any
     m: Any
@@ -145,12 +139,7 @@ class Residual(Step):
     def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
         element = float_element(self.residual, fx.Float32)
         source = Buffer(self.residual, element, None, fx.Int64(self.m) * self.n)
-        at = (column < self.n).select(row * self.n + column, FAR // (element.width // 8))
-        return value + source.load(at, 1)[0].to(fx.Float32)
-
-
-def _is_vector(value: Any) -> bool:
-    return isinstance(value, fx.Vector)
+        return value + _vector(source, row * self.n + column, value.numel, self.n)
 
 
 @dataclass(frozen=True)
@@ -166,20 +155,11 @@ class Epilogue:
     steps: tuple[Step, ...] = ()
     seed: Any = None
 
-    def rows(self, first: Any, count: int) -> list[tuple[Any, ...]]:
-        """What the steps need, for each of `count` rows."""
-        return list(zip(*(step.rows(first, count) for step in self.steps), strict=True)) or [()] * count
-
-    def columns(self, column: Any, count: int = 1) -> list[Any]:
-        """What the steps need of a column, or of `count` as vectors."""
-        return [step.column(column, count) for step in self.steps]
-
-    def apply(self, value: Any, row: Any, column: Any, rows: Sequence[Any],
-              columns: Sequence[Any]) -> Any:
-        """The value, or vector of values, after all steps, in f32."""
+    def apply(self, value: Any, row: Any, column: Any, of_row: Sequence[Any], of_column: Sequence[Any]) -> Any:
+        """The values after all steps, in f32."""
         value = value.to(fx.Float32)
-        for step, of_row, of_column in zip(self.steps, rows, columns, strict=True):
-            value = step.apply(value, row, column, of_row, of_column)
+        for step, by_row, by_column in zip(self.steps, of_row, of_column, strict=True):
+            value = step.apply(value, row, column, by_row, by_column)
         return value
 
 
@@ -192,13 +172,9 @@ class TilePlace:
 
     Attributes:
         m, n: size of C; `row` is the first row of the workgroup, `rows` how many of them exist.
-        tile_rows: first row of each 16-row tile of the wave, from `row`.
-        columns: column of this lane in each of its 16-column tiles.
-        group: lane group, ``lane // 16``.
-        acc_len: values of a lane in an accumulator: consecutive rows of one column.
+        tile_rows: from `row`, this lane's row of each 16-row tile of the wave.
+        columns: first column of this lane in each of its 16-column tiles, a multiple of those that it has.
         ragged: columns may be past the end.
-        row_of: None, or where the accumulators are of the transposed product: the row (from `row`) of a tile of which
-            a lane holds `acc_len` columns from ``columns[ni]``.
     """
 
     m: Any
@@ -207,10 +183,7 @@ class TilePlace:
     rows: Any
     tile_rows: Sequence[Any]
     columns: Sequence[Any]
-    group: Any
-    acc_len: int
     ragged: bool = False
-    row_of: Callable[[int], Any] | None = None
 
     def out(self, c: Any, element: Any) -> Buffer:
         """C from the workgroup's first row, bounded by the rows that exist."""
@@ -223,82 +196,50 @@ class TilePlace:
         return (column + further < self.n).select(at, FAR // element_bytes) if self.ragged else at
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A value of C, or a vector of consecutive columns.
+class Terms:
+    """What the steps need of the rows and columns of a lane, on its way."""
 
-    Attributes:
-        tile: number of its 16-row tile in the wave.
-        inside: its row in the tile, where a lane's values are of one column.
-        index: which of the lane's values in the accumulator.
-        row: from the workgroup's first; `column` of C.
-    """
-
-    tile: int
-    inside: Any
-    index: int
-    row: Any
-    column: Any
-    value: Any
+    def __init__(self, epilogue: Epilogue, place: TilePlace, count: int) -> None:
+        if epilogue.steps:
+            fx.rocdl.sched_barrier(0)  # not among the last products: registers
+        self.columns = [[step.column(column, count) for step in epilogue.steps] for column in place.columns]
+        self.rows = [[step.row(place.row + row) for step in epilogue.steps] for row in place.tile_rows]
 
 
-def column_terms(epilogue: Epilogue, place: TilePlace) -> list[list[Any]]:
-    """What the steps need of the lane's columns."""
-    count = 1 if place.row_of is None else place.acc_len
-    return [epilogue.columns(column, count) for column in place.columns]
-
-
-def pieces(acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, terms: list[list[Any]],
-           tiles: Iterable[int] | None = None) -> Iterator[Piece]:
-    """The values of C of the accumulators ``[mi * len(place.columns) + ni]``, after the steps, tile by tile.
-
-    Args:
-        terms: of :func:`column_terms`.
-        tiles: of the wave's 16-row tiles, all by default.
-    """
+def values(acc: Sequence[Any], epilogue: Epilogue, place: TilePlace, terms: Terms,
+           tiles: Iterable[int] | None = None) -> Iterator[tuple[int, Any, Any]]:
+    """(tile of rows, first column, vector) of the accumulators ``[mi * len(place.columns) + ni]`` after the steps, of
+    the wave's 16-row tiles `tiles` (all by default)."""
     across = len(place.columns)
-    for mi in range(len(acc) // across) if tiles is None else tiles:
-        if place.row_of is not None:
-            row = place.row_of(mi)
-            (rows,) = epilogue.rows(place.row + row, 1)
-            for ni, column in enumerate(place.columns):
-                value = epilogue.apply(acc[mi * across + ni], place.row + row, column, rows, terms[ni])
-                yield Piece(mi, None, 0, row, column, value)
-            continue
-        inside = place.group * place.acc_len
-        first = place.tile_rows[mi] + inside
-        factors = epilogue.rows(place.row + first, place.acc_len)
+    for mi in range(len(place.tile_rows)) if tiles is None else tiles:
+        row = place.row + place.tile_rows[mi]
         for ni, column in enumerate(place.columns):
-            for i in range(place.acc_len):
-                value = epilogue.apply(acc[mi * across + ni][i], place.row + first + i, column, factors[i], terms[ni])
-                yield Piece(mi, inside + i, i, first + i, column, value)
+            yield mi, column, epilogue.apply(acc[mi * across + ni], row, column, terms.rows[mi], terms.columns[ni])
 
 
 def store_tile(c: Any, element: Any, acc: Sequence[Any], epilogue: Epilogue, place: TilePlace,
                put: Callable[[Buffer, Any, Any], None] = Buffer.store) -> None:
-    """Store the accumulators, one element a lane at a time, or 16 bytes where a lane holds consecutive columns.
+    """Store the accumulators, up to 16 bytes at a time where rows of C allow it; ``put(c, at, vector)`` stores
+    consecutive columns, or adds them.
 
-    Rows past the end are dropped by the bounds of C, columns past the end by an offset beyond them. Where
-    `place.row_of` is given, ``put(c, at, vector)`` stores consecutive columns, or adds them.
+    Rows past the end are dropped by the bounds of C, columns past the end by an offset beyond them.
     """
-    out, terms = place.out(c, element), column_terms(epilogue, place)
-    words = None
+    out, count = place.out(c, element), acc[0].numel
+    width = min(_together(place.n, element), count)
     with fx.fastmath("contract"):
-        for piece in pieces(acc, epilogue, place, terms):
-            value, at = piece.value, place.offset(piece.row, piece.column, element.width // 8)
-            if place.row_of is not None:
-                _store_vector(out, at, value.to(element), put)
-                continue
-            if epilogue.seed is not None:
-                if piece.index == 0:
-                    words = philox4x32(epilogue.seed, (place.row + piece.row) * place.n + piece.column)
-                assert words is not None
-                bits = words[piece.index // 2] >> (16 * (piece.index % 2))
-                value = round_bf16_stochastic(value, bits & 0xFFFF)
-            out.store_one(at, value)
+        terms = Terms(epilogue, place, count)
+        for mi, column, value in values(acc, epilogue, place, terms):
+            row = place.tile_rows[mi]
+            out_value = _rounded(value, element, epilogue.seed, place, row, column)
+            for i in range(0, count, width):
+                part = out_value if width == count else out_value.shuffle(out_value, list(range(i, i + width)))
+                put(out, place.offset(row, column, element.width // 8, i), part)
 
 
-def _store_vector(out: Buffer, at: Any, value: Any, put: Callable[[Buffer, Any, Any], None]) -> None:
-    width = min(value.numel, 128 // out.element.width)
-    for i in range(0, value.numel, width):
-        put(out, at + i, value if width == value.numel else value.shuffle(value, list(range(i, i + width))))
+def _rounded(value: Any, element: Any, seed: Any, place: TilePlace, row: Any, column: Any) -> Any:
+    """Values in the type of C, with a seed by stochastic rounding, whose bits depend on the place of the first."""
+    if seed is None:
+        return value.to(element)
+    words = philox4x32(seed, (place.row + row) * place.n + column)
+    rounded = [round_bf16_stochastic(value[i], (words[i // 2] >> (16 * (i % 2))) & 0xFFFF) for i in range(value.numel)]
+    return fx.Vector.from_elements(rounded, fx.BFloat16)

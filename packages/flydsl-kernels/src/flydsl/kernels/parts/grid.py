@@ -45,8 +45,8 @@ def add_vector(out: Buffer, at: Any, vector: Any) -> None:
 
 
 @flyc.jit
-def _add_bf16(out: Buffer, at: Any, vector: Any) -> None:
-    """The same for chips whose buffer instructions cannot add bf16 (gfx942): by address, within the bounds."""
+def _add_pairs(out: Buffer, at: Any, vector: Any) -> None:
+    """The same for chips whose buffer instructions cannot add pairs of the type: by address, within the bounds."""
     if at < out.count:
         for i in fx.range_constexpr(0, vector.numel, 2):
             pair = vector.shuffle(vector, [i, i + 1])
@@ -90,6 +90,11 @@ def _initialise(c: Any, place: TilePlace, part: Slice) -> None:
         out.store(at, fx.Vector.from_elements([v.to(part.element) for v in values], part.element), COHERENT)
 
 
+def _set(flag: Any, value: int) -> None:
+    """Set a flag for other workgroups by an exchange: RDNA3 has no store that tools could tell from an ordinary one."""
+    fx.llvm.atomic_xchg(flag, fx.Int32(value), ordering=fx.AtomicOrdering.Release, syncscope=AGENT)
+
+
 @flyc.jit
 def add_slice(c, acc, place: TilePlace, part: Slice, lds):
     """Add the accumulators of one slice to C. All threads of the workgroup call it."""
@@ -99,14 +104,14 @@ def add_slice(c, acc, place: TilePlace, part: Slice, lds):
         fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
         fx.barrier()
         if thread == 0:
-            fx.llvm.generic_store(part.signal, fx.Int32(1), memory_order=fx.AtomicOrdering.Release, syncscope=AGENT)
+            _set(part.signal, 1)
     else:
         if thread == 0:
             ready = fx.Int32(0)
             while ready == 0:
                 ready = fx.llvm.generic_load(part.signal, memory_order=fx.AtomicOrdering.Acquire, syncscope=AGENT)
         fx.barrier()
-    add = add_vector if part.packed else _add_bf16
+    add = add_vector if part.packed else _add_pairs
     shuffle_tile(c, part.element, acc, Epilogue(), place, lds, part.plan, part.column, part.wave_row, add)
     fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
     fx.barrier()
@@ -114,4 +119,4 @@ def add_slice(c, acc, place: TilePlace, part: Slice, lds):
         done = fx.llvm.atomic_add(part.semaphore, fx.Int32(1), ordering=fx.AtomicOrdering.AcqRel, syncscope=AGENT)
         if done == part.count - 1:
             for flag in (part.semaphore, part.signal):
-                fx.llvm.generic_store(flag, fx.Int32(0), memory_order=fx.AtomicOrdering.Release, syncscope=AGENT)
+                _set(flag, 0)

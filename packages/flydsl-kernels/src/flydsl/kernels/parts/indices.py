@@ -8,7 +8,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.expr.rocdl.utils import call_intrinsic
 
-__all__ = ["index_at", "require_within", "uniform"]
+__all__ = ["any_lane", "index_at", "require_all_within", "require_within", "uniform"]
 
 
 def index_at(data: Any, at: Any) -> Any:
@@ -29,6 +29,19 @@ def require_within(index: Any, low: Any, high: Any) -> Any:
     if (index < low) | (index >= high):
         call_intrinsic("llvm.trap", [])
     return index.to(fx.Int32)
+
+
+@flyc.jit
+def require_all_within(index: Any, low: Any, high: Any) -> None:
+    """The same of the whole wave at once: no lane goes on beside one that stops, as lanes of a wave that part may."""
+    if any_lane((index < low) | (index >= high)):
+        call_intrinsic("llvm.trap", [])
+
+
+def any_lane(condition: Any) -> Any:
+    """Whether it holds in any lane of the wave: the same in all of them."""
+    mask = fx.Int64 if fx.num_warp_threads() == 64 else fx.Int32
+    return mask(fx.rocdl.ballot(mask.ir_type, condition)) != 0
 
 
 def uniform(value: Any) -> Any:

@@ -134,8 +134,11 @@ class Products(Protocol):
     def zero(self) -> Any:
         """Cleared accumulators."""
 
-    def read(self, stage: Any, part: int) -> Any:
-        """Fragments of a part from a stage of LDS."""
+    def ready(self, held: list[Any]) -> Any:
+        """What is made of what is held for a tile before its first part, while the tile before is multiplied."""
+
+    def read(self, stage: Any, part: int, ready: Any = None) -> Any:
+        """Fragments of a part from a stage of LDS, with what was made ready for the first one."""
 
     def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
         """``multiply(acc, part, fragments)`` of tile t, which is in `stage`: the accumulators after a part."""
@@ -283,7 +286,8 @@ class MainLoop:
             missing = ring.pieces - ring.early if begun == self.stages > 1 else 0
             self._wait(ring, (begun - 1) * ring.pieces - missing, loads)
         self._meet()
-        return [self.products.zero(), held, queues, self.products.read(self._stage(KTile(begin)), 0)]
+        ready = self.products.ready(held)
+        return [self.products.zero(), held, queues, self.products.read(self._stage(KTile(begin)), 0, ready)]
 
     def _step(self, state: Any, t: KTile, left: int) -> Any:
         """Multiply tile t, while those of the `left` that follow it are on their way."""
@@ -303,8 +307,9 @@ class MainLoop:
             following = self.products.read(stage, part + 1)
             acc = multiply(acc, part, fragments)
             fragments = following
+        ready = self.products.ready(held)
         self._turn(t, left, queues, loads)
-        following = self.products.read(self._stage(t, 1), 0)
+        following = self.products.read(self._stage(t, 1), 0, ready)
         self._commit_next(t, True, left, queues)
         self._start(t, "end", queues, lambda reach: left >= reach)
         acc = multiply(acc, last, fragments)
@@ -322,7 +327,9 @@ class MainLoop:
         self._hints(0)
         for ring in self._rings:
             later = min(self.stages - 2, left - 1)  # tiles whose copies are younger than those of the next one
-            self._wait(ring, max(later, 0) * ring.pieces, loads if later >= 0 else 0)
+            # The last copies of the next tile may be younger than the loads of this one.
+            after = later > 0 or (later == 0 and ring.early == ring.pieces)
+            self._wait(ring, max(later, 0) * ring.pieces, loads if after else 0)
         if (t.further + 1) % self.every == 0:
             self._meet()
         if self.stages > 1:

@@ -2,8 +2,13 @@
 
 Operands come in chunks: the 16 bytes that a lane holds of one row of A (or of B transposed). Lane group ``g = lane //
 16`` holds bytes ``16 g ... 16 g + 15`` of a block of ``16 * groups`` bytes of k, in row ``lane % 16``. An instruction
-with a shorter k takes a part of the chunk; since A and B are cut alike, which k it is does not matter. The result of
-a 16 x 16 tile is ``acc_len`` values a lane: rows ``acc_len * g + i``, column ``lane % 16``.
+with a shorter k takes a part of the chunk; since A and B are cut alike, which k it is does not matter. B is the
+instruction's first operand, so that the ``acc_len`` values that a lane has of a 16 x 16 tile are consecutive in memory:
+columns ``acc_len * g + i`` of row ``lane % 16``.
+
+RDNA3 wants the whole k of an instruction in each of its two lane groups: a block is one chunk (`groups` is 1), which
+both of them read. Of the rows of its first operand a lane has every other one, so those of B are read in the order 0,
+8, 1, 9, ... (`interleaved`); the columns of a lane are then the same as elsewhere.
 """
 
 from __future__ import annotations
@@ -39,9 +44,10 @@ class MatrixOp:
         integer: the accumulator is i32 rather than f32.
         instructions: matrix instructions of one call of `multiply`.
         blocks: blocks of k of one call.
-        step: ``(a, b, acc, i, scales) -> acc``, instruction i of a call; a and b are lists of `blocks` vectors of four
-            i32, or what `of_a` and `of_b` make of them; `scales` None or those of a and of b.
+        step: ``(b, a, acc, i, scales) -> acc``, instruction i of a call; a and b are lists of `blocks` vectors of four
+            i32, or what `of_a` and `of_b` make of them; `scales` those of b and of a, or None.
         b_blocks: of B, where that is of another type.
+        interleaved: the order of B's rows (:class:`.tile.RowTile`).
     """
 
     dtype: str
@@ -55,13 +61,15 @@ class MatrixOp:
     of_a: Callable[[list[Any]], Any] = _as_it_is
     of_b: Callable[[list[Any]], Any] = _as_it_is
     b_blocks: int = 0
+    interleaved: bool = False
 
     def multiply_all(self, products: list[tuple[Any, Any, Any, Any]]) -> list[Any]:
-        """``acc + a b`` of several independent (a, b, acc, scales). Instructions that add to one accumulator are kept
-        apart: the second would wait for the first."""
+        """``acc + a b`` of several independent (a, b, acc, scales of a and b). Instructions that add to one accumulator
+        are kept apart: the second would wait for the first."""
         sums = [acc for _, _, acc, _ in products]
         for i in range(self.instructions):
-            sums = [self.step(a, b, acc, i, scales) for (a, b, _, scales), acc in zip(products, sums, strict=True)]
+            sums = [self.step(b, a, acc, i, scales and scales[::-1])
+                    for (a, b, _, scales), acc in zip(products, sums, strict=True)]
         return sums
 
     @property
@@ -245,11 +253,11 @@ def _wmma_scaled(kinds: tuple[Microformat, Microformat], a: Any, b: Any, acc: An
 
 
 def microscaled_op(target: Target, a_dtype: str, b_dtype: str) -> MatrixOp:
-    """The instruction for operands of ``FORMATS`` with e8m0 scales on `target`. That of gfx1250 takes B first."""
+    """The instruction for operands of ``FORMATS`` with e8m0 scales on `target`."""
     kinds = FORMATS[a_dtype], FORMATS[b_dtype]
     name = f"{a_dtype} {b_dtype}"
     if target.matrix == "mfma":
-        return MatrixOp(name, 1, 4, 4, False, 1, kinds[0].chunks, partial(_mfma_scaled, kinds), kinds[0].operand,
+        return MatrixOp(name, 1, 4, 4, False, 1, kinds[0].chunks, partial(_mfma_scaled, kinds[::-1]), kinds[0].operand,
                         kinds[1].operand, kinds[1].chunks)
     a_blocks, b_blocks = (kind.step_bytes // (2 * CHUNK_BYTES) for kind in kinds)
     return MatrixOp(name, 1, 2, 8, False, 1, a_blocks, partial(_wmma_scaled, kinds[::-1]), b_blocks=b_blocks)
@@ -280,6 +288,13 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
             return MatrixOp(dtype, 1, 4, 4, False, 2, 1, _mfma_byte("mfma_f32_16x16x32_fp8_fp8", "f32x4"))
         if dtype == "i8":
             return MatrixOp(dtype, 1, 4, 4, True, 2, 1, _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"))
+    elif target.repeats_operands and dtype in ("f16", "bf16"):
+        half = fx.Float16 if dtype == "f16" else fx.BFloat16
+        call = wmma_step(lambda: fx.rocdl.WMMA(16, 16, 16, half), half)
+        return MatrixOp(dtype, 2, 1, 8, False, 1, 2, call, interleaved=True)
+    elif target.repeats_operands and dtype == "i8":
+        call = wmma_step(lambda: _signed(16), fx.Int8)
+        return MatrixOp(dtype, 1, 1, 8, True, 1, 1, call, interleaved=True)
     elif target.half_k and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
         # With K = 32, a lane holds two runs of eight, 32 bytes of k apart, which are two blocks of its chunks.
@@ -290,9 +305,9 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
         return MatrixOp(dtype, 1, 2, 8, False, 1, 4, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 128, kind), kind))
     elif target.tensor_moves and dtype == "i8":
         return MatrixOp(dtype, 1, 2, 8, True, 1, 2, wmma_step(lambda: _signed(64), fx.Int8))
-    elif target.half_k and dtype == "fp8":
+    elif target.fp8_name and dtype == "fp8":
         kind = fx.Float8E4M3FN
         return MatrixOp(dtype, 1, 2, 8, False, 2, 1, _wmma_byte(lambda: fx.rocdl.WMMA(16, 16, 16, kind), kind))
-    elif target.half_k and dtype == "i8":
+    elif dtype == "i8":
         return MatrixOp(dtype, 1, 2, 8, True, 2, 1, _wmma_byte(lambda: _signed(16), fx.Int8))
     raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")

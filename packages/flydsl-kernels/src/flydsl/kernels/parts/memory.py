@@ -50,7 +50,12 @@ class Buffer:
         return register.load()
 
     def store(self, at: Any, value: Any, cache: int = 0) -> None:
-        """Store a vector of the element type."""
+        """Store a vector of the element type; more than 16 bytes in several accesses."""
+        if value.numel * self.element.width > MOST_BITS:
+            half = value.numel // 2
+            self.store(at, value.shuffle(value, list(range(half))), cache)
+            self.store(at + half, value.shuffle(value, list(range(half, value.numel))), cache)
+            return
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy(value.numel * self.element.width, cache), self.element)
         register = fx.make_rmem_tensor(value.numel, self.element)
         register.store(value)

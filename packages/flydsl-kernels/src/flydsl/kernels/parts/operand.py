@@ -312,17 +312,22 @@ class Shuffled:
         blocks: of a k tile, each `lanes` (of a wave) x `chunk_words`.
         start: bytes from the beginning of `data` to the matrix (64 bits): an expert of several, an entry of a batch.
         advance: see :class:`Advance`; with LANES, the numbers of strips are in scalar registers.
+        cache: bits of the loads (2: non-temporal).
+        share, shares: the wave has only this one of `shares` shares of the blocks of a tile.
     """
 
     def __init__(self, data: Any, lane: Lane, *, column: Any, strip_words: int, tile_strips: int, strips: Sequence[Any],
                  blocks: int, chunk_words: int = WORDS, start: Any = None, advance: Advance = Advance.SCALAR,
-                 lanes: int = 64) -> None:
-        self.blocks, self._words, self._advance = blocks, chunk_words, advance
+                 lanes: int = 64, cache: int = 0, share: Any = 0, shares: int = 1) -> None:
+        self.blocks, self._words, self._advance, self._cache = blocks // shares, chunk_words, advance, cache
         self._strips, self._strip_words = strips, strip_words
         first = fx.Int64(column) * (strip_words // 16)
         first = first if start is None else (fx.Int64(start) >> 2) + first
         self._buffer = Buffer(data, fx.Int32, first, tile_strips * strip_words)
         self._lane, self._block_words = lane.lane * chunk_words, lanes * chunk_words
+        self._tile_words = blocks * self._block_words
+        if shares > 1:
+            self._lane = self._lane + share * (self.blocks * self._block_words)
 
     @property
     def loads(self) -> int:
@@ -331,11 +336,12 @@ class Shuffled:
 
     def strip(self, t: KTile, number: int) -> list[Any]:
         """Start loading a strip of a k tile: its blocks."""
-        lanes, further, scalar = self._advance.split(t, self.blocks * self._block_words, 1)
+        lanes, further, scalar = self._advance.split(t, self._tile_words, 1)
         strip = self._strips[number] * self._strip_words
         at, scalar = (self._lane + lanes, strip) if self._advance is Advance.LANES else (self._lane + strip, scalar)
         at = at + further
-        return [self._buffer.load(at + b * self._block_words, self._words, scalar) for b in range(self.blocks)]
+        return [self._buffer.load(at + b * self._block_words, self._words, scalar, self._cache)
+                for b in range(self.blocks)]
 
     def fetch(self, t: KTile) -> list[list[Any]]:
         """Start loading all strips of a k tile: ``[strip][block]``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import flydsl.expr as fx
@@ -9,7 +10,7 @@ import flydsl.expr as fx
 from .reduce import Lds, imax, magnitude, reduce_rows
 from .rows import Held, Place, fold
 
-__all__ = ["LOWEST", "NAN_KEY", "argmax_of", "columns_of", "key_value", "order_key"]
+__all__ = ["LOWEST", "NAN_KEY", "argmax_of", "better", "columns_of", "key_value", "number_key", "order_key"]
 
 LOWEST, NAN_KEY = -(1 << 31), 0x7FFFFFFF  # below all values, and that of any NaN
 INFINITY = 0x7F800000
@@ -22,6 +23,19 @@ def order_key(x: Any) -> Any:
         bits = (x + 0.0).bitcast(fx.Int32)
     key = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (magnitude(x) > INFINITY).select(fx.full_like(key, NAN_KEY), key)
+
+
+def number_key(x: Any) -> Any:
+    """The :func:`order_key` of f32 values that are not NaN."""
+    bits = (x == 0.0).select(0.0, x).bitcast(fx.Int32)
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def better(a: Iterable[Any], b: Iterable[Any]) -> list[Any]:
+    """The one of two (key, number, ...) with the larger key, of equal ones the lower number."""
+    a, b = list(a), list(b)
+    wins = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+    return [wins.select(y, x) for x, y in zip(a, b, strict=True)]
 
 
 def key_value(key: Any) -> Any:

@@ -11,9 +11,11 @@ from typing import Any
 
 import flydsl.expr as fx
 
+from ..host.dtypes import FLOATS
+
 __all__ = [
-    "PER_WORD", "bf16_words", "e8m0_value", "fp4_table", "fp4_to_bf16", "pack_fp4", "pack_int4", "scaled_int4",
-    "unpack",
+    "PER_WORD", "bf16_words", "e8m0_value", "fp4_table", "fp4_to_bf16", "fp4_to_half", "microscale", "pack_fp4",
+    "pack_int4", "pack_micro", "scaled_int4", "unpack", "words_of",
 ]
 
 #: Elements of a 32-bit word.
@@ -39,6 +41,42 @@ def pack_fp4(values: list[Any]) -> Any:
         code = fx.min((size < 2.0).select(near, (size < 4.0).select(middle + 2, far + 4)), 7)
         word = word | ((code | ((value.bitcast(fx.Int32) >> 28) & 8)) << (4 * i))
     return word
+
+
+_LARGEST_INVERSE = {"fp4": 0x3E2AAAAB, "fp8": 0x3B124925}  # bits of 1/6 and 1/448
+_SMALLEST = 1e-10
+
+
+def microscale(top: Any, kind: str) -> tuple[Any, Any]:
+    """(e8m0 byte, what values are multiplied by) of values up to `top`, an f32 as integer bits: the power of two that
+    is not below it divided by the largest number of ``"fp4"`` or ``"fp8"``; 255, the format's NaN, if that is not
+    finite."""
+    inverse = fx.Int32(_LARGEST_INVERSE[kind]).bitcast(fx.Float32)
+    top = fx.max(top, fx.Float32(_SMALLEST).bitcast(fx.Int32))
+    bits = (top.bitcast(fx.Float32) * inverse).bitcast(fx.Int32)
+    exponent = (bits >> 23) + ((bits & 0x7FFFFF) != 0).select(fx.Int32(1), fx.Int32(0))
+    exponent = fx.min(exponent, fx.Int32(255))
+    return exponent, ((fx.Int32(254) - exponent) << 23).bitcast(fx.Float32)
+
+
+def pack_micro(values: list[Any], kind: str, exponent: Any, factor: Any, converts: bool) -> list[Any]:
+    """Words of f32 values in the scale of :func:`microscale`: eight of ``"fp4"``, four of ``"fp8"``. gfx950 `converts`
+    to fp4 in an instruction."""
+    words = []
+    if kind == "fp4" and not converts:
+        return [pack_fp4([value * factor for value in values[i : i + 8]]) for i in range(0, len(values), 8)]
+    scale = (exponent << 23).bitcast(fx.Float32)
+    for i in range(0, len(values), 8 if kind == "fp4" else 4):
+        word = fx.Int32(0)
+        for j in range(4 if kind == "fp4" else 2):
+            low, high = values[i + 2 * j], values[i + 2 * j + 1]
+            if kind == "fp4":
+                word = fx.Int32(fx.rocdl.cvt_scalef32_pk_fp4_f32(
+                    fx.T.i32, word.ir_value(), low.ir_value(), high.ir_value(), scale.ir_value(), j))
+            else:
+                word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low * factor, high * factor, word, bool(j)))
+        words.append(word)
+    return words
 
 
 def _int4(word: Any, i: int) -> Any:
@@ -118,6 +156,23 @@ def fp4_to_bf16(word: Any, table: list[Any]) -> Any:
     return fx.Vector.from_elements(words, fx.Int32)
 
 
+def fp4_to_half(word: Any, scale: Any, dtype: str) -> Any:
+    """Four words of ``"bf16"`` or ``"f16"`` of the eight e2m1 of a word, times a scale byte (i32), by the conversions
+    of gfx950."""
+    convert = getattr(fx.rocdl, f"cvt_scalef32_pk_{dtype}_fp4")
+    element, kind = FLOATS[dtype], getattr(fx.T, f"{dtype}x2")
+    factor = (scale << 23).bitcast(fx.Float32)
+    pairs = [fx.Vector(convert(kind, word.ir_value(), factor.ir_value(), j), (2,), element) for j in range(4)]
+    return fx.Vector.from_elements([pair.bitcast(fx.Int32)[0] for pair in pairs], fx.Int32)
+
+
+def words_of(values: Any, element: Any) -> Any:
+    """Words of an even number of f32 as 16-bit floats: word by word, since a vector of these that a loop carries would
+    be taken apart into single elements."""
+    pairs = [values.shuffle(values, [i, i + 1]).to(element) for i in range(0, values.numel, 2)]
+    return fx.Vector.from_elements([pair.bitcast(fx.Int32)[0] for pair in pairs], fx.Int32)
+
+
 def bf16_words(values: Any) -> Any:
     """Words of bf16 of an even number of f32, to nearest even, by integers; NaN must be the usual one."""
     bits = values.bitcast(fx.Int32)
@@ -126,12 +181,29 @@ def bf16_words(values: Any) -> Any:
     return fx.Vector.from_elements(words, fx.Int32)
 
 
-def scaled_int4(word: Any, scale: Any) -> Any:
+#: Bytes 0..15 as e4m3 are so many times their value, with the bias of OCP and the other one.
+_CODE_STEPS = {"Float8E4M3FN": 2.0**9, "Float8E4M3FNUZ": 2.0**10}
+
+
+def scaled_int4(word: Any, scale: Any, raised: bool = False, fp8: str | None = None) -> Any:
     """f32 vector of the eight int4 of a word times a scale: bytes of value + 8 are converted in one instruction each,
-    and what is too much is subtracted where it is multiplied."""
-    values = []
-    for nibbles in (word, word >> 4):
-        raised = (nibbles & 0x0F0F0F0F) ^ 0x08080808
-        values += [((raised >> (8 * i)) & 0xFF).to(fx.Uint32).to(fx.Float32) for i in range(4)]
-    vector = fx.Vector.from_elements(values, fx.Float32)
-    return fx.math.fma(vector, fx.full_like(vector, scale), fx.full_like(vector, scale * -8.0))
+    and what is too much is subtracted where it is multiplied. Byte j of the word holds values j and j + 4; if it is of
+    `raised` values, what it holds is that sum already, and of values 2 j and 2 j + 1.
+
+    Args:
+        fp8: name of the e4m3 of which the architecture converts two in an instruction, where codes up to 15 are steps.
+    """
+    halves, flip = [], 0 if raised else 0x08080808
+    for nibbles in ((word & 0x0F0F0F0F) ^ flip, ((word >> 4) & 0x0F0F0F0F) ^ flip):
+        if fp8 is None:
+            halves.append([((nibbles >> (8 * i)) & 0xFF).to(fx.Uint32).to(fx.Float32) for i in range(4)])
+            continue
+        pairs = [fx.Vector(fx.rocdl.cvt_pk_f32_fp8(fx.T.f32x2, nibbles, bool(i)), (2,), fx.Float32) for i in (0, 1)]
+        halves.append([pair[i] for pair in pairs for i in (0, 1)])
+    low, high = halves
+    values = [v for pair in zip(low, high, strict=True) for v in pair] if raised else low + high
+    factor = scale if fp8 is None else scale * _CODE_STEPS[fp8]
+    factors, addends = fx.full(2, factor, fx.Float32), fx.full(2, scale * -8.0, fx.Float32)
+    pairs = [fx.Vector.from_elements(values[i : i + 2], fx.Float32) for i in range(0, 8, 2)]
+    pairs = [fx.math.fma(pair, factors, addends) for pair in pairs]
+    return fx.Vector.from_elements([pair[i] for pair in pairs for i in (0, 1)], fx.Float32)

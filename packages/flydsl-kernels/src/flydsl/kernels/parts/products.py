@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import flydsl.expr as fx
+
 from .mainloop import KTile, Multiply
 from .matrix import MatrixOp
 from .operand import Fragments
-from .schedule import Tally
+from .schedule import Tally, hot_loop_schedule
 
 __all__ = ["TileProducts", "part_rows"]
 
@@ -32,20 +34,25 @@ class TileProducts:
         size: rows of a part; None: the usual.
         scales: ``scales(t, held)`` gives ``of(call)``: for each row of tiles, and for each column, a scale of the
             instruction; None: it takes none.
-        swapped: B is the instruction's first operand: a lane then holds values of one row of C.
         columns_first: order of the products of a part.
         late: B is read from LDS right before the first products of a call, not a part ahead.
         first_block: number of A's and B's first block of k in the tile.
+        converts: vector instructions in which what is held of B becomes the chunks of a call, for a column of tiles.
+            They are issued beside the matrix instructions of the call before, in an order of each call if they are
+            many; 0: where they are needed.
     """
 
     def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Source, b: Source, *,
                  size: int | None = None, scales: Callable[[KTile, list[Any]], Any] | None = None,
-                 swapped: bool = False, columns_first: bool = False, first_block: Any = 0, late: bool = False) -> None:
+                 columns_first: bool = False, first_block: Any = 0, late: bool = False,
+                 converts: int = 0) -> None:
         self.op, self.tally, self.m_tiles, self.n_tiles = op, tally, m_tiles, n_tiles
         self.a, self.b, self.size = a, b, size or part_rows(m_tiles)
         self.groups = m_tiles // self.size
-        self.parts = calls * self.groups
-        self._scales, self._swapped, self._first, self.late = scales, swapped, first_block, late
+        self.parts, self._converts = calls * self.groups, converts
+        # As much arithmetic as products would be gathered where it is first possible, were the order that of a tile.
+        self._stepped = converts > m_tiles * op.instructions
+        self._scales, self._first, self.late = scales, first_block, late
         self.places = [(i, ni) for i in range(self.size) for ni in range(n_tiles)]
         if columns_first:
             self.places.sort(key=lambda place: place[::-1])
@@ -68,10 +75,18 @@ class TileProducts:
         self.tally.add("ds_read", len(tiles) * len(blocks) * source.reads)
         return [[source(stage, tile, block) for block in blocks] for tile in tiles]
 
-    def read(self, stage: Any, part: int) -> Any:
+    def ready(self, held: list[Any]) -> Any:
+        """B of the first call, if it is converted."""
+        return self._converted(held, 0) if self._converts else []
+
+    def _converted(self, held: list[Any], call: int) -> list[Any]:
+        self.tally.add("valu", self._converts * self.n_tiles)
+        return self._right(None, held, call)
+
+    def read(self, stage: Any, part: int, ready: Any = None) -> Any:
         """(rows of A, B before the first products of a call), in the order in which they are multiplied."""
         call, first = self.place(part)
-        left, right = [], []
+        left, right = [], ready or []
         if isinstance(self.a, Fragments):
             left = self._read(self.a, stage, range(first, first + 1), call, self.op.blocks)
         if first == 0 and not self.late and isinstance(self.b, Fragments):
@@ -95,6 +110,8 @@ class TileProducts:
             out, (call, first) = list(acc), self.place(part)
             if call not in kept:
                 kept[call] = [self.op.of_b(chunks) for chunks in fragments[1] or self._right(stage, held, call)]
+            if self._converts and first == 0 and call + 1 < self.parts // self.groups:
+                kept[call + 1] = [self.op.of_b(chunks) for chunks in self._converted(held, call + 1)]
             if isinstance(self.a, Fragments):
                 left = [self.op.of_a(chunks) for chunks in fragments[0]]
             else:
@@ -103,16 +120,19 @@ class TileProducts:
             rows, columns = scales_of(call) if scales_of else ([None] * self.m_tiles, [None] * self.n_tiles)
             places = [(first + i) * self.n_tiles + ni for i, ni in self.places]
             sums = self.op.multiply_all([
-                self._product(left[i], right[ni], out[at], rows[first + i], columns[ni])
+                (left[i], right[ni], out[at], (rows[first + i], columns[ni]))
                 for (i, ni), at in zip(self.places, places, strict=True)])
             for at, value in zip(places, sums, strict=True):
                 out[at] = value
             self.tally.add("mfma", len(places) * self.op.instructions)
+            if self._stepped and part + 1 < self.parts and self.place(part + 1)[0] != call:
+                self.order((0, 0))
             return out
 
         return multiply
 
-    def _product(self, a: Any, b: Any, acc: Any, of_row: Any, of_column: Any) -> tuple[Any, Any, Any, Any]:
-        if self._swapped:
-            return b, a, acc, (of_column, of_row)
-        return a, b, acc, (of_row, of_column)
+    def order(self, preload: tuple[int, int]) -> None:
+        """The order of what was traced since the last one, of which nothing goes past this point."""
+        counts = self.tally.take()
+        hot_loop_schedule(counts, preload).emit(counts)
+        fx.rocdl.sched_barrier(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -11,9 +11,11 @@ import flydsl.expr as fx
 from .rows import Place, fold
 
 __all__ = [
-    "Lds", "add", "amax_of", "block_reduce", "block_reduce_add", "block_reduce_add2", "fmax", "imax", "magnitude",
-    "reduce_rows", "wave_reduce",
+    "Lds", "add", "amax_of", "block_combine", "block_reduce", "block_reduce_add", "block_reduce_add2", "fmax", "imax",
+    "lane_combine", "lane_reduce", "magnitude", "reduce_rows", "wave_combine", "wave_reduce",
 ]
+
+Combine = Callable[[list[Any], Iterable[Any]], list[Any]]
 
 
 class Lds:
@@ -54,25 +56,29 @@ def imax(a: Any, b: Any) -> Any:
     return fx.max(a, b)
 
 
-def wave_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], width: int) -> list[Any]:
-    """Combine each value over groups of `width` lanes; every lane gets the result."""
-    out = list(values)
-    step = width // 2
+def _each(op: Callable[[Any, Any], Any]) -> Combine:
+    return lambda a, b: [op(x, y) for x, y in zip(a, b, strict=True)]
+
+
+def wave_combine(values: Sequence[Any], combine: Combine, width: int) -> list[Any]:
+    """Combine values that belong together, as ``combine(values, others)``, over groups of `width` lanes; every lane
+    gets the result."""
+    out, step = list(values), width // 2
     while step:
-        out = [op(v, fx.shuffle_xor(v, step, width)) for v in out]
+        out = combine(out, (fx.shuffle_xor(v, step, width) for v in out))
         step //= 2
     return out
 
 
 @flyc.jit
-def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: Any, threads: int, lds: Lds) -> list:
-    """Combine each value (f32 or i32) over the workgroup; every lane gets the result. One barrier.
+def block_combine(values: Sequence[Any], combine: Combine, thread: Any, threads: int, lds: Lds) -> list:
+    """Combine values that belong together (f32 or i32) over the workgroup; every lane gets the result. One barrier.
 
     Uses fresh LDS, so consecutive reductions need no barrier between them.
     """
     wave = fx.num_warp_threads()
     waves = threads // wave
-    partial = wave_reduce(values, op, wave)
+    partial = wave_combine(values, combine, wave)
     if fx.const_expr(waves == 1):
         return partial
     slots = [lds.array(fx.Int32 if isinstance(v, fx.Int32) else fx.Float32, waves) for v in partial]
@@ -80,13 +86,32 @@ def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: A
         for i in fx.range_constexpr(len(partial)):
             slots[i][thread // wave] = partial[i]
     fx.barrier()
-    results = []
-    for slot in slots:
-        total = slot[0]
-        for w in fx.range_constexpr(1, waves):
-            total = op(total, slot[w])
-        results.append(total)
-    return results
+    total = [slot[0] for slot in slots]
+    for w in fx.range_constexpr(1, waves):
+        total = combine(total, [slot[w] for slot in slots])
+    return total
+
+
+def lane_combine(values: Sequence[Any], combine: Combine, lanes: int, thread: Any, lds: Lds) -> list[Any]:
+    """The same over `lanes` lanes of a wave, or of a workgroup that has as many."""
+    if lanes <= fx.num_warp_threads():
+        return wave_combine(values, combine, lanes)
+    return block_combine(values, combine, thread, lanes, lds)
+
+
+def wave_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], width: int) -> list[Any]:
+    """Combine each value over groups of `width` lanes; every lane gets the result."""
+    return wave_combine(values, _each(op), width)
+
+
+def lane_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], lanes: int, thread: Any, lds: Lds) -> list[Any]:
+    """Combine each value as :func:`lane_combine`."""
+    return lane_combine(values, _each(op), lanes, thread, lds)
+
+
+def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: Any, threads: int, lds: Lds) -> list:
+    """Combine each value (f32 or i32) over the workgroup; every lane gets the result. One barrier."""
+    return block_combine(values, _each(op), thread, threads, lds)
 
 
 def block_reduce_add(value: Any, thread: Any, threads: int, lds: Lds) -> Any:

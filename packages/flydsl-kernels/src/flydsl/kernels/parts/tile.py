@@ -7,7 +7,7 @@ knows places only; :mod:`.operand` moves data to them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import flydsl.expr as fx
@@ -33,12 +33,14 @@ class RowTile:
         rows, row_bytes: size; a row is a whole number of chunks.
         threads: of the workgroup; the tile's chunks are a multiple of it.
         bank_bytes: bytes that LDS delivers in one cycle (128, or 256 on gfx950).
+        interleaved: the 16 lanes that read 16 rows take them in the order 0, 8, 1, 9, ..., 7, 15.
     """
 
     rows: int
     row_bytes: int
     threads: int
     bank_bytes: int = 128
+    interleaved: bool = field(default=False, kw_only=True)
 
     @property
     def chunks(self) -> int:
@@ -84,7 +86,13 @@ class RowTile:
         # gfx950 serves rows 0-3 and 12-15 of a chunk together with rows 4-11 of the next one. Rows of 64 bytes, four
         # of which share the banks, must then count down.
         turn = 3 if slots == 16 and span == 4 else 1
+        if self.interleaved:  # eight neighbouring lanes read rows 0-3 and 8-11, or the others
+            row = mod(row, 4) + mod(div(row, 8), 2) * 4
         return mod(div(row, every) * turn, span)
+
+    def row_of_lane(self, lane: Lane) -> Any:
+        """Which of 16 rows a lane reads."""
+        return mod(lane.row, 2) * 8 + div(lane.row, 2) if self.interleaved else lane.row
 
     def at(self, row: Any, chunk: Any) -> Any:
         """Word offset of a chunk."""
@@ -108,19 +116,22 @@ class RowTile:
     def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
         """The reader of fragments whose tile 0 begins with row `start`, a multiple of 16; a block is `groups` chunks.
 
-        The exchange of a row repeats every 16 rows, so the address of a tile differs by a constant only.
+        The exchange of a row repeats every 16 rows, so the address of a tile differs by a constant only. Lane groups
+        beyond the `groups` of a block read what the first ones do.
         """
         base = base if isinstance(start, int) and start == 0 else base + start * self.row_words
-        first, key = lane.row * self.row_words, lane.group ^ self.swizzle(lane.row)
+        row = self.row_of_lane(lane)
+        words = fx.make_layout(self.rows * self.chunks, WORDS)  # tells that chunks are aligned
+        first, key = row * self.chunks, mod(lane.group, groups) ^ self.swizzle(row)
 
         def place(block: Any) -> Any:
-            return first + (key ^ (block * groups)) * WORDS
+            return first + (key ^ (block * groups))
 
         places = [place(block) for block in range(self.chunks // groups)]
 
         def read(tile: int, block: Any) -> Any:
             at = places[block] if isinstance(block, int) else place(block)
-            return lds_read(base, at + tile * 16 * self.row_words)
+            return lds_read(base + fx.crd2idx(at, words), tile * 16 * self.row_words)
 
         return read
 
@@ -197,10 +208,18 @@ class TurnedTile(RowTile):
     def swizzle(self, row: Any) -> Any:
         raise NotImplementedError("the chunks of a TurnedTile are exchanged across rows: use at()")
 
+    def _key(self, row: Any) -> Any:
+        """Number of a row whose low three bits tell apart what is read together, and the next three what is written."""
+        if not self.interleaved:
+            return row
+        near, far = mod(row, 4) + mod(div(row, 8), 2) * 4, mod(div(row, 4), 2) ^ mod(div(row, 32), 2)
+        return near + far * 8 + mod(div(row, 16), 2) * 16
+
     def at(self, row: Any, chunk: Any) -> Any:
         per_cycle = max(self.BANK_CHUNKS // self.chunks, 1)  # rows that share a cycle of the banks
-        near = mod(div(row, per_cycle), self.BANK_CHUNKS // per_cycle)
-        far = mod(div(row, self.BANK_CHUNKS), self.BANK_CHUNKS)
+        key = self._key(row)
+        near = mod(div(key, per_cycle), self.BANK_CHUNKS // per_cycle)
+        far = mod(div(key, self.BANK_CHUNKS), self.BANK_CHUNKS)
         # The low bits of `far` go where `near` has none: its bits are rotated by their number.
         far = mod(far * (self.BANK_CHUNKS // per_cycle), self.BANK_CHUNKS) + div(far, per_cycle)
         return ((row * self.chunks + chunk) ^ (near ^ far)) * WORDS
@@ -209,7 +228,7 @@ class TurnedTile(RowTile):
         period = self.BANK_CHUNKS * self.BANK_CHUNKS // 16  # tiles after which the exchange repeats
 
         def read(tile: int, block: Any) -> Any:
-            at = self.at(start + lane.row + tile % period * 16, lane.group + block * groups)
+            at = self.at(start + self.row_of_lane(lane) + tile % period * 16, mod(lane.group, groups) + block * groups)
             return lds_read(base, at + (tile - tile % period) * 16 * self.row_words)
 
         return read

@@ -100,6 +100,12 @@ def _added(mask: torch.Tensor | None, q: torch.Tensor, keys: int) -> torch.Tenso
     return torch.zeros_like(mask, dtype=q.dtype).masked_fill_(~mask, -math.inf)
 
 
+def _product_dtype(x: torch.Tensor) -> torch.dtype:
+    """Of products of x: that of autocast, where it is on."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+
+
 def _attend(module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
             attention_mask: torch.Tensor | None, scaling: float | None = None, dropout: float = 0.0,
             softcap: float | None = None, sliding_window: int | None = None, s_aux: torch.Tensor | None = None,
@@ -108,9 +114,10 @@ def _attend(module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: to
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = causal and attention_mask is None and query.shape[2] > 1
     window = (sliding_window - 1, -1) if sliding_window and attention_mask is None else (-1, -1)
-    q, k, v = (x.transpose(1, 2) for x in (query, key, value))
+    dtype = _product_dtype(query)
+    q, k, v = (x.transpose(1, 2).to(dtype) for x in (query, key, value))
     out = ops.attention(q, k, v, causal=causal, scale=scaling, softcap=softcap or 0.0, window=window,
-                        bias=_added(attention_mask, query, key.shape[2]),
+                        bias=_added(attention_mask, q, key.shape[2]),
                         sink=None if s_aux is None else s_aux.float())
     return out, None
 
@@ -171,7 +178,7 @@ def refuse_language_attention(module: nn.Module) -> str:
 def refuse_language_call(module: nn.Module, *args: Any, **kwargs: Any) -> str:
     """Why a call cannot use the kernels, or ""."""
     x = args[0] if args else kwargs.get("hidden_states")
-    if not isinstance(x, torch.Tensor) or x.dtype not in (torch.float16, torch.bfloat16):
+    if not isinstance(x, torch.Tensor) or _product_dtype(x) not in (torch.float16, torch.bfloat16):
         return f"input dtype {getattr(x, 'dtype', None)}: it must be float16 or bfloat16"
     if module.training and bool(getattr(module, "attention_dropout", False)):
         return f"dropout of {module.attention_dropout} in training"

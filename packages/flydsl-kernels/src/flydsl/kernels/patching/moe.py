@@ -16,8 +16,10 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from .. import ops as _ops
+from ..moe.modules import stacked
+from ..moe.op import MOE_MODULES, ROUTE
 
-__all__ = ["is_mixture", "mixture", "refuse_mixture", "refuse_mixture_call"]
+__all__ = ["is_mixture", "kernels_of", "mixture", "refuse_mixture", "refuse_mixture_call"]
 
 ops: Any = _ops  # its forms are made from declarations
 _LAYERS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))  # of an expert: gate, up, down
@@ -88,61 +90,71 @@ def _read(m: Any) -> _Mixture | str:
     size = router.weight.shape[1]
     return _Mixture(
         topk, "sigmoid" if corrected else "softmax",
-        (_first("n_group", router, m, default=1), _first("topk_group", router, m, default=1)),
+        (_first("n_group", router, m, default=_first("num_group", router, m, default=1)),
+         _first("topk_group", router, m, default=1)),
         _first("norm_topk_prob", m, router, default=True), float(_first("routed_scaling_factor", router, m, default=1)),
         activation, float(experts.limit) if clipped else None, clipped,
         layers is None and (experts.down_proj.shape[2] == size != experts.down_proj.shape[1] or clipped))
 
 
-def _logits(m: Any, x: torch.Tensor, found: _Mixture) -> torch.Tensor:
-    """Of the router: in f32 where the choice has a bias, as those modules compute them."""
-    router = _router(m)
-    if found.scoring == "sigmoid":
-        return F.linear(x.float(), router.weight.float())
-    if type(router) is nn.Linear:
-        return router(x)
-    return F.linear(x, router.weight, getattr(router, "bias", None))
+def _torch_product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, wide: bool) -> torch.Tensor:
+    """x weight^T + bias, `wide`: in f32, as routers compute whose choice has a bias."""
+    return F.linear(x.float(), weight.float()) if wide else F.linear(x, weight, bias)
 
 
-_kept: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+def _has_product(weight: torch.Tensor) -> bool:
+    """Whether the router's product is a kernel's."""
+    return weight.dtype in (torch.float16, torch.bfloat16) and not any(size % 8 for size in weight.shape)
 
 
-def _stacked(m: Any, found: _Mixture) -> tuple[torch.Tensor, torch.Tensor]:
-    """(w1, w2) of all experts, with their gradients where these are wanted, otherwise kept until a weight changes."""
+def _product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, wide: bool) -> torch.Tensor:
+    """The same by a kernel, whose sums are f32; torch's for a router of other sizes or in f32."""
+    if x.dtype != weight.dtype or not _has_product(weight):
+        return _torch_product(x, weight, bias, wide)
+    return ops.gemm(x, weight, out_dtype=torch.float32) if wide else ops.linear(x, weight, bias)
+
+
+def kernels_of(m: nn.Module) -> str:
+    """The operators that a module uses."""
+    return "flydsl::linear, flydsl::route, flydsl::moe" if _has_product(_router(m).weight) else (
+        "flydsl::route, flydsl::moe")
+
+
+def _weights(m: Any, found: _Mixture) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """w1 and w2 of `moe_modules`: gate and up, and down, of each expert; or the stacked parameters."""
     names = _layers(m)
-    if names is None and not found.transposed:
-        return m.experts.gate_up_proj, m.experts.down_proj
-
-    def make() -> tuple[torch.Tensor, torch.Tensor]:
-        if names is None:
-            return m.experts.gate_up_proj.transpose(1, 2), m.experts.down_proj.transpose(1, 2)
-        gate, up, down = ([getattr(e, n).weight for e in m.experts] for n in names)
-        return torch.stack([torch.cat(pair) for pair in zip(gate, up, strict=True)]), torch.stack(down)
-
-    given = list(m.experts.parameters())
-    if torch.is_grad_enabled() and any(p.requires_grad for p in given):
-        return make()
-    if any(p.is_inference() for p in given):
-        return make()
-    state = [(id(p), p._version, p.data_ptr()) for p in given]
-    known = _kept.get(m)
-    if known is None or known[0] != state:
-        with torch.no_grad():
-            known = _kept[m] = state, tuple(w.contiguous() for w in make())
-    gate_up, down = known[1]
-    return gate_up, down
+    if names is None:
+        return [m.experts.gate_up_proj], [m.experts.down_proj]
+    gate, up, down = names
+    return [getattr(e, n).weight for e in m.experts for n in (gate, up)], [getattr(e, down).weight for e in m.experts]
 
 
-def _compute(m: Any, x: torch.Tensor, found: _Mixture, route: Any, moe: Any) -> tuple[torch.Tensor, ...]:
+def _moe(x: torch.Tensor, w1: list[torch.Tensor], w2: list[torch.Tensor], weights: torch.Tensor, ids: torch.Tensor,
+         found: _Mixture, biases: list[Any]) -> torch.Tensor:
+    """The product of the experts; weights in the kernel's order are kept where no gradients are wanted."""
+    given = (found.activation, found.limit)
+    if torch.is_grad_enabled() and any(p.requires_grad for p in (x, *w1, *w2, weights, *biases) if p is not None):
+        return ops.moe(x, *stacked(w1, w2, found.transposed), weights, ids, *given, b1=biases[0], b2=biases[1],
+                       interleaved=found.interleaved)
+    return MOE_MODULES(x, w1, w2, weights, ids, *given, *biases, found.interleaved, found.transposed)
+
+
+def _moe_in_double(x: torch.Tensor, w1: list[torch.Tensor], w2: list[torch.Tensor], weights: torch.Tensor,
+                   ids: torch.Tensor, found: _Mixture, biases: list[Any]) -> torch.Tensor:
+    """The definition."""
+    return MOE_MODULES.reference(x, w1, w2, weights, ids, found.activation, found.limit, *biases, found.interleaved,
+                                 found.transposed)[0]
+
+
+def _compute(m: Any, x: torch.Tensor, found: _Mixture, product: Any, route: Any, moe: Any) -> tuple[torch.Tensor, ...]:
     """(output of the routed experts, logits, weights, ids) of rows x, by the given functions."""
-    w1, w2 = _stacked(m, found)
-    logits = _logits(m, x, found)
-    bias = getattr(_router(m), "e_score_correction_bias", None)
+    router = _router(m)
+    logits = product(x, router.weight, getattr(router, "bias", None), found.scoring == "sigmoid")
+    bias = getattr(router, "e_score_correction_bias", None)
     weights, ids = route(logits, found.topk, found.scoring, None if bias is None else bias.float(), *found.groups,
                          found.renormalize, found.scale)
     biases = [getattr(m.experts, f"{n}_bias", None) for n in ("gate_up_proj", "down_proj")]
-    y = moe(x, w1, w2, weights.float(), ids.int(), found.activation, found.limit, "none", None, None, *biases, None,
-            found.interleaved)
+    y = moe(x, *_weights(m, found), weights.float(), ids.int(), found, biases)
     return y, logits, weights, ids
 
 
@@ -154,8 +166,9 @@ def _result(m: Any, x: torch.Tensor, parts: tuple[torch.Tensor, ...], second: st
     y = y if shared is None else y + shared(x)
     if not second:
         return y
-    scores = torch.zeros_like(logits).scatter(1, ids.long(), weights.to(logits.dtype))
-    return y, {"logits": logits, "scores": scores}[second]
+    weights = weights.to(logits.dtype)
+    scores = torch.zeros_like(logits).scatter(1, ids.long(), weights)
+    return y, {"logits": logits, "scores": scores, "weights": weights}[second]
 
 
 def _differs(given: Any, expected: torch.Tensor) -> bool:
@@ -166,21 +179,19 @@ def _differs(given: Any, expected: torch.Tensor) -> bool:
 
 
 def _tried(m: Any, found: _Mixture) -> str | None:
-    """What the forward returns besides its output ("", "logits" or "scores"); None if it is another function."""
-    from ..moe.op import MOE, ROUTE
-
+    """What the forward returns besides its output ("", "logits", "scores" or "weights"); None if it is another one."""
     weight = _router(m).weight
     x = torch.linspace(-1.0, 2.0, 3 * weight.shape[1], device=weight.device).mul(7).sin()
     x = x.view(1, 3, -1).to(next(m.experts.parameters()).dtype)
     with torch.no_grad():
         given = type(m).forward(m, x)
-        parts = _compute(m, x[0], found, ROUTE.reference, lambda *a: MOE.reference(*a)[0])
+        parts = _compute(m, x[0], found, _torch_product, ROUTE.reference, _moe_in_double)
         expected = _result(m, x, (parts[0].to(x.dtype), *parts[1:]), "")
     if isinstance(given, torch.Tensor):
         return None if _differs(given, expected) else ""
     if not isinstance(given, tuple) or len(given) != 2 or _differs(given[0], expected):
         return None
-    for second in ("logits", "scores"):
+    for second in ("logits", "scores", "weights"):
         if not _differs(given[1], _result(m, x, parts, second)[1]):
             return second
     return None
@@ -230,4 +241,4 @@ def mixture(m: Any, x: torch.Tensor) -> Any:
     found = _read(m)
     assert isinstance(found, _Mixture)
     rows = x.reshape(-1, x.shape[-1])
-    return _result(m, x, _compute(m, rows, found, ops.route, ops.moe), _second[m])
+    return _result(m, x, _compute(m, rows, found, _product, ops.route, _moe), _second[m])

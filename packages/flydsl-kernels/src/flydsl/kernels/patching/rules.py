@@ -22,10 +22,12 @@ from torch import nn
 
 from .. import ops as _ops
 from ..host.arrays import device_type
+from ..op import operations
 from ..target import target
 from . import language, parts
 from .attention import attention, refuse_attention, refuse_attention_call
 from .moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
+from .moe import kernels_of as mixture_kernels
 from .sdpa import Redirected, refuse_sdpa, sdpa
 
 __all__ = ["CallSite", "PatchReport", "patch"]
@@ -195,20 +197,19 @@ def _softmax_module(module: nn.Module) -> str:
     return "" if module.dim == -1 else f"dim is {module.dim}; the kernel reduces the last dimension (-1)"
 
 
-def _no_products() -> str:
-    """Why the architecture has no general product, or ""."""
-    try:
-        from ..parts.matrix import matrix_op
-
-        matrix_op(target(), "bf16")
-    except ValueError as error:
-        return str(error)
+def _lacking(*names: str) -> str:
+    """Which of these operators the architecture does not have, or ""."""
+    for name in names:
+        archs = getattr(operations(), name).archs
+        if not target().name.startswith(archs):
+            return f"flydsl::{name} is not available on {target().name}: it needs {' or '.join(archs)}"
     return ""
 
 
 def _linear_module(module: Any) -> str:
     n, k = module.weight.shape
-    return _no_products() or ("" if n % 8 == 0 and k % 8 == 0 else f"features must be multiples of 8, got {k} -> {n}")
+    return _lacking("gemm") or (
+        "" if n % 8 == 0 and k % 8 == 0 else f"features must be multiples of 8, got {k} -> {n}")
 
 
 def _linear_call(module: Any, x: torch.Tensor) -> str:
@@ -237,7 +238,7 @@ _RULES = (
     _Rule("flydsl::linear", lambda m: type(m) is nn.Linear, _linear_module, _linear_call,
           lambda m, x: ops.linear(x, m.weight, m.bias)),
     _Rule("flydsl::linear, flydsl::softmax", lambda m: type(m) is nn.MultiheadAttention,
-          lambda m: refuse_attention(m) or _no_products(), refuse_attention_call, attention, several=True),
+          lambda m: refuse_attention(m) or _lacking("gemm"), refuse_attention_call, attention, several=True),
     _Rule("flydsl::activate", parts.is_activation, parts.refuse_activation,
           lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", bind=parts.activation_of),
     _Rule("flydsl::embedding", parts.is_embedding, parts.refuse_embedding, parts.refuse_embedding_call, parts.embed),
@@ -245,8 +246,8 @@ _RULES = (
           parts.refuse_conv_call, parts.convolve),
     _Rule("flydsl::rope, flydsl::attention_fwd", language.is_language_attention, language.refuse_language_attention,
           language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
-    _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _no_products() or refuse_mixture(m), refuse_mixture_call,
-          mixture),
+    _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _lacking("moe") or refuse_mixture(m), refuse_mixture_call,
+          mixture, names=mixture_kernels),
 )
 
 
@@ -430,7 +431,7 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
             if rule.run is mixture:
                 experts.update(map(id, module.experts.modules()))
     _open_encoder_layers(model, report)
-    wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _no_products()
+    wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _lacking("attention_fwd")
     alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)
     if wanted and not alone and not _is_replaced(model):
         attending = _Attending(model, report, strict)

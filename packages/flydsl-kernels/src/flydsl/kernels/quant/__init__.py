@@ -3,11 +3,12 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import builders, mx
+from . import builders, callers, mx
 from .builders import *  # noqa: F403
+from .callers import *  # noqa: F403
 from .mx import *  # noqa: F403
 
-__all__ = [*builders.__all__, *mx.__all__]
+__all__ = [*builders.__all__, *callers.__all__, *mx.__all__]
 
 
 def __getattr__(name: str) -> _Any:

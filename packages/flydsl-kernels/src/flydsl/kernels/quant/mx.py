@@ -10,19 +10,17 @@ import flydsl.expr as fx
 
 from ..parts.index import div, mod
 from ..parts.memory import Buffer
-from ..parts.packed import pack_fp4
+from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
 from ..parts.rows import pointer
 from ..target import Target, builder
 
 __all__ = [
-    "build_mxfp4_moe_scale_sort_module", "build_per_1x32_mx_quant_module", "mxfp4_moe_scale_sort", "per_1x32_mx_quant",
-]
+    "build_mxfp4_moe_scale_sort_module", "build_per_1x32_mx_quant_module", "mxfp4_moe_scale_sort", ]
 
 GROUP = 32
 THREADS = 64
-SMALLEST = 1e-10
-RECIPROCAL = {"fp4": 0x3E2AAAAB, "fp8": 0x3B124925}  # bits of 1/6 and 1/448
+MODES = ("fp4", "fp8")
 SORT_THREADS, SORT_ROWS = 256, 32
 
 
@@ -38,33 +36,11 @@ def _mx_quant_kernel(X, Y, Scale, groups: fx.Int64, mode: fx.Constexpr[str], con
         loaded = source.load(thread * GROUP + i, 8).to(fx.Float32)
         for j in fx.range_constexpr(8):
             values.append(loaded[j])
-    top = magnitude(fx.Float32(SMALLEST))
+    top = fx.Int32(0)
     for value in values:
         top = imax(top, magnitude(value))
-    bits = (top.bitcast(fx.Float32) * fx.Int32(RECIPROCAL[mode]).bitcast(fx.Float32)).bitcast(fx.Int32)
-    exponent = (bits >> 23) + ((bits & 0x7FFFFF) != 0).select(fx.Int32(1), fx.Int32(0))
-    exponent = fx.min(exponent, fx.Int32(255))
-    words = []
-    factor = ((fx.Int32(254) - exponent) << 23).bitcast(fx.Float32)
-    if fx.const_expr(mode == "fp4" and not converts):
-        for i in fx.range_constexpr(0, GROUP, 8):
-            words.append(pack_fp4([value * factor for value in values[i : i + 8]]))
-    elif fx.const_expr(mode == "fp4"):
-        scale = (exponent << 23).bitcast(fx.Float32)
-        for i in fx.range_constexpr(0, GROUP, 8):
-            word = fx.Int32(0)
-            for j in fx.range_constexpr(4):
-                pair = values[i + 2 * j].ir_value(), values[i + 2 * j + 1].ir_value()
-                word = fx.Int32(fx.rocdl.cvt_scalef32_pk_fp4_f32(
-                    fx.T.i32, word.ir_value(), *pair, scale.ir_value(), j))
-            words.append(word)
-    else:
-        for i in fx.range_constexpr(0, GROUP, 4):
-            word = fx.Int32(0)
-            for j in fx.range_constexpr(2):
-                low, high = values[i + 2 * j] * factor, values[i + 2 * j + 1] * factor
-                word = fx.Int32(fx.rocdl.cvt_pk_fp8_f32(fx.T.i32, low, high, word, bool(j)))
-            words.append(word)
+    exponent, factor = microscale(top, mode)
+    words = pack_micro(values, mode, exponent, factor, converts)
     out = Buffer(Y, fx.Int32, first * len(words), count * len(words))
     for i in fx.range_constexpr(0, len(words), 4):
         out.store(thread * len(words) + i, fx.Vector.from_elements(words[i : i + 4], fx.Int32))
@@ -84,7 +60,7 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4", *, target: T
     """
     where = "build_per_1x32_mx_quant_module"
     target.require(where, "gfx950", "gfx1250")
-    if quant_mode not in RECIPROCAL:
+    if quant_mode not in MODES:
         raise ValueError(f"{where}: quant_mode must be 'fp4' or 'fp8', got {quant_mode!r}")
     if n < 1 or n % GROUP:
         raise ValueError(f"{where}: n must be a positive multiple of {GROUP}, got {n}")
@@ -92,21 +68,11 @@ def build_per_1x32_mx_quant_module(n: int, quant_mode: str = "fp4", *, target: T
     @flyc.jit
     def mx_quant(x, y, scale, m: fx.Int32, grid_blocks: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         if grid_blocks > 0:
-            _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode, target.dma128).launch(
+            _mx_quant_kernel(x, y, scale, fx.Int64(m) * (n // GROUP), quant_mode, target.converts_fp4).launch(
                 grid=grid_blocks, block=THREADS, stream=stream
             )
 
     return mx_quant
-
-
-def per_1x32_mx_quant(x: Any, quant_mode: str = "fp4", stream: Any = None) -> tuple[Any, Any]:
-    """``(y, scale)`` of a bf16 torch tensor (..., n): packed fp4 (..., n/2) or e4m3fn (..., n), and u8 (..., n/32)."""
-    import torch
-
-    from .op import QUANTIZE_MX
-
-    y, scale = QUANTIZE_MX.run(x, quant_mode, stream=stream)
-    return y.view(torch.float4_e2m1fn_x2 if quant_mode == "fp4" else torch.float8_e4m3fn), scale
 
 
 @flyc.kernel(known_block_size=[SORT_THREADS, 1, 1])

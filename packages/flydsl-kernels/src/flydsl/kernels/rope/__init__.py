@@ -3,6 +3,7 @@
 from .cache_builders import build_fused_rope_cache_module, build_rope_cache_module
 from .kernel import build_rope_module
 from .qk_norm import compile_flydsl_qk_norm_rope_quant, flydsl_qk_norm_rope_quant
+from .tables import rotary_tables
 
 __all__ = ["build_fused_rope_cache_module", "build_rope_cache_module", "build_rope_module",
-           "compile_flydsl_qk_norm_rope_quant", "flydsl_qk_norm_rope_quant"]
+           "compile_flydsl_qk_norm_rope_quant", "flydsl_qk_norm_rope_quant", "rotary_tables"]

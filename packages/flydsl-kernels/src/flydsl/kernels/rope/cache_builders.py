@@ -22,7 +22,8 @@ _INDEX = {"i32": fx.Int32, "i64": fx.Int64}
 
 
 def _config(where: str, target: Target, turn: Rotation, q_heads: int, kv_heads: int, dtype: str, cache_dtype: str,
-            keys: BlockLayout, values: BlockLayout, scaled: bool) -> CacheConfig:
+            keys: BlockLayout, values: BlockLayout, scaled: bool, eps: float | None = None,
+            weight_offset: float = 0.0) -> CacheConfig:
     float_dtype(dtype, where)
     require(where, cache_dtype in (dtype, "fp8"), f"the caches must have the dtype {dtype} of the keys or fp8, got "
             f"{cache_dtype}")
@@ -31,52 +32,49 @@ def _config(where: str, target: Target, turn: Rotation, q_heads: int, kv_heads: 
     if cache_dtype == "fp8":
         target.require_fp8(where)
     vec = math.gcd(values.dim, ACCESS_BITS // FLOATS[dtype].width)
-    return CacheConfig(turn, Rotation(values.dim, 0, vec, False), q_heads, kv_heads, dtype, cache_dtype, keys, values,
-                       scaled, target=target).fitting(where)
+    config = CacheConfig(turn, Rotation(values.dim, 0, vec, False), q_heads, kv_heads, dtype, cache_dtype, keys, values,
+                         scaled, eps, float(weight_offset), target=target).fitting(where)
+    require(where, eps is None or config.lanes <= target.wave,
+            f"heads of {turn.dim} features, {turn.vec} at a time, are too long for a norm of {target.wave} lanes")
+    return config
 
 
 @builder
 def build_rope_cache_module(q_heads: int, keys: BlockLayout, values: BlockLayout, dtype: str = "bf16",
                             cache_dtype: str = "bf16", *, interleaved: bool = False, scaled: bool = False,
-                            target: Target):
-    """``launch(Q, K, V, Cos, Sin, Positions, KeyCache, ValueCache, Slots, [KScale, VScale,] QOut, KOut, tokens, blocks,
-    table_rows, stream=None)``.
+                            rotary_dim: int | None = None, full_table: bool = False, eps: float | None = None,
+                            weight_offset: float = 0.0, target: Target):
+    """``launch(Q, K, V, Cos, Sin, Positions, KeyCache, ValueCache, Slots, KScale, VScale, QWeight, KWeight, QOut, KOut,
+    tokens, blocks, table_rows, stream=None)``.
 
     Args:
         q_heads: Q is (tokens, q_heads, D); K and V are (tokens, heads, D or Dv), with heads and sizes of the layouts.
         keys, values: layouts of a block of the caches.
         dtype, cache_dtype: of Q, K, V and of the caches (the same, or ``"fp8"``).
-        interleaved: see :func:`~flydsl.kernels.rope.build_rope_module`.
-        scaled: with KScale and VScale, f32 of one element: what is stored is ``x / scale``.
+        interleaved, rotary_dim, full_table: see :func:`~flydsl.kernels.rope.build_rope_module`.
+        scaled: with KScale and VScale, f32 of one element: what is stored is ``x / scale``; else any tensors.
+        eps: heads of Q and K are divided by ``sqrt(mean(x**2) + eps)`` and multiplied by QWeight and KWeight (D,)
+            before they are rotated; None: they are not, and the weights are any tensors.
+        weight_offset: added to the weights in f32: 1 for weights that are differences from one (Gemma).
 
-    The tables are (table_rows, rotary / 2) with rotary = D. A token with a negative slot is not stored; slots of
-    ``blocks * size`` and more, or positions outside the tables, stop the launch.
+    The tables are (table_rows, rotary_dim / 2), or (table_rows, rotary_dim) with `full_table`. A token with a negative
+    slot is not stored; slots of ``blocks * size`` and more, or positions outside the tables, stop the launch.
 
     Raises:
         ValueError: an argument is not supported.
     """
     where = "build_rope_cache_module"
-    config = _config(where, target, rotation(where, keys.dim, None, interleaved, dtype), q_heads, keys.heads, dtype,
-                     cache_dtype, keys, values, scaled)
-    names = ("q", "k", "v", "cos", "sin", "positions", "k_cache", "v_cache", "slots")
-    if scaled:
-
-        @flyc.jit
-        def rope_cache_scaled(Q, K, V, Cos, Sin, Positions, KeyCache, ValueCache, Slots, KScale, VScale,  # noqa: N803
-                              QOut, KOut, tokens: fx.Int32, blocks: fx.Int32, table_rows: fx.Int32,  # noqa: N803
-                              stream: fx.Stream = fx.Stream(None)):
-            given = (Q, K, V, Cos, Sin, Positions, KeyCache, ValueCache, Slots)
-            tensors = {**dict(zip(names, given, strict=True)), "k_scale": KScale, "v_scale": VScale, "q_out": QOut,
-                       "k_out": KOut}
-            launch_rope_cache(tensors, tokens, blocks, table_rows, config, stream)
-
-        return rope_cache_scaled
+    turn = rotation(where, keys.dim, rotary_dim, interleaved, dtype, full_table)
+    config = _config(where, target, turn, q_heads, keys.heads, dtype, cache_dtype, keys, values, scaled, eps,
+                     weight_offset)
 
     @flyc.jit
-    def rope_cache(Q, K, V, Cos, Sin, Positions, KeyCache, ValueCache, Slots, QOut, KOut,  # noqa: N803
-                   tokens: fx.Int32, blocks: fx.Int32, table_rows: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        given = (Q, K, V, Cos, Sin, Positions, KeyCache, ValueCache, Slots)
-        tensors = {**dict(zip(names, given, strict=True)), "q_out": QOut, "k_out": KOut}
+    def rope_cache(Q, K, V, Cos, Sin, Positions, KeyCache, ValueCache, Slots, KScale, VScale,  # noqa: N803
+                   QWeight, KWeight, QOut, KOut, tokens: fx.Int32, blocks: fx.Int32,  # noqa: N803
+                   table_rows: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        tensors = {"q": Q, "k": K, "v": V, "cos": Cos, "sin": Sin, "positions": Positions, "k_cache": KeyCache,
+                   "v_cache": ValueCache, "slots": Slots, "k_scale": KScale, "v_scale": VScale, "q_weight": QWeight,
+                   "k_weight": KWeight, "q_out": QOut, "k_out": KOut}
         launch_rope_cache(tensors, tokens, blocks, table_rows, config, stream)
 
     return rope_cache

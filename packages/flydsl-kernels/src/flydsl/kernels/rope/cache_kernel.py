@@ -17,8 +17,10 @@ from ..host.dtypes import FLOATS, element_of
 from ..parts.convert import to_quantised
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
+from ..parts.mathx import rsqrt
 from ..parts.memory import Buffer
-from ..parts.rows import pointer
+from ..parts.reduce import add, wave_reduce
+from ..parts.rows import float_element, pointer
 from .cache import BlockLayout
 from .config import Rotation
 from .rotate import Angles, Unit, rotated
@@ -40,6 +42,9 @@ class CacheConfig(KernelConfig):
         dtype, cache_dtype: of queries, keys and values; of the caches, the same or ``"fp8"``.
         keys_layout, values_layout: of the caches.
         scaled: the stored values are divided by scales.
+        eps: queries and keys are normalised before they are rotated, each head by its root mean square and `eps` and
+            times the weights; None: they are not.
+        weight_offset: added to the weights in f32 (1 in norms of Gemma, whose weights are differences from one).
     """
 
     rotation: Rotation
@@ -51,6 +56,14 @@ class CacheConfig(KernelConfig):
     keys_layout: BlockLayout
     values_layout: BlockLayout
     scaled: bool
+    eps: float | None = None
+    weight_offset: float = 0.0
+
+    @property
+    def lanes(self) -> int:
+        """Threads of a head of queries or keys: a power of two where they add up squares."""
+        units = self.rotation.units
+        return units if self.eps is None else 1 << (units - 1).bit_length()
 
     @property
     def threads(self) -> int:
@@ -58,8 +71,8 @@ class CacheConfig(KernelConfig):
 
     @property
     def turning_units(self) -> int:
-        """Units of queries and keys of a token."""
-        return (self.q_heads + self.kv_heads) * self.rotation.units
+        """Threads for the queries and keys of a token."""
+        return (self.q_heads + self.kv_heads) * self.lanes
 
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (m, cdiv(self.turning_units + self.kv_heads * self.values.units, THREADS))
@@ -102,6 +115,29 @@ class _Block:
             self._buffer.store(at, value.shuffle(value, list(range(i, i + run))))
 
 
+def _normalised(values: tuple[Any, Any], unit: Unit, own: Any, weight: Any, config: CacheConfig) -> tuple[Any, ...]:
+    """Two vectors of a head divided by its root mean square, times their weights, in f32."""
+    r, wide = config.rotation, [v.to(fx.Float32) for v in values]
+    square = (wide[0] * wide[0]).reduce("add") + (wide[1] * wide[1]).reduce("add")
+    square = square if own is None else own.select(square, 0.0)  # the last units' threads of nothing hold them too
+    (square,) = wave_reduce([square], add, config.lanes)
+    rstd = rsqrt(square * (1.0 / r.dim) + config.eps)
+    weights = unit.load(Buffer(weight, float_element(weight, fx.Float32), None, r.dim), 0)
+    factors = [w.to(fx.Float32) for w in weights]
+    if config.weight_offset:
+        factors = [w + config.weight_offset for w in factors]
+    return tuple(v * rstd * w for v, w in zip(wide, factors, strict=True))
+
+
+@flyc.jit
+def _store_unit(unit, own, out, row, values):
+    if fx.const_expr(own is None):
+        unit.store(out, row, values)
+    else:
+        if own:
+            unit.store(out, row, values)
+
+
 @flyc.kernel
 def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: fx.Constexpr):
     """One workgroup rotates a token's queries and keys and stores its keys and values."""
@@ -118,30 +154,35 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
     def part(name, heads, dim):
         return Buffer(tensors[name], element, fx.Int64(token) * (heads * dim), heads * dim)
 
-    q_units, kv_units = config.q_heads * r.units, config.turning_units
+    q_units, kv_units = config.q_heads * config.lanes, config.turning_units
     scales = [tensors[k] if config.scaled else None for k in ("k_scale", "v_scale")]
     if place < kv_units:
-        unit = Unit(r, mod(place, r.units))
-        head = div(place, r.units)
-        own = head - config.q_heads
+        lane = mod(place, config.lanes)
+        unit = Unit(r, fx.min(lane, r.units - 1) if config.lanes > r.units else lane)
+        own = lane < r.units if config.lanes > r.units else None
+        head = div(place, config.lanes)
 
-        def turn(source, row):
+        def turn(name, heads, row):
             with fx.fastmath("contract"):
-                values = rotated(unit, unit.load(source, row), angles.of(position, unit))
+                values = unit.load(part(name, heads, r.dim), row)
+                if config.eps is not None:
+                    values = _normalised(values, unit, own, tensors[f"{name}_weight"], config)
+                values = rotated(unit, values, angles.of(position, unit))
             return tuple(x.to(element) for x in values)
 
         if place < q_units:
             row = head * r.dim
-            unit.store(part("q_out", config.q_heads, r.dim), row,
-                       turn(part("q", config.q_heads, r.dim), row))
+            queries = turn("q", config.q_heads, row)
+            _store_unit(unit, own, part("q_out", config.q_heads, r.dim), row, queries)
         else:
-            row = own * r.dim
-            keys = turn(part("k", config.kv_heads, r.dim), row)
-            unit.store(part("k_out", config.kv_heads, r.dim), row, keys)
-            if kept:
+            head = head - config.q_heads
+            row = head * r.dim
+            keys = turn("k", config.kv_heads, row)
+            _store_unit(unit, own, part("k_out", config.kv_heads, r.dim), row, keys)
+            if kept if own is None else kept & own:
                 cache = _Block(tensors["k_cache"], config.keys_layout, within, scales[0], config)
-                cache.store(own, unit.first, keys[0], r.dim)
-                cache.store(own, unit.second, keys[1], r.dim)
+                cache.store(head, unit.first, keys[0], r.dim)
+                cache.store(head, unit.second, keys[1], r.dim)
     else:
         if (place < kv_units + config.kv_heads * v.units) & kept:
             rest = place - kv_units

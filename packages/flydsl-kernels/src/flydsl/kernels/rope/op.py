@@ -165,7 +165,9 @@ def _scales(where: str, cache_dtype: str, k_scale: Any, v_scale: Any) -> tuple[A
 
 
 def _plan_rope_cache(target: Target, q: Any, k: Any, v: Any, cos: Any, sin: Any, positions: Any, k_cache: Any,
-                     v_cache: Any, slots: Any, interleaved: bool, k_scale: Any, v_scale: Any) -> Plan | None:
+                     v_cache: Any, slots: Any, interleaved: bool, k_scale: Any, v_scale: Any,
+                     rotary_dim: int | None, q_weight: Any, k_weight: Any, eps: float,
+                     weight_offset: float) -> Plan | None:
     where = "rope_cache"
     dtype = dtype_name(q, where)
     for name, array in (("k", k), ("v", v)):
@@ -185,7 +187,15 @@ def _plan_rope_cache(target: Target, q: Any, k: Any, v: Any, cos: Any, sin: Any,
         target.require_fp8(where)
         native = array_dtype(target, k_cache, "fp8")
         require(where, k_cache.dtype == native, f"{target.name} has {native}, the caches are {k_cache.dtype}")
-    cos, sin, rows = _tables(where, cos, sin, dim)
+    rotary = dim if rotary_dim is None else rotary_dim
+    cos, sin, rows = _tables(where, cos, sin, rotary, not interleaved)
+    require(where, (q_weight is None) == (k_weight is None), "q_weight and k_weight are given both or neither")
+    require(where, q_weight is not None or not weight_offset, f"weight_offset {weight_offset} is added to q_weight and "
+            "k_weight, which are not given")
+    for name, weight in (("q_weight", q_weight), ("k_weight", k_weight)):
+        if weight is not None:
+            dtype_name(weight, f"{where}: {name}")
+            require(where, tuple(weight.shape) == (dim,), f"{name} must be ({dim},), got shape {tuple(weight.shape)}")
     scales = _scales(where, cache_dtype, k_scale, v_scale)
     indices = [_vector_of(where, name, array, tokens) for name, array in (("positions", positions), ("slots", slots))]
     if 0 in q.shape or 0 in k.shape:
@@ -193,20 +203,25 @@ def _plan_rope_cache(target: Target, q: Any, k: Any, v: Any, cos: Any, sin: Any,
     require(where, 0 not in v.shape and blocks > 0, f"nothing fits the caches {tuple(k_cache.shape)} and "
             f"{tuple(v_cache.shape)}")
     given = (*(contiguous(a) for a in (q, k, v)), cos, sin, indices[0], span(k_cache), span(v_cache), indices[1],
-             *scales)
-    launcher = build_rope_cache_module(q_heads, keys, values, dtype, cache_dtype, interleaved=interleaved,
-                                       scaled=bool(scales), target=target)
+             *(scales or (cos, cos)), *((cos, cos) if q_weight is None else map(contiguous, (q_weight, k_weight))))
+    launcher = build_rope_cache_module(
+        q_heads, keys, values, dtype, cache_dtype, interleaved=interleaved, scaled=bool(scales), rotary_dim=rotary,
+        full_table=cos.shape[1] == rotary, eps=None if q_weight is None else eps, weight_offset=weight_offset,
+        target=target)
     return Plan(lambda: launcher, lambda *outs: (*given, *outs, tokens, blocks, rows))
 
 
 def _rope_cache(op: Op, q: Any, k: Any, v: Any, cos: Any, sin: Any, positions: Any, k_cache: Any, v_cache: Any,
-                slots: Any, *, interleaved: bool = False, k_scale: Any = None, v_scale: Any = None) -> tuple[Any, Any]:
-    """Rotate queries and keys, and write keys and values to their paged caches, in one launch.
+                slots: Any, *, interleaved: bool = False, k_scale: Any = None, v_scale: Any = None,
+                rotary_dim: int | None = None, q_weight: Any = None, k_weight: Any = None,
+                eps: float = 1e-6, weight_offset: float = 0.0) -> tuple[Any, Any]:
+    """Rotate queries and keys, normalised first with weights, and write keys and values to their paged caches, in one
+    launch.
 
     Args:
         q: (tokens, query heads, D): float32, float16 or bfloat16.
         k, v: (tokens, heads, D) and (tokens, heads, Dv).
-        cos, sin: (rows, D / 2), of any of these dtypes.
+        cos, sin: (rows, rotary_dim / 2), of any of these dtypes, or (rows, rotary_dim), see :func:`rope`.
         positions: int32 or int64 (tokens,): the token's row of the tables.
         k_cache, v_cache: changed in place, of any strides: ``[blocks, size, heads, D]`` both, or keys
             ``[blocks, heads, D/x, size, x]`` with values ``[blocks, heads, Dv, size]`` or
@@ -215,15 +230,20 @@ def _rope_cache(op: Op, q: Any, k: Any, v: Any, cos: Any, sin: Any, positions: A
             A slot behind the caches or a position outside the tables stops the launch.
         interleaved: pairs are neighbours, see :func:`rope`.
         k_scale, v_scale: f32 of one element: fp8 caches hold ``x / scale``, saturated; 1 if not given.
+        rotary_dim: the first so many features are rotated, the others stay; all by default.
+        q_weight, k_weight: (D,), of any of these dtypes: each head is divided by ``sqrt(mean(x**2) + eps)`` and
+            multiplied by them before the rotation, in f32, as by :func:`rmsnorm` but rounded once.
+        weight_offset: added to both in f32: 1 for weights that are differences from one (Gemma).
 
     Returns:
-        ``(q, k)`` rotated.
+        ``(q, k)`` as they are used: normalised, if so, and rotated.
 
     Raises:
         TypeError: a dtype is not supported.
         ValueError: a shape is not.
     """
-    return op(q, k, v, cos, sin, positions, k_cache, v_cache, slots, interleaved, k_scale, v_scale)
+    return op(q, k, v, cos, sin, positions, k_cache, v_cache, slots, interleaved, k_scale, v_scale, rotary_dim,
+              q_weight, k_weight, eps, weight_offset)
 
 
 def _sample_rope_cache(draw: Any, m: int, n: int, dtype: str = "f32", heads: tuple[int, int] = (4, 2)) -> tuple:
@@ -233,18 +253,35 @@ def _sample_rope_cache(draw: Any, m: int, n: int, dtype: str = "f32", heads: tup
     caches = (draw.normal(blocks, 8, heads[1], n, dtype=dtype) * 0 for _ in range(2))
     # Each slot once: the order of two writes of one slot is not defined.
     slots = draw.integers(0, 2**20, m, dtype="i64").argsort()
-    return (q, k, v, *tables, draw.integers(0, 40, m, dtype="i64"), *caches, slots, False, None, None)
+    weights = (draw.normal(n) for _ in range(2))
+    return (q, k, v, *tables, draw.integers(0, 40, m, dtype="i64"), *caches, slots, False, None, None, None, *weights,
+            1e-6, 1.0)
+
+
+def _reference_rope_cache(q: Any, k: Any, v: Any, cos: Any, sin: Any, positions: Any, k_cache: Any, v_cache: Any,
+                          slots: Any, interleaved: bool, k_scale: Any, v_scale: Any, rotary_dim: int | None = None,
+                          q_weight: Any = None, k_weight: Any = None, eps: float = 1e-6,
+                          weight_offset: float = 0.0) -> tuple[Any, ...]:
+    """The rotated queries and keys."""
+    results = []
+    for x, weight in ((q.double(), q_weight), (k.double(), k_weight)):
+        if weight is not None:
+            x = x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * (weight.double() + weight_offset)
+        results.append(_reference_rope(x[None], cos, sin, positions[None], interleaved, rotary_dim, False)[0][0])
+    return tuple(results)
 
 
 ROPE_CACHE = Op(
     "rope_cache",
     "(Tensor q, Tensor k, Tensor v, Tensor cos, Tensor sin, Tensor positions, Tensor(a!) k_cache, Tensor(b!) v_cache, "
-    "Tensor slots, bool interleaved=False, Tensor? k_scale=None, Tensor? v_scale=None) -> (Tensor, Tensor)",
-    "`(q, k)` with rotary embedding; writes keys and values to their paged caches (flash or packed order, fp8 too)",
+    "Tensor slots, bool interleaved=False, Tensor? k_scale=None, Tensor? v_scale=None, int? rotary_dim=None, "
+    "Tensor? q_weight=None, Tensor? k_weight=None, float eps=1e-6, float weight_offset=0.0) -> (Tensor, "
+    "Tensor)",
+    "`(q, k)` with rotary embedding, after norms of heads; writes keys and values to their paged caches (flash or "
+    "packed order, fp8 too)",
     results=lambda q, k, *_: (like(q), like(k)), plan=_plan_rope_cache, form=_rope_cache,
     sample=_sample_rope_cache, widths=(64, 10),
-    reference=lambda q, k, v, cos, sin, positions, kc, vc, slots, interleaved, *_: tuple(
-        _reference_rope(x[None], cos, sin, positions[None], interleaved, None, False)[0][0] for x in (q, k)),
+    reference=_reference_rope_cache,
     bench=lambda target, rows: [("rope_cache", (rows // 8, 128), {"dtype": "bf16", "heads": (32, 8)})],
     prebuilt=lambda op, draw, model: (),  # the blocks of its caches are the caller's
 )

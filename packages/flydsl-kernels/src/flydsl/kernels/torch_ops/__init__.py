@@ -11,8 +11,9 @@ from typing import Any
 from torch import Tensor
 from torch.library import Library, custom_op
 
+from ..declared import declarations
 from ..host.arrays import array_dtype
-from ..op import Form, Gradient, Op, declarations
+from ..operation import Form, Gradient, Op
 from ..target import target
 
 __all__ = ["NAMES"]
@@ -71,7 +72,7 @@ def _define(library: Library, form: Form) -> None:
 
 _LIBRARY = Library("flydsl", "FRAGMENT")
 for _declared in declarations():
-    if isinstance(_declared, Op):
-        _register(_declared)
-    else:
+    if isinstance(_declared, Form):
         _define(_LIBRARY, _declared)
+    else:
+        _register(_declared)

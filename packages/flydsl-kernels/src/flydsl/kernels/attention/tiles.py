@@ -1,0 +1,446 @@
+"""Tiles of rows in LDS: how they lie there, and the way of a workgroup's rows to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..parts.convert import widened
+from ..parts.index import div, mod
+from ..parts.memory import lds_write
+from ..target import Target
+from .operand import CHUNK, DenseRows, Rows
+
+__all__ = [
+    "LineTile", "PassingPair", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile", "converted", "tiles_of",
+]
+
+BLOCK = 4  # rows and columns of what a thread turns
+LINE = 512  # 16-bit elements that a wave of 64 copies to LDS by one instruction
+
+
+def _swizzled(index: Any, bits: int, base: int, shift: int) -> Any:
+    return index ^ ((index >> shift) & (((1 << bits) - 1) << base)) if bits else index
+
+
+@dataclass(frozen=True)
+class RowTile:
+    """`rows` x `columns` in LDS as they are in memory, chunks of a row exchanged by the row, or rows padded.
+
+    Attributes:
+        threads: of the workgroup; each moves some chunks.
+        across: it is read across its rows only.
+        padding: elements between rows.
+        both: it is read along and across its rows (gfx950), which lie in another order then.
+    """
+
+    rows: int
+    columns: int
+    threads: int
+    across: bool = False
+    padding: int = 0
+    both: bool = False
+
+    @property
+    def loads(self) -> int:
+        """Chunks of a thread."""
+        return -(-self.rows * self.columns // (CHUNK * self.threads))
+
+    @property
+    def size(self) -> int:
+        """Elements of the array."""
+        return self.rows * (self.columns + self.padding)
+
+    @property
+    def swizzle(self) -> tuple[int, int, int]:
+        """(bits, base, shift) of the exchange: the rows that are read together lie in different banks.
+
+        Along rows, those are 16 in chunks of 16 bytes; across them, 4 in blocks of 64 bytes.
+        """
+        if self.padding:
+            return 0, 0, 0
+        span = (self.columns & -self.columns).bit_length() - 1  # columns are a multiple of 2**span
+        if self.across:
+            bits = min(span - 5, 2)
+            return bits, 5, (span - 5 if bits == 2 else 2)
+        bits = min(span - 3, 4)
+        return bits, 3, (span - 3 if self.columns == 1 << span else bits)
+
+    @property
+    def order(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Where rows lie, as a layout (shape, stride).
+
+        Of a row that is read both ways, the two lowest bits choose one of 4 blocks of 64 bytes, the next two one of
+        its 4 chunks: 4 rows that are read across lie in different banks, and so do the 16 of an access along rows.
+        Without exchange, rows of 128 bytes have the lowest bit in that place.
+        """
+        if not self.both or self.columns & (self.columns - 1) or self.columns < 64:
+            return (self.rows,), (1,)
+        first = ((4, 4), (4, 1)) if self.columns > 64 else ((2, 2, 4), (1, 8, 2))
+        return (*first[0], self.rows // 16), (*first[1], 16)
+
+    def _row(self, place: Any) -> Any:
+        """The row that lies at a place."""
+        shape, stride = self.order
+        if len(shape) == 1:
+            return place
+        row: Any = 0
+        step = 1  # of rows, of this mode
+        for size, distance in zip(shape, stride, strict=True):
+            row, step = row + mod(div(place, distance), size) * step, step * size
+        return row
+
+    def view(self, array: Any, turned: bool = False) -> Any:
+        """The tile in an LDS array; `turned`: as (columns, rows)."""
+        sizes, places = self.order
+        pitch = self.columns + self.padding
+        shape, stride = (sizes, self.columns), (tuple(place * pitch for place in places), 1)
+        layout = fx.make_layout(shape[::-1], stride[::-1]) if turned else fx.make_layout(shape, stride)
+        bits, base, shift = self.swizzle
+        if not bits:
+            return array.view(layout)
+        return array.view(fx.make_composed_layout(fx.static(fx.SwizzleType.get(bits, base, shift)), layout))
+
+    def fetch(self, source: Rows, first: Any, thread: Any, i: int) -> list[Any]:
+        """Start loading this thread's chunk number `i` of the rows from `first` on."""
+        at = _swizzled((thread + i * self.threads) * CHUNK, *self.swizzle)
+        return [source.load(first + self._row(div(at, self.columns)), mod(at, self.columns), CHUNK)]
+
+    def copy(self, source: DenseRows, first: Any, base: Any, thread: Any, wave: Any, i: int) -> None:
+        """Start copying piece `i` to LDS without registers. A lane has a fixed place, so its source is exchanged."""
+        start = wave * (fx.num_warp_threads() * CHUNK)
+        at = _swizzled((thread + i * self.threads) * CHUNK, *self.swizzle)
+        source.copy(self._row(div(at, self.columns)), mod(at, self.columns), source.offset(first),
+                    base + (start + i * self.threads * CHUNK))
+
+    def commit(self, base: Any, thread: Any, chunks: list[Any]) -> None:
+        """Write the fetched chunks to LDS."""
+        whole = self.rows * self.columns // CHUNK
+        for i, chunk in enumerate(chunks):
+            at = thread + i * self.threads
+            place = at * CHUNK + div(at * CHUNK, self.columns) * self.padding
+            _write(base, place, chunk, at, whole, (i + 1) * self.threads)
+
+
+@dataclass(frozen=True)
+class LineTile:
+    """`rows` x `columns` in LDS as lines, each what a wave copies by one instruction, with padding between.
+
+    A line has a *group* of columns of each `apart`-th row. Unlike an exchange of chunks this is a layout: a lane reads
+    at one address and constant distances.
+
+    Attributes:
+        threads: of the workgroup.
+        across: it is read across its rows only.
+    """
+
+    rows: int
+    columns: int
+    threads: int
+    across: bool = False
+
+    @property
+    def group(self) -> int:
+        """Columns of a line."""
+        return 64 if self.columns % 64 == 0 else 32
+
+    @property
+    def apart(self) -> int:
+        """Lines of a group of columns."""
+        return self.rows * self.group // LINE
+
+    @property
+    def line(self) -> int:
+        """Elements from a line to the next: what is read together lies in different banks."""
+        return LINE + (32 if self.across else CHUNK)
+
+    @property
+    def size(self) -> int:
+        """Elements of the array."""
+        return self.rows * self.columns // LINE * self.line
+
+    def view(self, array: Any, turned: bool = False) -> Any:
+        """The tile in an LDS array; `turned`: as (columns, rows)."""
+        modes = [((self.apart, self.rows // self.apart), (self.line, self.group)),
+                 ((self.group, self.columns // self.group), (1, self.apart * self.line))]
+        shape, stride = zip(*(modes[::-1] if turned else modes), strict=True)
+        return array.view(fx.make_layout(shape, stride))
+
+    @property
+    def loads(self) -> int:
+        """Lines of a wave."""
+        return self.rows * self.columns // (CHUNK * self.threads)
+
+    def copy(self, source: DenseRows, first: Any, base: Any, thread: Any, wave: Any, i: int) -> None:
+        """Start copying piece `i` of the rows from `first` on to LDS without registers."""
+        waves = self.threads // fx.num_warp_threads()
+        lane, line = mod(thread, fx.num_warp_threads()) * CHUNK, wave + i * waves
+        row, column = div(lane, self.group) * self.apart, mod(lane, self.group)
+        start = source.offset(mod(line, self.apart)) + div(line, self.apart) * self.group
+        source.copy(row, column, source.offset(first) + start, base + line * self.line)
+
+
+@dataclass(frozen=True)
+class TurnedTile:
+    """`columns` x `rows` in LDS: turned in blocks of 4 x 4, each by one thread, on the way.
+
+    Attributes:
+        padding: elements between columns; without, blocks of a column are exchanged.
+    """
+
+    rows: int
+    columns: int
+    threads: int
+    padding: int = 0
+
+    @property
+    def loads(self) -> int:
+        """Blocks of a thread."""
+        return -(-self.rows * self.columns // (BLOCK * BLOCK * self.threads))
+
+    @property
+    def size(self) -> int:
+        """Elements of the array."""
+        return self.columns * (self.rows + self.padding)
+
+    @property
+    def swizzle(self) -> tuple[int, int, int]:
+        """(bits, base, shift): the same 4 rows of 16 columns, which are read together, lie in different banks, and so
+        do what 16 threads write: 8 blocks of a column and of that 16 further on."""
+        bits = (self.rows // BLOCK).bit_length() - 1
+        return (0, 0, 0) if self.padding else (min(bits + (bits == 3), 4), 2, 4)
+
+    def view(self, array: Any) -> Any:
+        """The tile in an LDS array as (columns, rows)."""
+        layout = fx.make_layout((self.columns, self.rows), (self.rows + self.padding, 1))
+        if self.padding:
+            return array.view(layout)
+        swizzle = fx.static(fx.SwizzleType.get(*self.swizzle))
+        return array.view(fx.make_composed_layout(swizzle, layout))
+
+    def _block(self, thread: Any, i: int) -> tuple[Any, Any]:
+        """(row, column) of a thread's block."""
+        linear, down = thread + i * self.threads, self.rows // BLOCK
+        whole = self.rows * self.columns // (BLOCK * BLOCK)
+        if (i + 1) * self.threads > whole:  # threads without a block read one that there is, and write nothing
+            linear = fx.min(linear, whole - 1)
+        row, block = mod(linear, down) * BLOCK, div(linear, down)
+        if down == 8 and not self.padding:
+            block = div(block, 8) * 8 + mod(block, 2) * 4 + mod(div(block, 2), 4)
+        return row, block * BLOCK
+
+    def fetch(self, source: Rows, first: Any, thread: Any, i: int) -> list[Any]:
+        """Start loading this thread's block number `i` of the rows from `first` on."""
+        row, column = self._block(thread, i)
+        return [source.load(first + row + r, column, BLOCK) for r in range(BLOCK)]
+
+    def commit(self, base: Any, thread: Any, rows: list[Any]) -> None:
+        """Turn what was fetched and write it to LDS."""
+        whole = self.rows * self.columns // (BLOCK * BLOCK)
+        for i in range(self.loads):
+            row, column = self._block(thread, i)
+            block = rows[i * BLOCK : (i + 1) * BLOCK]
+            for c in range(BLOCK):
+                turned = fx.Vector.from_elements([r[c] for r in block], base.element_type)
+                at = _swizzled((column + c) * (self.rows + self.padding) + row, *self.swizzle)
+                _write(base, at, turned, thread + i * self.threads, whole, (i + 1) * self.threads)
+
+
+Tile = LineTile | RowTile | TurnedTile
+
+
+def tiles_of(target: Target, rows: int, columns: int, threads: int, along: bool, across: bool,
+             direct: bool = False) -> tuple[Tile, ...]:
+    """How a tile lies in LDS.
+
+    Args:
+        along, across: how it is read. gfx950 can read a tile across as it lies; elsewhere it is turned, and stored a
+            second time for both.
+        direct: whether it is copied without registers.
+    """
+    if target.arch == "gfx950":
+        kind = LineTile if direct and along != across and rows == 64 else RowTile
+        return (RowTile(rows, columns, threads, both=True) if along and across else
+                kind(rows, columns, threads, not along),)
+    padding = CHUNK if target.wave == 32 else 0  # there is room for it
+    return (*((RowTile(rows, columns, threads, padding=padding),) if along else ()),
+            *((TurnedTile(rows, columns, threads, padding),) if across else ()))
+
+
+class PassingTile:
+    """A tile of rows on its way to stages of LDS, to be read along its rows, across them, or both.
+
+    Args:
+        memory: allocator of LDS.
+        tiles: of `tiles_of`: how it lies there; a second one if it is stored twice.
+        stages: how many tiles have a place; each has arrays of its own, so that a copy to one cannot alias a read of
+            another.
+    """
+
+    def __init__(self, memory: Any, element: Any, target: Target, tiles: Sequence[Any], stages: int = 1) -> None:
+        array: Any = fx.Array
+        self._element, self._target = element, target
+        self._thread, self._wave = fx.thread_idx.x, fx.wave_index()
+        self._tiles = tiles
+        self._arrays = [[memory.allocate(array[element, tile.size, 128]).peek() for tile in self._tiles]
+                        for _ in range(stages)]
+        self._staged: list[list[Any]] = []
+
+    def along(self, stage: int) -> Any:
+        """(rows, columns) in LDS."""
+        return self._tiles[0].view(self._arrays[stage][0])
+
+    def across(self, stage: int) -> Any:
+        """(columns, rows) in LDS."""
+        tile, array = self._tiles[-1], self._arrays[stage][-1]
+        return tile.view(array) if isinstance(tile, TurnedTile) else tile.view(array, True)
+
+    def fetch(self, source: Rows, first: Any, piece: int | None = None) -> None:
+        """Start loading the rows from `first` on into registers: one piece of them, in order, or all."""
+        for number in range(self.pieces) if piece is None else [piece]:
+            if number == 0:
+                self._staged[:] = [[] for _ in self._tiles]
+            which, i = [(which, i) for which, tile in enumerate(self._tiles) for i in range(tile.loads)][number]
+            self._staged[which] += self._tiles[which].fetch(source, first, self._thread, i)
+
+    def commit(self, stage: int) -> None:
+        """Write what was fetched to LDS."""
+        for tile, array, chunks in zip(self._tiles, self._arrays[stage], self._staged, strict=True):
+            tile.commit(array.ptr, self._thread, [converted(c, self._element, self._target) for c in chunks])
+
+    @property
+    def pieces(self) -> int:
+        """Of which the tile is loaded or copied."""
+        return sum(tile.loads for tile in self._tiles)
+
+    def copy(self, source: DenseRows, first: Any, stage: int, piece: int) -> None:
+        """Start copying a piece of the rows from `first` on to LDS, without registers (gfx950)."""
+        (tile,), (array,) = self._tiles, self._arrays[stage]
+        tile.copy(source, first, array.ptr, self._thread, self._wave, piece)
+
+
+@dataclass
+class PassingPair:
+    """Keys and values on their way to LDS: beside a tile of values goes the *following* tile of keys, whose scores are
+    multiplied while this one is weighed.
+
+    Attributes:
+        k, v: tiles of `height` rows; k_rows, v_rows: where they come from.
+        begin, end: numbers of the first tile and past the last.
+        direct: they are copied without registers.
+    """
+
+    k: PassingTile
+    v: PassingTile
+    k_rows: Any
+    v_rows: Any
+    begin: Any
+    end: Any
+    height: int
+    direct: bool
+
+    @property
+    def pieces(self) -> int:
+        """Of which a tile of each is loaded or copied."""
+        return self.k.pieces + self.v.pieces
+
+    def producer(self) -> Any:
+        """That of the pipeline over the tiles."""
+        if self.direct:
+            return fx.Direct(self._copy, pieces=self.pieces)
+        return fx.Staged(self._load, self._store, pieces=self.pieces)
+
+    def start(self, stage: int) -> None:
+        """Keys of the first tile, which nothing goes beside, to a stage."""
+        for piece in range(self.k.pieces):
+            if self.direct:
+                self.k.copy(self.k_rows, self.begin * self.height, stage, piece)
+            else:
+                self.k.fetch(self.k_rows, self.begin * self.height, piece)
+        if not self.direct:
+            self.k.commit(stage)
+
+    def _following(self, tile: Any) -> Any:
+        """First row of the keys that go beside a tile of values: those of the last tile twice."""
+        return fx.min(self.begin + tile + 1, self.end - 1) * self.height
+
+    def _load(self, tile: Any, _: Any, piece: int) -> None:
+        if piece < self.k.pieces:
+            self.k.fetch(self.k_rows, self._following(tile), piece)
+        else:
+            self.v.fetch(self.v_rows, (self.begin + tile) * self.height, piece - self.k.pieces)
+
+    def _store(self, _: Any, stage: int) -> None:
+        self.k.commit(stage)
+        self.v.commit(stage)
+
+    def _copy(self, tile: Any, stage: int, piece: int) -> None:
+        if piece < self.k.pieces:
+            self.k.copy(self.k_rows, self._following(tile), stage, piece)
+        else:
+            self.v.copy(self.v_rows, (self.begin + tile) * self.height, stage, piece - self.k.pieces)
+
+
+@dataclass
+class PassingTiles:
+    """Two tiles that pass by together.
+
+    Attributes:
+        sources: ``sources(step)``: where the rows of each come from, and the first of them.
+        direct: they are copied without registers.
+    """
+
+    tiles: list[PassingTile]
+    sources: Callable[[Any], tuple[list[DenseRows], Any]]
+    direct: bool
+
+    @property
+    def pieces(self) -> int:
+        """Of which they are loaded or copied."""
+        return sum(tile.pieces for tile in self.tiles)
+
+    def producer(self) -> Any:
+        """That of the pipeline over the steps."""
+        if self.direct:
+            return fx.Direct(self._copy, pieces=self.pieces)
+        return fx.Staged(self._load, self._store, pieces=self.pieces)
+
+    def _piece(self, step: Any, piece: int) -> tuple[PassingTile, Any, Any, int]:
+        rows, first = self.sources(step)
+        which = int(piece >= self.tiles[0].pieces)
+        return self.tiles[which], rows[which], first, piece - which * self.tiles[0].pieces
+
+    def _load(self, step: Any, _: Any, piece: int) -> None:
+        tile, rows, first, number = self._piece(step, piece)
+        tile.fetch(rows, first, number)
+
+    def _store(self, _: Any, stage: int) -> None:
+        for tile in self.tiles:
+            tile.commit(stage)
+
+    def _copy(self, step: Any, stage: int, piece: int) -> None:
+        tile, rows, first, number = self._piece(step, piece)
+        tile.copy(rows, first, stage, number)
+
+
+def converted(values: Any, element: Any, target: Target) -> Any:
+    """A vector of `element` or fp8 in the type of the products."""
+    return values if values.dtype is element else widened(values, element, target)
+
+
+def _write(base: Any, at: Any, value: Any, index: Any, whole: int, most: int) -> None:
+    """Write to LDS in the threads whose index is below `whole`: in all of them, if indices end with `most`."""
+    if most <= whole:
+        lds_write(base, at, value)
+    else:
+        _write_if(index < whole, base, at, value)
+
+
+@flyc.jit
+def _write_if(inside: Any, base: Any, at: Any, value: Any) -> None:
+    if inside:
+        lds_write(base, at, value)

@@ -1,0 +1,115 @@
+"""A product of a tile with other work between its matrix instructions, in the order in which it is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import flydsl.expr as fx
+
+__all__ = ["TileProduct", "Work", "do", "tile_product", "weave"]
+
+
+AHEAD = 4  # reads from LDS before the product that needs them; half, where each is for several products
+
+
+@dataclass(frozen=True)
+class Work:
+    """A few instructions.
+
+    Attributes:
+        run: emits them.
+        slots: vector instructions that they are, one of a quarter of the rate counted as four.
+    """
+
+    run: Callable[[], Any]
+    slots: int = 1
+
+
+class TileProduct:
+    """``sums += a b^T``, where `a` is read from LDS: its instructions one by one.
+
+    Args:
+        mma: tiled product; `sums`, `a`, `b`: fragments.
+        read: copy atom; `source`, `target`: partitions of the tile in LDS and of `a` for it.
+    """
+
+    def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any) -> None:
+        self._mma, self._sums, self._a = mma, sums, a
+        self._rows, self._depth, self._copies = _count(a, 1), _count(a, 2), _count(target, 2)
+        self._reads = [partial(fx.copy, read, source[None, m, k], target[None, m, k])
+                       for k in range(self._copies) for m in range(self._rows)]
+        self._read = 0
+
+    def read(self, count: int) -> None:
+        """Let `count` reads from LDS have been started."""
+        for start in self._reads[self._read : count]:
+            start()
+        self._read = max(self._read, count)
+
+    def products(self, b: Any) -> Iterator[tuple[int, Callable[[], Any]]]:
+        """The instructions, each with the number of reads that it needs."""
+        for k in range(self._depth):
+            for m in range(self._rows):
+                for n in range(_count(b, 1)):
+                    part = _values(self._sums, m, n)
+                    yield k * self._copies // self._depth * self._rows + m + 1, partial(
+                        fx.gemm, self._mma, part, _values(self._a, m, k), _values(b, n, k), part)
+
+
+def tile_product(mma: Any, sums: Any, shape: tuple[int, int], read: Any, tile: Any) -> TileProduct:
+    """``sums += tile b^T`` for a tile of a shape in LDS, read by a copy atom into a fragment of its own."""
+    thread = fx.thread_idx.x
+    a, copy = mma.get_slice(thread).make_fragment_A(shape), fx.make_tiled_copy_A(read, mma).get_slice(thread)
+    return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a))
+
+
+def _values(fragment: Any, row: int, column: int) -> Any:
+    """Those of one instruction, which follow each other."""
+    part = fragment[None, row, column]
+    return fx.make_view(fx.get_iter(part), fx.make_layout(int(fx.size(fx.get_shape(part)).unpack()), 1))
+
+
+def _count(fragment: Any, mode: int) -> int:
+    return int(fx.size(fx.get_shape(fragment)[mode]).unpack())
+
+
+def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Sequence[Work] = (), first: int = 0,
+          following: TileProduct | None = None) -> None:
+    """Emit a product, what it needs read some reads before, and other work spread over its instructions.
+
+    Args:
+        b: operand in registers.
+        first: instructions before the first of `others`.
+        following: a product of which the first reads are started among the last instructions of this.
+    """
+    products = list(product.products(b))
+    ahead = AHEAD if _count(b, 1) == 1 else AHEAD // 2
+    late = len(products) * 3 // 4 if len(copies) == 1 else 0
+    shares = zip(_shares(others, len(products), first), _shares(copies, len(products), late), strict=True)
+    for i, ((needed, multiply), work) in enumerate(zip(products, shares, strict=True)):
+        product.read(needed + ahead)
+        if following is not None:
+            following.read(i + 1 + ahead - len(products))
+        multiply()
+        do(work[1])
+        do(work[0])
+        fx.rocdl.sched_barrier(0)
+
+
+def _shares(work: Sequence[Work], count: int, first: int) -> list[list[Work]]:
+    """Work in order, as much of it in each of `count` places from `first` on."""
+    total, done = sum(w.slots for w in work), 0
+    shares: list[list[Work]] = [[] for _ in range(count)]
+    for w in work:
+        shares[first + min(done * (count - first) // total, count - first - 1)].append(w)
+        done += w.slots
+    return shares
+
+
+def do(work: Sequence[Work]) -> None:
+    """All of it, in order."""
+    for piece in work:
+        piece.run()

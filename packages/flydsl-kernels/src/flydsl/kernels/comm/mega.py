@@ -1,0 +1,313 @@
+"""A mixture of experts whose experts are spread over the GPUs of a machine, with microscaled operands (gfx950).
+
+``sum over the slots of w * W2 quant(silu(min(g, L)) * clamp(u, -L, L))``, (g, u) = W1 quant(x), where quant is fp8 with
+an e8m0 scale of every 32 elements, and the weights are fp4 with such scales. Tokens travel quantised, with theirs.
+
+Transport is part of the products: rows are sent by the kernel that multiplies them with gate and up, and results are
+stored where their token came from by the one that multiplies with down. See :mod:`.mega_kernels`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.runtime as rt
+
+from ..host.arrays import launch
+from ..host.config import require
+from ..moe.config import GroupedConfig, grouped_config
+from ..moe.reduction import ReduceConfig
+from ..parts.index import align_up, cdiv
+from ..quant.mx import THREADS, build_per_1x32_mx_quant_module
+from ..target import Target, builder, target
+from . import group as groups
+from .dispatch import build_combine_slots
+from .group import signature
+from .mega_config import (
+    GROUP,
+    MOST_FIXED_EXPERTS,
+    MOST_FIXED_TOKENS,
+    SCHEMES,
+    MegaExchange,
+    mega_exchange,
+    select_mega_moe_config,
+)
+from .mega_kernels import (
+    MegaStage1,
+    MegaStage2,
+    build_combine_quantised,
+    build_count,
+    build_share,
+    build_stage1,
+    build_stage2,
+)
+from .memory import SharedMemory, meeting_of, tensor_at
+
+__all__ = ["MegaMoEV2", "compile_mega_moe_stage1", "compile_mega_moe_stage2", "mega_down", "mega_up"]
+
+WORD_ROWS, WORD_SCALES = 32, 8  # what the order of ``e8m0_shuffle`` pads rows and scales of a row to
+BLOCK_N = 128
+
+
+def mega_up(where: str, target: Target, exchange: MegaExchange, inter: int, limit: float | None) -> GroupedConfig:
+    """The product with gate and up. ValueError says what is not supported."""
+    require(where, inter > 0 and inter % 256 == 0, f"inter_dim must be a multiple of 256, got {inter}")
+    return grouped_config(where, target, n=inter, k=exchange.model, gated=True, activation="silu", limit=limit,
+                          source="sorted", into="row", out="fp8", strips="pairs", x_scales="rows",
+                          **_common(exchange))
+
+
+def mega_down(where: str, target: Target, exchange: MegaExchange, inter: int) -> GroupedConfig:
+    """The product with down. ValueError says what is not supported."""
+    require(where, inter > 0 and inter % 256 == 0, f"inter_dim must be a multiple of 256, got {inter}")
+    return grouped_config(where, target, n=exchange.model, k=inter, source="sorted", into="place", weighted=True,
+                          x_scales="words", out="fp8" if exchange.quantised else "", **_common(exchange))
+
+
+def _common(exchange: MegaExchange) -> dict[str, Any]:
+    return dict(dtype="bf16", quant="a8w4", block_m=exchange.block, block_n=BLOCK_N, topk=exchange.topk,
+                w_scales="words", row_bytes=128)
+
+
+@builder
+def compile_mega_moe_stage1(*, model_dim: int, inter_dim: int, rank: int, experts_per_rank: int, fuse_npes: int,
+                            fuse_topk: int, fuse_cap: int, fuse_mtpr: int, fuse_scale_dim: int,
+                            fixed_slot_dispatch: bool, sort_block_m: int = 32, tile_n: int = 256, tile_k: int = 256,
+                            num_waves: int = 4, num_dispatch_cu: int = 32, swiglu_limit: float = 0.0,
+                            target: Target, **tuning: Any) -> Any:
+    """Dispatch and the product with gate and up in one launch: :func:`flydsl.kernels.comm.mega_kernels.build_stage1`.
+
+    Rows are sorted by expert by what :func:`~flydsl.kernels.comm.mega_kernels.build_share` has computed, with and
+    without `fixed_slot_dispatch`. `num_dispatch_cu` workgroups send; `rank`, `fuse_cap`, tiles and `tuning` (grid_mult,
+    pipe_weights, ...) are accepted, and the kernel has its own.
+
+    Raises:
+        ValueError: a size or the architecture is not supported.
+    """
+    where = "compile_mega_moe_stage1"
+    _known(where, tuning, _TUNING1)
+    require(where, fuse_scale_dim == model_dim // GROUP, f"fuse_scale_dim must be model_dim / {GROUP}, got "
+            f"{fuse_scale_dim}")
+    exchange = mega_exchange(where, target, ranks=fuse_npes, experts=fuse_npes * experts_per_rank, topk=fuse_topk,
+                             model=model_dim, tokens=fuse_mtpr, block=sort_block_m, producers=num_dispatch_cu)
+    return build_stage1(MegaStage1(exchange, mega_up(where, target, exchange, inter_dim, swiglu_limit or None)))
+
+
+@builder
+def compile_mega_moe_stage2(*, model_dim: int, inter_dim: int, experts: int, topk: int, rank: int, npes: int,
+                            max_tok: int, recv_cap: int | None = None, comb_inp_nbytes: int | None = None, BM: int = 32,  # noqa: N803
+                            BN: int = 256, BK: int = 256, use_nt: bool = True, a_dtype: str = "fp8",  # noqa: N803
+                            SBM: int | None = None, p2p_quant_type: str = "none", target: Target,  # noqa: N803
+                            **tuning: Any) -> Any:
+    """The product with down and the way back in one launch: :func:`flydsl.kernels.comm.mega_kernels.build_stage2`.
+
+    Args:
+        experts: of all ranks; `max_tok` of a rank.
+        SBM: rows to whose multiples those of an expert are padded, `BM` by default.
+        p2p_quant_type: ``"none"`` or ``"fp8_blockwise_1x32"``.
+
+    `rank`, capacities, tiles and `tuning` are accepted, and the kernel has its own.
+
+    Raises:
+        ValueError: a size, an option or the architecture is not supported.
+    """
+    where = "compile_mega_moe_stage2"
+    _known(where, tuning, _TUNING2)
+    require(where, a_dtype == "fp8", f"a_dtype must be 'fp8', got {a_dtype!r}")
+    require(where, p2p_quant_type in _P2P, f"p2p_quant_type must be one of {', '.join(_P2P)}, got {p2p_quant_type!r}")
+    exchange = mega_exchange(where, target, ranks=npes, experts=experts, topk=topk, model=model_dim, tokens=max_tok,
+                             block=SBM or BM, quantised=p2p_quant_type != "none")
+    return build_stage2(MegaStage2(exchange, mega_down(where, target, exchange, inter_dim)))
+
+
+_P2P = ("none", "fp8_blockwise_1x32")
+_TUNING1 = ("grid_mult", "pipe_weights", "mfma_amajor", "swizzle_a", "async_a_copy", "use_tile_resource",
+            "waves_per_eu_hint", "num_cu", "b_nt", "work_shards", "external_grouping", "external_counting",
+            "payload_chunk_rows", "payload_tile_ready")
+_TUNING2 = ("HIDDEN_MAX", "INTER_MAX", "persist", "cu_num", "has_pad", "g2_bhoist", "g2_ascale_pf", "g2_spart",
+            "persist_strided", "g2_bf16_lds", "fixed_slot_dispatch", "skew_cu")
+
+
+def _known(where: str, tuning: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in tuning:
+        if name not in names:
+            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
+
+
+class MegaMoEV2:
+    """The experts of all ranks, seen from one rank; every rank calls in the same order, one call at a time.
+
+    Args:
+        rank, world_size: of the ``torch.distributed`` group.
+        model_dim, inter_dim: multiples of 256.
+        experts: of all ranks together; `topk` of a token.
+        quant: ``"a8w4"``.
+        w1: this rank's, fp4 (experts / ranks, 2 inter, model / 2 bytes) by ``shuffle_weight_w4`` with `gate_up` and
+            `moe_gemm`; `w1_scale` by ``shuffle_scale_w4`` with `gate_up`.
+        w2: fp4 (experts / ranks, model, inter / 2 bytes) by ``shuffle_weight_w4`` (or ``shuffle_weight``: the orders
+            are the same); `w2_scale` by ``e8m0_shuffle``.
+        max_tok_per_rank: a power of two.
+        mega_scheme: ``"fixedslot"`` (at most 255 tokens of a rank and 64 experts), ``"compact"`` or ``"large"``, whose
+            results travel in 8 bits; it decides the tiles by :func:`select_mega_moe_config`.
+        swiglu_limit: L; 0: none.
+        group: another group than the default one.
+        limit: seconds that ranks wait for each other.
+
+    Raises:
+        ValueError: an argument or the architecture is not supported.
+    """
+
+    def __init__(self, *, rank: int, world_size: int, model_dim: int, inter_dim: int, experts: int, topk: int,
+                 quant: str = "a8w4", w1: Any, w1_scale: Any, w2: Any, w2_scale: Any, max_tok_per_rank: int,
+                 mega_scheme: str = "fixedslot", swiglu_limit: float = 0.0, group: Any = None,
+                 limit: int | None = None) -> None:
+        import torch
+
+        where, found = type(self).__name__, target()
+        found.require(where, "gfx950")
+        most = max_tok_per_rank
+        require(where, quant == "a8w4", f"quant must be 'a8w4', got {quant!r}")
+        require(where, mega_scheme in SCHEMES, f"mega_scheme must be one of {', '.join(SCHEMES)}, got {mega_scheme!r}")
+        meeting = meeting_of(group)
+        if (meeting.rank, meeting.ranks) != (rank, world_size):
+            raise ValueError(f"{where}: (rank, world_size) is {(rank, world_size)}, the group says "
+                             f"{(meeting.rank, meeting.ranks)}")
+        local = experts // world_size
+        require(where, mega_scheme != "fixedslot" or most <= MOST_FIXED_TOKENS + 1 and local <= MOST_FIXED_EXPERTS,
+                f"fixedslot is for at most {MOST_FIXED_TOKENS + 1} tokens and {MOST_FIXED_EXPERTS} experts of a rank, "
+                f"got {most} and {local}: use 'compact'")
+        for name, w, shape in (("w1", w1, (local, 2 * inter_dim, model_dim // 2)),
+                               ("w2", w2, (local, model_dim, inter_dim // 2))):
+            require(where, tuple(w.shape) == shape and w.is_contiguous(),
+                    f"{name} must be contiguous fp4 of shape {shape}, got {tuple(w.shape)}")
+        self.model, self.topk, self.most, self._target, self._rank = model_dim, topk, most, found, rank
+        self.config = select_mega_moe_config(most, most, experts_per_rank=local, model_dim=model_dim,
+                                             inter_dim=inter_dim)
+        exchange = self.exchange = mega_exchange(
+            where, found, ranks=world_size, experts=experts, topk=topk, model=model_dim, tokens=most,
+            block=self.config.stage1.sort_block_m, quantised=mega_scheme == "large")
+        self._stage1 = MegaStage1(exchange, mega_up(where, found, exchange, inter_dim, swiglu_limit or None))
+        self._stage2 = MegaStage2(exchange, mega_down(where, found, exchange, inter_dim))
+        self._slots = ReduceConfig(topk, model_dim, "bf16", "bf16", experts, target=found)
+        self._places = exchange.places()
+        self.memory = SharedMemory(where, meeting, self._places["end"], groups.TIME_LIMIT if limit is None else limit,
+                                   exchange=str(exchange), inter_dim=inter_dim)
+        rt.memset(self.memory.at(0), 0, self._places["names"])
+        rt.synchronize()
+        meeting.gather(None)  # nobody tells counts before there are none
+        self._weights = dict(w1=w1.view(torch.uint8), w2=w2.view(torch.uint8), w1_scale=w1_scale.view(torch.uint8),
+                             w2_scale=w2_scale.view(torch.uint8))
+        self._own = self._workspace(w1, inter_dim)
+
+    def _workspace(self, like: Any, inter: int) -> dict[str, Any]:
+        import torch
+
+        exchange, i32 = self.exchange, torch.int32
+        routes, rows = exchange.tokens * exchange.topk, exchange.capacity
+        sizes: dict[str, tuple[tuple[int, ...], Any]] = dict(
+            counts=((exchange.experts,), i32), first=((exchange.experts,), i32), numbers=((routes,), i32),
+            order=((routes,), i32), sent=((1,), i32), valid=((1,), i32),
+            experts=((cdiv(rows, exchange.block),), i32), inner=((rows, inter), torch.uint8),
+            inner_scale=((align_up(rows, WORD_ROWS), align_up(inter // GROUP, WORD_SCALES)), torch.uint8))
+        return {name: like.new_zeros(shape, dtype=dtype) for name, (shape, dtype) in sizes.items()}
+
+    def quantize(self, x: Any) -> tuple[Any, Any]:
+        """``(fp8, scales)`` of bf16 (T, model): e4m3fn (T, model) and e8m0 u8 (T, model / 32)."""
+        import torch
+
+        rows = x.shape[0]
+        out = x.new_empty((rows, self.model), dtype=torch.uint8)
+        scales = x.new_empty((rows, self.model // GROUP), dtype=torch.uint8)
+        if rows:
+            run = build_per_1x32_mx_quant_module(self.model, "fp8", target=self._target)
+            launch(run, x, x.contiguous(), out, scales, rows, cdiv(rows * (self.model // GROUP), THREADS))
+        return out.view(torch.float8_e4m3fn), scales
+
+    def forward(self, x: Any, wts: Any, topk_ids: Any, *, stream: Any = None, slice_output: bool = True) -> Any:
+        """bf16 (T, model) of bf16 (T, model), f32 (T, k) weights and i32 (T, k) experts.
+
+        With ``slice_output=False`` the result has `max_tok_per_rank` rows, those beyond T zero.
+
+        Raises:
+            CollectiveError: a rank did not come, or called something else. ValueError, TypeError: the operands.
+        """
+        return self.forward_prequant(*self.quantize(x), wts, topk_ids, stream=stream, slice_output=slice_output)
+
+    def forward_prequant(self, x_q: Any, scales: Any, wts: Any, topk_ids: Any, *, stream: Any = None,
+                         slice_output: bool = True) -> Any:
+        """:meth:`forward` of what :meth:`quantize` returns."""
+        import torch
+
+        where = type(self).__name__
+        require(where, stream is None, "launches go to the current stream: use torch.cuda.stream")
+        count = x_q.shape[0]
+        for name, array, shape, dtypes in (
+                ("x", x_q, (count, self.model), (torch.float8_e4m3fn, torch.uint8)),
+                ("scales", scales, (count, self.model // GROUP), (torch.uint8,)),
+                ("wts", wts, (count, self.topk), (torch.float32,)),
+                ("topk_ids", topk_ids, (count, self.topk), (torch.int32,))):
+            if tuple(array.shape) != shape or count > self.most:
+                raise ValueError(f"{where}: {name} must be {shape} of at most {self.most} tokens, got "
+                                 f"{tuple(array.shape)}")
+            if array.dtype not in dtypes:
+                raise TypeError(f"{where}: {name} must be {dtypes[0]}, got {array.dtype}")
+        self.memory.require_open(where)
+        self.memory.check(f"before {where}")
+        ids = _nonempty(topk_ids.contiguous())
+        tensors = dict(self._weights, **self._own, ids=ids, weights=_nonempty(wts.contiguous()),
+                       x=_nonempty(x_q.contiguous()).view(torch.uint8), x_scale=_nonempty(scales.contiguous()))
+        routes, bases, limit = count * self.topk, self.memory.bases, self.memory.limit
+        launch(build_count(self.exchange), ids, ids, self._own["counts"], self._own["numbers"], routes)
+        self._run(build_share(self.exchange), "share", tensors, bases, self._rank, routes, signature("mega"), limit)
+        self._run(build_stage1(self._stage1), "stage 1", tensors, bases, self._rank, signature("mega 1"), limit)
+        self._run(build_stage2(self._stage2), "stage 2", tensors, bases, self._rank, signature("mega 2"), limit)
+        y = self.combine_no_stage1(topk_ids)
+        if slice_output:
+            return y
+        whole = y.new_zeros(self.most, self.model)
+        whole[:count] = y
+        return whole
+
+    def _run(self, launcher: Any, what: str, tensors: dict[str, Any], *arguments: Any) -> None:
+        names = _OPERANDS[what]
+        launch(launcher, tensors["ids"], {name: tensors[name] for name in names}, *arguments)
+        self.memory.check(f"{type(self).__name__}, {what}")
+
+    def combine_no_stage1(self, topk_ids: Any) -> Any:
+        """bf16 (T, model): the sum over the slots of this rank's tokens of what stage 2 has brought, in f32.
+
+        `topk_ids` i32 (T, k) are those of the step; slots whose expert there is not count nothing.
+        """
+        import torch
+
+        count = topk_ids.shape[0]
+        out = topk_ids.new_empty((count, self.model), dtype=torch.bfloat16)
+        if count:
+            exchange = self.exchange
+            x = tensor_at(self.memory.at(self._places["combined"]), (self.most * self.topk, exchange.sent_bytes),
+                          torch.uint8)
+            if exchange.quantised:
+                run = build_combine_quantised(exchange)
+            else:
+                run, x = build_combine_slots(self._slots), x.view(torch.bfloat16)
+            launch(run, topk_ids, x, out, topk_ids.contiguous(), count)
+        return out
+
+    __call__ = forward
+
+    def close(self) -> None:
+        """Give the memory back. The other ranks must not be in a call."""
+        self.memory.close()
+
+
+_OPERANDS = {
+    "share": ("ids", "counts", "numbers", "first", "order", "sent", "experts", "valid"),
+    "stage 1": ("ids", "numbers", "first", "order", "sent", "experts", "valid", "x", "x_scale", "weights", "w1",
+                "w1_scale", "inner", "inner_scale"),
+    "stage 2": ("experts", "valid", "inner", "inner_scale", "w2", "w2_scale"),
+}
+
+
+def _nonempty(x: Any) -> Any:
+    """An array that has an address, where there are no rows."""
+    return x if x.numel() else x.new_empty((1, *x.shape[1:]))

@@ -1,0 +1,370 @@
+"""The kernels of a mixture of experts whose experts are spread over ranks: transport within the products.
+
+A step is the same launches on every rank:
+
+* *count*: how many of this rank's rows each expert gets, and which of them every route is.
+* *share*: the counts go to all ranks. Everybody then knows every expert's rows: those of one expert follow each other,
+  padded to blocks, by source and in the order of its count. No slot is taken by an atomic operation over a link.
+* *stage 1*: the first workgroups send rows, those of every rank's first expert first, and count them at their
+  destination; the others compute tiles of gate and up, and wait until the rows of their expert have come. Workgroups
+  start in the order of their numbers, and those that send wait for nobody, so that one can always go on.
+* *stage 2*: tiles of down, times the routing weight, are stored where their token came from, while others compute.
+* *combine*: the slots of a token are added up, in f32.
+
+The name of a row is ``(rank * tokens + token) | slot << 24``, that of padding a token that is none.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..moe.config import GroupedConfig
+from ..moe.finish import TOKEN
+from ..moe.grouped import compute_tile
+from ..parts.convert import from_quantised
+from ..parts.index import cdiv, div, mod
+from ..parts.lane import lane_of
+from ..parts.memory import WORDS, Buffer
+from ..parts.packed import e8m0_value
+from ..parts.peers import HEADER, Peers
+from ..parts.reduce import Lds
+from ..parts.rows import pointer
+from ..parts.system import DEVICE, SYSTEM, fence
+from .mega_config import GROUP, MegaExchange
+
+__all__ = ["MegaStage1", "MegaStage2", "build_combine_quantised", "build_count", "build_share", "build_stage1",
+           "build_stage2"]
+
+CHUNK = 4  # rows that a wave sends between releases
+SHARE_THREADS = 512  # of :class:`MegaExchange`
+ELEMENTS = 8  # that a thread combines
+
+
+@dataclass(frozen=True)
+class MegaStage1:
+    """Dispatch, and the product with gate and up."""
+
+    exchange: MegaExchange
+    up: GroupedConfig
+
+    def workgroups(self) -> int:
+        """Of a launch: those that send, and one for every tile that there may be."""
+        return self.exchange.producers + self.exchange.capacity // self.up.block_m * self.up.columns
+
+
+@dataclass(frozen=True)
+class MegaStage2:
+    """The product with down, and the way back."""
+
+    exchange: MegaExchange
+    down: GroupedConfig
+
+
+def _uniform(value: Any) -> Any:
+    return fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, value))
+
+
+class Payload:
+    """What lies where in the payloads of the ranks."""
+
+    def __init__(self, peers: Peers, exchange: MegaExchange) -> None:
+        self.peers, self.exchange, self._at = peers, exchange, exchange.places()
+
+    def at(self, rank: Any, name: str, element: Any, offset: Any = 0) -> Any:
+        """Pointer to a byte of an array."""
+        return self.peers.base(rank, element, fx.Int64(offset) + (self._at[name] + HEADER))
+
+    def counted(self, rank: Any, source: Any) -> Any:
+        """The counts of a rank, in the memory of another one."""
+        return self.at(rank, "counts", fx.Int32) + source * self.exchange.experts
+
+
+class Origins:
+    """Where results go: to the rank, the token and the slot of a row's name."""
+
+    def __init__(self, payload: Payload) -> None:
+        self._payload = payload
+
+    def _start(self, name: Any) -> tuple[Any, Any]:
+        exchange = self._payload.exchange
+        origin = fx.min(name & TOKEN, exchange.origins - 1)  # of padding nothing is stored
+        rank, token = div(origin, exchange.tokens), mod(origin, exchange.tokens)
+        slot = fx.min((name >> 24) & 0xFF, exchange.topk - 1)
+        return rank, fx.Int64(token * exchange.topk + slot) * exchange.sent_bytes
+
+    def row(self, name: Any, element: Any) -> Any:
+        """Pointer to the first column."""
+        rank, start = self._start(name)
+        return self._payload.at(rank, "combined", element, start)
+
+    def scales(self, name: Any) -> Any:
+        """Pointer to the first scale of a quantised row."""
+        rank, start = self._start(name)
+        return self._payload.at(rank, "combined", fx.Int8, start + self._payload.exchange.model)
+
+
+# ------------------------------------------------------------------------------------------- who gets what
+
+
+@flyc.kernel
+def count_kernel(ids, counts, numbers, routes: fx.Int32, exchange: fx.Constexpr):
+    """``numbers[route]`` counts the routes of this rank to the same expert, ``counts[expert]`` all of them."""
+    at = fx.block_idx.x * SHARE_THREADS + fx.thread_idx.x
+    expert = Buffer(ids, fx.Int32, None, routes).load(at, 1)[0]
+    if (at < routes) & (expert >= 0) & (expert < exchange.experts):
+        number = fx.llvm.atomic_add(pointer(counts, fx.Int32) + expert, fx.Int32(1), syncscope=DEVICE)
+        (pointer(numbers, fx.Int32) + at).store(number)
+
+
+@flyc.jit
+def _place(tensors, payload, rank, own, ends, order_ends, exchange):
+    """First rows, blocks and padding of the experts; all threads of the workgroup."""
+    experts, local, block = exchange.experts, exchange.local, exchange.block
+    for e in range(fx.thread_idx.x, fx.Int32(experts), SHARE_THREADS):
+        total = fx.Int32(0)
+        for source in fx.range_constexpr(exchange.ranks):
+            total = total + (payload.counted(rank, source) + e).load()
+        (ends + e).store((total + (block - 1)) // block * block)
+    fx.barrier()
+    for e in range(fx.thread_idx.x, fx.Int32(experts), SHARE_THREADS):
+        dest, inside = div(e, local), mod(e, local)
+        start, before, total, order = fx.Int32(0), fx.Int32(0), fx.Int32(0), fx.Int32(0)
+        for other in range(dest * local, e):
+            start = start + (ends + other).load()
+        for source in fx.range_constexpr(exchange.ranks):
+            count = (payload.counted(rank, source) + e).load()
+            before = before + (source < rank).select(count, fx.Int32(0))
+            total = total + count
+        # Routes are sent by number of the expert on its rank, so that no rank waits for its first one.
+        for other in range(fx.Int32(0), fx.Int32(experts)):
+            key, mine = mod(other, local) * exchange.ranks + div(other, local), inside * exchange.ranks + dest
+            order = order + (key < mine).select((own + other).load(), fx.Int32(0))
+        (order_ends + e).store(order)
+        (pointer(tensors["first"], fx.Int32) + e).store(start + before)
+        if dest == rank:
+            padded = (ends + e).load()
+            for at in range(div(start, block), div(start + padded, block)):
+                (pointer(tensors["experts"], fx.Int32) + at).store(inside)
+            for at in range(start + total, start + padded):
+                (payload.at(rank, "names", fx.Int32) + at).store(fx.Int32(TOKEN))
+            if inside == local - 1:
+                pointer(tensors["valid"], fx.Int32).store(start + padded)
+
+
+@flyc.kernel
+def share_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+                 exchange: fx.Constexpr):
+    """One workgroup: tell all ranks the counts, and compute where rows go and in which order."""
+    peers, experts = Peers(bases, rank, exchange.ranks, signature, limit), exchange.experts
+    payload, memory = Payload(peers, exchange), Lds()
+    own, ends, order_ends = (memory.array(fx.Int32, experts).ptr for _ in range(3))
+    counts = pointer(tensors["counts"], fx.Int32)
+    for e in range(fx.thread_idx.x, fx.Int32(experts), SHARE_THREADS):
+        count = (counts + e).load()
+        (own + e).store(count)
+        (counts + e).store(fx.Int32(0))  # for the next step
+        for peer in fx.range_constexpr(exchange.ranks):
+            (payload.counted(peer, rank) + e).store(count)
+    for i in range(fx.thread_idx.x, fx.Int32(exchange.local * exchange.ranks), SHARE_THREADS):
+        (payload.at(rank, "arrived", fx.Int32) + i).store(fx.Int32(0))
+    peers.meet()
+    if peers.healthy():
+        _place(tensors, payload, rank, own, ends, order_ends, exchange)
+        fx.barrier()
+        for route in range(fx.thread_idx.x, routes, SHARE_THREADS):
+            expert = (pointer(tensors["ids"], fx.Int32) + route).load()
+            if (expert >= 0) & (expert < experts):
+                number = (pointer(tensors["numbers"], fx.Int32) + route).load()
+                place = (order_ends + expert).load() + number
+                (pointer(tensors["order"], fx.Int32) + place).store(route)
+        if fx.thread_idx.x == 0:
+            sent = fx.Int32(0)
+            for e in range(fx.Int32(0), fx.Int32(experts)):
+                sent = sent + (own + e).load()
+            pointer(tensors["sent"], fx.Int32).store(sent)
+    elif fx.thread_idx.x == 0:  # nothing is sent, computed or waited for
+        pointer(tensors["sent"], fx.Int32).store(fx.Int32(0))
+        pointer(tensors["valid"], fx.Int32).store(fx.Int32(0))
+
+
+# ------------------------------------------------------------------------------------------- stage 1
+
+
+@flyc.jit
+def _send(payload, tensors, rank, route, lane, exchange):
+    """Copy the token of a route, with its scales, name and weight, to the rank of its expert."""
+    expert = _uniform((pointer(tensors["ids"], fx.Int32) + route).load())
+    number = _uniform((pointer(tensors["numbers"], fx.Int32) + route).load())
+    row = _uniform((pointer(tensors["first"], fx.Int32) + expert).load()) + number
+    token, slot, dest = div(route, exchange.topk), mod(route, exchange.topk), div(expert, exchange.local)
+    for name, source, nbytes in (("rows", "x", exchange.model), ("scales", "x_scale", exchange.model // GROUP)):
+        words = nbytes // 4
+        x = Buffer(tensors[source], fx.Int32, fx.Int64(token) * words, words)
+        there = Buffer(payload.at(dest, name, fx.Int32, fx.Int64(row) * nbytes), fx.Int32, None, words)
+        width = WORDS if words % WORDS == 0 else 1
+        for at in range(lane * width, fx.Int32(words), exchange.target.wave * width):
+            there.store(at, x.load(at, width))
+    if lane == 0:
+        (payload.at(dest, "names", fx.Int32) + row).store((rank * exchange.tokens + token) | (slot << 24))
+        weight = (pointer(tensors["weights"], fx.Float32) + route).load()
+        (payload.at(dest, "weights", fx.Float32) + row).store(weight)
+
+
+@flyc.jit
+def _dispatch(payload, tensors, rank, threads, exchange):
+    """Send this rank's rows, those of the first experts first."""
+    lane, waves = lane_of(exchange.target.wave, scalar=True), threads // exchange.target.wave
+    sent = _uniform(pointer(tensors["sent"], fx.Int32).load())
+    order = pointer(tensors["order"], fx.Int32)
+    first = (fx.block_idx.x * waves + lane.wave) * CHUNK
+    for begin in range(first, sent, exchange.producers * waves * CHUNK):
+        for job in range(begin, fx.min(begin + CHUNK, sent)):
+            _send(payload, tensors, rank, _uniform((order + job).load()), lane.lane, exchange)
+        fence(fx.AtomicOrdering.Release)
+        if (lane.lane < CHUNK) & (begin + lane.lane < sent):
+            expert = (pointer(tensors["ids"], fx.Int32) + (order + begin + lane.lane).load()).load()
+            dest, inside = div(expert, exchange.local), mod(expert, exchange.local)
+            arrived = payload.at(dest, "arrived", fx.Int32) + (inside * exchange.ranks + rank)
+            fx.llvm.atomic_add(arrived, fx.Int32(1), syncscope=SYSTEM)
+
+
+@flyc.kernel
+def stage1_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32, stage: fx.Constexpr):
+    """Send rows, and multiply those that come with gate and up."""
+    exchange, up = stage.exchange, stage.up
+    peers = Peers(bases, rank, exchange.ranks, signature, limit)
+    payload = Payload(peers, exchange)
+    if fx.block_idx.x < exchange.producers:
+        _dispatch(payload, tensors, rank, up.threads, exchange)
+    else:
+        tile = fx.block_idx.x - exchange.producers
+        row, column = div(tile, up.columns) * up.block_m, mod(tile, up.columns) * up.block_n
+        if row < _uniform(pointer(tensors["valid"], fx.Int32).load()):
+            expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
+            source = fx.min(fx.thread_idx.x, exchange.ranks - 1)
+            goal = (payload.counted(rank, source) + (rank * exchange.local + expert)).load()
+            peers.wait_for(payload.at(rank, "arrived", fx.Int32) + expert * exchange.ranks, goal)
+            given = dict(tensors, x=payload.at(rank, "rows", fx.Int32), x_scale=payload.at(rank, "scales", fx.Int8),
+                         rows=payload.at(rank, "names", fx.Int32), w=tensors["w1"], w_scale=tensors["w1_scale"],
+                         out=tensors["inner"], out_scale=tensors["inner_scale"])
+            compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, up)
+
+
+# ------------------------------------------------------------------------------------------- stage 2
+
+
+@flyc.kernel
+def stage2_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32, stage: fx.Constexpr):
+    """Multiply with down, and store the rows where they came from; a workgroup takes several tiles."""
+    exchange, down = stage.exchange, stage.down
+    peers = Peers(bases, rank, exchange.ranks, signature, limit)
+    payload = Payload(peers, exchange)
+    valid = _uniform(pointer(tensors["valid"], fx.Int32).load())
+    given = dict(tensors, x=tensors["inner"], x_scale=tensors["inner_scale"], w=tensors["w2"],
+                 w_scale=tensors["w2_scale"], rows=payload.at(rank, "names", fx.Int32),
+                 weights=payload.at(rank, "weights", fx.Float32), out=Origins(payload))
+    for tile in range(fx.block_idx.x, div(valid, down.block_m) * down.columns, fx.grid_dim.x):
+        row, column = div(tile, down.columns) * down.block_m, mod(tile, down.columns) * down.block_n
+        expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
+        compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, down)
+        fx.barrier()  # the next tile uses the same LDS
+    peers.meet()  # all rows of this rank's tokens have come when all workgroups are behind it
+
+
+@flyc.kernel
+def combine_kernel(x, out, ids, exchange: fx.Constexpr):
+    """Add up the quantised slots of a token, in f32 and in their order."""
+    token, at = fx.block_idx.x, (fx.block_idx.y * SHARE_THREADS + fx.thread_idx.x) * ELEMENTS
+    chosen = Buffer(ids, fx.Int32, fx.Int64(token) * exchange.topk, exchange.topk)
+    if at < exchange.model:
+        total = fx.full(ELEMENTS, 0.0, fx.Float32)
+        for slot in fx.range_constexpr(exchange.topk):
+            expert = chosen.load(slot, 1)[0]
+            row = Buffer(x, fx.Int8, fx.Int64(token * exchange.topk + slot) * exchange.sent_bytes, exchange.sent_bytes)
+            scale = e8m0_value(row.load(exchange.model + div(at, GROUP), 1)[0].to(fx.Int32) & 0xFF)
+            value = from_quantised(row.load(at, ELEMENTS), "fp8") * scale
+            exists = (expert >= 0) & (expert < exchange.experts)
+            total = total + exists.select(value, fx.full(ELEMENTS, 0.0, fx.Float32))
+        Buffer(out, fx.BFloat16, fx.Int64(token) * exchange.model, exchange.model).store(at, total.to(fx.BFloat16))
+
+
+# ------------------------------------------------------------------------------------------- launchers
+
+
+@functools.cache  # the configuration has the target
+def build_count(exchange: MegaExchange) -> Any:
+    """``launch(ids, counts, numbers, routes, stream=None)``: ids i32 (routes,), counts i32[experts] of zeros."""
+
+    @flyc.jit
+    def count(ids, counts, numbers, routes: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        exchange.target.require_traced()
+        if routes > 0:
+            count_kernel(ids, counts, numbers, routes, exchange).launch(
+                grid=fx.ceildiv(routes, SHARE_THREADS), block=SHARE_THREADS, stream=stream)
+
+    return count
+
+
+@functools.cache
+def build_share(exchange: MegaExchange) -> Any:
+    """``launch(tensors, bases, rank, routes, signature, limit, stream=None)`` of ids, counts and numbers of the count;
+    first i32[experts], order i32[routes], sent i32[1], experts i32[blocks] and valid i32[1] are written."""
+
+    @flyc.jit
+    def share(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+              stream: fx.Stream = fx.Stream(None)):
+        exchange.target.require_traced()
+        share_kernel(tensors, bases, rank, routes, signature, limit, exchange).launch(
+            grid=1, block=SHARE_THREADS, stream=stream)
+
+    return share
+
+
+@functools.cache
+def build_stage1(stage: MegaStage1) -> Any:
+    """``launch(tensors, bases, rank, signature, limit, stream=None)`` of what the share wrote, x and x_scale (quantised
+    tokens), weights f32 (routes,), w1 and w1_scale; inner and inner_scale are written, sorted rows."""
+
+    @flyc.jit
+    def stage1(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+               stream: fx.Stream = fx.Stream(None)):
+        stage.up.target.require_traced()
+        stage1_kernel(tensors, bases, rank, signature, limit, stage).launch(
+            grid=stage.workgroups(), block=stage.up.threads, stream=stream)
+
+    return stage1
+
+
+@functools.cache
+def build_stage2(stage: MegaStage2) -> Any:
+    """``launch(tensors, bases, rank, signature, limit, stream=None)`` of experts, valid, inner, inner_scale, w2 and
+    w2_scale; results are stored in the memory of the ranks."""
+
+    @flyc.jit
+    def stage2(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+               stream: fx.Stream = fx.Stream(None)):
+        stage.down.target.require_traced()
+        stage2_kernel(tensors, bases, rank, signature, limit, stage).launch(
+            grid=stage.exchange.consumers, block=stage.down.threads, stream=stream)
+
+    return stage2
+
+
+@functools.cache
+def build_combine_quantised(exchange: MegaExchange) -> Any:
+    """``launch(x, out, ids, tokens, stream=None)``: out bf16 (tokens, model) of the quantised slots x (tokens * topk
+    rows) whose expert, ids i32 (tokens, topk), there is."""
+
+    @flyc.jit
+    def combine(x, out, ids, tokens: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        exchange.target.require_traced()
+        if tokens > 0:
+            combine_kernel(x, out, ids, exchange).launch(
+                grid=(tokens, cdiv(exchange.model, SHARE_THREADS * ELEMENTS)), block=SHARE_THREADS, stream=stream)
+
+    return combine

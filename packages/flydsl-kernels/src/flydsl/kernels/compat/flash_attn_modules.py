@@ -1,0 +1,158 @@
+"""Builders of attention launchers with the signatures of older callers. What tuned their kernels has no effect here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flydsl.kernels.attention.op import ATTENTION_FWD
+from flydsl.kernels.host.arrays import allocate, launch
+from flydsl.kernels.target import target
+
+__all__ = [
+    "build_flash_attn_dualwave_swp_fp8_module", "build_flash_attn_dualwave_swp_module", "build_flash_attn_func_module",
+    "build_flash_attn_func_module_primary", "build_gqa_attn", "dualwave_splitk_workspace_elems",
+]
+
+
+def _launch(out: Any, lse: Any, stream: Any, q: Any, k: Any, v: Any, **options: Any) -> None:
+    """Attention of arrays into `out` and `lse` (None: nobody wants it)."""
+    found, arguments = target(), ATTENTION_FWD.arguments(q, k, v, **options)
+    plan = ATTENTION_FWD.plan(found, *arguments)
+    if plan is None or plan.launcher is None:
+        return
+    if lse is None:
+        wanted = ATTENTION_FWD.results(*arguments)[1]
+        lse = allocate(found, q, wanted.shape, wanted.dtype, False)
+    launch(plan.launcher(), q, *plan.operands_of((out, lse)), stream=stream)
+
+
+def _linear(where: str, layout: str) -> None:
+    if layout != "linear":
+        raise NotImplementedError(f"{where}: kv_cache_layout={layout!r} is not supported, only 'linear' pages "
+                                  "[pages, page, Hkv, D]")
+
+
+def build_flash_attn_func_module_primary(
+        num_heads: int, head_dim: int, causal: bool = True, dtype_str: str = "f16", sm_scale: float | None = None,
+        waves_per_eu: int = 2, flat_work_group_size: int | None = None, block_m: int | None = None,
+        unsafe_fp_math: bool = True, fast_fp_math: bool = True, daz: bool = True, path_tag: str = "auto",
+        num_kv_heads: int | None = None, cross_seqlen: bool = False, varlen: bool = False, paged: bool = False,
+        kv_cache_layout: str = "linear", skip_kv_pad_mask: bool = False, return_lse: bool = False,
+        **tuning: Any) -> Callable[..., None]:
+    """``launch(Q, K, V, Out, B, S, *, cu_seqlens_q, cu_seqlens_kv, block_table, block_table_stride, seq_len_kv, lse,
+    bias, alibi_slopes, sink, q_descale, k_descale, v_descale, stream)``.
+
+    Q and Out are [B, S, H, D] or flat; with `varlen` [total, H, D], S the rows of the longest sequence. K and V have
+    `seq_len_kv` rows a sequence with `cross_seqlen`, else S; with `paged` they are [pages, 64, Hkv, D], `block_table`
+    is i32 of `block_table_stride` entries a sequence, and `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if
+    `return_lse`.
+
+    Raises:
+        NotImplementedError: a layout of pages other than "linear".
+        ValueError: the launcher is called with another dtype, or with arrays that do not fit.
+    """
+    _linear("build_flash_attn_func_module", kv_cache_layout)
+    kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    scale = head_dim**-0.5 if sm_scale is None else float(sm_scale)
+
+    def launcher(Q: Any, K: Any, V: Any, Out: Any, B: int, S: int, *, cu_seqlens_q: Any = None,
+                 cu_seqlens_kv: Any = None, block_table: Any = None, block_table_stride: int | None = None,
+                 seq_len_kv: Any = None, lse: Any = None, bias: Any = None, alibi_slopes: Any = None,
+                 sink: Any = None, q_descale: Any = None, k_descale: Any = None, v_descale: Any = None,
+                 stream: Any = None) -> None:
+        _check_dtype(dtype_str, Q)
+        lead = (-1,) if varlen else (B, S)
+        keys = (-1,) if varlen else (-1, 64) if paged else (B, seq_len_kv if cross_seqlen else S)
+        q, out = Q.reshape(*lead, num_heads, head_dim), Out.reshape(*lead, num_heads, head_dim)
+        k, v = (x.reshape(*keys, kv_heads, head_dim) for x in (K, V))
+        if block_table is not None and len(block_table.shape) == 1:
+            block_table = block_table.reshape(B, block_table_stride or -1)
+        _launch(out, lse if return_lse else None, stream, q, k, v, bias=bias, alibi_slopes=alibi_slopes,
+                sink=sink, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_kv, block_table=block_table,
+                seqlens_k=seq_len_kv if paged else None, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
+                scale=scale, right=0 if causal else -1, max_seqlen_q=S if varlen else 0)
+
+    return launcher
+
+
+build_flash_attn_func_module = build_flash_attn_func_module_primary
+
+
+def _check_dtype(dtype_str: str, Q: Any) -> None:
+    from flydsl.kernels.host.dtypes import dtype_name
+
+    found = dtype_name(Q, "flash_attn: Q", ("f16", "bf16", "f32", "fp8"))
+    if found != dtype_str:
+        raise ValueError(f"flash_attn: the launcher was built for {dtype_str}, Q is {Q.dtype}")
+
+
+def build_flash_attn_dualwave_swp_module(
+        num_heads: int, head_dim: int, causal: bool = True, dtype_str: str = "bf16", num_kv_heads: int | None = None,
+        waves_per_eu: int = 2, daz: bool = True, dualwave_swp_lazy_rescale: bool = True,
+        dualwave_swp_setprio: bool = True, dualwave_swp_debug_lazy_counts: bool = False,
+        dualwave_swp_enable_stagger: bool = True, num_kv_splits: int = 1, varlen: bool = False,
+        cross_seqlen: bool = False, paged: bool = False, kv_cache_layout: str = "linear", return_lse: bool = False,
+        has_bias: bool = False, has_alibi: bool = False, has_sink: bool = False,
+        _xcd_swizzle: bool = False) -> Callable[..., None]:
+    """As :func:`build_flash_attn_func_module`; `num_kv_splits` has no effect, and debug counts are not written.
+
+    Raises:
+        NotImplementedError: `dualwave_swp_debug_lazy_counts`, or a layout of pages other than "linear".
+    """
+    if dualwave_swp_debug_lazy_counts:
+        raise NotImplementedError("build_flash_attn_dualwave_swp_module: there are no debug counts")
+    return build_flash_attn_func_module(num_heads, head_dim, causal, dtype_str, num_kv_heads=num_kv_heads,
+                                        cross_seqlen=cross_seqlen, varlen=varlen, paged=paged,
+                                        kv_cache_layout=kv_cache_layout, return_lse=return_lse)
+
+
+def build_flash_attn_dualwave_swp_fp8_module(
+        num_heads: int, head_dim: int, causal: bool = True, dtype_str: str = "fp8", num_kv_heads: int | None = None,
+        waves_per_eu: int = 2, daz: bool = True, cross_seqlen: bool = False, **tuning: Any) -> Callable[..., None]:
+    """As :func:`build_flash_attn_func_module`, of fp8 operands with descales f32 [1]; Out is bf16."""
+    return build_flash_attn_func_module(num_heads, head_dim, causal, dtype_str, num_kv_heads=num_kv_heads,
+                                        cross_seqlen=cross_seqlen)
+
+
+def dualwave_splitk_workspace_elems(batch: int, heads: int, rows: int, splits: int, head_dim: int = 128) -> int:
+    """f32 elements of the workspace that older callers allocate for split keys. It is not used here."""
+    count = batch * splits * heads * rows
+    return count * (head_dim // 2) + 2 * count
+
+
+def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, ATTN_D: int = 128, waves_per_eu: int = 2,
+                   sliding_window: tuple[int, int] | None = None) -> Callable[..., None]:
+    """``launch(Q, K, V, O, Q_stride1, K_stride1, V_stride1, O_stride1, seq_q, seq_kv, stream)`` of flat bf16 torch
+    tensors [ATTN_B, rows, heads, ATTN_D], whose strides are the elements from one row of a sequence to the next.
+
+    `sliding_window` is (left, right): query i sees the keys from ``i - left`` to ``i + right``; None is all. With
+    ``.compile``, which gives the launcher itself: it compiles at its first call.
+
+    Raises:
+        ValueError: the launcher is called with operands of another dtype, with rows of O that are not dense, or with
+            more keys than the window shows.
+    """
+    left, right = (-1, -1) if sliding_window is None else sliding_window
+
+    def launcher(Q: Any, K: Any, V: Any, O: Any, Q_stride1: int, K_stride1: int, V_stride1: int,  # noqa: E741
+                 O_stride1: int, seq_q: int, seq_kv: int, stream: Any = None) -> None:
+        def rows(data: Any, stride: int, count: int, heads: int) -> Any:
+            return data.reshape(-1).as_strided((ATTN_B, count, heads, ATTN_D), (count * stride, stride, ATTN_D, 1))
+
+        _check_dtype("bf16", Q)
+        if O_stride1 != ATTN_H * ATTN_D:
+            raise ValueError(f"gqa_attn: rows of O must be dense, {ATTN_H * ATTN_D} elements apart, got {O_stride1}")
+        # Older callers count the window from equal row and key numbers, `ops.attention` from the last key.
+        shift = seq_kv - seq_q
+        window = [w if w < 0 else w + s for w, s in ((left, shift), (right, -shift))]
+        if any(w >= 0 > new for w, new in zip((left, right), window, strict=True)):
+            raise ValueError(f"gqa_attn: the window {sliding_window} of {seq_q} queries and {seq_kv} keys hides keys "
+                             "from every query: pass fewer keys")
+        _launch(rows(O, O_stride1, seq_q, ATTN_H), None, stream, rows(Q, Q_stride1, seq_q, ATTN_H),
+                rows(K, K_stride1, seq_kv, ATTN_H_KV), rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5,
+                left=window[0], right=window[1])
+
+    function: Any = launcher
+    function.compile = lambda *arguments, **options: launcher
+    return launcher

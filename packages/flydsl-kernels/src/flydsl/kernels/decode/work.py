@@ -1,0 +1,280 @@
+"""Decode attention by lists of work: workgroups that stay take the pieces of contexts that a scheduler gave them
+(:mod:`.schedule`), and what was cut is added by a second kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..host.config import KernelConfig, require
+from ..host.dtypes import FLOATS, element_of
+from ..parts.indices import index_at, require_within, uniform
+from ..parts.mathx import LOG2E, exp2
+from ..parts.rows import pointer
+from ..target import Target, builder
+from .config import BLOCK, paged_config
+from .kernel import Share, Sizes, Strides, attend
+from .merge import LOWEST, Place
+from .mla_config import RANK, mla_config
+from .mla_kernel import attend_latent
+from .pages import page_list
+from .schedule import FIELDS
+
+__all__ = ["build_mla_work_module", "build_paged_work_module", "build_reduce_module"]
+
+LN2 = math.log(2.0)
+
+
+@dataclass(frozen=True)
+class PieceResults:
+    """Where a piece is stored: in the result if it is a whole context, else with the (natural) logarithm of its sum.
+
+    Attributes:
+        place, partial: of rows in the result and in the partial results; cut: whether it is one of these.
+        out, parts, lse: pointers.
+    """
+
+    place: Place
+    partial: Place
+    cut: Any
+    out: Any
+    parts: Any
+    lse: Any
+    columns: int
+    logs: bool = True
+
+    def store(self, row: Any, column: Any, values: Any) -> None:
+        lines = [fx.Int64(place.line(row)) * self.columns + column for place in (self.place, self.partial)]
+        _store(self.out, self.parts, values, lines[0], lines[1], self.cut)
+
+    def store_log(self, row: Any, log: Any) -> None:
+        _store_log(self.lse, log, self.partial.line(row), self.cut)
+
+
+@flyc.jit
+def _store(out, parts, values, whole, partial, cut):
+    if cut:
+        fx.make_view(parts + partial, fx.make_layout(values.numel, 1)).store(values)
+    else:
+        fx.make_view(out + whole, fx.make_layout(values.numel, 1)).store(values.to(out.element_type))
+
+
+@flyc.jit
+def _store_log(lse, log, line, cut):
+    if cut:
+        fx.make_view(lse + line, fx.make_layout(1, 1))[0] = log * LN2
+
+
+class Piece:
+    """One of the list: its fields, each the same in all lanes."""
+
+    def __init__(self, tensors: dict[str, Any], at: Any) -> None:
+        info = pointer(tensors["info"], fx.Int32) + at * FIELDS
+        self.batch, self.row, self.query, _, self.begin, self.end, _, self.heads = [
+            uniform((info + i).load()) for i in range(FIELDS)]
+
+    def results(self, tensors: dict[str, Any], place: Place, columns: int) -> PieceResults:
+        """For rows of a place. Partial results are [rows, heads, columns] from the piece's first row on."""
+        config = place.config
+        partial = Place(config, place.first, 0, place.head, place.heads, 0, 1, fx.max(self.row, 0))
+        parts, lse = [pointer(tensors[name], fx.Float32) for name in ("parts", "lse")]
+        return PieceResults(place, partial, self.row >= 0, pointer(tensors["out"], element_of(config.out)), parts, lse,
+                            columns)
+
+
+@flyc.jit
+def _pieces(tensors, group):
+    """First and end number of a workgroup's pieces."""
+    return tuple(uniform(index_at(tensors["work_indptr"], group + i).to(fx.Int32)) for i in range(2))
+
+
+@flyc.kernel
+def paged_work_kernel(tensors, sizes, batch: fx.Int32, granularity: fx.Int32, config: fx.Constexpr):
+    """Workgroup (list, row block)."""
+    lane, wave = fx.thread_idx.x % config.target.wave, fx.wave_index()
+    group, block, _ = fx.block_idx
+    first, end = _pieces(tensors, group)
+    for number in range(first, end):
+        piece = Piece(tensors, number)
+        sequence = require_within(piece.batch.to(fx.Int64), 0, batch.to(fx.Int64))
+        head = (piece.heads & 0xFFFF) // config.group
+        place = Place(config, block * config.tiles * BLOCK, 0, head, sizes.heads, 0, 1, piece.query)
+        table, columns = page_list(tensors, sequence, sizes, config.lists)
+        context = uniform(require_within(index_at(tensors["lengths"], sequence), 0, columns * config.page + 1))
+        before = uniform(index_at(tensors["partition_indptr"], sequence).to(fx.Int32))
+        begin = (piece.begin - before) * granularity
+        until = fx.min((piece.end - before) * granularity, context)
+        tiles = fx.ceildiv(fx.max(until - begin, 0), config.waves * config.tokens)
+        share = Share(table, context, fx.Int32(0), begin, until, tiles)
+        attend(tensors, sizes, config, place, share, piece.results(tensors, place, config.dim), wave, lane)
+
+
+@flyc.kernel
+def mla_work_kernel(tensors, sizes, entries: fx.Int64, config: fx.Constexpr):
+    """Workgroup (row block, list); tokens of a piece are numbered in the list of pages of one token."""
+    block, group, _ = fx.block_idx
+    first, end = _pieces(tensors, group)
+    for number in range(first, end):
+        piece = Piece(tensors, number)
+        begin = require_within(piece.begin.to(fx.Int64), 0, entries + 1)
+        until = require_within(piece.end.to(fx.Int64), begin.to(fx.Int64), entries + 1)
+        place = config.place(block, 0, sizes.heads, 0, 1, piece.query)
+        table, tokens = fx.get_iter(tensors["table"]) + begin, until - begin
+        share = Share(table, tokens, fx.Int32(0), fx.Int32(0), tokens, fx.ceildiv(tokens, config.tokens))
+        attend_latent(tensors, sizes, config, place, share, piece.results(tensors, place, RANK))
+
+
+@builder
+def build_paged_work_module(dim: int, group: int, queries: int = 1, dtype: str = "bf16", cache: str = "bf16",
+                            out: str = "bf16", page: int = 1024, *, granularity: int = 256, key_scales: str = "",
+                            value_scales: str = "", key_unit: int = 0, value_unit: int = 0, lists: bool = True,
+                            target: Target) -> Any:
+    """``launch(Q, K, V, Table, Starts, Lengths, KScale, VScale, Out, Parts, Lse, WorkIndptr, WorkInfo, PartitionIndptr,
+    groups, batch, heads, table_stride, columns, pages, k_page, k_token, k_head, k_unit, v_page, v_token, v_head,
+    v_unit, scale, stream=None)``: paged attention by the pieces of :func:`.schedule.build_metadata_module`.
+
+    Parts is f32 [rows, heads, dim] and Lse f32 [rows, heads], of the rows that the pieces name; logarithms are natural.
+    The rest is as in :func:`.builders.build_paged_attention_module`.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    where = "build_paged_work_module"
+    config = paged_config(where, target, dim, group, queries, dtype, cache, out, page, key_scales=key_scales,
+                          value_scales=value_scales, key_unit=key_unit, value_unit=value_unit, lists=lists)
+    step = config.waves * config.tokens
+    require(where, granularity % step == 0, f"partitions must be a multiple of {step} tokens, got {granularity}")
+
+    @flyc.jit
+    def pa_decode_metadata(Q, K, V, Table, Starts, Lengths, KScale, VScale, Out, Parts, Lse, WorkIndptr,  # noqa: N803
+                           WorkInfo, PartitionIndptr, groups: fx.Int32, batch: fx.Int32, heads: fx.Int32,  # noqa: N803
+                           table_stride: fx.Int32, columns: fx.Int32, pages: fx.Int64, k_page: fx.Int64,
+                           k_token: fx.Int32, k_head: fx.Int64, k_unit: fx.Int32, v_page: fx.Int64, v_token: fx.Int32,
+                           v_head: fx.Int64, v_unit: fx.Int32, scale: fx.Float32,
+                           stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        sizes = Sizes(heads, fx.Int32(1), fx.Int32(0), table_stride, columns, pages,
+                      Strides(k_page, k_token, k_head, k_unit), Strides(v_page, v_token, v_head, v_unit), scale,
+                      fx.Float32(0.0))
+        tensors = {"q": Q, "k_cache": K, "v_cache": V, "table": Table, "starts": Starts, "lengths": Lengths,
+                   "k_scale": KScale, "v_scale": VScale, "out": Out, "parts": Parts, "lse": Lse,
+                   "work_indptr": WorkIndptr, "info": WorkInfo, "partition_indptr": PartitionIndptr}
+        paged_work_kernel(tensors, sizes, batch, fx.Int32(granularity), config).launch(
+            grid=(groups, config.row_blocks), block=config.threads, stream=stream)
+
+    return pa_decode_metadata
+
+
+@builder
+def build_mla_work_module(heads: int, query: str = "fp8", cache: str = "fp8", out: str = "bf16", *,
+                          target: Target) -> Any:
+    """``launch(Q, Cache, PageIndices, WorkIndptr, WorkInfo, Out, Parts, Lse, groups, pages, page_stride, entries,
+    scale, stream=None)``: MLA by a list of pieces, whose begin and end are places in PageIndices, a page a token.
+
+    Q is [rows, heads, 576], Out [rows, heads, 512]; Parts is f32 [partial rows, heads, 512] and Lse f32 [partial rows,
+    heads], with natural logarithms. `entries` is the length of PageIndices.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    config = mla_config("build_mla_work_module", target, heads, 1, query, cache, out, 1)
+
+    @flyc.jit
+    def mla_decode_work(Q, Cache, PageIndices, WorkIndptr, WorkInfo, Out, Parts, Lse, groups: fx.Int32,  # noqa: N803
+                        pages: fx.Int64, page_stride: fx.Int64, entries: fx.Int64, scale: fx.Float32,
+                        stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        strides = Strides(page_stride, fx.Int32(0), fx.Int64(0), fx.Int32(0))
+        sizes = Sizes(fx.Int32(heads), fx.Int32(1), fx.Int32(0), fx.Int32(0), fx.Int32(0), pages, strides, strides,
+                      scale, fx.Float32(0.0))
+        tensors = {"q": Q, "cache": Cache, "table": PageIndices, "q_scale": Lse, "kv_scale": Lse, "out": Out,
+                   "parts": Parts, "lse": Lse, "work_indptr": WorkIndptr, "info": WorkInfo}
+        mla_work_kernel(tensors, sizes, entries, config).launch(
+            grid=(config.row_blocks, groups), block=config.threads, stream=stream)
+
+    return mla_decode_work
+
+
+# ------------------------------------------------------------------------------------------- what was cut
+
+
+@dataclass(frozen=True)
+class ReduceConfig(KernelConfig):
+    """Sums of partial results of rows [.., heads, dim] to type `out`; `logs`: their logarithms too."""
+
+    heads: int
+    dim: int
+    out: str
+    logs: bool
+
+    @property
+    def threads(self) -> int:
+        return self.target.wave
+
+    @property
+    def columns(self) -> int:
+        """Of a lane."""
+        return 1 << (-(-self.dim // self.threads) - 1).bit_length()
+
+
+@flyc.kernel
+def reduce_kernel(tensors, config: fx.Constexpr):
+    """Wave (sequence, head, query): nothing of a sequence without partial results."""
+    lane, (sequence, head, query) = fx.thread_idx.x, fx.block_idx
+    first, end = [uniform(index_at(tensors["indptr"], sequence + i).to(fx.Int32)) for i in range(2)]
+    final, stop = [uniform(index_at(tensors["final_map"], 2 * sequence + i).to(fx.Int32)) for i in range(2)]
+    if (first < end) & (final + query < stop):
+        rows, logs = pointer(tensors["parts"], fx.Float32), pointer(tensors["lse"], fx.Float32)
+        at = fx.min(lane * config.columns, config.dim - config.columns)  # lanes too many repeat the last columns
+        top = fx.Float32(LOWEST)
+        whole = fx.Float32(0.0)
+        total = fx.full(config.columns, 0.0, fx.Float32)
+        for part in range(first, end):
+            line = (index_at(tensors["partial_map"], part) + query) * config.heads + head
+            log = (logs + line).load() * LOG2E
+            larger = fx.maxnumf(top, log)
+            before, weight = exp2(top - larger), exp2(log - larger)
+            values = fx.make_view(rows + line * config.dim + at, fx.make_layout(config.columns, 1)).load()
+            total = total * before + values * weight
+            whole = whole * before + weight
+            top = larger
+        some, element, line = whole > 0.0, element_of(config.out), fx.Int64(final + query) * config.heads + head
+        total = total * some.select(1.0 / whole, 0.0)
+        if lane * config.columns < config.dim:
+            target = pointer(tensors["out"], element) + line * config.dim + at
+            fx.make_view(target, fx.make_layout(config.columns, 1)).store(total.to(element))
+        if fx.const_expr(config.logs):
+            if lane == 0:
+                value = some.select((top + fx.math.log2(whole)) * LN2, -math.inf)
+                fx.make_view(pointer(tensors["final_lse"], fx.Float32) + line, fx.make_layout(1, 1))[0] = value
+
+
+@builder
+def build_reduce_module(heads: int, dim: int, out: str = "bf16", *, logs: bool = False, target: Target) -> Any:
+    """``launch(Parts, Lse, Indptr, FinalMap, PartialMap, Out, FinalLse, sequences, queries, stream=None)``: adds the
+    partial results (f32 [rows, heads, dim], with natural logarithms f32 [rows, heads]) of sequences that have some.
+
+    Args:
+        logs: FinalLse, f32 [rows, heads], is written too; else any tensor.
+
+    Raises:
+        ValueError: an argument is not supported.
+    """
+    where = "build_reduce_module"
+    require(where, out in FLOATS, f"the result must be one of {', '.join(FLOATS)}, got {out!r}")
+    require(where, dim >= 1 and dim % 32 == 0, f"dim must be a multiple of 32, got {dim}")
+    config = ReduceConfig(heads, dim, out, logs, target=target)
+
+    @flyc.jit
+    def pa_metadata_reduce(Parts, Lse, Indptr, FinalMap, PartialMap, Out, FinalLse, sequences: fx.Int32,  # noqa: N803
+                           queries: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        target.require_traced()
+        tensors = {"parts": Parts, "lse": Lse, "indptr": Indptr, "final_map": FinalMap, "partial_map": PartialMap,
+                   "out": Out, "final_lse": FinalLse}
+        reduce_kernel(tensors, config).launch(grid=(sequences, heads, queries), block=config.threads, stream=stream)
+
+    return pa_metadata_reduce

@@ -1,0 +1,121 @@
+"""Names of the GEMM of RDNA (gfx11xx and gfx120x) in tiles of whole 16 x 16 products; :mod:`.dense` is the kernel."""
+# ruff: noqa: N803 - the specified argument names
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..host.config import require
+from ..parts.index import cdiv
+from ..target import Target, builder, target
+from .config import FLOAT_NAMES
+from .dense import gemm_a16w16
+from .dense_config import dense_config
+from .dense_kernel import launch_dense
+
+__all__ = ["create_wmma_gemm_module", "pick_tile", "rdna3_gemm_autotuned"]
+
+RDNA3 = "gfx11"
+
+
+@builder
+def create_wmma_gemm_module(M: int, N: int, K: int, in_dtype: str = "bf16", out_dtype: str = "bf16", *,
+                            rounding: str = "rn", reg_m: int = 4, reg_n: int = 4, reg_k: int = 2, waves_m: int = 2,
+                            waves_n: int = 2, group_m: int = 8, a_k_pad: int = 8, b_k_pad: int = 8,
+                            lds_layout: str = "pad", sched_hint: Any = None, stagger: Any = None,
+                            persistent_wgs: int = 0, lda: int | None = None, ldb: int | None = None,
+                            ldc: int | None = None, target: Target):
+    """RDNA GEMM ``C = A Bt^T``: ``(launch(c, a, bt, stream=None, sr_seed=0), BM, BN, BK)``.
+
+    Args:
+        M, N, K: multiples of BM = 16 reg_m waves_m, BN = 16 reg_n waves_n, BK = 16 reg_k; at least two k tiles.
+        in_dtype, out_dtype: ``"bf16"``, ``"fp16"`` (or ``"f16"``); out_dtype also ``"f32"``.
+        rounding: ``"rn"`` nearest even, ``"rs"`` stochastic (bf16 out).
+        group_m: block rows of a group in the launch order.
+        a_k_pad, b_k_pad, lds_layout (``"pad"`` or ``"kblock"``), sched_hint, stagger: accepted; LDS rows are exchanged
+            rather than padded, and the order of the loop is derived.
+        persistent_wgs: 0 or the number of tiles: every workgroup has one.
+        lda, ldb, ldc: elements from a row to the next; rows must follow each other.
+
+    Raises:
+        ValueError: the architecture, a size or a dtype is not supported.
+    """
+    where = "create_wmma_gemm_module"
+    target.require(where, RDNA3, "gfx120")
+    config = dense_config(where, target, n=N, k=K, dtype=FLOAT_NAMES.get(in_dtype, in_dtype), layout="nt",
+                          out_dtype=FLOAT_NAMES.get(out_dtype, out_dtype), block_m=16 * reg_m * waves_m,
+                          block_n=16 * reg_n * waves_n, block_k=16 * reg_k, m_waves=waves_m, n_waves=waves_n,
+                          group_m=group_m, stochastic=rounding == "rs")
+    for name, size, tile in (("M", M, config.tile_m), ("N", N, config.tile_n), ("K", K, config.tile_k)):
+        require(where, size >= tile and size % tile == 0, f"{name} = {size} must be a multiple of the tile's {tile}")
+    require(where, K // config.tile_k >= 2, f"at least two tiles of k are needed, got K = {K}, BK = {config.tile_k}")
+    require(where, rounding in ("rn", "rs"), f"rounding must be 'rn' or 'rs', got {rounding!r}")
+    require(where, rounding == "rn" or config.out_dtype == "bf16",
+            f"stochastic rounding is for bf16 output, got {out_dtype!r}")
+    require(where, lds_layout in ("pad", "kblock"), f"lds_layout must be 'pad' or 'kblock', got {lds_layout!r}")
+    tiles = M // config.tile_m * (N // config.tile_n)
+    require(where, persistent_wgs in (0, tiles), f"persistent_wgs must be 0 or the {tiles} tiles, got {persistent_wgs}")
+    for name, given, length in (("lda", lda, K), ("ldb", ldb, K), ("ldc", ldc, N)):
+        require(where, given in (None, length), f"rows must follow each other: {name} is {length} here, got {given}")
+
+    @flyc.jit
+    def wmma_gemm(c, a, bt, stream: fx.Stream = fx.Stream(None), sr_seed: fx.Int32 = 0):  # type: ignore[assignment]
+        launch_dense({"c": c, "a": a, "b": bt, "seed": sr_seed}, fx.Int32(M), config, stream)
+
+    return wmma_gemm, config.tile_m, config.tile_n, config.tile_k
+
+
+@dataclass(frozen=True)
+class _Registers:
+    """A tile in 16 x 16 x 16 products of a wave, and its waves."""
+
+    reg_m: int
+    reg_n: int
+    reg_k: int
+    waves_m: int
+    waves_n: int
+
+    def size(self) -> tuple[int, int, int]:
+        return 16 * self.reg_m * self.waves_m, 16 * self.reg_n * self.waves_n, 16 * self.reg_k
+
+
+#: Tiles of RDNA3 with the workgroups that each is for, per compute unit: the first that has as many is taken.
+_LADDER = ((_Registers(4, 4, 2, 4, 4), 5.0), (_Registers(4, 4, 2, 2, 2), 2.5), (_Registers(4, 2, 2, 2, 2), 1.0),
+           (_Registers(2, 2, 4, 2, 2), 0.25), (_Registers(1, 2, 4, 2, 2), 0.0))
+
+
+def pick_tile(M: int, N: int, K: int) -> dict[str, int]:
+    """reg_m, reg_n, reg_k, waves_m and waves_n of :func:`create_wmma_gemm_module` for a problem on gfx11xx: the largest
+    tile that divides it and leaves work for every compute unit.
+
+    Raises:
+        ValueError: the architecture is another, or no tile divides the problem.
+    """
+    found = target()
+    found.require("pick_tile", RDNA3)
+    fitting = []
+    for registers, least in _LADDER:
+        m, n, k = registers.size()
+        if M % m == 0 and N % n == 0 and K % k == 0 and K >= 2 * k:
+            fitting.append((registers, cdiv(M, m) * cdiv(N, n) >= least * found.compute_units))
+    require("pick_tile", bool(fitting), f"no tile divides {M} x {N} x {K}: M must be a multiple of 32, N and K of 64, "
+            "and K at least 128; gemm_a16w16 takes any size")
+    return asdict(next((registers for registers, busy in fitting if busy), fitting[-1][0]))
+
+
+def rdna3_gemm_autotuned(C: Any, A: Any, B_T: Any, stream: Any = None) -> None:
+    """``C = A B_T^T`` on gfx11xx for any sizes, with the tile that the tuned table has for them.
+
+    Args:
+        C: (M, N), of the operands' dtype or f32; A (M, K) and B_T (N, K) are f16 or bf16.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: the architecture is another, or shapes do not agree.
+    """
+    target().require("rdna3_gemm_autotuned", RDNA3)
+    gemm_a16w16(A, B_T, C, stream=stream)

@@ -1,0 +1,210 @@
+"""What becomes of the sums of a grouped product: scales, bias, activation and routing weight, and the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+from ..parts.index import align_up, div, mod
+from ..parts.mathx import gelu, sigmoid, silu, tanh
+from ..parts.memory import WORDS, Buffer
+from ..parts.packed import microscale, pack_micro
+from ..parts.reduce import imax, magnitude
+from ..parts.rows import pointer
+from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, GroupedConfig
+from .sources import columns_of
+
+__all__ = ["PAST", "TOKEN", "activate", "finish", "floats", "source_of", "uniform"]
+
+TOKEN = (1 << 24) - 1  # bits of a sorted row
+PAST = (1 << 31) - 1   # a row that no matrix has
+
+
+def uniform(value: Any) -> Any:
+    """A value that is the same in all lanes, in a scalar register."""
+    return fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, value))
+
+
+def source_of(place: Any, token: Any, slot: Any, tokens: Any, config: GroupedConfig) -> Any:
+    """The row of x of a sorted row, its token and slot; past the end for padding, which is of the token past the
+    end."""
+    if config.source == "token":
+        return token
+    if config.source == "slot":
+        return token * config.topk + slot
+    exists, row = token < tokens, slot * tokens + token if config.source == "slots" else place
+    return exists.select(row, tokens * config.topk if config.source == "slots" else PAST)
+
+
+def activate(gate: Any, up: Any, name: str, limit: float | None) -> Any:
+    """The activation of vectors of f32.
+
+    silu and gelu: ``f(g) u``, both clamped where there is a limit L: g at L from above, u at both sides; swiglu (of
+    GPT-OSS): ``g sigmoid(1.702 g) (u + 1)`` with L = 7 by default; situ: ``tanh(g) sigmoid(g) tanh(u)``.
+    """
+    if name == "swiglu" and limit is None:
+        limit = SWIGLU_LIMIT
+    if limit is not None:
+        high = fx.full_like(gate, limit)
+        gate, up = fx.minimumf(gate, high), fx.maximumf(fx.minimumf(up, high), -high)
+    if name == "swiglu":
+        return gate * sigmoid(gate * 1.702) * (up + 1.0)
+    if name == "situ":
+        return tanh(gate) * sigmoid(gate) * tanh(up)
+    return (silu(gate) if name == "silu" else gelu(gate)) * up
+
+
+@flyc.jit
+def _store(tensors, config, row, column, value):
+    """Store, or add, consecutive columns of a row of the result (`into` place: of a pointer to it)."""
+    element = OUT[config.out or config.dtype]
+    if fx.const_expr(config.into == "place"):
+        at = row + fx.Int64(column)
+    else:
+        at = pointer(tensors["out"], element) + (fx.Int64(row) * config.n + fx.Int64(column))
+    value = value.to(element)
+    if fx.const_expr(config.adds):
+        step = 1 if element is fx.Float32 else 2
+        for i in fx.range_constexpr(0, value.numel, step):
+            part = value.shuffle(value, list(range(i, i + step)))
+            fx.llvm.atomic_add((at + i).llvm_ptr, part if step == 2 else part[0], syncscope="agent")
+    else:
+        width = min(value.numel, 128 // element.width)
+        for i in fx.range_constexpr(0, value.numel, width):
+            _write(at + i, value.shuffle(value, list(range(i, i + width))))
+
+
+def _write(at: Any, value: Any) -> None:
+    """A vector to memory, at once."""
+    element = value.dtype
+    register = fx.make_rmem_tensor(value.numel, element)
+    register.store(value)
+    atom = fx.make_copy_atom(fx.UniversalCopy(value.numel * element.width), element)
+    fx.copy(atom, register, fx.make_view(at, fx.make_layout(value.numel, 1)))
+
+
+def _out(tensors: dict[str, Any], row: Any, element: Any, config: GroupedConfig) -> Any:
+    """The result, or the place of a row whose name is `row`."""
+    return tensors["out"].row(row, element) if config.into == "place" else pointer(tensors["out"], element)
+
+
+def _rounded(value: Any) -> list[Any]:
+    """The elements of an f32 vector, rounded to bf16; by integers, since conversions there and back may be left out
+    where products may be contracted."""
+    words = value.to(fx.BFloat16).bitcast(fx.Int32)
+    return [bits.bitcast(fx.Float32) for i in range(words.numel) for bits in (words[i] << 16, words[i] & -0x10000)]
+
+
+@flyc.jit
+def _store_micro(tensors, config, exists, row, place, column, values, lane):
+    """Store 32 consecutive columns of a row, rounded to bf16 first, as fp4 or fp8 with their scale; the lanes
+    with the same row have 16 of each of the two vectors. Scales of sorted rows are stored of padding too, where a word
+    has others."""
+    bits, top = {"fp4": 4, "fp8": 8}[config.out], fx.Int32(0)
+    flat = [part for value in values for part in _rounded(value)]
+    for value in flat:
+        top = imax(top, magnitude(value))
+    for step in [s for s in (16, 32) if s < config.wave]:
+        top = imax(top, fx.shuffle_xor(top, step, config.wave))
+    exponent, factor = microscale(top, config.out)
+    words = pack_micro(flat, config.out, exponent, factor, config.target.converts_fp4)
+    to_place = config.into == "place"
+    if exists:
+        at = fx.Int64(column + lane.group * config.op.acc_len)
+        at = at if to_place else fx.Int64(row) * config.n + at
+        for i in fx.range_constexpr(2):
+            if fx.const_expr(len(words) == 1):  # of both vectors
+                part = fx.Vector.from_elements([(words[0] >> (16 * i)).to(fx.Int16)], fx.Int16)
+                _write(_out(tensors, row, fx.Int16, config) + ((at + 16 * i) >> 2), part)
+            else:
+                half = words[i * len(words) // 2 : (i + 1) * len(words) // 2]
+                part = fx.Vector.from_elements(half, fx.Int32)
+                _write(_out(tensors, row, fx.Int32, config) + ((at + 16 * i) * bits >> 5), part)
+    group = div(column, 32)
+    byte = fx.Vector.from_elements([exponent.to(fx.Int8)], fx.Int8)
+    if fx.const_expr(to_place):
+        there = tensors["out"].scales(row)
+        if (lane.group == 0) & exists:
+            _write(there + group, byte)
+    elif fx.const_expr(config.out_scales == "words"):
+        if lane.group == 0:
+            scales = pointer(tensors["out_scale"], fx.Int8)
+            far = fx.Int64(div(place, 32) * 32) * align_up(config.n // 32, 8)
+            near = div(group, 8) * 256 + mod(group, 4) * 64 + mod(place, 16) * 4 + mod(div(group, 4), 2) * 2
+            _write(scales + (far + fx.Int64(near + mod(div(place, 16), 2))), byte)
+    else:
+        if (lane.group == 0) & exists:
+            scales = pointer(tensors["out_scale"], fx.Int8)
+            _write(scales + (fx.Int64(row) * (config.n // 32) + fx.Int64(group)), byte)
+
+
+@flyc.jit
+def finish(tensors, acc, config, expert, tokens, row, names, column, lane):
+    """Scales, bias, activation and routing weight of the accumulators, and the store."""
+    across, starts = config.n_repeat * config.streams, columns_of(column, lane.wave, config)
+    by_rows, divisor = config.format.scales == "rows", INT4_FACTOR if config.format.b == "i4" else 1
+    columns = [at + lane.group * config.op.acc_len for at in starts]
+    biases = _of_columns(tensors["bias"], expert, columns, config) if config.bias else None
+    factors = _of_columns(tensors["w_scale"], expert, columns, config) if by_rows else None
+    for mi in fx.range_constexpr(config.m_repeat):
+        place, part = row + mi * 16 + lane.row, acc[mi * across : (mi + 1) * across]
+        token, slot, exists = place, 0, place < tokens
+        if fx.const_expr(config.routed):
+            name = names.load(place, 1)[0]
+            token, slot = name & TOKEN, (name >> 24) & 0xFF
+            exists = token < tokens
+        into = place if config.into == "row" else token if config.into == "token" else token * config.topk + slot
+        if fx.const_expr(config.into == "place"):
+            into = name if config.micro_out else tensors["out"].row(name, OUT[config.out or config.dtype])
+        of_row = fx.Float32(1.0)
+        if fx.const_expr(config.micro_out):  # of padding too: its scales share words with others
+            values = _values(part, config, _weight(tensors, place, config), None, biases, None)
+            for ni in fx.range_constexpr(0, config.n_repeat, 2):
+                if starts[ni] < config.n:
+                    _store_micro(tensors, config, exists, into, place, starts[ni], values[ni : ni + 2], lane)
+        elif exists:
+            weight = _weight(tensors, place, config)
+            if fx.const_expr(by_rows):
+                source = source_of(place, token, slot, tokens, config) if config.routed else place
+                of_row = (pointer(tensors["x_scale"], fx.Float32) + source).load()
+                of_row = of_row / divisor if divisor > 1 else of_row
+            values = _values(part, config, weight, of_row, biases, factors)
+            for ni in fx.range_constexpr(config.n_repeat):
+                if columns[ni] < config.n:
+                    _store(tensors, config, into, columns[ni], values[ni])
+
+
+def _weight(tensors: dict[str, Any], place: Any, config: GroupedConfig) -> Any:
+    """The routing weight of a sorted row, or None."""
+    return (pointer(tensors["weights"], fx.Float32) + place).load() if config.weighted else None
+
+
+def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, biases: Any, factors: Any) -> list[Any]:
+    """The vectors of a row tile that are stored, of each strip."""
+    out, streams = [], config.streams
+    for ni in range(config.n_repeat):
+        values = [acc[ni * streams + s].to(fx.Float32) for s in range(streams)]
+        if factors is not None:
+            values = [v * (f * of_row) for v, f in zip(values, factors[ni], strict=True)]
+        if biases is not None:  # once, where workgroups share a reduction
+            first = None if config.k_batch == 1 else fx.block_idx.y == 0
+            values = [v + (b if first is None else first.select(b, fx.full_like(b, 0.0)))
+                      for v, b in zip(values, biases[ni], strict=True)]
+        value = activate(values[0], values[1], config.activation, config.limit) if config.gated else values[0]
+        out.append(value if weight is None else value * weight)
+    return out
+
+
+def _of_columns(data: Any, expert: Any, columns: list[Any], config: GroupedConfig) -> list[list[Any]]:
+    """f32[E, rows of w] of the columns of a lane: ``[ni][gate, up]`` vectors."""
+    rows = config.n * config.streams
+    buffer = Buffer(data, fx.Float32, fx.Int64(expert) * rows, rows)
+    return [[floats(buffer, at + s * config.n, config.op.acc_len) for s in range(config.streams)] for at in columns]
+
+
+def floats(buffer: Buffer, at: Any, count: int) -> Any:
+    """`count` f32 from `at` on, a multiple of four."""
+    parts = [buffer.load(at + i, WORDS) for i in range(0, count, WORDS)]
+    return fx.Vector.from_elements([part[i] for part in parts for i in range(WORDS)], fx.Float32)

@@ -1,0 +1,48 @@
+"""Weights of experts as modules of language models hold them: a layer for each expert, or stacked either way round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..gemm.weights import in_order_of
+from ..host.config import require
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+__all__ = ["kept", "stacked"]
+
+
+def stacked(w1: Sequence[Tensor], w2: Sequence[Tensor], transposed: bool) -> tuple[Tensor, Tensor]:
+    """``(w1, w2)`` of :func:`flydsl.kernels.ops.moe`: (E, 2 inter, model) and (E, model, inter).
+
+    Args:
+        w1: gate (inter, model) and up of each expert in turn; or one tensor, gate and up of all.
+        w2: (model, inter) of each expert; or one tensor.
+        transposed: the one tensor is (experts, inputs, outputs).
+
+    Raises:
+        ValueError: there are not two of w1 for each of w2.
+    """
+    import torch
+
+    if len(w1) == len(w2) == 1:
+        return (w1[0].transpose(1, 2), w2[0].transpose(1, 2)) if transposed else (w1[0], w2[0])
+    require("moe", len(w1) == 2 * len(w2) > 0 and not transposed,
+            f"gate and up of each expert are needed for each down, got {len(w1)} and {len(w2)} weights")
+    pairs = zip(w1[::2], w1[1::2], strict=True)
+    return torch.stack([torch.cat(pair) for pair in pairs]), torch.stack(list(w2))
+
+
+def kept(w1: Sequence[Tensor], w2: Sequence[Tensor], transposed: bool) -> tuple[Tensor, Tensor]:
+    """The same without gradients, made once for each content of the weights and kept while they live."""
+    if len(w1) == 1 and not transposed:
+        return w1[0], w2[0]
+
+    def make(*given: Tensor) -> tuple[Tensor, Tensor]:
+        both = stacked(given[: len(w1)], given[len(w1):], transposed)
+        return both[0].contiguous(), both[1].contiguous()
+
+    return in_order_of((*w1, *w2), f"stacked {transposed}", make)

@@ -1,0 +1,223 @@
+"""Scales along k of a grouped product: f32 ones of 128 k behind the matrix instruction, e8m0 ones of 32 k in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import flydsl.expr as fx
+
+from ..gemm.block_scales import RegisterScales
+from ..parts.epilogue import FAR
+from ..parts.index import align_up, cdiv, div, mod
+from ..parts.lane import Lane
+from ..parts.mainloop import Held, KTile
+from ..parts.matrix import MatrixOp
+from ..parts.memory import Buffer
+from ..parts.scales import PairedScales
+from .config import SCALE_K, GroupedConfig
+from .sources import columns_of, strips_of
+
+__all__ = ["BlockScales", "Shape", "microscales"]
+
+SPAN = 128  # k of microscaled instructions
+PER_SPAN = SPAN // SCALE_K["micro"]
+ONE = 127  # the scale of 1
+
+
+class BlockScales(RegisterScales):
+    """Scales of 128 k: one of a row of x for each row tile of a lane, one of 128 rows of w for each strip (one for all
+    where they surely share it).
+
+    The lanes of a load are in as many rows of memory. So those of several tiles are loaded together, where they follow
+    each other, and take turns in being the first.
+
+    Args:
+        sources: rows of x of the lane's row tiles, of `rows`.
+    """
+
+    def __init__(self, tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, column: Any, lane: Lane,
+                 config: GroupedConfig) -> None:
+        count, self._per_tile, self._tiles = config.scales_k, config.tile_k // SCALE_K["blocks"], config.scale_tiles
+        per_expert = cdiv(config.n * config.streams, 128) * count
+        x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows) * count)
+        w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
+        along, further = (1, rows) if config.turned_scales else (count, 1)  # from a row, and from a block to the next
+        columns = columns_of(column, lane.wave, config)
+        columns = columns[:1] if config.streams == 1 and 128 % config.block_n == 0 else columns
+        self._x = [(x, (row < rows).select(row * along, FAR // 4), further) for row in sources]
+        self._w = [(w, div(at + s * config.n, 128) * count, 1) for at in columns for s in range(config.streams)]
+
+    @property
+    def source(self) -> Held:
+        """For the main loop."""
+        return Held(self._fetch, lambda t: (len(self._x) + len(self._w)) * self._per_tile if self._fresh(t) else 0)
+
+    def _fresh(self, t: KTile) -> bool:
+        return t.further % self._tiles == 0
+
+    def _fetch(self, t: KTile, before: Any) -> list[Any]:
+        """Start loading those of some tiles, of rows and of strips: each of the blocks of tile t, then the others."""
+        if not self._fresh(t):
+            return [[[*scales[self._per_tile :], *scales[: self._per_tile]] for scales in part] for part in before]
+        return [[self._load(t, *source) for source in part] for part in (self._x, self._w)]
+
+    def _load(self, t: KTile, source: Buffer, place: Any, step: Any) -> list[Any]:
+        first = t.index * (self._per_tile * step)
+        if self._tiles > 1:
+            count = self._tiles * self._per_tile
+            vector = source.load(place, count, first)
+            return [vector[i] for i in range(count)]
+        return [source.load(place + i * step, 1, first)[0] for i in range(self._per_tile)]
+
+    def of(self, held: list[Any], block: int, row: int) -> list[Any]:
+        """What the sums of a row tile over a block of 128 k are multiplied by, for each strip or for all."""
+        x, w = held
+        return [fx.full(1, x[row][block] * strip[block], fx.Float32) for strip in w]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The tile of a wave, as block scaled products take it.
+
+    Attributes:
+        op: the instruction; `m_repeat` x `n_repeat` tiles of 16 x 16, `blocks` chunks of a row of a tile of k.
+        apart: rows of a lane that follow each other.
+    """
+
+    op: MatrixOp
+    m_repeat: int
+    n_repeat: int
+    blocks: int
+    apart: int = 1
+
+
+class _Elements:
+    """Microscales of tiles of 16 rows, an element a lane and 128 k: the scaled MFMA takes the byte of its lane group
+    from each lane, the scaled WMMA all four of 128 k in a word.
+
+    Args:
+        places: element of each tile's rows for the first 128 k; `step` to the next; `steps` of a tile of k.
+    """
+
+    def __init__(self, buffer: Buffer, places: list[Any], step: int, steps: int) -> None:
+        self._buffer, self._places, self._step, self._steps = buffer, places, step, steps
+
+    def loads(self, t: KTile) -> int:
+        """Of a tile of k."""
+        return len(self._places) * self._steps
+
+    def fetch(self, t: KTile, _: Any) -> list[Any]:
+        """Start loading those of a tile."""
+        return [[self._buffer.load(at + i * self._step, 1, t.index * (self._steps * self._step))[0]
+                 for i in range(self._steps)] for at in self._places]
+
+    def of(self, t: KTile, held: list[Any], call: int) -> list[tuple[Any, int]]:
+        """(word, number of its byte or half of the lanes) of each tile of rows, for 128 k."""
+        bytes_ = self._buffer.element is fx.Int8
+        return [(v[call].to(fx.Uint8).to(fx.Int32) if bytes_ else v[call], 0) for v in held]
+
+
+class _Words:
+    """Microscales as the words of ``e8m0_shuffle``, of 256 k: loaded where a tile begins them, and kept for the next.
+
+    Args:
+        sides: of gate and up where they are apart; their tiles take turns.
+    """
+
+    def __init__(self, sides: list[PairedScales], tile_k: int) -> None:
+        self._sides, self._tiles = sides, 2 * SPAN // tile_k
+
+    def _fresh(self, t: KTile) -> bool:
+        return t.further % self._tiles == 0
+
+    def loads(self, t: KTile) -> int:
+        """As that of :class:`_Elements`."""
+        return sum(side.loads for side in self._sides) if self._fresh(t) else 0
+
+    def fetch(self, t: KTile, before: Any) -> Any:
+        """As that of :class:`_Elements`."""
+        if not self._fresh(t):
+            return before
+        return [[side.fetch(i, t, self._tiles) for i in range(side.loads)] for side in self._sides]
+
+    def of(self, t: KTile, held: Any, call: int) -> list[tuple[Any, int]]:
+        """As that of :class:`_Elements`."""
+        half = t.further % self._tiles if self._tiles == 2 else call
+        parts = [side.of(words, half) for side, words in zip(self._sides, held, strict=True)]
+        return [word for words in zip(*parts, strict=True) for word in words]
+
+
+class _One:
+    """Microscales that are all 1."""
+
+    def __init__(self, tiles: int) -> None:
+        self._tiles = tiles
+
+    def loads(self, t: KTile) -> int:
+        """As that of :class:`_Elements`."""
+        return 0
+
+    def fetch(self, t: KTile, before: Any) -> Any:
+        """As that of :class:`_Elements`."""
+        return []
+
+    def of(self, t: KTile, held: Any, call: int) -> list[tuple[Any, int]]:
+        """As that of :class:`_Elements`."""
+        return [(fx.Int32(ONE * 0x01010101), 0)] * self._tiles
+
+
+def _scales_of_x(data: Any, sources: list[Any], rows: Any, row: Any, sorted_rows: Any, lane: Lane,
+                 config: GroupedConfig) -> Any:
+    mfma, steps = config.target.matrix == "mfma", config.tile_k // SPAN
+    if config.scale_one:
+        return _One(config.m_repeat)
+    if config.x_scales == "words":
+        return _Words([PairedScales(data, 0, align_up(config.scales_k, 8), sorted_rows, row, config.m_repeat,
+                                    config.block_m % 32 == 0, lane)], config.tile_k)
+    element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
+    along, inside = config.scales_k // unit, lane.group if mfma else 0
+    return _Elements(Buffer(data, element, None, fx.Int64(rows) * along),
+                     [(source < rows).select(source * along, FAR // 4) + inside for source in sources],
+                     PER_SPAN // unit, steps)
+
+
+def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> Any:
+    mfma, steps, strips = config.target.matrix == "mfma", config.tile_k // SPAN, strips_of(column, lane.wave, config)
+    if config.w_scales == "words" and mfma:
+        width, first = align_up(config.scales_k, 8), columns_of(column, lane.wave, config)[0]
+        start, tiles = fx.Int64(expert) * (config.rows_b * width), config.n_repeat
+        if config.strips == "halves":
+            firsts = [first + s * config.n for s in range(config.streams)]
+        else:
+            firsts, tiles = [first * config.streams], tiles * config.streams
+        return _Words([PairedScales(data, start, width, config.rows_b, at, tiles, tiles % 2 == 0, lane)
+                       for at in firsts], config.tile_k)
+    element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
+    count = config.rows_b * config.scales_k // unit
+    buffer = Buffer(data, element, fx.Int64(expert) * count, count)
+    if config.w_scales == "words":  # of 32 rows, the words of 128 k lie together
+        along = config.scales_k // PER_SPAN * 32
+        return _Elements(buffer, [div(strip, 2) * along + mod(strip, 2) * 16 + lane.row for strip in strips], 32, steps)
+    inside = lane.row * PER_SPAN // unit + (lane.group if mfma else 0)
+    return _Elements(buffer, [strip * (16 * config.scales_k // unit) + inside for strip in strips],
+                     16 * PER_SPAN // unit, steps)
+
+
+def microscales(tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, row: Any, sorted_rows: Any,
+                column: Any, lane: Lane, config: GroupedConfig) -> tuple[Held, Any]:
+    """e8m0 scales of 32 k: what loads them, and ``scales(t, held)`` of :class:`TileProducts`.
+
+    Args:
+        sources: rows of x of the lane's row tiles, of `rows`; `row` is the first sorted row, of `sorted_rows`.
+    """
+    sides = (_scales_of_x(tensors["x_scale"], sources, rows, row, sorted_rows, lane, config),
+             _scales_of_w(tensors["w_scale"], expert, column, lane, config))
+
+    def fetch(t: KTile, before: Any) -> list[Any]:
+        return [side.fetch(t, before and before[i]) for i, side in enumerate(sides)]
+
+    def scales(t: KTile, held: list[Any]) -> Any:
+        return lambda call: tuple(side.of(t, part, call) for side, part in zip(sides, held[1], strict=True))
+
+    return Held(fetch, lambda t: sum(side.loads(t) for side in sides)), scales

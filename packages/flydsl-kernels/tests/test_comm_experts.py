@@ -1,0 +1,164 @@
+"""Dispatch and combine of tokens between ranks, against their definition."""
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.distributed as dist  # noqa: E402
+from ranks import pool  # noqa: E402, F401
+
+FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
+COUNTERS = True  # nothing is launched in this process
+EXPERTS, SLOTS, TOKENS, HIDDEN = 3, 4, 10, 256
+DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
+
+
+def _fp8():
+    from flydsl.kernels.target import target
+
+    name = target().fp8_name
+    return None if name is None else torch.float8_e4m3fnuz if name == "Float8E4M3FNUZ" else torch.float8_e4m3fn
+
+
+def _tokens(rank, ranks, dtype, turn):
+    """(x, weights, indices, scales) of a rank; some experts are no experts, some tokens have an expert twice."""
+    generator = torch.Generator().manual_seed(100 * turn + rank)
+    count = (TOKENS, 3, 0, TOKENS - 1)[(turn + rank) % 4]
+    if dtype == torch.uint8:
+        x = torch.randint(0, 256, (count, HIDDEN // 2), dtype=torch.uint8, generator=generator)
+    else:
+        x = torch.randn(count, HIDDEN, generator=generator).to(dtype)
+    indices = torch.randint(-1, ranks * EXPERTS, (count, SLOTS), dtype=torch.int32, generator=generator)
+    return x, torch.rand(count, SLOTS, generator=generator), indices, torch.rand(count, 2, generator=generator)
+
+
+def _op(rank, ranks, **options):
+    from flydsl.kernels.comm.transport import FlyDSLDispatchCombineConfig, FlyDSLDispatchCombineIntraNodeOp
+
+    sizes = {"max_num_inp_token_per_rank": TOKENS, "num_experts_per_rank": EXPERTS, "num_experts_per_token": SLOTS}
+    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(
+        rank, ranks, HIDDEN, dispatch_block_num=2, combine_block_num=3, combine_warp_num_per_block=4,
+        **{**sizes, **options}))
+
+
+def _check_dispatch(got, rank, ranks, dtype, turn, origins):
+    """Every row is the sender's, every token that has an expert here came once; returns the number of rows."""
+    x, weights, scales, indices, total = got[:5]
+    rows = int(total)
+    found = origins[:rows].tolist()
+    expected = []
+    for source in range(ranks):
+        xs, ws, ids, ss = _tokens(source, ranks, dtype, turn)
+        for token in range(len(xs)):
+            if any(e >= 0 and e // EXPERTS == rank for e in ids[token].tolist()):
+                expected.append(source * TOKENS + token)
+                row = found.index(expected[-1])
+                assert torch.equal(x[row].view(torch.uint8), xs[token].view(torch.uint8))
+                assert torch.equal(weights[row], ws[token]) and torch.equal(indices[row], ids[token])
+                assert scales is None or torch.equal(scales[row], ss[token])
+    assert sorted(found) == expected
+    return rows
+
+
+def _distinct(indices, ranks):
+    return [len({e // EXPERTS for e in row if e >= 0}) for row in indices.tolist()]
+
+
+def _identity_experts(rank, ranks, name, options):
+    """Experts that return their tokens: every token comes back as often as ranks had it."""
+    dtype = {"fp8": _fp8(), "fp4": torch.uint8, **DTYPES}[name]
+    if dtype is None:
+        return
+    quantised = "combine_quant_type" in options
+    if quantised and _fp8() is None:
+        return
+    combined = dtype if name in DTYPES else torch.bfloat16
+    scaled = name in ("fp8", "fp4")
+    op = _op(rank, ranks, data_type=dtype, scale_dim=2 * scaled, scale_type_size=4, **options)
+    packed = torch.zeros(EXPERTS, ranks * TOKENS, HIDDEN, dtype=dtype) if op.config.enable_std_moe else None
+    for turn in range(4 if FULL else 2):
+        x, weights, indices, scales = _tokens(rank, ranks, dtype, turn)
+        got = op.dispatch(x, weights, scales if scaled else None, indices, packed)
+        rows = _check_dispatch(got, rank, ranks, dtype, turn, op.get_dispatch_src_token_pos())
+        factors = torch.tensor(_distinct(indices, ranks)).double()
+        if packed is not None:
+            counts, origins = got[5:]
+            here = [(int(o), e) for o, ids in zip(op.get_dispatch_src_token_pos()[:rows], got[3][:rows], strict=True)
+                    for e in ids.tolist() if e >= 0 and e // EXPERTS == rank]
+            places = [(int(origins[e, p]), e + rank * EXPERTS) for e in range(EXPERTS) for p in range(int(counts[e]))]
+            assert sorted(here) == sorted(places)
+            out, came = op.combine(None, None, None, packed)
+            expected = x.double() * (weights.double() * (indices >= 0)).sum(1, keepdim=True)
+        elif scaled:  # dequantised by the experts, here as numbers of the row's first bytes
+            inner = got[0].view(torch.uint8)[:, :1].to(combined).expand(-1, HIDDEN).contiguous()
+            out, came = op.combine(inner, None, None)
+            expected = x.view(torch.uint8)[:, :1].double().expand(-1, HIDDEN) * factors[:, None]
+        else:
+            inner = got[0]
+            if op.config.zero_copy:
+                inner = op.get_registered_combine_input_buffer(dtype)
+                inner.copy_(got[0])
+            out, came = op.combine(inner, None, None)
+            expected = x.double() * factors[:, None]
+        bound = 0.1 if quantised else 1e-2 if combined == torch.bfloat16 else 1e-5
+        torch.testing.assert_close(out.double(), expected, rtol=bound, atol=bound)
+        torch.testing.assert_close(came, weights * factors[:, None].float(), rtol=1e-6, atol=1e-6)
+    dist.barrier()
+    op.close()
+
+
+CASES = [("bf16", {}), ("f32", {"zero_copy": True}), ("bf16", {"enable_std_moe": True}), ("fp8", {}), ("fp4", {}),
+         ("bf16", {"combine_quant_type": "fp8_direct_cast"}), ("bf16", {"combine_quant_type": "fp8_blockwise"})]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=lambda x: x if isinstance(x, str) else "-".join(x) or "plain")
+def test_identity_experts(name, options, pool):  # noqa: F811
+    pool(2).run(_identity_experts, name, options)
+
+
+def _few_rows(rank, ranks):
+    """Rows beyond the capacity are dropped, on every rank the same way for sender and receiver."""
+    op = _op(rank, ranks, data_type=torch.float32, max_total_recv_tokens=4)
+    x = torch.ones(TOKENS, HIDDEN)
+    indices = torch.zeros(TOKENS, SLOTS, dtype=torch.int32)  # all to rank 0
+    got = op.dispatch(x, torch.ones(TOKENS, SLOTS), None, indices)
+    assert int(got[4]) == (4 if rank == 0 else 0)
+    out, _ = op.combine(got[0], None, None)
+    kept = (out == 1).all(1)
+    assert ((out == 0).all(1) | kept).all()
+    counts = [None] * ranks
+    dist.all_gather_object(counts, int(kept.sum()))
+    assert sum(counts) == 4
+    op.close()
+
+
+def _refused(rank, ranks):
+    from flydsl.kernels.comm.transport import GeometryTuningTable
+
+    for options, message in (({"zero_copy": True, "enable_std_moe": True}, "exclude each other"),
+                             ({"data_type": torch.int32}, "dtype torch.int32"),
+                             ({"quant_type": "int8"}, "quant_type 'int8'"),
+                             ({"max_num_inp_token_per_rank": 0}, "tokens must be positive, got 0"),
+                             ({"enable_group_major": True}, "MegaMoE"),
+                             ({"data_type": torch.float32, "quant_type": "fp8_direct_cast"}, "is for bf16")):
+        with pytest.raises(ValueError, match=message):
+            _op(rank, ranks, **options)
+    op = _op(rank, ranks)
+    x = torch.zeros(2, HIDDEN).bfloat16()
+    weights, indices = torch.zeros(2, SLOTS), torch.zeros(2, SLOTS, dtype=torch.int32)
+    with pytest.raises(TypeError, match="must be bf16"):
+        op.dispatch(x.float(), weights, None, indices)
+    with pytest.raises(ValueError, match="indices must be torch.int32"):
+        op.dispatch(x, weights, None, indices.long())
+    with pytest.raises(ValueError, match="at most"):
+        op.dispatch(torch.zeros(TOKENS + 1, HIDDEN).bfloat16(), weights, None, indices)
+    op.close()
+    table = GeometryTuningTable({4: (1, 1), 64: (2, 4)}, {8: (3, 8)})
+    assert [table.lookup("dispatch", n) for n in (1, 5, 100)] == [(1, 1), (2, 4), (2, 4)]
+    assert table.lookup("combine", 1) == (3, 8)
+
+
+@pytest.mark.parametrize("test", (_few_rows, _refused))
+def test_limits(test, pool):  # noqa: F811
+    pool(2).run(test)
