@@ -81,6 +81,21 @@ def test_commands_name_files_that_exist(page):
             assert (ROOT / path).exists() or (page.parent / path).exists(), f"{name_of(page)}: {path}"
 
 
+PATH = re.compile(r"`((?:packages|docs|tools|tests|src|flydsl|kernels|lib|include|native|sim)/[\w./-]*)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_and_folders_that_a_page_names_exist(page):
+    """From the root, from the page, or from a package, its sources or the simulator's; or made there by a command."""
+    bases = [ROOT, page.parent]
+    for package in ROOT.glob("packages/*"):
+        bases += [package, package / "src", package / "src/flydsl", package / "python", package / "sim"]
+    made = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    missing = [path for path in PATH.findall(page.read_text())
+               if path.strip("/") not in made and not any((base / path).exists() for base in bases)]
+    assert not missing
+
+
 def test_pictures_are_current():
     script = ROOT / "docs" / "examples" / "pictures.py"
     result = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)

@@ -123,3 +123,15 @@ def test_a_wrong_kernel_is_noticed(tmp_path):
     result = subprocess.run([sys.executable, str(tmp_path / "wrong.py")], capture_output=True, text=True, env=env)
     assert result.returncode == 1
     assert "FAIL" in result.stdout
+
+
+def test_ranks_that_share_a_model_give_the_tokens_of_one():
+    pytest.importorskip("torch")
+    script = str(EXAMPLES / "10_language_model.py")
+    spread = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
+    tokens = []
+    for command in ([sys.executable, script], spread):
+        result = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert result.returncode == 0, result.stdout + result.stderr
+        tokens.append([line for line in result.stdout.splitlines() if line.startswith("'")])
+    assert len(tokens[0]) == 4 and tokens[0] == tokens[1]

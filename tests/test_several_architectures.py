@@ -16,7 +16,7 @@ from flydsl.runtime.device import get_rocm_arch
 from flydsl.utils import env
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
-WAVE = {"gfx942": 64, "gfx950": 64, "gfx1201": 32, "gfx1250": 32}
+WAVE = {"gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32, "gfx1250": 32}
 
 
 @flyc.kernel
@@ -159,14 +159,16 @@ KERNELS = {
     "quant": _rows(_quant, np.float16, np.int8, np.float32),
 }
 MATRIX = {"gfx942": "v_mfma_f32_16x16x16_f16", "gfx950": "v_mfma_f32_16x16x32_f16",
-          "gfx1201": "v_wmma_f32_16x16x16_f16", "gfx1250": "v_wmma_f32_16x16x32_f16"}
+          "gfx1100": "v_wmma_f32_16x16x16_f16", "gfx1201": "v_wmma_f32_16x16x16_f16",
+          "gfx1250": "v_wmma_f32_16x16x32_f16"}
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_built_for_each_architecture_in_any_order(name):
     """One process, the same arguments: each architecture gets its own configuration, whichever was built first."""
     found = {}
-    for arch in [*WAVE, *reversed(WAVE)]:
+    archs = [arch for arch in WAVE if name != "quant" or arch != "gfx1100"]  # which has no fp8
+    for arch in [*archs, *reversed(archs)]:
         with env.override(arch=arch):
             run, arguments = KERNELS[name]()
             artifact = flyc.compile(run, *arguments).artifact
@@ -174,7 +176,7 @@ def test_a_kernel_built_for_each_architecture_in_any_order(name):
         assert found.setdefault(arch, artifact.hsaco) == artifact.hsaco
         if name == "dense":
             assert MATRIX[arch] in flydsl.ir.disassemble(artifact.hsaco)
-    assert len(set(found.values())) == len(WAVE)
+    assert len(set(found.values())) == len(archs)
 
 
 def test_a_builder_refuses_an_architecture_also_after_another():

@@ -22,8 +22,11 @@ MODULES = {
         "flydsl.expr.vector", "flydsl.expr.gpu", "flydsl.expr.rocdl", "flydsl.expr.buffer_ops", "flydsl.autotune",
     ),
     "flydsl-kernels": (
-        "flydsl.kernels", "flydsl.kernels.ops", "flydsl.kernels.norm", "flydsl.kernels.softmax",
-        "flydsl.kernels.quant", "flydsl.kernels.gemm", "flydsl.kernels.elementwise",
+        "flydsl.kernels", "flydsl.kernels.ops", "flydsl.kernels.attention", "flydsl.kernels.comm",
+        "flydsl.kernels.conv", "flydsl.kernels.decode", "flydsl.kernels.elementwise", "flydsl.kernels.embedding",
+        "flydsl.kernels.gemm", "flydsl.kernels.loss", "flydsl.kernels.moe", "flydsl.kernels.norm",
+        "flydsl.kernels.patching", "flydsl.kernels.quant", "flydsl.kernels.rope", "flydsl.kernels.sampling",
+        "flydsl.kernels.softmax", "flydsl.kernels.target", "flydsl.kernels.testing",
     ),
 }
 _ROLE = re.compile(r":\w+:`~?\.?([^`]+)`")

@@ -7,8 +7,8 @@ instruction wants in each lane; `retile` shows a fragment in the copy's order, w
 A size that the tiles do not divide is *ragged*. The code stays: a copy takes the `bounds` of its tensor, loads zero
 beyond them and stores nothing there. Through buffer tensors the hardware does that without branches.
 
-The instruction is MFMA 16x16x16 on gfx942 and gfx950, WMMA 16x16x16 on gfx1201 and WMMA 16x16x32 on gfx1250; nothing
-else differs.
+The instruction is MFMA 16x16x16 on gfx90a, gfx942 and gfx950, WMMA 16x16x16 on gfx1201 and WMMA 16x16x32 on gfx1250;
+nothing else differs.
 
     python docs/examples/03_tiled_mma.py --sizes 128x64x96 100x50x37
     FLYDSL_SIM_ARCH=gfx1201 python docs/examples/03_tiled_mma.py

@@ -7,7 +7,7 @@ import importlib, json, sys, tempfile, time
 sys.path.insert(0, "docs/examples")
 import flydsl.compiler as flyc, flydsl.expr
 from flydsl._mlir import passmanager
-from flydsl.compiler import pipeline
+from flydsl.compiler.passes import pipeline
 
 
 seconds = {}
