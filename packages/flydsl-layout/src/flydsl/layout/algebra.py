@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from . import coords, inttuple as it, scalar as sc
-from .core import ComposedLayout, Layout, make_pair, set_flat, set_shape, set_stride, static_flat
+from .core import ComposedLayout, Layout, make_pair, static_flat
 from .errors import LayoutError
 from .lattice import is_injective_sum
 from .scalar import Basis, Dyn, IntTuple, Leaf
-
-_new = object.__new__
 
 L = TypeVar("L", Layout, ComposedLayout)
 Pair = tuple[IntTuple, IntTuple]
@@ -229,12 +227,11 @@ def _complement_quick(shapes: Sequence[int], strides: Sequence[int], m: int) -> 
     """The regular static case: every mode starts at a multiple of the end of the one before.  None: not that case."""
     if m <= 0:
         return None
-    mode_of = strides.index
     out_s: tuple[int, ...] = ()
     out_d: tuple[int, ...] = ()
     last = 1
     for d in sorted(strides):
-        s = shapes[mode_of(d)]
+        s = shapes[strides.index(d)]
         if s == 1:
             if strides.count(d) > 1:  # a stride that occurs twice does not say which extent is its own
                 return None
@@ -247,17 +244,12 @@ def _complement_quick(shapes: Sequence[int], strides: Sequence[int], m: int) -> 
             out_s += (d // last,)
             out_d += (last,)
         last = d * s
-    top = -(-m // last)
-    if top > 1:
-        out_s += (top,)
+    if m > last:
+        out_s += ((m - 1) // last + 1,)
         out_d += (last,)
     if not out_s:
         return None
-    r = _new(Layout)
-    set_shape(r, out_s if len(out_s) > 1 else out_s[0])
-    set_stride(r, out_d if len(out_d) > 1 else out_d[0])
-    set_flat(r, None)
-    return r
+    return make_pair(out_s, out_d) if len(out_s) > 1 else make_pair(out_s[0], out_d[0])
 
 
 def complement_layout(layout: Layout, codomain: Leaf = None) -> Layout:
