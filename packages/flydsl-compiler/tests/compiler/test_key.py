@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import enum
 import gc
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flydsl.compiler.specialization import snapshot
 from flydsl.compiler.specialization.key import FunctionSnapshot, Identity, stable_digest
 
 
@@ -291,3 +293,29 @@ def test_a_module_in_a_closure() -> None:
 def test_a_module_that_cannot_be_imported_is_left_to_the_trace() -> None:
     first, _ = identity("def f(x):\n    import fly_key_missing\n    return fly_key_missing.scale(x)")
     assert first.digest() == first.digest()
+
+
+def test_names_in_bytecode_are_those_that_dis_finds() -> None:
+    """Also with so many names that their numbers take an EXTENDED_ARG, before a chain and in it."""
+    pending = [compile("".join(f"x = g{i}.a{i}.b(y{i})\n" for i in range(400)), "many names", "exec")]
+    for module in (argparse, dataclasses, enum, pathlib, re, threading):
+        pending.append(compile(pathlib.Path(module.__file__).read_text(), module.__name__, "exec"))
+    seen = 0
+    while pending:
+        code = pending.pop()
+        pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        assert snapshot._chains(code) == snapshot._chains_by_dis(code), code
+        seen += bool(snapshot._chains(code))
+    assert seen > 300
+
+
+def test_what_is_reached_is_a_value_whose_code_is_digested_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "def g(x):\n    return x + K\ndef f(x):\n    return g(x)"
+    (first, names), (second, _), (other, _) = identity(source, K=1), identity(source, K=1), identity(source, K=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "_code_text", lambda code, lines: pytest.fail("code was digested"))
+        before = first.reach()
+        assert before == second.reach() and hash(before) == hash(second.reach()) and before != other.reach()
+        names["K"] = 3
+        assert first.reach() != before and second.reach() == before
+    assert before.digest(snapshot.with_places()) == second.digest() != first.digest()

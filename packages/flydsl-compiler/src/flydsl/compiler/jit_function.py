@@ -31,6 +31,7 @@ from .specialization.environment import key_environment, recorded_reads
 from .specialization.jit_argument import resolve_argument
 from .specialization.key import FunctionSnapshot, Identity, digest_of
 from .specialization.signature import Parameters
+from .specialization.snapshot import with_places
 from .store import prebuilt
 from .store.artifact import CompiledArtifact
 from .store.cache import CacheInfo, FileLock, JitCacheManager
@@ -288,9 +289,8 @@ class JitFunction:
             arguments[name] = argument
         return Call(
             parameters=parameters, arguments=arguments, signature=tuple(signature), backend=backend, guards=guards,
-            hints=self._effective_compile_hints(), identity=owner.identity.digest(), parts=owner.identity.parts,
-            reached=owner.identity,
-            environment=key_environment(backend.target.arch, self._environment_reads),
+            hints=self._effective_compile_hints(), reached=owner.identity.reach(), live=owner.identity,
+            lines=with_places(), environment=key_environment(backend.target.arch, self._environment_reads),
         )
 
     # ---- caches
@@ -358,16 +358,17 @@ class JitFunction:
     # ---- compiling
 
     def _build(self, call: Call) -> CompiledFunction:
-        """The specialisation from the disk cache, or compiled and stored there."""
+        """The specialisation that a package ships or that the disk cache has, or compiled and stored there."""
         warn_unknown_hints(call.hints)
         env.warn_unknown_variables()
-        manager = self.manager_of(call)
-        artifact = None
-        if manager is None:
-            artifact = prebuilt.find(call) or self._compile(call)
-        else:
+        # First what is prebuilt: the keys of the disk cache take longer, as they need the digest of all code.
+        artifact = prebuilt.find(call)
+        manager = self.manager_of(call) if artifact is None else None
+        if artifact is None and manager is None:
+            artifact = self._compile(call)
+        elif manager is not None:
             digest = call.digest(toolchain_fingerprint(call.backend))
-            artifact = manager.load(digest) or prebuilt.find(call) or self._load_without_lines(call)
+            artifact = manager.load(digest) or self._load_without_lines(call)
             if artifact is None and env.runtime.run_only:
                 raise RuntimeError(
                     f"FLYDSL_RUNTIME_RUN_ONLY is set and {self.func.__name__} (manager key {self.manager_key}, key "
@@ -384,6 +385,7 @@ class JitFunction:
                         artifact.metadata["inputs"] = call.inputs(toolchain_fingerprint(call.backend))
                         if artifact.metadata.get("storable", True):
                             manager.store(digest, artifact, self._environment_reads)
+        assert artifact is not None
         processors = self._processors.pop(id(artifact), [])
         return CompiledFunction(artifact, converters(call.runtime()), processors)
 
@@ -397,7 +399,7 @@ class JitFunction:
         with env.override(enable_debug_info=False):
             plain = replace(
                 call,
-                identity=call.reached.digest(),
+                lines=False,
                 environment=key_environment(call.backend.target.arch, self._environment_reads),
             )
             manager = self._manager(plain.backend, plain.identity)
@@ -413,13 +415,13 @@ class JitFunction:
         lowered = self._lowered.get(front)
         with mlir_context():
             if lowered is None:
-                start, known = time.perf_counter(), call.reached.current()
+                start, known = time.perf_counter(), call.live.current()
                 with recorded_reads() as reads:
                     module, entries, name, context = trace(
                         self.func, call.parameters, call.arguments, call.backend.target, call.hints
                     )
                 traced = time.perf_counter() - start
-                call.changed_by_trace = known and not call.reached.current()
+                call.changed_by_trace = known and not call.live.current()
                 if reads - self._environment_reads:
                     self._environment_reads |= reads
                     call.environment = key_environment(call.backend.target.arch, self._environment_reads)

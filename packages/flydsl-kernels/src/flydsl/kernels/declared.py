@@ -7,6 +7,8 @@ import importlib
 import pkgutil
 from types import SimpleNamespace
 
+from flydsl.compiler.store.toolchain import source_files
+
 from .operation import Form, Op, signature_of
 
 __all__ = ["declarations", "operations", "table"]
@@ -16,6 +18,7 @@ __all__ = ["declarations", "operations", "table"]
 def declarations() -> tuple[Op | Form, ...]:
     """All of them."""
     package = __name__.rpartition(".")[0]
+    source_files(package)  # now and not in an operator's first call, which asks whether prebuilt artifacts are of them
     found: list[Op | Form] = []
     for base in importlib.import_module(package).__path__:
         for folder in sorted(m.name for m in pkgutil.iter_modules([base]) if m.ispkg):

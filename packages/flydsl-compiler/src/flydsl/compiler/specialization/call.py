@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backends import BaseBackend
-from .key import Identity, digest_of, stable_digest
+from .key import Identity, Reach, digest_of, stable_digest
 from .signature import Parameters, is_type_param_annotation
 
 __all__ = ["BACKEND_HINTS", "KNOWN_HINTS", "Call", "constexpr_signature", "stable_signature", "warn_unknown_hints"]
@@ -100,10 +100,11 @@ class Call:
         arguments: the parameters' argument objects; compile-time values as passed.
         signature: (name, signature) of each parameter.
         hints: effective compile hints.
-        identity: digest of the function and all that it reaches; ``parts`` has digests of the pieces.
+        reached: the function with everything it reached when the call was resolved.
+        live: tells whether any of that has changed since.
+        lines: whether the places of code in files belong to the identity.
         environment: values of the variables that belong to the key.
         guards: guards of environment and hints, taken before they were read.
-        reached: the function with everything it reaches, of which ``identity`` is the digest.
         changed_by_trace: tracing the function changed something that it reaches.
     """
 
@@ -112,27 +113,40 @@ class Call:
     signature: tuple[Any, ...]
     backend: BaseBackend
     hints: dict[str, Any]
-    identity: str
-    parts: dict[str, str]
+    reached: Reach
+    live: Identity
+    lines: bool
     environment: tuple[Any, ...]
     guards: list[Any]
-    reached: Identity
     changed_by_trace: bool = False
+
+    @property
+    def identity(self) -> str:
+        """Digest of the function and all that it reaches."""
+        return self.reached.digest(self.lines)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """The full key in this process."""
-        return (self.environment, self.backend.target, _hints_signature(self.hints), self.identity, self.signature)
+        return (self.environment, self.backend.target, _hints_signature(self.hints), self.reached, self.signature)
 
     def digest(self, toolchain: str) -> str:
         """The full key on disk."""
-        return digest_of(toolchain, repr(self.key))
+        return self._digest(toolchain, self.environment, self.identity)
+
+    def portable_digest(self, packages: tuple[str, ...], environment: tuple[Any, ...]) -> str:
+        """The full key with names for code of these packages, in an environment. NotPortable if there is none."""
+        return self._digest("prebuilt", environment, self.reached.portable(packages))
+
+    def _digest(self, toolchain: str, environment: tuple[Any, ...], identity: str) -> str:
+        hints = _hints_signature(self.hints)
+        return digest_of(toolchain, repr((environment, self.backend.target, hints, identity, self.signature)))
 
     def front_key(self) -> tuple[Any, ...]:
         """The key of the traced and lowered module: code generation options do not matter to it."""
         hints = {k: v for k, v in self.hints.items() if k not in BACKEND_HINTS}
         # The first variable is the optimisation level.
-        return (self.environment[1:], self.backend.target, _hints_signature(hints), self.identity, self.signature)
+        return (self.environment[1:], self.backend.target, _hints_signature(hints), self.reached, self.signature)
 
     def runtime(self) -> list[tuple[str, Any, Any]]:
         """(name, argument, annotation) of the parameters that are passed at run time."""
@@ -143,6 +157,7 @@ class Call:
         """The key taken apart, for explanations."""
         return {
             "toolchain": toolchain, "target": self.backend.target.arch, "hints": repr(_hints_signature(self.hints)),
-            "environment": repr(self.environment), "identity": self.identity, "parts": self.parts,
+            "environment": repr(self.environment), "identity": self.identity,
+            "parts": self.reached.parts(self.lines),
             "arguments": {name: repr(signature) for name, signature in self.signature},
         }

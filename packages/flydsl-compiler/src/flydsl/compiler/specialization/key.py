@@ -22,7 +22,7 @@ from typing import Any
 
 from .snapshot import FunctionSnapshot, body_digest, digest_of, is_library, with_places
 
-__all__ = ["FunctionSnapshot", "Identity", "NotPortable", "Walker", "digest_of", "stable_digest"]
+__all__ = ["FunctionSnapshot", "Identity", "NotPortable", "Reach", "Walker", "digest_of", "stable_digest"]
 
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType,
@@ -39,7 +39,7 @@ class Walker:
     Attributes:
         watch: guards (for `flydsl.runtime.launching.Guards`) of everything mutable that was looked at.
         unguarded: something was reached whose changes no guard can see (the content of an array).
-        parts: digest of each function and each value reached, by name, for explanations.
+        parts: each function (its code and what was added to it) and each value reached, by name, for explanations.
         codes, names: of the functions, in the order in which they were reached; the texts have neither.
         modules: of the functions.
         private: whether something can only be known by being the same object in the same process.
@@ -49,12 +49,11 @@ class Walker:
         self.seen: dict[int, int] = {}
         self.keep: list[Any] = []
         self.watch: list[tuple[Any, ...]] = []
-        self.parts: dict[str, str] = {}
+        self.parts: dict[str, str | tuple[types.CodeType, str]] = {}
         self.codes: list[types.CodeType] = []
         self.names: list[str] = []
         self.modules: dict[str, None] = {}
         self.unguarded = self.private = False
-        self._lines = with_places()
 
     def text(self, value: Any) -> str:
         if isinstance(value, _SCALARS) and type(value) in _SCALARS:
@@ -117,7 +116,7 @@ class Walker:
         self.codes.append(snapshot.code)
         self.names.append(name)
         self.modules[snapshot.module] = None
-        self.parts[name] = digest_of(body_digest(snapshot.code, self._lines), extra)
+        self.parts[name] = snapshot.code, extra
         texts = []
         for key, value in sorted(snapshot.scope(self.watch).items()):
             text = self.text(value)
@@ -258,11 +257,10 @@ def _slots(cls: type) -> tuple[str, ...]:
 def stable_digest(value: Any) -> str:
     """Digest of a value by content."""
     walker = Walker()
-    return _digest(walker.text(value), walker.codes)
+    return _digest(walker.text(value), walker.codes, with_places())
 
 
-def _digest(text: str, codes: list[types.CodeType]) -> str:
-    lines = with_places()
+def _digest(text: str, codes: list[types.CodeType], lines: bool) -> str:
     return digest_of(text, *(body_digest(code, lines) for code in codes))
 
 
@@ -274,43 +272,46 @@ def _weak(instance: Any) -> Callable[[], Any]:
         return lambda: instance
 
 
-class Identity:
-    """Digest of a function and of everything it reaches, recomputed when any of it was rebound or may have changed.
+class Reach:
+    """A function with everything that it reaches, as one walk found it; a value, equal where all of that is the same.
+
+    Digests are made when they are asked for: a call that is answered by a prebuilt artifact, whose key has names for
+    code, never needs those of the code.
 
     Args:
         snapshot: the function.
-        instance: the object that a method is bound to; its class and attributes belong to the identity.
-
-    Attributes:
-        parts: digests of what the last digest was made of, by name.
+        walker: with which to walk; it is not kept, so that what was reached need not stay alive.
+        instance: the object that a method is bound to.
     """
 
-    def __init__(self, snapshot: FunctionSnapshot, instance: Any = None) -> None:
-        self._snapshot, self._instance = snapshot, _weak(instance)
-        self.parts: dict[str, str] = {}
-        # Of the last walk. Not the walker, which has all that was reached: an instance is not kept alive.
-        self._text, self._codes, self._names = "", list[types.CodeType](), list[str]()
-        self._modules, self._private = list[str](), False
-        self._digests: dict[bool, str] = {}  # without and with the places of code in files
-        self.guards: Any = None
+    def __init__(self, snapshot: FunctionSnapshot, walker: Walker, instance: Any = None) -> None:
+        text = walker.function(snapshot)
+        self._text = text if instance is None else text + walker.text(instance)
+        self._codes, self._names, self._parts = walker.codes, walker.names, walker.parts
+        self._modules, self._private = tuple(walker.modules), walker.private
+        self._digests: dict[bool, str] = {}
+        self.module = snapshot.module
 
-    @property
-    def module(self) -> str:
-        """Where the function was defined."""
-        return self._snapshot.module
+    def __hash__(self) -> int:
+        return hash(self._text)
 
-    def current(self) -> bool:
-        """Whether nothing that the last digest was made of has changed since; False also where none can tell."""
-        return self.guards is not None and bool(self.guards.unchanged())
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        # Equal code of two files has different line tables.
+        return (isinstance(other, Reach) and self._text == other._text and self._codes == other._codes
+                and [c.co_filename for c in self._codes] == [c.co_filename for c in other._codes])
 
-    def digest(self) -> str:
-        """The digest as of now."""
-        lines = with_places()
-        if not self.current():
-            self._walk()
+    def digest(self, lines: bool) -> str:
+        """Digest of all that was reached; with ``lines`` the places of code in files enter."""
         if lines not in self._digests:
-            self._digests[lines] = _digest(self._text, self._codes)
+            self._digests[lines] = _digest(self._text, self._codes, lines)
         return self._digests[lines]
+
+    def parts(self, lines: bool) -> dict[str, str]:
+        """Digests of what :meth:`digest` is made of, by name."""
+        return {name: part if isinstance(part, str) else digest_of(body_digest(part[0], lines), part[1])
+                for name, part in self._parts.items()}
 
     def portable(self, packages: tuple[str, ...]) -> str:
         """The digest with names for code: the same in every process and Python that has these packages' sources.
@@ -318,8 +319,6 @@ class Identity:
         Raises:
             NotPortable: the function reaches code or an object that is none of these packages'.
         """
-        if not self.current():
-            self._walk()
         for module in self._modules:
             if not f"{module}.".startswith(tuple(f"{package}." for package in packages)):
                 raise NotPortable(f"{module} is not part of {' or '.join(packages)}")
@@ -327,14 +326,38 @@ class Identity:
             raise NotPortable("an object that is known in its process only")
         return digest_of(self._text, *self._names)
 
-    def _walk(self) -> None:
-        from flydsl.runtime.launching import Guards
 
-        walker, instance = Walker(), self._instance()
-        text = walker.function(self._snapshot)
-        self._text = text if instance is None else text + walker.text(instance)
-        self._codes, self._names = walker.codes, walker.names
-        self._modules, self._private = list(walker.modules), walker.private
-        self.parts, self._digests = walker.parts, {}
-        # Without guards the digest is computed on each call, which is slow but never stale.
-        self.guards = None if walker.unguarded else Guards(walker.watch)
+class Identity:
+    """What a function reaches, walked anew when any of it was rebound or may have changed.
+
+    Args:
+        snapshot: the function.
+        instance: the object that a method is bound to; its class and attributes belong to the identity.
+
+    Attributes:
+        guards: of the last walk; None where nothing can tell whether something has changed.
+    """
+
+    def __init__(self, snapshot: FunctionSnapshot, instance: Any = None) -> None:
+        self._snapshot, self._instance = snapshot, _weak(instance)
+        self._reach: Reach | None = None
+        self.guards: Any = None
+
+    def current(self) -> bool:
+        """Whether nothing that was reached has changed since the last walk; False also where none can tell."""
+        return self.guards is not None and bool(self.guards.unchanged())
+
+    def reach(self) -> Reach:
+        """All that is reached as of now."""
+        if self._reach is None or not self.current():
+            from flydsl.runtime.launching import Guards
+
+            walker = Walker()
+            self._reach = Reach(self._snapshot, walker, self._instance())
+            # Without guards each call walks, which is slow but never stale.
+            self.guards = None if walker.unguarded else Guards(walker.watch)
+        return self._reach
+
+    def digest(self) -> str:
+        """The digest as of now."""
+        return self.reach().digest(with_places())

@@ -7,9 +7,10 @@ import dis
 import functools
 import hashlib
 import importlib
+import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flydsl.utils import env
@@ -67,19 +68,26 @@ def _constant_text(value: Any) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
-def _opcodes() -> tuple[dict[int, tuple[bool, int]], frozenset[int]] | None:
-    """({opcode: (starts a chain, shift of its name index)}, opcodes to skip) of this Python; None if unknown."""
+def _opcodes() -> tuple[re.Pattern[bytes], dict[int, int]] | None:
+    """A chain as a pattern of this Python's opcodes, and {opcode: shift of its name index}; None if it is unknown."""
     if not (3, 10) <= sys.version_info[:2] <= (3, 14):
         return None
     number = dis.opmap.get
     shift_global = 1 if sys.version_info >= (3, 11) else 0
     shift_attribute = 1 if sys.version_info >= (3, 12) else 0
-    named = {
-        number("LOAD_GLOBAL"): (True, shift_global), number("LOAD_NAME"): (True, 0),
-        number("LOAD_ATTR"): (False, shift_attribute), number("LOAD_METHOD"): (False, 0),
-    }
-    skipped = frozenset(n for n in map(number, ("PRECALL", "CACHE", "PUSH_NULL")) if n is not None)
-    return {code: how for code, how in named.items() if code is not None}, skipped
+    first = {number("LOAD_GLOBAL"): shift_global, number("LOAD_NAME"): 0}
+    more = {number("LOAD_ATTR"): shift_attribute, number("LOAD_METHOD"): 0}
+
+    def one_of(names: Iterable[int | None]) -> bytes:
+        # Opcodes over 255 are the compiler's own and in no code.
+        return b"[" + b"".join(re.escape(bytes([n])) for n in names if n is not None and n < 256) + b"]"
+
+    # Between the names of a chain there is nothing that does anything.
+    extended = re.escape(bytes([dis.EXTENDED_ARG]))
+    skipped = one_of(map(number, ("PRECALL", "CACHE", "PUSH_NULL", "EXTENDED_ARG")))
+    pattern = b"(?:%b)*%b(?:%b*%b)*" % (extended, one_of(first), skipped, one_of(more))
+    shifts = {code: shift for code, shift in {**first, **more}.items() if code is not None}
+    return re.compile(pattern, re.DOTALL), shifts
 
 
 _OPCODES = _opcodes()
@@ -90,32 +98,19 @@ def _chains(code: types.CodeType) -> list[tuple[str, ...]]:
     # A cached start spends much of its time here, and `dis` is ten times slower.
     if _OPCODES is None:
         return _chains_by_dis(code)
-    named, skipped = _OPCODES
-    data, names, extended = code.co_code, code.co_names, 0
+    pattern, shifts = _OPCODES
+    opcodes, arguments, names = code.co_code[::2], code.co_code[1::2], code.co_names
     extended_arg = dis.EXTENDED_ARG
     found: list[tuple[str, ...]] = []
-    chain: list[str] = []
-    for position in range(0, len(data), 2):
-        opcode = data[position]
-        how = named.get(opcode)
-        if how is None:
-            if opcode == extended_arg:
-                extended = (data[position + 1] | extended) << 8
-            elif opcode not in skipped:
+    for match in pattern.finditer(opcodes):
+        chain, extended = [], 0
+        for position in range(*match.span()):
+            shift = shifts.get(opcodes[position])
+            if shift is not None:
+                chain.append(names[(arguments[position] | extended) >> shift])
                 extended = 0
-                if chain:
-                    found.append(tuple(chain))
-                    chain = []
-            continue
-        name = names[(data[position + 1] | extended) >> how[1]]
-        extended = 0
-        if how[0]:
-            if chain:
-                found.append(tuple(chain))
-            chain = [name]
-        elif chain:
-            chain.append(name)
-    if chain:
+            elif opcodes[position] == extended_arg:
+                extended = (arguments[position] | extended) << 8
         found.append(tuple(chain))
     return found
 

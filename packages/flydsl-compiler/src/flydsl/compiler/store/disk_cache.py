@@ -208,11 +208,11 @@ class DiskCache:
         path = "" if manager is None else str(manager.path(digest))
         if call.key in function._mem_cache:
             return Explanation(function.__name__, digest, "memory", path, [], inputs)
-        if manager is not None and manager.reload(digest) is not None:
-            return Explanation(function.__name__, digest, "disk", path, [], inputs)
         ready = function.prebuilt(call)
         if ready is not None:
             return Explanation(function.__name__, digest, "prebuilt", ready.key, [], inputs)
+        if manager is not None and manager.reload(digest) is not None:
+            return Explanation(function.__name__, digest, "disk", path, [], inputs)
         return Explanation(function.__name__, digest, "", path, self._reasons(function.__name__, path, inputs), inputs)
 
     def _reasons(self, name: str, path: str, inputs: dict[str, Any]) -> list[str]:

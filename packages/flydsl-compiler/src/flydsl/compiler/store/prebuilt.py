@@ -143,8 +143,7 @@ def portable_key(call: Call, package: str) -> str:
     """The key of a call's artifact among the prebuilt ones of a package. NotPortable if there cannot be any."""
     with env.override(enable_debug_info=False):
         environment = key_environment(call.backend.target.arch, frozenset())
-    identity = call.reached.portable(tuple(dict.fromkeys((_STACK, package))))
-    return replace(call, environment=environment, identity=identity).digest("prebuilt")
+    return call.portable_digest(tuple(dict.fromkeys((_STACK, package))), environment)
 
 
 def roots() -> Iterator[Path]:
@@ -160,9 +159,15 @@ def roots() -> Iterator[Path]:
 def _folders(arch: str, places: tuple[Path, ...]) -> tuple[PrebuiltFolder, ...]:
     found = []
     for place in places:
-        for index in sorted((place / arch).glob(f"*/{INDEX}")):
+        try:
+            names = sorted(os.listdir(place / arch))
+        except OSError:  # nothing is prebuilt there
+            continue
+        for name in names:
             try:
-                found.append(PrebuiltFolder(index.parent))
+                found.append(PrebuiltFolder(place / arch / name))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
             except (OSError, ValueError) as error:
                 warnings.warn(f"prebuilt artifacts cannot be used: {error}", UserWarning, stacklevel=8)
     return tuple(found)

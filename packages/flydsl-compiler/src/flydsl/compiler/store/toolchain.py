@@ -21,7 +21,7 @@ from ..specialization.key import digest_of
 from .artifact import FORMAT
 from .root import cache_root
 
-__all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "source_digest", "toolchain_fingerprint"]
+__all__ = ["EXTRA_SOURCE_DIRS", "package_versions", "source_digest", "source_files", "toolchain_fingerprint"]
 
 #: Directories whose Python files enter the fingerprint, besides those in FLYDSL_EXTRA_SOURCE_DIRS.
 EXTRA_SOURCE_DIRS: list[str] = []
@@ -239,19 +239,33 @@ def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
 
 
 @functools.lru_cache(maxsize=8)
+def source_files(package: str) -> _Files:
+    """The Python files of an imported package as they were at the first call: (relative name, path, size, time).
+
+    A package with prebuilt artifacts calls this when it is imported: looking at its files takes longer than all the
+    rest of an operator's first call, and from then on the process runs what it imported.
+    """
+    import flydsl
+
+    top, _, rest = package.partition(".")
+    own = rest.replace(".", "/")
+    if top == "flydsl" and own in _PYTHON_PARTS:
+        return [(f"flydsl.{name}", path, size, time) for name, path, size, time in _PYTHON_FILES
+                if name.startswith(f"{own}/")]
+    found: _Files = []
+    for place in flydsl.__path__ if top == "flydsl" else sys.modules[top].__path__:
+        found += _walk(f"{place}/{own}".rstrip("/"), ".py", f"{package}/")
+    return found
+
+
+@functools.lru_cache(maxsize=8)
 def source_digest(package: str) -> str:
     """Digest of the Python sources of the stack and of a package, the same wherever they are installed.
 
     Without flydsl-ir, which need not be installed where nothing is compiled: it has a digest of its own,
     ``source_digest("flydsl.ir")``, which is empty then.
     """
-    import flydsl
-
-    top, _, rest = package.partition(".")
-    own = rest.replace(".", "/")
-    files: _Files = []
-    for place in flydsl.__path__ if top == "flydsl" else sys.modules[top].__path__:
-        files += _walk(f"{place}/{own}".rstrip("/"), ".py", f"{package}/")
+    files = list(source_files(package))
     if package == _CODE_GENERATOR and not files:
         return ""
     # The stack's files were looked at when this module was imported; a first call has no time to do so again.
