@@ -146,26 +146,26 @@ def portable_key(call: Call, package: str) -> str:
     return call.portable_digest(tuple(dict.fromkeys((_STACK, package))), environment)
 
 
-def roots() -> Iterator[Path]:
+def roots() -> Iterator[str]:
     """Where folders of architectures are looked for."""
     import flydsl
 
     if env.runtime.prebuilt_dir:
-        yield Path(env.runtime.prebuilt_dir).expanduser()
-    yield from (Path(root) / "prebuilt" for root in flydsl.__path__)
+        yield os.path.expanduser(env.runtime.prebuilt_dir)
+    yield from (f"{root}/prebuilt" for root in flydsl.__path__)
 
 
 @functools.lru_cache(maxsize=32)
-def _folders(arch: str, places: tuple[Path, ...]) -> tuple[PrebuiltFolder, ...]:
+def _folders(arch: str, places: tuple[str, ...]) -> tuple[PrebuiltFolder, ...]:
     found = []
     for place in places:
         try:
-            names = sorted(os.listdir(place / arch))
+            names = sorted(os.listdir(f"{place}/{arch}"))
         except OSError:  # nothing is prebuilt there
             continue
         for name in names:
             try:
-                found.append(PrebuiltFolder(place / arch / name))
+                found.append(PrebuiltFolder(f"{place}/{arch}/{name}"))
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as error:
