@@ -37,6 +37,7 @@ MISTAKES = {
     "Y[t] = 1.0 if any([X[t] > 2, t < n]) else 0.0": "`any`, `sorted`, filters of comprehensions",
     'Y[t] = "abc"':
         r"cannot store 'abc', a str, to elements of type f32; expected a number or a DSL value of type Float32",
+    "Y[t] = t + 1": r"cannot store an Int32 to elements of type f32; convert it with .to\(\) first",
     "Y[t] = forgets(X[t])": "cannot store None.*does the function that made it return its result",
     "Y[t] = forgets(X[t]) + 1.0": "'NoneType' and 'float'.*A function that has no `return`",
     "Y[t] = X.shap[0]": "a Tensor has no attribute 'shap'; did you mean shape",
