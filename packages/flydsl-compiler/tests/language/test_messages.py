@@ -155,3 +155,16 @@ def test_static_numbers_need_no_trace():
     import flydsl.expr as fx
 
     assert float(fx.Float32(1.0) + fx.Float32(2.0)) == 3.0
+
+
+def test_a_copy_of_many_calls_is_refused_once(run: Any) -> None:
+    """... and says how much of the view is consecutive."""
+    with pytest.raises(DSLCompileError) as caught:
+        run("""
+v = fx.make_view(fx.get_iter(X), fx.make_layout(((2, 2), 4), ((1, 8), 16)))
+r = fx.make_rmem_tensor((4, 4), fx.Float32)
+fx.copy(fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32), v, r)
+""")
+    text = str(caught.value)
+    assert text.count("moves 128 consecutive bits, but only 2 elements (64 bits) of") == 1, text
+    assert text.count("fx.copy(") == 1
