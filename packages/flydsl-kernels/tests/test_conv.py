@@ -10,6 +10,7 @@ from flydsl.kernels.conv import (
     build_conv_module,
     compile_conv3d_implicit,
     compile_conv3d_implicit_fp8,
+    compile_transpose_ncdhw_ndhwc,
     conv3d_implicit,
     conv3d_implicit_fp8,
 )
@@ -199,3 +200,21 @@ def test_older_builder_of_fp8():
     y = torch.full_like(expected, torch.nan)
     launch(y, x.movedim(1, -1).contiguous(), w.movedim(1, -1).contiguous())
     assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 4, 4, 4), (2, 24, 2, 5, 10), (1, 136, 1, 1, 37), (3, 8, 1, 1, 1)])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_channels_last(shape, dtype):
+    """Whole tiles, and tiles that end inside of the channels and of the positions."""
+    n, c, *size = shape
+    x = random(*shape, dtype=dtype)
+    y = torch.full((n, *size, c), torch.nan, dtype=x.dtype)
+    with rt.checked("oob,race,uninit") as report:
+        compile_transpose_ncdhw_ndhwc(n, c, size[0] * size[1] * size[2])(y, x)
+    assert not report.findings
+    assert torch.equal(y, x.permute(0, 2, 3, 4, 1))
+
+
+def test_channels_last_takes_chunks_of_channels():
+    with pytest.raises(ValueError, match="c is a multiple of 8, got 1, 12, 64"):
+        compile_transpose_ncdhw_ndhwc(1, 12, 64)

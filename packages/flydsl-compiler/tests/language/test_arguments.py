@@ -287,6 +287,28 @@ def run(X: fx.Tensor, Y: fx.Tensor):
     np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_an_extent_is_the_number_that_a_kernel_declares(load: Any, device: None, static: bool) -> None:
+    module = load("""
+@flyc.kernel
+def k(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, m: fx.Int64):
+    t = fx.thread_idx.x
+    assert type(n) is fx.Int32 and type(m) is fx.Int64
+    if t < n:
+        Y[t] = X[t, 0] + m.to(fx.Float32)
+@flyc.jit
+def run(X: fx.Tensor, Y: fx.Tensor):
+    k(X, Y, X.shape[0], X.shape[1]).launch(grid=1, block=64)
+""")
+    x, y = X.reshape(8, 8), poisoned()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.run(flyc.from_dlpack(x) if static else x, y)
+    expected = poisoned()
+    expected[:8] = x[:, 0] + 8
+    np.testing.assert_array_equal(y, expected)
+
+
 def test_default_strides_of_layouts(load: Any, device: None) -> None:
     module = load(COPY.replace("    k(X, Y)", """    nested = fx.make_layout((4, (2, 8)))
     assert str(nested.type) == "!fly.layout<(4,(2,8)):(1,(4,8))>"

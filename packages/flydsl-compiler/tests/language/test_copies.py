@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -389,7 +390,8 @@ def k(X: fx.Tensor, Y: fx.Tensor):
     one = fx.make_layout(1, 1)
     source = fx.logical_divide(fx.rocdl.make_buffer_tensor(X), one)[None, t]
     atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
-    fx.copy(atom, source, {destination})
+    for i in range(1):
+        fx.copy(atom, source, {destination})
     fx.barrier()
     Y[t] = lds[{read}]
 
@@ -405,6 +407,10 @@ LANES = {  # layout, destination of a thread, where its element is; whether the 
     "waves exchanged": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, (t + 64) % 128]",
                         "(t + 64) % 128", True),
     "backwards": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, 127 - t]", "127 - t", False),
+    "in order, from a place of run time": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, i * 4 + t + i]",
+                                           "t", True),
+    "backwards, from a place of run time": ("fx.make_layout(128, 1)", "fx.logical_divide(lds, one)[None, 127 - t + i]",
+                                            "127 - t", False),
     "with gaps": ("fx.make_layout(128, 2)", "fx.logical_divide(lds, one)[None, t]", "t", False),
     "swizzled": ("fx.make_composed_layout(swizzle, fx.make_layout(128, 1))", "fx.logical_divide(lds, one)[None, t]",
                  "t", False),
@@ -426,3 +432,25 @@ def test_lanes_of_direct_loads(load: Any, name: str) -> None:
         return
     with pytest.raises(DSLCompileError, match="writes the lanes of a wave one behind the other, 1 elements each"):
         module.run(x, y)
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="direct loads with an order of lanes are of gfx9")
+@pytest.mark.parametrize("index", ["X[t].to(fx.Int32)", "(t * i + t)", "fx.Int32(t * X[0].to(fx.Int32))"])
+def test_lanes_of_direct_loads_that_only_the_device_knows(load: Any, index: str) -> None:
+    """Such a destination may be one that is not written: a warning at the copy."""
+    module = load(DIRECT.format(layout="fx.make_layout(128, 1)", read="t",
+                                destination=f"fx.logical_divide(lds, one)[None, {index}]"))
+    with pytest.warns(UserWarning, match="follow each other is not known: it depends on their indices and on run-time"):
+        flyc.compile(module.run, np.zeros(128, np.float32), np.zeros(128, np.float32))
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="direct loads with an order of lanes are of gfx9")
+def test_the_place_of_a_wave_may_come_from_the_device(load: Any) -> None:
+    """What all threads share is no question of order."""
+    module = load(DIRECT.format(layout="fx.make_layout(128, 1)", read="t",
+                                destination="fx.logical_divide(lds, one)[None, X[0].to(fx.Int32) + t]"))
+    x, y = np.zeros(128, np.float32), np.full(128, np.nan, np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.run(x, y)
+    np.testing.assert_array_equal(y, x)

@@ -11,6 +11,7 @@ import os
 import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -76,7 +77,11 @@ def fragment_k(X: fx.Tensor, Y: fx.Tensor, source: fx.Constexpr, target: fx.Cons
                                    thread_values=tv).load()
     elif fx.const_expr(what == "reduce"):
         mode, op = options
-        result = fx.broadcast_to(fx.reduce(fragment, mode, op, thread_values=tv), tv)
+        small = fx.reduce(fragment, mode, op, thread_values=tv)
+        result = fx.broadcast_to(small, tv)
+        if fx.const_expr(fx.rank(small.shape) == fx.rank(fragment.shape) > 1):
+            # It kept the modes: the plain broadcast names the same values.
+            result = fx.max(small.load(), small.load().broadcast_to(fragment.shape.to_py_value()))
     else:
         mode, op, exclusive = options
         result = fx.scan(fragment, mode, op, exclusive=exclusive, thread_values=tv).load()
@@ -381,16 +386,42 @@ def test_values_meet_those_of_the_same_elements(load: Any, mode: int) -> None:
         load(SOFTMAX.format(largest=largest, total=total, **given)).run(x, y)
         return y
 
-    right = computed("fx.broadcast_to(largest, scores)", "fx.broadcast_to(total, scores)")
-    np.testing.assert_allclose(right, exact, rtol=1e-4)
-    # Lanes follow columns on gfx9, so the maxima of columns meet theirs without a word.
-    for plain in (("largest.load()", "fx.broadcast_to(total, scores)"),
-                  ("fx.broadcast_to(largest, scores)", "total.load()")):
-        if mode == 0 and ARCH.startswith("gfx9"):
-            np.testing.assert_allclose(computed(*plain), exact, rtol=1e-4)
-            continue
-        try:
-            np.testing.assert_allclose(computed(*plain), exact, rtol=1e-4)
-            assert not ARCH.startswith("gfx9")
-        except DSLCompileError as error:
-            assert "other elements of the tile (64, 64); fx.broadcast_to" in str(error) or "(8,) do not" in str(error)
+    # The reduced fragment keeps the modes of the fragment, so the plain form is the broadcast that it looks like.
+    for name in ("fx.broadcast_to({}, scores)", "{}.load()"):
+        np.testing.assert_allclose(computed(name.format("largest"), name.format("total")), exact, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_a_reduced_fragment_has_the_modes_of_the_fragment(load: Any, mode: int) -> None:
+    source = SOFTMAX.format(mode=mode, matrix="MFMA" if ARCH.startswith("gfx9") else "WMMA", largest="largest.load()",
+                            total="total.load()", depth=16 if ARCH in ("gfx942", "gfx1201") else 32)
+    module = load(source.replace("    total =", "    seen.append((scores.shape.to_py_value(), "
+                                 "largest.shape.to_py_value()))\n    total =") + "\nseen = []\n")
+    module.run(np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32))
+    (values, rows, columns), reduced = module.seen[0]
+    lanes_follow_columns = ARCH.startswith("gfx9")  # the values of one instruction are then along the rows
+    assert (rows, columns) == (1, 4)
+    if mode == 1:
+        assert reduced == (values if lanes_follow_columns else ANY, 1, 1)
+    else:
+        assert reduced == (((1, 1) if lanes_follow_columns else ANY), 1, 4)
+
+
+def test_values_of_other_elements_do_not_meet(load: Any) -> None:
+    """Without its second mode, a fragment of row sums would be matched with the columns: an error."""
+    with pytest.raises(DSLCompileError, match=r"other elements of the tile \(4, 4\); fx.broadcast_to"):
+        load("""
+import flydsl.layout as fl
+@flyc.kernel
+def k(Y: fx.Tensor):
+    whole = fx.ThreadValues(fl.parse_layout("(64,(4,4)):(0,(1,4))"), (4, 4))
+    f = fx.make_fragment_like(fx.make_rmem_tensor((4, 4), fx.Float32))
+    f.fill(1.0)
+    f = fx.convert_layout(f, whole, thread_values=whole)
+    sums = fx.convert_layout(fx.reduce(f, 1, "ADD"), fx.make_layout((64, 4), (0, 1)))
+    Y[fx.thread_idx.x] = (f.load() - sums.load())[0]
+
+@flyc.jit
+def run(Y: fx.Tensor):
+    k(Y).launch(grid=1, block=64)
+""").run(np.zeros(64, np.float32))

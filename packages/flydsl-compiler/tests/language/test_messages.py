@@ -37,6 +37,7 @@ MISTAKES = {
     "Y[t] = 1.0 if any([X[t] > 2, t < n]) else 0.0": "`any`, `sorted`, filters of comprehensions",
     'Y[t] = "abc"':
         r"cannot store 'abc', a str, to elements of type f32; expected a number or a DSL value of type Float32",
+    "Y[t] = t + 1": r"cannot store an Int32 to elements of type f32; convert it with .to\(\) first",
     "Y[t] = forgets(X[t])": "cannot store None.*does the function that made it return its result",
     "Y[t] = forgets(X[t]) + 1.0": "'NoneType' and 'float'.*A function that has no `return`",
     "Y[t] = X.shap[0]": "a Tensor has no attribute 'shap'; did you mean shape",
@@ -154,3 +155,16 @@ def test_static_numbers_need_no_trace():
     import flydsl.expr as fx
 
     assert float(fx.Float32(1.0) + fx.Float32(2.0)) == 3.0
+
+
+def test_a_copy_of_many_calls_is_refused_once(run: Any) -> None:
+    """... and says how much of the view is consecutive."""
+    with pytest.raises(DSLCompileError) as caught:
+        run("""
+v = fx.make_view(fx.get_iter(X), fx.make_layout(((2, 2), 4), ((1, 8), 16)))
+r = fx.make_rmem_tensor((4, 4), fx.Float32)
+fx.copy(fx.make_copy_atom(fx.UniversalCopy128b(), fx.Float32), v, r)
+""")
+    text = str(caught.value)
+    assert text.count("moves 128 consecutive bits, but only 2 elements (64 bits) of") == 1, text
+    assert text.count("fx.copy(") == 1

@@ -1,4 +1,4 @@
-"""Tiled WMMA of RDNA4; runs when the device is one (see test_architectures.py)."""
+"""Tiled WMMA of RDNA4 and gfx1250, and which integers matrix instructions take; runs when the device is one (see test_architectures.py)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 import flydsl.compiler as flyc
 from flydsl.runtime.device import get_rocm_arch
 
-pytestmark = [
-    pytest.mark.usefixtures("device"),
-    pytest.mark.skipif(not get_rocm_arch().startswith("gfx120"), reason="needs WMMA of gfx120x"),
-]
+ARCH = get_rocm_arch().split(":")[0]
+DEPTH = {2: 32, 1: 64} if ARCH == "gfx1250" else {2: 16, 1: 16}  # of one instruction, by bytes of an element
+pytestmark = pytest.mark.usefixtures("device")
+needs_wmma = pytest.mark.skipif(not ARCH.startswith("gfx12"), reason="needs WMMA of gfx12")
 
 SOURCE = """
 @flyc.kernel
@@ -25,21 +25,54 @@ def k(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor, mma: fx.TiledMma):
     fa, fb, acc = th.make_fragment_A(A), th.make_fragment_B(B), th.make_fragment_C(C)
     fx.copy(ca, ca.get_slice(t).partition_S(A), ca.get_slice(t).retile(fa))
     fx.copy(cb, cb.get_slice(t).partition_S(B), cb.get_slice(t).retile(fb))
-    acc.fill(0.0)
+    acc.fill(0)
     fx.gemm(mma, acc, fa, fb, acc)
-    cc = fx.make_tiled_copy_C(fx.make_copy_atom(fx.UniversalCopy32b(), fx.Float32), mma).get_slice(t)
+    cc = fx.make_tiled_copy_C(fx.make_copy_atom(fx.UniversalCopy32b(), C.dtype), mma).get_slice(t)
     fx.copy(cc.copy_atom, cc.retile(acc), cc.partition_D(C))
 
 @flyc.jit
 def run(A: fx.Tensor, B: fx.Tensor, C: fx.Tensor):
-    atom = fx.make_mma_atom(fx.rocdl.WMMA(16, 16, 16, fx.TYPE))
+    atom = fx.make_mma_atom(fx.rocdl.WMMA(16, 16, DEPTH, fx.TYPE OPTIONS))
     k(A, B, C, fx.make_tiled_mma(atom, fx.make_layout((2, 2, 1), (1, 2, 0)))).launch(grid=1, block=128)
 """
 
 
+def product(load: Any, a: np.ndarray, b: np.ndarray, c: np.ndarray, name: str, options: str = "") -> np.ndarray:
+    text = SOURCE.replace("DEPTH", str(DEPTH[a.itemsize])).replace("TYPE", name).replace("OPTIONS", options)
+    bits = 64 if a.itemsize == 1 else 128
+    load(text.replace("UniversalCopy128b", f"UniversalCopy{bits}b")).run(*(flyc.from_dlpack(v) for v in (a, b, c)))
+    return c
+
+
+@needs_wmma
 def test_product(load: Any) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((32, 32)).astype(np.float16), rng.standard_normal((64, 32)).astype(np.float16)
-    c = np.full((32, 64), np.nan, np.float32)
-    load(SOURCE.replace("TYPE", "Float16")).run(*(flyc.from_dlpack(v) for v in (a, b, c)))
+    c = product(load, a, b, np.full((32, 64), np.nan, np.float32), "Float16")
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32).T, rtol=1e-3, atol=1e-3)
+
+
+@needs_wmma
+@pytest.mark.parametrize("name, options, signed", [
+    ("Int8", "", True), ("Uint8", "", False), ("Int8", ", sign_a=False, sign_b=False", False), ("T.i8", "", False),
+    ("Int8", ", fx.Int32, elem_ty_b=fx.Int8", True),
+])
+def test_integers_have_the_sign_of_their_class(load: Any, name: str, options: str, signed: bool) -> None:
+    """... unless the signs are given; an MLIR type has none, and counts as unsigned as ever."""
+    rng = np.random.default_rng(1)
+    kind = np.int8 if name == "Int8" else np.uint8
+    a, b = (rng.integers(-128 if kind is np.int8 else 0, 128, (rows, 64)).astype(kind) for rows in (32, 64))
+    if name != "Int8":
+        a, b = a * 2, b * 2
+    c = product(load, a, b, np.zeros((32, 64), np.int32), name, options)
+    wide = [v.view(np.int8 if signed else np.uint8).astype(np.int64) for v in (a, b)]
+    np.testing.assert_array_equal(c, wide[0] @ wide[1].T)
+
+
+@pytest.mark.skipif(not ARCH.startswith("gfx9"), reason="MFMA is of gfx9")
+def test_mfma_takes_signed_integers(run: Any) -> None:
+    """An accumulator of integers is i32 without a word; unsigned operands would be taken for signed ones."""
+    text = "fx.make_mma_atom(fx.rocdl.MFMA(16, 16, 32, fx.{}))\nY[t] = X[t]"
+    run(text.format("Int8"))
+    with pytest.raises(ValueError, match="MFMA takes signed integers, got Uint8"):
+        run(text.format("Uint8"))

@@ -48,6 +48,15 @@ __all__ = [
 ]
 
 
+def _as_declared(annotation: Any, value: Any) -> Any:
+    """An extent (a leaf of a shape) as the number that an integer parameter declares; all else as it is."""
+    if not getattr(annotation, "is_integer", False) or not hasattr(value, "to_py_value") or not value.is_leaf:
+        return value
+    number = value.to_py_value()
+    fits = isinstance(number, int) or type(number).width <= annotation.width
+    return annotation(number) if fits else value
+
+
 class KernelFunction:
     """A function decorated with ``@flyc.kernel``. Calling it while a jit function is traced records the call."""
 
@@ -128,8 +137,9 @@ class KernelLauncher:
     """A recorded kernel call; nothing is emitted until `launch`."""
 
     def __init__(self, kernel_: KernelFunction, arguments: dict[str, Any], unit_attrs: Any, value_attrs: Any) -> None:
+        annotations = kernel_._parameters.annotations  # type: ignore[union-attr]
         self.kernel = kernel_
-        self.arguments = arguments
+        self.arguments = {name: _as_declared(annotations.get(name), value) for name, value in arguments.items()}
         self._unit_attrs, self._value_attrs = unit_attrs, value_attrs
         self._emitted: dict[Any, tuple[str, list[Any], Any, KernelUses]] = {}
 

@@ -2,7 +2,9 @@
 
 The destination of a wave is that of its first lane. A view that is cut for each thread (``lds[None, t]``) is written
 where it is only if the views of a wave follow each other, or if they are all one: then it names the place of the wave.
-Partitions of tiled copies are checked with their layouts when the kernel is lowered.
+An addend that all threads share (a stage, a loop variable) changes nothing of that. What else only the device knows (an
+index from memory) cannot be judged, and is warned of. Partitions of tiled copies are checked with their layouts when
+the kernel is lowered.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from typing import Any
 import flydsl.layout as algebra
 from flydsl._mlir.dialects import fly
 from flydsl.tracing.ambient import tracing_option
+from flydsl.tracing.diagnostics import warn_here
 
 from . import gpu
 from ._functions import functions
-from ._participation import integers_of_threads
+from ._participation import Shifted, integers_of_threads
 from ._target import target_warp_size
 from .primitive import bounds
 from .values.ends import stored_bits
@@ -44,7 +47,8 @@ def _swizzled(offset: int, swizzles: list[Any]) -> int:
 
 
 class _Unknown(ValueError):
-    """Where the views of the threads are does not follow from their indices."""
+    """Where the views of the threads are does not follow from their indices; with a text if that is the kernel's
+    doing."""
 
 
 def _coordinate(value: Any, numbers: Any, thread: int) -> Any:
@@ -59,14 +63,21 @@ def _coordinate(value: Any, numbers: Any, thread: int) -> Any:
 def _offsets(op: Any, threads: int, swizzled: bool) -> list[int]:
     """How far a slice moves the view of each thread, in elements before swizzles; one number if it is one of all."""
     given = []
+    layout = _parts(op.operands[0].type.layout)[1]
+    flat = all(not isinstance(extent, tuple) for extent in layout.shape) if layout.rank > 1 else layout.depth == 0
     for operand in bounds.owner(op.operands[1]).operands:
         known = integers_of_threads(operand)
-        if known is None or swizzled and known == "common":
+        if known is None:
+            raise _Unknown("it depends on their indices and on run-time values")
+        if isinstance(known, Shifted):
+            if swizzled or not flat:
+                raise _Unknown  # the addend may carry from mode to mode, or into what is swizzled
+            known = known.numbers
+        if swizzled and known == "common":
             raise _Unknown
         given.append((0,) if known == "common" else known)
     if all(len(known) == 1 for known in given):
         threads = 1
-    layout = _parts(op.operands[0].type.layout)[1]
     columns = [known * (threads // len(known)) for known in given]
     return [int(layout(_coordinate(op.operands[1].type, iter(columns), thread))) for thread in range(threads)]
 
@@ -90,7 +101,13 @@ def check_lane_order(destination: Tensor, bits: int) -> None:
                 places = [a + b for a, b in zip(places * (count // len(places)), moved * (count // len(moved)),
                                                 strict=True)]
         _, rest = _parts(destination.type.layout)
-    except (_Unknown, algebra.LayoutError, ValueError, AttributeError):
+    except _Unknown as error:
+        if error.args:
+            warn_here("copy: a direct load into LDS writes the lanes of a wave one behind the other from the place of "
+                      f"the first one; that the views of the threads follow each other is not known: {error}. Where they "
+                      "do not, copy through registers")
+        return
+    except (algebra.LayoutError, ValueError, AttributeError):
         return
     if len(places) == 1:
         return

@@ -382,6 +382,8 @@ def diag_records_from_mlir_error(error: Any) -> list[DiagRecord]:
     infos = getattr(error, "error_diagnostics", None)
     infos = [error] if infos is None else infos
     records = [_record(info) for info in infos]
+    # An unrolled copy says the same of each of its calls: once is enough.
+    records = list({(r.message, r.chain): r for r in reversed(records)}.values())[::-1]
     # A conversion that fails reports once more that it failed; the reason was said before.
     return [r for i, r in enumerate(records) if not (i and "failed to legalize operation" in r.message)]
 

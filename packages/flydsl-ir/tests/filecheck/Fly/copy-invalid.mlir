@@ -28,6 +28,15 @@ func.func @zero_fill_of_nothing(%a: !atom, %s: !fly.memref<f32, global, 1:0>, %d
 
 // -----
 
+!atom = !fly.copy_atom<!fly.universal_copy<128>, 8>
+func.func @wider_than_what_is_consecutive(%a: !atom, %s: !fly.memref<i8, global, (8,2):(1,16)>, %d: !fly.memref<i8, register, 16:1>) {
+  // expected-error @+1 {{moves 128 consecutive bits, but only 8 elements (64 bits) of !fly.memref<i8, global, (8,2):(1,16)> are consecutive: take a narrower atom}}
+  fly.copy(%a, %s, %d) : (!atom, !fly.memref<i8, global, (8,2):(1,16)>, !fly.memref<i8, register, 16:1>) -> ()
+  return
+}
+
+// -----
+
 !mma = !fly.mma_atom<!fly.universal_fma<1x1x1, (f32, f32) -> f32>>
 !f = !fly.memref<f32, register, 1:0>
 !h = !fly.memref<f16, register, 1:0>

@@ -128,8 +128,37 @@ def _reduced(tv: ThreadValues, mode: int) -> tuple[ThreadValues, list[int]]:
     return ThreadValues(layout, tile), kept
 
 
-def _fragment(elements: list[Any], tv: ThreadValues, dtype: Any) -> Tensor:
-    result = make_rmem_tensor(tv.value_shape, dtype)
+@functools.lru_cache(maxsize=256)
+def _reduced_shape(shape: Any, kept: tuple[int, ...]) -> Any:
+    """The shape of a fragment without what was reduced: `kept` names the value of the result for each of its values.
+
+    Modes that were combined have extent 1, so that the vector of the result is broadcast over that of the fragment.
+    None where a mode holds parts of a step of the layout, which no shape of these modes says.
+    """
+    coordinates: list[list[int]] = []  # of the result, by that of the fragment, for each leaf
+    unit = 1
+
+    def smaller(mode: Any) -> Any:
+        nonlocal unit
+        if isinstance(mode, tuple):
+            return tuple(smaller(m) for m in mode)
+        values = [kept[i * unit] for i in range(mode)]
+        unit *= mode
+        found = sorted(set(values))
+        coordinates.append([found.index(v) for v in values])
+        return len(found)
+
+    result = smaller(shape)
+    places = [0]
+    room = 1
+    for leaf in coordinates:
+        places = [place + at * room for at in leaf for place in places]
+        room *= max(leaf) + 1
+    return result if tuple(places) == kept else None
+
+
+def _fragment(elements: list[Any], tv: ThreadValues, dtype: Any, shape: Any = None) -> Tensor:
+    result = make_rmem_tensor(tv.value_shape if shape is None else shape, dtype)
     result.store(Vector.from_elements(elements, dtype))
     return attach(result, tv)
 
@@ -207,7 +236,10 @@ def reduce(fragment: Tensor, mode: int, op: Any, *, thread_values: ThreadValues 
 
     Returns:
         A fragment of the tile with extent 1 along the mode: each thread has one value for every different element
-        that its values were combined to. `broadcast_to` spreads them over a fragment again.
+        that its values were combined to. It keeps the modes of the fragment, those that were combined with extent 1
+        (``((4,1),2,2)`` becomes ``((4,1),2,1)`` by its columns), so that ``fragment.load() - result.load()`` is the
+        broadcast that it looks like. Where one mode of registers runs through both modes of the tile, they are flat,
+        and `broadcast_to` spreads the values over the fragment.
 
     Raises:
         ValueError: the thread-value layout is not known, or does not count through the mode once.
@@ -229,7 +261,7 @@ def reduce(fragment: Tensor, mode: int, op: Any, *, thread_values: ThreadValues 
             shares = _wave_shares(results, digit)
             results = [functools.reduce(functools.partial(coop.combine, op), column)
                        for column in zip(*shares, strict=True)]
-    return _fragment(results, result_tv, fragment.dtype)
+    return _fragment(results, result_tv, fragment.dtype, _reduced_shape(fragment.shape.to_py_value(), tuple(kept)))
 
 
 # --------------------------------------------------------------------------- scans
@@ -262,7 +294,7 @@ def scan(fragment: Tensor, mode: int, op: Any, *, exclusive: bool = False,
             found = dict(zip(unique, before(list(unique.values()), digit, combine, start), strict=True))
             running = [combine(found[id(t)][0], r) for r, t in zip(running, totals, strict=True)]
             totals = [found[id(t)][1] for t in totals]
-    return _fragment(running, tv, fragment.dtype)
+    return _fragment(running, tv, fragment.dtype, fragment.shape.to_py_value())
 
 
 def _scan_values(running: list[Any], totals: list[Any], digit: Digit, combine: Any) -> tuple[list[Any], list[Any]]:

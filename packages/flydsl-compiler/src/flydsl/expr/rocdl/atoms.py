@@ -19,9 +19,18 @@ __all__ = [
 # ruff: noqa: N802 - op descriptors are spelled like types
 
 
-def accumulator(elem_ty_acc: Any) -> ir.Type:
-    """The accumulator type; f32 by default."""
-    return ir.F32Type.get() if elem_ty_acc is None else mlir_type(elem_ty_acc)
+def accumulator(elem_ty_acc: Any, a: ir.Type) -> ir.Type:
+    """The accumulator type; by default i32 for integers, f64 for f64 and f32 for all else."""
+    if elem_ty_acc is not None:
+        return mlir_type(elem_ty_acc)
+    if isinstance(a, ir.IntegerType):
+        return ir.IntegerType.get_signless(32)
+    return a if isinstance(a, ir.F64Type) else ir.F32Type.get()
+
+
+def _sign(elem_ty: Any) -> bool | None:
+    """Whether an integer class is signed; None for floats and for MLIR types, which do not say."""
+    return getattr(elem_ty, "signed", None)
 
 
 def BufferCopy(bit_size: int, cache_modifier: int = 0) -> ir.Type:
@@ -121,17 +130,23 @@ def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
 
 
 def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir.Type:
-    """Wave64 matrix instruction of CDNA: A and B of one type, accumulator f32 by default.
+    """Wave64 matrix instruction of CDNA: A and B of one type, accumulator f32 by default (i32 of integers, f64 of f64).
 
     Where it is used (`fx.gemm`, `fx.mma_atom_call`), a target without MFMA, or without this shape, is a ValueError.
     """
+    if _sign(elem_ty_ab) is False:
+        raise ValueError(f"MFMA takes signed integers, got {elem_ty_ab}: values of 128 and more would count as negative")
     ab = mlir_type(elem_ty_ab)
-    return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc))
+    return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc, ab))
 
 
 def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, elem_ty_b: Any = None,
          **options: Any) -> ir.Type:
-    """Wave32 matrix instruction of the target; options ``sign_a``, ``sign_b``, ``clamp`` (and ``mod_c`` on gfx1250)."""
+    """Wave32 matrix instruction of the target; options ``sign_a``, ``sign_b``, ``clamp`` (and ``mod_c`` on gfx1250).
+
+    The accumulator is f32 by default, i32 of integers. ``sign_a`` and ``sign_b`` say whether integers are signed: by
+    default as the class of the operand says (`fx.Int8`, `fx.Uint8`), and unsigned for an MLIR type, which does not say it.
+    """
     arch = target_arch()
     for prefix, name in (("gfx1250", "GFX1250"), ("gfx120", "GFX120X"), ("gfx11", "GFX11")):
         if arch.startswith(prefix):
@@ -141,7 +156,10 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
         raise ValueError(f"WMMA is not available on target arch {arch!r}")
     a = mlir_type(elem_ty_ab)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
-    return cls.get(m, n, k, a, b, accumulator(elem_ty_acc), **options)
+    for name, given in (("sign_a", elem_ty_ab), ("sign_b", elem_ty_ab if elem_ty_b is None else elem_ty_b)):
+        if _sign(given):
+            options.setdefault(name, True)
+    return cls.get(m, n, k, a, b, accumulator(elem_ty_acc, a), **options)
 
 
 def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, elem_ty_acc: Any = None, *,
@@ -151,5 +169,5 @@ def WMMAScale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, ele
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
     return fly_rocdl.MmaOpGFX1250_WMMAScaleType.get(
-        m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
+        m, n, k, a, b, accumulator(elem_ty_acc, a), opsel_a, opsel_b, mod_c, reuse_a, reuse_b, block_size
     )

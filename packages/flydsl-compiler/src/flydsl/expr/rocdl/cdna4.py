@@ -27,7 +27,7 @@ def MFMA_Scale(m: int, n: int, k: int, elem_ty_a: Any, elem_ty_b: Any = None, el
     """MX-scaled MFMA of gfx950. State: ``scale_a``, ``scale_b``."""
     a = mlir_type(elem_ty_a)
     b = a if elem_ty_b is None else mlir_type(elem_ty_b)
-    return fly_rocdl.MmaOpCDNA4_MFMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc), opsel_a, opsel_b)
+    return fly_rocdl.MmaOpCDNA4_MFMAScaleType.get(m, n, k, a, b, accumulator(elem_ty_acc, a), opsel_a, opsel_b)
 
 
 MFMAScale = MFMA_Scale

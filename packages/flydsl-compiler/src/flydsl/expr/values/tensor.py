@@ -60,7 +60,9 @@ def convert_for_store(value: Any, element: ir.Type) -> Any:
     raw = value if isinstance(value, ir.Value) else value.ir_value()
     found = raw.type.element_type if isinstance(raw.type, ir.VectorType) else raw.type
     if found != element and raw.type != element:
-        raise ValueError(f"cannot store a {raw.type} value to elements of type {element}; convert it with .to() first")
+        cls = type(value) if isinstance(value, Numeric) else None
+        given = f"{'an' if cls.__name__[0] in 'IU' else 'a'} {cls}" if cls else f"a value of type {raw.type}"
+        raise ValueError(f"cannot store {given} to elements of type {element}; convert it with .to() first")
     return raw
 
 

@@ -275,6 +275,35 @@ static bool movesNeighbours(CopyAtomType atom, Value tensor) {
   return int64_t(perCall.value) * atom.getValBits() > getElementBitWidth(memref.getElemTy());
 }
 
+// How many elements of a view lie one behind the other from its first one on; 0 if that is not known.
+static int64_t consecutiveElements(Value tensor) {
+  auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+  if (!memref)
+    return 0;
+  Algebra alg(memref.getContext());
+  Layout flat = alg.coalesce(alg.fromAttr(memref.getLinearLayout()));
+  const Tuple &shape = flat.shape.isLeaf ? flat.shape : flat.shape.kids.front();
+  const Tuple &stride = flat.stride.isLeaf ? flat.stride : flat.stride.kids.front();
+  if (alg.failed() || !stride.isInt() || !stride.num.isStatic || !shape.isInt() || !shape.num.isStatic)
+    return 0;
+  return stride.num.value == 1 ? int64_t(shape.num.value) : 1;
+}
+
+// Why the value modes of one call have different ranks: what the atom moves at once is not in one piece.
+static LogicalResult rejectRanks(CopyOp op, CopyAtomType atom, Value src, Value dst, Reasons &reasons) {
+  int64_t bits = bitsPerCall(atom);
+  for (Value tensor : {src, dst}) {
+    auto memref = dyn_cast<fly::MemRefType>(tensor.getType());
+    int64_t element = memref ? elementBits(atom, memref) : 0, held = consecutiveElements(tensor);
+    if (element > 0 && held > 0 && held * element < bits)
+      return reject(reasons, op, "a call of the atom moves " + Twine(bits) + " consecutive bits, but only " +
+                                     Twine(held) + " elements (" + Twine(held * element) + " bits) of " +
+                                     typeText(tensor) + " are consecutive: take a narrower atom");
+  }
+  return reject(reasons, op, "source has rank " + Twine(linearOf(src).rank()) +
+                                 " but destination has rank " + Twine(linearOf(dst).rank()));
+}
+
 static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op.getLoc();
   Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
@@ -296,8 +325,7 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
   }
   int32_t rank = linearOf(src).rank();
   if (linearOf(dst).rank() != rank)
-    return reject(reasons, op, "source has rank " + Twine(rank) + " but destination has rank " +
-                                   Twine(linearOf(dst).rank()));
+    return rejectRanks(op, atomType, src, dst, reasons);
   if (pred && linearOf(pred).rank() + 1 == rank)
     pred = withValueMode(rewriter, loc, pred);
   if (pred && linearOf(pred).rank() != rank)
