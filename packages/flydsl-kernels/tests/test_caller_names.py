@@ -5,7 +5,24 @@ import math
 import pytest
 from kernel_helpers import GENERAL_GEMM, close, needs, random, torch
 
+from test_moe_mixed import (
+    EXPERTS,
+    INTER,
+    MODEL,
+    TOKENS,
+    K,
+    gated,
+    half_bytes,
+    micro_weight,
+    routed,
+    sorted_rows,
+    spread,
+)
+
 from flydsl.kernels import callers, moe
+from flydsl.kernels.gemm import e8m0_shuffle
+from flydsl.kernels.quant.reference import moe_mxfp4_sort
+from flydsl.kernels.testing import verify_output
 
 pytestmark = needs(*GENERAL_GEMM)
 
@@ -72,3 +89,57 @@ def test_sorting_with_a_workspace_of_its_own(tokens):
     assert all(sorted_weights[i] == weights[x & 0xFFFFFF, x >> 24]
                for i, x in enumerate(sorted_ids[:count].tolist()) if x & 0xFFFFFF < tokens)
     assert not buffer.any()
+
+
+# ------------------------------------------------------------------------------------------- experts
+
+
+@needs("gfx950")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_first_stage_of_experts(weighted):
+    ids, weights, (rows, factors, experts, valid) = routed(32)
+    codes, scales, values = micro_weight("fp4", 2 * INTER, MODEL, 1)
+    x, exact = half_bytes("fp8", TOKENS, MODEL, seed=3)
+    scale_x, of_x = half_bytes("e8m0", TOKENS, MODEL // 32, seed=4)
+    given = (x, codes.view(EXPERTS, 2 * INTER, -1), rows, experts, valid)
+    named = dict(tile_n=128, w1_scale=scales, a1_scale=moe_mxfp4_sort(scale_x, rows, valid, TOKENS),
+                 sorted_weights=factors if weighted else None, swiglu_limit=1.0)
+    out = callers.flydsl_moe_stage1(*given, None, K, **named)
+    expected = gated(exact * spread(of_x), values, weights, ids, "silu", 1.0, None, weighted)
+    assert out.dtype == torch.bfloat16 and verify_output(out, expected, 2e-3, 2e-3)
+    place = torch.empty_like(out)
+    assert callers.flydsl_moe_stage1(*given, place, K, **named) is place and torch.equal(place, out)
+    # The quantised form is a pair; test_quantised_results judges the kernel, so here only what the call adds.
+    data, factor = callers.flydsl_moe_stage1(*given, None, K, **named, out_dtype="fp8")
+    assert data.shape == (TOKENS, K, INTER) and data.dtype == factor.dtype == torch.uint8
+    assert factor.shape[0] >= len(rows) and factor.shape[1] == INTER // 32
+    with pytest.raises(ValueError, match="a has 512 columns and w1 1024"):
+        callers.flydsl_moe_stage1(x, torch.zeros(EXPERTS, 2 * INTER, MODEL, dtype=torch.uint8), rows, experts, valid)
+
+
+@needs("gfx950")
+def test_second_stage_of_experts():
+    ids, weights, (rows, factors, experts, valid) = routed(32)
+    codes, scales, values = micro_weight("fp4", MODEL, INTER, 1)
+    x, exact = half_bytes("fp8", TOKENS * K, INTER, seed=3)
+    scale_x, of_x = half_bytes("e8m0", TOKENS * K, INTER // 32, seed=4)
+    exact = (exact * spread(of_x)).view(TOKENS, K, INTER)
+    token, slot, place = sorted_rows(rows, valid)
+    by_row = torch.full((-(-len(rows) // 32) * 32, INTER // 32), 255, dtype=torch.uint8)
+    by_row[place] = scale_x.view(TOKENS, K, -1)[token, slot]
+    given = (x.view(TOKENS, K, INTER), codes.view(EXPERTS, MODEL, -1), rows, experts, valid)
+    named = dict(w2_scale=scales, a2_scale=e8m0_shuffle(by_row), sorted_weights=factors)
+    slots = torch.einsum("tsk,tsnk->tsn", exact, values[ids.long()]) * weights.double()[..., None]
+    assert verify_output(callers.flydsl_moe_stage2(*given, None, K, **named), slots.sum(1), 4e-3, 4e-3)
+    reduce = dict(named, mode="reduce")
+    assert verify_output(callers.flydsl_moe_stage2(*given, None, K, **reduce), slots.sum(1), 4e-3, 4e-3)
+    each = callers.flydsl_moe_stage2(*given, None, K, **reduce, return_per_slot=True)
+    assert verify_output(each, slots, 4e-3, 4e-3)
+    mask = torch.tensor([1, 0, 1, 1, 0], dtype=torch.int32)
+    out = torch.empty(TOKENS, MODEL, dtype=torch.bfloat16)
+    callers.flydsl_moe_stage2(*given, out, K, **reduce, expert_mask=mask, topk_ids=ids)
+    kept = slots * mask[ids.long()].double()[..., None]
+    assert verify_output(out, kept.sum(1), 4e-3, 4e-3)
+    for wrong in (dict(mode="sum"), dict(return_per_slot=True), dict(expert_mask=mask)):
+        with pytest.raises(ValueError, match="mode"):
+            callers.flydsl_moe_stage2(*given, None, K, **named, **wrong)

@@ -19,6 +19,6 @@ def test_language_on(arch: str) -> None:
                      "test_older_style.py", "test_older_kernels.py", "test_address_views.py")
     ]
     others = "test_wave or test_block_scan or read_modify_write or float_add or exchange or product"
-    others += " or test_style or attention or experts or test_global_and_buffer or test_lds"
+    others += " or test_integers_have or test_style or attention or experts or test_global_and_buffer or test_lds"
     select = f"(test_supported and ({FORMS})) or {others}"
     run_on(arch, *files, select=select)

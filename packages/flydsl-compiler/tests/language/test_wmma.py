@@ -1,4 +1,4 @@
-"""Tiled WMMA of RDNA4 and gfx1250, and which integers matrix instructions take; runs when the device is one (see test_architectures.py)."""
+"""Tiled WMMA of RDNA4 and gfx1250, and which integers matrix instructions take (see test_architectures.py)."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ def check_lane_order(destination: Tensor, bits: int) -> None:
     except _Unknown as error:
         if error.args:
             warn_here("copy: a direct load into LDS writes the lanes of a wave one behind the other from the place of "
-                      f"the first one; that the views of the threads follow each other is not known: {error}. Where they "
-                      "do not, copy through registers")
+                      f"the first one; that the views of the threads follow each other is not known: {error}. Where "
+                      "they do not, copy through registers")
         return
     except (algebra.LayoutError, ValueError, AttributeError):
         return

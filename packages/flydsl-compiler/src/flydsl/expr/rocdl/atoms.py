@@ -130,12 +130,12 @@ def BufferAtomicPkAdd(val_type: Any) -> ir.Type:
 
 
 def MFMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None) -> ir.Type:
-    """Wave64 matrix instruction of CDNA: A and B of one type, accumulator f32 by default (i32 of integers, f64 of f64).
+    """Wave64 matrix instruction of CDNA: A and B of one type, accumulator by default f32 (of integers i32, of f64 f64).
 
     Where it is used (`fx.gemm`, `fx.mma_atom_call`), a target without MFMA, or without this shape, is a ValueError.
     """
     if _sign(elem_ty_ab) is False:
-        raise ValueError(f"MFMA takes signed integers, got {elem_ty_ab}: values of 128 and more would count as negative")
+        raise ValueError(f"MFMA takes signed integers, got {elem_ty_ab}: its upper half would count as negative")
     ab = mlir_type(elem_ty_ab)
     return fly_rocdl.MmaOpCDNA3_MFMAType.get(m, n, k, ab, ab, accumulator(elem_ty_acc, ab))
 
@@ -145,7 +145,7 @@ def WMMA(m: int, n: int, k: int, elem_ty_ab: Any, elem_ty_acc: Any = None, *, el
     """Wave32 matrix instruction of the target; options ``sign_a``, ``sign_b``, ``clamp`` (and ``mod_c`` on gfx1250).
 
     The accumulator is f32 by default, i32 of integers. ``sign_a`` and ``sign_b`` say whether integers are signed: by
-    default as the class of the operand says (`fx.Int8`, `fx.Uint8`), and unsigned for an MLIR type, which does not say it.
+    default as the class of the operand says (`fx.Int8`, `fx.Uint8`), and unsigned for an MLIR type, which does not say.
     """
     arch = target_arch()
     for prefix, name in (("gfx1250", "GFX1250"), ("gfx120", "GFX120X"), ("gfx11", "GFX11")):

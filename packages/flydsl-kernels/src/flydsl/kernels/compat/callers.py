@@ -18,13 +18,15 @@ from flydsl.kernels.moe import (
 )
 from flydsl.kernels.rope import flydsl_qk_norm_rope_quant
 
+from .moe_stages import flydsl_moe_stage1, flydsl_moe_stage2
+
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
     "flydsl_8wave_gemm_a8", "flydsl_a16w4_gemm1", "flydsl_a16w4_gemm2", "flydsl_flash_attn_func",
     "flydsl_flash_attn_varlen_func", "flydsl_hgemm", "flydsl_mla_fwd_decode", "flydsl_mla_reduce_v1",
-    "flydsl_moe_sorting_fwd", "flydsl_mxfp4_gemm1", "flydsl_mxfp4_gemm2", "flydsl_preshuffle_gemm_a8",
+    "flydsl_moe_sorting_fwd", "flydsl_moe_stage1", "flydsl_moe_stage2", "flydsl_mxfp4_gemm1", "flydsl_mxfp4_gemm2", "flydsl_preshuffle_gemm_a8",
     "flydsl_qk_norm_rope_quant",
 ]
 

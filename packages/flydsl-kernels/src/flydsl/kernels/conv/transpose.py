@@ -27,7 +27,7 @@ def transpose_kernel(X: fx.Tensor, Y: fx.Tensor, n: fx.Constexpr[int], c: fx.Con
 
     def tile(tensor, shape, place):
         view = fx.make_view(fx.get_iter(tensor), fx.make_layout((*shape, n), (shape[1], 1, c * s)))
-        return fx.flat_divide(view, (TILE, TILE))[None, None, *place, image]
+        return fx.flat_divide(view, (TILE, TILE))[None, None, place[0], place[1], image]
 
     lds = fx.SharedAllocator().allocate(fx.Array[X.dtype, TILE * PITCH, 16]).peek()
     source = copy.partition_S(tile(X, (c, s), (channels, positions)))
