@@ -36,8 +36,6 @@ from .mega_kernels import (
     MegaStage1,
     MegaStage2,
     build_combine_quantised,
-    build_count,
-    build_share,
     build_stage1,
     build_stage2,
 )
@@ -77,8 +75,8 @@ def compile_mega_moe_stage1(*, model_dim: int, inter_dim: int, rank: int, expert
                             target: Target, **tuning: Any) -> Any:
     """Dispatch and the product with gate and up in one launch: :func:`flydsl.kernels.comm.mega_kernels.build_stage1`.
 
-    Rows are sorted by expert by what :func:`~flydsl.kernels.comm.mega_kernels.build_share` has computed, with and
-    without `fixed_slot_dispatch`. `num_dispatch_cu` workgroups send; `rank`, `fuse_cap`, tiles and `tuning` (grid_mult,
+    Rows are sorted by expert by the counts of all ranks, with and without `fixed_slot_dispatch`. `num_dispatch_cu`
+    workgroups send; `rank`, `fuse_cap`, tiles and `tuning` (grid_mult,
     pipe_weights, ...) are accepted, and the kernel has its own.
 
     Raises:
@@ -205,8 +203,8 @@ class MegaMoEV2:
         exchange, i32 = self.exchange, torch.int32
         routes, rows = exchange.tokens * exchange.topk, exchange.capacity
         sizes: dict[str, tuple[tuple[int, ...], Any]] = dict(
-            counts=((exchange.experts,), i32), first=((exchange.experts,), i32), numbers=((routes,), i32),
-            order=((routes,), i32), sent=((1,), i32), valid=((1,), i32),
+            first=((exchange.experts,), i32), numbers=((routes,), i32), order=((routes,), i32), sent=((1,), i32),
+            valid=((1,), i32), gate=((1,), i32),
             experts=((cdiv(rows, exchange.block),), i32), inner=((rows, inter), torch.uint8),
             inner_scale=((align_up(rows, WORD_ROWS), align_up(inter // GROUP, WORD_SCALES)), torch.uint8))
         return {name: like.new_zeros(shape, dtype=dtype) for name, (shape, dtype) in sizes.items()}
@@ -257,9 +255,8 @@ class MegaMoEV2:
         tensors = dict(self._weights, **self._own, ids=ids, weights=_nonempty(wts.contiguous()),
                        x=_nonempty(x_q.contiguous()).view(torch.uint8), x_scale=_nonempty(scales.contiguous()))
         routes, bases, limit = count * self.topk, self.memory.bases, self.memory.limit
-        launch(build_count(self.exchange), ids, ids, self._own["counts"], self._own["numbers"], routes)
-        self._run(build_share(self.exchange), "share", tensors, bases, self._rank, routes, signature("mega"), limit)
-        self._run(build_stage1(self._stage1), "stage 1", tensors, bases, self._rank, signature("mega 1"), limit)
+        self._run(build_stage1(self._stage1), "stage 1", tensors, bases, self._rank, routes, signature("mega 1"),
+                  limit)
         self._run(build_stage2(self._stage2), "stage 2", tensors, bases, self._rank, signature("mega 2"), limit)
         y = self.combine_no_stage1(topk_ids)
         if slice_output:
@@ -301,10 +298,9 @@ class MegaMoEV2:
 
 
 _OPERANDS = {
-    "share": ("ids", "counts", "numbers", "first", "order", "sent", "experts", "valid"),
-    "stage 1": ("ids", "numbers", "first", "order", "sent", "experts", "valid", "x", "x_scale", "weights", "w1",
+    "stage 1": ("ids", "numbers", "first", "order", "sent", "experts", "valid", "gate", "x", "x_scale", "weights", "w1",
                 "w1_scale", "inner", "inner_scale"),
-    "stage 2": ("experts", "valid", "inner", "inner_scale", "w2", "w2_scale"),
+    "stage 2": ("experts", "valid", "gate", "inner", "inner_scale", "w2", "w2_scale"),
 }
 
 

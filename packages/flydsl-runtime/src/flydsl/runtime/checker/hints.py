@@ -15,7 +15,7 @@ DESCRIPTIONS = {
     "buffer": "a buffer access outside the range of its descriptor",
     "approx": "a branch or an address that depends on an approximate instruction",
     "late": "plain stores reach other devices only when they are released: what relied on more computes wrong values",
-    "stale": "plain loads see what other devices wrote only when it was acquired: what relied on more computes wrong values",
+    "stale": "plain loads see what other devices wrote only when it is acquired: what relied on more computes wrong",
     "address": "an access that is not aligned",
     "progress": "a loop that never ends",
     "trap": "a trap or a failed assertion",
