@@ -185,6 +185,13 @@ def _older_object(rank, ranks):
     assert reducer.custom_all_reduce(x[:3]) is None and not reducer.should_custom_ar(x.long())
     if target().fp8_name is not None:
         torch.testing.assert_close(reducer.custom_all_reduce(x, open_fp8_quant=True), expected, rtol=2**-4, atol=0.1)
+    assert reducer.custom_all_reduce(x).data_ptr() != reducer.custom_all_reduce(x, out=out).data_ptr()
+    reducer.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLYDSL_AITER_REUSE_OUT", "1")
+        reducer = FlyDSLAllreduce(max_size=1 << 20, world_size=ranks, rank=rank)
+    first, second = reducer.custom_all_reduce(x), reducer.custom_all_reduce(x + 1)
+    assert first.data_ptr() == second.data_ptr() and torch.equal(first, expected + ranks)
     reducer.close()
 
 

@@ -187,6 +187,37 @@ def _sums_of_slots(rank, ranks):
     op.close()
 
 
+def _rows_that_are_here(rank, ranks):
+    """The product with gate and up alone, of two experts, the second of which has fewer rows than a block."""
+    from flydsl.kernels.comm.mega import compile_gemm1
+    from flydsl.kernels.gemm import e8m0_shuffle, shuffle_scale_w4, shuffle_weight_w4
+    from flydsl.kernels.quant.reference import e8m0_to_f32
+
+    codes, scales, w1 = _weights(1, 2 * INTER, MODEL)
+    rows, valid, limit = 96, 64, 2.0
+    x = torch.randn(rows, MODEL, generator=torch.Generator().manual_seed(rank)).to(torch.float8_e4m3fn)
+    x_scale = torch.randint(126, 129, (rows, MODEL // 32), dtype=torch.uint8)
+    out = torch.zeros(rows, INTER, dtype=torch.uint8)
+    out_scale = torch.zeros(rows, INTER // 32, dtype=torch.uint8)
+    tensors = dict(x=x.view(torch.uint8), x_scale=x_scale, w=shuffle_weight_w4(codes[:2], 16, True, True),
+                   w_scale=shuffle_scale_w4(scales[:2].flatten(0, 1), 2, True),
+                   rows=torch.arange(rows, dtype=torch.int32), experts=torch.tensor([1, 0, 0], dtype=torch.int32),
+                   valid=torch.tensor([valid], dtype=torch.int32), out=out, out_scale=out_scale)
+    compile_gemm1(model_dim=MODEL, inter_dim=INTER, swiglu_limit=limit)(tensors, rows)
+    exact = x.double() * e8m0_to_f32(x_scale).double().repeat_interleave(32, 1)
+    gate, up = torch.cat([exact[:32] @ w1[1].T, exact[32:valid] @ w1[0].T]).chunk(2, 1)
+    expected = torch.nn.functional.silu(gate.clamp(max=limit)) * up.clamp(-limit, limit)
+    # 32 rows have 32 x 8 scales here: where each went is what becomes of their numbers (the rest is padding).
+    place = e8m0_shuffle(torch.arange(256, dtype=torch.uint8).view(32, 8)).flatten()[:256].long()
+    found = torch.empty(valid // 32, 256, dtype=torch.uint8)
+    found[:, place] = out_scale.view(-1, 256)[: valid // 32]
+    got = out[:valid].view(torch.float8_e4m3fn).double() * e8m0_to_f32(
+        found.view(valid, 8)).double().repeat_interleave(32, 1)
+    assert _is_near(got, expected) and not out[valid:].any()
+    with pytest.raises(ValueError, match="inter_dim must be a multiple of 256"):
+        compile_gemm1(model_dim=MODEL, inter_dim=100)
+
+
 def _builders(rank, ranks):
     from flydsl.kernels.comm.mega import compile_mega_moe_stage1, compile_mega_moe_stage2
 
@@ -213,7 +244,8 @@ def test_experts_of_several_ranks(scheme, most, limit, pool):  # noqa: F811
 
 
 @pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
-@pytest.mark.parametrize("test", (_uneven, _absent, _gave_up, _sums_of_slots, _builders))
+@pytest.mark.parametrize("test", (_uneven, _absent, _gave_up, _sums_of_slots, _rows_that_are_here,
+                                  _builders))
 def test_on_ranks_of_gfx950(test, pool):  # noqa: F811
     pool(2, "gfx950").run(test)
 

@@ -38,7 +38,8 @@ from ..parts.rows import pointer
 from ..parts.system import DEVICE, SYSTEM, fence, load, store
 from .mega_config import GROUP, MegaExchange
 
-__all__ = ["MegaStage1", "MegaStage2", "build_combine_quantised", "build_stage1", "build_stage2"]
+__all__ = ["MegaStage1", "MegaStage2", "build_combine_quantised", "build_gemm1", "build_stage1", "build_stage2",
+           "gemm1_kernel"]
 
 CHUNK = 4  # rows that a wave sends between releases
 THREADS = 512  # of a workgroup that combines
@@ -251,6 +252,15 @@ def _dispatch(payload, tensors, rank, threads, exchange):
 
 
 @flyc.kernel
+def gemm1_kernel(tensors, rows: fx.Int32, up: fx.Constexpr):
+    """Multiply rows that are here with gate and up."""
+    row, column = div(fx.block_idx.x, up.columns) * up.block_m, mod(fx.block_idx.x, up.columns) * up.block_n
+    if row < _uniform(pointer(tensors["valid"], fx.Int32).load()):
+        expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, up.block_m)).load())
+        compute_tile(tensors, rows, rows, row, expert, column, up)
+
+
+@flyc.kernel
 def stage1_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx.Int32, limit: fx.Int32,
                   stage: fx.Constexpr):
     """Plan, send rows, and multiply those that come with gate and up."""
@@ -322,6 +332,20 @@ def combine_kernel(x, out, ids, exchange: fx.Constexpr):
 
 
 @functools.cache  # the configuration has the target
+def build_gemm1(up: GroupedConfig) -> Any:
+    """``launch(tensors, rows, stream=None)``: see :func:`flydsl.kernels.comm.mega.compile_gemm1`."""
+
+    @flyc.jit
+    def gemm1(tensors, rows: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        up.target.require_traced()
+        if rows > 0:
+            gemm1_kernel(tensors, rows, up).launch(
+                grid=fx.ceildiv(rows, up.block_m) * up.columns, block=up.threads, stream=stream)
+
+    return gemm1
+
+
+@functools.cache
 def build_stage1(stage: MegaStage1) -> Any:
     """``launch(tensors, bases, rank, routes, signature, limit, stream=None)``.
 
