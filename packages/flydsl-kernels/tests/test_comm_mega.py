@@ -218,6 +218,25 @@ def _rows_that_are_here(rank, ranks):
         compile_gemm1(model_dim=MODEL, inter_dim=100)
 
 
+def _stores(rank, ranks):
+    """Results go over links by 16 bytes a lane."""
+    import flydsl.compiler as flyc
+    import flydsl.ir
+    from flydsl.kernels.comm import mega
+
+    moe, *_ = _make(rank, ranks, "fixedslot", 8)
+    stage, tensors = moe._stage2, {**moe._weights, **moe._own}
+    compiled = flyc.compile(mega.build_stage2(stage), {name: tensors[name] for name in mega._OPERANDS["stage 2"]},
+                            moe.memory.bases, rank, 1, 1)
+    stores = [line.split()[0] for line in flydsl.ir.disassemble(compiled.artifact.hsaco).splitlines()
+              if line.split()[:1] and line.split()[0].startswith("global_store")]
+    wide = stage.down.m_repeat * stage.down.n_repeat // 2
+    assert stores.count("global_store_dwordx4") == wide, stores
+    # The others are signals: an epoch or a rank that gives up, for each of the peers.
+    assert len(stores) - wide < 20, stores
+    moe.close()
+
+
 def _builders(rank, ranks):
     from flydsl.kernels.comm.mega import compile_mega_moe_stage1, compile_mega_moe_stage2
 
@@ -244,7 +263,7 @@ def test_experts_of_several_ranks(scheme, most, limit, pool):  # noqa: F811
 
 
 @pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
-@pytest.mark.parametrize("test", (_uneven, _absent, _gave_up, _sums_of_slots, _rows_that_are_here,
+@pytest.mark.parametrize("test", (_uneven, _absent, _gave_up, _sums_of_slots, _rows_that_are_here, _stores,
                                   _builders))
 def test_on_ranks_of_gfx950(test, pool):  # noqa: F811
     pool(2, "gfx950").run(test)
