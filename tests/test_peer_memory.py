@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(rt.kind() != "sim", reason="reads device memory 
 
 
 def _child(handle):
-    done = subprocess.run([sys.executable, "-c", CHILD, handle.hex()], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", CHILD, handle.hex()], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

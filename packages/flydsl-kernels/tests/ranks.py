@@ -15,18 +15,28 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-PATIENCE = 120  # seconds
+# Guards against what hangs, in seconds. Nothing that is right takes a fraction of them, on a machine that does a dozen
+# other things as well; no test may depend on them.
+PATIENCE, START_PATIENCE = 600, 1200
+TOLD = 120  # how long the others have to say what they saw when one rank has failed
+
+# Ranks are forked from a process that has imported once what all of them need: eight imports of torch at the same time
+# take minutes of a busy machine.
+_context = mp.get_context("forkserver")
+_context.set_forkserver_preload(["torch.distributed", "flydsl.kernels.comm.mega", "flydsl.kernels.ops"])
 
 
-def _serve(rank: int, ranks: int, store: str, pipe: Any, arch: str | None) -> None:
-    os.environ.update(FLYDSL_SIM_CHECK="oob,late", FLYDSL_SIM_THREADS="1")
+def _serve(rank: int, ranks: int, store: str, pipe: Any, arch: str | None, environment: dict[str, str]) -> None:
+    os.environ.clear()  # that of the process which forks is as old as the first group
+    os.environ.update(environment, FLYDSL_SIM_CHECK="oob,late", FLYDSL_SIM_THREADS="1")
     if arch is not None:
         os.environ.update(ARCH=arch, FLYDSL_SIM_ARCH=arch)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     from flydsl.kernels.comm import group
 
-    group.TIME_LIMIT = PATIENCE  # the machine may be busy with other things
+    group.TIME_LIMIT = PATIENCE
+    pipe.send("")
     while True:
         test, arguments = pipe.recv()
         if test is None:
@@ -43,25 +53,29 @@ class Ranks:
     """A group of `ranks` processes."""
 
     def __init__(self, ranks: int, folder: Path, arch: str | None = None) -> None:
-        context = mp.get_context("spawn")
         self.ranks, self._pipes, self.processes = ranks, [], []
         for rank in range(ranks):
-            here, there = context.Pipe()
-            process = context.Process(target=_serve, args=(rank, ranks, f"{folder}/store", there, arch), daemon=True)
+            here, there = _context.Pipe()
+            process = _context.Process(target=_serve, daemon=True, args=(rank, ranks, f"{folder}/store", there, arch,
+                                                                         dict(os.environ)))
             process.start()
             there.close()
             self._pipes.append(here)
             self.processes.append(process)
         self.broken = False
+        texts = self.results(patience=START_PATIENCE)
+        if self.broken:
+            self.close()
+            raise RuntimeError(f"the {ranks} ranks did not start: {texts}")
 
     def start(self, test: Callable[..., None], *arguments: Any) -> None:
         """Let all ranks begin ``test(rank, ranks, *arguments)``."""
         for pipe in self._pipes:
             pipe.send((test, arguments))
 
-    def results(self, among: Any = None) -> list[str]:
+    def results(self, among: Any = None, patience: float = PATIENCE) -> list[str]:
         """What went wrong on each rank; empty texts where nothing did."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         texts = []
         for rank in range(self.ranks) if among is None else among:
             pipe = self._pipes[rank]
@@ -70,11 +84,11 @@ class Ranks:
             else:
                 try:
                     texts.append(pipe.recv())
-                except EOFError:
+                except (EOFError, OSError):  # the latter when it had not read what it was sent
                     texts.append(f"the process of rank {rank} has ended")
             self.broken |= bool(texts[-1])
             if texts[-1]:  # the others wait in vain, most of the time
-                deadline = min(deadline, time.monotonic() + 40)
+                deadline = min(deadline, time.monotonic() + TOLD)
         return texts
 
     def run(self, test: Callable[..., None], *arguments: Any) -> None:
@@ -127,8 +141,10 @@ def pool(tmp_path_factory):
 def run_threads(ranks: int, work: Callable[[Any], None]) -> None:
     """`work` with the meeting of each rank, in threads of this process with a device each; fails if one has failed."""
     import flydsl.runtime as rt
+    from flydsl.kernels.comm import group
     from flydsl.kernels.comm.memory import Threads
 
+    group.TIME_LIMIT = PATIENCE
     errors: list[BaseException] = []
 
     def run(meeting: Threads) -> None:

@@ -108,6 +108,34 @@ def _identity_experts(rank, ranks, name, options):
     op.close()
 
 
+def _identity_experts_of_fp4(rank, ranks, zero_copy):
+    """Packed fp4 that is combined as it is: sums in f32 of what came back, rounded to fp4."""
+    from flydsl.kernels.quant.reference import mxfp4_to_f32
+
+    op = _op(rank, ranks, data_type=torch.uint8, combine_dtype="fp4", zero_copy=zero_copy)
+    for turn in range(2):
+        x, weights, indices, _ = _tokens(rank, ranks, torch.uint8, turn)
+        inner = op.dispatch(x, weights, None, indices)[0]
+        if zero_copy:
+            inner = op.get_registered_combine_input_buffer(torch.uint8)
+            inner.copy_(op._view("rows", inner.shape, torch.uint8))
+        out, came = op.combine(inner, None, None)
+        factors = torch.tensor(_distinct(indices, ranks)).double()
+        exact = (mxfp4_to_f32(x).double() * factors[:, None]).clamp(-6, 6)
+        found = mxfp4_to_f32(out).double()
+        # The codes are 0.5, 1 and 2 apart, from 0, 2 and 4 on.
+        step = torch.where(exact.abs() < 2, 0.5, torch.where(exact.abs() < 4, 1.0, 2.0))
+        assert out.shape == x.shape and ((found - exact).abs() <= step / 2).all()
+        torch.testing.assert_close(came, weights * factors[:, None].float(), rtol=1e-6, atol=1e-6)
+    dist.barrier()
+    op.close()
+
+
+@pytest.mark.parametrize("zero_copy", (False, True))
+def test_fp4_is_combined(zero_copy, pool):  # noqa: F811
+    pool(2).run(_identity_experts_of_fp4, zero_copy)
+
+
 CASES = [("bf16", {}), ("f32", {"zero_copy": True}), ("bf16", {"enable_std_moe": True}), ("fp8", {}), ("fp4", {}),
          ("bf16", {"combine_quant_type": "fp8_direct_cast"}), ("bf16", {"combine_quant_type": "fp8_blockwise"})]
 

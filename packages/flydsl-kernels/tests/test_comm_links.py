@@ -104,7 +104,8 @@ def _counted(ranks):
 def test_the_account_is_what_is_executed():
     environment = {**os.environ, "FLYDSL_SIM_DEVICES": "4"}
     environment.pop("FLYDSL_SIM_CHECK", None)  # counters of an unchecked simulator
-    done = subprocess.run([sys.executable, __file__, "4"], env=environment, timeout=200, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, __file__, "4"], env=environment, timeout=1200, capture_output=True,
+                          text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -84,7 +84,7 @@ size_t guessOf(const Program &p, const std::vector<InstInfo> &infos, size_t n) {
 struct LaunchChecks {
   LaunchChecks(const Dispatch &d, unsigned checks)
       : d(d), checks(checks), findings(d), infos(classify(*d.program, d.kernel->waveSize())),
-        scopes(d, checks & kCheckLate) {
+        scopes(d, checks & kCheckLate, checks & kCheckStale) {
     for (size_t n = 0; n < infos.size(); ++n) {
       infos[n].toLds |= d.program->insts[n].lds; // buffer loads have a modifier instead of a name
       extras.push_back(extraOf(*d.program, d.program->insts[n]));

@@ -20,6 +20,7 @@ enum : unsigned {
   kCheckNan = 16,    ///< the first NaN or infinity made from finite operands
   kCheckApprox = 64, ///< branches, active lanes and addresses that depend on approximate results
   kCheckLate = 128,  ///< plain stores reach other devices when they are released, not before
+  kCheckStale = 256, ///< plain loads see what other devices wrote when it is acquired, not before
   kCheckBuffer = 32, ///< buffer accesses outside their descriptor (legal: they read zero)
 };
 

@@ -34,6 +34,7 @@ unsigned parseChecks(const std::string &list) {
   } kNames[] = {{"oob", kCheckOob},         {"uninit", kCheckUninit}, {"race", kCheckRace},
                 {"barrier", kCheckBarrier}, {"nan", kCheckNan},       {"buffer", kCheckBuffer},
                 {"approx", kCheckApprox},   {"late", kCheckLate | kCheckRace},
+                {"stale", kCheckStale | kCheckRace},
                 {"all", kCheckOob | kCheckUninit | kCheckRace | kCheckBarrier}};
   unsigned checks = 0;
   for (size_t at = 0; at <= list.size();) {
@@ -53,7 +54,7 @@ unsigned parseChecks(const std::string &list) {
     if (!bit)
       raise(FaultKind::InvalidConfiguration,
             "FLYDSL_SIM_CHECK: '" + name +
-                "' is none of oob, uninit, race, barrier, nan, buffer, approx, late, all");
+                "' is none of oob, uninit, race, barrier, nan, buffer, approx, late, stale, all");
     checks |= bit;
   }
   return checks;

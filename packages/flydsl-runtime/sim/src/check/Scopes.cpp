@@ -33,8 +33,9 @@ Scope scopeOf(const Inst &i, const ArchInfo &arch) {
   return high ? (low ? Scope::System : Scope::Device) : low ? Scope::Group : Scope::Wave;
 }
 
-LaunchScopes::LaunchScopes(const Dispatch &d, bool late)
-    : device(deviceNumber(d.device)), late(late), held(SharedRecords::instance().all()) {
+LaunchScopes::LaunchScopes(const Dispatch &d, bool late, bool stale)
+    : device(deviceNumber(d.device)), late(late), stale(stale),
+      held(SharedRecords::instance().all()) {
   const ArchInfo &arch = *d.program->arch;
   enabled = !held.empty() && arch.has.scopes != ScopeSyntax::None;
   acquired = begun = sharedTime();
@@ -66,6 +67,7 @@ void ScopeCheck::startGroup(const Workgroup &wg) {
   writingBack.assign(wg.numWaves, 0);
   polls.assign(wg.numWaves, {});
   writing.assign(wg.numWaves, {});
+  loading.assign(wg.numWaves, {});
 }
 
 void ScopeCheck::endGroup() {
@@ -124,8 +126,9 @@ void ScopeCheck::memory(Wave &w, const Inst &i, const InstInfo &info, const Memo
   for (uint64_t m = access.lanes; m; m &= m - 1) {
     int lane = __builtin_ctzll(m);
     for (unsigned k = 0; k < access.count; ++k)
-      touch(w, i, info, info.space == MemSpace::Scalar ? -1 : lane, access.addr[k][lane], access.bytes,
-            read, write, scope);
+      touch(w, info,
+            {&i, info.space == MemSpace::Scalar ? -1 : lane, access.addr[k][lane], access.bytes}, read,
+            write, scope);
   }
 }
 
@@ -134,7 +137,8 @@ void ScopeCheck::moves(Wave &w, const Inst &i, const InstInfo &info, const std::
     return;
   for (const LdsMove &m : list)
     if (m.memory)
-      touch(w, i, info, m.lane, m.memory, m.memoryBytes, !info.store, info.store, Scope::Wave);
+      touch(w, info, {&i, m.lane, m.memory, m.memoryBytes, static_cast<int64_t>(m.lds)}, !info.store,
+            info.store, Scope::Wave);
 }
 
 /// The bytes of a dword that an access of \p count bytes at \p first has, and what the dword holds.
@@ -147,8 +151,11 @@ ScopeCheck::Before ScopeCheck::bytesOf(uint64_t dword, uint64_t first, unsigned 
   return b;
 }
 
-void ScopeCheck::touch(Wave &w, const Inst &i, const InstInfo &info, int lane, uint64_t address,
-                       unsigned bytes, bool read, bool write, Scope scope) {
+void ScopeCheck::touch(Wave &w, const InstInfo &info, const StaleLoads::Target &target, bool read,
+                       bool write, Scope scope) {
+  const Inst &i = *target.inst;
+  uint64_t address = target.address;
+  unsigned bytes = target.bytes;
   const SharedRecord *record = recordOf(address);
   if (!record)
     return;
@@ -163,11 +170,16 @@ void ScopeCheck::touch(Wave &w, const Inst &i, const InstInfo &info, int lane, u
     if (hides)
       writing[w.id].push_back(bytesOf(record->base + 4 * n, address, bytes));
     if (read && scope == Scope::System)
-      polls[w.id].push_back({&i, lane, record, n});
-    else if (read && bits)
-      this->read(w, i, lane, record->base + 4 * n, LastWrite::of(bits), scope);
+      polls[w.id].push_back({&i, target.lane, record, n});
+    else if (read && bits &&
+             this->read(w, i, target.lane, record->base + 4 * n, LastWrite::of(bits), scope) &&
+             launch.stale && !write)
+      loading[w.id].note(target, record->base + 4 * n, record->before[n].load());
     if (!write)
       continue;
+    // Of stores with no release between them, what was there before the first one may be read.
+    if (LastWrite last = LastWrite::of(bits); !bits || !last.cached || last.device != launch.device)
+      record->before[n].store(*reinterpret_cast<const volatile uint32_t *>(record->base + 4 * n));
     LastWrite now;
     now.device = launch.device;
     now.cached = scope != Scope::System;
@@ -179,6 +191,7 @@ void ScopeCheck::touch(Wave &w, const Inst &i, const InstInfo &info, int lane, u
 }
 
 void ScopeCheck::after(Wave &w) {
+  loading[w.id].apply(w);
   for (const Before &b : writing[w.id])
     launch.hidden.hide(b.address, b.value, b.bytes);
   writing[w.id].clear();
@@ -188,13 +201,13 @@ void ScopeCheck::after(Wave &w) {
   polls[w.id].clear();
 }
 
-void ScopeCheck::read(Wave &w, const Inst &i, int lane, uint64_t address, LastWrite last, Scope scope) {
+bool ScopeCheck::read(Wave &w, const Inst &i, int lane, uint64_t address, LastWrite last, Scope scope) {
   if (last.device == launch.device)
-    return;
+    return false;
   if (!last.cached && scope == Scope::System && isAfter(last.time, seen))
     seen = last.time;
   if (!last.cached && (scope == Scope::System || !isAfter(last.time, known)))
-    return;
+    return false;
   std::string writer = deviceText(last.device);
   std::string place = format("address 0x%llx (%s)", (unsigned long long)address,
                              AddressSpace::instance().describe(address).c_str());
@@ -208,6 +221,7 @@ void ScopeCheck::read(Wave &w, const Inst &i, int lane, uint64_t address, LastWr
                            "fence after the signal and a release fence before it)",
                            place.c_str(), writer.c_str());
   findings.add(FaultKind::Trap, "race", text, siteOf(w, i, lane, "read"), Place{"global", address, 4});
+  return true;
 }
 
 } // namespace flysim

@@ -27,6 +27,7 @@
 #include "check/LateStores.h"
 #include "check/Moves.h"
 #include "check/SharedRecords.h"
+#include "check/StaleLoads.h"
 #include "observe/Access.h"
 
 #include <mutex>
@@ -49,7 +50,8 @@ bool isScoped(const Inst &i, const ArchInfo &arch);
 class LaunchScopes {
 public:
   /// \p late: plain stores of this launch stay hidden until they are released.
-  LaunchScopes(const Dispatch &d, bool late);
+  /// \p stale: its plain loads give what was there before a write that it need not see.
+  LaunchScopes(const Dispatch &d, bool late, bool stale);
   ~LaunchScopes(); ///< the end of the launch releases everything
 
   struct Store {
@@ -62,7 +64,7 @@ private:
   void release(std::vector<Store> &stores);
   const uint32_t device;
   bool enabled;
-  bool late;
+  bool late, stale;
   LateStores hidden;
   std::mutex mutex;
   std::vector<std::shared_ptr<const SharedRecord>> held; ///< while the launch uses them
@@ -103,9 +105,10 @@ private:
     unsigned bytes;
   };
   static Before bytesOf(uint64_t dword, uint64_t first, unsigned count);
-  void touch(Wave &w, const Inst &i, const InstInfo &info, int lane, uint64_t address, unsigned bytes,
-             bool read, bool write, Scope scope);
-  void read(Wave &w, const Inst &i, int lane, uint64_t address, LastWrite last, Scope scope);
+  void touch(Wave &w, const InstInfo &info, const StaleLoads::Target &target, bool read, bool write,
+             Scope scope);
+  /// Tells of what a load may miss, and whether it may.
+  bool read(Wave &w, const Inst &i, int lane, uint64_t address, LastWrite last, Scope scope);
   const SharedRecord *recordOf(uint64_t address);
 
   const Dispatch &d;
@@ -118,6 +121,7 @@ private:
   std::vector<uint8_t> writingBack;        ///< by wave: it has not waited yet
   std::vector<std::vector<Poll>> polls;    ///< by wave
   std::vector<std::vector<Before>> writing; ///< by wave, with late stores
+  std::vector<StaleLoads> loading;          ///< by wave
 };
 
 } // namespace flysim

@@ -32,7 +32,7 @@ uint64_t sharedTime() {
   return (ns >> 6) & ((uint64_t(1) << LastWrite::kTimeBits) - 1);
 }
 
-uint64_t recordBytes(uint64_t bytes) { return bytes / 4 * sizeof(uint64_t); }
+uint64_t recordBytes(uint64_t bytes) { return bytes / 4 * (sizeof(uint64_t) + sizeof(uint32_t)); }
 
 SharedRecords &SharedRecords::instance() {
   static SharedRecords records;
@@ -40,7 +40,7 @@ SharedRecords &SharedRecords::instance() {
 }
 
 void SharedRecords::add(uint64_t base, uint64_t size, int file, uint64_t offset) {
-  uint64_t bytes = recordBytes((size + kPage - 1) / kPage * kPage);
+  uint64_t dwords = (size + kPage - 1) / kPage * kPage / 4, bytes = recordBytes(4 * dwords);
   int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
   void *map = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, static_cast<off_t>(offset));
   if (map == MAP_FAILED)
@@ -49,8 +49,9 @@ void SharedRecords::add(uint64_t base, uint64_t size, int file, uint64_t offset)
     munmap(r->cells, r->mapBytes);
     delete r;
   };
-  std::shared_ptr<const SharedRecord> record(
-      new SharedRecord{base, size, static_cast<std::atomic<uint64_t> *>(map), bytes}, unmap);
+  auto *cells = static_cast<std::atomic<uint64_t> *>(map);
+  auto *before = reinterpret_cast<std::atomic<uint32_t> *>(cells + dwords);
+  std::shared_ptr<const SharedRecord> record(new SharedRecord{base, size, cells, before, bytes}, unmap);
   std::unique_lock lock(mutex);
   records[base] = std::move(record);
 }

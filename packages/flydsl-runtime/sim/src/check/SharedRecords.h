@@ -1,9 +1,9 @@
 //===- SharedRecords.h - who wrote memory of several devices ---*- C++ -*-===//
 //
 // Memory that several devices use has a record of every dword: which device wrote it last,
-// and whether the write has left that device's caches. The records of memory that another
-// process may open lie in the same memory file, behind the memory, so that the checks of
-// all processes see them; untouched pages of the file take no room.
+// whether the write has left that device's caches, and what was there before. The records of
+// memory that another process may open lie in the same memory file, behind the memory, so
+// that the checks of all processes see them; untouched pages of the file take no room.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FLYSIM_CHECK_SHAREDRECORDS_H
@@ -55,6 +55,7 @@ std::string deviceText(uint32_t number);
 struct SharedRecord {
   uint64_t base = 0, size = 0;
   std::atomic<uint64_t> *cells = nullptr; ///< by dword
+  std::atomic<uint32_t> *before = nullptr; ///< by dword: its value before what the cell tells of
   uint64_t mapBytes = 0;
 };
 

@@ -92,6 +92,7 @@ void addressed(Name m, OpFacts &f) {
   a.load = !a.store && !a.atomic;
   a.async = has(m, "_async_");
   a.toLds = (a.load && has(m, "_lds")) || a.async;
+  a.direct = a.load && !a.toLds && !hasAny(m, {"_format", "_tr"});
   a.ownAddress = hasAny(m, {"addtid", "_block"});
   a.compareSwap = has(m, "cmpswap");
   f.unit = a.load ? Unit::VmemLoad : Unit::VmemStore;

@@ -71,6 +71,7 @@ struct MemoryFacts {
   uint8_t pairs = 1; ///< addresses per lane: 2 for read2/write2
   bool load = false, store = false, atomic = false;
   bool toLds = false;       ///< a load whose result goes to LDS
+  bool direct = false;      ///< a load whose bytes go to registers of their own lane as they are
   bool async = false;       ///< between memory and LDS, counted apart
   bool descriptor = false;  ///< a scalar access by a buffer descriptor
   bool ownAddress = false;  ///< addresses that are not those of the operands alone (addtid, block)

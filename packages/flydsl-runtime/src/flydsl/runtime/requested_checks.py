@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-CHECKS = ("oob", "race", "uninit", "barrier", "nan", "buffer", "approx", "late")
+CHECKS = ("oob", "race", "uninit", "barrier", "nan", "buffer", "approx", "late", "stale")
 #: Those that ``all`` stands for, and that are made if none is named.
 USUAL = CHECKS[:4]
 

@@ -25,6 +25,7 @@ from ..parts.convert import from_quantised, scale_of, to_quantised
 from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer
+from ..parts.packed import pack_fp4, unpack
 from ..parts.peers import Peers
 from ..parts.reduce import imax, magnitude, wave_reduce
 from ..parts.system import DEVICE, SYSTEM
@@ -202,12 +203,16 @@ def build_pack(config: TransportConfig) -> Any:
 
 def _decoded(words: Any, config: TransportConfig) -> Any:
     """f32 of ELEMENTS elements in 32-bit words."""
+    if config.out == "fp4":
+        return unpack(words, "fp4")
     if config.out == "fp8":
         return from_quantised(words.bitcast(fx.Int8), "fp8")
     return words.bitcast(FLOATS[config.out]).to(fx.Float32)
 
 
 def _encoded(x: Any, config: TransportConfig) -> Any:
+    if config.out == "fp4":
+        return fx.Vector.from_elements([pack_fp4([x[i] for i in range(ELEMENTS)])], fx.Int32)
     if config.out == "fp8":
         return to_quantised(x, "fp8", "nearest", config.target).bitcast(fx.Int32)
     return x.to(FLOATS[config.out]).bitcast(fx.Int32)

@@ -13,7 +13,7 @@ from ..target import Target
 __all__ = ["COMBINE_DTYPES", "DISPATCH_BYTES", "TransportConfig", "transport_config"]
 
 DISPATCH_BYTES = {"bf16": 2, "f16": 2, "f32": 4, "fp8": 1, "fp4": 0.5}
-COMBINE_DTYPES = ("bf16", "f16", "f32", "fp8")
+COMBINE_DTYPES = ("bf16", "f16", "f32", "fp8", "fp4")
 TRANSPORTS = ("none", "fp8_direct_cast", "fp8_blockwise")
 MOST_SLOTS = 64  # experts of a token
 PAGE = 256  # alignment of what lies in the payload
@@ -61,6 +61,11 @@ class TransportConfig(KernelConfig):
     def row_bytes(self) -> int:
         """Of a dispatched row."""
         return int(self.hidden * DISPATCH_BYTES[self.dtype])
+
+    @property
+    def out_columns(self) -> int:
+        """Elements of the tensor of a row of what is combined: two of fp4 share one."""
+        return self.hidden // 2 if self.out == "fp4" else self.hidden
 
     @property
     def out_bytes(self) -> int:

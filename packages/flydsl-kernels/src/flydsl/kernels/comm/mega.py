@@ -36,14 +36,13 @@ from .mega_kernels import (
     MegaStage1,
     MegaStage2,
     build_combine_quantised,
-    build_count,
-    build_share,
+    build_gemm1,
     build_stage1,
     build_stage2,
 )
 from .memory import SharedMemory, meeting_of, tensor_at
 
-__all__ = ["MegaMoEV2", "compile_mega_moe_stage1", "compile_mega_moe_stage2", "mega_down", "mega_up"]
+__all__ = ["MegaMoEV2", "compile_gemm1", "compile_mega_moe_stage1", "compile_mega_moe_stage2", "mega_down", "mega_up"]
 
 WORD_ROWS, WORD_SCALES = 32, 8  # what the order of ``e8m0_shuffle`` pads rows and scales of a row to
 BLOCK_N = 128
@@ -51,22 +50,46 @@ BLOCK_N = 128
 
 def mega_up(where: str, target: Target, exchange: MegaExchange, inter: int, limit: float | None) -> GroupedConfig:
     """The product with gate and up. ValueError says what is not supported."""
+    return _up(where, target, inter, limit, exchange.model, exchange.block, exchange.topk)
+
+
+def _up(where: str, target: Target, inter: int, limit: float | None, model: int, block: int,
+        topk: int) -> GroupedConfig:
     require(where, inter > 0 and inter % 256 == 0, f"inter_dim must be a multiple of 256, got {inter}")
-    return grouped_config(where, target, n=inter, k=exchange.model, gated=True, activation="silu", limit=limit,
-                          source="sorted", into="row", out="fp8", strips="pairs", x_scales="rows",
-                          **_common(exchange))
+    return grouped_config(where, target, n=inter, k=model, gated=True, activation="silu", limit=limit, source="sorted",
+                          into="row", out="fp8", strips="pairs", x_scales="rows", **_common(block, topk))
 
 
 def mega_down(where: str, target: Target, exchange: MegaExchange, inter: int) -> GroupedConfig:
     """The product with down. ValueError says what is not supported."""
     require(where, inter > 0 and inter % 256 == 0, f"inter_dim must be a multiple of 256, got {inter}")
     return grouped_config(where, target, n=exchange.model, k=inter, source="sorted", into="place", weighted=True,
-                          x_scales="words", out="fp8" if exchange.quantised else "", **_common(exchange))
+                          x_scales="words", out="fp8" if exchange.quantised else "",
+                          **_common(exchange.block, exchange.topk))
 
 
-def _common(exchange: MegaExchange) -> dict[str, Any]:
-    return dict(dtype="bf16", quant="a8w4", block_m=exchange.block, block_n=BLOCK_N, topk=exchange.topk,
-                w_scales="words", row_bytes=128)
+def _common(block: int, topk: int) -> dict[str, Any]:
+    return dict(dtype="bf16", quant="a8w4", block_m=block, block_n=BLOCK_N, topk=topk, w_scales="words", row_bytes=128)
+
+
+@builder
+def compile_gemm1(*, model_dim: int, inter_dim: int, sort_block_m: int = 32, swiglu_limit: float = 0.0,
+                  target: Target) -> Any:
+    """The product of stage 1 alone: gate and up of rows that are here already, sorted by expert.
+
+    Returns:
+        ``launch(tensors, rows, stream=None)`` of rows, a multiple of `sort_block_m`; `tensors` are x fp8 (rows, model)
+        and x_scale e8m0 (rows, model / 32), w and w_scale as of :class:`MegaMoEV2`, rows i32 (rows,) (names; all ones
+        in the low 24 bits of what is padding), experts i32 (rows / sort_block_m,), valid i32 (1,) rows that count; out
+        fp8 (rows, inter) and out_scale u8 (rows, inter / 32 up to whole 32 x 8, in the order of ``e8m0_shuffle``) are
+        written.
+
+    Raises:
+        ValueError: a size or the architecture is not supported.
+    """
+    where = "compile_gemm1"
+    target.require(where, "gfx950")
+    return build_gemm1(_up(where, target, inter_dim, swiglu_limit or None, model_dim, sort_block_m, 1))
 
 
 @builder
@@ -77,8 +100,8 @@ def compile_mega_moe_stage1(*, model_dim: int, inter_dim: int, rank: int, expert
                             target: Target, **tuning: Any) -> Any:
     """Dispatch and the product with gate and up in one launch: :func:`flydsl.kernels.comm.mega_kernels.build_stage1`.
 
-    Rows are sorted by expert by what :func:`~flydsl.kernels.comm.mega_kernels.build_share` has computed, with and
-    without `fixed_slot_dispatch`. `num_dispatch_cu` workgroups send; `rank`, `fuse_cap`, tiles and `tuning` (grid_mult,
+    Rows are sorted by expert by the counts of all ranks, with and without `fixed_slot_dispatch`. `num_dispatch_cu`
+    workgroups send; `rank`, `fuse_cap`, tiles and `tuning` (grid_mult,
     pipe_weights, ...) are accepted, and the kernel has its own.
 
     Raises:
@@ -205,8 +228,8 @@ class MegaMoEV2:
         exchange, i32 = self.exchange, torch.int32
         routes, rows = exchange.tokens * exchange.topk, exchange.capacity
         sizes: dict[str, tuple[tuple[int, ...], Any]] = dict(
-            counts=((exchange.experts,), i32), first=((exchange.experts,), i32), numbers=((routes,), i32),
-            order=((routes,), i32), sent=((1,), i32), valid=((1,), i32),
+            first=((exchange.experts,), i32), numbers=((routes,), i32), order=((routes,), i32), sent=((1,), i32),
+            valid=((1,), i32), gate=((1,), i32),
             experts=((cdiv(rows, exchange.block),), i32), inner=((rows, inter), torch.uint8),
             inner_scale=((align_up(rows, WORD_ROWS), align_up(inter // GROUP, WORD_SCALES)), torch.uint8))
         return {name: like.new_zeros(shape, dtype=dtype) for name, (shape, dtype) in sizes.items()}
@@ -257,9 +280,8 @@ class MegaMoEV2:
         tensors = dict(self._weights, **self._own, ids=ids, weights=_nonempty(wts.contiguous()),
                        x=_nonempty(x_q.contiguous()).view(torch.uint8), x_scale=_nonempty(scales.contiguous()))
         routes, bases, limit = count * self.topk, self.memory.bases, self.memory.limit
-        launch(build_count(self.exchange), ids, ids, self._own["counts"], self._own["numbers"], routes)
-        self._run(build_share(self.exchange), "share", tensors, bases, self._rank, routes, signature("mega"), limit)
-        self._run(build_stage1(self._stage1), "stage 1", tensors, bases, self._rank, signature("mega 1"), limit)
+        self._run(build_stage1(self._stage1), "stage 1", tensors, bases, self._rank, routes, signature("mega 1"),
+                  limit)
         self._run(build_stage2(self._stage2), "stage 2", tensors, bases, self._rank, signature("mega 2"), limit)
         y = self.combine_no_stage1(topk_ids)
         if slice_output:
@@ -301,10 +323,9 @@ class MegaMoEV2:
 
 
 _OPERANDS = {
-    "share": ("ids", "counts", "numbers", "first", "order", "sent", "experts", "valid"),
-    "stage 1": ("ids", "numbers", "first", "order", "sent", "experts", "valid", "x", "x_scale", "weights", "w1",
+    "stage 1": ("ids", "numbers", "first", "order", "sent", "experts", "valid", "gate", "x", "x_scale", "weights", "w1",
                 "w1_scale", "inner", "inner_scale"),
-    "stage 2": ("experts", "valid", "inner", "inner_scale", "w2", "w2_scale"),
+    "stage 2": ("experts", "valid", "gate", "inner", "inner_scale", "w2", "w2_scale"),
 }
 
 

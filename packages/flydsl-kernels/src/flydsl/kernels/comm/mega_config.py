@@ -47,11 +47,12 @@ class MegaExchange(KernelConfig):
 
     @property
     def threads(self) -> int:
-        """Of the workgroup that shares counts."""
+        """Of a workgroup that combines."""
         return 512
 
     @property
     def lds_bytes(self) -> int:
+        """Of the workgroup that plans."""
         return 3 * 4 * self.experts
 
     def grid(self, m: Any) -> tuple[Any, ...]:

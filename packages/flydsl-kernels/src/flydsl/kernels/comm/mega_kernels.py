@@ -1,13 +1,14 @@
 """The kernels of a mixture of experts whose experts are spread over ranks: transport within the products.
 
-A step is the same launches on every rank:
+A step is the same launches on every rank, of tokens that have been quantised:
 
-* *count*: how many of this rank's rows each expert gets, and which of them every route is.
-* *share*: the counts go to all ranks. Everybody then knows every expert's rows: those of one expert follow each other,
-  padded to blocks, by source and in the order of its count. No slot is taken by an atomic operation over a link.
-* *stage 1*: the first workgroups send rows, those of every rank's first expert first, and count them at their
-  destination; the others compute tiles of gate and up, and wait until the rows of their expert have come. Workgroups
-  start in the order of their numbers, and those that send wait for nobody, so that one can always go on.
+* *stage 1*: the first workgroup plans: it counts how many of this rank's rows each expert gets, and which of them every
+  route is, and tells all ranks the counts. Everybody then knows every expert's rows: those of one expert follow each
+  other, padded to blocks, by source and in the order of its count. No slot is taken by an atomic operation over a link.
+  Then it opens the gate, which all other workgroups of the rank wait at. The next ones send rows, those of every rank's
+  first expert first, and count them at their destination; the others compute tiles of gate and up, and wait until the
+  rows of their expert have come. Workgroups start in the order of their numbers, and none waits for a later one of its
+  rank, so that one can always go on.
 * *stage 2*: tiles of down, times the routing weight, are stored where their token came from, while others compute.
 * *combine*: the slots of a token are added up, in f32.
 
@@ -34,14 +35,14 @@ from ..parts.packed import e8m0_value
 from ..parts.peers import HEADER, Peers
 from ..parts.reduce import Lds
 from ..parts.rows import pointer
-from ..parts.system import DEVICE, SYSTEM, fence
+from ..parts.system import DEVICE, SYSTEM, fence, load, store
 from .mega_config import GROUP, MegaExchange
 
-__all__ = ["MegaStage1", "MegaStage2", "build_combine_quantised", "build_count", "build_share", "build_stage1",
-           "build_stage2"]
+__all__ = ["MegaStage1", "MegaStage2", "build_combine_quantised", "build_gemm1", "build_stage1", "build_stage2",
+           "gemm1_kernel"]
 
 CHUNK = 4  # rows that a wave sends between releases
-SHARE_THREADS = 512  # of :class:`MegaExchange`
+THREADS = 512  # of a workgroup that combines
 ELEMENTS = 8  # that a thread combines
 
 
@@ -53,8 +54,8 @@ class MegaStage1:
     up: GroupedConfig
 
     def workgroups(self) -> int:
-        """Of a launch: those that send, and one for every tile that there may be."""
-        return self.exchange.producers + self.exchange.capacity // self.up.block_m * self.up.columns
+        """Of a launch: that which plans, those that send, and one for every tile that there may be."""
+        return 1 + self.exchange.producers + self.exchange.capacity // self.up.block_m * self.up.columns
 
 
 @dataclass(frozen=True)
@@ -111,27 +112,17 @@ class Origins:
 # ------------------------------------------------------------------------------------------- who gets what
 
 
-@flyc.kernel
-def count_kernel(ids, counts, numbers, routes: fx.Int32, exchange: fx.Constexpr):
-    """``numbers[route]`` counts the routes of this rank to the same expert, ``counts[expert]`` all of them."""
-    at = fx.block_idx.x * SHARE_THREADS + fx.thread_idx.x
-    expert = Buffer(ids, fx.Int32, None, routes).load(at, 1)[0]
-    if (at < routes) & (expert >= 0) & (expert < exchange.experts):
-        number = fx.llvm.atomic_add(pointer(counts, fx.Int32) + expert, fx.Int32(1), syncscope=DEVICE)
-        (pointer(numbers, fx.Int32) + at).store(number)
-
-
 @flyc.jit
-def _place(tensors, payload, rank, own, ends, order_ends, exchange):
+def _place(tensors, payload, rank, own, ends, order_ends, threads, exchange):
     """First rows, blocks and padding of the experts; all threads of the workgroup."""
     experts, local, block = exchange.experts, exchange.local, exchange.block
-    for e in range(fx.thread_idx.x, fx.Int32(experts), SHARE_THREADS):
+    for e in range(fx.thread_idx.x, fx.Int32(experts), threads):
         total = fx.Int32(0)
         for source in fx.range_constexpr(exchange.ranks):
             total = total + (payload.counted(rank, source) + e).load()
         (ends + e).store((total + (block - 1)) // block * block)
     fx.barrier()
-    for e in range(fx.thread_idx.x, fx.Int32(experts), SHARE_THREADS):
+    for e in range(fx.thread_idx.x, fx.Int32(experts), threads):
         dest, inside = div(e, local), mod(e, local)
         start, before, total, order = fx.Int32(0), fx.Int32(0), fx.Int32(0), fx.Int32(0)
         for other in range(dest * local, e):
@@ -156,27 +147,37 @@ def _place(tensors, payload, rank, own, ends, order_ends, exchange):
                 pointer(tensors["valid"], fx.Int32).store(start + padded)
 
 
-@flyc.kernel
-def share_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx.Int32, limit: fx.Int32,
-                 exchange: fx.Constexpr):
-    """One workgroup: tell all ranks the counts, and compute where rows go and in which order."""
-    peers, experts = Peers(bases, rank, exchange.ranks, signature, limit), exchange.experts
-    payload, memory = Payload(peers, exchange), Lds()
+@flyc.jit
+def _counted(tensors, routes, own, threads, exchange):
+    """``own[expert]``: how many routes of this rank go there; ``numbers[route]`` counts those to the same expert."""
+    for e in range(fx.thread_idx.x, fx.Int32(exchange.experts), threads):
+        (own + e).store(fx.Int32(0))
+    fx.barrier()
+    for route in range(fx.thread_idx.x, routes, threads):
+        expert = (pointer(tensors["ids"], fx.Int32) + route).load()
+        if (expert >= 0) & (expert < exchange.experts):
+            number = fx.llvm.atomic_add(own + expert, fx.Int32(1), syncscope="workgroup")
+            (pointer(tensors["numbers"], fx.Int32) + route).store(number)
+    fx.barrier()
+
+
+@flyc.jit
+def _plan(peers, payload, tensors, rank, routes, memory, threads, exchange):
+    """One workgroup: count, tell all ranks, compute where rows go and in which order, and open the gate."""
+    experts = exchange.experts
     own, ends, order_ends = (memory.array(fx.Int32, experts).ptr for _ in range(3))
-    counts = pointer(tensors["counts"], fx.Int32)
-    for e in range(fx.thread_idx.x, fx.Int32(experts), SHARE_THREADS):
-        count = (counts + e).load()
-        (own + e).store(count)
-        (counts + e).store(fx.Int32(0))  # for the next step
+    _counted(tensors, routes, own, threads, exchange)
+    for e in range(fx.thread_idx.x, fx.Int32(experts), threads):
+        count = (own + e).load()
         for peer in fx.range_constexpr(exchange.ranks):
             (payload.counted(peer, rank) + e).store(count)
-    for i in range(fx.thread_idx.x, fx.Int32(exchange.local * exchange.ranks), SHARE_THREADS):
+    for i in range(fx.thread_idx.x, fx.Int32(exchange.local * exchange.ranks), threads):
         (payload.at(rank, "arrived", fx.Int32) + i).store(fx.Int32(0))
     peers.meet()
     if peers.healthy():
-        _place(tensors, payload, rank, own, ends, order_ends, exchange)
+        _place(tensors, payload, rank, own, ends, order_ends, threads, exchange)
         fx.barrier()
-        for route in range(fx.thread_idx.x, routes, SHARE_THREADS):
+        for route in range(fx.thread_idx.x, routes, threads):
             expert = (pointer(tensors["ids"], fx.Int32) + route).load()
             if (expert >= 0) & (expert < experts):
                 number = (pointer(tensors["numbers"], fx.Int32) + route).load()
@@ -190,6 +191,23 @@ def share_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx
     elif fx.thread_idx.x == 0:  # nothing is sent, computed or waited for
         pointer(tensors["sent"], fx.Int32).store(fx.Int32(0))
         pointer(tensors["valid"], fx.Int32).store(fx.Int32(0))
+    fx.barrier()  # the stores of all waves
+    if fx.thread_idx.x == 0:
+        fence(fx.AtomicOrdering.Release, DEVICE)
+        store(pointer(tensors["gate"], fx.Int32), fx.Int32(1), DEVICE)
+
+
+@flyc.jit
+def _pass_gate(tensors):
+    """Wait until the rank's plan is there. It has a limit of its own, and comes whatever happens."""
+    if fx.thread_idx.x == 0:
+        gate = pointer(tensors["gate"], fx.Int32)
+        is_open = load(gate, DEVICE)
+        while is_open == 0:
+            fx.rocdl.s_sleep(1)
+            is_open = load(gate, DEVICE)
+        fence(fx.AtomicOrdering.Acquire, DEVICE)
+    fx.barrier()
 
 
 # ------------------------------------------------------------------------------------------- stage 1
@@ -221,7 +239,7 @@ def _dispatch(payload, tensors, rank, threads, exchange):
     lane, waves = lane_of(exchange.target.wave, scalar=True), threads // exchange.target.wave
     sent = _uniform(pointer(tensors["sent"], fx.Int32).load())
     order = pointer(tensors["order"], fx.Int32)
-    first = (fx.block_idx.x * waves + lane.wave) * CHUNK
+    first = ((fx.block_idx.x - 1) * waves + lane.wave) * CHUNK
     for begin in range(first, sent, exchange.producers * waves * CHUNK):
         for job in range(begin, fx.min(begin + CHUNK, sent)):
             _send(payload, tensors, rank, _uniform((order + job).load()), lane.lane, exchange)
@@ -234,15 +252,29 @@ def _dispatch(payload, tensors, rank, threads, exchange):
 
 
 @flyc.kernel
-def stage1_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32, stage: fx.Constexpr):
-    """Send rows, and multiply those that come with gate and up."""
-    exchange, up = stage.exchange, stage.up
+def gemm1_kernel(tensors, rows: fx.Int32, up: fx.Constexpr):
+    """Multiply rows that are here with gate and up."""
+    row, column = div(fx.block_idx.x, up.columns) * up.block_m, mod(fx.block_idx.x, up.columns) * up.block_n
+    if row < _uniform(pointer(tensors["valid"], fx.Int32).load()):
+        expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, up.block_m)).load())
+        compute_tile(tensors, rows, rows, row, expert, column, up)
+
+
+@flyc.kernel
+def stage1_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+                  stage: fx.Constexpr):
+    """Plan, send rows, and multiply those that come with gate and up."""
+    exchange, up, memory = stage.exchange, stage.up, Lds()
     peers = Peers(bases, rank, exchange.ranks, signature, limit)
     payload = Payload(peers, exchange)
-    if fx.block_idx.x < exchange.producers:
+    if fx.block_idx.x == 0:
+        _plan(peers, payload, tensors, rank, routes, memory, up.threads, exchange)
+    elif fx.block_idx.x <= exchange.producers:
+        _pass_gate(tensors)
         _dispatch(payload, tensors, rank, up.threads, exchange)
     else:
-        tile = fx.block_idx.x - exchange.producers
+        _pass_gate(tensors)
+        tile = fx.block_idx.x - (1 + exchange.producers)
         row, column = div(tile, up.columns) * up.block_m, mod(tile, up.columns) * up.block_n
         if row < _uniform(pointer(tensors["valid"], fx.Int32).load()):
             expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
@@ -252,7 +284,8 @@ def stage1_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx
             given = dict(tensors, x=payload.at(rank, "rows", fx.Int32), x_scale=payload.at(rank, "scales", fx.Int8),
                          rows=payload.at(rank, "names", fx.Int32), w=tensors["w1"], w_scale=tensors["w1_scale"],
                          out=tensors["inner"], out_scale=tensors["inner_scale"])
-            compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, up)
+            compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, up,
+                         memory)
 
 
 # ------------------------------------------------------------------------------------------- stage 2
@@ -264,6 +297,8 @@ def stage2_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx
     exchange, down = stage.exchange, stage.down
     peers = Peers(bases, rank, exchange.ranks, signature, limit)
     payload = Payload(peers, exchange)
+    if (fx.block_idx.x == 0) & (fx.thread_idx.x == 0):
+        pointer(tensors["gate"], fx.Int32).store(fx.Int32(0))  # for the next step
     valid = _uniform(pointer(tensors["valid"], fx.Int32).load())
     given = dict(tensors, x=tensors["inner"], x_scale=tensors["inner_scale"], w=tensors["w2"],
                  w_scale=tensors["w2_scale"], rows=payload.at(rank, "names", fx.Int32),
@@ -279,7 +314,7 @@ def stage2_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx
 @flyc.kernel
 def combine_kernel(x, out, ids, exchange: fx.Constexpr):
     """Add up the quantised slots of a token, in f32 and in their order."""
-    token, at = fx.block_idx.x, (fx.block_idx.y * SHARE_THREADS + fx.thread_idx.x) * ELEMENTS
+    token, at = fx.block_idx.x, (fx.block_idx.y * THREADS + fx.thread_idx.x) * ELEMENTS
     chosen = Buffer(ids, fx.Int32, fx.Int64(token) * exchange.topk, exchange.topk)
     if at < exchange.model:
         total = fx.full(ELEMENTS, 0.0, fx.Float32)
@@ -297,44 +332,33 @@ def combine_kernel(x, out, ids, exchange: fx.Constexpr):
 
 
 @functools.cache  # the configuration has the target
-def build_count(exchange: MegaExchange) -> Any:
-    """``launch(ids, counts, numbers, routes, stream=None)``: ids i32 (routes,), counts i32[experts] of zeros."""
+def build_gemm1(up: GroupedConfig) -> Any:
+    """``launch(tensors, rows, stream=None)``: see :func:`flydsl.kernels.comm.mega.compile_gemm1`."""
 
     @flyc.jit
-    def count(ids, counts, numbers, routes: fx.Int32, stream: fx.Stream = fx.Stream(None)):
-        exchange.target.require_traced()
-        if routes > 0:
-            count_kernel(ids, counts, numbers, routes, exchange).launch(
-                grid=fx.ceildiv(routes, SHARE_THREADS), block=SHARE_THREADS, stream=stream)
+    def gemm1(tensors, rows: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        up.target.require_traced()
+        if rows > 0:
+            gemm1_kernel(tensors, rows, up).launch(
+                grid=fx.ceildiv(rows, up.block_m) * up.columns, block=up.threads, stream=stream)
 
-    return count
-
-
-@functools.cache
-def build_share(exchange: MegaExchange) -> Any:
-    """``launch(tensors, bases, rank, routes, signature, limit, stream=None)`` of ids, counts and numbers of the count;
-    first i32[experts], order i32[routes], sent i32[1], experts i32[blocks] and valid i32[1] are written."""
-
-    @flyc.jit
-    def share(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx.Int32, limit: fx.Int32,
-              stream: fx.Stream = fx.Stream(None)):
-        exchange.target.require_traced()
-        share_kernel(tensors, bases, rank, routes, signature, limit, exchange).launch(
-            grid=1, block=SHARE_THREADS, stream=stream)
-
-    return share
+    return gemm1
 
 
 @functools.cache
 def build_stage1(stage: MegaStage1) -> Any:
-    """``launch(tensors, bases, rank, signature, limit, stream=None)`` of what the share wrote, x and x_scale (quantised
-    tokens), weights f32 (routes,), w1 and w1_scale; inner and inner_scale are written, sorted rows."""
+    """``launch(tensors, bases, rank, routes, signature, limit, stream=None)``.
+
+    Read are ids i32 (routes,), weights f32 (routes,), x and x_scale (quantised tokens), w1, w1_scale, and gate i32
+    (1,), which is zero, and which stage 2 sets to zero again. Written are numbers and order i32 (routes,), first i32
+    (experts,), sent and valid i32 (1,), experts i32 (blocks,), and the sorted rows inner and inner_scale.
+    """
 
     @flyc.jit
-    def stage1(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32,
+    def stage1(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: fx.Int32, limit: fx.Int32,
                stream: fx.Stream = fx.Stream(None)):
         stage.up.target.require_traced()
-        stage1_kernel(tensors, bases, rank, signature, limit, stage).launch(
+        stage1_kernel(tensors, bases, rank, routes, signature, limit, stage).launch(
             grid=stage.workgroups(), block=stage.up.threads, stream=stream)
 
     return stage1
@@ -342,8 +366,8 @@ def build_stage1(stage: MegaStage1) -> Any:
 
 @functools.cache
 def build_stage2(stage: MegaStage2) -> Any:
-    """``launch(tensors, bases, rank, signature, limit, stream=None)`` of experts, valid, inner, inner_scale, w2 and
-    w2_scale; results are stored in the memory of the ranks."""
+    """``launch(tensors, bases, rank, signature, limit, stream=None)`` of experts, valid, gate, inner, inner_scale, w2
+    and w2_scale; results are stored in the memory of the ranks."""
 
     @flyc.jit
     def stage2(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32,
@@ -365,6 +389,6 @@ def build_combine_quantised(exchange: MegaExchange) -> Any:
         exchange.target.require_traced()
         if tokens > 0:
             combine_kernel(x, out, ids, exchange).launch(
-                grid=(tokens, cdiv(exchange.model, SHARE_THREADS * ELEMENTS)), block=SHARE_THREADS, stream=stream)
+                grid=(tokens, cdiv(exchange.model, THREADS * ELEMENTS)), block=THREADS, stream=stream)
 
     return combine

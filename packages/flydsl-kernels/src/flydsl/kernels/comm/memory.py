@@ -7,7 +7,6 @@ on one rank while it is made is an error on all of them, since everyone hears of
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import math
 import os
@@ -129,8 +128,6 @@ class SharedMemory:
 
     def __init__(self, where: str, meeting: Rendezvous, nbytes: int, limit: int, own: int | None = None,
                  **layout: Any) -> None:
-        import torch
-
         self.rank, self.ranks, self.limit = meeting.rank, meeting.ranks, limit
         self._opened, self._own, self.problem, self._watch = list[int](), 0, "", _Watch()
         self._lent = own is not None
@@ -145,22 +142,28 @@ class SharedMemory:
             handle = rt.ipc_handle(self._own)
         except rt.HipError as error:
             problem = str(error)
-        members = meeting.gather(_Member(_machine(), os.getpid(), _process_space(), agreed, self._own, handle, problem))
+        own_member = _Member(_machine(), os.getpid(), _process_space(), agreed, self._own, handle, problem)
         try:
+            members = _gather(where, meeting, own_member)
             _agree(where, members)
-            bases = self._open(where, members, meeting)
+            self._take(self._open(where, members, meeting))
+            _gather(where, meeting, None)  # no kernel signals before all headers are made
+            self._watch.start(self._own, self.rank, members)
         except BaseException:
             self.close()
             raise
+        _open.add(self)
+
+    def _take(self, bases: list[int]) -> None:
+        """Make what kernels and the host need of the memory of all ranks."""
+        import torch
+
         device = "cuda" if rt.kind() == "rocm" else "cpu"
         self.bases = torch.tensor(bases, dtype=torch.int64, device=device)
         # Problems are written where the host reads them without waiting for the device.
         self._host = torch.zeros(2, dtype=torch.int32, pin_memory=True) if device == "cuda" else None
         self._word = self._own + STATUS + 4 * HOST if self._host is None else self._host.data_ptr()
         rt.memcpy(self._own + STATUS + 8, torch.tensor([self._word]), 8)
-        meeting.gather(None)  # no kernel signals before all headers are made
-        self._watch.start(self._own, self.rank, members)
-        _open.add(self)
 
     def _open(self, where: str, members: list[_Member], meeting: Rendezvous) -> list[int]:
         bases, problem = list[int](), ""
@@ -172,7 +175,7 @@ class SharedMemory:
                     self._opened.append(bases[-1])
             except (rt.HipError, ValueError) as error:
                 problem = problem or f"the memory of rank {rank} cannot be opened: {error}"
-        for rank, text in enumerate(meeting.gather(problem)):
+        for rank, text in enumerate(_gather(where, meeting, problem)):
             if text:
                 raise CollectiveError(f"{where}: rank {rank}: {text}")
         return bases
@@ -254,19 +257,23 @@ class _Watch:
         self._wake: tuple[int, int] | None = None
 
     def start(self, own: int, rank: int, members: list[_Member]) -> None:
-        selector = selectors.DefaultSelector()
+        selector, ended = selectors.DefaultSelector(), 0
         for other, member in enumerate(members):
             visible = member.processes == members[rank].processes and member.process != os.getpid()
             if visible and hasattr(os, "pidfd_open"):
-                with contextlib.suppress(OSError):
+                try:
                     selector.register(os.pidfd_open(member.process), selectors.EVENT_READ, other)
-        if not selector.get_map():
+                except ProcessLookupError:
+                    ended |= 1 << other  # since it told its number
+                except OSError:
+                    continue
+        if not selector.get_map() and not ended:
             selector.close()
             return
         self._wake = os.pipe()
         selector.register(self._wake[0], selectors.EVENT_READ, None)
-        self._thread = threading.Thread(target=_report_ends, args=(selector, own, rt.current_device()), daemon=True,
-                                        name="flydsl-ranks")
+        self._thread = threading.Thread(target=_report_ends, args=(selector, own, rt.current_device(), ended),
+                                        daemon=True, name="flydsl-ranks")
         self._thread.start()
 
     def stop(self) -> None:
@@ -278,13 +285,14 @@ class _Watch:
         self._thread = self._wake = None
 
 
-def _report_ends(selector: selectors.BaseSelector, own: int, device: Any) -> None:
+def _report_ends(selector: selectors.BaseSelector, own: int, device: Any, ended: int) -> None:
+    """Write the bits of the ranks whose processes have ended, first those of which it is known, to the own memory."""
     import numpy as np
 
-    ended, stream = 0, None
+    stream = None
     rt.set_device(device)
     while True:
-        for key, _ in selector.select():
+        for key, _ in [] if ended and stream is None else selector.select():
             if key.data is None:
                 for other in list(selector.get_map().values()):
                     os.close(other.fd)
@@ -297,6 +305,15 @@ def _report_ends(selector: selectors.BaseSelector, own: int, device: Any) -> Non
         stream = stream or rt.Stream()
         rt.memcpy(own + STATUS + 4 * DEAD, np.array([ended], np.int32), 4, stream)
         stream.synchronize()
+
+
+def _gather(where: str, meeting: Rendezvous, value: Any) -> list[Any]:
+    """The value of every rank. CollectiveError if they cannot meet, by whatever the group's backend calls it."""
+    try:
+        return meeting.gather(value)
+    except RuntimeError as error:
+        text = f"{where}: rank {meeting.rank} cannot exchange handles with the others: {error}"
+        raise CollectiveError(text) from error
 
 
 def _agree(where: str, members: list[_Member]) -> None:

@@ -88,7 +88,8 @@ class FlyDSLDispatchCombineConfig:
         max_num_inp_token_per_rank: most tokens of a rank.
         num_experts_per_rank, num_experts_per_token: of a rank, and k.
         data_type: of what is dispatched (`dispatch_dtype` wins) and of what is combined (`combine_dtype` wins), bf16 by
-            default; 8 and 4 bits are dispatched, and combined as bf16 unless told otherwise.
+            default; 8 and 4 bits are dispatched, and combined as bf16 unless told otherwise. Sums of fp4 are rounded
+            to the nearest, and saturate at 6.
         scale_dim, scale_type_size: scales of a token, and their bytes, which travel with it.
         enable_std_moe: also copies by expert.
         zero_copy: combine reads the peers' registered buffers, see ``get_registered_combine_input_buffer``.
@@ -280,8 +281,8 @@ class FlyDSLDispatchCombineIntraNodeOp:
         """Bring results back and add them up.
 
         Args:
-            input: (rows, hidden) in the order of the received rows, each the weighted sum of the local experts; with
-                `zero_copy` the registered buffer itself. None with `packed_recv_x`.
+            input: (rows, hidden; packed fp4: hidden / 2) in the order of the received rows, each the weighted sum of
+                the local experts; with `zero_copy` the registered buffer itself. None with `packed_recv_x`.
             weights: f32 (rows, k) of the received rows, which are summed as well, or None for those received.
             indices: not used; the dispatch has kept where rows went.
             packed_recv_x: with `enable_std_moe`, results by expert, which are multiplied by the weights here.
@@ -298,8 +299,9 @@ class FlyDSLDispatchCombineIntraNodeOp:
         count = self._count if cur_tok is None else cur_tok
         require(where, count <= self._count, f"{count} tokens, the dispatch had {self._count}")
         data = packed_recv_x if cfg.enable_std_moe else input
-        require(where, data is not None and data.shape[-1] == cfg.hidden_dim and data.is_contiguous(),
-                f"contiguous rows of {cfg.hidden_dim} are needed")
+        columns = self._dispatch.out_columns
+        require(where, data is not None and data.shape[-1] == columns and data.is_contiguous(),
+                f"contiguous rows of {columns} are needed")
         if _name(data.dtype, where, self._dispatch.target) != self._dispatch.out:
             raise TypeError(f"{where}: {self._dispatch.out} is combined, got {data.dtype}")
         registered = self.memory.at(self._places["registered"])
@@ -308,7 +310,7 @@ class FlyDSLDispatchCombineIntraNodeOp:
         slots = cfg.num_experts_per_token
         if weights is None:
             weights = self._view("weights", (cfg.received, slots), torch.float32)
-        out = data.new_empty((count, cfg.hidden_dim))
+        out = data.new_empty((count, columns))
         out_weights = self._total.new_empty((count, slots), dtype=torch.float32)
         kernels = self._geometry(self._combine, "combine", count)
         launch(build_combine(kernels), self._total, data.view(torch.uint8), weights.contiguous(), self._slot_map,
@@ -321,7 +323,7 @@ class FlyDSLDispatchCombineIntraNodeOp:
         """The buffer (max rows, hidden) in shared memory that `zero_copy` combines."""
         if _name(dtype, "get_registered_combine_input_buffer", self._dispatch.target) != self._dispatch.out:
             raise TypeError(f"get_registered_combine_input_buffer: {self._dispatch.out} is combined, got {dtype}")
-        return self._view("registered", (self.config.received, self.config.hidden_dim), dtype)
+        return self._view("registered", (self.config.received, self._dispatch.out_columns), dtype)
 
     def get_dispatch_src_token_pos(self) -> Any:
         """i32 (max rows,): ``rank * max_num_inp_token_per_rank + token`` of each received row."""

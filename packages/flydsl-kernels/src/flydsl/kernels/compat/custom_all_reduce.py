@@ -7,6 +7,7 @@ when the object is made, and captured graphs replay as they are.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,7 @@ class FlyDSLAllreduce:
             raise ValueError(f"FlyDSLAllreduce: {', '.join(map(str, RANKS))} ranks that reach each other are "
                              f"supported, got {world_size}{'' if full_nvlink else ' that do not'}")
         self.max_size, self.world_size, self.rank, self.device = max_size, world_size, rank, device
+        self._reused: dict[Any, Any] | None = {} if os.environ.get("FLYDSL_AITER_REUSE_OUT", "0") != "0" else None
         self._communicator = Communicator(group, max_size // 2)
         if (self._communicator.ranks, self._communicator.rank) != (world_size, rank):
             found = self._communicator.ranks, self._communicator.rank
@@ -55,6 +57,9 @@ class FlyDSLAllreduce:
                           validate: bool = True, stream_ptr: Any = None) -> Any:
         """The sum over the ranks, in `out` if that is given; None where the operand is not supported.
 
+        With ``FLYDSL_AITER_REUSE_OUT=1`` in the environment, when the object was made, results of one shape and dtype
+        lie in one allocation, so that each overwrites the one before.
+
         `open_fp8_quant`: operands travel in 8 bits, with a scale of every 128 elements.
 
         Raises:
@@ -62,7 +67,7 @@ class FlyDSLAllreduce:
         """
         if not self.should_custom_ar(inp, open_fp8_quant=open_fp8_quant):
             return None
-        result = inp.new_empty(inp.shape) if out is None else out
+        result = self._result(inp) if out is None else out
         if validate and (result.shape != inp.shape or result.dtype != inp.dtype or not result.is_contiguous()):
             raise ValueError(f"custom_all_reduce: out must be contiguous {inp.dtype} {tuple(inp.shape)}, got "
                              f"{result.dtype} {tuple(result.shape)}")
@@ -71,6 +76,14 @@ class FlyDSLAllreduce:
         kind = self._communicator.all_reduce_kind(inp, open_fp8_quant)
         self._communicator.exchange(kind, inp, result, name, stream=stream_ptr, fp8=open_fp8_quant)
         return result
+
+    def _result(self, inp: Any) -> Any:
+        if self._reused is None:
+            return inp.new_empty(inp.shape)
+        key = tuple(inp.shape), inp.dtype, inp.device
+        if key not in self._reused:
+            self._reused[key] = inp.new_empty(inp.shape)
+        return self._reused[key]
 
     def all_reduce_reg(self, inp: Any, out: Any, open_fp8_quant: bool = False) -> Any:
         """:meth:`custom_all_reduce` into `out`."""
@@ -98,5 +111,13 @@ def meta_size() -> int:
 
 def init_custom_ar(meta: Any, rank_data: Any, handles: list[Any], offsets: list[int], rank: int, full_nvlink: bool,
                    out: Any = None, max_size: int = MOST_BYTES) -> FlyDSLAllreduce:
-    """The object for the default process group. Only the number of `handles` counts: it exchanges its own."""
+    """The object for the default process group. Only the number of `handles` counts: it exchanges its own.
+
+    Raises:
+        ValueError: ``FLYDSL_AITER_IMPL`` in the environment asks for another implementation than ``flydsl``. There is
+            no other one here: aiter's own object is made by aiter.
+    """
+    asked = os.environ.get("FLYDSL_AITER_IMPL", "flydsl")
+    if asked != "flydsl":
+        raise ValueError(f"init_custom_ar: FLYDSL_AITER_IMPL={asked}: flydsl.kernels has 'flydsl' only")
     return FlyDSLAllreduce(max_size=max_size, world_size=len(handles), rank=rank, full_nvlink=full_nvlink)

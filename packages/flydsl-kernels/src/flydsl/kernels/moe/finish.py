@@ -171,9 +171,34 @@ def finish(tensors, acc, config, expert, tokens, row, names, column, lane):
                 of_row = (pointer(tensors["x_scale"], fx.Float32) + source).load()
                 of_row = of_row / divisor if divisor > 1 else of_row
             values = _values(part, config, weight, of_row, biases, factors)
-            for ni in fx.range_constexpr(config.n_repeat):
-                if columns[ni] < config.n:
-                    _store(tensors, config, into, columns[ni], values[ni])
+            if fx.const_expr(_pairs(config)):
+                for ni in fx.range_constexpr(0, config.n_repeat, 2):
+                    _store_pair(into, starts[ni : ni + 2], values[ni : ni + 2], config, lane)
+            else:
+                for ni in fx.range_constexpr(config.n_repeat):
+                    if columns[ni] < config.n:
+                        _store(tensors, config, into, columns[ni], values[ni])
+
+
+def _pairs(config: GroupedConfig) -> bool:
+    """Whether neighbouring lanes join their columns before they store: where stores go over a link, in whole tiles."""
+    sizes = OUT[config.out or config.dtype].width, config.op.acc_len, config.n_repeat % 2, config.n % config.block_n
+    return config.into == "place" and not config.micro_out and sizes == (16, 4, 0, 0)
+
+
+def _store_pair(place: Any, starts: list[Any], values: list[Any], config: GroupedConfig, lane: Any) -> None:
+    """Store two vectors of 16 columns of a row, of which each of four lanes has four, by 16 bytes a lane: lanes of even
+    groups take eight columns of the first one, those of odd groups of the second."""
+    element = OUT[config.out or config.dtype]
+    first, second = (value.to(element).bitcast(fx.Int32) for value in values)
+    odd = (lane.group & 1) == 1
+    words = []
+    for i in range(first.numel):
+        kept, given = odd.select(second[i], first[i]), odd.select(first[i], second[i])
+        words.append((kept, fx.shuffle_xor(given, 16, config.wave)))
+    low, high = ([odd.select(pair[1 - side], pair[side]) for pair in words] for side in range(2))
+    column = odd.select(starts[1], starts[0]) + (lane.group & ~1) * config.op.acc_len
+    _write(place + fx.Int64(column), fx.Vector.from_elements(low + high, fx.Int32).bitcast(element))
 
 
 def _weight(tensors: dict[str, Any], place: Any, config: GroupedConfig) -> Any:

@@ -35,10 +35,10 @@ SUMS_DELAY = 1  # matrix instructions of a tile before sums of blocks are added
 
 
 def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, row: Any, sorted_rows: Any, expert: Any, column: Any,
-                lane: Lane, config: GroupedConfig) -> tuple[MainLoop, Any]:
+                lane: Lane, config: GroupedConfig, memory: Lds) -> tuple[MainLoop, Any]:
     """The loop over k, of sources and products of the configuration's format, and a stage of LDS that is free after
     it."""
-    op, tally, memory, scales = config.op, Tally(), Lds(), None
+    op, tally, scales = config.op, Tally(), None
     words = config.a_tile.words
     if config.k_waves == 1:
         stages = [memory.array(fx.Int32, words).ptr for _ in range(STAGES)]
@@ -82,8 +82,9 @@ def wave_k(lane: Lane, config: GroupedConfig) -> Any:
 
 
 @flyc.jit
-def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config):
-    """The tile of an expert's product from row `row` and column `column`."""
+def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memory=None):
+    """The tile of an expert's product from row `row` and column `column`. `memory` is the kernel's LDS, where other
+    parts of the kernel have some."""
     lane, names = lane_of(config.wave, scalar=True), None
     rows = {"slot": tokens * config.topk, "slots": tokens * config.topk, "sorted": sorted_rows}.get(
         config.source, tokens)
@@ -99,7 +100,8 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config):
             source = (inside < config.block_m).select(source, PAST)
         return source
 
-    loop, free = products_of(tensors, row_of, rows, row, sorted_rows, expert, column, lane, config)
+    loop, free = products_of(tensors, row_of, rows, row, sorted_rows, expert, column, lane, config,
+                             Lds() if memory is None else memory)
     with fx.fastmath("contract"):
         acc = loop.run()
         acc = acc[0] if fx.const_expr(config.format.scales == "blocks") else acc

@@ -15,6 +15,7 @@ DESCRIPTIONS = {
     "buffer": "a buffer access outside the range of its descriptor",
     "approx": "a branch or an address that depends on an approximate instruction",
     "late": "plain stores reach other devices only when they are released: what relied on more computes wrong values",
+    "stale": "plain loads see what other devices wrote only when it is acquired: what relied on more computes wrong",
     "address": "an access that is not aligned",
     "progress": "a loop that never ends",
     "trap": "a trap or a failed assertion",
@@ -68,6 +69,7 @@ def hint(finding: Finding) -> str:
         "buffer": "legal (loads give zero, stores are dropped); if it is not meant, correct index or descriptor",
         "approx": "hardware may differ in the last bits of the value: decide with a tolerance",
         "late": "release at system scope what was stored, before the signal that another device waits for",
+        "stale": "acquire at system scope after the signal, before what it announces is read",
         "progress": "no other wave can change what this loop waits for: a flag that nobody sets, or a work-group that "
                     "waits for one which is not resident",
         "trap": "an assertion of the kernel failed, or it reached code that it declares unreachable",
