@@ -191,6 +191,8 @@ def install_pure() -> None:
 
 # An unpinned torch may pull gigabytes of GPU libraries; torch is optional for everything but the torch ops.
 TORCH = "torch==2.13.0"
+# Its models are patched in tests of flydsl-kernels.
+TRANSFORMERS = "transformers==5.23.0"
 
 
 def steps(with_torch: bool = False, with_browser: bool = False) -> list[Step]:
@@ -202,7 +204,8 @@ def steps(with_torch: bool = False, with_browser: bool = False) -> list[Step]:
     ]
     browser = [Step("headless browser", lambda: "" if missing_apt_packages(BROWSER_PACKAGES) else "installed",
                     lambda: install_apt(BROWSER_PACKAGES))]
-    torch = [Step("install torch", lambda: TORCH, lambda: pip("install-torch", "install", TORCH))]
+    torch = [Step("install torch and transformers", lambda: f"{TORCH} {TRANSFORMERS}",
+                  lambda: pip("install-torch", "install", TORCH, TRANSFORMERS))]
     return [
         Step("apt toolchain", lambda: "" if missing_apt_packages() else fingerprint(" ".join(APT_PACKAGES)),
              install_apt),

@@ -51,6 +51,23 @@ def test_gated_activations(kind, shape, dtype):
     compare(ours, exact, random(*shape, dtype=dtype), dtype)
 
 
+@pytest.mark.parametrize("first", [0, 3])  # a part of a larger tensor begins anywhere
+@pytest.mark.parametrize(("kind", "shape", "dtype"), [("silu", (3, 33), "bf16"), ("gelu", (2, 5, 411), "f32"),
+                                                      ("gelu_tanh", (4200,), "f16")])
+def test_gate_and_up_in_two_tensors(kind, shape, dtype, first):
+    act = GATED[kind][1]
+    ours = {"silu": ops.silu_and_mul, "gelu": lambda x, up: ops.gelu_and_mul(x, up=up),
+            "gelu_tanh": lambda x, up: ops.gelu_and_mul(x, "tanh", up)}[kind]
+    size = torch.Size(shape).numel()
+    gate, up = (random(size + first, dtype=dtype, seed=seed)[first:].view(shape) for seed in (1, 2))
+    compare(lambda x: ours(x, up), lambda x: act(x) * up.double(), gate, dtype)
+    compare(lambda x: ours(gate.detach(), x), lambda x: act(gate.detach().double()) * x, up, dtype)
+    if dtype != "bf16":
+        assert torch.equal(torch.from_numpy(ours(gate.detach().numpy(), up.detach().numpy())), ours(gate, up))
+    turned = gate.detach().reshape(-1, shape[-1]).T.contiguous().T.reshape(shape)
+    assert torch.equal(ours(turned, up), ours(gate, up))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_far_values(kind):
     x = torch.tensor([-1e30, -200.0, -88.0, -0.0, 0.0, 1e-30, 88.0, 200.0, 1e30])
@@ -69,6 +86,13 @@ def test_parts_of_larger_tensors_begin_anywhere():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="last dimension holds gate and up, so it must be even"):
         ops.silu_and_mul(torch.zeros(2, 7))
+    with pytest.raises(ValueError, match=r"up must be torch.float32 of shape \(2, 7\) as the gate, got .* \(7,\)"):
+        ops.silu_and_mul(torch.zeros(2, 7), torch.zeros(7))
+    with pytest.raises(ValueError, match="up must be torch.float32 .*, got torch.float16"):
+        ops.silu_and_mul(torch.zeros(7), torch.zeros(7).half())
+    with pytest.raises(ValueError, match="a pair has no rows of both"):
+        build_activation_module("silu", columns=8, pair=True)
+    assert ops.silu_and_mul(torch.zeros(0, 3), torch.zeros(0, 3)).shape == (0, 3)
     with pytest.raises(ValueError, match="approximate must be 'none' or 'tanh', got 'erf'"):
         ops.gelu(torch.zeros(2), "erf")
     with pytest.raises(ValueError, match="the cap must be positive, got 0.0"):

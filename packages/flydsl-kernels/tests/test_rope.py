@@ -33,6 +33,14 @@ def test_rope_of_any_head_size(dim, rotary, dtype, interleaved):
         close(out, _reference_rope(x, cos, sin, positions, interleaved, rotary, False)[0], TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("table", list(DTYPES))
+@pytest.mark.parametrize("dtype", list(DTYPES))
+def test_tables_of_every_dtype(dtype, table):
+    """Both are widened: neither is read by the bits of the other (a head of 6 moves single elements)."""
+    x, (cos, sin) = random(1, 5, 2, 6, dtype=dtype), (t.to(DTYPES[table]) for t in tables(5, 3))
+    close(ops.rope(x, cos, sin), _reference_rope(x, cos, sin, None, False, None, False)[0], TOLERANCE[dtype])
+
+
 def test_tables_with_a_column_for_each_feature():
     x, (cos, sin) = random(2, 5, 3, 16).requires_grad_(), tables(5, 12)
     seed = random(2, 5, 3, 16, seed=1)

@@ -34,14 +34,17 @@ def test_embedding_copies_rows_bit_for_bit(n, dtype, index):
     assert torch.equal(ops.embedding(at - at // 36, table[1:]), table[1:][at - at // 36])  # it begins anywhere
 
 
-def test_the_table_gets_the_gradient_of_torch():
+@pytest.mark.parametrize("padding", [2, -7])  # the same row
+def test_the_table_gets_the_gradient_of_torch(padding):
     table, at = random(9, 33, dtype="bf16").requires_grad_(), torch.tensor([3, 3, 3, 0, 8, 2])
     seed = random(6, 33, dtype="bf16", seed=1)
-    ops.embedding(at, table, padding_idx=2).backward(seed)
+    ops.embedding(at, table, padding_idx=padding).backward(seed)
     wide = table.detach().double().requires_grad_()
     F.embedding(at, wide, padding_idx=2).backward(seed.double())
     close(table.grad, wide.grad, 2e-2)
     assert bool((table.grad[2] == 0).all())
+    with pytest.raises(ValueError, match="padding_idx must be a row of the table of 9, got -10"):
+        ops.embedding(at, table, padding_idx=-10)
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 2**33])
@@ -162,3 +165,13 @@ def test_the_largest_at_temperature_0_and_what_is_refused():
                           ({"top_p": 0.0}, "top_p must be above 0"), ({"top_p": 1.5}, "top_p must be above 0")):
         with pytest.raises(ValueError, match=text):
             ops.sample(x, **options)
+
+
+def test_seeds_have_64_bits_with_or_without_a_sign():
+    x = random(40, 50)
+    drawn = ops.sample(x, seed=-5)
+    assert torch.equal(ops.sample(x, seed=2**64 - 5), drawn) and not torch.equal(ops.sample(x, seed=2**63), drawn)
+    assert ops.sample(x.numpy(), seed=2**64 - 5).tolist() == drawn.tolist()
+    for seed in (2**64, -(2**63) - 1):
+        with pytest.raises(ValueError, match="the seed must have 64 bits"):
+            ops.sample(x, seed=seed)

@@ -1,7 +1,7 @@
 """Activations, alone and gated, and their gradients: read once, computed in f32, written once.
 
 Alone, the operand is one vector, cut into pieces of a workgroup. Gated, a row is ``(gate, up)`` of N columns each and
-the result ``act(gate) * up``.
+the result ``act(gate) * up``; or both are vectors of their own, a *pair*.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class _Config(KernelConfig):
     columns: int  # of a row of the result; of a workgroup's piece where not gated
     vec: int
     gated: bool
+    pair: bool
     backward: bool
 
     @property
@@ -74,30 +75,36 @@ def _activation_kernel(tensors, total: fx.Int64, config: fx.Constexpr):
     if (unit < config.units.count) & (at < count):
         with fx.fastmath("contract"):
             x = wide.load(where, vec).to(fx.Float32)
-            up = wide.load(where + columns, vec).to(fx.Float32) if config.gated else None
+            up = None
+            if fx.const_expr(config.gated):
+                up = wide.load(where + columns, vec).to(fx.Float32)
+            elif fx.const_expr(config.pair):
+                up = Buffer(tensors["up"], element, first, count).load(at, vec).to(fx.Float32)
             if fx.const_expr(config.backward):
                 dy = narrow.load(at, vec).to(fx.Float32)
-                out = Buffer(tensors["dx"], element, first * parts, count * parts)
                 gradients = _gradients(act, config.parameter, dy, x, up)
-                for i in fx.range_constexpr(parts):
-                    out.store(where + i * columns, gradients[i].to(element), STREAMED)
+                for i in fx.range_constexpr(len(gradients)):
+                    out = Buffer(tensors["dup" if config.pair and i else "dx"], element, first * parts, count * parts)
+                    out.store(where if config.pair else where + i * columns, gradients[i].to(element), STREAMED)
             else:
                 y = act.value(x, config.parameter)
-                if fx.const_expr(config.gated):
+                if fx.const_expr(up is not None):
                     y = y * up
                 narrow.store(at, y.to(element), STREAMED)
 
 
 @builder
 def build_activation_module(kind: str, dtype: str = "bf16", *, vector: int | None = None, columns: int | None = None,
-                            parameter: float = 0.0, backward: bool = False, target: Target):
-    """``launch(X, Y, total, stream=None)`` of ``Y = act(X)``, or ``launch(DY, X, DX, total, stream=None)``.
+                            pair: bool = False, parameter: float = 0.0, backward: bool = False, target: Target):
+    """``launch(X, Y, total, stream=None)`` of ``Y = act(X)``, or ``launch(DY, X, DX, total, stream=None)``; of a pair
+    ``launch(GATE, UP, Y, ...)`` or ``launch(DY, GATE, UP, DGATE, DUP, ...)``.
 
     Args:
         kind: ``"silu"``, ``"gelu"`` (by erf), ``"gelu_tanh"`` or ``"soft_cap"`` (``p * tanh(x / p)``).
         dtype: of all operands: ``"f32"``, ``"f16"`` or ``"bf16"``.
         vector: elements that a thread accesses at once, a divisor of `columns` or `total`; 128 bits by default.
         columns: gated, ``act(gate) * up`` of rows ``(gate, up)`` of 2 `columns`; not gated if None.
+        pair: gated, ``act(gate) * up`` of two operands.
         parameter: p of the activation.
         backward: the gradient of X.
 
@@ -115,12 +122,29 @@ def build_activation_module(kind: str, dtype: str = "bf16", *, vector: int | Non
     require(where, vec >= 1 and most % vec == 0, f"vector must be a power of two of at most {most}, got {vector!r}")
     require(where, columns is None or (columns >= 1 and columns % vec == 0),
             f"columns must be a multiple of the vector {vec}, got {columns!r}")
-    config = _Config(kind, float(parameter), dtype, columns or THREADS * vec, vec, columns is not None, backward,
+    require(where, columns is None or not pair, "a pair has no rows of both, so no columns")
+    config = _Config(kind, float(parameter), dtype, columns or THREADS * vec, vec, columns is not None, pair, backward,
                      target=target)
 
     def run(tensors, total, stream):
         target.require_traced()
         _activation_kernel(tensors, total, config).launch(grid=config.grid(total), block=THREADS, stream=stream)
+
+    if pair and backward:
+
+        @flyc.jit
+        def pair_bwd(DY, GATE, UP, DGATE, DUP, total: fx.Int64, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
+            run({"y": DY, "x": GATE, "up": UP, "dx": DGATE, "dup": DUP}, total, stream)
+
+        return pair_bwd
+
+    if pair:
+
+        @flyc.jit
+        def activation_pair(GATE, UP, Y, total: fx.Int64, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
+            run({"x": GATE, "up": UP, "y": Y}, total, stream)
+
+        return activation_pair
 
     if backward:
 

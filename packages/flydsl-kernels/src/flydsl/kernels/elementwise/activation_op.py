@@ -54,6 +54,21 @@ def _plan_gated(target: Target, x: Any, kind: str, dy: Any = None) -> Plan | Non
     return Plan(lambda: launcher, lambda out: (*given, out.reshape(-1), total))
 
 
+def _plan_pair(target: Target, gate: Any, up: Any, kind: str, dy: Any = None) -> Plan | None:
+    where = f"{kind}_and_mul"
+    dtype, total = dtype_name(gate, where), math.prod(gate.shape)
+    require(where, tuple(up.shape) == tuple(gate.shape) and up.dtype == gate.dtype,
+            f"up must be {gate.dtype} of shape {tuple(gate.shape)} as the gate, got {up.dtype} {tuple(up.shape)}")
+    if dy is not None:
+        _same(f"{where}: backward", dy, tuple(gate.shape), gate)
+    if not total:
+        return None
+    given = [contiguous(a).reshape(-1) for a in ((gate, up) if dy is None else (dy, gate, up))]
+    launcher = build_activation_module(kind, dtype, vector=vector_width(FLOATS[dtype].width, total, *given), pair=True,
+                                       backward=dy is not None, target=target)
+    return Plan(lambda: launcher, lambda *outs: (*given, *(out.reshape(-1) for out in outs), total))
+
+
 # ------------------------------------------------------------------------------------------- definitions in f64
 
 
@@ -74,12 +89,12 @@ def _gate(x: Any, kind: str) -> Any:
     return _act(gate, kind) * up
 
 
-def _by_autograd(function: Any, dy: Any, x: Any) -> tuple[Any, ...]:
+def _by_autograd(function: Any, dy: Any, *inputs: Any) -> tuple[Any, ...]:
     import torch
 
     with torch.enable_grad():
-        x = x.detach().double().requires_grad_()
-        return torch.autograd.grad(function(x), x, dy.double())
+        inputs = tuple(x.detach().double().requires_grad_() for x in inputs)
+        return torch.autograd.grad(function(*inputs), inputs, dy.double())
 
 
 # ------------------------------------------------------------------------------------------- declarations
@@ -88,6 +103,11 @@ def _by_autograd(function: Any, dy: Any, x: Any) -> tuple[Any, ...]:
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
     x, *ctx.rest = inputs
     ctx.save_for_backward(x)
+
+
+def _save_pair(ctx: Any, inputs: Any, output: Any) -> None:
+    gate, up, ctx.kind = inputs
+    ctx.save_for_backward(gate, up)
 
 
 def _inner_rows(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
@@ -133,6 +153,25 @@ GATE = Op(
     bench=lambda target, rows: [("silu_and_mul", (rows // 2, 8192), {"dtype": "bf16"})], prebuilt=_inner_rows,
 )
 
+PAIR_BWD = Op(
+    "activate_pair_bwd", "(Tensor dy, Tensor gate, Tensor up, str kind) -> (Tensor, Tensor)",
+    "Gradients of `activate_pair`", public=False,
+    results=lambda dy, gate, up, kind: (like(gate), like(up)),
+    plan=lambda target, dy, gate, up, kind: _plan_pair(target, gate, up, kind, dy),
+    sample=lambda draw, m, n, dtype="f32": (*(draw.normal(m, n, dtype=dtype) for _ in range(3)), "gelu_tanh"),
+    reference=lambda dy, gate, up, kind: _by_autograd(lambda g, u: _act(g, kind) * u, dy, gate, up), widths=(96, 7),
+)
+
+PAIR = Op(
+    "activate_pair", "(Tensor gate, Tensor up, str kind) -> Tensor",
+    "`act(gate) * up` of two arrays: `silu`, `gelu` or `gelu_tanh`", public=False,
+    results=lambda gate, up, kind: (like(gate),), plan=_plan_pair,
+    sample=lambda draw, m, n, dtype="f32": (draw.normal(m, n, dtype=dtype), draw.normal(m, n, dtype=dtype), "silu"),
+    reference=lambda gate, up, kind: (_act(gate, kind) * up.double(),), widths=(96, 7),
+    gradient=Gradient(lambda ctx, dy: (*PAIR_BWD(dy, *ctx.saved_tensors, ctx.kind), None), _save_pair),
+    bench=lambda target, rows: [("activate_pair", (rows // 2, 8192), {"dtype": "bf16"})],
+)
+
 
 def _gelu_kind(approximate: str) -> str:
     require("gelu", approximate in ("none", "tanh"), f"approximate must be 'none' or 'tanh', got {approximate!r}")
@@ -154,22 +193,33 @@ def soft_cap(x: Any, cap: float) -> Any:
     return ACTIVATE(x, "soft_cap", float(cap))
 
 
-def silu_and_mul(x: Any) -> Any:
-    """``silu(x[..., :N]) * x[..., N:]`` of a last dimension of 2 N; differentiable in torch."""
-    return GATE(x, "silu")
+def _gated(x: Any, up: Any, kind: str) -> Any:
+    return GATE(x, kind) if up is None else PAIR(x, up, kind)
 
 
-def gelu_and_mul(x: Any, approximate: str = "none") -> Any:
-    """``gelu(x[..., :N]) * x[..., N:]`` of a last dimension of 2 N; differentiable in torch."""
-    return GATE(x, _gelu_kind(approximate))
+def silu_and_mul(x: Any, up: Any = None) -> Any:
+    """``silu(x) * up`` or, without `up`, ``silu(x[..., :N]) * x[..., N:]``; rounded once, differentiable in torch.
+
+    With `up`, both have one shape and dtype; without, the last dimension of x is 2 N.
+    """
+    return _gated(x, up, "silu")
+
+
+def gelu_and_mul(x: Any, approximate: str = "none", up: Any = None) -> Any:
+    """``gelu(x) * up`` or, without `up`, ``gelu(x[..., :N]) * x[..., N:]``; rounded once, differentiable in torch.
+
+    With `up`, both have one shape and dtype; without, the last dimension of x is 2 N.
+    """
+    return _gated(x, up, _gelu_kind(approximate))
 
 
 _APPROXIMATE = '(Tensor x, str approximate="none") -> Tensor'
 ACTIVATION_OPS = [
-    ACTIVATE, ACTIVATE_BWD, GATE, GATE_BWD,
+    ACTIVATE, ACTIVATE_BWD, GATE, GATE_BWD, PAIR, PAIR_BWD,
     Form("silu", silu, ("silu", "(Tensor x) -> Tensor", silu)),
     Form("gelu", gelu, ("gelu", _APPROXIMATE, gelu)),
     Form("soft_cap", soft_cap, ("soft_cap", "(Tensor x, float cap) -> Tensor", soft_cap)),
-    Form("silu_and_mul", silu_and_mul, ("silu_and_mul", "(Tensor x) -> Tensor", silu_and_mul)),
-    Form("gelu_and_mul", gelu_and_mul, ("gelu_and_mul", _APPROXIMATE, gelu_and_mul)),
+    Form("silu_and_mul", silu_and_mul, ("silu_and_mul", "(Tensor x, Tensor? up=None) -> Tensor", silu_and_mul)),
+    Form("gelu_and_mul", gelu_and_mul, (
+        "gelu_and_mul", '(Tensor x, str approximate="none", Tensor? up=None) -> Tensor', gelu_and_mul)),
 ]

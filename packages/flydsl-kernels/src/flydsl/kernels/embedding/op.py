@@ -79,7 +79,7 @@ def _embedding(op: Op, indices: Any, weight: Any, padding_idx: int | None = None
     Args:
         indices: int32 or int64 of any shape. One outside ``0 .. rows - 1`` stops the launch.
         weight: (rows, columns): float32, float16 or bfloat16.
-        padding_idx: a row that gets no gradient.
+        padding_idx: a row that gets no gradient, counted from the end where negative.
 
     Returns:
         (*indices.shape, columns), of the dtype of the table.
@@ -88,6 +88,10 @@ def _embedding(op: Op, indices: Any, weight: Any, padding_idx: int | None = None
         TypeError: a dtype is not supported.
         ValueError: a shape is not.
     """
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.shape[0]
+        require("embedding", padding_idx >= 0,
+                f"padding_idx must be a row of the table of {weight.shape[0]}, got {padding_idx - weight.shape[0]}")
     return op(indices, weight, padding_idx)
 
 

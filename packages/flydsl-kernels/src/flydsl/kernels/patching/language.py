@@ -1,9 +1,9 @@
 """The attention of Hugging Face language models: their own forward, with its rotary embedding and attention by kernels.
 
-Such a module's ``forward`` calls two names of its source file: ``apply_rotary_pos_emb`` and
-``ALL_ATTENTION_FUNCTIONS``. The patched forward is the same code with other values of these names, so caches, masks and
-everything else stay the model's. A rotary function is tried on small tensors first and replaced only if it is the one
-that the kernel computes.
+Such a module's ``forward`` calls names of its source file: ``apply_rotary_pos_emb`` (or, for pairs that are neighbours,
+``apply_rotary_pos_emb_interleave``) and ``ALL_ATTENTION_FUNCTIONS``. The patched forward is the same code with other
+values of these names, so caches, masks and everything else stay the model's. A rotary function is tried on small
+tensors first and replaced only if it is the one that the kernel computes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["is_language_attention", "kernels_of", "language_forward", "refuse_la
            "refuse_language_call"]
 
 ops: Any = _ops  # its forms are made from declarations
-ROTARY, ATTENTION = "apply_rotary_pos_emb", "ALL_ATTENTION_FUNCTIONS"
+ROTARY, ATTENTION = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave"), "ALL_ATTENTION_FUNCTIONS"
 _ATTENTION_ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
 
 
@@ -44,21 +44,34 @@ def _definition(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.
     return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
 
 
+def _same(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def _sorted_pairs(x: torch.Tensor) -> torch.Tensor:
+    """The first of each pair of neighbours, then the second ones."""
+    return x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
+
+
 @functools.lru_cache
 def _takes(function: Callable[..., Any]) -> frozenset[str]:
     """Which tables a rotary function takes so that it computes the definition: ``"full"`` (a column for each feature),
-    ``"half"`` (for each pair), ``"partial"`` (full, of fewer features)."""
+    ``"half"`` (for each pair), ``"partial"`` (full, of fewer features); ``"pairs"``: full, and it sorts pairs of
+    neighbours first (DeepSeek)."""
     generator = torch.Generator().manual_seed(0)
     q, k = (torch.randn(2, heads, 3, 8, dtype=torch.float64, generator=generator) for heads in (4, 2))
     found = set()
-    for name, half, tables in (("full", 4, _full_tables), ("half", 4, lambda t: t), ("partial", 2, _full_tables)):
+    for name, half, tables, ordered in (
+            ("full", 4, _full_tables, _same), ("half", 4, _same, _same), ("partial", 2, _full_tables, _same),
+            ("pairs", 4, _full_tables, _sorted_pairs)):
         cos, sin = (torch.randn(2, 3, half, dtype=torch.float64, generator=generator) for _ in range(2))
         try:
             results = function(q, k, tables(cos), tables(sin))
         except Exception:  # any: it is somebody else's code, which does not take these
             continue
         if isinstance(results, tuple) and len(results) == 2 and all(
-                isinstance(r, torch.Tensor) and r.shape == x.shape and torch.allclose(r, _definition(x, cos, sin))
+                isinstance(r, torch.Tensor) and r.shape == x.shape
+                and torch.allclose(r, _definition(ordered(x), cos, sin))
                 for r, x in zip(results, (q, k), strict=True)):
             found.add(name)
     return frozenset(found)
@@ -70,7 +83,8 @@ def _rotary(takes: frozenset[str], original: Callable[..., Any]) -> Callable[...
     def apply(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1,
               **more: Any) -> tuple[torch.Tensor, torch.Tensor]:
         columns, dim = cos.shape[-1], q.shape[-1]
-        kind = "full" if columns == dim else "half" if 2 * columns == dim and "half" in takes else "partial"
+        whole = "pairs" if "pairs" in takes else "full"
+        kind = whole if columns == dim else "half" if 2 * columns == dim and "half" in takes else "partial"
         if kind not in takes or more or cos.dim() != 3 or unsqueeze_dim not in (1, 2) or q.dtype == torch.float64:
             return original(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim, **more)
         rotary = 2 * columns if kind == "half" else columns
@@ -79,7 +93,7 @@ def _rotary(takes: frozenset[str], original: Callable[..., Any]) -> Callable[...
         by_sequence = (lambda x: x.transpose(1, 2)) if unsqueeze_dim == 1 else (lambda x: x)
         out = []
         for x in (q, k):
-            x = by_sequence(x)
+            x = by_sequence(_sorted_pairs(x) if kind == "pairs" else x)
             positions = rows.expand(x.shape[:2])
             out.append(by_sequence(ops.rope(x, *tables, positions=positions, rotary_dim=rotary)))
         return out[0], out[1]
@@ -144,19 +158,18 @@ def is_language_attention(module: nn.Module) -> bool:
     forward = _own_forward(module)
     code = getattr(forward, "__code__", None)
     return code is not None and type(module).__name__.endswith("Attention") and any(
-        name in code.co_names and name in forward.__globals__ for name in (ROTARY, ATTENTION))
+        name in code.co_names and name in forward.__globals__ for name in (*ROTARY, ATTENTION))
 
 
 def _replacements(module: nn.Module) -> dict[str, Any]:
     """Other values of names of the module's source file."""
     forward = _own_forward(module)
     found: dict[str, Any] = {}
-    names = {n for n in (ROTARY, ATTENTION) if n in forward.__code__.co_names and n in forward.__globals__}
-    if ROTARY in names:
-        original = forward.__globals__[ROTARY]
-        takes = _takes(original)
+    names = {n for n in (*ROTARY, ATTENTION) if n in forward.__code__.co_names and n in forward.__globals__}
+    for name in ROTARY:
+        takes = _takes(forward.__globals__[name]) if name in names else frozenset()
         if takes:
-            found[ROTARY] = _rotary(takes, original)
+            found[name] = _rotary(takes, forward.__globals__[name])
     if ATTENTION in names and target().name.startswith(_ATTENTION_ARCHS):
         found[ATTENTION] = _Interfaces()  # type: ignore[assignment]
     return found
@@ -164,15 +177,16 @@ def _replacements(module: nn.Module) -> dict[str, Any]:
 
 def kernels_of(module: nn.Module) -> str:
     """The operators that the module's forward uses."""
-    names = {ROTARY: "flydsl::rope", ATTENTION: "flydsl::attention_fwd"}
-    return ", ".join(names[name] for name in (ROTARY, ATTENTION) if name in _replacements(module))
+    found = _replacements(module)
+    rotary = ["flydsl::rope"] if any(name in found for name in ROTARY) else []
+    return ", ".join(rotary + ["flydsl::attention_fwd"] * (ATTENTION in found))
 
 
 def refuse_language_attention(module: nn.Module) -> str:
     """Why a module cannot use the kernels, or ""."""
     if _replacements(module):
         return ""
-    return f"its {ROTARY} computes something else, and attention is not available on {target().name}"
+    return f"its {ROTARY[0]} computes something else, and attention is not available on {target().name}"
 
 
 def refuse_language_call(module: nn.Module, *args: Any, **kwargs: Any) -> str:

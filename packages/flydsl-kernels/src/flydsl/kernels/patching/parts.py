@@ -20,8 +20,8 @@ from ..conv.config import SUPPORTED
 from ..target import target
 
 __all__ = [
-    "activation_of", "convolve", "embed", "is_activation", "is_embedding", "norm_offset", "refuse_activation",
-    "refuse_conv", "refuse_conv_call", "refuse_embedding", "refuse_embedding_call",
+    "activation_kind", "activation_of", "convolve", "embed", "is_activation", "is_embedding", "norm_offset",
+    "refuse_activation", "refuse_conv", "refuse_conv_call", "refuse_embedding", "refuse_embedding_call",
 ]
 
 ops: Any = _ops  # its forms are made from declarations
@@ -41,7 +41,7 @@ def is_activation(module: nn.Module) -> bool:
     return named is not None and not list(module.parameters()) and not list(module.children())
 
 
-def _kind(module: nn.Module) -> str | None:
+def activation_kind(module: nn.Module) -> str | None:
     """What an activation computes, found by trying it."""
     x = torch.linspace(-30, 30, 601, dtype=torch.float64)
     with torch.no_grad():
@@ -55,7 +55,7 @@ def _kind(module: nn.Module) -> str | None:
 def refuse_activation(module: nn.Module) -> str:
     """Why a module cannot use the kernels, or ""."""
     try:
-        kind = _kind(module)
+        kind = activation_kind(module)
     except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
         return f"its forward takes more than a tensor ({type(error).__name__}: {error})"
     return "" if kind else f"its forward is none of {', '.join(_KINDS)}"
@@ -63,7 +63,7 @@ def refuse_activation(module: nn.Module) -> str:
 
 def activation_of(module: nn.Module) -> Callable[[nn.Module, torch.Tensor], torch.Tensor]:
     """What takes the place of its forward."""
-    kind = _kind(module)
+    kind = activation_kind(module)
     assert kind is not None
     run = _KINDS[kind][1]
     return lambda _, x: run(x)

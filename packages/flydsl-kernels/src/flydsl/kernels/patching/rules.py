@@ -26,6 +26,8 @@ from ..op import operations
 from ..target import target
 from . import language, parts
 from .attention import attention, refuse_attention, refuse_attention_call
+from .logits import capped_forward, caps_logits, refuse_cap, refuse_capped_call
+from .mlp import activation_module, gated_forward, is_gated, refuse_gated
 from .moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
 from .moe import kernels_of as mixture_kernels
 from .sdpa import Redirected, refuse_sdpa, sdpa
@@ -248,6 +250,11 @@ _RULES = (
           language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
     _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _lacking("moe") or refuse_mixture(m), refuse_mixture_call,
           mixture, names=mixture_kernels),
+    _Rule("flydsl::activate_pair", is_gated, refuse_gated,
+          lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", bind=gated_forward,
+          names=lambda m: "flydsl::activate_and_mul" if hasattr(m, "gate_up_proj") else "flydsl::activate_pair"),
+    _Rule("flydsl::activate", caps_logits, refuse_cap, refuse_capped_call, several=True,
+          bind=capped_forward),
 )
 
 
@@ -285,6 +292,8 @@ class _Forward:
         module, shared = self.module, self.shared
         site, rule = shared.site, shared.rule
         values = (*args, *kwargs.values())
+        if rule.several:  # the first may be None, with another tensor in its stead
+            values = (*(v for v in values if isinstance(v, torch.Tensor)), *values)
         x = values[0] if values else None
         if len(values) != 1 and not rule.several:
             why = f"it was called with {len(values)} arguments"
@@ -316,23 +325,32 @@ class _Attending:
     Copies of the model count at the same call site; a pickled model is loaded with its own forward.
     """
 
-    def __init__(self, model: nn.Module, report: PatchReport, strict: bool, site: CallSite | None = None) -> None:
+    def __init__(self, model: nn.Module, report: PatchReport, strict: bool, within: _Forward | None = None,
+                 site: CallSite | None = None) -> None:
         self.model, self.report, self.strict = model, report, strict
+        self.within = within  # what took the place of the model's forward before
         self.device = device_type()
         self.site = site or CallSite(_SDPA, "function", "flydsl::attention_fwd")
         self.announced: set[str] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Attending:
-        return _Attending(copy.deepcopy(self.model, memo), self.report, self.strict, self.site)
+        return _Attending(copy.deepcopy(self.model, memo), self.report, self.strict, copy.deepcopy(self.within, memo),
+                          self.site)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial, (type(self.model).forward, self.model)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
-            return type(self.model).forward(self.model, *args, **kwargs)
+            return self.run(*args, **kwargs)
         with Redirected(self.attend):
-            return type(self.model).forward(self.model, *args, **kwargs)
+            return self.run(*args, **kwargs)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The forward itself."""
+        if self.within is not None:
+            return self.within(*args, **kwargs)
+        return type(self.model).forward(self.model, *args, **kwargs)
 
     def attend(self, *args: Any, **kwargs: Any) -> Any:
         """A call of torch's function."""
@@ -355,6 +373,8 @@ class _Attending:
     def undo(self) -> None:
         if isinstance(self.model.__dict__.get("forward"), _Attending):
             del self.model.__dict__["forward"]
+            if self.within is not None:
+                self.model.forward = self.within
 
 
 @dataclass
@@ -370,8 +390,11 @@ class _Shared:
 
     def undo(self) -> None:
         for module in [m for m in (reference() for reference in self.modules) if m is not None]:
-            if isinstance(module.__dict__.get("forward"), _Forward):
+            found = module.__dict__.get("forward")
+            if isinstance(found, _Forward):
                 del module.__dict__["forward"]
+            elif isinstance(found, _Attending):  # of a copy
+                found.within = None
         self.modules.clear()
 
 
@@ -391,7 +414,7 @@ def _without_fused_path(layer: Any) -> Callable[[], None]:
 def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | None = None) -> PatchReport:
     """Let the modules of `model` run flydsl kernels: LayerNorm, RMSNorm (also of language models), Softmax, Linear,
     MultiheadAttention, SiLU and GELU, Embedding, convolutions, rotary embedding and attention of Hugging Face language
-    models, their mixtures of experts with routers, and whatever calls
+    models, their gated layers, mixtures of experts with routers, soft caps of logits, and whatever calls
     ``torch.nn.functional.scaled_dot_product_attention``.
 
     Args:
@@ -404,11 +427,11 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
     """
     report = PatchReport()
     parts = {id(m.out_proj): m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
-    experts: set[int] = set()  # parts of the mixtures that are patched
+    within: set[int] = set()  # parts that are computed by the patched module that they are of
     for name, module in model.named_modules():
         kind, known = type(module).__name__, False
-        if id(module) in experts:
-            continue  # computed by its mixture
+        if id(module) in within:
+            continue
         rule = next((r for r in _RULES if r.matches(module)), None)
         why = _unknown_kind(module) if rule is None else ""
         if id(module) in parts:
@@ -429,12 +452,16 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
             if rule.run is mixture:
-                experts.update(map(id, module.experts.modules()))
+                within.update(map(id, module.experts.modules()))
+            if rule.bind is gated_forward:
+                within.add(id(activation_module(module)))
     _open_encoder_layers(model, report)
     wanted = (only is None or any(_SDPA.endswith(o) for o in only)) and not _lacking("attention_fwd")
     alone = next(model.children(), None) is None or isinstance(model, nn.MultiheadAttention)
-    if wanted and not alone and not _is_replaced(model):
-        attending = _Attending(model, report, strict)
+    own = model.__dict__.get("forward")
+    inner = own if isinstance(own, _Forward) and any(own.shared.site is site for site in report.sites) else None
+    if wanted and not alone and (inner is not None or not _is_replaced(model)):
+        attending = _Attending(model, report, strict, inner)
         model.forward = attending
         report._undo.append(attending.undo)
     return report

@@ -17,7 +17,7 @@ from .kernel import build_argmax_module, build_sample_module
 __all__ = ["OPS"]
 
 SMALLEST = 1e-30  # temperature whose reciprocal is finite in f32
-_MASK, _SIGN = (1 << 64) - 1, 1 << 63
+SIGN = 1 << 63  # of 64 bits
 
 
 def _rows(where: str, x: Any) -> tuple[str, Any]:
@@ -52,9 +52,8 @@ def _plan_sample(target: Target, logits: Any, temperature: float, top_k: int, to
     by_k, by_p = 0 < top_k < n, top_p < 1
     if temperature == 0:
         return _plan_argmax(target, logits)
-    bits = ((seed & _MASK) ^ _SIGN) - _SIGN  # as a signed number
     return Plan(lambda: build_sample_module(n, dtype, top_k=by_k, top_p=by_p, target=target),
-                lambda out: (rows, out.reshape(m), m, float(temperature), min(top_k, n), float(top_p), bits))
+                lambda out: (rows, out.reshape(m), m, float(temperature), min(top_k, n), float(top_p), seed))
 
 
 # ------------------------------------------------------------------------------------------- definitions in f64
@@ -120,7 +119,8 @@ def _sample_op(op: Op, logits: Any, *, temperature: float = 1.0, top_k: int = 0,
         temperature: 0 takes the largest logit.
         top_k: only values that are at least the k-th largest; 0: all.
         top_p: after that, only the largest values whose probabilities together reach p.
-        seed: of 64 bits. What is drawn depends on it, the row and the logits alone: take another one for every step.
+        seed: of 64 bits, signed or not. What is drawn depends on it, the row and the logits alone: take another one for
+            every step.
 
     Returns:
         int64 of shape (...,); -1 for a row with a NaN, +inf or nothing above -inf (but at temperature 0 the first of
@@ -130,7 +130,9 @@ def _sample_op(op: Op, logits: Any, *, temperature: float = 1.0, top_k: int = 0,
         TypeError: the dtype is not supported.
         ValueError: an option is out of range.
     """
-    return op(logits, float(temperature), top_k, float(top_p), seed)
+    require("sample", -SIGN <= seed < 2 * SIGN, f"the seed must have 64 bits, got {seed!r}")
+    signed = ((seed + SIGN) % (2 * SIGN)) - SIGN  # as an operator of torch and a kernel take it
+    return op(logits, float(temperature), top_k, float(top_p), signed)
 
 
 def _logits(op: Op, draw: Any, model: Model) -> Iterator[tuple[Any, ...]]:
