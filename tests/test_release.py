@@ -106,6 +106,22 @@ def test_a_release_needs_commits_and_changelogs(tmp_path):
     changelog.write_text("## 0.2.0 (2026-01-01)\n\n- flydsl-a: describe the change here.\n\n## 0.1.0\n\n- x\n")
     first, second = release.not_ready(tmp_path, {"flydsl-a": "0.2.0"})
     assert "in no commit" in first and "the entry of 0.2.0 says nothing" in second
+    changelog.write_text("## Unreleased\n\n- y\n\n## 0.2.0 (2026-01-01)\n\n- x\n")
+    assert "`tools/versions.py bump flydsl-a PART`" in release.not_ready(tmp_path, {"flydsl-a": "0.2.0"})[1]
+
+
+def test_a_release_has_what_is_prebuilt_and_tries_it(tmp_path, monkeypatch):
+    """In the workspace's own environment, which it sets up: a clean clone has no other."""
+    ran, prepared = [], []
+    monkeypatch.setattr(release, "not_ready", lambda root, versions: [])
+    monkeypatch.setattr(release.workspace, "prepare", lambda **options: prepared.append(options))
+    monkeypatch.setattr(release.subprocess, "run", lambda command, **_: ran.append(command) or
+                        subprocess.CompletedProcess(command, int("check" in command and "wheels" in command[1])))
+    assert release.release(tmp_path, {}) == 1, "the trial failed"
+    assert prepared == [{"with_torch": True}]
+    assert {str(command[0]) for command in ran} == {str(release.workspace.VENV / "bin" / "python")}
+    assert [command[1:] for command in ran] == [
+        ["tools/public_names.py", "check"], ["tools/wheels.py", "build", "--prebuilt"], ["tools/wheels.py", "check"]]
 
 
 def test_provenance_names_each_file_by_its_digest(tmp_path):

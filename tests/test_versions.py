@@ -25,6 +25,9 @@ def workspace(tmp_path):
             f'[project]\nname = "{name}"\nversion = "{version}"\ndependencies = [\n{needs}]\n'
         )
         (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version} (2026-01-01)\n\n- first\n")
+        module = folder / "src" / "flydsl" / name.partition("-")[2] / "__init__.py"
+        module.parent.mkdir(parents=True)
+        module.write_text(f'"""A package."""\n\n__version__ = "{version}"\n')
 
     package("flydsl-ir", "0.3.0")
     package("flydsl-compiler", "0.2.9", "flydsl-ir==0.3.0", "numpy>=1.24")
@@ -58,6 +61,31 @@ def test_bump_rewrites_version_pins_and_changelog(workspace, part, expected):
     assert versions.version_of(workspace / "packages/flydsl-ir") == expected
     assert f"flydsl-ir=={expected}" in (workspace / "packages/flydsl-compiler/pyproject.toml").read_text()
     assert versions.main(["--root", str(workspace), "check"]) == 0
+
+
+def test_a_version_said_again_is_compared_and_bumped(workspace, capsys):
+    module = workspace / "packages/flydsl-ir/src/flydsl/ir/__init__.py"
+    module.write_text(module.read_text().replace("0.3.0", "0.2.0"))
+    assert versions.main(["--root", str(workspace), "check"]) == 1
+    assert "packages/flydsl-ir/src/flydsl/ir/__init__.py:3: version 0.2.0, but flydsl-ir is 0.3.0" in (
+        capsys.readouterr().err)
+    assert versions.main(["--root", str(workspace), "bump", "flydsl-ir", "minor"]) == 0
+    assert '__version__ = "0.4.0"' in module.read_text()
+
+
+def test_every_package_of_the_tree_says_its_version_where_it_is_looked_for():
+    said = {name: [path.name for path, _ in versions.restatements(folder)]
+            for name, folder in versions.packages(ROOT).items()}
+    assert all("__init__.py" in files for files in said.values()), said
+    assert "CMakeLists.txt" in said["flydsl-runtime"]
+
+
+def test_what_is_unreleased_becomes_the_entry_of_the_new_version(workspace):
+    path = workspace / "packages/flydsl-ir/CHANGELOG.md"
+    path.write_text("# Changelog\n\n## Unreleased\n\n- second\n\n## 0.3.0 (2026-01-01)\n\n- first\n")
+    assert versions.main(["--root", str(workspace), "bump", "flydsl-ir", "patch"]) == 0
+    text = path.read_text()
+    assert "Unreleased" not in text and text.index("## 0.3.1 (") < text.index("- second") < text.index("## 0.3.0 (")
 
 
 def test_bump_of_unknown_package_names_the_known_ones(workspace):

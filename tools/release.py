@@ -15,6 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import workspace
+from versions import UNRELEASED
+
+#: Done in the workspace's environment, one after the other.
+STEPS = (["tools/public_names.py", "check"], ["tools/wheels.py", "build", "--prebuilt"], ["tools/wheels.py", "check"])
 ROOT = Path(__file__).resolve().parent.parent
 PLACEHOLDER = "describe the change here"
 
@@ -38,6 +43,9 @@ def not_ready(root: Path, versions: dict[str, str]) -> list[str]:
         body = entry[0].split("\n", 1)[-1].strip() if entry else ""
         if not body or PLACEHOLDER in body:
             found.append(f"packages/{package}/CHANGELOG.md: the entry of {version} says nothing")
+        if UNRELEASED in path.read_text():
+            found.append(f"packages/{package}/CHANGELOG.md: changes are under '{UNRELEASED}': `tools/versions.py bump "
+                         f"{package} PART` makes them the entry of a version")
     return found
 
 
@@ -65,15 +73,17 @@ def provenance(dist: Path, versions: dict[str, str]) -> dict[str, Any]:
 
 
 def release(root: Path, versions: dict[str, str]) -> int:
-    """Check, build, try, write dist/provenance.json; the exit status."""
+    """Check, set the workspace up, build with what is prebuilt, try, write dist/provenance.json; the exit status."""
     problems = not_ready(root, versions)
     if problems:
         print("\n".join(problems), file=sys.stderr)
         return 1
-    for command in (["tools/public_names.py", "check"], ["tools/wheels.py", "build"], ["tools/wheels.py", "check"]):
+    workspace.prepare(with_torch=True)  # with torch, whose shapes the samples of prebuilt operators are
+    for command in STEPS:
         print(f"== {' '.join(command)}", flush=True)
-        if status := subprocess.run([sys.executable, *command], cwd=root).returncode:
-            return status
+        done = subprocess.run([workspace.VENV / "bin" / "python", *command], cwd=root, env=workspace.environment())
+        if done.returncode:
+            return done.returncode
     dist = root / "dist"
     statement = provenance(dist, versions)
     (dist / "provenance.json").write_text(json.dumps(statement, indent=1) + "\n")

@@ -22,7 +22,11 @@ VERSION_LINE = re.compile(r'^version\s*=\s*"(?P<version>\d+\.\d+\.\d+)"', re.MUL
 REQUIREMENT = re.compile(
     r"""["'\s](?P<name>flydsl-[a-z]+)(?:\[[a-z,]+\])?(?P<spec>\s*(?:==|~=|>=|<=|!=|<|>)[^"',;\s]*|(?=["']))"""
 )
+# Where a package says its version again: what it reports when it is imported, or asked in C.
+RESTATEMENT = re.compile(r'^(?P<what>__version__ = |set\(FLYSIM_VERSION )"(?P<version>[\d.]+)"', re.MULTILINE)
+RESTATED_IN = ("src/flydsl/*/__init__.py", "python/flydsl/*/__init__.py", "sim/CMakeLists.txt")
 PARTS = ("major", "minor", "patch")
+UNRELEASED = "## Unreleased"
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,13 @@ def pins(root: Path) -> Iterator[Pin]:
                         yield Pin(path, number, match["name"], match["spec"].replace(" ", ""))
 
 
+def restatements(folder: Path) -> Iterator[tuple[Path, re.Match[str]]]:
+    """(file, match of `RESTATEMENT`) of every place where a package says its version again."""
+    for path in sorted(p for pattern in RESTATED_IN for p in folder.glob(pattern)):
+        for match in RESTATEMENT.finditer(path.read_text()):
+            yield path, match
+
+
 def problems(root: Path) -> list[str]:
     """What is inconsistent, one ``file:line: message`` each."""
     versions = {name: version_of(folder) for name, folder in packages(root).items()}
@@ -73,6 +84,11 @@ def problems(root: Path) -> list[str]:
             where = f"{pin.path.relative_to(root)}:{pin.line}"
             found.append(f"{where}: {pin.name}{pin.spec or ' (no pin)'} must be pinned as {pin.name}{want}")
     for name, folder in packages(root).items():
+        for path, match in restatements(folder):
+            if match["version"] != versions[name]:
+                line = path.read_text().count("\n", 0, match.start()) + 1
+                found.append(f"{path.relative_to(root)}:{line}: version {match['version']}, but {name} is "
+                             f"{versions[name]}")
         changelog = folder / "CHANGELOG.md"
         if not changelog.exists() or f"## {versions[name]}" not in changelog.read_text():
             found.append(f"{changelog.relative_to(root)}:1: no entry '## {versions[name]}' for the version in the tree")
@@ -87,7 +103,10 @@ def raised(version: str, part: str) -> str:
 
 
 def bump(root: Path, name: str, part: str) -> str:
-    """Raise the version of ``name``; rewrite its pyproject.toml, every pin on it and its CHANGELOG."""
+    """Raise the version of ``name`` where it is said: in its pyproject.toml, its code, every pin on it, its CHANGELOG.
+
+    What the CHANGELOG has as unreleased becomes the entry of the new version.
+    """
     known = packages(root)
     if name not in known:
         raise SystemExit(f"unknown package {name!r}: expected one of {', '.join(known)}")
@@ -99,10 +118,16 @@ def bump(root: Path, name: str, part: str) -> str:
         pin.path.write_text("".join(lines))
     project = known[name] / "pyproject.toml"
     project.write_text(VERSION_LINE.sub(f'version = "{new}"', project.read_text(), count=1))
+    for path, _ in list(restatements(known[name])):
+        path.write_text(RESTATEMENT.sub(rf'\g<what>"{new}"', path.read_text()))
     changelog = known[name] / "CHANGELOG.md"
     entry = f"## {new} ({datetime.date.today().isoformat()})\n\n- {name}: describe the change here.\n\n"
     text = changelog.read_text()
-    changelog.write_text(text.replace(f"## {old}", f"{entry}## {old}", 1))
+    if UNRELEASED in text:
+        text = text.replace(UNRELEASED, entry.splitlines()[0], 1)
+    else:
+        text = text.replace(f"## {old}", f"{entry}## {old}", 1)
+    changelog.write_text(text)
     return new
 
 
@@ -129,9 +154,10 @@ def main(argv: list[str] | None = None) -> int:
     for name, version in versions.items():
         print(f"{name:18} {version}")
     if args.command == "release":
-        import release  # standard library alone until here: `check` runs before anything is installed
+        import release
+        import workspace
 
-        return release.release(args.root, versions)
+        return workspace.guarded(lambda: release.release(args.root, versions))
     return 0
 
 
