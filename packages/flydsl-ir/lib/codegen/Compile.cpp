@@ -2,6 +2,7 @@
 #include "CompileModule.h"
 #include "HoldMatrix.h"
 #include "LowerSwitches.h"
+#include "MergeTraps.h"
 
 #include "fly_codegen/ArchTable.h"
 #include "fly_codegen/Codegen.h"
@@ -360,6 +361,8 @@ void Compilation::run(const CodegenOptions &options) {
     return printText(module, output);
   lowerSwitches(module);
   holdScaledMatrix(module);
+  if (const ArchInfo *arch = lookupArch(options.arch); arch && arch->has(ArchFeature::TrapIsLoop))
+    mergeTraps(module);
   CodeGenFileType kind = options.output == CodegenOutput::Assembly ? CodeGenFileType::AssemblyFile
                                                                    : CodeGenFileType::ObjectFile;
   unsupportedKind = emit(module, *machine, kind, output);
