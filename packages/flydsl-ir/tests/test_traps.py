@@ -67,7 +67,8 @@ def test_nothing_but_a_trap():
 
 
 def test_other_architectures_keep_each_trap():
-    lines = flyir.disassemble(flyir.compile_hsaco(KERNEL.replace("AFTER", AFTER[0]), "gfx1201", opt_level=0)).splitlines()
+    text = KERNEL.replace("AFTER", AFTER[0])
+    lines = flyir.disassemble(flyir.compile_hsaco(text, "gfx1201", opt_level=0)).splitlines()
     assert sum("s_trap" in line for line in lines) > 1
 
 
