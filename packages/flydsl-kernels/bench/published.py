@@ -80,19 +80,23 @@ def _mx_scales(rows: int, k: int) -> Any:
     return torch.randint(125, 130, (-(-rows // 256) * 256, k // MX_BLOCK), dtype=torch.uint8)
 
 
-def row_scale(waves: str, n: int, k: int) -> Run:
-    """fp8 operands with a scale for each row and column."""
+def row_scale(waves: str, m: int, n: int, k: int) -> Run:
+    """fp8 operands with a scale for each row and column; the block of the 4-wave form is that for m rows."""
     import torch
 
     from flydsl.kernels import gemm
+    from flydsl.kernels.gemm import tuned
+    from flydsl.kernels.target import target
 
     build = {"4": gemm.compile_fp8_gemm_4w, "8": gemm.compile_fp8_gemm_8w}[waves]
+    block = tuned.row_scale_block(target(), m, n) if waves == "4" else tuned.ROW_SCALE[0]
 
-    def make(m: int) -> tuple[Any, list[Any]]:
-        a, b = _codes(m, k, 0, 64), _codes(n, k, 0, 64)
-        return build(K=k), [a, b, _result(m, n), torch.full((m,), 0.01), torch.full((n,), 0.01), m, n]
+    def make(rows: int) -> tuple[Any, list[Any]]:
+        a, b = _codes(rows, k, 0, 64), _codes(n, k, 0, 64)
+        scales = torch.full((rows,), 0.01), torch.full((n,), 0.01)
+        return build(K=k, BLOCK_M=block[0], BLOCK_N=block[1]), [a, b, _result(rows, n), *scales, rows, n]
 
-    return f"{build.__name__} 256x256x128", make
+    return f"{build.__name__} {block[0]}x{block[1]}x128", make
 
 
 def fp4_four_waves(n: int, k: int) -> Run:
@@ -144,7 +148,7 @@ def ours(name: str) -> tuple[int, Run] | None:
     """Rows and our counterpart of an entry; None if there is none."""
     if found := re.fullmatch(r"fp8_rowscale_([48])wave_(\d+)x(\d+)x(\d+)", name):
         m, n, k = map(int, found.groups()[1:])
-        return m, row_scale(found[1], n, k)
+        return m, row_scale(found[1], m, n, k)
     if found := re.fullmatch(r"mxfp4_4wave_(\d+)x(\d+)x(\d+)", name):
         m, n, k = map(int, found.groups())
         return m, fp4_four_waves(n, k)
