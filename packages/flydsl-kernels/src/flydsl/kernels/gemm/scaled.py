@@ -15,8 +15,7 @@ from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..target import Target
 from .fp8_rowscale import BLOCK_K, compile_fp8_gemm_4w
-from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm
-from .gfx1250 import compile_ptpc_gemm
+from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm, compile_ptpc_gemm
 from .layouts import (
     B_16X16,
     B_16X16_INT4,
