@@ -156,15 +156,16 @@ def microscaled(kind: str, weights: str, tile: Any) -> Loop:
     return Loop("microscaled", f"{kind} x {weights}", tile.m, tile.n, tile.k, make)
 
 
-def row_scale(waves: int) -> Loop:
-    """The fp8 kernels of gfx950 with both operands through LDS."""
+def row_scale(waves: int, block: tuple[int, int]) -> Loop:
+    """The fp8 kernels of gfx950 with both operands through LDS, with a block of ``tuned.ROW_SCALE``."""
     from flydsl.kernels import gemm
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
-        launcher = (gemm.compile_fp8_gemm_4w if waves == 4 else gemm.compile_fp8_gemm_8w)(K=k)
+        build = gemm.compile_fp8_gemm_4w if waves == 4 else gemm.compile_fp8_gemm_8w
+        launcher = build(K=k, BLOCK_M=block[0], BLOCK_N=block[1])
         return launcher, [_bytes(m * k).view(m, k), _bytes(n * k).view(n, k), _out(m, n).view(m, n), *_ones(m, n), m, n]
 
-    return Loop(f"row scale, {waves} waves", "fp8", 256, 256, 128, make)
+    return Loop(f"row scale, {waves} waves", "fp8", *block, 128, make)
 
 
 def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
@@ -243,8 +244,8 @@ def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
     if target.mx and arch == "gfx950":
         for (kind, weights), tiles in tuned.MX.items():
             yield from (microscaled(kind, weights, tile) for tile in chosen(tiles))
-        for waves in (4, 8):
-            yield row_scale(waves)
+        yield from (row_scale(4, block) for block in (tuned.ROW_SCALE if every else tuned.ROW_SCALE[:1]))
+        yield row_scale(8, tuned.ROW_SCALE[0])
 
 
 def expert_loops(target: Any, every: bool = False) -> Iterator[Loop]:

@@ -29,6 +29,7 @@ from typing import Any
 NOTE = "both estimated by the simulator's timing model; no GPU was involved"
 ROWS = 256  # a part of a problem is a multiple of: every tile's rows
 MX_BLOCK = 32  # elements of k with one scale
+OURS = 34  # characters of the column that names our kernel
 
 
 @dataclass(frozen=True)
@@ -79,19 +80,23 @@ def _mx_scales(rows: int, k: int) -> Any:
     return torch.randint(125, 130, (-(-rows // 256) * 256, k // MX_BLOCK), dtype=torch.uint8)
 
 
-def row_scale(waves: str, n: int, k: int) -> Run:
-    """fp8 operands with a scale for each row and column."""
+def row_scale(waves: str, m: int, n: int, k: int) -> Run:
+    """fp8 operands with a scale for each row and column; the block of the 4-wave form is that for m rows."""
     import torch
 
     from flydsl.kernels import gemm
+    from flydsl.kernels.gemm import tuned
+    from flydsl.kernels.target import target
 
     build = {"4": gemm.compile_fp8_gemm_4w, "8": gemm.compile_fp8_gemm_8w}[waves]
+    block = tuned.row_scale_block(target(), m, n) if waves == "4" else tuned.ROW_SCALE[0]
 
-    def make(m: int) -> tuple[Any, list[Any]]:
-        a, b = _codes(m, k, 0, 64), _codes(n, k, 0, 64)
-        return build(K=k), [a, b, _result(m, n), torch.full((m,), 0.01), torch.full((n,), 0.01), m, n]
+    def make(rows: int) -> tuple[Any, list[Any]]:
+        a, b = _codes(rows, k, 0, 64), _codes(n, k, 0, 64)
+        scales = torch.full((rows,), 0.01), torch.full((n,), 0.01)
+        return build(K=k, BLOCK_M=block[0], BLOCK_N=block[1]), [a, b, _result(rows, n), *scales, rows, n]
 
-    return f"{build.__name__} 256x256x128", make
+    return f"{build.__name__} {block[0]}x{block[1]}x128", make
 
 
 def fp4_four_waves(n: int, k: int) -> Run:
@@ -143,7 +148,7 @@ def ours(name: str) -> tuple[int, Run] | None:
     """Rows and our counterpart of an entry; None if there is none."""
     if found := re.fullmatch(r"fp8_rowscale_([48])wave_(\d+)x(\d+)x(\d+)", name):
         m, n, k = map(int, found.groups()[1:])
-        return m, row_scale(found[1], n, k)
+        return m, row_scale(found[1], m, n, k)
     if found := re.fullmatch(r"mxfp4_4wave_(\d+)x(\d+)x(\d+)", name):
         m, n, k = map(int, found.groups())
         return m, fp4_four_waves(n, k)
@@ -201,6 +206,22 @@ def compare(folder: Path, library: str, name: str, quick: bool) -> Row:
     return Row(name, operation, mine, theirs, theirs.over(mine), least, part)
 
 
+def heading(arch: str, names: list[str]) -> str:
+    """What stands above the rows of the table."""
+    width, head = max(map(len, names)), f"{'ours us':>9}  {'theirs':>9}  {'ratio':>7}"
+    return (f"{arch}: {NOTE}\n\n{'':{width}}  {'':{OURS}}  {'sustained':>29}  {'at peak':>29}\n"
+            f"{'entry':{width}}  {'ours':{OURS}}  {head}  {head}  bandwidth")
+
+
+def line(row: Row, names: list[str]) -> str:
+    """A row of the table."""
+    cells = [(f"{getattr(x, kind):.{digits}f}" if x else "-") for kind in ("sustained", "peak")
+             for x, digits in ((row.our_us, 1), (row.their_us, 1), (row.ratio, 3))]
+    cells.append(f"{100 * row.least_us / row.their_us.peak:.1f} %" if row.least_us and row.their_us else "-")
+    columns = zip(cells, (9, 9, 7, 9, 9, 7, 9), strict=True)
+    return f"{row.entry:{max(map(len, names))}}  {row.ours:{OURS}}  " + "  ".join(f"{c:>{w}}" for c, w in columns)
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -222,23 +243,16 @@ def main() -> int:
         import flydsl.runtime as rt
 
         found = []
+        if not args.json:
+            print(heading(arch, names), flush=True)
         for name in names:
             print(f"{name} ...", file=sys.stderr, flush=True)
             found.append(compare(args.folder.resolve(), str(rt.library_path()), name, args.quick))
+            if not args.json:  # a row takes minutes
+                print(line(found[-1], names), flush=True)
     if args.json:
         rows = [asdict(r) for r in found]
         print(json.dumps({"note": NOTE, "simulated": True, "arch": arch, "entries": rows}, indent=2))
-        return 0
-    width, second = max(len(r.entry) for r in found), max(len(r.ours) for r in found)
-    print(f"{arch}: {NOTE}\n\n{'':{width}}  {'':{second}}  {'sustained':>29}  {'at peak':>29}")
-    head = f"{'ours us':>9}  {'theirs':>9}  {'ratio':>7}"
-    print(f"{'entry':{width}}  {'ours':{second}}  {head}  {head}  bandwidth")
-    for r in found:
-        times = [(f"{getattr(x, kind):.{digits}f}" if x else "-") for kind in ("sustained", "peak")
-                 for x, digits in ((r.our_us, 1), (r.their_us, 1), (r.ratio, 3))]
-        times.append(f"{100 * r.least_us / r.their_us.peak:.1f} %" if r.least_us and r.their_us else "-")
-        columns = zip(times, (9, 9, 7, 9, 9, 7, 9), strict=True)
-        print(f"{r.entry:{width}}  {r.ours:{second}}  " + "  ".join(f"{t:>{w}}" for t, w in columns))
     return 0
 
 

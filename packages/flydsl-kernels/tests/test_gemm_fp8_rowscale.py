@@ -8,7 +8,7 @@ from flydsl.kernels.target import current_arch
 
 SIZES = cases(
     [(4, 70, 200, 384, (64, 64)), (4, 128, 256, 256, (64, 128)), (8, 130, 512, 384, (128, 256)),
-     (4, 300, 256, 512, (256, 256))],
+     (4, 300, 256, 512, (256, 256)), (4, 270, 460, 384, (256, 224))],
     [(8, 512, 2112, 1024, (128, 256)), (4, 512, 2112, 7168, (64, 64)), (8, 257, 512, 1152, (256, 256))],
 )
 
@@ -35,6 +35,7 @@ def test_against_f64(waves, m, n, k, block, shuffled):
     ("call", "text"),
     [(lambda: compile_fp8_gemm_4w(K=128), "at least 256"),
      (lambda: compile_fp8_gemm_4w(K=256, BLOCK_M=96), "multiple of 64"),
+     (lambda: compile_fp8_gemm_4w(K=256, BLOCK_N=48), "multiple of 32"),
      (lambda: compile_fp8_gemm_8w(K=256, BLOCK_N=128), "multiple of 256"),
      (lambda: compile_fp8_gemm_4w(K=256, BLOCK_M=512, BLOCK_N=512), "bytes of LDS")],
 )

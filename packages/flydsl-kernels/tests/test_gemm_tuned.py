@@ -73,6 +73,28 @@ def test_block_scale_entries(tile):
     close_relative(out.check(), left @ right.T, BF16 * 1.01)
 
 
+@needs("gfx950")
+@pytest.mark.parametrize("block", tuned.ROW_SCALE, ids=label)
+def test_row_scale_entries(block):
+    m, n, k = block[0] + 5, block[1] + 3, 512
+    a, b = random(m, k).to(fp8_dtype()), random(n, k, seed=1).to(fp8_dtype())
+    scale_a, scale_b = random(m, seed=2).abs() + 0.1, random(n, seed=3).abs() + 0.1
+    out = Guarded(m, n, dtype=torch.bfloat16)
+    launcher = gemm.compile_fp8_gemm_4w(K=k, BLOCK_M=block[0], BLOCK_N=block[1])
+    arguments = (a.view(torch.int8), b.view(torch.int8), out.out, scale_a, scale_b, m, n)
+    compiled_without_spills(launcher, *arguments)
+    launcher(*arguments)
+    close_relative(out.check(), a.double() @ b.double().T * scale_a[:, None] * scale_b, BF16 * 1.01)
+
+
+@needs("gfx950")
+def test_the_block_leaves_fewest_compute_units_idle():
+    assert target().compute_units == 256
+    for (m, n), block in {(8192, 8192): (256, 256), (5120, 5120): (256, 224), (9728, 8192): (256, 256),
+                          (4096, 4096): (256, 256), (200, 33): (256, 224)}.items():
+        assert tuned.row_scale_block(target(), m, n) == block
+
+
 def dense_entries():
     entries = [(tile, 1) for tile in tuned.DENSE.get(HERE, ())]
     return entries + ([v for v in tuned.DENSE_KNOWN.get(HERE, {}).values()])

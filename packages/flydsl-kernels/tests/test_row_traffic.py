@@ -203,3 +203,20 @@ def test_long_rows_stay_in_registers(name):
         case.launcher(*case.arguments)
     assert case.read <= result[0].traffic()["memory_read"] <= 1.05 * case.read
     assert target().wave in (32, 64)
+
+
+@pytest.mark.parametrize(("n", "dtype", "operands"), [
+    (16384, "f32", 2), (16640, "f32", 2), (32768, "f32", 2), (65536, "f32", 3), (69632, "f32", 4),
+    (32768, "bf16", 3), (65536, "bf16", 3), (69632, "bf16", 4)])
+def test_operands_of_the_gradient_of_softmax_that_are_loaded_again(n, dtype, operands):
+    """Rows of more than 64 KB are not found in L2 again: what registers hold of them is loaded once."""
+    m = 2
+    dy, y, dx = (random(m, n, dtype=dtype, seed=seed) for seed in range(3))
+    with profiling.profile() as result:
+        softmax.build_softmax_bwd_module(n, dtype)(dy, y, dx, m)
+    loaded, size = result[0].traffic()["loaded"], y.numel() * y.element_size()
+    assert operands * size <= loaded <= operands * size * 1.01
+    assert operands <= 4 - softmax.softmax_bwd_buffered_operands(n, dtype)
+    p, g = y.double(), dy.double()
+    exact = p * (g - (g * p).sum(-1, keepdim=True))
+    assert (dx.double() - exact).abs().max() <= exact.abs().max() * {"f32": 1e-5, "bf16": 1e-2}[dtype]

@@ -37,6 +37,7 @@ enum class ArchFeature : unsigned {
   FP8IsFNUZ,        ///< 8-bit floats use the FNUZ encodings
   NativeTanh,       ///< v_tanh
   NativeBF16Arith,  ///< packed bf16 arithmetic
+  TrapIsLoop,       ///< s_trap is none in privileged waves: LLVM puts a loop in its place
   NumFeatures
 };
 

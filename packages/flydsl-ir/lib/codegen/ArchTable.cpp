@@ -28,7 +28,7 @@ constexpr uint64_t kCDNA3 =
 constexpr uint64_t kCDNA4 =
     bits(F::MFMA, F::MFMA8Bit, F::MFMAWideK, F::MFMAScale, F::BufferLdsDMA32, F::BufferLdsDMA128,
          F::LdsReadTranspose, F::LegacyWaitCounter);
-constexpr uint64_t kRDNA3 = bits(F::WMMAGfx11, F::BufferRsrcRDNA, F::LegacyWaitCounter);
+constexpr uint64_t kRDNA3 = bits(F::WMMAGfx11, F::BufferRsrcRDNA, F::LegacyWaitCounter, F::TrapIsLoop);
 constexpr uint64_t kRDNA4 = bits(F::WMMAGfx120x, F::BufferRsrcRDNA, F::SplitWaitCounters,
                                  F::LegacyWaitCounter);
 constexpr uint64_t kGfx1250 =
@@ -64,7 +64,7 @@ constexpr const char *kFeatureNames[] = {
     "wmma_gfx120x",   "wmma_gfx1250",      "wmma_scale",          "buffer_rsrc_rdna",
     "buffer_lds_dma32", "buffer_lds_dma128", "lds_read_transpose", "tensor_data_mover",
     "clusters",       "split_wait_counters", "legacy_wait_counter", "fp8_fnuz",
-    "native_tanh",    "native_bf16_arith"};
+    "native_tanh",    "native_bf16_arith", "trap_is_loop"};
 static_assert(std::size(kFeatureNames) == static_cast<size_t>(ArchFeature::NumFeatures));
 
 } // namespace

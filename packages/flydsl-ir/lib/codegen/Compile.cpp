@@ -2,6 +2,7 @@
 #include "CompileModule.h"
 #include "HoldMatrix.h"
 #include "LowerSwitches.h"
+#include "MergeTraps.h"
 #include "MixedHalves.h"
 
 #include "fly_codegen/ArchTable.h"
@@ -362,6 +363,8 @@ void Compilation::run(const CodegenOptions &options) {
   lowerSwitches(module);
   holdScaledMatrix(module);
   separateHalves(module, *machine);
+  if (const ArchInfo *arch = lookupArch(options.arch); arch && arch->has(ArchFeature::TrapIsLoop))
+    mergeTraps(module);
   CodeGenFileType kind = options.output == CodegenOutput::Assembly ? CodeGenFileType::AssemblyFile
                                                                    : CodeGenFileType::ObjectFile;
   unsupportedKind = emit(module, *machine, kind, output);

@@ -11,6 +11,7 @@ list(APPEND FLY_CORE_SOURCES
   Link.cpp
   LowerSwitches.cpp
   LLVMOptions.cpp
+  MergeTraps.cpp
   MixedHalves.cpp
   PollyStub.cpp
   RegisterSwitches.cpp

@@ -8,7 +8,7 @@ import flydsl.expr as fx
 from flydsl.kernels.parts.index import compute_mcast_masks
 from flydsl.kernels.parts.mathx import sigmoid
 from flydsl.kernels.parts.memory import lds_read, lds_write
-from flydsl.kernels.parts.sync import pipeline_fence, pipeline_fence_signal, pipeline_fence_wait, workgroup_barrier
+from flydsl.kernels.parts.sync import workgroup_barrier
 
 __all__ = [
     "compute_mcast_masks", "fmax_f32", "fmin_f32", "fused_silu_swiglu_elem", "make_lds_copy_ops", "pipeline_fence",
@@ -16,6 +16,7 @@ __all__ = [
 ]
 
 SWIGLU_SLOPE = 1.702
+WORKGROUP_BARRIER = -1
 
 
 def make_lds_copy_ops(bits: int) -> tuple[Any, Any]:
@@ -62,3 +63,32 @@ def fused_silu_swiglu_elem(g: Any, u: Any, *, swiglu: bool, limit_f32: Any, neg_
     if swiglu:
         return g * sigmoid(g * SWIGLU_SLOPE) * (u + 1.0)
     return g * sigmoid(g) * u
+
+
+def pipeline_fence(outstanding: int = 0, use_cluster: bool = False) -> None:
+    """Wait until at most `outstanding` tensor copies of this wave are under way, then for the other waves.
+
+    Orders LDS: what this wave loads into registers stays in flight.
+    """
+    fx.rocdl.s_wait_tensorcnt(outstanding)
+    if use_cluster:
+        fx.rocdl.cluster.cluster_barrier()
+    else:
+        fx.lds_barrier()
+
+
+def pipeline_fence_signal(outstanding: int = 0, use_cluster: bool = False) -> None:
+    """The first half of :func:`pipeline_fence`: wait for copies, and tell the others."""
+    fx.rocdl.s_wait_tensorcnt(outstanding)
+    if use_cluster:
+        fx.rocdl.cluster.cluster_signal_once_per_wg()
+    else:
+        fx.rocdl.s_barrier_signal(WORKGROUP_BARRIER)
+
+
+def pipeline_fence_wait(use_cluster: bool = False) -> None:
+    """The second half of :func:`pipeline_fence`: wait for the others."""
+    if use_cluster:
+        fx.rocdl.cluster.cluster_wait()
+    else:
+        fx.rocdl.s_barrier_wait(WORKGROUP_BARRIER)

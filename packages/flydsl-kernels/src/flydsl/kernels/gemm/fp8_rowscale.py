@@ -2,8 +2,8 @@
 
 The kernel is the general GEMM's ring of direct copies (`dense_kernel`): every operand goes to LDS 16 bytes a lane, one
 barrier a tile of 128 k, and each wave multiplies a quarter (2 x 2 waves) or an eighth (2 x 4) of the block. Blocks of
-more than 128 x 256 have eight waves in either form: sums of a quarter would take so many registers that one wave is
-alone on its SIMD, which cannot issue everything else beside the matrix instructions.
+more than 128 x 256 have eight waves in either form where their columns can be cut in four: of 256 x 256, the sums of a
+quarter and what is read for them take every register of a wave.
 """
 # ruff: noqa: N803 - the specified argument names
 
@@ -27,7 +27,7 @@ LARGE_BLOCK = 128 * 256  # elements of C
 
 def _config(where: str, target: Target, n: int, k: int, block_m: int, block_n: int, n_waves: int, group_m: int,
             shuffled: bool) -> DenseConfig:
-    if block_m * block_n > LARGE_BLOCK:
+    if block_m * block_n > LARGE_BLOCK and block_n % (4 * 16) == 0:
         n_waves = 4
     return dense_config(where, target, n=n, k=k, dtype="fp8", out_dtype="bf16", layout="nt", block_m=block_m,
                         block_n=block_n, block_k=BLOCK_K, m_waves=2, n_waves=n_waves, stages=2, use_async=True,
@@ -65,14 +65,14 @@ def compile_fp8_gemm_4w(*, K: int, BLOCK_M: int = 256, BLOCK_N: int = 256, use_x
 
     Args:
         K: a multiple of 128, at least 256.
-        BLOCK_M, BLOCK_N: multiples of 64.
+        BLOCK_M, BLOCK_N: multiples of 64 and of 32.
         use_xcd_remap: deal blocks to the dies in groups of four block rows.
         b_preshuffled: B_T is in the order of ``shuffle_weight``.
 
     Raises:
         ValueError: the architecture or an argument is not supported.
     """
-    return _build("compile_fp8_gemm_4w", target, K, BLOCK_M, BLOCK_N, (64, 64), 2, GROUP_M if use_xcd_remap else 0,
+    return _build("compile_fp8_gemm_4w", target, K, BLOCK_M, BLOCK_N, (64, 32), 2, GROUP_M if use_xcd_remap else 0,
                   b_preshuffled)
 
 

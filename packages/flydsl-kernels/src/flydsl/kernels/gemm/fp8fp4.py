@@ -19,7 +19,7 @@ from .wmma_config import WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
 __all__ = [
-    "compile_a8w4_gemm", "compile_fp8fp4_gemm", "compile_mxfp8_gemm", "compile_mxscale_gemm",
+    "compile_a8w4_gemm", "compile_fp8fp4_gemm", "compile_mxfp8_gemm", "compile_mxscale_gemm", "compile_ptpc_gemm",
     "launch_gemm_a8w4_mxscale",
 ]
 
@@ -82,22 +82,22 @@ def compile_fp8fp4_gemm(*, data_format: str = "fp4", scale_mode: str = "mxscale"
     return with_occupancy(fp8fp4_gemm, waves_per_eu)
 
 
-def _microscaled(data_format: str, name: str, description: str) -> Any:
+def _variant(data_format: str, scale_mode: str, name: str, description: str) -> Any:
     def compile_(**options: Any) -> Any:
-        options.setdefault("data_format", data_format)
-        options = {"num_buffers": 4, "out_dtype": "bf16", **options}
-        return compile_fp8fp4_gemm(scale_mode="mxscale", **options)
+        options = {"data_format": data_format, "num_buffers": 4, "out_dtype": "bf16", **options}
+        return compile_fp8fp4_gemm(scale_mode=scale_mode, **options)
 
     compile_.__name__ = compile_.__qualname__ = name
-    compile_.__doc__ = f"""{description} on gfx1250: :func:`compile_fp8fp4_gemm` with e8m0 scales, four LDS buffers and
-    bf16 output unless said otherwise."""
+    compile_.__doc__ = f"""{description} on gfx1250: :func:`compile_fp8fp4_gemm` with four LDS buffers and bf16 output
+    unless said otherwise."""
     return compile_
 
 
-compile_mxscale_gemm = _microscaled("fp4", "compile_mxscale_gemm", "Microscaled GEMM (data_format)")
-compile_mxfp4_gemm = _microscaled("fp4", "compile_mxfp4_gemm", "fp4 activations and weights")
-compile_mxfp8_gemm = _microscaled("fp8", "compile_mxfp8_gemm", "fp8 activations and weights")
-compile_a8w4_gemm = _microscaled("a8w4", "compile_a8w4_gemm", "fp8 activations and fp4 weights")
+compile_mxscale_gemm = _variant("fp4", "mxscale", "compile_mxscale_gemm", "Microscaled operands (data_format)")
+compile_mxfp4_gemm = _variant("fp4", "mxscale", "compile_mxfp4_gemm", "Microscaled fp4 activations and weights")
+compile_mxfp8_gemm = _variant("fp8", "mxscale", "compile_mxfp8_gemm", "Microscaled fp8 activations and weights")
+compile_a8w4_gemm = _variant("a8w4", "mxscale", "compile_a8w4_gemm", "Microscaled fp8 activations and fp4 weights")
+compile_ptpc_gemm = _variant("fp8", "ptpc", "compile_ptpc_gemm", "fp8 with scales per row and column")
 
 
 @flyc.jit

@@ -17,14 +17,7 @@ from .config import FLOAT_NAMES, with_occupancy
 from .wmma_config import WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
-__all__ = ["compile_ptpc_gemm", "compile_wmma_gemm_tdm", "launch_gemm_a8w8"]
-
-
-def _fp8_config(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int], waves: tuple[int, int],
-                cluster: tuple[int, int], scales: str, **others: Any) -> WmmaConfig:
-    return wmma_config(where, target, n=n, k=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], m_waves=waves[0],
-                         n_waves=waves[1], cluster_m=cluster[0], cluster_n=cluster[1], a_dtype="fp8", b_dtype="fp8",
-                         scales=scales, **others)
+__all__ = ["compile_wmma_gemm_tdm", "launch_gemm_a8w8"]
 
 
 @builder
@@ -94,34 +87,8 @@ def launch_gemm_a8w8(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Cons
         ValueError: the architecture or an argument is not supported.
     """
     where = "launch_gemm_a8w8"
-    config = _fp8_config(where, current(), N, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n),
-                         "block" if is_bsc else "rows", out_dtype="f16" if out_is_f16 else "bf16", stages=num_buffers,
-                         lda=lda, ldc=ldc, scale_stride=stride_ascale_k)
+    config = wmma_config(where, current(), n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k, m_waves=m_warp,
+                         n_waves=n_warp, cluster_m=cluster_m, cluster_n=cluster_n, a_dtype="fp8", b_dtype="fp8",
+                         scales="block" if is_bsc else "rows", out_dtype="f16" if out_is_f16 else "bf16",
+                         stages=num_buffers, lda=lda, ldc=ldc, scale_stride=stride_ascale_k)
     launch_wmma({"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb}, M, config, stream)
-
-
-@builder
-def compile_ptpc_gemm(*, N: int = 0, K: int, tile_m: int = 128, tile_n: int = 128, tile_k: int = 128, m_warp: int = 2,
-                      n_warp: int = 2, num_buffers: int = 4, out_dtype: str = "bf16", cluster_m: int = 1,
-                      cluster_n: int = 1, target: Target) -> Any:
-    """``fn(c, a, b, a_scale, b_scale, M, N, lda, ldc, stream=None)``: :func:`launch_gemm_a8w8` with scales per row and
-    column and its tile fixed. out_dtype is ``"bf16"``, ``"f16"`` or ``"f32"``.
-
-    Raises:
-        ValueError: the architecture or an argument is not supported.
-    """
-    where = "compile_ptpc_gemm"
-
-    def config_of(n: int, lda: int = 0, ldc: int = 0) -> WmmaConfig:
-        return _fp8_config(where, target, n, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), (cluster_m, cluster_n),
-                           "rows", out_dtype=out_dtype, stages=num_buffers, lda=lda, ldc=ldc)
-
-    config_of(N or tile_n * cluster_n)  # its errors at once
-
-    @flyc.jit
-    def ptpc_gemm(c, a, b, a_scale, b_scale, M: fx.Int32, N: fx.Constexpr[int], lda: fx.Constexpr[int],
-                  ldc: fx.Constexpr[int], stream: fx.Stream = fx.Stream(None)):
-        tensors = {"c": c, "a": a, "b": b, "scale_a": a_scale, "scale_b": b_scale}
-        launch_wmma(tensors, M, config_of(N, lda, ldc), stream)
-
-    return ptpc_gemm

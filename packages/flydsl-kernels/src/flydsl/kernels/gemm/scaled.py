@@ -14,9 +14,8 @@ from ..host.arrays import array_dtype
 from ..host.dtypes import dtype_name
 from ..op import Plan
 from ..target import Target
-from .fp8_rowscale import BLOCK_K, compile_fp8_gemm_8w
-from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm
-from .gfx1250 import compile_ptpc_gemm
+from .fp8_rowscale import BLOCK_K, compile_fp8_gemm_4w
+from .fp8fp4 import DATA_FORMATS, compile_fp8fp4_gemm, compile_ptpc_gemm
 from .layouts import (
     B_16X16,
     B_16X16_INT4,
@@ -33,7 +32,7 @@ from .mx import compile_mxfp4_gemm
 from .preshuffle import compile_blockscale_preshuffle_gemm, compile_preshuffle_gemm
 from .preshuffle_config import ACTIVATIONS
 from .rdna_fp8 import compile_rdna_fp8_gemm
-from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose
+from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose, row_scale_block
 from .weights import in_order, preshuffled, takes_preshuffled
 
 __all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled"]
@@ -153,8 +152,8 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
                 out_dtype: torch.dtype) -> Plan | None:
     """fp8 with f32 scales per row and a plain weight.
 
-    gfx942 and gfx950 run the preshuffle GEMM, gfx950 the 8-wave form where N is not a multiple of 64, gfx120x the form
-    without LDS, gfx1250 the general kernel.
+    gfx942 and gfx950 run the preshuffle GEMM, gfx950 the form with both operands in LDS where N is not a multiple of
+    64, gfx120x the form without LDS, gfx1250 the general kernel.
     """
     where = "scaled_gemm"
     if target.fp8_name is None:
@@ -185,7 +184,9 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, n, k)).view(torch.int8)
         return Plan(lambda: run, lambda out: (out, data, order, scale_a, scale_b, m, n, k, n))
     if target.dma128 and k % BLOCK_K == 0 and k >= 2 * BLOCK_K:
-        run, plain = compile_fp8_gemm_8w(K=k, target=target), b.contiguous().view(torch.int8)
+        rows_block, columns_block = row_scale_block(target, m, n)
+        run = compile_fp8_gemm_4w(K=k, BLOCK_M=rows_block, BLOCK_N=columns_block, target=target)
+        plain = b.contiguous().view(torch.int8)
         return Plan(lambda: run, lambda out: (data, plain, out, scale_a, scale_b, m, n))
     raise ValueError(f"{where}: on {target.name}, N must be a multiple of 64 and K of 64, got {n} and {k}")
 

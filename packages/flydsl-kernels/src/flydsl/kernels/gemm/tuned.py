@@ -13,7 +13,10 @@ from ..host.tuned import known
 from ..parts.index import align_up, cdiv
 from ..target import Target
 
-__all__ = ["BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "MX", "PRESHUFFLE", "DenseTile", "Tile", "choose", "dense_knobs"]
+__all__ = [
+    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "MX", "PRESHUFFLE", "ROW_SCALE", "DenseTile", "Tile", "choose",
+    "dense_knobs", "row_scale_block",
+]
 
 FEW_ROWS = 16  # rows of the smallest tile
 MEMORY_ROWS = 64  # of a tile that is bound by the matrix unit
@@ -84,6 +87,20 @@ MX: dict[tuple[str, str], tuple[Tile, ...]] = {
     ("fp4", "fp4"): _MX_4, ("fp4", "fp8"): _MX_4, ("fp6", "fp4"): _MX_6, ("fp6", "fp8"): _MX_8,
     ("fp8", "fp4"): _MX_8, ("fp8", "fp8"): _MX_8,
 }
+
+
+#: Blocks (rows, columns of C) of the fp8 GEMM of gfx950 with scales per row and column, both operands through LDS, of
+#: which a compute unit has one.
+ROW_SCALE = ((256, 256), (256, 224))
+
+
+def row_scale_block(target: Target, m: int, n: int) -> tuple[int, int]:
+    """The block of :data:`ROW_SCALE` with which the compute units are done first: a last round of a few workgroups
+    takes as long as a full one."""
+    def rounds(block: tuple[int, int]) -> int:
+        return cdiv(cdiv(m, block[0]) * cdiv(n, block[1]), target.compute_units)
+
+    return min(ROW_SCALE, key=lambda block: rounds(block) * block[0] * block[1])
 
 
 def choose(tiles: tuple[Tile, ...], where: str, target: Target, kind: str, m: int, n: int, k: int) -> Tile:

@@ -6,10 +6,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = [
-    "align_up", "cdiv", "ceildiv", "compute_mcast_masks", "div", "is_pow2", "mod", "pow2_shift", "split_row_major_2d",
-    "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32", "udiv_const", "urem_const", "xcd_remap_bx_by",
-]
+__all__ = ["align_up", "cdiv", "compute_mcast_masks", "div", "is_pow2", "mod", "xcd_remap_bx_by"]
 
 
 def is_pow2(n: int) -> bool:
@@ -38,44 +35,6 @@ def mod(x: Any, n: int) -> Any:
     if isinstance(x, int):
         return x % n
     return x & (n - 1) if is_pow2(n) else x % n
-
-
-ceildiv, udiv_const, urem_const = cdiv, div, mod
-
-
-def pow2_shift(n: int) -> int:
-    """The exponent of a power of two. ValueError for other numbers."""
-    if not is_pow2(n):
-        raise ValueError(f"pow2_shift: a power of two is needed, got {n}")
-    return n.bit_length() - 1
-
-
-def split_row_major_2d(index: Any, columns: int) -> tuple[Any, Any]:
-    """(row, column) of a non-negative linear index."""
-    return div(index, columns), mod(index, columns)
-
-
-def tile_chunk_coord_i32(tx_i32_base: Any, i: int, total_threads: int, layout_tile_div4: int,
-                         chunk_i32: int = 4) -> tuple[Any, Any]:
-    """(row, i32 column) of the i-th chunk that a thread copies of a row-major tile.
-
-    Args:
-        tx_i32_base: thread times `chunk_i32`.
-        layout_tile_div4: i32 of a row of the tile.
-    """
-    return split_row_major_2d(tx_i32_base + i * total_threads * chunk_i32, layout_tile_div4)
-
-
-def swizzle_xor16(row: Any, col: Any, k_blocks16: int) -> Any:
-    """Byte column `col` of `row` in LDS: chunks of 16 bytes are exchanged by the row, `k_blocks16` (a power of two)
-    of them."""
-    return col ^ (mod(row, k_blocks16) * 16)
-
-
-def swizzle_128(row: Any, col: Any) -> Any:
-    """Byte offset of (row, byte column) in LDS rows of 128 bytes, chunks of 16 exchanged by pairs of rows."""
-    offset = row * 128 + col
-    return offset ^ (div(mod(offset, 2048), 256) * 16)
 
 
 def compute_mcast_masks(local_x: Any, local_y: Any, cluster_m: int, cluster_n: int) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import flydsl.expr as fx
 from .rows import Place, fold
 
 __all__ = [
-    "Lds", "add", "amax_of", "block_combine", "block_reduce", "block_reduce_add", "block_reduce_add2", "fmax", "imax",
+    "Lds", "add", "amax_of", "block_combine", "block_reduce", "fmax", "imax",
     "lane_combine", "lane_reduce", "magnitude", "reduce_rows", "wave_combine", "wave_reduce",
 ]
 
@@ -112,17 +112,6 @@ def lane_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], lanes: int
 def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: Any, threads: int, lds: Lds) -> list:
     """Combine each value (f32 or i32) over the workgroup; every lane gets the result. One barrier."""
     return block_combine(values, _each(op), thread, threads, lds)
-
-
-def block_reduce_add(value: Any, thread: Any, threads: int, lds: Lds) -> Any:
-    """Sum of an f32 over the workgroup; every lane gets it."""
-    return block_reduce([value], add, thread, threads, lds)[0]
-
-
-def block_reduce_add2(a: Any, b: Any, thread: Any, threads: int, lds: Lds) -> tuple[Any, Any]:
-    """Sums of two f32 over the workgroup, with the barrier of one."""
-    first, second = block_reduce([a, b], add, thread, threads, lds)
-    return first, second
 
 
 def reduce_rows(place: Place, values: Sequence[Any], op: Callable[[Any, Any], Any], lds: Lds) -> list[Any]:

@@ -23,7 +23,8 @@ from ..target import Target, builder
 
 __all__ = ["build_softmax_bwd_module", "build_softmax_module", "softmax_bwd_buffered_operands"]
 
-BOTH_RESIDENT, ONE_RESIDENT = 16384, 32768  # columns up to which the backward keeps two operands, one operand
+BOTH_RESIDENT, ONE_RESIDENT = 16384, 32768  # columns up to which the backward always keeps two operands, one operand
+LONG_ROW = 1 << 16  # bytes of a row up to which what is read again comes from L2
 STREAMED = 2  # cache modifier: written data are not read again
 
 
@@ -125,9 +126,16 @@ def build_softmax_module(M: Any, N: int, dtype_str: str = "f32", *, target: Targ
 
 
 def softmax_bwd_buffered_operands(N: int, dtype_str: str) -> int:  # noqa: N803
-    """How many operands of the backward stay in registers: 2 (dY and Y), 1 (Y) or 0."""
+    """How many operands of the backward stay in registers at least: 2 (dY and Y), 1 (Y) or 0."""
     float_dtype(dtype_str, "softmax_bwd_buffered_operands")
     return 2 if N <= BOTH_RESIDENT else int(N <= ONE_RESIDENT)
+
+
+def _resident(n: int, dtype: str) -> int:
+    """How many the kernel keeps. Of rows of more than LONG_ROW, what is read again is no longer in L2: there it is one
+    more, which costs waves but no spills. Shorter rows rather have the waves."""
+    more = n * FLOATS[dtype].width // 8 > LONG_ROW and fits_registers(n)
+    return min(softmax_bwd_buffered_operands(n, dtype) + more, 2)
 
 
 @builder
@@ -142,7 +150,7 @@ def build_softmax_bwd_module(N: int, dtype_str: str = "f32", *, target: Target):
         ValueError: N or dtype_str is not supported.
     """
     n, dtype = _columns(N, "build_softmax_bwd_module"), float_dtype(dtype_str, "build_softmax_bwd_module")
-    config = _config(target, n, dtype, softmax_bwd_buffered_operands(n, dtype))
+    config = _config(target, n, dtype, _resident(n, dtype))
 
     @flyc.jit
     def softmax_bwd(dY, Y, dX, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803

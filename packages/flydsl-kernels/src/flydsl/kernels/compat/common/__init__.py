@@ -4,13 +4,16 @@ import importlib as _importlib
 from typing import Any as _Any
 
 _HOME = {
-    "flydsl.kernels.parts.reduce": ("block_reduce", "block_reduce_add", "block_reduce_add2", "wave_reduce"),
+    "flydsl.kernels.parts.reduce": ("block_reduce", "wave_reduce"),
+    "flydsl.kernels.common.reduce": ("block_reduce_add", "block_reduce_add2"),
     "flydsl.kernels.common.dpp": ("dpp_xor_f32", "update_dpp_i32"),
     "flydsl.kernels.common.epilogues": ("c_shuffle_epilog", "default_epilog", "mfma_epilog"),
     "flydsl.kernels.parts.index": (
-        "align_up", "cdiv", "ceildiv", "compute_mcast_masks", "div", "is_pow2", "mod", "pow2_shift",
-        "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32", "udiv_const", "urem_const",
-        "xcd_remap_bx_by",
+        "align_up", "cdiv", "compute_mcast_masks", "div", "is_pow2", "mod", "xcd_remap_bx_by",
+    ),
+    "flydsl.kernels.common.index": (
+        "ceildiv", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32",
+        "udiv_const", "urem_const",
     ),
     "flydsl.kernels.common.preshuffle": ("make_preshuffle_b_layout", "make_preshuffle_scale_layout"),
     "flydsl.kernels.common.host": (
