@@ -4,7 +4,6 @@ import math
 
 import pytest
 from kernel_helpers import GENERAL_GEMM, close, needs, random, torch
-
 from test_moe_mixed import (
     EXPERTS,
     INTER,

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "flydsl_8wave_gemm_a8", "flydsl_a16w4_gemm1", "flydsl_a16w4_gemm2", "flydsl_flash_attn_func",
     "flydsl_flash_attn_varlen_func", "flydsl_hgemm", "flydsl_mla_fwd_decode", "flydsl_mla_reduce_v1",
-    "flydsl_moe_sorting_fwd", "flydsl_moe_stage1", "flydsl_moe_stage2", "flydsl_mxfp4_gemm1", "flydsl_mxfp4_gemm2", "flydsl_preshuffle_gemm_a8",
-    "flydsl_qk_norm_rope_quant",
+    "flydsl_moe_sorting_fwd", "flydsl_moe_stage1", "flydsl_moe_stage2", "flydsl_mxfp4_gemm1", "flydsl_mxfp4_gemm2",
+    "flydsl_preshuffle_gemm_a8", "flydsl_qk_norm_rope_quant",
 ]
 
 _workspaces: dict[Any, torch.Tensor] = {}
