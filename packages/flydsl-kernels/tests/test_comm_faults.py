@@ -12,13 +12,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
-from ranks import PATIENCE, Ranks, pool  # noqa: E402, F401
+from ranks import PATIENCE, Ranks, pool, without_race_check  # noqa: E402, F401
 
 COUNTERS = True  # nothing is launched in this process
 FULL = os.environ.get("FLYDSL_KERNELS_FULL") == "1"
 KILLED = 40 if FULL else 3  # groups of which one rank is
 
 
+@without_race_check()
 def _failures(rank, ranks):
     from flydsl.kernels.comm import CollectiveError, Communicator
 
@@ -62,6 +63,7 @@ def _shared_mappings():
         return sum("memfd:flysim" in line for line in lines)
 
 
+@without_race_check()
 def _disagreements(rank, ranks):
     """Ranks that call things that do not fit each other: both are told at once, and all memory is given back."""
     from flydsl.kernels import comm
@@ -110,6 +112,7 @@ def _not_in_files():
         return not [line for line in lines if "/dev/shm/" in line and "torch" not in line and "gloo" not in line]
 
 
+@without_race_check()
 def _killed(rank, ranks):
     from flydsl.kernels import comm
     from flydsl.kernels.comm.transport import FlyDSLDispatchCombineConfig, FlyDSLDispatchCombineIntraNodeOp
@@ -151,6 +154,7 @@ def test_a_rank_that_is_killed(pool):  # noqa: F811
     group.broken = True
 
 
+@without_race_check()
 def _until_one_is_killed(rank, ranks, folder):
     """Collectives one after another, until one of them says which rank has ended."""
     from flydsl.kernels import comm
