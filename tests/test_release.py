@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import build_docs
 import public_names
 import release
 import site_api
@@ -64,6 +65,12 @@ def test_links_of_the_site(tmp_path):
         "b.html: gone.html does not exist",
         "b.html: a.html#no: no such place on that page",
     ]
+
+
+def test_code_on_the_site_keeps_its_language():
+    """The marks for tests behind it go; a name that lost a letter was the language of no code, which stayed grey."""
+    text = "```python\nx = 1\n```\n\n  ```cpp fragment\n  int x;\n  ```\n"
+    assert build_docs.MARKED.sub(r"\1", text) == text.replace(" fragment", "")
 
 
 # --- wheels and provenance ------------------------------------------------------------------------------------------
