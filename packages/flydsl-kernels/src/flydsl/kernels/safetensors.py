@@ -50,8 +50,10 @@ def load_file(path: str | os.PathLike[str], device: Any = "cpu") -> dict[str, An
     header.pop("__metadata__", None)
     tensors, data = {}, torch.frombuffer(content, dtype=torch.uint8)[start:]
     for name, entry in header.items():
-        entry = entry if isinstance(entry, dict) else {}
-        kind, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+        given: dict[str, Any] = entry if isinstance(entry, dict) else {}
+        kind: Any = given.get("dtype")
+        shape: Any = given.get("shape")
+        offsets: Any = given.get("data_offsets")
         require(where, isinstance(kind, str) and kind in _DTYPES, f"{name!r} has the dtype {kind!r}, not a known one")
         dtype = getattr(torch, _DTYPES[kind])
         require(where, _numbers(shape) and _numbers(offsets) and len(offsets) == 2
