@@ -10,6 +10,8 @@ from flydsl.kernels.conv import (
     build_conv_module,
     compile_conv3d_implicit,
     compile_conv3d_implicit_fp8,
+    compile_transpose_ncdhw_ndhwc,
+    compile_transpose_ncdhw_ndhwc_fp8,
     conv3d_implicit,
     conv3d_implicit_fp8,
 )
@@ -199,3 +201,25 @@ def test_older_builder_of_fp8():
     y = torch.full_like(expected, torch.nan)
     launch(y, x.movedim(1, -1).contiguous(), w.movedim(1, -1).contiguous())
     assert torch.equal(y, expected)
+
+
+@pytest.mark.parametrize(("n", "c", "s"), [(2, 8, 70), (1, 130, 65), (3, 64, 64), (1, 5, 1)])
+@pytest.mark.parametrize(("build", "dtype"), [(compile_transpose_ncdhw_ndhwc, torch.bfloat16),
+                                              (compile_transpose_ncdhw_ndhwc, torch.float16),
+                                              (compile_transpose_ncdhw_ndhwc_fp8, torch.float8_e4m3fn)])
+def test_the_older_transposes_move_every_element(build, dtype, n, c, s):
+    x, launch = random(n, c, s).to(dtype), build(n, c, s)
+    y = Guarded(n * s, c, dtype=dtype)
+    launch(y.out, x)
+    bits = torch.uint8 if dtype.itemsize == 1 else torch.int16
+    assert torch.equal(y.check().view(bits), x.view(bits).transpose(1, 2).reshape(n * s, c))
+
+
+def test_the_older_transposes_refuse():
+    x = random(2, 8, 6, dtype="bf16")
+    with pytest.raises(ValueError, match="n, c and s must be positive, got 0, 8 and 6"):
+        compile_transpose_ncdhw_ndhwc(0, 8, 6)
+    with pytest.raises(ValueError, match=r"x must have 2 \* 8 \* 7 elements of 16 bits, got \(2, 8, 6\)"):
+        compile_transpose_ncdhw_ndhwc(2, 8, 7)(random(112, dtype="bf16"), x)
+    with pytest.raises(ValueError, match="y must have .* elements of 8 bits, got .* torch.bfloat16"):
+        compile_transpose_ncdhw_ndhwc_fp8(2, 8, 6)(x, x)
