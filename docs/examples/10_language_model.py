@@ -23,9 +23,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
-import struct
 import sys
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -45,6 +43,7 @@ except ImportError:
 from flydsl.kernels import ops
 from flydsl.kernels.decode import BlockPool, PagedBatch, paged_batch
 from flydsl.kernels.rope import rotary_tables
+from flydsl.kernels.safetensors import load_file, save_file
 
 PAGE = 16  # tokens of a block of the cache
 RANK, RANKS = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
@@ -64,41 +63,25 @@ class Sizes:
     layers: int = 2
     positions: int = 256
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of all weights, by name."""
-        shapes: dict[str, tuple[int, ...]] = {"embedding": (self.vocabulary, self.width), "norm": (self.width,),
-                                               "head": (self.vocabulary, self.width)}
-        for i in range(self.layers):
-            shapes |= {
-                f"{i}.attention_norm": (self.width,), f"{i}.mlp_norm": (self.width,),
-                f"{i}.qkv": ((self.heads + 2 * self.kv_heads) * self.head, self.width),
-                f"{i}.out": (self.width, self.heads * self.head),
-                f"{i}.gate_up": (2 * self.inner, self.width), f"{i}.down": (self.width, self.inner)}
-        return shapes
-
 
 # ------------------------------------------------------------------------------------------- weights
 
 
-def write_weights(path: Path, sizes: Sizes, seed: int = 0) -> None:
-    """Random weights as a safetensors file: the length of a JSON header, the header, the bytes of the tensors."""
-    generator, header, data = torch.Generator().manual_seed(seed), {}, b""
-    for name, shape in sizes.shapes().items():
-        scale = 1.0 if "norm" in name or name == "embedding" else shape[-1] ** -0.5 * 2
-        raw = (torch.randn(shape, generator=generator) * scale).bfloat16().view(torch.int16).numpy().tobytes()
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+def random_weights(s: Sizes, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Of a model that nobody trained, by name."""
+    generator = torch.Generator().manual_seed(seed)
 
+    def draw(*shape: int, scale: float = 0.0) -> torch.Tensor:
+        return (torch.randn(shape, generator=generator) * (scale or 2 * shape[-1] ** -0.5)).bfloat16()
 
-def read_weights(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file of bfloat16."""
-    whole = path.read_bytes()
-    start = 8 + struct.unpack_from("<Q", whole)[0]
-    data = torch.frombuffer(bytearray(whole[start:]), dtype=torch.bfloat16).to(DEVICE)
-    return {name: data[slice(*(end // 2 for end in entry["data_offsets"]))].view(entry["shape"])
-            for name, entry in json.loads(whole[8:start]).items()}
+    weights = {"embedding": draw(s.vocabulary, s.width, scale=1), "norm": draw(s.width, scale=1),
+               "head": draw(s.vocabulary, s.width)}
+    for i in range(s.layers):
+        weights |= {f"{i}.attention_norm": draw(s.width, scale=1), f"{i}.mlp_norm": draw(s.width, scale=1),
+                    f"{i}.qkv": draw((s.heads + 2 * s.kv_heads) * s.head, s.width),
+                    f"{i}.out": draw(s.width, s.heads * s.head),
+                    f"{i}.gate_up": draw(2 * s.inner, s.width), f"{i}.down": draw(s.width, s.inner)}
+    return weights
 
 
 def share(name: str, weight: torch.Tensor, s: Sizes) -> torch.Tensor:
@@ -242,8 +225,8 @@ class Engine:
 
 def run(sizes: Sizes, path: Path, target: Path | None) -> None:
     """Generate, check, and say what a step costs."""
-    write_weights(path, sizes)
-    weights = read_weights(path)
+    save_file(random_weights(sizes), path)
+    weights = load_file(path, DEVICE)
     prompts = [Sequence("The layout of a tensor is", 7), Sequence("A swizzle", 5),
                Sequence("Between the products lies what makes attention", 4), Sequence("Waves", 6)]
     engine = Engine(Model(weights, sizes, pages=10), prompts, most=3)

@@ -1,5 +1,7 @@
 """Convolutions and their gradients against torch in f64."""
 
+import math
+
 import pytest
 from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close, fp8_dtype, needs, random, torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
@@ -11,6 +13,7 @@ from flydsl.kernels.conv import (
     compile_conv3d_implicit,
     compile_conv3d_implicit_fp8,
     compile_transpose_ncdhw_ndhwc,
+    compile_transpose_ncdhw_ndhwc_fp8,
     conv3d_implicit,
     conv3d_implicit_fp8,
 )
@@ -202,19 +205,29 @@ def test_older_builder_of_fp8():
     assert torch.equal(y, expected)
 
 
-@pytest.mark.parametrize("shape", [(1, 64, 4, 4, 4), (2, 24, 2, 5, 10), (1, 136, 1, 1, 37), (3, 8, 1, 1, 1)])
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
-def test_channels_last(shape, dtype):
+@pytest.mark.parametrize("shape", [(1, 64, 4, 4, 4), (2, 48, 2, 5, 10), (1, 144, 1, 1, 37), (3, 16, 1, 1, 1)])
+@pytest.mark.parametrize(("build", "dtype"), [(compile_transpose_ncdhw_ndhwc, torch.bfloat16),
+                                              (compile_transpose_ncdhw_ndhwc, torch.float16),
+                                              (compile_transpose_ncdhw_ndhwc_fp8, torch.float8_e4m3fn)])
+def test_channels_last(build, dtype, shape):
     """Whole tiles, and tiles that end inside of the channels and of the positions."""
     n, c, *size = shape
-    x = random(*shape, dtype=dtype)
-    y = torch.full((n, *size, c), torch.nan, dtype=x.dtype)
+    x = random(*shape).to(dtype)
+    bits = torch.uint8 if dtype.itemsize == 1 else torch.int16
+    y = Guarded(n * math.prod(size), c, dtype=dtype)
     with rt.checked("oob,race,uninit") as report:
-        compile_transpose_ncdhw_ndhwc(n, c, size[0] * size[1] * size[2])(y, x)
+        build(n, c, math.prod(size))(y.out, x)
     assert not report.findings
-    assert torch.equal(y, x.permute(0, 2, 3, 4, 1))
+    assert torch.equal(y.check().view(bits), x.view(bits).permute(0, 2, 3, 4, 1).reshape(-1, c))
 
 
-def test_channels_last_takes_chunks_of_channels():
-    with pytest.raises(ValueError, match="c is a multiple of 8, got 1, 12, 64"):
-        compile_transpose_ncdhw_ndhwc(1, 12, 64)
+def test_channels_last_refuses():
+    x = random(2, 8, 6, dtype="bf16")
+    for build, n, c, chunk in ((compile_transpose_ncdhw_ndhwc, 1, 12, 8), (compile_transpose_ncdhw_ndhwc, 0, 8, 8),
+                               (compile_transpose_ncdhw_ndhwc_fp8, 1, 24, 16)):
+        with pytest.raises(ValueError, match=f"c is a multiple of {chunk}, got {n}, {c}, 64"):
+            build(n, c, 64)
+    with pytest.raises(ValueError, match=r"x must have 2 \* 8 \* 7 elements of 16 bits, got \(2, 8, 6\)"):
+        compile_transpose_ncdhw_ndhwc(2, 8, 7)(random(112, dtype="bf16"), x)
+    with pytest.raises(ValueError, match="y must have .* elements of 8 bits, got .* torch.bfloat16"):
+        compile_transpose_ncdhw_ndhwc_fp8(2, 16, 6)(random(2, 16, 6, dtype="bf16"), x)

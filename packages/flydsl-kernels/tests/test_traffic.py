@@ -1,11 +1,12 @@
-"""What the simulator counts: bank conflicts of GEMMs."""
+"""What the simulator counts: bank conflicts of GEMMs and convolutions."""
 
 import os
 
 import pytest
-from kernel_helpers import DENSE_GEMM, needs, random, torch
+from kernel_helpers import DENSE_GEMM, GENERAL_GEMM, fp8_dtype, needs, random, torch
 
 import flydsl.runtime as rt
+from flydsl.kernels import ops
 from flydsl.kernels.gemm import build_gemm_module, compile_preshuffle_gemm, shuffle_weight
 from flydsl.kernels.target import target
 
@@ -47,3 +48,13 @@ def test_general_gemm_has_no_bank_conflicts(layout):
     (launch,) = profiled(launcher, c, a, b, c, c, m)
     clocks, conflicts, _ = launch.lds_conflicts()
     assert clocks > 0 and conflicts <= 0.01 * clocks
+
+
+@needs(*GENERAL_GEMM)
+@pytest.mark.parametrize("dtype", ["bf16", "fp8"])
+def test_convolution_has_no_bank_conflicts(dtype):
+    kind = fp8_dtype() if dtype == "fp8" else torch.bfloat16
+    x, weight = random(1, 64, 8, 9).to(kind), random(64, 64, 3, 3).to(kind)
+    launches = profiled(lambda: ops.conv(x, weight, padding=1))
+    clocks, conflicts, _ = next(launch for launch in launches if "conv" in launch.kernel).lds_conflicts()
+    assert clocks > 0 and conflicts == 0

@@ -102,10 +102,23 @@ class ConvConfig(KernelConfig):
         return fx.make_tiled_mma(atom, across, fx.make_tile(None, None, fx.make_layout((4, 4, 2), (1, 8, 4))))
 
     @property
+    def reads(self) -> int:
+        """Bytes that a lane reads of an operand at once: as many as the matrix instruction takes from one place."""
+        return 8 if self.dtype == "fp8" and self.target.tensor_moves else 16
+
+    @property
     def operand_copy(self) -> Any:
-        """How a lane reads operands from LDS: as many bytes as the matrix instruction takes from one place."""
-        together = 8 if self.dtype == "fp8" and self.target.tensor_moves else 16
-        return fx.make_copy_atom(fx.UniversalCopy64b() if together == 8 else fx.UniversalCopy128b(), self.element)
+        """How a lane reads operands from LDS."""
+        return fx.make_copy_atom(fx.UniversalCopy64b() if self.reads == 8 else fx.UniversalCopy128b(), self.element)
+
+    def swizzle(self, bits: int) -> Any:
+        """Of a tile in LDS with rows of 128 bytes, by elements of so many bits: chunk ``c`` of 16 bytes is at place
+        ``c ^ row % 8``.
+
+        Where lanes read 8 bytes, 16 rows are read at once and two fill the banks: it is ``c ^ (row // 2) % 8``.
+        """
+        chunk = (128 // bits).bit_length() - 1
+        return fx.SwizzleType.get(3, chunk, 4 if self.reads == 8 else 3)
 
     def tiled_copy(self) -> Any:
         """How the threads bring chunks to a tile of LDS."""

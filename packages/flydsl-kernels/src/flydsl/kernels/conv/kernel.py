@@ -105,7 +105,7 @@ def conv_kernel(tensors, sizes, mma: fx.TiledMma, copy: fx.TiledCopy, config: fx
     group, share = _divided(share, config.splits)
     im2col, n = Im2col(sizes, config), sizes["n"]
     tiles = sizes["tiles"] if config.taps is None else cdiv(_volume(config), BLOCK_K)
-    lds, swizzle = Lds(), fx.static(fx.SwizzleType.get(3, 3, 3))  # chunk of 8 values ^= row % 8
+    lds, swizzle = Lds(), fx.static(config.swizzle(16))
     a_lds, b_lds = (lds.array(word, STAGES * rows * BLOCK_K).view(fx.make_composed_layout(
         swizzle, fx.make_ordered_layout((rows, BLOCK_K, STAGES), (1, 0, 2)))) for rows in (bm, bn))
     bring = copy.get_slice(thread)
@@ -161,7 +161,7 @@ def _elements(words: Any, rows: int, config: ConvConfig) -> Any:
     per = config.per_word
     if per == 1:
         return words
-    swizzle = fx.static(fx.SwizzleType.get(3, 4, 3))
+    swizzle = fx.static(config.swizzle(8))
     layout = fx.make_composed_layout(swizzle, fx.make_ordered_layout((rows, BLOCK_K * per, STAGES), (1, 0, 2)))
     return fx.make_view(fx.recast_iter(config.element, fx.get_iter(words)), layout)
 
