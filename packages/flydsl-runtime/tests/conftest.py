@@ -26,7 +26,9 @@ CHOICES = (
 )
 
 
-@pytest.fixture(scope="package", autouse=True)
+# For a module, not for the package: these folders have no __init__.py, so pytest would end a fixture "of the package"
+# with the session, and tests of other packages in the same process would launch on the recording library.
+@pytest.fixture(scope="module", autouse=True)
 def fake_library() -> Iterator[Path]:
     """Make the recording library the one in use, as a simulator: NumPy arrays are device memory."""
     from flydsl.runtime import _native

@@ -109,3 +109,19 @@ def test_one_instruction_with_changing_patterns(sim, build_dir):
     assert access["issued"] == 6
     assert access["lds_cycles"] == sum(r.cycles for r in reports)
     assert access["lds_degree"] == max(r.degree for r in reports)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_direct_loads_write_as_fast_as_stores(sim, build_dir, arch):
+    """One LDS, one rate: the constant for direct loads and tensor moves is that of the phases of a wide store."""
+    bench = Bench(sim, arch, [program(arch, "write", 128)], build_dir)
+    take, start, table = sim.lib.flysimProfileTake, sim.lib.flysimProfile, sim.lib.flysimTimingTable
+    take.restype = table.restype = ctypes.c_char_p
+    take()
+    start(1)
+    bench.run("write128", 16 * np.arange(bench.wave, dtype=np.uint32)[None])
+    start(0)
+    (store,) = [i for i in json.loads(take())[0]["instructions"] if i.get("space") == "lds"]
+    constants = {row["name"]: row["value"] for row in json.loads(table(arch.encode()))}
+    assert store["lds_degree"] == 1
+    assert 16 * bench.wave / store["lds_cycles"] == constants["ldsBytesPerClk"]

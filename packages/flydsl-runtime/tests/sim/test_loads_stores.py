@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from asmlib import Program, lane_address, module_text, open_descriptor, wait_all
-from hiplib import assemble
+from asmlib import Bench, Program, lane_address, module_text, open_descriptor, wait_all
+from hiplib import SimError, assemble
 from test_valu import MASKS, invalid_lines
 
 CELL, BLOCK = 32, 4096  # bytes of a lane; bytes of an operation: the cells, then the registers after a load
@@ -173,3 +173,20 @@ def test_loads_and_stores(sim, build_dir, arch, space):
                 size = move.bytes * (2 if move.second >= 0 else 1)
                 cell = cell[:at] + source[:size] + cell[at + size :]
             assert out[n, here].tobytes() == cell, f"{move.text}: lane {lane} left {out[n, here].tobytes().hex()}"
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_lanes_that_wrap_around_the_address_space(sim, build_dir, size):
+    """Lanes side by side across address 0, beside lanes in an array: the bounds of the wave do not hide the former."""
+    words = {4: "", 8: "x2", 16: "x4"}[size]
+    code = f"  global_load_dword{words} v[12:{11 + size // 4}], v[8:9], off\n" + wait_all("gfx942")
+    bench = Bench(sim, "gfx942", [Program("k", code.replace("v[12:12]", "v12"), 2, 12, 1)], build_dir)
+    array = np.zeros(4096, np.uint32)
+    lanes = np.arange(64, dtype=np.uint64)
+    low, high = lanes * np.uint64(size), np.uint64(array.ctypes.data) + lanes * np.uint64(size)
+    for wrapping in (lanes < 32, lanes >= 32):
+        low_lanes = low - np.uint64(size) * (lanes[wrapping][0] + np.uint64(1))  # modulo 2**64: one lane below 0
+        address = np.where(wrapping, low_lanes, high)
+        rows = np.stack([address & np.uint64(0xFFFFFFFF), address >> np.uint64(32)]).astype(np.uint32)
+        with pytest.raises(SimError, match=rf"lane {lanes[wrapping][0]}: read of {size} bytes at 0xffffffff"):
+            bench.run("k", rows)

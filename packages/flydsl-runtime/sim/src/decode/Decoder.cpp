@@ -259,6 +259,7 @@ private:
     if (def.flags & kRawMods)
       inst.imm = inst.negLo;
     inst.plain = isPlain();
+    inst.rawSources = takesRawSources();
     // Most operations with a loop of their own know nothing of lane permutes and byte selects.
     if (inst.ext && (inst.ext->dpp || inst.ext->sdwa) && !inst.lane && !(def.flags & kPermutes))
       inst.exec = execUnsupported;
@@ -292,6 +293,44 @@ private:
       return false;
     if (sixteenBit() && (arch().has.keepsHigh || (inst.opSel & 8) || (def.flags & kKeepHigh)))
       return false;
+    return true;
+  }
+
+  /// True if what the operand fetch of the generic path (Vop.cpp) would do to the sources is nothing.
+  bool takesRawSources() {
+    const OpDef &def = *inst.def;
+    if ((inst.ext && (inst.ext->dpp || inst.ext->sdwa)) || (def.flags & kCarryIn))
+      return false;
+    for (unsigned n = 0; n < def.nsrc; ++n) {
+      if (inst.src[n].mods & (kNeg | kAbs | kHigh16))
+        return false;
+      const bool low = inst.opSel >> n & 1, high = inst.opSelHi >> n & 1;
+      const bool negative = (inst.negLo | inst.negHi) >> n & 1;
+      switch (def.src[n]) {
+      case Num::PkB16:
+      case Num::PkF16:
+      case Num::PkBF16:
+      case Num::PkF32:
+        if (low || !high || negative)
+          return false;
+        break;
+      case Num::PkB32: // op_sel alone picks both halves
+        return false;
+      case Num::Mix:
+      case Num::MixBF:
+        if (high || negative)
+          return false;
+        break;
+      case Num::F16:
+      case Num::BF16:
+      case Num::U16:
+        if (low)
+          return false;
+        break;
+      default:
+        break;
+      }
+    }
     return true;
   }
 

@@ -156,6 +156,7 @@ struct Inst {
   /// 16: the 32-bit VGPR offset beside an SGPR base is signed (gfx1250).
   uint8_t addrMode = 0;
   bool plain = false;    ///< no modifier of any kind: results may go straight to the VGPR
+  bool rawSources = false; ///< a lane loop takes its sources as the registers have them, and no mask
   bool lds = false;      ///< load to LDS
   bool tfe = false;      ///< a fault status follows the loaded registers
   uint16_t opcodeName = 0;

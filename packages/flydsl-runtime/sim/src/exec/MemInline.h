@@ -37,13 +37,20 @@ inline unsigned scan(const uint64_t *addr, unsigned blocks, unsigned bytes, uint
   uint64_t low = addr[0], high = addr[0];
   unsigned dense = 0;
   for (unsigned b = 0; b < blocks; ++b, addr += kBlock) {
-    uint64_t base = addr[0], diff = 0;
+    uint64_t base = addr[0], last = base + uint64_t(kBlock - 1) * bytes, diff = 0;
+    for (unsigned i = 0; i < kBlock; ++i)
+      diff |= addr[i] ^ (base + uint64_t(i) * bytes);
+    // A block that wraps around the end of the address space has its bounds inside.
+    if (diff == 0 && last >= base) {
+      dense |= 1u << b;
+      low = base < low ? base : low;
+      high = last > high ? last : high;
+      continue;
+    }
     for (unsigned i = 0; i < kBlock; ++i) {
       low = addr[i] < low ? addr[i] : low;
       high = addr[i] > high ? addr[i] : high;
-      diff |= addr[i] ^ (base + uint64_t(i) * bytes);
     }
-    dense |= unsigned(diff == 0) << b;
   }
   lo = low;
   hi = high;

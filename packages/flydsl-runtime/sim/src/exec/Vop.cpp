@@ -254,7 +254,9 @@ struct Computed {
   uint64_t writable;
 };
 
-Computed compute(Wave &w, const Inst &in, uint32_t *d) {
+/// Fetches sources that need treatment, and the carry-in. Returns the lanes that may be written.
+/// Apart from `compute`, which most instructions pass without it.
+__attribute__((noinline)) uint64_t fetchTreated(Wave &w, const Inst &in, LaneArgs &a) {
   const OpDef &def = *in.def;
   uint64_t writable = w.exec(), valid = ~0ull;
   if (in.ext && in.ext->dpp) {
@@ -264,6 +266,22 @@ Computed compute(Wave &w, const Inst &in, uint32_t *d) {
     if (!e.boundCtrl)
       writable &= valid;
   }
+  for (unsigned n = 0; n < def.nsrc; ++n)
+    a.s[n] = fetch(w, in, n, valid);
+  if (def.flags & kCarryIn)
+    expandMask(w.tmp->cin, readMask(w, in.data));
+  return writable;
+}
+
+__attribute__((noinline)) void runInFpMode(Wave &w, const Inst &in, const LaneArgs &a) {
+  const OpDef &def = *in.def;
+  HostFpMode mode(w.mode, def.dst == Num::F32 || def.dst == Num::PkF32 ? def.dst : def.src[0]);
+  in.lane(a);
+}
+
+inline Computed compute(Wave &w, const Inst &in, uint32_t *d) {
+  const OpDef &def = *in.def;
+  uint64_t writable = w.exec();
   LaneArgs a;
   a.d = d;
   a.carry = w.tmp->carry;
@@ -271,16 +289,18 @@ Computed compute(Wave &w, const Inst &in, uint32_t *d) {
   a.blocks = w.blocks;
   a.imm = static_cast<uint32_t>(in.imm);
   a.mode = w.mode;
-  for (unsigned n = 0; n < def.nsrc; ++n)
-    a.s[n] = fetch(w, in, n, valid);
-  if (def.flags & kCarryIn)
-    expandMask(w.tmp->cin, readMask(w, in.data));
-  if (__builtin_expect(w.fpSpecial, 0)) {
-    HostFpMode mode(w.mode, def.dst == Num::F32 || def.dst == Num::PkF32 ? def.dst : def.src[0]);
-    in.lane(a);
+  if (__builtin_expect(in.rawSources, 1)) {
+    for (unsigned n = 0; n < def.nsrc; ++n)
+      a.s[n] = in.src[n].kind == OperandKind::Vgpr
+                   ? row(w, in.src[n])
+                   : fetchRaw(w, in.src[n], dwords(def.src[n]), w.tmp->src[n]);
   } else {
-    in.lane(a);
+    writable = fetchTreated(w, in, a);
   }
+  if (__builtin_expect(w.fpSpecial, 0))
+    runInFpMode(w, in, a);
+  else
+    in.lane(a);
   return {d, writable};
 }
 

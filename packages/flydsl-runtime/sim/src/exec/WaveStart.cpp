@@ -9,6 +9,28 @@
 
 namespace flysim {
 
+namespace {
+
+/// The packed coordinates of `count` work-items of a work-group of this size, in order. Those
+/// beyond the work-group, which EXEC masks, go on counting.
+std::vector<uint32_t> packedWorkItems(const uint32_t block[3], unsigned count) {
+  std::vector<uint32_t> items(count);
+  uint32_t x = 0, y = 0, z = 0;
+  for (uint32_t &item : items) {
+    item = x | y << 10 | z << 20;
+    if (++x < block[0])
+      continue;
+    x = 0;
+    if (++y < block[1])
+      continue;
+    y = 0;
+    ++z;
+  }
+  return items;
+}
+
+} // namespace
+
 WaveStart::WaveStart(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet)
     : lanes(dispatch.kernel->waveSize()), items(dispatch.block[0] * dispatch.block[1] * dispatch.block[2]),
       d(dispatch), kernarg(kernarg), packet(packet) {
@@ -18,6 +40,7 @@ WaveStart::WaveStart(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet
   unsigned accum = arch.has.accumulators ? 4 * ((d.kernel->rsrc3 & 63) + 1) : total;
   vectors = std::min(total, std::min(accum, arch.vgprRows));
   accumulators = total > accum && arch.vgprRows > 256 ? std::min(total - accum, 256u) : 0;
+  workItems = packedWorkItems(d.block, waves() * lanes);
 }
 
 void WaveStart::clearVectors(uint32_t *rows) const {
@@ -44,7 +67,7 @@ void WaveStart::setUp(Wave &w) const {
   unsigned first = w.id * lanes, count = std::min(lanes, items - first);
   w.setExec(count == 64 ? ~0ull : (1ull << count) - 1);
   scalars(w);
-  workItems(w);
+  memcpy(w.v, &workItems[size_t(w.id) * lanes], lanes * sizeof(uint32_t));
   w.pc = d.program->indexOf(d.kernel->entryAddr);
 }
 
@@ -104,21 +127,6 @@ void WaveStart::scalars(Wave &w) const {
   if (clustered)
     for (unsigned i = 0; i < 3; ++i)
       w.s[kTtmp0 + 6] |= wg.idInCluster[i] << (4 * i) | (wg.clusterDims[i] - 1) << (12 + 4 * i);
-}
-
-void WaveStart::workItems(Wave &w) const {
-  uint32_t x = w.id * lanes % d.block[0], rest = w.id * lanes / d.block[0];
-  uint32_t y = rest % d.block[1], z = rest / d.block[1];
-  for (unsigned l = 0; l < lanes; ++l) {
-    w.v[l] = x | y << 10 | z << 20;
-    if (++x == d.block[0]) {
-      x = 0;
-      if (++y == d.block[1]) {
-        y = 0;
-        ++z;
-      }
-    }
-  }
 }
 
 } // namespace flysim

@@ -31,12 +31,13 @@ public:
 
 private:
   void scalars(Wave &w) const;
-  void workItems(Wave &w) const;
 
   const Dispatch &d;
   const uint64_t kernarg, packet;
   unsigned vectors;      ///< rows of v registers
   unsigned accumulators; ///< rows of a registers, from row 256
+  /// v0 of each work-item, wave after wave: every work-group has the same.
+  std::vector<uint32_t> workItems;
 };
 
 } // namespace flysim

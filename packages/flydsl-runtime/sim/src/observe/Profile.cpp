@@ -78,8 +78,11 @@ public:
   }
   ~ProfileGroup() override {
     std::lock_guard<std::mutex> lock(shared.mutex);
-    for (size_t i = 0; i < counters.size(); ++i)
+    for (size_t i = 0; i < counters.size(); ++i) {
+      // `instruction` counts the lanes of partial executions alone.
+      counters[i].lanes += (counters[i].issued - counters[i].partial) * shared.profile.waveSize;
       shared.profile.counters[i].add(counters[i]);
+    }
     for (size_t i = 0; i < infos.size(); ++i) {
       const LdsPattern *worst = ldsCosts.worst(i);
       if (!worst || worst->degree < 2)
@@ -123,8 +126,12 @@ public:
   }
 
   void endGroup(Workgroup &wg) override {
-    if (wg.clusterIndex + 1 == wg.clusterSize)
+    if (wg.clusterIndex + 1 == wg.clusterSize) {
+      size_t usual = moves.size();
       shared.traffic.end(cluster, std::move(moves));
+      moves = {};
+      moves.reserve(usual);
+    }
     std::vector<uint32_t> &all = shared.profile.groupIssued;
     if (uint64_t id = traces[wg.clusterIndex].linearId; id < all.size())
       all[id] = issued[wg.clusterIndex]; // each work-group has an entry of its own
@@ -137,24 +144,33 @@ public:
   void instruction(Wave &w, const Inst &inst) override {
     size_t index = static_cast<size_t>(&inst - w.program->insts.data());
     const InstInfo &info = infos[index];
+    const unsigned slot = w.wg->clusterIndex;
+    running = size_t(slot) * waves + w.id;
     // A split barrier's wait is tried again until it completes: one instruction.
-    size_t &before = last[size_t(w.wg->clusterIndex) * waves + w.id];
+    size_t &before = last[running];
     if (info.unit == Unit::Barrier && before == index)
       return;
     before = index;
     InstCounters &c = counters[index];
-    uint64_t exec = w.exec() & w.fullMask;
+    uint64_t exec = w.exec();
     ++c.issued;
-    ++issued[w.wg->clusterIndex];
-    if (exec == w.fullMask) {
-      c.lanes += w.lanes;
-    } else {
+    ++issued[slot];
+    if (exec != w.fullMask) {
       c.lanes += static_cast<unsigned>(__builtin_popcountll(exec));
       ++c.partial;
     }
+    // Most instructions of most work-groups end here.
+    if (info.space != MemSpace::None || recording)
+      details(w, inst, index, info, c);
+  }
+
+private:
+  /// What a memory access costs, and the record of the instruction. Apart from `instruction`, which is
+  /// called for every instruction of a launch and should need few registers.
+  __attribute__((noinline)) void details(Wave &w, const Inst &inst, size_t index, const InstInfo &info,
+                                         InstCounters &c) {
     TraceOp op;
     op.inst = static_cast<uint32_t>(index);
-    running = size_t(w.wg->clusterIndex) * waves + w.id;
     if (info.space != MemSpace::None)
       memory(w, inst, index, info, c, op);
     if (!recording || recorded >= shared.opsPerGroup)
@@ -166,7 +182,6 @@ public:
     ++recorded;
   }
 
-private:
   /// Set bits of a mask of four sectors.
   static constexpr uint8_t kBits[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
 
@@ -202,12 +217,7 @@ private:
     op.cost = clip(std::max(1u, active * access.bytes / 64));
     if (!active)
       return;
-    if (!shared.arrays.empty())
-      for (uint64_t m = access.lanes; m; m &= m - 1) {
-        uint64_t &at = access.addr[0][__builtin_ctzll(m)];
-        at = shared.arrays.place(at);
-      }
-    collectLines(access, w.lanes, w.fullMask);
+    collectLines(access);
     c.lines += lineCount;
     op.cost = std::max(op.cost, clip(lineCount));
     unsigned l2 = 0;
@@ -292,47 +302,46 @@ private:
     return found;
   }
 
-  /// The distinct lines of an access and, per line, its sectors.
-  void collectLines(const MemoryAccess &a, unsigned lanes, uint64_t fullMask) {
+  /// The distinct lines of an access and, per line, its sectors, in the order of the lanes.
+  void collectLines(const MemoryAccess &a) {
     lineCount = 0;
-    if (a.lanes == fullMask) {
-      // Lanes side by side are one stretch.
-      uint64_t different = 0;
-      for (unsigned l = 0; l < lanes; ++l)
-        different |= a.addr[0][l] - a.addr[0][0] - uint64_t(l) * a.bytes;
-      if (!different) {
-        stretch(a.addr[0][0], uint64_t(lanes) * a.bytes);
-        return;
-      }
-    }
+    uint64_t from = 0, to = 0; // neighbouring lanes mostly touch one stretch
     for (uint64_t m = a.lanes; m; m &= m - 1) {
-      uint64_t from = a.addr[0][__builtin_ctzll(m)], to = from + a.bytes - 1;
-      for (uint64_t sector = from / kSectorBytes; sector <= to / kSectorBytes; ++sector)
-        addSector(sector);
-    }
-  }
-  void stretch(uint64_t from, uint64_t bytes) {
-    for (uint64_t sector = from / kSectorBytes; sector <= (from + bytes - 1) / kSectorBytes; ++sector) {
-      uint64_t line = sector / (kLineBytes / kSectorBytes);
-      if (!lineCount || lines[lineCount - 1] != line) {
-        lines[lineCount] = line;
-        sectorsOf[lineCount++] = 0;
+      uint64_t at = a.addr[0][__builtin_ctzll(m)];
+      if (at != to || at == from) {
+        stretch(from, to);
+        from = at;
       }
-      sectorsOf[lineCount - 1] |= 1u << (sector % (kLineBytes / kSectorBytes));
+      to = at + a.bytes;
+    }
+    stretch(from, to);
+  }
+  /// Adds the sectors of [from, to), at their places.
+  void stretch(uint64_t from, uint64_t to) {
+    constexpr unsigned kSectors = kLineBytes / kSectorBytes;
+    while (from < to) {
+      // Part by part, if it spans arrays that lie side by side here.
+      HostArrays::Part part = shared.arrays.partAround(from);
+      uint64_t end = std::min(to, part.end);
+      uint64_t first = (from + part.shift) / kSectorBytes, last = (end - 1 + part.shift) / kSectorBytes;
+      for (uint64_t line = first / kSectors; line <= last / kSectors; ++line) {
+        unsigned low = line == first / kSectors ? unsigned(first % kSectors) : 0;
+        unsigned high = line == last / kSectors ? unsigned(last % kSectors) : kSectors - 1;
+        addSectors(line, (2u << high) - (1u << low));
+      }
+      from = end;
     }
   }
-  void addSector(uint64_t sector) {
-    uint64_t line = sector / (kLineBytes / kSectorBytes);
-    unsigned bit = 1u << (sector % (kLineBytes / kSectorBytes));
+  void addSectors(uint64_t line, unsigned sectors) {
     // Neighbouring lanes mostly share the line found last.
     for (unsigned k = lineCount; k-- > 0;)
       if (lines[k] == line) {
-        sectorsOf[k] |= bit;
+        sectorsOf[k] |= sectors;
         return;
       }
     if (lineCount < kMaxLines) {
       lines[lineCount] = line;
-      sectorsOf[lineCount++] = bit;
+      sectorsOf[lineCount++] = sectors;
     }
   }
 

@@ -17,14 +17,15 @@ HostArrays::HostArrays(const std::vector<Region> &list) {
   }
 }
 
-uint64_t HostArrays::place(uint64_t address) const {
-  auto it = std::upper_bound(arrays.begin(), arrays.end(), address,
-                             [](uint64_t a, const Region &r) { return a < r.lo; });
-  if (it == arrays.begin() || address >= (--it)->hi)
-    return address;
+HostArrays::Part HostArrays::partAround(uint64_t address) const {
+  auto next = std::upper_bound(arrays.begin(), arrays.end(), address,
+                               [](uint64_t a, const Region &r) { return a < r.lo; });
+  if (next == arrays.begin() || address >= std::prev(next)->hi)
+    return {next == arrays.end() ? ~uint64_t(0) : next->lo, 0};
+  auto it = std::prev(next);
   // Above every address of the host; no array is as long as the distance.
   auto index = static_cast<uint64_t>(it - arrays.begin());
-  return (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) + (address - it->lo);
+  return {it->hi, (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) - it->lo};
 }
 
 void Traffic::apply(const std::vector<LineMove> &moves) {

@@ -25,10 +25,15 @@ namespace flysim {
 class HostArrays {
 public:
   explicit HostArrays(const std::vector<Region> &arrays);
-  bool empty() const { return arrays.empty(); }
-  /// An address that depends on the place in the array alone (and on the array's address
-  /// modulo 16, which may be a view's); other addresses stay as they are.
-  uint64_t place(uint64_t address) const;
+  /// A stretch of addresses up to `end`, and what is added to each of them to get its place.
+  struct Part {
+    uint64_t end, shift;
+  };
+  /// The part around an address: an array, or the gap between two. The place of an address depends
+  /// on its place in the array alone (and on the array's address modulo 16, which may be a view's);
+  /// addresses in gaps stay as they are.
+  Part partAround(uint64_t address) const;
+  uint64_t place(uint64_t address) const { return address + partAround(address).shift; }
 
 private:
   std::vector<Region> arrays; ///< without overlaps, by address

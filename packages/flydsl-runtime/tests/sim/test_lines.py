@@ -1,0 +1,82 @@
+"""Lines and sectors that an access of a wave touches, against their definition, lane by lane."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from asmlib import Bench, Program, rdna
+from test_profile import COUNTERS, aligned, profiled
+
+LINE, SECTOR = 128, 32
+
+
+def patterns(rng: random.Random, lanes: int, size: int, room: int) -> dict[str, list[int]]:
+    """Byte offsets of the lanes of an access of `size` bytes, in multiples of 4 below `room`."""
+    start = 4 * rng.randrange(64)
+    half = start + 4 * rng.randrange(300)
+    return {
+        "side by side": [start + size * k for k in range(lanes)],
+        "two rows": [(start if k < lanes // 2 else half + 1024) + size * (k % (lanes // 2)) for k in range(lanes)],
+        "backwards": [start + size * (lanes - k) for k in range(lanes)],
+        "one place": [start] * lanes,
+        "strided": [start + 4 * rng.randrange(1, 40) * k % room for k in range(lanes)],
+        "pairs": [start + size * (k // 2) for k in range(lanes)],
+        "overlapping": [start + 4 * k for k in range(lanes)],
+        "back and forth": [start + size * (k ^ 1) for k in range(lanes)],
+        "anywhere": [4 * rng.randrange(room // 4) for _ in range(lanes)],
+    }
+
+
+def touched(addresses: list[int], size: int, arrays: list[tuple[int, int]], unit: int) -> int:
+    """Distinct stretches of `unit` bytes; each array begins a stretch of its own, as far as its address is aligned."""
+    found = set()
+    for first in addresses:
+        for byte in range(first, first + size):
+            k = next(k for k, (low, high) in enumerate(arrays) if low <= byte < high)
+            low = arrays[k][0]
+            found.add((k, (low % 16 + byte - low) // unit))
+    return len(found)
+
+
+@pytest.mark.parametrize("arch,size", [("gfx942", 4), ("gfx942", 16), ("gfx1250", 4), ("gfx1250", 16)])
+def test_lines_and_sectors_of_stores(sim, build_dir, arch, size):
+    """Also of lanes that EXEC masks, and of accesses that reach over two arrays that lie side by side."""
+    if rdna(arch):
+        mask, restore = "  v_cmp_ne_u32 vcc_lo, 0, v10\n  s_mov_b32 exec_lo, vcc_lo\n", "  s_mov_b32 exec_lo, -1"
+        store = {4: "global_store_b32 v[8:9], v11, off", 16: "global_store_b128 v[8:9], v[12:15], off"}[size]
+    else:
+        mask, restore = "  v_cmp_ne_u32 vcc, 0, v10\n  s_mov_b64 exec, vcc\n", "  s_mov_b64 exec, -1"
+        store = {4: "global_store_dword v[8:9], v11, off", 16: "global_store_dwordx4 v[8:9], v[12:15], off"}[size]
+    code = f"{mask}  {store}\n{restore}\n  v_mov_b32 v20, 0"
+    bench = Bench(sim, arch, [Program("k", code, 3, 20, 1)], build_dir)
+    room = 8192
+    data = aligned(2 * room // 4).view(np.uint32)
+    middle = 4 * 64 + 1024  # the second array begins within a line
+    first, second = data[: middle // 4], data[middle // 4 :]
+    base = data.ctypes.data
+    arrays = [(base, base + middle), (base + middle, base + data.nbytes)]
+    out = np.zeros((1, 64), np.uint32)
+    rng = random.Random(size)
+    for name, offsets in [p for _ in range(4) for p in patterns(rng, bench.wave, size, room - 16).items()]:
+        active = [name != "anywhere" and rng.random() < 0.5 or rng.random() < 0.8 for _ in offsets]
+        if rng.random() < 0.5:
+            active = [True] * len(active)
+        if size == 16:  # no access of a lane reaches over both arrays
+            offsets = [o // 16 * 16 for o in offsets]
+        rows = np.zeros((3, 64), np.uint32)
+        for lane, offset in enumerate(offsets):
+            rows[:, lane] = (base + offset) & 0xFFFFFFFF, (base + offset) >> 32, active[lane]
+
+        def run(rows=rows):
+            # The kernel takes two arguments; the others tell which arrays the launch may reach.
+            sim.launch(sim.function(bench.module, "k"), (1,), (bench.wave,), [rows, out, first, second])
+
+        (profile,) = profiled(sim, COUNTERS, run)
+        (found,) = [i for i in profile["instructions"] if i["kind" if "kind" in i else "text"] == "store"
+                    and "v20" not in i["text"]]
+        addresses = [base + o for o, on in zip(offsets, active, strict=True) if on]
+        assert found["lanes"] == len(addresses)
+        assert found["lines"] == touched(addresses, size, arrays, LINE), (name, offsets, active)
+        assert found["l2_bytes"] == SECTOR * touched(addresses, size, arrays, SECTOR), (name, offsets, active)
