@@ -65,11 +65,6 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
     fused = FORMATS[quant].scales == "micro" and target.converts_fp4
     block = max(block, SCALE_ROWS) if fused else block
     common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant)
-    few = min(tokens * topk, experts)
-    shared, row_bytes = zip(*(shared_k(target, quant, block, few, n, k) for n, k in ((inter, model), (model, inter))),
-                            strict=True)
-    if fused and quant == "mxfp4":  # a tile of whole words of scales, or of half ones
-        row_bytes = tuple(128 if k % SORT_COLUMNS == 0 else 64 for k in (model, inter))
     between: dict[str, Any] = dict(source="slot")
     made: dict[str, Any] = dict(into="slot")
     columns = tile_columns(target, block, True)
@@ -79,13 +74,17 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
         made = dict(into="row", out=FORMATS[quant].a, strips="pairs", **words)
         made["x_scales"] = "words" if model % SORT_COLUMNS == 0 else "rows"
         columns = max(columns, 2 * 16 * WAVES)
-    up = grouped_config(where, target, n=inter, k=model, block_n=columns // shared[0], k_waves=shared[0], gated=True,
-                        activation=activation, limit=limit, source="token", bias=biases[0], scale=scales[0],
-                        wide=is_wide(tokens, model), row_bytes=row_bytes[0], **made, **common)
-    columns = tile_columns(target, block, False)
-    down = grouped_config(where, target, n=model, k=inter, block_n=columns // shared[1], k_waves=shared[1],
-                          into="slot", weighted=True, bias=biases[1], scale=scales[1],
-                          wide=is_wide(tokens * topk, inter), row_bytes=row_bytes[1], **between, **common)
+
+    def tile(columns: int, n: int, k: int) -> dict[str, Any]:
+        found = shared_k(target, quant, block, min(tokens * topk, experts), columns, n, k)
+        return dict(zip(("k_waves", "block_n", "row_bytes"), found, strict=True))
+
+    up = grouped_config(where, target, n=inter, k=model, gated=True, activation=activation, limit=limit, source="token",
+                        bias=biases[0], scale=scales[0], wide=is_wide(tokens, model), **tile(columns, inter, model),
+                        **made, **common)
+    down = grouped_config(where, target, n=model, k=inter, into="slot", weighted=True, bias=biases[1], scale=scales[1],
+                          wide=is_wide(tokens * topk, inter),
+                          **tile(tile_columns(target, block, False), model, inter), **between, **common)
     require(where, up.format.scales != "micro" or dtype == "bf16",
             f"microscaled activations are made of bf16, got {dtype}")
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)
