@@ -61,7 +61,7 @@ FORMATS = {
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
-WORD_K = 256  # of a word of scales
+SCALE_ROWS, WORD_K = 32, 256  # of a word of scales
 STRIPS = ("halves", "pairs")
 SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
 SOURCES = ("token", "slot", "slots", "sorted", "row")
@@ -333,11 +333,14 @@ def pick_block(rows: int, experts: int) -> int:
     return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
 
 
-def tile_columns(target: Target, block: int, gated: bool) -> int:
+def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -> int:
     """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
     if block == 16:
         return 64
-    wide = 256 if target.wave == 64 and block <= 64 else 128
+    # Scales of blocks take the registers of a second wave of a SIMD in any case; gfx950 then is faster with more
+    # columns for each row of x and its scale.
+    alone = FORMATS[quant].scales == "blocks" and target.mx
+    wide = 256 if target.wave == 64 and (block <= 64 or alone) else 128
     return wide // 2 if gated else wide
 
 
@@ -349,7 +352,7 @@ def shared_k(target: Target, quant: str, block: int, blocks: int, columns: int, 
     micro = kind.scales == "micro"
     # Twice as much for each wave, if it fits: what is on its way must cover the latency of memory.
     shares = (WORD_K * kind.bits_a // 8,) if micro else (2 * row_bytes, row_bytes)
-    if block == 16 or (micro and block == 32):
+    if block == 16 or (micro and block == SCALE_ROWS):
         least = min(columns, 128 if micro else 64)
         full = next((s for s in (1, 2) if blocks * cdiv(n, least // s) >= FULL * target.compute_units), 4)
         for waves, share in ((w, s) for w in (4, 2) for s in shares):

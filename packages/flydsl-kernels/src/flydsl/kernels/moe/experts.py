@@ -25,7 +25,9 @@ from .config import (
     ACTIVATIONS,
     FORMATS,
     PUBLIC,
+    SCALE_ROWS,
     WAVES,
+    WORD_K,
     GroupedConfig,
     grouped_config,
     is_wide,
@@ -41,7 +43,6 @@ from .weights import of_rows, ordered, scales_of, weight_dtype
 
 __all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
 
-SCALE_ROWS, SORT_COLUMNS = 32, 256  # of a word of scales, and k
 BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
 
 
@@ -67,12 +68,12 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
     common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant)
     between: dict[str, Any] = dict(source="slot")
     made: dict[str, Any] = dict(into="slot")
-    columns = tile_columns(target, block, True)
+    columns = tile_columns(target, block, True, quant)
     if fused:
         words = dict(w_scales="words", x_scales="words")
         between = dict(source="sorted", **words)
         made = dict(into="row", out=FORMATS[quant].a, strips="pairs", **words)
-        made["x_scales"] = "words" if model % SORT_COLUMNS == 0 else "rows"
+        made["x_scales"] = "words" if model % WORD_K == 0 else "rows"
         columns = max(columns, 2 * 16 * WAVES)
 
     def tile(columns: int, n: int, k: int) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
                         **made, **common)
     down = grouped_config(where, target, n=model, k=inter, into="slot", weighted=True, bias=biases[1], scale=scales[1],
                           wide=is_wide(tokens * topk, inter),
-                          **tile(tile_columns(target, block, False), model, inter), **between, **common)
+                          **tile(tile_columns(target, block, False, quant), model, inter), **between, **common)
     require(where, up.format.scales != "micro" or dtype == "bf16",
             f"microscaled activations are made of bf16, got {dtype}")
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)

@@ -118,8 +118,8 @@ def route_config(where: str, target: Target, experts: int, topk: int, dtype: str
          "a group is judged by its two best experts where there is a bias: groups of one have no second one")
     lanes, per_lane = _lanes(target, experts, config.group_size)
     need(groups == 1 or lanes <= target.wave,
-         f"the groups of a token must fit the lanes of a wave, got {groups} groups of {config.group_size}; without groups "
-         "(num_groups = 1) any number is supported")
+         f"the groups of a token must fit the lanes of a wave, got {groups} groups of {config.group_size}; without "
+         "groups (num_groups = 1) any number is supported")
     return RouteConfig(experts, topk, dtype, lanes=lanes, per_lane=per_lane, target=target, **options)
 
 
