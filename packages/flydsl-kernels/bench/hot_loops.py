@@ -185,7 +185,7 @@ def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
     def config_of(m: int, n: int, k: int) -> Any:
         model, inter = (k, n) if gated else (n, k)
         found = experts_config("bench", target, m, 1, max(m // block, 1), model, inter, "bf16", "silu", None,
-                               (False, False), False, quant, scale)
+                               (False, False), False, quant, (scale, scale))
         return found.up if gated else found.down
 
     def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:

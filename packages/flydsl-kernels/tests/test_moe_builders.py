@@ -144,6 +144,23 @@ def test_sums_of_fp8_rows(columns, mask):
     torch.testing.assert_close(out.check().double(), expected.sum(1), rtol=2.0**-8, atol=2.0**-6)
 
 
+def test_names_end_with_the_last_block():
+    """Sorting gives as many as there can be rows, not whole blocks; a tile of x may have more rows than a block."""
+    tokens, block = 70, 16
+    ids, weights = torch.zeros(tokens, 1, dtype=torch.int32), torch.ones(tokens, 1)
+    rows, factors, experts, valid = ops.moe_sort(ids, weights, 1, block)
+    assert int(valid[0]) + block > len(rows) and len(rows) % block
+    codes, scale_w, values = (t[:1] for t in weight("int8", 64, 320, 1))
+    x, scale_x, exact = activations("int8", tokens, 320)
+    out = Guarded(tokens, 1, 32, dtype=torch.bfloat16)
+    launcher = moe.compile_moe_gemm1(model_dim=320, inter_dim=32, experts=1, topk=1, tile_m=block, tile_n=64, tile_k=64,
+                                     doweight_stage1=False, in_dtype="int8", out_dtype="bf16")
+    run(launcher, out.out, x, codes, scale_x, scale_w.contiguous(), rows, experts, factors, valid, tokens, 32, 320,
+        len(experts))
+    gate, up = (exact @ values[0].T).chunk(2, -1)
+    assert verify_output(out.check()[:, 0], torch.nn.functional.silu(gate) * up, 2e-3, 2e-3)
+
+
 def test_unsupported_arguments():
     with pytest.raises(ValueError, match="a scale for 8 columns"):
         moe.compile_moe_reduction(topk=K, model_dim=12, dtype_str="fp8")

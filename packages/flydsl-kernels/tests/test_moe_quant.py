@@ -15,7 +15,7 @@ from flydsl.kernels.target import target
 from flydsl.kernels.testing import Draw, cosine_difference, relative_l2
 
 pytestmark = needs(*GENERAL_GEMM)
-FEW = [(5, 1024, 512, 3, 2), (2, 256, 1024, 9, 1)]
+FEW = [(5, 1024, 512, 3, 2), (2, 512, 1024, 9, 1)]
 SHAPES = cases([(1, 128, 128, 4, 2), (37, 256, 128, 5, 3), (9, 1664, 128, 2, 1)],
                [(333, 1024, 512, 17, 9), (64, 384, 256, 4, 2)])
 
@@ -95,14 +95,18 @@ def draw(quant, tokens, model, inter, experts, k, dtype="bf16"):
     return x, w1, w2, found.values.softmax(-1), found.indices.int(), s1, s2, (v1, v2)
 
 
+def scaled_only(quant):
+    if quant in ("mxfp4", "a8w4") and target().arch not in ("gfx950", "gfx1250"):
+        pytest.skip("no scaled matrix instruction")
+
+
 QUANTS = ["fp8", "fp8_block", "int8", "int4", "int4 groups", "a16w4", "mxfp4", "a8w4"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("quant", QUANTS)
 def test_quantised(quant, shape):
-    if quant in ("mxfp4", "a8w4") and target().arch not in ("gfx950", "gfx1250"):
-        pytest.skip("no scaled matrix instruction")
+    scaled_only(quant)
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)
     name = quant.split()[0]
     arguments = MOE.arguments(x, w1, w2, weights, ids, quant=name, w1_scale=s1, w2_scale=s2)
@@ -155,9 +159,9 @@ def test_fp4_by_byte_permutations_is_exact():
     assert torch.equal(found[fits], exact[fits]) and bool(found[~fits].isnan().all())
 
 
-@pytest.mark.parametrize("shape", FEW, ids=str)
-@pytest.mark.parametrize("quant", ["fp8", "int8", "int4", "int4 groups", "a16w4"])
+@pytest.mark.parametrize(("quant", "shape"), [*zip(QUANTS, 4 * FEW, strict=True), ("mxfp4", FEW[1])], ids=str)
 def test_waves_share_the_k_of_few_rows(quant, shape):
+    scaled_only(quant)
     x, w1, w2, weights, ids, s1, s2, values = draw(quant, *shape)
     b1, b2 = random(shape[3], 2 * shape[2], seed=8), random(shape[3], shape[1], seed=9)
     arguments = MOE.arguments(x, w1, w2, weights, ids, quant=quant.split()[0], w1_scale=s1, w2_scale=s2, b1=b1, b2=b2)
@@ -165,4 +169,15 @@ def test_waves_share_the_k_of_few_rows(quant, shape):
     assert config.up.k_waves > 1 and config.down.k_waves > 1
     exact = definition(quant, x, values, weights, ids, b1=b1, b2=b2)
     result = run(*arguments)[0]
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
+@pytest.mark.parametrize("types", [("bf16", "f32"), ("f32", "f16")])
+def test_scales_of_int4_groups_may_differ_in_type_and_one_group_is_told_from_a_row(types):
+    """A reduction of 32 has one group, as if its scale were that of a row."""
+    x, w1, w2, weights, ids, s1, s2, values = draw("int4 groups", 3, 32, 64, 2, 1)
+    dtypes = {"bf16": torch.bfloat16, "f32": torch.float32, "f16": torch.float16}
+    scales = [s.to(dtypes[t]) for s, t in zip((s1, s2), types, strict=True)]
+    result = ops.moe(x, w1, w2, weights, ids, quant="int4", w1_scale=scales[0], w2_scale=scales[1])
+    exact = definition("int4 groups", x, values, weights, ids)
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2

@@ -18,6 +18,9 @@ CASES = cases(
         (4, 257, 9, "bf16", "sqrtsoftplus", True, (1, 1), False, 1.0),
         (13, 32, 4, "f32", "softmax", True, (8, 2), True, 1.0),
         (1, 8, 8, "f32", "softmax", False, (2, 2), False, 1.0),
+        (3, 96, 5, "bf16", "sigmoid", True, (3, 2), True, 1.0),
+        (5, 49, 4, "f16", "sigmoid", True, (7, 3), True, 1.0),
+        (2, 72, 8, "f32", "softmax", False, (6, 1), True, 1.0),
     ],
     [
         (1025, 256, 8, "bf16", "sigmoid", True, (8, 4), True, 2.5),
@@ -75,6 +78,15 @@ def test_the_bias_chooses_and_does_not_weigh():
     close(weights[:, 0], x[:, 7].sigmoid(), 1e-6)
 
 
+@pytest.mark.parametrize(("experts", "groups"), [(49, (7, 2)), (1021, (1, 1)), (515, (1, 1))])
+def test_the_last_expert_of_the_last_token_is_read(experts, groups):
+    """Its logit is the last that there is, and may lie alone in what a lane reads together."""
+    for bias in (None, torch.full((experts,), -3.0)):
+        x = torch.zeros(3, experts).half()
+        x[:, -1] = 1.0
+        assert ops.route(x, 1, "sigmoid", bias, *groups)[1].tolist() == [[experts - 1]] * 3
+
+
 def test_experts_of_minus_infinity_come_last_and_once():
     x = torch.full((2, 60), float("-inf"))
     x[0, 50], x[1, 7] = 1.0, 2.0
@@ -119,6 +131,6 @@ def test_unsupported_arguments(arguments, message):
         ops.route(torch.zeros(2, 4), *arguments)
 
 
-def test_groups_of_an_odd_number_of_experts_are_refused():
-    with pytest.raises(ValueError, match="power of two of lanes"):
+def test_groups_that_no_lanes_can_hold_are_refused():
+    with pytest.raises(ValueError, match="fit the lanes of a wave"):
         ops.route(torch.zeros(2, 999), 2, "softmax", None, 3, 1)

@@ -150,15 +150,16 @@ class BlockScaledProducts(TileProducts):
     Args:
         config: tells ``op``, ``m_repeat``, ``n_repeat``, ``blocks`` and ``apart``.
         of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
+        first_block: as of :class:`TileProducts`.
     """
 
-    def __init__(self, config: Any, tally: Tally, a: Any, of_b: Any,
-                 scales: SharedScales | RegisterScales) -> None:
+    def __init__(self, config: Any, tally: Tally, a: Any, of_b: Any, scales: SharedScales | RegisterScales,
+                 first_block: Any = 0) -> None:
         op = config.op
         self._calls = SCALE_BLOCK * op.element_bytes // (op.block_bytes * op.blocks)  # of the instruction, in a part
         self._of_b = of_b
         super().__init__(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks // self._calls, a,
-                         of_b, size=max(part_rows(config.m_repeat) // self._calls, 1))
+                         of_b, size=max(part_rows(config.m_repeat) // self._calls, 1), first_block=first_block)
         self._config, self._scales_of = config, scales
         self._shared = scales if isinstance(scales, SharedScales) else None
         count = config.m_repeat * config.n_repeat

@@ -61,12 +61,11 @@ FORMATS = {
 PUBLIC = tuple(name for name in FORMATS if name not in ("a16i4", "a16u4", "mxfp8"))  # that `ops.moe` names
 INT4_FACTOR = 16  # by which int4 weights are larger as the bytes that are multiplied
 SCALE_K = {"blocks": 128, "groups": 32, "micro": 32}
-WORD_K = 256  # of a word of scales
+SCALE_ROWS, WORD_K = 32, 256  # of a word of scales
 STRIPS = ("halves", "pairs")
 SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
 SOURCES = ("token", "slot", "slots", "sorted", "row")
 MICRO = ("fp4", "fp8")
-SHARED_K = (None, "rows", "groups")  # scales of formats whose k waves can share
 FULL = 2  # workgroups of a compute unit that keep its memory busy
 
 
@@ -266,6 +265,11 @@ class GroupedConfig(KernelConfig):
         return self.row_bytes * 8 // self.format.bits_a
 
     @property
+    def share_k(self) -> int:
+        """Those of a wave."""
+        return self.tile_k // self.k_waves
+
+    @property
     def scales_k(self) -> int:
         """Scales along k of a row, of whole tiles for groups."""
         if self.format.scales == "groups" and self.w_scales == "strips":
@@ -275,7 +279,8 @@ class GroupedConfig(KernelConfig):
     @property
     def scale_tiles(self) -> int:
         """Tiles of k whose scales of blocks are loaded together."""
-        return max(512 // self.tile_k, 1) if self.format.scales == "blocks" and not self.turned_scales else 1
+        together = self.format.scales == "blocks" and not self.turned_scales and self.k_waves == 1
+        return max(512 // self.tile_k, 1) if together else 1
 
     @property
     def scale_unit(self) -> int:
@@ -328,25 +333,34 @@ def pick_block(rows: int, experts: int) -> int:
     return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
 
 
-def tile_columns(target: Target, block: int, gated: bool) -> int:
+def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -> int:
     """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
     if block == 16:
         return 64
-    wide = 256 if target.wave == 64 and block <= 64 else 128
+    # Scales of blocks take the registers of a second wave of a SIMD in any case; gfx950 then is faster with more
+    # columns for each row of x and its scale.
+    alone = FORMATS[quant].scales == "blocks" and target.mx
+    wide = 256 if target.wave == 64 and (block <= 64 or alone) else 128
     return wide // 2 if gated else wide
 
 
-def shared_k(target: Target, quant: str, block: int, blocks: int, n: int, k: int) -> tuple[int, int]:
-    """(groups of waves that share a tile's k, bytes of a row of x in it): more of them, and fewer columns of a
-    workgroup, where `blocks` blocks of few rows would leave compute units without weights to read; as far as the
-    weights need no other padding than for one."""
+def shared_k(target: Target, quant: str, block: int, blocks: int, columns: int, n: int, k: int) -> tuple[int, int, int]:
+    """(groups of waves that share a tile's k, columns of a workgroup, bytes of a row of x in a tile): more waves, and
+    fewer than `columns`, where `blocks` blocks of few rows would leave compute units without weights to read; as far as
+    the weights need no other padding than for one."""
     kind, row_bytes = FORMATS[quant], tile_row_bytes(target, block)
-    full = (s for s in (1, 2) if blocks * cdiv(n, 64 // s) >= FULL * target.compute_units)
-    waves = next(full, 4) if block == 16 and kind.scales in SHARED_K else 1
+    micro = kind.scales == "micro"
     # Twice as much for each wave, if it fits: what is on its way must cover the latency of memory.
-    fitting = ((w, size) for w in (4, 2) for size in (2 * w * row_bytes, w * row_bytes)
-               if w <= waves and k * kind.bits_a // 8 % size == 0)
-    return next(fitting, (1, row_bytes))
+    shares = (WORD_K * kind.bits_a // 8,) if micro else (2 * row_bytes, row_bytes)
+    if block == 16 or (micro and block == SCALE_ROWS):
+        least = min(columns, 128 if micro else 64)
+        full = next((s for s in (1, 2) if blocks * cdiv(n, least // s) >= FULL * target.compute_units), 4)
+        for waves, share in ((w, s) for w in (4, 2) for s in shares):
+            if waves <= full and k * kind.bits_a // 8 % (waves * share) == 0:
+                return waves, least // waves, waves * share
+    if quant == "mxfp4" and target.converts_fp4:  # a tile of whole words of scales, or of half ones
+        row_bytes = 128 if k % WORD_K == 0 else 64
+    return 1, columns, row_bytes
 
 
 def tile_row_bytes(target: Target, block: int) -> int:
@@ -370,8 +384,6 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     require(where, config.block_m % 16 == 0 and 16 <= config.block_m <= 256,
             f"a block must have 16 to 256 rows, a multiple of 16, got {config.block_m}")
     require(where, config.k_waves in (1, 2, 4), f"1, 2 or 4 groups of waves share k, got {config.k_waves}")
-    require(where, config.k_waves == 1 or (config.format.scales in SHARED_K and not config.micro_out),
-            "waves share the k of formats without scales along k, or with those of groups")
     require(where, config.block_n % (16 * config.n_waves) == 0,
             f"a tile must have a multiple of {16 * config.n_waves} columns, got {config.block_n}")
     require(where, config.n > 0 and config.n % 8 == 0, f"columns must be a multiple of 8, got {config.n}")
@@ -387,11 +399,11 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     for grown in (2, 4):  # a thread has whole chunks, and a tile whole loads of w and scales
         unit = 16 * config.op.groups * config.spread * config.op.blocks * config.k_waves
         if config.format.scales == "blocks":
-            unit = max(unit, SCALE_K["blocks"])
+            unit = max(unit, SCALE_K["blocks"] * config.k_waves)
         larger = replace(config, row_bytes=fields.get("row_bytes", 128) * grown)
         few = config.block_m < config.tile_rows and (config.ragged or not larger.ragged)
         words = "words" in (config.w_scales, config.x_scales)
-        few = few and not (words and larger.tile_k > WORD_K) and (config.k - config.skip_k) % larger.tile_k == 0
+        few = few and not (words and larger.share_k > WORD_K) and (config.k - config.skip_k) % larger.tile_k == 0
         if few or config.a_tile.bytes % (config.threads * CHUNK_BYTES) or config.row_bytes % unit:
             config = larger
     require(where, config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0,
@@ -407,8 +419,11 @@ def _check_orders(where: str, config: GroupedConfig) -> None:
         require(where, value in known, f"{name} must be one of {', '.join(known)}, got {value!r}")
     require(where, not (config.skip_k or config.k_batch > 1) or not config.ragged,
             f"K must be a multiple of {config.tile_k}, got {config.k}")
+    words = "words" in (config.w_scales, config.x_scales) and config.target.matrix == "mfma"
+    require(where, config.k_waves == 1 or not words or config.format.scales != "micro" or config.share_k == WORD_K,
+            f"waves that share k have {WORD_K} of it for scales of 32 x 256, got {config.share_k}")
     tiles = cdiv(config.k - config.skip_k, config.tile_k)
-    unit = cdiv(WORD_K, config.tile_k) if config.w_scales == "words" else 1
+    unit = cdiv(WORD_K, config.tile_k) if words else 1
     require(where, config.k_batch == 1 or tiles % (config.k_batch * unit) == 0,
             f"{tiles} tiles of {config.tile_k} k cannot be dealt to {config.k_batch} workgroups, by {unit}")
     require(where, config.k_batch == 1 or not (config.gated or config.micro_out),

@@ -25,7 +25,9 @@ from .config import (
     ACTIVATIONS,
     FORMATS,
     PUBLIC,
+    SCALE_ROWS,
     WAVES,
+    WORD_K,
     GroupedConfig,
     grouped_config,
     is_wide,
@@ -41,7 +43,6 @@ from .weights import of_rows, ordered, scales_of, weight_dtype
 
 __all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
 
-SCALE_ROWS, SORT_COLUMNS = 32, 256  # of a word of scales, and k
 BYTES = {"i32": 4, "f32": 4, "f16": 2, "bf16": 2, "fp8": 1, "i8": 1, "u8": 1}
 
 
@@ -57,34 +58,34 @@ class Experts:
 
 def experts_config(where: str, target: Target, tokens: int, topk: int, experts: int, model: int, inter: int, dtype: str,
                    activation: str, limit: float | None, biases: tuple[bool, bool], mask: bool, quant: str = "none",
-                   scale: str = "f32") -> Experts:
-    """A checked configuration for a number of tokens. ValueError says what is not supported."""
+                   scales: tuple[str, str] = ("f32", "f32")) -> Experts:
+    """A checked configuration for a number of tokens, with the types of the scales of groups of both weights.
+    ValueError says what is not supported."""
     block = pick_block(tokens * topk, experts)
     # Between microscaled products, rows are sorted and quantised where they are made.
     fused = FORMATS[quant].scales == "micro" and target.converts_fp4
     block = max(block, SCALE_ROWS) if fused else block
-    common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant, scale=scale)
-    few = min(tokens * topk, experts)
-    shared, row_bytes = zip(*(shared_k(target, quant, block, few, n, k) for n, k in ((inter, model), (model, inter))),
-                            strict=True)
-    if fused and quant == "mxfp4":  # a tile of whole words of scales, or of half ones
-        row_bytes = tuple(128 if k % SORT_COLUMNS == 0 else 64 for k in (model, inter))
+    common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant)
     between: dict[str, Any] = dict(source="slot")
     made: dict[str, Any] = dict(into="slot")
-    columns = tile_columns(target, block, True)
+    columns = tile_columns(target, block, True, quant)
     if fused:
         words = dict(w_scales="words", x_scales="words")
         between = dict(source="sorted", **words)
         made = dict(into="row", out=FORMATS[quant].a, strips="pairs", **words)
-        made["x_scales"] = "words" if model % SORT_COLUMNS == 0 else "rows"
+        made["x_scales"] = "words" if model % WORD_K == 0 else "rows"
         columns = max(columns, 2 * 16 * WAVES)
-    up = grouped_config(where, target, n=inter, k=model, block_n=columns // shared[0], k_waves=shared[0], gated=True,
-                        activation=activation, limit=limit, source="token", bias=biases[0],
-                        wide=is_wide(tokens, model), row_bytes=row_bytes[0], **made, **common)
-    columns = tile_columns(target, block, False)
-    down = grouped_config(where, target, n=model, k=inter, block_n=columns // shared[1], k_waves=shared[1],
-                          into="slot", weighted=True, bias=biases[1], wide=is_wide(tokens * topk, inter),
-                          row_bytes=row_bytes[1], **between, **common)
+
+    def tile(columns: int, n: int, k: int) -> dict[str, Any]:
+        found = shared_k(target, quant, block, min(tokens * topk, experts), columns, n, k)
+        return dict(zip(("k_waves", "block_n", "row_bytes"), found, strict=True))
+
+    up = grouped_config(where, target, n=inter, k=model, gated=True, activation=activation, limit=limit, source="token",
+                        bias=biases[0], scale=scales[0], wide=is_wide(tokens, model), **tile(columns, inter, model),
+                        **made, **common)
+    down = grouped_config(where, target, n=model, k=inter, into="slot", weighted=True, bias=biases[1], scale=scales[1],
+                          wide=is_wide(tokens * topk, inter),
+                          **tile(tile_columns(target, block, False, quant), model, inter), **between, **common)
     require(where, up.format.scales != "micro" or dtype == "bf16",
             f"microscaled activations are made of bf16, got {dtype}")
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)
@@ -196,12 +197,15 @@ def _sizes(x: Any, w1: Any, w2: Any, b1: Any, b2: Any, packed: bool, where: str)
     return experts, model, inter
 
 
-def _format(quant: str, scale: Any, where: str) -> tuple[str, str]:
-    """The format, and the type of the scales of groups."""
+def _format(quant: str, scales: tuple[Any, Any], where: str) -> tuple[str, tuple[str, str]]:
+    """The format, and the types of the scales of groups."""
     require(where, quant in PUBLIC, f"quant must be one of {', '.join(PUBLIC)}, got {quant!r}")
-    if quant == "int4" and scale is not None and len(scale.shape) == 3 and scale.shape[2] > 1:
-        return "a16i4", dtype_name(scale, f"{where}: w1_scale")
-    return quant, "e8m0" if FORMATS[quant].b == "fp4" else "f32"
+    # A reduction of 32 has one group, as if the scale were of a row: the other scale tells.
+    if quant == "int4" and None not in scales and any(len(s.shape) == 3 and s.shape[2] > 1 for s in scales):
+        first, second = (dtype_name(s, f"{where}: w{i}_scale") for i, s in enumerate(scales, 1))
+        return "a16i4", (first, second)
+    kind = "e8m0" if FORMATS[quant].b == "fp4" else "f32"
+    return quant, (kind, kind)
 
 
 def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation: str, limit: Any,
@@ -210,7 +214,7 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
     """What is launched for operands, all of whose errors are raised here; see :data:`flydsl.kernels.moe.op.MOE`."""
     where = "moe"
     dtype = dtype_name(x, where, ("f16", "bf16"))
-    name, scale = _format(quant, w1_scale, where)
+    name, scales = _format(quant, (w1_scale, w2_scale), where)
     devices = {str(t.device) for t in (x, w1, w2, weights, ids, w1_scale, w2_scale, b1, b2, expert_mask)
                if t is not None}
     require(where, len(devices) == 1, f"operands must be on one device, got {', '.join(sorted(devices))}")
@@ -225,7 +229,7 @@ def plan_experts(target: Target, x: Any, w1: Any, w2: Any, weights: Any, ids: An
     require(where, activation in ACTIVATIONS[1:],
             f"activation must be one of {', '.join(ACTIVATIONS[1:])}, got {activation!r}")
     config = experts_config(where, target, tokens, topk, experts, model, inter, dtype, activation, limit,
-                            (b1 is not None, b2 is not None), marks is not None, name, scale)
+                            (b1 is not None, b2 is not None), marks is not None, name, scales)
     operands = dict(x=contiguous(x), ids=contiguous(ids), weights=contiguous(weights), mask=marks)
     for i, w, s, b, part, alternate in ((1, w1, w1_scale, b1, config.up, interleaved),
                                         (2, w2, w2_scale, b2, config.down, False)):

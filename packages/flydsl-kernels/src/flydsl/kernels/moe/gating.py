@@ -20,7 +20,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.index import div, is_pow2, mod
+from ..parts.index import cdiv, div, is_pow2, mod
 from ..parts.mathx import LOG2E, exp2, sigmoid
 from ..parts.memory import Buffer
 from ..parts.order import LOWEST, better, key_value, number_key
@@ -87,14 +87,18 @@ class RouteConfig(KernelConfig):
 
 
 def _lanes(target: Target, experts: int, group: int) -> tuple[int, int]:
-    """Lanes of a token and experts of a lane; a lane has whole groups, or a power of two of lanes has one."""
-    for per_lane in range(MAX_PER_LANE, 0, -1):
-        lanes, rest = divmod(experts, per_lane)
-        whole = per_lane % group == 0 or (group % per_lane == 0 and is_pow2(group // per_lane))
-        if rest == 0 and is_pow2(lanes) and lanes <= target.wave and (whole or group == experts):
-            return lanes, per_lane
+    """Lanes of a token and experts of a lane; a lane has whole groups, or a power of two of lanes has one. With groups
+    the last lanes may have no experts."""
+    for grouped in (False, True)[: 1 + (group < experts)]:
+        for per_lane in range(MAX_PER_LANE, 0, -1):
+            lanes = cdiv(experts, per_lane)
+            lanes = 1 << (lanes - 1).bit_length() if grouped else lanes
+            whole = group == experts or per_lane % group == 0 or (group % per_lane == 0 and is_pow2(group // per_lane))
+            full = grouped or (experts % per_lane == 0 and is_pow2(lanes))
+            if full and whole and lanes <= target.wave:
+                return lanes, per_lane
     threads = WAVES * target.wave
-    return threads, -(-experts // threads)
+    return threads, cdiv(experts, threads)
 
 
 def route_config(where: str, target: Target, experts: int, topk: int, dtype: str, **options: Any) -> RouteConfig:
@@ -114,8 +118,8 @@ def route_config(where: str, target: Target, experts: int, topk: int, dtype: str
          "a group is judged by its two best experts where there is a bias: groups of one have no second one")
     lanes, per_lane = _lanes(target, experts, config.group_size)
     need(groups == 1 or lanes <= target.wave,
-         f"groups need a number of experts that divides into a power of two of lanes, got {groups} groups of "
-         f"{config.group_size}; without groups (num_groups = 1) any number is supported")
+         f"the groups of a token must fit the lanes of a wave, got {groups} groups of {config.group_size}; without "
+         "groups (num_groups = 1) any number is supported")
     return RouteConfig(experts, topk, dtype, lanes=lanes, per_lane=per_lane, target=target, **options)
 
 
@@ -142,6 +146,7 @@ def _best_groups(config: RouteConfig, keys: list[Any], values: list[Any], lane: 
             marks.append(number_key(first + second))
         else:
             marks += wave_reduce([functools.reduce(imax, keys[part])], imax, width)
+    marks = [(n < config.groups).select(m, LOWEST) for n, m in zip(names, marks, strict=True)]
     kept = [fx.Boolean(False) for _ in names]
     for _ in range(config.kept_groups):
         best = wave_combine(functools.reduce(better, zip(marks, names, strict=True)), better, config.lanes)
@@ -168,7 +173,8 @@ def choose(config, source, bias, local, lane, thread, lds):
         local, lane: the token in the workgroup and the lane in the token.
     """
     per_lane, experts = config.per_lane, config.experts
-    width = math.gcd(per_lane, 128 // source.element.width)
+    # No access has experts of two tokens, or goes past the last one's, where all of it would be zero.
+    width = math.gcd(per_lane, experts, 128 // source.element.width)
     logits, addends = [], []
     for i in fx.range_constexpr(0, per_lane, width):
         at = lane * per_lane + i

@@ -53,7 +53,7 @@ def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, row: Any, sorte
     w = Weights(tensors, expert, column, lane, config)
     sources: list[Any] = [w.source, Staged(x)]
     fragments, n_tiles = x.reader(lane, 0, op.groups), config.n_repeat * config.streams
-    kind = config.format.scales
+    kind, first = config.format.scales, wave_k(lane, config) * config.blocks if config.k_waves > 1 else 0
     order: Any = hot_loop_schedule
     if kind in ("blocks", "micro"):
         taken = [row_of(mi * 16 + lane.row) for mi in range(config.m_repeat)]
@@ -65,11 +65,10 @@ def products_of(tensors: dict[str, Any], row_of: Any, rows: Any, row: Any, sorte
         sources.insert(1, blocks.source)
         order = partial(order, beside=op.blocks, delay=SUMS_DELAY)
         products: Any = BlockScaledProducts(Shape(op, config.m_repeat, n_tiles, config.blocks), tally, fragments,
-                                            w.of_b, blocks)
+                                            w.of_b, blocks, first)
     else:
         products = TileProducts(op, tally, config.m_repeat, n_tiles, config.blocks // op.blocks, fragments, w.of_b,
-                                scales=scales, converts=w.converts,
-                                first_block=wave_k(lane, config) * config.blocks if config.k_waves > 1 else 0)
+                                scales=scales, converts=w.converts, first_block=first)
     begin = fx.block_idx.y * config.k_tiles if config.k_batch > 1 else 0
     loop = MainLoop(config.k_tiles, STAGES, sources, products, tally, max(STAGES, config.scale_tiles),
                     (partial(order, early_writes=True), order), begin=begin)
@@ -94,6 +93,8 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memo
     def row_of(inside):
         source = row + inside
         if fx.const_expr(config.routed):
+            if fx.const_expr(config.tile_rows > config.block_m):  # behind the last block there may be no names
+                source = row + fx.min(inside, config.block_m - 1)
             name = names.load(source, 1)[0]
             source = source_of(source, name & TOKEN, (name >> 24) & 0xFF, tokens, config)
         if fx.const_expr(config.tile_rows > config.block_m):

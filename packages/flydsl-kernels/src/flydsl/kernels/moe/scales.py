@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flydsl.expr as fx
@@ -25,6 +26,13 @@ PER_SPAN = SPAN // SCALE_K["micro"]
 ONE = 127  # the scale of 1
 
 
+def _share(t: KTile, lane: Lane, config: GroupedConfig) -> KTile:
+    """The wave's share of a tile, as a tile of :attr:`GroupedConfig.share_k` of k."""
+    if config.k_waves == 1:
+        return t
+    return KTile(t.turn * config.k_waves + div(lane.wave, config.n_waves), t.further * config.k_waves)
+
+
 class BlockScales(RegisterScales):
     """Scales of 128 k: one of a row of x for each row tile of a lane, one of 128 rows of w for each strip (one for all
     where they surely share it).
@@ -38,7 +46,8 @@ class BlockScales(RegisterScales):
 
     def __init__(self, tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, column: Any, lane: Lane,
                  config: GroupedConfig) -> None:
-        count, self._per_tile, self._tiles = config.scales_k, config.tile_k // SCALE_K["blocks"], config.scale_tiles
+        count, self._per_tile, self._tiles = config.scales_k, config.share_k // SCALE_K["blocks"], config.scale_tiles
+        self._share = partial(_share, lane=lane, config=config)
         per_expert = cdiv(config.n * config.streams, 128) * count
         x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows) * count)
         w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
@@ -63,7 +72,7 @@ class BlockScales(RegisterScales):
         return [[self._load(t, *source) for source in part] for part in (self._x, self._w)]
 
     def _load(self, t: KTile, source: Buffer, place: Any, step: Any) -> list[Any]:
-        first = t.index * (self._per_tile * step)
+        first = self._share(t).index * (self._per_tile * step)
         if self._tiles > 1:
             count = self._tiles * self._per_tile
             vector = source.load(place, count, first)
@@ -169,12 +178,12 @@ class _One:
 
 def _scales_of_x(data: Any, sources: list[Any], rows: Any, row: Any, sorted_rows: Any, lane: Lane,
                  config: GroupedConfig) -> Any:
-    mfma, steps = config.target.matrix == "mfma", config.tile_k // SPAN
+    mfma, steps = config.target.matrix == "mfma", config.share_k // SPAN
     if config.scale_one:
         return _One(config.m_repeat)
     if config.x_scales == "words":
         return _Words([PairedScales(data, 0, align_up(config.scales_k, 8), sorted_rows, row, config.m_repeat,
-                                    config.block_m % 32 == 0, lane)], config.tile_k)
+                                    config.block_m % 32 == 0, lane)], config.share_k)
     element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
     along, inside = config.scales_k // unit, lane.group if mfma else 0
     return _Elements(Buffer(data, element, None, fx.Int64(rows) * along),
@@ -183,7 +192,7 @@ def _scales_of_x(data: Any, sources: list[Any], rows: Any, row: Any, sorted_rows
 
 
 def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> Any:
-    mfma, steps, strips = config.target.matrix == "mfma", config.tile_k // SPAN, strips_of(column, lane.wave, config)
+    mfma, steps, strips = config.target.matrix == "mfma", config.share_k // SPAN, strips_of(column, lane.wave, config)
     if config.w_scales == "words" and mfma:
         width, first = align_up(config.scales_k, 8), columns_of(column, lane.wave, config)[0]
         start, tiles = fx.Int64(expert) * (config.rows_b * width), config.n_repeat
@@ -192,7 +201,7 @@ def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: Groupe
         else:
             firsts, tiles = [first * config.streams], tiles * config.streams
         return _Words([PairedScales(data, start, width, config.rows_b, at, tiles, tiles % 2 == 0, lane)
-                       for at in firsts], config.tile_k)
+                       for at in firsts], config.share_k)
     element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
     count = config.rows_b * config.scales_k // unit
     buffer = Buffer(data, element, fx.Int64(expert) * count, count)
@@ -215,7 +224,7 @@ def microscales(tensors: dict[str, Any], expert: Any, sources: list[Any], rows: 
              _scales_of_w(tensors["w_scale"], expert, column, lane, config))
 
     def fetch(t: KTile, before: Any) -> list[Any]:
-        return [side.fetch(t, before and before[i]) for i, side in enumerate(sides)]
+        return [side.fetch(_share(t, lane, config), before and before[i]) for i, side in enumerate(sides)]
 
     def scales(t: KTile, held: list[Any]) -> Any:
         return lambda call: tuple(side.of(t, part, call) for side, part in zip(sides, held[1], strict=True))

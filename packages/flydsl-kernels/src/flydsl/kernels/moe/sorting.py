@@ -41,8 +41,8 @@ FOUR = 4  # rounds of entries that are, where they are counted
 
 
 def most_blocks(entries: int, experts: int, block: int) -> int:
-    """Blocks of rows that there can be: no expert has padding that has no row."""
-    return cdiv(entries + min(experts, entries) * (block - 1), block)
+    """Blocks of rows that there can be: no expert has padding that has no row, and all blocks are whole."""
+    return (entries + min(experts, entries) * (block - 1)) // block
 
 
 def capacity(tokens: Any, topk: int, experts: int, block: int) -> Any:
