@@ -51,6 +51,7 @@ struct Shared {
   LaunchProfile profile;
   Traffic traffic;
   HostArrays arrays;
+  uint64_t resident = 1; ///< work-groups that run at once, each with scratch of its own
   uint64_t stride = 1;  ///< distance of the sampled work-groups
   uint64_t first = 0;   ///< the first of them
   uint64_t samples = 0; ///< how many: enough to see the steady state between start and drain
@@ -207,6 +208,9 @@ private:
         uint64_t &at = access.addr[0][__builtin_ctzll(m)];
         at = shared.arrays.place(at);
       }
+    lineCount = 0;
+    if (w.scratchPerLane)
+      collectScratch(w, access);
     collectLines(access, w.lanes, w.fullMask);
     c.lines += lineCount;
     op.cost = std::max(op.cost, clip(lineCount));
@@ -292,9 +296,28 @@ private:
     return found;
   }
 
-  /// The distinct lines of an access and, per line, its sectors.
+  /// Takes the lanes out of the access that reach scratch, and adds their sectors as a device has them: dword k
+  /// of all lanes side by side, waves one after the other, and the place of a work-group that has ended goes to
+  /// a later one. The host's address tells nothing: it is that of the thread which happens to run the wave.
+  void collectScratch(const Wave &w, MemoryAccess &a) {
+    constexpr uint64_t kBase = uint64_t(1) << 61; // neither an address of the host nor one of HostArrays
+    auto host = reinterpret_cast<uint64_t>(w.scratch);
+    uint64_t dwords = (w.scratchPerLane + 3) / 4 * uint64_t(w.lanes);
+    uint64_t place = traces[w.wg->clusterIndex].linearId % shared.resident * waves + w.id;
+    for (uint64_t m = a.lanes; m; m &= m - 1) {
+      unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+      uint64_t at = a.addr[0][l] - host;
+      if (at >= uint64_t(w.scratchPerLane) * w.lanes)
+        continue;
+      a.lanes &= ~(1ull << l);
+      uint64_t lane = at / w.scratchPerLane, offset = at % w.scratchPerLane;
+      for (uint64_t k = offset / 4; k <= (offset + a.bytes - 1) / 4; ++k)
+        addSector((kBase + 4 * (place * dwords + k * w.lanes + lane)) / kSectorBytes);
+    }
+  }
+
+  /// Adds the distinct lines of an access and, per line, its sectors.
   void collectLines(const MemoryAccess &a, unsigned lanes, uint64_t fullMask) {
-    lineCount = 0;
     if (a.lanes == fullMask) {
       // Lanes side by side are one stretch.
       uint64_t different = 0;
@@ -395,6 +418,7 @@ public:
       p.groupIssued.assign(groups, 0);
     shared.stride = std::max<uint64_t>(1, std::min<uint64_t>(groups, p.arch->computeUnits));
     Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
+    shared.resident = uint64_t(p.arch->computeUnits) * o.groupsPerCu;
     shared.samples = std::max(kLeastSampledGroups, 4 * o.groupsPerCu);
     shared.opsPerGroup = kTraceOps / shared.samples;
     shared.first = selection.computeUnit % shared.stride;
