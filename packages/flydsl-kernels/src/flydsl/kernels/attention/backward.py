@@ -163,12 +163,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             store_delta(first_key, row, value - of_lse)
             return own, value - of_lse
 
-        own_lse, own_delta = (), ()  # of each block of rows
+        own_lse: tuple[Any, ...] = ()  # of each block of rows
+        own_delta: tuple[Any, ...] = ()
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             results = _held(o, held, element, block, first, BM)
             rows = [own_row(results, n) for n in range(config.blocks)]
-            own_lse, own_delta = [tuple(row[i] for row in rows) for i in range(2)]
+            own_lse, own_delta = zip(*rows, strict=True)
 
         def logits_for(head):
             return logits_of(config, sizes, here, head, block, Bias, Slopes, sizes.scale)

@@ -68,7 +68,10 @@ def flash_attn_varlen_func(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens
 
 def _append(k: Any, v: Any, k_cache: Any, v_cache: Any, lengths: Any, table: Any) -> None:
     """Write rows [B, Snew, Hkv, D] behind those of each sequence, by one launch."""
-    batch, count, size = *k.shape[:2], k_cache.shape[1]
+    batch, count = k.shape[:2]
+    size = k_cache.shape[1]
+    sequences: Any
+    new: Any
     if is_torch(k):
         import torch
 
@@ -78,9 +81,9 @@ def _append(k: Any, v: Any, k_cache: Any, v_cache: Any, lengths: Any, table: Any
 
         sequences, new = np.arange(batch), np.arange(count)
     if tuple(lengths.shape) != (batch,) or table is not None and (len(table.shape) != 2 or table.shape[0] != batch):
-        columns = None if table is None else tuple(table.shape)
+        shape = None if table is None else tuple(table.shape)
         raise ValueError(f"flash_attn_with_kvcache: cache_seqlens must be ({batch},) and block_table [{batch}, pages "
-                         f"of a sequence], got {tuple(lengths.shape)} and {columns}")
+                         f"of a sequence], got {tuple(lengths.shape)} and {shape}")
     place = lengths[:, None] + new[None]
     column = place // size
     if table is None:
