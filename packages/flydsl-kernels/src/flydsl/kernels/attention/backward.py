@@ -208,7 +208,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
                 head, row = where(step.tile)
                 starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
-                lse, delta = own_lse, own_delta
+                lse: Any = own_lse
+                delta: Any = own_delta
                 early: list[Work] = []
                 late: list[Work] = []
                 if fx.const_expr(by_keys):
