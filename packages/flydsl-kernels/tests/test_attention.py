@@ -44,7 +44,8 @@ def compare(q, k, v, dtype="f16", bound=None, **options):
     out, lse = ops.attention(q, k, v, return_lse=True, **options)
     left, right = options.pop("window", (-1, -1))
     right = 0 if options.pop("causal", False) else right
-    options.pop("max_seqlen_q", None)
+    for of_speed in ("max_seqlen_q", "num_splits"):
+        options.pop(of_speed, None)
     exact, exact_lse = reference.attention(q, k, v, left=left, right=right, **options)
     assert out.shape == exact.shape and lse.shape == exact_lse.shape
     # P and the result are rounded once each; a result is within the values of V.
@@ -210,6 +211,40 @@ def test_pages(page, packed):
         compare(q.view(3, 33, 4, 64), k, v, **options)
 
 
+SPLIT = {
+    "dense": dict(causal=True, window=(90, -1), num_splits=3),
+    "sink": dict(sink=torch.tensor([0.5, -1.0, 3.0, -math.inf]), num_splits=2),
+    "more than tiles": dict(num_splits=9, seqlens_k=torch.tensor([0, 150], dtype=torch.int32)),
+    "packed": dict(causal=True, num_splits=4, cu_seqlens_q=torch.tensor([0, 5, 5, 40], dtype=torch.int32),
+                   cu_seqlens_k=torch.tensor([0, 3, 90, 250], dtype=torch.int32)),
+}
+
+
+@pytest.mark.parametrize("case", SPLIT)
+def test_keys_of_a_row_are_split(case):
+    """Shares of the keys, some of them empty, and their sums; gradients are those of the whole."""
+    q, k, v = operands(33, 150, heads=4, kv_heads=2, batch=2)
+    if case == "packed":
+        q, k, v = (random(n, h, 64, dtype="f16", seed=i) for i, (n, h) in enumerate([(40, 4), (250, 2), (250, 2)]))
+    compare(q, k, v, **SPLIT[case])
+    if case == "dense":
+        gradients(q, k, v, **SPLIT[case])
+
+
+def test_few_rows_of_many_keys_are_split(monkeypatch):
+    """Without being asked; the same bits every time."""
+    q, k, v = operands(2, 2100, heads=2)
+    seen = []
+    whole = op._Call.parts_shapes
+    monkeypatch.setattr(op._Call, "parts_shapes", lambda call: seen.append(call.splits) or whole(call))
+    out = compare(q, k, v, causal=True)
+    assert seen and min(seen) > 1
+    assert torch.equal(ops.attention(q, k, v, causal=True), out)
+    seen.clear()
+    compare(*operands(2, 100))
+    assert set(seen) == {1}
+
+
 @pytest.mark.parametrize("entry", [-1, 9])
 def test_a_page_that_does_not_exist_stops_the_launch(entry):
     """Where a length reaches it; see `test_pages` for entries beyond."""
@@ -273,7 +308,7 @@ REFUSED = {
     "keys": (lambda q, k, v: (q, k, v[:, :4]), {}, "differ in more than their last dimension"),
     "window": (None, dict(window=(-2, 0)), "window is"),
     "cap": (None, dict(softcap=-1.0), "softcap must be 0"),
-    "splits": (None, dict(num_splits=4), "keys are not split here"),
+    "splits": (None, dict(num_splits=-1), "num_splits must be 0"),
     "bias": (None, dict(bias=torch.zeros(8, 8)), r"bias must be \[Sq, Skv\]"),
     "slopes": (None, dict(alibi_slopes=torch.zeros(3)), "alibi_slopes must have shape"),
     "sink": (None, dict(sink=torch.zeros(2, dtype=torch.float16)), "sink: dtype float16"),
@@ -309,7 +344,8 @@ def gradients(q, k, v, bound=2e-3, **options):
     ours = {n: x.detach().clone().requires_grad_() for n, x in named.items()}
     wide = {n: x.detach().double().requires_grad_() for n, x in named.items()}
     results = ops.attention(**{**options, **ours}, return_lse=True)
-    exact_options = {k: v for k, v in options.items() if k not in ("causal", "window", "deterministic", "sink")}
+    exact_options = {k: v for k, v in options.items() if k not in (
+        "causal", "window", "deterministic", "sink", "num_splits")}
     left, right = options.get("window", (-1, -1))
     right = 0 if options.get("causal") else right
     exact = reference.attention(**wide, **exact_options, left=left, right=right)

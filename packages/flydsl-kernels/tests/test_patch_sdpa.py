@@ -4,12 +4,14 @@ import copy
 import math
 import warnings
 
+import numpy as np
 import pytest
 from kernel_helpers import needs, random, torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import flydsl.kernels as kernels
+import flydsl.runtime as rt
 from flydsl.kernels.attention import (
     flash_attn_func,
     flash_attn_varlen_func,
@@ -146,6 +148,44 @@ def test_flash_attn_with_kvcache_appends(paged):
         flash_attn_with_kvcache(q, *caches, rotary_cos=torch.ones(1))
 
 
+def test_new_rows_without_room_stop_the_launch():
+    q, k, v = bshd(1, 8)
+    lengths, before = torch.tensor([8, 2], dtype=torch.int32), [x.clone() for x in (k, v)]
+    with pytest.raises(rt.SimulatorError, match="trap"):
+        flash_attn_with_kvcache(q, k, v, q[:, :, :2], q[:, :, :2], cache_seqlens=lengths)
+        rt.synchronize()
+    assert torch.equal(k[0], before[0][0]) and torch.equal(v[1, :2], before[1][1, :2])
+    with pytest.raises(ValueError, match=r"cache_seqlens must be \(2,\)"):
+        flash_attn_with_kvcache(q, k, v, q[:, :, :2], q[:, :, :2], cache_seqlens=lengths[:1])
+
+
+def test_new_rows_of_numpy_arrays():
+    q, k, v = (x.numpy() for x in bshd(1, 8))
+    new = [random(2, 1, 2, 64, dtype="f16", seed=s).numpy() for s in (7, 8)]
+    want = [x.copy() for x in (k, v)]
+    for x, n in zip(want, new, strict=True):
+        x[:, 5:6] = n
+    out = flash_attn_with_kvcache(q, k, v, *new, cache_seqlens=5)
+    assert all(np.array_equal(x, w) for x, w in zip((k, v), want, strict=True))
+    exact, _ = reference.attention(*map(torch.from_numpy, (q, k[:, :6], v[:, :6])))
+    assert abs(out - exact.numpy()).max() < 2e-3
+
+
+def test_older_name_with_vectorised_pages_and_splits():
+    q, k, v = bshd(3, 128)
+    table = torch.tensor([[2, 0], [3, 1]], dtype=torch.int32)
+    lengths = torch.tensor([100, 128], dtype=torch.int32)
+    pages = [torch.empty(4, 64, 2, 64, dtype=torch.float16) for _ in "kv"]
+    for page, x in zip(pages, (k, v), strict=True):
+        page[table.flatten().long()] = x.reshape(4, 64, 2, 64)
+    keys = pages[0].reshape(4, 64, 2, 8, 8).permute(0, 2, 3, 1, 4).contiguous()
+    values = pages[1].reshape(4, 8, 8, 2, 64).permute(0, 3, 1, 4, 2).contiguous()
+    out = flydsl_flash_attn_func(q, keys, values, block_table=table, seqlen_k=lengths, kv_cache_layout="vectorized",
+                                 num_kv_splits=2)
+    exact, _ = reference.attention(q, k, v, right=0, seqlens_k=lengths)
+    assert (out - exact).abs().max() < 2e-3
+
+
 def test_older_name():
     q, k, v = bshd(33, 40)
     assert older.flydsl_flash_attn_func is flydsl_flash_attn_func
@@ -153,7 +193,7 @@ def test_older_name():
     out, lse = flydsl_flash_attn_func(q, k, v, out=given, return_lse=True)
     exact, exact_lse = reference.attention(q, k, v, right=0)
     assert out is given and (out - exact).abs().max() < 2e-3 and (lse - exact_lse).abs().max() < 1e-3
-    with pytest.raises(NotImplementedError, match="kv_cache_layout='vectorized'"):
+    with pytest.raises(ValueError, match="kv_cache_layout is 'linear'"):
         flydsl_flash_attn_func(q, k, v, kv_cache_layout="vectorized")
     with pytest.raises(ValueError, match="num_kv_heads is 3"):
         flydsl_flash_attn_func(q, k, v, num_kv_heads=3)

@@ -12,6 +12,7 @@ from hiplib import assemble
 from number_formats import decode, width
 from test_atomics import table
 from test_loads_stores import Move, after_load, registers, vector_moves
+from test_profile import TIMING, profiled
 from test_valu import MASKS, invalid_lines
 
 CELL = 64  # bytes of a lane's scratch, and of its part of the LDS
@@ -160,6 +161,28 @@ def test_scratch_and_apertures(sim, build_dir, arch):
             assert got[2 * CELL :].view(np.uint32).tolist() == regs, (case.text, lane, list(map(hex, regs)))
             assert got[:CELL].tobytes() == bytes(cells[0]), (case.text, lane, "LDS")
             assert got[CELL : 2 * CELL].tobytes() == bytes(cells[1]), (case.text, lane, "scratch")
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "gfx1201", "gfx1250"])
+def test_traffic_of_scratch_is_that_of_the_launch(sim, build_dir, arch):
+    """Dword k of all lanes lies together, so four dwords of a wave are whole lines; waves have places of their own.
+    Where the thread that runs a wave has its scratch on the host tells nothing."""
+    wave, groups, wait = 32 if arch.startswith("gfx12") else 64, 64, wait_all(arch)
+    four = "b128" if wave == 32 else "dwordx4"
+    code = "".join(f"  scratch_{text}\n{wait}" for n in (0, 32) for text in (
+        f"store_{four} off, v[8:11], off offset:{n}", f"load_{four} v[{OLD}:{OLD + 3}], off, off offset:{n}"))
+    code += "".join(f"  v_mov_b32 v{OLD + k}, v{OLD + k}\n" for k in range(4, 20))
+    function = load(sim, arch, code, 4, wave, build_dir)
+    data, out = np.zeros((4, 64), np.uint32), np.zeros((groups, 20, 64), np.uint32)
+    seen = set()
+    for _ in range(20):
+        (p,) = profiled(sim, TIMING, lambda: sim.launch(function, (groups,), (wave,), [data, out]))
+        moved = [i for i in p["instructions"] if i["text"].startswith("scratch_")]
+        assert [i["lines"] for i in moved] == [groups * 16 * wave // 128] * 4
+        assert [i["written_bytes"] for i in moved] == [groups * 16 * wave, 0] * 2
+        assert not any(i["read_bytes"] for i in moved)
+        seen.add(p["timing"]["sample_cycles"])
+    assert len(seen) == 1
 
 
 def to_lds(gfx950: bool) -> list[tuple[str, int, bool]]:

@@ -15,6 +15,7 @@
 namespace flysim {
 
 constexpr unsigned kLineBytes = 128, kSectorBytes = 32;
+constexpr unsigned kSectorsOfLine = kLineBytes / kSectorBytes;
 
 /// First-level vector cache of one compute unit: least recently used, one thread.
 class L1Cache {

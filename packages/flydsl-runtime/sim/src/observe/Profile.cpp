@@ -51,6 +51,7 @@ struct Shared {
   LaunchProfile profile;
   Traffic traffic;
   HostArrays arrays;
+  uint64_t resident = 1; ///< work-groups that run at once, each with scratch of its own
   uint64_t stride = 1;  ///< distance of the sampled work-groups
   uint64_t first = 0;   ///< the first of them
   uint64_t samples = 0; ///< how many: enough to see the steady state between start and drain
@@ -217,6 +218,9 @@ private:
     op.cost = clip(std::max(1u, active * access.bytes / 64));
     if (!active)
       return;
+    lineCount = 0;
+    if (w.scratchPerLane)
+      collectScratch(w, access);
     collectLines(access);
     c.lines += lineCount;
     op.cost = std::max(op.cost, clip(lineCount));
@@ -302,9 +306,30 @@ private:
     return found;
   }
 
-  /// The distinct lines of an access and, per line, its sectors, in the order of the lanes.
+  /// Takes the lanes out of the access that reach scratch, and adds their sectors as a device has them: dword k
+  /// of all lanes side by side, waves one after the other, and the place of a work-group that has ended goes to
+  /// a later one. The host's address tells nothing: it is that of the thread which happens to run the wave.
+  void collectScratch(const Wave &w, MemoryAccess &a) {
+    constexpr uint64_t kBase = uint64_t(1) << 61; // neither an address of the host nor one of HostArrays
+    auto host = reinterpret_cast<uint64_t>(w.scratch);
+    uint64_t dwords = (w.scratchPerLane + 3) / 4 * uint64_t(w.lanes);
+    uint64_t place = traces[w.wg->clusterIndex].linearId % shared.resident * waves + w.id;
+    for (uint64_t m = a.lanes; m; m &= m - 1) {
+      unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
+      uint64_t at = a.addr[0][l] - host;
+      if (at >= uint64_t(w.scratchPerLane) * w.lanes)
+        continue;
+      a.lanes &= ~(1ull << l);
+      uint64_t lane = at / w.scratchPerLane, offset = at % w.scratchPerLane;
+      for (uint64_t k = offset / 4; k <= (offset + a.bytes - 1) / 4; ++k) {
+        uint64_t sector = (kBase + 4 * (place * dwords + k * w.lanes + lane)) / kSectorBytes;
+        addSectors(sector / kSectorsOfLine, 1u << sector % kSectorsOfLine);
+      }
+    }
+  }
+
+  /// Adds the distinct lines of an access and, per line, its sectors, in the order of the lanes.
   void collectLines(const MemoryAccess &a) {
-    lineCount = 0;
     uint64_t from = 0, to = 0; // neighbouring lanes mostly touch one stretch
     for (uint64_t m = a.lanes; m; m &= m - 1) {
       uint64_t at = a.addr[0][__builtin_ctzll(m)];
@@ -318,15 +343,14 @@ private:
   }
   /// Adds the sectors of [from, to), at their places.
   void stretch(uint64_t from, uint64_t to) {
-    constexpr unsigned kSectors = kLineBytes / kSectorBytes;
     while (from < to) {
       // Part by part, if it spans arrays that lie side by side here.
       HostArrays::Part part = shared.arrays.partAround(from);
       uint64_t end = std::min(to, part.end);
       uint64_t first = (from + part.shift) / kSectorBytes, last = (end - 1 + part.shift) / kSectorBytes;
-      for (uint64_t line = first / kSectors; line <= last / kSectors; ++line) {
-        unsigned low = line == first / kSectors ? unsigned(first % kSectors) : 0;
-        unsigned high = line == last / kSectors ? unsigned(last % kSectors) : kSectors - 1;
+      for (uint64_t line = first / kSectorsOfLine; line <= last / kSectorsOfLine; ++line) {
+        unsigned low = line == first / kSectorsOfLine ? unsigned(first % kSectorsOfLine) : 0;
+        unsigned high = line == last / kSectorsOfLine ? unsigned(last % kSectorsOfLine) : kSectorsOfLine - 1;
         addSectors(line, (2u << high) - (1u << low));
       }
       from = end;
@@ -404,6 +428,7 @@ public:
       p.groupIssued.assign(groups, 0);
     shared.stride = std::max<uint64_t>(1, std::min<uint64_t>(groups, p.arch->computeUnits));
     Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes, p.wavesPerGroup, p.waveSize);
+    shared.resident = uint64_t(p.arch->computeUnits) * o.groupsPerCu;
     shared.samples = std::max(kLeastSampledGroups, 4 * o.groupsPerCu);
     shared.opsPerGroup = kTraceOps / shared.samples;
     shared.first = selection.computeUnit % shared.stride;

@@ -25,7 +25,7 @@ from .operand import DenseRows
 from .scores import LOWEST, lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
 from .tiles import PassingTile, PassingTiles
-from .weave import Work, do, tile_product, weave
+from .weave import Work, count_of, do, part_of, tile_product, weave
 
 __all__ = ["build_attention_backward"]
 
@@ -44,14 +44,15 @@ def _held(operand: Any, count: Any, element: Any, block: Any, mma: Any, size: in
 
 
 def _of_rows(buffer: Any, scores: Any, places: Any, first: Any) -> tuple[list[Any], list[Work]]:
-    """What belongs to the row of each value of a fragment, in runs, and the work that loads it; `first` is the row that
-    the tile begins with."""
+    """What belongs to the passing row of each value of a fragment, in runs, and the work that loads it; `first` is the
+    row that the tile begins with. Blocks of held rows have the same."""
     runs: list[Any] = []
 
     def load(i: int) -> None:
         runs.append(buffer.load(first + place(places, i)[0], RUN))
 
-    return runs, [Work(partial(load, i)) for i in range(0, lanes_of(scores).numel, RUN)]
+    count = lanes_of(scores).numel // count_of(scores, 2)
+    return runs, [Work(partial(load, i)) for i in range(0, count, RUN)]
 
 
 class Errors:
@@ -73,7 +74,7 @@ class Errors:
         """P = exp(S - lse); `weights` have it rounded."""
         def pair(i: int) -> None:
             with fx.fastmath("nnan"):
-                shift = fx.maxnumf(_pair(lse, i), LOWEST / 2) * LOG2E
+                shift = fx.maxnumf(self._statistic(lse, i), LOWEST / 2) * LOG2E
             with fx.fastmath("contract"):
                 self._made.append(exp2(_pair(lanes_of(self._scores), i) * (self._unit * LOG2E) - shift))
 
@@ -86,7 +87,7 @@ class Errors:
         found: list[Any] = []
 
         def pair(i: int) -> None:
-            error = self._made[i // 2] * (_pair(lanes_of(self._products), i) - _pair(delta, i))
+            error = self._made[i // 2] * (_pair(lanes_of(self._products), i) - self._statistic(delta, i))
             if self._config.softcap:
                 error = error * _pair(lanes_of(self._slopes), i)
             found.append(error)
@@ -94,16 +95,19 @@ class Errors:
         work = [Work(partial(pair, i), 4) for i in range(0, self._count, 2)]
         return [*work, Work(lambda: self._round(self.errors, found), self._count)]
 
+    def _statistic(self, values: Any, i: int) -> Any:
+        """Of the rows of values i and i + 1: of runs of passing rows, or one of each block of held rows."""
+        block, i = divmod(i, self._count // self._config.blocks)
+        return _pair(values[i // RUN], i % RUN) if isinstance(values, list) else values[block]
+
     def _round(self, fragment: Any, pairs: list[Any]) -> None:
         words = [packed(x, self._config.element, self._config.converts) for x in pairs]
         fragment.store(fx.Vector.from_elements(words, fx.Int32).bitcast(self._config.element))
 
 
 def _pair(values: Any, i: int) -> Any:
-    """Values i and i + 1, of a vector or runs; one value is that of all."""
-    if isinstance(values, list):
-        values, i = values[i // RUN], i % RUN
-    return values.shuffle(values, [i, i + 1]) if isinstance(values, fx.Vector) else values
+    """Values i and i + 1."""
+    return values.shuffle(values, [i, i + 1])
 
 
 @flyc.kernel
@@ -140,27 +144,32 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             s.fill(0.0)
 
         @flyc.jit
-        def store_delta(value):
-            """The value of this lane's row, for the other launch."""
-            part, row = place(places, 0)
-            if (part == 0) & (block * BM + row < here.rows):
+        def store_delta(first_key, row, value):
+            """The value of a row of this lane's, for the other launch."""
+            if (first_key == 0) & (block * BM + row < here.rows):
                 Delta[here.statistic(own_head, sizes) + block * BM + row] = value
 
         def statistic(data, head):
             return Buffer(data, fx.Float32, here.statistic(head, sizes), here.rows)
 
-        def own_statistic(data):
-            return statistic(data, own_head).load(block * BM + place(places, 0)[1], 1)[0]
+        def own_row(results, n):
+            """lse and delta of this lane's row in block number n."""
+            first_key, row = place(places, n * (config.values // config.blocks))
+            parts = [total_of(part_of(mine[1], n, k).load().to(fx.Float32)
+                              * part_of(results, n, k).load().to(fx.Float32)) for k in range(count_of(results, 2))]
+            value = sum(parts[1:], parts[0])
+            value = value + fx.shuffle_xor(value, config.matrix.m, wave)
+            own, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
+            store_delta(first_key, row, value - of_lse)
+            return own, value - of_lse
 
-        own_lse = own_delta = fx.Float32(0.0)
+        own_lse: tuple[Any, ...] = ()  # of each block of rows
+        own_delta: tuple[Any, ...] = ()
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             results = _held(o, held, element, block, first, BM)
-            own_delta = total_of(mine[1].load().to(fx.Float32) * results.load().to(fx.Float32))
-            own_delta = own_delta + fx.shuffle_xor(own_delta, config.matrix.m, wave)
-            own_delta = own_delta - own_statistic(DLse)
-            store_delta(own_delta)
-            own_lse = own_statistic(Lse)
+            rows = [own_row(results, n) for n in range(config.blocks)]
+            own_lse, own_delta = zip(*rows, strict=True)
 
         def logits_for(head):
             return logits_of(config, sizes, here, head, block, Bias, Slopes, sizes.scale)
@@ -199,7 +208,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
                 head, row = where(step.tile)
                 starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
-                lse, delta = own_lse, own_delta
+                lse: Any = own_lse
+                delta: Any = own_delta
                 early: list[Work] = []
                 late: list[Work] = []
                 if fx.const_expr(by_keys):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..host.arrays import copy_into
+from ..host.arrays import copy_into, is_torch
 
-__all__ = ["flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func"]
+__all__ = [
+    "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func", "linear_pages",
+]
 
 
 def _attention(*given: Any, **named: Any) -> Any:
@@ -64,6 +66,41 @@ def flash_attn_varlen_func(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens
     return (*out, None) if return_attn_probs else out
 
 
+def _append(k: Any, v: Any, k_cache: Any, v_cache: Any, lengths: Any, table: Any) -> None:
+    """Write rows [B, Snew, Hkv, D] behind those of each sequence, by one launch."""
+    batch, count = k.shape[:2]
+    size = k_cache.shape[1]
+    sequences: Any
+    new: Any
+    if is_torch(k):
+        import torch
+
+        sequences, new = (torch.arange(n, device=k.device) for n in (batch, count))
+    else:
+        import numpy as np
+
+        sequences, new = np.arange(batch), np.arange(count)
+    if tuple(lengths.shape) != (batch,) or table is not None and (len(table.shape) != 2 or table.shape[0] != batch):
+        shape = None if table is None else tuple(table.shape)
+        raise ValueError(f"flash_attn_with_kvcache: cache_seqlens must be ({batch},) and block_table [{batch}, pages "
+                         f"of a sequence], got {tuple(lengths.shape)} and {shape}")
+    place = lengths[:, None] + new[None]
+    column = place // size
+    if table is None:
+        page, columns = sequences[:, None], 1
+    else:
+        columns = table.shape[1]
+        page = table[sequences[:, None], column.clip(0, max(columns - 1, 0))]
+    inside = (place >= 0) & (column < columns) & (page >= 0)
+    # The launch stops at a slot behind the caches; a negative one would not be written.
+    slots = inside * (place + (page - column) * size) + ~inside * (k_cache.shape[0] * size)
+
+    from .. import ops
+
+    forms: Any = ops
+    forms.cache_append(*(x.reshape(batch * count, *x.shape[2:]) for x in (k, v)), k_cache, v_cache, slots.reshape(-1))
+
+
 def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v: Any = None, rotary_cos: Any = None,
                             rotary_sin: Any = None, cache_seqlens: Any = None, cache_batch_idx: Any = None,
                             cache_leftpad: Any = None, block_table: Any = None, softmax_scale: float | None = None,
@@ -75,15 +112,16 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
     Args:
         k, v: rows [B, Snew, Hkv, D] that are first written behind the `cache_seqlens` rows of each sequence.
         cache_seqlens: i32 [B], or an int for all: rows that are valid before that.
-        num_splits: ignored: keys are not split.
+        num_splits: workgroups that share the keys of a row, 0: as many as suit.
 
     Raises:
         NotImplementedError: rotary embeddings, `cache_batch_idx` or `cache_leftpad`.
-        ValueError: new rows, and the lengths are not given.
+        ValueError: new rows, and the lengths are not given; or shapes do not fit.
+
+    New rows that a sequence has no room for, or whose page does not exist, stop the launch that writes them.
     """
     _absent("flash_attn_with_kvcache", rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_batch_idx=cache_batch_idx,
             cache_leftpad=cache_leftpad)
-    batch = q.shape[0]
     if isinstance(cache_seqlens, int):
         like = q[:, 0, 0, 0] * 0
         whole = like.int() if hasattr(like, "new_empty") else like.astype("int32")
@@ -91,17 +129,35 @@ def flash_attn_with_kvcache(q: Any, k_cache: Any, v_cache: Any, k: Any = None, v
     if k is not None:
         if cache_seqlens is None or v is None:
             raise ValueError("flash_attn_with_kvcache: new rows need k, v and cache_seqlens")
-        for b in range(batch):
-            for i in range(k.shape[1]):
-                at = int(cache_seqlens[b]) + i
-                place = (b, at) if block_table is None else (
-                    int(block_table[b, at // k_cache.shape[1]]), at % k_cache.shape[1])
-                copy_into(k_cache[place], k[b, i])
-                copy_into(v_cache[place], v[b, i])
+        _append(k, v, k_cache, v_cache, cache_seqlens, block_table)
         cache_seqlens = cache_seqlens + k.shape[1]
     return _attention(q, k_cache, v_cache, causal=causal, scale=softmax_scale, window=tuple(window_size),
                       softcap=softcap, alibi_slopes=alibi_slopes, block_table=block_table, seqlens_k=cache_seqlens,
-                      return_lse=return_softmax_lse)
+                      num_splits=num_splits, return_lse=return_softmax_lse)
+
+
+def linear_pages(where: str, layout: str, k: Any, v: Any) -> tuple[Any, Any]:
+    """Pages [pages, page, Hkv, D] of keys and values as the kernels take them.
+
+    "linear" pages are that. "vectorized" ones, keys [pages, Hkv, D/x, page, x] and values [pages, Hkv, page/x, D, x],
+    are copied into that order, all of them, in each call.
+
+    Raises:
+        ValueError: another layout, or another number of dimensions.
+    """
+    if layout == "linear":
+        return k, v
+    if layout != "vectorized" or len(k.shape) != 5 or len(v.shape) != 5:
+        raise ValueError(f"{where}: kv_cache_layout is 'linear', or 'vectorized' with keys [pages, Hkv, D/x, page, x] "
+                         f"and values [pages, Hkv, page/x, D, x]; got {layout!r}, {tuple(k.shape)} and "
+                         f"{tuple(v.shape)}")
+
+    def ordered(cache: Any, order: tuple[int, ...], heads: int, rows: int, columns: int) -> Any:
+        turned = cache.permute(order) if is_torch(cache) else cache.transpose(order)
+        return turned.reshape(cache.shape[0], rows, heads, columns)
+
+    return (ordered(k, (0, 3, 1, 2, 4), k.shape[1], k.shape[3], k.shape[2] * k.shape[4]),
+            ordered(v, (0, 2, 4, 1, 3), v.shape[1], v.shape[2] * v.shape[4], v.shape[3]))
 
 
 def flydsl_flash_attn_func(q: Any, k: Any, v: Any, *, causal: bool = True, num_kv_heads: int | None = None,
@@ -114,22 +170,20 @@ def flydsl_flash_attn_func(q: Any, k: Any, v: Any, *, causal: bool = True, num_k
                            dualwave_swp_setprio: bool = True, dualwave_swp_enable_stagger: bool = True,
                            xcd_swizzle: Any = None, debug_counts: Any = None, stream: Any = None) -> Any:
     """The older name of ``ops.attention``: ``out``, or (out, lse). What tunes one kernel (`waves_per_eu`, `daz`,
-    `dualwave_swp_*`, `xcd_swizzle`) and `num_kv_splits` have no effect.
+    `dualwave_swp_*`, `xcd_swizzle`) has no effect. `kv_cache_layout` is that of :func:`linear_pages`.
 
     Raises:
-        NotImplementedError: `kv_cache_layout` other than "linear", `debug_counts` or a `stream` of its own.
-        ValueError: `num_kv_heads` is not that of k.
+        NotImplementedError: `debug_counts` or a `stream` of its own.
+        ValueError: `num_kv_heads` is not that of k, or `kv_cache_layout` is none.
     """
-    if kv_cache_layout != "linear":
-        raise NotImplementedError(f"flydsl_flash_attn_func: kv_cache_layout={kv_cache_layout!r} is not supported, only "
-                                  "'linear' pages [pages, page, Hkv, D]")
     _absent("flydsl_flash_attn_func", debug_counts=debug_counts, stream=stream)
+    k, v = linear_pages("flydsl_flash_attn_func", kv_cache_layout, k, v)
     if num_kv_heads is not None and num_kv_heads != k.shape[-2]:
         raise ValueError(f"flydsl_flash_attn_func: num_kv_heads is {num_kv_heads}, k has {k.shape[-2]} heads")
     result, lse = _attention(q, k, v, causal=causal, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_kv,
                              max_seqlen_q=max_seqlen_q, block_table=block_table, seqlens_k=seqlen_k, bias=bias,
                              alibi_slopes=alibi_slopes, sink=sink, q_descale=q_descale, k_descale=k_descale,
-                             v_descale=v_descale, return_lse=True)
+                             v_descale=v_descale, num_splits=num_kv_splits, return_lse=True)
     if out is not None:
         copy_into(out, result)
         result = out

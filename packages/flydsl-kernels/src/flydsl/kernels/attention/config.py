@@ -77,6 +77,7 @@ class AttentionConfig(KernelConfig):
         packed: sequences of several lengths in one tensor, given by `cu_seqlens`.
         lengths: keys of each sequence are given.
         page: rows of a page of paged keys and values, or 0.
+        split: keys are divided among workgroups, whose results are added.
         positive: the scale is positive, so that the largest product is the largest score.
         keys: rows of k and v of a tile.
         waves: of a workgroup.
@@ -97,6 +98,7 @@ class AttentionConfig(KernelConfig):
     packed: bool = False
     lengths: bool = False
     page: int = 0
+    split: bool = False
     positive: bool = True
     keys: int = 64
     waves: int = 4
@@ -231,8 +233,10 @@ class BackwardConfig(AttentionConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each."""
-        return {"rocdl.waves_per_eu": 2} if self.target.arch == "gfx1250" else {}
+        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each; where several blocks of keys have
+        sums of two kinds, one wave takes all registers."""
+        waves = 1 if self.by_keys and self.blocks > 1 else 2
+        return {"rocdl.waves_per_eu": waves} if self.target.arch == "gfx1250" else {}
 
     @property
     def tiles(self) -> tuple[tuple[Tile, ...], ...]:
@@ -247,6 +251,8 @@ def choose_backward(target: Target, **options: Any) -> BackwardConfig:
     small = target.wave == 32 or d > (64 if by_keys else 128) or not matrix_of(target).turned
     tiny = target.arch == "gfx120" and by_keys and d > 64
     tile = dict(keys=16, waves=8) if tiny else dict(keys=32 if small else 64, waves=4)
+    if target.arch == "gfx1250" and d <= 128:
+        tile.update(blocks=2)  # each read of LDS, which bounds these kernels, is for two products
     return BackwardConfig(**{**tile, **options}, target=target)
 
 

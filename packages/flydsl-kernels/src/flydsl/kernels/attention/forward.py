@@ -17,6 +17,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..decode.combine import CombineConfig, combine_kernel
 from ..parts.mathx import LOG2E
 from ..parts.memory import Buffer
 from ..target import Target, builder
@@ -33,9 +34,17 @@ __all__ = ["build_attention_forward"]
 @flyc.kernel
 def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
                    first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
-    """Workgroup (head, block, sequence) computes `config.rows` rows, the last blocks first."""
+    """Workgroup (head, block, sequence) computes `config.rows` rows, the last blocks first.
+
+    With `config.split`, (head, block, sequence and share) does so for a share of the keys: Out is f32 [rows, heads,
+    shares, DV] then, and Lse f32 [rows, heads, shares] has logarithms of base 2.
+    """
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
     head, block, batch = fx.block_idx
+    share, shares = fx.Int32(0), fx.Int32(1)
+    if fx.const_expr(config.split):
+        shares = sizes.splits
+        batch, share = batch // shares, batch % shares
     block = fx.grid_dim.y - 1 - block
     kv_head = head // config.group
     here = Sequence(batch, sizes, config, StartsQ, StartsK, Lengths)
@@ -88,10 +97,13 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         unit = scale if fx.const_expr(config.plain) else fx.Float32(1.0)  # of scores, in natural logarithms
         start = None
         if fx.const_expr(config.sink):
-            start = Sink[head] / unit
+            start = (share == 0).select(Sink[head] / unit, -math.inf)
         softmax = Softmax(config, scores, p, unit * LOG2E, start, place(places, 0)[0] == 0)
         logits = logits_of(config, sizes, here, head, block, Bias, Slopes, scale)
         begin, end = logits.band.tiles(BN)
+        if fx.const_expr(config.split):
+            each = fx.ceildiv(fx.max(end - begin, 0), shares)
+            begin, end = begin + share * each, fx.min(end, begin + (share + 1) * each)
         sums.fill(0.0)
 
         def scores_from(stage):
@@ -124,26 +136,35 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 weave(then, fx.convert_layout(p, p_operand, modes=(1, 0)), softmax.begin(), stores, config.delay)
 
         found = softmax.result()
+        result = fx.Float32 if fx.const_expr(config.split) else element
         start, out_row = here.dense(here.row, head, sizes.rows, sizes.heads, DV)
-        o = head_matrix(Out, element, start, here.rows, DV, out_row)
+        o = head_matrix(Out, result, start * shares + share * DV, here.rows, DV, out_row * shares)
         sums.store(of_rows(sums, [(total > 0.0).select(v_scale / total, 0.0) for _, total in found]))
-        store_head(o, element, second, tid, DV, block, BM, sums, 1.0)
+        store_head(o, result, second, tid, DV, block, BM, sums, 1.0)
 
         if fx.const_expr(Lse is not None):
             for i in fx.range_constexpr(config.blocks):
                 key, mine = place(places, i * (config.values // config.blocks))
                 if (key == 0) & (row + mine < here.rows):
-                    lse = (found[i][1] > 0.0).select(
-                        found[i][0] * unit + fx.math.log2(found[i][1]) * math.log(2.0), -math.inf)
-                    Lse[here.statistic(head, sizes) + row + mine] = lse
+                    base, total = found[i]
+                    if fx.const_expr(config.split):
+                        log = base * (unit * LOG2E) + fx.math.log2(total)
+                        line, heads = here.dense(here.row, head, sizes.rows, sizes.heads, 1)
+                        line = (line + (row + mine) * heads) * shares + share
+                    else:
+                        log = base * unit + fx.math.log2(total) * math.log(2.0)
+                        line = here.statistic(head, sizes) + row + mine
+                    Lse[line] = (total > 0.0).select(log, -math.inf)
 
 
 @builder
 def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Target, **options: Any) -> Any:
-    """Launcher ``launch(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes,
-    longest, heads, batch, stream=None)``.
+    """Launcher ``launch(Q, K, V, Out, Lse, Parts, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales,
+    sizes, lines, longest, heads, batch, stream=None)``.
 
-    Operands that the options do not name are None; `Descales` is a tuple of three. `sizes` is a :class:`Sizes`.
+    Operands that the options do not name are None; `Descales` is a tuple of three. `sizes` is a :class:`Sizes`. With
+    `split`, `Parts` is a pair of f32 arrays for what each of `sizes.splits` workgroups has of a line (a row and a
+    head, `lines` in all): its columns, and a logarithm.
 
     Args:
         d, dv, dtype, options: of :class:`AttentionConfig`, and `short` of :func:`choose`.
@@ -152,15 +173,22 @@ def build_attention_forward(d: int, dv: int, dtype: str = "bf16", *, target: Tar
         ValueError: there is no such kernel on the target.
     """
     config = choose(target, d=d, dv=dv, dtype=dtype, **options).checked("attention")
+    combine = CombineConfig(dv, dtype, False, logs=True, target=target)
 
     @flyc.jit
-    def attention(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
-                  longest: fx.Int32, heads: fx.Int32, batch: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+    def attention(Q, K, V, Out, Lse, Parts, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales,
+                  sizes: Sizes, lines: fx.Int32, longest: fx.Int32, heads: fx.Int32, batch: fx.Int32,
+                  stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes,
+        out, lse = Parts if config.split else (Out, Lse)
+        forward_kernel(Q, K, V, out, lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes,
                        config.tiled_mma(False), config.tiled_mma(True), config,
                        value_attrs=config.hints).launch(
-            grid=(heads, fx.ceildiv(longest, config.rows), batch), block=config.threads, stream=stream)
+            grid=(heads, fx.ceildiv(longest, config.rows), batch * sizes.splits), block=config.threads, stream=stream)
+        if fx.const_expr(config.split):
+            rows = sizes.total if fx.const_expr(config.packed) else sizes.rows
+            combine_kernel(out, lse, lse, Out, Lse, heads, rows, sizes.splits, combine).launch(
+                grid=lines, block=combine.threads, stream=stream)
 
     launcher: Any = attention
     launcher.config = config

@@ -5,20 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..decode.config import choose_parts
 from ..host.arrays import allocate, contiguous, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like
+from ..parts.index import cdiv
 from ..target import Target
 from . import reference
 from .backward import build_attention_backward
 from .config import ARCHS, LARGEST, STEP, is_short, supported
 from .forward import build_attention_forward
-from .operands import Operand, integers, shapes_of
+from .operands import FARTHEST, Operand, integers, shapes_of
 from .sequence import Sizes
 
 __all__ = ["OPS"]
 
 HALVES = ("f16", "bf16")
+BLOCK = 128  # rows that a workgroup is taken to have where it is decided whether keys are shared
+SHARE = 512  # fewest keys that are worth a workgroup of their own
+MOST_GRID = 65535  # workgroups along z
 
 
 def _result_dtype(q: Any) -> Any:
@@ -81,7 +86,7 @@ class _Call:
 
     def __init__(self, target: Target, q: Any, k: Any, v: Any, bias: Any, slopes: Any, starts_q: Any, starts_k: Any,
                  table: Any, lengths: Any, scale: float | None, left: int, right: int, softcap: float,
-                 longest: int) -> None:
+                 longest: int, splits: int = 1) -> None:
         supported(target, "attention")
         stored = dtype_name(q, "attention: q", (*HALVES, "fp8"))
         for name, x in (("k", k), ("v", v)):
@@ -107,7 +112,30 @@ class _Call:
         self._total = int(q.shape[0]) if shapes.packed_q else 0
         self._table = int(table.shape[1]) if table is not None else 0
         self._slopes_each = slopes is not None and len(slopes.shape) == 2
-        self._numbers = dict(left=max(left, 0), right=max(right, 0), scale=scale, cap=softcap)
+        self.lines = math.prod(q.shape[:-1])
+        self.splits = self._splits(target, splits)
+        self._numbers = dict(left=max(left, 0), right=max(right, 0), scale=scale, cap=softcap, splits=self.splits)
+
+    @property
+    def _keys(self) -> int:
+        """The most of a sequence, of those that are not packed."""
+        return self._table * self.shapes.page if self._table else self.shapes.keys
+
+    def _splits(self, target: Target, splits: int) -> int:
+        """Workgroups that share the keys of a row: those given, or as many as fill the chip where few rows see many
+        keys. No more than the parts can be addressed, or the keys have tiles."""
+        shapes = self.shapes
+        blocks = shapes.batch * shapes.heads * cdiv(shapes.rows, BLOCK)
+        if not splits:
+            most = self._keys // SHARE
+            splits = choose_parts(target, blocks, most, 1) if most > 1 and 0 < blocks < target.compute_units else 1
+        reach = max(shapes.rows * shapes.heads * shapes.dv * 4, 1)
+        return max(min(splits, (FARTHEST - 1) // reach, MOST_GRID // max(shapes.batch, 1)), 1)
+
+    def parts_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of what each share has of a line, f32: columns, and a logarithm; nothing where keys are not shared."""
+        count = self.lines * self.splits
+        return ((count * self.shapes.dv,), (count,)) if self.splits > 1 else ()
 
     def sizes(self, descale_each: bool) -> Sizes:
         """For the kernels; `descale_each`: descales are those of sequences and heads."""
@@ -115,7 +143,7 @@ class _Call:
         bias = self._bias_strides
         struct: Any = Sizes  # made by a decorator that type checkers do not follow
         return struct(
-            heads=shapes.heads, rows=shapes.rows, keys=self._table * shapes.page if self._table else shapes.keys,
+            heads=shapes.heads, rows=shapes.rows, keys=self._keys,
             total=self._total, q_batch=q[0], q_row=q[1], q_head=q[2], k_batch=k[0], k_row=k[1], k_head=k[2],
             v_batch=v[0], v_row=v[1], v_head=v[2], bias_batch=bias[0], bias_row=bias[1], bias_head=bias[2],
             slope_batch=shapes.heads if self._slopes_each else 0, descale_batch=shapes.kv_heads if descale_each else 0,
@@ -125,9 +153,9 @@ class _Call:
 def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any = None, sink: Any = None,
           starts_q: Any = None, starts_k: Any = None, table: Any = None, lengths: Any = None, q_descale: Any = None,
           k_descale: Any = None, v_descale: Any = None, scale: float | None = None, left: int = -1, right: int = -1,
-          softcap: float = 0.0, longest: int = 0) -> Plan | None:
+          softcap: float = 0.0, longest: int = 0, splits: int = 1) -> Plan | None:
     call = _Call(target, q, k, v, bias, slopes, starts_q, starts_k, table, lengths, scale, left, right, softcap,
-                 longest)
+                 longest, splits)
     shapes, stored = call.shapes, dtype_name(q, "attention: q", (*HALVES, "fp8"))
     each = (shapes.batch, shapes.kv_heads)
     descales = [_float32(d, name, tuple(dict.fromkeys(((1,), each)))) for d, name in (
@@ -148,13 +176,23 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
     def build() -> Any:
         return build_attention_forward(
             shapes.d, shapes.dv, "bf16" if stored == "fp8" else stored, stored=stored, sink=sink is not None,
-            lengths=lengths is not None, page=shapes.page, target=target,
+            lengths=lengths is not None, page=shapes.page, split=call.splits > 1, target=target,
             short=is_short(target, shapes.rows), **call.options)
 
+    parts = tuple(allocate(target, q, shape, "f32") for shape in call.parts_shapes()) or None
     return Plan(build, lambda out, lse: (
-        *(x.flat for x in call.operands), out.reshape(-1), lse.reshape(-1), *call.addends, sink, *call.integers,
-        factors, call.sizes(bool(given) and tuple(given[0].shape) == each != (1, 1)), shapes.rows, shapes.heads,
-        shapes.batch))
+        *(x.flat for x in call.operands), out.reshape(-1), lse.reshape(-1), parts, *call.addends, sink, *call.integers,
+        factors, call.sizes(bool(given) and tuple(given[0].shape) == each != (1, 1)), call.lines, shapes.rows,
+        shapes.heads, shapes.batch))
+
+
+def _parts_bytes(target: Target, q: Any, k: Any, v: Any, bias: Any, slopes: Any, sink: Any, starts_q: Any,
+                 starts_k: Any, table: Any, lengths: Any, q_descale: Any, k_descale: Any, v_descale: Any,
+                 *numbers: Any) -> int:
+    if 0 in q.shape or v.shape[-1] == 0:
+        return 0
+    call = _Call(target, q, k, v, bias, slopes, starts_q, starts_k, table, lengths, *numbers)
+    return 4 * sum(math.prod(shape) for shape in call.parts_shapes())
 
 
 def _sample(draw: Any, m: int, n: int, heads: int = 4, group: int = 2, more: int = 3,
@@ -226,13 +264,13 @@ ATTENTION_BWD = Op(
 
 _SAVED = ("q", "k", "v", "bias", "alibi_slopes", "sink", "cu_seqlens_q", "cu_seqlens_k")
 _NAMES = (*_SAVED, "block_table", "seqlens_k", "q_descale", "k_descale", "v_descale", "scale", "left", "right",
-          "softcap", "max_seqlen_q")
+          "softcap", "max_seqlen_q", "num_splits")
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     given = dict(zip(_NAMES, inputs, strict=True))
     ctx.save_for_backward(*(given[name] for name in _SAVED), *output)
-    ctx.numbers = [given[name] for name in _NAMES[-5:]]
+    ctx.numbers = [given[name] for name in _NAMES[-6:-1]]
     ctx.missing = [name for name in ("block_table", "seqlens_k", "q_descale", "k_descale", "v_descale")
                    if given[name] is not None]
 
@@ -261,10 +299,11 @@ ATTENTION_FWD = Op(
     "(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? alibi_slopes=None, Tensor? sink=None, "
     "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? block_table=None, Tensor? seqlens_k=None, "
     "Tensor? q_descale=None, Tensor? k_descale=None, Tensor? v_descale=None, float? scale=None, int left=-1, "
-    "int right=-1, float softcap=0.0, SymInt max_seqlen_q=0) -> (Tensor, Tensor)",
+    "int right=-1, float softcap=0.0, SymInt max_seqlen_q=0, int num_splits=1) -> (Tensor, Tensor)",
     "softmax(q k^T scale) v with a band, soft cap, bias, ALiBi, sink; packed or paged; and the log of its denominators",
     results=_results, plan=_plan, sample=_sample, widths=(64, 96), reference=reference.attention,
     public=False, tolerance=1e-2, gradient=Gradient(_backward, _save), archs=ARCHS, bench=_cases, flops=_flops,
+    workspace=_parts_bytes,
     prebuilt=lambda op, draw, model: [_sample(draw, 64, model.head, model.heads, model.heads // model.kv_heads, 0)],
 )
 
@@ -322,7 +361,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
             device. max_seqlen_k: not needed.
         block_table: i32 [B, pages of a sequence]. seqlens_k: i32 [B], keys of each sequence, also of dense k and v.
         q_descale, k_descale, v_descale: f32 (1,) or (B, Hkv): what fp8 values are multiplied by.
-        num_splits: None or 1. deterministic: all results are the same bits each time in any case.
+        num_splits: workgroups that share the keys of a row; None or 0: as many as suit, which is several where few rows
+            see thousands of keys. deterministic: all results are the same bits each time in any case.
         return_lse: also return the logarithms of the sums, f32 [B, H, Sq] or packed [H, total]; a sink is part of them.
 
     Returns:
@@ -331,10 +371,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     Raises:
         TypeError: a dtype is not supported.
         ValueError: shapes do not fit, or the architecture has no such kernel.
-        NotImplementedError: `num_splits` above 1.
     """
-    if num_splits not in (None, 0, 1):
-        raise NotImplementedError(f"attention: keys are not split here (num_splits={num_splits}); pass None")
+    if num_splits is not None and num_splits < 0:
+        raise ValueError(f"attention: num_splits must be 0 (as many as suit) or more, got {num_splits}")
     if len(window) != 2 or min(window) < -1:
         raise ValueError(f"attention: window is (left, right), each -1 or more, got {window}")
     left, right = window
@@ -354,7 +393,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | No
     out, lse = ATTENTION_FWD(
         _padded_columns(q, d), _padded_columns(k, d), _padded_columns(v, dv), bias, alibi_slopes, sink, cu_seqlens_q,
         cu_seqlens_k, block_table, seqlens_k, q_descale, k_descale, v_descale, scale, left, right, float(softcap),
-        max_seqlen_q or 0)
+        max_seqlen_q or 0, num_splits or 0)
     out = out if dv == v.shape[-1] else out[..., : v.shape[-1]]
     return (out, lse) if return_lse else out
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..host.arrays import address, contiguous, is_torch
 from ..host.dtypes import dtype_name
 
-__all__ = ["Operand", "Shapes", "integers", "shapes_of"]
+__all__ = ["FARTHEST", "Operand", "Shapes", "integers", "shapes_of"]
 
 ALIGNMENT = 16  # bytes of an access
 FARTHEST = 1 << 31  # bytes of a head that a buffer access can reach

@@ -51,7 +51,8 @@ def one(q: Any, k: Any, v: Any, *, scale: float, left: int, right: int, softcap:
 def attention(q: Any, k: Any, v: Any, bias: Any = None, alibi_slopes: Any = None, sink: Any = None,
               cu_seqlens_q: Any = None, cu_seqlens_k: Any = None, block_table: Any = None, seqlens_k: Any = None,
               q_descale: Any = None, k_descale: Any = None, v_descale: Any = None, scale: float | None = None,
-              left: int = -1, right: int = -1, softcap: float = 0.0, max_seqlen_q: int = 0) -> tuple[Any, Any]:
+              left: int = -1, right: int = -1, softcap: float = 0.0, max_seqlen_q: int = 0,
+              num_splits: int = 1) -> tuple[Any, Any]:
     """(out, lse) of the operands of ``torch.ops.flydsl.attention_fwd``."""
     import torch
 

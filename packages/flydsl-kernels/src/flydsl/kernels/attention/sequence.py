@@ -19,7 +19,8 @@ __all__ = ["Sequence", "Sizes", "head_matrix", "logits_of", "store_head"]
 class Sizes:
     """Shapes and strides, in elements; of packed sequences `rows` is the longest one.
 
-    `*_batch` is also the stride of pages, and `pages` their number. Bounds of the band and the scale.
+    `*_batch` is also the stride of pages, and `pages` their number; `splits`: workgroups that share the keys of a row.
+    Bounds of the band and the scale.
     """
 
     heads: fx.Int32
@@ -43,6 +44,7 @@ class Sizes:
     descale_head: fx.Int32
     table_row: fx.Int32
     pages: fx.Int32
+    splits: fx.Int32
     left: fx.Int32
     right: fx.Int32
     scale: fx.Float32
@@ -119,12 +121,12 @@ def store_head(out: Any, element: Any, mma: Any, tid: Any, columns: int, block: 
     """Store the accumulator (columns, size) of a workgroup to the rows of a head, scaled and rounded.
 
     Args:
-        out: buffer tensor of the head; `block`: which `size` rows of it.
+        out: buffer tensor of the head, of `element`; `block`: which `size` rows of it.
         mma: tiled product whose accumulator `values` is.
     """
     result = fx.make_fragment_like(values, element)
     result.store((values.load() * factor).to(element))
-    atom = fx.make_copy_atom(fx.rocdl.BufferCopy64b(), element)
+    atom = fx.make_copy_atom(fx.rocdl.BufferCopy(4 * element.width), element)
     (rows, _), (row, _) = fx.get_shape(out), fx.get_stride(out)
     turned = fx.make_view(fx.get_iter(out), fx.make_layout((columns, rows), (1, row)))
     tile = fx.flat_divide(turned, (columns, size))[None, None, 0, block]

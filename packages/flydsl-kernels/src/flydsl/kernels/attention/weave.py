@@ -9,7 +9,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["TileProduct", "Work", "do", "tile_product", "weave"]
+__all__ = ["TileProduct", "Work", "count_of", "do", "part_of", "tile_product", "weave"]
 
 
 AHEAD = 4  # reads from LDS before the product that needs them; half, where each is for several products
@@ -38,7 +38,7 @@ class TileProduct:
 
     def __init__(self, mma: Any, sums: Any, a: Any, read: Any, source: Any, target: Any) -> None:
         self._mma, self._sums, self._a = mma, sums, a
-        self._rows, self._depth, self._copies = _count(a, 1), _count(a, 2), _count(target, 2)
+        self._rows, self._depth, self._copies = count_of(a, 1), count_of(a, 2), count_of(target, 2)
         self._reads = [partial(fx.copy, read, source[None, m, k], target[None, m, k])
                        for k in range(self._copies) for m in range(self._rows)]
         self._read = 0
@@ -53,10 +53,10 @@ class TileProduct:
         """The instructions, each with the number of reads that it needs."""
         for k in range(self._depth):
             for m in range(self._rows):
-                for n in range(_count(b, 1)):
-                    part = _values(self._sums, m, n)
+                for n in range(count_of(b, 1)):
+                    part = part_of(self._sums, m, n)
                     yield k * self._copies // self._depth * self._rows + m + 1, partial(
-                        fx.gemm, self._mma, part, _values(self._a, m, k), _values(b, n, k), part)
+                        fx.gemm, self._mma, part, part_of(self._a, m, k), part_of(b, n, k), part)
 
 
 def tile_product(mma: Any, sums: Any, shape: tuple[int, int], read: Any, tile: Any) -> TileProduct:
@@ -66,13 +66,14 @@ def tile_product(mma: Any, sums: Any, shape: tuple[int, int], read: Any, tile: A
     return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a))
 
 
-def _values(fragment: Any, row: int, column: int) -> Any:
+def part_of(fragment: Any, row: int, column: int) -> Any:
     """Those of one instruction, which follow each other."""
     part = fragment[None, row, column]
     return fx.make_view(fx.get_iter(part), fx.make_layout(int(fx.size(fx.get_shape(part)).unpack()), 1))
 
 
-def _count(fragment: Any, mode: int) -> int:
+def count_of(fragment: Any, mode: int) -> int:
+    """Of instructions, along a mode of a fragment."""
     return int(fx.size(fx.get_shape(fragment)[mode]).unpack())
 
 
@@ -86,7 +87,7 @@ def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Seq
         following: a product of which the first reads are started among the last instructions of this.
     """
     products = list(product.products(b))
-    ahead = AHEAD if _count(b, 1) == 1 else AHEAD // 2
+    ahead = AHEAD if count_of(b, 1) == 1 else AHEAD // 2
     late = len(products) * 3 // 4 if len(copies) == 1 else 0
     shares = zip(_shares(others, len(products), first), _shares(copies, len(products), late), strict=True)
     for i, ((needed, multiply), work) in enumerate(zip(products, shares, strict=True)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flydsl.kernels.attention.callers import linear_pages
 from flydsl.kernels.attention.op import ATTENTION_FWD
 from flydsl.kernels.host.arrays import allocate, launch
 from flydsl.kernels.target import target
@@ -27,32 +28,25 @@ def _launch(out: Any, lse: Any, stream: Any, q: Any, k: Any, v: Any, **options: 
     launch(plan.launcher(), q, *plan.operands_of((out, lse)), stream=stream)
 
 
-def _linear(where: str, layout: str) -> None:
-    if layout != "linear":
-        raise NotImplementedError(f"{where}: kv_cache_layout={layout!r} is not supported, only 'linear' pages "
-                                  "[pages, page, Hkv, D]")
-
-
 def build_flash_attn_func_module_primary(
         num_heads: int, head_dim: int, causal: bool = True, dtype_str: str = "f16", sm_scale: float | None = None,
         waves_per_eu: int = 2, flat_work_group_size: int | None = None, block_m: int | None = None,
         unsafe_fp_math: bool = True, fast_fp_math: bool = True, daz: bool = True, path_tag: str = "auto",
         num_kv_heads: int | None = None, cross_seqlen: bool = False, varlen: bool = False, paged: bool = False,
         kv_cache_layout: str = "linear", skip_kv_pad_mask: bool = False, return_lse: bool = False,
-        **tuning: Any) -> Callable[..., None]:
+        num_kv_splits: int = 1, **tuning: Any) -> Callable[..., None]:
     """``launch(Q, K, V, Out, B, S, *, cu_seqlens_q, cu_seqlens_kv, block_table, block_table_stride, seq_len_kv, lse,
     bias, alibi_slopes, sink, q_descale, k_descale, v_descale, stream)``.
 
     Q and Out are [B, S, H, D] or flat; with `varlen` [total, H, D], S the rows of the longest sequence. K and V have
-    `seq_len_kv` rows a sequence with `cross_seqlen`, else S; with `paged` they are [pages, 64, Hkv, D], `block_table`
-    is i32 of `block_table_stride` entries a sequence, and `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if
+    `seq_len_kv` rows a sequence with `cross_seqlen`, else S; with `paged` they are pages of 64 rows in a layout of
+    :func:`..attention.callers.linear_pages`, `block_table` is i32 of `block_table_stride` entries a sequence, and
+    `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if
     `return_lse`.
 
     Raises:
-        NotImplementedError: a layout of pages other than "linear".
         ValueError: the launcher is called with another dtype, or with arrays that do not fit.
     """
-    _linear("build_flash_attn_func_module", kv_cache_layout)
     kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     scale = head_dim**-0.5 if sm_scale is None else float(sm_scale)
 
@@ -65,13 +59,18 @@ def build_flash_attn_func_module_primary(
         lead = (-1,) if varlen else (B, S)
         keys = (-1,) if varlen else (-1, 64) if paged else (B, seq_len_kv if cross_seqlen else S)
         q, out = Q.reshape(*lead, num_heads, head_dim), Out.reshape(*lead, num_heads, head_dim)
+        if paged and kv_cache_layout != "linear":
+            x = 16 // K.dtype.itemsize
+            K, V = linear_pages("build_flash_attn_func_module", kv_cache_layout,
+                                K.reshape(-1, kv_heads, head_dim // x, 64, x),
+                                V.reshape(-1, kv_heads, 64 // x, head_dim, x))
         k, v = (x.reshape(*keys, kv_heads, head_dim) for x in (K, V))
         if block_table is not None and len(block_table.shape) == 1:
             block_table = block_table.reshape(B, block_table_stride or -1)
         _launch(out, lse if return_lse else None, stream, q, k, v, bias=bias, alibi_slopes=alibi_slopes,
                 sink=sink, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_kv, block_table=block_table,
                 seqlens_k=seq_len_kv if paged else None, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
-                scale=scale, right=0 if causal else -1, max_seqlen_q=S if varlen else 0)
+                scale=scale, right=0 if causal else -1, max_seqlen_q=S if varlen else 0, num_splits=num_kv_splits)
 
     return launcher
 
@@ -95,16 +94,17 @@ def build_flash_attn_dualwave_swp_module(
         cross_seqlen: bool = False, paged: bool = False, kv_cache_layout: str = "linear", return_lse: bool = False,
         has_bias: bool = False, has_alibi: bool = False, has_sink: bool = False,
         _xcd_swizzle: bool = False) -> Callable[..., None]:
-    """As :func:`build_flash_attn_func_module`; `num_kv_splits` has no effect, and debug counts are not written.
+    """As :func:`build_flash_attn_func_module`; debug counts are not written.
 
     Raises:
-        NotImplementedError: `dualwave_swp_debug_lazy_counts`, or a layout of pages other than "linear".
+        NotImplementedError: `dualwave_swp_debug_lazy_counts`.
     """
     if dualwave_swp_debug_lazy_counts:
         raise NotImplementedError("build_flash_attn_dualwave_swp_module: there are no debug counts")
     return build_flash_attn_func_module(num_heads, head_dim, causal, dtype_str, num_kv_heads=num_kv_heads,
                                         cross_seqlen=cross_seqlen, varlen=varlen, paged=paged,
-                                        kv_cache_layout=kv_cache_layout, return_lse=return_lse)
+                                        kv_cache_layout=kv_cache_layout, return_lse=return_lse,
+                                        num_kv_splits=num_kv_splits)
 
 
 def build_flash_attn_dualwave_swp_fp8_module(

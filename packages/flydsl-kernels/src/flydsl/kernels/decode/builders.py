@@ -73,7 +73,7 @@ def build_paged_attention_module(dim: int, group: int, queries: int = 1, dtype: 
         paged_kernel(tensors, sizes, config).launch(
             grid=(heads // group * config.row_blocks, batch, parts), block=config.threads, stream=stream)
         if fx.const_expr(split and combined):
-            combine_kernel(Parts, Lse, Sink, Out, heads, parts, combine).launch(
+            combine_kernel(Parts, Lse, Sink, Out, Lse, heads, fx.Int32(queries), parts, combine).launch(
                 grid=batch * queries * heads, block=combine.threads, stream=stream)
 
     return paged_attention
@@ -91,7 +91,7 @@ def build_combine_module(dim: int, out: str = "bf16", parts_dtype: str = "f32", 
     def combine_parts(Parts, Lse, Out, rows: fx.Int32, parts: fx.Int32,  # noqa: N803
                       stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
-        combine_kernel(Parts, Lse, Lse, Out, fx.Int32(1), parts, combine).launch(
+        combine_kernel(Parts, Lse, Lse, Out, Lse, fx.Int32(1), rows, parts, combine).launch(
             grid=rows, block=combine.threads, stream=stream)
 
     return combine_parts
@@ -133,7 +133,7 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
         mla_kernel(tensors, sizes, config).launch(
             grid=(config.row_blocks, batch, parts), block=config.threads, stream=stream)
         if fx.const_expr(split):
-            combine_kernel(Parts, Lse, Lse, Out, fx.Int32(heads), parts, combine).launch(
+            combine_kernel(Parts, Lse, Lse, Out, Lse, fx.Int32(heads), fx.Int32(queries), parts, combine).launch(
                 grid=batch * (queries * heads), block=combine.threads, stream=stream)
 
     return mla_decode

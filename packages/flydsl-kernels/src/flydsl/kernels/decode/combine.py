@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import flydsl.compiler as flyc
@@ -23,12 +24,13 @@ UNROLL = 8  # parts whose loads are under way together
 @dataclass(frozen=True)
 class CombineConfig(KernelConfig):
     """Sum of the `parts` (of that dtype) of rows of `dim` columns, to type `out`; `sink`: with a weight of its own for
-    each head."""
+    each head; `logs`: and the logarithms of the sums of weights."""
 
     dim: int
     out: str
     sink: bool
     parts: str = "f32"
+    logs: bool = False
 
     @property
     def threads(self) -> int:
@@ -41,8 +43,12 @@ class CombineConfig(KernelConfig):
 
 
 @flyc.kernel
-def combine_kernel(parts_out, lse, sink, out, heads: fx.Int32, parts: fx.Int32, config: fx.Constexpr):
-    """``out[row] = sum_p 2**lse[row, p] parts_out[row, p] / sum_p 2**lse[row, p]``; 0 where all are -inf."""
+def combine_kernel(parts_out, lse, sink, out, logs, heads: fx.Int32, rows: fx.Int32, parts: fx.Int32,
+                   config: fx.Constexpr):
+    """``out[line] = sum_p 2**lse[line, p] parts_out[line, p] / sum_p 2**lse[line, p]``; 0 where all are -inf.
+
+    Lines are [sequences, rows, heads]. `logs` [sequences, heads, rows] gets the natural logarithms of the denominators.
+    """
     lane, line = fx.thread_idx.x, fx.block_idx.x
     first = pointer(lse, fx.Float32) + fx.Int64(line) * parts
 
@@ -67,13 +73,13 @@ def combine_kernel(parts_out, lse, sink, out, heads: fx.Int32, parts: fx.Int32, 
 
     columns = config.columns
     at = fx.min(lane * columns, config.dim - columns)  # lanes too many repeat the last columns
-    rows = pointer(parts_out, element_of(config.parts)) + fx.Int64(line) * parts * config.dim + at
+    data = pointer(parts_out, element_of(config.parts)) + fx.Int64(line) * parts * config.dim + at
     total = fx.full(columns, 0.0, fx.Float32)
     for step in range(fx.ceildiv(parts, UNROLL)):  # parts too many repeat the last one, with no weight
         loaded = []
         for i in fx.range_constexpr(UNROLL):
             part = fx.min(step * UNROLL + i, parts - 1)
-            values = fx.make_view(rows + fx.Int64(part) * config.dim, fx.make_layout(columns, 1)).load()
+            values = fx.make_view(data + fx.Int64(part) * config.dim, fx.make_layout(columns, 1)).load()
             loaded.append((values.to(fx.Float32), log(part)))
         for i in fx.range_constexpr(UNROLL):
             values, lse_of = loaded[i]
@@ -83,3 +89,9 @@ def combine_kernel(parts_out, lse, sink, out, heads: fx.Int32, parts: fx.Int32, 
     target = pointer(out, element) + fx.Int64(line) * config.dim + at
     if lane * columns < config.dim:
         fx.make_view(target, fx.make_layout(columns, 1)).store(total.to(element))
+    if fx.const_expr(config.logs):
+        if lane == 0:
+            head, row = line % heads, line // heads
+            place = fx.Int64(row // rows * heads + head) * rows + row % rows
+            log_of_sum = (top + fx.math.log2(whole)) * math.log(2.0)
+            pointer(logs, fx.Float32)[place] = (whole > 0.0).select(log_of_sum, -math.inf)
