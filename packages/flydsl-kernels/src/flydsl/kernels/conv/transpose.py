@@ -59,7 +59,8 @@ def _build(name: str, n: int, c: int, s: int, bits: int, *, target: Target) -> C
     def launch(y: Any, x: Any, stream: Any = None) -> None:
         for label, array in (("y", y), ("x", x)):
             require(name, math.prod(array.shape) == n * c * s and array.dtype.itemsize * 8 == bits,
-                    f"{label} must have {n} * {c} * {s} elements of {bits} bits, got {tuple(array.shape)} {array.dtype}")
+                    f"{label} must have {n} * {c} * {s} elements of {bits} bits, got {tuple(array.shape)} "
+                    f"{array.dtype}")
         transpose(y, x, stream=stream)
 
     return launch
