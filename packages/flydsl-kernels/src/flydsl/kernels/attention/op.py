@@ -199,7 +199,7 @@ def _sample(draw: Any, m: int, n: int, heads: int = 4, group: int = 2, more: int
             causal: bool = True) -> tuple[Any, ...]:
     q = draw.normal(2, m, heads, n, dtype="bf16")
     k, v = (draw.normal(2, m + more, heads // group, n, dtype="bf16") for _ in range(2))
-    return (q, k, v, *(None,) * 10, None, -1, 0 if causal else -1, 0.0, 0)
+    return (q, k, v, *(None,) * 10, None, -1, 0 if causal else -1, 0.0, 0, 1)
 
 
 def _flops(q: Any, k: Any, v: Any, *rest: Any) -> int:
