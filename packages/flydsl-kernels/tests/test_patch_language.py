@@ -2,6 +2,7 @@
 embeddings, convolutions; and on its models themselves where transformers is installed."""
 
 import copy
+import gc
 import warnings
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -324,6 +325,32 @@ def test_capped_logits():
         model.config.final_logit_softcapping = 0.5
     report.undo()
     assert torch.equal(model(tokens).logits, before) and "forward" not in model.__dict__
+
+
+def test_capped_models_may_be_collected_while_one_is_compiled(monkeypatch):
+    """Between the trace and its guards: these must not be of what the other models have left."""
+    from torch._dynamo.guards import CheckFunctionManager
+
+    others, tokens = [CappedModel().bfloat16() for _ in range(3)], torch.arange(7)
+    model = CappedModel().bfloat16()
+    for each in (*others, model):
+        kernels.patch(each)
+        each(tokens)
+    gc.disable()
+    others.clear()
+
+    def build_guards(*arguments, original=CheckFunctionManager.build_guards, **options):
+        gc.collect()
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(CheckFunctionManager, "build_guards", build_guards)
+    torch._dynamo.reset()
+    try:
+        with torch.no_grad():
+            compiled = torch.compile(lambda tokens: model(tokens).logits, fullgraph=True, backend="eager")
+            assert torch.equal(compiled(tokens), model(tokens).logits)
+    finally:
+        gc.enable()
 
 
 def test_another_cap_stays():

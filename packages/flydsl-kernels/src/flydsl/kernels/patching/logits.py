@@ -7,8 +7,6 @@ The cap is written out in the forward of the whole model, behind its head. The p
 from __future__ import annotations
 
 import copy
-import weakref
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +15,7 @@ from torch import nn
 
 from .. import ops as _ops
 
-__all__ = ["capped_forward", "caps_logits", "refuse_cap", "refuse_capped_call"]
+__all__ = ["CappedForward", "caps_logits", "refuse_cap", "refuse_capped_call"]
 
 ops: Any = _ops  # its forms are made from declarations
 CAP, HEAD = "final_logit_softcapping", "lm_head"  # of the configuration, of the model
@@ -53,29 +51,33 @@ def _viewed(view: Any, model: Any, cap: float | None, parts: dict[str, nn.Module
     return view
 
 
-_views: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()
+class CappedForward:
+    """Takes the place of a model's forward: its own one, on a view of the model as it is in each call.
 
+    A copy of it is for another model, which it knows when that is called.
+    """
 
-def _seen(model: Any) -> Any:
-    """The view of a model as it is now."""
-    view = _views.setdefault(model, object.__new__(type(model)))
-    return _viewed(view, model, None, {HEAD: _CappedHead(model._modules[HEAD], float(_cap(model)))})
+    def __init__(self, model: Any = None) -> None:
+        # Here and not in a table of all models: what torch.compile guards must not change when others are collected.
+        self.view: Any = None
+        if model is not None:
+            self._see(model)
 
+    def __copy__(self) -> CappedForward:
+        return CappedForward()
 
-def capped_forward(model: Any) -> Callable[..., Any]:
-    """What takes the place of its forward."""
-    _seen(model)
-    return _run
+    def _see(self, model: Any) -> None:
+        if self.view is None:
+            self.view = object.__new__(type(model))
+        _viewed(self.view, model, None, {HEAD: _CappedHead(model._modules[HEAD], float(_cap(model)))})
 
-
-def _run(model: Any, *args: Any, **kwargs: Any) -> Any:
-    if not torch.compiler.is_compiling():
-        return type(model).forward(_seen(model), *args, **kwargs)
-    # Views are not made while it is traced.
-    view = _views.get(model)
-    if view is None or view.lm_head.head is not model.lm_head or view.lm_head.cap != _cap(model):
-        raise RuntimeError("the model is another one than in its last call: call it once before it is compiled")
-    return type(model).forward(view, *args, **kwargs)
+    def __call__(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            self._see(model)
+        # Views are not made while a model is traced.
+        elif self.view is None or self.view.lm_head.head is not model.lm_head or self.view.lm_head.cap != _cap(model):
+            raise RuntimeError("the model is another one than in its last call: call it once before it is compiled")
+        return type(model).forward(self.view, *args, **kwargs)
 
 
 class _Stub(nn.Module):

@@ -26,7 +26,7 @@ from ..op import operations
 from ..target import target
 from . import language, parts
 from .attention import attention, refuse_attention, refuse_attention_call
-from .logits import capped_forward, caps_logits, refuse_cap, refuse_capped_call
+from .logits import CappedForward, caps_logits, refuse_cap, refuse_capped_call
 from .mlp import activation_module, gated_forward, is_gated, refuse_gated
 from .moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
 from .moe import kernels_of as mixture_kernels
@@ -254,7 +254,7 @@ _RULES = (
           lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", bind=gated_forward,
           names=lambda m: "flydsl::activate_and_mul" if hasattr(m, "gate_up_proj") else "flydsl::activate_pair"),
     _Rule("flydsl::activate", caps_logits, refuse_cap, refuse_capped_call, several=True,
-          bind=capped_forward),
+          bind=CappedForward),
 )
 
 
@@ -283,7 +283,7 @@ class _Forward:
         shared.modules.append(weakref.ref(module))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Forward:
-        return _Forward(copy.deepcopy(self.module, memo), self.shared, self.run)
+        return _Forward(copy.deepcopy(self.module, memo), self.shared, copy.copy(self.run))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial, (type(self.module).forward, self.module)
