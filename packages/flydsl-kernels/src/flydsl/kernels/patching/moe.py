@@ -7,7 +7,6 @@ definition of :func:`flydsl.kernels.ops.moe` gives.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from .. import ops as _ops
 from ..moe.modules import stacked
 from ..moe.op import MOE_MODULES, ROUTE
 
-__all__ = ["is_mixture", "kernels_of", "mixture", "refuse_mixture", "refuse_mixture_call"]
+__all__ = ["MixtureForward", "is_mixture", "kernels_of", "refuse_mixture", "refuse_mixture_call"]
 
 ops: Any = _ops  # its forms are made from declarations
 _LAYERS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))  # of an expert: gate, up, down
@@ -197,27 +196,28 @@ def _tried(m: Any, found: _Mixture) -> str | None:
     return None
 
 
-_second: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+def _second_result(m: Any) -> tuple[str, str]:
+    """Why a module cannot use the kernels, or "", and what its forward gives beside the result, as `_tried` says."""
+    found = _read(m)
+    if isinstance(found, str):
+        return found, ""
+    parameters = list(m.experts.parameters())
+    if len({p.dtype for p in parameters}) > 1 or parameters[0].dtype not in (torch.float16, torch.bfloat16):
+        return f"its experts are {parameters[0].dtype}: float16 or bfloat16 is needed", ""
+    if any(p.device.type == "meta" for p in parameters):
+        return "its weights have no values yet, so its definition cannot be checked", ""
+    try:
+        second = _tried(m, found)
+    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
+        return f"its forward could not be tried ({type(error).__name__}: {error})", ""
+    if second is None:
+        return "its forward is not that of a mixture of experts by its attributes", ""
+    return "", second
 
 
 def refuse_mixture(m: Any) -> str:
     """Why a module cannot use the kernels, or ""."""
-    found = _read(m)
-    if isinstance(found, str):
-        return found
-    parameters = list(m.experts.parameters())
-    if len({p.dtype for p in parameters}) > 1 or parameters[0].dtype not in (torch.float16, torch.bfloat16):
-        return f"its experts are {parameters[0].dtype}: float16 or bfloat16 is needed"
-    if any(p.device.type == "meta" for p in parameters):
-        return "its weights have no values yet, so its definition cannot be checked"
-    try:
-        second = _tried(m, found)
-    except Exception as error:  # any: it is somebody else's code, and a reason is all that is needed
-        return f"its forward could not be tried ({type(error).__name__}: {error})"
-    if second is None:
-        return "its forward is not that of a mixture of experts by its attributes"
-    _second[m] = second
-    return ""
+    return _second_result(m)[0]
 
 
 def refuse_mixture_call(m: Any, x: torch.Tensor) -> str:
@@ -234,11 +234,28 @@ def refuse_mixture_call(m: Any, x: torch.Tensor) -> str:
     return f"autocast of {x.dtype}" if torch.is_autocast_enabled(x.device.type) else ""
 
 
-def mixture(m: Any, x: torch.Tensor) -> Any:
-    """The module's forward."""
-    if m not in _second and refuse_mixture(m):  # a copy of a module that was tried
-        raise RuntimeError(f"{type(m).__name__} was changed since it was patched: {refuse_mixture(m)}")
-    found = _read(m)
-    assert isinstance(found, _Mixture)
-    rows = x.reshape(-1, x.shape[-1])
-    return _result(m, x, _compute(m, rows, found, _product, ops.route, _moe), _second[m])
+class MixtureForward:
+    """Takes the place of a module's forward. A copy of it is for another module, which is tried when that is called."""
+
+    def __init__(self, m: Any = None) -> None:
+        # Here and not in a table of all modules: what torch.compile guards must not change when others are collected.
+        self.second: str | None = None
+        if m is not None:
+            self._try(m)
+
+    def __copy__(self) -> MixtureForward:
+        return MixtureForward()
+
+    def _try(self, m: Any) -> str:
+        why, second = _second_result(m)
+        if why:
+            raise RuntimeError(f"{type(m).__name__} was changed since it was patched: {why}")
+        self.second = second
+        return second
+
+    def __call__(self, m: Any, x: torch.Tensor) -> Any:
+        second = self._try(m) if self.second is None else self.second
+        found = _read(m)
+        assert isinstance(found, _Mixture)
+        rows = x.reshape(-1, x.shape[-1])
+        return _result(m, x, _compute(m, rows, found, _product, ops.route, _moe), second)

@@ -28,7 +28,7 @@ from . import language, parts
 from .attention import attention, refuse_attention, refuse_attention_call
 from .logits import CappedForward, caps_logits, refuse_cap, refuse_capped_call
 from .mlp import activation_module, gated_forward, is_gated, refuse_gated
-from .moe import is_mixture, mixture, refuse_mixture, refuse_mixture_call
+from .moe import MixtureForward, is_mixture, refuse_mixture, refuse_mixture_call
 from .moe import kernels_of as mixture_kernels
 from .sdpa import Redirected, refuse_sdpa, sdpa
 
@@ -249,7 +249,7 @@ _RULES = (
     _Rule("flydsl::rope, flydsl::attention_fwd", language.is_language_attention, language.refuse_language_attention,
           language.refuse_language_call, bind=language.language_forward, several=True, names=language.kernels_of),
     _Rule("flydsl::route, flydsl::moe", is_mixture, lambda m: _lacking("moe") or refuse_mixture(m), refuse_mixture_call,
-          mixture, names=mixture_kernels),
+          bind=MixtureForward, names=mixture_kernels),
     _Rule("flydsl::activate_pair", is_gated, refuse_gated,
           lambda m, x: "" if x.dtype in _FLOATS else f"input dtype {x.dtype}", bind=gated_forward,
           names=lambda m: "flydsl::activate_and_mul" if hasattr(m, "gate_up_proj") else "flydsl::activate_pair"),
@@ -451,7 +451,7 @@ def patch(model: nn.Module, *, strict: bool = False, only: tuple[str, ...] | Non
             shared = _Shared(site, rule, strict, device_type())
             module.forward = _Forward(module, shared)
             report._undo.append(shared.undo)
-            if rule.run is mixture:
+            if rule.bind is MixtureForward:
                 within.update(map(id, module.experts.modules()))
             if rule.bind is gated_forward:
                 within.add(id(activation_module(module)))
