@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import workspace
-from versions import UNRELEASED
+from changelog import PLACEHOLDER, UNRELEASED
 
 #: Done in the workspace's environment, one after the other.
 STEPS = (["tools/public_names.py", "check"], ["tools/wheels.py", "build", "--prebuilt"], ["tools/wheels.py", "check"])
 ROOT = Path(__file__).resolve().parent.parent
-PLACEHOLDER = "describe the change here"
 
 
 def _output(*command: str) -> str:

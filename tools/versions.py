@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from changelog import PLACEHOLDER, UNRELEASED
+
 ROOT = Path(__file__).resolve().parent.parent
 VERSION_LINE = re.compile(r'^version\s*=\s*"(?P<version>\d+\.\d+\.\d+)"', re.MULTILINE)
 # Any mention of one of our packages as a requirement, with whatever follows the name.
@@ -26,7 +28,6 @@ REQUIREMENT = re.compile(
 RESTATEMENT = re.compile(r'^(?P<what>__version__ = |set\(FLYSIM_VERSION )"(?P<version>[\d.]+)"', re.MULTILINE)
 RESTATED_IN = ("src/flydsl/*/__init__.py", "python/flydsl/*/__init__.py", "sim/CMakeLists.txt")
 PARTS = ("major", "minor", "patch")
-UNRELEASED = "## Unreleased"
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def bump(root: Path, name: str, part: str) -> str:
     for path, _ in list(restatements(known[name])):
         path.write_text(RESTATEMENT.sub(rf'\g<what>"{new}"', path.read_text()))
     changelog = known[name] / "CHANGELOG.md"
-    entry = f"## {new} ({datetime.date.today().isoformat()})\n\n- {name}: describe the change here.\n\n"
+    entry = f"## {new} ({datetime.date.today().isoformat()})\n\n- {name}: {PLACEHOLDER}.\n\n"
     text = changelog.read_text()
     if UNRELEASED in text:
         text = text.replace(UNRELEASED, entry.splitlines()[0], 1)

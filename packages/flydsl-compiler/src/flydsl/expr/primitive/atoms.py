@@ -267,6 +267,11 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = 
         moved = _BOUNDED_BITS.search(str(atom.type))
         bounded_copy(atom, src, dst, bounds, int(moved.group(1)) if moved else None)
         return
+    _checked_copy(fly.copy, atom, src, dst, pred)
+
+
+def _checked_copy(emit: Any, atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
+    """What copies and single atom calls share: `emit` after the checks, by smaller atoms where `pred` splits words."""
     pred = _check_predicate(pred)
     announce_copy(dst, pred)
     _check_lanes(atom, dst)
@@ -275,7 +280,7 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = 
 
         split_copy(atom, src, dst, pred)
         return
-    fly.copy(atom, src, dst, pred=pred)
+    emit(atom, src, dst, pred=pred)
 
 
 _DIRECT_BITS = re.compile(r"(?:buffer_copy_lds|_load_async_lds)<(\d+)")
@@ -348,15 +353,7 @@ def copy_atom_call(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, **st
     src, dst = _tensor(src, "src"), _tensor(dst, "dst")
     note_stored(dst)
     _check_capacity(atom, src, dst)
-    pred = _check_predicate(pred)
-    announce_copy(dst, pred)
-    _check_lanes(atom, dst)
-    if _splits_words(atom, src, dst):
-        from .bounds import split_copy
-
-        split_copy(atom, src, dst, pred)
-        return
-    fly.copy_atom_call(atom, src, dst, pred=pred)
+    _checked_copy(fly.copy_atom_call, atom, src, dst, pred)
 
 
 def _mma_atom_of(mma: Any, state: dict[str, Any]) -> Any:

@@ -163,13 +163,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             store_delta(first_key, row, value - of_lse)
             return own, value - of_lse
 
-        own_lse: tuple[Any, ...] = ()  # of each block of rows
-        own_delta: tuple[Any, ...] = ()
+        own_rows: Any = ((), ())  # lse and delta of each block of rows
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             results = _held(o, held, element, block, first, BM)
-            rows = [own_row(results, n) for n in range(config.blocks)]
-            own_lse, own_delta = zip(*rows, strict=True)
+            own_rows = tuple(zip(*[own_row(results, n) for n in range(config.blocks)], strict=True))
 
         def logits_for(head):
             return logits_of(config, sizes, here, head, block, Bias, Slopes, sizes.scale)
@@ -208,10 +206,8 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
                 head, row = where(step.tile)
                 starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
-                lse: Any = own_lse
-                delta: Any = own_delta
-                early: list[Work] = []
-                late: list[Work] = []
+                lse, delta = own_rows
+                early, late = list[Work](), list[Work]()
                 if fx.const_expr(by_keys):
                     (lse, early), (delta, late) = [_of_rows(statistic(data, head), scores, places, row)
                                                    for data in (Lse, Delta)]

@@ -31,6 +31,23 @@ from .weave import TileProduct, Work, do, weave
 __all__ = ["build_attention_forward"]
 
 
+@flyc.jit
+def _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes, config):  # noqa: N803
+    """Logarithms of the denominators of this lane's rows; `found` are their bases and denominators."""
+    for i in fx.range_constexpr(config.blocks):
+        key, mine = place(places, i * (config.values // config.blocks))
+        if (key == 0) & (row + mine < here.rows):
+            base, total = found[i]
+            if fx.const_expr(config.split):
+                log = base * (unit * LOG2E) + fx.math.log2(total)
+                line, heads = here.dense(here.row, head, sizes.rows, sizes.heads, 1)
+                line = (line + (row + mine) * heads) * shares + share
+            else:
+                log = base * unit + fx.math.log2(total) * math.log(2.0)
+                line = here.statistic(head, sizes) + row + mine
+            Lse[line] = (total > 0.0).select(log, -math.inf)
+
+
 @flyc.kernel
 def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Lengths, Table, Descales, sizes: Sizes,
                    first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
@@ -143,18 +160,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         store_head(o, result, second, tid, DV, block, BM, sums, 1.0)
 
         if fx.const_expr(Lse is not None):
-            for i in fx.range_constexpr(config.blocks):
-                key, mine = place(places, i * (config.values // config.blocks))
-                if (key == 0) & (row + mine < here.rows):
-                    base, total = found[i]
-                    if fx.const_expr(config.split):
-                        log = base * (unit * LOG2E) + fx.math.log2(total)
-                        line, heads = here.dense(here.row, head, sizes.rows, sizes.heads, 1)
-                        line = (line + (row + mine) * heads) * shares + share
-                    else:
-                        log = base * unit + fx.math.log2(total) * math.log(2.0)
-                        line = here.statistic(head, sizes) + row + mine
-                    Lse[line] = (total > 0.0).select(log, -math.inf)
+            _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes, config)
 
 
 @builder
