@@ -424,3 +424,14 @@ def test_overflow_mode(sim, build_dir: str, arch: str) -> None:
             np.testing.assert_array_equal(got, want)
             infinite = decode(codes >> 8 & 0xFF, f, fnuz)
             np.testing.assert_array_equal(infinite, rounded(-inf, f, fnuz, None))
+
+
+def test_normalised_halves_round_once(sim, build_dir):
+    """Every half in [0, 1]: a product rounded to float before it is rounded to an integer is off by one for some."""
+    bench = Bench(sim, "gfx942", [Program(f"norm_{sign}", f"  v_cvt_norm_{sign}16_f16 v20, v{FIRST}", 1, 20, 1)
+                                  for sign in "iu"], build_dir)
+    halves = np.arange(0x3C00 + 64, dtype=np.uint32)[: 0x3C40 // 64 * 64].reshape(-1, 1, 64)
+    for sign, top in (("i", 32767), ("u", 65535)):
+        got = np.concatenate([bench.run(f"norm_{sign}", rows)[0] for rows in halves]) & 0xFFFF
+        exact = np.minimum(halves.ravel().astype(np.uint16).view(np.float16).astype(np.float64), 1.0) * top
+        assert np.array_equal(got, np.rint(exact).astype(np.uint32))

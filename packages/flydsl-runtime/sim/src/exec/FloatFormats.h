@@ -211,6 +211,16 @@ inline uint32_t encodeSmall(uint32_t bits, int down, uint32_t random, bool clamp
   return code | sign;
 }
 
+/// Normalised 16-bit integers of [-1, 1] and [0, 1], rounded once: the products are exact in double.
+inline uint32_t signedNorm16(float a) {
+  const float x = a != a ? 0.0f : a < -1.0f ? -1.0f : a > 1.0f ? 1.0f : a;
+  return static_cast<uint32_t>(static_cast<int32_t>(__builtin_rint(x * 32767.0))) & 0xffff;
+}
+inline uint32_t unsignedNorm16(float a) {
+  const float x = a != a ? 0.0f : a < 0.0f ? 0.0f : a > 1.0f ? 1.0f : a;
+  return static_cast<uint32_t>(static_cast<int32_t>(__builtin_rint(x * 65535.0)));
+}
+
 /// sin (shift 0) or cos (1) of `x` revolutions, reduced exactly by quarter turns.
 inline double sineOfTurns(double x, unsigned shift) {
   double quarters = std::rint(4 * x), r = (x - quarters * 0.25) * 6.283185307179586477;

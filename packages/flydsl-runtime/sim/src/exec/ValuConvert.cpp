@@ -22,12 +22,6 @@ inline int16_t toI16(float a) {
 }
 inline H16 half(float f) { return H16{static_cast<uint16_t>(floatToHalf(f))}; }
 
-/// A normalised 16-bit integer: round(clamp(a) * scale).
-inline uint32_t norm16(float a, float low, float scale) {
-  a = a != a ? 0.0f : a < low ? low : a > 1.0f ? 1.0f : a;
-  return static_cast<uint32_t>(static_cast<int32_t>(__builtin_roundevenf(a * scale))) & 0xffff;
-}
-
 void integers(ValuBuilder &v) {
   v.op("v_cvt_f32_i32", [](int32_t a) { return float(a); });
   v.op("v_cvt_f32_u32", [](uint32_t a) { return float(a); });
@@ -70,10 +64,10 @@ void integers(ValuBuilder &v) {
     return (c & ~(0xffu << s)) | byte << s;
   });
   v.op("v_cvt_pknorm_i16_f32", [](float a, float b) {
-    return norm16(a, -1.0f, 32767.0f) | norm16(b, -1.0f, 32767.0f) << 16;
+    return signedNorm16(a) | signedNorm16(b) << 16;
   });
   v.op("v_cvt_pknorm_u16_f32", [](float a, float b) {
-    return norm16(a, 0.0f, 65535.0f) | norm16(b, 0.0f, 65535.0f) << 16;
+    return unsignedNorm16(a) | unsignedNorm16(b) << 16;
   });
   v.alias("v_cvt_pk_norm_i16_f32", "v_cvt_pknorm_i16_f32");
   v.alias("v_cvt_pk_norm_u16_f32", "v_cvt_pknorm_u16_f32");

@@ -276,14 +276,6 @@ template <class Op> inline PH map3(PH a, PH b, PH c, Op op) {
   return PH{l | h << 16};
 }
 
-inline u32 snorm(float a) {
-  float x = a != a ? 0 : a < -1 ? -1.0f : a > 1 ? 1.0f : a;
-  return lo(static_cast<u32>(static_cast<i32>(__builtin_rintf(x * 32767.0f))));
-}
-inline u32 unorm(float a) {
-  float x = a != a ? 0 : a < 0 ? 0.0f : a > 1 ? 1.0f : a;
-  return static_cast<u32>(__builtin_rintf(x * 65535.0f));
-}
 inline u32 toI16(float a) {
   return lo(static_cast<u32>(a != a ? 0 : clampTo(a >= 32767.0f ? 32767 : a <= -32768.0f ? -32768
                                                           : static_cast<i32>(a), -32768, 32767)));
@@ -364,10 +356,10 @@ void floats(ValuBuilder &v) {
   v.alias("v_exp_legacy_f32", "v_exp_f32");
   v.alias("v_log_legacy_f32", "v_log_f32");
   v.op("v_cvt_off_f32_i4", [](u32 a) { return float(static_cast<i32>(a << 28) >> 28) * 0.0625f; });
-  v.op("v_cvt_norm_i16_f16", [](H16 a) { return u16(snorm(f(a))); });
-  v.op("v_cvt_norm_u16_f16", [](H16 a) { return u16(unorm(f(a))); });
-  v.op("v_cvt_pknorm_i16_f16", [](H16 a, H16 b) { return snorm(f(a)) | snorm(f(b)) << 16; });
-  v.op("v_cvt_pknorm_u16_f16", [](H16 a, H16 b) { return unorm(f(a)) | unorm(f(b)) << 16; });
+  v.op("v_cvt_norm_i16_f16", [](H16 a) { return u16(signedNorm16(f(a))); });
+  v.op("v_cvt_norm_u16_f16", [](H16 a) { return u16(unsignedNorm16(f(a))); });
+  v.op("v_cvt_pknorm_i16_f16", [](H16 a, H16 b) { return signedNorm16(f(a)) | signedNorm16(f(b)) << 16; });
+  v.op("v_cvt_pknorm_u16_f16", [](H16 a, H16 b) { return unsignedNorm16(f(a)) | unsignedNorm16(f(b)) << 16; });
   v.alias("v_cvt_pk_norm_i16_f16", "v_cvt_pknorm_i16_f16");
   v.alias("v_cvt_pk_norm_u16_f16", "v_cvt_pknorm_u16_f16");
   v.op("v_cvt_pk_i16_f32", [](float a, float b) { return toI16(a) | toI16(b) << 16; });
