@@ -213,6 +213,7 @@ def integers() -> None:
     op("v_mad_u32", "u32 u32 u32 u32", lambda a, b, c: a * b + c)
     op("v_mad_u32_u16", "u32 u16 u16 u32", lambda a, b, c: a * b + c, saturates=True)
     op("v_mad_i32_i16", "i32 i16 i16 i32", lambda a, b, c: a * b + c, saturates=True)
+    op("v_lshl_add_u64", "u64 u64 u32 u64", lambda a, b, c: (a << (b & 7)) + c)
     op("v_mad_nc_u64_u32", "u64 u32 u32 u64", lambda a, b, c: a * b + c)
     op("v_mad_nc_i64_i32", "i64 i32 i32 i64", lambda a, b, c: a * b + c)
     op("v_mad_u64_u32|v_mad_co_u64_u32", "u64 u32 u32 u64", lambda a, b, c: a * b + c, carry="out")

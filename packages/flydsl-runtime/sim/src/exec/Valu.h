@@ -49,6 +49,11 @@ struct PF {
 struct PU {
   uint32_t lo, hi;
 };
+/// A 64-bit integer by its halves, for operations that 32-bit lanes can do: twice as many lanes fit
+/// into a vector of the host.
+struct W64 {
+  uint32_t lo, hi;
+};
 struct MixF {
   float f;
 }; ///< v_fma_mix source, converted to float when fetched
@@ -70,6 +75,7 @@ FLYSIM_LANE_TYPE(H16, F16)
 FLYSIM_LANE_TYPE(BF, BF16)
 FLYSIM_LANE_TYPE(uint64_t, B64)
 FLYSIM_LANE_TYPE(int64_t, B64)
+FLYSIM_LANE_TYPE(W64, B64)
 FLYSIM_LANE_TYPE(double, F64)
 FLYSIM_LANE_TYPE(P16, PkB16)
 FLYSIM_LANE_TYPE(PH, PkF16)
@@ -83,7 +89,9 @@ FLYSIM_LANE_TYPE(MixB, MixBF)
 // The second row is a pointer of its own: `s[i + kRow]` may wrap around, and is not vectorised.
 template <class T> inline T loadLane(const uint32_t *s, unsigned i) {
   constexpr Num n = LaneType<T>::num;
-  if constexpr (n == Num::B64 || n == Num::F64)
+  if constexpr (std::is_same_v<T, W64>)
+    return T{s[i], (s + kRow)[i]};
+  else if constexpr (n == Num::B64 || n == Num::F64)
     return bitCast<T>(uint64_t(s[i]) | uint64_t((s + kRow)[i]) << 32);
   else if constexpr (n == Num::PkF32)
     return T{bitCast<float>(s[i]), bitCast<float>((s + kRow)[i])};
@@ -97,16 +105,16 @@ template <class T> inline T loadLane(const uint32_t *s, unsigned i) {
 
 template <class T> inline void storeLane(uint32_t *d, unsigned i, T v) {
   constexpr Num n = LaneType<T>::num;
-  if constexpr (n == Num::B64 || n == Num::F64) {
+  if constexpr (n == Num::PkB32 || std::is_same_v<T, W64>) {
+    d[i] = v.lo;
+    (d + kRow)[i] = v.hi;
+  } else if constexpr (n == Num::B64 || n == Num::F64) {
     auto bits = bitCast<uint64_t>(v);
     d[i] = static_cast<uint32_t>(bits);
     (d + kRow)[i] = static_cast<uint32_t>(bits >> 32);
   } else if constexpr (n == Num::PkF32) {
     d[i] = bitCast<uint32_t>(v.lo);
     (d + kRow)[i] = bitCast<uint32_t>(v.hi);
-  } else if constexpr (n == Num::PkB32) {
-    d[i] = v.lo;
-    (d + kRow)[i] = v.hi;
   } else if constexpr (sizeof(T) == 2) {
     d[i] = bitCast<uint16_t>(v);
   } else {

@@ -16,6 +16,22 @@ using i64 = int64_t;
 inline i32 clampI32(i64 v) {
   return static_cast<i32>(v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v);
 }
+inline W64 plus(W64 a, W64 b) {
+  const u32 lo = a.lo + b.lo;
+  return {lo, a.hi + b.hi + (lo < b.lo)};
+}
+inline W64 minus(W64 a, W64 b) { return {a.lo - b.lo, a.hi - b.hi - (a.lo < b.lo)}; }
+/// `by` is below 64.
+inline W64 shiftLeft(W64 a, u32 by) {
+  const u32 n = by & 31, lo = a.lo << n, hi = a.hi << n | a.lo >> 1 >> (31 - n);
+  return {by & 32 ? 0 : lo, by & 32 ? lo : hi};
+}
+inline W64 shiftRight(W64 a, u32 by) {
+  const u32 n = by & 31, hi = a.hi >> n, lo = a.lo >> n | a.hi << 1 << (31 - n);
+  return {by & 32 ? hi : lo, by & 32 ? 0 : hi};
+}
+inline W64 product(u32 a, u32 b) { return {a * b, u32(u64(a) * b >> 32)}; }
+
 inline u32 clampU32(u64 v) { return v > UINT32_MAX ? UINT32_MAX : static_cast<u32>(v); }
 inline u16 clampU16(i32 v) { return static_cast<u16>(v < 0 ? 0 : v > 65535 ? 65535 : v); }
 inline i16 clampI16(i32 v) {
@@ -86,8 +102,8 @@ void addSub(ValuBuilder &v) {
   v.alias("v_subrev_nc_u32", "v_subrev_u32");
   v.alias("v_add_nc_i32", "v_add_i32");
   v.alias("v_sub_nc_i32", "v_sub_i32");
-  v.op("v_add_nc_u64", [](u64 a, u64 b) { return a + b; });
-  v.op("v_sub_nc_u64", [](u64 a, u64 b) { return a - b; });
+  v.op("v_add_nc_u64", [](W64 a, W64 b) { return plus(a, b); });
+  v.op("v_sub_nc_u64", [](W64 a, W64 b) { return minus(a, b); });
   v.op("v_mul_u64", [](u64 a, u64 b) { return a * b; });
   v.carry("v_add_co_u32", [](u32 a, u32 b, u32, u32 &c) { u32 r = a + b; c = r < a; return r; },
           kCarryOut);
@@ -119,9 +135,9 @@ void addSub(ValuBuilder &v) {
   v.carry("v_cndmask_b32", [](u32 a, u32 b, u32 in, u32 &) { return in ? b : a; }, kCarryIn);
   v.carry("v_cndmask_b16", [](u16 a, u16 b, u32 in, u32 &) { return in ? b : a; }, kCarryIn);
   v.carry("v_mad_u64_u32",
-          [](u32 a, u32 b, u64 c, u32, u32 &out) {
-            u64 p = u64(a) * b, r = p + c;
-            out = r < p;
+          [](u32 a, u32 b, W64 c, u32, u32 &out) {
+            const W64 p = product(a, b), r = plus(p, c);
+            out = ((p.hi & c.hi) | ((p.hi | c.hi) & ~r.hi)) >> 31;
             return r;
           },
           kCarryOut);
@@ -135,7 +151,7 @@ void addSub(ValuBuilder &v) {
           kCarryOut);
   v.alias("v_mad_co_u64_u32", "v_mad_u64_u32");
   v.alias("v_mad_co_i64_i32", "v_mad_i64_i32");
-  v.op("v_mad_nc_u64_u32", [](u32 a, u32 b, u64 c) { return u64(a) * b + c; });
+  v.op("v_mad_nc_u64_u32", [](u32 a, u32 b, W64 c) { return plus(product(a, b), c); });
   v.op("v_mad_nc_i64_i32", [](i32 a, i32 b, u64 c) { return u64(i64(a) * b) + c; });
 }
 
@@ -178,8 +194,8 @@ void logic(ValuBuilder &v) {
   v.op("v_lshrrev_b32", [](u32 a, u32 b) { return b >> (a & 31); });
   v.op("v_ashrrev_i32", [](u32 a, i32 b) { return b >> (a & 31); });
   v.op("v_lshl_b32", [](u32 a, u32 b) { return a << (b & 31); });
-  v.op("v_lshlrev_b64", [](u32 a, u64 b) { return b << (a & 63); });
-  v.op("v_lshrrev_b64", [](u32 a, u64 b) { return b >> (a & 63); });
+  v.op("v_lshlrev_b64", [](u32 a, W64 b) { return shiftLeft(b, a & 63); });
+  v.op("v_lshrrev_b64", [](u32 a, W64 b) { return shiftRight(b, a & 63); });
   v.op("v_ashrrev_i64", [](u32 a, i64 b) { return b >> (a & 63); });
   v.op("v_lshlrev_b16", [](u16 a, u16 b) { return u16(b << (a & 15)); });
   v.op("v_lshrrev_b16", [](u16 a, u16 b) { return u16(b >> (a & 15)); });
@@ -188,7 +204,7 @@ void logic(ValuBuilder &v) {
   v.op("v_add_lshl_u32", [](u32 a, u32 b, u32 c) { return (a + b) << (c & 31); });
   v.op("v_lshl_or_b32", [](u32 a, u32 b, u32 c) { return (a << (b & 31)) | c; });
   v.op("v_add3_u32", [](u32 a, u32 b, u32 c) { return a + b + c; });
-  v.op("v_lshl_add_u64", [](u64 a, u32 b, u64 c) { return (a << (b & 7)) + c; });
+  v.op("v_lshl_add_u64", [](W64 a, u32 b, W64 c) { return plus(shiftLeft(a, b & 7), c); });
   v.op("v_alignbit_b32", [](u32 a, u32 b, u32 c) {
     return u32((u64(a) << 32 | b) >> (c & 31));
   });
