@@ -9,10 +9,40 @@ namespace {
 
 enum Space { kGlobal, kFlat, kScratch };
 
-/// Lane addresses in w.tmp->addr. Flat and scratch addresses are translated to host
+/// Lanes that are looked at together: a row of a tile has as many in a wave of 64.
+constexpr unsigned kBlock = 32;
+
+/// True if all lanes of the wave access global memory and those of each block lie side by side; `first`
+/// then has the address of each block's first lane. Most accesses are so, and need no list of addresses.
+inline bool denseBlocks(Wave &w, const Inst &i, unsigned bytes, uint64_t first[kRow / kBlock]) {
+  if (w.exec() != w.fullMask || !i.src[0])
+    return false;
+  const bool offsets = bool(i.src[1]), scaled = offsets && (i.addrMode & 8), isSigned = i.addrMode & 16;
+  const uint64_t base = (offsets ? read64(w, i.src[1]) : 0) + static_cast<uint64_t>(i.imm);
+  const uint32_t step = scaled ? 1 : bytes, *lo = row(w, i.src[0]), *hi = lo + kRow;
+  for (unsigned b = 0; b < w.blocks; ++b, lo += kBlock, hi += kBlock) {
+    const uint32_t start = lo[0], last = start + (kBlock - 1) * step;
+    uint32_t next = start, diff = 0;
+    for (unsigned l = 0; l < kBlock; ++l, next += step)
+      diff |= lo[l] ^ next;
+    if (!offsets)
+      for (unsigned l = 0; l < kBlock; ++l)
+        diff |= hi[l] ^ hi[0];
+    // Lanes between which the low dword wraps around do not lie side by side.
+    const bool wraps = offsets && isSigned ? int32_t(last) < int32_t(start) : last < start;
+    if (diff || wraps)
+      return false;
+    const uint64_t offset = !offsets ? start | uint64_t(hi[0]) << 32
+                            : isSigned ? static_cast<uint64_t>(int64_t(int32_t(start)))
+                                       : start;
+    first[b] = base + offset * (scaled ? bytes : 1);
+  }
+  return true;
+}
+
+/// The addresses of all lanes. Flat and scratch addresses are translated to host
 /// addresses; bytes outside LDS or the lane's scratch fault.
-template <Space space> void addresses(Wave &w, const Inst &i, unsigned bytes) {
-  uint64_t *addr = w.tmp->addr;
+template <Space space> void addresses(Wave &w, const Inst &i, unsigned bytes, uint64_t *addr) {
   if constexpr (space == kScratch) {
     uint32_t base = static_cast<uint32_t>(i.imm);
     if (i.src[1])

@@ -25,7 +25,7 @@ void checkedRead(Wave &w, uint64_t from, void *to, unsigned bytes, int lane) {
 }
 
 /// Lane addresses of the global side; flat addresses are not allowed.
-void globalSide(Wave &w, const Inst &i, unsigned bytes) { addresses<kGlobal>(w, i, bytes); }
+void globalSide(Wave &w, const Inst &i, unsigned bytes) { addresses<kGlobal>(w, i, bytes, w.tmp->addr); }
 
 /// As all of LDS: what lies outside of the allocation is neither read nor written. Programs rely
 /// on it: a published compiler gives masked lanes the offset 0x7fffffff.
@@ -91,9 +91,8 @@ void storeAddTid(Wave &w, const Inst &i) {
 /// {global,scratch}_{load,store}_block: register k <-> dword k for the bits of M0.
 template <Space space, bool isStore> void block(Wave &w, const Inst &i) {
   uint32_t mask = w.s[w.m0Index];
-  addresses<space>(w, i, mask ? 4 * (32 - static_cast<unsigned>(__builtin_clz(mask))) : 0);
   uint64_t addr[kRow];
-  memcpy(addr, w.tmp->addr, sizeof addr);
+  addresses<space>(w, i, mask ? 4 * (32 - static_cast<unsigned>(__builtin_clz(mask))) : 0, addr);
   uint32_t *v = row(w, isStore ? i.data : i.dst);
   for (unsigned k = 0; k < 32; ++k) {
     if (!(mask >> k & 1))
@@ -110,7 +109,7 @@ template <Space space, bool isStore> void block(Wave &w, const Inst &i) {
 /// scratch_load_lds_*: as global_load_lds with the lane's scratch as source.
 void scratchToLds(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
-  addresses<kScratch>(w, i, s.bytes);
+  addresses<kScratch>(w, i, s.bytes, w.tmp->addr);
   uint32_t base = ldsBase(w) + static_cast<uint32_t>(i.imm);
   for (uint64_t m = w.exec(); m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));

@@ -12,6 +12,8 @@ namespace {
 bool locateAll(Wave &w, const Addressing &a, unsigned bytes, unsigned *valid) {
   uint64_t exec = w.exec();
   bool all = exec == w.fullMask;
+  if (all && a.plainRange() && a.inPlainRange(w.lanes, bytes, w.tmp->addr))
+    return true;
   for (unsigned l = 0; l < w.lanes; ++l) {
     if (!(exec >> l & 1))
       continue;

@@ -123,6 +123,21 @@ public:
   }
 
   const Resource &resource() const { return r; }
+  /// True for a plain range of bytes: offsets count from its base, and each dword is checked against its size.
+  bool plainRange() const {
+    return !r.swizzle && !r.addTid && !r.stride && !idxen && (!r.rdna || r.oobSelect == 3);
+  }
+  /// The addresses of all lanes in a plain range; true if each of them lies in it with all its bytes.
+  bool inPlainRange(unsigned lanes, unsigned bytes, uint64_t *addr) const {
+    const uint64_t from = r.base + soffset;
+    uint32_t largest = 0;
+    for (unsigned l = 0; l < lanes; ++l) {
+      const uint32_t at = (offset ? offset[l] : 0) + imm;
+      addr[l] = from + at;
+      largest = at > largest ? at : largest;
+    }
+    return uint64_t(largest) + soffset + bytes <= r.records;
+  }
 
   /// The fault status of a load of `words` registers: nothing ever faults quietly here.
   static void reportFaults(Wave &w, const Inst &i, unsigned words) {

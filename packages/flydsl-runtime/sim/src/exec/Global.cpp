@@ -10,19 +10,25 @@ namespace {
 
 template <Space space> void load(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
-  addresses<space>(w, i, s.bytes);
+  uint64_t first[kRow / kBlock];
+  if (space == kGlobal && denseBlocks(w, i, s.bytes, first) && loadBlocks(w, row(w, i.dst), first, s.bytes))
+    return;
+  addresses<space>(w, i, s.bytes, w.tmp->addr);
   vectorLoad(w, row(w, i.dst), w.tmp->addr, s);
 }
 
 template <Space space> void store(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
-  addresses<space>(w, i, s.bytes);
+  uint64_t first[kRow / kBlock];
+  if (space == kGlobal && denseBlocks(w, i, s.bytes, first) && storeBlocks(w, row(w, i.data), first, s.bytes))
+    return;
+  addresses<space>(w, i, s.bytes, w.tmp->addr);
   vectorStore(w, row(w, i.data), w.tmp->addr, s);
 }
 
 template <Space space, class T> void atomic(Wave &w, const Inst &i) {
   auto op = static_cast<Rmw>(i.def->aux);
-  addresses<space>(w, i, sizeof(T));
+  addresses<space>(w, i, sizeof(T), w.tmp->addr);
   constexpr unsigned words = sizeof(T) / 4;
   const uint32_t *s = row(w, i.data);
   uint32_t *d = i.dst && i.cpol ? row(w, i.dst) : nullptr;
@@ -56,7 +62,7 @@ template <Space space, class T> void atomic(Wave &w, const Inst &i) {
 /// LDS[M0 + offset + lane * slot].
 void loadToLds(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
-  addresses<kGlobal>(w, i, s.bytes);
+  addresses<kGlobal>(w, i, s.bytes, w.tmp->addr);
   unsigned slot = s.bytes < 4 ? 4 : s.bytes;
   uint32_t base = ldsBase(w) + static_cast<uint32_t>(i.imm);
   for (uint64_t m = w.exec(); m; m &= m - 1) {

@@ -26,8 +26,8 @@ void read(Wave &w, const Inst &i) {
   memcpy(addr, row(w, i.src[0]), sizeof addr);
   uint32_t *d = row(w, i.dst);
   auto offset = static_cast<uint32_t>(i.imm);
-  if (!s.d16 && s.bytes % 4 == 0 && allInLds(w, addr, offset, s.bytes))
-    return readRows(w.wg->lds, addr, offset, s.bytes / 4, d, w.lanes);
+  if (readWhole(w, addr, offset, s.bytes, d))
+    return;
   forActive(w, [&](unsigned l) {
     uint8_t word[16] = {};
     uint32_t at = addr[l] + offset;
@@ -40,6 +40,8 @@ void read(Wave &w, const Inst &i) {
 void write(Wave &w, const Inst &i) {
   MemShape s = shapeOf(i.def->aux);
   const uint32_t *addr = row(w, i.src[0]), *d = row(w, i.src[1]);
+  if (writeWhole(w, addr, static_cast<uint32_t>(i.imm), s.bytes, d))
+    return;
   forActive(w, [&](unsigned l) {
     uint32_t at = addr[l] + static_cast<uint32_t>(i.imm);
     if (inLds(w, at, s.bytes))
@@ -54,11 +56,8 @@ void read2(Wave &w, const Inst &i) {
   memcpy(addr, row(w, i.src[0]), sizeof addr);
   uint32_t *d = row(w, i.dst);
   const uint32_t offsets[2] = {static_cast<uint32_t>(i.imm) * unit, i.offset2 * unit};
-  if (allInLds(w, addr, offsets[0], bytes) && allInLds(w, addr, offsets[1], bytes)) {
-    for (unsigned k = 0; k < 2; ++k)
-      readRows(w.wg->lds, addr, offsets[k], bytes / 4, d + k * (bytes / 4) * kRow, w.lanes);
+  if (readWhole(w, addr, offsets[0], bytes, d) && readWhole(w, addr, offsets[1], bytes, d + bytes / 4 * kRow))
     return;
-  }
   forActive(w, [&](unsigned l) {
     for (unsigned k = 0; k < 2; ++k) {
       uint8_t word[8] = {};

@@ -247,7 +247,7 @@ void globalTranspose(Wave &w, const Inst &i) {
     raise(FaultKind::UnsupportedInstruction, "transposing global loads are simulated for wave32");
   uint8_t data[kRow][16] = {};
   unsigned bytes = i.def->aux >> 8 & 0xff;
-  addresses<kGlobal>(w, i, bytes);
+  addresses<kGlobal>(w, i, bytes, w.tmp->addr);
   for (uint64_t m = w.exec(); m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     if (!w.mem->check(w.tmp->addr[l], bytes, false))

@@ -2,9 +2,8 @@
 #ifndef FLYSIM_EXEC_MEMINLINE_H
 #define FLYSIM_EXEC_MEMINLINE_H
 
-#include "exec/ExecInline.h"
-
-#include <type_traits>
+#include "exec/AddressInline.h"
+#include "exec/LaneWords.h"
 
 namespace flysim {
 namespace {
@@ -28,8 +27,14 @@ inline MemShape shapeOf(uint32_t aux) {
 /// Where a direct-to-LDS load writes: M0, as wide as the largest LDS (160 KiB on gfx950).
 inline uint32_t ldsBase(const Wave &w) { return w.s[w.m0Index] & 0x3ffff; }
 
-/// Lanes that are looked at together: a row of a tile has as many in a wave of 64.
-constexpr unsigned kBlock = 32;
+/// True if lane i of a block is at the block's first address + i*bytes. A block that wraps around the
+/// end of the address space is not dense: its bounds lie inside.
+inline bool isDense(const uint64_t *addr, unsigned bytes) {
+  uint64_t base = addr[0], next = base, diff = 0;
+  for (unsigned i = 0; i < kBlock; ++i, next += bytes)
+    diff |= addr[i] ^ next;
+  return diff == 0 && base + uint64_t(kBlock - 1) * bytes >= base;
+}
 
 /// Bounds of the addresses of all lanes. Bit b of the result: lane i of block b is at the block's
 /// first address + i*bytes.
@@ -37,11 +42,8 @@ inline unsigned scan(const uint64_t *addr, unsigned blocks, unsigned bytes, uint
   uint64_t low = addr[0], high = addr[0];
   unsigned dense = 0;
   for (unsigned b = 0; b < blocks; ++b, addr += kBlock) {
-    uint64_t base = addr[0], last = base + uint64_t(kBlock - 1) * bytes, diff = 0;
-    for (unsigned i = 0; i < kBlock; ++i)
-      diff |= addr[i] ^ (base + uint64_t(i) * bytes);
-    // A block that wraps around the end of the address space has its bounds inside.
-    if (diff == 0 && last >= base) {
+    if (isDense(addr, bytes)) {
+      const uint64_t base = addr[0], last = base + uint64_t(kBlock - 1) * bytes;
       dense |= 1u << b;
       low = base < low ? base : low;
       high = last > high ? last : high;
@@ -86,80 +88,35 @@ inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemS
   memcpy(p, &v, m.bytes);
 }
 
-/// Loads of N dwords a lane from contiguous addresses, for a block: array of structures to rows.
-template <unsigned N> inline void deinterleave(uint32_t *d, const uint8_t *p) {
-  if constexpr (N == 1) {
+/// Loads of N dwords of the lanes of a block that lie side by side.
+template <unsigned N> inline void loadDense(uint32_t *d, const uint8_t *p) {
+  if constexpr (N == 1)
     memcpy(d, p, kBlock * 4);
-  } else {
-    // Through an aligned local copy, so that the loop vectorises without alias checks.
-    alignas(64) uint32_t flat[N * kBlock];
-    memcpy(flat, p, sizeof flat);
-    for (unsigned k = 0; k < N; ++k)
-      for (unsigned i = 0; i < kBlock; ++i)
-        d[k * kRow + i] = flat[i * N + k];
-  }
+  else
+    loadRows<N>(d, kBlock, [p](unsigned l) { return p + l * N * 4; });
 }
-template <unsigned N> inline void interleave(uint8_t *p, const uint32_t *s) {
-  if constexpr (N == 1) {
+template <unsigned N> inline void storeDense(const uint32_t *s, uint8_t *p) {
+  if constexpr (N == 1)
     memcpy(p, s, kBlock * 4);
-  } else {
-    alignas(64) uint32_t flat[N * kBlock];
-    for (unsigned k = 0; k < N; ++k)
-      for (unsigned i = 0; i < kBlock; ++i)
-        flat[i * N + k] = s[k * kRow + i];
-    memcpy(p, flat, sizeof flat);
-  }
-}
-
-/// Calls `f` with the number of dwords as a constant; false for less than one.
-template <class F> inline bool withWords(unsigned bytes, F f) {
-  switch (bytes) {
-  case 4:
-    f(std::integral_constant<unsigned, 1>());
-    return true;
-  case 8:
-    f(std::integral_constant<unsigned, 2>());
-    return true;
-  case 12:
-    f(std::integral_constant<unsigned, 3>());
-    return true;
-  case 16:
-    f(std::integral_constant<unsigned, 4>());
-    return true;
-  default:
-    return false;
-  }
+  else
+    storeRows<N>(s, kBlock, [p](unsigned l) { return p + l * N * 4; });
 }
 
 /// Loads of N dwords for every lane; `dense` as `scan` gives it.
 template <unsigned N> inline void loadWords(uint32_t *d, const uint64_t *addr, unsigned blocks, unsigned dense) {
-  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, d += kBlock) {
-    if (dense >> b & 1) {
-      deinterleave<N>(d, reinterpret_cast<const uint8_t *>(addr[0]));
-      continue;
-    }
-    for (unsigned i = 0; i < kBlock; ++i) {
-      uint32_t words[N];
-      memcpy(words, reinterpret_cast<const void *>(addr[i]), sizeof words);
-      for (unsigned k = 0; k < N; ++k)
-        d[k * kRow + i] = words[k];
-    }
-  }
+  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, d += kBlock)
+    if (dense >> b & 1)
+      loadDense<N>(d, reinterpret_cast<const uint8_t *>(addr[0]));
+    else
+      loadRows<N>(d, kBlock, [addr](unsigned l) { return reinterpret_cast<const uint8_t *>(addr[l]); });
 }
 template <unsigned N>
 inline void storeWords(const uint32_t *s, const uint64_t *addr, unsigned blocks, unsigned dense) {
-  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, s += kBlock) {
-    if (dense >> b & 1) {
-      interleave<N>(reinterpret_cast<uint8_t *>(addr[0]), s);
-      continue;
-    }
-    for (unsigned i = 0; i < kBlock; ++i) {
-      uint32_t words[N];
-      for (unsigned k = 0; k < N; ++k)
-        words[k] = s[k * kRow + i];
-      memcpy(reinterpret_cast<void *>(addr[i]), words, sizeof words);
-    }
-  }
+  for (unsigned b = 0; b < blocks; ++b, addr += kBlock, s += kBlock)
+    if (dense >> b & 1)
+      storeDense<N>(s, reinterpret_cast<uint8_t *>(addr[0]));
+    else
+      storeRows<N>(s, kBlock, [addr](unsigned l) { return reinterpret_cast<uint8_t *>(addr[l]); });
 }
 
 /// Loads to `d` under EXEC from the lanes' addresses.
@@ -203,6 +160,27 @@ inline void vectorStore(Wave &w, const uint32_t *s, const uint64_t *addr, const 
       badAddress(addr[i], m.bytes, true, static_cast<int>(i));
     fetchStored(s, i, reinterpret_cast<uint8_t *>(addr[i]), m);
   }
+}
+
+/// Loads and stores of blocks that start at `first`; false, with nothing done, if their memory or their
+/// size is not for this path.
+inline bool loadBlocks(Wave &w, uint32_t *d, const uint64_t *first, unsigned bytes) {
+  for (unsigned b = 0; b < w.blocks; ++b)
+    if (!w.mem->check(first[b], kBlock * bytes, false))
+      return false;
+  return withWords(bytes, [&](auto n) {
+    for (unsigned b = 0; b < w.blocks; ++b)
+      loadDense<n>(d + b * kBlock, reinterpret_cast<const uint8_t *>(first[b]));
+  });
+}
+inline bool storeBlocks(Wave &w, const uint32_t *s, const uint64_t *first, unsigned bytes) {
+  for (unsigned b = 0; b < w.blocks; ++b)
+    if (!w.mem->check(first[b], kBlock * bytes, true))
+      return false;
+  return withWords(bytes, [&](auto n) {
+    for (unsigned b = 0; b < w.blocks; ++b)
+      storeDense<n>(s + b * kBlock, reinterpret_cast<uint8_t *>(first[b]));
+  });
 }
 
 /// Sizes and names of loads and stores, shared by global, flat, scratch and buffer.

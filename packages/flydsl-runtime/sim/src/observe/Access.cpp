@@ -13,17 +13,17 @@ namespace flysim {
 
 namespace {
 
-void fromTemps(Wave &w, MemoryAccess &out) {
+template <Space space> void vector(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
+  addresses<space>(w, i, info.bytes, out.addr[0]);
   out.lanes = w.exec() & w.fullMask;
-  memcpy(out.addr[0], w.tmp->addr, w.lanes * sizeof(uint64_t));
 }
 
 void buffer(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
   Addressing addressing(w, i);
   out.lanes = 0;
   const Resource &r = addressing.resource();
-  if (!r.swizzle && !r.addTid && !r.stride && !(i.addrMode & 2) && (!r.rdna || r.oobSelect == 3)) {
-    // A plain range of bytes; the range check of each dword as in locate().
+  if (addressing.plainRange()) {
+    // The range check of the first dword as in locate().
     uint32_t soffset = i.src[2] ? read32(w, i.src[2]) : 0, imm = static_cast<uint32_t>(i.imm);
     const uint32_t *v = (i.addrMode & 1) && i.src[0] ? row(w, i.src[0]) : nullptr;
     unsigned first = info.bytes < 4 || info.atomic ? info.bytes : 4;
@@ -173,16 +173,13 @@ bool describeAccess(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &
   case MemSpace::Tensor:
     return false;
   case MemSpace::Global:
-    addresses<kGlobal>(w, i, info.bytes);
-    fromTemps(w, out);
+    vector<kGlobal>(w, i, info, out);
     return true;
   case MemSpace::Flat:
-    addresses<kFlat>(w, i, info.bytes);
-    fromTemps(w, out);
+    vector<kFlat>(w, i, info, out);
     return true;
   case MemSpace::Scratch:
-    addresses<kScratch>(w, i, info.bytes);
-    fromTemps(w, out);
+    vector<kScratch>(w, i, info, out);
     return true;
   case MemSpace::Buffer:
     buffer(w, i, info, out);

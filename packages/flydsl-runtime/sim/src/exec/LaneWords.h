@@ -1,0 +1,111 @@
+//===- LaneWords.h - words of lanes, in memory and in rows -----*- C++ -*-===//
+//
+// In memory the words of a lane lie side by side; in the register file each of them is in a row
+// of its own. Loads and stores of whole waves spend their time between the two.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_EXEC_LANEWORDS_H
+#define FLYSIM_EXEC_LANEWORDS_H
+
+#include "exec/ExecInline.h"
+
+#include <type_traits>
+
+namespace flysim {
+namespace {
+
+#if defined(__SSE2__)
+inline __m128 loadFour(const uint8_t *p) { return _mm_loadu_ps(reinterpret_cast<const float *>(p)); }
+inline void storeFour(uint8_t *p, __m128 v) { _mm_storeu_ps(reinterpret_cast<float *>(p), v); }
+inline __m128 rowOfFour(const uint32_t *s) { return _mm_loadu_ps(reinterpret_cast<const float *>(s)); }
+inline void setRowOfFour(uint32_t *d, __m128 v) { _mm_storeu_ps(reinterpret_cast<float *>(d), v); }
+inline __m128 loadPair(const uint8_t *first, const uint8_t *second) {
+  __m128i a = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(first));
+  __m128i b = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(second));
+  return _mm_castsi128_ps(_mm_unpacklo_epi64(a, b));
+}
+inline void storePair(uint8_t *first, uint8_t *second, __m128 v) {
+  _mm_storel_pi(reinterpret_cast<__m64 *>(first), v);
+  _mm_storeh_pi(reinterpret_cast<__m64 *>(second), v);
+}
+#endif
+
+/// Loads N dwords of each lane from `at(lane)` into N rows. `at` must not read the rows.
+template <unsigned N, class At> inline void loadRows(uint32_t *d, unsigned lanes, At at) {
+#if defined(__SSE2__)
+  if constexpr (N == 2) {
+    for (unsigned l = 0; l < lanes; l += 4) {
+      __m128 x = loadPair(at(l), at(l + 1)), y = loadPair(at(l + 2), at(l + 3));
+      setRowOfFour(d + l, _mm_shuffle_ps(x, y, 0x88));
+      setRowOfFour(d + kRow + l, _mm_shuffle_ps(x, y, 0xdd));
+    }
+    return;
+  }
+  if constexpr (N == 4) {
+    for (unsigned l = 0; l < lanes; l += 4) {
+      __m128 r[4] = {loadFour(at(l)), loadFour(at(l + 1)), loadFour(at(l + 2)), loadFour(at(l + 3))};
+      _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
+      for (unsigned k = 0; k < 4; ++k)
+        setRowOfFour(d + k * kRow + l, r[k]);
+    }
+    return;
+  }
+#endif
+  for (unsigned l = 0; l < lanes; ++l)
+    for (unsigned k = 0; k < N; ++k)
+      memcpy(&d[k * kRow + l], at(l) + 4 * k, 4);
+}
+
+/// Stores N dwords of each lane to `at(lane)`, in the order of the lanes: where two of them meet, the
+/// later one stays.
+template <unsigned N, class At> inline void storeRows(const uint32_t *s, unsigned lanes, At at) {
+#if defined(__SSE2__)
+  if constexpr (N == 2) {
+    for (unsigned l = 0; l < lanes; l += 4) {
+      __m128 x = rowOfFour(s + l), y = rowOfFour(s + kRow + l);
+      storePair(at(l), at(l + 1), _mm_unpacklo_ps(x, y));
+      storePair(at(l + 2), at(l + 3), _mm_unpackhi_ps(x, y));
+    }
+    return;
+  }
+  if constexpr (N == 4) {
+    for (unsigned l = 0; l < lanes; l += 4) {
+      __m128 r[4];
+      for (unsigned k = 0; k < 4; ++k)
+        r[k] = rowOfFour(s + k * kRow + l);
+      _MM_TRANSPOSE4_PS(r[0], r[1], r[2], r[3]);
+      for (unsigned k = 0; k < 4; ++k)
+        storeFour(at(l + k), r[k]);
+    }
+    return;
+  }
+#endif
+  for (unsigned l = 0; l < lanes; ++l)
+    for (unsigned k = 0; k < N; ++k)
+      memcpy(at(l) + 4 * k, &s[k * kRow + l], 4);
+}
+
+/// Calls `f` with the number of dwords as a constant; false for a size that is not 1 to 4 of them.
+template <class F> inline bool withWords(unsigned bytes, F f) {
+  switch (bytes) {
+  case 4:
+    f(std::integral_constant<unsigned, 1>());
+    return true;
+  case 8:
+    f(std::integral_constant<unsigned, 2>());
+    return true;
+  case 12:
+    f(std::integral_constant<unsigned, 3>());
+    return true;
+  case 16:
+    f(std::integral_constant<unsigned, 4>());
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
+} // namespace flysim
+
+#endif
