@@ -200,6 +200,21 @@ static void checkIndexed(const Wave &w, const Inst &i) {
       check(*o);
 }
 
+/// The loop of a wave whose observer sees some instructions and has the others counted.
+void GroupRunner::runCounted(Wave &w, uint64_t &budget, Tally &tally) {
+  const Inst *code = d.program->insts.data();
+  do {
+    const uint32_t index = w.pc++;
+    const Inst &i = code[index];
+    w.cur = &i;
+    if (tally.seen[index])
+      observer->instruction(w, i);
+    else
+      tally.count(index, w);
+    i.exec(w, i);
+  } while (w.state == WaveState::Running && --budget);
+}
+
 void GroupRunner::runLoop(Wave &w, uint64_t &budget) {
   const Inst *code = d.program->insts.data();
   if (__builtin_expect(d.program->indexesRegisters, 0)) {
@@ -215,6 +230,8 @@ void GroupRunner::runLoop(Wave &w, uint64_t &budget) {
     return;
   }
   if (__builtin_expect(observer != nullptr, 0)) {
+    if (observer->tally)
+      return runCounted(w, budget, *observer->tally);
     do {
       const Inst &i = code[w.pc++];
       w.cur = &i;

@@ -63,6 +63,7 @@ private:
   void start(Wave &w, Workgroup &wg, unsigned index);
   void runSlice(Wave &w, uint64_t slice);
   void runLoop(Wave &w, uint64_t &budget);
+  void runCounted(Wave &w, uint64_t &budget, Tally &tally);
   bool releaseBarriers(Workgroup &wg);
   [[noreturn]] void deadlock();
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include <sys/mman.h>
+
 namespace flysim {
 
 namespace {
@@ -35,28 +37,38 @@ bool L1Cache::touch(uint64_t line) {
 
 void L1Cache::clear() { std::fill(tags.begin(), tags.end(), ~0ull); }
 
-SharedCache::SharedCache(uint64_t bytes)
-    : sets(powerOfTwoBelow(std::max<uint64_t>(1, bytes / kLineBytes / kWays))) {
-  memory.reset(static_cast<uint8_t *>(calloc(sets * kWays * sizeof(uint64_t) + 64, 1)));
-  next.reset(static_cast<uint8_t *>(calloc(sets, 1)));
-  if (!memory || !next)
+void SharedCache::Unmap::operator()(uint64_t *p) const { munmap(p, bytes); }
+
+/// Zeros that are not from the heap, which clears what it has used before.
+static uint64_t *mapZeros(size_t bytes) {
+  void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED)
     throw std::bad_alloc();
-  ways = reinterpret_cast<uint64_t *>((reinterpret_cast<uintptr_t>(memory.get()) + 63) / 64 * 64);
+  return static_cast<uint64_t *>(p);
 }
+
+// A stride off a power of two: else the ways of a set would share a set of the host's cache.
+SharedCache::SharedCache(uint64_t bytes)
+    : sets(powerOfTwoBelow(std::max<uint64_t>(1, bytes / kLineBytes / kWays))), wayStride(sets + 8),
+      size(kWays * wayStride * sizeof(uint64_t) + sets), ways(mapZeros(size), Unmap{size}),
+      next(reinterpret_cast<uint8_t *>(ways.get() + kWays * wayStride)) {}
 
 unsigned SharedCache::touch(uint64_t line, unsigned sectors, bool write) {
   uint64_t index = (line ^ line >> 17) & (sets - 1);
   ++line; // 0 is an empty way
-  uint64_t *set = &ways[index * kWays];
+  uint64_t *set = ways.get() + index;
   unsigned bits = write ? sectors << 4 | sectors : sectors;
   for (unsigned k = 0; k < kWays; ++k) {
-    if (set[k] >> 8 != line)
+    uint64_t &entry = set[k * wayStride];
+    if (!entry)
+      break; // and so are those behind it
+    if (entry >> 8 != line)
       continue;
-    unsigned before = static_cast<unsigned>(write ? set[k] >> 4 : set[k]) & 15;
-    set[k] |= bits;
+    unsigned before = static_cast<unsigned>(write ? entry >> 4 : entry) & 15;
+    entry |= bits;
     return sectors & ~before;
   }
-  set[next[index]] = line << 8 | bits;
+  set[next[index] * wayStride] = line << 8 | bits;
   next[index] = (next[index] + 1) % kWays;
   return sectors;
 }

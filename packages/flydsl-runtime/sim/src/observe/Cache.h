@@ -7,8 +7,8 @@
 #ifndef FLYSIM_OBSERVE_CACHE_H
 #define FLYSIM_OBSERVE_CACHE_H
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -40,17 +40,19 @@ public:
   unsigned touch(uint64_t line, unsigned sectors, bool write);
 
 private:
-  static constexpr unsigned kWays = 8; ///< one line of the host's cache for each set
-  struct Free {
-    void operator()(void *p) const { ::free(p); }
+  static constexpr unsigned kWays = 8;
+  struct Unmap {
+    size_t bytes;
+    void operator()(uint64_t *p) const;
   };
-  // Pages that no launch touches are never mapped: a small launch pays for little.
-  std::unique_ptr<uint8_t[], Free> memory;
-  /// In `memory`, on a line of the host's cache: (line + 1) << 8 | dirty sectors << 4 |
-  /// present sectors; 0: empty.
-  uint64_t *ways;
-  std::unique_ptr<uint8_t[], Free> next; ///< victim of each set
-  uint64_t sets;
+  const uint64_t sets, wayStride; ///< stride: entries from one way to the next
+  const size_t size;              ///< bytes that are mapped
+  /// Way after way, each with an entry for every set: (line + 1) << 8 | dirty sectors << 4 |
+  /// present sectors; 0: empty. A set fills its ways in order, so that a launch which does not fill
+  /// the cache touches the first of them alone, at neighbouring places for neighbouring lines. Pages
+  /// that are never touched are never mapped: a small launch pays for little.
+  std::unique_ptr<uint64_t, Unmap> ways;
+  uint8_t *next; ///< victim of each set, behind the ways
 };
 
 } // namespace flysim

@@ -11,10 +11,36 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace flysim {
 
 struct Dispatch;
+
+/// Executions of one instruction.
+struct Executions {
+  uint64_t issued = 0;  ///< wave instructions
+  uint64_t partial = 0; ///< of these, with some lanes of the wave switched off
+  uint64_t lanes = 0;   ///< active lanes of those
+};
+
+/// Counts of instructions, for an observer that need not see each one.
+struct Tally {
+  std::vector<uint8_t> seen;          ///< by instruction: not 0 if the observer is called for it, and counts it
+  std::vector<Executions> executions; ///< by instruction
+  std::vector<uint32_t> issued;       ///< wave instructions, by work-group of the cluster
+
+  /// Instruction number `index` is about to run on `w`.
+  void count(size_t index, const Wave &w) {
+    Executions &e = executions[index];
+    ++e.issued;
+    ++issued[w.wg->clusterIndex];
+    if (uint64_t exec = w.exec(); exec != w.fullMask) {
+      ++e.partial;
+      e.lanes += static_cast<unsigned>(__builtin_popcountll(exec));
+    }
+  }
+};
 
 /// Sees what runs in one place for a work-group (or a cluster of them). Work-groups come
 /// there one after the other; their waves in the order in which the machine interleaves
@@ -29,6 +55,9 @@ public:
   virtual void instruction(Wave &wave, const Inst &inst) = 0;
   /// All waves of the group have arrived at the work-group's barrier.
   virtual void barrier(Workgroup &) {}
+  /// Where the machine counts instructions instead of showing them; null: it shows all. It may show
+  /// all in any case.
+  Tally *tally = nullptr;
 };
 
 /// Sees one launch. `group` is called once for each place, on its thread; the observer is

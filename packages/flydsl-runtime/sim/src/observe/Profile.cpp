@@ -2,6 +2,7 @@
 
 #include "observe/Profile.h"
 
+#include "exec/MemInline.h"
 #include "loader/SourceLines.h"
 #include "observe/Access.h"
 #include "observe/TimingTable.h"
@@ -75,13 +76,22 @@ public:
       : shared(shared), arch(*shared.profile.arch), infos(shared.profile.infos),
         l1(timingTable(arch).l1Bytes), ldsCosts(infos.size()) {
     counters.resize(infos.size());
+    counted.executions.resize(infos.size());
+    counted.seen.resize(infos.size() + 1);
+    for (size_t i = 0; i < infos.size(); ++i) {
+      bool barrier = infos[i].unit == Unit::Barrier;
+      counted.seen[i] |= barrier || infos[i].space != MemSpace::None;
+      counted.seen[i + 1] = barrier; // what runs next ends the repeats of a wait
+    }
     ldsBytesPerClk = std::max(1u, timingTable(arch).ldsBytesPerClk);
   }
   ~ProfileGroup() override {
     std::lock_guard<std::mutex> lock(shared.mutex);
     for (size_t i = 0; i < counters.size(); ++i) {
-      // `instruction` counts the lanes of partial executions alone.
-      counters[i].lanes += (counters[i].issued - counters[i].partial) * shared.profile.waveSize;
+      const Executions &e = counted.executions[i];
+      counters[i].issued = e.issued;
+      counters[i].partial = e.partial;
+      counters[i].lanes = e.lanes + (e.issued - e.partial) * shared.profile.waveSize;
       shared.profile.counters[i].add(counters[i]);
     }
     for (size_t i = 0; i < infos.size(); ++i) {
@@ -111,7 +121,7 @@ public:
       waves = wg.numWaves;
       last.assign(size_t(wg.clusterSize) * waves, ~size_t(0));
       traces.assign(wg.clusterSize, GroupTrace());
-      issued.assign(wg.clusterSize, 0);
+      counted.issued.assign(wg.clusterSize, 0);
       touched.clear();
       movedBytes.assign(size_t(wg.clusterSize) * wg.numWaves, 0);
     }
@@ -119,6 +129,7 @@ public:
                    (linear - shared.first) % shared.stride < wg.clusterSize &&
                    (linear - shared.first) / shared.stride < shared.samples;
     recording = sampled || (slot && recording);
+    tally = recording ? nullptr : &counted;
     traces[slot].linearId = linear;
     const Selection &s = shared.profile.selection;
     traces[slot].shown = !s.one || (wg.id[0] == s.workgroup[0] && wg.id[1] == s.workgroup[1] &&
@@ -135,7 +146,7 @@ public:
     }
     std::vector<uint32_t> &all = shared.profile.groupIssued;
     if (uint64_t id = traces[wg.clusterIndex].linearId; id < all.size())
-      all[id] = issued[wg.clusterIndex]; // each work-group has an entry of its own
+      all[id] = counted.issued[wg.clusterIndex]; // each work-group has an entry of its own
     if (traces[wg.clusterIndex].waves.empty())
       return;
     std::lock_guard<std::mutex> lock(shared.mutex);
@@ -145,31 +156,20 @@ public:
   void instruction(Wave &w, const Inst &inst) override {
     size_t index = static_cast<size_t>(&inst - w.program->insts.data());
     const InstInfo &info = infos[index];
-    const unsigned slot = w.wg->clusterIndex;
-    running = size_t(slot) * waves + w.id;
+    running = size_t(w.wg->clusterIndex) * waves + w.id;
     // A split barrier's wait is tried again until it completes: one instruction.
     size_t &before = last[running];
     if (info.unit == Unit::Barrier && before == index)
       return;
     before = index;
-    InstCounters &c = counters[index];
-    uint64_t exec = w.exec();
-    ++c.issued;
-    ++issued[slot];
-    if (exec != w.fullMask) {
-      c.lanes += static_cast<unsigned>(__builtin_popcountll(exec));
-      ++c.partial;
-    }
-    // Most instructions of most work-groups end here.
+    counted.count(index, w);
     if (info.space != MemSpace::None || recording)
-      details(w, inst, index, info, c);
+      details(w, inst, index, info, counters[index]);
   }
 
 private:
-  /// What a memory access costs, and the record of the instruction. Apart from `instruction`, which is
-  /// called for every instruction of a launch and should need few registers.
-  __attribute__((noinline)) void details(Wave &w, const Inst &inst, size_t index, const InstInfo &info,
-                                         InstCounters &c) {
+  /// What a memory access costs, and the record of the instruction.
+  void details(Wave &w, const Inst &inst, size_t index, const InstInfo &info, InstCounters &c) {
     TraceOp op;
     op.inst = static_cast<uint32_t>(index);
     if (info.space != MemSpace::None)
@@ -205,6 +205,10 @@ private:
       op.cost = clip(cost.cycles);
       return;
     }
+    if (info.space == MemSpace::Global && !w.scratchPerLane && denseBlocks(w, inst, info.bytes, blocks)) {
+      denseAccess(w.blocks, index, info, c, op);
+      return;
+    }
     if (!describeAccess(w, inst, info, access))
       return;
     unsigned active = static_cast<unsigned>(__builtin_popcountll(access.lanes));
@@ -213,15 +217,37 @@ private:
       return;
     if (info.space == MemSpace::Flat)
       active -= flatLds(w, info, c);
-    if (info.toLds)
-      c.ldsBytes += uint64_t(active) * access.bytes;
-    op.cost = clip(std::max(1u, active * access.bytes / 64));
-    if (!active)
-      return;
     lineCount = 0;
     if (w.scratchPerLane)
       collectScratch(w, access);
     collectLines(access);
+    moveLines(active * access.bytes, index, info, c, op);
+  }
+
+  /// A global access of all lanes, those of a block side by side from `blocks` on.
+  void denseAccess(unsigned count, size_t index, const InstInfo &info, InstCounters &c, TraceOp &op) {
+    const unsigned blockBytes = kBlock * info.bytes;
+    c.bytes += count * blockBytes;
+    lineCount = 0;
+    uint64_t from = blocks[0], to = from + blockBytes;
+    if (count > 1 && blocks[1] == to) {
+      to += blockBytes;
+    } else if (count > 1) {
+      stretch(from, to);
+      from = blocks[1];
+      to = from + blockBytes;
+    }
+    stretch(from, to);
+    moveLines(count * blockBytes, index, info, c, op);
+  }
+
+  /// Moves the lines of an access of `bytes` by all lanes.
+  void moveLines(unsigned bytes, size_t index, const InstInfo &info, InstCounters &c, TraceOp &op) {
+    if (info.toLds)
+      c.ldsBytes += bytes;
+    op.cost = clip(std::max(1u, bytes / 64));
+    if (!bytes)
+      return;
     c.lines += lineCount;
     op.cost = std::max(op.cost, clip(lineCount));
     unsigned l2 = 0;
@@ -331,13 +357,22 @@ private:
   /// Adds the distinct lines of an access and, per line, its sectors, in the order of the lanes.
   void collectLines(const MemoryAccess &a) {
     uint64_t from = 0, to = 0; // neighbouring lanes mostly touch one stretch
-    for (uint64_t m = a.lanes; m; m &= m - 1) {
-      uint64_t at = a.addr[0][__builtin_ctzll(m)];
+    auto extend = [&](uint64_t at, uint64_t bytes) {
       if (at != to || at == from) {
         stretch(from, to);
         from = at;
       }
-      to = at + a.bytes;
+      to = at + bytes;
+    };
+    for (unsigned first = 0; first < kRow; first += kBlock) {
+      auto lanes = static_cast<uint32_t>(a.lanes >> first);
+      const uint64_t *addr = a.addr[0] + first;
+      if (lanes == ~0u && isDense(addr, a.bytes)) {
+        extend(addr[0], uint64_t(kBlock) * a.bytes);
+        continue;
+      }
+      for (; lanes; lanes &= lanes - 1)
+        extend(addr[__builtin_ctz(lanes)], a.bytes);
     }
     stretch(from, to);
   }
@@ -357,13 +392,15 @@ private:
     }
   }
   void addSectors(uint64_t line, unsigned sectors) {
-    // Neighbouring lanes mostly share the line found last.
-    for (unsigned k = lineCount; k-- > 0;)
-      if (lines[k] == line) {
-        sectorsOf[k] |= sectors;
-        return;
-      }
+    // Lanes mostly go on to lines behind all others, or share the line found last.
+    if (lineCount && line <= highestLine)
+      for (unsigned k = lineCount; k-- > 0;)
+        if (lines[k] == line) {
+          sectorsOf[k] |= sectors;
+          return;
+        }
     if (lineCount < kMaxLines) {
+      highestLine = lineCount ? std::max(highestLine, line) : line;
       lines[lineCount] = line;
       sectorsOf[lineCount++] = sectors;
     }
@@ -373,10 +410,12 @@ private:
   Shared &shared;
   const ArchInfo &arch;
   const std::vector<InstInfo> &infos;
-  std::vector<InstCounters> counters;
+  std::vector<InstCounters> counters; ///< what `counted` does not have
+  Tally counted;
   L1Cache l1;
   LdsCosts ldsCosts;
   MemoryAccess access;
+  uint64_t blocks[kRow / kBlock];
   std::vector<Run> runs;
   /// Moves of the work-groups that run here, and how many are worth an attempt to drain them.
   std::vector<LineMove> moves;
@@ -384,13 +423,12 @@ private:
   size_t nextDrain = kManyMoves;
   uint64_t cluster = 0; ///< number of these work-groups
   PageNumbers pages;    ///< of these work-groups
-  uint64_t lines[kMaxLines];
+  uint64_t lines[kMaxLines], highestLine = 0;
   unsigned sectorsOf[kMaxLines], lineCount = 0, ldsBytesPerClk = 128, waves = 0;
   std::vector<size_t> last; ///< number of the last instruction of each wave
   bool recording = false;
   size_t recorded = 0;
   std::vector<GroupTrace> traces; ///< of the work-groups of the cluster
-  std::vector<uint32_t> issued;   ///< wave instructions of each of them
   // Of work-groups that are recorded: what each wave has moved, and by line what the wave that touched it
   // last had moved until then.
   std::vector<uint64_t> movedBytes;

@@ -12,10 +12,10 @@
 #include "memory/Memory.h"
 #include "observe/Cache.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 namespace flysim {
@@ -47,18 +47,45 @@ public:
     constexpr unsigned kPageLines = 4096 / kLineBytes;
     if (line / kPageLines != last) {
       last = line / kPageLines;
-      number = numbers.emplace(last, numbers.size()).first->second;
+      number = numberOf(last);
     }
     return number * kPageLines + line % kPageLines;
   }
   void clear() {
-    numbers.clear();
+    count = 0;
+    ++round;
     last = ~uint64_t(0);
   }
 
 private:
-  std::unordered_map<uint64_t, uint64_t> numbers;
-  uint64_t last = ~uint64_t(0), number = 0;
+  /// One of an open hash table, used if it is of this round: each work-group starts one.
+  struct Slot {
+    uint64_t page, number, round = 0;
+  };
+  uint64_t numberOf(uint64_t page) {
+    if (2 * count >= slots.size())
+      grow();
+    Slot &s = find(page);
+    if (s.round != round)
+      s = {page, count++, round};
+    return s.number;
+  }
+  Slot &find(uint64_t page) {
+    size_t at = (page * 0x9e3779b97f4a7c15ull >> 32) & (slots.size() - 1);
+    while (slots[at].round == round && slots[at].page != page)
+      at = (at + 1) & (slots.size() - 1);
+    return slots[at];
+  }
+  void grow() {
+    std::vector<Slot> before(std::max<size_t>(64, 2 * slots.size()));
+    before.swap(slots);
+    for (const Slot &s : before)
+      if (s.round == round)
+        find(s.page) = s;
+  }
+
+  std::vector<Slot> slots; ///< a power of two of them, at most half of them used
+  uint64_t round = 1, count = 0, last = ~uint64_t(0), number = 0;
 };
 
 /// Sectors of one line that an instruction moves.
