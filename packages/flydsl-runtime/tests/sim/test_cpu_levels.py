@@ -41,9 +41,9 @@ def fingerprint(build_dir: str) -> str:
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="levels are those of x86-64")
 def test_levels_agree(sim, build_dir: str) -> None:
-    """The portable code and the best code of this CPU, each in a process of its own."""
+    """The portable code, that for AVX2 and the best code of this CPU, each in a process of its own."""
     found = set()
-    for level in ("v2", ""):
+    for level in ("v2", "v3", ""):
         code = f"import test_cpu_levels as t; print(t.fingerprint({build_dir!r}))"
         done = subprocess.run(
             [sys.executable, "-c", code],

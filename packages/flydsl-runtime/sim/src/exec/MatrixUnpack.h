@@ -39,7 +39,13 @@ inline void splitHalves(__m256i v, __m256 &lo, __m256 &hi) {
 inline void unpackF16(float *planes, const uint32_t *rows, unsigned regs, unsigned lanes) {
   for (unsigned r = 0; r < regs; ++r, rows += kRow, planes += 2 * kRow) {
     float *lo = planes, *hi = planes + kRow;
-#if defined(__AVX2__) && defined(__F16C__)
+#if defined(__AVX512F__)
+    for (unsigned i = 0; i < lanes; i += 16) {
+      __m512i v = _mm512_loadu_si512(rows + i);
+      _mm512_storeu_ps(lo + i, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)));
+      _mm512_storeu_ps(hi + i, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16))));
+    }
+#elif defined(__AVX2__) && defined(__F16C__)
     for (unsigned i = 0; i < lanes; i += 8) {
       __m256 l, h;
       splitHalves(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows + i)), l, h);
