@@ -137,4 +137,5 @@ def test_signed_offsets_around_zero_are_side_by_side(sim, build_dir):
     memory = np.zeros(1024, np.uint32)
     offsets = (np.arange(64) * 4 - 16).astype(np.int32)
     sim.launch(sim.function(loaded, "k"), (1,), (32,), [offsets, memory])
-    assert np.array_equal(memory[12:44].view(np.int32), offsets[:32]) and not memory[:12].any() and not memory[44:].any()
+    assert np.array_equal(memory[12:44].view(np.int32), offsets[:32])
+    assert not memory[:12].any() and not memory[44:].any()

@@ -30,8 +30,11 @@ uint32_t Program::indexOf(uint64_t addr) const {
 }
 
 std::string Program::text(const Inst &i) const {
-  return disassembler->print(reinterpret_cast<const uint8_t *>(base + i.pc), size - i.pc,
-                             base + i.pc);
+  std::lock_guard<std::mutex> lock(textsMutex);
+  auto [it, fresh] = texts.try_emplace(i.pc);
+  if (fresh)
+    it->second = disassembler->print(reinterpret_cast<const uint8_t *>(base + i.pc), size - i.pc, base + i.pc);
+  return it->second;
 }
 
 RegisterUse Program::registerUse(const Inst &i) const {

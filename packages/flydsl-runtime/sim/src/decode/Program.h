@@ -9,7 +9,9 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace flysim {
@@ -29,7 +31,7 @@ struct Program {
   /// Index of the instruction at `addr`; raises IllegalAddress if there is none.
   uint32_t indexOf(uint64_t addr) const;
   uint64_t addressOf(const Inst &i) const { return base + i.pc; }
-  /// Assembly text of an instruction (disassembled again on demand).
+  /// Assembly text of an instruction: disassembled again the first time, then kept. Thread safe.
   std::string text(const Inst &i) const;
   /// The registers of an instruction (disassembled again).
   RegisterUse registerUse(const Inst &i) const;
@@ -45,6 +47,10 @@ struct Program {
   std::map<uint64_t, const uint32_t *> constantAt;
   /// A broadcast row pair for `value`, shared between uses.
   const uint32_t *constant(uint64_t value);
+
+private:
+  mutable std::mutex textsMutex;
+  mutable std::unordered_map<uint32_t, std::string> texts; ///< by byte offset in the code range
 };
 
 class RawInst;

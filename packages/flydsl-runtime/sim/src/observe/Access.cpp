@@ -20,14 +20,18 @@ template <Space space> void vector(Wave &w, const Inst &i, const InstInfo &info,
 
 void buffer(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
   Addressing addressing(w, i);
-  out.lanes = 0;
   const Resource &r = addressing.resource();
+  const uint64_t exec = w.exec();
+  out.lanes = 0;
   if (addressing.plainRange()) {
+    if (exec == w.fullMask && addressing.inPlainRange(w.lanes, info.bytes, out.addr[0])) {
+      out.lanes = exec;
+      return;
+    }
     // The range check of the first dword as in locate().
     uint32_t soffset = i.src[2] ? read32(w, i.src[2]) : 0, imm = static_cast<uint32_t>(i.imm);
     const uint32_t *v = (i.addrMode & 1) && i.src[0] ? row(w, i.src[0]) : nullptr;
     unsigned first = info.bytes < 4 || info.atomic ? info.bytes : 4;
-    uint64_t exec = w.exec() & w.fullMask;
     for (unsigned l = 0; l < w.lanes; ++l) {
       uint32_t offset = (v ? v[l] : 0) + imm;
       out.addr[0][l] = r.base + soffset + offset;
@@ -36,7 +40,7 @@ void buffer(Wave &w, const Inst &i, const InstInfo &info, MemoryAccess &out) {
     out.lanes &= exec;
     return;
   }
-  for (uint64_t m = w.exec() & w.fullMask; m; m &= m - 1) {
+  for (uint64_t m = exec; m; m &= m - 1) {
     unsigned l = static_cast<unsigned>(__builtin_ctzll(m));
     flysim::Access a = addressing.at(l, info.bytes, info.atomic);
     // Out of range reads zero and writes nothing: no memory is touched.

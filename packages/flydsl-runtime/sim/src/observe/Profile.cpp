@@ -217,7 +217,7 @@ private:
       return;
     if (info.space == MemSpace::Flat)
       active -= flatLds(w, info, c);
-    lineCount = 0;
+    lineCount = 0, behindLines = 0;
     if (w.scratchPerLane)
       collectScratch(w, access);
     collectLines(access);
@@ -228,7 +228,7 @@ private:
   void denseAccess(unsigned count, size_t index, const InstInfo &info, InstCounters &c, TraceOp &op) {
     const unsigned blockBytes = kBlock * info.bytes;
     c.bytes += count * blockBytes;
-    lineCount = 0;
+    lineCount = 0, behindLines = 0;
     uint64_t from = blocks[0], to = from + blockBytes;
     if (count > 1 && blocks[1] == to) {
       to += blockBytes;
@@ -383,27 +383,28 @@ private:
       HostArrays::Part part = shared.arrays.partAround(from);
       uint64_t end = std::min(to, part.end);
       uint64_t first = (from + part.shift) / kSectorBytes, last = (end - 1 + part.shift) / kSectorBytes;
-      for (uint64_t line = first / kSectorsOfLine; line <= last / kSectorsOfLine; ++line) {
-        unsigned low = line == first / kSectorsOfLine ? unsigned(first % kSectorsOfLine) : 0;
-        unsigned high = line == last / kSectorsOfLine ? unsigned(last % kSectorsOfLine) : kSectorsOfLine - 1;
-        addSectors(line, (2u << high) - (1u << low));
-      }
+      uint64_t line = first / kSectorsOfLine, lastLine = last / kSectorsOfLine;
+      constexpr unsigned kAll = (1u << kSectorsOfLine) - 1;
+      unsigned sectors = kAll << first % kSectorsOfLine & kAll;
+      for (; line < lastLine; ++line, sectors = kAll)
+        addSectors(line, sectors);
+      addSectors(line, sectors & kAll >> (kSectorsOfLine - 1 - last % kSectorsOfLine));
       from = end;
     }
   }
   void addSectors(uint64_t line, unsigned sectors) {
     // Lanes mostly go on to lines behind all others, or share the line found last.
-    if (lineCount && line <= highestLine)
+    if (line < behindLines)
       for (unsigned k = lineCount; k-- > 0;)
         if (lines[k] == line) {
           sectorsOf[k] |= sectors;
           return;
         }
-    if (lineCount < kMaxLines) {
-      highestLine = lineCount ? std::max(highestLine, line) : line;
-      lines[lineCount] = line;
-      sectorsOf[lineCount++] = sectors;
-    }
+    if (lineCount == kMaxLines)
+      return;
+    behindLines = std::max(behindLines, line + 1);
+    lines[lineCount] = line;
+    sectorsOf[lineCount++] = sectors;
   }
 
   static constexpr unsigned kMaxLines = 256; // 64 lanes of 64 bytes, at any alignment
@@ -423,7 +424,7 @@ private:
   size_t nextDrain = kManyMoves;
   uint64_t cluster = 0; ///< number of these work-groups
   PageNumbers pages;    ///< of these work-groups
-  uint64_t lines[kMaxLines], highestLine = 0;
+  uint64_t lines[kMaxLines], behindLines = 0; ///< the lines of an access, and the first behind them
   unsigned sectorsOf[kMaxLines], lineCount = 0, ldsBytesPerClk = 128, waves = 0;
   std::vector<size_t> last; ///< number of the last instruction of each wave
   bool recording = false;
