@@ -17,7 +17,7 @@ namespace flysim {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr unsigned kRowsAtOnce = 8;
+constexpr unsigned kRowsAtOnce = 16;
 struct F32x16 {
   __m512 v;
   static F32x16 load(const float *p) { return {_mm512_loadu_ps(p)}; }
