@@ -22,36 +22,64 @@ inline void unpackBf16(float *planes, const uint32_t *rows, unsigned regs, unsig
   }
 }
 
-#if defined(__AVX2__) && defined(__F16C__)
-/// Eight dwords of two halves each: the low halves to `lo`, the high ones to `hi`.
-inline void splitHalves(__m256i v, __m256 &lo, __m256 &hi) {
-  const __m256i order =
-      _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12,
-                       13, 2, 3, 6, 7, 10, 11, 14, 15);
-  __m256i s = _mm256_shuffle_epi8(v, order);
-  __m256 first = _mm256_cvtph_ps(_mm256_castsi256_si128(s));
-  __m256 second = _mm256_cvtph_ps(_mm256_extracti128_si256(s, 1));
-  lo = _mm256_permute2f128_ps(first, second, 0x20);
-  hi = _mm256_permute2f128_ps(first, second, 0x31);
-}
+/// Dwords of neighbouring lanes as pairs of 16-bit fields.
+#if defined(__AVX512BW__)
+#define FLYSIM_FIELDS
+struct Fields {
+  static constexpr unsigned kLanes = 16;
+  __m512i v;
+  static Fields load(const uint32_t *p) { return {_mm512_loadu_si512(p)}; }
+  static Fields all(unsigned x) { return {_mm512_set1_epi16(static_cast<int16_t>(x))}; }
+  Fields operator&(Fields o) const { return {_mm512_and_si512(v, o.v)}; }
+  Fields operator|(Fields o) const { return {_mm512_or_si512(v, o.v)}; }
+  Fields up(unsigned by) const { return {_mm512_slli_epi16(v, by)}; }
+  Fields down(unsigned by) const { return {_mm512_srli_epi16(v, by)}; }
+  /// All bits of the fields that are equal.
+  Fields equal(Fields o) const { return {_mm512_movm_epi16(_mm512_cmpeq_epi16_mask(v, o.v))}; }
+  /// Halves to floats times `scale`: the low fields of the lanes to `lo`, the high ones to `hi`.
+  void toFloats(float *lo, float *hi, float scale) const {
+    alignas(64) static constexpr uint16_t kOrder[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20,
+                                                        22, 24, 26, 28, 30, 1,  3,  5,  7,  9,  11,
+                                                        13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    const __m512i sorted = _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), v);
+    const __m512 s = _mm512_set1_ps(scale);
+    _mm512_storeu_ps(lo, _mm512_mul_ps(_mm512_cvtph_ps(_mm512_castsi512_si256(sorted)), s));
+    _mm512_storeu_ps(hi, _mm512_mul_ps(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(sorted, 1)), s));
+  }
+};
+#elif defined(__AVX2__) && defined(__F16C__)
+#define FLYSIM_FIELDS
+struct Fields {
+  static constexpr unsigned kLanes = 8;
+  __m256i v;
+  static Fields load(const uint32_t *p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))};
+  }
+  static Fields all(unsigned x) { return {_mm256_set1_epi16(static_cast<int16_t>(x))}; }
+  Fields operator&(Fields o) const { return {_mm256_and_si256(v, o.v)}; }
+  Fields operator|(Fields o) const { return {_mm256_or_si256(v, o.v)}; }
+  Fields up(unsigned by) const { return {_mm256_slli_epi16(v, int(by))}; }
+  Fields down(unsigned by) const { return {_mm256_srli_epi16(v, int(by))}; }
+  Fields equal(Fields o) const { return {_mm256_cmpeq_epi16(v, o.v)}; }
+  void toFloats(float *lo, float *hi, float scale) const {
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1,
+                                           4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    const __m256i sorted = _mm256_shuffle_epi8(v, order);
+    const __m256 s = _mm256_set1_ps(scale);
+    const __m256 first = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(sorted)), s);
+    const __m256 second = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1)), s);
+    _mm256_storeu_ps(lo, _mm256_permute2f128_ps(first, second, 0x20));
+    _mm256_storeu_ps(hi, _mm256_permute2f128_ps(first, second, 0x31));
+  }
+};
 #endif
 
 inline void unpackF16(float *planes, const uint32_t *rows, unsigned regs, unsigned lanes) {
   for (unsigned r = 0; r < regs; ++r, rows += kRow, planes += 2 * kRow) {
     float *lo = planes, *hi = planes + kRow;
-#if defined(__AVX512F__)
-    for (unsigned i = 0; i < lanes; i += 16) {
-      __m512i v = _mm512_loadu_si512(rows + i);
-      _mm512_storeu_ps(lo + i, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)));
-      _mm512_storeu_ps(hi + i, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(v, 16))));
-    }
-#elif defined(__AVX2__) && defined(__F16C__)
-    for (unsigned i = 0; i < lanes; i += 8) {
-      __m256 l, h;
-      splitHalves(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows + i)), l, h);
-      _mm256_storeu_ps(lo + i, l);
-      _mm256_storeu_ps(hi + i, h);
-    }
+#if defined(FLYSIM_FIELDS)
+    for (unsigned i = 0; i < lanes; i += Fields::kLanes)
+      Fields::load(rows + i).toFloats(lo + i, hi + i, 1.0f);
 #else
     for (unsigned i = 0; i < lanes; ++i) {
       lo[i] = halfToFloat(rows[i] & 0xffff);
@@ -123,22 +151,18 @@ inline void decodeFields(float *plane, const uint32_t *rows, const uint32_t *nex
 
 //===--- 8-bit formats ------------------------------------------------------===//
 
-#if defined(__AVX2__) && defined(__F16C__)
+#if defined(FLYSIM_FIELDS)
 /// 16-bit fields holding a code in their high byte to halves of the same value times
 /// 2^(bias - 15); the caller undoes the factor. Low bytes are ignored.
-template <class F> inline __m256i smallToHalf(__m256i x) {
+template <class F> inline Fields smallToHalf(Fields x) {
   constexpr unsigned down = F::exponent == 4 ? 1 : 0;
-  const __m256i signBit = _mm256_set1_epi16(int16_t(0x8000));
-  const __m256i field = _mm256_set1_epi16(int16_t(0x7f00 >> down));
-  __m256i mag = _mm256_and_si256(_mm256_srli_epi16(x, down), field);
-  __m256i sign = _mm256_and_si256(x, signBit);
-  __m256i r = _mm256_or_si256(mag, sign);
+  const Fields signBit = Fields::all(0x8000), field = Fields::all(0x7f00 >> down), nan = Fields::all(0x7e00);
+  const Fields mag = x.down(down) & field;
+  Fields r = mag | (x & signBit);
   if constexpr (F::special == Small::Ocp)
-    r = _mm256_or_si256(r, _mm256_and_si256(_mm256_cmpeq_epi16(mag, field),
-                                            _mm256_set1_epi16(0x7e00)));
+    r = r | (mag.equal(field) & nan);
   if constexpr (F::special == Small::Fnuz)
-    r = _mm256_or_si256(r, _mm256_and_si256(_mm256_cmpeq_epi16(r, signBit),
-                                            _mm256_set1_epi16(0x7e00)));
+    r = r | (r.equal(signBit) & nan);
   return r;
 }
 #endif
@@ -147,17 +171,14 @@ template <class F> inline __m256i smallToHalf(__m256i x) {
 template <class F>
 inline void unpackSmall8(float *planes, const uint32_t *rows, unsigned regs, unsigned lanes) {
   for (unsigned r = 0; r < regs; ++r, rows += kRow, planes += 4 * kRow) {
-#if defined(__AVX2__) && defined(__F16C__)
+#if defined(FLYSIM_FIELDS)
     if constexpr (F::exponent == 4 || F::special == Small::Ieee) {
-      const __m256 scale = _mm256_set1_ps(asFloat(uint32_t(127 + 15 - F::bias) << 23));
-      for (unsigned i = 0; i < lanes; i += 8) {
-        __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows + i));
-        __m256 p[4];
-        splitHalves(smallToHalf<F>(_mm256_slli_epi16(v, 8)), p[0], p[2]);
-        splitHalves(smallToHalf<F>(v), p[1], p[3]);
-        for (unsigned k = 0; k < 4; ++k)
-          _mm256_storeu_ps(planes + k * kRow + i,
-                           F::bias == 15 ? p[k] : _mm256_mul_ps(p[k], scale));
+      const float scale = asFloat(uint32_t(127 + 15 - F::bias) << 23);
+      for (unsigned i = 0; i < lanes; i += Fields::kLanes) {
+        const Fields v = Fields::load(rows + i);
+        float *p = planes + i;
+        smallToHalf<F>(v.up(8)).toFloats(p, p + 2 * kRow, scale);
+        smallToHalf<F>(v).toFloats(p + kRow, p + 3 * kRow, scale);
       }
       continue;
     }
@@ -252,6 +273,8 @@ inline int32_t integerAt(Elem e, bool isSigned, const uint32_t *rows, unsigned l
   uint32_t v = packedField(rows, lane, slot, width);
   return isSigned ? int32_t(v << (32 - width)) >> (32 - width) : int32_t(v);
 }
+
+#undef FLYSIM_FIELDS
 
 } // namespace
 } // namespace flysim
