@@ -114,6 +114,31 @@ def test_accesses_of_all_lanes(sim, module, space):
                 assert np.array_equal(memory[CELLS:], cells), f"{arch} {space} {size} bytes, {name}, load: {load}"
 
 
+@pytest.mark.parametrize("memory", ["buffer", "global"])
+@pytest.mark.parametrize("arch, size", [("gfx942", 4), ("gfx950", 12), ("gfx950", 16)])
+def test_loads_to_lds_of_all_lanes(sim, build_dir, arch, size, memory):
+    """Each lane's bytes lie in the LDS one after the other, wherever they come from."""
+    load = f"{memory}_load_lds_{BYTES[size][0]} v[2:3], off" if memory == "global" else (
+        f"buffer_load_{BYTES[size][0]} v8, s[12:15], 0 offen lds")
+    code = "  v_mov_b32 v1, v8\n" + lane_address(arch) + open_descriptor(arch) + "  s_mov_b32 m0, 0\n"
+    code += f"  {load}\n{wait_all(arch)}  v_mul_u32_u24 v4, {size // 4}, v0\n"
+    code += "".join(f"  v_mov_b32 v{20 + k}, 0\n" for k in range(4))
+    code += f"  ds_read_{BYTES[size][1]} {registers(20, size)}, v4\n" + wait_all(arch)
+    text = module_text(arch, [Program("k", code, 1, 20, 4)], 64)
+    text = text.replace(".group_segment_fixed_size: 0", f".group_segment_fixed_size: {LDS}")
+    text = text.replace("\n.end_amdhsa_kernel", f"\n  .amdhsa_group_segment_fixed_size {LDS}\n.end_amdhsa_kernel")
+    sim.set_arch(arch)
+    loaded = sim.load(assemble(text, arch, build_dir))
+    for name, first in patterns(64, size).items():
+        if name == "not aligned":
+            continue
+        cells = np.random.default_rng(7).integers(0, 256, CELLS + 2 * LDS, np.uint8)
+        want = np.stack([cells[CELLS + at : CELLS + at + size] for at in first]).view(np.uint32).T
+        sim.launch(sim.function(loaded, "k"), (1,), (64,), [(first + CELLS).astype(np.uint32), cells])
+        got = cells[:RESULTS].view(np.uint32).reshape(4, 64)[: size // 4]
+        assert np.array_equal(got, want), f"{arch} {size} bytes, {name}"
+
+
 @pytest.mark.parametrize("arch, first", [("gfx942", 2**32 - 16), ("gfx1201", 2**32 - 16), ("gfx1250", 2**31 - 16)])
 def test_offsets_that_wrap_around_are_not_side_by_side(sim, build_dir, arch, first):
     """32-bit offsets from an SGPR base (of gfx1250 signed): four lanes are in the array, the fifth far below it."""

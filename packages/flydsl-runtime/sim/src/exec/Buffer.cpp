@@ -5,15 +5,20 @@
 #include "exec/MemInline.h"
 #include "exec/Register.h"
 
+#include <algorithm>
+
 namespace flysim {
 namespace {
 
-/// Finds every lane's address; true if all lanes are active and fully in range.
+/// Finds every active lane's address, and how many leading bytes are in range; true if all lanes are
+/// active and fully in range.
 bool locateAll(Wave &w, const Addressing &a, unsigned bytes, unsigned *valid) {
   uint64_t exec = w.exec();
   bool all = exec == w.fullMask;
-  if (all && a.plainRange() && a.inPlainRange(w.lanes, bytes, w.tmp->addr))
+  if (all && a.plainRange() && a.inPlainRange(w.lanes, bytes, w.tmp->addr)) {
+    std::fill(valid, valid + w.lanes, bytes);
     return true;
+  }
   for (unsigned l = 0; l < w.lanes; ++l) {
     if (!(exec >> l & 1))
       continue;
