@@ -57,7 +57,28 @@ inline unsigned scan(const uint64_t *addr, unsigned blocks, unsigned bytes, uint
   return dense;
 }
 
+/// 64 bits between memory and two registers. An aligned access is a single one, as on a device: who polls a word
+/// that another device stores never sees half of it.
+inline void loadPair(uint32_t &low, uint32_t &high, const void *p) {
+  uint64_t v;
+  if (reinterpret_cast<uintptr_t>(p) % 8 == 0)
+    v = __atomic_load_n(static_cast<const uint64_t *>(p), __ATOMIC_RELAXED);
+  else
+    memcpy(&v, p, 8);
+  low = static_cast<uint32_t>(v);
+  high = static_cast<uint32_t>(v >> 32);
+}
+inline void storePair(void *p, uint32_t low, uint32_t high) {
+  const uint64_t v = uint64_t(high) << 32 | low;
+  if (reinterpret_cast<uintptr_t>(p) % 8 == 0)
+    __atomic_store_n(static_cast<uint64_t *>(p), v, __ATOMIC_RELAXED);
+  else
+    memcpy(p, &v, 8);
+}
+
 inline void storeLoaded(uint32_t *d, unsigned lane, const uint8_t *p, const MemShape &s) {
+  if (s.bytes == 8)
+    return loadPair(d[lane], d[kRow + lane], p);
   if (s.bytes >= 4) {
     for (unsigned k = 0; k < s.bytes / 4u; ++k)
       memcpy(&d[k * kRow + lane], p + 4 * k, 4);
@@ -77,6 +98,8 @@ inline void storeLoaded(uint32_t *d, unsigned lane, const uint8_t *p, const MemS
 }
 
 inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemShape &m) {
+  if (m.bytes == 8)
+    return storePair(p, s[lane], s[kRow + lane]);
   if (m.bytes >= 4) {
     for (unsigned k = 0; k < m.bytes / 4u; ++k)
       memcpy(p + 4 * k, &s[k * kRow + lane], 4);
@@ -139,6 +162,10 @@ template <unsigned N> inline void loadWords(uint32_t *d, const uint64_t *addr, u
       continue;
     }
     for (unsigned i = 0; i < kBlock; ++i) {
+      if constexpr (N == 2) {
+        loadPair(d[i], d[kRow + i], reinterpret_cast<const void *>(addr[i]));
+        continue;
+      }
       uint32_t words[N];
       memcpy(words, reinterpret_cast<const void *>(addr[i]), sizeof words);
       for (unsigned k = 0; k < N; ++k)
@@ -154,6 +181,10 @@ inline void storeWords(const uint32_t *s, const uint64_t *addr, unsigned blocks,
       continue;
     }
     for (unsigned i = 0; i < kBlock; ++i) {
+      if constexpr (N == 2) {
+        storePair(reinterpret_cast<void *>(addr[i]), s[i], s[kRow + i]);
+        continue;
+      }
       uint32_t words[N];
       for (unsigned k = 0; k < N; ++k)
         words[k] = s[k * kRow + i];
