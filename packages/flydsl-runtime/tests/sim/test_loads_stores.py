@@ -198,7 +198,7 @@ PAIRS, TIMES = 1024, 300_000  # bytes to the pairs, behind results; rounds of th
 
 @pytest.mark.parametrize("mask", (0x5, -1))
 def test_a_pair_is_never_seen_in_halves(sim, build_dir, mask):
-    """An aligned access of 64 bits is a single one: what another device polls is either the old value or the new one."""
+    """An aligned access of 64 bits is a single one: who polls it sees the old value or the new one."""
     code = f"""  s_mov_b32 s20, {TIMES}
   v_lshlrev_b32 v2, 2, v0
   v_mov_b32 v20, 0
