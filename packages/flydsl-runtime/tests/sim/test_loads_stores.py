@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -190,3 +191,44 @@ def test_lanes_that_wrap_around_the_address_space(sim, build_dir, size):
         rows = np.stack([address & np.uint64(0xFFFFFFFF), address >> np.uint64(32)]).astype(np.uint32)
         with pytest.raises(SimError, match=rf"lane {lanes[wrapping][0]}: read of {size} bytes at 0xffffffff"):
             bench.run("k", rows)
+
+
+PAIRS, TIMES = 1024, 300_000  # bytes to the pairs, behind results; rounds of the kernel
+
+
+@pytest.mark.parametrize("mask", (0x5, -1))
+def test_a_pair_is_never_seen_in_halves(sim, build_dir, mask):
+    """An aligned access of 64 bits is a single one: who polls it sees the old value or the new one."""
+    code = f"""  s_mov_b32 s20, {TIMES}
+  v_lshlrev_b32 v2, 2, v0
+  v_mov_b32 v20, 0
+  v_mov_b32 v24, 0
+  s_mov_b64 s[22:23], exec
+  s_mov_b64 exec, {mask}
+again:
+  v_add_u32 v20, 1, v20
+  v_mov_b32 v21, v20
+  global_store_dwordx2 v2, v[20:21], s[6:7] offset:{PAIRS}
+  global_load_dwordx2 v[22:23], v2, s[4:5] offset:{PAIRS}
+  s_waitcnt vmcnt(0)
+  v_xor_b32 v22, v22, v23
+  v_or_b32 v24, v24, v22
+  s_sub_u32 s20, s20, 1
+  s_cmp_lg_u32 s20, 0
+  s_cbranch_scc1 again
+  s_mov_b64 exec, s[22:23]"""
+    bench = Bench(sim, "gfx942", [Program("pairs", code, 0, 24, 1)], build_dir)
+    given, stored = (np.zeros((PAIRS + 64 * 16) // 8, np.uint64) for _ in range(2))
+    run = threading.Thread(target=lambda: sim.launch(
+        sim.function(bench.module, "pairs"), (1,), (64,), [given, stored]))
+    place, halves, seen = PAIRS // 8, 1 | 1 << 32, set()
+    run.start()
+    turn = 0
+    while run.is_alive():
+        turn = (turn + 1) & 0xFFFF
+        given[place] = turn * halves
+        seen.add(int(stored[place]))
+    run.join()
+    assert int(stored[place]) == TIMES * halves
+    assert all(value % halves == 0 for value in seen)
+    assert not stored.view(np.uint32)[:64].any()  # of all loads of the kernel

@@ -14,6 +14,25 @@
 namespace flysim {
 namespace {
 
+/// 64 bits between memory and two registers. An aligned access is a single one, as on a device: who polls a word
+/// that another device stores never sees half of it. (Nor do those below that move 8 bytes by one instruction.)
+inline void loadWord64(uint32_t &low, uint32_t &high, const void *p) {
+  uint64_t v;
+  if (reinterpret_cast<uintptr_t>(p) % 8 == 0)
+    v = __atomic_load_n(static_cast<const uint64_t *>(p), __ATOMIC_RELAXED);
+  else
+    memcpy(&v, p, 8);
+  low = static_cast<uint32_t>(v);
+  high = static_cast<uint32_t>(v >> 32);
+}
+inline void storeWord64(void *p, uint32_t low, uint32_t high) {
+  const uint64_t v = uint64_t(high) << 32 | low;
+  if (reinterpret_cast<uintptr_t>(p) % 8 == 0)
+    __atomic_store_n(static_cast<uint64_t *>(p), v, __ATOMIC_RELAXED);
+  else
+    memcpy(p, &v, 8);
+}
+
 #if defined(__SSE2__)
 inline __m128 loadFour(const uint8_t *p) { return _mm_loadu_ps(reinterpret_cast<const float *>(p)); }
 inline void storeFour(uint8_t *p, __m128 v) { _mm_storeu_ps(reinterpret_cast<float *>(p), v); }
@@ -51,9 +70,13 @@ template <unsigned N, class At> inline void loadRows(uint32_t *d, unsigned lanes
     return;
   }
 #endif
-  for (unsigned l = 0; l < lanes; ++l)
-    for (unsigned k = 0; k < N; ++k)
-      memcpy(&d[k * kRow + l], at(l) + 4 * k, 4);
+  for (unsigned l = 0; l < lanes; ++l) {
+    if constexpr (N == 2)
+      loadWord64(d[l], d[kRow + l], at(l));
+    else
+      for (unsigned k = 0; k < N; ++k)
+        memcpy(&d[k * kRow + l], at(l) + 4 * k, 4);
+  }
 }
 
 /// Stores N dwords of each lane to `at(lane)`, in the order of the lanes: where two of them meet, the
@@ -80,9 +103,13 @@ template <unsigned N, class At> inline void storeRows(const uint32_t *s, unsigne
     return;
   }
 #endif
-  for (unsigned l = 0; l < lanes; ++l)
-    for (unsigned k = 0; k < N; ++k)
-      memcpy(at(l) + 4 * k, &s[k * kRow + l], 4);
+  for (unsigned l = 0; l < lanes; ++l) {
+    if constexpr (N == 2)
+      storeWord64(at(l), s[l], s[kRow + l]);
+    else
+      for (unsigned k = 0; k < N; ++k)
+        memcpy(at(l) + 4 * k, &s[k * kRow + l], 4);
+  }
 }
 
 /// Calls `f` with the number of dwords as a constant; false for a size that is not 1 to 4 of them.

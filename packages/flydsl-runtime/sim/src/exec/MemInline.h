@@ -60,6 +60,8 @@ inline unsigned scan(const uint64_t *addr, unsigned blocks, unsigned bytes, uint
 }
 
 inline void storeLoaded(uint32_t *d, unsigned lane, const uint8_t *p, const MemShape &s) {
+  if (s.bytes == 8)
+    return loadWord64(d[lane], d[kRow + lane], p);
   if (s.bytes >= 4) {
     for (unsigned k = 0; k < s.bytes / 4u; ++k)
       memcpy(&d[k * kRow + lane], p + 4 * k, 4);
@@ -79,6 +81,8 @@ inline void storeLoaded(uint32_t *d, unsigned lane, const uint8_t *p, const MemS
 }
 
 inline void fetchStored(const uint32_t *s, unsigned lane, uint8_t *p, const MemShape &m) {
+  if (m.bytes == 8)
+    return storeWord64(p, s[lane], s[kRow + lane]);
   if (m.bytes >= 4) {
     for (unsigned k = 0; k < m.bytes / 4u; ++k)
       memcpy(p + 4 * k, &s[k * kRow + lane], 4);
