@@ -71,6 +71,19 @@ def test_all_tokens_to_one_expert_and_none_to_the_others():
     assert_close(*run(x, w1, w2, weights, torch.full_like(ids, 5)))
 
 
+def test_waves_of_few_rows_wait_for_each_other_only_to_add_their_sums():
+    """What they multiply comes to registers by themselves, so that the latency of memory is waited for once."""
+    given = operands(3, 1024, 512, 4, 2)
+    ops.moe(*given)
+    with rt.profile() as profile:
+        ops.moe(*given)
+    products = [launch for launch in profile.launches if launch.kernel.startswith("grouped")]
+    assert len(products) == 2
+    for launch in products:
+        each = 2 if target().arch.startswith("gfx12") else 1  # signal and wait are two instructions
+        assert launch.synchronisation()["barriers_per_wave"] <= 2 * each
+
+
 def test_masked_experts_and_experts_that_do_not_exist():
     x, w1, w2, weights, ids = operands(40, 64, 32, 8, 3)
     mask = torch.tensor([1, 0, 0, 1, 1, 0, 1, 0]).int()

@@ -73,6 +73,14 @@ def test_no_tokens():
     assert valid.tolist() == [0, 0]
 
 
+def test_one_workgroup_sorts_any_number():
+    (ids, weights), made = routed(300, 8, 2), outputs(300, 8, 2, 16)
+    run = moe.build_moe_sorting_module(8, 2, 16, True)
+    run(ids, weights, *(g.out for g in made), None, None, None, None, 300, 1, 3, 0, 0)
+    rt.synchronize()
+    assert_sorted(made, MOE_SORT.reference(ids, weights, 8, 16, None))
+
+
 @pytest.mark.parametrize(("tokens", "local"), [(20, 7), (900, 500), (20, 0)])
 def test_a_number_of_tokens_in_memory(tokens, local):
     ids, weights = routed(tokens, 16, 3)

@@ -25,8 +25,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..moe.config import GroupedConfig
-from ..moe.finish import TOKEN
 from ..moe.grouped import compute_tile
+from ..moe.rows import TOKEN
 from ..parts.convert import from_quantised
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of

@@ -15,6 +15,7 @@ from ..parts.index import div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile, Multiply, Staged
 from ..parts.memory import Buffer, lds_read, lds_write
+from ..parts.operand import Fragments
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally
@@ -149,6 +150,7 @@ class BlockScaledProducts(TileProducts):
 
     Args:
         config: tells ``op``, ``m_repeat``, ``n_repeat``, ``blocks`` and ``apart``.
+        a: fragments from LDS, or as `of_b`.
         of_b: ``of_b(held, ni, block, count)``: the `count` chunks of a block of 128 k.
         first_block: as of :class:`TileProducts`.
     """
@@ -200,6 +202,8 @@ class BlockScaledProducts(TileProducts):
                 for inside in range(self._config.apart):
                     row = first + i * self._config.apart + inside
                     factors[block, row] = [v.shuffle(v, [inside]) for v in group]
+            if not isinstance(self.a, Fragments):
+                left = [self.a(held, first + i, block, self.op.blocks * self._calls) for i in range(self.size)]
             sums = self._partial(left, held, block)
             for (i, ni), value in zip(self.places, sums, strict=True):
                 settle(acc, OPEN_SUMS)

@@ -14,7 +14,7 @@ def activation_reference(gate: Any, up: Any, activation: str, limit: float | Non
     """The activation by its definition, of tensors of any dtype; see :data:`flydsl.kernels.moe.op.MOE`."""
     from torch.nn import functional
 
-    limit = 7.0 if activation == "swiglu" and limit is None else limit
+    limit = SWIGLU_LIMIT if activation == "swiglu" and limit is None else limit
     if limit is not None:
         gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
     if activation == "swiglu":

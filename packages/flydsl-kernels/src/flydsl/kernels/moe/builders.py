@@ -70,8 +70,8 @@ class GateMode(Enum):
     INTERLEAVE = "interleave"
 
 
-def _tiled(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int], quant: str, out_dtype: str,
-           **options: Any) -> GroupedConfig:
+def tiled(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int], quant: str, out_dtype: str,
+          **options: Any) -> GroupedConfig:
     """A configuration of weights that are given in the order of a kernel, with a tile near to the one asked for.
     `out_dtype` is also that of 16-bit activations, unless `options` have a ``dtype``."""
     out, kind = OUT[out_dtype], FORMATS[quant]
@@ -108,11 +108,11 @@ def _product(where: str, target: Target, table: dict[Any, Row], kind: Any, names
     else:
         out = dict(into="slot", gated=True, activation=act, limit=limit or None, weighted=weighted)
     given = {"source": "token", **given, **out}
-    return _tiled(where, target, n, k, tile, quant, out_dtype, **given, **options)
+    return tiled(where, target, n, k, tile, quant, out_dtype, **given, **options)
 
 
-def _launch(config: GroupedConfig, out: Any, operands: tuple[Any, ...], tokens: Any, size_expert_ids: Any,
-            stream: Any, **others: Any) -> None:
+def launch_product(config: GroupedConfig, out: Any, operands: tuple[Any, ...], tokens: Any, size_expert_ids: Any,
+                   stream: Any, **others: Any) -> None:
     """From a jit function: the product of `operands` in the order of launchers."""
     names = ("x", "w", "x_scale", "w_scale", "rows", "experts", "weights", "valid")
     tensors = dict(zip(names, operands, strict=True), out=out, **others)
@@ -133,7 +133,7 @@ def _launcher(config: GroupedConfig, name: str) -> Any:
                  tokens: fx.Int32, n: fx.Int32, k: fx.Int32, size_expert_ids: fx.Int32,
                  stream: fx.Stream = fx.Stream(None)):
         operands = x, w, scale_x, scale_w, sorted_token_ids, expert_ids, sorted_weights, num_valid_ids
-        _launch(config, out, operands, tokens, size_expert_ids, stream)
+        launch_product(config, out, operands, tokens, size_expert_ids, stream)
 
     return named(moe_gemm, config, name)
 
@@ -305,7 +305,7 @@ def compile_mixed_moe_gemm1(*, model_dim: int, inter_dim: int, experts: int, top
                         out_scale_sorted, tokens: fx.Int32, inter: fx.Int32, model: fx.Int32,
                         size_expert_ids: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         operands = x, w, scale_x, scale_w, sorted_token_ids, expert_ids, sorted_weights, num_valid_ids
-        _launch(config, out, operands, tokens, size_expert_ids, stream, bias=bias, out_scale=out_scale_sorted)
+        launch_product(config, out, operands, tokens, size_expert_ids, stream, bias=bias, out_scale=out_scale_sorted)
 
     return named(mixed_moe_gemm1, config, "mixed_moe_gemm1")
 
@@ -338,7 +338,7 @@ def compile_mixed_moe_gemm2(*, model_dim: int, inter_dim: int, experts: int, top
                         tokens: fx.Int32, model: fx.Int32, inter: fx.Int32, size_expert_ids: fx.Int32,
                         stream: fx.Stream = fx.Stream(None)):
         operands = x, w, scale_x, scale_w, sorted_token_ids, expert_ids, sorted_weights, num_valid_ids
-        _launch(config, out, operands, tokens, size_expert_ids, stream, bias=bias)
+        launch_product(config, out, operands, tokens, size_expert_ids, stream, bias=bias)
 
     return named(mixed_moe_gemm2, config, "mixed_moe_gemm2")
 

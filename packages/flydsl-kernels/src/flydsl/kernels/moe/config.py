@@ -15,7 +15,7 @@ from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
 __all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
-           "shared_k", "tile_columns", "tile_row_bytes"]
+           "tile_columns", "tile_of", "tile_row_bytes"]
 
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
 SWIGLU_LIMIT = 7.0
@@ -66,7 +66,7 @@ STRIPS = ("halves", "pairs")
 SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
 SOURCES = ("token", "slot", "slots", "sorted", "row")
 MICRO = ("fp4", "fp8")
-FULL = 2  # workgroups of a compute unit that keep its memory busy
+FEW = 2  # tiles of 16 rows, all of whose values a lane has in registers
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,14 @@ class GroupedConfig(KernelConfig):
         return self.micro_out or (self.format.scales == "micro" and self.w_scales == "words")
 
     @property
+    def direct(self) -> bool:
+        """Whether rows of x go straight to the registers of the lanes that multiply them: few, so that waves with the
+        same k may load them again. Nothing then waits for LDS or for other waves."""
+        return self.m_repeat <= min(FEW, self.k_waves) and not self.wide
+
+    @property
     def tile_rows(self) -> int:
-        """Rows of a tile of x: what the threads load at once at least. Those past the block do not exist."""
+        """Rows of a tile of x in LDS: what the threads load at once at least. Those past the block do not exist."""
         return max(self.block_m, self.threads * CHUNK_BYTES // self.row_bytes)
 
     @property
@@ -223,7 +229,7 @@ class GroupedConfig(KernelConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return 4 * max(2 * self.a_tile.words, self.sum_words)
+        return 4 * max(0 if self.direct else 2 * self.a_tile.words, self.sum_words)
 
     @property
     def m_repeat(self) -> int:
@@ -344,23 +350,26 @@ def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -
     return wide // 2 if gated else wide
 
 
-def shared_k(target: Target, quant: str, block: int, blocks: int, columns: int, n: int, k: int) -> tuple[int, int, int]:
-    """(groups of waves that share a tile's k, columns of a workgroup, bytes of a row of x in a tile): more waves, and
-    fewer than `columns`, where `blocks` blocks of few rows would leave compute units without weights to read; as far as
-    the weights need no other padding than for one."""
+def tile_of(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
+    """Groups of waves that share a tile's k, columns of a workgroup, and bytes of a row of x in a tile. Where rows are
+    few, weights are read by as many workgroups as possible, of fewer than `columns`; as far as the weights need no
+    other padding than for one."""
     kind, row_bytes = FORMATS[quant], tile_row_bytes(target, block)
     micro = kind.scales == "micro"
-    # Twice as much for each wave, if it fits: what is on its way must cover the latency of memory.
+    # As much for each wave as fits: what is on its way must cover the latency of memory, and the conversion of the
+    # tile before.
     shares = (WORD_K * kind.bits_a // 8,) if micro else (2 * row_bytes, row_bytes)
-    if block == 16 or (micro and block == SCALE_ROWS):
+    if kind.scales == "groups" and target.converts_fp4:
+        shares = (4 * row_bytes, *shares)
+    # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
+    if block <= 16 * (1 if target.arch == "gfx120" else FEW):
         least = min(columns, 128 if micro else 64)
-        full = next((s for s in (1, 2) if blocks * cdiv(n, least // s) >= FULL * target.compute_units), 4)
         for waves, share in ((w, s) for w in (4, 2) for s in shares):
-            if waves <= full and k * kind.bits_a // 8 % (waves * share) == 0:
-                return waves, least // waves, waves * share
-    if quant == "mxfp4" and target.converts_fp4:  # a tile of whole words of scales, or of half ones
+            if k * kind.bits_a // 8 % (waves * share) == 0:
+                return dict(k_waves=waves, block_n=least // waves, row_bytes=waves * share)
+    if quant == "mxfp4":  # whole tiles: behind a row are the scales of another, and 0 times a NaN is none
         row_bytes = 128 if k % WORD_K == 0 else 64
-    return 1, columns, row_bytes
+    return dict(block_n=columns, row_bytes=row_bytes)
 
 
 def tile_row_bytes(target: Target, block: int) -> int:
@@ -404,12 +413,17 @@ def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
         few = config.block_m < config.tile_rows and (config.ragged or not larger.ragged)
         words = "words" in (config.w_scales, config.x_scales)
         few = few and not (words and larger.share_k > WORD_K) and (config.k - config.skip_k) % larger.tile_k == 0
-        if few or config.a_tile.bytes % (config.threads * CHUNK_BYTES) or config.row_bytes % unit:
+        if few or not _dealt(config) or config.row_bytes % unit:
             config = larger
-    require(where, config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0,
+    require(where, _dealt(config),
             f"a tile of {config.block_m} rows cannot be dealt to {config.threads} threads")
     _check_orders(where, config)
     return config.fitting(where)
+
+
+def _dealt(config: GroupedConfig) -> bool:
+    """Whether each thread moves as many chunks of a tile of x."""
+    return config.direct or config.a_tile.bytes % (config.threads * CHUNK_BYTES) == 0
 
 
 def _check_orders(where: str, config: GroupedConfig) -> None:

@@ -32,8 +32,8 @@ from .config import (
     grouped_config,
     is_wide,
     pick_block,
-    shared_k,
     tile_columns,
+    tile_of,
 )
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
@@ -76,16 +76,13 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
         made["x_scales"] = "words" if model % WORD_K == 0 else "rows"
         columns = max(columns, 2 * 16 * WAVES)
 
-    def tile(columns: int, n: int, k: int) -> dict[str, Any]:
-        found = shared_k(target, quant, block, min(tokens * topk, experts), columns, n, k)
-        return dict(zip(("k_waves", "block_n", "row_bytes"), found, strict=True))
-
     up = grouped_config(where, target, n=inter, k=model, gated=True, activation=activation, limit=limit, source="token",
-                        bias=biases[0], scale=scales[0], wide=is_wide(tokens, model), **tile(columns, inter, model),
-                        **made, **common)
+                        bias=biases[0], scale=scales[0], wide=is_wide(tokens, model),
+                        **tile_of(target, quant, block, columns, model), **made, **common)
     down = grouped_config(where, target, n=model, k=inter, into="slot", weighted=True, bias=biases[1], scale=scales[1],
                           wide=is_wide(tokens * topk, inter),
-                          **tile(tile_columns(target, block, False, quant), model, inter), **between, **common)
+                          **tile_of(target, quant, block, tile_columns(target, block, False, quant), inter),
+                          **between, **common)
     require(where, up.format.scales != "micro" or dtype == "bf16",
             f"microscaled activations are made of bf16, got {dtype}")
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)

@@ -8,6 +8,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.index import align_up, div, mod
+from ..parts.lane import Lane
 from ..parts.mathx import gelu, sigmoid, silu, tanh
 from ..parts.memory import WORDS, Buffer
 from ..parts.packed import microscale, pack_micro
@@ -16,26 +17,7 @@ from ..parts.rows import pointer
 from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, GroupedConfig
 from .sources import columns_of
 
-__all__ = ["PAST", "TOKEN", "activate", "finish", "floats", "source_of", "uniform"]
-
-TOKEN = (1 << 24) - 1  # bits of a sorted row
-PAST = (1 << 31) - 1   # a row that no matrix has
-
-
-def uniform(value: Any) -> Any:
-    """A value that is the same in all lanes, in a scalar register."""
-    return fx.Int32(fx.rocdl.readfirstlane(fx.T.i32, value))
-
-
-def source_of(place: Any, token: Any, slot: Any, tokens: Any, config: GroupedConfig) -> Any:
-    """The row of x of a sorted row, its token and slot; past the end for padding, which is of the token past the
-    end."""
-    if config.source == "token":
-        return token
-    if config.source == "slot":
-        return token * config.topk + slot
-    exists, row = token < tokens, slot * tokens + token if config.source == "slots" else place
-    return exists.select(row, tokens * config.topk if config.source == "slots" else PAST)
+__all__ = ["TileColumns", "activate", "finish", "floats"]
 
 
 def activate(gate: Any, up: Any, name: str, limit: float | None) -> Any:
@@ -140,44 +122,58 @@ def _store_micro(tensors, config, exists, row, place, column, values, lane):
             _write(scales + (fx.Int64(row) * (config.n // 32) + fx.Int64(group)), byte)
 
 
+class TileColumns:
+    """The columns of a lane, with what belongs to them.
+
+    Attributes:
+        starts: first columns of the strips; `columns` those of the lane.
+        biases, factors: f32 vectors ``[ni][gate, up]``, scales of the rows of w; None where there are none.
+    """
+
+    def __init__(self, tensors: dict[str, Any], expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> None:
+        self.starts = columns_of(column, lane.wave, config)
+        self.columns = [at + lane.group * config.op.acc_len for at in self.starts]
+
+        def beside(name: str) -> list[list[Any]]:
+            rows = config.n * config.streams
+            buffer = Buffer(tensors[name], fx.Float32, fx.Int64(expert) * rows, rows)
+            return [[floats(buffer, at + s * config.n, config.op.acc_len) for s in range(config.streams)]
+                    for at in self.columns]
+
+        self.biases = beside("bias") if config.bias else None
+        self.factors = beside("w_scale") if config.format.scales == "rows" else None
+
+
 @flyc.jit
-def finish(tensors, acc, config, expert, tokens, row, names, column, lane):
+def finish(rows, columns, acc):
     """Scales, bias, activation and routing weight of the accumulators, and the store."""
-    across, starts = config.n_repeat * config.streams, columns_of(column, lane.wave, config)
-    by_rows, divisor = config.format.scales == "rows", INT4_FACTOR if config.format.b == "i4" else 1
-    columns = [at + lane.group * config.op.acc_len for at in starts]
-    biases = _of_columns(tensors["bias"], expert, columns, config) if config.bias else None
-    factors = _of_columns(tensors["w_scale"], expert, columns, config) if by_rows else None
+    tensors, config, lane = rows.tensors, rows.config, rows.lane
+    across, starts = config.n_repeat * config.streams, columns.starts
+    divisor = INT4_FACTOR if config.format.b == "i4" else 1
+    biases, factors = columns.biases, columns.factors
     for mi in fx.range_constexpr(config.m_repeat):
-        place, part = row + mi * 16 + lane.row, acc[mi * across : (mi + 1) * across]
-        token, slot, exists = place, 0, place < tokens
-        if fx.const_expr(config.routed):
-            name = names.load(place, 1)[0]
-            token, slot = name & TOKEN, (name >> 24) & 0xFF
-            exists = token < tokens
-        into = place if config.into == "row" else token if config.into == "token" else token * config.topk + slot
+        part = acc[mi * across : (mi + 1) * across]
+        row, (weight, of_row) = rows.finished(mi)
+        slot = row.token * config.topk + row.slot
+        into = row.place if config.into == "row" else row.token if config.into == "token" else slot
         if fx.const_expr(config.into == "place"):
-            into = name if config.micro_out else tensors["out"].row(name, OUT[config.out or config.dtype])
-        of_row = fx.Float32(1.0)
+            into = row.name if config.micro_out else tensors["out"].row(row.name, OUT[config.out or config.dtype])
+        if fx.const_expr(divisor > 1 and of_row is not None):
+            of_row = of_row / divisor
         if fx.const_expr(config.micro_out):  # of padding too: its scales share words with others
-            values = _values(part, config, _weight(tensors, place, config), None, biases, None)
+            values = _values(part, config, weight, None, biases, None)
             for ni in fx.range_constexpr(0, config.n_repeat, 2):
                 if starts[ni] < config.n:
-                    _store_micro(tensors, config, exists, into, place, starts[ni], values[ni : ni + 2], lane)
-        elif exists:
-            weight = _weight(tensors, place, config)
-            if fx.const_expr(by_rows):
-                source = source_of(place, token, slot, tokens, config) if config.routed else place
-                of_row = (pointer(tensors["x_scale"], fx.Float32) + source).load()
-                of_row = of_row / divisor if divisor > 1 else of_row
+                    _store_micro(tensors, config, row.exists, into, row.place, starts[ni], values[ni : ni + 2], lane)
+        elif row.exists:
             values = _values(part, config, weight, of_row, biases, factors)
             if fx.const_expr(_pairs(config)):
                 for ni in fx.range_constexpr(0, config.n_repeat, 2):
                     _store_pair(into, starts[ni : ni + 2], values[ni : ni + 2], config, lane)
             else:
                 for ni in fx.range_constexpr(config.n_repeat):
-                    if columns[ni] < config.n:
-                        _store(tensors, config, into, columns[ni], values[ni])
+                    if columns.columns[ni] < config.n:
+                        _store(tensors, config, into, columns.columns[ni], values[ni])
 
 
 def _pairs(config: GroupedConfig) -> bool:
@@ -201,11 +197,6 @@ def _store_pair(place: Any, starts: list[Any], values: list[Any], config: Groupe
     _write(place + fx.Int64(column), fx.Vector.from_elements(low + high, fx.Int32).bitcast(element))
 
 
-def _weight(tensors: dict[str, Any], place: Any, config: GroupedConfig) -> Any:
-    """The routing weight of a sorted row, or None."""
-    return (pointer(tensors["weights"], fx.Float32) + place).load() if config.weighted else None
-
-
 def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, biases: Any, factors: Any) -> list[Any]:
     """The vectors of a row tile that are stored, of each strip."""
     out, streams = [], config.streams
@@ -220,13 +211,6 @@ def _values(acc: list[Any], config: GroupedConfig, weight: Any, of_row: Any, bia
         value = activate(values[0], values[1], config.activation, config.limit) if config.gated else values[0]
         out.append(value if weight is None else value * weight)
     return out
-
-
-def _of_columns(data: Any, expert: Any, columns: list[Any], config: GroupedConfig) -> list[list[Any]]:
-    """f32[E, rows of w] of the columns of a lane: ``[ni][gate, up]`` vectors."""
-    rows = config.n * config.streams
-    buffer = Buffer(data, fx.Float32, fx.Int64(expert) * rows, rows)
-    return [[floats(buffer, at + s * config.n, config.op.acc_len) for s in range(config.streams)] for at in columns]
 
 
 def floats(buffer: Buffer, at: Any, count: int) -> Any:

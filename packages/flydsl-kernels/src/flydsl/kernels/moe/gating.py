@@ -239,6 +239,12 @@ def _route_kernel(logits, bias, weights, indices, sources, tokens: fx.Int32, con
                 out_s.store_one(at, tokens * j + first + local)
 
 
+def _launch_route(tensors: tuple[Any, ...], tokens: Any, config: RouteConfig, stream: Any) -> None:
+    """From a jit function; tensors of the kernel in their order."""
+    config.target.require_traced()
+    launch_rows(lambda: _route_kernel(*tensors, tokens, config), tokens, config.tokens, config.threads, stream)
+
+
 @builder
 def build_route_module(num_experts: int, topk: int, dtype_str: str = "bf16", *, target: Target, **options: Any):
     """``launch(logits, bias, weights, indices, num_tokens, *, stream=None)``.
@@ -260,9 +266,7 @@ def build_route_module(num_experts: int, topk: int, dtype_str: str = "bf16", *, 
 
     @flyc.jit
     def route(logits, bias, weights, indices, num_tokens: fx.Int32, *, stream: fx.Stream = fx.Stream(None)):
-        target.require_traced()
-        launch_rows(lambda: _route_kernel(logits, bias, weights, indices, None, num_tokens, config),
-                    num_tokens, config.tokens, config.threads, stream)
+        _launch_route((logits, bias, weights, indices, None), num_tokens, config, stream)
 
     return route
 
@@ -291,8 +295,6 @@ def build_topk_gating_softmax_module(num_experts: int, topk: int, dtype_str: str
     @flyc.jit
     def topk_gating_softmax(gating, weights, indices, token_expert_indices, num_tokens: fx.Int32, *,
                             stream: fx.Stream = fx.Stream(None)):
-        target.require_traced()
-        launch_rows(lambda: _route_kernel(gating, None, weights, indices, token_expert_indices, num_tokens, config),
-                    num_tokens, config.tokens, config.threads, stream)
+        _launch_route((gating, None, weights, indices, token_expert_indices), num_tokens, config, stream)
 
     return topk_gating_softmax

@@ -17,12 +17,13 @@ from ..gemm.wmma_config import SLAB, WmmaConfig, wmma_config
 from ..gemm.wmma_kernel import SCALE_ROWS, cluster_place, run_clusters, wave_place, wmma_loop
 from ..host.config import require
 from ..parts.index import compute_mcast_masks, div, mod
+from ..parts.indices import uniform
 from ..parts.lane import Lane, lane_of
 from ..parts.memory import Buffer
 from ..parts.rows import pointer
 from ..parts.scales import RowScales
 from ..target import target as current
-from .finish import activate, floats, uniform
+from .finish import activate, floats
 
 __all__ = ["launch_moe_gemm_a8w4"]
 

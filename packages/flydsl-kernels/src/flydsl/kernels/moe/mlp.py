@@ -20,7 +20,7 @@ from ..op import Gradient, Op, Plan, like
 from ..parts.index import cdiv
 from ..target import Target
 from .activation import activation_gradient, activation_reference, halves, joined
-from .config import ACTIVATIONS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns, tile_row_bytes
+from .config import ACTIVATIONS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns, tile_of
 from .grouped import launch_grouped
 
 __all__ = ["MLP"]
@@ -57,11 +57,14 @@ def _plan(target: Target, x: Any, w_gate_up: Any, w_down: Any, activation: str, 
     require(where, activation in ACTIVATIONS[1:],
             f"activation must be one of {', '.join(ACTIVATIONS[1:])}, got {activation!r}")
     block = pick_block(m, 1)
-    common: dict[str, Any] = dict(dtype=dtype, block_m=block, row_bytes=tile_row_bytes(target, block))
-    up = grouped_config(where, target, n=inter, k=model, block_n=tile_columns(target, block, True), gated=True,
-                        activation=activation, limit=limit, wide=is_wide(m, model), **common)
-    down = grouped_config(where, target, n=model, k=inter, block_n=tile_columns(target, block, False),
-                          wide=is_wide(m, inter), **common)
+
+    def product(gated: bool, n: int, k: int, **options: Any) -> GroupedConfig:
+        tile = tile_of(target, "none", block, tile_columns(target, block, gated), k)
+        return grouped_config(where, target, n=n, k=k, dtype=dtype, block_m=block, wide=is_wide(m, k), gated=gated,
+                              **tile, **options)
+
+    up = product(True, inter, model, activation=activation, limit=limit)
+    down = product(False, model, inter)
     for weight, config in ((w_gate_up, up), (w_down, down)):
         weight_dtype(weight, config, where)
     if not m:

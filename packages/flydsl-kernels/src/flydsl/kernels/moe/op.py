@@ -30,45 +30,6 @@ def _logits(logits: Any, where: str) -> tuple[str, Any]:
     return dtype, as_rows(logits, where)
 
 
-def _plan_gating(target: Target, gating: Any, topk: int, renormalize: bool) -> Plan | None:
-    dtype, rows = _logits(gating, "topk_gating_softmax")
-    tokens, experts = gating.shape
-    run = build_topk_gating_softmax_module(experts, topk, dtype, renormalize, target=target)
-    return Plan(lambda: run, lambda *outs: (rows, *outs, tokens)) if tokens else None
-
-
-def _gating_reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, ...]:
-    import torch
-
-    values, indices = torch.sort(gating.double().softmax(-1), stable=True, dim=-1, descending=True)
-    values, indices = values[:, :topk], indices[:, :topk]
-    tokens = gating.shape[0]
-    sources = torch.arange(topk)[None, :] * tokens + torch.arange(tokens)[:, None]
-    return values / values.sum(-1, keepdim=True) if renormalize else values, indices.double(), sources.double()
-
-
-def _model_calls(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
-    """The router of a mixture of experts."""
-    for dtype in ("bf16", "f32") if model.experts else ():
-        yield draw.normal(1, model.experts, dtype=dtype), model.topk, True
-
-
-TOPK_GATING_SOFTMAX = Op(
-    "topk_gating_softmax", "(Tensor gating, int topk, bool renormalize=True) -> (Tensor, Tensor, Tensor)",
-    "`(weights, indices, token_expert_indices)` of (tokens, E) values; of equal ones the lower expert first",
-    results=lambda gating, topk, renormalize: tuple(
-        Result((gating.shape[0], topk), kind) for kind in ("f32", "i32", "i32")),
-    plan=_plan_gating, reference=_gating_reference, widths=(16, 37),
-    sample=lambda draw, m, n, topk=2, dtype="f32": (draw.normal(m, n, dtype=dtype), topk, True),
-    bench=lambda target, rows: [(f"topk_gating_softmax top {k}", (4096, experts), {"topk": k, "dtype": "bf16"})
-                                for experts, k in ((256, 8), (160, 6))],
-    prebuilt=_model_calls,
-)
-
-
-# ------------------------------------------------------------------------------------------- route
-
-
 def _plan_route(target: Target, logits: Any, topk: int, scoring: str, bias: Any, num_groups: int, topk_groups: int,
                 renormalize: bool, scale: float) -> Plan | None:
     dtype, rows = _logits(logits, "route")
@@ -162,6 +123,43 @@ ROUTE = Op(
         ("route sigmoid 8 of 256 in 4 of 8 groups", (4096, 256),
          {"topk": 8, "dtype": "bf16", "scoring": "sigmoid", "bias": True, "groups": (8, 4)})],
 )
+
+# ------------------------------------------------------------------------------------------- gating by softmax
+
+
+def _plan_gating(target: Target, gating: Any, topk: int, renormalize: bool) -> Plan | None:
+    dtype, rows = _logits(gating, "topk_gating_softmax")
+    tokens, experts = gating.shape
+    run = build_topk_gating_softmax_module(experts, topk, dtype, renormalize, target=target)
+    return Plan(lambda: run, lambda *outs: (rows, *outs, tokens)) if tokens else None
+
+
+def _gating_reference(gating: Any, topk: int, renormalize: bool) -> tuple[Any, ...]:
+    import torch
+
+    tokens = gating.shape[0]
+    sources = torch.arange(topk)[None, :] * tokens + torch.arange(tokens)[:, None]
+    return *_route_reference(gating, topk, "softmax", None, 1, 1, renormalize, 1.0), sources.double()
+
+
+def _model_calls(op: Op, draw: Any, model: Model) -> Iterable[tuple[Any, ...]]:
+    """The router of a mixture of experts."""
+    for dtype in ("bf16", "f32") if model.experts else ():
+        yield draw.normal(1, model.experts, dtype=dtype), model.topk, True
+
+
+TOPK_GATING_SOFTMAX = Op(
+    "topk_gating_softmax", "(Tensor gating, int topk, bool renormalize=True) -> (Tensor, Tensor, Tensor)",
+    "`(weights, indices, token_expert_indices)` of (tokens, E) values; of equal ones the lower expert first",
+    results=lambda gating, topk, renormalize: tuple(
+        Result((gating.shape[0], topk), kind) for kind in ("f32", "i32", "i32")),
+    plan=_plan_gating, reference=_gating_reference, widths=(16, 37),
+    sample=lambda draw, m, n, topk=2, dtype="f32": (draw.normal(m, n, dtype=dtype), topk, True),
+    bench=lambda target, rows: [(f"topk_gating_softmax top {k}", (4096, experts), {"topk": k, "dtype": "bf16"})
+                                for experts, k in ((256, 8), (160, 6))],
+    prebuilt=_model_calls,
+)
+
 
 # ------------------------------------------------------------------------------------------- experts
 

@@ -20,9 +20,8 @@ from ..parts.index import cdiv
 from ..quant.mx import GROUP, build_per_1x32_mx_quant_module
 from ..quant.mx import THREADS as QUANT_THREADS
 from ..target import Target, builder
-from .builders import named
+from .builders import launch_product, named, tiled
 from .config import GroupedConfig, grouped_config
-from .grouped import launch_grouped
 from .sorting import most_blocks
 
 __all__ = ["compile_gemm1_a16w4_port", "compile_gemm1_a4w4_port", "compile_gemm2_a16w4_port", "compile_gemm2_a4w4_port",
@@ -46,18 +45,14 @@ def _named(where: str, name: str, value: Any, known: Any) -> Any:
     return value
 
 
-def _micro(where: str, target: Target, n: int, k: int, BM: int, BN: int, BK: int, a_dtype: str,
+def _micro(where: str, target: Target, n: int, k: int, BM: int, BN: int, BK: int, a_dtype: str, out: str,
            **options: Any) -> GroupedConfig:
     target.require(where, "gfx950")
     _named(where, "BM", BM, BLOCKS)
     require(where, BN >= 128 and BN % 128 == 0 and BK in (128, 256),
             f"BN must be a multiple of 128 and BK 128 or 256, got {BN} and {BK}")
-    steps = 2 if BK == 256 and (k - options.get("skip_k", 0)) % 256 == 0 else 1
     quant = MICRO[_named(where, "a_dtype", a_dtype, MICRO)]
-    config = grouped_config(where, target, n=n, k=k, dtype="bf16", quant=quant, block_m=BM, w_scales="words",
-                            block_n=128, row_bytes=steps * (64 if quant == "mxfp4" else 128), **options)
-    require(where, not config.ragged and config.tile_k <= 256, f"K must be a multiple of {config.tile_k}, got {k}")
-    return config
+    return tiled(where, target, n, k, (BM, BN, BK), quant, out, w_scales="words", **options)
 
 
 def _half(where: str, target: Target, n: int, k: int, BM: int, TILE_N: int, TILE_K: int, w_dtype: str,
@@ -82,9 +77,8 @@ def _launcher(config: GroupedConfig, name: str, quantise: Any = None) -> Any:
                     blocks: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         if fx.const_expr(quantise is not None):
             quantise(hidden, x, x_scale, tokens, fx.ceildiv(tokens * (config.k // GROUP), QUANT_THREADS), stream)
-        tensors = dict(x=x, x_scale=x_scale, w=w, w_scale=w_scale, experts=experts, valid=valid, rows=rows,
-                       weights=weights, out=out, out_scale=out_scale)
-        launch_grouped(tensors, tokens, blocks, blocks * config.block_m, config, stream)
+        operands = x, w, x_scale, w_scale, rows, experts, weights, valid
+        launch_product(config, out, operands, tokens, blocks, stream, out_scale=out_scale)
 
     return named(sorted_gemm, config, name)
 

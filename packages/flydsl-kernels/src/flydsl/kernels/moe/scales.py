@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from ..parts.matrix import MatrixOp
 from ..parts.memory import Buffer
 from ..parts.scales import PairedScales
 from .config import SCALE_K, GroupedConfig
+from .rows import TileRows
 from .sources import columns_of, strips_of
 
 __all__ = ["BlockScales", "Shape", "microscales"]
@@ -40,21 +42,20 @@ class BlockScales(RegisterScales):
     The lanes of a load are in as many rows of memory. So those of several tiles are loaded together, where they follow
     each other, and take turns in being the first.
 
-    Args:
-        sources: rows of x of the lane's row tiles, of `rows`.
     """
 
-    def __init__(self, tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, column: Any, lane: Lane,
-                 config: GroupedConfig) -> None:
+    def __init__(self, rows: TileRows, expert: Any, column: Any) -> None:
+        tensors, lane, config = rows.tensors, rows.lane, rows.config
         count, self._per_tile, self._tiles = config.scales_k, config.share_k // SCALE_K["blocks"], config.scale_tiles
         self._share = partial(_share, lane=lane, config=config)
         per_expert = cdiv(config.n * config.streams, 128) * count
-        x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows) * count)
+        x = Buffer(tensors["x_scale"], fx.Float32, None, fx.Int64(rows.of_x) * count)
         w = Buffer(tensors["w_scale"], fx.Float32, fx.Int64(expert) * per_expert, per_expert)
-        along, further = (1, rows) if config.turned_scales else (count, 1)  # from a row, and from a block to the next
+        # From a row to the next, and from a block.
+        along, further = (1, rows.of_x) if config.turned_scales else (count, 1)
         columns = columns_of(column, lane.wave, config)
         columns = columns[:1] if config.streams == 1 and 128 % config.block_n == 0 else columns
-        self._x = [(x, (row < rows).select(row * along, FAR // 4), further) for row in sources]
+        self._x = [(x, (row < rows.of_x).select(row * along, FAR // 4), further) for row in rows.sources]
         self._w = [(w, div(at + s * config.n, 128) * count, 1) for at in columns for s in range(config.streams)]
 
     @property
@@ -101,97 +102,76 @@ class Shape:
     apart: int = 1
 
 
-class _Elements:
-    """Microscales of tiles of 16 rows, an element a lane and 128 k: the scaled MFMA takes the byte of its lane group
-    from each lane, the scaled WMMA all four of 128 k in a word.
+@dataclass(frozen=True)
+class _Side:
+    """Microscales of the rows or of the columns of a wave.
+
+    Attributes:
+        loads: ``loads(t)``: of a tile of k.
+        fetch: ``fetch(t, before)`` starts loading those of a tile.
+        of: ``of(t, held, call)``: (word, number of its byte or half of the lanes) of each tile of rows, for 128 k.
+    """
+
+    loads: Callable[[KTile], int]
+    fetch: Callable[[KTile, Any], Any]
+    of: Callable[[KTile, Any, int], list[tuple[Any, int]]]
+
+
+def _elements(buffer: Buffer, places: list[Any], step: int, steps: int) -> _Side:
+    """Tiles of 16 rows, an element a lane and 128 k: the scaled MFMA takes the byte of its lane group from each lane,
+    the scaled WMMA all four of 128 k in a word.
 
     Args:
         places: element of each tile's rows for the first 128 k; `step` to the next; `steps` of a tile of k.
     """
 
-    def __init__(self, buffer: Buffer, places: list[Any], step: int, steps: int) -> None:
-        self._buffer, self._places, self._step, self._steps = buffer, places, step, steps
+    def word(element: Any) -> Any:
+        return element.to(fx.Uint8).to(fx.Int32) if buffer.element is fx.Int8 else element
 
-    def loads(self, t: KTile) -> int:
-        """Of a tile of k."""
-        return len(self._places) * self._steps
-
-    def fetch(self, t: KTile, _: Any) -> list[Any]:
-        """Start loading those of a tile."""
-        return [[self._buffer.load(at + i * self._step, 1, t.index * (self._steps * self._step))[0]
-                 for i in range(self._steps)] for at in self._places]
-
-    def of(self, t: KTile, held: list[Any], call: int) -> list[tuple[Any, int]]:
-        """(word, number of its byte or half of the lanes) of each tile of rows, for 128 k."""
-        bytes_ = self._buffer.element is fx.Int8
-        return [(v[call].to(fx.Uint8).to(fx.Int32) if bytes_ else v[call], 0) for v in held]
+    return _Side(lambda t: len(places) * steps,
+                 lambda t, _: [[buffer.load(at + i * step, 1, t.index * (steps * step))[0] for i in range(steps)]
+                               for at in places],
+                 lambda t, held, call: [(word(v[call]), 0) for v in held])
 
 
-class _Words:
-    """Microscales as the words of ``e8m0_shuffle``, of 256 k: loaded where a tile begins them, and kept for the next.
+def _words(sides: list[PairedScales], tile_k: int) -> _Side:
+    """The words of ``e8m0_shuffle``, of 256 k: loaded where a tile begins them, and kept for the next.
 
     Args:
         sides: of gate and up where they are apart; their tiles take turns.
     """
+    tiles = 2 * SPAN // tile_k
 
-    def __init__(self, sides: list[PairedScales], tile_k: int) -> None:
-        self._sides, self._tiles = sides, 2 * SPAN // tile_k
-
-    def _fresh(self, t: KTile) -> bool:
-        return t.further % self._tiles == 0
-
-    def loads(self, t: KTile) -> int:
-        """As that of :class:`_Elements`."""
-        return sum(side.loads for side in self._sides) if self._fresh(t) else 0
-
-    def fetch(self, t: KTile, before: Any) -> Any:
-        """As that of :class:`_Elements`."""
-        if not self._fresh(t):
+    def fetch(t: KTile, before: Any) -> Any:
+        if t.further % tiles:
             return before
-        return [[side.fetch(i, t, self._tiles) for i in range(side.loads)] for side in self._sides]
+        return [[side.fetch(i, t, tiles) for i in range(side.loads)] for side in sides]
 
-    def of(self, t: KTile, held: Any, call: int) -> list[tuple[Any, int]]:
-        """As that of :class:`_Elements`."""
-        half = t.further % self._tiles if self._tiles == 2 else call
-        parts = [side.of(words, half) for side, words in zip(self._sides, held, strict=True)]
+    def of(t: KTile, held: Any, call: int) -> list[tuple[Any, int]]:
+        half = t.further % tiles if tiles == 2 else call
+        parts = [side.of(words, half) for side, words in zip(sides, held, strict=True)]
         return [word for words in zip(*parts, strict=True) for word in words]
 
-
-class _One:
-    """Microscales that are all 1."""
-
-    def __init__(self, tiles: int) -> None:
-        self._tiles = tiles
-
-    def loads(self, t: KTile) -> int:
-        """As that of :class:`_Elements`."""
-        return 0
-
-    def fetch(self, t: KTile, before: Any) -> Any:
-        """As that of :class:`_Elements`."""
-        return []
-
-    def of(self, t: KTile, held: Any, call: int) -> list[tuple[Any, int]]:
-        """As that of :class:`_Elements`."""
-        return [(fx.Int32(ONE * 0x01010101), 0)] * self._tiles
+    return _Side(lambda t: 0 if t.further % tiles else sum(side.loads for side in sides), fetch, of)
 
 
-def _scales_of_x(data: Any, sources: list[Any], rows: Any, row: Any, sorted_rows: Any, lane: Lane,
-                 config: GroupedConfig) -> Any:
+def _scales_of_x(rows: TileRows) -> _Side:
+    data, lane, config = rows.tensors["x_scale"], rows.lane, rows.config
     mfma, steps = config.target.matrix == "mfma", config.share_k // SPAN
     if config.scale_one:
-        return _One(config.m_repeat)
+        one = [(fx.Int32(ONE * 0x01010101), 0)] * config.m_repeat
+        return _Side(lambda t: 0, lambda t, _: [], lambda t, held, call: one)
     if config.x_scales == "words":
-        return _Words([PairedScales(data, 0, align_up(config.scales_k, 8), sorted_rows, row, config.m_repeat,
+        return _words([PairedScales(data, 0, align_up(config.scales_k, 8), rows.total, rows.first, config.m_repeat,
                                     config.block_m % 32 == 0, lane)], config.share_k)
     element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
     along, inside = config.scales_k // unit, lane.group if mfma else 0
-    return _Elements(Buffer(data, element, None, fx.Int64(rows) * along),
-                     [(source < rows).select(source * along, FAR // 4) + inside for source in sources],
+    return _elements(Buffer(data, element, None, fx.Int64(rows.of_x) * along),
+                     [(source < rows.of_x).select(source * along, FAR // 4) + inside for source in rows.sources],
                      PER_SPAN // unit, steps)
 
 
-def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> Any:
+def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: GroupedConfig) -> _Side:
     mfma, steps, strips = config.target.matrix == "mfma", config.share_k // SPAN, strips_of(column, lane.wave, config)
     if config.w_scales == "words" and mfma:
         width, first = align_up(config.scales_k, 8), columns_of(column, lane.wave, config)[0]
@@ -200,28 +180,23 @@ def _scales_of_w(data: Any, expert: Any, column: Any, lane: Lane, config: Groupe
             firsts = [first + s * config.n for s in range(config.streams)]
         else:
             firsts, tiles = [first * config.streams], tiles * config.streams
-        return _Words([PairedScales(data, start, width, config.rows_b, at, tiles, tiles % 2 == 0, lane)
+        return _words([PairedScales(data, start, width, config.rows_b, at, tiles, tiles % 2 == 0, lane)
                        for at in firsts], config.share_k)
     element, unit = (fx.Int8, 1) if mfma else (fx.Int32, PER_SPAN)
     count = config.rows_b * config.scales_k // unit
     buffer = Buffer(data, element, fx.Int64(expert) * count, count)
     if config.w_scales == "words":  # of 32 rows, the words of 128 k lie together
         along = config.scales_k // PER_SPAN * 32
-        return _Elements(buffer, [div(strip, 2) * along + mod(strip, 2) * 16 + lane.row for strip in strips], 32, steps)
+        return _elements(buffer, [div(strip, 2) * along + mod(strip, 2) * 16 + lane.row for strip in strips], 32, steps)
     inside = lane.row * PER_SPAN // unit + (lane.group if mfma else 0)
-    return _Elements(buffer, [strip * (16 * config.scales_k // unit) + inside for strip in strips],
+    return _elements(buffer, [strip * (16 * config.scales_k // unit) + inside for strip in strips],
                      16 * PER_SPAN // unit, steps)
 
 
-def microscales(tensors: dict[str, Any], expert: Any, sources: list[Any], rows: Any, row: Any, sorted_rows: Any,
-                column: Any, lane: Lane, config: GroupedConfig) -> tuple[Held, Any]:
-    """e8m0 scales of 32 k: what loads them, and ``scales(t, held)`` of :class:`TileProducts`.
-
-    Args:
-        sources: rows of x of the lane's row tiles, of `rows`; `row` is the first sorted row, of `sorted_rows`.
-    """
-    sides = (_scales_of_x(tensors["x_scale"], sources, rows, row, sorted_rows, lane, config),
-             _scales_of_w(tensors["w_scale"], expert, column, lane, config))
+def microscales(rows: TileRows, expert: Any, column: Any) -> tuple[Held, Any]:
+    """e8m0 scales of 32 k: what loads them, and ``scales(t, held)`` of :class:`TileProducts`."""
+    lane, config = rows.lane, rows.config
+    sides = _scales_of_x(rows), _scales_of_w(rows.tensors["w_scale"], expert, column, lane, config)
 
     def fetch(t: KTile, before: Any) -> list[Any]:
         return [side.fetch(_share(t, lane, config), before and before[i]) for i, side in enumerate(sides)]

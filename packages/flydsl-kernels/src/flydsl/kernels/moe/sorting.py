@@ -118,21 +118,31 @@ def _is_expert(expert: Any, config: SortConfig) -> Any:
 
 
 @flyc.jit
-def _histogram(ids, entries, first, rounds, config, table):
-    """Count the experts of `rounds` of entries from `first` in LDS. Barriers before and after."""
-    thread = fx.thread_idx.x
+def _cleared_table(config, lds):
+    """Zeros in LDS for each expert."""
+    thread, table = fx.thread_idx.x, lds.array(fx.Int32, config.experts)
     if thread < config.experts:
         table[thread] = fx.Int32(0)
-    fx.barrier()
+    fx.lds_barrier()
+    return table
+
+
+@flyc.jit
+def _count(expert, exists, config, table):
+    """Count the thread's expert, if there is one."""
+    if exists & (fx.thread_idx.x < ROUND) & _is_expert(expert, config):
+        fx.atomic_add(table.ptr + expert, fx.Int32(1), syncscope="workgroup")
+
+
+@flyc.jit
+def _histogram(ids, entries, first, rounds, config, table):
+    """Count the experts of `rounds` of entries from `first`."""
     for r in range(0, rounds, FOUR):
-        start = first + fx.Int32(r) * ROUND + thread
+        start = first + fx.Int32(r) * ROUND + fx.thread_idx.x
         found = [ids.load(start + j * ROUND, 1)[0] for j in fx.range_constexpr(FOUR)]
         for j in fx.range_constexpr(FOUR):
             if fx.Int32(r) + j < rounds:
-                exists = (thread < ROUND) & (start + j * ROUND < entries)
-                if exists & _is_expert(found[j], config):
-                    fx.atomic_add(table.ptr + found[j], fx.Int32(1), syncscope="workgroup")
-    fx.barrier()
+                _count(found[j], start + j * ROUND < entries, config, table)
 
 
 @flyc.kernel
@@ -141,8 +151,9 @@ def _count_kernel(tensors, tokens: fx.Int32, rounds: fx.Int32, config: fx.Conste
     thread, share, lds = fx.thread_idx.x, fx.block_idx.x, Lds()
     entries = _tokens(tensors, tokens, config) * config.topk
     ids = Buffer(tensors["ids"], fx.Int32, None, tokens * config.topk)
-    table = lds.array(fx.Int32, config.experts)
+    table = _cleared_table(config, lds)
     _histogram(ids, entries, share * rounds * ROUND, rounds, config, table)
+    fx.lds_barrier()
     if thread < config.experts:
         counts = Buffer(tensors["counts"], fx.Int32, None, fx.grid_dim.x * config.experts)
         counts.store_one(share * config.experts + thread, table[thread])
@@ -178,25 +189,27 @@ def _scan(value, config, lds):
 
 
 @flyc.jit
-def _place_round(entry, start, end, base, bits, out, config):
-    """Write the rows of 256 entries, from the first free row of each expert in `base`.
+def _place_round(first, entry, entries, start, end, base, bits, out, config):
+    """Write the rows of 256 of the `entries` from `first` on, from the first free row of each expert in `base`.
 
     Args:
-        entry: (expert, slot << 24 | token, weight) of this thread, an expert of -1 where there is none.
+        entry: (expert, weight) of this thread.
         start, end: rows of each expert; none of one that the mask excludes.
         bits: a mask of 256 bits an expert, as rows of words.
         out: ids and weights.
     """
     thread, experts = fx.thread_idx.x, config.experts
-    expert, name, weight = entry
+    (expert, weight), at = entry, first + thread
+    takes = (thread < ROUND) & (at < entries) & _is_expert(expert, config)
+    token = div(at, config.topk)
+    name = ((at - token * config.topk) << 24) | token
     for i in range(thread, WORDS * experts, config.threads):
         bits[fx.Int32(i)] = fx.Int32(0)
-    fx.barrier()
+    fx.lds_barrier()
     word, bit = div(thread, 32), fx.Int32(1) << mod(thread, 32)
-    takes = expert >= 0
     if takes:
         fx.atomic_or(bits.ptr + (word * experts + expert), bit, syncscope="workgroup")
-    fx.barrier()
+    fx.lds_barrier()
     rank, count, row = fx.Int32(0), fx.Int32(0), fx.Int32(0)
     if takes:
         for w in fx.range_constexpr(WORDS):
@@ -208,7 +221,7 @@ def _place_round(entry, start, end, base, bits, out, config):
         if start[expert] < end[expert]:
             out[0].store_one(row, name)
             out[1].store_one(row, weight)
-    fx.barrier()
+    fx.lds_barrier()
     if takes & (rank == count - 1):
         base[expert] = row + 1
     # The next round clears the mask, which nobody reads any more; the rows are read after two barriers.
@@ -255,7 +268,7 @@ def _clear(tensors, share, config):
     zero = fx.make_rmem_tensor(VECTOR, fx.Int32)
     zero.fill(0)
     atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Int32)
-    for i in range(share * threads + fx.thread_idx.x, tensors["clear_chunks"], tensors["clear_groups"] * threads):
+    for i in range(share * threads + fx.thread_idx.x, tensors["chunks"], tensors["groups"] * threads):
         fx.copy(atom, zero, fx.make_view(start + fx.Int64(i) * VECTOR, fx.make_layout(VECTOR, 1)))
 
 
@@ -271,7 +284,7 @@ def _routed(tensors, tokens, config, lds):
         for j in fx.range_constexpr(route.topk):
             ids[local * route.topk + j] = chosen[j][1]
             weights[local * route.topk + j] = chosen[j][0]
-    fx.barrier()
+    fx.lds_barrier()
     return ids, weights
 
 
@@ -286,24 +299,24 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
     topk, experts = config.topk, config.experts
     limit = _tokens(tensors, tokens, config)
     entries, first = limit * topk, share * rounds * ROUND
-    table = lds.array(fx.Int32, experts)
-    if fx.const_expr(config.route is not None):
-        held, held_weights = _routed(tensors, tokens, config, lds)
-        ids: Any = None
-        if thread < experts:
-            table[thread] = fx.Int32(0)
-        fx.barrier()
-        found, weight = fx.Int32(-1), fx.Float32(0.0)
-        if thread < entries:
-            found, weight = held[thread], held_weights[thread]
-            fx.atomic_add(table.ptr + found, fx.Int32(1), syncscope="workgroup")
-        fx.barrier()
-    else:
+    ids: Any = None
+    weights: Any = None
+    if fx.const_expr(config.route is None):
         ids = Buffer(tensors["ids"], fx.Int32, None, tokens * topk)
         weights = Buffer(tensors["weights"], fx.Float32, None, tokens * topk)
         found, weight = ids.load(first + thread, 1)[0], weights.load(first + thread, 1)[0]
-        if fx.const_expr(config.one):
-            _histogram(ids, entries, first, rounds, config, table)
+    else:
+        held, held_weights = _routed(tensors, tokens, config, lds)
+        found, weight = fx.Int32(-1), fx.Float32(0.0)
+        if thread < entries:
+            found, weight = held[thread], held_weights[thread]
+    table: Any = None
+    if fx.const_expr(config.one):
+        table = _cleared_table(config, lds)
+        _count(found, first + thread < entries, config, table)
+        if fx.const_expr(config.route is None):
+            _histogram(ids, entries, first + ROUND, rounds - 1, config, table)
+        fx.lds_barrier()
     total, before = _totals(tensors, counts, share, table, config)
     offset, valid = _scan(align(total, config.block), config, lds)
     start, end, base = (lds.array(fx.Int32, experts) for _ in range(3))
@@ -325,35 +338,40 @@ def _sort_kernel(tensors, tokens: fx.Int32, counts: fx.Int32, rounds: fx.Int32, 
         valid_out = Buffer(tensors["valid"], fx.Int32, None, 2)
         valid_out.store_one(0, valid)
         valid_out.store_one(1, limit)
-    for r in range(rounds):
-        i = first + fx.Int32(r) * ROUND + thread
-        exists = (thread < ROUND) & (i < entries) & _is_expert(found, config)
-        expert, factor = exists.select(found, -1), weight
-        if fx.const_expr(config.route is None):  # those of the next round are on their way meanwhile
-            if fx.Int32(r) + 1 < rounds:
-                found, weight = ids.load(i + ROUND, 1)[0], weights.load(i + ROUND, 1)[0]
-        token = div(i, topk)
-        name = ((i - token * topk) << 24) | token
-        _place_round((expert, name, factor), start, end, base, bits, out, config)
-    fx.barrier()
+    places = start, end, base, bits, out
+    if fx.const_expr(config.one):  # its first round is mostly the only one
+        _place_round(first, (found, weight), entries, *places, config)
+        first, rounds = first + ROUND, rounds - 1
+        if fx.const_expr(config.route is None):
+            found, weight = ids.load(first + thread, 1)[0], weights.load(first + thread, 1)[0]
+    if fx.const_expr(config.route is None):
+        for r in range(rounds):
+            at, entry = first + fx.Int32(r) * ROUND, (found, weight)
+            if fx.Int32(r) + 1 < rounds:  # those of the next round are on their way meanwhile
+                found, weight = ids.load(at + ROUND + thread, 1)[0], weights.load(at + ROUND + thread, 1)[0]
+            _place_round(at, entry, entries, *places, config)
+    fx.lds_barrier()
     blocks = div(rows + (config.block - 1), config.block)
     _fill(tensors, tokens, share, counts, start, end, blocks, valid, numbers, config, out)
 
 
 @flyc.jit
-def launch_sort(tensors, tokens, counts, rounds, config, stream):
+def launch_sort(tensors, tokens, counts, rounds, config, stream, clear=(None, 0, 0)):
     """From a jit function: sort with `counts` workgroups of `rounds` rounds, as :func:`shares` gives them.
 
     Args:
         tensors: ids, weights (or logits), sorted_ids, sorted_weights, sorted_experts, valid, and as configured counts,
-            mask, local_tokens; perhaps clear, clear_chunks and clear_groups: memory to be zeroed.
+            mask, local_tokens.
+        clear: memory to be zeroed or None, its chunks of 16 bytes, and further workgroups that do it.
     """
     config.target.require_traced()
     if fx.const_expr(not config.one):
         _count_kernel(tensors, tokens, rounds, config).launch(grid=counts, block=config.threads, stream=stream)
-    groups = tensors.get("clear_groups", 0)
-    _sort_kernel(tensors, tokens, counts, rounds, config).launch(
-        grid=counts + groups, block=config.threads, stream=stream)
+    groups = counts
+    if fx.const_expr(clear[0] is not None):
+        tensors = dict(tensors, **dict(zip(("clear", "chunks", "groups"), clear, strict=True)))
+        groups = counts + clear[2]
+    _sort_kernel(tensors, tokens, counts, rounds, config).launch(grid=groups, block=config.threads, stream=stream)
 
 
 @builder
@@ -379,9 +397,7 @@ def build_moe_sorting_module(num_experts: int, topk: int, block: int = 32, one: 
                     clear_groups: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         tensors = dict(ids=ids, weights=weights, sorted_ids=sorted_ids, sorted_weights=sorted_weights,
                        sorted_experts=sorted_experts, valid=valid, mask=mask, local_tokens=local_tokens, counts=counts)
-        if fx.const_expr(clear is not None):
-            tensors.update(clear=clear, clear_chunks=clear_chunks, clear_groups=clear_groups)
-        launch_sort(tensors, tokens, groups, rounds, config, stream)
+        launch_sort(tensors, tokens, groups, rounds, config, stream, (clear, clear_chunks, clear_groups))
 
     moe_sorting.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
     return moe_sorting
@@ -408,9 +424,7 @@ def build_softmax_sorting_module(num_experts: int, topk: int, dtype_str: str, bl
                         stream: fx.Stream = fx.Stream(None)):
         tensors = dict(logits=logits, sorted_ids=sorted_ids, sorted_weights=sorted_weights,
                        sorted_experts=sorted_experts, valid=valid, mask=mask, local_tokens=local_tokens)
-        if fx.const_expr(clear is not None):
-            tensors.update(clear=clear, clear_chunks=clear_chunks, clear_groups=clear_groups)
-        launch_sort(tensors, tokens, fx.Int32(1), fx.Int32(1), config, stream)
+        launch_sort(tensors, tokens, fx.Int32(1), fx.Int32(1), config, stream, (clear, clear_chunks, clear_groups))
 
     softmax_sorting.config = config  # type: ignore[attr-defined]  # what the launcher was built from, for tools
     return softmax_sorting

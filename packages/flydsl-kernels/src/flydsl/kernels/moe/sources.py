@@ -7,6 +7,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS, element_of
+from ..parts.epilogue import FAR
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
@@ -15,6 +16,7 @@ from ..parts.operand import Rows, Shuffled
 from ..parts.packed import bf16_words, e8m0_value, fp4_table, fp4_to_bf16, fp4_to_half, scaled_int4, unpack, words_of
 from ..parts.rows import pointer
 from .config import GroupedConfig
+from .rows import TileRows
 
 __all__ = ["Weights", "WideRows", "columns_of", "strips_of"]
 
@@ -48,14 +50,14 @@ class WideRows(Rows):
     Rows that do not exist are others that do: nothing is stored for them.
     """
 
-    def __init__(self, data: Any, stages: list[Any], lane: Lane, rows: Any, row_of: Any,
-                 config: GroupedConfig) -> None:
-        self.tile, self.stages, self._lane, self._config = config.a_tile, stages, lane, config
+    def __init__(self, data: Any, stages: list[Any], rows: TileRows) -> None:
+        self._config, self._lane = rows.config, rows.lane
+        self.tile, self.stages = self._config.a_tile, stages
         base, self._wide = pointer(data, fx.Int32), []
         for i in range(self.tile.loads):
-            row, chunk = self.tile.part(lane.thread, i)
-            found = row_of(row)
-            start = base + fx.Int64((found < rows).select(found, 0)) * config.a_row_words
+            row, chunk = self.tile.part(self._lane.thread, i)
+            found = rows.source(row)
+            start = base + fx.Int64((found < rows.of_x).select(found, 0)) * self._config.a_row_words
             self._wide.append((start, chunk * WORDS))
         self._atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Int32)
 
@@ -69,6 +71,43 @@ class WideRows(Rows):
             fx.copy(self._atom, fx.make_view(start + at, fx.make_layout(WORDS, 1)), register)
             out.append(register.load())
         return out
+
+
+class DirectRows:
+    """Few rows of any place in x, straight to registers: fragments of the wave's share of k.
+
+    Args:
+        number: of this source among those whose tiles are held.
+    """
+
+    def __init__(self, rows: TileRows, number: int) -> None:
+        config, lane = rows.config, rows.lane
+        self._config, self._number, words = config, number, config.a_row_words
+        self._buffer = Buffer(rows.tensors["x"], fx.Int32, None, fx.Int64(rows.of_x) * words)
+        self._starts = [(source < rows.of_x).select(source * words, FAR // 4) for source in rows.sources]
+        groups = config.op.groups
+        # Of the chunks for one load of packed weights, a lane has neighbours.
+        self._chunk = mod(lane.group, groups) * config.spread
+        if config.k_waves > 1:
+            self._chunk = self._chunk + div(lane.wave, config.n_waves) * (config.blocks * groups)
+        self._places = [i % config.spread + i // config.spread * config.spread * groups for i in range(config.blocks)]
+        self.source = Held(lambda t, _: self._fetch(t), len(self._starts) * config.blocks)
+
+    def _fetch(self, t: KTile) -> list[Any]:
+        """Start loading a tile, ``[row tile][chunk]``; zeros past the end of a row."""
+        config, words = self._config, self._config.row_bytes // 4
+        near, far = t.further * words, t.turn * words
+        if not config.ragged:
+            return [[self._buffer.load(start + (self._chunk + place) * WORDS + near, WORDS, far)
+                     for place in self._places] for start in self._starts]
+        inside = [(self._chunk + place) * WORDS + near + far for place in self._places]
+        return [[self._buffer.load((at < config.a_row_words).select(start + at, FAR // 4), WORDS) for at in inside]
+                for start in self._starts]
+
+    def of_a(self, held: list[Any], tile: int, call: int, count: int = 0) -> list[Any]:
+        """The chunks of a call of the instruction (or of `count` chunks) of a row tile."""
+        count = count or self._config.op.blocks
+        return held[self._number][tile][call * count : (call + 1) * count]
 
 
 class Weights:
@@ -96,17 +135,10 @@ class Weights:
     def _scale_place(self, strip: Any, lane: Lane) -> Any:
         """The element of the scales that a lane has of a strip, for its first load."""
         config, row = self._config, strip * 16 + lane.row
-        if config.w_scales == "strips":
-            return strip * (16 * config.scales_k) + lane.lane
         group = lane.group if config.lane_k == 32 else div(lane.group, 2)
-        if config.w_scales == "rows":
-            return row * config.scales_k + group
-        if config.w_scales == "row":
-            return row
-        if config.w_scales == "pairs":
-            return row * 2 + group
-        columns = align_up(config.scales_k, 8)
-        return div(strip, 2) * (32 * columns) + lane.lane * 4 + mod(strip, 2)
+        words = div(strip, 2) * (32 * align_up(config.scales_k, 8)) + lane.lane * 4 + mod(strip, 2)
+        return {"strips": strip * (16 * config.scales_k) + lane.lane, "rows": row * config.scales_k + group, "row": row,
+                "pairs": row * 2 + group, "words": words}[config.w_scales]
 
     def _scales_past(self, loads: Any) -> Any:
         """Elements of the scales that are before those of a load, of all loads of a strip."""

@@ -14,7 +14,7 @@ from .schedule import Tally, hot_loop_schedule
 
 __all__ = ["TileProducts", "part_rows"]
 
-Source = Fragments | Callable[[list[Any], int, int], list[Any]]
+Source = Fragments | Callable[..., list[Any]]
 
 
 def part_rows(m_repeat: int) -> int:
