@@ -34,18 +34,18 @@ def tune(arguments: argparse.Namespace) -> int:
     """Search the tiles of an operation and write what is better than its own rule, with its provenance."""
     if arguments.arch:
         os.environ.update(FLYDSL_SIM_ARCH=arguments.arch, ARCH=arguments.arch)
-    from .gemm.tune import TUNABLE, Problem, Trial, search
     from .host.tuned import FOLDER, write
     from .target import target
+    from .tune import Problem, Trial, search, tunable
 
-    found = target(arguments.arch or None)
-    kinds = TUNABLE[arguments.operation][0]
+    found, tuning = target(arguments.arch or None), tunable()[arguments.operation].tuning
+    assert tuning is not None
     folder = Path(arguments.out) if arguments.out else FOLDER
     file = folder / f"{arguments.operation}-{found.arch}.json"
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as executor:
         for m, n, k in arguments.size:
-            problem = Problem(arguments.operation, arguments.kind or kinds[0], m, n, k)
-            print(f"{problem.operation} {problem.kind} {m}x{n}x{k} on {found.name}", flush=True)
+            problem = Problem(arguments.operation, arguments.kind or tuning.kinds[0], m, n, k)
+            print(f"{problem.operation} {problem.kind} {m}x{n}x{k} ({tuning.sizes}) on {found.name}", flush=True)
 
             def report(number: int, count: int, trial: Trial) -> None:
                 time = trial.problem if trial.ms is None else f"{trial.ms * 1e3:.2f} us"
@@ -68,10 +68,10 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("table", help="print the table of operators as Markdown").set_defaults(run=_table)
     add_commands(commands)
-    from .gemm.tune import TUNABLE
+    from .tune import tunable
 
     search = commands.add_parser("tune", help="search the tiles of an operation")
-    search.add_argument("operation", choices=sorted(TUNABLE))
+    search.add_argument("operation", choices=sorted(tunable()))
     search.add_argument("--arch", default="", help="architecture; the current one by default")
     search.add_argument("--kind", default="", help="types and layouts of the operands; the first by default")
     search.add_argument("--size", type=_sizes, nargs="+", required=True, help="MxNxK")

@@ -15,6 +15,7 @@ from typing import Any
 
 from .host.arrays import allocate, is_torch, launch
 from .host.models import Model
+from .host.tuned import Tuning
 from .target import Target, target
 
 __all__ = [
@@ -147,6 +148,7 @@ class Op:
         gradient: in torch, if it has one.
         workspace: ``workspace(target, *arguments)``: bytes that it takes beyond its results. None: only values tell.
         bench: ``bench(target, rows)``: cases as (name, (m, n) of the sample, options of the sample).
+        tuning: what a search can choose for it.
         prebuilt: ``prebuilt(op, draw, model)``: arguments of the calls that a model makes, to be compiled beforehand.
         flops: ``flops(*arguments)`` of matrix products.
         archs: prefixes of the architectures that have it; `fp8`: also those must have fp8.
@@ -169,6 +171,7 @@ class Op:
     gradient: Gradient | None = None
     workspace: Callable[..., int] | None = _no_workspace
     bench: Callable[[Target, int], Iterable[tuple[str, tuple[int, ...], dict[str, Any]]]] = _no_cases
+    tuning: Tuning | None = None
     prebuilt: Callable[[Op, Any, Model], Iterable[tuple[Any, ...]]] = no_model_calls
     flops: Callable[..., int] = _no_workspace
     archs: tuple[str, ...] = ("gfx",)

@@ -13,7 +13,7 @@ from ..op import Form, Gradient, Op, Plan, Result
 from ..parts.index import align_up
 from ..target import Target
 from .dense import check_a16w16, plan_a16w16
-from .tuned import dense_knobs
+from .tuned import BLOCK_SCALE, DENSE_TUNING, MX, PRESHUFFLE, dense_knobs, tile_tuning
 
 __all__ = ["OPS"]
 
@@ -131,7 +131,7 @@ GEMM = Op(
     results=_gemm_results, plan=_plan_gemm, form=_gemm, archs=HALF, widths=(64, 72, 101), tolerance=2.0**-8,
     sample=lambda draw, m, n, layout="nt", **options: (*_half(draw, m, n, **options), layout, None),
     reference=_gemm_reference, gradient=Gradient(_gemm_gradient, _gemm_save), workspace=_gemm_workspace,
-    flops=_gemm_flops,
+    flops=_gemm_flops, tuning=DENSE_TUNING,
 )
 
 
@@ -345,7 +345,7 @@ PRESHUFFLE_GEMM = Op(
     sample=_sample_preshuffle,
     reference=lambda a, b, scale_a, scale_b, *_: (
         a.double() @ _plain(b).double().T * scale_a.double()[:, None] * scale_b.double(),),
-    flops=_gemm_flops,
+    flops=_gemm_flops, tuning=tile_tuning(lambda target, _: PRESHUFFLE[target.arch][1], "i8"),
 )
 
 BLOCKSCALE_GEMM = Op(
@@ -355,6 +355,7 @@ BLOCKSCALE_GEMM = Op(
     results=lambda a, b, scale_a, scale_b, out_dtype, layout: _weight_results(a, b, out_dtype),
     plan=_plan_blockscale, form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256), numpy=False,
     tolerance=2.0**-8, sample=_sample_blockscale, reference=_blockscale_reference, flops=_gemm_flops,
+    tuning=tile_tuning(lambda target, _: BLOCK_SCALE[target.arch], "fp8"),
 )
 
 SCALED_GEMM = Op(
@@ -376,6 +377,7 @@ MX_GEMM = Op(
     results=lambda a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype: _weight_results(a, b, out_dtype),
     plan=_plan_mx, form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False, tolerance=2.0**-8,
     sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
+    tuning=tile_tuning(lambda _, kind: MX[kind.split()[0], kind.split()[1]], "fp4 fp4"),
 )
 
 OPS = [

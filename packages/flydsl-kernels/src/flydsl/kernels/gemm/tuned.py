@@ -6,20 +6,23 @@ divides the problem is taken otherwise. ``tests/test_gemm_tuned.py`` compiles ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..host.tuned import known
+from ..host.tuned import Problem, Tuning, known
 from ..parts.index import align_up, cdiv
 from ..target import Target
 
 __all__ = [
-    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "MX", "PRESHUFFLE", "ROW_SCALE", "DenseTile", "Tile", "choose",
-    "dense_knobs", "row_scale_block",
+    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "MX", "PRESHUFFLE", "ROW_SCALE", "DenseTile", "Tile",
+    "choose", "dense_knobs", "row_scale_block", "tile_tuning",
 ]
 
 FEW_ROWS = 16  # rows of the smallest tile
 MEMORY_ROWS = 64  # of a tile that is bound by the matrix unit
+SIZES = "rows, columns, reduction"
+GROUPS = (0, 4)  # block rows of a group, of those that a search tries
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,16 @@ def choose(tiles: tuple[Tile, ...], where: str, target: Target, kind: str, m: in
     return busy[0] if busy else max(suited, key=lambda t: (t.blocks(m, n), t.k))
 
 
+def tile_tuning(tiles: Callable[[Target, str], tuple[Tile, ...]], *kinds: str) -> Tuning:
+    """What a search tries of a table, ``tiles(target, kind)``: those that divide the problem, in two launch orders."""
+    def choices(target: Target, problem: Problem) -> Iterable[dict[str, Any]]:
+        for tile in dict.fromkeys(replace(t, group=0, direct=False) for t in tiles(target, problem.kind)):
+            if problem.n % tile.n == 0 and problem.k % tile.k == 0:
+                yield from (asdict(replace(tile, group=group)) for group in GROUPS)
+
+    return Tuning(kinds, choices, lambda op, draw, p: op.sample(draw, p.m, p.k, columns=p.n), SIZES)
+
+
 # ------------------------------------------------------------------------------------------- general GEMM
 
 
@@ -221,3 +234,20 @@ def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
            and k // (split * 2) >= LEAST_TILES * first.k):
         split *= 2
     return first.knobs(split)
+
+
+def _dense_choices(target: Target, problem: Problem) -> Iterable[dict[str, Any]]:
+    """Every tile, with all splits of the reduction that leave enough of it."""
+    layout = problem.kind.split()[-1]
+    for tile in DENSE[target.arch]:
+        split = 1
+        while layout in tile.layouts and split <= MOST_SLICES and (
+                split == 1 or problem.k >= split * LEAST_TILES * tile.k):
+            yield tile.knobs(split)
+            split *= 2
+
+
+#: What a search tries for the general GEMM.
+DENSE_TUNING = Tuning(
+    tuple(f"bf16 {layout}" for layout in ("nt", "nn", "tn", "tt")), _dense_choices,
+    lambda op, draw, p: op.sample(draw, p.m, p.k, columns=p.n, layout=p.kind.split()[-1]), SIZES)

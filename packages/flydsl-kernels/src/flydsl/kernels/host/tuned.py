@@ -1,14 +1,15 @@
 """Choices that a search found: which tile an operation takes for a size, and where that is known from.
 
 ``tuned/<operation>-<architecture>.json`` beside the families has an entry a problem. An operation asks :func:`known`
-before its own rules; :func:`forced` makes it take one choice, which is how a search tries them.
+before its own rules; :func:`forced` makes it take one choice, which is how a search tries those that the operation's
+:class:`Tuning` names.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -17,12 +18,40 @@ from typing import Any
 
 from ..target import Target
 
-__all__ = ["FORMAT", "FOLDER", "Entry", "forced", "known", "read", "write"]
+__all__ = ["FORMAT", "FOLDER", "Entry", "Problem", "Tuning", "forced", "known", "read", "write"]
 
 FORMAT = 1
 FOLDER = Path(__file__).parents[1] / "tuned"
 
 _forced: ContextVar[dict[str, Any] | None] = ContextVar("forced choice", default=None)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An operation, the kind of its operands, and a size, which the operation's own words explain (:class:`Tuning`)."""
+
+    operation: str
+    kind: str
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is searched for an operation.
+
+    Attributes:
+        kinds: of its operands: their types and layouts.
+        choices: ``choices(target, problem)``: what could be taken; KeyError where an architecture has nothing.
+        sample: ``sample(op, draw, problem)``: arguments of a call.
+        sizes: what m, n and k are.
+    """
+
+    kinds: tuple[str, ...]
+    choices: Callable[[Target, Problem], Iterable[dict[str, Any]]]
+    sample: Callable[[Any, Any, Problem], tuple[Any, ...]]
+    sizes: str
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The search for the tiles of the GEMMs: ``python -m flydsl.kernels tune``.
+"""The search for tiles: ``python -m flydsl.kernels tune``.
 
-Each candidate of a problem is compiled, its result compared with the operation's reference, and timed by
-:func:`flydsl.autotune.do_bench`: on a GPU measured, on the simulator estimated by its timing model. Candidates run on
-any ``concurrent.futures`` executor.
+Operations declare what can be chosen (:class:`~flydsl.kernels.host.tuned.Tuning`). Each candidate is compiled, its
+result compared with the operation's reference, and timed by :func:`flydsl.autotune.do_bench`: on a GPU measured, on the
+simulator estimated by its timing model. Candidates run on any ``concurrent.futures`` executor.
 """
 
 from __future__ import annotations
@@ -10,31 +10,16 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor, as_completed
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
-from ..host.tuned import Entry, forced
-from ..target import Target, target
-from . import tuned
+from .host.tuned import Entry, Problem, forced
+from .op import Op, declarations
+from .target import Target, target
 
-__all__ = ["TUNABLE", "Problem", "Trial", "candidates", "search", "try_choice"]
-
-SLICES = (1, 2, 4, 8, 16)
-GROUPS = (0, 4)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """An operation (one of ``TUNABLE``), the kind of its operands, and a size."""
-
-    operation: str
-    kind: str
-    m: int
-    n: int
-    k: int
+__all__ = ["Problem", "Trial", "candidates", "search", "try_choice", "tunable"]
 
 
 @dataclass(frozen=True)
@@ -46,28 +31,9 @@ class Trial:
     problem: str = ""
 
 
-def _dense(found: Target, problem: Problem) -> Iterable[dict[str, Any]]:
-    layout = problem.kind.split()[-1]
-    for tile in tuned.DENSE[found.arch]:
-        for split in SLICES if layout in tile.layouts else ():
-            if split == 1 or problem.k >= split * tuned.LEAST_TILES * tile.k:
-                yield tile.knobs(split)
-
-
-def _tiles(table: Callable[[Target, str], tuple[tuned.Tile, ...]], found: Target,
-           problem: Problem) -> Iterable[dict[str, Any]]:
-    for tile in dict.fromkeys(replace(t, group=0, direct=False) for t in table(found, problem.kind)):
-        if problem.n % tile.n == 0 and problem.k % tile.k == 0:
-            yield from (asdict(replace(tile, group=group)) for group in GROUPS)
-
-
-#: By operation: the kinds of its operands, and ``candidates(target, problem)``.
-TUNABLE: dict[str, tuple[tuple[str, ...], Callable[[Target, Problem], Iterable[dict[str, Any]]]]] = {
-    "gemm": (tuple(f"bf16 {layout}" for layout in ("nt", "nn", "tn", "tt")), _dense),
-    "preshuffle_gemm": (("i8",), partial(_tiles, lambda found, _: tuned.PRESHUFFLE[found.arch][1])),
-    "blockscale_gemm": (("fp8",), partial(_tiles, lambda found, _: tuned.BLOCK_SCALE[found.arch])),
-    "mx_gemm": (("fp4 fp4",), partial(_tiles, lambda _, kind: tuned.MX[kind.split()[0], kind.split()[1]])),
-}
+def tunable() -> dict[str, Op]:
+    """The operations that a search can choose something for."""
+    return {op.name: op for op in declarations() if isinstance(op, Op) and op.tuning is not None}
 
 
 def candidates(found: Target, problem: Problem) -> list[dict[str, Any]]:
@@ -76,12 +42,13 @@ def candidates(found: Target, problem: Problem) -> list[dict[str, Any]]:
     Raises:
         ValueError: the operation, its kind or the architecture is not one that is searched.
     """
-    known = TUNABLE.get(problem.operation)
-    if known is None or problem.kind not in known[0]:
-        kinds = "; ".join(f"{name}: {', '.join(kinds)}" for name, (kinds, _) in TUNABLE.items())
+    known = tunable()
+    tuning = known[problem.operation].tuning if problem.operation in known else None
+    if tuning is None or problem.kind not in tuning.kinds:
+        kinds = "; ".join(f"{op.name}: {', '.join(op.tuning.kinds)}" for op in known.values() if op.tuning)
         raise ValueError(f"tune: no search of {problem.operation} {problem.kind!r}; there is {kinds}")
     try:
-        return [dict(choice) for choice in dict.fromkeys(map(_frozen, known[1](found, problem)))]
+        return [dict(choice) for choice in dict.fromkeys(map(_frozen, tuning.choices(found, problem)))]
     except KeyError:
         raise ValueError(f"tune: {problem.operation} has no tiles on {found.name}") from None
 
@@ -98,16 +65,13 @@ def try_choice(arch: str, problem: Problem, choice: dict[str, Any] | None) -> Tr
     import flydsl.runtime as rt
     from flydsl.autotune import do_bench
 
-    from ..op import operations
-    from ..testing import Draw
+    from .testing import Draw
 
-    op, options = getattr(operations(), problem.operation), {}
-    if problem.operation == "gemm":
-        options["layout"] = problem.kind.split()[-1]
-    found = target()
+    op, found = tunable()[problem.operation], target()
+    assert op.tuning is not None
     if found.name != arch:
         return Trial(choice, None, f"the device is {found.name}, not {arch}")
-    arguments = op.sample(Draw(found), problem.m, problem.k, columns=problem.n, **options)
+    arguments = op.tuning.sample(op, Draw(found), problem)
     try:
         with forced(choice):
             out = op.run(*arguments)
