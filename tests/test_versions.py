@@ -1,18 +1,14 @@
 """tools/versions.py on small workspaces made for the test."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SPEC = importlib.util.spec_from_file_location("versions", ROOT / "tools" / "versions.py")
-versions = importlib.util.module_from_spec(SPEC)
+sys.path.insert(0, str(ROOT / "tools"))
 
-
-sys.modules["versions"] = versions
-SPEC.loader.exec_module(versions)
+import versions  # noqa: E402  (a script)
 
 
 @pytest.fixture
