@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from flydsl.runtime.profiling import LaunchProfile
-from flydsl.runtime.profiling.calibrate import compare, fit, format_comparison, measurements
+from flydsl.runtime.profiling.calibrate import compare, fit, format_comparison
 from flydsl.runtime.profiling.model_constants import constants
+from flydsl.runtime.profiling.rocprofv3 import measurements
 
 TRACE = """\
 "Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id",\
@@ -114,8 +115,115 @@ def test_command(files, tmp_path):
     assert done.returncode == 1 and "--profile FILE.json" in done.stderr
 
 
-def test_other_files_are_refused(tmp_path):
-    for name, text in (("a.csv", "x,y\n1,2\n"), ("a.json", "{}"), ("b.json", "nonsense"), ("b.csv", "")):
-        (tmp_path / name).write_text(text)
+ROW = '"KERNEL_DISPATCH","Agent 4",1,0,77,1,11,"stream(float const*, float*)",1,1000000,1100000'
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("x,y\n1,2\n", "there is no column Kernel_Name, Start_Timestamp, End_Timestamp, Grid_Size"),
+    ("", "there is no column"),
+    (TRACE.replace('"Grid_Size_Y",', '"Grid_Size_Q",'), "there is no column Grid_Size_Y"),
+    (COUNTERS.replace('"Counter_Value"', '"Value"'), "there is no column Counter_Value"),
+    (TRACE.replace("_Timestamp", "_Timestamp(us)"), "there is no column Start_Timestamp, End_Timestamp"),
+    (TRACE.splitlines()[0] + "\n", "there is no launch"),
+    (TRACE + ROW + "\n", "line 7: the row has another number of columns"),
+    (TRACE + '"KERNEL_DISPATCH"\n', "line 7: the row has another number of columns"),
+    (TRACE.replace("1000000,1100000", "1100000,1000000"), "line 2: the launch ends at 1000000 and starts at 1100000"),
+    (TRACE.replace("1000000,1100000", "1.0e6 ns,1100000"), "line 2: the start is '1.0e6 ns'"),
+    (COUNTERS.replace("400000.0", "nan"), "line 2: Counter_Value is 'nan', not a number from 0"),
+    (COUNTERS.replace("400000.0", ""), "line 2: Counter_Value is ''"),
+    (TRACE.replace('"Agent 4",1,0,77,4', '"Agent 5",1,0,77,4'),
+     "several agents; choose one with --agent: Agent 4, Agent 5"),
+    (TRACE.replace("gemm", "a" * 200000), "field larger than field limit"),
+])
+def test_odd_tables_are_refused(tmp_path, text, expected):
+    file = tmp_path / "odd.csv"
+    file.write_text(text)
+    with pytest.raises(ValueError) as error:
+        measurements([file])
+    assert str(error.value).startswith(f"{file}: ") and expected in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("{}", "KeyError 'rocprofiler-sdk-tool'"), ("nonsense", "JSONDecodeError"), ("[]", "TypeError"), ("7", "TypeError"),
+    ('{"rocprofiler-sdk-tool": []}', "there is no launch"), ('{"rocprofiler-sdk-tool": [7]}', "TypeError"),
+    ('{"rocprofiler-sdk-tool": {"a": 1}}', "TypeError"), ("[" * 100000, "no kernel trace"),
+    (json.dumps(JSON).replace('"kernel_id": 12, "workgroup', '"kernel_id": 13, "workgroup'), "KeyError 13"),
+    (json.dumps(JSON).replace("4242000", '"late"'), "the end is 'late'"),
+])
+def test_odd_json_is_refused(tmp_path, text, expected):
+    file = tmp_path / "odd.json"
+    file.write_text(text)
+    with pytest.raises(ValueError) as error:
+        measurements([file])
+    assert str(error.value).startswith(f"{file}: ") and expected in str(error.value)
+
+
+def test_bytes_are_refused(tmp_path):
+    for name in ("odd.csv", "odd.json"):
+        (tmp_path / name).write_bytes(b"\xff\xfe\x00k\x00")
         with pytest.raises(ValueError, match=name):
             measurements([tmp_path / name])
+
+
+def test_a_mark_of_the_byte_order_is_no_column(tmp_path):
+    (tmp_path / "trace.csv").write_text(TRACE, encoding="utf-8-sig")
+    assert len(measurements([tmp_path / "trace.csv"])) == 3
+
+
+def test_one_of_several_agents(tmp_path):
+    """Four GPUs run the same kernels; each has times of its own."""
+    text, tool = TRACE, JSON["rocprofiler-sdk-tool"][0]
+    for row in TRACE.splitlines()[1:]:
+        text += row.replace("Agent 4", "Agent 5").replace("1100000", "1500000") + "\n"
+    (tmp_path / "trace.csv").write_text(text)
+    (record,) = tool["buffer_records"]["kernel_dispatch"]
+    records = [{**record, "end_timestamp": 4000000 + 1000 * us,
+                "dispatch_info": {**record["dispatch_info"], "agent_id": {"handle": handle}}}
+               for handle, us in ((70, 100), (80, 300))]
+    several = {**tool, "buffer_records": {"kernel_dispatch": records},
+               "agents": [{"id": {"handle": 70}, "node_id": 4}, {"id": {"handle": 80}, "node_id": 5}]}
+    (tmp_path / "trace.json").write_text(json.dumps({"rocprofiler-sdk-tool": [several]}))
+    for agent, first, by_json in (("Agent 4", 100.0, 100.0), ("Agent 5", 500.0, 300.0)):
+        assert measurements([tmp_path / "trace.csv"], agent)["stream", 262144].microseconds[0] == first
+        assert measurements([tmp_path / "trace.json"], agent)["gemm", 65536].microseconds == [by_json]
+    for name in ("trace.csv", "trace.json"):
+        with pytest.raises(ValueError, match="several agents; choose one with --agent: Agent 4, Agent 5"):
+            measurements([tmp_path / name])
+        with pytest.raises(ValueError, match="no launch of agent 'GPU 1'; there are: Agent 4, Agent 5"):
+            measurements([tmp_path / name], "GPU 1")
+
+
+def test_counters_of_json(tmp_path):
+    tool = JSON["rocprofiler-sdk-tool"][0]
+    names = ("GRBM_GUI_ACTIVE", "FETCH_SIZE", "WRITE_SIZE")
+    info = tool["buffer_records"]["kernel_dispatch"][0]["dispatch_info"]
+    record = {"dispatch_data": {"start_timestamp": 4000000, "end_timestamp": 4250000, "dispatch_info": info},
+              "records": [{"counter_id": {"handle": k}, "value": value} for k, value in enumerate((4e5, 2000, 500))]}
+    counted = {**tool, "buffer_records": {"kernel_dispatch": []},
+               "counters": [{"id": {"handle": k}, "name": name} for k, name in enumerate(names)],
+               "callback_records": {"counter_collection": [record]}}
+    (tmp_path / "pmc.json").write_text(json.dumps({"rocprofiler-sdk-tool": [counted]}))
+    (gemm,) = compare(map(LaunchProfile, PROFILE), measurements([tmp_path / "pmc.json"]))
+    assert gemm.measured_us == 250 and gemm.clock_mhz == pytest.approx(1600)
+    assert gemm.memory_bytes == pytest.approx(2500 * 1024)
+
+
+@pytest.mark.parametrize(("active", "mhz"), [(400000.0, 1600), (8 * 400000.0, 1600), (8 * 900000.0, None)])
+def test_clocks_of_all_dies(tmp_path, active, mhz):
+    """The clocks of the eight dies of gfx950 come added up; what is still too many is told."""
+    (tmp_path / "pmc.csv").write_text(COUNTERS.replace("400000.0", str(active)))
+    found = measurements([tmp_path / "pmc.csv"])
+    if mhz is None:
+        expected = "gemm: GRBM_GUI_ACTIVE says 7.2e.06 clocks in 250 us, 3600 MHz; gfx950 has 2400"
+        with pytest.raises(ValueError, match=expected):
+            compare(map(LaunchProfile, PROFILE), found)
+        return
+    assert compare(map(LaunchProfile, PROFILE), found)[0].clock_mhz == pytest.approx(mhz)
+
+
+def test_what_the_memory_side_cache_bounds_is_fitted(files):
+    known = {c.name: c.value for c in constants("gfx950")}
+    profile = [launch("_Z6streamPKfPf", [1024, 1, 1], 82.0, "memory-side cache")]
+    fitted = fit(compare(map(LaunchProfile, profile), measurements([files["trace.csv"]])))["gfx950"]
+    expected = known["sideBytesPerSec"] * (82 - known["launchMicroseconds"]) / (102 - known["launchMicroseconds"])
+    assert fitted == {"sideBytesPerSec": pytest.approx(expected, rel=1e-3)}

@@ -95,3 +95,14 @@ def test_c_program(sim, build_dir, tmp_path, arch):
             timeout=60,
         )
         assert (done.returncode, done.stdout) == (0, "passed\n"), f"{devices} devices\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize(("arch", "dies", "registers"), [
+    ("gfx90a", 1, 512), ("gfx942", 8, 512), ("gfx950", 8, 512), ("gfx1100", 1, 256), ("gfx1201", 1, 256),
+    ("gfx1250", 8, 1024)])
+def test_dies_and_registers_of_a_device(sim, arch, dies, registers):
+    sim.set_arch(arch)
+    for attribute, expected in ((10018, dies), (10019, registers)):  # NumberOfXccs, MaxAvailableVgprsPerThread
+        value = ctypes.c_int(-1)
+        sim.check(sim.lib.hipDeviceGetAttribute(ctypes.byref(value), attribute, 0))
+        assert value.value == expected

@@ -37,6 +37,15 @@ KERNEL void common(const volatile GLOBAL v4 *in, GLOBAL v4 *out, u32 cols) {
   for (u32 k = TID(); k < cols; k += 256) s ^= in[k] * s;
   out[WG() * 256 + TID()] = s;
 }
+/* Keys of a head for each work-group, read `passes` times: those of a head are neighbours, or as far apart as there are
+   heads. */
+KERNEL void keys(const volatile GLOBAL v4 *in, GLOBAL v4 *out, u32 heads, u32 blocks, u32 apart, u32 cols, u32 passes) {
+  const volatile GLOBAL v4 *row = in + (apart ? WG() % heads : WG() / blocks) * cols;
+  v4 s = 0;
+  for (u32 pass = 0; pass < passes; ++pass)
+    for (u32 k = TID(); k < cols; k += 256) s ^= row[k] * s + pass;
+  out[WG() * 256 + TID()] = s;
+}
 /* One work-group in `every` has ten times as much to do. */
 KERNEL void uneven(GLOBAL u32 *out, u32 every, u32 turns) {
   u32 s = TID();
@@ -93,6 +102,39 @@ def test_rereads_of_what_all_share_hit(launch):
     p = launch("gfx950", "common", 2048, np.ones(4096 * 4, np.uint32), np.zeros(2048 * 1024, np.uint32),
                ctypes.c_uint32(4096))
     assert p["sustained"]["reread_bytes"] == 0
+
+
+DIES = {"gfx942": 8, "gfx950": 8, "gfx1201": 1}
+
+
+@needs_clang
+@pytest.mark.parametrize(("arch", "heads", "passes"), [
+    ("gfx942", 16, 1), ("gfx942", 32, 2), ("gfx950", 16, 1), ("gfx950", 32, 2), ("gfx1201", 16, 1)])
+def test_placement_decides_which_l2_has_what_work_groups_share(launch, arch, heads, passes):
+    """256 work-groups, one by one to the dies; those of a head read the same 256 KiB at the same time.
+
+    Heads on one die each are fetched once. Spread over all dies they are fetched by each of them; and where each die
+    then passes over 8 MiB, its L2 of 4 MiB has nothing left of an earlier pass.
+    """
+    size, groups = 256 << 10, 256
+    data, out = np.ones(heads * size // 4, np.uint32), np.zeros(groups * 1024, np.uint32)
+
+    def run(apart: bool) -> dict:
+        p = launch(arch, "keys", groups, data, out, *map(ctypes.c_uint32, (heads, groups // heads, apart, size // 16,
+                                                                           passes)))
+        s = p["sustained"]
+        everything = groups * size * passes + out.nbytes
+        assert s["l2_hit"] == pytest.approx(1 - s["behind_l2_bytes"] / everything, abs=1e-5)
+        return p
+
+    together, spread = run(True), run(False)
+    once = data.nbytes + out.nbytes
+    assert together["sustained"]["behind_l2_bytes"] == pytest.approx(once, rel=0.01)
+    everywhere = DIES[arch] * passes * data.nbytes + out.nbytes
+    assert spread["sustained"]["behind_l2_bytes"] == pytest.approx(everywhere, rel=0.01)
+    assert spread["timing"]["microseconds"] == pytest.approx(together["timing"]["microseconds"], rel=0.02)
+    if DIES[arch] > 1:
+        assert spread["sustained"]["microseconds"] > 1.05 * together["sustained"]["microseconds"]
 
 
 @needs_clang

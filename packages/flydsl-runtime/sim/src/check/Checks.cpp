@@ -404,8 +404,7 @@ private:
 } // namespace
 
 std::unique_ptr<LaunchObserver> checkLaunch(const Dispatch &dispatch) {
-  unsigned checks = requestedChecks();
-  return checks ? std::make_unique<CheckedLaunch>(dispatch, checks) : nullptr;
+  return dispatch.checks ? std::make_unique<CheckedLaunch>(dispatch, dispatch.checks) : nullptr;
 }
 
 } // namespace flysim

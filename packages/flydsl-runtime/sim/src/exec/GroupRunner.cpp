@@ -28,24 +28,6 @@ constexpr size_t kLongestLoop = 4096;
 /// Relative indexing may name registers past the file; they land in these rows.
 constexpr unsigned kSpareRows = 40;
 
-uint64_t instructionLimit() {
-  const char *text = getenv("FLYDSL_SIM_MAX_INSTRUCTIONS");
-  uint64_t limit = text ? strtoull(text, nullptr, 0) : 0;
-  return limit ? limit : 4000000000ull;
-}
-
-/// FLYDSL_SIM_SCHED=random:SEED; 0 for the deterministic schedule.
-uint64_t scheduleSeed() {
-  const char *text = getenv("FLYDSL_SIM_SCHED");
-  if (!text || !*text || !strcmp(text, "fixed"))
-    return 0;
-  if (strncmp(text, "random", 6) || (text[6] && text[6] != ':'))
-    raise(FaultKind::InvalidConfiguration,
-          format("FLYDSL_SIM_SCHED=%s: expected 'fixed' or 'random:SEED'", text));
-  uint64_t seed = text[6] ? strtoull(text + 7, nullptr, 0) : 1;
-  return (seed + 1) * 0x9e3779b97f4a7c15ull | 1;
-}
-
 uint64_t nextRandom(uint64_t &state) {
   state ^= state << 13;
   state ^= state >> 7;
@@ -74,7 +56,7 @@ unsigned barrierSlotOf(int id) {
 
 GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet,
                          std::unique_ptr<GroupObserver> observer)
-    : d(dispatch), initial(dispatch, kernarg, packet), limit(instructionLimit()), lanes(initial.lanes),
+    : d(dispatch), initial(dispatch, kernarg, packet), limit(dispatch.mostInstructions), lanes(initial.lanes),
       numWaves(initial.waves()), usedRows(initial.usedRows()), loops(*dispatch.program),
       observer(std::move(observer)) {
   const ArchInfo &arch = *d.program->arch;
@@ -102,9 +84,9 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
   memset(temps, 0, sizeof(Temps));
   for (size_t i = 0; i < waves.size(); ++i)
     initial.clearVectors(registers + i * rows * kRow);
-  random = scheduleSeed();
+  random = d.scheduleSeed;
   order.resize(waves.size());
-  bool bounds = requestedChecks() & kCheckOob;
+  bool bounds = d.checks & kCheckOob;
   cache.exactReads(bounds);
   if (d.host != Dispatch::Host::Mapped) {
     writable = d.hostRanges;
@@ -164,7 +146,7 @@ void GroupRunner::begin(uint64_t linear) {
     for (Workgroup &wg : wgs)
       observer->startGroup(wg, linear);
   if (random)
-    random = (scheduleSeed() ^ linear * 0xbf58476d1ce4e5b9ull) | 1;
+    random = (d.scheduleSeed ^ linear * 0xbf58476d1ce4e5b9ull) | 1;
 }
 
 void GroupRunner::start(Wave &w, Workgroup &wg, unsigned index) {

@@ -44,6 +44,9 @@ struct Dispatch {
   Service *service = nullptr; ///< may be null
   /// Seconds without any progress after which waiting for memory is an endless loop; 0: never.
   double stallSeconds = 0;
+  uint64_t mostInstructions = ~uint64_t(0); ///< of a wave before it counts as an endless loop
+  uint64_t scheduleSeed = 0; ///< of a random order of waves; 0: the deterministic one
+  unsigned checks = 0;       ///< kCheckOob and others (check/Checks.h)
   mutable std::atomic<bool> stuckSeen{false}; ///< a wave of the launch cannot go on by itself
   uint64_t stops = 0; ///< requests to end launches that had been made when this one began
   int device = 0;           ///< its number in the process

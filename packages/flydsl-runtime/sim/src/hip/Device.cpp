@@ -3,6 +3,7 @@
 #include "hip/Queues.h"
 #include "hip/Runtime.h"
 #include "memory/Memory.h"
+#include "observe/TimingTable.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -74,7 +75,7 @@ void fill(hipDeviceProp_tR0600 &p, const ArchInfo &a, int device) {
   p.singleToDoublePrecisionPerfRatio = static_cast<int>(a.has.f32PerF64);
 }
 
-int attribute(const hipDeviceProp_tR0600 &p, int id, bool &known) {
+int attribute(const hipDeviceProp_tR0600 &p, const ArchInfo &arch, int id, bool &known) {
   known = true;
   switch (id) {
   case 2: return p.asyncEngineCount;
@@ -132,8 +133,8 @@ int attribute(const hipDeviceProp_tR0600 &p, int id, bool &known) {
   case 10015: return p.multiProcessorCount;
   case 10016: return 1; // fine-grained memory
   case 10017: return p.clockInstructionRate; // of the wall clock, in kHz
-  case 10018: return p.major == 12 && p.minor == 0 ? 1 : 8; // compute dies
-  case 10019: return p.major != 12 ? 512 : p.minor == 5 ? 1024 : 256; // VGPRs of a thread
+  case 10018: return static_cast<int>(timingTable(arch).dies);
+  case 10019: return static_cast<int>(arch.vgprRows); // VGPRs of a thread
   default:
     // Every other attribute is a feature that the simulator does not have.
     known = (id >= 0 && id <= 120) || (id >= 10000 && id < 10030);
@@ -229,10 +230,11 @@ FLYSIM_API hipError_t hipDeviceGetAttribute(int *value, int id, int device) {
     return fail(hipErrorInvalidValue, "hipDeviceGetAttribute: null pointer");
   if (hipError_t e = hipGetDevicePropertiesR0600(&p, device))
     return e;
-  bool known;
-  *value = attribute(p, id, known);
-  return known ? hipSuccess
-               : fail(hipErrorInvalidValue, format("device attribute %d does not exist", id));
+  return guarded([&] {
+    bool known;
+    *value = attribute(p, Runtime::instance().arch(), id, known);
+    return known ? hipSuccess : fail(hipErrorInvalidValue, format("device attribute %d does not exist", id));
+  });
 }
 FLYSIM_API hipError_t hipDeviceGet(int *handle, int device) {
   if (!handle)

@@ -9,8 +9,6 @@
 
 using namespace flysim;
 
-extern "C" hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_tR0600 *p, int device);
-
 namespace {
 
 bool validDevice(int d) { return d >= 0 && d < Runtime::instance().deviceCount(); }

@@ -12,38 +12,6 @@ using namespace flysim;
 using Node = void *;
 using Nodes = void *const *;
 
-extern "C" {
-hipError_t hipGraphAddKernelNode(Node *, void *, Nodes, size_t, const hipKernelNodeParams *);
-hipError_t hipGraphKernelNodeSetParams(Node, const hipKernelNodeParams *);
-hipError_t hipGraphExecKernelNodeSetParams(void *, Node, const hipKernelNodeParams *);
-hipError_t hipGraphAddMemcpyNode(Node *, void *, Nodes, size_t, const hipMemcpy3DParms *);
-hipError_t hipGraphMemcpyNodeGetParams(Node, hipMemcpy3DParms *);
-hipError_t hipGraphMemcpyNodeSetParams(Node, const hipMemcpy3DParms *);
-hipError_t hipGraphExecMemcpyNodeSetParams(void *, Node, hipMemcpy3DParms *);
-hipError_t hipGraphAddMemcpyNode1D(Node *, void *, Nodes, size_t, void *, const void *, size_t, int);
-hipError_t hipGraphMemcpyNodeSetParams1D(Node, void *, const void *, size_t, int);
-hipError_t hipGraphExecMemcpyNodeSetParams1D(void *, Node, void *, const void *, size_t, int);
-hipError_t hipGraphAddMemsetNode(Node *, void *, Nodes, size_t, const hipMemsetParams *);
-hipError_t hipGraphMemsetNodeSetParams(Node, const hipMemsetParams *);
-hipError_t hipGraphExecMemsetNodeSetParams(void *, Node, const hipMemsetParams *);
-hipError_t hipGraphAddHostNode(Node *, void *, Nodes, size_t, const hipHostNodeParams *);
-hipError_t hipGraphHostNodeSetParams(Node, const hipHostNodeParams *);
-hipError_t hipGraphExecHostNodeSetParams(void *, Node, const hipHostNodeParams *);
-hipError_t hipGraphAddChildGraphNode(Node *, void *, Nodes, size_t, void *);
-hipError_t hipGraphExecChildGraphNodeSetParams(void *, Node, void *);
-hipError_t hipGraphAddEmptyNode(Node *, void *, Nodes, size_t);
-hipError_t hipGraphAddEventWaitNode(Node *, void *, Nodes, size_t, void *);
-hipError_t hipGraphAddEventRecordNode(Node *, void *, Nodes, size_t, void *);
-hipError_t hipGraphEventWaitNodeSetEvent(Node, void *);
-hipError_t hipGraphEventRecordNodeSetEvent(Node, void *);
-hipError_t hipGraphExecEventWaitNodeSetEvent(void *, Node, void *);
-hipError_t hipGraphExecEventRecordNodeSetEvent(void *, Node, void *);
-hipError_t hipGraphAddMemAllocNode(Node *, void *, Nodes, size_t, MemAllocParams *);
-hipError_t hipGraphAddMemFreeNode(Node *, void *, Nodes, size_t, void *);
-hipError_t hipGetSymbolAddress(void **, const void *);
-hipError_t hipGetSymbolSize(size_t *, const void *);
-}
-
 //===--- nodes of any kind -----------------------------------------------------===//
 
 namespace {

@@ -1,5 +1,6 @@
 //===- KernelCall.cpp - a launch with its arguments -----------------------===//
 
+#include "check/Checks.h"
 #include "check/FindingsFile.h"
 #include "exec/Interrupt.h"
 #include "hip/Hostcall.h"
@@ -11,8 +12,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-
-extern "C" hipError_t hipGetFuncBySymbol(void **function, const void *host);
 
 namespace flysim {
 
@@ -115,6 +114,25 @@ static double stallSeconds() {
   return queuesEnabled() ? 10 * seconds : seconds;
 }
 
+/// FLYDSL_SIM_MAX_INSTRUCTIONS.
+static uint64_t mostInstructions() {
+  const char *text = getenv("FLYDSL_SIM_MAX_INSTRUCTIONS");
+  uint64_t limit = text ? strtoull(text, nullptr, 0) : 0;
+  return limit ? limit : 4000000000ull;
+}
+
+/// FLYDSL_SIM_SCHED=random:SEED; 0 for the deterministic schedule.
+static uint64_t scheduleSeed() {
+  const char *text = getenv("FLYDSL_SIM_SCHED");
+  if (!text || !*text || !strcmp(text, "fixed"))
+    return 0;
+  if (strncmp(text, "random", 6) || (text[6] && text[6] != ':'))
+    raise(FaultKind::InvalidConfiguration,
+          format("FLYDSL_SIM_SCHED=%s: expected 'fixed' or 'random:SEED'", text));
+  uint64_t seed = text[6] ? strtoull(text + 7, nullptr, 0) : 1;
+  return (seed + 1) * 0x9e3779b97f4a7c15ull | 1;
+}
+
 void KernelCall::run() const {
   Dispatch d;
   d.object = function->module->object.get();
@@ -130,7 +148,11 @@ void KernelCall::run() const {
   d.device = device;
   d.ownThreads = queuesEnabled();
   d.stops = stopRequests();
+  // The environment is read once for a launch, by the thread that makes it.
   d.stallSeconds = stallSeconds();
+  d.mostInstructions = mostInstructions();
+  d.scheduleSeed = scheduleSeed();
+  d.checks = requestedChecks();
   try {
     validate(d);
   } catch (const Fault &fault) {

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-extern "C" hipError_t hipEventRecord(void *event, void *stream);
-
 namespace flysim {
 
 namespace {

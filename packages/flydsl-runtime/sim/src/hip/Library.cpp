@@ -6,22 +6,7 @@
 
 #include "hip/Runtime.h"
 
-
 using namespace flysim;
-
-extern "C" {
-hipError_t hipModuleLoadData(void **module, const void *image);
-hipError_t hipModuleLoad(void **module, const char *path);
-hipError_t hipModuleUnload(void *module);
-hipError_t hipModuleGetFunction(void **function, void *module, const char *name);
-hipError_t hipModuleGetFunctionCount(unsigned *count, void *module);
-hipError_t hipLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block, void **params,
-                                      unsigned lds, void *stream);
-hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                            unsigned by, unsigned bz, unsigned lds, void *stream,
-                                            void **params);
-hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module, const char *name);
-}
 
 FLYSIM_API hipError_t hipModuleLoadFatBinary(void **module, const void *image) {
   return hipModuleLoadData(module, image);

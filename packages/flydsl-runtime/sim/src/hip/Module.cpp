@@ -6,8 +6,6 @@
 
 #include "llvm/Support/MemoryBuffer.h"
 
-extern "C" hipError_t flysimModuleRelease(void *module);
-
 namespace flysim {
 
 const Program *Module::programFor(const KernelInfo &kernel) {

@@ -9,53 +9,6 @@
 
 using namespace flysim;
 
-extern "C" {
-hipError_t hipMemcpy(void *dst, const void *src, size_t size, int kind);
-hipError_t hipMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *stream);
-hipError_t hipMemcpyToSymbol(const void *symbol, const void *src, size_t size, size_t offset,
-                             int kind);
-hipError_t hipMemcpyToSymbolAsync(const void *symbol, const void *src, size_t size,
-                                  size_t offset, int kind, void *stream);
-hipError_t hipMemcpyFromSymbol(void *dst, const void *symbol, size_t size, size_t offset, int kind);
-hipError_t hipMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t size, size_t offset,
-                                    int kind, void *stream);
-hipError_t hipMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                       size_t height, int kind);
-hipError_t hipMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
-                            size_t width, size_t height, int kind, void *stream);
-hipError_t hipMemcpy3D(const hipMemcpy3DParms *params);
-hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms *params, void *stream);
-hipError_t hipMemset(void *dst, int value, size_t size);
-hipError_t hipMemsetAsync(void *dst, int value, size_t size, void *stream);
-hipError_t hipMemset2D(void *dst, size_t pitch, int value, size_t width, size_t height);
-hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_t width, size_t height,
-                            void *stream);
-hipError_t hipMemset3D(hipPitchedPtr memory, int value, hipExtent extent);
-hipError_t hipMemset3DAsync(hipPitchedPtr memory, int value, hipExtent extent, void *stream);
-hipError_t hipStreamQuery(void *stream);
-hipError_t hipStreamSynchronize(void *stream);
-hipError_t hipStreamGetPriority(void *stream, int *priority);
-hipError_t hipStreamGetFlags(void *stream, unsigned *flags);
-hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned flags);
-hipError_t hipStreamAddCallback(void *stream, void (*callback)(void *, int, void *), void *data,
-                                unsigned flags);
-hipError_t hipLaunchHostFunc(void *stream, void (*function)(void *), void *data);
-hipError_t hipEventRecord(void *event, void *stream);
-hipError_t hipLaunchKernel(const void *host, dim3 grid, dim3 block, void **params, size_t lds,
-                           void *stream);
-hipError_t hipLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block, void **params,
-                                      unsigned lds, void *stream);
-hipError_t hipGraphLaunch(void *exec, void *stream);
-hipError_t hipStreamBeginCapture(void *stream, int mode);
-hipError_t hipStreamEndCapture(void *stream, void **graph);
-hipError_t hipStreamIsCapturing(void *stream, int *status);
-hipError_t hipStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id);
-hipError_t hipStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id,
-                                      void **graph, void *const **deps, size_t *count);
-hipError_t hipGetProcAddress(const char *name, void **out, int version, uint64_t flags,
-                             int *status);
-}
-
 namespace {
 void *own(void *stream) { return stream ? stream : reinterpret_cast<void *>(2); }
 } // namespace
@@ -168,7 +121,8 @@ FLYSIM_API hipError_t hipStreamGetCaptureInfo_spt(void *stream, int *status,
   return hipStreamGetCaptureInfo(own(stream), status, id);
 }
 FLYSIM_API hipError_t hipStreamGetCaptureInfo_v2_spt(void *stream, int *status,
-                                        unsigned long long *id, void **graph, void *const **deps, size_t *count) {
+                                        unsigned long long *id, void **graph, void ***deps,
+                                        size_t *count) {
   return hipStreamGetCaptureInfo_v2(own(stream), status, id, graph, deps, count);
 }
 FLYSIM_API hipError_t hipGetProcAddress_spt(const char *name, void **out, int version,

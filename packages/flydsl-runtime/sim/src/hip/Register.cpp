@@ -14,13 +14,6 @@
 
 using namespace flysim;
 
-extern "C" hipError_t hipModuleLoadData(void **module, const void *image);
-extern "C" hipError_t hipModuleGetFunction(void **function, void *module, const char *name);
-extern "C" hipError_t hipMallocManaged(void **p, size_t size, unsigned flags);
-extern "C" hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module,
-                                         const char *name);
-extern "C" hipError_t hipModuleUnload(void *module);
-
 namespace {
 
 /// A fat binary of the program; loaded at the first use of one of its symbols.
@@ -150,9 +143,6 @@ FLYSIM_API hipError_t hipFuncGetAttributes(hipFuncAttributes *out, const void *h
 }
 
 //===--- variables of the program -------------------------------------------===//
-
-extern "C" hipError_t hipMemcpy(void *dst, const void *src, size_t size, int kind);
-extern "C" hipError_t hipMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *stream);
 
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "decode/Program.h"
 #include "hip/Capture.h"
+#include "hip/Entries.h"
 #include "hip/Graph.h"
 #include "hip/HipTypes.h"
 #include "loader/CodeObject.h"
@@ -20,8 +21,6 @@
 #include <set>
 #include <string>
 #include <vector>
-
-#define FLYSIM_API extern "C" __attribute__((visibility("default")))
 
 namespace flysim {
 

@@ -9,9 +9,6 @@
 #include <thread>
 #include <type_traits>
 
-extern "C" hipError_t hipGraphAddEventWaitNode(void **node, void *graph, void *const *deps,
-                                               size_t count, void *event);
-
 using namespace flysim;
 
 FLYSIM_API hipError_t hipStreamCreateWithPriority(void **stream, unsigned flags, int priority) {

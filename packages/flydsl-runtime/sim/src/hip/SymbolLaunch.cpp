@@ -7,11 +7,6 @@
 
 using namespace flysim;
 
-extern "C" hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, void **params,
-                                           void **extra);
-extern "C" hipError_t hipEventRecord(void *event, void *stream);
-extern "C" hipError_t hipGetFuncBySymbol(void **function, const void *host);
-
 namespace {
 
 struct Configuration {
@@ -19,7 +14,6 @@ struct Configuration {
   size_t lds;
   void *stream;
 };
-
 
 thread_local std::vector<Configuration> configurations;
 thread_local std::vector<uint8_t> pushedArguments; ///< of hipSetupArgument

@@ -17,6 +17,14 @@ namespace flysim {
 constexpr unsigned kLineBytes = 128, kSectorBytes = 32;
 constexpr unsigned kSectorsOfLine = kLineBytes / kSectorBytes;
 
+/// Sectors of one line that an instruction moves.
+struct LineMove {
+  uint64_t line;
+  uint32_t inst;
+  uint8_t sectors;
+  bool write;
+};
+
 /// First-level vector cache of one compute unit: least recently used, one thread.
 class L1Cache {
 public:
@@ -31,7 +39,7 @@ private:
   unsigned sets;
 };
 
-/// The cache that all compute units share (L2 and, behind it, the memory-side cache).
+/// A cache that compute units share: the L2 of a die, or all that lies before the memory (L2 and memory-side cache).
 class SharedCache {
 public:
   explicit SharedCache(uint64_t bytes);

@@ -22,6 +22,7 @@ void InstCounters::add(const InstCounters &o) {
   l2Bytes += o.l2Bytes;
   readBytes += o.readBytes;
   writtenBytes += o.writtenBytes;
+  l2Missed += o.l2Missed;
   partial += o.partial;
   ldsBytes += o.ldsBytes;
   ldsDegree = std::max(ldsDegree, o.ldsDegree);
@@ -58,7 +59,7 @@ struct Shared {
   uint64_t samples = 0; ///< how many: enough to see the steady state between start and drain
   size_t opsPerGroup = 0; ///< bound of the recorded instructions of one of them
   std::mutex mutex;
-  /// What the shared cache had to fetch and write: apart from the profile's counters, to which groups
+  /// What the caches behind L1 had to fetch and write: apart from the profile's counters, to which groups
   /// that end add theirs under another lock than that of `traffic`.
   std::vector<InstCounters> fetched;
 
@@ -470,6 +471,8 @@ public:
     shared.resident = uint64_t(p.arch->computeUnits) * o.groupsPerCu;
     shared.samples = std::max(kLeastSampledGroups, 4 * o.groupsPerCu);
     shared.opsPerGroup = kTraceOps / shared.samples;
+    if (what & kProfileTiming)
+      followDies(d);
     shared.first = selection.computeUnit % shared.stride;
     const int64_t *at = selection.workgroup;
     if (selection.one && at[0] < d.grid[0] && at[1] < d.grid[1] && at[2] < d.grid[2]) {
@@ -513,6 +516,17 @@ public:
   }
 
 private:
+  /// Clusters go to a die as a whole.
+  void followDies(const Dispatch &d) {
+    const TimingTable &t = timingTable(*d.program->arch);
+    uint64_t clusterSize = uint64_t(d.cluster[0]) * d.cluster[1] * d.cluster[2];
+    shared.traffic.follow(std::make_unique<DieCaches>(
+        t.dies, t.dieCacheBytes, shared.resident / std::max<uint64_t>(1, clusterSize),
+        [this](const LineMove &m, unsigned sectors) {
+          shared.fetched[m.inst].l2Missed += uint64_t(sectors) * kSectorBytes;
+        }));
+  }
+
   Shared shared;
   void (*done)(LaunchProfile &&);
   const CodeObject *object;

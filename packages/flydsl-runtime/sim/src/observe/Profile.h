@@ -29,6 +29,7 @@ struct InstCounters {
   uint64_t l2Bytes = 0;     ///< between L1 and L2
   uint64_t readBytes = 0;   ///< from memory
   uint64_t writtenBytes = 0; ///< to memory
+  uint64_t l2Missed = 0;    ///< of l2Bytes, what the L2 of the work-group's die did not have; with the timing model alone
   uint64_t ldsBytes = 0;    ///< into or out of the LDS, by whichever instruction
   uint64_t ldsCycles = 0, ldsIdeal = 0;
   uint64_t ldsDegree = 0;   ///< worst conflict of a phase that was seen

@@ -103,31 +103,39 @@ SustainedResult estimateSustained(const LaunchProfile &p, const TimingResult &pe
   const TimingTable &t = timingTable(*p.arch);
   SustainedResult s;
   Conditions conditions{t.clockMhz, t.memoryBytesPerSec * t.memoryAchieved, double(t.memoryLatency),
-                        lostRereads(p, t)};
+                        t.sideBytesPerSec, double(t.sideLatency), lostRereads(p, t)};
   TimingResult r = replay(p, conditions, false);
   double seconds = r.cycles / (t.clockMhz * 1e6);
   s.power = powerOf(p, t, r, seconds);
   double share = 1.0;
   if (s.power > 1.0) {
     share = std::pow((1.0 - t.powerIdle) / (s.power - t.powerIdle), 1.0 / t.powerExponent);
-    // The memory keeps its speed: with fewer engine clocks a second it waits less for each.
+    // What lies behind the dies keeps its speed: with fewer engine clocks a second it waits less for each.
     conditions.clockMhz = t.clockMhz * share;
     conditions.memoryLatency *= share;
+    conditions.sideLatency *= share;
     r = replay(p, conditions, false);
   }
   s.clockMhz = conditions.clockMhz;
   s.memoryBytes = r.memoryBytes;
   s.rereadBytes = std::max(0.0, r.memoryBytes - peak.memoryBytes);
+  s.behindL2Bytes = r.behindL2Bytes;
+  double l2Bytes = 0;
+  for (const InstCounters &c : p.counters)
+    l2Bytes += double(c.l2Bytes);
+  s.l2Hit = l2Bytes > 0 ? 1.0 - r.behindL2Bytes / l2Bytes : 1.0;
   s.imbalance = imbalance(p, peak);
   double balanced = r.cycles / s.clockMhz;
   double memory = r.memoryBytes / conditions.memoryBytesPerSec * 1e6;
-  double uneven = std::max(balanced * s.imbalance, memory);
+  double side = conditions.sideBytesPerSec > 0 ? r.behindL2Bytes / conditions.sideBytesPerSec * 1e6 : 0.0;
+  double uneven = std::max({balanced * s.imbalance, memory, side});
   s.microseconds = uneven + t.launchMicroseconds;
   // What the time would lose without it decides: the memory first, which hides the others.
   double slower = balanced * (1.0 - share), worst = 0.25 * s.microseconds;
-  s.bound = memory > 0.85 * uneven ? "memory" : "issue";
+  bool moves = std::max(memory, side) > 0.85 * uneven;
+  s.bound = !moves ? "issue" : memory >= side ? "memory" : "memory-side cache";
   auto consider = [&](double lost, const char *name) {
-    if (lost > worst && *s.bound != 'm') {
+    if (lost > worst && !moves) {
       worst = lost;
       s.bound = name;
     }

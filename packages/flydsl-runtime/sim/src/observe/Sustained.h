@@ -3,7 +3,7 @@
 // The second reading of a launch. The first one (Timing.h) says what the machine could do at the
 // clock and the memory bandwidth of its data sheet. This one replays the same work-groups with
 // what is known to be less: the bandwidth that streams achieve, caches that are divided among
-// dies and resident work-groups, the compute unit that has most to do, the clock that the power
+// dies and resident work-groups, the way from a die to the memory-side cache, the compute unit that has most to do, the clock that the power
 // limit leaves, and the time between launches. It is an estimate as well.
 //
 //===----------------------------------------------------------------------===//
@@ -20,8 +20,11 @@ struct SustainedResult {
   double power = 0;         ///< at the peak clock, of what the board allows; above 1 the clock falls
   double memoryBytes = 0;   ///< the launch's traffic, with what caches of dies did not keep
   double rereadBytes = 0;   ///< the part of it that work-groups had fetched before
+  double behindL2Bytes = 0; ///< what the L2s of the dies did not have: from the memory-side cache or the memory
+  double l2Hit = 1;         ///< the part of all that went to L2 which the L2 of the work-group's die had
   double imbalance = 1;     ///< time of the compute unit that has most to do, over that of the replayed one
-  const char *bound = "";   ///< "memory", "clock", "imbalance", "launch" or "issue": what decides most
+  /// What decides most: "memory", "memory-side cache", "clock", "imbalance", "launch" or "issue".
+  const char *bound = "";
 };
 
 /// `peak`: the first reading of the same launch.

@@ -66,11 +66,12 @@ struct Attempt {
 
 class ComputeUnit {
 public:
-  ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk,
+  ComputeUnit(const LaunchProfile &p, unsigned resident, double memoryBytesPerClk, double sideBytesPerClk,
               const Conditions &conditions, bool wantEvents)
       : p(p), t(timingTable(*p.arch)), rdna(p.arch->has.rdna), resident(std::max(1u, resident)),
-        memoryBytesPerClk(memoryBytesPerClk),
-        memoryLatency(static_cast<unsigned>(conditions.memoryLatency)), wantEvents(wantEvents) {
+        memoryBytesPerClk(memoryBytesPerClk), sideBytesPerClk(sideBytesPerClk),
+        memoryLatency(static_cast<unsigned>(conditions.memoryLatency)),
+        sideLatency(static_cast<unsigned>(conditions.sideLatency)), wantEvents(wantEvents) {
     const std::vector<double> &extraMisses = conditions.extraMisses;
     result.instructions.resize(p.infos.size());
     for (size_t n = 0; n < p.counters.size(); ++n) {
@@ -80,6 +81,9 @@ public:
         moved += extraMisses[n] * static_cast<double>(c.l2Bytes);
       missShare.push_back(c.l2Bytes ? std::min(1.0, moved / static_cast<double>(c.l2Bytes)) : 0.0);
       missDue.push_back(moved > 0 ? 1.0 - missShare.back() : 0.0);
+      double missed = c.l2Bytes && sideBytesPerClk > 0 ? double(c.l2Missed) / double(c.l2Bytes) : 0.0;
+      sideShare.push_back(std::max(0.0, missed - missShare.back()));
+      sideDue.push_back(0.0);
     }
     groups.resize(p.traces.size());
   }
@@ -268,7 +272,8 @@ private:
     double from = 0, to = 0;
   };
 
-  /// Moves through L2 and, if the lines were not there, through the memory; when the last byte is there.
+  /// Moves through L2 and, if the lines were not there, through the memory-side cache or the memory; when
+  /// the last byte is there.
   double fetch(const TraceOp &op, double q, unsigned &latency) {
     if (op.l2Bytes32) {
       l2Free = std::max(l2Free, q) + op.l2Bytes32 * 32.0 / t.l2BytesPerClk;
@@ -277,12 +282,21 @@ private:
     }
     // Which work-group is the first to fetch a line that many share is chance on a real machine and here. The
     // replay takes the share of the launch's accesses that went to memory, spread evenly, the first one first.
-    double &due = missDue[op.inst];
-    if (op.l2Bytes32 && (due += missShare[op.inst]) >= 1) {
+    if (!op.l2Bytes32)
+      return q;
+    double &due = missDue[op.inst], &side = sideDue[op.inst];
+    due += missShare[op.inst];
+    side += sideShare[op.inst];
+    if (due >= 1) {
       due -= 1;
       memoryFree = std::max(memoryFree, q) + op.l2Bytes32 * 32.0 / memoryBytesPerClk;
       q = memoryFree;
       latency = memoryLatency;
+    } else if (side >= 1) {
+      side -= 1;
+      sideFree = std::max(sideFree, q) + op.l2Bytes32 * 32.0 / sideBytesPerClk;
+      q = sideFree;
+      latency = sideLatency;
     }
     return q;
   }
@@ -481,18 +495,18 @@ private:
   const TimingTable &t;
   bool rdna;
   unsigned resident;
-  double memoryBytesPerClk;
-  unsigned memoryLatency;
+  double memoryBytesPerClk, sideBytesPerClk;
+  unsigned memoryLatency, sideLatency;
   bool wantEvents;
   TimingResult result;
-  std::vector<double> missShare, missDue; ///< of each instruction
+  std::vector<double> missShare, missDue, sideShare, sideDue; ///< of each instruction
   std::vector<ModelWave> waves;
   std::vector<ModelGroup> groups;
   std::priority_queue<Candidate> queue;
   unsigned nextGroup = 0, nextSimd = 0;
   uint64_t valuFree[kMaxSimds] = {}, transFree[kMaxSimds] = {}, matrixFree[kMaxSimds] = {};
   uint64_t lastIssue[kMaxSimds][static_cast<unsigned>(Unit::Count)] = {};
-  double ldsFree = 0, l1Free = 0, l2Free = 0, memoryFree = 0, last = 0;
+  double ldsFree = 0, l1Free = 0, l2Free = 0, sideFree = 0, memoryFree = 0, last = 0;
   double tensorFree[(kMaxSimds + 1) / 2] = {};
 };
 
@@ -502,14 +516,16 @@ TimingResult replay(const LaunchProfile &p, const Conditions &conditions, bool w
   const TimingTable &t = timingTable(*p.arch);
   uint64_t total = uint64_t(p.grid[0]) * p.grid[1] * p.grid[2];
   uint64_t active = std::min<uint64_t>(total, p.arch->computeUnits);
-  double bytesPerClk = conditions.memoryBytesPerSec / (conditions.clockMhz * 1e6);
-  double share = bytesPerClk / double(std::max<uint64_t>(1, active));
-  share = std::min<double>(share, t.l2BytesPerClk);
+  auto shareOf = [&](double bytesPerSec) {
+    double bytesPerClk = bytesPerSec / (conditions.clockMhz * 1e6);
+    return std::min<double>(bytesPerClk / double(std::max<uint64_t>(1, active)), t.l2BytesPerClk);
+  };
   // gfx120x: two compute units share an LDS; this model follows one of them.
   Occupancy o = occupancy(*p.arch, p.vgprs, p.sgprs, p.ldsBytes,
                           p.wavesPerGroup, p.waveSize);
   unsigned resident = std::max(1u, o.groupsPerCu * t.simdsPerCu / t.simdsPerLds);
-  ComputeUnit cu(p, resident, share, conditions, wantEvents);
+  ComputeUnit cu(p, resident, shareOf(conditions.memoryBytesPerSec), shareOf(conditions.sideBytesPerSec),
+                 conditions, wantEvents);
   TimingResult r = cu.run();
   r.sampleGroups = static_cast<unsigned>(p.traces.size());
   r.groupsPerCu = (total + p.arch->computeUnits - 1) / p.arch->computeUnits;
@@ -527,6 +543,7 @@ TimingResult replay(const LaunchProfile &p, const Conditions &conditions, bool w
     const InstCounters &c = p.counters[n];
     issued += c.issued;
     r.memoryBytes += double(c.readBytes + c.writtenBytes);
+    r.behindL2Bytes += double(c.l2Missed);
     if (!conditions.extraMisses.empty())
       r.memoryBytes += conditions.extraMisses[n] * double(c.l2Bytes);
   }
@@ -540,12 +557,14 @@ TimingResult replay(const LaunchProfile &p, const Conditions &conditions, bool w
     r.cycles *= perGroup / kept;
   r.memoryCycles = r.memoryBytes / conditions.memoryBytesPerSec * conditions.clockMhz * 1e6;
   r.cycles = std::max(r.cycles, r.memoryCycles);
+  if (conditions.sideBytesPerSec > 0)
+    r.cycles = std::max(r.cycles, r.behindL2Bytes / conditions.sideBytesPerSec * conditions.clockMhz * 1e6);
   return r;
 }
 
 TimingResult estimateTiming(const LaunchProfile &p, bool wantEvents) {
   const TimingTable &t = timingTable(*p.arch);
-  return replay(p, {t.clockMhz, t.memoryBytesPerSec, double(t.memoryLatency), {}}, wantEvents);
+  return replay(p, {t.clockMhz, t.memoryBytesPerSec, double(t.memoryLatency), 0, 0, {}}, wantEvents);
 }
 
 } // namespace flysim

@@ -55,6 +55,7 @@ struct TimingResult {
   uint64_t groupsPerCu = 0;     ///< work-groups that the busiest compute unit runs
   double memoryBytes = 0;       ///< memory traffic of the launch
   double memoryCycles = 0;      ///< least clocks for it
+  double behindL2Bytes = 0;     ///< what the L2s of the dies did not have
   // Clocks that the units of the compute unit were busy, in the sample.
   uint64_t valuBusy = 0, matrixBusy = 0, ldsBusy = 0, l1Busy = 0; ///< VALU, matrix: sum over SIMDs
   uint64_t tensorBusy = 0;      ///< sum over the tensor data movers
@@ -70,6 +71,9 @@ struct TimingResult {
 struct Conditions {
   double clockMhz, memoryBytesPerSec;
   double memoryLatency; ///< clocks
+  /// Of the memory-side cache, which has what the L2 of a die misses and the memory need not give.
+  /// 0 bytes: such accesses take no longer than those that hit L2.
+  double sideBytesPerSec, sideLatency;
   /// For each instruction, the share of its L2 accesses that go to memory beside those that
   /// the launch's own traffic shows; empty: none.
   std::vector<double> extraMisses;
@@ -78,7 +82,7 @@ struct Conditions {
 /// Replays the work-groups and extends the result to the launch.
 TimingResult replay(const LaunchProfile &profile, const Conditions &conditions, bool wantEvents);
 
-/// The reading at peak: peak clock and memory bandwidth, re-reads served by caches.
+/// The reading at peak: peak clock and memory bandwidth, re-reads served by caches, one L2 for all dies.
 TimingResult estimateTiming(const LaunchProfile &profile, bool wantEvents);
 
 } // namespace flysim

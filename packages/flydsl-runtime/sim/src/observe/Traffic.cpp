@@ -1,4 +1,4 @@
-//===- Traffic.cpp - what work-groups move through the shared cache -------===//
+//===- Traffic.cpp - what work-groups move through L2 and behind ----------===//
 
 #include "observe/Traffic.h"
 
@@ -28,11 +28,13 @@ HostArrays::Part HostArrays::partAround(uint64_t address) const {
   return {it->hi, (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) - it->lo};
 }
 
-void Traffic::apply(const std::vector<LineMove> &moves) {
-  for (const LineMove &m : moves) {
-    unsigned absent = cache.touch(pages.renumber(m.line), m.sectors, m.write);
-    if (absent)
+void Traffic::apply(uint64_t linear, const std::vector<LineMove> &moves) {
+  for (LineMove m : moves) {
+    m.line = pages.renumber(m.line);
+    if (unsigned absent = cache.touch(m.line, m.sectors, m.write))
       fresh(m, static_cast<unsigned>(__builtin_popcount(absent)));
+    if (dies)
+      dies->add(linear, m);
   }
 }
 
@@ -42,25 +44,27 @@ void Traffic::end(uint64_t linear, std::vector<LineMove> &&moves) {
     waiting.emplace(linear, std::move(moves));
     return;
   }
-  apply(moves);
+  apply(linear, moves);
   for (auto it = waiting.begin(); ++next, it != waiting.end() && it->first == next;
        it = waiting.erase(it))
-    apply(it->second);
+    apply(it->first, it->second);
 }
 
 void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {
   std::lock_guard<std::mutex> lock(mutex);
   if (linear != next)
     return;
-  apply(moves);
+  apply(linear, moves);
   moves.clear();
 }
 
 void Traffic::finish() {
   std::lock_guard<std::mutex> lock(mutex);
   for (const auto &entry : waiting)
-    apply(entry.second);
+    apply(entry.first, entry.second);
   waiting.clear();
+  if (dies)
+    dies->flush();
 }
 
 } // namespace flysim

@@ -1,7 +1,7 @@
-//===- Traffic.h - what work-groups move through the shared cache -*- C++ -*-===//
+//===- Traffic.h - what work-groups move through L2 and what is behind it -*- C++ -*-===//
 //
 // Worker threads run work-groups in an order that depends on the host. What each of them
-// moves is therefore written down and given to the shared cache in the order of the grid,
+// moves is therefore written down and given to the caches in the order of the grid,
 // so that the traffic of a launch, and every estimate made from it, depends on the launch
 // alone. Addresses do not count either: pages are numbered as they are met.
 //
@@ -10,11 +10,12 @@
 #define FLYSIM_OBSERVE_TRAFFIC_H
 
 #include "memory/Memory.h"
-#include "observe/Cache.h"
+#include "observe/DieCaches.h"
 
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -88,20 +89,14 @@ private:
   uint64_t round = 1, count = 0, last = ~uint64_t(0), number = 0;
 };
 
-/// Sectors of one line that an instruction moves.
-struct LineMove {
-  uint64_t line;
-  uint32_t inst;
-  uint8_t sectors;
-  bool write;
-};
-
-/// The shared cache of one launch. Thread safe.
+/// The caches of one launch behind L1. Thread safe.
 class Traffic {
 public:
   /// `fresh(move, sectors)` is told how many sectors of a move were not in the cache.
   Traffic(uint64_t cacheBytes, std::function<void(const LineMove &, unsigned)> fresh)
       : cache(cacheBytes), fresh(std::move(fresh)) {}
+  /// Follows the L2 of each die as well. Before the launch.
+  void follow(std::unique_ptr<DieCaches> caches) { dies = std::move(caches); }
   /// The work-groups with number `linear` have ended and moved this.
   void end(uint64_t linear, std::vector<LineMove> &&moves);
   /// Empties `moves` of work-groups that go on, if all before them have ended.
@@ -110,10 +105,11 @@ public:
   void finish();
 
 private:
-  void apply(const std::vector<LineMove> &moves);
+  void apply(uint64_t linear, const std::vector<LineMove> &moves);
 
   std::mutex mutex;
   SharedCache cache;
+  std::unique_ptr<DieCaches> dies;
   std::function<void(const LineMove &, unsigned)> fresh;
   uint64_t next = 0; ///< the work-groups that come next
   std::map<uint64_t, std::vector<LineMove>> waiting;

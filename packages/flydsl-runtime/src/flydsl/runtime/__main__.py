@@ -99,11 +99,12 @@ def _calibrate(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from .profiling import Profile
-    from .profiling.calibrate import compare, fit, format_comparison, measurements
+    from .profiling.calibrate import compare, fit, format_comparison
+    from .profiling.rocprofv3 import measurements
 
     if not options.files or not options.profile:
         raise ValueError("model calibrate: name the files of rocprofv3, and --profile FILE.json of the same launches")
-    deviations = compare(Profile.load(options.profile).launches, measurements(options.files))
+    deviations = compare(Profile.load(options.profile).launches, measurements(options.files, options.agent))
     if not deviations:
         print("error: no kernel of the profile is in the measurements (name and grid must agree)", file=sys.stderr)
         return 1
@@ -143,6 +144,7 @@ def main(argv: list[str] | None = None) -> int:
     constants.add_argument("action", nargs="?", choices=["calibrate"], help="compare with measurements of a machine")
     constants.add_argument("files", nargs="*", help="calibrate: kernel traces and counters of rocprofv3 (CSV or JSON)")
     constants.add_argument("--profile", help="calibrate: profile of the same launches (FLYDSL_SIM_STATS=FILE.json)")
+    constants.add_argument("--agent", help="calibrate: the GPU as the files name it, if they have several")
     constants.add_argument("-o", "--output", help="calibrate: write the constants that fit, for FLYDSL_SIM_MODEL")
     constants.add_argument("--arch", action="append", help="architecture (default: all)")
     constants.add_argument("--json", action="store_true", help="print as JSON")

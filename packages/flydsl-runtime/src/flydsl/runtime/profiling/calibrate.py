@@ -1,39 +1,23 @@
 """The timing model against a real machine: what rocprofv3 measured beside a profile of the same launches.
 
-Kernel traces (``rocprofv3 --kernel-trace --output-format csv`` or ``json``) give times; counter files
-(``--pmc GRBM_GUI_ACTIVE FETCH_SIZE WRITE_SIZE``) clocks and memory traffic. Launches are matched by the kernel's name
-and its number of work-items. What deviates is attributed to what bounds the launch in the model, and the constant that
-stands for it is fitted; the rest is only told.
+Launches are matched by the kernel's name and its number of work-items. What deviates is attributed to what bounds the
+launch in the model, and the constant that stands for it is fitted; the rest is only told.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 import statistics
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from .._names import plain_name
 from .model import LaunchProfile
 from .model_constants import constants
+from .rocprofv3 import Key, Measured, kernel_name
 
 #: The weights of the power model that are fitted together, since a trace does not tell them apart.
 _POWER = ("powerMatrixWide", "powerMatrix16", "powerMatrix8", "powerMatrix4", "powerVector")
-
-_Key = tuple[str, int]  # name, work-items
-
-
-@dataclass
-class Measured:
-    """What was measured of the launches of one kernel with one grid: microseconds, and counters by name."""
-
-    microseconds: list[float] = field(default_factory=list)
-    counters: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
 @dataclass(frozen=True)
@@ -57,79 +41,46 @@ class Deviation:
     model_memory_bytes: float
 
 
-def _name(text: str) -> str:
-    """A kernel's name without the suffix of its descriptor and without parameters."""
-    return plain_name(text.strip().removesuffix(".kd")).split("(", 1)[0].split("<", 1)[0].rpartition(" ")[2]
-
-
-def _csv(path: Path, found: dict[_Key, Measured]) -> None:
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        columns = set(rows.fieldnames or ())
-        if not {"Kernel_Name", "Start_Timestamp", "End_Timestamp"} <= columns:
-            raise ValueError(f"{path}: no kernel trace or counters of rocprofv3 (columns Kernel_Name, Start_Timestamp, "
-                             "End_Timestamp are expected)")
-        for row in rows:
-            if "Grid_Size_X" in columns:
-                items = math.prod(int(row[f"Grid_Size_{axis}"]) for axis in "XYZ")
-            else:
-                items = int(row["Grid_Size"])
-            entry = found[_name(row["Kernel_Name"]), items]
-            # A row for each counter: the time belongs to the launch, and counting slows it down.
-            if "Counter_Name" in columns:
-                entry.counters[row["Counter_Name"]].append(float(row["Counter_Value"]))
-                if row["Counter_Name"] == "GRBM_GUI_ACTIVE":
-                    us = (int(row["End_Timestamp"]) - int(row["Start_Timestamp"])) / 1e3
-                    entry.counters["_us"].append(us)
-            else:
-                entry.microseconds.append((int(row["End_Timestamp"]) - int(row["Start_Timestamp"])) / 1e3)
-
-
-def _json(path: Path, found: dict[_Key, Measured]) -> None:
-    try:
-        tools = json.loads(path.read_text())["rocprofiler-sdk-tool"]
-        for tool in tools:
-            names = {s["kernel_id"]: s.get("formatted_kernel_name") or s["kernel_name"] for s in tool["kernel_symbols"]}
-            for record in tool["buffer_records"]["kernel_dispatch"]:
-                info = record["dispatch_info"]
-                items = math.prod(info["grid_size"][axis] for axis in "xyz")
-                us = (record["end_timestamp"] - record["start_timestamp"]) / 1e3
-                found[_name(names[info["kernel_id"]]), items].microseconds.append(us)
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: no kernel trace of rocprofv3: {type(error).__name__} {error}") from None
-
-
-def measurements(files: Iterable[str | Path]) -> dict[_Key, Measured]:
-    """What the files have, by kernel name and work-items. Raises ValueError for a file of another form."""
-    found: dict[_Key, Measured] = defaultdict(Measured)
-    for file in map(Path, files):
-        try:
-            (_json if file.suffix == ".json" else _csv)(file, found)
-        except (KeyError, UnicodeDecodeError) as error:
-            raise ValueError(f"{file}: a column is missing: {error}") from None
-    return dict(found)
-
-
 def _median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def compare(launches: Iterable[LaunchProfile], measured: dict[_Key, Measured]) -> list[Deviation]:
-    """The launches that are in both, the first of each kernel and grid; the median of what was measured."""
-    out: dict[_Key, Deviation] = {}
+def _clock(kernel: str, arch: str, active: float | None, during: float | None) -> float | None:
+    """MHz under load, from the clocks that the graphics blocks were active. Raises ValueError above the peak clock.
+
+    Each die has such a block, and rocprofv3 adds them up.
+    """
+    if not active or not during:
+        return None
+    known = {c.name: c.value for c in constants(arch)}
+    highest = 1.1 * known["clockMhz"]  # boards with a higher clock are sold
+    for clock in (active / during, active / during / known["dies"]):
+        if clock <= highest:
+            return clock
+    raise ValueError(f"{kernel}: GRBM_GUI_ACTIVE says {active:g} clocks in {during:g} us, {clock:.0f} MHz; "
+                     f"{arch} has {known['clockMhz']:g} MHz at most")
+
+
+def compare(launches: Iterable[LaunchProfile], measured: dict[Key, Measured]) -> list[Deviation]:
+    """The launches that are in both, the first of each kernel and grid; the median of what was measured.
+
+    Raises ValueError for counted clocks that the architecture of the profile cannot have.
+    """
+    out: dict[Key, Deviation] = {}
     for launch in launches:
-        key = (_name(launch.kernel), math.prod(launch.raw["grid"]) * math.prod(launch.raw["block"]))
+        key = (kernel_name(launch.kernel), math.prod(launch.raw["grid"]) * math.prod(launch.raw["block"]))
         if key in out or key not in measured or launch.timing is None or launch.sustained is None:
             continue
         entry, s = measured[key], launch.sustained
-        us = _median(entry.microseconds) or _median(entry.counters.get("_us", []))
+        us = _median(entry.microseconds) or _median(entry.counted_us)
         if not us:
             continue
-        active, during = _median(entry.counters.get("GRBM_GUI_ACTIVE", [])), _median(entry.counters.get("_us", []))
+        clock = _clock(launch.kernel, launch.arch, _median(entry.counters.get("GRBM_GUI_ACTIVE", [])),
+                       _median(entry.counted_us))
         sizes = [_median(entry.counters.get(name, [])) for name in ("FETCH_SIZE", "WRITE_SIZE")]  # in KiB
         out[key] = Deviation(
             launch.kernel, launch.arch, max(len(entry.microseconds), 1), us, s.microseconds, launch.timing.microseconds,
-            s.microseconds / us, s.bound, active / during if active and during else None, s.clock_mhz,
+            s.microseconds / us, s.bound, clock, s.clock_mhz,
             1024 * sum(size or 0.0 for size in sizes) if any(sizes) else None, s.memory_bytes)
     return list(out.values())
 
@@ -137,8 +88,9 @@ def compare(launches: Iterable[LaunchProfile], measured: dict[_Key, Measured]) -
 def fit(deviations: Sequence[Deviation]) -> dict[str, dict[str, float]]:
     """The constants by architecture that bring the model to the measurements; only those that the launches tell of.
 
-    Kernels that are bound by memory give its achieved bandwidth, those whose clock falls the power of the units, those
-    that are bound by the launch its cost. A kernel that is bound by none of them changes nothing.
+    Kernels that are bound by memory or the memory-side cache give its achieved bandwidth, those whose clock falls the
+    power of the units, those that are bound by the launch its cost. A kernel that is bound by none of them changes
+    nothing.
     """
     out: dict[str, dict[str, float]] = {}
     for arch in sorted({d.arch for d in deviations}):
@@ -156,6 +108,8 @@ def fit(deviations: Sequence[Deviation]) -> dict[str, dict[str, float]]:
 
         if memory := ratios("memory"):
             fitted["memoryAchieved"] = min(1.0, known["memoryAchieved"] * statistics.median(memory))
+        if side := ratios("memory-side cache"):
+            fitted["sideBytesPerSec"] = known["sideBytesPerSec"] * statistics.median(side)
         # power - idle is (1 - idle) / share ** exponent, and the share of the clock follows the time.
         shares = [d.clock_mhz / d.model_clock_mhz for d in own if d.bound == "clock" and d.clock_mhz]
         if slower := shares or ratios("clock"):
@@ -174,7 +128,7 @@ def format_comparison(deviations: Sequence[Deviation], fitted: dict[str, dict[st
             notes += f"; clock {d.clock_mhz:.0f} MHz, model {d.model_clock_mhz:.0f}"
         if d.memory_bytes:
             notes += f"; memory {d.memory_bytes / 1e6:.1f} MB, model {d.model_memory_bytes / 1e6:.1f}"
-        lines.append(f"{_name(d.kernel)[:40]:40} {d.arch:8} {d.measured_us:11.2f} {d.sustained_us:10.2f} "
+        lines.append(f"{kernel_name(d.kernel)[:40]:40} {d.arch:8} {d.measured_us:11.2f} {d.sustained_us:10.2f} "
                      f"{d.ratio:6.2f} {d.peak_us:10.2f}  {d.bound}{notes}")
     ratios = [d.ratio for d in deviations]
     lines.append(f"{len(ratios)} kernels, median ratio {statistics.median(ratios):.2f}, "
@@ -182,6 +136,7 @@ def format_comparison(deviations: Sequence[Deviation], fitted: dict[str, dict[st
     for arch, values in fitted.items():
         known = {c.name: c.value for c in constants(arch)}
         if not values:
-            lines.append(f"{arch}: no constant to fit: no kernel is bound by memory, clock or launch")
+            lines.append(f"{arch}: no constant to fit: no kernel is bound by memory, memory-side cache, clock or "
+                         "launch")
         lines += [f"{arch} {name:24} {known[name]:g} -> {value:g}" for name, value in values.items()]
     return "\n".join(lines)

@@ -101,6 +101,8 @@ def _facts(launch: LaunchProfile) -> str:
         if s := launch.sustained:
             rows.append(("time, sustained", f"{s.microseconds:.1f} us at {s.clock_mhz:.0f} MHz, bound by {s.bound} "
                                             "(estimate)"))
+            if s.l2_hit is not None:
+                rows.append(("hits in the L2 of the die", f"{100 * s.l2_hit:.0f} % (estimate)"))
         rows.append(("time, at peak", f"{t.cycles:.0f} clocks = {t.microseconds:.1f} us (estimate)"))
         rows += [(f"{unit} busy", f"{100 * share:.1f} % (estimate)") for unit, share in t.utilisation().items()]
     return _table(("", ""), rows)

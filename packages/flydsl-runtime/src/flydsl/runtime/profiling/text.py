@@ -60,9 +60,10 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
         t = launch.timing
         if s := launch.sustained:
             again = f", {size(s.reread_bytes)} of it again" if s.reread_bytes > 0.01 * s.memory_bytes else ""
+            dies = "" if s.l2_hit is None else f"; L2 of the dies has {100 * s.l2_hit:.0f} %"
             lines.append(f"  estimate, sustained (not a measurement): {s.microseconds:.1f} us at {s.clock_mhz:.0f} "
-                         f"MHz, bound by {s.bound}; memory {size(s.memory_bytes)}{again}; power {100 * s.power:.0f} % "
-                         f"of the limit at the peak clock")
+                         f"MHz, bound by {s.bound}; memory {size(s.memory_bytes)}{again}{dies}; power "
+                         f"{100 * s.power:.0f} % of the limit at the peak clock")
         lines.append(f"  estimate, at peak (not a measurement): {t.cycles:.0f} clocks, {t.microseconds:.1f} us; "
                      f"{t.sample_groups} work-groups replayed")
         if roof := launch.roofline():

@@ -1,0 +1,41 @@
+//===- DieCaches.h - the L2 of each die ------------------------*- C++ -*-===//
+//
+// Work-groups are given to the dies in turns, in the order of the grid, and each die has an L2 of
+// its own: what two work-groups share is fetched once if they sit on one die, and twice if not.
+// How the order of a grid places its work-groups therefore shows here, and nowhere else.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FLYSIM_OBSERVE_DIECACHES_H
+#define FLYSIM_OBSERVE_DIECACHES_H
+
+#include "observe/Cache.h"
+
+#include <functional>
+#include <vector>
+
+namespace flysim {
+
+/// One L2 for each die. Work-groups that are resident together move side by side: they take turns here.
+class DieCaches {
+public:
+  /// `resident`: work-groups (or clusters) of all dies that run at once. `missed(move, sectors)` is told
+  /// how many sectors of a move the L2 of its die did not have.
+  DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
+            std::function<void(const LineMove &, unsigned)> missed);
+  /// A move of a work-group; groups come in the order of the grid, the moves of one in the order of time.
+  void add(uint64_t group, const LineMove &move);
+  /// Moves what is held.
+  void flush();
+
+private:
+  std::vector<SharedCache> caches;
+  std::function<void(const LineMove &, unsigned)> missed;
+  /// Moves of the work-groups that run side by side, by their place among them.
+  std::vector<std::vector<LineMove>> held;
+  uint64_t batch = 0; ///< which `held.size()` work-groups of the grid these are
+  size_t count = 0;   ///< of all that is held
+};
+
+} // namespace flysim
+
+#endif
