@@ -1,13 +1,9 @@
 """A whole decode step as one graph: captured once, replayed for tokens, positions and lengths that came later."""
 
-import ctypes
-
 import pytest
 from kernel_helpers import GENERAL_GEMM, needs, random, torch
 
-import flydsl.runtime as rt
-from flydsl.kernels import ops
-from flydsl.kernels.host import arrays
+from flydsl.kernels import capture, ops
 
 pytestmark = needs(*GENERAL_GEMM)
 
@@ -16,8 +12,8 @@ EXPERTS, CHOSEN = 8, 2
 
 
 class Step:
-    """One layer of a decoder, for a token of each of three sequences. Nothing but kernels computes: whatever torch did
-    here would not be in the graph. With `mixture` its layer is a mixture of experts."""
+    """One layer of a decoder, for a token of each of three sequences; nothing but kernels computes. With `mixture` its
+    layer is a mixture of experts."""
 
     def __init__(self, mixture=False, seed=0):
         self.mixture = mixture
@@ -60,41 +56,17 @@ class Step:
 DATA = [([3, 60, 7], [5, 31, 16]), ([1, 1, 2], [6, 32, 47]), ([63, 0, 9], [0, 15, 33])]
 
 
-def kept_results(monkeypatch):
-    """What operations allocate from now on, which stays: a graph uses it again, as torch's memory pool of one knows."""
-    pool, plain = [], torch.Tensor.new_empty
-
-    def new_empty(*given, **named):
-        pool.append(plain(*given, **named))
-        return pool[-1]
-
-    monkeypatch.setattr(torch.Tensor, "new_empty", new_empty)
-    return pool
-
-
 @pytest.mark.parametrize("mixture", [False, True])
-def test_captured_once_and_replayed_with_new_data(mixture, monkeypatch):
+def test_captured_once_and_replayed_with_new_data(mixture):
     step, eager = Step(mixture), Step(mixture)
     expected = []
     for tokens, positions in DATA:
         eager.take(tokens, positions)
         expected.append(eager.logits())
     step.take(*DATA[0])
-    step.logits()  # compiles, loads, packs weights
-    rt.synchronize()
-    stream, library = rt.Stream(), ctypes.CDLL(rt.library_path())
-    monkeypatch.setattr(arrays, "stream_of", lambda array: stream)  # as torch's current stream of a GPU
-    graph, executable, handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(stream.ptr)
-    assert library.hipStreamBeginCapture(handle, 0) == 0
-    pool = kept_results(monkeypatch)
-    out = step.logits()
-    assert pool and library.hipStreamEndCapture(handle, ctypes.byref(graph)) == 0
-    assert library.hipGraphInstantiate(ctypes.byref(executable), graph, None, None, ctypes.c_size_t(0)) == 0
+    graph = capture(step.logits)
     for (tokens, positions), exact in zip(DATA, expected, strict=True):
         step.take(tokens, positions)
-        out.fill_(torch.nan)
-        assert library.hipGraphLaunch(executable, handle) == 0
-        stream.synchronize()
-        assert torch.equal(out, exact)
+        graph.result.fill_(torch.nan)
+        assert torch.equal(graph.replay(), exact)
     assert all(torch.equal(a, b) for a, b in zip(step.caches, eager.caches, strict=True))
-    assert library.hipGraphExecDestroy(executable) == 0 and library.hipGraphDestroy(graph) == 0

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from kernel_helpers import GENERAL_GEMM, cases, needs, random, torch
+from kernel_helpers import GENERAL_GEMM, needs, random, torch
+from language_models import ATTENTION, DENSE, SPARSE, chosen, made
 from models import relative
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import flydsl.kernels as kernels
-from flydsl.kernels.target import current_arch
 
 F = nn.functional
 pytestmark = needs(*GENERAL_GEMM)
@@ -361,37 +361,9 @@ def test_another_cap_stays():
 
 # ------------------------------------------------------------------------------- transformers
 
-SIZES = {"vocab_size": 64, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "head_dim": 32,
-         "pad_token_id": 0}
 COSTLY = {"mm", "bmm", "addmm", "linear", "matmul", "_softmax", "topk", "silu", "gelu", "tanh", "pow", "rsqrt",
           "sigmoid", "exp", "sort", "mean", "sum", "embedding",
           "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu"}
-
-
-SPARSE = {"Mixtral": {"num_local_experts": 8}, "GptOss": {"num_local_experts": 8, "num_experts_per_tok": 2},
-          "Qwen3Moe": {"num_experts": 8, "moe_intermediate_size": 32, "num_experts_per_tok": 2},
-          "DeepseekV3": {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1,
-                         "moe_intermediate_size": 32, "q_lora_rank": 32, "kv_lora_rank": 32, "qk_rope_head_dim": 16,
-                         "qk_nope_head_dim": 32, "v_head_dim": 32, "first_k_dense_replace": 1, "head_dim": 16,
-                         "num_key_value_heads": 4}}
-
-
-DENSE = ["Llama", "Qwen3", "Phi3", "Gemma2"]
-WHOLE = current_arch() in ("gfx942", "gfx1201")  # where all models run, and not only with FLYDSL_KERNELS_FULL
-
-
-def chosen(quick, names):
-    """The models of a test: all of them on some architectures."""
-    return names if WHOLE else cases(quick, [name for name in names if name not in quick])
-
-
-def made(name, **options):
-    """A tiny model of transformers with random weights, and tokens."""
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**(SIZES | SPARSE.get(name, {}) | options))
-    return getattr(transformers, f"{name}ForCausalLM")(config), torch.randint(1, 64, (8, 9))
 
 
 @pytest.mark.parametrize("name", chosen(["Gemma2", "Mixtral"], [*DENSE, *sorted(SPARSE)]))
@@ -400,13 +372,16 @@ def test_models_of_transformers(name):
     model = model.eval().bfloat16()
     with torch.no_grad():
         exact = copy.deepcopy(model).float()
-        expected = exact(tokens).logits
-        theirs = relative(model(tokens).logits, expected)
+        expected, theirs = exact(tokens).logits, model(tokens).logits
         report = kernels.patch(model)
         with Names() as names:
             ours = model(tokens, use_cache=False).logits
-        assert relative(ours, expected) <= 1.05 * theirs  # most roundings are the same, but fall differently
         assert not names.seen & COSTLY and not report.skipped
+        # Token by token, and the median counts: a router whose experts are as good as equal chooses by rounding, which
+        # makes the error of single tokens ten times that of torch, or a tenth.
+        errors = [(logits - expected).norm(dim=-1) for logits in (ours, theirs)]
+        assert float((errors[0] / errors[1]).median()) <= 1
+        tokens = tokens[:8]
         for m in (exact, model):
             m.generation_config.eos_token_id = None
         options = {"max_new_tokens": 6, "do_sample": False, "attention_mask": torch.ones_like(tokens)}
@@ -420,10 +395,6 @@ def test_models_of_transformers(name):
         assert int(sure.sum()) >= 12 and bool(same[sure].all())
     assert all(s.calls for s in report.patched) and not any(s.fallbacks for s in report.sites), str(report)
     assert {s.kernel for s in report.sites if s.kind.endswith("Attention")} == {"flydsl::rope, flydsl::attention_fwd"}
-
-
-# Gemma 2 caps scores and GPT-OSS has sinks, which torch's function does not.
-ATTENTION = {"Gemma2": "eager", "GptOss": "eager"}
 
 
 @pytest.mark.parametrize("name", chosen(["Llama"], DENSE))

@@ -1,4 +1,4 @@
-//===- DeviceFunctions.cpp - Devices, memory, streams and events -------------===//
+//===- DeviceFunctions.cpp - Devices, memory, streams, events and graphs -----===//
 //
 // Thin bindings: the public interface with its documentation is in the Python
 // modules of flydsl.runtime. Handles and addresses are integers here.
@@ -23,6 +23,8 @@ namespace {
 constexpr int kMemcpyDefault = 4;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDisableTiming = 2;
+/// What cannot be captured fails in the capturing thread alone (hipStreamCaptureModeThreadLocal).
+constexpr int kCaptureThreadLocal = 1;
 
 template <typename T> T *pointer(uint64_t bits) {
   return reinterpret_cast<T *>(static_cast<uintptr_t>(bits));
@@ -255,6 +257,48 @@ void streamWaitEvent(uint64_t stream, uint64_t event) {
   });
 }
 
+void beginCapture(uint64_t stream) {
+  blocking("hipStreamBeginCapture", [&](const HipApi &api) {
+    auto function = present(api, api.streamBeginCapture, "hipStreamBeginCapture");
+    return function(pointer<void>(stream), kCaptureThreadLocal);
+  });
+}
+
+/// Ends a capture; the executable graph, or 0 where \p keep is false.
+uint64_t endCapture(uint64_t stream, bool keep) {
+  HipGraph graph = nullptr;
+  HipGraphExec executable = nullptr;
+  blocking("hipStreamEndCapture", [&](const HipApi &api) {
+    auto function = present(api, api.streamEndCapture, "hipStreamEndCapture");
+    return function(pointer<void>(stream), &graph);
+  });
+  blocking("hipGraphInstantiate", [&](const HipApi &api) {
+    auto instantiate = present(api, api.graphInstantiate, "hipGraphInstantiate");
+    HipError status = keep ? instantiate(&executable, graph, nullptr, nullptr, 0) : kHipSuccess;
+    (void)present(api, api.graphDestroy, "hipGraphDestroy")(graph);
+    return status;
+  });
+  return handle(executable);
+}
+
+/// What hipLaunchHostFunc runs, on a thread of the library. \p function is a Python function
+/// that does not raise.
+void callPython(void *function) {
+  nb::gil_scoped_acquire acquire;
+  PyObject *result = PyObject_CallNoArgs(static_cast<PyObject *>(function));
+  if (!result)
+    PyErr_WriteUnraisable(static_cast<PyObject *>(function));
+  Py_XDECREF(result);
+}
+
+/// The caller keeps \p function alive as long as the stream, or a graph captured on it, may run it.
+void launchHostFunction(uint64_t stream, nb::callable function) {
+  blocking("hipLaunchHostFunc", [&](const HipApi &api) {
+    auto launch = present(api, api.launchHostFunc, "hipLaunchHostFunc");
+    return launch(pointer<void>(stream), callPython, function.ptr());
+  });
+}
+
 nb::object describeTensor(nb::handle object) {
   TensorView view;
   ViewResult result = viewTensor(object.ptr(), view);
@@ -336,6 +380,22 @@ void registerDeviceFunctions(nb::module_ &m) {
   m.def("stream_query",
         [](uint64_t stream) { return query(requireApi().streamQuery, stream, "hipStreamQuery"); });
   m.def("stream_wait_event", &streamWaitEvent);
+
+  m.def("stream_begin_capture", &beginCapture);
+  m.def("stream_end_capture", &endCapture, nb::arg("stream"), nb::arg("keep"));
+  m.def("stream_launch_host_function", &launchHostFunction);
+  m.def("graph_launch", [](uint64_t graph, uint64_t stream) {
+    blocking("hipGraphLaunch", [&](const HipApi &api) {
+      auto launch = present(api, api.graphLaunch, "hipGraphLaunch");
+      return launch(pointer<void>(graph), pointer<void>(stream));
+    });
+  });
+  m.def("graph_destroy", [](uint64_t graph) {
+    blocking("hipGraphExecDestroy", [&](const HipApi &api) {
+      auto destroy = present(api, api.graphExecDestroy, "hipGraphExecDestroy");
+      return destroy(pointer<void>(graph));
+    });
+  });
 
   m.def("event_create", &createEvent, nb::arg("timing"));
   m.def("event_destroy", [](uint64_t event) {

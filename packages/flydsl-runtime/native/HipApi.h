@@ -22,6 +22,8 @@ using HipError = int;
 using HipModule = void *;
 using HipFunction = void *;
 using HipStream = void *;
+using HipGraph = void *;
+using HipGraphExec = void *;
 using HipEvent = void *;
 
 /// hipError_t values that this package tells apart.
@@ -130,6 +132,13 @@ inline constexpr unsigned kIpcLazyEnablePeerAccess = 1;
   X(ipcGetMemHandle, hipIpcGetMemHandle, (HipIpcMemHandle *, void *))                              \
   X(ipcOpenMemHandle, hipIpcOpenMemHandle, (void **, HipIpcMemHandle, unsigned))                   \
   X(ipcCloseMemHandle, hipIpcCloseMemHandle, (void *))                                             \
+  X(streamBeginCapture, hipStreamBeginCapture, (HipStream, int))                                   \
+  X(streamEndCapture, hipStreamEndCapture, (HipStream, HipGraph *))                                \
+  X(launchHostFunc, hipLaunchHostFunc, (HipStream, void (*)(void *), void *))                      \
+  X(graphInstantiate, hipGraphInstantiate, (HipGraphExec *, HipGraph, void *, char *, size_t))     \
+  X(graphLaunch, hipGraphLaunch, (HipGraphExec, HipStream))                                        \
+  X(graphDestroy, hipGraphDestroy, (HipGraph))                                                     \
+  X(graphExecDestroy, hipGraphExecDestroy, (HipGraphExec))                                         \
   X(drvLaunchKernelEx, hipDrvLaunchKernelEx,                                                       \
     (const HipLaunchConfig *, HipFunction, void **, void **))
 

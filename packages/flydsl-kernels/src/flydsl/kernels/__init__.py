@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["ops", "patch", "register_torch_ops"]
+__all__ = ["capture", "ops", "patch", "register_torch_ops"]
 
 # Older module names are found in a folder of their own.
 __path__ = [*__path__, os.path.join(os.path.dirname(__file__), "compat")]
@@ -30,6 +31,13 @@ def patch(model: Any, **options: Any) -> Any:
     from .patching import patch as run
 
     return run(model, **options)
+
+
+def capture(function: Callable[[], Any], warmup: int = 1) -> Any:
+    """Record what a function of torch tensors computes, to be replayed; see :func:`flydsl.kernels.graphs.capture`."""
+    from .graphs import capture as run
+
+    return run(function, warmup)
 
 
 def __getattr__(name: str) -> Any:

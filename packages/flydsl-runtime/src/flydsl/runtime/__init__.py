@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         register_device_runtime,
     )
     from .disassembly import disasm
+    from .graphs import Graph
     from .inspection import ABANDON, CONTINUE, STEP, Breakpoint, WaveState, breakpoints
     from .inspection_console import console
     from .memory import (
@@ -95,6 +96,7 @@ _HOME = {
     "open_ipc": "memory",
     "disasm": "disassembly",
     "loop_estimate": "disassembly",
+    "Graph": "graphs",
     "ABANDON": "inspection",
     "CONTINUE": "inspection",
     "STEP": "inspection",
@@ -129,6 +131,7 @@ __all__ = [
     "DeviceArray",
     "DeviceRuntime",
     "Event",
+    "Graph",
     "HipError",
     "Launcher",
     "PartialWordError",

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import _native
 
-__all__ = ["Event", "Stream"]
+__all__ = ["Event", "Stream", "destroy"]
 
 
 class Stream:
@@ -50,7 +50,7 @@ class Stream:
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False):
-            _destroy(_native.stream_destroy, self._handle)
+            destroy(_native.stream_destroy, self._handle)
 
     def __repr__(self) -> str:
         return f"Stream({self._handle:#x})"
@@ -87,13 +87,14 @@ class Event:
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
         if handle is not None:
-            _destroy(_native.event_destroy, handle)
+            destroy(_native.event_destroy, handle)
 
     def __repr__(self) -> str:
         return f"Event({self._handle:#x})"
 
 
-def _destroy(function: Any, handle: int) -> None:
+def destroy(function: Any, handle: int) -> None:
+    """Give a handle back, from a finaliser."""
     try:
         function(handle)
     except RuntimeError:

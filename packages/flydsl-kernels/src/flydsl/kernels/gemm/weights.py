@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..host.arrays import is_recorded
 from ..target import Target
 from .tuned import PRESHUFFLE
 
@@ -36,6 +37,9 @@ def in_order_of(weights: tuple[torch.Tensor, ...], order: str, make: Callable[..
     found = _shuffled.get(key)
     if found is not None and found[1] == state and all(r() is w for r, w in zip(found[0], weights, strict=True)):
         return found[2]
+    if is_recorded():
+        raise RuntimeError("a weight is put in the order of its kernel at the first call, which cannot be recorded: "
+                           "call the function once before it is captured")
     made = make(*(w.detach().contiguous() for w in weights))
     _shuffled[key] = ([weakref.ref(w, lambda _: _shuffled.pop(key, None)) for w in weights], state, made)
     return made

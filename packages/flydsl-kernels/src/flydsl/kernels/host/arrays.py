@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import flydsl.runtime as rt
@@ -13,8 +16,8 @@ from .dtypes import dtype_name
 
 __all__ = [
     "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
-    "is_torch", "launch", "padded", "span", "statistic", "stream_of", "transposed", "vector",
-    "vector_width",
+    "is_recorded", "is_torch", "launch", "on_stream", "padded", "span", "statistic", "stream_of", "transposed",
+    "vector", "vector_width",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
@@ -161,8 +164,28 @@ def statistic(array: Any, shape: tuple[int, ...], where: str) -> Any:
     return contiguous(array).reshape(math.prod(shape))
 
 
+_STREAM: ContextVar[Any] = ContextVar("_STREAM", default=None)
+
+
+@contextlib.contextmanager
+def on_stream(stream: Any) -> Iterator[None]:
+    """Within the block, launches of this thread that are told no stream go to this one, which records them."""
+    token = _STREAM.set(stream)
+    try:
+        yield
+    finally:
+        _STREAM.reset(token)
+
+
+def is_recorded() -> bool:
+    """Whether launches of this thread are recorded now, so that results have no values yet."""
+    return _STREAM.get() is not None
+
+
 def stream_of(array: Any) -> Any:
-    """Where to launch: the current stream of a GPU tensor, else the default stream."""
+    """Where to launch: in the stream of :func:`on_stream`, the current one of a GPU tensor, or the default stream."""
+    if _STREAM.get() is not None:
+        return _STREAM.get()
     if is_torch(array) and array.is_cuda:
         import torch
 

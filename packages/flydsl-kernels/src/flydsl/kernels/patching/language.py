@@ -127,6 +127,10 @@ def _attend(module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: to
     """An attention function as Hugging Face's: [B, H, S, D] each; returns ([B, S, H, D], None)."""
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = causal and attention_mask is None and query.shape[2] > 1
+    if causal and key.shape[2] > query.shape[2]:
+        # The first tokens of a static cache: the others of its places are for later ones. Queries are the first rows of
+        # a causal mask here, as in torch's function, and the last ones in ours.
+        key, value = (x[:, :, : query.shape[2]] for x in (key, value))
     window = (sliding_window - 1, -1) if sliding_window and attention_mask is None else (-1, -1)
     dtype = _product_dtype(query)
     q, k, v = (x.transpose(1, 2).to(dtype) for x in (query, key, value))
