@@ -43,7 +43,7 @@ for kind, make in kinds.items():
 print(json.dumps(found))
 '''
 
-BUDGETS = {"jit call, 3": 4.0, "jit call, 8": 6.0, "flyc.compile": 1.0}
+BUDGETS = {"jit call, 3": 1.5, "jit call, 8": 2.0, "flyc.compile": 0.7}
 
 
 def build_null_library(folder: str) -> Path:

@@ -19,12 +19,15 @@ import numpy as np
 import pytest
 
 from flydsl.compiler.specialization import snapshot
-from flydsl.compiler.specialization.key import FunctionSnapshot, Identity, stable_digest
+from flydsl.compiler.specialization.key import FunctionSnapshot, Identity, Walker, stable_digest
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
     tile: int
+
+
+SCALES: list[int] = []
 
 
 class Mode(enum.Enum):
@@ -178,6 +181,48 @@ def test_common_configuration_objects_are_guarded() -> None:
     assert ident.guards is not None and ident.guards.unchanged()
     scope["N"].a.append(2)
     assert not ident.guards.unchanged() and ident.digest() != before
+
+
+def test_dataclasses_enter_by_their_declaration() -> None:
+    """What the decorator generates is neither walked nor, since it differs from Python to Python, named."""
+
+    def made(text: str, options: str = "frozen=True") -> tuple[str, str]:
+        scope: dict[str, Any] = {"__name__": __name__, "dataclass": dataclasses.dataclass, "field": dataclasses.field}
+        exec(f"@dataclass({options})\nclass C:\n    {text}\n", scope)
+        return Walker().text(scope["C"]), stable_digest(scope["C"])
+
+    text, digest = made("a: int; b: list = field(default_factory=list)")
+    assert (text, digest) == made("a: int; b: list = field(default_factory=list)")
+    # To the letter: prebuilt artifacts are looked up by this in every Python.
+    assert text == (f"class:{__name__}.C()dataclass:TrueTrueTrueFalseFalseTrue[a:str:'int'::"
+                    ":TrueTrueNoneTrueFalse,b:str:'list'::class:builtins.list:TrueTrueNoneTrueFalse]"
+                    "(__match_args__=tuple[str:'a',str:'b'])")
+    others = [made("a: int; b: list"), made("a: float; b: list = field(default_factory=list)"),
+              made("a: int; b: list = field(default_factory=tuple)"), made("a: int = 1; b: list = ()"),
+              made("a: int = 2; b: list = ()"), made("a: int; b: list = field(default_factory=list)", "frozen=False"),
+              made("a: int; b: list = field(default_factory=list, compare=False)"),
+              made("a: int; b: list = field(default_factory=list, metadata={'unit': 'bytes'})"),
+              made("a: int; b: list = field(default_factory=list); c = 3")]
+    assert len({text, *(other for other, _ in others)}) == 1 + len(others)
+
+
+def test_methods_that_a_dataclass_was_given_are_walked() -> None:
+    @dataclasses.dataclass
+    class Given:
+        a: int
+
+        def __repr__(self) -> str:
+            return str(SCALES)
+
+    before = stable_digest(Given)
+    SCALES.append(1)
+    assert stable_digest(Given) != before
+    before = stable_digest(Given)
+    Given.__init__ = lambda self, a: SCALES.append(a)  # type: ignore[method-assign]
+    assert stable_digest(Given) != before
+    walked = Walker()
+    walked.text(Given)
+    assert {name.rpartition(".")[2] for name in walked.names} == {"__repr__", "<lambda>"}
 
 
 def test_locks_wrappers_and_library_objects_have_a_stable_text() -> None:

@@ -71,22 +71,19 @@ class FallbackLocations(ast.NodeTransformer):
 
     _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Assert)
 
-    def __init__(self, filename: str) -> None:
-        self.filename = filename
+    def __init__(self, filename: str, suspends: bool) -> None:
+        self.filename, self.suspends = filename, suspends
 
     def visit(self, node: ast.AST) -> Any:
         if not isinstance(node, self._SIMPLE) or isinstance(node, ast.AnnAssign) and node.value is None:
             return self.generic_visit(node)
         # A yield that suspends would leave its location current: explicit loops keep theirs.
-        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
+        if self.suspends and any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
             return node
-        place: list[ast.expr] = [
-            ast.Constant(self.filename),
-            ast.Constant(node.lineno),
-            ast.Constant(node.col_offset + 1),
-        ]
-        enter = ast.Call(ast.Name("_flydsl_loc", ast.Load()), place, [])
-        return ast.copy_location(ast.With([ast.withitem(enter)], [node]), node)
+        at: dict[str, Any] = {name: getattr(node, name) for name in node._attributes}
+        place: list[ast.expr] = [ast.Constant(v, **at) for v in (self.filename, node.lineno, node.col_offset + 1)]
+        enter = ast.Call(ast.Name("_flydsl_loc", ast.Load(), **at), place, [], **at)
+        return ast.With([ast.withitem(enter)], [node], **at)
 
 
 _HELPERS: dict[str, Any] = {
@@ -179,7 +176,7 @@ class ASTRewriter:
             return f
         node, text, _ = _source_of(function)
         original = function.__code__
-        code = _compile(node, function, kernel)
+        code = _compile(node, function, kernel, suspends="yield" in text)
         if env.debug.ast_diff:
             diff = difflib.unified_diff(
                 text.splitlines(), ast.unparse(node).splitlines(), "original", "rewritten", lineterm=""
@@ -198,16 +195,16 @@ class ASTRewriter:
         return result
 
 
-def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool) -> CodeType:
+def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool, suspends: bool) -> CodeType:
     filename = function.__code__.co_filename
     node.decorator_list = []
     node.returns = None
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
-    node = Transformer(filename, plain_bindings(node), kernel).visit(node)
+    node = ast.fix_missing_locations(Transformer(filename, plain_bindings(node), kernel).visit(node))
     if env.debug.enable_debug_info:
-        node = FallbackLocations(filename).generic_visit(ast.fix_missing_locations(node))  # type: ignore[assignment]
+        node = FallbackLocations(filename, suspends).generic_visit(node)  # type: ignore[assignment]
     body: list[ast.stmt] = []
     if node.name not in function.__code__.co_freevars:
         # A function that calls itself means the decorated one, as it does in Python.
@@ -217,17 +214,17 @@ def _compile(node: ast.FunctionDef, function: FunctionType, kernel: bool) -> Cod
     outer = ast.FunctionDef(
         "__fly_outer",
         ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
-        [*body, node],
+        body,
         [],
         None,
         None,
     )
     if "type_params" in ast.FunctionDef._fields:  # Python 3.12
         setattr(outer, "type_params", [])  # noqa: B010
-    ast.copy_location(outer, node)
-    module = ast.fix_missing_locations(ast.Module([outer], []))
+    ast.fix_missing_locations(ast.copy_location(outer, node))
+    body.append(node)  # whose parts have their locations
     flags = function.__code__.co_flags & 0x1000000  # from __future__ import annotations
-    compiled = compile(module, filename, "exec", flags=flags, dont_inherit=True)
+    compiled = compile(ast.Module([outer], []), filename, "exec", flags=flags, dont_inherit=True)
     rewritten_spans.add((filename, function.__code__.co_firstlineno, node.end_lineno or node.lineno))
     code = _find_code(compiled, node.name)
     assert code is not None

@@ -239,8 +239,9 @@ def _write_memo(memo: Path | None, stamp: str, content: str) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def source_files(package: str) -> _Files:
-    """The Python files of an imported package as they were at the first call: (relative name, path, size, time).
+def source_files(package: str) -> tuple[_Files, str]:
+    """The Python files of an imported package as they were at the first call, (relative name, path, size, time), and
+    a digest of these.
 
     A package with prebuilt artifacts calls this when it is imported: looking at its files takes longer than all the
     rest of an operator's first call, and from then on the process runs what it imported.
@@ -249,13 +250,10 @@ def source_files(package: str) -> _Files:
 
     top, _, rest = package.partition(".")
     own = rest.replace(".", "/")
-    if top == "flydsl" and own in _PYTHON_PARTS:
-        return [(f"flydsl.{name}", path, size, time) for name, path, size, time in _PYTHON_FILES
-                if name.startswith(f"{own}/")]
     found: _Files = []
     for place in flydsl.__path__ if top == "flydsl" else sys.modules[top].__path__:
         found += _walk(f"{place}/{own}".rstrip("/"), ".py", f"{package}/")
-    return found
+    return found, _stamp(found)
 
 
 @functools.lru_cache(maxsize=8)
@@ -265,16 +263,19 @@ def source_digest(package: str) -> str:
     Without flydsl-ir, which need not be installed where nothing is compiled: it has a digest of its own,
     ``source_digest("flydsl.ir")``, which is empty then.
     """
-    files = list(source_files(package))
-    if package == _CODE_GENERATOR and not files:
-        return ""
     # The stack's files were looked at when this module was imported; a first call has no time to do so again.
-    root, stamp = cache_root(), digest_of(_PYTHON_STAMP, package, _stamp(files))
+    if package == _CODE_GENERATOR:
+        files, own_stamp = [f for f in _PYTHON_FILES if f[0].startswith("ir/")], ""
+        if not files:
+            return ""
+    else:
+        files, own_stamp = source_files(package)
+    root, stamp = cache_root(), digest_of(_PYTHON_STAMP, package, own_stamp)
     memo = None if root is None else root / f"sources-{stamp[:16]}.json"
     content = _read_memo(memo, stamp)
     if content is None:
         if package != _CODE_GENERATOR:
-            files += [f for f in _PYTHON_FILES if not f[0].startswith("ir/")]
+            files = files + [f for f in _PYTHON_FILES if not f[0].startswith("ir/")]
         content = _content_digest(sorted(files))
         _write_memo(memo, stamp, content)
     return content
