@@ -1,5 +1,5 @@
-"""Older name of a part of :mod:`flydsl.kernels.gemm.preshuffle`."""
+"""Older name of a part of :mod:`flydsl.kernels.preshuffle_gemm`."""
 
-from flydsl.kernels.gemm.preshuffle import compile_blockscale_preshuffle_gemm
+from flydsl.kernels.preshuffle_gemm import compile_blockscale_preshuffle_gemm
 
 __all__ = ["compile_blockscale_preshuffle_gemm"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flydsl.kernels.attention import flydsl_flash_attn_func
 from flydsl.kernels.decode.callers import flydsl_mla_fwd_decode, flydsl_mla_reduce_v1
-from flydsl.kernels.gemm.callers import flydsl_8wave_gemm_a8, flydsl_hgemm, flydsl_preshuffle_gemm_a8
+from flydsl.kernels.gemm_callers import flydsl_8wave_gemm_a8, flydsl_hgemm, flydsl_preshuffle_gemm_a8
 from flydsl.kernels.host.arrays import copy_into
 from flydsl.kernels.moe import (
     flydsl_a16w4_gemm1,

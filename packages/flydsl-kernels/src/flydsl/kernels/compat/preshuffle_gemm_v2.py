@@ -1,5 +1,5 @@
-"""Older name of a part of :mod:`flydsl.kernels.gemm.preshuffle`."""
+"""Older name of a part of :mod:`flydsl.kernels.preshuffle_gemm`."""
 
-from flydsl.kernels.gemm.preshuffle import compile_preshuffle_gemm_v2
+from flydsl.kernels.preshuffle_gemm import compile_preshuffle_gemm_v2
 
 __all__ = ["compile_preshuffle_gemm_v2"]

@@ -17,7 +17,7 @@ from ..parts.index import cdiv
 from ..parts.matrix import MatrixOp
 from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "GemmConfig", "with_occupancy"]
+__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "GemmConfig", "run", "with_occupancy"]
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
@@ -59,6 +59,21 @@ class GemmConfig(KernelConfig):
     def op(self) -> MatrixOp:
         """The matrix instruction."""
         raise NotImplementedError
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Names of the tensors that the kernel takes."""
+        return "c", "a", "b", "scale_a", "scale_b"
+
+    @property
+    def hints(self) -> dict[str, Any] | None:
+        """Attributes of the kernel for the compiler."""
+        return None
+
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        """Workgroups that share tiles, if any do."""
+        return None
 
     @property
     def out(self) -> Any:
@@ -128,6 +143,13 @@ class GemmConfig(KernelConfig):
         unit = self.threads * CHUNK_BYTES
         self.need(where, tile_bytes % unit == 0, f"a tile of {name} must be a multiple of {unit} bytes, it has "
                   f"{tile_bytes}")
+
+
+def run(kernel: Any, tensors: dict[str, Any], m: Any, config: GemmConfig, stream: Any) -> None:
+    """From a jit function: launch ``kernel(tensors, m, config)`` for the tiles of m rows."""
+    config.target.require_traced()
+    kernel(tensors, m, config, value_attrs=config.hints).launch(
+        grid=config.grid(m), block=config.threads, stream=stream, cluster=config.cluster)
 
 
 def with_occupancy(launcher: Any, waves_per_eu: int | None) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
+from ..host.config import require
 from ..parts.cshuffle import ShufflePlan
 from ..parts.index import cdiv
 from ..parts.matrix import MatrixOp, matrix_op
@@ -14,7 +16,7 @@ from ..parts.tile import RowTile, StoredTile, TurnedTile
 from ..target import Target
 from .config import GemmConfig
 
-__all__ = ["LAYOUTS", "DenseConfig", "dense_config"]
+__all__ = ["LAYOUTS", "DenseConfig", "dense_config", "row_scale_config", "takes_row_scales"]
 
 LAYOUTS = ("nt", "nn", "tn", "tt")
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
@@ -116,9 +118,9 @@ class DenseConfig(GemmConfig):
         return SIMD_REGISTERS // self.waves_of_simd if self.target.tensor_moves else REGISTERS
 
     @property
-    def hints(self) -> dict[str, Any]:
-        """For the compiler, which keeps gfx1250 to the usual registers unless it knows how many waves a SIMD has."""
-        return {"rocdl.waves_per_eu": self.waves_of_simd} if self.target.tensor_moves else {}
+    def hints(self) -> dict[str, Any] | None:
+        """The compiler keeps gfx1250 to the usual registers unless it knows how many waves a SIMD has."""
+        return {"rocdl.waves_per_eu": self.waves_of_simd} if self.target.tensor_moves else None
 
     @property
     def reach(self) -> int:
@@ -158,6 +160,7 @@ class DenseConfig(GemmConfig):
         return sum(self.stage_bytes(s) for s in range(self.stages))
 
 
+@functools.lru_cache
 def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     """A checked configuration; `fields` may have the callers' names. ValueError says what is not supported."""
     target.require(where, "gfx90a", "gfx942", "gfx950", "gfx11", "gfx120", "gfx1250")
@@ -195,3 +198,32 @@ def dense_config(where: str, target: Target, **fields: Any) -> DenseConfig:
     if config.cshuffle is None or config.atomic:
         config = replace(config, cshuffle=refusal is None)
     return config.fitting(where)
+
+
+# ------------------------------------------------------------------------------------------- fp8 with scales
+
+ROW_SCALE_K = 128  # of a tile
+LARGE_BLOCK = 128 * 256  # elements of C
+
+
+def takes_row_scales(target: Target, k: int) -> bool:
+    """Whether the fp8 form with scales per row and column runs K."""
+    return target.mx and target.dma128 and k % ROW_SCALE_K == 0 and k >= 2 * ROW_SCALE_K
+
+
+def row_scale_config(where: str, target: Target, n: int, k: int, block: tuple[int, int], n_waves: int = 2,
+                     group: int = 4, shuffled: bool = False) -> DenseConfig:
+    """fp8 with scales per row and column on gfx950: every operand goes to LDS 16 bytes a lane, with one barrier a tile,
+    and each of 2 x `n_waves` waves multiplies its part of the block.
+
+    Blocks of more than 128 x 256 have eight waves where their columns can be cut in four: of 256 x 256, the sums of a
+    quarter and what is read for them take every register of a wave. ValueError says what is not supported.
+    """
+    target.require(where, "gfx95")
+    require(where, takes_row_scales(target, k),
+            f"K must be a multiple of {ROW_SCALE_K} and at least {2 * ROW_SCALE_K}, got {k}")
+    if block[0] * block[1] > LARGE_BLOCK and block[1] % (4 * 16) == 0:
+        n_waves = 4
+    return dense_config(where, target, n=n, k=k, dtype="fp8", out_dtype="bf16", layout="nt", block_m=block[0],
+                        block_n=block[1], block_k=ROW_SCALE_K, m_waves=2, n_waves=n_waves, stages=2, use_async=True,
+                        group_m=group, b_shuffled=shuffled, cshuffle=None)

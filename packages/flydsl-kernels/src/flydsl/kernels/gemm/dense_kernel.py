@@ -26,6 +26,7 @@ from ..parts.reduce import Lds
 from ..parts.rows import float_element, pointer
 from ..parts.schedule import Tally, even_schedule, hot_loop_schedule
 from ..parts.tile import RowTile, StoredTile
+from .config import run
 from .dense_config import DenseConfig
 from .epilogue import gemm_epilogue
 
@@ -190,9 +191,7 @@ def split_sum_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 def launch_dense(tensors: dict[str, Any], m: Any, config: DenseConfig, stream: Any) -> None:
     """Launch from a jit function. With split_k, ``tensors["workspace"]`` holds split_k * M * N f32, or if `atomic`
     ``tensors["semaphore"]`` and ``tensors["signal"]`` one zero i32 a tile."""
-    config.target.require_traced()
-    dense_kernel(tensors, m, config, value_attrs=config.hints).launch(
-        grid=config.grid(m), block=config.threads, stream=stream)
+    run(dense_kernel, tensors, m, config, stream)
     if config.split_k > 1 and not config.atomic:
         blocks = fx.ceildiv(m * config.n, REDUCE_THREADS)
         split_sum_kernel(tensors, m, config).launch(grid=blocks, block=REDUCE_THREADS, stream=stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,6 +114,7 @@ def _waves(config: MxConfig) -> int:
     return 2 * WAVES if enough and config.a_tile.bytes % unit == 0 else WAVES
 
 
+@functools.lru_cache
 def mx_config(where: str, target: Target, *, out_dtype: str, **fields: Any) -> MxConfig:
     """A checked configuration. ValueError says what is not supported."""
     target.require(where, "gfx950")

@@ -28,6 +28,7 @@ from ..parts.rows import pointer
 from ..parts.scales import PairedScales
 from ..parts.schedule import Tally, hot_loop_schedule
 from ..parts.tile import LANE_GROUPS
+from .config import run
 from .mx_config import SCALE_K, MxConfig
 
 __all__ = ["launch_mx"]
@@ -125,5 +126,4 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
 def launch_mx(tensors: dict[str, Any], m: Any, config: MxConfig, stream: Any) -> None:
     """Launch from a jit function."""
-    config.target.require_traced()
-    mx_kernel(tensors, m, config).launch(grid=config.grid(m), block=config.threads, stream=stream)
+    run(mx_kernel, tensors, m, config, stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,6 +50,10 @@ class PreshuffleConfig(GemmConfig):
         """The matrix instruction: scaled where a tile is a whole number of its k."""
         scaled = self.in_dtype == "fp8" and self.target.mx and self.tile_k % 128 == 0
         return matrix_op(self.target, IN_DTYPES[self.in_dtype], scaled)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return super().operands if self.block_scale else (*super().operands, "bias")
 
     @property
     def row_bytes(self) -> int:
@@ -167,6 +172,7 @@ def default_waves(config: PreshuffleConfig) -> int:
         config.threads * CHUNK_BYTES) == 0 else WAVES
 
 
+@functools.lru_cache
 def preshuffle_config(where: str, target: Target, *, out_dtype: str, preload: tuple[int, int] | None = None,
                       **fields: Any) -> PreshuffleConfig:
     """A checked configuration. ValueError says what is not supported."""

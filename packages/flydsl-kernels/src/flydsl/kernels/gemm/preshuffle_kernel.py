@@ -25,6 +25,7 @@ from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
 from .block_scales import BlockScaledProducts, RegisterScales, SharedScales
+from .config import run
 from .epilogue import gemm_epilogue
 from .preshuffle_config import INT4_FACTOR, PreshuffleConfig
 
@@ -61,9 +62,9 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
     stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
     row_bytes = config.k * op.element_bytes
-    a = Rows(tensors["A"], tile, stages, lane, row=row, rows_total=m, row_bytes=row_bytes, advance=Advance.TURN)
+    a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=m, row_bytes=row_bytes, advance=Advance.TURN)
     chunk_words = WORDS // 2 if config.int4 else WORDS
-    weights = Shuffled(tensors["B"], lane, column=column, strip_words=row_bytes // 64 * WAVE * chunk_words,
+    weights = Shuffled(tensors["b"], lane, column=column, strip_words=row_bytes // 64 * WAVE * chunk_words,
                        tile_strips=config.tile_n // 16, blocks=config.blocks, chunk_words=chunk_words,
                        strips=[config.strip(lane.wave, ni) for ni in fx.range_constexpr(config.n_repeat)])
     sources: list[Any] = [Held(lambda t, _: weights.fetch(t), weights.loads)]
@@ -104,14 +105,11 @@ def store(tensors: dict[str, Any], acc: list[Any], m: Any, row: Any, column: Any
     place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m),
                       [config.tile_row(mi, lane.row) for mi in range(config.m_repeat)], columns)
     if config.cshuffle:
-        shuffle_tile(tensors["C"], config.out, acc, epilogue, place, lds, config.shuffle, column, 0)
+        shuffle_tile(tensors["c"], config.out, acc, epilogue, place, lds, config.shuffle, column, 0)
     else:
-        store_tile(tensors["C"], config.out, acc, epilogue, place)
+        store_tile(tensors["c"], config.out, acc, epilogue, place)
 
 
 def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
     """Launch from a jit function."""
-    config.target.require_traced()
-    preshuffle_kernel(tensors, m, config).launch(
-        grid=config.grid(m), block=config.threads, stream=stream
-    )
+    run(preshuffle_kernel, tensors, m, config, stream)

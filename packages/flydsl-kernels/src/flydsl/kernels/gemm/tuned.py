@@ -41,6 +41,11 @@ class Tile:
     direct: bool = False
     group: int = 0
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """As a configuration has them."""
+        return dict(tile_m=self.m, tile_n=self.n, tile_k=self.k)
+
     def blocks(self, m: int, n: int) -> int:
         return cdiv(m, self.m) * (n // self.n)
 

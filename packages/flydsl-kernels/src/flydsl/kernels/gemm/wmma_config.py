@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from ..parts.tensor_tile import TensorTile
 from ..target import Target
 from .config import SCALE_BLOCK, GemmConfig
 
-__all__ = ["SLAB", "OperandKind", "WmmaConfig", "wmma_config"]
+__all__ = ["DATA_FORMATS", "SLAB", "OperandKind", "WmmaConfig", "wmma_config"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class OperandKind:
 
 KINDS = {"f16": OperandKind(32, 64), "bf16": OperandKind(32, 64),
          **{name: OperandKind(128, FORMATS[name].step_bytes) for name in ("fp8", "fp4")}}
+DATA_FORMATS = {"fp4": ("fp4", "fp4"), "fp8": ("fp8", "fp8"), "a8w4": ("fp8", "fp4")}  # of A and B
 SLAB = 16  # rows of b that lie together
 MAX_WAVES = 32
 MAX_CLUSTER = 16
@@ -109,6 +111,14 @@ class WmmaConfig(GemmConfig):
     def clustered(self) -> bool:
         """Whether workgroups share tiles."""
         return self.cluster_m * self.cluster_n > 1
+
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        return (self.cluster_m, self.cluster_n, 1) if self.clustered else None
+
+    @property
+    def hints(self) -> dict[str, Any] | None:
+        return {"rocdl.cluster_dims": ",".join(map(str, self.cluster))} if self.cluster else None
 
     @property
     def a_row_bytes(self) -> int:
@@ -206,6 +216,7 @@ def _with_waves(config: WmmaConfig) -> WmmaConfig | None:
     return enough
 
 
+@functools.lru_cache
 def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
     """A checked configuration, with more waves than asked for (along the longer side of a
     wave's part) where the part would not fit the registers. ValueError says what is not supported."""

@@ -25,11 +25,11 @@ from ..parts.schedule import Tally, hot_loop_schedule
 from ..parts.sync import workgroup_barrier
 from ..parts.tensor_tile import TensorMoves
 from ..parts.tile import CHUNK_BYTES
-from .config import SCALE_BLOCK
+from .config import SCALE_BLOCK, run
 from .epilogue import gemm_epilogue
 from .wmma_config import SLAB, WmmaConfig
 
-__all__ = ["SCALE_ROWS", "cluster_place", "launch_wmma", "run_clusters", "wave_place", "wmma_loop"]
+__all__ = ["SCALE_ROWS", "cluster_place", "launch_wmma", "wave_place", "wmma_loop"]
 
 SCALE_ROWS = 32  # that share a word of scales of every lane
 CLEAR_THREADS = 256
@@ -171,16 +171,7 @@ def clear_kernel(tensors, config: fx.Constexpr):
 
 def launch_wmma(tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any) -> None:
     """Launch from a jit function: ``c``, ``a``, ``b``, ``scale_a`` and ``scale_b``."""
-    config.target.require_traced()
     if config.split_k > 1:
         chunks = config.n * config.out.width // (CHUNK_BYTES * 8)
         clear_kernel(tensors, config).launch(grid=(m, cdiv(chunks, CLEAR_THREADS)), block=CLEAR_THREADS, stream=stream)
-    run_clusters(wmma_kernel, tensors, m, config, stream)
-
-
-def run_clusters(kernel: Any, tensors: dict[str, Any], m: Any, config: WmmaConfig, stream: Any) -> None:
-    """Launch ``kernel(tensors, m, config)`` for the tiles of m rows, in clusters if workgroups share tiles."""
-    cluster = (config.cluster_m, config.cluster_n, 1)
-    attributes = {"rocdl.cluster_dims": ",".join(map(str, cluster))} if config.clustered else None
-    kernel(tensors, m, config, value_attrs=attributes).launch(
-        grid=config.grid(m), block=config.threads, stream=stream, cluster=cluster if config.clustered else None)
+    run(wmma_kernel, tensors, m, config, stream)

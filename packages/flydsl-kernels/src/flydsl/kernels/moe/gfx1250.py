@@ -13,8 +13,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..gemm.config import run
 from ..gemm.wmma_config import SLAB, WmmaConfig, wmma_config
-from ..gemm.wmma_kernel import SCALE_ROWS, cluster_place, run_clusters, wave_place, wmma_loop
+from ..gemm.wmma_kernel import SCALE_ROWS, cluster_place, wave_place, wmma_loop
 from ..host.config import require
 from ..parts.index import compute_mcast_masks, div, mod
 from ..parts.indices import uniform
@@ -171,7 +172,7 @@ def launch_moe_gemm_a8w4(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.
                      num_buffers, "fp4" if a_is_fp4 else "fp8", n_experts, stage1_act, bool(has_bias), swiglu_limit,
                      (cluster_m, cluster_n))
     tensors = {"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb, "ends": m_tile_map, "bias": bias}
-    run_clusters(grouped_wmma_kernel, tensors, M, config, stream)
+    run(grouped_wmma_kernel, tensors, M, config, stream)
 
 
 def _config(target: Any, n: int, k: int, tile: tuple[int, int, int], waves: tuple[int, int], out: str, stages: int,

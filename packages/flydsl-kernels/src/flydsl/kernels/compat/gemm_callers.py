@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from ..host.arrays import array_dtype, launch
-from ..host.dtypes import dtype_name
-from ..target import target
-from .config import with_occupancy
-from .dense import gemm_a16w16
-from .fp8_rowscale import compile_fp8_gemm_8w
-from .preshuffle import compile_preshuffle_gemm
+from flydsl.kernels.fp8_rowscale_gemm import compile_fp8_gemm_8w
+from flydsl.kernels.gemm.config import with_occupancy
+from flydsl.kernels.gemm.dense import gemm_a16w16
+from flydsl.kernels.host.arrays import array_dtype, launch
+from flydsl.kernels.host.dtypes import dtype_name
+from flydsl.kernels.preshuffle_gemm import compile_preshuffle_gemm
+from flydsl.kernels.target import target
 
 __all__ = ["flydsl_8wave_gemm_a8", "flydsl_hgemm", "flydsl_preshuffle_gemm_a8"]
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-
-from ..parts.index import cdiv
-from ..parts.rows import pointer
-from ..target import target as current
-from .dense import SPLIT_K_SEMAPHORE_MAX_LEN
-from .dense_config import DenseConfig, dense_config
-from .dense_kernel import launch_dense
+from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN
+from flydsl.kernels.gemm.dense_config import DenseConfig, dense_config
+from flydsl.kernels.gemm.dense_kernel import launch_dense
+from flydsl.kernels.parts.index import cdiv
+from flydsl.kernels.parts.rows import pointer
+from flydsl.kernels.target import target as current
 
 __all__ = ["gemm_a16w16_gfx950", "make_gemm_a16w16_gfx950_param"]
 

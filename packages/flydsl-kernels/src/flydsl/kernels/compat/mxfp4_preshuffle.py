@@ -1,15 +1,14 @@
-"""GEMMs of microscaled operands on gfx950: fp4, fp6 or fp8 activations, fp4 or fp8 weights."""
+"""Older builders of the GEMM of microscaled operands on gfx950: fp4, fp6 or fp8 activations, fp4 or fp8 weights."""
 # ruff: noqa: N803 - the specified argument names
 
 from __future__ import annotations
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-
-from ..target import Target, builder
-from ..target import target as current
-from .mx_config import MxConfig, mx_config
-from .mx_kernel import launch_mx
+from flydsl.kernels.gemm.mx_config import MxConfig, mx_config
+from flydsl.kernels.gemm.mx_kernel import launch_mx
+from flydsl.kernels.target import Target, builder
+from flydsl.kernels.target import target as current
 
 __all__ = ["compile_fp4_gemm_4w", "compile_mxfp4_gemm", "compile_mxfp6_gemm", "launch_gemm"]
 

@@ -1,4 +1,4 @@
-"""Names of the GEMM of RDNA (gfx11xx and gfx120x) in tiles of whole 16 x 16 products; :mod:`.dense` is the kernel."""
+"""Older builders of the GEMMs of RDNA (gfx11xx and gfx120x), whose tiles are whole 16 x 16 products."""
 # ruff: noqa: N803 - the specified argument names
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.kernels.gemm.config import FLOAT_NAMES
+from flydsl.kernels.gemm.dense import gemm_a16w16
+from flydsl.kernels.gemm.dense_config import dense_config
+from flydsl.kernels.gemm.dense_kernel import launch_dense
+from flydsl.kernels.gemm.rdna_fp8 import launch_rdna_fp8, rdna_fp8_config
+from flydsl.kernels.host.config import require
+from flydsl.kernels.parts.index import cdiv
+from flydsl.kernels.target import Target, builder, target
 
-from ..host.config import require
-from ..parts.index import cdiv
-from ..target import Target, builder, target
-from .config import FLOAT_NAMES
-from .dense import gemm_a16w16
-from .dense_config import dense_config
-from .dense_kernel import launch_dense
-
-__all__ = ["create_wmma_gemm_module", "pick_tile", "rdna3_gemm_autotuned"]
+__all__ = [
+    "compile_fp8_gemm", "compile_rdna_fp8_gemm", "create_wmma_gemm_module", "pick_tile", "rdna3_gemm_autotuned",
+]
 
 RDNA3 = "gfx11"
 
@@ -119,3 +121,52 @@ def rdna3_gemm_autotuned(C: Any, A: Any, B_T: Any, stream: Any = None) -> None:
     """
     target().require("rdna3_gemm_autotuned", RDNA3)
     gemm_a16w16(A, B_T, C, stream=stream)
+
+
+@builder
+def compile_rdna_fp8_gemm(*, N: int, K: int, tile_m: int = 32, tile_n: int = 128, tile_k: int = 32,
+                          k_unroll: int | None = None, group_m: int = 8, target: Target):
+    """``launch(c, a, b_shuf, scale_a, scale_b, M, stream=None)`` on gfx120x: M is free.
+
+    ``c = a b * scale_a[row] * scale_b[column]``; c is bf16 (M, N), a e4m3fn (M, K) row-major, b_shuf made by
+    ``preshuffle_b_fp8`` from (K, N); scales are f32.
+
+    Args:
+        N, K: multiples of tile_n, and of the unrolled tile.
+        tile_k, k_unroll: k of a turn of the loop is their product; k_unroll is 2 by default where K allows it.
+        group_m: block rows of a group in the launch order.
+
+    Raises:
+        ValueError: the architecture or a size is not supported.
+    """
+    config = rdna_fp8_config("compile_rdna_fp8_gemm", target, n=N, k=K, tile_m=tile_m, tile_n=tile_n, tile_k=tile_k,
+                             k_unroll=k_unroll, group=group_m)
+
+    @flyc.jit
+    def rdna_fp8_gemm(c, a, b_shuf, scale_a, scale_b, M: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+        launch_rdna_fp8({"c": c, "a": a, "b": b_shuf, "scale_a": scale_a, "scale_b": scale_b}, M, config, stream)
+
+    return rdna_fp8_gemm
+
+
+@builder
+def compile_fp8_gemm(*, M: int, N: int, K: int, tile_m: int = 32, tile_n: int | None = None, tile_k: int = 32,
+                     k_unroll: int | None = None, group_m: int = 8, target: Target):
+    """:func:`compile_rdna_fp8_gemm` for a fixed M: ``launch(c, a, b_shuf, scale_a, scale_b, stream=None)``.
+
+    tile_n is 256 for M of at least 256, else 128, by default. The kernel is that of any M; only the launcher has it.
+
+    Raises:
+        ValueError: the architecture or a size is not supported.
+    """
+    where = "compile_fp8_gemm"
+    require(where, M >= 1, f"M must be positive, got {M}")
+    config = rdna_fp8_config(where, target, n=N, k=K, tile_m=tile_m, tile_n=tile_n or (256 if M >= 256 else 128),
+                             tile_k=tile_k, k_unroll=k_unroll, group=group_m)
+
+    @flyc.jit
+    def fp8_gemm(c, a, b_shuf, scale_a, scale_b, stream: fx.Stream = fx.Stream(None)):
+        tensors = {"c": c, "a": a, "b": b_shuf, "scale_a": scale_a, "scale_b": scale_b}
+        launch_rdna_fp8(tensors, fx.Int32(M), config, stream)
+
+    return fp8_gemm
