@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..host.arrays import launch
-from ..target import builder, target
-from .gating import route_config
-from .sorting import ROUND, build_moe_sorting_module, build_softmax_sorting_module, shares, sort_workspace
+from flydsl.kernels.host.arrays import launch
+from flydsl.kernels.moe.gating import route_config
+from flydsl.kernels.moe.sorting import (
+    ROUND,
+    build_moe_sorting_module,
+    build_softmax_sorting_module,
+    shares,
+    sort_workspace,
+)
+from flydsl.kernels.target import builder, target
 
 if TYPE_CHECKING:
     import torch
@@ -89,7 +95,7 @@ def moe_softmax_sort_flydsl(gating_logits: torch.Tensor, sorted_ids: torch.Tenso
     tokens, found = gating_logits.shape[0], target()
     route = route_config("moe_softmax_sort_flydsl", found, num_experts, topk, dtype_str, renormalize=renormalize)
     if route.lanes > route.wave or tokens > route.tokens or tokens * topk > ROUND:
-        from .. import ops
+        from flydsl.kernels import ops
 
         weights, ids, _ = ops.topk_gating_softmax(gating_logits, topk, renormalize)  # type: ignore[attr-defined]
         moe_sorting_flydsl(ids, weights, sorted_ids, sorted_weights, sorted_expert_ids, num_valid_ids, moe_buf,

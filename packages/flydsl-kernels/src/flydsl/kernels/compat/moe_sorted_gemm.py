@@ -13,16 +13,16 @@ from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.kernels.host.arrays import launch
+from flydsl.kernels.host.config import require
+from flydsl.kernels.moe.config import GroupedConfig, grouped_config
+from flydsl.kernels.moe.sorting import most_blocks
+from flydsl.kernels.parts.index import cdiv
+from flydsl.kernels.quant.mx import GROUP, build_per_1x32_mx_quant_module
+from flydsl.kernels.quant.mx import THREADS as QUANT_THREADS
+from flydsl.kernels.target import Target, builder
 
-from ..host.arrays import launch
-from ..host.config import require
-from ..parts.index import cdiv
-from ..quant.mx import GROUP, build_per_1x32_mx_quant_module
-from ..quant.mx import THREADS as QUANT_THREADS
-from ..target import Target, builder
-from .builders import launch_product, named, tiled
-from .config import GroupedConfig, grouped_config
-from .sorting import most_blocks
+from .moe_products import launch_product, named, tiled
 
 __all__ = ["compile_gemm1_a16w4_port", "compile_gemm1_a4w4_port", "compile_gemm2_a16w4_port", "compile_gemm2_a4w4_port",
            "flydsl_a16w4_gemm1", "flydsl_a16w4_gemm2", "flydsl_mxfp4_gemm1", "flydsl_mxfp4_gemm2", "gemm1_grid"]

@@ -1,0 +1,112 @@
+"""What the older builders of a mixture's two products share: their rows of formats, tiles and launchers.
+
+A launcher takes tensors in the order ``out, x, w, scale_x, scale_w, sorted_token_ids, expert_ids, sorted_weights,
+num_valid_ids``, the sizes ``tokens, n, k, size_expert_ids`` and the stream. The blocks of sorting are `tile_m` rows.
+Formats are rows of tables: what multiplies them, and the orders of their scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.kernels.host.config import require
+from flydsl.kernels.moe.config import FORMATS, GroupedConfig, grouped_config
+from flydsl.kernels.moe.grouped import launch_grouped
+from flydsl.kernels.target import Target
+
+__all__ = ["MoeGemm2Mode", "by_mode", "launch_product", "launcher", "named", "product_config", "tiled"]
+
+Row = tuple[str, dict[str, Any]]  # of a table: the format, and options of `GroupedConfig`
+F16, BF16 = {"dtype": "f16"}, {"dtype": "bf16"}
+OUT = {"f16": "f16", "fp16": "f16", "bf16": "bf16", "f32": "f32", "fp8": "fp8", "fp4": "fp4"}
+FLOATS = ("f16", "bf16", "f32")
+
+
+class MoeGemm2Mode(Enum):
+    """What becomes of the results of a token's slots: they are added where they are made, or by a reduction."""
+
+    ATOMIC = "atomic"
+    REDUCE = "reduce"
+
+
+def tiled(where: str, target: Target, n: int, k: int, tile: tuple[int, int, int], quant: str, out_dtype: str,
+          **options: Any) -> GroupedConfig:
+    """A configuration of weights that are given in the order of a kernel, with a tile near to the one asked for.
+    `out_dtype` is also that of 16-bit activations, unless `options` have a ``dtype``."""
+    out, kind = OUT[out_dtype], FORMATS[quant]
+    options = {"dtype": out if out in ("f16", "bf16") else "bf16", **options}
+    used = k - options.get("skip_k", 0)
+    most = 256 * kind.bits_a // 8 if kind.scales == "micro" else 256  # two steps of the scaled instruction
+    sizes = [b for b in (tile[2] * kind.bits_a // 8, 256, 128, 64) if b <= most and b % 64 == 0]
+    row_bytes = next((b for b in sizes if k * kind.bits_a // 8 % b == 0 == used * kind.bits_a // 8 % b), 64)
+    config = grouped_config(where, target, n=n, k=k, quant=quant, out=out, block_m=tile[0],
+                            block_n=min(max(tile[1], 64), 128), row_bytes=row_bytes, **options)
+    require(where, not config.ragged, f"K must be a multiple of {config.tile_k} for these tiles, got {k}")
+    require(where, n % 16 == 0, f"the shuffled weight has whole strips of 16 rows, got {n}")
+    return config
+
+
+def product_config(where: str, target: Target, table: dict[Any, Row], kind: Any, names: str, up: bool,
+                   sizes: tuple[int, int], tile: tuple[int, int, int], out_dtype: str, weighted: bool, *,
+                   accumulate: bool = True, k_batch: int = 1, act: str = "silu", limit: float = 0.0, outs: Any = FLOATS,
+                   **options: Any) -> GroupedConfig:
+    """The configuration of gate and `up`, or of down, of a row of a table; `sizes` are (model, inter), `names` the
+    arguments that `kind` comes from."""
+    found = table.get(kind)
+    known = ", ".join(" x ".join(k) if isinstance(k, tuple) else str(k) for k in table)
+    require(where, found is not None, f"{names} must be one of {known}, got {kind}")
+    require(where, OUT.get(out_dtype) in outs, f"out_dtype must be one of {', '.join(outs)}, got {out_dtype!r}")
+    assert found is not None
+    (quant, given), (k, n) = found, (sizes if up else sizes[::-1])
+    if not up:
+        require(where, accumulate or out_dtype != "f32", "results that are not added up are f16 or bf16, not f32")
+        out: dict[str, Any] = dict(source="slot", into="token" if accumulate else "slot", weighted=weighted)
+    elif k_batch > 1:
+        require(where, not weighted, "k_batch > 1 leaves routing weights to the caller (doweight_stage1)")
+        n, out = 2 * n, dict(into="slot", k_batch=k_batch)
+    else:
+        out = dict(into="slot", gated=True, activation=act, limit=limit or None, weighted=weighted)
+    given = {"source": "token", **given, **out}
+    return tiled(where, target, n, k, tile, quant, out_dtype, **given, **options)
+
+
+def launch_product(config: GroupedConfig, out: Any, operands: tuple[Any, ...], tokens: Any, size_expert_ids: Any,
+                   stream: Any, **others: Any) -> None:
+    """From a jit function: the product of `operands` in the order of launchers."""
+    names = ("x", "w", "x_scale", "w_scale", "rows", "experts", "weights", "valid")
+    tensors = dict(zip(names, operands, strict=True), out=out, **others)
+    sort_block = config.sort_block or config.block_m
+    launch_grouped(tensors, tokens, size_expert_ids * (sort_block // config.block_m), size_expert_ids * sort_block,
+                   config, stream)
+
+
+def named(function: Any, config: GroupedConfig, name: str) -> Any:
+    """A launcher with its name, and with what it was built from, for tools."""
+    function.__name__, function.config = name, config
+    return function
+
+
+def launcher(config: GroupedConfig, name: str) -> Any:
+    @flyc.jit
+    def moe_gemm(out, x, w, scale_x, scale_w, sorted_token_ids, expert_ids, sorted_weights, num_valid_ids,
+                 tokens: fx.Int32, n: fx.Int32, k: fx.Int32, size_expert_ids: fx.Int32,
+                 stream: fx.Stream = fx.Stream(None)):
+        operands = x, w, scale_x, scale_w, sorted_token_ids, expert_ids, sorted_weights, num_valid_ids
+        launch_product(config, out, operands, tokens, size_expert_ids, stream)
+
+    return named(moe_gemm, config, name)
+
+
+def by_mode(build: Callable[..., Any]) -> Callable[..., Any]:
+    def chosen(*, mode: MoeGemm2Mode = MoeGemm2Mode.ATOMIC, valid_mask: Any = None, **options: Any) -> Any:
+        require(chosen.__name__, valid_mask is None,
+                "the mask of slots is an argument of compile_moe_reduction (use_mask)")
+        return build(accumulate=mode is MoeGemm2Mode.ATOMIC, **options)
+
+    chosen.__name__ = chosen.__qualname__ = f"{build.__name__}_ex"
+    chosen.__doc__ = f":func:`{build.__name__}` with `accumulate` by its mode."
+    return chosen
