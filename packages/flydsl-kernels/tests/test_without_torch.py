@@ -17,6 +17,12 @@ from flydsl.kernels import ops, quant
 
 x = np.random.default_rng(3).standard_normal((7, 100)).astype(np.float32)
 np.testing.assert_array_equal(ops.add(x, x), 2 * x)
+try:
+    ops.mlp(*[np.zeros(shape, np.float16) for shape in ((5, 64), (128, 64), (64, 64))])
+except TypeError as error:
+    assert "mlp: torch is needed" in str(error)
+else:
+    raise AssertionError("mlp without torch")
 assert not hasattr(quant, "no_such_name")
 assert "torch" not in sys.modules
 """

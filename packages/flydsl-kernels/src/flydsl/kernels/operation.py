@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .host.arrays import allocate, is_torch, launch
+from .host.arrays import allocate, as_numpy, as_torch, is_torch, launch
 from .host.models import Model
 from .host.tuned import Tuning
 from .target import Target, target
@@ -154,7 +154,7 @@ class Op:
         archs: prefixes of the architectures that have it; `fp8`: also those must have fp8.
         form: the functional form, if it is not the schema's: called with the operation first.
         public: whether :mod:`flydsl.kernels.ops` has it.
-        numpy: whether it takes NumPy arrays.
+        numpy: whether its plan takes NumPy arrays; otherwise they are seen as torch tensors (and torch is needed).
         stable: whether launches give the same bits (no atomic sums of floats).
     """
 
@@ -214,7 +214,8 @@ class Op:
         if first is None:
             raise TypeError(f"{self.name}: expected a torch tensor or a NumPy array, got {type(arguments[0]).__name__}")
         if not self.numpy and not is_torch(first):
-            raise TypeError(f"{self.name}: torch tensors are needed, got {type(first).__name__}")
+            results = self.run(*(as_torch(a, self.name) for a in arguments), stream=stream)
+            return tuple(map(as_numpy, results)) if isinstance(results, tuple) else as_numpy(results)
         plan = self.plan(found, *arguments)
         outs = self._outs(found, first, arguments, plan)
         if plan is not None:

@@ -15,7 +15,7 @@ from ..target import Target
 from .dtypes import dtype_name
 
 __all__ = [
-    "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
+    "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "contiguous", "copy_into", "device_type",
     "is_recorded", "is_torch", "launch", "on_stream", "padded", "span", "statistic", "stream_of", "transposed",
     "vector", "vector_width",
 ]
@@ -54,6 +54,32 @@ def array_dtype(found: Target, array: Any, name: Any) -> Any:
         fnuz = found.fp8_name == "Float8E4M3FNUZ"
         return torch.float8_e4m3fnuz if fnuz else torch.float8_e4m3fn
     return getattr(torch, _TORCH_NAMES[name])
+
+
+def as_torch(value: Any, where: str) -> Any:
+    """A torch tensor in the memory of a NumPy array (in a copy's, if torch has not its strides or may not write there),
+    and those of the arrays of a list; anything else stays.
+
+    Raises:
+        TypeError: torch is not installed.
+    """
+    if isinstance(value, list | tuple):
+        return [as_torch(v, where) for v in value]
+    if is_torch(value) or not hasattr(value, "__array_interface__"):
+        return value
+    try:
+        import torch
+    except ImportError as error:
+        raise TypeError(f"{where}: torch is needed, which orders its weights, for NumPy arrays too") from error
+    fits = value.flags.writeable and all(s >= 0 and s % value.itemsize == 0 for s in value.strides)
+    return torch.from_numpy(value if fits else value.copy())
+
+
+def as_numpy(tensor: Any) -> Any:
+    """The memory of a torch tensor as a NumPy array. TypeError if NumPy has no such dtype."""
+    if tensor.dtype.is_floating_point and str(tensor.dtype).startswith(("torch.bfloat", "torch.float8")):
+        raise TypeError(f"NumPy has no dtype {str(tensor.dtype).removeprefix('torch.')}: pass torch tensors")
+    return tensor.numpy()
 
 
 def allocate(found: Target, like: Any, shape: tuple[int, ...], dtype: Any, zero: bool = False) -> Any:

@@ -189,11 +189,12 @@ def _moe_reference(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation:
     return (out,)
 
 
-def _sample_moe(draw: Any, m: int, n: int, experts: int = 4, inter: int = 40, topk: int = 2) -> tuple[Any, ...]:
+def _sample_moe(draw: Any, m: int, n: int, experts: int = 4, inter: int = 40, topk: int = 2,
+                dtype: str = "bf16") -> tuple[Any, ...]:
     ids, weights = sample_routing(draw, m, experts, topk)
-    x = draw.normal(m, n, dtype="bf16")
-    w1 = draw.normal(experts, 2 * inter, n, dtype="bf16", scale=n**-0.5)
-    w2 = draw.normal(experts, n, inter, dtype="bf16", scale=inter**-0.5)
+    x = draw.normal(m, n, dtype=dtype)
+    w1 = draw.normal(experts, 2 * inter, n, dtype=dtype, scale=n**-0.5)
+    w2 = draw.normal(experts, n, inter, dtype=dtype, scale=inter**-0.5)
     return x, w1, w2, weights, ids, "silu", None, "none", None, None, None, None, None, False
 
 
@@ -232,10 +233,10 @@ def _moe_bwd_reference(dy: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any
                  for t, d in zip(given, made, strict=True))
 
 
-def _sample_moe_bwd(draw: Any, m: int, n: int) -> tuple[Any, ...]:
-    x, w1, w2, *rest = _sample_moe(draw, m, n)[:7]
+def _sample_moe_bwd(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
+    x, w1, w2, *rest = _sample_moe(draw, m, n, dtype=dtype)[:7]
     biases = draw.normal(*w1.shape[:2]), draw.normal(*w2.shape[:2])
-    return draw.normal(m, n, dtype="bf16"), x, w1, w2, *rest, *biases, None, False
+    return draw.normal(m, n, dtype=dtype), x, w1, w2, *rest, *biases, None, False
 
 
 MOE_BWD = Op(
@@ -289,8 +290,8 @@ def _as_stacked(stack: Any, x: Any, w1: Any, w2: Any, weights: Any, ids: Any, ac
             interleaved)
 
 
-def _sample_modules(draw: Any, m: int, n: int) -> tuple[Any, ...]:
-    x, w1, w2, weights, ids, activation, limit, *_ = _sample_moe(draw, m, n)
+def _sample_modules(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
+    x, w1, w2, weights, ids, activation, limit, *_ = _sample_moe(draw, m, n, dtype=dtype)
     layers = [half.contiguous() for expert in w1 for half in expert.chunk(2)]
     return x, layers, [w.clone() for w in w2], weights, ids, activation, limit, None, None, False, False
 
