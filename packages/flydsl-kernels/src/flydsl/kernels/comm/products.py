@@ -29,12 +29,12 @@ from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop
 from ..parts.memory import WORDS, Buffer
-from ..parts.peers import HEADER, PLACES, Peers
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.rows import float_element, pointer
 from ..parts.schedule import Tally
 from ..target import Target
+from .peers import HEADER, PLACES, Peers
 
 __all__ = ["KINDS", "PeerProduct", "build_peer_product", "peer_product"]
 
@@ -195,7 +195,7 @@ def build_peer_product(config: PeerProduct) -> Any:
     """``launch(C, A, B, bias, M, share, bases, rank, signature, limit, blocks, stream=None)``.
 
     A (M, K) and B (N, K) row-major; C has `share` rows, or M of each rank where they are gathered; `bias` any tensor
-    if there is none; `blocks` is ``config.workgroups(M)``. See :class:`flydsl.kernels.parts.peers.Peers` for the rest.
+    if there is none; `blocks` is ``config.workgroups(M)``. See :class:`flydsl.kernels.comm.peers.Peers` for the rest.
     """
 
     @flyc.jit

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
@@ -17,7 +16,7 @@ from ..parts.index import cdiv
 from ..parts.matrix import MatrixOp
 from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "GemmConfig", "run", "with_occupancy"]
+__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "GemmConfig", "run"]
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
@@ -150,8 +149,3 @@ def run(kernel: Any, tensors: dict[str, Any], m: Any, config: GemmConfig, stream
     config.target.require_traced()
     kernel(tensors, m, config, value_attrs=config.hints).launch(
         grid=config.grid(m), block=config.threads, stream=stream, cluster=config.cluster)
-
-
-def with_occupancy(launcher: Any, waves_per_eu: int | None) -> Any:
-    """The launcher with the compile hint `waves_per_eu`, if there is one."""
-    return flyc.compile[{"waves_per_eu": waves_per_eu}](launcher) if waves_per_eu else launcher

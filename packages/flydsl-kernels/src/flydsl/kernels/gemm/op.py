@@ -13,7 +13,7 @@ from ..op import Form, Gradient, Op, Plan, Result
 from ..parts.index import align_up
 from ..target import Target
 from .dense import check_a16w16, plan_a16w16
-from .tuned import BLOCK_SCALE, DENSE_TUNING, MX, PRESHUFFLE, dense_knobs, tile_tuning
+from .tuned import BLOCK_SCALE, DENSE_TUNING, MX, PRESHUFFLE, dense_knobs, takes_preshuffled, tile_tuning
 
 __all__ = ["OPS"]
 
@@ -66,7 +66,7 @@ def _plan_gemm(target: Target, a: Any, b: Any, bias: Any, layout: str, out_dtype
     m, n, k, dtype = check_a16w16(a, b, bias, layout)
     if k == 0 and m and n:  # a sum over nothing, as in the gradient of a weight without rows
         return Plan(None, lambda out: (), finish=lambda out: copy_into(out, 0 if bias is None else bias))
-    return plan_a16w16(target, a, b, bias, layout, "f32" if _is_f32(out_dtype) else dtype, {})
+    return plan_a16w16(target, a, b, bias, layout, "f32" if _is_f32(out_dtype) else dtype)
 
 
 def _gemm(op: Op, a: Any, b: Any, bias: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:
@@ -150,12 +150,12 @@ def _plan_linear(target: Target, x: Any, weight: Any, bias: Any) -> Plan | None:
     n, k = weight.shape
     rows = x.reshape(-1, k)
     if is_torch(x):
+        from ..host.weights import preshuffled
         from .scaled import plan_preshuffle
-        from .weights import preshuffled, takes_preshuffled
 
         if takes_preshuffled(target, n, k, 2) and weight.dtype == x.dtype:
             return plan_preshuffle(target, rows, preshuffled(weight), None, None, bias, "none", x.dtype)
-    plan = plan_a16w16(target, rows, weight, bias, "nt", dtype, {})
+    plan = plan_a16w16(target, rows, weight, bias, "nt", dtype)
     if plan is None:
         return None
     return Plan(plan.launcher, lambda out: plan.operands(out.reshape(-1, n)))
@@ -208,7 +208,7 @@ LINEAR_INFERENCE = Op(
 
 def _tagged(b: Any, layout: str) -> Any:
     # The tag is an attribute of the tensor object, which a copy does not have; a caller that knows better says so.
-    from .layouts import tag
+    from ..host.layouts import tag
 
     return tag(b.detach(), layout) if layout else b
 
@@ -285,7 +285,7 @@ def _weight_results(a: Any, b: Any, out_dtype: Any) -> tuple[Result]:
 
 
 def _sample_preshuffle(draw: Any, m: int, n: int, columns: int = 64) -> tuple[Any, ...]:
-    from .layouts import shuffle_weight
+    from ..host.layouts import shuffle_weight
 
     a, weight = draw.normal(m, n, dtype="i8"), shuffle_weight(draw.normal(columns, n, dtype="i8"))
     return a, weight, draw.positive(m), draw.positive(columns), None, "none", _dtype("bf16"), LAYOUT
@@ -299,7 +299,7 @@ def _plain(shuffled: Any) -> Any:
 
 
 def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[Any, ...]:
-    from .layouts import shuffle_weight
+    from ..host.layouts import shuffle_weight
 
     a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
     b = shuffle_weight(b.view(dtype=_dtype("int8"))).view(b.dtype)

@@ -1,6 +1,6 @@
 """Plans of products of fp8, int8 and microscaled torch tensors, by the kernel that the architecture has.
 
-A plain weight is put in the order of its kernel once for each content of the tensor (:func:`..weights.in_order`).
+A plain weight is put in the order of its kernel once for each content of the tensor (:func:`..host.weights.in_order`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,7 @@ import flydsl.expr as fx
 from ..host.arrays import array_dtype
 from ..host.config import require
 from ..host.dtypes import dtype_name
-from ..op import Plan
-from ..target import Target
-from .config import GemmConfig
-from .dense_config import DenseConfig, row_scale_config, takes_row_scales
-from .dense_kernel import launch_dense
-from .layouts import (
+from ..host.layouts import (
     B_16X16,
     B_16X16_INT4,
     check_layout,
@@ -34,13 +29,18 @@ from .layouts import (
     shuffle_weight,
     shuffle_weight_w4,
 )
+from ..host.weights import in_order, preshuffled
+from ..op import Plan
+from ..target import Target
+from .config import GemmConfig
+from .dense_config import DenseConfig, row_scale_config, takes_row_scales
+from .dense_kernel import launch_dense
 from .mx_config import MxConfig, mx_config
 from .mx_kernel import launch_mx
 from .preshuffle_config import ACTIVATIONS, PreshuffleConfig, preshuffle_config
 from .preshuffle_kernel import launch_preshuffle
 from .rdna_fp8 import RdnaFp8Config, launch_rdna_fp8, rdna_fp8_config
-from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose, row_scale_block
-from .weights import in_order, preshuffled, takes_preshuffled
+from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose, row_scale_block, takes_preshuffled
 from .wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 

@@ -18,8 +18,8 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from .memory import Buffer
-from .rows import pointer
+from ..parts.memory import Buffer
+from ..parts.rows import pointer
 from .system import SYSTEM, fence, load, store
 
 __all__ = ["ABSENT", "BLOCKS", "DEAD", "DIED", "FAILED", "HEADER", "HOST", "MISMATCH", "MOST_RANKS", "PLACES",
