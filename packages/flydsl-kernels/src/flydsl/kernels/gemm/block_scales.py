@@ -55,7 +55,7 @@ class SharedScales:
         # The column block of each of the wave's strips; one where all surely share it.
         self._across = [div(column + config.strip(lane.wave, ni) * 16, SCALE_BLOCK) - first
                         for ni in config.scale_strips]
-        self._row = config.tile_row(0, lane.row)
+        self._row = config.a_tile.row_of(0, lane.row)
 
     @property
     def source(self) -> Staged:
@@ -87,7 +87,7 @@ class SharedScales:
     def read(self, stage: int, block: int, mi: int) -> list[Any]:
         """Factors of this lane's rows of fragments `mi` to ``mi + apart - 1`` for each of `scale_strips`."""
         config = self._config
-        at = self._row + config.tile_row(mi, 0) + block * config.scale_columns * config.tile_m
+        at = self._row + config.a_tile.row_of(mi, 0) + block * config.scale_columns * config.tile_m
         return [lds_read(self._stages[stage], at + across * config.tile_m, config.apart) for across in self._across]
 
 
@@ -104,7 +104,7 @@ class RegisterScales:
         self._per_tile = config.tile_k // SCALE_BLOCK
         self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
         self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
-        self._row, self._column, self._wave = row + config.tile_row(0, lane.row), column, lane.wave
+        self._row, self._column, self._wave = row + config.a_tile.row_of(0, lane.row), column, lane.wave
 
     @property
     def source(self) -> Held:
@@ -123,11 +123,11 @@ class RegisterScales:
 
     def fetch(self, tile: KTile) -> list[Any]:
         """Start loading the scales of a k tile: for each block the rows', then the columns'."""
-        config, out = self._config, []
+        config, out, tile_row = self._config, [], self._config.a_tile.row_of
         for i in range(self._per_tile):
             block, more = tile.turn * self._per_tile, tile.further * self._per_tile + i
             # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
-            out += [self._a.load(self._row + config.tile_row(mi, 0) + more * self._m, config.apart, block * self._m)
+            out += [self._a.load(self._row + tile_row(mi, 0) + more * self._m, config.apart, block * self._m)
                     for mi in range(0, config.m_repeat, config.apart)]
             for ni in self._config.scale_strips:
                 strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)

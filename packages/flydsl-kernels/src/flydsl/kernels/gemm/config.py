@@ -11,9 +11,12 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
+from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
-from ..parts.index import cdiv
+from ..parts.index import cdiv, div, mod
+from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp
+from ..parts.reduce import Lds
 from ..parts.tile import CHUNK_BYTES
 
 __all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "GemmConfig", "run"]
@@ -108,6 +111,52 @@ class GemmConfig(KernelConfig):
     def block(self, m: Any) -> tuple[Any, Any]:
         """(block row, block column) of this workgroup."""
         return block_of(m, self.n, (self.tile_m, self.tile_n), self.group, self.target.xcds)
+
+    # ---------------------------------------------------------------- LDS
+
+    def stage_bytes(self, stage: int) -> int:
+        """Of a stage of what goes through LDS."""
+        return 0
+
+    @property
+    def lds_bytes(self) -> int:
+        return sum(self.stage_bytes(stage) for stage in range(self.stages))
+
+    def stages_in(self, memory: Lds) -> list[Any]:
+        """An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no
+        waits."""
+        return [memory.array(fx.Int32, self.stage_bytes(stage) // 4).ptr for stage in range(self.stages)]
+
+    # ---------------------------------------------------------------- places of a lane
+
+    def wave_of(self, lane: Lane) -> tuple[Any, Any]:
+        """Number of a lane's wave among those along the rows, and along the columns."""
+        return (0, lane.wave) if self.m_waves == 1 else (div(lane.wave, self.n_waves), mod(lane.wave, self.n_waves))
+
+    def wave_place(self, lane: Lane) -> tuple[Any, Any]:
+        """First row and column of a wave in the tile."""
+        row, column = self.wave_of(lane)
+        return row * (self.m_repeat * 16), column * (self.n_repeat * 16)
+
+    def rows_of(self, lane: Lane) -> list[Any]:
+        """Row of the tile of which a lane has values, in each of the wave's 16-row tiles."""
+        first, _ = self.wave_place(lane)
+        return [first + (mi * 16 + lane.row) for mi in range(self.m_repeat)]
+
+    def columns_of(self, lane: Lane) -> list[Any]:
+        """First column of the tile of which it has them, in each of the 16-column tiles."""
+        _, first = self.wave_place(lane)
+        return [first + (ni * 16 + lane.group * self.op.acc_len) for ni in range(self.n_repeat)]
+
+    @property
+    def c_stride(self) -> int:
+        """Elements from a row of C to the next."""
+        return self.n
+
+    def place(self, m: Any, row: Any, column: Any, lane: Lane) -> TilePlace:
+        """Where a lane's accumulators belong in C, of the tile from `row` and `column` on."""
+        return TilePlace(m, self.c_stride, row, fx.min(m - row, self.tile_m), self.rows_of(lane),
+                         [column + at for at in self.columns_of(lane)], ragged=self.n % self.tile_n != 0)
 
     # ---------------------------------------------------------------- checks
 

@@ -46,10 +46,9 @@ class MxConfig(GemmConfig):
     def grid(self, m: Any) -> tuple[Any, ...]:
         return fx.ceildiv(m, self.tile_m), self.n // self.tile_n, self.batch
 
-    @property
-    def lds_bytes(self) -> int:
-        """Two buffers of the tiles of A that go together."""
-        return 2 * self.together * self.a_tile.words * 4
+    def stage_bytes(self, stage: int) -> int:
+        """Of a tile of A: there are two stages of each of those that go together."""
+        return self.a_tile.words * 4
 
     @property
     def a(self) -> Microformat:
@@ -101,7 +100,7 @@ class MxConfig(GemmConfig):
         return -(-(self.k // 32) // 8) * 8 if self.scale_row < 0 else self.scale_row
 
     @property
-    def c_row_elements(self) -> int:
+    def c_stride(self) -> int:
         return self.n if self.c_row < 0 else self.c_row
 
 
@@ -125,6 +124,7 @@ def mx_config(where: str, target: Target, *, out_dtype: str, **fields: Any) -> M
     config.need(where, config.tile_k in (K_STEP, SCALE_K), f"tile_k must be 128 or 256, got {config.tile_k}")
     config.check_tile(where, K_STEP)
     config = replace(config, n_waves=_waves(config))
+    config = replace(config, stages=2 * config.together)
     config.check_loads(where, "A", config.a_tile.bytes)
     config.need(where, config.batch >= 1, f"batch must be positive, got {config.batch}")
     return config.fitting(where)

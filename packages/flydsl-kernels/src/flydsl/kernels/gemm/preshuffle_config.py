@@ -9,6 +9,7 @@ from typing import Any
 
 from ..parts.cshuffle import ShufflePlan
 from ..parts.index import align_up, cdiv
+from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.tile import CHUNK_BYTES, RowTile, SpreadTile
 from ..target import Target
@@ -78,11 +79,6 @@ class PreshuffleConfig(GemmConfig):
         block scales consecutive, so that most waves have one scale."""
         return wave * self.n_repeat + ni if self.block_scale else ni * self.waves + wave
 
-    def tile_row(self, mi: int, lane_row: Any) -> Any:
-        """Row of the tile of which lane ``lane % 16`` has a value of fragment `mi`, if it has one row of it."""
-        block, inside = divmod(mi, self.apart)
-        return block * 16 * self.apart + lane_row * self.apart + inside
-
     @property
     def shuffle(self) -> ShufflePlan:
         """How C passes through LDS if `cshuffle`."""
@@ -90,7 +86,7 @@ class PreshuffleConfig(GemmConfig):
                            self.apart)
 
     def stage_bytes(self, stage: int) -> int:
-        """LDS of a stage of A; C goes through that of the first."""
+        """Of a stage of A; C goes through that of the first."""
         return max(self.a_tile.bytes, self.shuffle.bytes if self.cshuffle and stage == 0 else 0)
 
     @property
@@ -117,7 +113,13 @@ class PreshuffleConfig(GemmConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return sum(self.stage_bytes(s) + self.scale_bytes for s in range(self.stages))
+        return super().lds_bytes + self.stages * self.scale_bytes
+
+    def rows_of(self, lane: Lane) -> list[Any]:
+        return [self.a_tile.row_of(mi, lane.row) for mi in range(self.m_repeat)]
+
+    def columns_of(self, lane: Lane) -> list[Any]:
+        return [self.strip(lane.wave, ni) * 16 + lane.group * self.op.acc_len for ni in range(self.n_repeat)]
 
     @property
     def blocks(self) -> int:
