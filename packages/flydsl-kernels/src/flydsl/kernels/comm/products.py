@@ -28,10 +28,9 @@ from ..parts.epilogue import Epilogue, TilePlace, store_tile
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop
-from ..parts.memory import WORDS, Buffer
+from ..parts.memory import WORDS, Buffer, float_element, pointer
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.rows import float_element, pointer
 from ..parts.schedule import Tally
 from ..target import Target
 from .peers import HEADER, PLACES, Peers
@@ -97,14 +96,14 @@ def peer_product(where: str, target: Target, kind: str, ranks: int, m: int, n: i
 def tile_of(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: list[Any], tally: Any, lane: Any,
             config: DenseConfig) -> tuple[list[Any], TilePlace]:
     """The accumulators of a tile of ``a b^T``, a of m rows, and where they belong."""
-    op, (wave_row, wave_column) = config.op, config.wave_place(lane)
+    op, (wave_m, wave_n) = config.op, config.wave_of(lane)
     a_tile, b_tile = config.a_tile, config.b_tile
     a = operand(tensors["a"], True, a_tile, stages, lane, config, m, row)
     b = operand(tensors["b"], True, b_tile, [stage + a_tile.words for stage in stages], lane, config,
                 fx.Int32(config.n), column)
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
-                            a.reader(lane, wave_row, op.groups),
-                            b.reader(lane, wave_column, op.groups))
+                            a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
+                            b.reader(lane, wave_n * (config.n_repeat * 16), op.groups))
     loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config))
     return loop.run(), config.place(m, row, column, lane)

@@ -157,7 +157,8 @@ class DenseConfig(GemmConfig):
         return max(pipeline, reduction, self.shuffle.bytes if self.cshuffle else 0)
 
     def wave_of(self, lane: Lane) -> tuple[Any, Any]:
-        return mod(div(lane.wave, self.n_waves), self.m_waves), mod(lane.wave, self.n_waves)
+        column, rest = mod(lane.wave, self.n_waves), div(lane.wave, self.n_waves)
+        return mod(rest, self.m_waves), column
 
 
 @functools.lru_cache

@@ -19,11 +19,10 @@ from ..parts.grid import Slice, add_slice
 from ..parts.index import div, mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Ring, Staged
-from ..parts.memory import lds_read, lds_write
+from ..parts.memory import float_element, lds_read, lds_write, pointer
 from ..parts.operand import Columns, Rows, Stored
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.rows import float_element, pointer
 from ..parts.schedule import Tally, even_schedule, hot_loop_schedule
 from ..parts.tile import RowTile, StoredTile
 from .config import run
@@ -88,7 +87,7 @@ def orders(config: DenseConfig) -> tuple[Any, Any] | None:
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
     op, lane, (a_tile, b_tile) = config.op, lane_of(config.target.wave), (config.a_tile, config.b_tile)
-    (wave_row, wave_column), wave_k = config.wave_place(lane), div(lane.wave, config.m_waves * config.n_waves)
+    (wave_m, wave_n), wave_k = config.wave_of(lane), div(div(lane.wave, config.n_waves), config.m_waves)
     bx, by = config.block(m)
     row, column = bx * config.tile_m, by * config.tile_n
     stages, tally = config.stages_in(Lds()), Tally()
@@ -97,8 +96,8 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                 fx.Int32(config.n), column, config.b_shuffled)
     first = wave_k * config.blocks if config.k_waves > 1 else 0
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
-                            a.reader(lane, wave_row, op.groups),
-                            b.reader(lane, wave_column, op.groups), first_block=first)
+                            a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
+                            b.reader(lane, wave_n * (config.n_repeat * 16), op.groups), first_block=first)
     loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config), begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = add_wave_slices(loop.run(), stages[0], config, op, wave_k, lane)
@@ -111,12 +110,11 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         semaphore, signal = (pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal"))
         bias = Bias(tensors["bias"], config.n) if config.bias else None
         add_slice(tensors["c"], acc, place, Slice(
-            config.split_k, semaphore, signal, config.out, config.shuffle, config.tile_m, column,
-            config.wave_of(lane)[0], bias,
+            config.split_k, semaphore, signal, config.out, config.shuffle, config.tile_m, column, wave_m, bias,
             packed=config.target.adds(config.out_dtype)), stages[0])
     elif fx.const_expr(config.cshuffle and config.split_k == 1):
         shuffle_tile(tensors["c"], config.out, acc, epilogue_of(tensors, m, config), place, stages[0],
-                     config.shuffle, column, config.wave_of(lane)[0])
+                     config.shuffle, column, wave_m)
     else:
         finish(tensors, acc, place, config)
 

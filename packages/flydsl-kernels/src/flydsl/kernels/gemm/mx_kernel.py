@@ -21,15 +21,15 @@ from ..parts.epilogue import Epilogue, store_tile
 from ..parts.index import align_up, cdiv, div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Staged
+from ..parts.memory import pointer
 from ..parts.operand import Advance, Rows, Shuffled
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from ..parts.scales import PairedScales
 from ..parts.schedule import Tally, hot_loop_schedule
 from ..parts.tile import LANE_GROUPS
 from .config import run
-from .mx_config import SCALE_K, MxConfig
+from .mx_config import SCALE_K
 
 __all__ = ["launch_mx"]
 
@@ -120,6 +120,5 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     store_tile(pointer(tensors["c"], config.out) + batch * c_batch, config.out, acc, Epilogue(), place)
 
 
-def launch_mx(tensors: dict[str, Any], m: Any, config: MxConfig, stream: Any) -> None:
-    """Launch from a jit function."""
-    run(mx_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_mx(tensors, m, config, stream)``.
+launch_mx = partial(run, mx_kernel)

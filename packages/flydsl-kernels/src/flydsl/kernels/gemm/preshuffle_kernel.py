@@ -107,6 +107,5 @@ def store(tensors: dict[str, Any], acc: list[Any], m: Any, row: Any, column: Any
         store_tile(tensors["c"], config.out, acc, epilogue, place)
 
 
-def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
-    """Launch from a jit function."""
-    run(preshuffle_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_preshuffle(tensors, m, config, stream)``.
+launch_preshuffle = partial(run, preshuffle_kernel)

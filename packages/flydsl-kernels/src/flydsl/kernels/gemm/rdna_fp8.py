@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -93,6 +93,5 @@ def rdna_fp8_config(where: str, target: Target, *, n: int, k: int, tile_m: int =
     return config.fitting(where)
 
 
-def launch_rdna_fp8(tensors: dict[str, Any], m: Any, config: RdnaFp8Config, stream: Any) -> None:
-    """Launch from a jit function."""
-    run(rdna_fp8_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_rdna_fp8(tensors, m, config, stream)``.
+launch_rdna_fp8 = partial(run, rdna_fp8_kernel)

@@ -13,17 +13,14 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.epilogue import store_tile
-from ..parts.grid import add_vector
 from ..parts.index import cdiv, compute_mcast_masks, div, mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Multiply, Ring
-from ..parts.memory import Buffer
+from ..parts.memory import Buffer, pointer
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from ..parts.scales import RowScales
 from ..parts.schedule import Tally, hot_loop_schedule
-from ..parts.sync import workgroup_barrier
 from ..parts.tensor_tile import TensorMoves
 from ..parts.tile import CHUNK_BYTES
 from .config import SCALE_BLOCK, run
@@ -120,7 +117,7 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
     copies = Ring(moves.issue, moves.count, moves.count, lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)
     held = [Held(fetch_scales, config.scale_words)] if scales else []
     if config.clustered:
-        workgroup_barrier(True)  # all are there
+        fx.rocdl.cluster.cluster_barrier()  # all are there
     return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 1,
                     barrier=fx.rocdl.cluster.cluster_barrier if config.clustered else fx.lds_barrier, begin=begin)
 
@@ -149,7 +146,7 @@ def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         place = replace(place, rows=(row < m).select(place.rows, 0))
     epilogue = gemm_epilogue(tensors, m, config.n, "none", config.scales == "rows")
     store_tile(tensors["c"], config.out, acc, epilogue, place,
-               Buffer.store if config.split_k == 1 else add_vector)
+               Buffer.store if config.split_k == 1 else Buffer.add)
 
 
 @flyc.kernel

@@ -20,8 +20,7 @@ from ..host.config import require
 from ..parts.index import compute_mcast_masks, div, mod
 from ..parts.indices import uniform
 from ..parts.lane import Lane, lane_of
-from ..parts.memory import Buffer
-from ..parts.rows import pointer
+from ..parts.memory import Buffer, pointer
 from ..parts.scales import RowScales
 from ..target import target as current
 from .finish import activate, floats
