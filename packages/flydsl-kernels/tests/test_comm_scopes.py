@@ -52,11 +52,11 @@ def _variant(folder, old, new):
     import flydsl.kernels as kernels
 
     root = Path(kernels.__path__[0])
-    peers = (root / "parts/peers.py").read_text()
+    peers = (root / "comm/peers.py").read_text()
     assert old in peers
     exchange = (root / "comm/exchange.py").read_text()
-    sources = {"parts.peers_variant": peers.replace(old, new),
-               "comm.exchange_variant": exchange.replace("..parts.peers", "..parts.peers_variant")}
+    sources = {"comm.peers_variant": peers.replace(old, new),
+               "comm.exchange_variant": exchange.replace("from .peers", "from .peers_variant")}
     for name, text in sources.items():
         module = _loaded(folder, name, text)
     return module.build_exchange
@@ -155,7 +155,7 @@ def test_mutants_compute_wrong(check, told, count, pool, tmp_path):  # noqa: F81
 
 MEGA_MUTANTS = {
     "rows that are not released": ("comm/mega_kernels.py", RELEASE, "pass", NOT_RELEASED),
-    "rows that are not acquired": ("parts/peers.py", "    " + ACQUIRE + "\n", "    pass\n", NOT_ACQUIRED),
+    "rows that are not acquired": ("comm/peers.py", "    " + ACQUIRE + "\n", "    pass\n", NOT_ACQUIRED),
     "rows released on the device": ("comm/mega_kernels.py", RELEASE, RELEASE.replace(")", ', "agent")'), NOT_RELEASED),
     "rows counted on the device": ("comm/mega_kernels.py", "fx.Int32(1), syncscope=SYSTEM)",
                                    "fx.Int32(1), syncscope=DEVICE)", NOT_RELEASED),
@@ -172,10 +172,10 @@ def _mega_is_found(rank, ranks, folder):
 
     root, right = Path(kernels.__path__[0]), mega.build_stage1
     for number, (name, (file, old, new, expected)) in enumerate(MEGA_MUTANTS.items()):
-        texts = {path: (root / path).read_text() for path in ("parts/peers.py", "comm/mega_kernels.py")}
+        texts = {path: (root / path).read_text() for path in ("comm/peers.py", "comm/mega_kernels.py")}
         assert old in texts[file], name
         texts[file] = texts[file].replace(old, new)
-        kernels_text = texts["comm/mega_kernels.py"].replace("..parts.peers", f"..parts.peers_{number}")
+        kernels_text = texts["comm/mega_kernels.py"].replace("from .peers", f"from .peers_{number}")
         texts["comm/mega_kernels.py"] = kernels_text
         for path, text in texts.items():
             module = _loaded(Path(folder) / f"{rank}", f"{path[:-3].replace('/', '.')}_{number}", text)

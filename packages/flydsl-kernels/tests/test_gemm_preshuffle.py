@@ -12,7 +12,7 @@ from flydsl.kernels.gemm import (
     compile_preshuffle_gemm_w4,
     shuffle_weight,
 )
-from flydsl.kernels.gemm.weights import clear_preshuffle_cache, preshuffled
+from flydsl.kernels.host.weights import clear_preshuffle_cache, preshuffled
 from flydsl.kernels.quant.reference import pack_int4
 from flydsl.kernels.target import target
 

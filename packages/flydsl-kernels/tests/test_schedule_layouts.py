@@ -3,7 +3,7 @@
 import pytest
 from kernel_helpers import torch
 
-from flydsl.kernels.gemm.layouts import (
+from flydsl.kernels.host.layouts import (
     check_layout,
     e8m0_shuffle,
     layout_of,

@@ -23,7 +23,7 @@ def test_the_kernels_stay_inside_their_workspace():
 @needs("gfx942", "gfx950", "gfx120")
 @pytest.mark.parametrize("split_k", [1, 4])
 def test_general_gemm(split_k):
-    from flydsl.kernels.gemm.dense import gemm_a16w16
+    from flydsl.kernels.gemm import gemm_a16w16
 
     m, n, k = 32, 64, 2048
     a, b = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1)
@@ -33,10 +33,10 @@ def test_general_gemm(split_k):
 
 @needs("gfx942", "gfx950")
 def test_linear_keeps_one_copy_of_a_weight():
-    from flydsl.kernels.gemm import weights as gemm
+    from flydsl.kernels.host import weights
 
     x, weight = random(16, 128, dtype="bf16"), random(64, 128, dtype="bf16", seed=1)
-    gemm.clear_preshuffle_cache()
+    weights.clear_preshuffle_cache()
 
     def used(w):
         return beyond_results(lambda: LINEAR_INFERENCE.run(x, w, None))
@@ -45,6 +45,6 @@ def test_linear_keeps_one_copy_of_a_weight():
     assert first == weight.numel() * weight.element_size()
     assert used(weight) == 0
     weight.add_(1)
-    assert used(weight) == first and len(gemm._shuffled) == 1
+    assert used(weight) == first and len(weights._shuffled) == 1
     del weight
-    assert not gemm._shuffled  # the copy goes with the weight
+    assert not weights._shuffled  # the copy goes with the weight

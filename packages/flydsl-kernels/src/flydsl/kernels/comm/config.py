@@ -7,8 +7,8 @@ from typing import Any
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
-from ..parts.peers import BLOCKS, MOST_RANKS
 from ..target import Target
+from .peers import BLOCKS, MOST_RANKS
 
 __all__ = ["GROUP_UNITS", "IN_PLACE", "KINDS", "ExchangeConfig", "PACK_BYTES", "THREADS", "UNIT", "exchange_config",
            "piece_of"]

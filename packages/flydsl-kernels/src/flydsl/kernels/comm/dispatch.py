@@ -26,10 +26,10 @@ from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer
 from ..parts.packed import pack_fp4, unpack
-from ..parts.peers import Peers
 from ..parts.reduce import imax, magnitude, wave_reduce
-from ..parts.system import DEVICE, SYSTEM
 from .dispatch_config import SCALED, TransportConfig
+from .peers import Peers
+from .system import DEVICE, SYSTEM
 
 __all__ = ["build_combine", "build_combine_slots", "build_dispatch", "build_pack"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..host.config import KernelConfig, require
 from ..parts.index import align_up
-from ..parts.peers import PLACES
 from ..target import Target
+from .peers import PLACES
 
 __all__ = ["COMBINE_DTYPES", "DISPATCH_BYTES", "TransportConfig", "transport_config"]
 

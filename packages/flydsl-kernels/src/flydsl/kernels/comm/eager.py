@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..host.arrays import is_torch
-from ..parts.peers import MOST_RANKS
 from .config import PACK_BYTES
 from .group import DEFAULT_BYTES, communicator, float_name, report
+from .peers import MOST_RANKS
 
 __all__ = [
     "all_gather_of", "all_reduce_of", "all_to_all_of", "falls_back", "group_of", "reason_against", "reduce_scatter_of",

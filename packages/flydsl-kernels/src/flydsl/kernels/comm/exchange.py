@@ -19,8 +19,8 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
 from ..parts.memory import WORDS, Buffer
-from ..parts.peers import Peers
 from .config import PACK_BYTES, ExchangeConfig, piece_of
+from .peers import Peers
 from .quantised import quantised_kernel
 
 __all__ = ["build_exchange", "build_in_place"]
@@ -136,7 +136,7 @@ def build_exchange(config: ExchangeConfig) -> Any:
         bases: i64[ranks], addresses of the shared memories.
         packs, results, part: packs of x and of out, ``config.part(packs)``.
         shares: bytes of the payload before the sums.
-        signature, limit: see :class:`flydsl.kernels.parts.peers.Peers`.
+        signature, limit: see :class:`flydsl.kernels.comm.peers.Peers`.
         blocks: ``config.grid(part)[0]``, the same on every rank.
     """
 

@@ -17,9 +17,10 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS
 from ..norm.config import NormConfig
 from ..norm.forward import statistics, store_quantised, weight_of
-from ..parts.peers import BLOCKS, HEADER, Peers
+from ..parts.memory import float_element
 from ..parts.reduce import Lds
-from ..parts.rows import Columns, Held, Place, Rows, each, float_element
+from ..parts.rows import Columns, Held, Place, Rows, each
+from .peers import BLOCKS, HEADER, Peers
 
 __all__ = ["ReducedNorm", "build_reduced_norm"]
 
@@ -85,7 +86,7 @@ def reduced_norm_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: 
 def build_reduced_norm(config: ReducedNorm) -> Any:
     """``launch(tensors, m, bases, rank, signature, limit, stream=None)`` of contiguous (m, n) matrices Input,
     ResidualIn, ResidualOut and Output, Gamma (n,) and, as configured, YScale f32 (m,) and XScale (n,); see
-    :class:`flydsl.kernels.parts.peers.Peers` for the rest."""
+    :class:`flydsl.kernels.comm.peers.Peers` for the rest."""
 
     @flyc.jit
     def all_reduce_rmsnorm(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: fx.Int32, limit: fx.Int32,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..parts.peers import BLOCKS
 from ..target import Target
 from .config import IN_PLACE, KINDS, PACK_BYTES, THREADS, piece_of
+from .peers import BLOCKS
 
 __all__ = ["LINKS", "Estimate", "Links", "Phase", "Step", "estimate", "mega_moe_step", "phases"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..host.config import KernelConfig, require
 from ..parts.index import align_up
-from ..parts.peers import MOST_RANKS, PLACES
 from ..target import Target
+from .peers import MOST_RANKS, PLACES
 
 __all__ = ["GROUP", "SCHEMES", "MegaExchange", "MegaMoEConfig", "Stage1Config", "Stage2Config", "mega_exchange",
            "select_mega_moe_config"]

@@ -30,13 +30,12 @@ from ..moe.rows import TOKEN
 from ..parts.convert import from_quantised
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
-from ..parts.memory import WORDS, Buffer
+from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.packed import e8m0_value
-from ..parts.peers import HEADER, Peers
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
-from ..parts.system import DEVICE, SYSTEM, fence, load, store
 from .mega_config import GROUP, MegaExchange
+from .peers import HEADER, Peers
+from .system import DEVICE, SYSTEM, fence, load, store
 
 __all__ = ["MegaStage1", "MegaStage2", "build_combine_quantised", "build_gemm1", "build_stage1", "build_stage2",
            "gemm1_kernel"]

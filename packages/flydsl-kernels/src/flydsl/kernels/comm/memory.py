@@ -1,6 +1,6 @@
 """The shared memory of a group: allocated once, opened by every rank, watched, given back at the end.
 
-A rank's memory begins with the signals of :mod:`flydsl.kernels.parts.peers`; the payload follows. Whatever goes wrong
+A rank's memory begins with the signals of :mod:`flydsl.kernels.comm.peers`; the payload follows. Whatever goes wrong
 on one rank while it is made is an error on all of them, since everyone hears of it before anyone goes on.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import flydsl.runtime as rt
 
-from ..parts.peers import ABSENT, DEAD, DIED, FAILED, HEADER, HOST, MISMATCH, MOST_RANKS, STATUS
+from .peers import ABSENT, DEAD, DIED, FAILED, HEADER, HOST, MISMATCH, MOST_RANKS, STATUS
 
 __all__ = ["CollectiveError", "ProcessGroup", "Rendezvous", "SharedMemory", "Threads", "is_meeting",
            "meeting_of", "tensor_at"]

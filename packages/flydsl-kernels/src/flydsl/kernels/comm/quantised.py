@@ -17,9 +17,9 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS
 from ..parts.convert import from_quantised, scale_of, to_quantised
 from ..parts.memory import WORDS, Buffer
-from ..parts.peers import Peers
 from ..parts.reduce import imax, magnitude, wave_reduce
 from .config import GROUP_UNITS, UNIT, ExchangeConfig
+from .peers import Peers
 
 __all__ = ["quantised_kernel"]
 

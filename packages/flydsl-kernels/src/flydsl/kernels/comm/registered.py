@@ -19,10 +19,10 @@ import flydsl.expr as fx
 from ..host.config import require
 from ..host.dtypes import FLOATS
 from ..parts.memory import WORDS, Buffer
-from ..parts.system import at, fence, load, store
 from ..target import Target, builder
 from .config import PACK_BYTES
 from .exchange import STREAMED
+from .system import at, fence, load, store
 
 __all__ = ["SIGNAL_BYTES", "make_allreduce_kernels"]
 

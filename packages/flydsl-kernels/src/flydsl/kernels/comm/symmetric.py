@@ -20,12 +20,12 @@ import flydsl.expr as fx
 import flydsl.runtime as rt
 
 from ..host.arrays import launch
-from ..parts.peers import HEADER, PLACES, Peers
 from ..target import Target, target
 from .config import IN_PLACE, PACK_BYTES, exchange_config
 from .exchange import build_in_place
 from .group import TIME_LIMIT, float_name, report, signature
 from .memory import SharedMemory, is_meeting, meeting_of, tensor_at
+from .peers import HEADER, PLACES, Peers
 
 __all__ = ["Symmetric", "empty", "rendezvous"]
 

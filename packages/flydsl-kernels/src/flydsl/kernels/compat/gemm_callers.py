@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from flydsl.kernels.common.host import with_occupancy
 from flydsl.kernels.fp8_rowscale_gemm import compile_fp8_gemm_8w
-from flydsl.kernels.gemm.config import with_occupancy
-from flydsl.kernels.gemm.dense import gemm_a16w16
+from flydsl.kernels.gemm_a16w16 import gemm_a16w16
 from flydsl.kernels.host.arrays import array_dtype, launch
 from flydsl.kernels.host.dtypes import dtype_name
 from flydsl.kernels.preshuffle_gemm import compile_preshuffle_gemm

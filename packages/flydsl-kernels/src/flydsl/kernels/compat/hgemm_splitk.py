@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flydsl.kernels.gemm.dense import (
-    SPLIT_K_SEMAPHORE_MAX_LEN,
-    build_gemm_module,
-    gemm_a16w16,
-    get_default_kwargs,
-    get_semaphore,
-)
+from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN, build_gemm_module
+from flydsl.kernels.gemm_a16w16 import gemm_a16w16, get_default_kwargs, get_semaphore
 
 __all__ = [
     "SPLIT_K_SEMAPHORE_MAX_LEN", "compile_hgemm_kernel", "get_default_kwargs", "get_semaphore", "hgemm_splitk_",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
-from flydsl.kernels.gemm.config import with_occupancy
+from flydsl.kernels.common.host import with_occupancy
 from flydsl.kernels.gemm.preshuffle_config import PreshuffleConfig, preshuffle_config
 from flydsl.kernels.gemm.preshuffle_kernel import launch_preshuffle
 from flydsl.kernels.mxfp4_preshuffle import compile_mxfp4_gemm, compile_mxfp6_gemm

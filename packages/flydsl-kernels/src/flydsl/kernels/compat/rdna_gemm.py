@@ -9,10 +9,10 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels.gemm.config import FLOAT_NAMES
-from flydsl.kernels.gemm.dense import gemm_a16w16
 from flydsl.kernels.gemm.dense_config import dense_config
 from flydsl.kernels.gemm.dense_kernel import launch_dense
 from flydsl.kernels.gemm.rdna_fp8 import launch_rdna_fp8, rdna_fp8_config
+from flydsl.kernels.gemm_a16w16 import gemm_a16w16
 from flydsl.kernels.host.config import require
 from flydsl.kernels.parts.index import cdiv
 from flydsl.kernels.target import Target, builder, target

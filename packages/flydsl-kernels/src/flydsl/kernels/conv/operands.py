@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..gemm.weights import in_order
 from ..host.arrays import allocate
 from ..host.config import require
+from ..host.weights import in_order
 from ..op import Plan
 from ..parts.index import align_up, cdiv
 from ..target import Target

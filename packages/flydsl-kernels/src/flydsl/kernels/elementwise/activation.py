@@ -14,11 +14,11 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.activation import ACTIVATIONS
 from ..parts.memory import Buffer
 from ..parts.units import THREADS, Units
 from ..target import Target, builder
 from .add import VECTOR_BITS
+from .functions import ACTIVATIONS
 
 __all__ = ["build_activation_module"]
 

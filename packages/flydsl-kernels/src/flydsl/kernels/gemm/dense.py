@@ -1,30 +1,28 @@
-"""The general f16/bf16 GEMM: builder and functional form."""
+"""The general f16/bf16 GEMM: builder and plan."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.arrays import allocate, contiguous, launch, padded, transposed
+from ..host.arrays import allocate, contiguous, padded, transposed
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Plan
-from ..parts.index import cdiv
-from ..parts.rows import pointer
+from ..parts.memory import pointer
 from ..target import Target, builder
-from ..target import target as current
 from .dense_config import LAYOUTS, DenseConfig, dense_config
 from .dense_kernel import launch_dense
 from .tuned import dense_knobs
 
-__all__ = ["SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module", "gemm_a16w16", "get_default_kwargs", "get_semaphore"]
+__all__ = ["SPLIT_K_SEMAPHORE_MAX_LEN", "build_gemm_module"]
 
 SPLIT_K_SEMAPHORE_MAX_LEN = 256  # tiles of C of a split reduction that adds in place
-_semaphores: dict[tuple[Any, str], tuple[Any, Any]] = {}
 _KNOBS = ("block_m", "block_n", "block_k", "stages", "split_k", "m_waves", "n_waves", "k_waves", "group_m", "cshuffle",
           "atomic")
 
@@ -78,24 +76,6 @@ def dense_launcher(config: DenseConfig) -> Any:
     return gemm
 
 
-def _waves(wave: int, block_m: int, block_n: int, block_k: int, given: dict[str, int]) -> dict[str, int]:
-    """Waves along m, n and k, those not given chosen such that each loader thread has whole chunks."""
-    k_waves = given.get("k_waves", 1)
-    for m_waves in (given["m_waves"],) if "m_waves" in given else (2, 1):
-        for n_waves in (given["n_waves"],) if "n_waves" in given else (2, 1):
-            chunks = m_waves * n_waves * k_waves * wave * 8
-            sizes = (block_m % (16 * m_waves), block_n % (16 * n_waves), block_m * block_k % chunks,
-                     block_n * block_k % chunks)
-            if not any(sizes):
-                return dict(m_waves=m_waves, n_waves=n_waves, k_waves=k_waves)
-    raise ValueError(f"no arrangement of waves fits a tile of {block_m} x {block_n} x {block_k}")
-
-
-def get_default_kwargs(m: int, n: int, k: int, layout: str = "nt") -> dict[str, int]:
-    """Knobs for a problem size: smaller tiles and a split reduction where there are too few of the large ones."""
-    return dense_knobs(current(), m, n, k, layout)
-
-
 def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
     if layout not in LAYOUTS:
         raise ValueError(f"gemm_a16w16: layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
@@ -121,25 +101,17 @@ def check_a16w16(a: Any, b: Any, bias: Any, layout: str) -> tuple[int, int, int,
     return m, n, k, dtype
 
 
-def _knobs(target: Target, m: int, n: int, k: int, layout: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The chosen options, replaced by the given ones."""
-    knobs, given = dense_knobs(target, m, n, k, layout), dict(given)
-    given.pop("use_half_tile_interleaved", None)
-    if any(x in given for x in ("block_m", "block_n", "block_k")) and not {"m_waves", "n_waves"} <= given.keys():
-        block_m, block_n, block_k = (given.get(x, knobs[x]) for x in ("block_m", "block_n", "block_k"))
-        knobs.update(_waves(target.wave, block_m, block_n, block_k, given))
-    knobs.update(given)
-    if knobs["split_k"] == 1:
-        knobs.pop("atomic", None)
-    return knobs
-
-
-def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: str, given: dict[str, Any],
-                stream: Any = None) -> Plan | None:
-    """What computes ``op(a) op(b) + bias`` in the dtype name `result`, with options as of :func:`gemm_a16w16`.
+def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: str,
+                choose: Callable[..., dict[str, Any]] = dense_knobs,
+                flags: Callable[[DenseConfig], Any] | None = None) -> Plan | None:
+    """What computes ``op(a) op(b) + bias`` in the dtype name `result`.
 
     An operand whose stored rows the layout cannot take (M or N of a row-major side not a multiple of 8, K likewise) is
     copied: turned around where that helps, or filled up with zeros along k.
+
+    Args:
+        choose: ``choose(target, m, n, k, layout)`` gives the options of :func:`build_gemm_module`.
+        flags: gives the semaphores and signals of slices that are added in place, if any are chosen.
 
     Raises:
         TypeError: a dtype is not supported.
@@ -149,17 +121,14 @@ def plan_a16w16(target: Target, a: Any, b: Any, bias: Any, layout: str, result: 
     if m == 0 or n == 0:
         return None
     a, b, layout, k = _fitting(a, b, layout, m, n, k)
-    knobs = _knobs(target, m, n, k, layout, given)
+    knobs = choose(target, m, n, k, layout)
     run = build_gemm_module(n, k, dtype, result, layout, bias is not None, target=target, **knobs)
     if run.config.copies_directly:  # LDS is filled without registers where that is possible
         run = dense_launcher(replace(run.config, use_async=True).fitting("gemm_a16w16"))
     workspace = None
     if run.config.atomic:
-        tiles = cdiv(m, run.config.tile_m) * cdiv(n, run.config.tile_n)
-        if tiles > SPLIT_K_SEMAPHORE_MAX_LEN:
-            raise ValueError(f"gemm_a16w16: slices that add to C need at most {SPLIT_K_SEMAPHORE_MAX_LEN} tiles, a "
-                             f"{m} x {n} result has {tiles}; use larger tiles or split_k=1")
-        workspace = _flags(target, a, stream)
+        assert flags is not None  # who chooses such slices gives them
+        workspace = flags(run.config)
     elif knobs["split_k"] > 1:
         workspace = allocate(target, a, (knobs["split_k"] * m * n,), "f32")
     a, b, bias = contiguous(a), contiguous(b), None if bias is None else contiguous(bias)
@@ -185,56 +154,3 @@ def _fitting(a: Any, b: Any, layout: str, m: int, n: int, k: int) -> tuple[Any, 
         b = padded(b, -k % ROW, 0 if b_letter == "n" else 1)
         k += -k % ROW
     return a, b, a_letter + b_letter, k
-
-
-def gemm_a16w16(a: Any, b: Any, out: Any = None, bias: Any = None, user_kwargs: dict[str, Any] | None = None,
-                stream: Any = None, layout: str = "nt", out_dtype: Any = None) -> Any:
-    """``op(a) op(b) + bias`` for f16 or bf16 matrices (M, N), f32 accumulation.
-
-    Args:
-        a, b: stored matrices; with layout letter ``n`` the operand itself (M x K, K x N), with ``t`` its transpose.
-            "nt" is the usual (M, K) times a weight (N, K).
-        out: matrix to write; a new one by default.
-        bias: f32 or the operands' dtype, (N,).
-        user_kwargs: knobs that replace the chosen ones: block_m, block_n, block_k, stages, split_k, m_waves, n_waves,
-            k_waves, group_m, cshuffle, atomic (and use_half_tile_interleaved, which is accepted and has no effect).
-        out_dtype: the operands' dtype (default) or float32: a name or a dtype.
-
-    Returns:
-        out.
-
-    Raises:
-        TypeError: a dtype is not supported.
-        ValueError: shapes do not agree or are not supported.
-    """
-    target = current()
-    m, n, _, dtype = check_a16w16(a, b, bias, layout)
-    result = "f32" if str(out_dtype).rpartition(".")[2] in ("f32", "float32") else dtype
-    if out is None:
-        out = allocate(target, a, (m, n), result)
-    elif tuple(out.shape) != (m, n):
-        raise ValueError(f"gemm_a16w16: out must have shape {(m, n)}, got {tuple(out.shape)}")
-    else:
-        result = dtype_name(out, "gemm_a16w16: out", (dtype, "f32"))
-    plan = plan_a16w16(target, a, b, bias, layout, result, user_kwargs or {}, stream)
-    if plan is not None and plan.launcher is not None:
-        launch(plan.launcher(), a, *plan.operands(out), stream=stream)
-    return out
-
-
-def _flags(target: Target, like: Any, stream: Any) -> Any:
-    """Semaphores and signals of a stream and device, i32[2, 256], made zero at the first use."""
-    key = (getattr(stream, "cuda_stream", stream), str(getattr(like, "device", "cpu")))
-    if key not in _semaphores:
-        flags = allocate(target, like, (2, SPLIT_K_SEMAPHORE_MAX_LEN), "i32", True)
-        _semaphores[key] = (flags, tuple(flags))
-    return _semaphores[key][0]
-
-
-def get_semaphore(stream: Any = None, device: Any = "cpu") -> tuple[Any, Any]:
-    """(semaphores, signals) of a stream and device: two i32[256], zero unless a launch of that stream is running."""
-    import torch
-
-    like = torch.empty(0, device=device)
-    _flags(current(), like, stream)
-    return _semaphores[(getattr(stream, "cuda_stream", stream), str(like.device))][1]

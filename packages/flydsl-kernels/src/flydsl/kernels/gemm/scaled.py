@@ -1,6 +1,6 @@
 """Plans of products of fp8, int8 and microscaled torch tensors, by the kernel that the architecture has.
 
-A plain weight is put in the order of its kernel once for each content of the tensor (:func:`..weights.in_order`).
+A plain weight is put in the order of its kernel once for each content of the tensor (:func:`..host.weights.in_order`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,7 @@ import flydsl.expr as fx
 from ..host.arrays import array_dtype
 from ..host.config import require
 from ..host.dtypes import dtype_name
-from ..op import Plan
-from ..target import Target
-from .config import GemmConfig
-from .dense_config import DenseConfig, row_scale_config, takes_row_scales
-from .dense_kernel import launch_dense
-from .layouts import (
+from ..host.layouts import (
     B_16X16,
     B_16X16_INT4,
     check_layout,
@@ -33,14 +28,20 @@ from .layouts import (
     shuffle_scale_32x4,
     shuffle_weight,
     shuffle_weight_w4,
+    told,
 )
+from ..host.weights import in_order, preshuffled
+from ..op import Plan
+from ..target import Target
+from .config import GemmConfig
+from .dense_config import DenseConfig, row_scale_config, takes_row_scales
+from .dense_kernel import launch_dense
 from .mx_config import MxConfig, mx_config
 from .mx_kernel import launch_mx
 from .preshuffle_config import ACTIVATIONS, PreshuffleConfig, preshuffle_config
 from .preshuffle_kernel import launch_preshuffle
 from .rdna_fp8 import RdnaFp8Config, launch_rdna_fp8, rdna_fp8_config
-from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose, row_scale_block
-from .weights import in_order, preshuffled, takes_preshuffled
+from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose, row_scale_block, takes_preshuffled
 from .wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
@@ -126,9 +127,10 @@ def _scale(where: str, name: str, scale: torch.Tensor | None, size: int) -> torc
 
 def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
                     scale_b: torch.Tensor | None, bias: torch.Tensor | None, activation: str,
-                    out_dtype: torch.dtype) -> Plan | None:
-    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked."""
-    where = "preshuffle_gemm"
+                    out_dtype: torch.dtype, layout: str = "") -> Plan | None:
+    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked unless
+    `layout` says what it would."""
+    where, b = "preshuffle_gemm", told(b, layout)
     int4 = layout_of(b) == B_16X16_INT4
     check_layout(b, B_16X16_INT4 if int4 else B_16X16, where)
     dtype = dtype_name(a, where, ("i8", "fp8", "f16", "bf16"))
@@ -162,9 +164,9 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
 
 
 def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-                    out_dtype: torch.dtype) -> Plan | None:
+                    out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """fp8 with a scale per (row, 128 k) of a, f32 (K/128, M), and per (128 columns, 128 k) of the shuffled b."""
-    where = "blockscale_gemm"
+    where, b = "blockscale_gemm", told(b, layout)
     check_layout(b, B_16X16, where)
     _require_fp8(where, target, a, b)
     n, k = b.shape

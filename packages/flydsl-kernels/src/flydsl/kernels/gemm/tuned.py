@@ -16,7 +16,7 @@ from ..target import Target
 
 __all__ = [
     "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "MX", "PRESHUFFLE", "ROW_SCALE", "DenseTile", "Tile",
-    "choose", "dense_knobs", "row_scale_block", "tile_tuning",
+    "choose", "dense_knobs", "row_scale_block", "takes_preshuffled", "tile_tuning",
 ]
 
 FEW_ROWS = 16  # rows of the smallest tile
@@ -75,6 +75,12 @@ PRESHUFFLE: dict[str, dict[float, tuple[Tile, ...]]] = {
             Tile(32, 128, 64), *_SMALL_16, *_LAST_16),
     },
 }
+
+
+def takes_preshuffled(target: Target, n: int, k: int, element_bytes: int) -> bool:
+    """Whether the preshuffle GEMM runs a weight of n x k on an architecture."""
+    return target.arch in PRESHUFFLE and n % 64 == 0 and k * element_bytes % 64 == 0
+
 
 #: fp8 with a scale per 128 k.
 BLOCK_SCALE: dict[str, tuple[Tile, ...]] = {

@@ -10,10 +10,10 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..gemm.weights import in_order
 from ..host.arrays import allocate, contiguous
 from ..host.config import require
 from ..host.dtypes import dtype_name
+from ..host.weights import in_order
 from ..op import Plan
 from ..parts.index import align_up, cdiv
 from ..quant.builders import build_per_group_quant_module, build_quant_module

@@ -13,9 +13,9 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..gemm.op import GEMM
-from ..gemm.weights import in_order
 from ..host.arrays import allocate
 from ..host.dtypes import dtype_name
+from ..host.weights import in_order
 from ..op import Plan
 from ..target import Target
 from .activation import activation_gradient, halves, joined

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..gemm.weights import in_order_of
 from ..host.config import require
+from ..host.weights import in_order_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

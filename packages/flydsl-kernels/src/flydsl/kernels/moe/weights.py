@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..gemm.weights import in_order
 from ..host.arrays import contiguous
 from ..host.config import require
 from ..host.dtypes import dtype_name
+from ..host.weights import in_order
 from ..parts.index import align_up, cdiv
 from .config import GroupedConfig
 

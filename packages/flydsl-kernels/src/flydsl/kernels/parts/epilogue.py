@@ -1,7 +1,7 @@
 """What happens to accumulators: pure steps, and one walk over rows and columns that stores apply.
 
 A lane holds consecutive columns of a row of C (:mod:`.matrix`). A step takes (value, row, column) to a value, vectors
-of f32: a scale, a bias, an activation, a residual, a routing weight. What it needs of a row or of a column is loaded
+of f32: a scale, a bias, an activation. What it needs of a row or of a column is loaded
 once for it, in :meth:`Step.row` and :meth:`Step.column`, and for the whole tile before anything is stored: a load
 behind a store would wait for that. :func:`values` walks over the accumulators of a lane and applies the steps; a store
 takes what it gives: directly (:func:`store_tile`), through LDS (`cshuffle`), atomically.
@@ -16,12 +16,11 @@ from typing import Any
 import flydsl.expr as fx
 
 from .mathx import gelu, relu, silu
-from .memory import Buffer
+from .memory import Buffer, float_element
 from .random import philox4x32, round_bf16_stochastic
-from .rows import float_element
 
-__all__ = ["ACTIVATE", "FAR", "Activate", "Bias", "Epilogue", "Multiply", "Residual", "ScaleBoth", "ScaleRows", "Step",
-           "Terms", "TilePlace", "store_tile", "values"]
+__all__ = ["ACTIVATE", "FAR", "Activate", "Bias", "Epilogue", "Multiply", "ScaleBoth", "Step", "Terms",
+           "TilePlace", "store_tile", "values"]
 
 FAR = 1 << 30  # a byte offset beyond any tile of C
 STORE_BYTES = 16
@@ -72,20 +71,6 @@ class Multiply(Step):
 
 
 @dataclass(frozen=True)
-class ScaleRows(Step):
-    """``value * scale[row]``, f32[m]: a scale of activations, or a routing weight."""
-
-    scale: Any
-    m: Any
-
-    def row(self, row: Any) -> Any:
-        return Buffer(self.scale, fx.Float32, None, self.m).load(row, 1)[0]
-
-    def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
-        return value * of_row
-
-
-@dataclass(frozen=True)
 class ScaleBoth(Step):
     """``value * (scale_a[row] * scale_b[column])``, f32[m] and f32[n]."""
 
@@ -126,20 +111,6 @@ class Activate(Step):
 
     def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
         return ACTIVATE[self.name](value)
-
-
-@dataclass(frozen=True)
-class Residual(Step):
-    """``value + residual[row, column]``, row-major (m, n) of any float type."""
-
-    residual: Any
-    m: Any
-    n: int
-
-    def apply(self, value: Any, row: Any, column: Any, of_row: Any, of_column: Any) -> Any:
-        element = float_element(self.residual, fx.Float32)
-        source = Buffer(self.residual, element, None, fx.Int64(self.m) * self.n)
-        return value + _vector(source, row * self.n + column, value.numel, self.n)
 
 
 @dataclass(frozen=True)

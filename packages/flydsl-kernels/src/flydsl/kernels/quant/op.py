@@ -196,7 +196,7 @@ def _pack_int4(op: Op, values: Any) -> Any:
     """
     if not is_torch(values):
         return op(values)
-    from ..gemm.layouts import tag_packed
+    from ..host.layouts import tag_packed
 
     return tag_packed(op(values), values)
 

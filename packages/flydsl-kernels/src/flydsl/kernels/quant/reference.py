@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..gemm.layouts import tag_packed
+from ..host.layouts import tag_packed
 
 __all__ = [
     "FP4_VALUES", "dynamic_mxfp4_quant", "e8m0_ceil", "e8m0_to_f32", "f32_to_e8m0", "f32_to_mxfp4",

@@ -1,4 +1,4 @@
-"""Memory ordering between devices under the names of earlier releases; see :mod:`flydsl.kernels.parts.system`.
+"""Memory ordering between devices under the names of earlier releases; see :mod:`flydsl.kernels.comm.system`.
 
 Addresses are 64-bit integers of the trace. What a kernel stores comes before a flag by a release fence, and what it
 loads after one by an acquire fence.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl.kernels.parts.system import DEVICE, SYSTEM, at, fence, store
+from flydsl.kernels.comm.system import DEVICE, SYSTEM, at, fence, store
 
 __all__ = [
     "atomic_add_agent", "atomic_add_global_at", "atomic_add_system", "atomic_xchg_global_at", "fence_agent_acquire",

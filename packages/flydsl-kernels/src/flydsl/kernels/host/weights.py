@@ -6,14 +6,12 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..host.arrays import is_recorded
-from ..target import Target
-from .tuned import PRESHUFFLE
+from .arrays import is_recorded
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["clear_preshuffle_cache", "in_order", "in_order_of", "preshuffled", "takes_preshuffled"]
+__all__ = ["clear_preshuffle_cache", "in_order", "in_order_of", "preshuffled"]
 
 _shuffled: dict[tuple[Any, ...], tuple[Any, list[Any], Any]] = {}
 
@@ -55,8 +53,3 @@ def preshuffled(weight: torch.Tensor) -> torch.Tensor:
 def clear_preshuffle_cache() -> None:
     """Forget all shuffled weights."""
     _shuffled.clear()
-
-
-def takes_preshuffled(target: Target, n: int, k: int, element_bytes: int) -> bool:
-    """Whether the preshuffle GEMM runs a weight of n x k on an architecture."""
-    return target.arch in PRESHUFFLE and n % 64 == 0 and k * element_bytes % 64 == 0

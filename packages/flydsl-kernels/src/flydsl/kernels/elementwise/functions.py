@@ -13,7 +13,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from .mathx import LOG2E, exp2, sigmoid, tanh
+from ..parts.mathx import LOG2E, exp2, sigmoid, tanh
 
 __all__ = ["ACTIVATIONS", "Activation"]
 
