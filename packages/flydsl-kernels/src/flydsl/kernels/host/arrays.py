@@ -16,7 +16,7 @@ from .dtypes import dtype_name
 
 __all__ = [
     "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
-    "is_recorded", "is_torch", "launch", "on_stream", "padded", "span", "statistic", "stream_of", "transposed",
+    "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "span", "statistic", "stream_of", "transposed",
     "vector", "vector_width",
 ]
 
@@ -127,6 +127,11 @@ def contiguous(array: Any) -> Any:
 def transposed(matrix: Any) -> Any:
     """A row-major copy of the transpose."""
     return contiguous(matrix.T)
+
+
+def permuted(array: Any, order: tuple[int, ...]) -> Any:
+    """A view whose dimension i is dimension ``order[i]`` of the array."""
+    return array.permute(order) if is_torch(array) else array.transpose(order)
 
 
 def padded(matrix: Any, count: int, axis: int) -> Any:
