@@ -150,7 +150,7 @@ def exact_logits(weights: dict[str, torch.Tensor], sizes: Sizes, tokens: list[in
 
 
 class Sequence:
-    """A prompt and what follows it: `wanted` tokens, of which the bytes of a text are the model's."""
+    """A prompt, whose bytes are its tokens, and the `wanted` tokens that follow it."""
 
     def __init__(self, prompt: str, wanted: int) -> None:
         self.prompt, self.wanted, self.tokens = prompt, wanted, list(prompt.encode())

@@ -29,7 +29,7 @@ def _three(values: Sequence[int], fill: int) -> tuple[int, ...]:
 
 
 def _view(x: Any, axis: int, groups: int, order: tuple[int, ...]) -> Any:
-    """A view with three dimensions of positions, whose channels are split in groups, and then in an order of the six."""
+    """A view with three dimensions of positions and its channels (dimension `axis`) in groups: the six in an order."""
     while len(x.shape) < 5:
         x = x[:, :, None]
     before, count, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]

@@ -16,8 +16,8 @@ from .dtypes import dtype_name
 
 __all__ = [
     "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
-    "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "span", "statistic", "stream_of", "transposed",
-    "vector", "vector_width",
+    "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "span", "statistic", "stream_of",
+    "transposed", "vector", "vector_width",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
