@@ -228,6 +228,10 @@ def launch(function: Any, like: Any, *args: Any, stream: Any = None) -> None:
     Raises:
         TypeError: NumPy arrays and torch tensors are mixed.
         ValueError: an operand is on a device that kernels cannot access, or operands are on several devices.
+        RuntimeError: NumPy arrays while launches are recorded.
     """
-    _check_operands(getattr(function, "__name__", "flydsl kernel"), like, args)
+    name = getattr(function, "__name__", "flydsl kernel")
+    _check_operands(name, like, args)
+    if is_recorded() and not is_torch(like):
+        raise RuntimeError(f"{name}: NumPy arrays cannot be recorded: a graph keeps the memory of torch tensors alone")
     function(*args, stream=stream if stream is not None else stream_of(like))
