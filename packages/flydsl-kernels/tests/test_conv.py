@@ -136,6 +136,29 @@ def test_inputs_beyond_2_gib():
     close(y.check()[0], reference.T, STEP["bf16"] * float(reference.abs().max()))
 
 
+def test_outputs_beyond_2_gib():
+    """The first positions of an image whose channels lie so far apart; nothing else is ever touched."""
+    c, k, outs, volume = 8, 4, 5, 400_000_000
+    x, f = random(outs, c, dtype="bf16"), random(k, c, dtype="bf16", seed=1)
+    y = torch.empty(k * volume, dtype=torch.bfloat16)
+    assert (k - 1) * volume * y.itemsize > 2**31
+    given = torch.cat((x.reshape(-1), torch.zeros(8, dtype=torch.bfloat16)))
+    config = make_config("test", target(), "bf16", outs, k, taps=(1, 1, 1), channels=c)
+    build_conv_module(config)(given, F.pad(f, (0, 64 - c)), y, given, outs, k, 1, 1, volume, 1, 1, volume, 1, 1, 1, 1,
+                              c, 1, outs * c, outs * c)
+    rt.synchronize()
+    reference = f.double() @ x.double().T
+    close(y.view(k, volume)[:, :outs], reference, STEP["bf16"] * float(reference.abs().max()))
+
+
+def test_more_positions_than_rows_have_numbers_are_refused():
+    """The last tile has rows behind the last position, whose numbers must have 32 bits too. Nothing has the memory."""
+    w = torch.zeros(1, 1, 1, dtype=torch.bfloat16)
+    x = torch.zeros(1, 1, 1, dtype=torch.bfloat16).expand(1, 1, 2**31 - 127)
+    with pytest.raises(ValueError, match="there are 2147483521 output positions, at most 2147483520 are supported"):
+        ops.conv(x, w)
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("dtype", ["bf16", "fp8"])
 def test_workgroups_share_a_long_reduction(dtype, groups):

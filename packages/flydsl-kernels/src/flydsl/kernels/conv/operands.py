@@ -13,11 +13,11 @@ from ..op import Plan
 from ..parts.index import align_up, cdiv
 from ..target import Target
 from .builders import build_conv_module
-from .config import BLOCK_K, CHUNK, choose_splits, make_config
+from .config import BLOCK_K, CHUNK, TILES, choose_splits, make_config
 
 __all__ = ["Product", "filter_order", "input_bytes", "input_order", "parts_bytes", "plan_product"]
 
-MOST_POSITIONS = 1 << 31
+MOST_POSITIONS = (1 << 31) - max(rows for rows, _ in TILES)  # those behind the last in its tile have 32 bits too
 
 
 def _bytes(x: Any) -> Any:
@@ -106,7 +106,7 @@ def plan_product(where: str, target: Target, dtype: str, p: Product, bias: Any =
     count, taps = p.w.shape[1], tuple(p.w.shape[2:5])
     per = 2 if dtype == "fp8" else 1  # elements of a word
     m, padded = images * math.prod(p.out), align_up(channels, CHUNK * per) // per
-    require(where, m < MOST_POSITIONS, f"there are {m} output positions, at most {MOST_POSITIONS - 1} are supported")
+    require(where, m <= MOST_POSITIONS, f"there are {m} output positions, at most {MOST_POSITIONS} are supported")
     static, tiles = p.keep is not None, cdiv(math.prod(taps) * padded, BLOCK_K)
     splits = choose_splits(target, m, count, groups, tiles)
     config = make_config(where, target, dtype, m, count, stride=p.stride, padding=p.padding, dilation=p.dilation,
