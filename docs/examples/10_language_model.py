@@ -1,19 +1,11 @@
 """A language model on nothing but `flydsl.kernels.ops`: weights from a file, a paged cache, several prompts at once.
 
 The model is a decoder as Llama's: RMS norm, grouped-query attention with rotary embedding, a gated MLP. Its weights are
-random bfloat16, which the script writes to a safetensors file first and then reads from there.
-
-* **Paged cache.** Keys and values lie in blocks of 16 tokens; a sequence has a table of its blocks, and a token's
-  *slot* is its block times 16 plus its place. `ops.rope_cache` rotates, and writes to the slots.
-* **Prefill and decode.** New prompts are packed behind each other and attend causally, each to itself; running
-  sequences add one token each, which attends to its blocks.
-* **Continuous batching.** A step admits waiting prompts while there is room, decodes all running sequences, and frees
-  the blocks of those that are done.
-* **Tensor parallelism.** Each rank has a share of the heads and of the MLP; two sums a layer make one model of them.
-
-At the end every token is checked against the same model in float32 without a cache: it must be the most likely one, but
-for what rounding to bfloat16 may exchange. On the simulator the script then says where the time of a step goes, by its
-timing model.
+random bfloat16, which the script writes to a safetensors file first and then reads from there. A step admits waiting
+prompts while there is room, packs their tokens behind each other (prefill), adds one token to each running sequence
+(decode), and frees the blocks of those that are done. Each rank has a share of the heads and of the MLP; two sums a
+layer make one model of them. At the end every token is checked against the same model in float32 without a cache, and
+on the simulator the script says where the time of a step goes, by its timing model.
 
     python docs/examples/10_language_model.py --picture time.svg --layers 4
     torchrun --nproc-per-node 2 docs/examples/10_language_model.py
@@ -26,7 +18,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import _common as common
@@ -61,10 +53,6 @@ class Sizes:
     head: int = 64
     inner: int = 256
     layers: int = 2
-    positions: int = 256
-
-
-# ------------------------------------------------------------------------------------------- weights
 
 
 def random_weights(s: Sizes, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -95,15 +83,12 @@ def share(name: str, weight: torch.Tensor, s: Sizes) -> torch.Tensor:
     return weight
 
 
-# ------------------------------------------------------------------------------------------- the model
-
-
 class Model:
     """A decoder and its caches."""
 
     def __init__(self, weights: dict[str, torch.Tensor], sizes: Sizes, pages: int) -> None:
         self.weights = {name: share(name, weight, sizes) for name, weight in weights.items()}
-        self.tables = rotary_tables(sizes.positions, sizes.head, device=DEVICE)
+        self.tables = rotary_tables(pages * PAGE, sizes.head, device=DEVICE)
         self.sizes = sizes = replace(sizes, heads=sizes.heads // RANKS, kv_heads=sizes.kv_heads // RANKS)
         cache = (sizes.layers, 2, pages, PAGE, sizes.kv_heads, sizes.head)
         self.caches = torch.zeros(cache, dtype=torch.bfloat16, device=DEVICE)
@@ -164,21 +149,13 @@ def exact_logits(weights: dict[str, torch.Tensor], sizes: Sizes, tokens: list[in
     return norm(x, "norm") @ w["head"].T
 
 
-# ------------------------------------------------------------------------------------------- continuous batching
-
-
-@dataclass
 class Sequence:
-    """A prompt and what follows it."""
+    """A prompt, whose bytes are its tokens, and the `wanted` tokens that follow it."""
 
-    prompt: str
-    wanted: int
-    tokens: list[int] = field(init=False)
-    blocks: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.tokens = list(self.prompt.encode())
-        self.end = len(self.tokens) + self.wanted
+    def __init__(self, prompt: str, wanted: int) -> None:
+        self.prompt, self.wanted, self.tokens = prompt, wanted, list(prompt.encode())
+        self.end = len(self.tokens) + wanted
+        self.blocks: list[int] = []
 
 
 class Engine:
@@ -213,9 +190,8 @@ class Engine:
     def step(self) -> str:
         """Waiting prompts are admitted, and all sequences get their next token; what it did."""
         others, new = self.running, self.admit()
-        for group in (new, others):
-            if group:
-                self.advance(group, group is new)
+        for group in filter(None, (new, others)):
+            self.advance(group, group is new)
         self.running = [s for s in others + new if len(s.tokens) < s.end]
         for done in (s for s in others + new if len(s.tokens) == s.end):
             self.free.give(done.blocks)
@@ -233,13 +209,10 @@ def run(sizes: Sizes, path: Path, target: Path | None) -> None:
     print(f"{sizes.layers} layers of {sizes.width}, {len(prompts)} prompts on {RANKS} x {common.describe_device()}")
     profile: rt.Profile | None = None
     while engine.waiting or engine.running:
-        if rt.kind() == "sim" and profile is None and len(engine.running) == engine.most:
-            with rt.profile(timing=True) as profile:
-                done = engine.step()
-                rt.synchronize()
-        else:
-            done = engine.step()
-        print(f"  step: {done}")
+        full = rt.kind() == "sim" and profile is None and len(engine.running) == engine.most
+        with rt.profile(timing=True) if full else contextlib.nullcontext(profile) as profile:
+            print(f"  step: {engine.step()}")
+            rt.synchronize()
     for sequence in prompts:
         logits = exact_logits(weights, sizes, sequence.tokens[:-1])[-sequence.wanted :]
         chosen = logits.gather(1, torch.tensor(sequence.tokens[-sequence.wanted :])[:, None])[:, 0]

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from kernel_helpers import DTYPES, GENERAL_GEMM, Guarded, cases, close, fp8_dtype, needs, random, torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
@@ -61,14 +62,31 @@ def test_against_torch(x, w, options):
     compare(x, w, "bf16", bias=True, **options)
 
 
-@pytest.mark.parametrize(("x", "w", "options"), [
-    ((2, 12, 7, 6), (8, 6, 3, 2), {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}),
-    ((2, 9, 11), (9, 1, 4), {"groups": 9, "padding": 3}),
-    ((1, 4, 3, 5, 6), (10, 4, 2, 3, 3), {"stride": (1, 2, 3), "padding": (0, 1, 1)}),
-    ((2, 4, 10), (3, 4, 2), {"stride": 3}),
+@pytest.mark.parametrize(("x", "w", "dtype", "options"), [
+    ((2, 12, 7, 6), (8, 6, 3, 2), "bf16", {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}),
+    ((2, 9, 11), (9, 1, 4), "f16", {"groups": 9, "padding": 3}),
+    ((1, 4, 3, 5, 6), (10, 4, 2, 3, 3), "bf16", {"stride": (1, 2, 3), "padding": (0, 1, 1)}),
+    ((2, 4, 10), (3, 4, 2), "f16", {"stride": 3}),
 ])
-def test_gradients(x, w, options):
-    compare(x, w, "f16", bias=True, gradients=True, **options)
+def test_gradients(x, w, dtype, options):
+    compare(x, w, dtype, bias=True, gradients=True, **options)
+
+
+def test_numpy_arrays_of_any_strides():
+    x, w, bias = (t.numpy() for t in (random(9, 2, 7, 12, dtype="f16"), random(3, 2, 10, 6, dtype="f16", seed=1),
+                                      random(20, seed=2)))
+    x, w = x.transpose(1, 3, 2, 0)[:, :, ::-1], w.transpose(2, 3, 0, 1)[..., ::-1]
+    exact = F.conv2d(*(torch.from_numpy(a.astype("float64")) for a in (x, w, bias[::2])), padding=(1, 0), groups=2)
+    before = w.copy()
+    for _ in range(2):
+        y = ops.conv(x, w, bias[::2], padding=(1, 0), groups=2)
+        assert isinstance(y, np.ndarray) and y.dtype == np.float16
+        close(torch.from_numpy(y), exact, STEP["f16"] * float(exact.abs().max()))
+        w *= 2  # nothing tells that an array was changed: no order is kept
+        exact = exact * 2 - torch.from_numpy(bias[::2].astype("float64"))[:, None, None]
+    assert np.array_equal(w, before * 4)
+    with pytest.raises(TypeError, match="all torch tensors or all NumPy arrays"):
+        ops.conv(x, w, torch.from_numpy(bias[:10]), groups=2)
 
 
 def test_an_image_without_a_batch_and_other_strides():
@@ -116,6 +134,29 @@ def test_inputs_beyond_2_gib():
                               width * c)
     reference = values.double().reshape(outs, -1) @ f.double().reshape(k, -1).T
     close(y.check()[0], reference.T, STEP["bf16"] * float(reference.abs().max()))
+
+
+def test_outputs_beyond_2_gib():
+    """The first positions of an image whose channels lie so far apart; nothing else is ever touched."""
+    c, k, outs, volume = 8, 4, 5, 400_000_000
+    x, f = random(outs, c, dtype="bf16"), random(k, c, dtype="bf16", seed=1)
+    y = torch.empty(k * volume, dtype=torch.bfloat16)
+    assert (k - 1) * volume * y.itemsize > 2**31
+    given = torch.cat((x.reshape(-1), torch.zeros(8, dtype=torch.bfloat16)))
+    config = make_config("test", target(), "bf16", outs, k, taps=(1, 1, 1), channels=c)
+    build_conv_module(config)(given, F.pad(f, (0, 64 - c)), y, given, outs, k, 1, 1, volume, 1, 1, volume, 1, 1, 1, 1,
+                              c, 1, outs * c, outs * c)
+    rt.synchronize()
+    reference = f.double() @ x.double().T
+    close(y.view(k, volume)[:, :outs], reference, STEP["bf16"] * float(reference.abs().max()))
+
+
+def test_more_positions_than_rows_have_numbers_are_refused():
+    """The last tile has rows behind the last position, whose numbers must have 32 bits too. Nothing has the memory."""
+    w = torch.zeros(1, 1, 1, dtype=torch.bfloat16)
+    x = torch.zeros(1, 1, 1, dtype=torch.bfloat16).expand(1, 1, 2**31 - 127)
+    with pytest.raises(ValueError, match="there are 2147483521 output positions, at most 2147483520 are supported"):
+        ops.conv(x, w)
 
 
 @pytest.mark.parametrize("groups", [1, 2])

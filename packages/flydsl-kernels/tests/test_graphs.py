@@ -1,5 +1,6 @@
 """Captured functions: what torch and kernels compute, in one graph, replayed of new data."""
 
+import numpy as np
 import pytest
 from kernel_helpers import GENERAL_GEMM, cases, needs, random, torch
 from language_models import ATTENTION, DENSE, SPARSE, made
@@ -7,6 +8,7 @@ from language_models import ATTENTION, DENSE, SPARSE, made
 import flydsl.kernels as kernels
 import flydsl.runtime as rt
 from flydsl.kernels import ops
+from flydsl.kernels.elementwise.add import build_add_module
 
 pytestmark = needs(*GENERAL_GEMM)
 ROOM, PROMPT = 16, 5  # tokens that a cache has room for, and that it begins with
@@ -124,12 +126,35 @@ def test_nothing_is_computed_while_it_is_recorded():
     (lambda x: ops.silu(x)[0, 0].item(), "aten._local_scalar_dense.default is left out of a graph: what it gives"),
     (lambda x: ops.silu(x) if bool((x > 0).all()) else x, "aten._local_scalar_dense.default is left out"),
     (lambda x: x[x > 0], "aten.index.Tensor is left out|aten.nonzero.default is left out"),
+    (lambda x: ops.argmax(x).tolist(), "Tensor.tolist is left out of a graph: what it gives"),
+    (lambda x: ops.silu(x).numpy(), "Tensor.numpy is left out"),
+    (lambda x: np.asarray(ops.silu(x)), "Tensor.__array__ is left out"),
+    (lambda x: str(ops.silu(x)), "Tensor.__repr__ is left out"),
+    (lambda x: f"{ops.silu(x)}", "Tensor.__format__ is left out"),
+    (lambda x: ops.silu(x.detach().numpy()), "Tensor.numpy is left out"),
+    (lambda x: ops.silu(np.ones(8, np.float32)), "NumPy arrays cannot be recorded"),
     (lambda x: torch.empty(0).resize_(4), "aten.resize_.default changes the shape of an operand"),
 ])
 def test_what_depends_on_values_is_refused(function, message):
     x = random(2, 8)
     with pytest.raises(RuntimeError, match=message):
         kernels.capture(lambda: function(x))
+    assert torch.equal(kernels.capture(lambda: x + 1).replay(), x + 1)
+
+
+@pytest.mark.parametrize(("function", "message"), [
+    (lambda x: build_add_module("f32", 4)(x, x, torch.empty_like(x), *x.shape), "work on the null stream while"),
+    (lambda x: kernels.capture(lambda: ops.silu(x)), "not permitted while a stream is captured"),
+    (lambda x: rt.synchronize(), "not permitted while a stream is captured"),
+])
+def test_what_goes_past_the_graph_is_refused(function, message):
+    x = random(2, 8)
+    build_add_module("f32", 4)(x, x, torch.empty_like(x), *x.shape)  # loads it
+    rt.synchronize()
+    with pytest.raises(rt.HipError, match=message):
+        kernels.capture(lambda: function(x), warmup=0)
+    with pytest.raises(ValueError, match="warmup must be 0 or positive"):
+        kernels.capture(lambda: function(x), warmup=-1)
     assert torch.equal(kernels.capture(lambda: x + 1).replay(), x + 1)
 
 

@@ -140,7 +140,7 @@ def test_the_cache_write_in_every_order(order, dim, value_dim, dtype, interleave
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize(("dim", "rotary", "offset", "dtype"), [
     (128, 64, None, "bf16"), (128, None, 0.0, "bf16"), (96, 32, 1.0, "f16"), (10, 4, 0.0, "f32"),
-    (256, None, 1.0, "bf16"),
+    (256, None, 1.0, "bf16"), (300, 100, 1.0, "bf16"), (1040, None, 0.0, "f16"), (270, None, None, "bf16"),
 ])
 def test_some_features_and_norms_of_heads(dim, rotary, offset, dtype, interleaved):
     tokens, (cos, sin) = 5, tables(9, (rotary or dim) // 2)

@@ -210,10 +210,11 @@ void fill(uint64_t destination, int value, size_t bytes, nb::handle stream) {
            [&](const HipApi &api) { return api.memsetAsync(to, value, bytes, queue); });
 }
 
-uint64_t createStream() {
+/// \param ordered its work and that of the null stream wait for each other.
+uint64_t createStream(bool ordered) {
   HipStream stream = nullptr;
   blocking("hipStreamCreateWithFlags", [&](const HipApi &api) {
-    return api.streamCreateWithFlags(&stream, kStreamNonBlocking);
+    return api.streamCreateWithFlags(&stream, ordered ? 0 : kStreamNonBlocking);
   });
   return handle(stream);
 }
@@ -368,7 +369,7 @@ void registerDeviceFunctions(nb::module_ &m) {
   m.def("memset", &fill, nb::arg("dst"), nb::arg("value"), nb::arg("bytes"),
         nb::arg("stream").none());
 
-  m.def("stream_create", &createStream);
+  m.def("stream_create", &createStream, nb::arg("ordered") = false);
   m.def("stream_destroy", [](uint64_t stream) {
     blocking("hipStreamDestroy",
              [&](const HipApi &api) { return api.streamDestroy(pointer<void>(stream)); });

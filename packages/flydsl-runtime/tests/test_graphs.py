@@ -72,10 +72,14 @@ def test_a_host_function_that_fails() -> None:
         graph.synchronize()
     assert called == [1]
     graph.synchronize()  # it was told
+    graph.launch()
+    graph.stream.synchronize()
     wrong[0] = False
+    with pytest.raises(KeyError, match="first"):  # not lost with the next replay
+        graph.launch()
     graph.launch()
     graph.synchronize()
-    assert called == [1, 1, 2]
+    assert called == [1, 1, 1, 2]
 
 
 def test_what_is_not_recorded() -> None:
@@ -100,6 +104,18 @@ def test_what_cannot_be_captured() -> None:
         graph.stream.synchronize()
     with pytest.raises(rt.HipError, match="the null stream cannot be captured"), rt.Graph(rt.Stream(0)):
         pass
+
+
+def test_work_of_the_default_stream_is_not_left_out() -> None:
+    """A launch that forgot the graph's stream would be run once, now, and never by a replay."""
+    x = np.ones(4, np.int32)
+    with pytest.raises(rt.HipError, match="work on the null stream"), rt.Graph() as graph:
+        rt.memset(x, 255, stream=rt.Stream(0))
+    assert (x == 1).all()
+    with pytest.raises(RuntimeError, match="the graph was not recorded"):
+        graph.launch()
+    rt.memset(x, 0, stream=rt.Stream(0))  # it is free again
+    assert not x.any()
 
 
 def test_a_library_without_graphs(fake_library: Path) -> None:

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -24,10 +25,13 @@ import flydsl.runtime as rt
 
 from .declared import operations
 from .host.arrays import device_type, on_stream
+from .host.config import require
 
 __all__ = ["CapturedGraph", "capture"]
 
 _ALLOCATE = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+_READ = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__repr__,
+         torch.Tensor.__format__)  # by no operator
 _UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
 
 
@@ -64,9 +68,13 @@ def capture(function: Callable[[], Any], warmup: int = 1) -> CapturedGraph:
             for one that was called already and may not be called in vain, as it moves on a cache.
 
     Raises:
-        RuntimeError: the function asks for values while it is recorded (``tensor.item()``, a shape that depends on
-            them), the message names the operator; or it was not called before and orders weights.
+        RuntimeError: the function asks for values while it is recorded (``tensor.item()``, ``tolist()``, a shape that
+            depends on them), the message names the operator; it was not called before and orders weights; or it calls
+            an operation with NumPy arrays.
+        ValueError: `warmup` is negative.
+        flydsl.runtime.HipError: it launches a kernel of its own in no stream or waits for the device, or captures.
     """
+    require("capture", warmup >= 0, f"warmup must be 0 or positive, got {warmup}")
     with torch.no_grad():
         for _ in range(warmup):
             function()
@@ -84,9 +92,23 @@ def _captured_by_torch(function: Callable[[], Any]) -> CapturedGraph:
 def _captured_on_the_host(function: Callable[[], Any]) -> CapturedGraph:
     rt.synchronize()
     recorder = _Recorder(rt.Graph())
-    with recorder.graph, on_stream(recorder.graph.stream), recorder:
+    with recorder.graph, on_stream(recorder.graph.stream), recorder, _ValuesRefused():
         result = function()
     return CapturedGraph(result, recorder.replay)
+
+
+def _no_values_of(function: Any) -> RuntimeError:
+    return RuntimeError(f"capture: {function} is left out of a graph: what it gives depends on values, which are known "
+                        "at a replay only")
+
+
+class _ValuesRefused(TorchFunctionMode):
+    """Refuses methods that read memory, in which nothing is yet, without calling an operator."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in _READ:
+            raise _no_values_of(f"Tensor.{function.__name__}")
+        return function(*args, **(kwargs or {}))
 
 
 class _Recorder(TorchDispatchMode):
@@ -156,8 +178,7 @@ class _Recorder(TorchDispatchMode):
             with self._shapes:
                 found = function(*fakes[0], **fakes[1])
         except _UNKNOWN as error:
-            raise RuntimeError(f"capture: {function} is left out of a graph: what it gives depends on values, which "
-                               "are known at a replay only") from error
+            raise _no_values_of(function) from error
         made = set()
 
         def memory_of(fake: torch.Tensor) -> torch.Tensor:

@@ -20,15 +20,16 @@ class Graph:
         with rt.Graph() as graph:
             scale(x, 3.0, graph.stream)
         graph.launch()
-        graph.stream.synchronize()
+        graph.synchronize()
 
     Args:
-        stream: whose work is recorded, and where it is replayed; a new one by default. Not the default stream, which
-            cannot be captured.
+        stream: whose work is recorded, and where it is replayed. Not the default stream, which cannot be captured. By
+            default a new one that is ordered with the default stream: what is queued there while this is recorded
+            would be left out, and is an error instead.
     """
 
     def __init__(self, stream: Stream | None = None) -> None:
-        self.stream = Stream() if stream is None else stream
+        self.stream = Stream(ordered=True) if stream is None else stream
         self._executable = 0
         self._functions: list[Callable[[], None]] = []  # HIP has only their addresses
         self._failure: BaseException | None = None
@@ -52,7 +53,8 @@ class Graph:
     def call(self, function: Callable[[], object]) -> None:
         """Record a call of a host function, between what is recorded before and after it.
 
-        It must not use the device. What it raises, :meth:`synchronize` raises; those that follow are then not called.
+        It must not use the device. What it raises, :meth:`synchronize` raises, or the next :meth:`launch`; those that
+        follow are not called until then.
         """
 
         def run() -> None:
@@ -66,20 +68,24 @@ class Graph:
         _native.stream_launch_host_function(self.stream.ptr, run)
 
     def launch(self) -> None:
-        """Queue a replay. Raises RuntimeError if nothing was recorded."""
+        """Queue a replay. Raises RuntimeError if nothing was recorded, or what a host function raised that nobody was
+        told of."""
         if not self._executable:
             raise RuntimeError("the graph was not recorded: queue work in its stream within `with graph:`")
-        self._failure = None
+        self._raise_failure()
         _native.graph_launch(self._executable, self.stream.ptr)
 
     def synchronize(self) -> None:
-        """Wait for the last replay. Raises what one of its host functions raised, else as the stream's does."""
+        """Wait for all replays. Raises what one of their host functions raised, else as the stream's does."""
         try:
             self.stream.synchronize()
         finally:
-            failure, self._failure = self._failure, None
-            if failure is not None:
-                raise failure
+            self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def __del__(self) -> None:
         if getattr(self, "_executable", 0):

@@ -14,11 +14,15 @@ class Stream:
 
     Owns the HIP stream it creates; ``Stream(handle)`` wraps an existing one (0 is the default
     stream) without owning it. Launchers take a Stream, a handle, ``None`` or a framework's stream.
+
+    Args:
+        handle: of an existing stream.
+        ordered: work of a new stream and of the default one wait for each other; by default they do not.
     """
 
-    def __init__(self, handle: int | None = None) -> None:
+    def __init__(self, handle: int | None = None, *, ordered: bool = False) -> None:
         self._owned = handle is None
-        self._handle = _native.stream_create() if handle is None else handle
+        self._handle = _native.stream_create(ordered) if handle is None else handle
 
     @property
     def ptr(self) -> int:

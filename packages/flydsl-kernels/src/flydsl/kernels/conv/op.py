@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..host.arrays import array_dtype
+from ..host.arrays import array_dtype, contiguous, is_torch, permuted
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Gradient, Op, Plan, Result
@@ -28,11 +28,19 @@ def _three(values: Sequence[int], fill: int) -> tuple[int, ...]:
     return (fill,) * (3 - len(values)) + tuple(values)
 
 
-def _wide(x: Any) -> Any:
-    """A view with three dimensions of positions."""
-    while x.dim() < 5:
-        x = x.unsqueeze(2)
-    return x
+def _view(x: Any, axis: int, groups: int, order: tuple[int, ...]) -> Any:
+    """A view with three dimensions of positions and its channels (dimension `axis`) in groups: the six in an order."""
+    while len(x.shape) < 5:
+        x = x[:, :, None]
+    before, count, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    return permuted(x.reshape(*before, groups, count // groups, *after), order)
+
+
+def _float32(bias: Any) -> Any:
+    """A contiguous bias in f32; None stays."""
+    if bias is None or not is_torch(bias):
+        return None if bias is None else contiguous(bias.astype("float32", copy=False))
+    return bias.detach().float().contiguous()
 
 
 def out_sizes(space: Sequence[Any], taps: Sequence[Any], stride: Sequence[int], padding: Sequence[int],
@@ -88,10 +96,10 @@ def _plan(target: Target, x: Any, weight: Any, bias: Any, stride: Any, padding: 
     out = _check(where, x.shape, weight.shape, bias, stride, padding, dilation, groups)
     if 0 in x.shape:
         return None
-    product = Product(_wide(x).unflatten(1, (groups, -1)).permute(1, 0, 3, 4, 5, 2),
-                      _wide(weight).unflatten(0, (groups, -1)).permute(0, 1, 3, 4, 5, 2), _three(out, 1),
-                      _three(stride, 1), _three(padding, 0), _three(dilation, 1), keep=(weight, f"conv {groups}"))
-    return plan_product(where, target, dtype, product, None if bias is None else bias.detach().float().contiguous())
+    product = Product(_view(x, 1, groups, (1, 0, 3, 4, 5, 2)), _view(weight, 0, groups, (0, 1, 3, 4, 5, 2)),
+                      _three(out, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1),
+                      keep=(weight, f"conv {groups}"))
+    return plan_product(where, target, dtype, product, _float32(bias))
 
 
 def _plan_input(target: Target, dy: Any, weight: Any, size: Any, stride: Any, padding: Any, dilation: Any,
@@ -106,10 +114,9 @@ def _plan_input(target: Target, dy: Any, weight: Any, size: Any, stride: Any, pa
         return None
     taps, apart = _three(weight.shape[2:], 1), _three(dilation, 1)
     before = tuple(d * (t - 1) - p for d, t, p in zip(apart, taps, _three(padding, 0), strict=True))
-    filters = _wide(weight).unflatten(0, (groups, -1))
-    product = Product(_wide(dy).unflatten(1, (groups, -1)).permute(1, 0, 3, 4, 5, 2),
-                      filters.flip(3, 4, 5).permute(0, 2, 3, 4, 5, 1), _three(size, 1), padding=before, dilation=apart,
-                      upsample=_three(stride, 1), keep=(weight, f"conv input {groups}"))
+    filters = _view(weight, 0, groups, (0, 2, 3, 4, 5, 1)).flip(2, 3, 4)
+    product = Product(_view(dy, 1, groups, (1, 0, 3, 4, 5, 2)), filters, _three(size, 1), padding=before,
+                      dilation=apart, upsample=_three(stride, 1), keep=(weight, f"conv input {groups}"))
     return plan_product(where, target, dtype, product)
 
 
@@ -123,9 +130,8 @@ def _plan_weight(target: Target, dy: Any, x: Any, taps: Any, stride: Any, paddin
     _check_gradient(where, dy, shape, x.shape, stride, padding, dilation, groups)
     if 0 in dy.shape or 0 in x.shape:
         return None
-    product = Product(_wide(x).unflatten(1, (groups, -1)).permute(1, 2, 3, 4, 5, 0),
-                      _wide(dy).unflatten(1, (groups, -1)).permute(1, 2, 3, 4, 5, 0), _three(taps, 1),
-                      _three(dilation, 1), _three(padding, 0), _three(stride, 1))
+    product = Product(_view(x, 1, groups, (1, 2, 3, 4, 5, 0)), _view(dy, 1, groups, (1, 2, 3, 4, 5, 0)),
+                      _three(taps, 1), _three(dilation, 1), _three(padding, 0), _three(stride, 1))
     turned = dy.new_empty(shape[1], shape[0], *taps)
 
     def finish(dw: Any) -> None:
@@ -218,8 +224,8 @@ def _conv(op: Op, x: Any, weight: Any, bias: Any = None, stride: Any = 1, paddin
     """Convolution in 1 to 3 dimensions, as torch's conv1d, conv2d and conv3d; differentiable.
 
     Args:
-        x: (N, groups C, ...) or without N: float16, bfloat16 or the chip's fp8 (not gfx90a and gfx11; without
-            gradients), torch tensors of any size and stride.
+        x: (N, groups C, ...) or without N, of any size and stride: float16, bfloat16 or the chip's fp8 (not gfx90a and
+            gfx11; fp8 without gradients).
         weight: (K, C, taps ...), of the same dtype; K is a multiple of the groups.
         bias: (K,) of float32, float16 or bfloat16.
         stride, padding, dilation: one number or one for each dimension; padding may be ``"valid"`` or ``"same"``.
@@ -275,7 +281,7 @@ def _operands(draw: Any, m: int, n: int, dtype: str) -> tuple[Any, Any, Any]:
     return x, weight, draw.normal(m, 4, *out_sizes((5, n), (3, 2), *_SAMPLE[:3]), dtype=dtype)
 
 
-def _sample(draw: Any, m: int, n: int, dtype: str = "bf16", channels: int = 0) -> tuple[Any, ...]:
+def _sample(draw: Any, m: int, n: int, dtype: str = "f16", channels: int = 0) -> tuple[Any, ...]:
     """With `channels`, a 3 x 3 filter over an image of m x n; else a little of everything."""
     if channels:
         x, weight = draw.normal(1, channels, m, n, dtype=dtype), draw.normal(channels, channels, 3, 3, dtype=dtype)
@@ -289,12 +295,12 @@ def _flops(x: Any, weight: Any, *_: Any) -> int:
     return 2 * x.shape[0] * math.prod(x.shape[2:]) * math.prod(weight.shape)
 
 
-def _sample_input(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
+def _sample_input(draw: Any, m: int, n: int, dtype: str = "f16") -> tuple[Any, ...]:
     _, weight, dy = _operands(draw, m, n, dtype)
     return dy, weight, [5, n], *map(list, _SAMPLE[:3]), _SAMPLE[3]
 
 
-def _sample_weight(draw: Any, m: int, n: int, dtype: str = "bf16") -> tuple[Any, ...]:
+def _sample_weight(draw: Any, m: int, n: int, dtype: str = "f16") -> tuple[Any, ...]:
     x, _, dy = _operands(draw, m, n, dtype)
     return dy, x, [3, 2], *map(list, _SAMPLE[:3]), _SAMPLE[3]
 
@@ -321,7 +327,7 @@ CONV_WEIGHT_GRAD = Op(
 
 CONV = Op(
     "conv", f"(Tensor x, Tensor weight, Tensor? bias, {_OPTIONS}) -> Tensor",
-    "Convolution in 1 to 3 dimensions with stride, padding, dilation and groups; f16, bf16 or fp8", numpy=False,
+    "Convolution in 1 to 3 dimensions with stride, padding, dilation and groups; f16, bf16 or fp8",
     results=lambda x, weight, bias, stride, padding, dilation, groups: (Result((
         x.shape[0], weight.shape[0], *_check("conv", x.shape, weight.shape, bias, stride, padding, dilation, groups)),
         "bf16" if x.dtype.itemsize == 1 else x.dtype),),

@@ -13,11 +13,11 @@ from ..op import Plan
 from ..parts.index import align_up, cdiv
 from ..target import Target
 from .builders import build_conv_module
-from .config import BLOCK_K, CHUNK, choose_splits, make_config
+from .config import BLOCK_K, CHUNK, TILES, choose_splits, make_config
 
 __all__ = ["Product", "filter_order", "input_bytes", "input_order", "parts_bytes", "plan_product"]
 
-MOST_POSITIONS = 1 << 31
+MOST_POSITIONS = (1 << 31) - max(rows for rows, _ in TILES)  # those behind the last in its tile have 32 bits too
 
 
 def _bytes(x: Any) -> Any:
@@ -36,14 +36,14 @@ def _torch() -> Any:
     return torch
 
 
-def input_order(x: Any, per: int = 1) -> Any:
+def input_order(target: Target, x: Any, per: int = 1) -> Any:
     """A view [groups, N, D, H, W, C] as one vector of words of `per` elements, with C filled up to a multiple of 8
     words by zeros, and 8 more words of zeros."""
     groups, images, *space, channels = x.shape
     x, padded = _bytes(x), align_up(channels, CHUNK * per)
     count = groups * images * math.prod(space) * padded
-    out = x.new_empty(count + CHUNK * per)
-    whole = out[:count].view(groups, images, *space, padded)
+    out = allocate(target, x, (count + CHUNK * per,), x.dtype)
+    whole = out[:count].reshape(groups, images, *space, padded)
     whole[..., :channels] = x
     whole[..., channels:] = 0
     out[count:] = 0
@@ -55,14 +55,14 @@ def input_bytes(groups: int, images: int, space: Any, channels: int, per: int = 
     return (groups * images * math.prod(space) * align_up(channels, CHUNK * per) // per + CHUNK) * 2
 
 
-def filter_order(w: Any, per: int = 1) -> Any:
+def filter_order(target: Target, w: Any, per: int = 1) -> Any:
     """A view [groups, K, D, H, W, C] as a matrix (groups K, k) of words of `per` elements, k filled up to whole tiles
     by zeros."""
     groups, count, *taps, channels = w.shape
     w, padded = _bytes(w), align_up(channels, CHUNK * per)
     volume = math.prod(taps) * padded
-    out = w.new_zeros(groups * count, align_up(volume, BLOCK_K * per))
-    out[:, :volume].view(groups, count, *taps, padded)[..., :channels] = w
+    out = allocate(target, w, (groups * count, align_up(volume, BLOCK_K * per)), w.dtype, zero=True)
+    out[:, :volume].reshape(groups, count, *taps, padded)[..., :channels] = w  # a view: dimensions are only divided
     return _words(out)
 
 
@@ -106,15 +106,15 @@ def plan_product(where: str, target: Target, dtype: str, p: Product, bias: Any =
     count, taps = p.w.shape[1], tuple(p.w.shape[2:5])
     per = 2 if dtype == "fp8" else 1  # elements of a word
     m, padded = images * math.prod(p.out), align_up(channels, CHUNK * per) // per
-    require(where, m < MOST_POSITIONS, f"there are {m} output positions, at most {MOST_POSITIONS - 1} are supported")
+    require(where, m <= MOST_POSITIONS, f"there are {m} output positions, at most {MOST_POSITIONS} are supported")
     static, tiles = p.keep is not None, cdiv(math.prod(taps) * padded, BLOCK_K)
     splits = choose_splits(target, m, count, groups, tiles)
     config = make_config(where, target, dtype, m, count, stride=p.stride, padding=p.padding, dilation=p.dilation,
                          upsample=p.upsample, splits=splits, bias=bias is not None, taps=taps if static else None,
                          channels=padded if static else None)
-    x = input_order(p.x, per)
-    w = filter_order(p.w, per) if p.keep is None else in_order(
-        p.keep[0], p.keep[1], lambda _: filter_order(p.w, per))
+    x = input_order(target, p.x, per)
+    w = filter_order(target, p.w, per) if p.keep is None else in_order(
+        p.keep[0], p.keep[1], lambda _: filter_order(target, p.w, per))
     sizes = (m, count, *space, *p.out, tiles, *taps, padded, groups,
              x.shape[0] - CHUNK, (x.shape[0] - CHUNK) // groups)
 

@@ -16,9 +16,8 @@ from .dtypes import dtype_name
 
 __all__ = [
     "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous", "copy_into",
-    "device_type",
-    "is_recorded", "is_torch", "launch", "on_stream", "padded", "span", "statistic", "stream_of", "transposed",
-    "vector", "vector_width",
+    "device_type", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "span", "statistic",
+    "stream_of", "transposed", "vector", "vector_width",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
@@ -167,6 +166,11 @@ def transposed(matrix: Any) -> Any:
     return contiguous(matrix.T)
 
 
+def permuted(array: Any, order: tuple[int, ...]) -> Any:
+    """A view whose dimension i is dimension ``order[i]`` of the array."""
+    return array.permute(order) if is_torch(array) else array.transpose(order)
+
+
 def padded(matrix: Any, count: int, axis: int) -> Any:
     """A copy of a matrix with `count` zeros added at the end of an axis."""
     shape = [size + count * (i == axis) for i, size in enumerate(matrix.shape)]
@@ -261,6 +265,10 @@ def launch(function: Any, like: Any, *args: Any, stream: Any = None) -> None:
     Raises:
         TypeError: NumPy arrays and torch tensors are mixed.
         ValueError: an operand is on a device that kernels cannot access, or operands are on several devices.
+        RuntimeError: NumPy arrays while launches are recorded.
     """
-    _check_operands(getattr(function, "__name__", "flydsl kernel"), like, args)
+    name = getattr(function, "__name__", "flydsl kernel")
+    _check_operands(name, like, args)
+    if is_recorded() and not is_torch(like):
+        raise RuntimeError(f"{name}: NumPy arrays cannot be recorded: a graph keeps the memory of torch tensors alone")
     function(*args, stream=stream if stream is not None else stream_of(like))

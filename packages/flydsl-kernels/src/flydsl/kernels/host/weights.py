@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .arrays import is_recorded
+from .arrays import is_recorded, is_torch
 
 if TYPE_CHECKING:
     import torch
@@ -21,15 +21,15 @@ def in_order(weight: torch.Tensor, order: str, make: Callable[[torch.Tensor], to
 
     It is made again when the tensor was changed in place (its version counter moved) or its storage was replaced, and
     dropped when the tensor is gone. A change through ``weight.data`` does not move the counter: call
-    :func:`clear_preshuffle_cache` after one.
+    :func:`clear_preshuffle_cache` after one. NumPy arrays have no such counter: theirs is made at every call.
     """
     return in_order_of((weight,), order, make)
 
 
 def in_order_of(weights: tuple[torch.Tensor, ...], order: str, make: Callable[..., Any]) -> Any:
     """``make(*weights)`` of several tensors that belong together, as :func:`in_order`."""
-    if any(w.is_inference() for w in weights):  # no version counter to trust
-        return make(*(w.detach() for w in weights))
+    if not all(is_torch(w) and not w.is_inference() for w in weights):  # no version counter to trust
+        return make(*(w.detach() if is_torch(w) else w for w in weights))
     key = (*map(id, weights), order)
     state = [(w._version, w.data_ptr(), tuple(w.shape), w.stride(), w.dtype) for w in weights]
     found = _shuffled.get(key)

@@ -32,11 +32,8 @@ def _config(where: str, target: Target, turn: Rotation, q_heads: int, kv_heads: 
     if cache_dtype == "fp8":
         target.require_fp8(where)
     vec = math.gcd(values.dim, ACCESS_BITS // FLOATS[dtype].width)
-    config = CacheConfig(turn, Rotation(values.dim, 0, vec, False), q_heads, kv_heads, dtype, cache_dtype, keys, values,
-                         scaled, eps, float(weight_offset), target=target).fitting(where)
-    require(where, eps is None or config.lanes <= target.wave,
-            f"heads of {turn.dim} features, {turn.vec} at a time, are too long for a norm of {target.wave} lanes")
-    return config
+    return CacheConfig(turn, Rotation(values.dim, 0, vec, False), q_heads, kv_heads, dtype, cache_dtype, keys, values,
+                       scaled, eps, float(weight_offset), target=target).fitting(where)
 
 
 @builder

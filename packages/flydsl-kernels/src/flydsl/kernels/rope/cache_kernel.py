@@ -6,7 +6,7 @@ of the token is wave-uniform, so the caches are addressed from the token's block
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -60,9 +60,14 @@ class CacheConfig(KernelConfig):
 
     @property
     def lanes(self) -> int:
-        """Threads of a head of queries or keys: a power of two where they add up squares."""
+        """Threads of a head of queries or keys: a power of two of one wave where they add up squares."""
         units = self.rotation.units
-        return units if self.eps is None else 1 << (units - 1).bit_length()
+        return units if self.eps is None else min(1 << (units - 1).bit_length(), self.target.wave)
+
+    @property
+    def tiles(self) -> int:
+        """Units of a head that a thread has, `lanes` apart."""
+        return cdiv(self.rotation.units, self.lanes)
 
     @property
     def threads(self) -> int:
@@ -114,27 +119,55 @@ class _Block:
             self._buffer.store(at, value.shuffle(value, list(range(i, i + run))))
 
 
-def _normalised(values: tuple[Any, Any], unit: Unit, own: Any, weight: Any, config: CacheConfig) -> tuple[Any, ...]:
-    """Two vectors of a head divided by its root mean square, times their weights, in f32."""
-    r, wide = config.rotation, [v.to(fx.Float32) for v in values]
-    square = (wide[0] * wide[0]).reduce("add") + (wide[1] * wide[1]).reduce("add")
-    square = square if own is None else own.select(square, 0.0)  # the last units' threads of nothing hold them too
-    (square,) = wave_reduce([square], add, config.lanes)
-    rstd = rsqrt(square * (1.0 / r.dim) + config.eps)
-    weights = unit.load(Buffer(weight, float_element(weight, fx.Float32), None, r.dim), 0)
-    factors = [w.to(fx.Float32) for w in weights]
-    if config.weight_offset:
-        factors = [w + config.weight_offset for w in factors]
-    return tuple(v * rstd * w for v, w in zip(wide, factors, strict=True))
+@dataclass(frozen=True)
+class _Held:
+    """Two vectors of a head in a thread. `own`: Boolean: they are the thread's, not its substitute for none; None: all
+    are."""
+
+    unit: Unit
+    own: Any
+    values: tuple[Any, Any]
+
+
+def _load(source: Buffer, row: Any, lane: Any, config: CacheConfig) -> list[_Held]:
+    """The units of a thread of a head that begins at element `row`."""
+    r, held = config.rotation, []
+    for i in range(config.tiles):
+        at = lane + i * config.lanes
+        partial = (i + 1) * config.lanes > r.units
+        unit = Unit(r, fx.min(at, r.units - 1) if partial else at)
+        held.append(_Held(unit, at < r.units if partial else None, unit.load(source, row)))
+    return held
+
+
+def _normalised(held: list[_Held], weight: Any, config: CacheConfig) -> list[_Held]:
+    """Those of a head divided by its root mean square, times their weights, in f32."""
+    r, total = config.rotation, None
+    wide = [[v.to(fx.Float32) for v in h.values] for h in held]
+    for h, (a, b) in zip(held, wide, strict=True):
+        square = (a * a).reduce("add") + (b * b).reduce("add")
+        square = square if h.own is None else h.own.select(square, 0.0)
+        total = square if total is None else total + square
+    (total,) = wave_reduce([total], add, config.lanes)
+    rstd = rsqrt(total * (1.0 / r.dim) + config.eps)
+    weights = Buffer(weight, float_element(weight, fx.Float32), None, r.dim)
+    out = []
+    for h, values in zip(held, wide, strict=True):
+        factors = [w.to(fx.Float32) for w in h.unit.load(weights, 0)]
+        if config.weight_offset:
+            factors = [w + config.weight_offset for w in factors]
+        a, b = (v * rstd * w for v, w in zip(values, factors, strict=True))
+        out.append(replace(h, values=(a, b)))
+    return out
 
 
 @flyc.jit
-def _store_unit(unit, own, out, row, values):
-    if fx.const_expr(own is None):
-        unit.store(out, row, values)
+def _store_unit(held, out, row):
+    if fx.const_expr(held.own is None):
+        held.unit.store(out, row, held.values)
     else:
-        if own:
-            unit.store(out, row, values)
+        if held.own:
+            held.unit.store(out, row, held.values)
 
 
 @flyc.kernel
@@ -156,32 +189,29 @@ def rope_cache_kernel(tensors, blocks: fx.Int32, table_rows: fx.Int32, config: f
     q_units, kv_units = config.q_heads * config.lanes, config.turning_units
     scales = [tensors[k] if config.scaled else None for k in ("k_scale", "v_scale")]
     if place < kv_units:
-        lane = mod(place, config.lanes)
-        unit = Unit(r, fx.min(lane, r.units - 1) if config.lanes > r.units else lane)
-        own = lane < r.units if config.lanes > r.units else None
-        head = div(place, config.lanes)
+        lane, head = mod(place, config.lanes), div(place, config.lanes)
 
         def turn(name, heads, row):
             with fx.fastmath("contract"):
-                values = unit.load(part(name, heads, r.dim), row)
+                held = _load(part(name, heads, r.dim), row, lane, config)
                 if config.eps is not None:
-                    values = _normalised(values, unit, own, tensors[f"{name}_weight"], config)
-                values = rotated(unit, values, angles.of(position, unit))
-            return tuple(x.to(element) for x in values)
+                    held = _normalised(held, tensors[f"{name}_weight"], config)
+                turned = [rotated(h.unit, h.values, angles.of(position, h.unit)) for h in held]
+            return [replace(h, values=tuple(x.to(element) for x in t)) for h, t in zip(held, turned, strict=True)]
 
         if place < q_units:
             row = head * r.dim
-            queries = turn("q", config.q_heads, row)
-            _store_unit(unit, own, part("q_out", config.q_heads, r.dim), row, queries)
+            for queries in turn("q", config.q_heads, row):
+                _store_unit(queries, part("q_out", config.q_heads, r.dim), row)
         else:
             head = head - config.q_heads
             row = head * r.dim
-            keys = turn("k", config.kv_heads, row)
-            _store_unit(unit, own, part("k_out", config.kv_heads, r.dim), row, keys)
-            if kept if own is None else kept & own:
-                cache = _Block(tensors["k_cache"], config.keys_layout, within, scales[0], config)
-                cache.store(head, unit.first, keys[0], r.dim)
-                cache.store(head, unit.second, keys[1], r.dim)
+            for keys in turn("k", config.kv_heads, row):
+                _store_unit(keys, part("k_out", config.kv_heads, r.dim), row)
+                if kept if keys.own is None else kept & keys.own:
+                    cache = _Block(tensors["k_cache"], config.keys_layout, within, scales[0], config)
+                    cache.store(head, keys.unit.first, keys.values[0], r.dim)
+                    cache.store(head, keys.unit.second, keys.values[1], r.dim)
     else:
         if (place < kv_units + config.kv_heads * v.units) & kept:
             rest = place - kv_units
