@@ -237,8 +237,7 @@ def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
             yield from (preshuffle(dtype, tile) for tile in chosen(tuned.PRESHUFFLE[arch][size]))
     yield from (block_scale(tile) for tile in chosen(tuned.BLOCK_SCALE.get(arch, ())))
     for layout in ("nt", "nn", "tn", "tt"):
-        tiles = [t for t in tuned.DENSE[arch] if layout in t.layouts]
-        yield from (general(layout, tile) for tile in chosen(tiles))
+        yield from (general(layout, tile) for tile in chosen(tuned.dense_tiles(target, layout)))
     if every:
         yield from (general("nt", tile) for tile, _ in tuned.DENSE_KNOWN.get(arch, {}).values())
     if target.mx and arch == "gfx950":

@@ -1,7 +1,7 @@
 """The tiles that functional forms choose: none spills, each gives right results, and sizes get the tile they should."""
 
 import pytest
-from kernel_helpers import DENSE_GEMM, Guarded, close_relative, fp8_dtype, needs, random, torch
+from kernel_helpers import DENSE_GEMM, DTYPES, Guarded, close_relative, fp8_dtype, needs, random, torch
 
 import flydsl.compiler as flyc
 import flydsl.ir
@@ -96,7 +96,7 @@ def test_the_block_leaves_fewest_compute_units_idle():
 
 
 def dense_entries():
-    entries = [(tile, 1) for tile in tuned.DENSE.get(HERE, ())]
+    entries = [(tile, 1) for table in (tuned.DENSE, tuned.FEW) for tile in table.get(HERE, ())]
     return entries + ([v for v in tuned.DENSE_KNOWN.get(HERE, {}).values()])
 
 
@@ -129,6 +129,35 @@ def test_every_problem_gets_knobs_that_are_accepted():
             for k in (64, 512, 7168):
                 for layout in ("nt", "nn", "tn", "tt"):
                     gemm.build_gemm_module(n, k, "bf16", None, layout, **tuned.dense_knobs(target(), m, n, k, layout))
+
+
+FEW_ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
+
+
+@needs(*FEW_ARCHS)
+@pytest.mark.parametrize(("m", "n", "k", "out"), [
+    (1, 1024, 256, "bf16"), (17, 1050, 768, "f32"), (33, 1043, 512, "bf16"), (16, 1025, 1280, "bf16"),
+    (65, 1031, 128, "f32"), (127, 1025, 384, "bf16")])
+def test_few_rows_are_right_for_any_number(m, n, k, out):
+    """Of columns too, and where the reduction is shorter than the ring of stages."""
+    a, b, bias = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1), random(n, seed=2)
+    found = Guarded(m, n, dtype=DTYPES[out])
+    gemm.gemm_a16w16(a, b, found.out, bias)
+    close_relative(found.check(), a.double() @ b.double().T + bias.double(), (BF16 if out == "bf16" else 1e-5) * 1.01)
+
+
+@needs(*FEW_ARCHS)
+def test_few_rows_stream_the_weight():
+    def few(m, n, k, layout="nt"):
+        return tuned.dense_knobs(target(), m, n, k, layout)["block_n"] == 32
+
+    most = 128 if HERE == "gfx950" else 64
+    assert all(few(m, 1024, 2048) for m in range(1, most + 1)) and not few(most + 1, 1024, 2048)
+    assert few(16, 1024, 128) == few(100, 1024, 128) == (HERE == "gfx950")  # the last tile has 128 k there
+    assert not few(16, 1023, 2048) and not few(16, 1024, 2000)
+    assert not any(few(16, 1024, 2048, layout) for layout in ("nn", "tn", "tt"))
+    assert tuned.dense_knobs(target(), 16, 384, 8192)["split_k"] > 1  # too narrow
+    assert few(16, 9728, 2048) and few(16, 9729, 2048) == (HERE != "gfx942")
 
 
 @CDNA

@@ -22,7 +22,7 @@ import flydsl.expr as fx
 from ..gemm.dense_config import DenseConfig, dense_config
 from ..gemm.dense_kernel import operand, orders, sources
 from ..gemm.epilogue import gemm_epilogue
-from ..gemm.tuned import dense_knobs
+from ..gemm.tuned import whole_knobs
 from ..host.config import require
 from ..parts.epilogue import Epilogue, TilePlace, store_tile
 from ..parts.index import cdiv, div, mod
@@ -76,7 +76,7 @@ def peer_product(where: str, target: Target, kind: str, ranks: int, m: int, n: i
     require(where, dtype in ("f16", "bf16"), f"f16 and bf16 are supported, got {dtype}")
     require(where, kind != "reduce_scatter" or m % ranks == 0, f"{m} rows must be a multiple of the {ranks} ranks")
     require(where, n % PACK == 0 and k % PACK == 0 and m > 0, f"n and k must be multiples of {PACK}, got {n} and {k}")
-    knobs = {name: value for name, value in dense_knobs(target, m, n, k, "nt").items() if name in _KNOBS}
+    knobs = {name: value for name, value in whole_knobs(target, m, n, k).items() if name in _KNOBS}
     gemm = dense_config(where, target, n=n, k=k, dtype=dtype, out_dtype=dtype, layout="nt", bias=bias, scheduled=True,
                         **knobs)
     if gemm.copies_directly:

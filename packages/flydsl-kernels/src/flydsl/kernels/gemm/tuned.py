@@ -15,8 +15,8 @@ from ..parts.index import align_up, cdiv
 from ..target import Target
 
 __all__ = [
-    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "MX", "PRESHUFFLE", "ROW_SCALE", "DenseTile", "Tile",
-    "choose", "dense_knobs", "row_scale_block", "takes_preshuffled", "tile_tuning",
+    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "ROW_SCALE", "DenseTile", "Tile",
+    "choose", "dense_knobs", "dense_tiles", "row_scale_block", "takes_preshuffled", "tile_tuning", "whole_knobs",
 ]
 
 FEW_ROWS = 16  # rows of the smallest tile
@@ -176,6 +176,9 @@ class DenseTile:
     direct_stores: bool = False
     layouts: tuple[str, ...] = ("nt", "nn", "tn", "tt")
 
+    def blocks(self, m: int, n: int) -> int:
+        return cdiv(m, self.m) * cdiv(n, self.n)
+
     def knobs(self, split_k: int) -> dict[str, int]:
         """Options of ``build_gemm_module``."""
         m_waves, n_waves, k_waves = self.waves
@@ -207,6 +210,22 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
     "gfx1250": (DenseTile(256, 256, 64, (2, 2, 1), group=4, least=129, direct_stores=True), *_usual(64)),
 }
 
+
+def _few(stages: int) -> tuple[DenseTile, ...]:
+    return tuple(DenseTile(m, 32, 256, (1, 2, 4), stages, layouts=("nt",)) for m in (16, 32))
+
+
+#: Few rows, up to twice those of the last tile, are bound by reading B: blocks of few columns are many workgroups that
+#: each read theirs once, and waves that share the k of a deep tile keep much of it on its way: three tiles with the
+#: direct copies of gfx950.
+FEW: dict[str, tuple[DenseTile, ...]] = {
+    "gfx942": _few(2), "gfx120": _few(2), "gfx1250": _few(2),
+    "gfx950": (*_few(4), DenseTile(64, 32, 128, (2, 2, 1), stages=4, layouts=("nt",))),
+}
+LEAST_COLUMNS = 32 * 32  # of C; with fewer the reduction is split instead
+#: A compute unit of gfx942 has room for one of these: with more columns, wider tiles are done earlier.
+MOST_COLUMNS = {"gfx942": 304 * 32}
+
 #: Shapes with published choices, by architecture: (largest M, N, K) to (tile, split_k).
 DENSE_KNOWN: dict[str, dict[tuple[int, int, int], tuple[DenseTile, int]]] = {"gfx950": {
     (2048, 2048, 2048): (DenseTile(128, 128, 64, (4, 4, 1), stages=4, least=1025), 1),
@@ -220,28 +239,40 @@ DENSE_KNOWN: dict[str, dict[tuple[int, int, int], tuple[DenseTile, int]]] = {"gf
 MOST_SLICES, LEAST_TILES = 16, 8  # of a split reduction, and k tiles of a slice
 
 
+def dense_tiles(target: Target, layout: str) -> list[DenseTile]:
+    """All tiles of the general GEMM for a layout, largest first."""
+    return [t for t in (*DENSE[target.arch], *FEW.get(target.arch, ())) if layout in t.layouts]
+
+
 def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> dict[str, Any]:
-    """Knobs of the general GEMM for a problem: smaller tiles and a split reduction where large tiles are too few."""
+    """Knobs of the general GEMM for a problem: what a search found, or was published, else by rule."""
     found = known("gemm", target, f"bf16 {layout}", m, n, k)
     if found is not None:
         return found
     for (most, columns, depth), (tile, split) in DENSE_KNOWN.get(target.arch, {}).items():
         if (columns, depth) == (n, k) and tile.least <= m <= most:
             return tile.knobs(split)
+    few = [t for t in FEW.get(target.arch, ()) if layout in t.layouts and k % t.k == 0]
+    if few and m <= 2 * few[-1].m and LEAST_COLUMNS <= n <= MOST_COLUMNS.get(target.arch, n):
+        # The lowest tile that leaves no compute unit a second workgroup, which would read its columns again.
+        lower = [t for t in few if t.m <= max(align_up(m, FEW_ROWS), few[0].m)]
+        return next((t for t in lower if t.blocks(m, n) <= target.compute_units), lower[-1]).knobs(1)
+    return whole_knobs(target, m, n, k, layout)
+
+
+def whole_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> dict[str, Any]:
+    """Knobs by rule of tiles whose waves do not share k: smaller ones and a split reduction where large ones are too
+    few."""
     fitting = [t for t in DENSE[target.arch] if layout in t.layouts]
     narrow = min(t.n for t in fitting)
     tiles = [t for t in fitting if m >= t.least and (n >= t.n or t.n == narrow)]
-
-    def count(t: DenseTile) -> int:
-        return cdiv(m, t.m) * cdiv(n, t.n)
-
     # The largest kind is for grids that fill the chip, and has no registers for a ragged k, which cannot be copied to
     # LDS directly; of the others the size of the problem decides.
     first = tiles[0]
-    if len(tiles) > 1 and first.group and (count(first) < target.compute_units // 2 or k % first.k):
+    if len(tiles) > 1 and first.group and (first.blocks(m, n) < target.compute_units // 2 or k % first.k):
         first = tiles[1]
     split = 1
-    while (split < MOST_SLICES and count(first) * split * 2 <= target.compute_units
+    while (split < MOST_SLICES and first.blocks(m, n) * split * 2 <= target.compute_units
            and k // (split * 2) >= LEAST_TILES * first.k):
         split *= 2
     return first.knobs(split)
@@ -249,11 +280,9 @@ def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
 
 def _dense_choices(target: Target, problem: Problem) -> Iterable[dict[str, Any]]:
     """Every tile, with all splits of the reduction that leave enough of it."""
-    layout = problem.kind.split()[-1]
-    for tile in DENSE[target.arch]:
+    for tile in dense_tiles(target, problem.kind.split()[-1]):
         split = 1
-        while layout in tile.layouts and split <= MOST_SLICES and (
-                split == 1 or problem.k >= split * LEAST_TILES * tile.k):
+        while split <= MOST_SLICES and (split == 1 or problem.k >= split * LEAST_TILES * tile.k):
             yield tile.knobs(split)
             split *= 2
 
