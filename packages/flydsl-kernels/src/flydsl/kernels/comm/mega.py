@@ -217,7 +217,7 @@ class MegaMoEV2:
                                    exchange=str(exchange), inter_dim=inter_dim)
         rt.memset(self.memory.at(0), 0, self._places["names"])
         rt.synchronize()
-        meeting.gather(None)  # nobody tells counts before there are none
+        self.memory.meet()  # nobody tells counts before there are none
         self._weights = dict(w1=w1.view(torch.uint8), w2=w2.view(torch.uint8), w1_scale=w1_scale.view(torch.uint8),
                              w2_scale=w2_scale.view(torch.uint8))
         self._own = self._workspace(w1, inter_dim)
