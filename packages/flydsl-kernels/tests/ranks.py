@@ -166,7 +166,7 @@ def run_threads(ranks: int, work: Callable[[Any], None]) -> None:
             errors.append(error)
             raise
 
-    threads = [threading.Thread(target=run, args=(meeting,)) for meeting in Threads.of(ranks)]
+    threads = [threading.Thread(target=run, args=(meeting,)) for meeting in Threads.of(ranks, PATIENCE)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -154,6 +154,97 @@ def test_a_rank_that_is_killed(pool):  # noqa: F811
     group.broken = True
 
 
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_after(function, calls):
+    """A function whose last of so many calls ends the process; the others go through."""
+    left = [calls]
+
+    def call(*arguments, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            _die()
+        return function(*arguments, **options)
+
+    return call
+
+
+# Where a rank ends while the ranks' memory is made: (module of the function, its name, calls that go through).
+PHASES = {
+    "before it has come": ("SharedMemory.__init__", 0), "before it has memory": ("rt.malloc", 0),
+    "before its handle": ("rt.ipc_handle", 0), "before it tells": ("_gather", 0), "before it opens": ("_agree", 0),
+    "while it opens": ("rt.open_ipc", 1), "before it says that it has": ("_gather", 1),
+    "before the last meeting": ("_gather", 2), "before it watches": ("_Watch.start", 0),
+}
+
+
+@without_race_check()
+def _killed_while_memory_is_made(rank, ranks, victim, place, calls):
+    """One rank ends at a place of the making; the others name it, there or in the first exchange."""
+    from flydsl.kernels import comm
+    from flydsl.kernels.comm import memory
+
+    before = _shared_mappings()
+    owner, _, name = place.rpartition(".")
+    holder = getattr(memory, owner) if owner else memory
+    with pytest.MonkeyPatch.context() as patch:
+        if rank == victim:
+            patch.setattr(holder, name, _die_after(getattr(holder, name), calls))
+        with pytest.raises(comm.CollectiveError) as raised:
+            group = comm.Communicator(most_bytes=1 << 16)
+            assert place == "_Watch.start"  # everywhere else the others still meet the victim
+            group.exchange("all_gather", torch.zeros(16), torch.zeros(ranks * 16))
+    made = f"Communicator: rank {rank} cannot exchange handles with the others: (.*; )?rank {victim} has gone"
+    used = rf"rank {rank}, all_gather .*: (the process of rank {victim} has ended|rank \d gave up)"
+    assert re.match(used if place == "_Watch.start" else made, str(raised.value)), str(raised.value)
+    assert _not_in_files()
+    del raised
+    gc.collect()
+    assert _shared_mappings() == before
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_rank_is_killed_while_memory_is_made(phase, tmp_path):
+    """Whatever it has told before: everyone else says at once which rank has gone, and gives back what it has."""
+    group = Ranks(3, tmp_path)
+    victim = list(PHASES).index(phase) % 3
+    try:
+        group.start(_killed_while_memory_is_made, victim, *PHASES[phase])
+        assert group.results([rank for rank in range(3) if rank != victim]) == ["", ""]
+    finally:
+        group.broken = True
+        group.close()
+
+
+def test_a_thread_that_does_not_come():
+    """Threads that wait on the host name the one that they wait for."""
+    from flydsl.kernels.comm.memory import Threads
+
+    first, second = Threads.of(2, limit=1)
+    with pytest.raises(RuntimeError, match="rank 1 did not come within 1 s"):
+        first.gather(None)
+    with pytest.raises(RuntimeError, match="rank 1 did not come within 1 s"):
+        second.gather(None)  # too late
+
+
+def _another_object(rank, ranks):
+    """Ranks that make different things together are told what."""
+    from flydsl.kernels import comm
+    from flydsl.kernels.comm.transport import FlyDSLDispatchCombineConfig, FlyDSLDispatchCombineIntraNodeOp
+
+    with pytest.raises(ValueError, match="all ranks must agree, but the call is Communicator on rank 0 and FlyDSL"):
+        if rank:
+            FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(rank, ranks, 64, 4, 1, 1))
+        else:
+            comm.Communicator(most_bytes=1 << 16)
+
+
+def test_ranks_that_make_different_things(pool):  # noqa: F811
+    pool(2).run(_another_object)
+
+
 @without_race_check()
 def _until_one_is_killed(rank, ranks, folder):
     """Collectives one after another, until one of them says which rank has ended."""

@@ -68,6 +68,8 @@ def _no_tokens(count):
 def _mega(rank, ranks, scheme, most, limit):
     with pytest.raises(ValueError, match="power of two"):
         _make(rank, ranks, scheme, 12)
+    with pytest.raises(ValueError, match="fixed slots are for at most 255 tokens"):
+        _make(rank, ranks, "fixedslot", 256)
     moe, w1, w2 = _make(rank, ranks, scheme, most, limit)
     for count in (most, 3 + rank):
         x, weights, ids = _tokens(rank, count)
@@ -221,41 +223,116 @@ def _rows_that_are_here(rank, ranks):
 
 
 def _stores(rank, ranks):
-    """Results go over links by 16 bytes a lane."""
+    """Results are stored by 16 bytes a lane, whether they travel as bf16 or in 8 bits."""
     import flydsl.compiler as flyc
     import flydsl.ir
     from flydsl.kernels.comm import mega
 
-    moe, *_ = _make(rank, ranks, "fixedslot", 8)
-    stage, tensors = moe._stage2, {**moe._weights, **moe._own}
-    compiled = flyc.compile(mega.build_stage2(stage), {name: tensors[name] for name in mega._OPERANDS["stage 2"]},
-                            moe.memory.bases, rank, 1, 1)
-    stores = [line.split()[0] for line in flydsl.ir.disassemble(compiled.artifact.hsaco).splitlines()
-              if line.split()[:1] and line.split()[0].startswith("global_store")]
-    wide = stage.down.m_repeat * stage.down.n_repeat // 2
-    assert stores.count("global_store_dwordx4") == wide, stores
-    # The others are signals: an epoch or a rank that gives up, for each of the peers.
-    assert len(stores) - wide < 20, stores
-    moe.close()
+    for scheme, scales in (("fixedslot", 0), ("large", 1)):
+        moe, *_ = _make(rank, ranks, scheme, 8)
+        stage, tensors = moe._stage2, {**moe._weights, **moe._own}
+        compiled = flyc.compile(mega.build_stage2(stage), {name: tensors[name] for name in mega._OPERANDS["stage 2"]},
+                                moe.memory.bases, rank, 1, 1)
+        lines = flydsl.ir.disassemble(compiled.artifact.hsaco).splitlines()
+        stores = [line.split()[0] for line in lines if line.split()[:1] and line.split()[0].startswith("global_store")]
+        results = stage.down.m_repeat * stage.down.n_repeat // 2  # scales of as many groups, one byte each
+        wide = results // 2 if scales else results
+        assert stores.count("global_store_dwordx4") == wide, stores
+        assert stores.count("global_store_byte") == scales * results
+        # The others are signals: an epoch or a rank that gives up, for each of the peers.
+        assert len(stores) - wide - scales * results < 20, stores
+        # Weights of few tokens go past the caches.
+        assert any("_load_dwordx4" in line and " nt" in line for line in lines)
+        moe.close()
 
 
-def _builders(rank, ranks):
+# Options of the stages that the same tokens are computed with: (of stage 1, of stage 2).
+OPTIONS = [
+    (dict(tile_n=128), dict(BN=128, BK=128)),  # waves share k
+    (dict(tile_n=512, num_waves=8, b_nt=0), dict(use_nt=False, persist=True, cu_num=3)),
+    (dict(num_waves=8, num_dispatch_cu=3), dict(persist=True, persist_strided=True, cu_num=5)),
+    (dict(tile_n=512, tile_k=128, b_nt=2, grid_mult=1, num_cu=36), dict(persist=True)),  # three for all tiles
+]
+
+
+def _options(rank, ranks):
+    """Whatever a stage is built with computes the same."""
+    from flydsl.kernels.comm import mega
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "MODEL", 512)
+        moe, w1, w2 = _make(rank, ranks, "fixedslot", 16)
+        x, weights, ids = _tokens(rank, 16)
+        expected = _expected(x, weights, ids, w1, w2, 0.0)
+        for first, second in OPTIONS:
+            stage1 = mega.compile_mega_moe_stage1(**_stage1_arguments(rank, ranks, 512), **first)
+            stage2 = mega.compile_mega_moe_stage2(**_stage2_arguments(rank, ranks, 512), **second)
+            patch.setattr(mega, "build_stage1", lambda _, found=stage1: found)
+            patch.setattr(mega, "build_stage2", lambda _, found=stage2: found)
+            assert _is_near(moe.forward(x, weights, ids), expected), (first, second)
+        moe.close()
+
+
+def _stage1_arguments(rank, ranks, model):
+    return dict(model_dim=model, inter_dim=INTER, rank=rank, experts_per_rank=EXPERTS // ranks, fuse_npes=ranks,
+                fuse_topk=TOPK, fuse_cap=0, fuse_mtpr=16, fuse_scale_dim=model // 32, fixed_slot_dispatch=True)
+
+
+def _stage2_arguments(rank, ranks, model):
+    return dict(model_dim=model, inter_dim=INTER, experts=EXPERTS, topk=TOPK, rank=rank, npes=ranks, max_tok=16)
+
+
+# What each stage is refused: (arguments, what the error says).
+REFUSED1 = [
+    (dict(fuse_mtpr=12), "power of two"), (dict(fuse_scale_dim=4), "fuse_scale_dim must be"),
+    (dict(inter_dim=100), "tile_n must divide"), (dict(inter_dim=128), "inter_dim must be a multiple of 256"),
+    (dict(fuse_npes=9), "2 to 8 ranks"), (dict(rank=2), "rank must be one of 2"),
+    (dict(fuse_cap=31), "fuse_cap must be 0 or at least the 32 tokens"),
+    (dict(fuse_mtpr=256), "fixed slots are for at most 255 tokens"),
+    (dict(experts_per_rank=65), "64 experts of a rank, got 16 and 65: use 'compact'"),
+    (dict(sort_block_m=16), "sort_block_m must be"), (dict(tile_n=96), "tile_n must divide"),
+    (dict(tile_n=64), "tile_n must be a multiple of 32 for each of the 4 waves"),
+    (dict(tile_n=128), "share k by 512: model_dim must be a multiple"), (dict(tile_k=64), "tile_k must be one of"),
+    (dict(num_waves=2), "num_waves must be 4 or 8"), (dict(grid_mult=5), "grid_mult must be one of"),
+    (dict(grid_mult=1, num_cu=33), "must be more than the 32 that send"), (dict(b_nt=4), "b_nt must be -1 to 3"),
+    (dict(pipe_weights=False), "pipe_weights must be True"), (dict(mfma_amajor=True), "mfma_amajor must be False"),
+    (dict(swizzle_a=False), "swizzle_a must be True"), (dict(async_a_copy=True), "async_a_copy must be False"),
+    (dict(use_tile_resource=False), "use_tile_resource must be"), (dict(waves_per_eu_hint=4), "waves_per_eu_hint must"),
+    (dict(work_shards=4), "work_shards must be None"), (dict(external_grouping=True), "external_grouping must be None"),
+    (dict(external_counting=True), "external_counting must be"), (dict(payload_chunk_rows=384), "payload_chunk_rows"),
+]
+REFUSED2 = [
+    (dict(p2p_quant_type="int8"), "p2p_quant_type must be one of"), (dict(a_dtype="fp4"), "a_dtype must be 'fp8'"),
+    (dict(rank=2), "rank must be one of 2"), (dict(HIDDEN_MAX=128), "model_dim must be at most 128, got 256"),
+    (dict(INTER_MAX=128), "inter_dim must be at most 128, got 256"),
+    (dict(recv_cap=100), "recv_cap must be at least the 192 rows"),
+    (dict(comb_inp_nbytes=100), "comb_inp_nbytes must be at least 24576"), (dict(BM=48), "BM must be a multiple of 32"),
+    (dict(BM=64, SBM=32), "divides the 32 rows of a block"), (dict(BN=64), "BN must be 128 or 256"),
+    (dict(BK=64), "BK must be one of"), (dict(cu_num=3), "are for persist=True"),
+    (dict(persist_strided=True), "are for persist=True"), (dict(persist=True, cu_num=1000), "1 to 512 workgroups"),
+    (dict(has_pad=True), "has_pad must be"), (dict(g2_bhoist=True), "g2_bhoist must be"),
+    (dict(g2_ascale_pf=True), "g2_ascale_pf must be"), (dict(g2_spart=True), "g2_spart must be"),
+    (dict(g2_bf16_lds=True), "g2_bf16_lds must be"), (dict(skew_cu=1), "skew_cu must be 0"),
+    (dict(fixed_slot_dispatch=True, max_tok=256), "fixed slots are for at most 255 tokens"),
+]
+
+
+def test_options_that_are_refused():
+    """Every argument is checked before anything is compiled."""
     from flydsl.kernels.comm.mega import compile_mega_moe_stage1, compile_mega_moe_stage2
+    from flydsl.kernels.target import target
 
-    first = dict(model_dim=256, inter_dim=256, rank=rank, experts_per_rank=3, fuse_npes=ranks, fuse_topk=3, fuse_cap=0,
-                 fuse_mtpr=16, fuse_scale_dim=8, fixed_slot_dispatch=True)
-    second = dict(model_dim=256, inter_dim=256, experts=6, topk=3, rank=rank, npes=ranks, max_tok=16)
-    assert compile_mega_moe_stage1(**first, grid_mult=4) is compile_mega_moe_stage1(**first)
-    quantised = compile_mega_moe_stage2(**second, p2p_quant_type="fp8_blockwise_1x32")
-    assert compile_mega_moe_stage2(**second) is not quantised
-    for wrong, message in ((dict(fuse_mtpr=12), "power of two"), (dict(fuse_scale_dim=4), "fuse_scale_dim must be"),
-                           (dict(inter_dim=100), "inter_dim must be a multiple"), (dict(fuse_npes=9), "2 to 8 ranks")):
-        with pytest.raises(ValueError, match=message):
-            compile_mega_moe_stage1(**{**first, **wrong})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'tile_q'"):
-        compile_mega_moe_stage1(**first, tile_q=1)
-    with pytest.raises(ValueError, match="p2p_quant_type must be one of"):
-        compile_mega_moe_stage2(**second, p2p_quant_type="int8")
+    for build, arguments, refused in ((compile_mega_moe_stage1, _stage1_arguments(0, 2, 256), REFUSED1),
+                                      (compile_mega_moe_stage2, _stage2_arguments(0, 2, 256), REFUSED2)):
+        built = build(**arguments, target=target("gfx950"))
+        assert build(**arguments, target=target("gfx950")) is built
+        for wrong, message in refused:
+            with pytest.raises(ValueError, match=message):
+                build(**{**arguments, **wrong}, target=target("gfx950"))
+        with pytest.raises(TypeError, match="unexpected keyword argument 'tile_q'"):
+            build(**arguments, tile_q=1)
+        with pytest.raises(ValueError, match="gfx942"):
+            build(**arguments, target=target("gfx942"))
 
 
 @pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
@@ -266,7 +343,7 @@ def test_experts_of_several_ranks(scheme, most, limit, pool):  # noqa: F811
 
 @pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
 @pytest.mark.parametrize("test", (_uneven, _absent, _gave_up, _sums_of_slots, _rows_that_are_here, _stores,
-                                  _builders))
+                                  _options))
 def test_on_ranks_of_gfx950(test, pool):  # noqa: F811
     pool(2, "gfx950").run(test)
 
@@ -285,14 +362,35 @@ def test_stages_overlap_with_transport():
             assert step.seconds <= 1.15 * max(step.transport, step.compute), (name, tokens, step)
 
 
+# (tokens, most tokens of a rank): scheme, rows of a block, waves, tile_n, BM, BN, non-temporal, persistent, fp8 results
+RULES = {
+    (1, 1): ("fixedslot", 32, 4, 256, 32, 256, True, False, False),
+    (8, 128): ("fixedslot", 32, 4, 256, 32, 256, True, False, False),
+    (11, 128): ("fixedslot", 32, 4, 256, 32, 256, True, False, False),  # nearest to 8
+    (13, 128): ("fixedslot", 32, 4, 128, 32, 256, True, False, False),
+    (255, 255): ("fixedslot", 32, 4, 128, 32, 256, False, True, False),
+    (128, 256): ("compact", 32, 8, 512, 32, 256, True, False, False),
+    (256, 256): ("compact", 64, 8, 512, 32, 256, False, True, False),
+    (1024, 1024): ("compact", 64, 8, 512, 32, 256, False, True, False),
+    (128, 2048): ("large", 32, 8, 512, 32, 256, True, False, True),
+    (2048, 2048): ("large", 64, 8, 512, 32, 256, False, True, True),
+    (4096, 8192): ("large", 128, 8, 512, 64, 256, False, True, True),
+    (32768, 32768): ("large", 128, 8, 512, 64, 256, False, True, True),
+}
+
+
 def test_configuration_rules():
     from flydsl.kernels.comm.mega_config import select_mega_moe_config
 
-    small, middle, large = (select_mega_moe_config(t, m) for t, m in ((8, 128), (300, 1024), (4096, 8192)))
-    assert (small.stage1.scheme, small.stage1.sort_block_m, small.stage1.tile_n) == ("fixedslot", 32, 256)
-    assert (middle.stage1.scheme, middle.stage1.sort_block_m, middle.stage1.tile_n) == ("compact", 64, 512)
-    assert (large.stage1.scheme, large.stage1.sort_block_m, large.stage2.BM) == ("large", 128, 64)
-    assert large.stage2.p2p_quant_type == "fp8_blockwise_1x32" and small.stage2.use_nt and not large.stage2.use_nt
-    assert select_mega_moe_config(64, 128).stage1.tile_n == 128
+    for (tokens, most), expected in RULES.items():
+        first, second = (found := select_mega_moe_config(tokens, most)).stage1, found.stage2
+        assert expected == (first.scheme, first.sort_block_m, first.num_waves, first.tile_n, second.BM, second.BN,
+                            second.use_nt, second.persist, second.p2p_quant_type == "fp8_blockwise_1x32"), found
+        assert first.payload_tile_ready == (first.scheme == "large")
+    # Other sizes: too many experts for fixed slots; few columns; too few columns for the waves, or k that they share.
+    assert select_mega_moe_config(8, 128, experts_per_rank=65).stage1.scheme == "compact"
+    assert select_mega_moe_config(8, 512, inter_dim=1024).stage1.tile_n == 256
+    assert select_mega_moe_config(64, 128, model_dim=256).stage1.tile_n == 256
+    assert select_mega_moe_config(8, 512, model_dim=256, inter_dim=256).stage1.num_waves == 4
     with pytest.raises(ValueError, match="at most 128"):
         select_mega_moe_config(129, 128)

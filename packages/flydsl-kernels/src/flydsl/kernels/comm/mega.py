@@ -15,146 +15,31 @@ import flydsl.runtime as rt
 
 from ..host.arrays import launch
 from ..host.config import require
-from ..moe.config import GroupedConfig, grouped_config
 from ..moe.reduction import ReduceConfig
 from ..parts.index import align_up, cdiv
 from ..quant.mx import THREADS, build_per_1x32_mx_quant_module
-from ..target import Target, builder, target
+from ..target import target
 from . import group as groups
 from .dispatch import build_combine_slots
 from .group import signature
-from .mega_config import (
-    GROUP,
-    MOST_FIXED_EXPERTS,
-    MOST_FIXED_TOKENS,
-    SCHEMES,
-    MegaExchange,
-    mega_exchange,
-    select_mega_moe_config,
+from .mega_builders import (
+    CACHED,
+    FEW_TOKENS,
+    STREAMED,
+    compile_gemm1,
+    compile_mega_moe_stage1,
+    compile_mega_moe_stage2,
+    mega_down,
+    mega_up,
+    require_fixed,
 )
-from .mega_kernels import (
-    MegaStage1,
-    MegaStage2,
-    build_combine_quantised,
-    build_gemm1,
-    build_stage1,
-    build_stage2,
-)
+from .mega_config import GROUP, SCHEMES, mega_exchange, select_mega_moe_config
+from .mega_kernels import MegaStage1, MegaStage2, build_combine_quantised, build_stage1, build_stage2
 from .memory import SharedMemory, meeting_of, tensor_at
 
-__all__ = ["MegaMoEV2", "compile_gemm1", "compile_mega_moe_stage1", "compile_mega_moe_stage2", "mega_down", "mega_up"]
+__all__ = ["MegaMoEV2", "compile_gemm1", "compile_mega_moe_stage1", "compile_mega_moe_stage2"]
 
 WORD_ROWS, WORD_SCALES = 32, 8  # what the order of ``e8m0_shuffle`` pads rows and scales of a row to
-BLOCK_N = 128
-
-
-def mega_up(where: str, target: Target, exchange: MegaExchange, inter: int, limit: float | None) -> GroupedConfig:
-    """The product with gate and up. ValueError says what is not supported."""
-    return _up(where, target, inter, limit, exchange.model, exchange.block, exchange.topk)
-
-
-def _up(where: str, target: Target, inter: int, limit: float | None, model: int, block: int,
-        topk: int) -> GroupedConfig:
-    require(where, inter > 0 and inter % 256 == 0, f"inter_dim must be a multiple of 256, got {inter}")
-    return grouped_config(where, target, n=inter, k=model, gated=True, activation="silu", limit=limit, source="sorted",
-                          into="row", out="fp8", strips="pairs", x_scales="rows", **_common(block, topk))
-
-
-def mega_down(where: str, target: Target, exchange: MegaExchange, inter: int) -> GroupedConfig:
-    """The product with down. ValueError says what is not supported."""
-    require(where, inter > 0 and inter % 256 == 0, f"inter_dim must be a multiple of 256, got {inter}")
-    return grouped_config(where, target, n=exchange.model, k=inter, source="sorted", into="place", weighted=True,
-                          x_scales="words", out="fp8" if exchange.quantised else "",
-                          **_common(exchange.block, exchange.topk))
-
-
-def _common(block: int, topk: int) -> dict[str, Any]:
-    return dict(dtype="bf16", quant="a8w4", block_m=block, block_n=BLOCK_N, topk=topk, w_scales="words", row_bytes=128)
-
-
-@builder
-def compile_gemm1(*, model_dim: int, inter_dim: int, sort_block_m: int = 32, swiglu_limit: float = 0.0,
-                  target: Target) -> Any:
-    """The product of stage 1 alone: gate and up of rows that are here already, sorted by expert.
-
-    Returns:
-        ``launch(tensors, rows, stream=None)`` of rows, a multiple of `sort_block_m`; `tensors` are x fp8 (rows, model)
-        and x_scale e8m0 (rows, model / 32), w and w_scale as of :class:`MegaMoEV2`, rows i32 (rows,) (names; all ones
-        in the low 24 bits of what is padding), experts i32 (rows / sort_block_m,), valid i32 (1,) rows that count; out
-        fp8 (rows, inter) and out_scale u8 (rows, inter / 32 up to whole 32 x 8, in the order of ``e8m0_shuffle``) are
-        written.
-
-    Raises:
-        ValueError: a size or the architecture is not supported.
-    """
-    where = "compile_gemm1"
-    target.require(where, "gfx950")
-    return build_gemm1(_up(where, target, inter_dim, swiglu_limit or None, model_dim, sort_block_m, 1))
-
-
-@builder
-def compile_mega_moe_stage1(*, model_dim: int, inter_dim: int, rank: int, experts_per_rank: int, fuse_npes: int,
-                            fuse_topk: int, fuse_cap: int, fuse_mtpr: int, fuse_scale_dim: int,
-                            fixed_slot_dispatch: bool, sort_block_m: int = 32, tile_n: int = 256, tile_k: int = 256,
-                            num_waves: int = 4, num_dispatch_cu: int = 32, swiglu_limit: float = 0.0,
-                            target: Target, **tuning: Any) -> Any:
-    """Dispatch and the product with gate and up in one launch: :func:`flydsl.kernels.comm.mega_kernels.build_stage1`.
-
-    Rows are sorted by expert by the counts of all ranks, with and without `fixed_slot_dispatch`. `num_dispatch_cu`
-    workgroups send; `rank`, `fuse_cap`, tiles and `tuning` (grid_mult,
-    pipe_weights, ...) are accepted, and the kernel has its own.
-
-    Raises:
-        ValueError: a size or the architecture is not supported.
-    """
-    where = "compile_mega_moe_stage1"
-    _known(where, tuning, _TUNING1)
-    require(where, fuse_scale_dim == model_dim // GROUP, f"fuse_scale_dim must be model_dim / {GROUP}, got "
-            f"{fuse_scale_dim}")
-    exchange = mega_exchange(where, target, ranks=fuse_npes, experts=fuse_npes * experts_per_rank, topk=fuse_topk,
-                             model=model_dim, tokens=fuse_mtpr, block=sort_block_m, producers=num_dispatch_cu)
-    return build_stage1(MegaStage1(exchange, mega_up(where, target, exchange, inter_dim, swiglu_limit or None)))
-
-
-@builder
-def compile_mega_moe_stage2(*, model_dim: int, inter_dim: int, experts: int, topk: int, rank: int, npes: int,
-                            max_tok: int, recv_cap: int | None = None, comb_inp_nbytes: int | None = None, BM: int = 32,  # noqa: N803
-                            BN: int = 256, BK: int = 256, use_nt: bool = True, a_dtype: str = "fp8",  # noqa: N803
-                            SBM: int | None = None, p2p_quant_type: str = "none", target: Target,  # noqa: N803
-                            **tuning: Any) -> Any:
-    """The product with down and the way back in one launch: :func:`flydsl.kernels.comm.mega_kernels.build_stage2`.
-
-    Args:
-        experts: of all ranks; `max_tok` of a rank.
-        SBM: rows to whose multiples those of an expert are padded, `BM` by default.
-        p2p_quant_type: ``"none"`` or ``"fp8_blockwise_1x32"``.
-
-    `rank`, capacities, tiles and `tuning` are accepted, and the kernel has its own.
-
-    Raises:
-        ValueError: a size, an option or the architecture is not supported.
-    """
-    where = "compile_mega_moe_stage2"
-    _known(where, tuning, _TUNING2)
-    require(where, a_dtype == "fp8", f"a_dtype must be 'fp8', got {a_dtype!r}")
-    require(where, p2p_quant_type in _P2P, f"p2p_quant_type must be one of {', '.join(_P2P)}, got {p2p_quant_type!r}")
-    exchange = mega_exchange(where, target, ranks=npes, experts=experts, topk=topk, model=model_dim, tokens=max_tok,
-                             block=SBM or BM, quantised=p2p_quant_type != "none")
-    return build_stage2(MegaStage2(exchange, mega_down(where, target, exchange, inter_dim)))
-
-
-_P2P = ("none", "fp8_blockwise_1x32")
-_TUNING1 = ("grid_mult", "pipe_weights", "mfma_amajor", "swizzle_a", "async_a_copy", "use_tile_resource",
-            "waves_per_eu_hint", "num_cu", "b_nt", "work_shards", "external_grouping", "external_counting",
-            "payload_chunk_rows", "payload_tile_ready")
-_TUNING2 = ("HIDDEN_MAX", "INTER_MAX", "persist", "cu_num", "has_pad", "g2_bhoist", "g2_ascale_pf", "g2_spart",
-            "persist_strided", "g2_bf16_lds", "fixed_slot_dispatch", "skew_cu")
-
-
-def _known(where: str, tuning: dict[str, Any], names: tuple[str, ...]) -> None:
-    for name in tuning:
-        if name not in names:
-            raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
 
 
 class MegaMoEV2:
@@ -171,7 +56,8 @@ class MegaMoEV2:
             are the same); `w2_scale` by ``e8m0_shuffle``.
         max_tok_per_rank: a power of two.
         mega_scheme: ``"fixedslot"`` (at most 255 tokens of a rank and 64 experts), ``"compact"`` or ``"large"``, whose
-            results travel in 8 bits; it decides the tiles by :func:`select_mega_moe_config`.
+            results travel in 8 bits and whose tiles wait for the rows of their block. Places are computed from counts
+            in all of them. `max_tok_per_rank` decides the tiles by :func:`select_mega_moe_config`.
         swiglu_limit: L; 0: none.
         group: another group than the default one.
         limit: seconds that ranks wait for each other.
@@ -196,9 +82,8 @@ class MegaMoEV2:
             raise ValueError(f"{where}: (rank, world_size) is {(rank, world_size)}, the group says "
                              f"{(meeting.rank, meeting.ranks)}")
         local = experts // world_size
-        require(where, mega_scheme != "fixedslot" or most <= MOST_FIXED_TOKENS + 1 and local <= MOST_FIXED_EXPERTS,
-                f"fixedslot is for at most {MOST_FIXED_TOKENS + 1} tokens and {MOST_FIXED_EXPERTS} experts of a rank, "
-                f"got {most} and {local}: use 'compact'")
+        if mega_scheme == "fixedslot":
+            require_fixed(where, most, local)
         for name, w, shape in (("w1", w1, (local, 2 * inter_dim, model_dim // 2)),
                                ("w2", w2, (local, model_dim, inter_dim // 2))):
             require(where, tuple(w.shape) == shape and w.is_contiguous(),
@@ -206,18 +91,21 @@ class MegaMoEV2:
         self.model, self.topk, self.most, self._target, self._rank = model_dim, topk, most, found, rank
         self.config = select_mega_moe_config(most, most, experts_per_rank=local, model_dim=model_dim,
                                              inter_dim=inter_dim)
+        first, second, large = self.config.stage1, self.config.stage2, mega_scheme == "large"
         exchange = self.exchange = mega_exchange(
             where, found, ranks=world_size, experts=experts, topk=topk, model=model_dim, tokens=most,
-            block=self.config.stage1.sort_block_m, quantised=mega_scheme == "large")
-        self._stage1 = MegaStage1(exchange, mega_up(where, found, exchange, inter_dim, swiglu_limit or None))
-        self._stage2 = MegaStage2(exchange, mega_down(where, found, exchange, inter_dim))
+            block=first.sort_block_m, quantised=large, by_block=large)
+        up = mega_up(where, found, model=model_dim, inter=inter_dim, topk=topk, limit=swiglu_limit or None, tiles=first,
+                     cache=STREAMED if most <= FEW_TOKENS else CACHED)
+        self._stage1 = MegaStage1(exchange, up)
+        self._stage2 = MegaStage2(exchange, mega_down(where, found, exchange, inter_dim, second), second.persist)
         self._slots = ReduceConfig(topk, model_dim, "bf16", "bf16", experts, target=found)
         self._places = exchange.places()
         self.memory = SharedMemory(where, meeting, self._places["end"], groups.TIME_LIMIT if limit is None else limit,
                                    exchange=str(exchange), inter_dim=inter_dim)
         rt.memset(self.memory.at(0), 0, self._places["names"])
         rt.synchronize()
-        meeting.gather(None)  # nobody tells counts before there are none
+        self.memory.meet()  # nobody tells counts before there are none
         self._weights = dict(w1=w1.view(torch.uint8), w2=w2.view(torch.uint8), w1_scale=w1_scale.view(torch.uint8),
                              w2_scale=w2_scale.view(torch.uint8))
         self._own = self._workspace(w1, inter_dim)

@@ -15,8 +15,11 @@ __all__ = ["GROUP", "SCHEMES", "MegaExchange", "MegaMoEConfig", "Stage1Config", 
 
 GROUP = 32  # elements of a scale
 PAGE = 256  # alignment of what lies in the payload
+SHARED_K = 512  # of a tile whose k two waves share, where each would have too few columns
+MOST_WORKGROUPS = 8 * 256  # of stage 1: 8 for each compute unit
 MOST_EXPERTS = 1024  # of all ranks: counts lie in LDS three times
 SCHEMES = ("fixedslot", "compact", "large")
+P2P = ("none", "fp8_blockwise_1x32")  # how results travel
 MOST_FIXED_TOKENS, MOST_COMPACT_TOKENS = 255, 1024  # of a rank, by scheme
 MOST_FIXED_EXPERTS = 64
 BUCKETS = (1, 4, *(1 << p for p in range(3, 16)))
@@ -33,6 +36,7 @@ class MegaExchange(KernelConfig):
         block: rows to whose multiples those of an expert are padded.
         quantised: results travel as tokens do; else as bf16.
         producers: workgroups of stage 1 that send; `consumers`: workgroups of stage 2.
+        by_block: tiles wait for the rows of their block, and not for all of their expert.
     """
 
     ranks: int
@@ -44,6 +48,7 @@ class MegaExchange(KernelConfig):
     quantised: bool = False
     producers: int = 32
     consumers: int = 256
+    by_block: bool = False
 
     @property
     def threads(self) -> int:
@@ -74,14 +79,19 @@ class MegaExchange(KernelConfig):
         return align_up(self.origins * self.topk + self.local * (self.block - 1), max(self.block, GROUP))
 
     @property
+    def awaited(self) -> int:
+        """What rows are counted by when they arrive: blocks or experts."""
+        return self.capacity // self.block if self.by_block else self.local
+
+    @property
     def sent_bytes(self) -> int:
-        """Of a result on its way."""
-        return self.model + self.model // GROUP if self.quantised else 2 * self.model
+        """Of a result on its way; rows begin at whole 16 bytes."""
+        return align_up(self.model + self.model // GROUP, 16) if self.quantised else 2 * self.model
 
     def places(self) -> dict[str, int]:
         """Byte offsets in the payload, and under ``"end"`` its size."""
         sizes = {
-            "counts": self.ranks * self.experts * 4, "arrived": self.local * self.ranks * 4,
+            "counts": self.ranks * self.experts * 4, "arrived": self.awaited * self.ranks * 4,
             "names": self.capacity * 4, "weights": self.capacity * 4,
             "scales": self.capacity * (self.model // GROUP), "rows": self.capacity * self.model,
             "combined": self.tokens * self.topk * self.sent_bytes,
@@ -120,8 +130,8 @@ class Stage1Config:
     Attributes:
         scheme: one of :data:`SCHEMES`.
         sort_block_m: rows to whose multiples those of an expert are padded, and of a tile.
-        num_waves, tile_n: of a tile; accepted where the kernel has others.
-        payload_tile_ready: rows are published tile by tile.
+        num_waves: of a workgroup; tile_n: columns of gate and up of a tile.
+        payload_tile_ready: tiles wait for the rows of their block, instead of all of their expert.
     """
 
     scheme: str
@@ -136,8 +146,10 @@ class Stage2Config:
     """The product with the down projection, and the way back.
 
     Attributes:
-        BM, BN: tile; non-temporal weights (`use_nt`) and persistence tune what the kernel may not use.
-        p2p_quant_type: ``"none"`` or ``"fp8_blockwise_1x32"``: how results travel.
+        BM, BN: rows and columns of a tile.
+        use_nt: weights are loaded past the caches.
+        persist: a workgroup has tiles that follow each other.
+        p2p_quant_type: one of :data:`P2P`: how results travel.
     """
 
     BM: int
@@ -160,19 +172,23 @@ def select_mega_moe_config(tokens: int, mtpr: int, *, experts_per_rank: int = 48
                            inter_dim: int = 3072) -> MegaMoEConfig:
     """The configuration for `tokens` tokens of a rank that may have `mtpr`; the nearest number of ``BUCKETS`` counts.
 
+    Of up to 255 tokens (and 64 experts) of a rank slots are fixed, up to 1024 compact, above that large. Tiles of fewer
+    columns than 64 for each wave need a `model_dim` of whole multiples of 512; without it tiles or waves are others.
+
     Raises:
         ValueError: there are more tokens than `mtpr`.
     """
     require("select_mega_moe_config", 0 <= tokens <= mtpr, f"{tokens} tokens, at most {mtpr}")
     bucket = min(BUCKETS, key=lambda b: abs(b - tokens))
+    shares = model_dim % SHARED_K == 0  # whether waves may share k
     if mtpr <= MOST_FIXED_TOKENS and experts_per_rank <= MOST_FIXED_EXPERTS:
-        stage1 = Stage1Config("fixedslot", 32, 4, 256 if bucket <= 8 else 128)
-    elif mtpr <= MOST_COMPACT_TOKENS:
-        stage1 = Stage1Config("compact", 32 if bucket <= 128 else 64, 8, 512 if inter_dim >= 2048 else 256)
+        stage1 = Stage1Config("fixedslot", 32, 4, 256 if bucket <= 8 or not shares else 128)
     else:
-        block = 32 if bucket <= 128 else 64 if bucket <= 2048 else 128
-        stage1 = Stage1Config("large", block, 8, 512 if inter_dim >= 2048 else 256, True)
-    large = stage1.scheme == "large"
+        large, tile_n = mtpr > MOST_COMPACT_TOKENS, 512 if inter_dim >= 2048 else 256
+        block = 32 if bucket <= 128 else 64 if bucket <= 2048 or not large else 128
+        waves = 8 if tile_n == 512 or shares else 4
+        stage1 = Stage1Config("large" if large else "compact", block, waves, tile_n, payload_tile_ready=large)
+    quantised = P2P[1] if stage1.scheme == "large" else P2P[0]
     stage2 = Stage2Config(64 if stage1.sort_block_m == 128 else 32, 256 if model_dim % 256 == 0 else 128,
-                          bucket <= 128, bucket > 128, "fp8_blockwise_1x32" if large else "none")
+                          bucket <= 128, bucket > 128, quantised)
     return MegaMoEConfig(bucket, stage1, stage2)

@@ -4,11 +4,11 @@ A step is the same launches on every rank, of tokens that have been quantised:
 
 * *stage 1*: the first workgroup plans: it counts how many of this rank's rows each expert gets, and which of them every
   route is, and tells all ranks the counts. Everybody then knows every expert's rows: those of one expert follow each
-  other, padded to blocks, by source and in the order of its count. No slot is taken by an atomic operation over a link.
-  Then it opens the gate, which all other workgroups of the rank wait at. The next ones send rows, those of every rank's
-  first expert first, and count them at their destination; the others compute tiles of gate and up, and wait until the
-  rows of their expert have come. Workgroups start in the order of their numbers, and none waits for a later one of its
-  rank, so that one can always go on.
+  other, padded to blocks, by source and in the order of its count. No slot is taken by an atomic operation over a link,
+  in any scheme. Then it opens the gate, which all other workgroups of the rank wait at. The next ones send rows, those of
+  every rank's first expert first, and count them at their destination; the others compute tiles of gate and up, one
+  after another, and wait until the rows of their expert, or block, have come. Workgroups start in the order of their
+  numbers, and none waits for a later one of its rank, so that one can always go on.
 * *stage 2*: tiles of down, times the routing weight, are stored where their token came from, while others compute.
 * *combine*: the slots of a token are added up, in f32.
 
@@ -33,7 +33,7 @@ from ..parts.lane import lane_of
 from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.packed import e8m0_value
 from ..parts.reduce import Lds
-from .mega_config import GROUP, MegaExchange
+from .mega_config import GROUP, MOST_WORKGROUPS, MegaExchange
 from .peers import HEADER, Peers
 from .system import DEVICE, SYSTEM, fence, load, store
 
@@ -47,22 +47,25 @@ ELEMENTS = 8  # that a thread combines
 
 @dataclass(frozen=True)
 class MegaStage1:
-    """Dispatch, and the product with gate and up."""
+    """Dispatch, and the product with gate and up, by at most `most` workgroups."""
 
     exchange: MegaExchange
     up: GroupedConfig
+    most: int = MOST_WORKGROUPS
 
     def workgroups(self) -> int:
-        """Of a launch: that which plans, those that send, and one for every tile that there may be."""
-        return 1 + self.exchange.producers + self.exchange.capacity // self.up.block_m * self.up.columns
+        """Of a launch: that which plans, those that send, and others for the tiles that there may be."""
+        tiles = self.exchange.capacity // self.up.block_m * self.up.columns
+        return min(1 + self.exchange.producers + tiles, self.most)
 
 
 @dataclass(frozen=True)
 class MegaStage2:
-    """The product with down, and the way back."""
+    """The product with down, and the way back. A workgroup has every so many'th tile, or some that are `contiguous`."""
 
     exchange: MegaExchange
     down: GroupedConfig
+    contiguous: bool = False
 
 
 def _uniform(value: Any) -> Any:
@@ -170,7 +173,7 @@ def _plan(peers, payload, tensors, rank, routes, memory, threads, exchange):
         count = (own + e).load()
         for peer in fx.range_constexpr(exchange.ranks):
             (payload.counted(peer, rank) + e).store(count)
-    for i in range(fx.thread_idx.x, fx.Int32(exchange.local * exchange.ranks), threads):
+    for i in range(fx.thread_idx.x, fx.Int32(exchange.awaited * exchange.ranks), threads):
         (payload.at(rank, "arrived", fx.Int32) + i).store(fx.Int32(0))
     peers.meet()
     if peers.healthy():
@@ -244,10 +247,30 @@ def _dispatch(payload, tensors, rank, threads, exchange):
             _send(payload, tensors, rank, _uniform((order + job).load()), lane.lane, exchange)
         fence(fx.AtomicOrdering.Release)
         if (lane.lane < CHUNK) & (begin + lane.lane < sent):
-            expert = (pointer(tensors["ids"], fx.Int32) + (order + begin + lane.lane).load()).load()
-            dest, inside = div(expert, exchange.local), mod(expert, exchange.local)
-            arrived = payload.at(dest, "arrived", fx.Int32) + (inside * exchange.ranks + rank)
+            route = (order + begin + lane.lane).load()
+            expert = (pointer(tensors["ids"], fx.Int32) + route).load()
+            dest, counted = div(expert, exchange.local), mod(expert, exchange.local)
+            if fx.const_expr(exchange.by_block):
+                number = (pointer(tensors["numbers"], fx.Int32) + route).load()
+                counted = div((pointer(tensors["first"], fx.Int32) + expert).load() + number, exchange.block)
+            arrived = payload.at(dest, "arrived", fx.Int32) + (counted * exchange.ranks + rank)
             fx.llvm.atomic_add(arrived, fx.Int32(1), syncscope=SYSTEM)
+
+
+@flyc.jit
+def _await_rows(peers, payload, tensors, rank, row, expert, exchange):
+    """Wait until all rows of an expert have come, or those of its block `row` is in."""
+    source, e = fx.min(fx.thread_idx.x, exchange.ranks - 1), rank * exchange.local + expert
+    goal, counted = (payload.counted(rank, source) + e).load(), expert
+    if fx.const_expr(exchange.by_block):
+        counted = div(row, exchange.block)
+        begin = (pointer(tensors["first"], fx.Int32) + e).load()  # of this rank's rows; those of others are beside them
+        for other in fx.range_constexpr(exchange.ranks):
+            count = (payload.counted(rank, other) + e).load()
+            begin = begin + (other < source).select(count, fx.Int32(0)) - (other < rank).select(count, fx.Int32(0))
+        start = counted * exchange.block
+        goal = fx.min(begin + goal, start + exchange.block) - fx.max(begin, start)  # not above 0: none
+    peers.wait_for(payload.at(rank, "arrived", fx.Int32) + counted * exchange.ranks, goal)
 
 
 @flyc.kernel
@@ -273,18 +296,17 @@ def stage1_kernel(tensors, bases, rank: fx.Int32, routes: fx.Int32, signature: f
         _dispatch(payload, tensors, rank, up.threads, exchange)
     else:
         _pass_gate(tensors)
-        tile = fx.block_idx.x - (1 + exchange.producers)
-        row, column = div(tile, up.columns) * up.block_m, mod(tile, up.columns) * up.block_n
-        if row < _uniform(pointer(tensors["valid"], fx.Int32).load()):
+        valid, senders = _uniform(pointer(tensors["valid"], fx.Int32).load()), 1 + exchange.producers
+        given = dict(tensors, x=payload.at(rank, "rows", fx.Int32), x_scale=payload.at(rank, "scales", fx.Int8),
+                     rows=payload.at(rank, "names", fx.Int32), w=tensors["w1"], w_scale=tensors["w1_scale"],
+                     out=tensors["inner"], out_scale=tensors["inner_scale"])
+        for tile in range(fx.block_idx.x - senders, div(valid, up.block_m) * up.columns, fx.grid_dim.x - senders):
+            row, column = div(tile, up.columns) * up.block_m, mod(tile, up.columns) * up.block_n
             expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
-            source = fx.min(fx.thread_idx.x, exchange.ranks - 1)
-            goal = (payload.counted(rank, source) + (rank * exchange.local + expert)).load()
-            peers.wait_for(payload.at(rank, "arrived", fx.Int32) + expert * exchange.ranks, goal)
-            given = dict(tensors, x=payload.at(rank, "rows", fx.Int32), x_scale=payload.at(rank, "scales", fx.Int8),
-                         rows=payload.at(rank, "names", fx.Int32), w=tensors["w1"], w_scale=tensors["w1_scale"],
-                         out=tensors["inner"], out_scale=tensors["inner_scale"])
+            _await_rows(peers, payload, tensors, rank, row, expert, exchange)
             compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, up,
                          memory)
+            fx.barrier()  # the next tile uses the same LDS
 
 
 # ------------------------------------------------------------------------------------------- stage 2
@@ -302,7 +324,12 @@ def stage2_kernel(tensors, bases, rank: fx.Int32, signature: fx.Int32, limit: fx
     given = dict(tensors, x=tensors["inner"], x_scale=tensors["inner_scale"], w=tensors["w2"],
                  w_scale=tensors["w2_scale"], rows=payload.at(rank, "names", fx.Int32),
                  weights=payload.at(rank, "weights", fx.Float32), out=Origins(payload))
-    for tile in range(fx.block_idx.x, div(valid, down.block_m) * down.columns, fx.grid_dim.x):
+    tiles = div(valid, down.block_m) * down.columns
+    first, behind, step = fx.block_idx.x, tiles, fx.grid_dim.x
+    if fx.const_expr(stage.contiguous):
+        share = fx.ceildiv(tiles, fx.grid_dim.x)
+        first, behind, step = fx.block_idx.x * share, fx.min((fx.block_idx.x + 1) * share, tiles), fx.Int32(1)
+    for tile in range(first, behind, step):
         row, column = div(tile, down.columns) * down.block_m, mod(tile, down.columns) * down.block_n
         expert = _uniform((pointer(tensors["experts"], fx.Int32) + div(row, exchange.block)).load())
         compute_tile(given, fx.Int32(exchange.origins), fx.Int32(exchange.capacity), row, expert, column, down)

@@ -7,9 +7,11 @@ on one rank while it is made is an error on all of them, since everyone hears of
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import math
 import os
+import pickle
 import selectors
 import threading
 import weakref
@@ -24,6 +26,7 @@ from .peers import ABSENT, DEAD, DIED, FAILED, HEADER, HOST, MISMATCH, MOST_RANK
 __all__ = ["CollectiveError", "ProcessGroup", "Rendezvous", "SharedMemory", "Threads", "is_meeting",
            "meeting_of", "tensor_at"]
 
+TAG = 0x464C59  # of messages between hosts, which no message of a program has by chance
 _PROBLEMS = {
     ABSENT: "rank {rank} did not come within {limit} s",
     MISMATCH: "rank {rank} called something else, or with another shape or dtype",
@@ -55,11 +58,65 @@ class ProcessGroup:
         self.group, self.rank, self.ranks = group, dist.get_rank(group), dist.get_world_size(group)
 
     def gather(self, value: Any) -> list[Any]:
+        """The value of every rank, by rank; also a barrier.
+
+        Raises:
+            RuntimeError: a rank cannot be reached. With gloo it names that rank, and comes as soon as its process has
+                ended; other backends tell what they know, when they know it.
+        """
         import torch.distributed as dist
 
         values: list[Any] = [None] * self.ranks
-        dist.all_gather_object(values, value, self.group)
+        if "cpu:gloo" not in dist.get_backend_config(self.group):
+            dist.all_gather_object(values, value, self.group)
+            return values
+        # From each to each, not around a ring: whoever has lost a rank knows which one it is.
+        values[self.rank], gone = value, list[str]()
+        sent = self._send(("value", value))
+        for other in self._others():
+            try:
+                kind, values[other] = self._receive(other)
+            except RuntimeError as error:
+                kind, values[other] = "gone", f"rank {other} has gone: {error}"
+            if kind == "gone":
+                gone.append(values[other])
+        if gone:
+            # Who had all values before that rank went waits here next. gloo drops a message whose handle is dropped.
+            _farewells.extend(sent + self._send(("gone", f"{gone[0].partition(':')[0]}, says rank {self.rank}")))
+            raise RuntimeError("; ".join(gone))
+        for work, _ in sent:
+            with contextlib.suppress(RuntimeError):  # whoever went after its own value is missed at the next meeting
+                work.wait()
         return values
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.ranks) if rank != self.rank]
+
+    def _send(self, message: tuple[str, Any]) -> list[Any]:
+        """Begin to send to all other ranks that can be reached; the handles keep the messages."""
+        import torch
+        import torch.distributed as dist
+
+        data, works = torch.frombuffer(bytearray(pickle.dumps(message)), dtype=torch.uint8), list[Any]()
+        for other in self._others():
+            for part in (torch.tensor([len(data)]), data):
+                with contextlib.suppress(RuntimeError):  # it is missed by who waits for its values
+                    works.append((dist.isend(part, group=self.group, tag=TAG, group_dst=other), part))
+        return works
+
+    def _receive(self, other: int) -> tuple[str, Any]:
+        import torch
+        import torch.distributed as dist
+
+        size = torch.zeros(1, dtype=torch.int64)
+        dist.recv(size, group=self.group, tag=TAG, group_src=other)
+        data = torch.empty(int(size), dtype=torch.uint8)
+        dist.recv(data, group=self.group, tag=TAG, group_src=other)
+        found: tuple[str, Any] = pickle.loads(data.numpy().tobytes())
+        return found
+
+
+_farewells: list[Any] = []  # messages of this process that other ranks may not have taken yet
 
 
 class Threads:
@@ -69,21 +126,28 @@ class Threads:
     [0, 1]
     """
 
-    def __init__(self, rank: int, values: list[Any], barrier: threading.Barrier) -> None:
-        self.rank, self.ranks, self._values, self._barrier = rank, len(values), values, barrier
+    def __init__(self, rank: int, arrivals: list[list[Any]], barrier: threading.Barrier, limit: float) -> None:
+        self.rank, self.ranks = rank, len(arrivals)
+        self._arrivals, self._barrier, self._limit = arrivals, barrier, limit
 
     @classmethod
-    def of(cls, ranks: int) -> list[Threads]:
-        """What each of the threads gets."""
-        values, barrier = [None] * ranks, threading.Barrier(ranks)
-        return [cls(rank, values, barrier) for rank in range(ranks)]
+    def of(cls, ranks: int, limit: float = 30) -> list[Threads]:
+        """What each of the threads gets; they wait for each other for `limit` seconds."""
+        arrivals: list[list[Any]] = [[] for _ in range(ranks)]
+        barrier = threading.Barrier(ranks)
+        return [cls(rank, arrivals, barrier, limit) for rank in range(ranks)]
 
     def gather(self, value: Any) -> list[Any]:
-        self._values[self.rank] = value
-        self._barrier.wait()
-        values = list(self._values)
-        self._barrier.wait()
-        return values
+        """The value of every rank, by rank; also a barrier. RuntimeError names the ranks that do not come."""
+        own = self._arrivals[self.rank]
+        own.append(value)
+        try:
+            self._barrier.wait(self._limit)
+        except threading.BrokenBarrierError:
+            absent = [rank for rank, values in enumerate(self._arrivals) if len(values) < len(own)]
+            late = ", ".join(map(str, absent or [self.rank]))  # nobody else is missing: this one was too late
+            raise RuntimeError(f"rank {late} did not come within {self._limit} s") from None
+        return [values[len(own) - 1] for values in self._arrivals]
 
 
 def meeting_of(group: Any) -> Rendezvous:
@@ -130,10 +194,10 @@ class SharedMemory:
                  **layout: Any) -> None:
         self.rank, self.ranks, self.limit = meeting.rank, meeting.ranks, limit
         self._opened, self._own, self.problem, self._watch = list[int](), 0, "", _Watch()
-        self._lent = own is not None
+        self._lent, self._where, self._meeting = own is not None, where, meeting
         if not 2 <= self.ranks <= MOST_RANKS:
             raise ValueError(f"{where}: 2 to {MOST_RANKS} ranks are supported, the group has {self.ranks}")
-        agreed = tuple({"bytes": nbytes, **layout}.items())
+        agreed = tuple({"the call": where, "bytes": nbytes, **layout}.items())
         handle, problem = b"", ""
         try:
             self._own = rt.malloc(HEADER + nbytes, uncached=True) if own is None else own
@@ -192,6 +256,14 @@ class SharedMemory:
         """CollectiveError if nothing can be exchanged any more, with what went wrong before."""
         if not self._own:
             raise CollectiveError(self.problem or f"{name}: the communicator is closed")
+
+    def meet(self) -> None:
+        """Wait on the host for all ranks. CollectiveError if they cannot meet; the memory is closed then."""
+        try:
+            _gather(self._where, self._meeting, None)
+        except BaseException:
+            self.close()
+            raise
 
     def check(self, call: str) -> None:
         """Raise what kernels have noted so far; the device is not waited for.

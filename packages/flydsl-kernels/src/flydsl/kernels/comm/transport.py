@@ -186,7 +186,7 @@ class FlyDSLDispatchCombineIntraNodeOp:
                                    group.TIME_LIMIT if limit is None else limit, transport=str(kernels))
         rt.memset(self.memory.at(0), 0, 8)
         rt.synchronize()
-        meeting.gather(None)  # nobody takes rows before the counters are zero
+        self.memory.meet()  # nobody takes rows before the counters are zero
         device = self.memory.bases.device
         slots, tokens = config.num_experts_per_token, config.max_num_inp_token_per_rank
         self._map = torch.full((tokens, slots), self._dispatch.sentinel, dtype=torch.int32, device=device)

@@ -123,6 +123,7 @@ class GroupedConfig(KernelConfig):
         cache: bits of the loads of w (2: non-temporal).
         group: blocks of rows that a die walks down before the next columns; 0: as launched.
         k_waves: groups of waves that share a tile's k.
+        waves: of a workgroup.
     """
 
     n: int
@@ -157,6 +158,7 @@ class GroupedConfig(KernelConfig):
     cache: int = 0
     group: int = 0
     k_waves: int = 1
+    waves: int = WAVES
 
     @property
     def format(self) -> Format:
@@ -180,7 +182,7 @@ class GroupedConfig(KernelConfig):
 
     @property
     def threads(self) -> int:
-        return WAVES * self.wave
+        return self.waves * self.wave
 
     @property
     def columns(self) -> int:
@@ -248,7 +250,7 @@ class GroupedConfig(KernelConfig):
     @property
     def n_waves(self) -> int:
         """Waves along the columns."""
-        return WAVES // self.k_waves
+        return self.waves // self.k_waves
 
     @property
     def m_waves(self) -> int:

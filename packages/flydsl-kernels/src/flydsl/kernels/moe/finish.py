@@ -78,47 +78,95 @@ def _rounded(value: Any) -> list[Any]:
     return [bits.bitcast(fx.Float32) for i in range(words.numel) for bits in (words[i] << 16, words[i] & -0x10000)]
 
 
-@flyc.jit
-def _store_micro(tensors, config, exists, row, place, column, values, lane):
-    """Store 32 consecutive columns of a row, rounded to bf16 first, as fp4 or fp8 with their scale; the lanes
-    with the same row have 16 of each of the two vectors. Scales of sorted rows are stored of padding too, where a word
-    has others."""
-    bits, top = {"fp4": 4, "fp8": 8}[config.out], fx.Int32(0)
-    flat = [part for value in values for part in _rounded(value)]
+def _transposed(units: list[list[Any]], lane: Lane, wave: int) -> list[list[Any]]:
+    """Unit g of each group of lanes to group g, in the order of the groups: as many units, of words, as groups, or as
+    of those that are next to each other."""
+    step = 1
+    while step < len(units):
+        odd = (lane.group & step) != 0
+        for i in (i for i in range(len(units)) if not i & step):
+            kept = []
+            for low, high in zip(units[i], units[i + step], strict=True):
+                got = fx.shuffle_xor(odd.select(low, high), 16 * step, wave)
+                kept.append((odd.select(got, low), odd.select(high, got)))
+            units[i], units[i + step] = ([pair[side] for pair in kept] for side in range(2))
+        step *= 2
+    return units
+
+
+def _quantised(values: list[Any], config: GroupedConfig) -> tuple[list[Any], Any]:
+    """(words, exponent of their scale) of 32 consecutive columns of a row, rounded to bf16 first; the lanes with the
+    same row have 16 of each of the two vectors."""
+    flat, top = [part for value in values for part in _rounded(value)], fx.Int32(0)
     for value in flat:
         top = imax(top, magnitude(value))
     for step in [s for s in (16, 32) if s < config.wave]:
         top = imax(top, fx.shuffle_xor(top, step, config.wave))
     exponent, factor = microscale(top, config.out)
-    words = pack_micro(flat, config.out, exponent, factor, config.target.converts_fp4)
-    to_place = config.into == "place"
-    if exists:
-        at = fx.Int64(column + lane.group * config.op.acc_len)
-        at = at if to_place else fx.Int64(row) * config.n + at
+    return pack_micro(flat, config.out, exponent, factor, config.target.converts_fp4), exponent
+
+
+def _micro_tiles(config: GroupedConfig) -> int:
+    """Row tiles whose microscaled results are stored together, so that a lane has 16 bytes; 1 where it has fewer."""
+    return 2 if config.out == "fp8" and config.op.acc_len == 4 and config.m_repeat % 2 == 0 else 1
+
+
+@flyc.jit
+def _store_micro(tensors, config, rows, intos, column, values, lane):
+    """Store 32 consecutive columns of a row of each of :func:`_micro_tiles`, as fp4 or fp8 with their scales. Those of
+    sorted rows are stored of padding too, where a word has others."""
+    found = [_quantised(pair, config) for pair in values]
+    words, groups = [word for packed, _ in found for word in packed], config.wave // 16
+    if fx.const_expr(len(words) == WORDS):  # of fp8: of both vectors of a row by two groups, of two rows by four
+        size = WORDS // groups
+        units = _transposed([words[i : i + size] for i in range(0, WORDS, size)], lane, config.wave)
+        exists, into = rows[0].exists, intos[0]
+        if fx.const_expr(len(rows) == 2):
+            second = lane.group >= 2
+            exists, into = second.select(rows[1].exists, exists), second.select(intos[1], into)
+        if exists:
+            at = _micro_place(config, into, column + 16 * (lane.group & 1))
+            part = fx.Vector.from_elements([word for unit in units for word in unit], fx.Int32)
+            _write(_out(tensors, into, fx.Int32, config) + (at >> 2), part)
+    elif rows[0].exists:
+        at = _micro_place(config, intos[0], column + lane.group * config.op.acc_len)
         for i in fx.range_constexpr(2):
             if fx.const_expr(len(words) == 1):  # of both vectors
                 part = fx.Vector.from_elements([(words[0] >> (16 * i)).to(fx.Int16)], fx.Int16)
-                _write(_out(tensors, row, fx.Int16, config) + ((at + 16 * i) >> 2), part)
+                _write(_out(tensors, intos[0], fx.Int16, config) + ((at + 16 * i) >> 2), part)
             else:
                 half = words[i * len(words) // 2 : (i + 1) * len(words) // 2]
                 part = fx.Vector.from_elements(half, fx.Int32)
-                _write(_out(tensors, row, fx.Int32, config) + ((at + 16 * i) * bits >> 5), part)
-    group = div(column, 32)
+                bits = {"fp4": 4, "fp8": 8}[config.out]
+                _write(_out(tensors, intos[0], fx.Int32, config) + ((at + 16 * i) * bits >> 5), part)
+    for i in fx.range_constexpr(len(rows)):
+        _store_scale(tensors, config, rows[i], intos[i], div(column, 32), found[i][1], lane)
+
+
+def _micro_place(config: GroupedConfig, into: Any, column: Any) -> Any:
+    """Number of an element from where :func:`_out` points."""
+    column = fx.Int64(column)
+    return column if config.into == "place" else fx.Int64(into) * config.n + column
+
+
+@flyc.jit
+def _store_scale(tensors, config, row, into, group, exponent, lane):
+    """Store the scale of a group of 32 columns of a row."""
     byte = fx.Vector.from_elements([exponent.to(fx.Int8)], fx.Int8)
-    if fx.const_expr(to_place):
-        there = tensors["out"].scales(row)
-        if (lane.group == 0) & exists:
+    if fx.const_expr(config.into == "place"):
+        there = tensors["out"].scales(into)
+        if (lane.group == 0) & row.exists:
             _write(there + group, byte)
     elif fx.const_expr(config.out_scales == "words"):
         if lane.group == 0:
-            scales = pointer(tensors["out_scale"], fx.Int8)
+            place, scales = row.place, pointer(tensors["out_scale"], fx.Int8)
             far = fx.Int64(div(place, 32) * 32) * align_up(config.n // 32, 8)
             near = div(group, 8) * 256 + mod(group, 4) * 64 + mod(place, 16) * 4 + mod(div(group, 4), 2) * 2
             _write(scales + (far + fx.Int64(near + mod(div(place, 16), 2))), byte)
     else:
-        if (lane.group == 0) & exists:
+        if (lane.group == 0) & row.exists:
             scales = pointer(tensors["out_scale"], fx.Int8)
-            _write(scales + (fx.Int64(row) * (config.n // 32) + fx.Int64(group)), byte)
+            _write(scales + (fx.Int64(into) * (config.n // 32) + fx.Int64(group)), byte)
 
 
 class TileColumns:
@@ -150,21 +198,27 @@ def finish(rows, columns, acc):
     across, starts = config.n_repeat * config.streams, columns.starts
     divisor = INT4_FACTOR if config.format.b == "i4" else 1
     biases, factors = columns.biases, columns.factors
-    for mi in fx.range_constexpr(config.m_repeat):
+    together = _micro_tiles(config)
+    for first in fx.range_constexpr(0, config.m_repeat if config.micro_out else 0, together):
+        # Of padding too: its scales share words with others.
+        found = [rows.finished(mi) for mi in range(first, first + together)]
+        values = [_values(acc[mi * across : (mi + 1) * across], config, weight, None, biases, None)
+                  for mi, (_, (weight, _)) in enumerate(found, first)]
+        names = [row.name if config.into == "place" else _into(row, config) for row, _ in found]
+        for ni in fx.range_constexpr(0, config.n_repeat, 2):
+            if starts[ni] < config.n:
+                _store_micro(tensors, config, [row for row, _ in found], names, starts[ni],
+                             [of_tile[ni : ni + 2] for of_tile in values], lane)
+    for mi in fx.range_constexpr(0 if config.micro_out else config.m_repeat):
         part = acc[mi * across : (mi + 1) * across]
         row, (weight, of_row) = rows.finished(mi)
-        slot = row.token * config.topk + row.slot
-        into = row.place if config.into == "row" else row.token if config.into == "token" else slot
         if fx.const_expr(config.into == "place"):
-            into = row.name if config.micro_out else tensors["out"].row(row.name, OUT[config.out or config.dtype])
+            into = tensors["out"].row(row.name, OUT[config.out or config.dtype])
+        else:
+            into = _into(row, config)
         if fx.const_expr(divisor > 1 and of_row is not None):
             of_row = of_row / divisor
-        if fx.const_expr(config.micro_out):  # of padding too: its scales share words with others
-            values = _values(part, config, weight, None, biases, None)
-            for ni in fx.range_constexpr(0, config.n_repeat, 2):
-                if starts[ni] < config.n:
-                    _store_micro(tensors, config, row.exists, into, row.place, starts[ni], values[ni : ni + 2], lane)
-        elif row.exists:
+        if row.exists:
             values = _values(part, config, weight, of_row, biases, factors)
             if fx.const_expr(_pairs(config)):
                 for ni in fx.range_constexpr(0, config.n_repeat, 2):
@@ -173,6 +227,13 @@ def finish(rows, columns, acc):
                 for ni in fx.range_constexpr(config.n_repeat):
                     if columns.columns[ni] < config.n:
                         _store(tensors, config, into, columns.columns[ni], values[ni])
+
+
+def _into(row: Any, config: GroupedConfig) -> Any:
+    """The row of the result that a sorted row belongs to."""
+    if config.into == "row":
+        return row.place
+    return row.token if config.into == "token" else row.token * config.topk + row.slot
 
 
 def _pairs(config: GroupedConfig) -> bool:
@@ -184,14 +245,9 @@ def _pairs(config: GroupedConfig) -> bool:
 def _store_pair(place: Any, starts: list[Any], values: list[Any], config: GroupedConfig, lane: Any) -> None:
     """Store two vectors of 16 columns of a row, of which each of four lanes has four, by 16 bytes a lane: lanes of even
     groups take eight columns of the first one, those of odd groups of the second."""
-    element = OUT[config.out or config.dtype]
-    first, second = (value.to(element).bitcast(fx.Int32) for value in values)
-    odd = (lane.group & 1) == 1
-    words = []
-    for i in range(first.numel):
-        kept, given = odd.select(second[i], first[i]), odd.select(first[i], second[i])
-        words.append((kept, fx.shuffle_xor(given, 16, config.wave)))
-    low, high = ([odd.select(pair[1 - side], pair[side]) for pair in words] for side in range(2))
+    element, odd = OUT[config.out or config.dtype], (lane.group & 1) == 1
+    words = [value.to(element).bitcast(fx.Int32) for value in values]
+    low, high = _transposed([[word[i] for i in range(word.numel)] for word in words], lane, config.wave)
     column = odd.select(starts[1], starts[0]) + (lane.group & ~1) * config.op.acc_len
     _write(place + fx.Int64(column), fx.Vector.from_elements(low + high, fx.Int32).bitcast(element))
 
