@@ -17,6 +17,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..parts.index import mod
 from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import Buffer
 from ..target import Target, builder
@@ -32,13 +33,13 @@ __all__ = ["build_attention_backward"]
 RUN = 4  # rows that follow each other in the accumulators of all architectures
 
 
-def _held(operand: Any, count: Any, element: Any, block: Any, mma: Any, size: int) -> Any:
-    """Rows number `block` of `size` of a head (data, start, stride, columns), in registers as operand B."""
+def _held(operand: Any, count: Any, element: Any, block: Any, mma: Any, size: int, thread: Any) -> Any:
+    """Rows number `block` of `size` of a head (data, start, stride, columns), in registers as operand B of a thread."""
     data, start, stride, columns = operand
     tile = fx.flat_divide(head_matrix(data, element, start, count, columns, stride), (size, columns))
     atom = fx.make_copy_atom(fx.rocdl.BufferCopy128b(), element)
-    fragment = mma.get_slice(fx.thread_idx.x).make_fragment_B((size, columns))
-    copy = fx.make_tiled_copy_B(atom, mma).get_slice(fx.thread_idx.x)
+    fragment = mma.get_slice(thread).make_fragment_B((size, columns))
+    copy = fx.make_tiled_copy_B(atom, mma).get_slice(thread)
     fx.copy(atom, copy.partition_S(tile[None, None, block, 0]), copy.retile(fragment))
     return fragment
 
@@ -115,7 +116,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
                     sizes: Sizes, first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
     """Workgroup (head, block, sequence): `config.rows` queries of a head, or keys of a head of k and v (`by_keys`)."""
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
-    by_keys, wave = fx.const_expr(config.by_keys), fx.num_warp_threads()
+    by_keys, wave, own = fx.const_expr(config.by_keys), fx.num_warp_threads(), mod(tid, config.row_threads)
     own_head, block, batch = fx.block_idx
     here = Sequence(batch, sizes, config, StartsQ, StartsK, None)
     # What is held and what passes: two operands each, the first of D columns and the second of DV.
@@ -129,12 +130,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
 
         keys = [(K, here.start(here.key, kv_head, sizes.k_batch, sizes.k_row, sizes.k_head), sizes.k_row, D),
                 (V, here.start(here.key, kv_head, sizes.v_batch, sizes.v_row, sizes.v_head), sizes.v_row, DV)]
-        mine = [_held(operand, held, element, block, first, BM)
+        mine = [_held(operand, held, element, block, first, BM, own)
                 for operand in (keys if by_keys else queries(own_head))]
 
-        scores_of, sums_of = first.get_slice(tid), second.get_slice(tid)
+        scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
         scores, products, slopes = [scores_of.make_fragment_C((BN, BM)) for _ in fx.range_constexpr(3)]
-        operand = sums_of.make_fragment_B((BM, BN))
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         memory = fx.SharedAllocator()
         tiles = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
@@ -146,7 +146,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
         @flyc.jit
         def store_delta(first_key, row, value):
             """The value of a row of this lane's, for the other launch."""
-            if (first_key == 0) & (block * BM + row < here.rows):
+            if (first_key == 0) & (block * BM + row < here.rows) & (tid < config.row_threads):
                 Delta[here.statistic(own_head, sizes) + block * BM + row] = value
 
         def statistic(data, head):
@@ -159,14 +159,14 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
                               * part_of(results, n, k).load().to(fx.Float32)) for k in range(count_of(results, 2))]
             value = sum(parts[1:], parts[0])
             value = value + fx.shuffle_xor(value, config.matrix.m, wave)
-            own, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
+            lse, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
             store_delta(first_key, row, value - of_lse)
-            return own, value - of_lse
+            return lse, value - of_lse
 
         own_rows: Any = ((), ())  # lse and delta of each block of rows
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
-            results = _held(o, held, element, block, first, BM)
+            results = _held(o, held, element, block, first, BM, own)
             own_rows = tuple(zip(*[own_row(results, n) for n in range(config.blocks)], strict=True))
 
         def logits_for(head):
@@ -192,14 +192,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             """S or dP, from a tile along its rows and what is held."""
             result = (scores, products)[number]
             result.fill(0.0)
-            return tile_product(first, result, (BN, columns), along, tiles[number].along(stage))
+            return tile_product(first, result, (BN, columns), along, tiles[number].along(stage), own)
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
-            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage))
-
-        def turned(values):
-            return fx.convert_layout(values, operand, modes=(1, 0))
+            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid)
 
         moves = PassingTiles(tiles, sources, config.direct)
         if begin < end:
@@ -219,11 +216,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
                 if fx.const_expr(by_keys):
                     after = sums_from(1, DV, step.stage)
                     weave(then, mine[1], made.weigh(lse), late, following=after)
-                    weave(after, turned(made.weights), made.differ(delta), first=config.delay, following=last)
+                    weave(after, config.turned(made.weights), made.differ(delta), first=config.delay, following=last)
                 else:
                     weave(then, mine[1], made.weigh(lse), following=last)
                     do(made.differ(delta))
-                weave(last, turned(made.errors))
+                weave(last, config.turned(made.errors))
 
         origin, owner, length, heads = (here.key, kv_head, sizes.keys, sizes.heads // config.group) if by_keys else (
             here.row, own_head, sizes.rows, sizes.heads)

@@ -82,6 +82,8 @@ class AttentionConfig(KernelConfig):
         keys: rows of k and v of a tile.
         waves: of a workgroup.
         blocks: rows of queries of a wave, in those of an instruction.
+        sharing: waves that share rows: each has all of their scores and its share of the columns of sums, where whole
+            sums have no room in its registers.
     """
 
     dtype: str
@@ -103,6 +105,7 @@ class AttentionConfig(KernelConfig):
     keys: int = 64
     waves: int = 4
     blocks: int = 1
+    sharing: int = 1
 
     @property
     def direct(self) -> bool:
@@ -138,9 +141,14 @@ class AttentionConfig(KernelConfig):
         return self.waves * self.target.wave
 
     @property
+    def row_threads(self) -> int:
+        """Threads that have rows of their own; those of other shares of the columns have the same again."""
+        return self.threads // self.sharing
+
+    @property
     def rows(self) -> int:
         """Queries of a workgroup."""
-        return self.waves * self.matrix.m * self.blocks
+        return self.waves // self.sharing * self.matrix.m * self.blocks
 
     @property
     def plain(self) -> bool:
@@ -164,7 +172,7 @@ class AttentionConfig(KernelConfig):
     @property
     def values(self) -> int:
         """Scores of a tile that a lane has."""
-        return self.keys * self.rows // self.threads
+        return self.keys * self.rows // self.row_threads
 
     @property
     def early(self) -> int:
@@ -178,19 +186,29 @@ class AttentionConfig(KernelConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and where they have several
-        blocks."""
-        two = self.blocks > 1 or (self.target.wave == 64 and max(self.d, self.dv) <= 128)
+        """For the compiler: two waves share a SIMD of gfx9, if their registers allow it, and one of gfx1250 where they
+        need more than 256."""
+        large = max(self.d, self.dv) > 128
+        two = self.blocks > 1 or (self.target.arch == "gfx1250" if large else self.target.wave == 64)
         return {"rocdl.waves_per_eu": 2} if two else {}
 
-    def tiled_mma(self, second: bool) -> Any:
-        """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q."""
-        m = self.matrix
+    def tiled_mma(self, second: bool, waves: int = 0) -> Any:
+        """Of S^T = K Q^T, or of O^T = V^T P^T: waves along the rows of Q, and in the second along shares of columns.
+
+        The first is that of `row_threads`. With `waves`, one of so many.
+        """
+        m, along = self.matrix, waves or self.waves // self.sharing
         make = fx.rocdl.MFMA if self.target.matrix == "mfma" else fx.rocdl.WMMA
         atom = fx.make_mma_atom(make(m.m, m.m, m.k, self.element))
-        waves = fx.make_layout((1, self.waves, 1), (0, 1, 0))
+        places = fx.make_layout((self.sharing if second and not waves else 1, along, 1), (along, 1, 0))
         order = m.order if second else m.chunks
-        return fx.make_tiled_mma(atom, waves, fx.make_tile(None, None, fx.make_layout(*order)) if order else None)
+        return fx.make_tiled_mma(atom, places, fx.make_tile(None, None, fx.make_layout(*order)) if order else None)
+
+    def turned(self, weights: Any) -> Any:
+        """What a wave has of an accumulator of the first product, as operand B of the second."""
+        rows = self.matrix.m * self.blocks
+        return fx.convert_layout(weights, self.tiled_mma(True, 1).thread_values("B", (rows, self.keys)), modes=(1, 0),
+                                 thread_values=self.tiled_mma(False, 1).thread_values("C", (self.keys, rows)))
 
     def read_across(self) -> Any:
         """Copy atom of operand A of the second product."""
@@ -253,12 +271,15 @@ def choose_backward(target: Target, **options: Any) -> BackwardConfig:
     tile = dict(keys=16, waves=8) if tiny else dict(keys=32 if small else 64, waves=4)
     if target.arch == "gfx1250" and d <= 128:
         tile.update(blocks=2)  # each read of LDS, which bounds these kernels, is for two products
+    parts = 2 * matrix_of(target).m  # columns that two waves can share
+    if by_keys and target.arch != "gfx120" and d > 192 and options["d"] % parts == options["dv"] % parts == 0:
+        tile.update(waves=4 if target.wave == 64 else 8, sharing=2)
     return BackwardConfig(**{**tile, **options}, target=target)
 
 
 def is_short(target: Target, rows: int) -> bool:
     """Whether sequences of at most so many rows have a smaller tile of their own."""
-    return target.arch == "gfx1250" and rows <= 128
+    return target.wave == 32 and rows <= 128
 
 
 def choose(target: Target, short: bool = False, **options: Any) -> AttentionConfig:
@@ -268,7 +289,7 @@ def choose(target: Target, short: bool = False, **options: Any) -> AttentionConf
         short: of `is_short`.
     """
     d = max(options["d"], options["dv"])
-    few = 16 if target.arch == "gfx120" and d > 192 else 32  # where sums take half of the registers
+    few = 16 if target.arch == "gfx120" and d > 160 else 32  # where sums take half of the registers
     # Columns up to which there is room for 64 keys: fewer if they pass through registers.
     staged = options.get("page") or options.get("stored") == "fp8"
     most = {"gfx950": 64 if staged else 128, "gfx942": 0}.get(target.arch, 64)
@@ -276,4 +297,7 @@ def choose(target: Target, short: bool = False, **options: Any) -> AttentionConf
     if target.arch == "gfx1250" and d <= 128 and not short:
         # A wave of one block would read from LDS four times of what its products take; it has 512 registers.
         tile.update(keys=32, blocks=4 if d <= 64 else 3)
+    if target.arch == "gfx120" and d > (128 if short else 64):
+        # More threads have less of a passing tile each. Beside queries, sums of all columns have no room beyond 192.
+        tile.update(waves=16, sharing=2 if d > 192 else 1)
     return AttentionConfig(**{**tile, **options}, target=target)

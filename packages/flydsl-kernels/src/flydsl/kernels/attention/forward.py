@@ -18,6 +18,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..decode.combine import CombineConfig, combine_kernel
+from ..parts.index import mod
 from ..parts.mathx import LOG2E
 from ..parts.memory import Buffer
 from ..target import Target, builder
@@ -36,7 +37,7 @@ def _store_logs(Lse, found, places, here, head, row, share, shares, unit, sizes,
     """Logarithms of the denominators of this lane's rows; `found` are their bases and denominators."""
     for i in fx.range_constexpr(config.blocks):
         key, mine = place(places, i * (config.values // config.blocks))
-        if (key == 0) & (row + mine < here.rows):
+        if (key == 0) & (row + mine < here.rows) & (fx.thread_idx.x < config.row_threads):
             base, total = found[i]
             if fx.const_expr(config.split):
                 log = base * (unit * LOG2E) + fx.math.log2(total)
@@ -68,15 +69,16 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     row = block * BM
     if row < here.rows:
         # Q stays in registers.
-        scores_of, sums_of = first.get_slice(tid), second.get_slice(tid)
+        own = mod(tid, config.row_threads)
+        scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
         q, k = scores_of.make_fragment_B((BM, D)), scores_of.make_fragment_A((BN, D))
-        v, p_operand = sums_of.make_fragment_A((DV, BN)), sums_of.make_fragment_B((BM, BN))
+        v = sums_of.make_fragment_A((DV, BN))
         stored = config.stored_element
         load_q = fx.make_copy_atom(fx.rocdl.BufferCopy(8 * stored.width), stored)
         q_matrix = head_matrix(Q, stored, here.start(here.row, head, sizes.q_batch, sizes.q_row, sizes.q_head),
                                here.rows, D, sizes.q_row)
         q_tile = fx.flat_divide(q_matrix, (BM, D))[None, None, block, 0]
-        q_copy = fx.make_tiled_copy_B(load_q, first).get_slice(tid)
+        q_copy = fx.make_tiled_copy_B(load_q, first).get_slice(own)
         q_stored = fx.make_fragment_like(q, stored)
         fx.copy(load_q, q_copy.partition_S(q_tile), q_copy.retile(q_stored))
         q.store(converted(q_stored.load(), element, config.target))
@@ -100,7 +102,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
         k_tile, v_tile = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
         read_k = fx.make_copy_atom(fx.UniversalCopy128b(), element)
         read_v = config.read_across()
-        k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(tid)
+        k_copy = fx.make_tiled_copy_A(read_k, first).get_slice(own)
         v_copy = fx.make_tiled_copy_A(read_v, second).get_slice(tid)
 
         scale, v_scale = sizes.scale, fx.Float32(1.0)
@@ -150,7 +152,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
                 softmax.settle(sums)
                 fx.rocdl.s_setprio(1)
                 stores = [] if config.direct else [Work(step.store)]
-                weave(then, fx.convert_layout(p, p_operand, modes=(1, 0)), softmax.begin(), stores, config.delay)
+                weave(then, config.turned(p), softmax.begin(), stores, config.delay)
 
         found = softmax.result()
         result = fx.Float32 if fx.const_expr(config.split) else element

@@ -59,9 +59,9 @@ class TileProduct:
                         fx.gemm, self._mma, part, part_of(self._a, m, k), part_of(b, n, k), part)
 
 
-def tile_product(mma: Any, sums: Any, shape: tuple[int, int], read: Any, tile: Any) -> TileProduct:
-    """``sums += tile b^T`` for a tile of a shape in LDS, read by a copy atom into a fragment of its own."""
-    thread = fx.thread_idx.x
+def tile_product(mma: Any, sums: Any, shape: tuple[int, int], read: Any, tile: Any, thread: Any) -> TileProduct:
+    """``sums += tile b^T`` for a tile of a shape in LDS, read by a copy atom into a fragment of its own; `thread`: of
+    the tiled product."""
     a, copy = mma.get_slice(thread).make_fragment_A(shape), fx.make_tiled_copy_A(read, mma).get_slice(thread)
     return TileProduct(mma, sums, a, read, copy.partition_S(tile), copy.retile(a))
 
