@@ -96,6 +96,17 @@ def test_files_and_folders_that_a_page_names_exist(page):
     assert not missing
 
 
+def test_the_way_of_a_call_names_modules_of_the_compiler():
+    package = ROOT / "packages" / "flydsl-compiler"
+    text = (package / "README.md").read_text().partition("## How a call travels")[2].partition("\n## ")[0]
+    named = [f"{folder}{name}.py" for folder, names in re.findall(r"`(\w+/)`: ((?:`\w+`(?:, )?)+)", text)
+             for name in re.findall(r"\w+", names)]
+    named += re.findall(r"`([\w/]+(?:\.py|/))`", text)
+    assert len(named) > 15
+    sources = package / "src" / "flydsl" / "compiler"
+    assert not [name for name in named if not (sources / name).exists() and not (package / name).exists()]
+
+
 def test_pictures_are_current():
     script = ROOT / "docs" / "examples" / "pictures.py"
     result = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)

@@ -64,6 +64,27 @@ def test_examples_pass_in_one_process_on_other_architectures(arch, tmp_path):
         assert ("PASS" in part and "FAIL" not in part) or "\nSKIP" in part
 
 
+COMPILE_GEMM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import importlib
+import flydsl.compiler as flyc
+flyc.compile(*importlib.import_module("04_preshuffle_gemm").example_call())
+print(*sorted(sys.modules))
+"""
+
+
+def test_compiling_imports_no_builders_of_rocdl_and_no_profiler(tmp_path):
+    """The generated builders of a dialect take as long to import as a pass over the kernel."""
+    environment = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path)}
+    result = subprocess.run([sys.executable, "-c", COMPILE_GEMM, str(EXAMPLES)], env=environment, capture_output=True,
+                            text=True)
+    assert result.returncode == 0, result.stderr
+    modules = result.stdout.split()
+    assert "flydsl._mlir.dialects._fly_ops_gen" in modules
+    assert not {"flydsl._mlir.dialects._rocdl_ops_gen", "flydsl.runtime.profiling"} & set(modules)
+
+
 def test_vector_add_with_ragged_edges(tmp_path):
     result = run("01_vector_add.py", tmp_path, "--sizes", "1x4", "5x132", "100x1000")
     assert result.returncode == 0, result.stdout + result.stderr

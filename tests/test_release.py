@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -52,6 +53,46 @@ def test_a_public_name_without_a_docstring_is_a_fault(tmp_path, monkeypatch):
     assert site_api.faults("sample_of_api", found) == ["sample_of_api.untold: a public function without a docstring"]
     page = site_api.page("sample_of_api", found)
     assert "told() -> " in page and "Say `it`." in page
+
+
+SECTIONS = '''
+"""Sample."""
+
+__all__ = ["fields", "google"]
+
+
+def google(a: "int", b: "str" = "x") -> "int":
+    """Both.
+
+    Args:
+        a, b: numbers,
+            or not.
+
+    Returns:
+        One.
+
+    Raises:
+        TypeError: else.
+    """
+
+
+def fields(a):
+    """One.
+
+    :param a: it
+    :raises ValueError: else
+    """
+'''
+
+
+def test_sections_of_a_docstring_are_lists(tmp_path, monkeypatch):
+    (tmp_path / "sample_of_sections.py").write_text(SECTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    page = site_api.page("sample_of_sections", site_api.entries("sample_of_sections"))
+    page = re.sub(r"\n+", "\n", page)
+    assert "google(a: int, b: str = 'x') -> int" in page
+    assert "**Args**\n- `a, b`: numbers,\n  or not.\n**Returns**\n  One.\n**Raises**\n- `TypeError`: else." in page
+    assert "**Args**\n- `a`: it\n**Raises**\n- `ValueError`: else" in page
 
 
 # --- the site -------------------------------------------------------------------------------------------------------

@@ -30,6 +30,11 @@ MODULES = {
     ),
 }
 _ROLE = re.compile(r":\w+:`~?\.?([^`]+)`")
+_QUOTED = re.compile(r"""(\w: |\) -> )(['"])(.*?)\2""")  # an annotation that was not evaluated
+_SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):$")
+_ITEM = re.compile(r" {4}(\*{0,2}\w[\w., *]*): (.*)")
+_FIELD = re.compile(r":(param|raises|returns?) ?([\w., ]*): (.*)")
+_FIELDS = {"param": "Args", "raises": "Raises", "return": "Returns", "returns": "Returns"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ def _signature(value: Any) -> str:
         text = str(inspect.signature(value))
     except (TypeError, ValueError):
         return "(...)"
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    return _QUOTED.sub(r"\1\3", text)
 
 
 def _text(value: Any) -> str:
@@ -101,12 +107,34 @@ def faults(module_name: str, found: list[Entry]) -> list[str]:
     return [f"{module_name}.{e.name}: a public {e.kind} without a docstring" for e in found if not e.text]
 
 
+def _sections(text: str) -> list[str]:
+    """The lines of a docstring; its sections (``Args:``, ``:param x:``) as lists, for Markdown joins lines."""
+    lines: list[str] = []
+    section = ""
+    for line in text.splitlines():
+        field = _FIELD.match(line)
+        heading = _FIELDS[field[1]] if field else found[1] if (found := _SECTION.match(line)) else ""
+        if heading:
+            if heading != section:
+                lines += ["", f"**{heading}**", ""]
+            section = heading
+            if field:
+                lines.append(f"- `{field[2]}`: {field[3]}" if field[2] else field[3])
+        elif section and line.startswith("    "):
+            item = _ITEM.match(line) if section in ("Args", "Attributes", "Raises") else None
+            lines.append(f"- `{item[1]}`: {item[2]}" if item else f"  {line.strip()}")
+        else:
+            section = "" if line else section
+            lines.append(line)
+    return lines
+
+
 def _markdown(text: str) -> str:
     """A docstring as Markdown: reStructuredText's roles and double backticks become code, doctests become blocks."""
     text = _ROLE.sub(r"`\1`", text).replace("``", "`")
     lines: list[str] = []
     inside = False
-    for line in text.splitlines():
+    for line in _sections(text):
         example = line.lstrip().startswith((">>>", "...")) or (inside and bool(line.strip()))
         if example and not inside:
             lines += ["", "```pycon"]

@@ -6,6 +6,7 @@ here takes and returns plain values whose types already agree.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flydsl._mlir import ir
@@ -13,6 +14,21 @@ from flydsl.tracing.ambient import tracing_option
 from flydsl.tracing.lazy import arith, math, vector
 
 UNSET: Any = object()
+
+
+# --------------------------------------------------------------------------- operations
+
+
+def create(name: str, operands: Iterable[ir.Value] = (), attributes: Mapping[str, ir.Attribute] | None = None,
+           result: ir.Type | None = None) -> Any:
+    """Build the operation ``name`` ("rocdl.s.barrier") without the Python builders of its dialect.
+
+    Those are generated; importing the ones of LLVM and of ROCDL takes a tenth of the time of a first compile.
+    Returns the value of type ``result``, or None.
+    """
+    results = [] if result is None else [result]
+    op = ir.Operation.create(name, results=results, operands=list(operands), attributes=dict(attributes or {}))
+    return None if result is None else op.result.maybe_downcast()
 
 
 # --------------------------------------------------------------------------- types

@@ -245,4 +245,5 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
 @dsl_loc_tracing
 def memory_fence(*, syncscope: Any = None, ordering: Any = AtomicOrdering.SeqCst) -> None:
     """Order the memory accesses of this thread (`llvm.fence`)."""
-    dialect.fence(_ordering(ordering), syncscope=_scope(syncscope))
+    scope = _scope(syncscope)
+    _emit.create("llvm.fence", attributes={"ordering": _ordering(ordering), **({"syncscope": scope} if scope else {})})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["children", "kernel_functions", "walk"]
+__all__ = ["children", "in_block", "kernel_functions", "walk"]
 
 
 def children(op: Any) -> list[Any]:
@@ -28,6 +28,11 @@ def children(op: Any) -> list[Any]:
 
     op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return found
+
+
+def in_block(block: Any) -> list[Any]:
+    """The operations directly in ``block``, in their order, as plain `ir.Operation` objects."""
+    return [op for op in children(block.owner) if op.block == block]
 
 
 def walk(op: Any) -> list[Any]:

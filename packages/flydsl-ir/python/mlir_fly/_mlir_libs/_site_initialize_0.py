@@ -14,8 +14,17 @@ __all__ = ["parse_own_bytecode", "register_dialects"]
 
 register_passes()
 
-#: ``ir.Module.parse`` without a check, for bytecode that this process wrote and kept.
-parse_own_bytecode = _ir.Module.parse
+_parse_module = _ir.Module.parse
+
+
+def parse_own_bytecode(bytecode, context=None):
+    """The `ir.Module` of bytecode that this process wrote and kept, in ``context`` or the current one.
+
+    Nothing is checked: bytecode from anywhere else could damage the memory of the process and belongs to
+    ``ir.Module.parse``, which has another process read it. Raises ``ir.MLIRError`` for bytecode of another version.
+    """
+    return _parse_module(bytecode, context)
+
 
 _OPERATION, _ATTRIBUTE, _TYPE = range(3)
 _check = lru_cache(maxsize=256)(_flyCodegen.check_assembly)

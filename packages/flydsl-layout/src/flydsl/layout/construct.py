@@ -79,7 +79,12 @@ def make_fragment_layout_like(layout: Layout | ComposedLayout) -> Layout:
 
 
 def make_composed_layout(inner: Any, offset: Any, outer: Any = None) -> ComposedLayout:
-    """``inner o offset o outer``; with two arguments the offset is zero in the codomain profile of ``outer``."""
+    """The map ``c -> inner(offset + outer(c))``.
+
+    :param inner: a layout or swizzle
+    :param offset: in the codomain of ``outer``; left out (two arguments), it is zero
+    :param outer: a layout, whose shape the result has
+    """
     if outer is None:
         outer = offset
         offset = coords.coprofile(linear_of(outer).stride)
@@ -222,7 +227,10 @@ def get(x: Any, *path: Any, mode: Any = None) -> Any:
 
 
 def take(x: Any, begin: int, end: int = -1) -> Any:
-    """Modes ``begin`` to ``end`` (exclusive; -1 = rank); a single mode comes bare."""
+    """Modes ``begin`` to ``end`` (exclusive; -1 = rank) of a layout or int tuple; a single mode comes bare.
+
+    :raises LayoutError: the range is empty or outside of the rank
+    """
     return _both(x, lambda t: it.take(t, begin, end))
 
 
@@ -291,7 +299,10 @@ def prepend_ones(x: Any, n: int) -> Any:
 
 
 def replace(x: Any, mode: int, elem: Any) -> Any:
-    """Replace one top-level mode."""
+    """``x`` with ``elem`` (a layout for a layout, else an int tuple) as its top-level mode ``mode``.
+
+    :raises LayoutError: there is no such mode
+    """
     return _with_elem(x, elem, lambda t, e: it.replace(t, mode, e))
 
 

@@ -106,7 +106,10 @@ def tuple_sum(x: Any) -> IntTuple:
 
 
 def tuple_max(x: Any) -> int:
-    """The largest leaf of a static int tuple."""
+    """The largest leaf of a static int tuple.
+
+    :raises LayoutError: a leaf is no integer
+    """
     leaves = list(it.leaves(it.normalize(x)))
     if any(type(e) is not int for e in leaves):
         raise LayoutError(f"tuple_max needs static integers: {it.to_text(it.normalize(x))}")

@@ -52,7 +52,11 @@ class CopyAtom:
 
 @dataclass(frozen=True)
 class MmaAtom:
-    """A matrix instruction: ``a``/``b``/``c`` map (thread, value) into column-major (M,K), (N,K) and (M,N) tiles."""
+    """A matrix instruction: who holds which element of its operands.
+
+    ``shape_mnk`` are the extents of the tile in elements, ``thr`` is the layout of the threads that take part, and
+    ``a``, ``b`` and ``c`` map (thread, value) to offsets in column-major tiles (M,K), (N,K) and (M,N).
+    """
 
     shape_mnk: tuple[int, int, int]
     thr: Layout
@@ -71,7 +75,7 @@ class MmaAtom:
         return picture(self)
 
     def operand(self, name: str) -> Layout:
-        """The TV layout of operand a, b, c or d (= c)."""
+        """The TV layout of operand a, b, c or d (= c); LayoutError for any other name."""
         return {"a": self.a, "b": self.b, "c": self.c, "d": self.c}[_operand(name)]
 
 
@@ -87,6 +91,8 @@ def make_layout_tv(thr_layout: Layout, val_layout: Layout) -> tuple[IntTuple, La
 
     >>> make_layout_tv(Layout((8, 16), (16, 1)), Layout((1, 4), (0, 1)))
     ((8, 64), Layout(((16, 8), 4), ((32, 1), 8)))
+
+    :raises LayoutError: a layout is not static, or does not number its elements from 0 on, each once
     """
     for x in (thr_layout, val_layout):
         if not x.is_static:
@@ -204,7 +210,10 @@ def _shift(x: ComposedLayout, offset: IntTuple) -> ComposedLayout:
 
 @dataclass(frozen=True)
 class TiledMma:
-    """An MMA atom repeated over the (M,N,K) arrangement ``atom_layout``, with an optional permutation of M, N and K."""
+    """An MMA atom repeated over the (M,N,K) arrangement ``atom_layout``, with an optional permutation of M, N and K.
+
+    :raises LayoutError: an operand of the atom is not one dense block
+    """
 
     atom: MmaAtom
     atom_layout: Layout

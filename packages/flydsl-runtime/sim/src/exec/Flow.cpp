@@ -247,7 +247,7 @@ void sleep(Wave &w, const Inst &) { w.state = WaveState::Yield; }
 
 } // namespace
 
-void FLYSIM_LEVEL::registerFlow(OpTable &t) {
+void scalar::registerFlow(OpTable &t) {
   auto add = [&](const char *name, ExecFn exec, uint32_t flags = 0) {
     OpDef d;
     d.exec = exec;

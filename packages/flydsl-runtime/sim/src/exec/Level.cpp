@@ -8,9 +8,10 @@ namespace FLYSIM_LEVEL {
 
 void buildTable(OpTable &table);
 void buildTable(OpTable &table) {
-  registerSalu(table);
-  registerFlow(table);
-  registerSmem(table);
+  scalar::registerSalu(table);
+  scalar::registerSaluHalf(table);
+  scalar::registerFlow(table);
+  scalar::registerSmem(table);
   registerValuFloat(table);
   registerValuHalf(table);
   registerValuInt(table);
@@ -22,7 +23,6 @@ void buildTable(OpTable &table) {
   registerValuSpecial(table);
   registerValuExtra(table);
   registerMoveRel(table);
-  registerSaluHalf(table);
   registerDual(table);
   registerGlobal(table);
   registerBuffer(table);

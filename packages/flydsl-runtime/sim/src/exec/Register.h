@@ -5,10 +5,16 @@
 namespace flysim {
 class OpTable;
 
-namespace FLYSIM_LEVEL {
-void registerSalu(OpTable &);
+// Compiled once.
+namespace scalar {
 void registerFlow(OpTable &);
+void registerSalu(OpTable &);
+void registerSaluHalf(OpTable &);
 void registerSmem(OpTable &);
+} // namespace scalar
+
+// Compiled once per CPU feature level.
+namespace FLYSIM_LEVEL {
 void registerValuFloat(OpTable &);
 void registerValuHalf(OpTable &);
 void registerValuInt(OpTable &);
@@ -20,7 +26,6 @@ void registerValuDot(OpTable &);
 void registerValuSpecial(OpTable &);
 void registerValuExtra(OpTable &);
 void registerMoveRel(OpTable &);
-void registerSaluHalf(OpTable &);
 void registerBufferFormat(OpTable &);
 void registerLdsExtra(OpTable &);
 void registerAsync(OpTable &);

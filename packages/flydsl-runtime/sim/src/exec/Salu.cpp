@@ -368,7 +368,7 @@ void floats(SaluBuilder &s) {
 
 } // namespace
 
-void FLYSIM_LEVEL::registerSalu(OpTable &table) {
+void scalar::registerSalu(OpTable &table) {
   SaluBuilder s(table);
   arithmetic(s);
   logicOf<u32>(s, "32");

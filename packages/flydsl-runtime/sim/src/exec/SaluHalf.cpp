@@ -20,7 +20,7 @@ inline float half1(const Wave &w, const Inst &i) {
 
 } // namespace
 
-void FLYSIM_LEVEL::registerSaluHalf(OpTable &t) {
+void scalar::registerSaluHalf(OpTable &t) {
   auto add = [&](const char *name, ExecFn exec) {
     OpDef d;
     d.exec = exec;

@@ -143,7 +143,7 @@ template <class T> void scalarAtomic(Wave &w, const Inst &i) {
 
 } // namespace
 
-void FLYSIM_LEVEL::registerSmem(OpTable &t) {
+void scalar::registerSmem(OpTable &t) {
   static const struct {
     const char *gfx9, *gfx12;
     unsigned dwords;

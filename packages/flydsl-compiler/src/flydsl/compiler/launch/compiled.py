@@ -48,7 +48,7 @@ class CompiledFunction(Launcher):
         self.artifact = artifact
         remember(artifact.plan, artifact.hsaco)
         if schedules := artifact.metadata.get("schedules"):
-            from flydsl.runtime.profiling import schedules as known
+            from flydsl.runtime import schedules as known
 
             known.register(artifact.arch, schedules)
         self._converters = tuple(converters) if some else ()

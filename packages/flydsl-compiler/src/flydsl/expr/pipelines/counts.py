@@ -13,6 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.ir_walk import in_block
+
+from ..values.plain import plain
 
 # Counter of an operation: by the atom of a copy, or by the name of a raw one.
 _ATOMS = {
@@ -30,10 +33,10 @@ def started(emit: Callable[[], Any]) -> dict[str, int]:
     """Run `emit` and count by counter the copies to LDS that it traces. Loads into registers are none of them: the
     compiler may move or drop those."""
     block = ir.InsertionPoint.current.block
-    before = len(list(block.operations))
+    before = len(in_block(block))
     emit()
     counts: dict[str, int] = {}
-    for op in list(block.operations)[before:]:
+    for op in in_block(block)[before:]:
         counter = _counter(op)
         if counter is not None:
             counts[counter] = counts.get(counter, 0) + _calls(op)
@@ -41,28 +44,26 @@ def started(emit: Callable[[], Any]) -> dict[str, int]:
 
 
 def _counter(op: Any) -> str | None:
-    name = op.operation.name
+    name = op.name
     if name in _RAW:
         return _RAW[name]
     if name not in ("fly.copy", "fly.copy_atom_call") or _predicated(op):
         return None
-    found = _ATOM_NAME.search(str(op.operation.operands[0].type))
+    found = _ATOM_NAME.search(str(op.operands[0].type))
     if found is None:
         return None
     return _ATOMS.get(found.group(1))
 
 
 def _predicated(op: Any) -> bool:
-    return len(op.operation.operands) > 3
+    return len(op.operands) > 3
 
 
 def _calls(op: Any) -> int:
     """Atom calls of a copy: one for each element of all modes but the first."""
-    if op.operation.name != "fly.copy":
+    if op.name != "fly.copy":
         return 1
-    from ..fragments.ownership import plain
-
-    layout = op.operation.operands[2].type.layout
+    layout = op.operands[2].type.layout
     while not hasattr(layout, "shape"):
         layout = layout.outer
     shape = plain(layout.shape)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.ir_walk import in_block, walk
 from flydsl.tracing.lazy import LazyModule
 from flydsl.tracing.locations import dsl_loc_tracing
 
@@ -102,21 +103,18 @@ def pinned(wanted: bool) -> Iterator[None]:
     mark = ir.Operation.create("rocdl.sched.barrier", attributes={"mask": mask})
     yield
     if any(_schedules(op) for op in _behind(mark)):
-        mark.operation.erase()
+        mark.erase()
 
 
-def _behind(op: Any) -> Iterator[Any]:
+def _behind(op: Any) -> list[Any]:
     """The operations of a block behind one of it."""
-    following = iter(op.operation.block.operations)
-    next(o for o in following if o == op)
-    return following
+    block = in_block(op.block)
+    return block[block.index(op) + 1 :]
 
 
 def _schedules(op: Any) -> bool:
     """Whether an operation, or one inside of it, tells the scheduler where instructions go."""
-    if op.operation.name in ("rocdl.sched.group.barrier", "rocdl.iglp.opt"):
-        return True
-    return any(_schedules(inner) for region in op.operation.regions for block in region for inner in block)
+    return any(inner.name in ("rocdl.sched.group.barrier", "rocdl.iglp.opt") for inner in (op, *walk(op)))
 
 
 @dsl_loc_tracing

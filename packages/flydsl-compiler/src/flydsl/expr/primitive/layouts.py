@@ -191,7 +191,11 @@ def _mode_range(x: Any, begin: int, end: int) -> tuple[int, int]:
 
 @dsl_loc_tracing
 def take(x: X, begin: int, end: int) -> X:
-    """Modes ``[begin, end)``; a single mode collapses to itself."""
+    """Modes ``[begin, end)`` of a layout or int tuple; a single mode collapses to itself.
+
+    Raises:
+        ValueError: the range is empty or beyond the rank.
+    """
     x = permissive(x)
     return fly.take(x, *_mode_range(x, begin, end))
 

@@ -7,9 +7,9 @@ from flydsl.tracing.locations import dsl_loc_tracing
 
 from .. import _emit
 from .._target import require_arch
-from ..fragments.ownership import plain
 from ..primitive import AddressSpace, add_offset, crd2idx, get_iter, get_layout, get_scalar, to_llvm_ptr
 from ..primitive.bounds import divisor
+from ..values.plain import plain
 from ..values.tensor import Tensor, address_space_of
 from .universal import ASYNC_BYTES, global_load_async_to_lds
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
-from flydsl.tracing.lazy import llvm
 
-from .._emit import constant
+from .._emit import constant, create
 from .._target import target_arch
 from ..numeric import Integer, Numeric
 
@@ -54,13 +53,13 @@ def require_arch(what: str, *prefixes: str) -> str:
 
 def call_intrinsic(name: str, operands: list[Any], result: ir.Type | None = None) -> Any:
     """`llvm.call_intrinsic` of an AMDGPU intrinsic."""
-    out = llvm.call_intrinsic(result, name, [operand(o) for o in operands], [], [])
-    return out if result is not None else None
+    arguments = [operand(o) for o in operands]
+    counts = {"op_bundle_sizes": [], "operandSegmentSizes": [len(arguments), 0]}
+    attributes = {key: ir.DenseI32ArrayAttr.get(value) for key, value in counts.items()}
+    return create("llvm.call_intrinsic", arguments, {"intrin": ir.StringAttr.get(name), **attributes}, result)
 
 
 def emit(name: str, operands: Any = (), attributes: dict[str, ir.Attribute] | None = None,
          result: ir.Type | None = None) -> Any:
-    """Build ``rocdl.<name>`` without the generated Python builders, which take long to import."""
-    results = [] if result is None else [result]
-    op = ir.Operation.create(f"rocdl.{name}", results=results, operands=list(operands), attributes=attributes or {})
-    return None if result is None else op.result.maybe_downcast()
+    """Build ``rocdl.<name>``."""
+    return create(f"rocdl.{name}", operands, attributes, result)

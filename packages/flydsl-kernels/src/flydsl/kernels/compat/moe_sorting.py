@@ -91,7 +91,16 @@ def moe_softmax_sort_flydsl(gating_logits: torch.Tensor, sorted_ids: torch.Tenso
                             moe_buf: torch.Tensor | None, num_experts: int, topk: int, dtype_str: str, unit_size: int,
                             expert_mask: torch.Tensor | None = None, renormalize: bool = True,
                             num_local_tokens: torch.Tensor | None = None) -> None:
-    """Gating by softmax and sorting: one launch for few tokens, otherwise two."""
+    """Gating by softmax and sorting: one launch for few tokens, otherwise two.
+
+    Args:
+        gating_logits: (T, experts) of `dtype_str`: ``"f32"``, ``"f16"`` or ``"bf16"``.
+        renormalize: divide the `topk` weights of a token by their sum.
+        others: as of :func:`moe_sorting_flydsl`.
+
+    Raises:
+        ValueError: as of :func:`moe_sorting_flydsl`, or no such numbers of experts and `topk`.
+    """
     tokens, found = gating_logits.shape[0], target()
     route = route_config("moe_softmax_sort_flydsl", found, num_experts, topk, dtype_str, renormalize=renormalize)
     if route.lanes > route.wave or tokens > route.tokens or tokens * topk > ROUND:

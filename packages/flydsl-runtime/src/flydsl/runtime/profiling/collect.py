@@ -15,7 +15,8 @@ from typing import Any
 
 import flydsl.runtime as runtime  # its public names, which are loaded when they are used
 
-from . import schedules, totals
+from .. import schedules
+from . import totals
 from .model import LaunchProfile
 from .sources import with_texts
 from .text import format_profile

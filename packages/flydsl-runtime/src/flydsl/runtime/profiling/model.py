@@ -303,7 +303,7 @@ class LaunchProfile:
         return self._sum("vector_flops")
 
     def schedules(self) -> list[dict[str, Any]]:
-        """Loops with scheduling hints, as :func:`.schedules.register` describes them; empty if the kernel has none."""
+        """Loops with scheduling hints as :func:`flydsl.runtime.schedules.register` describes them; empty if none."""
         return list(self.raw.get("schedules", ()))
 
     def occupancy(self) -> dict[str, Any]:
