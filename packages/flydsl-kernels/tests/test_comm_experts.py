@@ -85,7 +85,7 @@ def _identity_experts(rank, ranks, name, options):
         if packed is not None:
             counts, origins = got[5:]
             here = [(int(o), e) for o, ids in zip(op.get_dispatch_src_token_pos()[:rows], got[3][:rows], strict=True)
-                    for e in ids.tolist() if e >= 0 and e // EXPERTS == rank]
+                    for e in set(ids.tolist()) if e >= 0 and e // EXPERTS == rank]  # once, if an expert is named twice
             places = [(int(origins[e, p]), e + rank * EXPERTS) for e in range(EXPERTS) for p in range(int(counts[e]))]
             assert sorted(here) == sorted(places)
             out, came = op.combine(None, None, None, packed)
@@ -145,6 +145,20 @@ def test_identity_experts(name, options, pool):  # noqa: F811
     pool(2).run(_identity_experts, name, options)
 
 
+def _named_twice(rank, ranks):
+    """Every token names one expert in all of its slots: a packed copy has each once, and combine all the weights."""
+    op = _op(rank, ranks, data_type=torch.float32, enable_std_moe=True)
+    x = torch.randn(TOKENS, HIDDEN, generator=torch.Generator().manual_seed(rank))
+    weights, packed = torch.rand(TOKENS, SLOTS), torch.zeros(EXPERTS, ranks * TOKENS, HIDDEN)
+    got = op.dispatch(x, weights, None, torch.full((TOKENS, SLOTS), EXPERTS, dtype=torch.int32), packed)
+    counts, origins = got[5:]
+    assert counts.tolist() == ([ranks * TOKENS if rank == 1 else 0] + [0] * (EXPERTS - 1))
+    assert rank != 1 or sorted(origins[0].tolist()) == list(range(ranks * TOKENS))
+    out, _ = op.combine(None, None, None, packed)
+    torch.testing.assert_close(out, x * weights.sum(1, keepdim=True), atol=1e-5, rtol=1e-5)
+    op.close()
+
+
 def _few_rows(rank, ranks):
     """Rows beyond the capacity are dropped, on every rank the same way for sender and receiver."""
     op = _op(rank, ranks, data_type=torch.float32, max_total_recv_tokens=4)
@@ -187,6 +201,6 @@ def _refused(rank, ranks):
     assert table.lookup("combine", 1) == (3, 8)
 
 
-@pytest.mark.parametrize("test", (_few_rows, _refused))
+@pytest.mark.parametrize("test", (_few_rows, _named_twice, _refused))
 def test_limits(test, pool):  # noqa: F811
     pool(2).run(test)
