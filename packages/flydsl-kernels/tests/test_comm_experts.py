@@ -24,7 +24,7 @@ def _fp8():
 def _tokens(rank, ranks, dtype, turn):
     """(x, weights, indices, scales) of a rank; some experts are no experts, some tokens have an expert twice."""
     generator = torch.Generator().manual_seed(100 * turn + rank)
-    count = (TOKENS, 3, 0, TOKENS - 1)[(turn + rank) % 4]
+    count = (TOKENS, min(3, TOKENS), 0, TOKENS - 1)[(turn + rank) % 4]
     if dtype == torch.uint8:
         x = torch.randint(0, 256, (count, HIDDEN // 2), dtype=torch.uint8, generator=generator)
     else:
@@ -36,10 +36,9 @@ def _tokens(rank, ranks, dtype, turn):
 def _op(rank, ranks, **options):
     from flydsl.kernels.comm.transport import FlyDSLDispatchCombineConfig, FlyDSLDispatchCombineIntraNodeOp
 
-    sizes = {"max_num_inp_token_per_rank": TOKENS, "num_experts_per_rank": EXPERTS, "num_experts_per_token": SLOTS}
-    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(
-        rank, ranks, HIDDEN, dispatch_block_num=2, combine_block_num=3, combine_warp_num_per_block=4,
-        **{**sizes, **options}))
+    usual = {"max_num_inp_token_per_rank": TOKENS, "num_experts_per_rank": EXPERTS, "num_experts_per_token": SLOTS,
+             "dispatch_block_num": 2, "combine_block_num": 3, "combine_warp_num_per_block": 4}
+    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(rank, ranks, HIDDEN, **{**usual, **options}))
 
 
 def _check_dispatch(got, rank, ranks, dtype, turn, origins):
