@@ -121,7 +121,8 @@ def _reduced_norm(rank, ranks, shapes):
 
 
 def test_all_reduce_with_a_norm(pool):  # noqa: F811
-    shapes = [(torch.float32, (3, 2, 97)), (torch.bfloat16, (100, 1024)), (torch.float16, (5, 8192))]
+    shapes = [(torch.float32, (3, 2, 97)), (torch.bfloat16, (100, 1024)), (torch.float16, (5, 8192)),
+              (torch.bfloat16, (26, 2049))]  # rows of different workgroups in one word
     pool(2).run(_reduced_norm, shapes)
 
 

@@ -24,7 +24,7 @@ def _fp8():
 def _tokens(rank, ranks, dtype, turn):
     """(x, weights, indices, scales) of a rank; some experts are no experts, some tokens have an expert twice."""
     generator = torch.Generator().manual_seed(100 * turn + rank)
-    count = (TOKENS, 3, 0, TOKENS - 1)[(turn + rank) % 4]
+    count = (TOKENS, min(3, TOKENS), 0, TOKENS - 1)[(turn + rank) % 4]
     if dtype == torch.uint8:
         x = torch.randint(0, 256, (count, HIDDEN // 2), dtype=torch.uint8, generator=generator)
     else:
@@ -36,10 +36,9 @@ def _tokens(rank, ranks, dtype, turn):
 def _op(rank, ranks, **options):
     from flydsl.kernels.comm.transport import FlyDSLDispatchCombineConfig, FlyDSLDispatchCombineIntraNodeOp
 
-    sizes = {"max_num_inp_token_per_rank": TOKENS, "num_experts_per_rank": EXPERTS, "num_experts_per_token": SLOTS}
-    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(
-        rank, ranks, HIDDEN, dispatch_block_num=2, combine_block_num=3, combine_warp_num_per_block=4,
-        **{**sizes, **options}))
+    usual = {"max_num_inp_token_per_rank": TOKENS, "num_experts_per_rank": EXPERTS, "num_experts_per_token": SLOTS,
+             "dispatch_block_num": 2, "combine_block_num": 3, "combine_warp_num_per_block": 4}
+    return FlyDSLDispatchCombineIntraNodeOp(FlyDSLDispatchCombineConfig(rank, ranks, HIDDEN, **{**usual, **options}))
 
 
 def _check_dispatch(got, rank, ranks, dtype, turn, origins):
@@ -85,7 +84,7 @@ def _identity_experts(rank, ranks, name, options):
         if packed is not None:
             counts, origins = got[5:]
             here = [(int(o), e) for o, ids in zip(op.get_dispatch_src_token_pos()[:rows], got[3][:rows], strict=True)
-                    for e in ids.tolist() if e >= 0 and e // EXPERTS == rank]
+                    for e in set(ids.tolist()) if e >= 0 and e // EXPERTS == rank]  # once, if an expert is named twice
             places = [(int(origins[e, p]), e + rank * EXPERTS) for e in range(EXPERTS) for p in range(int(counts[e]))]
             assert sorted(here) == sorted(places)
             out, came = op.combine(None, None, None, packed)
@@ -145,6 +144,20 @@ def test_identity_experts(name, options, pool):  # noqa: F811
     pool(2).run(_identity_experts, name, options)
 
 
+def _named_twice(rank, ranks):
+    """Every token names one expert in all of its slots: a packed copy has each once, and combine all the weights."""
+    op = _op(rank, ranks, data_type=torch.float32, enable_std_moe=True)
+    x = torch.randn(TOKENS, HIDDEN, generator=torch.Generator().manual_seed(rank))
+    weights, packed = torch.rand(TOKENS, SLOTS), torch.zeros(EXPERTS, ranks * TOKENS, HIDDEN)
+    got = op.dispatch(x, weights, None, torch.full((TOKENS, SLOTS), EXPERTS, dtype=torch.int32), packed)
+    counts, origins = got[5:]
+    assert counts.tolist() == ([ranks * TOKENS if rank == 1 else 0] + [0] * (EXPERTS - 1))
+    assert rank != 1 or sorted(origins[0].tolist()) == list(range(ranks * TOKENS))
+    out, _ = op.combine(None, None, None, packed)
+    torch.testing.assert_close(out, x * weights.sum(1, keepdim=True), atol=1e-5, rtol=1e-5)
+    op.close()
+
+
 def _few_rows(rank, ranks):
     """Rows beyond the capacity are dropped, on every rank the same way for sender and receiver."""
     op = _op(rank, ranks, data_type=torch.float32, max_total_recv_tokens=4)
@@ -187,6 +200,6 @@ def _refused(rank, ranks):
     assert table.lookup("combine", 1) == (3, 8)
 
 
-@pytest.mark.parametrize("test", (_few_rows, _refused))
+@pytest.mark.parametrize("test", (_few_rows, _named_twice, _refused))
 def test_limits(test, pool):  # noqa: F811
     pool(2).run(test)

@@ -273,6 +273,33 @@ def _options(rank, ranks):
         moe.close()
 
 
+def _largest_tiles(rank, ranks):
+    """The tiles of the most tokens, of which a block of rows has two: few tokens are computed with them as well, and
+    those of a real network have no registers in memory."""
+    import flydsl.compiler as flyc
+    import flydsl.ir
+    from flydsl.kernels.comm import mega
+    from flydsl.kernels.comm.mega_config import select_mega_moe_config
+
+    with pytest.MonkeyPatch.context() as patch:
+        largest = select_mega_moe_config(8192, 8192)
+        patch.setattr(mega, "select_mega_moe_config", lambda *arguments, **sizes: largest)
+        moe, w1, w2 = _make(rank, ranks, "large", 32)
+        assert (moe._stage1.up.block_m, moe._stage2.down.block_m, moe.exchange.block) == (64, 64, 128)
+        x, weights, ids = _tokens(rank, 32)
+        ids[:, 0] = 1  # more rows than a tile has
+        assert _is_near(moe.forward(x, weights, ids), _expected(x, weights, ids, w1, w2, 0.0))
+    arguments = {name: {**moe._weights, **moe._own, "ids": ids, "weights": weights, "x": x.view(torch.uint8),
+                        "x_scale": ids.view(torch.uint8)}[name] for name in mega._OPERANDS["stage 1"]}
+    build = mega.compile_mega_moe_stage1(
+        model_dim=7168, inter_dim=3072, rank=rank, experts_per_rank=48, fuse_npes=8, fuse_topk=6, fuse_cap=0,
+        fuse_mtpr=8192, fuse_scale_dim=224, fixed_slot_dispatch=False, sort_block_m=128, tile_n=512, tile_k=128,
+        num_waves=8, payload_tile_ready=True)
+    compiled = flyc.compile(build, arguments, moe.memory.bases, rank, 1, 1, 1)
+    assert "scratch_" not in flydsl.ir.disassemble(compiled.artifact.hsaco)
+    moe.close()
+
+
 def _stage1_arguments(rank, ranks, model):
     return dict(model_dim=model, inter_dim=INTER, rank=rank, experts_per_rank=EXPERTS // ranks, fuse_npes=ranks,
                 fuse_topk=TOPK, fuse_cap=0, fuse_mtpr=16, fuse_scale_dim=model // 32, fixed_slot_dispatch=True)
@@ -343,7 +370,7 @@ def test_experts_of_several_ranks(scheme, most, limit, pool):  # noqa: F811
 
 @pytest.mark.skipif(os.environ.get("ARCH", "gfx950") != "gfx950", reason="runs on ranks of gfx950, whatever else does")
 @pytest.mark.parametrize("test", (_uneven, _absent, _gave_up, _sums_of_slots, _rows_that_are_here, _stores,
-                                  _options))
+                                  _options, _largest_tiles))
 def test_on_ranks_of_gfx950(test, pool):  # noqa: F811
     pool(2, "gfx950").run(test)
 

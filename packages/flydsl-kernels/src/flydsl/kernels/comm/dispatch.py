@@ -157,16 +157,22 @@ def build_dispatch(config: TransportConfig) -> Any:
 
 @flyc.kernel
 def pack_kernel(tensors, rank: fx.Int32, config: fx.Constexpr):
-    """Copy received rows to the places of their local experts: ``slot_map[row, slot]`` is the place, or -1."""
-    lane = lane_of(config.target.wave, scalar=True)
+    """Copy received rows to the places of their local experts: ``slot_map[row, slot]`` is the place, or -1. Slots of a
+    token that name the same expert share a place, so that an expert has no more rows than there are tokens."""
+    lane, wave = lane_of(config.target.wave, scalar=True), config.target.wave
     words = config.row_bytes // 4
     total = _uniform(Buffer(tensors["total"], fx.Int32, None, 1).load(0, 1)[0])
     indices = Buffer(tensors["indices"], fx.Int32, None, total * config.slots)
+    slot_map = Buffer(tensors["slot_map"], fx.Int32, None, total * config.slots)
     for job in range(fx.block_idx.x * config.waves + lane.wave, total * config.slots, fx.grid_dim.x * config.waves):
-        row = div(job, config.slots)
-        expert = _uniform(indices.load(job, 1)[0]) - rank * config.experts
-        place = fx.Int32(-1)
-        if (expert >= 0) & (expert < config.experts):
+        row, slot = div(job, config.slots), job % config.slots
+        number = _uniform(indices.load(job, 1)[0])
+        expert = number - rank * config.experts
+        same = (lane.lane < config.slots) & (indices.load(row * config.slots + lane.lane, 1)[0] == number)
+        if (expert < 0) | (expert >= config.experts):
+            if lane.lane == 0:
+                slot_map.store_one(job, fx.Int32(-1))
+        elif _none(same & (lane.lane < slot), wave):
             at = fx.Int32(0)
             if lane.lane == 0:
                 counts = Buffer(tensors["counts"], fx.Int32, None, config.experts)
@@ -174,13 +180,13 @@ def pack_kernel(tensors, rank: fx.Int32, config: fx.Constexpr):
             place = expert * config.capacity + _uniform(at)
             source = Buffer(tensors["rows"], fx.Int32, fx.Int64(row) * words, words)
             target = Buffer(tensors["packed"], fx.Int32, fx.Int64(place) * words, words)
-            for chunk in range(lane.lane, fx.Int32(words // WORDS), config.target.wave):
+            for chunk in range(lane.lane, fx.Int32(words // WORDS), wave):
                 target.store(chunk * WORDS, source.load(chunk * WORDS, WORDS))
             if lane.lane == 0:
                 origin = Buffer(tensors["origin"], fx.Int32, None, total).load(row, 1)[0]
                 Buffer(tensors["origins"], fx.Int32, fx.Int64(place), 1).store_one(0, origin)
-        if lane.lane == 0:
-            Buffer(tensors["slot_map"], fx.Int32, None, total * config.slots).store_one(job, place)
+            if same:
+                slot_map.store_one(row * config.slots + lane.lane, place)
 
 
 @functools.cache

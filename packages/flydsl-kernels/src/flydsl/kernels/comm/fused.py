@@ -17,9 +17,11 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS
 from ..norm.config import NormConfig
 from ..norm.forward import statistics, store_quantised, weight_of
+from ..parts.index import align_up
 from ..parts.memory import float_element
 from ..parts.reduce import Lds
 from ..parts.rows import Columns, Held, Place, Rows, each
+from .config import PACK_BYTES
 from .peers import BLOCKS, HEADER, Peers
 
 __all__ = ["ReducedNorm", "build_reduced_norm"]
@@ -41,17 +43,21 @@ def reduced_norm_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: 
     tiles, keep = plan.tiles, norm.keep
     peers = Peers(bases, rank, ranks, signature, limit)
 
-    def shared(r, place):
-        return Rows(peers.base(r, element, HEADER), element, place)
+    # A workgroup's rows begin at whole packs: no word is of two, which release what they wrote at different times.
+    pitch = align_up(plan.rows * plan.n, PACK_BYTES * 8 // element.width)
+
+    def shared(r, block, place):
+        return Rows(peers.base(r, element, HEADER), element, place, start=fx.Int64(block) * pitch,
+                    count=place.count * plan.n)
 
     for block in range(fx.block_idx.x, fx.ceildiv(m, plan.rows), fx.grid_dim.x):
         place = Place(plan, m, block * plan.rows)
-        x, own = Rows(tensors["Input"], element, place), shared(rank, place)
+        x, own = Rows(tensors["Input"], element, place), shared(rank, block, place)
         each(tiles, keep, lambda i: own.store(i, x.load(i)))  # noqa: B023 - called here
     peers.meet()
     for block in range(fx.block_idx.x, fx.ceildiv(m, plan.rows), fx.grid_dim.x):
         place = Place(plan, m, block * plan.rows)
-        sources = [shared(r, place) for r in fx.range_constexpr(ranks)]
+        sources = [shared(r, block, place) for r in fx.range_constexpr(ranks)]
         residual = Rows(tensors["ResidualIn"], element, place)
         added, weight = Rows(tensors["ResidualOut"], element, place), FLOATS[norm.weight_dtype]
         gamma, smooth = Columns(tensors["Gamma"], weight, place), None

@@ -42,9 +42,11 @@ def mega_up(where: str, target: Target, *, model: int, inter: int, topk: int, li
             f"{tiles.num_waves} waves for tile_n {tiles.tile_n} share k by {SHARED_K}: model_dim must be a multiple of "
             f"it, got {model}")
     require(where, inter > 0 and inter % 256 == 0, f"inter_dim must be a multiple of 256, got {inter}")
-    return _product(where, target, topk, tiles.sort_block_m, n=inter, k=model, gated=True, activation="silu",
-                    limit=limit, source="sorted", into="row", out="fp8", strips="pairs", x_scales="rows",
-                    block_n=tiles.tile_n // 2, waves=tiles.num_waves, k_waves=shares,
+    # Eight waves leave each half of the registers.
+    rows = min(tiles.sort_block_m, 64) if tiles.num_waves == 8 else tiles.sort_block_m
+    return _product(where, target, topk, rows, sort_block=tiles.sort_block_m, n=inter, k=model, gated=True,
+                    activation="silu", limit=limit, source="sorted", into="row", out="fp8", strips="pairs",
+                    x_scales="rows", block_n=tiles.tile_n // 2, waves=tiles.num_waves, k_waves=shares,
                     row_bytes=SHARED_K if shares > 1 else tile_k, cache=cache)
 
 
@@ -117,7 +119,8 @@ def compile_mega_moe_stage1(*, model_dim: int, inter_dim: int, rank: int, expert
         fuse_cap: rows that there are places for; 0, or at least all tokens: the memory has places for every slot.
         fixed_slot_dispatch: for at most 255 tokens and 64 experts of a rank. Rows are sorted by expert by the counts
             of all ranks in any case: see :mod:`flydsl.kernels.comm.mega_kernels`.
-        sort_block_m: rows to whose multiples those of an expert are padded, and of a tile: 32, 64 or 128.
+        sort_block_m: rows to whose multiples those of an expert are padded, and of a tile (64 at most of 8 waves): 32,
+            64 or 128.
         tile_n: columns of gate and up of a tile, `tile_k` elements of k: 128 or 256.
         num_waves: of a workgroup, 4 or 8.
         grid_mult, num_cu: at most so many times so many workgroups.

@@ -129,7 +129,7 @@ class Stage1Config:
 
     Attributes:
         scheme: one of :data:`SCHEMES`.
-        sort_block_m: rows to whose multiples those of an expert are padded, and of a tile.
+        sort_block_m: rows to whose multiples those of an expert are padded, and of a tile (64 at most of 8 waves).
         num_waves: of a workgroup; tile_n: columns of gate and up of a tile.
         payload_tile_ready: tiles wait for the rows of their block, instead of all of their expert.
     """

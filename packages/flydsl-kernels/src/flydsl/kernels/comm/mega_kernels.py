@@ -5,7 +5,7 @@ A step is the same launches on every rank, of tokens that have been quantised:
 * *stage 1*: the first workgroup plans: it counts how many of this rank's rows each expert gets, and which of them every
   route is, and tells all ranks the counts. Everybody then knows every expert's rows: those of one expert follow each
   other, padded to blocks, by source and in the order of its count. No slot is taken by an atomic operation over a link,
-  in any scheme. Then it opens the gate, at which all other workgroups of the rank wait. The next ones send rows, those
+  in any scheme. Then it opens the gate, which all other workgroups of the rank wait at. The next ones send rows, those
   of every rank's first expert first, and count them at their destination; the others compute tiles of gate and up, one
   after another, and wait until the rows of their expert, or block, have come. Workgroups start in the order of their
   numbers, and none waits for a later one of its rank, so that one can always go on.

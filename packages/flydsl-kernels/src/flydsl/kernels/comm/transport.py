@@ -205,7 +205,8 @@ class FlyDSLDispatchCombineIntraNodeOp:
             input: (tokens, hidden) of the dispatched dtype (packed fp4: hidden / 2 bytes).
             weights: f32 (tokens, k). indices: i32 (tokens, k), numbers of all experts; others are left out.
             scales: (tokens, scale_dim) of any type of `scale_type_size` bytes, or None.
-            packed_recv_x: with `enable_std_moe`, (experts, ranks * max tokens, hidden): what was received, by expert.
+            packed_recv_x: with `enable_std_moe`, (experts, ranks * max tokens, hidden): what was received, by expert,
+                once for each token, however many of its slots name the expert.
 
         Returns:
             ``(tokens, weights, scales or None, indices, total)`` of what was received, the rows in any order: `total`
