@@ -394,10 +394,11 @@ def test_gradients_of_lengths(rows, keys, causal):
     gradients(*operands(rows, keys, seed=rows), causal=causal)
 
 
+@pytest.mark.parametrize("keys", [70, 140] if target().wave == 32 else [70])  # long ones have another tile there
 @pytest.mark.parametrize(
     ("d", "dv"), cases([(128, 128), (192, 128), (96, 96), (256, 256)], [(256, 192), (32, 64), (160, 224)]))
-def test_gradients_of_head_dimensions(d, dv):
-    gradients(*operands(40, 70, d, dv, dtype="bf16", heads=4, kv_heads=2), causal=True, bound=2e-2)
+def test_gradients_of_head_dimensions(d, dv, keys):
+    gradients(*operands(40, keys, d, dv, dtype="bf16", heads=4, kv_heads=2), causal=True, bound=2e-2)
 
 
 @pytest.mark.parametrize("options", ["soft cap", "window", "causal window", "negative scale", "bias of heads", "ALiBi",

@@ -239,7 +239,7 @@ def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Ta
     do not name are None.
 
     Args:
-        d, dv, dtype, options: of :class:`AttentionConfig`.
+        d, dv, dtype, options: of :class:`AttentionConfig`, and `short` of :func:`choose_backward`.
 
     Raises:
         ValueError: there is no such kernel on the target.

@@ -251,9 +251,9 @@ class BackwardConfig(AttentionConfig):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each; where several blocks of keys have
-        sums of two kinds, one wave takes all registers."""
-        waves = 1 if self.by_keys and self.blocks > 1 else 2
+        """For the compiler: two waves share a SIMD of gfx1250, of 512 registers each; where several blocks have sums
+        that need more, one wave takes all registers."""
+        waves = 1 if self.blocks * (1 + self.by_keys) > 3 else 2
         return {"rocdl.waves_per_eu": waves} if self.target.arch == "gfx1250" else {}
 
     @property
@@ -263,14 +263,23 @@ class BackwardConfig(AttentionConfig):
                      for columns, across in ((self.d, True), (self.dv, self.by_keys)))
 
 
-def choose_backward(target: Target, **options: Any) -> BackwardConfig:
-    """The configuration with the tile for an architecture."""
+def choose_backward(target: Target, short: bool = False, **options: Any) -> BackwardConfig:
+    """The configuration with the tile for an architecture.
+
+    Args:
+        short: of `is_short`.
+    """
     d, by_keys = max(options["d"], options["dv"]), options["by_keys"]  # sums of keys are twice as many
     small = target.wave == 32 or d > (64 if by_keys else 128) or not matrix_of(target).turned
-    tiny = target.arch == "gfx120" and by_keys and d > 64
-    tile = dict(keys=16, waves=8) if tiny else dict(keys=32 if small else 64, waves=4)
+    tile = dict(keys=32 if small else 64, waves=4)
+    if target.arch == "gfx120":
+        # Many waves load and turn each passing tile once. With 32 keys of more columns it has no room in LDS.
+        large = d > 64
+        tile.update(waves=(8 if large and by_keys else 4) if short else 16 if large else 8,
+                    keys=16 if by_keys and large and (short or d > 128) else 32)
     if target.arch == "gfx1250" and d <= 128:
-        tile.update(blocks=2)  # each read of LDS, which bounds these kernels, is for two products
+        # Each read of LDS, which bounds these kernels, is for several products: for as many as a wave has registers.
+        tile.update(blocks=2 if short else 3 if by_keys else 4)
     parts = 2 * matrix_of(target).m  # columns that two waves can share
     if by_keys and target.arch != "gfx120" and d > 192 and options["d"] % parts == options["dv"] % parts == 0:
         tile.update(waves=4 if target.wave == 64 else 8, sharing=2)

@@ -230,7 +230,8 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
     delta = allocate(target, q, lse.shape, "f32")
 
     def build() -> Any:
-        return build_attention_backward(shapes.d, shapes.dv, stored, target=target, **call.options)
+        return build_attention_backward(shapes.d, shapes.dv, stored, target=target,
+                                        short=is_short(target, max(shapes.rows, most)), **call.options)
 
     return Plan(build, lambda dq, dk, dv: (
         *(x.flat for x in call.operands), contiguous(out).reshape(-1), contiguous(dout).reshape(-1), *statistics,
