@@ -125,6 +125,14 @@ def fake_wheel(folder: Path, name: str, files: dict[str, bytes]) -> Path:
     return path
 
 
+def test_pythons_share_what_is_compiled_without_python(tmp_path):
+    for name in ("CMakeCache.txt", ".skbuild-info.json", ".ninja_log", "core.o"):
+        (tmp_path / name).write_text("")
+    assert wheels.reconfigured(tmp_path) == tmp_path
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".ninja_log", "core.o"]
+    assert wheels.reconfigured(tmp_path / "none yet") == tmp_path / "none yet"
+
+
 def test_a_wheel_may_need_only_what_every_linux_has(tmp_path):
     source = tmp_path / "a.c"
     source.write_text("int a(void) { return 0; }\n")

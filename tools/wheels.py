@@ -151,6 +151,17 @@ def unpacked(sdist: Path) -> Path:
     return target
 
 
+def reconfigured(folder: Path) -> Path:
+    """A build folder that all Pythons share, which has forgotten for which it was configured.
+
+    Nine tenths of the objects know nothing of Python and are compiled once. What remembers the last Python are CMake's
+    cache and the note by which scikit-build-core would throw away everything for another environment.
+    """
+    for name in ("CMakeCache.txt", ".skbuild-info.json"):
+        (folder / name).unlink(missing_ok=True)
+    return folder
+
+
 def make_wheel(package: str, source: Path, version: tuple[int, int], python: Path) -> Path:
     """The wheel of a native package for one Python, tagged for the oldest Linux that can load it."""
     tag = f"cp{version[0]}{version[1]}"
@@ -163,7 +174,7 @@ def make_wheel(package: str, source: Path, version: tuple[int, int], python: Pat
         inside = environment_of(BUILD / tag / "env", python, "-U", "pip", *build_requirements(package))
         env = {**os.environ, "PATH": f"{inside.parent}:{workspace.VENV / 'bin'}:{os.environ['PATH']}"}
         run(inside, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", out,
-            "--config-settings", f"build-dir={BUILD / tag / package}", source, env=env)
+            "--config-settings", f"build-dir={reconfigured(BUILD / package)}", source, env=env)
         wheel = next(out.glob("*.whl"))
     run(workspace.VENV / "bin" / "auditwheel", "repair", "--only-plat", "-z", "9", "-w", DIST, wheel,
         env=workspace.environment())

@@ -94,3 +94,12 @@ endforeach()
 add_mlir_python_modules(FlyPythonModules ROOT_PREFIX "${FLY_PYTHON_PACKAGE_DIR}"
   INSTALL_PREFIX flydsl/_mlir
   DECLARED_SOURCES FlyPy COMMON_CAPI_LINK_LIBS FlyPythonCAPI)
+
+# Most of the time of these files goes into headers that all of them share (an optimisation level
+# below -O2 would save a tenth), so several compile as one unit. Not those of MLIRPythonSupport: each
+# has so much of its own that together they only take longer than anything else.
+foreach(extension _mlir.dso _flyDialects.dso)
+  set_target_properties(FlyPythonModules.extension.${extension} PROPERTIES
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+endforeach()
+set_target_properties(nanobind-flydsl PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
