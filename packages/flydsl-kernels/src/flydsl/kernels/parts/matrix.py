@@ -282,11 +282,11 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
             name = "mfma_f32_16x16x16f16" if dtype == "f16" else "mfma_f32_16x16x16bf16_1k"
             call = _mfma_half(name, half, half if dtype == "f16" else fx.Int16, 2)
             return MatrixOp(dtype, 2, 4, 4, False, 2, 1, call)
-        if dtype == "fp8":
+        if dtype == "fp8" and target.fp8_name:
             if scaled and target.mx:
                 return MatrixOp(dtype, 1, 4, 4, False, 1, 2, _mfma_unit)
             return MatrixOp(dtype, 1, 4, 4, False, 2, 1, _mfma_byte("mfma_f32_16x16x32_fp8_fp8", "f32x4"))
-        if dtype == "i8":
+        if dtype == "i8" and target.fp8_name:  # CDNA2 has neither fp8 nor 32 bytes of k in an instruction
             return MatrixOp(dtype, 1, 4, 4, True, 2, 1, _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"))
     elif target.repeats_operands and dtype in ("f16", "bf16"):
         half = fx.Float16 if dtype == "f16" else fx.BFloat16
