@@ -201,7 +201,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["512x512x512", "200x300x256"],
                         help="MxNxK, K a multiple of 128")
-    common.require_arch("gfx942", "gfx950")
+    common.require_arch("gfx90a", "gfx942", "gfx950")
     for size in parser.parse_args().sizes:
         run(*map(int, size.split("x")))
 

@@ -158,14 +158,14 @@ def attention(Q: fx.Tensor, K: fx.Tensor, V: fx.Tensor, Out: fx.Tensor, heads: f
               keys: fx.Int32, D: fx.Constexpr[int], causal: fx.Constexpr[bool], arch: fx.Constexpr[str],
               stream: fx.Stream = fx.Stream(None)):
     """Out[heads, rows, D] of Q[heads, rows, D] and K, V[heads, keys, D], row-major."""
-    BM, depth = THREADS // fx.num_warp_threads() * 16, 16 if arch in ("gfx942", "gfx1201") else 32
+    BM, depth = THREADS // fx.num_warp_threads() * 16, 16 if arch in ("gfx90a", "gfx942", "gfx1201") else 32
     waves = fx.make_layout((1, BM // 16, 1), (0, 1, 0))
     matrix = fx.rocdl.MFMA if arch.startswith("gfx9") else fx.rocdl.WMMA
     atom = fx.make_mma_atom(matrix(16, 16, depth, fx.Float16))
     BN = 64 if D == 64 or fx.num_warp_threads() == 64 else 32
     # Orders of K. First: a 128-bit chunk of D feeds two instructions. Second: an instruction takes 4 rows of each of
     # two accumulators.
-    chunks = fx.make_tile(None, None, fx.make_layout((4, 4, 2), (1, 8, 4))) if arch == "gfx942" else None
+    chunks = fx.make_tile(None, None, fx.make_layout((4, 4, 2), (1, 8, 4))) if arch in ("gfx90a", "gfx942") else None
     pairs = fx.make_tile(None, None, fx.make_layout((4, 2, 4), (1, 16, 4))) if arch == "gfx950" else None
     first, second = fx.make_tiled_mma(atom, waves, chunks), fx.make_tiled_mma(atom, waves, pairs)
     c128, c64 = [fx.make_copy_atom(op, fx.Float16) for op in (fx.UniversalCopy128b(), fx.UniversalCopy64b())]
@@ -214,7 +214,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["2x100x200x64", "1x65x130x128"], help="heads x rows x keys x D")
-    common.require_arch("gfx942", "gfx950", "gfx1201", "gfx1250")
+    common.require_arch("gfx90a", "gfx942", "gfx950", "gfx1201", "gfx1250")
     for size in parser.parse_args().sizes:
         for causal in (False, True):
             run(*map(int, size.split("x")), causal)

@@ -18,7 +18,7 @@ __all__ = [
     "is_short", "matrix_of", "supported",
 ]
 
-ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
 
@@ -45,6 +45,7 @@ class Matrix:
 
 
 _MATRIX = {
+    "gfx90a": Matrix(32, 8, chunks=((4, 2, 2), (1, 8, 4))),
     "gfx942": Matrix(32, 8, chunks=((4, 2, 2), (1, 8, 4))),
     "gfx950": Matrix(32, 16, order=((4, 2, 2), (1, 8, 4)), turned=True),
     "gfx120": Matrix(16, 16),
@@ -301,7 +302,7 @@ def choose(target: Target, short: bool = False, **options: Any) -> AttentionConf
     few = 16 if target.arch == "gfx120" and d > 160 else 32  # where sums take half of the registers
     # Columns up to which there is room for 64 keys: fewer if they pass through registers.
     staged = options.get("page") or options.get("stored") == "fp8"
-    most = {"gfx950": 64 if staged else 128, "gfx942": 0}.get(target.arch, 64)
+    most = {"gfx950": 64 if staged else 128, "gfx942": 0, "gfx90a": 0}.get(target.arch, 64)
     tile = dict(keys=64 if d <= most else few, waves=4 if target.wave == 64 else 8)
     if target.arch == "gfx1250" and d <= 128 and not short:
         # A wave of one block would read from LDS four times of what its products take; it has 512 registers.

@@ -21,7 +21,7 @@ CHUNK = 8  # 16-bit channels of one access: 16 bytes
 STAGES = 2
 THREADS = 256
 TILES = ((128, 128), (128, 64), (64, 64))
-SUPPORTED = ("gfx942", "gfx950", "gfx120", "gfx1250")
+SUPPORTED = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 FEWEST_TILES, MOST_SPLITS = 8, 16  # tiles of k that are worth a workgroup, and how many may share an output tile
 
 

@@ -22,7 +22,7 @@ MOST_QUERIES = 16  # tokens of a sequence that are decoded together
 WAVES = 4
 HEAD_DIMS = range(64, 257, 32)
 CACHES = ("f16", "bf16", "fp8")
-ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 MOST_PARTS = 256
 EVEN = 0.95  # share of the compute units' time that is worth no further parts
 
@@ -30,7 +30,7 @@ EVEN = 0.95  # share of the compute units' time that is worth no further parts
 def _k_order(target: Target, chunk: int) -> Any:
     """The order of K (head elements) of the first product in which a lane's `chunk` consecutive elements are the
     operands of consecutive instructions; None if that is the instruction's own order."""
-    run = 4 if target.arch == "gfx942" else 8  # consecutive elements of a lane in an instruction
+    run = min(8, BLOCK * target.half_k // target.wave)  # consecutive elements of a lane in an instruction
     if chunk == run:
         return None
     lanes = target.wave // BLOCK
@@ -39,7 +39,7 @@ def _k_order(target: Target, chunk: int) -> Any:
 
 def _depth(target: Target) -> int:
     """K of the 16-bit matrix instruction of 16 x 16."""
-    return 16 if target.arch in ("gfx942", "gfx120") else 32
+    return target.half_k
 
 
 @dataclass(frozen=True)

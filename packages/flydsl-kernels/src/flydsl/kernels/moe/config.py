@@ -14,9 +14,10 @@ from ..parts.memory import WORDS
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
-__all__ = ["ACTIVATIONS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
+__all__ = ["ACTIVATIONS", "ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
            "tile_columns", "tile_of", "tile_row_bytes"]
 
+ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
 SWIGLU_LIMIT = 7.0
 WAVES = 4
@@ -386,7 +387,7 @@ def is_wide(rows: int, columns: int) -> bool:
 
 def grouped_config(where: str, target: Target, **fields: Any) -> GroupedConfig:
     """A checked configuration. ValueError says what is not supported."""
-    target.require(where, "gfx942", "gfx950", "gfx120", "gfx1250")
+    target.require(where, *ARCHS)
     config = GroupedConfig(target=target, **fields)
     require(where, config.dtype in ("f16", "bf16"), f"activations must be f16 or bf16, got {config.dtype}")
     require(where, config.activation in ACTIVATIONS,

@@ -20,7 +20,7 @@ from ..op import Gradient, Op, Plan, like
 from ..parts.index import cdiv
 from ..target import Target
 from .activation import activation_gradient, activation_reference, halves, joined
-from .config import ACTIVATIONS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns, tile_of
+from .config import ACTIVATIONS, ARCHS, GroupedConfig, grouped_config, is_wide, pick_block, tile_columns, tile_of
 from .grouped import launch_grouped
 
 __all__ = ["MLP"]
@@ -116,7 +116,7 @@ MLP = Op(
         activation, limit: as of :func:`moe`.
     """,
     results=lambda x, *_: (like(x),), plan=_plan, reference=_reference, widths=(64, 72), sample=_sample, numpy=False,
-    tolerance=2.0**-7, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
+    tolerance=2.0**-7, archs=ARCHS,
     gradient=Gradient(_gradient, _save, of=("x", "w_gate_up", "w_down")),
     workspace=lambda target, x, w_gate_up, w_down, *_: 2 * math.prod(x.shape[:-1]) * w_down.shape[1],
     bench=lambda target, rows: [(f"mlp of {m} rows", (m, 2048), {"inter": 4096}) for m in (16, 1024)],

@@ -12,6 +12,7 @@ from ..host.models import Model
 from ..op import Gradient, Op, Plan, Result, like
 from ..target import Target
 from .activation import activation_reference
+from .config import ARCHS
 from .experts import plan_experts, scratch_bytes
 from .gating import build_route_module, build_topk_gating_softmax_module
 from .gradient import plan_gradient
@@ -246,7 +247,7 @@ MOE_BWD = Op(
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     "Gradients of `moe` of x, w1, w2, weights, b1 and b2 (of no elements where there is no bias)",
     results=_moe_bwd_results, plan=plan_gradient, reference=_moe_bwd_reference, widths=(64,), public=False, numpy=False,
-    archs=("gfx942", "gfx950", "gfx120", "gfx1250"), tolerance=2.0**-6, workspace=None, sample=_sample_moe_bwd,
+    archs=ARCHS, tolerance=2.0**-6, workspace=None, sample=_sample_moe_bwd,
 )
 
 MOE = Op(
@@ -272,7 +273,7 @@ MOE = Op(
     """,
     results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
     plan=lambda target, *arguments: plan_experts(target, *arguments)[1], reference=_moe_reference, widths=(64, 72),
-    sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
+    sample=_sample_moe, tolerance=2.0**-7, numpy=False, archs=ARCHS,
     gradient=Gradient(_moe_gradient, _save_moe, of=("x", "w1", "w2", "weights", "b1", "b2")),
     workspace=_moe_workspace,
     bench=lambda target, rows: [
@@ -304,7 +305,7 @@ MOE_MODULES = Op(
     results=lambda x, *_: (Result((x.shape[0], x.shape[1]), x.dtype),),
     plan=lambda target, *arguments: plan_experts(target, *_as_stacked(kept, *arguments))[1],
     reference=lambda *arguments: _moe_reference(*_as_stacked(stacked, *arguments)), widths=(64, 72), public=False,
-    sample=_sample_modules, tolerance=2.0**-7, numpy=False, archs=("gfx942", "gfx950", "gfx120", "gfx1250"),
+    sample=_sample_modules, tolerance=2.0**-7, numpy=False, archs=ARCHS,
     workspace=lambda target, *arguments: _moe_workspace(target, *_as_stacked(kept, *arguments)),
 )
 

@@ -134,7 +134,7 @@ def weights_to(x: Any, element: Any, target: Target) -> Any:
 
     Where there is no instruction for bf16, ties go up instead of to even, in a quarter of the instructions.
     """
-    if element is not fx.BFloat16 or target.arch not in ("gfx942", "gfx120") or x.numel % 2:
+    if element is not fx.BFloat16 or target.arch not in ("gfx90a", "gfx942", "gfx120") or x.numel % 2:
         return x.to(element)
     bits = [x[i].bitcast(fx.Int32) + 0x8000 for i in range(x.numel)]
     words = [fx.Int32(fx.rocdl.perm_b32(bits[i + 1], bits[i], fx.Int32(_HIGH_HALVES))) for i in range(0, x.numel, 2)]

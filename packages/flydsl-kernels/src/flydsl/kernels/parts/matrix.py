@@ -259,6 +259,8 @@ def _mfma_op(target: Target, dtype: str, scaled: bool) -> MatrixOp | None:
     elif dtype in HALVES:
         name, operand = {"f16": ("f16", fx.Float16), "bf16": ("bf16_1k", fx.Int16)}[dtype]
         step, pieces = _mfma_half(f"mfma_f32_16x16x16{name}", HALVES[dtype], operand, 2), 2
+    elif not target.fp8_name:  # CDNA2 has neither fp8 nor 32 bytes of k in an instruction
+        return None
     elif dtype == "fp8" and scaled and target.mx:
         return MatrixOp(dtype, 1, 4, 4, False, 1, 2, _mfma_unit)
     elif dtype == "fp8":

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from .. import ops as _ops
+from ..attention.config import ARCHS as ATTENTION_ARCHS
 from ..target import target
 
 __all__ = ["is_language_attention", "kernels_of", "language_forward", "refuse_language_attention",
@@ -26,7 +27,6 @@ __all__ = ["is_language_attention", "kernels_of", "language_forward", "refuse_la
 
 ops: Any = _ops  # its forms are made from declarations
 ROTARY, ATTENTION = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave"), "ALL_ATTENTION_FUNCTIONS"
-_ATTENTION_ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
 
 
 # ------------------------------------------------------------------------------------------- rotary embedding
@@ -174,7 +174,7 @@ def _replacements(module: nn.Module) -> dict[str, Any]:
         takes = _takes(forward.__globals__[name]) if name in names else frozenset()
         if takes:
             found[name] = _rotary(takes, forward.__globals__[name])
-    if ATTENTION in names and target().name.startswith(_ATTENTION_ARCHS):
+    if ATTENTION in names and target().name.startswith(ATTENTION_ARCHS):
         found[ATTENTION] = _Interfaces()  # type: ignore[assignment]
     return found
 
