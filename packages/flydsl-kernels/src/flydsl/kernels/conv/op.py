@@ -149,12 +149,14 @@ def _check_gradient(where: str, dy: Any, w_shape: Any, x_shape: Any, stride: Any
 
 
 def _workspace(target: Target, x: Any, weight: Any, bias: Any, *rest: Any) -> int:
-    """The input with its channels last, and a bias in f32; the filter's order lives as long as the filter."""
+    """The input with its channels last, and a bias in f32; the order of a torch filter lives as long as the filter."""
     stride, padding, dilation, groups = rest
     out = out_sizes(x.shape[2:], weight.shape[2:], stride, padding, dilation)
     parts = parts_bytes(target, x.shape[0] * math.prod(out), weight.shape[0] // groups, groups, weight.shape[2:],
                         weight.shape[1], 2 // x.dtype.itemsize)
     copied = parts if bias is None or "float32" in str(bias.dtype) else bias.shape[0] * 4 + parts
+    if not is_torch(weight):
+        copied += filter_bytes(groups, weight.shape[0] // groups, weight.shape[2:], weight.shape[1])
     return input_bytes(groups, x.shape[0], x.shape[2:], x.shape[1] // groups, 2 // x.dtype.itemsize) + copied
 
 
