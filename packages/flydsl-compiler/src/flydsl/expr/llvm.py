@@ -245,5 +245,7 @@ def generic_store(ptr: Pointer, value: Any, *, memory_order: Any = AtomicOrderin
 @dsl_loc_tracing
 def memory_fence(*, syncscope: Any = None, ordering: Any = AtomicOrdering.SeqCst) -> None:
     """Order the memory accesses of this thread (`llvm.fence`)."""
-    scope = _scope(syncscope)
-    _emit.create("llvm.fence", attributes={"ordering": _ordering(ordering), **({"syncscope": scope} if scope else {})})
+    attributes = {"ordering": _ordering(ordering)}
+    if scope := _scope(syncscope):
+        attributes["syncscope"] = scope
+    _emit.create("llvm.fence", attributes=attributes)
