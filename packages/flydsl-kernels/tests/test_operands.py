@@ -14,11 +14,10 @@ from flydsl.kernels.parts.epilogue import Epilogue, TilePlace, store_tile
 from flydsl.kernels.parts.lane import lane_of
 from flydsl.kernels.parts.mainloop import Held, MainLoop, Ring, Staged
 from flydsl.kernels.parts.matrix import MatrixOp, matrix_op
-from flydsl.kernels.parts.memory import Buffer
+from flydsl.kernels.parts.memory import Buffer, pointer
 from flydsl.kernels.parts.operand import Rows, Shuffled
 from flydsl.kernels.parts.products import TileProducts
 from flydsl.kernels.parts.reduce import Lds
-from flydsl.kernels.parts.rows import pointer
 from flydsl.kernels.parts.schedule import Tally
 from flydsl.kernels.parts.tile import RowTile
 from flydsl.kernels.target import target

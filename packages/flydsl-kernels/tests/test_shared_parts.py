@@ -6,9 +6,8 @@ from kernel_helpers import Guarded, needs, random, torch
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels import common
-from flydsl.kernels.parts.memory import lds_write
+from flydsl.kernels.parts.memory import lds_write, pointer
 from flydsl.kernels.parts.reduce import Lds
-from flydsl.kernels.parts.rows import pointer
 from flydsl.kernels.target import target
 
 THREADS = 256

@@ -9,8 +9,7 @@ import flydsl.expr as fx
 
 from ..parts.index import div, mod
 from ..parts.indices import require_within
-from ..parts.memory import Buffer
-from ..parts.rows import pointer
+from ..parts.memory import Buffer, pointer
 
 __all__ = ["CHUNK", "DenseRows", "PagedRows", "Rows", "require_pages"]
 

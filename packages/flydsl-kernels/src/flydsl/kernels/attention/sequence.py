@@ -7,8 +7,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
-from ..parts.memory import Buffer
-from ..parts.rows import pointer
+from ..parts.memory import Buffer, pointer
 from .config import AttentionConfig, BackwardConfig
 from .scores import Band, Logits
 

@@ -17,8 +17,9 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS
 from ..norm.config import NormConfig
 from ..norm.forward import statistics, store_quantised, weight_of
+from ..parts.memory import float_element
 from ..parts.reduce import Lds
-from ..parts.rows import Columns, Held, Place, Rows, each, float_element
+from ..parts.rows import Columns, Held, Place, Rows, each
 from .peers import BLOCKS, HEADER, Peers
 
 __all__ = ["ReducedNorm", "build_reduced_norm"]

@@ -30,10 +30,9 @@ from ..moe.rows import TOKEN
 from ..parts.convert import from_quantised
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
-from ..parts.memory import WORDS, Buffer
+from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.packed import e8m0_value
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from .mega_config import GROUP, MegaExchange
 from .peers import HEADER, Peers
 from .system import DEVICE, SYSTEM, fence, load, store

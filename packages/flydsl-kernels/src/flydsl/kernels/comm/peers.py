@@ -18,8 +18,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.memory import Buffer
-from ..parts.rows import pointer
+from ..parts.memory import Buffer, pointer
 from .system import SYSTEM, fence, load, store
 
 __all__ = ["ABSENT", "BLOCKS", "DEAD", "DIED", "FAILED", "HEADER", "HOST", "MISMATCH", "MOST_RANKS", "PLACES",

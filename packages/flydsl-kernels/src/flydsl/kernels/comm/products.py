@@ -28,10 +28,9 @@ from ..parts.epilogue import Epilogue, TilePlace, store_tile
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
 from ..parts.mainloop import MainLoop
-from ..parts.memory import WORDS, Buffer
+from ..parts.memory import WORDS, Buffer, float_element, pointer
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.rows import float_element, pointer
 from ..parts.schedule import Tally
 from ..target import Target
 from .peers import HEADER, PLACES, Peers
@@ -97,7 +96,7 @@ def peer_product(where: str, target: Target, kind: str, ranks: int, m: int, n: i
 def tile_of(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: list[Any], tally: Any, lane: Any,
             config: DenseConfig) -> tuple[list[Any], TilePlace]:
     """The accumulators of a tile of ``a b^T``, a of m rows, and where they belong."""
-    op, wave_n, wave_m = config.op, mod(lane.wave, config.n_waves), div(lane.wave, config.n_waves)
+    op, (wave_m, wave_n) = config.op, config.wave_of(lane)
     a_tile, b_tile = config.a_tile, config.b_tile
     a = operand(tensors["a"], True, a_tile, stages, lane, config, m, row)
     b = operand(tensors["b"], True, b_tile, [stage + a_tile.words for stage in stages], lane, config,
@@ -107,16 +106,7 @@ def tile_of(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: list
                             b.reader(lane, wave_n * (config.n_repeat * 16), op.groups))
     loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config))
-    columns = [column + wave_n * (config.n_repeat * 16) + (ni * 16 + lane.group * op.acc_len)
-               for ni in fx.range_constexpr(config.n_repeat)]
-    tile_rows = [wave_m * (config.m_repeat * 16) + (mi * 16 + lane.row) for mi in fx.range_constexpr(config.m_repeat)]
-    return loop.run(), TilePlace(m, config.n, row, fx.min(m - row, config.tile_m), tile_rows, columns,
-                                 ragged=config.n % config.tile_n != 0)
-
-
-def _stages(config: DenseConfig) -> list[Any]:
-    memory = Lds()
-    return [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
+    return loop.run(), config.place(m, row, column, lane)
 
 
 @flyc.jit
@@ -156,7 +146,7 @@ def sum_product_kernel(tensors, m: fx.Int32, share: fx.Int32, bases, rank: fx.In
     gemm, peers = config.gemm, Peers(bases, rank, config.ranks, signature, limit)
     row = div(fx.block_idx.x, config.column_blocks) * gemm.tile_m
     column = mod(fx.block_idx.x, config.column_blocks) * gemm.tile_n
-    acc, place = tile_of(tensors, m, row, column, _stages(gemm), Tally(), lane_of(gemm.target.wave), gemm)
+    acc, place = tile_of(tensors, m, row, column, gemm.stages_in(Lds()), Tally(), lane_of(gemm.target.wave), gemm)
     store_tile(peers.base(rank, gemm.out, HEADER), gemm.out, acc, Epilogue(), place)
     peers.meet()
     _sum_tile(tensors, _Left(peers, m), row, column, share, rank, config)
@@ -179,7 +169,7 @@ def gathered_product_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signatu
         for at in range(fx.thread_idx.x * WORDS, rows * words, gemm.threads * WORDS):
             shared.store(at, x.load(at, WORDS))
     peers.meet()
-    stages, lane = _stages(gemm), lane_of(gemm.target.wave)
+    stages, lane = gemm.stages_in(Lds()), lane_of(gemm.target.wave)
     whole = pointer(tensors["c"], gemm.out) + fx.Int64(source) * (fx.Int64(m) * gemm.n)
     given = {**tensors, "a": peers.base(source, gemm.out, copied + HEADER)}
     epilogue = gemm_epilogue(tensors, m, gemm.n, "bias" if gemm.bias else "none")

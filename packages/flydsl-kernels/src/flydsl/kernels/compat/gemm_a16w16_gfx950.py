@@ -12,7 +12,7 @@ from flydsl.kernels.gemm.dense import SPLIT_K_SEMAPHORE_MAX_LEN
 from flydsl.kernels.gemm.dense_config import DenseConfig, dense_config
 from flydsl.kernels.gemm.dense_kernel import launch_dense
 from flydsl.kernels.parts.index import cdiv
-from flydsl.kernels.parts.rows import pointer
+from flydsl.kernels.parts.memory import pointer
 from flydsl.kernels.target import target as current
 
 __all__ = ["gemm_a16w16_gfx950", "make_gemm_a16w16_gfx950_param"]

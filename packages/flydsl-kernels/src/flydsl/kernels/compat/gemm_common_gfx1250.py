@@ -8,7 +8,6 @@ import flydsl.expr as fx
 from flydsl.kernels.parts.index import compute_mcast_masks
 from flydsl.kernels.parts.mathx import sigmoid
 from flydsl.kernels.parts.memory import lds_read, lds_write
-from flydsl.kernels.parts.sync import workgroup_barrier
 
 __all__ = [
     "compute_mcast_masks", "fmax_f32", "fmin_f32", "fused_silu_swiglu_elem", "make_lds_copy_ops", "pipeline_fence",
@@ -63,6 +62,14 @@ def fused_silu_swiglu_elem(g: Any, u: Any, *, swiglu: bool, limit_f32: Any, neg_
     if swiglu:
         return g * sigmoid(g * SWIGLU_SLOPE) * (u + 1.0)
     return g * sigmoid(g) * u
+
+
+def workgroup_barrier(use_cluster: bool = False) -> None:
+    """A barrier of the workgroup, or of all workgroups of its cluster."""
+    if use_cluster:
+        fx.rocdl.cluster.cluster_barrier()
+    else:
+        fx.barrier()
 
 
 def pipeline_fence(outstanding: int = 0, use_cluster: bool = False) -> None:

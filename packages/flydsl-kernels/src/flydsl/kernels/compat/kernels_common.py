@@ -8,9 +8,9 @@ from flydsl.kernels.common.host import (
     get_warp_size,
     validate_moe_dtypes,
 )
-from flydsl.kernels.common.index import ceildiv
+from flydsl.kernels.common.index import ceildiv, xcd_remap_bx_by
 from flydsl.kernels.host.dtypes import element_of as dtype_to_elem_type
-from flydsl.kernels.parts.index import align_up, cdiv, is_pow2, xcd_remap_bx_by
+from flydsl.kernels.parts.index import align_up, cdiv, is_pow2
 from flydsl.kernels.target import default_f8_type
 
 get_dtype_in_kernel = dtype_to_elem_type

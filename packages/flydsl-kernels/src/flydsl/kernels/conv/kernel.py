@@ -14,8 +14,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.index import cdiv, div, mod
+from ..parts.memory import pointer
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from .config import BLOCK_K, CHUNK, STAGES, ConvConfig
 
 __all__ = ["launch_conv"]

@@ -14,8 +14,7 @@ from ..host.dtypes import FLOATS, element_of, float_dtype
 from ..parts.convert import to_quantised
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
-from ..parts.memory import Buffer
-from ..parts.rows import pointer
+from ..parts.memory import Buffer, pointer
 from ..rope.cache import BlockLayout
 from ..rope.cache_kernel import ROUNDS_TO_ZERO
 from ..target import Target, builder

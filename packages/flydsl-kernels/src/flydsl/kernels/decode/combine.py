@@ -12,8 +12,8 @@ from ..host.config import KernelConfig
 from ..host.dtypes import element_of
 from ..parts.index import cdiv
 from ..parts.mathx import LOG2E, exp2
+from ..parts.memory import pointer
 from ..parts.reduce import add, fmax, wave_reduce
-from ..parts.rows import pointer
 from .merge import LOWEST
 
 __all__ = ["CombineConfig", "combine_kernel"]

@@ -23,7 +23,7 @@ import flydsl.expr as fx
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.indices import index_at, require_within, uniform
-from ..parts.rows import pointer
+from ..parts.memory import pointer
 from .config import BLOCK, PagedConfig
 from .merge import Place, Results, merge_waves
 from .operands import WORD, ColumnValues, Operand, Values

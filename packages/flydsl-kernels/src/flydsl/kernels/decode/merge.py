@@ -16,9 +16,8 @@ import flydsl.expr as fx
 
 from ..parts.index import div, mod
 from ..parts.mathx import LOG2E, exp2
-from ..parts.memory import lds_read, lds_write
+from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from .config import BLOCK, AttentionConfig, PagedConfig
 
 __all__ = ["LOWEST", "Place", "Results", "merge_waves"]

@@ -18,9 +18,8 @@ import flydsl.expr as fx
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.indices import index_at, require_within, uniform
-from ..parts.memory import lds_read, lds_write
+from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from .config import ACCESS, BLOCK
 from .kernel import Share
 from .merge import Results

@@ -17,7 +17,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..parts.indices import index_at, require_within
-from ..parts.rows import pointer
+from ..parts.memory import pointer
 from ..target import Target, builder
 
 __all__ = ["FIELDS", "build_metadata_module", "most_partials", "most_pieces"]

@@ -14,7 +14,7 @@ from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.mathx import LOG2E, exp2
-from ..parts.rows import pointer
+from ..parts.memory import pointer
 from ..target import Target, builder
 from .config import BLOCK, paged_config
 from .kernel import Share, Sizes, Strides, attend

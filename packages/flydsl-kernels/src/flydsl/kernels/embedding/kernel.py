@@ -14,8 +14,7 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.indices import index_at, require_within
-from ..parts.memory import MOST_BITS, Buffer
-from ..parts.rows import pointer
+from ..parts.memory import MOST_BITS, Buffer, pointer
 from ..parts.units import THREADS, Units
 from ..target import Target, builder
 

@@ -11,7 +11,7 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..parts.epilogue import FAR
-from ..parts.index import div, mod
+from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile, Multiply, Staged
 from ..parts.memory import Buffer, lds_read, lds_write
@@ -27,8 +27,18 @@ __all__ = ["BlockScaledProducts", "RegisterScales", "SharedScales"]
 OPEN_SUMS = 3  # complete partial sums that wait to be added, which a tile leaves to the next
 
 
-class SharedScales:
-    """Factors ``sa[block, row] * sb[column // 128, block]`` of a tile, for sa[K/128, M] and sb[N/128, K/128].
+class _Scales:
+    """Scales of blocks of 128 k as they are in memory: sa[K/128, M] and sb[N/128, K/128]."""
+
+    def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any) -> None:
+        self._config, self._m = config, m
+        self._blocks, self._per_tile = config.k // SCALE_BLOCK, config.tile_k // SCALE_BLOCK
+        self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
+        self._b = Buffer(scale_b, fx.Float32, None, cdiv(config.n, SCALE_BLOCK) * self._blocks)
+
+
+class SharedScales(_Scales):
+    """Factors ``sa[block, row] * sb[column // 128, block]`` of a tile.
 
     Each thread loads and multiplies few of them, two tiles ahead, and writes them to LDS beside the tile of A. There
     ``[block][column block][row]`` are f32: consecutive rows, whose factors a lane reads at once.
@@ -38,10 +48,8 @@ class SharedScales:
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any, lane: Lane,
                  memory: Lds) -> None:
-        self._config, self._m, self._thread = config, m, lane.thread
-        self._blocks, self._per_tile = config.k // SCALE_BLOCK, config.tile_k // SCALE_BLOCK
-        self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
-        self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
+        super().__init__(scale_a, scale_b, config, m)
+        self._thread = lane.thread
         self._stages = [memory.array(fx.Float32, config.scale_bytes // 4).ptr for _ in range(config.stages)]
         self._places, first = [], div(column, SCALE_BLOCK)
         for i in range(self.loads // 2):
@@ -55,7 +63,7 @@ class SharedScales:
         # The column block of each of the wave's strips; one where all surely share it.
         self._across = [div(column + config.strip(lane.wave, ni) * 16, SCALE_BLOCK) - first
                         for ni in config.scale_strips]
-        self._row = config.tile_row(0, lane.row)
+        self._row = config.a_tile.row_of(0, lane.row)
 
     @property
     def source(self) -> Staged:
@@ -87,24 +95,20 @@ class SharedScales:
     def read(self, stage: int, block: int, mi: int) -> list[Any]:
         """Factors of this lane's rows of fragments `mi` to ``mi + apart - 1`` for each of `scale_strips`."""
         config = self._config
-        at = self._row + config.tile_row(mi, 0) + block * config.scale_columns * config.tile_m
+        at = self._row + config.a_tile.row_of(mi, 0) + block * config.scale_columns * config.tile_m
         return [lds_read(self._stages[stage], at + across * config.tile_m, config.apart) for across in self._across]
 
 
-class RegisterScales:
-    """Scales that each lane loads itself: sa[K/128, M] of its rows and sb[N/128, K/128] of its columns.
+class RegisterScales(_Scales):
+    """Scales that each lane loads itself, of its rows and of its columns.
 
     A lane holds four columns of one row: one scale of A for each.
     """
 
     def __init__(self, scale_a: Any, scale_b: Any, config: PreshuffleConfig, m: Any, row: Any, column: Any,
                  lane: Lane) -> None:
-        self._config, self._m = config, m
-        self._blocks = config.k // SCALE_BLOCK
-        self._per_tile = config.tile_k // SCALE_BLOCK
-        self._a = Buffer(scale_a, fx.Float32, None, fx.Int64(m) * self._blocks)
-        self._b = Buffer(scale_b, fx.Float32, None, -(-config.n // SCALE_BLOCK) * self._blocks)
-        self._row, self._column, self._wave = row + config.tile_row(0, lane.row), column, lane.wave
+        super().__init__(scale_a, scale_b, config, m)
+        self._row, self._column, self._wave = row + config.a_tile.row_of(0, lane.row), column, lane.wave
 
     @property
     def source(self) -> Held:
@@ -123,11 +127,11 @@ class RegisterScales:
 
     def fetch(self, tile: KTile) -> list[Any]:
         """Start loading the scales of a k tile: for each block the rows', then the columns'."""
-        config, out = self._config, []
+        config, out, tile_row = self._config, [], self._config.a_tile.row_of
         for i in range(self._per_tile):
             block, more = tile.turn * self._per_tile, tile.further * self._per_tile + i
             # Dwords may be fetched four at a time at any dword: M need not be a multiple of four.
-            out += [self._a.load(self._row + config.tile_row(mi, 0) + more * self._m, config.apart, block * self._m)
+            out += [self._a.load(self._row + tile_row(mi, 0) + more * self._m, config.apart, block * self._m)
                     for mi in range(0, config.m_repeat, config.apart)]
             for ni in self._config.scale_strips:
                 strip = div(self._column + config.strip(self._wave, ni) * 16, SCALE_BLOCK)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
+from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
-from ..parts.index import cdiv
+from ..parts.index import cdiv, div, mod
+from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp
+from ..parts.reduce import Lds
 from ..parts.tile import CHUNK_BYTES
 
-__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "GemmConfig", "run"]
+__all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_waves", "run"]
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
+LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
+
+Config = TypeVar("Config", bound="GemmConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +63,11 @@ class GemmConfig(KernelConfig):
     @property
     def op(self) -> MatrixOp:
         """The matrix instruction."""
+        raise NotImplementedError
+
+    @property
+    def a_tile(self) -> Any:
+        """A's tile in LDS."""
         raise NotImplementedError
 
     @property
@@ -107,7 +118,55 @@ class GemmConfig(KernelConfig):
 
     def block(self, m: Any) -> tuple[Any, Any]:
         """(block row, block column) of this workgroup."""
-        return block_of(m, self.n, (self.tile_m, self.tile_n), self.group, self.target.xcds)
+        return block_of(fx.block_idx.x, fx.block_idx.y, fx.ceildiv(m, self.tile_m), cdiv(self.n, self.tile_n),
+                        self.group, self.target.xcds)
+
+    # ---------------------------------------------------------------- LDS
+
+    def stage_bytes(self, stage: int) -> int:
+        """Of a stage of what goes through LDS."""
+        return 0
+
+    @property
+    def lds_bytes(self) -> int:
+        return sum(self.stage_bytes(stage) for stage in range(self.stages))
+
+    def stages_in(self, memory: Lds) -> list[Any]:
+        """An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no
+        waits."""
+        return [memory.array(fx.Int32, self.stage_bytes(stage) // 4).ptr for stage in range(self.stages)]
+
+    # ---------------------------------------------------------------- places of a lane
+
+    def wave_of(self, lane: Lane) -> tuple[Any, Any]:
+        """Number of a lane's wave among those along the rows, and along the columns."""
+        return (0, lane.wave) if self.m_waves == 1 else (div(lane.wave, self.n_waves), mod(lane.wave, self.n_waves))
+
+    def wave_place(self, lane: Lane) -> tuple[Any, Any]:
+        """First row and column of a wave in the tile."""
+        row, column = self.wave_of(lane)
+        return row * (self.m_repeat * 16), column * (self.n_repeat * 16)
+
+    def rows_of(self, lane: Lane) -> list[Any]:
+        """Row of the tile of which a lane has values, in each of the wave's 16-row tiles."""
+        first, _ = self.wave_place(lane)
+        return [first + (mi * 16 + lane.row) for mi in range(self.m_repeat)]
+
+    def columns_of(self, column: Any, lane: Lane) -> list[Any]:
+        """First column of C of which it has them, in each of the 16-column tiles; the tile begins with `column`."""
+        first = column + self.wave_place(lane)[1]
+        return [first + (ni * 16 + lane.group * self.op.acc_len) for ni in range(self.n_repeat)]
+
+    @property
+    def c_stride(self) -> int:
+        """Elements from a row of C to the next."""
+        return self.n
+
+    def place(self, m: Any, row: Any, column: Any, lane: Lane) -> TilePlace:
+        """Where a lane's accumulators belong in C, of the tile from `row` and `column` on."""
+        columns, rows = self.columns_of(column, lane), self.rows_of(lane)
+        return TilePlace(m, self.c_stride, row, fx.min(m - row, self.tile_m), rows, columns,
+                         ragged=self.n % self.tile_n != 0)
 
     # ---------------------------------------------------------------- checks
 
@@ -142,6 +201,14 @@ class GemmConfig(KernelConfig):
         unit = self.threads * CHUNK_BYTES
         self.need(where, tile_bytes % unit == 0, f"a tile of {name} must be a multiple of {unit} bytes, it has "
                   f"{tile_bytes}")
+
+
+def eight_waves(config: Config, large: int) -> Config:
+    """With eight waves along the columns instead of four, two on a SIMD, if the tile has at least `large` elements of C
+    and can be shared so."""
+    eight = replace(config, n_waves=8)
+    fits = config.tile_n % (16 * eight.n_waves) == 0 and eight.a_tile.bytes % (eight.threads * CHUNK_BYTES) == 0
+    return eight if fits and config.tile_m * config.tile_n >= large else config
 
 
 def run(kernel: Any, tensors: dict[str, Any], m: Any, config: GemmConfig, stream: Any) -> None:

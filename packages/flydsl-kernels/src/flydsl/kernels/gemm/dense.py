@@ -14,7 +14,7 @@ from ..host.arrays import allocate, contiguous, padded, transposed
 from ..host.config import require
 from ..host.dtypes import dtype_name
 from ..op import Plan
-from ..parts.rows import pointer
+from ..parts.memory import pointer
 from ..target import Target, builder
 from .dense_config import LAYOUTS, DenseConfig, dense_config
 from .dense_kernel import launch_dense

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from ..host.config import require
 from ..parts.cshuffle import ShufflePlan
-from ..parts.index import cdiv
+from ..parts.index import cdiv, div, mod
+from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
 from ..parts.tile import RowTile, StoredTile, TurnedTile
@@ -155,9 +156,9 @@ class DenseConfig(GemmConfig):
         reduction = (self.k_waves - 1) * self.tile_m * self.tile_n * 4
         return max(pipeline, reduction, self.shuffle.bytes if self.cshuffle else 0)
 
-    @property
-    def lds_bytes(self) -> int:
-        return sum(self.stage_bytes(s) for s in range(self.stages))
+    def wave_of(self, lane: Lane) -> tuple[Any, Any]:
+        column, rest = mod(lane.wave, self.n_waves), div(lane.wave, self.n_waves)
+        return mod(rest, self.m_waves), column
 
 
 @functools.lru_cache

@@ -19,11 +19,10 @@ from ..parts.grid import Slice, add_slice
 from ..parts.index import div, mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Ring, Staged
-from ..parts.memory import lds_read, lds_write
+from ..parts.memory import float_element, lds_read, lds_write, pointer
 from ..parts.operand import Columns, Rows, Stored
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.rows import float_element, pointer
 from ..parts.schedule import Tally, even_schedule, hot_loop_schedule
 from ..parts.tile import RowTile, StoredTile
 from .config import run
@@ -88,13 +87,10 @@ def orders(config: DenseConfig) -> tuple[Any, Any] | None:
 def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
     op, lane, (a_tile, b_tile) = config.op, lane_of(config.target.wave), (config.a_tile, config.b_tile)
-    wave_n, rest = mod(lane.wave, config.n_waves), div(lane.wave, config.n_waves)
-    wave_m, wave_k = mod(rest, config.m_waves), div(rest, config.m_waves)
+    (wave_m, wave_n), wave_k = config.wave_of(lane), div(div(lane.wave, config.n_waves), config.m_waves)
     bx, by = config.block(m)
     row, column = bx * config.tile_m, by * config.tile_n
-    memory, tally = Lds(), Tally()
-    # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
-    stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
+    stages, tally = config.stages_in(Lds()), Tally()
     a = operand(tensors["a"], config.layout[0] == "n", a_tile, stages, lane, config, m, row)
     b = operand(tensors["b"], config.layout[1] == "t", b_tile, [stage + a_tile.words for stage in stages], lane, config,
                 fx.Int32(config.n), column, config.b_shuffled)
@@ -105,11 +101,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config), begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = add_wave_slices(loop.run(), stages[0], config, op, wave_k, lane)
-    columns = [column + wave_n * (config.n_repeat * 16) + (ni * 16 + lane.group * op.acc_len)
-               for ni in fx.range_constexpr(config.n_repeat)]
-    tile_rows = [wave_m * (config.m_repeat * 16) + (mi * 16 + lane.row) for mi in fx.range_constexpr(config.m_repeat)]
-    place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m), tile_rows, columns,
-                      ragged=config.n % config.tile_n != 0)
+    place = config.place(m, row, column, lane)
     if fx.const_expr(config.k_waves > 1):
         if wave_k == 0:
             finish(tensors, acc, place, config)

@@ -10,16 +10,14 @@ import flydsl.expr as fx
 
 from ..parts.matrix import FORMATS, MatrixOp, Microformat, microscaled_op
 from ..parts.memory import WORDS
-from ..parts.tile import CHUNK_BYTES, HalvesTile, RowTile
+from ..parts.tile import HalvesTile, RowTile
 from ..target import Target
-from .config import FLOAT_NAMES, GemmConfig
+from .config import FLOAT_NAMES, LARGE_TILE, GemmConfig, eight_waves
 
 __all__ = ["SCALE_K", "MxConfig", "mx_config"]
 
-WAVES = 4
 K_STEP = 128       # k of one instruction
 SCALE_K = 256      # k of one scale word
-LARGE_WAVE = 128 * 64  # elements of C of a wave whose matrix instructions hide everything else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +44,9 @@ class MxConfig(GemmConfig):
     def grid(self, m: Any) -> tuple[Any, ...]:
         return fx.ceildiv(m, self.tile_m), self.n // self.tile_n, self.batch
 
-    @property
-    def lds_bytes(self) -> int:
-        """Two buffers of the tiles of A that go together."""
-        return 2 * self.together * self.a_tile.words * 4
+    def stage_bytes(self, stage: int) -> int:
+        """Of a tile of A: there are two stages of each of those that go together."""
+        return self.a_tile.words * 4
 
     @property
     def a(self) -> Microformat:
@@ -101,17 +98,8 @@ class MxConfig(GemmConfig):
         return -(-(self.k // 32) // 8) * 8 if self.scale_row < 0 else self.scale_row
 
     @property
-    def c_row_elements(self) -> int:
+    def c_stride(self) -> int:
         return self.n if self.c_row < 0 else self.c_row
-
-
-def _waves(config: MxConfig) -> int:
-    """Eight, two on a SIMD, if the tile is large enough. The instruction takes twice as long where an operand is
-    fp8."""
-    large = LARGE_WAVE // 2 if "fp8" in (config.a_dtype, config.b_dtype) else LARGE_WAVE
-    enough = config.tile_m * config.tile_n >= 2 * WAVES * large and config.tile_n % (32 * WAVES) == 0
-    unit = 2 * WAVES * config.target.wave * CHUNK_BYTES
-    return 2 * WAVES if enough and config.a_tile.bytes % unit == 0 else WAVES
 
 
 @functools.lru_cache
@@ -124,7 +112,9 @@ def mx_config(where: str, target: Target, *, out_dtype: str, **fields: Any) -> M
     config.need(where, config.b_dtype in ("fp4", "fp8"), f"b_dtype must be 'fp4' or 'fp8', got {config.b_dtype!r}")
     config.need(where, config.tile_k in (K_STEP, SCALE_K), f"tile_k must be 128 or 256, got {config.tile_k}")
     config.check_tile(where, K_STEP)
-    config = replace(config, n_waves=_waves(config))
+    # The instruction takes twice as long where an operand is fp8.
+    config = eight_waves(config, LARGE_TILE if "fp8" in (config.a_dtype, config.b_dtype) else 2 * LARGE_TILE)
+    config = replace(config, stages=2 * config.together)
     config.check_loads(where, "A", config.a_tile.bytes)
     config.need(where, config.batch >= 1, f"batch must be positive, got {config.batch}")
     return config.fitting(where)

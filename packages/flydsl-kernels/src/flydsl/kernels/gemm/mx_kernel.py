@@ -17,19 +17,19 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.epilogue import Epilogue, TilePlace, store_tile
+from ..parts.epilogue import Epilogue, store_tile
 from ..parts.index import align_up, cdiv, div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Staged
+from ..parts.memory import pointer
 from ..parts.operand import Advance, Rows, Shuffled
 from ..parts.products import TileProducts, part_rows
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from ..parts.scales import PairedScales
 from ..parts.schedule import Tally, hot_loop_schedule
 from ..parts.tile import LANE_GROUPS
 from .config import run
-from .mx_config import SCALE_K, MxConfig
+from .mx_config import SCALE_K
 
 __all__ = ["launch_mx"]
 
@@ -78,9 +78,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     row, column = bx * config.tile_m, by * config.tile_n
     wave_strip = lane.wave * config.n_repeat
     wave_column = column + wave_strip * 16
-    memory, tally = Lds(), Tally()
-    # Arrays of their own: what is written to one does not order reads of another.
-    stages = [memory.array(fx.Int32, tile.words).ptr for _ in fx.range_constexpr(2 * config.together)]
+    stages, tally = config.stages_in(Lds()), Tally()
     reach = config.together + 1  # tiles from one to that whose A is fetched with it
     a_batch = fx.Int64(m) * config.a_row_bytes if config.a_batch < 0 else fx.Int64(config.a_batch)
     a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=m, row_bytes=config.a_row_bytes,
@@ -114,16 +112,13 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                             of_b, scales=scales, columns_first=by_columns)
     sources: list[Any] = [Held(weights.fetch, weights.loads), Staged(a, reach, config.together)]
     # Of what is loaded while its predecessor is in use there are two: a turn is as many tiles as it takes.
-    acc = MainLoop(config.k_tiles, len(stages), sources, products, tally, 2 * halves,
+    acc = MainLoop(config.k_tiles, config.stages, sources, products, tally, 2 * halves,
                    (partial(hot_loop_schedule, early_writes=True), hot_loop_schedule), fx.barrier,
                    config.together).run()
-    c_batch = fx.Int64(m) * config.c_row_elements if config.c_batch < 0 else fx.Int64(config.c_batch)
-    place = TilePlace(m, config.c_row_elements, row, fx.min(m - row, config.tile_m),
-                      [mi * 16 + lane.row for mi in fx.range_constexpr(config.m_repeat)],
-                      [wave_column + (ni * 16 + lane.group * op.acc_len) for ni in fx.range_constexpr(config.n_repeat)])
+    c_batch = fx.Int64(m) * config.c_stride if config.c_batch < 0 else fx.Int64(config.c_batch)
+    place = config.place(m, row, column, lane)
     store_tile(pointer(tensors["c"], config.out) + batch * c_batch, config.out, acc, Epilogue(), place)
 
 
-def launch_mx(tensors: dict[str, Any], m: Any, config: MxConfig, stream: Any) -> None:
-    """Launch from a jit function."""
-    run(mx_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_mx(tensors, m, config, stream)``.
+launch_mx = partial(run, mx_kernel)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..host.arrays import copy_into, is_torch
-from ..host.dtypes import FLOATS, dtype_name
+from ..host.arrays import autocast, copy_into, is_torch
+from ..host.dtypes import dtype_name, torch_dtype
 from ..host.models import Model
 from ..op import Form, Gradient, Op, Plan, Result
 from ..parts.index import align_up
@@ -24,32 +24,8 @@ F32 = 4
 LAYOUT = "b_16x16"
 
 
-def _dtype(name: Any) -> Any:
-    """A torch dtype of it or its name; None stays."""
-    import torch
-
-    if name is None or isinstance(name, torch.dtype):
-        return name
-    names = dict(zip(FLOATS, (torch.float32, torch.float16, torch.bfloat16), strict=True))
-    found = names.get(str(name)) or getattr(torch, str(name), None)
-    if not isinstance(found, torch.dtype):
-        raise TypeError(f"gemm: out_dtype {name!r} is not a dtype")
-    return found
-
-
 def _is_f32(dtype: Any) -> bool:
     return str(dtype).rpartition(".")[2].rstrip("'>") in ("f32", "float32")
-
-
-def _autocast(*arrays: Any) -> tuple[Any, ...]:
-    """The floating-point operands of a matrix product in the dtype of torch's autocast, where that is on."""
-    import torch
-
-    kind = arrays[0].device.type
-    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
-        return arrays
-    dtype = torch.get_autocast_dtype(kind)
-    return tuple(a.to(dtype) if a is not None and a.is_floating_point() else a for a in arrays)
 
 
 # ------------------------------------------------------------------------------------------- 16-bit
@@ -79,7 +55,7 @@ def _gemm(op: Op, a: Any, b: Any, bias: Any = None, layout: str = "nt", out_dtyp
     """
     if not is_torch(a):
         return op.run(a, b, bias, layout, out_dtype)
-    return op(*_autocast(a, b, bias), layout, _dtype(out_dtype))
+    return op(*autocast(a, b, bias), layout, torch_dtype(out_dtype))
 
 
 def _gemm_save(ctx: Any, inputs: Any, output: Any) -> None:
@@ -172,7 +148,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     import torch
 
     given = weight
-    x, weight, bias = _autocast(x, weight, bias)
+    x, weight, bias = autocast(x, weight, bias)
     differentiated = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
     if differentiated or weight is not given:  # a converted weight is a new tensor every time
         return torch.ops.flydsl.linear(x, weight, bias)
@@ -206,37 +182,15 @@ LINEAR_INFERENCE = Op(
 # ------------------------------------------------------------------------------------------- quantised
 
 
-def _tagged(b: Any, layout: str) -> Any:
-    # The tag is an attribute of the tensor object, which a copy does not have; a caller that knows better says so.
-    from ..host.layouts import tag
+def _later(name: str) -> Callable[..., Plan | None]:
+    """A plan of :mod:`.scaled`, which needs torch and is loaded when it is asked for."""
 
-    return tag(b.detach(), layout) if layout else b
+    def plan(target: Target, *given: Any) -> Plan | None:
+        from . import scaled
 
+        return getattr(scaled, name)(target, *given)
 
-def _plan_preshuffle(target: Target, a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any, activation: str,
-                     out_dtype: Any, layout: str) -> Plan | None:
-    from .scaled import plan_preshuffle
-
-    return plan_preshuffle(target, a, _tagged(b, layout), scale_a, scale_b, bias, activation, out_dtype)
-
-
-def _plan_blockscale(target: Target, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any,
-                     layout: str) -> Plan | None:
-    from .scaled import plan_blockscale
-
-    return plan_blockscale(target, a, _tagged(b, layout), scale_a, scale_b, out_dtype)
-
-
-def _plan_scaled(target: Target, *given: Any) -> Plan | None:
-    from .scaled import plan_scaled
-
-    return plan_scaled(target, *given)
-
-
-def _plan_mx(target: Target, *given: Any) -> Plan | None:
-    from .scaled import plan_mx
-
-    return plan_mx(target, *given)
+    return plan
 
 
 def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any = None, bias: Any = None,
@@ -256,12 +210,12 @@ def _preshuffle_gemm(op: Op, a: Any, b: Any, scale_a: Any = None, scale_b: Any =
         TypeError: a dtype is not supported.
         ValueError: the weight is not shuffled, or a shape is not supported.
     """
-    return op(a, b, scale_a, scale_b, bias, activation, _dtype(out_dtype or "bf16"))
+    return op(a, b, scale_a, scale_b, bias, activation, torch_dtype(out_dtype or "bf16"))
 
 
 def _blockscale_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
     """fp8 GEMM with scales f32 (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight b (N, K)."""
-    return op(a, b, scale_a, scale_b, _dtype(out_dtype or "bf16"))
+    return op(a, b, scale_a, scale_b, torch_dtype(out_dtype or "bf16"))
 
 
 def _scaled_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: Any = None) -> Any:
@@ -269,7 +223,7 @@ def _scaled_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, out_dtype: 
 
     out_dtype is bfloat16; float16 too on gfx942 and gfx950.
     """
-    return op(a, b, scale_a, scale_b, _dtype(out_dtype or "bf16"))
+    return op(a, b, scale_a, scale_b, torch_dtype(out_dtype or "bf16"))
 
 
 def _mx_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = "fp4", b_dtype: str = "fp4",
@@ -277,7 +231,7 @@ def _mx_gemm(op: Op, a: Any, b: Any, scale_a: Any, scale_b: Any, a_dtype: str = 
     """Product of microscaled torch tensors on gfx950 and gfx1250: bytes (..., K/2) of fp4, or (..., K) of fp8 or of fp6
     in groups padded to 32 bytes, and a plain weight (N, K/2) or (N, K), with e8m0 scales (..., K/32) and (N, K/32), as
     :func:`quantize_mx` gives them. On gfx1250 not fp6, and not fp4 with a weight of fp8."""
-    return op(a, b, scale_a, scale_b, a_dtype, b_dtype, _dtype(out_dtype or "bf16"))
+    return op(a, b, scale_a, scale_b, a_dtype, b_dtype, torch_dtype(out_dtype or "bf16"))
 
 
 def _weight_results(a: Any, b: Any, out_dtype: Any) -> tuple[Result]:
@@ -288,13 +242,13 @@ def _sample_preshuffle(draw: Any, m: int, n: int, columns: int = 64) -> tuple[An
     from ..host.layouts import shuffle_weight
 
     a, weight = draw.normal(m, n, dtype="i8"), shuffle_weight(draw.normal(columns, n, dtype="i8"))
-    return a, weight, draw.positive(m), draw.positive(columns), None, "none", _dtype("bf16"), LAYOUT
+    return a, weight, draw.positive(m), draw.positive(columns), None, "none", torch_dtype("bf16"), LAYOUT
 
 
 def _plain(shuffled: Any) -> Any:
     """The weight that ``shuffle_weight`` was given, of bytes."""
     n, k = shuffled.shape
-    bytes_ = shuffled.view(dtype=_dtype("int8")).view(n // 16, k // 32, 2, 16, 16).permute(0, 3, 1, 2, 4)
+    bytes_ = shuffled.view(dtype=torch_dtype("int8")).view(n // 16, k // 32, 2, 16, 16).permute(0, 3, 1, 2, 4)
     return bytes_.reshape(n, k).view(shuffled.dtype)
 
 
@@ -302,8 +256,8 @@ def _sample_blockscale(draw: Any, m: int, n: int, columns: int = 64) -> tuple[An
     from ..host.layouts import shuffle_weight
 
     a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
-    b = shuffle_weight(b.view(dtype=_dtype("int8"))).view(b.dtype)
-    return a, b, draw.positive(n // 128, m), draw.positive(-(-columns // 128), n // 128), _dtype("bf16"), LAYOUT
+    b = shuffle_weight(b.view(dtype=torch_dtype("int8"))).view(b.dtype)
+    return a, b, draw.positive(n // 128, m), draw.positive(-(-columns // 128), n // 128), torch_dtype("bf16"), LAYOUT
 
 
 def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
@@ -315,7 +269,7 @@ def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -
 def _sample_mx(draw: Any, m: int, n: int, columns: int = 128) -> tuple[Any, ...]:
     data = [draw.integers(0, 256, rows, n // 2) for rows in (m, columns)]
     scales = [draw.integers(124, 130, rows, n // 32) for rows in (m, columns)]
-    return (*data, *scales, "fp4", "fp4", _dtype("bf16"))
+    return (*data, *scales, "fp4", "fp4", torch_dtype("bf16"))
 
 
 def _mx_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -> tuple[Any]:
@@ -341,8 +295,8 @@ PRESHUFFLE_GEMM = Op(
     'str layout="") -> Tensor',
     "`act(a b^T * scale_a[row] * scale_b[column] + bias)` with a weight made by `shuffle_weight`",
     results=lambda a, b, scale_a, scale_b, bias, activation, out_dtype, layout: _weight_results(a, b, out_dtype),
-    plan=_plan_preshuffle, form=_preshuffle_gemm, archs=CDNA, widths=(128, 192), numpy=False, tolerance=2.0**-8,
-    sample=_sample_preshuffle,
+    plan=_later("plan_preshuffle"), form=_preshuffle_gemm, archs=CDNA, widths=(128, 192), numpy=False,
+    tolerance=2.0**-8, sample=_sample_preshuffle,
     reference=lambda a, b, scale_a, scale_b, *_: (
         a.double() @ _plain(b).double().T * scale_a.double()[:, None] * scale_b.double(),),
     flops=_gemm_flops, tuning=tile_tuning(lambda target, _: PRESHUFFLE[target.arch][1], "i8"),
@@ -353,7 +307,7 @@ BLOCKSCALE_GEMM = Op(
     '(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype, str layout="") -> Tensor',
     "fp8 with f32 scales (K/128, M) of a and (ceil(N/128), K/128) of the shuffled weight",
     results=lambda a, b, scale_a, scale_b, out_dtype, layout: _weight_results(a, b, out_dtype),
-    plan=_plan_blockscale, form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256), numpy=False,
+    plan=_later("plan_blockscale"), form=_blockscale_gemm, archs=CDNA, fp8=True, widths=(128, 256), numpy=False,
     tolerance=2.0**-8, sample=_sample_blockscale, reference=_blockscale_reference, flops=_gemm_flops,
     tuning=tile_tuning(lambda target, _: BLOCK_SCALE[target.arch], "fp8"),
 )
@@ -362,9 +316,10 @@ SCALED_GEMM = Op(
     "scaled_gemm", "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, ScalarType out_dtype) -> Tensor",
     "`(a b^T) * scale_a[row] * scale_b[column]` of fp8 with a plain weight (N, K)",
     results=lambda a, b, scale_a, scale_b, out_dtype: _weight_results(a, b, out_dtype),
-    plan=_plan_scaled, form=_scaled_gemm, archs=GENERAL, fp8=True, widths=(256, 384), numpy=False, tolerance=2.0**-8,
+    plan=_later("plan_scaled"), form=_scaled_gemm, archs=GENERAL, fp8=True, widths=(256, 384), numpy=False,
+    tolerance=2.0**-8,
     sample=lambda draw, m, n: (draw.normal(m, n, dtype="fp8"), draw.normal(128, n, dtype="fp8"), draw.positive(m),
-                               draw.positive(128), _dtype("bf16")),
+                               draw.positive(128), torch_dtype("bf16")),
     reference=lambda a, b, scale_a, scale_b, _: (
         a.double() @ b.double().T * scale_a.double()[:, None] * scale_b.double(),),
     flops=_gemm_flops,
@@ -375,8 +330,8 @@ MX_GEMM = Op(
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, str a_dtype, str b_dtype, ScalarType out_dtype) -> Tensor",
     "Product of microscaled operands with a plain weight, e8m0 scales (..., K/32) and (N, K/32)",
     results=lambda a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype: _weight_results(a, b, out_dtype),
-    plan=_plan_mx, form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False, tolerance=2.0**-8,
-    sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
+    plan=_later("plan_mx"), form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False,
+    tolerance=2.0**-8, sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
     tuning=tile_tuning(lambda _, kind: MX[kind.split()[0], kind.split()[1]], "fp4 fp4"),
 )
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from ..parts.cshuffle import ShufflePlan
 from ..parts.index import align_up, cdiv
+from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp, matrix_op
-from ..parts.tile import CHUNK_BYTES, RowTile, SpreadTile
+from ..parts.tile import RowTile, SpreadTile
 from ..target import Target
-from .config import FLOAT_NAMES, SCALE_BLOCK, GemmConfig
+from .config import FLOAT_NAMES, LARGE_TILE, SCALE_BLOCK, GemmConfig, eight_waves
 
 __all__ = ["ACTIVATIONS", "IN_DTYPES", "PreshuffleConfig", "preshuffle_config"]
 
 IN_DTYPES = {"fp8": "fp8", "int8": "i8", "int4": "i8", "fp16": "f16", "f16": "f16", "bf16": "bf16"}
 ACTIVATIONS = ("none", "bias", "bias_relu", "bias_silu", "bias_gelu")
-WAVES = 4
 INT4_FACTOR = 16  # int4 weights are multiplied as int8 values this many times larger
 INT4_MOST_K = 1 << 17  # from where such a sum of products could leave 32 bits
 
@@ -78,11 +78,6 @@ class PreshuffleConfig(GemmConfig):
         block scales consecutive, so that most waves have one scale."""
         return wave * self.n_repeat + ni if self.block_scale else ni * self.waves + wave
 
-    def tile_row(self, mi: int, lane_row: Any) -> Any:
-        """Row of the tile of which lane ``lane % 16`` has a value of fragment `mi`, if it has one row of it."""
-        block, inside = divmod(mi, self.apart)
-        return block * 16 * self.apart + lane_row * self.apart + inside
-
     @property
     def shuffle(self) -> ShufflePlan:
         """How C passes through LDS if `cshuffle`."""
@@ -90,7 +85,7 @@ class PreshuffleConfig(GemmConfig):
                            self.apart)
 
     def stage_bytes(self, stage: int) -> int:
-        """LDS of a stage of A; C goes through that of the first."""
+        """Of a stage of A; C goes through that of the first."""
         return max(self.a_tile.bytes, self.shuffle.bytes if self.cshuffle and stage == 0 else 0)
 
     @property
@@ -117,7 +112,13 @@ class PreshuffleConfig(GemmConfig):
 
     @property
     def lds_bytes(self) -> int:
-        return sum(self.stage_bytes(s) + self.scale_bytes for s in range(self.stages))
+        return super().lds_bytes + self.stages * self.scale_bytes
+
+    def rows_of(self, lane: Lane) -> list[Any]:
+        return [self.a_tile.row_of(mi, lane.row) for mi in range(self.m_repeat)]
+
+    def columns_of(self, column: Any, lane: Lane) -> list[Any]:
+        return [column + self.strip(lane.wave, ni) * 16 + lane.group * self.op.acc_len for ni in range(self.n_repeat)]
 
     @property
     def blocks(self) -> int:
@@ -141,7 +142,6 @@ _PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
 _USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
 
 
-LARGE_TILE = 128 * 256  # elements of C
 LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
 
 
@@ -163,15 +163,6 @@ def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
     return (usual, usual) if known else (0, 0)
 
 
-def default_waves(config: PreshuffleConfig) -> int:
-    """Four waves, or eight where those of gfx950 would fill their registers: its matrix unit takes fp8 so fast that
-    one wave a SIMD cannot issue everything else in time."""
-    config = replace(config, n_waves=2 * WAVES)
-    large = config.tile_m * config.tile_n >= LARGE_TILE and config.in_dtype == "fp8" and config.target.mx
-    return config.waves if large and config.tile_n % 128 == 0 and config.a_tile.bytes % (
-        config.threads * CHUNK_BYTES) == 0 else WAVES
-
-
 @functools.lru_cache
 def preshuffle_config(where: str, target: Target, *, out_dtype: str, preload: tuple[int, int] | None = None,
                       **fields: Any) -> PreshuffleConfig:
@@ -184,7 +175,9 @@ def preshuffle_config(where: str, target: Target, *, out_dtype: str, preload: tu
     config.need(where, config.stages in (1, 2), f"stages must be 1 or 2, got {config.stages!r}")
     size = config.op.element_bytes
     config.check_tile(where, 64 // size)
-    config = replace(config, n_waves=default_waves(config))
+    if config.in_dtype == "fp8" and target.mx:
+        # The matrix unit takes fp8 so fast that one wave a SIMD cannot issue everything else in time.
+        config = eight_waves(config, LARGE_TILE)
     config.check_loads(where, "A", config.a_tile.bytes)
     config.need(where, not config.use_async or target.dma128,
                 f"use_async_copy needs gfx950, the target is {target.arch}")

@@ -16,7 +16,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.cshuffle import shuffle_tile
-from ..parts.epilogue import TilePlace, store_tile
+from ..parts.epilogue import store_tile
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
@@ -59,8 +59,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     bx, by = config.block(m)
     row, column = bx * config.tile_m, by * config.tile_n
     memory, tally = Lds(), Tally()
-    # An array for each stage: what is copied to one stage then cannot alias reads of another, and needs no waits.
-    stages = [memory.array(fx.Int32, config.stage_bytes(s) // 4).ptr for s in fx.range_constexpr(config.stages)]
+    stages = config.stages_in(memory)
     row_bytes = config.k * op.element_bytes
     a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=m, row_bytes=row_bytes, advance=Advance.TURN)
     chunk_words = WORDS // 2 if config.int4 else WORDS
@@ -101,15 +100,12 @@ def store(tensors: dict[str, Any], acc: list[Any], m: Any, row: Any, column: Any
     op = config.op
     epilogue = gemm_epilogue(tensors, m, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
                              divisor=INT4_FACTOR if config.int4 else 1)
-    columns = [column + config.strip(lane.wave, ni) * 16 + lane.group * op.acc_len for ni in range(config.n_repeat)]
-    place = TilePlace(m, config.n, row, fx.min(m - row, config.tile_m),
-                      [config.tile_row(mi, lane.row) for mi in range(config.m_repeat)], columns)
+    place = config.place(m, row, column, lane)
     if config.cshuffle:
         shuffle_tile(tensors["c"], config.out, acc, epilogue, place, lds, config.shuffle, column, 0)
     else:
         store_tile(tensors["c"], config.out, acc, epilogue, place)
 
 
-def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
-    """Launch from a jit function."""
-    run(preshuffle_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_preshuffle(tensors, m, config, stream)``.
+launch_preshuffle = partial(run, preshuffle_kernel)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import require
-from ..parts.epilogue import TilePlace, store_tile
+from ..parts.epilogue import store_tile
 from ..parts.index import div
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop
@@ -74,11 +74,8 @@ def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                             lambda held, ni, step: [held[0][step][1][ni]], size=config.m_repeat)
     source = Held(fetch, config.tile_k // K_STEP * (config.m_repeat + config.n_repeat))
     acc = MainLoop(config.k_tiles, 1, [source], products, tally, 1, orders=None).run()
-    wave_column = column + lane.wave * (config.n_repeat * 16)
-    place = TilePlace(
-        m, config.n, row, rows, [mi * 16 + lane.row for mi in fx.range_constexpr(config.m_repeat)],
-        [wave_column + (ni * 16 + lane.group * _WMMA.acc_len) for ni in fx.range_constexpr(config.n_repeat)])
-    store_tile(tensors["c"], config.out, acc, gemm_epilogue(tensors, m, config.n, scaled=True), place)
+    store_tile(tensors["c"], config.out, acc, gemm_epilogue(tensors, m, config.n, scaled=True),
+               config.place(m, row, column, lane))
 
 
 @functools.lru_cache
@@ -96,6 +93,5 @@ def rdna_fp8_config(where: str, target: Target, *, n: int, k: int, tile_m: int =
     return config.fitting(where)
 
 
-def launch_rdna_fp8(tensors: dict[str, Any], m: Any, config: RdnaFp8Config, stream: Any) -> None:
-    """Launch from a jit function."""
-    run(rdna_fp8_kernel, tensors, m, config, stream)
+#: Launch from a jit function: ``launch_rdna_fp8(tensors, m, config, stream)``.
+launch_rdna_fp8 = partial(run, rdna_fp8_kernel)

@@ -28,6 +28,7 @@ from ..host.layouts import (
     shuffle_scale_32x4,
     shuffle_weight,
     shuffle_weight_w4,
+    told,
 )
 from ..host.weights import in_order, preshuffled
 from ..op import Plan
@@ -126,9 +127,10 @@ def _scale(where: str, name: str, scale: torch.Tensor | None, size: int) -> torc
 
 def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor | None,
                     scale_b: torch.Tensor | None, bias: torch.Tensor | None, activation: str,
-                    out_dtype: torch.dtype) -> Plan | None:
-    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked."""
-    where = "preshuffle_gemm"
+                    out_dtype: torch.dtype, layout: str = "") -> Plan | None:
+    """``act(a b^T * scale_a[row] * scale_b[column] + bias)`` with a shuffled weight, whose tag is checked unless
+    `layout` says what it would."""
+    where, b = "preshuffle_gemm", told(b, layout)
     int4 = layout_of(b) == B_16X16_INT4
     check_layout(b, B_16X16_INT4 if int4 else B_16X16, where)
     dtype = dtype_name(a, where, ("i8", "fp8", "f16", "bf16"))
@@ -162,9 +164,9 @@ def plan_preshuffle(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: t
 
 
 def plan_blockscale(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
-                    out_dtype: torch.dtype) -> Plan | None:
+                    out_dtype: torch.dtype, layout: str = "") -> Plan | None:
     """fp8 with a scale per (row, 128 k) of a, f32 (K/128, M), and per (128 columns, 128 k) of the shuffled b."""
-    where = "blockscale_gemm"
+    where, b = "blockscale_gemm", told(b, layout)
     check_layout(b, B_16X16, where)
     _require_fp8(where, target, a, b)
     n, k = b.shape

@@ -131,8 +131,7 @@ class WmmaConfig(GemmConfig):
         return self.k // self.kinds[1].step * self.kinds[1].step_bytes * (SLAB if self.shuffled else 1)
 
     @property
-    def c_row(self) -> int:
-        """Elements from a row of C to the next."""
+    def c_stride(self) -> int:
         return self.ldc or self.n
 
     @property
@@ -147,13 +146,8 @@ class WmmaConfig(GemmConfig):
             return TensorTile(self.tile_n // SLAB, SLAB * row_bytes, False)
         return TensorTile(self.tile_n, row_bytes, True)
 
-    @property
-    def stage_bytes(self) -> int:
+    def stage_bytes(self, stage: int) -> int:
         return self.a_tile.bytes + self.b_tile.bytes
-
-    @property
-    def lds_bytes(self) -> int:
-        return self.stages * self.stage_bytes
 
     @property
     def scale_rows(self) -> tuple[int, int]:

@@ -6,30 +6,28 @@ k of one row; the 32 lanes hold those of 32 rows, and the instruction takes one 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.epilogue import TilePlace, store_tile
-from ..parts.grid import add_vector
+from ..parts.epilogue import store_tile
 from ..parts.index import cdiv, compute_mcast_masks, div, mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import Held, KTile, MainLoop, Multiply, Ring
-from ..parts.memory import Buffer
+from ..parts.memory import Buffer, pointer
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from ..parts.scales import RowScales
 from ..parts.schedule import Tally, hot_loop_schedule
-from ..parts.sync import workgroup_barrier
 from ..parts.tensor_tile import TensorMoves
 from ..parts.tile import CHUNK_BYTES
 from .config import SCALE_BLOCK, run
 from .epilogue import gemm_epilogue
 from .wmma_config import SLAB, WmmaConfig
 
-__all__ = ["SCALE_ROWS", "cluster_place", "launch_wmma", "wave_place", "wmma_loop"]
+__all__ = ["SCALE_ROWS", "cluster_place", "launch_wmma", "wmma_loop"]
 
 SCALE_ROWS = 32  # that share a word of scales of every lane
 CLEAR_THREADS = 256
@@ -80,36 +78,30 @@ class SteppedProducts(TileProducts):
         return stepped
 
 
-def wave_place(config: WmmaConfig, lane: Lane) -> tuple[Any, Any]:
-    """First row and column of a wave in its workgroup's tile."""
-    return (div(lane.wave, config.n_waves) * (config.m_repeat * 16),
-            mod(lane.wave, config.n_waves) * (config.n_repeat * 16))
-
-
-def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, column: Any, wave: tuple[Any, Any],
-              lane: Lane, masks: tuple[Any, Any], scales: tuple[RowScales, ...], begin: Any = 0) -> MainLoop:
+def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, column: Any, lane: Lane,
+              masks: tuple[Any, Any], scales: tuple[RowScales, ...], begin: Any = 0) -> MainLoop:
     """The main loop of the tile of C from `row` and `column` on.
 
     Args:
         a_data, b_data: pointers to A, of `m` rows, and to B.
-        wave: :func:`wave_place`.
         masks: workgroups of the cluster that share the tile of A, and that of B.
         scales: of A and B, if the instruction takes them.
         begin: the first k tile.
     """
-    a_tile, b_tile, tally = config.a_tile, config.b_tile, Tally()
+    a_tile, b_tile, tally, stage_bytes = config.a_tile, config.b_tile, Tally(), config.stage_bytes(0)
+    wave = config.wave_place(lane)
     ring = Lds().array(fx.Int32, config.lds_bytes // 4).ptr
     # A row of B's tile in memory and in LDS: of B, or a slab of them.
     slab = SLAB if config.shuffled else 1
     a_move = a_tile.descriptor(a_data, row, m, config.a_row_bytes, ring, masks[0])
     b_move = b_tile.descriptor(b_data, div(column, slab), config.n // slab, config.b_row_bytes,
                                ring + a_tile.bytes // 4, masks[1])
-    moves = TensorMoves((a_move, b_move), (a_tile.row_bytes, b_tile.row_bytes), config.stage_bytes,
+    moves = TensorMoves((a_move, b_move), (a_tile.row_bytes, b_tile.row_bytes), stage_bytes,
                         config.m_waves * config.n_waves, lane.wave)
     place = lane.row * a_tile.pitch + lane.group * CHUNK_BYTES
-    a = a_tile.fragments(ring, config.stage_bytes, wave[0] * a_tile.pitch + place, 16)
+    a = a_tile.fragments(ring, stage_bytes, wave[0] * a_tile.pitch + place, 16)
     place = lane.lane * CHUNK_BYTES if config.shuffled else lane.row * b_tile.pitch + lane.group * CHUNK_BYTES
-    b = b_tile.fragments(ring, config.stage_bytes, div(wave[1], slab) * b_tile.pitch + a_tile.bytes + place,
+    b = b_tile.fragments(ring, stage_bytes, div(wave[1], slab) * b_tile.pitch + a_tile.bytes + place,
                          16 // slab, slab)
 
     def fetch_scales(t: KTile, _: Any) -> list[Any]:
@@ -125,7 +117,7 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
     copies = Ring(moves.issue, moves.count, moves.count, lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)
     held = [Held(fetch_scales, config.scale_words)] if scales else []
     if config.clustered:
-        workgroup_barrier(True)  # all are there
+        fx.rocdl.cluster.cluster_barrier()  # all are there
     return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 1,
                     barrier=fx.rocdl.cluster.cluster_barrier if config.clustered else fx.lds_barrier, begin=begin)
 
@@ -138,26 +130,23 @@ def cluster_place() -> tuple[Any, Any]:
 @flyc.kernel
 def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k adds its share of the reduction to it."""
-    op, lane = config.op, lane_of(config.target.wave, scalar=True)
+    lane = lane_of(config.target.wave, scalar=True)
     row, column = fx.block_idx.x * config.tile_m, fx.block_idx.y * config.tile_n
-    wave_row, wave_column = wave_place(config, lane)
+    wave_row, wave_column = config.wave_place(lane)
     masks = (0, 0)
     if fx.const_expr(config.clustered):
         masks = compute_mcast_masks(*cluster_place(), config.cluster_m, config.cluster_n)
     scales = _scales_of(tensors, config, m, row + wave_row, column + wave_column, lane.lane)
     loop = wmma_loop(config, pointer(tensors["a"], fx.Int32), pointer(tensors["b"], fx.Int32), m, row, column,
-                     (wave_row, wave_column), lane, masks, scales,
+                     lane, masks, scales,
                      fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
     acc = loop.run()
-    columns = [column + wave_column + (ni * 16 + lane.group * op.acc_len) for ni in fx.range_constexpr(config.n_repeat)]
-    rows = fx.min(m - row, config.tile_m)
+    place = config.place(m, row, column, lane)
     if fx.const_expr(config.clustered):  # there may be workgroups past the last row
-        rows = (row < m).select(rows, 0)
-    where = TilePlace(m, config.c_row, row, rows,
-                      [wave_row + mi * 16 + lane.row for mi in fx.range_constexpr(config.m_repeat)], columns)
+        place = replace(place, rows=(row < m).select(place.rows, 0))
     epilogue = gemm_epilogue(tensors, m, config.n, "none", config.scales == "rows")
-    store_tile(tensors["c"], config.out, acc, epilogue, where,
-               Buffer.store if config.split_k == 1 else add_vector)
+    store_tile(tensors["c"], config.out, acc, epilogue, place,
+               Buffer.store if config.split_k == 1 else Buffer.add)
 
 
 @flyc.kernel
@@ -165,7 +154,7 @@ def clear_kernel(tensors, config: fx.Constexpr):
     """Write zero to a part of a row of C."""
     element = config.out
     count = CHUNK_BYTES * 8 // element.width
-    c = Buffer(tensors["c"], element, fx.Int64(fx.block_idx.x) * config.c_row, config.n)
+    c = Buffer(tensors["c"], element, fx.Int64(fx.block_idx.x) * config.c_stride, config.n)
     c.store((fx.block_idx.y * CLEAR_THREADS + fx.thread_idx.x) * count, fx.full(count, 0.0, element))
 
 

@@ -15,7 +15,7 @@ from ..target import Target
 from .dtypes import dtype_name
 
 __all__ = [
-    "address", "allocate", "array_dtype", "as_rows", "contiguous", "copy_into", "device_type",
+    "address", "allocate", "array_dtype", "as_rows", "autocast", "contiguous", "copy_into", "device_type",
     "is_recorded", "is_torch", "launch", "on_stream", "padded", "span", "statistic", "stream_of", "transposed",
     "vector", "vector_width",
 ]
@@ -89,6 +89,17 @@ def vector_width(bits: int, count: int, *arrays: Any) -> int:
     an array does not begin with an element, which its launch refuses."""
     aligned = math.gcd(ACCESS_BYTES, *(address(a) for a in arrays))
     return math.gcd(count, max(aligned * 8 // bits, 1))
+
+
+def autocast(*arrays: Any) -> tuple[Any, ...]:
+    """Floating-point tensors in the dtype of torch's autocast, where that is on."""
+    import torch
+
+    kind = arrays[0].device.type
+    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+        return arrays
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(a.to(dtype) if a is not None and a.is_floating_point() else a for a in arrays)
 
 
 def copy_into(out: Any, values: Any) -> None:

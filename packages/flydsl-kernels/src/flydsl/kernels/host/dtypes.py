@@ -6,7 +6,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype"]
+__all__ = ["FLOATS", "INDICES", "dtype_name", "element_of", "float_dtype", "torch_dtype"]
 
 FLOATS = {"f32": fx.Float32, "f16": fx.Float16, "bf16": fx.BFloat16}
 INDICES = ("i32", "i64")  # dtypes of indices
@@ -42,3 +42,16 @@ def dtype_name(array: object, where: str, allowed: tuple[str, ...] = tuple(FLOAT
     if name not in allowed:
         raise TypeError(f"{where}: dtype {full} is not supported: expected one of {', '.join(allowed)}")
     return name
+
+
+def torch_dtype(name: Any) -> Any:
+    """A torch dtype, or that of a name; None stays. TypeError for a name of none."""
+    import torch
+
+    if name is None or isinstance(name, torch.dtype):
+        return name
+    names = dict(zip(FLOATS, (torch.float32, torch.float16, torch.bfloat16), strict=True))
+    found = names.get(str(name)) or getattr(torch, str(name), None)
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"{name!r} is not a dtype")
+    return found

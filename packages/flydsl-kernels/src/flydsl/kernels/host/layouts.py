@@ -11,7 +11,7 @@ import torch
 __all__ = [
     "B_16X16", "B_16X16_INT4", "check_layout", "e8m0_shuffle", "layout_of", "preshuffle_b_16x16", "preshuffle_b_fp8",
     "shuffle_scale_32x4", "shuffle_scale_for_int4", "shuffle_scale_w4", "shuffle_weight", "shuffle_weight_w4", "tag",
-    "tag_packed",
+    "tag_packed", "told",
 ]
 
 B_16X16 = "b_16x16"
@@ -24,6 +24,12 @@ def tag(tensor: torch.Tensor, name: str) -> torch.Tensor:
     tensor._flydsl_layout = name  # type: ignore[attr-defined]
     tensor.is_shuffled = True  # type: ignore[attr-defined]
     return tensor
+
+
+def told(tensor: torch.Tensor, name: str) -> torch.Tensor:
+    """The tensor in layout `name`, if a caller says so: the tag is an attribute of the tensor object, which a copy does
+    not have. As it is tagged if the name is empty."""
+    return tag(tensor.detach(), name) if name else tensor
 
 
 def layout_of(tensor: torch.Tensor) -> str | None:

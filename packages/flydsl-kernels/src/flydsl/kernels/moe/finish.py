@@ -10,10 +10,9 @@ import flydsl.expr as fx
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mathx import gelu, sigmoid, silu, tanh
-from ..parts.memory import WORDS, Buffer
+from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
-from ..parts.rows import pointer
 from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, GroupedConfig
 from .sources import columns_of
 

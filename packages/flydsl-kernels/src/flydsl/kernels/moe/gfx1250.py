@@ -15,13 +15,12 @@ import flydsl.expr as fx
 
 from ..gemm.config import run
 from ..gemm.wmma_config import SLAB, WmmaConfig, wmma_config
-from ..gemm.wmma_kernel import SCALE_ROWS, cluster_place, wave_place, wmma_loop
+from ..gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
 from ..host.config import require
 from ..parts.index import compute_mcast_masks, div, mod
 from ..parts.indices import uniform
 from ..parts.lane import Lane, lane_of
-from ..parts.memory import Buffer
-from ..parts.rows import pointer
+from ..parts.memory import Buffer, pointer
 from ..parts.scales import RowScales
 from ..target import target as current
 from .finish import activate, floats
@@ -118,10 +117,10 @@ def _store(tensors: dict[str, Any], acc: list[Any], config: GroupedWmmaConfig, r
 def _tile(tensors, m, row, expert, config):
     """A tile of the result; rows from `m` on do not exist."""
     lane, column = lane_of(config.target.wave, scalar=True), fx.block_idx.y * config.tile_n
-    wave_row, wave_column = wave_place(config, lane)
+    wave_row, wave_column = config.wave_place(lane)
     w = pointer(tensors["b"], fx.Int32) + fx.Int64(expert) * (config.n // SLAB * (config.b_row_bytes // 4))
     scales = _scales(tensors, config, m, row + wave_row, column + wave_column, expert, lane)
-    loop = wmma_loop(config, pointer(tensors["a"], fx.Int32), w, m, row, column, (wave_row, wave_column), lane,
+    loop = wmma_loop(config, pointer(tensors["a"], fx.Int32), w, m, row, column, lane,
                      _masks(tensors, config, row, expert), scales)
     acc = loop.run()
     first = row + wave_row

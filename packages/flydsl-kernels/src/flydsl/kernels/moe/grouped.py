@@ -17,14 +17,15 @@ import flydsl.expr as fx
 
 from ..gemm.block_scales import BlockScaledProducts
 from ..gemm.dense_kernel import add_wave_slices
-from ..parts.index import div, mod, xcd_remap_bx_by
+from ..parts.grid import block_of
+from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Staged
+from ..parts.memory import pointer
 from ..parts.operand import Rows
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from ..parts.schedule import Tally, hot_loop_schedule
 from .config import FEW, GroupedConfig
 from .finish import TileColumns, finish
@@ -123,11 +124,10 @@ def compute_tile(tensors, tokens, sorted_rows, row, expert, column, config, memo
 def _remapped(rows: Any, config: GroupedConfig) -> tuple[Any, Any]:
     """(block of rows, of columns) of this workgroup such that dies have neighbours; past the rows where there is no
     such tile."""
-    linear, (tile_m, tile_n) = fx.block_idx.x, (config.block_m, config.block_n)
-    block, column = xcd_remap_bx_by(linear, 0, rows, tile_m=tile_m, tile_n=tile_n, N=config.columns * tile_n,
-                                    xcd_swizzle=config.group)
-    exists = linear < fx.ceildiv(rows, tile_m) * config.columns
-    return exists.select(block, fx.ceildiv(rows, tile_m)), exists.select(column, 0)
+    linear, blocks = fx.block_idx.x, fx.ceildiv(rows, config.block_m)
+    block, column = block_of(linear, 0, blocks, config.columns, config.group)
+    exists = linear < blocks * config.columns
+    return exists.select(block, blocks), exists.select(column, 0)
 
 
 @flyc.kernel

@@ -17,9 +17,8 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..parts.index import align_up, cdiv, div, mod
-from ..parts.memory import Buffer
+from ..parts.memory import Buffer, pointer
 from ..parts.reduce import Lds
-from ..parts.rows import pointer
 from ..target import Target, builder
 from .gating import RouteConfig, choose, route_config
 

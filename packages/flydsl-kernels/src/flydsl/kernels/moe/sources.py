@@ -11,11 +11,11 @@ from ..parts.epilogue import FAR
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
-from ..parts.memory import WORDS, Buffer
+from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.operand import Rows, Shuffled
-from ..parts.packed import bf16_words, e8m0_value, fp4_table, fp4_to_bf16, fp4_to_half, scaled_int4, unpack, words_of
-from ..parts.rows import pointer
+from ..parts.packed import e8m0_value, unpack
 from .config import GroupedConfig
+from .halves import bf16_words, fp4_table, fp4_to_bf16, fp4_to_half, scaled_int4, words_of
 from .rows import TileRows
 
 __all__ = ["Weights", "WideRows", "columns_of", "strips_of"]

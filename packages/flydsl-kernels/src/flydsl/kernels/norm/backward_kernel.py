@@ -16,8 +16,9 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
+from ..parts.memory import pointer
 from ..parts.reduce import Lds, add, reduce_rows
-from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows, pointer
+from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows
 from .config import NormConfig
 from .forward import weight_of
 

@@ -15,8 +15,9 @@ import flydsl.expr as fx
 from ..host.dtypes import FLOATS, element_of
 from ..parts.convert import scale_of, to_quantised
 from ..parts.mathx import rsqrt
+from ..parts.memory import float_element
 from ..parts.reduce import Lds, add, amax_of, reduce_rows
-from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, float_element, fold, launch_rows
+from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows
 from .config import NormConfig
 
 __all__ = ["launch_norm", "norm_kernel", "statistics", "weight_of"]

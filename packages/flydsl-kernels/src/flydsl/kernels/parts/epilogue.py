@@ -16,9 +16,8 @@ from typing import Any
 import flydsl.expr as fx
 
 from .mathx import gelu, relu, silu
-from .memory import Buffer
+from .memory import Buffer, float_element
 from .random import philox4x32, round_bf16_stochastic
-from .rows import float_element
 
 __all__ = ["ACTIVATE", "FAR", "Activate", "Bias", "Epilogue", "Multiply", "ScaleBoth", "Step", "Terms",
            "TilePlace", "store_tile", "values"]

@@ -17,31 +17,36 @@ import flydsl.expr as fx
 
 from .cshuffle import ShufflePlan, shuffle_tile
 from .epilogue import Bias, Epilogue, TilePlace
-from .index import align_up, xcd_remap_bx_by
 from .memory import Buffer
 
-__all__ = ["Slice", "add_slice", "add_vector", "block_of"]
+__all__ = ["Slice", "add_slice", "block_of"]
 
 AGENT = "agent"
 COHERENT = 17  # sc0 and sc1: write through to memory
 
 
-def block_of(m: Any, n: int, tile: tuple[int, int], group: int, dies: int = 8) -> tuple[Any, Any]:
-    """(row, column) of this workgroup's tile in the grid of tiles of an m x n matrix: dies get neighbours, which walk
-    down `group` rows of tiles before the next column; 0: as launched."""
-    return xcd_remap_bx_by(fx.block_idx.x, fx.block_idx.y, m, tile_m=tile[0], tile_n=tile[1],
-                           N=align_up(n, tile[1]), xcd_swizzle=group, num_xcds=dies)
+def block_of(bx: Any, by: Any, rows: Any, columns: int, group: int, dies: int = 8) -> tuple[Any, Any]:
+    """(row, column) of a workgroup's tile in a grid of `rows` x `columns` tiles: dies get neighbours.
 
+    Workgroups are dealt to the dies in turn. Each die gets a consecutive range of the linear order, and within it tiles
+    walk down `group` rows of tiles before the next column.
 
-def add_vector(out: Buffer, at: Any, vector: Any) -> None:
-    """Atomic adds of a vector: pairs of 16-bit values, or single f32."""
-    step = 1 if vector.dtype.width == 32 else 2
-    kind = fx.rocdl.BufferAtomicAdd(out.element) if step == 1 else fx.rocdl.BufferAtomicPkAdd(out.element)
-    atom = fx.make_copy_atom(kind, out.element)
-    for i in range(0, vector.numel, step):
-        register = fx.make_rmem_tensor(step, out.element)
-        register.store(vector.shuffle(vector, list(range(i, i + step))))
-        fx.copy(atom, register, out.view(at + i, step))
+    Args:
+        bx, by: row and column as launched.
+        group: 0: as launched.
+    """
+    if not group:
+        return bx, by
+    total = rows * columns
+    linear = by * rows + bx
+    q, r = total // dies, total % dies
+    die = linear % dies
+    w = die * q + fx.min(die, r) + linear // dies
+    width = group * columns
+    number = w // width
+    size = fx.min(rows - number * group, group)
+    inside = w % width
+    return number * group + inside % size, inside // size
 
 
 @flyc.jit
@@ -111,7 +116,7 @@ def add_slice(c, acc, place: TilePlace, part: Slice, lds):
             while ready == 0:
                 ready = fx.llvm.generic_load(part.signal, memory_order=fx.AtomicOrdering.Acquire, syncscope=AGENT)
         fx.barrier()
-    add = add_vector if part.packed else _add_pairs
+    add = Buffer.add if part.packed else _add_pairs
     shuffle_tile(c, part.element, acc, Epilogue(), place, lds, part.plan, part.column, part.wave_row, add)
     fx.llvm.memory_fence(syncscope=AGENT, ordering=fx.AtomicOrdering.Release)
     fx.barrier()

@@ -28,6 +28,9 @@ from .tile import CHUNK_BYTES
 __all__ = ["FORMATS", "MatrixOp", "Microformat", "matrix_op", "microscaled_op", "wmma_step"]
 
 
+HALVES = {"f16": fx.Float16, "bf16": fx.BFloat16}
+
+
 def _as_it_is(chunks: list[Any]) -> Any:
     return chunks
 
@@ -159,25 +162,11 @@ def _call(atom: Any, operands: list[tuple[list[Any], Any]], acc: Any) -> Any:
     return total.load()
 
 
-def wmma_step(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
-    """WMMA: one instruction for the chunks of a call, which are an operand one after the other."""
-
-    def step(a: list[Any], b: list[Any], acc: Any, _: int, __: Any) -> Any:
-        return _call(fx.make_mma_atom(kind()), [(a, element), (b, element)], acc)
-
-    return step
-
-
-def _signed(k: int) -> Any:
-    """WMMA of signed bytes."""
-    return fx.rocdl.WMMA(16, 16, k, fx.Int8, fx.Int32, sign_a=True, sign_b=True)
-
-
-def _wmma_byte(kind: Callable[[], Any], element: Any) -> Callable[..., Any]:
-    """8-bit WMMA with K = 16: the two 8-byte halves of the chunk."""
+def wmma_step(kind: Callable[[], Any], element: Any, pieces: int = 1) -> Callable[..., Any]:
+    """WMMA: an operand is the chunks of a call one after the other, or for each instruction one of their `pieces`."""
 
     def step(a: list[Any], b: list[Any], acc: Any, i: int, _: Any) -> Any:
-        operands = [([_parts(x[0], element, 2)[i]], element) for x in (a, b)]
+        operands = [([_parts(chunk, element, pieces)[i] for chunk in chunks], element) for chunks in (a, b)]
         return _call(fx.make_mma_atom(kind()), operands, acc)
 
     return step
@@ -263,6 +252,46 @@ def microscaled_op(target: Target, a_dtype: str, b_dtype: str) -> MatrixOp:
     return MatrixOp(name, 1, 2, 8, False, 1, a_blocks, partial(_wmma_scaled, kinds[::-1]), b_blocks=b_blocks)
 
 
+def _mfma_op(target: Target, dtype: str, scaled: bool) -> MatrixOp | None:
+    """The MFMA of a type: operands are cut into pieces where the instruction's k is shorter than a block."""
+    if dtype in HALVES and target.half_k == 32:
+        step, pieces = _mfma_half(f"mfma_f32_16x16x32_{dtype}", HALVES[dtype], HALVES[dtype], 1), 1
+    elif dtype in HALVES:
+        name, operand = {"f16": ("f16", fx.Float16), "bf16": ("bf16_1k", fx.Int16)}[dtype]
+        step, pieces = _mfma_half(f"mfma_f32_16x16x16{name}", HALVES[dtype], operand, 2), 2
+    elif dtype == "fp8" and scaled and target.mx:
+        return MatrixOp(dtype, 1, 4, 4, False, 1, 2, _mfma_unit)
+    elif dtype == "fp8":
+        step, pieces = _mfma_byte("mfma_f32_16x16x32_fp8_fp8", "f32x4"), 2
+    elif dtype == "i8":
+        step, pieces = _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"), 2
+    else:
+        return None
+    return MatrixOp(dtype, 2 if dtype in HALVES else 1, 4, 4, dtype == "i8", pieces, 1, step)
+
+
+def _wmma_op(target: Target, dtype: str) -> MatrixOp | None:
+    """The WMMA of a type. With a longer k than a block has, a lane holds several of its chunks: with K = 32 of f16,
+    two runs of eight, 32 bytes of k apart."""
+    if dtype in HALVES:
+        element, size, k = HALVES[dtype], 2, target.half_k
+    elif dtype == "i8":
+        element, size, k = fx.Int8, 1, 64 if target.tensor_moves else 16
+    elif dtype == "fp8" and target.fp8_name:
+        element, size, k = fx.Float8E4M3FN, 1, 128 if target.tensor_moves else 16
+    else:
+        return None
+    groups = 1 if target.repeats_operands else 2
+    pieces, blocks = max(CHUNK_BYTES * groups // (k * size), 1), max(k * size // (CHUNK_BYTES * groups), 1)
+
+    def kind() -> Any:
+        signed: dict[str, Any] = dict(elem_ty_acc=fx.Int32, sign_a=True, sign_b=True) if dtype == "i8" else {}
+        return fx.rocdl.WMMA(16, 16, k, element, **signed)
+
+    return MatrixOp(dtype, size, groups, 8, dtype == "i8", pieces, blocks, wmma_step(kind, element, pieces),
+                    interleaved=groups == 1)
+
+
 def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     """The instruction for 16 x 16 tiles of `dtype` on `target`.
 
@@ -273,41 +302,7 @@ def matrix_op(target: Target, dtype: str, scaled: bool = False) -> MatrixOp:
     Raises:
         ValueError: the architecture has no such instruction, or the kernels do not use it.
     """
-    if target.matrix == "mfma":
-        if dtype in ("f16", "bf16"):
-            half = fx.Float16 if dtype == "f16" else fx.BFloat16
-            if target.half_k == 32:
-                call = _mfma_half(f"mfma_f32_16x16x32_{dtype}", half, half, 1)
-                return MatrixOp(dtype, 2, 4, 4, False, 1, 1, call)
-            name = "mfma_f32_16x16x16f16" if dtype == "f16" else "mfma_f32_16x16x16bf16_1k"
-            call = _mfma_half(name, half, half if dtype == "f16" else fx.Int16, 2)
-            return MatrixOp(dtype, 2, 4, 4, False, 2, 1, call)
-        if dtype == "fp8":
-            if scaled and target.mx:
-                return MatrixOp(dtype, 1, 4, 4, False, 1, 2, _mfma_unit)
-            return MatrixOp(dtype, 1, 4, 4, False, 2, 1, _mfma_byte("mfma_f32_16x16x32_fp8_fp8", "f32x4"))
-        if dtype == "i8":
-            return MatrixOp(dtype, 1, 4, 4, True, 2, 1, _mfma_byte("mfma_i32_16x16x32_i8", "i32x4"))
-    elif target.repeats_operands and dtype in ("f16", "bf16"):
-        half = fx.Float16 if dtype == "f16" else fx.BFloat16
-        call = wmma_step(lambda: fx.rocdl.WMMA(16, 16, 16, half), half)
-        return MatrixOp(dtype, 2, 1, 8, False, 1, 2, call, interleaved=True)
-    elif target.repeats_operands and dtype == "i8":
-        call = wmma_step(lambda: _signed(16), fx.Int8)
-        return MatrixOp(dtype, 1, 1, 8, True, 1, 1, call, interleaved=True)
-    elif target.half_k and dtype in ("f16", "bf16"):
-        half = fx.Float16 if dtype == "f16" else fx.BFloat16
-        # With K = 32, a lane holds two runs of eight, 32 bytes of k apart, which are two blocks of its chunks.
-        k = target.half_k
-        return MatrixOp(dtype, 2, 2, 8, False, 1, k // 16, wmma_step(lambda: fx.rocdl.WMMA(16, 16, k, half), half))
-    elif target.tensor_moves and dtype == "fp8":
-        kind = fx.Float8E4M3FN
-        return MatrixOp(dtype, 1, 2, 8, False, 1, 4, wmma_step(lambda: fx.rocdl.WMMA(16, 16, 128, kind), kind))
-    elif target.tensor_moves and dtype == "i8":
-        return MatrixOp(dtype, 1, 2, 8, True, 1, 2, wmma_step(lambda: _signed(64), fx.Int8))
-    elif target.fp8_name and dtype == "fp8":
-        kind = fx.Float8E4M3FN
-        return MatrixOp(dtype, 1, 2, 8, False, 2, 1, _wmma_byte(lambda: fx.rocdl.WMMA(16, 16, 16, kind), kind))
-    elif dtype == "i8":
-        return MatrixOp(dtype, 1, 2, 8, True, 2, 1, _wmma_byte(lambda: _signed(16), fx.Int8))
-    raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")
+    found = _mfma_op(target, dtype, scaled) if target.matrix == "mfma" else _wmma_op(target, dtype)
+    if found is None:
+        raise ValueError(f"no {dtype} matrix instruction of {target.arch} is used by the GEMM kernels")
+    return found

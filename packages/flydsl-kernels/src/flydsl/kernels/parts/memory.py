@@ -1,4 +1,4 @@
-"""16-byte accesses of global buffers and LDS: the unit in which the GEMMs move data, as vectors of four i32."""
+"""Bounded accesses of global memory, and of LDS; the GEMMs move chunks of 16 bytes, as vectors of four i32."""
 
 from __future__ import annotations
 
@@ -6,12 +6,37 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from .rows import pointer
+from ..host.dtypes import FLOATS
 
-__all__ = ["Buffer", "WORDS", "lds_read", "lds_write"]
+__all__ = ["MOST_BITS", "WORDS", "Buffer", "float_element", "lds_read", "lds_write", "pointer"]
 
 WORDS = 4  # i32 of a chunk
 MOST_BITS = 128  # of an access
+
+
+def pointer(data: Any, element: Any) -> Any:
+    """Global pointer to the storage of a tensor or pointer argument, seen as elements of `element`.
+
+    Integers stand for any type of their bytes (fp8 as int8, int32 as float32). TypeError if one of f32, f16 and bf16 is
+    passed for another: that would be a wrong launch.
+    """
+    start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
+    given = start.element_type
+    if given is element:
+        return start
+    floats = tuple(FLOATS.values())
+    if given in floats and element in floats:
+        raise TypeError(f"the kernel was built for {element.__name__}, but an argument holds {given.__name__}")
+    if start.alignment >= element.width // 8:
+        return fx.recast_iter(element, start)
+    space = fx.AddressSpace.Global
+    return fx.inttoptr(fx.PointerType.get(element.ir_type, space, element.width // 8), fx.ptrtoint(start))
+
+
+def float_element(data: Any, default: Any) -> Any:
+    """Element class of a float argument as it was passed; `default` if it is not f32, f16 or bf16."""
+    start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
+    return start.element_type if start.element_type in FLOATS.values() else default
 
 
 class Buffer:
@@ -64,6 +89,16 @@ class Buffer:
     def store_one(self, at: Any, value: Any) -> None:
         """Store one value, converted to the element type."""
         self.store(at, fx.Vector.from_elements([value.to(self.element)], self.element))
+
+    def add(self, at: Any, vector: Any) -> None:
+        """Atomic adds of a vector: pairs of 16-bit values, or single f32."""
+        step = 1 if vector.dtype.width == 32 else 2
+        kind = fx.rocdl.BufferAtomicAdd(self.element) if step == 1 else fx.rocdl.BufferAtomicPkAdd(self.element)
+        atom = fx.make_copy_atom(kind, self.element)
+        for i in range(0, vector.numel, step):
+            register = fx.make_rmem_tensor(step, self.element)
+            register.store(vector.shuffle(vector, list(range(i, i + step))))
+            fx.copy(atom, register, self.view(at + i, step))
 
 
 def _lds_view(base: Any, at: Any, n: int) -> Any:

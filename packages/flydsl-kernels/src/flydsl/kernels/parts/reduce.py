@@ -116,10 +116,7 @@ def block_reduce(values: Sequence[Any], op: Callable[[Any, Any], Any], thread: A
 
 def reduce_rows(place: Place, values: Sequence[Any], op: Callable[[Any, Any], Any], lds: Lds) -> list[Any]:
     """Combine each value over the lanes of a row; every lane of the row gets the result."""
-    plan = place.plan
-    if plan.rows > 1 or plan.lanes <= fx.num_warp_threads():
-        return wave_reduce(values, op, plan.lanes)
-    return block_reduce(values, op, place.thread, plan.lanes, lds)
+    return lane_reduce(values, op, place.plan.lanes, place.thread, lds)
 
 
 def amax_of(place: Place, row: Any, keep: bool, lds: Lds) -> Any:

@@ -18,15 +18,14 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..host.dtypes import FLOATS
 from .index import div, mod
+from .memory import MOST_BITS, Buffer
 
 __all__ = [
-    "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "float_element", "fold",
-    "launch_rows", "pointer", "plan_rows",
+    "Columns", "Held", "Place", "RowPlan", "RowScalars", "Rows", "each", "fits_registers", "fold", "launch_rows",
+    "plan_rows",
 ]
 
-ACCESS_BITS = 128
 SMALL_ROW = 2048  # rows up to this length share a workgroup
 MAX_THREADS = 1024
 RESIDENT_ELEMENTS = 64  # a thread's share of a row up to which the block stays at its size
@@ -71,7 +70,7 @@ def plan_rows(n: int, bits: int, wave: int, threads: int = 256, vec: int = 0) ->
     Rows of at most 2048 elements are read by at most one wave each, several to a workgroup; longer ones by a whole
     workgroup, which grows beyond `threads` when a lane would hold more than 64 elements.
     """
-    vec = vec or math.gcd(n, ACCESS_BITS // bits)
+    vec = vec or math.gcd(n, MOST_BITS // bits)
     units = n // vec
     if n <= SMALL_ROW:
         lanes = min(wave, 1 << (units - 1).bit_length())
@@ -96,79 +95,6 @@ def _check_row_major(data: Any, n: int) -> None:
     steps = [s.get_static_leaf_int if s.is_leaf and s.is_static else None for s in stride] if stride.rank > 1 else []
     if steps and steps[-1] != 1 and 1 in steps:
         raise ValueError(f"the kernel needs row-major matrices, but an argument has the layout {fx.get_layout(data)}")
-
-
-def pointer(data: Any, element: Any) -> Any:
-    """Global pointer to the storage of a tensor or pointer argument, seen as elements of `element`.
-
-    Integers stand for any type of their bytes (fp8 as int8, int32 as float32). TypeError if one of f32, f16 and bf16 is
-    passed for another: that would be a wrong launch.
-    """
-    start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
-    given = start.element_type
-    if given is element:
-        return start
-    floats = tuple(FLOATS.values())
-    if given in floats and element in floats:
-        raise TypeError(f"the kernel was built for {element.__name__}, but an argument holds {given.__name__}")
-    if start.alignment >= element.width // 8:
-        return fx.recast_iter(element, start)
-    space = fx.AddressSpace.Global
-    return fx.inttoptr(fx.PointerType.get(element.ir_type, space, element.width // 8), fx.ptrtoint(start))
-
-
-def float_element(data: Any, default: Any) -> Any:
-    """Element class of a float argument as it was passed; `default` if it is not f32, f16 or bf16."""
-    start = data if isinstance(data, fx.Pointer) else fx.get_iter(data)
-    return start.element_type if start.element_type in FLOATS.values() else default
-
-
-class _Bounded:
-    """Accesses of `vec` elements to a bounded buffer."""
-
-    def __init__(self, data: Any, element: Any, vec: int, start: Any, count: Any, cache: int = 0) -> None:
-        base = pointer(data, element)
-        if start is not None:
-            base = base + start
-        records = count * element.width // 8 if isinstance(count, int) else fx.Int64(count) * (element.width // 8)
-        self.element, self.vec = element, vec
-        self._base = fx.rocdl.make_buffer_ptr(base, records)
-        chunk = min(vec, ACCESS_BITS // element.width)
-        self._atom = fx.make_copy_atom(fx.rocdl.BufferCopy(chunk * element.width, cache), element)
-        pieces = vec // chunk
-        self._shape: Any
-        self._stride: Any
-        self._shape, self._stride = ((chunk, pieces), (1, chunk)) if pieces > 1 else (chunk, 1)
-
-    def _view(self, offset: Any) -> Any:
-        return fx.make_view(self._base + offset, fx.make_layout(self._shape, self._stride))
-
-    def read(self, offset: Any) -> Any:
-        """Vector of `vec` elements at element `offset`."""
-        register = fx.make_rmem_tensor(self._shape, self.element)
-        fx.copy(self._atom, self._view(offset), register)
-        return register.load().reshape((self.vec,))
-
-    def read_one(self, offset: Any) -> Any:
-        """The element at `offset`."""
-        register = fx.make_rmem_tensor(1, self.element)
-        atom = fx.make_copy_atom(fx.rocdl.BufferCopy(self.element.width, 0), self.element)
-        fx.copy(atom, fx.make_view(self._base + offset, fx.make_layout(1, 1)), register)
-        return register.load()[0]
-
-    def write(self, offset: Any, value: Any) -> None:
-        """Store `vec` elements at element `offset`."""
-        register = fx.make_rmem_tensor(self._shape, self.element)
-        register.store(value.reshape(self._shape))
-        fx.copy(self._atom, register, self._view(offset))
-
-    def add(self, offset: Any, value: Any) -> None:
-        """Atomically add `vec` elements, one by one."""
-        atom = fx.make_copy_atom(fx.rocdl.BufferAtomicAdd(self.element), self.element)
-        for i in range(self.vec):
-            register = fx.make_rmem_tensor(1, self.element)
-            register.store(fx.Vector.from_elements([value[i]], self.element))
-            fx.copy(atom, register, fx.make_view(self._base + (offset + i), fx.make_layout(1, 1)))
 
 
 class Place:
@@ -227,25 +153,28 @@ class Rows:
     def __init__(self, data: Any, element: Any, place: Place, cache: int = 0, start: Any = None,
                  count: Any = None) -> None:
         plan = place.plan
-        self._place, self._bits = place, element.width
+        self._place, self._cache = place, cache
         if start is None:
             start, count = fx.Int64(place.first) * plan.n, place.count * plan.n
         _check_row_major(data, plan.n)
-        self._buffer = _Bounded(data, element, plan.vec, start, count, cache)
+        self._buffer = Buffer(data, element, start, count)
         self.element = element
+
+    def _at(self, tile: Any) -> Any:
+        return self._place.offset(tile, self.element.width)
 
     def load(self, tile: Any) -> Any:
         """Vector of ``plan.vec`` elements of `tile`; zero past the end of the row or matrix."""
-        return self._buffer.read(self._place.offset(tile, self._bits))
+        return self._buffer.load(self._at(tile), self._place.plan.vec, cache=self._cache)
 
     def at(self, column: Any) -> Any:
         """One element of this thread's row, at a column that exists."""
         row = 0 if self._place.row is None else self._place.row * self._place.plan.n
-        return self._buffer.read_one(row + column)
+        return self._buffer.load(row + column, 1)[0]
 
     def store(self, tile: Any, value: Any) -> None:
         """Store a vector, converted to the element type; elements past the end are dropped."""
-        self._buffer.write(self._place.offset(tile, self._bits), value.to(self.element))
+        self._buffer.store(self._at(tile), value.to(self.element), self._cache)
 
 
 class Held:
@@ -294,19 +223,22 @@ class Columns:
 
     def __init__(self, data: Any, element: Any, place: Place) -> None:
         self._place, self.element = place, element
-        self._buffer = _Bounded(data, element, place.plan.vec, None, place.plan.n)
+        self._buffer = Buffer(data, element, None, place.plan.n)
+
+    def _at(self, tile: Any) -> Any:
+        return self._place.unit(tile) * self._place.plan.vec
 
     def load(self, tile: Any) -> Any:
         """Vector of ``plan.vec`` elements; zero past the end."""
-        return self._buffer.read(self._place.unit(tile) * self._place.plan.vec)
+        return self._buffer.load(self._at(tile), self._place.plan.vec)
 
     def store(self, tile: Any, value: Any) -> None:
         """Store a vector, converted to the element type; elements past the end are dropped."""
-        self._buffer.write(self._place.unit(tile) * self._place.plan.vec, value.to(self.element))
+        self._buffer.store(self._at(tile), value.to(self.element))
 
     def add(self, tile: Any, value: Any) -> None:
         """Atomically add an f32 vector; elements past the end are dropped."""
-        self._buffer.add(self._place.unit(tile) * self._place.plan.vec, value)
+        self._buffer.add(self._at(tile), value)
 
 
 class RowScalars:
@@ -314,17 +246,17 @@ class RowScalars:
 
     def __init__(self, data: Any, element: Any, place: Place) -> None:
         self._place, self.element = place, element
-        self._buffer = _Bounded(data, element, 1, place.first, place.count)
+        self._buffer = Buffer(data, element, place.first, place.count)
 
     def _at(self) -> Any:
         return fx.Int32(0) if self._place.row is None else self._place.row
 
     def load(self) -> Any:
-        return self._buffer.read(self._at())[0]
+        return self._buffer.load(self._at(), 1)[0]
 
     def store(self, value: Any) -> None:
         """Store the value of this row; called by one lane of the row."""
-        self._buffer.write(self._at(), fx.Vector.from_elements([value], self.element))
+        self._buffer.store(self._at(), fx.Vector.from_elements([value], self.element))
 
 
 @flyc.jit

@@ -94,6 +94,10 @@ class RowTile:
         """Which of 16 rows a lane reads."""
         return mod(lane.row, 2) * 8 + div(lane.row, 2) if self.interleaved else lane.row
 
+    def row_of(self, fragment: int, lane_row: Any) -> Any:
+        """The row of a fragment that belongs to lane ``lane % 16``."""
+        return fragment * 16 + lane_row
+
     def at(self, row: Any, chunk: Any) -> Any:
         """Word offset of a chunk."""
         return row * self.row_words + (chunk ^ self.swizzle(row)) * WORDS
@@ -170,7 +174,6 @@ class SpreadTile(RowTile):
         return mod(div(row, self.apart), self._slots)
 
     def row_of(self, fragment: int, lane_row: Any) -> Any:
-        """The row of a fragment that belongs to lane ``lane % 16``."""
         block, inside = divmod(fragment, self.apart)
         return block * 16 * self.apart + lane_row * self.apart + inside
 

@@ -9,7 +9,8 @@ from typing import Any
 import flydsl.expr as fx
 
 from ..parts.index import cdiv, div, mod
-from ..parts.rows import Place, RowPlan, Rows, plan_rows, pointer
+from ..parts.memory import pointer
+from ..parts.rows import Place, RowPlan, Rows, plan_rows
 
 __all__ = ["GroupPlan", "Groups", "plan_groups"]
 

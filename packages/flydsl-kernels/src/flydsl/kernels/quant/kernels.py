@@ -16,9 +16,10 @@ import flydsl.expr as fx
 from ..host.config import KernelConfig
 from ..host.dtypes import element_of
 from ..parts.convert import from_quantised, scale_of, to_quantised
+from ..parts.memory import pointer
 from ..parts.packed import PER_WORD, e8m0_value, pack_int4, unpack
 from ..parts.reduce import Lds, amax_of, block_reduce, imax, magnitude
-from ..parts.rows import Held, Place, Rows, each, fold, pointer
+from ..parts.rows import Held, Place, Rows, each, fold
 from .groups import GroupPlan, Groups
 
 __all__ = [

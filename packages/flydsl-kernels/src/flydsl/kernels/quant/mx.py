@@ -9,10 +9,9 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.index import div, mod
-from ..parts.memory import Buffer
+from ..parts.memory import Buffer, pointer
 from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
-from ..parts.rows import pointer
 from ..target import Target, builder
 
 __all__ = [

@@ -10,7 +10,7 @@ import flydsl.expr as fx
 
 from ..host.config import require
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.rows import pointer
+from ..parts.memory import pointer
 from ..target import Target, builder
 from .cache import BlockLayout, packed_blocks
 from .cache_kernel import CacheConfig, launch_rope_cache

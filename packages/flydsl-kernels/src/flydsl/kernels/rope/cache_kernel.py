@@ -18,9 +18,8 @@ from ..parts.convert import to_quantised
 from ..parts.index import cdiv, div, mod
 from ..parts.indices import index_at, require_within, uniform
 from ..parts.mathx import rsqrt
-from ..parts.memory import Buffer
+from ..parts.memory import Buffer, float_element, pointer
 from ..parts.reduce import add, wave_reduce
-from ..parts.rows import float_element, pointer
 from .cache import BlockLayout
 from .config import Rotation
 from .rotate import Angles, Unit, rotated

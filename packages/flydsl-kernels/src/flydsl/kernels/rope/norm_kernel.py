@@ -17,10 +17,10 @@ from ..host.config import KernelConfig, require
 from ..parts.convert import to_quantised
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import rsqrt
-from ..parts.memory import Buffer
+from ..parts.memory import Buffer, float_element
 from ..parts.packed import e8m0_value
 from ..parts.reduce import add, fmax, wave_reduce
-from ..parts.rows import Columns, Place, RowPlan, Rows, float_element, plan_rows
+from ..parts.rows import Columns, Place, RowPlan, Rows, plan_rows
 from ..target import Target
 
 __all__ = ["NormRopeConfig", "launch_norm_rope", "make_norm_rope"]

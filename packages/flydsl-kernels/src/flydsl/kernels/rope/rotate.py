@@ -10,8 +10,7 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..parts.memory import Buffer
-from ..parts.rows import float_element
+from ..parts.memory import Buffer, float_element
 from .config import Rotation
 
 __all__ = ["Angles", "Unit", "rotated"]

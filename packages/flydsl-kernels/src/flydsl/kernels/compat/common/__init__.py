@@ -8,12 +8,10 @@ _HOME = {
     "flydsl.kernels.common.reduce": ("block_reduce_add", "block_reduce_add2"),
     "flydsl.kernels.common.dpp": ("dpp_xor_f32", "update_dpp_i32"),
     "flydsl.kernels.common.epilogues": ("c_shuffle_epilog", "default_epilog", "mfma_epilog"),
-    "flydsl.kernels.parts.index": (
-        "align_up", "cdiv", "compute_mcast_masks", "div", "is_pow2", "mod", "xcd_remap_bx_by",
-    ),
+    "flydsl.kernels.parts.index": ("align_up", "cdiv", "compute_mcast_masks", "div", "is_pow2", "mod"),
     "flydsl.kernels.common.index": (
         "ceildiv", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32",
-        "udiv_const", "urem_const",
+        "udiv_const", "urem_const", "xcd_remap_bx_by",
     ),
     "flydsl.kernels.common.preshuffle": ("make_preshuffle_b_layout", "make_preshuffle_scale_layout"),
     "flydsl.kernels.common.host": (

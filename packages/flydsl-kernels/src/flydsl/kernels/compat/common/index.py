@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import flydsl.expr as fx
+from flydsl.kernels.parts.grid import block_of
 from flydsl.kernels.parts.index import cdiv, div, is_pow2, mod
 
 __all__ = [
     "ceildiv", "pow2_shift", "split_row_major_2d", "swizzle_128", "swizzle_xor16", "tile_chunk_coord_i32", "udiv_const",
-    "urem_const",
+    "urem_const", "xcd_remap_bx_by",
 ]
 
 ceildiv, udiv_const, urem_const = cdiv, div, mod
@@ -47,3 +49,14 @@ def swizzle_128(row: Any, col: Any) -> Any:
     """Byte offset of (row, byte column) in LDS rows of 128 bytes, chunks of 16 exchanged by pairs of rows."""
     offset = row * 128 + col
     return offset ^ (div(mod(offset, 2048), 256) * 16)
+
+
+def xcd_remap_bx_by(bx: Any, by: Any, c_m: Any, *, tile_m: int, tile_n: int, N: int, xcd_swizzle: int,
+                    num_xcds: int = 8) -> tuple[Any, Any]:  # noqa: N803
+    """Block coordinates (row, column) such that neighbours in memory run on one die; see :func:`block_of`.
+
+    Args:
+        bx, by: block row and block column as launched; `c_m` is the number of rows of the matrix.
+        xcd_swizzle: block rows of a group; 0 changes nothing.
+    """
+    return block_of(bx, by, fx.ceildiv(c_m, tile_m), N // tile_n, xcd_swizzle, num_xcds)
