@@ -157,6 +157,7 @@ class DenseConfig(GemmConfig):
         return max(pipeline, reduction, self.shuffle.bytes if self.cshuffle else 0)
 
     def wave_of(self, lane: Lane) -> tuple[Any, Any]:
+        # Waves that share k follow those of a whole tile.
         column, rest = mod(lane.wave, self.n_waves), div(lane.wave, self.n_waves)
         return mod(rest, self.m_waves), column
 

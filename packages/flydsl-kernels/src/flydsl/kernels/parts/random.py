@@ -10,7 +10,6 @@ __all__ = ["philox4x32", "round_bf16_stochastic"]
 
 _MULTIPLY = (0xD2511F53, 0xCD9E8D57)
 _KEY = (0x9E3779B9, 0xBB67AE85)
-_MASK = 0xFFFFFFFF
 
 
 def _high_low(value: Any, factor: int) -> tuple[Any, Any]:
