@@ -10,8 +10,10 @@ from flydsl.kernels import __main__ as command
 from flydsl.kernels import tune
 from flydsl.kernels.gemm import tuned
 from flydsl.kernels.host import tuned as tables
+from flydsl.kernels.moe.experts import experts_config
 from flydsl.kernels.op import operations
 from flydsl.kernels.target import current_arch, target
+from flydsl.kernels.testing import Draw
 
 
 class Here:
@@ -69,6 +71,36 @@ def test_every_operation_has_candidates_that_are_accepted():
         assert trial.ms, trial.problem
     with pytest.raises(ValueError, match="no search of gemm 'f64'"):
         tune.candidates(target(), tune.Problem("gemm", "f64", 1, 1, 1))
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+@pytest.mark.parametrize(("operation", "kind", "m", "n", "k", "choice"), [
+    ("moe", "none", 3, 64, 256, {"block_m": 32, "up_k_waves": 1, "down_k_waves": 1}),
+    ("attention_fwd", "bf16 causal", 20, 64, 41, {"keys": 32, "waves": 8, "blocks": 1})])
+def test_several_kernels_and_results_are_searched(operation, kind, m, n, k, choice):
+    problem = tune.Problem(operation, kind, m, n, k)
+    found = next(c for c in tune.candidates(target(), problem) if choice.items() <= c.items())
+    trial = tune.try_choice(current_arch(), problem, found)
+    assert trial.ms and not trial.problem
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+def test_mixtures_and_attention_take_what_was_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    operation, draw = operations(), Draw(target())
+    choice = next(c for c in tune.candidates(target(), tune.Problem("moe", "none", 3, 64, 256)) if c["block_m"] == 64)
+    tables.write(tmp_path / f"moe-{target().arch}.json", [tables.Entry("none", 4, 64, 256, 3, choice, 1.0, 2.0)])
+    tables.write(tmp_path / f"attention_fwd-{target().arch}.json",
+                 [tables.Entry("bf16 causal", 32, 64, 41, 17, {"keys": 16, "waves": 4, "blocks": 1}, 1.0, 2.0)])
+    for tokens, taken in ((16, True), (4, False)):  # of 8 experts, each in two slots
+        sort, up, down, _ = vars(experts_config("moe", target(), tokens, 2, 8, 256, 64, "bf16", "silu", None,
+                                                (False, False), False)).values()
+        assert (sort.block == up.block_m == down.block_m == 64) == taken
+        assert not taken or (down.block_n, up.k_waves) == (choice["down_block_n"], choice["up_k_waves"])
+    for rows, taken in ((20, True), (12, False)):
+        arguments = operation.attention_fwd.sample(draw, rows, 64, more=41 - rows)
+        assert (operation.attention_fwd.prepare(*arguments)[0].config.keys == 16) == taken
+    tables._table.cache_clear()
 
 
 def test_what_was_found_is_taken_for_its_sizes(tmp_path, monkeypatch):

@@ -79,10 +79,11 @@ def try_choice(arch: str, problem: Problem, choice: dict[str, Any] | None) -> Tr
             ms = do_bench(lambda: op.run(*arguments))
     except (ValueError, RuntimeError) as refusal:
         return Trial(choice, None, f"{type(refusal).__name__}: {refusal}".splitlines()[0])
-    (exact,) = op.reference(*arguments)
-    off = (out.double() - exact).abs().max() / exact.abs().max()
-    wrong = not off <= op.tolerance
-    return Trial(choice, None if wrong else ms, f"wrong by {off:.2g} of the largest" if wrong else "")
+    results = out if isinstance(out, tuple) else (out,)
+    off = [float((one.double() - exact).abs().max() / exact.abs().max())
+           for one, exact in zip(results, op.reference(*arguments), strict=True)]
+    wrong = [x for x in off if not x <= op.tolerance]
+    return Trial(choice, None if wrong else ms, f"wrong by {wrong[0]:.2g} of the largest" if wrong else "")
 
 
 def _provenance(arch: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from .config import ARCHS, LARGEST, STEP, is_short, supported
 from .forward import build_attention_forward
 from .operands import FARTHEST, Operand, integers, shapes_of
 from .sequence import Sizes
+from .tuned import TUNING, found_tile
 
 __all__ = ["OPS"]
 
@@ -168,6 +169,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
     sink = _float32(sink, "sink", ((shapes.heads,),))
     if 0 in q.shape or v.shape[-1] == 0:
         return None
+    tile = found_tile(target, stored, right >= 0, shapes.rows, shapes.d, shapes.keys)
     factors = None
     if given:
         ones = _ones(next(d for d in descales if d is not None))
@@ -177,7 +179,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
         return build_attention_forward(
             shapes.d, shapes.dv, "bf16" if stored == "fp8" else stored, stored=stored, sink=sink is not None,
             lengths=lengths is not None, page=shapes.page, split=call.splits > 1, target=target,
-            short=is_short(target, shapes.rows), **call.options)
+            short=is_short(target, shapes.rows), **tile, **call.options)
 
     parts = tuple(allocate(target, q, shape, "f32") for shape in call.parts_shapes()) or None
     return Plan(build, lambda out, lse: (
@@ -304,7 +306,7 @@ ATTENTION_FWD = Op(
     "softmax(q k^T scale) v with a band, soft cap, bias, ALiBi, sink; packed or paged; and the log of its denominators",
     results=_results, plan=_plan, sample=_sample, widths=(64, 96), reference=reference.attention,
     public=False, tolerance=1e-2, gradient=Gradient(_backward, _save), archs=ARCHS, bench=_cases, flops=_flops,
-    workspace=_parts_bytes,
+    workspace=_parts_bytes, tuning=TUNING,
     prebuilt=lambda op, draw, model: [_sample(draw, 64, model.head, model.heads, model.heads // model.kv_heads, 0)],
 )
 

@@ -240,7 +240,7 @@ MOST_SLICES, LEAST_TILES = 16, 8  # of a split reduction, and k tiles of a slice
 
 
 def dense_tiles(target: Target, layout: str) -> list[DenseTile]:
-    """All tiles of the general GEMM for a layout, largest first."""
+    """All tiles of the general GEMM for a layout: those of :data:`DENSE`, then those for few rows."""
     return [t for t in (*DENSE[target.arch], *FEW.get(target.arch, ())) if layout in t.layouts]
 
 
@@ -254,7 +254,7 @@ def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
             return tile.knobs(split)
     few = [t for t in FEW.get(target.arch, ()) if layout in t.layouts and k % t.k == 0]
     if few and m <= 2 * few[-1].m and LEAST_COLUMNS <= n <= MOST_COLUMNS.get(target.arch, n):
-        # The lowest tile that leaves no compute unit a second workgroup, which would read its columns again.
+        # The lowest tile that leaves no compute unit a second workgroup: a second block of rows reads B again.
         lower = [t for t in few if t.m <= max(align_up(m, FEW_ROWS), few[0].m)]
         return next((t for t in lower if t.blocks(m, n) <= target.compute_units), lower[-1]).knobs(1)
     return whole_knobs(target, m, n, k, layout)

@@ -15,7 +15,7 @@ from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
 __all__ = ["ACTIVATIONS", "ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
-           "tile_columns", "tile_of", "tile_row_bytes"]
+           "shared_tile", "tile_columns", "tile_of", "tile_row_bytes", "whole_tile"]
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
@@ -357,22 +357,33 @@ def tile_of(target: Target, quant: str, block: int, columns: int, k: int) -> dic
     """Groups of waves that share a tile's k, columns of a workgroup, and bytes of a row of x in a tile. Where rows are
     few, weights are read by as many workgroups as possible, of fewer than `columns`; as far as the weights need no
     other padding than for one."""
-    kind, row_bytes = FORMATS[quant], tile_row_bytes(target, block)
-    micro = kind.scales == "micro"
-    # As much for each wave as fits: what is on its way must cover the latency of memory, and the conversion of the
-    # tile before.
-    shares = (WORD_K * kind.bits_a // 8,) if micro else (2 * row_bytes, row_bytes)
-    if kind.scales == "groups" and target.converts_fp4:
-        shares = (4 * row_bytes, *shares)
     # On gfx120 workgroups of any size keep the memory busy; rows of two tiles would then only be read more often.
     if block <= 16 * (1 if target.arch == "gfx120" else FEW):
-        least = min(columns, 128 if micro else 64)
-        for waves, share in ((w, s) for w in (4, 2) for s in shares):
-            if k * kind.bits_a // 8 % (waves * share) == 0:
-                return dict(k_waves=waves, block_n=least // waves, row_bytes=waves * share)
+        least = min(columns, 128 if FORMATS[quant].scales == "micro" else 64)
+        for waves in (4, 2):
+            if shared := shared_tile(target, quant, block, least // waves, k, waves):
+                return shared
+    return whole_tile(target, quant, block, columns, k)
+
+
+def whole_tile(target: Target, quant: str, block: int, columns: int, k: int) -> dict[str, Any]:
+    """A tile all of whose k each wave has, as :func:`tile_of`."""
+    row_bytes = tile_row_bytes(target, block)
     if quant == "mxfp4":  # whole tiles: behind a row are the scales of another, and 0 times a NaN is none
         row_bytes = 128 if k % WORD_K == 0 else 64
-    return dict(block_n=columns, row_bytes=row_bytes)
+    return dict(k_waves=1, block_n=columns, row_bytes=row_bytes)
+
+
+def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, waves: int) -> dict[str, Any] | None:
+    """A tile whose k `waves` groups of waves share, as :func:`tile_of`; None where k is not whole ones."""
+    kind, row_bytes = FORMATS[quant], tile_row_bytes(target, block)
+    # As much for each wave as fits: what is on its way must cover the latency of memory, and the conversion of the
+    # tile before.
+    shares = (WORD_K * kind.bits_a // 8,) if kind.scales == "micro" else (2 * row_bytes, row_bytes)
+    if kind.scales == "groups" and target.converts_fp4:
+        shares = (4 * row_bytes, *shares)
+    fitting = [share for share in shares if k * kind.bits_a // 8 % (waves * share) == 0]
+    return dict(k_waves=waves, block_n=columns, row_bytes=waves * fitting[0]) if fitting else None
 
 
 def tile_row_bytes(target: Target, block: int) -> int:

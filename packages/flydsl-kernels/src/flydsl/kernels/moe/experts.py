@@ -26,19 +26,16 @@ from .config import (
     FORMATS,
     PUBLIC,
     SCALE_ROWS,
-    WAVES,
     WORD_K,
     GroupedConfig,
     grouped_config,
     is_wide,
-    pick_block,
-    tile_columns,
-    tile_of,
 )
 from .grouped import launch_grouped
 from .reduction import ReduceConfig, launch_reduce
 from .sort_op import expert_marks, routing
 from .sorting import SortConfig, capacity, launch_sort, most_blocks, shares, sort_config, sort_workspace
+from .tuned import expert_tiles, is_fused
 from .weights import of_rows, ordered, scales_of, weight_dtype
 
 __all__ = ["Experts", "experts_config", "experts_launcher", "plan_experts", "scratch", "scratch_bytes"]
@@ -61,28 +58,20 @@ def experts_config(where: str, target: Target, tokens: int, topk: int, experts: 
                    scales: tuple[str, str] = ("f32", "f32")) -> Experts:
     """A checked configuration for a number of tokens, with the types of the scales of groups of both weights.
     ValueError says what is not supported."""
-    block = pick_block(tokens * topk, experts)
-    # Between microscaled products, rows are sorted and quantised where they are made.
-    fused = FORMATS[quant].scales == "micro" and target.converts_fp4
-    block = max(block, SCALE_ROWS) if fused else block
+    block, up_tile, down_tile = expert_tiles(target, quant, tokens * topk, experts, model, inter)
     common: dict[str, Any] = dict(dtype=dtype, block_m=block, topk=topk, quant=quant)
     between: dict[str, Any] = dict(source="slot")
     made: dict[str, Any] = dict(into="slot")
-    columns = tile_columns(target, block, True, quant)
-    if fused:
+    if is_fused(target, quant):
         words = dict(w_scales="words", x_scales="words")
         between = dict(source="sorted", **words)
         made = dict(into="row", out=FORMATS[quant].a, strips="pairs", **words)
         made["x_scales"] = "words" if model % WORD_K == 0 else "rows"
-        columns = max(columns, 2 * 16 * WAVES)
 
     up = grouped_config(where, target, n=inter, k=model, gated=True, activation=activation, limit=limit, source="token",
-                        bias=biases[0], scale=scales[0], wide=is_wide(tokens, model),
-                        **tile_of(target, quant, block, columns, model), **made, **common)
+                        bias=biases[0], scale=scales[0], wide=is_wide(tokens, model), **up_tile, **made, **common)
     down = grouped_config(where, target, n=model, k=inter, into="slot", weighted=True, bias=biases[1], scale=scales[1],
-                          wide=is_wide(tokens * topk, inter),
-                          **tile_of(target, quant, block, tile_columns(target, block, False, quant), inter),
-                          **between, **common)
+                          wide=is_wide(tokens * topk, inter), **down_tile, **between, **common)
     require(where, up.format.scales != "micro" or dtype == "bf16",
             f"microscaled activations are made of bf16, got {dtype}")
     sort = sort_config(where, target, experts, topk, block, mask=mask, one=shares(tokens, topk)[0] == 1)

@@ -19,6 +19,7 @@ from .gradient import plan_gradient
 from .mlp import MLP
 from .modules import kept, stacked
 from .sort_op import MOE_SORT, sample_routing
+from .tuned import TUNING
 
 __all__ = ["OPS"]
 
@@ -279,6 +280,7 @@ MOE = Op(
     bench=lambda target, rows: [
         (f"moe 2 of 8, {tokens} tokens", (tokens, 2048), {"experts": 8, "inter": 1024}) for tokens in (16, 2048)],
     flops=lambda x, w1, w2, weights, ids, *_: 6 * ids.shape[0] * ids.shape[1] * w2.shape[1] * w2.shape[2],
+    tuning=TUNING,
 )
 
 # ------------------------------------------------------------------------------------------- experts of modules
