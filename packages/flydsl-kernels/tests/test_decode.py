@@ -326,9 +326,10 @@ def test_mla_fp8(query):
     check_mla(batch, "bf16", **options)
 
 
-def test_mla_is_checked():
+@pytest.mark.parametrize("count", [40, 128])
+def test_mla_is_checked(count):
     with rt.checked("oob,race,uninit") as report:
-        check_mla(latent([100, 0], count=40, page=1))
+        check_mla(latent([100, 0], count=count, page=1))
         rt.synchronize()
     assert not report.findings
 

@@ -164,7 +164,9 @@ class Softmax:
     def __init__(self, config: AttentionConfig, scores: Any, weights: Any, factor: Any, start: Any = None,
                  once: Any = None) -> None:
         self.scores, self.weights, self.factor, self.plain = scores, weights, factor, config.plain
-        self._blocks, self._converts, self._share = config.blocks, config.converts, config.matrix.m
+        self._blocks, self._converts = config.blocks, config.converts
+        lanes, rows = fx.num_warp_threads(), config.matrix.m
+        self._apart = [rows << i for i in range((lanes // rows).bit_length() - 1)]  # lanes that share a row
         self._count = config.values // config.blocks  # of a row
         self._early = config.early
         self.base, self.total, self.sum = (fx.make_rmem_tensor(self._blocks, fx.Float32) for _ in range(3))
@@ -296,12 +298,19 @@ class Softmax:
 
     def _of_row(self, value: Any) -> Any:
         """The largest value of the lanes that share a row."""
-        return fx.maxnumf(value, fx.shuffle_xor(value, self._share, fx.num_warp_threads()))
+        for apart in self._apart:
+            value = fx.maxnumf(value, fx.shuffle_xor(value, apart, fx.num_warp_threads()))
+        return value
 
     def result(self) -> list[tuple[Any, Any]]:
         """Base and total of this lane's rows."""
-        return [(self.base[row], self.total[row] + fx.shuffle_xor(self.total[row], self._share, fx.num_warp_threads()))
-                for row in range(self._blocks)]
+        found = []
+        for row in range(self._blocks):
+            total = self.total[row]
+            for apart in self._apart:
+                total = total + fx.shuffle_xor(total, apart, fx.num_warp_threads())
+            found.append((self.base[row], total))
+        return found
 
 
 def of_rows(fragment: Any, factors: list[Any]) -> Any:

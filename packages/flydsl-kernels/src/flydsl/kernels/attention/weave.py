@@ -12,7 +12,7 @@ import flydsl.expr as fx
 __all__ = ["TileProduct", "Work", "count_of", "do", "part_of", "tile_product", "weave"]
 
 
-AHEAD = 4  # reads from LDS before the product that needs them; half, where each is for several products
+AHEAD = 4  # reads from LDS before the product that needs them
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,17 @@ def count_of(fragment: Any, mode: int) -> int:
 
 
 def weave(product: TileProduct, b: Any, others: Sequence[Work] = (), copies: Sequence[Work] = (), first: int = 0,
-          following: TileProduct | None = None) -> None:
+          following: TileProduct | None = None, ahead: int = AHEAD) -> None:
     """Emit a product, what it needs read some reads before, and other work spread over its instructions.
 
     Args:
         b: operand in registers.
         first: instructions before the first of `others`.
         following: a product of which the first reads are started among the last instructions of this.
+        ahead: reads from LDS before the product that needs them, of one block of rows; half, where each is for several.
     """
     products = list(product.products(b))
-    ahead = AHEAD if count_of(b, 1) == 1 else AHEAD // 2
+    ahead = ahead if count_of(b, 1) == 1 else ahead // 2
     late = len(products) * 3 // 4 if len(copies) == 1 else 0
     shares = zip(_shares(others, len(products), first), _shares(copies, len(products), late), strict=True)
     for i, ((needed, multiply), work) in enumerate(zip(products, shares, strict=True)):

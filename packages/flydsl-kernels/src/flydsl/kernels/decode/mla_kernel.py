@@ -23,12 +23,13 @@ from ..parts.reduce import Lds
 from .config import ACCESS, BLOCK
 from .kernel import Share
 from .merge import Results
-from .mla_config import HALVES, KEY_PASS, RANK, ROPE, SHARING, VALUE_PASS, MlaConfig
+from .mla_config import HALVES, KEY_PASS, RANK, ROPE, SHARING, VALUE_PASS, MlaConfig, WideConfig
+from .mla_wide import attend_wide
 from .operands import WORD, Operand, Pieces, Values
 from .pages import PageNumbers, Pages
 from .softmax import Softmax, flat, logits
 
-__all__ = ["attend_latent", "mla_kernel"]
+__all__ = ["attend_rows", "mla_kernel"]
 
 
 class Tile:
@@ -218,6 +219,13 @@ def attend_latent(tensors, sizes, config, place, share, results):
     _store(results, sums.fragments, softmax, kv_scale, place, own, lane)
 
 
+def attend_rows(tensors: dict[str, Any], sizes: Any, config: MlaConfig, place: Any, share: Share,
+                results: Any) -> None:
+    """The work of a workgroup, by waves that share rows or by waves that have their own."""
+    attend = attend_wide if isinstance(config, WideConfig) else attend_latent
+    attend(tensors, sizes, config, place, share, results)
+
+
 @flyc.kernel
 def mla_kernel(tensors, sizes, config: fx.Constexpr):
     """Workgroup (row block, sequence, part)."""
@@ -232,4 +240,4 @@ def mla_kernel(tensors, sizes, config: fx.Constexpr):
     share = Share(table, context, fx.Int32(0), begin, fx.min(begin + mine * config.tokens, context), mine)
     out = pointer(tensors["out"], element_of("f32" if config.split else config.out))
     results = Results(place, out, pointer(tensors["lse"], fx.Float32) if config.split else None, RANK)
-    attend_latent(tensors, sizes, config, place, share, results)
+    attend_rows(tensors, sizes, config, place, share, results)

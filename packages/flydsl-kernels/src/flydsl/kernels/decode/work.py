@@ -20,7 +20,7 @@ from .config import BLOCK, paged_config
 from .kernel import Share, Sizes, Strides, attend
 from .merge import LOWEST, Place
 from .mla_config import RANK, mla_config
-from .mla_kernel import attend_latent
+from .mla_kernel import attend_rows
 from .pages import page_list
 from .schedule import FIELDS
 
@@ -125,7 +125,7 @@ def mla_work_kernel(tensors, sizes, entries: fx.Int64, config: fx.Constexpr):
         place = config.place(block, 0, sizes.heads, 0, 1, piece.query)
         table, tokens = fx.get_iter(tensors["table"]) + begin, until - begin
         share = Share(table, tokens, fx.Int32(0), fx.Int32(0), tokens, fx.ceildiv(tokens, config.tokens))
-        attend_latent(tensors, sizes, config, place, share, piece.results(tensors, place, RANK))
+        attend_rows(tensors, sizes, config, place, share, piece.results(tensors, place, RANK))
 
 
 @builder
