@@ -21,6 +21,7 @@ from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
 from ..parts.memory import WORDS
 from ..parts.operand import Advance, Rows, Shuffled
+from ..parts.packed import int4_chunk
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.schedule import Tally, hot_loop_schedule
@@ -33,14 +34,6 @@ __all__ = ["launch_preshuffle"]
 
 WAVE = 64
 SUMS_DELAY = 1  # matrix instructions of a tile, and after its barrier, before partial sums of block scales are added
-HIGH = 0xF0F0F0F0 - (1 << 32)  # the high halves of four bytes
-
-
-def _unpack_int4(pair: Any) -> Any:
-    """Two dwords of int4 (byte j: values j and j + 4 of eight) as a chunk of sixteen int8, each 16 times its value: a
-    nibble in the high half of a byte needs no sign extension. The sums are exact, and divided in the epilogue."""
-    words = [half for i in range(2) for half in ((pair[i] << 4) & HIGH, pair[i] & HIGH)]
-    return fx.Vector.from_elements(words, fx.Int32)
 
 
 def _orders(config: PreshuffleConfig) -> tuple[Any, Any] | None:
@@ -71,7 +64,7 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
 
     def of_b(held, ni, call, count=op.blocks):
         chunks = held[0][ni][call * count : (call + 1) * count]
-        return [_unpack_int4(chunk) for chunk in chunks] if config.int4 else chunks
+        return [int4_chunk(chunk) for chunk in chunks] if config.int4 else chunks
 
     if fx.const_expr(config.use_async):
         sources.append(Ring(a.copy, a.loads, a.loads))

@@ -223,8 +223,8 @@ FEW: dict[str, tuple[DenseTile, ...]] = {
     "gfx950": (*_few(4), DenseTile(64, 32, 128, (2, 2, 1), stages=4, layouts=("nt",))),
 }
 LEAST_COLUMNS = 32 * 32  # of C; with fewer the reduction is split instead
-#: A compute unit of gfx942 has room for one of these: with more columns, wider tiles are done earlier.
-MOST_COLUMNS = {"gfx942": 304 * 32}
+#: Compute units that have room for one of these: with more columns, wider tiles are done earlier.
+ONE_EACH = ("gfx942",)
 
 #: Shapes with published choices, by architecture: (largest M, N, K) to (tile, split_k).
 DENSE_KNOWN: dict[str, dict[tuple[int, int, int], tuple[DenseTile, int]]] = {"gfx950": {
@@ -253,7 +253,8 @@ def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
         if (columns, depth) == (n, k) and tile.least <= m <= most:
             return tile.knobs(split)
     few = [t for t in FEW.get(target.arch, ()) if layout in t.layouts and k % t.k == 0]
-    if few and m <= 2 * few[-1].m and LEAST_COLUMNS <= n <= MOST_COLUMNS.get(target.arch, n):
+    most = few[0].n * target.compute_units if few and target.arch in ONE_EACH else n
+    if few and m <= 2 * few[-1].m and LEAST_COLUMNS <= n <= most:
         # The lowest tile that leaves no compute unit a second workgroup: a second block of rows reads B again.
         lower = [t for t in few if t.m <= max(align_up(m, FEW_ROWS), few[0].m)]
         return next((t for t in lower if t.blocks(m, n) <= target.compute_units), lower[-1]).knobs(1)

@@ -13,14 +13,12 @@ from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
 from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.operand import Rows, Shuffled
-from ..parts.packed import e8m0_value, unpack
+from ..parts.packed import e8m0_value, int4_chunk, unpack
 from .config import GroupedConfig
 from .halves import bf16_words, fp4_table, fp4_to_bf16, fp4_to_half, scaled_int4, words_of
 from .rows import TileRows
 
 __all__ = ["Weights", "WideRows", "columns_of", "strips_of"]
-
-HIGH = 0xF0F0F0F0 - (1 << 32)  # the high halves of four bytes
 
 
 def columns_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
@@ -36,12 +34,6 @@ def strips_of(column: Any, wave: Any, config: GroupedConfig) -> list[Any]:
     if config.strips == "halves":
         return [strip + up * s for strip in strips for s in range(config.streams)]
     return [strip * config.streams + s for strip in strips for s in range(config.streams)]
-
-
-def _unpack_int4(pair: Any) -> Any:
-    """Two words of int4 as a chunk of sixteen int8, each 16 times its value, which the scale of the row undoes."""
-    words = [half for i in range(2) for half in ((pair[i] << 4) & HIGH, pair[i] & HIGH)]
-    return fx.Vector.from_elements(words, fx.Int32)
 
 
 class WideRows(Rows):
@@ -187,7 +179,7 @@ class Weights:
         if config.format.b is None or config.format.scales == "micro":
             return words
         if not scales:
-            return _unpack_int4(words)
+            return int4_chunk(words)
         scale = scales[0]
         byte = scale.to(fx.Int32) & 0xFF if config.scale == "e8m0" else None
         if byte is not None and config.target.converts_fp4:
