@@ -32,7 +32,8 @@ void buildTable(OpTable &);
 #if defined(FLYSIM_HAVE_V4) || defined(FLYSIM_HAVE_MATRIX_V4)
 static bool cpuHasV4() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
 }
 #endif
 

@@ -8,6 +8,7 @@
 #include "exec/Matrix.h"
 
 #include "exec/MatrixExec.h"
+#include "exec/MatrixFragments.h"
 #include "exec/MatrixInline.h"
 #include "exec/MatrixVector.h"
 #include "exec/Register.h"
@@ -23,8 +24,8 @@ struct Sources {
 };
 
 /// The rows of A and B after lane swizzles.
-Sources fetchSources(Wave &w, const Inst &in, const MatrixPlan &p, uint32_t *tmpA,
-                     uint32_t *tmpB) {
+inline Sources fetchSources(Wave &w, const Inst &in, const MatrixPlan &p, uint32_t *tmpA,
+                            uint32_t *tmpB) {
   const MatrixDesc &d = *p.desc;
   Sources s{row(w, in.src[0]), row(w, in.src[1])};
   if (d.gfx9() && in.ext) {
@@ -50,19 +51,34 @@ void forBlocks(const MatrixPlan &p, const T *a, const T *b, const uint16_t *aAt,
   }
 }
 
+/// The planes of operand `n` (0: A, 1: B), from `rows`; in `own` where unpacking costs no more than looking
+/// whether it is known.
+const float *floatPlanes(Wave &w, const Inst &in, const MatrixPlan &p, unsigned n, const uint32_t *rows,
+                         float *own) {
+  const Elem e = n ? p.desc->b : p.desc->a;
+  const unsigned slots = n ? p.bSlots : p.aSlots;
+  const bool fnuz = fnuzFloats(w);
+  if (elemBits(e) >= 16) {
+    unpackFloat(e, fnuz, own, rows, slots, p.lanes);
+    return own;
+  }
+  const unsigned regs = n ? p.bRegs() : p.aRegs();
+  return Fragments::ofThread(n).planes<float>(
+      {e, fnuz, uint8_t(p.lanes), uint8_t(regs)}, in.src[n].reg, rows,
+      [&](float *planes) { unpackFloat(e, fnuz, planes, rows, slots, p.lanes); });
+}
+
 void denseFloat(Wave &w, const Inst &in) {
   const MatrixPlan &p = planOf(w, in);
   const MatrixDesc &d = *p.desc;
   alignas(64) uint32_t swizzled[2][8 * kRow];
-  alignas(64) float a[kMaxSlots * kRow], b[kMaxSlots * kRow];
+  alignas(64) float own[2][kMaxSlots * kRow];
   alignas(64) uint32_t c[32 * kRow];
   Sources s = fetchSources(w, in, p, swizzled[0], swizzled[1]);
-  bool fnuz = fnuzFloats(w);
-  unpackFloat(d.a, fnuz, a, s.a, p.aSlots, p.lanes);
-  unpackFloat(d.b, fnuz, b, s.b, p.bSlots, p.lanes);
+  const float *a = floatPlanes(w, in, p, 0, s.a, own[0]), *b = floatPlanes(w, in, p, 1, s.b, own[1]);
   if (!d.gfx9() && elemBits(d.a) >= 16 && ((in.negLo | in.negHi) & 3)) {
-    negateHalves(in, 0, a, p.aSlots);
-    negateHalves(in, 1, b, p.bSlots);
+    negateHalves(in, 0, own[0], p.aSlots);
+    negateHalves(in, 1, own[1], p.bSlots);
   }
   Accumulator acc(w, in, p, in.src[2], c);
   forBlocks(p, a, b, p.a.data(), p.b.data(), d.k, acc, tileFloat);
@@ -91,7 +107,7 @@ void denseInt(Wave &w, const Inst &in) {
   const MatrixPlan &p = planOf(w, in);
   const MatrixDesc &d = *p.desc;
   alignas(64) uint32_t swizzled[2][8 * kRow];
-  alignas(64) uint32_t a[kMaxSlots / 2 * kRow], b[kMaxSlots / 2 * kRow], c[32 * kRow];
+  alignas(64) uint32_t c[32 * kRow];
   Sources s = fetchSources(w, in, p, swizzled[0], swizzled[1]);
   Accumulator acc(w, in, p, in.src[2], c);
   if (in.clamp)
@@ -107,16 +123,20 @@ void denseInt(Wave &w, const Inst &in) {
     };
     s = {low(s.a, swizzled[0]), low(s.b, swizzled[1])};
   }
-  unpackPairs(d.a, signA, a, s.a, p.aRegs(), p.lanes);
-  unpackPairs(d.b, signB, b, s.b, p.bRegs(), p.lanes);
+  auto planes = [&](unsigned n, Elem e, bool isSigned, unsigned regs, const uint32_t *rows) {
+    return Fragments::ofThread(n).planes<int32_t>(
+        {e, isSigned, uint8_t(p.lanes), uint8_t(regs)}, in.src[n].reg, rows, [&](int32_t *to) {
+          unpackPairs(e, isSigned, reinterpret_cast<uint32_t *>(to), rows, regs, p.lanes);
+        });
+  };
+  const int32_t *a = planes(0, d.a, signA, p.aRegs(), s.a), *b = planes(1, d.b, signB, p.bRegs(), s.b);
   // Both operands pair their elements the same way, so the order of k is free.
   uint16_t at[kMaxSlots * 2], steps = 0;
   unsigned groups = d.replicated() ? 1 : p.lanes / (d.m * d.blocks);
   for (unsigned g = 0; g < groups; ++g)
     for (unsigned pair = 0; pair < pairs; ++pair)
       at[steps++] = static_cast<uint16_t>(pair * kRow + g * d.m * d.blocks);
-  forBlocks(p, reinterpret_cast<const int32_t *>(a), reinterpret_cast<const int32_t *>(b), at, at,
-            steps, acc, tileInt);
+  forBlocks(p, a, b, at, at, steps, acc, tileInt);
 }
 
 /// Register pairs to doubles, negated on request.

@@ -97,12 +97,10 @@ struct F32x4 {
 
 /// Pairs of 16-bit steps in each 32-bit element: acc += a.lo * b.lo + a.hi * b.hi.
 struct I32x16 {
-#if defined(__AVX512BW__)
+#if defined(__AVX512VNNI__)
   __m512i v;
   static I32x16 load(const int32_t *p) { return {_mm512_loadu_si512(p)}; }
-  void fma(int32_t a, const I32x16 &b) {
-    v = _mm512_add_epi32(v, _mm512_madd_epi16(_mm512_set1_epi32(a), b.v));
-  }
+  void fma(int32_t a, const I32x16 &b) { v = _mm512_dpwssd_epi32(v, b.v, _mm512_set1_epi32(a)); }
   void store(int32_t *p) const { _mm512_storeu_si512(p, v); }
 #elif defined(__AVX2__)
   __m256i lo, hi;
