@@ -20,8 +20,7 @@ from ..attention.weave import TileProduct, Work, count_of, do, part_of, weave
 from ..host.dtypes import element_of
 from ..parts.index import div, mod
 from ..parts.mathx import LOG2E
-from ..parts.memory import lds_read, lds_write
-from ..parts.rows import pointer
+from ..parts.memory import lds_read, lds_write, pointer
 from .config import BLOCK
 from .mla_config import CHUNK, RANK, ROPE, TURN, WideConfig
 from .operands import WORD, Operand, Pieces
