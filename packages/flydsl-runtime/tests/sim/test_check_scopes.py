@@ -47,7 +47,28 @@ KERNEL void take(GLOBAL u32 *data, GLOBAL u32 *flag, GLOBAL u32 *out) {
   __builtin_amdgcn_s_barrier();
   if (TID() == 0) __scoped_atomic_store_n(flag + 2, 1, __ATOMIC_RELAXED, SYSTEM);
 }
+/* The same with no barriers: each wave releases and signals what it has stored, between stores of the others. */
+KERNEL void give_by_waves(GLOBAL u32 *data, GLOBAL u32 *flag) {
+  while (__scoped_atomic_load_n(flag + 1, __ATOMIC_RELAXED, SYSTEM) == 0) __builtin_amdgcn_s_sleep(2);
+  for (u32 i = TID(); i < ROUNDS * 256; i += 256) {
+    data[i] = i + 1;
+    RELEASE;
+    __scoped_atomic_fetch_add(flag, 1, __ATOMIC_RELAXED, SYSTEM);
+  }
+  for (u32 i = 0; i < 1000000 && __scoped_atomic_load_n(flag + 2, __ATOMIC_RELAXED, SYSTEM) == 0; ++i)
+    __builtin_amdgcn_s_sleep(1);
+}
+KERNEL void take_by_waves(GLOBAL u32 *data, GLOBAL u32 *flag, GLOBAL u32 *out) {
+  __scoped_atomic_store_n(flag + 1, 1, __ATOMIC_RELAXED, SYSTEM);
+  while (POLL < ROUNDS * 256) __builtin_amdgcn_s_sleep(2);
+  ACQUIRE;
+  for (u32 i = TID(); i < ROUNDS * 256; i += 256) out[i] = data[i];
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  if (TID() == 0) __scoped_atomic_store_n(flag + 2, 1, __ATOMIC_RELAXED, SYSTEM);
+}
 """
+ROUNDS = 8
 RIGHT = {
     "RELEASE": '__builtin_amdgcn_fence(__ATOMIC_RELEASE, "")',
     "ACQUIRE": '__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "")',
@@ -73,16 +94,16 @@ from pathlib import Path
 from hiplib import Sim
 sim = Sim(Path(sys.argv[2]))
 sim.set_arch(sys.argv[4])
-values_of = sys.argv[5:]
+kernels, count, values_of = sys.argv[5], 256 * int(sys.argv[6]), sys.argv[7:]
 if values_of:
     sim.lib.flysimCheck(values_of[0].encode(), 100)  # findings are collected, launches go on
 module = sim.load(Path(sys.argv[3]).read_bytes())
-give, take = (sim.function(module, name) for name in ("give", "take"))
+give, take = (sim.function(module, name + kernels) for name in ("give", "take"))
 memory = ctypes.c_void_p()
 sim.lib.hipExtMallocWithFlags.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
-sim.check(sim.lib.hipExtMallocWithFlags(ctypes.byref(memory), 8192, 3))
-sim.check(sim.lib.hipMemset(memory, 0, ctypes.c_size_t(8192)))
-data, flag, out = (ctypes.c_void_p(memory.value + at) for at in (0, 2048, 4096))
+sim.check(sim.lib.hipExtMallocWithFlags(ctypes.byref(memory), 8 * count + 1024, 3))
+sim.check(sim.lib.hipMemset(memory, 0, ctypes.c_size_t(8 * count + 1024)))
+data, flag, out = (ctypes.c_void_p(memory.value + at) for at in (0, 4 * count, 4 * count + 1024))
 sim.check(sim.lib.hipSetDevice(1))
 sim.launch(take, (1,), (256,), [data, flag, out])
 sim.check(sim.lib.hipSetDevice(0))
@@ -90,19 +111,23 @@ sim.launch(give, (1,), (256,), [data, flag])
 for device in (0, 1):
     sim.check(sim.lib.hipSetDevice(device))
     sim.check(sim.lib.hipDeviceSynchronize())
-values = list((ctypes.c_uint * 256).from_address(out.value))
-assert values_of or values == list(range(1, 257))
-print("fine" if values == list(range(1, 257)) else "nothing came" if not any(values) else values)
-assert list((ctypes.c_uint * 256).from_address(data.value)) == list(range(1, 257))  # the end of a kernel releases
+values, right = list((ctypes.c_uint * count).from_address(out.value)), list(range(1, count + 1))
+assert values_of or values == right
+print("fine" if values == right else "nothing came" if not any(values) else values)
+assert list((ctypes.c_uint * count).from_address(data.value)) == right  # the end of a kernel releases
 """
 
 
-def run(arch: str, changes: dict[str, str], build_dir: str, folder: Path, *more: str) -> subprocess.CompletedProcess:
+def run(arch: str, changes: dict[str, str], build_dir: str, folder: Path, *more: str, kernels: str = "",
+        rounds: int = 1, schedule: str = "") -> subprocess.CompletedProcess:
     image = folder / "hand_over.hsaco"
-    defines = "".join(f"#define {name} {text}\n" for name, text in {**RIGHT, **changes}.items())
+    macros = {**RIGHT, "ROUNDS": str(ROUNDS), **changes}
+    defines = "".join(f"#define {name} {text}\n" for name, text in macros.items())
     image.write_bytes(compile_gpu(defines + SOURCE, arch, "2", build_dir))
     environment = {**os.environ, "FLYDSL_SIM_DEVICES": "2", "FLYDSL_SIM_CHECK": "race"}
-    command = [sys.executable, "-c", PROGRAM, str(HERE), str(find_library()), str(image), arch, *more]
+    if schedule:
+        environment["FLYDSL_SIM_SCHED"] = schedule
+    command = [sys.executable, "-c", PROGRAM, str(HERE), str(find_library()), str(image), arch, kernels, str(rounds), *more]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
@@ -132,3 +157,11 @@ def test_values_change(check, name, arch, build_dir, tmp_path):
     done = run(arch, WRONG[name] if name else {}, build_dir, tmp_path, check)
     expected = "nothing came" if name else "fine"
     assert done.returncode == 0 and done.stdout.strip() == expected, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arch", ["gfx950", "gfx1250"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_release_of_a_wave_leaves_the_stores_of_others_to_theirs(seed, arch, build_dir, tmp_path):
+    """A wave may release while another one is between a store and its own release."""
+    done = run(arch, {}, build_dir, tmp_path, "late", kernels="_by_waves", rounds=ROUNDS, schedule=f"random:{seed}")
+    assert done.returncode == 0 and done.stdout.strip() == "fine", done.stdout[:200] + done.stderr

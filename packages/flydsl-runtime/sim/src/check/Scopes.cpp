@@ -47,7 +47,7 @@ void LaunchScopes::release(std::vector<Store> &stores) {
   uint64_t now = sharedTime();
   for (const Store &s : stores) {
     if (late)
-      hidden.show(s.record->base + 4 * s.dword);
+      hidden.show(s.address());
     std::atomic<uint64_t> &cell = s.record->cells[s.dword];
     uint64_t before = cell.load();
     LastWrite last = LastWrite::of(before);
@@ -142,8 +142,9 @@ void ScopeCheck::moves(Wave &w, const Inst &i, const InstInfo &info, const std::
 }
 
 /// The bytes of a dword that an access of \p count bytes at \p first has, and what the dword holds.
-ScopeCheck::Before ScopeCheck::bytesOf(uint64_t dword, uint64_t first, unsigned count) {
-  Before b{dword, 0, 0};
+ScopeCheck::Before ScopeCheck::bytesOf(LaunchScopes::Store store, uint64_t first, unsigned count) {
+  Before b{store, 0, 0};
+  uint64_t dword = store.address();
   for (unsigned k = 0; k < 4; ++k) {
     b.value |= static_cast<uint32_t>(reinterpret_cast<volatile uint8_t *>(dword)[k]) << (8 * k);
     b.bytes |= unsigned(dword + k - first < count) << k;
@@ -168,7 +169,7 @@ void ScopeCheck::touch(Wave &w, const InstInfo &info, const StaleLoads::Target &
     if (launch.late)
       launch.hidden.show(record->base + 4 * n);
     if (hides)
-      writing[w.id].push_back(bytesOf(record->base + 4 * n, address, bytes));
+      writing[w.id].push_back(bytesOf({record, n}, address, bytes));
     if (read && scope == Scope::System)
       polls[w.id].push_back({&i, target.lane, record, n});
     else if (read && bits &&
@@ -185,15 +186,17 @@ void ScopeCheck::touch(Wave &w, const InstInfo &info, const StaleLoads::Target &
     now.cached = scope != Scope::System;
     now.time = now.cached ? 0 : sharedTime();
     cell.store(now.packed());
-    if (now.cached && (hides || bits != now.packed()))
+    if (now.cached && !hides && bits != now.packed())
       stored.push_back({record, n});
   }
 }
 
 void ScopeCheck::after(Wave &w) {
   loading[w.id].apply(w);
-  for (const Before &b : writing[w.id])
-    launch.hidden.hide(b.address, b.value, b.bytes);
+  for (const Before &b : writing[w.id]) {
+    launch.hidden.hide(b.store.address(), b.value, b.bytes);
+    stored.push_back(b.store);
+  }
   writing[w.id].clear();
   for (const Poll &p : polls[w.id])
     if (uint64_t bits = p.record->cells[p.dword].load())

@@ -57,6 +57,7 @@ public:
   struct Store {
     const SharedRecord *record;
     uint64_t dword;
+    uint64_t address() const { return record->base + 4 * dword; }
   };
 
 private:
@@ -98,13 +99,15 @@ private:
     const SharedRecord *record;
     uint64_t dword;
   };
-  /// A dword of which a store is about to write some bytes, and what it holds before.
+  /// A dword of which a store is about to write some bytes, and what it holds before. Only when
+  /// the store has run is it hidden, and among those that a release shows: another wave of the
+  /// work-group may release between.
   struct Before {
-    uint64_t address;
+    LaunchScopes::Store store;
     uint32_t value;
     unsigned bytes;
   };
-  static Before bytesOf(uint64_t dword, uint64_t first, unsigned count);
+  static Before bytesOf(LaunchScopes::Store store, uint64_t first, unsigned count);
   void touch(Wave &w, const InstInfo &info, const StaleLoads::Target &target, bool read, bool write,
              Scope scope);
   /// Tells of what a load may miss, and whether it may.
