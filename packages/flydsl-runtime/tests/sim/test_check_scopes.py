@@ -127,7 +127,8 @@ def run(arch: str, changes: dict[str, str], build_dir: str, folder: Path, *more:
     environment = {**os.environ, "FLYDSL_SIM_DEVICES": "2", "FLYDSL_SIM_CHECK": "race"}
     if schedule:
         environment["FLYDSL_SIM_SCHED"] = schedule
-    command = [sys.executable, "-c", PROGRAM, str(HERE), str(find_library()), str(image), arch, kernels, str(rounds), *more]
+    command = [sys.executable, "-c", PROGRAM, str(HERE), str(find_library()), str(image), arch, kernels, str(rounds),
+               *more]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
