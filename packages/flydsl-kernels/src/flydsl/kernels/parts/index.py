@@ -23,15 +23,11 @@ def align_up(a: int, b: int) -> int:
 
 def div(x: Any, n: int) -> Any:
     """``x // n`` of a non-negative x."""
-    if isinstance(x, int):
-        return x // n
     return x >> (n.bit_length() - 1) if is_pow2(n) else x // n
 
 
 def mod(x: Any, n: int) -> Any:
     """``x % n`` of a non-negative x."""
-    if isinstance(x, int):
-        return x % n
     return x & (n - 1) if is_pow2(n) else x % n
 
 
