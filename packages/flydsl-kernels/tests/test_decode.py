@@ -12,8 +12,8 @@ from paged_batches import Batch, close, latent, packed
 
 import flydsl.runtime as rt
 from flydsl.kernels import ops
+from flydsl.kernels.attention.combine import choose_parts
 from flydsl.kernels.decode import reference
-from flydsl.kernels.decode.config import choose_parts
 from flydsl.kernels.decode.op import MLA_DECODE, PAGED_ATTENTION
 from flydsl.kernels.target import target
 

@@ -17,11 +17,11 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..decode.combine import CombineConfig, combine_kernel
 from ..parts.index import mod
 from ..parts.mathx import LOG2E
 from ..parts.memory import Buffer
 from ..target import Target, builder
+from .combine import CombineConfig, combine_kernel
 from .config import choose
 from .operand import DenseRows, PagedRows, require_pages
 from .scores import Softmax, of_rows, place

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..decode.config import choose_parts
 from ..host.arrays import allocate, contiguous, is_torch
 from ..host.dtypes import dtype_name
 from ..op import Form, Gradient, Op, Plan, Result, like
@@ -13,6 +12,7 @@ from ..parts.index import cdiv
 from ..target import Target
 from . import reference
 from .backward import build_attention_backward
+from .combine import choose_parts
 from .config import ARCHS, LARGEST, STEP, is_short, supported
 from .forward import build_attention_forward
 from .operands import FARTHEST, Operand, integers, shapes_of

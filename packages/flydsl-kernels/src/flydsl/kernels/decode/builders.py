@@ -7,8 +7,8 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.combine import CombineConfig, combine_kernel
 from ..target import Target, builder
-from .combine import CombineConfig, combine_kernel
 from .config import paged_config
 from .kernel import Sizes, Strides, paged_kernel
 from .mla_config import RANK, mla_config

@@ -13,8 +13,7 @@ from ..host.dtypes import FLOATS, element_of
 from ..parts.index import cdiv
 from ..target import Target
 
-__all__ = ["ARCHS", "ACCESS", "BLOCK", "CACHES", "MOST_QUERIES", "AttentionConfig", "PagedConfig", "choose_parts",
-           "paged_config"]
+__all__ = ["ARCHS", "ACCESS", "BLOCK", "CACHES", "MOST_QUERIES", "AttentionConfig", "PagedConfig", "paged_config"]
 
 BLOCK = 16  # rows and columns of a matrix instruction: tokens of a block, query rows of a tile
 ACCESS = 16  # bytes of the widest load of a lane
@@ -23,8 +22,6 @@ WAVES = 4
 HEAD_DIMS = range(64, 257, 32)
 CACHES = ("f16", "bf16", "fp8")
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
-MOST_PARTS = 256
-EVEN = 0.95  # share of the compute units' time that is worth no further parts
 
 
 def _k_order(target: Target, chunk: int) -> Any:
@@ -35,11 +32,6 @@ def _k_order(target: Target, chunk: int) -> Any:
         return None
     lanes = target.wave // BLOCK
     return fx.make_layout((run, lanes, chunk // run), (1, chunk, run))
-
-
-def _depth(target: Target) -> int:
-    """K of the 16-bit matrix instruction of 16 x 16."""
-    return target.half_k
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ class AttentionConfig(KernelConfig):
         The accumulator of the first is, lane by lane, an operand of the second.
         """
         matrix = fx.rocdl.MFMA if self.target.matrix == "mfma" else fx.rocdl.WMMA
-        atom = fx.make_mma_atom(matrix(BLOCK, BLOCK, _depth(self.target), self.element))
+        atom = fx.make_mma_atom(matrix(BLOCK, BLOCK, self.target.half_k, self.element))
         alone = fx.make_layout((1, 1, 1), (0, 0, 0))
         order = _k_order(self.target, self.key_chunk)
         pairs = fx.make_layout((4, 2, 4), (1, BLOCK, 4)) if self.target.arch == "gfx950" else None
@@ -171,7 +163,7 @@ class PagedConfig(AttentionConfig):
     def key_chunk(self) -> int:
         lanes = self.target.wave // BLOCK
         widest = ACCESS * 8 // self.cache_element.width
-        return widest if self.dim % max(lanes * widest, _depth(self.target)) == 0 else 8
+        return widest if self.dim % max(lanes * widest, self.target.half_k) == 0 else 8
 
     @functools.cached_property
     def value_chunk(self) -> int:
@@ -208,21 +200,6 @@ def paged_config(where: str, target: Target, dim: int, group: int, queries: int,
             f"multiple of {BLOCK} tokens and 8 or more together, got pages of {page} and {value_unit}")
     wide = target.wave == 64
     tiles = 2 if wide and group * queries > BLOCK and dim <= 128 else 1
-    blocks = 2 if dim <= 128 and (wide or dim <= 64) or _depth(target) == 32 else 1
+    blocks = 2 if dim <= 128 and (wide or dim <= 64) or target.half_k == 32 else 1
     return PagedConfig(group, queries, dtype, cache, out, page, dim=dim, tiles=tiles, blocks=blocks, target=target,
                        **options).fitting(where)
-
-
-def choose_parts(target: Target, units: int, most: int, resident: int | None = None, enough: float = EVEN) -> int:
-    """Shares of the context of each of `units`, `most` at most: as few as give the compute units the `resident`
-    workgroups that hide the latency of memory, and all about the same number; what comes nearest otherwise."""
-    resident = resident or (2 if target.wave == 64 else 4)
-    best, found = 1, 0.0
-    for parts in range(1, max(min(most, MOST_PARTS), 1) + 1):
-        groups = units * parts
-        even = groups / (max(cdiv(groups, target.compute_units), resident) * target.compute_units)
-        if even > found:
-            best, found = parts, even
-        if even >= enough:
-            break
-    return best

@@ -14,15 +14,14 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.combine import LOWEST
 from ..parts.index import div, mod
 from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import lds_read, lds_write, pointer
 from ..parts.reduce import Lds
 from .config import BLOCK, AttentionConfig, PagedConfig
 
-__all__ = ["LOWEST", "Place", "Results", "merge_waves"]
-
-LOWEST = -1e30  # finite stand-in for the maximum of nothing: exp2(-inf - LOWEST) is 0, not NaN
+__all__ = ["Place", "Results", "merge_waves"]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..attention.combine import choose_parts
 from ..host.arrays import allocate, contiguous, is_torch, span
 from ..host.config import require
 from ..host.dtypes import INDICES, dtype_name
@@ -19,7 +20,7 @@ from . import reference
 from .append import build_cache_append_module
 from .arrays import cache_scale, caches_of, indices_of, one_scale, require_native, rows_of, strides_of
 from .builders import build_mla_decode_module, build_paged_attention_module
-from .config import ARCHS, CACHES, choose_parts, paged_config
+from .config import ARCHS, CACHES, paged_config
 from .mla_config import RANK, ROPE, mla_config
 
 __all__ = ["OPS"]

@@ -10,6 +10,7 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..attention.combine import LOWEST
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, element_of
 from ..parts.indices import index_at, require_within, uniform
@@ -18,7 +19,7 @@ from ..parts.memory import pointer
 from ..target import Target, builder
 from .config import BLOCK, paged_config
 from .kernel import Share, Sizes, Strides, attend
-from .merge import LOWEST, Place
+from .merge import Place
 from .mla_config import RANK, mla_config
 from .mla_kernel import attend_rows
 from .pages import page_list

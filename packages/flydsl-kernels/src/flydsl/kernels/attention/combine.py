@@ -1,4 +1,5 @@
-"""Parts of contexts become results: a wave for each query row adds what the workgroups stored of it."""
+"""Contexts in parts: how many there are, and the kernel in which a wave for each query row adds up what the workgroups
+stored of it."""
 
 from __future__ import annotations
 
@@ -14,11 +15,29 @@ from ..parts.index import cdiv
 from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import pointer
 from ..parts.reduce import add, fmax, wave_reduce
-from .merge import LOWEST
+from ..target import Target
 
-__all__ = ["CombineConfig", "combine_kernel"]
+__all__ = ["LOWEST", "CombineConfig", "choose_parts", "combine_kernel"]
 
+LOWEST = -1e30  # finite stand-in for the maximum of nothing: exp2(-inf - LOWEST) is 0, not NaN
+MOST_PARTS = 256
+EVEN = 0.95  # share of the compute units' time that is worth no further parts
 UNROLL = 8  # parts whose loads are under way together
+
+
+def choose_parts(target: Target, units: int, most: int, resident: int | None = None, enough: float = EVEN) -> int:
+    """Shares of the context of each of `units`, `most` at most: as few as give the compute units the `resident`
+    workgroups that hide the latency of memory, and all about the same number; what comes nearest otherwise."""
+    resident = resident or (2 if target.wave == 64 else 4)
+    best, found = 1, 0.0
+    for parts in range(1, max(min(most, MOST_PARTS), 1) + 1):
+        groups = units * parts
+        even = groups / (max(cdiv(groups, target.compute_units), resident) * target.compute_units)
+        if even > found:
+            best, found = parts, even
+        if even >= enough:
+            break
+    return best
 
 
 @dataclass(frozen=True)
