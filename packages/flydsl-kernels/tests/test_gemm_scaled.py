@@ -4,7 +4,8 @@ import pytest
 from kernel_helpers import close_relative, fp8_dtype, needs, random, torch
 
 from flydsl.kernels import ops
-from flydsl.kernels.gemm import tuned, weights
+from flydsl.kernels.gemm import tuned
+from flydsl.kernels.host import weights
 from flydsl.kernels.quant import reference as ref
 from flydsl.kernels.target import current_arch, target
 

@@ -68,7 +68,7 @@ def _asks(tree):
 def test_nothing_below_an_operation_asks_for_the_current_target():
     entries = {  # where a caller begins who did not say: operations, forms with static arguments at the call, models
         "operation.py": {"run", "prepare"}, "torch_ops/__init__.py": {"_fake", "rule"}, "workspace.py": {"workspace"},
-        "gemm/dense.py": {"get_default_kwargs", "gemm_a16w16", "get_semaphore"},
+        "compat/gemm_a16w16.py": {"get_default_kwargs", "gemm_a16w16", "get_semaphore"},
         "compat/gemm_a16w16_gfx950.py": {"make_gemm_a16w16_gfx950_param"}, "compat/gemm_callers.py": {"_operands"},
         "compat/mxfp4_preshuffle.py": {"launch_gemm"},
         "compat/gemm_fp8fp4_gfx1250.py": {"launch_gemm_a8w8", "launch_gemm_a8w4_mxscale"},
@@ -78,7 +78,7 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
         "comm/group.py": {"__init__"}, "comm/mega.py": {"__init__"}, "comm/op.py": {"_reduced_norm"},
         "comm/symmetric.py": {"__init__"}, "comm/transport.py": {"__init__"}, "tune.py": {"try_choice"},
         "decode/callers.py": {"get_recommended_splits", "_operands", "get_pa_metadata"},
-        "moe/callers.py": {"moe_softmax_sort_flydsl"}, "moe/gfx1250.py": {"launch_moe_gemm_a8w4"},
+        "compat/moe_sorting.py": {"moe_softmax_sort_flydsl"}, "moe/gfx1250.py": {"launch_moe_gemm_a8w4"},
         "rope/qk_norm.py": {"flydsl_qk_norm_rope_quant"}, "compat/flash_attn_modules.py": {"_launch"},
         "compat/rdna_gemm.py": {"rdna3_gemm_autotuned", "pick_tile"},
     }
