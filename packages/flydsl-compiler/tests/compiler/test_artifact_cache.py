@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from flydsl.compiler.store import cache
 from flydsl.compiler.store.artifact import CompiledArtifact
 from flydsl.compiler.store.cache import FileLock, JitCacheManager
 from flydsl.compiler.store.root import cache_root
+from flydsl.runtime.artifact import MAGIC
 
 ARTIFACT = CompiledArtifact(
     "f", "gfx942", {"version": 1, "code": [["ret"]]}, b"\x7fELF" + bytes(100), "k" * 32, {"kernels": ["k"]}
@@ -47,6 +49,13 @@ def test_foreign_file_is_a_miss(tmp_path: Path, content: bytes) -> None:
     assert manager.load(ARTIFACT.key) is None
     info = manager.info()
     assert (info.hits, info.misses, info.disk_size) == (1, 1, 1)
+
+
+def test_a_deep_header_is_a_miss() -> None:
+    """Under a checksum that is right: who wrote the file can compute it."""
+    header = b"[" * 200_000
+    body = MAGIC + len(header).to_bytes(8, "little") + header
+    assert CompiledArtifact.from_bytes(body + hashlib.sha256(body).digest()) is None
 
 
 def _fifo(path: Path) -> None:

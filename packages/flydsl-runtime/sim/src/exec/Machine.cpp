@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -80,13 +81,17 @@ public:
   }
   std::unique_ptr<LaunchMemory> take() {
     std::lock_guard<std::mutex> lock(mutex);
-    if (unused.empty())
-      return std::make_unique<LaunchMemory>();
+    if (unused.empty()) {
+      unused.reserve(made + 1); // giving it back takes no memory: there may be none then
+      auto m = std::make_unique<LaunchMemory>();
+      ++made;
+      return m;
+    }
     auto m = std::move(unused.back());
     unused.pop_back();
     return m;
   }
-  void give(std::unique_ptr<LaunchMemory> m) {
+  void give(std::unique_ptr<LaunchMemory> m) noexcept {
     std::lock_guard<std::mutex> lock(mutex);
     unused.push_back(std::move(m));
   }
@@ -94,6 +99,7 @@ public:
 private:
   std::mutex mutex;
   std::vector<std::unique_ptr<LaunchMemory>> unused;
+  size_t made = 0;
 };
 
 void fillPacket(uint8_t *p, const Dispatch &d, uint64_t kernarg) {
@@ -172,16 +178,22 @@ public:
         else if (!turn)
           turn.emplace();
       }
-    } catch (const Fault &f) {
-      report(f);
-    } catch (const std::bad_alloc &) {
-      report(Fault{FaultKind::OutOfMemory, "the host has no memory for the state of a work-group", -1});
-    } catch (const std::exception &e) {
-      report(Fault{FaultKind::OutOfMemory, std::string("the host cannot run the launch: ") + e.what(), -1});
+    } catch (...) {
+      report(std::current_exception());
     }
   }
 
-  [[noreturn]] void rethrow() { throw first; }
+  /// Raises what ended the launch as a Fault. The threads have given back what they held: unlike
+  /// report(), this may take memory.
+  [[noreturn]] void raiseFailure() {
+    try {
+      std::rethrow_exception(first);
+    } catch (const std::bad_alloc &) {
+      raise(FaultKind::OutOfMemory, "the host has no memory for the state of a work-group");
+    } catch (const std::exception &e) {
+      raise(FaultKind::OutOfMemory, std::string("the host cannot run the launch: ") + e.what());
+    }
+  }
   bool hasFailed() const { return failed; }
 
 private:
@@ -229,23 +241,24 @@ private:
                        "reads as they were, and for %g s no other wave has changed anything "
                        "(FLYDSL_SIM_STALL_SECONDS)",
                        d.stallSeconds)};
-    report(live.front()->located(fault));
+    report(std::make_exception_ptr(live.front()->located(fault)));
   }
 
   bool guardedStep(GroupRunner &g) {
     try {
       return g.step();
     } catch (const Fault &f) {
-      report(g.located(f));
+      report(std::make_exception_ptr(g.located(f)));
       return true;
     }
   }
 
-  /// Keeps the first fault. Called when memory may have run out: it takes none.
-  void report(Fault f) noexcept {
-    std::lock_guard<std::mutex> guard(faultMutex);
+  /// Keeps the first failure, a Fault or what the host's library threw. Memory may have run out:
+  /// it takes none.
+  void report(std::exception_ptr failure) noexcept {
+    std::lock_guard<std::mutex> guard(failureMutex);
     if (!failed.exchange(true))
-      first = std::move(f);
+      first = std::move(failure);
   }
 
   const Dispatch &d;
@@ -254,8 +267,8 @@ private:
   uint64_t packet = 0, kernarg = 0, total = 0;
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
-  std::mutex faultMutex;
-  Fault first{FaultKind::Trap, "", -1};
+  std::mutex failureMutex;
+  std::exception_ptr first;
 };
 
 std::mutex poolMutex;
@@ -291,7 +304,7 @@ void runDispatch(const Dispatch &dispatch) {
     ThreadPool::instance().run(launch.threads(), [&] { launch.work(); });
   }
   if (launch.hasFailed())
-    launch.rethrow();
+    launch.raiseFailure();
 }
 
 } // namespace flysim

@@ -36,7 +36,7 @@ ThreadPool &ThreadPool::instance() {
 void ThreadPool::run(unsigned count, const std::function<void()> &body) {
   unsigned extra = count > 1 ? count - 1 : 0;
   if (extra) {
-    std::lock_guard<std::mutex> lock(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
     // Signals of the host program belong to its own threads.
     sigset_t all, old;
     sigfillset(&all);
@@ -52,6 +52,9 @@ void ThreadPool::run(unsigned count, const std::function<void()> &body) {
       // The system gives no more threads: those that there are share the work.
     }
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    // A thread takes memory for its thread-local variables when it first runs, and the C library ends
+    // the process if there is none: not in a later launch.
+    done.wait(lock, [this] { return started == threads.size(); });
     extra = std::min<unsigned>(extra, static_cast<unsigned>(threads.size()));
     job = &body;
     wanted = extra;
@@ -69,6 +72,8 @@ void ThreadPool::run(unsigned count, const std::function<void()> &body) {
 void ThreadPool::loop() {
   becomeWorker();
   std::unique_lock<std::mutex> lock(mutex);
+  ++started;
+  done.notify_all();
   for (;;) {
     wake.wait(lock, [this] { return wanted > 0; });
     --wanted;

@@ -24,6 +24,7 @@ private:
   std::condition_variable wake, done;
   std::vector<std::thread> threads;
   const std::function<void()> *job = nullptr;
+  size_t started = 0; ///< of `threads`, those that run
   unsigned wanted = 0, active = 0;
   int owner = 0; ///< process that created the threads (they do not survive fork)
 };

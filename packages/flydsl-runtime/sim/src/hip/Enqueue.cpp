@@ -26,7 +26,8 @@ hipError_t enqueue(void *stream, NodeWork work) {
       if (hipError_t e = finishDevice())
         return e;
     if (slow || queueBusy(stream)) {
-      queueWork(stream, std::move(work.run));
+      if (hipError_t e = queueWork(stream, std::move(work.run)))
+        return e;
       return queueBusy(stream) ? hipSuccess : finishQueue(stream);
     }
   }

@@ -55,15 +55,24 @@ private:
         work();
         return hipSuccess;
       });
-      std::string text = e ? lastErrorMessage() : "";
+      std::string text = e ? keptMessage() : "";
       work = nullptr;
       lock.lock();
       if (e && !error) {
         error = e;
-        message = text;
+        message = std::move(text);
       }
       running = false;
       idle.notify_all();
+    }
+  }
+
+  /// A copy of this thread's last message for the thread that will ask; "" if there is no memory for it.
+  static std::string keptMessage() noexcept {
+    try {
+      return lastErrorMessage();
+    } catch (const std::bad_alloc &) {
+      return "";
     }
   }
 
@@ -104,13 +113,16 @@ Queue *find(void *stream, bool create) {
 
 template <class F> hipError_t finishWhere(F wanted) {
   std::vector<Queue *> list;
-  {
+  auto collect = [&] {
     Queues &q = Queues::instance();
     std::lock_guard<std::mutex> lock(q.mutex);
     for (const auto &e : q.table)
       if (e.second && wanted(*e.second))
         list.push_back(e.second);
-  }
+    return hipSuccess;
+  };
+  if (hipError_t e = guarded(collect))
+    return e;
   hipError_t first = hipSuccess;
   for (Queue *queue : list)
     if (hipError_t e = queue->finish())
@@ -126,8 +138,11 @@ std::atomic<bool> queuesNeeded{false};
 bool queuesEnabled() { return queuesNeeded || Runtime::instance().deviceCount() > 1; }
 void needQueues() { queuesNeeded = true; }
 
-void queueWork(void *stream, std::function<void()> work) {
-  find(stream, true)->push(std::move(work));
+hipError_t queueWork(void *stream, std::function<void()> work) {
+  return guarded([&] {
+    find(stream, true)->push(std::move(work));
+    return hipSuccess;
+  });
 }
 
 bool queueBusy(void *stream) {

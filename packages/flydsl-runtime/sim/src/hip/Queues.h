@@ -20,8 +20,8 @@ bool queuesEnabled();
 /// that a later call brings about.
 void needQueues();
 /// Runs `work` after everything that `stream` was given before. Waits a moment for it;
-/// work that takes longer goes on in the background.
-void queueWork(void *stream, std::function<void()> work);
+/// work that takes longer goes on in the background. An error if the queue's thread cannot start.
+hipError_t queueWork(void *stream, std::function<void()> work);
 /// True while the stream has unfinished work.
 bool queueBusy(void *stream);
 /// Waits for the stream's work; the error of its first failed work since the last

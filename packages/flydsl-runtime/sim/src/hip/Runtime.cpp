@@ -91,9 +91,13 @@ thread_local hipError_t lastError = hipSuccess;
 int currentDevice() { return device; }
 void setCurrentDevice(int d) { device = d; }
 
-hipError_t fail(hipError_t code, std::string text) {
+hipError_t fail(hipError_t code, std::string_view text) noexcept {
   lastError = code;
-  setLastErrorMessage(std::move(text));
+  try {
+    setLastErrorMessage(std::string(text));
+  } catch (const std::bad_alloc &) {
+    setLastErrorMessage("no host memory"); // short enough for a string's own storage
+  }
   return code;
 }
 

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace flysim {
@@ -146,8 +147,8 @@ private:
 int currentDevice();
 void setCurrentDevice(int device);
 
-/// Records `code` as the thread's last error with a message.
-hipError_t fail(hipError_t code, std::string text);
+/// Records `code` as the thread's last error with a message (another one if the heap is exhausted).
+hipError_t fail(hipError_t code, std::string_view text) noexcept;
 hipError_t errorCode(FaultKind kind);
 const char *errorName(hipError_t code);
 const char *errorString(hipError_t code);

@@ -91,8 +91,7 @@ FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned fla
   if (state->done())
     return hipSuccess;
   needQueues();
-  queueWork(stream, [state] { state->wait(); });
-  return hipSuccess;
+  return queueWork(stream, [state] { state->wait(); });
 }
 FLYSIM_API hipError_t hipStreamGetFlags(void *stream, unsigned *flags) {
   if (!flags || !validStream(stream))
@@ -207,8 +206,7 @@ hipError_t waitValue(void *stream, void *address, T value, unsigned flags, T mas
   if (!queueBusy(stream) && ready())
     return hipSuccess;
   needQueues(); // whoever writes the value may be called after this function
-  queueWork(stream, std::move(work.run));
-  return hipSuccess;
+  return queueWork(stream, std::move(work.run));
 }
 
 template <class T> hipError_t writeValue(void *stream, void *address, T value) {
