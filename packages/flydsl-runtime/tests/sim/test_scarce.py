@@ -67,6 +67,7 @@ for function, usual in ((count, 0), (wild, ILLEGAL_ADDRESS)):
         assert code in (OUT_OF_MEMORY, usual), (allocations, code)
         assert works()
     assert refused and code == usual, (refused, code)
+assert b"instruction 'global_store_dword" in sim.lib.flysimLastErrorMessage()  # as if there had always been memory
 """
 
 #: The workers of the first launch do not start: it runs on those that do, and the next one gets the others.

@@ -31,9 +31,10 @@ uint32_t Program::indexOf(uint64_t addr) const {
 
 std::string Program::text(const Inst &i) const {
   std::lock_guard<std::mutex> lock(textsMutex);
-  auto [it, fresh] = texts.try_emplace(i.pc);
-  if (fresh)
-    it->second = disassembler->print(reinterpret_cast<const uint8_t *>(base + i.pc), size - i.pc, base + i.pc);
+  auto it = texts.find(i.pc);
+  if (it == texts.end()) // no entry before there is a text: print() may find no memory
+    it = texts.emplace(i.pc, disassembler->print(reinterpret_cast<const uint8_t *>(base + i.pc), size - i.pc,
+                                                 base + i.pc)).first;
   return it->second;
 }
 
