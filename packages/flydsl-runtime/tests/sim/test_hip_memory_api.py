@@ -545,6 +545,10 @@ def test_sizes_that_overflow(sim, lib):
     at, huge, p, pitch = c_void_p(data.ctypes.data), c_size_t(2**64 - 8), c_void_p(), c_size_t()
     assert lib.hipMemset(at, 1, huge) == ILLEGAL and lib.hipMemcpy(at, at, huge, 3) == ILLEGAL
     assert lib.hipMemsetD32(at, 1, c_size_t(2**62)) == INVALID
+    for row, width, height in ((4, 4, 2**45), (2**20, 4, 2**40), (0, 0, 2**62), (2**40, 2**40, 2**40)):
+        # Nothing to set, or an error; at once, whatever the number of rows.
+        code = lib.hipMemset2D(at, c_size_t(row), 1, c_size_t(width), c_size_t(height))
+        assert code in (ILLEGAL, INVALID) if width else code in (0, INVALID)
     assert lib.hipMalloc(byref(p), huge) == OUT_OF_MEMORY
     assert lib.hipMallocPitch(byref(p), byref(pitch), huge, c_size_t(1)) == OUT_OF_MEMORY
     assert lib.hipMallocPitch(byref(p), byref(pitch), c_size_t(2**33), c_size_t(2**33)) == OUT_OF_MEMORY
