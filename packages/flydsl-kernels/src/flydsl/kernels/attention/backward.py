@@ -17,7 +17,6 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.index import mod
 from ..parts.mathx import LOG2E, exp2
 from ..parts.memory import Buffer
 from ..target import Target, builder
@@ -116,7 +115,7 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
                     sizes: Sizes, first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
     """Workgroup (head, block, sequence): `config.rows` queries of a head, or keys of a head of k and v (`by_keys`)."""
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
-    by_keys, wave, own = fx.const_expr(config.by_keys), fx.num_warp_threads(), mod(tid, config.row_threads)
+    by_keys, wave, own = fx.const_expr(config.by_keys), fx.num_warp_threads(), config.row_thread(tid)
     own_head, block, batch = fx.block_idx
     here = Sequence(batch, sizes, config, StartsQ, StartsK, None)
     # What is held and what passes: two operands each, the first of D columns and the second of DV.

@@ -9,6 +9,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
+from ..parts.index import mod
 from ..target import Target
 from .operand import CHUNK
 from .tiles import Tile, tiles_of
@@ -145,6 +146,10 @@ class AttentionConfig(KernelConfig):
     def row_threads(self) -> int:
         """Threads that have rows of their own; those of other shares of the columns have the same again."""
         return self.threads // self.sharing
+
+    def row_thread(self, thread: Any) -> Any:
+        """The one of these whose rows a thread has."""
+        return thread if self.sharing == 1 else mod(thread, self.row_threads)
 
     @property
     def rows(self) -> int:

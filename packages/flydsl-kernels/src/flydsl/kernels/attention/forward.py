@@ -17,7 +17,6 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..parts.index import mod
 from ..parts.mathx import LOG2E
 from ..parts.memory import Buffer
 from ..target import Target, builder
@@ -69,7 +68,7 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
     row = block * BM
     if row < here.rows:
         # Q stays in registers.
-        own = mod(tid, config.row_threads)
+        own = config.row_thread(tid)
         scores_of, sums_of = first.get_slice(own), second.get_slice(tid)
         q, k = scores_of.make_fragment_B((BM, D)), scores_of.make_fragment_A((BN, D))
         v = sums_of.make_fragment_A((DV, BN))
