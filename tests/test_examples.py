@@ -76,7 +76,8 @@ print(*sorted(sys.modules))
 
 def test_compiling_imports_no_builders_of_rocdl_and_no_profiler(tmp_path):
     """The generated builders of a dialect take as long to import as a pass over the kernel."""
-    environment = {**os.environ, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path), "ARCH": "gfx942", "FLYDSL_SIM_ARCH": "gfx942"}
+    architecture = dict.fromkeys(("ARCH", "FLYDSL_SIM_ARCH"), "gfx942")
+    environment = {**os.environ, **architecture, "FLYDSL_RUNTIME_CACHE_DIR": str(tmp_path)}
     result = subprocess.run([sys.executable, "-c", COMPILE_GEMM, str(EXAMPLES)], env=environment, capture_output=True,
                             text=True)
     assert result.returncode == 0, result.stderr
