@@ -181,7 +181,8 @@ def _refused(rank, ranks):
                              ({"data_type": torch.int32}, "dtype torch.int32"),
                              ({"quant_type": "int8"}, "quant_type 'int8'"),
                              ({"max_num_inp_token_per_rank": 0}, "tokens must be positive, got 0"),
-                             ({"enable_group_major": True}, "MegaMoE"),
+                             ({"enable_group_major": True}, "MegaMoE"), ({"gm_scheme": "compact"}, "MegaMoE"),
+                             ({"max_token_type_size": 1}, "max_token_type_size must be 0 or at least the 2 bytes"),
                              ({"data_type": torch.float32, "quant_type": "fp8_direct_cast"}, "is for bf16")):
         with pytest.raises(ValueError, match=message):
             _op(rank, ranks, **options)
@@ -194,6 +195,13 @@ def _refused(rank, ranks):
         op.dispatch(x, weights, None, indices.long())
     with pytest.raises(ValueError, match="at most"):
         op.dispatch(torch.zeros(TOKENS + 1, HIDDEN).bfloat16(), weights, None, indices)
+    for given in (weights.bfloat16(), weights[:, :-1]):
+        with pytest.raises(ValueError, match=r"weights must be float32 \(rows"):
+            op.combine(x, given, None)
+    op.close()
+    op = _op(rank, ranks, enable_std_moe=True)
+    with pytest.raises(ValueError, match="packed_recv_x must be"):
+        op.combine(None, None, None, x[None])
     op.close()
     table = GeometryTuningTable({4: (1, 1), 64: (2, 4)}, {8: (3, 8)})
     assert [table.lookup("dispatch", n) for n in (1, 5, 100)] == [(1, 1), (2, 4), (2, 4)]

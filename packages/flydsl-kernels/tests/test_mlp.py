@@ -1,8 +1,10 @@
 """The gated layer against its definition in f64."""
 
+import numpy as np
 import pytest
 from kernel_helpers import GENERAL_GEMM, needs, random, torch
 
+import flydsl.kernels as kernels
 from flydsl.kernels import ops
 from flydsl.kernels.moe.mlp import MLP
 
@@ -44,3 +46,31 @@ def test_unsupported_shapes(change, message):
     given[change[0]] = random(*change[1], dtype="bf16")
     with pytest.raises(ValueError, match=message):
         ops.mlp(*given)
+
+
+@pytest.mark.parametrize(("x", "message"), [
+    (np.zeros((5, 64), np.uint16), "dtype uint16 is not supported"),
+    (np.zeros((5, 64), "M8[s]"), r"mlp: NumPy arrays of dtype dtype\('<M8\[s\]'\) are not supported"),
+    (np.zeros((5, 64), ">f2"), "mlp: NumPy arrays of dtype"),
+])
+def test_arrays_that_torch_has_not(x, message):
+    with pytest.raises(TypeError, match=message):
+        ops.mlp(x, np.zeros((128, 64), np.float16), np.zeros((64, 64), np.float16))
+
+
+def test_arrays_of_two_kinds():
+    x, w1, w2 = operands((5,), 64, 64, "f16")
+    with pytest.raises(TypeError, match="mlp: operands must be all torch tensors or all NumPy arrays"):
+        ops.mlp(x.numpy(), w1, w2.numpy())
+
+
+def test_what_a_launch_of_arrays_would_be():
+    given = operands((5,), 64, 64, "f16")
+    launcher, arguments, _ = MLP.prepare(*(t.numpy() for t in given))
+    assert launcher is MLP.prepare(*given)[0] and len(arguments) == 7
+
+
+def test_arrays_are_not_recorded():
+    given = [t.numpy() for t in operands((5,), 64, 64, "f16")]
+    with pytest.raises(RuntimeError, match="mlp: NumPy arrays cannot be recorded"):
+        kernels.capture(lambda: ops.mlp(*given))

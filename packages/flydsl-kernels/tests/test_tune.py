@@ -97,8 +97,9 @@ def test_mixtures_and_attention_take_what_was_found(tmp_path, monkeypatch):
                                                 (False, False), False)).values()
         assert (sort.block == up.block_m == down.block_m == 64) == taken
         assert not taken or (down.block_n, up.k_waves) == (choice["down_block_n"], choice["up_k_waves"])
-    for rows, taken in ((20, True), (12, False)):
-        arguments = operation.attention_fwd.sample(draw, rows, 64, more=41 - rows)
+    for rows, cap, taken in ((20, 0.0, True), (12, 0.0, False), (20, 3.0, False)):  # it was found without a cap
+        arguments = list(operation.attention_fwd.sample(draw, rows, 64, more=41 - rows))
+        arguments[16] = cap
         assert (operation.attention_fwd.prepare(*arguments)[0].config.keys == 16) == taken
     tables._table.cache_clear()
 

@@ -88,6 +88,8 @@ def test_stream_and_events(fake_hip) -> None:
 def test_wrapped_stream_is_not_destroyed(fake_hip) -> None:
     rt.Stream(0x10)
     assert fake_hip.lines("stream_destroy") == []
+    with pytest.raises(ValueError, match="ordered is for a new stream"):
+        rt.Stream(0x10, ordered=True)
 
 
 def test_devices(fake_hip) -> None:

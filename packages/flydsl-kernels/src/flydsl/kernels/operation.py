@@ -236,6 +236,8 @@ class Op:
             ValueError: nothing is launched for these arguments.
         """
         arguments, found = self.arguments(*given, **named), target()
+        if not self.numpy and not is_torch(next(a for a in arguments if hasattr(a, "shape"))):
+            arguments = tuple(as_torch(a, self.name) for a in arguments)
         plan = self.plan(found, *arguments)
         if plan is None or plan.launcher is None:
             raise ValueError(f"{self.name}: nothing is launched for these arguments")

@@ -18,9 +18,14 @@ class Stream:
     Args:
         handle: of an existing stream.
         ordered: work of a new stream and of the default one wait for each other; by default they do not.
+
+    Raises:
+        ValueError: `ordered` is said of an existing stream.
     """
 
     def __init__(self, handle: int | None = None, *, ordered: bool = False) -> None:
+        if ordered and handle is not None:
+            raise ValueError("Stream: ordered is for a new stream; an existing one is as it was made")
         self._owned = handle is None
         self._handle = _native.stream_create(ordered) if handle is None else handle
 

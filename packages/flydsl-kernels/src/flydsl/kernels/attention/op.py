@@ -118,6 +118,13 @@ class _Call:
         self._numbers = dict(left=max(left, 0), right=max(right, 0), scale=scale, cap=softcap, splits=self.splits)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is such a call as a search runs: dense, and at most causal."""
+        shapes, options = self.shapes, self.options
+        more = any(options[name] for name in ("left", "softcap", "alibi", "bias", "packed"))
+        return not more and not shapes.page and shapes.d == shapes.dv and not self._numbers["right"]
+
+    @property
     def _keys(self) -> int:
         """The most of a sequence, of those that are not packed."""
         return self._table * self.shapes.page if self._table else self.shapes.keys
@@ -169,7 +176,7 @@ def _plan(target: Target, q: Any, k: Any, v: Any, bias: Any = None, slopes: Any 
     sink = _float32(sink, "sink", ((shapes.heads,),))
     if 0 in q.shape or v.shape[-1] == 0:
         return None
-    tile = found_tile(target, stored, right >= 0, shapes.rows, shapes.d, shapes.keys)
+    tile = found_tile(target, stored, right >= 0, shapes.rows, shapes.d, shapes.keys) if call.is_plain else {}
     factors = None
     if given:
         ones = _ones(next(d for d in descales if d is not None))

@@ -43,7 +43,8 @@ def reduced_norm_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signature: 
     tiles, keep = plan.tiles, norm.keep
     peers = Peers(bases, rank, ranks, signature, limit)
 
-    # A workgroup's rows begin at whole packs: no word is of two, which release what they wrote at different times.
+    # A workgroup's rows begin at whole packs: no word is of two, which release what they wrote at different times. They
+    # are many packs, or one long row, so that the memory, of twice the largest operand, has room.
     pitch = align_up(plan.rows * plan.n, PACK_BYTES * 8 // element.width)
 
     def shared(r, block, place):

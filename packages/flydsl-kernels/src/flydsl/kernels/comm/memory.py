@@ -112,6 +112,7 @@ class ProcessGroup:
         dist.recv(size, group=self.group, tag=TAG, group_src=other)
         data = torch.empty(int(size), dtype=torch.uint8)
         dist.recv(data, group=self.group, tag=TAG, group_src=other)
+        # Of another rank of this program, as torch's own all_gather_object takes its values.
         found: tuple[str, Any] = pickle.loads(data.numpy().tobytes())
         return found
 

@@ -18,7 +18,7 @@ from ..target import Target, builder
 from ..target import target as current
 from . import group
 from .dispatch import build_combine, build_combine_slots, build_dispatch, build_pack
-from .dispatch_config import TransportConfig, transport_config
+from .dispatch_config import DISPATCH_BYTES, TransportConfig, transport_config
 from .group import signature
 from .memory import SharedMemory, meeting_of, tensor_at
 
@@ -95,6 +95,7 @@ class FlyDSLDispatchCombineConfig:
         zero_copy: combine reads the peers' registered buffers, see ``get_registered_combine_input_buffer``.
         combine_quant_type, quant_type: None, ``"fp8_direct_cast"`` or ``"fp8_blockwise"``: bf16 travels back in 8 bits.
         max_total_recv_tokens: most rows that all ranks receive, 0: whatever may come. Rows beyond are dropped.
+        max_token_type_size: most bytes of an element, 0: those of the dtypes, for which the memory is in any case.
     """
 
     rank: int
@@ -137,9 +138,13 @@ class FlyDSLDispatchCombineConfig:
     def kernels(self, target: Target) -> TransportConfig:
         """The configuration of the kernels, with the geometry of the dispatch."""
         where = "FlyDSLDispatchCombineConfig"
-        require(where, not self.enable_group_major and self.stage2_p2p_quant == "none",
-                "enable_group_major and stage2_p2p_quant belong to MegaMoE and are not supported here")
+        plain = (self.enable_group_major, self.gm_unit_size, self.gm_scheme, self.gm_compact, self.stage2_p2p_quant)
+        require(where, plain == (False, 0, "fixedslot", False, "none"),
+                "enable_group_major, gm_* and stage2_p2p_quant belong to MegaMoE and are not supported here")
         dtype = _name(self.dispatch_dtype or self.data_type or "bf16", where, target)
+        require(where, self.max_token_type_size == 0 or self.max_token_type_size >= DISPATCH_BYTES[dtype],
+                f"max_token_type_size must be 0 or at least the {DISPATCH_BYTES[dtype]} bytes of {dtype}, got "
+                f"{self.max_token_type_size}")
         out = self.combine_dtype or (self.data_type if dtype in ("bf16", "f16", "f32") else "bf16") or "bf16"
         quant = self.combine_quant_type or self.quant_type
         require(where, quant in _QUANT, f"quant_type {quant!r}: expected one of {', '.join(map(repr, _QUANT))}")
@@ -282,8 +287,9 @@ class FlyDSLDispatchCombineIntraNodeOp:
         """Bring results back and add them up.
 
         Args:
-            input: (rows, hidden; packed fp4: hidden / 2) in the order of the received rows, each the weighted sum of
-                the local experts; with `zero_copy` the registered buffer itself. None with `packed_recv_x`.
+            input: (rows, hidden; packed fp4: hidden / 2) in the order of the received rows, which must all be there,
+                each the weighted sum of the local experts; with `zero_copy` the registered buffer itself. None with
+                `packed_recv_x`.
             weights: f32 (rows, k) of the received rows, which are summed as well, or None for those received.
             indices: not used; the dispatch has kept where rows went.
             packed_recv_x: with `enable_std_moe`, results by expert, which are multiplied by the weights here.
@@ -303,6 +309,9 @@ class FlyDSLDispatchCombineIntraNodeOp:
         columns = self._dispatch.out_columns
         require(where, data is not None and data.shape[-1] == columns and data.is_contiguous(),
                 f"contiguous rows of {columns} are needed")
+        packed = (cfg.num_experts_per_rank, self._dispatch.capacity, columns)
+        require(where, not cfg.enable_std_moe or tuple(data.shape) == packed,
+                f"packed_recv_x must be {packed}, got {tuple(data.shape)}")
         if _name(data.dtype, where, self._dispatch.target) != self._dispatch.out:
             raise TypeError(f"{where}: {self._dispatch.out} is combined, got {data.dtype}")
         registered = self.memory.at(self._places["registered"])
@@ -311,6 +320,8 @@ class FlyDSLDispatchCombineIntraNodeOp:
         slots = cfg.num_experts_per_token
         if weights is None:
             weights = self._view("weights", (cfg.received, slots), torch.float32)
+        require(where, weights.dtype == torch.float32 and len(weights.shape) == 2 and weights.shape[1] == slots,
+                f"weights must be float32 (rows, {slots}), got {weights.dtype} {tuple(weights.shape)}")
         out = data.new_empty((count, columns))
         out_weights = self._total.new_empty((count, slots), dtype=torch.float32)
         kernels = self._geometry(self._combine, "combine", count)

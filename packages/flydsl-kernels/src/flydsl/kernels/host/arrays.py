@@ -16,8 +16,8 @@ from .dtypes import dtype_name
 
 __all__ = [
     "address", "allocate", "array_dtype", "as_numpy", "as_rows", "as_torch", "autocast", "contiguous", "copy_into",
-    "device_type", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "span", "statistic",
-    "stream_of", "transposed", "vector", "vector_width",
+    "device_type", "is_recorded", "is_torch", "launch", "on_stream", "padded", "permuted", "require_lasting",
+    "span", "statistic", "stream_of", "transposed", "vector", "vector_width",
 ]
 
 ACCESS_BYTES = 16  # of a lane at most
@@ -58,21 +58,28 @@ def array_dtype(found: Target, array: Any, name: Any) -> Any:
 
 def as_torch(value: Any, where: str) -> Any:
     """A torch tensor in the memory of a NumPy array (in a copy's, if torch has not its strides or may not write there),
-    and those of the arrays of a list; anything else stays.
+    and those of the arrays of a list; what is no array stays.
 
     Raises:
-        TypeError: torch is not installed.
+        TypeError: torch is not installed, has no such dtype, or it is a torch tensor (among NumPy arrays).
+        RuntimeError: launches are recorded.
     """
     if isinstance(value, list | tuple):
         return [as_torch(v, where) for v in value]
-    if is_torch(value) or not hasattr(value, "__array_interface__"):
+    if is_torch(value):
+        raise TypeError(f"{where}: operands must be all torch tensors or all NumPy arrays")
+    if not hasattr(value, "__array_interface__"):
         return value
+    require_lasting(value, where)
     try:
         import torch
     except ImportError as error:
         raise TypeError(f"{where}: torch is needed, which orders its weights, for NumPy arrays too") from error
     fits = value.flags.writeable and all(s >= 0 and s % value.itemsize == 0 for s in value.strides)
-    return torch.from_numpy(value if fits else value.copy())
+    try:
+        return torch.from_numpy(value if fits else value.copy())
+    except (TypeError, ValueError) as error:  # of other byte orders too
+        raise TypeError(f"{where}: NumPy arrays of dtype {value.dtype!r} are not supported") from error
 
 
 def as_numpy(tensor: Any) -> Any:
@@ -224,6 +231,12 @@ def is_recorded() -> bool:
     return _STREAM.get() is not None
 
 
+def require_lasting(array: Any, where: str) -> None:
+    """RuntimeError if launches are recorded, and it is a NumPy array, whose memory no graph keeps."""
+    if is_recorded() and not is_torch(array):
+        raise RuntimeError(f"{where}: NumPy arrays cannot be recorded: a graph keeps the memory of torch tensors alone")
+
+
 def stream_of(array: Any) -> Any:
     """Where to launch: in the stream of :func:`on_stream`, the current one of a GPU tensor, or the default stream."""
     if _STREAM.get() is not None:
@@ -269,6 +282,5 @@ def launch(function: Any, like: Any, *args: Any, stream: Any = None) -> None:
     """
     name = getattr(function, "__name__", "flydsl kernel")
     _check_operands(name, like, args)
-    if is_recorded() and not is_torch(like):
-        raise RuntimeError(f"{name}: NumPy arrays cannot be recorded: a graph keeps the memory of torch tensors alone")
+    require_lasting(like, name)
     function(*args, stream=stream if stream is not None else stream_of(like))
