@@ -1,5 +1,8 @@
 # Step 3: TableGen output, dialects, passes and the code generator, in one static library.
 
+# Files into which the generated code of fly's operations is divided: see IR/OpDefinitions.cpp.in.
+set(FLY_OP_SHARDS 4)
+
 # Every directory with .td files has a CMakeLists.txt of its own; all its targets are generated
 # headers that must exist before the library compiles.
 set(fly_tablegen_targets "")
@@ -21,10 +24,18 @@ macro(fly_collect_sources result)
   endforeach()
 endmacro()
 fly_collect_sources(fly_core_sources lib/fly lib/fly_rocdl lib/codegen)
+math(EXPR last_shard "${FLY_OP_SHARDS} - 1")
+foreach(shard RANGE ${last_shard})
+  set(source "${CMAKE_BINARY_DIR}/lib/fly/IR/OpDefinitions.${shard}.cpp")
+  configure_file(lib/fly/IR/OpDefinitions.cpp.in "${source}" @ONLY)
+  list(PREPEND fly_core_sources "${source}") # first, since they take longest
+endforeach()
 
 fly_write_target_stubs("${CMAKE_BINARY_DIR}/OtherTargetsStub.cpp")
 add_library(FlyCore STATIC ${fly_core_sources} "${CMAKE_BINARY_DIR}/OtherTargetsStub.cpp")
 add_dependencies(FlyCore ${fly_tablegen_targets})
+# As LLVM itself is compiled. (Public, since the C API shares the precompiled header.)
+target_compile_options(FlyCore PUBLIC -fno-exceptions)
 # Up to six neighbours of these folders compile as one unit: what they all instantiate of MLIR is
 # instantiated once. (In the other folders files give something of their own the name that others do.)
 foreach(folder lib/fly/Algebra lib/fly/Transforms lib/fly_rocdl/IR)

@@ -2,9 +2,10 @@
 //
 // A traced function depends on globals, closure cells, attributes and the
 // contents of containers. Guards remember what was there and tell in well
-// under a microsecond whether all of it still is. They compare identities
-// only: no Python code runs, and an equal but new object counts as a change
-// (the front end then compares by value).
+// under a microsecond whether all of it still is. They compare identities:
+// an equal but new object counts as a change (the front end then compares by
+// value). Sets alone are compared by value, which calls what their members
+// define, as reading an attribute calls what its type defines.
 //
 //===----------------------------------------------------------------------===//
 

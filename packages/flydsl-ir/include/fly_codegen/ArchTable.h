@@ -38,6 +38,7 @@ enum class ArchFeature : unsigned {
   NativeTanh,       ///< v_tanh
   NativeBF16Arith,  ///< packed bf16 arithmetic
   TrapIsLoop,       ///< s_trap is none in privileged waves: LLVM puts a loop in its place
+  VGPRBanks,        ///< a mode says which 256 of a wave's registers instructions name
   NumFeatures
 };
 

@@ -33,7 +33,7 @@ constexpr uint64_t kRDNA4 = bits(F::WMMAGfx120x, F::BufferRsrcRDNA, F::SplitWait
                                  F::LegacyWaitCounter);
 constexpr uint64_t kGfx1250 =
     bits(F::WMMAGfx1250, F::WMMAScale, F::TensorDataMover, F::Clusters, F::SplitWaitCounters,
-         F::NativeTanh, F::NativeBF16Arith);
+         F::NativeTanh, F::NativeBF16Arith, F::VGPRBanks);
 
 // Word 3 of a buffer descriptor: number and data format, and on RDNA the bit that must be one
 // (24) and OOB_SELECT (28..29; 2 = no check, 3 = raw-buffer check).
@@ -64,7 +64,7 @@ constexpr const char *kFeatureNames[] = {
     "wmma_gfx120x",   "wmma_gfx1250",      "wmma_scale",          "buffer_rsrc_rdna",
     "buffer_lds_dma32", "buffer_lds_dma128", "lds_read_transpose", "tensor_data_mover",
     "clusters",       "split_wait_counters", "legacy_wait_counter", "fp8_fnuz",
-    "native_tanh",    "native_bf16_arith", "trap_is_loop"};
+    "native_tanh",    "native_bf16_arith", "trap_is_loop",       "vgpr_banks"};
 static_assert(std::size(kFeatureNames) == static_cast<size_t>(ArchFeature::NumFeatures));
 
 } // namespace

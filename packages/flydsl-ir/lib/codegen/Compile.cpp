@@ -311,11 +311,11 @@ Error Compilation::linkLibraries(ArrayRef<std::string> libraries) {
   return Error::success();
 }
 
-/// Keeps a kernel of gfx1250 that does not say otherwise ("amdgpu-waves-per-eu") to 256 vector
-/// registers: four waves a SIMD, and no switches between the registers below and beyond. LLVM 22
-/// would leave a wave as many as LDS and the workgroup allow. The attribute "amdgpu-num-vgpr" is no
-/// bound, it yields to those. But a workgroup of 512 threads has four waves a SIMD whatever LDS it
-/// takes, and fewer threads may be launched than were declared.
+/// Keeps a kernel of a target with banks of registers that does not say otherwise
+/// ("amdgpu-waves-per-eu") to 256 vector registers: four waves a SIMD, and no switches between the
+/// registers below and beyond. LLVM 22 would leave a wave as many as LDS and the workgroup allow. The
+/// attribute "amdgpu-num-vgpr" is no bound, it yields to those. But a workgroup of 512 threads has
+/// four waves a SIMD whatever LDS it takes, and fewer threads may be launched than were declared.
 static void boundRegisters(Function &function) {
   if (function.hasFnAttribute("amdgpu-waves-per-eu"))
     return;
@@ -338,11 +338,12 @@ Error Compilation::applyAttributes(const CodegenOptions &options) {
       return createStringError("waves per EU must be \"min\" or \"min,max\", got '" +
                                options.wavesPerEU + "'");
   }
+  const ArchInfo *arch = lookupArch(options.arch);
+  const bool banks = arch && arch->has(ArchFeature::VGPRBanks);
   for (Function &function : *owned.module) {
     if (!options.wavesPerEU.empty() && function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
       function.addFnAttr("amdgpu-waves-per-eu", options.wavesPerEU);
-    if (StringRef(options.arch).starts_with("gfx1250") &&
-        function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
+    if (banks && function.getCallingConv() == CallingConv::AMDGPU_KERNEL)
       boundRegisters(function);
     if (!options.fastMath)
       continue;

@@ -1,7 +1,5 @@
-# The fly dialect: layout algebra, IR, passes. The file that takes longest is first, so that the others
-# compile beside it.
+# The fly dialect: layout algebra, IR, passes. (FlyCore.cmake adds the shards of IR/OpDefinitions.cpp.in.)
 list(APPEND FLY_CORE_SOURCES
-  IR/OpDefinitions.cpp
   Algebra/Convert.cpp
   Algebra/Coordinates.cpp
   Algebra/Divide.cpp
@@ -20,6 +18,7 @@ list(APPEND FLY_CORE_SOURCES
   IR/FlyTypes.cpp
   IR/Inference.cpp
   IR/MemoryOps.cpp
+  IR/OpFormats.cpp
   IR/StaticValues.cpp
   IR/Syntax.cpp
   IR/TupleOps.cpp

@@ -33,7 +33,6 @@ def Fly_Dialect : Dialect {
   let extraClassDeclaration = [{
     void registerAttributes();
     void registerTypes();
-    void registerOps();
   }];
 }
 

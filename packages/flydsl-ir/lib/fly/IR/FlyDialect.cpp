@@ -17,7 +17,7 @@ using namespace mlir::fly;
 void FlyDialect::initialize() {
   registerAttributes();
   registerTypes();
-  registerOps();
+  registerFlyDialectOperations(this);
 }
 
 void mlir::fly::registerFlyDialect(DialectRegistry &registry) {

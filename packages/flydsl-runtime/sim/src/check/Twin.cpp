@@ -181,7 +181,6 @@ uint64_t TwinCheck::difference(Wave &w, Twin &t, const Operand &o, unsigned word
     return 0;
   case OperandKind::None:
   case OperandKind::Const:
-  case OperandKind::Off:
     return 0;
   default:
     return specialScalar(w, o) != specialScalar(t.wave, o);

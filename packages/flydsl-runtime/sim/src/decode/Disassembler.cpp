@@ -222,7 +222,6 @@ bool Disassembler::decode(const uint8_t *code, uint64_t size, uint64_t address, 
   std::string full = mnemonic ? mnemonic : "";
   // Some assembly strings go on with a fixed operand ("buffer_load_dword off, ").
   full.erase(std::min(full.size(), full.find_first_of(" \t")));
-  out.isE32 = full.size() > 4 && full.compare(full.size() - 4, 4, "_e32") == 0;
   // The printer adds "_sdwa" itself; only the opcode says it.
   out.isSdwa = out.opcode.find("_sdwa") != std::string::npos;
   out.isDual = out.opcode.find("V_DUAL_") == 0;

@@ -52,7 +52,7 @@ public:
   unsigned opcodeId = 0;  ///< LLVM's opcode number
   /// Opcode numbers that decode() is to reject (used by the coverage survey).
   const std::set<unsigned> *skipOpcodes = nullptr;
-  bool isE32 = false, isSdwa = false, isDual = false;
+  bool isSdwa = false, isDual = false;
   /// The DPP control of an instruction that LLVM makes but whose DPP form it does not list: the src0 field
   /// that announces it (0xfa: DPP16, 0xe9 and 0xea: DPP8) and the word of the control. 0 if there is none.
   uint32_t unlistedDpp = 0, dppWord = 0;

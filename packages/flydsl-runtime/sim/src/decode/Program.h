@@ -39,7 +39,6 @@ struct Program {
   std::shared_ptr<Disassembler> disassembler;
   std::deque<InstExt> exts;
   std::deque<Inst> halves; ///< second operations of VOPD
-  std::deque<OpDef> localDefs;
   struct ConstRow {
     alignas(64) uint32_t lanes[2 * kRow];
   };

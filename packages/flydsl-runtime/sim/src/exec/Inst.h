@@ -45,7 +45,7 @@ constexpr unsigned dwords(Num n) {
   return n == Num::B64 || n == Num::F64 || n == Num::PkF32 || n == Num::PkB32 ? 2 : 1;
 }
 
-enum class OperandKind : uint8_t { None, Vgpr, Sgpr, Const, Scc, Vccz, Execz, Off };
+enum class OperandKind : uint8_t { None, Vgpr, Sgpr, Const, Scc, Vccz, Execz };
 
 struct Operand {
   OperandKind kind = OperandKind::None;
@@ -84,14 +84,11 @@ enum : uint32_t {
   kCompareX = 16,     ///< ... which also goes to EXEC
   kKeepHigh = 32,     ///< a 16-bit result preserves the other half on every target
   kUsesVccIn = 64,    ///< reads VCC whatever the encoding (div_fmas)
-  kNoFpMods = 128,    ///< clamp means integer saturation
   kApprox = 256,      ///< not bit-exact; listed in the fidelity table
   kMixHigh = 512,     ///< result goes to the high half (mixhi)
   kBranch = 1024,     ///< ends a straight run; imm is the target
-  kSdwaOperand = 2048,
   kRawMods = 4096,    ///< neg bits have a meaning of their own: they arrive as the immediate
   kUncertain = 8192,  ///< semantics not confirmed by a public source; listed as approximate
-  kScalarResult = 16384, ///< VALU operation on SGPRs (v_s_*)
   kByteDst = 1 << 15, ///< op_sel[3:2] picks a byte of the result; it arrives as the immediate
   kByteSrc = 1 << 16, ///< op_sel[1:0] picks a byte of src0
   kPermutes = 1 << 18, ///< exec applies the lane permute of a DPP form itself
@@ -159,7 +156,6 @@ struct Inst {
   bool rawSources = false; ///< a lane loop takes its sources as the registers have them, and no mask
   bool lds = false;      ///< load to LDS
   bool tfe = false;      ///< a fault status follows the loaded registers
-  uint16_t opcodeName = 0;
 };
 
 } // namespace flysim

@@ -129,12 +129,6 @@ template <class F> inline const F &stateless() {
   return reinterpret_cast<const F &>(storage);
 }
 
-template <class F> struct Signature : Signature<decltype(&F::operator())> {};
-template <class C, class R, class... A> struct Signature<R (C::*)(A...) const> {
-  using Result = R;
-  static constexpr unsigned arity = sizeof...(A);
-};
-
 #define FLYSIM_LANES(body)                                                                         \
   do {                                                                                             \
     const unsigned lanes_ = a.blocks * 32;                                                         \

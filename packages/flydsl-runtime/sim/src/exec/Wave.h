@@ -59,7 +59,6 @@ struct Wave {
   uint32_t barrierDone = 0; ///< completed split barriers not yet waited for, bit = id & 31
   uint32_t joinedBarrier = 0;
   uint64_t executed = 0;
-  uint64_t waveMaskInit = 0;
   uint32_t s[kSgprFile] = {};
 
   /// Active lanes. EXEC_HI can be written in wave32, but means nothing there.

@@ -37,8 +37,7 @@ private:
   std::map<std::pair<uint64_t, bool>, std::unique_ptr<Program>> programs;
 };
 
-/// hipStream_t. Work runs to completion when it is enqueued, so order on and between
-/// streams is program order.
+/// hipStream_t. Its work runs in the order of the calls, inside them or on a thread of its own (Queues.h).
 struct Stream {
   unsigned flags = 0;
   int priority = 0;
@@ -116,15 +115,15 @@ private:
 
 struct Runtime {
   static Runtime &instance();
-  /// The simulated architecture: the one that setArch or FLYDSL_SIM_ARCH names, else that of the
-  /// program's own code, else gfx942.
+  /// The simulated architecture: the one that setArch or FLYDSL_SIM_ARCH names, else that of the code
+  /// that the program carries or loads, else gfx942.
   const ArchInfo &arch();
   /// An image that the program carries (code embedded by the compiler).
   void noteImage(const void *image);
   void forgetImage(const void *image);
   /// Simulates what the image is for, unless an architecture was asked for by name.
   void adoptArchOf(const void *image, size_t size);
-  /// False with a message when the name is unknown or the device is in use.
+  /// From now on code is for this architecture. False with a message when the name is unknown.
   bool setArch(const char *name);
   int deviceCount();
 
