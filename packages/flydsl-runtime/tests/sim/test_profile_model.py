@@ -255,31 +255,48 @@ def test_the_table_names_source_and_trust(sim):
     assert table(b"gfx000") is None
 
 
+def loop_estimate(sim, build_dir, arch: str, body: str, first: str) -> tuple[dict, bytes]:
+    """The estimate of a loop from the first instruction that has `first` in its text, and the code object."""
+    image = assemble(module_text(arch, [Program("loop", loop(body, 10), 1, 2, 1)], 32 if "gfx12" in arch else 64), arch,
+                     build_dir)
+    text, result = ctypes.c_char_p(), ctypes.c_char_p()
+    assert sim.lib.flysimDisassemble(image, ctypes.c_size_t(len(image)), ctypes.byref(text)) == 0
+    listing = [i for i in json.loads(text.value) if i["function"] == "loop"]
+    start = next(i["address"] for i in listing if first in i["text"])
+    end = next(i["address"] for i in listing if i["text"].startswith("s_cbranch"))
+    places = ctypes.c_uint64(start), ctypes.c_uint64(end)
+    assert sim.lib.flysimLoopEstimate(image, ctypes.c_size_t(len(image)), *places, ctypes.c_uint(50),
+                                      ctypes.byref(result)) == 0
+    return json.loads(result.value), image
+
+
 def test_estimate_of_one_loop(sim, build_dir):
     """Sixteen independent matrix operations of 16 clocks each: one iteration, without running it."""
     tiles = [f"v[{32 + 4 * k}:{35 + 4 * k}]" for k in range(16)]
     body = "\n".join(f"  v_mfma_f32_16x16x16_f16 {d}, v[8:9], v[16:17], {d}" for d in tiles)
-    image = assemble(module_text("gfx942", [Program("loop", loop(body, 10), 1, 2, 1)], 64), "gfx942", build_dir)
-    text = ctypes.c_char_p()
-    assert sim.lib.flysimDisassemble(image, ctypes.c_size_t(len(image)), ctypes.byref(text)) == 0
-    listing = [i for i in json.loads(text.value) if i["function"] == "loop"]
-    first = next(i["address"] for i in listing if "mfma" in i["text"])
-    last = next(i["address"] for i in listing if i["text"].startswith("s_cbranch"))
-    result = ctypes.c_char_p()
-
-    def estimate(start: int, end: int) -> int:
-        places = ctypes.c_uint64(start), ctypes.c_uint64(end)
-        return sim.lib.flysimLoopEstimate(image, ctypes.c_size_t(len(image)), *places, ctypes.c_uint(50),
-                                          ctypes.byref(result))
-
-    assert estimate(first, last) == 0
-    got = json.loads(result.value)
+    got, image = loop_estimate(sim, build_dir, "gfx942", body, "mfma")
     assert got["clocks"] == pytest.approx(256, rel=0.02)
     assert got["matrix_busy"] == 256
     # Four of the sixteen clocks of an operation issue it, the rest waits for the unit (the loop's end does not).
     assert got["stall"]["matrix"] == pytest.approx(16 * 12, rel=0.1)
-    assert estimate(1 << 40, 1 << 41) != 0
+    nowhere, result = (ctypes.c_uint64(1 << 40), ctypes.c_uint64(1 << 41)), ctypes.c_char_p()
+    assert sim.lib.flysimLoopEstimate(image, ctypes.c_size_t(len(image)), *nowhere, ctypes.c_uint(50),
+                                      ctypes.byref(result)) != 0
     assert b"no instruction between" in sim.lib.flysimLastErrorMessage()
+
+
+@pytest.mark.parametrize("high, waits", [(0x50, False), (0x55, True)])
+def test_registers_of_gfx1250_have_high_bits(sim, build_dir, high, waits):
+    """Each operation reads the register that the one before has written by the name in the instruction: another one if
+    the high bits of sums and operands differ."""
+    tiles = [f"v[{32 + 8 * k}:{39 + 8 * k}]" for k in range(8)]
+    body = "\n".join([f"  s_set_vgpr_msb {high}"] + [
+        f"  v_wmma_f32_16x16x32_f16 {d}, {tiles[k - 1]}, v[16:23], {d}" for k, d in enumerate(tiles)
+    ] + ["  s_set_vgpr_msb 0"])
+    got, _ = loop_estimate(sim, build_dir, "gfx1250", body, "s_set_vgpr_msb")
+    assert got["matrix_busy"] == 8 * 8
+    assert ("dependency" in got["stall"]) is waits
+    assert (got["clocks"] > 1.4 * 64) is waits
 
 
 def test_the_worst_pattern_of_an_access_is_kept(sim, build_dir):

@@ -117,11 +117,15 @@ void memory(const Inst &i, const ArchInfo &arch, InstInfo &info) {
   info.counter = counterOf(m, i.def->facts.form, static_cast<bool>(i.dst), arch);
 }
 
-void registers(const Inst &i, InstInfo &info) {
+/// The rows of an instruction; `high`: the fields of the s_set_vgpr_msb in force, two bits for each kind of operand.
+void registers(const Inst &i, unsigned high, InstInfo &info) {
   unsigned r = 0, w = 0;
+  auto rows = [&](const Operand &o) {
+    return RegRange{static_cast<uint16_t>(o.reg + (high >> 2 * o.msb & 3) * 256), o.count};
+  };
   auto read = [&](const Operand &o) {
     if (o.kind == OperandKind::Vgpr && r < 4)
-      info.reads[r++] = {o.reg, o.count};
+      info.reads[r++] = rows(o);
   };
   for (const Operand &o : i.src) {
     if (&o == &i.src[2] && o.kind == OperandKind::Vgpr && r < 4)
@@ -130,9 +134,9 @@ void registers(const Inst &i, InstInfo &info) {
   }
   read(i.data);
   if (i.dst.kind == OperandKind::Vgpr)
-    info.writes[w++] = {i.dst.reg, i.dst.count};
+    info.writes[w++] = rows(i.dst);
   if (i.sdst.kind == OperandKind::Vgpr)
-    info.writes[w++] = {i.sdst.reg, i.sdst.count};
+    info.writes[w++] = rows(i.sdst);
 }
 
 /// Clocks of a vector instruction without its operands; `pass`: those of an addition.
@@ -147,7 +151,7 @@ uint16_t vectorClocks(const OpFacts &facts, const ArchInfo &arch, uint16_t pass)
 
 } // namespace
 
-InstInfo classifyOne(const Inst &i, const ArchInfo &arch, unsigned waveSize) {
+InstInfo classifyOne(const Inst &i, const ArchInfo &arch, unsigned waveSize, unsigned high) {
   static const OpFacts kUnknown;
   const OpFacts &facts = i.def ? i.def->facts : kUnknown;
   auto imm = static_cast<uint32_t>(i.imm);
@@ -156,19 +160,19 @@ InstInfo classifyOne(const Inst &i, const ArchInfo &arch, unsigned waveSize) {
   info.barrier = facts.barrier;
   switch (facts.unit) {
   case Unit::Matrix:
-    registers(i, info);
+    registers(i, high, info);
     matrixCost(static_cast<const MatrixInst *>(i.def->table)->desc, i.ext, arch, waveSize, info);
     break;
   case Unit::Valu:
   case Unit::Trans:
-    registers(i, info);
+    registers(i, high, info);
     info.cycles = vectorClocks(facts, arch, arch.has.rdna ? (waveSize == 64 ? 2 : 1) : 4);
     info.laneFlops = facts.flops;
     break;
   case Unit::Lds:
   case Unit::VmemLoad:
   case Unit::VmemStore:
-    registers(i, info);
+    registers(i, high, info);
     memory(i, arch, info);
     break;
   case Unit::Smem:
@@ -192,8 +196,13 @@ InstInfo classifyOne(const Inst &i, const ArchInfo &arch, unsigned waveSize) {
 std::vector<InstInfo> classify(const Program &program, unsigned waveSize) {
   std::vector<InstInfo> out;
   out.reserve(program.insts.size());
-  for (const Inst &i : program.insts)
-    out.push_back(classifyOne(i, *program.arch, waveSize));
+  // Compilers leave every block with these bits clear, so those of the instruction before are in force.
+  unsigned high = 0;
+  for (const Inst &i : program.insts) {
+    if (i.def && i.def->facts.setsVgprMsb)
+      high = i.imm & 0xff;
+    out.push_back(classifyOne(i, *program.arch, waveSize, high));
+  }
   return out;
 }
 

@@ -45,8 +45,8 @@ struct InstInfo {
   }
 };
 
-/// Information about one instruction; `arch` is the program's.
-InstInfo classifyOne(const Inst &inst, const ArchInfo &arch, unsigned waveSize);
+/// Information about one instruction; `arch` is the program's, `high` the fields of the s_set_vgpr_msb in force.
+InstInfo classifyOne(const Inst &inst, const ArchInfo &arch, unsigned waveSize, unsigned high = 0);
 /// Information for every instruction of the program.
 std::vector<InstInfo> classify(const Program &program, unsigned waveSize);
 

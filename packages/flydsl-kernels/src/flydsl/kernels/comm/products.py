@@ -20,18 +20,15 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..gemm.dense_config import DenseConfig, dense_config
-from ..gemm.dense_kernel import operand, orders, sources
+from ..gemm.dense_kernel import dense_loop
 from ..gemm.epilogue import gemm_epilogue
 from ..gemm.tuned import whole_knobs
 from ..host.config import require
-from ..parts.epilogue import Epilogue, TilePlace, store_tile
+from ..parts.epilogue import Epilogue, store_tile
 from ..parts.index import cdiv, div, mod
 from ..parts.lane import lane_of
-from ..parts.mainloop import MainLoop
 from ..parts.memory import WORDS, Buffer, float_element, pointer
-from ..parts.products import TileProducts
 from ..parts.reduce import Lds
-from ..parts.schedule import Tally
 from ..target import Target
 from .peers import HEADER, PLACES, Peers
 
@@ -93,22 +90,6 @@ def peer_product(where: str, target: Target, kind: str, ranks: int, m: int, n: i
     return config
 
 
-def tile_of(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: list[Any], tally: Any, lane: Any,
-            config: DenseConfig) -> tuple[list[Any], TilePlace]:
-    """The accumulators of a tile of ``a b^T``, a of m rows, and where they belong."""
-    op, (wave_m, wave_n) = config.op, config.wave_of(lane)
-    a_tile, b_tile = config.a_tile, config.b_tile
-    a = operand(tensors["a"], True, a_tile, stages, lane, config, m, row)
-    b = operand(tensors["b"], True, b_tile, [stage + a_tile.words for stage in stages], lane, config,
-                fx.Int32(config.n), column)
-    products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
-                            a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
-                            b.reader(lane, wave_n * (config.n_repeat * 16), op.groups))
-    loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
-                    config.stages, orders(config))
-    return loop.run(), config.place(m, row, column, lane)
-
-
 @flyc.jit
 def _sum_tile(tensors, peers, row, column, share, rank, config):
     """Add up a tile that all ranks have left in their memory, where this rank wants it."""
@@ -146,8 +127,9 @@ def sum_product_kernel(tensors, m: fx.Int32, share: fx.Int32, bases, rank: fx.In
     gemm, peers = config.gemm, Peers(bases, rank, config.ranks, signature, limit)
     row = div(fx.block_idx.x, config.column_blocks) * gemm.tile_m
     column = mod(fx.block_idx.x, config.column_blocks) * gemm.tile_n
-    acc, place = tile_of(tensors, m, row, column, gemm.stages_in(Lds()), Tally(), lane_of(gemm.target.wave), gemm)
-    store_tile(peers.base(rank, gemm.out, HEADER), gemm.out, acc, Epilogue(), place)
+    lane = lane_of(gemm.target.wave)
+    acc = dense_loop(tensors, m, row, column, gemm.stages_in(Lds()), lane, gemm).run()
+    store_tile(peers.base(rank, gemm.out, HEADER), gemm.out, acc, Epilogue(), gemm.place(m, row, column, lane))
     peers.meet()
     _sum_tile(tensors, _Left(peers, m), row, column, share, rank, config)
     peers.meet()
@@ -174,8 +156,8 @@ def gathered_product_kernel(tensors, m: fx.Int32, bases, rank: fx.Int32, signatu
     given = {**tensors, "a": peers.base(source, gemm.out, copied + HEADER)}
     epilogue = gemm_epilogue(tensors, m, gemm.n, "bias" if gemm.bias else "none")
     for block in range(group, fx.Int32(config.column_blocks), config.groups):
-        acc, place = tile_of(given, m, row, block * gemm.tile_n, stages, Tally(), lane, gemm)
-        store_tile(whole, gemm.out, acc, epilogue, place)
+        acc = dense_loop(given, m, row, block * gemm.tile_n, stages, lane, gemm).run()
+        store_tile(whole, gemm.out, acc, epilogue, gemm.place(m, row, block * gemm.tile_n, lane))
         fx.barrier()  # the next tile uses the same LDS
     peers.meet()
 

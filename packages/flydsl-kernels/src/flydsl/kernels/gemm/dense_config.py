@@ -13,7 +13,7 @@ from ..parts.index import cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
-from ..parts.tile import RowTile, StoredTile, TurnedTile
+from ..parts.tile import RowTile, StoredTile, TurnedTile, WideStoredTile
 from ..target import Target
 from .config import GemmConfig
 
@@ -73,8 +73,9 @@ class DenseConfig(GemmConfig):
 
     def _tile(self, rows: int, consecutive_k: bool, interleaved: bool = False) -> RowTile:
         bank_bytes, row_bytes = self.target.bank_bytes, self.tile_k * self.element_bytes
-        if not consecutive_k and self.target.dma128 and StoredTile.fits(rows):
-            return StoredTile(self.tile_k, rows * self.element_bytes, self.threads, bank_bytes)
+        stored = StoredTile if self.target.dma128 else WideStoredTile if self.target.tensor_moves else None
+        if not consecutive_k and stored and stored.fits(rows):
+            return stored(self.tile_k, rows * self.element_bytes, self.threads, bank_bytes)
         # The reads of gfx950 pair rows in a way of its own.
         turned = not consecutive_k and not self.target.dma128 and TurnedTile.fits(row_bytes)
         kind = TurnedTile if turned else RowTile
@@ -160,6 +161,10 @@ class DenseConfig(GemmConfig):
         # Waves that share k follow those of a whole tile.
         column, rest = mod(lane.wave, self.n_waves), div(lane.wave, self.n_waves)
         return mod(rest, self.m_waves), column
+
+    def k_wave_of(self, lane: Lane) -> Any:
+        """Number of a lane's wave among those that share a tile's k."""
+        return div(div(lane.wave, self.n_waves), self.m_waves)
 
 
 @functools.lru_cache

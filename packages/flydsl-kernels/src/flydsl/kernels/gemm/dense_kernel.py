@@ -16,7 +16,7 @@ import flydsl.expr as fx
 from ..parts.cshuffle import shuffle_tile
 from ..parts.epilogue import Bias, Epilogue, TilePlace, store_tile
 from ..parts.grid import Slice, add_slice
-from ..parts.index import div, mod
+from ..parts.index import mod
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Ring, Staged
 from ..parts.memory import float_element, lds_read, lds_write, pointer
@@ -29,7 +29,7 @@ from .config import run
 from .dense_config import DenseConfig
 from .epilogue import gemm_epilogue
 
-__all__ = ["launch_dense"]
+__all__ = ["dense_loop", "launch_dense"]
 
 # Share of a tile's matrix instructions before the barrier over which direct copies are started: those at the end of it
 # are waited for.
@@ -83,23 +83,31 @@ def orders(config: DenseConfig) -> tuple[Any, Any] | None:
     return partial(hot_loop_schedule, early_writes=config.reach > 1), hot_loop_schedule
 
 
-@flyc.kernel
-def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
-    """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
-    op, lane, (a_tile, b_tile) = config.op, lane_of(config.target.wave), (config.a_tile, config.b_tile)
-    (wave_m, wave_n), wave_k = config.wave_of(lane), div(div(lane.wave, config.n_waves), config.m_waves)
-    bx, by = config.block(m)
-    row, column = bx * config.tile_m, by * config.tile_n
-    stages, tally = config.stages_in(Lds()), Tally()
+def dense_loop(tensors: dict[str, Any], m: Any, row: Any, column: Any, stages: list[Any], lane: Lane,
+               config: DenseConfig) -> MainLoop:
+    """The main loop of the tile of C from `row` and `column` on, of ``tensors["a"]``, of m rows, and ``tensors["b"]``:
+    of this workgroup's slice of k, and of this wave's part of it where waves share k."""
+    op, tally, (a_tile, b_tile) = config.op, Tally(), (config.a_tile, config.b_tile)
+    wave_m, wave_n = config.wave_of(lane)
     a = operand(tensors["a"], config.layout[0] == "n", a_tile, stages, lane, config, m, row)
     b = operand(tensors["b"], config.layout[1] == "t", b_tile, [stage + a_tile.words for stage in stages], lane, config,
                 fx.Int32(config.n), column, config.b_shuffled)
-    first = wave_k * config.blocks if config.k_waves > 1 else 0
+    first = config.k_wave_of(lane) * config.blocks if config.k_waves > 1 else 0
     products = TileProducts(op, tally, config.m_repeat, config.n_repeat, config.blocks // op.blocks,
                             a.reader(lane, wave_m * (config.m_repeat * 16), op.groups),
                             b.reader(lane, wave_n * (config.n_repeat * 16), op.groups), first_block=first)
-    loop = MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
+    return MainLoop(config.k_tiles, config.stages, sources(a, b, config, products.parts), products, tally,
                     config.stages, orders(config), begin=fx.block_idx.z * config.k_tiles if config.split_k > 1 else 0)
+
+
+@flyc.kernel
+def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
+    """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
+    op, lane, stages = config.op, lane_of(config.target.wave), config.stages_in(Lds())
+    (wave_m, _), wave_k = config.wave_of(lane), config.k_wave_of(lane)
+    bx, by = config.block(m)
+    row, column = bx * config.tile_m, by * config.tile_n
+    loop = dense_loop(tensors, m, row, column, stages, lane, config)
     acc = add_wave_slices(loop.run(), stages[0], config, op, wave_k, lane)
     place = config.place(m, row, column, lane)
     if fx.const_expr(config.k_waves > 1):

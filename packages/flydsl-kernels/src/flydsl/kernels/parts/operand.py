@@ -88,6 +88,7 @@ class Rows:
     """
 
     turns = 0  # vector instructions that turn a tile around
+    period = SHUFFLED_ROWS  # rows after which places in memory repeat
 
     def __init__(self, data: Any, tile: RowTile, stages: Sequence[Any], lane: Lane, *, row_bytes: int, row: Any = 0,
                  rows_total: Any = None, start: Any = None, row_of: Callable[[Any], Any] | None = None,
@@ -147,7 +148,7 @@ class Rows:
 
         if self._starts is not None:
             return [(start + self._place(part(i)[1]), 0) for i, start in enumerate(self._starts)]
-        step = tile.step(tile.period if direct else 16)
+        step = tile.step(tile.period if direct else self.period)
         if step is None:
             return [(self._at(*part(i)), 0) for i in range(tile.loads)]
         first = self._at(*part(0))
@@ -200,13 +201,15 @@ class Rows:
 
 
 class Stored(Rows):
-    """A 16-bit operand stored (k, rows) that is kept so in LDS and turned around by the reads of gfx950
+    """A 16-bit operand stored (k, rows) that is kept so in LDS and turned around by the reads of gfx950 and gfx1250
     (:class:`..tile.StoredTile`). Rows and k that do not exist read as something that is dropped, or as zero past the
     end of the operand.
 
     Args:
         row: first row of the tile, of `rows_total`, an even number; `k` the length of a row in elements.
     """
+
+    period = 1
 
     def __init__(self, data: Any, tile: StoredTile, stages: Sequence[Any], lane: Lane, *, row: Any, rows_total: Any,
                  k: int, ragged: bool) -> None:

@@ -16,7 +16,7 @@ from .index import div, mod
 from .lane import Lane
 from .memory import WORDS, lds_read
 
-__all__ = ["CHUNK_BYTES", "HalvesTile", "Reader", "RowTile", "SpreadTile", "StoredTile", "TurnedTile"]
+__all__ = ["CHUNK_BYTES", "HalvesTile", "Reader", "RowTile", "SpreadTile", "StoredTile", "TurnedTile", "WideStoredTile"]
 
 CHUNK_BYTES = 16
 LANE_GROUPS = 4  # of 16 lanes in a wave of 64
@@ -289,6 +289,36 @@ class StoredTile(RowTile):
                 fx.copy(atom, view, register)
                 parts.append(register.load())
             return parts[0].shuffle(parts[1], list(range(8))).bitcast(fx.Int32)
+
+        return read
+
+
+@dataclass(frozen=True)
+class WideStoredTile(StoredTile):
+    """The same for the transposing reads of gfx1250, which give each lane eight k of one of 16 columns: eight lanes
+    take 16 bytes (eight columns) of eight k, so chunks are exchanged by the number of k.
+    """
+
+    @property
+    def reads(self) -> int:
+        return 1
+
+    @staticmethod
+    def fits(columns: int) -> bool:
+        return columns % 64 == 0  # a row has the chunks that are exchanged
+
+    def swizzle(self, row: Any) -> Any:
+        return mod(row, self.LANES)
+
+    def reader(self, base: Any, start: Any, lane: Lane, groups: int) -> Reader:
+        k, half, period = lane.group * self.LANES + mod(lane.row, self.LANES), div(lane.row, self.LANES), 4
+        near = [base + self.at(k, div(start, self.LANES) + tile * 2 + half) for tile in range(period)]
+
+        def read(tile: int, block: Any) -> Any:
+            far = (tile - tile % period) * (2 * WORDS) + block * (groups * self.LANES * self.row_words)
+            place = near[tile % period] + far
+            value = fx.rocdl.ds_load_tr16_b128(fx.T.i16x8, place.llvm_ptr)
+            return fx.Vector(value, (self.LANES,), fx.Int16).bitcast(fx.Int32)
 
         return read
 
