@@ -71,20 +71,6 @@ FEW = 2  # tiles of 16 rows, all of whose values a lane has in registers
 
 
 @dataclass(frozen=True)
-class NeighbourTile(RowTile):
-    """A tile whose blocks of `groups` chunks are chunks that are `apart`: what a lane reads of several blocks is then
-    consecutive in k, as the values of one load of w are that is dequantised."""
-
-    apart: int = 1
-    groups: int = 1
-
-    def at(self, row: Any, chunk: Any) -> Any:
-        """Word offset of a chunk."""
-        inside = mod(chunk, self.apart * self.groups)
-        return super().at(row, chunk - inside + mod(inside, self.apart) * self.groups + div(inside, self.apart))
-
-
-@dataclass(frozen=True)
 class GroupedConfig(KernelConfig):
     """``out[row] = f(x[row] w[expert of the row]^T)`` of sorted rows.
 
@@ -222,8 +208,7 @@ class GroupedConfig(KernelConfig):
 
     @property
     def a_tile(self) -> RowTile:
-        size = self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128
-        return RowTile(*size) if self.spread == 1 else NeighbourTile(*size, self.spread, self.op.groups)
+        return RowTile(self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128)
 
     @property
     def sum_words(self) -> int:
@@ -267,6 +252,11 @@ class GroupedConfig(KernelConfig):
     def spread(self) -> int:
         """Chunks of x for 16 bytes of w where it is dequantised in registers: a lane has their k after each other."""
         return self.lane_k * self.format.bits_a // 128 if self.format.scales == "groups" else 1
+
+    def chunk_at(self, place: Any) -> Any:
+        """Chunk of a row of x at a place of a tile, where the lane groups of a block of k are side by side."""
+        inside = mod(place, self.spread * self.op.groups)
+        return place - inside + mod(inside, self.op.groups) * self.spread + div(inside, self.op.groups)
 
     @property
     def tile_k(self) -> int:
