@@ -27,7 +27,8 @@ def activation_gradient(gate: Any, up: Any, dh: Any, activation: str, limit: flo
     """(h, gradient of gate, gradient of up) of tensors of f32, by the definition."""
     from torch.func import vjp
 
-    h, gradients = vjp(lambda *halves: activation_reference(*halves, activation, limit), gate, up)
+    made: Any = vjp(lambda gate, up: activation_reference(gate, up, activation, limit), gate, up)
+    h, gradients = made
     return h, *gradients(dh)
 
 

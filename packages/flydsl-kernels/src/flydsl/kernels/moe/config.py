@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import flydsl.expr as fx
-
 from ..host.config import KernelConfig, require
+from ..host.dtypes import FLOATS
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
@@ -164,10 +163,6 @@ class GroupedConfig(KernelConfig):
         return self.source != "row"
 
     @property
-    def wave(self) -> int:
-        return self.target.wave
-
-    @property
     def threads(self) -> int:
         return self.waves * self.wave
 
@@ -184,6 +179,11 @@ class GroupedConfig(KernelConfig):
     def adds(self) -> bool:
         """Whether results are added to what is there."""
         return self.into == "token" or self.k_batch > 1
+
+    @property
+    def element(self) -> Any:
+        """Class of the result's elements, where it is not microscaled."""
+        return FLOATS[self.out or self.dtype]
 
     @property
     def micro_out(self) -> bool:
@@ -455,6 +455,3 @@ def _check_orders(where: str, config: GroupedConfig) -> None:
     sort_block = config.sort_block or config.block_m
     require(where, sort_block % config.block_m == 0,
             f"blocks of sorting must be multiples of the tile's rows, got {sort_block} and {config.block_m}")
-
-
-OUT = {"f16": fx.Float16, "bf16": fx.BFloat16, "f32": fx.Float32}

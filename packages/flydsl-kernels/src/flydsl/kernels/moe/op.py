@@ -84,9 +84,9 @@ def _route_gradient(ctx: Any, g: Any, _: Any) -> tuple[Any, ...]:
     from torch.func import vjp
 
     logits, ids = ctx.saved_tensors
-    _, gradient = vjp(lambda x: _weights(_scores(x, ctx.scoring), ids.long(), ctx.renormalize, ctx.scale),
-                      logits.float())
-    return gradient(g)[0].to(logits.dtype), *[None] * 7
+    made: Any = vjp(lambda x: _weights(_scores(x, ctx.scoring), ids.long(), ctx.renormalize, ctx.scale),
+                    logits.float())
+    return made[1](g)[0].to(logits.dtype), *[None] * 7
 
 
 ROUTE = Op(
