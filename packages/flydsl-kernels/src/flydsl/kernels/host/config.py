@@ -34,6 +34,11 @@ class KernelConfig:
     target: Target = field()
 
     @property
+    def wave(self) -> int:
+        """Lanes of a wave."""
+        return self.target.wave
+
+    @property
     def threads(self) -> int:
         """Of a workgroup."""
         raise NotImplementedError

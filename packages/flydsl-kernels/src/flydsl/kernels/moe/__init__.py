@@ -3,9 +3,7 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import gfx1250
 from .gating import build_route_module, build_topk_gating_softmax_module
-from .gfx1250 import *  # noqa: F403
 from .reduction import compile_moe_reduction
 from .sorting import build_moe_sorting_module, build_softmax_sorting_module
 
@@ -17,7 +15,7 @@ _OLDER = {
                                  "compile_moe_blockscale_gemm2_ex",
         "mixed_moe_gemm_2stage": "GateMode compile_mixed_moe_gemm1 compile_mixed_moe_gemm2",
         "moe_gemm_2stage_mxscale_gfx1250": "compile_mxscale_moe_gemm1 compile_mxscale_moe_gemm2 "
-                                           "compile_mxscale_moe_gemm2_ex",
+                                           "compile_mxscale_moe_gemm2_ex launch_moe_gemm_a8w4",
         "moe_sorted_gemm": "compile_gemm1_a16w4_port compile_gemm1_a4w4_port compile_gemm2_a16w4_port "
                            "compile_gemm2_a4w4_port flydsl_a16w4_gemm1 flydsl_a16w4_gemm2 flydsl_mxfp4_gemm1 "
                            "flydsl_mxfp4_gemm2 gemm1_grid",
@@ -27,7 +25,7 @@ _OLDER = {
 }
 
 __all__ = [
-    *_OLDER, *gfx1250.__all__, "build_moe_sorting_module", "build_route_module", "build_softmax_sorting_module",
+    *_OLDER, "build_moe_sorting_module", "build_route_module", "build_softmax_sorting_module",
     "build_topk_gating_softmax_module", "compile_moe_reduction",
 ]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import flydsl.expr as fx
-
 from ..host.config import KernelConfig, require
+from ..host.dtypes import FLOATS
 from ..parts.index import align_up, cdiv, div, mod
 from ..parts.matrix import MatrixOp, matrix_op, microscaled_op
 from ..parts.memory import WORDS
@@ -68,20 +67,6 @@ SCALE_ORDERS = ("strips", "words", "rows", "row", "pairs")
 SOURCES = ("token", "slot", "slots", "sorted", "row")
 MICRO = ("fp4", "fp8")
 FEW = 2  # tiles of 16 rows, all of whose values a lane has in registers
-
-
-@dataclass(frozen=True)
-class NeighbourTile(RowTile):
-    """A tile whose blocks of `groups` chunks are chunks that are `apart`: what a lane reads of several blocks is then
-    consecutive in k, as the values of one load of w are that is dequantised."""
-
-    apart: int = 1
-    groups: int = 1
-
-    def at(self, row: Any, chunk: Any) -> Any:
-        """Word offset of a chunk."""
-        inside = mod(chunk, self.apart * self.groups)
-        return super().at(row, chunk - inside + mod(inside, self.apart) * self.groups + div(inside, self.apart))
 
 
 @dataclass(frozen=True)
@@ -178,10 +163,6 @@ class GroupedConfig(KernelConfig):
         return self.source != "row"
 
     @property
-    def wave(self) -> int:
-        return self.target.wave
-
-    @property
     def threads(self) -> int:
         return self.waves * self.wave
 
@@ -198,6 +179,11 @@ class GroupedConfig(KernelConfig):
     def adds(self) -> bool:
         """Whether results are added to what is there."""
         return self.into == "token" or self.k_batch > 1
+
+    @property
+    def element(self) -> Any:
+        """Class of the result's elements, where it is not microscaled."""
+        return FLOATS[self.out or self.dtype]
 
     @property
     def micro_out(self) -> bool:
@@ -222,8 +208,7 @@ class GroupedConfig(KernelConfig):
 
     @property
     def a_tile(self) -> RowTile:
-        size = self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128
-        return RowTile(*size) if self.spread == 1 else NeighbourTile(*size, self.spread, self.op.groups)
+        return RowTile(self.tile_rows, self.row_bytes, self.threads, 256 if self.target.mx else 128)
 
     @property
     def sum_words(self) -> int:
@@ -267,6 +252,11 @@ class GroupedConfig(KernelConfig):
     def spread(self) -> int:
         """Chunks of x for 16 bytes of w where it is dequantised in registers: a lane has their k after each other."""
         return self.lane_k * self.format.bits_a // 128 if self.format.scales == "groups" else 1
+
+    def chunk_at(self, place: Any) -> Any:
+        """Chunk of a row of x at a place of a tile, where the lane groups of a block of k are side by side."""
+        inside = mod(place, self.spread * self.op.groups)
+        return place - inside + mod(inside, self.op.groups) * self.spread + div(inside, self.op.groups)
 
     @property
     def tile_k(self) -> int:
@@ -465,6 +455,3 @@ def _check_orders(where: str, config: GroupedConfig) -> None:
     sort_block = config.sort_block or config.block_m
     require(where, sort_block % config.block_m == 0,
             f"blocks of sorting must be multiples of the tile's rows, got {sort_block} and {config.block_m}")
-
-
-OUT = {"f16": fx.Float16, "bf16": fx.BFloat16, "f32": fx.Float32}

@@ -13,7 +13,7 @@ from ..parts.mathx import gelu, sigmoid, silu, tanh
 from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.packed import microscale, pack_micro
 from ..parts.reduce import imax, magnitude
-from .config import INT4_FACTOR, OUT, SWIGLU_LIMIT, GroupedConfig
+from .config import INT4_FACTOR, SWIGLU_LIMIT, GroupedConfig
 from .sources import columns_of
 
 __all__ = ["TileColumns", "activate", "finish", "floats"]
@@ -38,13 +38,9 @@ def activate(gate: Any, up: Any, name: str, limit: float | None) -> Any:
 
 
 @flyc.jit
-def _store(tensors, config, row, column, value):
-    """Store, or add, consecutive columns of a row of the result (`into` place: of a pointer to it)."""
-    element = OUT[config.out or config.dtype]
-    if fx.const_expr(config.into == "place"):
-        at = row + fx.Int64(column)
-    else:
-        at = pointer(tensors["out"], element) + (fx.Int64(row) * config.n + fx.Int64(column))
+def _store(base, into, column, value, config):
+    """Store, or add, consecutive columns of a row of the result, from where :func:`_out` points."""
+    element, at = config.element, base + _place(config, into, column)
     value = value.to(element)
     if fx.const_expr(config.adds):
         step = 1 if element is fx.Float32 else 2
@@ -125,11 +121,11 @@ def _store_micro(tensors, config, rows, intos, column, values, lane):
             second = lane.group >= 2
             exists, into = second.select(rows[1].exists, exists), second.select(intos[1], into)
         if exists:
-            at = _micro_place(config, into, column + 16 * (lane.group & 1))
+            at = _place(config, into, column + 16 * (lane.group & 1))
             part = fx.Vector.from_elements([word for unit in units for word in unit], fx.Int32)
             _write(_out(tensors, into, fx.Int32, config) + (at >> 2), part)
     elif rows[0].exists:
-        at = _micro_place(config, intos[0], column + lane.group * config.op.acc_len)
+        at = _place(config, intos[0], column + lane.group * config.op.acc_len)
         for i in fx.range_constexpr(2):
             if fx.const_expr(len(words) == 1):  # of both vectors
                 part = fx.Vector.from_elements([(words[0] >> (16 * i)).to(fx.Int16)], fx.Int16)
@@ -143,7 +139,7 @@ def _store_micro(tensors, config, rows, intos, column, values, lane):
         _store_scale(tensors, config, rows[i], intos[i], div(column, 32), found[i][1], lane)
 
 
-def _micro_place(config: GroupedConfig, into: Any, column: Any) -> Any:
+def _place(config: GroupedConfig, into: Any, column: Any) -> Any:
     """Number of an element from where :func:`_out` points."""
     column = fx.Int64(column)
     return column if config.into == "place" else fx.Int64(into) * config.n + column
@@ -204,7 +200,7 @@ def finish(rows, columns, acc):
         found = [rows.finished(mi) for mi in range(first, first + together)]
         values = [_values(acc[mi * across : (mi + 1) * across], config, weight, None, biases, None)
                   for mi, (_, (weight, _)) in enumerate(found, first)]
-        names = [row.name if config.into == "place" else _into(row, config) for row, _ in found]
+        names = [_into(row, config) for row, _ in found]
         for ni in fx.range_constexpr(0, config.n_repeat, 2):
             if starts[ni] < config.n:
                 _store_micro(tensors, config, [row for row, _ in found], names, starts[ni],
@@ -212,40 +208,38 @@ def finish(rows, columns, acc):
     for mi in fx.range_constexpr(0 if config.micro_out else config.m_repeat):
         part = acc[mi * across : (mi + 1) * across]
         row, (weight, of_row) = rows.finished(mi)
-        if fx.const_expr(config.into == "place"):
-            into = tensors["out"].row(row.name, OUT[config.out or config.dtype])
-        else:
-            into = _into(row, config)
+        into = _into(row, config)
+        base = _out(tensors, into, config.element, config)
         if fx.const_expr(divisor > 1 and of_row is not None):
             of_row = of_row / divisor
         if row.exists:
             values = _values(part, config, weight, of_row, biases, factors)
             if fx.const_expr(_pairs(config)):
                 for ni in fx.range_constexpr(0, config.n_repeat, 2):
-                    _store_pair(into, starts[ni : ni + 2], values[ni : ni + 2], config, lane)
+                    _store_pair(base, starts[ni : ni + 2], values[ni : ni + 2], config, lane)
             else:
                 for ni in fx.range_constexpr(config.n_repeat):
                     if columns.columns[ni] < config.n:
-                        _store(tensors, config, into, columns.columns[ni], values[ni])
+                        _store(base, into, columns.columns[ni], values[ni], config)
 
 
 def _into(row: Any, config: GroupedConfig) -> Any:
-    """The row of the result that a sorted row belongs to."""
-    if config.into == "row":
-        return row.place
-    return row.token if config.into == "token" else row.token * config.topk + row.slot
+    """The row of the result that a sorted row belongs to, or the name that says its place."""
+    if config.into == "slot":
+        return row.token * config.topk + row.slot
+    return {"row": row.place, "token": row.token, "place": row.name}[config.into]
 
 
 def _pairs(config: GroupedConfig) -> bool:
     """Whether neighbouring lanes join their columns before they store: where stores go over a link, in whole tiles."""
-    sizes = OUT[config.out or config.dtype].width, config.op.acc_len, config.n_repeat % 2, config.n % config.block_n
+    sizes = config.element.width, config.op.acc_len, config.n_repeat % 2, config.n % config.block_n
     return config.into == "place" and not config.micro_out and sizes == (16, 4, 0, 0)
 
 
 def _store_pair(place: Any, starts: list[Any], values: list[Any], config: GroupedConfig, lane: Any) -> None:
     """Store two vectors of 16 columns of a row, of which each of four lanes has four, by 16 bytes a lane: lanes of even
     groups take eight columns of the first one, those of odd groups of the second."""
-    element, odd = OUT[config.out or config.dtype], (lane.group & 1) == 1
+    element, odd = config.element, (lane.group & 1) == 1
     words = [value.to(element).bitcast(fx.Int32) for value in values]
     low, high = _transposed([[word[i] for i in range(word.numel)] for word in words], lane, config.wave)
     column = odd.select(starts[1], starts[0]) + (lane.group & ~1) * config.op.acc_len

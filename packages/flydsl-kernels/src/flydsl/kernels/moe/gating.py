@@ -65,10 +65,6 @@ class RouteConfig(KernelConfig):
     lanes: int = 0
     per_lane: int = 0
 
-    @property
-    def wave(self) -> int:
-        return self.target.wave
-
     def grid(self, m: Any) -> tuple[Any, ...]:
         return (fx.ceildiv(m, self.tokens),)
 

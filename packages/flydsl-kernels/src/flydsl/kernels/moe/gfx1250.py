@@ -7,13 +7,13 @@ expert.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
-from ..gemm.config import run
 from ..gemm.wmma_config import SLAB, WmmaConfig, wmma_config
 from ..gemm.wmma_kernel import SCALE_ROWS, cluster_place, wmma_loop
 from ..host.config import require
@@ -22,12 +22,10 @@ from ..parts.indices import uniform
 from ..parts.lane import Lane, lane_of
 from ..parts.memory import Buffer, pointer
 from ..parts.scales import RowScales
-from ..target import target as current
+from ..target import Target
 from .finish import activate, floats
 
-__all__ = ["launch_moe_gemm_a8w4"]
-
-ACTIVATIONS = ("none", "silu", "swiglu")  # by number
+__all__ = ["GroupedWmmaConfig", "grouped_wmma_config", "grouped_wmma_kernel"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,51 +137,12 @@ def grouped_wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         _tile(tensors, m, row, expert, config)
 
 
-@flyc.jit
-def launch_moe_gemm_a8w4(c, a, b, sa, sb, M: fx.Int32, stream: fx.Stream, N: fx.Constexpr[int],  # noqa: N803
-                         K: fx.Constexpr[int], tile_m: fx.Constexpr[int], tile_n: fx.Constexpr[int],  # noqa: N803
-                         tile_k: fx.Constexpr[int], m_warp: fx.Constexpr[int], n_warp: fx.Constexpr[int],
-                         out_is_f16: fx.Constexpr[int], num_buffers: fx.Constexpr[int],
-                         a_is_fp4: fx.Constexpr[int], m_tile_map, n_experts: fx.Constexpr[int],
-                         stage1_act: fx.Constexpr[int], has_bias: fx.Constexpr[int], bias,
-                         swiglu_limit: fx.Constexpr[float], cluster_m: fx.Constexpr[int] = 1,
-                         cluster_n: fx.Constexpr[int] = 1):
-    """``c = act(a w[expert]^T + bias[expert])`` on gfx1250 of rows in the order of their experts.
-
-    Each expert's rows begin at a multiple of tile_m, and end before ``m_tile_map[expert]`` (i32, ascending); what is
-    behind the last is not written.
-
-    Args:
-        c: bf16 (f16 if `out_is_f16`) (M, N), or (M, N/2) with an activation.
-        a: e4m3 (M, K), or fp4 (M, K/2 bytes) if `a_is_fp4`; sa: its e8m0 scales (M, K/32) as
-            ``view(M/tile_m, tile_m/16, 16, K/128, 4).permute(0, 2, 3, 1, 4)``.
-        b: fp4 (n_experts, N, K/2 bytes), each expert's by ``preshuffle_b_16x16``; sb: its scales, each expert's by
-            ``shuffle_scale_32x4``.
-        stage1_act: 0 none, 1 silu, 2 swiglu; gate and up rows of b alternate.
-        bias: f32 (n_experts, N) if `has_bias`.
-        swiglu_limit: of gate and up if it is positive; 7 otherwise for swiglu.
-        cluster_m, cluster_n: workgroups along the rows and columns that load what they share once.
-
-    Raises:
-        ValueError: the architecture or an argument is not supported.
-    """
-    config = _config(current(), N, K, (tile_m, tile_n, tile_k), (m_warp, n_warp), "f16" if out_is_f16 else "bf16",
-                     num_buffers, "fp4" if a_is_fp4 else "fp8", n_experts, stage1_act, bool(has_bias), swiglu_limit,
-                     (cluster_m, cluster_n))
-    tensors = {"c": c, "a": a, "b": b, "scale_a": sa, "scale_b": sb, "ends": m_tile_map, "bias": bias}
-    run(grouped_wmma_kernel, tensors, M, config, stream)
-
-
-def _config(target: Any, n: int, k: int, tile: tuple[int, int, int], waves: tuple[int, int], out: str, stages: int,
-            a_dtype: str, experts: int, activation: int, bias: bool, limit: float,
-            cluster: tuple[int, int]) -> GroupedWmmaConfig:
-    where = "launch_moe_gemm_a8w4"
-    require(where, activation in (0, 1, 2), f"stage1_act must be 0, 1 or 2, got {activation}")
+def grouped_wmma_config(where: str, target: Target, *, experts: int, activation: str, limit: float | None, bias: bool,
+                        **fields: Any) -> GroupedWmmaConfig:
+    """A checked configuration, with `fields` of :func:`..gemm.wmma_config.wmma_config`. ValueError says what is not
+    supported."""
+    base = wmma_config(where, target, b_dtype="fp4", scales="mx", **fields)
     require(where, experts >= 1, f"n_experts must be positive, got {experts}")
-    require(where, n % 32 == 0, f"N must be a multiple of 32, got {n}")
-    base = wmma_config(where, target, n=n, k=k, tile_m=tile[0], tile_n=tile[1], tile_k=tile[2], m_waves=waves[0],
-                       n_waves=waves[1], a_dtype=a_dtype, b_dtype="fp4", out_dtype=out, scales="mx", stages=stages,
-                       cluster_m=cluster[0], cluster_n=cluster[1])
-    given = {field.name: getattr(base, field.name) for field in fields(base)}
-    return GroupedWmmaConfig(**given, experts=experts, activation=ACTIVATIONS[activation], limit=limit or None,
-                             bias=bias)
+    require(where, base.n % SCALE_ROWS == 0, f"N must be a multiple of {SCALE_ROWS}, got {base.n}")
+    given = {field.name: getattr(base, field.name) for field in dataclasses.fields(base)}
+    return GroupedWmmaConfig(**given, experts=experts, activation=activation, limit=limit, bias=bias)

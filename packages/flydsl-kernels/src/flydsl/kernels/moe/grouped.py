@@ -22,7 +22,7 @@ from ..parts.index import div, mod
 from ..parts.indices import uniform
 from ..parts.lane import Lane, lane_of
 from ..parts.mainloop import MainLoop, Staged
-from ..parts.memory import pointer
+from ..parts.memory import WORDS, pointer
 from ..parts.operand import Rows
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
@@ -55,7 +55,8 @@ def staged_rows(rows: TileRows, stages: list[Any]) -> Rows:
     if config.wide:
         return WideRows(tensors["x"], stages, rows)
     return Rows(tensors["x"], config.a_tile, stages, rows.lane, rows_total=rows.of_x,
-                row_bytes=config.a_row_words * 4, row_of=rows.source, ragged=config.ragged)
+                row_bytes=config.a_row_words * 4, row_of=rows.source, ragged=config.ragged,
+                place=lambda place: config.chunk_at(place) * WORDS)
 
 
 def products_of(rows: TileRows, expert: Any, column: Any, stages: list[Any]) -> MainLoop:

@@ -42,7 +42,7 @@ def _plan_route(target: Target, logits: Any, topk: int, scoring: str, bias: Any,
     return Plan(lambda: run, lambda *outs: (rows, addend, *outs, tokens)) if tokens else None
 
 
-def route_scores(logits: Any, scoring: str) -> Any:
+def _scores(logits: Any, scoring: str) -> Any:
     """The scores of logits, a torch tensor of the same dtype."""
     from torch.nn import functional
 
@@ -51,11 +51,17 @@ def route_scores(logits: Any, scoring: str) -> Any:
     return logits.sigmoid() if scoring == "sigmoid" else functional.softplus(logits).sqrt()
 
 
+def _weights(scores: Any, ids: Any, renormalize: bool, scale: float) -> Any:
+    """Those of chosen experts."""
+    weights = scores.gather(-1, ids)
+    return scale * (weights / weights.sum(-1, keepdim=True).clamp_min(1e-20) if renormalize else weights)
+
+
 def _route_reference(logits: Any, topk: int, scoring: str, bias: Any, num_groups: int, topk_groups: int,
                      renormalize: bool, scale: float) -> tuple[Any, ...]:
     import torch
 
-    scores = route_scores(logits.double(), scoring)
+    scores = _scores(logits.double(), scoring)
     choice = scores if bias is None else scores + bias.double()
     if num_groups > 1:
         grouped = choice.unflatten(-1, (num_groups, -1))
@@ -64,9 +70,7 @@ def _route_reference(logits: Any, topk: int, scoring: str, bias: Any, num_groups
         out = torch.ones_like(marks, dtype=torch.bool).scatter(-1, kept, False)
         choice = grouped.masked_fill(out[..., None], -math.inf).flatten(-2)
     ids = torch.sort(choice, stable=True, dim=-1, descending=True)[1][:, :topk]
-    weights = scores.gather(-1, ids)
-    weights = weights / weights.sum(-1, keepdim=True).clamp_min(1e-20) if renormalize else weights
-    return weights * scale, ids.double()
+    return _weights(scores, ids, renormalize, scale), ids.double()
 
 
 def _save_route(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -76,24 +80,13 @@ def _save_route(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _route_gradient(ctx: Any, g: Any, _: Any) -> tuple[Any, ...]:
-    import torch
+    """That of the definition, for the experts that were chosen."""
+    from torch.func import vjp
 
     logits, ids = ctx.saved_tensors
-    x, at = logits.float(), ids.long()
-    scores = route_scores(x, ctx.scoring)
-    g = g * ctx.scale
-    if ctx.renormalize:
-        chosen = scores.gather(-1, at)
-        total = chosen.sum(-1, keepdim=True).clamp_min(1e-20)
-        g = (g - (g * chosen).sum(-1, keepdim=True) / total) / total
-    full = torch.zeros_like(scores).scatter(-1, at, g)
-    if ctx.scoring == "softmax":
-        dx = scores * (full - (scores * full).sum(-1, keepdim=True))
-    elif ctx.scoring == "sigmoid":
-        dx = scores * (1 - scores) * full
-    else:
-        dx = x.sigmoid() / (2 * scores) * full
-    return dx.to(logits.dtype), *[None] * 7
+    made: Any = vjp(lambda x: _weights(_scores(x, ctx.scoring), ids.long(), ctx.renormalize, ctx.scale),
+                    logits.float())
+    return made[1](g)[0].to(logits.dtype), *[None] * 7
 
 
 ROUTE = Op(

@@ -50,7 +50,7 @@ class WideRows(Rows):
             row, chunk = self.tile.part(self._lane.thread, i)
             found = rows.source(row)
             start = base + fx.Int64((found < rows.of_x).select(found, 0)) * self._config.a_row_words
-            self._wide.append((start, chunk * WORDS))
+            self._wide.append((start, self._config.chunk_at(chunk) * WORDS))
         self._atom = fx.make_copy_atom(fx.UniversalCopy128b(), fx.Int32)
 
     def fetch(self, t: KTile) -> list[Any]:

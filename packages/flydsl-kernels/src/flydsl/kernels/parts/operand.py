@@ -171,7 +171,7 @@ class Rows:
     def _fetch_ragged(self, t: KTile) -> list[Any]:
         out = []
         for i, (at, shared) in enumerate(self._spots(False)):
-            chunk = self.tile.part(self._lane.thread, i)[1]
+            chunk = div(self._place(self.tile.part(self._lane.thread, i)[1]), WORDS)
             inside = t.index * self.tile.chunks + chunk < self._chunks
             at = at + shared + t.index * self.step_words
             out.append(self.buffer.load(inside.select(at, FAR // 4), WORDS))
