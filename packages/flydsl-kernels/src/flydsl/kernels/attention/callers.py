@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..host.arrays import allocate, contiguous, copy_into, is_torch, launch
-from ..target import target
+from ..host.arrays import copy_into, is_torch
 from .op import ATTENTION_FWD
 
 __all__ = [
-    "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func", "launch_into",
+    "copy_result", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func",
     "linear_pages",
 ]
 
@@ -172,30 +171,6 @@ def copy_result(where: str, out: Any, result: Any) -> Any:
     return out
 
 
-def launch_into(out: Any, lse: Any, stream: Any, q: Any, k: Any, v: Any, **options: Any) -> tuple[Any, Any]:
-    """One launch of attention in a stream; `options` are those of the operator, which default to none.
-
-    Args:
-        out, lse: dense arrays that the results are written to; None: new ones.
-
-    Returns:
-        (out, lse).
-
-    Raises:
-        ValueError: an array has another shape than a result, or is not dense.
-    """
-    found, arguments = target(), ATTENTION_FWD.arguments(q, k, v, **options)
-    plan = ATTENTION_FWD.plan(found, *arguments)
-    outs = []
-    for given, result in zip((out, lse), ATTENTION_FWD.results(*arguments), strict=True):
-        if given is not None and (tuple(given.shape) != result.shape or contiguous(given) is not given):
-            raise ValueError(f"attention: results need dense arrays of shape {result.shape}, got {tuple(given.shape)}")
-        outs.append(allocate(found, q, result.shape, result.dtype) if given is None else given)
-    if plan is not None and plan.launcher is not None:
-        launch(plan.launcher(), q, *plan.operands_of(tuple(outs)), stream=stream)
-    return outs[0], outs[1]
-
-
 def flydsl_flash_attn_func(q: Any, k: Any, v: Any, *, causal: bool = True, num_kv_heads: int | None = None,
                            cu_seqlens_q: Any = None, cu_seqlens_kv: Any = None, max_seqlen_q: int | None = None,
                            max_seqlen_kv: int | None = None, cross_seqlen: Any = None, block_table: Any = None,
@@ -224,8 +199,8 @@ def flydsl_flash_attn_func(q: Any, k: Any, v: Any, *, causal: bool = True, num_k
         block_table=block_table, seqlens_k=seqlen_k, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
         num_splits=num_kv_splits)
     if stream is not None:
-        result, lse = launch_into(out, None, stream, q, k, v, scale=1 / math.sqrt(q.shape[-1]),
-                                  right=0 if causal else -1, max_seqlen_q=max_seqlen_q or 0, **common)
+        result, lse = ATTENTION_FWD.run(q, k, v, scale=1 / math.sqrt(q.shape[-1]), right=0 if causal else -1,
+                                        max_seqlen_q=max_seqlen_q or 0, stream=stream, into=(out,), **common)
     else:
         result, lse = _attention(q, k, v, causal=causal, max_seqlen_q=max_seqlen_q, return_lse=True, **common)
         if out is not None:

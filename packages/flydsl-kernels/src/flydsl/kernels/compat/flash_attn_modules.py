@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flydsl.kernels.attention.callers import launch_into, linear_pages
+from flydsl.kernels.attention.callers import linear_pages
+from flydsl.kernels.attention.op import ATTENTION_FWD
 from flydsl.kernels.host.arrays import contiguous
 
 __all__ = [
@@ -55,11 +56,12 @@ def build_flash_attn_func_module_primary(
         k, v = (x.reshape(*keys, kv_heads, head_dim) for x in (K, V))
         if block_table is not None and len(block_table.shape) == 1:
             block_table = block_table.reshape(B, block_table_stride or -1)
-        launch_into(out, lse if return_lse else None, stream, q, k, v, bias=bias, alibi_slopes=alibi_slopes, sink=sink,
-                    cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_kv, block_table=block_table,
-                    seqlens_k=seq_len_kv if paged else None, q_descale=q_descale, k_descale=k_descale,
-                    v_descale=v_descale, scale=scale, right=0 if causal else -1, max_seqlen_q=S if varlen else 0,
-                    num_splits=num_kv_splits)
+        ATTENTION_FWD.run(q, k, v, bias=bias, alibi_slopes=alibi_slopes, sink=sink, cu_seqlens_q=cu_seqlens_q,
+                          cu_seqlens_k=cu_seqlens_kv, block_table=block_table,
+                          seqlens_k=seq_len_kv if paged else None, q_descale=q_descale, k_descale=k_descale,
+                          v_descale=v_descale, scale=scale, right=0 if causal else -1,
+                          max_seqlen_q=S if varlen else 0, num_splits=num_kv_splits, stream=stream,
+                          into=(out, lse if return_lse else None))
 
     return launcher
 
@@ -138,9 +140,9 @@ def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, AT
         if any(w >= 0 > new for w, new in zip((left, right), window, strict=True)):
             raise ValueError(f"gqa_attn: the window {sliding_window} of {seq_q} queries and {seq_kv} keys hides keys "
                              "from every query: pass fewer keys")
-        launch_into(rows(O, O_stride1, seq_q, ATTN_H), None, stream, rows(Q, Q_stride1, seq_q, ATTN_H),
-                    rows(K, K_stride1, seq_kv, ATTN_H_KV), rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5,
-                    left=window[0], right=window[1])
+        ATTENTION_FWD.run(rows(Q, Q_stride1, seq_q, ATTN_H), rows(K, K_stride1, seq_kv, ATTN_H_KV),
+                          rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5, left=window[0], right=window[1],
+                          stream=stream, into=(rows(O, O_stride1, seq_q, ATTN_H),))
 
     function: Any = launcher
     function.compile = lambda *arguments, **options: launcher
