@@ -236,6 +236,20 @@ def test_older_builders_take_channels_last():
         launch(y, x.movedim(1, -1), w.movedim(1, -1))
 
 
+def test_older_builder_writes_where_it_is_told():
+    """In the stream and into the array that are given; a bias that is not there may be an empty one."""
+    x, w = random(1, 8, 3, 5, 6, dtype="bf16"), random(8, 8, 3, 3, 3, dtype="bf16", seed=1)
+    launch = compile_conv3d_implicit(1, 8, 3, 5, 6, 8, 3, 3, 3, 1, 1, 1, 1, 1, 1)
+    y, stream = torch.full((1, 8, 3, 5, 6), torch.nan, dtype=torch.bfloat16), rt.Stream()
+    launch(y, x.movedim(1, -1).contiguous(), w.movedim(1, -1).contiguous(), torch.empty(0), stream)
+    stream.synchronize()
+    assert torch.equal(y, ops.conv(x, w, None, 1, 1))
+    with pytest.raises(ValueError, match="needs a dense array of that shape"):
+        launch(torch.empty(1, 3, 5, 6, 8, dtype=torch.bfloat16).movedim(-1, 1), x.movedim(1, -1), w.movedim(1, -1))
+    with pytest.raises(ValueError, match="does not fit the input"):
+        compile_conv3d_implicit(1, 8, 1, 5, 6, 8, 3, 3, 3, 1, 1, 1, 0, 1, 1)
+
+
 @needs("gfx94", "gfx95", "gfx12")
 def test_older_builder_of_fp8():
     x, w = random(1, 16, 1, 6, 6).to(fp8_dtype()), random(8, 16, 1, 3, 3, seed=1).to(fp8_dtype())

@@ -23,7 +23,9 @@ PLAIN = cases(
     [(16, 128, 256, (32, 64, 64), "bf16"), (33, 256, 512, (32, 64, 128), "fp16"),
      (33, 128, 1024, (16, 64, 256), "int8"), (70, 256, 384, (64, 128, 128), "fp8"),
      (33, 256, 576, (64, 64, 64), "fp8"), (17, 64, 512, (16, 64, 512), "fp8"),
-     (33, 128, 1024, (16, 64, 256), "int4"), (129, 256, 384, (64, 256, 128), "int8")],
+     (33, 128, 1024, (16, 64, 256), "int4"), (129, 256, 384, (64, 256, 128), "int8"),
+     # chunks of A in a tile that threads have no equal share of
+     (20, 64, 192, (16, 64, 64), "int8"), (50, 64, 384, (48, 64, 128), "fp8")],
     [(16, 512, 8192, (16, 64, 512), "fp8"), (33, 1024, 2048, (32, 64, 512), "fp8"),
      (513, 512, 1024, (64, 256, 64), "bf16"),
      (256, 256, 1024, (128, 128, 128), "fp8"), (257, 512, 640, (64, 256, 128), "int8"),
@@ -69,6 +71,12 @@ def run(m, n, k, tile, dtype, **options):
 @pytest.mark.parametrize(("m", "n", "k", "tile", "dtype"), PLAIN)
 def test_types_and_tiles(m, n, k, tile, dtype):
     run(m, n, k, tile, dtype)
+
+
+def test_no_rows():
+    a, b, scale_a, scale_b, _ = operands(0, 64, 128, "int8")
+    launch = compile_preshuffle_gemm(N=64, K=128, tile_m=16, tile_n=64, tile_k=128, in_dtype="int8")
+    launch(torch.empty(0, 64, dtype=torch.bfloat16), a, b, scale_a, scale_b, torch.empty(0), 0, 64)
 
 
 @pytest.mark.parametrize("epilogue", list(ACTIVATIONS))
@@ -135,7 +143,8 @@ def test_older_names():
     close_relative(c, product, 2.0**-11)
 
 
-BLOCKSCALE = cases([(33, 384, 512, (16, 64, 256)), (1, 192, 256, (32, 64, 128)), (70, 256, 640, (64, 128, 128)),
+BLOCKSCALE = cases([(33, 384, 512, (16, 64, 256)), (20, 64, 384, (16, 64, 128)), (1, 192, 256, (32, 64, 128)),
+                    (70, 256, 640, (64, 128, 128)),
                     (33, 512, 384, (64, 256, 128)), (40, 384, 384, (32, 192, 128))],
                    [(7, 512, 2304, (16, 64, 256)), (256, 512, 1024, (64, 128, 128)),
                     (64, 256, 7168, (32, 64, 128))])
@@ -230,7 +239,6 @@ def test_shuffled_weight_follows_in_place_updates():
         (dict(in_dtype="fp4"), "in_dtype must be one of"),
         (dict(out_dtype="f64"), "out_dtype"),
         (dict(epilogue="tanh"), "epilogue must be one of"),
-        (dict(tile_m=16, tile_k=64), "4096 bytes"),
         (dict(tile_m=512, tile_k=1024, K=1024), "LDS"),
     ],
 )

@@ -104,6 +104,37 @@ def test_down(in_dtype, out_dtype, accumulate):
     assert verify_output(result, slots.sum(1), 4e-3, 4e-3)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_reduce_mode_sums_into_tokens(masked):
+    """`out` of one row a token is the sum of its slots, of those alone that a mask marks; another size is refused."""
+    ids, weights, (rows, factors, experts, valid) = routed()
+    codes, _, values = weight("bf16", MODEL, INTER, 2)
+    x, _, exact = activations("bf16", TOKENS * K, INTER)
+    mask = (random(TOKENS, K, seed=8) > 0).int() if masked else None
+    launcher = moe.compile_moe_gemm2_ex(**SIZES, **TILE, doweight_stage2=True, in_dtype="bf16", out_dtype="bf16",
+                                        mode="reduce", valid_mask=mask)
+    out = Guarded(TOKENS, MODEL, dtype=torch.bfloat16)
+    given = x, codes, None, None, rows, experts, factors, valid, TOKENS, MODEL, INTER, len(experts)
+    launcher(out.out, *given, valid_mask=mask)
+    factor = weights.double() if mask is None else weights.double() * mask
+    slots = torch.einsum("tsk,tsnk->tsn", exact.view(TOKENS, K, INTER), values[ids.long()])
+    assert verify_output(out.check(), (slots * factor[..., None]).sum(1), 4e-3, 4e-3)
+    with pytest.raises(ValueError, match=f"out must be of {TOKENS} rows of {MODEL}"):
+        launcher(out.out[1:], *given, valid_mask=mask)
+    with pytest.raises(ValueError, match="to the builder and to the call"):
+        launcher(out.out, *given, valid_mask=None if masked else factors)
+
+
+def test_modes_by_name():
+    options = dict(**SIZES, **TILE, doweight_stage2=True, in_dtype="bf16", out_dtype="f32")
+    for mode in ("atomic", moe.MoeGemm2Mode.ATOMIC):
+        assert moe.compile_moe_gemm2_ex(**options, mode=mode).config.into == "token"
+    with pytest.raises(ValueError, match="MoeGemm2Mode"):
+        moe.compile_moe_gemm2_ex(**options, mode="sum")
+    with pytest.raises(ValueError, match="valid_mask is of mode 'reduce'"):
+        moe.compile_moe_gemm2_ex(**options, valid_mask=torch.ones(TOKENS, K))
+
+
 @pytest.mark.parametrize("stage", [1, 2])
 def test_block_scales(stage):
     ids, weights, (rows, factors, experts, valid) = routed()

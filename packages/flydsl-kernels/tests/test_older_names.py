@@ -166,6 +166,24 @@ def test_builders_of_attention(builder, causal):
         launcher(q.half(), k.half(), v.half(), out, 2, 40, seq_len_kv=70)
 
 
+def test_builder_of_packed_queries_and_pages():
+    from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
+
+    starts, lengths = torch.tensor([0, 3, 8], dtype=torch.int32), torch.tensor([70, 5], dtype=torch.int32)
+    table = torch.tensor([[2, 0], [1, 0]], dtype=torch.int32)
+    q, pages = random(8, 2, 64).bfloat16(), [random(3, 64, 2, 64, seed=n).bfloat16() for n in (1, 2)]
+    out = torch.full_like(q, float("nan"))
+    run = build_flash_attn_func_module(2, 64, True, "bf16", varlen=True, paged=True)
+    run(q, *pages, out, 2, 5, cu_seqlens_q=starts, block_table=table.flatten(), block_table_stride=2,
+        seq_len_kv=lengths)
+    for b, (first, last) in enumerate(((0, 3), (3, 8))):
+        k, v = (p[table[b].long()].reshape(1, 128, 2, 64)[:, : lengths[b]] for p in pages)
+        close_relative(out[first:last], exact_attention(q[None, first:last], k, v, True)[0], 2e-2)
+    with pytest.raises(ValueError, match="Out must be dense"):
+        run(q, *pages, out.new_empty(8, 2, 128)[..., :64], 2, 5, cu_seqlens_q=starts, block_table=table,
+            seq_len_kv=lengths)
+
+
 def test_builder_of_packed_attention():
     from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
 

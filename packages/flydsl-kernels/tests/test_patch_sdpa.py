@@ -197,3 +197,20 @@ def test_older_name():
         flydsl_flash_attn_func(q, k, v, kv_cache_layout="vectorized")
     with pytest.raises(ValueError, match="num_kv_heads is 3"):
         flydsl_flash_attn_func(q, k, v, num_kv_heads=3)
+    with pytest.raises(ValueError, match=r"out must have shape \(2, 33, 4, 64\)"):  # it is not repeated to fill more
+        flydsl_flash_attn_func(q, k, v, out=torch.empty(3, 2, 33, 4, 64, dtype=torch.float16))
+
+
+def test_older_name_in_a_stream():
+    q, k, v = bshd(33, 40)
+    exact, exact_lse = reference.attention(q, k, v, right=0)
+    graph, given = rt.Graph(), torch.full_like(q, float("nan"))
+    with graph:
+        out, lse = flydsl_flash_attn_func(q, k, v, out=given, return_lse=True, stream=graph.stream)
+    for scale in (1, 2):  # recorded, so later values count
+        v *= scale
+        graph.launch()
+        graph.synchronize()
+        assert out is given and (out - scale * exact).abs().max() < 4e-3 and (lse - exact_lse).abs().max() < 1e-3
+    with pytest.raises(ValueError, match="needs a dense array of that shape"):
+        flydsl_flash_attn_func(q, k, v, out=given.transpose(1, 2).contiguous().transpose(1, 2), stream=graph.stream)

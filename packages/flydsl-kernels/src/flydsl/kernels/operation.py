@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .host.arrays import allocate, as_numpy, as_torch, is_torch, launch
+from .host.arrays import allocate, array_dtype, as_numpy, as_torch, contiguous, copy_into, is_torch, launch
 from .host.models import Model
 from .host.tuned import Tuning
 from .target import Target, target
@@ -202,8 +202,11 @@ class Op:
         bound.apply_defaults()
         return bound.args
 
-    def run(self, *given: Any, stream: Any = None, **named: Any) -> Any:
+    def run(self, *given: Any, stream: Any = None, into: tuple[Any, ...] = (), **named: Any) -> Any:
         """Compute, without torch's dispatcher: a result, a tuple of them, or None where operands are changed instead.
+
+        Args:
+            into: dense arrays that become the results; for those that are None or missing new ones are made.
 
         Raises:
             TypeError: a dtype is not supported, or the arrays are of several kinds.
@@ -214,10 +217,12 @@ class Op:
         if first is None:
             raise TypeError(f"{self.name}: expected a torch tensor or a NumPy array, got {type(arguments[0]).__name__}")
         if not self.numpy and not is_torch(first):
+            if any(x is not None for x in into):
+                raise TypeError(f"{self.name}: results are written to torch tensors only")
             results = self.run(*(as_torch(a, self.name) for a in arguments), stream=stream)
             return tuple(map(as_numpy, results)) if isinstance(results, tuple) else as_numpy(results)
         plan = self.plan(found, *arguments)
-        outs = self._outs(found, first, arguments, plan)
+        outs = self._outs(found, first, arguments, plan, into)
         if plan is not None:
             if plan.launcher is not None:
                 launch(plan.launcher(), first, *plan.operands_of(outs), stream=stream)
@@ -225,9 +230,24 @@ class Op:
                 plan.finish(*outs)
         return outs[0] if len(outs) == 1 else outs or None
 
-    def _outs(self, found: Target, first: Any, arguments: tuple[Any, ...], plan: Plan | None) -> tuple[Any, ...]:
-        return tuple(allocate(found, first, r.shape, r.dtype, plan is None or i in plan.zero)
-                     for i, r in enumerate(self.results(*arguments)))
+    def _outs(self, found: Target, first: Any, arguments: tuple[Any, ...], plan: Plan | None,
+              into: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+        outs = []
+        for i, result in enumerate(self.results(*arguments)):
+            given, zero = into[i] if i < len(into) else None, plan is None or i in plan.zero
+            if given is None:
+                outs.append(allocate(found, first, result.shape, result.dtype, zero))
+                continue
+            dtype = array_dtype(found, first, result.dtype)
+            if given.dtype != dtype:
+                raise TypeError(f"{self.name}: a result of dtype {dtype} cannot be written to one of {given.dtype}")
+            if tuple(given.shape) != tuple(result.shape) or contiguous(given) is not given:
+                raise ValueError(f"{self.name}: a result of shape {tuple(result.shape)} needs a dense array of that "
+                                 f"shape, got {tuple(given.shape)}")
+            if zero:
+                copy_into(given, 0)
+            outs.append(given)
+        return tuple(outs)
 
     def prepare(self, *given: Any, **named: Any) -> tuple[Any, list[Any], tuple[Any, ...]]:
         """What :meth:`run` launches, without launching it: the launcher, its arguments, and the results.

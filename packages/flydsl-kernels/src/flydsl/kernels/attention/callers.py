@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..host.arrays import copy_into, is_torch
+from .op import ATTENTION_FWD
 
 __all__ = [
-    "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func", "linear_pages",
+    "copy_result", "flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache", "flydsl_flash_attn_func",
+    "linear_pages",
 ]
 
 
@@ -160,6 +163,14 @@ def linear_pages(where: str, layout: str, k: Any, v: Any) -> tuple[Any, Any]:
             ordered(v, (0, 2, 4, 1, 3), v.shape[1], v.shape[2] * v.shape[4], v.shape[3]))
 
 
+def copy_result(where: str, out: Any, result: Any) -> Any:
+    """`result` in the array `out` of a caller, which is returned. ValueError if it has another shape."""
+    if tuple(out.shape) != tuple(result.shape):
+        raise ValueError(f"{where}: out must have shape {tuple(result.shape)}, got {tuple(out.shape)}")
+    copy_into(out, result)
+    return out
+
+
 def flydsl_flash_attn_func(q: Any, k: Any, v: Any, *, causal: bool = True, num_kv_heads: int | None = None,
                            cu_seqlens_q: Any = None, cu_seqlens_kv: Any = None, max_seqlen_q: int | None = None,
                            max_seqlen_kv: int | None = None, cross_seqlen: Any = None, block_table: Any = None,
@@ -172,19 +183,26 @@ def flydsl_flash_attn_func(q: Any, k: Any, v: Any, *, causal: bool = True, num_k
     """The older name of ``ops.attention``: ``out``, or (out, lse). What tunes one kernel (`waves_per_eu`, `daz`,
     `dualwave_swp_*`, `xcd_swizzle`) has no effect. `kv_cache_layout` is that of :func:`linear_pages`.
 
+    With a `stream` there is one launch in it and no gradient: `out` is dense, and heads have multiples of 32 columns.
+    (Vectorised pages are copied in the current stream.)
+
     Raises:
-        NotImplementedError: `debug_counts` or a `stream` of its own.
-        ValueError: `num_kv_heads` is not that of k, or `kv_cache_layout` is none.
+        NotImplementedError: `debug_counts`.
+        ValueError: `num_kv_heads` is not that of k, `kv_cache_layout` is none, or `out` has another shape.
     """
-    _absent("flydsl_flash_attn_func", debug_counts=debug_counts, stream=stream)
+    _absent("flydsl_flash_attn_func", debug_counts=debug_counts)
     k, v = linear_pages("flydsl_flash_attn_func", kv_cache_layout, k, v)
     if num_kv_heads is not None and num_kv_heads != k.shape[-2]:
         raise ValueError(f"flydsl_flash_attn_func: num_kv_heads is {num_kv_heads}, k has {k.shape[-2]} heads")
-    result, lse = _attention(q, k, v, causal=causal, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_kv,
-                             max_seqlen_q=max_seqlen_q, block_table=block_table, seqlens_k=seqlen_k, bias=bias,
-                             alibi_slopes=alibi_slopes, sink=sink, q_descale=q_descale, k_descale=k_descale,
-                             v_descale=v_descale, num_splits=num_kv_splits, return_lse=True)
-    if out is not None:
-        copy_into(out, result)
-        result = out
+    common: dict[str, Any] = dict(
+        bias=bias, alibi_slopes=alibi_slopes, sink=sink, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_kv,
+        block_table=block_table, seqlens_k=seqlen_k, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
+        num_splits=num_kv_splits)
+    if stream is not None:
+        result, lse = ATTENTION_FWD.run(q, k, v, scale=1 / math.sqrt(q.shape[-1]), right=0 if causal else -1,
+                                        max_seqlen_q=max_seqlen_q or 0, stream=stream, into=(out,), **common)
+    else:
+        result, lse = _attention(q, k, v, causal=causal, max_seqlen_q=max_seqlen_q, return_lse=True, **common)
+        if out is not None:
+            result = copy_result("flydsl_flash_attn_func", out, result)
     return (result, lse) if return_lse else result

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flydsl.kernels.attention import flydsl_flash_attn_func
+from flydsl.kernels.attention.callers import copy_result
 from flydsl.kernels.decode.callers import flydsl_mla_fwd_decode, flydsl_mla_reduce_v1
 from flydsl.kernels.gemm_callers import flydsl_8wave_gemm_a8, flydsl_hgemm, flydsl_preshuffle_gemm_a8
-from flydsl.kernels.host.arrays import copy_into
 from flydsl.kernels.moe import (
     flydsl_a16w4_gemm1,
     flydsl_a16w4_gemm2,
@@ -64,8 +64,7 @@ def flydsl_flash_attn_varlen_func(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_
                              seqlens_k=lengths, return_lse=return_lse)
     found, lse = result if return_lse else (result, None)
     if out is not None:
-        copy_into(out, found)
-        found = out
+        found = copy_result("flydsl_flash_attn_varlen_func", out, found)
     return (found, lse) if return_lse else found
 
 

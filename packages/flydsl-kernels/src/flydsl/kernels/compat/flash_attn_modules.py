@@ -7,25 +7,12 @@ from typing import Any
 
 from flydsl.kernels.attention.callers import linear_pages
 from flydsl.kernels.attention.op import ATTENTION_FWD
-from flydsl.kernels.host.arrays import allocate, launch
-from flydsl.kernels.target import target
+from flydsl.kernels.host.arrays import contiguous
 
 __all__ = [
     "build_flash_attn_dualwave_swp_fp8_module", "build_flash_attn_dualwave_swp_module", "build_flash_attn_func_module",
     "build_flash_attn_func_module_primary", "build_gqa_attn", "dualwave_splitk_workspace_elems",
 ]
-
-
-def _launch(out: Any, lse: Any, stream: Any, q: Any, k: Any, v: Any, **options: Any) -> None:
-    """Attention of arrays into `out` and `lse` (None: nobody wants it)."""
-    found, arguments = target(), ATTENTION_FWD.arguments(q, k, v, **options)
-    plan = ATTENTION_FWD.plan(found, *arguments)
-    if plan is None or plan.launcher is None:
-        return
-    if lse is None:
-        wanted = ATTENTION_FWD.results(*arguments)[1]
-        lse = allocate(found, q, wanted.shape, wanted.dtype, False)
-    launch(plan.launcher(), q, *plan.operands_of((out, lse)), stream=stream)
 
 
 def build_flash_attn_func_module_primary(
@@ -57,7 +44,9 @@ def build_flash_attn_func_module_primary(
                  stream: Any = None) -> None:
         _check_dtype(dtype_str, Q)
         lead = (-1,) if varlen else (B, S)
-        keys = (-1,) if varlen else (-1, 64) if paged else (B, seq_len_kv if cross_seqlen else S)
+        keys = (-1, 64) if paged else (-1,) if varlen else (B, seq_len_kv if cross_seqlen else S)
+        if contiguous(Out) is not Out:
+            raise ValueError(f"flash_attn: Out must be dense, got shape {tuple(Out.shape)} with gaps")
         q, out = Q.reshape(*lead, num_heads, head_dim), Out.reshape(*lead, num_heads, head_dim)
         if paged and kv_cache_layout != "linear":
             x = 16 // K.dtype.itemsize
@@ -67,10 +56,12 @@ def build_flash_attn_func_module_primary(
         k, v = (x.reshape(*keys, kv_heads, head_dim) for x in (K, V))
         if block_table is not None and len(block_table.shape) == 1:
             block_table = block_table.reshape(B, block_table_stride or -1)
-        _launch(out, lse if return_lse else None, stream, q, k, v, bias=bias, alibi_slopes=alibi_slopes,
-                sink=sink, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_kv, block_table=block_table,
-                seqlens_k=seq_len_kv if paged else None, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale,
-                scale=scale, right=0 if causal else -1, max_seqlen_q=S if varlen else 0, num_splits=num_kv_splits)
+        ATTENTION_FWD.run(q, k, v, bias=bias, alibi_slopes=alibi_slopes, sink=sink, cu_seqlens_q=cu_seqlens_q,
+                          cu_seqlens_k=cu_seqlens_kv, block_table=block_table,
+                          seqlens_k=seq_len_kv if paged else None, q_descale=q_descale, k_descale=k_descale,
+                          v_descale=v_descale, scale=scale, right=0 if causal else -1,
+                          max_seqlen_q=S if varlen else 0, num_splits=num_kv_splits, stream=stream,
+                          into=(out, lse if return_lse else None))
 
     return launcher
 
@@ -149,9 +140,9 @@ def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, AT
         if any(w >= 0 > new for w, new in zip((left, right), window, strict=True)):
             raise ValueError(f"gqa_attn: the window {sliding_window} of {seq_q} queries and {seq_kv} keys hides keys "
                              "from every query: pass fewer keys")
-        _launch(rows(O, O_stride1, seq_q, ATTN_H), None, stream, rows(Q, Q_stride1, seq_q, ATTN_H),
-                rows(K, K_stride1, seq_kv, ATTN_H_KV), rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5,
-                left=window[0], right=window[1])
+        ATTENTION_FWD.run(rows(Q, Q_stride1, seq_q, ATTN_H), rows(K, K_stride1, seq_kv, ATTN_H_KV),
+                          rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5, left=window[0], right=window[1],
+                          stream=stream, into=(rows(O, O_stride1, seq_q, ATTN_H),))
 
     function: Any = launcher
     function.compile = lambda *arguments, **options: launcher

@@ -7,15 +7,18 @@ Formats are rows of tables: what multiplies them, and the orders of their scales
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+from flydsl.kernels.host.arrays import allocate
 from flydsl.kernels.host.config import require
 from flydsl.kernels.moe.config import FORMATS, GroupedConfig, grouped_config
 from flydsl.kernels.moe.grouped import launch_grouped
+from flydsl.kernels.moe.reduction import compile_moe_reduction
 from flydsl.kernels.target import Target
 
 __all__ = ["MoeGemm2Mode", "by_mode", "launch_product", "launcher", "named", "product_config", "tiled"]
@@ -102,11 +105,45 @@ def launcher(config: GroupedConfig, name: str) -> Any:
 
 
 def by_mode(build: Callable[..., Any]) -> Callable[..., Any]:
-    def chosen(*, mode: MoeGemm2Mode = MoeGemm2Mode.ATOMIC, valid_mask: Any = None, **options: Any) -> Any:
-        require(chosen.__name__, valid_mask is None,
-                "the mask of slots is an argument of compile_moe_reduction (use_mask)")
-        return build(accumulate=mode is MoeGemm2Mode.ATOMIC, **options)
+    """A builder of the second product that says by a mode what becomes of a token's slots."""
+
+    def chosen(*, mode: MoeGemm2Mode | str = MoeGemm2Mode.ATOMIC, valid_mask: Any = None, **options: Any) -> Any:
+        atomic = MoeGemm2Mode(mode) is MoeGemm2Mode.ATOMIC
+        require(chosen.__name__, valid_mask is None or not atomic, "valid_mask is of mode 'reduce'")
+        product = build(accumulate=atomic, **options)
+        return product if atomic else _reduced(product, valid_mask is not None)
 
     chosen.__name__ = chosen.__qualname__ = f"{build.__name__}_ex"
-    chosen.__doc__ = f":func:`{build.__name__}` with `accumulate` by its mode."
+    chosen.__doc__ = f""":func:`{build.__name__}` with `accumulate` by its mode, ``"atomic"`` or ``"reduce"``.
+
+    Of the second, out is (T topk, model), slot by slot, or (T, model): then it is their sum, of the slots alone that a
+    `valid_mask` (T, topk) of the call marks if one was given here too.
+    """
     return chosen
+
+
+def _reduced(product: Any, masked: bool) -> Callable[..., None]:
+    """A launcher of results that are not added up, whose out may be their sum."""
+    config = product.config
+    where = product.__name__
+    add = compile_moe_reduction(topk=config.topk, model_dim=config.n, dtype_str=config.out, target=config.target)
+
+    def reduced(out: Any, x: Any, w: Any, scale_x: Any, scale_w: Any, sorted_token_ids: Any, expert_ids: Any,
+                sorted_weights: Any, num_valid_ids: Any, tokens: int, n: int, k: int, size_expert_ids: int,
+                stream: Any = None, *, valid_mask: Any = None) -> None:
+        require(where, masked == (valid_mask is not None), "valid_mask is given to the builder and to the call, or not")
+        operands = x, w, scale_x, scale_w, sorted_token_ids, expert_ids, sorted_weights, num_valid_ids
+        size, total = math.prod(out.shape), tokens * config.n
+        if size == config.topk * total and not masked:
+            product(out, *operands, tokens, n, k, size_expert_ids, stream)
+            return
+        slots = "" if masked else f", or of {config.topk} for each"
+        require(where, size == total, f"out must be of {tokens} rows of {config.n}{slots}; got {tuple(out.shape)}")
+        # A slot of an expert that has no rows here is written by nobody.
+        each = allocate(config.target, out, (tokens, config.topk, config.n), config.out, zero=True)
+        product(each, *operands, tokens, n, k, size_expert_ids, stream)
+        if masked:
+            each[valid_mask == 0] = 0
+        add(each, out, None, None, tokens, stream)
+
+    return named(reduced, config, where)

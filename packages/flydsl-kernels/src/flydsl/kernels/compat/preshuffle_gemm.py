@@ -30,7 +30,7 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
 
     Args:
         N, K: multiples of tile_n, tile_k.
-        tile_m, tile_n, tile_k: multiples of 16, 64 and 64 bytes; a tile of A is a multiple of 4096 bytes.
+        tile_m, tile_n, tile_k: multiples of 16, 64 and 64 bytes.
         in_dtype: ``"fp8"`` (the variant of the chip), ``"int8"``, ``"int4"`` (weights packed by ``pack_int4`` after the
             shuffle), ``"fp16"`` or ``"bf16"``.
         out_dtype: ``"bf16"`` or ``"fp16"``.

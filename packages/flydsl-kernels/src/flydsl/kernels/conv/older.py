@@ -36,36 +36,43 @@ def conv3d_implicit_fp8(x: Any, weight: Any, bias: Any = None, stride: Any = 1, 
 def compile_conv3d_implicit(n: int, c: int, d: int, h: int, w: int, k: int, kt: int, kh: int, kw: int, st: int, sh: int,
                             sw: int, pt: int, ph: int, pw: int, has_bias: bool = False, splitk: int = 1,
                             tile: Any = None, wgm: int = 1) -> Callable[..., None]:
-    """``launch(y, x_ndhwc, w_ktrsc, bias=None, stream=None)`` for one size: channels last, y (n, k, do, ho, wo).
+    """``launch(y, x_ndhwc, w_ktrsc, bias=None, stream=None)`` for one size: channels last, y (n, k, do, ho, wo) dense.
 
     `splitk`, `tile` and `wgm` chose among kernels that give the same values; here the shapes do.
 
     Raises:
-        ValueError: of `launch`, for arrays of other sizes, or a bias where there is none.
+        ValueError: of `launch`, for arrays of other sizes, or a bias that is not empty where there is none.
     """
-    return _launcher("compile_conv3d_implicit", conv3d_implicit, (n, d, h, w, c), (k, kt, kh, kw, c), (st, sh, sw),
-                     (pt, ph, pw), has_bias)
+    return _launcher("compile_conv3d_implicit", (n, d, h, w, c), (k, kt, kh, kw, c), (st, sh, sw), (pt, ph, pw),
+                     has_bias, 2)
 
 
 def compile_conv3d_implicit_fp8(n: int, c: int, d: int, h: int, width: int, k: int, kt: int, kh: int, kw: int, st: int,
                                 sh: int, sw: int, pt: int, ph: int, pw: int, has_bias: bool = False,
                                 wgm: int = 1) -> Callable[..., None]:
     """:func:`compile_conv3d_implicit` of the chip's fp8, to bfloat16."""
-    return _launcher("compile_conv3d_implicit_fp8", conv3d_implicit_fp8, (n, d, h, width, c), (k, kt, kh, kw, c),
-                     (st, sh, sw), (pt, ph, pw), has_bias)
+    return _launcher("compile_conv3d_implicit_fp8", (n, d, h, width, c), (k, kt, kh, kw, c), (st, sh, sw), (pt, ph, pw),
+                     has_bias, 1)
 
 
-def _launcher(where: str, run: Callable[..., Any], x_shape: tuple[int, ...], w_shape: tuple[int, ...],
-              stride: tuple[int, ...], padding: tuple[int, ...], has_bias: bool) -> Callable[..., None]:
+def _launcher(where: str, x_shape: tuple[int, ...], w_shape: tuple[int, ...], stride: tuple[int, ...],
+              padding: tuple[int, ...], has_bias: bool, element_bytes: int) -> Callable[..., None]:
+    from .op import CONV, out_sizes
+
+    sizes = out_sizes(x_shape[1:-1], w_shape[1:-1], stride, padding, (1, 1, 1))
+    require(where, min(sizes) > 0, f"the filter {w_shape[1:-1]} does not fit the input {x_shape[1:-1]}")
+    y_shape = x_shape[0], w_shape[0], *sizes
+
     def launch(y: Any, x_ndhwc: Any, w_ktrsc: Any, bias: Any = None, stream: Any = None) -> None:
-        for name, array, shape in (("x_ndhwc", x_ndhwc, x_shape), ("w_ktrsc", w_ktrsc, w_shape)):
+        for name, array, shape in (("y", y, y_shape), ("x_ndhwc", x_ndhwc, x_shape), ("w_ktrsc", w_ktrsc, w_shape)):
             _require_shape(where, name, array, shape)
-        require(where, has_bias or bias is None, "it was built without a bias: has_bias=True takes one")
-        require(where, not has_bias or bias is not None, "it was built with a bias, and got none")
+        require(where, x_ndhwc.dtype.itemsize == element_bytes,
+                f"x_ndhwc must have elements of {element_bytes} bytes, got {x_ndhwc.dtype}")
+        given = bias is not None and math.prod(bias.shape) > 0
+        require(where, has_bias or not given, "it was built without a bias: has_bias=True takes one")
+        require(where, given or not has_bias, "it was built with a bias, and got none")
         x, w = (array.reshape(shape).movedim(-1, 1) for array, shape in ((x_ndhwc, x_shape), (w_ktrsc, w_shape)))
-        result = run(x, w, bias, stride, padding, stream=stream)
-        _require_shape(where, "y", y, tuple(result.shape))
-        y.view(result.shape).copy_(result)
+        CONV.run(x, w, bias if given else None, stride, padding, (1, 1, 1), 1, stream=stream, into=(y.view(y_shape),))
 
     return launch
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS
 from ..parts.epilogue import TilePlace
 from ..parts.grid import block_of
-from ..parts.index import cdiv, div, mod
+from ..parts.index import align_up, cdiv, div, mod
 from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp
 from ..parts.reduce import Lds
@@ -121,6 +123,16 @@ class GemmConfig(KernelConfig):
         return block_of(fx.block_idx.x, fx.block_idx.y, fx.ceildiv(m, self.tile_m), cdiv(self.n, self.tile_n),
                         self.group, self.target.xcds)
 
+    # ---------------------------------------------------------------- rows of A
+
+    def stored_rows(self, row_bytes: int) -> int:
+        """Rows of A's tile in LDS: `tile_m`, and as many more as give each thread whole chunks to move."""
+        return align_up(self.tile_m, self.threads // math.gcd(self.threads, row_bytes // CHUNK_BYTES))
+
+    def end_row(self, m: Any, row: Any) -> Any:
+        """Where the rows of A end that belong to the tile from `row` on; what is stored past them reads as zero."""
+        return m if self.a_tile.rows == self.tile_m else fx.min(m, row + self.tile_m)
+
     # ---------------------------------------------------------------- LDS
 
     def stage_bytes(self, stage: int) -> int:
@@ -207,12 +219,14 @@ def eight_waves(config: Config, large: int) -> Config:
     """With eight waves along the columns instead of four, two on a SIMD, if the tile has at least `large` elements of C
     and can be shared so."""
     eight = replace(config, n_waves=8)
-    fits = config.tile_n % (16 * eight.n_waves) == 0 and eight.a_tile.bytes % (eight.threads * CHUNK_BYTES) == 0
+    fits = config.tile_n % (16 * eight.n_waves) == 0 and eight.a_tile.rows == config.tile_m
     return eight if fits and config.tile_m * config.tile_n >= large else config
 
 
-def run(kernel: Any, tensors: dict[str, Any], m: Any, config: GemmConfig, stream: Any) -> None:
-    """From a jit function: launch ``kernel(tensors, m, config)`` for the tiles of m rows."""
+@flyc.jit
+def run(kernel, tensors, m, config, stream):
+    """From a jit function: launch ``kernel(tensors, m, config)`` for the tiles of m rows, if there are any."""
     config.target.require_traced()
-    kernel(tensors, m, config, value_attrs=config.hints).launch(
-        grid=config.grid(m), block=config.threads, stream=stream, cluster=config.cluster)
+    if m > 0:
+        kernel(tensors, m, config, value_attrs=config.hints).launch(
+            grid=config.grid(m), block=config.threads, stream=stream, cluster=config.cluster)

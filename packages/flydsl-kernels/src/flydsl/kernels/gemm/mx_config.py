@@ -72,11 +72,12 @@ class MxConfig(GemmConfig):
 
     @property
     def a_tile(self) -> RowTile:
-        tile = RowTile(self.tile_m, self.tile_k_bytes, self.threads, self.target.bank_bytes)
+        rows = self.stored_rows(self.tile_k_bytes)
+        tile = RowTile(rows, self.tile_k_bytes, self.threads, self.target.bank_bytes)
         if self.a_dtype != "fp6":
             return tile
-        gap = WORDS if 2 * (tile.bytes + self.tile_m) <= self.target.lds_bytes else 0
-        return HalvesTile(tile.rows, tile.row_bytes, tile.threads, tile.bank_bytes, gap)
+        gap = WORDS if 2 * (tile.bytes + rows) <= self.target.lds_bytes else 0
+        return HalvesTile(rows, tile.row_bytes, tile.threads, tile.bank_bytes, gap)
 
     @property
     def together(self) -> int:
@@ -115,6 +116,5 @@ def mx_config(where: str, target: Target, *, out_dtype: str, **fields: Any) -> M
     # The instruction takes twice as long where an operand is fp8.
     config = eight_waves(config, LARGE_TILE if "fp8" in (config.a_dtype, config.b_dtype) else 2 * LARGE_TILE)
     config = replace(config, stages=2 * config.together)
-    config.check_loads(where, "A", config.a_tile.bytes)
     config.need(where, config.batch >= 1, f"batch must be positive, got {config.batch}")
     return config.fitting(where)

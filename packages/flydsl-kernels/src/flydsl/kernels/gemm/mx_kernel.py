@@ -81,7 +81,7 @@ def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     stages, tally = config.stages_in(Lds()), Tally()
     reach = config.together + 1  # tiles from one to that whose A is fetched with it
     a_batch = fx.Int64(m) * config.a_row_bytes if config.a_batch < 0 else fx.Int64(config.a_batch)
-    a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=m, row_bytes=config.a_row_bytes,
+    a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=config.end_row(m, row), row_bytes=config.a_row_bytes,
              start=batch * a_batch, advance=Advance.LANES, near=reach, place=config.a.place)
     b = Shuffled(tensors["b"], lane, column=column, strip_words=config.b_row_bytes * 4, advance=Advance.LANES,
                  tile_strips=config.tile_n // 16, blocks=config.steps * config.b.step_bytes // 64,

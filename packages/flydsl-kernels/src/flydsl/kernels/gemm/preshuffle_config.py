@@ -62,7 +62,7 @@ class PreshuffleConfig(GemmConfig):
 
     @property
     def a_tile(self) -> RowTile:
-        size = self.tile_m, self.row_bytes, self.threads, self.target.bank_bytes
+        size = self.stored_rows(self.row_bytes), self.row_bytes, self.threads, self.target.bank_bytes
         return SpreadTile(*size, self.apart) if self.apart > 1 else RowTile(*size)
 
     @property
@@ -178,7 +178,6 @@ def preshuffle_config(where: str, target: Target, *, out_dtype: str, preload: tu
     if config.in_dtype == "fp8" and target.mx:
         # The matrix unit takes fp8 so fast that one wave a SIMD cannot issue everything else in time.
         config = eight_waves(config, LARGE_TILE)
-    config.check_loads(where, "A", config.a_tile.bytes)
     config.need(where, not config.use_async or target.dma128,
                 f"use_async_copy needs gfx950, the target is {target.arch}")
     config.fitting(where)

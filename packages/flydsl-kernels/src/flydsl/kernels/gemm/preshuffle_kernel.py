@@ -54,7 +54,8 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     memory, tally = Lds(), Tally()
     stages = config.stages_in(memory)
     row_bytes = config.k * op.element_bytes
-    a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=m, row_bytes=row_bytes, advance=Advance.TURN)
+    a = Rows(tensors["a"], tile, stages, lane, row=row, rows_total=config.end_row(m, row), row_bytes=row_bytes,
+             advance=Advance.TURN)
     chunk_words = WORDS // 2 if config.int4 else WORDS
     weights = Shuffled(tensors["b"], lane, column=column, strip_words=row_bytes // 64 * WAVE * chunk_words,
                        tile_strips=config.tile_n // 16, blocks=config.blocks, chunk_words=chunk_words,
