@@ -236,6 +236,17 @@ def test_leading_dim(ctx, shape, stride, expected):
     assert MemRefType.get(f32(), LayoutType.get(shape, stride)).leading_dim == expected
 
 
+def test_any_basis_is_a_leaf(ctx):
+    class Basis:
+        def __init__(self, value, modes):
+            self.value, self.modes = value, modes
+
+    assert str(LayoutType.get((4, 8), (Basis(2, [0]), Basis(1, [1, 0])))) == "!fly.layout<(4,8):(2E0,1E1E0)>"
+    for wrong in (Basis("a", [0]), Basis(1, []), Basis(1, [-1]), Basis(1, 3), Basis(2**31, [0])):
+        with pytest.raises(ValueError):
+            IntTupleType.get((wrong, 1))
+
+
 def test_coord_tensor(ctx):
     layout = LayoutType.get((4, 8), (fly._Basis(1, [0]), fly._Basis(1, [1])))
     ty = CoordTensorType.get((0, 0), layout)

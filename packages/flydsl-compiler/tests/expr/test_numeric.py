@@ -90,7 +90,7 @@ def test_metaclass_facts(trace: Any) -> None:
     assert str(fx.Float16) == "Float16"
     assert (fx.Int64.width, fx.Int64.log_width, fx.Int64.signed) == (64, 6, True)
     assert fx.Float32.signed is None and fx.Float32.is_float and not fx.Float32.is_integer
-    assert fx.Uint16.numpy_dtype == np.dtype("uint16") and fx.BFloat16.numpy_dtype is None
+    assert fx.Uint16.numpy_dtype is np.uint16 and fx.BFloat16.numpy_dtype is None
     for cls in (*SIGNED, *UNSIGNED, fx.Float16, fx.BFloat16, fx.Float8E4M3FNUZ, fx.Float6E2M3FN, fx.Index):
         back = fx.Numeric.from_ir_type(cls.ir_type)
         assert back.width == cls.width and back.is_float == cls.is_float

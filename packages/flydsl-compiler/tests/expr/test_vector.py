@@ -49,13 +49,21 @@ def test_aliases(trace: Any) -> None:
         fx.Float32x4(trace.vector(8, fx.Float32))
 
 
+def test_boolean_lanes_have_no_negative(trace: Any) -> None:
+    with pytest.raises(TypeError, match="unary -"):
+        -(trace.vector(4, fx.Int32) < 3)
+    with pytest.raises(TypeError, match="Numeric class"):
+        fx.full(4, 1, "f32")
+
+
 def test_indexing(trace: Any) -> None:
     v = trace.vector(8, fx.Float32)
     assert type(v[0]) is fx.Float32 and type(v[-1]) is fx.Float32 and type(v[trace.arg(fx.Int32)]) is fx.Float32
     with pytest.raises(IndexError):
         v[8]
-    with pytest.raises(TypeError):
-        v[0:2]
+    for wrong in (slice(0, 2), 1.5, "0"):
+        with pytest.raises(TypeError):
+            v[wrong]
     m = v.reshape((2, 4))
     assert m[None] is m
     m[1, 2]

@@ -155,6 +155,15 @@ SUPPORTED: dict[str, tuple[str, str]] = {
         "np.where(i > 3, x, x * 4)",
     ),
     "walrus": ("if (v := X[t]) > 3.0:\n    Y[t] = v", "np.where(x > 3, x, old)"),
+    "walrus-operand": (
+        "v = 5.0\nif t > 3 and (v := X[t] * 2.0) > 20.0 or t == 2 and (w := (v := X[t]) + 1.0) > 0.0:\n"
+        "    v = v + 0.5\nY[t] = v",
+        "np.where(i > 3, np.where(x > 10, x * 2 + 0.5, x * 2), np.where(i == 2, x + 0.5, 5))",
+    ),
+    "walrus-while": (
+        "s = 0.0\nk = t\nwhile (k := k - 7) > 0 and (s := s + 1.0) < 4.0:\n    s = s + 0.5\nY[t] = s * 100.0 + k",
+        "[walrus_while(j) for j in i]",
+    ),
     "call-star": (
         "def f(a, *r, k):\n    return a + r[0] + k\nq = (1.0, 2.0)\nY[t] = f(X[t], *q, **{'k': 3.0})",
         "x + 4",
@@ -257,6 +266,13 @@ def table() -> dict[str, str]:
     return rows
 
 
+def walrus_while(k: int) -> float:
+    s = 0.0
+    while (k := k - 7) > 0 and (s := s + 1.0) < 4.0:
+        s = s + 0.5
+    return s * 100.0 + k
+
+
 def test_the_page_lists_these_forms() -> None:
     assert set(table()) == set(SUPPORTED) | set(REJECTED)
 
@@ -267,7 +283,8 @@ def test_supported(run: Any, form: str) -> None:
     x, i = np.arange(64, dtype=np.float32), np.arange(64)
     y = np.full(64, -77, np.float32)
     out = run(body, x=x, y=y, prelude=PRELUDE)
-    want = eval(expected, {"x": x, "i": i, "n": 40, "np": np, "old": np.full(64, -77)})
+    want = eval(expected, {"x": x, "i": i, "n": 40, "np": np, "old": np.full(64, -77),
+                           "walrus_while": walrus_while})
     np.testing.assert_allclose(out, np.asarray(want, np.float64), rtol=1e-6)
 
 

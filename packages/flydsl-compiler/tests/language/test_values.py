@@ -173,6 +173,18 @@ def test_operators(dtype: str, load: Callable[[str], Any], device: None) -> None
     _run(load, a, b, cases)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_quotient_by_zero_may_be_discarded(dtype: str, load: Callable[[str], Any], device: None) -> None:
+    """The back end must not conclude from a division by b that b never is 0."""
+    cls = INTEGERS[dtype].__name__
+    b = np.arange(COUNT, dtype=dtype) % 3
+    want = {op: _expected(op, np.full(COUNT, 100, dtype), np.maximum(b, 1)) for op in ("//", "%")}
+    cases = [_Case(f"(b != 0).select(fx.{cls}(100) {op} b, fx.{cls}(7))", np.where(b == 0, np.array(7, dtype), value),
+                   f"{dtype}: 100 {op} b, or 7") for op, value in want.items()]
+    cases.append(_Case(f"fx.{cls}(1) >> b", np.array(1, dtype) >> b, f"{dtype}: 1 >> b"))
+    _run(load, b, b.copy(), cases)
+
+
 def test_floats_to_integers(load: Callable[[str], Any], device: None) -> None:
     values = [0.0, -0.0, 1.9, -1.9, -1.5, 127.5, 200.5, 255.9, 300.0, -129.0, 40000.7, -70000.2, 2.0**31, -(2.0**31),
               3e9, -3e9, 5e9, 2.0**63, -(2.0**63), 1e19, 2.0**64, 1e30, -1e30]

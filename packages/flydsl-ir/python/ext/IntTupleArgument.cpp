@@ -110,6 +110,11 @@ MlirAttribute IntTupleArgument::convertScalar(nb::handle object) {
   return flyIntAttrGetDynamic(context->get(), width, /*divisibility=*/1);
 }
 
+MlirAttribute IntTupleArgument::convertBasis(const PyBasis &basis) {
+  return flyIntTupleAttrGetLeaf(
+      flyBasisAttrGet(convertScalar(basis.value), basis.modes.size(), basis.modes.data()));
+}
+
 MlirAttribute IntTupleArgument::convertNested(nb::handle object) {
   if (nb::isinstance<nb::tuple>(object)) {
     RecursionGuard guard;
@@ -122,11 +127,10 @@ MlirAttribute IntTupleArgument::convertNested(nb::handle object) {
   }
   if (object.is_none())
     return flyIntTupleAttrGetLeaf(flyIntAttrGetNone(context->get()));
-  if (nb::isinstance<PyBasis>(object)) {
-    auto &basis = nb::cast<PyBasis &>(object);
-    return flyIntTupleAttrGetLeaf(
-        flyBasisAttrGet(convertScalar(basis.value), basis.modes.size(), basis.modes.data()));
-  }
+  if (nb::isinstance<PyBasis>(object))
+    return convertBasis(nb::cast<PyBasis &>(object));
+  if (nb::hasattr(object, "value") && nb::hasattr(object, "modes"))
+    return convertBasis(PyBasis(object.attr("value"), object.attr("modes")));
   MlirAttribute scalar = convertScalar(object);
   if (mlirAttributeIsNull(scalar))
     raiseValueError("an int tuple consists of tuples, ints, None, _Basis and i32/i64 values, got " +

@@ -10,7 +10,7 @@
 //   tuple                  nested tuple, not empty
 //   int, bool              static leaf; must fit in 32 bits
 //   None                   `*`; inside of a tuple only, unless the caller allows it
-//   _Basis                 basis leaf
+//   _Basis                 basis leaf; so is any object with its attributes `value` and `modes`
 //   i32 or i64 ir.Value    dynamic leaf of that width, divisibility 1
 //
 // Anything else is a ValueError.
@@ -47,6 +47,7 @@ public:
   nb::list dynamicLeaves;
 
 private:
+  MlirAttribute convertBasis(const PyBasis &basis);
   MlirAttribute convertNested(nb::handle object);
   MlirAttribute convertScalar(nb::handle object);
 

@@ -104,6 +104,21 @@ def dsl_boolop_(is_and: bool, first: Any, *rest: Callable[[], Any]) -> Any:
     return result
 
 
+def dsl_assigned_(is_and: bool, before: Any, old: Any, new: Any, name: str) -> Any:
+    """The value of `name` after ``before and (name := new)`` (or ``or``), where `old` is its value before.
+
+    On the device both operands are evaluated; the name keeps its old value where Python skips the second one.
+    """
+    if isinstance(old, Unbound):
+        return new
+    evaluated = before if is_and else dsl_not_(before)
+    if not is_dynamic(evaluated):
+        return new if evaluated else old
+    if str(raw(evaluated).type) != "i1":
+        evaluated = dsl_not_(dsl_not_(evaluated))
+    return _if_values(evaluated, lambda: new, lambda: old, f"the value of {name} before the operand", name)
+
+
 def dsl_min_max_(function: Any, *arguments: Any, **keywords: Any) -> Any:
     """``min(a, b, ...)`` and ``max(...)``: with run-time values a chain of selections, else Python's function."""
     if function not in (builtins.min, builtins.max) or keywords or not arguments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from flydsl.tracing.ambient import trace_table
 from flydsl.tracing.diagnostics import DSLTypeError, fail
@@ -18,6 +18,7 @@ from .flow import (
     pack_carried,
     raw,
     run_body,
+    scf_while_collect_results,
     select_carried,
     wants_names,
     yield_values,
@@ -224,6 +225,18 @@ def scf_yield_(value: Any = ()) -> Any:
     return results[0] if len(results) == 1 else results
 
 
+class _ConditionAndValues(NamedTuple):
+    """What a condition evaluates to, and the variables after it."""
+
+    condition: Any
+    values: dict[str, Any]
+
+
+def scf_while_condition(condition: Any, names: tuple[str, ...], scope: dict[str, Any]) -> _ConditionAndValues:
+    """The condition of a `while` that assigns variables (``:=``): its own result and theirs."""
+    return _ConditionAndValues(condition, scf_while_collect_results(names, scope))
+
+
 def scf_while_dispatch(
     before_fn: Callable[..., Any],
     after_fn: Callable[..., Any],
@@ -257,6 +270,9 @@ def scf_while_dispatch(
             inputs = inputs_of(before)
             wants = wants_names(before_fn, len(inputs))
             cond = before_fn(names, *inputs) if wants else before_fn(*inputs)
+            if isinstance(cond, _ConditionAndValues):
+                inputs = [cond.values.get(name, value) for name, value in zip(names, inputs, strict=True)]
+                cond = cond.condition
             if not is_dynamic(cond) and cond is True:
                 fail("`while True:` never ends on the device (there is no break): give a condition over carried values")
             if not is_dynamic(cond):
@@ -264,7 +280,8 @@ def scf_while_dispatch(
 
                 cond = numeric.Boolean(bool(cond))
             leaf = condition_value(cond) if is_dynamic(cond) else flatten_values(cond)[0]
-            ir.Operation.create("scf.condition", operands=[leaf, *before.arguments])
+            handed_on = carried.flatten([inputs[i] for i in chosen], "while-condition")
+            ir.Operation.create("scf.condition", operands=[leaf, *handed_on])
         with ir.InsertionPoint(after), watching():
             out = run_body(after_fn, (), names, inputs_of(after))
             _end_body(list(before.arguments), carried.flatten([out[i] for i in chosen], "while-body"))

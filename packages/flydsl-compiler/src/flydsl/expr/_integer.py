@@ -1,9 +1,10 @@
 """Integer division, remainder and shifts, which are total: every operand has the answer that Python has.
 
 The quotient is rounded down and the remainder has the sign of the divisor, so that ``a == a // b * b + a % b``.
-The one quotient that does not fit (the smallest number by -1) wraps. A shift by the width or more, of which the
-back end's result is undefined, leaves 0, or -1 for a negative number shifted right. Known operands fold: a
-divisor that is a power of two, a divisor of known sign, a count below the width.
+The one quotient that does not fit (the smallest number by -1) wraps. By zero, where Python has no answer, a kernel
+gets some number: the quotient may be discarded afterwards (``(b != 0).select(a // b, 0)``). A shift by the width
+or more, of which the back end's result is undefined, leaves 0, or -1 for a negative number shifted right. Known
+operands fold: a divisor that is a power of two, a divisor of known sign, a count below the width.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from flydsl._mlir import ir
+from flydsl.tracing.context import current_kernel
 from flydsl.tracing.lazy import arith
 
 from . import _emit
@@ -42,10 +44,18 @@ def _check_divisor(b: ir.Value) -> int | None:
     return known
 
 
-def _without_minus_one(b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Where `b` is -1, and `b` with 1 in its place: the smallest number by -1 is undefined for the back end."""
-    minus_one = _compare("eq", b, -1)
-    return minus_one, arith.select(minus_one, _emit.constant(b.type, 1), b)
+def _defined_divisor(b: ir.Value, signed: bool) -> ir.Value:
+    """`b`, with 1 in place of the divisors that the back end takes for impossible.
+
+    These are -1 (the smallest number by it) and 0. Of a division by 0 the back end would conclude that `b` never is
+    0 and fold the program's own tests of `b`. The host code of a launch keeps the 0 and reports it.
+    """
+    one = _emit.constant(b.type, 1)
+    in_kernel = current_kernel() is not None
+    if not signed:
+        return arith.maxui(b, one) if in_kernel else b
+    excluded = _compare("ule", arith.addi(b, one), 1) if in_kernel else _compare("eq", b, -1)
+    return arith.select(excluded, one, b)
 
 
 def _quotient(op: str, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -54,31 +64,29 @@ def _quotient(op: str, a: ir.Value, b: ir.Value) -> ir.Value:
         return arith.subi(_emit.constant(a.type, 0), a)
     if known is not None:
         return getattr(arith, op)(a, b)
-    minus_one, divisor = _without_minus_one(b)
-    return arith.select(minus_one, arith.subi(_emit.constant(a.type, 0), a), getattr(arith, op)(a, divisor))
+    quotient = getattr(arith, op)(a, _defined_divisor(b, True))
+    return arith.select(_compare("eq", b, -1), arith.subi(_emit.constant(a.type, 0), a), quotient)
+
+
+def _unsigned(op: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    return getattr(arith, op)(a, b if _check_divisor(b) is not None else _defined_divisor(b, False))
 
 
 def floor_divide(a: ir.Value, b: ir.Value, signed: bool) -> ir.Value:
     """The quotient rounded down. ZeroDivisionError for a divisor that is known to be zero."""
-    if signed:
-        return _quotient("floordivsi", a, b)
-    _check_divisor(b)
-    return arith.divui(a, b)
+    return _quotient("floordivsi", a, b) if signed else _unsigned("divui", a, b)
 
 
 def ceil_divide(a: ir.Value, b: ir.Value, signed: bool) -> ir.Value:
     """The quotient rounded up. ZeroDivisionError for a divisor that is known to be zero."""
-    if signed:
-        return _quotient("ceildivsi", a, b)
-    _check_divisor(b)
-    return arith.ceildivui(a, b)
+    return _quotient("ceildivsi", a, b) if signed else _unsigned("ceildivui", a, b)
 
 
 def modulo(a: ir.Value, b: ir.Value, signed: bool) -> ir.Value:
     """The remainder that `floor_divide` leaves. ZeroDivisionError for a divisor that is known to be zero."""
-    known = _check_divisor(b)
     if not signed:
-        return arith.remui(a, b)
+        return _unsigned("remui", a, b)
+    known = _check_divisor(b)
     if known is not None and known > 0 and known & (known - 1) == 0:
         return arith.andi(a, _emit.constant(a.type, known - 1))
     if known is not None:
@@ -87,7 +95,7 @@ def modulo(a: ir.Value, b: ir.Value, signed: bool) -> ir.Value:
         rest = arith.remsi(a, b)
         wrong = _compare("slt" if known > 0 else "sgt", rest, 0)
     else:
-        rest = arith.remsi(a, _without_minus_one(b)[1])
+        rest = arith.remsi(a, _defined_divisor(b, True))
         differ = _compare("slt", arith.xori(rest, b), 0)
         wrong = arith.andi(_compare("ne", rest, 0), differ)
     return arith.select(wrong, arith.addi(rest, b), rest)

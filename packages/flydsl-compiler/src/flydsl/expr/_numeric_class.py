@@ -70,11 +70,11 @@ class NumericMeta(type):
 
     @property
     def numpy_dtype(cls) -> Any:
-        """The NumPy dtype, or None where NumPy has none."""
+        """The NumPy scalar type (``np.int8``), or None where NumPy has none."""
         import numpy as np
 
         name = cls._numpy_name
-        return None if name is None else np.dtype(name)
+        return None if name is None else np.dtype(name).type
 
 
 #: The numeric classes by name; `flydsl.expr.numeric` enters those that it makes.

@@ -131,6 +131,8 @@ class Vector(ArithValue):
         """A vector whose lanes all hold `value` (a Python number or Numeric), converted to `dtype`."""
         if isinstance(value, ir.Value):
             raise ValueError("fill value must be a Python number or a Numeric; wrap a raw value, e.g. fx.Float32(v)")
+        if not isinstance(dtype, NumericMeta):
+            raise TypeError(f"a vector's element type is a Numeric class, got {dtype!r}")
         shape = normalize_shape(shape)
         return Vector(cls._as_operand(value, dtype, shape), shape, dtype, order=None)
 
@@ -218,6 +220,8 @@ class Vector(ArithValue):
             if not 0 <= lane < self.numel:
                 raise IndexError(f"lane {index} is out of range for a vector of {self.numel} lanes")
             return self._lane(lane)
+        if not isinstance(index, (ir.Value, Numeric)):
+            raise TypeError(f"Vector indices are integers, values or tuples, not {type(index).__name__}")
         position = _emit.to_index(index if isinstance(index, ir.Value) else index.ir_value())
         return self.dtype._wrap(vector.extract(self._flat(), [position], [DYNAMIC_SENTINEL]))
 
@@ -388,6 +392,8 @@ class Vector(ArithValue):
 
     @dsl_loc_tracing
     def __neg__(self) -> Vector:
+        if self.dtype is Boolean:
+            raise TypeError("bad operand type for unary -: a Vector of Boolean")
         return self._like(_emit.emit_neg(self), self.dtype)
 
     @dsl_loc_tracing

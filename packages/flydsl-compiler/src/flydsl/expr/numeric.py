@@ -506,18 +506,17 @@ def literal_numeric(value: Any) -> Numeric:
 
 
 def _install_operators(cls: type) -> None:
+    def forward(name: str) -> Any:
+        return lambda self, other: self._binary(name, other)
+
+    def backward(name: str) -> Any:
+        return lambda self, other: self._binary(name, other, True)
+
     for name, op in OPERATORS.items():
         base = name.rstrip("_")
-
-        def forward(self: Any, other: Any, _n: str = name) -> Any:
-            return self._binary(_n, other)
-
-        def backward(self: Any, other: Any, _n: str = name) -> Any:
-            return self._binary(_n, other, True)
-
-        setattr(cls, f"__{base}__", forward)
+        setattr(cls, f"__{base}__", forward(name))
         if op.group != "compare":
-            setattr(cls, f"__r{base}__", backward)
+            setattr(cls, f"__r{base}__", backward(name))
 
 
 _install_operators(Numeric)

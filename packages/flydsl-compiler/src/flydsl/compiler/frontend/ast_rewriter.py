@@ -91,6 +91,7 @@ _HELPERS: dict[str, Any] = {
     "dsl_or_": flow.dsl_or_,
     "dsl_not_": flow.dsl_not_,
     "dsl_boolop_": flow.dsl_boolop_,
+    "dsl_assigned_": flow.dsl_assigned_,
     "dsl_compare_chain_": flow.dsl_compare_chain_,
     "dsl_min_max_": flow.dsl_min_max_,
     "__check_local_var": flow.check_local_var,
@@ -109,6 +110,7 @@ _HELPERS: dict[str, Any] = {
     "scf_yield_": loops.scf_yield_,
     "scf_while_dispatch": loops.scf_while_dispatch,
     "scf_while_collect_results": flow.scf_while_collect_results,
+    "scf_while_condition": loops.scf_while_condition,
 }
 
 

@@ -166,6 +166,11 @@ def always_returns(statements: list[ast.stmt]) -> bool:
     return isinstance(last, (ast.Return, ast.Raise))
 
 
+def assigned_in_expression(node: ast.AST) -> list[str]:
+    """Names that an expression assigns with ``:=``, in order."""
+    return list(dict.fromkeys(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
+
+
 def binds_in_expression(node: ast.AST) -> bool:
     """Whether an expression must be evaluated in the function's own scope (walrus, yield, await)."""
     return any(isinstance(n, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)) for n in ast.walk(node))

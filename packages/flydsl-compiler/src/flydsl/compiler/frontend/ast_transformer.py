@@ -17,6 +17,7 @@ from flydsl.tracing.diagnostics import DiagRecord, DSLNotImplementedError, DSLSy
 from .ast_scope import (
     BlockWrites,
     always_returns,
+    assigned_in_expression,
     binds_in_expression,
     call_name,
     escapes,
@@ -243,9 +244,29 @@ class Transformer(ast.NodeTransformer):
             is_bool = _call("isinstance", bind, _name("bool"))
             bail = _name(temporary) if not is_and else ast.UnaryOp(ast.Not(), _name(temporary))
             test = ast.BoolOp(ast.And(), [is_bool, bail])
-            both = _call("dsl_and_" if is_and else "dsl_or_", _name(temporary), self.visit(value))
+            fold = _name("dsl_and_" if is_and else "dsl_or_")
+            both = self._evaluated_operand(value, is_and, temporary, fold)
             result = ast.IfExp(test, _name(temporary), both)
         return ast.copy_location(result, node)
+
+    def _evaluated_operand(self, value: ast.expr, is_and: bool, before: str, fold: ast.Name) -> ast.expr:
+        """``fold(before, value)``; names that `value` assigns keep their value where Python would have skipped it."""
+        names = assigned_in_expression(value)
+        if not names:
+            return ast.Call(fold, [_name(before), self.visit(value)], [])
+
+        def keep(temporary: str, expression: ast.expr) -> ast.expr:
+            return ast.NamedExpr(ast.Name(temporary, ast.Store()), expression)
+
+        old = {name: f"__old_{next(_counter)}" for name in names}
+        operand = f"__operand_{next(_counter)}"
+        steps = [keep(old[n], _call("__check_local_var", ast.Constant(n), _call("locals"), ast.Constant(value.lineno),
+                                    ast.Constant("operand"))) for n in names]
+        steps.append(keep(operand, self.visit(value)))
+        steps += [keep(n, _call("dsl_assigned_", ast.Constant(is_and), _name(before), _name(old[n]), _name(n),
+                                ast.Constant(n))) for n in names]
+        steps.append(ast.Call(fold, [_name(before), _name(operand)], []))
+        return ast.Subscript(ast.Tuple(steps, ast.Load()), ast.Constant(-1), ast.Load())
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
@@ -378,7 +399,11 @@ class Transformer(ast.NodeTransformer):
         writes = BlockWrites([*node.body, node.test], self.locals[-1])
         self._reject_del(writes)
         self._reject_global_writes(writes, node)
-        test = ast.copy_location(ast.Return(self.visit(node.test)), node.test)
+        assigns = bool(assigned_in_expression(node.test))
+        condition = self.visit(node.test)
+        if assigns:
+            condition = _call("scf_while_condition", condition, _name(_NAMES), _call("locals"))
+        test = ast.copy_location(ast.Return(condition), node.test)
         before = self.make_function(f"__while_before_{n}", [], writes.names, [test], node, None)
         after = self.make_function(f"__while_after_{n}", [], writes.names, self.body_of(node.body), node,
                                    "scf_while_collect_results")
