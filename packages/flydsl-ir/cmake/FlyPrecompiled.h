@@ -1,5 +1,5 @@
-// Headers that most files of this library include; they are parsed once. Of our own it has only what
-// is generated, a megabyte: after a change of an operation all of these files compile again anyway.
+// Headers that most files of this library include; they are parsed once. Of our own it has the generated
+// declarations, a megabyte: after a change of an operation all of these files compile again anyway.
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
