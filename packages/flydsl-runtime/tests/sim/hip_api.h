@@ -6,12 +6,12 @@
 
 typedef int hipError_t;
 enum {
-  hipSuccess = 0, hipErrorInvalidValue = 1, hipErrorInvalidMemcpyDirection = 21, hipErrorInvalidDeviceFunction = 98,
-  hipErrorInvalidHandle = 400, hipErrorNotReady = 600, hipErrorPeerAccessAlreadyEnabled = 704,
-  hipErrorHostMemoryAlreadyRegistered = 712, hipErrorNotSupported = 801, hipErrorStreamCaptureUnsupported = 900,
-  hipErrorStreamCaptureInvalidated = 901, hipErrorStreamCaptureUnmatched = 903, hipErrorStreamCaptureUnjoined = 904,
-  hipErrorStreamCaptureIsolation = 905, hipErrorStreamCaptureImplicit = 906, hipErrorCapturedEvent = 907,
-  hipErrorGraphExecUpdateFailure = 910
+  hipSuccess = 0, hipErrorInvalidValue = 1, hipErrorOutOfMemory = 2, hipErrorInvalidMemcpyDirection = 21,
+  hipErrorInvalidDeviceFunction = 98, hipErrorInvalidHandle = 400, hipErrorNotReady = 600,
+  hipErrorPeerAccessAlreadyEnabled = 704, hipErrorHostMemoryAlreadyRegistered = 712, hipErrorNotSupported = 801,
+  hipErrorStreamCaptureUnsupported = 900, hipErrorStreamCaptureInvalidated = 901, hipErrorStreamCaptureUnmatched = 903,
+  hipErrorStreamCaptureUnjoined = 904, hipErrorStreamCaptureIsolation = 905, hipErrorStreamCaptureImplicit = 906,
+  hipErrorCapturedEvent = 907, hipErrorGraphExecUpdateFailure = 910
 };
 enum { hipMemcpyHostToHost, hipMemcpyHostToDevice, hipMemcpyDeviceToHost, hipMemcpyDeviceToDevice, hipMemcpyDefault };
 enum { hipStreamCaptureModeGlobal, hipStreamCaptureModeThreadLocal, hipStreamCaptureModeRelaxed };

@@ -10,6 +10,27 @@
 #include <unistd.h>
 
 static int failures;
+#ifdef SCARCE
+/* With scarce.c. Each call is made without an allocation that succeeds, then with one, and so on (in larger steps where
+ * they are many) until it has all that it asks for: what failed for lack of memory must have left all as it was. Work that a queue's thread
+ * does later has its memory: its failure would be the error of a later call. */
+void scarce_begin_here(const long left[2]);
+void scarce_end(long left[2]);
+static long refused;
+#define CALL(code, call)                                                                                               \
+  for (long allocations_ = 0;; allocations_ += 1 + allocations_ / 16) {                                                \
+    long left_[2] = {allocations_, 1 << 30};                                                                           \
+    scarce_begin_here(left_);                                                                                          \
+    code = (call);                                                                                                     \
+    scarce_end(left_);                                                                                                 \
+    refused += left_[0] < 0;                                                                                           \
+    if (left_[0] >= 0 || code != hipErrorOutOfMemory)                                                                  \
+      break;                                                                                                           \
+    hipGetLastError();                                                                                                 \
+  }
+#else
+#define CALL(code, call) code = (call)
+#endif
 #define EXPECT(condition)                                                                                              \
   do {                                                                                                                 \
     if (!(condition)) {                                                                                                \
@@ -19,7 +40,8 @@ static int failures;
   } while (0)
 #define RETURNS(code, call)                                                                                            \
   do {                                                                                                                 \
-    hipError_t code_ = (call);                                                                                         \
+    hipError_t code_;                                                                                                  \
+    CALL(code_, call);                                                                                                 \
     if (code_ != (code)) {                                                                                             \
       printf("line %d: %s returned %s\n", __LINE__, #call, hipGetErrorName(code_));                                    \
       ++failures;                                                                                                      \
@@ -507,6 +529,9 @@ int main(int argc, char **argv) {
   OK(hipStreamSynchronize(stream));
   EXPECT(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
   OK(hipModuleUnload(module));
+#ifdef SCARCE
+  printf("%ld calls without memory\n", refused);
+#endif
   printf(failures ? "%d failures\n" : "passed\n", failures);
   return failures != 0;
 }

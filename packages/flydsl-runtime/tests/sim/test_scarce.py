@@ -1,4 +1,4 @@
-"""A host that runs out of memory or threads during a launch: an error of the call, and the program goes on."""
+"""A host that runs out of memory or threads during a call: an error of the call, and the program goes on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from clangc import compile_gpu, find_clang
 from hiplib import find_library
+from test_hip_api import SOURCE as ADD
+from test_hip_surface import TRUSTING, exported
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 pytestmark = [
@@ -124,3 +126,48 @@ def test_launch(program, environment, sim, preloaded, build_dir, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120,
                           env={"LD_PRELOAD": str(preloaded), "FLYDSL_SIM_THREADS": "8", **environment})
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("devices", ["1", "2"])
+def test_each_call_of_a_program(sim, build_dir, tmp_path, devices):
+    """hip_program.c without memory for any of its calls, which it repeats with more: all else is as it expects."""
+    image, program, library = tmp_path / "add.hsaco", tmp_path / "program", find_library()
+    image.write_bytes(compile_gpu(ADD, "gfx942", "2", build_dir))
+    subprocess.run([COMPILER, "-std=gnu11", "-O1", "-DSCARCE", "-o", program, HERE / "hip_program.c", HERE / "scarce.c",
+                    library, f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread"], check=True)
+    done = subprocess.run([program, image], capture_output=True, text=True, timeout=120,
+                          env={"FLYDSL_SIM_ARCH": "gfx942", "FLYDSL_SIM_DEVICES": devices})
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[-1] == "passed", done.stdout + done.stderr
+    assert int(lines[-2].split()[0]) > 500  # calls were refused memory
+
+
+#: One process for each call: a call that ends it is told by name.
+ENTRY_POINTS = r"""
+import ctypes, os, signal, sys
+host, lib = ctypes.CDLL(None), ctypes.CDLL(sys.argv[1])
+mode, names = sys.argv[2], sys.argv[3].split(",")
+zeros, ones = ctypes.create_string_buffer(1 << 16), ctypes.create_string_buffer(b"\xff" * (1 << 16))
+value = {"null": 0, "zeros": ctypes.addressof(zeros), "ones": ctypes.addressof(ones)}[mode]
+arguments = (ctypes.c_uint64 * 24)(*[value] * 24)
+for name in names:
+    call = ctypes.cast(getattr(lib, name), ctypes.c_void_p)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        host.scarce_call(call, arguments)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        print(name, "signal", os.WTERMSIG(status) if os.WIFSIGNALED(status) else status)
+"""
+
+
+@pytest.mark.parametrize("mode", ["null", "zeros", "ones"])
+def test_every_entry_point(sim, preloaded, mode):
+    """Arguments that mean nothing, and not one allocation to say so with."""
+    names = [n for n in exported() if mode == "null" or n not in TRUSTING]
+    command = [sys.executable, "-c", ENTRY_POINTS, str(find_library()), mode, ",".join(names)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={"LD_PRELOAD": str(preloaded)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == []

@@ -183,14 +183,17 @@ FLYSIM_API hipError_t flysimCheck(const char *names, unsigned most) {
 }
 
 /// The findings since the last call, as a JSON list. The text belongs to the library and is
-/// valid until the calling thread calls again.
+/// valid until the calling thread calls again. Null, with the findings kept, if there is no host memory.
 FLYSIM_API const char *flysimCheckTake() {
   static thread_local std::string text;
-  std::lock_guard<std::mutex> lock(collected);
-  text = "[";
-  for (const std::string &f : findings)
-    text += (text.size() > 1 ? ",\n" : "") + f;
-  text += "]";
-  findings.clear();
-  return text.c_str();
+  hipError_t error = guarded([&] {
+    std::lock_guard<std::mutex> lock(collected);
+    text = "[";
+    for (const std::string &f : findings)
+      text += (text.size() > 1 ? ",\n" : "") + f;
+    text += "]";
+    findings.clear();
+    return hipSuccess;
+  });
+  return error ? nullptr : text.c_str();
 }

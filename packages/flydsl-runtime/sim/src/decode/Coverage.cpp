@@ -5,6 +5,7 @@
 #include "decode/Disassembler.h"
 #include "decode/Program.h"
 #include "exec/Special.h"
+#include "hip/Runtime.h"
 
 #include <cstring>
 #include <set>
@@ -140,10 +141,10 @@ void visitInstructions(const ArchInfo &arch, bool wave32, const CoverageVisitor 
 } // namespace flysim
 
 /// Calls `report` for every instruction of `arch`: LLVM's opcode name, mnemonic, example
-/// text, and 0 missing, 1 exact, 2 approximate. Returns 1 for an unknown architecture.
+/// text, and 0 missing, 1 exact, 2 approximate. Returns 1 for an unknown architecture, another error for one of the host.
 extern "C" __attribute__((visibility("default"))) int
 flysimCoverage(const char *arch, int wave32,
-               void (*report)(void *, const char *, const char *, const char *, int), void *data) {
+               void (*report)(void *, const char *, const char *, const char *, int), void *data) try {
   using namespace flysim;
   const ArchInfo *info = arch ? findArch(arch) : nullptr;
   if (!info)
@@ -152,4 +153,4 @@ flysimCoverage(const char *arch, int wave32,
     report(data, e.opcode.c_str(), e.mnemonic.c_str(), e.text.c_str(), static_cast<int>(e.fidelity));
   });
   return 0;
-}
+} FLYSIM_GUARDED

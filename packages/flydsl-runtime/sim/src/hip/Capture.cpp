@@ -43,6 +43,9 @@ hipError_t begin(void *stream, int mode, Graph *graph, void *const *deps, size_t
   if (s->capture)
     return fail(hipErrorIllegalState, "the stream is already being captured");
   auto c = std::make_shared<Capture>();
+  std::vector<GraphNode *> tail;
+  for (size_t n = 0; n < count; ++n)
+    tail.push_back(static_cast<GraphNode *>(deps[n]));
   if (!graph) {
     c->own = std::make_unique<Graph>();
     graph = c->own.get();
@@ -53,9 +56,7 @@ hipError_t begin(void *stream, int mode, Graph *graph, void *const *deps, size_t
   c->origin = s;
   c->thread = std::this_thread::get_id();
   s->capture = c;
-  s->tail.clear();
-  for (size_t n = 0; n < count; ++n)
-    s->tail.push_back(static_cast<GraphNode *>(deps[n]));
+  s->tail = std::move(tail);
   globalCaptures += mode == kCaptureGlobal;
   ownCaptures += mode != kCaptureRelaxed;
   return hipSuccess;
@@ -89,19 +90,19 @@ hipError_t nullStreamAllowed() {
 
 } // namespace flysim
 
-FLYSIM_API hipError_t hipStreamBeginCapture(void *stream, int mode) {
+FLYSIM_API hipError_t hipStreamBeginCapture(void *stream, int mode) try {
   return begin(stream, mode, nullptr, nullptr, 0);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamBeginCaptureToGraph(void *stream, void *graph, void *const *deps,
-                                                   const void *, size_t count, int mode) {
+                                                   const void *, size_t count, int mode) try {
   if (!validGraph(graph) || (count && !deps))
     return fail(hipErrorInvalidValue, "hipStreamBeginCaptureToGraph: invalid graph");
   for (size_t n = 0; n < count; ++n)
     if (!validNode(deps[n]) || static_cast<GraphNode *>(deps[n])->graph != graph)
       return fail(hipErrorInvalidValue, "hipStreamBeginCaptureToGraph: no node of the graph");
   return begin(stream, mode, static_cast<Graph *>(graph), deps, count);
-}
-FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) try {
   Stream *s = capturing(stream);
   if (!s || !graph)
     return fail(hipErrorIllegalState, "hipStreamEndCapture: the stream is not being captured");
@@ -116,11 +117,11 @@ FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) {
                 "hipStreamEndCapture: the capture was begun by another thread");
   Runtime &r = Runtime::instance();
   bool unjoined = false;
+  r.streams.forEach([&](Stream &x) { unjoined |= x.capture == c && !joined(x, *s); });
+  if (!c->invalid && !unjoined) // before anything changes: it takes memory
+    *graph = c->own ? r.graphs.add(std::move(c->own)) : c->graph;
   r.streams.forEach([&](Stream &x) {
-    if (x.capture != c)
-      return;
-    unjoined |= !joined(x, *s);
-    if (&x == s)
+    if (x.capture != c || &x == s)
       return;
     x.capture = nullptr;
     x.tail.clear();
@@ -141,25 +142,24 @@ FLYSIM_API hipError_t hipStreamEndCapture(void *stream, void **graph) {
   if (unjoined)
     return fail(hipErrorStreamCaptureUnjoined,
                 "hipStreamEndCapture: work of another stream was not joined to the first stream");
-  *graph = c->own ? r.graphs.add(std::move(c->own)) : c->graph;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamIsCapturing(void *stream, int *status) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamIsCapturing(void *stream, int *status) try {
   if (!status || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamIsCapturing: invalid stream");
   Stream *s = capturing(stream);
   *status = !s ? 0 : s->capture->invalid ? 2 : 1;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamGetCaptureInfo(void *stream, int *status, unsigned long long *id) try {
   if (hipError_t e = hipStreamIsCapturing(stream, status))
     return e;
   if (id && *status)
     *id = static_cast<Stream *>(stream)->capture->id;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *id,
-                                                 void **graph, void ***deps, size_t *count) {
+                                                 void **graph, void ***deps, size_t *count) try {
   if (hipError_t e = hipStreamGetCaptureInfo(stream, status, id))
     return e;
   if (*status != 1)
@@ -172,9 +172,9 @@ FLYSIM_API hipError_t hipStreamGetCaptureInfo_v2(void *stream, int *status, unsi
   if (count)
     *count = s->tail.size();
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamUpdateCaptureDependencies(void *stream, void **deps, size_t count,
-                                                         unsigned flags) {
+                                                         unsigned flags) try {
   Stream *s = capturing(stream);
   if (!s || (count && !deps))
     return fail(hipErrorIllegalState, "hipStreamUpdateCaptureDependencies: the stream is not captured");
@@ -189,10 +189,10 @@ FLYSIM_API hipError_t hipStreamUpdateCaptureDependencies(void *stream, void **de
     list.insert(list.begin(), s->tail.begin(), s->tail.end());
   s->tail = std::move(list);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipThreadExchangeStreamCaptureMode(int *mode) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipThreadExchangeStreamCaptureMode(int *mode) try {
   if (!mode || *mode < kCaptureGlobal || *mode > kCaptureRelaxed)
     return fail(hipErrorInvalidValue, "hipThreadExchangeStreamCaptureMode: invalid mode");
   std::swap(*mode, threadMode);
   return hipSuccess;
-}
+} FLYSIM_GUARDED

@@ -88,64 +88,68 @@ hipError_t driverCopy2d(const hip_Memcpy2D *c, void *stream, bool blocking) {
 
 } // namespace
 
-FLYSIM_API hipError_t hipMemcpy(void *dst, const void *src, size_t size, int kind) {
+FLYSIM_API hipError_t hipMemcpy(void *dst, const void *src, size_t size, int kind) try {
   return copy(dst, src, size, kind, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemcpyWithStream(void *dst, const void *src, size_t size, int kind, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyWithStream(void *dst, const void *src, size_t size, int kind, void *stream) try {
   return copy(dst, src, size, kind, stream, false);
-}
-FLYSIM_API hipError_t hipMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyAsync(void *dst, const void *src, size_t size, int kind, void *stream) try {
   return copy(dst, src, size, kind, stream, false);
-}
-FLYSIM_API hipError_t hipMemcpyHtoD(void *dst, void *src, size_t size) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyHtoD(void *dst, void *src, size_t size) try {
   return copy(dst, src, size, 1, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemcpyDtoH(void *dst, void *src, size_t size) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyDtoH(void *dst, void *src, size_t size) try {
   return copy(dst, src, size, 2, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemcpyDtoD(void *dst, void *src, size_t size) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyDtoD(void *dst, void *src, size_t size) try {
   return copy(dst, src, size, 3, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemcpyHtoDAsync(void *dst, void *src, size_t size, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyHtoDAsync(void *dst, void *src, size_t size, void *stream) try {
   return copy(dst, src, size, 1, stream, false);
-}
-FLYSIM_API hipError_t hipMemcpyDtoHAsync(void *dst, void *src, size_t size, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyDtoHAsync(void *dst, void *src, size_t size, void *stream) try {
   return copy(dst, src, size, 2, stream, false);
-}
-FLYSIM_API hipError_t hipMemcpyDtoDAsync(void *dst, void *src, size_t size, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyDtoDAsync(void *dst, void *src, size_t size, void *stream) try {
   return copy(dst, src, size, 3, stream, false);
-}
-FLYSIM_API hipError_t hipMemcpyPeer(void *dst, int, const void *src, int, size_t size) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyPeer(void *dst, int, const void *src, int, size_t size) try {
   return copy(dst, src, size, 3, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemcpyPeerAsync(void *dst, int, const void *src, int, size_t size, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyPeerAsync(void *dst, int, const void *src, int, size_t size, void *stream) try {
   return copy(dst, src, size, 3, stream, false);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch,
-                                  size_t width, size_t height, int kind) {
+                                  size_t width, size_t height, int kind) try {
   return copy2d(dst, dpitch, src, spitch, width, height, kind, nullptr, true);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
-                                       size_t width, size_t height, int kind, void *stream) {
+                                       size_t width, size_t height, int kind, void *stream) try {
   return copy2d(dst, dpitch, src, spitch, width, height, kind, stream, false);
-}
-FLYSIM_API hipError_t hipMemcpyParam2D(const hip_Memcpy2D *c) { return driverCopy2d(c, nullptr, true); }
-FLYSIM_API hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D *c, void *stream) {
-  return driverCopy2d(c, stream, false);
-}
-FLYSIM_API hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D *c) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyParam2D(const hip_Memcpy2D *c) try {
   return driverCopy2d(c, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemcpy3D(const hipMemcpy3DParms *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D *c, void *stream) try {
+  return driverCopy2d(c, stream, false);
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D *c) try {
+  return driverCopy2d(c, nullptr, true);
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpy3D(const hipMemcpy3DParms *p) try {
   return p ? copyBoxOn(*p, nullptr, true) : fail(hipErrorInvalidValue, "hipMemcpy3D: null pointer");
-}
-FLYSIM_API hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms *p, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms *p, void *stream) try {
   return p ? copyBoxOn(*p, stream, false) : fail(hipErrorInvalidValue, "hipMemcpy3D: null pointer");
-}
-FLYSIM_API hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D *c) { return driverCopyOn(c, nullptr, true); }
-FLYSIM_API hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D *c, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D *c) try {
+  return driverCopyOn(c, nullptr, true);
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D *c, void *stream) try {
   return driverCopyOn(c, stream, false);
-}
+} FLYSIM_GUARDED
 /// hipMemcpy3DPeerParms.
 struct hipMemcpy3DPeerParms {
   void *srcArray;
@@ -174,14 +178,16 @@ hipError_t copyPeer(const hipMemcpy3DPeerParms *c, void *stream, bool blocking) 
 
 } // namespace
 
-FLYSIM_API hipError_t hipMemcpy3DPeer(const hipMemcpy3DPeerParms *c) { return copyPeer(c, nullptr, true); }
-FLYSIM_API hipError_t hipMemcpy3DPeerAsync(const hipMemcpy3DPeerParms *c, void *stream) {
+FLYSIM_API hipError_t hipMemcpy3DPeer(const hipMemcpy3DPeerParms *c) try {
+  return copyPeer(c, nullptr, true);
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemcpy3DPeerAsync(const hipMemcpy3DPeerParms *c, void *stream) try {
   return copyPeer(c, stream, false);
-}
+} FLYSIM_GUARDED
 /// The attributes say how the engines should work, which changes no result.
 FLYSIM_API hipError_t hipMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t count,
                                           const void *attributes, size_t *attributeOf,
-                                          size_t numAttributes, size_t *failed, void *stream) {
+                                          size_t numAttributes, size_t *failed, void *stream) try {
   if (!dsts || !srcs || !sizes || !count || numAttributes > count ||
       (numAttributes && (!attributes || !attributeOf)))
     return fail(hipErrorInvalidValue, "hipMemcpyBatchAsync: null pointer or invalid count");
@@ -194,59 +200,59 @@ FLYSIM_API hipError_t hipMemcpyBatchAsync(void **dsts, void **srcs, size_t *size
       return e;
     }
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemset(void *dst, int value, size_t size) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemset(void *dst, int value, size_t size) try {
   return set(dst, static_cast<uint8_t>(value), 1, size, 1, size, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemsetAsync(void *dst, int value, size_t size, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetAsync(void *dst, int value, size_t size, void *stream) try {
   return set(dst, static_cast<uint8_t>(value), 1, size, 1, size, stream, false);
-}
-FLYSIM_API hipError_t hipMemsetD8(void *dst, unsigned char value, size_t count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD8(void *dst, unsigned char value, size_t count) try {
   return set(dst, value, 1, count, 1, count, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemsetD8Async(void *dst, unsigned char value, size_t count, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD8Async(void *dst, unsigned char value, size_t count, void *stream) try {
   return set(dst, value, 1, count, 1, count, stream, false);
-}
-FLYSIM_API hipError_t hipMemsetD16(void *dst, unsigned short value, size_t count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD16(void *dst, unsigned short value, size_t count) try {
   return set(dst, value, 2, count, 1, count * 2, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemsetD16Async(void *dst, unsigned short value, size_t count, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD16Async(void *dst, unsigned short value, size_t count, void *stream) try {
   return set(dst, value, 2, count, 1, count * 2, stream, false);
-}
-FLYSIM_API hipError_t hipMemsetD32(void *dst, int value, size_t count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD32(void *dst, int value, size_t count) try {
   return set(dst, static_cast<unsigned>(value), 4, count, 1, count * 4, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemsetD32Async(void *dst, int value, size_t count, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD32Async(void *dst, int value, size_t count, void *stream) try {
   return set(dst, static_cast<unsigned>(value), 4, count, 1, count * 4, stream, false);
-}
-FLYSIM_API hipError_t hipMemsetD2D8(void *dst, size_t pitch, unsigned char value, size_t width, size_t height) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD2D8(void *dst, size_t pitch, unsigned char value, size_t width, size_t height) try {
   return set(dst, value, 1, width, height, pitch, nullptr, true);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemsetD2D8Async(void *dst, size_t pitch, unsigned char value, size_t width, size_t height,
-                                        void *stream) {
+                                        void *stream) try {
   return set(dst, value, 1, width, height, pitch, stream, false);
-}
-FLYSIM_API hipError_t hipMemsetD2D16(void *dst, size_t pitch, unsigned short value, size_t width, size_t height) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD2D16(void *dst, size_t pitch, unsigned short value, size_t width, size_t height) try {
   return set(dst, value, 2, width, height, pitch, nullptr, true);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemsetD2D16Async(void *dst, size_t pitch, unsigned short value, size_t width, size_t height,
-                                        void *stream) {
+                                        void *stream) try {
   return set(dst, value, 2, width, height, pitch, stream, false);
-}
-FLYSIM_API hipError_t hipMemsetD2D32(void *dst, size_t pitch, unsigned value, size_t width, size_t height) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemsetD2D32(void *dst, size_t pitch, unsigned value, size_t width, size_t height) try {
   return set(dst, value, 4, width, height, pitch, nullptr, true);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemsetD2D32Async(void *dst, size_t pitch, unsigned value, size_t width, size_t height,
-                                        void *stream) {
+                                        void *stream) try {
   return set(dst, value, 4, width, height, pitch, stream, false);
-}
-FLYSIM_API hipError_t hipMemset2D(void *dst, size_t pitch, int value, size_t width, size_t height) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemset2D(void *dst, size_t pitch, int value, size_t width, size_t height) try {
   return set(dst, static_cast<uint8_t>(value), 1, width, height, pitch, nullptr, true);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_t width, size_t height,
-                                       void *stream) {
+                                       void *stream) try {
   return set(dst, static_cast<uint8_t>(value), 1, width, height, pitch, stream, false);
-}
+} FLYSIM_GUARDED
 
 namespace {
 hipError_t set3d(const hipPitchedPtr &p, int value, const hipExtent &e, void *stream, bool blocking) {
@@ -265,9 +271,9 @@ hipError_t set3d(const hipPitchedPtr &p, int value, const hipExtent &e, void *st
 }
 } // namespace
 
-FLYSIM_API hipError_t hipMemset3D(hipPitchedPtr p, int value, hipExtent extent) {
+FLYSIM_API hipError_t hipMemset3D(hipPitchedPtr p, int value, hipExtent extent) try {
   return set3d(p, value, extent, nullptr, true);
-}
-FLYSIM_API hipError_t hipMemset3DAsync(hipPitchedPtr p, int value, hipExtent extent, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemset3DAsync(hipPitchedPtr p, int value, hipExtent extent, void *stream) try {
   return set3d(p, value, extent, stream, false);
-}
+} FLYSIM_GUARDED

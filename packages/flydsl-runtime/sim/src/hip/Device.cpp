@@ -144,14 +144,14 @@ int attribute(const hipDeviceProp_tR0600 &p, const ArchInfo &arch, int id, bool 
 
 } // namespace
 
-FLYSIM_API hipError_t hipInit(unsigned flags) {
+FLYSIM_API hipError_t hipInit(unsigned flags) try {
   if (flags)
     return fail(hipErrorInvalidValue, "hipInit: flags must be 0");
   return guarded([] {
     Runtime::instance().arch();
     return hipSuccess;
   });
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDriverGetVersion(int *version) {
   if (!version)
     return fail(hipErrorInvalidValue, "hipDriverGetVersion: null pointer");
@@ -159,7 +159,7 @@ FLYSIM_API hipError_t hipDriverGetVersion(int *version) {
   return hipSuccess;
 }
 FLYSIM_API hipError_t hipRuntimeGetVersion(int *version) { return hipDriverGetVersion(version); }
-FLYSIM_API hipError_t hipGetDeviceCount(int *count) {
+FLYSIM_API hipError_t hipGetDeviceCount(int *count) try {
   if (!count)
     return fail(hipErrorInvalidValue, "hipGetDeviceCount: null pointer");
   return guarded([&] {
@@ -167,20 +167,20 @@ FLYSIM_API hipError_t hipGetDeviceCount(int *count) {
     *count = Runtime::instance().deviceCount();
     return hipSuccess;
   });
-}
-FLYSIM_API hipError_t hipGetDevice(int *device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGetDevice(int *device) try {
   if (!device)
     return fail(hipErrorInvalidValue, "hipGetDevice: null pointer");
   *device = currentDevice();
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipSetDevice(int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipSetDevice(int device) try {
   if (!validDevice(device))
     return badDevice(device);
   setCurrentDevice(device);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_tR0600 *p, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_tR0600 *p, int device) try {
   if (!p)
     return fail(hipErrorInvalidValue, "hipGetDeviceProperties: null pointer");
   if (!validDevice(device))
@@ -189,8 +189,8 @@ FLYSIM_API hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_tR0600 *p, int d
     fill(*p, Runtime::instance().arch(), device);
     return hipSuccess;
   });
-}
-FLYSIM_API hipError_t hipGetDevicePropertiesR0000(hipDeviceProp_tR0000 *p, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGetDevicePropertiesR0000(hipDeviceProp_tR0000 *p, int device) try {
   hipDeviceProp_tR0600 n;
   if (!p)
     return fail(hipErrorInvalidValue, "hipGetDeviceProperties: null pointer");
@@ -220,11 +220,11 @@ FLYSIM_API hipError_t hipGetDevicePropertiesR0000(hipDeviceProp_tR0000 *p, int d
   p->maxSharedMemoryPerMultiProcessor = n.maxSharedMemoryPerMultiProcessor;
   p->canMapHostMemory = n.canMapHostMemory;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGetDeviceProperties(hipDeviceProp_tR0000 *p, int device) {
   return hipGetDevicePropertiesR0000(p, device);
 }
-FLYSIM_API hipError_t hipDeviceGetAttribute(int *value, int id, int device) {
+FLYSIM_API hipError_t hipDeviceGetAttribute(int *value, int id, int device) try {
   hipDeviceProp_tR0600 p;
   if (!value)
     return fail(hipErrorInvalidValue, "hipDeviceGetAttribute: null pointer");
@@ -235,16 +235,16 @@ FLYSIM_API hipError_t hipDeviceGetAttribute(int *value, int id, int device) {
     *value = attribute(p, Runtime::instance().arch(), id, known);
     return known ? hipSuccess : fail(hipErrorInvalidValue, format("device attribute %d does not exist", id));
   });
-}
-FLYSIM_API hipError_t hipDeviceGet(int *handle, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceGet(int *handle, int device) try {
   if (!handle)
     return fail(hipErrorInvalidValue, "hipDeviceGet: null pointer");
   if (!validDevice(device))
     return badDevice(device);
   *handle = device;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceGetName(char *name, int size, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceGetName(char *name, int size, int device) try {
   hipDeviceProp_tR0600 p;
   if (hipError_t e = hipGetDevicePropertiesR0600(&p, device))
     return e;
@@ -252,8 +252,8 @@ FLYSIM_API hipError_t hipDeviceGetName(char *name, int size, int device) {
     return fail(hipErrorInvalidValue, "hipDeviceGetName: no buffer");
   snprintf(name, static_cast<size_t>(size), "%s", p.name);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceTotalMem(size_t *bytes, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceTotalMem(size_t *bytes, int device) try {
   hipDeviceProp_tR0600 p;
   if (!bytes)
     return fail(hipErrorInvalidValue, "hipDeviceTotalMem: null pointer");
@@ -261,8 +261,8 @@ FLYSIM_API hipError_t hipDeviceTotalMem(size_t *bytes, int device) {
     return e;
   *bytes = p.totalGlobalMem;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceComputeCapability(int *major, int *minor, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceComputeCapability(int *major, int *minor, int device) try {
   hipDeviceProp_tR0600 p;
   if (!major || !minor)
     return fail(hipErrorInvalidValue, "hipDeviceComputeCapability: null pointer");
@@ -271,18 +271,18 @@ FLYSIM_API hipError_t hipDeviceComputeCapability(int *major, int *minor, int dev
   *major = p.major;
   *minor = p.minor;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceGetPCIBusId(char *id, int size, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceGetPCIBusId(char *id, int size, int device) try {
   if (!validDevice(device) || !id || size <= 0)
     return badDevice(device);
   snprintf(id, static_cast<size_t>(size), "0000:00:%02x.0", device);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceSynchronize() {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceSynchronize() try {
   if (hipError_t e = allowedInCapture("hipDeviceSynchronize"))
     return e;
   return finishDevice();
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDeviceReset() { return hipSuccess; }
 namespace {
 thread_local unsigned deviceFlags = 0;
@@ -306,14 +306,14 @@ FLYSIM_API hipError_t hipDeviceGetStreamPriorityRange(int *least, int *greatest)
     *greatest = -1;
   return hipSuccess;
 }
-FLYSIM_API hipError_t hipDeviceCanAccessPeer(int *can, int device, int peer) {
+FLYSIM_API hipError_t hipDeviceCanAccessPeer(int *can, int device, int peer) try {
   if (!validDevice(device) || !validDevice(peer))
     return badDevice(device);
   if (!can)
     return fail(hipErrorInvalidValue, "hipDeviceCanAccessPeer: null pointer");
   *can = device != peer;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemGetInfo(size_t *free, size_t *total) {
   return guarded([&] {
     size_t all = Runtime::instance().arch().memoryBytes;
@@ -327,22 +327,22 @@ FLYSIM_API hipError_t hipMemGetInfo(size_t *free, size_t *total) {
 
 //===--- contexts: one per device, never destroyed --------------------------===//
 
-FLYSIM_API hipError_t hipDevicePrimaryCtxRetain(void **context, int device) {
+FLYSIM_API hipError_t hipDevicePrimaryCtxRetain(void **context, int device) try {
   if (!validDevice(device))
     return badDevice(device);
   if (!context)
     return fail(hipErrorInvalidValue, "context: null pointer");
   *context = reinterpret_cast<void *>(static_cast<intptr_t>(device + 1));
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDevicePrimaryCtxRelease(int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDevicePrimaryCtxRelease(int device) try {
   return validDevice(device) ? hipSuccess : badDevice(device);
-}
-FLYSIM_API hipError_t hipDevicePrimaryCtxReset(int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDevicePrimaryCtxReset(int device) try {
   return validDevice(device) ? hipSuccess : badDevice(device);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDevicePrimaryCtxSetFlags(int, unsigned) { return hipSuccess; }
-FLYSIM_API hipError_t hipDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
+FLYSIM_API hipError_t hipDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) try {
   if (!validDevice(device))
     return badDevice(device);
   if (flags)
@@ -350,25 +350,25 @@ FLYSIM_API hipError_t hipDevicePrimaryCtxGetState(int device, unsigned *flags, i
   if (active)
     *active = 1;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipCtxCreate(void **context, unsigned, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipCtxCreate(void **context, unsigned, int device) try {
   if (hipError_t e = hipDevicePrimaryCtxRetain(context, device))
     return e;
   setCurrentDevice(device);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipCtxDestroy(void *) { return hipSuccess; }
 FLYSIM_API hipError_t hipCtxGetCurrent(void **context) {
   return hipDevicePrimaryCtxRetain(context, currentDevice());
 }
-FLYSIM_API hipError_t hipCtxSetCurrent(void *context) {
+FLYSIM_API hipError_t hipCtxSetCurrent(void *context) try {
   int device = static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1;
   return context ? hipSetDevice(device) : hipSuccess;
-}
+} FLYSIM_GUARDED
 namespace {
 thread_local std::vector<int> pushedDevices; ///< what hipCtxPopCurrent goes back to
 } // namespace
-FLYSIM_API hipError_t hipCtxPushCurrent(void *context) {
+FLYSIM_API hipError_t hipCtxPushCurrent(void *context) try {
   int before = currentDevice();
   if (!context)
     return fail(hipErrorInvalidContext, "hipCtxPushCurrent: null context");
@@ -376,8 +376,8 @@ FLYSIM_API hipError_t hipCtxPushCurrent(void *context) {
     return e;
   pushedDevices.push_back(before);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipCtxPopCurrent(void **context) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipCtxPopCurrent(void **context) try {
   if (context)
     if (hipError_t e = hipCtxGetCurrent(context))
       return e;
@@ -386,6 +386,6 @@ FLYSIM_API hipError_t hipCtxPopCurrent(void **context) {
     pushedDevices.pop_back();
   }
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipCtxGetDevice(int *device) { return hipGetDevice(device); }
-FLYSIM_API hipError_t hipCtxSynchronize() { return finishDevice(); }
+FLYSIM_API hipError_t hipCtxSynchronize() try { return finishDevice(); } FLYSIM_GUARDED

@@ -11,7 +11,9 @@ hipError_t enqueue(void *stream, NodeWork work) {
   if (Stream *s = capturing(stream)) {
     if (s->capture->invalid)
       return fail(hipErrorStreamCaptureInvalidated, "the capture of the stream is invalid");
-    s->tail = {s->capture->graph->add(std::move(work), s->tail)};
+    std::vector<GraphNode *> tail(1);
+    tail[0] = s->capture->graph->add(std::move(work), s->tail);
+    s->tail.swap(tail);
     return hipSuccess;
   }
   if (reinterpret_cast<uintptr_t>(stream) <= 1)

@@ -13,6 +13,13 @@ void EventState::record() {
   if (shared)
     ++shared->recorded;
 }
+void EventState::withdraw() {
+  std::lock_guard<std::mutex> lock(mutex);
+  --pending;
+  if (shared)
+    --shared->recorded;
+  changed.notify_all();
+}
 void EventState::reach(bool counted) {
   std::lock_guard<std::mutex> lock(mutex);
   recorded = true;
@@ -44,7 +51,31 @@ void EventState::wait() {
 
 using namespace flysim;
 
-FLYSIM_API hipError_t hipEventCreateWithFlags(void **event, unsigned flags) {
+namespace {
+
+/// A record that was announced: reached when its work runs, withdrawn if that is dropped.
+class Record {
+public:
+  explicit Record(std::shared_ptr<EventState> of) : state(std::move(of)) { state->record(); }
+  ~Record() {
+    if (!reached)
+      state->withdraw();
+  }
+  Record(const Record &) = delete;
+  Record &operator=(const Record &) = delete;
+  void reach() {
+    reached = true;
+    state->reach();
+  }
+
+private:
+  std::shared_ptr<EventState> state;
+  bool reached = false;
+};
+
+} // namespace
+
+FLYSIM_API hipError_t hipEventCreateWithFlags(void **event, unsigned flags) try {
   if (!event)
     return fail(hipErrorInvalidValue, "hipEventCreate: null pointer");
   auto e = std::make_unique<Event>();
@@ -54,21 +85,21 @@ FLYSIM_API hipError_t hipEventCreateWithFlags(void **event, unsigned flags) {
   e->flags = flags;
   *event = Runtime::instance().events.add(std::move(e));
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipEventCreate(void **event) { return hipEventCreateWithFlags(event, 0); }
-FLYSIM_API hipError_t hipEventDestroy(void *event) {
+FLYSIM_API hipError_t hipEventDestroy(void *event) try {
   return Runtime::instance().events.destroy(event)
              ? hipSuccess
              : fail(hipErrorInvalidHandle, "hipEventDestroy: invalid event");
-}
-FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigned flags) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigned flags) try {
   if (!Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipEventRecord: invalid event");
   auto *e = static_cast<Event *>(event);
   if (Stream *s = capturing(stream)) {
     if (!(flags & 1)) { // hipEventRecordExternal makes a node, else the event marks a place
-      e->capture = s->capture;
       e->tail = s->tail;
+      e->capture = s->capture;
       return hipSuccess;
     }
     NodeWork work;
@@ -81,20 +112,15 @@ FLYSIM_API hipError_t hipEventRecordWithFlags(void *event, void *stream, unsigne
     return fail(hipErrorInvalidHandle, "hipEventRecord: invalid stream");
   e->capture = nullptr;
   e->tail.clear();
-  std::shared_ptr<EventState> state = e->state;
-  state->record();
   NodeWork work;
   work.type = NodeType::EventRecord;
-  work.run = [state] { state->reach(); };
-  hipError_t error = enqueue(stream, std::move(work));
-  if (error) // nothing was recorded
-    state->reach();
-  return error;
-}
+  work.run = [record = std::make_shared<Record>(e->state)] { record->reach(); };
+  return enqueue(stream, std::move(work));
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipEventRecord(void *event, void *stream) {
   return hipEventRecordWithFlags(event, stream, 0);
 }
-FLYSIM_API hipError_t hipEventSynchronize(void *event) {
+FLYSIM_API hipError_t hipEventSynchronize(void *event) try {
   if (!Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipEventSynchronize: invalid event");
   auto *e = static_cast<Event *>(event);
@@ -102,16 +128,16 @@ FLYSIM_API hipError_t hipEventSynchronize(void *event) {
     return fail(hipErrorCapturedEvent, "hipEventSynchronize: the event was recorded in a capture");
   e->state->wait();
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipEventQuery(void *event) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipEventQuery(void *event) try {
   if (!Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipEventQuery: invalid event");
   auto *e = static_cast<Event *>(event);
   if (e->capture)
     return fail(hipErrorCapturedEvent, "hipEventQuery: the event was recorded in a capture");
   return e->state->done() ? hipSuccess : hipErrorNotReady;
-}
-FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) try {
   Runtime &r = Runtime::instance();
   if (!ms || !r.events.contains(start) || !r.events.contains(stop))
     return fail(hipErrorInvalidHandle, "hipEventElapsedTime: invalid event");
@@ -124,4 +150,4 @@ FLYSIM_API hipError_t hipEventElapsedTime(float *ms, void *start, void *stop) {
     return fail(hipErrorNotReady, "hipEventElapsedTime: the event has not been reached");
   *ms = std::chrono::duration<float, std::milli>(b.when - a.when).count();
   return hipSuccess;
-}
+} FLYSIM_GUARDED

@@ -13,7 +13,7 @@ static const ArchInfo &archOf(const Function &f) { return *findArch(f.module->ob
 
 //===--- attributes ---------------------------------------------------------===//
 
-FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *function) {
+FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *function) try {
   Function *f = checkedFunction(function);
   if (!f || !value)
     return fail(hipErrorInvalidHandle, "hipFuncGetAttribute: invalid function");
@@ -43,8 +43,8 @@ FLYSIM_API hipError_t hipFuncGetAttribute(int *value, int attribute, void *funct
                ? hipSuccess
                : fail(hipErrorInvalidValue, format("function attribute %d", attribute));
   }
-}
-FLYSIM_API hipError_t hipFuncSetAttribute(const void *function, int attribute, int value) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipFuncSetAttribute(const void *function, int attribute, int value) try {
   const Function *f = nullptr;
   if (hipError_t e = resolveKernel(function, &f))
     return fail(hipErrorInvalidDeviceFunction, e ? lastErrorMessage() : "");
@@ -60,7 +60,7 @@ FLYSIM_API hipError_t hipFuncSetAttribute(const void *function, int attribute, i
                                          : fail(hipErrorInvalidValue, "hipFuncSetAttribute: no percentage");
     return fail(hipErrorInvalidValue, format("function attribute %d cannot be set", attribute));
   });
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipFuncSetCacheConfig(const void *, int) { return hipSuccess; }
 FLYSIM_API hipError_t hipFuncSetSharedMemConfig(const void *, int) { return hipSuccess; }
 
@@ -78,7 +78,7 @@ static unsigned workgroupsPerCu(const Function &f, unsigned block, size_t lds) {
   return std::max(1u, o.groupsPerCu * t.simdsPerCu / t.simdsPerLds);
 }
 FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *f,
-                                                                         int block, size_t lds) {
+                                                                         int block, size_t lds) try {
   Function *fn = checkedFunction(f);
   if (!fn || !blocks || block <= 0)
     return fail(hipErrorInvalidValue, "occupancy: invalid function or block size");
@@ -86,13 +86,13 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int *bl
     *blocks = static_cast<int>(workgroupsPerCu(*fn, static_cast<unsigned>(block), lds));
     return hipSuccess;
   });
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *blocks, void *f, int block, size_t lds, unsigned) {
   return hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, lds);
 }
 FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *block, void *f,
-                                                              size_t lds, int limit) {
+                                                              size_t lds, int limit) try {
   Function *fn = checkedFunction(f);
   if (!fn || !grid || !block)
     return fail(hipErrorInvalidValue, "occupancy: invalid function");
@@ -105,31 +105,31 @@ FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSize(int *grid, int *bl
                              archOf(*fn).computeUnits);
     return hipSuccess;
   });
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, void *f,
                                                                        size_t lds, int limit, unsigned) {
   return hipModuleOccupancyMaxPotentialBlockSize(grid, block, f, lds, limit);
 }
 FLYSIM_API hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *host,
-                                                                   int block, size_t lds) {
+                                                                   int block, size_t lds) try {
   const Function *f = nullptr;
   if (resolveKernel(host, &f))
     return fail(hipErrorInvalidDeviceFunction, "occupancy: invalid function");
   return hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks, const_cast<Function *>(f), block, lds);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *host,
                                                                             int block, size_t lds, unsigned) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, host, block, lds);
 }
 FLYSIM_API hipError_t hipOccupancyMaxPotentialBlockSize(int *grid, int *block, const void *host,
-                                                        size_t lds, int limit) {
+                                                        size_t lds, int limit) try {
   const Function *f = nullptr;
   if (resolveKernel(host, &f))
     return fail(hipErrorInvalidDeviceFunction, "occupancy: invalid function");
   return hipModuleOccupancyMaxPotentialBlockSize(grid, block, const_cast<Function *>(f), lds, limit);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *host,
-                                                               int blocks, int) {
+                                                               int blocks, int) try {
   const Function *f = nullptr;
   if (!bytes || blocks <= 0 || resolveKernel(host, &f))
     return fail(hipErrorInvalidValue, "occupancy: invalid function or number of blocks");
@@ -139,4 +139,4 @@ FLYSIM_API hipError_t hipOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, co
     *bytes = share > f->kernel->ldsBytes ? share - f->kernel->ldsBytes : 0;
     return hipSuccess;
   });
-}
+} FLYSIM_GUARDED

@@ -43,13 +43,15 @@ Graph::~Graph() {
 }
 
 GraphNode *Graph::add(NodeWork work, std::vector<GraphNode *> dependencies) {
-  nodes.push_back(std::make_unique<GraphNode>());
-  GraphNode *n = nodes.back().get();
+  auto node = std::make_unique<GraphNode>();
+  GraphNode *n = node.get();
   n->graph = this;
   n->work = std::move(work);
   n->dependencies = std::move(dependencies);
+  nodes.reserve(nodes.size() + 1 > nodes.capacity() ? 2 * nodes.size() + 1 : 0);
   std::lock_guard<std::mutex> lock(mutex);
   liveNodes.insert(n);
+  nodes.push_back(std::move(node)); // there is room
   return n;
 }
 
@@ -70,7 +72,8 @@ std::unique_ptr<Graph> Graph::clone() const {
   for (const auto &n : nodes)
     for (GraphNode *d : n->dependencies)
       twin[n.get()]->dependencies.push_back(twin[d]);
-  copy->userObjects = userObjects;
+  std::map<void *, unsigned> objects = userObjects;
+  copy->userObjects.swap(objects); // from here on nothing raises: the copy gives back what it has
   for (const auto &o : userObjects)
     retainUserObject(o.first, o.second);
   return copy;

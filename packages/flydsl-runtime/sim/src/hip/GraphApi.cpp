@@ -39,37 +39,37 @@ const char *typeName(NodeType t) {
 
 } // namespace
 
-FLYSIM_API hipError_t hipGraphCreate(void **graph, unsigned) {
+FLYSIM_API hipError_t hipGraphCreate(void **graph, unsigned) try {
   if (!graph)
     return badGraph("hipGraphCreate");
   *graph = Runtime::instance().graphs.add(std::make_unique<Graph>());
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphDestroy(void *graph) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphDestroy(void *graph) try {
   return Runtime::instance().graphs.destroy(graph) ? hipSuccess : badGraph("hipGraphDestroy");
-}
-FLYSIM_API hipError_t hipGraphClone(void **out, void *graph) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphClone(void **out, void *graph) try {
   if (!out || !validGraph(graph))
     return badGraph("hipGraphClone");
   *out = Runtime::instance().graphs.add(static_cast<Graph *>(graph)->clone());
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphNodeFindInClone(void **out, void *node, void *clone) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphNodeFindInClone(void **out, void *node, void *clone) try {
   if (!out || !validGraph(clone))
     return badGraph("hipGraphNodeFindInClone");
   *out = static_cast<Graph *>(clone)->copyOf(static_cast<GraphNode *>(node));
   return *out ? hipSuccess
               : fail(hipErrorInvalidValue, "hipGraphNodeFindInClone: the graph is no clone of the node's");
-}
-FLYSIM_API hipError_t hipGraphGetNodes(void *graph, void **nodes, size_t *count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphGetNodes(void *graph, void **nodes, size_t *count) try {
   if (!validGraph(graph))
     return badGraph("hipGraphGetNodes");
   std::vector<GraphNode *> list;
   for (const auto &n : static_cast<Graph *>(graph)->nodes)
     list.push_back(n.get());
   return give(list, nodes, count, "hipGraphGetNodes");
-}
-FLYSIM_API hipError_t hipGraphGetRootNodes(void *graph, void **nodes, size_t *count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphGetRootNodes(void *graph, void **nodes, size_t *count) try {
   if (!validGraph(graph))
     return badGraph("hipGraphGetRootNodes");
   std::vector<GraphNode *> list;
@@ -77,8 +77,8 @@ FLYSIM_API hipError_t hipGraphGetRootNodes(void *graph, void **nodes, size_t *co
     if (n->dependencies.empty())
       list.push_back(n.get());
   return give(list, nodes, count, "hipGraphGetRootNodes");
-}
-FLYSIM_API hipError_t hipGraphGetEdges(void *graph, void **from, void **to, size_t *count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphGetEdges(void *graph, void **from, void **to, size_t *count) try {
   if (!validGraph(graph) || !count || !from != !to)
     return badGraph("hipGraphGetEdges");
   std::vector<GraphNode *> a, b;
@@ -91,13 +91,13 @@ FLYSIM_API hipError_t hipGraphGetEdges(void *graph, void **from, void **to, size
   if (hipError_t e = give(a, from, count, "hipGraphGetEdges"))
     return e;
   return from ? give(b, to, &same, "hipGraphGetEdges") : hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphNodeGetDependencies(void *node, void **out, size_t *count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphNodeGetDependencies(void *node, void **out, size_t *count) try {
   if (!validNode(node))
     return badGraph("hipGraphNodeGetDependencies");
   return give(static_cast<GraphNode *>(node)->dependencies, out, count, "hipGraphNodeGetDependencies");
-}
-FLYSIM_API hipError_t hipGraphNodeGetDependentNodes(void *node, void **out, size_t *count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphNodeGetDependentNodes(void *node, void **out, size_t *count) try {
   if (!validNode(node))
     return badGraph("hipGraphNodeGetDependentNodes");
   auto *n = static_cast<GraphNode *>(node);
@@ -106,28 +106,40 @@ FLYSIM_API hipError_t hipGraphNodeGetDependentNodes(void *node, void **out, size
     if (std::count(m->dependencies.begin(), m->dependencies.end(), n))
       list.push_back(m.get());
   return give(list, out, count, "hipGraphNodeGetDependentNodes");
-}
-FLYSIM_API hipError_t hipGraphNodeGetType(void *node, int *type) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphNodeGetType(void *node, int *type) try {
   if (!validNode(node) || !type)
     return badGraph("hipGraphNodeGetType");
   *type = static_cast<int>(static_cast<GraphNode *>(node)->work.type);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphAddDependencies(void *graph, void *const *from, void *const *to,
-                                              size_t count) {
+                                              size_t count) try {
   if (!validGraph(graph) || (count && (!from || !to)))
     return badGraph("hipGraphAddDependencies");
-  for (size_t n = 0; n < count; ++n) {
-    auto *a = static_cast<GraphNode *>(from[n]), *b = static_cast<GraphNode *>(to[n]);
-    if (!validNode(a) || !validNode(b) || a->graph != graph || b->graph != graph || a == b ||
-        std::count(b->dependencies.begin(), b->dependencies.end(), a))
-      return fail(hipErrorInvalidValue, "hipGraphAddDependencies: no nodes of the graph, or an edge that exists");
-    b->dependencies.push_back(a);
+  size_t n = 0; // edges that are there: all or none
+  auto undo = [&] {
+    while (n)
+      static_cast<GraphNode *>(to[--n])->dependencies.pop_back();
+  };
+  try {
+    for (; n < count; ++n) {
+      auto *a = static_cast<GraphNode *>(from[n]), *b = static_cast<GraphNode *>(to[n]);
+      if (!validNode(a) || !validNode(b) || a->graph != graph || b->graph != graph || a == b ||
+          std::count(b->dependencies.begin(), b->dependencies.end(), a)) {
+        undo();
+        return fail(hipErrorInvalidValue, "hipGraphAddDependencies: no nodes of the graph, or an edge that exists");
+      }
+      b->dependencies.push_back(a);
+    }
+  } catch (...) {
+    undo();
+    throw;
   }
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphRemoveDependencies(void *graph, void *const *from, void *const *to,
-                                                 size_t count) {
+                                                 size_t count) try {
   if (!validGraph(graph) || (count && (!from || !to)))
     return badGraph("hipGraphRemoveDependencies");
   for (size_t n = 0; n < count; ++n) {
@@ -140,8 +152,8 @@ FLYSIM_API hipError_t hipGraphRemoveDependencies(void *graph, void *const *from,
     b->dependencies.erase(it);
   }
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphDestroyNode(void *node) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphDestroyNode(void *node) try {
   if (!validNode(node))
     return badGraph("hipGraphDestroyNode");
   auto *n = static_cast<GraphNode *>(node);
@@ -153,11 +165,11 @@ FLYSIM_API hipError_t hipGraphDestroyNode(void *node) {
   forgetNode(n);
   g.nodes.erase(std::find_if(g.nodes.begin(), g.nodes.end(), [&](const auto &m) { return m.get() == n; }));
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 //===--- executable graphs ----------------------------------------------------===//
 
-FLYSIM_API hipError_t hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) {
+FLYSIM_API hipError_t hipGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long) try {
   if (!exec || !validGraph(graph))
     return badGraph("hipGraphInstantiate");
   std::vector<GraphNode *> order;
@@ -165,15 +177,15 @@ FLYSIM_API hipError_t hipGraphInstantiateWithFlags(void **exec, void *graph, uns
     return fail(hipErrorInvalidValue, "hipGraphInstantiate: the dependencies form a cycle");
   *exec = Runtime::instance().graphExecs.add(static_cast<Graph *>(graph)->clone());
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphInstantiate(void **exec, void *graph, void **errorNode, char *log,
-                                          size_t size) {
+                                          size_t size) try {
   if (errorNode)
     *errorNode = nullptr;
   if (log && size)
     *log = 0;
   return hipGraphInstantiateWithFlags(exec, graph, 0);
-}
+} FLYSIM_GUARDED
 struct hipGraphInstantiateParams {
   void *errNode_out;
   unsigned long long flags;
@@ -181,28 +193,28 @@ struct hipGraphInstantiateParams {
   void *uploadStream;
 };
 FLYSIM_API hipError_t hipGraphInstantiateWithParams(void **exec, void *graph,
-                                                    hipGraphInstantiateParams *p) {
+                                                    hipGraphInstantiateParams *p) try {
   if (!p)
     return badGraph("hipGraphInstantiateWithParams");
   hipError_t e = hipGraphInstantiateWithFlags(exec, graph, p->flags);
   p->errNode_out = nullptr;
   p->result_out = e ? 1 : 0;
   return e;
-}
-FLYSIM_API hipError_t hipGraphExecDestroy(void *exec) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphExecDestroy(void *exec) try {
   return Runtime::instance().graphExecs.destroy(exec) ? hipSuccess : badGraph("hipGraphExecDestroy");
-}
-FLYSIM_API hipError_t hipGraphExecGetFlags(void *exec, unsigned long long *flags) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphExecGetFlags(void *exec, unsigned long long *flags) try {
   if (!Runtime::instance().graphExecs.contains(exec) || !flags)
     return badGraph("hipGraphExecGetFlags");
   *flags = 0;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphUpload(void *exec, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphUpload(void *exec, void *stream) try {
   return Runtime::instance().graphExecs.contains(exec) && validStream(stream) ? hipSuccess
                                                                              : badGraph("hipGraphUpload");
-}
-FLYSIM_API hipError_t hipGraphLaunch(void *exec, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphLaunch(void *exec, void *stream) try {
   if (!Runtime::instance().graphExecs.contains(exec))
     return badGraph("hipGraphLaunch");
   NodeWork work;
@@ -212,8 +224,8 @@ FLYSIM_API hipError_t hipGraphLaunch(void *exec, void *stream) {
   std::shared_ptr<Graph> own = work.child;
   work.run = [own] { own->run(); };
   return enqueue(stream, std::move(work));
-}
-FLYSIM_API hipError_t hipGraphExecUpdate(void *exec, void *graph, void **errorNode, int *result) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphExecUpdate(void *exec, void *graph, void **errorNode, int *result) try {
   if (!Runtime::instance().graphExecs.contains(exec) || !validGraph(graph))
     return badGraph("hipGraphExecUpdate");
   auto *e = static_cast<Graph *>(exec), *g = static_cast<Graph *>(graph);
@@ -256,8 +268,8 @@ FLYSIM_API hipError_t hipGraphExecUpdate(void *exec, void *graph, void **errorNo
     e->nodes[k]->origin = g->nodes[k].get();
   }
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphNodeSetEnabled(void *exec, void *node, unsigned enabled) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphNodeSetEnabled(void *exec, void *node, unsigned enabled) try {
   GraphNode *n = Runtime::instance().graphExecs.contains(exec)
                      ? static_cast<Graph *>(exec)->copyOf(static_cast<GraphNode *>(node))
                      : nullptr;
@@ -265,8 +277,8 @@ FLYSIM_API hipError_t hipGraphNodeSetEnabled(void *exec, void *node, unsigned en
     return badGraph("hipGraphNodeSetEnabled");
   n->enabled = enabled != 0;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphNodeGetEnabled(void *exec, void *node, unsigned *enabled) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphNodeGetEnabled(void *exec, void *node, unsigned *enabled) try {
   GraphNode *n = Runtime::instance().graphExecs.contains(exec)
                      ? static_cast<Graph *>(exec)->copyOf(static_cast<GraphNode *>(node))
                      : nullptr;
@@ -274,8 +286,8 @@ FLYSIM_API hipError_t hipGraphNodeGetEnabled(void *exec, void *node, unsigned *e
     return badGraph("hipGraphNodeGetEnabled");
   *enabled = n->enabled;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphDebugDotPrint(void *graph, const char *path, unsigned) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphDebugDotPrint(void *graph, const char *path, unsigned) try {
   if (!validGraph(graph) || !path)
     return badGraph("hipGraphDebugDotPrint");
   FILE *file = fopen(path, "w");
@@ -292,18 +304,18 @@ FLYSIM_API hipError_t hipGraphDebugDotPrint(void *graph, const char *path, unsig
   fprintf(file, "}\n");
   fclose(file);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 //===--- objects that graphs keep alive -----------------------------------------===//
 
-FLYSIM_API hipError_t hipGraphRetainUserObject(void *graph, void *object, unsigned count, unsigned flags) {
+FLYSIM_API hipError_t hipGraphRetainUserObject(void *graph, void *object, unsigned count, unsigned flags) try {
   // With flag 1 the graph takes over references of the caller.
   if (!validGraph(graph) || !count || (!(flags & 1) && !retainUserObject(object, count)))
     return badGraph("hipGraphRetainUserObject");
   static_cast<Graph *>(graph)->userObjects[object] += count;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipGraphReleaseUserObject(void *graph, void *object, unsigned count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphReleaseUserObject(void *graph, void *object, unsigned count) try {
   if (!validGraph(graph) || !count)
     return badGraph("hipGraphReleaseUserObject");
   auto &held = static_cast<Graph *>(graph)->userObjects;
@@ -314,4 +326,4 @@ FLYSIM_API hipError_t hipGraphReleaseUserObject(void *graph, void *object, unsig
     held.erase(it);
   releaseUserObject(object, count);
   return hipSuccess;
-}
+} FLYSIM_GUARDED

@@ -49,7 +49,7 @@ hipError_t mismatch(const char *function) {
 
 } // namespace
 
-FLYSIM_API hipError_t hipGraphAddNode(Node *node, void *graph, Nodes deps, size_t n, NodeParams *p) {
+FLYSIM_API hipError_t hipGraphAddNode(Node *node, void *graph, Nodes deps, size_t n, NodeParams *p) try {
   switch (p ? static_cast<NodeType>(p->type) : NodeType(-1)) {
   case NodeType::Kernel:
     return hipGraphAddKernelNode(node, graph, deps, n, &p->kernel);
@@ -73,8 +73,8 @@ FLYSIM_API hipError_t hipGraphAddNode(Node *node, void *graph, Nodes deps, size_
     return hipGraphAddMemFreeNode(node, graph, deps, n, p->handle);
   }
   return unknown("hipGraphAddNode", p);
-}
-FLYSIM_API hipError_t hipGraphNodeSetParams(Node node, NodeParams *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphNodeSetParams(Node node, NodeParams *p) try {
   if (p && validNode(node) && static_cast<int>(static_cast<GraphNode *>(node)->work.type) != p->type)
     return mismatch("hipGraphNodeSetParams");
   switch (p ? static_cast<NodeType>(p->type) : NodeType(-1)) {
@@ -93,8 +93,8 @@ FLYSIM_API hipError_t hipGraphNodeSetParams(Node node, NodeParams *p) {
   default:
     return unknown("hipGraphNodeSetParams", p);
   }
-}
-FLYSIM_API hipError_t hipGraphExecNodeSetParams(void *exec, Node node, NodeParams *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGraphExecNodeSetParams(void *exec, Node node, NodeParams *p) try {
   if (p && validNode(node) && static_cast<int>(static_cast<GraphNode *>(node)->work.type) != p->type)
     return mismatch("hipGraphExecNodeSetParams");
   switch (p ? static_cast<NodeType>(p->type) : NodeType(-1)) {
@@ -115,7 +115,7 @@ FLYSIM_API hipError_t hipGraphExecNodeSetParams(void *exec, Node node, NodeParam
   default:
     return unknown("hipGraphExecNodeSetParams", p);
   }
-}
+} FLYSIM_GUARDED
 
 //===--- symbols -----------------------------------------------------------------===//
 
@@ -140,48 +140,48 @@ hipError_t symbolPart(const void *symbol, size_t size, size_t offset, char *&out
 
 FLYSIM_API hipError_t hipGraphAddMemcpyNodeFromSymbol(Node *node, void *graph, Nodes deps, size_t n,
                                                       void *dst, const void *symbol, size_t count,
-                                                      size_t offset, int kind) {
+                                                      size_t offset, int kind) try {
   char *at;
   hipError_t e = symbolPart(symbol, count, offset, at);
   return e ? e : hipGraphAddMemcpyNode1D(node, graph, deps, n, dst, at, count, kind);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphAddMemcpyNodeToSymbol(Node *node, void *graph, Nodes deps, size_t n,
                                                     const void *symbol, const void *src, size_t count,
-                                                    size_t offset, int kind) {
+                                                    size_t offset, int kind) try {
   char *at;
   hipError_t e = symbolPart(symbol, count, offset, at);
   return e ? e : hipGraphAddMemcpyNode1D(node, graph, deps, n, at, src, count, kind);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphMemcpyNodeSetParamsFromSymbol(Node node, void *dst, const void *symbol,
-                                                            size_t count, size_t offset, int kind) {
+                                                            size_t count, size_t offset, int kind) try {
   char *at;
   hipError_t e = symbolPart(symbol, count, offset, at);
   return e ? e : hipGraphMemcpyNodeSetParams1D(node, dst, at, count, kind);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphMemcpyNodeSetParamsToSymbol(Node node, const void *symbol, const void *src,
-                                                          size_t count, size_t offset, int kind) {
+                                                          size_t count, size_t offset, int kind) try {
   char *at;
   hipError_t e = symbolPart(symbol, count, offset, at);
   return e ? e : hipGraphMemcpyNodeSetParams1D(node, at, src, count, kind);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphExecMemcpyNodeSetParamsFromSymbol(void *exec, Node node, void *dst,
                                                                 const void *symbol, size_t count,
-                                                                size_t offset, int kind) {
+                                                                size_t offset, int kind) try {
   char *at;
   hipError_t e = symbolPart(symbol, count, offset, at);
   return e ? e : hipGraphExecMemcpyNodeSetParams1D(exec, node, dst, at, count, kind);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipGraphExecMemcpyNodeSetParamsToSymbol(void *exec, Node node, const void *symbol,
                                                               const void *src, size_t count,
-                                                              size_t offset, int kind) {
+                                                              size_t offset, int kind) try {
   char *at;
   hipError_t e = symbolPart(symbol, count, offset, at);
   return e ? e : hipGraphExecMemcpyNodeSetParams1D(exec, node, at, src, count, kind);
-}
+} FLYSIM_GUARDED
 
 //===--- driver-style parameters -------------------------------------------------===//
 
-FLYSIM_API hipError_t hipDrvGraphMemcpyNodeGetParams(Node node, HIP_MEMCPY3D *c) {
+FLYSIM_API hipError_t hipDrvGraphMemcpyNodeGetParams(Node node, HIP_MEMCPY3D *c) try {
   hipMemcpy3DParms p;
   if (!c)
     return fail(hipErrorInvalidValue, "hipDrvGraphMemcpyNodeGetParams: null pointer");
@@ -205,18 +205,18 @@ FLYSIM_API hipError_t hipDrvGraphMemcpyNodeGetParams(Node node, HIP_MEMCPY3D *c)
   c->Height = p.extent.height;
   c->Depth = p.extent.depth;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDrvGraphMemcpyNodeSetParams(Node node, const HIP_MEMCPY3D *c) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDrvGraphMemcpyNodeSetParams(Node node, const HIP_MEMCPY3D *c) try {
   NodeWork work;
   hipError_t e = driverCopyWork(c, work);
   return e ? e : hipGraphMemcpyNodeSetParams(node, &work.copy);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDrvGraphExecMemcpyNodeSetParams(void *exec, Node node, const HIP_MEMCPY3D *c,
-                                                         void *) {
+                                                         void *) try {
   NodeWork work;
   hipError_t e = driverCopyWork(c, work);
   return e ? e : hipGraphExecMemcpyNodeSetParams(exec, node, &work.copy);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipDrvGraphExecMemsetNodeSetParams(void *exec, Node node, const hipMemsetParams *p,
                                                          void *) {
   return hipGraphExecMemsetNodeSetParams(exec, node, p);

@@ -66,7 +66,7 @@ std::atomic<bool> shared{false};
 bool flysim::memoryIsShared() { return shared; }
 void flysim::noteSharedMemory() { shared = true; }
 
-FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
+FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) try {
   noteSharedMemory();
   Allocation a;
   auto addr = reinterpret_cast<uint64_t>(p);
@@ -84,9 +84,9 @@ FLYSIM_API hipError_t hipIpcGetMemHandle(void *handle, void *p) {
     return fail(hipErrorOutOfMemory, "hipIpcGetMemHandle: no memory file");
   memcpy(handle, &h, sizeof h);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipIpcOpenMemHandle(void **out, IpcHandle h, unsigned) {
+FLYSIM_API hipError_t hipIpcOpenMemHandle(void **out, IpcHandle h, unsigned) try {
   noteSharedMemory();
   if (!out || memcmp(h.magic, kMagic, sizeof kMagic) != 0)
     return fail(hipErrorInvalidValue, "hipIpcOpenMemHandle: not a handle of the simulator");
@@ -116,9 +116,9 @@ FLYSIM_API hipError_t hipIpcOpenMemHandle(void **out, IpcHandle h, unsigned) {
     return fail(hipErrorOutOfMemory, "hipIpcOpenMemHandle: cannot map the memory");
   *out = reinterpret_cast<void *>(base + h.offset);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipIpcCloseMemHandle(void *p) {
+FLYSIM_API hipError_t hipIpcCloseMemHandle(void *p) try {
   Allocation a;
   if (!AddressSpace::instance().find(reinterpret_cast<uint64_t>(p), a))
     return fail(hipErrorInvalidValue, "hipIpcCloseMemHandle: not an opened handle");
@@ -126,7 +126,7 @@ FLYSIM_API hipError_t hipIpcCloseMemHandle(void *p) {
   SharedRecords::instance().remove(a.base);
   AddressSpace::instance().release(a.base);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 //===--- events -------------------------------------------------------------===//
 
@@ -143,7 +143,7 @@ std::map<const EventState *, int> eventFiles; ///< guarded by exportMutex
 
 } // namespace
 
-FLYSIM_API hipError_t hipIpcGetEventHandle(void *handle, void *event) {
+FLYSIM_API hipError_t hipIpcGetEventHandle(void *handle, void *event) try {
   if (!handle || !Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidValue, "hipIpcGetEventHandle: invalid event");
   auto *e = static_cast<Event *>(event);
@@ -168,9 +168,9 @@ FLYSIM_API hipError_t hipIpcGetEventHandle(void *handle, void *event) {
   h.file = file;
   memcpy(handle, &h, sizeof h);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipIpcOpenEventHandle(void **event, IpcHandle h) {
+FLYSIM_API hipError_t hipIpcOpenEventHandle(void **event, IpcHandle h) try {
   if (!event || memcmp(h.magic, kEventMagic, sizeof kEventMagic) != 0)
     return fail(hipErrorInvalidValue, "hipIpcOpenEventHandle: not a handle of the simulator");
   if (h.pid == getpid())
@@ -188,4 +188,4 @@ FLYSIM_API hipError_t hipIpcOpenEventHandle(void **event, IpcHandle h) {
   e->state->shared = shared;
   *event = Runtime::instance().events.add(std::move(e));
   return hipSuccess;
-}
+} FLYSIM_GUARDED

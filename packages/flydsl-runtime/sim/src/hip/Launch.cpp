@@ -12,7 +12,7 @@ namespace {
 
 /// The host arrays of the calling thread's next launch (flysimLaunchRanges).
 struct Stated {
-  bool any = false;
+  bool any = false, lost = false; ///< lost: there was no memory to keep them
   std::vector<Region> ranges;
 };
 thread_local Stated nextRanges;
@@ -28,6 +28,8 @@ hipError_t launchKernel(const void *function, const uint32_t grid[3], const uint
   nextRanges = {};
   std::vector<LaunchArgument> named = std::move(nextArguments);
   nextArguments.clear();
+  if (stated.lost)
+    return fail(hipErrorOutOfMemory, "launch: no host memory for the ranges of its arrays");
   Function *f = checkedFunction(function);
   if (!f)
     return fail(hipErrorInvalidHandle, "launch: the function is not from a loaded module");
@@ -59,14 +61,14 @@ using namespace flysim;
 
 FLYSIM_API hipError_t hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz,
                                             unsigned bx, unsigned by, unsigned bz, unsigned lds,
-                                            void *stream, void **params, void **extra) {
+                                            void *stream, void **params, void **extra) try {
   const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
   return launchKernel(f, grid, block, lds, stream, params, extra);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipExtModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz,
                                                unsigned bx, unsigned by, unsigned bz, size_t lds,
                                                void *stream, void **params, void **extra,
-                                               void *start, void *stop, unsigned) {
+                                               void *start, void *stop, unsigned) try {
   // Sizes are in work-items here.
   if (!bx || !by || !bz || gx % bx || gy % by || gz % bz)
     return fail(hipErrorInvalidConfiguration,
@@ -81,7 +83,7 @@ FLYSIM_API hipError_t hipExtModuleLaunchKernel(void *f, unsigned gx, unsigned gy
   hipError_t e = launchKernel(f, grid, block, static_cast<uint32_t>(lds), stream, params, extra);
   record(stop);
   return e;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipHccModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz,
                                                unsigned bx, unsigned by, unsigned bz, size_t lds,
                                                void *stream, void **params, void **extra,
@@ -90,7 +92,7 @@ FLYSIM_API hipError_t hipHccModuleLaunchKernel(void *f, unsigned gx, unsigned gy
                                   stop, 0);
 }
 FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, void **params,
-                                           void **extra) {
+                                           void **extra) try {
   if (!c)
     return fail(hipErrorInvalidValue, "hipDrvLaunchKernelEx: null configuration");
   const Function *function = nullptr;
@@ -114,14 +116,14 @@ FLYSIM_API hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG *c, void *f, 
   const uint32_t block[3] = {c->blockDimX, c->blockDimY, c->blockDimZ};
   return launchKernel(f, grid, block, c->sharedMemBytes, c->hStream, params, extra,
                       cluster[0] ? cluster : nullptr, cooperative);
-}
+} FLYSIM_GUARDED
 /// The host arrays (not device allocations) of the calling thread's next launch: the kernel may
 /// write no other host memory. SIZE_MAX bytes stand for whatever is mapped around the address;
 /// without arrays the kernel may use whatever the process has mapped. Without a call it may use
 /// no host memory that HIP has neither allocated nor registered.
-FLYSIM_API void flysimLaunchRanges(const void *const *bases, const size_t *bytes, unsigned count) {
+FLYSIM_API void flysimLaunchRanges(const void *const *bases, const size_t *bytes, unsigned count) try {
+  nextRanges = {};
   nextRanges.any = true;
-  nextRanges.ranges.clear();
   for (unsigned i = 0; i < count; ++i) {
     auto at = reinterpret_cast<uint64_t>(bases[i]);
     Region r{at, at + bytes[i], true};
@@ -130,21 +132,25 @@ FLYSIM_API void flysimLaunchRanges(const void *const *bases, const size_t *bytes
     if (r.hi >= r.lo)
       nextRanges.ranges.push_back(r);
   }
+} catch (const std::bad_alloc &) {
+  nextRanges.lost = true; // an error of the launch
 }
 /// Names, types and shapes of arrays of the calling thread's next launch: messages about it then name
 /// them. What the kernel may reach is not changed by them.
-FLYSIM_API void flysimLaunchArguments(const FlysimArgument *list, unsigned count) {
+FLYSIM_API void flysimLaunchArguments(const FlysimArgument *list, unsigned count) try {
   nextArguments.clear();
   for (unsigned i = 0; i < count; ++i) {
     LaunchArgument a(list[i]);
     if (a.low != a.high)
       nextArguments.push_back(std::move(a));
   }
+} catch (const std::bad_alloc &) {
+  nextArguments.clear(); // messages go without names
 }
 FLYSIM_API hipError_t hipModuleLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy,
                                                        unsigned gz, unsigned bx, unsigned by,
                                                        unsigned bz, unsigned lds, void *stream,
-                                                       void **params) {
+                                                       void **params) try {
   const uint32_t grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
   return launchKernel(f, grid, block, lds, stream, params, nullptr, nullptr, true);
-}
+} FLYSIM_GUARDED

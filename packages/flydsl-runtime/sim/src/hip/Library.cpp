@@ -21,21 +21,21 @@ FLYSIM_API hipError_t hipLibraryLoadFromFile(void **library, const char *path, v
                                              void *, void **, unsigned) {
   return hipModuleLoad(library, path);
 }
-FLYSIM_API hipError_t hipLibraryUnload(void *library) {
+FLYSIM_API hipError_t hipLibraryUnload(void *library) try {
   return Runtime::instance().modules.contains(library)
              ? hipModuleUnload(library)
              : fail(hipErrorInvalidHandle, "hipLibraryUnload: invalid library");
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipLibraryGetKernel(void **kernel, void *library, const char *name) {
   return hipModuleGetFunction(kernel, library, name);
 }
-FLYSIM_API hipError_t hipLibraryGetKernelCount(unsigned *count, void *library) {
+FLYSIM_API hipError_t hipLibraryGetKernelCount(unsigned *count, void *library) try {
   if (!count)
     return fail(hipErrorInvalidValue, "hipLibraryGetKernelCount: null pointer");
   return hipModuleGetFunctionCount(count, library);
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipLibraryEnumerateKernels(void **kernels, unsigned room, void *library) {
+FLYSIM_API hipError_t hipLibraryEnumerateKernels(void **kernels, unsigned room, void *library) try {
   if (!kernels || !Runtime::instance().modules.contains(library))
     return fail(hipErrorInvalidValue, "hipLibraryEnumerateKernels: null pointer or invalid library");
   unsigned n = 0;
@@ -43,11 +43,11 @@ FLYSIM_API hipError_t hipLibraryEnumerateKernels(void **kernels, unsigned room, 
     if (n < room)
       kernels[n++] = &f.second;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipLibraryGetGlobal(void **address, size_t *bytes, void *library, const char *name) {
   return hipModuleGetGlobal(address, bytes, library, name);
 }
-FLYSIM_API hipError_t hipKernelGetName(const char **name, void *kernel) {
+FLYSIM_API hipError_t hipKernelGetName(const char **name, void *kernel) try {
   const Function *f = nullptr;
   if (!name)
     return fail(hipErrorInvalidValue, "hipKernelGetName: null pointer");
@@ -55,8 +55,8 @@ FLYSIM_API hipError_t hipKernelGetName(const char **name, void *kernel) {
     return e;
   *name = f->kernel->name.c_str();
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipKernelGetFunction(void **function, void *kernel) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipKernelGetFunction(void **function, void *kernel) try {
   const Function *f = nullptr;
   if (!function)
     return fail(hipErrorInvalidValue, "hipKernelGetFunction: null pointer");
@@ -64,8 +64,8 @@ FLYSIM_API hipError_t hipKernelGetFunction(void **function, void *kernel) {
     return e;
   *function = kernel;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipKernelGetLibrary(void **library, void *kernel) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipKernelGetLibrary(void **library, void *kernel) try {
   const Function *f = nullptr;
   if (!library)
     return fail(hipErrorInvalidValue, "hipKernelGetLibrary: null pointer");
@@ -73,7 +73,7 @@ FLYSIM_API hipError_t hipKernelGetLibrary(void **library, void *kernel) {
     return e;
   *library = f->module;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 namespace {
 
@@ -121,16 +121,16 @@ template <class Launch, class Start> hipError_t eachDevice(const Launch *list, i
 
 } // namespace
 
-FLYSIM_API hipError_t hipLaunchCooperativeKernelMultiDevice(HostLaunch *list, int count, unsigned) {
+FLYSIM_API hipError_t hipLaunchCooperativeKernelMultiDevice(HostLaunch *list, int count, unsigned) try {
   return eachDevice(list, count, [](const HostLaunch &l) {
     return hipLaunchCooperativeKernel(l.function, l.grid, l.block, l.params, static_cast<unsigned>(l.lds),
                                       l.stream);
   });
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleLaunchCooperativeKernelMultiDevice(FunctionLaunch *list, unsigned count,
-                                                                  unsigned) {
+                                                                  unsigned) try {
   return eachDevice(list, static_cast<int>(std::min(count, 1000u)), [](const FunctionLaunch &l) {
     return hipModuleLaunchCooperativeKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.block[0],
                                             l.block[1], l.block[2], l.lds, l.stream, l.params);
   });
-}
+} FLYSIM_GUARDED

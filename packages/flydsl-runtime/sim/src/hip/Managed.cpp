@@ -61,7 +61,7 @@ hipError_t bad(const char *function, const char *why) {
 
 } // namespace
 
-FLYSIM_API hipError_t hipMemPrefetchAsync(const void *p, size_t size, int device, void *stream) {
+FLYSIM_API hipError_t hipMemPrefetchAsync(const void *p, size_t size, int device, void *stream) try {
   Allocation a;
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipMemPrefetchAsync: invalid stream");
@@ -72,15 +72,15 @@ FLYSIM_API hipError_t hipMemPrefetchAsync(const void *p, size_t size, int device
   std::lock_guard<std::mutex> lock(mutex);
   adviceOf(a).prefetched = device;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemPrefetchAsync_v2(const void *p, size_t size, Location location, unsigned flags,
-                                             void *stream) {
+                                             void *stream) try {
   if (location.type < 1 || location.type > 4 || flags)
     return bad("hipMemPrefetchAsync_v2", "invalid location or flags");
   return hipMemPrefetchAsync(p, size, location.type == 1 ? location.id : kCpu, stream);
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemAdvise(const void *p, size_t size, int advice, int device) {
+FLYSIM_API hipError_t hipMemAdvise(const void *p, size_t size, int advice, int device) try {
   Allocation a;
   bool global = advice == 1 || advice == 2 || advice == 4; // the device does not matter
   if (!size || !managed(p, size, a))
@@ -112,15 +112,15 @@ FLYSIM_API hipError_t hipMemAdvise(const void *p, size_t size, int advice, int d
     return hipSuccess;
   }
   return bad("hipMemAdvise", "unknown advice");
-}
-FLYSIM_API hipError_t hipMemAdvise_v2(const void *p, size_t size, int advice, Location location) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemAdvise_v2(const void *p, size_t size, int advice, Location location) try {
   if (location.type < 1 || location.type > 4)
     return bad("hipMemAdvise_v2", "invalid location");
   return hipMemAdvise(p, size, advice, location.type == 1 ? location.id : kCpu);
-}
+} FLYSIM_GUARDED
 
 FLYSIM_API hipError_t hipMemRangeGetAttribute(void *data, size_t size, int attribute, const void *p,
-                                              size_t count) {
+                                              size_t count) try {
   Allocation a;
   if (!data || size < 4 || size % 4 || !count || !managed(p, count, a))
     return bad("hipMemRangeGetAttribute", "null pointer, invalid size, or not a range of managed memory");
@@ -156,13 +156,13 @@ FLYSIM_API hipError_t hipMemRangeGetAttribute(void *data, size_t size, int attri
   }
   memcpy(data, &value, 4);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemRangeGetAttributes(void **data, size_t *sizes, int *attributes, size_t count,
-                                               const void *p, size_t bytes) {
+                                               const void *p, size_t bytes) try {
   if (!data || !sizes || !attributes || !count)
     return bad("hipMemRangeGetAttributes", "null pointer or no attribute");
   for (size_t n = 0; n < count; ++n)
     if (hipError_t e = hipMemRangeGetAttribute(data[n], sizes[n], attributes[n], p, bytes))
       return e;
   return hipSuccess;
-}
+} FLYSIM_GUARDED

@@ -41,20 +41,25 @@ hipError_t release(void *p) {
 
 } // namespace
 
-FLYSIM_API hipError_t hipMalloc(void **p, size_t size) {
+FLYSIM_API hipError_t hipMalloc(void **p, size_t size) try {
   if (hipError_t e = allowedInCapture("hipMalloc"))
     return e;
   return allocateMemory(p, size, MemKind::Device);
-}
-FLYSIM_API hipError_t hipExtMallocWithFlags(void **p, size_t size, unsigned flags) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipExtMallocWithFlags(void **p, size_t size, unsigned flags) try {
   hipError_t e = hipMalloc(p, size);
   // Uncached memory is what devices signal each other in. Other processes see its records
   // when they open it.
-  if (e == hipSuccess && flags && Runtime::instance().deviceCount() > 1)
-    SharedRecords::instance().add(reinterpret_cast<uint64_t>(*p), size, -1, 0);
+  try {
+    if (e == hipSuccess && flags && Runtime::instance().deviceCount() > 1)
+      SharedRecords::instance().add(reinterpret_cast<uint64_t>(*p), size, -1, 0);
+  } catch (...) {
+    release(*p);
+    throw;
+  }
   return e;
-}
-FLYSIM_API hipError_t hipMallocPitch(void **p, size_t *pitch, size_t width, size_t height) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMallocPitch(void **p, size_t *pitch, size_t width, size_t height) try {
   if (!p || !pitch)
     return fail(hipErrorInvalidValue, "hipMallocPitch: null pointer");
   *p = nullptr;
@@ -62,52 +67,57 @@ FLYSIM_API hipError_t hipMallocPitch(void **p, size_t *pitch, size_t width, size
     return fail(hipErrorOutOfMemory, format("cannot allocate %zu rows of %zu bytes", height, width));
   *pitch = (width + 255) / 256 * 256;
   return hipMalloc(p, *pitch * height);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemAllocPitch(void **p, size_t *pitch, size_t width, size_t height,
-                                       unsigned elementSize) {
+                                       unsigned elementSize) try {
   if (elementSize != 4 && elementSize != 8 && elementSize != 16)
     return fail(hipErrorInvalidValue, "hipMemAllocPitch: elements have 4, 8 or 16 bytes");
   return hipMallocPitch(p, pitch, width, height);
-}
-FLYSIM_API hipError_t hipMalloc3D(hipPitchedPtr *out, hipExtent extent) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMalloc3D(hipPitchedPtr *out, hipExtent extent) try {
   if (!out)
     return fail(hipErrorInvalidValue, "hipMalloc3D: null pointer");
   *out = {nullptr, 0, extent.width, extent.height};
   if (extent.depth && extent.height > SIZE_MAX / extent.depth)
     return fail(hipErrorOutOfMemory, "hipMalloc3D: the extent exceeds all memory");
   return hipMallocPitch(&out->ptr, &out->pitch, extent.width, extent.height * extent.depth);
-}
-FLYSIM_API hipError_t hipMallocManaged(void **p, size_t size, unsigned flags) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMallocManaged(void **p, size_t size, unsigned flags) try {
   if (flags != 1 && flags != 2) // attached to all streams, or to the host
     return fail(hipErrorInvalidValue, "hipMallocManaged: invalid flags");
   return allocateMemory(p, size, MemKind::Managed);
-}
-FLYSIM_API hipError_t hipHostMalloc(void **p, size_t size, unsigned flags) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipHostMalloc(void **p, size_t size, unsigned flags) try {
   if (hipError_t e = allowedInCapture("hipHostMalloc"))
     return e;
   if (hipError_t e = allocateMemory(p, size, MemKind::HostPinned))
     return e;
-  rememberFlags(*p, flags);
+  try {
+    rememberFlags(*p, flags);
+  } catch (...) {
+    release(*p);
+    throw;
+  }
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipHostAlloc(void **p, size_t size, unsigned flags) {
   return hipHostMalloc(p, size, flags);
 }
 FLYSIM_API hipError_t hipMallocHost(void **p, size_t size) { return hipHostMalloc(p, size, 0); }
 FLYSIM_API hipError_t hipMemAllocHost(void **p, size_t size) { return hipHostMalloc(p, size, 0); }
-FLYSIM_API hipError_t hipFree(void *p) {
+FLYSIM_API hipError_t hipFree(void *p) try {
   if (hipError_t e = allowedInCapture("hipFree"))
     return e;
   return release(p);
-}
-FLYSIM_API hipError_t hipFreeAsync(void *p, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipFreeAsync(void *p, void *stream) try {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipFreeAsync: invalid stream");
   return release(p);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipHostFree(void *p) { return hipFree(p); }
 FLYSIM_API hipError_t hipFreeHost(void *p) { return hipFree(p); }
-FLYSIM_API hipError_t hipHostRegister(void *p, size_t size, unsigned flags) {
+FLYSIM_API hipError_t hipHostRegister(void *p, size_t size, unsigned flags) try {
   if (!p || !size)
     return fail(hipErrorInvalidValue, "hipHostRegister: empty range");
   Allocation a;
@@ -115,32 +125,32 @@ FLYSIM_API hipError_t hipHostRegister(void *p, size_t size, unsigned flags) {
     return fail(hipErrorHostMemoryAlreadyRegistered, "hipHostRegister: the memory is registered already");
   return guarded([&] {
     checkRange(p, size, false, "hipHostRegister");
-    space().registerHost(reinterpret_cast<uint64_t>(p), size);
     rememberFlags(p, flags);
+    space().registerHost(reinterpret_cast<uint64_t>(p), size);
     return hipSuccess;
   });
-}
-FLYSIM_API hipError_t hipHostUnregister(void *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipHostUnregister(void *p) try {
   return space().unregisterHost(reinterpret_cast<uint64_t>(p))
              ? hipSuccess
              : fail(hipErrorHostMemoryNotRegistered, "hipHostUnregister: not registered");
-}
-FLYSIM_API hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipHostGetDevicePointer(void **device, void *host, unsigned) try {
   Allocation a;
   if (!device || !space().find(reinterpret_cast<uint64_t>(host), a) || a.kind == MemKind::Device)
     return fail(hipErrorInvalidValue, "hipHostGetDevicePointer: no pinned or registered host memory");
   *device = host;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipHostGetFlags(unsigned *flags, void *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipHostGetFlags(unsigned *flags, void *p) try {
   Allocation a;
   if (!flags || !space().find(reinterpret_cast<uint64_t>(p), a) ||
       (a.kind != MemKind::HostPinned && a.kind != MemKind::HostRegistered))
     return fail(hipErrorInvalidValue, "hipHostGetFlags: no pinned or registered host memory");
   *flags = flagsOf(a.base);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const void *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const void *p) try {
   if (!out || !p)
     return fail(hipErrorInvalidValue, "hipPointerGetAttributes: null pointer");
   Allocation a;
@@ -158,8 +168,8 @@ FLYSIM_API hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const 
   out->isManaged = a.kind == MemKind::Managed;
   out->allocationFlags = host ? flagsOf(a.base) : 0;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipPointerGetAttribute(void *data, int attribute, void *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipPointerGetAttribute(void *data, int attribute, void *p) try {
   hipPointerAttribute_t a;
   if (!data)
     return fail(hipErrorInvalidValue, "hipPointerGetAttribute: null pointer");
@@ -206,29 +216,29 @@ FLYSIM_API hipError_t hipPointerGetAttribute(void *data, int attribute, void *p)
   default:
     return fail(hipErrorNotSupported, format("pointer attribute %d", attribute));
   }
-}
-FLYSIM_API hipError_t hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, void *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, void *p) try {
   if (!attributes || !data)
     return fail(hipErrorInvalidValue, "hipDrvPointerGetAttributes: null pointer");
   for (unsigned n = 0; n < count; ++n)
     if (hipError_t e = hipPointerGetAttribute(data[n], attributes[n], p))
       return e;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipPointerSetAttribute(const void *value, int attribute, void *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipPointerSetAttribute(const void *value, int attribute, void *p) try {
   Allocation a;
   if (!value || attribute != 6 || !space().find(reinterpret_cast<uint64_t>(p), a))
     return fail(hipErrorInvalidValue, "hipPointerSetAttribute: only synchronous operations can be set");
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemPtrGetInfo(void *p, size_t *size) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemPtrGetInfo(void *p, size_t *size) try {
   Allocation a;
   if (!size || !space().find(reinterpret_cast<uint64_t>(p), a))
     return fail(hipErrorInvalidValue, "hipMemPtrGetInfo: no allocation");
   *size = a.size;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemGetAddressRange(void **base, size_t *size, void *p) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemGetAddressRange(void **base, size_t *size, void *p) try {
   Allocation a;
   if (!space().find(reinterpret_cast<uint64_t>(p), a))
     return fail(hipErrorNotFound, "hipMemGetAddressRange: no allocation");
@@ -237,8 +247,8 @@ FLYSIM_API hipError_t hipMemGetAddressRange(void **base, size_t *size, void *p) 
   if (size)
     *size = a.size;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamAttachMemAsync(void *stream, void *p, size_t, unsigned) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamAttachMemAsync(void *stream, void *p, size_t, unsigned) try {
   return p && validStream(stream) ? hipSuccess
                                   : fail(hipErrorInvalidValue, "hipStreamAttachMemAsync: invalid argument");
-}
+} FLYSIM_GUARDED

@@ -72,19 +72,19 @@ hipError_t loadImage(void **out, const void *image, size_t size) {
 
 using namespace flysim;
 
-FLYSIM_API hipError_t hipModuleLoadData(void **module, const void *image) {
+FLYSIM_API hipError_t hipModuleLoadData(void **module, const void *image) try {
   return loadImage(module, image, 0);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleLoadDataEx(void **module, const void *image, unsigned, int *,
-                                          void **) {
+                                          void **) try {
   return loadImage(module, image, 0);
-}
+} FLYSIM_GUARDED
 /// As hipModuleLoadData with the size of the image, so that a truncated file is
 /// detected instead of read past its end.
-FLYSIM_API hipError_t flysimModuleLoadSized(void **module, const void *image, size_t size) {
+FLYSIM_API hipError_t flysimModuleLoadSized(void **module, const void *image, size_t size) try {
   return loadImage(module, image, size);
-}
-FLYSIM_API hipError_t hipModuleLoad(void **module, const char *path) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipModuleLoad(void **module, const char *path) try {
   if (!path)
     return fail(hipErrorInvalidValue, "hipModuleLoad: null path");
   // Read, not mapped: the file may change. (Streams of C++ would bring all of its locales.)
@@ -93,16 +93,16 @@ FLYSIM_API hipError_t hipModuleLoad(void **module, const char *path) {
   if (!file)
     return fail(hipErrorFileNotFound, std::string("cannot open ") + path);
   return loadImage(module, (*file)->getBufferStart(), (*file)->getBufferSize());
-}
-FLYSIM_API hipError_t hipModuleUnload(void *module) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipModuleUnload(void *module) try {
   if (!Runtime::instance().modules.contains(module))
     return fail(hipErrorInvalidHandle, "hipModuleUnload: invalid module");
   finishAll(); // what uses globals of the module may still run
   return flysimModuleRelease(module);
-}
+} FLYSIM_GUARDED
 /// Unloads the module when the last launch of it has ended and no graph has one, without waiting
 /// for that.
-FLYSIM_API hipError_t flysimModuleRelease(void *handle) {
+FLYSIM_API hipError_t flysimModuleRelease(void *handle) try {
   Runtime &r = Runtime::instance();
   std::shared_ptr<Module> module = r.modules.share(handle);
   if (!module || !r.modules.destroy(handle))
@@ -111,8 +111,8 @@ FLYSIM_API hipError_t flysimModuleRelease(void *handle) {
   for (const auto &f : module->functions)
     r.functions.erase(&f.second);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipModuleGetFunction(void **function, void *module, const char *name) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipModuleGetFunction(void **function, void *module, const char *name) try {
   if (!function || !name)
     return fail(hipErrorInvalidValue, "hipModuleGetFunction: null pointer");
   if (!Runtime::instance().modules.contains(module))
@@ -128,15 +128,15 @@ FLYSIM_API hipError_t hipModuleGetFunction(void **function, void *module, const 
   }
   *function = &it->second;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipModuleGetFunctionCount(unsigned *count, void *module) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipModuleGetFunctionCount(unsigned *count, void *module) try {
   if (!count || !Runtime::instance().modules.contains(module))
     return fail(hipErrorInvalidHandle, "hipModuleGetFunctionCount: invalid module");
   *count = static_cast<unsigned>(static_cast<Module *>(module)->functions.size());
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *module,
-                                         const char *name) {
+                                         const char *name) try {
   if (!name || !Runtime::instance().modules.contains(module))
     return fail(hipErrorInvalidHandle, "hipModuleGetGlobal: invalid module");
   auto &globals = static_cast<Module *>(module)->object->globals;
@@ -148,4 +148,4 @@ FLYSIM_API hipError_t hipModuleGetGlobal(void **address, size_t *bytes, void *mo
   if (bytes)
     *bytes = it->second.size;
   return hipSuccess;
-}
+} FLYSIM_GUARDED

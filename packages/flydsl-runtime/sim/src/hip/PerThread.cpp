@@ -127,10 +127,10 @@ FLYSIM_API hipError_t hipStreamGetCaptureInfo_v2_spt(void *stream, int *status,
 }
 FLYSIM_API hipError_t hipGetProcAddress_spt(const char *name, void **out, int version,
                                         uint64_t flags,
-                                            int *status) {
+                                            int *status) try {
   if (name && out)
     if (hipGetProcAddress((std::string(name) + "_spt").c_str(), out, version, flags,
         status) == hipSuccess)
       return hipSuccess;
   return hipGetProcAddress(name, out, version, flags, status);
-}
+} FLYSIM_GUARDED

@@ -90,33 +90,33 @@ void flysim::poolForget(void *p) {
   owners.erase(it);
 }
 
-FLYSIM_API hipError_t hipMallocAsync(void **p, size_t size, void *stream) {
+FLYSIM_API hipError_t hipMallocAsync(void **p, size_t size, void *stream) try {
   return allocateFrom(poolOf(currentDevice()), p, size, stream);
-}
-FLYSIM_API hipError_t hipMallocFromPoolAsync(void **p, size_t size, void *pool, void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMallocFromPoolAsync(void **p, size_t size, void *pool, void *stream) try {
   return pools.contains(pool) ? allocateFrom(static_cast<Pool *>(pool), p, size, stream)
                               : badPool("hipMallocFromPoolAsync");
-}
-FLYSIM_API hipError_t hipDeviceGetDefaultMemPool(void **pool, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceGetDefaultMemPool(void **pool, int device) try {
   if (!pool || !validDevice(device))
     return badPool("hipDeviceGetDefaultMemPool");
   *pool = defaultPool(device);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceGetMemPool(void **pool, int device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceGetMemPool(void **pool, int device) try {
   if (!pool || !validDevice(device))
     return badPool("hipDeviceGetMemPool");
   *pool = poolOf(device);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDeviceSetMemPool(int device, void *pool) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDeviceSetMemPool(int device, void *pool) try {
   if (!validDevice(device) || !pools.contains(pool) || static_cast<Pool *>(pool)->device != device)
     return badPool("hipDeviceSetMemPool");
   std::lock_guard<std::mutex> lock(mutex);
   current[device] = static_cast<Pool *>(pool);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemPoolCreate(void **pool, const PoolProps *props) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemPoolCreate(void **pool, const PoolProps *props) try {
   if (!pool || !props || props->location.type != 1 || !validDevice(props->location.id))
     return badPool("hipMemPoolCreate");
   if (props->handleTypes)
@@ -125,8 +125,8 @@ FLYSIM_API hipError_t hipMemPoolCreate(void **pool, const PoolProps *props) {
   p->device = props->location.id;
   *pool = pools.add(std::move(p));
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemPoolDestroy(void *pool) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemPoolDestroy(void *pool) try {
   if (!pools.contains(pool) || std::count(defaults, defaults + 8, pool))
     return badPool("hipMemPoolDestroy");
   {
@@ -136,13 +136,13 @@ FLYSIM_API hipError_t hipMemPoolDestroy(void *pool) {
   }
   pools.destroy(pool);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemPoolTrimTo(void *pool, size_t) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemPoolTrimTo(void *pool, size_t) try {
   return pools.contains(pool) ? hipSuccess : badPool("hipMemPoolTrimTo");
-}
+} FLYSIM_GUARDED
 // Attributes: 1..3 reuse policies (int), 4 release threshold, 5 and 6 reserved memory and its
 // peak, 7 and 8 used memory and its peak (64 bits each).
-FLYSIM_API hipError_t hipMemPoolSetAttribute(void *pool, int attribute, void *value) {
+FLYSIM_API hipError_t hipMemPoolSetAttribute(void *pool, int attribute, void *value) try {
   if (!pools.contains(pool) || !value)
     return badPool("hipMemPoolSetAttribute");
   auto *p = static_cast<Pool *>(pool);
@@ -157,8 +157,8 @@ FLYSIM_API hipError_t hipMemPoolSetAttribute(void *pool, int attribute, void *va
   else
     return fail(hipErrorInvalidValue, format("memory pool attribute %d cannot be set to this", attribute));
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemPoolGetAttribute(void *pool, int attribute, void *value) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemPoolGetAttribute(void *pool, int attribute, void *value) try {
   if (!pools.contains(pool) || !value)
     return badPool("hipMemPoolGetAttribute");
   auto *p = static_cast<Pool *>(pool);
@@ -174,8 +174,8 @@ FLYSIM_API hipError_t hipMemPoolGetAttribute(void *pool, int attribute, void *va
   else
     return fail(hipErrorInvalidValue, format("memory pool attribute %d", attribute));
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemPoolSetAccess(void *pool, const AccessDesc *list, size_t count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemPoolSetAccess(void *pool, const AccessDesc *list, size_t count) try {
   if (!pools.contains(pool) || (count && !list))
     return badPool("hipMemPoolSetAccess");
   std::lock_guard<std::mutex> lock(mutex);
@@ -185,8 +185,8 @@ FLYSIM_API hipError_t hipMemPoolSetAccess(void *pool, const AccessDesc *list, si
     static_cast<Pool *>(pool)->access[list[n].location.id] = list[n].flags;
   }
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipMemPoolGetAccess(int *flags, void *pool, const void *where) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipMemPoolGetAccess(int *flags, void *pool, const void *where) try {
   AccessDesc d = {};
   if (!pools.contains(pool) || !flags || !where)
     return badPool("hipMemPoolGetAccess");
@@ -196,4 +196,4 @@ FLYSIM_API hipError_t hipMemPoolGetAccess(int *flags, void *pool, const void *wh
   auto it = p->access.find(d.location.id);
   *flags = d.location.id == p->device ? 3 : it == p->access.end() ? 0 : it->second;
   return hipSuccess;
-}
+} FLYSIM_GUARDED

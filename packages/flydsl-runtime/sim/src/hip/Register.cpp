@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 
 using namespace flysim;
 
@@ -74,16 +76,21 @@ hipError_t functionOf(const void *host, void **out) {
 
 } // namespace
 
-FLYSIM_API void **__hipRegisterFatBinary(const void *data) {
+// Without host memory nothing is registered: that is an error of the launch, which does not find its kernel.
+FLYSIM_API void **__hipRegisterFatBinary(const void *data) try {
   FatWrapper w;
   memcpy(&w, data, sizeof w);
-  auto *b = new FatBinary;
+  auto b = std::make_unique<FatBinary>();
   b->image = w.binary;
   Runtime::instance().noteImage(w.binary);
-  return reinterpret_cast<void **>(b);
+  return reinterpret_cast<void **>(b.release());
+} catch (const std::bad_alloc &) {
+  return nullptr;
 }
 FLYSIM_API void __hipUnregisterFatBinary(void **handle) {
   auto *b = reinterpret_cast<FatBinary *>(handle);
+  if (!b)
+    return;
   std::lock_guard<std::mutex> lock(mutex);
   for (auto *table : {&kernels, &variables})
     for (auto it = table->begin(); it != table->end();)
@@ -94,28 +101,35 @@ FLYSIM_API void __hipUnregisterFatBinary(void **handle) {
   delete b;
 }
 FLYSIM_API void __hipRegisterFunction(void **handle, const void *host, char *, const char *name,
-                                      unsigned, void *, void *, void *, void *, int *) {
+                                      unsigned, void *, void *, void *, void *, int *) try {
+  if (!handle)
+    return;
   std::lock_guard<std::mutex> lock(mutex);
-  kernels[host] = HostSymbol{reinterpret_cast<FatBinary *>(handle), name};
+  kernels.insert_or_assign(host, HostSymbol{reinterpret_cast<FatBinary *>(handle), name});
+} catch (const std::bad_alloc &) { // see __hipRegisterFatBinary
 }
 FLYSIM_API void __hipRegisterVar(void **handle, void *host, char *, char *name, int, size_t, int,
-                                 int) {
+                                 int) try {
+  if (!handle)
+    return;
   std::lock_guard<std::mutex> lock(mutex);
-  variables[host] = HostSymbol{reinterpret_cast<FatBinary *>(handle), name};
+  variables.insert_or_assign(host, HostSymbol{reinterpret_cast<FatBinary *>(handle), name});
+} catch (const std::bad_alloc &) { // see __hipRegisterFatBinary
 }
 /// `pointer` is the host's view of the variable, which becomes the address of its memory.
 FLYSIM_API void __hipRegisterManagedVar(void **handle, void **pointer, void *initial, const char *name,
-                                        size_t size, unsigned) {
+                                        size_t size, unsigned) try {
   if (!handle || !pointer || !name || hipMallocManaged(pointer, size, 1))
     return;
   if (initial && *pointer)
     memcpy(*pointer, initial, size);
   std::lock_guard<std::mutex> lock(mutex);
   reinterpret_cast<FatBinary *>(handle)->managed.emplace_back(name, *pointer);
+} catch (const std::bad_alloc &) { // see __hipRegisterFatBinary
 }
-FLYSIM_API hipError_t hipGetFuncBySymbol(void **function, const void *host) {
+FLYSIM_API hipError_t hipGetFuncBySymbol(void **function, const void *host) try {
   return functionOf(host, function);
-}
+} FLYSIM_GUARDED
 
 struct hipFuncAttributes {
   int binaryVersion, cacheModeCA;
@@ -123,7 +137,7 @@ struct hipFuncAttributes {
   int maxDynamicSharedSizeBytes, maxThreadsPerBlock, numRegs, preferredShmemCarveout, ptxVersion;
   size_t sharedSizeBytes;
 };
-FLYSIM_API hipError_t hipFuncGetAttributes(hipFuncAttributes *out, const void *host) {
+FLYSIM_API hipError_t hipFuncGetAttributes(hipFuncAttributes *out, const void *host) try {
   void *function = nullptr;
   if (!out)
     return fail(hipErrorInvalidValue, "hipFuncGetAttributes: null pointer");
@@ -140,7 +154,7 @@ FLYSIM_API hipError_t hipFuncGetAttributes(hipFuncAttributes *out, const void *h
   out->ptxVersion = out->binaryVersion;
   out->sharedSizeBytes = k.ldsBytes;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 //===--- variables of the program -------------------------------------------===//
 
@@ -171,37 +185,37 @@ hipError_t partOf(const void *host, size_t size, size_t offset, char **out) {
 
 } // namespace
 
-FLYSIM_API hipError_t hipGetSymbolAddress(void **address, const void *host) {
+FLYSIM_API hipError_t hipGetSymbolAddress(void **address, const void *host) try {
   size_t bytes = 0;
   return address ? variableOf(host, address, &bytes)
                  : fail(hipErrorInvalidValue, "hipGetSymbolAddress: null pointer");
-}
-FLYSIM_API hipError_t hipGetSymbolSize(size_t *bytes, const void *host) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipGetSymbolSize(size_t *bytes, const void *host) try {
   void *address = nullptr;
   return bytes ? variableOf(host, &address, bytes)
                : fail(hipErrorInvalidValue, "hipGetSymbolSize: null pointer");
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemcpyToSymbol(const void *host, const void *src, size_t size, size_t offset,
-                                        int kind) {
+                                        int kind) try {
   char *at = nullptr;
   hipError_t e = partOf(host, size, offset, &at);
   return e ? e : hipMemcpy(at, src, size, kind);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemcpyToSymbolAsync(const void *host, const void *src, size_t size,
-                                             size_t offset, int kind, void *stream) {
+                                             size_t offset, int kind, void *stream) try {
   char *at = nullptr;
   hipError_t e = partOf(host, size, offset, &at);
   return e ? e : hipMemcpyAsync(at, src, size, kind, stream);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemcpyFromSymbol(void *dst, const void *host, size_t size, size_t offset,
-                                          int kind) {
+                                          int kind) try {
   char *at = nullptr;
   hipError_t e = partOf(host, size, offset, &at);
   return e ? e : hipMemcpy(dst, at, size, kind);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipMemcpyFromSymbolAsync(void *dst, const void *host, size_t size, size_t offset,
-                                               int kind, void *stream) {
+                                               int kind, void *stream) try {
   char *at = nullptr;
   hipError_t e = partOf(host, size, offset, &at);
   return e ? e : hipMemcpyAsync(dst, at, size, kind, stream);
-}
+} FLYSIM_GUARDED

@@ -101,6 +101,18 @@ hipError_t fail(hipError_t code, std::string_view text) noexcept {
   return code;
 }
 
+hipError_t failRaised() noexcept {
+  try {
+    throw;
+  } catch (const Fault &f) {
+    return fail(errorCode(f.kind), f.text);
+  } catch (const std::bad_alloc &) {
+    return fail(hipErrorOutOfMemory, "the host is out of memory");
+  } catch (const std::exception &e) {
+    return fail(hipErrorUnknown, e.what());
+  }
+}
+
 hipError_t errorCode(FaultKind kind) {
   switch (kind) {
   case FaultKind::InvalidImage:
@@ -247,18 +259,18 @@ FLYSIM_API hipError_t hipPeekAtLastError() { return lastError; }
 FLYSIM_API hipError_t hipExtGetLastError() { return hipGetLastError(); }
 FLYSIM_API const char *hipGetErrorName(hipError_t code) { return errorName(code); }
 FLYSIM_API const char *hipGetErrorString(hipError_t code) { return errorString(code); }
-FLYSIM_API hipError_t hipDrvGetErrorName(hipError_t code, const char **out) {
+FLYSIM_API hipError_t hipDrvGetErrorName(hipError_t code, const char **out) try {
   if (!out)
     return hipErrorInvalidValue;
   *out = errorName(code);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipDrvGetErrorString(hipError_t code, const char **out) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipDrvGetErrorString(hipError_t code, const char **out) try {
   if (!out)
     return hipErrorInvalidValue;
   *out = errorString(code);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 /// The text behind the calling thread's last failed call. A program that has called this once
 /// tells faults of kernels itself; for others they go to stderr.
@@ -266,6 +278,8 @@ FLYSIM_API const char *flysimLastErrorMessage() {
   programReadsMessages();
   return lastErrorMessage();
 }
-/// Chooses the simulated architecture; 0 on success, 1 for an unknown name.
-FLYSIM_API int flysimSetArch(const char *name) { return Runtime::instance().setArch(name) ? 0 : 1; }
+/// Chooses the simulated architecture; 0 on success, 1 for an unknown name, else an error of the host.
+FLYSIM_API int flysimSetArch(const char *name) try {
+  return Runtime::instance().setArch(name) ? 0 : 1;
+} FLYSIM_GUARDED
 FLYSIM_API const char *flysimVersion() { return FLYSIM_VERSION; }

@@ -64,6 +64,8 @@ struct EventState {
 
   /// A record is enqueued.
   void record();
+  /// It will never be reached.
+  void withdraw();
   /// A record is reached. `counted`: it was announced with record().
   void reach(bool counted = true);
   bool done();
@@ -79,7 +81,8 @@ struct Event {
 /// Handles that are alive, so that a stale or foreign one is an error and not a crash.
 template <class T> class HandleSet {
 public:
-  T *add(std::unique_ptr<T> object) {
+  /// The object's handle. It stays the caller's if that raises.
+  T *add(std::unique_ptr<T> &&object) {
     std::lock_guard<std::mutex> lock(mutex);
     T *raw = object.get();
     alive.emplace(raw, std::move(object));
@@ -152,7 +155,20 @@ hipError_t errorCode(FaultKind kind);
 const char *errorName(hipError_t code);
 const char *errorString(hipError_t code);
 
-/// Runs `body`, turning faults and host exceptions into an error code.
+/// Records the exception that is being handled, a fault or one of the host, as the error of the call.
+hipError_t failRaised() noexcept;
+
+/// The end of an entry point that is a function-try-block: nothing that is raised leaves the library.
+///
+///     FLYSIM_API hipError_t hipFunction(int argument) try {
+///       ...
+///     } FLYSIM_GUARDED
+#define FLYSIM_GUARDED                                                                             \
+  catch (...) {                                                                                    \
+    return flysim::failRaised();                                                                   \
+  }
+
+/// Runs `body` of an entry point that takes part in what a fork must wait for, guarded likewise.
 template <class F> hipError_t guarded(F body) {
   InLibrary inside;
   if (forkedInside())
@@ -160,13 +176,8 @@ template <class F> hipError_t guarded(F body) {
                                         "in its parent: fork before, or between launches");
   try {
     return body();
-  } catch (const Fault &f) {
-    return fail(errorCode(f.kind), f.text);
-  } catch (const std::bad_alloc &) {
-    return fail(hipErrorOutOfMemory, "the host is out of memory");
-  } catch (const std::exception &e) {
-    return fail(hipErrorUnknown, e.what());
   }
+  FLYSIM_GUARDED
 }
 
 /// Null, hipStreamLegacy and hipStreamPerThread, which are the handles 0 to 2.

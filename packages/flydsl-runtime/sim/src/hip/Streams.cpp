@@ -11,7 +11,7 @@
 
 using namespace flysim;
 
-FLYSIM_API hipError_t hipStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
+FLYSIM_API hipError_t hipStreamCreateWithPriority(void **stream, unsigned flags, int priority) try {
   if (!stream)
     return fail(hipErrorInvalidValue, "hipStreamCreate: null pointer");
   auto s = std::make_unique<Stream>();
@@ -24,21 +24,21 @@ FLYSIM_API hipError_t hipStreamCreateWithPriority(void **stream, unsigned flags,
   s->device = currentDevice();
   *stream = Runtime::instance().streams.add(std::move(s));
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamCreate(void **stream) {
   return hipStreamCreateWithPriority(stream, 0, 0);
 }
 FLYSIM_API hipError_t hipStreamCreateWithFlags(void **stream, unsigned flags) {
   return hipStreamCreateWithPriority(stream, flags, 0);
 }
-FLYSIM_API hipError_t hipStreamDestroy(void *stream) {
+FLYSIM_API hipError_t hipStreamDestroy(void *stream) try {
   if (Runtime::instance().streams.contains(stream))
     finishQueue(stream);
   return Runtime::instance().streams.destroy(stream)
              ? hipSuccess
              : fail(hipErrorInvalidHandle, "hipStreamDestroy: invalid stream");
-}
-FLYSIM_API hipError_t hipStreamSynchronize(void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamSynchronize(void *stream) try {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamSynchronize: invalid stream");
   if (Stream *s = capturing(stream)) {
@@ -46,8 +46,8 @@ FLYSIM_API hipError_t hipStreamSynchronize(void *stream) {
     return fail(hipErrorStreamCaptureUnsupported, "a capturing stream cannot be synchronized");
   }
   return isDefaultStream(stream) ? finishDevice() : finishQueue(stream);
-}
-FLYSIM_API hipError_t hipStreamQuery(void *stream) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamQuery(void *stream) try {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamQuery: invalid stream");
   if (Stream *s = capturing(stream)) {
@@ -57,8 +57,8 @@ FLYSIM_API hipError_t hipStreamQuery(void *stream) {
   if (!queuesEnabled())
     return hipSuccess;
   return queueBusy(stream) ? hipErrorNotReady : finishQueue(stream);
-}
-FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned flags) try {
   if (!validStream(stream) || !Runtime::instance().events.contains(event))
     return fail(hipErrorInvalidHandle, "hipStreamWaitEvent: invalid handle");
   auto *e = static_cast<Event *>(event);
@@ -69,10 +69,12 @@ FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned fla
     auto *s = static_cast<Stream *>(stream);
     if (own && own->capture != e->capture)
       return fail(hipErrorStreamCaptureIsolation, "the event belongs to another capture");
-    s->capture = e->capture;
+    std::vector<GraphNode *> tail = s->tail;
     for (GraphNode *n : e->tail)
-      if (std::find(s->tail.begin(), s->tail.end(), n) == s->tail.end())
-        s->tail.push_back(n);
+      if (std::find(tail.begin(), tail.end(), n) == tail.end())
+        tail.push_back(n);
+    s->tail.swap(tail);
+    s->capture = e->capture;
     return hipSuccess;
   }
   if (own) {
@@ -80,11 +82,13 @@ FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned fla
       return fail(hipErrorStreamCaptureIsolation,
                   "a captured stream cannot wait for an event outside its capture");
     void *node;
+    std::vector<GraphNode *> tail(1);
     if (hipError_t error = hipGraphAddEventWaitNode(&node, own->capture->graph,
                                                     reinterpret_cast<void **>(own->tail.data()),
                                                     own->tail.size(), event))
       return error;
-    own->tail = {static_cast<GraphNode *>(node)};
+    tail[0] = static_cast<GraphNode *>(node);
+    own->tail.swap(tail);
     return hipSuccess;
   }
   std::shared_ptr<EventState> state = e->state;
@@ -92,38 +96,38 @@ FLYSIM_API hipError_t hipStreamWaitEvent(void *stream, void *event, unsigned fla
     return hipSuccess;
   needQueues();
   return queueWork(stream, [state] { state->wait(); });
-}
-FLYSIM_API hipError_t hipStreamGetFlags(void *stream, unsigned *flags) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamGetFlags(void *stream, unsigned *flags) try {
   if (!flags || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetFlags: invalid stream");
   *flags = isDefaultStream(stream) ? 0 : static_cast<Stream *>(stream)->flags;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamGetPriority(void *stream, int *priority) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamGetPriority(void *stream, int *priority) try {
   if (!priority || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetPriority: invalid stream");
   *priority = isDefaultStream(stream) ? 0 : static_cast<Stream *>(stream)->priority;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamGetDevice(void *stream, int *device) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamGetDevice(void *stream, int *device) try {
   if (!device || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetDevice: invalid stream");
   *device = isDefaultStream(stream) ? currentDevice() : static_cast<Stream *>(stream)->device;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamGetId(void *stream, unsigned long long *id) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamGetId(void *stream, unsigned long long *id) try {
   if (!id || !validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamGetId: invalid stream");
   *id = isDefaultStream(stream) ? (reinterpret_cast<uintptr_t>(stream) == 2 ? 2 : 1)
                         : static_cast<Stream *>(stream)->id;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipExtStreamCreateWithCUMask(void **stream, uint32_t words, const uint32_t *mask) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipExtStreamCreateWithCUMask(void **stream, uint32_t words, const uint32_t *mask) try {
   if (!words || !mask)
     return fail(hipErrorInvalidValue, "hipExtStreamCreateWithCUMask: no mask");
   return hipStreamCreate(stream); // which compute units run a kernel changes no result
-}
-FLYSIM_API hipError_t hipExtStreamGetCUMask(void *stream, uint32_t words, uint32_t *mask) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipExtStreamGetCUMask(void *stream, uint32_t words, uint32_t *mask) try {
   if (!words || !mask || !validStream(stream))
     return fail(hipErrorInvalidValue, "hipExtStreamGetCUMask: invalid stream or no mask");
   return guarded([&] {
@@ -133,28 +137,28 @@ FLYSIM_API hipError_t hipExtStreamGetCUMask(void *stream, uint32_t words, uint32
       mask[n] = units >= 32 * (n + 1) ? ~0u : units > 32 * n ? (1u << (units - 32 * n)) - 1 : 0;
     return hipSuccess;
   });
-}
-FLYSIM_API hipError_t hipStreamSetAttribute(void *stream, int attribute, const void *value) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamSetAttribute(void *stream, int attribute, const void *value) try {
   if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || isDefaultStream(stream))
     return fail(hipErrorInvalidValue, "hipStreamSetAttribute: invalid stream or attribute");
   memcpy(static_cast<Stream *>(stream)->attribute[attribute], value, 64);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamGetAttribute(void *stream, int attribute, void *value) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamGetAttribute(void *stream, int attribute, void *value) try {
   if (!value || attribute < 0 || attribute >= 16 || !validStream(stream) || isDefaultStream(stream))
     return fail(hipErrorInvalidValue, "hipStreamGetAttribute: invalid stream or attribute");
   memcpy(value, static_cast<Stream *>(stream)->attribute[attribute], 64);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipStreamCopyAttributes(void *to, void *from) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamCopyAttributes(void *to, void *from) try {
   if (!validStream(to) || !validStream(from) || isDefaultStream(to) || isDefaultStream(from))
     return fail(hipErrorInvalidValue, "hipStreamCopyAttributes: invalid stream");
   memcpy(static_cast<Stream *>(to)->attribute, static_cast<Stream *>(from)->attribute,
          sizeof(Stream::attribute));
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamAddCallback(void *stream, void (*callback)(void *, int, void *),
-                                           void *data, unsigned flags) {
+                                           void *data, unsigned flags) try {
   if (!callback || flags)
     return fail(hipErrorInvalidValue, "hipStreamAddCallback: no function, or flags");
   if (capturing(stream))
@@ -163,8 +167,8 @@ FLYSIM_API hipError_t hipStreamAddCallback(void *stream, void (*callback)(void *
   work.type = NodeType::Host;
   work.run = [=] { callback(stream, hipSuccess, data); };
   return enqueue(stream, std::move(work));
-}
-FLYSIM_API hipError_t hipLaunchHostFunc(void *stream, void (*fn)(void *), void *data) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipLaunchHostFunc(void *stream, void (*fn)(void *), void *data) try {
   if (!fn)
     return fail(hipErrorInvalidValue, "hipLaunchHostFunc: no function");
   NodeWork work;
@@ -172,7 +176,7 @@ FLYSIM_API hipError_t hipLaunchHostFunc(void *stream, void (*fn)(void *), void *
   work.host = {fn, data};
   work.run = [=] { fn(data); };
   return enqueue(stream, std::move(work));
-}
+} FLYSIM_GUARDED
 
 //===--- values in memory ---------------------------------------------------===//
 
@@ -220,19 +224,19 @@ template <class T> hipError_t writeValue(void *stream, void *address, T value) {
 } // namespace
 
 FLYSIM_API hipError_t hipStreamWaitValue32(void *stream, void *address, uint32_t value,
-                                           unsigned flags, uint32_t mask) {
+                                           unsigned flags, uint32_t mask) try {
   return waitValue(stream, address, value, flags, mask);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipStreamWaitValue64(void *stream, void *address, uint64_t value,
-                                           unsigned flags, uint64_t mask) {
+                                           unsigned flags, uint64_t mask) try {
   return waitValue(stream, address, value, flags, mask);
-}
-FLYSIM_API hipError_t hipStreamWriteValue32(void *stream, void *address, uint32_t value, unsigned) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamWriteValue32(void *stream, void *address, uint32_t value, unsigned) try {
   return writeValue(stream, address, value);
-}
-FLYSIM_API hipError_t hipStreamWriteValue64(void *stream, void *address, uint64_t value, unsigned) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipStreamWriteValue64(void *stream, void *address, uint64_t value, unsigned) try {
   return writeValue(stream, address, value);
-}
+} FLYSIM_GUARDED
 
 namespace {
 
@@ -249,7 +253,7 @@ static_assert(sizeof(MemOp) == 48, "HIP binary interface");
 
 } // namespace
 
-FLYSIM_API hipError_t hipStreamBatchMemOp(void *stream, unsigned count, const MemOp *list, unsigned flags) {
+FLYSIM_API hipError_t hipStreamBatchMemOp(void *stream, unsigned count, const MemOp *list, unsigned flags) try {
   if (!validStream(stream))
     return fail(hipErrorInvalidHandle, "hipStreamBatchMemOp: invalid stream");
   if (!count || count > 256 || !list || flags)
@@ -272,4 +276,4 @@ FLYSIM_API hipError_t hipStreamBatchMemOp(void *stream, unsigned count, const Me
       return e;
   }
   return hipSuccess;
-}
+} FLYSIM_GUARDED

@@ -20,12 +20,12 @@ thread_local std::vector<uint8_t> pushedArguments; ///< of hipSetupArgument
 
 } // namespace
 
-FLYSIM_API hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds, void *stream) {
+FLYSIM_API hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds, void *stream) try {
   configurations.push_back({grid, block, lds, stream});
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *lds,
-                                                void **stream) {
+                                                void **stream) try {
   if (configurations.empty())
     return fail(hipErrorIllegalState, "no launch configuration was pushed");
   Configuration c = configurations.back();
@@ -35,17 +35,17 @@ FLYSIM_API hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t 
   *lds = c.lds;
   *stream = c.stream;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipLaunchKernel(const void *host, dim3 grid, dim3 block, void **params,
-                                      size_t lds, void *stream) {
+                                      size_t lds, void *stream) try {
   void *function = nullptr;
   if (hipError_t e = hipGetFuncBySymbol(&function, host))
     return e;
   const uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
   return launchKernel(function, g, b, static_cast<uint32_t>(lds), stream, params, nullptr);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipExtLaunchKernel(const void *host, dim3 grid, dim3 block, void **params,
-                                         size_t lds, void *stream, void *start, void *stop, int) {
+                                         size_t lds, void *stream, void *start, void *stop, int) try {
   HandleSet<Event> &events = Runtime::instance().events;
   if ((start && !events.contains(start)) || (stop && !events.contains(stop)))
     return fail(hipErrorInvalidHandle, "hipExtLaunchKernel: invalid event");
@@ -53,21 +53,21 @@ FLYSIM_API hipError_t hipExtLaunchKernel(const void *host, dim3 grid, dim3 block
   if (!e)
     e = hipLaunchKernel(host, grid, block, params, lds, stream);
   return e || !stop ? e : hipEventRecord(stop, stream);
-}
+} FLYSIM_GUARDED
 // The oldest form of a launch: configuration, arguments one by one, launch.
-FLYSIM_API hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, void *stream) {
+FLYSIM_API hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, void *stream) try {
   configurations.push_back({grid, block, lds, stream});
   pushedArguments.clear();
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipSetupArgument(const void *argument, size_t size, size_t offset) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipSetupArgument(const void *argument, size_t size, size_t offset) try {
   if (!argument || size > 65536 || offset > 65536)
     return fail(hipErrorInvalidValue, "hipSetupArgument: null pointer, or too large");
   pushedArguments.resize(std::max(pushedArguments.size(), offset + size));
   memcpy(pushedArguments.data() + offset, argument, size);
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipLaunchByPtr(const void *host) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipLaunchByPtr(const void *host) try {
   void *function = nullptr;
   if (hipError_t e = hipGetFuncBySymbol(&function, host))
     return e;
@@ -81,17 +81,17 @@ FLYSIM_API hipError_t hipLaunchByPtr(const void *host) {
                    reinterpret_cast<void *>(3)};
   const uint32_t g[3] = {c.grid.x, c.grid.y, c.grid.z}, b[3] = {c.block.x, c.block.y, c.block.z};
   return launchKernel(function, g, b, static_cast<uint32_t>(c.lds), c.stream, nullptr, extra);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipLaunchCooperativeKernel(const void *host, dim3 grid, dim3 block,
-                                                 void **params, unsigned lds, void *stream) {
+                                                 void **params, unsigned lds, void *stream) try {
   void *function = nullptr;
   if (hipError_t e = hipGetFuncBySymbol(&function, host))
     return e;
   const uint32_t g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
   return launchKernel(function, g, b, lds, stream, params, nullptr, nullptr, true);
-}
+} FLYSIM_GUARDED
 FLYSIM_API hipError_t hipLaunchKernelExC(const HIP_LAUNCH_CONFIG *c, const void *host,
-                                         void **params) {
+                                         void **params) try {
   void *function = nullptr;
   if (!c)
     return fail(hipErrorInvalidValue, "hipLaunchKernelExC: null configuration");
@@ -110,4 +110,4 @@ FLYSIM_API hipError_t hipLaunchKernelExC(const HIP_LAUNCH_CONFIG *c, const void 
                          r->block.x, r->block.y, r->block.z,
                          static_cast<unsigned>(r->lds), r->stream, r->attrs, r->count};
   return hipDrvLaunchKernelEx(&d, function, params, nullptr);
-}
+} FLYSIM_GUARDED

@@ -43,7 +43,7 @@ bool releaseUserObject(void *object, unsigned count) {
 } // namespace flysim
 
 FLYSIM_API hipError_t hipUserObjectCreate(void **out, void *pointer, void (*destroy)(void *),
-                                          unsigned references, unsigned) {
+                                          unsigned references, unsigned) try {
   if (!out || !destroy || !references)
     return fail(hipErrorInvalidValue, "hipUserObjectCreate: null pointer or no references");
   auto *o = new UserObject{pointer, destroy, references};
@@ -51,14 +51,14 @@ FLYSIM_API hipError_t hipUserObjectCreate(void **out, void *pointer, void (*dest
   objects.insert(o);
   *out = o;
   return hipSuccess;
-}
-FLYSIM_API hipError_t hipUserObjectRetain(void *object, unsigned count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipUserObjectRetain(void *object, unsigned count) try {
   return count && retainUserObject(object, count)
              ? hipSuccess
              : fail(hipErrorInvalidValue, "hipUserObjectRetain: invalid object");
-}
-FLYSIM_API hipError_t hipUserObjectRelease(void *object, unsigned count) {
+} FLYSIM_GUARDED
+FLYSIM_API hipError_t hipUserObjectRelease(void *object, unsigned count) try {
   return count && releaseUserObject(object, count)
              ? hipSuccess
              : fail(hipErrorInvalidValue, "hipUserObjectRelease: invalid object");
-}
+} FLYSIM_GUARDED

@@ -100,15 +100,15 @@ std::map<uint64_t, Mapping>::iterator range(uint64_t base, uint64_t size) {
 } // namespace
 
 FLYSIM_API hipError_t hipMemGetAllocationGranularity(size_t *granularity, const AllocationProp *prop,
-                                                     int option) {
+                                                     int option) try {
   if (!granularity || !prop || prop->type != 1 || !validDevice(prop->location) || (option & ~1))
     return bad("hipMemGetAllocationGranularity", "null pointer, invalid property or option");
   *granularity = option ? kRecommended : kGranule;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 FLYSIM_API hipError_t hipMemAddressReserve(void **out, size_t size, size_t alignment, void *,
-                                           unsigned long long flags) {
+                                           unsigned long long flags) try {
   if (!out || !size || size % kGranule || flags || (alignment & (alignment - 1)))
     return bad("hipMemAddressReserve", "null pointer, invalid size, alignment or flags");
   *out = nullptr;
@@ -125,9 +125,9 @@ FLYSIM_API hipError_t hipMemAddressReserve(void **out, size_t size, size_t align
   reservations[base] = {size, start, total};
   *out = reinterpret_cast<void *>(base);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemAddressFree(void *p, size_t size) {
+FLYSIM_API hipError_t hipMemAddressFree(void *p, size_t size) try {
   std::lock_guard<std::mutex> lock(mutex);
   auto base = reinterpret_cast<uint64_t>(p);
   auto it = reservations.find(base);
@@ -139,10 +139,10 @@ FLYSIM_API hipError_t hipMemAddressFree(void *p, size_t size) {
   munmap(reinterpret_cast<void *>(it->second.mapBase), it->second.mapSize);
   reservations.erase(it);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 FLYSIM_API hipError_t hipMemCreate(uint64_t *handle, size_t size, const AllocationProp *prop,
-                                   unsigned long long flags) {
+                                   unsigned long long flags) try {
   if (!handle || !prop || !size || size % kGranule || flags || prop->type != 1 ||
       !validDevice(prop->location))
     return bad("hipMemCreate", "null pointer, invalid size, property or flags");
@@ -165,9 +165,9 @@ FLYSIM_API hipError_t hipMemCreate(uint64_t *handle, size_t size, const Allocati
     memories.insert(p.release());
     return hipSuccess;
   });
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemRelease(uint64_t handle) {
+FLYSIM_API hipError_t hipMemRelease(uint64_t handle) try {
   std::lock_guard<std::mutex> lock(mutex);
   Physical *p = find(handle);
   if (!p)
@@ -175,9 +175,9 @@ FLYSIM_API hipError_t hipMemRelease(uint64_t handle) {
   --p->held;
   dropUnused(p);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemRetainAllocationHandle(uint64_t *handle, void *p) {
+FLYSIM_API hipError_t hipMemRetainAllocationHandle(uint64_t *handle, void *p) try {
   std::lock_guard<std::mutex> lock(mutex);
   auto addr = reinterpret_cast<uint64_t>(p);
   auto it = mappings.upper_bound(addr);
@@ -186,19 +186,19 @@ FLYSIM_API hipError_t hipMemRetainAllocationHandle(uint64_t *handle, void *p) {
   ++it->second.memory->held;
   *handle = reinterpret_cast<uint64_t>(it->second.memory);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemGetAllocationPropertiesFromHandle(AllocationProp *prop, uint64_t handle) {
+FLYSIM_API hipError_t hipMemGetAllocationPropertiesFromHandle(AllocationProp *prop, uint64_t handle) try {
   std::lock_guard<std::mutex> lock(mutex);
   Physical *p = find(handle);
   if (!prop || !p)
     return bad("hipMemGetAllocationPropertiesFromHandle", "null pointer, or not a handle");
   *prop = p->prop;
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 FLYSIM_API hipError_t hipMemMap(void *at, size_t size, size_t offset, uint64_t handle,
-                                unsigned long long flags) {
+                                unsigned long long flags) try {
   std::lock_guard<std::mutex> lock(mutex);
   Physical *p = find(handle);
   auto base = reinterpret_cast<uint64_t>(at);
@@ -213,9 +213,9 @@ FLYSIM_API hipError_t hipMemMap(void *at, size_t size, size_t offset, uint64_t h
   ++p->mapped;
   mappings[base] = {size, p, {}};
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemUnmap(void *at, size_t size) {
+FLYSIM_API hipError_t hipMemUnmap(void *at, size_t size) try {
   finishAll(); // as on a GPU, this waits for what may still use the memory
   std::lock_guard<std::mutex> lock(mutex);
   auto base = reinterpret_cast<uint64_t>(at);
@@ -228,9 +228,9 @@ FLYSIM_API hipError_t hipMemUnmap(void *at, size_t size) {
     it = mappings.erase(it);
   }
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemSetAccess(void *at, size_t size, const AccessDesc *list, size_t count) {
+FLYSIM_API hipError_t hipMemSetAccess(void *at, size_t size, const AccessDesc *list, size_t count) try {
   if (!list || !count)
     return bad("hipMemSetAccess", "null pointer");
   for (size_t n = 0; n < count; ++n)
@@ -253,9 +253,9 @@ FLYSIM_API hipError_t hipMemSetAccess(void *at, size_t size, const AccessDesc *l
       return fail(hipErrorOutOfMemory, "hipMemSetAccess: the host refuses");
   }
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemGetAccess(unsigned long long *flags, const Location *location, void *p) {
+FLYSIM_API hipError_t hipMemGetAccess(unsigned long long *flags, const Location *location, void *p) try {
   std::lock_guard<std::mutex> lock(mutex);
   auto addr = reinterpret_cast<uint64_t>(p);
   auto it = mappings.upper_bound(addr);
@@ -265,10 +265,10 @@ FLYSIM_API hipError_t hipMemGetAccess(unsigned long long *flags, const Location 
   auto found = it->second.access.find(location->id);
   *flags = found == it->second.access.end() ? 0 : static_cast<unsigned long long>(found->second);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
 FLYSIM_API hipError_t hipMemExportToShareableHandle(void *out, uint64_t handle, int type,
-                                                    unsigned long long flags) {
+                                                    unsigned long long flags) try {
   std::lock_guard<std::mutex> lock(mutex);
   Physical *p = find(handle);
   if (!out || !p || flags || type != 1 || !(p->prop.handleType & 1))
@@ -278,9 +278,9 @@ FLYSIM_API hipError_t hipMemExportToShareableHandle(void *out, uint64_t handle, 
     return fail(hipErrorOutOfMemory, "hipMemExportToShareableHandle: no file descriptor is left");
   memcpy(out, &file, sizeof file);
   return hipSuccess;
-}
+} FLYSIM_GUARDED
 
-FLYSIM_API hipError_t hipMemImportFromShareableHandle(uint64_t *handle, void *shared, int type) {
+FLYSIM_API hipError_t hipMemImportFromShareableHandle(uint64_t *handle, void *shared, int type) try {
   if (!handle || type != 1)
     return bad("hipMemImportFromShareableHandle", "null pointer, or not a file descriptor");
   // ROCm 7 passes the descriptor itself, ROCm 6 its address.
@@ -312,4 +312,4 @@ FLYSIM_API hipError_t hipMemImportFromShareableHandle(uint64_t *handle, void *sh
     memories.insert(p.release());
     return hipSuccess;
   });
-}
+} FLYSIM_GUARDED

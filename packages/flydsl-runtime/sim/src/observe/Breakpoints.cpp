@@ -163,7 +163,7 @@ using namespace flysim;
 /// Sets the breakpoints of later launches and the function that is called at them; a
 /// null function removes them. One wave is shown at a time.
 FLYSIM_API void flysimSetBreakpoints(const flysimBreakpoint *points, size_t count,
-                                     flysimBreakCallback call) {
+                                     flysimBreakCallback call) try {
   std::lock_guard<std::mutex> lock(breakMutex);
   breakpoints.clear();
   matched.assign(count, 0);
@@ -177,6 +177,9 @@ FLYSIM_API void flysimSetBreakpoints(const flysimBreakpoint *points, size_t coun
     breakpoints.push_back(p);
   }
   callback.store(count ? call : nullptr);
+} catch (const std::bad_alloc &) { // none is set, and none will have matched
+  callback.store(nullptr);
+  matched.clear();
 }
 
 /// Number of launches since the breakpoints were set. `found[i]` becomes 1 if some launch

@@ -16,11 +16,13 @@ namespace flysim {
 
 constexpr unsigned kLineBytes = 128, kSectorBytes = 32;
 constexpr unsigned kSectorsOfLine = kLineBytes / kSectorBytes;
+constexpr unsigned kPageLines = 4096 / kLineBytes;
 
-/// Sectors of one line that an instruction moves.
+/// Neighbouring lines of a page of which an instruction moves the same sectors.
 struct LineMove {
-  uint64_t line;
+  uint64_t line; ///< the first of them
   uint32_t inst;
+  uint16_t count; ///< of lines
   uint8_t sectors;
   bool write;
 };
@@ -30,7 +32,17 @@ class L1Cache {
 public:
   explicit L1Cache(unsigned bytes);
   /// True if the line is present; it is afterwards.
-  bool touch(uint64_t line);
+  bool touch(uint64_t line) {
+    uint64_t *set = &tags[size_t(line & (sets - 1)) * kWays];
+    unsigned way = 0;
+    while (way < kWays - 1 && set[way] != line)
+      ++way;
+    bool hit = set[way] == line;
+    for (; way > 0; --way)
+      set[way] = set[way - 1];
+    set[0] = line;
+    return hit;
+  }
   void clear();
 
 private:
@@ -43,24 +55,26 @@ private:
 class SharedCache {
 public:
   explicit SharedCache(uint64_t bytes);
-  /// Marks sectors of a line (bit per sector); returns those that were absent. With
-  /// `write`, returns the sectors that became dirty now.
-  unsigned touch(uint64_t line, unsigned sectors, bool write);
+  /// Marks the sectors of `count` of the lines that are moved, from number `first` on; returns how many sectors were
+  /// absent. Of a write those count that became dirty now.
+  unsigned touch(const LineMove &move, unsigned first, unsigned count);
 
 private:
   static constexpr unsigned kWays = 8;
   struct Unmap {
     size_t bytes;
-    void operator()(uint64_t *p) const;
+    void operator()(uint32_t *p) const;
   };
-  const uint64_t sets, wayStride; ///< stride: entries from one way to the next
-  const size_t size;              ///< bytes that are mapped
-  /// Way after way, each with an entry for every set: (line + 1) << 8 | dirty sectors << 4 |
-  /// present sectors; 0: empty. A set fills its ways in order, so that a launch which does not fill
-  /// the cache touches the first of them alone, at neighbouring places for neighbouring lines. Pages
-  /// that are never touched are never mapped: a small launch pays for little.
-  std::unique_ptr<uint64_t, Unmap> ways;
-  uint8_t *next; ///< victim of each set, behind the ways
+  const unsigned setBits; ///< logarithm of the number of sets
+  const size_t wayStride; ///< entries from one way to the next
+  const size_t size;      ///< bytes that are mapped
+  /// Way after way, each with an entry for every set: (tag + 1) << 8 | dirty sectors << 4 | present sectors; 0: empty.
+  /// Lines are numbered as they are met, so that a tag of 24 bits names more of them than a launch can move. A set
+  /// fills its ways in order, so that a launch which does not fill the cache touches the first of them alone, at
+  /// neighbouring places for neighbouring lines. Pages that are never touched are never mapped: a small launch pays
+  /// for little.
+  std::unique_ptr<uint32_t, Unmap> ways;
+  uint8_t *victims; ///< the way of each full set that is replaced next, behind the ways
 };
 
 } // namespace flysim

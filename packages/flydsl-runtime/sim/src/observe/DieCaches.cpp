@@ -7,44 +7,56 @@
 namespace flysim {
 
 namespace {
-/// Moves of a work-group before the next one has its turn: 4 KiB of whole lines.
-constexpr size_t kTurn = 32;
-/// Bound of what is held (16 bytes each). Beyond it fewer work-groups run side by side than on a device.
+/// Lines that a work-group moves before the next one has its turn: 4 KiB.
+constexpr unsigned kTurn = 32;
+/// So many lines are enough to be held. Beyond them fewer work-groups run side by side than on a device.
 constexpr size_t kMostHeld = size_t(1) << 23;
 } // namespace
 
 DieCaches::DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
                      std::function<void(const LineMove &, unsigned)> missed)
-    : missed(std::move(missed)), held(std::max<uint64_t>(1, resident)) {
+    : missed(std::move(missed)), resident(std::max<uint64_t>(1, resident)) {
   for (unsigned k = 0; k < std::max(1u, dies); ++k)
     caches.emplace_back(bytes);
 }
 
-void DieCaches::add(uint64_t group, const LineMove &move) {
-  if (group / held.size() != batch || count == kMostHeld) {
+void DieCaches::add(uint64_t group, std::vector<LineMove> &&moves) {
+  if (group / resident != batch || lines >= kMostHeld) {
     flush();
-    batch = group / held.size();
+    batch = group / resident;
   }
-  held[group % held.size()].push_back(move);
-  ++count;
+  for (const LineMove &m : moves)
+    lines += m.count;
+  if (held.empty() || held.back().group != group)
+    held.push_back({group, std::move(moves)});
+  else
+    held.back().moves.insert(held.back().moves.end(), moves.begin(), moves.end());
+}
+
+void DieCaches::turn(Held &h) {
+  SharedCache &cache = caches[h.group % caches.size()];
+  for (unsigned left = kTurn; left && h.next < h.moves.size();) {
+    const LineMove &m = h.moves[h.next];
+    const unsigned count = std::min<unsigned>(left, m.count - h.done);
+    if (unsigned absent = cache.touch(m, h.done, count))
+      missed(m, absent);
+    left -= count;
+    h.done += count;
+    if (h.done == m.count) {
+      h.done = 0;
+      ++h.next;
+    }
+  }
 }
 
 void DieCaches::flush() {
-  uint64_t first = batch * held.size();
-  for (size_t at = 0; count; at += kTurn)
-    for (size_t slot = 0; slot < held.size(); ++slot) {
-      std::vector<LineMove> &moves = held[slot];
-      if (at >= moves.size())
-        continue;
-      SharedCache &cache = caches[(first + slot) % caches.size()];
-      size_t end = std::min(moves.size(), at + kTurn);
-      count -= end - at;
-      for (size_t k = at; k < end; ++k)
-        if (unsigned absent = cache.touch(moves[k].line, moves[k].sectors, moves[k].write))
-          missed(moves[k], static_cast<unsigned>(__builtin_popcount(absent)));
-    }
-  for (std::vector<LineMove> &moves : held)
-    moves.clear();
+  while (!held.empty()) {
+    for (Held &h : held)
+      turn(h);
+    held.erase(std::remove_if(held.begin(), held.end(), [](const Held &h) { return h.next == h.moves.size(); }),
+               held.end());
+  }
+  lines = 0;
 }
 
 } // namespace flysim

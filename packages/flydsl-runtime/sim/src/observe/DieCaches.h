@@ -19,21 +19,30 @@ namespace flysim {
 class DieCaches {
 public:
   /// `resident`: work-groups (or clusters) of all dies that run at once. `missed(move, sectors)` is told
-  /// how many sectors of a move the L2 of its die did not have.
+  /// how many sectors of (some of) the lines of a move the L2 of its die did not have.
   DieCaches(unsigned dies, uint64_t bytes, uint64_t resident,
             std::function<void(const LineMove &, unsigned)> missed);
-  /// A move of a work-group; groups come in the order of the grid, the moves of one in the order of time.
-  void add(uint64_t group, const LineMove &move);
+  /// Moves of a work-group; groups come in the order of the grid, the moves of one in the order of time.
+  void add(uint64_t group, std::vector<LineMove> &&moves);
   /// Moves what is held.
   void flush();
 
 private:
+  /// What is held of a work-group.
+  struct Held {
+    uint64_t group;
+    std::vector<LineMove> moves;
+    size_t next = 0;   ///< the first that is not done
+    unsigned done = 0; ///< lines of it that are
+  };
+  void turn(Held &h);
+
   std::vector<SharedCache> caches;
   std::function<void(const LineMove &, unsigned)> missed;
-  /// Moves of the work-groups that run side by side, by their place among them.
-  std::vector<std::vector<LineMove>> held;
-  uint64_t batch = 0; ///< which `held.size()` work-groups of the grid these are
-  size_t count = 0;   ///< of all that is held
+  const uint64_t resident;
+  std::vector<Held> held; ///< of work-groups that run side by side
+  uint64_t batch = 0;     ///< which `resident` work-groups of the grid these are
+  size_t lines = 0;       ///< of all that is held
 };
 
 } // namespace flysim

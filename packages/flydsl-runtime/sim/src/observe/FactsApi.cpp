@@ -3,6 +3,7 @@
 #include "decode/Coverage.h"
 #include "decode/Disassembler.h"
 #include "decode/Program.h"
+#include "hip/Runtime.h"
 #include "observe/Classify.h"
 #include "support/Json.h"
 
@@ -66,10 +67,10 @@ std::string factsText(const Program &program, const Inst &inst) {
 } // namespace flysim
 
 /// Calls `report` for every instruction of `arch` that is implemented: LLVM's opcode name, mnemonic, and
-/// its facts as a JSON object. Returns 1 for an unknown architecture.
+/// its facts as a JSON object. Returns 1 for an unknown architecture, another error for one of the host.
 extern "C" __attribute__((visibility("default"))) int
 flysimFacts(const char *arch, int wave32, void (*report)(void *, const char *, const char *, const char *),
-            void *data) {
+            void *data) try {
   using namespace flysim;
   const ArchInfo *info = arch ? findArch(arch) : nullptr;
   if (!info)
@@ -79,4 +80,4 @@ flysimFacts(const char *arch, int wave32, void (*report)(void *, const char *, c
       report(data, e.opcode.c_str(), e.mnemonic.c_str(), factsText(program, inst).c_str());
   });
   return 0;
-}
+} FLYSIM_GUARDED

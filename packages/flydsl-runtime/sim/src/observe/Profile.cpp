@@ -263,9 +263,14 @@ private:
   }
 
   unsigned move(uint64_t line, unsigned sectors, size_t index, const InstInfo &info) {
-    moves.push_back({line, static_cast<uint32_t>(index), static_cast<uint8_t>(sectors), !info.load});
+    const auto inst = static_cast<uint32_t>(index);
+    if (moves.empty() || line % kPageLines == 0 || line != moves.back().line + moves.back().count ||
+        moves.back().sectors != sectors || moves.back().inst != inst)
+      moves.push_back({line, inst, 1, static_cast<uint8_t>(sectors), !info.load});
+    else
+      ++moves.back().count;
     if (recording)
-      noteReuse(line, kBits[sectors] * kSectorBytes, static_cast<uint32_t>(index), info.load);
+      noteReuse(line, kBits[sectors] * kSectorBytes, inst, info.load);
     return kBits[sectors];
   }
   /// How much the work-group moved since it touched this line. Here waves run one after the other for long

@@ -244,23 +244,29 @@ FLYSIM_API void flysimProfileSelect(const int64_t *workgroup, uint64_t computeUn
 /// unknown one. Valid until the calling thread calls again.
 FLYSIM_API const char *flysimTimingTable(const char *arch) {
   static thread_local std::string text;
-  const ArchInfo *info = arch ? findArch(arch) : nullptr;
-  if (!info)
-    return nullptr;
-  if (guarded([&] { return text = timingTableJson(*info), hipSuccess; }))
-    return nullptr;
-  return text.c_str();
+  const ArchInfo *info = nullptr;
+  hipError_t error = guarded([&] {
+    info = arch ? findArch(arch) : nullptr;
+    if (info)
+      text = timingTableJson(*info);
+    return hipSuccess;
+  });
+  return info && !error ? text.c_str() : nullptr;
 }
 
 /// The profiles of the launches that ended since the last call, as a JSON list. The
 /// text belongs to the library and is valid until the calling thread calls again.
+/// Null, with the profiles kept, if there is no host memory.
 FLYSIM_API const char *flysimProfileTake() {
   static thread_local std::string text;
-  std::lock_guard<std::mutex> lock(profilesMutex);
-  text = "[";
-  for (const std::string &p : profiles)
-    text += (text.size() > 1 ? ",\n" : "") + p;
-  text += "]";
-  profiles.clear();
-  return text.c_str();
+  hipError_t error = guarded([&] {
+    std::lock_guard<std::mutex> lock(profilesMutex);
+    text = "[";
+    for (const std::string &p : profiles)
+      text += (text.size() > 1 ? ",\n" : "") + p;
+    text += "]";
+    profiles.clear();
+    return hipSuccess;
+  });
+  return error ? nullptr : text.c_str();
 }

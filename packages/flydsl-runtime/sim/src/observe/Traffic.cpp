@@ -28,14 +28,14 @@ HostArrays::Part HostArrays::partAround(uint64_t address) const {
   return {it->hi, (uint64_t(1) << 62) + (index << 46) + (it->lo & 15) - it->lo};
 }
 
-void Traffic::apply(uint64_t linear, const std::vector<LineMove> &moves) {
-  for (LineMove m : moves) {
+void Traffic::apply(uint64_t linear, std::vector<LineMove> &&moves) {
+  for (LineMove &m : moves) {
     m.line = pages.renumber(m.line);
-    if (unsigned absent = cache.touch(m.line, m.sectors, m.write))
-      fresh(m, static_cast<unsigned>(__builtin_popcount(absent)));
-    if (dies)
-      dies->add(linear, m);
+    if (unsigned absent = cache.touch(m, 0, m.count))
+      fresh(m, absent);
   }
+  if (dies)
+    dies->add(linear, std::move(moves));
 }
 
 void Traffic::end(uint64_t linear, std::vector<LineMove> &&moves) {
@@ -44,24 +44,24 @@ void Traffic::end(uint64_t linear, std::vector<LineMove> &&moves) {
     waiting.emplace(linear, std::move(moves));
     return;
   }
-  apply(linear, moves);
+  apply(linear, std::move(moves));
   for (auto it = waiting.begin(); ++next, it != waiting.end() && it->first == next;
        it = waiting.erase(it))
-    apply(it->first, it->second);
+    apply(it->first, std::move(it->second));
 }
 
 void Traffic::drain(uint64_t linear, std::vector<LineMove> &moves) {
   std::lock_guard<std::mutex> lock(mutex);
   if (linear != next)
     return;
-  apply(linear, moves);
+  apply(linear, std::move(moves));
   moves.clear();
 }
 
 void Traffic::finish() {
   std::lock_guard<std::mutex> lock(mutex);
-  for (const auto &entry : waiting)
-    apply(entry.first, entry.second);
+  for (auto &entry : waiting)
+    apply(entry.first, std::move(entry.second));
   waiting.clear();
   if (dies)
     dies->flush();

@@ -45,7 +45,6 @@ class PageNumbers {
 public:
   /// The line at the same place of the page's number.
   uint64_t renumber(uint64_t line) {
-    constexpr unsigned kPageLines = 4096 / kLineBytes;
     if (line / kPageLines != last) {
       last = line / kPageLines;
       number = numberOf(last);
@@ -92,7 +91,7 @@ private:
 /// The caches of one launch behind L1. Thread safe.
 class Traffic {
 public:
-  /// `fresh(move, sectors)` is told how many sectors of a move were not in the cache.
+  /// `fresh(move, sectors)` is told how many sectors of the lines of a move were not in the cache.
   Traffic(uint64_t cacheBytes, std::function<void(const LineMove &, unsigned)> fresh)
       : cache(cacheBytes), fresh(std::move(fresh)) {}
   /// Follows the L2 of each die as well. Before the launch.
@@ -105,7 +104,7 @@ public:
   void finish();
 
 private:
-  void apply(uint64_t linear, const std::vector<LineMove> &moves);
+  void apply(uint64_t linear, std::vector<LineMove> &&moves);
 
   std::mutex mutex;
   SharedCache cache;
