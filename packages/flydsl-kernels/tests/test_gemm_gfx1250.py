@@ -52,7 +52,7 @@ def test_half_clusters(cluster):
 
 @HERE
 def test_default_tile():
-    """Divided among more waves than asked for, so that 256 registers are enough."""
+    """The registers of a SIMD are enough for it."""
     m, n, k = 256, 256, 512
     a, b = random(m, k, dtype="f16"), random(n, k, dtype="f16", seed=1)
     c = Guarded(m, n, dtype=torch.float16)

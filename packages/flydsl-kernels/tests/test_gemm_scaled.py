@@ -142,7 +142,7 @@ def test_microscaled_pairs_of_gfx1250():
     b, scale_b, _ = mx_operand(128, 256, "fp8", 1)
     with pytest.raises(ValueError, match="got fp4 and fp8"):
         ops.mx_gemm(a, b, scale_a, scale_b, "fp4", "fp8")
-    with pytest.raises(ValueError, match="N must be a multiple of 32, got 48"):
+    with pytest.raises(ValueError, match="N x K must be a multiple of one of .*, got 48 x "):
         ops.mx_gemm(a, a[:1].expand(48, -1), scale_a, scale_a[:1].expand(48, -1))
 
 

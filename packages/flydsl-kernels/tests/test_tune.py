@@ -61,14 +61,20 @@ def test_a_candidate_is_run_and_compared():
         object.__setattr__(spoiled, "tolerance", 2.0**-8)
 
 
-@needs("gfx942", "gfx950")
+QUANTISED = {"gfx942": ("preshuffle_gemm i8", "blockscale_gemm fp8"),
+             "gfx950": ("preshuffle_gemm i8", "blockscale_gemm fp8", "mx_gemm fp4 fp4"),
+             "gfx1250": ("scaled_gemm fp8", "mx_gemm fp4 fp4")}
+
+
+@needs(*QUANTISED)
 def test_every_operation_has_candidates_that_are_accepted():
-    for operation, kind in (("preshuffle_gemm", "i8"), ("blockscale_gemm", "fp8")):
-        problem = tune.Problem(operation, kind, 16, 128, 512)
+    for name in QUANTISED[target().arch]:
+        problem = tune.Problem(*name.split(" ", 1), 16, 128, 512)
         choices = tune.candidates(target(), problem)
         assert len(choices) > 4
-        trial = tune.try_choice(current_arch(), problem, choices[-1])
-        assert trial.ms, trial.problem
+        trials = [tune.try_choice(current_arch(), problem, choice) for choice in (choices[0], choices[-1])]
+        assert all(trial.ms for trial in trials), [trial.problem for trial in trials]
+        assert trials[0].ms != trials[1].ms  # the choice is taken
     with pytest.raises(ValueError, match="no search of gemm 'f64'"):
         tune.candidates(target(), tune.Problem("gemm", "f64", 1, 1, 1))
 

@@ -25,6 +25,8 @@ __all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_wave
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
+REGISTERS = 256  # of a lane of wave32
+SIMD_REGISTERS, SIMDS = 1024, 4  # of gfx1250, whose waves may have more
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
 
 Config = TypeVar("Config", bound="GemmConfig")
@@ -78,9 +80,23 @@ class GemmConfig(KernelConfig):
         return "c", "a", "b", "scale_a", "scale_b"
 
     @property
-    def hints(self) -> dict[str, Any] | None:
-        """Attributes of the kernel for the compiler."""
-        return None
+    def hints(self) -> dict[str, Any]:
+        """Attributes of the kernel for the compiler, which keeps gfx1250 to the usual registers unless it knows how
+        many waves a SIMD has."""
+        return {"rocdl.waves_per_eu": self.waves_of_simd} if self.target.tensor_moves else {}
+
+    @property
+    def waves_of_simd(self) -> int:
+        """Waves of gfx1250 that share the registers of a SIMD: two, or one where sums take half of them, or where LDS
+        has room for no more."""
+        alone = self.m_repeat * self.n_repeat * self.op.acc_len > REGISTERS
+        resident = self.target.lds_bytes // self.lds_bytes * self.waves
+        return max(cdiv(self.waves, SIMDS), 1 if alone or resident <= SIMDS else 2)
+
+    @property
+    def registers(self) -> int:
+        """Of a lane of wave32."""
+        return SIMD_REGISTERS // self.waves_of_simd if self.target.tensor_moves else REGISTERS
 
     @property
     def cluster(self) -> tuple[int, ...] | None:

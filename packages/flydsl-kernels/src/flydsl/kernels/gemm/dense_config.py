@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..host.config import require
 from ..parts.cshuffle import ShufflePlan
-from ..parts.index import cdiv, div, mod
+from ..parts.index import div, mod
 from ..parts.lane import Lane
 from ..parts.matrix import MatrixOp, matrix_op
 from ..parts.memory import WORDS
@@ -21,8 +21,6 @@ __all__ = ["LAYOUTS", "DenseConfig", "dense_config", "row_scale_config", "takes_
 
 LAYOUTS = ("nt", "nn", "tn", "tt")
 ELEMENT_BYTES = {"f16": 2, "bf16": 2, "fp8": 1}
-REGISTERS = 256  # of a lane of wave32
-SIMD_REGISTERS, SIMDS = 1024, 4  # of gfx1250, whose waves may have more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,24 +103,6 @@ class DenseConfig(GemmConfig):
         stored = all(consecutive or isinstance(tile, StoredTile) for consecutive, tile in
                      ((self.layout[0] == "n", self.a_tile), (self.layout[1] == "t", self.b_tile)))
         return self.target.dma128 and stored and not self.ragged_k
-
-    @property
-    def waves_of_simd(self) -> int:
-        """Waves of gfx1250 that share the registers of a SIMD: two, or one where sums take half of them, or where LDS
-        has room for no more."""
-        alone = self.m_repeat * self.n_repeat * self.op.acc_len > REGISTERS
-        resident = self.target.lds_bytes // self.lds_bytes * self.waves
-        return max(cdiv(self.waves, SIMDS), 1 if alone or resident <= SIMDS else 2)
-
-    @property
-    def registers(self) -> int:
-        """Of a lane of wave32."""
-        return SIMD_REGISTERS // self.waves_of_simd if self.target.tensor_moves else REGISTERS
-
-    @property
-    def hints(self) -> dict[str, Any] | None:
-        """The compiler keeps gfx1250 to the usual registers unless it knows how many waves a SIMD has."""
-        return {"rocdl.waves_per_eu": self.waves_of_simd} if self.target.tensor_moves else None
 
     @property
     def reach(self) -> int:

@@ -13,7 +13,7 @@ from ..op import Form, Gradient, Op, Plan, Result
 from ..parts.index import align_up
 from ..target import Target
 from .dense import check_a16w16, plan_a16w16
-from .tuned import BLOCK_SCALE, DENSE_TUNING, MX, PRESHUFFLE, dense_knobs, takes_preshuffled, tile_tuning
+from .tuned import BLOCK_SCALE, DENSE_TUNING, MX, PRESHUFFLE, WMMA, dense_knobs, takes_preshuffled, tile_tuning
 
 __all__ = ["OPS"]
 
@@ -266,6 +266,11 @@ def _blockscale_reference(a: Any, b: Any, scale_a: Any, scale_b: Any, *_: Any) -
     return (left @ (_plain(b).double() * columns).T,)
 
 
+def _sample_scaled(draw: Any, m: int, n: int, columns: int = 128) -> tuple[Any, ...]:
+    a, b = draw.normal(m, n, dtype="fp8"), draw.normal(columns, n, dtype="fp8")
+    return a, b, draw.positive(m), draw.positive(columns), torch_dtype("bf16")
+
+
 def _sample_mx(draw: Any, m: int, n: int, columns: int = 128) -> tuple[Any, ...]:
     data = [draw.integers(0, 256, rows, n // 2) for rows in (m, columns)]
     scales = [draw.integers(124, 130, rows, n // 32) for rows in (m, columns)]
@@ -318,11 +323,10 @@ SCALED_GEMM = Op(
     results=lambda a, b, scale_a, scale_b, out_dtype: _weight_results(a, b, out_dtype),
     plan=_later("plan_scaled"), form=_scaled_gemm, archs=GENERAL, fp8=True, widths=(256, 384), numpy=False,
     tolerance=2.0**-8,
-    sample=lambda draw, m, n: (draw.normal(m, n, dtype="fp8"), draw.normal(128, n, dtype="fp8"), draw.positive(m),
-                               draw.positive(128), torch_dtype("bf16")),
+    sample=_sample_scaled,
     reference=lambda a, b, scale_a, scale_b, _: (
         a.double() @ b.double().T * scale_a.double()[:, None] * scale_b.double(),),
-    flops=_gemm_flops,
+    flops=_gemm_flops, tuning=tile_tuning(lambda target, kind: {"gfx1250": WMMA}[target.arch][kind], "fp8"),
 )
 
 MX_GEMM = Op(
@@ -332,7 +336,8 @@ MX_GEMM = Op(
     results=lambda a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype: _weight_results(a, b, out_dtype),
     plan=_later("plan_mx"), form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False,
     tolerance=2.0**-8, sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
-    tuning=tile_tuning(lambda _, kind: MX[kind.split()[0], kind.split()[1]], "fp4 fp4"),
+    tuning=tile_tuning(lambda target, kind: WMMA[kind] if target.tensor_moves else MX[kind.split()[0], kind.split()[1]],
+                       "fp4 fp4"),
 )
 
 OPS = [

@@ -41,7 +41,7 @@ from .mx_kernel import launch_mx
 from .preshuffle_config import ACTIVATIONS, PreshuffleConfig, preshuffle_config
 from .preshuffle_kernel import launch_preshuffle
 from .rdna_fp8 import RdnaFp8Config, launch_rdna_fp8, rdna_fp8_config
-from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, Tile, choose, row_scale_block, takes_preshuffled
+from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, WMMA, Tile, choose, row_scale_block, takes_preshuffled
 from .wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
@@ -209,8 +209,7 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         return None
     config: GemmConfig
     if target.tensor_moves:
-        config = wmma_config(where, target, n=n, k=k, **_wmma_tile(where, n, k), stages=2, a_dtype="fp8",
-                             b_dtype="fp8", out_dtype="bf16", scales="rows")
+        config = _wmma_config(where, target, m, n, k, "fp8", "bf16")
         b = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, n, k))
     elif target.matrix == "wmma":
         config = rdna_fp8_config(where, target, n=n, k=k, tile_n=256 if m >= 256 and n % 256 == 0 else 128)
@@ -223,12 +222,12 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     return _plan(config, rows, b, scale_a, scale_b)
 
 
-def _wmma_tile(where: str, n: int, k: int) -> dict[str, int]:
-    """Tile and waves of a product with scales on gfx1250."""
-    tile_n = next((t for t in (128, 64, 32) if n % t == 0), 0)
-    require(where, tile_n > 0, f"N must be a multiple of 32, got {n}")
-    require(where, k % 128 == 0, f"K must be a multiple of 128, got {k}")
-    return dict(tile_m=64, tile_n=tile_n, tile_k=128, m_waves=2, n_waves=2)
+def _wmma_config(where: str, target: Target, m: int, n: int, k: int, kind: str, out_dtype: str) -> GemmConfig:
+    """The product of a kind of ``tuned.WMMA``."""
+    tile, dtypes = choose(WMMA[kind], where, target, kind, m, n, k), kind.split()
+    return wmma_config(where, target, n=n, k=k, **tile.sizes, m_waves=2, n_waves=2, stages=2, group=tile.group,
+                       a_dtype=dtypes[0], b_dtype=dtypes[-1], out_dtype=out_dtype,
+                       scales="mx" if len(dtypes) > 1 else "rows")
 
 
 def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor,
@@ -254,8 +253,7 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
         known = ", ".join(" and ".join(pair) for pair in DATA_FORMATS.values())
         require(where, dtypes in DATA_FORMATS.values(),
                 f"a_dtype and b_dtype must be {known} on gfx1250, got {' and '.join(dtypes)}")
-        config: GemmConfig = wmma_config(where, target, n=n, k=k, **_wmma_tile(where, n, k), stages=2, a_dtype=a_dtype,
-                                         b_dtype=b_dtype, out_dtype=out_name, scales="mx")
+        config: GemmConfig = _wmma_config(where, target, m, n, k, " ".join(dtypes), out_name)
         order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, *w.shape))
         return _plan(config, rows, order, shuffle_scale_32x4(scale_a),
                      in_order(scale_b, "gfx1250_32x4", shuffle_scale_32x4))

@@ -15,8 +15,9 @@ from ..parts.index import align_up, cdiv
 from ..target import Target
 
 __all__ = [
-    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "ROW_SCALE", "DenseTile", "Tile",
-    "choose", "dense_knobs", "dense_tiles", "row_scale_block", "takes_preshuffled", "tile_tuning", "whole_knobs",
+    "BLOCK_SCALE", "DENSE", "DENSE_KNOWN", "DENSE_TUNING", "FEW", "MX", "PRESHUFFLE", "ROW_SCALE", "WMMA",
+    "DenseTile", "Tile", "choose", "dense_knobs", "dense_tiles", "row_scale_block", "takes_preshuffled", "tile_tuning",
+    "whole_knobs",
 ]
 
 FEW_ROWS = 16  # rows of the smallest tile
@@ -100,6 +101,15 @@ _MX_6 = (Tile(128, 512, 128), Tile(128, 256, 128), *_MX_BYTES)
 MX: dict[tuple[str, str], tuple[Tile, ...]] = {
     ("fp4", "fp4"): _MX_4, ("fp4", "fp8"): _MX_4, ("fp6", "fp4"): _MX_6, ("fp6", "fp8"): _MX_8,
     ("fp8", "fp4"): _MX_8, ("fp8", "fp8"): _MX_8,
+}
+
+_WMMA_LAST = (Tile(128, 128, 128), Tile(64, 128, 128), Tile(64, 64, 128), Tile(64, 32, 128))
+
+#: 8 and 4 bits on gfx1250, on 2 x 2 waves: ``"fp8"`` with scales per row and column, else microscaled activations and
+#: weights. Bound by LDS, of which the waves of large tiles read least.
+WMMA: dict[str, tuple[Tile, ...]] = {
+    "fp8": (Tile(256, 256, 256), *_WMMA_LAST), "fp4 fp4": (Tile(128, 256, 256), *_WMMA_LAST),
+    "fp8 fp4": (Tile(256, 256, 256), *_WMMA_LAST), "fp8 fp8": (Tile(256, 256, 128), *_WMMA_LAST),
 }
 
 

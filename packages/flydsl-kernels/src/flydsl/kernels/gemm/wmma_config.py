@@ -43,11 +43,7 @@ DATA_FORMATS = {"fp4": ("fp4", "fp4"), "fp8": ("fp8", "fp8"), "a8w4": ("fp8", "f
 SLAB = 16  # rows of b that lie together
 MAX_WAVES = 32
 MAX_CLUSTER = 16
-REGISTERS = 256  # that the code generator keeps to
-SIMD_REGISTERS, SIMDS = 1024, 4
 OTHER_REGISTERS = 24  # addresses, and what the schedule needs beside the products
-LATE_REGISTERS = 12   # more of these where B is read late, of more than one step
-LARGEST_PART = 16     # 16 x 16 tiles of a wave, half of its registers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +113,9 @@ class WmmaConfig(GemmConfig):
         return (self.cluster_m, self.cluster_n, 1) if self.clustered else None
 
     @property
-    def hints(self) -> dict[str, Any] | None:
-        return {"rocdl.cluster_dims": ",".join(map(str, self.cluster))} if self.cluster else None
+    def hints(self) -> dict[str, Any]:
+        shared = {"rocdl.cluster_dims": ",".join(map(str, self.cluster))} if self.cluster else {}
+        return {**super().hints, **shared}
 
     @property
     def a_row_bytes(self) -> int:
@@ -163,51 +160,29 @@ class WmmaConfig(GemmConfig):
         return self.steps * (cdiv(self.m_repeat * 16, a) + cdiv(self.n_repeat * 16, b)) if self.scaled else 0
 
     @property
-    def plan(self) -> tuple[int, bool]:
-        """(rows of fragments of a part of the main loop, whether those of B are read a part ahead): the usual, or what
-        there are registers for. B is read late only where that is not in the last part of a tile, whose LDS may be
-        overwritten."""
-        usual = part_rows(self.m_repeat)
-        plans = ((usual, True), (1, True), (1, self.m_repeat == 1))
-        return next((plan for plan in plans if self._registers(*plan) <= self.available), plans[-1])
-
-    @property
     def fits(self) -> bool:
-        """Whether a wave has the registers it needs."""
-        return self._registers(*self.plan) <= self.available
-
-    @property
-    def available(self) -> int:
-        """Registers of a wave."""
-        waves = cdiv(self.m_waves * self.n_waves, SIMDS)
-        return min(REGISTERS, SIMD_REGISTERS // waves // 16 * 16)
-
-    def _registers(self, part: int, early_b: bool) -> int:
-        """About what a wave needs: accumulators, fragments and scales, which have successors."""
+        """Whether a wave has about the registers it needs: sums, fragments and scales, which have successors."""
         a, b = self.kinds
-        fragments = 2 * part * a.registers + (2 if early_b else 1) * self.n_repeat * b.registers
+        fragments = 2 * (part_rows(self.m_repeat) * a.registers + self.n_repeat * b.registers)
         scales = (3 if self.scales == "block" else 2) * self.scale_words  # a byte is repeated first
-        others = OTHER_REGISTERS + (LATE_REGISTERS if self.steps > 1 and not early_b else 0)
-        return self.m_repeat * self.n_repeat * 8 + fragments + scales + others
+        sums = self.m_repeat * self.n_repeat * self.op.acc_len
+        return sums + fragments + scales + OTHER_REGISTERS <= self.registers
 
 
 def _with_waves(config: WmmaConfig) -> WmmaConfig | None:
-    """With as many waves as it takes for the registers, more along the longer side of a wave's part; where none are
-    enough, with the least that give each a part of 64 x 64. None if there are none."""
-    enough = None
-    while config.m_waves * config.n_waves <= MAX_WAVES:
-        if config.fits:
-            return config
+    """With as many waves as it takes for the registers, more along the longer side of a wave's part. None if no number
+    is enough."""
+    while not config.fits:
         rows, columns = config.m_repeat, config.n_repeat
-        if enough is None and rows * columns <= LARGEST_PART and config.available == REGISTERS:
-            enough = config
+        if 2 * config.waves > MAX_WAVES:
+            return None
         if columns % 2 == 0 and (columns > rows or rows % 2):
             config = replace(config, n_waves=2 * config.n_waves)
         elif rows % 2 == 0:
             config = replace(config, m_waves=2 * config.m_waves)
         else:
-            break
-    return enough
+            return None
+    return config
 
 
 @functools.lru_cache

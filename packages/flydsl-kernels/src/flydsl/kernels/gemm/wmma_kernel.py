@@ -15,12 +15,12 @@ import flydsl.expr as fx
 from ..parts.epilogue import store_tile
 from ..parts.index import cdiv, compute_mcast_masks, div, mod
 from ..parts.lane import Lane, lane_of
-from ..parts.mainloop import Held, KTile, MainLoop, Multiply, Ring
+from ..parts.mainloop import Held, KTile, MainLoop, Ring
 from ..parts.memory import Buffer, pointer
 from ..parts.products import TileProducts
 from ..parts.reduce import Lds
 from ..parts.scales import RowScales
-from ..parts.schedule import Tally, hot_loop_schedule
+from ..parts.schedule import Tally
 from ..parts.tensor_tile import TensorMoves
 from ..parts.tile import CHUNK_BYTES
 from .config import SCALE_BLOCK, run
@@ -58,26 +58,6 @@ def _scales_of(tensors: dict[str, Any], config: WmmaConfig, m: Any, row: Any, co
     return ()
 
 
-class SteppedProducts(TileProducts):
-    """Products whose steps along k have an order of their own each: what is read too far ahead would not fit the
-    registers."""
-
-    def of(self, t: KTile, stage: Any, held: list[Any], last: bool) -> Multiply:
-        multiply = super().of(t, stage, held, last)
-
-        def stepped(acc: Any, part: int, fragments: Any) -> Any:
-            acc, (call, first) = multiply(acc, part, fragments), self.place(part)
-            if part + 1 < self.parts and (self.late or self.place(part + 1)[0] != call):
-                counts = self.tally.take()
-                # The first products of a step wait for B if that is read late.
-                awaited = self.n_tiles * self.op.b_blocks if self.late and first == 0 else 0
-                hot_loop_schedule(counts, (awaited, 0)).emit(counts)
-                fx.rocdl.sched_barrier(0)
-            return acc
-
-        return stepped
-
-
 def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, column: Any, lane: Lane,
               masks: tuple[Any, Any], scales: tuple[RowScales, ...], begin: Any = 0) -> MainLoop:
     """The main loop of the tile of C from `row` and `column` on.
@@ -108,17 +88,16 @@ def wmma_loop(config: WmmaConfig, a_data: Any, b_data: Any, m: Any, row: Any, co
         return [[side.fetch(t.index * config.steps + s) for side in scales] for s in range(config.steps)]
 
     def scales_of(t: KTile, held: list[Any]) -> Any:
-        factors = [[side.of(w) for side, w in zip(scales, step, strict=True)] for step in held[0]]
-        return lambda call: factors[call]
+        return lambda call: [side.of(words) for side, words in zip(scales, held[0][call], strict=True)]
 
-    size, early_b = config.plan
-    products = SteppedProducts(config.op, tally, config.m_repeat, config.n_repeat, config.steps, a, b, size=size,
-                               late=not early_b, scales=scales_of if scales else None)
+    products = TileProducts(config.op, tally, config.m_repeat, config.n_repeat, config.steps, a, b,
+                            scales=scales_of if scales else None, stepped=config.steps > 1)
     copies = Ring(moves.issue, moves.count, moves.count, lambda n: fx.rocdl.s_wait_tensorcnt(n), vector=False)
     held = [Held(fetch_scales, config.scale_words)] if scales else []
     if config.clustered:
         fx.rocdl.cluster.cluster_barrier()  # all are there
-    return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 1,
+    # After two tiles fragments are in their first registers again, and nothing is copied between them.
+    return MainLoop(config.k_tiles, config.stages, [*held, copies], products, tally, 2,
                     barrier=fx.rocdl.cluster.cluster_barrier if config.clustered else fx.lds_barrier, begin=begin)
 
 
@@ -131,7 +110,8 @@ def cluster_place() -> tuple[Any, Any]:
 def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k adds its share of the reduction to it."""
     lane = lane_of(config.target.wave, scalar=True)
-    row, column = fx.block_idx.x * config.tile_m, fx.block_idx.y * config.tile_n
+    bx, by = config.block(m)
+    row, column = bx * config.tile_m, by * config.tile_n
     wave_row, wave_column = config.wave_place(lane)
     masks = (0, 0)
     if fx.const_expr(config.clustered):

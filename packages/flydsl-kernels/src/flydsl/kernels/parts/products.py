@@ -35,24 +35,23 @@ class TileProducts:
         scales: ``scales(t, held)`` gives ``of(call)``: for each row of tiles, and for each column, a scale of the
             instruction; None: it takes none.
         columns_first: order of the products of a part.
-        late: B is read from LDS right before the first products of a call, not a part ahead.
         first_block: number of A's and B's first block of k in the tile.
         converts: vector instructions in which what is held of B becomes the chunks of a call, for a column of tiles.
-            They are issued beside the matrix instructions of the call before, in an order of each call if they are
-            many; 0: where they are needed.
+            They are issued beside the matrix instructions of the call before; 0: where they are needed.
+        stepped: each call has an order of its own; that of a tile could read so far ahead that registers do not
+            suffice.
     """
 
     def __init__(self, op: MatrixOp, tally: Tally, m_tiles: int, n_tiles: int, calls: int, a: Source, b: Source, *,
                  size: int | None = None, scales: Callable[[KTile, list[Any]], Any] | None = None,
-                 columns_first: bool = False, first_block: Any = 0, late: bool = False,
-                 converts: int = 0) -> None:
+                 columns_first: bool = False, first_block: Any = 0, converts: int = 0, stepped: bool = False) -> None:
         self.op, self.tally, self.m_tiles, self.n_tiles = op, tally, m_tiles, n_tiles
         self.a, self.b, self.size = a, b, size or part_rows(m_tiles)
         self.groups = m_tiles // self.size
         self.parts, self._converts = calls * self.groups, converts
         # As much arithmetic as products would be gathered where it is first possible, were the order that of a tile.
-        self._stepped = converts > m_tiles * op.instructions
-        self._scales, self._first, self.late = scales, first_block, late
+        self._stepped = stepped or converts > m_tiles * op.instructions
+        self._scales, self._first = scales, first_block
         self.places = [(i, ni) for i in range(self.size) for ni in range(n_tiles)]
         if columns_first:
             self.places.sort(key=lambda place: place[::-1])
@@ -89,7 +88,7 @@ class TileProducts:
         left, right = [], ready or []
         if isinstance(self.a, Fragments):
             left = self._read(self.a, stage, range(first, first + 1), call, self.op.blocks)
-        if first == 0 and not self.late and isinstance(self.b, Fragments):
+        if first == 0 and isinstance(self.b, Fragments):
             right = self._right(stage, [], call)
         if isinstance(self.a, Fragments):
             left += self._read(self.a, stage, range(first + 1, first + self.size), call, self.op.blocks)
@@ -126,13 +125,9 @@ class TileProducts:
                 out[at] = value
             self.tally.add("mfma", len(places) * self.op.instructions)
             if self._stepped and part + 1 < self.parts and self.place(part + 1)[0] != call:
-                self.order((0, 0))
+                counts = self.tally.take()
+                hot_loop_schedule(counts).emit(counts)
+                fx.rocdl.sched_barrier(0)  # nothing goes past this point
             return out
 
         return multiply
-
-    def order(self, preload: tuple[int, int]) -> None:
-        """The order of what was traced since the last one, of which nothing goes past this point."""
-        counts = self.tally.take()
-        hot_loop_schedule(counts, preload).emit(counts)
-        fx.rocdl.sched_barrier(0)

@@ -15,6 +15,7 @@ from .memory import Buffer
 __all__ = ["PairedScales", "RowScales"]
 
 _EVERY_BYTE = 0x01010101
+_SAME_LANE = 0xE4  # of v_mov_b32_dpp: quad_perm:[0,1,2,3]
 
 
 class PairedScales:
@@ -55,6 +56,12 @@ class PairedScales:
         return [(fx.arith.shrui(word, half * 8), 2 * khalf) for word, half in zip(words, halves, strict=True)]
 
 
+def _near(word: Any) -> Any:
+    """A copy of a word for a few products: the instruction takes it from the first 256 registers only, and there it
+    would be spilled if it stayed from its load on."""
+    return fx.Int32(fx.rocdl.update_dpp(fx.T.i32, word, word, _SAME_LANE, 15, 15, True))
+
+
 class RowScales:
     """Scale words of the scaled WMMA: the e8m0 scales of 16-row tiles that follow each other, from row `first` on.
 
@@ -84,5 +91,5 @@ class RowScales:
 
     def of(self, words: list[Any]) -> list[tuple[Any, int]]:
         """(word, half of the lanes) of each tile."""
-        words = words if self._buffer.element is fx.Int32 else [w * _EVERY_BYTE for w in words]
+        words = [_near(w) for w in words] if self._buffer.element is fx.Int32 else [w * _EVERY_BYTE for w in words]
         return [(words[i * 16 // self._rows], i % 2) for i in range(self._tiles)]
