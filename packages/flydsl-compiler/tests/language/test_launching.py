@@ -157,6 +157,28 @@ def run(Y: fx.Tensor, v: fx.{cls}):
         module.run(np.zeros(1), 1)
 
 
+@pytest.mark.parametrize("axes", ["x", "y", "z", "xy", "xz", "yz", "xyz"])
+def test_each_coordinate_alone(load: Any, axes: str) -> None:
+    """A kernel that reads some coordinates finds them whatever the work-group and the grid have of the others."""
+    block, grid = {"x": 5, "y": 3, "z": 4}, {"x": 2, "y": 3, "z": 2}
+    index, stride = "0", 1
+    for of, sizes in (("thread_idx", block), ("block_idx", grid)):
+        for axis in axes:
+            index, stride = f"{index} + fx.{of}.{axis} * {stride}", stride * sizes[axis]
+    module = load(f"""
+@flyc.kernel
+def k(Y: fx.Tensor):
+    Y[{index}] = 1.0
+
+@flyc.jit
+def run(Y: fx.Tensor):
+    k(Y).launch(grid={tuple(grid.values())}, block={tuple(block.values())})
+""")
+    y = np.zeros(60 * 12, np.float32)
+    module.run(y)
+    np.testing.assert_array_equal(y, np.arange(y.size) < stride)
+
+
 def test_keywords_defaults_and_keyword_only_parameters(load: Any) -> None:
     module = load("""
 @flyc.kernel
