@@ -81,6 +81,17 @@ def test_walrus_stays_in_the_function() -> None:
     assert (g(3), g(1)) == (6, -1)
 
 
+def test_walrus_in_an_operand_that_may_be_skipped() -> None:
+    def f(n: int) -> Any:
+        m = "kept"
+        if n > 0 and (m := n) > 1 or n == 0 and [m := i for i in range(n)] or n > 0 and (lambda: (m := 5) + m)() < n:
+            return m
+        return m
+
+    g = ASTRewriter.transform(f)
+    assert [g(n) for n in (-1, 0, 1, 3, 6)] == ["kept", "kept", 1, 3, 6]
+
+
 def test_closures_and_defaults_survive() -> None:
     base = 10
 

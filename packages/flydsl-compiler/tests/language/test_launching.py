@@ -121,6 +121,64 @@ class Scaler:
     np.testing.assert_array_equal(y, X * 7)
 
 
+def test_variadic_parameters(load: Any) -> None:
+    """The annotation is that of each argument; kernels get them one by one, as Python functions do."""
+    module = load("""
+@flyc.kernel
+def k(Y: fx.Tensor, a: fx.Int32, *rest: fx.Int64, last: fx.Constexpr[int], **named: fx.Float32):
+    for i in fx.range_constexpr(len(rest)):
+        Y[i] = (a + rest[i]).to(fx.Float64)
+    Y[last] = sum(named.values()).to(fx.Float64)
+
+@flyc.jit
+def run(Y: fx.Tensor, *rest: fx.Int64, **named: fx.Float32):
+    k(Y, rest[0].to(fx.Int32), *rest, last=5, **named).launch(grid=1, block=1)
+""")
+    for rest in ((1, 2**40), (7, 8, -(2**35))):
+        y = np.zeros(6)
+        module.run(y, *rest, u=2, v=0.5)
+        np.testing.assert_array_equal(y, [*(r + rest[0] for r in rest), *[0.0] * (5 - len(rest)), 2.5])
+    with pytest.raises(TypeError, match=r"rest\[1\].*Int64 got the float"):
+        module.run(y, 1, 2.5, u=0.0)
+
+
+@pytest.mark.parametrize("cls", ["Int4", "Int128", "Float8E5M2"])
+def test_a_scalar_without_a_host_form_is_no_launch_argument(cls: str, load: Any) -> None:
+    module = load(f"""
+@flyc.kernel
+def k(Y: fx.Tensor, v: fx.{cls}):
+    Y[0] = v.to(fx.Float64)
+
+@flyc.jit
+def run(Y: fx.Tensor, v: fx.{cls}):
+    k(Y, v).launch(grid=1, block=1)
+""")
+    with pytest.raises(TypeError, match="'v'.*C-ABI"):
+        module.run(np.zeros(1), 1)
+
+
+@pytest.mark.parametrize("axes", ["x", "y", "z", "xy", "xz", "yz", "xyz"])
+def test_each_coordinate_alone(load: Any, axes: str) -> None:
+    """A kernel that reads some coordinates finds them whatever the work-group and the grid have of the others."""
+    block, grid = {"x": 5, "y": 3, "z": 4}, {"x": 2, "y": 3, "z": 2}
+    index, stride = "0", 1
+    for of, sizes in (("thread_idx", block), ("block_idx", grid)):
+        for axis in axes:
+            index, stride = f"{index} + fx.{of}.{axis} * {stride}", stride * sizes[axis]
+    module = load(f"""
+@flyc.kernel
+def k(Y: fx.Tensor):
+    Y[{index}] = 1.0
+
+@flyc.jit
+def run(Y: fx.Tensor):
+    k(Y).launch(grid={tuple(grid.values())}, block={tuple(block.values())})
+""")
+    y = np.zeros(60 * 12, np.float32)
+    module.run(y)
+    np.testing.assert_array_equal(y, np.arange(y.size) < stride)
+
+
 def test_keywords_defaults_and_keyword_only_parameters(load: Any) -> None:
     module = load("""
 @flyc.kernel

@@ -237,6 +237,38 @@ def test_out_of_bounds(sim, build_dir, arch):
     sim.check(sim.lib.hipFree(p))
 
 
+@pytest.mark.parametrize("axes", ["x", "y", "z", "xy", "xz", "yz", "xyz"])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_coordinates(sim, build_dir, arch, axes):
+    """Code that asks for x alone takes v0 as it is, whatever the work-group has of the other coordinates.
+
+    y and z of a work-group share a register on gfx12, where code that asks for y alone does not mask it either.
+    """
+    sizes = {"workitem": {"x": 5, "y": 3, "z": 4}, "workgroup": {"x": 2, "y": 3, "z": 2}}
+    text, index, stride, unused = "", "0", 1, ""
+    declarations = {f"declare i32 @llvm.amdgcn.{of}.id.{axis}()\n" for of in sizes for axis in "xyz"}
+    for of, extents in sizes.items():
+        for axis in axes:
+            text += f"""  %{of}{axis} = call i32 @llvm.amdgcn.{of}.id.{axis}()
+  %m{of}{axis} = mul i32 %{of}{axis}, {stride}
+  %i{of}{axis} = add i32 {index}, %m{of}{axis}
+"""
+            index, stride = f"%i{of}{axis}", stride * extents[axis]
+        unused += "".join(f' "amdgpu-no-{of}-id-{axis}"' for axis in "xyz" if axis not in axes)
+    text = f"""{HEADER}{"".join(sorted(d for d in declarations if d not in HEADER))}
+define amdgpu_kernel void @k(ptr addrspace(1) %a) #0{unused} {{
+{text}  %p = getelementptr i32, ptr addrspace(1) %a, i32 {index}
+  store i32 1, ptr addrspace(1) %p
+  ret void
+}}
+"""
+    written = np.zeros(60 * 12, np.int32)
+    sim.set_arch(arch)
+    grid, block = (tuple(sizes[of].values()) for of in ("workgroup", "workitem"))
+    sim.run(compile_ir(text, arch, build_dir), "k", grid, block, [written])
+    np.testing.assert_array_equal(written, np.arange(written.size) < stride)
+
+
 LOOP = """
 define amdgpu_kernel void @k(ptr addrspace(1) %a) #0 {
   br label %l

@@ -28,7 +28,7 @@ from .passes.pipeline import MlirCompiler
 from .plan.entries import converters, positions
 from .specialization.call import Call, constexpr_signature, stable_signature, warn_unknown_hints
 from .specialization.environment import key_environment, recorded_reads
-from .specialization.jit_argument import resolve_argument
+from .specialization.jit_argument import resolve_parameter
 from .specialization.key import FunctionSnapshot, Identity, digest_of
 from .specialization.signature import Parameters
 from .specialization.snapshot import with_places
@@ -284,7 +284,7 @@ class JitFunction:
                 annotation = parameters.annotations.get(name)
                 signature.append((name, constexpr_signature(name, annotation, value, parameters.function_name)))
             elif name != parameters.method_self:
-                argument = resolve_argument(name, parameters.annotations.get(name), value, parameters.function_name)
+                argument = resolve_parameter(parameters, name, value)
                 signature.append((name, stable_signature(cache_signature(argument))))
             arguments[name] = argument
         return Call(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, overload
@@ -137,9 +137,9 @@ class KernelLauncher:
     """A recorded kernel call; nothing is emitted until `launch`."""
 
     def __init__(self, kernel_: KernelFunction, arguments: dict[str, Any], unit_attrs: Any, value_attrs: Any) -> None:
-        annotations = kernel_._parameters.annotations  # type: ignore[union-attr]
         self.kernel = kernel_
-        self.arguments = {name: _as_declared(annotations.get(name), value) for name, value in arguments.items()}
+        self._parameters: Parameters = kernel_._parameters  # type: ignore[assignment]
+        self.arguments = {name: self._each(name, value, _as_declared) for name, value in arguments.items()}
         self._unit_attrs, self._value_attrs = unit_attrs, value_attrs
         self._emitted: dict[Any, tuple[str, list[Any], Any, KernelUses]] = {}
 
@@ -183,9 +183,8 @@ class KernelLauncher:
                         value_attrs))
 
     def _check_compile_time(self) -> None:
-        annotations = self.kernel._parameters.annotations  # type: ignore[union-attr]
         for name, value in self.arguments.items():
-            if is_compile_time(annotations.get(name)) and is_dynamic(value):
+            if is_compile_time(self._parameters.annotations.get(name)) and is_dynamic(value):
                 fail(f"{self.kernel.name}: argument {name!r} is known only at run time but the parameter is "
                      "fx.Constexpr: make it a runtime parameter (fx.Int32), or a compile-time parameter of the jit "
                      "function as well", DSLTypeError)
@@ -194,7 +193,7 @@ class KernelLauncher:
         self._check_compile_time()
         values: list[Any] = []
         for name, value in self._runtime():
-            self._check(name, value)
+            self._each(name, value, functools.partial(self._check, name))
             leaves = extract_to_ir_values(value)
             if any(str(v.type) == "!gpu.async.token" for v in leaves):
                 fail(f"{self.kernel.name}: argument {name!r} is or holds a Stream, which orders launches on the host "
@@ -204,11 +203,15 @@ class KernelLauncher:
         return values
 
     def _runtime(self) -> list[tuple[str, Any]]:
-        annotations = self.kernel._parameters.annotations  # type: ignore[union-attr]
-        skip = self.kernel._parameters.method_self  # type: ignore[union-attr]
+        annotations, skip = self._parameters.annotations, self._parameters.method_self
         return [(n, v) for n, v in self.arguments.items() if n != skip and not is_compile_time(annotations.get(n))]
 
-    def _check(self, name: str, value: Any) -> None:
+    def _each(self, name: str, argument: Any, function: Callable[[Any, Any], Any]) -> Any:
+        """``function(annotation, value)`` of an argument, or of each argument of a ``*name`` or ``**name``."""
+        annotation = self._parameters.annotations.get(name)
+        return self._parameters.each(name, argument, lambda value: function(annotation, value))
+
+    def _check(self, name: str, annotation: Any, value: Any) -> None:
         from flydsl._mlir import ir
 
         if isinstance(value, (bool, int, float)):
@@ -223,7 +226,6 @@ class KernelLauncher:
             fail(f"{self.kernel.name}: argument {name!r} is a raw value of type {value.type}: wrap it, e.g. "
                  f"fx.Int32({name})",
                  DSLTypeError)
-        annotation = self.kernel._parameters.annotations.get(name)  # type: ignore[union-attr]
         if annotation is not None and is_number_for_tensor(annotation, type(value)):
             got = type(value).__name__
             fail(f"{self.kernel.name}: argument {name!r} is declared {annotation.__name__}, got a {got}", DSLTypeError)
@@ -258,9 +260,8 @@ class KernelLauncher:
                         scope.update(on_element_store=mark_store, on_copy=mark_copy)
                     arguments = self._rebuild(list(block.arguments))
                     _start_ktrace(context, symbol, scope)
-                    returned = (
-                        kernel_._func(**arguments) if _by_keyword(kernel_._func) else kernel_._func(*arguments.values())
-                    )
+                    positional, keywords = self._parameters.unpack(arguments)
+                    returned = kernel_._func(*positional, **keywords)
                     if returned is not None:
                         fail(
                             f"kernel {kernel_.name!r} returns a value; kernels return nothing, write results to memory"
@@ -321,11 +322,6 @@ def _start_ktrace(context: CompilationContext, symbol: str, scope: dict[str, Any
     from flydsl.expr.ktrace import begin_kernel
 
     scope["ktrace"] = begin_kernel(context, symbol)
-
-
-def _by_keyword(function: Callable[..., Any]) -> bool:
-    kinds = {p.kind for p in inspect.signature(function).parameters.values()}
-    return inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.POSITIONAL_ONLY not in kinds
 
 
 @overload

@@ -11,13 +11,15 @@ namespace flysim {
 
 namespace {
 
-/// The packed coordinates of `count` work-items of a work-group of this size, in order. Those
-/// beyond the work-group, which EXEC masks, go on counting.
-std::vector<uint32_t> packedWorkItems(const uint32_t block[3], unsigned count) {
+/// What v0 holds of the coordinates of `count` work-items of a work-group of this size, in order.
+/// A kernel whose descriptor asks for x alone (`highest` 0), or for x and y (1), finds zeros in
+/// place of the others: compiled code does not mask what it did not ask for. Work-items beyond the
+/// work-group, which EXEC masks, go on counting.
+std::vector<uint32_t> packedWorkItems(const uint32_t block[3], unsigned highest, unsigned count) {
   std::vector<uint32_t> items(count);
   uint32_t x = 0, y = 0, z = 0;
   for (uint32_t &item : items) {
-    item = x | y << 10 | z << 20;
+    item = x | (highest > 0 ? y << 10 : 0) | (highest > 1 ? z << 20 : 0);
     if (++x < block[0])
       continue;
     x = 0;
@@ -40,7 +42,7 @@ WaveStart::WaveStart(const Dispatch &dispatch, uint64_t kernarg, uint64_t packet
   unsigned accum = arch.has.accumulators ? 4 * ((d.kernel->rsrc3 & 63) + 1) : total;
   vectors = std::min(total, std::min(accum, arch.vgprRows));
   accumulators = total > accum && arch.vgprRows > 256 ? std::min(total - accum, 256u) : 0;
-  workItems = packedWorkItems(d.block, waves() * lanes);
+  workItems = packedWorkItems(d.block, d.kernel->rsrc2 >> 11 & 3, waves() * lanes);
 }
 
 void WaveStart::clearVectors(uint32_t *rows) const {
@@ -122,7 +124,9 @@ void WaveStart::scalars(Wave &w) const {
   for (unsigned i = 0; i < 3; ++i)
     id[i] = clustered ? wg.id[i] / wg.clusterDims[i] : wg.id[i];
   w.s[kTtmp0 + 9] = id[0];
-  w.s[kTtmp0 + 7] = (id[1] & 0xffff) | id[2] << 16;
+  // Without z, y has the whole register; code that did not ask for z does not mask it.
+  bool hasZ = k.rsrc2 >> 9 & 1;
+  w.s[kTtmp0 + 7] = hasZ ? (id[1] & 0xffff) | id[2] << 16 : id[1];
   w.s[kTtmp0 + 8] = w.id << 25;
   if (clustered)
     for (unsigned i = 0; i < 3; ++i)

@@ -167,8 +167,13 @@ def always_returns(statements: list[ast.stmt]) -> bool:
 
 
 def assigned_in_expression(node: ast.AST) -> list[str]:
-    """Names that an expression assigns with ``:=``, in order."""
-    return list(dict.fromkeys(n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
+    """Names of the function that an expression assigns with ``:=``, in order."""
+    if isinstance(node, ast.Lambda):
+        return []  # its names are its own
+    names = [node.target.id] if isinstance(node, ast.NamedExpr) else []
+    for child in ast.iter_child_nodes(node):
+        names += assigned_in_expression(child)
+    return list(dict.fromkeys(names))
 
 
 def binds_in_expression(node: ast.AST) -> bool:

@@ -255,15 +255,18 @@ class Transformer(ast.NodeTransformer):
         if not names:
             return ast.Call(fold, [_name(before), self.visit(value)], [])
 
-        def keep(temporary: str, expression: ast.expr) -> ast.expr:
-            return ast.NamedExpr(ast.Name(temporary, ast.Store()), expression)
+        def keep(name: str, expression: ast.expr) -> ast.expr:
+            return ast.NamedExpr(ast.Name(name, ast.Store()), expression)
+
+        def present(name: str) -> ast.expr:
+            return _call("__check_local_var", ast.Constant(name), _call("locals"), ast.Constant(value.lineno),
+                         ast.Constant("operand"))
 
         old = {name: f"__old_{next(_counter)}" for name in names}
         operand = f"__operand_{next(_counter)}"
-        steps = [keep(old[n], _call("__check_local_var", ast.Constant(n), _call("locals"), ast.Constant(value.lineno),
-                                    ast.Constant("operand"))) for n in names]
+        steps = [keep(old[n], present(n)) for n in names]
         steps.append(keep(operand, self.visit(value)))
-        steps += [keep(n, _call("dsl_assigned_", ast.Constant(is_and), _name(before), _name(old[n]), _name(n),
+        steps += [keep(n, _call("dsl_assigned_", ast.Constant(is_and), _name(before), _name(old[n]), present(n),
                                 ast.Constant(n))) for n in names]
         steps.append(ast.Call(fold, [_name(before), _name(operand)], []))
         return ast.Subscript(ast.Tuple(steps, ast.Load()), ast.Constant(-1), ast.Load())

@@ -51,9 +51,9 @@ def plan_entries(name: str, argument: Any, annotation: Any) -> list[dict[str, An
         return [argument.plan_entry(name)]
     if is_stream(annotation) or is_stream(type(argument)):
         return [{"kind": "stream", "name": name}]
+    spec = _abi(name, argument)
     if _is_number(argument):
         return [{"kind": "scalar", "name": name, "type": _scalar_type(type(argument))}]
-    spec = _abi(name, argument)
     return [_slot_entry(name if len(spec) == 1 else f"{name}.{i}", slot) for i, (slot, _) in enumerate(spec)]
 
 

@@ -482,6 +482,15 @@ def resolve_argument(name: str, annotation: Any, value: Any, function: str = "")
                     "tensor (NumPy, torch, DLPack), a number, a stream or a registered argument type")
 
 
+def resolve_parameter(parameters: Parameters, name: str, value: Any) -> Any:
+    """The launch argument object of what a call has for a runtime parameter. TypeError as of `resolve_argument`."""
+    annotation, function = parameters.annotations.get(name), parameters.function_name
+    if name not in parameters.variadic:
+        return resolve_argument(name, annotation, value, function)
+    return make_container(value, lambda key, part: resolve_argument(f"{name}[{key!r}]", annotation, part, function),
+                          dsl_type_of)
+
+
 def dsl_type_of(argument: Any) -> Any:
     """The class that the argument has while tracing."""
     if hasattr(type(argument), "__construct_from_ir_values__"):
@@ -501,7 +510,6 @@ def convert_to_jit_arguments(parameters: Parameters, arguments: dict[str, Any]) 
     """Replace the runtime entries of bound arguments by launch argument objects."""
     out = {}
     for name, value in arguments.items():
-        annotation = parameters.annotations.get(name)
-        keep = name == parameters.method_self or is_compile_time(annotation)
-        out[name] = value if keep else resolve_argument(name, annotation, value, parameters.function_name)
+        keep = name == parameters.method_self or is_compile_time(parameters.annotations.get(name))
+        out[name] = value if keep else resolve_parameter(parameters, name, value)
     return out

@@ -84,7 +84,8 @@ class Parameters:
 
     Attributes:
         names: parameters in order, without ``self``.
-        annotations: resolved annotation of each annotated parameter.
+        annotations: resolved annotation of each annotated parameter; that of a variadic one is of each argument.
+        variadic: ``name`` of ``*name`` and ``**name``.
         method_self: ``"self"`` when the function is a method, else None.
     """
 
@@ -101,6 +102,7 @@ class Parameters:
         self.function_name = function.__name__
         self.method_self = "self" if names and names[0] == "self" else None
         self.names = [n for n in names if n != self.method_self]
+        self.variadic = frozenset(names) - frozenset(code.co_varnames[:keyword])
         self._positional = names[:positional]
         defaults = function.__defaults__ or ()  # type: ignore[attr-defined]
         self.defaults = dict(zip(self._positional[positional - len(defaults) :], defaults, strict=True))
@@ -129,6 +131,29 @@ class Parameters:
             raise TypeError(f"{self.function_name}(): {self._refusal(error, args, kwargs)}{hint}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def unpack(self, bound: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The positional and the keyword arguments of a call with what `bind` has by parameter name."""
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for name, parameter in self.signature.parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                positional += bound.get(name, ())
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                keywords.update(bound.get(name, {}))
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                keywords[name] = bound[name]
+            else:
+                positional.append(bound[name])
+        return positional, keywords
+
+    def each(self, name: str, argument: Any, function: Callable[[Any], Any]) -> Any:
+        """`function` of the argument of a parameter, or of each argument of a ``*name`` or ``**name``."""
+        if name not in self.variadic:
+            return function(argument)
+        if isinstance(argument, dict):
+            return {key: function(value) for key, value in argument.items()}
+        return tuple(function(value) for value in argument)
 
     def _refusal(self, error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Why the arguments do not fit: the name that is unknown before the one that is missing for it."""

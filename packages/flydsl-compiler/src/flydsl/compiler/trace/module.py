@@ -71,7 +71,9 @@ def trace(
                         dsl_type_of(argument), argument, values[start : start + len(ts)]
                     )
                     start += len(ts)
-                _call(function, parameters, bound)
+                positional, keywords = parameters.unpack(bound)
+                with locating_errors():
+                    function(*positional, **keywords)
                 ir.Operation.create("func.return")
         check_lds(module, target.arch)
         entries, start = [], 0
@@ -90,18 +92,3 @@ def trace(
             entries += found
             start += len(ts)
     return module, entries, name, context
-
-
-def _call(function: Any, parameters: Parameters, bound: dict[str, Any]) -> None:
-    positional, keywords = [], {}
-    for name, parameter in parameters.signature.parameters.items():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            positional += list(bound.get(name, ()))
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            keywords.update(bound.get(name, {}))
-        elif parameter.kind is parameter.KEYWORD_ONLY:
-            keywords[name] = bound[name]
-        else:
-            positional.append(bound[name])
-    with locating_errors():
-        function(*positional, **keywords)
