@@ -13,7 +13,7 @@ from flydsl.kernels.target import target
 
 __all__ = [
     "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
-    "validate_moe_dtypes", "with_occupancy",
+    "stream_ptr_to_async_token", "validate_moe_dtypes", "with_occupancy",
 ]
 
 _MOE_A = ("fp8", "fp16", "int8", "fp4")
@@ -56,6 +56,11 @@ def validate_moe_dtypes(a_dtype: str, b_dtype: str) -> None:
 def cvt_sr_f32_to_bf16(x: Any, rand: Any) -> Any:
     """f32 to bf16 (traced), rounded up where the low 16 bits of `rand` (i32) carry: ``(bits + rand) >> 16``."""
     return round_bf16_stochastic(x, rand & 0xFFFF)
+
+
+def stream_ptr_to_async_token(stream_ptr_value: Any, loc: Any = None, ip: Any = None) -> Any:
+    """The stream itself, which is what launches take."""
+    return stream_ptr_value
 
 
 def with_occupancy(launcher: Any, waves_per_eu: int | None) -> Any:
