@@ -184,6 +184,18 @@ def test_builders_of_attention(builder, causal):
         launcher(q.half(), k.half(), v.half(), out, 2, 40, seq_len_kv=70)
 
 
+def test_launchers_that_wrap_others_are_called_as_compiled_ones():
+    from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
+    from flydsl.kernels.kernels_common import _run_compiled
+
+    q = random(1, 5, 2, 64).bfloat16()
+    launcher = build_flash_attn_func_module(2, 64, True, "bf16")
+    for run in (launcher.compile(q, q, q, q, 1, 5), lambda *given: _run_compiled(launcher, *given)):
+        out = torch.full_like(q, float("nan"))
+        run(q, q, q, out, 1, 5)
+        close_relative(out, exact_attention(q, q, q, True), 1e-2)
+
+
 def test_builder_of_packed_queries_and_pages():
     from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
 

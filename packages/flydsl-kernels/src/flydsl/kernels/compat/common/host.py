@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 import flydsl.compiler as flyc
+from flydsl.compiler.jit_function import JitFunction
 from flydsl.kernels.host.dtypes import FLOATS, dtype_name
 from flydsl.kernels.parts.random import round_bf16_stochastic
 from flydsl.kernels.target import target
@@ -69,7 +70,11 @@ def with_occupancy(launcher: Any, waves_per_eu: int | None) -> Any:
 
 
 def _run_compiled(exe: Any, *args: Any) -> None:
-    """Run a launcher; the first call compiles it for these arguments and later ones reuse that."""
+    """Run a launcher; the first call compiles it for these arguments and later ones reuse that. One that is a function
+    around others is called as it is: those keep what they compile."""
+    if not isinstance(exe, JitFunction):
+        exe(*args)
+        return
     bound = inspect.signature(exe).bind(*args)
     bound.apply_defaults()
     values = tuple(bound.arguments.values())
