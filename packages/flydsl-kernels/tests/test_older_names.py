@@ -5,6 +5,7 @@ import importlib
 import pytest
 from kernel_helpers import DENSE_GEMM, close_relative, needs, random, torch
 
+import flydsl.compiler as flyc
 import flydsl.expr as fx
 from flydsl.kernels import gemm
 from flydsl.kernels.target import current_arch
@@ -26,7 +27,9 @@ MODULES = {
     "gemm_common_gfx1250": "make_lds_copy_ops workgroup_barrier pipeline_fence pipeline_fence_signal "
                            "pipeline_fence_wait fmin_f32 fmax_f32 fused_silu_swiglu_elem compute_mcast_masks",
     "kernels_common": "get_warp_size dtype_to_elem_type default_f8_type validate_moe_dtypes cvt_sr_f32_to_bf16 "
-                      "_run_compiled get_dtype_str get_dtype_in_kernel get_dtype_vec_size",
+                      "_run_compiled get_dtype_str get_dtype_in_kernel get_dtype_vec_size stream_ptr_to_async_token",
+    "comm": "FlyDSLDispatchCombineConfig FlyDSLDispatchCombineIntraNodeOp make_dispatch_jit make_combine_jit",
+    "common.communication_ops_utils": "GeometryTuningTable store_i32_system",
     "moe_gemm_2stage": "compile_moe_gemm1 compile_moe_gemm2 compile_moe_gemm2_ex MoeGemm2Mode compile_moe_reduction",
     "moe_blockscale_2stage": "compile_moe_blockscale_gemm1 compile_moe_blockscale_gemm2 MoeGemm2Mode "
                              "compile_moe_blockscale_gemm2_ex compile_moe_reduction",
@@ -56,6 +59,21 @@ def test_names_exist(module):
 def test_every_shared_name_resolves():
     common = importlib.import_module("flydsl.kernels.common")
     assert all(callable(getattr(common, name)) for name in common.__all__)
+
+
+def test_launches_take_what_older_callers_make_of_a_stream():
+    from flydsl.kernels.kernels_common import stream_ptr_to_async_token
+
+    @flyc.kernel
+    def fill(x):
+        x[fx.thread_idx.x] = fx.Float32(3.0)
+
+    @flyc.jit
+    def launcher(x, stream: fx.Stream = fx.Stream(None)):
+        fill(x).launch(grid=(1, 1, 1), block=(32, 1, 1), stream=stream_ptr_to_async_token(stream))
+
+    launcher(x := torch.zeros(32))
+    assert bool((x == 3).all())
 
 
 def test_norm_functions_of_the_group():
@@ -164,6 +182,18 @@ def test_builders_of_attention(builder, causal):
     assert torch.isfinite(lse).all()
     with pytest.raises(ValueError, match="built for bf16"):
         launcher(q.half(), k.half(), v.half(), out, 2, 40, seq_len_kv=70)
+
+
+def test_launchers_that_wrap_others_are_called_as_compiled_ones():
+    from flydsl.kernels.flash_attn_func import build_flash_attn_func_module
+    from flydsl.kernels.kernels_common import _run_compiled
+
+    q = random(1, 5, 2, 64).bfloat16()
+    launcher = build_flash_attn_func_module(2, 64, True, "bf16")
+    for run in (launcher.compile(q, q, q, q, 1, 5), lambda *given: _run_compiled(launcher, *given)):
+        out = torch.full_like(q, float("nan"))
+        run(q, q, q, out, 1, 5)
+        close_relative(out, exact_attention(q, q, q, True), 1e-2)
 
 
 def test_builder_of_packed_queries_and_pages():

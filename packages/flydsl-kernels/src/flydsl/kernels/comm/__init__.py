@@ -9,11 +9,20 @@ __all__ = ["CollectiveError", "ColumnParallelLinear", "Communicator", "RowParall
            "functional_collectives", "rendezvous"]
 
 
+# Names that callers look for here; what they need is loaded with them.
+_TRANSPORT = ("FlyDSLDispatchCombineConfig", "FlyDSLDispatchCombineIntraNodeOp", "GeometryTuningTable",
+              "make_combine_jit", "make_dispatch_jit")
+
+
 def __getattr__(name: str) -> Any:
     if name in ("ColumnParallelLinear", "RowParallelLinear"):  # they need torch
         from . import linear
 
         return getattr(linear, name)
+    if name in _TRANSPORT:
+        from . import transport
+
+        return getattr(transport, name)
     if name == "functional_collectives":
         from . import functional
 

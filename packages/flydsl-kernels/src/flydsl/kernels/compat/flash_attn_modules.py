@@ -28,8 +28,7 @@ def build_flash_attn_func_module_primary(
     Q and Out are [B, S, H, D] or flat; with `varlen` [total, H, D], S the rows of the longest sequence. K and V have
     `seq_len_kv` rows a sequence with `cross_seqlen`, else S; with `paged` they are pages of 64 rows in a layout of
     :func:`..attention.callers.linear_pages`, `block_table` is i32 of `block_table_stride` entries a sequence, and
-    `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if
-    `return_lse`.
+    `seq_len_kv` i32 [B]. `lse` is f32 [B, H, S], written if `return_lse`. With ``.compile``, which gives the launcher.
 
     Raises:
         ValueError: the launcher is called with another dtype, or with arrays that do not fit.
@@ -63,10 +62,16 @@ def build_flash_attn_func_module_primary(
                           max_seqlen_q=S if varlen else 0, num_splits=num_kv_splits, stream=stream,
                           into=(out, lse if return_lse else None))
 
-    return launcher
+    return _compilable(launcher)
 
 
 build_flash_attn_func_module = build_flash_attn_func_module_primary
+
+
+def _compilable(launcher: Any) -> Any:
+    """With the ``compile`` of older launchers, which gives the launcher itself: it compiles at its first call."""
+    launcher.compile = lambda *arguments, **options: launcher
+    return launcher
 
 
 def _check_dtype(dtype_str: str, Q: Any) -> None:
@@ -144,6 +149,4 @@ def build_gqa_attn(*, ATTN_B: int = 16, ATTN_H: int = 64, ATTN_H_KV: int = 8, AT
                           rows(V, V_stride1, seq_kv, ATTN_H_KV), scale=ATTN_D**-0.5, left=window[0], right=window[1],
                           stream=stream, into=(rows(O, O_stride1, seq_q, ATTN_H),))
 
-    function: Any = launcher
-    function.compile = lambda *arguments, **options: launcher
-    return launcher
+    return _compilable(launcher)

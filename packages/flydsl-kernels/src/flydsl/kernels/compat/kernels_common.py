@@ -6,6 +6,7 @@ from flydsl.kernels.common.host import (
     get_dtype_str,
     get_dtype_vec_size,
     get_warp_size,
+    stream_ptr_to_async_token,
     validate_moe_dtypes,
 )
 from flydsl.kernels.common.index import ceildiv, xcd_remap_bx_by
@@ -17,6 +18,6 @@ get_dtype_in_kernel = dtype_to_elem_type
 
 __all__ = [
     "_run_compiled", "align_up", "cdiv", "ceildiv", "cvt_sr_f32_to_bf16", "default_f8_type", "dtype_to_elem_type",
-    "get_dtype_in_kernel", "get_dtype_str", "get_dtype_vec_size", "get_warp_size", "is_pow2", "validate_moe_dtypes",
-    "xcd_remap_bx_by",
+    "get_dtype_in_kernel", "get_dtype_str", "get_dtype_vec_size", "get_warp_size", "is_pow2",
+    "stream_ptr_to_async_token", "validate_moe_dtypes", "xcd_remap_bx_by",
 ]

@@ -16,8 +16,9 @@ _HOME = {
     "flydsl.kernels.common.preshuffle": ("make_preshuffle_b_layout", "make_preshuffle_scale_layout"),
     "flydsl.kernels.common.host": (
         "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
-        "validate_moe_dtypes",
+        "stream_ptr_to_async_token", "validate_moe_dtypes",
     ),
+    "flydsl.expr": ("crd2idx", "idx2crd"),
     "flydsl.kernels.target": ("default_f8_type", "target"),
     "flydsl.kernels.parts.mathx": ("exp2_f32_fast", "gelu", "rcp_f32", "relu", "rsqrt", "sigmoid", "silu", "tanh"),
 }

@@ -17,6 +17,15 @@ __all__ = [
     "store_i64_global_system",
 ]
 
+
+def __getattr__(name: str) -> Any:
+    if name == "GeometryTuningTable":  # of callers' hosts, which is no part of a kernel
+        from flydsl.kernels.comm.transport import GeometryTuningTable
+
+        return GeometryTuningTable
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 GLOBAL_SYSTEM = "one-as"  # the system, global memory only
 
 

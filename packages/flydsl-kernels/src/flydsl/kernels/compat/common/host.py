@@ -7,13 +7,14 @@ import weakref
 from typing import Any
 
 import flydsl.compiler as flyc
+from flydsl.compiler.jit_function import JitFunction
 from flydsl.kernels.host.dtypes import FLOATS, dtype_name
 from flydsl.kernels.parts.random import round_bf16_stochastic
 from flydsl.kernels.target import target
 
 __all__ = [
     "_run_compiled", "cvt_sr_f32_to_bf16", "get_dtype_str", "get_dtype_vec_size", "get_warp_size",
-    "validate_moe_dtypes", "with_occupancy",
+    "stream_ptr_to_async_token", "validate_moe_dtypes", "with_occupancy",
 ]
 
 _MOE_A = ("fp8", "fp16", "int8", "fp4")
@@ -58,13 +59,22 @@ def cvt_sr_f32_to_bf16(x: Any, rand: Any) -> Any:
     return round_bf16_stochastic(x, rand & 0xFFFF)
 
 
+def stream_ptr_to_async_token(stream_ptr_value: Any, loc: Any = None, ip: Any = None) -> Any:
+    """The stream itself, which is what launches take."""
+    return stream_ptr_value
+
+
 def with_occupancy(launcher: Any, waves_per_eu: int | None) -> Any:
     """The launcher with the compile hint `waves_per_eu`, if there is one."""
     return flyc.compile[{"waves_per_eu": waves_per_eu}](launcher) if waves_per_eu else launcher
 
 
 def _run_compiled(exe: Any, *args: Any) -> None:
-    """Run a launcher; the first call compiles it for these arguments and later ones reuse that."""
+    """Run a launcher; the first call compiles it for these arguments and later ones reuse that. One that is a function
+    around others is called as it is: those keep what they compile."""
+    if not isinstance(exe, JitFunction):
+        exe(*args)
+        return
     bound = inspect.signature(exe).bind(*args)
     bound.apply_defaults()
     values = tuple(bound.arguments.values())
