@@ -6,6 +6,7 @@ from test_moe import run
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.moe.experts import plan_experts
 from flydsl.kernels.moe.halves import fp4_table, fp4_to_bf16, fp4_to_half
@@ -114,6 +115,21 @@ def test_quantised(quant, shape):
     result = run(*arguments)[0]
     exact = definition(quant, x, values, weights, ids)
     assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("quant", ["int4 groups", "a16w4"])
+def test_large_blocks_of_weights_that_are_converted(quant, wide, monkeypatch):
+    """Chunks of rows have other places in LDS than k; the last tile of k is a part of one."""
+    if wide:
+        monkeypatch.setattr("flydsl.kernels.moe.experts.is_wide", lambda *_: True)
+    x, w1, w2, weights, ids, s1, s2, values = draw(quant, 70, 416, 32, 1, 1)
+    with rt.profile() as profile:
+        result = run(*MOE.arguments(x, w1, w2, weights, ids, quant=quant.split()[0], w1_scale=s1, w2_scale=s2))[0]
+    exact = definition(quant, x, values, weights, ids)
+    assert cosine_difference(result, exact) <= 2e-4 and relative_l2(result, exact) <= 1.5e-2
+    if not wide:  # the conflict-free order of writes
+        assert all(not launch.lds_conflicts()[1] for launch in profile.launches if "grouped" in launch.kernel)
 
 
 @flyc.kernel

@@ -167,6 +167,13 @@ class GroupedConfig(KernelConfig):
         return self.waves * self.wave
 
     @property
+    def hints(self) -> dict[str, Any] | None:
+        """Of gfx1250, whose waves may have more than the usual registers: those of large blocks that are dequantised
+        need them."""
+        grown = self.target.tensor_moves and self.format.scales == "groups" and self.m_repeat > 4
+        return {"rocdl.waves_per_eu": 2} if grown else None
+
+    @property
     def columns(self) -> int:
         """Workgroups along the columns."""
         return cdiv(self.n - self.skip_n, self.block_n)

@@ -161,5 +161,5 @@ def launch_grouped(tensors: dict[str, Any], tokens: Any, blocks: Any, sorted_row
             bias f32[E, rows of w], out_scale, and x_scale and w_scale.
     """
     config.target.require_traced()
-    grouped_kernel(tensors, tokens, sorted_rows, config).launch(
+    grouped_kernel(tensors, tokens, sorted_rows, config, value_attrs=config.hints).launch(
         grid=config.grid(blocks), block=config.threads, stream=stream)
