@@ -14,6 +14,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.memory import Buffer
 from ..parts.units import THREADS, Units
 from ..target import Target, builder
@@ -128,6 +129,7 @@ def build_activation_module(kind: str, dtype: str = "bf16", *, vector: int | Non
 
     def run(tensors, total, stream):
         target.require_traced()
+        require_dense(tensors)
         _activation_kernel(tensors, total, config).launch(grid=config.grid(total), block=THREADS, stream=stream)
 
     if pair and backward:

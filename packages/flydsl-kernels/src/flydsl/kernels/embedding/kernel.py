@@ -13,6 +13,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.indices import index_at, require_within
 from ..parts.memory import MOST_BITS, Buffer, pointer
 from ..parts.units import THREADS, Units
@@ -92,6 +93,7 @@ def build_embedding_module(N: int, dtype: str = "bf16", vector: int = 1, *, targ
                   stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
         tensors = {"table": Table, "indices": Indices, "rows": Out}
+        require_dense(tensors)
         _embedding_kernel(tensors, m, table_rows, fx.Int32(-1), config).launch(
             grid=config.grid(m), block=THREADS, stream=stream)
 
@@ -112,6 +114,7 @@ def build_embedding_bwd_module(N: int, dtype: str = "bf16", vector: int = 1, *, 
                       stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
         tensors = {"table": DTable, "indices": Indices, "rows": DY}
+        require_dense(tensors)
         _embedding_kernel(tensors, m, table_rows, padding, config).launch(
             grid=config.grid(m), block=THREADS, stream=stream)
 

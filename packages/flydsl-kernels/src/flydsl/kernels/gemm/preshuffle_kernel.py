@@ -16,6 +16,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.cshuffle import shuffle_tile
+from ..parts.dense import require_dense
 from ..parts.epilogue import store_tile
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged
@@ -101,5 +102,7 @@ def store(tensors: dict[str, Any], acc: list[Any], m: Any, row: Any, column: Any
         store_tile(tensors["c"], config.out, acc, epilogue, place)
 
 
-#: Launch from a jit function: ``launch_preshuffle(tensors, m, config, stream)``.
-launch_preshuffle = partial(run, preshuffle_kernel)
+def launch_preshuffle(tensors: dict[str, Any], m: Any, config: PreshuffleConfig, stream: Any) -> None:
+    """Launch from a jit function."""
+    require_dense(tensors)
+    run(preshuffle_kernel, tensors, m, config, stream)

@@ -17,6 +17,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import LOG2E, exp2
 from ..parts.order import columns_of
@@ -131,6 +132,7 @@ def build_cross_entropy_module(N: int, dtype: str = "f32", *, target: Target):  
                       stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
         tensors = {"logits": Logits, "targets": Targets, "loss": Loss, "top": Top, "log_total": LogTotal}
+        require_dense(tensors)
         launch_rows(lambda: _cross_entropy_kernel(tensors, m, ignored, config), m, config.plan.rows,
                     config.plan.threads, stream)
 
@@ -149,6 +151,7 @@ def build_cross_entropy_bwd_module(N: int, dtype: str = "f32", *, target: Target
         target.require_traced()
         tensors = {"logits": Logits, "targets": Targets, "top": Top, "log_total": LogTotal, "dloss": DLoss,
                    "dlogits": DLogits}
+        require_dense(tensors)
         launch_rows(lambda: _cross_entropy_bwd_kernel(tensors, m, ignored, config), m, config.plan.rows,
                     config.plan.threads, stream)
 

@@ -20,6 +20,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.index import cdiv, div, is_pow2, mod
 from ..parts.mathx import LOG2E, exp2, sigmoid
 from ..parts.memory import Buffer
@@ -238,6 +239,7 @@ def _route_kernel(logits, bias, weights, indices, sources, tokens: fx.Int32, con
 def _launch_route(tensors: tuple[Any, ...], tokens: Any, config: RouteConfig, stream: Any) -> None:
     """From a jit function; tensors of the kernel in their order."""
     config.target.require_traced()
+    require_dense(dict(zip(("logits", "bias", "weights", "indices", "sources"), tensors, strict=False)))
     launch_rows(lambda: _route_kernel(*tensors, tokens, config), tokens, config.tokens, config.threads, stream)
 
 

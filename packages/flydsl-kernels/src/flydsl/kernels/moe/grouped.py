@@ -17,6 +17,7 @@ import flydsl.expr as fx
 
 from ..gemm.block_scales import BlockScaledProducts
 from ..gemm.dense_kernel import add_wave_slices
+from ..parts.dense import require_dense
 from ..parts.grid import block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform
@@ -161,5 +162,6 @@ def launch_grouped(tensors: dict[str, Any], tokens: Any, blocks: Any, sorted_row
             bias f32[E, rows of w], out_scale, and x_scale and w_scale.
     """
     config.target.require_traced()
+    require_dense(tensors)
     grouped_kernel(tensors, tokens, sorted_rows, config, value_attrs=config.hints).launch(
         grid=config.grid(blocks), block=config.threads, stream=stream)

@@ -11,6 +11,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div
 from ..parts.memory import Buffer
@@ -109,6 +110,7 @@ def _reduce_kernel(tensors, config: fx.Constexpr):
 def launch_reduce(tensors: dict[str, Any], tokens: Any, config: ReduceConfig, stream: Any) -> None:
     """From a jit function; tensors: x (tokens topk, n), y (tokens, n), as configured ids (tokens, topk) and mask."""
     config.target.require_traced()
+    require_dense(tensors)
     _reduce_kernel(tensors, config).launch(grid=config.grid(tokens), block=THREADS, stream=stream)
 
 

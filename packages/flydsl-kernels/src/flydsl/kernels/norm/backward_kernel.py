@@ -16,6 +16,7 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS
+from ..parts.dense import require_dense
 from ..parts.memory import pointer
 from ..parts.reduce import Lds, add, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows
@@ -157,12 +158,14 @@ def launch_one_stage(tensors: dict[str, Any], m: Any, config: NormConfig, stream
     """Launch from a jit function. DWeight (and DBias) are f32 and already zero."""
     planned = config.planned()
     plan = planned.plan
+    require_dense(tensors)
     launch_rows(lambda: _one_stage_kernel(tensors, m, planned), m, plan.rows, plan.threads, stream)
 
 
 def launch_two_stage(tensors: dict[str, Any], m: Any, programs: int, config: NormConfig, stream: Any) -> None:
     """Launch both kernels from a jit function. DWeightPartial holds ``programs * N`` f32."""
     planned = config.planned()
+    require_dense(tensors)
     weight = tensors.pop("DWeight")
     count = fx.Int32(programs)
     _partial_kernel(tensors, m, count, planned).launch(grid=programs, block=planned.plan.threads, stream=stream)

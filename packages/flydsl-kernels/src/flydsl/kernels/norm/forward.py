@@ -14,6 +14,7 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS, element_of
 from ..parts.convert import scale_of, to_quantised
+from ..parts.dense import require_dense
 from ..parts.mathx import rsqrt
 from ..parts.memory import float_element
 from ..parts.reduce import Lds, add, amax_of, reduce_rows
@@ -132,4 +133,5 @@ def launch_norm(tensors: dict[str, Any], m: Any, config: NormConfig, stream: Any
     """Launch from a jit function."""
     planned = config.planned()
     plan = planned.plan
+    require_dense(tensors)
     launch_rows(lambda: norm_kernel(tensors, m, planned), m, plan.rows, plan.threads, stream)

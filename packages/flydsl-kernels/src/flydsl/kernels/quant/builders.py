@@ -15,6 +15,7 @@ import flydsl.expr as fx
 
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.convert import ROUNDINGS
+from ..parts.dense import require_dense
 from ..parts.packed import PER_WORD
 from ..parts.rows import fits_registers, launch_rows
 from ..target import Target, builder
@@ -80,6 +81,7 @@ def _config(target: Target, n: int, dtype: str, quant: str, rounding: str = "nea
 
 def _launch(kernel: Any, operands: tuple[Any, ...], m: Any, config: QuantConfig, stream: Any) -> None:
     plan = config.groups.rows
+    require_dense({f"argument {i}": x for i, x in enumerate(operands)})
     launch_rows(lambda: kernel(*operands, m, config), m * config.groups.count, plan.rows, plan.threads, stream)
 
 

@@ -10,6 +10,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.index import div
 from ..parts.indices import index_at, require_within
 from ..parts.memory import Buffer
@@ -90,6 +91,7 @@ def build_rope_module(heads: int, head_dim: int, dtype: str = "bf16", *, rotary_
 
     def run(tensors, tokens, sequence, table_rows, stream):
         target.require_traced()
+        require_dense(tensors)
         m = tokens * heads
         _rope_kernel(tensors, m, sequence, table_rows, config).launch(
             grid=config.grid(m), block=config.threads, stream=stream)

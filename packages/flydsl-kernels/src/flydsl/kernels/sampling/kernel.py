@@ -16,6 +16,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.mathx import LOG2E, exp2
 from ..parts.order import LOWEST, argmax_of, key_value, order_key
 from ..parts.random import philox4x32
@@ -153,6 +154,7 @@ def build_argmax_module(N: int, dtype: str = "f32", *, target: Target):  # noqa:
     @flyc.jit
     def argmax(X, Out, m: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
         target.require_traced()
+        require_dense({"X": X, "Out": Out})
         launch_rows(lambda: _argmax_kernel(X, Out, m, config), m, config.plan.rows, config.plan.threads, stream)
 
     return argmax
@@ -177,6 +179,7 @@ def build_sample_module(N: int, dtype: str = "f32", *, top_k: bool = False, top_
     def sample(X, Out, m: fx.Int32, temperature: fx.Float32, k: fx.Int32, p: fx.Float32, seed: fx.Int64,  # noqa: N803
                stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
+        require_dense({"X": X, "Out": Out})
         launch_rows(lambda: _sample_kernel(X, Out, m, temperature, k, p, seed, config), m, config.plan.rows,
                     config.plan.threads, stream)
 

@@ -16,6 +16,7 @@ import flydsl.expr as fx
 
 from ..host.config import KernelConfig
 from ..host.dtypes import FLOATS, float_dtype
+from ..parts.dense import require_dense
 from ..parts.mathx import LOG2E, exp2
 from ..parts.reduce import Lds, add, fmax, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, launch_rows, plan_rows
@@ -120,6 +121,7 @@ def build_softmax_module(M: Any, N: int, dtype_str: str = "f32", *, target: Targ
     @flyc.jit
     def softmax(A, C, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
+        require_dense({"A": A, "C": C})
         launch_rows(lambda: _softmax_kernel(A, C, m_in, config), m_in, config.plan.rows, config.threads, stream)
 
     return softmax
@@ -155,6 +157,7 @@ def build_softmax_bwd_module(N: int, dtype_str: str = "f32", *, target: Target):
     @flyc.jit
     def softmax_bwd(dY, Y, dX, m_in: fx.Int32, stream: fx.Stream = fx.Stream(None)):  # noqa: N803
         target.require_traced()
+        require_dense({"dY": dY, "Y": Y, "dX": dX})
         launch_rows(lambda: _softmax_bwd_kernel(dY, Y, dX, m_in, config), m_in, config.plan.rows, config.threads,
                     stream)
 

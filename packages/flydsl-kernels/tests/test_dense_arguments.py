@@ -1,0 +1,68 @@
+"""Builders whose kernels take addresses alone refuse arrays with gaps, which they would read and write wrongly."""
+
+import pytest
+from kernel_helpers import needs, random, torch
+
+from flydsl.kernels import moe, ops
+from flydsl.kernels.norm import build_layernorm_module, build_rmsnorm_bwd_module, build_rmsnorm_module
+from flydsl.kernels.quant import build_quant_module
+from flydsl.kernels.sampling import build_argmax_module
+from flydsl.kernels.softmax import build_softmax_bwd_module, build_softmax_module
+
+M, N = 6, 64
+
+
+def with_gaps(x):
+    """The same values, rows apart."""
+    wide = x.new_zeros(*x.shape[:-1], x.shape[-1] + 8)
+    wide[..., : x.shape[-1]] = x
+    return wide[..., : x.shape[-1]]
+
+
+def matrix(dtype="f32"):
+    return random(M, N, dtype=dtype)
+
+
+CALLS = {  # launcher, and its arguments
+    "softmax": lambda: (build_softmax_module(M, N), [matrix(), matrix(), M]),
+    "softmax_bwd": lambda: (build_softmax_bwd_module(N, "f32"), [matrix(), matrix(), matrix(), M]),
+    "rmsnorm": lambda: (build_rmsnorm_module(N, "f32"), [matrix(), random(N), matrix(), M]),
+    "rmsnorm_bwd": lambda: (build_rmsnorm_bwd_module(N, "f32"),
+                            [matrix(), random(N), matrix(), random(M), matrix(), torch.zeros(N), M]),
+    "layernorm": lambda: (build_layernorm_module(N, "f32"), [matrix(), random(N), random(N), matrix(), M]),
+    "quant": lambda: (build_quant_module(N)[0],
+                      [matrix("f16"), torch.zeros(M, N, dtype=torch.int8), torch.zeros(M), M]),
+    "argmax": lambda: (build_argmax_module(N), [matrix(), torch.zeros(M, dtype=torch.int64), M]),
+    "gating": lambda: (moe.build_topk_gating_softmax_module(N, 2, "f32"),
+                       [matrix(), torch.zeros(M, 2), torch.zeros(M, 2), torch.zeros(M, 2), M]),
+    "reduction": lambda: (moe.compile_moe_reduction(topk=2, model_dim=N, dtype_str="f32"),
+                          [random(2 * M, N), matrix(), None, None, M]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_rows_apart(name):
+    launcher, arguments = CALLS[name]()
+    for i, x in enumerate(arguments):
+        if torch.is_tensor(x) and x.dim() == 2:
+            with pytest.raises((AssertionError, ValueError), match="must be dense"):
+                launcher(*(with_gaps(x) if j == i else y for j, y in enumerate(arguments)))
+
+
+@needs("gfx942", "gfx950")
+def test_products():
+    from flydsl.kernels.gemm import compile_preshuffle_gemm, shuffle_weight
+
+    launcher = compile_preshuffle_gemm(N=64, K=64, tile_m=16, tile_n=64, tile_k=64, in_dtype="bf16")
+    a, b, none = random(M, 64, dtype="bf16"), random(64, 64, dtype="bf16"), torch.empty(0)
+    c = torch.empty_like(a)
+    for x, y in ((a, with_gaps(c)), (with_gaps(a), c)):
+        with pytest.raises(AssertionError, match="must be dense"):
+            launcher(y, x, shuffle_weight(b), none, none, none, M, 64)
+
+
+def test_what_is_dense_all_the_same():
+    """One row has no next one; the functional forms copy what they are given."""
+    x, out = with_gaps(matrix())[:1], torch.full((1, N), torch.nan)
+    build_softmax_module(1, N)(x, out, 1)
+    assert torch.equal(out, ops.softmax(with_gaps(matrix()))[:1])
