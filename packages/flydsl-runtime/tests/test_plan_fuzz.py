@@ -1,6 +1,6 @@
 """Launch plans from a stranger: whatever a plan says, the launcher raises or runs; the process lives.
 
-FLYDSL_RUNTIME_PLAN_FUZZ=N runs N mutants (default 20000).
+FLYDSL_RUNTIME_PLAN_FUZZ=N runs N mutants (default 20000), FLYDSL_RUNTIME_PLAN_FUZZ_SEED others of them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def goes_back(tree: Any) -> bool:
 
 
 def test_mutated_plans(fake_hip):
-    rng = random.Random(20261122)
+    rng = random.Random(int(os.environ.get("FLYDSL_RUNTIME_PLAN_FUZZ_SEED", "20261122")))
     array, built = np.zeros((4, 8), np.float32), 0
     for _ in range(int(os.environ.get("FLYDSL_RUNTIME_PLAN_FUZZ", "20000"))):
         tree = seed_plan()

@@ -113,6 +113,8 @@ static void graphs(void) {
   hipGraphNode_t ends[] = {copy, note}, twice[] = {join, join};
   OK(hipGraphAddDependencies(graph, ends, twice, 2));
   RETURNS(hipErrorInvalidValue, hipGraphAddDependencies(graph, ends, twice, 1));
+  hipGraphNode_t more[] = {fill, note}; /* the second edge exists: the first one is not added either */
+  RETURNS(hipErrorInvalidValue, hipGraphAddDependencies(graph, more, twice, 2));
   OK(hipGraphGetNodes(graph, NULL, &size));
   EXPECT(size == 5);
   size = 8;

@@ -48,7 +48,8 @@ GraphNode *Graph::add(NodeWork work, std::vector<GraphNode *> dependencies) {
   n->graph = this;
   n->work = std::move(work);
   n->dependencies = std::move(dependencies);
-  nodes.reserve(nodes.size() + 1 > nodes.capacity() ? 2 * nodes.size() + 1 : 0);
+  if (nodes.size() == nodes.capacity())
+    nodes.reserve(2 * nodes.size() + 1);
   std::lock_guard<std::mutex> lock(mutex);
   liveNodes.insert(n);
   nodes.push_back(std::move(node)); // there is room
