@@ -137,7 +137,7 @@ FEW_ARCHS = ("gfx942", "gfx950", "gfx120", "gfx1250")
 @needs(*FEW_ARCHS)
 @pytest.mark.parametrize(("m", "n", "k", "out"), [
     (1, 1024, 256, "bf16"), (17, 1050, 768, "f32"), (33, 1043, 512, "bf16"), (16, 1025, 1280, "bf16"),
-    (65, 1031, 128, "f32"), (127, 1025, 384, "bf16")])
+    (65, 1031, 128, "f32"), (127, 1025, 384, "bf16"), (33, 8232, 256, "f32")])
 def test_few_rows_are_right_for_any_number(m, n, k, out):
     """Of columns too, and where the reduction is shorter than the ring of stages."""
     a, b, bias = random(m, k, dtype="bf16"), random(n, k, dtype="bf16", seed=1), random(n, seed=2)
@@ -158,6 +158,8 @@ def test_few_rows_stream_the_weight():
     assert not any(few(16, 1024, 2048, layout) for layout in ("nn", "tn", "tt"))
     assert tuned.dense_knobs(target(), 16, 384, 8192)["split_k"] > 1  # too narrow
     assert few(16, 9728, 2048) and few(16, 9729, 2048) == (HERE != "gfx942")
+    # Two blocks of rows and three rounds of workgroups read more than a wide tile does in one.
+    assert few(64, 8192, 2048) and few(33, 8224, 2048) == (HERE != "gfx1250")
 
 
 @CDNA

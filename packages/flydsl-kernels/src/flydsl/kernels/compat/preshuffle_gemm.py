@@ -40,7 +40,7 @@ def compile_preshuffle_gemm(*, N: int, K: int, tile_m: int, tile_n: int, tile_k:
         use_async_copy: A goes to LDS without registers (gfx950).
         xcd_swizzle: block rows of a group in the order over the dies; 0: plain order.
         lds_stage: LDS buffers of A, 1 or 2.
-        preload: LDS reads and global loads before the first matrix instruction; None: by table.
+        preload: LDS reads and global loads before the first matrix instruction; None: by rule.
 
     Raises:
         ValueError: the architecture or an argument is not supported.
@@ -88,7 +88,7 @@ def compile_preshuffle_gemm_a8(*, M: int = 0, N: int = 0, K: int, tile_m: int, t
     The M given here is ignored. With N = 0 the launcher takes N at the call and compiles a kernel for each.
     With use_cshuffle_epilog C goes through LDS and is stored 16 bytes a lane.
 
-    Arguments as in :func:`compile_preshuffle_gemm`; negative preloads mean the table's.
+    Arguments as in :func:`compile_preshuffle_gemm`; negative preloads mean the rule's.
     """
     where = "compile_preshuffle_gemm_a8"
     preload = None if dsrd_preload < 0 or dvmem_preload < 0 else (dsrd_preload, dvmem_preload)

@@ -130,37 +130,19 @@ class PreshuffleConfig(GemmConfig):
         return self.in_dtype == "int4"
 
 
-# tile_m -> (default preload, exceptions by (tile_n, tile_k)) of 8-bit data on gfx950; None stands for any size.
-_PRELOADS: dict[int, tuple[int, dict[tuple[int | None, int | None], int]]] = {
-    16: (2, {(64, 512): 4}), 32: (6, {(64, 512): 2}), 48: (6, {(64, 128): 8, (64, 256): 2}), 64: (8, {(64, None): 4}),
-    80: (8, {(64, 256): 4}), 96: (8, {(64, None): 6, (128, 256): 6}), 112: (8, {(128, 256): 4}),
-    128: (0, {(64, 256): 8, (128, 128): 8, (192, None): 8, (64, 128): 6, (256, 128): 6, (128, 64): 4, (128, 256): 4,
-              (256, 256): 4}),
-    160: (0, {(192, 128): 8}), 192: (6, {}), 224: (6, {(64, 128): 4}),
-    256: (0, {(64, 128): 4, (256, 128): 4, (128, 128): 6, (192, 128): 6}),
-}
-_USUAL_N, _USUAL_K = (64, 128, 192, 256), (128, 256)
-
-
 LONG_TILE = 16  # matrix instructions of a wave that hide the latency of loads without starting them early
+PRELOAD = 4      # LDS reads, and loads, that start early in a shorter one
 
 
 def default_preload(config: PreshuffleConfig) -> tuple[int, int]:
-    """Starting point of tuning; (0, 0) where nothing is known.
+    """Of 8-bit data on gfx950, whose instructions are short; (0, 0) otherwise.
 
     A long tile needs none: its fragments are read one part ahead, and early loads would only leave the matrix unit
     idle at the start of the tile.
     """
-    if not (config.target.mx and config.op.element_bytes == 1):
-        return (0, 0)
-    if config.m_repeat * config.n_repeat * config.blocks // config.op.blocks * config.op.instructions >= LONG_TILE:
-        return (0, 0)
-    usual, exceptions = _PRELOADS.get(config.tile_m, (0, {}))
-    for key in ((config.tile_n, config.tile_k), (config.tile_n, None)):
-        if key in exceptions:
-            return (exceptions[key],) * 2
-    known = config.tile_n in _USUAL_N and config.tile_k in _USUAL_K
-    return (usual, usual) if known else (0, 0)
+    products = config.m_repeat * config.n_repeat * config.blocks // config.op.blocks * config.op.instructions
+    short = config.target.mx and config.op.element_bytes == 1 and products < LONG_TILE
+    return (PRELOAD, PRELOAD) if short else (0, 0)
 
 
 @functools.lru_cache

@@ -221,18 +221,23 @@ DENSE: dict[str, tuple[DenseTile, ...]] = {
 }
 
 
+FEW_COLUMNS = 32  # of most tiles for few rows
+
+
 def _few(stages: int) -> tuple[DenseTile, ...]:
-    return tuple(DenseTile(m, 32, 256, (1, 2, 4), stages, layouts=("nt",)) for m in (16, 32))
+    return tuple(DenseTile(m, FEW_COLUMNS, 256, (1, 2, 4), stages, layouts=("nt",)) for m in (16, 32))
 
 
 #: Few rows, up to twice those of the last tile, are bound by reading B: blocks of few columns are many workgroups that
 #: each read theirs once, and waves that share the k of a deep tile keep much of it on its way: three tiles with the
 #: direct copies of gfx950.
 FEW: dict[str, tuple[DenseTile, ...]] = {
-    "gfx942": _few(2), "gfx120": _few(2), "gfx1250": _few(2),
-    "gfx950": (*_few(4), DenseTile(64, 32, 128, (2, 2, 1), stages=4, layouts=("nt",))),
+    "gfx942": _few(2), "gfx120": _few(2),
+    # The last is for many columns, of which it reads A for twice as many at a time.
+    "gfx1250": (*_few(2), DenseTile(64, 64, 128, (2, 2, 2), layouts=("nt",))),
+    "gfx950": (*_few(4), DenseTile(64, FEW_COLUMNS, 128, (2, 2, 1), stages=4, layouts=("nt",))),
 }
-LEAST_COLUMNS = 32 * 32  # of C; with fewer the reduction is split instead
+LEAST_COLUMNS = 32 * FEW_COLUMNS  # of C; with fewer the reduction is split instead
 #: Compute units that have room for one of these: with more columns, wider tiles are done earlier.
 ONE_EACH = ("gfx942",)
 
@@ -263,11 +268,18 @@ def dense_knobs(target: Target, m: int, n: int, k: int, layout: str = "nt") -> d
         if (columns, depth) == (n, k) and tile.least <= m <= most:
             return tile.knobs(split)
     few = [t for t in FEW.get(target.arch, ()) if layout in t.layouts and k % t.k == 0]
-    most = few[0].n * target.compute_units if few and target.arch in ONE_EACH else n
-    if few and m <= 2 * few[-1].m and LEAST_COLUMNS <= n <= most:
+    narrow, wide = ([t for t in few if (t.n > FEW_COLUMNS) is wider] for wider in (False, True))
+    most = FEW_COLUMNS * target.compute_units if target.arch in ONE_EACH else n
+    if narrow and m <= 2 * narrow[-1].m and LEAST_COLUMNS <= n <= most:
         # The lowest tile that leaves no compute unit a second workgroup: a second block of rows reads B again.
-        lower = [t for t in few if t.m <= max(align_up(m, FEW_ROWS), few[0].m)]
-        return next((t for t in lower if t.blocks(m, n) <= target.compute_units), lower[-1]).knobs(1)
+        lower = [t for t in narrow if t.m <= max(align_up(m, FEW_ROWS), narrow[0].m)]
+        first = next((t for t in lower if t.blocks(m, n) <= target.compute_units), lower[-1])
+
+        def read(tile: DenseTile) -> int:
+            """Rows of A and columns of B that a compute unit reads, in rounds of a workgroup on each."""
+            return cdiv(tile.blocks(m, n), target.compute_units) * (tile.m + tile.n)
+
+        return min((first, *wide), key=read).knobs(1)
     return whole_knobs(target, m, n, k, layout)
 
 
