@@ -105,7 +105,7 @@ def test_no_register_of_a_large_head_spills(d):
     assert not any(spills(op.ATTENTION_FWD, q, k, v, *(None,) * 11, -1, 0))
     lse = torch.zeros(1, 2, 270)
     found = spills(op.ATTENTION_BWD, torch.zeros_like(q), lse, q, k, v, q, lse, *(None,) * 5, -1, 0)
-    # Queries, their errors and sums are more than the registers of gfx120x.
+    # Queries, their errors and half of the sums are more than the registers of gfx120x.
     assert len(found) == 2 and (target().arch == "gfx120" or not any(found))
 
 

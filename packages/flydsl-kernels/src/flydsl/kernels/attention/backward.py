@@ -24,7 +24,7 @@ from .config import choose_backward
 from .operand import DenseRows
 from .scores import LOWEST, lanes_of, packed, place, total_of
 from .sequence import Sequence, Sizes, head_matrix, logits_of, store_head
-from .tiles import PassingTile, PassingTiles
+from .tiles import PassingStatistic, PassingTile, PassingTiles
 from .weave import Work, count_of, do, part_of, tile_product, weave
 
 __all__ = ["build_attention_backward"]
@@ -43,16 +43,27 @@ def _held(operand: Any, count: Any, element: Any, block: Any, mma: Any, size: in
     return fragment
 
 
-def _of_rows(buffer: Any, scores: Any, places: Any, first: Any) -> tuple[list[Any], list[Work]]:
-    """What belongs to the passing row of each value of a fragment, in runs, and the work that loads it; `first` is the
-    row that the tile begins with. Blocks of held rows have the same."""
+def _shift_of(lse: Any) -> Any:
+    """What is subtracted from scores of base 2 of a row: its logarithm; of a row that sees nothing, a low number."""
+    with fx.fastmath("nnan"):
+        return fx.maxnumf(lse, LOWEST / 2) * LOG2E
+
+
+def _load(buffer: Any, first: Any, row: Any, n: int) -> Any:
+    """`n` values from a row of a tile on, whose first is row `first`."""
+    return buffer.load(first + row, n)
+
+
+def _of_rows(load: Any, scores: Any, places: Any) -> tuple[list[Any], list[Work]]:
+    """What belongs to the passing row of each value of a fragment, in runs, and the work that loads it:
+    ``load(row, n)`` of the tile. Blocks of held rows have the same."""
     runs: list[Any] = []
 
-    def load(i: int) -> None:
-        runs.append(buffer.load(first + place(places, i)[0], RUN))
+    def run(i: int) -> None:
+        runs.append(load(place(places, i)[0], RUN))
 
     count = lanes_of(scores).numel // count_of(scores, 2)
-    return runs, [Work(partial(load, i)) for i in range(0, count, RUN)]
+    return runs, [Work(partial(run, i)) for i in range(0, count, RUN)]
 
 
 class Errors:
@@ -70,13 +81,12 @@ class Errors:
         self._count = lanes_of(scores).numel
         self._made: list[Any] = []
 
-    def weigh(self, lse: Any) -> list[Work]:
-        """P = exp(S - lse); `weights` have it rounded."""
+    def weigh(self, shift: Any, shift_of: Any) -> list[Work]:
+        """P = exp(S - lse); `weights` have it rounded. `shift_of`: of values of `shift`, gives what it is."""
         def pair(i: int) -> None:
-            with fx.fastmath("nnan"):
-                shift = fx.maxnumf(self._statistic(lse, i), LOWEST / 2) * LOG2E
+            subtracted = shift_of(self._statistic(shift, i))
             with fx.fastmath("contract"):
-                self._made.append(exp2(_pair(lanes_of(self._scores), i) * (self._unit * LOG2E) - shift))
+                self._made.append(exp2(_pair(lanes_of(self._scores), i) * (self._unit * LOG2E) - subtracted))
 
         self._made = []
         work = [Work(partial(pair, i), 12) for i in range(0, self._count, 2)]
@@ -111,8 +121,8 @@ def _pair(values: Any, i: int) -> Any:
 
 
 @flyc.kernel
-def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias, Slopes, StartsQ, StartsK,
-                    sizes: Sizes, first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
+def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond, Bias, Slopes, StartsQ,
+                    StartsK, sizes: Sizes, first: fx.TiledMma, second: fx.TiledMma, config: fx.Constexpr):
     """Workgroup (head, block, sequence): `config.rows` queries of a head, or keys of a head of k and v (`by_keys`)."""
     element, tid, BM, BN, D, DV = config.element, fx.thread_idx.x, config.rows, config.keys, config.d, config.dv
     by_keys, wave, own = fx.const_expr(config.by_keys), fx.num_warp_threads(), config.row_thread(tid)
@@ -137,32 +147,35 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
         places = scores_of.partition_C(fx.make_view((0, 0), fx.make_identity_layout((BN, BM))))
         memory = fx.SharedAllocator()
         tiles = [PassingTile(memory, element, config.target, tiles, config.stages) for tiles in config.tiles]
+        statistics = [PassingStatistic(memory, config.threads, config.stages) for _ in range(config.statistics)]
         along, across = fx.make_copy_atom(fx.UniversalCopy128b(), element), config.read_across()
         sums = [sums_of.make_fragment_C((columns, BM)) for columns in ((D, DV) if by_keys else (D,))]
         for s in sums:
             s.fill(0.0)
 
         @flyc.jit
-        def store_delta(first_key, row, value):
-            """The value of a row of this lane's, for the other launch."""
+        def store_statistics(first_key, row, shift, delta):
+            """Those of a row of this lane's, for the other launch."""
             if (first_key == 0) & (block * BM + row < here.rows) & (tid < config.row_threads):
-                Delta[here.statistic(own_head, sizes) + block * BM + row] = value
+                at = here.statistic(own_head, sizes) + block * BM + row
+                Shift[at] = shift
+                Delta[at] = delta
 
         def statistic(data, head):
             return Buffer(data, fx.Float32, here.statistic(head, sizes), here.rows)
 
         def own_row(results, n):
-            """lse and delta of this lane's row in block number n."""
+            """Shift and delta of this lane's row in block number n."""
             first_key, row = place(places, n * (config.values // config.blocks))
             parts = [total_of(part_of(mine[1], n, k).load().to(fx.Float32)
                               * part_of(results, n, k).load().to(fx.Float32)) for k in range(count_of(results, 2))]
             value = sum(parts[1:], parts[0])
             value = value + fx.shuffle_xor(value, config.matrix.m, wave)
             lse, of_lse = [statistic(data, own_head).load(block * BM + row, 1)[0] for data in (Lse, DLse)]
-            store_delta(first_key, row, value - of_lse)
-            return lse, value - of_lse
+            store_statistics(first_key, row, _shift_of(lse), value - of_lse)
+            return _shift_of(lse), value - of_lse
 
-        own_rows: Any = ((), ())  # lse and delta of each block of rows
+        own_rows: Any = ((), ())  # shift and delta of each block of rows
         if fx.const_expr(not by_keys):
             o = (Out, *here.dense(here.row, own_head, sizes.rows, sizes.heads, DV), DV)
             results = _held(o, held, element, block, first, BM, own)
@@ -184,8 +197,9 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
         def sources(step):
             """Where the rows of a step's tiles come from, and the first of them."""
             head, row = where(step)
-            return [DenseRows(data, element, start, passing, stride, columns)
-                    for data, start, stride, columns in (queries(head) if by_keys else keys)], row
+            return [*(DenseRows(data, element, start, passing, stride, columns)
+                      for data, start, stride, columns in (queries(head) if by_keys else keys)),
+                    *(statistic(data, head) for data in (Shift, Delta)[:config.statistics])], row
 
         def products_of(number, columns, stage):
             """S or dP, from a tile along its rows and what is held."""
@@ -197,16 +211,19 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
             """Products of a tile across its rows, added to a sum."""
             return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid)
 
-        moves = PassingTiles(tiles, sources, config.direct)
+        moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:
             for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
                 head, row = where(step.tile)
                 starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
-                lse, delta = own_rows
+                (shift, delta), shift_of = own_rows, lambda found: found
                 early, late = list[Work](), list[Work]()
                 if fx.const_expr(by_keys):
-                    (lse, early), (delta, late) = [_of_rows(statistic(data, head), scores, places, row)
-                                                   for data in (Lse, Delta)]
+                    loads = [passed.read(step.stage) for passed in statistics]
+                    if not config.statistics:  # shifts from logarithms: there is time while loads are on their way
+                        shift_of = _shift_of
+                        loads = [partial(_load, statistic(data, head), row) for data in (Lse, Delta)]
+                    (shift, early), (delta, late) = [_of_rows(load, scores, places) for load in loads]
                 made = Errors(config, scores, products, slopes, unit)
                 then = products_of(1, DV, step.stage)
                 weave(products_of(0, D, step.stage), mine[0], copies=early + starts, following=then)
@@ -214,10 +231,10 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
                 last = sums_from(0, D, step.stage)
                 if fx.const_expr(by_keys):
                     after = sums_from(1, DV, step.stage)
-                    weave(then, mine[1], made.weigh(lse), late, following=after)
+                    weave(then, mine[1], made.weigh(shift, shift_of), late, following=after)
                     weave(after, config.turned(made.weights), made.differ(delta), first=config.delay, following=last)
                 else:
-                    weave(then, mine[1], made.weigh(lse), following=last)
+                    weave(then, mine[1], made.weigh(shift, shift_of), following=last)
                     do(made.differ(delta))
                 weave(last, config.turned(made.errors))
 
@@ -231,11 +248,11 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, DFirst, DSecond, Bias,
 
 @builder
 def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Target, **options: Any) -> Any:
-    """Launcher ``launch(Q, K, V, Out, DOut, Lse, DLse, Delta, DQ, DK, DV, Bias, Slopes, StartsQ, StartsK, sizes, rows,
-    keys, heads, kv_heads, batch, stream=None)``.
+    """Launcher ``launch(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DQ, DK, DV, Bias, Slopes, StartsQ, StartsK, sizes,
+    rows, keys, heads, kv_heads, batch, stream=None)``.
 
-    `Delta` is memory for an f32 value a row and head. Out, DOut and the gradients are dense. Operands that the options
-    do not name are None.
+    `Shift` and `Delta` are memory for an f32 value a row and head. Out, DOut and the gradients are dense. Operands that
+    the options do not name are None.
 
     Args:
         d, dv, dtype, options: of :class:`AttentionConfig`, and `short` of :func:`choose_backward`.
@@ -247,13 +264,14 @@ def build_attention_backward(d: int, dv: int, dtype: str = "bf16", *, target: Ta
                      .checked("attention, backward") for by_keys in (False, True))
 
     @flyc.jit
-    def attention_backward(Q, K, V, Out, DOut, Lse, DLse, Delta, DQ, DK, DV, Bias, Slopes, StartsQ, StartsK,
+    def attention_backward(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DQ, DK, DV, Bias, Slopes, StartsQ, StartsK,
                            sizes: Sizes, rows: fx.Int32, columns: fx.Int32, heads: fx.Int32, kv_heads: fx.Int32,
                            batch: fx.Int32, stream: fx.Stream = fx.Stream(None)):
         target.require_traced()
         for config, first, second, many, count in ((queries, DQ, None, heads, rows), (keys, DK, DV, kv_heads, columns)):
-            backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Delta, first, second, Bias, Slopes, StartsQ, StartsK, sizes,
-                            config.tiled_mma(False), config.tiled_mma(True), config, value_attrs=config.hints).launch(
+            backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, first, second, Bias, Slopes, StartsQ, StartsK,
+                            sizes, config.tiled_mma(False), config.tiled_mma(True), config,
+                            value_attrs=config.hints).launch(
                 grid=(many, fx.ceildiv(count, config.rows), batch), block=config.threads, stream=stream)
 
     launcher: Any = attention_backward

@@ -15,13 +15,14 @@ from .operand import CHUNK
 from .tiles import Tile, tiles_of
 
 __all__ = [
-    "ARCHS", "CHUNK", "LARGEST", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose", "choose_backward",
-    "is_short", "matrix_of", "supported",
+    "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose",
+    "choose_backward", "is_short", "matrix_of", "supported",
 ]
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 LARGEST = 256  # head dimension
 STEP = 32  # of head dimensions that kernels have; others are padded
+STATISTICS = 2  # of a row of queries that gradients of keys take
 
 
 @dataclass(frozen=True)
@@ -252,8 +253,18 @@ class BackwardConfig(AttentionConfig):
         return super().direct and self.stages == 2
 
     @property
+    def statistics(self) -> int:
+        """Of each passing row that go through LDS, where two stages have room for them; else waves load them."""
+        more = 2 * (self._stage_bytes + STATISTICS * 4 * self.threads)
+        return STATISTICS if self.by_keys and more <= self.target.lds_bytes else 0
+
+    @property
     def _stage_bytes(self) -> int:
         return 2 * sum(tile.size for tiles in self.tiles for tile in tiles)
+
+    @property
+    def lds_bytes(self) -> int:
+        return self.stages * (self._stage_bytes + self.statistics * 4 * self.threads)
 
     @property
     def hints(self) -> dict[str, Any]:
@@ -287,8 +298,9 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
         # Each read of LDS, which bounds these kernels, is for several products: for as many as a wave has registers.
         tile.update(blocks=2 if short else 3 if by_keys else 4)
     parts = 2 * matrix_of(target).m  # columns that two waves can share
-    if by_keys and target.arch != "gfx120" and d > 192 and options["d"] % parts == options["dv"] % parts == 0:
-        tile.update(waves=4 if target.wave == 64 else 8, sharing=2)
+    tight = by_keys or target.arch == "gfx120"  # has no room for the sums of all columns beyond 192
+    if tight and d > 192 and options["d"] % parts == options["dv"] % parts == 0:
+        tile.update(waves=max(tile["waves"], 4 if target.wave == 64 else 8), sharing=2)
     return BackwardConfig(**{**tile, **options}, target=target)
 
 

@@ -13,7 +13,7 @@ from ..target import Target
 from . import reference
 from .backward import build_attention_backward
 from .combine import choose_parts
-from .config import ARCHS, LARGEST, STEP, is_short, supported
+from .config import ARCHS, LARGEST, STATISTICS, STEP, is_short, supported
 from .forward import build_attention_forward
 from .operands import FARTHEST, Operand, integers, shapes_of
 from .sequence import Sizes
@@ -236,7 +236,7 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
     if 0 in q.shape or 0 in k.shape:
         return None
     shapes, most = call.shapes, _longest(starts_k) if starts_k is not None else call.shapes.keys
-    delta = allocate(target, q, lse.shape, "f32")
+    passed = [allocate(target, q, lse.shape, "f32").reshape(-1) for _ in range(STATISTICS)]
 
     def build() -> Any:
         return build_attention_backward(shapes.d, shapes.dv, stored, target=target,
@@ -244,7 +244,7 @@ def _plan_backward(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any,
 
     return Plan(build, lambda dq, dk, dv: (
         *(x.flat for x in call.operands), contiguous(out).reshape(-1), contiguous(dout).reshape(-1), *statistics,
-        delta.reshape(-1), dq.reshape(-1), dk.reshape(-1), dv.reshape(-1), *call.addends, *call.integers[:2],
+        *passed, dq.reshape(-1), dk.reshape(-1), dv.reshape(-1), *call.addends, *call.integers[:2],
         call.sizes(False), shapes.rows, most, shapes.heads, shapes.kv_heads, shapes.batch),
         zero=(0, 1, 2) if shapes.packed_q else ())
 
@@ -257,8 +257,9 @@ def _backward_sample(draw: Any, m: int, n: int) -> tuple[Any, ...]:
             -1, 0, 0.0, 0)
 
 
-def _delta_bytes(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *rest: Any) -> int:
-    return 0 if 0 in q.shape or 0 in k.shape else 4 * math.prod(lse.shape)
+def _statistics_bytes(target: Target, dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any,
+                      *rest: Any) -> int:
+    return 0 if 0 in q.shape or 0 in k.shape else STATISTICS * 4 * math.prod(lse.shape)
 
 
 ATTENTION_BWD = Op(
@@ -269,7 +270,7 @@ ATTENTION_BWD = Op(
     "Gradients of attention by q, k and v, from its results",
     results=lambda dout, dlse, q, k, v, *rest: (like(q), like(k), like(v)), plan=_plan_backward,
     sample=_backward_sample, widths=(64, 96), reference=reference.attention_backward, public=False, tolerance=2e-2,
-    workspace=_delta_bytes, archs=ARCHS,
+    workspace=_statistics_bytes, archs=ARCHS,
 )
 
 _SAVED = ("q", "k", "v", "bias", "alibi_slopes", "sink", "cu_seqlens_q", "cu_seqlens_k")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import flydsl.compiler as flyc
@@ -11,12 +12,13 @@ import flydsl.expr as fx
 
 from ..parts.convert import widened
 from ..parts.index import div, mod
-from ..parts.memory import lds_write
+from ..parts.memory import Buffer, lds_read, lds_write
 from ..target import Target
 from .operand import CHUNK, DenseRows, Rows
 
 __all__ = [
-    "LineTile", "PassingPair", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile", "converted", "tiles_of",
+    "LineTile", "PassingPair", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile",
+    "converted", "tiles_of",
 ]
 
 BLOCK = 4  # rows and columns of what a thread turns
@@ -323,6 +325,42 @@ class PassingTile:
         tile.copy(source, first, array.ptr, self._thread, self._wave, piece)
 
 
+class PassingStatistic:
+    """An f32 value of each row of a passing tile, on its way to stages of LDS: a thread moves one, and waves read them
+    all. Each thread has a place, also those beyond the rows.
+
+    Args:
+        memory: allocator of LDS.
+        size: threads of the workgroup, at least as many as rows.
+        stages: how many tiles have a place.
+    """
+
+    pieces = 1
+
+    def __init__(self, memory: Any, size: int, stages: int) -> None:
+        array: Any = fx.Array
+        self._arrays = [memory.allocate(array[fx.Float32, size, 16]).peek() for _ in range(stages)]
+        self._staged: Any = None
+
+    def read(self, stage: int) -> Callable[[Any, int], Any]:
+        """``load(row, n)`` of `n` values from a row of the tile on."""
+        return partial(lds_read, self._arrays[stage].ptr)
+
+    def fetch(self, source: Buffer, first: Any, piece: int) -> None:
+        """Start loading the values from `first` on into registers."""
+        self._staged = source.load(first + fx.thread_idx.x, 1)
+
+    def commit(self, stage: int) -> None:
+        """Write what was fetched to LDS."""
+        lds_write(self._arrays[stage].ptr, fx.thread_idx.x, self._staged)
+
+    def copy(self, source: Buffer, first: Any, stage: int, piece: int) -> None:
+        """Start copying the values from `first` on to LDS, without registers (gfx950)."""
+        atom = fx.make_copy_atom(fx.rocdl.BufferCopyLDS32b(), fx.Float32)
+        place = fx.make_view(self._arrays[stage].ptr + fx.wave_index() * fx.num_warp_threads(), fx.make_layout(1, 1))
+        fx.copy(atom, source.view(fx.thread_idx.x, 1), place, soffset=first)
+
+
 @dataclass
 class PassingPair:
     """Keys and values on their way to LDS: beside a tile of values goes the *following* tile of keys, whose scores are
@@ -387,15 +425,15 @@ class PassingPair:
 
 @dataclass
 class PassingTiles:
-    """Two tiles that pass by together.
+    """Tiles, and statistics of their rows, that pass by together.
 
     Attributes:
         sources: ``sources(step)``: where the rows of each come from, and the first of them.
         direct: they are copied without registers.
     """
 
-    tiles: list[PassingTile]
-    sources: Callable[[Any], tuple[list[DenseRows], Any]]
+    tiles: list[PassingTile | PassingStatistic]
+    sources: Callable[[Any], tuple[list[Any], Any]]
     direct: bool
 
     @property
@@ -409,10 +447,10 @@ class PassingTiles:
             return fx.Direct(self._copy, pieces=self.pieces)
         return fx.Staged(self._load, self._store, pieces=self.pieces)
 
-    def _piece(self, step: Any, piece: int) -> tuple[PassingTile, Any, Any, int]:
+    def _piece(self, step: Any, piece: int) -> tuple[PassingTile | PassingStatistic, Any, Any, int]:
         rows, first = self.sources(step)
-        which = int(piece >= self.tiles[0].pieces)
-        return self.tiles[which], rows[which], first, piece - which * self.tiles[0].pieces
+        which, number = [(which, i) for which, tile in enumerate(self.tiles) for i in range(tile.pieces)][piece]
+        return self.tiles[which], rows[which], first, number
 
     def _load(self, step: Any, _: Any, piece: int) -> None:
         tile, rows, first, number = self._piece(step, piece)
