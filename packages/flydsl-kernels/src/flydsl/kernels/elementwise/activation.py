@@ -13,8 +13,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.memory import Buffer
 from ..parts.units import THREADS, Units
 from ..target import Target, builder

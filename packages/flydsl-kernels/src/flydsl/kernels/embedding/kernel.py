@@ -12,8 +12,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.indices import index_at, require_within
 from ..parts.memory import MOST_BITS, Buffer, pointer
 from ..parts.units import THREADS, Units

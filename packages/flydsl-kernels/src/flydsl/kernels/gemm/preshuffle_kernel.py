@@ -15,8 +15,8 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..host.dense import require_dense
 from ..parts.cshuffle import shuffle_tile
-from ..parts.dense import require_dense
 from ..parts.epilogue import store_tile
 from ..parts.lane import lane_of
 from ..parts.mainloop import Held, MainLoop, Ring, Staged

@@ -16,8 +16,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.indices import index_at, require_within
 from ..parts.mathx import LOG2E, exp2
 from ..parts.order import columns_of

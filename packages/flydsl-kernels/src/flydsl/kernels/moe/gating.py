@@ -19,8 +19,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.index import cdiv, div, is_pow2, mod
 from ..parts.mathx import LOG2E, exp2, sigmoid
 from ..parts.memory import Buffer

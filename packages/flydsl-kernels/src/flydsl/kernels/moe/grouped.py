@@ -17,7 +17,7 @@ import flydsl.expr as fx
 
 from ..gemm.block_scales import BlockScaledProducts
 from ..gemm.dense_kernel import add_wave_slices
-from ..parts.dense import require_dense
+from ..host.dense import require_dense
 from ..parts.grid import block_of
 from ..parts.index import div, mod
 from ..parts.indices import uniform

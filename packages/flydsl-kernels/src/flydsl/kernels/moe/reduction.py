@@ -10,8 +10,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.epilogue import FAR
 from ..parts.index import cdiv, div
 from ..parts.memory import Buffer

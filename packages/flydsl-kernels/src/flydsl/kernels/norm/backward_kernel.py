@@ -15,8 +15,8 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS
-from ..parts.dense import require_dense
 from ..parts.memory import pointer
 from ..parts.reduce import Lds, add, reduce_rows
 from ..parts.rows import Columns, Held, Place, Rows, RowScalars, each, fold, launch_rows

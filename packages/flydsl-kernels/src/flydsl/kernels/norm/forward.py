@@ -12,9 +12,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, element_of
 from ..parts.convert import scale_of, to_quantised
-from ..parts.dense import require_dense
 from ..parts.mathx import rsqrt
 from ..parts.memory import float_element
 from ..parts.reduce import Lds, add, amax_of, reduce_rows

@@ -13,9 +13,9 @@ from typing import Any
 import flydsl.compiler as flyc
 import flydsl.expr as fx
 
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
 from ..parts.convert import ROUNDINGS
-from ..parts.dense import require_dense
 from ..parts.packed import PER_WORD
 from ..parts.rows import fits_registers, launch_rows
 from ..target import Target, builder

@@ -9,8 +9,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.index import div
 from ..parts.indices import index_at, require_within
 from ..parts.memory import Buffer

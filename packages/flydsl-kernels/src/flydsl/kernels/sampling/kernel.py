@@ -15,8 +15,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig, require
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.mathx import LOG2E, exp2
 from ..parts.order import LOWEST, argmax_of, key_value, order_key
 from ..parts.random import philox4x32

@@ -15,8 +15,8 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..host.config import KernelConfig
+from ..host.dense import require_dense
 from ..host.dtypes import FLOATS, float_dtype
-from ..parts.dense import require_dense
 from ..parts.mathx import LOG2E, exp2
 from ..parts.reduce import Lds, add, fmax, reduce_rows
 from ..parts.rows import Held, Place, RowPlan, Rows, each, fits_registers, fold, launch_rows, plan_rows
