@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import flydsl.kernels
+from flydsl.ir import get_arch
 from flydsl.kernels.target import Target, builder, current_arch, target
 from flydsl.utils import env
 
@@ -21,6 +22,12 @@ def test_facts_are_a_value():
         target("gfx942").wave = 32  # type: ignore[misc]
     with pytest.raises(ValueError, match="does not know the architecture 'gfx908'"):
         target("gfx908")
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"])
+def test_facts_are_those_that_the_compiler_has(arch):
+    row, facts = get_arch(arch), target(arch)
+    assert (facts.wave, facts.lds_bytes, facts.wave_registers) == (row.wave_size, row.lds_bytes, row.vgprs_per_wave)
 
 
 def test_a_builder_is_memoised_by_target_and_arguments():
@@ -80,7 +87,7 @@ def test_nothing_below_an_operation_asks_for_the_current_target():
         "decode/callers.py": {"get_recommended_splits", "_operands", "get_pa_metadata"},
         "compat/moe_sorting.py": {"moe_softmax_sort_flydsl"},
         "compat/moe_gemm_2stage_mxscale_gfx1250.py": {"launch_moe_gemm_a8w4"},
-        "rope/qk_norm.py": {"flydsl_qk_norm_rope_quant"}, "compat/flash_attn_modules.py": {"_launch"},
+        "rope/qk_norm.py": {"flydsl_qk_norm_rope_quant"},
         "compat/rdna_gemm.py": {"rdna3_gemm_autotuned", "pick_tile"},
     }
     found = {}

@@ -34,6 +34,7 @@ class Target:
         mx: whether it has block-scaled matrix instructions and conversions.
         dma128: whether global memory can be copied to LDS 16 bytes a lane.
         xcds: number of accelerator dies that workgroups are dealt to in turn.
+        wave_registers: vector registers that a wave can have.
         repeats_operands: whether both halves of a wave hold the operands of its matrix instructions.
         name: the architecture itself, e.g. ``"gfx1201"``.
     """
@@ -49,6 +50,7 @@ class Target:
     mx: bool = False
     dma128: bool = False
     xcds: int = 1
+    wave_registers: int = 256
     repeats_operands: bool = False
     name: str = ""
 
@@ -97,10 +99,11 @@ class Target:
 
 _FNUZ, _FN = "Float8E4M3FNUZ", "Float8E4M3FN"
 _TARGETS = (
-    ("gfx90a", Target("gfx90a", 64, 65536, 110, "mfma", None, 0.0, 16)),
-    ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8)),
-    ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8)),
-    ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True)),
+    ("gfx90a", Target("gfx90a", 64, 65536, 110, "mfma", None, 0.0, 16, wave_registers=512)),
+    ("gfx942", Target("gfx942", 64, 65536, 304, "mfma", _FNUZ, 240.0, 16, xcds=8, wave_registers=512)),
+    ("gfx950", Target("gfx950", 64, 163840, 256, "mfma", _FN, 448.0, 32, mx=True, dma128=True, xcds=8,
+                      wave_registers=512)),
+    ("gfx1250", Target("gfx1250", 32, 327680, 256, "wmma", _FN, 448.0, 32, mx=True, wave_registers=1024)),
     ("gfx120", Target("gfx120", 32, 65536, 64, "wmma", _FN, 448.0, 16)),
     ("gfx11", Target("gfx11", 32, 65536, 96, "wmma", None, 0.0, 16, repeats_operands=True)),
 )

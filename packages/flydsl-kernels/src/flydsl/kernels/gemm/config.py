@@ -25,8 +25,7 @@ __all__ = ["FLOAT_NAMES", "SCALE_BLOCK", "LARGE_TILE", "GemmConfig", "eight_wave
 
 SCALE_BLOCK = 128  # k, and columns, of one scale
 LARGE_TILE = 128 * 256  # elements of C, from which eight waves of gfx950 can be better than four
-REGISTERS = 256  # of a lane of wave32
-SIMD_REGISTERS, SIMDS = 1024, 4  # of gfx1250, whose waves may have more
+SIMDS, USUAL_REGISTERS = 4, 256  # of a compute unit, and those that instructions name directly
 FLOAT_NAMES = {"fp16": "f16", "f16": "f16", "bf16": "bf16", "f32": "f32"}  # as callers spell them
 
 Config = TypeVar("Config", bound="GemmConfig")
@@ -89,14 +88,14 @@ class GemmConfig(KernelConfig):
     def waves_of_simd(self) -> int:
         """Waves of gfx1250 that share the registers of a SIMD: two, or one where sums take half of them, or where LDS
         has room for no more."""
-        alone = self.m_repeat * self.n_repeat * self.op.acc_len > REGISTERS
+        alone = self.m_repeat * self.n_repeat * self.op.acc_len > USUAL_REGISTERS
         resident = self.target.lds_bytes // self.lds_bytes * self.waves
         return max(cdiv(self.waves, SIMDS), 1 if alone or resident <= SIMDS else 2)
 
     @property
     def registers(self) -> int:
-        """Of a lane of wave32."""
-        return SIMD_REGISTERS // self.waves_of_simd if self.target.tensor_moves else REGISTERS
+        """Of a wave, with as many on a SIMD as the kernel asks for."""
+        return self.target.wave_registers // (self.waves_of_simd if self.target.tensor_moves else 1)
 
     @property
     def cluster(self) -> tuple[int, ...] | None:
@@ -223,12 +222,6 @@ class GemmConfig(KernelConfig):
             need(self.n % self.tile_n == 0, f"N = {self.n} must be a positive multiple of tile_n = {self.tile_n}")
             split, tile = (" * split_k", self.tile_k * self.split_k) if self.split_k > 1 else ("", self.tile_k)
             need(self.k % tile == 0, f"K = {self.k} must be a positive multiple of tile_k{split} = {tile}")
-
-    def check_loads(self, where: str, name: str, tile_bytes: int) -> None:
-        """ValueError unless each thread has whole chunks of an operand's tile."""
-        unit = self.threads * CHUNK_BYTES
-        self.need(where, tile_bytes % unit == 0, f"a tile of {name} must be a multiple of {unit} bytes, it has "
-                  f"{tile_bytes}")
 
 
 def eight_waves(config: Config, large: int) -> Config:
