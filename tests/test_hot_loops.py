@@ -83,8 +83,7 @@ def test_no_loop_of_attention_is_worse_than_recorded(loop):
 
 def test_every_tile_is_recorded():
     loops = [*hot_loops.tuned_loops(target(), every=True)]
-    if target().matrix == "mfma":
-        loops += hot_loops.expert_loops(target(), every=True)
+    loops += hot_loops.expert_loops(target(), every=True)
     labels = [loop.label for loop in (*loops, *attention.steady_loops(target()))]
     assert len(set(labels)) == len(labels)
     assert sorted(labels) == sorted(hot_loops.recorded(ARCH))

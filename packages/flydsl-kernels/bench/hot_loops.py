@@ -175,15 +175,17 @@ def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
 
     import flydsl.compiler as flyc
     import flydsl.expr as fx
+    from flydsl.kernels.gemm.config import SCALE_BLOCK
     from flydsl.kernels.moe.config import FORMATS
     from flydsl.kernels.moe.experts import experts_config
     from flydsl.kernels.moe.grouped import launch_grouped
+    from flydsl.kernels.parts.index import align_up
 
     kind = FORMATS[quant]
     scale = "e8m0" if kind.b == "fp4" else "bf16"
 
     def config_of(m: int, n: int, k: int) -> Any:
-        model, inter = (k, n) if gated else (n, k)
+        model, inter = (k, align_up(n, SCALE_BLOCK) if kind.scales == "micro" else n) if gated else (n, k)
         found = experts_config("bench", target, m, 1, max(m // block, 1), model, inter, "bf16", "silu", None,
                                (False, False), False, quant, (scale, scale))
         return found.up if gated else found.down
@@ -251,10 +253,13 @@ def expert_loops(target: Any, every: bool = False) -> Iterator[Loop]:
     """The products of mixtures of experts, of large blocks or with `every` also of small ones."""
     if target.repeats_operands:  # gfx11 has the general GEMM only
         return
+    from flydsl.kernels.moe.config import FEW, crowded
+
     quants = ["none", "fp8", "fp8_block", "int4", "a16w4", "a16i4"]
     quants += [name for name in ("mxfp4", "a8w4") if target.mx]
     for quant in quants:
-        for block in (128, 64) if every else (128,):
+        large = 16 * FEW if crowded(target, quant) else 128
+        for block in sorted({large, min(large, 64)} if every else {large}, reverse=True):
             for gated in (True, False):
                 yield experts(quant, gated, block, target)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import flydsl.expr as fx
-from flydsl._mlir import ir
 
 __all__ = ["require_dense"]
 
@@ -28,6 +27,8 @@ def require_dense(tensors: Mapping[str, Any]) -> None:
 
 
 def _check(name: str, layout: Any) -> None:
+    from flydsl._mlir import ir  # as a global it would be in the key, which is the same without the compiler
+
     message = f"{name} must be dense, in row-major order: the kernel takes its address alone"
     step: Any = 1  # that of the dimension if all behind it are dense
     for dim in reversed(range(layout.rank)):

@@ -168,10 +168,13 @@ class GroupedConfig(KernelConfig):
 
     @property
     def hints(self) -> dict[str, Any] | None:
-        """Of gfx1250, whose waves may have more than the usual registers: those of large blocks that are dequantised
-        need them."""
-        grown = self.target.tensor_moves and self.format.scales == "groups" and self.m_repeat > 4
-        return {"rocdl.waves_per_eu": 2} if grown else None
+        """Of gfx1250, whose waves may have more than the usual registers: many sums need them, and sums that are
+        scaled block by block."""
+        sums = self.m_repeat * self.n_repeat * self.streams * (2 if self.format.scales == "blocks" else 1)
+        if not self.target.tensor_moves or sums <= 8:
+            return None
+        alone = sums >= 32 and self.format.bits_a < 16
+        return {"rocdl.waves_per_eu": 1 if alone else 2}
 
     @property
     def columns(self) -> int:
@@ -339,14 +342,23 @@ def pick_block(rows: int, experts: int) -> int:
     return next((b for b in BLOCKS[:-1] if rows <= b * experts), BLOCKS[-1])
 
 
+def crowded(target: Target, quant: str) -> bool:
+    """Whether sums that are scaled block by block leave few of a wave's registers for a tile's operands."""
+    return FORMATS[quant].scales == "blocks" and target.wave_registers <= 256
+
+
 def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -> int:
     """Columns of a workgroup: as many as the registers hold; few where rows are, so that there are more workgroups."""
     if block == 16:
         return 64
-    # Scales of blocks take the registers of a second wave of a SIMD in any case; gfx950 then is faster with more
-    # columns for each row of x and its scale.
-    alone = FORMATS[quant].scales == "blocks" and target.mx
-    wide = 256 if target.wave == 64 and (block <= 64 or alone) else 128
+    kind = FORMATS[quant]
+    if target.tensor_moves:  # weights that are converted take registers twice
+        wide = 256 if kind.scales == "micro" or kind.bits_a == kind.bits_b else 128
+    else:
+        # Scales of blocks take the registers of a second wave of a SIMD in any case; gfx950 then is faster with more
+        # columns for each row of x and its scale.
+        alone = kind.scales == "blocks" and target.mx
+        wide = 256 if target.wave == 64 and (block <= 64 or alone) else 128
     return wide // 2 if gated else wide
 
 
@@ -377,6 +389,8 @@ def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, wa
     # As much for each wave as fits: what is on its way must cover the latency of memory, and the conversion of the
     # tile before.
     shares = (WORD_K * kind.bits_a // 8,) if kind.scales == "micro" else (2 * row_bytes, row_bytes)
+    if crowded(target, quant):
+        shares = (row_bytes,)
     if kind.scales == "groups" and target.converts_fp4:
         shares = (4 * row_bytes, *shares)
     fitting = [share for share in shares if k * kind.bits_a // 8 % (waves * share) == 0]

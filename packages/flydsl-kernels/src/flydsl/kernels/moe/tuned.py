@@ -9,7 +9,19 @@ from typing import Any
 from ..host.tuned import Problem, Tuning, known
 from ..parts.index import cdiv
 from ..target import Target
-from .config import BLOCKS, FORMATS, SCALE_ROWS, WAVES, pick_block, shared_tile, tile_columns, tile_of, whole_tile
+from .config import (
+    BLOCKS,
+    FEW,
+    FORMATS,
+    SCALE_ROWS,
+    WAVES,
+    crowded,
+    pick_block,
+    shared_tile,
+    tile_columns,
+    tile_of,
+    whole_tile,
+)
 
 __all__ = ["TUNING", "expert_tiles", "is_fused"]
 
@@ -42,6 +54,7 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
         return found["block_m"], up, down
     block = pick_block(rows, experts)
     block = max(block, SCALE_ROWS) if is_fused(target, quant) else block
+    block = min(block, 16 * FEW) if crowded(target, quant) else block
     up, down = (tile_of(target, quant, block, _columns(target, quant, block, gated), k)
                 for gated, k in ((True, model), (False, inter)))
     return block, up, down
