@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hiplib import SimError, compile_ir
 
-ARCHS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"]
+ARCHS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201", "gfx1250"]
 rng = np.random.default_rng(7)
 
 HEADER = """
