@@ -223,6 +223,12 @@ class GemmConfig(KernelConfig):
             split, tile = (" * split_k", self.tile_k * self.split_k) if self.split_k > 1 else ("", self.tile_k)
             need(self.k % tile == 0, f"K = {self.k} must be a positive multiple of tile_k{split} = {tile}")
 
+    def check_loads(self, where: str, name: str, tile_bytes: int) -> None:
+        """ValueError unless each thread has whole chunks of an operand's tile."""
+        unit = self.threads * CHUNK_BYTES
+        self.need(where, tile_bytes % unit == 0, f"a tile of {name} must be a multiple of {unit} bytes, it has "
+                  f"{tile_bytes}")
+
 
 def eight_waves(config: Config, large: int) -> Config:
     """With eight waves along the columns instead of four, two on a SIMD, if the tile has at least `large` elements of C

@@ -121,10 +121,7 @@ ROW_SCALE = ((256, 256), (256, 224))
 def row_scale_block(target: Target, m: int, n: int) -> tuple[int, int]:
     """The block of :data:`ROW_SCALE` with which the compute units are done first: a last round of a few workgroups
     takes as long as a full one."""
-    def rounds(block: tuple[int, int]) -> int:
-        return cdiv(cdiv(m, block[0]) * cdiv(n, block[1]), target.compute_units)
-
-    return min(ROW_SCALE, key=lambda block: rounds(block) * block[0] * block[1])
+    return min(ROW_SCALE, key=lambda b: cdiv(cdiv(m, b[0]) * cdiv(n, b[1]), target.compute_units) * b[0] * b[1])
 
 
 def choose(tiles: tuple[Tile, ...], where: str, target: Target, kind: str, m: int, n: int, k: int) -> Tile:
