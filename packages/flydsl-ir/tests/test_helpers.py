@@ -43,6 +43,34 @@ def test_profiles(module):
     assert fly.is_profile_congruent(nested, fly.make_layout(nested, nested))
 
 
+def test_plain_values(ctx):
+    """What a walk knows of values is what MLIR's own classes say of them."""
+    parsed = ir.Module.parse("""
+        func.func @f(%a: !llvm.ptr<1>, %b: !llvm.struct<packed (i32, i64)>, %c: i32) -> i32 {
+          %x = llvm.extractvalue %b[0] : !llvm.struct<packed (i32, i64)>
+          %y, %carry = arith.addui_extended %x, %c : i32, i1
+          return %y : i32
+        }""")
+
+    keys = {}  # of values by MLIR's own
+
+    def of(values):
+        return [(keys.get(value), str(value.type)) for value in values]
+
+    (function,) = parsed.body.operations
+    block = function.regions[0].blocks[0]
+    for plain, own in ((fly.plain_arguments(block), block.arguments),
+                       *((fly.plain_results(op), op.results) for op in block.operations)):
+        keys |= zip(own, (key for key, _ in plain), strict=True)
+        assert plain == of(own)
+    assert len(set(keys.values())) == len(keys) == 6
+    for op in block.operations:
+        assert fly.plain_operands(op) == fly.plain_operands(op.operation) == of(op.operands)
+    for bad in (None, 3, block):
+        with pytest.raises(TypeError):
+            fly.plain_operands(bad)
+
+
 def test_basis():
     basis = fly._Basis(3, (0, 1))
     assert (basis.value, basis.modes, repr(basis)) == (3, [0, 1], "_Basis(3, [0, 1])")

@@ -1,9 +1,13 @@
 """Builders whose kernels take addresses alone refuse arrays with gaps, which they would read and write wrongly."""
 
+import numpy as np
 import pytest
 from kernel_helpers import needs, random, torch
 
+import flydsl.compiler as flyc
+import flydsl.expr as fx
 from flydsl.kernels import moe, ops
+from flydsl.kernels.host.dense import require_dense
 from flydsl.kernels.norm import build_layernorm_module, build_rmsnorm_bwd_module, build_rmsnorm_module
 from flydsl.kernels.quant import build_quant_module
 from flydsl.kernels.sampling import build_argmax_module
@@ -66,3 +70,29 @@ def test_what_is_dense_all_the_same():
     x, out = with_gaps(matrix())[:1], torch.full((1, N), torch.nan)
     build_softmax_module(1, N)(x, out, 1)
     assert torch.equal(out, ops.softmax(with_gaps(matrix()))[:1])
+
+
+@flyc.jit
+def required(x: fx.Tensor):
+    require_dense({"x": x})
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0), (2, 0, 3), (0,)])
+def test_nothing_is_dense(shape):
+    """NumPy and torch have steps of their own for arrays without elements."""
+    required(np.zeros(shape, np.float32))
+    required(torch.zeros(shape))
+    required(torch.zeros(*shape[:-1], 7)[..., : shape[-1]])
+
+
+def test_no_rows():
+    launcher, x = build_softmax_module(0, N), np.zeros((0, N), np.float32)
+    launcher(x, x.copy(), 0)
+    launcher(torch.from_numpy(x), torch.zeros(M, 2 * N)[:0, :N], 0)
+
+
+def test_rows_in_one():
+    """The kernel has N; the shape that its tensors come with is theirs."""
+    x, out = random(N), torch.full((N,), torch.nan)
+    build_softmax_module(1, N)(x, out, 1)
+    assert torch.equal(out, ops.softmax(x))

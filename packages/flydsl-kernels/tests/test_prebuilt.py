@@ -181,3 +181,10 @@ def test_commands_say_what_is_wrong(root, tmp_path, capsys, words, message):
     assert main(["prebuilt", *words]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_tune_says_what_is_wrong(capsys):
+    from flydsl.kernels.__main__ import main
+
+    assert main(["tune", "gemm", "--kind", "bf17 nt", "--size", "512x512x512"]) == 2
+    assert "no search of gemm 'bf17 nt'; there is" in capsys.readouterr().err

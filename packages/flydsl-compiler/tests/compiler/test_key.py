@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import enum
 import gc
@@ -352,6 +353,22 @@ def test_names_in_bytecode_are_those_that_dis_finds() -> None:
         assert snapshot._chains(code) == snapshot._chains_by_dis(code), code
         seen += bool(snapshot._chains(code))
     assert seen > 300
+
+
+def test_imports_in_bytecode_are_those_of_the_source() -> None:
+    """Also with so many names that their numbers take an EXTENDED_ARG."""
+    many = "".join(f"import m{i}.n{i}\nfrom {'.' * (i % 3 + 1)}p{i} import a{i}, b{i} as c\n" for i in range(400))
+    sources = [many, *(pathlib.Path(module.__file__).read_text()
+                       for module in (argparse, dataclasses, enum, pathlib, re, threading))]
+    for source in sources:
+        expected = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                expected |= {(alias.name, 0, ()) for alias in node.names}
+            if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+                expected.add((node.module or "", node.level, tuple(alias.name for alias in node.names)))
+        found = set(snapshot._imports(compile(source, "imports", "exec", dont_inherit=True)))
+        assert {entry for entry in found if entry[0] != "__future__"} == expected
 
 
 def test_what_is_reached_is_a_value_whose_code_is_digested_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,27 @@ MlirType getProfile(PyValue &value) {
   return profile;
 }
 
+/// (key, spelling of its type): what a walk needs of a value, without an object of MLIR's class of
+/// values: making one imports the Python module of the dialect of its type.
+nb::tuple plainValue(MlirValue value) {
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(value.ptr), toString(mlirValueGetType(value)));
+}
+
+template <auto Count, auto Get, class Owner> nb::list plainValues(Owner owner) {
+  nb::list values;
+  for (intptr_t i = 0, end = Count(owner); i < end; ++i)
+    values.append(plainValue(Get(owner, i)));
+  return values;
+}
+
+template <auto Count, auto Get> nb::list plainValuesOf(PyOperationBase &op) {
+  return plainValues<Count, Get>(op.getOperation().get());
+}
+
+nb::list plainArguments(PyBlock &block) {
+  return plainValues<mlirBlockGetNumArguments, mlirBlockGetArgument>(block.get());
+}
+
 //===----------------------------------------------------------------------===//
 // LLVM options
 //===----------------------------------------------------------------------===//
@@ -127,6 +148,13 @@ void bindHelpers(nb::module_ &m) {
       },
       nb::arg("lhs"), nb::arg("rhs"),
       "Whether `rhs` has at least the nesting of `lhs`: a leaf of `lhs` matches anything.");
+
+  m.def("plain_operands", plainValuesOf<mlirOperationGetNumOperands, mlirOperationGetOperand>,
+        nb::arg("operation"), "(key, spelling of its type) of each operand.");
+  m.def("plain_results", plainValuesOf<mlirOperationGetNumResults, mlirOperationGetResult>,
+        nb::arg("operation"), "(key, spelling of its type) of each result.");
+  m.def("plain_arguments", plainArguments, nb::arg("block"),
+        "(key, spelling of its type) of each argument of a block.");
 
   m.def("set_llvm_option_bool", setOptionBool, nb::arg("name"), nb::arg("value").none(),
         "Sets an LLVM option and returns its former value; None is the state of being unset that "

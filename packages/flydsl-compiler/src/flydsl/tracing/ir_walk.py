@@ -1,14 +1,48 @@
 """Walking IR without its Python classes.
 
-Iterating a block makes an OpView of every operation, for which MLIR imports the module of its dialect; that
-of LLVM alone takes as long as a small compile. A walk hands out plain operations.
+Iterating a block makes an OpView of every operation, and asking for a value makes one of its type's class; for both
+MLIR imports the module of the dialect. That of LLVM alone takes as long as a small compile. A walk hands out plain
+operations and values.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["children", "in_block", "kernel_functions", "walk"]
+__all__ = ["PlainValue", "arguments", "children", "in_block", "kernel_functions", "operands", "results", "walk"]
+
+
+class PlainValue(NamedTuple):
+    """What a walk needs of a value.
+
+    Attributes:
+        key: the same for the same value, as long as its operation or block exists.
+        type: as MLIR spells it.
+    """
+
+    key: int
+    type: str
+
+
+def operands(op: Any) -> list[PlainValue]:
+    """The operands of an operation."""
+    from flydsl._mlir.dialects import fly
+
+    return [PlainValue(*value) for value in fly.plain_operands(op)]
+
+
+def results(op: Any) -> list[PlainValue]:
+    """The results of an operation."""
+    from flydsl._mlir.dialects import fly
+
+    return [PlainValue(*value) for value in fly.plain_results(op)]
+
+
+def arguments(block: Any) -> list[PlainValue]:
+    """The arguments of a block."""
+    from flydsl._mlir.dialects import fly
+
+    return [PlainValue(*value) for value in fly.plain_arguments(block)]
 
 
 def children(op: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -62,7 +63,7 @@ def tune(arguments: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; its exit status."""
+    """Run a command; its exit status, which is 2 for what it cannot do, with the reason in one line."""
     parser = argparse.ArgumentParser(prog="python -m flydsl.kernels", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -79,7 +80,11 @@ def main(arguments: list[str] | None = None) -> int:
     search.add_argument("--out", default="", help="folder of the tables; those of the installed package by default")
     search.set_defaults(run=tune)
     options = parser.parse_args(arguments)
-    return int(options.run(options))
+    try:
+        return int(options.run(options))
+    except (ValueError, OSError) as error:
+        print(f"{parser.prog} {options.command}: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -164,19 +164,6 @@ def _check(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def _said(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The command with its errors in one line, and exit status 2."""
-
-    def command(options: argparse.Namespace) -> int:
-        try:
-            return run(options)
-        except (ValueError, OSError) as error:
-            print(f"flydsl.kernels prebuilt {options.action}: {error}", file=sys.stderr)
-            return 2
-
-    return command
-
-
 def add_commands(commands: Any) -> None:
     """Add ``prebuilt list|build|check`` to the package's command line."""
     inner = commands.add_parser("prebuilt", help="artifacts of operators that are made before they are called")
@@ -186,7 +173,7 @@ def add_commands(commands: Any) -> None:
                             ("check", _check, "whether files are intact and of these sources; exit status 1 if not")):
         parser = actions.add_parser(name, help=text)
         parser.add_argument("--root", type=Path, help="folder of all architectures (default: that of this package)")
-        parser.set_defaults(run=_said(run))
+        parser.set_defaults(run=run)
         if name != "build":
             parser.add_argument("--json", action="store_true", help="for machines")
         if name != "list":

@@ -313,19 +313,16 @@ void ApproximateCheck::tell(Wave &w, const Inst &i, Mark m, const char *use) {
 using namespace flysim;
 
 /// How often waves ran each approximate instruction under FLYDSL_SIM_CHECK=approx since the
-/// last call: a JSON object (null: no host memory). The text belongs to the library until the thread calls again.
+/// last call: a JSON object (see guardedText).
 FLYSIM_API const char *flysimApproximations() {
-  static thread_local std::string text;
-  hipError_t error = guarded([&] {
+  return guardedText([] {
     std::lock_guard<std::mutex> lock(countsMutex);
     Json j;
     j.open('{');
     for (const auto &[name, count] : counts)
       j.field(name.c_str(), count);
     j.close('}');
-    text = j.text;
     counts.clear();
-    return hipSuccess;
+    return std::move(j.text);
   });
-  return error ? nullptr : text.c_str();
 }

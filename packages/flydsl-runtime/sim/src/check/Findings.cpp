@@ -182,18 +182,12 @@ FLYSIM_API hipError_t flysimCheck(const char *names, unsigned most) {
   });
 }
 
-/// The findings since the last call, as a JSON list. The text belongs to the library and is
-/// valid until the calling thread calls again. Null, with the findings kept, if there is no host memory.
+/// The findings since the last call, as a JSON list (see guardedText).
 FLYSIM_API const char *flysimCheckTake() {
-  static thread_local std::string text;
-  hipError_t error = guarded([&] {
+  return guardedText([] {
     std::lock_guard<std::mutex> lock(collected);
-    text = "[";
-    for (const std::string &f : findings)
-      text += (text.size() > 1 ? ",\n" : "") + f;
-    text += "]";
+    std::string text = jsonList(findings);
     findings.clear();
-    return hipSuccess;
+    return text;
   });
-  return error ? nullptr : text.c_str();
 }

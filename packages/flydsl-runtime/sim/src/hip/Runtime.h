@@ -180,6 +180,18 @@ template <class F> hipError_t guarded(F body) {
   FLYSIM_GUARDED
 }
 
+/// What `write` returns, as text that belongs to the library and is valid until the calling thread
+/// calls the same entry point again. Null on an error, such as no host memory; `write` gives up what
+/// its text is made of last, so that nothing is lost.
+template <class F> const char *guardedText(F write) {
+  static thread_local std::string text;
+  hipError_t error = guarded([&] {
+    text = write();
+    return hipSuccess;
+  });
+  return error ? nullptr : text.c_str();
+}
+
 /// Null, hipStreamLegacy and hipStreamPerThread, which are the handles 0 to 2.
 inline bool isDefaultStream(const void *stream) { return reinterpret_cast<uintptr_t>(stream) <= 2; }
 /// The default streams are valid besides created ones.

@@ -254,19 +254,12 @@ FLYSIM_API const char *flysimTimingTable(const char *arch) {
   return info && !error ? text.c_str() : nullptr;
 }
 
-/// The profiles of the launches that ended since the last call, as a JSON list. The
-/// text belongs to the library and is valid until the calling thread calls again.
-/// Null, with the profiles kept, if there is no host memory.
+/// The profiles of the launches that ended since the last call, as a JSON list (see guardedText).
 FLYSIM_API const char *flysimProfileTake() {
-  static thread_local std::string text;
-  hipError_t error = guarded([&] {
+  return guardedText([] {
     std::lock_guard<std::mutex> lock(profilesMutex);
-    text = "[";
-    for (const std::string &p : profiles)
-      text += (text.size() > 1 ? ",\n" : "") + p;
-    text += "]";
+    std::string text = jsonList(profiles);
     profiles.clear();
-    return hipSuccess;
+    return text;
   });
-  return error ? nullptr : text.c_str();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace flysim {
 
@@ -79,6 +80,14 @@ private:
   }
   bool fresh = true;
 };
+
+/// A JSON list of JSON texts.
+inline std::string jsonList(const std::vector<std::string> &entries) {
+  std::string text = "[";
+  for (const std::string &entry : entries)
+    text += (text.size() > 1 ? ",\n" : "") + entry;
+  return text += "]";
+}
 
 } // namespace flysim
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import requested_checks
+from ._handed_out import handed_out
 from .requested_checks import CHECKS, USUAL
 
 
@@ -119,19 +119,17 @@ def _library() -> ctypes.CDLL:
         raise RuntimeError("checks are made by the simulator; this process uses a GPU. Set FLYDSL_RUNTIME_KIND=sim")
     library = ctypes.CDLL(str(_provider.library_path()))
     library.flysimCheck.argtypes = [ctypes.c_char_p, ctypes.c_uint]
-    library.flysimCheckTake.restype = ctypes.c_char_p
     return library
 
 
 def _approximations(library: ctypes.CDLL) -> dict[str, int]:
     if not hasattr(library, "flysimApproximations"):  # an older simulator
         return {}
-    library.flysimApproximations.restype = ctypes.c_char_p
-    return json.loads(library.flysimApproximations())
+    return handed_out(library, "flysimApproximations")
 
 
 def _take(library: ctypes.CDLL) -> list[Finding]:
-    return [Finding.from_json(entry) for entry in json.loads(library.flysimCheckTake())]
+    return [Finding.from_json(entry) for entry in handed_out(library, "flysimCheckTake")]
 
 
 def findings() -> list[Finding]:

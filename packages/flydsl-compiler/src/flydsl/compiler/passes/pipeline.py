@@ -91,8 +91,6 @@ class MlirCompiler:
         Raises:
             DSLCompileError: verification or a pass failed; carries the user's lines.
         """
-        from flydsl._mlir import ir
-
         started = time.perf_counter()
         hints = compile_hints or {}
         backend = get_backend(arch=arch)
@@ -111,8 +109,7 @@ class MlirCompiler:
             phases = {"passes": time.perf_counter() - started}
             plan = host_plan(func_name, arguments or [])
             return LoweredModule(func_name, backend.target.arch, plan, [], b"", source, phases=phases, dump=dump)
-        # Through text: a module of its own, whose locations survive for errors of the passes.
-        module = ir.Module.parse(text)
+        module = module.operation.clone()  # the traced one stays as it is
         cls._run(module, backend.pipeline_fragments(compile_hints=hints), dump)
         define_allocator(module)
         if hints.get("ktrace") or env.ktrace.enable:

@@ -10,8 +10,9 @@ import struct
 from typing import Any, NoReturn
 
 from flydsl.runtime.plan import FLOAT_PREDICATES, FLOAT_TYPES, FLOAT_UNARY, PREDICATES, VERSION, TensorArgument, check
+from flydsl.tracing import ir_walk
 from flydsl.tracing.diagnostics import DiagRecord, DSLCompileError, location_frames
-from flydsl.tracing.ir_walk import children
+from flydsl.tracing.ir_walk import PlainValue, children
 
 _BINARY = {
     "arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.divsi": "sdiv", "arith.remsi": "srem",
@@ -77,9 +78,9 @@ class PlanBuilder:
     def build(self, function: Any) -> dict[str, Any]:
         """The plan of a host function. DSLCompileError names an operation that cannot run on the host."""
         blocks = list(function.regions[0].blocks)
-        self._bind_arguments(list(blocks[0].arguments))
+        self._bind_arguments(ir_walk.arguments(blocks[0]))
         for block in blocks[1:]:
-            for argument in block.arguments:
+            for argument in ir_walk.arguments(block):
                 self._set(argument, self._reg())
         for op in children(function):
             self._labels.setdefault(self._block_key(op.block), len(self.code))
@@ -105,12 +106,11 @@ class PlanBuilder:
     def _block_key(block: Any) -> Any:
         return hash(block)
 
-    def _set(self, value: Any, what: Any) -> None:
-        # By hash: DSL value classes overload `==` to emit a comparison.
-        self._values[hash(value)] = what
+    def _set(self, value: PlainValue, what: Any) -> None:
+        self._values[value.key] = what
 
-    def _get(self, value: Any) -> Any:
-        found = self._values.get(hash(value))
+    def _get(self, value: PlainValue) -> Any:
+        found = self._values.get(value.key)
         if isinstance(found, _Missing):
             self._unsupported(found.op)
         return found
@@ -123,13 +123,13 @@ class PlanBuilder:
         )
         raise DSLCompileError(message, [DiagRecord(message, location_frames(op.location))])
 
-    def _register(self, value: Any) -> int:
+    def _register(self, value: PlainValue) -> int:
         found = self._get(value)
         if not isinstance(found, int):
             raise DSLCompileError(f"{self.name}: the host side uses a {value.type} where a scalar is needed")
         return found
 
-    def _bind_arguments(self, values: list[Any]) -> None:
+    def _bind_arguments(self, values: list[PlainValue]) -> None:
         """Registers of the lowered parameters: pointer and layout structs of tensors, scalars, streams."""
         position = 0
         for index, entry in enumerate(self.arguments):
@@ -163,11 +163,11 @@ class PlanBuilder:
     def _operation(self, op: Any) -> None:
         name = op.name
         if name in _BINARY:
-            a, b = (self._try(o) for o in op.operands)
+            a, b = (self._try(o) for o in ir_walk.operands(op))
             ok = isinstance(a, int) and isinstance(b, int)
-            width = type_width(str(op.results[0].type)) if ok else 0
+            width = type_width(ir_walk.results(op)[0].type) if ok else 0
             missing = next((o for o in (a, b) if isinstance(o, _Missing)), None) or _Missing(op)
-            self._set(op.results[0], self._emit(_BINARY[name], a, b, width) if ok else missing)
+            self._set(ir_walk.results(op)[0], self._emit(_BINARY[name], a, b, width) if ok else missing)
         elif name in ("cf.br", "cf.cond_br"):
             self._branch(op)
         elif name == "gpu.launch_func":
@@ -175,31 +175,31 @@ class PlanBuilder:
         elif name in ("func.return", "llvm.return"):
             self.code.append(["ret"])
         elif name == "cf.assert":
-            self.code.append(["assert", self._register(op.operands[0]), str(op.attributes["msg"]).strip('"')])
+            self.code.append(["assert", self._register(ir_walk.operands(op)[0]), str(op.attributes["msg"]).strip('"')])
         elif name == "vector.print":
             self._print(op)
         elif name not in _IGNORED:
             self._pure(op)
 
-    def _try(self, value: Any) -> Any:
-        return self._values.get(hash(value))
+    def _try(self, value: PlainValue) -> Any:
+        return self._values.get(value.key)
 
     def _pure(self, op: Any) -> None:
         if len(op.results) == 0:
             if op.name not in _NO_EFFECT:
                 self._unsupported(op)
             return
-        operands = [self._try(o) for o in op.operands]
+        operands = [self._try(o) for o in ir_walk.operands(op)]
         # The first operation that cannot be evaluated is the one to name.
         result = next((o for o in operands if isinstance(o, _Missing)), None)
         if result is None:
             result = self._evaluate(op, operands)
-        for value in op.results:
+        for value in ir_walk.results(op):
             self._set(value, _Missing(op) if result is None else result)
 
     def _evaluate(self, op: Any, operands: list[Any]) -> Any:
         name = op.name
-        text = str(op.results[0].type)
+        text = ir_walk.results(op)[0].type
         if name in ("arith.constant", "llvm.mlir.constant"):
             bits = _constant_bits(op.attributes["value"])
             return None if bits is None else self._emit("const", bits)
@@ -217,7 +217,7 @@ class PlanBuilder:
         if name == "llvm.insertvalue":
             return _insert(operands[0], list(op.attributes["position"]), operands[1])
         if name == "arith.cmpi":
-            width = type_width(str(op.operands[0].type))
+            width = type_width(ir_walk.operands(op)[0].type)
             return self._emit("cmp", PREDICATES[op.attributes["predicate"].value], *operands, width)
         if name in ("arith.select", "llvm.select") and all(isinstance(o, int) for o in operands):
             return self._emit("select", *operands)
@@ -227,7 +227,7 @@ class PlanBuilder:
 
     def _float(self, op: Any, operands: list[Any], text: str) -> Any:
         """A register with the result of an operation on floats; None for types that the runtime does not know."""
-        name, source = op.name, str(op.operands[0].type)
+        name, source = op.name, ir_walk.operands(op)[0].type
         if not all(t in FLOAT_TYPES or t[:1] == "i" and t[1:].isdigit() for t in (source, text)):
             return None
         if name in _FLOAT_BINARY:
@@ -249,7 +249,7 @@ class PlanBuilder:
             self.code.append(["print_text", attributes["stringLiteral"].value])
             return  # a text ends where it ends
         if len(op.operands):
-            register, text = self._register(op.operands[0]), str(op.operands[0].type)
+            register, text = self._register(ir_walk.operands(op)[0]), ir_walk.operands(op)[0].type
             if text == "index":
                 text = "i64"
             if text not in FLOAT_TYPES and not (text[:1] == "i" and text[1:].isdigit()):
@@ -261,12 +261,12 @@ class PlanBuilder:
     def _conversion(self, op: Any, operands: list[Any], text: str) -> Any:
         name = op.name
         if name in ("arith.extsi", "arith.index_cast", "llvm.sext", "arith.trunci", "llvm.trunc"):
-            source, target = type_width(str(op.operands[0].type)), type_width(text)
+            source, target = type_width(ir_walk.operands(op)[0].type), type_width(text)
             return (
                 self._emit("trunc", operands[0], target) if target < source else self._emit("sext", operands[0], source)
             )
         if name in ("arith.extui", "llvm.zext", "arith.index_castui"):
-            source, target = type_width(str(op.operands[0].type)), type_width(text)
+            source, target = type_width(ir_walk.operands(op)[0].type), type_width(text)
             return (
                 self._emit("trunc", operands[0], target) if target < source else self._emit("zext", operands[0], source)
             )
@@ -283,18 +283,18 @@ class PlanBuilder:
         dynamic = constants[0] == -(2**31)
         index = operands[1] if dynamic else self._emit("const", constants[0])
         if dynamic:
-            index = self._emit("sext", index, type_width(str(op.operands[1].type)))
+            index = self._emit("sext", index, type_width(ir_walk.operands(op)[1].type))
         return self._emit("add", operands[0], self._emit("mul", index, self._emit("const", size), 64), 64)
 
     def _branch(self, op: Any) -> None:
         successors = list(op.successors)
         if op.name == "cf.br":
-            self._moves(list(op.operands), successors[0])
+            self._moves(ir_walk.operands(op), successors[0])
             self._jump(["br", None], 1, successors[0])
             return
         condition, true_count, false_count = _segments(op.attributes["operandSegmentSizes"])
         assert condition == 1
-        operands = list(op.operands)
+        operands = ir_walk.operands(op)
         split = 1 + true_count
         instruction = ["cond_br", self._register(operands[0]), None, None]
         self.code.append(instruction)
@@ -313,14 +313,14 @@ class PlanBuilder:
         self.code.append(instruction)
         self._fixups.append((instruction, position, block))
 
-    def _moves(self, values: list[Any], block: Any) -> None:
+    def _moves(self, values: list[PlainValue], block: Any) -> None:
         # Through temporaries: a block argument may be the source of another one.
         temporaries = [self._emit("mov", self._register(v)) for v in values]
-        for argument, temporary in zip(block.arguments, temporaries, strict=True):
-            self.code.append(["mov", self._values[hash(argument)], temporary])
+        for argument, temporary in zip(ir_walk.arguments(block), temporaries, strict=True):
+            self.code.append(["mov", self._values[argument.key], temporary])
 
     def _launch(self, op: Any) -> None:
-        operands = list(op.operands)
+        operands = ir_walk.operands(op)
         segments = _segments(op.attributes["operandSegmentSizes"])
         groups, start = [], 0
         for count in segments:
@@ -337,10 +337,10 @@ class PlanBuilder:
             "launch", symbol, registers[:3], registers[3:], self._register(shared[0]) if shared else -1,
             self._register(streams[0]) if streams else -1, triples, size,
             [self._register(v) for v in clusters] if clusters else None])
-        for result in op.results:
+        for result in ir_walk.results(op):
             self._set(result, -1)
 
-    def _kernel_arguments(self, values: list[Any]) -> tuple[list[list[int]], int]:
+    def _kernel_arguments(self, values: list[PlainValue]) -> tuple[list[list[int]], int]:
         """(register, byte offset, byte size) of every leaf, and the size of the explicit kernarg segment.
 
         Scalars and pointers are aligned to their size, members of packed structs follow each other.
@@ -348,7 +348,7 @@ class PlanBuilder:
         triples: list[list[int]] = []
         offset = 0
         for value in values:
-            text = str(value.type)
+            text = value.type
             if text.startswith("!llvm.struct"):
                 for leaf, width in zip(_leaves(self._get(value)), _leaf_widths(text), strict=True):
                     size = max(1, width // 8)

@@ -143,7 +143,8 @@ def _global_reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
 # Names by which code can get at attributes that its bytecode does not name.
 _DYNAMIC_GLOBALS = frozenset({"globals", "eval", "exec"})
 _DYNAMIC_ACCESS = _DYNAMIC_GLOBALS | {"getattr", "vars", "__dict__", "attrgetter"}
-_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+_IMPORT_NAME, _LOAD_CONST = dis.opmap["IMPORT_NAME"], dis.opmap["LOAD_CONST"]
+_SKIPPED = {dis.EXTENDED_ARG, dis.opmap.get("CACHE")}
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -157,14 +158,20 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
 def _imports(code: types.CodeType) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """(module, level, names after ``from``) of the import statements in the code."""
     for part in _nested(code):
-        if _IMPORT_NAME not in part.co_code[::2]:
+        opcodes, arguments = part.co_code[::2], part.co_code[1::2]
+        if _IMPORT_NAME not in opcodes:
             continue
-        before: list[Any] = [0, None]
-        for instruction in dis.get_instructions(part):
-            if instruction.opname == "IMPORT_NAME":
-                yield str(instruction.argval), int(before[0] or 0), tuple(before[1] or ())
-            if instruction.opname not in ("EXTENDED_ARG", "CACHE"):
-                before = [before[1], instruction.argval]
+        before: tuple[Any, Any] = (0, None)  # what the two instructions before load: the level, and the names
+        extended = 0
+        for opcode, argument in zip(opcodes, arguments, strict=True):
+            argument |= extended << 8
+            extended = argument if opcode == dis.EXTENDED_ARG else 0
+            if opcode == _IMPORT_NAME:
+                yield part.co_names[argument], before[0] or 0, before[1] or ()
+            if opcode in _SKIPPED:
+                continue
+            loaded = part.co_consts[argument] if opcode == _LOAD_CONST else argument
+            before = before[1], loaded
 
 
 def _import(name: str, level: int, package: str | None) -> types.ModuleType | None:

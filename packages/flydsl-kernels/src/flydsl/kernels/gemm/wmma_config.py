@@ -199,6 +199,7 @@ def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
          f"got {config.cluster_m} x {config.cluster_n}")
     need(config.n // config.tile_n % config.cluster_n == 0,
          f"N = {config.n} must be a multiple of tile_n * cluster_n = {config.tile_n * config.cluster_n}")
+    need(not (config.clustered and config.group), "workgroups of a cluster lie as launched: no group is possible")
     need(2 <= config.stages <= 4, f"stages must be 2, 3 or 4, got {config.stages}")
     for name, length, least, unit in (("lda", config.lda, config.k, 32), ("ldc", config.ldc, config.n, 8)):
         need(length == 0 or (length >= least and length % unit == 0),
@@ -207,5 +208,4 @@ def wmma_config(where: str, target: Target, **fields: Any) -> WmmaConfig:
     found = _with_waves(config)
     need(found is not None, f"a tile of {config.tile_m} x {config.tile_n} x {config.tile_k} does not fit the "
          f"registers of {config.m_waves} x {config.n_waves} waves, nor of up to {MAX_WAVES}")
-    config = found or config
-    return config.fitting(where)
+    return (found or config).fitting(where)

@@ -30,15 +30,17 @@ def _check(name: str, layout: Any) -> None:
     from flydsl._mlir import ir  # as a global it would be in the key, which is the same without the compiler
 
     message = f"{name} must be dense, in row-major order: the kernel takes its address alone"
-    step: Any = 1  # that of the dimension if all behind it are dense
+    fits: list[Any] = []
+    count: Any = 1  # of elements in the dimensions behind, which is their step if all of these are dense
     for dim in reversed(range(layout.rank)):
         if not (layout.shape[dim].is_leaf and layout.stride[dim].is_leaf):
             return  # a layout that its caller made
         extent, stride = _number(layout.shape[dim]), _number(layout.stride[dim])
-        fits = stride == step if isinstance(extent, int) and extent > 1 else (stride == step) | (extent <= 1)
-        if isinstance(fits, bool):
-            if not fits:
-                raise ValueError(message)
-        else:
-            ir.Operation.create("cf.assert", operands=[fits.value], attributes={"msg": ir.StringAttr.get(message)})
-        step = extent * step
+        fits.append(stride == count if isinstance(extent, int) and extent > 1 else (stride == count) | (extent <= 1))
+        count = extent * count
+    for fit in fits:
+        fit = fit | (count == 0)  # of nothing, NumPy and torch have steps of their own
+        if not isinstance(fit, bool):
+            ir.Operation.create("cf.assert", operands=[fit.value], attributes={"msg": ir.StringAttr.get(message)})
+        elif not fit:
+            raise ValueError(message)

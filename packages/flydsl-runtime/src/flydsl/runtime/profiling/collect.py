@@ -16,6 +16,7 @@ from typing import Any
 import flydsl.runtime as runtime  # its public names, which are loaded when they are used
 
 from .. import schedules
+from .._handed_out import handed_out
 from . import totals
 from .model import LaunchProfile
 from .sources import with_texts
@@ -122,7 +123,6 @@ def _library() -> ctypes.CDLL:
     try:
         library.flysimProfile.argtypes = [ctypes.c_uint]
         library.flysimProfile.restype = ctypes.c_uint
-        library.flysimProfileTake.restype = ctypes.c_char_p
         library.flysimProfileSelect.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_uint64, ctypes.c_uint64]
         library.flysimProfileSelect.restype = None
     except AttributeError:
@@ -140,7 +140,7 @@ def _start(library: ctypes.CDLL, what: int, selection: Selection) -> int:
 
 
 def _take(library: ctypes.CDLL) -> list[LaunchProfile]:
-    launches = json.loads(library.flysimProfileTake())
+    launches = handed_out(library, "flysimProfileTake")
     for entry in launches:
         if found := schedules.of_kernel(entry["arch"], entry["kernel"]):
             entry["schedules"] = found
@@ -171,7 +171,7 @@ def profile(
     if before:
         library.flysimProfile(before)
         raise RuntimeError("a profile is already being taken (profile() does not nest; is FLYDSL_SIM_STATS set?)")
-    library.flysimProfileTake()
+    handed_out(library, "flysimProfileTake")
     result = Profile()
     try:
         yield result
