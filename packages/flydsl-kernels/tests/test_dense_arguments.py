@@ -49,7 +49,7 @@ def test_rows_apart(name):
     launcher, arguments = CALLS[name]()
     for i, x in enumerate(arguments):
         if torch.is_tensor(x) and x.dim() == 2:
-            with pytest.raises((AssertionError, ValueError), match="must be dense"):
+            with pytest.raises(AssertionError, match="must be dense"):
                 launcher(*(with_gaps(x) if j == i else y for j, y in enumerate(arguments)))
 
 

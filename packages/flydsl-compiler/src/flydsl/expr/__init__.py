@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # loaded on first use
         vector as vector,
     )
     from . import math as fmath  # noqa: F401
+    from .assertion import host_assert as host_assert
     from .fragments import (
         ThreadValues as ThreadValues,
         broadcast_to as broadcast_to,
@@ -104,6 +105,7 @@ _LAZY = {
 
 
 _LAZY_NAMES = {
+    "host_assert": "flydsl.expr.assertion",
     **dict.fromkeys("ThreadValues broadcast_to convert_layout layout_conversion reduce scan thread_values".split(),
                     "flydsl.expr.fragments"),
     **dict.fromkeys("Direct NamedBarrier Pipeline Registers Staged TensorMove WaveGroups barrier_arrive "

@@ -16,12 +16,12 @@ _STORES = {"fly.ptr.store": 1, "fly.memref.store": 1, "fly.memref.store_vec": 1,
 
 
 def is_host_only(module: Any) -> bool:
-    """Whether a module without kernels needs no plan: nothing in it can be seen from outside, prints excepted.
+    """Whether a module without kernels needs no plan: nothing in it is seen from outside, as prints and assertions are.
 
     A store to a tensor outside of a kernel is traced but never executed, which a warning says.
     """
     for op in walk(module):
-        if op.name == "fly.print":
+        if op.name in ("fly.print", "cf.assert"):
             return False
         position = _STORES.get(op.name)
         if position is not None and ", register" not in str(op.operands[position].type):

@@ -27,8 +27,6 @@ def require_dense(tensors: Mapping[str, Any]) -> None:
 
 
 def _check(name: str, layout: Any) -> None:
-    from flydsl._mlir import ir  # as a global it would be in the key, which is the same without the compiler
-
     message = f"{name} must be dense, in row-major order: the kernel takes its address alone"
     fits: list[Any] = []
     count: Any = 1  # of elements in the dimensions behind, which is their step if all of these are dense
@@ -39,8 +37,4 @@ def _check(name: str, layout: Any) -> None:
         fits.append(stride == count if isinstance(extent, int) and extent > 1 else (stride == count) | (extent <= 1))
         count = extent * count
     for fit in fits:
-        fit = fit | (count == 0)  # of nothing, NumPy and torch have steps of their own
-        if not isinstance(fit, bool):
-            ir.Operation.create("cf.assert", operands=[fit.value], attributes={"msg": ir.StringAttr.get(message)})
-        elif not fit:
-            raise ValueError(message)
+        fx.host_assert(fit | (count == 0), message)  # of nothing, NumPy and torch have steps of their own
