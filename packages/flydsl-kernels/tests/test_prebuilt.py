@@ -163,6 +163,20 @@ def test_commands(root, capsys):
     assert capsys.readouterr().out == "nothing is wrong\n"
 
 
+def test_architectures_are_built_side_by_side(root, tmp_path, capsys):
+    """In processes of their own: of this one's architecture, the files are those that this process made."""
+    from flydsl.kernels.__main__ import main
+
+    archs = [arch(), next(a for a in prebuilt.ARCHITECTURES if a != arch())]
+    words = [word for name in archs for word in ("--arch", name)] + ["--op", OPERATORS[0], "--model", MODEL.name]
+    assert main(["prebuilt", "build", "--root", str(tmp_path), "--jobs", "2", *words]) == 0
+    assert sorted(line.split(":")[0] for line in capsys.readouterr().out.splitlines()) == sorted(archs)
+    for name in archs:
+        assert PrebuiltFolder(prebuilt.folder_of(tmp_path, name)).files()
+    for path in PrebuiltFolder(prebuilt.folder_of(tmp_path, arch())).files():
+        assert path.read_bytes() == PrebuiltFolder(prebuilt.folder_of(root, arch())).file(path.stem).read_bytes()
+
+
 @pytest.mark.parametrize(("words", "message"), [
     ("build --op softmin", "no operator softmin: known are"), ("build --model Lama", "Lama"),
     ("check --model Lama --again", "Lama"), ("check --root /nowhere", "/nowhere has no prebuilt artifacts"),

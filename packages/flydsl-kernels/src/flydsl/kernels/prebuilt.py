@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -132,22 +135,34 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _say(arch: str) -> Callable[[str, int], None]:
-    def say(name: str, count: int) -> None:
-        sys.stderr.write(f"\r{arch}: {count} artifacts, {name}\033[K")
+def _show(text: str) -> None:
+    """In place of what is shown, where somebody looks."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{text}\033[K")
         sys.stderr.flush()
 
-    return say if sys.stderr.isatty() else lambda name, count: None
+
+def _build_one(options: argparse.Namespace, arch: str, said: Any) -> str:
+    """The line about an architecture, made in a process of its own."""
+    folder = build(options.root or default_root(), arch, [model(name) for name in options.model] or MODELS, options.op,
+                   lambda name, count: said.put(f"{arch}: {count} artifacts, {name}"))
+    size = sum(path.stat().st_size for path in folder.files())
+    return f"{arch}: {len(folder.files())} artifacts, {size / 1e6:.2f} MB in {folder.path}"
 
 
 def _build(options: argparse.Namespace) -> int:
-    root = options.root or default_root()
-    for arch in options.arch or ARCHITECTURES:
-        folder = build(root, arch, [model(name) for name in options.model] or MODELS, options.op, _say(arch))
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\033[K")
-        size = sum(path.stat().st_size for path in folder.files())
-        print(f"{arch}: {len(folder.files())} artifacts, {size / 1e6:.2f} MB in {folder.path}")
+    """Architectures side by side, since what a build overrides is of its process."""
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Manager() as manager, ProcessPoolExecutor(options.jobs, spawn) as pool:
+        said = manager.Queue()
+        waiting = {pool.submit(_build_one, options, arch, said) for arch in options.arch or ARCHITECTURES}
+        while waiting:
+            done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+            while not said.empty():
+                _show(said.get())
+            for future in done:
+                _show("")
+                print(future.result(), flush=True)
     return 0
 
 
@@ -182,5 +197,7 @@ def add_commands(commands: Any) -> None:
                                 help=f"default: all of {', '.join(m.name for m in MODELS)}")
         if name == "build":
             parser.add_argument("--op", action="append", default=[], metavar="NAME", help="default: all operators")
+            parser.add_argument("--jobs", type=int, default=os.cpu_count(),
+                                help="architectures at the same time (default: one for each processor)")
         if name == "check":
             parser.add_argument("--again", action="store_true", help="compile everything again and compare")
