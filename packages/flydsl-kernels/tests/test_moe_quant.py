@@ -8,8 +8,9 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 import flydsl.runtime as rt
 from flydsl.kernels import ops
+from flydsl.kernels.moe.config import grouped_config
 from flydsl.kernels.moe.experts import plan_experts
-from flydsl.kernels.moe.halves import fp4_table, fp4_to_bf16, fp4_to_half
+from flydsl.kernels.moe.halves import dequantised, fp4_table, fp4_to_bf16, fp4_to_half
 from flydsl.kernels.moe.op import MOE
 from flydsl.kernels.quant.reference import e8m0_to_f32, mxfp4_to_f32
 from flydsl.kernels.target import target
@@ -135,7 +136,7 @@ def test_large_blocks_of_weights_that_are_converted(quant, wide, monkeypatch):
 @flyc.kernel
 def _fp4_kernel(words, scales, out, count: fx.Constexpr, dtype: fx.Constexpr):
     i = fx.thread_idx.x
-    values = fp4_to_half(words[i], scales[i], dtype) if dtype else fp4_to_bf16(words[i], fp4_table(scales[i]))
+    values = fp4_to_half(words[i], scales[i], dtype, target()) if dtype else fp4_to_bf16(words[i], fp4_table(scales[i]))
     for j in fx.range_constexpr(count):
         out[i * count + j] = values[j]
 
@@ -152,11 +153,11 @@ def fp4_codes():
     return codes
 
 
-@pytest.mark.skipif(not target().converts_fp4, reason="no instruction converts fp4")
+@pytest.mark.skipif(not target().mx, reason="no instruction converts fp4")
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_fp4_by_conversions_is_exact(dtype):
-    """With scales whose products f16 holds; those of NaN are NaN."""
-    scales, codes = torch.tensor([117, 120, 127, 139, 255, 126, 128, 127] * 8).int(), fp4_codes()
+    """With scales whose products f16 holds, others in the halves of a wave; those of NaN are NaN."""
+    scales, codes = torch.tensor([117, 120, 127, 139, 255, 126, 128, 127]).int().repeat_interleave(8), fp4_codes()
     out = torch.empty(64 * 4, dtype=torch.int32)
     _fp4(codes.view(torch.int32).flatten(), scales, out, dtype)
     found = out.view(torch.bfloat16 if dtype == "bf16" else torch.float16).view(64, 8).double()
@@ -174,6 +175,32 @@ def test_fp4_by_byte_permutations_is_exact():
     exact = mxfp4_to_f32(codes).double() * torch.exp2(scales.double() - 127)[:, None]
     fits = scales <= 252
     assert torch.equal(found[fits], exact[fits]) and bool(found[~fits].isnan().all())
+
+
+@flyc.kernel
+def _int4_kernel(words, scales, out, quant: fx.Constexpr, scale: fx.Constexpr):
+    config = grouped_config("test", target(), n=64, k=128, dtype="bf16", quant=quant, scale=scale)
+    i = fx.thread_idx.x
+    values = dequantised(words[i], scales[i], config)
+    for j in fx.range_constexpr(4):
+        out[i * 4 + j] = values[j]
+
+
+@flyc.jit
+def _int4(words, scales, out, quant: fx.Constexpr, scale: fx.Constexpr):
+    _int4_kernel(words, scales, out, quant, scale).launch(grid=1, block=64)
+
+
+@pytest.mark.parametrize("scale", ["bf16", "f32"])
+@pytest.mark.parametrize("quant", ["a16i4", "a16u4"])
+def test_int4_times_a_scale_is_rounded_once(quant, scale):
+    codes = torch.randint(0, 256, (64, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    scales = random(64, dtype="bf16").to({"bf16": torch.bfloat16, "f32": torch.float32}[scale])
+    out = torch.empty(64 * 4, dtype=torch.int32)
+    _int4(codes.view(torch.int32).flatten(), scales, out, quant, scale)
+    nibbles = torch.stack([codes & 15, codes >> 4], -1).int().flatten(1) - 8
+    values = int4_values(codes.view(torch.int8)) if quant == "a16i4" else nibbles.double()
+    assert torch.equal(out.view(torch.bfloat16).view(64, 8), (values * scales.double()[:, None]).bfloat16())
 
 
 @pytest.mark.parametrize(("quant", "shape"), [*zip(QUANTS, 4 * FEW, strict=True), ("mxfp4", FEW[1]), *(

@@ -6,16 +6,16 @@ from typing import Any
 
 import flydsl.expr as fx
 
-from ..host.dtypes import FLOATS, element_of
+from ..host.dtypes import element_of
 from ..parts.epilogue import FAR
 from ..parts.index import align_up, div, mod
 from ..parts.lane import Lane
 from ..parts.mainloop import Held, KTile
 from ..parts.memory import WORDS, Buffer, pointer
 from ..parts.operand import Rows, Shuffled
-from ..parts.packed import e8m0_value, int4_chunk, unpack
+from ..parts.packed import int4_chunk
 from .config import GroupedConfig
-from .halves import bf16_words, fp4_table, fp4_to_bf16, fp4_to_half, scaled_int4, words_of
+from .halves import conversion_cost, dequantised
 from .rows import TileRows
 
 __all__ = ["Weights", "WideRows", "columns_of", "strips_of"]
@@ -164,9 +164,7 @@ class Weights:
             return 0
         if not self._grouped:
             return 5 * chunks
-        if config.format.b == "fp4":
-            return (4 if config.target.converts_fp4 else 21) * chunks
-        return (15 if config.target.mx else 30) * chunks
+        return conversion_cost(config) * chunks
 
     def of_b(self, held: list[Any], strip: int, call: int, count: int = 0) -> list[Any]:
         """The chunks of a call of the instruction (or of `count` chunks)."""
@@ -180,17 +178,4 @@ class Weights:
             return words
         if not scales:
             return int4_chunk(words)
-        scale = scales[0]
-        byte = scale.to(fx.Int32) & 0xFF if config.scale == "e8m0" else None
-        if byte is not None and config.target.converts_fp4:
-            return fp4_to_half(words[block % config.spread], byte, config.dtype)
-        if byte is not None and config.dtype == "bf16":
-            return fp4_to_bf16(words[block % config.spread], fp4_table(byte))
-        if byte is None:
-            values = scaled_int4(words[block % config.spread], scale.to(fx.Float32), config.format.b == "u4",
-                                 config.target.fp8_name if config.target.matrix == "mfma" else None)
-            if config.dtype == "bf16" and not config.target.mx and config.wave == 64:
-                return bf16_words(values)  # gfx942 has no instruction for it
-        else:
-            values = unpack(words.shuffle(words, [block % config.spread]), "fp4") * e8m0_value(byte)
-        return words_of(values, FLOATS[config.dtype])
+        return dequantised(words[block % config.spread], scales[0], config)
