@@ -168,6 +168,23 @@ def row_scale(waves: int, block: tuple[int, int]) -> Loop:
     return Loop(f"row scale, {waves} waves", "fp8", *block, 128, make)
 
 
+def wmma(dtypes: tuple[str, ...], tile: Any, target: Any) -> Loop:
+    """The 8-bit and 4-bit GEMM of gfx1250 with a tile of ``tuned.WMMA``."""
+    import torch
+
+    from flydsl.kernels.gemm.scaled import product, tiled_wmma
+
+    micro = len(dtypes) > 1
+
+    def make(m: int, n: int, k: int) -> tuple[Any, list[Any]]:
+        a, b = (_bytes(int(rows * k * BYTES[dtype])) for rows, dtype in ((m, dtypes[0]), (n, dtypes[-1])))
+        scales = [torch.full((rows * k // 32,), 127, dtype=torch.int8) for rows in (m, n)] if micro else _ones(m, n)
+        out = _out(m, n)
+        return product(tiled_wmma("bench", target, n, k, tile, dtypes, "bf16")), [out, a, b, *scales, out, m]
+
+    return Loop("microscaled" if micro else "row scale", " x ".join(dtypes), tile.m, tile.n, tile.k, make)
+
+
 def experts(quant: str, gated: bool, block: int, target: Any) -> Loop:
     """A product of a mixture of experts with the tile that `ops.moe` takes for blocks of `block` rows: gate and up with
     silu, or down. All rows are of one expert."""
@@ -247,6 +264,8 @@ def tuned_loops(target: Any, every: bool = False) -> Iterator[Loop]:
             yield from (microscaled(kind, weights, tile) for tile in chosen(tiles))
         yield from (row_scale(4, block) for block in (tuned.ROW_SCALE if every else tuned.ROW_SCALE[:1]))
         yield row_scale(8, tuned.ROW_SCALE[0])
+    for dtypes, tiles in tuned.WMMA.items() if target.tensor_moves else ():
+        yield from (wmma(dtypes, tile, target) for tile in chosen(tiles))
 
 
 def expert_loops(target: Any, every: bool = False) -> Iterator[Loop]:

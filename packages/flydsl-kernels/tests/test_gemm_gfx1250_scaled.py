@@ -8,6 +8,9 @@ from kernel_helpers import DTYPES, Guarded, needs, torch
 import flydsl.compiler as flyc
 import flydsl.ir
 from flydsl.kernels import gemm, gemm_fp8fp4_gfx1250
+from flydsl.kernels.gemm import tuned
+from flydsl.kernels.gemm.scaled import product, tiled_wmma
+from flydsl.kernels.target import target
 
 HERE = needs("gfx1250")
 ROUNDING = {"f32": 0.0, "bf16": 2.0**-8, "f16": 2.0**-11}
@@ -83,6 +86,29 @@ def test_microscaled(m, n, k, tile, waves, buffers, data_format, out):
     assert resources and not any(r.vgpr_spills for r in resources.values())
     run(*arguments)
     check(c.check(), a.values, b.values, out)
+
+
+@HERE
+@pytest.mark.parametrize(("dtypes", "tile"), [(d, t) for d, tiles in tuned.WMMA.items() for t in tiles],
+                         ids=lambda x: f"{x.m}x{x.n}x{x.k}" if isinstance(x, tuned.Tile) else "-".join(x))
+def test_tuned_entries(dtypes, tile):
+    """Right in the loop, in its peeled tiles and at the last rows, and nothing is spilled."""
+    m, n, k = tile.m - 11, tile.n, 4 * tile.k
+    a, b = Operand(m, k, dtypes[0], 3), Operand(n, k, dtypes[-1], 4)
+    if len(dtypes) == 1:  # f32 of rows and columns instead
+        rows, columns = (torch.from_numpy(formats.e8m0(x.scales[:, :1])) for x in (a, b))
+        left, right = (torch.from_numpy(formats.e4m3fn()[x.codes.numpy()]) for x in (a, b))
+        scales, exact = (rows.float().flatten(), columns.float().flatten()), (left * rows, right * columns)
+    else:
+        scales, exact = (a.words, b.words), (a.values, b.values)
+    c = Guarded(m, n, dtype=torch.bfloat16)
+    run = product(tiled_wmma("test", target(), n, k, tile, dtypes, "bf16"))
+    arguments = c.out.view(-1), *(x.view(torch.int8).reshape(-1) for x in (a.codes, b.shuffled)), *(
+        x.reshape(-1) if x.dtype == torch.float32 else x.view(torch.int8).reshape(-1) for x in scales), c.out, m
+    resources = flydsl.ir.kernel_resources(flyc.compile(run, *arguments).artifact.hsaco)
+    assert resources and not any(r.vgpr_spills for r in resources.values())
+    run(*arguments)
+    check(c.check(), *exact, "bf16")
 
 
 @HERE

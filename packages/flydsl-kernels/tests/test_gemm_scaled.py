@@ -132,7 +132,7 @@ def test_microscaled_errors():
                       (a.float(), b, scale_a, scale_b)):
         with pytest.raises(ValueError, match="bytes of one K with a scale per 32"):
             ops.mx_gemm(*arguments)
-    with pytest.raises(ValueError, match="a_dtype must be"):
+    with pytest.raises(ValueError, match="a_dtype and b_dtype must be fp4 and fp4, .* on gfx"):
         ops.mx_gemm(a, b, scale_a, scale_b, "int4")
 
 

@@ -326,7 +326,7 @@ SCALED_GEMM = Op(
     sample=_sample_scaled,
     reference=lambda a, b, scale_a, scale_b, _: (
         a.double() @ b.double().T * scale_a.double()[:, None] * scale_b.double(),),
-    flops=_gemm_flops, tuning=tile_tuning(lambda target, kind: {"gfx1250": WMMA}[target.arch][kind], "fp8"),
+    flops=_gemm_flops, tuning=tile_tuning(lambda target, kind: {"gfx1250": WMMA}[target.arch][kind,], "fp8"),
 )
 
 MX_GEMM = Op(
@@ -336,8 +336,7 @@ MX_GEMM = Op(
     results=lambda a, b, scale_a, scale_b, a_dtype, b_dtype, out_dtype: _weight_results(a, b, out_dtype),
     plan=_later("plan_mx"), form=_mx_gemm, archs=("gfx950", "gfx1250"), widths=(256, 384), numpy=False,
     tolerance=2.0**-8, sample=_sample_mx, reference=_mx_reference, workspace=_mx_workspace, flops=_gemm_flops,
-    tuning=tile_tuning(lambda target, kind: WMMA[kind] if target.tensor_moves else MX[kind.split()[0], kind.split()[1]],
-                       "fp4 fp4"),
+    tuning=tile_tuning(lambda target, kind: (WMMA if target.tensor_moves else MX)[tuple(kind.split())], "fp4 fp4"),
 )
 
 OPS = [

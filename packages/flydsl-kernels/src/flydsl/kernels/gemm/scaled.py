@@ -45,7 +45,7 @@ from .tuned import BLOCK_SCALE, MX, PRESHUFFLE, WMMA, Tile, choose, row_scale_bl
 from .wmma_config import DATA_FORMATS, WmmaConfig, wmma_config
 from .wmma_kernel import launch_wmma
 
-__all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled", "product"]
+__all__ = ["default_tiles", "plan_blockscale", "plan_mx", "plan_preshuffle", "plan_scaled", "product", "tiled_wmma"]
 
 MX_GROUP = 32
 STORED = {"fp4": 2, "fp6": 1, "fp8": 1}  # elements of a byte
@@ -209,7 +209,8 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
         return None
     config: GemmConfig
     if target.tensor_moves:
-        config = _wmma_config(where, target, m, n, k, "fp8", "bf16")
+        tile = choose(WMMA["fp8",], where, target, "fp8", m, n, k)
+        config = tiled_wmma(where, target, n, k, tile, ("fp8",), "bf16")
         b = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, n, k))
     elif target.matrix == "wmma":
         config = rdna_fp8_config(where, target, n=n, k=k, tile_n=256 if m >= 256 and n % 256 == 0 else 128)
@@ -222,9 +223,10 @@ def plan_scaled(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch
     return _plan(config, rows, b, scale_a, scale_b)
 
 
-def _wmma_config(where: str, target: Target, m: int, n: int, k: int, kind: str, out_dtype: str) -> GemmConfig:
-    """The product of a kind of ``tuned.WMMA``."""
-    tile, dtypes = choose(WMMA[kind], where, target, kind, m, n, k), kind.split()
+def tiled_wmma(where: str, target: Target, n: int, k: int, tile: Tile, dtypes: tuple[str, ...],
+               out_dtype: str) -> WmmaConfig:
+    """The product with a tile of ``tuned.WMMA``; `dtypes` is the one that has scales per row and column, or those of
+    microscaled operands."""
     return wmma_config(where, target, n=n, k=k, **tile.sizes, m_waves=2, n_waves=2, stages=2, group=tile.group,
                        a_dtype=dtypes[0], b_dtype=dtypes[-1], out_dtype=out_dtype,
                        scales="mx" if len(dtypes) > 1 else "rows")
@@ -235,12 +237,13 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     """Microscaled operands with a plain weight: bytes with e8m0 scales per 32 k."""
     where = "mx_gemm"
     target.require(where, "gfx950", "gfx1250")
-    require(where, a_dtype in STORED and b_dtype in ("fp4", "fp8"), f"a_dtype must be fp4, fp6 or fp8 and b_dtype fp4 "
-            f"or fp8, got {a_dtype!r} and {b_dtype!r}")
+    tables = {pair: WMMA[pair] for pair in DATA_FORMATS.values()} if target.tensor_moves else MX
+    dtypes, known = (a_dtype, b_dtype), ", ".join(map(" and ".join, tables))
+    require(where, dtypes in tables, f"a_dtype and b_dtype must be {known} on {target.arch}, got {' and '.join(dtypes)}")
     out_name = _out_name(where, out_dtype)
     n, k = b.shape[0], b.shape[1] * STORED[b_dtype]
     rows = a.reshape(-1, a.shape[-1]).contiguous()
-    m, dtypes = rows.shape[0], (a_dtype, b_dtype)
+    m = rows.shape[0]
     shapes = ((a.shape[-1] * STORED[a_dtype], k), (tuple(scale_b.shape), (n, k // MX_GROUP)),
               (tuple(scale_a.shape), (*a.shape[:-1], k // MX_GROUP)))
     require(where, all(x == y for x, y in shapes) and all(t.element_size() == 1 for t in (a, b, scale_a, scale_b)),
@@ -249,15 +252,12 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     if not m or not n:
         return None
     scale_a = scale_a.reshape(m, -1)
+    tile = choose(tables[dtypes], where, target, " ".join(dtypes), m, n, k)
     if target.tensor_moves:
-        known = ", ".join(" and ".join(pair) for pair in DATA_FORMATS.values())
-        require(where, dtypes in DATA_FORMATS.values(),
-                f"a_dtype and b_dtype must be {known} on gfx1250, got {' and '.join(dtypes)}")
-        config: GemmConfig = _wmma_config(where, target, m, n, k, " ".join(dtypes), out_name)
+        config: GemmConfig = tiled_wmma(where, target, n, k, tile, dtypes, out_name)
         order = in_order(b, "gfx1250_16x16", lambda w: preshuffle_b_16x16(w, *w.shape))
         return _plan(config, rows, order, shuffle_scale_32x4(scale_a),
                      in_order(scale_b, "gfx1250_32x4", shuffle_scale_32x4))
-    tile = choose(MX[dtypes], where, target, " ".join(dtypes), m, n, k)
     config = mx_config(where, target, n=n, k=k, **tile.sizes, a_dtype=a_dtype, b_dtype=b_dtype, out_dtype=out_name)
     shuffle: Callable[[torch.Tensor], Any] = shuffle_weight_w4 if b_dtype == "fp4" else shuffle_weight
     order = in_order(b, b_dtype, lambda w: shuffle(w.view(torch.int8)))

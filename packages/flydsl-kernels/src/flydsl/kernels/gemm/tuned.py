@@ -105,13 +105,14 @@ MX: dict[tuple[str, str], tuple[Tile, ...]] = {
 
 _WMMA_LAST = (Tile(128, 128, 128), Tile(64, 128, 128), Tile(64, 64, 128), Tile(64, 32, 128))
 
-#: 8 and 4 bits on gfx1250, on 2 x 2 waves: ``"fp8"`` with scales per row and column, else microscaled activations and
-#: weights. Bound by LDS, of which the waves of large tiles read least.
-WMMA: dict[str, tuple[Tile, ...]] = {
-    "fp8": (Tile(256, 256, 256), *_WMMA_LAST), "fp4 fp4": (Tile(128, 256, 256), *_WMMA_LAST),
-    "fp8 fp4": (Tile(256, 256, 256), *_WMMA_LAST), "fp8 fp8": (Tile(256, 256, 128), *_WMMA_LAST),
-}
+_WMMA_8 = (Tile(256, 256, 256), *_WMMA_LAST)
 
+#: 8 and 4 bits on gfx1250, on 2 x 2 waves: fp8 with scales per row and column, else microscaled activations and
+#: weights. Bound by LDS, of which the waves of large tiles read least.
+WMMA: dict[tuple[str, ...], tuple[Tile, ...]] = {
+    ("fp8",): _WMMA_8, ("fp4", "fp4"): (Tile(128, 256, 256), *_WMMA_LAST), ("fp8", "fp4"): _WMMA_8,
+    ("fp8", "fp8"): (_WMMA_8[0], Tile(256, 256, 128), *_WMMA_LAST),
+}
 
 #: Blocks (rows, columns of C) of the fp8 GEMM of gfx950 with scales per row and column, both operands through LDS, of
 #: which a compute unit has one.

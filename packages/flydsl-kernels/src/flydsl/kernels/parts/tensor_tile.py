@@ -13,6 +13,7 @@ import flydsl.expr as fx
 from flydsl.expr.rocdl import tdm_ops
 
 from .index import div
+from .indices import uniform
 from .mainloop import KTile
 from .memory import lds_read
 from .operand import Fragments
@@ -23,6 +24,7 @@ __all__ = ["TensorMoves", "TensorTile"]
 WORD_BYTES = 4  # of an element of a move
 LANE_GROUPS = 2  # of a wave of 32
 LONGEST_RUN = 1024  # bytes between two paddings that a descriptor can express
+NUMBERED = 2  # stages of a ring whose number is known where they are read; that of a longer one is computed
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,13 @@ class TensorTile:
     def fragments(self, ring: Any, stage_bytes: int, lane: Any, tile_rows: int, slab: int = 1) -> Fragments:
         """Fragments of a lane whose first chunk is at byte `lane` of a stage; `tile_rows` rows of this tile are 16 rows
         of the operand, and a block of k is the chunks of two lane groups of `slab` of its rows."""
+        first, words = div(lane, 4), stage_bytes // 4
+        # In registers before the loop: otherwise an address for each part of the tile is, since reads reach 64 KiB.
+        numbered = [fx.rocdl.computed_here(first + stage * words) for stage in range(NUMBERED)]
+
         def read(stage: Any, tile: int, block: int) -> Any:
             at = self.at(tile * tile_rows, block * (LANE_GROUPS * CHUNK_BYTES * slab))
-            return lds_read(ring + stage * (stage_bytes // 4) + div(lane, 4), at // 4)
+            return lds_read(ring + (numbered[stage] if isinstance(stage, int) else first + stage * words), at // 4)
 
         return Fragments(read)
 
@@ -116,6 +122,7 @@ class TensorMoves:
         tile = t.index
         for start, shape, step in (self._moves[i] for i in which):
             low, high = tdm_ops.add_addr_with_carry(start[2], start[3], tile * step)
-            words = [self._valid, start[1] + stage * self._stage_bytes, fx.Int32(low), fx.Int32(high)]
-            group = fx.Vector.from_elements(words, fx.Int32)
+            words = self._valid, start[1] + stage * self._stage_bytes, fx.Int32(low), fx.Int32(high)
+            # Chosen by the number of the wave they are in vector registers, and would all be read from there.
+            group = fx.Vector.from_elements([uniform(word) for word in words], fx.Int32)
             tdm_ops.tensor_load_2d(tdm_ops.TDMDescriptor2D(group, shape))
