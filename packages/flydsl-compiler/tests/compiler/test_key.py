@@ -284,6 +284,45 @@ def run(n: fx.Int32):
     assert flyc.compile(module.run, 2) is not first and len(module.traces) == 3
 
 
+CHANGED_BY_TRACES = {
+    "a list": ("seen = []", "seen.append(1)"),
+    "a cell": ("seen = 0", "nonlocal seen; seen += 1"),
+    "a counter": ("import collections; seen = collections.Counter()", "seen['n'] += 1"),
+    "an iterator": ("import itertools; seen = itertools.count()", "next(seen)"),
+    "an array": ("import numpy; seen = numpy.zeros(1)", "seen[0] += 1"),
+}
+
+
+@pytest.mark.parametrize("how", CHANGED_BY_TRACES)
+def test_specialisations_hold_after_the_trace_of_another(how: str, load: Any) -> None:
+    """What a trace changes is no input of those before it either: two that take turns are compiled once each."""
+    begin, change = CHANGED_BY_TRACES[how]
+    module = load(f"""
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+def make():
+    {begin}
+
+    @flyc.jit
+    def run(n, width: fx.Constexpr[int]):
+        {change}
+
+    return run
+
+run = make()
+""")
+    from flydsl.tracing.context import CompilationContext
+
+    for width in (1, 2, 1, 2, 1):
+        module.run(1, width)
+    assert len(module.run._call_state_cache) == 2
+    with CompilationContext.compile_hints({"fast_fp_math": True}):
+        for width in (1, 2, 1):
+            module.run(1, width)
+    assert len(module.run._call_state_cache) == 4
+
+
 MODULE_USES = {
     "an import": "def f(x):\n    import fly_key_helpers\n    return fly_key_helpers.scale(x)",
     "an import of a name": "def f(x):\n    from fly_key_helpers import scale as s\n    return s(x)",

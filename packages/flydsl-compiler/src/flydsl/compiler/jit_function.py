@@ -58,8 +58,8 @@ def _undecided(*args: Any, **kwargs: Any) -> Any:
 class _Bound:
     """What belongs to one owner of a jit function: none for a plain function, the instance for a method."""
 
-    def __init__(self, function: JitFunction, instance: Any) -> None:
-        self.identity = Identity(function._original, instance)
+    def __init__(self, function: JitFunction, instance: Any, identity: Identity | None = None) -> None:
+        self.identity = identity or Identity(function._original, instance)
         self.instance: Callable[[], Any] = lambda: None
         self.fast: FastPath | None = None
         self.dispatch: Callable[..., Any] = _undecided
@@ -162,7 +162,7 @@ class JitFunction:
         variant.__dict__.update(self.__dict__)
         variant._base = self if self._base is None else self._base
         variant.compile_hints = dict(hints)
-        variant._plain = _Bound(variant, None)
+        variant._plain = _Bound(variant, None, self._plain.identity)
         variant._dispatch = _undecided
         variant._instances = {}
         variant._variants = {}
@@ -208,11 +208,6 @@ class JitFunction:
                     compiled = self._build(call)
                     if len(self._environment_reads) != reads:
                         # The code reads the environment, which is part of the key and of the guards from now on.
-                        call = self._resolve(owner, bound_arguments)
-                    elif call.changed_by_trace:
-                        # For example a list that counts the traces. That is an effect of the call and no new
-                        # input: what was compiled holds for the state that tracing left, too.
-                        self._compiled[call.key] = compiled
                         call = self._resolve(owner, bound_arguments)
                     self._compiled[call.key] = compiled
         self._last = (call.key, compiled)
@@ -415,13 +410,14 @@ class JitFunction:
         lowered = self._lowered.get(front)
         with mlir_context():
             if lowered is None:
-                start, known = time.perf_counter(), call.live.current()
+                start, known = time.perf_counter(), call.live.reach() == call.reached
                 with recorded_reads() as reads:
                     module, entries, name, context = trace(
                         self.func, call.parameters, call.arguments, call.backend.target, call.hints
                     )
                 traced = time.perf_counter() - start
-                call.changed_by_trace = known and not call.live.current()
+                if known:
+                    call.live.ascribe(call.reached)
                 if reads - self._environment_reads:
                     self._environment_reads |= reads
                     call.environment = key_environment(call.backend.target.arch, self._environment_reads)

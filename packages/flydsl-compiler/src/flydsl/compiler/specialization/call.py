@@ -105,7 +105,6 @@ class Call:
         lines: whether the places of code in files belong to the identity.
         environment: values of the variables that belong to the key.
         guards: guards of environment and hints, taken before they were read.
-        changed_by_trace: tracing the function changed something that it reaches.
     """
 
     parameters: Parameters
@@ -118,7 +117,6 @@ class Call:
     lines: bool
     environment: tuple[Any, ...]
     guards: list[Any]
-    changed_by_trace: bool = False
 
     @property
     def identity(self) -> str:

@@ -273,8 +273,8 @@ def _reduced(value: Any) -> Any:
     except Exception:  # whatever it raises, the object declines to be copied
         return None
     if isinstance(found, tuple):
-        # Iterators of list and dict items would be consumed by looking.
-        found = tuple(list(f) if hasattr(f, "__next__") else f for f in found)
+        # Iterators of list and dict items, which come after the state, would be consumed by looking.
+        found = found[:3] + tuple(list(f) if f is not None else f for f in found[3:5])
     return found
 
 
@@ -383,6 +383,7 @@ class Identity:
     def __init__(self, snapshot: FunctionSnapshot, instance: Any = None) -> None:
         self._snapshot, self._instance = snapshot, _weak(instance)
         self._reach: Reach | None = None
+        self._ascribed: dict[Reach, Reach] = {}
         self.guards: Any = None
 
     def current(self) -> bool:
@@ -395,10 +396,21 @@ class Identity:
             from flydsl.runtime.launching import Guards
 
             walker = Walker()
-            self._reach = Reach(self._snapshot, walker, self._instance())
+            found = Reach(self._snapshot, walker, self._instance())
+            self._reach = self._ascribed.get(found, found)
             # Without guards each call walks, which is slow but never stale.
             self.guards = None if walker.unguarded else Guards(walker.watch)
         return self._reach
+
+    def ascribe(self, before: Reach) -> None:
+        """Count what is reached now as ``before``: the difference is what a trace did.
+
+        A list that counts the traces is an effect of them and no input. Every specialisation that was compiled
+        before holds afterwards, too.
+        """
+        after = self.reach()
+        if after != before:
+            self._ascribed[after] = self._reach = before
 
     def digest(self) -> str:
         """The digest as of now."""
