@@ -36,6 +36,14 @@ KERNEL void uniform(const GLOBAL f32 *a, GLOBAL f32 *out) {
   u32 t = TID(); f32 x = __builtin_bit_cast(f32, __builtin_amdgcn_readfirstlane(__builtin_bit_cast(u32, EXP(a[t]))));
   for (f32 y = 0; y < x; y += 1.0f) out[t] += y;
 }
+#define MODE (1 | 31 << 11) /* the whole register */
+#if defined(__GFX11__) || defined(__GFX12__)
+#define PLACE (23 | 31 << 11)
+#else
+#define PLACE (4 | 31 << 11)
+#endif
+KERNEL void mode(const GLOBAL f32 *a, GLOBAL f32 *out) { if (__builtin_amdgcn_s_getreg(MODE) & 16) out[TID()] = 1; }
+KERNEL void slot(const GLOBAL f32 *a, GLOBAL f32 *out) { if (__builtin_amdgcn_s_getreg(PLACE) & 16) out[TID()] = 1; }
 """
 
 
@@ -76,3 +84,10 @@ def test_decisions_and_addresses_are_told(run, kernel, use):
     """The report names the instruction that made the value, its source line, and the use."""
     with pytest.raises(SimError, match=rf"check approx: a result of 'v_(s_)?exp_f32.*<stdin>:\d+.* {use}"):
         run(kernel)
+
+
+def test_registers_of_the_machine(run):
+    """Where a wave runs is the hardware's to say; what the wave itself has set is not approximate."""
+    assert run("mode") == {}
+    with pytest.raises(SimError, match="check approx: a result of 's_getreg_b32.* decides"):
+        run("slot")

@@ -31,7 +31,7 @@ KERNEL void numbers(const GLOBAL f32 *a, GLOBAL f32 *out) { u32 t = TID(); f32 x
 """
 
 
-@pytest.fixture(params=["gfx942", "gfx1201"])
+@pytest.fixture(params=["gfx90a", "gfx942", "gfx1100", "gfx1201"])
 def run(request, sim, build_dir, monkeypatch):
     """run(checks, kernel, arguments) on one architecture."""
     arch = request.param

@@ -38,6 +38,16 @@ def test_transcendentals_are_marked():
     assert kinds["v_add_f32"] == kinds["ds_read_b32"] == "exact"
 
 
+@pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
+def test_what_depends_on_the_host_is_not_exact(arch):
+    """Clocks, hardware registers that the machine does not have, answers of a driver."""
+    kinds = {i.mnemonic: i.fidelity for i in coverage(arch, LIBRARY)}
+    outside = {"s_getreg_b32", "s_memtime", "s_memrealtime", "s_get_shader_cycles_u64", "s_sendmsg_rtn_b32",
+               "s_sendmsg_rtn_b64", "s_alloc_vgpr"}
+    assert {"s_getreg_b32"} < outside & kinds.keys()
+    assert {kinds[name] for name in outside & kinds.keys()} == {"approximate"}
+
+
 def test_the_documented_table_is_current():
     """docs/concepts/simulator-fidelity.md holds what the tool prints."""
     if not PAGE.exists():

@@ -46,18 +46,19 @@ def loop(body: str, count: int) -> str:
            "  s_cbranch_scc1 .Lloop"
 
 
-MFMA = {"gfx942": ("v_mfma_f32_16x16x16_f16", 2, 16, 2048), "gfx950": ("v_mfma_f32_16x16x32_f16", 4, 16, 4096)}
+#: Instruction, registers of an operand, compute units, operations in a clock of one.
+MFMA = {"gfx90a": ("v_mfma_f32_16x16x16f16", 2, 110, 1024), "gfx942": ("v_mfma_f32_16x16x16_f16", 2, 304, 2048),
+        "gfx950": ("v_mfma_f32_16x16x32_f16", 4, 256, 4096)}
 
 
 @pytest.mark.parametrize("arch", sorted(MFMA))
 def test_independent_matrix_operations_reach_the_peak(sim, build_dir, arch):
     """Two waves on each of four SIMDs, sixteen accumulators each: flops per clock of the compute unit within 2 %."""
-    op, width, _, peak = MFMA[arch]
+    op, width, units, peak = MFMA[arch]
     body = "\n".join(
         f"  {op} v[{32 + 4 * k}:{35 + 4 * k}], v[8:{7 + width}], v[16:{15 + width}], v[{32 + 4 * k}:{35 + 4 * k}]"
         for k in range(16))
     bench = Bench(sim, arch, [Program("peak", loop("\n".join([body] * 4), 200), 1, 2, 1)], build_dir)
-    units = 304 if arch == "gfx942" else 256
     (p,) = profiled(sim, TIMING, lambda: run_waves(sim, bench, "peak", 8 * units))
     t = p["timing"]
     assert t["sample_groups"] == 8 and t["estimate"] is True
@@ -111,7 +112,8 @@ def aligned(words: int) -> np.ndarray:
     return raw[skip: skip + words]
 
 
-@pytest.mark.parametrize("arch,bandwidth", [("gfx942", 5.3e12), ("gfx950", 8.0e12), ("gfx1201", 640e9)])
+@pytest.mark.parametrize("arch,bandwidth", [("gfx90a", 1.6e12), ("gfx942", 5.3e12), ("gfx950", 8.0e12),
+                                            ("gfx1100", 960e9), ("gfx1151", 256e9), ("gfx1201", 640e9)])
 def test_streaming_copy_is_bound_by_memory(sim, build_dir, arch, bandwidth):
     """Bytes at every level equal the arithmetic minimum; the estimated time is theirs at the memory's bandwidth."""
     image = compile_ir(COPY, arch, build_dir)

@@ -246,7 +246,7 @@ def test_a_trace_shows_what_was_chosen(sim, build_dir):
 def test_the_table_names_source_and_trust(sim):
     table = sim.lib.flysimTimingTable
     table.restype = ctypes.c_char_p
-    for arch in (*UNITS, "gfx1200"):
+    for arch in (*UNITS, "gfx90a", "gfx1100", "gfx1151", "gfx1200"):
         rows = json.loads(table(arch.encode()))
         assert len(rows) > 25 and {r["trust"] for r in rows} <= {"good", "fair", "weak"}
         assert all(r["source"] and r["name"] for r in rows)

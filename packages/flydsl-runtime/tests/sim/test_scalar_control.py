@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from asmlib import Bench, Program
+from hiplib import SimError
 from test_valu import invalid_lines
 from valu_table import sext
 
@@ -101,6 +102,17 @@ QUIET = [
     "s_setprio_inc_wg 1", "s_delay_alu instid0(VALU_DEP_1)", "v_nop", "v_pipeflush", "v_clrexcp",
     "global_prefetch_b8 v0, s[6:7]", "global_wb", "global_inv", "global_wbinv", "buffer_wbl2 sc1", "buffer_inv sc1",
 ]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("text", ["s_sethalt 1", "s_sethalt 5", "s_setkill 1", "s_sendmsghalt sendmsg(MSG_INTERRUPT)"])
+def test_a_wave_that_stops_itself_is_an_error(sim, build_dir, arch, text):
+    """Nobody is there to continue it."""
+    if invalid_lines(arch, [text]):
+        pytest.skip(f"{arch} has no {text}")
+    bench = Bench(sim, arch, [Program("stops", f"  v_mov_b32 v2, v8\n  {text}", 1, 2, 1)], build_dir)
+    with pytest.raises(SimError, match=f"{text.split()[0]}: the wave stops itself"):
+        bench.run("stops", np.zeros((1, bench.wave), np.uint32))
 
 
 @pytest.mark.parametrize("arch", ARCHS)

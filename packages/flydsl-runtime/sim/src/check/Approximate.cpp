@@ -3,6 +3,7 @@
 #include "check/Approximate.h"
 
 #include "exec/ExecInline.h"
+#include "exec/Special.h"
 #include "hip/Runtime.h"
 #include "support/Json.h"
 
@@ -22,7 +23,9 @@ unsigned wordsOf(const Operand &o, Num n = Num::None) {
   return std::max<unsigned>({1u, o.count, dwords(n)});
 }
 
-bool approximate(const Inst &i) { return i.def && (i.def->flags & (kApprox | kUncertain)); }
+bool approximate(const Inst &i) {
+  return i.def && (i.def->flags & (kApprox | kUncertain)) && !readsKeptRegister(i);
+}
 
 } // namespace
 

@@ -10,6 +10,7 @@
 
 #include "check/Approximate.h"
 #include "check/Moves.h"
+#include "check/Multicast.h"
 #include "check/Numbers.h"
 #include "check/Races.h"
 #include "check/Scopes.h"
@@ -127,7 +128,7 @@ class Checker : public GroupObserver {
 public:
   explicit Checker(LaunchChecks &launch)
       : launch(launch), d(launch.d), checks(launch.checks), base(d.program->insts.data()),
-        findings(launch.findings) {}
+        findings(launch.findings), multicasts(launch.findings) {}
 
   void startGroup(Workgroup &wg, uint64_t) override {
     if (groups.size() < wg.clusterSize) {
@@ -155,6 +156,8 @@ public:
       of(wg).scopes.endGroup();
     if (!(checks & kCheckBarrier))
       return;
+    if (wg.clusterIndex + 1 == wg.clusterSize)
+      multicasts.endCluster();
     const std::vector<uint32_t> &n = of(wg).passed;
     for (unsigned k = 1; k < wg.numWaves; ++k)
       if (n[k] != n[0])
@@ -187,6 +190,8 @@ public:
     }
     if (extra.barrier != BarrierRole::None || extra.ends)
       return barrier(w, i, extra, g);
+    if ((checks & kCheckBarrier) && info.space == MemSpace::Tensor && info.load)
+      multicasts.request(w, i);
     if (!(checks & (kCheckOob | kCheckRace | kCheckBuffer)) || extra.ownPlace)
       return;
     if (extra.extentMark && (checks & kCheckOob))
@@ -384,6 +389,7 @@ private:
   unsigned checks;
   const Inst *base;
   Findings &findings;
+  MulticastCheck multicasts; ///< of the cluster that runs
   std::vector<std::unique_ptr<GroupChecks>> groups; ///< by place in the cluster
   std::vector<Workgroup> twins;
   MemoryAccess access;

@@ -16,7 +16,7 @@ enum : unsigned {
   kCheckOob = 1,     ///< LDS accesses outside the allocation; host reads outside the arrays
   kCheckUninit = 2,  ///< results that depend on registers or memory that nobody wrote
   kCheckRace = 4,    ///< conflicting accesses that no barrier or atomic operation orders
-  kCheckBarrier = 8, ///< barriers in divergent code, waves that skip one
+  kCheckBarrier = 8, ///< barriers in divergent code, waves that skip one, multicasts without their partners
   kCheckNan = 16,    ///< the first NaN or infinity made from finite operands
   kCheckApprox = 64, ///< branches, active lanes and addresses that depend on approximate results
   kCheckLate = 128,  ///< plain stores reach other devices when they are released, not before

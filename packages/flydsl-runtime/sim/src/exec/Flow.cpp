@@ -137,6 +137,16 @@ void trap(Wave &, const Inst &i) {
                                 static_cast<int>(i.imm)));
 }
 
+/// What only a debugger undoes.
+[[noreturn]] void stopped(const char *name) {
+  raise(FaultKind::Trap, format("%s: the wave stops itself, and no debugger is there to continue it", name));
+}
+
+void halt(Wave &, const Inst &i) {
+  if (i.imm & 1)
+    stopped("s_sethalt");
+}
+
 uint64_t clockTicks(double perSecond) {
   using namespace std::chrono;
   double t = duration<double>(steady_clock::now().time_since_epoch()).count();
@@ -181,6 +191,15 @@ void getreg(Wave &w, const Inst &i) {
   uint32_t v = readHwreg(w, id) >> offset;
   write32(w, i.dst, size == 32 ? v : v & ((1u << size) - 1));
 }
+
+} // namespace
+
+bool readsKeptRegister(const Inst &i) {
+  uint32_t id = i.imm & 63;
+  return i.exec == getreg && (id == 1 || id == 2 || id == 6 || id == 20 || id == 21 || id == 28);
+}
+
+namespace {
 
 /// gfx1250 keeps the high bits of VGPR numbers in MODE[19:12]: destination, sources 0, 1, 2.
 void msbFromMode(Wave &w) {
@@ -262,17 +281,22 @@ void scalar::registerFlow(OpTable &t) {
         "s_wait_asynccnt", "s_wait_tensorcnt", "s_wait_xcnt", "s_wait_idle", "s_wait_event",
         "s_waitcnt_depctr", "s_waitcnt_vscnt", "s_waitcnt_vmcnt", "s_waitcnt_lgkmcnt", "s_waitcnt_expcnt",
         "buffer_gl0_inv", "buffer_gl1_inv", "buffer_invl2", "s_gl1_inv", "s_inst_prefetch", "s_set_inst_prefetch_distance",
-        "s_sendmsg", "s_sethalt", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel",
+        "s_sendmsg", "s_ttracedata", "s_ttracedata_imm", "s_incperflevel",
         "s_decperflevel", "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data",
-        "s_prefetch_data_pc_rel", "s_buffer_prefetch_data", "s_setkill", "s_wakeup",
+        "s_prefetch_data_pc_rel", "s_buffer_prefetch_data", "s_wakeup",
         "s_wakeup_barrier", "s_setprio_inc_wg", "s_monitor_sleep", "v_nop",
         "buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "global_wb",
-        "global_inv", "global_wbinv", "global_prefetch_b8", "ds_nop", "s_sched_barrier", "s_sendmsghalt",
+        "global_inv", "global_wbinv", "global_prefetch_b8", "ds_nop", "s_sched_barrier",
         "s_atc_probe", "s_atc_probe_buffer", "s_dcache_discard", "s_dcache_discard_x2",
         "flat_prefetch_b8", "v_pipeflush", "v_clrexcp"})
     add(name, nop);
   add("s_endpgm", endProgram);
   add("s_endpgm_saved", endProgram);
+  add("s_sethalt", halt);
+  add("s_sendmsghalt", [](Wave &, const Inst &) { stopped("s_sendmsghalt"); });
+  add("s_setkill", [](Wave &, const Inst &i) {
+    if (i.imm & 1)
+      stopped("s_setkill"); });
   add("s_sleep", sleep);
   add("s_sleep_var", sleep);
   add("s_branch", jump, kBranch);
@@ -325,13 +349,13 @@ void scalar::registerFlow(OpTable &t) {
     Barrier b = id == 0 ? Barrier{} : barrierSlot(w, id);
     uint32_t members = id == -1 ? liveWaves(w) : b.members;
     write32(w, i.dst, (b.signals & 127) << 16 | (members & 127) << 4 | (b.valid || id == -1)); });
-  add("s_alloc_vgpr", [](Wave &w, const Inst &) { w.scc = 1; });
+  add("s_alloc_vgpr", [](Wave &w, const Inst &) { w.scc = 1; }, kUncertain);
   add("s_get_shader_cycles_u64", [](Wave &w, const Inst &i) {
-    write64(w, i.dst, clockTicks(1e9)); });
+    write64(w, i.dst, clockTicks(1e9)); }, kUncertain);
   add("s_add_pc_i64", [](Wave &w, const Inst &i) {
     w.pc = w.program->indexOf(nextAddress(w, i) + read64(w, i.src[0])); });
   add("s_trap", trap);
-  add("s_getreg_b32", getreg);
+  add("s_getreg_b32", getreg, kUncertain); // what the machine has no register for reads 0
   add("s_setreg_b32", [](Wave &w, const Inst &i) { setField(w, i, read32(w, i.dst)); }, kIndexes);
   add("s_setreg_imm32_b32", setFieldImmediate, kIndexes);
   add("s_round_mode", [](Wave &w, const Inst &i) {
@@ -339,12 +363,12 @@ void scalar::registerFlow(OpTable &t) {
   add("s_denorm_mode", [](Wave &w, const Inst &i) {
     setFpMode(w, (w.mode & ~0xf0u) | (i.imm & 15) << 4); });
   add("s_set_vgpr_msb", setVgprMsb);
-  add("s_memtime", [](Wave &w, const Inst &i) { write64(w, i.dst, clockTicks(1e9)); });
-  add("s_memrealtime", [](Wave &w, const Inst &i) { write64(w, i.dst, clockTicks(1e8)); });
-  add("s_sendmsg_rtn_b32", [](Wave &w, const Inst &i) { write32(w, i.dst, 0); });
+  add("s_memtime", [](Wave &w, const Inst &i) { write64(w, i.dst, clockTicks(1e9)); }, kUncertain);
+  add("s_memrealtime", [](Wave &w, const Inst &i) { write64(w, i.dst, clockTicks(1e8)); }, kUncertain);
+  add("s_sendmsg_rtn_b32", [](Wave &w, const Inst &i) { write32(w, i.dst, 0); }, kUncertain);
   add("s_sendmsg_rtn_b64", [](Wave &w, const Inst &i) {
     uint32_t id = i.src[0] ? read32(w, i.src[0]) : 0;
-    write64(w, i.dst, id == 0x83 ? clockTicks(1e8) : 0); });
+    write64(w, i.dst, id == 0x83 ? clockTicks(1e8) : 0); }, kUncertain);
 }
 
 } // namespace flysim

@@ -20,6 +20,7 @@ struct Tensor {
   uint32_t lds = 0, elementBytes = 1, padInterval = 0, padBytes = 0, barrierAt = 0;
   uint64_t global = 0;
   uint64_t dim[5] = {}, tile[5] = {}, stride[5] = {1, 0, 0, 0, 0};
+  uint32_t sharers = 0; ///< bits of the work-groups of the cluster that make the same request
   uint32_t iterations = 1, ldsIncrement = 0;
   uint64_t globalIncrement = 0;
   uint32_t index[8] = {};
@@ -48,6 +49,7 @@ Tensor decodeTensor(Wave &w, const Inst &i) {
   t.gather = g0[0] >> 31;
   t.lds = g0[1];
   t.global = bitField(g0, 64, 57);
+  t.sharers = g1[0] & 0xffff;
   t.elementBytes = 1u << (g1[0] >> 16 & 3);
   t.barrier = g1[0] >> 18 & 1;
   t.iterate = g1[0] >> 19 & 1;

@@ -1,7 +1,8 @@
 """How the simulator computes the instructions that it calls approximate.
 
 "Approximate" means that hardware need not give the same bits: transcendental units, sums inside one dot or
-matrix instruction, stochastic rounding, and instructions of gfx1250 that no public source describes.
+matrix instruction, stochastic rounding, clocks, hardware registers, messages, and instructions of gfx1250 that no
+public source describes.
 The errors are those of the simulator, in units of the last place of the result's format; a test measures
 them against extended precision. The bounds of hardware are those of AMD's instruction set manuals.
 """
@@ -83,7 +84,24 @@ _HALVES = Approximation(
     "no compiler emits it; its order was not compared with a second source",
 )
 
+_CLOCK = Approximation(
+    "the clock of the host: nanoseconds for the clock of the compute unit, 10 ns for the constant one", None,
+    "clocks of the device"
+)
+_REGISTER = Approximation(
+    "MODE, STATUS, the size of LDS, the base of private memory and the place in the cluster are the wave's; "
+    "HW_ID names the SIMD and the slot of the wave's number, the cycle counter is the host's clock; all others are 0",
+    None,
+    "which compute unit, SIMD and slot a wave has, and what its other registers hold",
+)
+_MESSAGE = Approximation("the answer is 0", None, "the answer of the host's driver")
+_REGISTERS = Approximation("never refused", None, "a wave may have to wait or be refused")
+
 _GROUPS = (
+    (re.compile(r"s_(memtime|memrealtime|get_shader_cycles|sendmsg_rtn_b64)"), _CLOCK),
+    (re.compile(r"s_getreg"), _REGISTER),
+    (re.compile(r"s_sendmsg_rtn_b32"), _MESSAGE),
+    (re.compile(r"s_alloc_vgpr"), _REGISTERS),
     (re.compile(r"v_(mfma|smfmac|wmma|swmmac)"), _MATRIX),
     (re.compile(r"v_(dual_)?dot"), _DOT),
     (re.compile(r"_sr_"), _STOCHASTIC),

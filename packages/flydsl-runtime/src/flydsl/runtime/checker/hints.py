@@ -10,7 +10,7 @@ DESCRIPTIONS = {
     "oob": "access outside the memory that the kernel was given",
     "race": "two accesses to the same bytes, one of them writing, that nothing orders",
     "uninit": "a value that nobody wrote decides a branch or an address, or is stored",
-    "barrier": "a barrier that not all work-items of the work-group reach",
+    "barrier": "a barrier that not all work-items reach, or a multicast that not all of its work-groups make",
     "nan": "a NaN or an infinity made from finite operands",
     "buffer": "a buffer access outside the range of its descriptor",
     "approx": "a branch or an address that depends on an approximate instruction",
@@ -58,6 +58,8 @@ def hint(finding: Finding) -> str:
         return _race(finding)
     if finding.check == "uninit":
         return _uninit(finding)
+    if finding.check == "barrier" and finding.site.access == "multicast":
+        return "each work-group of the mask makes the same requests: correct its mask, address or loop count"
     if finding.check == "oob" and finding.space == "lds":
         return "hardware drops the store or reads zero: allocate more LDS, or correct the index"
     return {
