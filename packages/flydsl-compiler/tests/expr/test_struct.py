@@ -63,6 +63,11 @@ def test_declaration_errors() -> None:
         fx.Struct["a" : fx.Int32, "a" : fx.Int32]
     with pytest.raises(TypeError):
         fx.Struct["a" : fx.Int32, fx.Int32]
+    for no_type in (3, "Int32", (fx.Int32,)):
+        with pytest.raises(TypeError, match="the type of an inline field"):
+            fx.Struct["a" : fx.Int32, "b" : no_type]
+        with pytest.raises(TypeError, match="the type of an inline field"):
+            fx.Union[fx.Int32, no_type]
     assert fx.Struct[fx.Int32, fx.Float32] is fx.Struct[fx.Int32, fx.Float32]
     assert fx.Struct[fx.Int32, fx.Float32](1, 2.0)._1.value == 2.0
     assert fx.struct is fx.Struct and fx.union is fx.Union

@@ -18,6 +18,7 @@ from other_architectures import run_on
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
+import flydsl.runtime as rt
 from flydsl.runtime.device import get_rocm_arch
 from flydsl.tracing.diagnostics import DSLCompileError
 
@@ -148,6 +149,71 @@ def test_predicates(kind: str, call: bool) -> None:
         wanted[0] = 77
         np.testing.assert_array_equal(whole[:n], wanted, f"{n} elements")
         assert not whole[n:].any()
+
+
+@flyc.kernel
+def tile_kernel(X: fx.Tensor, Y: fx.Tensor, rows: fx.Int32, tiled: fx.TiledCopy, how: fx.Constexpr[str],
+                vec: fx.Constexpr[int]):
+    """A tile of which only the first `rows` rows are copied; an access of `vec` elements has one predicate."""
+    if fx.const_expr(how == "buffer"):
+        X, Y = fx.rocdl.make_buffer_tensor(X), fx.rocdl.make_buffer_tensor(Y)
+    make = fx.rocdl.BufferCopy if fx.const_expr(how == "buffer") else fx.UniversalCopy
+    atom = fx.make_copy_atom(make(vec * 16), fx.Float16)
+    thread = tiled.get_slice(fx.thread_idx.x)
+    x, y = thread.partition_S(X), thread.partition_D(Y)
+    places = thread.partition_S(fx.make_view((0, 0), fx.make_identity_layout(X.shape)))
+    places = places[(0, None), None, None]  # one for each access
+    pred = fx.make_fragment_like(places, dtype=fx.Boolean)
+    for i in fx.range_constexpr(fx.size(pred.shape).unpack()):
+        pred[i] = fx.elem_less(places[i], (rows, 1000))
+    r = fx.make_fragment_like(x)
+    r.fill(0)
+    fx.copy(atom, x, r, pred=pred)
+    fx.copy(atom, r, y, pred=pred)
+
+
+@flyc.jit
+def copy_tile(X: fx.Tensor, Y: fx.Tensor, rows: fx.Int32, values: fx.Constexpr[tuple[int, int]],
+              how: fx.Constexpr[str], vec: fx.Constexpr[int]):
+    atom = fx.make_copy_atom(fx.UniversalCopy(vec * 16), fx.Float16)
+    tiled = fx.make_tiled_copy_tv(atom, fx.make_layout((4, 2), (2, 1)),
+                                  fx.make_layout(values, (1, values[0]) if vec == 1 else (values[1], 1)))
+    tile_kernel(X, Y, rows, tiled, how, vec).launch(grid=1, block=8)
+
+
+@pytest.mark.parametrize("how", ["buffer", "global"])
+@pytest.mark.parametrize(("values", "vec"), [((2, 2), 1), ((1, 4), 2), ((2, 4), 2)])
+def test_predicates_of_tiles(values: tuple[int, int], vec: int, how: str) -> None:
+    """Each access of a thread has a predicate of its own, whatever the shape of the values and of the array."""
+    tile = (4 * values[0], 2 * values[1])
+    for width in (tile[1], tile[1] + 1):  # whole words, or rows that split them
+        if width != tile[1] and how == "global" and vec > 1:
+            continue  # rows of odd length are not aligned for the access
+        x = np.arange(1, 1 + tile[0] * width).astype(np.float16).reshape(tile[0], width)[:, :tile[1]]
+        for rows in (tile[0] - 1, 1):
+            y = np.zeros_like(x)
+            with rt.checked("oob") as report:
+                copy_tile(flyc.from_dlpack(x), flyc.from_dlpack(y), rows, values, how, vec)
+            assert not report
+            np.testing.assert_array_equal(y[:rows], x[:rows])
+            assert not y[rows:].any()
+
+
+@flyc.kernel
+def misfit_kernel(X: fx.Tensor):
+    x = fx.logical_divide(fx.rocdl.make_buffer_tensor(X), fx.make_layout(2, 1))
+    fx.copy(fx.make_copy_atom(fx.rocdl.BufferCopy32b(), fx.Float16), fx.make_fragment_like(x), x,
+            pred=fx.make_rmem_tensor(3, fx.Boolean))
+
+
+@flyc.jit
+def misfit(X: fx.Tensor):
+    misfit_kernel(X).launch(grid=1, block=1)
+
+
+def test_a_predicate_that_does_not_fit() -> None:
+    with pytest.raises(ValueError, match="fits neither the 1 calls of mode 0 of .* nor its 4 groups"):
+        misfit(flyc.from_dlpack(np.zeros(9, np.float16)[:7]))
 
 
 class Scaler:

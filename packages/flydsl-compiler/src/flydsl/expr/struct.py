@@ -313,6 +313,9 @@ def _inline_fields(params: Any) -> tuple[dict[str, Any], bool]:
     named = [isinstance(entry, slice) for entry in params]
     if any(named) != all(named):
         raise TypeError("inline composites take either named fields or types, not both")
+    for ty in (entry.stop if isinstance(entry, slice) else entry for entry in params):
+        if isinstance(ty, (str, int, float, tuple, list, dict, set)):
+            raise TypeError(f"the type of an inline field is expected, got {ty!r}")
     if not all(named):
         return {f"_{i}": ty for i, ty in enumerate(params)}, True
     fields: dict[str, Any] = {}

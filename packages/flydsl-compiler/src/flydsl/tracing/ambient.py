@@ -77,7 +77,7 @@ def kernel_scope() -> dict[str, Any] | None:
     arguments that are addressed whole through a buffer resource, ``stored_arguments`` those of the arguments that the
     kernel stores to, ``word_arguments`` those of which it copies whole words through a buffer resource.
     ``on_element_store`` is called with the tensor and the coordinate before each store of an element,
-    ``on_copy`` with a tensor and the predicate (or None) before all of it is stored to.
+    ``on_copy`` with a tensor before all of it is stored to, and the predicate and the atom of the copy or None.
     """
     for _, options in reversed(STATE.frames):
         if "known_block_size" in options:

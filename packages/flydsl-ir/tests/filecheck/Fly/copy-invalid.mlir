@@ -95,3 +95,26 @@ func.func @layout_profiles() {
   %l = fly.make_layout(%s, %d) : (!fly.int_tuple<(4,2)>, !fly.int_tuple<1>) -> !fly.layout<(4,2):1>
   return
 }
+
+// -----
+
+!atom = !fly.copy_atom<!fly.universal_copy<64>, 32>
+!s = !fly.memref<f32, global, (2,4):(1,2)>
+!d = !fly.memref<f32, register, (2,4):(1,2)>
+func.func @predicate_of_each_value(%a: !atom, %s: !s, %d: !d, %p: !fly.memref<i1, register, (2,4):(1,2)>) {
+  // expected-error @+1 {{is one call of the atom, which takes one predicate, but got !fly.memref<i1, register, 2:1>}}
+  fly.copy(%a, %s, %d, %p) : (!atom, !s, !d, !fly.memref<i1, register, (2,4):(1,2)>) -> ()
+  return
+}
+
+// -----
+
+!atom = !fly.copy_atom<!fly.universal_copy<64>, 32>
+!s = !fly.memref<f32, global, (2,4):(1,2)>
+!d = !fly.memref<f32, register, (2,4):(1,2)>
+!p = !fly.memref<i1, register, (1,2,3):(0,1,2)>
+func.func @predicate_of_another_copy(%a: !atom, %s: !s, %d: !d, %p: !p) {
+  // expected-error @+1 {{has 4 parts, which the predicate !fly.memref<i1, register, (1,2,3):(0,1,2)> does not fit}}
+  fly.copy(%a, %s, %d, %p) : (!atom, !s, !d, !p) -> ()
+  return
+}

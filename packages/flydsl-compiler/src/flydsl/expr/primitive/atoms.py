@@ -273,7 +273,7 @@ def copy(copy_atom: Any, src: Any, dst: Any, *, pred: Any = None, bounds: Any = 
 def _checked_copy(emit: Any, atom: Any, src: Tensor, dst: Tensor, pred: Any) -> None:
     """What copies and single atom calls share: `emit` after the checks, by smaller atoms where `pred` splits words."""
     pred = _check_predicate(pred)
-    announce_copy(dst, pred)
+    announce_copy(dst, pred, atom)
     _check_lanes(atom, dst)
     if _splits_words(atom, src, dst):
         from .bounds import split_copy

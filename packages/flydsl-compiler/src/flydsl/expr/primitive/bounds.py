@@ -16,6 +16,8 @@ import flydsl.layout as algebra
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import fly
 
+from .. import _emit
+from .._lanes import numel
 from ..numeric import Boolean, Int32, Int64
 from ..values.ends import divisor as divisor_of
 from ..values.ends import stored_bits
@@ -320,16 +322,40 @@ def bounded_copy(atom: Any, src: Tensor, dst: Tensor, bounds: Any, bits: int | N
     fly.copy(atom, src, dst, pred=pred, zero_fill=True)
 
 
-def each_value(pred: Tensor, values: int, rank: int) -> Tensor:
-    """The predicate of the accesses of a copy of that rank, for `values` accesses in the place of one."""
-    layout = plain(pred.type.layout)
+def values_of_call(atom: Any, view: Tensor) -> int:
+    """Elements of a view that one call of a copy atom moves."""
+    bits, element = atom.type.val_bits, _emit.bit_width(view.type.element_type)
+    moved = plain(atom.type.tv_layout_ref)[1].size() * bits
+    return int(moved // (bits if element == 1 else element))
+
+
+def each_piece(pred: Tensor, view: Tensor, call: int, width: int) -> Tensor:
+    """The predicate of the pieces of `width` values that a view has, as ``(1, pieces)``.
+
+    Args:
+        pred: of a copy of the view. Its first mode has an entry for each call of the atom, or it lacks this mode and
+            an entry holds for all values.
+        view: what is copied.
+        call: elements that one call of the atom moves.
+        width: elements of a piece; it divides `call`.
+
+    Raises:
+        ValueError: the predicate does not fit the view.
+    """
+    layout, values = plain(pred.type.layout), values_of(view)
+    calls, rest = max(values // call, 1), numel(get_shape(view).to_py_value()) // values
     modes = [layout[i] for i in range(layout.rank)]
-    if rank == 1 or len(modes) == rank:
-        modes = modes[1:]  # the values of an access share its predicate
-    elif len(modes) + 1 != rank:
-        raise ValueError(f"copy: pred has rank {len(modes)}: it needs {rank - 1} or {rank}, as the views have {rank}")
-    shape, stride = (tuple(getattr(mode, what) for mode in modes) for what in ("shape", "stride"))
-    return make_view(fly.get_iter(pred), make_layout((1, (values, *shape)), (0, (0, *stride))))
+    sizes = [mode.size() for mode in modes]
+    if len(modes) == view.rank and sizes[0] in (1, calls) and math.prod(sizes[1:]) == rest:
+        first, *modes = modes
+    elif math.prod(sizes) == rest:
+        first = algebra.Layout(1, 0)
+    else:
+        raise ValueError(f"copy: pred {pred} fits neither the {calls} calls of mode 0 of {view} nor its {rest} groups "
+                         "of values")
+    same = (values if first.size() == 1 else call) // width
+    shape, stride = (tuple(getattr(mode, what) for mode in (first, *modes)) for what in ("shape", "stride"))
+    return make_view(fly.get_iter(pred), make_layout((1, (same, *shape)), (0, (0, *stride))))
 
 
 def split_copy(atom: Any, src: Tensor, dst: Tensor, pred: Tensor | None) -> None:
@@ -337,5 +363,5 @@ def split_copy(atom: Any, src: Tensor, dst: Tensor, pred: Tensor | None) -> None
     memory = src if not _is_register(src) else dst
     element = stored_bits(memory)
     if pred is not None:
-        pred = each_value(pred, values_of(memory), memory.rank)
+        pred = each_piece(pred, memory, values_of_call(atom, memory), 1)
     fly.copy(narrowed(atom, element), pieces(src, 1), pieces(dst, 1), pred=pred)

@@ -8,6 +8,7 @@ which hangs over the edge is found, too. Stores of vectors and copies have one m
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flydsl._mlir import ir
@@ -142,22 +143,24 @@ def mark_store(view: Tensor, index: IntTuple) -> None:
         argument.wrong(memref_load(argument.places, index)).mark()
 
 
-def mark_copy(view: Tensor, pred: Tensor | None = None) -> None:
+def mark_copy(view: Tensor, pred: Tensor | None = None, atom: Any = None) -> None:
     """Mark the lanes in which an element of `view`, all of which is stored to, is beyond the extents of its argument.
 
     Elements of an access that are inside or outside together are looked at once. Those behind a false entry of `pred`
-    are not stored.
+    are not stored; it is one of a copy with `atom`.
     """
     argument = _Argument.of(view)
     if argument is None or not argument.places.type.layout.is_static_shape:
         return
     first = bounds.values_of(view)
     width = first & -first
+    call = first if pred is None else bounds.values_of_call(atom, view)
+    width = math.gcd(width, call)
     while width > 1 and not bounds.uniform(argument.places, argument.extents, width):
         width //= 2
     places = bounds.pieces(argument.places, width)
     if pred is not None:
-        pred = bounds.each_value(pred, first // width, view.rank)
+        pred = bounds.each_piece(pred, view, call, width)
     found: _Wrong | None = None
     for i in range(numel(get_shape(places)[1].to_py_value())):
         wrong = argument.wrong(memref_load(places, (0, i)))

@@ -383,11 +383,11 @@ def memref_store_vec(vector: Any, memref: Tensor) -> None:
     fly.memref_store_vec(value, memref)
 
 
-def announce_copy(memref: Tensor, pred: Tensor | None = None) -> None:
+def announce_copy(memref: Tensor, pred: Tensor | None = None, atom: Any = None) -> None:
     """Say that all of a view is about to be stored to, to whom the kernel's scope names (see `tracing.ambient`)."""
     watch = (kernel_scope() or {}).get("on_copy")
     if watch is not None:
-        watch(memref, pred)
+        watch(memref, pred, atom)
 
 
 def element_bits(tensor: Tensor) -> int:

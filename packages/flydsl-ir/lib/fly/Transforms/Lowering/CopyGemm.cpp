@@ -208,6 +208,10 @@ static LogicalResult copyRankOne(CopyOp op, Value atom, PatternRewriter &rewrite
   if (linearOf(op.getSrc()).isLeaf() && linearOf(op.getDst()).isLeaf()) {
     auto atomType = cast<CopyAtomType>(atom.getType());
     std::string why;
+    Algebra alg(rewriter.getContext());
+    if (op.getPred() && !alg.product(alg.fromAttr(linearOf(op.getPred()).getShape())).is(1))
+      return reject(reasons, op, "is one call of the atom, which takes one predicate, but got " +
+                                     typeText(op.getPred()));
     if (failed(checkWhole(atomType, op.getSrc(), why)) ||
         failed(checkWhole(atomType, op.getDst(), why)))
       return reject(reasons, op, why);
@@ -304,6 +308,32 @@ static LogicalResult rejectRanks(CopyOp op, CopyAtomType atom, Value src, Value 
                                  " but destination has rank " + Twine(linearOf(dst).rank()));
 }
 
+namespace {
+/// What a predicate has entries for: the parts of a copy, after a mode for its value mode; its modes 1...;
+/// all of it.
+enum class Spread { Parts, Rest, Whole };
+} // namespace
+
+// How the predicate of a copy of `rank` modes into `count` parts is read; none if it does not fit. A value
+// mode (values of a call, calls) becomes a copy of its own, whose predicate has entries for the calls only.
+// If these are nested, it has the rank of the copy by chance: so sizes decide, and the rank where they do not.
+static std::optional<Spread> spreadOf(LayoutAttr pred, int32_t rank, int64_t count) {
+  Algebra alg(pred.getContext());
+  Tuple shape = alg.fromAttr(pred.getShape());
+  Int all = alg.product(shape);
+  if (pred.rank() == rank && alg.product(alg.take(shape, 1, -1)).is(count))
+    return Spread::Parts;
+  if (all.is(count))
+    return Spread::Rest;
+  if (all.is(1))
+    return Spread::Whole;
+  if (pred.rank() == rank)
+    return Spread::Parts;
+  if (pred.rank() + 1 == rank)
+    return Spread::Rest;
+  return std::nullopt;
+}
+
 static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &reasons) {
   Location loc = op.getLoc();
   Value atom = copyAtomOf(rewriter, loc, op.getCopyAtom());
@@ -326,11 +356,8 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
   int32_t rank = linearOf(src).rank();
   if (linearOf(dst).rank() != rank)
     return rejectRanks(op, atomType, src, dst, reasons);
-  if (pred && linearOf(pred).rank() + 1 == rank)
-    pred = withValueMode(rewriter, loc, pred);
-  if (pred && linearOf(pred).rank() != rank)
-    return reject(reasons, op, "predicate has rank " + Twine(linearOf(pred).rank()) +
-                                   ", expected " + Twine(rank) + " or " + Twine(rank - 1));
+  if (pred && rank == 1 && linearOf(pred).rank() != 1)
+    return reject(reasons, op, "predicate has rank " + Twine(linearOf(pred).rank()) + ", expected 1");
   if (rank == 1)
     return copyRankOne(op, atom, rewriter, reasons);
   for (Value tensor : {src, dst})
@@ -350,8 +377,14 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
   if (count.value < 0 || count.value > kMaxUnrolled)
     return reject(reasons, op, "would become " + Twine(count.value) + " atom calls, at most " +
                                    Twine(kMaxUnrolled) + " are supported");
+  std::optional<Spread> spread = pred ? spreadOf(linearOf(pred), rank, count.value) : Spread::Whole;
+  if (!spread)
+    return reject(reasons, op, "has " + Twine(count.value) + " parts, which the predicate " +
+                                   typeText(pred) + " does not fit");
+  if (spread == Spread::Rest)
+    pred = withValueMode(rewriter, loc, pred);
   auto grouped = [&](Value tensor) -> Value {
-    if (!tensor || rank == 2)
+    if (!tensor || linearOf(tensor).rank() <= 2)
       return tensor;
     SmallVector<NamedAttribute> range{
         rewriter.getNamedAttr("begin", rewriter.getI32IntegerAttr(1)),
@@ -360,10 +393,12 @@ static LogicalResult lowerCopy(CopyOp op, PatternRewriter &rewriter, Reasons &re
   };
   src = grouped(src);
   dst = grouped(dst);
-  pred = grouped(pred);
+  pred = spread == Spread::Whole ? pred : grouped(pred);
+  if (!src || !dst || (op.getPred() && !pred))
+    return failure();
   for (int32_t i = 0; i < count.value; ++i) {
     Value srcPart = sliceAt(rewriter, loc, src, i), dstPart = sliceAt(rewriter, loc, dst, i);
-    Value predPart = pred ? sliceAt(rewriter, loc, pred, i) : Value();
+    Value predPart = spread == Spread::Whole ? pred : sliceAt(rewriter, loc, pred, i);
     if (!srcPart || !dstPart || (pred && !predPart))
       return failure();
     CopyOp::create(rewriter, loc, atom, srcPart, dstPart, predPart, op.getZeroFill());
