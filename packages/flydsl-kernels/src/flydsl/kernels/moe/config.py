@@ -169,11 +169,11 @@ class GroupedConfig(KernelConfig):
     @property
     def hints(self) -> dict[str, Any] | None:
         """Of gfx1250, whose waves may have more than the usual registers: many sums need them, and sums that are
-        scaled block by block."""
+        scaled block by block. Beside narrow weights, which are loaded far ahead or converted, they take all."""
         sums = self.m_repeat * self.n_repeat * self.streams * (2 if self.format.scales == "blocks" else 1)
         if not self.target.tensor_moves or sums <= 8:
             return None
-        alone = sums >= 32 and self.format.bits_a < 16
+        alone = sums >= 32 and self.format.bits_b < 16
         return {"rocdl.waves_per_eu": 1 if alone else 2}
 
     @property
@@ -352,8 +352,8 @@ def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -
     if block == 16:
         return 64
     kind = FORMATS[quant]
-    if target.tensor_moves:  # weights that are converted take registers twice
-        wide = 256 if kind.scales == "micro" or kind.bits_a == kind.bits_b else 128
+    if target.tensor_moves:  # more products for each row that is read from LDS; int4 in bytes is slower with more
+        wide = 128 if quant == "int4" else 256
     else:
         # Scales of blocks take the registers of a second wave of a SIMD in any case; gfx950 then is faster with more
         # columns for each row of x and its scale.
@@ -398,8 +398,8 @@ def shared_tile(target: Target, quant: str, block: int, columns: int, k: int, wa
 
 
 def tile_row_bytes(target: Target, block: int) -> int:
-    """Bytes of a row of x in a tile of k."""
-    return 64 if target.wave == 32 and block == 128 else 128
+    """Bytes of a row of x in a tile of k; fewer of many rows where they would not fit beside the sums in registers."""
+    return 64 if target.wave_registers <= 256 and block == 128 else 128
 
 
 def is_wide(rows: int, columns: int) -> bool:

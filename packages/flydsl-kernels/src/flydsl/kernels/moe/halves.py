@@ -128,7 +128,7 @@ def _scaled_int4(word: Any, scale: Any, raised: bool, fp8: str | None) -> Any:
 def dequantised(word: Any, scale: Any, config: GroupedConfig) -> Any:
     """Four words of the 16-bit floats of a configuration: the eight weights of a word times the scale of their group,
     as :attr:`GroupedConfig.scale` says a scale is stored."""
-    target, dtype, wmma = config.target, config.dtype, config.target.matrix == "wmma"
+    target, dtype = config.target, config.dtype
     if config.scale == "e8m0":
         byte = scale.to(fx.Int32) & 0xFF
         if target.mx:
@@ -140,7 +140,7 @@ def dequantised(word: Any, scale: Any, config: GroupedConfig) -> Any:
     raised = config.format.b == "u4"
     if target.tensor_moves and dtype == config.scale == "bf16":
         return int4_to_bf16(word, scale, raised)
-    values = _scaled_int4(word, scale.to(fx.Float32), raised, None if wmma else target.fp8_name)
+    values = _scaled_int4(word, scale.to(fx.Float32), raised, target.fp8_name if target.matrix == "mfma" else None)
     if dtype == "bf16" and not target.mx:  # there is no instruction for it
         return _bf16_words(values)
     return _words_of(values, FLOATS[dtype])
