@@ -195,7 +195,8 @@ void readMapping(LauncherState &state, PyObject *positions, Py_ssize_t parameter
   if (positions != Py_None) {
     state.parameterCount = static_cast<size_t>(parameters);
     for (nb::handle position : nb::borrow<nb::object>(positions))
-      state.positions.push_back(nb::cast<uint32_t>(position));
+      if (!nb::try_cast(position, state.positions.emplace_back()))
+        throw nb::value_error("positions: expected numbers of parameters");
     for (uint32_t position : state.positions)
       if (parameters < 0 || position >= state.parameterCount)
         throw nb::value_error("positions: out of range of the parameters");

@@ -1,4 +1,4 @@
-"""Launch plans from a stranger: whatever a plan says, the launcher raises or runs; the process lives.
+"""Launch plans and artifacts from a stranger: whatever they say, the launcher raises or runs; the process lives.
 
 FLYDSL_RUNTIME_PLAN_FUZZ=N runs N mutants (default 20000), FLYDSL_RUNTIME_PLAN_FUZZ_SEED others of them.
 """
@@ -6,6 +6,7 @@ FLYDSL_RUNTIME_PLAN_FUZZ=N runs N mutants (default 20000), FLYDSL_RUNTIME_PLAN_F
 from __future__ import annotations
 
 import copy
+import json
 import os
 import random
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from runtime_plans import HSACO, launch, launch_plan, plan, scalar, tensor
+from test_artifact import header, sealed
 
 from flydsl.runtime import Launcher
+from flydsl.runtime.artifact import Artifact, ArtifactError
 
 EDGES = (-(2**63), -(2**31), -1, 0, 1, 2, 7, 8, 16, 63, 64, 65, 2**20, 2**31 - 1, 2**32, 2**63 - 1, 2**63, 2**64, 2**80)
 OTHERS: tuple[Any, ...] = (None, True, 1.5, float("nan"), "text", "", b"bytes", [], {}, [1], [[1, 2, 3]], "launch")
@@ -83,6 +86,28 @@ def test_mutated_plans(fake_hip):
         except (ValueError, TypeError, OverflowError, RuntimeError, AssertionError, ZeroDivisionError):
             pass
     assert built > 100
+
+
+def test_mutated_artifacts(fake_hip):
+    """A file whose checksum is right and whose header is not: no artifact, or a ValueError of the launcher."""
+    rng = random.Random(int(os.environ.get("FLYDSL_RUNTIME_PLAN_FUZZ_SEED", "20261124")))
+    whole = {**header(), "plan": seed_plan(), "parameters": ["A", "n"], "positions": [0, 1]}
+    read = built = 0
+    for _ in range(int(os.environ.get("FLYDSL_RUNTIME_PLAN_FUZZ", "20000")) // 4):
+        tree = copy.deepcopy(whole)
+        for _ in range(rng.randrange(1, 4)):
+            tree = mutate(rng, tree)
+        try:
+            artifact = Artifact.parse(sealed(json.loads(json.dumps(tree, default=repr))))
+        except ArtifactError:
+            continue
+        read += 1
+        try:
+            artifact.launcher()
+        except ValueError:
+            continue
+        built += 1
+    assert read > built > 100
 
 
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 8, 9, -1])

@@ -388,6 +388,23 @@ def test_two_runs_on_the_command_line(saved: tuple[Path, str, Path], tmp_path: P
     assert done.returncode != 0 and "one profile, or two to compare, and not 3" in done.stderr
 
 
+def test_changes_of_two_runs(saved: tuple[Path, str, Path]) -> None:
+    """Times, stalls by what changed most, counts; kernels of one run only are named."""
+    before = Profile.load(saved[0])
+    raw = before[0].raw
+    stall = {**raw["timing"]["stall"], "memory": raw["timing"]["stall"].get("memory", 0) + 5000}
+    after, other = Profile(), Profile()
+    after.launches = [LaunchProfile.from_json(raw | {"timing": raw["timing"] | {"stall": stall}, "vgprs": 400})]
+    lines = after.changes(before).splitlines()
+    assert "axpy" in lines[0] and lines[1].split() == ["before", "after", "ratio"]
+    assert "us, sustained (estimate)" in lines[2] and lines[2].endswith("1.00x")
+    assert "stalled on: wait for vector memory" in lines[4] and lines[4].split()[-2] == str(stall["memory"])
+    (registers,) = [line.split() for line in lines if "VGPRs" in line]
+    assert registers[1:] == [str(raw["vgprs"]), "400", f"{400 / raw['vgprs']:.2f}x"]
+    other.launches = [LaunchProfile.from_json(raw | {"kernel": "other"})]
+    assert other.changes(before).splitlines() == ["  axpy: only in the earlier run", "  other: only in the later run"]
+
+
 def test_a_saved_profile_keeps_the_source(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text("first\nsecond\nthird\n")

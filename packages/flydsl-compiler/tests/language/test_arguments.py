@@ -491,6 +491,15 @@ def run(X: fx.Tensor, Y: fx.Tensor):
             run(x, frozen)
 
 
+def test_views_of_one_array(load: Any, device: None) -> None:
+    """A kernel that is passed an array and a view of it may write all of the array."""
+    module = load(COPY.replace("Y[fx.thread_idx.x]", "Y[fx.thread_idx.x + 128]"))
+    y = poisoned(256)
+    y[8:72] = X
+    module.run(y[8:72], y)
+    np.testing.assert_array_equal(y[128:192], X)
+
+
 TABLES = {
     "element": "buffer_ops.create_buffer_resource_from_addr(P[1])",
     "sum": "buffer_ops.create_buffer_resource_from_addr(P[1] + fx.Int64(X.shape[0]) * 0)",

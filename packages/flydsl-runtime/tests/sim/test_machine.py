@@ -217,6 +217,17 @@ def test_writes_stay_in_the_launch_arrays(sim, build_dir, arch):
     sim.lib.hipModuleUnload(module)
 
 
+@pytest.mark.parametrize("pointer", [False, True])
+def test_arrays_of_a_launch_may_overlap(sim, build_dir, pointer):
+    """A view beside the array that it is of, an array inside of what is mapped around a pointer."""
+    sim.set_arch("gfx942")
+    store = sim.function(sim.load(compile_gpu(STORE, "gfx942", "2", build_dir)), "store")
+    whole = np.zeros(4096, np.uint32)
+    first = ctypes.c_void_p(whole.ctypes.data) if pointer else whole
+    sim.launch(store, (1,), (64,), [first, 3000, whole[1024:2048], whole[8:16]])
+    assert (whole[3000:3064] == 7).all() and whole.sum() == 64 * 7
+
+
 DEVICES = r"""
 import ctypes, sys, numpy as np
 sys.path.insert(0, sys.argv[1])

@@ -97,8 +97,7 @@ GroupRunner::GroupRunner(const Dispatch &dispatch, uint64_t kernarg, uint64_t pa
     };
     own(lds, ldsStride * size);
     own(scratch, size_t(scratchPerLane) * lanes * waves.size());
-    std::sort(writable.begin(), writable.end(),
-              [](const Region &a, const Region &b) { return a.lo < b.lo; });
+    writable = disjoint(std::move(writable)); // arguments may be views of one array
     // A launch that is checked for bounds may not read other host memory either.
     cache.limitHost(&writable, d.host == Dispatch::Host::Arrays && !bounds);
   }

@@ -35,7 +35,7 @@ struct Dispatch {
   uint32_t cluster[3] = {1, 1, 1}; ///< work-groups of a cluster
   uint32_t dynamicLds = 0;
   const std::vector<uint8_t> *kernarg = nullptr; ///< the whole segment, hidden arguments included
-  /// Host arrays of the launch, by address.
+  /// Host arrays of the launch, in any order; they may overlap.
   std::vector<Region> hostRanges;
   std::vector<LaunchArgument> arguments; ///< named arrays, for messages
   /// Which host memory that HIP has neither allocated nor registered the kernel may use: none,

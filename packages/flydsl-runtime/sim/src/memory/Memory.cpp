@@ -17,6 +17,18 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t roundUp(uint64_t v, uint64_t a) { return (v + a - 1) / a * a; }
 } // namespace
 
+std::vector<Region> disjoint(std::vector<Region> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Region &a, const Region &b) { return a.lo < b.lo; });
+  std::vector<Region> joined;
+  for (const Region &r : ranges) {
+    if (!joined.empty() && r.lo < joined.back().hi)
+      joined.back().hi = std::max(joined.back().hi, r.hi);
+    else if (r.lo < r.hi)
+      joined.push_back(r);
+  }
+  return joined;
+}
+
 AddressSpace &AddressSpace::instance() {
   // Never destroyed: worker threads and atexit handlers of the host program may
   // still use device memory while static objects are torn down.

@@ -41,6 +41,9 @@ struct Region {
   bool writable = false;
 };
 
+/// The same memory as sorted ranges that do not overlap: what lies in one of `ranges` lies in one of them.
+std::vector<Region> disjoint(std::vector<Region> ranges);
+
 /// The allocation table. Thread safe.
 class AddressSpace {
 public:
@@ -115,7 +118,7 @@ public:
   /// Drops every entry if the table changed; called at the start of a launch.
   void refresh();
   /// Host memory (outside device allocations) may be written in these ranges only, which are
-  /// sorted and outlive the cache, and read there or, if `readsAll`, wherever it is mapped.
+  /// `disjoint` and outlive the cache, and read there or, if `readsAll`, wherever it is mapped.
   void limitHost(const std::vector<Region> *ranges, bool readsAll) {
     hostWritable = ranges;
     readsHost = readsAll;

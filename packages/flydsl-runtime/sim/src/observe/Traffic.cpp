@@ -6,17 +6,6 @@
 
 namespace flysim {
 
-HostArrays::HostArrays(const std::vector<Region> &list) {
-  std::vector<Region> sorted = list;
-  std::sort(sorted.begin(), sorted.end(), [](const Region &a, const Region &b) { return a.lo < b.lo; });
-  for (const Region &r : sorted) {
-    if (!arrays.empty() && r.lo < arrays.back().hi)
-      arrays.back().hi = std::max(arrays.back().hi, r.hi);
-    else if (r.lo < r.hi)
-      arrays.push_back(r);
-  }
-}
-
 HostArrays::Part HostArrays::partAround(uint64_t address) const {
   auto next = std::upper_bound(arrays.begin(), arrays.end(), address,
                                [](uint64_t a, const Region &r) { return a < r.lo; });

@@ -25,7 +25,7 @@ namespace flysim {
 /// host's heap has it here.
 class HostArrays {
 public:
-  explicit HostArrays(const std::vector<Region> &arrays);
+  explicit HostArrays(const std::vector<Region> &list) : arrays(disjoint(list)) {}
   /// A stretch of addresses up to `end`, and what is added to each of them to get its place.
   struct Part {
     uint64_t end, shift;
@@ -37,7 +37,7 @@ public:
   uint64_t place(uint64_t address) const { return address + partAround(address).shift; }
 
 private:
-  std::vector<Region> arrays; ///< without overlaps, by address
+  std::vector<Region> arrays;
 };
 
 /// Numbers of pages in the order in which they are met.

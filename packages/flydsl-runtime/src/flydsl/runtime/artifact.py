@@ -130,11 +130,12 @@ class Artifact:
         from ._native import Launcher
         from ._plans import remember
 
-        remember(self.plan, self.hsaco)
-        if not self.parameters and not self.positions:
-            return Launcher(self.plan, self.hsaco, arch=self.arch)
-        return Launcher(self.plan, self.hsaco, arch=self.arch, positions=self.positions,
-                        parameters=len(self.parameters))
+        placed: dict[str, Any] = {}
+        if self.parameters or self.positions:
+            placed = {"positions": self.positions, "parameters": len(self.parameters)}
+        launcher = Launcher(self.plan, self.hsaco, arch=self.arch, **placed)
+        remember(self.plan, self.hsaco)  # the launcher has refused what is no plan
+        return launcher
 
 
 def load_artifact(path: str | os.PathLike[str]) -> Any:

@@ -84,6 +84,13 @@ class Profile:
 
         return render(self.launches, None if before is None else before.launches)
 
+    def changes(self, before: Profile) -> str:
+        """What changed since an earlier run, as text for people: of each kernel the estimated times and stalls by cause
+        (of ``profile(timing=True)``), and the counts, before and after."""
+        from .comparison import changes
+
+        return changes(before.launches, self.launches)
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the report, in a frame of its own."""
         import html

@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 from .model import STALLS, LaunchProfile
 from .panes import weight
 from .sources import excerpt, line_text, place
+from .text import table
 
 COMPARISON_STYLE = """
 .two > .all { grid-column: 1 / -1; max-height: 40vh; } .two .more { color: #d55e00; } .two .less { color: #009e73; }
@@ -179,15 +180,18 @@ def _instructions(run: _Run, rows: list[Row], side: str) -> str:
 
 
 def _ratio(before: float, after: float) -> str:
-    """After over before, marked where they differ."""
-    if not before:
-        return "new"
-    ratio = after / before
-    return f"<b>{ratio:.2f}x</b>" if abs(ratio - 1) > _SAME else f"{ratio:.2f}x"
+    """After over before."""
+    return f"{after / before:.2f}x" if before else "new"
 
 
-def figures(was: LaunchProfile, new: LaunchProfile) -> list[tuple[str, str, str, str]]:
-    """(figure, before, after, ratio): times first, then stalls by what changed most, then counts."""
+def _marked(before: float, after: float) -> str:
+    """The ratio in HTML, bold where it says that something changed."""
+    ratio = _ratio(before, after)
+    return f"<b>{ratio}</b>" if before and abs(after / before - 1) > _SAME else ratio
+
+
+def figures(was: LaunchProfile, new: LaunchProfile) -> list[tuple[str, float, float]]:
+    """(figure, before, after): times first, then stalls by what changed most, then counts."""
     times: list[tuple[str, float, float]] = []
     stalls: list[tuple[str, float, float]] = []
     if was.timing and new.timing:
@@ -203,8 +207,11 @@ def figures(was: LaunchProfile, new: LaunchProfile) -> list[tuple[str, str, str,
     counts.append(("waves per SIMD", was.occupancy()["waves_per_simd"], new.occupancy()["waves_per_simd"]))
     counts.append(("VGPRs", was.raw["vgprs"], new.raw["vgprs"]))
     counts.append(("LDS clocks", was.lds_conflicts()[0], new.lds_conflicts()[0]))
-    return [(name, f"{a:g}" if isinstance(a, float) else str(a), f"{b:g}" if isinstance(b, float) else str(b),
-             _ratio(a, b)) for name, a, b in times + stalls + counts if a or b]
+    return [(name, a, b) for name, a, b in times + stalls + counts if a or b]
+
+
+def _text(figure: float) -> str:
+    return f"{figure:g}" if isinstance(figure, float) else str(figure)
 
 
 def _kernel(before: LaunchProfile, after: LaunchProfile, shown: bool) -> str:
@@ -214,9 +221,9 @@ def _kernel(before: LaunchProfile, after: LaunchProfile, shown: bool) -> str:
     change = ""
     if timed and before.microseconds and after.microseconds:
         change = (f"{before.microseconds:.1f} → {after.microseconds:.1f} us, "
-                  f"{_ratio(before.microseconds, after.microseconds)} (estimate)")
-    cells = "".join(f"<tr><td>{n}</td><td class=n>{a}</td><td class=n>{b}</td><td class=n>{r}</td></tr>"
-                    for n, a, b, r in figures(before, after))
+                  f"{_marked(before.microseconds, after.microseconds)} (estimate)")
+    cells = "".join(f"<tr><td>{n}</td><td class=n>{_text(a)}</td><td class=n>{_text(b)}</td>"
+                    f"<td class=n>{_marked(a, b)}</td></tr>" for n, a, b in figures(before, after))
     table = ('<div class="wide"><table><tr><th>what</th><th class=n>before</th><th class=n>after</th><th class=n>ratio'
              f"</th></tr>{cells}</table></div>")
     sides = [(side, _Run(launch, timed)) for side, launch in (("before", before), ("after", after))]
@@ -259,10 +266,28 @@ def _matched(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile]
     return pairs, [x for x in old.values() if x.kernel not in known], [x for x in new if x.kernel not in known]
 
 
+def _paired(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile]
+            ) -> tuple[list[tuple[LaunchProfile, LaunchProfile]], list[LaunchProfile], list[LaunchProfile]]:
+    """`_matched`, the kernel whose time changed most first."""
+    pairs, gone, new = _matched(before, after)
+    return sorted(pairs, key=lambda pair: -abs(_cost(pair[1]) - _cost(pair[0]))), gone, new
+
+
+def changes(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile]) -> str:
+    """The figures of two runs as text for people."""
+    pairs, gone, new = _paired(before, after)
+    lines = []
+    for was, now in pairs:
+        rows = [(name, _text(a), _text(b), _ratio(a, b)) for name, a, b in figures(was, now)]
+        lines += table(f"{now.kernel}, simulated {now.arch}", [("", "before", "after", "ratio"), *rows])
+    for launches, text in ((gone, "only in the earlier run"), (new, "only in the later run")):
+        lines += [f"  {name}: {text}" for name in dict.fromkeys(x.kernel for x in launches)]
+    return "\n".join(lines)
+
+
 def comparison(before: Sequence[LaunchProfile], after: Sequence[LaunchProfile]) -> str:
     """Two runs side by side: the kernel whose time changed most first."""
-    pairs, gone, new = _matched(before, after)
-    pairs.sort(key=lambda pair: -abs(_cost(pair[1]) - _cost(pair[0])))
+    pairs, gone, new = _paired(before, after)
     out = [_kernel(a, b, n < 3) for n, (a, b) in enumerate(pairs)]
     if not pairs:
         out.append("<h2>Comparison</h2><p>No kernel is in both profiles.</p>")

@@ -16,7 +16,8 @@ def size(count: float) -> str:
     raise AssertionError
 
 
-def _rows(title: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
+def table(title: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Lines of aligned columns under a title; none without rows."""
     if not rows:
         return []
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
@@ -42,8 +43,8 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
                  f"unit (limit: {occ['limit']})")
     total = sum(launch.mix().values())
     mix = [(unit, f"{n}", f"{100 * n / total:.1f} %") for unit, n in launch.mix().items()]
-    lines += _rows("wave instructions", mix)
-    lines += _rows("bytes", [(k.replace("_", " "), size(v)) for k, v in launch.traffic().items() if v])
+    lines += table("wave instructions", mix)
+    lines += table("bytes", [(k.replace("_", " "), size(v)) for k, v in launch.traffic().items() if v])
     cycles, extra, degree = launch.lds_conflicts()
     sync = launch.synchronisation()
     facts = [("active lanes", f"{100 * launch.active_lanes():.1f} %"),
@@ -55,7 +56,7 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
                       f"worst {launch.worst_lds_degree()}"))
     if launch.flops():
         facts.append(("matrix operations", f"{launch.flops():.3g}"))
-    lines += _rows("shape", facts)
+    lines += table("shape", facts)
     if launch.timing:
         t = launch.timing
         if s := launch.sustained:
@@ -71,9 +72,9 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
                     if launch.flops() or launch.vector_flops() else "")
             lines.append(f"  roofline (estimate, at peak): {what}{roof['bandwidth'] / 1e9:.3g} GB/s; "
                          f"{100 * roof['share']:.1f} % of the {roof['bound']} roof")
-        lines += _rows("busy (estimate)", [(k, f"{100 * v:.1f} %") for k, v in t.utilisation().items()])
+        lines += table("busy (estimate)", [(k, f"{100 * v:.1f} %") for k, v in t.utilisation().items()])
         stalled = sum(t.stall.values())
-        lines += _rows("stalled wave clocks (estimate)", [
+        lines += table("stalled wave clocks (estimate)", [
             (STALLS.get(k, k), f"{v}", f"{100 * v / stalled:.1f} %")
             for k, v in sorted(t.stall.items(), key=lambda kv: -kv[1])])
     for loop in launch.schedules():
@@ -83,13 +84,13 @@ def format_launch(launch: LaunchProfile, hot: int = 8) -> str:
         state = "no loop left" if loop["address"] < 0 else "STALE" if loop["stale"] else "fits"
         lines.append(f"  schedule hints at {loop['source']}: {state}; asked {counts}; "
                      f"{100 * loop['kept']:.0f} % of the order kept")
-    lines += _rows("source lines", [
+    lines += table("source lines", [
         (place, f"{entry['issued']}x", ", ".join(f"{unit} {n}" for unit, n in _largest(entry["units"], 3)),
          size(entry["bytes"]) if entry["bytes"] else "", f"{entry['stalled']} stalled" if launch.timing else "")
         for place, entry in list(launch.by_source().items())[:hot]])
     key = (lambda i: (sum(i.stall.values()), i.issued)) if launch.timing else (lambda i: (i.issued,))
     top = sorted(launch.instructions, key=key, reverse=True)[:hot]
-    lines += _rows("hot instructions", [
+    lines += table("hot instructions", [
         (i.text[:60], f"{i.issued}x", f"{sum(i.stall.values())} stalled" if launch.timing else "", i.source)
         for i in top])
     return "\n".join(lines)
