@@ -13,8 +13,8 @@ from ..parts.memory import WORDS
 from ..parts.tile import CHUNK_BYTES, RowTile
 from ..target import Target
 
-__all__ = ["ACTIVATIONS", "ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "pick_block",
-           "shared_tile", "tile_columns", "tile_of", "tile_row_bytes", "whole_tile"]
+__all__ = ["ACTIVATIONS", "ARCHS", "FORMATS", "Format", "GroupedConfig", "grouped_config", "is_wide", "most_rows",
+           "pick_block", "shared_tile", "tile_columns", "tile_of", "tile_row_bytes", "whole_tile"]
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx120", "gfx1250")
 ACTIVATIONS = ("none", "silu", "gelu", "swiglu", "situ")
@@ -345,6 +345,15 @@ def pick_block(rows: int, experts: int) -> int:
 def crowded(target: Target, quant: str) -> bool:
     """Whether sums that are scaled block by block leave few of a wave's registers for a tile's operands."""
     return FORMATS[quant].scales == "blocks" and target.wave_registers <= 256
+
+
+def most_rows(target: Target, quant: str) -> int:
+    """The largest block whose sums leave a wave registers for the rest of the loop."""
+    if crowded(target, quant):
+        return 16 * FEW
+    # Tables that turn e2m1 into bf16 take registers, too.
+    converts = FORMATS[quant].scales == "groups" and FORMATS[quant].b == "fp4"
+    return 64 if converts and target.wave_registers <= 256 else BLOCKS[-1]
 
 
 def tile_columns(target: Target, block: int, gated: bool, quant: str = "none") -> int:

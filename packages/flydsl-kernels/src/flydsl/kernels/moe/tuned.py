@@ -11,11 +11,10 @@ from ..parts.index import cdiv
 from ..target import Target
 from .config import (
     BLOCKS,
-    FEW,
     FORMATS,
     SCALE_ROWS,
     WAVES,
-    crowded,
+    most_rows,
     pick_block,
     shared_tile,
     tile_columns,
@@ -54,7 +53,7 @@ def expert_tiles(target: Target, quant: str, rows: int, experts: int, model: int
         return found["block_m"], up, down
     block = pick_block(rows, experts)
     block = max(block, SCALE_ROWS) if is_fused(target, quant) else block
-    block = min(block, 16 * FEW) if crowded(target, quant) else block
+    block = min(block, most_rows(target, quant))
     up, down = (tile_of(target, quant, block, _columns(target, quant, block, gated), k)
                 for gated, k in ((True, model), (False, inter)))
     return block, up, down
