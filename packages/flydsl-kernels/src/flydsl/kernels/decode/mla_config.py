@@ -16,10 +16,11 @@ from ..target import Target
 from .config import ARCHS, BLOCK, CACHES, MOST_QUERIES, AttentionConfig
 from .merge import Place
 
-__all__ = ["RANK", "ROPE", "TURN", "MlaConfig", "mla_config"]
+__all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
 
 RANK, ROPE = 512, 64  # columns of the latent vector, of which values are made, and of the rotated part of keys
 TURN = 4  # columns that a lane reads at once where it turns values
+STAGES = 2  # tiles that have a place in LDS: one is on its way while another is multiplied
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,9 @@ class MlaConfig(AttentionConfig):
 
     @property
     def direct(self) -> bool:
-        """Whether tiles are copied to LDS without registers."""
-        return self.target.mx and self.cache != "fp8"
-
-    @property
-    def stages(self) -> int:
-        """Tiles that have a place in LDS: where there is room, two are on their way while one is multiplied."""
-        return 3 if self.direct and self.target.dma128 and not self.parked else 2
+        """Whether tiles are copied to LDS without registers: gfx950 could, but its compiler waits for these copies
+        before it reads from LDS, unless each stage has code of its own, which takes twice as long to compile."""
+        return self.target.tensor_moves and self.cache != "fp8"
 
     @property
     def ahead(self) -> int:
@@ -154,13 +151,8 @@ class MlaConfig(AttentionConfig):
 
     @property
     def rotated_pitch(self) -> int:
-        """The same of rotated parts, which a direct copy writes one behind the other."""
-        return ROPE if self.target.dma128 else ROPE + self.pitch - RANK
-
-    @property
-    def rotated_swizzle(self) -> tuple[int, int, int]:
-        """(bits, base, shift) of the exchange of chunks of rotated parts, where they have no padding."""
-        return (3, 3, 4) if self.target.dma128 else (0, 0, 0)
+        """The same of rotated parts."""
+        return ROPE + self.pitch - RANK
 
     @property
     def exchange(self) -> int:
@@ -171,7 +163,7 @@ class MlaConfig(AttentionConfig):
     def lds_bytes(self) -> int:
         stage = self.tokens * (self.pitch + self.rotated_pitch)
         parked = self.waves * BLOCK * (self.parked + self.rotated_columns) if self.parked else 0
-        return 2 * (self.stages * stage + parked) + 4 * self.waves * self.exchange
+        return 2 * (STAGES * stage + parked) + 4 * self.waves * self.exchange
 
     @property
     def lane_columns(self) -> int:

@@ -26,7 +26,7 @@ from ..parts.memory import lds_read, lds_write, pointer
 from .config import BLOCK
 from .kernel import Share
 from .merge import Results
-from .mla_config import RANK, ROPE, MlaConfig
+from .mla_config import RANK, ROPE, STAGES, MlaConfig
 from .mla_tile import LatentTile, Parked
 from .operands import WORD, Operand
 from .pages import PageNumbers, Pages
@@ -132,7 +132,7 @@ def attend_rows(tensors, sizes, config, mine, share, results):
         numbers.require(sizes.pages)
         operands = [part.ready() for part in q]
         parked = [Parked(memory, part, thread, config.threads) for part in operands[1:]] if config.parked else []
-        for step in fx.pipeline_range(fx.Pipeline(share.tiles, config.stages, tile.producer())):
+        for step in fx.pipeline_range(fx.Pipeline(share.tiles, STAGES, tile.producer(), rolled=True)):
             copies = [Work(partial(step.start, piece)) for piece in range(tile.pieces)]
             scores.fill(0.0)
             products = [*tile.keys(first, scores, step.stage, own), tile.values(second, sums, step.stage, own)]

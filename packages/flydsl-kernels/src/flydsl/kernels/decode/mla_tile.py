@@ -12,7 +12,7 @@ from ..attention.weave import TileProduct, count_of, part_of, tile_product
 from ..parts.index import div, mod
 from ..parts.memory import lds_read, lds_write
 from .config import BLOCK
-from .mla_config import CHUNK, RANK, ROPE, TURN, MlaConfig
+from .mla_config import CHUNK, RANK, ROPE, STAGES, TURN, MlaConfig
 from .operands import Pieces
 from .pages import Pages
 from .softmax import flat
@@ -32,14 +32,13 @@ class LatentTile:
     def __init__(self, config: MlaConfig, memory: Any, pages: Pages, begin: Any, lane: Any, wave: Any) -> None:
         array: Any = fx.Array
         self.config, self.pages, self.begin, self.lane, self.wave = config, pages, begin, lane, wave
-        self.latent, self.rotated = [
-            [memory.allocate(array[config.element, config.tokens * pitch, 128]).peek() for _ in range(config.stages)]
-            for pitch in (config.pitch, config.rotated_pitch)]
+        self._latent, self._rotated = [memory.allocate(array[config.element, STAGES * config.tokens * pitch, 128])
+                                       .peek().ptr for pitch in (config.pitch, config.rotated_pitch)]
         self.each = RANK // (CHUNK * config.target.wave)  # pieces of a latent vector
         self.together = PAIR * config.target.wave // ROPE  # rotated parts of a piece
         self.latents = config.share * self.each
         self.pieces = self.latents + config.share // self.together
-        self.number, self.start = fx.make_rmem_tensor(1, fx.Int32), fx.make_rmem_tensor(2, fx.Int32)
+        self.number = fx.make_rmem_tensor(1, fx.Int32)
         self.held = [Pieces(config.cache_element, chunk, count)  # where tiles pass through registers
                      for chunk, count in ((CHUNK, self.latents), (PAIR, self.pieces - self.latents))]
 
@@ -52,97 +51,92 @@ class LatentTile:
 
     def look(self, tile: Any) -> None:
         """Start looking up the pages of a tile."""
-        self.number[0] = self.pages.number(self.begin + tile * self.config.tokens, self._token()).to(fx.Int32)
+        tokens = self.config.tokens
+        self.number[0] = self.pages.number(self.begin + tile * tokens, mod(self.lane, tokens)).to(fx.Int32)
 
-    def _token(self) -> Any:
-        """Of the tile, whose page this lane looks up."""
-        return self.wave * self.config.share + mod(self.lane, self.config.share)
-
-    def _offset(self, number: int) -> Any:
-        """From the base of the pages to this wave's token of a number."""
-        start = self.start.load()
-        halves = [fx.Int32(fx.rocdl.readlane(fx.T.i32, start[i], number)) for i in range(2)]
-        return fx.Vector.from_elements(halves, fx.Int32).bitcast(fx.Int64)[0]
+    def _start(self, tile: Any, number: int) -> Any:
+        """Pointer to this wave's token of a number. Of the wave, not of the lane: scalar units have the time."""
+        token = self.wave * self.config.share + number
+        page = fx.Int64(fx.Int32(fx.rocdl.readlane(fx.T.i32, self.number[0], token)))
+        return self.pages.token(self.begin + tile * self.config.tokens, token, page)
 
     def _source(self, tile: Any, piece: int) -> tuple[Any, Any]:
         """Pointer to the token of which this lane moves elements of a piece, and the first of their columns; with the
         last piece, the pages of the next tile are looked up."""
-        if piece == 0:
-            offset = self.pages.offset(self.begin + tile * self.config.tokens, self._token(), fx.Int64(self.number[0]))
-            self.start.store(fx.Vector.from_elements([offset], fx.Int64).bitcast(fx.Int32))
-        if piece == self.pieces - 1:
-            self.look(tile + 1)
         if piece < self.latents:
             token, part = divmod(piece, self.each)
-            return self.pages.base + self._offset(token), (self.lane + part * self.config.target.wave) * CHUNK
-        first = (piece - self.latents) * self.together
-        at, (bits, start, shift) = self._rotated_place(piece), self.config.rotated_swizzle
-        exchanged = at ^ (at >> shift & ((1 << bits) - 1) << start)
-        offset = self._offset(first)
-        if self.together == 2:
-            offset = (self.lane * PAIR < ROPE).select(offset, self._offset(first + 1))
-        return self.pages.base + offset, RANK + mod(exchanged if bits else self.lane * PAIR, ROPE)
+            start, column = self._start(tile, token), (self.lane + part * self.config.target.wave) * CHUNK
+        else:
+            first = (piece - self.latents) * self.together
+            start, column = self._start(tile, first), RANK + mod(self.lane * PAIR, ROPE)
+            if self.together == 2:
+                start = (self.lane * PAIR < ROPE).select(start, self._start(tile, first + 1))
+        if piece == self.pieces - 1:
+            self.look(tile + 1)
+        return start, column
+
+    def latent(self, stage: Any) -> Any:
+        """Pointer to the latent vectors of a stage."""
+        return self._latent + self._of_stage(stage, self.config.pitch)
+
+    def rotated(self, stage: Any) -> Any:
+        """Pointer to the rotated parts of a stage."""
+        return self._rotated + self._of_stage(stage, self.config.rotated_pitch)
+
+    def _of_stage(self, stage: Any, pitch: int) -> Any:
+        # One of two is chosen: a product with a scalar and its sum with a lane's place would be a quarter as fast.
+        return (stage == 0).select(0, self.config.tokens * pitch)
 
     def _row(self, piece: int) -> Any:
         """The first token of a piece, of the tile."""
         inside = piece // self.each if piece < self.latents else (piece - self.latents) * self.together
         return self.wave * self.config.share + inside
 
-    def _place(self, piece: int) -> Any:
-        """Element of LDS where what the wave moves of a latent vector begins."""
-        return self._row(piece) * self.config.pitch + piece % self.each * self.config.target.wave * CHUNK
-
-    def _rotated_place(self, piece: int) -> Any:
-        """Element of LDS where what this lane moves of rotated parts goes."""
+    def _target(self, stage: Any, piece: int) -> tuple[Any, Any]:
+        """Where in LDS this lane moves elements of a piece: base and elements from there."""
+        if piece < self.latents:
+            first = piece % self.each * self.config.target.wave * CHUNK
+            return self.latent(stage), self._row(piece) * self.config.pitch + first + self.lane * CHUNK
         row = self._row(piece) + div(self.lane * PAIR, ROPE)
-        return row * self.config.rotated_pitch + mod(self.lane * PAIR, ROPE)
+        return self.rotated(stage), row * self.config.rotated_pitch + mod(self.lane * PAIR, ROPE)
 
-    def _copy(self, tile: Any, stage: int, piece: int) -> None:
-        element, latent = self.config.element, piece < self.latents
-        chunk = fx.make_layout((CHUNK if latent else PAIR, 1), (1, 0))
+    def _copy(self, tile: Any, stage: Any, piece: int) -> None:
+        chunk = fx.make_layout((CHUNK if piece < self.latents else PAIR, 1), (1, 0))
         token, column = self._source(tile, piece)
-        source, cdna = fx.make_view(fx.recast_iter(element, token) + column, chunk), fx.rocdl.cdna4
-        if self.config.target.tensor_moves:  # each lane writes to a place of its own, on gfx950 to that behind the last
-            at = self._place(piece) + self.lane * CHUNK if latent else self._rotated_place(piece)
-        else:
-            at = self._place(piece) if latent else self._row(piece) * self.config.rotated_pitch
-        target = fx.make_view((self.latent if latent else self.rotated)[stage].ptr + at, chunk)
-        if self.config.target.tensor_moves:
-            fx.rocdl.async_copy(source, target)
-        else:
-            atom = cdna.GlobalLoadAsyncLDS128b() if latent else cdna.GlobalLoadAsyncLDS32b()
-            fx.copy(fx.make_copy_atom(atom, element), source, target)
+        base, at = self._target(stage, piece)
+        fx.rocdl.async_copy(fx.make_view(fx.recast_iter(self.config.element, token) + column, chunk),
+                            fx.make_view(base + at, chunk))
 
     def _load(self, tile: Any, piece: int) -> None:
+        held, number = self._held(piece)
+        held.load(*self._source(tile, piece), number)
+
+    def _store(self, stage: Any) -> None:
+        for piece in range(self.pieces):
+            held, number = self._held(piece)
+            lds_write(*self._target(stage, piece), held.get(self.config, number))
+
+    def _held(self, piece: int) -> tuple[Pieces, int]:
+        """Registers of a piece, and its number among them."""
         which = int(piece >= self.latents)
-        self.held[which].load(*self._source(tile, piece), piece - which * self.latents)
+        return self.held[which], piece - which * self.latents
 
-    def _store(self, stage: int) -> None:
-        for piece in range(self.latents):
-            lds_write(self.latent[stage].ptr, self._place(piece) + self.lane * CHUNK,
-                      self.held[0].get(self.config, piece))
-        for piece in range(self.latents, self.pieces):
-            lds_write(self.rotated[stage].ptr, self._rotated_place(piece),
-                      self.held[1].get(self.config, piece - self.latents))
-
-    def keys(self, mma: Any, scores: Any, stage: int, own: Any) -> list[TileProduct]:
+    def keys(self, mma: Any, scores: Any, stage: Any, own: Any) -> list[TileProduct]:
         """Products of a stage with the queries of a wave: of each of its parts, of latent vectors and rotated."""
         config = self.config
         read = fx.make_copy_atom(fx.UniversalCopy128b(), config.element)
-        views = [(columns, fx.make_view(self.latent[stage].ptr + (own * config.columns + first),
+        views = [(columns, fx.make_view(self.latent(stage) + (own * config.columns + first),
                                         fx.make_layout((config.tokens, columns), (config.pitch, 1))))
                  for first, columns in config.parts]
         rotated = fx.make_layout((config.tokens, ROPE), (config.rotated_pitch, 1))
-        if config.rotated_swizzle[0]:
-            rotated = fx.make_composed_layout(fx.static(fx.SwizzleType.get(*config.rotated_swizzle)), rotated)
         share = (config.tokens, config.rotated_columns)
-        views.append((share[1], fx.flat_divide(self.rotated[stage].view(rotated), share)[None, None, 0, own]))
+        views.append((share[1], fx.flat_divide(fx.make_view(self.rotated(stage), rotated), share)[None, None, 0, own]))
         return [tile_product(mma, scores, (config.tokens, columns), read, view, self.lane) for columns, view in views]
 
-    def values(self, mma: Any, sums: Any, stage: int, own: Any) -> TileProduct | TurnedProduct:
+    def values(self, mma: Any, sums: Any, stage: Any, own: Any) -> TileProduct | TurnedProduct:
         """Product of the `own` share of the columns of a stage with weights."""
         config, shape = self.config, (self.config.columns, self.config.tokens)
-        start = self.latent[stage].ptr + own * config.columns
+        start = self.latent(stage) + own * config.columns
         if not config.reads_across:
             return TurnedProduct(config, mma, sums, start, self.lane)
         read = fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), config.element)
