@@ -20,6 +20,7 @@ __all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
 
 RANK, ROPE = 512, 64  # columns of the latent vector, of which values are made, and of the rotated part of keys
 TURN = 4  # columns that a lane reads at once where it turns values
+BUSY = 8  # waves that keep a compute unit busy
 STAGES = 2  # tiles that have a place in LDS: one is on its way while another is multiplied
 
 
@@ -164,6 +165,11 @@ class MlaConfig(AttentionConfig):
         stage = self.tokens * (self.pitch + self.rotated_pitch)
         parked = self.waves * BLOCK * (self.parked + self.rotated_columns) if self.parked else 0
         return 2 * (STAGES * stage + parked) + 4 * self.waves * self.exchange
+
+    @property
+    def resident(self) -> int:
+        """Workgroups that share a compute unit: as many as have `BUSY` waves, where LDS has room."""
+        return max(min(BUSY // self.waves, self.target.lds_bytes // self.lds_bytes), 1)
 
     @property
     def lane_columns(self) -> int:

@@ -1,7 +1,7 @@
 """MLA decode: all heads of a token attend to one latent vector a token of the context.
 
 A workgroup takes rows (tokens x heads) and a share of the context. A tile of this is fetched from its pages once, to
-LDS (directly, where the chip can), and read there along its tokens for the scores S^T = K Q^T, and across them for the
+LDS (on gfx1250 directly), and read there along its tokens for the scores S^T = K Q^T, and across them for the
 sums O^T = V^T P^T. Queries and sums stay in registers. Waves that share rows multiply a share of the columns of keys
 each, add up their scores in LDS, and make a share of the columns of the result. Where a wave has all columns of its
 rows, these take most registers: two waves share a SIMD, and one multiplies while the other weighs.
