@@ -14,6 +14,7 @@ import flydsl.runtime as rt
 from flydsl.kernels import ops
 from flydsl.kernels.attention.combine import choose_parts
 from flydsl.kernels.decode import reference
+from flydsl.kernels.decode.mla_config import mla_config
 from flydsl.kernels.decode.op import MLA_DECODE, PAGED_ATTENTION
 from flydsl.kernels.target import target
 
@@ -355,3 +356,10 @@ def test_parts_fill_the_compute_units():
         rounds = -(-groups // found.compute_units)
         assert groups / (rounds * found.compute_units) >= 0.8 or parts == 256
     assert choose_parts(found, 1, 0) == 1 and choose_parts(found, 1, 3) == 3
+
+
+def test_small_workgroups_of_mla_share_a_compute_unit():
+    found = target()
+    few, many = [mla_config("here", found, heads, 1, "bf16", "bf16", "bf16", 1) for heads in (16, 128)]
+    assert few.resident == {"gfx950": 2, "gfx1250": 4}.get(found.arch, 1) and many.resident == 1
+    assert few.resident * few.lds_bytes <= found.lds_bytes

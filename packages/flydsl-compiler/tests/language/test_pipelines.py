@@ -33,12 +33,19 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
     """Y[t] = sum over tiles of X[tile, 511 - t] * (tile + 1) + X[tile, t]."""
     kind, stages, fixed, bound, mode = config
     t = fx.thread_idx.x
-    # An array a stage: what is written to one cannot alias what is read from another.
-    memory = fx.SharedAllocator()
-    places = [memory.allocate(fx.Array[fx.Float32, WIDTH, 128]).peek() for _ in fx.range_constexpr(stages)]
+    # An array a stage: what is written to one cannot alias what is read from another. Stages that are known at run time
+    # are places of one array.
+    memory, rolled = fx.SharedAllocator(), bound.startswith("rolled")
+    size, count = (stages * WIDTH, 1) if rolled else (WIDTH, stages)
+    arrays = [memory.allocate(fx.Array[fx.Float32, size, 128]).peek() for _ in fx.range_constexpr(count)]
     slots = [fx.make_rmem_tensor(2, fx.Float32) for _ in fx.range_constexpr(4)]
     buffer = fx.rocdl.make_buffer_tensor(X)
     rows = fx.make_view(fx.get_iter(buffer), fx.make_layout((WIDTH, 64), (1, WIDTH)))
+
+    def place(stage):
+        if fx.const_expr(rolled):
+            return arrays[0].ptr + stage * WIDTH
+        return arrays[stage].ptr
 
     def load(tile, slot):
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy64b(), fx.Float32)
@@ -46,7 +53,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
 
     def store(slot, stage):
         atom = fx.make_copy_atom(fx.UniversalCopy64b(), fx.Float32)
-        fx.copy(atom, slots[slot], fx.make_view(places[stage].ptr + t * 2, fx.make_layout(2, 1)))
+        fx.copy(atom, slots[slot], fx.make_view(place(stage) + t * 2, fx.make_layout(2, 1)))
 
     def direct(part):
         def copy(tile, stage):
@@ -57,7 +64,7 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
                     # Specialised: the 64 lanes of one wave start the copies of all four.
                     first = half * THREADS + (quarter if mode == "specialised" else wave) * 64
                     source = fx.make_view(fx.get_iter(rows) + (tile * WIDTH + first + t % 64), fx.make_layout(1, 1))
-                    fx.copy_atom_call(atom, source, fx.make_view(places[stage].ptr + first, fx.make_layout(1, 1)))
+                    fx.copy_atom_call(atom, source, fx.make_view(place(stage) + first, fx.make_layout(1, 1)))
 
         return copy
 
@@ -67,13 +74,13 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
             shape = fx.make_layout((1, part[1] - part[0]), (0, THREADS))
             first = fx.add_offset(fx.get_iter(X), tile * WIDTH + part[0] * THREADS + t)
             fx.rocdl.async_copy(fx.make_view(first, shape),
-                                fx.make_view(places[stage].ptr + part[0] * THREADS + t, shape))
+                                fx.make_view(place(stage) + part[0] * THREADS + t, shape))
 
         return copy
 
     def tensor(tile, stage):
         atom = fx.rocdl.make_tdm_atom(rows_by_16, (None, None), (16,), num_warps=waves)
-        target = fx.make_view(places[stage].ptr, fx.make_layout((32, 16), (16, 1)))
+        target = fx.make_view(place(stage), fx.make_layout((32, 16), (16, 1)))
         fx.copy_atom_call(atom, fx.flat_divide(rows_by_16, (32, 16))[None, None, tile, 0], target)
 
     rows_by_16 = fx.make_view(fx.get_iter(X), fx.make_layout((64 * 32, 16), (16, 1)))
@@ -96,14 +103,15 @@ def add_tiles_k(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32, config: fx.Constexp
         producers = fx.TensorMove(tensor)
     groups = fx.WaveGroups(2) if fx.const_expr(mode == "turns") else None
     specialised = (fx.WaveGroups(THREADS // fx.num_warp_threads()), 3) if fx.const_expr(mode == "specialised") else None
-    pipeline = fx.Pipeline(fixed if bound == "static" else tiles, stages, producers, whole_turns=bound == "whole",
-                           groups=groups, specialised=specialised)
+    number = fixed if bound.endswith("static") else tiles
+    pipeline = fx.Pipeline(number, stages, producers, whole_turns=bound == "whole", rolled=rolled, groups=groups,
+                           specialised=specialised)
     total, history = fx.Float32(0.0), {"last": [fx.Float32(0.0), fx.Int32(0)]}
     for step in fx.pipeline_range(pipeline):
-        here = places[step.stage].view(fx.make_layout(WIDTH, 1))
+        tile = fx.make_view(place(step.stage), fx.make_layout(WIDTH, 1))
         if fx.const_expr(kind == "pieces"):
             step.start(1)
-        mirrored, own = here[WIDTH - 1 - t], here[t]
+        mirrored, own = tile[WIDTH - 1 - t], tile[t]
         if fx.const_expr(kind == "pieces" and bound != "one piece"):
             step.start(0)
         if fx.const_expr(mode == "turns"):
@@ -251,18 +259,21 @@ def expected(x: np.ndarray, tiles: int, mode: str) -> np.ndarray:
     return total if mode == "specialised" else total + x[tiles - 1, t] * (tiles - 1)
 
 
-@pytest.mark.parametrize("bound", ["static", "dynamic", "whole"])
+@pytest.mark.parametrize("bound", ["static", "dynamic", "whole", "rolled", "rolled static"])
 @pytest.mark.parametrize("kind", kinds(ARCH))
 def test_sum_of_tiles(device: Any, kind: str, bound: str) -> None:
     x = np.random.default_rng(0).integers(-8, 8, (64, WIDTH)).astype(np.float32)
+    if kind == "reach" and bound.startswith("rolled"):
+        pytest.skip("a rolled pipeline has one set of registers")
     modes = ["plain", "advance"] + (["turns", "specialised"] if kind in ("direct", "tensor") else [])
     modes += ["turns"] if kind == "async" else []
-    for stages in (1, 2, 3) if kind in ("staged", "reach") else (2, 3, 4):
+    several = (1, 2, 3) if kind in ("staged", "reach") else (2, 3, 4)
+    for stages in several[1:2] if bound.startswith("rolled") else several:
         for mode in modes:
             turn = stages if kind != "reach" or stages == 2 else 2 * stages
-            for tiles in (turn, 3 * turn) if bound == "whole" else (1, 8) if bound == "static" else (1, 2, 7):
+            for tiles in (turn, 3 * turn) if bound == "whole" else (1, 8) if bound.endswith("static") else (1, 2, 7):
                 y = np.full(THREADS, np.nan, np.float32)
-                add_tiles(x, y, tiles, (kind, stages, tiles if bound == "static" else 0, bound, mode))
+                add_tiles(x, y, tiles, (kind, stages, tiles if bound.endswith("static") else 0, bound, mode))
                 exact = expected(x, tiles, mode)
                 kept = slice(None)
                 if mode == "specialised":  # the threads of wave 3 only start copies
@@ -427,6 +438,16 @@ def test_refused(load: Any, producer: Any, stages: int, message: str, device: An
     module.STAGES, module.PRODUCER = stages, producer
     with pytest.raises(ValueError, match=message):
         module.run(np.zeros(64, np.int32))
+
+
+@pytest.mark.parametrize("producers, options, message", [
+    (lambda: fx.Staged(lambda tile, slot: None, lambda slot, stage: None, reach=2), {}, "one set of registers"),
+    (lambda: fx.Registers(lambda tile, stage: None), {}, "one set of registers"),
+    (lambda: fx.Staged(lambda tile, slot: None, lambda slot, stage: None), {"whole_turns": True}, "no whole turns"),
+])
+def test_what_a_rolled_pipeline_has_not(producers: Any, options: dict[str, bool], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fx.Pipeline(4, 2, producers(), rolled=True, **options)
 
 
 @pytest.mark.skipif("FLYDSL_TEST_ONE_ARCH" in os.environ, reason="this is the process for one architecture")

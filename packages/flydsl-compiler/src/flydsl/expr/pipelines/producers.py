@@ -1,7 +1,7 @@
 """How a tile comes into its stage: through registers, directly into LDS, by the tensor data mover, into registers.
 
-A producer is made of functions of the tile number (run-time or static) and of static numbers of a stage or of a set of
-registers. What they start is counted while they are traced.
+A producer is made of functions of the tile number (run-time or static) and of the numbers of a stage (static unless the
+pipeline is rolled) or of a set of registers (static). What they start is counted while they are traced.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Staged:
     """
 
     load: Callable[..., Any]
-    store: Callable[[int, int], Any]
+    store: Callable[[int, Any], Any]
     reach: int = 1
     pieces: int = 0
 
@@ -58,11 +58,15 @@ class Staged:
     def period(self, stages: int) -> int:
         return self.reach
 
-    def start(self, tile: Any, number: int, stages: int, piece: int) -> None:
-        self.load(tile, number % self.reach, *([piece] if self.pieces else []))
+    def start(self, tile: Any, number: Any, stages: int, piece: int) -> None:
+        self.load(tile, self._slot(number), *([piece] if self.pieces else []))
 
-    def finish(self, number: int, stages: int) -> None:
-        self.store(number % self.reach, number % stages)
+    def finish(self, number: Any, stages: int) -> None:
+        self.store(self._slot(number), number % stages)
+
+    def _slot(self, number: Any) -> int:
+        """Set of registers of a tile; of several only where its number is known."""
+        return number % self.reach if self.reach > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -89,10 +93,10 @@ class _Ring:
     def period(self, stages: int) -> int:
         return stages
 
-    def start(self, tile: Any, number: int, stages: int, piece: int) -> None:
+    def start(self, tile: Any, number: Any, stages: int, piece: int) -> None:
         self.move(tile, number % stages, *([piece] if self.pieces else []))
 
-    def finish(self, number: int, stages: int) -> None:
+    def finish(self, number: Any, stages: int) -> None:
         pass
 
 

@@ -54,6 +54,9 @@ class Pipeline:
         whole_turns: a run-time number of tiles is a multiple of the stages, and at least as many: the tail is then
             known, and starts nothing. A kernel for which it is not true traps. Otherwise the last steps start tiles
             that exist already (the number of the tile is clamped) so that the counts of the waits hold.
+        rolled: the loop has one tile a turn instead of one a stage, and no tail of its own after a run-time number:
+            less code, for bodies that are large as they are. `Step.stage`, and what functions of producers get as
+            stage, are then Int32 known at run time. Not with `whole_turns`, `Registers` or a `reach` of more than 1.
         groups: two groups of waves that take turns at `Step.turn`; the second runs one turn behind the first.
         specialised: ``(WaveGroups, n)``: group n only starts copies, the others only compute.
 
@@ -65,6 +68,7 @@ class Pipeline:
     stages: int
     producers: Any  # one Producer or several are given; then a tuple
     whole_turns: bool = False
+    rolled: bool = False
     groups: WaveGroups | None = None
     specialised: tuple[WaveGroups, int] | None = None
     _log: list[tuple[int | None, str, int]] = field(default_factory=list, repr=False)
@@ -80,7 +84,11 @@ class Pipeline:
         if not self.producers:
             raise ValueError("a pipeline has at least one producer")
         self.ahead = {id(p): p.ahead(self.stages) for p in self.producers}
-        self.unroll = math.lcm(self.stages, *(p.period(self.stages) for p in self.producers))
+        if self.rolled and any(isinstance(p, Registers) or getattr(p, "reach", 1) > 1 for p in self.producers):
+            raise ValueError("a rolled pipeline has one set of registers: sets have numbers that must be known")
+        if self.rolled and self.whole_turns:
+            raise ValueError("a rolled pipeline has no whole turns: a turn is one tile")
+        self.unroll = 1 if self.rolled else math.lcm(self.stages, *(p.period(self.stages) for p in self.producers))
         staged = any(isinstance(p, Staged) for p in self.producers)
         if staged and (self.groups is not None or self.specialised is not None):
             raise ValueError("waves that take turns or are specialised need Direct copies or TensorMove: with Staged "
@@ -106,10 +114,15 @@ class Pipeline:
         for piece in range(producer.pieces or 1):
             self._start_piece(producer, tile, number, piece)
 
+    def _place(self, tile: Any, number: int) -> Any:
+        """What names the stage of a tile: its position in the log or, rolled, its number as an Int32."""
+        return Int32(tile) if self.rolled else number
+
     def _start_piece(self, producer: Producer, tile: Any, number: int, piece: int) -> None:
+        place = self._place(tile, number)
         if not self.is_static and not self.whole_turns:
             tile = _min(as_numeric(tile), self.tiles - 1)
-        counts = started(lambda: producer.start(Int32(tile), number, self.stages, piece))
+        counts = started(lambda: producer.start(Int32(tile), place, self.stages, piece))
         if producer.counter is not None and not counts.get(producer.counter):
             raise ValueError(f"{type(producer).__name__}: its function starts no copy of that sort (without predicate "
                              "and branch), so no wait could be derived")
@@ -140,7 +153,7 @@ class Pipeline:
             sched_barrier(0)
         for producer in self.producers:
             if isinstance(producer, Staged):
-                producer.finish(0, self.stages)
+                producer.finish(self._place(0, 0), self.stages)
         self._only_producers(lambda: self._wait(0))
         fenced(lds_barrier)
 
@@ -235,14 +248,14 @@ class Step:
 
     Attributes:
         tile: number of the tile, Int32.
-        stage: where it is, a static int.
+        stage: where it is, a static int; in a rolled pipeline an Int32.
         last: whether it is known that no tile follows.
     """
 
     def __init__(self, pipeline: Pipeline, tile: Any, number: int, left: int | None = None) -> None:
         """`left` is the number of tiles that follow, where it is known."""
         self._pipeline, self._number, self._left = pipeline, number, left
-        self.tile, self.stage, self.last = tile, number % pipeline.stages, left == 0
+        self.tile, self.stage, self.last = tile, pipeline._place(tile, number) % pipeline.stages, left == 0
         self._advanced = self._stored = False
         self._pieces: set[int] = set()
 
@@ -309,7 +322,7 @@ class Step:
         if not self.last:
             for producer in pipeline.producers:
                 if isinstance(producer, Staged):
-                    producer.finish(self._number + 1, pipeline.stages)
+                    producer.finish(pipeline._place(self.tile + 1, self._number + 1), pipeline.stages)
 
     @dsl_loc_tracing
     def advance(self) -> None:
@@ -339,7 +352,7 @@ class Step:
         if staged and pipeline.stages == 1:
             barrier()
         for producer in staged:
-            producer.finish(following, pipeline.stages)
+            producer.finish(pipeline._place(self.tile + 1, following), pipeline.stages)
         barrier()
         sched_barrier(0)
         self._starts(early=True)

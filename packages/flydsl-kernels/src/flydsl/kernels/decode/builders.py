@@ -130,7 +130,7 @@ def build_mla_decode_module(heads: int, queries: int = 1, query: str = "bf16", c
                       fx.Float32(0.0))
         tensors = {"q": Q, "cache": Cache, "table": Table, "lengths": Lengths, "q_scale": QScale,
                    "kv_scale": KvScale, "out": Parts if split else Out, "lse": Lse}
-        mla_kernel(tensors, sizes, config).launch(
+        mla_kernel(tensors, sizes, config, value_attrs=config.hints).launch(
             grid=(config.row_blocks, batch, parts), block=config.threads, stream=stream)
         if fx.const_expr(split):
             combine_kernel(Parts, Lse, Lse, Out, Lse, fx.Int32(heads), fx.Int32(queries), parts, combine).launch(

@@ -16,86 +16,12 @@ from ..target import Target
 from .config import ARCHS, BLOCK, CACHES, MOST_QUERIES, AttentionConfig
 from .merge import Place
 
-__all__ = ["HALVES", "KEY_PASS", "RANK", "ROPE", "SHARING", "TURN", "VALUE_PASS", "MlaConfig", "ScoresConfig",
-           "WideConfig", "mla_config"]
+__all__ = ["RANK", "ROPE", "STAGES", "TURN", "MlaConfig", "mla_config"]
 
 RANK, ROPE = 512, 64  # columns of the latent vector, of which values are made, and of the rotated part of keys
-SHARING = 4  # waves that share rows: each multiplies half of the columns of half of the keys, and makes a quarter of
-HALVES = 2   # the columns of the result
-MOST_ROWS = 64  # of a workgroup
-KEY_PASS, VALUE_PASS = 96, 64  # columns that are in registers at a time
-TURN = 4  # tokens and columns of what a lane turns, and columns of a result that it stores at once
-PADDING = 8  # elements behind a token's row in LDS: neighbouring rows begin in other banks
-
-
-@dataclass(frozen=True)
-class MlaConfig(AttentionConfig):
-    """Attention of all heads over one latent vector a token, which is key and (its first part) value.
-
-    Attributes:
-        query: dtype of q, which may be ``"fp8"``.
-        q_scaled, kv_scaled: whether fp8 numbers have a scale.
-        groups: of waves; each takes rows of its own.
-    """
-
-    query: str = "bf16"
-    q_scaled: bool = False
-    kv_scaled: bool = False
-    groups: int = 1
-
-    @property
-    def dim(self) -> int:
-        """Elements of a key."""
-        return RANK + ROPE
-
-    @property
-    def sharing(self) -> int:
-        """Waves that share rows."""
-        return SHARING
-
-    @property
-    def waves(self) -> int:
-        return self.groups * self.sharing
-
-    @property
-    def threads(self) -> int:
-        return self.waves * self.target.wave
-
-    @property
-    def wave_rows(self) -> int:
-        return self.tiles * BLOCK
-
-    @property
-    def row_blocks(self) -> int:
-        """Workgroups that share the rows of a sequence."""
-        return cdiv(self.rows, self.groups * self.wave_rows)
-
-    def place(self, block: Any, sequence: Any, heads: Any, part: Any, parts: Any, token: Any = None) -> Place:
-        """Of a wave of a workgroup, while tracing."""
-        group = block * self.groups + fx.wave_index() // self.sharing
-        return Place(self, group * self.wave_rows, sequence, 0, heads, part, parts, token)
-
-    @property
-    def key_chunk(self) -> int:
-        return 8
-
-    @property
-    def value_chunk(self) -> int:
-        return VALUE_PASS // BLOCK
-
-    @property
-    def pitch(self) -> int:
-        """Elements from token to token in LDS."""
-        return self.dim + PADDING
-
-    @property
-    def exchange(self) -> int:
-        """f32 of a wave in LDS: its share of the scores."""
-        return BLOCK * self.wave_rows
-
-    @property
-    def lds_bytes(self) -> int:
-        return self.tokens * self.pitch * 2 + self.waves * self.exchange * 4
+TURN = 4  # columns that a lane reads at once where it turns values
+BUSY = 8  # waves that keep a compute unit busy
+STAGES = 2  # tiles that have a place in LDS: one is on its way while another is multiplied
 
 
 @dataclass(frozen=True)
@@ -108,17 +34,94 @@ class ScoresConfig(Scores):
 
 
 @dataclass(frozen=True)
-class WideConfig(MlaConfig):
-    """Of waves with 16 rows each, all of their scores and all columns of their results, which take most registers."""
+class Waves:
+    """How a workgroup divides its rows: at most `groups` of waves take rows of their own, and `sharing` waves of each
+    a share of the columns; `parked` columns of queries have no room in registers."""
+
+    groups: int
+    sharing: int
+    parked: int = 0
+
+
+FEW = 64  # rows that leave a workgroup waves for a second share of the columns
+_OF_MANY = {"gfx90a": Waves(8, 1, 32), "gfx942": Waves(8, 1, 32), "gfx950": Waves(8, 1, 192), "gfx120": Waves(4, 4),
+            "gfx1250": Waves(8, 1)}
+_OF_FEW = {**dict.fromkeys(_OF_MANY, Waves(4, 2)), "gfx120": Waves(4, 4)}  # gfx120 has 256 registers a lane
+
+
+@dataclass(frozen=True)
+class MlaConfig(AttentionConfig):
+    """Attention of all heads over one latent vector a token, which is key and (its first part) value. A wave has 16
+    rows.
+
+    Attributes:
+        query: dtype of q, which may be ``"fp8"``.
+        q_scaled, kv_scaled: whether fp8 numbers have a scale.
+        groups: of waves; each takes rows of its own.
+        sharing: waves of a group: each multiplies a share of the columns of keys, and makes one of those of results.
+        parked: columns of latent queries that wait in LDS, and all rotated ones with them, where registers are too few.
+    """
+
+    query: str = "bf16"
+    q_scaled: bool = False
+    kv_scaled: bool = False
+    groups: int = 1
+    sharing: int = 2
+    parked: int = 0
 
     @property
-    def sharing(self) -> int:
+    def waves(self) -> int:
+        return self.groups * self.sharing
+
+    @property
+    def threads(self) -> int:
+        return self.waves * self.target.wave
+
+    @property
+    def row_blocks(self) -> int:
+        """Workgroups that share the rows of a sequence."""
+        return cdiv(self.rows, self.groups * BLOCK)
+
+    def place(self, block: Any, sequence: Any, heads: Any, part: Any, parts: Any, token: Any = None) -> Place:
+        """Of a wave of a workgroup, while tracing."""
+        group = block * self.groups + fx.wave_index() // self.sharing
+        return Place(self, group * BLOCK, sequence, 0, heads, part, parts, token)
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """For the compiler: two waves share a SIMD, which on gfx1250 leaves 512 registers to each."""
+        return {"rocdl.waves_per_eu": 2} if self.target.arch == "gfx1250" else {}
+
+    @property
+    def columns(self) -> int:
+        """Of latent vectors, of a wave."""
+        return RANK // self.sharing
+
+    @property
+    def rotated_columns(self) -> int:
+        """Of rotated parts, of a wave."""
+        return ROPE // self.sharing
+
+    @property
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """(first, number) of a wave's columns of latent keys that are multiplied one after the other: those of which
+        queries stay in registers, and the parked ones."""
+        kept, size = self.columns - self.parked, min(self.parked, self.rotated_columns)
+        return (0, kept), *((first, size) for first in range(kept, self.columns, size or 1))
+
+    @property
+    def key_chunk(self) -> int:
+        return CHUNK
+
+    @property
+    def value_chunk(self) -> int:
         return 1
 
     @property
     def scores(self) -> ScoresConfig:
         """Of the softmax."""
-        return ScoresConfig(self.dtype, self.dim, RANK, positive=False, keys=self.tokens, waves=1, target=self.target)
+        return ScoresConfig(self.dtype, RANK + ROPE, RANK, positive=False, keys=self.tokens, waves=1,
+                            target=self.target)
 
     @property
     def reads_across(self) -> bool:
@@ -127,34 +130,14 @@ class WideConfig(MlaConfig):
 
     @property
     def direct(self) -> bool:
-        """Whether tiles are copied to LDS without registers."""
-        return self.target.dma128 and self.cache != "fp8"
-
-    @property
-    def stages(self) -> int:
-        """Tiles that have a place in LDS."""
-        return 2
-
-    @property
-    def value_chunk(self) -> int:
-        return 1
-
-    @property
-    def parked(self) -> int:
-        """Columns of latent queries that wait in LDS, as the rotated ones do: as many as there is room for."""
-        return 3 * ROPE if self.target.dma128 else ROPE // 2
-
-    @property
-    def parts(self) -> tuple[tuple[int, int], ...]:
-        """(first, number) of the columns of keys that are multiplied one after the other: those of which queries stay
-        in registers, and the others."""
-        whole, size = RANK - self.parked, min(self.parked, ROPE)
-        return (0, whole), *((first, size) for first in range(whole, RANK, size)), (RANK, ROPE)
+        """Whether tiles are copied to LDS without registers: gfx950 could, but its compiler waits for these copies
+        before it reads from LDS, unless each stage has code of its own, which takes twice as long to compile."""
+        return self.target.tensor_moves and self.cache != "fp8"
 
     @property
     def ahead(self) -> int:
-        """Reads from LDS before the product that needs them, of which gfx942 has two for each."""
-        return 2 if self.target.dma128 else 4
+        """Reads from LDS before the product that needs them."""
+        return 2 if self.reads_across else 4
 
     @property
     def share(self) -> int:
@@ -164,23 +147,29 @@ class WideConfig(MlaConfig):
     @property
     def pitch(self) -> int:
         """Elements from token to token of the latent vectors in LDS: what a phase of an access reads, along rows or
-        across them, is of rows that begin in other banks, two chunks apart."""
-        return RANK + 2 * CHUNK
+        across them, is of rows that begin in other banks."""
+        return RANK + CHUNK * self.target.wave // 32
 
     @property
     def rotated_pitch(self) -> int:
-        """The same of rotated parts, which a direct copy writes one behind the other."""
-        return ROPE if self.target.dma128 else ROPE + 2 * CHUNK
+        """The same of rotated parts."""
+        return ROPE + self.pitch - RANK
 
     @property
-    def rotated_swizzle(self) -> tuple[int, int, int]:
-        """(bits, base, shift) of the exchange of chunks of rotated parts, where they have no padding."""
-        return (3, 3, 4) if self.target.dma128 else (0, 0, 0)
+    def exchange(self) -> int:
+        """f32 of a wave in LDS: its share of the scores."""
+        return self.tokens * BLOCK if self.sharing > 1 else 0
 
     @property
     def lds_bytes(self) -> int:
-        stage, rows = self.tokens * (self.pitch + self.rotated_pitch), self.groups * self.wave_rows
-        return 2 * (self.stages * stage + rows * (self.parked + ROPE))
+        stage = self.tokens * (self.pitch + self.rotated_pitch)
+        parked = self.waves * BLOCK * (self.parked + self.rotated_columns) if self.parked else 0
+        return 2 * (STAGES * stage + parked) + 4 * self.waves * self.exchange
+
+    @property
+    def resident(self) -> int:
+        """Workgroups that share a compute unit: as many as have `BUSY` waves, where LDS has room."""
+        return max(min(BUSY // self.waves, self.target.lds_bytes // self.lds_bytes), 1)
 
     @property
     def lane_columns(self) -> int:
@@ -193,7 +182,7 @@ class WideConfig(MlaConfig):
         An instruction gives `value_rows` consecutive rows of V^T, which are columns one by one or, where lanes turn
         values, each `TURN`-th of those of `TURN` instructions.
         """
-        held, runs = self.value_rows, RANK // BLOCK
+        held, runs = self.value_rows, self.columns // BLOCK
         if self.reads_across:
             return [(n * BLOCK, list(range(n * held, (n + 1) * held))) for n in range(runs)]
         return [(n * BLOCK + i * TURN, [(n + c) * held + i for c in range(TURN)])
@@ -215,12 +204,10 @@ def mla_config(where: str, target: Target, heads: int, queries: int, query: str,
     if "fp8" in (query, cache):
         target.require_fp8(where)
     dtype = wide.pop() if wide else "f16" if out == "f16" else "bf16"
-    if target.wave == 64 and heads * queries > MOST_ROWS:
-        return WideConfig(heads, queries, dtype, cache, out, page, blocks=target.half_k // BLOCK, query=query,
-                          groups=8, target=target, **options).fitting(where)
-    tiles = 2 if target.wave == 64 and heads * queries > BLOCK else 1
-    groups = MOST_ROWS // (tiles * BLOCK)
-    while groups > cdiv(heads * queries, tiles * BLOCK):
+    rows = heads * queries
+    waves = (_OF_MANY if rows > FEW else _OF_FEW)[target.arch]
+    groups = waves.groups
+    while groups >= 2 * cdiv(rows, BLOCK):
         groups //= 2  # threads stay a power of two
-    return MlaConfig(heads, queries, dtype, cache, out, page, tiles=tiles, query=query, groups=groups, target=target,
-                     **options).fitting(where)
+    return MlaConfig(heads, queries, dtype, cache, out, page, blocks=target.half_k // BLOCK, query=query,
+                     groups=groups, sharing=waves.sharing, parked=waves.parked, target=target, **options).fitting(where)

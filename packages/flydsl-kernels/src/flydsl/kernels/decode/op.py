@@ -219,7 +219,8 @@ def _check_mla(target: Target, q: Any, cache: Any, table: Any, lengths: Any, sca
     if 0 in q.shape:
         return None
     rows = rows_of(cache)
-    parts = choose_parts(target, batch * config.row_blocks, cdiv(table.shape[1] * page, MLA_SHARE), 1, MLA_EVEN)
+    most = cdiv(table.shape[1] * page, MLA_SHARE)
+    parts = choose_parts(target, batch * config.row_blocks, most, config.resident, MLA_EVEN)
     operands = (contiguous(q), span(rows), span(table), lengths, *scales)
     sizes = (batch, parts, strides_of(table)[0], table.shape[1], cache.shape[0], *strides_of(rows)[:2], float(scale))
     options = {"q_scaled": q_scale is not None, "kv_scaled": kv_scale is not None}

@@ -115,10 +115,10 @@ class Values:
     def _places(self) -> Iterator[tuple[int, ...]]:
         return itertools.product(*map(range, self.shape))
 
-    def load(self, start: Callable[[int, Any], Any], first: Any = 0) -> None:
-        """Start loading columns from `first`; ``start(n, row)`` points to the words of token `row` of block n."""
+    def load(self, start: Callable[[int, Any], Any]) -> None:
+        """Start loading; ``start(n, row)`` points to the words of token `row` of block n."""
         for r, n, m in self._places():
-            self.pieces.load(start(n, self.row + r), self.column + (first + m * self.step), r, n, m)
+            self.pieces.load(start(n, self.row + r), self.column + m * self.step, r, n, m)
 
     def ready(self) -> Any:
         """The operand V^T."""
@@ -144,12 +144,12 @@ class ColumnValues(Values):
     def _pieces(self, element: Any) -> Pieces:
         return Pieces(element, *self.shape)
 
-    def load(self, start: Callable[[int, Any], Any], first: Any = 0) -> None:
+    def load(self, start: Callable[[int, Any], Any]) -> None:
         _, blocks, across = self.shape
         for n in range(blocks):
             token = start(n, self.row)
             for m in range(across):
-                self.pieces.load(token, (self.column + (first + m * self.step)) * self.stride, n, m)
+                self.pieces.load(token, (self.column + m * self.step) * self.stride, n, m)
 
     def clear(self, first: Any, end: Any) -> None:
         """Make zeros of what was loaded of tokens from `end` on, in a tile that begins with token `first`."""

@@ -9,14 +9,11 @@ import flydsl.compiler as flyc
 import flydsl.expr as fx
 
 from ..parts.convert import weights_to
-from ..parts.indices import any_lane
 from ..parts.mathx import LOG2E, exp2, tanh
 from .config import AttentionConfig
 from .merge import LOWEST, Place
 
 __all__ = ["Softmax", "flat", "logits"]
-
-GROWTH = 8.0  # of a maximum (a logarithm to base 2) that is left
 
 
 def flat(fragment: Any) -> Any:
@@ -84,18 +81,7 @@ class Softmax:
     def update(self) -> Any:
         """Scores become weights; gives the factors of what was summed before."""
         before = self.largest.load()
-        return self._weigh(before, fx.max(before, fx.reduce(self.scores, 0, "MAX").load()))
-
-    def update_seldom(self) -> tuple[Any, Any]:
-        """The same, and whether there is a factor that is not 1: maxima stay until a row exceeds its own by 2**8, so
-        that weights are up to that, and almost no tile changes what was summed."""
-        before = self.largest.load()
         after = fx.max(before, fx.reduce(self.scores, 0, "MAX").load())
-        grown = any_lane((after - before).reduce("max") > GROWTH)
-        return self._weigh(before, grown.select(after, before)), grown
-
-    def _weigh(self, before: Any, after: Any) -> Any:
-        """Scores become weights with new maxima."""
         self.largest.store(after)
         decay = fx.make_fragment_like(self.largest)
         decay.store(exp2(before - after))

@@ -194,7 +194,7 @@ def build_mla_work_module(heads: int, query: str = "fp8", cache: str = "fp8", ou
                       scale, fx.Float32(0.0))
         tensors = {"q": Q, "cache": Cache, "table": PageIndices, "q_scale": Lse, "kv_scale": Lse, "out": Out,
                    "parts": Parts, "lse": Lse, "work_indptr": WorkIndptr, "info": WorkInfo}
-        mla_work_kernel(tensors, sizes, entries, config).launch(
+        mla_work_kernel(tensors, sizes, entries, config, value_attrs=config.hints).launch(
             grid=(config.row_blocks, groups), block=config.threads, stream=stream)
 
     return mla_decode_work
