@@ -4,6 +4,7 @@ Both figures are static: LLVM's machine model and the simulator's timing model l
 wave whose accesses hit the nearest cache. With ``FLYDSL_KERNELS_FULL`` every tile of the tables is looked at.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -18,12 +19,12 @@ sys.path[:0] = [str(ROOT / "packages" / "flydsl-kernels" / "bench"), str(ROOT / 
 import attention  # noqa: E402  (scripts of the bench folders)
 import hot_loops  # noqa: E402
 import hotloop  # noqa: E402
+import loops_page  # noqa: E402
 
 from flydsl.ir import get_arch  # noqa: E402
 from flydsl.kernels.target import current_arch, target  # noqa: E402
 
 ARCH = current_arch()
-LEAST = 0.90
 #: On gfx11 a vector instruction takes the place of a matrix instruction, and operands that are not consecutive in k are
 #: turned around with them.
 LEAST_TURNED = {"gfx1100": 0.88}
@@ -56,7 +57,7 @@ def test_tuned_tile_keeps_the_matrix_unit_busy(loop, figures):
     found = measured(figures, loop)
     assert found.spills == 0
     turned = not any(kind in loop.label for kind in ("preshuffle", "scale", " nt "))
-    least = LEAST_TURNED.get(ARCH, LEAST) if turned else LEAST
+    least = LEAST_TURNED.get(ARCH, hot_loops.BUSY) if turned else hot_loops.BUSY
     assert found.loop >= least
     if ARCH.startswith("gfx9"):  # LLVM has no model of the matrix unit of gfx12
         if shutil.which(hotloop.MCA) is None:
@@ -79,6 +80,14 @@ def test_no_loop_of_attention_is_worse_than_recorded(loop):
     found, before = attention.steady_state(loop, target(), ARCH), hot_loops.recorded(ARCH)[loop.label]
     assert before["loop"] - WORSE <= 100 * found.loop <= 100
     assert found.spills <= before.get("spills", 0) and found.vgpr <= 1024
+
+
+def test_the_page_lists_what_is_recorded():
+    """Every loop below 90 per cent, with what it waits for."""
+    assert loops_page.PAGE.read_text() == loops_page.page(json.loads(hot_loops.RECORD.read_text()))
+    of_launches = {loop.label for loop in attention.steady_loops(target())}
+    low = {name: found for name, found in hot_loops.recorded(ARCH).items() if found["loop"] < 100 * hot_loops.BUSY}
+    assert {name for name, found in low.items() if not found.get("lost")} <= of_launches
 
 
 def test_every_tile_is_recorded():

@@ -29,9 +29,10 @@ def _with_true_passes(instruction: Any) -> Any:
     return dataclasses.replace(instruction, text=text)
 
 
-def code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, float | None]:
-    """Spilled vector registers of all kernels; utilisation of the hot loop of the one with matrix instructions, by
-    llvm-mca (None where LLVM has no model of the matrix unit, or is not installed) and by the timing model."""
+def code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, Any]:
+    """Spilled vector registers of all kernels; of the hot loop of the one with matrix instructions, the utilisation by
+    llvm-mca (None where LLVM has no model of the matrix unit, or is not installed) and the timing model's
+    ``LoopEstimate`` (None where there is no loop)."""
     import flydsl.ir
     import flydsl.runtime as rt
 
@@ -42,11 +43,11 @@ def code_facts(hsaco: bytes, arch: str) -> tuple[int, float | None, float | None
             own = rt.loop_estimate(hsaco, body[0].address, body[-1].address)
             mca = None
             if not arch.startswith("gfx9"):  # its machine model of gfx1250 takes thousands of clocks for a barrier
-                return spills, mca, own.matrix_busy / own.clocks
+                return spills, mca, own
             try:
                 report = hotloop.analyse([_with_true_passes(i) for i in body], arch)
                 mca = report.utilisation if report.matrix_cycles else None
             except (FileNotFoundError, RuntimeError) as error:
                 print(f"no estimate of llvm-mca: {error}", file=sys.stderr)
-            return spills, mca, own.matrix_busy / own.clocks
+            return spills, mca, own
     return spills, None, None

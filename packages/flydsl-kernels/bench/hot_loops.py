@@ -18,7 +18,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ NOTE = "estimates of hot loops by llvm-mca, and of one wave and a launch by the 
 LOOP_TILES = (16, 64)  # tiles of k of the kernel whose loop is looked at; the second where the first is no loop
 LAUNCH_TILES = (16, 64)
 RECORD = Path(__file__).with_name("hot_loops.json")
+BUSY = 0.90  # share of a loop's clocks in which the matrix unit should be busy
 BYTES = {"bf16": 2, "fp8": 1, "int8": 1, "fp6": 1, "fp4": 0.5, "int4": 0.5}
 
 
@@ -61,7 +62,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Figures:
-    """Shares of busy clocks, 0 to 1; None where there is no model or it was not asked for."""
+    """Shares of busy clocks, 0 to 1; None where there is no model or it was not asked for. `lost` is the share of the
+    loop's clocks in which its wave waits, by cause (:func:`losses`)."""
 
     kernel: str
     arch: str
@@ -71,6 +73,7 @@ class Figures:
     vgpr: int
     spills: int
     lds_conflicts: float | None = None
+    lost: dict[str, float] = field(default_factory=dict)
 
 
 def _bytes(count: int) -> Any:
@@ -283,6 +286,16 @@ def expert_loops(target: Any, every: bool = False) -> Iterator[Loop]:
                 yield experts(quant, gated, block, target)
 
 
+def losses(loop: Any) -> dict[str, float]:
+    """Where a loop's clocks go in which no product is multiplied: shares of at least one per cent in which the wave
+    waits, by cause, and ``"issue"``, in which it issues other instructions. A wait may begin while products are on
+    their way, so that the shares may be more than what is lost. Waits for the unit that multiplies are none: it is
+    busy (on gfx11 and gfx12 it is the vector unit)."""
+    waits = {cause: clocks for cause, clocks in loop.stall.items() if cause not in ("matrix", "valu")}
+    waits["issue"] = loop.clocks - loop.matrix_busy - sum(waits.values())
+    return {cause: clocks / loop.clocks for cause, clocks in sorted(waits.items()) if clocks >= loop.clocks / 100}
+
+
 def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
     """Compile a kernel and estimate its hot loop."""
     import flydsl.compiler as flyc
@@ -312,7 +325,8 @@ def measure(loop: Loop, target: Any, arch: str, launch: bool) -> Figures:
         busy = (last.matrix_busy - first.matrix_busy) / ((last.sample_cycles - first.sample_cycles) * last.simds)
         clocks, extra, _ = seen[-1].lds_conflicts()
         conflicts = extra / clocks if clocks else None
-    return Figures(loop.label, arch, mca, alone, busy, vgpr, spills, conflicts)
+    return Figures(loop.label, arch, mca, alone and alone.matrix_busy / alone.clocks, busy, vgpr, spills, conflicts,
+                   losses(alone) if alone else {})
 
 
 def recorded(arch: str) -> dict[str, dict[str, float]]:
@@ -321,10 +335,18 @@ def recorded(arch: str) -> dict[str, dict[str, float]]:
 
 
 def record(arch: str, found: list[Figures]) -> None:
-    """Put the figures of an architecture in the place of those before (kernels that were not measured keep theirs)."""
+    """Put the figures of an architecture in the place of those before (kernels that were not measured keep theirs).
+    Of loops that are less busy than all should be, what they wait for is kept too."""
     known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    new = {f.kernel: {"loop": round(100 * f.loop, 1), "vgpr": f.vgpr, **({"spills": f.spills} if f.spills else {})}
-           for f in found if f.loop is not None}
+    new: dict[str, dict[str, Any]] = {}
+    for f in found:
+        if f.loop is None:
+            continue
+        new[f.kernel] = {"loop": round(100 * f.loop, 1), "vgpr": f.vgpr}
+        if f.spills:
+            new[f.kernel]["spills"] = f.spills
+        if f.lost and f.loop < BUSY:
+            new[f.kernel]["lost"] = {cause: round(100 * share, 1) for cause, share in f.lost.items()}
     known[arch] = dict(sorted({**known.get(arch, {}), **new}.items()))
     RECORD.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 

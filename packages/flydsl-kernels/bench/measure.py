@@ -108,7 +108,8 @@ def measure(case: Case, arch: str) -> Row:
         return Row(**head, status=f"{type(error).__name__}: {error}".splitlines()[0])
     launches = list(profile.launches)
     main = max(launches, key=lambda launch: launch.timing.cycles)
-    spills, mca, loop = code_facts(compiled.artifact.hsaco, arch)
+    spills, mca, alone = code_facts(compiled.artifact.hsaco, arch)
+    loop = alone and alone.matrix_busy / alone.clocks
     seconds = sum(launch.timing.microseconds for launch in launches) * 1e-6
     traffic = [launch.traffic() for launch in launches]
     moved = sum(t["memory_read"] + t["memory_written"] for t in traffic)

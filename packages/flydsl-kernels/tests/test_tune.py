@@ -10,6 +10,7 @@ from flydsl.kernels import __main__ as command
 from flydsl.kernels import tune
 from flydsl.kernels.gemm import tuned
 from flydsl.kernels.host import tuned as tables
+from flydsl.kernels.moe.config import FORMATS, PUBLIC
 from flydsl.kernels.moe.experts import experts_config
 from flydsl.kernels.op import operations
 from flydsl.kernels.target import current_arch, target
@@ -88,6 +89,23 @@ def test_several_kernels_and_results_are_searched(operation, kind, m, n, k, choi
     found = next(c for c in tune.candidates(target(), problem) if choice.items() <= c.items())
     trial = tune.try_choice(current_arch(), problem, found)
     assert trial.ms and not trial.problem
+
+
+@needs("gfx942", "gfx950", "gfx120", "gfx1250")
+@pytest.mark.parametrize("quant", PUBLIC)
+def test_quantised_experts_are_searched(quant):
+    if FORMATS[quant].scales == "micro" and target().arch not in ("gfx950", "gfx1250"):
+        pytest.skip("no scaled matrix instruction")
+    problem = tune.Problem("moe", quant, 3, 128, 256)
+    trial = tune.try_choice(current_arch(), problem, tune.candidates(target(), problem)[0])
+    assert trial.ms and not trial.problem, trial.problem
+    moe = tune.tunable()["moe"]
+    arguments = list(moe.tuning.sample(moe, Draw(target()), problem))
+    (exact,), scales = moe.reference(*arguments), arguments[9]
+    if scales is not None:  # a search notices scales of another expert
+        arguments[9] = scales.roll(1, 0)
+        (other,) = moe.reference(*arguments)
+        assert (other - exact).abs().max() > moe.tuning.tolerances.get(quant, moe.tolerance) * exact.abs().max()
 
 
 @needs("gfx942", "gfx950", "gfx120", "gfx1250")

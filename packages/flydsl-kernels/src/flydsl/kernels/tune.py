@@ -82,7 +82,7 @@ def try_choice(arch: str, problem: Problem, choice: dict[str, Any] | None) -> Tr
     results = out if isinstance(out, tuple) else (out,)
     off = [float((one.double() - exact).abs().max() / exact.abs().max())
            for one, exact in zip(results, op.reference(*arguments), strict=True)]
-    wrong = [x for x in off if not x <= op.tolerance]
+    wrong = [x for x in off if not x <= op.tuning.tolerances.get(problem.kind, op.tolerance)]
     return Trial(choice, None if wrong else ms, f"wrong by {wrong[0]:.2g} of the largest" if wrong else "")
 
 

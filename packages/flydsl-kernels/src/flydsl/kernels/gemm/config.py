@@ -133,10 +133,11 @@ class GemmConfig(KernelConfig):
     def grid(self, m: Any) -> tuple[Any, ...]:
         return fx.ceildiv(m, self.tile_m), cdiv(self.n, self.tile_n), self.split_k
 
-    def block(self, m: Any) -> tuple[Any, Any]:
-        """(block row, block column) of this workgroup."""
-        return block_of(fx.block_idx.x, fx.block_idx.y, fx.ceildiv(m, self.tile_m), cdiv(self.n, self.tile_n),
-                        self.group, self.target.xcds)
+    def corner(self, m: Any) -> tuple[Any, Any]:
+        """First row and column of this workgroup's tile."""
+        bx, by = block_of(fx.block_idx.x, fx.block_idx.y, fx.ceildiv(m, self.tile_m), cdiv(self.n, self.tile_n),
+                          self.group, self.target.xcds)
+        return bx * self.tile_m, by * self.tile_n
 
     # ---------------------------------------------------------------- rows of A
 

@@ -76,26 +76,21 @@ def dense_launcher(config: DenseConfig) -> Any:
     return gemm
 
 
-def _operands(a: Any, b: Any, layout: str) -> tuple[int, int, int]:
-    if layout not in LAYOUTS:
-        raise ValueError(f"gemm_a16w16: layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
-    if len(a.shape) != 2 or len(b.shape) != 2:
-        raise ValueError(f"gemm_a16w16: operands must be matrices, got shapes {tuple(a.shape)} and {tuple(b.shape)}")
-    (m, k), (k2, n) = (tuple(a.shape) if layout[0] == "n" else tuple(a.shape)[::-1],
-                       tuple(b.shape) if layout[1] == "n" else tuple(b.shape)[::-1])
-    if k != k2:
-        raise ValueError(f"gemm_a16w16: the reduction lengths differ ({k} and {k2}) for layout {layout!r} and shapes "
-                         f"{tuple(a.shape)}, {tuple(b.shape)}")
-    return m, n, k
-
-
 def check_a16w16(a: Any, b: Any, bias: Any, layout: str) -> tuple[int, int, int, str]:
     """(M, N, K, dtype name) of a product of matrices. TypeError or ValueError says what does not agree."""
     where = "gemm_a16w16"
     dtype = dtype_name(a, where, ("f16", "bf16"))
     if dtype_name(b, where, ("f16", "bf16")) != dtype:
         raise TypeError(f"{where}: operands must have one dtype, got {a.dtype} and {b.dtype}")
-    m, n, k = _operands(a, b, layout)
+    if layout not in LAYOUTS:
+        raise ValueError(f"{where}: layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    first, second = (tuple(x.shape) for x in (a, b))
+    if len(first) != 2 or len(second) != 2:
+        raise ValueError(f"{where}: operands must be matrices, got shapes {first} and {second}")
+    (m, k), (k2, n) = (s if letter == "n" else s[::-1] for s, letter in zip((first, second), layout, strict=True))
+    if k != k2:
+        raise ValueError(f"{where}: the reduction lengths differ ({k} and {k2}) for layout {layout!r} and shapes "
+                         f"{first}, {second}")
     if bias is not None and tuple(bias.shape) != (n,):
         raise ValueError(f"{where}: bias must have shape {(n,)}, got {tuple(bias.shape)}")
     return m, n, k, dtype

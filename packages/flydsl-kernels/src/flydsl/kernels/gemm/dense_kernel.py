@@ -105,8 +105,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k its share of the reduction into the workspace."""
     op, lane, stages = config.op, lane_of(config.target.wave), config.stages_in(Lds())
     (wave_m, _), wave_k = config.wave_of(lane), config.k_wave_of(lane)
-    bx, by = config.block(m)
-    row, column = bx * config.tile_m, by * config.tile_n
+    row, column = config.corner(m)
     loop = dense_loop(tensors, m, row, column, stages, lane, config)
     acc = add_wave_slices(loop.run(), stages[0], config, op, wave_k, lane)
     place = config.place(m, row, column, lane)
@@ -114,7 +113,7 @@ def dense_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
         if wave_k == 0:
             finish(tensors, acc, place, config)
     elif fx.const_expr(config.atomic):
-        tile = by * fx.ceildiv(m, config.tile_m) + bx
+        tile = fx.block_idx.y * fx.ceildiv(m, config.tile_m) + fx.block_idx.x
         semaphore, signal = (pointer(tensors[name], fx.Int32) + tile for name in ("semaphore", "signal"))
         bias = Bias(tensors["bias"], config.n) if config.bias else None
         add_slice(tensors["c"], acc, place, Slice(

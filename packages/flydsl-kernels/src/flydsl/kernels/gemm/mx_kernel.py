@@ -74,8 +74,7 @@ class _Weights:
 def mx_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C of one batch entry."""
     op, tile, batch, lane = config.op, config.a_tile, fx.Int64(fx.block_idx.z), lane_of(WAVE, scalar=True)
-    bx, by = config.block(m)
-    row, column = bx * config.tile_m, by * config.tile_n
+    row, column = config.corner(m)
     wave_strip = lane.wave * config.n_repeat
     wave_column = column + wave_strip * 16
     stages, tally = config.stages_in(Lds()), Tally()

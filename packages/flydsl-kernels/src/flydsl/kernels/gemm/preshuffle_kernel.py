@@ -50,8 +50,7 @@ def _orders(config: PreshuffleConfig) -> tuple[Any, Any] | None:
 def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
     op, tile, lane = config.op, config.a_tile, lane_of(WAVE)
-    bx, by = config.block(m)
-    row, column = bx * config.tile_m, by * config.tile_n
+    row, column = config.corner(m)
     memory, tally = Lds(), Tally()
     stages = config.stages_in(memory)
     row_bytes = config.k * op.element_bytes
@@ -86,18 +85,12 @@ def preshuffle_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
                     fx.lds_barrier)
     with fx.fastmath("contract"):
         acc = loop.run()
-    store(tensors, acc[0] if config.block_scale else acc, m, row, column, lane, config, stages[0])
-
-
-def store(tensors: dict[str, Any], acc: list[Any], m: Any, row: Any, column: Any, lane: Any, config: PreshuffleConfig,
-          lds: Any) -> None:
-    """Scales, bias and activation, then the tile of C."""
-    op = config.op
+    acc = acc[0] if fx.const_expr(config.block_scale) else acc
     epilogue = gemm_epilogue(tensors, m, config.n, config.epilogue, op.element_bytes == 1 and not config.block_scale,
                              divisor=INT4_FACTOR if config.int4 else 1)
     place = config.place(m, row, column, lane)
-    if config.cshuffle:
-        shuffle_tile(tensors["c"], config.out, acc, epilogue, place, lds, config.shuffle, column, 0)
+    if fx.const_expr(config.cshuffle):
+        shuffle_tile(tensors["c"], config.out, acc, epilogue, place, stages[0], config.shuffle, column, 0)
     else:
         store_tile(tensors["c"], config.out, acc, epilogue, place)
 

@@ -53,8 +53,7 @@ class RdnaFp8Config(GemmConfig):
 def rdna_fp8_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C."""
     lane, tally = lane_of(WAVE), Tally()
-    bx, by = config.block(m)
-    row, column = bx * config.tile_m, by * config.tile_n
+    row, column = config.corner(m)
     rows, stride = fx.min(m - row, config.tile_m), config.k // 4
     left = Buffer(tensors["a"], fx.Int32, fx.Int64(row) * stride, rows * stride)
     right = Buffer(tensors["b"], fx.Int32, fx.Int64(column) * stride, config.tile_n * stride)

@@ -238,8 +238,9 @@ def plan_mx(target: Target, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Ten
     where = "mx_gemm"
     target.require(where, "gfx950", "gfx1250")
     tables = {pair: WMMA[pair] for pair in DATA_FORMATS.values()} if target.tensor_moves else MX
-    dtypes, known = (a_dtype, b_dtype), ", ".join(map(" and ".join, tables))
-    require(where, dtypes in tables, f"a_dtype and b_dtype must be {known} on {target.arch}, got {' and '.join(dtypes)}")
+    dtypes = a_dtype, b_dtype
+    require(where, dtypes in tables, f"a_dtype and b_dtype must be {', '.join(map(' and '.join, tables))} on "
+            f"{target.arch}, got {' and '.join(dtypes)}")
     out_name = _out_name(where, out_dtype)
     n, k = b.shape[0], b.shape[1] * STORED[b_dtype]
     rows = a.reshape(-1, a.shape[-1]).contiguous()

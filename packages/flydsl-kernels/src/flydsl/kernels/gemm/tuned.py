@@ -98,7 +98,7 @@ _MX_8 = (Tile(128, 256, 256), Tile(128, 256, 128), *_MX_BYTES)
 _MX_6 = (Tile(128, 512, 128), Tile(128, 256, 128), *_MX_BYTES)
 
 #: Microscaled operands on gfx950, by the types of activations and weights.
-MX: dict[tuple[str, str], tuple[Tile, ...]] = {
+MX: dict[tuple[str, ...], tuple[Tile, ...]] = {
     ("fp4", "fp4"): _MX_4, ("fp4", "fp8"): _MX_4, ("fp6", "fp4"): _MX_6, ("fp6", "fp8"): _MX_8,
     ("fp8", "fp4"): _MX_8, ("fp8", "fp8"): _MX_8,
 }

@@ -110,8 +110,7 @@ def cluster_place() -> tuple[Any, Any]:
 def wmma_kernel(tensors, m: fx.Int32, config: fx.Constexpr):
     """One workgroup computes a tile of C, or with split_k adds its share of the reduction to it."""
     lane = lane_of(config.target.wave, scalar=True)
-    bx, by = config.block(m)
-    row, column = bx * config.tile_m, by * config.tile_n
+    row, column = config.corner(m)
     wave_row, wave_column = config.wave_place(lane)
     masks = (0, 0)
     if fx.const_expr(config.clustered):

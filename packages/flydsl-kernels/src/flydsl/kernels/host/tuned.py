@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -46,12 +46,14 @@ class Tuning:
         choices: ``choices(target, problem)``: what could be taken; KeyError where an architecture has nothing.
         sample: ``sample(op, draw, problem)``: arguments of a call.
         sizes: what m, n and k are.
+        tolerances: of results, by kind, relative to the largest, where it is not that of the operation.
     """
 
     kinds: tuple[str, ...]
     choices: Callable[[Target, Problem], Iterable[dict[str, Any]]]
     sample: Callable[[Any, Any, Problem], tuple[Any, ...]]
     sizes: str
+    tolerances: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ..host.models import Model
 from ..op import Gradient, Op, Plan, Result, like
 from ..target import Target
 from .activation import activation_reference
-from .config import ARCHS
+from .config import ARCHS, FORMATS
 from .experts import plan_experts, scratch_bytes
 from .gating import build_route_module, build_topk_gating_softmax_module
 from .gradient import plan_gradient
@@ -168,16 +168,21 @@ def _moe_reference(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation:
                    w1_scale: Any, w2_scale: Any, b1: Any, b2: Any, expert_mask: Any, interleaved: bool) -> tuple[Any]:
     import torch
 
+    from .reference import row_values, weight_values
+
     out, number = torch.zeros(x.shape, dtype=torch.float64), 0
+    rows, up, down = row_values(x, w1, quant), weight_values(w1, w1_scale, quant), weight_values(w2, w2_scale, quant)
     marks = [1] * w1.shape[0] if expert_mask is None else expert_mask.tolist()
     for expert, mark in enumerate(marks):
         if not mark:
             continue
         tokens, slots = torch.nonzero(ids == expert, as_tuple=True)
-        inner = x.double()[tokens] @ w1[number].double().T
+        inner = rows[tokens] @ up[number].T
         inner = inner if b1 is None else inner + b1[number].double()
-        gate, up = (inner[:, 0::2], inner[:, 1::2]) if interleaved else inner.chunk(2, -1)
-        y = activation_reference(gate, up, activation, limit) @ w2[number].double().T
+        gate, linear = (inner[:, 0::2], inner[:, 1::2]) if interleaved else inner.chunk(2, -1)
+        inner = activation_reference(gate, linear, activation, limit)
+        inner = inner if FORMATS[quant].a is None else row_values(inner.to(x.dtype), w2, quant)
+        y = inner @ down[number].T
         y = y if b2 is None else y + b2[number].double()
         out = out.index_add(0, tokens, y * weights.double()[tokens, slots][:, None])
         number += 1
@@ -185,12 +190,14 @@ def _moe_reference(x: Any, w1: Any, w2: Any, weights: Any, ids: Any, activation:
 
 
 def _sample_moe(draw: Any, m: int, n: int, experts: int = 4, inter: int = 40, topk: int = 2,
-                dtype: str = "bf16") -> tuple[Any, ...]:
+                dtype: str = "bf16", quant: str = "none") -> tuple[Any, ...]:
+    from .reference import sample_weight
+
     ids, weights = sample_routing(draw, m, experts, topk)
     x = draw.normal(m, n, dtype=dtype)
-    w1 = draw.normal(experts, 2 * inter, n, dtype=dtype, scale=n**-0.5)
-    w2 = draw.normal(experts, n, inter, dtype=dtype, scale=inter**-0.5)
-    return x, w1, w2, weights, ids, "silu", None, "none", None, None, None, None, None, False
+    w1, scale1 = sample_weight(draw, quant, experts, 2 * inter, n, dtype)
+    w2, scale2 = sample_weight(draw, quant, experts, n, inter, dtype)
+    return x, w1, w2, weights, ids, "silu", None, quant, scale1, scale2, None, None, None, False
 
 
 def _save_moe(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

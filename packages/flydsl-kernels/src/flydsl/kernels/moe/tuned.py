@@ -12,6 +12,7 @@ from ..target import Target
 from .config import (
     BLOCKS,
     FORMATS,
+    PUBLIC,
     SCALE_ROWS,
     WAVES,
     most_rows,
@@ -26,6 +27,7 @@ __all__ = ["TUNING", "expert_tiles", "is_fused"]
 
 EXPERTS, TOPK = 8, 2  # of the mixtures that a search runs
 PARTS = ("up_", "down_")  # before the names of the tile of each product
+STEP = 2.0**-5  # of the largest result: what a step of a few rows' values makes of it
 
 
 def is_fused(target: Target, quant: str) -> bool:
@@ -75,6 +77,7 @@ def _choices(target: Target, problem: Problem) -> Iterable[dict[str, Any]]:
                                          for name, value in (tile or {}).items()})
 
 
-#: What a search tries. Quantised weights have no reference to compare with.
-TUNING = Tuning(("none",), _choices, lambda op, draw, p: op.sample(
-    draw, cdiv(p.m * EXPERTS, TOPK), p.k, experts=EXPERTS, inter=p.n, topk=TOPK), "rows of an expert, inter, model")
+#: What a search tries. Where rows between the products are quantised, a last bit before may be a whole step after.
+TUNING = Tuning(PUBLIC, _choices, lambda op, draw, p: op.sample(
+    draw, cdiv(p.m * EXPERTS, TOPK), p.k, experts=EXPERTS, inter=p.n, topk=TOPK, quant=p.kind),
+    "rows of an expert, inter, model", {name: STEP for name in PUBLIC if FORMATS[name].a})
