@@ -302,7 +302,9 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
                     keys=16 if by_keys and large and (short or d > 128) else 32)
     if target.arch == "gfx1250" and d <= 128:
         # Each read of LDS, which bounds these kernels, is for several products: for as many as a wave has registers.
-        tile.update(blocks=2 if short else 3 if by_keys else 4)
+        # Beside the sums of keys, what else makes scores leaves them for three.
+        more = by_keys and any(options.get(name) for name in ("softcap", "alibi", "bias"))
+        tile.update(blocks=2 if short else 3 if more else 4)
     parts = 2 * matrix_of(target).m  # columns that two waves can share
     tight = by_keys or target.arch == "gfx120"  # has no room for the sums of all columns beyond 192
     if tight and d > 192 and options["d"] % parts == options["dv"] % parts == 0:
