@@ -38,8 +38,7 @@ class RowTile:
         across: it is read across its rows only.
         padding: elements between rows.
         both: it is read along and across its rows (gfx950), which lie in another order then.
-        blocks: it is read across its rows in blocks of 8 x 8, which the instruction turns (gfx1250). Padding is then
-            between runs of a power of two of columns, as tensor moves leave it out.
+        blocks: it is read across its rows in blocks of 8 x 8, which the instruction turns (gfx1250).
     """
 
     rows: int
@@ -51,14 +50,9 @@ class RowTile:
     blocks: bool = False
 
     @property
-    def run(self) -> int:
-        """Columns between two paddings."""
-        return self.columns & -self.columns if self.blocks else self.columns
-
-    @property
     def pitch(self) -> int:
         """Elements from a row to the next."""
-        return self.columns + self.columns // self.run * self.padding
+        return self.columns + self.padding
 
     @property
     def loads(self) -> int:
@@ -113,12 +107,10 @@ class RowTile:
         """The tile in an LDS array; `turned`: as (columns, rows), each of its `blocks` as it lies: what is 8 rows of
         a column there are 8 columns of a row, of which a lane reads one."""
         sizes, places = self.order
-        runs = ((self.run, self.columns // self.run), (1, self.run + self.padding))
         if turned and self.blocks:
-            return array.view(fx.make_layout(
-                ((CHUNK, self.run // CHUNK, runs[0][1]), (CHUNK, self.rows // CHUNK)),
-                ((self.pitch, CHUNK, runs[1][1]), (1, CHUNK * self.pitch))))
-        shape, stride = (sizes, runs[0]), (tuple(place * self.pitch for place in places), runs[1])
+            return array.view(fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.rows // CHUNK)),
+                                             ((self.pitch, CHUNK), (1, CHUNK * self.pitch))))
+        shape, stride = (sizes, self.columns), (tuple(place * self.pitch for place in places), 1)
         layout = fx.make_layout(shape[::-1], stride[::-1]) if turned else fx.make_layout(shape, stride)
         bits, base, shift = self.swizzle
         if not bits:
@@ -142,7 +134,7 @@ class RowTile:
         whole = self.rows * self.columns // CHUNK
         for i, chunk in enumerate(chunks):
             at = thread + i * self.threads
-            place = at * CHUNK + div(at * CHUNK, self.run) * self.padding
+            place = at * CHUNK + div(at * CHUNK, self.columns) * self.padding
             _write(base, place, chunk, at, whole, (i + 1) * self.threads)
 
 
