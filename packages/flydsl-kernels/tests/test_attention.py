@@ -109,6 +109,13 @@ def test_no_register_of_a_large_head_spills(d):
     assert len(found) == 2 and (target().arch == "gfx120" or not any(found))
 
 
+@pytest.mark.skipif(target().arch != "gfx1250", reason="waves have several blocks of keys there")
+def test_no_register_of_blocks_of_keys_spills():
+    q, k, v = operands(270, 270, 128, dtype="bf16")
+    lse = torch.zeros(1, 2, 270)
+    assert not any(spills(op.ATTENTION_BWD, torch.zeros_like(q), lse, q, k, v, q, lse, *(None,) * 5, -1, 0))
+
+
 @pytest.mark.parametrize(("d", "dv"), [(80, 40), (1, 3), (100, 128)])
 def test_head_dimensions_between_are_padded(d, dv):
     compare(*operands(33, 40, d, dv))

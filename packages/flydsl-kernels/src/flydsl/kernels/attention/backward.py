@@ -223,13 +223,16 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
 
         def sums_from(number, columns, stage):
             """Products of a tile across its rows, added to a sum."""
-            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid)
+            return tile_product(second, sums[number], (columns, BN), across, tiles[number].across(stage), tid,
+                                config.copy_across)
 
         moves = PassingTiles([*tiles, *statistics], sources, config.direct)
         if begin < end:
             for step in fx.pipeline_range(fx.Pipeline((end - begin) * passes, config.stages, moves.producer())):
                 head, row = where(step.tile)
                 starts = [Work(partial(step.start, piece)) for piece in range(moves.pieces)]
+                # What passes through registers starts late where sums of four blocks leave few.
+                soon, later = ([], starts) if by_keys and config.blocks > 3 else (starts, [])
                 (shift, delta), shift_of = own_rows, lambda shift: shift
                 early, late = list[Work](), list[Work]()
                 if fx.const_expr(by_keys):
@@ -238,13 +241,13 @@ def backward_kernel(Q, K, V, Out, DOut, Lse, DLse, Shift, Delta, DFirst, DSecond
                     (shift, early), (delta, late) = [_of_rows(load, scores, places) for load in loads]
                 made = Errors(config, scores, products, slopes, unit)
                 then = products_of(1, DV, step.stage)
-                weave(products_of(0, D, step.stage), mine[0], copies=early + starts, following=then)
+                weave(products_of(0, D, step.stage), mine[0], copies=early + soon, following=then)
                 logits_for(head).apply(scores, places, row, slopes if config.softcap else None)
                 last = sums_from(0, D, step.stage)
                 if fx.const_expr(by_keys):
                     after = sums_from(1, DV, step.stage)
                     weave(then, mine[1], made.weigh(shift, shift_of), late, following=after)
-                    weave(after, config.turned(made.weights), made.differ(delta), first=config.delay, following=last)
+                    weave(after, config.turned(made.weights), made.differ(delta), later, config.delay, last)
                 else:
                     weave(then, mine[1], made.weigh(shift, shift_of), following=last)
                     do(made.differ(delta))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..host.dtypes import FLOATS
 from ..parts.index import mod
 from ..target import Target
 from .operand import CHUNK
-from .tiles import Tile, tiles_of
+from .tiles import Tile, copy_blocks, tiles_of
 
 __all__ = [
     "ARCHS", "CHUNK", "LARGEST", "STATISTICS", "STEP", "AttentionConfig", "BackwardConfig", "Matrix", "choose",
@@ -36,7 +37,7 @@ class Matrix:
             None: one.
         order: of the keys of the second product, as a layout (shape, stride): the accumulator of the first then is its
             operand. None: as they come.
-        turned: V is read from LDS across its rows (gfx950); elsewhere it is turned on its way to LDS.
+        turned: V is read from LDS across its rows (gfx950, gfx1250); elsewhere it is turned on its way to LDS.
     """
 
     m: int
@@ -51,7 +52,7 @@ _MATRIX = {
     "gfx942": Matrix(32, 8, chunks=((4, 2, 2), (1, 8, 4))),
     "gfx950": Matrix(32, 16, order=((4, 2, 2), (1, 8, 4)), turned=True),
     "gfx120": Matrix(16, 16),
-    "gfx1250": Matrix(16, 32),
+    "gfx1250": Matrix(16, 32, turned=True),
 }
 
 
@@ -219,10 +220,15 @@ class AttentionConfig(KernelConfig):
 
     def read_across(self) -> Any:
         """Copy atom of operand A of the second product."""
-        if self.matrix.turned:
+        if self.target.arch == "gfx950":
             return fx.make_copy_atom(fx.rocdl.cdna4.LDSReadTrans(16, 64), self.element)
         return fx.make_copy_atom(fx.UniversalCopy64b() if self.target.wave == 64 else fx.UniversalCopy128b(),
                                  self.element)
+
+    @property
+    def copy_across(self) -> Callable[..., Any]:
+        """``copy(atom, source, target)`` of a part of it."""
+        return copy_blocks if self.target.arch == "gfx1250" else fx.copy
 
     def checked(self, where: str) -> AttentionConfig:
         """The same, if there is such a kernel."""
@@ -296,7 +302,9 @@ def choose_backward(target: Target, short: bool = False, **options: Any) -> Back
                     keys=16 if by_keys and large and (short or d > 128) else 32)
     if target.arch == "gfx1250" and d <= 128:
         # Each read of LDS, which bounds these kernels, is for several products: for as many as a wave has registers.
-        tile.update(blocks=2 if short else 3 if by_keys else 4)
+        # Beside the sums of keys, what else makes scores leaves them for three.
+        more = by_keys and any(options.get(name) for name in ("softcap", "alibi", "bias"))
+        tile.update(blocks=2 if short else 3 if more else 4)
     parts = 2 * matrix_of(target).m  # columns that two waves can share
     tight = by_keys or target.arch == "gfx120"  # has no room for the sums of all columns beyond 192
     if tight and d > 192 and options["d"] % parts == options["dv"] % parts == 0:

@@ -131,7 +131,8 @@ def forward_kernel(Q, K, V, Out, Lse, Bias, Slopes, Sink, StartsQ, StartsK, Leng
 
         def sums_from(stage):
             """Products of the weights and the values in a stage."""
-            return TileProduct(second, sums, v, read_v, v_copy.partition_S(v_tile.across(stage)), v_copy.retile(v))
+            return TileProduct(second, sums, v, read_v, v_copy.partition_S(v_tile.across(stage)), v_copy.retile(v),
+                               config.copy_across)
 
         passing = PassingPair(k_tile, v_tile, k_rows, v_rows, begin, end, BN, config.direct)
         if begin < end:

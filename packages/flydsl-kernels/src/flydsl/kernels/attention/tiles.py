@@ -18,7 +18,7 @@ from .operand import CHUNK, DenseRows, Rows
 
 __all__ = [
     "LineTile", "PassingPair", "PassingStatistic", "PassingTile", "PassingTiles", "RowTile", "Tile", "TurnedTile",
-    "converted", "tiles_of",
+    "converted", "copy_blocks", "tiles_of",
 ]
 
 BLOCK = 4  # rows and columns of what a thread turns
@@ -38,6 +38,7 @@ class RowTile:
         across: it is read across its rows only.
         padding: elements between rows.
         both: it is read along and across its rows (gfx950), which lie in another order then.
+        blocks: it is read across its rows in blocks of 8 x 8, which the instruction turns (gfx1250).
     """
 
     rows: int
@@ -46,6 +47,12 @@ class RowTile:
     across: bool = False
     padding: int = 0
     both: bool = False
+    blocks: bool = False
+
+    @property
+    def pitch(self) -> int:
+        """Elements from a row to the next."""
+        return self.columns + self.padding
 
     @property
     def loads(self) -> int:
@@ -55,7 +62,7 @@ class RowTile:
     @property
     def size(self) -> int:
         """Elements of the array."""
-        return self.rows * (self.columns + self.padding)
+        return self.rows * self.pitch
 
     @property
     def swizzle(self) -> tuple[int, int, int]:
@@ -97,10 +104,13 @@ class RowTile:
         return row
 
     def view(self, array: Any, turned: bool = False) -> Any:
-        """The tile in an LDS array; `turned`: as (columns, rows)."""
+        """The tile in an LDS array; `turned`: as (columns, rows), each of its `blocks` as it lies: what is 8 rows of
+        a column there are 8 columns of a row, of which a lane reads one."""
         sizes, places = self.order
-        pitch = self.columns + self.padding
-        shape, stride = (sizes, self.columns), (tuple(place * pitch for place in places), 1)
+        if turned and self.blocks:
+            return array.view(fx.make_layout(((CHUNK, self.columns // CHUNK), (CHUNK, self.rows // CHUNK)),
+                                             ((self.pitch, CHUNK), (1, CHUNK * self.pitch))))
+        shape, stride = (sizes, self.columns), (tuple(place * self.pitch for place in places), 1)
         layout = fx.make_layout(shape[::-1], stride[::-1]) if turned else fx.make_layout(shape, stride)
         bits, base, shift = self.swizzle
         if not bits:
@@ -260,14 +270,16 @@ def tiles_of(target: Target, rows: int, columns: int, threads: int, along: bool,
     """How a tile lies in LDS.
 
     Args:
-        along, across: how it is read. gfx950 can read a tile across as it lies; elsewhere it is turned, and stored a
-            second time for both.
+        along, across: how it is read. gfx950 and gfx1250 can read a tile across as it lies; elsewhere it is turned, and
+            stored a second time for both.
         direct: whether it is copied without registers.
     """
     if target.arch == "gfx950":
         kind = LineTile if direct and along != across and rows == 64 else RowTile
         return (RowTile(rows, columns, threads, both=True) if along and across else
                 kind(rows, columns, threads, not along),)
+    if target.arch == "gfx1250":
+        return (RowTile(rows, columns, threads, padding=CHUNK, blocks=True),)
     padding = CHUNK if target.wave == 32 else 0  # there is room for it
     return (*((RowTile(rows, columns, threads, padding=padding),) if along else ()),
             *((TurnedTile(rows, columns, threads, padding),) if across else ()))
@@ -463,6 +475,13 @@ class PassingTiles:
     def _copy(self, step: Any, stage: int, piece: int) -> None:
         tile, rows, first, number = self._piece(step, piece)
         tile.copy(rows, first, stage, number)
+
+
+def copy_blocks(atom: Any, source: Any, target: Any) -> None:
+    """``fx.copy`` of a lane's chunks of turned `RowTile.blocks`: eight lanes read a block together and turn it."""
+    for i in range(int(fx.size(fx.get_shape(source)).unpack()) // CHUNK):
+        value = fx.rocdl.ds_load_tr16_b128(fx.T.i16x8, fx.get_iter(source[None, i]).llvm_ptr)
+        target[None, i].store(fx.Vector(value, (CHUNK,), fx.Int16).bitcast(target.element_type))
 
 
 def converted(values: Any, element: Any, target: Target) -> Any:
